@@ -1,0 +1,43 @@
+// Key: the 32-byte name of a page. Digest of (namespace digest, SGLang page hash, rank identity), so
+// its bytes are uniformly distributed and any eight of them serve as a hash.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
+
+namespace peercache {
+
+struct Key {
+  std::array<uint8_t, 32> bytes{};
+
+  friend bool operator==(const Key&, const Key&) = default;
+  friend auto operator<=>(const Key&, const Key&) = default;
+
+  // A uniformly distributed word of the key; `index` 0..3 gives independent words. Word 0 places the
+  // key on the ring, word 1 serves hash tables: a shard holds one arc of word 0, so a table hashed
+  // by the same word would be lopsided.
+  uint64_t Word(int index) const {
+    uint64_t word;
+    std::memcpy(&word, bytes.data() + 8 * index, sizeof(word));
+    return word;
+  }
+  // First eight bytes in hex: enough for a log line.
+  std::string ShortHex() const {
+    static constexpr char kDigits[] = "0123456789abcdef";
+    std::string text;
+    for (int i = 0; i < 8; ++i) {
+      text += kDigits[bytes[i] >> 4];
+      text += kDigits[bytes[i] & 15];
+    }
+    return text;
+  }
+};
+
+struct KeyHash {
+  size_t operator()(const Key& key) const { return key.Word(1); }
+};
+
+}  // namespace peercache

@@ -1,0 +1,83 @@
+// Client: what an engine links. It speaks to the engine's own node over a Unix socket and hands over
+// offsets into shared memory; the node moves the bytes.
+//
+//   auto client = Client::Connect({.socket = "/run/peercache/default.sock", .engine = "rank0"});
+//   client->RegisterRegion(fd, base, length);           // host pool that is a memfd: zero copy
+//   client->Set(keys, segments, 2, tag, ok);            // two segments a page (K, V)
+//   client->Get(keys, segments, 2, tag, ok);            // bytes land in the engine's pages
+//
+// Segments outside every registered region go through a staging ring (one extra copy), never fail for
+// that reason. All calls block, are bounded in time, never throw, and are safe from many threads at
+// once: each in-flight call owns one connection of a small pool.
+//
+// When the node is gone, calls answer misses (false / 0) at once and reconnect in the background of
+// later calls; nothing is an error to the caller.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/key.h"
+#include "base/status.h"
+
+namespace peercache {
+
+struct ClientOptions {
+  std::string socket;                      // the node's Unix socket
+  std::string engine = "engine";           // shown in the node's status
+  milliseconds timeout{1500};              // longest a call may stall on the node
+  size_t staging_bytes = size_t{64} << 20;  // of the staging ring
+};
+
+// A run of bytes in this process's memory.
+struct Segment {
+  uint64_t address = 0;
+  uint64_t length = 0;
+};
+
+struct ClientStats {
+  uint64_t set_pages = 0, set_failed = 0, get_pages = 0, get_hits = 0, exists_pages = 0,
+           exists_hits = 0, bytes_set = 0, bytes_get = 0, staged_bytes = 0, faults = 0,
+           reconnects = 0;
+  std::string last_fault;
+};
+
+class Client {
+ public:
+  // Fails with a message that names the socket and the remedy when no node answers there.
+  static Result<std::unique_ptr<Client>> Connect(ClientOptions options);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // Shares [fd_offset, fd_offset + length) of `fd`, mapped here at `base`, with the node. The fd is
+  // duplicated; the caller keeps its own. Survives reconnects.
+  Status RegisterRegion(int fd, void* base, size_t length, uint64_t fd_offset = 0);
+
+  // One page per key; page i is made of segments [i * segments_per_page, (i + 1) * segments_per_page).
+  // ok[i] = 1 when the page is stored and visible to every reader.
+  void Set(std::span<const Key> keys, std::span<const Segment> segments, size_t segments_per_page,
+           uint64_t tag, std::span<uint8_t> ok);
+  // ok[i] = 1 when the page's bytes are in place. A page with ok[i] = 0 has undefined content.
+  void Get(std::span<const Key> keys, std::span<const Segment> segments, size_t segments_per_page,
+           std::span<uint8_t> ok);
+  // Length of the leading run of keys that can be read now.
+  size_t Exists(std::span<const Key> keys);
+  // Drops every page set under `tag` on every reachable node.
+  Status Clear(uint64_t tag);
+
+  ClientStats stats() const;
+
+ private:
+  class Impl;
+  explicit Client(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace peercache

@@ -1,0 +1,96 @@
+// Shard: the part of key -> record that this node holds for everyone.
+//
+// A record is served only while its owner (the node that holds the page) is known to be alive *by this
+// shard's own clock*. Owners prove it without any agreement on time: every answer of the shard carries
+// a stamp of the shard's clock; the owner's next message echoes the newest stamp it has seen; hearing
+// echo e makes the owner fresh until e + owner_ttl. Therefore an owner that last sent a message at its
+// local time t knows that this shard serves none of its records after t + owner_ttl, however late that
+// message arrives, and may count on it when it cannot reach the shard (see directory/fence.h).
+//
+// (incarnation, epoch) orders what an owner says. A higher pair drops every record of a lower one at
+// once; a message with a lower pair is refused with kAborted. An owner raises the epoch whenever a
+// message to this shard went unanswered, so that the late arrival of that message changes nothing.
+//
+// Several owners may hold the same key (two prefill nodes computed the same prefix); up to
+// kOwnersPerKey records are kept, the oldest giving way.
+//
+// Thread-safety: all methods from any thread; striped locks, no lock held during calls out.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/key.h"
+#include "base/status.h"
+#include "wire/record.h"
+
+namespace peercache {
+
+// Who speaks, and how recently it heard from this shard.
+struct OwnerStamp {
+  uint64_t node = 0;
+  uint64_t incarnation = 0;
+  uint64_t epoch = 0;
+  int64_t echo = 0;  // newest Shard::Stamp the owner has received; 0: none
+};
+
+struct PublishItem {
+  Key key;
+  Record record;  // record.node/.incarnation must equal the stamp's
+};
+struct WithdrawItem {
+  Key key;
+  uint64_t generation = 0;  // only this generation is removed
+};
+
+struct ShardOptions {
+  uint64_t self = 0;  // NodeHash of this node: its own records are always fresh
+  size_t max_records = 16 << 20;
+  Duration owner_ttl = milliseconds(3000);
+  Duration forget_after = milliseconds(60000);  // silent owners' records are dropped then
+};
+
+struct ShardStats {
+  uint64_t records = 0, owners = 0, fresh_owners = 0, lookups = 0, hits = 0, suppressed = 0,
+           refused_full = 0, refused_stale = 0;
+};
+
+class Shard {
+ public:
+  static constexpr int kOwnersPerKey = 4;
+
+  explicit Shard(ShardOptions options);
+  ~Shard();
+
+  // This shard's clock, to be echoed by owners. Positive, increasing.
+  int64_t Stamp(TimePoint now) const;
+
+  // Keepalive without items. kAborted: a newer (incarnation, epoch) of the owner is known.
+  Status Contact(const OwnerStamp& owner, TimePoint now);
+  // accepted[i] = 0: the shard is full. Re-publishing an equal record is cheap and idempotent; a
+  // record with a higher generation replaces the owner's former one.
+  Status Publish(const OwnerStamp& owner, std::span<const PublishItem> items,
+                 std::span<uint8_t> accepted, TimePoint now);
+  // Unknown keys and other generations are ignored: the outcome is what was asked for.
+  Status Withdraw(const OwnerStamp& owner, std::span<const WithdrawItem> items, TimePoint now);
+
+  // out[i].node = 0 when there is no record of a fresh owner outside `exclude`. Of several owners
+  // `reader` itself comes first, else one chosen by (reader, key), which spreads readers.
+  void Lookup(std::span<const Key> keys, uint64_t reader, std::span<const uint64_t> exclude,
+              std::span<Record> out, TimePoint now) const;
+
+  // Drops records of owners silent for forget_after; returns how many.
+  size_t Expire(TimePoint now);
+  // Drops all records of one owner (its member has left for good).
+  size_t Forget(uint64_t node);
+  ShardStats stats(TimePoint now) const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace peercache

@@ -1,0 +1,60 @@
+// Table: the full soft state of the membership as one discovery host keeps it. Any node can host it;
+// hosts do not talk to each other, members heartbeat to all of them.
+//
+// A host that has just started knows nobody; for `warm_up` its answers are marked warming, so that
+// nobody takes absence from its list for death.
+//
+// Thread-safety: all methods from any thread.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "wire/member.h"
+
+namespace peercache {
+
+struct ListedMember {
+  Member member;
+  Duration age{};  // since the host heard of it
+};
+
+struct MemberList {
+  bool warming = false;
+  std::vector<ListedMember> members;
+};
+
+struct TableOptions {
+  Duration member_ttl = milliseconds(3000);
+  Duration warm_up = milliseconds(1500);
+  size_t max_members = 4096;
+};
+
+class Table {
+ public:
+  Table(TableOptions options, TimePoint started);
+  // kAborted when a newer incarnation of the id is known (the caller is a ghost); kInvalidArgument
+  // for malformed members (empty or over-long id, hash collision with another id, port 0).
+  Status Heartbeat(const Member& member, TimePoint now);
+  // Leaves only if the incarnation still matches.
+  void Leave(const std::string& id, uint64_t incarnation);
+  // Members heard of within member_ttl.
+  MemberList List(TimePoint now);
+
+ private:
+  struct Entry {
+    Member member;
+    TimePoint heard;
+  };
+  const TableOptions options_;
+  const TimePoint started_;
+  std::mutex mutex_;
+  std::unordered_map<std::string, Entry> entries_;
+};
+
+}  // namespace peercache

@@ -1,0 +1,58 @@
+// NodeConfig: everything a node is told. One table of options (name, help, parser) serves the command
+// line, the environment, the configuration file and the embedded host, so they cannot disagree.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "pool/pool.h"
+
+namespace peercache {
+
+struct NodeConfig {
+  std::string node_id;          // default: hostname.group
+  std::string cluster = "default";
+  std::string group = "default";
+  std::string discovery_addr;   // host:port[,host:port...]; empty: this node alone
+  std::string bind_addr = "0.0.0.0";
+  std::string advertise_addr;   // default: the address of the route to discovery_addr
+  uint16_t peer_port = 31998;   // 0: any free port
+  uint16_t http_port = 31997;   // 0: any free port
+  bool http = true;
+  std::string socket = "/run/peercache/default.sock";
+  uint32_t socket_mode = 0666;
+  size_t pool_bytes = size_t{4} << 30;
+  HugePages huge_pages = HugePages::kAuto;
+  std::string transport = "auto";  // auto | tcp | rdma
+  std::vector<std::string> devices;
+  milliseconds lease{1000};
+  milliseconds peer_timeout{1000};
+  milliseconds heartbeat{500};
+  milliseconds member_ttl{3000};
+  uint32_t vnodes = 160;
+  uint32_t max_engines = 64;
+  uint64_t max_directory_records = 16 << 20;
+  uint32_t io_threads = 2;
+  std::string auth_token_file;
+  std::string log_level = "info";
+};
+
+struct ConfigOption {
+  const char* name;  // "pool-size"; environment: PEERCACHE_POOL_SIZE
+  const char* help;
+  const char* default_value;
+  Status (*apply)(const std::string& value, NodeConfig* config);
+};
+
+std::span<const ConfigOption> ConfigOptions();
+
+// Applies name -> value pairs over the defaults, then checks the whole. An unknown name, a bad value
+// or an impossible combination fails with name, value and fix.
+Result<NodeConfig> ParseConfig(const std::map<std::string, std::string>& values);
+
+}  // namespace peercache

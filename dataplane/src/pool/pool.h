@@ -1,0 +1,184 @@
+// Pool: the node's registered memory, divided into slots of several sizes at once.
+//
+// The pool is one memfd (huge pages when asked for and available). It is cut into chunks; a chunk
+// belongs to one size class at a time and holds equal slots; a chunk whose slots are all free can
+// change its class. A slot is a 64-byte SlotHeader followed by the page's bytes.
+//
+// Life of a slot (the only legal transitions):
+//
+//   free -> writing         Reserve
+//   writing -> ready        Commit: in the index, readable, pinned once for the publisher
+//   writing -> free         Abort, or Commit when the key is already there: nobody can have seen it
+//   ready -> withdrawing    TakeVictims / TakeTagged: out of the index; not readable any more
+//   withdrawing -> quarantined   Quarantine(reuse_at): all shards have acknowledged the withdrawal
+//   quarantined -> free     Reclaim(now): now > reuse_at and no pins
+//
+// The pool knows nothing of shards and leases: it stores where a page was published (PublishedTo) for
+// its owner and believes the reuse_at it is given. That division makes "no slot is reused under a
+// reader" checkable here by two conditions: the time has passed, the pins are zero.
+//
+// Thread-safety: all methods may be called from any thread. Pinned bytes are immutable; bytes of a
+// writing slot belong to the reserver alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/key.h"
+#include "base/status.h"
+#include "pool/published_to.h"
+#include "pool/slot_header.h"
+
+namespace peercache {
+
+enum class HugePages : uint8_t { kAuto, kOff, k2Mi, k1Gi };
+
+struct PoolOptions {
+  size_t bytes = size_t{4} << 30;
+  HugePages huge_pages = HugePages::kAuto;
+  size_t max_page_bytes = size_t{64} << 20;  // larger pages are refused
+};
+
+struct PoolStats {
+  size_t capacity_bytes = 0;     // of the whole memfd
+  size_t used_bytes = 0;         // slots in state writing, ready, withdrawing (slot size, not payload)
+  size_t quarantined_bytes = 0;  // waiting for their lease to pass
+  size_t free_bytes = 0;         // unassigned chunks and free slots
+  size_t payload_bytes = 0;      // of ready pages
+  uint64_t pages = 0;            // ready
+  uint64_t evictions = 0, reserve_failures = 0, duplicate_commits = 0;
+  bool huge = false;             // huge pages are in effect
+};
+
+class Pool;
+
+// Keeps one ready page in place and readable while it lives. Movable; must not outlive the pool.
+class PagePin {
+ public:
+  PagePin() = default;
+  PagePin(PagePin&& other) noexcept { *this = std::move(other); }
+  PagePin& operator=(PagePin&& other) noexcept;
+  ~PagePin() { Release(); }
+  explicit operator bool() const { return pool_ != nullptr; }
+  std::span<const std::byte> payload() const { return payload_; }
+  const SlotHeader& header() const { return *header_; }
+  uint64_t offset() const { return offset_; }  // of the slot header in the pool
+  void Release();
+
+ private:
+  friend class Pool;
+  Pool* pool_ = nullptr;
+  uint32_t slot_ = 0;
+  uint64_t offset_ = 0;
+  const SlotHeader* header_ = nullptr;
+  std::span<const std::byte> payload_;
+};
+
+// A slot in state writing; Abort is implied by destruction unless committed.
+class Reservation {
+ public:
+  Reservation() = default;
+  Reservation(Reservation&& other) noexcept { *this = std::move(other); }
+  Reservation& operator=(Reservation&& other) noexcept;
+  ~Reservation();
+  explicit operator bool() const { return pool_ != nullptr; }
+  std::span<std::byte> payload() const { return payload_; }
+  uint64_t generation() const { return generation_; }
+
+ private:
+  friend class Pool;
+  Pool* pool_ = nullptr;
+  uint32_t slot_ = 0;
+  uint64_t generation_ = 0;
+  std::span<std::byte> payload_;
+};
+
+// A page taken out of service; its bytes stay untouched until Quarantine and Reclaim.
+struct Victim {
+  uint32_t slot = 0;
+  Key key;
+  uint64_t offset = 0;
+  uint64_t generation = 0;
+  uint32_t length = 0;
+  PublishedTo published_to;
+};
+
+// A ready page as the repair pass sees it.
+struct PageInfo {
+  Key key;
+  uint64_t offset = 0;
+  uint64_t generation = 0;
+  uint64_t checksum = 0;
+  uint32_t length = 0;
+  PublishedTo published_to;
+};
+
+class Pool {
+ public:
+  // Errors name the size, the limit and the fix (e.g. hugepages not available: which sysctl).
+  static Result<std::unique_ptr<Pool>> Create(const PoolOptions& options);
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  // Takes a free slot for `length` payload bytes. kResourceExhausted when none is free now: the
+  // caller evicts (TakeVictims) or refuses; kInvalidArgument when length is 0 or over the maximum.
+  Result<Reservation> Reserve(size_t length);
+  // Writes the header and makes the page readable under `key`. The returned pin keeps the page from
+  // eviction until the caller has published it. Duplicate (key already ready): the slot is freed and
+  // the pin is of the existing page; `*duplicate` says so.
+  PagePin Commit(Reservation reservation, const Key& key, uint64_t tag, uint64_t checksum,
+                 bool* duplicate);
+
+  // Readable page by key; counts as a use for eviction.
+  PagePin Find(const Key& key);
+  // Same for many, one lock acquisition per stripe where possible. pins[i] is empty on a miss.
+  void FindMany(std::span<const Key> keys, std::span<PagePin> pins);
+  // Without pin and without counting as a use.
+  bool Contains(const Key& key) const;
+  // What a peer read asks for: the page only if slot, generation and key all still agree.
+  PagePin FindAt(uint64_t offset, uint64_t generation, const Key& key);
+
+  // Remembers that the page was published to `peer` (an index the publisher hands out). False when
+  // the page has moved on (other generation or state).
+  bool AddPublishedTo(uint64_t offset, uint64_t generation, uint16_t peer);
+  bool RemovePublishedTo(uint64_t offset, uint64_t generation, uint16_t peer);
+
+  // Least recently used unpinned pages, at least `bytes` of slots if there are as many, for a slot of
+  // class_of_length: when that class has no pages of its own, whole chunks of other classes.
+  std::vector<Victim> TakeVictims(size_t bytes, size_t class_of_length);
+  // All unpinned ready pages under `tag` (clear). Pinned ones are reported by `*busy` and stay.
+  std::vector<Victim> TakeTagged(uint64_t tag, size_t* busy);
+  void Quarantine(const Victim& victim, TimePoint reuse_at);
+  // Frees what may be reused; returns the bytes freed.
+  size_t Reclaim(TimePoint now);
+  // Bytes in quarantine or free for pages of this length: what a set may hope for soon.
+  size_t FreeBytes(size_t class_of_length) const;
+
+  // Calls fn for every ready page; holds no lock during fn. Pages that come or go meanwhile may or
+  // may not be seen.
+  void ForEachReady(const std::function<void(const PageInfo&)>& fn) const;
+
+  std::byte* base() const;
+  size_t size() const;
+  int fd() const;
+  PoolStats stats() const;
+
+ private:
+  friend class PagePin;
+  friend class Reservation;
+  class Impl;
+  explicit Pool(std::unique_ptr<Impl> impl);
+  void Unpin(uint32_t slot);
+  void Abort(uint32_t slot);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace peercache
