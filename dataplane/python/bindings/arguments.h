@@ -1,0 +1,31 @@
+// Arguments of the bindings, taken out of Python objects without a copy per element and without an
+// exception: every conversion answers with what is wrong, naming the argument and its index.
+//
+// All functions need the GIL.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/key.h"
+#include "base/status.h"
+#include "client/client.h"
+
+namespace peercache::bindings {
+
+// The key of a page: its SGLang hash (64 hex digits) XOR the digest of its namespace. Within a
+// namespace the map is one to one, so it cannot make two pages collide.
+Result<Key> ParsePrefix(const pybind11::handle& prefix);
+Result<std::vector<Key>> ParseKeys(const pybind11::handle& keys, const Key& prefix);
+
+// Pairs of equally long sequences of addresses and lengths.
+Result<std::vector<Segment>> ParseSegments(const pybind11::handle& ptrs,
+                                           const pybind11::handle& sizes);
+
+pybind11::list ToBools(std::span<const uint8_t> flags);
+
+}  // namespace peercache::bindings

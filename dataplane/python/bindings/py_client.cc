@@ -1,0 +1,183 @@
+#include "bindings/py_client.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <vector>
+
+#include "bindings/arguments.h"
+
+namespace py = pybind11;
+
+namespace peercache::bindings {
+namespace {
+
+py::tuple Connect(const std::string& socket, const std::string& engine, int64_t timeout_ms,
+                  uint64_t staging_bytes) {
+  ClientOptions options;
+  options.socket = socket;
+  options.engine = engine;
+  options.timeout = milliseconds(timeout_ms);
+  options.staging_bytes = staging_bytes;
+  auto connected = [&] {
+    py::gil_scoped_release released;
+    return Client::Connect(std::move(options));
+  }();
+  if (!connected.ok()) return py::make_tuple(py::none(), connected.status().message());
+  return py::make_tuple(std::make_unique<PyClient>(std::move(connected.value())), "");
+}
+
+py::list AllFalse(const py::handle& keys) {
+  const Py_ssize_t count = PySequence_Size(keys.ptr());
+  if (count < 0) PyErr_Clear();
+  return ToBools(std::vector<uint8_t>(count > 0 ? static_cast<size_t>(count) : 0));
+}
+
+}  // namespace
+
+std::shared_ptr<Client> PyClient::client() const {
+  std::lock_guard lock(mutex_);
+  return client_;
+}
+
+void PyClient::Fault(const Status& status) {
+  std::lock_guard lock(mutex_);
+  ++bad_calls_;
+  last_bad_call_ = status.ToString();
+}
+
+std::string PyClient::RegisterRegion(int fd, uint64_t base, uint64_t length) {
+  const auto client = this->client();
+  if (!client) return "the client is closed";
+  py::gil_scoped_release released;
+  const Status status = client->RegisterRegion(fd, reinterpret_cast<void*>(base), length);
+  return status.ok() ? "" : status.message();
+}
+
+py::list PyClient::Move(Direction direction, const py::handle& prefix, uint64_t tag,
+                        const py::handle& keys, const py::handle& ptrs, const py::handle& sizes) {
+  const auto client = this->client();
+  if (!client) return AllFalse(keys);
+  const auto parsed_prefix = ParsePrefix(prefix);
+  if (!parsed_prefix.ok()) {
+    Fault(parsed_prefix.status());
+    return AllFalse(keys);
+  }
+  const auto parsed = ParseKeys(keys, *parsed_prefix);
+  if (!parsed.ok()) {
+    Fault(parsed.status());
+    return AllFalse(keys);
+  }
+  const auto segments = ParseSegments(ptrs, sizes);
+  if (!segments.ok()) {
+    Fault(segments.status());
+    return AllFalse(keys);
+  }
+  if (parsed->empty()) return py::list();
+  if (segments->empty() || segments->size() % parsed->size() != 0) {
+    Fault(InvalidArgument(
+        fmt::format("{} segments do not divide into {} pages", segments->size(), parsed->size())));
+    return AllFalse(keys);
+  }
+  std::vector<uint8_t> ok(parsed->size());
+  {
+    py::gil_scoped_release released;
+    const size_t per_page = segments->size() / parsed->size();
+    if (direction == Direction::kSet) {
+      client->Set(*parsed, *segments, per_page, tag, ok);
+    } else {
+      client->Get(*parsed, *segments, per_page, ok);
+    }
+  }
+  return ToBools(ok);
+}
+
+py::list PyClient::Set(const py::handle& prefix, uint64_t tag, const py::handle& keys,
+                       const py::handle& ptrs, const py::handle& sizes) {
+  return Move(Direction::kSet, prefix, tag, keys, ptrs, sizes);
+}
+
+py::list PyClient::Get(const py::handle& prefix, const py::handle& keys, const py::handle& ptrs,
+                       const py::handle& sizes) {
+  return Move(Direction::kGet, prefix, 0, keys, ptrs, sizes);
+}
+
+size_t PyClient::Exists(const py::handle& prefix, const py::handle& keys) {
+  const auto client = this->client();
+  if (!client) return 0;
+  const auto parsed_prefix = ParsePrefix(prefix);
+  if (!parsed_prefix.ok()) {
+    Fault(parsed_prefix.status());
+    return 0;
+  }
+  const auto parsed = ParseKeys(keys, *parsed_prefix);
+  if (!parsed.ok()) {
+    Fault(parsed.status());
+    return 0;
+  }
+  if (parsed->empty()) return 0;
+  py::gil_scoped_release released;
+  return client->Exists(*parsed);
+}
+
+std::string PyClient::Clear(uint64_t tag) {
+  const auto client = this->client();
+  if (!client) return "the client is closed";
+  py::gil_scoped_release released;
+  const Status status = client->Clear(tag);
+  return status.ok() ? "" : status.message();
+}
+
+py::dict PyClient::Stats() const {
+  const auto client = this->client();
+  std::unique_lock lock(mutex_);
+  const uint64_t bad_calls = bad_calls_;
+  const std::string last_bad_call = last_bad_call_;
+  const ClientStats stats = client ? client->stats() : last_;
+  lock.unlock();
+  py::dict dict;
+  dict["set_pages"] = stats.set_pages;
+  dict["set_failed"] = stats.set_failed;
+  dict["get_pages"] = stats.get_pages;
+  dict["get_hits"] = stats.get_hits;
+  dict["exists_pages"] = stats.exists_pages;
+  dict["exists_hits"] = stats.exists_hits;
+  dict["bytes_set"] = stats.bytes_set;
+  dict["bytes_get"] = stats.bytes_get;
+  dict["staged_bytes"] = stats.staged_bytes;
+  dict["faults"] = stats.faults + bad_calls;
+  dict["reconnects"] = stats.reconnects;
+  dict["last_fault"] = stats.last_fault.empty() ? last_bad_call : stats.last_fault;
+  return dict;
+}
+
+void PyClient::Close() {
+  py::gil_scoped_release released;
+  std::shared_ptr<Client> client;
+  {
+    std::lock_guard lock(mutex_);
+    client.swap(client_);
+    if (client) last_ = client->stats();
+  }
+}
+
+void BindClient(py::module_* module) {
+  module->def("connect", &Connect, py::arg("socket"), py::arg("engine"), py::arg("timeout_ms"),
+              py::arg("staging_bytes"),
+              "Attaches to the node behind a Unix socket: (Client, \"\") or (None, reason).");
+  py::class_<PyClient>(*module, "Client")
+      .def("register_region", &PyClient::RegisterRegion, py::arg("fd"), py::arg("base"),
+           py::arg("length"), "Shares a mapped memfd with the node: \"\" or the reason why not.")
+      .def("set", &PyClient::Set, py::arg("prefix"), py::arg("tag"), py::arg("keys"),
+           py::arg("ptrs"), py::arg("sizes"), "True for each page that every reader can see now.")
+      .def("get", &PyClient::Get, py::arg("prefix"), py::arg("keys"), py::arg("ptrs"),
+           py::arg("sizes"), "True for each page whose bytes are in place.")
+      .def("exists", &PyClient::Exists, py::arg("prefix"), py::arg("keys"),
+           "Length of the leading run of keys that can be read now.")
+      .def("clear", &PyClient::Clear, py::arg("tag"),
+           "Drops the pages set under tag: \"\" or why not.")
+      .def("stats", &PyClient::Stats)
+      .def("close", &PyClient::Close);
+}
+
+}  // namespace peercache::bindings

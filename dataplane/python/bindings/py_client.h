@@ -1,0 +1,51 @@
+// PyClient: the Client as Python sees it. Nothing raises: bad arguments and faults of the cache are
+// misses, and both are counted (stats()["faults"], stats()["last_fault"]).
+//
+// The GIL is released while the node works. Thread-safe; close() lets calls in flight finish.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "client/client.h"
+
+namespace peercache::bindings {
+
+class PyClient {
+ public:
+  explicit PyClient(std::shared_ptr<Client> client) : client_(std::move(client)) {}
+
+  std::string RegisterRegion(int fd, uint64_t base, uint64_t length);
+  pybind11::list Set(const pybind11::handle& prefix, uint64_t tag, const pybind11::handle& keys,
+                     const pybind11::handle& ptrs, const pybind11::handle& sizes);
+  pybind11::list Get(const pybind11::handle& prefix, const pybind11::handle& keys,
+                     const pybind11::handle& ptrs, const pybind11::handle& sizes);
+  size_t Exists(const pybind11::handle& prefix, const pybind11::handle& keys);
+  std::string Clear(uint64_t tag);
+  pybind11::dict Stats() const;
+  void Close();
+
+ private:
+  enum class Direction { kSet, kGet };
+  pybind11::list Move(Direction direction, const pybind11::handle& prefix, uint64_t tag,
+                      const pybind11::handle& keys, const pybind11::handle& ptrs,
+                      const pybind11::handle& sizes);
+  std::shared_ptr<Client> client() const;
+  void Fault(const Status& status);
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<Client> client_;  // null once closed
+  ClientStats last_;                // of the client that was closed
+  uint64_t bad_calls_ = 0;
+  std::string last_bad_call_;
+};
+
+void BindClient(pybind11::module_* module);
+
+}  // namespace peercache::bindings
