@@ -1,16 +1,41 @@
-// Fence: an owner's knowledge of one shard, and when the owner may rely on the shard's silence.
+// Fence: an owner's knowledge of one shard, and from when on the owner may rely on the shard's
+// silence. Pure state machine; the publisher drives one per peer. See shard.h for the other half.
 //
-// Pure state machine; the publisher drives one per peer. See shard.h for the other half.
+//   Begin(now) -> OwnerStamp     stamp for one message about to be sent; never send it twice
+//   Answered(stamp, ...)         the shard accepted the message; true: the shard has restarted
+//   Failed(stamp, ...)           no answer, or a refusal (kAborted)
+//   ReuseAfter(acked, lease)     when a slot that this shard had a record of may be reused
 //
-//   Begin(now) -> OwnerStamp     stamp for a message about to be sent
-//   Answered(stamp, now)         an answer with the shard's stamp came
-//   Failed(now)                  no answer, or kAborted: epoch + 1, everything must be re-published
-//   SilentAfter()                no record of ours from an epoch before the current one is served by
-//                                that shard after this time (last Begin of the former epoch + ttl)
+// Why a slot is never reused under a reader. A reader uses a record until (time it sent the lookup)
+// + lease. So a slot may be reused more than one lease after the last instant at which any shard
+// could have served its record. For each shard that may have the record:
 //
-// Not thread-safe: the publisher guards it.
+//   a. It acknowledged the withdrawal at local time t: it served the record before t at the latest,
+//      and nothing brings the record back. All publishes of the record were over when the withdrawal
+//      began (the publisher pins the page while one is in flight), each in one of two ways:
+//        answered   the message has been processed; the shard drops further copies of it, because it
+//                   remembers the sequence numbers of an epoch;
+//        failed     the epoch was raised before the withdrawal began, so the shard has learned the
+//                   newer epoch from the withdrawal itself and refuses the late arrival.
+//   b. It did not answer: Failed raises the epoch, and every message that could have put the record
+//      there, or kept it fresh, was begun by the last Begin of a former epoch. Such a message
+//      echoes a stamp issued before it was begun, so it keeps the owner fresh until at most
+//      (that Begin) + owner_ttl = SilentAfter(). Only a message of the newer epoch could extend the
+//      freshness, and that drops the record.
+//   c. It restarted: the new instance answers in place of the one that may still be serving others
+//      (a ghost). Answered sees another incarnation and raises the epoch, so (b) covers the ghost. The
+//      stamps of two instances are incomparable (ShardOptions::stamp_base), so a copy of an old
+//      message is never fresh in the new instance, and the newer epoch then drops it.
+//
+// ReuseAfter is the maximum of (a) and (b) plus the lease, which is right in all three cases.
+// Assumed: monotonic clocks whose rates differ by less than Padded() allows and which do not stop
+// while the process can still run (CLOCK_MONOTONIC stops only while the whole machine is suspended).
+//
+// A fence lives as long as the process: a second fence for the same peer would start again at epoch 1
+// and be refused. Not thread-safe: the publisher guards it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/clock.h"
@@ -18,26 +43,49 @@
 
 namespace peercache {
 
+// A wait on one machine that must outlast the same duration on another: clocks disciplined by a
+// kernel differ by at most 0.1 %, so 1/64 leaves an ample margin.
+constexpr Duration Padded(Duration d) { return d + d / 64; }
+
 class Fence {
  public:
   Fence(uint64_t self, uint64_t incarnation, Duration owner_ttl);
 
   OwnerStamp Begin(TimePoint now);
-  // `shard_incarnation` differs from the last one: the shard restarted and lost all; returns true
-  // when the caller must re-publish. An answer to a message of a former epoch is ignored.
+  // `shard_incarnation` differs from the last one: the shard restarted and lost all; the epoch has
+  // been raised, and true tells the caller to re-publish everything. An answer to a message of a former
+  // epoch says nothing about the present one (see Counts) and only refreshes the echo.
   bool Answered(const OwnerStamp& sent, int64_t shard_stamp, uint64_t shard_incarnation,
                 TimePoint now);
+  // Raises the epoch, unless it has been raised since `sent` was begun: then the late arrival of `sent`
+  // is harmless already. epoch() tells whether everything must be re-published.
   void Failed(const OwnerStamp& sent, TimePoint now);
+  // For a withdrawal that is not even tried (breaker open, peer gone from the view): afterwards
+  // nothing that was ever begun is of the current epoch.
+  void GiveUp();
+
   uint64_t epoch() const { return epoch_; }
+  // What an answered publish put into the shard is still of the current epoch.
+  bool Counts(const OwnerStamp& sent) const { return sent.epoch == epoch_; }
+  // No record of ours from an epoch before the current one is served by that shard after this time.
   TimePoint SilentAfter() const { return silent_after_; }
+  // When a slot withdrawn from this shard may be reused; strictly later is right. `over`: when the
+  // withdrawal's answer came, or, without an answer, any time since Failed or GiveUp.
+  TimePoint ReuseAfter(TimePoint over, Duration lease) const {
+    return std::max(over, silent_after_) + Padded(lease);
+  }
 
  private:
+  void Raise();
+
   uint64_t self_;
   uint64_t incarnation_;
   Duration owner_ttl_;
   uint64_t epoch_ = 1;
+  uint64_t sequence_ = 0;
   int64_t echo_ = 0;
-  uint64_t shard_incarnation_ = 0;
+  uint64_t shard_incarnation_ = 0;  // 0: never answered
+  bool begun_ = false;              // in the current epoch
   TimePoint last_begin_{};
   TimePoint silent_after_{};
 };

@@ -10,11 +10,18 @@
 // (incarnation, epoch) orders what an owner says. A higher pair drops every record of a lower one at
 // once; a message with a lower pair is refused with kAborted. An owner raises the epoch whenever a
 // message to this shard went unanswered, so that the late arrival of that message changes nothing.
+// Within a pair the sequence number makes every message count once: a copy is refused with kAborted.
+//
+// A shard that drops an owner's records of its own accord (Expire, Forget) remembers the pair and
+// refuses it from then on: the owner raises its epoch and re-publishes, and a late message of before
+// cannot bring back what the owner has withdrawn meanwhile.
 //
 // Several owners may hold the same key (two prefill nodes computed the same prefix); up to
 // kOwnersPerKey records are kept, the oldest giving way.
 //
-// Thread-safety: all methods from any thread; striped locks, no lock held during calls out.
+// Thread-safety: all methods from any thread. Messages of one owner are processed one after another,
+// those of different owners in parallel; lookups take only short stripe locks and do not allocate.
+// `now` must have been read after the message was received.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +36,13 @@
 
 namespace peercache {
 
-// Who speaks, and how recently it heard from this shard.
+// Who speaks, and how recently it heard from this shard. Made by Fence::Begin, one per message. Flat.
 struct OwnerStamp {
   uint64_t node = 0;
   uint64_t incarnation = 0;
   uint64_t epoch = 0;
-  int64_t echo = 0;  // newest Shard::Stamp the owner has received; 0: none
+  int64_t echo = 0;       // newest Shard::Stamp the owner has received; 0: none
+  uint64_t sequence = 0;  // of the message; 0: the caller knows that it is no copy (a local call)
 };
 
 struct PublishItem {
@@ -46,11 +54,25 @@ struct WithdrawItem {
   uint64_t generation = 0;  // only this generation is removed
 };
 
+// What became of a published item.
+enum PublishOutcome : uint8_t {
+  kRefused = 0,  // the shard is full
+  kServed = 1,   // readers find it from now on
+  // Stored, but not served before the shard hears a younger echo (first contact, or contact after a
+  // long silence): send a Contact, which echoes the stamp of this very answer, and it is served when
+  // that is acknowledged.
+  kStored = 2,
+};
+
 struct ShardOptions {
   uint64_t self = 0;  // NodeHash of this node: its own records are always fresh
   size_t max_records = 16 << 20;
+  size_t max_owners = 8192;  // at most 65535; further owners are refused
   Duration owner_ttl = milliseconds(3000);
-  Duration forget_after = milliseconds(60000);  // silent owners' records are dropped then
+  Duration forget_after = milliseconds(60000);  // silent owners' records are dropped; >= owner_ttl
+  // Origin of this instance's stamps. Must be unpredictable, so that a stamp of another instance is
+  // never taken for a recent one of ours; 0: drawn at random. Tests choose it.
+  int64_t stamp_base = 0;
 };
 
 struct ShardStats {
@@ -68,12 +90,14 @@ class Shard {
   // This shard's clock, to be echoed by owners. Positive, increasing.
   int64_t Stamp(TimePoint now) const;
 
-  // Keepalive without items. kAborted: a newer (incarnation, epoch) of the owner is known.
+  // Keepalive without items. kAborted: a newer (incarnation, epoch) of the owner is known, or the
+  // records of this one were dropped. kResourceExhausted: max_owners.
   Status Contact(const OwnerStamp& owner, TimePoint now);
-  // accepted[i] = 0: the shard is full. Re-publishing an equal record is cheap and idempotent; a
-  // record with a higher generation replaces the owner's former one.
+  // outcome[i] is a PublishOutcome. Re-publishing an equal record is cheap and idempotent; a record
+  // with a higher generation replaces the owner's former one, a lower one is ignored as outdated
+  // (generations of one owner grow with time across all its slots).
   Status Publish(const OwnerStamp& owner, std::span<const PublishItem> items,
-                 std::span<uint8_t> accepted, TimePoint now);
+                 std::span<uint8_t> outcome, TimePoint now);
   // Unknown keys and other generations are ignored: the outcome is what was asked for.
   Status Withdraw(const OwnerStamp& owner, std::span<const WithdrawItem> items, TimePoint now);
 
@@ -82,7 +106,8 @@ class Shard {
   void Lookup(std::span<const Key> keys, uint64_t reader, std::span<const uint64_t> exclude,
               std::span<Record> out, TimePoint now) const;
 
-  // Drops records of owners silent for forget_after; returns how many.
+  // Drops records of owners silent for forget_after and frees those that epochs have overtaken;
+  // returns how many. Call about once a second.
   size_t Expire(TimePoint now);
   // Drops all records of one owner (its member has left for good).
   size_t Forget(uint64_t node);
