@@ -1,0 +1,116 @@
+#include "base/copy.h"
+
+#include <atomic>
+#include <csetjmp>
+#include <csignal>
+#include <cstring>
+#include <mutex>
+
+namespace peercache {
+namespace {
+
+// Where a fault of this thread's guarded copy continues. Initial-exec, so that the signal handler
+// never allocates thread-local storage.
+[[gnu::tls_model("initial-exec")]] thread_local sigjmp_buf* volatile active_guard = nullptr;
+
+struct sigaction previous_action;
+
+void OnSigbus(int signal, siginfo_t* info, void* context) {
+  // si_code > 0: raised by the kernel for an access of this thread, not sent with kill().
+  if (active_guard != nullptr && info->si_code > 0) {
+    sigjmp_buf* guard = active_guard;
+    active_guard = nullptr;
+    siglongjmp(*guard, 1);
+  }
+  if ((previous_action.sa_flags & SA_SIGINFO) != 0) {
+    previous_action.sa_sigaction(signal, info, context);
+  } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
+    previous_action.sa_handler(signal);
+  } else {
+    // Returning repeats the access, which then kills the process with a core at the right place; a
+    // signal that was sent has no access to repeat.
+    std::signal(signal, SIG_DFL);
+    if (info->si_code <= 0) std::raise(signal);
+  }
+}
+
+// The signal mask is not saved (SA_NODEFER leaves SIGBUS unblocked in the handler), so no system
+// call is made. `copy` must not own anything: a fault skips its destructors.
+template <typename Copy>
+bool Guarded(const Copy& copy) {
+  sigjmp_buf guard;
+  if (sigsetjmp(guard, 0) != 0) return false;
+  active_guard = &guard;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  copy();
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  active_guard = nullptr;
+  return true;
+}
+
+template <typename Segment>
+size_t Total(std::span<const Segment> segments) {
+  size_t total = 0;
+  for (const auto& segment : segments) total += segment.size();
+  return total;
+}
+
+// memcpy of nothing from nowhere is undefined; an empty segment may well have no address.
+void Copy(std::byte* to, const std::byte* from, size_t size) {
+  if (size != 0) std::memcpy(to, from, size);
+}
+
+void GatherAll(std::byte* to, std::span<const ConstBytes> from) {
+  for (const ConstBytes& segment : from) {
+    Copy(to, segment.data(), segment.size());
+    to += segment.size();
+  }
+}
+
+void ScatterAll(std::span<const Bytes> to, const std::byte* from) {
+  for (const Bytes& segment : to) {
+    Copy(segment.data(), from, segment.size());
+    from += segment.size();
+  }
+}
+
+}  // namespace
+
+size_t TotalSize(std::span<const Bytes> segments) { return Total(segments); }
+size_t TotalSize(std::span<const ConstBytes> segments) { return Total(segments); }
+
+bool Gather(Bytes to, std::span<const ConstBytes> from) {
+  if (Total(from) != to.size()) return false;
+  GatherAll(to.data(), from);
+  return true;
+}
+
+bool Scatter(std::span<const Bytes> to, ConstBytes from) {
+  if (Total(to) != from.size()) return false;
+  ScatterAll(to, from.data());
+  return true;
+}
+
+void InstallCopyGuard() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    struct sigaction action {};
+    action.sa_sigaction = OnSigbus;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, nullptr, &previous_action);
+    sigaction(SIGBUS, &action, nullptr);
+  });
+}
+
+bool GuardedGather(Bytes to, std::span<const ConstBytes> from) {
+  if (Total(from) != to.size()) return false;
+  return Guarded([&] { GatherAll(to.data(), from); });
+}
+
+bool GuardedScatter(std::span<const Bytes> to, ConstBytes from) {
+  if (Total(to) != from.size()) return false;
+  return Guarded([&] { ScatterAll(to, from.data()); });
+}
+
+}  // namespace peercache

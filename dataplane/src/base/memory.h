@@ -1,0 +1,63 @@
+// Shared memory: memfds of our own, and memfds that other processes hand us, mapped for as long as
+// a MappedRegion lives.
+//
+//   auto pool = MappedRegion::Create("pool", size_t{4} << 30, HugePages::kAuto);
+//   auto host = MappedRegion::Map(std::move(received_fd), claimed_size, MapAccess::kReadWrite);
+//
+// A region that we create is sealed against shrinking and growing, so that whoever maps it can rely
+// on its size. A region that we map need not be: its owner may truncate it, and touching it behind
+// the new end raises SIGBUS. Copy from and to it with the guarded functions of copy.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/fd.h"
+#include "base/status.h"
+
+namespace peercache {
+
+// kAuto takes 2 MiB pages when enough are free and says in the log when not; the explicit sizes
+// fail instead.
+enum class HugePages : uint8_t { kAuto, kOff, k2Mi, k1Gi };
+
+Result<HugePages> ParseHugePages(std::string_view text);  // auto | off | 2Mi | 1Gi
+std::string_view HugePagesName(HugePages pages);
+
+enum class MapAccess : uint8_t { kRead, kReadWrite };
+
+class MappedRegion {
+ public:
+  // A new zeroed memfd. `size` must be a multiple of the page size in use (kAuto falls back to
+  // small pages when it is none of 2 MiB). `name` appears in /proc/PID/maps and in errors.
+  static Result<MappedRegion> Create(const std::string& name, size_t size, HugePages huge_pages);
+  // Bytes [offset, offset + size) of another process's memfd; refused when the file ends before.
+  static Result<MappedRegion> Map(UniqueFd fd, size_t size, MapAccess access, uint64_t offset = 0);
+
+  MappedRegion() = default;
+  MappedRegion(MappedRegion&& other) noexcept { *this = std::move(other); }
+  MappedRegion& operator=(MappedRegion&& other) noexcept;
+  ~MappedRegion() { Unmap(); }
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+  std::span<std::byte> bytes() const { return {data_, size_}; }
+  int fd() const { return fd_.get(); }
+  // 4096, 2 MiB, 1 GiB: what the kernel uses for this region.
+  size_t page_size() const { return page_size_; }
+
+ private:
+  static Result<MappedRegion> CreateWith(const std::string& name, size_t size, size_t page_size);
+  void Unmap();
+
+  UniqueFd fd_;
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  std::span<std::byte> mapping_;  // whole pages around data_: munmap of huge pages wants that
+  size_t page_size_ = 0;
+};
+
+}  // namespace peercache

@@ -1,0 +1,129 @@
+#include "base/memory.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "base/memory_limit.h"
+
+namespace peercache {
+namespace {
+
+using ::testing::HasSubstr;
+constexpr size_t kMiB = size_t{1} << 20;
+
+MappedRegion Make(size_t size, HugePages pages) {
+  auto region = MappedRegion::Create("test", size, pages);
+  EXPECT_TRUE(region.ok()) << region.status().ToString();
+  return std::move(region).value();
+}
+
+TEST(UniqueFd, ClosesOnce) {
+  int raw = ::memfd_create("x", MFD_CLOEXEC);
+  UniqueFd a(raw);
+  UniqueFd b(std::move(a));
+  EXPECT_FALSE(a);  // NOLINT(bugprone-use-after-move): the moved-from state is the subject
+  EXPECT_EQ(b.get(), raw);
+  b.Reset();
+  EXPECT_EQ(::fcntl(raw, F_GETFD), -1);
+  EXPECT_FALSE(b);
+}
+
+TEST(MappedRegion, IsZeroedWritableAndSealed) {
+  MappedRegion region = Make(4 * kMiB, HugePages::kOff);
+  EXPECT_EQ(region.size(), 4 * kMiB);
+  EXPECT_EQ(region.page_size(), 4096u);
+  for (std::byte b : region.bytes()) ASSERT_EQ(b, std::byte{0});
+  std::memset(region.data(), 0x5a, region.size());
+  EXPECT_EQ(::ftruncate(region.fd(), kMiB), -1);
+  EXPECT_EQ(::ftruncate(region.fd(), 8 * kMiB), -1);
+  EXPECT_NE(::fcntl(region.fd(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST(MappedRegion, IsSeenByWhoeverMapsItsFd) {
+  MappedRegion ours = Make(4 * kMiB, HugePages::kOff);
+  ours.data()[3 * kMiB] = std::byte{42};
+  auto theirs = MappedRegion::Map(UniqueFd(::dup(ours.fd())), 4 * kMiB, MapAccess::kRead);
+  ASSERT_TRUE(theirs.ok());
+  EXPECT_EQ(theirs->data()[3 * kMiB], std::byte{42});
+  // An offset need not be on a page boundary.
+  auto part =
+      MappedRegion::Map(UniqueFd(::dup(ours.fd())), 100, MapAccess::kReadWrite, 3 * kMiB - 10);
+  ASSERT_TRUE(part.ok());
+  EXPECT_EQ(part->size(), 100u);
+  EXPECT_EQ(part->data()[10], std::byte{42});
+  part->data()[99] = std::byte{43};
+  EXPECT_EQ(ours.data()[3 * kMiB + 89], std::byte{43});
+}
+
+TEST(MappedRegion, MovesItsMapping) {
+  MappedRegion a = Make(2 * kMiB, HugePages::kOff);
+  std::byte* data = a.data();
+  MappedRegion b = std::move(a);
+  EXPECT_EQ(b.data(), data);
+  EXPECT_EQ(a.data(), nullptr);  // NOLINT(bugprone-use-after-move)
+  b = Make(2 * kMiB, HugePages::kOff);
+  b.data()[0] = std::byte{1};
+}
+
+TEST(MappedRegion, MapRefusesWhatIsNotInTheFile) {
+  MappedRegion ours = Make(2 * kMiB, HugePages::kOff);
+  const std::pair<size_t, uint64_t> cases[] = {
+      {0, 0}, {2 * kMiB + 1, 0}, {1, 2 * kMiB}, {2, 2 * kMiB - 1}, {SIZE_MAX, 1}, {1, UINT64_MAX}};
+  for (const auto& [size, offset] : cases) {
+    auto region = MappedRegion::Map(UniqueFd(::dup(ours.fd())), size, MapAccess::kRead, offset);
+    ASSERT_FALSE(region.ok()) << size << " at " << offset;
+    EXPECT_EQ(region.status().code(), Code::kInvalidArgument);
+    EXPECT_THAT(region.status().message(), HasSubstr("file of 2097152 bytes"));
+  }
+  EXPECT_FALSE(MappedRegion::Map(UniqueFd(), 1, MapAccess::kRead).ok());
+}
+
+TEST(MappedRegion, CreateRefusesWhatCannotBe) {
+  for (size_t size : {size_t{0}, size_t{4097}}) {
+    auto region = MappedRegion::Create("pool", size, HugePages::kOff);
+    ASSERT_FALSE(region.ok());
+    EXPECT_THAT(region.status().message(), HasSubstr("multiple of its page size 4Ki"));
+  }
+  auto huge = MappedRegion::Create("pool", size_t{1} << 60, HugePages::kOff);
+  ASSERT_FALSE(huge.ok());
+  EXPECT_THAT(huge.status().message(), HasSubstr("pool: 1Ei do not fit into"));
+}
+
+TEST(MappedRegion, HugePagesAreTakenWhenThereAndAnErrorWhenNot) {
+  const size_t page = 2 * kMiB;
+  const bool enough = ReadHugePageCounts(page).available() >= 2;
+  auto region = MappedRegion::Create("pool", 2 * page, HugePages::k2Mi);
+  EXPECT_EQ(region.ok(), enough) << region.status().ToString();
+  if (region.ok()) {
+    EXPECT_EQ(region->page_size(), page);
+    // A mapping of a part has to begin and end on huge pages; that is the callee's concern.
+    auto part = MappedRegion::Map(UniqueFd(::dup(region->fd())), 10, MapAccess::kRead, page + 5);
+    EXPECT_TRUE(part.ok()) << part.status().ToString();
+  } else {
+    EXPECT_THAT(region.status().message(), HasSubstr("pool: 4Mi need 2 huge pages of 2Mi"));
+  }
+  EXPECT_FALSE(MappedRegion::Create("pool", size_t{1} << 60, HugePages::k1Gi).ok());
+}
+
+TEST(MappedRegion, AutoFallsBackToSmallPages) {
+  const size_t size = 2 * kMiB + 4096;  // never possible with huge pages
+  MappedRegion region = Make(size, HugePages::kAuto);
+  EXPECT_EQ(region.page_size(), 4096u);
+  EXPECT_EQ(region.size(), size);
+}
+
+TEST(ParseHugePages, ReadsItsOwnNames) {
+  for (HugePages pages : {HugePages::kAuto, HugePages::kOff, HugePages::k2Mi, HugePages::k1Gi})
+    EXPECT_EQ(*ParseHugePages(HugePagesName(pages)), pages);
+  auto bad = ParseHugePages("2M");
+  ASSERT_FALSE(bad.ok());
+  EXPECT_THAT(bad.status().message(), HasSubstr("\"2M\" is none of auto, off, 2Mi, 1Gi"));
+}
+
+}  // namespace
+}  // namespace peercache
