@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PeerCacheCluster is one peer-to-peer KV cache for SGLang's HiCache.
+//
+// The operator runs one pod per chosen Kubernetes node and group ("node" below always means such a pod,
+// a PeerCache member). Every node gives a pool of memory, holds a part of the directory, and serves the
+// SGLang pods on its machine through a Unix socket. There is no master. SGLang pods in use carry the label
+// peercache.io/inject: <name of this object>.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=peercacheclusters,singular=peercachecluster,shortName=pcc,categories=all
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether every node serves"
+// +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.status.nodes`,description="Ready nodes / wanted nodes"
+// +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.memory.pool`,description="Memory for pages on every node"
+// +kubebuilder:printcolumn:name="Transport",type=string,JSONPath=`.spec.transport`,description="How pages travel between nodes"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is ready or not"
+// +kubebuilder:printcolumn:name="Members",type=integer,priority=1,JSONPath=`.status.members`,description="Active members that the nodes see"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name becomes part of Service and DaemonSet names: write at most 40 lower-case letters, digits and '-', beginning with a letter and not ending with '-'"
+type PeerCacheCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what you want. Changing any field but layout takes effect by a rolling restart of the nodes
+	// it concerns, one at a time.
+	// +required
+	Spec PeerCacheClusterSpec `json:"spec"`
+
+	// status is what the operator sees. It is written by the operator only.
+	// +optional
+	Status PeerCacheClusterStatus `json:"status,omitzero"`
+}
+
+// PeerCacheClusterList is a list of PeerCacheCluster.
+//
+// +kubebuilder:object:root=true
+type PeerCacheClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PeerCacheCluster `json:"items"`
+}
+
+// PeerCacheClusterSpec is what the user wants.
+//
+// +kubebuilder:validation:XValidation:rule="self.transport != 'RDMA' || (has(self.rails) && size(self.rails) > 0)",message="transport RDMA needs at least one entry in rails: add the network port(s) to use, or write transport: TCP"
+// +kubebuilder:validation:XValidation:rule="!has(self.rails) || self.rails.all(r, !has(r.numaNode) || (self.layout == 'PerNUMA' && !has(r.group)))",message="rails[].numaNode chooses the group under layout: PerNUMA for a rail that names no group: remove numaNode, or remove the rail's group and use layout: PerNUMA"
+// +kubebuilder:validation:XValidation:rule="!has(self.rails) || self.layout != 'PerNUMA' || self.rails.all(r, has(r.group) || has(r.numaNode)) || self.rails.all(r, has(r.group) || !has(r.numaNode))",message="under layout: PerNUMA either every rail without a group names its numaNode or none does: add the missing rails[].numaNode (see /sys/class/net/<interface>/device/numa_node)"
+// +kubebuilder:validation:XValidation:rule="self.discovery.port != self.monitoring.port",message="discovery.port and monitoring.port must differ: leave both out to get 31998 and 31997"
+type PeerCacheClusterSpec struct {
+	// image of the data plane (peercached). Empty means the image that was released with the operator,
+	// which is what most users want: data plane and operator are then upgraded together.
+	// Example: registry.example.com/peercache/dataplane:0.1.0
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Image string `json:"image,omitempty"`
+
+	// imagePullPolicy of the data plane's image: Always, IfNotPresent or Never.
+	// +optional
+	// +kubebuilder:default=IfNotPresent
+	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+
+	// imagePullSecrets name Secrets in this namespace that hold the credentials for the image's registry.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// transport moves the pages between nodes. TCP needs nothing but the pod network. RDMA reads with
+	// one-sided RDMA READ and needs rails. With TCP, rails still group the nodes and attach networks, but
+	// rails[].device is not opened, so that a cluster can be switched to TCP and back to find a fault.
+	// +optional
+	// +kubebuilder:default=TCP
+	Transport Transport `json:"transport,omitempty"`
+
+	// layout chooses the group of every rail that names none. Each group gets its own DaemonSet, so a
+	// machine runs one node per group. PerNUMA: rails with the same numaNode form a group, which keeps
+	// ports, memory and threads of a node on one NUMA node. PerRail: each rail is a group of its own.
+	// PerNode: all rails form one group. It cannot be changed later, because every page would be lost:
+	// create a second PeerCacheCluster instead, or name rails[].group, which can be changed.
+	// +optional
+	// +kubebuilder:default=PerNUMA
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="layout cannot be changed: create a second PeerCacheCluster with the layout you want, or set rails[].group, which can be changed"
+	Layout Layout `json:"layout,omitempty"`
+
+	// nodes chooses the Kubernetes nodes that take part. Left out: all of them that pods may run on.
+	// +optional
+	// +kubebuilder:default={}
+	Nodes NodesSpec `json:"nodes,omitzero"`
+
+	// rails are the network ports to use for pages. Needed for transport RDMA; a rail must exist on every
+	// Kubernetes node that takes part.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Rails []Rail `json:"rails,omitempty"`
+
+	// memory of every node.
+	// +required
+	Memory MemorySpec `json:"memory"`
+
+	// resources of every node besides the pool. They are requested and limited alike, so that the pod has
+	// Guaranteed QoS and the kubelet's CPU and topology managers can align it.
+	// +optional
+	// +kubebuilder:default={}
+	Resources ResourcesSpec `json:"resources,omitzero"`
+
+	// discovery is how nodes find each other.
+	// +optional
+	// +kubebuilder:default={}
+	Discovery DiscoverySpec `json:"discovery,omitzero"`
+
+	// injection is how SGLang pods are connected to this cluster.
+	// +optional
+	// +kubebuilder:default={}
+	Injection InjectionSpec `json:"injection,omitzero"`
+
+	// monitoring is how nodes are watched.
+	// +optional
+	// +kubebuilder:default={}
+	Monitoring MonitoringSpec `json:"monitoring,omitzero"`
+
+	// timing holds the bounds on waiting. The defaults suit a data-centre network.
+	// +optional
+	// +kubebuilder:default={}
+	Timing TimingSpec `json:"timing,omitzero"`
+}
+
+// Transport moves pages between nodes.
+// +kubebuilder:validation:Enum=TCP;RDMA
+type Transport string
+
+// The transports.
+const (
+	TransportTCP  Transport = "TCP"
+	TransportRDMA Transport = "RDMA"
+)
+
+// Layout is the default grouping of rails.
+// +kubebuilder:validation:Enum=PerNUMA;PerRail;PerNode
+type Layout string
+
+// The layouts.
+const (
+	LayoutPerNUMA Layout = "PerNUMA"
+	LayoutPerRail Layout = "PerRail"
+	LayoutPerNode Layout = "PerNode"
+)

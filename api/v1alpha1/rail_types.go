@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// Rail is one network port with the way it reaches the node's pod.
+//
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'SharedDevicePlugin' || has(self.resourceName)",message="resourceName is missing: attachment SharedDevicePlugin takes the device from a device plug-in; write the extended resource that it advertises, for example resourceName: rdma/hca_shared_devices_a"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'SRIOV' || (has(self.resourceName) && has(self.network))",message="attachment SRIOV needs resourceName and network: write the resource of the SR-IOV device plug-in and the NetworkAttachmentDefinition that uses it, for example resourceName: nvidia.com/rail0 and network: default/rail0"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'SRIOV' || !has(self.device)",message="device cannot be set with attachment SRIOV, where the device plug-in chooses it: remove device"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'HostNetwork' || has(self.device)",message="device is missing: attachment HostNetwork uses a device of the machine; write its name, for example device: mlx5_0"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'HostNetwork' || (!has(self.network) && !has(self.interface))",message="attachment HostNetwork already has every interface of the machine: remove network and interface, or write attachment: SharedDevicePlugin or SRIOV"
+// +kubebuilder:validation:XValidation:rule="!has(self.interface) || has(self.network) || self.attachment == 'HostNetwork'",message="interface names the pod's interface of a network: add network (namespace/name of a NetworkAttachmentDefinition) or remove interface"
+type Rail struct {
+	// name of the rail, unique in the cluster, for example rail0.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a rail's name may hold lower-case letters, digits and '-' and must begin and end with a letter or digit: write for example rail0"
+	Name string `json:"name"`
+
+	// group is the set of rails that one node drives; rails with the same group share a DaemonSet. Left out:
+	// chosen by layout.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a group's name may hold lower-case letters, digits and '-' and must begin and end with a letter or digit: write for example numa0"
+	Group string `json:"group,omitempty"`
+
+	// numaNode is the NUMA node of the port (/sys/class/net/<interface>/device/numa_node). Under layout
+	// PerNUMA the group is then "numa<numaNode>".
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=63
+	NUMANode *int32 `json:"numaNode,omitempty"`
+
+	// attachment is how the port reaches the pod. SharedDevicePlugin: a device shared by all pods through
+	// k8s-rdma-shared-dev-plugin, usually with a macvlan or ipoib network. SRIOV: a virtual function of
+	// its own. HostNetwork: the pod uses the machine's network; its node must then be the only one on the
+	// machine with that attachment, because the ports are the machine's.
+	// +required
+	Attachment RailAttachment `json:"attachment"`
+
+	// resourceName is the extended resource to request, for example rdma/hca_shared_devices_a.
+	// Needed by SharedDevicePlugin and SRIOV. With HostNetwork it may be left out; the pod then has to be
+	// privileged to open the RDMA device.
+	// +optional
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="resourceName must be an extended resource with a domain: write for example rdma/hca_shared_devices_a"
+	ResourceName string `json:"resourceName,omitempty"`
+
+	// network is the Multus NetworkAttachmentDefinition that gives the pod an interface on this port, as
+	// name or namespace/name. Needed by SRIOV.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="network must be the name of a NetworkAttachmentDefinition: write name or namespace/name, for example default/rail0"
+	Network string `json:"network,omitempty"`
+
+	// interface is the name that the network's interface gets inside the pod. Left out: Multus counts net1,
+	// net2 and so on.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9][-A-Za-z0-9_.]*$')",message="interface must be the name of a network interface of at most 15 characters: write for example rail0"
+	Interface string `json:"interface,omitempty"`
+
+	// device is the RDMA device to open, as `ibv_devices` lists it, for example mlx5_0. Needed by HostNetwork.
+	// Left out: the node opens the devices that the pod was given. Used by transport RDMA only.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9][-A-Za-z0-9_.]*$')",message="device must be the name of an RDMA device as ibv_devices lists it: write for example mlx5_0"
+	Device string `json:"device,omitempty"`
+}
+
+// RailAttachment is how a port reaches the pod.
+// +kubebuilder:validation:Enum=SharedDevicePlugin;SRIOV;HostNetwork
+type RailAttachment string
+
+// The attachments.
+const (
+	AttachmentSharedDevicePlugin RailAttachment = "SharedDevicePlugin"
+	AttachmentSRIOV              RailAttachment = "SRIOV"
+	AttachmentHostNetwork        RailAttachment = "HostNetwork"
+)

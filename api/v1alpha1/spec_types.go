@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// NodesSpec chooses Kubernetes nodes.
+type NodesSpec struct {
+	// selector lists labels that a Kubernetes node must carry to take part.
+	// Example: {"peercache.io/node": "true"}
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	Selector map[string]string `json:"selector,omitempty"`
+
+	// tolerations let nodes run on tainted machines, such as GPU machines with nvidia.com/gpu:NoSchedule.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// priorityClassName of the pods. A high priority, such as system-node-critical, keeps the cache from
+	// being evicted in favour of other pods.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+}
+
+// MemorySpec is the memory of a node.
+//
+// +kubebuilder:validation:XValidation:rule="self.hugePages == 'None' || quantity(string(self.pool)).compareTo(quantity('64Ti')) > 0 || quantity(string(self.pool)).asInteger() % (self.hugePages == '1Gi' ? 1073741824 : 2097152) == 0",message="memory.pool must be a multiple of memory.hugePages: round it, for example to 64Gi, or write hugePages: None"
+type MemorySpec struct {
+	// pool is the memory that each node gives to pages, from 16Mi to 64Ti, for example 64Gi. It is allocated
+	// when the node starts and never grows; a full pool makes room by evicting the pages that were used
+	// longest ago. A machine that runs several groups gives it once per group.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('16Mi')) >= 0 && quantity(string(self)).compareTo(quantity('64Ti')) <= 0 && quantity(string(self)).isInteger()",message="memory.pool must lie between 16Mi and 64Ti: write whole bytes with a unit, for example 64Gi"
+	Pool resource.Quantity `json:"pool"`
+
+	// hugePages backs the pool: None uses ordinary pages; 2Mi and 1Gi request hugepages-2Mi or hugepages-1Gi
+	// from Kubernetes, which must have been reserved on the machines (vm.nr_hugepages, or hugepages= on the
+	// kernel command line). Huge pages make registration with the network card and copying cheaper.
+	// +optional
+	// +kubebuilder:default=None
+	HugePages HugePages `json:"hugePages,omitempty"`
+}
+
+// HugePages is the page size behind the pool.
+// +kubebuilder:validation:Enum=None;"2Mi";"1Gi"
+type HugePages string
+
+// The page sizes.
+const (
+	HugePagesNone HugePages = "None"
+	HugePages2Mi  HugePages = "2Mi"
+	HugePages1Gi  HugePages = "1Gi"
+)
+
+// ResourcesSpec is what a node needs besides its pool.
+type ResourcesSpec struct {
+	// cpu is the number of whole cores of each node. Whole cores let the kubelet's static CPU manager pin them.
+	// +optional
+	// +kubebuilder:default="1"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isInteger() && quantity(string(self)).compareTo(quantity('1')) >= 0 && quantity(string(self)).compareTo(quantity('1024')) <= 0",message="resources.cpu must be a whole number of cores from 1 to 1024, because only whole cores can be pinned: write for example 2"
+	CPU resource.Quantity `json:"cpu,omitzero"`
+
+	// memoryOverhead is the memory of each node besides the pool: code, directory, connections, buffers.
+	// It is at least 64Mi.
+	// +optional
+	// +kubebuilder:default="512Mi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Ti')) <= 0 && quantity(string(self)).isInteger()",message="resources.memoryOverhead must lie between 64Mi and 1Ti: write for example 512Mi"
+	MemoryOverhead resource.Quantity `json:"memoryOverhead,omitzero"`
+}
+
+// DiscoverySpec is how nodes find each other.
+type DiscoverySpec struct {
+	// replicas is how many nodes host discovery, from 1 to 7. They are found by the Service <name>-discovery,
+	// each keeps the whole membership by itself, and one that is left is enough.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=7
+	Replicas int32 `json:"replicas,omitempty"`
+
+	// port on which nodes talk to each other: discovery, directory and, with transport TCP, pages.
+	// +optional
+	// +kubebuilder:default=31998
+	// +kubebuilder:validation:Minimum=1024
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port,omitempty"`
+}
+
+// MonitoringSpec is how nodes are watched.
+type MonitoringSpec struct {
+	// port of each node's HTTP server: /metrics for Prometheus, /healthz, /readyz and /v1/status.
+	// +optional
+	// +kubebuilder:default=31997
+	// +kubebuilder:validation:Minimum=1024
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port,omitempty"`
+}
+
+// TimingSpec bounds waiting.
+//
+// +kubebuilder:validation:XValidation:rule="self.memberTTLMilliseconds >= 2 * self.heartbeatMilliseconds",message="timing.memberTTLMilliseconds must be at least twice timing.heartbeatMilliseconds, or one late heartbeat drops a member: write for example heartbeatMilliseconds: 500 and memberTTLMilliseconds: 3000"
+type TimingSpec struct {
+	// leaseMilliseconds is how long a reader may use the place of a page after asking for it. A slot is not
+	// reused before its lease has passed, so a longer lease holds freed memory back for longer.
+	// +optional
+	// +kubebuilder:default=1000
+	// +kubebuilder:validation:Minimum=100
+	// +kubebuilder:validation:Maximum=60000
+	LeaseMilliseconds int32 `json:"leaseMilliseconds,omitempty"`
+
+	// peerTimeoutMilliseconds is the longest that a call waits for a node that does not answer. After that
+	// its pages are misses, and calls to it fail at once until it answers again.
+	// +optional
+	// +kubebuilder:default=1000
+	// +kubebuilder:validation:Minimum=50
+	// +kubebuilder:validation:Maximum=60000
+	PeerTimeoutMilliseconds int32 `json:"peerTimeoutMilliseconds,omitempty"`
+
+	// heartbeatMilliseconds is how often a node reports to every discovery host.
+	// +optional
+	// +kubebuilder:default=500
+	// +kubebuilder:validation:Minimum=50
+	// +kubebuilder:validation:Maximum=60000
+	HeartbeatMilliseconds int32 `json:"heartbeatMilliseconds,omitempty"`
+
+	// memberTTLMilliseconds is how long a node stays a member after its last heartbeat.
+	// +optional
+	// +kubebuilder:default=3000
+	// +kubebuilder:validation:Minimum=200
+	// +kubebuilder:validation:Maximum=600000
+	MemberTTLMilliseconds int32 `json:"memberTTLMilliseconds,omitempty"`
+}
+
+// InjectionSpec is how SGLang pods are connected. It is read when a pod is created; pods that run already
+// keep what they were given.
+type InjectionSpec struct {
+	// mode is where the PeerCache member of an SGLang pod runs. Node: in this cluster's pod on the same
+	// machine, reached through a Unix socket; the SGLang pod needs no device and no privilege.
+	// +optional
+	// +kubebuilder:default=Node
+	Mode InjectionMode `json:"mode,omitempty"`
+
+	// client is the Python package that runs inside SGLang.
+	// +optional
+	// +kubebuilder:default={}
+	Client ClientSpec `json:"client,omitzero"`
+
+	// socket is how the directory of the Unix sockets reaches the SGLang pod. HostPath mounts
+	// /run/peercache/<namespace>/<name> of the machine, so the SGLang pod's namespace must allow hostPath
+	// volumes (Pod Security "privileged").
+	// +optional
+	// +kubebuilder:default=HostPath
+	Socket SocketDelivery `json:"socket,omitempty"`
+
+	// namespaceSelector restricts the namespaces whose pods may use this cluster. Left out: all namespaces.
+	// +optional
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+}
+
+// InjectionMode is where the member of an SGLang pod runs.
+// +kubebuilder:validation:Enum=Node
+type InjectionMode string
+
+// InjectionModeNode uses the node's DaemonSet pod.
+const InjectionModeNode InjectionMode = "Node"
+
+// SocketDelivery is how the socket directory reaches SGLang pods.
+// +kubebuilder:validation:Enum=HostPath
+type SocketDelivery string
+
+// SocketHostPath mounts the machine's directory.
+const SocketHostPath SocketDelivery = "HostPath"
+
+// ClientSpec is the Python package that runs inside SGLang.
+type ClientSpec struct {
+	// image that holds the package. Empty means the image that was released with the operator.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Image string `json:"image,omitempty"`
+
+	// imagePullPolicy of the client image: Always, IfNotPresent or Never.
+	// +optional
+	// +kubebuilder:default=IfNotPresent
+	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+
+	// delivery is how the package reaches the SGLang container. InitContainer copies it from the image into
+	// an emptyDir before SGLang starts.
+	// +optional
+	// +kubebuilder:default=InitContainer
+	Delivery ClientDelivery `json:"delivery,omitempty"`
+}
+
+// ClientDelivery is how the client package reaches the SGLang container.
+// +kubebuilder:validation:Enum=InitContainer
+type ClientDelivery string
+
+// ClientInitContainer copies the package in an init container.
+const ClientInitContainer ClientDelivery = "InitContainer"

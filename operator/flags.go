@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/peercache/peercache"
+)
+
+const (
+	webhookEnabled  = "enabled"
+	webhookDisabled = "disabled"
+
+	// namespaceFile tells a pod its namespace.
+	namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+)
+
+// errHelp says that the help was asked for and printed.
+var errHelp = flag.ErrHelp
+
+// options are what the command line and the environment say.
+type options struct {
+	dataplaneImage string
+	clientImage    string
+	namespace      string
+	leaderElect    bool
+	metricsAddress string
+	probeAddress   string
+	webhookPort    int
+	webhook        string
+	showVersion    bool
+	log            zap.Options
+}
+
+// parseFlags reads the command line. The images may also come from the environment; a flag wins.
+func parseFlags(args []string, getenv func(string) string, output io.Writer) (options, error) {
+	var o options
+	set := flag.NewFlagSet("peercache-operator", flag.ContinueOnError)
+	set.SetOutput(output)
+	set.Usage = func() {
+		_, _ = fmt.Fprintf(output, "peercache-operator %s runs PeerCacheClusters on Kubernetes.\n\nFlags:\n",
+			peercache.Version())
+		set.PrintDefaults()
+	}
+	image := func(name, env, fallback, usage string) *string {
+		value := getenv(env)
+		if value == "" {
+			value = fallback
+		}
+		return set.String(name, value, usage+" (environment: "+env+")")
+	}
+	dataplane := image("dataplane-image", "PEERCACHE_DATAPLANE_IMAGE",
+		"docker.io/peercache/dataplane:"+peercache.Version(), "`image` of nodes whose cluster names none")
+	client := image("client-image", "PEERCACHE_CLIENT_IMAGE",
+		"docker.io/peercache/client:"+peercache.Version(), "`image` of the client package where the cluster names none")
+	set.StringVar(&o.namespace, "namespace", getenv("POD_NAMESPACE"),
+		"the operator's own `namespace`; found by itself in a pod (environment: POD_NAMESPACE)")
+	set.BoolVar(&o.leaderElect, "leader-elect", false, "let one of several replicas work at a time")
+	set.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of /metrics, 0 for none")
+	set.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz")
+	set.IntVar(&o.webhookPort, "webhook-port", 9443, "`port` of the webhook that connects SGLang pods")
+	set.StringVar(&o.webhook, "webhook", webhookEnabled, "run the webhook: enabled or disabled")
+	set.BoolVar(&o.showVersion, "version", false, "print the version and exit")
+	o.log.BindFlags(set)
+	if err := set.Parse(args); err != nil {
+		return o, err
+	}
+	o.dataplaneImage, o.clientImage = *dataplane, *client
+	if o.namespace == "" {
+		o.namespace = namespaceOfPod()
+	}
+	return o, o.validate(set.Args())
+}
+
+func (o options) validate(rest []string) error {
+	switch {
+	case o.showVersion:
+		return nil
+	case len(rest) > 0:
+		return fmt.Errorf("unexpected argument %q: write flags as --name=value, see --help", rest[0])
+	case o.webhook != webhookEnabled && o.webhook != webhookDisabled:
+		return fmt.Errorf("--webhook=%s is unknown: write enabled or disabled", o.webhook)
+	case o.webhookPort < 1 || o.webhookPort > 65535:
+		return fmt.Errorf("--webhook-port=%d is no port: write a number from 1 to 65535", o.webhookPort)
+	case o.namespace == "" && (o.webhook == webhookEnabled || o.leaderElect):
+		return errors.New("the operator's namespace is unknown outside a pod: write --namespace=peercache-system")
+	default:
+		return nil
+	}
+}
+
+func namespaceOfPod() string {
+	content, err := os.ReadFile(namespaceFile)
+	if err != nil {
+		return "" // not in a pod
+	}
+	return strings.TrimSpace(string(content))
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command peercache-operator runs PeerCacheClusters: it keeps their nodes as specified (package reconcile)
+// and connects SGLang pods to them (package inject, a webhook). `peercache-operator --help` lists the flags.
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/peercache/peercache"
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/certs"
+	"github.com/peercache/peercache/operator/fleet"
+	"github.com/peercache/peercache/operator/plan"
+	"github.com/peercache/peercache/operator/reconcile"
+)
+
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=peercache-system,resources=leases,verbs=get;create;update
+// +kubebuilder:rbac:groups="";events.k8s.io,namespace=peercache-system,resources=events,verbs=create;patch
+
+func main() {
+	config, err := parseFlags(os.Args[1:], os.Getenv, os.Stderr)
+	switch {
+	case errors.Is(err, errHelp):
+		return
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "peercache-operator:", err)
+		os.Exit(2)
+	case config.showVersion:
+		fmt.Println("peercache-operator", peercache.Version())
+		return
+	}
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&config.log)))
+	if err := run(config); err != nil {
+		ctrl.Log.Error(err, "peercache-operator stops")
+		os.Exit(1)
+	}
+}
+
+// run works until it is told to stop by SIGTERM or SIGINT.
+func run(config options) error {
+	ctx := ctrl.SetupSignalHandler()
+	kubeconfig, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the API server (run in a pod, or set KUBECONFIG): %w", err)
+	}
+	ctrl.Log.Info("starting", "version", peercache.Version(), "dataplaneImage", config.dataplaneImage,
+		"clientImage", config.clientImage, "webhook", config.webhook)
+	keeper := certs.NewKeeper(config.namespace)
+	mgr, err := ctrl.NewManager(kubeconfig, managerOptions(config, keeper))
+	if err != nil {
+		return fmt.Errorf("setting up the manager: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("alive", healthz.Ping); err != nil {
+		return fmt.Errorf("adding the health check: %w", err)
+	}
+	reconciler := &reconcile.Reconciler{
+		Client: mgr.GetClient(),
+		Live:   mgr.GetAPIReader(),
+		Events: mgr.GetEventRecorder("peercache-operator"),
+		Fleet:  fleet.NewClient(),
+		Facts:  plan.Facts{DataplaneImage: config.dataplaneImage},
+		Now:    time.Now,
+	}
+	if err := reconciler.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	if config.webhook == webhookEnabled {
+		if err := keeper.Setup(ctx, mgr); err != nil {
+			return err
+		}
+		if err := mgr.AddReadyzCheck("webhook-certificate", keeper.Ready); err != nil {
+			return fmt.Errorf("adding the readiness check: %w", err)
+		}
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("running: %w", err)
+	}
+	return nil
+}
+
+func managerOptions(config options, keeper *certs.Keeper) manager.Options {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	cached := reconcile.CacheByObject()
+	if config.webhook == webhookEnabled {
+		object, scope := certs.CacheByObject(config.namespace)
+		cached[object] = scope
+	}
+	return manager.Options{
+		Scheme: scheme,
+		Cache: cache.Options{
+			ByObject:         cached,
+			DefaultTransform: cache.TransformStripManagedFields(),
+		},
+		Metrics:                metricsserver.Options{BindAddress: config.metricsAddress},
+		HealthProbeBindAddress: config.probeAddress,
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Port:    config.webhookPort,
+			TLSOpts: []func(*tls.Config){keeper.UseIn},
+		}),
+		LeaderElection:          config.leaderElect,
+		LeaderElectionID:        "peercache-operator",
+		LeaderElectionNamespace: config.namespace,
+		// The process ends when the manager does, so another replica may take over at once.
+		LeaderElectionReleaseOnCancel: true,
+	}
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"path"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+const (
+	// SocketDir is where the socket directory is mounted, in nodes and in SGLang pods.
+	SocketDir = "/run/peercache"
+	// multusNetworks is the annotation by which a pod asks Multus for interfaces.
+	multusNetworks = "k8s.v1.cni.cncf.io/networks"
+	// shutdownSeconds bounds leaving the cluster: a node that is told to stop says goodbye first.
+	shutdownSeconds = 30
+)
+
+// HostSocketDir is the machine's directory that holds the sockets of one cluster's nodes.
+func HostSocketDir(namespace, cluster string) string { return path.Join(SocketDir, namespace, cluster) }
+
+// SocketPath is the socket of a group's node, as nodes and SGLang pods see it.
+func SocketPath(group string) string { return path.Join(SocketDir, group+".sock") }
+
+// buildDaemonSet runs one node per chosen machine for one group. One machine at a time is updated, so
+// that only its pages are away.
+func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, image, hash string) *appsv1.DaemonSet {
+	meta := objectMeta(cluster, DaemonSetName(cluster.Name, group.Name))
+	meta.Labels = podLabels(cluster, group.Name)
+	return &appsv1.DaemonSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
+		ObjectMeta: meta,
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: podSelector(cluster, group.Name)},
+			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
+				Type: appsv1.RollingUpdateDaemonSetStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDaemonSet{
+					MaxUnavailable: new(intstr.FromInt32(1)),
+					MaxSurge:       new(intstr.FromInt32(0)),
+				},
+			},
+			RevisionHistoryLimit: new(int32(3)),
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{
+					Labels:      podLabels(cluster, group.Name),
+					Annotations: podAnnotations(group, hash),
+				},
+				Spec: buildPodSpec(cluster, group, image),
+			},
+		},
+	}
+}
+
+func podAnnotations(group Group, hash string) map[string]string {
+	annotations := map[string]string{v1alpha1.AnnotationConfigHash: hash}
+	if networks := group.networks(); networks != "" {
+		annotations[multusNetworks] = networks
+	}
+	return annotations
+}

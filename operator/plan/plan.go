@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan decides which Kubernetes objects a PeerCacheCluster needs.
+//
+//	desired, err := plan.For(cluster, plan.Facts{DataplaneImage: "docker.io/peercache/dataplane:0.1.0"})
+//	for _, object := range desired.Objects() { ... apply it ... }
+//
+// Everything here is pure: the same cluster and facts give the same objects, nothing is read from or
+// written to a cluster, and the clock is not looked at. One file builds one kind of object and has its test
+// beside it. A spec that cannot be put into effect is a *Problem, which says what to change.
+package plan
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+// Facts is what a plan depends on besides the cluster.
+type Facts struct {
+	// DataplaneImage is used where the cluster names no image.
+	DataplaneImage string
+}
+
+// Desired is everything that must exist for one cluster.
+type Desired struct {
+	Image          string
+	Groups         []Group
+	ServiceAccount *corev1.ServiceAccount
+	Config         *corev1.ConfigMap
+	Discovery      *corev1.Service
+	DaemonSets     []*appsv1.DaemonSet // in the order of Groups
+}
+
+// Objects lists the objects in the order in which they must be created: what a pod refers to comes first.
+func (d *Desired) Objects() []client.Object {
+	objects := []client.Object{d.ServiceAccount, d.Config, d.Discovery}
+	for _, daemonSet := range d.DaemonSets {
+		objects = append(objects, daemonSet)
+	}
+	return objects
+}
+
+// For plans one cluster. The error, if any, is a *Problem.
+func For(cluster *v1alpha1.PeerCacheCluster, facts Facts) (*Desired, error) {
+	groups := Groups(cluster.Spec)
+	if problem := check(groups); problem != nil {
+		return nil, problem
+	}
+	image := cluster.Spec.Image
+	if image == "" {
+		image = facts.DataplaneImage
+	}
+	config := buildConfigMap(cluster)
+	desired := &Desired{
+		Image:          image,
+		Groups:         groups,
+		ServiceAccount: buildServiceAccount(cluster),
+		Config:         config,
+		Discovery:      buildDiscoveryService(cluster),
+	}
+	for _, group := range groups {
+		desired.DaemonSets = append(desired.DaemonSets,
+			buildDaemonSet(cluster, group, image, configHash(config)))
+	}
+	return desired, nil
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"path"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+const (
+	// ContainerName is the name of the container that runs peercached.
+	ContainerName = "peercached"
+
+	configDir    = "/etc/peercache"
+	volumeConfig = "config"
+	volumeSocket = "socket"
+	portPeer     = "peer"
+	portHTTP     = "http"
+)
+
+func buildPodSpec(cluster *v1alpha1.PeerCacheCluster, group Group, image string) corev1.PodSpec {
+	spec := cluster.Spec
+	pod := corev1.PodSpec{
+		ServiceAccountName:            serviceAccountName(cluster.Name),
+		AutomountServiceAccountToken:  new(false),
+		EnableServiceLinks:            new(false),
+		NodeSelector:                  spec.Nodes.Selector,
+		Tolerations:                   spec.Nodes.Tolerations,
+		PriorityClassName:             spec.Nodes.PriorityClassName,
+		ImagePullSecrets:              spec.ImagePullSecrets,
+		TerminationGracePeriodSeconds: new(int64(shutdownSeconds)),
+		DNSPolicy:                     corev1.DNSClusterFirst,
+		Containers:                    []corev1.Container{buildContainer(spec, group, image)},
+		Volumes: []corev1.Volume{
+			{Name: volumeConfig, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+				LocalObjectReference: corev1.LocalObjectReference{Name: configMapName(cluster.Name)},
+			}}},
+			{Name: volumeSocket, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
+				Path: HostSocketDir(cluster.Namespace, cluster.Name),
+				Type: new(corev1.HostPathDirectoryOrCreate),
+			}}},
+		},
+	}
+	if group.onHostNetwork() {
+		pod.HostNetwork = true
+		pod.DNSPolicy = corev1.DNSClusterFirstWithHostNet
+	}
+	return pod
+}
+
+func buildContainer(spec v1alpha1.PeerCacheClusterSpec, group Group, image string) corev1.Container {
+	return corev1.Container{
+		Name:            ContainerName,
+		Image:           image,
+		ImagePullPolicy: spec.ImagePullPolicy,
+		Args:            []string{"--config=" + path.Join(configDir, configKey)},
+		Env:             buildEnv(spec, group),
+		Resources:       buildResources(spec, group),
+		Ports: []corev1.ContainerPort{
+			{Name: portPeer, ContainerPort: spec.Discovery.Port, Protocol: corev1.ProtocolTCP},
+			{Name: portHTTP, ContainerPort: spec.Monitoring.Port, Protocol: corev1.ProtocolTCP},
+		},
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: volumeConfig, MountPath: configDir, ReadOnly: true},
+			{Name: volumeSocket, MountPath: SocketDir},
+		},
+		// A large pool takes minutes to allocate, above all on a machine that has to move memory for huge pages.
+		StartupProbe:    buildProbe("/healthz", 2, 300),
+		LivenessProbe:   buildProbe("/healthz", 10, 6),
+		ReadinessProbe:  buildProbe("/readyz", 2, 2),
+		SecurityContext: buildSecurityContext(spec, group),
+	}
+}
+
+// buildEnv is what differs between groups and machines. NODE_NAME and POD_IP come first, because
+// $(NAME) refers to variables defined above.
+func buildEnv(spec v1alpha1.PeerCacheClusterSpec, group Group) []corev1.EnvVar {
+	fromField := func(name, field string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: field},
+		}}
+	}
+	env := []corev1.EnvVar{
+		fromField("NODE_NAME", "spec.nodeName"),
+		fromField("POD_IP", "status.podIP"),
+		{Name: "PEERCACHE_NODE_ID", Value: "$(NODE_NAME)." + group.Name},
+		{Name: "PEERCACHE_GROUP", Value: group.Name},
+		{Name: "PEERCACHE_ADVERTISE_ADDR", Value: "$(POD_IP)"},
+		{Name: "PEERCACHE_SOCKET", Value: SocketPath(group.Name)},
+	}
+	if devices := group.devices(); len(devices) > 0 && spec.Transport == v1alpha1.TransportRDMA {
+		env = append(env, corev1.EnvVar{Name: "PEERCACHE_DEVICES", Value: strings.Join(devices, ",")})
+	}
+	return env
+}
+
+func buildProbe(path string, periodSeconds, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+			Path: path, Port: intstr.FromString(portHTTP), Scheme: corev1.URISchemeHTTP,
+		}},
+		PeriodSeconds:    periodSeconds,
+		TimeoutSeconds:   2,
+		SuccessThreshold: 1,
+		FailureThreshold: failures,
+	}
+}
+
+// buildSecurityContext drops all that is not needed. The user is root because the kubelet makes the socket
+// directory on the machine for root. RDMA pins memory (IPC_LOCK). On the machine's network without a
+// device plug-in, only a privileged container is let at the RDMA device.
+func buildSecurityContext(spec v1alpha1.PeerCacheClusterSpec, group Group) *corev1.SecurityContext {
+	security := &corev1.SecurityContext{
+		RunAsUser:              new(int64(0)),
+		ReadOnlyRootFilesystem: new(true),
+	}
+	rdma := spec.Transport == v1alpha1.TransportRDMA
+	for _, rail := range group.railsWith(v1alpha1.AttachmentHostNetwork) {
+		if rdma && rail.ResourceName == "" {
+			security.Privileged = new(true)
+			return security
+		}
+	}
+	security.Capabilities = &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}
+	if rdma {
+		security.Capabilities.Add = []corev1.Capability{"IPC_LOCK"}
+	}
+	security.AllowPrivilegeEscalation = new(false)
+	security.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	return security
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+// buildResources requests and limits the same amounts, which makes the pod Guaranteed: the static CPU
+// manager and the topology manager align such pods only. The pool is shared memory, which counts towards
+// the container's memory unless it is made of huge pages.
+func buildResources(spec v1alpha1.PeerCacheClusterSpec, group Group) corev1.ResourceRequirements {
+	memory := spec.Resources.MemoryOverhead.DeepCopy()
+	list := corev1.ResourceList{corev1.ResourceCPU: spec.Resources.CPU.DeepCopy()}
+	switch spec.Memory.HugePages {
+	case v1alpha1.HugePages2Mi, v1alpha1.HugePages1Gi:
+		list[corev1.ResourceName(corev1.ResourceHugePagesPrefix+string(spec.Memory.HugePages))] =
+			spec.Memory.Pool.DeepCopy()
+	default:
+		memory.Add(spec.Memory.Pool)
+	}
+	list[corev1.ResourceMemory] = memory
+	for _, rail := range group.Rails {
+		if rail.ResourceName == "" {
+			continue
+		}
+		count := list[corev1.ResourceName(rail.ResourceName)]
+		count.Add(*resource.NewQuantity(1, resource.DecimalSI))
+		list[corev1.ResourceName(rail.ResourceName)] = count
+	}
+	return corev1.ResourceRequirements{Requests: list, Limits: list.DeepCopy()}
+}

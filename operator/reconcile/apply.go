@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/plan"
+)
+
+// FieldManager owns the fields that the operator applies.
+const FieldManager = "peercache-operator"
+
+// apply writes every desired object that differs from what is there. Before each write the object is
+// compared, so that a cluster that is as it should be costs the API server nothing.
+func (r *Reconciler) apply(ctx context.Context, p *pass, desired *plan.Desired) error {
+	for _, object := range desired.Objects() {
+		if err := r.applyOne(ctx, p, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) applyOne(ctx context.Context, p *pass, object client.Object) error {
+	name := describe(object)
+	want, err := encode(object)
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", name, err)
+	}
+	hash, err := stamp(want)
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", name, err)
+	}
+	live, err := r.find(ctx, object)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	if live != nil {
+		if !metav1.IsControlledBy(live, p.cluster) {
+			return &plan.Problem{Reason: "NameConflict", Message: fmt.Sprintf(
+				"%s exists and does not belong to this cluster: rename or delete it, or choose another metadata.name",
+				name)}
+		}
+		have, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+		if err != nil {
+			return fmt.Errorf("encoding %s: %w", name, err)
+		}
+		difference := drift(want, have)
+		if difference == "" {
+			return nil
+		}
+		if live.GetAnnotations()[v1alpha1.AnnotationAppliedHash] == hash {
+			r.Events.Eventf(p.cluster, live, corev1.EventTypeNormal, "Repaired", "Apply",
+				"%s was changed by someone else at %s; change the PeerCacheCluster instead", name, difference)
+		}
+		log.FromContext(ctx).V(1).Info("object differs", "object", name, "field", difference)
+	}
+	return r.write(ctx, p, name, want)
+}
+
+// write applies and notes the result where later steps look: the cache learns of it only after a while.
+func (r *Reconciler) write(ctx context.Context, p *pass, name string, want map[string]any) error {
+	applied := &unstructured.Unstructured{Object: want}
+	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied),
+		client.FieldOwner(FieldManager), client.ForceOwnership)
+	switch {
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return &plan.Problem{Reason: "Rejected", Message: fmt.Sprintf(
+			"the API server does not accept %s, correct the field of spec that it stems from: %v", name, err)}
+	case apierrors.IsForbidden(err):
+		return &plan.Problem{Reason: "Forbidden", Message: fmt.Sprintf(
+			"the API server does not let the operator write %s, check quotas and the operator's RBAC: %v", name, err)}
+	case err != nil:
+		return fmt.Errorf("applying %s: %w", name, err)
+	}
+	log.FromContext(ctx).Info("applied", "object", name)
+	if applied.GetKind() == "DaemonSet" {
+		daemonSet := &appsv1.DaemonSet{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, daemonSet); err != nil {
+			return fmt.Errorf("decoding %s: %w", name, err)
+		}
+		p.facts.daemonSets[daemonSet.Name] = daemonSet
+	}
+	return nil
+}
+
+// find reads the object from the cache and, where the cache has none, from the API server: the cache holds
+// only what carries the operator's label, and an object of someone else must not be taken over.
+func (r *Reconciler) find(ctx context.Context, object client.Object) (client.Object, error) {
+	fresh, err := r.Client.Scheme().New(object.GetObjectKind().GroupVersionKind())
+	if err != nil {
+		return nil, err
+	}
+	live, ok := fresh.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is no object", fresh)
+	}
+	key := client.ObjectKeyFromObject(object)
+	err = r.Client.Get(ctx, key, live)
+	if apierrors.IsNotFound(err) {
+		err = r.Live.Get(ctx, key, live)
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return live, nil
+}
+
+// encode turns a typed object into what is applied: without status, which is not the operator's.
+func encode(object client.Object) (map[string]any, error) {
+	want, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, err
+	}
+	delete(want, "status")
+	unstructured.RemoveNestedField(want, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(want, "spec", "template", "metadata", "creationTimestamp")
+	return want, nil
+}
+
+// stamp notes the digest of the whole object in its annotations. It tells a field that is no longer wanted
+// (the digest differs) from one that somebody else added (it does not, and the field is theirs).
+func stamp(want map[string]any) (string, error) {
+	content, err := json.Marshal(want)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(content)
+	hash := hex.EncodeToString(sum[:16])
+	return hash, unstructured.SetNestedField(want, hash, "metadata", "annotations", v1alpha1.AnnotationAppliedHash)
+}
+
+func describe(object client.Object) string {
+	return fmt.Sprintf("%s %s/%s", object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace(), object.GetName())
+}

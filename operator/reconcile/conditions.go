@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/plan"
+)
+
+// maxFaults bounds a message: one image that cannot be pulled is a fault of every node.
+const maxFaults = 3
+
+// judge turns what was seen into conditions. Every message of one that is not as it should be says what to do.
+func judge(problem *plan.Problem, progress rollout, faults []fault) []metav1.Condition {
+	return []metav1.Condition{
+		configAccepted(problem),
+		progressing(problem, progress, faults),
+		degraded(faults),
+		ready(problem, progress, faults),
+	}
+}
+
+func configAccepted(problem *plan.Problem) metav1.Condition {
+	if problem != nil {
+		return is(v1alpha1.ConditionConfigAccepted, metav1.ConditionFalse, problem.Reason, problem.Message)
+	}
+	return is(v1alpha1.ConditionConfigAccepted, metav1.ConditionTrue, "Accepted", "the spec is in effect")
+}
+
+func progressing(problem *plan.Problem, progress rollout, faults []fault) metav1.Condition {
+	const kind = v1alpha1.ConditionProgressing
+	switch {
+	case progress.pending:
+		return is(kind, metav1.ConditionTrue, "WaitingForController",
+			"the DaemonSet controller has not seen the latest change yet")
+	case problem != nil:
+		return is(kind, metav1.ConditionFalse, "ConfigNotAccepted", "nothing is changed until the spec is accepted")
+	case progress.updated < progress.desired:
+		return is(kind, metav1.ConditionTrue, "RollingOut", fmt.Sprintf(
+			"%d of %d nodes run the current spec", progress.updated, progress.desired))
+	case progress.ready+int32(len(faults)) < progress.desired: //nolint:gosec // bounded by the number of pods
+		return is(kind, metav1.ConditionTrue, "Starting", fmt.Sprintf("%s nodes are ready", progress.nodes()))
+	default:
+		return is(kind, metav1.ConditionFalse, "Settled", "no node is being started or replaced")
+	}
+}
+
+func degraded(faults []fault) metav1.Condition {
+	const kind = v1alpha1.ConditionDegraded
+	if len(faults) == 0 {
+		return is(kind, metav1.ConditionFalse, "NoFaults", "no node is broken")
+	}
+	return is(kind, metav1.ConditionTrue, faults[0].reason, listFaults(faults))
+}
+
+func ready(problem *plan.Problem, progress rollout, faults []fault) metav1.Condition {
+	const kind = v1alpha1.ConditionReady
+	switch {
+	case problem != nil:
+		return is(kind, metav1.ConditionFalse, "ConfigNotAccepted", problem.Message)
+	case progress.pending:
+		return is(kind, metav1.ConditionFalse, "WaitingForController",
+			"the DaemonSet controller has not seen the latest change yet")
+	case progress.desired == 0:
+		return is(kind, metav1.ConditionFalse, "NoNodes", "no Kubernetes node takes part: label one so that it matches "+
+			"spec.nodes.selector, or tolerate its taints with spec.nodes.tolerations")
+	case progress.complete():
+		return is(kind, metav1.ConditionTrue, "AllNodesReady", fmt.Sprintf("%s nodes serve", progress.nodes()))
+	case len(faults) > 0:
+		return is(kind, metav1.ConditionFalse, "NodesBroken", fmt.Sprintf(
+			"%s nodes are ready; %s", progress.nodes(), listFaults(faults)))
+	case progress.updated < progress.desired:
+		return is(kind, metav1.ConditionFalse, "RollingOut", fmt.Sprintf(
+			"%d of %d nodes run the current spec", progress.updated, progress.desired))
+	default:
+		return is(kind, metav1.ConditionFalse, "NodesStarting", fmt.Sprintf("%s nodes are ready", progress.nodes()))
+	}
+}
+
+func listFaults(faults []fault) string {
+	texts := make([]string, 0, maxFaults+1)
+	for i, f := range faults {
+		if i == maxFaults {
+			texts = append(texts, fmt.Sprintf("and %d more", len(faults)-maxFaults))
+			break
+		}
+		texts = append(texts, f.String())
+	}
+	message := strings.Join(texts, "; ")
+	const limit = 4096 // the API allows 32768; nobody reads that much
+	if len(message) > limit {
+		message = strings.ToValidUTF8(message[:limit], "") + "..."
+	}
+	return message
+}
+
+func is(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}

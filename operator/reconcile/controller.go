@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reconcile makes a cluster what its PeerCacheCluster says, in small ordered steps:
+//
+//	gather    read what is there                                (facts.go)
+//	plan      decide what should be there: package plan, pure
+//	apply     write what differs, by server-side apply          (apply.go, drift.go)
+//	prune     delete DaemonSets of groups that are gone         (prune.go)
+//	discover  label the pods that host discovery                (discovery.go)
+//	ask       count members through the nodes' HTTP API         (members.go)
+//	report    conditions, events and status                     (conditions.go, faults.go, status.go)
+//
+// A step that has nothing to change writes nothing. All decisions are pure functions of what was read;
+// this file only calls them in order. Objects are deleted by their owner references alone.
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/fleet"
+	"github.com/peercache/peercache/operator/plan"
+)
+
+const (
+	// whileStable is how often a cluster is looked at although nothing happened, for its member count.
+	whileStable = 30 * time.Second
+	// whileChanging is the same while nodes come, go or are broken.
+	whileChanging = 5 * time.Second
+)
+
+// Asker asks nodes for their status; see fleet.Client.
+type Asker interface {
+	Ask(ctx context.Context, addresses []string) ([]fleet.NodeStatus, error)
+}
+
+// Reconciler reconciles PeerCacheClusters.
+type Reconciler struct {
+	// Client reads from the manager's cache and writes to the API server.
+	Client client.Client
+	// Live reads from the API server. It is used only before an object is created.
+	Live client.Reader
+	// Events records what happens to a cluster.
+	Events events.EventRecorder
+	// Fleet asks the nodes.
+	Fleet Asker
+	// Facts go into every plan.
+	Facts plan.Facts
+	// Now is the clock.
+	Now func() time.Time
+
+	asked askedAt
+}
+
+// pass is one look at one cluster. The steps fill it in from top to bottom.
+type pass struct {
+	cluster *v1alpha1.PeerCacheCluster
+	facts   facts
+	desired *plan.Desired // nil when the spec cannot be put into effect
+	problem *plan.Problem // why not
+	members int32
+}
+
+// +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters/status,verbs=patch
+// +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apps,resources=daemonsets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=configmaps;services;serviceaccounts,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
+
+// Reconcile takes one pass over one cluster.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	cluster := &v1alpha1.PeerCacheCluster{}
+	if err := r.Client.Get(ctx, request.NamespacedName, cluster); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			r.asked.forget(request.NamespacedName)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("reading PeerCacheCluster %s: %w", request, err)
+	}
+	if !cluster.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil // the garbage collector follows the owner references
+	}
+	p := &pass{cluster: cluster, members: cluster.Status.Members}
+	if err := r.gather(ctx, p); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.realise(ctx, p); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.placeDiscovery(ctx, p); err != nil {
+		return ctrl.Result{}, err
+	}
+	r.countMembers(ctx, p)
+	settled, err := r.report(ctx, p)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if settled {
+		return ctrl.Result{RequeueAfter: whileStable}, nil
+	}
+	return ctrl.Result{RequeueAfter: whileChanging}, nil
+}
+
+// realise plans, applies and prunes. A spec that cannot be put into effect is no error of ours: it is noted
+// in the pass, whatever runs is left alone, and the user hears of it through the conditions.
+func (r *Reconciler) realise(ctx context.Context, p *pass) error {
+	desired, err := plan.For(p.cluster, r.Facts)
+	if err == nil {
+		err = r.apply(ctx, p, desired)
+	}
+	if errors.As(err, &p.problem) {
+		log.FromContext(ctx).Info("the spec cannot be put into effect", "reason", p.problem.Reason,
+			"message", p.problem.Message)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p.desired = desired
+	return r.prune(ctx, p)
+}

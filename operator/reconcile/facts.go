@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+// facts are what is there before a pass changes anything.
+type facts struct {
+	daemonSets map[string]*appsv1.DaemonSet // by name
+	pods       []corev1.Pod
+}
+
+// gather reads the cluster's DaemonSets and pods from the cache. What merely carries the cluster's label
+// but does not belong to it is left out.
+func (r *Reconciler) gather(ctx context.Context, p *pass) error {
+	scope := []client.ListOption{
+		client.InNamespace(p.cluster.Namespace),
+		client.MatchingLabels{v1alpha1.LabelCluster: p.cluster.Name},
+	}
+	var daemonSets appsv1.DaemonSetList
+	if err := r.Client.List(ctx, &daemonSets, scope...); err != nil {
+		return fmt.Errorf("listing DaemonSets of %s: %w", client.ObjectKeyFromObject(p.cluster), err)
+	}
+	p.facts.daemonSets = map[string]*appsv1.DaemonSet{}
+	owners := map[string]bool{}
+	for i := range daemonSets.Items {
+		daemonSet := &daemonSets.Items[i]
+		if metav1.IsControlledBy(daemonSet, p.cluster) {
+			p.facts.daemonSets[daemonSet.Name] = daemonSet
+			owners[string(daemonSet.UID)] = true
+		}
+	}
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, scope...); err != nil {
+		return fmt.Errorf("listing pods of %s: %w", client.ObjectKeyFromObject(p.cluster), err)
+	}
+	p.facts.pods = slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
+		owner := metav1.GetControllerOf(&pod)
+		return owner == nil || !owners[string(owner.UID)]
+	})
+	return nil
+}

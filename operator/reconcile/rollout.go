@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+// rollout is how far the DaemonSets have come.
+type rollout struct {
+	groups                  []v1alpha1.GroupStatus // sorted by name
+	desired, ready, updated int32
+	// pending says that the DaemonSet controller has not seen the latest template of some group yet, so
+	// the numbers are not to be believed.
+	pending bool
+}
+
+func measure(daemonSets map[string]*appsv1.DaemonSet) rollout {
+	var sum rollout
+	for _, name := range slices.Sorted(maps.Keys(daemonSets)) {
+		daemonSet := daemonSets[name]
+		status := daemonSet.Status
+		sum.groups = append(sum.groups, v1alpha1.GroupStatus{
+			Name:    daemonSet.Labels[v1alpha1.LabelGroup],
+			Desired: status.DesiredNumberScheduled,
+			Ready:   status.NumberReady,
+		})
+		sum.desired += status.DesiredNumberScheduled
+		sum.ready += status.NumberReady
+		sum.updated += status.UpdatedNumberScheduled
+		if status.ObservedGeneration < daemonSet.Generation {
+			sum.pending = true
+		}
+	}
+	return sum
+}
+
+func (r rollout) nodes() string { return fmt.Sprintf("%d/%d", r.ready, r.desired) }
+
+// complete says that every node runs the current template and serves.
+func (r rollout) complete() bool {
+	return !r.pending && r.updated == r.desired && r.ready == r.desired
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/plan"
+)
+
+// CacheByObject restricts the manager's cache to what PeerCache owns, so that its memory does not grow
+// with the rest of the Kubernetes cluster.
+func CacheByObject() map[client.Object]cache.ByObject {
+	owned := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{plan.LabelManagedBy: plan.ManagedBy})}
+	nodes := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{
+		plan.LabelManagedBy: plan.ManagedBy,
+		plan.LabelComponent: plan.ComponentNode,
+	})}
+	return map[client.Object]cache.ByObject{
+		&appsv1.DaemonSet{}:      owned,
+		&corev1.ConfigMap{}:      owned,
+		&corev1.Service{}:        owned,
+		&corev1.ServiceAccount{}: owned,
+		&corev1.Pod{}:            nodes,
+	}
+}
+
+// SetupWithManager registers the reconciler and what makes it run: changes of a cluster's spec, of the
+// objects that it owns, and of its nodes' pods.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("peercachecluster").
+		For(&v1alpha1.PeerCacheCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&appsv1.DaemonSet{}).
+		Owns(&corev1.ConfigMap{}).
+		Owns(&corev1.Service{}).
+		Owns(&corev1.ServiceAccount{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(clusterOfPod)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("setting up the PeerCacheCluster controller: %w", err)
+	}
+	return nil
+}
+
+// clusterOfPod finds a pod's cluster by its label: a pod is owned by a DaemonSet, not by the cluster.
+func clusterOfPod(_ context.Context, pod client.Object) []ctrl.Request {
+	cluster := pod.GetLabels()[v1alpha1.LabelCluster]
+	if cluster == "" {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: cluster}}}
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+// report writes the status if it changed and records an event for every condition that did. It says
+// whether the cluster has settled, so that it need not be looked at again soon.
+func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
+	progress := measure(p.facts.daemonSets)
+	faults := findFaults(p.facts.pods, r.Now())
+	before := p.cluster.DeepCopy()
+
+	status := &p.cluster.Status
+	status.ObservedGeneration = p.cluster.Generation
+	status.Groups = progress.groups
+	status.DesiredNodes = progress.desired
+	status.ReadyNodes = progress.ready
+	status.Nodes = progress.nodes()
+	status.Members = p.members
+	if p.desired != nil {
+		status.Image = p.desired.Image
+	}
+	var changed []metav1.Condition
+	for _, condition := range judge(p.problem, progress, faults) {
+		condition.ObservedGeneration = p.cluster.Generation
+		condition.LastTransitionTime = metav1.NewTime(r.Now())
+		if transition(status.Conditions, condition) {
+			changed = append(changed, condition)
+		}
+		meta.SetStatusCondition(&status.Conditions, condition)
+	}
+
+	if !equality.Semantic.DeepEqual(before.Status, p.cluster.Status) {
+		err := r.Client.Status().Patch(ctx, p.cluster, client.MergeFrom(before), client.FieldOwner(FieldManager))
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("writing the status of %s: %w", client.ObjectKeyFromObject(p.cluster), err)
+		}
+	}
+	for _, condition := range changed {
+		r.Events.Eventf(p.cluster, nil, eventType(condition), condition.Reason, "Observe",
+			"%s is %s: %s", condition.Type, condition.Status, condition.Message)
+	}
+	return progress.complete() && progress.desired > 0 && p.members >= progress.desired, nil
+}
+
+// transition says whether a condition is worth an event: it changed its status or reason, not only its text.
+func transition(before []metav1.Condition, after metav1.Condition) bool {
+	old := meta.FindStatusCondition(before, after.Type)
+	return old == nil || old.Status != after.Status || old.Reason != after.Reason
+}
+
+func eventType(condition metav1.Condition) string {
+	bad := condition.Type == v1alpha1.ConditionDegraded && condition.Status == metav1.ConditionTrue ||
+		condition.Type == v1alpha1.ConditionConfigAccepted && condition.Status == metav1.ConditionFalse
+	if bad {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
+}
