@@ -1,0 +1,98 @@
+"""Attachment: the store's hold on a node, which is this machine's or one inside this process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from peercache import embedded
+from peercache.config import ConfigError, StoreConfig
+from peercache.extension import load
+from peercache.pools import Region
+
+if TYPE_CHECKING:
+    from peercache._peercache import Client
+
+logger = logging.getLogger(__name__)
+
+
+class Attachment:
+    """A connected client, and the node in this process if the configuration asks for one.
+
+    Raises ConfigError when there is no node to attach to: a configuration that cannot work must
+    fail the attach, not every later call.
+    """
+
+    def __init__(self, config: StoreConfig, engine: str) -> None:
+        self._lock = threading.Lock()
+        self._shared: set[tuple[int, int]] = set()
+        self._seen_faults = 0
+        self._embedded = config.node_options is not None
+        self._closed = False
+        socket = config.socket
+        if config.node_options is not None:
+            socket = embedded.acquire(config.node_options)
+        client, reason = load().connect(socket, engine, config.timeout_ms, config.staging_bytes)
+        if client is None:
+            if self._embedded:
+                embedded.release()
+                raise ConfigError(f"the embedded node does not answer: {reason}")
+            raise ConfigError.of(
+                "socket",
+                socket,
+                f"leads to no node ({reason})",
+                "check that peercached runs on this machine with this socket and that the socket's "
+                "folder is mounted here",
+            )
+        self.client: Client = client
+
+    def share(self, regions: Sequence[Region]) -> int:
+        """Shares memory with the node; returns how many bytes are shared now for the first time.
+
+        What cannot be shared still works: its pages go through the staging ring.
+        """
+        shared = 0
+        for region in regions:
+            place = (region.base, region.length)
+            with self._lock:
+                if place in self._shared:
+                    continue
+                self._shared.add(place)
+            reason = self.client.register_region(region.fd, region.base, region.length)
+            if reason:
+                with self._lock:
+                    self._shared.discard(place)
+                logger.warning(
+                    "PeerCache copies pages through its staging ring, because the node cannot map "
+                    "%d bytes of the host pool: %s",
+                    region.length,
+                    reason,
+                )
+                continue
+            shared += region.length
+        return shared
+
+    def new_faults(self) -> tuple[int, str]:
+        """Faults of the client since the last call, and the latest of them."""
+        stats = self.client.stats()
+        with self._lock:
+            seen, self._seen_faults = self._seen_faults, int(stats["faults"])
+        return int(stats["faults"]) - seen, str(stats["last_fault"])
+
+    def close(self) -> None:
+        """Lets calls in flight finish, then lets go of the node. Idempotent."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self.client.close()
+        if self._embedded:
+            embedded.release()
+
+
+def engine_name(model: str, tp_rank: int, tp_size: int) -> str:
+    """How the node's status names this engine."""
+    return f"{os.uname().nodename}/{os.getpid()} tp{tp_rank}/{tp_size} {model}"[:128]

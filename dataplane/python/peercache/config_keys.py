@@ -1,0 +1,119 @@
+"""The keys of the extra-config: the one table that the parser, the messages and the docs share.
+
+Next to our own keys it holds those of the original PeerCache, which its users bring along: the ones
+that make sense are accepted with their meaning, the others are refused by name with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from peercache.values import (
+    Parser,
+    boolean,
+    integer,
+    long_text,
+    names,
+    one_of,
+    only,
+    seconds,
+    size,
+    socket_path,
+    text,
+    unless,
+)
+
+
+class Scope(Enum):
+    """Where a key has a meaning."""
+
+    ANY = "any"
+    SOCKET = "socket"  # the node runs already
+    EMBEDDED = "embedded"  # the node runs in this process
+
+
+@dataclass(frozen=True)
+class Key:
+    parse: Parser
+    scope: Scope
+    flag: str = ""  # the option of peercached that it sets
+    help: str = ""
+
+
+_PORT = integer(0, 65535)
+
+KEYS: Mapping[str, Key] = {
+    # read by SGLang to find us
+    "backend_name": Key(text, Scope.ANY, help="any name; SGLang logs it"),
+    "module_path": Key(text, Scope.ANY, help="peercache.store"),
+    "class_name": Key(text, Scope.ANY, help="PeerCacheStore"),
+    "interface_v1": Key(boolean, Scope.ANY, help="zero copy; recommended"),
+    "allocator": Key(one_of("shm", "default"), Scope.ANY, help="shm shares the host pool"),
+    # the engine's side
+    "socket": Key(socket_path, Scope.SOCKET, help="Unix socket of the node on this machine"),
+    "tag": Key(text, Scope.ANY, help="separates pages that would otherwise be shared"),
+    "prefix": Key(text, Scope.ANY, help="the original's name of tag"),
+    "timeout_ms": Key(integer(100, 60_000), Scope.ANY, help="longest stall of a call"),
+    "staging_size": Key(size, Scope.ANY, help="ring for pools that are not shared memory"),
+    # the node in this process
+    "discovery_addr": Key(long_text, Scope.EMBEDDED, "discovery-addr", "host:port[,host:port]"),
+    "protocol": Key(
+        one_of("tcp", "auto", rdma="auto"), Scope.EMBEDDED, "transport", "rdma falls back to tcp"
+    ),
+    "device_name": Key(unless("", names), Scope.EMBEDDED, "devices", "RDMA devices"),
+    "device_names": Key(unless("", names), Scope.EMBEDDED, "devices", "RDMA devices"),
+    "global_segment_size": Key(size, Scope.EMBEDDED, "pool-size", "divided by tp_size"),
+    "metrics_port": Key(_PORT, Scope.EMBEDDED, "http-port", "metrics and status; 0: any"),
+    "node_id": Key(unless("auto", text), Scope.EMBEDDED, "node-id", "default: host name and pid"),
+    "vnodes": Key(integer(1, 4096), Scope.EMBEDDED, "vnodes", "points on the ring"),
+    "local_hostname": Key(text, Scope.EMBEDDED, "advertise-addr", "address for the others"),
+    "control_bind_host": Key(text, Scope.EMBEDDED, "bind-addr", "address to listen on"),
+    "control_port": Key(_PORT, Scope.EMBEDDED, "peer-port", "0: any"),
+    "heartbeat_interval": Key(seconds(0.05, 60), Scope.EMBEDDED, "heartbeat-ms", "seconds"),
+    "member_ttl": Key(seconds(0.2, 600), Scope.EMBEDDED, "member-ttl-ms", "seconds"),
+    "lease_ms": Key(integer(10, 60_000), Scope.EMBEDDED, "lease-ms", "life of a record"),
+    "peer_timeout_ms": Key(integer(10, 60_000), Scope.EMBEDDED, "peer-timeout-ms"),
+    "huge_pages": Key(one_of("auto", "off", "2Mi", "1Gi"), Scope.EMBEDDED, "huge-pages"),
+    "cluster": Key(text, Scope.EMBEDDED, "cluster", "nodes of other clusters are refused"),
+    "auth_token_file": Key(long_text, Scope.EMBEDDED, "auth-token-file", "shared secret"),
+    "log_level": Key(text, Scope.EMBEDDED, "log-level"),
+    # the original's, with one value that means what we do
+    "mode": Key(only("p2p", "there is no other topology"), Scope.EMBEDDED),
+    "write_policy": Key(only("local", "pages stay on the node that wrote them"), Scope.EMBEDDED),
+    "role": Key(only("auto", "all nodes are equal"), Scope.EMBEDDED),
+    "disk_enabled": Key(only(False, "this version has no disk tier"), Scope.EMBEDDED),
+    "metrics_enabled": Key(only(True, "a node always answers its probes"), Scope.EMBEDDED),
+    "metrics_dashboard": Key(only(False, "metrics are for Prometheus"), Scope.EMBEDDED),
+}
+
+_ONE_PORT = 'members use one port for everything; set "control_port" and "control_bind_host"'
+_NO_DISK = "this version has no disk tier; remove the key"
+
+# Keys of the original that have no meaning here, and why.
+REFUSED: Mapping[str, str] = {
+    "directory_replicas": "owners publish their records again when a shard is lost; remove the key",
+    "directory_read_cache_ttl": 'records live for a lease; set "lease_ms" instead',
+    "ib_port": "the port is found by the device's address; remove the key",
+    "gid_index": "GIDs are chosen by address, because indexes change; remove the key",
+    "max_channels_per_peer": "connections are pooled as needed; remove the key",
+    "rdma_bind_host": _ONE_PORT,
+    "rdma_port": _ONE_PORT,
+    "meta_bind_host": _ONE_PORT,
+    "metrics_bind_host": 'the HTTP port listens where members do; set "control_bind_host"',
+    "max_masters": 'any number of discovery hosts works; list them in "discovery_addr"',
+    "disk_path": _NO_DISK,
+    "disk_size": _NO_DISK,
+}
+
+# Read by SGLang itself; some of its callers leave them in.
+SGLANG_KEYS = frozenset(
+    {
+        "prefetch_threshold",
+        "prefetch_timeout_base",
+        "prefetch_timeout_per_ki_token",
+        "hicache_storage_pass_prefix_keys",
+        "tp_lcm_size",
+    }
+)

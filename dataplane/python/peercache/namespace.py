@@ -1,0 +1,73 @@
+"""Namespace: what makes the bytes of two pages interchangeable, as a digest.
+
+SGLang names a page by the hash of its tokens alone. Model, dtype, layout and rank are not in that
+name, so an engine with another configuration would read wrong bytes under the right key. Everything
+that decides the bytes goes through ``prefix``, and the extension XORs it onto every page hash.
+
+Pure: no SGLang, no torch, no extension.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import string
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+# Part of every digest. Raise it when the meaning of a field changes; old pages then are misses.
+SCHEMA = 1
+
+_HEX_DIGITS = frozenset(string.hexdigits)
+_KEY_DIGITS = 64
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Which shard of a page this process holds; each pair is (rank, size)."""
+
+    tp: tuple[int, int] | None  # None: the bytes are the same on all TP ranks (MLA)
+    pp: tuple[int, int]
+    cp: tuple[int, int]
+    dcp: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Namespace:
+    """All that two engines must agree on to share pages."""
+
+    model: str
+    tag: str  # the user's own
+    pool: str  # SGLang's name of the host pool: kv, mamba, ...
+    encoding: str  # "segments" (zero copy) or "flat" (SGLang's generic pages): byte orders differ
+    rank: Rank
+    shape: Mapping[str, object]  # dtype, layout, page size, heads, ... of the host pool
+
+    def prefix(self) -> bytes:
+        """The 32 bytes that are XORed onto the page hashes of this namespace."""
+        return _digest("pages", asdict(self))
+
+
+def clear_tag(model: str, tag: str) -> int:
+    """Names the pages that one ``clear`` drops: all of a model under the user's tag."""
+    return int.from_bytes(_digest("clear", {"model": model, "tag": tag})[:8], "little")
+
+
+def is_page_hash(key: str) -> bool:
+    """Whether the extension can take the key as it is: 64 hex digits."""
+    return len(key) == _KEY_DIGITS and _HEX_DIGITS.issuperset(key)
+
+
+def page_hash(key: str) -> str:
+    """The key as 64 hex digits: SGLang's own hashes as they are, anything else digested.
+
+    The text is marked before it is digested, so that no other key maps to the digest by accident.
+    """
+    if is_page_hash(key):
+        return key.lower()
+    return hashlib.sha256(b"peercache key\0" + key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _digest(purpose: str, fields: Mapping[str, object]) -> bytes:
+    text = json.dumps([purpose, SCHEMA, fields], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).digest()
