@@ -1,0 +1,128 @@
+# The images of PeerCache, one target each:
+#
+#   operator    the Kubernetes operator
+#   dataplane   peercached, the node
+#   client      what a SGLang pod needs: the Python package with an extension per CPython
+#   engine      SGLang's storage layer on a CPU; end-to-end tests only
+#
+#   docker build --target dataplane -t peercache/dataplane .     (or hack/images/build-images.sh)
+#
+# The empty ARGs let a build use the caller's registries and caches; unset, they change nothing.
+
+ARG DEBIAN=docker.io/library/debian:bookworm-slim
+
+# --- operator ------------------------------------------------------------------------------------
+FROM docker.io/library/golang:1.26-bookworm AS operator-build
+ARG GOPROXY
+ARG GONOSUMDB
+ARG GOSUMDB
+ARG SSL_CERT_FILE
+ARG GOCACHE
+ARG GOMODCACHE
+ENV CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS="-mod=readonly -buildvcs=false -trimpath"
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN --mount=type=cache,target=/go/pkg/mod go mod download
+COPY VERSION ./
+COPY api api
+COPY operator operator
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    go build -ldflags "-s -w -X main.version=$(cat VERSION)" -o /out/peercache-operator ./operator
+
+FROM scratch AS operator
+COPY --from=operator-build /out/peercache-operator /usr/local/bin/peercache-operator
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/peercache-operator"]
+
+# --- C++ tool chain ------------------------------------------------------------------------------
+FROM ${DEBIAN} AS cpp
+RUN apt-get update && apt-get install -y --no-install-recommends \
+      g++ cmake ninja-build ccache pkg-config \
+      libibverbs-dev librdmacm-dev libnuma-dev liburing-dev libasio-dev libspdlog-dev libfmt-dev \
+      libxxhash-dev libcli11-dev nlohmann-json3-dev prometheus-cpp-dev libcpp-httplib-dev \
+      ca-certificates python3-pip \
+    && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+
+# --- data plane ----------------------------------------------------------------------------------
+FROM cpp AS dataplane-build
+ARG CCACHE_DIR=/root/.cache/ccache
+COPY VERSION ./
+COPY dataplane/CMakeLists.txt dataplane/CMakePresets.json dataplane/
+COPY dataplane/cmake dataplane/cmake
+COPY dataplane/src dataplane/src
+RUN --mount=type=cache,target=/root/.cache/ccache cd dataplane \
+    && cmake --preset release && cmake --build --preset release --target peercached \
+    && install -D -s build/release/peercached /out/peercached
+
+FROM ${DEBIAN} AS dataplane
+RUN apt-get update && apt-get install -y --no-install-recommends \
+      libibverbs1 ibverbs-providers librdmacm1 libnuma1 liburing2 libfmt9 libspdlog1.10 libxxhash0 \
+      libprometheus-cpp-core1.0 libcpp-httplib0.11 \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=dataplane-build /out/peercached /usr/local/bin/peercached
+# A library that the list above lacks would otherwise first be missed on a node.
+RUN ! ldd /usr/local/bin/peercached | grep 'not found'
+ENTRYPOINT ["/usr/local/bin/peercached"]
+
+# --- client --------------------------------------------------------------------------------------
+# Only the headers of these are used: an extension resolves CPython's symbols when it is imported.
+FROM docker.io/library/python:3.10-slim-bookworm AS cpython-310
+FROM docker.io/library/python:3.11-slim-bookworm AS cpython-311
+FROM docker.io/library/python:3.12-slim-bookworm AS cpython-312
+FROM docker.io/library/python:3.13-slim-bookworm AS cpython-313
+
+FROM cpp AS client-build
+ARG CCACHE_DIR=/root/.cache/ccache
+ARG SSL_CERT_FILE
+ARG PIP_CERT
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+COPY dataplane/python/pybind11.sh dataplane/python/pybind11.sh
+RUN dataplane/python/pybind11.sh
+COPY --from=cpython-310 /usr/local/include/python3.10 /usr/local/include/python3.10
+COPY --from=cpython-311 /usr/local/include/python3.11 /usr/local/include/python3.11
+COPY --from=cpython-312 /usr/local/include/python3.12 /usr/local/include/python3.12
+COPY --from=cpython-313 /usr/local/include/python3.13 /usr/local/include/python3.13
+COPY VERSION ./
+COPY dataplane/CMakeLists.txt dataplane/CMakePresets.json dataplane/
+COPY dataplane/cmake dataplane/cmake
+COPY dataplane/src dataplane/src
+COPY dataplane/python/CMakeLists.txt dataplane/python/
+COPY dataplane/python/bindings dataplane/python/bindings
+RUN --mount=type=cache,target=/root/.cache/ccache set -eu; \
+    pybind11=$(dataplane/python/pybind11.sh); \
+    for v in 310 311 312 313; do \
+      cmake -G Ninja -S dataplane -B "build/$v" -DCMAKE_BUILD_TYPE=Release \
+        -DPEERCACHE_TESTS=OFF -DPEERCACHE_DAEMON=OFF -DPEERCACHE_PYBIND11_INCLUDE="$pybind11" \
+        -DPEERCACHE_PYTHON_INCLUDE="/usr/local/include/python3.${v#3}" \
+        -DPEERCACHE_PYTHON_SOABI="cpython-$v-x86_64-linux-gnu"; \
+      cmake --build "build/$v" --target _peercache; \
+      find "build/$v" -name '_peercache*.so' -exec install -D -t /out/peercache {} +; \
+    done
+# The extension is loaded inside images that are not ours: it may need nothing but the C library.
+RUN set -eu; for so in /out/peercache/*.so; do \
+      ! readelf -d "$so" | grep NEEDED | grep -vE '\[(libc|libm|libpthread|libdl|librt|ld-linux-x86-64)\.so'; \
+    done
+COPY dataplane/python/peercache /out/peercache
+
+FROM ${DEBIAN} AS client
+COPY --from=client-build /out/peercache /opt/peercache/python/peercache
+USER 65532:65532
+# What the injected init container runs: hand the package over to the engine's container.
+CMD ["cp", "-a", "/opt/peercache/python/.", "/peercache/"]
+
+# --- engine (tests only) -------------------------------------------------------------------------
+FROM ${DEBIAN} AS engine
+ARG SSL_CERT_FILE
+ARG PIP_CERT
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+RUN apt-get update && apt-get install -y --no-install-recommends \
+      python3-torch python3-numpy python3-pip ca-certificates \
+    && rm -rf /var/lib/apt/lists/*
+COPY e2e/engine/requirements.txt /opt/engine/requirements.txt
+RUN pip3 install --no-cache-dir --no-deps --break-system-packages -r /opt/engine/requirements.txt
+COPY e2e/engine /opt/engine
+ENV PYTHONUNBUFFERED=1
+WORKDIR /opt/engine

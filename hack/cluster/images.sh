@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# The images the cluster itself runs: pause, CoreDNS, and a busybox for tests. Made from built programs
+# and Debian's static busybox, so that no registry is needed. Prints the folder of the archives.
+set -euo pipefail
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$HERE/../lib.sh"
+. "$HERE/toolset.sh"
+. "$HERE/local/settings.sh"
+need gcc busybox
+
+BIN=$(toolset_bin)
+OUT=$PEERCACHE_CACHE/cluster-images/$({ echo "$BIN"; cat "${BASH_SOURCE[0]}" "$(command -v busybox)"; } | sha256sum | cut -c1-64)
+
+make_images() {
+  local dir=$1 source applet links=()
+  source=$(cd "$TOOLS_DIR/kube" && go list -m -f '{{.Dir}}' k8s.io/kubernetes)
+  gcc -Os -Wall -static -DVERSION="${PAUSE_IMAGE##*:}" -o "$dir/pause" "$source/build/pause/linux/pause.c"
+  strip "$dir/pause"
+  "$BIN/mkimage" -o "$dir/pause.tar" -t "$PAUSE_IMAGE" -entrypoint /pause -user 65535:65535 "$dir/pause:/pause"
+  "$BIN/mkimage" -o "$dir/coredns.tar" -t "$(awk '$1 == "image:" {print $2}' "$HERE/coredns.yaml")" \
+    -entrypoint /coredns "$BIN/coredns:/coredns"
+  for applet in $(busybox --list); do
+    [ "$applet" = busybox ] || links+=(-link "/bin/$applet=/bin/busybox")
+  done
+  "$BIN/mkimage" -o "$dir/busybox.tar" -t docker.io/library/busybox:stable -cmd /bin/sh \
+    "${links[@]}" "$(command -v busybox):/bin/busybox"
+  rm "$dir/pause"
+}
+
+if [ ! -d "$OUT" ]; then
+  step "images of the cluster: pause, coredns, busybox"
+  mkdir -p "$(dirname "$OUT")"
+  tmp=$(mktemp -d "$OUT.XXXXXX")
+  trap 'rm -rf "$tmp"' EXIT
+  make_images "$tmp"
+  chmod 755 "$tmp"
+  mv "$tmp" "$OUT"
+fi
+echo "$OUT"

@@ -1,0 +1,29 @@
+# shellcheck shell=bash
+# Each node's kubelet gets a cgroup of its own to build its tree in: /<prefix>/<node>, in every
+# hierarchy of cgroup v1, or in the one of cgroup v2.
+
+cgroup_v1_mounts() { awk '$3 == "cgroup" {print $2}' /proc/mounts; }
+cgroup_v2_mount() { awk '$3 == "cgroup2" {print $2; exit}' /proc/mounts; }
+
+cgroups_up() {
+  local mount dir file v1
+  v1=$(cgroup_v1_mounts)
+  for mount in ${v1:-$(cgroup_v2_mount)}; do
+    for dir in "$mount/$PREFIX" "${NODES[@]/#/$mount/$PREFIX/}"; do
+      mkdir -p "$dir"
+      # v1 cpusets start empty and then refuse every process.
+      for file in cpuset.cpus cpuset.mems; do
+        [ -z "$v1" ] || [ ! -e "$dir/$file" ] || cat "$dir/../$file" > "$dir/$file"
+      done
+      # v2 hands controllers down one level at a time.
+      [ -n "$v1" ] || sed 's/\([a-z]\)\([a-z]*\)/+\1\2/g' "$dir/../cgroup.controllers" > "$dir/../cgroup.subtree_control"
+    done
+  done
+}
+
+cgroups_down() {
+  local mount
+  for mount in $(cgroup_v1_mounts) $(cgroup_v2_mount); do
+    [ ! -d "$mount/$PREFIX" ] || find "$mount/$PREFIX" -depth -type d -exec rmdir {} +
+  done
+}

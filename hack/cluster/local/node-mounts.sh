@@ -1,0 +1,44 @@
+# shellcheck shell=bash
+# The node's view of the file system: the machine's own, with private copies of what a node writes.
+
+# The tunables that kubelet insists on belong to the whole machine. The node is shown files with
+# the wanted values instead, so the machine's own settings stay as they are.
+FAKE_TUNABLES="vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1
+  kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000"
+
+mounts_up() {
+  local tree pair file
+  # Private while building: nothing of this may reach the machine. Shared at the end: kubelet's
+  # mount propagation into containers needs it.
+  mount --make-rprivate /
+  sysfs_of_this_netns
+  for tree in etc opt var/lib var/log; do
+    mkdir -p "$DIR/overlay/$tree/upper" "$DIR/overlay/$tree/work"
+    mount -t overlay "node-${tree//\//-}" \
+      -o "lowerdir=/$tree,upperdir=$DIR/overlay/$tree/upper,workdir=$DIR/overlay/$tree/work" "/$tree"
+  done
+  mount -t tmpfs -o mode=755 tmpfs /run
+  mkdir -p /run/lock /run/netns /run/containerd
+  # Directly on the disk: an overlay cannot lie on an overlay, and containerd makes overlays.
+  for tree in lib/containerd lib/kubelet lib/etcd log/pods; do
+    mkdir -p "$DIR/var/$tree" "/var/$tree"
+    mount --bind "$DIR/var/$tree" "/var/$tree"
+  done
+  mkdir -p /var/log/containers /etc/cni/net.d /etc/kubernetes/manifests /opt/cni/bin
+  for pair in $FAKE_TUNABLES; do
+    file=$DIR/tunables/${pair%=*}
+    mkdir -p "$(dirname "$file")"
+    echo "${pair#*=}" > "$file"
+    [ ! -e "/proc/sys/${pair%=*}" ] || mount --bind "$file" "/proc/sys/${pair%=*}"
+  done
+  mount --make-rshared /
+}
+
+# sysfs shows the network devices of the namespace it was mounted in; the cgroup mounts below it stay.
+sysfs_of_this_netns() {
+  mkdir -p "$DIR/cgroup"
+  mount --rbind /sys/fs/cgroup "$DIR/cgroup"
+  mount -t sysfs sysfs /sys
+  mount --rbind "$DIR/cgroup" /sys/fs/cgroup
+  umount -l "$DIR/cgroup"
+}

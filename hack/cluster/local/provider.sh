@@ -1,0 +1,129 @@
+# shellcheck shell=bash
+# Provider `local`: every node is a set of namespaces on this machine; see README.md beside this file.
+
+. "$HERE/local/settings.sh"
+. "$HERE/local/network.sh"
+. "$HERE/local/cgroups.sh"
+. "$HERE/local/pki.sh"
+
+provider_up() {
+  local start=$SECONDS
+  need_root
+  need ip nsenter unshare runc nft conntrack socat jq curl gcc
+  case $CLUSTER_DIR in
+    /etc/* | /opt/* | /run/* | /var/lib/* | /var/log/*)
+      die "PEERCACHE_CLUSTER_DIR=$CLUSTER_DIR lies where nodes get private copies" "use /var/tmp or /home" ;;
+  esac
+  if all_nodes_alive; then
+    step "cluster is up; waiting until it is ready"
+    rm -rf "$(node_dir n1)/stopped"
+  else
+    provider_down
+    CLUSTER_IMAGES=$("$HERE/images.sh")
+    export CLUSTER_IMAGES BIN CLUSTER_DIR
+    step "network, certificates"
+    net_up
+    cgroups_up
+    pki_up
+    step "starting ${NODES[*]}"
+    nodes_start
+  fi
+  wait_ready
+  step "three nodes Ready after $((SECONDS - start)) s"
+}
+
+all_nodes_alive() {
+  local node
+  for node in "${NODES[@]}"; do node_pid "$node" >/dev/null || return 1; done
+}
+
+nodes_start() {
+  local node dir
+  for node in "${NODES[@]}"; do
+    dir=$(node_dir "$node")
+    mkdir -p "$dir"
+    # nsenter and not `ip netns exec`: the latter replaces /sys, cgroups included.
+    setsid nsenter --net="/run/netns/$(node_netns "$node")" \
+      unshare --mount --propagation private --uts --ipc --pid --fork --kill-child --mount-proc \
+      bash "$HERE/local/node-init.sh" "$node" > "$dir/init.log" 2>&1 < /dev/null 8>&- &
+    echo $! > "$dir/unshare.pid"
+  done
+  for node in "${NODES[@]}"; do
+    dir=$(node_dir "$node")
+    wait_for 10 "node $node started (see $dir/init.log)" sh -c "pgrep -P '$(cat "$dir/unshare.pid")' > '$dir/init.pid'"
+  done
+}
+
+wait_ready() {
+  wait_for 120 "API server at $API (see $(node_dir n1)/log/kube-apiserver.log)" \
+    "$BIN/kubectl" get --raw /readyz
+  # What `kubeadm init` would have created.
+  "$BIN/kubectl" apply -f "$HERE/local/rbac.yaml" -f "$HERE/coredns.yaml" >/dev/null
+  wait_nodes_ready "${#NODES[@]}" 120
+  "$BIN/kubectl" label --overwrite node n1 node-role.kubernetes.io/control-plane= >/dev/null
+  "$BIN/kubectl" -n kube-system rollout status deployment/coredns --timeout=90s >/dev/null
+  wait_for 30 "service account of namespace default" "$BIN/kubectl" -n default get serviceaccount default
+}
+
+provider_down() {
+  local node pid mounts=()
+  need_root
+  step "removing nodes, network, cgroups"
+  for node in "${NODES[@]}"; do
+    # PID 1 of the namespace takes every process of the node with it.
+    if pid=$(node_pid "$node"); then kill -9 "$pid"; fi
+  done
+  for node in "${NODES[@]}"; do
+    pid=$(cat "$(node_dir "$node")/unshare.pid" 2>/dev/null) || continue
+    wait_for 20 "processes of $node to end" sh -c "! kill -0 $pid"
+  done
+  net_down
+  wait_for 20 "cgroups of the cluster to empty" cgroups_down
+  mapfile -t mounts < <(awk -v d="$CLUSTER_DIR/" 'index($2, d) == 1 {print $2}' /proc/mounts | tac)
+  [ ${#mounts[@]} -eq 0 ] || umount -l "${mounts[@]}"
+  for node in "${NODES[@]}"; do rm -rf "$(node_dir "$node")"; done
+  rm -rf "$PKI" "$KUBECONFIGS" "$KUBECONFIG"
+}
+
+provider_status() {
+  local node
+  for node in "${NODES[@]}"; do
+    if node_pid "$node" >/dev/null; then
+      note "$node  pid $(node_pid "$node")  link $(ip -n "$SWITCH" -br link show "$node" | awk '{print $2}')  logs $(node_dir "$node")/log"
+    else
+      note "$node  dead, see $(node_dir "$node")/init.log"
+    fi
+  done
+  "$BIN/kubectl" --request-timeout=5s get nodes -o wide ||
+    die "the API server does not answer" "hack/cluster/cluster control-plane start, or look at $(node_dir n1)/log"
+}
+
+provider_node_exec() {  # provider_node_exec NODE CMD...
+  local node=$1 pid
+  shift
+  need_node "$node"
+  pid=$(node_pid "$node") || die "node $node is dead" "hack/cluster/cluster up"
+  nsenter -t "$pid" --mount --uts --ipc --net --pid env PATH="$BIN:$PATH" "$@"
+}
+
+provider_node_link() {
+  need_node "$1"
+  net_link "$1" "$2"
+}
+
+provider_control_plane() {
+  local stopped
+  stopped=$(node_dir n1)/stopped
+  if [ "$1" = stop ]; then
+    mkdir -p "$stopped"
+    touch "$stopped/kube-apiserver"
+    # Killed, not asked: a crash is what the cluster has to survive.
+    provider_node_exec n1 kill -9 "$(cat "$(node_dir n1)/pids/kube-apiserver")" 2>/dev/null || true
+    wait_for 10 "API server to stop" sh -c "! curl -sk --max-time 1 $API/livez"
+  else
+    rm -f "$stopped/kube-apiserver"
+    wait_for 90 "API server to start" "$BIN/kubectl" --request-timeout=2s get --raw /readyz
+  fi
+}
+
+provider_load_images() { . "$HERE/local/load-image.sh"; load_images "$@"; }

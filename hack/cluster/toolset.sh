@@ -1,0 +1,59 @@
+# shellcheck shell=bash
+# What the cluster is made of: one row per program, built from the Go module proxy.
+# Sourced by build.sh (which builds the rows) and by whoever needs to know where a program lies.
+#
+# A tool is a folder tools/<tool> with its own go.mod and go.sum, so that each is pinned by itself and
+# none of them weighs on the operator's go.mod. All pin the same k8s.io version: client-go is then
+# compiled once, for the tools and for the operator alike.
+
+KUBE_VERSION=v1.36.3
+TOOLS_DIR=$PEERCACHE_ROOT/hack/cluster/tools
+
+# tool  program  package
+TOOLSET="
+etcd          etcd                     go.etcd.io/etcd/server/v3
+mkimage       mkimage                  .
+kube          kubeadm                  k8s.io/kubernetes/cmd/kubeadm
+kube          kubectl                  k8s.io/kubernetes/cmd/kubectl
+kube          kube-apiserver           k8s.io/kubernetes/cmd/kube-apiserver
+kube          kube-controller-manager  k8s.io/kubernetes/cmd/kube-controller-manager
+kube          kube-scheduler           k8s.io/kubernetes/cmd/kube-scheduler
+kube          kubelet                  k8s.io/kubernetes/cmd/kubelet
+kube          kube-proxy               k8s.io/kubernetes/cmd/kube-proxy
+containerd    containerd               github.com/containerd/containerd/v2/cmd/containerd
+containerd    containerd-shim-runc-v2  github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
+containerd    ctr                      github.com/containerd/containerd/v2/cmd/ctr
+coredns-min   coredns                  .
+helm          helm                     helm.sh/helm/v3/cmd/helm
+codegen       controller-gen           sigs.k8s.io/controller-tools/cmd/controller-gen
+kustomize     kustomize                sigs.k8s.io/kustomize/kustomize/v5
+"
+
+# The Go build cache is keyed on the flags: one set for everything, the operator's own build included.
+export CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS='-mod=readonly -buildvcs=false -trimpath'
+
+tool_ldflags() {  # tool_ldflags TOOL
+  local flags="-s -w" pkg minor=${KUBE_VERSION#v1.}
+  if [ "$1" = kube ]; then
+    for pkg in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+      flags+=" -X $pkg.gitVersion=$KUBE_VERSION -X $pkg.gitMajor=1 -X $pkg.gitMinor=${minor%%.*}"
+      flags+=" -X $pkg.gitTreeState=clean -X $pkg.buildDate=1970-01-01T00:00:00Z"
+    done
+  fi
+  echo "$flags"
+}
+
+tool_bin() {  # tool_bin TOOL: the folder of its programs; named by all that decides their content
+  local hash
+  hash=$({ cat "$TOOLS_DIR/$1"/{go.mod,go.sum}; cat "$TOOLS_DIR/$1"/*.go 2>/dev/null || true
+           echo "$CGO_ENABLED $GOFLAGS $(tool_ldflags "$1") ${GO_VERSION:=$(go env GOVERSION)}"; } |
+         sha256sum | cut -c1-64)
+  echo "$PEERCACHE_CACHE/$1/$hash/bin"
+}
+
+# toolset_bin: one folder with a link to every program (PATH, and envtest's KUBEBUILDER_ASSETS).
+toolset_bin() {
+  local tool dirs=''
+  for tool in $(awk 'NF{print $1}' <<<"$TOOLSET" | uniq); do dirs+="$(tool_bin "$tool") "; done
+  echo "$PEERCACHE_CACHE/toolset/$(sha256sum <<<"$dirs" | cut -c1-64)/bin"
+}

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Installs all that building and testing PeerCache needs on Debian 12 or a recent Ubuntu (amd64).
+# Idempotent: a second when everything is there. Needs root only when packages are missing.
+#
+#   hack/deps.sh             packages, Go, linters
+#   hack/deps.sh --no-lint   without the linters (golangci-lint takes minutes to build)
+#
+# Linters land in ${PEERCACHE_CACHE:-~/.cache/peercache}/bin, which the Makefile has on its PATH.
+set -euo pipefail
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$HERE/lib.sh"
+
+GO_VERSION=1.26.8
+GO_ZIP_SHA256=30c2b1bf7dcc88d3eb0a1364e47ddd9128edb3110a30e8a0ef61cd5856b31de7
+GOLANGCI_LINT_VERSION=v2.15.0
+PYTHON_LINTERS='ruff==0.17.5 mypy==2.4.1'
+
+PACKAGES=(
+  # tools of these scripts
+  bash ca-certificates curl git jq make shellcheck unzip util-linux xz-utils
+  # nodes of the local cluster, and the images they run
+  runc containernetworking-plugins iproute2 nftables iptables conntrack socat ethtool kmod
+  busybox-static gcc libc6-dev procps
+  # images without a registry: base images from packages, CPython headers from Maven Central
+  buildah mmdebstrap maven
+  # data plane
+  g++ cmake ninja-build ccache pkg-config clang-format
+  libibverbs-dev librdmacm-dev libnuma-dev liburing-dev libasio-dev libspdlog-dev libfmt-dev
+  nlohmann-json3-dev libcli11-dev libxxhash-dev prometheus-cpp-dev libcpp-httplib-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
+  # Python client, and the SGLang engine that tests it
+  pybind11-dev python3-dev python3-pip python3-venv python3-torch python3-numpy
+)
+
+install_packages() {
+  local missing
+  missing=$(comm -23 <(printf '%s\n' "${PACKAGES[@]}" | sort -u) \
+    <(dpkg-query -W -f '${binary:Package} ${db:Status-Status}\n' | awk '$2 == "installed" {sub(/:.*/, "", $1); print $1}' | sort -u))
+  if [ -z "$missing" ]; then note "packages: all ${#PACKAGES[@]} present"; return; fi
+  need_root
+  step "installing packages: $(paste -sd' ' <<<"$missing")"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -q
+  # shellcheck disable=SC2086  # a list
+  apt-get install -y -q --no-install-recommends $missing
+}
+
+# Go's own module proxy serves whole tool chains, and is needed for everything else here anyway.
+install_go() {
+  local current dir zip proxy
+  current=$(GOTOOLCHAIN=local go env GOVERSION 2>/dev/null || true)
+  if [ -n "$current" ] && printf '%s\n' "go$GO_VERSION" "$current" | sort -VC; then note "go: $current"; return; fi
+  [ "$(uname -m)" = x86_64 ] || die "Go $GO_VERSION is missing and only known for x86_64 here" "install Go >= $GO_VERSION from go.dev/dl"
+  step "installing Go $GO_VERSION (found: ${current:-none})"
+  dir=$PEERCACHE_CACHE/go$GO_VERSION
+  zip=$dir.zip
+  proxy=${GOPROXY:-https://proxy.golang.org}
+  proxy=${proxy%%[,|]*}
+  mkdir -p "$PEERCACHE_CACHE"
+  curl -fsSL --retry 3 -o "$zip" "$proxy/golang.org/toolchain/@v/v0.0.1-go$GO_VERSION.linux-amd64.zip" ||
+    die "Go $GO_VERSION could not be downloaded from $proxy" "set GOPROXY to a proxy that is reachable, or install Go >= $GO_VERSION by hand"
+  sha256sum --quiet -c <<<"$GO_ZIP_SHA256  $zip" || die "$zip is not what it should be" "remove it and try again"
+  rm -rf "$dir" "$dir.new"
+  unzip -q "$zip" -d "$dir.new"
+  mv "$dir.new/golang.org/toolchain@v0.0.1-go$GO_VERSION.linux-amd64" "$dir"
+  rm -rf "$dir.new" "$zip"
+  chmod -R +x "$dir/bin" "$dir/pkg/tool"   # module archives carry no permissions
+  if [ -w /usr/local/bin ]; then
+    ln -sfn "$dir/bin/go" /usr/local/bin/go
+    ln -sfn "$dir/bin/gofmt" /usr/local/bin/gofmt
+  fi
+  hash -r
+  current=$(GOTOOLCHAIN=local go env GOVERSION 2>/dev/null || true)
+  [ "$current" = "go$GO_VERSION" ] || die "'go' is still ${current:-missing}" "put $dir/bin first on your PATH"
+}
+
+install_linters() {
+  local bin=$PEERCACHE_CACHE/bin dir
+  mkdir -p "$bin"
+  dir=$PEERCACHE_CACHE/golangci-lint/$GOLANGCI_LINT_VERSION-$(go env GOVERSION)
+  if [ ! -x "$dir/golangci-lint" ]; then
+    step "building golangci-lint $GOLANGCI_LINT_VERSION (some minutes, once)"
+    GOBIN=$dir CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS=-trimpath nice go install -ldflags '-s -w' \
+      "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$GOLANGCI_LINT_VERSION"
+  fi
+  ln -sfn "$dir/golangci-lint" "$bin/golangci-lint"
+  dir=$PEERCACHE_CACHE/python-linters/$(sha256sum <<<"$PYTHON_LINTERS" | cut -c1-16)
+  if [ ! -x "$dir/bin/mypy" ]; then
+    step "installing $PYTHON_LINTERS"
+    rm -rf "$dir"
+    /usr/bin/python3 -m venv "$dir"
+    # shellcheck disable=SC2086  # a list
+    "$dir/bin/pip" install -q --disable-pip-version-check $PYTHON_LINTERS
+  fi
+  ln -sfn "$dir/bin/ruff" "$bin/ruff"
+  ln -sfn "$dir/bin/mypy" "$bin/mypy"
+  note "linters: $bin"
+}
+
+install_packages
+install_go
+[ "${1:-}" = --no-lint ] || install_linters

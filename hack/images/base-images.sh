@@ -1,0 +1,83 @@
+# shellcheck shell=bash
+# The Dockerfile's base images: pulled where a registry answers, else made here from packages under
+# the same names. A stand-in has what the Dockerfile uses of the original, no more. See README.md.
+
+DEBIAN_IMAGE=docker.io/library/debian:bookworm-slim
+
+base_images() { sed -n 's/^\(FROM\|ARG DEBIAN=\)[ ]*\(docker\.io[^ ]*\).*/\2/p' "$PEERCACHE_ROOT/Dockerfile" | sort -u; }
+
+base_images_ensure() {
+  local image registry=unknown
+  # Debian first: the others are built on it.
+  for image in "$DEBIAN_IMAGE" $(base_images); do
+    if "${BUILDAH[@]}" inspect --type image "$image" >/dev/null 2>&1; then continue; fi
+    if [ "$registry" != absent ]; then
+      step "pulling $image"
+      if timeout 120 "${BUILDAH[@]}" pull -q "$image" >/dev/null 2>"$ARCHIVES/pull.log"; then continue; fi
+      registry=absent
+      note "no registry: $(tail -1 "$ARCHIVES/pull.log" | cut -c1-160)"
+    fi
+    step "making a stand-in for $image from packages"
+    case $image in
+      "$DEBIAN_IMAGE") stand_in_debian "$image" ;;
+      */golang:*) stand_in_golang "$image" ;;
+      */python:3.*) stand_in_python "$image" ;;
+      *) die "no stand-in is known for base image $image" "add one to hack/images/base-images.sh, or build where it can be pulled" ;;
+    esac
+  done
+}
+
+# stand_in NAME BASE STEP...: commits a container made from BASE; each STEP is a buildah command line
+# in which @ stands for the container.
+stand_in() {
+  local name=$1 container step
+  container=$("${BUILDAH[@]}" from --pull-never "$2")
+  shift 2
+  for step in "$@"; do
+    # shellcheck disable=SC2086  # a command line
+    "${BUILDAH[@]}" ${step/@/$container} >/dev/null
+  done
+  "${BUILDAH[@]}" commit -q --rm "$container" "$name" >/dev/null
+}
+
+stand_in_debian() {
+  local tar=$ARCHIVES/tmp/debian.tar sources=()
+  need mmdebstrap
+  # Where the machine is of the same release, its own package sources are known to work.
+  [ ! -f /etc/apt/sources.list.d/debian.sources ] || ! grep -q bookworm /etc/apt/sources.list.d/debian.sources ||
+    sources=(/etc/apt/sources.list.d/debian.sources)
+  mmdebstrap --quiet --variant=minbase \
+    --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
+    --dpkgopt='path-exclude=/usr/share/locale/*' bookworm "$tar" "${sources[@]}"
+  stand_in "$1" scratch "add @ $tar /" "config --cmd bash @"
+  rm "$tar"
+}
+
+stand_in_golang() {
+  local path=/usr/local/go/bin:/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+  local want=${1##*:}
+  want=${want%%-*}
+  need go
+  case $(go env GOVERSION) in
+    "go$want" | "go$want".*) ;;
+    *) die "the Dockerfile wants Go $want, this machine has $(go env GOVERSION)" "run hack/deps.sh, or set the golang image's tag" ;;
+  esac
+  stand_in "$1" "$DEBIAN_IMAGE" "copy @ $(go env GOROOT) /usr/local/go" \
+    "config --env PATH=$path --env GOPATH=/go @"
+}
+
+# Headers of each CPython come in a Maven artifact; an extension needs nothing else to be built.
+stand_in_python() {
+  local version=${1##*:} dir=$ARCHIVES/python-headers
+  version=${version%%-*}
+  if [ ! -d "$dir" ]; then
+    need mvn
+    rm -rf "$dir.new"
+    mvn -q -B -f "$HERE/python-headers.xml" -Dheaders="$dir.new" dependency:unpack ||
+      die "the CPython headers could not be had from Maven Central" "check the network and ~/.m2/settings.xml; see hack/images/README.md"
+    mv "$dir.new" "$dir"
+  fi
+  local headers=$dir/$version/org/bytedeco/cpython/linux-x86_64/include/python$version
+  [ -f "$headers/pyconfig.h" ] || die "no headers for CPython $version in $dir" "add the version to hack/images/python-headers.xml and remove $dir"
+  stand_in "$1" "$DEBIAN_IMAGE" "copy @ $headers /usr/local/include/python$version"
+}

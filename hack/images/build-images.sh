@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Builds the images from the Dockerfile and writes each as a docker archive, ready for
+# `hack/cluster/cluster load-image`. An image whose inputs did not change is left as it is.
+#
+#   hack/images/build-images.sh [--prune] [operator|dataplane|client|engine ...]    default: all
+#
+# Uses Docker where an engine answers, else buildah. Where the base images can be had from no registry,
+# buildah builds on stand-ins made from packages; see README.md. PEERCACHE_BUILDER=docker|buildah forces one.
+# Archives and caches: ${PEERCACHE_CACHE:-~/.cache/peercache}/images.  --prune drops old layers first.
+set -euo pipefail
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$HERE/../lib.sh"
+. "$HERE/targets.sh"
+
+PRUNE=
+if [ "${1:-}" = --prune ]; then PRUNE=yes; shift; fi
+[ $# -gt 0 ] || set -- "${TARGETS[@]}"
+for target in "$@"; do target_sources "$target" >/dev/null; done
+
+choose_builder() {
+  if [ -n "${PEERCACHE_BUILDER:-}" ]; then echo "$PEERCACHE_BUILDER"
+  elif timeout 20 docker info >/dev/null 2>&1; then echo docker
+  else echo buildah; fi
+}
+
+mkdir -p "$ARCHIVES"
+exec 7>"$ARCHIVES/lock"
+flock 7
+
+builder=''
+for target in "$@"; do
+  archive=$(image_archive "$target")
+  hash=$(inputs_hash "$target")
+  if [ -f "$archive" ] && [ "$(cat "$archive.inputs" 2>/dev/null)" = "$hash" ]; then
+    note "$(image_name "$target") is up to date"
+    continue
+  fi
+  if [ -z "$builder" ]; then
+    builder=$(choose_builder)
+    [ -f "$HERE/$builder.sh" ] || die "PEERCACHE_BUILDER='$builder' is not known" "use docker or buildah"
+    # shellcheck disable=SC1090  # one of two
+    . "$HERE/$builder.sh"
+    builder_prepare "$PRUNE"
+  fi
+  start=$SECONDS
+  step "building $(image_name "$target") with $builder"
+  build_image "$target" ||
+    die "building image '$target' failed" "see the message above; the failing step is in the Dockerfile"
+  rm -f "$archive.new"
+  save_image "$target" "$archive.new"
+  mv "$archive.new" "$archive"
+  echo "$hash" > "$archive.inputs"
+  note "$archive: $(du -h "$archive" | cut -f1), $((SECONDS - start)) s"
+done

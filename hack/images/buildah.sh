@@ -1,0 +1,54 @@
+# shellcheck shell=bash
+# Builder `buildah`: no daemon. Layers are kept, so that only changed steps run again. Packages, Go
+# modules and compiler results come through the machine's own configuration and caches, mounted below
+# /host; nothing of it stays in the images.
+
+. "$HERE/base-images.sh"
+
+BUILDAH=(buildah --root "$ARCHIVES/store" --runroot "$ARCHIVES/run" --storage-driver overlay)
+export BUILDAH_ISOLATION=chroot TMPDIR=$ARCHIVES/tmp
+
+builder_prepare() {
+  need_root
+  need buildah
+  mkdir -p "$ARCHIVES"/{tmp,ccache}
+  [ -z "$1" ] || "${BUILDAH[@]}" rmi --prune >/dev/null
+  base_images_ensure
+}
+
+host_args() {  # fills ARGS with what lets a step reach and reuse what the machine has
+  local apt=$ARCHIVES/tmp/99host certs=/etc/ssl/certs/ca-certificates.crt name
+  ARGS=(--volume "$ARCHIVES/ccache:/host/ccache" --build-arg CCACHE_DIR=/host/ccache)
+  apt-config dump 2>/dev/null | grep -E '^Acquire::(http|https|ftp|Check|Retries)' > "$apt" || true
+  [ ! -s "$apt" ] || ARGS+=(--volume "$apt:/etc/apt/apt.conf.d/99host:ro")
+  if command -v go >/dev/null; then
+    mkdir -p "$(go env GOCACHE)" "$(go env GOMODCACHE)"
+    ARGS+=(--volume "$(go env GOCACHE):/host/go-build" --build-arg GOCACHE=/host/go-build
+           --volume "$(go env GOMODCACHE):/host/go-mod" --build-arg GOMODCACHE=/host/go-mod)
+    for name in GOPROXY GOSUMDB GONOSUMDB; do
+      [ -z "$(go env "$name")" ] || ARGS+=(--build-arg "$name=$(go env "$name")")
+    done
+  fi
+  if [ -f "$certs" ]; then  # the machine may trust a proxy's authority that the base image does not know
+    ARGS+=(--volume "$certs:/host/certs.crt:ro" --build-arg SSL_CERT_FILE=/host/certs.crt
+           --build-arg PIP_CERT=/host/certs.crt)
+  fi
+  for name in index-url extra-index-url; do
+    local value
+    value=$(python3 -m pip config get "global.$name" 2>/dev/null) || continue
+    name=${name//-/_}
+    ARGS+=(--build-arg "PIP_${name^^}=$value")
+  done
+  for name in http_proxy https_proxy no_proxy; do
+    [ -z "${!name:-}" ] || ARGS+=(--build-arg "$name=${!name}")
+  done
+}
+
+build_image() {
+  local ARGS
+  host_args
+  nice "${BUILDAH[@]}" bud --layers --pull-never "${ARGS[@]}" --target "$1" \
+    -t "$(image_name "$1")" "$PEERCACHE_ROOT"
+}
+
+save_image() { "${BUILDAH[@]}" push -q "$(image_name "$1")" "docker-archive:$2:$(image_name "$1")"; }

@@ -1,0 +1,13 @@
+# shellcheck shell=bash
+# Builder `docker`: an engine that pulls its base images itself.
+
+builder_prepare() {
+  need docker
+  [ -z "$1" ] || docker builder prune -f >/dev/null
+}
+
+build_image() {
+  DOCKER_BUILDKIT=1 docker build --target "$1" -t "$(image_name "$1")" "$PEERCACHE_ROOT"
+}
+
+save_image() { docker save -o "$2" "$(image_name "$1")"; }

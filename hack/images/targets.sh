@@ -1,0 +1,35 @@
+# shellcheck shell=bash
+# The images, their names, and what each is made from.
+
+TARGETS=(operator dataplane client engine)
+VERSION=$(cat "$PEERCACHE_ROOT/VERSION")
+REGISTRY=${PEERCACHE_REGISTRY:-docker.io/peercache}
+ARCHIVES=$PEERCACHE_CACHE/images
+
+image_name() { echo "$REGISTRY/$1:$VERSION"; }
+image_archive() { echo "$ARCHIVES/$1-$VERSION.tar"; }
+
+target_sources() {  # target_sources TARGET: paths below the root that its stages COPY
+  local cpp="dataplane/CMakeLists.txt dataplane/CMakePresets.json dataplane/cmake dataplane/src"
+  case $1 in
+    operator) echo go.mod go.sum api operator ;;
+    dataplane) echo "$cpp" ;;
+    client) echo "$cpp" dataplane/python ;;
+    engine) echo e2e/engine ;;
+    *) die "unknown image '$1'" "use: ${TARGETS[*]}" ;;
+  esac
+}
+
+# inputs_hash TARGET: the content (and names) of all that can change the image. Tests cannot.
+inputs_hash() {
+  local sources
+  sources=$(target_sources "$1")
+  (
+    cd "$PEERCACHE_ROOT" || exit
+    # shellcheck disable=SC2086  # a list of paths
+    find Dockerfile .dockerignore VERSION $sources -type f \
+      ! -name '*_test.go' ! -name '*_test.cc' ! -name '*.md' ! -path '*/build/*' ! -path '*/__pycache__/*' \
+      ! -path '*/.*_cache/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum
+    image_name "$1"
+  ) | sha256sum | cut -c1-64
+}

@@ -1,0 +1,42 @@
+# shellcheck shell=bash
+# Sourced by every script under hack/: where things are cached, how progress and errors are shown.
+#
+#   . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+#   step "building the engine image"; die "what is wrong" "what to do next"
+
+PEERCACHE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# Everything that is expensive to make and can be made again. Outside the tree, so that a fresh
+# clone, `git clean` or a CI job that keeps only this folder all start warm.
+PEERCACHE_CACHE=${PEERCACHE_CACHE:-${HOME:-/root}/.cache/peercache}
+export PEERCACHE_ROOT PEERCACHE_CACHE
+
+step() { printf '==> %s\n' "$*" >&2; }
+note() { printf '    %s\n' "$*" >&2; }
+
+# die WHAT [NEXT]: what went wrong, and what to do about it.
+die() {
+  printf 'error: %s\n' "$1" >&2
+  [ $# -lt 2 ] || printf '  fix: %s\n' "$2" >&2
+  exit 1
+}
+
+need() {  # need CMD...: commands that must be on PATH
+  local c
+  for c in "$@"; do
+    command -v "$c" >/dev/null || die "command '$c' is not installed" "run hack/deps.sh"
+  done
+}
+
+need_root() {
+  [ "$(id -u)" = 0 ] || die "$(basename "$0") has to run as root" "run it again with sudo -E"
+}
+
+# wait_for SECONDS WHAT CMD...: polls until CMD succeeds.
+wait_for() {
+  local limit=$1 what=$2 end=$((SECONDS + $1))
+  shift 2
+  until "$@" >/dev/null 2>&1; do
+    [ "$SECONDS" -lt "$end" ] || { printf 'error: %s: not within %ss\n' "$what" "$limit" >&2; return 1; }
+    sleep 0.3
+  done
+}
