@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-
-	"github.com/peercache/peercache"
 )
 
 const (
@@ -47,7 +45,7 @@ func parseFlags(args []string, getenv func(string) string, output io.Writer) (op
 	set.SetOutput(output)
 	set.Usage = func() {
 		_, _ = fmt.Fprintf(output, "peercache-operator %s runs PeerCacheClusters on Kubernetes.\n\nFlags:\n",
-			peercache.Version())
+			version)
 		set.PrintDefaults()
 	}
 	image := func(name, env, fallback, usage string) *string {
@@ -58,9 +56,9 @@ func parseFlags(args []string, getenv func(string) string, output io.Writer) (op
 		return set.String(name, value, usage+" (environment: "+env+")")
 	}
 	dataplane := image("dataplane-image", "PEERCACHE_DATAPLANE_IMAGE",
-		"docker.io/peercache/dataplane:"+peercache.Version(), "`image` of nodes whose cluster names none")
+		"docker.io/peercache/dataplane:"+version, "`image` of nodes whose cluster names none")
 	client := image("client-image", "PEERCACHE_CLIENT_IMAGE",
-		"docker.io/peercache/client:"+peercache.Version(), "`image` of the client package where the cluster names none")
+		"docker.io/peercache/client:"+version, "`image` of the client package where the cluster names none")
 	set.StringVar(&o.namespace, "namespace", getenv("POD_NAMESPACE"),
 		"the operator's own `namespace`; found by itself in a pod (environment: POD_NAMESPACE)")
 	set.BoolVar(&o.leaderElect, "leader-elect", false, "let one of several replicas work at a time")

@@ -22,16 +22,18 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"github.com/peercache/peercache"
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/certs"
 	"github.com/peercache/peercache/operator/fleet"
+	"github.com/peercache/peercache/operator/inject"
 	"github.com/peercache/peercache/operator/plan"
 	"github.com/peercache/peercache/operator/reconcile"
 )
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=peercache-system,resources=leases,verbs=get;create;update
-// +kubebuilder:rbac:groups="";events.k8s.io,namespace=peercache-system,resources=events,verbs=create;patch
+
+// version is set by the linker: -ldflags "-X main.version=$(cat VERSION)".
+var version = "0.0.0-unreleased"
 
 func main() {
 	config, err := parseFlags(os.Args[1:], os.Getenv, os.Stderr)
@@ -42,7 +44,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "peercache-operator:", err)
 		os.Exit(2)
 	case config.showVersion:
-		fmt.Println("peercache-operator", peercache.Version())
+		fmt.Println("peercache-operator", version)
 		return
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&config.log)))
@@ -59,7 +61,7 @@ func run(config options) error {
 	if err != nil {
 		return fmt.Errorf("finding the API server (run in a pod, or set KUBECONFIG): %w", err)
 	}
-	ctrl.Log.Info("starting", "version", peercache.Version(), "dataplaneImage", config.dataplaneImage,
+	ctrl.Log.Info("starting", "version", version, "dataplaneImage", config.dataplaneImage,
 		"clientImage", config.clientImage, "webhook", config.webhook)
 	keeper := certs.NewKeeper(config.namespace)
 	mgr, err := ctrl.NewManager(kubeconfig, managerOptions(config, keeper))
@@ -86,6 +88,9 @@ func run(config options) error {
 		}
 		if err := mgr.AddReadyzCheck("webhook-certificate", keeper.Ready); err != nil {
 			return fmt.Errorf("adding the readiness check: %w", err)
+		}
+		if err := inject.SetupWithManager(mgr, inject.Options{ClientImage: config.clientImage}); err != nil {
+			return err
 		}
 	}
 	if err := mgr.Start(ctx); err != nil {

@@ -43,7 +43,7 @@ lint-go: $(GOLANGCI_LINT) ## golangci-lint over every Go package, with and witho
 .PHONY: build-operator
 build-operator: ## bin/peercache-operator
 	@echo "==> building bin/peercache-operator"
-	@$(GO_BUILD_ENV) go build -o bin/peercache-operator ./operator
+	@$(GO_BUILD_ENV) go build -ldflags "-X main.version=$$(cat VERSION)" -o bin/peercache-operator ./operator
 
 .PHONY: test-go
 test-go: ## Go unit tests
