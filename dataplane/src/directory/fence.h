@@ -11,9 +11,11 @@
 // could have served its record. For each shard that may have the record:
 //
 //   a. It acknowledged the withdrawal at local time t: it served the record before t at the latest,
-//      and nothing brings the record back. All publishes of the record were over when the withdrawal
-//      began (the publisher pins the page while one is in flight), each in one of two ways:
-//        answered   the message has been processed; the shard drops further copies of it, because it
+//      and nothing brings the record back. All publishes of the record were over when the
+//      withdrawal began (the publisher pins the page while one is in flight), each in one of two
+//      ways:
+//        answered   the message has been processed; the shard drops further copies of it, because
+//        it
 //                   remembers the sequence numbers of an epoch;
 //        failed     the epoch was raised before the withdrawal began, so the shard has learned the
 //                   newer epoch from the withdrawal itself and refuses the late arrival.
@@ -23,16 +25,17 @@
 //      (that Begin) + owner_ttl = SilentAfter(). Only a message of the newer epoch could extend the
 //      freshness, and that drops the record.
 //   c. It restarted: the new instance answers in place of the one that may still be serving others
-//      (a ghost). Answered sees another incarnation and raises the epoch, so (b) covers the ghost. The
-//      stamps of two instances are incomparable (ShardOptions::stamp_base), so a copy of an old
+//      (a ghost). Answered sees another incarnation and raises the epoch, so (b) covers the ghost.
+//      The stamps of two instances are incomparable (ShardOptions::stamp_base), so a copy of an old
 //      message is never fresh in the new instance, and the newer epoch then drops it.
 //
 // ReuseAfter is the maximum of (a) and (b) plus the lease, which is right in all three cases.
 // Assumed: monotonic clocks whose rates differ by less than Padded() allows and which do not stop
-// while the process can still run (CLOCK_MONOTONIC stops only while the whole machine is suspended).
+// while the process can still run (CLOCK_MONOTONIC stops only while the whole machine is
+// suspended).
 //
-// A fence lives as long as the process: a second fence for the same peer would start again at epoch 1
-// and be refused. Not thread-safe: the publisher guards it.
+// A fence lives as long as the process: a second fence for the same peer would start again at epoch
+// 1 and be refused. Not thread-safe: the publisher guards it.
 #pragma once
 
 #include <algorithm>
@@ -53,12 +56,12 @@ class Fence {
 
   OwnerStamp Begin(TimePoint now);
   // `shard_incarnation` differs from the last one: the shard restarted and lost all; the epoch has
-  // been raised, and true tells the caller to re-publish everything. An answer to a message of a former
-  // epoch says nothing about the present one (see Counts) and only refreshes the echo.
+  // been raised, and true tells the caller to re-publish everything. An answer to a message of a
+  // former epoch says nothing about the present one (see Counts) and only refreshes the echo.
   bool Answered(const OwnerStamp& sent, int64_t shard_stamp, uint64_t shard_incarnation,
                 TimePoint now);
-  // Raises the epoch, unless it has been raised since `sent` was begun: then the late arrival of `sent`
-  // is harmless already. epoch() tells whether everything must be re-published.
+  // Raises the epoch, unless it has been raised since `sent` was begun: then the late arrival of
+  // `sent` is harmless already. epoch() tells whether everything must be re-published.
   void Failed(const OwnerStamp& sent, TimePoint now);
   // For a withdrawal that is not even tried (breaker open, peer gone from the view): afterwards
   // nothing that was ever begun is of the current epoch.

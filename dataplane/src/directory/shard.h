@@ -1,27 +1,29 @@
 // Shard: the part of key -> record that this node holds for everyone.
 //
-// A record is served only while its owner (the node that holds the page) is known to be alive *by this
-// shard's own clock*. Owners prove it without any agreement on time: every answer of the shard carries
-// a stamp of the shard's clock; the owner's next message echoes the newest stamp it has seen; hearing
-// echo e makes the owner fresh until e + owner_ttl. Therefore an owner that last sent a message at its
-// local time t knows that this shard serves none of its records after t + owner_ttl, however late that
-// message arrives, and may count on it when it cannot reach the shard (see directory/fence.h).
+// A record is served only while its owner (the node that holds the page) is known to be alive *by
+// this shard's own clock*. Owners prove it without any agreement on time: every answer of the shard
+// carries a stamp of the shard's clock; the owner's next message echoes the newest stamp it has
+// seen; hearing echo e makes the owner fresh until e + owner_ttl. Therefore an owner that last sent
+// a message at its local time t knows that this shard serves none of its records after t +
+// owner_ttl, however late that message arrives, and may count on it when it cannot reach the shard
+// (see directory/fence.h).
 //
-// (incarnation, epoch) orders what an owner says. A higher pair drops every record of a lower one at
-// once; a message with a lower pair is refused with kAborted. An owner raises the epoch whenever a
-// message to this shard went unanswered, so that the late arrival of that message changes nothing.
-// Within a pair the sequence number makes every message count once: a copy is refused with kAborted.
+// (incarnation, epoch) orders what an owner says. A higher pair drops every record of a lower one
+// at once; a message with a lower pair is refused with kAborted. An owner raises the epoch whenever
+// a message to this shard went unanswered, so that the late arrival of that message changes
+// nothing. Within a pair the sequence number makes every message count once: a copy is refused with
+// kAborted.
 //
 // A shard that drops an owner's records of its own accord (Expire, Forget) remembers the pair and
-// refuses it from then on: the owner raises its epoch and re-publishes, and a late message of before
-// cannot bring back what the owner has withdrawn meanwhile.
+// refuses it from then on: the owner raises its epoch and re-publishes, and a late message of
+// before cannot bring back what the owner has withdrawn meanwhile.
 //
 // Several owners may hold the same key (two prefill nodes computed the same prefix); up to
 // kOwnersPerKey records are kept, the oldest giving way.
 //
-// Thread-safety: all methods from any thread. Messages of one owner are processed one after another,
-// those of different owners in parallel; lookups take only short stripe locks and do not allocate.
-// `now` must have been read after the message was received.
+// Thread-safety: all methods from any thread. Messages of one owner are processed one after
+// another, those of different owners in parallel; lookups take only short stripe locks and do not
+// allocate. `now` must have been read after the message was received.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +38,8 @@
 
 namespace peercache {
 
-// Who speaks, and how recently it heard from this shard. Made by Fence::Begin, one per message. Flat.
+// Who speaks, and how recently it heard from this shard. Made by Fence::Begin, one per message.
+// Flat.
 struct OwnerStamp {
   uint64_t node = 0;
   uint64_t incarnation = 0;
@@ -59,8 +62,8 @@ enum PublishOutcome : uint8_t {
   kRefused = 0,  // the shard is full
   kServed = 1,   // readers find it from now on
   // Stored, but not served before the shard hears a younger echo (first contact, or contact after a
-  // long silence): send a Contact, which echoes the stamp of this very answer, and it is served when
-  // that is acknowledged.
+  // long silence): send a Contact, which echoes the stamp of this very answer, and it is served
+  // when that is acknowledged.
   kStored = 2,
 };
 

@@ -1,5 +1,5 @@
-// Table: the full soft state of the membership as one discovery host keeps it. Any node can host it;
-// hosts do not talk to each other, members heartbeat to all of them.
+// Table: the full soft state of the membership as one discovery host keeps it. Any node can host
+// it; hosts do not talk to each other, members heartbeat to all of them.
 //
 // A host that has just started knows nobody; for `warm_up` its answers are marked warming, so that
 // nobody takes absence from its list for death.
@@ -7,10 +7,9 @@
 // Thread-safety: all methods from any thread.
 #pragma once
 
-#include <memory>
 #include <mutex>
-#include <unordered_map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/clock.h"
@@ -38,10 +37,12 @@ struct TableOptions {
 class Table {
  public:
   Table(TableOptions options, TimePoint started);
-  // kAborted when a newer incarnation of the id is known (the caller is a ghost); kInvalidArgument
-  // for malformed members (empty or over-long id, hash collision with another id, port 0).
+  // kAborted when a newer incarnation of the id is known (the caller is a ghost) or this one has
+  // left; kInvalidArgument for malformed members (empty or over-long id, hash collision with
+  // another id, port 0); kResourceExhausted at max_members.
   Status Heartbeat(const Member& member, TimePoint now);
-  // Leaves only if the incarnation still matches.
+  // Leaves only if the incarnation still matches. A heartbeat sent before, arriving after, does not
+  // bring it back.
   void Leave(const std::string& id, uint64_t incarnation);
   // Members heard of within member_ttl.
   MemberList List(TimePoint now);
@@ -50,7 +51,10 @@ class Table {
   struct Entry {
     Member member;
     TimePoint heard;
+    bool left = false;  // not listed; kept until it expires, against late heartbeats
   };
+  void DropOld(TimePoint now);
+
   const TableOptions options_;
   const TimePoint started_;
   std::mutex mutex_;

@@ -1,0 +1,190 @@
+#include "directory/owner_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <tuple>
+
+namespace peercache {
+namespace {
+
+constexpr int64_t kAlways = INT64_MAX;
+
+// Below 2^61, so that stamps stay positive for longer than machines do.
+int64_t RandomBase() {
+  std::random_device device;
+  const uint64_t word = (uint64_t{device()} << 32) | device();
+  return static_cast<int64_t>(word >> 3) + 1;
+}
+
+}  // namespace
+
+bool SequenceWindow::Take(uint64_t sequence) {
+  if (sequence > newest_) {
+    if (sequence - newest_ >= kSpan) {
+      seen_.reset();
+    } else {
+      for (uint64_t n = newest_ + 1; n <= sequence; ++n) seen_.reset(n % kSpan);
+    }
+    newest_ = sequence;
+  } else if (newest_ - sequence >= kSpan || seen_.test(sequence % kSpan)) {
+    return false;
+  }
+  seen_.set(sequence % kSpan);
+  return true;
+}
+
+OwnerTable::OwnerTable(const ShardOptions& options)
+    : self_(options.self),
+      max_owners_(static_cast<uint16_t>(std::clamp<size_t>(options.max_owners, 1, UINT16_MAX))),
+      owner_ttl_(options.owner_ttl),
+      forget_after_(std::max(options.forget_after, options.owner_ttl)),
+      base_(options.stamp_base != 0 ? options.stamp_base : RandomBase()),
+      owners_(std::make_unique<Owner[]>(max_owners_)) {}
+
+Result<OwnerTable::Admission> OwnerTable::Admit(const OwnerStamp& stamp, TimePoint now) {
+  if (stamp.node == 0) return InvalidArgument("stamp.node is 0: send the NodeHash of the owner");
+  uint16_t place = 0;
+  auto locked = Lock(stamp.node, now, &place);
+  if (!locked.ok()) return locked.status();
+  Owner& owner = owners_[place];
+
+  const auto said = std::tuple(stamp.incarnation, stamp.epoch);
+  const auto known = std::tuple(owner.incarnation.load(), owner.epoch);
+  if (said < known) {
+    return Status(
+        Code::kAborted,
+        fmt::format("owner {:016x} speaks as incarnation {} epoch {}, incarnation {} epoch {} "
+                    "is known: raise the epoch and re-publish",
+                    stamp.node, stamp.incarnation, stamp.epoch, std::get<0>(known),
+                    std::get<1>(known)));
+  }
+  if (said == known && owner.dropped) {
+    return Status(Code::kAborted,
+                  fmt::format("the records of owner {:016x} were dropped after a long "
+                              "silence: raise the epoch and re-publish",
+                              stamp.node));
+  }
+  if (said > known) {
+    Void(&owner);
+    owner.incarnation.store(stamp.incarnation);
+    owner.epoch = stamp.epoch;
+    owner.dropped = false;
+    owner.window.Reset();
+  }
+  if (stamp.sequence != 0 && !owner.window.Take(stamp.sequence)) {
+    return Status(Code::kAborted,
+                  fmt::format("message {} of owner {:016x} has been seen before, or is "
+                              "more than {} messages late: raise the epoch and re-publish",
+                              stamp.sequence, stamp.node, SequenceWindow::kSpan));
+  }
+  owner.heard = std::max(owner.heard, now);
+  // An echo of the future was never issued by this instance; nor was one below the base. What the
+  // owner proved under a former pair stays proven: it was alive then.
+  if (stamp.node != self_ && stamp.echo >= base_ && stamp.echo <= Stamp(now)) {
+    const int64_t until = stamp.echo - base_ + owner_ttl_.count();
+    if (until > owner.fresh_until.load()) owner.fresh_until.store(until);
+  }
+  return Admission{std::move(*locked), place, owner.era.load(), Fresh(place, now)};
+}
+
+OwnerTable::Service OwnerTable::Serves(const StoredRecord& record, int64_t now, Record* out) const {
+  const Owner& owner = owners_[record.owner];
+  const bool fresh = owner.fresh_until.load() > now;
+  const uint64_t incarnation = owner.incarnation.load();
+  const uint64_t node = owner.node.load();
+  if (owner.era.load() != record.era) return Service::kDead;  // last: see the header
+  if (!fresh) return Service::kSilent;
+  *out = Record{.node = node,
+                .incarnation = incarnation,
+                .offset = record.offset,
+                .generation = record.generation,
+                .checksum = record.checksum,
+                .length = record.length,
+                .tier = record.tier};
+  return Service::kServed;
+}
+
+Result<std::unique_lock<std::mutex>> OwnerTable::Lock(uint64_t node, TimePoint now,
+                                                      uint16_t* place) {
+  for (;;) {
+    auto found = Place(node, now);
+    if (!found.ok()) return found.status();
+    *place = *found;
+    std::unique_lock lock(owners_[*found].mutex);
+    // The place may have been given away between the two locks.
+    if (owners_[*found].node.load() == node) return lock;
+  }
+}
+
+Result<uint16_t> OwnerTable::Place(uint64_t node, TimePoint now) {
+  std::lock_guard guard(mutex_);
+  if (const auto it = places_.find(node); it != places_.end()) return it->second;
+  uint16_t place = static_cast<uint16_t>(places_.size());
+  std::unique_lock<std::mutex> lock;
+  if (place < max_owners_) {
+    lock = std::unique_lock(owners_[place].mutex);
+  } else {
+    TimePoint oldest = now - forget_after_;
+    for (uint16_t i = 0; i < max_owners_; ++i) {
+      std::unique_lock candidate(owners_[i].mutex, std::try_to_lock);
+      if (!candidate || !owners_[i].dropped || owners_[i].heard >= oldest) continue;
+      oldest = owners_[i].heard;
+      place = i;
+      lock = std::move(candidate);
+    }
+    if (!lock) {
+      return ResourceExhausted(fmt::format(
+          "the shard knows {} owners, its bound: raise max_owners or remove members", max_owners_));
+    }
+    places_.erase(owners_[place].node.load());
+  }
+  Owner& owner = owners_[place];
+  Void(&owner);  // eras of a place only grow: nothing of a former owner comes alive
+  owner.incarnation.store(0);
+  owner.epoch = 0;
+  owner.dropped = false;
+  owner.heard = now;
+  owner.window.Reset();
+  owner.node.store(node);
+  owner.fresh_until.store(node == self_ ? kAlways : 0);
+  places_.emplace(node, place);
+  return place;
+}
+
+void OwnerTable::Void(Owner* owner) {
+  owner->era.fetch_add(1);
+  if (owner->records.load(std::memory_order_relaxed) != 0) voided_.fetch_add(1);
+}
+
+void OwnerTable::DropSilent(TimePoint now) {
+  std::lock_guard guard(mutex_);
+  for (const auto& [node, place] : places_) {
+    if (node == self_) continue;
+    Owner& owner = owners_[place];
+    const std::unique_lock lock(owner.mutex, std::try_to_lock);
+    if (!lock) continue;  // it is speaking, so it is not silent
+    if (owner.dropped || owner.heard + forget_after_ >= now) continue;
+    owner.dropped = true;
+    Void(&owner);
+  }
+}
+
+void OwnerTable::Drop(uint64_t node) {
+  std::lock_guard guard(mutex_);
+  const auto it = places_.find(node);
+  if (it == places_.end()) return;
+  Owner& owner = owners_[it->second];
+  std::lock_guard owner_guard(owner.mutex);
+  owner.dropped = true;
+  Void(&owner);
+}
+
+void OwnerTable::AddTo(ShardStats* stats, TimePoint now) const {
+  std::lock_guard guard(mutex_);
+  stats->owners += places_.size();
+  for (const auto& [node, place] : places_) stats->fresh_owners += Fresh(place, now) ? 1 : 0;
+}
+
+}  // namespace peercache

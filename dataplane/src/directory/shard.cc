@@ -1,0 +1,299 @@
+#include "directory/shard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <optional>
+
+#include "directory/owner_table.h"
+#include "directory/record_table.h"
+
+namespace peercache {
+namespace {
+
+constexpr size_t kStripes = 64;
+constexpr size_t kBlock = 256;  // keys sorted by stripe at a time, on the stack
+
+// Word 0 places keys on the ring and word 1 hashes within the stripe; see RecordTable.
+size_t StripeOf(const Key& key) { return key.Word(2) % kStripes; }
+
+// Ranks the owners of one key for one reader: every pair has its own random order.
+uint64_t Preference(uint64_t reader, uint64_t node, const Key& key) {
+  uint64_t x = (reader * 0x9e3779b97f4a7c15) ^ (node * 0xc2b2ae3d27d4eb4f) ^ key.Word(3);
+  x ^= x >> 32;
+  x *= 0xd6e8feb86659fd93;
+  return x ^ (x >> 32);
+}
+
+struct Tally {
+  uint64_t hits = 0, suppressed = 0;
+};
+
+}  // namespace
+
+class Shard::Impl {
+ public:
+  explicit Impl(const ShardOptions& options) : options_(options), owners_(options) {}
+
+  int64_t Stamp(TimePoint now) const { return owners_.Stamp(now); }
+  Result<OwnerTable::Admission> Admit(const OwnerStamp& owner, TimePoint now) {
+    auto admission = owners_.Admit(owner, now);
+    if (!admission.ok()) refused_stale_.fetch_add(1, std::memory_order_relaxed);
+    return admission;
+  }
+  PublishOutcome Store(const OwnerTable::Admission& owner, const PublishItem& item, TimePoint now);
+  void Remove(const OwnerTable::Admission& owner, const WithdrawItem& item);
+  void Lookup(std::span<const Key> keys, uint64_t reader, std::span<const uint64_t> exclude,
+              std::span<Record> out, TimePoint now) const;
+  void DropSilent(TimePoint now) { owners_.DropSilent(now); }
+  void Drop(uint64_t node) { owners_.Drop(node); }
+  size_t Sweep();
+  ShardStats stats(TimePoint now) const;
+
+ private:
+  struct alignas(64) Stripe {
+    mutable std::mutex mutex;
+    RecordTable table;
+    uint32_t order = 0;
+    uint64_t swept = 0;  // OwnerTable::voided() of the last sweep
+  };
+
+  // All under the stripe's lock.
+  void Erase(Stripe* stripe, StoredRecord* record);
+  bool MakeRoom(Stripe* stripe, const Key& key, TimePoint now);
+  size_t SweepStripe(Stripe* stripe);
+  void LookupOne(const Stripe& stripe, const Key& key, uint64_t reader,
+                 std::span<const uint64_t> exclude, int64_t now, Record* out, Tally* tally) const;
+
+  const ShardOptions options_;
+  OwnerTable owners_;
+  std::array<Stripe, kStripes> stripes_;
+  std::atomic<size_t> records_{0};
+  mutable std::atomic<uint64_t> lookups_{0}, hits_{0}, suppressed_{0};
+  std::atomic<uint64_t> refused_full_{0}, refused_stale_{0};
+};
+
+void Shard::Impl::Erase(Stripe* stripe, StoredRecord* record) {
+  owners_.Count(record->owner, -1);
+  stripe->table.Erase(record);
+  records_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+size_t Shard::Impl::SweepStripe(Stripe* stripe) {
+  const uint64_t voided = owners_.voided();
+  if (stripe->swept == voided) return 0;
+  stripe->swept = voided;
+  const size_t erased = stripe->table.EraseIf([&](const StoredRecord& record) {
+    if (owners_.Alive(record)) return false;
+    owners_.Count(record.owner, -1);
+    return true;
+  });
+  records_.fetch_sub(erased, std::memory_order_relaxed);
+  return erased;
+}
+
+size_t Shard::Impl::Sweep() {
+  size_t erased = 0;
+  for (Stripe& stripe : stripes_) {
+    std::lock_guard guard(stripe.mutex);
+    erased += SweepStripe(&stripe);
+  }
+  return erased;
+}
+
+// Room for one more record of the key within both bounds, counted in records_ already when true.
+bool Shard::Impl::MakeRoom(Stripe* stripe, const Key& key, TimePoint now) {
+  while (StoredRecord* dead = stripe->table.Find(
+             key, [&](const StoredRecord& record) { return !owners_.Alive(record); })) {
+    Erase(stripe, dead);
+  }
+  int count = 0;
+  bool any_silent = false;
+  std::optional<uint32_t> oldest;  // age by order, wraps around; among the silent if there are any
+  stripe->table.ForEachOf(key, [&](const StoredRecord& record) {
+    ++count;
+    const bool silent = !owners_.Fresh(record.owner, now);
+    if (silent && !any_silent) oldest.reset();
+    any_silent |= silent;
+    if (silent == any_silent && (!oldest || stripe->order - record.order > stripe->order - *oldest))
+      oldest = record.order;
+  });
+  if (count >= kOwnersPerKey) {
+    Erase(stripe, stripe->table.Find(
+                      key, [&](const StoredRecord& record) { return record.order == *oldest; }));
+  }
+  if (records_.fetch_add(1, std::memory_order_relaxed) < options_.max_records) return true;
+  if (SweepStripe(stripe) > 0) return true;
+  records_.fetch_sub(1, std::memory_order_relaxed);
+  return false;
+}
+
+PublishOutcome Shard::Impl::Store(const OwnerTable::Admission& owner, const PublishItem& item,
+                                  TimePoint now) {
+  const PublishOutcome stored = owner.fresh ? kServed : kStored;
+  Stripe& stripe = stripes_[StripeOf(item.key)];
+  std::lock_guard guard(stripe.mutex);
+  StoredRecord* record = stripe.table.Find(item.key, [&](const StoredRecord& other) {
+    return other.owner == owner.owner && other.era == owner.era;
+  });
+  if (record == nullptr) {
+    if (!MakeRoom(&stripe, item.key, now)) {
+      refused_full_.fetch_add(1, std::memory_order_relaxed);
+      return kRefused;
+    }
+    record = stripe.table.Insert(item.key);
+    record->owner = owner.owner;
+    owners_.Count(owner.owner, +1);
+  } else if (record->generation > item.record.generation) {
+    return stored;
+  }
+  record->era = owner.era;
+  record->order = ++stripe.order;
+  record->offset = item.record.offset;
+  record->generation = item.record.generation;
+  record->checksum = item.record.checksum;
+  record->length = item.record.length;
+  record->tier = item.record.tier;
+  return stored;
+}
+
+void Shard::Impl::Remove(const OwnerTable::Admission& owner, const WithdrawItem& item) {
+  Stripe& stripe = stripes_[StripeOf(item.key)];
+  std::lock_guard guard(stripe.mutex);
+  StoredRecord* record = stripe.table.Find(item.key, [&](const StoredRecord& other) {
+    return other.owner == owner.owner && other.era == owner.era;
+  });
+  if (record != nullptr && record->generation == item.generation) Erase(&stripe, record);
+}
+
+void Shard::Impl::LookupOne(const Stripe& stripe, const Key& key, uint64_t reader,
+                            std::span<const uint64_t> exclude, int64_t now, Record* out,
+                            Tally* tally) const {
+  uint64_t best = 0;
+  bool silent = false;
+  *out = Record{};
+  stripe.table.ForEachOf(key, [&](const StoredRecord& stored) {
+    Record record;
+    switch (owners_.Serves(stored, now, &record)) {
+      case OwnerTable::Service::kDead: return;
+      case OwnerTable::Service::kSilent: silent = true; return;
+      case OwnerTable::Service::kServed: break;
+    }
+    if (std::find(exclude.begin(), exclude.end(), record.node) != exclude.end()) return;
+    const uint64_t preference =
+        record.node == reader ? UINT64_MAX : Preference(reader, record.node, key) >> 1;
+    if (out->node != 0 && preference <= best) return;
+    best = preference;
+    *out = record;
+  });
+  if (out->node != 0) {
+    ++tally->hits;
+  } else if (silent) {
+    ++tally->suppressed;
+  }
+}
+
+void Shard::Impl::Lookup(std::span<const Key> keys, uint64_t reader,
+                         std::span<const uint64_t> exclude, std::span<Record> out,
+                         TimePoint now) const {
+  const int64_t now_ns = now.time_since_epoch().count();
+  Tally tally;
+  for (size_t first = 0; first < keys.size(); first += kBlock) {
+    const auto block = keys.subspan(first, std::min(kBlock, keys.size() - first));
+    // Counting sort by stripe, so that each stripe is locked once.
+    std::array<uint16_t, kStripes + 1> begin{};
+    for (const Key& key : block) ++begin[StripeOf(key) + 1];
+    for (size_t s = 0; s < kStripes; ++s) begin[s + 1] += begin[s];
+    std::array<uint16_t, kStripes> next;
+    std::copy_n(begin.begin(), kStripes, next.begin());
+    std::array<uint16_t, kBlock> sorted;
+    for (size_t i = 0; i < block.size(); ++i)
+      sorted[next[StripeOf(block[i])]++] = static_cast<uint16_t>(i);
+
+    for (size_t s = 0; s < kStripes; ++s) {
+      if (begin[s] == begin[s + 1]) continue;
+      const Stripe& stripe = stripes_[s];
+      std::lock_guard guard(stripe.mutex);
+      for (size_t i = begin[s]; i < begin[s + 1]; ++i) stripe.table.Prefetch(block[sorted[i]]);
+      for (size_t i = begin[s]; i < begin[s + 1]; ++i) {
+        const size_t k = sorted[i];
+        LookupOne(stripe, block[k], reader, exclude, now_ns, &out[first + k], &tally);
+      }
+    }
+  }
+  lookups_.fetch_add(keys.size(), std::memory_order_relaxed);
+  hits_.fetch_add(tally.hits, std::memory_order_relaxed);
+  suppressed_.fetch_add(tally.suppressed, std::memory_order_relaxed);
+}
+
+ShardStats Shard::Impl::stats(TimePoint now) const {
+  ShardStats stats;
+  stats.records = records_.load(std::memory_order_relaxed);
+  stats.lookups = lookups_.load(std::memory_order_relaxed);
+  stats.hits = hits_.load(std::memory_order_relaxed);
+  stats.suppressed = suppressed_.load(std::memory_order_relaxed);
+  stats.refused_full = refused_full_.load(std::memory_order_relaxed);
+  stats.refused_stale = refused_stale_.load(std::memory_order_relaxed);
+  owners_.AddTo(&stats, now);
+  return stats;
+}
+
+Shard::Shard(ShardOptions options) : impl_(std::make_unique<Impl>(options)) {}
+Shard::~Shard() = default;
+
+int64_t Shard::Stamp(TimePoint now) const { return impl_->Stamp(now); }
+
+Status Shard::Contact(const OwnerStamp& owner, TimePoint now) {
+  return impl_->Admit(owner, now).status();
+}
+
+Status Shard::Publish(const OwnerStamp& owner, std::span<const PublishItem> items,
+                      std::span<uint8_t> outcome, TimePoint now) {
+  if (outcome.size() != items.size()) {
+    return InvalidArgument(fmt::format("outcome has {} places for {} items: give one for each",
+                                       outcome.size(), items.size()));
+  }
+  for (const PublishItem& item : items) {
+    if (item.record.node != owner.node || item.record.incarnation != owner.incarnation) {
+      return InvalidArgument(fmt::format(
+          "record of page {} names node {:016x} incarnation {}, the owner that publishes it is "
+          "{:016x} incarnation {}: owners publish only their own pages",
+          item.key.ShortHex(), item.record.node, item.record.incarnation, owner.node,
+          owner.incarnation));
+    }
+  }
+  const auto admission = impl_->Admit(owner, now);
+  if (!admission.ok()) return admission.status();
+  for (size_t i = 0; i < items.size(); ++i) outcome[i] = impl_->Store(*admission, items[i], now);
+  return {};
+}
+
+Status Shard::Withdraw(const OwnerStamp& owner, std::span<const WithdrawItem> items,
+                       TimePoint now) {
+  const auto admission = impl_->Admit(owner, now);
+  if (!admission.ok()) return admission.status();
+  for (const WithdrawItem& item : items) impl_->Remove(*admission, item);
+  return {};
+}
+
+void Shard::Lookup(std::span<const Key> keys, uint64_t reader, std::span<const uint64_t> exclude,
+                   std::span<Record> out, TimePoint now) const {
+  impl_->Lookup(keys, reader, exclude, out, now);
+}
+
+size_t Shard::Expire(TimePoint now) {
+  impl_->DropSilent(now);
+  return impl_->Sweep();
+}
+
+size_t Shard::Forget(uint64_t node) {
+  impl_->Drop(node);
+  return impl_->Sweep();
+}
+
+ShardStats Shard::stats(TimePoint now) const { return impl_->stats(now); }
+
+}  // namespace peercache

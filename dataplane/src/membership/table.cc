@@ -1,0 +1,119 @@
+#include "membership/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace peercache {
+namespace {
+
+constexpr size_t kMaxIdBytes = 128;
+constexpr size_t kMaxHostBytes = 64;  // a numeric address with scope fits many times
+
+Status CheckMember(const Member& member, size_t max_members) {
+  if (member.id.empty() || member.id.size() > kMaxIdBytes) {
+    return InvalidArgument(
+        fmt::format("member.id has {} bytes: give it 1 to {}", member.id.size(), kMaxIdBytes));
+  }
+  if (NodeHash(member.id) == 0) {
+    return InvalidArgument(
+        fmt::format("member.id \"{}\" hashes to 0, which means nobody: choose "
+                    "another id",
+                    member.id));
+  }
+  if (member.host.empty() || member.host.size() > kMaxHostBytes) {
+    return InvalidArgument(
+        fmt::format("member.host of \"{}\" has {} bytes: give a numeric address of "
+                    "1 to {}",
+                    member.id, member.host.size(), kMaxHostBytes));
+  }
+  if (member.peer_port == 0) {
+    return InvalidArgument(
+        fmt::format("member.peer_port of \"{}\" is 0: give the port that peers "
+                    "connect to",
+                    member.id));
+  }
+  if (member.state > MemberState::kDraining) {
+    return InvalidArgument(
+        fmt::format("member.state of \"{}\" is {}: joining is 0, active 1, "
+                    "draining 2",
+                    member.id, static_cast<int>(member.state)));
+  }
+  if (member.synced.size() > max_members) {
+    return InvalidArgument(fmt::format("member.synced of \"{}\" has {} tokens: at most {}",
+                                       member.id, member.synced.size(), max_members));
+  }
+  return {};
+}
+
+}  // namespace
+
+Table::Table(TableOptions options, TimePoint started) : options_(options), started_(started) {}
+
+Status Table::Heartbeat(const Member& member, TimePoint now) {
+  if (Status status = CheckMember(member, options_.max_members); !status.ok()) return status;
+  std::lock_guard guard(mutex_);
+  auto it = entries_.find(member.id);
+  if (it == entries_.end()) {
+    DropOld(now);
+    if (entries_.size() >= options_.max_members) {
+      return ResourceExhausted(
+          fmt::format("the table holds {} members, its bound: raise max_members "
+                      "or stop nodes",
+                      options_.max_members));
+    }
+    const uint64_t hash = NodeHash(member.id);
+    for (const auto& [id, entry] : entries_) {
+      if (NodeHash(id) != hash) continue;
+      return InvalidArgument(
+          fmt::format("member.id \"{}\" has the same hash as \"{}\": rename one", member.id, id));
+    }
+    entries_.emplace(member.id, Entry{member, now});
+    return {};
+  }
+  Entry& entry = it->second;
+  const uint64_t known = entry.member.incarnation;
+  const bool expired = entry.heard + options_.member_ttl < now;
+  if (!expired && (member.incarnation < known || (member.incarnation == known && entry.left))) {
+    return Status(
+        Code::kAborted,
+        fmt::format("incarnation {} of \"{}\" is over ({}): stop this process, or give it "
+                    "another id",
+                    member.incarnation, member.id,
+                    entry.left ? "it has left" : fmt::format("{} is known", known)));
+  }
+  MemberState state = member.state;
+  // Heartbeats of several connections can overtake each other; a state never goes back.
+  if (member.incarnation == known && !expired) state = std::max(state, entry.member.state);
+  entry = Entry{member, std::max(entry.heard, now)};
+  entry.member.state = state;
+  return {};
+}
+
+void Table::Leave(const std::string& id, uint64_t incarnation) {
+  std::lock_guard guard(mutex_);
+  const auto it = entries_.find(id);
+  if (it != entries_.end() && it->second.member.incarnation == incarnation) it->second.left = true;
+}
+
+MemberList Table::List(TimePoint now) {
+  std::lock_guard guard(mutex_);
+  DropOld(now);
+  MemberList list;
+  list.warming = now < started_ + options_.warm_up;
+  list.members.reserve(entries_.size());
+  for (const auto& [id, entry] : entries_) {
+    if (entry.left) continue;
+    list.members.push_back({entry.member, std::max(Duration{}, now - entry.heard)});
+  }
+  std::sort(list.members.begin(), list.members.end(),
+            [](const auto& a, const auto& b) { return a.member.id < b.member.id; });
+  return list;
+}
+
+void Table::DropOld(TimePoint now) {
+  std::erase_if(entries_,
+                [&](const auto& item) { return item.second.heard + options_.member_ttl < now; });
+}
+
+}  // namespace peercache
