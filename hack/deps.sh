@@ -20,7 +20,7 @@ PACKAGES=(
   bash ca-certificates curl git jq make shellcheck unzip util-linux xz-utils
   # nodes of the local cluster, and the images they run
   runc containernetworking-plugins iproute2 nftables iptables conntrack socat ethtool kmod
-  busybox-static gcc libc6-dev procps
+  gcc libc6-dev procps
   # images without a registry: base images from packages, CPython headers from Maven Central
   buildah mmdebstrap maven
   # data plane

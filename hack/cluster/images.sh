@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # The images the cluster itself runs: pause, CoreDNS, and a busybox for tests. Made from built programs
-# and Debian's static busybox, so that no registry is needed. Prints the folder of the archives.
+# and Debian's busybox, so that no registry is needed. Prints the folder of the archives.
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../lib.sh"
 . "$HERE/toolset.sh"
 . "$HERE/local/settings.sh"
-need gcc busybox
+need gcc strip apt-get dpkg ldd
 
 BIN=$(toolset_bin)
-OUT=$PEERCACHE_CACHE/cluster-images/$({ echo "$BIN"; cat "${BASH_SOURCE[0]}" "$(command -v busybox)"; } | sha256sum | cut -c1-64)
+OUT=$PEERCACHE_CACHE/cluster-images/$({ echo "$BIN"; cat "${BASH_SOURCE[0]}"; } | sha256sum | cut -c1-64)
 
 make_images() {
   local dir=$1 source applet links=()
@@ -19,12 +19,24 @@ make_images() {
   "$BIN/mkimage" -o "$dir/pause.tar" -t "$PAUSE_IMAGE" -entrypoint /pause -user 65535:65535 "$dir/pause:/pause"
   "$BIN/mkimage" -o "$dir/coredns.tar" -t "$(awk '$1 == "image:" {print $2}' "$HERE/coredns.yaml")" \
     -entrypoint /coredns "$BIN/coredns:/coredns"
-  for applet in $(busybox --list); do
+  busybox_image "$dir"
+  rm "$dir/pause"
+}
+
+# Not Debian's static busybox: without the C library's own files it resolves no names. (Debian's
+# `wget -T` crashes in either; tests use `timeout`.)
+busybox_image() {  # busybox_image DIR
+  local dir=$1 busybox applet library files=() links=()
+  (cd "$dir" && apt-get -q download busybox >/dev/null 2>&1 && dpkg -x busybox_*.deb root && rm busybox_*.deb) ||
+    die "Debian's package busybox cannot be downloaded" "check: apt-get update && apt-get download busybox"
+  busybox=$dir/root/bin/busybox
+  files=("$busybox:/bin/busybox")
+  for library in $(ldd "$busybox" | grep -oE '/[^ ]+'); do files+=("$(readlink -f "$library"):$library"); done
+  for applet in $("$busybox" --list); do
     [ "$applet" = busybox ] || links+=(-link "/bin/$applet=/bin/busybox")
   done
-  "$BIN/mkimage" -o "$dir/busybox.tar" -t docker.io/library/busybox:stable -cmd /bin/sh \
-    "${links[@]}" "$(command -v busybox):/bin/busybox"
-  rm "$dir/pause"
+  "$BIN/mkimage" -o "$dir/busybox.tar" -t docker.io/library/busybox:stable -cmd /bin/sh "${links[@]}" "${files[@]}"
+  rm -r "$dir/root"
 }
 
 if [ ! -d "$OUT" ]; then

@@ -27,6 +27,7 @@ coredns-min   coredns                  .
 helm          helm                     helm.sh/helm/v3/cmd/helm
 codegen       controller-gen           sigs.k8s.io/controller-tools/cmd/controller-gen
 kustomize     kustomize                sigs.k8s.io/kustomize/kustomize/v5
+kind          kind                     sigs.k8s.io/kind
 "
 
 # The Go build cache is keyed on the flags: one set for everything, the operator's own build included.

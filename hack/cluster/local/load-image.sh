@@ -13,7 +13,10 @@ node_image_config() {  # node_image_config NODE REF -> CONFIG-DIGEST, or fails
   [ -n "$manifest" ] && node_ctr "$1" content get "$manifest" | jq -re .config.digest
 }
 
-node_ctr() { provider_node_exec "$1" ctr -a "$CRI_SOCKET" -n k8s.io "${@:2}"; }
+# Warnings that containerd repeats on every call (cgroup v1) are not of this command.
+node_ctr() {
+  provider_node_exec "$1" ctr -a "$CRI_SOCKET" -n k8s.io "${@:2}" 2> >(grep -v level=warning >&2)
+}
 
 has_all() {  # has_all NODE FILE
   local ref config
