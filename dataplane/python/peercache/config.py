@@ -56,10 +56,7 @@ def parse(extra: Mapping[str, object], environ: Mapping[str, str], tp_size: int 
         path = parsed.get("socket") or values.socket_path(SOCKET_VARIABLE, environ[SOCKET_VARIABLE])
         return StoreConfig(socket=str(path), **common)  # type: ignore[arg-type]
     options = _node_options(parsed, tp_size)
-    notes: tuple[str, ...] = ()
-    if extra.get("protocol") == "rdma":
-        notes = ('"protocol": "rdma" uses RDMA where the node has it and TCP where not',)
-    return StoreConfig(node_options=options, notes=notes, **common)  # type: ignore[arg-type]
+    return StoreConfig(node_options=options, notes=_notes(extra), **common)  # type: ignore[arg-type]
 
 
 def _parse_key(name: str, value: object) -> object:
@@ -117,6 +114,16 @@ def _tag(parsed: Mapping[str, object]) -> str:
         raise ConfigError.of("prefix", prefix, f'differs from "tag" {tag!r}', 'give "tag" alone')
     chosen = tag if tag is not None else prefix
     return str(chosen) if chosen is not None else ""
+
+
+def _notes(extra: Mapping[str, object]) -> tuple[str, ...]:
+    wants_rdma = [name for name in ("device_name", "device_names") if extra.get(name)]
+    if extra.get("protocol") == "rdma":
+        wants_rdma.insert(0, "protocol")
+    if not wants_rdma or extra.get("protocol") == "tcp":
+        return ()
+    keys = " and ".join(f'"{name}"' for name in wants_rdma)
+    return (f"{keys} asks for RDMA; pages travel over TCP where the node has no RDMA",)
 
 
 def _node_options(parsed: Mapping[str, object], tp_size: int) -> dict[str, str]:

@@ -16,6 +16,7 @@ from peercache.values import (
     integer,
     long_text,
     names,
+    on_off,
     one_of,
     only,
     seconds,
@@ -60,11 +61,12 @@ KEYS: Mapping[str, Key] = {
     # the node in this process
     "discovery_addr": Key(long_text, Scope.EMBEDDED, "discovery-addr", "host:port[,host:port]"),
     "protocol": Key(
-        one_of("tcp", "auto", rdma="auto"), Scope.EMBEDDED, "transport", "rdma falls back to tcp"
+        one_of("tcp", "auto", rdma="auto"), Scope.EMBEDDED, "transport", "rdma means auto"
     ),
-    "device_name": Key(unless("", names), Scope.EMBEDDED, "devices", "RDMA devices"),
-    "device_names": Key(unless("", names), Scope.EMBEDDED, "devices", "RDMA devices"),
+    "device_name": Key(unless("", names), Scope.EMBEDDED, help="RDMA devices; TCP needs none"),
+    "device_names": Key(unless("", names), Scope.EMBEDDED, help="RDMA devices; TCP needs none"),
     "global_segment_size": Key(size, Scope.EMBEDDED, "pool-size", "divided by tp_size"),
+    "metrics_enabled": Key(on_off, Scope.EMBEDDED, "http", "whether to serve metrics at all"),
     "metrics_port": Key(_PORT, Scope.EMBEDDED, "http-port", "metrics and status; 0: any"),
     "node_id": Key(unless("auto", text), Scope.EMBEDDED, "node-id", "default: host name and pid"),
     "vnodes": Key(integer(1, 4096), Scope.EMBEDDED, "vnodes", "points on the ring"),
@@ -84,7 +86,6 @@ KEYS: Mapping[str, Key] = {
     "write_policy": Key(only("local", "pages stay on the node that wrote them"), Scope.EMBEDDED),
     "role": Key(only("auto", "all nodes are equal"), Scope.EMBEDDED),
     "disk_enabled": Key(only(False, "this version has no disk tier"), Scope.EMBEDDED),
-    "metrics_enabled": Key(only(True, "a node always answers its probes"), Scope.EMBEDDED),
     "metrics_dashboard": Key(only(False, "metrics are for Prometheus"), Scope.EMBEDDED),
 }
 

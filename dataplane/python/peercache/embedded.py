@@ -12,6 +12,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,8 @@ from peercache.extension import load
 logger = logging.getLogger(__name__)
 
 DEFAULT_METRICS_PORT = 31997
+# A first member is ready at once; one whose discovery host starts later joins in the background.
+_READY_SECONDS = 3.0
 
 
 @dataclass
@@ -104,6 +107,7 @@ def _start(options: dict[str, str]) -> _Running:
     if node is None:
         shutil.rmtree(folder, ignore_errors=True)
         raise ConfigError(f"the embedded node did not start: {reason}")
+    _wait_until_ready(node)
     logger.info(
         "PeerCache node %s runs in this process: peer port %d, metrics on port %d",
         arguments["node-id"],
@@ -111,6 +115,19 @@ def _start(options: dict[str, str]) -> _Running:
         node.http_port,
     )
     return _Running(node, options, folder)
+
+
+def _wait_until_ready(node: Any) -> None:
+    deadline = time.monotonic() + _READY_SECONDS
+    while not node.ready:
+        if time.monotonic() > deadline:
+            logger.warning(
+                "the embedded node has not joined within %.0f s: is a node at discovery_addr? It "
+                "keeps trying, and caches on its own until then",
+                _READY_SECONDS,
+            )
+            return
+        time.sleep(0.02)
 
 
 def _stop(running: _Running) -> None:

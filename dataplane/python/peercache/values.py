@@ -67,6 +67,10 @@ def boolean(key: str, value: object) -> bool:
     raise ConfigError.of(key, value, "is not a boolean", "write true or false")
 
 
+def on_off(key: str, value: object) -> str:
+    return "on" if boolean(key, value) else "off"
+
+
 def integer(low: int, high: int) -> Parser:
     def parse(key: str, value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
