@@ -119,10 +119,14 @@ ARG PIP_CERT
 ARG PIP_INDEX_URL
 ARG PIP_EXTRA_INDEX_URL
 RUN apt-get update && apt-get install -y --no-install-recommends \
-      python3-torch python3-numpy python3-pip ca-certificates \
+      python3-torch python3-numpy python3-psutil python3-pip ca-certificates \
     && rm -rf /var/lib/apt/lists/*
-COPY e2e/engine/requirements.txt /opt/engine/requirements.txt
-RUN pip3 install --no-cache-dir --no-deps --break-system-packages -r /opt/engine/requirements.txt
-COPY e2e/engine /opt/engine
-ENV PYTHONUNBUFFERED=1
-WORKDIR /opt/engine
+COPY e2e/engine/requirements.txt e2e/engine/install.sh /opt/engine/
+RUN PEERCACHE_CACHE=/tmp/cache /opt/engine/install.sh --target /opt/engine && rm -rf /tmp/cache
+COPY e2e/engine/enginectl /usr/local/bin/enginectl
+COPY e2e/engine/python /opt/engine/python
+# Not by PYTHONPATH: that is the pod's, and the webhook's.
+RUN echo /opt/engine/python > /usr/lib/python3/dist-packages/hicache-engine.pth
+ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
+USER 65532:65532
+CMD ["python3", "-m", "sglang.launch_server"]

@@ -2,17 +2,17 @@
 # Installs all that building and testing PeerCache needs on Debian 12 or a recent Ubuntu (amd64).
 # Idempotent: a second when everything is there. Needs root only when packages are missing.
 #
-#   hack/deps.sh             packages, Go, linters
-#   hack/deps.sh --no-lint   without the linters (golangci-lint takes minutes to build)
+#   hack/deps.sh             packages, Go, Python linters
+#   hack/deps.sh --no-lint   without the linters
 #
-# Linters land in ${PEERCACHE_CACHE:-~/.cache/peercache}/bin, which the Makefile has on its PATH.
+# ruff and mypy land in ${PEERCACHE_CACHE:-~/.cache/peercache}/bin, which the Makefile has on its PATH.
+# Programs that are built from Go modules (golangci-lint, Kubernetes) are built when first needed.
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/lib.sh"
 
 GO_VERSION=1.26.8
 GO_ZIP_SHA256=30c2b1bf7dcc88d3eb0a1364e47ddd9128edb3110a30e8a0ef61cd5856b31de7
-GOLANGCI_LINT_VERSION=v2.15.0
 PYTHON_LINTERS='ruff==0.17.5 mypy==2.4.1'
 
 PACKAGES=(
@@ -29,7 +29,7 @@ PACKAGES=(
   nlohmann-json3-dev libcli11-dev libxxhash-dev prometheus-cpp-dev libcpp-httplib-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   # Python client, and the SGLang engine that tests it
-  pybind11-dev python3-dev python3-pip python3-venv python3-torch python3-numpy
+  pybind11-dev python3-dev python3-pip python3-venv python3-torch python3-numpy python3-psutil
 )
 
 install_packages() {
@@ -77,13 +77,6 @@ install_go() {
 install_linters() {
   local bin=$PEERCACHE_CACHE/bin dir
   mkdir -p "$bin"
-  dir=$PEERCACHE_CACHE/golangci-lint/$GOLANGCI_LINT_VERSION-$(go env GOVERSION)
-  if [ ! -x "$dir/golangci-lint" ]; then
-    step "building golangci-lint $GOLANGCI_LINT_VERSION (some minutes, once)"
-    GOBIN=$dir CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS=-trimpath nice go install -ldflags '-s -w' \
-      "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$GOLANGCI_LINT_VERSION"
-  fi
-  ln -sfn "$dir/golangci-lint" "$bin/golangci-lint"
   dir=$PEERCACHE_CACHE/python-linters/$(sha256sum <<<"$PYTHON_LINTERS" | cut -c1-16)
   if [ ! -x "$dir/bin/mypy" ]; then
     step "installing $PYTHON_LINTERS"

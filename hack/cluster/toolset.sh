@@ -25,8 +25,6 @@ containerd    containerd-shim-runc-v2  github.com/containerd/containerd/v2/cmd/c
 containerd    ctr                      github.com/containerd/containerd/v2/cmd/ctr
 coredns-min   coredns                  .
 helm          helm                     helm.sh/helm/v3/cmd/helm
-codegen       controller-gen           sigs.k8s.io/controller-tools/cmd/controller-gen
-kustomize     kustomize                sigs.k8s.io/kustomize/kustomize/v5
 kind          kind                     sigs.k8s.io/kind
 "
 

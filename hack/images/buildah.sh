@@ -12,8 +12,16 @@ builder_prepare() {
   need_root
   need buildah
   mkdir -p "$ARCHIVES"/{tmp,ccache}
+  builder_cleanup
+  trap builder_cleanup EXIT
   [ -z "$1" ] || "${BUILDAH[@]}" rmi --prune >/dev/null
   base_images_ensure
+}
+
+# A build that failed leaves containers, and the store a mount, behind.
+builder_cleanup() {
+  "${BUILDAH[@]}" rm --all >/dev/null
+  umount "$ARCHIVES/store/overlay" 2>/dev/null || true
 }
 
 host_args() {  # fills ARGS with what lets a step reach and reuse what the machine has
