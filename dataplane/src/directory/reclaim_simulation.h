@@ -1,0 +1,153 @@
+// ReclaimSimulation (tests only): owners, shards and readers in virtual time over a bad network,
+// with the real Shard and Fence and a small model of an owner (slots, lease, withdraw, fence,
+// reuse).
+//
+//   ReclaimSimulation simulation(seed, Guards{});
+//   simulation.Run();
+//   simulation.violation()   what a reader was given that had been reused; empty: nothing
+//   simulation.unserved()    pages that are not found although all faults are over; empty: none
+//
+// Messages are lost, delayed, copied and overtake each other; pairs are partitioned; owners stall,
+// owners and shards restart, and a shard's former instance lives on as a ghost that still answers.
+// Every machine has its own clock with its own origin and rate. Everything follows from the seed.
+//
+// Each member of Guards is one rule of the protocol; a test turns it off to see the rule matter.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "directory/fence.h"
+#include "directory/shard.h"
+
+namespace peercache {
+
+struct Guards {
+  bool wait_lease = true;      // a withdrawn slot rests for the lease
+  bool wait_silence = true;    // for a shard that did not answer, until it is silent
+  bool raise_epoch = true;     // after a message that was not answered
+  bool check_fresh = true;     // the shard serves only fresh owners
+  bool own_echo = true;        // off: any message makes its owner fresh, whenever it was begun
+  bool drop_copies = true;     // messages are numbered
+  bool settle_publish = true;  // a page is not withdrawn while a publish of it is in flight
+};
+
+class ReclaimSimulation {
+ public:
+  ReclaimSimulation(uint64_t seed, Guards guards);
+  void Run();
+  const std::string& violation() const { return violation_; }
+  const std::string& unserved() const { return unserved_; }
+  uint64_t uses() const { return uses_; }      // records used by readers within their lease
+  uint64_t reuses() const { return reuses_; }  // slots that were used again
+
+ private:
+  using Nanos = int64_t;
+  static constexpr Nanos kSecond = 1'000'000'000;
+  static constexpr int kOwners = 2, kShards = 3, kReaders = 2, kSlots = 3, kKeys = 6;
+  static constexpr Duration kLease = milliseconds(1000), kTtl = milliseconds(3000),
+                            kTimeout = milliseconds(1000);
+
+  struct MachineClock {
+    Nanos origin = 0;
+    double rate = 1;
+  };
+  enum class SlotState : uint8_t { kFree, kReady, kWithdrawing, kResting };
+  struct Slot {
+    SlotState state = SlotState::kFree;
+    int key = -1;
+    uint64_t generation = 0;  // of what the memory holds
+    int in_flight = 0;        // publishes
+    int pending = 0;          // withdrawals
+    TimePoint reuse_at{};
+    std::set<int> published_to;
+  };
+  struct Owner {
+    uint64_t incarnation = 1;
+    MachineClock clock;
+    Nanos stalled_until = 0;
+    std::vector<Slot> slots;
+    std::vector<Fence> fences;              // by shard
+    std::vector<uint64_t> published_epoch;  // by shard: what the last re-publishing was for
+    std::vector<TimePoint> last_begin;      // by shard; stands in for SilentAfter without epochs
+  };
+  struct Instance {
+    uint64_t incarnation = 1;
+    MachineClock clock;
+    std::unique_ptr<Shard> shard;
+  };
+  struct ShardHost {
+    Instance now;
+    Instance ghost;  // of the former incarnation; no shard: none
+    Nanos ghost_until = 0;
+  };
+  struct Event {
+    Nanos at;
+    uint64_t order;
+    std::function<void()> run;
+    bool operator>(const Event& other) const {
+      return at != other.at ? at > other.at : order > other.order;
+    }
+  };
+  using Processed = std::function<Status(Shard*, const OwnerStamp&, TimePoint)>;
+  using Over = std::function<void(bool answered, bool stored_only)>;
+
+  // Chance, time and the network.
+  bool Chance(double p) { return std::uniform_real_distribution<>(0, 1)(rng_) < p; }
+  Nanos Between(Nanos low, Nanos high) {
+    return std::uniform_int_distribution<Nanos>(low, high)(rng_);
+  }
+  int Pick(int n) { return static_cast<int>(Between(0, n - 1)); }
+  MachineClock NewClock();
+  TimePoint Read(const MachineClock& clock) const;
+  static Nanos Real(const MachineClock& clock, Duration local);
+  void At(Nanos when, std::function<void()> run) { events_.push({when, ++order_, std::move(run)}); }
+  void Deliver(int owner, int shard, std::function<void()> run);  // owner -1: a reader
+  void RunUntil(Nanos end);
+  void Every(Nanos period, std::function<void()> run);
+
+  // The owner.
+  static uint64_t NodeOf(int owner) { return 100 + owner; }
+  static Key KeyOf(int key);
+  void StartOwner(int owner, uint64_t incarnation);
+  void Send(int owner, int shard, Processed processed, Over over);
+  void Contact(int owner, int shard);
+  void Publish(int owner, int shard, const std::vector<int>& slots);
+  void RepublishIfRaised(int owner, int shard);
+  void Set(int owner);
+  void Withdraw(int owner, int slot);
+  void WithdrawnFrom(int owner, int shard, int slot, bool answered);
+
+  // Shards and readers.
+  Instance NewInstance(uint64_t incarnation);
+  Instance* Reach(int shard);
+  void RestartShard(int shard);
+  void Lookup(int reader);
+  void Use(const Record& record, int key, int shard);
+  void Fault();
+  void CheckServed();
+
+  const Guards guards_;
+  std::mt19937_64 rng_;
+  Nanos now_ = 0;
+  uint64_t order_ = 0;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  double loss_, copies_, slow_, faults_;
+  bool calm_ = false;  // all faults are over
+  Nanos blocked_until_[kOwners][kShards] = {};
+
+  std::vector<Owner> owners_;
+  std::vector<ShardHost> shards_;
+  std::vector<MachineClock> readers_;
+  uint64_t generations_ = 0;
+  std::string violation_, unserved_;
+  uint64_t uses_ = 0, reuses_ = 0;
+};
+
+}  // namespace peercache
