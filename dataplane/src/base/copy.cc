@@ -34,12 +34,20 @@ void OnSigbus(int signal, siginfo_t* info, void* context) {
   }
 }
 
-// The signal mask is not saved (SA_NODEFER leaves SIGBUS unblocked in the handler), so no system
-// call is made. `copy` must not own anything: a fault skips its destructors.
+// SA_NODEFER leaves SIGBUS unblocked in the handler, so the signal mask need not be saved and no
+// system call is made. ThreadSanitizer runs handlers with everything blocked; there it is saved.
+#ifdef __SANITIZE_THREAD__
+constexpr int kSaveMask = 1;
+#else
+constexpr int kSaveMask = 0;
+#endif
+
+// Runs `copy` under the guard; false when it faulted. `copy` must not own anything: a fault skips
+// destructors.
 template <typename Copy>
 bool Guarded(const Copy& copy) {
   sigjmp_buf guard;
-  if (sigsetjmp(guard, 0) != 0) return false;
+  if (sigsetjmp(guard, kSaveMask) != 0) return false;
   active_guard = &guard;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   copy();

@@ -1,8 +1,9 @@
 // Pool: the node's registered memory, divided into slots of several sizes at once.
 //
-// The pool is one memfd (huge pages when asked for and available). It is cut into chunks; a chunk
-// belongs to one size class at a time and holds equal slots; a chunk whose slots are all free can
-// change its class. A slot is a 64-byte SlotHeader followed by the page's bytes.
+// The pool is one memfd (huge pages when asked for and available). It is cut into chunks; a run of
+// chunks belongs to one size class at a time and holds equal slots; when all of them are free, the
+// chunks can change their class (slot_table.h). A slot is a 64-byte SlotHeader followed by the
+// page's bytes.
 //
 // Life of a slot (the only legal transitions):
 //
@@ -13,12 +14,18 @@
 //   withdrawing -> quarantined   Quarantine(reuse_at): all shards have acknowledged the withdrawal
 //   quarantined -> free     Reclaim(now): now > reuse_at and no pins
 //
-// The pool knows nothing of shards and leases: it stores where a page was published (PublishedTo) for
-// its owner and believes the reuse_at it is given. That division makes "no slot is reused under a
-// reader" checkable here by two conditions: the time has passed, the pins are zero.
+// The pool knows nothing of shards and leases: it stores where a page was published (PublishedTo)
+// for its owner and believes the reuse_at it is given. That division makes "no slot is reused under
+// a reader" checkable here by two conditions: the time has passed, the pins are zero.
+//
+// A header's generation is 0 from Reserve to Commit, so even a reader that breaks its lease cannot
+// take bytes that are being replaced for the page that was there.
 //
 // Thread-safety: all methods may be called from any thread. Pinned bytes are immutable; bytes of a
-// writing slot belong to the reserver alone.
+// writing slot belong to the reserver alone. One mutex guards the state; only unpinning does
+// without (slot.h says why that is sound). It is held for a fraction of a microsecond per key,
+// which is far more often than the memory behind it can deliver pages. Slots cost about 112 bytes
+// each outside of the pool. Find, FindMany, FindAt and unpinning allocate nothing.
 #pragma once
 
 #include <cstddef>
@@ -32,32 +39,34 @@
 
 #include "base/clock.h"
 #include "base/key.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "pool/published_to.h"
+#include "pool/size_class.h"
 #include "pool/slot_header.h"
 
 namespace peercache {
 
-enum class HugePages : uint8_t { kAuto, kOff, k2Mi, k1Gi };
-
 struct PoolOptions {
-  size_t bytes = size_t{4} << 30;
+  size_t bytes = size_t{4} << 30;  // rounded to whole chunks: up below 128 MiB, else down
   HugePages huge_pages = HugePages::kAuto;
-  size_t max_page_bytes = size_t{64} << 20;  // larger pages are refused
+  size_t max_page_bytes = size_t{64}
+                          << 20;  // larger pages are refused; at most what the pool holds
 };
 
 struct PoolStats {
-  size_t capacity_bytes = 0;     // of the whole memfd
-  size_t used_bytes = 0;         // slots in state writing, ready, withdrawing (slot size, not payload)
+  size_t capacity_bytes = 0;  // of the whole memfd
+  size_t used_bytes = 0;      // slots in state writing, ready, withdrawing (slot size, not payload)
   size_t quarantined_bytes = 0;  // waiting for their lease to pass
   size_t free_bytes = 0;         // unassigned chunks and free slots
   size_t payload_bytes = 0;      // of ready pages
   uint64_t pages = 0;            // ready
   uint64_t evictions = 0, reserve_failures = 0, duplicate_commits = 0;
-  bool huge = false;             // huge pages are in effect
+  bool huge = false;  // huge pages are in effect
 };
 
 class Pool;
+struct Slot;
 
 // Keeps one ready page in place and readable while it lives. Movable; must not outlive the pool.
 class PagePin {
@@ -66,7 +75,7 @@ class PagePin {
   PagePin(PagePin&& other) noexcept { *this = std::move(other); }
   PagePin& operator=(PagePin&& other) noexcept;
   ~PagePin() { Release(); }
-  explicit operator bool() const { return pool_ != nullptr; }
+  explicit operator bool() const { return slot_ != nullptr; }
   std::span<const std::byte> payload() const { return payload_; }
   const SlotHeader& header() const { return *header_; }
   uint64_t offset() const { return offset_; }  // of the slot header in the pool
@@ -74,8 +83,7 @@ class PagePin {
 
  private:
   friend class Pool;
-  Pool* pool_ = nullptr;
-  uint32_t slot_ = 0;
+  Slot* slot_ = nullptr;
   uint64_t offset_ = 0;
   const SlotHeader* header_ = nullptr;
   std::span<const std::byte> payload_;
@@ -95,14 +103,13 @@ class Reservation {
  private:
   friend class Pool;
   Pool* pool_ = nullptr;
-  uint32_t slot_ = 0;
+  Slot* slot_ = nullptr;
   uint64_t generation_ = 0;
   std::span<std::byte> payload_;
 };
 
 // A page taken out of service; its bytes stay untouched until Quarantine and Reclaim.
 struct Victim {
-  uint32_t slot = 0;
   Key key;
   uint64_t offset = 0;
   uint64_t generation = 0;
@@ -132,18 +139,19 @@ class Pool {
   // caller evicts (TakeVictims) or refuses; kInvalidArgument when length is 0 or over the maximum.
   Result<Reservation> Reserve(size_t length);
   // Writes the header and makes the page readable under `key`. The returned pin keeps the page from
-  // eviction until the caller has published it. Duplicate (key already ready): the slot is freed and
-  // the pin is of the existing page; `*duplicate` says so.
+  // eviction until the caller has published it. Duplicate (key already ready): the slot is freed
+  // and the pin is of the existing page; `*duplicate` says so.
   PagePin Commit(Reservation reservation, const Key& key, uint64_t tag, uint64_t checksum,
                  bool* duplicate);
 
   // Readable page by key; counts as a use for eviction.
   PagePin Find(const Key& key);
-  // Same for many, one lock acquisition per stripe where possible. pins[i] is empty on a miss.
+  // Same for many, with one acquisition of the mutex per 256 keys. pins[i] is empty on a miss.
   void FindMany(std::span<const Key> keys, std::span<PagePin> pins);
   // Without pin and without counting as a use.
   bool Contains(const Key& key) const;
-  // What a peer read asks for: the page only if slot, generation and key all still agree.
+  // What a peer read asks for: the page only if slot, generation and key all still agree. `offset`
+  // may be anything. Counts as a use.
   PagePin FindAt(uint64_t offset, uint64_t generation, const Key& key);
 
   // Remembers that the page was published to `peer` (an index the publisher hands out). False when
@@ -151,11 +159,13 @@ class Pool {
   bool AddPublishedTo(uint64_t offset, uint64_t generation, uint16_t peer);
   bool RemovePublishedTo(uint64_t offset, uint64_t generation, uint16_t peer);
 
-  // Least recently used unpinned pages, at least `bytes` of slots if there are as many, for a slot of
-  // class_of_length: when that class has no pages of its own, whole chunks of other classes.
+  // Least recently used unpinned pages, at least `bytes` of slots if there are as many, for a slot
+  // of class_of_length. Pages of other sizes go by whole chunks, when every page in them is older
+  // than the oldest of this class or this class has no (more) pages of its own (victims.h).
   std::vector<Victim> TakeVictims(size_t bytes, size_t class_of_length);
-  // All unpinned ready pages under `tag` (clear). Pinned ones are reported by `*busy` and stay.
+  // All unpinned ready pages under `tag` (clear). Pinned ones are counted in `*busy` and stay.
   std::vector<Victim> TakeTagged(uint64_t tag, size_t* busy);
+  // Once per victim; a second time changes nothing.
   void Quarantine(const Victim& victim, TimePoint reuse_at);
   // Frees what may be reused; returns the bytes freed.
   size_t Reclaim(TimePoint now);
@@ -166,6 +176,8 @@ class Pool {
   // may not be seen.
   void ForEachReady(const std::function<void(const PageInfo&)>& fn) const;
 
+  // The longest page that Reserve takes: PoolOptions::max_page_bytes or what this pool can hold.
+  size_t max_page_bytes() const;
   std::byte* base() const;
   size_t size() const;
   int fd() const;
@@ -174,10 +186,9 @@ class Pool {
  private:
   friend class PagePin;
   friend class Reservation;
-  class Impl;
+  struct Impl;
   explicit Pool(std::unique_ptr<Impl> impl);
-  void Unpin(uint32_t slot);
-  void Abort(uint32_t slot);
+  void Abort(Slot* slot);
   std::unique_ptr<Impl> impl_;
 };
 

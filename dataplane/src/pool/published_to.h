@@ -1,7 +1,7 @@
 // PublishedTo: the shards that may hold a page's record, as indices of the publisher's peer table.
 // Withdrawal must reach each of them before the slot is reused. Four fit, which covers the current
-// and the next owner during two ring changes in a row; beyond that `everywhere` is set and withdrawal
-// goes to all peers.
+// and the next owner during two ring changes in a row; beyond that `everywhere` is set and
+// withdrawal goes to all peers.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// SlotHeader: the first 64 bytes of a slot, read together with the payload by remote READs and checked
-// against the record that led there.
+// SlotHeader: the first 64 bytes of a slot, read together with the payload by remote READs and
+// checked against the record that led there.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,57 @@
+#include "pool/key_index.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <unordered_map>
+
+#include "pool/pool_testing.h"
+
+namespace peercache {
+namespace {
+
+// Random inserts, erases and lookups against std::unordered_map. `buckets` is the number of
+// distinct hashes: few of them make long runs that wrap around, in which removal has to shift.
+void Compare(size_t keys, uint64_t hashes, uint64_t seed) {
+  SCOPED_TRACE(::testing::Message() << "keys " << keys << " hashes " << hashes << " seed " << seed);
+  std::mt19937_64 random(seed);
+  std::vector<Slot> slots(keys);
+  for (size_t i = 0; i < keys; ++i) {
+    slots[i].key = KeyOf(i);
+    if (hashes != 0) {
+      const uint64_t hash = UINT64_MAX - random() % hashes;  // the last buckets: runs wrap
+      std::memcpy(slots[i].key.bytes.data() + 8, &hash, 8);
+    }
+  }
+  KeyIndex index(0);
+  std::unordered_map<Key, Slot*, KeyHash> model;
+  for (int step = 0; step < 20000; ++step) {
+    Slot* slot = &slots[random() % keys];
+    const auto found = model.find(slot->key);
+    ASSERT_EQ(index.Find(slot->key), found == model.end() ? nullptr : found->second) << step;
+    if (found == model.end()) {
+      index.Insert(slot);
+      model[slot->key] = slot;
+    } else if (random() % 2 == 0) {
+      index.Erase(slot);
+      model.erase(found);
+    }
+    ASSERT_EQ(index.size(), model.size());
+  }
+  for (Slot& slot : slots) ASSERT_EQ(index.Find(slot.key) != nullptr, model.contains(slot.key));
+}
+
+TEST(KeyIndex, AgreesWithAMap) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) Compare(5000, 0, seed);
+}
+
+TEST(KeyIndex, AgreesWithAMapWhenHashesCollide) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    Compare(40, 1, seed);
+    Compare(40, 7, seed);
+    Compare(300, 40, seed);
+  }
+}
+
+}  // namespace
+}  // namespace peercache

@@ -1,0 +1,405 @@
+#include "pool/pool.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "base/size.h"
+#include "pool/key_index.h"
+#include "pool/lru.h"
+#include "pool/slot_table.h"
+#include "pool/victims.h"
+
+namespace peercache {
+namespace {
+
+// Keys per acquisition of the mutex in FindMany: tens of microseconds at most.
+constexpr size_t kFindBatch = 256;
+constexpr size_t kReclaimBatch = 1024;  // slots, likewise
+// Page size that the index is laid out for; smaller pages make it grow.
+constexpr size_t kTypicalPage = size_t{64} << 10;
+
+// Whoever reads the header without the mutex (a remote READ) trusts the rest only when generation
+// is what the record says, so it is cleared first and set last.
+void ClearHeader(SlotHeader* header) {
+  std::atomic_ref(header->generation).exchange(0, std::memory_order_seq_cst);
+}
+void WriteHeader(SlotHeader* header, const Slot& slot) {
+  header->magic = SlotHeader::kMagic;
+  header->length = slot.length;
+  header->key = slot.key;
+  header->checksum = slot.checksum;
+  header->tag = slot.tag;
+  std::atomic_ref(header->generation).store(slot.generation, std::memory_order_release);
+}
+
+// Losing part of a chunk is under 2 % of a pool with at least 64 of them, but may be all of a small
+// one.
+size_t RoundToChunks(size_t bytes) {
+  const size_t chunk = SlotTable::ChunkBytes(bytes);
+  return (bytes < 64 * chunk ? bytes + chunk - 1 : bytes) / chunk * chunk;
+}
+
+Victim VictimOf(const Slot& slot) {
+  return {slot.key, slot.offset(), slot.generation, slot.length, slot.published_to};
+}
+PageInfo InfoOf(const Slot& slot) {
+  return {slot.key, slot.offset(), slot.generation, slot.checksum, slot.length, slot.published_to};
+}
+
+}  // namespace
+
+struct Pool::Impl {
+  struct Waiting {  // in quarantine
+    TimePoint reuse_at;
+    Slot* slot;
+    bool operator>(const Waiting& other) const { return reuse_at > other.reuse_at; }
+  };
+
+  Impl(MappedRegion region, size_t max_page)
+      : memory(std::move(region)),
+        max_page_bytes(max_page),
+        table(memory.size(), SlotTable::ChunkBytes(memory.size()), SizeClassOf(max_page)),
+        index(memory.size() / kTypicalPage),
+        lru(SizeClassOf(max_page) + 1) {}
+
+  SlotHeader* HeaderOf(const Slot& slot) const {
+    return reinterpret_cast<SlotHeader*>(memory.data() + slot.offset());
+  }
+  std::span<std::byte> PayloadOf(const Slot& slot) const {
+    return {memory.data() + slot.offset() + sizeof(SlotHeader), slot.length};
+  }
+  LruList& LruOf(const Slot& slot) { return lru[slot.span->size_class]; }
+
+  // Under the mutex:
+  void Touch(Slot* slot) {
+    slot->last_use = slot->span->newest_use = ++uses;
+    LruOf(*slot).MoveToFront(slot);
+  }
+  // The only place where a page is pinned: the slot must be ready.
+  PagePin Pin(Slot* slot) {
+    slot->pins.fetch_add(1, std::memory_order_relaxed);
+    PagePin pin;
+    pin.slot_ = slot;
+    pin.offset_ = slot->offset();
+    pin.header_ = HeaderOf(*slot);
+    pin.payload_ = PayloadOf(*slot);
+    return pin;
+  }
+  PagePin TouchAndPin(Slot* slot) {
+    if (slot == nullptr) return {};
+    Touch(slot);
+    return Pin(slot);
+  }
+  Slot* ReadyAt(uint64_t offset, uint64_t generation) const {
+    Slot* slot = table.At(offset);
+    const bool same =
+        slot != nullptr && slot->state == SlotState::kReady && slot->generation == generation;
+    return same ? slot : nullptr;
+  }
+  Victim TakeOut(Slot* slot) {
+    index.Erase(slot);
+    LruOf(*slot).Remove(slot);
+    table.SetState(slot, SlotState::kWithdrawing);
+    payload_bytes -= slot->length;
+    return VictimOf(*slot);
+  }
+  // At most kReclaimBatch slots; takes the mutex itself.
+  size_t ReclaimSome(TimePoint now) {
+    std::lock_guard lock(mutex);
+    size_t freed = 0;
+    for (size_t i = 0; i < kReclaimBatch; ++i) {
+      if (quarantine.empty() || now <= quarantine.front().reuse_at) break;
+      std::pop_heap(quarantine.begin(), quarantine.end(), std::greater<>());
+      Waiting& due = quarantine.back();
+      // Only unpinned pages are withdrawn and nobody pins them after, so none is pinned here. Were
+      // that ever wrong, this keeps the reader from paying with wrong bytes.
+      if (due.slot->pinned()) {
+        due.reuse_at = now;
+        std::push_heap(quarantine.begin(), quarantine.end(), std::greater<>());
+        continue;
+      }
+      freed += due.slot->span->slot_bytes;
+      table.SetState(due.slot, SlotState::kFree);
+      quarantine.pop_back();
+    }
+    return freed;
+  }
+  // The span that begins at this chunk, if one does.
+  Span* SpanFrom(size_t chunk) const {
+    Span* span = table.SpanOf(chunk);
+    return span != nullptr && span->first_chunk == chunk ? span : nullptr;
+  }
+
+  const MappedRegion memory;
+  const size_t max_page_bytes;
+  mutable std::mutex mutex;
+  SlotTable table;
+  KeyIndex index;  // of all ready slots, and no others
+  std::vector<LruList> lru;
+  std::vector<Waiting> quarantine;  // heap, next to be reused first
+  uint64_t next_generation = 1;     // of the whole pool: none ever repeats
+  uint64_t uses = 0;
+  size_t payload_bytes = 0;
+  uint64_t evictions = 0, reserve_failures = 0, duplicate_commits = 0;
+};
+
+PagePin& PagePin::operator=(PagePin&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  slot_ = std::exchange(other.slot_, nullptr);
+  offset_ = std::exchange(other.offset_, 0);
+  header_ = std::exchange(other.header_, nullptr);
+  payload_ = std::exchange(other.payload_, {});
+  return *this;
+}
+
+void PagePin::Release() {
+  // Release: all reads of the page come before whoever sees the count fall. The slot may be gone
+  // right after.
+  if (Slot* slot = std::exchange(slot_, nullptr); slot != nullptr)
+    slot->pins.fetch_sub(1, std::memory_order_release);
+  offset_ = 0;
+  header_ = nullptr;
+  payload_ = {};
+}
+
+Reservation& Reservation::operator=(Reservation&& other) noexcept {
+  if (this == &other) return *this;
+  if (pool_ != nullptr) pool_->Abort(slot_);
+  pool_ = std::exchange(other.pool_, nullptr);
+  slot_ = std::exchange(other.slot_, nullptr);
+  generation_ = std::exchange(other.generation_, 0);
+  payload_ = std::exchange(other.payload_, {});
+  return *this;
+}
+
+Reservation::~Reservation() {
+  if (pool_ != nullptr) pool_->Abort(slot_);
+}
+
+Pool::Pool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Pool::~Pool() = default;
+
+Result<std::unique_ptr<Pool>> Pool::Create(const PoolOptions& options) {
+  if (options.bytes == 0)
+    return InvalidArgument("pool: size 0 holds no page; choose a size, e.g. 4Gi");
+  if (options.max_page_bytes == 0 || options.max_page_bytes > UINT32_MAX)
+    return InvalidArgument(
+        fmt::format("pool: largest page {} is not between 1 and {}; choose e.g. "
+                    "64Mi",
+                    FormatSize(options.max_page_bytes), UINT32_MAX));
+  const size_t bytes = RoundToChunks(options.bytes);
+  Result<MappedRegion> memory = MappedRegion::Create("peercache-pool", bytes, options.huge_pages);
+  if (!memory.ok()) return memory.status();
+
+  size_t max_page = std::min(options.max_page_bytes, bytes - sizeof(SlotHeader));
+  SizeClass largest = SizeClassOf(max_page);
+  while (SlotBytes(largest) > bytes) --largest;
+  max_page = std::min(max_page, PayloadBytes(largest));
+  spdlog::info("pool of {} in {} pages, chunks of {}, largest page {}", FormatSize(bytes),
+               FormatSize(memory->page_size()), FormatSize(SlotTable::ChunkBytes(bytes)),
+               FormatSize(max_page));
+  return std::unique_ptr<Pool>(
+      new Pool(std::make_unique<Impl>(std::move(memory).value(), max_page)));
+}
+
+Result<Reservation> Pool::Reserve(size_t length) {
+  if (length == 0 || length > impl_->max_page_bytes)
+    return InvalidArgument(
+        fmt::format("page of {} bytes is not between 1 and {}; use a smaller page or a larger pool",
+                    length, impl_->max_page_bytes));
+  Slot* slot;
+  {
+    std::lock_guard lock(impl_->mutex);
+    slot = impl_->table.Allocate(SizeClassOf(length));
+    if (slot == nullptr) {
+      ++impl_->reserve_failures;
+    } else {
+      slot->generation = impl_->next_generation++;
+      slot->length = static_cast<uint32_t>(length);
+      slot->published_to = {};
+    }
+  }
+  if (slot == nullptr)
+    return ResourceExhausted(fmt::format(
+        "no free slot for a page of {} in the pool of {}; evict pages or choose a larger pool",
+        FormatSize(length), FormatSize(impl_->memory.size())));
+  // Outside of the mutex: the slot is ours, and the first touch of its memory may take long.
+  ClearHeader(impl_->HeaderOf(*slot));
+  Reservation reservation;
+  reservation.pool_ = this;
+  reservation.slot_ = slot;
+  reservation.generation_ = slot->generation;
+  reservation.payload_ = impl_->PayloadOf(*slot);
+  return reservation;
+}
+
+void Pool::Abort(Slot* slot) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->table.SetState(slot, SlotState::kFree);
+}
+
+PagePin Pool::Commit(Reservation reservation, const Key& key, uint64_t tag, uint64_t checksum,
+                     bool* duplicate) {
+  if (duplicate != nullptr) *duplicate = false;
+  if (!reservation) return {};
+  Slot* slot = reservation.slot_;
+  std::lock_guard lock(impl_->mutex);
+  reservation.pool_ = nullptr;  // from here on there is nothing to abort
+  if (Slot* existing = impl_->index.Find(key); existing != nullptr) {
+    if (duplicate != nullptr) *duplicate = true;
+    ++impl_->duplicate_commits;
+    impl_->table.SetState(slot, SlotState::kFree);
+    return impl_->TouchAndPin(existing);
+  }
+  slot->key = key;
+  slot->tag = tag;
+  slot->checksum = checksum;
+  WriteHeader(impl_->HeaderOf(*slot), *slot);
+  impl_->table.SetState(slot, SlotState::kReady);
+  impl_->payload_bytes += slot->length;
+  impl_->LruOf(*slot).PushFront(slot);
+  impl_->index.Insert(slot);
+  return impl_->TouchAndPin(slot);
+}
+
+PagePin Pool::Find(const Key& key) {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->TouchAndPin(impl_->index.Find(key));
+}
+
+void Pool::FindMany(std::span<const Key> keys, std::span<PagePin> pins) {
+  const size_t count = std::min(keys.size(), pins.size());
+  for (size_t start = 0; start < count; start += kFindBatch) {
+    const size_t end = std::min(count, start + kFindBatch);
+    std::lock_guard lock(impl_->mutex);
+    for (size_t i = start; i < end; ++i) impl_->index.Prefetch(keys[i]);
+    for (size_t i = start; i < end; ++i) pins[i] = impl_->TouchAndPin(impl_->index.Find(keys[i]));
+  }
+}
+
+bool Pool::Contains(const Key& key) const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->index.Find(key) != nullptr;
+}
+
+PagePin Pool::FindAt(uint64_t offset, uint64_t generation, const Key& key) {
+  std::lock_guard lock(impl_->mutex);
+  Slot* slot = impl_->ReadyAt(offset, generation);
+  return slot != nullptr && slot->key == key ? impl_->TouchAndPin(slot) : PagePin();
+}
+
+bool Pool::AddPublishedTo(uint64_t offset, uint64_t generation, uint16_t peer) {
+  std::lock_guard lock(impl_->mutex);
+  Slot* slot = impl_->ReadyAt(offset, generation);
+  if (slot == nullptr) return false;
+  slot->published_to.Add(peer);
+  return true;
+}
+
+bool Pool::RemovePublishedTo(uint64_t offset, uint64_t generation, uint16_t peer) {
+  std::lock_guard lock(impl_->mutex);
+  Slot* slot = impl_->ReadyAt(offset, generation);
+  if (slot == nullptr) return false;
+  slot->published_to.Remove(peer);
+  return true;
+}
+
+std::vector<Victim> Pool::TakeVictims(size_t bytes, size_t class_of_length) {
+  std::vector<Victim> victims;
+  if (class_of_length == 0 || class_of_length > impl_->max_page_bytes) return victims;
+  std::lock_guard lock(impl_->mutex);
+  for (Slot* slot : ChooseVictims(impl_->table, impl_->lru, bytes, SizeClassOf(class_of_length)))
+    victims.push_back(impl_->TakeOut(slot));
+  impl_->evictions += victims.size();
+  return victims;
+}
+
+std::vector<Victim> Pool::TakeTagged(uint64_t tag, size_t* busy) {
+  std::vector<Victim> victims;
+  size_t pinned = 0;
+  for (size_t chunk = 0; chunk < impl_->table.chunk_count(); ++chunk) {
+    std::lock_guard lock(impl_->mutex);  // per span: readers get in between
+    Span* span = impl_->SpanFrom(chunk);
+    for (uint32_t i = 0; span != nullptr && i < span->slot_count; ++i) {
+      Slot* slot = &span->slots[i];
+      if (slot->state != SlotState::kReady || slot->tag != tag) continue;
+      if (slot->pinned())
+        ++pinned;
+      else
+        victims.push_back(impl_->TakeOut(slot));
+    }
+  }
+  if (busy != nullptr) *busy = pinned;
+  return victims;
+}
+
+void Pool::Quarantine(const Victim& victim, TimePoint reuse_at) {
+  std::lock_guard lock(impl_->mutex);
+  Slot* slot = impl_->table.At(victim.offset);
+  if (slot == nullptr || slot->generation != victim.generation ||
+      slot->state != SlotState::kWithdrawing) {
+    spdlog::error("pool: page {} at {} is not being withdrawn; its quarantine is ignored",
+                  victim.key.ShortHex(), victim.offset);
+    return;
+  }
+  impl_->table.SetState(slot, SlotState::kQuarantined);
+  impl_->quarantine.push_back({reuse_at, slot});
+  std::push_heap(impl_->quarantine.begin(), impl_->quarantine.end(), std::greater<>());
+}
+
+size_t Pool::Reclaim(TimePoint now) {
+  size_t freed = 0;
+  while (size_t batch = impl_->ReclaimSome(now)) freed += batch;
+  return freed;
+}
+
+size_t Pool::FreeBytes(size_t class_of_length) const {
+  if (class_of_length == 0 || class_of_length > impl_->max_page_bytes) return 0;
+  std::lock_guard lock(impl_->mutex);
+  return impl_->table.FreeBytes(SizeClassOf(class_of_length));
+}
+
+void Pool::ForEachReady(const std::function<void(const PageInfo&)>& fn) const {
+  std::vector<PageInfo> pages;
+  for (size_t chunk = 0; chunk < impl_->table.chunk_count(); ++chunk) {
+    pages.clear();
+    {
+      std::lock_guard lock(impl_->mutex);
+      const Span* span = impl_->SpanFrom(chunk);
+      for (uint32_t i = 0; span != nullptr && i < span->slot_count; ++i)
+        if (span->slots[i].state == SlotState::kReady) pages.push_back(InfoOf(span->slots[i]));
+    }
+    for (const PageInfo& page : pages) fn(page);
+  }
+}
+
+size_t Pool::max_page_bytes() const { return impl_->max_page_bytes; }
+std::byte* Pool::base() const { return impl_->memory.data(); }
+size_t Pool::size() const { return impl_->memory.size(); }
+int Pool::fd() const { return impl_->memory.fd(); }
+
+PoolStats Pool::stats() const {
+  std::lock_guard lock(impl_->mutex);
+  const SlotTable& table = impl_->table;
+  PoolStats stats;
+  stats.capacity_bytes = impl_->memory.size();
+  for (SlotState state : {SlotState::kWriting, SlotState::kReady, SlotState::kWithdrawing})
+    stats.used_bytes += table.BytesIn(state);
+  stats.quarantined_bytes = table.BytesIn(SlotState::kQuarantined);
+  stats.free_bytes = table.BytesIn(SlotState::kFree) + table.unassigned_bytes();
+  stats.payload_bytes = impl_->payload_bytes;
+  stats.pages = impl_->index.size();
+  stats.evictions = impl_->evictions;
+  stats.reserve_failures = impl_->reserve_failures;
+  stats.duplicate_commits = impl_->duplicate_commits;
+  stats.huge = impl_->memory.page_size() > 4096;
+  return stats;
+}
+
+}  // namespace peercache

@@ -1,0 +1,52 @@
+// The paths that every read takes allocate nothing. Counts the allocations of this thread by
+// replacing operator new for the whole test program.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include "pool/pool_testing.h"
+
+namespace {
+thread_local uint64_t allocations = 0;
+}  // namespace
+
+void* operator new(size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace peercache {
+namespace {
+
+TEST(PoolAllocation, NoneOnTheWayOfARead) {
+  auto pool = MakePool(64 * kMiB);
+  std::vector<Key> keys;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    keys.push_back(KeyOf(i));
+    Put(*pool, i, 5000);
+  }
+  const uint64_t offset = pool->Find(keys[0]).offset();
+  const uint64_t generation = pool->Find(keys[0]).header().generation;
+  std::vector<PagePin> pins(keys.size());
+  const uint64_t before = allocations;
+  ASSERT_GT(before, 0u) << "the counter works";
+  pool->FindMany(keys, pins);
+  PagePin by_key = pool->Find(keys[1]);
+  PagePin miss = pool->Find(KeyOf(5000));
+  PagePin by_record = pool->FindAt(offset, generation, keys[0]);
+  const bool contained = pool->Contains(keys[2]);
+  for (PagePin& pin : pins) pin.Release();
+  by_key.Release();
+  by_record.Release();
+  EXPECT_EQ(allocations, before);
+  EXPECT_TRUE(contained);
+  EXPECT_FALSE(miss);
+}
+
+}  // namespace
+}  // namespace peercache

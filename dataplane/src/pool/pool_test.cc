@@ -1,0 +1,425 @@
+#include "pool/pool.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <set>
+#include <vector>
+
+#include "pool/pool_testing.h"
+
+namespace peercache {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Pool, GivesBackWhatWasCommitted) {
+  auto pool = MakePool(16 * kMiB);
+  auto reservation = pool->Reserve(100000);
+  ASSERT_TRUE(reservation.ok());
+  EXPECT_EQ(reservation->payload().size(), 100000u);
+  const uint64_t generation = reservation->generation();
+  EXPECT_GT(generation, 0u);
+  Fill(reservation->payload(), KeyOf(1));
+  EXPECT_FALSE(pool->Find(KeyOf(1)));
+  EXPECT_FALSE(pool->Contains(KeyOf(1)));
+  bool duplicate = true;
+  PagePin pin = pool->Commit(std::move(reservation).value(), KeyOf(1), 77, 88, &duplicate);
+  EXPECT_FALSE(duplicate);
+  EXPECT_TRUE(IsPageOf(pin, KeyOf(1)));
+  EXPECT_EQ(pin.header().generation, generation);
+  EXPECT_EQ(pin.header().tag, 77u);
+  EXPECT_EQ(pin.header().checksum, 88u);
+  EXPECT_EQ(reinterpret_cast<const std::byte*>(&pin.header()), pool->base() + pin.offset());
+  EXPECT_EQ(pin.payload().data(), pool->base() + pin.offset() + sizeof(SlotHeader));
+
+  EXPECT_TRUE(pool->Contains(KeyOf(1)));
+  EXPECT_TRUE(IsPageOf(pool->Find(KeyOf(1)), KeyOf(1)));
+  EXPECT_TRUE(IsPageOf(pool->FindAt(pin.offset(), generation, KeyOf(1)), KeyOf(1)));
+  EXPECT_FALSE(pool->Find(KeyOf(2)));
+}
+
+TEST(Pool, FindManyFillsHitsAndEmptiesMisses) {
+  auto pool = MakePool(64 * kMiB);
+  std::vector<Key> keys;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    keys.push_back(KeyOf(i));
+    if (i % 3 == 0) {
+      ASSERT_TRUE(Put(*pool, i, 5000));
+    }
+  }
+  std::vector<PagePin> pins(keys.size());
+  for (PagePin& pin : pins) pin = pool->Find(KeyOf(0));  // to be overwritten
+  pool->FindMany(keys, pins);
+  for (uint64_t i = 0; i < 1000; ++i) {
+    if (i % 3 == 0)
+      EXPECT_TRUE(IsPageOf(pins[i], keys[i]));
+    else
+      EXPECT_FALSE(pins[i]);
+  }
+  pins.clear();
+  EXPECT_EQ(pool->TakeVictims(64 * kMiB, 5000).size(), 334u) << "some page is still pinned";
+}
+
+TEST(Pool, FindAtAsksForSlotGenerationAndKey) {
+  auto pool = MakePool(16 * kMiB);
+  PagePin pin = Put(*pool, 1, 5000);
+  const uint64_t offset = pin.offset(), generation = pin.header().generation;
+  EXPECT_TRUE(pool->FindAt(offset, generation, KeyOf(1)));
+  EXPECT_FALSE(pool->FindAt(offset, generation, KeyOf(2)));
+  EXPECT_FALSE(pool->FindAt(offset, generation + 1, KeyOf(1)));
+  EXPECT_FALSE(pool->FindAt(offset, generation - 1, KeyOf(1)));
+  for (uint64_t wrong : {offset + 1, offset + 64, offset + SlotBytes(SizeClassOf(5000)),
+                         pool->size() - 64, pool->size(), UINT64_MAX, uint64_t{1} << 63})
+    EXPECT_FALSE(pool->FindAt(wrong, generation, KeyOf(1))) << wrong;
+}
+
+TEST(Pool, DuplicateCommitFreesItsSlotAndPinsTheFirst) {
+  auto pool = MakePool(16 * kMiB);
+  PagePin first = Put(*pool, 1, 5000);
+  const size_t used = pool->stats().used_bytes;
+  auto reservation = pool->Reserve(5000);
+  ASSERT_TRUE(reservation.ok());
+  bool duplicate = false;
+  PagePin second = pool->Commit(std::move(reservation).value(), KeyOf(1), 0, 0, &duplicate);
+  EXPECT_TRUE(duplicate);
+  EXPECT_EQ(second.offset(), first.offset());
+  EXPECT_EQ(pool->stats().used_bytes, used);
+  EXPECT_EQ(pool->stats().duplicate_commits, 1u);
+  first.Release();
+  EXPECT_TRUE(pool->TakeVictims(1, 5000).empty()) << "the second pin must hold the page";
+  second.Release();
+  EXPECT_EQ(pool->TakeVictims(1, 5000).size(), 1u);
+}
+
+TEST(Pool, ReservationThatIsDroppedIsFree) {
+  auto pool = MakePool(16 * kMiB);
+  {
+    auto a = pool->Reserve(5000);
+    auto b = pool->Reserve(5000);
+    ASSERT_TRUE(a.ok() && b.ok());
+    EXPECT_NE(a->payload().data(), b->payload().data());
+    *a = std::move(b).value();  // drops a's slot
+    EXPECT_EQ(pool->stats().used_bytes, SlotBytes(SizeClassOf(5000)));
+  }
+  EXPECT_EQ(pool->stats().used_bytes, 0u);
+}
+
+TEST(Pool, RefusesLengthsItCannotHold) {
+  auto pool = MakePool(16 * kMiB, 1 * kMiB);
+  EXPECT_EQ(pool->max_page_bytes(), 1 * kMiB);
+  for (size_t length : {size_t{0}, 1 * kMiB + 1, SIZE_MAX}) {
+    auto reservation = pool->Reserve(length);
+    ASSERT_FALSE(reservation.ok());
+    EXPECT_EQ(reservation.status().code(), Code::kInvalidArgument);
+    EXPECT_THAT(reservation.status().message(), HasSubstr("between 1 and 1048576"));
+    EXPECT_TRUE(pool->TakeVictims(1, length).empty());
+    EXPECT_EQ(pool->FreeBytes(length), 0u);
+  }
+  EXPECT_TRUE(pool->Reserve(1 * kMiB).ok());
+  EXPECT_TRUE(pool->Reserve(1).ok());
+}
+
+TEST(Pool, HoldsAPageAsLargeAsItself) {
+  auto pool = MakePool(10 * kMiB);
+  EXPECT_GT(pool->max_page_bytes(), 9 * kMiB);
+  PagePin pin = Put(*pool, 1, pool->max_page_bytes());
+  EXPECT_TRUE(IsPageOf(pin, KeyOf(1)));
+  EXPECT_FALSE(pool->Reserve(pool->max_page_bytes()).ok());
+}
+
+TEST(Pool, ExhaustionIsAnErrorThatEvictionEnds) {
+  auto pool = MakePool(4 * kMiB);
+  uint64_t n = 0;
+  while (Put(*pool, n, 64 * kKiB)) ++n;
+  EXPECT_EQ(n, 2 * (2 * kMiB / SlotBytes(SizeClassOf(64 * kKiB))));
+  auto full = pool->Reserve(64 * kKiB);
+  ASSERT_FALSE(full.ok());
+  EXPECT_EQ(full.status().code(), Code::kResourceExhausted);
+  EXPECT_THAT(full.status().message(), HasSubstr("page of 64Ki in the pool of 4Mi; evict"));
+  EXPECT_EQ(pool->stats().reserve_failures, 2u);
+  EXPECT_EQ(pool->FreeBytes(64 * kKiB), 0u);
+  EXPECT_GE(Evict(*pool, 1, 64 * kKiB), 64 * kKiB);
+  EXPECT_EQ(pool->FreeBytes(64 * kKiB), SlotBytes(SizeClassOf(64 * kKiB)));
+  EXPECT_TRUE(pool->Reserve(64 * kKiB).ok());
+}
+
+TEST(Pool, EvictsInOrderOfUse) {
+  auto pool = MakePool(4 * kMiB);
+  for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(Put(*pool, i, 50000));
+  ASSERT_TRUE(pool->Find(KeyOf(0)));
+  const Key some[] = {KeyOf(2)};
+  PagePin pins[1];
+  pool->FindMany(some, pins);
+  pins[0].Release();
+  PagePin pinned = pool->Find(KeyOf(4));
+  const uint64_t offset = pinned.offset(), generation = pinned.header().generation;
+  ASSERT_TRUE(pool->Contains(KeyOf(1))) << "is no use";
+  std::vector<uint64_t> want = {1, 3};
+  for (uint64_t i = 5; i < 20; ++i) want.push_back(i);
+  want.insert(want.end(), {0, 2});
+  for (uint64_t i : want) {
+    const auto victims = pool->TakeVictims(1, 50000);
+    ASSERT_EQ(victims.size(), 1u);
+    EXPECT_EQ(victims[0].key, KeyOf(i)) << i;
+  }
+  EXPECT_TRUE(pool->TakeVictims(1, 50000).empty());
+  pinned.Release();
+  ASSERT_TRUE(pool->FindAt(offset, generation, KeyOf(4)));
+  EXPECT_EQ(pool->TakeVictims(1, 50000).at(0).key, KeyOf(4));
+  EXPECT_EQ(pool->stats().evictions, 20u);
+}
+
+TEST(Pool, TakesAsManyBytesAsAskedFor) {
+  auto pool = MakePool(8 * kMiB);
+  const size_t slot = SlotBytes(SizeClassOf(50000));
+  for (uint64_t i = 0; i < 50; ++i) ASSERT_TRUE(Put(*pool, i, 50000));
+  EXPECT_EQ(pool->TakeVictims(10 * slot, 50000).size(), 10u);
+  EXPECT_EQ(pool->TakeVictims(10 * slot + 1, 50000).size(), 11u);
+  EXPECT_EQ(pool->TakeVictims(0, 50000).size(), 0u);
+  EXPECT_EQ(pool->TakeVictims(SIZE_MAX, 50000).size(), 29u);
+}
+
+TEST(Pool, AWithdrawnPageIsOutOfReachAndUntouchedUntilReclaimed) {
+  auto pool = MakePool(2 * kMiB, 1 * kMiB);
+  uint64_t offset, generation;
+  {
+    PagePin pin = Put(*pool, 1, 1 * kMiB);
+    offset = pin.offset();
+    generation = pin.header().generation;
+  }
+  const std::span<const std::byte> bytes(pool->base() + offset + 64, 1 * kMiB);
+  const auto gone = [&](const char* when) {
+    EXPECT_FALSE(pool->Find(KeyOf(1))) << when;
+    EXPECT_FALSE(pool->Contains(KeyOf(1))) << when;
+    EXPECT_FALSE(pool->FindAt(offset, generation, KeyOf(1))) << when;
+    EXPECT_FALSE(pool->AddPublishedTo(offset, generation, 1)) << when;
+    EXPECT_FALSE(pool->RemovePublishedTo(offset, generation, 1)) << when;
+  };
+  const auto held = [&](const char* when) {
+    gone(when);
+    EXPECT_FALSE(pool->Reserve(1 * kMiB).ok()) << when;
+    EXPECT_TRUE(IsPageOf(bytes, KeyOf(1))) << when;
+  };
+  const auto victims = pool->TakeVictims(1, 1 * kMiB);
+  ASSERT_EQ(victims.size(), 1u);
+  EXPECT_EQ(victims[0].offset, offset);
+  EXPECT_EQ(victims[0].generation, generation);
+  EXPECT_EQ(victims[0].length, 1 * kMiB);
+  held("withdrawing");
+  EXPECT_EQ(pool->FreeBytes(1 * kMiB), 0u);
+  const TimePoint now = Clock::now();
+  EXPECT_EQ(pool->Reclaim(now + std::chrono::hours(1)), 0u);
+  held("withdrawing, after reclaim");
+
+  const TimePoint reuse_at = now + milliseconds(100);
+  pool->Quarantine(victims[0], reuse_at);
+  pool->Quarantine(victims[0], now);  // changes nothing
+  held("quarantined");
+  EXPECT_EQ(pool->stats().quarantined_bytes, SlotBytes(SizeClassOf(1 * kMiB)));
+  EXPECT_EQ(pool->FreeBytes(1 * kMiB), SlotBytes(SizeClassOf(1 * kMiB)));
+  EXPECT_EQ(pool->Reclaim(reuse_at), 0u) << "not later than reuse_at";
+  held("at reuse_at");
+  EXPECT_EQ(pool->Reclaim(reuse_at + Duration(1)), SlotBytes(SizeClassOf(1 * kMiB)));
+  gone("free");
+  pool->Quarantine(victims[0], now);  // free: changes nothing
+  EXPECT_EQ(pool->stats().quarantined_bytes, 0u);
+
+  auto reservation = pool->Reserve(1 * kMiB);
+  ASSERT_TRUE(reservation.ok());
+  EXPECT_GT(reservation->generation(), generation);
+  gone("writing");
+  pool->Quarantine(victims[0], now);  // another generation: changes nothing
+  EXPECT_EQ(pool->stats().quarantined_bytes, 0u);
+}
+
+TEST(Pool, NoHeaderIsValidWhileItsPageIsWritten) {
+  auto pool = MakePool(2 * kMiB, 1 * kMiB);
+  Put(*pool, 1, 1 * kMiB);
+  ASSERT_GT(Evict(*pool, 1, 1 * kMiB), 0u);
+  auto reservation = pool->Reserve(1 * kMiB);
+  ASSERT_TRUE(reservation.ok());
+  const auto* header =
+      reinterpret_cast<const SlotHeader*>(reservation->payload().data() - sizeof(SlotHeader));
+  EXPECT_EQ(header->generation, 0u);
+}
+
+TEST(Pool, AKeyCanComeBackWhileItsOldPageIsWithdrawn) {
+  auto pool = MakePool(16 * kMiB);
+  const uint64_t old = Put(*pool, 1, 5000).offset();
+  const auto victims = pool->TakeVictims(1, 5000);
+  PagePin again = Put(*pool, 1, 5000);
+  ASSERT_TRUE(again);
+  EXPECT_NE(again.offset(), old);
+  pool->Quarantine(victims.at(0), Clock::now());
+  pool->Reclaim(Clock::now() + milliseconds(1));
+  EXPECT_TRUE(IsPageOf(pool->Find(KeyOf(1)), KeyOf(1)));
+}
+
+TEST(Pool, SmallPagesMakeRoomForLargeOnesAndBack) {
+  auto pool = MakePool(32 * kMiB);
+  uint64_t n = 0;
+  for (int round = 0; round < 3; ++round) {
+    while (Put(*pool, n, 64 * kKiB)) ++n;
+    const uint64_t small = pool->stats().pages;
+    EXPECT_GT(small, 400u);
+    for (int i = 0; i < 20; ++i, ++n) {
+      while (pool->FreeBytes(1 * kMiB) == 0) ASSERT_GT(Evict(*pool, 1, 1 * kMiB), 0u);
+      ASSERT_TRUE(Put(*pool, n, 1 * kMiB)) << i;
+    }
+    EXPECT_LT(pool->stats().pages, small);
+    // Small pages that are used again and again take the chunks back from large ones that are not.
+    for (int i = 0; i < 1000; ++i, ++n)
+      while (!Put(*pool, n, 64 * kKiB)) ASSERT_GT(Evict(*pool, 1, 64 * kKiB), 0u);
+    size_t large = 0;
+    pool->ForEachReady([&](const PageInfo& page) { large += page.length == 1 * kMiB; });
+    EXPECT_EQ(large, 0u);
+    Evict(*pool, SIZE_MAX, 64 * kKiB);
+  }
+}
+
+TEST(Pool, ALargePageTakesSeveralChunksOfOthers) {
+  auto pool = MakePool(32 * kMiB);
+  uint64_t n = 0;
+  while (Put(*pool, n, 10000)) ++n;
+  PagePin pinned = pool->Find(KeyOf(n / 2));  // splits the pool in two
+  const auto victims = pool->TakeVictims(1, 9 * kMiB);
+  ASSERT_FALSE(victims.empty());
+  EXPECT_LT(victims.size(), n);
+  for (const Victim& victim : victims) pool->Quarantine(victim, Clock::now());
+  EXPECT_GE(pool->FreeBytes(9 * kMiB), 9 * kMiB);
+  pool->Reclaim(Clock::now() + milliseconds(1));
+  EXPECT_TRUE(IsPageOf(Put(*pool, n, 9 * kMiB), KeyOf(n)));
+  EXPECT_TRUE(IsPageOf(pinned, KeyOf(n / 2)));
+}
+
+TEST(Pool, PinnedChunksAreLeftToOtherSizes) {
+  auto pool = MakePool(4 * kMiB);  // two chunks
+  std::vector<PagePin> pins;
+  uint64_t n = 0;
+  for (PagePin pin; (pin = Put(*pool, n, 64 * kKiB)); ++n) pins.push_back(std::move(pin));
+  EXPECT_TRUE(pool->TakeVictims(1, 1 * kMiB).empty());
+  for (PagePin& pin : pins)
+    if (pin.offset() < 2 * kMiB) pin.Release();
+  const auto victims = pool->TakeVictims(SIZE_MAX, 1 * kMiB);
+  EXPECT_EQ(victims.size(), n / 2);
+  for (const Victim& victim : victims) EXPECT_LT(victim.offset, 2 * kMiB);
+}
+
+TEST(Pool, TakeTaggedTakesThatTagAndCountsPinnedPages) {
+  auto pool = MakePool(16 * kMiB);
+  std::vector<PagePin> pins;
+  for (uint64_t i = 0; i < 300; ++i) {
+    PagePin pin = Put(*pool, i, i % 2 == 0 ? 5000 : 20000, i % 3);
+    ASSERT_TRUE(pin);
+    if (i < 30) pins.push_back(std::move(pin));
+  }
+  size_t busy = 0;
+  const auto victims = pool->TakeTagged(1, &busy);
+  EXPECT_EQ(victims.size(), 90u);
+  EXPECT_EQ(busy, 10u);
+  for (uint64_t i = 0; i < 300; ++i) EXPECT_EQ(pool->Contains(KeyOf(i)), i % 3 != 1 || i < 30) << i;
+  EXPECT_EQ(pool->stats().evictions, 0u);
+}
+
+TEST(Pool, RemembersWhereAPageWasPublished) {
+  auto pool = MakePool(16 * kMiB);
+  PagePin pin = Put(*pool, 1, 5000);
+  const uint64_t offset = pin.offset(), generation = pin.header().generation;
+  EXPECT_FALSE(pool->AddPublishedTo(offset, generation + 1, 3));
+  EXPECT_FALSE(pool->AddPublishedTo(offset + 64, generation, 3));
+  for (uint16_t peer : std::array<uint16_t, 4>{3, 4, 5, 3})
+    EXPECT_TRUE(pool->AddPublishedTo(offset, generation, peer));
+  EXPECT_TRUE(pool->RemovePublishedTo(offset, generation, 4));
+  std::vector<PageInfo> seen;
+  pool->ForEachReady([&](const PageInfo& page) { seen.push_back(page); });
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].offset, offset);
+  EXPECT_EQ(seen[0].generation, generation);
+  EXPECT_EQ(seen[0].length, 5000u);
+  pin.Release();
+  const auto victims = pool->TakeVictims(1, 5000);
+  ASSERT_EQ(victims.size(), 1u);
+  EXPECT_EQ(victims[0].published_to.count, 2);
+  EXPECT_TRUE(victims[0].published_to.Contains(3));
+  EXPECT_TRUE(victims[0].published_to.Contains(5));
+  // The next page in that slot starts anew.
+  pool->Quarantine(victims[0], Clock::now());
+  pool->Reclaim(Clock::now() + milliseconds(1));
+  ASSERT_EQ(Put(*pool, 2, 5000).offset(), offset);
+  EXPECT_EQ(pool->TakeVictims(1, 5000).at(0).published_to.count, 0);
+}
+
+TEST(PublishedTo, BeyondFourIsEverywhere) {
+  PublishedTo to;
+  for (uint16_t peer = 0; peer < 4; ++peer) to.Add(peer);
+  EXPECT_FALSE(to.everywhere);
+  to.Add(2);
+  EXPECT_FALSE(to.everywhere);
+  to.Add(9);
+  EXPECT_TRUE(to.everywhere);
+  EXPECT_TRUE(to.Contains(1000));
+  to.Remove(2);
+  EXPECT_TRUE(to.Contains(2)) << "everywhere is never taken back";
+}
+
+TEST(Pool, ForEachReadyMayCallThePool) {
+  auto pool = MakePool(64 * kMiB);
+  for (uint64_t i = 0; i < 500; ++i) Put(*pool, i, 4000 + i * 10);
+  std::set<Key> seen;
+  pool->ForEachReady([&](const PageInfo& page) {
+    EXPECT_TRUE(seen.insert(page.key).second);
+    EXPECT_TRUE(IsPageOf(pool->FindAt(page.offset, page.generation, page.key), page.key));
+  });
+  EXPECT_EQ(seen.size(), 500u);
+}
+
+TEST(Pool, StatsAddUp) {
+  auto pool = MakePool(16 * kMiB);
+  EXPECT_EQ(pool->stats().capacity_bytes, 16 * kMiB);
+  EXPECT_EQ(pool->stats().free_bytes, 16 * kMiB);
+  EXPECT_FALSE(pool->stats().huge);
+  for (uint64_t i = 0; i < 10; ++i) Put(*pool, i, 5000);
+  const size_t slot = SlotBytes(SizeClassOf(5000));
+  pool->Quarantine(pool->TakeVictims(1, 5000).at(0), Clock::now());
+  const PoolStats stats = pool->stats();
+  EXPECT_EQ(stats.pages, 9u);
+  EXPECT_EQ(stats.payload_bytes, 9 * 5000u);
+  EXPECT_EQ(stats.used_bytes, 9 * slot);
+  EXPECT_EQ(stats.quarantined_bytes, slot);
+  EXPECT_LE(stats.used_bytes + stats.quarantined_bytes + stats.free_bytes, 16 * kMiB);
+  EXPECT_GE(stats.used_bytes + stats.quarantined_bytes + stats.free_bytes, 16 * kMiB - slot);
+}
+
+TEST(Pool, RoundsItsSizeToChunks) {
+  EXPECT_EQ(MakePool(1)->size(), 2 * kMiB);
+  EXPECT_EQ(MakePool(5 * kMiB)->size(), 6 * kMiB);
+  EXPECT_EQ(MakePool(127 * kMiB)->size(), 128 * kMiB);
+  EXPECT_EQ(MakePool(300 * kMiB + 1)->size(), 300 * kMiB);
+}
+
+TEST(Pool, CreateNamesWhatIsWrong) {
+  auto zero = Pool::Create({.bytes = 0});
+  ASSERT_FALSE(zero.ok());
+  EXPECT_THAT(zero.status().message(), HasSubstr("size 0"));
+  auto page = Pool::Create({.bytes = kMiB, .max_page_bytes = size_t{4} << 30});
+  ASSERT_FALSE(page.ok());
+  EXPECT_THAT(page.status().message(), HasSubstr("largest page 4Gi"));
+  auto large = Pool::Create({.bytes = size_t{1} << 50});
+  ASSERT_FALSE(large.ok());
+  EXPECT_THAT(large.status().message(), HasSubstr("choose a smaller size"));
+}
+
+TEST(Pool, FdIsTheMemory) {
+  auto pool = MakePool(16 * kMiB);
+  PagePin pin = Put(*pool, 1, 5000);
+  auto mapped = MappedRegion::Map(UniqueFd(::dup(pool->fd())), pool->size(), MapAccess::kRead);
+  ASSERT_TRUE(mapped.ok());
+  EXPECT_TRUE(IsPageOf(mapped->bytes().subspan(pin.offset() + 64, 5000), KeyOf(1)));
+}
+
+}  // namespace
+}  // namespace peercache

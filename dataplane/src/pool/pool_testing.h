@@ -1,0 +1,88 @@
+// What the tests of the pool share: small pools, keys by number, and page bytes that follow from
+// the key, so that every reader can tell whether it was given the right ones.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+
+#include "pool/pool.h"
+
+namespace peercache {
+
+inline constexpr size_t kKiB = 1024, kMiB = 1024 * kKiB;
+
+inline std::unique_ptr<Pool> MakePool(size_t bytes, size_t max_page_bytes = 64 * kMiB) {
+  auto pool = Pool::Create(
+      {.bytes = bytes, .huge_pages = HugePages::kOff, .max_page_bytes = max_page_bytes});
+  EXPECT_TRUE(pool.ok()) << pool.status().ToString();
+  return std::move(pool).value();
+}
+
+inline uint64_t Mix(uint64_t x) {  // splitmix64
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+inline Key KeyOf(uint64_t number) {
+  Key key;
+  for (uint64_t i = 0; i < 4; ++i) {
+    const uint64_t word = Mix(number * 4 + i);
+    std::memcpy(key.bytes.data() + 8 * i, &word, 8);
+  }
+  return key;
+}
+
+// A page is a block of its key's own, repeated. Block by block, because byte loops are slow without
+// optimization and under sanitizers.
+using PageBlock = std::array<uint64_t, 128>;
+
+inline PageBlock BlockOf(const Key& key) {
+  PageBlock block;
+  for (size_t i = 0; i < block.size(); ++i) block[i] = key.Word(3) + i;
+  return block;
+}
+
+inline void Fill(std::span<std::byte> payload, const Key& key) {
+  const PageBlock block = BlockOf(key);
+  for (size_t i = 0; i < payload.size(); i += sizeof(block))
+    std::memcpy(payload.data() + i, block.data(), std::min(sizeof(block), payload.size() - i));
+}
+
+inline bool IsPageOf(std::span<const std::byte> payload, const Key& key) {
+  const PageBlock block = BlockOf(key);
+  for (size_t i = 0; i < payload.size(); i += sizeof(block))
+    if (std::memcmp(payload.data() + i, block.data(),
+                    std::min(sizeof(block), payload.size() - i)) != 0)
+      return false;
+  return !payload.empty();
+}
+
+inline bool IsPageOf(const PagePin& pin, const Key& key) {
+  return pin && pin.header().magic == SlotHeader::kMagic && pin.header().key == key &&
+         pin.header().length == pin.payload().size() && pin.header().generation != 0 &&
+         IsPageOf(pin.payload(), key);
+}
+
+// Reserves, fills and commits; an empty pin when there is no room.
+inline PagePin Put(Pool& pool, uint64_t number, size_t length, uint64_t tag = 0) {
+  auto reservation = pool.Reserve(length);
+  if (!reservation.ok()) return {};
+  Fill(reservation->payload(), KeyOf(number));
+  bool duplicate = false;
+  return pool.Commit(std::move(reservation).value(), KeyOf(number), tag, 0, &duplicate);
+}
+
+// Withdraws and frees what eviction takes for `bytes` of pages of `length`.
+inline size_t Evict(Pool& pool, size_t bytes, size_t length) {
+  const TimePoint now = Clock::now();
+  for (const Victim& victim : pool.TakeVictims(bytes, length)) pool.Quarantine(victim, now);
+  return pool.Reclaim(now + milliseconds(1));
+}
+
+}  // namespace peercache

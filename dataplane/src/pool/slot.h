@@ -1,0 +1,65 @@
+// Slot: what the pool knows of one slot, kept outside of the pool's own memory. Span: a run of
+// chunks that is cut into equal slots.
+//
+// Synchronisation: the pool's mutex guards every field but `pins`. Pins are raised only under the
+// mutex and only while the state is ready; they are lowered anywhere, with release. So whoever
+// holds the mutex and reads zero with acquire knows that no reader is left, and that none can come
+// before the mutex is released, or at all once the state is no longer ready.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/key.h"
+#include "pool/published_to.h"
+#include "pool/size_class.h"
+
+namespace peercache {
+
+enum class SlotState : uint8_t { kFree, kWriting, kReady, kWithdrawing, kQuarantined };
+inline constexpr size_t kSlotStates = 5;
+
+struct Span;
+
+struct Slot {
+  Key key;
+  uint64_t generation = 0;
+  uint64_t tag = 0;
+  uint64_t checksum = 0;
+  uint64_t last_use = 0;  // of the pool's count of uses
+  Slot* previous =
+      nullptr;  // in the LRU list of its class while ready; `next` also links free slots
+  Slot* next = nullptr;
+  Span* span = nullptr;
+  uint32_t index = 0;  // in its span
+  uint32_t length = 0;
+  std::atomic<uint32_t> pins = 0;
+  SlotState state = SlotState::kFree;
+  PublishedTo published_to;
+
+  inline uint64_t offset() const;
+  bool pinned() const { return pins.load(std::memory_order_acquire) != 0; }
+};
+
+struct Span {
+  uint32_t first_chunk = 0;
+  uint32_t chunks = 0;
+  SizeClass size_class = 0;
+  uint32_t slot_count = 0;
+  uint64_t offset = 0;  // of the first slot in the pool
+  size_t slot_bytes = 0;
+  std::unique_ptr<Slot[]> slots;
+  Slot* free = nullptr;
+  std::array<uint32_t, kSlotStates> count{};  // slots by state
+  uint64_t newest_use = 0;                    // of all its pages, also of those gone
+
+  uint32_t Count(SlotState state) const { return count[static_cast<size_t>(state)]; }
+  bool idle() const { return Count(SlotState::kFree) == slot_count; }
+};
+
+uint64_t Slot::offset() const { return span->offset + uint64_t{index} * span->slot_bytes; }
+
+}  // namespace peercache

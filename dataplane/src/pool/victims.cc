@@ -1,0 +1,130 @@
+#include "pool/victims.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace peercache {
+namespace {
+
+// The windows of chunks that could be emptied for a class, oldest first.
+class Windows {
+ public:
+  Windows(const SlotTable& table, SizeClass size_class, size_t chunks)
+      : table_(table), size_class_(size_class), gone_(table.chunk_count()) {
+    SetLength(chunks);
+  }
+
+  void SetLength(size_t chunks) {
+    chunks_ = chunks;
+    heap_.clear();
+    if (!table_.HasOthers(size_class_)) return;
+    for (size_t first = 0; first + chunks <= table_.chunk_count(); ++first) {
+      uint64_t newest = 0;
+      if (CanGo(first, &newest)) heap_.push_back({newest, first});
+    }
+    std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
+  }
+
+  // Drops windows that turn out pinned or that share a span with one taken; false when none is
+  // left.
+  bool Oldest(uint64_t* newest_use) {
+    while (!heap_.empty() && (Overlaps(heap_.front().second) || Pinned(heap_.front().second)))
+      Pop();
+    if (heap_.empty()) return false;
+    *newest_use = heap_.front().first;
+    return true;
+  }
+
+  void Take(std::vector<Slot*>* victims) {
+    ForEachSpan(heap_.front().second, [&](Span& span) {
+      for (size_t i = 0; i < span.chunks; ++i) gone_[span.first_chunk + i] = true;
+      for (uint32_t i = 0; i < span.slot_count; ++i)
+        if (span.slots[i].state == SlotState::kReady) victims->push_back(&span.slots[i]);
+      return true;
+    });
+    Pop();
+  }
+
+ private:
+  // Until fn returns false; whether it never did.
+  template <typename Fn>
+  bool ForEachSpan(size_t first, const Fn& fn) const {
+    for (size_t chunk = first; chunk < first + chunks_; ++chunk) {
+      Span* span = table_.SpanOf(chunk);
+      if (span == nullptr || (chunk > first && span == table_.SpanOf(chunk - 1))) continue;
+      if (!fn(*span)) return false;
+    }
+    return true;
+  }
+  // A window without ready pages is no help: it is free already, or will be without us.
+  bool CanGo(size_t first, uint64_t* newest) const {
+    bool pages = false;
+    const bool can = ForEachSpan(first, [&](Span& span) {
+      if (span.Count(SlotState::kReady) != 0) {
+        pages = true;
+        *newest = std::max(*newest, span.newest_use);
+      }
+      return span.size_class != size_class_ && span.Count(SlotState::kWriting) == 0;
+    });
+    return can && pages;
+  }
+  bool Pinned(size_t first) const {
+    return !ForEachSpan(first, [&](Span& span) {
+      for (uint32_t i = 0; i < span.slot_count; ++i)
+        if (span.slots[i].pinned()) return false;
+      return true;
+    });
+  }
+  bool Overlaps(size_t first) const {
+    for (size_t chunk = first; chunk < first + chunks_; ++chunk)
+      if (gone_[chunk]) return true;
+    return false;
+  }
+  void Pop() {
+    std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+    heap_.pop_back();
+  }
+
+  const SlotTable& table_;
+  const SizeClass size_class_;
+  size_t chunks_ = 0;
+  std::vector<bool> gone_;
+  std::vector<std::pair<uint64_t, size_t>> heap_;  // newest use, first chunk
+};
+
+}  // namespace
+
+std::vector<Slot*> ChooseVictims(const SlotTable& table, std::span<const LruList> lru, size_t bytes,
+                                 SizeClass size_class) {
+  const size_t slot_bytes = SlotBytes(size_class);
+  const SlotTable::RunLength run = table.RunLengthOf(size_class);
+  const auto room = [&](size_t chunks) {
+    return chunks * table.chunk_bytes() / slot_bytes * slot_bytes;
+  };
+  size_t chunks = bytes <= room(run.least) ? run.least : run.best;
+  Windows windows(table, size_class, chunks);
+  std::vector<Slot*> victims;
+  Slot* own = lru[size_class].back();
+  for (size_t gained = 0; gained < bytes;) {
+    while (own != nullptr && own->pinned()) own = own->previous;
+    uint64_t window_use = 0;
+    const bool window = windows.Oldest(&window_use);
+    if (window && (own == nullptr || window_use < own->last_use)) {
+      windows.Take(&victims);
+      gained += room(chunks);
+    } else if (own != nullptr) {
+      victims.push_back(own);
+      own = own->previous;
+      gained += slot_bytes;
+    } else if (chunks > run.least) {  // no long window can go: short ones hold at least one slot
+      chunks = run.least;
+      windows.SetLength(chunks);
+    } else {
+      break;
+    }
+  }
+  return victims;
+}
+
+}  // namespace peercache
