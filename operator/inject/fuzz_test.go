@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inject
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// FuzzInject builds pods out of the pieces that injection cares about and checks the invariants on them.
+//
+//	go test ./operator/inject -run '^$' -fuzz FuzzInject -fuzztime 30s
+func FuzzInject(f *testing.F) {
+	f.Add([]byte{}, "", "")
+	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}, `{"tag":"x"}`, "/app")
+	for seed := range 64 {
+		bytes := make([]byte, 48)
+		for i := range bytes {
+			bytes[i] = byte(seed*31 + i*i*7 + i*seed)
+		}
+		f.Add(bytes, `{ "backend_name" : "peercache" }`, "--model-path")
+	}
+	f.Fuzz(func(t *testing.T, choices []byte, config, word string) {
+		pod := (&podMaker{choices: choices, config: config, word: word}).pod()
+		facts := testFacts()
+		if len(choices)%3 == 0 {
+			facts.Groups = []string{"numa0", "numa1"}
+			facts.PullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
+		}
+		before := pod.DeepCopy()
+		result := Inject(pod, facts)
+		checkResult(t, before, pod, result, facts)
+
+		// What injection gives shares no memory with the original.
+		if result.Injected {
+			scribble(result.Pod)
+			if !reflect.DeepEqual(before, pod) {
+				t.Errorf("changing the result changes the original")
+			}
+		}
+	})
+}
+
+// FuzzMergeExtraConfig: whatever the user wrote, the result is refused or is a JSON object with all of it.
+func FuzzMergeExtraConfig(f *testing.F) {
+	for _, value := range []string{
+		`{}`, ` { } `, `{"a":1}`, `{"a":{"b":"}"}}`, `{"socket":null}`, `{"a":1,"a":2}`, `[]`, `null`, `"x"`, `@f`, ``,
+		`{"module_path":"peercache.store"}` + "\n", `{"backend_name":1}`, "{\"\u2028\":\"\xff\"}",
+	} {
+		f.Add(value)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		merged, reason := mergeExtraConfig(value, "/run/peercache/default.sock")
+		if reason != "" {
+			return
+		}
+		if err := wordsKept([]string{value}, []string{merged}); err != nil {
+			t.Error(err)
+		}
+		for _, s := range settings("") {
+			if !strings.Contains(merged, `"`+s.key+`"`) {
+				t.Errorf("%q lacks %s", merged, s.key)
+			}
+		}
+		if again, reason := mergeExtraConfig(merged, "/run/peercache/default.sock"); again != merged || reason != "" {
+			t.Errorf("%q became %q (%s)", merged, again, reason)
+		}
+	})
+}
+
+// podMaker turns bytes into a pod. When the bytes are used up, every choice is the first.
+type podMaker struct {
+	choices      []byte
+	config, word string
+}
+
+func (m *podMaker) choose(n int) int {
+	if len(m.choices) == 0 {
+		return 0
+	}
+	c := int(m.choices[0]) % n
+	m.choices = m.choices[1:]
+	return c
+}
+
+func (m *podMaker) pod() *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "engine", Namespace: "serving", Labels: map[string]string{"peercache.io/inject": "kv"},
+	}}
+	for range m.choose(3) {
+		key := []string{AnnotationContainer, AnnotationGroup, AnnotationSkipReason, AnnotationInjected, "user"}[m.choose(5)]
+		value := []string{"main", "sglang", "main,other", "numa1", "kv", m.word}[m.choose(6)]
+		if pod.Annotations == nil {
+			pod.Annotations = map[string]string{}
+		}
+		pod.Annotations[key] = value
+	}
+	for range m.choose(3) {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, m.volume())
+	}
+	for range m.choose(3) {
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, m.container())
+	}
+	for range 1 + m.choose(3) {
+		pod.Spec.Containers = append(pod.Spec.Containers, m.container())
+	}
+	if m.choose(3) == 1 {
+		pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: new(int64(m.choose(2)))}
+	}
+	return pod
+}
+
+func (m *podMaker) volume() corev1.Volume {
+	v := corev1.Volume{Name: []string{"models", clientName, socketVolume}[m.choose(3)]}
+	switch m.choose(3) {
+	case 0:
+		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+	case 1:
+		v.HostPath = &corev1.HostPathVolumeSource{Path: "/run/peercache/serving/kv"}
+	default:
+		v.ConfigMap = &corev1.ConfigMapVolumeSource{}
+	}
+	return v
+}
+
+func (m *podMaker) container() corev1.Container {
+	c := corev1.Container{Name: []string{"main", "sglang", "other", clientName}[m.choose(4)]}
+	launch := [][]string{
+		{"python3", "-m", "sglang.launch_server"},
+		{"sglang", "serve"},
+		{"bash", "-c", "exec python3 -m sglang.launch_server $PEERCACHE_SGLANG_ARGS"},
+		{"sh", "-lc"},
+		{"nginx"},
+		nil,
+	}
+	words := append([]string{}, launch[m.choose(len(launch))]...)
+	for range m.choose(8) {
+		words = append(words, m.argument()...)
+	}
+	split := m.choose(len(words) + 1)
+	if split > 0 {
+		c.Command = words[:split:split]
+	}
+	if split < len(words) {
+		c.Args = words[split:]
+	}
+	for range m.choose(4) {
+		c.Env = append(c.Env, m.variable())
+	}
+	if m.choose(3) == 1 {
+		c.EnvFrom = []corev1.EnvFromSource{{}}
+	}
+	for range m.choose(3) {
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{
+			Name:      []string{"models", clientName, socketVolume}[m.choose(3)],
+			MountPath: []string{"/models", clientDir, "/run/peercache", "/opt", "/run/peercache/x/", clientCopyDir, m.word}[m.choose(7)],
+		})
+	}
+	return c
+}
+
+func (m *podMaker) argument() []string {
+	switch m.choose(12) {
+	case 0:
+		return []string{"--model-path", "/models/" + m.word}
+	case 1:
+		return []string{"--enable-hicache"}
+	case 2:
+		return []string{"--hicache-storage-backend", "dynamic"}
+	case 3:
+		return []string{"--hicache-storage-backend=" + []string{"dynamic", "peercache", "mooncake", m.word}[m.choose(4)]}
+	case 4:
+		return []string{"--hicache-storage-backend-extra-config", m.config}
+	case 5:
+		return []string{"--hicache-storage-backend-extra-config=" + m.config}
+	case 6:
+		return []string{"--disable-radix-cache"}
+	case 7:
+		return []string{"--disaggregation-mode=" + []string{"decode", "prefill"}[m.choose(2)]}
+	case 8:
+		return []string{"--disaggregation-decode-enable-offload-kvcache"}
+	case 9:
+		return []string{"--config", "/etc/sglang.yaml"}
+	case 10:
+		return []string{"--hicache-storage-backend-extra-config"}
+	default:
+		return []string{m.word}
+	}
+}
+
+func (m *podMaker) variable() corev1.EnvVar {
+	v := corev1.EnvVar{Name: []string{envPythonPath, envUserPythonPath, envSocket, envFlags, "HOME"}[m.choose(5)]}
+	switch m.choose(5) {
+	case 0:
+		v.Value = "/app"
+	case 1:
+		v.ValueFrom = &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}
+	case 2:
+		v.Value = m.word
+	case 3:
+		v.Value = clientDir + ":/x"
+	}
+	return v
+}
+
+// scribble overwrites everything that a shallow copy would share.
+func scribble(pod *corev1.Pod) {
+	for _, list := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range list {
+			for j := range list[i].Command {
+				list[i].Command[j] = "scribble"
+			}
+			for j := range list[i].Args {
+				list[i].Args[j] = "scribble"
+			}
+			for j := range list[i].Env {
+				list[i].Env[j] = corev1.EnvVar{Name: "scribble"}
+			}
+			for j := range list[i].VolumeMounts {
+				list[i].VolumeMounts[j].Name = "scribble"
+			}
+		}
+	}
+	for i := range pod.Spec.Volumes {
+		pod.Spec.Volumes[i] = corev1.Volume{Name: "scribble"}
+	}
+	for key := range pod.Annotations {
+		pod.Annotations[key] = "scribble"
+	}
+}
