@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -48,19 +50,19 @@ func main() {
 		return
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&config.log)))
-	if err := run(config); err != nil {
+	kubeconfig, err := ctrl.GetConfig()
+	if err != nil {
+		ctrl.Log.Error(err, "the API server is unknown: run in a pod, or set KUBECONFIG")
+		os.Exit(1)
+	}
+	if err := run(ctrl.SetupSignalHandler(), kubeconfig, config); err != nil {
 		ctrl.Log.Error(err, "peercache-operator stops")
 		os.Exit(1)
 	}
 }
 
-// run works until it is told to stop by SIGTERM or SIGINT.
-func run(config options) error {
-	ctx := ctrl.SetupSignalHandler()
-	kubeconfig, err := ctrl.GetConfig()
-	if err != nil {
-		return fmt.Errorf("finding the API server (run in a pod, or set KUBECONFIG): %w", err)
-	}
+// run works until the context ends, which it does on SIGTERM and SIGINT.
+func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 	ctrl.Log.Info("starting", "version", version, "dataplaneImage", config.dataplaneImage,
 		"clientImage", config.clientImage, "webhook", config.webhook)
 	keeper := certs.NewKeeper(config.namespace)

@@ -131,7 +131,7 @@ type PeerCacheClusterSpec struct {
 
 	// timing holds the bounds on waiting. The defaults suit a data-centre network.
 	// +optional
-	// +kubebuilder:default={}
+	// +kubebuilder:default={leaseMilliseconds:1000,peerTimeoutMilliseconds:1000,heartbeatMilliseconds:500,memberTTLMilliseconds:3000}
 	Timing TimingSpec `json:"timing,omitzero"`
 }
 

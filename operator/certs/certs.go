@@ -89,23 +89,34 @@ func (k *Keeper) Setup(ctx context.Context, mgr ctrl.Manager) error {
 			"(mount an emptyDir at %s, or set TMPDIR): %w", os.TempDir(), err)
 	}
 	k.marker = marker
-	if err := k.ensureSecret(ctx, mgr); err != nil {
+	writer, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme()})
+	if err != nil {
+		return fmt.Errorf("making a client for Secret %s: %w", k.secret, err)
+	}
+	if err := k.ensureSecret(ctx, writer); err != nil {
 		return err
 	}
 	informer, err := mgr.GetCache().GetInformer(ctx, &corev1.Secret{})
 	if err != nil {
 		return fmt.Errorf("watching Secret %s: %w", k.secret, err)
 	}
+	logger := ctrl.Log.WithName("certs")
 	load := func(object any) {
 		if secret, ok := object.(*corev1.Secret); ok {
 			if err := k.load(secret); err != nil {
-				ctrl.Log.WithName("certs").Error(err, "the webhook keeps its present certificate")
+				logger.Error(err, "the webhook keeps its present certificate")
 			}
+		}
+	}
+	recreate := func(any) {
+		if err := k.ensureSecret(ctx, writer); err != nil {
+			logger.Error(err, "the webhook keeps its present certificate; restart the operator to make a new one")
 		}
 	}
 	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    load,
 		UpdateFunc: func(_, now any) { load(now) },
+		DeleteFunc: recreate,
 	}); err != nil {
 		return fmt.Errorf("watching Secret %s: %w", k.secret, err)
 	}
@@ -127,12 +138,8 @@ func (k *Keeper) Setup(ctx context.Context, mgr ctrl.Manager) error {
 }
 
 // ensureSecret creates the empty Secret that cert-controller expects to find.
-func (k *Keeper) ensureSecret(ctx context.Context, mgr ctrl.Manager) error {
-	writer, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme()})
-	if err != nil {
-		return fmt.Errorf("making a client for Secret %s: %w", k.secret, err)
-	}
-	err = writer.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+func (k *Keeper) ensureSecret(ctx context.Context, writer client.Client) error {
+	err := writer.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: k.secret.Namespace,
 		Name:      k.secret.Name,
 		Labels:    map[string]string{"app.kubernetes.io/name": "peercache", "app.kubernetes.io/component": "webhook"},

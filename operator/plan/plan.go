@@ -45,6 +45,7 @@ func (d *Desired) Objects() []client.Object {
 
 // For plans one cluster. The error, if any, is a *Problem.
 func For(cluster *v1alpha1.PeerCacheCluster, facts Facts) (*Desired, error) {
+	cluster = cluster.DeepCopy() // the objects share parts of the spec
 	groups := Groups(cluster.Spec)
 	if problem := check(groups); problem != nil {
 		return nil, problem

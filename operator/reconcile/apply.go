@@ -121,6 +121,7 @@ func (r *Reconciler) find(ctx context.Context, object client.Object) (client.Obj
 	if err != nil {
 		return nil, err
 	}
+	live.GetObjectKind().SetGroupVersionKind(object.GetObjectKind().GroupVersionKind()) // clients drop it
 	return live, nil
 }
 

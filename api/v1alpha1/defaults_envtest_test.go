@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build envtest
+
+package v1alpha1_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/internal/testenv"
+)
+
+const defaulted = `{"discovery":{"port":31998,"replicas":3},"imagePullPolicy":"IfNotPresent",` +
+	`"injection":{"client":{"delivery":"InitContainer","imagePullPolicy":"IfNotPresent"},"mode":"Node","socket":"HostPath"},` +
+	`"layout":"PerNUMA","memory":{"hugePages":"None","pool":"1Gi"},"monitoring":{"port":31997},"nodes":{},` +
+	`"resources":{"cpu":"1","memoryOverhead":"512Mi"},"timing":{"heartbeatMilliseconds":500,"leaseMilliseconds":1000,` +
+	`"memberTTLMilliseconds":3000,"peerTimeoutMilliseconds":1000},"transport":"TCP"}`
+
+func TestDefaults(t *testing.T) {
+	c, namespace := testenv.Client(t), testenv.Namespace(t)
+	tests := map[string]client.Object{
+		"written by hand": manifest(t, namespace, "hand", "spec: {memory: {pool: 1Gi}}"),
+		"written in Go": &v1alpha1.PeerCacheCluster{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "code"},
+			Spec:       v1alpha1.PeerCacheClusterSpec{Memory: v1alpha1.MemorySpec{Pool: resource.MustParse("1Gi")}},
+		},
+	}
+	for name, object := range tests {
+		t.Run(name, func(t *testing.T) {
+			if err := c.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			stored := manifest(t, "", "", "")
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), stored); err != nil {
+				t.Fatal(err)
+			}
+			got, err := json.Marshal(stored.Object["spec"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != defaulted {
+				t.Errorf("got\n%s, want\n%s", got, defaulted)
+			}
+		})
+	}
+}
+
+func TestSamplesAreAccepted(t *testing.T) {
+	c, namespace := testenv.Client(t), testenv.Namespace(t)
+	files, err := filepath.Glob("../../config/samples/*.yaml")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("found samples %q, %v", files, err)
+	}
+	for _, file := range files {
+		if filepath.Base(file) == "kustomization.yaml" {
+			continue
+		}
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sample := &unstructured.Unstructured{}
+			if err := yaml.UnmarshalStrict(content, &sample.Object); err != nil {
+				t.Fatal(err)
+			}
+			sample.SetNamespace(namespace)
+			if err := c.Create(t.Context(), sample, client.FieldValidation("Strict")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build envtest
+
+package v1alpha1_test
+
+import (
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/internal/testenv"
+)
+
+// Every rule has one case that breaks it; the message must say what to write instead.
+func TestInvalidSpecsAreRefused(t *testing.T) {
+	const rdma = "spec: {transport: RDMA, memory: {pool: 1Gi}, "
+	tests := []struct {
+		rule, name, spec, says string
+	}{
+		{"pool is required", "", "spec: {memory: {}}", "spec.memory.pool: Required value"},
+		{"memory is required", "", "spec: {}", "spec.memory: Required value"},
+		{"spec is required", "", "{}", "spec: Required value"},
+		{"pool too small", "", "spec: {memory: {pool: 1Mi}}", "between 16Mi and 64Ti: write whole bytes with a unit"},
+		{"pool too large", "", "spec: {memory: {pool: 1Ei}}", "between 16Mi and 64Ti"},
+		{"pool of half a byte", "", "spec: {memory: {pool: '33554432500m'}}", "between 16Mi and 64Ti"},
+		{"pool as a number", "", "spec: {memory: {pool: 5}}", "between 16Mi and 64Ti"},
+		{"pool no quantity", "", "spec: {memory: {pool: lots}}", "spec.memory.pool"},
+		{"pool no multiple of huge pages", "", "spec: {memory: {pool: 33Mi, hugePages: 2Mi}}",
+			"multiple of memory.hugePages: round it"},
+		{"pool no multiple of 1 GiB pages", "", "spec: {memory: {pool: 1536Mi, hugePages: 1Gi}}",
+			"multiple of memory.hugePages: round it"},
+		{"hugePages unknown", "", "spec: {memory: {pool: 1Gi, hugePages: 4Mi}}", `supported values: "None", "2Mi", "1Gi"`},
+		{"part of a core", "", "spec: {memory: {pool: 1Gi}, resources: {cpu: 1500m}}", "whole number of cores"},
+		{"no core", "", "spec: {memory: {pool: 1Gi}, resources: {cpu: 0}}", "whole number of cores"},
+		{"little overhead", "", "spec: {memory: {pool: 1Gi}, resources: {memoryOverhead: 1Mi}}", "write for example 512Mi"},
+		{"transport unknown", "", "spec: {transport: UDP, memory: {pool: 1Gi}}", `supported values: "TCP", "RDMA"`},
+		{"layout unknown", "", "spec: {layout: PerPod, memory: {pool: 1Gi}}", `"PerNUMA", "PerRail", "PerNode"`},
+		{"RDMA without rails", "", "spec: {transport: RDMA, memory: {pool: 1Gi}}", "or write transport: TCP"},
+		{"RDMA with empty rails", "", rdma + "rails: []}", "or write transport: TCP"},
+		{"many discovery hosts", "", "spec: {memory: {pool: 1Gi}, discovery: {replicas: 8}}", "less than or equal to 7"},
+		{"no discovery host", "", "spec: {memory: {pool: 1Gi}, discovery: {replicas: 0}}", "greater than or equal to 1"},
+		{"reserved port", "", "spec: {memory: {pool: 1Gi}, discovery: {port: 80}}", "greater than or equal to 1024"},
+		{"monitoring port", "", "spec: {memory: {pool: 1Gi}, monitoring: {port: 70000}}", "less than or equal to 65535"},
+		{"equal ports", "", "spec: {memory: {pool: 1Gi}, discovery: {port: 4000}, monitoring: {port: 4000}}",
+			"must differ: leave both out"},
+		{"short member TTL", "", "spec: {memory: {pool: 1Gi}, timing: {memberTTLMilliseconds: 900}}",
+			"at least twice timing.heartbeatMilliseconds"},
+		{"short lease", "", "spec: {memory: {pool: 1Gi}, timing: {leaseMilliseconds: 1}}", "greater than or equal to 100"},
+		{"injection mode of a later release", "", "spec: {memory: {pool: 1Gi}, injection: {mode: Sidecar}}",
+			`supported values: "Node"`},
+		{"socket delivery unknown", "", "spec: {memory: {pool: 1Gi}, injection: {socket: CSI}}",
+			`supported values: "HostPath"`},
+		{"client delivery unknown", "", "spec: {memory: {pool: 1Gi}, injection: {client: {delivery: Image}}}",
+			`supported values: "InitContainer"`},
+		{"pull policy unknown", "", "spec: {imagePullPolicy: Sometimes, memory: {pool: 1Gi}}",
+			`supported values: "Always", "IfNotPresent", "Never"`},
+		{"client pull policy unknown", "", "spec: {memory: {pool: 1Gi}, injection: {client: {imagePullPolicy: No}}}",
+			`supported values: "Always", "IfNotPresent", "Never"`},
+		{"unknown field", "", "spec: {memory: {pool: 1Gi}, paused: true}", `unknown field "spec.paused"`},
+
+		{"rail without attachment", "", rdma + "rails: [{name: a}]}", "rails[0].attachment: Required value"},
+		{"rail with unknown attachment", "", rdma + "rails: [{name: a, attachment: PCI}]}",
+			`"SharedDevicePlugin", "SRIOV", "HostNetwork"`},
+		{"two rails of one name", "", rdma + "rails: [{name: a, attachment: HostNetwork, device: x}, " +
+			"{name: a, attachment: HostNetwork, device: z}]}", "Duplicate value"},
+		{"shared device without resource", "", rdma + "rails: [{name: a, attachment: SharedDevicePlugin}]}",
+			"resourceName: rdma/hca_shared_devices_a"},
+		{"SR-IOV without network", "", rdma + "rails: [{name: a, attachment: SRIOV, resourceName: n/a}]}",
+			"attachment SRIOV needs resourceName and network"},
+		{"SR-IOV with device", "", rdma + "rails: [{name: a, attachment: SRIOV, resourceName: n/a, network: net, device: x}]}",
+			"remove device"},
+		{"host without device", "", rdma + "rails: [{name: a, attachment: HostNetwork}]}", "device: mlx5_0"},
+		{"host with network", "", rdma + "rails: [{name: a, attachment: HostNetwork, device: x, network: net}]}",
+			"remove network and interface"},
+		{"interface without network", "", rdma + "rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, " +
+			"interface: net1}]}", "add network"},
+		{"NUMA node and group", "", rdma + "rails: [{name: a, attachment: HostNetwork, device: x, numaNode: 0, group: g}]}",
+			"remove numaNode"},
+		{"NUMA node under another layout", "", "spec: {transport: RDMA, layout: PerRail, memory: {pool: 1Gi}, " +
+			"rails: [{name: a, attachment: HostNetwork, device: x, numaNode: 0}]}", "remove numaNode"},
+		{"NUMA node of some rails", "", rdma + "rails: [{name: a, attachment: HostNetwork, device: x, numaNode: 0}, " +
+			"{name: b, attachment: HostNetwork, device: z}]}", "add the missing rails[].numaNode"},
+		{"NUMA node out of range", "", rdma + "rails: [{name: a, attachment: HostNetwork, device: x, numaNode: -1}]}",
+			"greater than or equal to 0"},
+		{"name of a rail", "", rdma + "rails: [{name: Rail_0, attachment: HostNetwork, device: x}]}", "write for example rail0"},
+		{"name of a group", "", rdma + "rails: [{name: a, group: NUMA0, attachment: HostNetwork, device: x}]}",
+			"write for example numa0"},
+		{"long name of a group", "", rdma + "rails: [{name: a, group: " + strings.Repeat("g", 21) +
+			", attachment: HostNetwork, device: x}]}", "may not be more than 20"},
+		{"resource without domain", "", rdma + "rails: [{name: a, attachment: SharedDevicePlugin, resourceName: hca}]}",
+			"extended resource with a domain"},
+		{"bad network", "", rdma + "rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, network: a/b/c}]}",
+			"name or namespace/name"},
+		{"bad interface", "", rdma + "rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, network: net, " +
+			"interface: 'a b'}]}", "name of a network interface"},
+		{"bad device", "", rdma + "rails: [{name: a, attachment: HostNetwork, device: 'a,b'}]}", "ibv_devices lists it"},
+
+		{"name too long", strings.Repeat("a", 41), "spec: {memory: {pool: 1Gi}}", "at most 40"},
+		{"name begins with a digit", "1a", "spec: {memory: {pool: 1Gi}}", "beginning with a letter"},
+		{"name with a dot", "a.b", "spec: {memory: {pool: 1Gi}}", "lower-case letters, digits and '-'"},
+	}
+	c, namespace := testenv.Client(t), testenv.Namespace(t)
+	for _, test := range tests {
+		t.Run(test.rule, func(t *testing.T) {
+			name := test.name
+			if name == "" {
+				name = "demo"
+			}
+			object := manifest(t, namespace, name, test.spec)
+			err := c.Create(t.Context(), object, client.FieldValidation("Strict"))
+			if err == nil {
+				if err := c.Delete(t.Context(), object); err != nil {
+					t.Error(err)
+				}
+				t.Fatalf("accepted: %s", test.spec)
+			}
+			if !strings.Contains(err.Error(), test.says) {
+				t.Errorf("refused with\n%v\nwhich does not say %q", err, test.says)
+			}
+		})
+	}
+}
+
+func TestValidSpecsAreAccepted(t *testing.T) {
+	tests := []struct{ name, spec string }{
+		{"longest name", "spec: {memory: {pool: 1Gi}}"},
+		{"smallest pool", "spec: {memory: {pool: 16Mi}}"},
+		{"decimal pool", "spec: {memory: {pool: 64M}}"},
+		{"pool in bytes", "spec: {memory: {pool: 1073741824}}"},
+		{"huge pages", "spec: {memory: {pool: 3Gi, hugePages: 1Gi}}"},
+		{"cores as a number", "spec: {memory: {pool: 1Gi}, resources: {cpu: 4}}"},
+		{"rails with TCP", "spec: {memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork, device: mlx5_0}]}"},
+		{"shared device on the host", "spec: {transport: RDMA, memory: {pool: 1Gi}, rails: [{name: a, " +
+			"attachment: HostNetwork, device: mlx5_0, resourceName: rdma/a}]}"},
+		{"SR-IOV", "spec: {transport: RDMA, memory: {pool: 1Gi}, rails: [{name: a, attachment: SRIOV, " +
+			"resourceName: nvidia.com/rail_0, network: net-a/rail0, interface: rail0}]}"},
+		{"NUMA nodes and groups mixed", "spec: {transport: RDMA, memory: {pool: 1Gi}, rails: [" +
+			"{name: a, attachment: HostNetwork, device: mlx5_0, numaNode: 1}, " +
+			"{name: b, attachment: HostNetwork, device: mlx5_1, group: g}]}"},
+		{"namespace selector", "spec: {memory: {pool: 1Gi}, injection: {namespaceSelector: {matchLabels: {a: b}}}}"},
+	}
+	c, namespace := testenv.Client(t), testenv.Namespace(t)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			object := manifest(t, namespace, strings.Repeat("a", 40), test.spec)
+			if err := c.Create(t.Context(), object, client.FieldValidation("Strict")); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Delete(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestLayoutCannotBeChanged(t *testing.T) {
+	c, namespace := testenv.Client(t), testenv.Namespace(t)
+	object := manifest(t, namespace, "demo", "spec: {memory: {pool: 1Gi}}")
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	for _, patch := range []string{`{"spec":{"layout":"PerRail"}}`} {
+		err := c.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch)))
+		if err == nil || !strings.Contains(err.Error(), "create a second PeerCacheCluster") {
+			t.Errorf("%s gave %v", patch, err)
+		}
+	}
+	err := c.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"spec":{"image":"x:2","memory":{"pool":"2Gi"},"discovery":{"replicas":1}}}`)))
+	if err != nil {
+		t.Errorf("other fields can be changed: %v", err)
+	}
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build envtest
+
+// Package testenv starts a real kube-apiserver, with the CRDs of config/crd, for the tests of one package:
+//
+//	func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+//	func TestX(t *testing.T)    { c := testenv.Client(t); namespace := testenv.Namespace(t) ... }
+//
+// Such tests carry the build tag envtest and run with `make test-envtest`. KUBEBUILDER_ASSETS names the folder
+// that holds kube-apiserver and etcd; without it the tests fail, because a test that does not run proves nothing.
+package testenv
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+const assets = "KUBEBUILDER_ASSETS"
+
+var config *rest.Config
+
+// Main runs the tests of a package against an API server of its own and returns the exit status.
+func Main(m *testing.M) int {
+	if os.Getenv(assets) == "" {
+		fmt.Fprintf(os.Stderr, "%s is not set: these tests need kube-apiserver and etcd; run them with `make test-envtest`, "+
+			"or name the folder that holds both programs\n", assets)
+		return 1
+	}
+	folder, err := root()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "looking for config/crd: %v\n", err)
+		return 1
+	}
+	ctrl.SetLogger(zap.New(zap.UseDevMode(true), zap.WriteTo(os.Stderr)))
+	environment := &envtest.Environment{
+		CRDDirectoryPaths:        []string{filepath.Join(folder, "config", "crd")},
+		ErrorIfCRDPathMissing:    true,
+		Scheme:                   Scheme(),
+		ControlPlaneStartTimeout: 2 * time.Minute, // on a busy machine
+		ControlPlaneStopTimeout:  time.Minute,
+	}
+	started, err := environment.Start()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "starting kube-apiserver and etcd from %s: %v\n", os.Getenv(assets), err)
+		return 1
+	}
+	config = started
+	status := m.Run()
+	if err := environment.Stop(); err != nil {
+		fmt.Fprintf(os.Stderr, "stopping kube-apiserver and etcd: %v\n", err)
+		return max(status, 1)
+	}
+	return status
+}
+
+// Config is a copy of the administrator's configuration.
+func Config() *rest.Config { return rest.CopyConfig(config) }
+
+// Scheme knows Kubernetes' kinds and PeerCache's.
+func Scheme() *apiruntime.Scheme {
+	scheme := apiruntime.NewScheme()
+	for _, add := range []func(*apiruntime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			panic(err)
+		}
+	}
+	return scheme
+}
+
+// Client is an administrator's client that reads from the API server itself.
+func Client(t *testing.T) client.Client {
+	t.Helper()
+	c, err := client.New(Config(), client.Options{Scheme: Scheme()})
+	if err != nil {
+		t.Fatalf("making a client: %v", err)
+	}
+	return c
+}
+
+// Namespace makes a fresh namespace, so that tests do not see each other's objects.
+func Namespace(t *testing.T) string {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	if err := Client(t).Create(t.Context(), namespace); err != nil {
+		t.Fatalf("creating a namespace: %v", err)
+	}
+	return namespace.Name
+}
+
+// Eventually waits until check returns nil, and fails with its last error after the given time.
+func Eventually(t *testing.T, within time.Duration, check func() error) {
+	t.Helper()
+	var err error
+	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if err = check(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("after %s: %v", within, err)
+}
+
+// root is the folder of go.mod, above the package whose tests run.
+func root() (string, error) {
+	folder, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for folder != filepath.Dir(folder) {
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+			return folder, nil
+		}
+		folder = filepath.Dir(folder)
+	}
+	return "", errors.New("no go.mod above the working directory")
+}

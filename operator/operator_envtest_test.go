@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build envtest
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/internal/testenv"
+)
+
+const (
+	systemNamespace = "peercache-system"
+	patience        = 30 * time.Second
+)
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+
+// The whole operator runs as its own ServiceAccount, with no more rights than config/rbac gives it.
+func TestOperatorWithItsOwnRights(t *testing.T) {
+	c := testenv.Client(t)
+	prepare(t, c)
+	address := start(t)
+	t.Run("becomes ready with a certificate that the API server can verify", func(t *testing.T) {
+		testCertificate(t, c, address)
+	})
+	t.Run("reconciles what it watches", func(t *testing.T) { testWatches(t, c) })
+	t.Run("makes a new certificate when the Secret is deleted", func(t *testing.T) { testRotation(t, c, address) })
+	t.Run("elects a leader", func(t *testing.T) {
+		lease := &unstructured.Unstructured{}
+		lease.SetAPIVersion("coordination.k8s.io/v1")
+		lease.SetKind("Lease")
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: systemNamespace, Name: "peercache-operator"}, lease); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// addresses of the running operator.
+type addresses struct{ probes, webhook string }
+
+// prepare installs config/rbac and a webhook configuration without a CA.
+func prepare(t *testing.T, c client.Client) {
+	t.Helper()
+	objects := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemNamespace}},
+		&admissionv1.MutatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "peercache-inject"},
+			Webhooks: []admissionv1.MutatingWebhook{{
+				Name: "inject.peercache.io",
+				ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{
+					Namespace: systemNamespace, Name: "peercache-webhook", Path: new("/mutate-v1-pod"),
+				}},
+				FailurePolicy:           new(admissionv1.Ignore),
+				SideEffects:             new(admissionv1.SideEffectClassNone),
+				AdmissionReviewVersions: []string{"v1"},
+				ObjectSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+					{Key: v1alpha1.LabelInject, Operator: metav1.LabelSelectorOpExists}}},
+			}},
+		},
+	}
+	for _, file := range []string{"serviceaccount.yaml", "role.yaml", "bindings.yaml"} {
+		content, err := os.ReadFile(filepath.Join("..", "config", "rbac", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
+		for {
+			object := &unstructured.Unstructured{}
+			if err := decoder.Decode(object); err != nil {
+				break
+			}
+			objects = append(objects, object)
+		}
+	}
+	for _, object := range objects {
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Fatalf("creating %s: %v", object.GetName(), err)
+		}
+	}
+}
+
+// start runs the operator until the test ends.
+func start(t *testing.T) addresses {
+	t.Helper()
+	probes, webhook := freePort(t), freePort(t)
+	config := options{
+		dataplaneImage: "dataplane:1", clientImage: "client:1", namespace: systemNamespace, leaderElect: true,
+		metricsAddress: "0", probeAddress: fmt.Sprintf("127.0.0.1:%d", probes), webhookPort: webhook, webhook: webhookEnabled,
+	}
+	kubeconfig := testenv.Config()
+	kubeconfig.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + systemNamespace + ":peercache-operator",
+		Groups:   []string{"system:serviceaccounts", "system:authenticated"},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, kubeconfig, config) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("the operator stopped with %v", err)
+			}
+		case <-time.After(patience):
+			t.Error("the operator does not stop")
+		}
+	})
+	return addresses{config.probeAddress, fmt.Sprintf("127.0.0.1:%d", webhook)}
+}
+
+func testCertificate(t *testing.T, c client.Client, at addresses) {
+	testenv.Eventually(t, patience, func() error { return probe(t.Context(), at.probes, "/readyz") })
+	if err := probe(t.Context(), at.probes, "/healthz"); err != nil {
+		t.Error(err)
+	}
+	if err := handshake(t.Context(), c, at.webhook); err != nil {
+		t.Error(err)
+	}
+}
+
+func testWatches(t *testing.T, c client.Client) {
+	namespace := testenv.Namespace(t)
+	cluster := &v1alpha1.PeerCacheCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"},
+		Spec:       v1alpha1.PeerCacheClusterSpec{Memory: v1alpha1.MemorySpec{Pool: resource.MustParse("1Gi")}},
+	}
+	if err := c.Create(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string, into client.Object) error {
+		return c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, into)
+	}
+	daemonSet := &appsv1.DaemonSet{}
+	testenv.Eventually(t, patience, func() error { return read("demo-default", daemonSet) })
+
+	t.Log("a deleted ConfigMap comes back")
+	config := &corev1.ConfigMap{}
+	testenv.Eventually(t, patience, func() error { return read("demo-config", config) })
+	before := config.UID
+	if err := c.Delete(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, patience, func() error {
+		if err := read("demo-config", config); err != nil {
+			return err
+		}
+		if config.UID == before {
+			return errors.New("it is still the old one")
+		}
+		return nil
+	})
+
+	t.Log("a label that is taken from an object comes back, although the cache then loses sight of it")
+	service := &corev1.Service{}
+	testenv.Eventually(t, patience, func() error { return read("demo-discovery", service) })
+	service.Labels = nil
+	if err := c.Update(t.Context(), service); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, patience, func() error {
+		if err := read("demo-discovery", service); err != nil {
+			return err
+		}
+		if service.Labels[v1alpha1.LabelCluster] != "demo" {
+			return errors.New("the label is missing")
+		}
+		return nil
+	})
+
+	t.Log("a pod that runs becomes a discovery host")
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "demo-default-x", Labels: daemonSet.Spec.Template.Labels,
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(daemonSet, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))},
+		},
+		Spec: daemonSet.Spec.Template.Spec,
+	}
+	if err := c.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "192.0.2.1", PodIPs: []corev1.PodIP{{IP: "192.0.2.1"}}}
+	if err := c.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, patience, func() error {
+		if err := read(pod.Name, pod); err != nil {
+			return err
+		}
+		if pod.Labels[v1alpha1.LabelDiscovery] != v1alpha1.DiscoveryHost {
+			return errors.New("the pod is not labelled")
+		}
+		return nil
+	})
+
+	t.Log("events reach the cluster's description")
+	testenv.Eventually(t, patience, func() error {
+		var events corev1.EventList
+		if err := c.List(t.Context(), &events, client.InNamespace(namespace)); err != nil {
+			return err
+		}
+		for _, event := range events.Items {
+			if event.InvolvedObject.Name == "demo" && event.Reason == "Accepted" {
+				return nil
+			}
+		}
+		return fmt.Errorf("no event among %d", len(events.Items))
+	})
+}
+
+func testRotation(t *testing.T, c client.Client, at addresses) {
+	key := client.ObjectKey{Namespace: systemNamespace, Name: "peercache-webhook-cert"}
+	secret := &corev1.Secret{}
+	if err := c.Get(t.Context(), key, secret); err != nil {
+		t.Fatal(err)
+	}
+	before := string(secret.Data["ca.crt"])
+	if err := c.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, patience, func() error {
+		if err := c.Get(t.Context(), key, secret); err != nil {
+			return err
+		}
+		if ca := string(secret.Data["ca.crt"]); ca == "" || ca == before {
+			return errors.New("there is no new CA yet")
+		}
+		return handshake(t.Context(), c, at.webhook)
+	})
+}
+
+// handshake connects to the webhook as the API server does: by the CA of the webhook configuration and
+// the name of the Service.
+func handshake(ctx context.Context, c client.Client, address string) error {
+	configuration := &admissionv1.MutatingWebhookConfiguration{}
+	if err := c.Get(ctx, client.ObjectKey{Name: "peercache-inject"}, configuration); err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(configuration.Webhooks[0].ClientConfig.CABundle) {
+		return errors.New("the webhook configuration has no CA")
+	}
+	dialer := tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: "peercache-webhook.peercache-system.svc"}}
+	connection, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return connection.Close()
+}
+
+func probe(ctx context.Context, address, path string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", strings.TrimPrefix(path, "/"), response.Status)
+	}
+	return nil
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	address, ok := listener.Addr().(*net.TCPAddr)
+	if !ok {
+		t.Fatal("no TCP address")
+	}
+	return address.Port
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+const testImage = "docker.io/peercache/dataplane:test"
+
+// testCluster is what the API server makes of the smallest manifest, changed by the given functions.
+func testCluster(changes ...func(*v1alpha1.PeerCacheClusterSpec)) *v1alpha1.PeerCacheCluster {
+	cluster := &v1alpha1.PeerCacheCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "inference", Name: "demo", UID: "uid-1"},
+		Spec: v1alpha1.PeerCacheClusterSpec{
+			ImagePullPolicy: "IfNotPresent",
+			Transport:       v1alpha1.TransportTCP,
+			Layout:          v1alpha1.LayoutPerNUMA,
+			Memory:          v1alpha1.MemorySpec{Pool: resource.MustParse("1Gi"), HugePages: v1alpha1.HugePagesNone},
+			Resources: v1alpha1.ResourcesSpec{
+				CPU: resource.MustParse("1"), MemoryOverhead: resource.MustParse("512Mi"),
+			},
+			Discovery:  v1alpha1.DiscoverySpec{Replicas: 3, Port: 31998},
+			Monitoring: v1alpha1.MonitoringSpec{Port: 31997},
+			Timing: v1alpha1.TimingSpec{
+				LeaseMilliseconds: 1000, PeerTimeoutMilliseconds: 1000,
+				HeartbeatMilliseconds: 500, MemberTTLMilliseconds: 3000,
+			},
+		},
+	}
+	for _, change := range changes {
+		change(&cluster.Spec)
+	}
+	return cluster
+}
+
+func mustPlan(t *testing.T, cluster *v1alpha1.PeerCacheCluster) *Desired {
+	t.Helper()
+	desired, err := For(cluster, Facts{DataplaneImage: testImage})
+	if err != nil {
+		t.Fatalf("For: %v", err)
+	}
+	return desired
+}
+
+func shared(name string, numa int32) v1alpha1.Rail {
+	return v1alpha1.Rail{
+		Name: name, NUMANode: new(numa), Attachment: v1alpha1.AttachmentSharedDevicePlugin,
+		ResourceName: "rdma/hca_" + name, Network: "default/" + name,
+	}
+}
+
+func onHost(name, group, device string) v1alpha1.Rail {
+	return v1alpha1.Rail{Name: name, Group: group, Attachment: v1alpha1.AttachmentHostNetwork, Device: device}
+}
+
+func withRails(transport v1alpha1.Transport, rails ...v1alpha1.Rail) func(*v1alpha1.PeerCacheClusterSpec) {
+	return func(spec *v1alpha1.PeerCacheClusterSpec) {
+		spec.Transport = transport
+		spec.Rails = rails
+	}
+}

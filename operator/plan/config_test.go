@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+func TestRenderConfig(t *testing.T) {
+	want := `# Written by peercache-operator for PeerCacheCluster inference/demo; changes are undone.
+cluster = "demo"
+discovery-addr = "demo-discovery.inference.svc:31998"
+peer-port = 31998
+http-port = 31997
+pool-size = "1Gi"
+huge-pages = "off"
+transport = "tcp"
+lease-ms = 1000
+peer-timeout-ms = 1000
+heartbeat-ms = 500
+member-ttl-ms = 3000
+`
+	if got := renderConfig(testCluster()); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestPoolSize(t *testing.T) {
+	tests := []struct{ pool, want string }{
+		{"64Gi", "64Gi"},
+		{"1536Mi", "1536Mi"},
+		{"1Ti", "1024Gi"},
+		{"65M", "64999424"}, // 65 * 10^6 is no whole number of pages of 4096
+	}
+	for _, test := range tests {
+		if got := poolSize(resource.MustParse(test.pool)); got != test.want {
+			t.Errorf("%s: got %q, want %q", test.pool, got, test.want)
+		}
+	}
+}
+
+// Every field of the spec that the nodes read must restart them when it changes, and none of the others may.
+func TestConfigHashFollowsTheConfiguration(t *testing.T) {
+	hash := func(changes ...func(*v1alpha1.PeerCacheClusterSpec)) string {
+		template := mustPlan(t, testCluster(changes...)).DaemonSets[0].Spec.Template
+		return template.Annotations[v1alpha1.AnnotationConfigHash]
+	}
+	base := hash()
+	if base == "" || base != hash() {
+		t.Fatalf("the hash is empty or not stable: %q", base)
+	}
+	tests := []struct {
+		name    string
+		change  func(*v1alpha1.PeerCacheClusterSpec)
+		restart bool
+	}{
+		{"pool", func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.Pool = resource.MustParse("2Gi") }, true},
+		{"hugePages", func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.HugePages = v1alpha1.HugePages2Mi }, true},
+		{"transport", func(s *v1alpha1.PeerCacheClusterSpec) { s.Transport = v1alpha1.TransportRDMA }, true},
+		{"discovery port", func(s *v1alpha1.PeerCacheClusterSpec) { s.Discovery.Port = 4000 }, true},
+		{"monitoring port", func(s *v1alpha1.PeerCacheClusterSpec) { s.Monitoring.Port = 4001 }, true},
+		{"lease", func(s *v1alpha1.PeerCacheClusterSpec) { s.Timing.LeaseMilliseconds++ }, true},
+		{"peer timeout", func(s *v1alpha1.PeerCacheClusterSpec) { s.Timing.PeerTimeoutMilliseconds++ }, true},
+		{"heartbeat", func(s *v1alpha1.PeerCacheClusterSpec) { s.Timing.HeartbeatMilliseconds++ }, true},
+		{"member TTL", func(s *v1alpha1.PeerCacheClusterSpec) { s.Timing.MemberTTLMilliseconds++ }, true},
+		{"discovery replicas", func(s *v1alpha1.PeerCacheClusterSpec) { s.Discovery.Replicas = 5 }, false},
+		{"client image", func(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.Client.Image = "x" }, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if changed := hash(test.change) != base; changed != test.restart {
+				t.Errorf("hash changed: %t, want %t", changed, test.restart)
+			}
+		})
+	}
+}

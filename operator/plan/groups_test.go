@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+func TestGroups(t *testing.T) {
+	rail := func(name, group string, numa ...int32) v1alpha1.Rail {
+		r := v1alpha1.Rail{Name: name, Group: group}
+		if len(numa) > 0 {
+			r.NUMANode = &numa[0]
+		}
+		return r
+	}
+	tests := []struct {
+		name   string
+		layout v1alpha1.Layout
+		rails  []v1alpha1.Rail
+		want   string // group:rail,rail group:rail
+	}{
+		{"no rails", v1alpha1.LayoutPerNUMA, nil, "default:"},
+		{"no rails, per rail", v1alpha1.LayoutPerRail, nil, "default:"},
+		{"per NUMA", v1alpha1.LayoutPerNUMA,
+			[]v1alpha1.Rail{rail("c", "", 1), rail("b", "", 0), rail("a", "", 1)}, "numa0:b numa1:a,c"},
+		{"per NUMA without NUMA nodes", v1alpha1.LayoutPerNUMA,
+			[]v1alpha1.Rail{rail("b", ""), rail("a", "")}, "default:a,b"},
+		{"per rail", v1alpha1.LayoutPerRail, []v1alpha1.Rail{rail("b", ""), rail("a", "")}, "a:a b:b"},
+		{"per node", v1alpha1.LayoutPerNode, []v1alpha1.Rail{rail("b", ""), rail("a", "")}, "default:a,b"},
+		{"a named group wins", v1alpha1.LayoutPerRail,
+			[]v1alpha1.Rail{rail("a", "fast"), rail("b", ""), rail("c", "fast")}, "b:b fast:a,c"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var got []string
+			for _, group := range Groups(v1alpha1.PeerCacheClusterSpec{Layout: test.layout, Rails: test.rails}) {
+				var names []string
+				for _, rail := range group.Rails {
+					names = append(names, rail.Name)
+				}
+				got = append(got, group.Name+":"+strings.Join(names, ","))
+			}
+			if joined := strings.Join(got, " "); joined != test.want {
+				t.Errorf("got %q, want %q", joined, test.want)
+			}
+		})
+	}
+}
+
+func TestGroupOrderDoesNotDependOnSpecOrder(t *testing.T) {
+	forward := []v1alpha1.Rail{shared("a", 0), shared("b", 0), shared("c", 1)}
+	backward := []v1alpha1.Rail{forward[2], forward[1], forward[0]}
+	for i := range 2 {
+		one := mustPlan(t, testCluster(withRails(v1alpha1.TransportRDMA, forward...)))
+		two := mustPlan(t, testCluster(withRails(v1alpha1.TransportRDMA, backward...)))
+		if !equality.Semantic.DeepEqual(one.DaemonSets[i], two.DaemonSets[i]) {
+			t.Errorf("DaemonSet %s depends on the order of rails", one.DaemonSets[i].Name)
+		}
+	}
+}
+
+func TestProblems(t *testing.T) {
+	tests := []struct {
+		name   string
+		rails  []v1alpha1.Rail
+		reason string
+		says   string
+	}{
+		{"one group on the host", []v1alpha1.Rail{onHost("a", "g", "mlx5_0"), onHost("b", "g", "mlx5_1")}, "", ""},
+		{"one of two groups on the host", []v1alpha1.Rail{onHost("a", "g", "mlx5_0"), shared("b", 0)}, "", ""},
+		{"two groups on the host", []v1alpha1.Rail{onHost("a", "g", "mlx5_0"), onHost("b", "h", "mlx5_1")},
+			"HostPortConflict", `groups "g" and "h"`},
+		{"a group half on the host",
+			[]v1alpha1.Rail{onHost("a", "g", "mlx5_0"), {Name: "b", Group: "g", Attachment: v1alpha1.AttachmentSRIOV}},
+			"MixedAttachments", `rail "a" another rails[].group`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := For(testCluster(withRails(v1alpha1.TransportRDMA, test.rails...)), Facts{})
+			if test.reason == "" {
+				if err != nil {
+					t.Fatalf("got %v, want a plan", err)
+				}
+				return
+			}
+			if err == nil {
+				t.Fatal("got a plan, want a problem")
+			}
+			if text := err.Error(); !strings.HasPrefix(text, test.reason+": ") || !strings.Contains(text, test.says) {
+				t.Errorf("got %q, want %s saying %q", text, test.reason, test.says)
+			}
+		})
+	}
+}

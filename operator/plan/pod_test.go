@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+func TestPodTakesOverTheSpec(t *testing.T) {
+	pod := mustPlan(t, testCluster(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.ImagePullPolicy = corev1.PullNever
+		s.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
+		s.Nodes = v1alpha1.NodesSpec{
+			Selector:          map[string]string{"gpu": "yes"},
+			Tolerations:       []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists}},
+			PriorityClassName: "system-node-critical",
+		}
+	})).DaemonSets[0].Spec.Template.Spec
+	container := pod.Containers[0]
+	if pod.NodeSelector["gpu"] != "yes" || pod.Tolerations[0].Key != "nvidia.com/gpu" ||
+		pod.PriorityClassName != "system-node-critical" || pod.ImagePullSecrets[0].Name != "registry" ||
+		container.ImagePullPolicy != corev1.PullNever {
+		t.Errorf("spec.nodes or the image settings are lost: %+v", pod)
+	}
+	if pod.HostNetwork || *pod.TerminationGracePeriodSeconds != 30 {
+		t.Errorf("hostNetwork %t, grace %d s", pod.HostNetwork, *pod.TerminationGracePeriodSeconds)
+	}
+	if !slices.Equal(container.Args, []string{"--config=/etc/peercache/peercached.toml"}) {
+		t.Errorf("args are %q", container.Args)
+	}
+}
+
+func TestProbes(t *testing.T) {
+	container := mustPlan(t, testCluster()).DaemonSets[0].Spec.Template.Spec.Containers[0]
+	for name, test := range map[string]struct {
+		probe *corev1.Probe
+		path  string
+	}{
+		"startup":   {container.StartupProbe, "/healthz"},
+		"liveness":  {container.LivenessProbe, "/healthz"},
+		"readiness": {container.ReadinessProbe, "/readyz"},
+	} {
+		if test.probe.HTTPGet.Path != test.path || test.probe.HTTPGet.Port.StrVal != "http" {
+			t.Errorf("%s asks %+v, want %s on port http", name, test.probe.HTTPGet, test.path)
+		}
+	}
+}
+
+func TestEnv(t *testing.T) {
+	rails := withRails(v1alpha1.TransportRDMA, onHost("b", "fast", "mlx5_1"), onHost("a", "fast", "mlx5_0"))
+	env := mustPlan(t, testCluster(rails)).DaemonSets[0].Spec.Template.Spec.Containers[0].Env
+	position := map[string]int{}
+	value := map[string]string{}
+	for i, variable := range env {
+		position[variable.Name] = i
+		value[variable.Name] = variable.Value
+	}
+	for name, want := range map[string]string{
+		"PEERCACHE_NODE_ID":        "$(NODE_NAME).fast",
+		"PEERCACHE_GROUP":          "fast",
+		"PEERCACHE_ADVERTISE_ADDR": "$(POD_IP)",
+		"PEERCACHE_SOCKET":         "/run/peercache/fast.sock",
+		"PEERCACHE_DEVICES":        "mlx5_0,mlx5_1",
+	} {
+		if value[name] != want {
+			t.Errorf("%s is %q, want %q", name, value[name], want)
+		}
+	}
+	if position["NODE_NAME"] > position["PEERCACHE_NODE_ID"] || position["POD_IP"] > position["PEERCACHE_ADVERTISE_ADDR"] {
+		t.Error("a variable is used before it is defined")
+	}
+}
+
+func TestTCPOpensNoDevice(t *testing.T) {
+	rails := withRails(v1alpha1.TransportTCP, onHost("a", "fast", "mlx5_0"))
+	for _, variable := range mustPlan(t, testCluster(rails)).DaemonSets[0].Spec.Template.Spec.Containers[0].Env {
+		if variable.Name == "PEERCACHE_DEVICES" {
+			t.Errorf("transport TCP names devices %q", variable.Value)
+		}
+	}
+}
+
+func TestSecurity(t *testing.T) {
+	hostWithPlugin := onHost("a", "g", "mlx5_0")
+	hostWithPlugin.ResourceName = "rdma/hca"
+	tests := []struct {
+		name        string
+		change      func(*v1alpha1.PeerCacheClusterSpec)
+		privileged  bool
+		hostNetwork bool
+		add         []corev1.Capability
+	}{
+		{"TCP", func(*v1alpha1.PeerCacheClusterSpec) {}, false, false, nil},
+		{"RDMA by plug-in", withRails(v1alpha1.TransportRDMA, shared("a", 0)), false, false,
+			[]corev1.Capability{"IPC_LOCK"}},
+		{"RDMA on the host by plug-in", withRails(v1alpha1.TransportRDMA, hostWithPlugin), false, true,
+			[]corev1.Capability{"IPC_LOCK"}},
+		{"RDMA on the host", withRails(v1alpha1.TransportRDMA, onHost("a", "g", "mlx5_0")), true, true, nil},
+		{"TCP on the host", withRails(v1alpha1.TransportTCP, onHost("a", "g", "mlx5_0")), false, true, nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			pod := mustPlan(t, testCluster(test.change)).DaemonSets[0].Spec.Template.Spec
+			security := pod.Containers[0].SecurityContext
+			if pod.HostNetwork != test.hostNetwork {
+				t.Errorf("hostNetwork is %t", pod.HostNetwork)
+			}
+			if test.hostNetwork != (pod.DNSPolicy == corev1.DNSClusterFirstWithHostNet) {
+				t.Errorf("dnsPolicy %s cannot resolve the discovery Service", pod.DNSPolicy)
+			}
+			if got := security.Privileged != nil && *security.Privileged; got != test.privileged {
+				t.Errorf("privileged is %t", got)
+			}
+			if !*security.ReadOnlyRootFilesystem {
+				t.Error("the root file system is writable")
+			}
+			if test.privileged {
+				return
+			}
+			if !slices.Equal(security.Capabilities.Drop, []corev1.Capability{"ALL"}) ||
+				!slices.Equal(security.Capabilities.Add, test.add) {
+				t.Errorf("capabilities are %+v, want only %v", security.Capabilities, test.add)
+			}
+			if *security.AllowPrivilegeEscalation ||
+				security.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+				t.Errorf("privilege escalation or system calls are not restricted: %+v", security)
+			}
+		})
+	}
+}

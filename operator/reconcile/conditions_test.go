@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/peercache/peercache/operator/plan"
+)
+
+func TestJudge(t *testing.T) {
+	broken := []fault{{pod: "demo-x", reason: "CrashLoopBackOff", text: "it exits"}}
+	many := []fault{{pod: "a"}, {pod: "b"}, {pod: "c"}, {pod: "d"}, {pod: "e", text: "hidden"}}
+	for i := range many {
+		many[i].reason = "Unschedulable"
+	}
+	tests := []struct {
+		name     string
+		problem  *plan.Problem
+		progress rollout
+		faults   []fault
+		want     string // Type=Status/Reason, in order of judge
+		says     string // in the message of Ready
+	}{
+		{"ready", nil, rollout{desired: 3, ready: 3, updated: 3}, nil,
+			"ConfigAccepted=True/Accepted Progressing=False/Settled Degraded=False/NoFaults Ready=True/AllNodesReady",
+			"3/3 nodes serve"},
+		{"nobody has looked yet", nil, rollout{desired: 3, ready: 3, updated: 3, pending: true}, nil,
+			"ConfigAccepted=True/Accepted Progressing=True/WaitingForController Degraded=False/NoFaults " +
+				"Ready=False/WaitingForController", "has not seen"},
+		{"no machine", nil, rollout{}, nil,
+			"ConfigAccepted=True/Accepted Progressing=False/Settled Degraded=False/NoFaults Ready=False/NoNodes",
+			"spec.nodes.selector"},
+		{"starting", nil, rollout{desired: 3, ready: 1, updated: 3}, nil,
+			"ConfigAccepted=True/Accepted Progressing=True/Starting Degraded=False/NoFaults Ready=False/NodesStarting",
+			"1/3"},
+		{"rolling out", nil, rollout{desired: 3, ready: 3, updated: 1}, nil,
+			"ConfigAccepted=True/Accepted Progressing=True/RollingOut Degraded=False/NoFaults Ready=False/RollingOut",
+			"1 of 3"},
+		{"broken", nil, rollout{desired: 3, ready: 2, updated: 3}, broken,
+			"ConfigAccepted=True/Accepted Progressing=False/Settled Degraded=True/CrashLoopBackOff Ready=False/NodesBroken",
+			"2/3 nodes are ready; pod demo-x: it exits"},
+		{"one broken, one starting", nil, rollout{desired: 3, ready: 1, updated: 3}, broken,
+			"ConfigAccepted=True/Accepted Progressing=True/Starting Degraded=True/CrashLoopBackOff Ready=False/NodesBroken",
+			"1/3"},
+		{"many broken", nil, rollout{desired: 5, updated: 5}, many,
+			"ConfigAccepted=True/Accepted Progressing=False/Settled Degraded=True/Unschedulable Ready=False/NodesBroken",
+			"and 2 more"},
+		{"not accepted", &plan.Problem{Reason: "HostPortConflict", Message: "put them into one group"},
+			rollout{desired: 3, ready: 3, updated: 3}, nil,
+			"ConfigAccepted=False/HostPortConflict Progressing=False/ConfigNotAccepted Degraded=False/NoFaults " +
+				"Ready=False/ConfigNotAccepted", "put them into one group"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			conditions := judge(test.problem, test.progress, test.faults)
+			var got []string
+			for _, condition := range conditions {
+				got = append(got, condition.Type+"="+string(condition.Status)+"/"+condition.Reason)
+				if condition.Message == "" || !conditionReason.MatchString(condition.Reason) {
+					t.Errorf("%s would be refused: %+v", condition.Type, condition)
+				}
+			}
+			if joined := strings.Join(got, " "); joined != test.want {
+				t.Errorf("got\n%s, want\n%s", joined, test.want)
+			}
+			if message := meta.FindStatusCondition(conditions, "Ready").Message; !strings.Contains(message, test.says) ||
+				strings.Contains(message, "hidden") {
+				t.Errorf("Ready says %q, want %q", message, test.says)
+			}
+		})
+	}
+}
+
+func TestLongMessagesAreCut(t *testing.T) {
+	text := listFaults([]fault{{pod: "a", text: strings.Repeat("ü", 10000)}})
+	if len(text) > 5000 || !strings.HasSuffix(text, "...") || strings.ToValidUTF8(text, "?") != text {
+		t.Errorf("message of %d bytes is not cut well: ...%q", len(text), text[len(text)-20:])
+	}
+}
+
+func TestTransition(t *testing.T) {
+	before := []metav1.Condition{is("Ready", metav1.ConditionFalse, "NodesStarting", "1/3")}
+	tests := []struct {
+		name  string
+		after metav1.Condition
+		want  bool
+	}{
+		{"new", is("Degraded", metav1.ConditionFalse, "NoFaults", ""), true},
+		{"status", is("Ready", metav1.ConditionTrue, "AllNodesReady", ""), true},
+		{"reason", is("Ready", metav1.ConditionFalse, "RollingOut", "1/3"), true},
+		{"message only", is("Ready", metav1.ConditionFalse, "NodesStarting", "2/3"), false},
+	}
+	for _, test := range tests {
+		if got := transition(before, test.after); got != test.want {
+			t.Errorf("%s: got %t, want %t", test.name, got, test.want)
+		}
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	daemonSet := func(group string, generation, observed int64, desired, updated, ready int32) *appsv1.DaemonSet {
+		return &appsv1.DaemonSet{
+			ObjectMeta: metav1.ObjectMeta{Generation: generation, Labels: map[string]string{"peercache.io/group": group}},
+			Status: appsv1.DaemonSetStatus{ObservedGeneration: observed, DesiredNumberScheduled: desired,
+				UpdatedNumberScheduled: updated, NumberReady: ready},
+		}
+	}
+	got := measure(map[string]*appsv1.DaemonSet{
+		"demo-numa1": daemonSet("numa1", 2, 2, 3, 3, 1), "demo-numa0": daemonSet("numa0", 1, 1, 3, 2, 2),
+	})
+	if got.nodes() != "3/6" || got.updated != 5 || got.pending || got.complete() {
+		t.Errorf("sum is %+v", got)
+	}
+	if len(got.groups) != 2 || got.groups[0].Name != "numa0" || got.groups[1].Ready != 1 {
+		t.Errorf("groups are %+v", got.groups)
+	}
+	if behind := measure(map[string]*appsv1.DaemonSet{"d": daemonSet("d", 2, 1, 3, 3, 3)}); behind.complete() {
+		t.Error("numbers that the controller has not renewed are believed")
+	}
+}

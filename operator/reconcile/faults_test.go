@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// conditionReason is what the API accepts as the reason of a condition.
+var conditionReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
+
+func TestFindFaults(t *testing.T) {
+	unscheduled := func(message string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pending(pod)
+			pod.Status.ContainerStatuses = nil
+			pod.Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+				Reason: corev1.PodReasonUnschedulable, Message: message,
+			}}
+		}
+	}
+	tests := []struct {
+		name         string
+		pod          corev1.Pod
+		reason, says string
+	}{
+		{"well", testPod("a"), "", ""},
+		{"just started", testPod("a", unreadyFor(time.Second)), "", ""},
+		{"being created", testPod("a", pending, waiting("ContainerCreating", "")), "", ""},
+		{"on its way out", testPod("a", terminating, unreadyFor(time.Hour)), "", ""},
+		{"not ready for long", testPod("a", unreadyFor(2*time.Minute)), "NotReady", "machine-1"},
+		{"no image", testPod("a", pending, waiting("ImagePullBackOff", "not found")), "ImagePullBackOff", "spec.image"},
+		{"crash loop", testPod("a", waiting("CrashLoopBackOff", ""), func(pod *corev1.Pod) {
+			pod.Status.ContainerStatuses[0].LastTerminationState.Terminated =
+				&corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}
+		}), "CrashLoopBackOff", "exit code 137 (OOMKilled): see kubectl logs --previous -n inference a"},
+		{"bad configuration", testPod("a", pending, waiting("CreateContainerConfigError", `configmap "x" not found`)),
+			"CreateContainerConfigError", `configmap "x" not found`},
+		{"no room", testPod("a", unscheduled("0/3 nodes are available: 3 Insufficient memory.")),
+			"Unschedulable", "lower spec.memory.pool"},
+		{"no huge pages", testPod("a", unscheduled("1 Insufficient hugepages-2Mi.")), "Unschedulable", "vm.nr_hugepages"},
+		{"a taint", testPod("a", unscheduled("1 node(s) had untolerated taint {x: y}.")),
+			"Unschedulable", "spec.nodes.tolerations"},
+		{"a port in use", testPod("a", unscheduled("1 node(s) didn't have free ports for the requested pod ports.")),
+			"Unschedulable", "spec.discovery.port"},
+		{"refused by the kubelet", testPod("a", func(pod *corev1.Pod) {
+			pod.Status.Phase = corev1.PodFailed
+			pod.Status.Reason = "OutOfnvidia.com/gpu"
+			pod.Status.Message = "no GPU"
+		}), "PodFailed", "OutOfnvidia.com/gpu: no GPU"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			faults := findFaults([]corev1.Pod{test.pod}, noon)
+			if test.reason == "" {
+				if len(faults) != 0 {
+					t.Fatalf("got %v, want no fault", faults)
+				}
+				return
+			}
+			if len(faults) != 1 {
+				t.Fatalf("got %v, want one fault", faults)
+			}
+			if faults[0].reason != test.reason || !conditionReason.MatchString(faults[0].reason) {
+				t.Errorf("reason is %q, want %q", faults[0].reason, test.reason)
+			}
+			if text := faults[0].String(); !strings.Contains(text, test.says) || !strings.HasPrefix(text, "pod a: ") {
+				t.Errorf("it says %q, want %q", text, test.says)
+			}
+		})
+	}
+}

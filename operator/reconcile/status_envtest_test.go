@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build envtest
+
+package reconcile
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/fleet"
+)
+
+func TestLifeOfACluster(t *testing.T) {
+	b := newBench(t)
+	b.cluster()
+	b.pass()
+	b.condition("ConfigAccepted", metav1.ConditionTrue, "Accepted", "")
+	b.condition("Ready", metav1.ConditionFalse, "WaitingForController", "")
+	b.count("default", 0, 0, 0)
+	b.pass()
+	b.condition("Ready", metav1.ConditionFalse, "NoNodes", "spec.nodes.selector")
+
+	pods := b.roll("default", true, false)
+	b.pass()
+	b.condition("Ready", metav1.ConditionFalse, "NodesStarting", "1/2")
+	b.condition("Progressing", metav1.ConditionTrue, "Starting", "1/2")
+	b.condition("Degraded", metav1.ConditionFalse, "NoFaults", "")
+
+	current := &corev1.Pod{}
+	b.read(pods[1].Name, current) // it was labelled meanwhile
+	current.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "peercached", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+	}}
+	b.must(b.Status().Update(t.Context(), current))
+	b.events()
+	b.pass()
+	b.condition("Degraded", metav1.ConditionTrue, "CrashLoopBackOff", "pod demo-default-b: it exits again and again")
+	b.condition("Ready", metav1.ConditionFalse, "NodesBroken", "kubectl logs --previous")
+	recorded := b.events()
+	if !slices.ContainsFunc(recorded, func(e string) bool { return strings.HasPrefix(e, "Warning CrashLoopBackOff") }) {
+		t.Errorf("no warning among %q", recorded)
+	}
+	b.pass()
+	if again := b.events(); len(again) != 0 {
+		t.Errorf("events without a transition: %q", again)
+	}
+	since := meta.FindStatusCondition(b.get().Status.Conditions, "ConfigAccepted").LastTransitionTime
+
+	current.Status.ContainerStatuses = nil
+	current.Status.Conditions[0].Status = corev1.ConditionTrue
+	b.must(b.Status().Update(t.Context(), current))
+	b.count("default", 2, 2, 2)
+	b.reconciler.Now = func() time.Time { return time.Now().Add(10 * time.Second) }
+	b.pass()
+	b.condition("Degraded", metav1.ConditionFalse, "NoFaults", "")
+	b.condition("Ready", metav1.ConditionTrue, "AllNodesReady", "2/2 nodes serve")
+	if now := meta.FindStatusCondition(b.get().Status.Conditions, "ConfigAccepted").LastTransitionTime; !now.Equal(&since) {
+		t.Error("lastTransitionTime moved without a transition")
+	}
+}
+
+func TestProblemKeepsWhatRuns(t *testing.T) {
+	b := newBench(t)
+	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails = []v1alpha1.Rail{hostRail("a", "one")} })
+	b.pass()
+	b.count("one", 1, 1, 1)
+	b.pass()
+	b.condition("Ready", metav1.ConditionTrue, "AllNodesReady", "")
+
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails = append(s.Rails, hostRail("b", "two")) })
+	b.pass()
+	b.condition("ConfigAccepted", metav1.ConditionFalse, "HostPortConflict", "into one rails[].group")
+	b.condition("Ready", metav1.ConditionFalse, "ConfigNotAccepted", "into one rails[].group")
+	b.daemonSet("one")
+	if status := b.get().Status; status.Nodes != "1/1" {
+		t.Errorf("what runs is not shown any more: %+v", status)
+	}
+	if again := b.pass(); len(again) != 0 {
+		t.Errorf("nothing changed, but the operator wrote %q", again)
+	}
+
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails = s.Rails[:1] })
+	b.pass()
+	b.condition("ConfigAccepted", metav1.ConditionTrue, "Accepted", "")
+	b.condition("Ready", metav1.ConditionTrue, "AllNodesReady", "")
+}
+
+func TestWhatTheAPIServerRefusesIsReported(t *testing.T) {
+	b := newBench(t)
+	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Nodes.Tolerations = []corev1.Toleration{{Key: "k", Operator: "Maybe"}}
+	})
+	b.pass()
+	b.condition("ConfigAccepted", metav1.ConditionFalse, "Rejected", "tolerations[0].operator")
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Nodes.Tolerations = nil })
+	b.pass()
+	b.condition("ConfigAccepted", metav1.ConditionTrue, "Accepted", "")
+}
+
+func TestObjectsOfOthersAreNotTakenOver(t *testing.T) {
+	b := newBench(t)
+	foreign := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "demo-config"}, Data: map[string]string{"mine": "1"},
+	}
+	b.must(b.Create(t.Context(), foreign))
+	b.cluster()
+	b.pass()
+	b.condition("ConfigAccepted", metav1.ConditionFalse, "NameConflict", "rename or delete it")
+	b.read("demo-config", foreign)
+	if len(foreign.Data) != 1 || foreign.Data["mine"] != "1" {
+		t.Errorf("a ConfigMap of somebody else was changed: %v", foreign.Data)
+	}
+	b.must(b.Delete(t.Context(), foreign))
+	b.pass()
+	b.condition("ConfigAccepted", metav1.ConditionTrue, "Accepted", "")
+}
+
+func TestDiscoveryLabels(t *testing.T) {
+	b := newBench(t)
+	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) { s.Discovery.Replicas = 2 })
+	b.pass()
+	b.roll("default", false, true, true)
+	b.pass()
+	if got := b.hosts(); got != "b c" {
+		t.Errorf("hosts are %q, want the ready ones", got)
+	}
+	if again := b.pass(); len(again) != 0 {
+		t.Errorf("nothing changed, but the operator wrote %q", again)
+	}
+	lost := &corev1.Pod{}
+	b.read("demo-default-b", lost)
+	b.must(b.Delete(t.Context(), lost, client.GracePeriodSeconds(0)))
+	b.pass()
+	if got := b.hosts(); got != "a c" {
+		t.Errorf("hosts are %q after b was deleted", got)
+	}
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Discovery.Replicas = 1 })
+	b.pass()
+	if got := b.hosts(); got != "a" && got != "c" {
+		t.Errorf("hosts are %q, want one", got)
+	}
+}
+
+func TestMembersAreCountedWithoutEverMattering(t *testing.T) {
+	b := newBench(t)
+	b.cluster()
+	b.pass()
+	b.roll("default", true, true)
+	b.fleet.answers = []fleet.NodeStatus{{Members: []fleet.Member{{ID: "x", State: "active"}, {ID: "y", State: "active"}}}}
+	b.pass() // labels the hosts, which are asked from then on
+	b.reconciler.Now = func() time.Time { return time.Now().Add(askEvery) }
+	b.pass()
+	if members := b.get().Status.Members; members != 2 {
+		t.Errorf("members are %d", members)
+	}
+	if len(b.fleet.asked) != 2 || !strings.HasSuffix(b.fleet.asked[0], ":31997") {
+		t.Errorf("asked %q", b.fleet.asked)
+	}
+	b.fleet.answers, b.fleet.err = nil, errors.New("timeout")
+	b.reconciler.Now = func() time.Time { return time.Now().Add(3 * askEvery) }
+	if wrote := b.pass(); len(wrote) != 0 {
+		t.Errorf("nodes that do not answer changed %q", wrote)
+	}
+	b.condition("Ready", metav1.ConditionTrue, "AllNodesReady", "")
+}
