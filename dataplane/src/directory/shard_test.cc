@@ -1,0 +1,322 @@
+#include "directory/shard.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "directory/fence.h"
+#include "directory/owner_table.h"
+
+namespace peercache {
+namespace {
+
+constexpr Duration kTtl = milliseconds(3000);
+constexpr uint64_t kSelf = 1, kA = 10, kB = 20, kReader = 99;
+
+TimePoint At(int64_t ms) { return TimePoint(milliseconds(1'000'000 + ms)); }
+
+Key KeyOf(uint64_t n) {
+  Key key;
+  for (uint64_t i = 0; i < 4; ++i) {
+    const uint64_t word = (n + 1) * 0x9e3779b97f4a7c15 * (2 * i + 1) ^ (n << 7 * i);
+    std::memcpy(key.bytes.data() + 8 * i, &word, sizeof(word));
+  }
+  return key;
+}
+
+class ShardTest : public testing::Test {
+ protected:
+  ShardTest() { Make({}); }
+  void Make(ShardOptions options) {
+    options.self = kSelf;
+    options.stamp_base = 1000;
+    shard_ = std::make_unique<Shard>(options);
+  }
+  // A stamp as of an owner that heard from the shard at `heard`.
+  OwnerStamp From(uint64_t node, uint64_t epoch, TimePoint heard, uint64_t incarnation = 1) {
+    return {node, incarnation, epoch, shard_->Stamp(heard), ++sequence_};
+  }
+  static PublishItem Item(uint64_t key, const OwnerStamp& owner, uint64_t generation) {
+    Record record{.node = owner.node,
+                  .incarnation = owner.incarnation,
+                  .offset = generation * 4096,
+                  .generation = generation,
+                  .checksum = 5,
+                  .length = 100};
+    return {KeyOf(key), record};
+  }
+  PublishOutcome Publish(const OwnerStamp& owner, uint64_t key, uint64_t generation,
+                         TimePoint now) {
+    const PublishItem items[] = {Item(key, owner, generation)};
+    uint8_t outcome[1] = {99};
+    status_ = shard_->Publish(owner, items, outcome, now);
+    return static_cast<PublishOutcome>(outcome[0]);
+  }
+  Status Withdraw(const OwnerStamp& owner, uint64_t key, uint64_t generation, TimePoint now) {
+    const WithdrawItem items[] = {{KeyOf(key), generation}};
+    return shard_->Withdraw(owner, items, now);
+  }
+  Record Find(uint64_t key, TimePoint now, uint64_t reader = kReader,
+              std::vector<uint64_t> exclude = {}) {
+    const Key keys[] = {KeyOf(key)};
+    Record out[1];
+    shard_->Lookup(keys, reader, exclude, out, now);
+    return out[0];
+  }
+
+  std::unique_ptr<Shard> shard_;
+  Status status_;
+  uint64_t sequence_ = 0;
+};
+
+TEST_F(ShardTest, ServesWhatAFreshOwnerPublished) {
+  const OwnerStamp owner = From(kA, 1, At(0));
+  EXPECT_EQ(Publish(owner, 1, 3, At(10)), kServed);
+  EXPECT_EQ(Find(1, At(20)), Item(1, owner, 3).record);
+  EXPECT_EQ(Find(2, At(20)).node, 0u);
+}
+
+TEST_F(ShardTest, FreshnessEndsOneTtlAfterTheEchoHoweverLateTheMessageCame) {
+  Publish(From(kA, 1, At(0)), 1, 3, At(2000));
+  EXPECT_EQ(Find(1, At(2999)).node, kA);
+  EXPECT_EQ(Find(1, At(3000)).node, 0u);
+  EXPECT_EQ(shard_->stats(At(3000)).suppressed, 1u);
+  // Comes back with the same pair: served again.
+  ASSERT_TRUE(shard_->Contact(From(kA, 1, At(3500)), At(3600)).ok());
+  EXPECT_EQ(Find(1, At(3600)).node, kA);
+  // A keepalive that echoes something old extends nothing and takes nothing away.
+  ASSERT_TRUE(shard_->Contact(From(kA, 1, At(100)), At(3700)).ok());
+  EXPECT_EQ(Find(1, At(6499)).node, kA);
+  EXPECT_EQ(Find(1, At(6500)).node, 0u);
+}
+
+TEST_F(ShardTest, FirstContactIsStoredAndServedOnceTheOwnerEchoes) {
+  Fence fence(kA, 1, kTtl);
+  OwnerStamp stamp = fence.Begin(At(0));
+  EXPECT_EQ(Publish(stamp, 1, 3, At(0)), kStored);
+  EXPECT_EQ(Find(1, At(0)).node, 0u);
+  fence.Answered(stamp, shard_->Stamp(At(0)), 1, At(1));
+  ASSERT_TRUE(shard_->Contact(fence.Begin(At(1)), At(2)).ok());
+  EXPECT_EQ(Find(1, At(2)).node, kA);
+}
+
+TEST_F(ShardTest, EchoesOfOtherInstancesAreVoid) {
+  // Of the future, below the base, negative: none was issued here.
+  for (const int64_t echo :
+       {shard_->Stamp(At(11)), int64_t{999}, int64_t{-5}, INT64_MAX, INT64_MIN}) {
+    OwnerStamp stamp{kA, 1, 1, echo, ++sequence_};
+    EXPECT_EQ(Publish(stamp, 1, 3, At(10)), kStored) << echo;
+  }
+  EXPECT_EQ(Find(1, At(10)).node, 0u);
+}
+
+TEST_F(ShardTest, InstancesDrawTheirOwnStampBase) {
+  ShardOptions options;
+  Shard a(options), b(options);
+  const int64_t apart = std::abs(a.Stamp(At(0)) - b.Stamp(At(0)));
+  EXPECT_GT(apart, Duration(milliseconds(3'600'000)).count());
+  EXPECT_GT(a.Stamp(At(0)), 0);
+  EXPECT_GT(a.Stamp(At(1)), a.Stamp(At(0)));
+}
+
+TEST_F(ShardTest, AHigherEpochDropsAllRecordsAndLowerOnesAreRefused) {
+  Publish(From(kA, 1, At(0)), 1, 3, At(10));
+  ASSERT_TRUE(shard_->Contact(From(kA, 2, At(0)), At(20)).ok());
+  EXPECT_EQ(Find(1, At(30)).node, 0u);
+  Publish(From(kA, 1, At(0)), 2, 4, At(40));
+  EXPECT_EQ(status_.code(), Code::kAborted);
+  EXPECT_EQ(Find(2, At(40)).node, 0u);
+  EXPECT_EQ(Withdraw(From(kA, 1, At(0)), 1, 3, At(40)).code(), Code::kAborted);
+  EXPECT_EQ(shard_->Contact(From(kA, 1, At(0)), At(40)).code(), Code::kAborted);
+  EXPECT_EQ(shard_->stats(At(40)).refused_stale, 3u);
+  EXPECT_EQ(Publish(From(kA, 2, At(0)), 1, 5, At(50)), kServed);
+  EXPECT_EQ(Find(1, At(50)).generation, 5u);
+}
+
+TEST_F(ShardTest, ANewIncarnationOutranksAnyEpoch) {
+  Publish(From(kA, 9, At(0)), 1, 3, At(10));
+  ASSERT_TRUE(shard_->Contact(From(kA, 1, At(0), 2), At(20)).ok());
+  EXPECT_EQ(Find(1, At(30)).node, 0u);
+  Publish(From(kA, 10, At(0)), 1, 3, At(40));
+  EXPECT_EQ(status_.code(), Code::kAborted);
+}
+
+TEST_F(ShardTest, EpochsOfOneOwnerLeaveOthersAlone) {
+  Publish(From(kA, 1, At(0)), 1, 3, At(10));
+  Publish(From(kB, 1, At(0)), 1, 8, At(10));
+  shard_->Contact(From(kA, 2, At(0)), At(20)).code();
+  EXPECT_EQ(Find(1, At(30)).node, kB);
+}
+
+TEST_F(ShardTest, ACopyOfAPublishDoesNotUndoTheWithdrawal) {
+  const OwnerStamp publish = From(kA, 1, At(0));
+  EXPECT_EQ(Publish(publish, 1, 3, At(10)), kServed);
+  ASSERT_TRUE(Withdraw(From(kA, 1, At(0)), 1, 3, At(20)).ok());
+  Publish(publish, 1, 3, At(30));
+  EXPECT_EQ(status_.code(), Code::kAborted);
+  EXPECT_EQ(Find(1, At(30)).node, 0u);
+}
+
+TEST_F(ShardTest, MessagesOfOneOwnerMayOvertakeEachOther) {
+  const OwnerStamp first = From(kA, 1, At(0)), second = From(kA, 1, At(0));
+  EXPECT_EQ(Publish(second, 2, 4, At(10)), kServed);
+  EXPECT_EQ(Publish(first, 1, 3, At(20)), kServed);
+  EXPECT_EQ(Find(1, At(20)).node, kA);
+  EXPECT_EQ(Find(2, At(20)).node, kA);
+}
+
+TEST_F(ShardTest, WithdrawalRemovesOnlyItsGenerationOfItsOwner) {
+  Publish(From(kA, 1, At(0)), 1, 3, At(10));
+  ASSERT_TRUE(Withdraw(From(kA, 1, At(0)), 1, 2, At(20)).ok());
+  ASSERT_TRUE(Withdraw(From(kB, 1, At(0)), 1, 3, At(20)).ok());
+  ASSERT_TRUE(Withdraw(From(kA, 1, At(0)), 55, 3, At(20)).ok());
+  EXPECT_EQ(Find(1, At(20)).generation, 3u);
+  // A newer publish overtakes the withdrawal of the older one.
+  Publish(From(kA, 1, At(0)), 1, 4, At(30));
+  ASSERT_TRUE(Withdraw(From(kA, 1, At(0)), 1, 3, At(40)).ok());
+  EXPECT_EQ(Find(1, At(40)).generation, 4u);
+  ASSERT_TRUE(Withdraw(From(kA, 1, At(0)), 1, 4, At(50)).ok());
+  EXPECT_EQ(Find(1, At(50)).node, 0u);
+  EXPECT_EQ(shard_->stats(At(50)).records, 0u);
+}
+
+TEST_F(ShardTest, RepublishingIsIdempotentAndAnOlderGenerationLoses) {
+  Publish(From(kA, 1, At(0)), 1, 3, At(10));
+  EXPECT_EQ(Publish(From(kA, 1, At(0)), 1, 3, At(20)), kServed);
+  EXPECT_EQ(Publish(From(kA, 1, At(0)), 1, 2, At(30)), kServed);
+  EXPECT_EQ(Find(1, At(30)).generation, 3u);
+  EXPECT_EQ(shard_->stats(At(30)).records, 1u);
+}
+
+TEST_F(ShardTest, OwnRecordsAreAlwaysFreshAndNeverExpire) {
+  const OwnerStamp self{kSelf, 1, 1, 0, 0};
+  EXPECT_EQ(Publish(self, 1, 3, At(0)), kServed);
+  EXPECT_EQ(shard_->Expire(At(10'000'000)), 0u);
+  EXPECT_EQ(Find(1, At(10'000'000)).node, kSelf);
+}
+
+TEST_F(ShardTest, ReaderItselfComesFirstExcludedOwnersNeverAndReadersSpread) {
+  for (uint64_t node : {kA, kB, uint64_t{30}}) Publish(From(node, 1, At(0)), 1, 3, At(10));
+  EXPECT_EQ(Find(1, At(20), kB).node, kB);
+  EXPECT_NE(Find(1, At(20), kB, {kB}).node, kB);
+  EXPECT_EQ(Find(1, At(20), kReader, {kA, kB}).node, 30u);
+  EXPECT_EQ(Find(1, At(20), kReader, {kA, kB, 30}).node, 0u);
+  std::map<uint64_t, int> chosen;
+  for (uint64_t reader = 100; reader < 400; ++reader) ++chosen[Find(1, At(20), reader).node];
+  ASSERT_EQ(chosen.size(), 3u);
+  for (const auto& [node, count] : chosen) EXPECT_GT(count, 60) << node;
+  EXPECT_EQ(Find(1, At(20), 123), Find(1, At(20), 123));
+}
+
+TEST_F(ShardTest, KeepsFourOwnersOfAKeyTheSilentThenTheOldestGivingWay) {
+  for (uint64_t node = 1; node <= 4; ++node) Publish(From(node * 100, 1, At(0)), 1, 3, At(10));
+  shard_->Contact(From(100, 1, At(4000)), At(4000)).code();
+  shard_->Contact(From(200, 1, At(4000)), At(4000)).code();
+  shard_->Contact(From(400, 1, At(4000)), At(4000)).code();
+  // 300 is silent by now; then 100 is the oldest.
+  EXPECT_EQ(Publish(From(500, 1, At(4000)), 1, 3, At(4010)), kServed);
+  EXPECT_EQ(Find(1, At(4020), 100).node, 100u);
+  EXPECT_EQ(Publish(From(600, 1, At(4000)), 1, 3, At(4030)), kServed);
+  EXPECT_NE(Find(1, At(4040), 100).node, 100u);
+  for (uint64_t node : {200, 400, 500, 600}) EXPECT_EQ(Find(1, At(4040), node).node, node);
+  EXPECT_EQ(shard_->stats(At(4040)).records, 4u);
+}
+
+TEST_F(ShardTest, RefusesBeyondMaxRecordsAndTakesRoomOfVoidRecords) {
+  Make({.max_records = 3});
+  for (uint64_t key = 1; key <= 3; ++key)
+    EXPECT_EQ(Publish(From(kA, 1, At(0)), key, 3, At(10)), kServed);
+  EXPECT_EQ(Publish(From(kB, 1, At(0)), 4, 3, At(20)), kRefused);
+  EXPECT_EQ(shard_->stats(At(20)).refused_full, 1u);
+  EXPECT_EQ(Publish(From(kA, 1, At(0)), 2, 4, At(20)), kServed) << "replacing needs no room";
+  ASSERT_TRUE(Withdraw(From(kA, 1, At(0)), 1, 3, At(30)).ok());
+  EXPECT_EQ(Publish(From(kB, 1, At(0)), 4, 3, At(30)), kServed);
+  shard_->Contact(From(kA, 2, At(0)), At(40)).code();
+  EXPECT_EQ(shard_->Expire(At(40)), 2u);
+  EXPECT_EQ(Publish(From(kB, 1, At(0)), 5, 3, At(50)), kServed);
+  EXPECT_EQ(shard_->stats(At(50)).records, 2u);
+}
+
+TEST_F(ShardTest, ExpiryDropsTheSilentAndMakesThemRepublish) {
+  Publish(From(kA, 1, At(0)), 1, 3, At(10));
+  Publish(From(kB, 1, At(0)), 1, 3, At(10));
+  shard_->Contact(From(kB, 1, At(50'000)), At(50'000)).code();
+  EXPECT_EQ(shard_->Expire(At(60'010)), 0u);
+  EXPECT_EQ(shard_->Expire(At(60'011)), 1u);
+  EXPECT_EQ(shard_->stats(At(60'011)).records, 1u);
+  // The owner must learn that its records are gone; a late message must not bring them back.
+  EXPECT_EQ(shard_->Contact(From(kA, 1, At(60'000)), At(60'020)).code(), Code::kAborted);
+  EXPECT_EQ(Publish(From(kA, 2, At(60'000)), 1, 3, At(60'030)), kServed);
+}
+
+TEST_F(ShardTest, ForgettingRemembersThePair) {
+  const OwnerStamp late = From(kA, 1, At(0));
+  Publish(From(kA, 2, At(0)), 1, 3, At(10));
+  EXPECT_EQ(shard_->Forget(kA), 1u);
+  EXPECT_EQ(shard_->Forget(777), 0u);
+  Publish(late, 2, 1, At(20));
+  EXPECT_EQ(status_.code(), Code::kAborted);
+  EXPECT_EQ(shard_->Contact(From(kA, 2, At(0)), At(30)).code(), Code::kAborted);
+  EXPECT_EQ(Find(1, At(30)).node, 0u);
+  EXPECT_TRUE(shard_->Contact(From(kA, 3, At(0)), At(40)).ok());
+}
+
+TEST_F(ShardTest, OwnersAreBoundedAndLongDroppedOnesGiveWay) {
+  Make({.max_owners = 2});
+  Publish(From(kA, 1, At(0)), 1, 3, At(0));
+  Publish(From(kB, 1, At(0)), 2, 3, At(0));
+  EXPECT_EQ(shard_->Contact(From(30, 1, At(0)), At(10)).code(), Code::kResourceExhausted);
+  shard_->Forget(kA);
+  EXPECT_EQ(shard_->Contact(From(30, 1, At(0)), At(10)).code(), Code::kResourceExhausted)
+      << "a late message of the dropped owner could still be fresh";
+  EXPECT_TRUE(shard_->Contact(From(30, 1, At(60'000)), At(60'001)).ok());
+  EXPECT_EQ(Find(1, At(60'001)).node, 0u);
+  EXPECT_EQ(shard_->stats(At(60'001)).owners, 2u);
+}
+
+TEST_F(ShardTest, MalformedMessagesAreNamedAndChangeNothing) {
+  const OwnerStamp owner = From(kA, 1, At(0));
+  const PublishItem foreign[] = {Item(1, From(kB, 1, At(0)), 3)};
+  uint8_t outcome[2];
+  EXPECT_EQ(shard_->Publish(owner, foreign, {outcome, 1}, At(0)).code(), Code::kInvalidArgument);
+  const PublishItem fine[] = {Item(1, owner, 3)};
+  EXPECT_EQ(shard_->Publish(owner, fine, {outcome, 2}, At(0)).code(), Code::kInvalidArgument);
+  EXPECT_EQ(shard_->Contact(OwnerStamp{}, At(0)).code(), Code::kInvalidArgument);
+  EXPECT_EQ(shard_->stats(At(0)).owners, 0u);
+}
+
+TEST_F(ShardTest, LooksUpThousandsOfKeysInOneCallInTheirOrder) {
+  const OwnerStamp owner = From(kA, 1, At(0));
+  std::vector<PublishItem> items;
+  for (uint64_t key = 0; key < 2000; ++key) items.push_back(Item(key, owner, key + 1));
+  std::vector<uint8_t> outcome(items.size());
+  ASSERT_TRUE(shard_->Publish(owner, items, outcome, At(0)).ok());
+  std::vector<Key> keys;
+  for (uint64_t key = 0; key < 4000; ++key) keys.push_back(KeyOf(key));
+  std::vector<Record> out(keys.size(), Record{.node = 5});
+  shard_->Lookup(keys, kReader, {}, out, At(10));
+  for (uint64_t key = 0; key < 4000; ++key)
+    ASSERT_EQ(out[key].generation, key < 2000 ? key + 1 : 0) << key;
+  const ShardStats stats = shard_->stats(At(10));
+  EXPECT_EQ(stats.lookups, 4000u);
+  EXPECT_EQ(stats.hits, 2000u);
+  EXPECT_EQ(stats.records, 2000u);
+  EXPECT_EQ(stats.fresh_owners, 1u);
+}
+
+TEST(SequenceWindow, TakesEachNumberOnceInAnyOrder) {
+  SequenceWindow window;
+  EXPECT_TRUE(window.Take(5));
+  EXPECT_FALSE(window.Take(5));
+  EXPECT_TRUE(window.Take(3));
+  EXPECT_FALSE(window.Take(3));
+  EXPECT_TRUE(window.Take(5 + SequenceWindow::kSpan - 1));
+  EXPECT_FALSE(window.Take(5)) << "still remembered";
+  EXPECT_TRUE(window.Take(6));
+  EXPECT_TRUE(window.Take(3 * SequenceWindow::kSpan));
+  EXPECT_FALSE(window.Take(2 * SequenceWindow::kSpan)) << "too old to tell";
+  EXPECT_TRUE(window.Take(2 * SequenceWindow::kSpan + 1));
+}
+
+}  // namespace
+}  // namespace peercache
