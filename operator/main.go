@@ -78,8 +78,11 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 		Live:   mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("peercache-operator"),
 		Fleet:  fleet.NewClient(),
-		Facts:  plan.Facts{DataplaneImage: config.dataplaneImage},
-		Now:    time.Now,
+		Facts: plan.Facts{
+			DataplaneImage: config.dataplaneImage,
+			Transports:     []v1alpha1.Transport{v1alpha1.TransportTCP},
+		},
+		Now: time.Now,
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return err

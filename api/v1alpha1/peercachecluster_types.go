@@ -77,6 +77,7 @@ type PeerCacheClusterSpec struct {
 	// transport moves the pages between nodes. TCP needs nothing but the pod network. RDMA reads with
 	// one-sided RDMA READ and needs rails. With TCP, rails still group the nodes and attach networks, but
 	// rails[].device is not opened, so that a cluster can be switched to TCP and back to find a fault.
+	// A transport that the released data plane cannot use yet is refused by condition ConfigAccepted.
 	// +optional
 	// +kubebuilder:default=TCP
 	Transport Transport `json:"transport,omitempty"`

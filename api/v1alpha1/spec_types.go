@@ -105,7 +105,7 @@ type MonitoringSpec struct {
 
 // TimingSpec bounds waiting.
 //
-// +kubebuilder:validation:XValidation:rule="self.memberTTLMilliseconds >= 2 * self.heartbeatMilliseconds",message="timing.memberTTLMilliseconds must be at least twice timing.heartbeatMilliseconds, or one late heartbeat drops a member: write for example heartbeatMilliseconds: 500 and memberTTLMilliseconds: 3000"
+// +kubebuilder:validation:XValidation:rule="self.memberTTLMilliseconds >= 3 * self.heartbeatMilliseconds",message="timing.memberTTLMilliseconds must be at least three times timing.heartbeatMilliseconds, or a late heartbeat drops a member: write for example heartbeatMilliseconds: 500 and memberTTLMilliseconds: 3000"
 type TimingSpec struct {
 	// leaseMilliseconds is how long a reader may use the place of a page after asking for it. A slot is not
 	// reused before its lease has passed, so a longer lease holds freed memory back for longer.

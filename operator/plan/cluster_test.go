@@ -39,9 +39,14 @@ func testCluster(changes ...func(*v1alpha1.PeerCacheClusterSpec)) *v1alpha1.Peer
 	return cluster
 }
 
+var testFacts = Facts{
+	DataplaneImage: testImage,
+	Transports:     []v1alpha1.Transport{v1alpha1.TransportTCP, v1alpha1.TransportRDMA},
+}
+
 func mustPlan(t *testing.T, cluster *v1alpha1.PeerCacheCluster) *Desired {
 	t.Helper()
-	desired, err := For(cluster, Facts{DataplaneImage: testImage})
+	desired, err := For(cluster, testFacts)
 	if err != nil {
 		t.Fatalf("For: %v", err)
 	}

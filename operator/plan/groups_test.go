@@ -65,6 +65,17 @@ func TestGroupOrderDoesNotDependOnSpecOrder(t *testing.T) {
 	}
 }
 
+func TestTransportThatTheDataPlaneLacks(t *testing.T) {
+	facts := Facts{Transports: []v1alpha1.Transport{v1alpha1.TransportTCP}}
+	_, err := For(testCluster(withRails(v1alpha1.TransportRDMA, onHost("a", "g", "mlx5_0"))), facts)
+	if err == nil || !strings.Contains(err.Error(), "cannot use transport: RDMA: write transport: TCP") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := For(testCluster(), facts); err != nil {
+		t.Errorf("TCP: %v", err)
+	}
+}
+
 func TestProblems(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -82,7 +93,7 @@ func TestProblems(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := For(testCluster(withRails(v1alpha1.TransportRDMA, test.rails...)), Facts{})
+			_, err := For(testCluster(withRails(v1alpha1.TransportRDMA, test.rails...)), testFacts)
 			if test.reason == "" {
 				if err != nil {
 					t.Fatalf("got %v, want a plan", err)

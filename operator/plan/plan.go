@@ -2,7 +2,7 @@
 
 // Package plan decides which Kubernetes objects a PeerCacheCluster needs.
 //
-//	desired, err := plan.For(cluster, plan.Facts{DataplaneImage: "docker.io/peercache/dataplane:0.1.0"})
+//	desired, err := plan.For(cluster, facts)
 //	for _, object := range desired.Objects() { ... apply it ... }
 //
 // Everything here is pure: the same cluster and facts give the same objects, nothing is read from or
@@ -22,6 +22,8 @@ import (
 type Facts struct {
 	// DataplaneImage is used where the cluster names no image.
 	DataplaneImage string
+	// Transports are those that the data plane of this release can use.
+	Transports []v1alpha1.Transport
 }
 
 // Desired is everything that must exist for one cluster.
@@ -47,7 +49,7 @@ func (d *Desired) Objects() []client.Object {
 func For(cluster *v1alpha1.PeerCacheCluster, facts Facts) (*Desired, error) {
 	cluster = cluster.DeepCopy() // the objects share parts of the spec
 	groups := Groups(cluster.Spec)
-	if problem := check(groups); problem != nil {
+	if problem := check(cluster.Spec, groups, facts); problem != nil {
 		return nil, problem
 	}
 	image := cluster.Spec.Image
