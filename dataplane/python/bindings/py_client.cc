@@ -41,8 +41,11 @@ std::shared_ptr<Client> PyClient::client() const {
 }
 
 void PyClient::Fault(const Status& status) {
+  const auto client = this->client();
+  const uint64_t faults = client ? client->stats().faults : 0;
   std::lock_guard lock(mutex_);
   ++bad_calls_;
+  faults_before_bad_call_ = faults;
   last_bad_call_ = status.ToString();
 }
 
@@ -131,9 +134,10 @@ std::string PyClient::Clear(uint64_t tag) {
 py::dict PyClient::Stats() const {
   const auto client = this->client();
   std::unique_lock lock(mutex_);
-  const uint64_t bad_calls = bad_calls_;
-  const std::string last_bad_call = last_bad_call_;
   const ClientStats stats = client ? client->stats() : last_;
+  const bool bad_call_is_latest = bad_calls_ > 0 && stats.faults <= faults_before_bad_call_;
+  const std::string last_fault = bad_call_is_latest ? last_bad_call_ : stats.last_fault;
+  const uint64_t bad_calls = bad_calls_;
   lock.unlock();
   py::dict dict;
   dict["set_pages"] = stats.set_pages;
@@ -147,7 +151,7 @@ py::dict PyClient::Stats() const {
   dict["staged_bytes"] = stats.staged_bytes;
   dict["faults"] = stats.faults + bad_calls;
   dict["reconnects"] = stats.reconnects;
-  dict["last_fault"] = stats.last_fault.empty() ? last_bad_call : stats.last_fault;
+  dict["last_fault"] = last_fault;
   return dict;
 }
 

@@ -43,6 +43,7 @@ class PyClient {
   std::shared_ptr<Client> client_;  // null once closed
   ClientStats last_;                // of the client that was closed
   uint64_t bad_calls_ = 0;
+  uint64_t faults_before_bad_call_ = 0;  // of the client; more now: its last fault is the latest
   std::string last_bad_call_;
 };
 

@@ -123,7 +123,8 @@ def _notes(extra: Mapping[str, object]) -> tuple[str, ...]:
     if not wants_rdma or extra.get("protocol") == "tcp":
         return ()
     keys = " and ".join(f'"{name}"' for name in wants_rdma)
-    return (f"{keys} asks for RDMA; pages travel over TCP where the node has no RDMA",)
+    ask = "ask" if len(wants_rdma) > 1 else "asks"
+    return (f"{keys} {ask} for RDMA: pages travel over TCP where the node has none",)
 
 
 def _node_options(parsed: Mapping[str, object], tp_size: int) -> dict[str, str]:

@@ -40,11 +40,6 @@ def leading_true(flags: Sequence[bool]) -> int:
     return len(flags)
 
 
-def restorable_with_all(present: Sequence[bool]) -> set[int]:
-    """Prefix lengths for a pool that needs every page of the prefix."""
-    return set(range(1, leading_true(present) + 1))
-
-
 def restorable_with_trailing(present: Sequence[bool], window: int) -> set[int]:
     """Prefix lengths for a pool that needs only the last ``window`` pages of the prefix."""
     window = max(1, window)

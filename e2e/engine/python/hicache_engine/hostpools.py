@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import sglang  # noqa: F401 -- puts the replacements in place
 import torch
 from sglang.srt.mem_cache.device_pool_info import (
     KVBufferLayout,
@@ -31,21 +30,24 @@ DTYPE = torch.bfloat16
 base.HICACHE_HOST_MEMORY_RESERVE_BYTES = 0
 
 
-def build(kind: str, layout: str, page_size: int, tokens: int) -> Any:
+def build(kind: str, layout: str, page_size: int, tokens: int, heads: int = HEADS) -> Any:
     """A host pool of ``tokens`` tokens, allocated as the server's flags ask for."""
     if layout not in LAYOUTS.get(kind, ()):
         raise ValueError(f"kind {kind!r} with layout {layout!r} is none of {LAYOUTS}")
-    return (_mha if kind == "mha" else _mla)(layout, page_size, tokens)
+    if kind == "mla":
+        return _mla(layout, page_size, tokens)
+    return _mha(layout, page_size, tokens, heads)
 
 
 def _pointers(tensors: tuple[torch.Tensor, ...]) -> torch.Tensor:
-    return torch.tensor([tensor.data_ptr() for tensor in tensors], dtype=torch.uint64)  # type: ignore[attr-defined]
+    addresses = [tensor.data_ptr() for tensor in tensors]
+    return torch.tensor(addresses, dtype=getattr(torch, "uint64", torch.int64))
 
 
-def _mha(layout: str, page_size: int, tokens: int) -> Any:
+def _mha(layout: str, page_size: int, tokens: int, heads: int) -> Any:
     rows = DEVICE_TOKENS + page_size
-    keys = tuple(torch.zeros(rows, HEADS, HEAD_DIM, dtype=DTYPE) for _ in range(LAYERS))
-    values = tuple(torch.zeros(rows, HEADS, HEAD_DIM, dtype=DTYPE) for _ in range(LAYERS))
+    keys = tuple(torch.zeros(rows, heads, HEAD_DIM, dtype=DTYPE) for _ in range(LAYERS))
+    values = tuple(torch.zeros(rows, heads, HEAD_DIM, dtype=DTYPE) for _ in range(LAYERS))
     info = MHABufferInfo(
         buffers=KVBuffers(
             k=keys,
@@ -55,7 +57,7 @@ def _mha(layout: str, page_size: int, tokens: int) -> Any:
             layout=KVBufferLayout.NHD,
         ),
         page_size=page_size,
-        head_num=HEADS,
+        head_num=heads,
         head_dim=HEAD_DIM,
         v_head_dim=HEAD_DIM,
         dtype=DTYPE,

@@ -131,7 +131,7 @@ def _complete_torch() -> None:
     import torch
 
     if not hasattr(torch, "uint64"):
-        torch.uint64 = torch.int64  # type: ignore[attr-defined]  # tables of pointers
+        setattr(torch, "uint64", torch.int64)  # noqa: B010 -- torch 2 has it: tables of pointers
     if not hasattr(torch.dtype, "itemsize"):
         # torch.dtype takes no new attributes, except through the dict behind its mappingproxy.
         attributes = gc.get_referents(torch.dtype.__dict__)[0]

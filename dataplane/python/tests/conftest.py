@@ -1,0 +1,21 @@
+"""Paths for the tests that use SGLang's own source: see e2e/engine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+PYTHON = ROOT / "dataplane" / "python"
+ENGINE = ROOT / "e2e" / "engine"
+
+for folder in (ENGINE / "python", PYTHON):
+    sys.path.insert(0, str(folder))
+
+
+def pytest_configure() -> None:
+    if "PEERCACHE_ENGINE" not in os.environ:
+        made = subprocess.run([ENGINE / "install.sh"], check=True, capture_output=True, text=True)
+        os.environ["PEERCACHE_ENGINE"] = made.stdout.strip()

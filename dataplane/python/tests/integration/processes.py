@@ -1,0 +1,201 @@
+"""Real processes on loopback: peercached nodes, and engines that run SGLang's HiCache."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..conftest import ENGINE, PYTHON, ROOT
+
+START_SECONDS = 60
+STOP_SECONDS = 15
+
+_Process = TypeVar("_Process", bound="Process")
+
+
+def binary() -> Path:
+    """The peercached that was built; PEERCACHE_BUILD names its folder."""
+    folder = Path(os.environ.get("PEERCACHE_BUILD", ROOT / "dataplane" / "build" / "release"))
+    path = folder / "peercached"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} does not exist: build the data plane (make build), or set PEERCACHE_BUILD to "
+            "the folder of another build"
+        )
+    return path
+
+
+def extension_folder() -> Path:
+    """The folder with the built extension."""
+    return binary().parent / "python"
+
+
+def installed_package(folder: Path) -> Path:
+    """A folder for PYTHONPATH that holds the package with its extension, as an image does."""
+    site = folder / "site"
+    if not site.is_dir():
+        package = site / "peercache"
+        shutil.copytree(PYTHON / "peercache", package, ignore=shutil.ignore_patterns("__pycache__"))
+        extensions = list(extension_folder().glob("_peercache.*.so"))
+        if not extensions:
+            raise FileNotFoundError(
+                f"{extension_folder()} has no _peercache.*.so: configure the build with "
+                "-DPEERCACHE_PYTHON_INCLUDE and -DPEERCACHE_PYTHON_SOABI (make build does)"
+            )
+        for extension in extensions:
+            shutil.copy(extension, package)
+    return site
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def http(url: str, body: object = None, timeout: float = 300) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(url, data=data, timeout=timeout) as answer:
+        text = answer.read().decode()
+        return json.loads(text) if answer.headers.get_content_type() == "application/json" else text
+
+
+class Process:
+    """A child process whose output goes to a file."""
+
+    def __init__(self, name: str, folder: Path, command: list[str], env: dict[str, str]) -> None:
+        self.name = name
+        self.log = folder / f"{name}.log"
+        with self.log.open("ab") as output:
+            self.popen = subprocess.Popen(
+                command, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **env}
+            )
+
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def signal(self, number: int) -> None:
+        self.popen.send_signal(number)
+
+    def kill(self) -> None:
+        self.popen.kill()
+        self.popen.wait()
+
+    def stop(self) -> int:
+        """Asks it to end, and returns its exit status."""
+        if self.popen.poll() is None:
+            self.popen.send_signal(signal.SIGCONT)
+            self.popen.terminate()
+            try:
+                self.popen.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise AssertionError(f"{self.name} ignores SIGTERM:\n{self.output()}") from None
+        return self.popen.returncode
+
+    def wait_for(self, url: str) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            if self.popen.poll() is not None:
+                raise AssertionError(f"{self.name} ended:\n{self.output()}")
+            try:
+                http(url, timeout=2)
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise AssertionError(f"{self.name} is not ready:\n{self.output()}") from None
+                time.sleep(0.05)
+            else:
+                return
+
+
+class Node(Process):
+    """peercached. ``ports`` are kept over restarts."""
+
+    def __init__(
+        self, name: str, folder: Path, peer_port: int, discovery: str, **flags: str
+    ) -> None:
+        self.http_port = free_port()
+        self.peer_port = peer_port
+        self.socket = str(folder / f"{name}.sock")
+        options = {
+            "node-id": name,
+            "bind-addr": "127.0.0.1",
+            "advertise-addr": "127.0.0.1",
+            "peer-port": str(peer_port),
+            "http-port": str(self.http_port),
+            "discovery-addr": discovery,
+            "socket": self.socket,
+            "pool-size": "256Mi",
+            "huge-pages": "off",
+            **{flag.replace("_", "-"): value for flag, value in flags.items()},
+        }
+        command = [str(binary()), *(f"--{flag}={value}" for flag, value in options.items())]
+        super().__init__(name, folder, command, {})
+        self.wait_for(f"http://127.0.0.1:{self.http_port}/readyz")
+
+    def status(self) -> Any:
+        return http(f"http://127.0.0.1:{self.http_port}/v1/status")
+
+    def metrics(self) -> str:
+        return str(http(f"http://127.0.0.1:{self.http_port}/metrics"))
+
+
+class Engine(Process):
+    """``python3 -m sglang.launch_server`` on the test engine, driven over its HTTP port."""
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        extra: dict[str, object],
+        flags: tuple[str, ...] = (),
+        env: dict[str, str] | None = None,
+        wait: bool = True,
+    ) -> None:
+        self.port = free_port()
+        backend = {
+            "backend_name": "peercache",
+            "module_path": "peercache.store",
+            "class_name": "PeerCacheStore",
+        }
+        path = (ENGINE / "python", installed_package(folder), os.environ.get("PYTHONPATH", ""))
+        super().__init__(
+            name,
+            folder,
+            [
+                sys.executable,
+                "-m",
+                "sglang.launch_server",
+                "--model-path=test/model",
+                f"--port={self.port}",
+                "--enable-hierarchical-cache",
+                "--hicache-storage-backend=dynamic",
+                "--hicache-storage-backend-extra-config",
+                json.dumps({**backend, **extra}),
+                *flags,
+            ],
+            {
+                "PYTHONPATH": os.pathsep.join(map(str, filter(None, path))),
+                **(env or {}),
+            },
+        )
+        if wait:
+            self.wait_for(f"http://127.0.0.1:{self.port}/health")
+
+    def ask(self, action: str, **request: object) -> Any:
+        try:
+            return http(f"http://127.0.0.1:{self.port}/{action}", request)
+        except urllib.error.HTTPError as error:
+            raise AssertionError(
+                f"{self.name} {action}: {error.read().decode()}\n{self.output()}"
+            ) from None

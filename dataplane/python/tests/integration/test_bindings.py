@@ -1,0 +1,221 @@
+"""The extension itself: nothing raises, whatever it is given."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import mmap
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from .conftest import Cluster
+from .processes import extension_folder
+
+PREFIX = hashlib.sha256(b"namespace").digest()
+PAGE = 4096
+GARBAGE = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats()
+    | st.text(max_size=70)
+    | st.binary(max_size=40),
+    lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner),
+    max_leaves=8,
+)
+
+
+def key(text: object) -> str:
+    return hashlib.sha256(str(text).encode()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def extension() -> Any:
+    import peercache
+
+    folder = str(extension_folder())
+    if folder not in peercache.__path__:
+        peercache.__path__.append(folder)
+    from peercache.extension import load
+
+    return load()
+
+
+@pytest.fixture(scope="module")
+def client(cluster: Cluster, extension: Any) -> Iterator[Any]:
+    node = cluster.node("node")
+    connected, reason = extension.connect(node.socket, "test", 1500, 1 << 20)
+    assert reason == ""
+    yield connected
+    connected.close()
+
+
+class Memory:
+    """A memfd, mapped."""
+
+    def __init__(self, size: int) -> None:
+        self.fd = os.memfd_create("test")
+        os.ftruncate(self.fd, size)
+        self.map = mmap.mmap(self.fd, size)
+        self.base = ctypes.addressof(ctypes.c_char.from_buffer(self.map))
+        self.size = size
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+
+@pytest.mark.node
+def test_a_missing_node_is_a_reason(extension: Any) -> None:
+    client, reason = extension.connect("/nowhere/x.sock", "test", 200, 1 << 20)
+    assert client is None
+    assert "/nowhere/x.sock" in reason
+
+
+@pytest.mark.node
+def test_pages_of_shared_and_private_memory(client: Any) -> None:
+    shared = Memory(64 * PAGE)
+    shared.map[:] = os.urandom(64 * PAGE)
+    assert client.register_region(shared.fd, shared.base, shared.size) == ""
+    keys = [key(i) for i in range(16)]
+    ptrs = [shared.base + i * PAGE for i in range(32)]
+    assert client.exists(PREFIX, keys) == 0
+    assert client.set(PREFIX, 1, keys, ptrs, [PAGE] * 32) == [True] * 16
+    assert client.exists(PREFIX, [*keys, key("none")]) == 16
+    assert client.exists(PREFIX, [k.upper() for k in keys]) == 16
+    assert client.exists(bytes(32), keys) == 0
+    private = ctypes.create_string_buffer(32 * PAGE)
+    base = ctypes.addressof(private)
+    targets = [base + i * PAGE for i in range(32)]
+    assert client.get(PREFIX, keys, targets, [PAGE] * 32) == [True] * 16
+    assert private.raw == shared.map[: 32 * PAGE]
+    wrong_sizes = client.get(PREFIX, keys, targets, [PAGE // 2] * 32)
+    assert wrong_sizes == [False] * 16
+    assert client.get(PREFIX, [key("none"), keys[1]], targets[:4], [PAGE] * 4) == [False, True]
+    assert client.clear(1) == ""
+    assert client.exists(PREFIX, keys) == 0
+
+
+@pytest.mark.node
+@pytest.mark.parametrize(
+    ("prefix", "keys", "ptrs", "sizes", "fault"),
+    [
+        (b"short", [key(0)], [1], [1], "prefix has 5 bytes instead of 32"),
+        ("x" * 32, [key(0)], [1], [1], "prefix is not of type bytes"),
+        (PREFIX, ["xyz"], [1], [1], 'keys[0] "xyz" is not 64 hex digits'),
+        (PREFIX, [key(0), 7], [1], [1], 'keys[1] "" is not 64 hex digits'),
+        (PREFIX, [key(0), key(1)], [1, 2, 3], [1, 2, 3], "3 segments do not divide into 2 pages"),
+        (PREFIX, [key(0)], [1, 2], [1], "2 ptrs but 1 sizes"),
+        (PREFIX, [key(0)], [], [], "0 segments do not divide into 1 pages"),
+        (PREFIX, [key(0)], [-1], [1], "ptrs[0] is not an integer"),
+        (PREFIX, [key(0)], [1], [2**64], "sizes[0] is not an integer"),
+        (PREFIX, [key(0)], ["a"], [1], "ptrs[0] is not an integer"),
+        (PREFIX, [key(0)], 5, [1], "ptrs or sizes is not a sequence"),
+    ],
+)
+def test_bad_arguments_are_misses_with_a_reason(
+    client: Any, prefix: Any, keys: Any, ptrs: Any, sizes: Any, fault: str
+) -> None:
+    before = client.stats()["faults"]
+    assert client.set(prefix, 1, keys, ptrs, sizes) == [False] * len(keys)
+    assert client.get(prefix, keys, ptrs, sizes) == [False] * len(keys)
+    stats = client.stats()
+    assert stats["faults"] == before + 2
+    assert fault in stats["last_fault"]
+
+
+@pytest.mark.node
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    prefix=st.just(PREFIX) | GARBAGE,
+    keys=st.lists(st.just(key(0)), max_size=3) | GARBAGE,
+    ptrs=GARBAGE,
+    sizes=GARBAGE,
+)
+def test_garbage_never_raises(client: Any, prefix: Any, keys: Any, ptrs: Any, sizes: Any) -> None:
+    # Numbers would be taken for addresses of this process, so they go with sizes that are none.
+    for answer in (
+        client.get(prefix, keys, ptrs, "no sizes"),
+        client.set(prefix, 0, keys, [str(sizes)], sizes),
+    ):
+        assert not any(answer)
+    assert client.exists(prefix, keys) in (0, 1, 2, 3)
+
+
+@pytest.mark.node
+def test_many_threads_share_a_client(client: Any) -> None:
+    shared = Memory(256 * PAGE)
+    shared.map[:] = os.urandom(256 * PAGE)
+    assert client.register_region(shared.fd, shared.base, shared.size) == ""
+    wrong = []
+
+    def work(thread: int) -> None:
+        page = shared.base + thread * PAGE
+        target = ctypes.create_string_buffer(PAGE)
+        for i in range(50):
+            name = [key((thread, i))]
+            if client.set(PREFIX, 2, name, [page], [PAGE]) != [True]:
+                wrong.append((thread, i, "set"))
+            if client.get(PREFIX, name, [ctypes.addressof(target)], [PAGE]) != [True]:
+                wrong.append((thread, i, "get"))
+            if target.raw != shared.map[thread * PAGE : (thread + 1) * PAGE]:
+                wrong.append((thread, i, "bytes"))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@pytest.mark.node
+def test_a_closed_client_misses(cluster: Cluster, extension: Any, client: Any) -> None:
+    socket = next(p.socket for p in cluster.processes if hasattr(p, "socket"))
+    own, reason = extension.connect(socket, "short", 1500, 1 << 20)
+    assert reason == ""
+    own.close()
+    own.close()
+    assert own.set(PREFIX, 1, [key(0)], [1], [1]) == [False]
+    assert own.get(PREFIX, [key(0)], [1], [1]) == [False]
+    assert own.exists(PREFIX, [key(0)]) == 0
+    assert own.clear(1) == "the client is closed"
+    assert own.register_region(0, 0, 1) == "the client is closed"
+    assert own.stats()["faults"] == 0
+
+
+@pytest.mark.node
+def test_an_embedded_node(extension: Any, tmp_path: Any) -> None:
+    import json
+
+    assert extension.has_node
+    options = {
+        "node-id": "embedded",
+        "peer-port": "0",
+        "http-port": "0",
+        "pool-size": "64Mi",
+        "huge-pages": "off",
+        "socket": str(tmp_path / "node.sock"),
+    }
+    node, reason = extension.start_node(options)
+    assert reason == ""
+    assert node.socket == options["socket"]
+    assert node.peer_port > 0
+    assert node.http_port > 0
+    assert json.loads(node.status())["node"]["id"] == "embedded"
+    own, reason = extension.connect(node.socket, "test", 1500, 1 << 20)
+    assert reason == ""
+    page = ctypes.create_string_buffer(os.urandom(PAGE), PAGE)
+    assert own.set(PREFIX, 1, [key(0)], [ctypes.addressof(page)], [PAGE]) == [True]
+    node.close()
+    node.close()
+    assert node.status() == "{}"
+    assert own.exists(PREFIX, [key(0)]) == 0
+    refused, reason = extension.start_node({"pool-sise": "1Gi"})
+    assert refused is None
+    assert 'unknown option "pool-sise"' in reason

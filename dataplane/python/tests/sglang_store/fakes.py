@@ -1,0 +1,108 @@
+"""A client that keeps pages in this process, and moves real bytes at real addresses."""
+
+from __future__ import annotations
+
+import ctypes
+import types
+from collections.abc import Sequence
+from typing import Any
+
+
+class FakeCluster:
+    """What all clients of a test share."""
+
+    def __init__(self) -> None:
+        self.pages: dict[tuple[bytes, str], bytes] = {}
+        self.tags: dict[tuple[bytes, str], int] = {}
+        self.clients: list[FakeClient] = []
+        self.refuse_connect = ""
+        self.refuse_region = ""
+
+    def connect(
+        self, socket: str, engine: str, timeout_ms: int, staging_bytes: int
+    ) -> tuple[FakeClient | None, str]:
+        if self.refuse_connect:
+            return None, self.refuse_connect
+        client = FakeClient(self, socket, engine)
+        self.clients.append(client)
+        return client, ""
+
+    def extension(self) -> Any:
+        return types.SimpleNamespace(connect=self.connect, has_node=False, __version__="0")
+
+
+class FakeClient:
+    def __init__(self, cluster: FakeCluster, socket: str, engine: str) -> None:
+        self.cluster = cluster
+        self.socket = socket
+        self.engine = engine
+        self.regions: list[tuple[int, int]] = []
+        self.calls: list[str] = []
+        self.faults = 0
+        self.broken = False
+        self.closed = False
+
+    def _enter(self, name: str) -> None:
+        self.calls.append(name)
+        if self.broken:
+            raise OSError("the client is broken")
+
+    def register_region(self, fd: int, base: int, length: int) -> str:
+        if self.cluster.refuse_region:
+            return self.cluster.refuse_region
+        self.regions.append((base, length))
+        return ""
+
+    def set(
+        self,
+        prefix: bytes,
+        tag: int,
+        keys: Sequence[str],
+        ptrs: Sequence[int],
+        sizes: Sequence[int],
+    ) -> list[bool]:
+        self._enter("set")
+        per_page = len(ptrs) // len(keys)
+        for i, key in enumerate(keys):
+            at = slice(i * per_page, (i + 1) * per_page)
+            page = b"".join(map(ctypes.string_at, ptrs[at], sizes[at]))
+            self.cluster.pages[prefix, key] = page
+            self.cluster.tags[prefix, key] = tag
+        return [True] * len(keys)
+
+    def get(
+        self, prefix: bytes, keys: Sequence[str], ptrs: Sequence[int], sizes: Sequence[int]
+    ) -> list[bool]:
+        self._enter("get")
+        per_page = len(ptrs) // len(keys)
+        done = []
+        for i, key in enumerate(keys):
+            page = self.cluster.pages.get((prefix, key))
+            at = slice(i * per_page, (i + 1) * per_page)
+            done.append(page is not None and len(page) == sum(sizes[at]))
+            if page is None or not done[-1]:
+                self.faults += 1
+                continue
+            for ptr, size in zip(ptrs[at], sizes[at], strict=True):
+                ctypes.memmove(ptr, page[:size], size)
+                page = page[size:]
+        return done
+
+    def exists(self, prefix: bytes, keys: Sequence[str]) -> int:
+        self._enter("exists")
+        for i, key in enumerate(keys):
+            if (prefix, key) not in self.cluster.pages:
+                return i
+        return len(keys)
+
+    def clear(self, tag: int) -> str:
+        self._enter("clear")
+        for name in [name for name, own in self.cluster.tags.items() if own == tag]:
+            del self.cluster.pages[name], self.cluster.tags[name]
+        return ""
+
+    def stats(self) -> dict[str, int | str]:
+        return {"faults": self.faults, "last_fault": "page lost" if self.faults else ""}
+
+    def close(self) -> None:
+        self.closed = True

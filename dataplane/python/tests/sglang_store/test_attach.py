@@ -1,0 +1,139 @@
+"""The attach: what is wrong fails it with a message, what can still work goes on."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from peercache.config import ConfigError
+
+from .conftest import SOCKET, host_pool, indices, keys
+from .fakes import FakeCluster
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Host pools as ``"allocator": "shm"`` makes them."""
+    from hicache_engine import shim
+
+    memory = shim._published["memory"]
+    monkeypatch.setattr(memory, "hicache_storage_backend", "dynamic")
+    monkeypatch.setattr(memory, "hicache_storage_backend_extra_config", '{"allocator": "shm"}')
+
+
+def test_an_unreachable_node_fails_the_attach(make_store: Make, cluster: FakeCluster) -> None:
+    cluster.refuse_connect = "no such file"
+    with pytest.raises(
+        ConfigError, match=rf'"socket" = "{SOCKET}" leads to no node \(no such file'
+    ):
+        make_store(None)
+
+
+def test_an_unknown_key_fails_the_attach(make_store: Make) -> None:
+    with pytest.raises(ConfigError, match=r'"sockets" = "/x" is an unknown key: did you mean'):
+        make_store(None, extra={"sockets": "/x"})
+
+
+def test_a_nameless_model_needs_a_tag(make_store: Make) -> None:
+    with pytest.raises(ConfigError, match="--served-model-name"):
+        make_store(None, model_name=None)
+    assert make_store(None, model_name=None, extra={"tag": "blue"})
+
+
+def test_embedded_mode_needs_the_node_in_the_extension(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from peercache import embedded
+    from peercache.store import PeerCacheStore
+
+    from .conftest import storage_config
+
+    config = storage_config()
+    config.extra_config = {"discovery_addr": "127.0.0.1:31998"}
+    monkeypatch.setattr(embedded, "load", cluster.extension)
+    with pytest.raises(ConfigError, match=r"pip install \./dataplane"):
+        PeerCacheStore(config, {})
+
+
+def test_shared_pools_are_registered_whole_and_once(
+    make_store: Make, cluster: FakeCluster, shared_memory: None
+) -> None:
+    pool = host_pool("mha", "page_first")
+    store = make_store(pool, extra={"allocator": "shm"})
+    store.register_mem_host_pool_v2(pool, "kv")
+    (region,) = cluster.clients[0].regions
+    size = pool.kv_buffer.numel() * pool.kv_buffer.element_size()
+    assert region[0] == pool.kv_buffer.data_ptr()
+    assert size <= region[1] < size + 4096
+
+
+def test_a_pool_with_a_bare_descriptor_is_registered(
+    make_store: Make, cluster: FakeCluster, shared_memory: None
+) -> None:
+    pool = host_pool("mha", "page_first")
+    pool.allocator = types.SimpleNamespace(keep=pool.allocator)
+    make_store(pool)
+    assert [base for base, _ in cluster.clients[0].regions] == [pool.kv_buffer.data_ptr()]
+
+
+def test_a_private_pool_works_and_is_mentioned(
+    make_store: Make, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = host_pool("mha", "page_first")
+    store = make_store(pool, extra={"allocator": "shm"})
+    assert cluster.clients[0].regions == []
+    assert "staging ring" in caplog.text
+    assert "inline JSON" in caplog.text
+    assert all(store.batch_set_v1(keys(), indices()))
+
+
+def test_a_pool_that_the_node_cannot_map_works_and_is_mentioned(
+    make_store: Make,
+    cluster: FakeCluster,
+    shared_memory: None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster.refuse_region = "out of memory"
+    store = make_store(host_pool("mha", "page_first"))
+    assert "staging ring" in caplog.text
+    assert "out of memory" in caplog.text
+    assert all(store.batch_set_v1(keys(), indices()))
+
+
+def test_a_pool_without_zero_copy_fails_the_attach_with_the_remedy(make_store: Make) -> None:
+    pool = host_pool("mha", "page_first")
+    pool.layout = "page_sideways"
+    with pytest.raises(ConfigError, match=r'layout page_sideways.*remove "interface_v1"'):
+        make_store(pool)
+
+
+def test_a_pool_without_flat_pages_fails_the_attach_with_the_remedy(
+    make_store: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise NotImplementedError("no flat pages")
+
+    pool = host_pool("mha", "page_first")
+    monkeypatch.setattr(pool, "get_dummy_flat_data_page", refuse)
+    with pytest.raises(ConfigError, match=r'\(no flat pages\): set "interface_v1": 1'):
+        make_store(pool, extra={"interface_v1": 0})
+
+
+def test_rdma_on_tcp_is_mentioned(
+    make_store: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from peercache import embedded
+    from peercache.store import PeerCacheStore
+
+    from .conftest import storage_config
+
+    monkeypatch.setattr(embedded, "acquire", lambda options: SOCKET)
+    monkeypatch.setattr(embedded, "release", lambda: None)
+    config = storage_config()
+    config.extra_config = {"discovery_addr": "127.0.0.1:31998", "protocol": "rdma"}
+    PeerCacheStore(config, {}).close()
+    assert '"protocol" asks for RDMA' in caplog.text

@@ -1,0 +1,248 @@
+"""The extra-config: every key known, refused by name, or an error that says what to write."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from peercache import config, values
+from peercache.config_keys import KEYS, REFUSED, SGLANG_KEYS, Scope
+
+SOCKET = {"socket": "/run/peercache/default.sock"}
+EMBEDDED = {"discovery_addr": "10.0.0.1:31998"}
+SGLANG = {
+    "backend_name": "peercache",
+    "module_path": "peercache.store",
+    "class_name": "PeerCacheStore",
+}
+
+
+def parse(extra: dict[str, object], environ: dict[str, str] | None = None, tp_size: int = 1):
+    return config.parse(extra, environ or {}, tp_size)
+
+
+def test_socket_mode_takes_the_injected_configuration() -> None:
+    parsed = parse({**SGLANG, **SOCKET, "interface_v1": 1, "allocator": "shm", "tag": "blue"})
+    assert parsed == config.StoreConfig(
+        socket="/run/peercache/default.sock", tag="blue", interface_v1=True, shm=True
+    )
+
+
+def test_the_socket_may_come_from_the_environment() -> None:
+    parsed = parse(SGLANG, {"PEERCACHE_SOCKET": "/run/peercache/numa0.sock"})
+    assert parsed.socket == "/run/peercache/numa0.sock"
+    assert parsed.node_options is None
+
+
+def test_an_explicit_choice_wins_over_the_environment() -> None:
+    environ = {"PEERCACHE_SOCKET": "/run/peercache/default.sock"}
+    assert parse({"socket": "/a.sock"}, environ).socket == "/a.sock"
+    assert parse(EMBEDDED, environ).socket == ""
+
+
+def test_a_bad_socket_in_the_environment_names_the_variable() -> None:
+    with pytest.raises(config.ConfigError, match=r'"PEERCACHE_SOCKET" = "relative.sock"'):
+        parse({}, {"PEERCACHE_SOCKET": "relative.sock"})
+
+
+def test_the_configuration_of_the_original_works_embedded() -> None:
+    parsed = parse(
+        {
+            **SGLANG,
+            "discovery_addr": "10.0.0.1:31998",
+            "protocol": "rdma",
+            "device_name": "mlx5_0",
+            "global_segment_size": "4gb",
+        },
+        tp_size=2,
+    )
+    assert parsed.node_options == {
+        "discovery-addr": "10.0.0.1:31998",
+        "transport": "auto",
+        "pool-size": str(2 << 30),
+    }
+    assert parsed.notes == (
+        '"protocol" and "device_name" ask for RDMA: pages travel over TCP where the node has none',
+    )
+
+
+def test_every_embedded_key_reaches_the_node() -> None:
+    parsed = parse(
+        {
+            **EMBEDDED,
+            "protocol": "tcp",
+            "metrics_port": 9100,
+            "metrics_enabled": False,
+            "node_id": "auto",
+            "vnodes": 64,
+            "local_hostname": "10.0.0.7",
+            "control_bind_host": "10.0.0.7",
+            "control_port": 31998,
+            "heartbeat_interval": 2.0,
+            "member_ttl": 6,
+            "lease_ms": 500,
+            "peer_timeout_ms": 700,
+            "huge_pages": "2Mi",
+            "cluster": "blue",
+            "auth_token_file": "/etc/token",
+            "log_level": "debug",
+            "mode": "p2p",
+            "write_policy": "local",
+            "role": "auto",
+            "disk_enabled": False,
+            "metrics_dashboard": False,
+        }
+    )
+    assert parsed.node_options == {
+        "discovery-addr": "10.0.0.1:31998",
+        "transport": "tcp",
+        "http-port": "9100",
+        "http": "off",
+        "vnodes": "64",
+        "advertise-addr": "10.0.0.7",
+        "bind-addr": "10.0.0.7",
+        "peer-port": "31998",
+        "heartbeat-ms": "2000",
+        "member-ttl-ms": "6000",
+        "lease-ms": "500",
+        "peer-timeout-ms": "700",
+        "huge-pages": "2Mi",
+        "cluster": "blue",
+        "auth-token-file": "/etc/token",
+        "log-level": "debug",
+    }
+    assert parsed.notes == ()
+
+
+def test_sglangs_own_keys_are_left_alone() -> None:
+    extra = {**SOCKET, **{name: object() for name in SGLANG_KEYS}}
+    assert parse(extra).socket == SOCKET["socket"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ({}, "names no node"),
+        ({**SOCKET, **EMBEDDED}, r'"socket" = .* is given together with "discovery_addr"'),
+        ({**SOCKET, "sokcet": "/x"}, r'"sokcet" = "/x" is an unknown key: did you mean "socket"'),
+        ({**SOCKET, "zzz": 1}, r'"zzz" = 1 is an unknown key: known keys: .*\bsocket\b'),
+        ({"socket": "run/x.sock"}, r'"socket" = "run/x.sock" is not an absolute path'),
+        ({"socket": 7}, r'"socket" = 7 is not an absolute path'),
+        ({"socket": "/" + "x" * 200}, r"at most 107 bytes"),
+        ({**SOCKET, "interface_v1": "yes"}, r'"interface_v1" = "yes" is not a boolean: write true'),
+        ({**SOCKET, "allocator": "mooncake"}, r'"allocator" = "mooncake" .*"shm", "default"'),
+        ({**SOCKET, "timeout_ms": "fast"}, r'"timeout_ms" = "fast" is not an integer of 100'),
+        ({**SOCKET, "timeout_ms": True}, r'"timeout_ms" = true is not an integer'),
+        ({**SOCKET, "timeout_ms": 5}, r'"timeout_ms" = 5 is not an integer of 100..60000'),
+        ({**SOCKET, "staging_size": "4G"}, r'"staging_size" = "4G" is not a size: write bytes'),
+        ({**SOCKET, "staging_size": 0}, r'"staging_size" = 0 is not a size'),
+        ({**SOCKET, "tag": 3}, r'"tag" = 3 is not a string'),
+        ({**SOCKET, "tag": "a", "prefix": "b"}, r'"prefix" = "b" differs from "tag"'),
+        ({**SOCKET, "metrics_port": 1}, r'"metrics_port" = 1 configures a node.*"discovery_addr"'),
+        ({**EMBEDDED, "protocol": "udp"}, r'"protocol" = "udp".*"tcp", "auto", "rdma"'),
+        ({**EMBEDDED, "mode": "hybrid"}, r'"mode" = "hybrid" is not supported.*write "p2p"'),
+        ({**EMBEDDED, "disk_enabled": True}, r'"disk_enabled" = true .*no disk tier; write false'),
+        ({**EMBEDDED, "disk_enabled": 0}, r'"disk_enabled" = 0 is not supported'),
+        ({**EMBEDDED, "gid_index": 3}, r'"gid_index" = 3 .*chosen by address'),
+        ({**EMBEDDED, "device_name": 3}, r'"device_name" = 3 is not a list of names'),
+        ({**EMBEDDED, "heartbeat_interval": "2s"}, r'"heartbeat_interval" = "2s" is not a number'),
+        ({**EMBEDDED, "heartbeat_interval": True}, r'"heartbeat_interval" = true is not a number'),
+        ({**EMBEDDED, "discovery_addr": ""}, r'"discovery_addr" = "" is not a non-empty string'),
+        ({**EMBEDDED, "control_port": 70000}, r'"control_port" = 70000 is not an integer'),
+    ],
+)
+def test_wrong_configurations_name_key_value_and_remedy(
+    extra: dict[str, object], message: str
+) -> None:
+    with pytest.raises(config.ConfigError, match=message):
+        parse(extra)
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_keys_without_a_meaning_are_refused_by_name(name: str) -> None:
+    with pytest.raises(config.ConfigError, match=rf'"{name}" = 1 is not a key of this version: \w'):
+        parse({**EMBEDDED, name: 1})
+
+
+def test_all_keys_of_the_original_are_decided_on() -> None:
+    original = [
+        "discovery_addr",
+        "mode",
+        "write_policy",
+        "role",
+        "vnodes",
+        "directory_replicas",
+        "directory_read_cache_ttl",
+        "prefix",
+        "node_id",
+        "interface_v1",
+        "protocol",
+        "device_name",
+        "device_names",
+        "ib_port",
+        "gid_index",
+        "max_channels_per_peer",
+        "rdma_bind_host",
+        "rdma_port",
+        "global_segment_size",
+        "disk_enabled",
+        "disk_path",
+        "disk_size",
+        "local_hostname",
+        "control_bind_host",
+        "control_port",
+        "meta_bind_host",
+        "heartbeat_interval",
+        "member_ttl",
+        "max_masters",
+        "metrics_enabled",
+        "metrics_bind_host",
+        "metrics_port",
+        "metrics_dashboard",
+    ]
+    assert not [name for name in original if name not in KEYS and name not in REFUSED]
+    assert not set(KEYS) & set(REFUSED)
+
+
+def test_node_options_exist_in_peercached() -> None:
+    source = (Path(__file__).parents[3] / "src" / "node" / "config.cc").read_text()
+    known = set(re.findall(r'^\s*\{"([a-z-]+)",', source, re.MULTILINE))
+    flags = {key.flag for key in KEYS.values() if key.flag}
+    assert flags <= known
+
+
+@given(
+    st.dictionaries(
+        st.one_of(st.sampled_from(sorted([*KEYS, *REFUSED])), st.text(max_size=8)),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=200),
+            lambda inner: (
+                st.lists(inner, max_size=3)
+                | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+            ),
+            max_leaves=5,
+        ),
+        max_size=6,
+    )
+)
+def test_anything_is_a_configuration_or_a_config_error(extra: dict[str, object]) -> None:
+    try:
+        parsed = parse(extra)
+    except config.ConfigError:
+        pass
+    else:
+        assert bool(parsed.socket) != (parsed.node_options is not None)
+
+
+@given(st.integers(1, 1 << 20), st.sampled_from(["", "b", "kb", "Ki", "MiB", "gb", "TiB"]))
+def test_sizes_are_powers_of_1024(number: int, unit: str) -> None:
+    shift = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}[unit[:1].lower()]
+    assert values.size("x", f"{number}{unit}") == number << shift
+    assert values.size("x", number) == number
+
+
+def test_scopes_are_used() -> None:
+    assert {key.scope for key in KEYS.values()} == set(Scope)

@@ -1,0 +1,36 @@
+"""``python -m peercache`` and the messages of a missing extension."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+from peercache import __main__, extension
+
+
+def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(__main__, "load", lambda: types.SimpleNamespace(__version__="1.2.3"))
+    assert __main__.main(["--version"]) == 0
+    assert capsys.readouterr().out == "peercache 1.2.3\n"
+
+
+def test_help_when_nothing_is_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(__main__, "load", lambda: types.SimpleNamespace(__version__="1.2.3"))
+    assert __main__.main([]) == 0
+    assert "--version" in capsys.readouterr().out
+
+
+def test_a_missing_extension_says_what_there_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: object
+) -> None:
+    def fail(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(extension.importlib, "import_module", fail)
+    monkeypatch.setattr(extension.sysconfig, "get_config_var", lambda name: "cpython-399-none")
+    assert __main__.main(["--version"]) == 1
+    message = capsys.readouterr().err
+    assert "has no _peercache.cpython-399-none.so for this interpreter" in message
+    assert "pip install ./dataplane" in message

@@ -1,0 +1,44 @@
+"""Which prefixes of a hybrid model can be restored, against the plain definition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+from peercache import sidecars
+
+PRESENT = st.lists(st.booleans(), max_size=200)
+
+
+@given(PRESENT)
+def test_presence_is_found_with_few_queries(present: list[bool]) -> None:
+    keys = [str(index) for index in range(len(present))]
+    queries = 0
+
+    def leading_run(asked: Sequence[str]) -> int:
+        nonlocal queries
+        queries += 1
+        assert asked
+        return sidecars.leading_true([present[int(key)] for key in asked])
+
+    assert sidecars.presence(keys, leading_run) == present
+    assert queries <= 1 + 5 * present.count(False)
+
+
+@given(PRESENT, st.integers(0, 12))
+def test_trailing_pages(present: list[bool], window: int) -> None:
+    size = max(1, window)
+    expected = {n for n in range(1, len(present) + 1) if all(present[max(0, n - size) : n])}
+    assert sidecars.restorable_with_trailing(present, window) == expected
+
+
+@given(PRESENT, st.integers(0, 8), st.integers(0, 4))
+def test_block_groups(present: list[bool], block: int, group: int) -> None:
+    covered = sidecars.covered_by_groups(present, block, group)
+    if not block or not group:
+        assert covered == 0
+        return
+    groups = covered // block
+    assert all(present[: groups * group])
+    assert not all(present[: (groups + 1) * group]) or len(present) < (groups + 1) * group
