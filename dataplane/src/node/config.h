@@ -28,8 +28,7 @@ struct NodeConfig {
   uint32_t socket_mode = 0666;
   size_t pool_bytes = size_t{4} << 30;
   HugePages huge_pages = HugePages::kAuto;
-  std::string transport = "auto";  // auto | tcp | rdma
-  std::vector<std::string> devices;
+  std::string transport = "auto";  // auto | tcp
   milliseconds lease{1000};
   milliseconds peer_timeout{1000};
   milliseconds heartbeat{500};

@@ -1,0 +1,443 @@
+#include "client/client.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <mutex>
+#include <optional>
+
+#include "base/copy.h"
+#include "base/fd.h"
+#include "client/connection.h"
+#include "client/staging.h"
+
+namespace peercache {
+namespace {
+
+// A node moves pages at least this fast or is given up: bounds every call by its size.
+constexpr uint64_t kMinBytesPerMilli = 64 << 10;
+// After a failed connect, calls answer misses at once for this long.
+constexpr milliseconds kReconnectPause{200};
+// How long a timed-out call waits for the node to stop touching the engine's pages.
+constexpr milliseconds kLetGoLimit{10'000};
+constexpr milliseconds kAttachTimeout{12'000};
+
+struct Region {
+  uint32_t id = 0;
+  UniqueFd fd;
+  uint64_t base = 0, length = 0, fd_offset = 0;
+};
+
+}  // namespace
+
+class Client::Impl {
+ public:
+  explicit Impl(ClientOptions options)
+      : options_(std::move(options)),
+        staging_(
+            options_.staging_bytes,
+            [this](const MappedRegion& m) { return AddRegion(m.fd(), m.data(), m.size(), 0); },
+            [this](uint32_t id) { DropRegion(id); }) {}
+
+  Status Start() {
+    auto connection = Acquire(Clock::now() + kAttachTimeout);
+    if (!connection.ok()) return connection.status();
+    Release(std::move(*connection));
+    return {};
+  }
+
+  Result<uint32_t> AddRegion(int fd, void* base, size_t length, uint64_t fd_offset) {
+    UniqueFd own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!own) return FromErrno(fmt::format("duplicating descriptor {} of the host pool", fd), errno);
+    const TimePoint deadline = Clock::now() + kAttachTimeout;
+    auto connection = Acquire(deadline);
+    if (!connection.ok()) return connection.status();
+    Region region;
+    region.fd = std::move(own);
+    region.base = reinterpret_cast<uint64_t>(base);
+    region.length = length;
+    region.fd_offset = fd_offset;
+    {
+      std::lock_guard lock(mutex_);
+      region.id = next_region_++;
+    }
+    const Status sent = SendRegion(&*connection, region, deadline);
+    if (connection->usable()) Release(std::move(*connection));
+    if (!sent.ok()) return sent.Annotate("sharing host memory with the node");
+    std::lock_guard lock(mutex_);
+    const uint32_t id = region.id;
+    regions_.push_back(std::move(region));
+    return id;
+  }
+
+  void DropRegion(uint32_t id) {
+    {
+      std::lock_guard lock(mutex_);
+      std::erase_if(regions_, [id](const Region& r) { return r.id == id; });
+    }
+    const TimePoint deadline = Clock::now() + options_.timeout;
+    auto connection = Acquire(deadline);
+    if (!connection.ok()) return;  // the session ends with its connections, and so do its regions
+    RegionRequest{id, 0, 0}.Encode(&connection->Request(MessageType::kRegion));
+    (void)connection->Call(MessageType::kRegionOk, -1, deadline);
+    if (connection->usable()) Release(std::move(*connection));
+  }
+
+  enum class Direction { kSet, kGet };
+
+  void Move(Direction direction, std::span<const Key> keys, std::span<const Segment> segments,
+            size_t per_page, uint64_t tag, std::span<uint8_t> ok) {
+    std::fill(ok.begin(), ok.end(), uint8_t{0});
+    if (keys.empty()) return;
+    if (per_page == 0 || per_page > kMaxSegmentsPerPage || segments.size() != keys.size() * per_page ||
+        ok.size() != keys.size()) {
+      Fault(InvalidArgument(fmt::format(
+          "{} keys with {} segments of {} a page: the counts do not fit (at most {} a page)",
+          keys.size(), segments.size(), per_page, kMaxSegmentsPerPage)));
+      return;
+    }
+    const size_t max_pages = std::min<size_t>(kMaxItems, kMaxBody / 2 / (per_page * sizeof(WireSegment) + 32));
+    for (size_t at = 0; at < keys.size();) {
+      size_t count = std::min(max_pages, keys.size() - at);
+      std::vector<WireSegment> wire(count * per_page);
+      // Leading pages that lie in registered regions go as they are; others through staging.
+      size_t direct = 0;
+      while (direct < count && Locate(segments.subspan((at + direct) * per_page, per_page),
+                                      std::span(wire).subspan(direct * per_page, per_page))) {
+        ++direct;
+      }
+      if (direct > 0) {
+        wire.resize(direct * per_page);
+        Request(direction, keys.subspan(at, direct), wire, per_page, tag, ok.subspan(at, direct),
+                nullptr);
+        at += direct;
+        continue;
+      }
+      at += MoveStaged(direction, keys.subspan(at, count), segments.subspan(at * per_page, count * per_page),
+                       per_page, tag, ok.subspan(at, count));
+    }
+    Count(direction, segments, per_page, ok);
+  }
+
+  size_t Exists(std::span<const Key> keys) {
+    size_t hits = 0;
+    for (size_t at = 0; at < keys.size(); at += kMaxItems) {
+      const auto chunk = keys.subspan(at, std::min<size_t>(kMaxItems, keys.size() - at));
+      const size_t found = ExistsChunk(chunk);
+      hits += found;
+      if (found < chunk.size()) break;
+    }
+    std::lock_guard lock(mutex_);
+    stats_.exists_pages += keys.size();
+    stats_.exists_hits += hits;
+    return hits;
+  }
+
+  Status Clear(uint64_t tag) {
+    const TimePoint deadline = Clock::now() + options_.timeout;
+    auto connection = Acquire(deadline);
+    if (!connection.ok()) {
+      Fault(connection.status());
+      return connection.status();
+    }
+    connection->Request(MessageType::kClear).Put(tag);
+    Status s = connection->Call(MessageType::kClearOk, -1, deadline);
+    if (connection->usable()) Release(std::move(*connection));
+    if (!s.ok()) Fault(s.Annotate("clear"));
+    return s;
+  }
+
+  ClientStats stats() const {
+    std::lock_guard lock(mutex_);
+    return stats_;
+  }
+
+ private:
+  // ---- connections --------------------------------------------------------------------------
+  Result<Connection> Acquire(TimePoint deadline) {
+    uint64_t session = 0;
+    {
+      std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        Connection connection = std::move(idle_.back());
+        idle_.pop_back();
+        return connection;
+      }
+      if (Clock::now() < retry_at_) return Unavailable(last_connect_error_);
+      session = session_;
+    }
+    // One thread at a time makes or remakes the session; others wait and then join it.
+    std::lock_guard opening(opening_);
+    {
+      std::lock_guard lock(mutex_);
+      session = session_;
+    }
+    auto connection = Connection::Open(options_.socket, options_.engine, session, deadline);
+    if (!connection.ok() && connection.status().code() == Code::kAborted) {
+      connection = Connection::Open(options_.socket, options_.engine, 0, deadline);
+    }
+    if (connection.ok() && connection->session() != session) {
+      if (Status s = Restore(&*connection, deadline); !s.ok()) connection = s;
+    }
+    std::lock_guard lock(mutex_);
+    if (!connection.ok()) {
+      retry_at_ = Clock::now() + kReconnectPause;
+      last_connect_error_ = connection.status().message();
+      return connection;
+    }
+    if (session != 0 && connection->session() != session) ++stats_.reconnects;
+    session_ = connection->session();
+    return connection;
+  }
+
+  // Shares every region again in the new session.
+  Status Restore(Connection* connection, TimePoint deadline) {
+    std::vector<Region> copies;
+    {
+      std::lock_guard lock(mutex_);
+      for (const Region& r : regions_) {
+        copies.push_back({r.id, UniqueFd(fcntl(r.fd.get(), F_DUPFD_CLOEXEC, 0)), r.base, r.length,
+                          r.fd_offset});
+      }
+      idle_.clear();  // they belong to the session that is gone
+    }
+    for (const Region& region : copies) {
+      if (Status s = SendRegion(connection, region, deadline); !s.ok()) return s;
+    }
+    return {};
+  }
+
+  static Status SendRegion(Connection* connection, const Region& region, TimePoint deadline) {
+    RegionRequest{region.id, region.fd_offset, region.length}.Encode(
+        &connection->Request(MessageType::kRegion));
+    return connection->Call(MessageType::kRegionOk, region.fd.get(), deadline);
+  }
+
+  // After a broken connection: its siblings most likely broke with it.
+  void DropIdle() {
+    std::lock_guard lock(mutex_);
+    idle_.clear();
+  }
+
+  void Release(Connection connection) {
+    std::lock_guard lock(mutex_);
+    if (connection.session() == session_) idle_.push_back(std::move(connection));
+  }
+
+  // ---- moving pages -------------------------------------------------------------------------
+  bool Locate(std::span<const Segment> segments, std::span<WireSegment> wire) const {
+    std::lock_guard lock(mutex_);
+    for (size_t i = 0; i < segments.size(); ++i) {
+      const Segment& s = segments[i];
+      const auto region = std::find_if(regions_.begin(), regions_.end(), [&](const Region& r) {
+        return s.address >= r.base && s.address - r.base <= r.length &&
+               s.length <= r.length - (s.address - r.base);
+      });
+      if (region == regions_.end() || s.length > UINT32_MAX) return false;
+      wire[i] = {s.address - region->base, region->id, static_cast<uint32_t>(s.length)};
+    }
+    return true;
+  }
+
+  TimePoint DeadlineFor(uint64_t bytes) const {
+    return Clock::now() + options_.timeout +
+           milliseconds(static_cast<int64_t>(bytes / kMinBytesPerMilli));
+  }
+
+  void Request(Direction direction, std::span<const Key> keys, std::span<const WireSegment> wire,
+               size_t per_page, uint64_t tag, std::span<uint8_t> ok, bool* poisoned) {
+    uint64_t bytes = 0;
+    for (const WireSegment& s : wire) bytes += s.length;
+    const bool set = direction == Direction::kSet;
+    // A pooled connection may have died with a node that restarted: one more try with a new one.
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      const TimePoint deadline = DeadlineFor(bytes);
+      auto connection = Acquire(deadline);
+      if (!connection.ok()) {
+        Fault(connection.status());
+        return;
+      }
+      EncodePages(tag, static_cast<uint32_t>(per_page), keys, wire,
+                  &connection->Request(set ? MessageType::kSet : MessageType::kGet));
+      const Status called =
+          connection->Call(set ? MessageType::kSetOk : MessageType::kGetOk, -1, deadline);
+      if (called.ok()) {
+        std::vector<uint8_t> flags;
+        FrameReader reader = connection->Answer();
+        if (DecodeFlags(&reader, &flags) && flags.size() == ok.size()) {
+          std::copy(flags.begin(), flags.end(), ok.begin());
+          Release(std::move(*connection));
+        } else {
+          Fault(Corrupt("malformed answer from the node"));
+        }
+        return;
+      }
+      if (connection->usable()) Release(std::move(*connection));
+      if (called.code() == Code::kDeadlineExceeded && !connection->LetGo(kLetGoLimit)) {
+        spdlog::error("the node {} neither answers nor lets go of this engine's pages after {} ms; "
+                      "is it stopped? Restart peercached",
+                      connection->node(), kLetGoLimit.count());
+        if (poisoned != nullptr) *poisoned = true;
+      }
+      if (called.code() != Code::kUnavailable || attempt == 1) {
+        Fault(called.Annotate(set ? "set" : "get"));
+        return;
+      }
+      DropIdle();
+    }
+  }
+
+  // Moves as many leading pages as fit one lane; returns how many.
+  size_t MoveStaged(Direction direction, std::span<const Key> keys,
+                    std::span<const Segment> segments, size_t per_page, uint64_t tag,
+                    std::span<uint8_t> ok) {
+    auto page_bytes = [&](size_t page) {
+      size_t total = 0;
+      for (const Segment& s : segments.subspan(page * per_page, per_page)) total += s.length;
+      return total;
+    };
+    auto loan = staging_.Borrow(page_bytes(0));
+    if (!loan.ok()) {
+      Fault(loan.status());
+      return keys.size();
+    }
+    Staging::Lane& lane = loan->lane();
+    std::vector<WireSegment> wire;
+    size_t pages = 0, used = 0;
+    while (pages < keys.size() && used + page_bytes(pages) <= lane.memory.size()) {
+      const size_t bytes = page_bytes(pages++);
+      if (bytes > UINT32_MAX) break;
+      wire.push_back({used, lane.region, static_cast<uint32_t>(bytes)});
+      used += bytes;
+    }
+    auto each_page = [&](auto&& copy) {
+      for (size_t p = 0; p < wire.size(); ++p) {
+        copy(p, lane.memory.bytes().subspan(wire[p].offset, wire[p].length));
+      }
+    };
+    if (direction == Direction::kSet) {
+      each_page([&](size_t p, Bytes staged) {
+        for (const Segment& s : segments.subspan(p * per_page, per_page)) {
+          std::memcpy(staged.data(), reinterpret_cast<const void*>(s.address), s.length);
+          staged = staged.subspan(s.length);
+        }
+      });
+    }
+    bool poisoned = false;
+    Request(direction, keys.first(wire.size()), wire, 1, tag, ok.first(wire.size()), &poisoned);
+    if (direction == Direction::kGet && !poisoned) {
+      each_page([&](size_t p, Bytes staged) {
+        if (!ok[p]) return;
+        for (const Segment& s : segments.subspan(p * per_page, per_page)) {
+          std::memcpy(reinterpret_cast<void*>(s.address), staged.data(), s.length);
+          staged = staged.subspan(s.length);
+        }
+      });
+    }
+    if (poisoned) loan->Discard();
+    std::lock_guard lock(mutex_);
+    stats_.staged_bytes += used;
+    return pages;
+  }
+
+  size_t ExistsChunk(std::span<const Key> keys) {
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      const TimePoint deadline = Clock::now() + options_.timeout;
+      auto connection = Acquire(deadline);
+      if (!connection.ok()) {
+        Fault(connection.status());
+        return 0;
+      }
+      EncodeKeys(keys, &connection->Request(MessageType::kExists));
+      const Status called = connection->Call(MessageType::kExistsOk, -1, deadline);
+      if (called.ok()) {
+        FrameReader reader = connection->Answer();
+        const auto hits = reader.Get<uint32_t>();
+        if (reader.AtEnd() && hits <= keys.size()) {
+          Release(std::move(*connection));
+          return hits;
+        }
+        Fault(Corrupt("malformed answer from the node"));
+        return 0;
+      }
+      if (connection->usable()) Release(std::move(*connection));
+      if (called.code() != Code::kUnavailable || attempt == 1) {
+        Fault(called.Annotate("exists"));
+        return 0;
+      }
+      DropIdle();
+    }
+    return 0;
+  }
+
+  // ---- counting -----------------------------------------------------------------------------
+  void Fault(const Status& status) {
+    std::lock_guard lock(mutex_);
+    ++stats_.faults;
+    stats_.last_fault = status.ToString();
+  }
+
+  void Count(Direction direction, std::span<const Segment> segments, size_t per_page,
+             std::span<const uint8_t> ok) {
+    uint64_t pages = 0, bytes = 0;
+    for (size_t p = 0; p < ok.size(); ++p) {
+      if (!ok[p]) continue;
+      ++pages;
+      for (const Segment& s : segments.subspan(p * per_page, per_page)) bytes += s.length;
+    }
+    std::lock_guard lock(mutex_);
+    if (direction == Direction::kSet) {
+      stats_.set_pages += ok.size();
+      stats_.set_failed += ok.size() - pages;
+      stats_.bytes_set += bytes;
+    } else {
+      stats_.get_pages += ok.size();
+      stats_.get_hits += pages;
+      stats_.bytes_get += bytes;
+    }
+  }
+
+  const ClientOptions options_;
+  std::mutex opening_;
+  mutable std::mutex mutex_;
+  std::vector<Connection> idle_;
+  std::vector<Region> regions_;
+  uint32_t next_region_ = 1;
+  uint64_t session_ = 0;
+  TimePoint retry_at_{};
+  std::string last_connect_error_;
+  ClientStats stats_;
+  Staging staging_;
+};
+
+Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Client::~Client() = default;
+
+Result<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
+  auto impl = std::make_unique<Impl>(std::move(options));
+  if (Status s = impl->Start(); !s.ok()) return s;
+  return std::unique_ptr<Client>(new Client(std::move(impl)));
+}
+
+Status Client::RegisterRegion(int fd, void* base, size_t length, uint64_t fd_offset) {
+  auto region = impl_->AddRegion(fd, base, length, fd_offset);
+  return region.ok() ? Status() : region.status();
+}
+
+void Client::Set(std::span<const Key> keys, std::span<const Segment> segments,
+                 size_t segments_per_page, uint64_t tag, std::span<uint8_t> ok) {
+  impl_->Move(Impl::Direction::kSet, keys, segments, segments_per_page, tag, ok);
+}
+void Client::Get(std::span<const Key> keys, std::span<const Segment> segments,
+                 size_t segments_per_page, std::span<uint8_t> ok) {
+  impl_->Move(Impl::Direction::kGet, keys, segments, segments_per_page, 0, ok);
+}
+size_t Client::Exists(std::span<const Key> keys) { return impl_->Exists(keys); }
+Status Client::Clear(uint64_t tag) { return impl_->Clear(tag); }
+ClientStats Client::stats() const { return impl_->stats(); }
+
+}  // namespace peercache

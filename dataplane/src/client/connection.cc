@@ -1,0 +1,73 @@
+#include "client/connection.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "version.h"
+
+namespace peercache {
+
+Result<Connection> Connection::Open(const std::string& socket, const std::string& engine,
+                                    uint64_t session, TimePoint deadline) {
+  auto fd = ConnectUnix(socket);
+  if (!fd.ok()) return fd.status();
+  Connection connection;
+  connection.fd_ = std::move(*fd);
+  AttachRequest request{session, engine.substr(0, kMaxIdBytes), kVersion};
+  request.Encode(&connection.Request(MessageType::kAttach));
+  if (Status s = connection.Call(MessageType::kAttachOk, -1, deadline); !s.ok()) {
+    return s.Annotate("attaching to the node at " + socket);
+  }
+  AttachOk answer;
+  FrameReader reader = connection.Answer();
+  if (!answer.Decode(&reader)) return Corrupt("malformed AttachOk from the node at " + socket);
+  connection.session_ = answer.session;
+  connection.node_ = std::move(answer.node);
+  connection.node_version_ = std::move(answer.version);
+  return connection;
+}
+
+FrameWriter& Connection::Request(MessageType type) {
+  writer_.Start(type, next_request_++);
+  return writer_;
+}
+
+Status Connection::Call(MessageType expected, int fd, TimePoint deadline) {
+  usable_ = false;
+  if (Status s = SendFrame(fd_.get(), writer_.Finish(), fd, deadline); !s.ok()) return s;
+  if (Status s = ReceiveFrame(fd_.get(), deadline, &frame_); !s.ok()) return s;
+  if (frame_.header.request_id != next_request_ - 1) {
+    return Corrupt(fmt::format("answer to request {}, expected {}", frame_.header.request_id,
+                               next_request_ - 1));
+  }
+  if (frame_.header.type == MessageType::kError) {
+    ErrorMessage error;
+    FrameReader reader = Answer();
+    if (!error.Decode(&reader)) return Corrupt("malformed Error from the node");
+    usable_ = true;
+    return error.status;
+  }
+  if (frame_.header.type != expected) {
+    return Corrupt(fmt::format("answer of type {}, expected {}",
+                               static_cast<int>(frame_.header.type), static_cast<int>(expected)));
+  }
+  usable_ = true;
+  return {};
+}
+
+bool Connection::LetGo(Duration limit) {
+  shutdown(fd_.get(), SHUT_WR);
+  const TimePoint deadline = Clock::now() + limit;
+  std::byte sink[4096];
+  for (;;) {
+    const ssize_t n = recv(fd_.get(), sink, sizeof(sink), 0);
+    if (n == 0) return true;
+    if (n > 0 || errno == EINTR) continue;
+    if (errno != EAGAIN) return true;
+    auto readable = WaitFor(fd_.get(), POLLIN, deadline);
+    if (!readable.ok() || !*readable) return false;
+  }
+}
+
+}  // namespace peercache

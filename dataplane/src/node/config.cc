@@ -1,0 +1,200 @@
+#include "node/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+
+#include "base/memory.h"
+#include "base/size.h"
+#include "transport/tcp/socket.h"
+#include "wire/messages.h"
+
+namespace peercache {
+namespace {
+
+Status Number(const std::string& value, int64_t min, int64_t max, const char* unit, int64_t* out) {
+  const char* end = value.data() + value.size();
+  const auto [rest, error] = std::from_chars(value.data(), end, *out);
+  if (error != std::errc() || rest != end || *out < min || *out > max) {
+    return InvalidArgument(
+        fmt::format("\"{}\" is not a number of {} from {} to {}", value, unit, min, max));
+  }
+  return {};
+}
+
+template <auto Member, int64_t kMin, int64_t kMax>
+Status SetMillis(const std::string& value, NodeConfig* c) {
+  int64_t number = 0;
+  if (Status s = Number(value, kMin, kMax, "milliseconds", &number); !s.ok()) return s;
+  c->*Member = milliseconds(number);
+  return {};
+}
+
+template <auto Member, int64_t kMin, int64_t kMax>
+Status SetNumber(const std::string& value, NodeConfig* c) {
+  int64_t number = 0;
+  if (Status s = Number(value, kMin, kMax, "units", &number); !s.ok()) return s;
+  using T = std::remove_reference_t<decltype(c->*Member)>;
+  c->*Member = static_cast<T>(number);
+  return {};
+}
+
+template <auto Member>
+Status SetText(const std::string& value, NodeConfig* c) {
+  c->*Member = value;
+  return {};
+}
+
+template <auto Member>
+Status SetName(const std::string& value, NodeConfig* c) {
+  const auto allowed = [](unsigned char ch) {
+    return std::isalnum(ch) || ch == '.' || ch == '-' || ch == '_' || ch == '/';
+  };
+  if (value.size() > kMaxIdBytes || !std::all_of(value.begin(), value.end(), allowed)) {
+    return InvalidArgument(fmt::format(
+        "\"{}\" must have at most {} characters, of letters, digits and . - _ /", value, kMaxIdBytes));
+  }
+  c->*Member = value;
+  return {};
+}
+
+template <auto Member>
+Status SetChoice(const std::string& value, std::initializer_list<const char*> choices,
+                 NodeConfig* c) {
+  for (const char* choice : choices) {
+    if (value != choice) continue;
+    c->*Member = value;
+    return {};
+  }
+  return InvalidArgument(fmt::format("\"{}\" is none of {}", value, fmt::join(choices, ", ")));
+}
+
+constexpr ConfigOption kOptions[] = {
+    {"node-id", "Stable name of this node, unique in the cluster (default: HOSTNAME.GROUP)", "",
+     SetName<&NodeConfig::node_id>},
+    {"cluster", "Cluster name; nodes of different clusters refuse each other", "default",
+     SetName<&NodeConfig::cluster>},
+    {"group", "Group of rails this node drives", "default", SetName<&NodeConfig::group>},
+    {"discovery-addr",
+     "Discovery hosts, host:port[,host:port]; a name may resolve to several addresses and all are "
+     "used; any node can be one. Empty: this node alone",
+     "",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       c->discovery_addr = value;
+       return value.empty() ? Status() : ParseHostPorts(value).status();
+     }},
+    {"bind-addr", "Address the peer and HTTP ports listen at", "0.0.0.0",
+     SetText<&NodeConfig::bind_addr>},
+    {"advertise-addr",
+     "Address peers reach this node at (default: the one this host uses towards discovery-addr)",
+     "", SetText<&NodeConfig::advertise_addr>},
+    {"peer-port", "Port for peers and discovery; 0: the discovery port if it is ours and free, else any",
+     "31998", SetNumber<&NodeConfig::peer_port, 0, 65535>},
+    {"http-port", "Port of /healthz /readyz /metrics /v1/status; 0: any", "31997",
+     SetNumber<&NodeConfig::http_port, 0, 65535>},
+    {"http", "on | off", "on",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       if (value != "on" && value != "off") {
+         return InvalidArgument(fmt::format("\"{}\" is none of on, off", value));
+       }
+       c->http = value == "on";
+       return {};
+     }},
+    {"socket", "Unix socket where engines attach", "/run/peercache/default.sock",
+     SetText<&NodeConfig::socket>},
+    {"socket-mode", "Octal permissions of the socket", "0666",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       unsigned mode = 0;
+       const char* end = value.data() + value.size();
+       const auto [rest, error] = std::from_chars(value.data(), end, mode, 8);
+       if (error != std::errc() || rest != end || mode > 0777) {
+         return InvalidArgument(fmt::format("\"{}\" is not an octal mode such as 0660", value));
+       }
+       c->socket_mode = mode;
+       return {};
+     }},
+    {"pool-size", "Memory for pages, e.g. 64Gi", "4Gi",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       auto bytes = ParseSize(value);
+       if (!bytes.ok()) return bytes.status();
+       c->pool_bytes = *bytes;
+       return {};
+     }},
+    {"huge-pages", "auto | off | 2Mi | 1Gi; auto falls back to small pages", "auto",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       auto pages = ParseHugePages(value);
+       if (!pages.ok()) return pages.status();
+       c->huge_pages = *pages;
+       return {};
+     }},
+    {"transport", "How pages travel between nodes: auto | tcp", "auto",
+     [](const std::string& value, NodeConfig* c) {
+       return SetChoice<&NodeConfig::transport>(value, {"auto", "tcp"}, c);
+     }},
+    {"lease-ms", "How long a reader may use a record; evicted slots rest for as long", "1000",
+     SetMillis<&NodeConfig::lease, 50, 60'000>},
+    {"peer-timeout-ms", "Longest a call may stall on other nodes", "1000",
+     SetMillis<&NodeConfig::peer_timeout, 50, 60'000>},
+    {"heartbeat-ms", "Time between heartbeats to the discovery hosts", "500",
+     SetMillis<&NodeConfig::heartbeat, 20, 60'000>},
+    {"member-ttl-ms", "Silence after which a member counts as dead", "3000",
+     SetMillis<&NodeConfig::member_ttl, 100, 600'000>},
+    {"vnodes", "Points on the ring of a member of average capacity", "160",
+     SetNumber<&NodeConfig::vnodes, 1, 4096>},
+    {"max-engines", "Engines that may be attached at once", "64",
+     SetNumber<&NodeConfig::max_engines, 1, 4096>},
+    {"max-directory-records", "Records this node's shard holds at most", "16777216",
+     SetNumber<&NodeConfig::max_directory_records, 1024, int64_t{1} << 32>},
+    {"io-threads", "Threads that answer peers", "2", SetNumber<&NodeConfig::io_threads, 1, 256>},
+    {"auth-token-file", "File with the secret all nodes of the cluster share", "",
+     SetText<&NodeConfig::auth_token_file>},
+    {"log-level", "trace | debug | info | warn | error", "info",
+     [](const std::string& value, NodeConfig* c) {
+       return SetChoice<&NodeConfig::log_level>(value, {"trace", "debug", "info", "warn", "error"},
+                                                c);
+     }},
+};
+
+Status CheckWhole(const NodeConfig& c) {
+  constexpr size_t kSmallestPool = size_t{8} << 20;
+  if (c.pool_bytes < kSmallestPool) {
+    return InvalidArgument(
+        fmt::format("pool-size: {} bytes is too small; at least 8Mi", c.pool_bytes));
+  }
+  if (c.member_ttl < 3 * c.heartbeat) {
+    return InvalidArgument(fmt::format(
+        "member-ttl-ms: {} is less than three heartbeats of {} ms: members would come and go; use at "
+        "least {}",
+        c.member_ttl.count(), c.heartbeat.count(), 3 * c.heartbeat.count()));
+  }
+  if (!c.auth_token_file.empty() && !std::ifstream(c.auth_token_file)) {
+    return InvalidArgument(fmt::format("auth-token-file: cannot read \"{}\"", c.auth_token_file));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::span<const ConfigOption> ConfigOptions() { return kOptions; }
+
+Result<NodeConfig> ParseConfig(const std::map<std::string, std::string>& values) {
+  NodeConfig config;
+  for (const auto& [name, value] : values) {
+    const auto option = std::find_if(std::begin(kOptions), std::end(kOptions),
+                                     [&](const ConfigOption& o) { return name == o.name; });
+    if (option == std::end(kOptions)) {
+      std::vector<std::string> names;
+      for (const ConfigOption& o : kOptions) names.push_back(o.name);
+      return InvalidArgument(
+          fmt::format("unknown option \"{}\"; known are {}", name, fmt::join(names, ", ")));
+    }
+    if (Status s = option->apply(value, &config); !s.ok()) return s.Annotate(name);
+  }
+  if (Status s = CheckWhole(config); !s.ok()) return s;
+  return config;
+}
+
+}  // namespace peercache

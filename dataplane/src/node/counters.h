@@ -1,0 +1,33 @@
+// Counters: what a node counts, as plain atomics that cost nothing to bump. metrics.cc turns them into
+// Prometheus families; status shows some of them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace peercache {
+
+struct Counter {
+  std::atomic<uint64_t> value{0};
+  void Add(uint64_t n) { value.fetch_add(n, std::memory_order_relaxed); }
+  operator uint64_t() const { return value.load(std::memory_order_relaxed); }
+};
+
+struct Counters {
+  // engine side, in pages unless said
+  Counter read_requests, read_local_hits, read_remote_hits;
+  Counter miss_absent, miss_unreachable, miss_stale, miss_expired, miss_copy, miss_no_view;
+  Counter write_requests, write_duplicates, write_stored;
+  Counter refused_full, refused_size, refused_copy, refused_unacknowledged, refused_no_view;
+  Counter exists_requests, exists_pages, exists_pages_found;
+  Counter bytes_read, bytes_written;
+  Counter engine_bad_requests;
+  // peer side
+  Counter served_pages, served_bytes, served_absent, lookups, lookup_keys;
+  // directory upkeep
+  Counter republished, withdrawn, withdraw_unacknowledged, repair_passes;
+  // membership
+  Counter heartbeats, heartbeat_failures;
+};
+
+}  // namespace peercache

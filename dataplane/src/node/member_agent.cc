@@ -1,0 +1,244 @@
+#include "node/member_agent.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace peercache {
+namespace {
+
+constexpr milliseconds kResolveEvery{2000};
+constexpr milliseconds kResolveFailing{250};
+
+std::string Text(const PeerAddress& a) { return fmt::format("{}:{}", a.host, a.port); }
+
+// Keeps the frame of one discovery answer until it is decoded.
+MemberList Decode(const MemberListMessage& message) {
+  MemberList list;
+  list.warming = message.warming != 0;
+  for (const auto& m : message.members) {
+    list.members.push_back({m.member, std::chrono::nanoseconds(m.age_ns)});
+  }
+  return list;
+}
+
+}  // namespace
+
+MemberAgent::MemberAgent(MemberAgentOptions options, Member self, Views* views, Peers* peers,
+                         Counters* counters)
+    : options_(std::move(options)),
+      views_(views),
+      peers_(peers),
+      counters_(counters),
+      started_(Clock::now()),
+      self_(std::move(self)) {
+  if (!options_.discovery.empty()) resolver_ = std::thread([this] { RunResolver(); });
+  heartbeats_ = std::thread([this] { RunHeartbeats(); });
+}
+
+MemberAgent::~MemberAgent() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  if (resolver_.joinable()) resolver_.join();
+  heartbeats_.join();
+}
+
+void MemberAgent::Synced(const View& view) {
+  auto tokens = PendingChanges(view);
+  std::lock_guard lock(mutex_);
+  if (tokens == self_.synced) return;
+  self_.synced = std::move(tokens);
+  beat_now_ = true;
+  wake_.notify_all();
+}
+
+MemberState MemberAgent::state() const {
+  std::lock_guard lock(mutex_);
+  return self_.state;
+}
+
+MemberAgent::Hosts MemberAgent::hosts() const {
+  std::lock_guard lock(mutex_);
+  Hosts hosts;
+  for (const auto& a : addresses_) hosts.addresses.push_back(Text(a));
+  hosts.answering = answering_;
+  return hosts;
+}
+
+bool MemberAgent::WaitUntil(TimePoint deadline, const std::function<bool()>& done) {
+  std::unique_lock lock(mutex_);
+  return wake_.wait_until(lock, deadline, done);
+}
+
+void MemberAgent::RunResolver() {
+  // The resolver blocks for seconds when DNS is away; heartbeats must not.
+  for (;;) {
+    std::vector<PeerAddress> found;
+    bool complete = true;
+    for (const HostPort& entry : options_.discovery) {
+      auto addresses = Resolve(entry.host);
+      if (!addresses.ok()) {
+        complete = false;
+        spdlog::debug("discovery: {}", addresses.status().ToString());
+        continue;
+      }
+      for (const std::string& address : *addresses) found.push_back({address, entry.port});
+    }
+    {
+      std::lock_guard lock(mutex_);
+      const bool same = std::equal(found.begin(), found.end(), addresses_.begin(), addresses_.end(),
+                                   [](const PeerAddress& a, const PeerAddress& b) {
+                                     return a.host == b.host && a.port == b.port;
+                                   });
+      if (!found.empty() && !same) {
+        addresses_ = found;
+        beat_now_ = true;
+        wake_.notify_all();
+      }
+    }
+    const Duration pause = complete && !found.empty() ? kResolveEvery : kResolveFailing;
+    if (WaitUntil(Clock::now() + pause, [this] { return stop_; })) return;
+  }
+}
+
+void MemberAgent::RunHeartbeats() {
+  for (;;) {
+    Beat();
+    std::unique_lock lock(mutex_);
+    wake_.wait_for(lock, options_.heartbeat, [this] { return stop_ || beat_now_; });
+    if (stop_) return;
+    beat_now_ = false;
+  }
+}
+
+std::vector<MemberList> MemberAgent::Ask(MessageType type, FrameWriter* request) {
+  std::vector<PeerAddress> addresses;
+  {
+    std::lock_guard lock(mutex_);
+    addresses = addresses_;
+  }
+  std::erase_if(channels_, [&](const auto& entry) {
+    return std::none_of(addresses.begin(), addresses.end(),
+                        [&](const PeerAddress& a) { return Text(a) == entry.first; });
+  });
+  std::vector<Channel*> running;
+  const TimePoint now = Clock::now();
+  for (const PeerAddress& address : addresses) {
+    auto& channel = channels_[Text(address)];
+    if (!channel) channel = std::make_unique<Channel>(address, peers_->hello());
+    channel->Begin(request->bytes(), nullptr, now);
+    if (channel->stale()) channel->Begin(request->bytes(), nullptr, now);
+    running.push_back(channel.get());
+  }
+  RunAll(running, {options_.stall, now + options_.stall});
+
+  std::vector<MemberList> answers;
+  std::string problem;
+  for (Channel* channel : running) {
+    MemberListMessage message;
+    FrameReader reader = channel->body();
+    const bool good = channel->status().ok() && (type == MessageType::kLeave || message.Decode(&reader));
+    if (good) {
+      answers.push_back(Decode(message));
+    } else {
+      problem = channel->status().ok() ? "malformed answer" : channel->status().ToString();
+      counters_->heartbeat_failures.Add(1);
+    }
+  }
+  // One line when it starts failing and one when it works again, not two a second.
+  const bool failing = answers.empty();
+  if (failing && !failing_ && !addresses.empty()) {
+    spdlog::warn("discovery: no host answers ({}); keeping the last known members", problem);
+  }
+  if (!failing && failing_) spdlog::info("discovery: {} hosts answer again", answers.size());
+  failing_ = failing && !addresses.empty();
+  std::lock_guard lock(mutex_);
+  answering_ = answers.size();
+  return answers;
+}
+
+void MemberAgent::Beat() {
+  std::lock_guard beat(beat_mutex_);
+  for (int again = 0; again < 2; ++again) {
+    Member self;
+    {
+      std::lock_guard lock(mutex_);
+      self = self_;
+    }
+    counters_->heartbeats.Add(1);
+    std::vector<MemberList> answers;
+    if (options_.discovery.empty()) {
+      answers.push_back({false, {{self, Duration::zero()}}});
+    } else {
+      FrameWriter request;
+      request.Start(MessageType::kHeartbeat, 1);
+      EncodeMember(self, &request);
+      request.Finish();
+      answers = Ask(MessageType::kHeartbeat, &request);
+    }
+    const TimePoint now = Clock::now();
+    MergeLists(answers, options_.member_ttl, now, &known_);
+    const bool settled = std::any_of(answers.begin(), answers.end(),
+                                     [](const MemberList& l) { return !l.warming; });
+    auto before = views_->Get();
+    // The first view must come from a host that has had time to hear of everyone.
+    if (before == nullptr && !settled) return;
+    ViewOptions view_options;
+    view_options.vnodes = options_.vnodes;
+    view_options.grace = options_.member_ttl * 2;
+    auto view = BuildView(before, known_, view_options, now);
+    if (view != before) {
+      peers_->Update(*view);
+      views_->Set(view);
+      if (before == nullptr || before->members.size() != view->members.size()) {
+        spdlog::info("members: {}, ring epoch {}", view->members.size(), view->epoch);
+      }
+    }
+    std::lock_guard lock(mutex_);
+    wake_.notify_all();  // Leave waits for views
+    if (self_.state != MemberState::kJoining) return;
+    const bool listed = view->HasMember(NodeHash(self_.id));
+    const bool prepared = listed && settled && EveryoneSynced(*view, self_);
+    if (!prepared && now - started_ < options_.longest_join) return;
+    if (!prepared) spdlog::warn("joining without everyone's preparation: some reads may miss at first");
+    self_.state = MemberState::kActive;
+    spdlog::info("joined: {} members", view->members.size());
+  }
+}
+
+bool MemberAgent::Leave(Duration limit) {
+  const TimePoint deadline = Clock::now() + limit;
+  {
+    std::lock_guard lock(mutex_);
+    self_.state = MemberState::kDraining;
+    beat_now_ = true;
+  }
+  wake_.notify_all();
+  const auto taken_over = [this] {
+    const auto view = views_->Get();
+    if (view == nullptr) return true;  // never joined: nothing to hand over
+    const Member* listed = view->Find(NodeHash(self_.id));
+    if (view->members.size() == 1) return true;
+    return listed != nullptr && listed->state == MemberState::kDraining &&
+           EveryoneSynced(*view, self_);
+  };
+  const bool complete = WaitUntil(deadline, taken_over);
+  std::lock_guard beat(beat_mutex_);
+  FrameWriter request;
+  request.Start(MessageType::kLeave, 1);
+  {
+    std::lock_guard lock(mutex_);
+    LeaveRequest{self_.id, self_.incarnation}.Encode(&request);
+    stop_ = true;  // a further heartbeat would bring this node back
+  }
+  wake_.notify_all();
+  request.Finish();
+  if (!options_.discovery.empty()) (void)Ask(MessageType::kLeave, &request);
+  return complete;
+}
+
+}  // namespace peercache

@@ -1,0 +1,305 @@
+#include "node/node.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <sstream>
+
+#include "directory/shard.h"
+#include "membership/table.h"
+#include "node/engine_server.h"
+#include "node/http.h"
+#include "node/member_agent.h"
+#include "node/metrics.h"
+#include "node/pages.h"
+#include "node/peer_requests.h"
+#include "node/peers.h"
+#include "node/publisher.h"
+#include "node/status_json.h"
+#include "node/upkeep.h"
+#include "node/views.h"
+#include "transport/tcp/server.h"
+#include "version.h"
+#include "wire/stream.h"
+
+namespace peercache {
+namespace {
+
+// A call waits on others in at most two rounds (lookup, read); each may stall for a bit less than half
+// of the peer time-out, so that the whole stays below it.
+Duration StallOf(milliseconds peer_timeout) { return peer_timeout * 2 / 5; }
+
+// An engine that attaches to a node that is still joining waits for it, so that its first reads see
+// the cluster; but not for ever, since the node works alone too.
+constexpr milliseconds kAttachWait{5000};
+
+Result<Listener> ListenForPeers(const NodeConfig& config, std::span<const HostPort> discovery) {
+  if (config.peer_port != 0) return Listen(config.bind_addr, config.peer_port);
+  // Bare metal: the process whose address is named in discovery_addr hosts discovery; of several on
+  // the same machine the first one does.
+  for (const HostPort& entry : discovery) {
+    const auto addresses = Resolve(entry.host);
+    if (!addresses.ok() || addresses->empty() || !IsLocalAddress(addresses->front())) continue;
+    auto listener = Listen(config.bind_addr, entry.port);
+    if (listener.ok()) return listener;
+  }
+  return Listen(config.bind_addr, 0);
+}
+
+std::string AdvertisedAddress(const NodeConfig& config, std::span<const HostPort> discovery) {
+  if (!config.advertise_addr.empty()) return config.advertise_addr;
+  for (const HostPort& entry : discovery) {
+    const auto addresses = Resolve(entry.host);
+    if (!addresses.ok() || addresses->empty()) continue;
+    std::string local = LocalAddressTowards(addresses->front(), entry.port);
+    if (!local.empty()) return local;
+  }
+  return config.bind_addr == "0.0.0.0" || config.bind_addr == "::" ? "127.0.0.1" : config.bind_addr;
+}
+
+std::string DefaultId(const NodeConfig& config) {
+  char host[256] = {};
+  gethostname(host, sizeof(host) - 1);
+  // Several embedded nodes share a host; one daemon per group does not.
+  return config.peer_port == 0 ? fmt::format("{}.{}.{}", host, config.group, getpid())
+                               : fmt::format("{}.{}", host, config.group);
+}
+
+std::string ReadToken(const std::string& path) {
+  if (path.empty()) return {};
+  std::ifstream file(path);
+  std::string token;
+  std::getline(file, token);
+  return token;
+}
+
+}  // namespace
+
+class Node::Impl {
+ public:
+  explicit Impl(NodeConfig config) : config_(std::move(config)) {}
+
+  // Members are destroyed in reverse: servers first, then what they use.
+  Status Start() {
+    std::vector<HostPort> discovery;
+    if (!config_.discovery_addr.empty()) {
+      auto parsed = ParseHostPorts(config_.discovery_addr);
+      if (!parsed.ok()) return parsed.status().Annotate("discovery-addr");
+      discovery = std::move(*parsed);
+    }
+    if (config_.node_id.empty()) config_.node_id = DefaultId(config_);
+
+    auto listener = ListenForPeers(config_, discovery);
+    if (!listener.ok()) return listener.status().Annotate("peer-port");
+    auto engines = ListenUnix(config_.socket, config_.socket_mode);
+    if (!engines.ok()) return engines.status();
+    PoolOptions pool_options;
+    pool_options.bytes = config_.pool_bytes;
+    pool_options.huge_pages = config_.huge_pages;
+    auto pool = Pool::Create(pool_options);
+    if (!pool.ok()) return pool.status().Annotate("pool-size");
+    pool_ = std::move(*pool);
+
+    self_.id = config_.node_id;
+    // Grows with every start; wall clock, so that no state has to survive.
+    self_.incarnation = static_cast<uint64_t>(
+        std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+    self_.host = AdvertisedAddress(config_, discovery);
+    self_.peer_port = listener->port;
+    self_.capacity_bytes = pool_->size();
+
+    const Hello hello{config_.cluster, ReadToken(config_.auth_token_file), NodeHash(self_.id),
+                      self_.incarnation};
+    const Duration stall = StallOf(config_.peer_timeout);
+    ShardOptions shard_options;
+    shard_options.self = hello.node;
+    shard_options.max_records = config_.max_directory_records;
+    shard_options.owner_ttl = config_.member_ttl;
+    shard_options.forget_after = std::max<Duration>(std::chrono::minutes(1), config_.member_ttl * 4);
+    shard_ = std::make_unique<Shard>(shard_options);
+    TableOptions table_options;
+    table_options.member_ttl = config_.member_ttl;
+    table_options.warm_up = config_.heartbeat * 3;
+    table_ = std::make_unique<Table>(table_options, Clock::now());
+    peers_ = std::make_unique<Peers>(hello, config_.member_ttl);
+    publisher_ = std::make_unique<Publisher>(
+        PublisherOptions{self_.incarnation, config_.lease, config_.peer_timeout, stall},
+        shard_.get(), pool_.get(), peers_.get(), &views_, &counters_);
+    metrics_ = std::make_unique<Metrics>(&counters_, [this] { return Gauges(); });
+
+    if (config_.http) {
+      auto http = Http::Start(config_.bind_addr, config_.http_port, Handlers());
+      if (!http.ok()) return http.status();
+      http_ = std::move(*http);
+      self_.http_port = http_->port();
+    }
+    MemberAgentOptions agent_options;
+    agent_options.discovery = std::move(discovery);
+    agent_options.heartbeat = config_.heartbeat;
+    agent_options.member_ttl = config_.member_ttl;
+    agent_options.stall = stall;
+    agent_options.vnodes = config_.vnodes;
+    requests_ = std::make_unique<PeerRequests>(hello, pool_.get(), shard_.get(), table_.get(),
+                                               &counters_, [this](uint64_t tag) { ClearHere(tag); });
+    TcpServerOptions server_options;
+    server_options.threads = config_.io_threads;
+    server_ = std::make_unique<TcpServer>(std::move(*listener), requests_.get(), server_options);
+    agent_ = std::make_unique<MemberAgent>(std::move(agent_options), self_, &views_, peers_.get(),
+                                           &counters_);
+    UpkeepOptions upkeep_options;
+    upkeep_options.keepalive = std::min<Duration>(config_.member_ttl / 6, milliseconds(1000));
+    upkeep_ = std::make_unique<Upkeep>(upkeep_options, pool_.get(), shard_.get(), publisher_.get(),
+                                       &views_, &room_,
+                                       [this](const View& view) { agent_->Synced(view); });
+    upkeep_ready_ = true;
+    pages_ = std::make_unique<Pages>(PagesOptions{config_.lease, config_.peer_timeout, stall},
+                                     pool_.get(), shard_.get(), peers_.get(), &views_,
+                                     publisher_.get(), &room_, &counters_);
+    EngineServerOptions engine_options;
+    engine_options.node_id = self_.id;
+    engine_options.max_engines = config_.max_engines;
+    engines_ = std::make_unique<EngineServer>(
+        std::move(*engines), engine_options, pages_.get(), metrics_.get(), &counters_,
+        [this] { views_.Wait(Clock::now() + kAttachWait); },
+        [this](uint64_t tag) { ClearEverywhere(tag); });
+    started_ = Clock::now();
+    spdlog::info("node {} (peercached {}): peers at {}:{}, engines at {}, pool {} MiB{}", self_.id,
+                 kVersion, self_.host, self_.peer_port, config_.socket, pool_->size() >> 20,
+                 http_ ? fmt::format(", http port {}", http_->port()) : "");
+    return {};
+  }
+
+  ~Impl() {
+    engines_.reset();
+    upkeep_ready_ = false;
+    server_.reset();
+    http_.reset();
+    upkeep_.reset();
+    agent_.reset();
+    if (pool_) unlink(config_.socket.c_str());
+  }
+
+  Status Ready() const {
+    if (!agent_ || !engines_) return Unavailable("starting");
+    if (left_) return Unavailable("this node has left the cluster");
+    if (views_.Get() == nullptr) {
+      const auto hosts = agent_->hosts();
+      return Unavailable(fmt::format("no discovery host has answered yet ({}: {} addresses known)",
+                                     config_.discovery_addr, hosts.addresses.size()));
+    }
+    switch (agent_->state()) {
+      case MemberState::kJoining: return Unavailable("joining: waiting for the members to prepare");
+      case MemberState::kDraining: return Unavailable("draining");
+      case MemberState::kActive: break;
+    }
+    return {};
+  }
+
+  void Leave(milliseconds limit) {
+    if (left_.exchange(true) || !agent_) return;
+    const bool complete = agent_->Leave(limit);
+    publisher_->DisownAll();
+    // Others drop this node with their next heartbeat; until then their lookups still come here.
+    const auto view = views_.Get();
+    if (view != nullptr && view->members.size() > 1) std::this_thread::sleep_for(config_.heartbeat * 2);
+    spdlog::info("left the cluster{}", complete ? "" : " before everyone had taken over");
+  }
+
+  std::string StatusText() const {
+    NodeStatus status;
+    status.self = self_;
+    status.self.state = agent_ ? agent_->state() : MemberState::kJoining;
+    status.group = config_.group;
+    status.ready = Ready();
+    status.uptime = Clock::now() - started_;
+    status.view = views_.Get();
+    if (agent_) status.hosts = agent_->hosts();
+    status.pool = pool_->stats();
+    status.shard = shard_->stats(Clock::now());
+    if (engines_) status.engines = engines_->engines();
+    status.unhealthy = peers_->Unhealthy(Clock::now());
+    return ToJson(status, counters_);
+  }
+
+  const NodeConfig& config() const { return config_; }
+  const Member& self() const { return self_; }
+
+ private:
+  HttpHandlers Handlers() {
+    HttpHandlers handlers;
+    handlers.healthy = [] { return Status(); };
+    handlers.ready = [this] { return Ready(); };
+    handlers.metrics = [this] { return metrics_->Text(); };
+    handlers.status = [this] { return StatusText(); };
+    return handlers;
+  }
+
+  std::vector<Sample> Gauges() const {
+    GaugeInput input;
+    input.pool = pool_->stats();
+    input.shard = shard_->stats(Clock::now());
+    input.view = views_.Get();
+    input.ready = Ready().ok();
+    input.uptime = Clock::now() - started_;
+    if (engines_) input.engines = engines_->engines().size();
+    if (server_) input.server = server_->stats();
+    for (Peer* peer : peers_->All()) input.breaker_trips += peer->health().trips();
+    input.breakers_open = peers_->Unhealthy(Clock::now()).size();
+    return GaugeSamples(input);
+  }
+
+  void ClearHere(uint64_t tag) {
+    if (upkeep_ready_) upkeep_->Clear(tag);
+  }
+
+  void ClearEverywhere(uint64_t tag) {
+    ClearHere(tag);
+    CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
+    for (Peer* peer : peers_->InView()) calls.Add(peer, MessageType::kClearTag).request.Put(tag);
+    if (calls.empty()) return;
+    calls.Run(MessageType::kClearTagOk,
+              {StallOf(config_.peer_timeout), Clock::now() + config_.peer_timeout});
+  }
+
+  NodeConfig config_;
+  Member self_;
+  TimePoint started_ = Clock::now();
+  Counters counters_;
+  Views views_;
+  Room room_;
+  std::atomic<bool> left_{false}, upkeep_ready_{false};
+  std::unique_ptr<Pool> pool_;
+  std::unique_ptr<Shard> shard_;
+  std::unique_ptr<Table> table_;
+  std::unique_ptr<Peers> peers_;
+  std::unique_ptr<Publisher> publisher_;
+  std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<MemberAgent> agent_;
+  std::unique_ptr<Upkeep> upkeep_;
+  std::unique_ptr<Http> http_;
+  std::unique_ptr<PeerRequests> requests_;
+  std::unique_ptr<TcpServer> server_;
+  std::unique_ptr<Pages> pages_;
+  std::unique_ptr<EngineServer> engines_;
+};
+
+Node::Node(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Node::~Node() = default;
+
+Result<std::unique_ptr<Node>> Node::Start(NodeConfig config) {
+  auto impl = std::make_unique<Impl>(std::move(config));
+  if (Status s = impl->Start(); !s.ok()) return s;
+  return std::unique_ptr<Node>(new Node(std::move(impl)));
+}
+
+bool Node::ready() const { return impl_->Ready().ok(); }
+const std::string& Node::socket() const { return impl_->config().socket; }
+uint16_t Node::peer_port() const { return impl_->self().peer_port; }
+uint16_t Node::http_port() const { return impl_->self().http_port; }
+std::string Node::StatusJson() const { return impl_->StatusText(); }
+void Node::Leave(milliseconds limit) { impl_->Leave(limit); }
+
+}  // namespace peercache

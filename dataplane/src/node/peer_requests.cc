@@ -1,0 +1,156 @@
+#include "node/peer_requests.h"
+
+#include <fmt/format.h>
+
+namespace peercache {
+namespace {
+
+Status Malformed(MessageType type) {
+  return Corrupt(fmt::format("malformed message of type {}", static_cast<int>(type)));
+}
+
+// Takes as long for a wrong token as for a right one.
+bool SameSecret(const std::string& a, const std::string& b) {
+  unsigned difference = a.size() == b.size() ? 0 : 1;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned char>(a[i]) ^
+                  static_cast<unsigned char>(b.empty() ? 0 : b[i % b.size()]);
+  }
+  return difference == 0;
+}
+
+// Scratch of one serving thread, kept between requests.
+struct Scratch {
+  LookupRequest lookup;
+  OwnerRequest owner;
+  ReadRequest read;
+  std::vector<Record> records;
+  std::vector<uint32_t> lengths;
+  ShardAnswer shard_answer;
+};
+thread_local Scratch scratch;
+
+}  // namespace
+
+PeerRequests::PeerRequests(Hello self, Pool* pool, Shard* shard, Table* table, Counters* counters,
+                           std::function<void(uint64_t)> clear)
+    : self_(std::move(self)),
+      pool_(pool),
+      shard_(shard),
+      table_(table),
+      counters_(counters),
+      clear_(std::move(clear)) {}
+
+Status PeerRequests::OnHello(const Hello& hello, HelloOk* answer) {
+  if (hello.cluster != self_.cluster) {
+    return {Code::kUnauthenticated,
+            fmt::format("this node belongs to cluster \"{}\", the caller to \"{}\": give both the "
+                        "same --cluster, or correct --discovery-addr",
+                        self_.cluster, hello.cluster)};
+  }
+  if (!SameSecret(self_.token, hello.token)) {
+    return {Code::kUnauthenticated,
+            "wrong token: all nodes of a cluster need the same --auth-token-file contents"};
+  }
+  answer->node = self_.node;
+  answer->incarnation = self_.incarnation;
+  return {};
+}
+
+Status PeerRequests::OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) {
+  // The answer to a request of type T has type T + 1.
+  answer->Start(static_cast<MessageType>(static_cast<int>(header.type) + 1), header.request_id);
+  switch (header.type) {
+    case MessageType::kLookup: return OnLookup(&body, &answer->frame);
+    case MessageType::kPublish:
+    case MessageType::kWithdraw:
+    case MessageType::kContact: return OnOwner(header.type, &body, &answer->frame);
+    case MessageType::kRead: return OnRead(&body, answer);
+    case MessageType::kHeartbeat: return OnHeartbeat(&body, &answer->frame);
+    case MessageType::kLeave: {
+      LeaveRequest request;
+      if (!request.Decode(&body)) return Malformed(header.type);
+      table_->Leave(request.id, request.incarnation);
+      return {};
+    }
+    case MessageType::kClearTag: {
+      const auto tag = body.Get<uint64_t>();
+      if (!body.AtEnd()) return Malformed(header.type);
+      clear_(tag);
+      return {};
+    }
+    default:
+      return Corrupt(fmt::format("a node cannot be asked for message type {}",
+                                 static_cast<int>(header.type)));
+  }
+}
+
+Status PeerRequests::OnLookup(FrameReader* body, FrameWriter* out) {
+  auto& request = scratch.lookup;
+  if (!request.Decode(body)) return Malformed(MessageType::kLookup);
+  scratch.records.assign(request.keys.size(), Record{});
+  shard_->Lookup(request.keys, request.reader, request.exclude, scratch.records, Clock::now());
+  EncodeRecords(scratch.records, out);
+  counters_->lookups.Add(1);
+  counters_->lookup_keys.Add(request.keys.size());
+  return {};
+}
+
+Status PeerRequests::OnOwner(MessageType type, FrameReader* body, FrameWriter* out) {
+  auto& request = scratch.owner;
+  if (!request.Decode(type, body)) return Malformed(type);
+  const TimePoint now = Clock::now();
+  auto& answer = scratch.shard_answer;
+  answer.outcomes.assign(request.publish.size(), kRefused);
+  Status s;
+  if (type == MessageType::kPublish) {
+    s = shard_->Publish(request.stamp, request.publish, answer.outcomes, now);
+  } else if (type == MessageType::kWithdraw) {
+    s = shard_->Withdraw(request.stamp, request.withdraw, now);
+  } else {
+    s = shard_->Contact(request.stamp, now);
+  }
+  answer.code = s.code();
+  answer.stamp = shard_->Stamp(now);
+  answer.incarnation = self_.incarnation;
+  answer.Encode(out);
+  return {};
+}
+
+Status PeerRequests::OnRead(FrameReader* body, PeerAnswer* answer) {
+  auto& request = scratch.read;
+  if (!request.Decode(body)) return Malformed(MessageType::kRead);
+  scratch.lengths.assign(request.items.size(), 0);
+  const bool same_life = request.incarnation == self_.incarnation;
+  for (size_t i = 0; same_life && i < request.items.size(); ++i) {
+    const ReadItem& item = request.items[i];
+    PagePin page = pool_->FindAt(item.offset, item.generation, item.key);
+    if (!page || page.payload().size() != item.length) continue;
+    scratch.lengths[i] = item.length;
+    counters_->served_bytes.Add(item.length);
+    answer->pages.push_back(std::move(page));
+  }
+  counters_->served_pages.Add(answer->pages.size());
+  counters_->served_absent.Add(request.items.size() - answer->pages.size());
+  EncodeReadOk(scratch.lengths, &answer->frame);
+  return {};
+}
+
+Status PeerRequests::OnHeartbeat(FrameReader* body, FrameWriter* out) {
+  Member member;
+  if (!DecodeMember(body, &member) || !body->AtEnd()) return Malformed(MessageType::kHeartbeat);
+  const TimePoint now = Clock::now();
+  if (Status s = table_->Heartbeat(member, now); !s.ok()) return s;
+  const MemberList list = table_->List(now);
+  MemberListMessage message;
+  message.warming = list.warming ? 1 : 0;
+  for (const auto& listed : list.members) {
+    message.members.push_back(
+        {listed.member,
+         std::chrono::duration_cast<std::chrono::nanoseconds>(listed.age).count()});
+  }
+  message.Encode(out);
+  return {};
+}
+
+}  // namespace peercache

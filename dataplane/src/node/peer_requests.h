@@ -1,0 +1,37 @@
+// PeerRequests: answers what other nodes ask of this one. Nothing here blocks on the network.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "directory/shard.h"
+#include "membership/table.h"
+#include "node/counters.h"
+#include "pool/pool.h"
+#include "transport/peer_service.h"
+
+namespace peercache {
+
+class PeerRequests : public PeerService {
+ public:
+  PeerRequests(Hello self, Pool* pool, Shard* shard, Table* table, Counters* counters,
+               std::function<void(uint64_t tag)> clear);
+
+  Status OnHello(const Hello& hello, HelloOk* answer) override;
+  Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override;
+
+ private:
+  Status OnLookup(FrameReader* body, FrameWriter* out);
+  Status OnOwner(MessageType type, FrameReader* body, FrameWriter* out);
+  Status OnRead(FrameReader* body, PeerAnswer* answer);
+  Status OnHeartbeat(FrameReader* body, FrameWriter* out);
+
+  const Hello self_;
+  Pool* const pool_;
+  Shard* const shard_;
+  Table* const table_;
+  Counters* const counters_;
+  const std::function<void(uint64_t)> clear_;
+};
+
+}  // namespace peercache

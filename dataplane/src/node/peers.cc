@@ -1,0 +1,224 @@
+#include "node/peers.h"
+
+#include <fmt/format.h>
+
+namespace peercache {
+
+// ---- Peer --------------------------------------------------------------------------------------
+
+OwnerStamp Peer::BeginOwnerMessage(TimePoint now) {
+  std::lock_guard lock(mutex_);
+  return fence_.Begin(now);
+}
+
+bool Peer::EndOwnerMessage(const OwnerStamp& sent, const ShardAnswer* answer, TimePoint now) {
+  std::lock_guard lock(mutex_);
+  if (answer == nullptr || answer->code != Code::kOk) {
+    fence_.Failed(sent, now);
+    // A refusal still carries the shard's clock, which the next message needs.
+    if (answer != nullptr) fence_.Answered(sent, answer->stamp, answer->incarnation, now);
+    return false;
+  }
+  fence_.Answered(sent, answer->stamp, answer->incarnation, now);
+  return fence_.Counts(sent);
+}
+
+bool Peer::in_view() const {
+  std::lock_guard lock(mutex_);
+  return in_view_;
+}
+
+void Peer::GiveUp() {
+  std::lock_guard lock(mutex_);
+  fence_.GiveUp();
+}
+TimePoint Peer::ReuseAfter(TimePoint over, Duration lease) const {
+  std::lock_guard lock(mutex_);
+  return fence_.ReuseAfter(over, lease);
+}
+TimePoint Peer::SilentAfter() const {
+  std::lock_guard lock(mutex_);
+  return fence_.SilentAfter();
+}
+bool Peer::needs_resync() const {
+  std::lock_guard lock(mutex_);
+  return synced_epoch_ != fence_.epoch();
+}
+uint64_t Peer::epoch() const {
+  std::lock_guard lock(mutex_);
+  return fence_.epoch();
+}
+void Peer::Resynced(uint64_t epoch) {
+  std::lock_guard lock(mutex_);
+  synced_epoch_ = epoch;
+}
+
+std::unique_ptr<Channel> Peer::TakeChannel(const Hello& hello) {
+  std::lock_guard lock(mutex_);
+  if (!idle_.empty()) {
+    auto channel = std::move(idle_.back());
+    idle_.pop_back();
+    return channel;
+  }
+  return std::make_unique<Channel>(address_, hello);
+}
+
+void Peer::ReturnChannel(std::unique_ptr<Channel> channel, const PeerAddress& address) {
+  std::lock_guard lock(mutex_);
+  const bool current = address.host == address_.host && address.port == address_.port;
+  if (current && channel->status().ok() && idle_.size() < kMaxIdleChannels) {
+    idle_.push_back(std::move(channel));
+  }
+}
+
+// ---- Peers -------------------------------------------------------------------------------------
+
+Peers::Peers(Hello hello, Duration owner_ttl)
+    : hello_(std::move(hello)), owner_ttl_(owner_ttl), by_index_{nullptr} {}
+
+void Peers::Update(const View& view) {
+  {
+    std::lock_guard lock(mutex_);
+    for (const Member& member : view.members) {
+      const uint64_t node = NodeHash(member.id);
+      if (node == hello_.node) continue;
+      auto& peer = peers_[node];
+      if (!peer) {
+        peer = std::make_unique<Peer>(node, static_cast<uint16_t>(by_index_.size()),
+                                      Fence(hello_.node, hello_.incarnation, owner_ttl_));
+        by_index_.push_back(peer.get());
+      }
+      std::lock_guard peer_lock(peer->mutex_);
+      const bool moved =
+          peer->address_.host != member.host || peer->address_.port != member.peer_port;
+      if (moved || peer->member_incarnation_ != member.incarnation) {
+        peer->idle_.clear();
+        peer->address_ = {member.host, member.peer_port};
+        peer->member_incarnation_ = member.incarnation;
+        peer->health_.Succeeded();  // whatever failed before was another process
+      }
+      peer->in_view_ = true;
+    }
+    for (auto& [node, peer] : peers_) {
+      if (view.HasMember(node)) continue;
+      std::lock_guard peer_lock(peer->mutex_);
+      if (peer->in_view_) peer->fence_.GiveUp();
+      peer->in_view_ = false;
+      peer->idle_.clear();
+      peer->member_incarnation_ = 0;
+    }
+  }
+}
+
+Peer* Peers::Find(uint64_t node) const {
+  std::lock_guard lock(mutex_);
+  const auto it = peers_.find(node);
+  return it == peers_.end() ? nullptr : it->second.get();
+}
+
+Peer* Peers::At(uint16_t index) const {
+  std::lock_guard lock(mutex_);
+  return index < by_index_.size() ? by_index_[index] : nullptr;
+}
+
+std::vector<Peer*> Peers::All() const {
+  std::lock_guard lock(mutex_);
+  return {by_index_.begin() + 1, by_index_.end()};
+}
+
+std::vector<Peer*> Peers::InView() const {
+  auto all = All();
+  std::erase_if(all, [](Peer* peer) { return !peer->in_view(); });
+  return all;
+}
+
+std::vector<uint64_t> Peers::Unhealthy(TimePoint now) const {
+  std::vector<uint64_t> nodes;
+  std::lock_guard lock(mutex_);
+  for (size_t i = 1; i < by_index_.size(); ++i) {
+    if (!by_index_[i]->health().Allows(now)) nodes.push_back(by_index_[i]->node());
+  }
+  return nodes;
+}
+
+// ---- CallGroup ---------------------------------------------------------------------------------
+
+CallGroup::~CallGroup() {
+  for (size_t i = 0; i < running_.size(); ++i) {
+    if (running_[i].channel) {
+      calls_[i]->peer->ReturnChannel(std::move(running_[i].channel), running_[i].address);
+    }
+  }
+}
+
+PeerCall& CallGroup::Add(Peer* peer, MessageType type) {
+  calls_.push_back(std::make_unique<PeerCall>());
+  PeerCall& call = *calls_.back();
+  call.peer = peer;
+  call.request.Start(type, 1);
+  return call;
+}
+
+void CallGroup::Begin(size_t i, TimePoint now) {
+  PeerCall& call = *calls_[i];
+  {
+    std::lock_guard lock(call.peer->mutex_);
+    running_[i].address = call.peer->address_;
+  }
+  running_[i].channel = call.peer->TakeChannel(peers_.hello());
+  running_[i].channel->Begin(call.request.bytes(), call.sink, now);
+}
+
+void CallGroup::Run(MessageType expected, const GroupLimits& limits) {
+  running_.resize(calls_.size());
+  std::vector<Channel*> channels;
+  TimePoint now = Clock::now();
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    PeerCall& call = *calls_[i];
+    call.request.Finish();
+    if (breaker_ == Breaker::kRespect && !call.peer->health().Allows(now)) {
+      call.status = Unavailable("the peer failed a moment ago; its breaker is open");
+      continue;
+    }
+    Begin(i, now);
+    channels.push_back(running_[i].channel.get());
+  }
+  RunAll(channels, limits);
+
+  // An idle channel may have been closed by a peer that restarted. Every request can be repeated:
+  // reads and lookups change nothing, owner messages are idempotent within their stamp.
+  channels.clear();
+  now = Clock::now();
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    while (running_[i].channel && running_[i].channel->stale() && now < limits.deadline) {
+      Begin(i, now);
+      if (!running_[i].channel->done()) channels.push_back(running_[i].channel.get());
+    }
+  }
+  RunAll(channels, limits);
+
+  now = Clock::now();
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    if (!running_[i].channel) continue;
+    PeerCall& call = *calls_[i];
+    Channel& channel = *running_[i].channel;
+    call.status = channel.status();
+    if (call.status.ok() && channel.answer().type != expected) {
+      call.status = Corrupt(fmt::format("answer of type {}, expected {}",
+                                        static_cast<int>(channel.answer().type),
+                                        static_cast<int>(expected)));
+      channel.Fail(call.status);
+    }
+    if (call.status.ok()) {
+      call.answer_type = channel.answer().type;
+      call.answer = channel.body();
+      call.answered_by = channel.peer_incarnation();
+      call.peer->health().Succeeded();
+    } else if (call.status.code() == Code::kUnavailable ||
+               call.status.code() == Code::kDeadlineExceeded) {
+      call.peer->health().Failed(now);
+    }
+  }
+}
+
+}  // namespace peercache

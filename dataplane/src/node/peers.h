@@ -1,0 +1,139 @@
+// Peers: the nodes this node talks to, and groups of calls to them.
+//
+// A Peer is made when its member first appears and lives as long as the node, so that its index (used
+// in PublishedTo) and its fence stay meaningful while it is away.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "directory/fence.h"
+#include "membership/view.h"
+#include "transport/peer_health.h"
+#include "transport/tcp/channel.h"
+#include "wire/messages.h"
+
+namespace peercache {
+
+class Peer {
+ public:
+  Peer(uint64_t node, uint16_t index, Fence fence) : node_(node), index_(index), fence_(fence) {}
+
+  uint64_t node() const { return node_; }
+  uint16_t index() const { return index_; }
+  PeerHealth& health() { return health_; }
+  const PeerHealth& health() const { return health_; }
+  bool in_view() const;
+
+  // ---- the fence: what this node, as an owner, knows of the peer's shard (thread-safe)
+  OwnerStamp BeginOwnerMessage(TimePoint now);
+  // Takes the answer (null: none came) to an owner message. True when it was accepted and still
+  // counts, i.e. belongs to the current epoch.
+  bool EndOwnerMessage(const OwnerStamp& sent, const ShardAnswer* answer, TimePoint now);
+  // Nothing begun so far is of the current epoch afterwards.
+  void GiveUp();
+  // When a slot withdrawn from this peer may be reused (Fence::ReuseAfter).
+  TimePoint ReuseAfter(TimePoint over, Duration lease) const;
+  // The peer's shard serves nothing of what was published in earlier epochs after this time.
+  TimePoint SilentAfter() const;
+  // What was published belongs to a former epoch: all of the peer's part must be published again.
+  bool needs_resync() const;
+  uint64_t epoch() const;
+  // Everything was published again in `epoch`.
+  void Resynced(uint64_t epoch);
+
+ private:
+  friend class Peers;
+  friend class CallGroup;
+  std::unique_ptr<Channel> TakeChannel(const Hello& hello);
+  void ReturnChannel(std::unique_ptr<Channel> channel, const PeerAddress& address);
+
+  static constexpr size_t kMaxIdleChannels = 16;
+
+  const uint64_t node_;
+  const uint16_t index_;
+  PeerHealth health_;
+  mutable std::mutex mutex_;
+  PeerAddress address_;
+  uint64_t member_incarnation_ = 0;
+  std::vector<std::unique_ptr<Channel>> idle_;
+  Fence fence_;
+  uint64_t synced_epoch_ = 0;  // fence epochs start at 1: a new peer needs a first sync
+  bool in_view_ = false;
+};
+
+class Peers {
+ public:
+  static constexpr uint16_t kSelf = 0;  // index of this node itself
+
+  Peers(Hello hello, Duration owner_ttl);
+
+  // Takes over addresses and incarnations of a new view; peers that left it are abandoned.
+  void Update(const View& view);
+  // Null for unknown nodes and for this node itself.
+  Peer* Find(uint64_t node) const;
+  Peer* At(uint16_t index) const;
+  std::vector<Peer*> InView() const;
+  std::vector<Peer*> All() const;
+  // Nodes whose breaker is open.
+  std::vector<uint64_t> Unhealthy(TimePoint now) const;
+  uint64_t self() const { return hello_.node; }
+  const Hello& hello() const { return hello_; }
+
+ private:
+  const Hello hello_;
+  const Duration owner_ttl_;
+  mutable std::mutex mutex_;
+  std::unordered_map<uint64_t, std::unique_ptr<Peer>> peers_;
+  std::vector<Peer*> by_index_;  // [0] is null: this node
+};
+
+// One request to one peer.
+struct PeerCall {
+  Peer* peer = nullptr;
+  FrameWriter request;  // finished by CallGroup
+  PayloadSink* sink = nullptr;
+  // Result. `answer` is valid when status is ok, until the group is gone.
+  Status status;
+  MessageType answer_type = MessageType::kError;
+  FrameReader answer{{}};
+  uint64_t answered_by = 0;  // incarnation of the peer
+};
+
+// Calls to several peers at once, in the calling thread. Each channel goes back to its peer when the
+// group is destroyed; a failed one is closed.
+class CallGroup {
+ public:
+  enum class Breaker : uint8_t { kRespect, kIgnore };
+
+  CallGroup(const Peers& peers, Breaker breaker) : peers_(peers), breaker_(breaker) {}
+  ~CallGroup();
+  CallGroup(const CallGroup&) = delete;
+  CallGroup& operator=(const CallGroup&) = delete;
+
+  // The call is owned by the group; fill its request (start it with `type`).
+  PeerCall& Add(Peer* peer, MessageType type);
+  // Runs all added calls; each ends with its own status. `expected` is the type of a good answer.
+  void Run(MessageType expected, const GroupLimits& limits);
+  std::span<const std::unique_ptr<PeerCall>> calls() const { return calls_; }
+  bool empty() const { return calls_.empty(); }
+
+ private:
+  struct Running {
+    std::unique_ptr<Channel> channel;
+    PeerAddress address;
+  };
+  void Begin(size_t i, TimePoint now);
+  const Peers& peers_;
+  const Breaker breaker_;
+  std::vector<std::unique_ptr<PeerCall>> calls_;
+  std::vector<Running> running_;
+};
+
+}  // namespace peercache

@@ -1,0 +1,340 @@
+#include "node/publisher.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace peercache {
+namespace {
+
+// Items in one message: bounds memory and the time one message takes.
+constexpr size_t kBatch = 2048;
+using Groups = std::unordered_map<uint64_t, std::vector<size_t>>;
+
+}  // namespace
+
+Publisher::Publisher(PublisherOptions options, Shard* shard, Pool* pool, Peers* peers,
+                     const Views* views, Counters* counters)
+    : options_(options),
+      shard_(shard),
+      pool_(pool),
+      peers_(peers),
+      views_(views),
+      counters_(counters) {}
+
+Record Publisher::RecordOf(const PagePin& pin) const {
+  Record record;
+  record.node = peers_->self();
+  record.incarnation = options_.incarnation;
+  record.offset = pin.offset();
+  record.generation = pin.header().generation;
+  record.checksum = pin.header().checksum;
+  record.length = pin.header().length;
+  return record;
+}
+
+GroupLimits Publisher::Limits(TimePoint now) const {
+  return {options_.stall, now + options_.peer_timeout};
+}
+
+OwnerStamp Publisher::SelfStamp() const { return {peers_->self(), options_.incarnation, 1, 0}; }
+
+Publisher::Targets Publisher::TargetsOf(const View& view, const Key& key) const {
+  const uint64_t current = view.current.OwnerOf(key);
+  const uint64_t next = view.next.OwnerOf(key);
+  Targets targets{{current, next}, 2};
+  if (current == 0) targets = {{next, 0}, 1};
+  if (next == 0 || next == current) targets = {{targets.nodes[0], 0}, 1};
+  return targets;
+}
+
+void Publisher::Publish(std::span<const PinnedPage> pages, std::span<uint8_t> ok,
+                        TimePoint deadline) {
+  std::fill(ok.begin(), ok.end(), uint8_t{0});
+  auto view = views_->Get();
+  // Nodes that were acknowledged in an earlier round need not be asked again.
+  std::vector<Targets> done(pages.size(), Targets{{0, 0}, 0});
+  for (int round = 0; view != nullptr && round < 4; ++round) {
+    Groups groups;
+    for (size_t i = 0; i < pages.size(); ++i) {
+      const Targets targets = TargetsOf(*view, pages[i].key);
+      for (int t = 0; t < targets.count; ++t) {
+        const uint64_t node = targets.nodes[t];
+        const bool known = std::any_of(done[i].nodes, done[i].nodes + done[i].count,
+                                       [node](uint64_t d) { return d == node; });
+        if (node != 0 && !known) groups[node].push_back(i);
+      }
+      done[i] = targets;
+    }
+    std::vector<uint8_t> failed(pages.size(), 0);
+    PublishToPeers(pages, groups, failed, deadline);
+    for (size_t i = 0; i < pages.size(); ++i) {
+      if (failed[i]) done[i].count = 0;  // tried again if another round comes
+      ok[i] = !failed[i];
+    }
+    // A member may have appeared meanwhile and finished its preparation without these pages.
+    auto after = views_->Get();
+    if (after == view) return;
+    view = std::move(after);
+  }
+}
+
+void Publisher::PublishToPeers(std::span<const PinnedPage> pages, const Groups& groups,
+                               std::span<uint8_t> failed, TimePoint deadline) {
+  struct Sent {
+    Peer* peer;
+    OwnerStamp stamp;
+    std::span<const size_t> which;
+  };
+  std::vector<Sent> sent;
+  CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
+  std::vector<PublishItem> items;
+  const TimePoint now = Clock::now();
+  for (const auto& [node, which] : groups) {
+    if (node == peers_->self()) {
+      std::vector<uint8_t> outcomes(which.size(), kRefused);
+      const bool accepted = PublishToSelf(pages, which, outcomes);
+      for (size_t i = 0; i < which.size(); ++i) {
+        if (!accepted || outcomes[i] != kServed) failed[which[i]] = 1;
+      }
+      continue;
+    }
+    Peer* peer = peers_->Find(node);
+    if (peer == nullptr || !peer->health().Allows(now)) {
+      for (size_t i : which) failed[i] = 1;
+      continue;
+    }
+    for (size_t at = 0; at < which.size(); at += kBatch) {
+      const auto part = std::span(which).subspan(at, std::min(kBatch, which.size() - at));
+      items.clear();
+      for (size_t i : part) {
+        pool_->AddPublishedTo(pages[i].record.offset, pages[i].record.generation, peer->index());
+        items.push_back({pages[i].key, pages[i].record});
+      }
+      const OwnerStamp stamp = peer->BeginOwnerMessage(now);
+      EncodePublish(stamp, items, &calls.Add(peer, MessageType::kPublish).request);
+      sent.push_back({peer, stamp, part});
+    }
+  }
+  if (calls.empty()) return;
+  calls.Run(MessageType::kPublishOk, {options_.stall, deadline});
+  const TimePoint answered = Clock::now();
+  std::vector<size_t> stored;  // acknowledged, but not served before a Contact
+  std::vector<Peer*> contacts;
+  for (size_t c = 0; c < sent.size(); ++c) {
+    ShardAnswer answer;
+    const bool valid = End(*calls.calls()[c], sent[c].stamp, &answer, answered) &&
+                       answer.outcomes.size() == sent[c].which.size();
+    for (size_t i = 0; i < sent[c].which.size(); ++i) {
+      const size_t page = sent[c].which[i];
+      if (!valid || answer.outcomes[i] == kRefused) failed[page] = 1;
+      if (!valid || answer.outcomes[i] != kStored) continue;
+      stored.push_back(page);
+      if (std::find(contacts.begin(), contacts.end(), sent[c].peer) == contacts.end()) {
+        contacts.push_back(sent[c].peer);
+      }
+    }
+  }
+  if (!contacts.empty() && !Contact(contacts, {options_.stall, deadline})) {
+    for (size_t page : stored) failed[page] = 1;
+  }
+}
+
+bool Publisher::End(const PeerCall& call, const OwnerStamp& sent, ShardAnswer* answer,
+                    TimePoint now) {
+  FrameReader reader = call.answer;
+  const bool arrived = call.status.ok() && answer->Decode(&reader);
+  return call.peer->EndOwnerMessage(sent, arrived ? answer : nullptr, now);
+}
+
+bool Publisher::Contact(std::span<Peer* const> peers, const GroupLimits& limits) {
+  const TimePoint now = Clock::now();
+  CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
+  std::vector<OwnerStamp> stamps;
+  for (Peer* peer : peers) {
+    stamps.push_back(peer->BeginOwnerMessage(now));
+    EncodeContact(stamps.back(), &calls.Add(peer, MessageType::kContact).request);
+  }
+  calls.Run(MessageType::kContactOk, limits);
+  const TimePoint answered = Clock::now();
+  bool all = true;
+  for (size_t i = 0; i < peers.size(); ++i) {
+    const PeerCall& call = *calls.calls()[i];
+    ShardAnswer answer;
+    FrameReader reader = call.answer;
+    // A contact without answer puts nothing into the shard, so the epoch stays.
+    const bool arrived = call.status.ok() && answer.Decode(&reader);
+    all &= arrived && peers[i]->EndOwnerMessage(stamps[i], &answer, answered);
+  }
+  return all;
+}
+
+bool Publisher::PublishToSelf(std::span<const PinnedPage> pages, std::span<const size_t> which,
+                              std::span<uint8_t> outcomes) {
+  std::vector<PublishItem> items;
+  for (size_t i : which) {
+    pool_->AddPublishedTo(pages[i].record.offset, pages[i].record.generation, Peers::kSelf);
+    items.push_back({pages[i].key, pages[i].record});
+  }
+  return shard_->Publish(SelfStamp(), items, outcomes, Clock::now()).ok();
+}
+
+void Publisher::Withdraw(std::span<const Victim> victims, std::span<TimePoint> reuse_at) {
+  TimePoint now = Clock::now();
+  std::unordered_map<Peer*, std::vector<size_t>> groups;
+  std::vector<WithdrawItem> own;
+  const auto all = peers_->All();
+  for (size_t i = 0; i < victims.size(); ++i) {
+    const PublishedTo& to = victims[i].published_to;
+    if (to.Contains(Peers::kSelf)) own.push_back({victims[i].key, victims[i].generation});
+    if (to.everywhere) {
+      for (Peer* peer : all) groups[peer].push_back(i);
+      continue;
+    }
+    for (int p = 0; p < to.count; ++p) {
+      if (Peer* peer = peers_->At(to.peers[p])) groups[peer].push_back(i);
+    }
+  }
+  if (!own.empty()) (void)shard_->Withdraw(SelfStamp(), own, now);
+
+  CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
+  std::vector<OwnerStamp> stamps;
+  std::vector<const std::vector<size_t>*> asked;
+  for (const auto& [peer, which] : groups) {
+    if (!peer->in_view() || !peer->health().Allows(now)) {
+      peer->GiveUp();  // not worth waiting for: its silence is waited out instead
+      counters_->withdraw_unacknowledged.Add(which.size());
+      continue;
+    }
+    std::vector<WithdrawItem> items;
+    for (size_t i : which) items.push_back({victims[i].key, victims[i].generation});
+    stamps.push_back(peer->BeginOwnerMessage(now));
+    EncodeWithdraw(stamps.back(), items, &calls.Add(peer, MessageType::kWithdraw).request);
+    asked.push_back(&which);
+  }
+  calls.Run(MessageType::kWithdrawOk, Limits(now));
+  now = Clock::now();
+  for (size_t c = 0; c < stamps.size(); ++c) {
+    ShardAnswer answer;
+    if (!End(*calls.calls()[c], stamps[c], &answer, now)) {
+      counters_->withdraw_unacknowledged.Add(asked[c]->size());
+    }
+  }
+  // Also after the own shard's withdrawal: it may have answered a lookup just before.
+  for (TimePoint& at : reuse_at) at = now + Padded(options_.lease);
+  for (const auto& [peer, which] : groups) {
+    const TimePoint safe = peer->ReuseAfter(now, options_.lease);
+    for (size_t i : which) reuse_at[i] = std::max(reuse_at[i], safe);
+  }
+  counters_->withdrawn.Add(victims.size());
+}
+
+void Publisher::KeepAlive() {
+  const auto peers = peers_->InView();
+  if (!peers.empty()) (void)Contact(peers, Limits(Clock::now()));
+}
+
+bool Publisher::Repair(const std::shared_ptr<const View>& view) {
+  const bool grace_over = view->previous.empty();
+  std::unordered_map<Peer*, uint64_t> resync;  // peer -> epoch at the start
+  for (Peer* peer : peers_->InView()) {
+    if (peer->needs_resync()) resync.emplace(peer, peer->epoch());
+  }
+  if (resync.empty() && repaired_epoch_ == view->epoch && (repaired_after_grace_ || !grace_over)) {
+    return true;
+  }
+  counters_->repair_passes.Add(1);
+  bool complete = true;
+  std::vector<PinnedPage> pages;
+  Groups publish;
+  std::unordered_map<uint16_t, std::vector<size_t>> withdraw;
+  const TimePoint now = Clock::now();
+  pool_->ForEachReady([&](const PageInfo& info) {
+    const Targets targets = TargetsOf(*view, info.key);
+    uint64_t missing[2];
+    int missing_count = 0;
+    for (int t = 0; t < targets.count; ++t) {
+      const uint64_t node = targets.nodes[t];
+      Peer* peer = peers_->Find(node);
+      const bool there =
+          node == peers_->self()
+              ? info.published_to.Contains(Peers::kSelf)
+              : peer != nullptr && info.published_to.Contains(peer->index()) && !resync.contains(peer);
+      if (node != 0 && !there) missing[missing_count++] = node;
+    }
+    std::vector<uint16_t> surplus;
+    for (int p = 0; grace_over && p < info.published_to.count; ++p) {
+      const uint16_t index = info.published_to.peers[p];
+      Peer* peer = peers_->At(index);
+      const uint64_t node = index == Peers::kSelf ? peers_->self() : peer->node();
+      const bool wanted = std::any_of(targets.nodes, targets.nodes + targets.count,
+                                      [node](uint64_t t) { return t == node; });
+      if (wanted) continue;
+      const bool gone = peer != nullptr && !view->HasMember(node);
+      if (!gone) {
+        surplus.push_back(index);
+      } else if (now > peer->SilentAfter()) {
+        pool_->RemovePublishedTo(info.offset, info.generation, index);
+      }
+    }
+    if (missing_count == 0 && surplus.empty()) return;
+    PinnedPage page{info.key, {}, pool_->FindAt(info.offset, info.generation, info.key)};
+    if (!page.pin) return;  // it has been evicted since
+    page.record = RecordOf(page.pin);
+    for (int m = 0; m < missing_count; ++m) publish[missing[m]].push_back(pages.size());
+    for (uint16_t index : surplus) withdraw[index].push_back(pages.size());
+    pages.push_back(std::move(page));
+    if (pages.size() == kBatch) complete &= FlushRepair(&pages, &publish, &withdraw);
+  });
+  complete &= FlushRepair(&pages, &publish, &withdraw);
+  if (!complete) return false;
+  for (const auto& [peer, epoch] : resync) peer->Resynced(epoch);
+  repaired_epoch_ = view->epoch;
+  repaired_after_grace_ = grace_over;
+  return true;
+}
+
+bool Publisher::FlushRepair(std::vector<PinnedPage>* pages, Groups* publish,
+                            std::unordered_map<uint16_t, std::vector<size_t>>* withdraw) {
+  std::vector<uint8_t> failed(pages->size(), 0);
+  const TimePoint now = Clock::now();
+  PublishToPeers(*pages, *publish, failed, now + options_.peer_timeout);
+  bool complete = std::none_of(failed.begin(), failed.end(), [](uint8_t f) { return f != 0; });
+  counters_->republished.Add(pages->size());
+
+  for (const auto& [index, which] : *withdraw) {
+    bool acknowledged = true;
+    if (index == Peers::kSelf) {
+      std::vector<WithdrawItem> items;
+      for (size_t i : which) items.push_back({(*pages)[i].key, (*pages)[i].record.generation});
+      acknowledged = shard_->Withdraw(SelfStamp(), items, now).ok();
+    } else {
+      Peer* peer = peers_->At(index);
+      std::vector<WithdrawItem> items;
+      for (size_t i : which) items.push_back({(*pages)[i].key, (*pages)[i].record.generation});
+      CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
+      const OwnerStamp stamp = peer->BeginOwnerMessage(now);
+      EncodeWithdraw(stamp, items, &calls.Add(peer, MessageType::kWithdraw).request);
+      calls.Run(MessageType::kWithdrawOk, Limits(now));
+      ShardAnswer answer;
+      acknowledged = End(*calls.calls()[0], stamp, &answer, Clock::now());
+    }
+    complete &= acknowledged;
+    if (!acknowledged) continue;
+    for (size_t i : which) {
+      pool_->RemovePublishedTo((*pages)[i].record.offset, (*pages)[i].record.generation, index);
+    }
+  }
+  pages->clear();
+  publish->clear();
+  withdraw->clear();
+  return complete;
+}
+
+void Publisher::DisownAll() {
+  shard_->Forget(peers_->self());
+  for (Peer* peer : peers_->InView()) peer->GiveUp();
+  KeepAlive();  // carries the new epoch, which drops everything of the former ones
+}
+
+}  // namespace peercache

@@ -1,0 +1,90 @@
+// Publisher: keeps the directory true about the pages of this node.
+//
+//   Publish    after a set: the records reach their owners before the set is answered
+//   Withdraw   before an eviction: tells since when no reader can hold a valid record any more
+//   KeepAlive  proves to every shard that this node lives, so that it serves this node's records
+//   Repair     after changes of the membership or failures: publishes what is missing, withdraws what
+//              is in the wrong place, and says when a pending change is prepared for
+//
+// Order matters for safety: a page's shard is noted in its PublishedTo before the record is sent; a page
+// is pinned while any of its records is in flight, so it cannot be withdrawn at the same time; a
+// message without answer ends its epoch (directory/fence.h), so it cannot take effect later.
+//
+// Publish may be called from many threads, Withdraw from one thread, KeepAlive and Repair from another.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "directory/shard.h"
+#include "node/counters.h"
+#include "node/peers.h"
+#include "node/views.h"
+#include "pool/pool.h"
+
+namespace peercache {
+
+struct PublisherOptions {
+  uint64_t incarnation = 0;
+  Duration lease{};
+  Duration peer_timeout{};
+  Duration stall{};
+};
+
+// A page with the pin that keeps it in place while it is being published.
+struct PinnedPage {
+  Key key;
+  Record record;
+  PagePin pin;
+};
+
+class Publisher {
+ public:
+  Publisher(PublisherOptions options, Shard* shard, Pool* pool, Peers* peers, const Views* views,
+            Counters* counters);
+
+  Record RecordOf(const PagePin& pin) const;
+  // ok[i] = 1 when every owner of the record, in a view that is still current, has acknowledged it.
+  void Publish(std::span<const PinnedPage> pages, std::span<uint8_t> ok, TimePoint deadline);
+  // reuse_at[i]: from then on no reader uses a record of victims[i].
+  void Withdraw(std::span<const Victim> victims, std::span<TimePoint> reuse_at);
+  void KeepAlive();
+  // One pass over the pool if anything asks for one. True when every page is where the given view
+  // wants it.
+  bool Repair(const std::shared_ptr<const View>& view);
+  // Voids every record of this node on all shards, before it goes away.
+  void DisownAll();
+
+ private:
+  struct Targets {
+    uint64_t nodes[2];
+    int count;
+  };
+  Targets TargetsOf(const View& view, const Key& key) const;
+  OwnerStamp SelfStamp() const;
+  bool PublishToSelf(std::span<const PinnedPage> pages, std::span<const size_t> which,
+                     std::span<uint8_t> outcomes);
+  void PublishToPeers(std::span<const PinnedPage> pages,
+                      const std::unordered_map<uint64_t, std::vector<size_t>>& groups,
+                      std::span<uint8_t> failed, TimePoint deadline);
+  // Decodes the answer and ends the owner message; true when it counts.
+  static bool End(const PeerCall& call, const OwnerStamp& sent, ShardAnswer* answer, TimePoint now);
+  // True when all have acknowledged.
+  bool Contact(std::span<Peer* const> peers, const GroupLimits& limits);
+  bool FlushRepair(std::vector<PinnedPage>* pages,
+                   std::unordered_map<uint64_t, std::vector<size_t>>* publish,
+                   std::unordered_map<uint16_t, std::vector<size_t>>* withdraw);
+  GroupLimits Limits(TimePoint now) const;
+
+  const PublisherOptions options_;
+  Shard* const shard_;
+  Pool* const pool_;
+  Peers* const peers_;
+  const Views* const views_;
+  Counters* const counters_;
+  uint64_t repaired_epoch_ = 0;  // of the last view that a complete pass was made for
+  bool repaired_after_grace_ = false;
+};
+
+}  // namespace peercache

@@ -1,0 +1,56 @@
+// Session: what a node knows of one engine: the regions of its memory that it has shared. Connections
+// hold it by shared_ptr; a call holds the regions it works on, so that dropping a region never pulls
+// memory from under a copy.
+//
+// Thread-safe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/copy.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "wire/messages.h"
+
+namespace peercache {
+
+class Session {
+ public:
+  Session(uint64_t id, std::string engine, std::string version)
+      : id_(id), engine_(std::move(engine)), version_(std::move(version)) {}
+
+  uint64_t id() const { return id_; }
+  const std::string& engine() const { return engine_; }
+  const std::string& version() const { return version_; }
+
+  // Maps the descriptor under the id; length 0 without a descriptor drops the region.
+  Status SetRegion(const RegionRequest& request, UniqueFd fd, size_t max_regions);
+
+  // The regions of one call, kept mapped while this lives, and the segments in them.
+  struct Resolved {
+    std::vector<std::shared_ptr<MappedRegion>> regions;
+    std::vector<Bytes> segments;
+  };
+  // Fails when a segment names an unknown region or lies outside of it.
+  Status Resolve(std::span<const WireSegment> segments, Resolved* resolved) const;
+
+  size_t region_count() const;
+  uint64_t region_bytes() const;
+
+ private:
+  struct Region {
+    std::shared_ptr<MappedRegion> memory;
+    uint64_t offset = 0;  // of the region in the mapping
+  };
+  const uint64_t id_;
+  const std::string engine_, version_;
+  mutable std::mutex mutex_;
+  std::map<uint32_t, Region> regions_;
+};
+
+}  // namespace peercache

@@ -1,0 +1,85 @@
+// peercached: the node as a process, for the DaemonSet, the sidecar and bare metal.
+//
+// Options come from the configuration file, the environment (PEERCACHE_POOL_SIZE for --pool-size) and
+// the command line, later ones winning. Everything is validated before anything is bound. SIGTERM and
+// SIGINT leave the membership before the process exits; a second one exits at once.
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "base/copy.h"
+#include "node/config.h"
+#include "node/node.h"
+#include "version.h"
+
+namespace {
+
+// Within the 30 s that Kubernetes grants by default.
+constexpr std::chrono::milliseconds kLeaveLimit{20'000};
+
+std::string EnvironmentName(std::string name) {
+  for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
+  return "PEERCACHE_" + name;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace peercache;
+  CLI::App app{"PeerCache node: a pool of KV pages, a shard of the directory, and the sockets where "
+               "engines and peers meet them."};
+  app.set_version_flag("--version", std::string("peercached ") + kVersion);
+  app.set_config("--config", "", "Configuration file (TOML): option = value")
+      ->envname("PEERCACHE_CONFIG");
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  std::map<std::string, std::string> values;
+  for (const ConfigOption& option : ConfigOptions()) {
+    const std::string name = option.name;
+    app.add_option_function<std::string>(
+           "--" + name, [&values, name](const std::string& value) { values[name] = value; },
+           option.help)
+        ->envname(EnvironmentName(name))
+        ->default_str(option.default_value)
+        ->type_name("");
+  }
+  CLI11_PARSE(app, argc, argv);
+
+  auto logger = spdlog::stderr_logger_mt("peercached");
+  spdlog::set_default_logger(logger);
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+  auto config = ParseConfig(values);
+  if (!config.ok()) {
+    spdlog::error("{}; see peercached --help", config.status().message());
+    return 2;
+  }
+  spdlog::set_level(spdlog::level::from_str(config->log_level));
+
+  // Before any thread exists, so that all of them inherit the mask and only sigwait sees signals.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  InstallCopyGuard();
+
+  auto node = Node::Start(*config);
+  if (!node.ok()) {
+    spdlog::error("{}", node.status().message());
+    return 1;
+  }
+  int received = 0;
+  sigwait(&signals, &received);
+  spdlog::info("{}: leaving the cluster; once more to stop at once", strsignal(received));
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  signal(SIGTERM, SIG_DFL);
+  signal(SIGINT, SIG_DFL);
+  (*node)->Leave(kLeaveLimit);
+  return 0;
+}

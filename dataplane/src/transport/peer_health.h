@@ -1,0 +1,44 @@
+// PeerHealth: the circuit breaker of one peer. A failure opens it; while it is open, calls answer at
+// once instead of waiting for a peer that is dead, slow or cut off. It closes when anything gets an
+// answer again: the keepalives, which ignore the breaker, are the probes.
+//
+// Thread-safe, lock-free.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace peercache {
+
+class PeerHealth {
+ public:
+  static constexpr milliseconds kFirstPause{500};
+  static constexpr milliseconds kLongestPause{8000};
+
+  // May a call try this peer now?
+  bool Allows(TimePoint now) const { return now >= Until(); }
+  void Succeeded() {
+    failures_.store(0, std::memory_order_relaxed);
+    open_until_.store(0, std::memory_order_release);
+  }
+  void Failed(TimePoint now) {
+    const uint32_t n = std::min(failures_.fetch_add(1, std::memory_order_relaxed), 8u);
+    const Duration pause = std::min<Duration>(kFirstPause * (1 << n), kLongestPause);
+    open_until_.store((now + pause).time_since_epoch().count(), std::memory_order_release);
+    trips_.fetch_add(1, std::memory_order_relaxed);
+  }
+  uint64_t trips() const { return trips_.load(std::memory_order_relaxed); }
+
+ private:
+  TimePoint Until() const {
+    return TimePoint(Duration(open_until_.load(std::memory_order_acquire)));
+  }
+  std::atomic<int64_t> open_until_{0};
+  std::atomic<uint32_t> failures_{0};
+  std::atomic<uint64_t> trips_{0};
+};
+
+}  // namespace peercache

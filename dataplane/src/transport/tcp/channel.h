@@ -1,0 +1,127 @@
+// Channel: one TCP connection to a peer, driven by the one thread that owns it. The channel carries
+// one exchange at a time: a request, its answer and, for reads, the payload received straight into
+// its destination.
+//
+//   channel.Begin(frame, &sink, now);            // frame stays untouched until Done
+//   RunAll(channels, limits);            // or poll(Fd(), Events()) and Advance()
+//
+// Nothing is written to a destination after the exchange is Done: a failed exchange closes the
+// connection, and only the owning thread ever receives. That is what makes it safe to hand the
+// destination back after a time-out.
+//
+// Connecting and the Hello handshake are part of the first exchange: Hello goes out together with the
+// first request, so a new connection costs no extra round trip.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/status.h"
+#include "wire/messages.h"
+
+namespace peercache {
+
+// Where the payload of an answer goes.
+class PayloadSink {
+ public:
+  virtual ~PayloadSink() = default;
+  // Called once when the answer's body is complete. Fills *destinations for exactly payload_length
+  // bytes, or fails, which fails the exchange.
+  virtual Status Accept(FrameReader body, uint64_t payload_length,
+                        std::vector<iovec>* destinations) = 0;
+};
+
+struct PeerAddress {
+  std::string host;
+  uint16_t port = 0;
+};
+
+class Channel {
+ public:
+  // `hello` is sent first on the new connection; its contents are copied.
+  Channel(PeerAddress address, const Hello& hello);
+
+  // `request` must stay alive and unchanged until done(); `sink` may be null when no payload is due.
+  void Begin(std::span<const std::byte> request, PayloadSink* sink, TimePoint now);
+  bool done() const { return state_ == State::kIdle || state_ == State::kFailed; }
+  const Status& status() const { return status_; }
+  // For poll. Valid while not done.
+  int fd() const { return fd_.get(); }
+  short events() const;
+  // Does what can be done without blocking.
+  void Advance(TimePoint now);
+  // Gives the exchange up; the connection is closed.
+  void Fail(Status status);
+
+  // The answer after success.
+  const FrameHeader& answer() const { return header_; }
+  FrameReader body() const { return FrameReader(body_); }
+  // When the last byte moved, in either direction; when the exchange began before the first.
+  TimePoint last_progress() const { return last_progress_; }
+  // The connection had served an earlier exchange, and this one failed before any answer byte came:
+  // the peer had closed it meanwhile. The caller may try again on a new connection.
+  bool stale() const { return stale_; }
+  // Known after the first successful exchange.
+  uint64_t peer_incarnation() const { return peer_incarnation_; }
+
+ private:
+  enum class State : uint8_t {
+    kIdle,
+    kConnecting,
+    kSending,
+    kHelloHeader,
+    kHelloBody,
+    kHeader,
+    kBody,
+    kPayload,
+    kFailed,
+  };
+
+  void Connect(TimePoint now);
+  void StartReceiving();
+  bool Send(TimePoint now);
+  // Receives up to the end of the current part; true when it is complete.
+  bool Receive(std::span<std::byte> part, TimePoint now);
+  bool ReceivePayload(TimePoint now);
+  void OnHeader();
+  void OnBody();
+  void OnClosed(std::string_view doing, int error);
+
+  const PeerAddress address_;
+  FrameWriter hello_;
+  UniqueFd fd_;
+  State state_ = State::kIdle;
+  Status status_;
+  bool greeted_ = false;  // HelloOk has been received on this connection
+  bool served_ = false;   // an exchange has succeeded on this connection
+  bool stale_ = false;
+  bool got_bytes_ = false;
+  uint64_t peer_incarnation_ = 0;
+  TimePoint last_progress_{};
+
+  std::span<const std::byte> unsent_hello_, unsent_;
+  uint64_t request_id_ = 0;
+  PayloadSink* sink_ = nullptr;
+  FrameHeader header_;
+  size_t received_ = 0;  // of the current part
+  std::vector<std::byte> body_;
+  std::vector<iovec> destinations_;
+  size_t destination_ = 0;  // first unfinished one
+  uint64_t payload_left_ = 0;
+};
+
+struct GroupLimits {
+  Duration stall{};     // longest without progress of one exchange
+  TimePoint deadline{};  // of the whole group
+};
+
+// Drives all channels, in one thread, until each is done or past its limits.
+void RunAll(std::span<Channel* const> channels, const GroupLimits& limits);
+
+}  // namespace peercache

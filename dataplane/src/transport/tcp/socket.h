@@ -1,0 +1,36 @@
+// Sockets of the peer protocol: options, connecting, listening, addresses.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/status.h"
+
+namespace peercache {
+
+// Starts a non-blocking connect to a numeric IPv4 or IPv6 address.
+Result<UniqueFd> StartConnect(const std::string& host, uint16_t port);
+
+struct Listener {
+  UniqueFd fd;
+  uint16_t port = 0;  // the bound one
+};
+// Listens on a numeric address; port 0 takes a free one.
+Result<Listener> Listen(const std::string& host, uint16_t port);
+
+struct HostPort {
+  std::string host;
+  uint16_t port = 0;
+};
+// "host:port[,host:port...]", IPv6 hosts in brackets.
+Result<std::vector<HostPort>> ParseHostPorts(const std::string& text);
+// All numeric addresses of a name, deduplicated, sorted. Blocks in the resolver.
+Result<std::vector<std::string>> Resolve(const std::string& host);
+// Whether a numeric address belongs to an interface of this host.
+bool IsLocalAddress(const std::string& address);
+// The numeric address this host would use to reach `host`; empty when there is no route.
+std::string LocalAddressTowards(const std::string& host, uint16_t port);
+
+}  // namespace peercache

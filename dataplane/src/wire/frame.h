@@ -1,0 +1,182 @@
+// Frame: the one envelope of every PeerCache connection, between nodes (TCP) and between engine and
+// node (Unix socket). Little-endian, flat, bounded:
+//
+//   FrameHeader (32 bytes) | body (at most kMaxBody) | payload (page bytes; only after ReadOk)
+//
+// Requests of one connection are answered in order and carry the request's id, so a connection can be
+// pipelined. A malformed frame is answered with Error and the connection is closed.
+//
+// FrameWriter appends flat values to a reusable buffer; FrameReader takes them out again and turns
+// every overrun into !ok() instead of undefined behaviour.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "base/status.h"
+
+namespace peercache {
+
+static_assert(std::endian::native == std::endian::little,
+              "the wire is little-endian and structs travel as they are in memory");
+
+enum class MessageType : uint8_t {
+  kError = 1,
+  kHello = 2,
+  kHelloOk = 3,
+  // node to node
+  kLookup = 16,
+  kLookupOk = 17,
+  kPublish = 18,
+  kPublishOk = 19,
+  kWithdraw = 20,
+  kWithdrawOk = 21,
+  kContact = 22,
+  kContactOk = 23,
+  kRead = 24,
+  kReadOk = 25,
+  kHeartbeat = 26,
+  kHeartbeatOk = 27,
+  kLeave = 28,
+  kLeaveOk = 29,
+  kClearTag = 30,
+  kClearTagOk = 31,
+  // engine to node
+  kAttach = 64,
+  kAttachOk = 65,
+  kRegion = 66,
+  kRegionOk = 67,
+  kSet = 68,
+  kSetOk = 69,
+  kGet = 70,
+  kGetOk = 71,
+  kExists = 72,
+  kExistsOk = 73,
+  kClear = 74,
+  kClearOk = 75,
+};
+
+struct FrameHeader {
+  uint32_t magic = kMagic;
+  uint8_t version = kVersion;
+  MessageType type = MessageType::kError;
+  uint16_t reserved = 0;
+  uint64_t request_id = 0;
+  uint32_t body_length = 0;
+  uint32_t reserved2 = 0;
+  uint64_t payload_length = 0;
+
+  static constexpr uint32_t kMagic = 0x31574350;  // "PCW1"
+  static constexpr uint8_t kVersion = 1;
+};
+static_assert(sizeof(FrameHeader) == 32 && std::is_trivially_copyable_v<FrameHeader>);
+
+inline constexpr uint32_t kMaxBody = 16u << 20;
+inline constexpr uint64_t kMaxPayload = uint64_t{8} << 30;
+// Keys in one Lookup, Publish, Withdraw, Read, Set, Get or Exists; larger calls are split by senders.
+inline constexpr uint32_t kMaxItems = 64 << 10;
+
+// ok, or why this header cannot be the start of a frame. Says what was expected, because the usual
+// cause is a foreign client on the port or a version skew.
+Status CheckHeader(const FrameHeader& header);
+
+class FrameWriter {
+ public:
+  // Starts a new frame; the buffer is kept between frames.
+  void Start(MessageType type, uint64_t request_id) {
+    buffer_.resize(sizeof(FrameHeader));
+    header_ = {};
+    header_.type = type;
+    header_.request_id = request_id;
+  }
+  template <typename T>
+  void Put(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    PutBytes(&value, sizeof(value));
+  }
+  template <typename T>
+  void PutSpan(std::span<const T> values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    PutBytes(values.data(), values.size_bytes());
+  }
+  void PutString(std::string_view text) {
+    Put(static_cast<uint16_t>(text.size()));
+    PutBytes(text.data(), text.size());
+  }
+  // Completes the header; the frame is bytes(). payload_length counts bytes sent after the frame.
+  std::span<const std::byte> Finish(uint64_t payload_length = 0) {
+    header_.body_length = static_cast<uint32_t>(buffer_.size() - sizeof(FrameHeader));
+    header_.payload_length = payload_length;
+    std::memcpy(buffer_.data(), &header_, sizeof(header_));
+    return bytes();
+  }
+  std::span<const std::byte> bytes() const { return buffer_; }
+
+ private:
+  void PutBytes(const void* data, size_t size) {
+    if (size == 0) return;
+    const size_t at = buffer_.size();
+    buffer_.resize(at + size);
+    std::memcpy(buffer_.data() + at, data, size);
+  }
+  FrameHeader header_;
+  std::vector<std::byte> buffer_;
+};
+
+class FrameReader {
+ public:
+  explicit FrameReader(std::span<const std::byte> body) : rest_(body) {}
+
+  bool ok() const { return ok_; }
+  // All bytes were consumed and nothing was missing: what a well-formed message ends with.
+  bool AtEnd() const { return ok_ && rest_.empty(); }
+  template <typename T>
+  T Get() {
+    static_assert(std::is_trivially_copyable_v<T>);
+    T value{};
+    if (auto bytes = Take(sizeof(T)); !bytes.empty()) std::memcpy(&value, bytes.data(), sizeof(T));
+    return value;
+  }
+  // A count that is at most `max`; anything else makes the reader !ok().
+  uint32_t GetCount(uint32_t max) {
+    const auto count = Get<uint32_t>();
+    if (count > max) ok_ = false;
+    return ok_ ? count : 0;
+  }
+  // Copies `count` values out; they need no alignment on the wire.
+  template <typename T>
+  void GetInto(uint32_t count, std::vector<T>* out) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const auto bytes = Take(size_t{count} * sizeof(T));
+    out->resize(bytes.size() / sizeof(T));
+    if (!bytes.empty()) std::memcpy(out->data(), bytes.data(), bytes.size());
+  }
+  std::string GetString(size_t max) {
+    const auto size = Get<uint16_t>();
+    if (size > max) ok_ = false;
+    const auto bytes = Take(size);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+
+ private:
+  std::span<const std::byte> Take(size_t size) {
+    if (!ok_ || size > rest_.size()) {
+      ok_ = false;
+      return {};
+    }
+    const auto bytes = rest_.first(size);
+    rest_ = rest_.subspan(size);
+    return bytes;
+  }
+  std::span<const std::byte> rest_;
+  bool ok_ = true;
+};
+
+}  // namespace peercache

@@ -1,0 +1,237 @@
+#include "wire/messages.h"
+
+namespace peercache {
+namespace {
+
+constexpr uint32_t kMaxMembers = 4096;
+constexpr uint32_t kMaxSynced = 64;
+
+template <typename T>
+void PutVector(std::span<const T> values, FrameWriter* w) {
+  w->Put(static_cast<uint32_t>(values.size()));
+  w->PutSpan(values);
+}
+
+template <typename T>
+void GetVector(FrameReader* r, uint32_t max, std::vector<T>* out) {
+  r->GetInto(r->GetCount(max), out);
+}
+
+}  // namespace
+
+void ErrorMessage::Encode(FrameWriter* w) const {
+  w->Put(static_cast<uint8_t>(status.code()));
+  w->PutString(std::string_view(status.message()).substr(0, 4096));
+}
+bool ErrorMessage::Decode(FrameReader* r) {
+  const auto code = r->Get<uint8_t>();
+  std::string message = r->GetString(4096);
+  if (!r->AtEnd() || code == 0 || code > static_cast<uint8_t>(Code::kInternal)) return false;
+  status = Status(static_cast<Code>(code), std::move(message));
+  return true;
+}
+
+void Hello::Encode(FrameWriter* w) const {
+  w->PutString(cluster);
+  w->PutString(token);
+  w->Put(node);
+  w->Put(incarnation);
+}
+bool Hello::Decode(FrameReader* r) {
+  cluster = r->GetString(kMaxIdBytes);
+  token = r->GetString(4096);
+  node = r->Get<uint64_t>();
+  incarnation = r->Get<uint64_t>();
+  return r->AtEnd();
+}
+void HelloOk::Encode(FrameWriter* w) const {
+  w->Put(node);
+  w->Put(incarnation);
+}
+bool HelloOk::Decode(FrameReader* r) {
+  node = r->Get<uint64_t>();
+  incarnation = r->Get<uint64_t>();
+  return r->AtEnd();
+}
+
+void ShardAnswer::Encode(FrameWriter* w) const {
+  w->Put(stamp);
+  w->Put(incarnation);
+  w->Put(static_cast<uint8_t>(code));
+  PutVector(std::span<const uint8_t>(outcomes), w);
+}
+bool ShardAnswer::Decode(FrameReader* r) {
+  stamp = r->Get<int64_t>();
+  incarnation = r->Get<uint64_t>();
+  const auto value = r->Get<uint8_t>();
+  GetVector(r, kMaxItems, &outcomes);
+  if (value > static_cast<uint8_t>(Code::kInternal)) return false;
+  code = static_cast<Code>(value);
+  return r->AtEnd();
+}
+
+void EncodeLookup(uint64_t reader, std::span<const uint64_t> exclude, std::span<const Key> keys,
+                  FrameWriter* w) {
+  w->Put(reader);
+  PutVector(exclude, w);
+  PutVector(keys, w);
+}
+bool LookupRequest::Decode(FrameReader* r) {
+  reader = r->Get<uint64_t>();
+  GetVector(r, kMaxMembers, &exclude);
+  GetVector(r, kMaxItems, &keys);
+  return r->AtEnd();
+}
+void EncodeRecords(std::span<const Record> records, FrameWriter* w) { PutVector(records, w); }
+bool DecodeRecords(FrameReader* r, std::vector<Record>* records) {
+  GetVector(r, kMaxItems, records);
+  return r->AtEnd();
+}
+
+bool OwnerRequest::Decode(MessageType type, FrameReader* r) {
+  stamp = r->Get<OwnerStamp>();
+  publish.clear();
+  withdraw.clear();
+  if (type == MessageType::kPublish) GetVector(r, kMaxItems, &publish);
+  if (type == MessageType::kWithdraw) GetVector(r, kMaxItems, &withdraw);
+  return r->AtEnd();
+}
+void EncodeContact(const OwnerStamp& stamp, FrameWriter* w) { w->Put(stamp); }
+void EncodePublish(const OwnerStamp& stamp, std::span<const PublishItem> items, FrameWriter* w) {
+  w->Put(stamp);
+  PutVector(items, w);
+}
+void EncodeWithdraw(const OwnerStamp& stamp, std::span<const WithdrawItem> items, FrameWriter* w) {
+  w->Put(stamp);
+  PutVector(items, w);
+}
+
+bool ReadRequest::Decode(FrameReader* r) {
+  incarnation = r->Get<uint64_t>();
+  GetVector(r, kMaxItems, &items);
+  return r->AtEnd();
+}
+void EncodeRead(uint64_t incarnation, std::span<const ReadItem> items, FrameWriter* w) {
+  w->Put(incarnation);
+  PutVector(items, w);
+}
+void EncodeReadOk(std::span<const uint32_t> lengths, FrameWriter* w) { PutVector(lengths, w); }
+bool DecodeReadOk(FrameReader* r, std::vector<uint32_t>* lengths) {
+  GetVector(r, kMaxItems, lengths);
+  return r->AtEnd();
+}
+
+void EncodeMember(const Member& member, FrameWriter* w) {
+  w->PutString(member.id);
+  w->Put(member.incarnation);
+  w->Put(static_cast<uint8_t>(member.state));
+  w->PutString(member.host);
+  w->Put(member.peer_port);
+  w->Put(member.http_port);
+  w->Put(member.capacity_bytes);
+  PutVector(std::span<const uint64_t>(member.synced), w);
+}
+bool DecodeMember(FrameReader* r, Member* member) {
+  member->id = r->GetString(kMaxIdBytes);
+  member->incarnation = r->Get<uint64_t>();
+  const auto state = r->Get<uint8_t>();
+  member->host = r->GetString(kMaxIdBytes);
+  member->peer_port = r->Get<uint16_t>();
+  member->http_port = r->Get<uint16_t>();
+  member->capacity_bytes = r->Get<uint64_t>();
+  GetVector(r, kMaxSynced, &member->synced);
+  if (state > static_cast<uint8_t>(MemberState::kDraining)) return false;
+  member->state = static_cast<MemberState>(state);
+  return r->ok();
+}
+void MemberListMessage::Encode(FrameWriter* w) const {
+  w->Put(warming);
+  w->Put(static_cast<uint32_t>(members.size()));
+  for (const auto& listed : members) {
+    EncodeMember(listed.member, w);
+    w->Put(listed.age_ns);
+  }
+}
+bool MemberListMessage::Decode(FrameReader* r) {
+  warming = r->Get<uint8_t>();
+  members.resize(r->GetCount(kMaxMembers));
+  for (auto& listed : members) {
+    if (!DecodeMember(r, &listed.member)) return false;
+    listed.age_ns = r->Get<int64_t>();
+    if (listed.age_ns < 0) return false;
+  }
+  return r->AtEnd();
+}
+void LeaveRequest::Encode(FrameWriter* w) const {
+  w->PutString(id);
+  w->Put(incarnation);
+}
+bool LeaveRequest::Decode(FrameReader* r) {
+  id = r->GetString(kMaxIdBytes);
+  incarnation = r->Get<uint64_t>();
+  return r->AtEnd();
+}
+
+void AttachRequest::Encode(FrameWriter* w) const {
+  w->Put(session);
+  w->PutString(engine);
+  w->PutString(version);
+}
+bool AttachRequest::Decode(FrameReader* r) {
+  session = r->Get<uint64_t>();
+  engine = r->GetString(kMaxIdBytes);
+  version = r->GetString(kMaxIdBytes);
+  return r->AtEnd();
+}
+void AttachOk::Encode(FrameWriter* w) const {
+  w->Put(session);
+  w->PutString(node);
+  w->PutString(version);
+}
+bool AttachOk::Decode(FrameReader* r) {
+  session = r->Get<uint64_t>();
+  node = r->GetString(kMaxIdBytes);
+  version = r->GetString(kMaxIdBytes);
+  return r->AtEnd();
+}
+void RegionRequest::Encode(FrameWriter* w) const {
+  w->Put(region);
+  w->Put(offset);
+  w->Put(length);
+}
+bool RegionRequest::Decode(FrameReader* r) {
+  region = r->Get<uint32_t>();
+  offset = r->Get<uint64_t>();
+  length = r->Get<uint64_t>();
+  return r->AtEnd();
+}
+
+void EncodePages(uint64_t tag, uint32_t segments_per_page, std::span<const Key> keys,
+                 std::span<const WireSegment> segments, FrameWriter* w) {
+  w->Put(tag);
+  w->Put(segments_per_page);
+  PutVector(keys, w);
+  w->PutSpan(segments);
+}
+bool PagesRequest::Decode(FrameReader* r) {
+  tag = r->Get<uint64_t>();
+  segments_per_page = r->Get<uint32_t>();
+  GetVector(r, kMaxItems, &keys);
+  if (segments_per_page == 0 || segments_per_page > kMaxSegmentsPerPage) return false;
+  const uint64_t count = uint64_t{segments_per_page} * keys.size();
+  if (count * sizeof(WireSegment) > kMaxBody) return false;
+  r->GetInto(static_cast<uint32_t>(count), &segments);
+  return r->AtEnd() && segments.size() == count;
+}
+void EncodeKeys(std::span<const Key> keys, FrameWriter* w) { PutVector(keys, w); }
+bool DecodeKeys(FrameReader* r, std::vector<Key>* keys) {
+  GetVector(r, kMaxItems, keys);
+  return r->AtEnd();
+}
+void EncodeFlags(std::span<const uint8_t> flags, FrameWriter* w) { PutVector(flags, w); }
+bool DecodeFlags(FrameReader* r, std::vector<uint8_t>* flags) {
+  GetVector(r, kMaxItems, flags);
+  return r->AtEnd();
+}
+
+}  // namespace peercache

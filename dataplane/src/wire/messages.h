@@ -1,0 +1,157 @@
+// Messages: what travels inside frames. Encode appends to a started FrameWriter; Decode fails with
+// false on anything malformed (short, long, over a bound), never worse.
+//
+// Vectors in messages are reused by their owners, so that steady traffic does not allocate.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/key.h"
+#include "base/status.h"
+#include "wire/frame.h"
+#include "wire/member.h"
+#include "directory/shard.h"
+#include "wire/record.h"
+
+namespace peercache {
+
+struct ErrorMessage {
+  Status status;
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
+
+// ---- connection set-up between nodes -----------------------------------------------------------
+struct Hello {
+  std::string cluster;  // nodes of different clusters refuse each other
+  std::string token;    // shared secret; empty when authentication is off
+  uint64_t node = 0;
+  uint64_t incarnation = 0;
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
+struct HelloOk {
+  uint64_t node = 0;
+  uint64_t incarnation = 0;
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
+
+// ---- directory ---------------------------------------------------------------------------------
+// Every answer of a shard to an owner.
+struct ShardAnswer {
+  int64_t stamp = 0;
+  uint64_t incarnation = 0;
+  Code code = Code::kOk;          // e.g. kAborted: a newer (incarnation, epoch) is known
+  std::vector<uint8_t> outcomes;  // PublishOutcome per item; Publish only
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
+struct LookupRequest {
+  uint64_t reader = 0;
+  std::vector<uint64_t> exclude;
+  std::vector<Key> keys;
+  bool Decode(FrameReader* r);
+};
+void EncodeLookup(uint64_t reader, std::span<const uint64_t> exclude, std::span<const Key> keys,
+                  FrameWriter* w);
+void EncodeRecords(std::span<const Record> records, FrameWriter* w);
+bool DecodeRecords(FrameReader* r, std::vector<Record>* records);
+
+struct OwnerRequest {  // Contact, Publish or Withdraw
+  OwnerStamp stamp;
+  std::vector<PublishItem> publish;
+  std::vector<WithdrawItem> withdraw;
+  bool Decode(MessageType type, FrameReader* r);
+};
+void EncodeContact(const OwnerStamp& stamp, FrameWriter* w);
+void EncodePublish(const OwnerStamp& stamp, std::span<const PublishItem> items, FrameWriter* w);
+void EncodeWithdraw(const OwnerStamp& stamp, std::span<const WithdrawItem> items, FrameWriter* w);
+
+// ---- page reads --------------------------------------------------------------------------------
+struct ReadItem {
+  uint64_t offset = 0, generation = 0;
+  uint32_t length = 0, reserved = 0;
+  Key key;
+};
+static_assert(sizeof(ReadItem) == 56);
+struct ReadRequest {
+  uint64_t incarnation = 0;  // of the holder, from the record
+  std::vector<ReadItem> items;
+  bool Decode(FrameReader* r);
+};
+void EncodeRead(uint64_t incarnation, std::span<const ReadItem> items, FrameWriter* w);
+// lengths[i] = 0: absent; else the payload holds that many bytes of page i, in order of i.
+void EncodeReadOk(std::span<const uint32_t> lengths, FrameWriter* w);
+bool DecodeReadOk(FrameReader* r, std::vector<uint32_t>* lengths);
+
+// ---- membership --------------------------------------------------------------------------------
+struct WireListedMember {
+  Member member;
+  int64_t age_ns = 0;
+};
+void EncodeMember(const Member& member, FrameWriter* w);
+bool DecodeMember(FrameReader* r, Member* member);
+struct MemberListMessage {
+  uint8_t warming = 0;
+  std::vector<WireListedMember> members;
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
+struct LeaveRequest {
+  std::string id;
+  uint64_t incarnation = 0;
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
+
+// ---- engine sessions ---------------------------------------------------------------------------
+// The connections of one engine share a session: the first Attach (session = 0) makes it, the others
+// name it. It ends with its last connection.
+struct AttachRequest {
+  uint64_t session = 0;
+  std::string engine;
+  std::string version;
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
+struct AttachOk {
+  uint64_t session = 0;
+  std::string node;
+  std::string version;
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
+struct RegionRequest {  // travels with one file descriptor
+  uint32_t region = 0;
+  uint64_t offset = 0, length = 0;
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
+struct WireSegment {
+  uint64_t offset = 0;  // in the region
+  uint32_t region = 0;
+  uint32_t length = 0;
+};
+static_assert(sizeof(WireSegment) == 16);
+struct PagesRequest {  // Set and Get
+  uint64_t tag = 0;    // Set only
+  uint32_t segments_per_page = 0;
+  std::vector<Key> keys;
+  std::vector<WireSegment> segments;  // keys.size() * segments_per_page
+  bool Decode(FrameReader* r);
+};
+void EncodePages(uint64_t tag, uint32_t segments_per_page, std::span<const Key> keys,
+                 std::span<const WireSegment> segments, FrameWriter* w);
+void EncodeKeys(std::span<const Key> keys, FrameWriter* w);
+bool DecodeKeys(FrameReader* r, std::vector<Key>* keys);
+void EncodeFlags(std::span<const uint8_t> flags, FrameWriter* w);
+bool DecodeFlags(FrameReader* r, std::vector<uint8_t>* flags);
+
+inline constexpr uint32_t kMaxSegmentsPerPage = 1024;
+inline constexpr size_t kMaxIdBytes = 128;
+
+}  // namespace peercache

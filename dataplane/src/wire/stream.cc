@@ -1,0 +1,172 @@
+#include "wire/stream.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace peercache {
+namespace {
+
+Result<sockaddr_un> UnixAddress(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path)) {
+    return InvalidArgument(fmt::format("socket \"{}\": the path must have 1 to {} bytes", path,
+                                       sizeof(address.sun_path) - 1));
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+// Receives into `out` completely; descriptors that arrive are kept in *fd.
+Status ReceiveAll(int socket, std::span<std::byte> out, std::optional<TimePoint> deadline,
+                  UniqueFd* fd) {
+  while (!out.empty()) {
+    iovec iov{out.data(), out.size()};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 4)];
+    msghdr message{};
+    message.msg_iov = &iov;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    const ssize_t n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    if (n == 0) return Unavailable("the other side closed the connection");
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) return FromErrno("receiving", errno);
+      auto readable = WaitFor(socket, POLLIN, deadline);
+      if (!readable.ok()) return readable.status();
+      if (!*readable) return DeadlineExceeded("no answer in time");
+      continue;
+    }
+    int received = 0;
+    for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+      if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+      const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (size_t i = 0; i < count; ++i) {
+        int value = -1;
+        std::memcpy(&value, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+        UniqueFd owned(value);
+        if (++received == 1 && !*fd) *fd = std::move(owned);
+        else received = 2;
+      }
+    }
+    if (received > 1 || (message.msg_flags & MSG_CTRUNC) != 0) {
+      return Corrupt("more than one file descriptor with one frame");
+    }
+    out = out.subspan(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<bool> WaitFor(int fd, short events, std::optional<TimePoint> deadline) {
+  for (;;) {
+    int timeout = -1;
+    if (deadline) {
+      const auto left = *deadline - Clock::now();
+      if (left <= Duration::zero()) return false;
+      timeout = static_cast<int>(std::min<int64_t>(ToMillis(left) + 1, 60'000));
+    }
+    pollfd entry{fd, events, 0};
+    const int n = poll(&entry, 1, timeout);
+    if (n > 0) return true;
+    if (n < 0 && errno != EINTR) return FromErrno("poll", errno);
+  }
+}
+
+Status SendFrame(int socket, std::span<const std::byte> frame, int fd, TimePoint deadline) {
+  bool attach = fd >= 0;
+  while (!frame.empty()) {
+    iovec iov{const_cast<std::byte*>(frame.data()), frame.size()};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &iov;
+    message.msg_iovlen = 1;
+    if (attach) {
+      message.msg_control = control;
+      message.msg_controllen = sizeof(control);
+      cmsghdr* c = CMSG_FIRSTHDR(&message);
+      c->cmsg_level = SOL_SOCKET;
+      c->cmsg_type = SCM_RIGHTS;
+      c->cmsg_len = CMSG_LEN(sizeof(int));
+      std::memcpy(CMSG_DATA(c), &fd, sizeof(int));
+    }
+    const ssize_t n = sendmsg(socket, &message, MSG_NOSIGNAL);
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) return FromErrno("sending", errno);
+      auto writable = WaitFor(socket, POLLOUT, deadline);
+      if (!writable.ok()) return writable.status();
+      if (!*writable) return DeadlineExceeded("the other side does not take the request");
+      continue;
+    }
+    attach = false;
+    frame = frame.subspan(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+Status ReceiveFrame(int socket, std::optional<TimePoint> deadline, ReceivedFrame* frame) {
+  frame->fd = UniqueFd();
+  std::byte raw[sizeof(FrameHeader)];
+  if (Status s = ReceiveAll(socket, raw, deadline, &frame->fd); !s.ok()) return s;
+  std::memcpy(&frame->header, raw, sizeof(raw));
+  if (Status s = CheckHeader(frame->header); !s.ok()) return s;
+  if (frame->header.payload_length != 0) return Corrupt("payload on a Unix socket");
+  frame->body.resize(frame->header.body_length);
+  return ReceiveAll(socket, frame->body, deadline, &frame->fd);
+}
+
+Result<UniqueFd> ConnectUnix(const std::string& path) {
+  auto address = UnixAddress(path);
+  if (!address.ok()) return address.status();
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return FromErrno("socket", errno);
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
+    const int error = errno;
+    const char* hint =
+        error == ENOENT         ? "no such file: is peercached running on this node, and is its "
+                                  "socket directory mounted here?"
+        : error == ECONNREFUSED ? "nobody listens: peercached has stopped; it is retried"
+        : error == EACCES       ? "permission denied: start peercached with a wider --socket-mode"
+        : error == EAGAIN       ? "the node's queue of new connections is full"
+                                : "";
+    return FromErrno(fmt::format("connecting to {} {}", path, hint), error);
+  }
+  return fd;
+}
+
+Result<UniqueFd> ListenUnix(const std::string& path, uint32_t mode) {
+  auto address = UnixAddress(path);
+  if (!address.ok()) return address.status().Annotate("--socket");
+  if (access(path.c_str(), F_OK) == 0) {
+    if (ConnectUnix(path).ok()) {
+      return Unavailable(
+          fmt::format("socket {}: another node is already listening there; stop it or choose "
+                      "another --socket",
+                      path));
+    }
+    unlink(path.c_str());
+  }
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) return FromErrno("socket", errno);
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
+    return FromErrno(fmt::format("binding socket {}: does its directory exist and is it writable?",
+                                 path),
+                     errno);
+  }
+  if (chmod(path.c_str(), mode) != 0) return FromErrno("chmod " + path, errno);
+  if (listen(fd.get(), 128) != 0) return FromErrno("listening at " + path, errno);
+  return fd;
+}
+
+}  // namespace peercache
