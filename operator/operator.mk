@@ -51,6 +51,7 @@ test-go: ## Go unit tests
 	@$(GO_BUILD_ENV) go test ./api/... ./operator/...
 
 .PHONY: test-envtest
-test-envtest: ## Go tests on a real kube-apiserver; KUBEBUILDER_ASSETS names the folder of its binaries
+test-envtest: ## Go tests on a real kube-apiserver, which is built when KUBEBUILDER_ASSETS names none
 	@echo "==> Go tests on a real kube-apiserver"
-	@$(GO_BUILD_ENV) go test -tags envtest -timeout 15m ./api/... ./operator/...
+	@assets="$${KUBEBUILDER_ASSETS:-$$(hack/cluster/build.sh --bin-dir)}" && \
+		KUBEBUILDER_ASSETS="$$assets" $(GO_BUILD_ENV) go test -tags envtest -timeout 15m ./api/... ./operator/...

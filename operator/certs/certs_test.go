@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package certs
+
+import (
+	"crypto/tls"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-policy-agent/cert-controller/pkg/rotator"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// secret holds a fresh certificate, made as cert-controller makes it.
+func secret(t *testing.T) *corev1.Secret {
+	t.Helper()
+	maker := &rotator.CertRotator{CAName: "ca", DNSName: ServiceName + ".ns.svc"}
+	from, to := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	ca, err := maker.CreateCACert(from, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &corev1.Secret{Data: map[string][]byte{certKey: ca.CertPEM, privateKey: ca.KeyPEM}}
+}
+
+func TestKeeperServesWhatTheSecretHolds(t *testing.T) {
+	k := NewKeeper("ns")
+	k.marker = t.TempDir()
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	k.UseIn(config)
+
+	if _, err := config.GetCertificate(nil); err == nil || !strings.Contains(err.Error(), "ns/"+SecretName) {
+		t.Errorf("without a certificate it says %v", err)
+	}
+	if err := k.load(&corev1.Secret{}); err != nil {
+		t.Errorf("an empty Secret is no error: %v", err)
+	}
+	if err := k.Ready(nil); err == nil || !strings.Contains(err.Error(), "no certificate yet") {
+		t.Errorf("readiness says %v", err)
+	}
+
+	first := secret(t)
+	if err := k.load(first); err != nil {
+		t.Fatal(err)
+	}
+	served, err := config.GetCertificate(nil)
+	if err != nil || served == nil {
+		t.Fatalf("serves %v, %v", served, err)
+	}
+	if err := k.Ready(nil); err == nil || !strings.Contains(err.Error(), ConfigurationName) {
+		t.Errorf("ready before the API server knows the CA: %v", err)
+	}
+	close(k.renewed)
+	if err := k.Ready(nil); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+
+	if err := k.load(secret(t)); err != nil {
+		t.Fatal(err)
+	}
+	if renewed, err := config.GetCertificate(nil); err != nil || renewed == served {
+		t.Errorf("a renewed certificate is not served: %v", err)
+	}
+}
+
+func TestKeeperKeepsItsCertificateWhenTheSecretIsSpoiled(t *testing.T) {
+	k := NewKeeper("ns")
+	k.marker = t.TempDir()
+	good := secret(t)
+	if err := k.load(good); err != nil {
+		t.Fatal(err)
+	}
+	before := k.current.Load()
+	for name, spoiled := range map[string]map[string][]byte{
+		"no key":      {certKey: good.Data[certKey]},
+		"not PEM":     {certKey: []byte("x"), privateKey: []byte("y")},
+		"another key": {certKey: good.Data[certKey], privateKey: secret(t).Data[privateKey]},
+	} {
+		if err := k.load(&corev1.Secret{Data: spoiled}); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+		if k.current.Load() != before {
+			t.Errorf("%s replaced the good certificate", name)
+		}
+	}
+}
+
+func TestThePrivateKeyIsNotWrittenToDisk(t *testing.T) {
+	k := NewKeeper("ns")
+	k.marker = t.TempDir()
+	if err := k.load(secret(t)); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(k.marker, "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files are %q, %v", files, err)
+	}
+	content, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(content), "PRIVATE KEY") {
+		t.Errorf("%s holds the private key", files[0])
+	}
+}
