@@ -48,7 +48,9 @@ stand_in_debian() {
     sources=(/etc/apt/sources.list.d/debian.sources)
   mmdebstrap --quiet --variant=minbase \
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
-    --dpkgopt='path-exclude=/usr/share/locale/*' bookworm "$tar" "${sources[@]}"
+    --dpkgopt='path-exclude=/usr/share/locale/*' \
+    --aptopt='Dir::Cache::pkgcache ""' --aptopt='Dir::Cache::srcpkgcache ""' \
+    --aptopt='DPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb"; }' bookworm "$tar" "${sources[@]}"
   stand_in "$1" scratch "add @ $tar /" "config --cmd bash @"
   rm "$tar"
 }

@@ -12,7 +12,7 @@ provider_up() {
   docker info >/dev/null 2>&1 || die "no Docker engine answers" "start it, or use PROVIDER=local"
   if [ -z "$(kind_nodes)" ]; then
     step "creating kind cluster '$KIND_NAME' from $KIND_NODE_IMAGE"
-    kind_ create cluster --image "$KIND_NODE_IMAGE" --config "$HERE/kind/kind.yaml" --kubeconfig "$KUBECONFIG" --wait 180s >&2
+    kind_ create cluster --image "$KIND_NODE_IMAGE" --config "${PEERCACHE_KIND_CONFIG:-$HERE/kind/kind.yaml}" --kubeconfig "$KUBECONFIG" --wait 180s >&2
   fi
   "$BIN/kind" get kubeconfig --name "$KIND_NAME" > "$KUBECONFIG"
   chmod 600 "$KUBECONFIG"

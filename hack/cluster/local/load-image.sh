@@ -28,7 +28,7 @@ has_all() {  # has_all NODE FILE
 import_one() {  # import_one NODE FILE
   has_all "$1" "$2" && return 0
   # Containerd keeps an old tag on its old image when an import is cut short: hence the check after it.
-  if node_ctr "$1" images import --local --platform linux/amd64 - < "$2" >/dev/null && has_all "$1" "$2"; then
+  if node_ctr "$1" images import --local --discard-unpacked-layers --platform linux/amd64 - < "$2" >/dev/null && has_all "$1" "$2"; then
     return 0
   fi
   printf 'error: %s was not imported on %s\n' "$2" "$1" >&2
