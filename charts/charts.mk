@@ -1,0 +1,27 @@
+# Recipes of the Helm chart and of the kustomize bases. Included by the root Makefile; also usable by itself:
+#   make -f charts/charts.mk test-render
+
+GO_BUILD_ENV ?= CGO_ENABLED=0 GOFLAGS='-mod=readonly -buildvcs=false -trimpath'
+# The folder with helm, kubectl (for `kubectl kustomize`), kube-apiserver and etcd.
+TOOLS_BIN = $$(hack/cluster/build.sh --bin-dir)
+
+.PHONY: chart-files
+chart-files: ## copy the generated CRD and RBAC rules into the chart
+	@echo "==> copying config/crd and config/rbac/role.yaml into charts/peercache/files"
+	@install -m 0644 -D -t charts/peercache/files/crd config/crd/peercache.io_*.yaml
+	@install -m 0644 -D -t charts/peercache/files/rbac config/rbac/role.yaml
+
+.PHONY: chart-readme
+chart-readme: ## write the table of values in charts/peercache/README.md anew
+	@$(GO_BUILD_ENV) go test ./charts -run 'TestReadme' -update
+
+.PHONY: test-render
+test-render: ## what Helm and kustomize render, compared; needs the programs of hack/cluster/build.sh
+	@echo "==> Helm chart and kustomize bases"
+	@bin=$(TOOLS_BIN) && PATH="$$bin:$$PATH" $(GO_BUILD_ENV) go test -tags render ./charts
+
+.PHONY: test-chart-upgrade
+test-chart-upgrade: ## Helm installs and upgrades the chart on a real kube-apiserver
+	@echo "==> Helm on a real kube-apiserver"
+	@bin=$(TOOLS_BIN) && PATH="$$bin:$$PATH" KUBEBUILDER_ASSETS="$$bin" $(GO_BUILD_ENV) \
+		go test -tags 'render envtest' -timeout 15m ./charts

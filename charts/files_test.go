@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package charts tests the Helm chart and the kustomize bases. The tests here need no program; those that run
+// helm and kustomize carry the build tag render, and those on a real kube-apiserver also envtest.
+package charts
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// TestGeneratedFiles: the chart holds what controller-gen wrote, byte for byte.
+func TestGeneratedFiles(t *testing.T) {
+	generated, err := filepath.Glob("../config/crd/peercache.io_*.yaml")
+	if err != nil || len(generated) == 0 {
+		t.Fatalf("no CRD in config/crd (error %v)", err)
+	}
+	pairs := map[string]string{"../config/rbac/role.yaml": "peercache/files/rbac/role.yaml"}
+	for _, file := range generated {
+		pairs[file] = filepath.Join("peercache/files/crd", filepath.Base(file))
+	}
+	for source, copied := range pairs {
+		if read(t, source) != read(t, copied) {
+			t.Errorf("charts/%s is not %s: run `make chart-files`", copied, strings.TrimPrefix(source, "../"))
+		}
+	}
+	copies, err := filepath.Glob("peercache/files/crd/*")
+	if err != nil || len(copies) != len(generated) {
+		t.Errorf("%d CRDs in the chart, %d in config/crd (error %v)", len(copies), len(generated), err)
+	}
+}
+
+// TestVersions: the chart, its images and the kustomize base are of the version in VERSION.
+func TestVersions(t *testing.T) {
+	version := strings.TrimSpace(read(t, "../VERSION"))
+	var chart struct{ Version, AppVersion string }
+	parse(t, "peercache/Chart.yaml", &chart)
+	if chart.Version != version || chart.AppVersion != version {
+		t.Errorf("Chart.yaml says version %s and appVersion %s, VERSION says %s", chart.Version, chart.AppVersion, version)
+	}
+	images := regexp.MustCompile(`peercache/(?:operator|dataplane|client):(\S+)`).
+		FindAllStringSubmatch(read(t, "../config/manager/deployment.yaml"), -1)
+	if len(images) != 3 {
+		t.Errorf("config/manager/deployment.yaml names %d images, want 3", len(images))
+	}
+	for _, image := range images {
+		if image[1] != version {
+			t.Errorf("config/manager/deployment.yaml names %s, VERSION says %s", image[0], version)
+		}
+	}
+}
+
+// TestSchemaIsComplete: the schema describes every value and refuses every other.
+func TestSchemaIsComplete(t *testing.T) {
+	var values, schema map[string]any
+	parse(t, "peercache/values.yaml", &values)
+	if err := json.Unmarshal([]byte(read(t, "peercache/values.schema.json")), &schema); err != nil {
+		t.Fatal(err)
+	}
+	definitions, _ := schema["definitions"].(map[string]any)
+	var check func(path string, value any, schema map[string]any)
+	check = func(path string, value any, schema map[string]any) {
+		if ref, ok := schema["$ref"].(string); ok {
+			if name, ok := strings.CutPrefix(ref, "#/definitions/"); ok && !strings.Contains(name, "/") {
+				schema, _ = definitions[name].(map[string]any)
+			}
+		}
+		properties, ok := schema["properties"].(map[string]any)
+		object, isObject := value.(map[string]any)
+		if !isObject || !ok {
+			return
+		}
+		if schema["additionalProperties"] != false {
+			t.Errorf("%s: the schema accepts unknown keys", path)
+		}
+		for _, key := range slices.Sorted(maps.Keys(object)) {
+			property, ok := properties[key].(map[string]any)
+			if !ok {
+				t.Errorf("%s.%s is not in values.schema.json", path, key)
+				continue
+			}
+			check(path+"."+key, object[key], property)
+		}
+		for _, key := range slices.Sorted(maps.Keys(properties)) {
+			if _, ok := object[key]; !ok && key != "global" && key != "claims" {
+				t.Errorf("%s.%s is in values.schema.json, but not in values.yaml", path, key)
+			}
+		}
+	}
+	check("values", values, schema)
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func parse(t *testing.T, file string, into any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(read(t, file)), into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}

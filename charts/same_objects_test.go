@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build render
+
+package charts
+
+import (
+	"maps"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/diff"
+)
+
+// TestSameObjects: Helm with default values and kustomize install the same.
+func TestSameObjects(t *testing.T) {
+	compare(t, helmTemplate(t), kustomizeBuild(t, "../config/default"))
+}
+
+// TestSamePodMonitors: so they do for Prometheus.
+func TestSamePodMonitors(t *testing.T) {
+	all := helmTemplate(t, "metrics.podMonitors.enabled=true")
+	maps.DeleteFunc(all, func(key id, _ *unstructured.Unstructured) bool { return key.kind != "PodMonitor" })
+	compare(t, all, kustomizeBuild(t, "../config/prometheus"))
+}
+
+func compare(t *testing.T, helm, kustomize objects) {
+	t.Helper()
+	// Helm makes the namespace itself (--create-namespace).
+	delete(kustomize, id{kind: "Namespace", name: namespace})
+	for key, object := range kustomize {
+		if helm[key] == nil {
+			t.Errorf("kustomize renders %v, Helm does not", key)
+			continue
+		}
+		normalise(helm[key])
+		if difference := diff.Diff(object.Object, helm[key].Object); difference != "" {
+			t.Errorf("%v differs (-kustomize +Helm):\n%s", key, difference)
+		}
+	}
+	for key := range helm {
+		if kustomize[key] == nil {
+			t.Errorf("Helm renders %v, kustomize does not", key)
+		}
+	}
+}
+
+// normalise takes away what only makes sense in a release of Helm, and nothing else: the labels by which
+// releases are found, on the object itself, and the annotation that Helm reads at uninstalling.
+func normalise(object *unstructured.Unstructured) {
+	labels := object.GetLabels()
+	for _, key := range []string{
+		"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/version", "helm.sh/chart",
+	} {
+		delete(labels, key)
+	}
+	object.SetLabels(labels)
+	annotations := object.GetAnnotations()
+	delete(annotations, "helm.sh/resource-policy")
+	object.SetAnnotations(annotations)
+}

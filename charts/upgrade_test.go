@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build render && envtest
+
+package charts
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+// TestHelmOnRealAPIServer installs the chart, upgrades it and takes it away again.
+func TestHelmOnRealAPIServer(t *testing.T) {
+	c, helm := startAPIServer(t)
+
+	notes := helm("install", release, "peercache", "--create-namespace")
+	for _, part := range []string{"kind: PeerCacheCluster", "peercache.io/inject: kv", "-n peercache-system rollout status"} {
+		if !strings.Contains(notes, part) {
+			t.Errorf("the notes lack %q:\n%s", part, notes)
+		}
+	}
+	cache := &v1alpha1.PeerCacheCluster{ObjectMeta: metav1.ObjectMeta{Name: "kv", Namespace: "default"}}
+	applyNotes(t, c, notes, cache)
+
+	// What the operator does to the webhook configuration, and a definition as an older release left it.
+	webhook := webhookConfiguration(t, c)
+	ca, _, err := cert.GenerateSelfSignedCertKey("peercache", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	webhook.Webhooks[0].ClientConfig.CABundle = ca
+	if err := c.Update(t.Context(), webhook, client.FieldOwner("peercache-operator")); err != nil {
+		t.Fatal(err)
+	}
+	older := t.TempDir()
+	copyChart(t, older)
+	crd := definition(t, c)
+	text := read(t, filepath.Join(older, "files/crd/peercache.io_peercacheclusters.yaml"))
+	write(t, filepath.Join(older, "files/crd/peercache.io_peercacheclusters.yaml"),
+		strings.Replace(text, "- pcc\n", "- pcc\n    - oldname\n", 1))
+	helm("upgrade", release, older)
+	if names := definition(t, c).Spec.Names.ShortNames; len(names) != 2 {
+		t.Fatalf("the altered chart gave the definition the short names %q", names)
+	}
+
+	helm("upgrade", release, "peercache", "--set", "replicas=2,webhook.timeoutSeconds=7")
+	if names := definition(t, c).Spec.Names.ShortNames; fmt.Sprint(names) != fmt.Sprint(crd.Spec.Names.ShortNames) {
+		t.Errorf("the upgrade left the definition with the short names %q", names)
+	}
+	webhook = webhookConfiguration(t, c)
+	if !bytes.Equal(webhook.Webhooks[0].ClientConfig.CABundle, ca) {
+		t.Errorf("the upgrade changed caBundle to %q", webhook.Webhooks[0].ClientConfig.CABundle)
+	}
+	if *webhook.Webhooks[0].TimeoutSeconds != 7 {
+		t.Errorf("the upgrade left timeoutSeconds at %d", *webhook.Webhooks[0].TimeoutSeconds)
+	}
+	deployment := &appsv1.Deployment{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "peercache-operator"}, deployment); err != nil {
+		t.Fatal(err)
+	}
+	if *deployment.Spec.Replicas != 2 {
+		t.Errorf("the upgrade left %d replicas", *deployment.Spec.Replicas)
+	}
+
+	helm("uninstall", release)
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(cache), cache); err != nil {
+		t.Errorf("uninstalling took the cache away: %v", err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(webhook), webhook); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("uninstalling left the webhook configuration (error %v)", err)
+	}
+	helm("install", release, "peercache")
+}
+
+// startAPIServer also returns a function that runs helm against it, which fails the test when helm fails.
+func startAPIServer(t *testing.T) (client.Client, func(args ...string) string) {
+	t.Helper()
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Fatal("KUBEBUILDER_ASSETS is not set: run `make test-chart-upgrade`, or name the folder of kube-apiserver and etcd")
+	}
+	environment := &envtest.Environment{}
+	config, err := environment.Start()
+	if err != nil {
+		t.Fatalf("starting kube-apiserver and etcd from %s: %v", os.Getenv("KUBEBUILDER_ASSETS"), err)
+	}
+	t.Cleanup(func() {
+		if err := environment.Stop(); err != nil {
+			t.Errorf("stopping kube-apiserver and etcd: %v", err)
+		}
+	})
+	user, err := environment.AddUser(envtest.User{Name: "helm", Groups: []string{"system:masters"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := user.KubeConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	write(t, file, string(kubeconfig))
+
+	scheme := clientgoscheme.Scheme
+	for _, add := range []func() error{
+		func() error { return v1alpha1.AddToScheme(scheme) },
+		func() error { return apiextensionsv1.AddToScheme(scheme) },
+	} {
+		if err := add(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := program(t, "HELM", "helm")
+	return c, func(args ...string) string {
+		t.Helper()
+		args = append(args, "--kubeconfig", file, "--namespace", namespace)
+		stdout, stderr, err := run(binary, args...)
+		if err != nil {
+			t.Fatalf("helm %q: %v: %s", args, err, stderr)
+		}
+		return stdout
+	}
+}
+
+// applyNotes creates the object that the notes tell users to create.
+func applyNotes(t *testing.T, c client.Client, notes string, object *v1alpha1.PeerCacheCluster) {
+	t.Helper()
+	_, manifest, _ := strings.Cut(notes, "<<EOF\n")
+	manifest, _, ok := strings.Cut(manifest, "EOF\n")
+	if !ok {
+		t.Fatalf("the notes hold no manifest:\n%s", notes)
+	}
+	all := parseObjects(t, manifest)
+	wanted := all.get(t, "PeerCacheCluster", object.Name)
+	wanted.SetNamespace(object.Namespace)
+	if err := c.Create(t.Context(), wanted); err != nil {
+		t.Fatalf("creating what the notes recommend: %v", err)
+	}
+}
+
+func webhookConfiguration(t *testing.T, c client.Client) *admissionregistrationv1.MutatingWebhookConfiguration {
+	t.Helper()
+	object := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "peercache-inject"}, object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+func definition(t *testing.T, c client.Client) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	object := &apiextensionsv1.CustomResourceDefinition{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "peercacheclusters.peercache.io"}, object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+func copyChart(t *testing.T, to string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS("peercache")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build render
+
+package charts
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func TestLint(t *testing.T) {
+	for name, values := range map[string]string{
+		"default": "replicas=1", "everything": "replicas=2,metrics.podMonitors.enabled=true,logLevel=debug",
+		"nothing": "webhook.enabled=false,crds.install=false,rbac.aggregate=false",
+	} {
+		stdout, stderr, err := run(program(t, "HELM", "helm"), "lint", "--strict", "peercache",
+			"--kube-version", kubeVersion, "--set", values)
+		if err != nil {
+			t.Errorf("%s: %v: %s%s", name, err, stdout, stderr)
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	all := helmTemplate(t)
+	for _, kind := range []string{"PodDisruptionBudget", "PodMonitor", "PeerCacheCluster", "Secret", "Namespace"} {
+		if all.has(kind) {
+			t.Errorf("a %s is rendered", kind)
+		}
+	}
+	crd := all.get(t, "CustomResourceDefinition", "peercacheclusters.peercache.io")
+	if crd.GetAnnotations()["helm.sh/resource-policy"] != "keep" {
+		t.Errorf("the definition would go with the release: %v", crd.GetAnnotations())
+	}
+	// Helm compares old and new manifests, so what is in neither is left to the operator.
+	for _, webhook := range list(t, all.get(t, "MutatingWebhookConfiguration", "peercache-inject"), "webhooks") {
+		config, _ := webhook["clientConfig"].(map[string]any)
+		if _, ok := config["caBundle"]; ok {
+			t.Error("an upgrade would overwrite caBundle")
+		}
+	}
+	for key, object := range all {
+		if key.namespace != "" && key.namespace != namespace {
+			t.Errorf("%v is outside the release's namespace", key)
+		}
+		if object.GetLabels()["app.kubernetes.io/name"] != "peercache" {
+			t.Errorf("%v has labels %v", key, object.GetLabels())
+		}
+	}
+}
+
+// TestReleaseNamespace: nothing names the default namespace in a release elsewhere.
+func TestReleaseNamespace(t *testing.T) {
+	stdout, stderr, err := run(program(t, "HELM", "helm"), "template", "x", "peercache", "--namespace", "elsewhere",
+		"--kube-version", kubeVersion, "--set", "metrics.podMonitors.enabled=true,replicas=2")
+	if err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	if strings.Contains(stdout, namespace) {
+		t.Errorf("%s appears in a release in another namespace", namespace)
+	}
+}
+
+func TestValues(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("0123456789abcdef", 4)
+	cases := []struct {
+		name   string
+		values []string
+		check  func(t *testing.T, all objects)
+	}{
+		{"images", []string{
+			"image.repository=registry.test/op", "image.tag=1.2.3", "image.pullPolicy=Always",
+			"dataplane.image.repository=registry.test/dp", "dataplane.image.tag=" + digest, "client.image.tag=v9",
+			"imagePullSecrets[0].name=creds",
+		}, func(t *testing.T, all objects) {
+			container, pod := operatorContainer(t, all)
+			wantArgs(t, container, "--dataplane-image=registry.test/dp@"+digest, "--client-image=docker.io/peercache/client:v9")
+			if container["image"] != "registry.test/op:1.2.3" || container["imagePullPolicy"] != "Always" {
+				t.Errorf("image %v, policy %v", container["image"], container["imagePullPolicy"])
+			}
+			if len(pod["imagePullSecrets"].([]any)) != 1 {
+				t.Errorf("imagePullSecrets %v", pod["imagePullSecrets"])
+			}
+		}},
+		{"replicas", []string{"replicas=3"}, func(t *testing.T, all objects) {
+			all.get(t, "PodDisruptionBudget", "peercache-operator")
+			container, _ := operatorContainer(t, all)
+			wantArgs(t, container, "--leader-elect")
+		}},
+		{"no disruption budget", []string{"replicas=3", "podDisruptionBudget.enabled=false"}, func(t *testing.T, all objects) {
+			if all.has("PodDisruptionBudget") {
+				t.Error("a PodDisruptionBudget is rendered")
+			}
+		}},
+		{"no CRD", []string{"crds.install=false"}, func(t *testing.T, all objects) {
+			if all.has("CustomResourceDefinition") {
+				t.Error("a CustomResourceDefinition is rendered")
+			}
+		}},
+		{"CRD goes with the release", []string{"crds.keep=false"}, func(t *testing.T, all objects) {
+			crd := all.get(t, "CustomResourceDefinition", "peercacheclusters.peercache.io")
+			if _, ok := crd.GetAnnotations()["helm.sh/resource-policy"]; ok {
+				t.Errorf("annotations %v", crd.GetAnnotations())
+			}
+		}},
+		{"no webhook", []string{"webhook.enabled=false"}, func(t *testing.T, all objects) {
+			if all.has("MutatingWebhookConfiguration") || all.has("Service") {
+				t.Error("parts of the webhook are rendered")
+			}
+			container, _ := operatorContainer(t, all)
+			wantArgs(t, container, "--webhook=disabled")
+		}},
+		{"ports", []string{"webhook.port=10250", "metrics.port=9090"}, func(t *testing.T, all objects) {
+			container, _ := operatorContainer(t, all)
+			wantArgs(t, container, "--webhook-port=10250", "--metrics-bind-address=:9090")
+		}},
+		{"log level", []string{"logLevel=debug"}, func(t *testing.T, all objects) {
+			container, _ := operatorContainer(t, all)
+			wantArgs(t, container, "--zap-log-level=debug")
+		}},
+		{"pod", []string{
+			"podLabels.team=kv", "podAnnotations.note=x", "priorityClassName=high", "nodeSelector.zone=a",
+			"tolerations[0].operator=Exists", "serviceAccount.annotations.role=r",
+			// Must not take the pod out of the Deployment and the Service.
+			"podLabels.app\\.kubernetes\\.io/component=other",
+		}, func(t *testing.T, all objects) {
+			_, pod := operatorContainer(t, all)
+			if pod["priorityClassName"] != "high" || pod["nodeSelector"] == nil || pod["tolerations"] == nil {
+				t.Errorf("pod %v", pod)
+			}
+			deployment := all.get(t, "Deployment", "peercache-operator")
+			labels, _, _ := unstructured.NestedStringMap(deployment.Object, "spec", "template", "metadata", "labels")
+			if labels["team"] != "kv" || labels["app.kubernetes.io/component"] != "operator" {
+				t.Errorf("pod labels %v", labels)
+			}
+			if all.get(t, "ServiceAccount", "peercache-operator").GetAnnotations()["role"] != "r" {
+				t.Error("the service account lacks its annotation")
+			}
+		}},
+		{"pod monitors", []string{
+			"metrics.podMonitors.enabled=true", "metrics.podMonitors.labels.release=prometheus", "metrics.podMonitors.interval=15s",
+		}, func(t *testing.T, all objects) {
+			for _, name := range []string{"peercache-operator", "peercache-nodes"} {
+				monitor := all.get(t, "PodMonitor", name)
+				endpoints, _, _ := unstructured.NestedSlice(monitor.Object, "spec", "podMetricsEndpoints")
+				if monitor.GetLabels()["release"] != "prometheus" || endpoints[0].(map[string]any)["interval"] != "15s" {
+					t.Errorf("%s: labels %v, endpoints %v", name, monitor.GetLabels(), endpoints)
+				}
+			}
+		}},
+	}
+	for _, test := range cases {
+		t.Run(test.name, func(t *testing.T) { test.check(t, helmTemplate(t, test.values...)) })
+	}
+}
+
+func TestBadValuesAreRefused(t *testing.T) {
+	for value, message := range map[string]string{
+		"replicaCount=2":                     "replicaCount",
+		"replicas=two":                       "replicas",
+		"client.image.tag=9":               "tag",
+		"image.pullPolicy=Sometime":          "pullPolicy",
+		"image.tag=a b":                      "tag",
+		"webhook.port=443":                   "port",
+		"webhook.timeoutSeconds=60":          "timeoutSeconds",
+		"webhook.enable=true":                "enable",
+		"crds.keep=maybe":                    "keep",
+		"logLevel=loud":                      "logLevel",
+		"metrics.podMonitors.interval=often": "interval",
+	} {
+		_, stderr, err := run(program(t, "HELM", "helm"), "template", release, "peercache",
+			"--kube-version", kubeVersion, "--set", value)
+		if err == nil || !strings.Contains(stderr, message) {
+			t.Errorf("--set %s: error %v, message %q", value, err, stderr)
+		}
+	}
+}
+
+func operatorContainer(t *testing.T, all objects) (container, pod map[string]any) {
+	t.Helper()
+	deployment := all.get(t, "Deployment", "peercache-operator")
+	pod, ok, err := unstructured.NestedMap(deployment.Object, "spec", "template", "spec")
+	if !ok || err != nil {
+		t.Fatalf("the Deployment has no pod (error %v)", err)
+	}
+	containers, _ := pod["containers"].([]any)
+	if len(containers) != 1 {
+		t.Fatalf("containers: %v", containers)
+	}
+	return containers[0].(map[string]any), pod
+}
+
+func wantArgs(t *testing.T, container map[string]any, want ...string) {
+	t.Helper()
+	for _, arg := range want {
+		if !slices.Contains(container["args"].([]any), any(arg)) {
+			t.Errorf("args %v lack %s", container["args"], arg)
+		}
+	}
+}
+
+func list(t *testing.T, object *unstructured.Unstructured, fields ...string) []map[string]any {
+	t.Helper()
+	items, ok, err := unstructured.NestedSlice(object.Object, fields...)
+	if !ok || err != nil {
+		t.Fatalf("%s has no %v (error %v)", object.GetName(), fields, err)
+	}
+	var maps []map[string]any
+	for _, item := range items {
+		maps = append(maps, item.(map[string]any))
+	}
+	return maps
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inject
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestFlagsVariableInShells: unquoted, the variable becomes exactly the arguments that are appended elsewhere.
+func TestFlagsVariableInShells(t *testing.T) {
+	socket := "/run/peercache/default.sock"
+	change, reason := decideFlags(argv{}, socket)
+	if reason != "" {
+		t.Fatal(reason)
+	}
+	for _, shell := range []string{"sh", "bash"} {
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			t.Fatalf("%v: install %s", err, shell)
+		}
+		// In a directory where a pattern would find something.
+		command := exec.Command(path, "-c", `touch '{a' b; exec printf '%s\n' $`+envFlags)
+		command.Dir = t.TempDir()
+		command.Env = []string{envFlags + "=" + allFlags(socket), "PATH=/usr/bin:/bin"}
+		output, err := command.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", shell, err, output)
+		}
+		if got := strings.Split(strings.TrimSpace(string(output)), "\n"); !slices.Equal(got, change.add) {
+			t.Errorf("%s: got %q, want %q", shell, got, change.add)
+		}
+	}
+}

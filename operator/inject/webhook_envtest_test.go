@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build envtest
+
+package inject_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/yaml"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/internal/testenv"
+	"github.com/peercache/peercache/operator/inject"
+)
+
+func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+
+const clientImage = "docker.io/peercache/client:test"
+
+// warnings collects what the API server tells the user of a client.
+type warnings struct {
+	mutex sync.Mutex
+	text  []string
+}
+
+func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.text = append(w.text, text)
+}
+
+func (w *warnings) has(part string) bool {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return strings.Contains(strings.Join(w.text, "\n"), part)
+}
+
+// installWebhook registers config/webhook with the API server and returns where it will be called.
+func installWebhook(t *testing.T) *envtest.WebhookInstallOptions {
+	t.Helper()
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	readYAML(t, "../../config/webhook/webhook.yaml", configuration)
+	options := &envtest.WebhookInstallOptions{
+		MutatingWebhooks: []*admissionregistrationv1.MutatingWebhookConfiguration{configuration},
+	}
+	if err := options.Install(testenv.Config()); err != nil {
+		t.Fatalf("installing the webhook configuration: %v", err)
+	}
+	t.Cleanup(func() {
+		// The test's own context has ended by now.
+		if err := testenv.Client(t).Delete(context.WithoutCancel(t.Context()), configuration); err != nil {
+			t.Errorf("removing the webhook configuration: %v", err)
+		}
+		if err := options.Cleanup(); err != nil {
+			t.Errorf("removing the webhook's certificate: %v", err)
+		}
+	})
+	return options
+}
+
+// serveWebhook runs the webhook until the test ends.
+func serveWebhook(t *testing.T) {
+	t.Helper()
+	at := installWebhook(t)
+	mgr, err := ctrl.NewManager(testenv.Config(), ctrl.Options{
+		Scheme:  testenv.Scheme(),
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Host: at.LocalServingHost, Port: at.LocalServingPort, CertDir: at.LocalServingCertDir,
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inject.SetupWithManager(mgr, inject.Options{ClientImage: clientImage}); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan error, 1)
+	ctx := t.Context()
+	go func() { stopped <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		if err := <-stopped; err != nil {
+			t.Errorf("the manager: %v", err)
+		}
+	})
+	testenv.Eventually(t, time.Minute, func() error {
+		return mgr.GetWebhookServer().StartedChecker()(nil)
+	})
+}
+
+func TestWebhook(t *testing.T) {
+	serveWebhook(t)
+	t.Run("a labelled pod is connected", connects)
+	t.Run("an unlabelled pod is left alone", leavesUnlabelledAlone)
+	t.Run("a later change of the pod is left alone", leavesUpdatesAlone)
+	t.Run("without its cluster a pod gets a reason and a warning", explainsMissingCluster)
+	t.Run("the cluster's namespaceSelector is honoured and an event says so", honoursNamespaceSelector)
+	t.Run("a Guaranteed pod stays Guaranteed", keepsQualityOfService)
+	t.Run("every pod of testdata is accepted, and injected once", acceptsTestdata)
+	t.Run("the init container may run in a restricted namespace", initContainerIsRestricted)
+}
+
+func connects(t *testing.T) {
+	c, namespace := testenv.Client(t), newServing(t, nil)
+	pod := newEngine(namespace)
+	create(t, c, pod)
+	if pod.Annotations[inject.AnnotationInjected] != "kv" || pod.Annotations[inject.AnnotationContainers] != "main=flags" {
+		t.Errorf("annotations: %v", pod.Annotations)
+	}
+	if len(pod.Spec.InitContainers) != 1 || pod.Spec.InitContainers[0].Image != clientImage {
+		t.Errorf("init containers: %+v", pod.Spec.InitContainers)
+	}
+	args := strings.Join(pod.Spec.Containers[0].Args, " ")
+	if !strings.Contains(args, "--hicache-storage-backend dynamic") || !strings.Contains(args, "/run/peercache/default.sock") {
+		t.Errorf("args: %s", args)
+	}
+	var directory string
+	for _, v := range pod.Spec.Volumes {
+		if v.HostPath != nil {
+			directory = v.HostPath.Path
+		}
+	}
+	if directory != "/run/peercache/"+namespace+"/kv" {
+		t.Errorf("socket directory: %s", directory)
+	}
+}
+
+func leavesUnlabelledAlone(t *testing.T) {
+	c, namespace := testenv.Client(t), newServing(t, nil)
+	pod := newEngine(namespace)
+	pod.Labels = nil
+	create(t, c, pod)
+	if len(pod.Spec.InitContainers) != 0 || len(pod.Annotations) != 0 || len(pod.Spec.Containers[0].Env) != 0 {
+		t.Errorf("the pod was changed: %+v", pod)
+	}
+}
+
+func leavesUpdatesAlone(t *testing.T) {
+	c, namespace := testenv.Client(t), newServing(t, nil)
+	pod := newEngine(namespace)
+	pod.Labels = nil
+	create(t, c, pod)
+	pod.Labels = map[string]string{v1alpha1.LabelInject: "kv"}
+	if err := c.Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if len(pod.Annotations) != 0 {
+		t.Errorf("annotations: %v", pod.Annotations)
+	}
+}
+
+func explainsMissingCluster(t *testing.T) {
+	heard := &warnings{}
+	config := testenv.Config()
+	config.WarningHandler = heard
+	c, err := client.New(config, client.Options{Scheme: testenv.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := testenv.Namespace(t)
+	pod := newEngine(namespace)
+	create(t, c, pod)
+	want := "PeerCacheCluster " + namespace + "/kv does not exist"
+	if reason := pod.Annotations[inject.AnnotationSkipReason]; !strings.Contains(reason, want) {
+		t.Errorf("reason: %s", reason)
+	}
+	if len(pod.Spec.InitContainers) != 0 || len(pod.Spec.Containers[0].Env) != 0 {
+		t.Errorf("the pod was changed: %+v", pod.Spec)
+	}
+	if !heard.has(want) {
+		t.Errorf("warnings: %q", heard.text)
+	}
+}
+
+func honoursNamespaceSelector(t *testing.T) {
+	c := testenv.Client(t)
+	namespace := newServing(t, &metav1.LabelSelector{MatchLabels: map[string]string{"purpose": "inference"}})
+	first := newEngine(namespace)
+	create(t, c, first)
+	if reason := first.Annotations[inject.AnnotationSkipReason]; !strings.Contains(reason, "purpose=inference") {
+		t.Errorf("reason: %s", reason)
+	}
+	testenv.Eventually(t, 30*time.Second, func() error {
+		list := &eventsv1.EventList{}
+		if err := c.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
+			return err
+		}
+		for _, event := range list.Items {
+			if event.Reason == "PodNotConnected" && event.Regarding.Kind == "PeerCacheCluster" &&
+				strings.Contains(event.Note, "purpose=inference") {
+				return nil
+			}
+		}
+		return fmt.Errorf("no such event among %d", len(list.Items))
+	})
+
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"purpose":"inference"}}}`))
+	if err := c.Patch(t.Context(), object, patch); err != nil {
+		t.Fatal(err)
+	}
+	second := newEngine(namespace)
+	create(t, c, second)
+	if second.Annotations[inject.AnnotationInjected] != "kv" {
+		t.Errorf("annotations: %v", second.Annotations)
+	}
+}
+
+func keepsQualityOfService(t *testing.T) {
+	c, namespace := testenv.Client(t), newServing(t, nil)
+	pod := newEngine(namespace)
+	need := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("64Gi"),
+	}
+	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: need, Limits: need}
+	create(t, c, pod)
+	if pod.Annotations[inject.AnnotationInjected] != "kv" || pod.Status.QOSClass != corev1.PodQOSGuaranteed {
+		t.Errorf("annotations %v, quality of service %s", pod.Annotations, pod.Status.QOSClass)
+	}
+}
+
+// acceptsTestdata: with the label a pod is accepted whenever it is without, and the pod that comes out,
+// with all the defaults that the API server filled in, goes in again unchanged.
+func acceptsTestdata(t *testing.T) {
+	c, namespace := testenv.Client(t), newServing(t, nil)
+	files, err := filepath.Glob("testdata/*.in.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no pods in testdata (error %v)", err)
+	}
+	compared := 0
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".in.yaml")
+		pod := &corev1.Pod{}
+		readYAML(t, file, pod)
+		pod.Name, pod.Namespace = name, namespace
+		delete(pod.Annotations, v1alpha1.AnnotationClusterNamespace)
+
+		plain := pod.DeepCopy()
+		plain.Labels = nil
+		if err := c.Create(t.Context(), plain, client.DryRunAll); err != nil {
+			t.Logf("%s: no valid pod by itself: %v", name, err)
+			continue
+		}
+		if err := c.Create(t.Context(), pod, client.DryRunAll); err != nil {
+			t.Errorf("%s: accepted without the label, but with it: %v", name, err)
+			continue
+		}
+		again := pod.DeepCopy()
+		again.ObjectMeta = metav1.ObjectMeta{
+			Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, Annotations: maps.Clone(pod.Annotations),
+		}
+		again.Status = corev1.PodStatus{}
+		if err := c.Create(t.Context(), again, client.DryRunAll); err != nil {
+			t.Errorf("%s: accepted once, but not again: %v", name, err)
+			continue
+		}
+		if !reflect.DeepEqual(pod.Spec, again.Spec) || !reflect.DeepEqual(pod.Annotations, again.Annotations) {
+			t.Errorf("%s: the second time the pod changed from\n%+v\nto\n%+v", name, pod, again)
+		}
+		compared++
+	}
+	if compared < 50 {
+		t.Errorf("only %d pods were compared", compared)
+	}
+}
+
+func initContainerIsRestricted(t *testing.T) {
+	c, namespace := testenv.Client(t), newServing(t, nil)
+	pod := newEngine(namespace)
+	create(t, c, pod)
+
+	restricted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "restricted-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	}}
+	if err := c.Create(t.Context(), restricted); err != nil {
+		t.Fatal(err)
+	}
+	// The socket directory is a hostPath, which that level forbids for any pod; all else must pass.
+	copying := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "copy-", Namespace: restricted.Name},
+		Spec: corev1.PodSpec{
+			Containers: pod.Spec.InitContainers,
+			Volumes: []corev1.Volume{
+				{Name: "peercache-client", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+			},
+		},
+	}
+	create(t, c, copying)
+	careless := newEngine(restricted.Name)
+	careless.Labels = nil
+	if err := c.Create(t.Context(), careless); err == nil {
+		t.Error("the namespace is not restricted: it accepts any pod")
+	}
+}
+
+// TestWebhookIsDown: nothing listens where the API server calls.
+func TestWebhookIsDown(t *testing.T) {
+	at := installWebhook(t)
+	address := net.JoinHostPort(at.LocalServingHost, strconv.Itoa(at.LocalServingPort))
+	if connection, err := net.Dial("tcp", address); err == nil {
+		t.Fatal(errors.Join(errors.New("something listens at "+address), connection.Close()))
+	}
+	c, namespace := testenv.Client(t), newServing(t, nil)
+	pod := newEngine(namespace)
+	create(t, c, pod)
+	if len(pod.Annotations) != 0 || len(pod.Spec.InitContainers) != 0 {
+		t.Errorf("the pod was changed: %+v", pod)
+	}
+}
+
+// newServing makes a namespace with the cluster kv.
+func newServing(t *testing.T, selector *metav1.LabelSelector) string {
+	t.Helper()
+	namespace := testenv.Namespace(t)
+	cluster := &v1alpha1.PeerCacheCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kv"},
+		Spec: v1alpha1.PeerCacheClusterSpec{
+			Memory:    v1alpha1.MemorySpec{Pool: resource.MustParse("1Gi")},
+			Injection: v1alpha1.InjectionSpec{NamespaceSelector: selector},
+		},
+	}
+	create(t, testenv.Client(t), cluster)
+	return namespace
+}
+
+func newEngine(namespace string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: "engine-", Namespace: namespace, Labels: map[string]string{v1alpha1.LabelInject: "kv"},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "main", Image: "lmsysorg/sglang:v0.5.23",
+			Args: []string{"python3", "-m", "sglang.launch_server", "--model-path", "/models/qwen"},
+		}}},
+	}
+}
+
+func create(t *testing.T, c client.Client, object client.Object) {
+	t.Helper()
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatalf("creating %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+func readYAML(t *testing.T, file string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(text, into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inject
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+func testScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scheme
+}
+
+func testCluster(namespace, name string, change ...func(*v1alpha1.PeerCacheCluster)) *v1alpha1.PeerCacheCluster {
+	cluster := &v1alpha1.PeerCacheCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	for _, f := range change {
+		f(cluster)
+	}
+	return cluster
+}
+
+func namespace(name string, labels map[string]string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+}
+
+func onlyPurpose(purpose string) func(*v1alpha1.PeerCacheCluster) {
+	return func(c *v1alpha1.PeerCacheCluster) {
+		c.Spec.Injection.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"purpose": purpose}}
+	}
+}
+
+const enginePod = `{
+  "apiVersion": "v1", "kind": "Pod",
+  "metadata": {"generateName": "engine-", "labels": {"peercache.io/inject": "kv"}},
+  "spec": {"containers": [{"name": "main", "image": "sglang", "fromTheFuture": {"a": 1},
+    "args": ["python3", "-m", "sglang.launch_server", "--model-path", "x"]}]}
+}`
+
+func TestHandle(t *testing.T) {
+	notReachable := errors.New("connection refused")
+	cases := map[string]struct {
+		pod      string
+		cached   []client.Object
+		live     []client.Object
+		err      error
+		dryRun   bool
+		injected bool
+		warning  string // part of it
+		event    bool
+	}{
+		"injected": {pod: enginePod, cached: []client.Object{testCluster("serving", "kv")}, injected: true},
+		"cluster is not in the cache yet": {
+			pod: enginePod, live: []client.Object{testCluster("serving", "kv")}, injected: true,
+		},
+		"no such cluster": {
+			pod: enginePod, cached: []client.Object{testCluster("elsewhere", "kv")},
+			warning: "PeerCacheCluster serving/kv does not exist",
+		},
+		"cluster in the namespace of the annotation": {
+			pod:    strings.Replace(enginePod, `"labels"`, `"annotations": {"peercache.io/cluster-namespace": "elsewhere"}, "labels"`, 1),
+			cached: []client.Object{testCluster("elsewhere", "kv")}, injected: true,
+		},
+		"empty label": {
+			pod: strings.Replace(enginePod, `"kv"`, `""`, 1), warning: "label peercache.io/inject is empty",
+		},
+		"API server does not answer": {
+			pod: enginePod, err: notReachable, warning: "reading PeerCacheCluster serving/kv failed: connection refused",
+		},
+		"cluster is being deleted": {
+			pod: enginePod, warning: "is being deleted", event: true,
+			cached: []client.Object{testCluster("serving", "kv", func(c *v1alpha1.PeerCacheCluster) {
+				c.DeletionTimestamp, c.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"test"}
+			})},
+		},
+		"namespace is selected": {
+			pod: enginePod, injected: true,
+			cached: []client.Object{testCluster("serving", "kv", onlyPurpose("inference"))},
+			live:   []client.Object{namespace("serving", map[string]string{"purpose": "inference"})},
+		},
+		"namespace is not selected": {
+			pod: enginePod, warning: "serves only namespaces with the labels purpose=inference", event: true,
+			cached: []client.Object{testCluster("serving", "kv", onlyPurpose("inference"))},
+			live:   []client.Object{namespace("serving", map[string]string{"purpose": "training"})},
+		},
+		"namespace cannot be read": {
+			pod: enginePod, warning: "reading namespace serving failed", event: true,
+			cached: []client.Object{testCluster("serving", "kv", onlyPurpose("inference"))},
+		},
+		"namespace selector is not valid": {
+			pod: enginePod, warning: "namespaceSelector of PeerCacheCluster serving/kv is not valid", event: true,
+			cached: []client.Object{testCluster("serving", "kv", func(c *v1alpha1.PeerCacheCluster) {
+				c.Spec.Injection.NamespaceSelector = &metav1.LabelSelector{
+					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}},
+				}
+			})},
+		},
+		"not an SGLang pod": {
+			pod: strings.Replace(enginePod, "sglang.launch_server", "http.server", 1), warning: "no container starts SGLang",
+			cached: []client.Object{testCluster("serving", "kv")}, event: true,
+		},
+		"a dry run leaves no event": {
+			pod: strings.Replace(enginePod, "sglang.launch_server", "http.server", 1), warning: "no container starts SGLang",
+			cached: []client.Object{testCluster("serving", "kv")}, dryRun: true,
+		},
+		"not a pod": {pod: `{"kind": "Pod", "apiVersion": "v1", "spec": 7}`, warning: "decoding it"},
+	}
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		test := cases[name]
+		t.Run(name, func(t *testing.T) {
+			scheme := testScheme(t)
+			reader := func(objects []client.Object) client.Reader {
+				return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+					WithInterceptorFuncs(interceptor.Funcs{Get: func(
+						ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption,
+					) error {
+						if test.err != nil {
+							return test.err
+						}
+						return c.Get(ctx, key, o, opts...)
+					}}).Build()
+			}
+			recorder := events.NewFakeRecorder(1)
+			h := &handler{
+				options: Options{ClientImage: "client:test"},
+				cached:  reader(test.cached), live: reader(test.live),
+				decoder: admission.NewDecoder(scheme), events: recorder,
+			}
+			response := h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+				UID: "1", Namespace: "serving", Operation: admissionv1.Create, DryRun: new(test.dryRun),
+				Object: runtime.RawExtension{Raw: []byte(test.pod)},
+			}})
+
+			if !response.Allowed {
+				t.Fatalf("the pod was refused: %+v", response.Result)
+			}
+			if got := strings.Join(response.Warnings, "\n"); (test.warning == "") != (got == "") || !strings.Contains(got, test.warning) {
+				t.Errorf("warnings %q, want %q in them", got, test.warning)
+			}
+			select {
+			case event := <-recorder.Events:
+				if !test.event || !strings.Contains(event, "PodNotConnected") || !strings.Contains(event, test.warning) {
+					t.Errorf("event %q", event)
+				}
+			default:
+				if test.event {
+					t.Error("no event")
+				}
+			}
+			if test.warning == "" || !strings.Contains(test.warning, "decoding") {
+				checkPatched(t, test.pod, response, test.injected)
+			}
+		})
+	}
+}
+
+// checkPatched applies the patch to what the API server has, and looks at the result.
+func checkPatched(t *testing.T, raw string, response admission.Response, injected bool) {
+	t.Helper()
+	operations, err := json.Marshal(response.Patches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := jsonpatch.DecodePatch(operations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patched, err := patch.Apply([]byte(raw))
+	if err != nil {
+		t.Fatalf("applying %s: %v", operations, err)
+	}
+	if strings.Contains(raw, "fromTheFuture") && !strings.Contains(string(patched), `"fromTheFuture":{"a":1}`) {
+		t.Errorf("a field that this version does not know was lost: %s", patched)
+	}
+	pod := &corev1.Pod{}
+	if err := json.Unmarshal(patched, pod); err != nil {
+		t.Fatal(err)
+	}
+	if got := pod.Annotations[AnnotationInjected] == "kv"; got != injected {
+		t.Errorf("injected: %v, want %v: %s", got, injected, patched)
+	}
+	if !injected && pod.Annotations[AnnotationSkipReason] == "" {
+		t.Errorf("no reason on the pod: %s", patched)
+	}
+	for _, operation := range response.Patches {
+		if operation.Operation != "add" {
+			t.Errorf("the patch does more than add: %s", operation.Json())
+		}
+	}
+}
+
+func TestFactsFor(t *testing.T) {
+	cluster := testCluster("serving", "kv", func(c *v1alpha1.PeerCacheCluster) {
+		c.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
+		c.Spec.Injection.Client.ImagePullPolicy = corev1.PullAlways
+		c.Spec.Layout = v1alpha1.LayoutPerRail
+		c.Spec.Rails = []v1alpha1.Rail{{Name: "rail1"}, {Name: "rail0"}}
+	})
+	facts := FactsFor(cluster, "serving", "client:default")
+	if facts.ClientImage != "client:default" || facts.ClientPullPolicy != corev1.PullAlways {
+		t.Errorf("client: %+v", facts)
+	}
+	if !slices.Equal(facts.Groups, []string{"rail0", "rail1"}) {
+		t.Errorf("groups: %q", facts.Groups)
+	}
+	if len(facts.PullSecrets) != 1 {
+		t.Errorf("pull secrets: %+v", facts.PullSecrets)
+	}
+	if other := FactsFor(cluster, "elsewhere", "client:default"); len(other.PullSecrets) != 0 {
+		t.Errorf("pull secrets of another namespace: %+v", other.PullSecrets)
+	}
+	cluster.Spec.Injection.Client.Image = "client:own"
+	if facts := FactsFor(cluster, "serving", "client:default"); facts.ClientImage != "client:own" {
+		t.Errorf("client image: %s", facts.ClientImage)
+	}
+}
