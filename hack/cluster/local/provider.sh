@@ -14,6 +14,10 @@ provider_up() {
     /etc/* | /opt/* | /run/* | /var/lib/* | /var/log/*)
       die "PEERCACHE_CLUSTER_DIR=$CLUSTER_DIR lies where nodes get private copies" "use /var/tmp or /home" ;;
   esac
+  if all_nodes_alive && [ "$(cat "$CLUSTER_DIR/programs" 2>/dev/null)" != "$BIN" ]; then
+    step "the running cluster is of other versions: starting anew"
+    provider_down
+  fi
   if all_nodes_alive; then
     step "cluster is up; waiting until it is ready"
     rm -rf "$(node_dir n1)/stopped"
@@ -26,6 +30,7 @@ provider_up() {
     cgroups_up
     pki_up
     step "starting ${NODES[*]}"
+    echo "$BIN" > "$CLUSTER_DIR/programs"
     nodes_start
   fi
   wait_ready
