@@ -24,8 +24,8 @@ def _explain(error: ImportError) -> str:
     folder = Path(__file__).parent
     wanted = f"_peercache.{sysconfig.get_config_var('SOABI')}.so"
     present = sorted(path.name for path in folder.glob("_peercache.*.so"))
-    if wanted in present:
-        return f"{folder / wanted} does not load: {error}"
+    if not isinstance(error, ModuleNotFoundError):
+        return f"the extension of peercache does not load: {error}"
     found = ", ".join(present) if present else "none"
     return (
         f"{folder} has no {wanted} for this interpreter (found: {found}). Use one of these "

@@ -117,6 +117,7 @@ def test_pages_of_shared_and_private_memory(client: Any) -> None:
         (PREFIX, [key(0)], ["a"], [1], "ptrs[0] is not an integer"),
         (PREFIX, [key(0)], 5, [1], "ptrs or sizes is not a sequence"),
     ],
+    ids=range(11),
 )
 def test_bad_arguments_are_misses_with_a_reason(
     client: Any, prefix: Any, keys: Any, ptrs: Any, sizes: Any, fault: str

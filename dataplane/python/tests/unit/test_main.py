@@ -26,7 +26,7 @@ def test_a_missing_extension_says_what_there_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: object
 ) -> None:
     def fail(name: str) -> None:
-        raise ImportError(name)
+        raise ModuleNotFoundError(name)
 
     monkeypatch.setattr(extension.importlib, "import_module", fail)
     monkeypatch.setattr(extension.sysconfig, "get_config_var", lambda name: "cpython-399-none")
@@ -34,3 +34,12 @@ def test_a_missing_extension_says_what_there_is(
     message = capsys.readouterr().err
     assert "has no _peercache.cpython-399-none.so for this interpreter" in message
     assert "pip install ./dataplane" in message
+
+
+def test_an_extension_that_does_not_load_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str) -> None:
+        raise ImportError("libfoo.so.1: cannot open shared object file")
+
+    monkeypatch.setattr(extension.importlib, "import_module", fail)
+    with pytest.raises(extension.ExtensionMissing, match="does not load: libfoo"):
+        extension.load()
