@@ -283,25 +283,24 @@ class Model {
   std::vector<Record> past_;
 };
 
-TEST(PoolModel, AgreesOverRandomSequences) {
-  uint64_t commits = 0, evictions = 0, refusals = 0;
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
-    Model model(seed);
-    for (int step = 0; step < 10000; ++step) {
-      model.Step();
-      ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed << " step " << step;
-    }
-    model.CheckWhole();
-    commits += model.commits;
-    evictions += model.evictions;
-    refusals += model.refusals;
+class PoolModel : public ::testing::TestWithParam<uint64_t> {};
+
+TEST_P(PoolModel, AgreesOverARandomSequence) {
+  Model model(GetParam());
+  for (int step = 0; step < 10000; ++step) {
+    model.Step();
+    ASSERT_FALSE(HasFailure()) << "seed " << GetParam() << " step " << step;
   }
-  std::cout << commits << " commits, " << evictions << " evictions, " << refusals << " refusals\n";
-  // The sequences reach the interesting states.
-  EXPECT_GT(commits, 10000u);
-  EXPECT_GT(evictions, 1000u);
-  EXPECT_GT(refusals, 100u);
+  model.CheckWhole();
+  std::cout << "seed " << GetParam() << ": " << model.commits << " commits, " << model.evictions
+            << " evictions, " << model.refusals << " refusals\n";
+  // The sequence reaches the interesting states.
+  EXPECT_GT(model.commits, 1000u);
+  EXPECT_GT(model.evictions, 100u);
+  EXPECT_GT(model.refusals, 10u);
 }
+
+INSTANTIATE_TEST_SUITE_P(Seeds, PoolModel, ::testing::Range<uint64_t>(1, 11));
 
 }  // namespace
 }  // namespace peercache

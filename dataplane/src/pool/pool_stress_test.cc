@@ -18,7 +18,8 @@ namespace {
 
 constexpr uint64_t kKeys = 600;
 constexpr size_t kLengths[] = {5000, 30000, 64 * kKiB, 200 * kKiB};
-constexpr auto kDuration = std::chrono::seconds(2);
+// Long enough to have seen everything, on a fast machine and on one that is overloaded.
+constexpr auto kAtLeast = std::chrono::seconds(2), kAtMost = std::chrono::seconds(40);
 constexpr milliseconds kLease{1};
 
 class Stress {
@@ -32,11 +33,7 @@ class Stress {
     std::cout << committed << " committed, " << found << " found by key, " << found_at
               << " by record, " << stale << " records stale, " << reclaimed << " bytes reclaimed\n";
     EXPECT_EQ(wrong, 0u);
-    EXPECT_GT(committed, 100u);
-    EXPECT_GT(found, 20u);
-    EXPECT_GT(found_at, 20u);
-    EXPECT_GT(stale, 10u);
-    EXPECT_GT(reclaimed, pool->size());
+    EXPECT_TRUE(SeenEnough());
 
     // Afterwards nothing is left behind: everything can be taken, reclaimed, and used for one page.
     for (size_t length : kLengths) Withdraw(pool->TakeVictims(SIZE_MAX, length));
@@ -53,7 +50,14 @@ class Stress {
   void Withdraw(const std::vector<Victim>& victims) {
     for (const Victim& victim : victims) pool->Quarantine(victim, Clock::now() + kLease);
   }
-  bool Running() const { return Clock::now() < end; }
+  bool SeenEnough() const {
+    return committed > 500 && found > 100 && found_at > 100 && stale > 20 &&
+           reclaimed > pool->size();
+  }
+  bool Running() const {
+    const Duration elapsed = Clock::now() - start;
+    return elapsed < kAtLeast || (!SeenEnough() && elapsed < kAtMost);
+  }
   void Check(const PagePin& pin, uint64_t number) {
     const Key key = KeyOf(number);
     if (!IsPageOf(pin, key)) ++wrong;
@@ -136,7 +140,7 @@ class Stress {
   }
 
   std::unique_ptr<Pool> pool = MakePool(16 * kMiB);
-  const TimePoint end = Clock::now() + kDuration;
+  const TimePoint start = Clock::now();
   std::mutex mutex;
   std::vector<Record> records = std::vector<Record>(64);
   std::atomic<uint64_t> wrong = 0, committed = 0, found = 0, found_at = 0, stale = 0, reclaimed = 0;
