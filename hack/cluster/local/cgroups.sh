@@ -15,10 +15,18 @@ cgroups_up() {
       for file in cpuset.cpus cpuset.mems; do
         [ -z "$v1" ] || [ ! -e "$dir/$file" ] || cat "$dir/../$file" > "$dir/$file"
       done
-      # v2 hands controllers down one level at a time.
-      [ -n "$v1" ] || sed 's/\([a-z]\)\([a-z]*\)/+\1\2/g' "$dir/../cgroup.controllers" > "$dir/../cgroup.subtree_control"
+      [ -n "$v1" ] || hand_down_controllers "$dir/.."
     done
   done
+}
+
+# v2 hands controllers down one level at a time. Those the kernel keeps back, kubelet names if it needs them.
+hand_down_controllers() {
+  local controller controllers
+  read -ra controllers < "$1/cgroup.controllers"
+  for controller in "${controllers[@]}"; do
+    echo "+$controller" > "$1/cgroup.subtree_control" || true
+  done 2>/dev/null
 }
 
 cgroups_down() {
