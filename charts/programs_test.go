@@ -6,6 +6,7 @@ package charts
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"testing"
@@ -37,8 +38,8 @@ func program(t *testing.T, variable, name string) string {
 }
 
 // run returns what a program writes to standard output; err holds what it writes to standard error.
-func run(program string, args ...string) (stdout, stderr string, err error) {
-	command := exec.Command(program, args...)
+func run(ctx context.Context, program string, args ...string) (stdout, stderr string, err error) {
+	command := exec.CommandContext(ctx, program, args...)
 	var out, messages bytes.Buffer
 	command.Stdout, command.Stderr = &out, &messages
 	err = command.Run()
@@ -52,7 +53,7 @@ func helmTemplate(t *testing.T, values ...string) objects {
 	for _, value := range values {
 		args = append(args, "--set", value)
 	}
-	stdout, stderr, err := run(program(t, "HELM", "helm"), args...)
+	stdout, stderr, err := run(t.Context(), program(t, "HELM", "helm"), args...)
 	if err != nil {
 		t.Fatalf("helm %q: %v: %s", args, err, stderr)
 	}
@@ -71,7 +72,7 @@ func kustomizeBuild(t *testing.T, folder string) objects {
 	} else {
 		binary, verb = program(t, "KUBECTL", "kubectl"), "kustomize"
 	}
-	stdout, stderr, err := run(binary, verb, folder)
+	stdout, stderr, err := run(t.Context(), binary, verb, folder)
 	if err != nil {
 		t.Fatalf("%s %s %s: %v: %s", binary, verb, folder, err, stderr)
 	}

@@ -131,7 +131,7 @@ func startAPIServer(t *testing.T) (client.Client, func(args ...string) string) {
 	return c, func(args ...string) string {
 		t.Helper()
 		args = append(args, "--kubeconfig", file, "--namespace", namespace)
-		stdout, stderr, err := run(binary, args...)
+		stdout, stderr, err := run(t.Context(), binary, args...)
 		if err != nil {
 			t.Fatalf("helm %q: %v: %s", args, err, stderr)
 		}

@@ -17,7 +17,7 @@ func TestLint(t *testing.T) {
 		"default": "replicas=1", "everything": "replicas=2,metrics.podMonitors.enabled=true,logLevel=debug",
 		"nothing": "webhook.enabled=false,crds.install=false,rbac.aggregate=false",
 	} {
-		stdout, stderr, err := run(program(t, "HELM", "helm"), "lint", "--strict", "peercache",
+		stdout, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "lint", "--strict", "peercache",
 			"--kube-version", kubeVersion, "--set", values)
 		if err != nil {
 			t.Errorf("%s: %v: %s%s", name, err, stdout, stderr)
@@ -55,7 +55,7 @@ func TestDefaults(t *testing.T) {
 
 // TestReleaseNamespace: nothing names the default namespace in a release elsewhere.
 func TestReleaseNamespace(t *testing.T) {
-	stdout, stderr, err := run(program(t, "HELM", "helm"), "template", "x", "peercache", "--namespace", "elsewhere",
+	stdout, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "template", "x", "peercache", "--namespace", "elsewhere",
 		"--kube-version", kubeVersion, "--set", "metrics.podMonitors.enabled=true,replicas=2")
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr)
@@ -162,7 +162,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 	for value, message := range map[string]string{
 		"replicaCount=2":                     "replicaCount",
 		"replicas=two":                       "replicas",
-		"client.image.tag=9":               "tag",
+		"client.image.tag=9":                 "tag",
 		"image.pullPolicy=Sometime":          "pullPolicy",
 		"image.tag=a b":                      "tag",
 		"webhook.port=443":                   "port",
@@ -172,7 +172,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		"logLevel=loud":                      "logLevel",
 		"metrics.podMonitors.interval=often": "interval",
 	} {
-		_, stderr, err := run(program(t, "HELM", "helm"), "template", release, "peercache",
+		_, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "template", release, "peercache",
 			"--kube-version", kubeVersion, "--set", value)
 		if err == nil || !strings.Contains(stderr, message) {
 			t.Errorf("--set %s: error %v, message %q", value, err, stderr)

@@ -57,8 +57,8 @@ func prependPythonPath(c *corev1.Container) (reason string) {
 
 // lastEnv finds the definition of a variable that counts: Kubernetes lets the last one win.
 func lastEnv(env []corev1.EnvVar, name string) int {
-	for i := len(env) - 1; i >= 0; i-- {
-		if env[i].Name == name {
+	for i, v := range slices.Backward(env) {
+		if v.Name == name {
 			return i
 		}
 	}

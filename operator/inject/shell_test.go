@@ -22,7 +22,7 @@ func TestFlagsVariableInShells(t *testing.T) {
 			t.Fatalf("%v: install %s", err, shell)
 		}
 		// In a directory where a pattern would find something.
-		command := exec.Command(path, "-c", `touch '{a' b; exec printf '%s\n' $`+envFlags)
+		command := exec.CommandContext(t.Context(), path, "-c", `touch '{a' b; exec printf '%s\n' $`+envFlags)
 		command.Dir = t.TempDir()
 		command.Env = []string{envFlags + "=" + allFlags(socket), "PATH=/usr/bin:/bin"}
 		output, err := command.CombinedOutput()

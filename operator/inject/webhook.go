@@ -5,6 +5,7 @@ package inject
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,7 +42,7 @@ type Options struct {
 // SetupWithManager serves injection on the manager's webhook server.
 func SetupWithManager(mgr ctrl.Manager, options Options) error {
 	if options.ClientImage == "" {
-		return fmt.Errorf("setting up injection: the client image is empty: pass --client-image or set PEERCACHE_CLIENT_IMAGE")
+		return errors.New("setting up injection: the client image is empty: pass --client-image or set PEERCACHE_CLIENT_IMAGE")
 	}
 	mgr.GetWebhookServer().Register(Path, &webhook.Admission{Handler: &handler{
 		options: options,

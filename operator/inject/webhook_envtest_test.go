@@ -320,7 +320,7 @@ func initContainerIsRestricted(t *testing.T) {
 func TestWebhookIsDown(t *testing.T) {
 	at := installWebhook(t)
 	address := net.JoinHostPort(at.LocalServingHost, strconv.Itoa(at.LocalServingPort))
-	if connection, err := net.Dial("tcp", address); err == nil {
+	if connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address); err == nil {
 		t.Fatal(errors.Join(errors.New("something listens at "+address), connection.Close()))
 	}
 	c, namespace := testenv.Client(t), newServing(t, nil)

@@ -38,8 +38,8 @@ func testScheme(t *testing.T) *runtime.Scheme {
 	return scheme
 }
 
-func testCluster(namespace, name string, change ...func(*v1alpha1.PeerCacheCluster)) *v1alpha1.PeerCacheCluster {
-	cluster := &v1alpha1.PeerCacheCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+func testCluster(namespace string, change ...func(*v1alpha1.PeerCacheCluster)) *v1alpha1.PeerCacheCluster {
+	cluster := &v1alpha1.PeerCacheCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kv"}}
 	for _, f := range change {
 		f(cluster)
 	}
@@ -75,17 +75,17 @@ func TestHandle(t *testing.T) {
 		warning  string // part of it
 		event    bool
 	}{
-		"injected": {pod: enginePod, cached: []client.Object{testCluster("serving", "kv")}, injected: true},
+		"injected": {pod: enginePod, cached: []client.Object{testCluster("serving")}, injected: true},
 		"cluster is not in the cache yet": {
-			pod: enginePod, live: []client.Object{testCluster("serving", "kv")}, injected: true,
+			pod: enginePod, live: []client.Object{testCluster("serving")}, injected: true,
 		},
 		"no such cluster": {
-			pod: enginePod, cached: []client.Object{testCluster("elsewhere", "kv")},
+			pod: enginePod, cached: []client.Object{testCluster("elsewhere")},
 			warning: "PeerCacheCluster serving/kv does not exist",
 		},
 		"cluster in the namespace of the annotation": {
 			pod:    strings.Replace(enginePod, `"labels"`, `"annotations": {"peercache.io/cluster-namespace": "elsewhere"}, "labels"`, 1),
-			cached: []client.Object{testCluster("elsewhere", "kv")}, injected: true,
+			cached: []client.Object{testCluster("elsewhere")}, injected: true,
 		},
 		"empty label": {
 			pod: strings.Replace(enginePod, `"kv"`, `""`, 1), warning: "label peercache.io/inject is empty",
@@ -95,27 +95,27 @@ func TestHandle(t *testing.T) {
 		},
 		"cluster is being deleted": {
 			pod: enginePod, warning: "is being deleted", event: true,
-			cached: []client.Object{testCluster("serving", "kv", func(c *v1alpha1.PeerCacheCluster) {
+			cached: []client.Object{testCluster("serving", func(c *v1alpha1.PeerCacheCluster) {
 				c.DeletionTimestamp, c.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"test"}
 			})},
 		},
 		"namespace is selected": {
 			pod: enginePod, injected: true,
-			cached: []client.Object{testCluster("serving", "kv", onlyPurpose("inference"))},
+			cached: []client.Object{testCluster("serving", onlyPurpose("inference"))},
 			live:   []client.Object{namespace("serving", map[string]string{"purpose": "inference"})},
 		},
 		"namespace is not selected": {
 			pod: enginePod, warning: "serves only namespaces with the labels purpose=inference", event: true,
-			cached: []client.Object{testCluster("serving", "kv", onlyPurpose("inference"))},
+			cached: []client.Object{testCluster("serving", onlyPurpose("inference"))},
 			live:   []client.Object{namespace("serving", map[string]string{"purpose": "training"})},
 		},
 		"namespace cannot be read": {
 			pod: enginePod, warning: "reading namespace serving failed", event: true,
-			cached: []client.Object{testCluster("serving", "kv", onlyPurpose("inference"))},
+			cached: []client.Object{testCluster("serving", onlyPurpose("inference"))},
 		},
 		"namespace selector is not valid": {
 			pod: enginePod, warning: "namespaceSelector of PeerCacheCluster serving/kv is not valid", event: true,
-			cached: []client.Object{testCluster("serving", "kv", func(c *v1alpha1.PeerCacheCluster) {
+			cached: []client.Object{testCluster("serving", func(c *v1alpha1.PeerCacheCluster) {
 				c.Spec.Injection.NamespaceSelector = &metav1.LabelSelector{
 					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}},
 				}
@@ -123,11 +123,11 @@ func TestHandle(t *testing.T) {
 		},
 		"not an SGLang pod": {
 			pod: strings.Replace(enginePod, "sglang.launch_server", "http.server", 1), warning: "no container starts SGLang",
-			cached: []client.Object{testCluster("serving", "kv")}, event: true,
+			cached: []client.Object{testCluster("serving")}, event: true,
 		},
 		"a dry run leaves no event": {
 			pod: strings.Replace(enginePod, "sglang.launch_server", "http.server", 1), warning: "no container starts SGLang",
-			cached: []client.Object{testCluster("serving", "kv")}, dryRun: true,
+			cached: []client.Object{testCluster("serving")}, dryRun: true,
 		},
 		"not a pod": {pod: `{"kind": "Pod", "apiVersion": "v1", "spec": 7}`, warning: "decoding it"},
 	}
@@ -216,7 +216,7 @@ func checkPatched(t *testing.T, raw string, response admission.Response, injecte
 }
 
 func TestFactsFor(t *testing.T) {
-	cluster := testCluster("serving", "kv", func(c *v1alpha1.PeerCacheCluster) {
+	cluster := testCluster("serving", func(c *v1alpha1.PeerCacheCluster) {
 		c.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
 		c.Spec.Injection.Client.ImagePullPolicy = corev1.PullAlways
 		c.Spec.Layout = v1alpha1.LayoutPerRail
