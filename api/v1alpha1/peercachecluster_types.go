@@ -9,10 +9,11 @@ import (
 
 // PeerCacheCluster is one peer-to-peer KV cache for SGLang's HiCache.
 //
-// The operator runs one pod per chosen Kubernetes node and group ("node" below always means such a pod,
-// a PeerCache member). Every node gives a pool of memory, holds a part of the directory, and serves the
-// SGLang pods on its machine through a Unix socket. There is no master. SGLang pods in use carry the label
-// peercache.io/inject: <name of this object>.
+// The operator runs one pod per chosen Kubernetes node and group ("node" below
+// always means such a pod, a PeerCache member). Every node gives a pool of
+// memory, holds a part of the directory, and serves the SGLang pods on its
+// machine through a Unix socket. There is no master. SGLang pods in use carry
+// the label peercache.io/inject: <name of this object>.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -29,8 +30,8 @@ type PeerCacheCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what you want. Changing any field but layout takes effect by a rolling restart of the nodes
-	// it concerns, one at a time.
+	// spec is what you want. Changing any field but layout takes effect by a
+	// rolling restart of the nodes it concerns, one at a time.
 	// +required
 	Spec PeerCacheClusterSpec `json:"spec"`
 
@@ -55,8 +56,9 @@ type PeerCacheClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.rails) || self.layout != 'PerNUMA' || self.rails.all(r, has(r.group) || has(r.numaNode)) || self.rails.all(r, has(r.group) || !has(r.numaNode))",message="under layout: PerNUMA either every rail without a group names its numaNode or none does: add the missing rails[].numaNode (see /sys/class/net/<interface>/device/numa_node)"
 // +kubebuilder:validation:XValidation:rule="self.discovery.port != self.monitoring.port",message="discovery.port and monitoring.port must differ: leave both out to get 31998 and 31997"
 type PeerCacheClusterSpec struct {
-	// image of the data plane (peercached). Empty means the image that was released with the operator,
-	// which is what most users want: data plane and operator are then upgraded together.
+	// image of the data plane (peercached). Empty means the image that was
+	// released with the operator, which is what most users want: data plane and
+	// operator are then upgraded together.
 	// Example: registry.example.com/peercache/dataplane:0.1.0
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
@@ -68,37 +70,43 @@ type PeerCacheClusterSpec struct {
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 
-	// imagePullSecrets name Secrets in this namespace that hold the credentials for the image's registry.
+	// imagePullSecrets name Secrets in this namespace that hold the credentials
+	// for the image's registry.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// transport moves the pages between nodes. TCP needs nothing but the pod network. RDMA reads with
-	// one-sided RDMA READ and needs rails. With TCP, rails still group the nodes and attach networks, but
-	// rails[].device is not opened, so that a cluster can be switched to TCP and back to find a fault.
-	// A transport that the released data plane cannot use yet is refused by condition ConfigAccepted.
+	// transport moves the pages between nodes. TCP needs nothing but the pod
+	// network. RDMA reads with one-sided RDMA READ and needs rails. With TCP,
+	// rails still group the nodes and attach networks, but rails[].device is not
+	// opened, so that a cluster can be switched to TCP and back to find a fault. A
+	// transport that the released data plane cannot use yet is refused by
+	// condition ConfigAccepted.
 	// +optional
 	// +kubebuilder:default=TCP
 	Transport Transport `json:"transport,omitempty"`
 
-	// layout chooses the group of every rail that names none. Each group gets its own DaemonSet, so a
-	// machine runs one node per group. PerNUMA: rails with the same numaNode form a group, which keeps
-	// ports, memory and threads of a node on one NUMA node. PerRail: each rail is a group of its own.
-	// PerNode: all rails form one group. It cannot be changed later, because every page would be lost:
-	// create a second PeerCacheCluster instead, or name rails[].group, which can be changed.
+	// layout chooses the group of every rail that names none. Each group gets its
+	// own DaemonSet, so a machine runs one node per group. PerNUMA: rails with the
+	// same numaNode form a group, which keeps ports, memory and threads of a node
+	// on one NUMA node. PerRail: each rail is a group of its own. PerNode: all
+	// rails form one group. It cannot be changed later, because every page would
+	// be lost: create a second PeerCacheCluster instead, or name rails[].group,
+	// which can be changed.
 	// +optional
 	// +kubebuilder:default=PerNUMA
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="layout cannot be changed: create a second PeerCacheCluster with the layout you want, or set rails[].group, which can be changed"
 	Layout Layout `json:"layout,omitempty"`
 
-	// nodes chooses the Kubernetes nodes that take part. Left out: all of them that pods may run on.
+	// nodes chooses the Kubernetes nodes that take part. Left out: all of them
+	// that pods may run on.
 	// +optional
 	// +kubebuilder:default={}
 	Nodes NodesSpec `json:"nodes,omitzero"`
 
-	// rails are the network ports to use for pages. Needed for transport RDMA; a rail must exist on every
-	// Kubernetes node that takes part.
+	// rails are the network ports to use for pages. Needed for transport RDMA; a
+	// rail must exist on every Kubernetes node that takes part.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -109,8 +117,9 @@ type PeerCacheClusterSpec struct {
 	// +required
 	Memory MemorySpec `json:"memory"`
 
-	// resources of every node besides the pool. They are requested and limited alike, so that the pod has
-	// Guaranteed QoS and the kubelet's CPU and topology managers can align it.
+	// resources of every node besides the pool. They are requested and limited
+	// alike, so that the pod has Guaranteed QoS and the kubelet's CPU and topology
+	// managers can align it.
 	// +optional
 	// +kubebuilder:default={}
 	Resources ResourcesSpec `json:"resources,omitzero"`

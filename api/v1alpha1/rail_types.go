@@ -18,55 +18,59 @@ type Rail struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a rail's name may hold lower-case letters, digits and '-' and must begin and end with a letter or digit: write for example rail0"
 	Name string `json:"name"`
 
-	// group is the set of rails that one node drives; rails with the same group share a DaemonSet. Left out:
-	// chosen by layout.
+	// group is the set of rails that one node drives; rails with the same group
+	// share a DaemonSet. Left out: chosen by layout.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=20
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="a group's name may hold lower-case letters, digits and '-' and must begin and end with a letter or digit: write for example numa0"
 	Group string `json:"group,omitempty"`
 
-	// numaNode is the NUMA node of the port (/sys/class/net/<interface>/device/numa_node). Under layout
-	// PerNUMA the group is then "numa<numaNode>".
+	// numaNode is the NUMA node of the port
+	// (/sys/class/net/<interface>/device/numa_node). Under layout PerNUMA the
+	// group is then "numa<numaNode>".
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=63
 	NUMANode *int32 `json:"numaNode,omitempty"`
 
-	// attachment is how the port reaches the pod. SharedDevicePlugin: a device shared by all pods through
-	// k8s-rdma-shared-dev-plugin, usually with a macvlan or ipoib network. SRIOV: a virtual function of
-	// its own. HostNetwork: the pod uses the machine's network; its node must then be the only one on the
-	// machine with that attachment, because the ports are the machine's.
+	// attachment is how the port reaches the pod. SharedDevicePlugin: a device
+	// shared by all pods through k8s-rdma-shared-dev-plugin, usually with a
+	// macvlan or ipoib network. SRIOV: a virtual function of its own. HostNetwork:
+	// the pod uses the machine's network; its node must then be the only one on
+	// the machine with that attachment, because the ports are the machine's.
 	// +required
 	Attachment RailAttachment `json:"attachment"`
 
-	// resourceName is the extended resource to request, for example rdma/hca_shared_devices_a.
-	// Needed by SharedDevicePlugin and SRIOV. With HostNetwork it may be left out; the pod then has to be
-	// privileged to open the RDMA device.
+	// resourceName is the extended resource to request, for example
+	// rdma/hca_shared_devices_a. Needed by SharedDevicePlugin and SRIOV. With
+	// HostNetwork it may be left out; the pod then has to be privileged to open
+	// the RDMA device.
 	// +optional
 	// +kubebuilder:validation:MinLength=3
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="resourceName must be an extended resource with a domain: write for example rdma/hca_shared_devices_a"
 	ResourceName string `json:"resourceName,omitempty"`
 
-	// network is the Multus NetworkAttachmentDefinition that gives the pod an interface on this port, as
-	// name or namespace/name. Needed by SRIOV.
+	// network is the Multus NetworkAttachmentDefinition that gives the pod an
+	// interface on this port, as name or namespace/name. Needed by SRIOV.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?/)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="network must be the name of a NetworkAttachmentDefinition: write name or namespace/name, for example default/rail0"
 	Network string `json:"network,omitempty"`
 
-	// interface is the name that the network's interface gets inside the pod. Left out: Multus counts net1,
-	// net2 and so on.
+	// interface is the name that the network's interface gets inside the pod. Left
+	// out: Multus counts net1, net2 and so on.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=15
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9][-A-Za-z0-9_.]*$')",message="interface must be the name of a network interface of at most 15 characters: write for example rail0"
 	Interface string `json:"interface,omitempty"`
 
-	// device is the RDMA device to open, as `ibv_devices` lists it, for example mlx5_0. Needed by HostNetwork.
-	// Left out: the node opens the devices that the pod was given. Used by transport RDMA only.
+	// device is the RDMA device to open, as `ibv_devices` lists it, for example
+	// mlx5_0. Needed by HostNetwork. Left out: the node opens the devices that the
+	// pod was given. Used by transport RDMA only.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

@@ -16,14 +16,16 @@ type NodesSpec struct {
 	// +kubebuilder:validation:MaxProperties=32
 	Selector map[string]string `json:"selector,omitempty"`
 
-	// tolerations let nodes run on tainted machines, such as GPU machines with nvidia.com/gpu:NoSchedule.
+	// tolerations let nodes run on tainted machines, such as GPU machines with
+	// nvidia.com/gpu:NoSchedule.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// priorityClassName of the pods. A high priority, such as system-node-critical, keeps the cache from
-	// being evicted in favour of other pods.
+	// priorityClassName of the pods. A high priority, such as
+	// system-node-critical, keeps the cache from being evicted in favour of other
+	// pods.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	PriorityClassName string `json:"priorityClassName,omitempty"`
@@ -33,16 +35,19 @@ type NodesSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.hugePages == 'None' || quantity(string(self.pool)).compareTo(quantity('64Ti')) > 0 || quantity(string(self.pool)).asInteger() % (self.hugePages == '1Gi' ? 1073741824 : 2097152) == 0",message="memory.pool must be a multiple of memory.hugePages: round it, for example to 64Gi, or write hugePages: None"
 type MemorySpec struct {
-	// pool is the memory that each node gives to pages, from 16Mi to 64Ti, for example 64Gi. It is allocated
-	// when the node starts and never grows; a full pool makes room by evicting the pages that were used
-	// longest ago. A machine that runs several groups gives it once per group.
+	// pool is the memory that each node gives to pages, from 16Mi to 64Ti, for
+	// example 64Gi. It is allocated when the node starts and never grows; a full
+	// pool makes room by evicting the pages that were used longest ago. A machine
+	// that runs several groups gives it once per group.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('16Mi')) >= 0 && quantity(string(self)).compareTo(quantity('64Ti')) <= 0 && quantity(string(self)).isInteger()",message="memory.pool must lie between 16Mi and 64Ti: write whole bytes with a unit, for example 64Gi"
 	Pool resource.Quantity `json:"pool"`
 
-	// hugePages backs the pool: None uses ordinary pages; 2Mi and 1Gi request hugepages-2Mi or hugepages-1Gi
-	// from Kubernetes, which must have been reserved on the machines (vm.nr_hugepages, or hugepages= on the
-	// kernel command line). Huge pages make registration with the network card and copying cheaper.
+	// hugePages backs the pool: None uses ordinary pages; 2Mi and 1Gi request
+	// hugepages-2Mi or hugepages-1Gi from Kubernetes, which must have been
+	// reserved on the machines (vm.nr_hugepages, or hugepages= on the kernel
+	// command line). Huge pages make registration with the network card and
+	// copying cheaper.
 	// +optional
 	// +kubebuilder:default=None
 	HugePages HugePages `json:"hugePages,omitempty"`
@@ -61,14 +66,15 @@ const (
 
 // ResourcesSpec is what a node needs besides its pool.
 type ResourcesSpec struct {
-	// cpu is the number of whole cores of each node. Whole cores let the kubelet's static CPU manager pin them.
+	// cpu is the number of whole cores of each node. Whole cores let the kubelet's
+	// static CPU manager pin them.
 	// +optional
 	// +kubebuilder:default="1"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isInteger() && quantity(string(self)).compareTo(quantity('1')) >= 0 && quantity(string(self)).compareTo(quantity('1024')) <= 0",message="resources.cpu must be a whole number of cores from 1 to 1024, because only whole cores can be pinned: write for example 2"
 	CPU resource.Quantity `json:"cpu,omitzero"`
 
-	// memoryOverhead is the memory of each node besides the pool: code, directory, connections, buffers.
-	// It is at least 64Mi.
+	// memoryOverhead is the memory of each node besides the pool: code, directory,
+	// connections, buffers. It is at least 64Mi.
 	// +optional
 	// +kubebuilder:default="512Mi"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Ti')) <= 0 && quantity(string(self)).isInteger()",message="resources.memoryOverhead must lie between 64Mi and 1Ti: write for example 512Mi"
@@ -77,15 +83,17 @@ type ResourcesSpec struct {
 
 // DiscoverySpec is how nodes find each other.
 type DiscoverySpec struct {
-	// replicas is how many nodes host discovery, from 1 to 7. They are found by the Service <name>-discovery,
-	// each keeps the whole membership by itself, and one that is left is enough.
+	// replicas is how many nodes host discovery, from 1 to 7. They are found by
+	// the Service <name>-discovery, each keeps the whole membership by itself, and
+	// one that is left is enough.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=7
 	Replicas int32 `json:"replicas,omitempty"`
 
-	// port on which nodes talk to each other: discovery, directory and, with transport TCP, pages.
+	// port on which nodes talk to each other: discovery, directory and, with
+	// transport TCP, pages.
 	// +optional
 	// +kubebuilder:default=31998
 	// +kubebuilder:validation:Minimum=1024
@@ -95,7 +103,8 @@ type DiscoverySpec struct {
 
 // MonitoringSpec is how nodes are watched.
 type MonitoringSpec struct {
-	// port of each node's HTTP server: /metrics for Prometheus, /healthz, /readyz and /v1/status.
+	// port of each node's HTTP server: /metrics for Prometheus, /healthz, /readyz
+	// and /v1/status.
 	// +optional
 	// +kubebuilder:default=31997
 	// +kubebuilder:validation:Minimum=1024
@@ -107,16 +116,18 @@ type MonitoringSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.memberTTLMilliseconds >= 3 * self.heartbeatMilliseconds",message="timing.memberTTLMilliseconds must be at least three times timing.heartbeatMilliseconds, or a late heartbeat drops a member: write for example heartbeatMilliseconds: 500 and memberTTLMilliseconds: 3000"
 type TimingSpec struct {
-	// leaseMilliseconds is how long a reader may use the place of a page after asking for it. A slot is not
-	// reused before its lease has passed, so a longer lease holds freed memory back for longer.
+	// leaseMilliseconds is how long a reader may use the place of a page after
+	// asking for it. A slot is not reused before its lease has passed, so a longer
+	// lease holds freed memory back for longer.
 	// +optional
 	// +kubebuilder:default=1000
 	// +kubebuilder:validation:Minimum=100
 	// +kubebuilder:validation:Maximum=60000
 	LeaseMilliseconds int32 `json:"leaseMilliseconds,omitempty"`
 
-	// peerTimeoutMilliseconds is the longest that a call waits for a node that does not answer. After that
-	// its pages are misses, and calls to it fail at once until it answers again.
+	// peerTimeoutMilliseconds is the longest that a call waits for a node that
+	// does not answer. After that its pages are misses, and calls to it fail at
+	// once until it answers again.
 	// +optional
 	// +kubebuilder:default=1000
 	// +kubebuilder:validation:Minimum=50
@@ -130,7 +141,8 @@ type TimingSpec struct {
 	// +kubebuilder:validation:Maximum=60000
 	HeartbeatMilliseconds int32 `json:"heartbeatMilliseconds,omitempty"`
 
-	// memberTTLMilliseconds is how long a node stays a member after its last heartbeat.
+	// memberTTLMilliseconds is how long a node stays a member after its last
+	// heartbeat.
 	// +optional
 	// +kubebuilder:default=3000
 	// +kubebuilder:validation:Minimum=200
@@ -138,11 +150,12 @@ type TimingSpec struct {
 	MemberTTLMilliseconds int32 `json:"memberTTLMilliseconds,omitempty"`
 }
 
-// InjectionSpec is how SGLang pods are connected. It is read when a pod is created; pods that run already
-// keep what they were given.
+// InjectionSpec is how SGLang pods are connected. It is read when a pod is
+// created; pods that run already keep what they were given.
 type InjectionSpec struct {
-	// mode is where the PeerCache member of an SGLang pod runs. Node: in this cluster's pod on the same
-	// machine, reached through a Unix socket; the SGLang pod needs no device and no privilege.
+	// mode is where the PeerCache member of an SGLang pod runs. Node: in this
+	// cluster's pod on the same machine, reached through a Unix socket; the SGLang
+	// pod needs no device and no privilege.
 	// +optional
 	// +kubebuilder:default=Node
 	Mode InjectionMode `json:"mode,omitempty"`
@@ -152,14 +165,16 @@ type InjectionSpec struct {
 	// +kubebuilder:default={}
 	Client ClientSpec `json:"client,omitzero"`
 
-	// socket is how the directory of the Unix sockets reaches the SGLang pod. HostPath mounts
-	// /run/peercache/<namespace>/<name> of the machine, so the SGLang pod's namespace must allow hostPath
-	// volumes (Pod Security "privileged").
+	// socket is how the directory of the Unix sockets reaches the SGLang pod.
+	// HostPath mounts /run/peercache/<namespace>/<name> of the machine, so the
+	// SGLang pod's namespace must allow hostPath volumes (Pod Security
+	// "privileged").
 	// +optional
 	// +kubebuilder:default=HostPath
 	Socket SocketDelivery `json:"socket,omitempty"`
 
-	// namespaceSelector restricts the namespaces whose pods may use this cluster. Left out: all namespaces.
+	// namespaceSelector restricts the namespaces whose pods may use this cluster.
+	// Left out: all namespaces.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 }
@@ -180,7 +195,8 @@ const SocketHostPath SocketDelivery = "HostPath"
 
 // ClientSpec is the Python package that runs inside SGLang.
 type ClientSpec struct {
-	// image that holds the package. Empty means the image that was released with the operator.
+	// image that holds the package. Empty means the image that was released with
+	// the operator.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image,omitempty"`
@@ -191,8 +207,8 @@ type ClientSpec struct {
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 
-	// delivery is how the package reaches the SGLang container. InitContainer copies it from the image into
-	// an emptyDir before SGLang starts.
+	// delivery is how the package reaches the SGLang container. InitContainer
+	// copies it from the image into an emptyDir before SGLang starts.
 	// +optional
 	// +kubebuilder:default=InitContainer
 	Delivery ClientDelivery `json:"delivery,omitempty"`

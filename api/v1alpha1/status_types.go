@@ -6,15 +6,17 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // PeerCacheClusterStatus is what the operator sees.
 type PeerCacheClusterStatus struct {
-	// observedGeneration is the metadata.generation that this status speaks about. While it is smaller, the
-	// operator has not seen the latest change yet.
+	// observedGeneration is the metadata.generation that this status speaks about.
+	// While it is smaller, the operator has not seen the latest change yet.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions:
-	// ConfigAccepted is False when the spec cannot be put into effect; its message says what to change.
+	// ConfigAccepted is False when the spec cannot be put into effect; its message
+	// says what to change.
 	// Progressing is True while nodes are being created, replaced or removed.
-	// Degraded is True when a node is broken and does not get well by waiting; its message names the pod.
+	// Degraded is True when a node is broken and does not get well by waiting; its
+	// message names the pod.
 	// Ready is True when every wanted node serves with the current spec.
 	// +optional
 	// +listType=map
@@ -27,7 +29,8 @@ type PeerCacheClusterStatus struct {
 	// +listMapKey=name
 	Groups []GroupStatus `json:"groups,omitempty"`
 
-	// desiredNodes is how many nodes there should be: over all groups, the Kubernetes nodes that are chosen.
+	// desiredNodes is how many nodes there should be: over all groups, the
+	// Kubernetes nodes that are chosen.
 	// +optional
 	DesiredNodes int32 `json:"desiredNodes"`
 
@@ -39,8 +42,8 @@ type PeerCacheClusterStatus struct {
 	// +optional
 	Nodes string `json:"nodes,omitempty"`
 
-	// members is how many active members the discovery hosts count, asked from time to time. It keeps its
-	// last value when none of them answers.
+	// members is how many active members the discovery hosts count, asked from
+	// time to time. It keeps its last value when none of them answers.
 	// +optional
 	Members int32 `json:"members"`
 

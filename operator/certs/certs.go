@@ -38,7 +38,7 @@ import (
 
 // The names that the manifests and the operator agree on.
 const (
-	SecretName        = "peercache-webhook-cert"
+	SecretName        = "peercache-webhook-cert" //nolint:gosec // a name
 	ServiceName       = "peercache-webhook"
 	ConfigurationName = "peercache-inject"
 
@@ -181,7 +181,7 @@ func (k *Keeper) UseIn(config *tls.Config) {
 // Ready is a readiness check: the certificate is being served and the API server has been told its CA.
 func (k *Keeper) Ready(*http.Request) error {
 	if k.current.Load() == nil {
-		return fmt.Errorf("Secret %s holds no certificate yet", k.secret)
+		return fmt.Errorf("the Secret %s holds no certificate yet", k.secret)
 	}
 	select {
 	case <-k.renewed:
