@@ -59,6 +59,9 @@ func Main(m *testing.M) int {
 	started, err := environment.Start()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "starting kube-apiserver and etcd from %s: %v\n", os.Getenv(assets), err)
+		if err := environment.Stop(); err != nil { // one of them may run
+			fmt.Fprintf(os.Stderr, "stopping them: %v\n", err)
+		}
 		return 1
 	}
 	config = started
