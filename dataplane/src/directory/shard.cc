@@ -112,18 +112,21 @@ bool Shard::Impl::MakeRoom(Stripe* stripe, const Key& key, TimePoint now) {
   }
   int count = 0;
   bool any_silent = false;
-  std::optional<uint32_t> oldest;  // age by order, wraps around; among the silent if there are any
+  uint32_t oldest = 0;  // order; by age, wraps around; among the silent if there are any
+  bool found = false;
   stripe->table.ForEachOf(key, [&](const StoredRecord& record) {
     ++count;
     const bool silent = !owners_.Fresh(record.owner, now);
-    if (silent && !any_silent) oldest.reset();
+    if (silent && !any_silent) found = false;
     any_silent |= silent;
-    if (silent == any_silent && (!oldest || stripe->order - record.order > stripe->order - *oldest))
-      oldest = record.order;
+    if (silent != any_silent) return;
+    if (found && stripe->order - record.order <= stripe->order - oldest) return;
+    oldest = record.order;
+    found = true;
   });
   if (count >= kOwnersPerKey) {
     Erase(stripe, stripe->table.Find(
-                      key, [&](const StoredRecord& record) { return record.order == *oldest; }));
+                      key, [&](const StoredRecord& record) { return record.order == oldest; }));
   }
   if (records_.fetch_add(1, std::memory_order_relaxed) < options_.max_records) return true;
   if (SweepStripe(stripe) > 0) return true;

@@ -1,0 +1,247 @@
+// Whole nodes on loopback: what engines are promised.
+
+#include <atomic>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "node/node_testing.h"
+#include "transport/tcp/socket.h"
+
+namespace peercache {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Eventually;
+using testing::TestCluster;
+using testing::TestEngine;
+
+constexpr size_t kPage = 64 << 10;
+
+uint64_t CounterOf(Node& node, const char* name) {
+  return nlohmann::json::parse(node.StatusJson())["counters"][name];
+}
+size_t MembersOf(Node& node) {
+  return nlohmann::json::parse(node.StatusJson())["members"].size();
+}
+
+TEST(NodeTest, PagesOfOneNodeAreReadOnAnotherWithoutWaiting) {
+  TestCluster cluster;
+  auto a = cluster.Start("a"), b = cluster.Start("b"), c = cluster.Start("c");
+  TestEngine writer(a->socket(), 64, kPage), reader(b->socket(), 64, kPage);
+  for (int round = 0; round < 5; ++round) {
+    const uint64_t first = 1000u * round;
+    ASSERT_EQ(writer.Set(first, 64), 64u);
+    ASSERT_EQ(reader.Exists(first, 64), 64u);
+    const auto got = reader.Get(first, 64);
+    EXPECT_EQ(got.hits, 64u);
+    EXPECT_EQ(got.wrong, 0u);
+  }
+  EXPECT_EQ(CounterOf(*a, "served_pages"), 5u * 64);
+  EXPECT_EQ(CounterOf(*b, "read_remote_hits"), 5u * 64);
+}
+
+TEST(NodeTest, OwnPagesAreReadLocally) {
+  TestCluster cluster;
+  auto a = cluster.Start("a");
+  TestEngine engine(a->socket(), 16, kPage);
+  ASSERT_EQ(engine.Set(0, 16), 16u);
+  EXPECT_EQ(engine.Get(0, 16).hits, 16u);
+  EXPECT_EQ(CounterOf(*a, "read_local_hits"), 16u);
+}
+
+TEST(NodeTest, UnknownPagesAreMisses) {
+  TestCluster cluster;
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine engine(a->socket(), 16, kPage);
+  EXPECT_EQ(engine.Get(77, 16).hits, 0u);
+  EXPECT_EQ(engine.Exists(77, 16), 0u);
+}
+
+TEST(NodeTest, ExistsCountsTheLeadingRun) {
+  TestCluster cluster;
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine writer(a->socket(), 16, kPage), reader(b->socket(), 16, kPage);
+  ASSERT_EQ(writer.Set(0, 8), 8u);
+  ASSERT_EQ(writer.Set(9, 4), 4u);
+  EXPECT_EQ(reader.Exists(0, 16), 8u);
+  EXPECT_EQ(reader.client().Exists({}), 0u);
+}
+
+TEST(NodeTest, MemoryWithoutDescriptorGoesThroughTheStagingRing) {
+  TestCluster cluster;
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine writer(a->socket(), 64, kPage, false), reader(b->socket(), 64, kPage, false);
+  ASSERT_EQ(writer.Set(0, 64), 64u);
+  const auto got = reader.Get(0, 64);
+  EXPECT_EQ(got.hits, 64u);
+  EXPECT_EQ(got.wrong, 0u);
+  EXPECT_GT(reader.client().stats().staged_bytes, 0u);
+}
+
+TEST(NodeTest, AReaderThatJoinsJustNowSeesASetThatHasReturned) {
+  TestCluster cluster;
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine writer(a->socket(), 64, kPage);
+  ASSERT_EQ(writer.Set(0, 64), 64u);
+  auto c = cluster.Start("c", /*wait=*/false);
+  TestEngine reader(c->socket(), 64, kPage);
+  const auto got = reader.Get(0, 64);
+  EXPECT_EQ(got.hits, 64u);
+  EXPECT_EQ(got.wrong, 0u);
+}
+
+TEST(NodeTest, JoiningAndLeavingCostsNoHitForPagesOfOthers) {
+  TestCluster cluster;
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine writer(a->socket(), 64, kPage), reader(b->socket(), 64, kPage);
+  std::atomic<bool> stop{false};
+  std::atomic<size_t> reads{0}, missed{0}, wrong{0};
+  ASSERT_EQ(writer.Set(0, 64), 64u);
+  std::thread load([&] {
+    while (!stop) {
+      const auto got = reader.Get(0, 64);
+      reads += 64;
+      missed += 64 - got.hits;
+      wrong += got.wrong;
+    }
+  });
+  for (int round = 0; round < 3; ++round) {
+    auto c = cluster.Start("c" + std::to_string(round));
+    std::this_thread::sleep_for(300ms);
+    c->Leave(10s);
+    c.reset();
+    std::this_thread::sleep_for(300ms);
+  }
+  stop = true;
+  load.join();
+  EXPECT_GT(reads, 64u);
+  EXPECT_EQ(missed, 0u);
+  EXPECT_EQ(wrong, 0u);
+}
+
+TEST(NodeTest, ADeadPeerCostsABoundedWaitAndComesBack) {
+  TestCluster cluster;
+  auto a = cluster.Start("a"), b = cluster.Start("b"), c = cluster.Start("c");
+  TestEngine reader(a->socket(), 64, kPage);
+  {
+    TestEngine writer(c->socket(), 64, kPage);
+    ASSERT_EQ(writer.Set(0, 64), 64u);
+  }
+  ASSERT_EQ(reader.Get(0, 64).hits, 64u);
+  c.reset();  // without Leave: the others see a node that died
+  for (int i = 0; i < 5; ++i) {
+    const TimePoint start = Clock::now();
+    EXPECT_EQ(reader.Get(0, 64).hits, 0u);
+    EXPECT_LT(Clock::now() - start, 1s);
+  }
+  c = cluster.Start("c");
+  TestEngine writer(c->socket(), 64, kPage);
+  ASSERT_TRUE(Eventually(10s, [&] { return writer.Set(0, 64) == 64u; }));
+  EXPECT_TRUE(Eventually(10s, [&] { return reader.Get(0, 64).hits == 64u; }));
+}
+
+TEST(NodeTest, AnotherNodeCanSetThePagesOfADeadOne) {
+  TestCluster cluster;
+  auto a = cluster.Start("a"), b = cluster.Start("b"), c = cluster.Start("c");
+  TestEngine reader(a->socket(), 64, kPage), second(b->socket(), 64, kPage);
+  {
+    TestEngine writer(c->socket(), 64, kPage);
+    ASSERT_EQ(writer.Set(0, 64), 64u);
+  }
+  c.reset();
+  ASSERT_TRUE(Eventually(10s, [&] { return second.Set(0, 64) == 64u; }));
+  const auto got = reader.Get(0, 64);
+  EXPECT_EQ(got.hits, 64u);
+  EXPECT_EQ(got.wrong, 0u);
+}
+
+TEST(NodeTest, EvictionUnderLoadNeverGivesWrongBytes) {
+  TestCluster cluster([](NodeConfig* c) { c->pool_bytes = size_t{16} << 20; });
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  std::atomic<bool> stop{false};
+  std::atomic<size_t> sets{0}, hits{0}, wrong{0};
+  std::atomic<uint64_t> newest{0};
+  // Three times the pool in distinct pages, over and over: slots are reused all the time.
+  std::thread writing([&] {
+    TestEngine writer(a->socket(), 32, kPage);
+    for (uint64_t n = 0; !stop; ++n) {
+      sets += writer.Set(n % 24 * 32, 32);
+      newest = n;
+    }
+  });
+  std::vector<std::thread> readers;
+  for (Node* node : {a.get(), b.get()}) {
+    readers.emplace_back([&, node] {
+      TestEngine reader(node->socket(), 32, kPage);
+      for (uint64_t i = 0; !stop; ++i) {
+        const auto got = reader.Get((newest + 24 - i % 4) % 24 * 32, 32);
+        hits += got.hits;
+        wrong += got.wrong;
+      }
+    });
+  }
+  std::this_thread::sleep_for(6s);
+  stop = true;
+  writing.join();
+  for (auto& reader : readers) reader.join();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_GT(hits, 1000u);
+  EXPECT_GT(sets, 500u);  // more than the pool holds: slots were reused
+  EXPECT_GT(nlohmann::json::parse(a->StatusJson())["pool"]["evictions"].get<uint64_t>(), 100u);
+}
+
+TEST(NodeTest, ClearDropsThePagesOfOneTagEverywhere) {
+  TestCluster cluster;
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine on_a(a->socket(), 16, kPage), on_b(b->socket(), 16, kPage);
+  ASSERT_EQ(on_a.Set(0, 16, 7), 16u);
+  ASSERT_EQ(on_b.Set(100, 16, 7), 16u);
+  ASSERT_EQ(on_b.Set(200, 16, 8), 16u);
+  ASSERT_TRUE(on_a.client().Clear(7).ok());
+  EXPECT_EQ(on_a.Get(0, 16).hits, 0u);
+  EXPECT_EQ(on_a.Get(100, 16).hits, 0u);
+  EXPECT_EQ(on_a.Get(200, 16).hits, 16u);
+  EXPECT_EQ(on_a.Set(0, 16, 7), 16u);  // and they can be set again
+  EXPECT_EQ(on_b.Get(0, 16).hits, 16u);
+}
+
+TEST(NodeTest, EnginesSurviveARestartOfTheirNode) {
+  TestCluster cluster;
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine engine(b->socket(), 16, kPage);
+  ASSERT_EQ(engine.Set(0, 16), 16u);
+  b.reset();
+  EXPECT_EQ(engine.Get(0, 16).hits, 0u);
+  EXPECT_EQ(engine.Exists(0, 16), 0u);
+  b = cluster.Start("b");
+  ASSERT_TRUE(Eventually(10s, [&] { return engine.Set(0, 16) == 16u; }));
+  EXPECT_EQ(engine.Get(0, 16).hits, 16u);
+  EXPECT_GE(engine.client().stats().reconnects, 1u);
+}
+
+TEST(NodeTest, NodesOfAnotherClusterAreRefused) {
+  TestCluster cluster;
+  auto a = cluster.Start("a");
+  NodeConfig config = cluster.Config("stranger");
+  config.cluster = "another";
+  auto stranger = Node::Start(config);
+  ASSERT_TRUE(stranger.ok()) << stranger.status().ToString();
+  std::this_thread::sleep_for(500ms);
+  EXPECT_FALSE((*stranger)->ready());
+  EXPECT_EQ(MembersOf(*a), 1u);
+}
+
+TEST(NodeTest, TheSocketOfALiveNodeIsNotTakenOver) {
+  TestCluster cluster;
+  auto a = cluster.Start("a");
+  NodeConfig config = cluster.Config("other");
+  config.socket = a->socket();
+  auto second = Node::Start(config);
+  ASSERT_FALSE(second.ok());
+  EXPECT_NE(second.status().message().find(a->socket()), std::string::npos);
+  TestEngine engine(a->socket(), 4, kPage);
+  EXPECT_EQ(engine.Set(0, 4), 4u);
+}
+
+}  // namespace
+}  // namespace peercache
