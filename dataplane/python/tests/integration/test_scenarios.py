@@ -52,7 +52,7 @@ def test_pages_cross(setup: Setup, kind: str, layout: str, v1: bool, nodes: int)
     assert len(set(read["sha256s"])) == PAGES
     assert written["shared_memory"]
     assert read["shared_memory"]
-    # Zero copy goes straight to the host pool; what SGLang reads generically is private memory first.
+    # Zero copy goes straight to the host pool; SGLang's generic reads go to private memory first.
     assert (read["stats"]["staged_bytes"] == 0) is v1
     if v1:
         assert written["stats"]["staged_bytes"] == 0

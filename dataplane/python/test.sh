@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Runs the tests of the Python package on Debian's Python, whose torch they need.
+#
+#   dataplane/python/test.sh                       # all; needs a build of the data plane
+#   dataplane/python/test.sh -m 'not node'         # what needs no build
+#   dataplane/python/test.sh -k scenarios -x       # any arguments of pytest
+#
+# PEERCACHE_BUILD names the build's folder (default: dataplane/build/release); it holds peercached and
+# python/_peercache.*.so. pytest lives in ${PEERCACHE_CACHE:-~/.cache/peercache}, one folder for each
+# content of tests/requirements.txt.
+set -euo pipefail
+
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+cache="${PEERCACHE_CACHE:-${HOME:-/root}/.cache/peercache}"
+python="${PYTHON:-/usr/bin/python3}"
+venv="$cache/python-tests-$(cat "$here/tests/requirements.txt" <("$python" --version) | sha256sum | cut -c1-12)"
+
+die() {
+  printf 'error: %s\n  fix: %s\n' "$1" "$2" >&2
+  exit 1
+}
+
+"$python" -c 'import torch, numpy, psutil' 2>/dev/null ||
+  die "$python lacks torch, numpy or psutil" \
+    "apt-get install python3-torch python3-numpy python3-psutil (or hack/deps.sh)"
+if [[ ! -x "$venv/bin/pytest" ]]; then
+  printf '==> installing pytest into %s\n' "$venv" >&2
+  rm -rf "$venv"
+  "$python" -m venv --system-site-packages "$venv" ||
+    die "$python cannot make a virtual environment" "apt-get install python3-venv"
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+    --requirement "$here/tests/requirements.txt" ||
+    die "pip cannot install $here/tests/requirements.txt" "check the network and pip config list"
+fi
+if [[ -z "${PEERCACHE_ENGINE:-}" ]]; then
+  PEERCACHE_ENGINE="$("$here/../../e2e/engine/install.sh")"
+  export PEERCACHE_ENGINE
+fi
+export PYTHONDONTWRITEBYTECODE=1
+cd "$here/.."
+exec "$venv/bin/python" -m pytest "$@"
