@@ -1,17 +1,17 @@
 // peercached: the node as a process, for the DaemonSet, the sidecar and bare metal.
 //
-// Options come from the configuration file, the environment (PEERCACHE_POOL_SIZE for --pool-size) and
-// the command line, later ones winning. Everything is validated before anything is bound. SIGTERM and
-// SIGINT leave the membership before the process exits; a second one exits at once.
+// Options come from the configuration file, the environment (PEERCACHE_POOL_SIZE for --pool-size)
+// and the command line, later ones winning. Everything is validated before anything is bound.
+// SIGTERM and SIGINT leave the membership before the process exits; a second one exits at once.
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdlib>
 #include <map>
 #include <string>
-
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 
 #include "base/copy.h"
 #include "node/config.h"
@@ -32,8 +32,9 @@ std::string EnvironmentName(std::string name) {
 
 int main(int argc, char** argv) {
   using namespace peercache;
-  CLI::App app{"PeerCache node: a pool of KV pages, a shard of the directory, and the sockets where "
-               "engines and peers meet them."};
+  CLI::App app{
+      "PeerCache node: a pool of KV pages, a shard of the directory, and the sockets where "
+      "engines and peers meet them."};
   app.set_version_flag("--version", std::string("peercached ") + kVersion);
   app.set_config("--config", "", "Configuration file (TOML): option = value")
       ->envname("PEERCACHE_CONFIG");

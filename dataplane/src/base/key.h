@@ -1,5 +1,5 @@
-// Key: the 32-byte name of a page. Digest of (namespace digest, SGLang page hash, rank identity), so
-// its bytes are uniformly distributed and any eight of them serve as a hash.
+// Key: the 32-byte name of a page. Digest of (namespace digest, SGLang page hash, rank identity),
+// so its bytes are uniformly distributed and any eight of them serve as a hash.
 #pragma once
 
 #include <array>
@@ -16,9 +16,9 @@ struct Key {
   friend bool operator==(const Key&, const Key&) = default;
   friend auto operator<=>(const Key&, const Key&) = default;
 
-  // A uniformly distributed word of the key; `index` 0..3 gives independent words. Word 0 places the
-  // key on the ring, word 1 serves hash tables: a shard holds one arc of word 0, so a table hashed
-  // by the same word would be lopsided.
+  // A uniformly distributed word of the key; `index` 0..3 gives independent words. Word 0 places
+  // the key on the ring, word 1 serves hash tables: a shard holds one arc of word 0, so a table
+  // hashed by the same word would be lopsided.
   uint64_t Word(int index) const {
     uint64_t word;
     std::memcpy(&word, bytes.data() + 8 * index, sizeof(word));

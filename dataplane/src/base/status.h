@@ -1,7 +1,7 @@
 // Status and Result: how every fallible call of the data plane reports.
 //
-// No exception crosses a C++/Python or a thread boundary; a function that can fail returns Status or
-// Result<T>. A Status is cheap when ok (no allocation). Thread-safe as any value type.
+// No exception crosses a C++/Python or a thread boundary; a function that can fail returns Status
+// or Result<T>. A Status is cheap when ok (no allocation). Thread-safe as any value type.
 //
 //   Result<int> fd = OpenThing(path);
 //   if (!fd.ok()) return fd.status().Annotate("opening the pool");
@@ -61,7 +61,7 @@ Status FromErrno(std::string_view what, int error_number);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                           // NOLINT: implicit by design
+  Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit by design
   Result(Status status) : status_(std::move(status)) { assert(!status_.ok()); }  // NOLINT
 
   bool ok() const { return value_.has_value(); }

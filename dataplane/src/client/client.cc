@@ -52,7 +52,8 @@ class Client::Impl {
 
   Result<uint32_t> AddRegion(int fd, void* base, size_t length, uint64_t fd_offset) {
     UniqueFd own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    if (!own) return FromErrno(fmt::format("duplicating descriptor {} of the host pool", fd), errno);
+    if (!own)
+      return FromErrno(fmt::format("duplicating descriptor {} of the host pool", fd), errno);
     const TimePoint deadline = Clock::now() + kAttachTimeout;
     auto connection = Acquire(deadline);
     if (!connection.ok()) return connection.status();
@@ -93,14 +94,15 @@ class Client::Impl {
             size_t per_page, uint64_t tag, std::span<uint8_t> ok) {
     std::fill(ok.begin(), ok.end(), uint8_t{0});
     if (keys.empty()) return;
-    if (per_page == 0 || per_page > kMaxSegmentsPerPage || segments.size() != keys.size() * per_page ||
-        ok.size() != keys.size()) {
+    if (per_page == 0 || per_page > kMaxSegmentsPerPage ||
+        segments.size() != keys.size() * per_page || ok.size() != keys.size()) {
       Fault(InvalidArgument(fmt::format(
           "{} keys with {} segments of {} a page: the counts do not fit (at most {} a page)",
           keys.size(), segments.size(), per_page, kMaxSegmentsPerPage)));
       return;
     }
-    const size_t max_pages = std::min<size_t>(kMaxItems, kMaxBody / 2 / (per_page * sizeof(WireSegment) + 32));
+    const size_t max_pages =
+        std::min<size_t>(kMaxItems, kMaxBody / 2 / (per_page * sizeof(WireSegment) + 32));
     for (size_t at = 0; at < keys.size();) {
       size_t count = std::min(max_pages, keys.size() - at);
       std::vector<WireSegment> wire(count * per_page);
@@ -117,8 +119,9 @@ class Client::Impl {
         at += direct;
         continue;
       }
-      at += MoveStaged(direction, keys.subspan(at, count), segments.subspan(at * per_page, count * per_page),
-                       per_page, tag, ok.subspan(at, count));
+      at += MoveStaged(direction, keys.subspan(at, count),
+                       segments.subspan(at * per_page, count * per_page), per_page, tag,
+                       ok.subspan(at, count));
     }
     Count(direction, segments, per_page, ok);
   }
@@ -200,8 +203,8 @@ class Client::Impl {
     {
       std::lock_guard lock(mutex_);
       for (const Region& r : regions_) {
-        copies.push_back({r.id, UniqueFd(fcntl(r.fd.get(), F_DUPFD_CLOEXEC, 0)), r.base, r.length,
-                          r.fd_offset});
+        copies.push_back(
+            {r.id, UniqueFd(fcntl(r.fd.get(), F_DUPFD_CLOEXEC, 0)), r.base, r.length, r.fd_offset});
       }
       idle_.clear();  // they belong to the session that is gone
     }
@@ -278,9 +281,10 @@ class Client::Impl {
       }
       if (connection->usable()) Release(std::move(*connection));
       if (called.code() == Code::kDeadlineExceeded && !connection->LetGo(kLetGoLimit)) {
-        spdlog::error("the node {} neither answers nor lets go of this engine's pages after {} ms; "
-                      "is it stopped? Restart peercached",
-                      connection->node(), kLetGoLimit.count());
+        spdlog::error(
+            "the node {} neither answers nor lets go of this engine's pages after {} ms; "
+            "is it stopped? Restart peercached",
+            connection->node(), kLetGoLimit.count());
         if (poisoned != nullptr) *poisoned = true;
       }
       if (called.code() != Code::kUnavailable || attempt == 1) {

@@ -1,14 +1,14 @@
-// Client: what an engine links. It speaks to the engine's own node over a Unix socket and hands over
-// offsets into shared memory; the node moves the bytes.
+// Client: what an engine links. It speaks to the engine's own node over a Unix socket and hands
+// over offsets into shared memory; the node moves the bytes.
 //
 //   auto client = Client::Connect({.socket = "/run/peercache/default.sock", .engine = "rank0"});
 //   client->RegisterRegion(fd, base, length);           // host pool that is a memfd: zero copy
 //   client->Set(keys, segments, 2, tag, ok);            // two segments a page (K, V)
 //   client->Get(keys, segments, 2, tag, ok);            // bytes land in the engine's pages
 //
-// Segments outside every registered region go through a staging ring (one extra copy), never fail for
-// that reason. All calls block, are bounded in time, never throw, and are safe from many threads at
-// once: each in-flight call owns one connection of a small pool.
+// Segments outside every registered region go through a staging ring (one extra copy), never fail
+// for that reason. All calls block, are bounded in time, never throw, and are safe from many
+// threads at once: each in-flight call owns one connection of a small pool.
 //
 // When the node is gone, calls answer misses (false / 0) at once and reconnect in the background of
 // later calls; nothing is an error to the caller.
@@ -29,9 +29,9 @@
 namespace peercache {
 
 struct ClientOptions {
-  std::string socket;                      // the node's Unix socket
-  std::string engine = "engine";           // shown in the node's status
-  milliseconds timeout{1500};              // longest a call may stall on the node
+  std::string socket;                       // the node's Unix socket
+  std::string engine = "engine";            // shown in the node's status
+  milliseconds timeout{1500};               // longest a call may stall on the node
   size_t staging_bytes = size_t{64} << 20;  // of the staging ring
 };
 
@@ -60,8 +60,8 @@ class Client {
   // duplicated; the caller keeps its own. Survives reconnects.
   Status RegisterRegion(int fd, void* base, size_t length, uint64_t fd_offset = 0);
 
-  // One page per key; page i is made of segments [i * segments_per_page, (i + 1) * segments_per_page).
-  // ok[i] = 1 when the page is stored and visible to every reader.
+  // One page per key; page i is made of segments [i * segments_per_page, (i + 1) *
+  // segments_per_page). ok[i] = 1 when the page is stored and visible to every reader.
   void Set(std::span<const Key> keys, std::span<const Segment> segments, size_t segments_per_page,
            uint64_t tag, std::span<uint8_t> ok);
   // ok[i] = 1 when the page's bytes are in place. A page with ok[i] = 0 has undefined content.

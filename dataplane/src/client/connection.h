@@ -1,8 +1,8 @@
 // Connection: one engine-to-node connection, owned by one call at a time.
 //
 // A call that times out must not return while the node may still write into the engine's pages:
-// LetGo() closes our sending side and waits until the node has dropped the connection, which it does
-// when it has stopped working on it (or died).
+// LetGo() closes our sending side and waits until the node has dropped the connection, which it
+// does when it has stopped working on it (or died).
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace peercache {
 
 class Connection {
  public:
-  // Connects and attaches to `session` (0: a new one). kAborted: the node does not know the session,
-  // because it has restarted.
+  // Connects and attaches to `session` (0: a new one). kAborted: the node does not know the
+  // session, because it has restarted.
   static Result<Connection> Open(const std::string& socket, const std::string& engine,
                                  uint64_t session, TimePoint deadline);
 

@@ -1,6 +1,6 @@
 // Staging: shared memory for pages whose own memory the node cannot map (a pool without a
-// descriptor, a plain tensor). A call borrows one lane, copies through it chunk by chunk and gives it
-// back; when all lanes are out, it waits for one.
+// descriptor, a plain tensor). A call borrows one lane, copies through it chunk by chunk and gives
+// it back; when all lanes are out, it waits for one.
 //
 // Thread-safe.
 #pragma once

@@ -54,8 +54,9 @@ Status SetName(const std::string& value, NodeConfig* c) {
     return std::isalnum(ch) || ch == '.' || ch == '-' || ch == '_' || ch == '/';
   };
   if (value.size() > kMaxIdBytes || !std::all_of(value.begin(), value.end(), allowed)) {
-    return InvalidArgument(fmt::format(
-        "\"{}\" must have at most {} characters, of letters, digits and . - _ /", value, kMaxIdBytes));
+    return InvalidArgument(
+        fmt::format("\"{}\" must have at most {} characters, of letters, digits and . - _ /", value,
+                    kMaxIdBytes));
   }
   c->*Member = value;
   return {};
@@ -91,7 +92,8 @@ constexpr ConfigOption kOptions[] = {
     {"advertise-addr",
      "Address peers reach this node at (default: the one this host uses towards discovery-addr)",
      "", SetText<&NodeConfig::advertise_addr>},
-    {"peer-port", "Port for peers and discovery; 0: the discovery port if it is ours and free, else any",
+    {"peer-port",
+     "Port for peers and discovery; 0: the discovery port if it is ours and free, else any",
      "31998", SetNumber<&NodeConfig::peer_port, 0, 65535>},
     {"http-port", "Port of /healthz /readyz /metrics /v1/status; 0: any", "31997",
      SetNumber<&NodeConfig::http_port, 0, 65535>},
@@ -165,10 +167,11 @@ Status CheckWhole(const NodeConfig& c) {
         fmt::format("pool-size: {} bytes is too small; at least 8Mi", c.pool_bytes));
   }
   if (c.member_ttl < 3 * c.heartbeat) {
-    return InvalidArgument(fmt::format(
-        "member-ttl-ms: {} is less than three heartbeats of {} ms: members would come and go; use at "
-        "least {}",
-        c.member_ttl.count(), c.heartbeat.count(), 3 * c.heartbeat.count()));
+    return InvalidArgument(
+        fmt::format("member-ttl-ms: {} is less than three heartbeats of {} ms: members would come "
+                    "and go; use at "
+                    "least {}",
+                    c.member_ttl.count(), c.heartbeat.count(), 3 * c.heartbeat.count()));
   }
   if (!c.auth_token_file.empty() && !std::ifstream(c.auth_token_file)) {
     return InvalidArgument(fmt::format("auth-token-file: cannot read \"{}\"", c.auth_token_file));

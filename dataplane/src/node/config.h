@@ -1,5 +1,6 @@
-// NodeConfig: everything a node is told. One table of options (name, help, parser) serves the command
-// line, the environment, the configuration file and the embedded host, so they cannot disagree.
+// NodeConfig: everything a node is told. One table of options (name, help, parser) serves the
+// command line, the environment, the configuration file and the embedded host, so they cannot
+// disagree.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +16,14 @@
 namespace peercache {
 
 struct NodeConfig {
-  std::string node_id;          // default: hostname.group
+  std::string node_id;  // default: hostname.group
   std::string cluster = "default";
   std::string group = "default";
-  std::string discovery_addr;   // host:port[,host:port...]; empty: this node alone
+  std::string discovery_addr;  // host:port[,host:port...]; empty: this node alone
   std::string bind_addr = "0.0.0.0";
-  std::string advertise_addr;   // default: the address of the route to discovery_addr
-  uint16_t peer_port = 31998;   // 0: any free port
-  uint16_t http_port = 31997;   // 0: any free port
+  std::string advertise_addr;  // default: the address of the route to discovery_addr
+  uint16_t peer_port = 31998;  // 0: any free port
+  uint16_t http_port = 31997;  // 0: any free port
   bool http = true;
   std::string socket = "/run/peercache/default.sock";
   uint32_t socket_mode = 0666;
@@ -50,8 +51,8 @@ struct ConfigOption {
 
 std::span<const ConfigOption> ConfigOptions();
 
-// Applies name -> value pairs over the defaults, then checks the whole. An unknown name, a bad value
-// or an impossible combination fails with name, value and fix.
+// Applies name -> value pairs over the defaults, then checks the whole. An unknown name, a bad
+// value or an impossible combination fails with name, value and fix.
 Result<NodeConfig> ParseConfig(const std::map<std::string, std::string>& values);
 
 }  // namespace peercache

@@ -1,5 +1,5 @@
-// Counters: what a node counts, as plain atomics that cost nothing to bump. metrics.cc turns them into
-// Prometheus families; status shows some of them.
+// Counters: what a node counts, as plain atomics that cost nothing to bump. metrics.cc turns them
+// into Prometheus families; status shows some of them.
 #pragma once
 
 #include <atomic>

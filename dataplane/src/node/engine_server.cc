@@ -1,8 +1,8 @@
 #include "node/engine_server.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 #include <poll.h>
+#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -123,8 +123,7 @@ class EngineServer::Impl {
         scratch.answer.Start(MessageType::kError, scratch.frame.header.request_id);
         ErrorMessage{handled}.Encode(&scratch.answer);
       }
-      const Status sent =
-          SendFrame(fd, scratch.answer.Finish(), -1, Clock::now() + kSendTimeout);
+      const Status sent = SendFrame(fd, scratch.answer.Finish(), -1, Clock::now() + kSendTimeout);
       if (!sent.ok() || handled.code() == Code::kCorrupt) return;
     }
   }
@@ -150,7 +149,8 @@ class EngineServer::Impl {
         s->flags.assign(s->pages.keys.size(), 0);
         if (type == MessageType::kSet) {
           s->sources.assign(s->resolved.segments.begin(), s->resolved.segments.end());
-          pages_->Set(s->pages.keys, s->sources, s->pages.segments_per_page, s->pages.tag, s->flags);
+          pages_->Set(s->pages.keys, s->sources, s->pages.segments_per_page, s->pages.tag,
+                      s->flags);
         } else {
           pages_->Get(s->pages.keys, s->resolved.segments, s->pages.segments_per_page, s->flags);
         }
@@ -195,8 +195,8 @@ class EngineServer::Impl {
         return {Code::kAborted, "unknown session: the node has restarted since"};
       }
       if (*session && session->use_count() > kMaxConnectionsPerEngine) {
-        return ResourceExhausted(fmt::format("an engine may have at most {} connections",
-                                             kMaxConnectionsPerEngine));
+        return ResourceExhausted(
+            fmt::format("an engine may have at most {} connections", kMaxConnectionsPerEngine));
       }
       if (!*session) {
         if (sessions_.size() >= options_.max_engines) {

@@ -2,8 +2,8 @@
 // connection's requests one after another; an engine that wants several at once opens several
 // connections of one session.
 //
-// Bounds: sessions (engines), connections and regions per session. Malformed input is answered with an
-// error that says what is wrong; when the framing itself is broken the connection is closed.
+// Bounds: sessions (engines), connections and regions per session. Malformed input is answered with
+// an error that says what is wrong; when the framing itself is broken the connection is closed.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ class EngineServer {
   static constexpr uint32_t kMaxConnectionsPerEngine = 64;
   static constexpr uint32_t kMaxRegionsPerEngine = 256;
 
-  // `wait_joined` is called before an engine's first attach; `clear` drops all pages of a tag on all
-  // nodes.
+  // `wait_joined` is called before an engine's first attach; `clear` drops all pages of a tag on
+  // all nodes.
   EngineServer(UniqueFd listener, EngineServerOptions options, Pages* pages, Metrics* metrics,
                Counters* counters, std::function<void()> wait_joined,
                std::function<void(uint64_t tag)> clear);

@@ -60,7 +60,7 @@ class Http::Impl {
       const int on = 1;
       setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     });
-    const int bound = port == 0 ? server_.bind_to_any_port(host)
+    const int bound = port == 0                          ? server_.bind_to_any_port(host)
                       : server_.bind_to_port(host, port) ? port
                                                          : -1;
     if (bound <= 0) {

@@ -12,8 +12,8 @@
 namespace peercache {
 
 struct HttpHandlers {
-  std::function<Status()> healthy;      // not ok: 503 with the message
-  std::function<Status()> ready;        // not ok: 503 with the message
+  std::function<Status()> healthy;       // not ok: 503 with the message
+  std::function<Status()> ready;         // not ok: 503 with the message
   std::function<std::string()> metrics;  // Prometheus text
   std::function<std::string()> status;   // JSON
 };

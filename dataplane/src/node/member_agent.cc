@@ -141,7 +141,8 @@ std::vector<MemberList> MemberAgent::Ask(MessageType type, FrameWriter* request)
   for (Channel* channel : running) {
     MemberListMessage message;
     FrameReader reader = channel->body();
-    const bool good = channel->status().ok() && (type == MessageType::kLeave || message.Decode(&reader));
+    const bool good =
+        channel->status().ok() && (type == MessageType::kLeave || message.Decode(&reader));
     if (good) {
       answers.push_back(Decode(message));
     } else {
@@ -182,8 +183,8 @@ void MemberAgent::Beat() {
     }
     const TimePoint now = Clock::now();
     MergeLists(answers, options_.member_ttl, now, &known_);
-    const bool settled = std::any_of(answers.begin(), answers.end(),
-                                     [](const MemberList& l) { return !l.warming; });
+    const bool settled =
+        std::any_of(answers.begin(), answers.end(), [](const MemberList& l) { return !l.warming; });
     auto before = views_->Get();
     // The first view must come from a host that has had time to hear of everyone.
     if (before == nullptr && !settled) return;
@@ -204,7 +205,8 @@ void MemberAgent::Beat() {
     const bool listed = view->HasMember(NodeHash(self_.id));
     const bool prepared = listed && settled && EveryoneSynced(*view, self_);
     if (!prepared && now - started_ < options_.longest_join) return;
-    if (!prepared) spdlog::warn("joining without everyone's preparation: some reads may miss at first");
+    if (!prepared)
+      spdlog::warn("joining without everyone's preparation: some reads may miss at first");
     self_.state = MemberState::kActive;
     spdlog::info("joined: {} members", view->members.size());
   }

@@ -1,5 +1,6 @@
 // MemberAgent: this node's part in the membership. It heartbeats to every address behind
-// discovery_addr, merges their answers into the current View, and walks this node through its states:
+// discovery_addr, merges their answers into the current View, and walks this node through its
+// states:
 //
 //   joining --(everyone has prepared for it)--> active --(Leave)--> draining --> gone
 //

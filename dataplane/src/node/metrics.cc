@@ -18,7 +18,8 @@ std::vector<Sample> CounterSamples(const Counters& c) {
   constexpr auto kMissHelp = "Pages not delivered, by reason.";
   constexpr auto kRefusedHelp = "Pages not stored, by reason.";
   return {
-      counter("peercache_read_requests_total", "Pages that engines asked to read.", c.read_requests),
+      counter("peercache_read_requests_total", "Pages that engines asked to read.",
+              c.read_requests),
       counter("peercache_read_hits_total", "Pages delivered, by where they were found.",
               c.read_local_hits, {{"tier", "local"}}),
       counter("peercache_read_hits_total", "", c.read_remote_hits, {{"tier", "remote"}}),
@@ -26,7 +27,8 @@ std::vector<Sample> CounterSamples(const Counters& c) {
       counter("peercache_read_misses_total", kMissHelp, c.miss_unreachable,
               {{"reason", "unreachable"}}),
       counter("peercache_read_misses_total", kMissHelp, c.miss_stale, {{"reason", "stale"}}),
-      counter("peercache_read_misses_total", kMissHelp, c.miss_expired, {{"reason", "lease_expired"}}),
+      counter("peercache_read_misses_total", kMissHelp, c.miss_expired,
+              {{"reason", "lease_expired"}}),
       counter("peercache_read_misses_total", kMissHelp, c.miss_copy, {{"reason", "engine_memory"}}),
       counter("peercache_read_misses_total", kMissHelp, c.miss_no_view, {{"reason", "not_joined"}}),
       counter("peercache_read_bytes_total", "Bytes delivered to engines.", c.bytes_read),
@@ -65,7 +67,8 @@ std::vector<Sample> CounterSamples(const Counters& c) {
               "Withdrawals whose shard did not answer; their slots rest longer.",
               c.withdraw_unacknowledged),
       counter("peercache_repair_passes_total", "Repair passes over the pool.", c.repair_passes),
-      counter("peercache_heartbeats_total", "Heartbeats sent to the discovery hosts.", c.heartbeats),
+      counter("peercache_heartbeats_total", "Heartbeats sent to the discovery hosts.",
+              c.heartbeats),
       counter("peercache_heartbeat_failures_total", "Heartbeats without answer.",
               c.heartbeat_failures),
   };

@@ -28,8 +28,8 @@
 namespace peercache {
 namespace {
 
-// A call waits on others in at most two rounds (lookup, read); each may stall for a bit less than half
-// of the peer time-out, so that the whole stays below it.
+// A call waits on others in at most two rounds (lookup, read); each may stall for a bit less than
+// half of the peer time-out, so that the whole stays below it.
 Duration StallOf(milliseconds peer_timeout) { return peer_timeout * 2 / 5; }
 
 // An engine that attaches to a node that is still joining waits for it, so that its first reads see
@@ -105,8 +105,8 @@ class Node::Impl {
 
     self_.id = config_.node_id;
     // Grows with every start; wall clock, so that no state has to survive.
-    self_.incarnation = static_cast<uint64_t>(
-        std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+    self_.incarnation = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch() /
+                                              std::chrono::nanoseconds(1));
     self_.host = AdvertisedAddress(config_, discovery);
     self_.peer_port = listener->port;
     self_.capacity_bytes = pool_->size();
@@ -118,7 +118,8 @@ class Node::Impl {
     shard_options.self = hello.node;
     shard_options.max_records = config_.max_directory_records;
     shard_options.owner_ttl = config_.member_ttl;
-    shard_options.forget_after = std::max<Duration>(std::chrono::minutes(1), config_.member_ttl * 4);
+    shard_options.forget_after =
+        std::max<Duration>(std::chrono::minutes(1), config_.member_ttl * 4);
     shard_ = std::make_unique<Shard>(shard_options);
     TableOptions table_options;
     table_options.member_ttl = config_.member_ttl;
@@ -142,8 +143,9 @@ class Node::Impl {
     agent_options.member_ttl = config_.member_ttl;
     agent_options.stall = stall;
     agent_options.vnodes = config_.vnodes;
-    requests_ = std::make_unique<PeerRequests>(hello, pool_.get(), shard_.get(), table_.get(),
-                                               &counters_, [this](uint64_t tag) { ClearHere(tag); });
+    requests_ =
+        std::make_unique<PeerRequests>(hello, pool_.get(), shard_.get(), table_.get(), &counters_,
+                                       [this](uint64_t tag) { ClearHere(tag); });
     TcpServerOptions server_options;
     server_options.threads = config_.io_threads;
     server_ = std::make_unique<TcpServer>(std::move(*listener), requests_.get(), server_options);
@@ -204,7 +206,8 @@ class Node::Impl {
     publisher_->DisownAll();
     // Others drop this node with their next heartbeat; until then their lookups still come here.
     const auto view = views_.Get();
-    if (view != nullptr && view->members.size() > 1) std::this_thread::sleep_for(config_.heartbeat * 2);
+    if (view != nullptr && view->members.size() > 1)
+      std::this_thread::sleep_for(config_.heartbeat * 2);
     spdlog::info("left the cluster{}", complete ? "" : " before everyone had taken over");
   }
 

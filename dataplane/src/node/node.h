@@ -1,5 +1,5 @@
-// Node: one PeerCache member = pool + directory shard + transports + engine sessions. The same class
-// runs as the DaemonSet's process, as a sidecar and inside an SGLang process.
+// Node: one PeerCache member = pool + directory shard + transports + engine sessions. The same
+// class runs as the DaemonSet's process, as a sidecar and inside an SGLang process.
 //
 //   auto node = Node::Start(config);      // validated, bound, joined in the background
 //   node->socket();                       // where engines attach

@@ -20,9 +20,7 @@ constexpr size_t kPage = 64 << 10;
 uint64_t CounterOf(Node& node, const char* name) {
   return nlohmann::json::parse(node.StatusJson())["counters"][name];
 }
-size_t MembersOf(Node& node) {
-  return nlohmann::json::parse(node.StatusJson())["members"].size();
-}
+size_t MembersOf(Node& node) { return nlohmann::json::parse(node.StatusJson())["members"].size(); }
 
 TEST(NodeTest, PagesOfOneNodeAreReadOnAnotherWithoutWaiting) {
   TestCluster cluster;

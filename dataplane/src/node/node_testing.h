@@ -1,4 +1,5 @@
-// Real nodes and engines on loopback, for tests: every node binds free ports, so tests run in parallel.
+// Real nodes and engines on loopback, for tests: every node binds free ports, so tests run in
+// parallel.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -129,7 +130,8 @@ class TestEngine {
 
   Client& client() { return *client_; }
 
-  // Sets pages [first, first + count), whose bytes follow from their number. Returns how many worked.
+  // Sets pages [first, first + count), whose bytes follow from their number. Returns how many
+  // worked.
   size_t Set(uint64_t first, size_t count, uint64_t tag = 1) {
     for (size_t i = 0; i < count; ++i) Fill(page(i), first + i);
     std::vector<uint8_t> ok(count);
@@ -161,7 +163,9 @@ class TestEngine {
   }
 
  private:
-  std::span<std::byte> page(size_t i) { return host_.bytes().subspan(i * page_bytes_, page_bytes_); }
+  std::span<std::byte> page(size_t i) {
+    return host_.bytes().subspan(i * page_bytes_, page_bytes_);
+  }
   static void Fill(std::span<std::byte> bytes, uint64_t n) {
     uint64_t x = n * 0x9e3779b97f4a7c15u + 1;
     for (size_t i = 0; i + 8 <= bytes.size(); i += 8, x += 0x2545f4914f6cdd1d) {

@@ -1,7 +1,8 @@
 // Pages: the three things engines ask of a node, over batches: set, get, exists.
 //
-//   Set     copy into own slots, then publish: answered when every owner of a record has acknowledged
-//   Get     own pool, then one lookup per owner in parallel, then one read per peer in parallel;
+//   Set     copy into own slots, then publish: answered when every owner of a record has
+//   acknowledged Get     own pool, then one lookup per owner in parallel, then one read per peer in
+//   parallel;
 //           bytes go straight to the engine's segments
 //   Exists  own pool, then lookups
 //

@@ -80,8 +80,8 @@ Status PeerRequests::OnRequest(const FrameHeader& header, FrameReader body, Peer
       return {};
     }
     default:
-      return Corrupt(fmt::format("a node cannot be asked for message type {}",
-                                 static_cast<int>(header.type)));
+      return Corrupt(
+          fmt::format("a node cannot be asked for message type {}", static_cast<int>(header.type)));
   }
 }
 
@@ -146,8 +146,7 @@ Status PeerRequests::OnHeartbeat(FrameReader* body, FrameWriter* out) {
   message.warming = list.warming ? 1 : 0;
   for (const auto& listed : list.members) {
     message.members.push_back(
-        {listed.member,
-         std::chrono::duration_cast<std::chrono::nanoseconds>(listed.age).count()});
+        {listed.member, std::chrono::duration_cast<std::chrono::nanoseconds>(listed.age).count()});
   }
   message.Encode(out);
   return {};

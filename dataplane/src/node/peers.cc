@@ -204,9 +204,9 @@ void CallGroup::Run(MessageType expected, const GroupLimits& limits) {
     Channel& channel = *running_[i].channel;
     call.status = channel.status();
     if (call.status.ok() && channel.answer().type != expected) {
-      call.status = Corrupt(fmt::format("answer of type {}, expected {}",
-                                        static_cast<int>(channel.answer().type),
-                                        static_cast<int>(expected)));
+      call.status =
+          Corrupt(fmt::format("answer of type {}, expected {}",
+                              static_cast<int>(channel.answer().type), static_cast<int>(expected)));
       channel.Fail(call.status);
     }
     if (call.status.ok()) {

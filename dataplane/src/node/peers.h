@@ -1,7 +1,7 @@
 // Peers: the nodes this node talks to, and groups of calls to them.
 //
-// A Peer is made when its member first appears and lives as long as the node, so that its index (used
-// in PublishedTo) and its fence stay meaningful while it is away.
+// A Peer is made when its member first appears and lives as long as the node, so that its index
+// (used in PublishedTo) and its fence stay meaningful while it is away.
 #pragma once
 
 #include <cstdint>
@@ -106,8 +106,8 @@ struct PeerCall {
   uint64_t answered_by = 0;  // incarnation of the peer
 };
 
-// Calls to several peers at once, in the calling thread. Each channel goes back to its peer when the
-// group is destroyed; a failed one is closed.
+// Calls to several peers at once, in the calling thread. Each channel goes back to its peer when
+// the group is destroyed; a failed one is closed.
 class CallGroup {
  public:
   enum class Breaker : uint8_t { kRespect, kIgnore };

@@ -256,10 +256,10 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
     for (int t = 0; t < targets.count; ++t) {
       const uint64_t node = targets.nodes[t];
       Peer* peer = peers_->Find(node);
-      const bool there =
-          node == peers_->self()
-              ? info.published_to.Contains(Peers::kSelf)
-              : peer != nullptr && info.published_to.Contains(peer->index()) && !resync.contains(peer);
+      const bool there = node == peers_->self()
+                             ? info.published_to.Contains(Peers::kSelf)
+                             : peer != nullptr && info.published_to.Contains(peer->index()) &&
+                                   !resync.contains(peer);
       if (node != 0 && !there) missing[missing_count++] = node;
     }
     std::vector<uint16_t> surplus;

@@ -3,14 +3,16 @@
 //   Publish    after a set: the records reach their owners before the set is answered
 //   Withdraw   before an eviction: tells since when no reader can hold a valid record any more
 //   KeepAlive  proves to every shard that this node lives, so that it serves this node's records
-//   Repair     after changes of the membership or failures: publishes what is missing, withdraws what
+//   Repair     after changes of the membership or failures: publishes what is missing, withdraws
+//   what
 //              is in the wrong place, and says when a pending change is prepared for
 //
-// Order matters for safety: a page's shard is noted in its PublishedTo before the record is sent; a page
-// is pinned while any of its records is in flight, so it cannot be withdrawn at the same time; a
-// message without answer ends its epoch (directory/fence.h), so it cannot take effect later.
+// Order matters for safety: a page's shard is noted in its PublishedTo before the record is sent; a
+// page is pinned while any of its records is in flight, so it cannot be withdrawn at the same time;
+// a message without answer ends its epoch (directory/fence.h), so it cannot take effect later.
 //
-// Publish may be called from many threads, Withdraw from one thread, KeepAlive and Repair from another.
+// Publish may be called from many threads, Withdraw from one thread, KeepAlive and Repair from
+// another.
 #pragma once
 
 #include <span>

@@ -13,7 +13,8 @@ Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, size_t max_
     return {};
   }
   if (!fd) {
-    return InvalidArgument(fmt::format("region {}: no file descriptor came with it", request.region));
+    return InvalidArgument(
+        fmt::format("region {}: no file descriptor came with it", request.region));
   }
   uint64_t end = 0;
   if (__builtin_add_overflow(request.offset, request.length, &end)) {

@@ -1,6 +1,6 @@
-// Session: what a node knows of one engine: the regions of its memory that it has shared. Connections
-// hold it by shared_ptr; a call holds the regions it works on, so that dropping a region never pulls
-// memory from under a copy.
+// Session: what a node knows of one engine: the regions of its memory that it has shared.
+// Connections hold it by shared_ptr; a call holds the regions it works on, so that dropping a
+// region never pulls memory from under a copy.
 //
 // Thread-safe.
 #pragma once

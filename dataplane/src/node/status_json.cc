@@ -98,8 +98,7 @@ std::vector<Sample> GaugeSamples(const GaugeInput& in) {
   constexpr auto kGauge = prometheus::MetricType::Gauge;
   constexpr auto kCounter = prometheus::MetricType::Counter;
   const auto sample = [](const char* name, const char* help, prometheus::MetricType type,
-                         auto value,
-                         std::vector<prometheus::ClientMetric::Label> labels = {}) {
+                         auto value, std::vector<prometheus::ClientMetric::Label> labels = {}) {
     return Sample{name, help, type, std::move(labels), static_cast<double>(value)};
   };
   std::vector<Sample> samples = {

@@ -5,8 +5,8 @@
 namespace peercache {
 namespace {
 
-// Room is made when less than 1/8 of the pool is free or resting, up to 3/16: evicted slots rest for
-// a lease before they are free, so eviction has to run ahead of the sets.
+// Room is made when less than 1/8 of the pool is free or resting, up to 3/16: evicted slots rest
+// for a lease before they are free, so eviction has to run ahead of the sets.
 constexpr size_t LowWater(size_t capacity) { return capacity / 8; }
 constexpr size_t HighWater(size_t capacity) { return capacity / 16 * 3; }
 

@@ -1,6 +1,6 @@
-// PeerHealth: the circuit breaker of one peer. A failure opens it; while it is open, calls answer at
-// once instead of waiting for a peer that is dead, slow or cut off. It closes when anything gets an
-// answer again: the keepalives, which ignore the breaker, are the probes.
+// PeerHealth: the circuit breaker of one peer. A failure opens it; while it is open, calls answer
+// at once instead of waiting for a peer that is dead, slow or cut off. It closes when anything gets
+// an answer again: the keepalives, which ignore the breaker, are the probes.
 //
 // Thread-safe, lock-free.
 #pragma once

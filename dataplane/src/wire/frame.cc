@@ -24,8 +24,8 @@ Status CheckHeader(const FrameHeader& header) {
                                header.payload_length, kMaxPayload));
   }
   if (header.payload_length != 0 && header.type != MessageType::kReadOk) {
-    return Corrupt(fmt::format("message type {} cannot carry a payload",
-                               static_cast<int>(header.type)));
+    return Corrupt(
+        fmt::format("message type {} cannot carry a payload", static_cast<int>(header.type)));
   }
   return {};
 }

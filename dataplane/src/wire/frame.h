@@ -3,8 +3,8 @@
 //
 //   FrameHeader (32 bytes) | body (at most kMaxBody) | payload (page bytes; only after ReadOk)
 //
-// Requests of one connection are answered in order and carry the request's id, so a connection can be
-// pipelined. A malformed frame is answered with Error and the connection is closed.
+// Requests of one connection are answered in order and carry the request's id, so a connection can
+// be pipelined. A malformed frame is answered with Error and the connection is closed.
 //
 // FrameWriter appends flat values to a reusable buffer; FrameReader takes them out again and turns
 // every overrun into !ok() instead of undefined behaviour.
@@ -80,7 +80,8 @@ static_assert(sizeof(FrameHeader) == 32 && std::is_trivially_copyable_v<FrameHea
 
 inline constexpr uint32_t kMaxBody = 16u << 20;
 inline constexpr uint64_t kMaxPayload = uint64_t{8} << 30;
-// Keys in one Lookup, Publish, Withdraw, Read, Set, Get or Exists; larger calls are split by senders.
+// Keys in one Lookup, Publish, Withdraw, Read, Set, Get or Exists; larger calls are split by
+// senders.
 inline constexpr uint32_t kMaxItems = 64 << 10;
 
 // ok, or why this header cannot be the start of a frame. Says what was expected, because the usual

@@ -11,9 +11,9 @@
 
 #include "base/key.h"
 #include "base/status.h"
+#include "directory/shard.h"
 #include "wire/frame.h"
 #include "wire/member.h"
-#include "directory/shard.h"
 #include "wire/record.h"
 
 namespace peercache {
@@ -109,8 +109,8 @@ struct LeaveRequest {
 };
 
 // ---- engine sessions ---------------------------------------------------------------------------
-// The connections of one engine share a session: the first Attach (session = 0) makes it, the others
-// name it. It ends with its last connection.
+// The connections of one engine share a session: the first Attach (session = 0) makes it, the
+// others name it. It ends with its last connection.
 struct AttachRequest {
   uint64_t session = 0;
   std::string engine;

@@ -1,5 +1,6 @@
-// Record: where a page is. Soft state; the node that holds the page is the truth (design, invariant 2).
-// Flat, fixed-size and trivially copyable: it travels as is (little-endian) and is at most 64 bytes.
+// Record: where a page is. Soft state; the node that holds the page is the truth (design, invariant
+// 2). Flat, fixed-size and trivially copyable: it travels as is (little-endian) and is at most 64
+// bytes.
 #pragma once
 
 #include <cstdint>

@@ -54,8 +54,10 @@ Status ReceiveAll(int socket, std::span<std::byte> out, std::optional<TimePoint>
         int value = -1;
         std::memcpy(&value, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
         UniqueFd owned(value);
-        if (++received == 1 && !*fd) *fd = std::move(owned);
-        else received = 2;
+        if (++received == 1 && !*fd)
+          *fd = std::move(owned);
+        else
+          received = 2;
       }
     }
     if (received > 1 || (message.msg_flags & MSG_CTRUNC) != 0) {
@@ -160,9 +162,9 @@ Result<UniqueFd> ListenUnix(const std::string& path, uint32_t mode) {
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return FromErrno("socket", errno);
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
-    return FromErrno(fmt::format("binding socket {}: does its directory exist and is it writable?",
-                                 path),
-                     errno);
+    return FromErrno(
+        fmt::format("binding socket {}: does its directory exist and is it writable?", path),
+        errno);
   }
   if (chmod(path.c_str(), mode) != 0) return FromErrno("chmod " + path, errno);
   if (listen(fd.get(), 128) != 0) return FromErrno("listening at " + path, errno);

@@ -183,7 +183,8 @@ void Channel::OnBody() {
     return;
   }
   if (header_.request_id != request_id_) {
-    Fail(Corrupt(fmt::format("answer to request {}, expected {}", header_.request_id, request_id_)));
+    Fail(
+        Corrupt(fmt::format("answer to request {}, expected {}", header_.request_id, request_id_)));
     return;
   }
   if (header_.payload_length == 0) {
@@ -214,7 +215,8 @@ void Channel::OnBody() {
 bool Channel::ReceivePayload(TimePoint now) {
   while (payload_left_ > 0) {
     const size_t count = std::min(kIovecsPerCall, destinations_.size() - destination_);
-    const ssize_t n = readv(fd_.get(), destinations_.data() + destination_, static_cast<int>(count));
+    const ssize_t n =
+        readv(fd_.get(), destinations_.data() + destination_, static_cast<int>(count));
     if (n == 0) {
       OnClosed("receiving pages", 0);
       return false;

@@ -9,8 +9,8 @@
 // connection, and only the owning thread ever receives. That is what makes it safe to hand the
 // destination back after a time-out.
 //
-// Connecting and the Hello handshake are part of the first exchange: Hello goes out together with the
-// first request, so a new connection costs no extra round trip.
+// Connecting and the Hello handshake are part of the first exchange: Hello goes out together with
+// the first request, so a new connection costs no extra round trip.
 #pragma once
 
 #include <sys/uio.h>
@@ -47,7 +47,8 @@ class Channel {
   // `hello` is sent first on the new connection; its contents are copied.
   Channel(PeerAddress address, const Hello& hello);
 
-  // `request` must stay alive and unchanged until done(); `sink` may be null when no payload is due.
+  // `request` must stay alive and unchanged until done(); `sink` may be null when no payload is
+  // due.
   void Begin(std::span<const std::byte> request, PayloadSink* sink, TimePoint now);
   bool done() const { return state_ == State::kIdle || state_ == State::kFailed; }
   const Status& status() const { return status_; }
@@ -117,7 +118,7 @@ class Channel {
 };
 
 struct GroupLimits {
-  Duration stall{};     // longest without progress of one exchange
+  Duration stall{};      // longest without progress of one exchange
   TimePoint deadline{};  // of the whole group
 };
 

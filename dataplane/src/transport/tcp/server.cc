@@ -121,8 +121,8 @@ class TcpServer::Impl {
     c.socket.set_option(tcp::no_delay(true), ignored);
     c.socket.set_option(asio::socket_base::keep_alive(true), ignored);
     for (bool open = true; open;) {
-      auto [error, n] =
-          co_await c.socket.async_read_some(asio::buffer(c.in.data() + c.have, c.in.size() - c.have), kAwait);
+      auto [error, n] = co_await c.socket.async_read_some(
+          asio::buffer(c.in.data() + c.have, c.in.size() - c.have), kAwait);
       if (error) break;
       c.have += n;
       size_t used = 0;
@@ -234,7 +234,8 @@ class TcpServer::Impl {
       }
       c->progress = Clock::now();
       bytes_sent_.fetch_add(n, std::memory_order_relaxed);
-      while (first < buffers->size() && n >= (*buffers)[first].size()) n -= (*buffers)[first++].size();
+      while (first < buffers->size() && n >= (*buffers)[first].size())
+        n -= (*buffers)[first++].size();
       if (n > 0) (*buffers)[first] += n;
     }
     c->writing = false;

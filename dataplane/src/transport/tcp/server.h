@@ -1,8 +1,8 @@
 // TcpServer: accepts peers and answers their requests, with a coroutine per connection on a few
 // threads. Pages are sent straight from the pool, gathered, under a pin.
 //
-// Bounds: connections, the size of frames (small ones only before Hello), and the time a peer may take
-// to accept an answer; a peer beyond any of them is disconnected.
+// Bounds: connections, the size of frames (small ones only before Hello), and the time a peer may
+// take to accept an answer; a peer beyond any of them is disconnected.
 #pragma once
 
 #include <cstdint>

@@ -44,7 +44,8 @@ Result<Address> Numeric(const std::string& host, uint16_t port) {
 std::string ToText(const sockaddr* address) {
   char text[INET6_ADDRSTRLEN] = {};
   if (address->sa_family == AF_INET) {
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text, sizeof(text));
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text,
+              sizeof(text));
   } else if (address->sa_family == AF_INET6) {
     inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, text,
               sizeof(text));
@@ -80,7 +81,8 @@ Result<Listener> Listen(const std::string& host, uint16_t port) {
   if (bind(fd.get(), address->get(), address->size) != 0) {
     return FromErrno(fmt::format("binding {}:{}; choose a free port", host, port), errno);
   }
-  if (listen(fd.get(), 1024) != 0) return FromErrno(fmt::format("listening at {}:{}", host, port), errno);
+  if (listen(fd.get(), 1024) != 0)
+    return FromErrno(fmt::format("listening at {}:{}", host, port), errno);
   sockaddr_storage bound{};
   socklen_t size = sizeof(bound);
   if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
@@ -88,9 +90,9 @@ Result<Listener> Listen(const std::string& host, uint16_t port) {
   }
   Listener listener;
   listener.fd = std::move(fd);
-  listener.port = ntohs(bound.ss_family == AF_INET6
-                            ? reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port
-                            : reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
+  listener.port =
+      ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port
+                                        : reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
   return listener;
 }
 
@@ -133,7 +135,8 @@ Result<std::vector<std::string>> Resolve(const std::string& host) {
     return Unavailable(fmt::format("resolving {}: {}", host, gai_strerror(error)));
   }
   std::vector<std::string> addresses;
-  for (const addrinfo* a = found; a != nullptr; a = a->ai_next) addresses.push_back(ToText(a->ai_addr));
+  for (const addrinfo* a = found; a != nullptr; a = a->ai_next)
+    addresses.push_back(ToText(a->ai_addr));
   freeaddrinfo(found);
   std::sort(addresses.begin(), addresses.end());
   addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
