@@ -7,7 +7,7 @@
 namespace peercache {
 namespace {
 
-constexpr uint64_t kSeeds = 120;
+constexpr uint64_t kSeeds = 400;
 
 class SafeHistories : public testing::TestWithParam<uint64_t> {};
 
