@@ -71,6 +71,21 @@ class Memory:
 
 
 @pytest.mark.node
+def test_the_extension_loads_into_other_images() -> None:
+    import re
+    import subprocess
+
+    for file in extension_folder().glob("_peercache.*.so"):
+        symbols = subprocess.run(
+            ["nm", "-D", file], check=True, capture_output=True, text=True
+        ).stdout.splitlines()
+        shown = [line.split()[-1] for line in symbols if line.split()[-2] not in "Uw"]
+        assert shown == ["PyInit__peercache"]
+        needed = re.findall(r"@GLIBC_2\.(\d+)", "\n".join(symbols))
+        assert max(map(int, needed)) <= 35  # Ubuntu 22.04
+
+
+@pytest.mark.node
 def test_a_missing_node_is_a_reason(extension: Any) -> None:
     client, reason = extension.connect("/nowhere/x.sock", "test", 200, 1 << 20)
     assert client is None
