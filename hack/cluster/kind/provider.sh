@@ -9,6 +9,7 @@ kind_nodes() { "$BIN/kind" get nodes --name "$KIND_NAME" 2>/dev/null; }
 provider_up() {
   local archives
   need docker
+  echo "$BIN" > "$CLUSTER_DIR/programs"
   docker info >/dev/null 2>&1 || die "no Docker engine answers" "start it, or use PROVIDER=local"
   if [ -z "$(kind_nodes)" ]; then
     step "creating kind cluster '$KIND_NAME' from $KIND_NODE_IMAGE"
@@ -24,7 +25,7 @@ provider_up() {
 }
 
 provider_down() {
-  BIN=$(toolset_bin)
+  BIN=$(programs)
   [ -x "$BIN/kind" ] || BIN=$("$HERE/build.sh" --bin-dir)
   kind_ delete cluster --kubeconfig "$KUBECONFIG" >&2
 }
@@ -56,7 +57,6 @@ provider_node_exec() {  # provider_node_exec NODE CMD...
 # The plug is pulled at the engine's side of the cable, so that the node keeps addresses and routes.
 provider_node_link() {
   local peer
-  BIN=$(toolset_bin)
   kind_need_node "$1"
   peer=$(docker exec "$1" cat /sys/class/net/eth0/iflink)
   docker run --rm --privileged --net=host --entrypoint bash "$KIND_NODE_IMAGE" -c \
