@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func controlPlaneSpecs() {
+	It("while the operator and the API server are away", func(ctx context.Context) {
+		old := request{Kind: "mla", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
+		load := old
+		load.Seconds, load.SHA256s = 15, writeAll(ctx, old).SHA256s
+		fresh := old
+		fresh.Seed++
+		triggers := map[string]string{nodes.writer: "e2e-write", nodes.reader: "e2e-read"}
+		pull := func(node string) {
+			_, err := below.exec(ctx, node, "touch", machineFolder()+"/"+triggers[node])
+			Expect(err).NotTo(HaveOccurred())
+		}
+		defer func() {
+			for node, trigger := range triggers {
+				_, err := below.exec(ctx, node, "rm", "-f", machineFolder()+"/"+trigger)
+				Expect(err).NotTo(HaveOccurred())
+			}
+		}()
+
+		scaleOperator(ctx, 0)
+		defer scaleOperator(ctx, 1)
+		written := writer.start(ctx, "write", fresh, triggers[nodes.writer])
+		read := reader.start(ctx, "read", fresh, triggers[nodes.reader])
+		loaded := reader.start(ctx, "load", load, "")
+		waitUntilReading(ctx, nodes.reader)
+		pod, err := nodePod(ctx, nodes.writer)
+		Expect(err).NotTo(HaveOccurred())
+		stored := func() float64 { return metricFromMachine(ctx, nodes.writer, pod.Status.PodIP, "peercache_write_stored_total") }
+
+		func() {
+			Expect(below.controlPlane(ctx, "stop")).To(Succeed())
+			defer func() { Expect(below.controlPlane(ctx, "start")).To(Succeed()) }()
+			before := stored()
+			pull(nodes.writer)
+			Eventually(stored).WithContext(ctx).WithTimeout(20*time.Second).
+				Should(BeEquivalentTo(before+float64(fresh.Pages)), "pages are not written without the API server")
+			pull(nodes.reader)
+			time.Sleep(4 * time.Second) // the read happens now, and the load goes on
+			_, err := kube.clientset.Discovery().ServerVersion()
+			Expect(err).To(HaveOccurred(), "the API server answers")
+		}()
+
+		wrote, got, during := written.result(ctx, time.Minute), read.result(ctx, time.Minute), loaded.result(ctx, time.Minute)
+		Expect(got.Hit).To(Equal(fresh.Pages*pageTokens), "tokens that the reader was promised")
+		Expect(got.SHA256s).To(Equal(wrote.SHA256s), "bytes of the pages")
+		AddReportEntry("reader", timeline(during))
+		expectHarmless(during)
+		Expect(during.FullRounds).To(Equal(during.Rounds), "hits were lost: %s", timeline(during))
+	}, SpecTimeout(4*time.Minute))
+}
+
+func scaleOperator(ctx context.Context, replicas int32) {
+	var list appsv1.DeploymentList
+	Expect(kube.List(ctx, &list, client.InNamespace(systemNamespace))).To(Succeed())
+	Expect(list.Items).To(HaveLen(1), "deployments of the operator")
+	operator := &list.Items[0]
+	patch := client.MergeFrom(operator.DeepCopy())
+	operator.Spec.Replicas = &replicas
+	Expect(kube.Patch(ctx, operator, patch)).To(Succeed())
+	Eventually(func(g Gomega) {
+		g.Expect(kube.Get(ctx, client.ObjectKeyFromObject(operator), operator)).To(Succeed())
+		g.Expect(operator.Status.ObservedGeneration).To(Equal(operator.Generation))
+		g.Expect(operator.Status.Replicas).To(Equal(replicas))
+		g.Expect(operator.Status.ReadyReplicas).To(Equal(replicas))
+	}).WithContext(ctx).WithTimeout(90*time.Second).Should(Succeed(), "the operator does not go to %d replicas", replicas)
+}
+
+// metricFromMachine reads a metric without the API server.
+func metricFromMachine(ctx context.Context, node, podIP, name string) float64 {
+	text, err := below.exec(ctx, node, "curl", "-s", "--max-time", "5", fmt.Sprintf("http://%s:%d/metrics", podIP, monitoringPort))
+	Expect(err).NotTo(HaveOccurred())
+	for line := range strings.Lines(text) {
+		if value, found := strings.CutPrefix(strings.TrimSpace(line), name+" "); found {
+			number, err := strconv.ParseFloat(value, 64)
+			Expect(err).NotTo(HaveOccurred())
+			return number
+		}
+	}
+	Fail("the node on " + node + " has no metric " + name)
+	return 0
+}

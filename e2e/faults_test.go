@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+// callBound is the longest that a call of SGLang into its storage may take, whatever is broken.
+const callBound = time.Second
+
+func faultSpecs() {
+	var (
+		body  request
+		wrote result
+	)
+	// Fresh pages on the writer's node, so that every hit of the reader comes over the network.
+	BeforeEach(func(ctx context.Context) {
+		body = request{Kind: "mha", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
+		wrote = writeAll(ctx, body)
+	}, NodeTimeout(time.Minute))
+
+	kill := func(ctx context.Context, node string) {
+		_, err := below.exec(ctx, node, "pkill", "-9", "-x", "peercached")
+		Expect(err).NotTo(HaveOccurred())
+	}
+	underLoad := func(ctx context.Context, seconds float64, fault func()) result {
+		load := body
+		load.Seconds, load.SHA256s = seconds, wrote.SHA256s
+		running := reader.start(ctx, "load", load, "")
+		waitUntilReading(ctx, nodes.reader)
+		fault()
+		answer := running.result(ctx, time.Duration(seconds)*time.Second+30*time.Second)
+		AddReportEntry("reader", timeline(answer))
+		GinkgoWriter.Println("reader: " + timeline(answer))
+		return answer
+	}
+	hitsReturn := func(ctx context.Context) {
+		Eventually(func(g Gomega) {
+			got, err := reader.do(ctx, "read", body)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got.SHA256s).To(Equal(wrote.SHA256s))
+		}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "hits do not return")
+	}
+
+	It("when the writer's node is killed: its pages are gone, and come back when they are written again", func(ctx context.Context) {
+		answer := underLoad(ctx, 12, func() { kill(ctx, nodes.writer) })
+		expectHarmless(answer)
+		Expect(answer.FullRounds).To(BeNumerically(">", 0))
+		Expect(answer.FullRounds).To(BeNumerically("<", answer.Rounds), "the fault was not noticed: %s", timeline(answer))
+		waitForNodes(ctx, time.Now())
+		wrote = writeAll(ctx, body)
+		hitsReturn(ctx)
+	}, SpecTimeout(3*time.Minute))
+
+	It("when the reader's own node is killed: hits come back by themselves", func(ctx context.Context) {
+		answer := underLoad(ctx, 12, func() { kill(ctx, nodes.reader) })
+		expectHarmless(answer)
+		Expect(answer.FullRounds).To(BeNumerically(">", 0))
+		Expect(answer.FullRounds).To(BeNumerically("<", answer.Rounds), "the fault was not noticed: %s", timeline(answer))
+		waitForNodes(ctx, time.Now())
+		hitsReturn(ctx)
+	}, SpecTimeout(3*time.Minute))
+
+	It("when a node that holds only a part of the directory is killed: no page is lost", func(ctx context.Context) {
+		expectHarmless(underLoad(ctx, 12, func() { kill(ctx, nodes.third) }))
+		hitsReturn(ctx)
+		waitForNodes(ctx, time.Now())
+	}, SpecTimeout(3*time.Minute))
+
+	It("when the writer's machine is cut off: hits return with its link", func(ctx context.Context) {
+		local := body
+		local.Seconds, local.SHA256s = 10, wrote.SHA256s
+		var alone background
+		answer := underLoad(ctx, 14, func() {
+			alone = writer.start(ctx, "load", local, "")
+			waitUntilReading(ctx, nodes.writer)
+			defer func() { Expect(below.link(ctx, nodes.writer, "up")).To(Succeed()) }()
+			Expect(below.link(ctx, nodes.writer, "down")).To(Succeed())
+			time.Sleep(5 * time.Second) // longer than timing.memberTTLMilliseconds: it is dropped, and has to join again
+		})
+		expectHarmless(answer)
+		Expect(answer.FullRounds).To(BeNumerically("<", answer.Rounds), "the fault was not noticed: %s", timeline(answer))
+		hitsReturn(ctx)
+		cutOff := alone.result(ctx, time.Minute)
+		AddReportEntry("writer", timeline(cutOff))
+		expectHarmless(cutOff)
+	}, SpecTimeout(3*time.Minute))
+
+	It("when the DaemonSet is rolled", func(ctx context.Context) {
+		before := map[string]string{}
+		for _, node := range nodes.all() {
+			pod, err := nodePod(ctx, node)
+			Expect(err).NotTo(HaveOccurred())
+			before[node] = string(pod.UID)
+		}
+		cluster := &v1alpha1.PeerCacheCluster{}
+		expectHarmless(underLoad(ctx, 30, func() {
+			Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
+			patch := client.MergeFrom(cluster.DeepCopy())
+			cluster.Spec.Resources.MemoryOverhead = resource.MustParse("520Mi")
+			Expect(kube.Patch(ctx, cluster, patch)).To(Succeed())
+		}))
+		waitForNodes(ctx, time.Now())
+		for node, uid := range before {
+			pod, err := nodePod(ctx, node)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(string(pod.UID)).NotTo(Equal(uid), "the pod on %s was not replaced", node)
+		}
+		wrote = writeAll(ctx, body)
+		hitsReturn(ctx)
+	}, SpecTimeout(4*time.Minute))
+}
+
+// freshSeed makes pages that no run before has written.
+func freshSeed() int { return int(time.Now().UnixMilli() % 1_900_000_000) }
+
+// writeAll writes until every page is stored; a node that has just started takes a moment to be attached again.
+func writeAll(ctx context.Context, body request) (wrote result) {
+	Eventually(func(g Gomega) {
+		var err error
+		wrote, err = writer.do(ctx, "write", body)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(wrote.Backup).To(Equal(body.Pages*pageTokens), "tokens written")
+	}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "the writer cannot write")
+	return wrote
+}

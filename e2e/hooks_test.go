@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// hooks reach below Kubernetes: see the package's documentation.
+type hooks struct{ program string }
+
+func newHooks() (hooks, error) {
+	program := os.Getenv("PEERCACHE_CLUSTER_HOOKS")
+	if program == "" {
+		return hooks{}, errors.New("PEERCACHE_CLUSTER_HOOKS is not set: name the program that reaches the machines, " +
+			"such as hack/cluster/cluster, or run `make e2e`")
+	}
+	if _, err := exec.LookPath(program); err != nil {
+		return hooks{}, fmt.Errorf("PEERCACHE_CLUSTER_HOOKS=%s cannot be run: %w", program, err)
+	}
+	return hooks{program}, nil
+}
+
+// exec runs a command on a machine and returns what it prints.
+func (h hooks) exec(ctx context.Context, node string, command ...string) (string, error) {
+	return output(ctx, h.program, append([]string{"node-exec", node}, command...)...)
+}
+
+func (h hooks) link(ctx context.Context, node, state string) error {
+	return command(ctx, h.program, "node-link", node, state)
+}
+
+func (h hooks) controlPlane(ctx context.Context, action string) error {
+	return command(ctx, h.program, "control-plane", action)
+}
+
+// command runs a program; what it prints is in the error.
+func command(ctx context.Context, program string, args ...string) error {
+	_, err := output(ctx, program, args...)
+	return err
+}
+
+func output(ctx context.Context, program string, args ...string) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s%s", program, strings.Join(args, " "), err, stdout.String(), stderr.String())
+	}
+	return stdout.String(), nil
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+func injectionSpecs() {
+	It("through the socket, without any device or privilege", func(ctx context.Context) {
+		for _, e := range []engine{writer, reader} {
+			pod, err := kube.pod(ctx, namespace, e.name)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(pod.Spec.NodeName).To(Equal(e.node))
+			Expect(pod.Annotations).To(HaveKeyWithValue("peercache.io/injected", clusterName))
+			Expect(pod.Annotations).NotTo(HaveKey("peercache.io/skip-reason"))
+			Expect(pod.Spec.HostNetwork || pod.Spec.HostPID || pod.Spec.HostIPC).To(BeFalse(), "namespaces of the machine")
+			for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
+				if s := c.SecurityContext; s != nil {
+					Expect(s.Privileged).To(Or(BeNil(), HaveValue(BeFalse())), "privilege of %s", c.Name)
+					if s.Capabilities != nil {
+						Expect(s.Capabilities.Add).To(BeEmpty(), "capabilities added to %s", c.Name)
+					}
+				}
+				for name := range c.Resources.Limits {
+					Expect(string(name)).NotTo(ContainSubstring("/"), "devices of %s", c.Name)
+				}
+			}
+			var paths []string
+			for _, v := range pod.Spec.Volumes {
+				if v.HostPath != nil {
+					paths = append(paths, v.HostPath.Path)
+				}
+			}
+			Expect(paths).To(Equal([]string{"/run/peercache/" + namespace + "/" + clusterName}), "directories of the machine")
+			Expect(strings.Join(pod.Spec.Containers[0].Args, " ")).To(ContainSubstring("--hicache-storage-backend dynamic"))
+		}
+	}, SpecTimeout(30*time.Second))
+
+	It("so that the engine's process holds no device of RDMA and no right", func(ctx context.Context) {
+		devices, err := kube.exec(ctx, namespace, writer.name, "", "sh", "-c",
+			"ls -d /dev/infiniband 2>/dev/null; grep -E '^Cap(Prm|Eff)' /proc/1/status; ls -l /proc/1/fd")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(devices).NotTo(ContainSubstring("infiniband"))
+		Expect(devices).To(MatchRegexp(`CapEff:\s+0+\n`))
+		Expect(devices).To(ContainSubstring("memfd:"), "the host pool lies in memory that the node can map")
+	}, SpecTimeout(30*time.Second))
+}

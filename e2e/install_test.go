@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+const (
+	systemNamespace = "peercache-system"
+	namespace       = "peercache-e2e"
+	clusterName     = "e2e"
+	groupName       = "default"
+	monitoringPort  = 31997
+	peerPort        = 31998
+
+	// labelThrowaway marks namespaces that a test or the demo made and that may be removed by the next.
+	labelThrowaway = "peercache.io/throwaway"
+)
+
+func version() string {
+	text, err := os.ReadFile("../VERSION")
+	Expect(err).NotTo(HaveOccurred())
+	return strings.TrimSpace(string(text))
+}
+
+// removeLeftovers removes what a run that was cut short, or the demo, left behind.
+func removeLeftovers(ctx context.Context) {
+	var old corev1.NamespaceList
+	Expect(kube.List(ctx, &old, client.HasLabels{labelThrowaway})).To(Succeed())
+	for i := range old.Items {
+		By("removing namespace " + old.Items[i].Name + " of an earlier run")
+		Expect(client.IgnoreNotFound(kube.Delete(ctx, &old.Items[i]))).To(Succeed())
+	}
+	Eventually(func(g Gomega) {
+		g.Expect(kube.List(ctx, &old, client.HasLabels{labelThrowaway})).To(Succeed())
+		g.Expect(old.Items).To(BeEmpty())
+	}).WithContext(ctx).WithTimeout(2*time.Minute).Should(Succeed(), "namespaces of an earlier run do not go away")
+}
+
+func installOperator(ctx context.Context) {
+	By("installing the operator with Helm")
+	Expect(command(ctx, "helm", "upgrade", "--install", "peercache", "../charts/peercache",
+		"--namespace", systemNamespace, "--create-namespace", "--wait", "--timeout", "3m",
+		"--set", "image.tag="+version(), "--set", "dataplane.image.tag="+version(), "--set", "client.image.tag="+version(),
+	)).To(Succeed())
+}
+
+func createNamespace(ctx context.Context, name string) {
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{labelThrowaway: "true"}}}
+	Expect(kube.Create(ctx, object)).To(Succeed())
+	// Pods are refused until the namespace's service account exists.
+	Eventually(func() error {
+		return kube.Get(ctx, client.ObjectKey{Namespace: name, Name: "default"}, &corev1.ServiceAccount{})
+	}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "namespace %s has no service account", name)
+}
+
+func createPeerCacheCluster(ctx context.Context) {
+	By("creating a PeerCacheCluster")
+	object := &v1alpha1.PeerCacheCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: clusterName},
+		Spec:       v1alpha1.PeerCacheClusterSpec{Memory: v1alpha1.MemorySpec{Pool: resource.MustParse("256Mi")}},
+	}
+	Expect(kube.Create(ctx, object)).To(Succeed())
+}
+
+// waitForNodes waits until every machine has a Ready pod, no older than the rollout in progress, all of
+// them know each other, and the status says so.
+func waitForNodes(ctx context.Context, since time.Time) {
+	Eventually(func(g Gomega) {
+		cluster := &v1alpha1.PeerCacheCluster{}
+		g.Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
+		g.Expect(cluster.Status.ObservedGeneration).To(Equal(cluster.Generation))
+		g.Expect(conditionMessage(cluster, v1alpha1.ConditionReady)).To(HavePrefix("True"))
+		g.Expect(cluster.Status.ReadyNodes).To(BeEquivalentTo(len(nodes.all())))
+		for _, node := range nodes.all() {
+			status, err := nodeStatus(ctx, node)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(status.Node.Ready).To(BeTrue(), "%s: %s", node, status.Node.Reason)
+			g.Expect(status.healthyMembers()).To(Equal(len(nodes.all())), "members that %s sees: %v", node, status.Members)
+		}
+	}).WithContext(ctx).WithTimeout(2*time.Minute).Should(Succeed(), "the nodes are not whole since %s", since.Format(time.TimeOnly))
+}
+
+func conditionMessage(cluster *v1alpha1.PeerCacheCluster, kind string) string {
+	for _, c := range cluster.Status.Conditions {
+		if c.Type == kind {
+			return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+		}
+	}
+	return "no condition " + kind
+}
+
+// waitForWebhook asks the API server, without creating anything, what becomes of an SGLang pod. The webhook's
+// failure policy is Ignore, so a pod that is created too early would silently run without PeerCache.
+func waitForWebhook(ctx context.Context) {
+	Eventually(func(g Gomega) {
+		pod := enginePod("probe", nodes.writer)
+		g.Expect(kube.Create(ctx, pod, client.DryRunAll)).To(Succeed())
+		g.Expect(pod.Annotations).To(HaveKeyWithValue("peercache.io/injected", clusterName))
+	}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed(), "the webhook does not connect SGLang pods")
+}
+
+func deleteAndWait(ctx context.Context, object client.Object, within time.Duration) {
+	Expect(client.IgnoreNotFound(kube.Delete(ctx, object))).To(Succeed())
+	Eventually(func() bool {
+		return apierrors.IsNotFound(kube.Get(ctx, client.ObjectKeyFromObject(object), object))
+	}).WithContext(ctx).WithTimeout(within).Should(BeTrue(), "%T %s does not go away", object, object.GetName())
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+// places are the machines by what they carry. The third has no engine; it is the one with the control
+// plane, so that either of the others can be cut off without losing the API server.
+type places struct{ writer, reader, third string }
+
+func (p places) all() []string { return []string{p.writer, p.reader, p.third} }
+
+func choosePlaces(ctx context.Context) places {
+	var list corev1.NodeList
+	Expect(kube.List(ctx, &list)).To(Succeed())
+	var workers, controllers []string
+	for _, node := range list.Items {
+		if _, ok := node.Labels["node-role.kubernetes.io/control-plane"]; ok {
+			controllers = append(controllers, node.Name)
+		} else {
+			workers = append(workers, node.Name)
+		}
+	}
+	Expect(controllers).To(HaveLen(1), "the suite needs one machine with the control plane")
+	Expect(workers).To(HaveLen(2), "the suite needs two machines without the control plane")
+	slices.Sort(workers)
+	return places{writer: workers[0], reader: workers[1], third: controllers[0]}
+}
+
+// nodePod is the data-plane pod on a machine.
+func nodePod(ctx context.Context, node string) (*corev1.Pod, error) {
+	var list corev1.PodList
+	err := kube.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelCluster: clusterName})
+	if err != nil {
+		return nil, fmt.Errorf("listing data-plane pods: %w", err)
+	}
+	for i := range list.Items {
+		if pod := &list.Items[i]; pod.Spec.NodeName == node && pod.DeletionTimestamp == nil {
+			return pod, nil
+		}
+	}
+	return nil, fmt.Errorf("no data-plane pod on %s", node)
+}
+
+// status is what /v1/status answers, as far as the suite reads it.
+type status struct {
+	Node struct {
+		ID          string `json:"id"`
+		Incarnation uint64 `json:"incarnation"`
+		Ready       bool   `json:"ready"`
+		Reason      string `json:"reason"`
+	} `json:"node"`
+	Members []struct {
+		ID      string `json:"id"`
+		State   string `json:"state"`
+		Breaker string `json:"breaker"`
+	} `json:"members"`
+	Pool struct {
+		Pages uint64 `json:"pages"`
+	} `json:"pool"`
+	Engines []struct {
+		Name    string `json:"name"`
+		Regions int    `json:"regions"`
+	} `json:"engines"`
+}
+
+func (s status) healthyMembers() (count int) {
+	for _, m := range s.Members {
+		if m.State == "active" && m.Breaker == "closed" {
+			count++
+		}
+	}
+	return count
+}
+
+func (s status) engineNames() (names []string) {
+	for _, e := range s.Engines {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+func nodeStatus(ctx context.Context, node string) (status, error) {
+	var answer status
+	pod, err := nodePod(ctx, node)
+	if err != nil {
+		return answer, err
+	}
+	body, err := kube.get(ctx, namespace, pod.Name, monitoringPort, "/v1/status")
+	if err != nil {
+		return answer, err
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return answer, fmt.Errorf("/v1/status of %s: %w", pod.Name, err)
+	}
+	return answer, nil
+}
+
+// metrics are a node's: the name with its labels, as the text format writes it, to the value.
+type metrics map[string]float64
+
+func nodeMetrics(ctx context.Context, node string) metrics {
+	pod, err := nodePod(ctx, node)
+	Expect(err).NotTo(HaveOccurred())
+	body, err := kube.get(ctx, namespace, pod.Name, monitoringPort, "/metrics")
+	Expect(err).NotTo(HaveOccurred())
+	values := metrics{}
+	for line := range strings.Lines(string(body)) {
+		line = strings.TrimSpace(line)
+		name, value, found := strings.Cut(line, " ")
+		if !found || strings.HasPrefix(line, "#") {
+			continue
+		}
+		number, err := strconv.ParseFloat(value, 64)
+		Expect(err).NotTo(HaveOccurred(), "/metrics of %s: %s", pod.Name, line)
+		values[name] = number
+	}
+	return values
+}

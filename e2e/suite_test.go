@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// One cluster serves all specs; each begins by waiting until it is whole again.
+var (
+	kube  *apiClient
+	below hooks
+	nodes places
+	// writer and reader are the engine pods, on different machines. The third machine has none.
+	writer, reader engine
+)
+
+func TestE2E(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyPollingInterval(300 * time.Millisecond)
+	ctrl.SetLogger(GinkgoLogr)
+	suite, reporter := GinkgoConfiguration()
+	reporter.Verbose = true
+	reporter.ShowNodeEvents = false
+	RunSpecs(t, "PeerCache", suite, reporter)
+}
+
+var _ = BeforeSuite(func(ctx context.Context) {
+	var err error
+	below, err = newHooks()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(below.controlPlane(ctx, "start")).To(Succeed(), "a former run may have stopped the API server")
+	kube, err = newAPIClient()
+	Expect(err).NotTo(HaveOccurred())
+	nodes = choosePlaces(ctx)
+	for _, node := range nodes.all() {
+		Expect(below.link(ctx, node, "up")).To(Succeed(), "a former run may have cut a link")
+	}
+
+	removeLeftovers(ctx)
+	installOperator(ctx)
+	createNamespace(ctx, namespace)
+	createPeerCacheCluster(ctx)
+	waitForNodes(ctx, time.Now())
+	waitForWebhook(ctx)
+	writer, reader = startEngine(ctx, "writer", nodes.writer), startEngine(ctx, "reader", nodes.reader)
+	writer.waitReady(ctx)
+	reader.waitReady(ctx)
+}, NodeTimeout(6*time.Minute))
+
+// The order goes from what must work at all to what breaks more and more of it.
+var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
+	BeforeEach(func(ctx context.Context) {
+		started := time.Now()
+		waitForNodes(ctx, started)
+		writer.waitReady(ctx)
+		reader.waitReady(ctx)
+	}, NodeTimeout(3*time.Minute))
+
+	Context("connects SGLang pods", injectionSpecs)
+	Context("moves pages between machines", mainJobSpecs)
+	Context("keeps serving", controlPlaneSpecs)
+	Context("bounds every call and gives no wrong byte", faultSpecs)
+})
+
+func artifacts() string {
+	folder := os.Getenv("ARTIFACTS")
+	if folder == "" {
+		folder = "out"
+	}
+	folder, err := filepath.Abs(folder)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.MkdirAll(folder, 0o755)).To(Succeed())
+	return folder
+}
