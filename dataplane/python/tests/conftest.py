@@ -7,12 +7,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hypothesis import settings
+
 ROOT = Path(__file__).resolve().parents[3]
 PYTHON = ROOT / "dataplane" / "python"
 ENGINE = ROOT / "e2e" / "engine"
 
 for folder in (ENGINE / "python", PYTHON):
     sys.path.insert(0, str(folder))
+
+
+# Machines that run tests are slow at times, and nothing is to be left in the tree.
+settings.register_profile("peercache", deadline=None, database=None)
+settings.load_profile("peercache")
 
 
 def pytest_configure() -> None:

@@ -146,7 +146,7 @@ def test_bad_arguments_are_misses_with_a_reason(
 
 
 @pytest.mark.node
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(
     prefix=st.just(PREFIX) | GARBAGE,
     keys=st.lists(st.just(key(0)), max_size=3) | GARBAGE,

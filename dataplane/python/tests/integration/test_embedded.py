@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from .conftest import SHM, Cluster
+from .processes import free_port, http
 
 PAGES = 200
 
 
 @pytest.mark.node
 def test_two_processes_share_pages(cluster: Cluster) -> None:
+    metrics_port = free_port()
     extra = {
         **SHM,
         "discovery_addr": cluster.discovery,
@@ -21,7 +23,7 @@ def test_two_processes_share_pages(cluster: Cluster) -> None:
         "huge_pages": "off",
     }
     host = cluster.bare_engine("host", {**extra, "control_port": cluster.discovery_port})
-    guest = cluster.bare_engine("guest", {**extra, "metrics_port": 0})
+    guest = cluster.bare_engine("guest", {**extra, "metrics_port": metrics_port})
     assert "asks for RDMA" in host.output() or "ask for RDMA" in host.output()
     scenario = {"kind": "mha", "layout": "page_first", "seed": 1, "pages": PAGES}
     for writer, reader, seed in ((host, guest, 1), (guest, host, 2)):
@@ -30,6 +32,8 @@ def test_two_processes_share_pages(cluster: Cluster) -> None:
         read = reader.ask("read", **scenario)
         assert (written["backup"], read["hit"], read["prefetched"]) == (PAGES * 16,) * 3
         assert read["sha256s"] == written["sha256s"]
+    metrics = http(f"http://127.0.0.1:{metrics_port}/metrics")
+    assert "peercache_" in metrics
 
 
 @pytest.mark.node
