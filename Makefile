@@ -1,6 +1,10 @@
 # PeerCache. `make help` lists what there is; `make demo` and `make test` need nothing else first.
 #
 # Each part brings its own recipes; this file puts them together.
+# Compiler cache hits in any checkout, not only in this folder.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
+
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 

@@ -38,35 +38,6 @@
 
 namespace peercache {
 
-// Who speaks, and how recently it heard from this shard. Made by Fence::Begin, one per message.
-// Flat.
-struct OwnerStamp {
-  uint64_t node = 0;
-  uint64_t incarnation = 0;
-  uint64_t epoch = 0;
-  int64_t echo = 0;       // newest Shard::Stamp the owner has received; 0: none
-  uint64_t sequence = 0;  // of the message; 0: the caller knows that it is no copy (a local call)
-};
-
-struct PublishItem {
-  Key key;
-  Record record;  // record.node/.incarnation must equal the stamp's
-};
-struct WithdrawItem {
-  Key key;
-  uint64_t generation = 0;  // only this generation is removed
-};
-
-// What became of a published item.
-enum PublishOutcome : uint8_t {
-  kRefused = 0,  // the shard is full
-  kServed = 1,   // readers find it from now on
-  // Stored, but not served before the shard hears a younger echo (first contact, or contact after a
-  // long silence): send a Contact, which echoes the stamp of this very answer, and it is served
-  // when that is acknowledged.
-  kStored = 2,
-};
-
 struct ShardOptions {
   uint64_t self = 0;  // NodeHash of this node: its own records are always fresh
   size_t max_records = 16 << 20;

@@ -11,7 +11,6 @@
 
 #include "base/key.h"
 #include "base/status.h"
-#include "directory/shard.h"
 #include "wire/frame.h"
 #include "wire/member.h"
 #include "wire/record.h"

@@ -1,10 +1,11 @@
-// Record: where a page is. Soft state; the node that holds the page is the truth (design, invariant
-// 2). Flat, fixed-size and trivially copyable: it travels as is (little-endian) and is at most 64
-// bytes.
+// Record: where a page is, and what an owner says to a shard about its records. Soft state: the node
+// that holds the page is the truth. All flat and trivially copyable: they travel as they are.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
+
+#include "base/key.h"
 
 namespace peercache {
 
@@ -23,5 +24,34 @@ struct Record {
   friend bool operator==(const Record&, const Record&) = default;
 };
 static_assert(sizeof(Record) == 48 && std::is_trivially_copyable_v<Record>);
+
+// Who speaks, and how recently it heard from this shard. Made by Fence::Begin, one per message.
+// Flat.
+struct OwnerStamp {
+  uint64_t node = 0;
+  uint64_t incarnation = 0;
+  uint64_t epoch = 0;
+  int64_t echo = 0;       // newest Shard::Stamp the owner has received; 0: none
+  uint64_t sequence = 0;  // of the message; 0: the caller knows that it is no copy (a local call)
+};
+
+struct PublishItem {
+  Key key;
+  Record record;  // record.node/.incarnation must equal the stamp's
+};
+struct WithdrawItem {
+  Key key;
+  uint64_t generation = 0;  // only this generation is removed
+};
+
+// What became of a published item.
+enum PublishOutcome : uint8_t {
+  kRefused = 0,  // the shard is full
+  kServed = 1,   // readers find it from now on
+  // Stored, but not served before the shard hears a younger echo (first contact, or contact after a
+  // long silence): send a Contact, which echoes the stamp of this very answer, and it is served
+  // when that is acknowledged.
+  kStored = 2,
+};
 
 }  // namespace peercache

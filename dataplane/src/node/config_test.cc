@@ -1,0 +1,74 @@
+#include "node/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace peercache {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ConfigTest, DefaultsAreValidAndAgreeWithTheTable) {
+  std::map<std::string, std::string> values;
+  for (const ConfigOption& option : ConfigOptions()) values[option.name] = option.default_value;
+  auto from_table = ParseConfig(values);
+  ASSERT_TRUE(from_table.ok()) << from_table.status().ToString();
+  auto defaults = ParseConfig({});
+  ASSERT_TRUE(defaults.ok());
+  EXPECT_EQ(from_table->pool_bytes, defaults->pool_bytes);
+  EXPECT_EQ(from_table->peer_port, defaults->peer_port);
+  EXPECT_EQ(from_table->http_port, defaults->http_port);
+  EXPECT_EQ(from_table->lease, defaults->lease);
+  EXPECT_EQ(from_table->socket_mode, defaults->socket_mode);
+  EXPECT_EQ(from_table->member_ttl, defaults->member_ttl);
+}
+
+TEST(ConfigTest, ValuesAreTaken) {
+  auto config = ParseConfig({{"pool-size", "64Gi"},
+                             {"discovery-addr", "a.b:1,[::1]:2"},
+                             {"socket-mode", "0660"},
+                             {"lease-ms", "250"}});
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  EXPECT_EQ(config->pool_bytes, size_t{64} << 30);
+  EXPECT_EQ(config->socket_mode, 0660u);
+  EXPECT_EQ(config->lease, milliseconds(250));
+}
+
+struct BadCase {
+  std::map<std::string, std::string> values;
+  const char* name;
+  const char* text;
+};
+
+class BadConfigTest : public ::testing::TestWithParam<BadCase> {};
+
+TEST_P(BadConfigTest, IsRefusedWithNameAndValue) {
+  auto config = ParseConfig(GetParam().values);
+  ASSERT_FALSE(config.ok());
+  EXPECT_EQ(config.status().code(), Code::kInvalidArgument);
+  EXPECT_THAT(config.status().message(), HasSubstr(GetParam().name));
+  EXPECT_THAT(config.status().message(), HasSubstr(GetParam().text));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadConfigTest,
+    ::testing::Values(
+        BadCase{{{"pool-sise", "4Gi"}}, "pool-sise", "pool-size"},
+        BadCase{{{"pool-size", "4 bananas"}}, "pool-size", "bananas"},
+        BadCase{{{"pool-size", "1Mi"}}, "pool-size", "8Mi"},
+        BadCase{{{"peer-port", "70000"}}, "peer-port", "70000"},
+        BadCase{{{"peer-port", "31998x"}}, "peer-port", "31998x"},
+        BadCase{{{"peer-port", ""}}, "peer-port", "\"\""},
+        BadCase{{{"discovery-addr", "host"}}, "discovery-addr", "host:port"},
+        BadCase{{{"discovery-addr", "a:1,,b:2"}}, "discovery-addr", "host:port"},
+        BadCase{{{"transport", "carrier-pigeon"}}, "transport", "carrier-pigeon"},
+        BadCase{{{"huge-pages", "3Mi"}}, "huge-pages", "3Mi"},
+        BadCase{{{"socket-mode", "999"}}, "socket-mode", "999"},
+        BadCase{{{"lease-ms", "-5"}}, "lease-ms", "-5"},
+        BadCase{{{"member-ttl-ms", "600"}, {"heartbeat-ms", "500"}}, "member-ttl-ms", "1500"},
+        BadCase{{{"node-id", "a b"}}, "node-id", "a b"},
+        BadCase{{{"auth-token-file", "/does/not/exist"}}, "auth-token-file", "/does/not/exist"},
+        BadCase{{{"log-level", "loud"}}, "log-level", "loud"}));
+
+}  // namespace
+}  // namespace peercache

@@ -1,0 +1,179 @@
+// The engine socket against malformed, dying and lying engines.
+
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "base/copy.h"
+#include "node/node_testing.h"
+#include "wire/messages.h"
+#include "wire/stream.h"
+
+namespace peercache {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::KeyOf;
+using testing::TestCluster;
+using testing::TestEngine;
+
+constexpr size_t kPage = 64 << 10;
+
+UniqueFd Connected(const std::string& socket) {
+  auto fd = ConnectUnix(socket);
+  EXPECT_TRUE(fd.ok()) << fd.status().ToString();
+  return fd.ok() ? std::move(fd).value() : UniqueFd();
+}
+
+class HostileEngineTest : public ::testing::Test {
+ protected:
+  HostileEngineTest() {
+    InstallCopyGuard();
+    node_ = cluster_.Start("a");
+    fd_ = Connected(node_->socket());
+  }
+  // Sends the started frame and returns the answer's type, or nothing when the node has closed.
+  std::optional<MessageType> Ask(FrameWriter* w, int fd = -1) {
+    if (!SendFrame(fd_.get(), w->Finish(), fd, Clock::now() + 2s).ok()) return std::nullopt;
+    if (!ReceiveFrame(fd_.get(), Clock::now() + 15s, &frame_).ok()) return std::nullopt;
+    return frame_.header.type;
+  }
+  void Attach() {
+    FrameWriter w;
+    w.Start(MessageType::kAttach, 1);
+    AttachRequest{0, "hostile", "0"}.Encode(&w);
+    ASSERT_EQ(Ask(&w), MessageType::kAttachOk);
+  }
+  std::string ErrorText() {
+    ErrorMessage error;
+    FrameReader reader(frame_.body);
+    return error.Decode(&reader) ? error.status.message() : "(no error)";
+  }
+  std::optional<MessageType> ShareRegion(uint32_t id, int fd, uint64_t offset, uint64_t length) {
+    FrameWriter w;
+    w.Start(MessageType::kRegion, 2);
+    RegionRequest{id, offset, length}.Encode(&w);
+    return Ask(&w, fd);
+  }
+  std::optional<MessageType> SetOne(uint64_t n, WireSegment segment) {
+    FrameWriter w;
+    w.Start(MessageType::kSet, 3);
+    const Key keys[] = {KeyOf(n)};
+    const WireSegment segments[] = {segment};
+    EncodePages(1, 1, keys, segments, &w);
+    return Ask(&w);
+  }
+  void ExpectNodeWorks() {
+    TestEngine engine(node_->socket(), 8, kPage);
+    EXPECT_EQ(engine.Set(0, 8), 8u);
+    EXPECT_EQ(engine.Get(0, 8).hits, 8u);
+  }
+
+  TestCluster cluster_;
+  std::unique_ptr<Node> node_;
+  UniqueFd fd_;
+  ReceivedFrame frame_;
+};
+
+TEST_F(HostileEngineTest, GarbageClosesTheConnectionOnly) {
+  const std::string garbage(4096, 'x');
+  (void)send(fd_.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
+  ASSERT_TRUE(ReceiveFrame(fd_.get(), Clock::now() + 5s, &frame_).ok());
+  EXPECT_EQ(frame_.header.type, MessageType::kError);
+  EXPECT_NE(ErrorText().find("does not speak PeerCache"), std::string::npos);
+  EXPECT_FALSE(ReceiveFrame(fd_.get(), Clock::now() + 5s, &frame_).ok());
+  ExpectNodeWorks();
+}
+
+TEST_F(HostileEngineTest, NothingIsDoneBeforeAttach) {
+  EXPECT_EQ(SetOne(1, {0, 1, 64}), MessageType::kError);
+  EXPECT_NE(ErrorText().find("Attach"), std::string::npos);
+  ExpectNodeWorks();
+}
+
+TEST_F(HostileEngineTest, SegmentsOutsideTheRegionAreRefusedAndTheConnectionLives) {
+  Attach();
+  auto region = MappedRegion::Create("hostile", 1 << 20, HugePages::kOff);
+  ASSERT_EQ(ShareRegion(1, region->fd(), 0, 1 << 20), MessageType::kRegionOk);
+  const WireSegment bad[] = {{1 << 20, 1, 1},    {(1 << 20) - 1, 1, 2},
+                             {UINT64_MAX, 1, 1}, {UINT64_MAX - 4, 1, 64},
+                             {0, 2, 64},         {0, 1, UINT32_MAX}};
+  for (const WireSegment& segment : bad) {
+    EXPECT_EQ(SetOne(1, segment), MessageType::kError) << segment.offset << " " << segment.length;
+    EXPECT_NE(ErrorText().find("region"), std::string::npos) << ErrorText();
+  }
+  EXPECT_EQ(SetOne(1, {0, 1, 4096}), MessageType::kSetOk);
+}
+
+TEST_F(HostileEngineTest, RegionsLargerThanTheirFileAreRefused) {
+  Attach();
+  auto region = MappedRegion::Create("hostile", 1 << 20, HugePages::kOff);
+  EXPECT_EQ(ShareRegion(1, region->fd(), 0, 2 << 20), MessageType::kError);
+  EXPECT_EQ(ShareRegion(1, region->fd(), UINT64_MAX, 2), MessageType::kError);
+  EXPECT_EQ(ShareRegion(1, -1, 0, 4096), MessageType::kError);
+  EXPECT_NE(ErrorText().find("descriptor"), std::string::npos);
+}
+
+TEST_F(HostileEngineTest, MemoryThatTheEngineTakesAwayIsAMissNotACrash) {
+  Attach();
+  const int memfd = memfd_create("shrinking", MFD_CLOEXEC);
+  UniqueFd owned(memfd);
+  ASSERT_EQ(ftruncate(memfd, 1 << 20), 0);
+  ASSERT_EQ(ShareRegion(1, memfd, 0, 1 << 20), MessageType::kRegionOk);
+  ASSERT_EQ(SetOne(1, {0, 1, 4096}), MessageType::kSetOk);
+  ASSERT_EQ(ftruncate(memfd, 0), 0);
+  ASSERT_EQ(SetOne(2, {0, 1, 4096}), MessageType::kSetOk);
+  std::vector<uint8_t> flags;
+  FrameReader reader(frame_.body);
+  ASSERT_TRUE(DecodeFlags(&reader, &flags));
+  EXPECT_EQ(flags, std::vector<uint8_t>{0});
+  ExpectNodeWorks();
+}
+
+TEST_F(HostileEngineTest, AnEngineThatDiesInTheMiddleOfASetLeavesNothingBehind) {
+  Attach();
+  auto region = MappedRegion::Create("hostile", 8 << 20, HugePages::kOff);
+  ASSERT_EQ(ShareRegion(1, region->fd(), 0, 8 << 20), MessageType::kRegionOk);
+  for (int i = 0; i < 20; ++i) {
+    FrameWriter w;
+    w.Start(MessageType::kSet, 3);
+    std::vector<Key> keys;
+    std::vector<WireSegment> segments;
+    for (uint32_t p = 0; p < 64; ++p) {
+      keys.push_back(KeyOf(10000 + 64u * i + p));
+      segments.push_back({p * kPage, 1, kPage});
+    }
+    EncodePages(1, 1, keys, segments, &w);
+    const auto frame = w.Finish();
+    UniqueFd other = Connected(node_->socket());
+    // Attach, then a whole or half request, then gone without reading any answer.
+    FrameWriter attach;
+    attach.Start(MessageType::kAttach, 1);
+    AttachRequest{0, "dying", "0"}.Encode(&attach);
+    (void)SendFrame(other.get(), attach.Finish(), -1, Clock::now() + 1s);
+    FrameWriter share;
+    share.Start(MessageType::kRegion, 2);
+    RegionRequest{1, 0, 8 << 20}.Encode(&share);
+    (void)SendFrame(other.get(), share.Finish(), region->fd(), Clock::now() + 1s);
+    (void)SendFrame(other.get(), i % 2 == 0 ? frame : frame.first(frame.size() / 2), -1,
+                    Clock::now() + 1s);
+  }
+  fd_.Reset();
+  EXPECT_TRUE(testing::Eventually(10s, [&] {
+    return node_->StatusJson().find("\"engines\": []") != std::string::npos;
+  })) << node_->StatusJson();
+  ExpectNodeWorks();
+}
+
+TEST_F(HostileEngineTest, EnginesBeyondTheLimitAreToldSo) {
+  TestCluster small([](NodeConfig* c) { c->max_engines = 1; });
+  auto node = small.Start("b");
+  auto first = Client::Connect({.socket = node->socket(), .engine = "one"});
+  ASSERT_TRUE(first.ok());
+  auto second = Client::Connect({.socket = node->socket(), .engine = "two"});
+  ASSERT_FALSE(second.ok());
+  EXPECT_NE(second.status().message().find("--max-engines"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace peercache
