@@ -62,7 +62,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=dataplane-build /out/peercached /usr/local/bin/peercached
 # A library that the list above lacks would otherwise first be missed on a node.
-RUN ! ldd /usr/local/bin/peercached | grep 'not found'
+RUN if ldd /usr/local/bin/peercached | grep 'not found'; then exit 1; fi
 ENTRYPOINT ["/usr/local/bin/peercached"]
 
 # --- client --------------------------------------------------------------------------------------
@@ -100,9 +100,13 @@ RUN --mount=type=cache,target=/root/.cache/ccache set -eu; \
       cmake --build "build/$v" --target _peercache; \
       find "build/$v" -name '_peercache*.so' -exec install -D -t /out/peercache {} +; \
     done
-# The extension is loaded inside images that are not ours: it may need nothing but the C library.
-RUN set -eu; for so in /out/peercache/*.so; do \
-      ! readelf -d "$so" | grep NEEDED | grep -vE '\[(libc|libm|libpthread|libdl|librt|ld-linux-x86-64)\.so'; \
+# The extension is loaded inside images that are not ours: it may need nothing but the C library, of
+# Ubuntu 22.04 or newer.
+RUN for so in /out/peercache/*.so; do \
+      if readelf -d "$so" | grep NEEDED | grep -vE '\[(libc|libm|libpthread|libdl|librt|ld-linux-x86-64)\.so'; \
+        then echo "error: $so needs a library that a SGLang image may lack"; exit 1; fi; \
+      newest=$(objdump -T "$so" | grep -oE 'GLIBC_2\.[0-9]+' | cut -d. -f2 | sort -n | tail -1); \
+      if [ "$newest" -gt 35 ]; then echo "error: $so needs glibc 2.$newest, more than 2.35"; exit 1; fi; \
     done
 COPY dataplane/python/peercache /out/peercache
 

@@ -53,10 +53,11 @@ host_args() {  # fills ARGS with what lets a step reach and reuse what the machi
 }
 
 build_image() {
-  local ARGS
+  local ARGS dockerfile=$ARCHIVES/tmp/Dockerfile.$1
   host_args
+  needed_stages "$1" > "$dockerfile"
   nice "${BUILDAH[@]}" bud --layers --pull-never "${ARGS[@]}" --target "$1" \
-    -t "$(image_name "$1")" "$PEERCACHE_ROOT"
+    -f "$dockerfile" -t "$(image_name "$1")" "$PEERCACHE_ROOT"
 }
 
 save_image() { "${BUILDAH[@]}" push -q "$(image_name "$1")" "docker-archive:$2:$(image_name "$1")"; }

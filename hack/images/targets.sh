@@ -20,14 +20,19 @@ target_sources() {  # target_sources TARGET: paths below the root that its stage
   esac
 }
 
+needed_stages() {  # needed_stages TARGET: the Dockerfile without the stages that TARGET does not use
+  awk -v target="$1" -f "$PEERCACHE_ROOT/hack/images/stages.awk" "$PEERCACHE_ROOT/Dockerfile" "$PEERCACHE_ROOT/Dockerfile"
+}
+
 # inputs_hash TARGET: the content (and names) of all that can change the image. Tests cannot.
 inputs_hash() {
   local sources
   sources=$(target_sources "$1")
   (
     cd "$PEERCACHE_ROOT" || exit
+    needed_stages "$1"
     # shellcheck disable=SC2086  # a list of paths
-    find Dockerfile .dockerignore VERSION $sources -type f \
+    find .dockerignore VERSION $sources -type f \
       ! -name '*_test.go' ! -name '*_test.cc' ! -name '*.md' ! -path '*/build/*' ! -path '*/__pycache__/*' \
       ! -path '*/.*_cache/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum
     image_name "$1"
