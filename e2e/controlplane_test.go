@@ -44,7 +44,9 @@ func controlPlaneSpecs() {
 		waitUntilReading(ctx, nodes.reader)
 		pod, err := nodePod(ctx, nodes.writer)
 		Expect(err).NotTo(HaveOccurred())
-		stored := func() float64 { return metricFromMachine(ctx, nodes.writer, pod.Status.PodIP, "peercache_write_stored_total") }
+		stored := func() float64 {
+			return metricFromMachine(ctx, nodes.writer, pod.Status.PodIP, "peercache_write_stored_total")
+		}
 
 		func() {
 			Expect(below.controlPlane(ctx, "stop")).To(Succeed())

@@ -42,7 +42,6 @@ func faultSpecs() {
 		fault()
 		answer := running.result(ctx, time.Duration(seconds)*time.Second+30*time.Second)
 		AddReportEntry("reader", timeline(answer))
-		GinkgoWriter.Println("reader: " + timeline(answer))
 		return answer
 	}
 	hitsReturn := func(ctx context.Context) {
@@ -58,7 +57,7 @@ func faultSpecs() {
 		expectHarmless(answer)
 		Expect(answer.FullRounds).To(BeNumerically(">", 0))
 		Expect(answer.FullRounds).To(BeNumerically("<", answer.Rounds), "the fault was not noticed: %s", timeline(answer))
-		waitForNodes(ctx, time.Now())
+		waitForNodes(ctx)
 		wrote = writeAll(ctx, body)
 		hitsReturn(ctx)
 	}, SpecTimeout(3*time.Minute))
@@ -68,14 +67,14 @@ func faultSpecs() {
 		expectHarmless(answer)
 		Expect(answer.FullRounds).To(BeNumerically(">", 0))
 		Expect(answer.FullRounds).To(BeNumerically("<", answer.Rounds), "the fault was not noticed: %s", timeline(answer))
-		waitForNodes(ctx, time.Now())
+		waitForNodes(ctx)
 		hitsReturn(ctx)
 	}, SpecTimeout(3*time.Minute))
 
 	It("when a node that holds only a part of the directory is killed: no page is lost", func(ctx context.Context) {
 		expectHarmless(underLoad(ctx, 12, func() { kill(ctx, nodes.third) }))
 		hitsReturn(ctx)
-		waitForNodes(ctx, time.Now())
+		waitForNodes(ctx)
 	}, SpecTimeout(3*time.Minute))
 
 	It("when the writer's machine is cut off: hits return with its link", func(ctx context.Context) {
@@ -111,7 +110,7 @@ func faultSpecs() {
 			cluster.Spec.Resources.MemoryOverhead = resource.MustParse("520Mi")
 			Expect(kube.Patch(ctx, cluster, patch)).To(Succeed())
 		}))
-		waitForNodes(ctx, time.Now())
+		waitForNodes(ctx)
 		for node, uid := range before {
 			pod, err := nodePod(ctx, node)
 			Expect(err).NotTo(HaveOccurred())

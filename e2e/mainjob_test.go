@@ -93,7 +93,6 @@ func mainJobSpecs() {
 			"backup", "hit", "prefetched", "equal", "write s", "read s", strings.Join(table, "\n"))
 		Expect(os.WriteFile(filepath.Join(artifacts(), "scenarios.txt"), []byte(text), 0o644)).To(Succeed())
 		AddReportEntry("scenarios", text)
-		fmt.Fprint(GinkgoWriter, "\n"+text)
 	})
 }
 

@@ -13,6 +13,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
@@ -37,6 +39,13 @@ func TestE2E(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx context.Context) {
 	var err error
+	finished := false
+	defer func() {
+		if !finished {
+			failed = true
+			collectEvidence("BeforeSuite")
+		}
+	}()
 	below, err = newHooks()
 	Expect(err).NotTo(HaveOccurred())
 	Expect(below.controlPlane(ctx, "start")).To(Succeed(), "a former run may have stopped the API server")
@@ -51,26 +60,45 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	installOperator(ctx)
 	createNamespace(ctx, namespace)
 	createPeerCacheCluster(ctx)
-	waitForNodes(ctx, time.Now())
+	waitForNodes(ctx)
 	waitForWebhook(ctx)
 	writer, reader = startEngine(ctx, "writer", nodes.writer), startEngine(ctx, "reader", nodes.reader)
 	writer.waitReady(ctx)
 	reader.waitReady(ctx)
+	finished = true
 }, NodeTimeout(6*time.Minute))
+
+// After a failure everything stays for a look; the next run removes it.
+var _ = AfterSuite(func(ctx context.Context) {
+	if kube != nil && !failed {
+		deleteAndWait(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, 2*time.Minute)
+	}
+}, NodeTimeout(3*time.Minute))
+
+var failed bool
 
 // The order goes from what must work at all to what breaks more and more of it.
 var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 	BeforeEach(func(ctx context.Context) {
-		started := time.Now()
-		waitForNodes(ctx, started)
+		waitForNodes(ctx)
 		writer.waitReady(ctx)
 		reader.waitReady(ctx)
 	}, NodeTimeout(3*time.Minute))
 
+	JustAfterEach(func() {
+		if CurrentSpecReport().Failed() {
+			failed = true
+			collectEvidence(CurrentSpecReport().LeafNodeText)
+		}
+	})
+
 	Context("connects SGLang pods", injectionSpecs)
 	Context("moves pages between machines", mainJobSpecs)
 	Context("keeps serving", controlPlaneSpecs)
+	Context("stands bad input", badSpecSpecs)
+	Context("stands bad input", badInputSpecs)
 	Context("bounds every call and gives no wrong byte", faultSpecs)
+	Context("cleans up", deletionSpecs)
 })
 
 func artifacts() string {

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+// badSpecs break one rule of the CRD each: the rule's message by how it begins, and a spec.
+var badSpecs = map[string]string{
+	"transport RDMA needs at least one entry in rails": "{transport: RDMA, memory: {pool: 1Gi}}",
+	"rails[].numaNode chooses the group under layout: PerNUMA": "{layout: PerRail, memory: {pool: 1Gi}, " +
+		"rails: [{name: a, attachment: HostNetwork, device: x, numaNode: 0}]}",
+	"under layout: PerNUMA either every rail": "{memory: {pool: 1Gi}, rails: [" +
+		"{name: a, attachment: HostNetwork, device: x, numaNode: 0}, {name: b, attachment: HostNetwork, device: z}]}",
+	"discovery.port and monitoring.port must differ":            "{memory: {pool: 1Gi}, discovery: {port: 4000}, monitoring: {port: 4000}}",
+	"memory.pool must be a multiple of memory.hugePages":        "{memory: {pool: 33Mi, hugePages: 2Mi}}",
+	"memory.pool must lie between":                              "{memory: {pool: 1Mi}}",
+	"resources.cpu must be a whole number":                      "{memory: {pool: 1Gi}, resources: {cpu: 1500m}}",
+	"resources.memoryOverhead must lie":                         "{memory: {pool: 1Gi}, resources: {memoryOverhead: 1Mi}}",
+	"timing.memberTTLMilliseconds must be at least three times": "{memory: {pool: 1Gi}, timing: {memberTTLMilliseconds: 1499}}",
+	"resourceName is missing: attachment SharedDevicePlugin":    "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin}]}",
+	"attachment SRIOV needs resourceName and network":           "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SRIOV, resourceName: n/a}]}",
+	"device cannot be set with attachment SRIOV":                "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SRIOV, resourceName: n/a, network: net, device: x}]}",
+	"device is missing: attachment HostNetwork":                 "{memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork}]}",
+	"attachment HostNetwork already has every interface":        "{memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork, device: x, network: net}]}",
+	"interface names the pod's interface of a network":          "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, interface: n1}]}",
+	"a rail's name may hold":                                    "{memory: {pool: 1Gi}, rails: [{name: Rail_0, attachment: HostNetwork, device: x}]}",
+	"a group's name may hold":                                   "{memory: {pool: 1Gi}, rails: [{name: a, group: NUMA0, attachment: HostNetwork, device: x}]}",
+	"resourceName must be an extended resource":                 "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: hca}]}",
+	"network must be the name of a NetworkAttachmentDefinition": "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, network: a/b/c}]}",
+	"interface must be the name of a network interface":         "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, network: net, interface: 'a b'}]}",
+	"device must be the name of an RDMA device":                 "{memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork, device: 'a,b'}]}",
+}
+
+const (
+	ruleOfName   = "metadata.name becomes part of Service and DaemonSet names"
+	ruleOfLayout = "layout cannot be changed"
+)
+
+func badSpecSpecs() {
+	It("in a PeerCacheCluster: every rule refuses and says what to write", func(ctx context.Context) {
+		for message, spec := range badSpecs {
+			Expect(create(ctx, "bad", spec)).To(MatchError(ContainSubstring(message)), spec)
+		}
+		Expect(create(ctx, "1a", "{memory: {pool: 1Gi}}")).To(MatchError(ContainSubstring(ruleOfName)))
+		Expect(create(ctx, "good", "{memory: {pool: 1Gi}}")).To(Succeed())
+
+		cluster := &v1alpha1.PeerCacheCluster{}
+		Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
+		cluster.Spec.Layout = v1alpha1.LayoutPerRail
+		Expect(kube.Update(ctx, cluster, client.DryRunAll)).To(MatchError(ContainSubstring(ruleOfLayout)))
+	}, SpecTimeout(time.Minute))
+
+	It("in a PeerCacheCluster: no rule is without its case", func() {
+		covered := append(slices.Collect(maps.Keys(badSpecs)), ruleOfName, ruleOfLayout)
+		rules := ruleMessages()
+		Expect(rules).To(HaveLen(len(covered)), "rules of the CRD and cases here")
+		for _, message := range rules {
+			Expect(slices.ContainsFunc(covered, func(begin string) bool { return strings.HasPrefix(message, begin) })).
+				To(BeTrue(), "no case breaks the rule %q", message)
+		}
+	})
+
+	DescribeTable("in a pod's labels and arguments: it runs without PeerCache and says why",
+		func(ctx context.Context, reason string, change func(labels, annotations map[string]string, args *[]string)) {
+			pod := enginePod("skipped", nodes.reader)
+			pod.Annotations = map[string]string{}
+			change(pod.Labels, pod.Annotations, &pod.Spec.Containers[0].Args)
+			arguments := slices.Clone(pod.Spec.Containers[0].Args)
+			Expect(kube.Create(ctx, pod, client.DryRunAll)).To(Succeed())
+			Expect(pod.Annotations).To(HaveKeyWithValue("peercache.io/skip-reason", ContainSubstring(reason)))
+			Expect(pod.Annotations).NotTo(HaveKey("peercache.io/injected"))
+			Expect(pod.Spec.InitContainers).To(BeEmpty())
+			Expect(pod.Spec.Containers[0].Args).To(Equal(arguments))
+		},
+		Entry("a cluster that does not exist", "PeerCacheCluster "+namespace+"/nobody does not exist",
+			func(labels, _ map[string]string, _ *[]string) { labels[v1alpha1.LabelInject] = "nobody" }),
+		Entry("a group that does not exist", `names "numa7", but the groups`,
+			func(_, annotations map[string]string, _ *[]string) { annotations["peercache.io/group"] = "numa7" }),
+		Entry("a container that does not exist", "no container of this pod",
+			func(_, annotations map[string]string, _ *[]string) { annotations["peercache.io/container"] = "nobody" }),
+		Entry("a backend of the user's own", "--hicache-storage-backend mooncake, a backend of the user's own",
+			func(_, _ map[string]string, args *[]string) {
+				*args = append(*args, "--hicache-storage-backend", "mooncake")
+			}),
+	)
+
+	It("in a pod that is not SGLang: it is left as it is", func(ctx context.Context) {
+		pod := enginePod("other", nodes.reader)
+		pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args = []string{"sleep"}, []string{"1"}
+		Expect(kube.Create(ctx, pod, client.DryRunAll)).To(Succeed())
+		Expect(pod.Annotations).To(HaveKeyWithValue("peercache.io/skip-reason", HavePrefix("no container starts SGLang")))
+		Expect(pod.Spec.Containers[0].Env).To(BeEmpty())
+	})
+}
+
+// create asks the API server, without creating anything, for a PeerCacheCluster as a user would write it.
+func create(ctx context.Context, name, spec string) error {
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	Expect(yaml.Unmarshal([]byte("spec: "+spec), &object.Object)).To(Succeed())
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("PeerCacheCluster"))
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	return kube.Create(ctx, object, client.DryRunAll, client.FieldValidation("Strict"))
+}
+
+// ruleMessages are the messages of all CEL rules of the CRD.
+func ruleMessages() (messages []string) {
+	content, err := os.ReadFile("../config/crd/peercache.io_peercacheclusters.yaml")
+	Expect(err).NotTo(HaveOccurred())
+	var crd any
+	Expect(yaml.Unmarshal(content, &crd)).To(Succeed())
+	var walk func(any)
+	walk = func(value any) {
+		switch value := value.(type) {
+		case []any:
+			for _, item := range value {
+				walk(item)
+			}
+		case map[string]any:
+			rules, _ := value["x-kubernetes-validations"].([]any)
+			for _, rule := range rules {
+				message := rule.(map[string]any)["message"].(string)
+				messages = append(messages, strings.Join(strings.Fields(message), " "))
+			}
+			for _, item := range value {
+				walk(item)
+			}
+		}
+	}
+	walk(crd)
+	return messages
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+func deletionSpecs() {
+	It("when the PeerCacheCluster is deleted: nothing of it stays, and engines go on without it", func(ctx context.Context) {
+		body := request{Kind: "mha", Layout: "page_first", V1: true, Pages: 50, Seed: freshSeed()}
+		body.SHA256s, body.Seconds = writeAll(ctx, body).SHA256s, 12
+		load := reader.start(ctx, "load", body, "")
+		waitUntilReading(ctx, nodes.reader)
+		Expect(owned(ctx)).NotTo(BeEmpty(), "objects of the cluster while it is there")
+
+		cluster := &v1alpha1.PeerCacheCluster{}
+		Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
+		deleteAndWait(ctx, cluster, 30*time.Second)
+		Eventually(func() []string { return owned(ctx) }).WithContext(ctx).WithTimeout(90*time.Second).
+			Should(BeEmpty(), "objects of the deleted cluster")
+
+		during := load.result(ctx, 30*time.Second)
+		AddReportEntry("reader", timeline(during))
+		expectHarmless(during)
+		Expect(during.FullRounds).To(BeNumerically(">", 0))
+		Expect(during.Last.Pages).To(BeZero(), "pages of a cluster that is gone")
+		for _, e := range []engine{writer, reader} {
+			pod, err := kube.pod(ctx, namespace, e.name)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(ready(pod)).To(BeTrue(), "engine %s", e.name)
+		}
+	}, SpecTimeout(3*time.Minute))
+}
+
+// owned lists what belongs to the cluster, by the label that everything of it carries.
+func owned(ctx context.Context) (names []string) {
+	lists := []client.ObjectList{&appsv1.DaemonSetList{}, &appsv1.ControllerRevisionList{}, &corev1.PodList{},
+		&corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}}
+	for _, list := range lists {
+		Expect(kube.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelCluster: clusterName})).To(Succeed())
+		items, err := meta.ExtractList(list)
+		Expect(err).NotTo(HaveOccurred())
+		for _, item := range items {
+			object, err := meta.Accessor(item)
+			Expect(err).NotTo(HaveOccurred())
+			names = append(names, object.GetName())
+		}
+	}
+	return names
+}

@@ -1,0 +1,11 @@
+# Recipes of what needs a cluster. Included by the root Makefile; also usable by itself:
+#   make -f e2e/e2e.mk e2e
+
+.PHONY: e2e
+e2e: ## End-to-end tests on a real cluster of three nodes, which stays up
+	@echo "==> end-to-end tests"
+	@e2e/run.sh $(E2E_ARGS)
+
+.PHONY: demo
+demo: ## From nothing to a running cluster; pages of one SGLang pod read by another
+	@hack/demo.sh

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# The end-to-end suite from nothing: cluster, images, tests. The cluster stays up; run it again to go on.
+#
+#   e2e/run.sh                                  all specs, about four minutes when warm
+#   e2e/run.sh -ginkgo.focus='killed|rolled'    some of them; arguments go to the test binary
+#
+# With KUBECONFIG and PEERCACHE_CLUSTER_HOOKS set, that cluster is used as it is: it must have the images.
+# Results: ${ARTIFACTS:-e2e/out}: the table of scenarios, a JUnit report, and logs after a failure.
+set -euo pipefail
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$HERE/../hack/lib.sh"
+. "$HERE/../hack/cluster/toolset.sh"
+. "$HERE/../hack/images/targets.sh"
+
+"$HERE/../hack/deps.sh" --no-lint
+BIN=$("$HERE/../hack/cluster/build.sh" --bin-dir)
+if [ -z "${PEERCACHE_CLUSTER_HOOKS:-}" ]; then
+  export PEERCACHE_CLUSTER_HOOKS=$PEERCACHE_ROOT/hack/cluster/cluster
+  "$PEERCACHE_CLUSTER_HOOKS" up >/dev/null
+  KUBECONFIG=$("$PEERCACHE_CLUSTER_HOOKS" kubeconfig)
+  "$HERE/../hack/images/build-images.sh"
+  step "loading the images into the cluster"
+  "$HERE/../hack/images/load-images.sh"
+  PEERCACHE_BUILD=$(cat "$(image_archive operator).inputs")
+fi
+[ -n "${KUBECONFIG:-}" ] || die "KUBECONFIG is not set" "name the cluster's kubeconfig, or unset PEERCACHE_CLUSTER_HOOKS"
+export KUBECONFIG PEERCACHE_BUILD="${PEERCACHE_BUILD:-}" ARTIFACTS="${ARTIFACTS:-$HERE/out}" PATH="$BIN:$PATH"
+
+mkdir -p "$ARTIFACTS"
+step "compiling the suite"
+(cd "$PEERCACHE_ROOT" && nice go test -c -tags e2e -o "$ARTIFACTS/e2e.test" ./e2e)
+step "running it"
+cd "$HERE"
+exec "$ARTIFACTS/e2e.test" -test.timeout 20m -test.v -ginkgo.junit-report="$ARTIFACTS/junit.xml" "$@"
