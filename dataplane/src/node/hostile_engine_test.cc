@@ -58,7 +58,7 @@ class HostileEngineTest : public ::testing::Test {
   std::optional<MessageType> SetOne(uint64_t n, WireSegment segment) {
     FrameWriter w;
     w.Start(MessageType::kSet, 3);
-    const Key keys[] = {KeyOf(n)};
+    const Key keys[] = {KeyOf(5000 + n)};
     const WireSegment segments[] = {segment};
     EncodePages(1, 1, keys, segments, &w);
     return Ask(&w);

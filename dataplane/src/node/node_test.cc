@@ -217,6 +217,16 @@ TEST(NodeTest, EnginesSurviveARestartOfTheirNode) {
   EXPECT_GE(engine.client().stats().reconnects, 1u);
 }
 
+TEST(NodeTest, AKeyWithBytesOfAnotherLengthIsRefused) {
+  TestCluster cluster;
+  auto a = cluster.Start("a");
+  TestEngine small(a->socket(), 4, kPage), large(a->socket(), 4, 2 * kPage);
+  ASSERT_EQ(small.Set(0, 4), 4u);
+  EXPECT_EQ(large.Set(0, 4), 0u);
+  EXPECT_EQ(large.Get(0, 4).hits, 0u);
+  EXPECT_EQ(small.Get(0, 4).hits, 4u);
+}
+
 TEST(NodeTest, NodesOfAnotherClusterAreRefused) {
   TestCluster cluster;
   auto a = cluster.Start("a");

@@ -84,11 +84,15 @@ void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments,
   uint64_t bytes = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
     const auto page = segments.subspan(i * per_page, per_page);
+    const size_t length = TotalSize(page);
     PagePin pin = pool_->Find(keys[i]);
+    if (pin && pin.payload().size() != length) {
+      counters_->refused_size.Add(1);  // equal keys name equal bytes; this caller breaks that
+      continue;
+    }
     if (pin) {
       counters_->write_duplicates.Add(1);
     } else {
-      const size_t length = TotalSize(page);
       auto reservation = ReserveWaiting(length, room_deadline);
       if (!reservation.ok()) {
         const bool full = reservation.status().code() == Code::kResourceExhausted;
