@@ -1,0 +1,193 @@
+#!/usr/bin/env bash
+# From nothing to PeerCache on a real cluster of three nodes, on this machine: KV pages that SGLang's HiCache
+# writes in a pod on one node are read back by another SGLang pod on another node.
+#
+#   hack/demo.sh        at most 20 minutes when everything has to be built, two when it is there
+#
+# The cluster stays up; the end of the output says how to look around and how to remove it.
+set -euo pipefail
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$HERE/lib.sh"
+. "$HERE/cluster/toolset.sh"
+. "$HERE/images/targets.sh"
+
+NAMESPACE=peercache-demo
+CLUSTER=demo
+PAGES=300
+STARTED=$SECONDS
+
+exec 2>&1  # one stream: progress and results in their order, also in a file
+BOLD='' PLAIN=''
+[ ! -t 1 ] || { BOLD=$'\033[1m' PLAIN=$'\033[0m'; }
+
+# Each part under a heading with the time since the start.
+part() { printf '\n%s[%3ds] %s%s\n' "$BOLD" $((SECONDS - STARTED)) "$*" "$PLAIN"; }
+
+# await SECONDS WHAT CMD...: wait_for, and on failure what to look at.
+await() {
+  wait_for "$@" || {
+    kubectl -n "$NAMESPACE" get pods,peercacheclusters -o wide || true
+    kubectl -n "$NAMESPACE" get events --field-selector type!=Normal --sort-by=.lastTimestamp 2>/dev/null | tail -8 || true
+    die "the demo stopped" "look around with: export KUBECONFIG=$KUBECONFIG; kubectl -n $NAMESPACE describe pods"
+  }
+}
+
+remove_old() {
+  local old
+  old=$(kubectl get namespaces -l peercache.io/throwaway -o name)
+  [ -n "$old" ] || return 0
+  note "removing $old of an earlier run"
+  # shellcheck disable=SC2086  # a list
+  kubectl delete --timeout=120s $old >/dev/null
+}
+
+install_operator() {
+  helm upgrade --install peercache "$PEERCACHE_ROOT/charts/peercache" --namespace peercache-system --create-namespace \
+    --set-string podAnnotations.build="$(cat "$(image_archive operator).inputs")" --wait --timeout 3m >/dev/null
+  note "helm upgrade --install peercache charts/peercache --namespace peercache-system --create-namespace"
+  kubectl create namespace "$NAMESPACE" >/dev/null
+  kubectl label namespace "$NAMESPACE" peercache.io/throwaway=true >/dev/null
+  wait_for 30 "service account of $NAMESPACE" kubectl -n "$NAMESPACE" get serviceaccount default
+}
+
+create_cache() {
+  kubectl -n "$NAMESPACE" apply -f - >/dev/null <<Y
+apiVersion: peercache.io/v1alpha1
+kind: PeerCacheCluster
+metadata: {name: $CLUSTER}
+spec:
+  memory: {pool: 256Mi}
+Y
+  kubectl -n "$NAMESPACE" wait --for=create "daemonset/$CLUSTER-default" --timeout=30s >/dev/null
+  await 120 "PeerCacheCluster $CLUSTER to be Ready" \
+    kubectl -n "$NAMESPACE" wait --for=condition=Ready "peercachecluster/$CLUSTER" --timeout=2s
+  kubectl -n "$NAMESPACE" get peercachecluster "$CLUSTER" | sed 's/^/    /'
+}
+
+# What a user writes: SGLang's own command line, and one label.
+engine_manifest() {  # engine_manifest NAME NODE
+  cat <<Y
+apiVersion: v1
+kind: Pod
+metadata:
+  name: $1
+  labels: {peercache.io/inject: $CLUSTER}
+spec:
+  nodeSelector: {kubernetes.io/hostname: $2}
+  tolerations: [{operator: Exists}]
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: sglang
+    image: $(image_name engine)
+    command: [python3, -m, sglang.launch_server]
+    args: [--model-path, demo/model, --page-size, "16", --port, "30000"]
+    readinessProbe:
+      exec: {command: [enginectl, health]}
+      periodSeconds: 2
+      timeoutSeconds: 10
+      failureThreshold: 10
+Y
+}
+
+injected() {  # would the webhook connect a pod by now?
+  engine_manifest probe "$WRITER" | kubectl -n "$NAMESPACE" create --dry-run=server -o yaml -f - |
+    grep -q 'peercache.io/injected'
+}
+
+start_engines() {
+  await 60 "the webhook to connect SGLang pods" injected
+  engine_manifest writer "$WRITER" | kubectl -n "$NAMESPACE" apply -f - >/dev/null
+  engine_manifest reader "$READER" | kubectl -n "$NAMESPACE" apply -f - >/dev/null
+  await 120 "both engine pods to be Ready" kubectl -n "$NAMESPACE" wait --for=condition=Ready pod/writer pod/reader --timeout=2s
+  kubectl -n "$NAMESPACE" get pods -o wide | awk '{print "    " $1 "\t" $2 "\t" $3 "\t" $7}' | column -t -s "$(printf '\t')" -o '  '
+  note "what the webhook added to the arguments:"
+  kubectl -n "$NAMESPACE" get pod reader -o jsonpath='{.spec.containers[0].args}' | jq -r '.[6:][] | "      " + .'
+}
+
+engine() {  # engine POD ACTION REQUEST
+  kubectl -n "$NAMESPACE" exec "$1" -c sglang -- enginectl "$2" "$3"
+}
+
+move_pages() {  # move_pages KIND LAYOUT INTERFACE-V1
+  local request wrote read
+  request=$(jq -nc --arg kind "$1" --arg layout "$2" --argjson v1 "$3" --argjson pages "$PAGES" \
+    --argjson seed "$RANDOM" '{kind: $kind, layout: $layout, v1: $v1, seed: $seed, pages: $pages}')
+  wrote=$(engine writer write "$request") || die "writing pages failed: $wrote" "kubectl -n $NAMESPACE logs writer"
+  read=$(engine reader read "$request") || die "reading pages failed: $read" "kubectl -n $NAMESPACE logs reader"
+  jq -nr --argjson w "$wrote" --argjson r "$read" --arg what "$1 $2 $([ "$3" = true ] && echo v1 || echo generic)" --argjson pages "$PAGES" '
+    ([range($pages)] | map(select($w.sha256s[.] != null and $w.sha256s[.] == $r.sha256s[.])) | length) as $equal |
+    "    \($what): \($w.backup) tokens written in \($w.seconds * 1000 | round) ms, " +
+    "\($r.prefetched) read in \($r.seconds * 1000 | round) ms, \($equal) of \($pages) pages equal byte for byte",
+    if $equal == $pages then empty else error("pages differ") end'
+}
+
+node_pod() {  # node_pod NODE: the cache's pod there
+  kubectl -n "$NAMESPACE" get pods -l "peercache.io/cluster=$CLUSTER" --field-selector "spec.nodeName=$1" -o 'jsonpath={.items[0].metadata.name}'
+}
+
+show_nodes() {
+  local node pod
+  for node in "$WRITER" "$READER" "$THIRD"; do
+    pod=$(node_pod "$node")
+    kubectl get --raw "/api/v1/namespaces/$NAMESPACE/pods/$pod:31997/proxy/v1/status" | jq -r --arg node "$node" '
+      "    \($node): \(.pool.pages) pages in \(.pool.used_bytes / 1048576 | round) MiB, " +
+      "\(.counters.served_pages) served to other nodes, \(.counters.read_remote_hits) read from other nodes, " +
+      "\(.engines | length) engine(s), \(.members | length) members"'
+  done
+}
+
+part "packages and tools"
+"$HERE/deps.sh" --no-lint
+BIN=$("$HERE/cluster/build.sh" --bin-dir)
+export PATH=$BIN:$PATH
+
+part "a Kubernetes cluster of three nodes"
+"$HERE/cluster/cluster" up >/dev/null
+KUBECONFIG=$("$HERE/cluster/cluster" kubeconfig)
+export KUBECONFIG
+
+part "images: operator, data plane, client, and SGLang's storage layer on a CPU"
+"$HERE/images/build-images.sh"
+"$HERE/images/load-images.sh"
+
+mapfile -t NODES < <(kubectl get nodes -l '!node-role.kubernetes.io/control-plane' -o name | sed 's#node/##' | sort)
+[ ${#NODES[@]} -ge 2 ] || die "the cluster has ${#NODES[@]} nodes besides the control plane" "the demo needs two"
+WRITER=${NODES[0]} READER=${NODES[1]}
+THIRD=$(kubectl get nodes -l node-role.kubernetes.io/control-plane -o 'jsonpath={.items[0].metadata.name}')
+
+part "the operator, with Helm"
+remove_old
+install_operator
+
+part "a PeerCacheCluster: one node of the cache on each machine"
+create_cache
+
+part "two SGLang pods, on $WRITER and $READER, that carry nothing but the label peercache.io/inject: $CLUSTER"
+start_engines
+
+part "$PAGES KV pages, written on $WRITER and read at once on $READER"
+move_pages mha page_first true
+move_pages mha layer_first false
+move_pages mla page_first_direct true
+show_nodes
+
+part "done; the cluster stays up"
+POD=$(node_pod "$WRITER")
+cat <<T
+
+Look around:
+  export KUBECONFIG=$KUBECONFIG PATH=$BIN:\$PATH
+  kubectl -n $NAMESPACE get pcc,pods -o wide
+  kubectl -n $NAMESPACE describe pcc $CLUSTER
+  kubectl -n $NAMESPACE get pod reader -o yaml                # what the webhook did
+  kubectl -n $NAMESPACE exec writer -c sglang -- enginectl write '{"kind": "mla", "seed": 7, "pages": 100}'
+  kubectl -n $NAMESPACE exec reader -c sglang -- enginectl read  '{"kind": "mla", "seed": 7, "pages": 100}'
+Metrics and status of the node on $WRITER:
+  kubectl get --raw /api/v1/namespaces/$NAMESPACE/pods/$POD:31997/proxy/metrics
+  kubectl get --raw /api/v1/namespaces/$NAMESPACE/pods/$POD:31997/proxy/v1/status
+Break something:
+  hack/cluster/cluster node-exec $WRITER pkill -9 -x peercached
+  hack/cluster/cluster node-link $WRITER down; sleep 5; hack/cluster/cluster node-link $WRITER up
+Remove everything:
+  make cluster-down
+T
