@@ -38,7 +38,7 @@ generate-check: generate ## fail when generated files are not what the sources s
 .PHONY: lint-go
 lint-go: $(GOLANGCI_LINT) ## golangci-lint over every Go package, with and without the envtest tests
 	@echo "==> golangci-lint"
-	@$(GO_BUILD_ENV) $(GOLANGCI_LINT) run --build-tags envtest ./api/... ./operator/...
+	@$(GO_BUILD_ENV) $(GOLANGCI_LINT) run --build-tags envtest,render,e2e ./...
 
 .PHONY: build-operator
 build-operator: ## bin/peercache-operator
@@ -48,7 +48,7 @@ build-operator: ## bin/peercache-operator
 .PHONY: test-go
 test-go: ## Go unit tests
 	@echo "==> Go unit tests"
-	@$(GO_BUILD_ENV) go test ./api/... ./operator/...
+	@$(GO_BUILD_ENV) go test ./api/... ./operator/... ./charts/...
 
 .PHONY: test-envtest
 test-envtest: ## Go tests on a real kube-apiserver, which is built when KUBEBUILDER_ASSETS names none
