@@ -25,7 +25,7 @@ choose_builder() {
 
 mkdir -p "$ARCHIVES"
 exec 7>"$ARCHIVES/lock"
-flock 7
+flock -n 7 || { note "another build of images is running: waiting for it"; flock 7; }
 
 builder=''
 for target in "$@"; do
