@@ -47,4 +47,4 @@ lint-cpp:
 lint-python:
 	@echo "==> ruff, mypy"
 	@cd dataplane && ruff check python && ruff format --check python && mypy
-	@cd e2e/engine && ruff check python && ruff format --check python
+	@cd e2e/engine && ruff check python && ruff format --check python && mypy

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 namespace peercache {
 namespace {
 
@@ -39,6 +41,8 @@ struct BadCase {
   const char* name;
   const char* text;
 };
+
+void PrintTo(const BadCase& c, std::ostream* out) { *out << c.name << " \"" << c.text << '"'; }
 
 class BadConfigTest : public ::testing::TestWithParam<BadCase> {};
 
