@@ -42,6 +42,8 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
       libxxhash-dev libcli11-dev nlohmann-json3-dev prometheus-cpp-dev libcpp-httplib-dev \
       ca-certificates python3-pip \
     && rm -rf /var/lib/apt/lists/*
+# The same source compiles once, in whichever build folder.
+ENV CCACHE_BASEDIR=/src CCACHE_NOHASHDIR=1
 WORKDIR /src
 
 # --- data plane ----------------------------------------------------------------------------------
