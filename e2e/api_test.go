@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -82,7 +83,7 @@ func (a *apiClient) get(ctx context.Context, namespace, pod string, port int, pa
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	body, err := a.clientset.CoreV1().Pods(namespace).
-		ProxyGet("http", pod, fmt.Sprint(port), path, nil).DoRaw(ctx)
+		ProxyGet("http", pod, strconv.Itoa(port), path, nil).DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("getting %s from pod %s: %w", path, pod, err)
 	}

@@ -15,9 +15,24 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
 )
 
 func controlPlaneSpecs() {
+	It("with an operator that writes nothing while nothing changes", func(ctx context.Context) {
+		versions := func() map[string]string {
+			all := owned(ctx)
+			cluster := &v1alpha1.PeerCacheCluster{}
+			Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
+			all["PeerCacheCluster"] = cluster.ResourceVersion
+			return all
+		}
+		before := versions()
+		Expect(before).To(HaveKey("DaemonSet " + clusterName + "-" + groupName))
+		Consistently(versions).WithContext(ctx).WithTimeout(8*time.Second).WithPolling(time.Second).Should(Equal(before))
+	}, SpecTimeout(time.Minute))
+
 	It("while the operator and the API server are away", func(ctx context.Context) {
 		old := request{Kind: "mla", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
 		load := old

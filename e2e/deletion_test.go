@@ -6,6 +6,8 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -29,7 +31,7 @@ func deletionSpecs() {
 		cluster := &v1alpha1.PeerCacheCluster{}
 		Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
 		deleteAndWait(ctx, cluster, 30*time.Second)
-		Eventually(func() []string { return owned(ctx) }).WithContext(ctx).WithTimeout(90*time.Second).
+		Eventually(func() map[string]string { return owned(ctx) }).WithContext(ctx).WithTimeout(90*time.Second).
 			Should(BeEmpty(), "objects of the deleted cluster")
 
 		during := load.result(ctx, 30*time.Second)
@@ -45,8 +47,10 @@ func deletionSpecs() {
 	}, SpecTimeout(3*time.Minute))
 }
 
-// owned lists what belongs to the cluster, by the label that everything of it carries.
-func owned(ctx context.Context) (names []string) {
+// owned lists what belongs to the cluster, by the label that everything of it carries: "DaemonSet e2e-default"
+// with its resource version.
+func owned(ctx context.Context) map[string]string {
+	versions := map[string]string{}
 	lists := []client.ObjectList{&appsv1.DaemonSetList{}, &appsv1.ControllerRevisionList{}, &corev1.PodList{},
 		&corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}}
 	for _, list := range lists {
@@ -56,8 +60,9 @@ func owned(ctx context.Context) (names []string) {
 		for _, item := range items {
 			object, err := meta.Accessor(item)
 			Expect(err).NotTo(HaveOccurred())
-			names = append(names, object.GetName())
+			kind := strings.TrimPrefix(fmt.Sprintf("%T", item), "*v1.")
+			versions[kind+" "+object.GetName()] = object.GetResourceVersion()
 		}
 	}
-	return names
+	return versions
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -29,7 +30,7 @@ type engine struct{ name, node string }
 // enginePod is what a user writes: SGLang's ordinary arguments and one label.
 func enginePod(name, node string, more ...string) *corev1.Pod {
 	grace := int64(0)
-	args := append([]string{"--model-path", modelName, "--page-size", fmt.Sprint(pageTokens), "--port", "30000"}, more...)
+	args := append([]string{"--model-path", modelName, "--page-size", strconv.Itoa(pageTokens), "--port", "30000"}, more...)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: name, Labels: map[string]string{v1alpha1.LabelInject: clusterName},

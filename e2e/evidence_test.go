@@ -35,16 +35,16 @@ func collectEvidence(spec string) {
 	folder := filepath.Join(artifacts(), slug[:min(len(slug), 80)])
 	save := func(name, text string) {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
-			fmt.Fprintln(GinkgoWriter, err)
+			GinkgoWriter.Println(err)
 		} else if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
-			fmt.Fprintln(GinkgoWriter, err)
+			GinkgoWriter.Println(err)
 		}
 	}
-	fmt.Fprintf(GinkgoWriter, "\nevidence: %s\n", folder)
+	GinkgoWriter.Printf("\nevidence: %s\n", folder)
 
 	var pods corev1.PodList
 	if err := kube.List(ctx, &pods); err != nil {
-		fmt.Fprintln(GinkgoWriter, "no evidence of pods:", err)
+		GinkgoWriter.Println("no evidence of pods:", err)
 		return
 	}
 	for i := range pods.Items {
@@ -57,7 +57,7 @@ func collectEvidence(spec string) {
 		for _, c := range pod.Status.ContainerStatuses {
 			logs, err := kube.logs(ctx, pod.Namespace, pod.Name, c.Name, false)
 			save(pod.Name+"-"+c.Name+".log", fmt.Sprintf("%s# %v\n", logs, err))
-			fmt.Fprintf(GinkgoWriter, "--- %s on %s (%s, %d restarts)\n%s\n", pod.Name, pod.Spec.NodeName, pod.Status.Phase,
+			GinkgoWriter.Printf("--- %s on %s (%s, %d restarts)\n%s\n", pod.Name, pod.Spec.NodeName, pod.Status.Phase,
 				c.RestartCount, tail(logs))
 			if c.RestartCount > 0 {
 				logs, err := kube.logs(ctx, pod.Namespace, pod.Name, c.Name, true)
@@ -84,7 +84,7 @@ func saveObjects(ctx context.Context, save func(name, text string)) {
 	}
 	for _, e := range events.Items {
 		if e.Type != corev1.EventTypeNormal && (e.Namespace == namespace || e.Namespace == systemNamespace) {
-			fmt.Fprintf(GinkgoWriter, "event %s %s %s: %s\n", e.LastTimestamp.Format(time.TimeOnly), e.InvolvedObject.Name, e.Reason, e.Message)
+			GinkgoWriter.Printf("event %s %s %s: %s\n", e.LastTimestamp.Format(time.TimeOnly), e.InvolvedObject.Name, e.Reason, e.Message)
 		}
 	}
 }

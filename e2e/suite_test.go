@@ -81,6 +81,7 @@ var failed bool
 var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 	BeforeEach(func(ctx context.Context) {
 		waitForNodes(ctx)
+		waitForWebhook(ctx)
 		writer.waitReady(ctx)
 		reader.waitReady(ctx)
 	}, NodeTimeout(3*time.Minute))

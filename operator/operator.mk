@@ -36,7 +36,7 @@ generate-check: generate ## fail when generated files are not what the sources s
 		{ echo "generated files are out of date: commit what 'make generate' wrote"; exit 1; }
 
 .PHONY: lint-go
-lint-go: $(GOLANGCI_LINT) ## golangci-lint over every Go package, with and without the envtest tests
+lint-go: $(GOLANGCI_LINT) ## golangci-lint over every Go package and the tests on a real API server and cluster
 	@echo "==> golangci-lint"
 	@$(GO_BUILD_ENV) $(GOLANGCI_LINT) run --build-tags envtest,render,e2e ./...
 
