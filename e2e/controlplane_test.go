@@ -30,7 +30,7 @@ func controlPlaneSpecs() {
 		}
 		before := versions()
 		Expect(before).To(HaveKey("DaemonSet " + clusterName + "-" + groupName))
-		Consistently(versions).WithContext(ctx).WithTimeout(8*time.Second).WithPolling(time.Second).Should(Equal(before))
+		Consistently(versions).WithContext(ctx).WithTimeout(8 * time.Second).WithPolling(time.Second).Should(Equal(before))
 	}, SpecTimeout(time.Minute))
 
 	It("while the operator and the API server are away", func(ctx context.Context) {
