@@ -1,5 +1,5 @@
-// Record: where a page is, and what an owner says to a shard about its records. Soft state: the node
-// that holds the page is the truth. All flat and trivially copyable: they travel as they are.
+// Record: where a page is, and what an owner says to a shard about its records. Soft state: the
+// node that holds the page is the truth. All flat and trivially copyable: they travel as they are.
 #pragma once
 
 #include <cstdint>
