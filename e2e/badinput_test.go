@@ -9,6 +9,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -113,7 +114,8 @@ func badInputSpecs() {
 		pod, err := kube.pod(ctx, namespace, victim.name)
 		Expect(err).NotTo(HaveOccurred())
 		_, err = below.exec(ctx, nodes.reader, "sh", "-c", fmt.Sprintf(
-			"for p in $(pgrep -f sglang.launch_server); do if grep -q %s /proc/$p/cgroup; then kill -9 $p; fi; done", pod.UID))
+			"for p in $(pgrep -f sglang.launch_server); do if grep -q %s /proc/$p/cgroup; then kill -9 $p; fi; done",
+			strings.ReplaceAll(string(pod.UID), "-", "."))) // systemd writes the UID with underscores
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(func(g Gomega) {
 			now, err := nodeStatus(ctx, nodes.reader)

@@ -23,6 +23,8 @@ import (
 
 const tailLines = 15
 
+func evidenceFolder() string { return filepath.Join(artifacts(), "evidence") }
+
 // collectEvidence writes what explains a failure below the artifacts folder and prints the ends of the logs.
 // It takes what it can get: that the API server does not answer may be the failure.
 func collectEvidence(spec string) {
@@ -32,7 +34,7 @@ func collectEvidence(spec string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
 	slug := strings.Trim(regexp.MustCompile(`[^a-zA-Z0-9]+`).ReplaceAllString(spec, "-"), "-")
-	folder := filepath.Join(artifacts(), slug[:min(len(slug), 80)])
+	folder := filepath.Join(evidenceFolder(), slug[:min(len(slug), 80)])
 	save := func(name, text string) {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			GinkgoWriter.Println(err)

@@ -28,8 +28,8 @@ export KUBECONFIG PEERCACHE_BUILD="${PEERCACHE_BUILD:-}" ARTIFACTS="${ARTIFACTS:
 
 mkdir -p "$ARTIFACTS"
 step "compiling the suite"
-(cd "$PEERCACHE_ROOT" && nice go test -c -tags e2e -o "$ARTIFACTS/e2e.test" ./e2e)
+(cd "$PEERCACHE_ROOT" && nice go test -c -tags e2e -o "$PEERCACHE_CACHE/e2e.test" ./e2e)
 step "running it"
 cd "$HERE"
 [ -t 1 ] || set -- -ginkgo.no-color "$@"
-exec "$ARTIFACTS/e2e.test" -test.timeout 20m -test.v -ginkgo.junit-report="$ARTIFACTS/junit.xml" "$@"
+exec "$PEERCACHE_CACHE/e2e.test" -test.timeout 20m -test.v -ginkgo.junit-report="$ARTIFACTS/junit.xml" "$@"

@@ -38,6 +38,7 @@ func TestE2E(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx context.Context) {
+	Expect(os.RemoveAll(evidenceFolder())).To(Succeed())
 	var err error
 	finished := false
 	defer func() {
