@@ -54,7 +54,7 @@ class Http::Impl {
     if (thread_.joinable()) thread_.join();
   }
 
-  Status Start(const std::string& host, uint16_t port) {
+  Status Bind(const std::string& host, uint16_t port) {
     // The library would share a taken port (SO_REUSEPORT); an error is what people expect.
     server_.set_socket_options([](socket_t socket) {
       const int on = 1;
@@ -68,8 +68,12 @@ class Http::Impl {
           "--http-port: cannot listen at {}:{}; choose another port, or 0 for any", host, port));
     }
     port_ = static_cast<uint16_t>(bound);
-    thread_ = std::thread([this] { server_.listen_after_bind(); });
     return {};
+  }
+  void Serve() {
+    thread_ = std::thread([this] { server_.listen_after_bind(); });
+    // stop() before the loop has begun would be lost, and the thread never joined.
+    while (!server_.is_running()) std::this_thread::yield();
   }
   uint16_t port() const { return port_; }
 
@@ -82,11 +86,12 @@ class Http::Impl {
 Http::Http(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Http::~Http() = default;
 uint16_t Http::port() const { return impl_->port(); }
+void Http::Serve() { impl_->Serve(); }
 
-Result<std::unique_ptr<Http>> Http::Start(const std::string& host, uint16_t port,
-                                          HttpHandlers handlers) {
+Result<std::unique_ptr<Http>> Http::Bind(const std::string& host, uint16_t port,
+                                         HttpHandlers handlers) {
   auto impl = std::make_unique<Impl>(std::move(handlers));
-  if (Status s = impl->Start(host, port); !s.ok()) return s;
+  if (Status s = impl->Bind(host, port); !s.ok()) return s;
   return std::unique_ptr<Http>(new Http(std::move(impl)));
 }
 

@@ -1,5 +1,5 @@
 // Http: the node's port for people, probes and Prometheus: /healthz /readyz /metrics /v1/status.
-// Read-only. Each path is a function that the node provides.
+// Read-only. Each path is a function that the node provides; none is called before Serve.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,11 @@ struct HttpHandlers {
 
 class Http {
  public:
-  // Port 0 takes a free one.
-  static Result<std::unique_ptr<Http>> Start(const std::string& host, uint16_t port,
-                                             HttpHandlers handlers);
+  // Takes the port, so that it can be announced; 0 takes a free one. Requests wait for Serve.
+  static Result<std::unique_ptr<Http>> Bind(const std::string& host, uint16_t port,
+                                            HttpHandlers handlers);
   ~Http();
+  void Serve();
   uint16_t port() const;
 
  private:

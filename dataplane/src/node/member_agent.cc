@@ -13,8 +13,7 @@ constexpr milliseconds kResolveFailing{250};
 
 std::string Text(const PeerAddress& a) { return fmt::format("{}:{}", a.host, a.port); }
 
-// Keeps the frame of one discovery answer until it is decoded.
-MemberList Decode(const MemberListMessage& message) {
+MemberList ToList(const MemberListMessage& message) {
   MemberList list;
   list.warming = message.warming != 0;
   for (const auto& m : message.members) {
@@ -144,7 +143,7 @@ std::vector<MemberList> MemberAgent::Ask(MessageType type, FrameWriter* request)
     const bool good =
         channel->status().ok() && (type == MessageType::kLeave || message.Decode(&reader));
     if (good) {
-      answers.push_back(Decode(message));
+      answers.push_back(ToList(message));
     } else {
       problem = channel->status().ok() ? "malformed answer" : channel->status().ToString();
       counters_->heartbeat_failures.Add(1);

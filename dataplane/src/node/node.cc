@@ -132,7 +132,7 @@ class Node::Impl {
     metrics_ = std::make_unique<Metrics>(&counters_, [this] { return Gauges(); });
 
     if (config_.http) {
-      auto http = Http::Start(config_.bind_addr, config_.http_port, Handlers());
+      auto http = Http::Bind(config_.bind_addr, config_.http_port, Handlers());
       if (!http.ok()) return http.status();
       http_ = std::move(*http);
       self_.http_port = http_->port();
@@ -168,6 +168,7 @@ class Node::Impl {
         [this] { views_.Wait(Clock::now() + kAttachWait); },
         [this](uint64_t tag) { ClearEverywhere(tag); });
     started_ = Clock::now();
+    if (http_) http_->Serve();  // last: its handlers look at everything above
     spdlog::info("node {} (peercached {}): peers at {}:{}, engines at {}, pool {} MiB{}", self_.id,
                  kVersion, self_.host, self_.peer_port, config_.socket, pool_->size() >> 20,
                  http_ ? fmt::format(", http port {}", http_->port()) : "");
@@ -175,10 +176,10 @@ class Node::Impl {
   }
 
   ~Impl() {
+    http_.reset();
     engines_.reset();
     upkeep_ready_ = false;
     server_.reset();
-    http_.reset();
     upkeep_.reset();
     agent_.reset();
     if (pool_) unlink(config_.socket.c_str());

@@ -239,6 +239,15 @@ TEST(NodeTest, NodesOfAnotherClusterAreRefused) {
   EXPECT_EQ(MembersOf(*a), 1u);
 }
 
+TEST(NodeTest, ANodeCanBeStoppedAtAnyMoment) {
+  TestCluster cluster;
+  for (int i = 0; i < 10; ++i) {
+    auto node = cluster.Start("a" + std::to_string(i), /*wait=*/false);
+    ASSERT_NE(node, nullptr);
+    std::this_thread::sleep_for(milliseconds(i));
+  }
+}
+
 TEST(NodeTest, TheSocketOfALiveNodeIsNotTakenOver) {
   TestCluster cluster;
   auto a = cluster.Start("a");
