@@ -46,13 +46,13 @@ func controlPlaneSpecs() {
 		}
 		defer func() {
 			for node, trigger := range triggers {
-				_, err := below.exec(ctx, node, "rm", "-f", machineFolder()+"/"+trigger)
+				_, err := below.exec(context.WithoutCancel(ctx), node, "rm", "-f", machineFolder()+"/"+trigger)
 				Expect(err).NotTo(HaveOccurred())
 			}
 		}()
 
 		scaleOperator(ctx, 0)
-		defer scaleOperator(ctx, 1)
+		defer scaleOperator(context.WithoutCancel(ctx), 1) // also when the spec is interrupted
 		written := writer.start(ctx, "write", fresh, triggers[nodes.writer])
 		read := reader.start(ctx, "read", fresh, triggers[nodes.reader])
 		loaded := reader.start(ctx, "load", load, "")
@@ -65,7 +65,7 @@ func controlPlaneSpecs() {
 
 		func() {
 			Expect(below.controlPlane(ctx, "stop")).To(Succeed())
-			defer func() { Expect(below.controlPlane(ctx, "start")).To(Succeed()) }()
+			defer func() { Expect(below.controlPlane(context.WithoutCancel(ctx), "start")).To(Succeed()) }()
 			before := stored()
 			pull(nodes.writer)
 			Eventually(stored).WithContext(ctx).WithTimeout(20*time.Second).

@@ -84,7 +84,7 @@ func faultSpecs() {
 		answer := underLoad(ctx, 14, func() {
 			alone = writer.start(ctx, "load", local, "")
 			waitUntilReading(ctx, nodes.writer)
-			defer func() { Expect(below.link(ctx, nodes.writer, "up")).To(Succeed()) }()
+			defer func() { Expect(below.link(context.WithoutCancel(ctx), nodes.writer, "up")).To(Succeed()) }()
 			Expect(below.link(ctx, nodes.writer, "down")).To(Succeed())
 			time.Sleep(5 * time.Second) // longer than timing.memberTTLMilliseconds: it is dropped, and has to join again
 		})

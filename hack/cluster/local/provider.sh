@@ -7,7 +7,7 @@
 . "$HERE/local/pki.sh"
 
 provider_up() {
-  local start=$SECONDS
+  local start=$SECONDS node
   need_root
   need ip nsenter unshare runc nft conntrack socat jq curl gcc
   case $CLUSTER_DIR in
@@ -20,7 +20,8 @@ provider_up() {
   fi
   if all_nodes_alive; then
     step "cluster is up; waiting until it is ready"
-    rm -rf "$(node_dir n1)/stopped"
+    rm -rf "$(node_dir n1)/stopped"  # what a test that was cut short left stopped or unplugged
+    for node in "${NODES[@]}"; do net_link "$node" up; done
   else
     provider_down
     CLUSTER_IMAGES=$("$HERE/images.sh")
