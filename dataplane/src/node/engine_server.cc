@@ -27,7 +27,7 @@ constexpr milliseconds kSendTimeout{5000};
 class EngineServer::Impl {
  public:
   Impl(UniqueFd listener, EngineServerOptions options, Pages* pages, Metrics* metrics,
-       Counters* counters, std::function<void()> wait_joined, std::function<void(uint64_t)> clear)
+       Counters* counters, std::function<void()> wait_joined, std::function<Status(uint64_t)> clear)
       : listener_(std::move(listener)),
         options_(std::move(options)),
         pages_(pages),
@@ -117,7 +117,7 @@ class EngineServer::Impl {
       if (received.code() == Code::kUnavailable) return;  // the engine has closed
       Status handled = received.ok() ? Handle(&session, &scratch) : received;
       if (!handled.ok()) {
-        counters_->engine_bad_requests.Add(1);
+        if (handled.code() != Code::kUnavailable) counters_->engine_bad_requests.Add(1);
         spdlog::warn("engine {}: {}", session ? session->engine() : "(not attached)",
                      handled.ToString());
         scratch.answer.Start(MessageType::kError, scratch.frame.header.request_id);
@@ -170,8 +170,7 @@ class EngineServer::Impl {
       case MessageType::kClear: {
         const auto tag = body.Get<uint64_t>();
         if (!body.AtEnd()) return Corrupt("malformed Clear");
-        clear_(tag);
-        return {};
+        return clear_(tag);
       }
       default:
         return Corrupt(
@@ -224,7 +223,7 @@ class EngineServer::Impl {
   Metrics* const metrics_;
   Counters* const counters_;
   const std::function<void()> wait_joined_;
-  const std::function<void(uint64_t)> clear_;
+  const std::function<Status(uint64_t)> clear_;
   std::atomic<bool> stop_{false};
   mutable std::mutex mutex_;
   std::random_device random_;
@@ -235,7 +234,7 @@ class EngineServer::Impl {
 
 EngineServer::EngineServer(UniqueFd listener, EngineServerOptions options, Pages* pages,
                            Metrics* metrics, Counters* counters, std::function<void()> wait_joined,
-                           std::function<void(uint64_t)> clear)
+                           std::function<Status(uint64_t)> clear)
     : impl_(std::make_unique<Impl>(std::move(listener), std::move(options), pages, metrics,
                                    counters, std::move(wait_joined), std::move(clear))) {}
 EngineServer::~EngineServer() = default;

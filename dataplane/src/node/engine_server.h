@@ -38,10 +38,10 @@ class EngineServer {
   static constexpr uint32_t kMaxRegionsPerEngine = 256;
 
   // `wait_joined` is called before an engine's first attach; `clear` drops all pages of a tag on
-  // all nodes.
+  // all nodes, or says which it did not reach.
   EngineServer(UniqueFd listener, EngineServerOptions options, Pages* pages, Metrics* metrics,
                Counters* counters, std::function<void()> wait_joined,
-               std::function<void(uint64_t tag)> clear);
+               std::function<Status(uint64_t tag)> clear);
   ~EngineServer();
 
   std::vector<EngineInfo> engines() const;

@@ -6,7 +6,7 @@
 
 #include <atomic>
 #include <fstream>
-#include <sstream>
+#include <thread>
 
 #include "directory/shard.h"
 #include "membership/table.h"
@@ -35,6 +35,9 @@ Duration StallOf(milliseconds peer_timeout) { return peer_timeout * 2 / 5; }
 // An engine that attaches to a node that is still joining waits for it, so that its first reads see
 // the cluster; but not for ever, since the node works alone too.
 constexpr milliseconds kAttachWait{5000};
+
+// Between two rounds of a clear: about the time a page is in use by a read or a publish.
+constexpr milliseconds kClearPause{5};
 
 Result<Listener> ListenForPeers(const NodeConfig& config, std::span<const HostPort> discovery) {
   if (config.peer_port != 0) return Listen(config.bind_addr, config.peer_port);
@@ -145,7 +148,7 @@ class Node::Impl {
     agent_options.vnodes = config_.vnodes;
     requests_ =
         std::make_unique<PeerRequests>(hello, pool_.get(), shard_.get(), table_.get(), &counters_,
-                                       [this](uint64_t tag) { ClearHere(tag); });
+                                       [this](uint64_t tag) { return ClearHere(tag); });
     TcpServerOptions server_options;
     server_options.threads = config_.io_threads;
     server_ = std::make_unique<TcpServer>(std::move(*listener), requests_.get(), server_options);
@@ -166,7 +169,7 @@ class Node::Impl {
     engines_ = std::make_unique<EngineServer>(
         std::move(*engines), engine_options, pages_.get(), metrics_.get(), &counters_,
         [this] { views_.Wait(Clock::now() + kAttachWait); },
-        [this](uint64_t tag) { ClearEverywhere(tag); });
+        [this](uint64_t tag) { return ClearEverywhere(tag); });
     started_ = Clock::now();
     if (http_) http_->Serve();  // last: its handlers look at everything above
     spdlog::info("node {} (peercached {}): peers at {}:{}, engines at {}, pool {} MiB{}", self_.id,
@@ -255,17 +258,36 @@ class Node::Impl {
     return GaugeSamples(input);
   }
 
-  void ClearHere(uint64_t tag) {
-    if (upkeep_ready_) upkeep_->Clear(tag);
-  }
+  size_t ClearHere(uint64_t tag) { return upkeep_ready_ ? upkeep_->Clear(tag) : 0; }
 
-  void ClearEverywhere(uint64_t tag) {
-    ClearHere(tag);
-    CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
-    for (Peer* peer : peers_->InView()) calls.Add(peer, MessageType::kClearTag).request.Put(tag);
-    if (calls.empty()) return;
-    calls.Run(MessageType::kClearTagOk,
-              {StallOf(config_.peer_timeout), Clock::now() + config_.peer_timeout});
+  // Asks every member, again and again while pages of the tag are in use there.
+  Status ClearEverywhere(uint64_t tag) {
+    const TimePoint deadline = Clock::now() + config_.peer_timeout;
+    std::vector<Peer*> pending = peers_->InView();
+    bool here = true;
+    for (;;) {
+      if (here) here = ClearHere(tag) > 0;
+      CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
+      for (Peer* peer : pending) calls.Add(peer, MessageType::kClearTag).request.Put(tag);
+      calls.Run(MessageType::kClearTagOk, {StallOf(config_.peer_timeout), deadline});
+      pending.clear();
+      for (const auto& call : calls.calls()) {
+        FrameReader answer = call->answer;
+        if (!call->status.ok() || answer.Get<uint32_t>() != 0) pending.push_back(call->peer);
+      }
+      if (!here && pending.empty()) return {};
+      if (Clock::now() >= deadline) break;
+      std::this_thread::sleep_for(kClearPause);
+    }
+    const auto view = views_.Get();
+    std::vector<std::string> names;
+    if (here) names.push_back(self_.id);
+    for (Peer* peer : pending) {
+      const Member* member = view ? view->Find(peer->node()) : nullptr;
+      names.push_back(member ? member->id : "a member that has just left");
+    }
+    return Unavailable(fmt::format("clear: pages may be left on {}; repeat it when they answer",
+                                   fmt::join(names, ", ")));
   }
 
   NodeConfig config_;

@@ -203,6 +203,25 @@ TEST(NodeTest, ClearDropsThePagesOfOneTagEverywhere) {
   EXPECT_EQ(on_b.Get(0, 16).hits, 16u);
 }
 
+TEST(NodeTest, ClearAlsoDropsPagesThatAreBeingReadJustNow) {
+  TestCluster cluster;
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine writer(a->socket(), 64, kPage), reader(b->socket(), 64, kPage);
+  for (int round = 0; round < 10; ++round) {
+    ASSERT_EQ(writer.Set(0, 64, 7), 64u);
+    std::atomic<bool> stop{false};
+    std::thread load([&] {
+      TestEngine busy(b->socket(), 64, kPage);
+      while (!stop) busy.Get(0, 64);
+    });
+    std::this_thread::sleep_for(20ms);
+    EXPECT_TRUE(reader.client().Clear(7).ok());
+    EXPECT_EQ(reader.Get(0, 64).hits, 0u);
+    stop = true;
+    load.join();
+  }
+}
+
 TEST(NodeTest, EnginesSurviveARestartOfTheirNode) {
   TestCluster cluster;
   auto a = cluster.Start("a"), b = cluster.Start("b");

@@ -33,7 +33,7 @@ thread_local Scratch scratch;
 }  // namespace
 
 PeerRequests::PeerRequests(Hello self, Pool* pool, Shard* shard, Table* table, Counters* counters,
-                           std::function<void(uint64_t)> clear)
+                           std::function<size_t(uint64_t)> clear)
     : self_(std::move(self)),
       pool_(pool),
       shard_(shard),
@@ -76,7 +76,7 @@ Status PeerRequests::OnRequest(const FrameHeader& header, FrameReader body, Peer
     case MessageType::kClearTag: {
       const auto tag = body.Get<uint64_t>();
       if (!body.AtEnd()) return Malformed(header.type);
-      clear_(tag);
+      answer->frame.Put(static_cast<uint32_t>(clear_(tag)));
       return {};
     }
     default:

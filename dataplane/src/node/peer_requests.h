@@ -15,7 +15,7 @@ namespace peercache {
 class PeerRequests : public PeerService {
  public:
   PeerRequests(Hello self, Pool* pool, Shard* shard, Table* table, Counters* counters,
-               std::function<void(uint64_t tag)> clear);
+               std::function<size_t(uint64_t tag)> clear);
 
   Status OnHello(const Hello& hello, HelloOk* answer) override;
   Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override;
@@ -31,7 +31,7 @@ class PeerRequests : public PeerService {
   Shard* const shard_;
   Table* const table_;
   Counters* const counters_;
-  const std::function<void(uint64_t)> clear_;
+  const std::function<size_t(uint64_t)> clear_;  // Upkeep::Clear
 };
 
 }  // namespace peercache

@@ -53,15 +53,12 @@ void Upkeep::RunRoom() {
                               [&] { return room_->wanted_length_ != 0 || room_->stop_; });
       wanted = std::exchange(room_->wanted_length_, 0);
     }
-    std::vector<uint64_t> tags;
     std::vector<Victim> cleared;
     {
       std::lock_guard lock(cleared_mutex_);
       cleared.swap(cleared_);
-      tags.swap(busy_tags_);
     }
     if (!cleared.empty()) Retire(std::move(cleared));
-    for (uint64_t tag : tags) Clear(tag);
     MakeRoom(wanted);
     if (pool_->Reclaim(Clock::now()) > 0) {
       {
@@ -97,12 +94,12 @@ void Upkeep::Retire(std::vector<Victim> victims) {
   for (size_t i = 0; i < victims.size(); ++i) pool_->Quarantine(victims[i], reuse_at[i]);
 }
 
-void Upkeep::Clear(uint64_t tag) {
+size_t Upkeep::Clear(uint64_t tag) {
   size_t busy = 0;
   auto victims = pool_->TakeTagged(tag, &busy);
   std::lock_guard lock(cleared_mutex_);
   cleared_.insert(cleared_.end(), victims.begin(), victims.end());
-  if (busy > 0) busy_tags_.push_back(tag);
+  return busy;
 }
 
 void Upkeep::RunDirectory() {

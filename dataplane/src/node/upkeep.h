@@ -49,8 +49,9 @@ class Upkeep {
          Room* room, std::function<void(const View&)> synced);
   ~Upkeep();
 
-  // Takes all pages under `tag` out of service at once; their slots are freed in the background.
-  void Clear(uint64_t tag);
+  // Takes the pages under `tag` out of service at once; their slots are freed in the background.
+  // Returns how many stay because they are in use (being sent or published): ask again for those.
+  size_t Clear(uint64_t tag);
 
  private:
   void RunRoom();
@@ -67,7 +68,6 @@ class Upkeep {
   const std::function<void(const View&)> synced_;
   std::mutex cleared_mutex_;
   std::vector<Victim> cleared_;
-  std::vector<uint64_t> busy_tags_;  // tags with pages that were pinned when they were cleared
   std::atomic<bool> stop_{false};
   std::thread room_thread_, directory_thread_;
 };
