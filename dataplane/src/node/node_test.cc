@@ -216,6 +216,7 @@ TEST(NodeTest, ClearAlsoDropsPagesThatAreBeingReadJustNow) {
     });
     std::this_thread::sleep_for(20ms);
     EXPECT_TRUE(reader.client().Clear(7).ok());
+    EXPECT_EQ(reader.Exists(0, 64), 0u);  // the records are gone too
     EXPECT_EQ(reader.Get(0, 64).hits, 0u);
     stop = true;
     load.join();

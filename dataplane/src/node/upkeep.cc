@@ -58,7 +58,11 @@ void Upkeep::RunRoom() {
       std::lock_guard lock(cleared_mutex_);
       cleared.swap(cleared_);
     }
-    if (!cleared.empty()) Retire(std::move(cleared));
+    if (const size_t count = cleared.size(); count > 0) {
+      Retire(std::move(cleared));
+      std::lock_guard lock(cleared_mutex_);
+      unwithdrawn_ -= count;
+    }
     MakeRoom(wanted);
     if (pool_->Reclaim(Clock::now()) > 0) {
       {
@@ -99,7 +103,8 @@ size_t Upkeep::Clear(uint64_t tag) {
   auto victims = pool_->TakeTagged(tag, &busy);
   std::lock_guard lock(cleared_mutex_);
   cleared_.insert(cleared_.end(), victims.begin(), victims.end());
-  return busy;
+  unwithdrawn_ += victims.size();
+  return busy + unwithdrawn_;
 }
 
 void Upkeep::RunDirectory() {

@@ -50,7 +50,8 @@ class Upkeep {
   ~Upkeep();
 
   // Takes the pages under `tag` out of service at once; their slots are freed in the background.
-  // Returns how many stay because they are in use (being sent or published): ask again for those.
+  // Returns how many can still be found: in use (being sent or published), or with records that are
+  // not withdrawn yet. Ask again until there are none.
   size_t Clear(uint64_t tag);
 
  private:
@@ -68,6 +69,7 @@ class Upkeep {
   const std::function<void(const View&)> synced_;
   std::mutex cleared_mutex_;
   std::vector<Victim> cleared_;
+  size_t unwithdrawn_ = 0;  // cleared pages whose records may still be found
   std::atomic<bool> stop_{false};
   std::thread room_thread_, directory_thread_;
 };

@@ -135,7 +135,7 @@ class Node(Process):
             "http-port": str(self.http_port),
             "discovery-addr": discovery,
             "socket": self.socket,
-            "pool-size": "256Mi",
+            "pool-size": "1Gi",
             "huge-pages": "off",
             **{flag.replace("_", "-"): value for flag, value in flags.items()},
         }
