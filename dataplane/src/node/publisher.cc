@@ -303,15 +303,13 @@ bool Publisher::FlushRepair(std::vector<PinnedPage>* pages, Groups* publish,
   counters_->republished.Add(pages->size());
 
   for (const auto& [index, which] : *withdraw) {
+    std::vector<WithdrawItem> items;
+    for (size_t i : which) items.push_back({(*pages)[i].key, (*pages)[i].record.generation});
     bool acknowledged = true;
     if (index == Peers::kSelf) {
-      std::vector<WithdrawItem> items;
-      for (size_t i : which) items.push_back({(*pages)[i].key, (*pages)[i].record.generation});
       acknowledged = shard_->Withdraw(SelfStamp(), items, now).ok();
     } else {
       Peer* peer = peers_->At(index);
-      std::vector<WithdrawItem> items;
-      for (size_t i : which) items.push_back({(*pages)[i].key, (*pages)[i].record.generation});
       CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
       const OwnerStamp stamp = peer->BeginOwnerMessage(now);
       EncodeWithdraw(stamp, items, &calls.Add(peer, MessageType::kWithdraw).request);
