@@ -78,6 +78,7 @@ KEYS: Mapping[str, Key] = {
     "lease_ms": Key(integer(10, 60_000), Scope.EMBEDDED, "lease-ms", "life of a record"),
     "peer_timeout_ms": Key(integer(10, 60_000), Scope.EMBEDDED, "peer-timeout-ms"),
     "huge_pages": Key(one_of("auto", "off", "2Mi", "1Gi"), Scope.EMBEDDED, "huge-pages"),
+    "eviction": Key(one_of("lru", "s3fifo"), Scope.EMBEDDED, "eviction", "which pages go first"),
     "cluster": Key(text, Scope.EMBEDDED, "cluster", "nodes of other clusters are refused"),
     "auth_token_file": Key(long_text, Scope.EMBEDDED, "auth-token-file", "shared secret"),
     "log_level": Key(text, Scope.EMBEDDED, "log-level"),

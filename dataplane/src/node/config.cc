@@ -132,6 +132,16 @@ constexpr ConfigOption kOptions[] = {
        c->huge_pages = *pages;
        return {};
      }},
+    {"eviction",
+     "Which pages go when room is needed: lru | s3fifo; s3fifo keeps what is shared through floods "
+     "of pages that are read once",
+     "lru",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       auto policy = ParseEvictionPolicy(value);
+       if (!policy.ok()) return policy.status();
+       c->eviction = *policy;
+       return {};
+     }},
     {"transport", "How pages travel between nodes: auto | tcp", "auto",
      [](const std::string& value, NodeConfig* c) {
        return SetChoice<&NodeConfig::transport>(value, {"auto", "tcp"}, c);

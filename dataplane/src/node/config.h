@@ -29,6 +29,7 @@ struct NodeConfig {
   uint32_t socket_mode = 0666;
   size_t pool_bytes = size_t{4} << 30;
   HugePages huge_pages = HugePages::kAuto;
+  EvictionPolicy eviction = EvictionPolicy::kLru;
   std::string transport = "auto";  // auto | tcp
   milliseconds lease{1000};
   milliseconds peer_timeout{1000};

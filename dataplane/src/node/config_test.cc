@@ -23,17 +23,20 @@ TEST(ConfigTest, DefaultsAreValidAndAgreeWithTheTable) {
   EXPECT_EQ(from_table->lease, defaults->lease);
   EXPECT_EQ(from_table->socket_mode, defaults->socket_mode);
   EXPECT_EQ(from_table->member_ttl, defaults->member_ttl);
+  EXPECT_EQ(from_table->eviction, defaults->eviction);
 }
 
 TEST(ConfigTest, ValuesAreTaken) {
   auto config = ParseConfig({{"pool-size", "64Gi"},
                              {"discovery-addr", "a.b:1,[::1]:2"},
                              {"socket-mode", "0660"},
+                             {"eviction", "s3fifo"},
                              {"lease-ms", "250"}});
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   EXPECT_EQ(config->pool_bytes, size_t{64} << 30);
   EXPECT_EQ(config->socket_mode, 0660u);
   EXPECT_EQ(config->lease, milliseconds(250));
+  EXPECT_EQ(config->eviction, EvictionPolicy::kS3Fifo);
 }
 
 struct BadCase {
@@ -67,6 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{{"discovery-addr", "a:1,,b:2"}}, "discovery-addr", "host:port"},
         BadCase{{{"transport", "carrier-pigeon"}}, "transport", "carrier-pigeon"},
         BadCase{{{"huge-pages", "3Mi"}}, "huge-pages", "3Mi"},
+        BadCase{{{"eviction", "random"}}, "eviction", "random"},
         BadCase{{{"socket-mode", "999"}}, "socket-mode", "999"},
         BadCase{{{"lease-ms", "-5"}}, "lease-ms", "-5"},
         BadCase{{{"member-ttl-ms", "600"}, {"heartbeat-ms", "500"}}, "member-ttl-ms", "1500"},

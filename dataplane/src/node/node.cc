@@ -102,6 +102,7 @@ class Node::Impl {
     PoolOptions pool_options;
     pool_options.bytes = config_.pool_bytes;
     pool_options.huge_pages = config_.huge_pages;
+    pool_options.eviction = config_.eviction;
     auto pool = Pool::Create(pool_options);
     if (!pool.ok()) return pool.status().Annotate("pool-size");
     pool_ = std::move(*pool);

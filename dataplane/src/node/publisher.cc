@@ -278,7 +278,7 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
       }
     }
     if (missing_count == 0 && surplus.empty()) return;
-    PinnedPage page{info.key, {}, pool_->FindAt(info.offset, info.generation, info.key)};
+    PinnedPage page{info.key, {}, pool_->HoldAt(info.offset, info.generation)};
     if (!page.pin) return;  // it has been evicted since
     page.record = RecordOf(page.pin);
     for (int m = 0; m < missing_count; ++m) publish[missing[m]].push_back(pages.size());

@@ -1,35 +1,29 @@
-// LruList: the ready slots of one size class, most recently used first, linked through the slots.
-// Not thread-safe.
+// LruOrder: the page that was not used for longest goes next.
 #pragma once
 
-#include "pool/slot.h"
+#include "pool/eviction.h"
+#include "pool/slot_list.h"
 
 namespace peercache {
 
-class LruList {
+class LruOrder final : public EvictionOrder {
  public:
-  void PushFront(Slot* slot) {
-    slot->previous = nullptr;
-    slot->next = front_;
-    (front_ != nullptr ? front_->previous : back_) = slot;
-    front_ = slot;
+  void Insert(Slot* slot) override { list_.PushFront(slot); }
+  void Use(Slot* slot) override { list_.MoveToFront(slot); }
+  void Remove(Slot* slot, bool /*evicted*/) override { list_.Remove(slot); }
+  Slot* Next() override {
+    for (size_t left = list_.size(); left > 0; --left) {
+      if (!list_.back()->pinned()) return list_.back();
+      list_.MoveToFront(list_.back());
+    }
+    return nullptr;
   }
-  void Remove(Slot* slot) {
-    (slot->previous != nullptr ? slot->previous->next : front_) = slot->next;
-    (slot->next != nullptr ? slot->next->previous : back_) = slot->previous;
-    slot->previous = slot->next = nullptr;
+  uint64_t Age() const override {
+    return list_.back() != nullptr ? list_.back()->last_use : UINT64_MAX;
   }
-  void MoveToFront(Slot* slot) {
-    if (slot == front_) return;
-    Remove(slot);
-    PushFront(slot);
-  }
-  // The least recently used; follow `previous` to newer ones.
-  Slot* back() const { return back_; }
 
  private:
-  Slot* front_ = nullptr;
-  Slot* back_ = nullptr;
+  SlotList list_;  // most recently used first
 };
 
 }  // namespace peercache

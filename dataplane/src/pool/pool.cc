@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/size.h"
+#include "pool/ghost.h"
 #include "pool/key_index.h"
-#include "pool/lru.h"
 #include "pool/slot_table.h"
 #include "pool/victims.h"
 
@@ -20,6 +20,7 @@ namespace {
 // Keys per acquisition of the mutex in FindMany: tens of microseconds at most.
 constexpr size_t kFindBatch = 256;
 constexpr size_t kReclaimBatch = 1024;  // slots, likewise
+constexpr size_t kVictimBatch = 256;    // pages, likewise
 // Page size that the index is laid out for; smaller pages make it grow.
 constexpr size_t kTypicalPage = size_t{64} << 10;
 
@@ -60,12 +61,16 @@ struct Pool::Impl {
     bool operator>(const Waiting& other) const { return reuse_at > other.reuse_at; }
   };
 
-  Impl(MappedRegion region, size_t max_page)
+  Impl(MappedRegion region, size_t max_page, EvictionPolicy eviction)
       : memory(std::move(region)),
         max_page_bytes(max_page),
+        policy(eviction),
         table(memory.size(), SlotTable::ChunkBytes(memory.size()), SizeClassOf(max_page)),
         index(memory.size() / kTypicalPage),
-        lru(SizeClassOf(max_page) + 1) {}
+        ghost(policy == EvictionPolicy::kLru ? 1 : memory.size() / kTypicalPage) {
+    for (SizeClass c = 0; c <= SizeClassOf(max_page); ++c)
+      orders.push_back(MakeEvictionOrder(policy, &ghost));
+  }
 
   SlotHeader* HeaderOf(const Slot& slot) const {
     return reinterpret_cast<SlotHeader*>(memory.data() + slot.offset());
@@ -73,13 +78,10 @@ struct Pool::Impl {
   std::span<std::byte> PayloadOf(const Slot& slot) const {
     return {memory.data() + slot.offset() + sizeof(SlotHeader), slot.length};
   }
-  LruList& LruOf(const Slot& slot) { return lru[slot.span->size_class]; }
+  EvictionOrder& OrderOf(const Slot& slot) { return *orders[slot.span->size_class]; }
 
   // Under the mutex:
-  void Touch(Slot* slot) {
-    slot->last_use = slot->span->newest_use = ++uses;
-    LruOf(*slot).MoveToFront(slot);
-  }
+  void Stamp(Slot* slot) { slot->last_use = slot->span->newest_use = ++uses; }
   // The only place where a page is pinned: the slot must be ready.
   PagePin Pin(Slot* slot) {
     slot->pins.fetch_add(1, std::memory_order_relaxed);
@@ -90,9 +92,10 @@ struct Pool::Impl {
     pin.payload_ = PayloadOf(*slot);
     return pin;
   }
-  PagePin TouchAndPin(Slot* slot) {
+  PagePin UseAndPin(Slot* slot) {
     if (slot == nullptr) return {};
-    Touch(slot);
+    Stamp(slot);
+    OrderOf(*slot).Use(slot);
     return Pin(slot);
   }
   Slot* ReadyAt(uint64_t offset, uint64_t generation) const {
@@ -101,9 +104,9 @@ struct Pool::Impl {
         slot != nullptr && slot->state == SlotState::kReady && slot->generation == generation;
     return same ? slot : nullptr;
   }
-  Victim TakeOut(Slot* slot) {
+  Victim TakeOut(Slot* slot, bool evicted) {
     index.Erase(slot);
-    LruOf(*slot).Remove(slot);
+    OrderOf(*slot).Remove(slot, evicted);
     table.SetState(slot, SlotState::kWithdrawing);
     payload_bytes -= slot->length;
     return VictimOf(*slot);
@@ -137,12 +140,14 @@ struct Pool::Impl {
 
   const MappedRegion memory;
   const size_t max_page_bytes;
+  const EvictionPolicy policy;
   mutable std::mutex mutex;
   SlotTable table;
   KeyIndex index;  // of all ready slots, and no others
-  std::vector<LruList> lru;
-  std::vector<Waiting> quarantine;  // heap, next to be reused first
-  uint64_t next_generation = 1;     // of the whole pool: none ever repeats
+  Ghost ghost;
+  std::vector<std::unique_ptr<EvictionOrder>> orders;  // by size class
+  std::vector<Waiting> quarantine;                     // heap, next to be reused first
+  uint64_t next_generation = 1;                        // of the whole pool: none ever repeats
   uint64_t uses = 0;
   size_t payload_bytes = 0;
   uint64_t evictions = 0, reserve_failures = 0, duplicate_commits = 0;
@@ -205,7 +210,7 @@ Result<std::unique_ptr<Pool>> Pool::Create(const PoolOptions& options) {
                FormatSize(memory->page_size()), FormatSize(SlotTable::ChunkBytes(bytes)),
                FormatSize(max_page));
   return std::unique_ptr<Pool>(
-      new Pool(std::make_unique<Impl>(std::move(memory).value(), max_page)));
+      new Pool(std::make_unique<Impl>(std::move(memory).value(), max_page, options.eviction)));
 }
 
 Result<Reservation> Pool::Reserve(size_t length) {
@@ -255,7 +260,7 @@ PagePin Pool::Commit(Reservation reservation, const Key& key, uint64_t tag, uint
     if (duplicate != nullptr) *duplicate = true;
     ++impl_->duplicate_commits;
     impl_->table.SetState(slot, SlotState::kFree);
-    return impl_->TouchAndPin(existing);
+    return impl_->UseAndPin(existing);
   }
   slot->key = key;
   slot->tag = tag;
@@ -263,14 +268,15 @@ PagePin Pool::Commit(Reservation reservation, const Key& key, uint64_t tag, uint
   WriteHeader(impl_->HeaderOf(*slot), *slot);
   impl_->table.SetState(slot, SlotState::kReady);
   impl_->payload_bytes += slot->length;
-  impl_->LruOf(*slot).PushFront(slot);
   impl_->index.Insert(slot);
-  return impl_->TouchAndPin(slot);
+  impl_->Stamp(slot);
+  impl_->OrderOf(*slot).Insert(slot);
+  return impl_->Pin(slot);
 }
 
 PagePin Pool::Find(const Key& key) {
   std::lock_guard lock(impl_->mutex);
-  return impl_->TouchAndPin(impl_->index.Find(key));
+  return impl_->UseAndPin(impl_->index.Find(key));
 }
 
 void Pool::FindMany(std::span<const Key> keys, std::span<PagePin> pins) {
@@ -279,7 +285,7 @@ void Pool::FindMany(std::span<const Key> keys, std::span<PagePin> pins) {
     const size_t end = std::min(count, start + kFindBatch);
     std::lock_guard lock(impl_->mutex);
     for (size_t i = start; i < end; ++i) impl_->index.Prefetch(keys[i]);
-    for (size_t i = start; i < end; ++i) pins[i] = impl_->TouchAndPin(impl_->index.Find(keys[i]));
+    for (size_t i = start; i < end; ++i) pins[i] = impl_->UseAndPin(impl_->index.Find(keys[i]));
   }
 }
 
@@ -291,7 +297,13 @@ bool Pool::Contains(const Key& key) const {
 PagePin Pool::FindAt(uint64_t offset, uint64_t generation, const Key& key) {
   std::lock_guard lock(impl_->mutex);
   Slot* slot = impl_->ReadyAt(offset, generation);
-  return slot != nullptr && slot->key == key ? impl_->TouchAndPin(slot) : PagePin();
+  return slot != nullptr && slot->key == key ? impl_->UseAndPin(slot) : PagePin();
+}
+
+PagePin Pool::HoldAt(uint64_t offset, uint64_t generation) {
+  std::lock_guard lock(impl_->mutex);
+  Slot* slot = impl_->ReadyAt(offset, generation);
+  return slot != nullptr ? impl_->Pin(slot) : PagePin();
 }
 
 bool Pool::AddPublishedTo(uint64_t offset, uint64_t generation, uint16_t peer) {
@@ -313,10 +325,18 @@ bool Pool::RemovePublishedTo(uint64_t offset, uint64_t generation, uint16_t peer
 std::vector<Victim> Pool::TakeVictims(size_t bytes, size_t class_of_length) {
   std::vector<Victim> victims;
   if (class_of_length == 0 || class_of_length > impl_->max_page_bytes) return victims;
-  std::lock_guard lock(impl_->mutex);
-  for (Slot* slot : ChooseVictims(impl_->table, impl_->lru, bytes, SizeClassOf(class_of_length)))
-    victims.push_back(impl_->TakeOut(slot));
-  impl_->evictions += victims.size();
+  const SizeClass size_class = SizeClassOf(class_of_length);
+  const auto take = [&](Slot* slot) { victims.push_back(impl_->TakeOut(slot, true)); };
+  while (bytes > 0) {
+    std::lock_guard lock(impl_->mutex);  // per batch: readers get in between
+    impl_->ghost.SetWindow(impl_->index.size());
+    const size_t before = victims.size();
+    const size_t gained = peercache::TakeVictims(impl_->table, impl_->orders[size_class].get(),
+                                                 bytes, kVictimBatch, size_class, take);
+    impl_->evictions += victims.size() - before;
+    if (gained == 0) break;
+    bytes -= std::min(bytes, gained);
+  }
   return victims;
 }
 
@@ -332,7 +352,7 @@ std::vector<Victim> Pool::TakeTagged(uint64_t tag, size_t* busy) {
       if (slot->pinned())
         ++pinned;
       else
-        victims.push_back(impl_->TakeOut(slot));
+        victims.push_back(impl_->TakeOut(slot, false));
     }
   }
   if (busy != nullptr) *busy = pinned;
@@ -398,6 +418,7 @@ PoolStats Pool::stats() const {
   stats.evictions = impl_->evictions;
   stats.reserve_failures = impl_->reserve_failures;
   stats.duplicate_commits = impl_->duplicate_commits;
+  stats.eviction = impl_->policy;
   stats.huge = impl_->memory.page_size() > 4096;
   return stats;
 }

@@ -41,6 +41,7 @@
 #include "base/key.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "pool/eviction.h"
 #include "pool/published_to.h"
 #include "pool/size_class.h"
 #include "pool/slot_header.h"
@@ -52,6 +53,7 @@ struct PoolOptions {
   HugePages huge_pages = HugePages::kAuto;
   size_t max_page_bytes = size_t{64}
                           << 20;  // larger pages are refused; at most what the pool holds
+  EvictionPolicy eviction = EvictionPolicy::kLru;
 };
 
 struct PoolStats {
@@ -63,6 +65,7 @@ struct PoolStats {
   uint64_t pages = 0;            // ready
   uint64_t evictions = 0, reserve_failures = 0, duplicate_commits = 0;
   bool huge = false;  // huge pages are in effect
+  EvictionPolicy eviction = EvictionPolicy::kLru;
 };
 
 class Pool;
@@ -153,15 +156,17 @@ class Pool {
   // What a peer read asks for: the page only if slot, generation and key all still agree. `offset`
   // may be anything. Counts as a use.
   PagePin FindAt(uint64_t offset, uint64_t generation, const Key& key);
+  // For the node's own work on a page that is still there: does not count as a use.
+  PagePin HoldAt(uint64_t offset, uint64_t generation);
 
   // Remembers that the page was published to `peer` (an index the publisher hands out). False when
   // the page has moved on (other generation or state).
   bool AddPublishedTo(uint64_t offset, uint64_t generation, uint16_t peer);
   bool RemovePublishedTo(uint64_t offset, uint64_t generation, uint16_t peer);
 
-  // Least recently used unpinned pages, at least `bytes` of slots if there are as many, for a slot
-  // of class_of_length. Pages of other sizes go by whole chunks, when every page in them is older
-  // than the oldest of this class or this class has no (more) pages of its own (victims.h).
+  // Unpinned pages in the order of the policy, at least `bytes` of slots if there are as many, for
+  // slots of class_of_length. Pages of other sizes go by whole chunks, when every page in them is
+  // older than what this class would have to drop or it has no (more) pages of its own (victims.h).
   std::vector<Victim> TakeVictims(size_t bytes, size_t class_of_length);
   // All unpinned ready pages under `tag` (clear). Pinned ones are counted in `*busy` and stay.
   std::vector<Victim> TakeTagged(uint64_t tag, size_t* busy);

@@ -24,8 +24,10 @@ thread_local uint64_t allocations = 0;
 namespace peercache {
 namespace {
 
-TEST(PoolAllocation, NoneOnTheWayOfARead) {
-  auto pool = MakePool(64 * kMiB);
+class PoolAllocation : public ::testing::TestWithParam<EvictionPolicy> {};
+
+TEST_P(PoolAllocation, NoneOnTheWayOfARead) {
+  auto pool = MakePool(64 * kMiB, 64 * kMiB, GetParam());
   std::vector<Key> keys;
   for (uint64_t i = 0; i < 1000; ++i) {
     keys.push_back(KeyOf(i));
@@ -48,6 +50,9 @@ TEST(PoolAllocation, NoneOnTheWayOfARead) {
   EXPECT_TRUE(contained);
   EXPECT_FALSE(miss);
 }
+
+INSTANTIATE_TEST_SUITE_P(Policies, PoolAllocation,
+                         ::testing::Values(EvictionPolicy::kLru, EvictionPolicy::kS3Fifo));
 
 }  // namespace
 }  // namespace peercache

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <ostream>
 #include <random>
 #include <unordered_map>
 #include <vector>
@@ -23,7 +24,8 @@ struct Page {
 
 class Model {
  public:
-  explicit Model(uint64_t seed) : random_(seed) {}
+  Model(uint64_t seed, EvictionPolicy eviction)
+      : random_(seed), pool_(MakePool(24 * kMiB, 64 * kMiB, eviction)) {}
 
   void Step() {
     const uint64_t dice = random_() % 1000;
@@ -176,6 +178,8 @@ class Model {
       const Page& page = Any(ready_)->second;
       const Key key = KeyOf(page.number);
       CheckFound(pool_->FindAt(page.offset, page.generation, key), key);
+      CheckFound(pool_->HoldAt(page.offset, page.generation), key);
+      ASSERT_FALSE(pool_->HoldAt(page.offset, page.generation + 1));
       ASSERT_FALSE(pool_->FindAt(page.offset + 64, page.generation, key));
       ASSERT_FALSE(pool_->FindAt(page.offset, page.generation, KeyOf(page.number + 1000)));
       past_.push_back({page.offset, page.generation, page.number});
@@ -272,7 +276,7 @@ class Model {
     uint64_t offset, generation, number;
   };
   std::mt19937_64 random_;
-  std::unique_ptr<Pool> pool_ = MakePool(24 * kMiB);
+  std::unique_ptr<Pool> pool_;
   TimePoint now_ = Clock::now();
   uint64_t last_generation_ = 0;
   std::map<uint64_t, Page> ready_;  // by offset
@@ -283,16 +287,33 @@ class Model {
   std::vector<Record> past_;
 };
 
-class PoolModel : public ::testing::TestWithParam<uint64_t> {};
+struct Run {
+  uint64_t seed;
+  EvictionPolicy eviction;
+};
+void PrintTo(const Run& run, std::ostream* out) {
+  *out << EvictionPolicyName(run.eviction) << " seed " << run.seed;
+}
+
+std::vector<Run> Runs() {
+  std::vector<Run> runs;
+  for (uint64_t seed = 1; seed <= 6; ++seed)
+    for (EvictionPolicy eviction : {EvictionPolicy::kLru, EvictionPolicy::kS3Fifo})
+      runs.push_back({seed, eviction});
+  return runs;
+}
+
+class PoolModel : public ::testing::TestWithParam<Run> {};
 
 TEST_P(PoolModel, AgreesOverARandomSequence) {
-  Model model(GetParam());
+  const auto [seed, eviction] = GetParam();
+  Model model(seed, eviction);
   for (int step = 0; step < 10000; ++step) {
     model.Step();
-    ASSERT_FALSE(HasFailure()) << "seed " << GetParam() << " step " << step;
+    ASSERT_FALSE(HasFailure()) << "seed " << seed << " step " << step;
   }
   model.CheckWhole();
-  std::cout << "seed " << GetParam() << ": " << model.commits << " commits, " << model.evictions
+  std::cout << "seed " << seed << ": " << model.commits << " commits, " << model.evictions
             << " evictions, " << model.refusals << " refusals\n";
   // The sequence reaches the interesting states.
   EXPECT_GT(model.commits, 1000u);
@@ -300,7 +321,7 @@ TEST_P(PoolModel, AgreesOverARandomSequence) {
   EXPECT_GT(model.refusals, 10u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, PoolModel, ::testing::Range<uint64_t>(1, 11));
+INSTANTIATE_TEST_SUITE_P(Seeds, PoolModel, ::testing::ValuesIn(Runs()));
 
 }  // namespace
 }  // namespace peercache

@@ -24,6 +24,7 @@ constexpr milliseconds kLease{1};
 
 class Stress {
  public:
+  explicit Stress(EvictionPolicy eviction) : pool(MakePool(16 * kMiB, 64 * kMiB, eviction)) {}
   void Run() {
     std::vector<std::thread> threads;
     for (uint64_t i = 0; i < 3; ++i) threads.emplace_back([this, i] { Write(i); });
@@ -139,14 +140,15 @@ class Stress {
     }
   }
 
-  std::unique_ptr<Pool> pool = MakePool(16 * kMiB);
+  const std::unique_ptr<Pool> pool;
   const TimePoint start = Clock::now();
   std::mutex mutex;
   std::vector<Record> records = std::vector<Record>(64);
   std::atomic<uint64_t> wrong = 0, committed = 0, found = 0, found_at = 0, stale = 0, reclaimed = 0;
 };
 
-TEST(PoolStress, NoPinnedPageEverChanges) { Stress().Run(); }
+TEST(PoolStress, NoPinnedPageEverChanges) { Stress(EvictionPolicy::kLru).Run(); }
+TEST(PoolStress, NoPinnedPageEverChangesWithS3Fifo) { Stress(EvictionPolicy::kS3Fifo).Run(); }
 
 }  // namespace
 }  // namespace peercache

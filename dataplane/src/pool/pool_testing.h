@@ -15,9 +15,12 @@ namespace peercache {
 
 inline constexpr size_t kKiB = 1024, kMiB = 1024 * kKiB;
 
-inline std::unique_ptr<Pool> MakePool(size_t bytes, size_t max_page_bytes = 64 * kMiB) {
-  auto pool = Pool::Create(
-      {.bytes = bytes, .huge_pages = HugePages::kOff, .max_page_bytes = max_page_bytes});
+inline std::unique_ptr<Pool> MakePool(size_t bytes, size_t max_page_bytes = 64 * kMiB,
+                                      EvictionPolicy eviction = EvictionPolicy::kLru) {
+  auto pool = Pool::Create({.bytes = bytes,
+                            .huge_pages = HugePages::kOff,
+                            .max_page_bytes = max_page_bytes,
+                            .eviction = eviction});
   EXPECT_TRUE(pool.ok()) << pool.status().ToString();
   return std::move(pool).value();
 }

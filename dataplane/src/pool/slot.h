@@ -30,14 +30,16 @@ struct Slot {
   uint64_t tag = 0;
   uint64_t checksum = 0;
   uint64_t last_use = 0;  // of the pool's count of uses
-  Slot* previous =
-      nullptr;  // in the LRU list of its class while ready; `next` also links free slots
+  // In a list of its class's EvictionOrder while ready; `next` also links free slots.
+  Slot* previous = nullptr;
   Slot* next = nullptr;
   Span* span = nullptr;
   uint32_t index = 0;  // in its span
   uint32_t length = 0;
   std::atomic<uint32_t> pins = 0;
   SlotState state = SlotState::kFree;
+  uint8_t uses : 2 = 0;  // for s3fifo.h, as is the next
+  uint8_t probation : 1 = 0;
   PublishedTo published_to;
 
   inline uint64_t offset() const;

@@ -1,8 +1,8 @@
 #include "pool/victims.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
+#include <vector>
 
 namespace peercache {
 namespace {
@@ -36,11 +36,11 @@ class Windows {
     return true;
   }
 
-  void Take(std::vector<Slot*>* victims) {
+  void Take(const std::function<void(Slot*)>& take) {
     ForEachSpan(heap_.front().second, [&](Span& span) {
       for (size_t i = 0; i < span.chunks; ++i) gone_[span.first_chunk + i] = true;
       for (uint32_t i = 0; i < span.slot_count; ++i)
-        if (span.slots[i].state == SlotState::kReady) victims->push_back(&span.slots[i]);
+        if (span.slots[i].state == SlotState::kReady) take(&span.slots[i]);
       return true;
     });
     Pop();
@@ -95,8 +95,8 @@ class Windows {
 
 }  // namespace
 
-std::vector<Slot*> ChooseVictims(const SlotTable& table, std::span<const LruList> lru, size_t bytes,
-                                 SizeClass size_class) {
+size_t TakeVictims(const SlotTable& table, EvictionOrder* own, size_t bytes, size_t most_pages,
+                   SizeClass size_class, const std::function<void(Slot*)>& take) {
   const size_t slot_bytes = SlotBytes(size_class);
   const SlotTable::RunLength run = table.RunLengthOf(size_class);
   const auto room = [&](size_t chunks) {
@@ -104,18 +104,20 @@ std::vector<Slot*> ChooseVictims(const SlotTable& table, std::span<const LruList
   };
   size_t chunks = bytes <= room(run.least) ? run.least : run.best;
   Windows windows(table, size_class, chunks);
-  std::vector<Slot*> victims;
-  Slot* own = lru[size_class].back();
-  for (size_t gained = 0; gained < bytes;) {
-    while (own != nullptr && own->pinned()) own = own->previous;
+  size_t gained = 0, pages = 0;
+  const auto take_counted = [&](Slot* slot) {
+    take(slot);
+    ++pages;
+  };
+  while (gained < bytes && pages < most_pages) {
+    Slot* next = own->Next();
     uint64_t window_use = 0;
     const bool window = windows.Oldest(&window_use);
-    if (window && (own == nullptr || window_use < own->last_use)) {
-      windows.Take(&victims);
+    if (window && (next == nullptr || window_use < own->Age())) {
+      windows.Take(take_counted);
       gained += room(chunks);
-    } else if (own != nullptr) {
-      victims.push_back(own);
-      own = own->previous;
+    } else if (next != nullptr) {
+      take_counted(next);
       gained += slot_bytes;
     } else if (chunks > run.least) {  // no long window can go: short ones hold at least one slot
       chunks = run.least;
@@ -124,7 +126,7 @@ std::vector<Slot*> ChooseVictims(const SlotTable& table, std::span<const LruList
       break;
     }
   }
-  return victims;
+  return gained;
 }
 
 }  // namespace peercache

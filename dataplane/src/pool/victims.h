@@ -1,26 +1,25 @@
-// Which pages go when room is needed. Decides only; the caller holds the pool's mutex and takes
-// what is chosen out of service.
+// Which pages go when room is needed. The caller holds the pool's mutex.
 //
-// Pages of the wanted class go in exact LRU order, pinned ones passed over. Their slots fit as they
-// are. Pages of other classes go only by whole windows of chunks, because less would not make room:
-// a window can go when it holds no page of the wanted class, nothing pinned and nothing being
-// written, and it is as old as its most recently used page. At each step the older of the two goes,
-// so a class cannot hold on to chunks whose every page is colder than what another class would have
-// to drop.
+// Pages of the wanted class go in the order of its policy (eviction.h), pinned ones passed over.
+// Their slots fit as they are. Pages of other classes go only by whole windows of chunks, because
+// less would not make room: a window can go when it holds no page of the wanted class, nothing
+// pinned and nothing being written, and it is as old as its most recently used page. At each step
+// the older of the two goes, so a class cannot hold on to chunks whose every page is colder than
+// what another class would have to drop.
 #pragma once
 
 #include <cstddef>
-#include <span>
-#include <vector>
+#include <functional>
 
-#include "pool/lru.h"
+#include "pool/eviction.h"
 #include "pool/slot_table.h"
 
 namespace peercache {
 
-// Ready, unpinned slots whose going makes room for at least `bytes` of slots of `size_class`, or
-// all there are. `lru` holds the ready slots by class.
-std::vector<Slot*> ChooseVictims(const SlotTable& table, std::span<const LruList> lru, size_t bytes,
-                                 SizeClass size_class);
+// Calls `take` for ready, unpinned slots until room for `bytes` of slots of `size_class` is gained,
+// or `most_pages` have been taken (a window is finished first), or there are none. `take` removes
+// the slot from its order. Returns the bytes gained.
+size_t TakeVictims(const SlotTable& table, EvictionOrder* own, size_t bytes, size_t most_pages,
+                   SizeClass size_class, const std::function<void(Slot*)>& take);
 
 }  // namespace peercache

@@ -1,0 +1,196 @@
+#include "pool/eviction.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <vector>
+
+#include "pool/ghost.h"
+#include "pool/pool_testing.h"
+#include "pool/s3fifo.h"
+#include "pool/slot.h"
+
+namespace peercache {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Slots by number, without a pool around them.
+class Pages {
+ public:
+  explicit Pages(EvictionPolicy policy) : order_(MakeEvictionOrder(policy, &ghost_)) {}
+
+  void Set(uint64_t number) {
+    Slot& slot = slots_.emplace_back();
+    slot.key = KeyOf(number);
+    slot.generation = number;
+    slot.last_use = ++uses_;
+    order_->Insert(&slot);
+  }
+  Slot& At(uint64_t number) {  // the latest page of that number
+    for (auto slot = slots_.rbegin(); slot != slots_.rend(); ++slot)
+      if (slot->generation == number) return *slot;
+    throw std::out_of_range("no such page");
+  }
+  void Use(uint64_t number, int times = 1) {
+    for (int i = 0; i < times; ++i) {
+      At(number).last_use = ++uses_;
+      order_->Use(&At(number));
+    }
+  }
+  std::vector<uint64_t> Evict(size_t count) {
+    std::vector<uint64_t> gone;
+    while (gone.size() < count) {
+      Slot* slot = order_->Next();
+      if (slot == nullptr) break;
+      order_->Remove(slot, true);
+      gone.push_back(slot->generation);
+    }
+    return gone;
+  }
+  EvictionOrder& order() { return *order_; }
+
+ private:
+  Ghost ghost_{100};
+  std::deque<Slot> slots_;
+  std::unique_ptr<EvictionOrder> order_;
+  uint64_t uses_ = 0;
+};
+
+TEST(EvictionPolicy, NamesParse) {
+  for (EvictionPolicy policy : {EvictionPolicy::kLru, EvictionPolicy::kS3Fifo})
+    EXPECT_EQ(ParseEvictionPolicy(EvictionPolicyName(policy)).value(), policy);
+  const auto other = ParseEvictionPolicy("fifo");
+  ASSERT_FALSE(other.ok());
+  EXPECT_THAT(other.status().message(), HasSubstr("\"fifo\" is none of lru, s3fifo"));
+}
+
+TEST(LruOrder, TheLongestUnusedGoesFirst) {
+  Pages pages(EvictionPolicy::kLru);
+  EXPECT_EQ(pages.order().Next(), nullptr);
+  EXPECT_EQ(pages.order().Age(), UINT64_MAX);
+  for (uint64_t i = 1; i <= 5; ++i) pages.Set(i);
+  pages.Use(1);
+  pages.Use(3);
+  EXPECT_EQ(pages.order().Age(), pages.At(2).last_use);
+  EXPECT_THAT(pages.Evict(9), ElementsAre(2, 4, 5, 1, 3));
+}
+
+class AnyOrder : public ::testing::TestWithParam<EvictionPolicy> {};
+
+TEST_P(AnyOrder, PinnedPagesArePassedOver) {
+  Pages pages(GetParam());
+  for (uint64_t i = 1; i <= 6; ++i) pages.Set(i);
+  for (uint64_t i : {1, 3}) pages.At(i).pins = 1;
+  EXPECT_THAT(pages.Evict(9), ElementsAre(2, 4, 5, 6));
+  EXPECT_EQ(pages.order().Next(), nullptr);
+  pages.At(1).pins = 0;
+  EXPECT_THAT(pages.Evict(9), ElementsAre(1));
+  pages.At(3).pins = 0;
+  EXPECT_THAT(pages.Evict(9), ElementsAre(3));
+}
+
+TEST_P(AnyOrder, APageCanLeaveFromAnyPlace) {
+  Pages pages(GetParam());
+  for (uint64_t i = 1; i <= 6; ++i) pages.Set(i);
+  for (uint64_t i : {1, 4, 6}) pages.order().Remove(&pages.At(i), false);
+  EXPECT_THAT(pages.Evict(9), ElementsAre(2, 3, 5));
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, AnyOrder,
+                         ::testing::Values(EvictionPolicy::kLru, EvictionPolicy::kS3Fifo));
+
+TEST(S3FifoOrder, PagesUsedOnceGoInOrderOfArrival) {
+  Pages pages(EvictionPolicy::kS3Fifo);
+  for (uint64_t i = 1; i <= 5; ++i) pages.Set(i);
+  pages.Use(1);  // by the other half of the same request
+  EXPECT_THAT(pages.Evict(9), ElementsAre(1, 2, 3, 4, 5));
+}
+
+TEST(S3FifoOrder, ProvenPagesOutliveAnyNumberOfNewOnes) {
+  Pages pages(EvictionPolicy::kS3Fifo);
+  for (uint64_t i = 1; i <= 20; ++i) pages.Set(i);
+  for (uint64_t i = 1; i <= 10; ++i) pages.Use(i, 2);
+  EXPECT_EQ(pages.Evict(1), std::vector<uint64_t>{11});  // 1 to 10 have moved to main meanwhile
+  for (uint64_t i = 100; i < 300; ++i) {
+    pages.Set(i);
+    for (uint64_t gone : pages.Evict(1)) ASSERT_GT(gone, 10u);
+  }
+  // Two of twenty are the share of the new ones; after that the proven ones give, oldest first.
+  std::vector<uint64_t> gone = pages.Evict(99);
+  ASSERT_EQ(gone.size(), 19u);
+  std::erase_if(gone, [](uint64_t number) { return number > 10; });
+  EXPECT_THAT(gone, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+}
+
+TEST(S3FifoOrder, EveryUseIsWorthARoundInMain) {
+  Pages pages(EvictionPolicy::kS3Fifo);
+  for (uint64_t i = 1; i <= 3; ++i) pages.Set(i);
+  for (uint64_t i = 1; i <= 3; ++i) pages.Use(i, 2);
+  EXPECT_EQ(pages.Evict(1), std::vector<uint64_t>{1});  // all moved, their counts at zero
+  pages.Use(2, 100);                                    // counts as three
+  EXPECT_EQ(pages.Evict(1), std::vector<uint64_t>{3});
+  for (uint64_t i = 4; i <= 6; ++i) pages.Set(i);
+  for (uint64_t i = 4; i <= 6; ++i) pages.Use(i, 2);
+  EXPECT_THAT(pages.Evict(3), ElementsAre(4, 5, 6));
+  EXPECT_THAT(pages.Evict(1), ElementsAre(2));
+}
+
+TEST(S3FifoOrder, APageThatComesBackSoonStartsInMain) {
+  Pages pages(EvictionPolicy::kS3Fifo);
+  for (uint64_t i = 1; i <= 3; ++i) pages.Set(i);
+  EXPECT_THAT(pages.Evict(2), ElementsAre(1, 2));
+  auto& order = static_cast<S3FifoOrder&>(pages.order());
+  pages.Set(1);
+  EXPECT_EQ(order.main(), 1u);
+  EXPECT_EQ(order.small(), 1u);
+  pages.order().Remove(&pages.At(1), true);  // from main: not remembered
+  pages.Set(1);
+  EXPECT_EQ(order.main(), 0u);
+  pages.order().Remove(&pages.At(1), false);  // cleared: not remembered
+  pages.Set(1);
+  EXPECT_EQ(order.main(), 0u);
+}
+
+TEST(S3FifoOrder, ProvenPagesSpeakForTheirClass) {
+  Pages pages(EvictionPolicy::kS3Fifo);
+  EXPECT_EQ(pages.order().Age(), UINT64_MAX);
+  for (uint64_t i = 1; i <= 4; ++i) pages.Set(i);
+  EXPECT_EQ(pages.order().Age(), pages.At(1).last_use);
+  pages.Use(1, 2);
+  ASSERT_NE(pages.order().Next(), nullptr);  // moves 1 to main
+  pages.Use(1);
+  EXPECT_EQ(pages.order().Age(), pages.At(1).last_use);
+}
+
+TEST(Ghost, RemembersTheLatestUpToItsWindow) {
+  Ghost ghost(64);
+  for (uint64_t i = 0; i < 1000; ++i) ghost.Add(KeyOf(i));
+  for (uint64_t i = 0; i < 900; ++i) EXPECT_FALSE(ghost.Take(KeyOf(i))) << i;
+  ghost.SetWindow(10);
+  for (uint64_t i = 900; i < 990; ++i) EXPECT_FALSE(ghost.Take(KeyOf(i))) << i;
+  for (uint64_t i = 990; i < 1000; ++i) EXPECT_TRUE(ghost.Take(KeyOf(i))) << i;
+  for (uint64_t i = 990; i < 1000; ++i) EXPECT_FALSE(ghost.Take(KeyOf(i))) << "only once";
+}
+
+TEST(Ghost, KnowsNearlyAllOfAFullWindow) {
+  Ghost ghost(10000);
+  for (uint64_t i = 0; i < 30000; ++i) ghost.Add(KeyOf(i));
+  size_t known = 0, foreign = 0;
+  for (uint64_t i = 20000; i < 30000; ++i) known += ghost.Take(KeyOf(i));
+  for (uint64_t i = 0; i < 20000; ++i) foreign += ghost.Take(KeyOf(i));
+  EXPECT_GT(known, 9000u);  // full buckets forget early
+  EXPECT_EQ(foreign, 0u);
+}
+
+TEST(Ghost, AnEmptyOneKnowsNothing) {
+  Ghost ghost(1);
+  EXPECT_FALSE(ghost.Take(Key{}));  // whose fingerprint is that of an empty entry
+  ghost.Add(Key{});
+  EXPECT_TRUE(ghost.Take(Key{}));
+}
+
+}  // namespace
+}  // namespace peercache

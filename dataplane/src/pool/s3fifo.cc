@@ -1,0 +1,63 @@
+#include "pool/s3fifo.h"
+
+#include <algorithm>
+
+#include "pool/ghost.h"
+
+namespace peercache {
+
+void S3FifoOrder::Insert(Slot* slot) {
+  slot->uses = 0;
+  slot->probation = !ghost_->Take(slot->key);
+  (slot->probation ? small_ : main_).PushFront(slot);
+}
+
+void S3FifoOrder::Remove(Slot* slot, bool evicted) {
+  if (!slot->probation) return main_.Remove(slot);
+  small_.Remove(slot);
+  if (evicted) ghost_->Add(slot->key);
+}
+
+Slot* S3FifoOrder::Next() {
+  // Either queue may hold nothing but pinned pages; then the other one has to give.
+  const bool small_first = small_.size() * kSmallOneIn >= small_.size() + main_.size();
+  Slot* slot = small_first ? NextOfSmall() : NextOfMain();
+  if (slot != nullptr) return slot;
+  return small_first ? NextOfMain() : NextOfSmall();
+}
+
+Slot* S3FifoOrder::NextOfSmall() {
+  for (size_t left = small_.size(); left > 0; --left) {
+    Slot* slot = small_.back();
+    if (slot->pinned()) {
+      small_.MoveToFront(slot);
+    } else if (slot->uses >= kUsesToStay) {
+      small_.Remove(slot);
+      slot->uses = 0;
+      slot->probation = false;
+      main_.PushFront(slot);
+    } else {
+      return slot;
+    }
+  }
+  return nullptr;
+}
+
+Slot* S3FifoOrder::NextOfMain() {
+  // Every round takes one use off each page, so after these only pinned ones are left.
+  for (size_t left = main_.size() * (kMostUses + 1); left > 0; --left) {
+    Slot* slot = main_.back();
+    if (!slot->pinned() && slot->uses == 0) return slot;
+    if (slot->uses > 0) --slot->uses;
+    main_.MoveToFront(slot);
+  }
+  return nullptr;
+}
+
+uint64_t S3FifoOrder::Age() const {
+  // Pages on probation have no claim to the memory of other classes while there are proven ones.
+  const Slot* oldest = main_.back() != nullptr ? main_.back() : small_.back();
+  return oldest != nullptr ? oldest->last_use : UINT64_MAX;
+}
+
+}  // namespace peercache
