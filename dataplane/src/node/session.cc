@@ -23,13 +23,15 @@ Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, size_t max_
   }
   auto memory = MappedRegion::Map(std::move(fd), end, MapAccess::kReadWrite);
   if (!memory.ok()) return memory.status().Annotate(fmt::format("region {}", request.region));
-  Region region{std::make_shared<MappedRegion>(std::move(*memory)), request.offset};
+  Region region{std::make_shared<MappedRegion>(std::move(*memory)), request.offset, nullptr};
+  region.prefault = std::make_unique<Prefault>(region.memory->bytes(), region.memory->fd());
   std::lock_guard lock(mutex_);
   if (regions_.size() >= max_regions && !regions_.contains(request.region)) {
     return ResourceExhausted(fmt::format("region {}: an engine may share at most {} regions",
                                          request.region, max_regions));
   }
-  regions_[request.region] = std::move(region);
+  regions_.erase(request.region);  // not assigned over: a prefault ends before its memory does
+  regions_.emplace(request.region, std::move(region));
   return {};
 }
 

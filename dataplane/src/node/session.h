@@ -14,6 +14,7 @@
 
 #include "base/copy.h"
 #include "base/memory.h"
+#include "base/prefault.h"
 #include "base/status.h"
 #include "wire/messages.h"
 
@@ -45,7 +46,8 @@ class Session {
  private:
   struct Region {
     std::shared_ptr<MappedRegion> memory;
-    uint64_t offset = 0;  // of the region in the mapping
+    uint64_t offset = 0;                 // of the region in the mapping
+    std::unique_ptr<Prefault> prefault;  // of `memory`; destroyed before it
   };
   const uint64_t id_;
   const std::string engine_, version_;

@@ -90,6 +90,7 @@ class Channel {
   // Receives up to the end of the current part; true when it is complete.
   bool Receive(std::span<std::byte> part, TimePoint now);
   bool ReceivePayload(TimePoint now);
+  void SetLowWater(int bytes);
   void OnHeader();
   void OnBody();
   void OnClosed(std::string_view doing, int error);
@@ -115,6 +116,7 @@ class Channel {
   std::vector<iovec> destinations_;
   size_t destination_ = 0;  // first unfinished one
   uint64_t payload_left_ = 0;
+  int low_water_ = 1;  // SO_RCVLOWAT of the connection
 };
 
 struct GroupLimits {

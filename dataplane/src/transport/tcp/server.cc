@@ -1,14 +1,19 @@
 #include "transport/tcp/server.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
 
 #include <asio.hpp>
 #include <asio/experimental/as_tuple.hpp>
 #include <atomic>
+#include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <list>
 #include <thread>
 #include <vector>
+
+#include "transport/tcp/page_pipe.h"
 
 namespace peercache {
 namespace {
@@ -20,8 +25,8 @@ constexpr auto kAwait = asio::experimental::as_tuple(asio::use_awaitable);
 constexpr size_t kReadBuffer = 64 << 10;
 // Before Hello nobody is trusted with memory.
 constexpr uint32_t kMaxBodyBeforeHello = 8 << 10;
-// Buffers per gathered write: asio hands at most this many to one sendmsg anyway.
-constexpr size_t kBuffersPerWrite = 64;
+// iovecs of one sendmsg, when pages are copied into the socket.
+constexpr size_t kIovecsPerCall = 256;
 
 }  // namespace
 
@@ -40,7 +45,14 @@ class TcpServer::Impl {
     asio::co_spawn(lanes_[0]->context, Accept(std::move(acceptor)), asio::detached);
     for (auto& lane : lanes_) {
       asio::co_spawn(lane->context, Sweep(lane.get()), asio::detached);
-      lane->thread = std::thread([&context = lane->context] { context.run(); });
+      lane->thread = std::thread([&context = lane->context] {
+        // splice() to a connection that was closed raises it, and has no flag against that.
+        sigset_t pipe_signal;
+        sigemptyset(&pipe_signal);
+        sigaddset(&pipe_signal, SIGPIPE);
+        pthread_sigmask(SIG_BLOCK, &pipe_signal, nullptr);
+        context.run();
+      });
     }
   }
 
@@ -71,11 +83,13 @@ class TcpServer::Impl {
     TimePoint progress{};  // of the write in flight
     PeerAnswer answer;
     std::vector<std::byte> out;  // complete answers without pages, sent together
+    std::vector<iovec> pages;    // of the answer that is being sent
   };
   // One thread, its io_context and its connections; only that thread touches them.
   struct Lane {
     asio::io_context context{1};
     std::list<Connection*> connections;
+    std::vector<PagePipe> pipes;  // idle and empty
     std::thread thread;
   };
 
@@ -118,6 +132,7 @@ class TcpServer::Impl {
     Connection c(std::move(socket));
     const auto here = lane->connections.insert(lane->connections.end(), &c);
     asio::error_code ignored;
+    c.socket.non_blocking(true, ignored);
     c.socket.set_option(tcp::no_delay(true), ignored);
     c.socket.set_option(asio::socket_base::keep_alive(true), ignored);
     for (bool open = true; open;) {
@@ -131,9 +146,9 @@ class TcpServer::Impl {
         if (frame.empty()) break;
         used += frame.size();
         Handle(&c, frame, &open);
-        if (!c.answer.pages.empty() && open) open = co_await Flush(&c);
+        if (!c.answer.pages.empty() && open) open = co_await Flush(lane, &c);
       }
-      if (!c.out.empty()) open = co_await Flush(&c) && open;
+      if (!c.out.empty()) open = co_await Flush(lane, &c) && open;
       std::memmove(c.in.data(), c.in.data() + used, c.have - used);
       c.have -= used;
     }
@@ -201,51 +216,100 @@ class TcpServer::Impl {
   }
 
   // Sends `out` and then the answer's pages; releases the pins.
-  awaitable<bool> Flush(Connection* c) {
-    std::vector<asio::const_buffer> buffers;
-    buffers.reserve(kBuffersPerWrite);
-    buffers.emplace_back(c->out.data(), c->out.size());
-    size_t next = 0;
-    bool good = true;
-    do {
-      while (next < c->answer.pages.size() && buffers.size() < kBuffersPerWrite) {
-        const auto payload = c->answer.pages[next++].payload();
-        buffers.emplace_back(payload.data(), payload.size());
+  awaitable<bool> Flush(Lane* lane, Connection* c) {
+    c->writing = true;
+    c->progress = Clock::now();
+    c->pages.assign(1, {c->out.data(), c->out.size()});
+    bool good = co_await Copy(c, 0, c->answer.pages.empty() ? 0 : MSG_MORE);
+    if (good && !c->answer.pages.empty()) {
+      c->pages.clear();
+      for (const PagePin& page : c->answer.pages) {
+        const auto payload = page.payload();
+        c->pages.push_back({const_cast<std::byte*>(payload.data()), payload.size()});
       }
-      good = co_await Write(c, &buffers);
-      buffers.clear();
-    } while (good && next < c->answer.pages.size());
-    c->answer.pages.clear();
+      good = co_await SendPages(lane, c);
+      c->answer.pages.clear();
+    }
     c->out.clear();
+    c->writing = false;
     co_return good;
   }
 
-  // Writes all buffers, noting every progress for the sweeper.
-  awaitable<bool> Write(Connection* c, std::vector<asio::const_buffer>* buffers) {
-    size_t first = 0;
-    c->writing = true;
-    c->progress = Clock::now();
-    while (first < buffers->size()) {
-      auto [error, n] = co_await c->socket.async_write_some(
-          std::span<const asio::const_buffer>(*buffers).subspan(first), kAwait);
-      if (error) {
-        c->writing = false;
-        co_return false;
+  // Through a pipe where that works, else by copying.
+  awaitable<bool> SendPages(Lane* lane, Connection* c) {
+    size_t next = 0;
+    if (pipes_work_.load(std::memory_order_relaxed)) {
+      PagePipe pipe = TakePipe(lane);
+      while (pipe.valid()) {
+        uint64_t sent = 0;
+        const auto progress = pipe.Send(c->socket.native_handle(), c->pages, &next, &sent);
+        Progressed(c, sent);
+        if (progress == PagePipe::Progress::kDone) {
+          lane->pipes.push_back(std::move(pipe));
+          co_return true;
+        }
+        if (progress == PagePipe::Progress::kFailed) co_return false;
+        if (progress == PagePipe::Progress::kUnsupported) {
+          if (pipes_work_.exchange(false))
+            spdlog::warn("pages are copied on their way out: vmsplice is not allowed here");
+          break;
+        }
+        if (!co_await Writable(c)) co_return false;
       }
-      c->progress = Clock::now();
-      bytes_sent_.fetch_add(n, std::memory_order_relaxed);
-      while (first < buffers->size() && n >= (*buffers)[first].size())
-        n -= (*buffers)[first++].size();
-      if (n > 0) (*buffers)[first] += n;
     }
-    c->writing = false;
+    co_return co_await Copy(c, next, 0);
+  }
+
+  static PagePipe TakePipe(Lane* lane) {
+    if (lane->pipes.empty()) return PagePipe::Create();
+    PagePipe pipe = std::move(lane->pipes.back());
+    lane->pipes.pop_back();
+    return pipe;
+  }
+
+  // Sends c->pages[next...] with sendmsg.
+  awaitable<bool> Copy(Connection* c, size_t next, int flags) {
+    while (next < c->pages.size()) {
+      msghdr message{};
+      message.msg_iov = c->pages.data() + next;
+      message.msg_iovlen = std::min(kIovecsPerCall, c->pages.size() - next);
+      const ssize_t n = sendmsg(c->socket.native_handle(), &message, MSG_NOSIGNAL | flags);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && errno != EAGAIN) co_return false;
+      if (n < 0) {
+        if (!co_await Writable(c)) co_return false;
+        continue;
+      }
+      Progressed(c, static_cast<uint64_t>(n));
+      for (auto left = static_cast<size_t>(n); left > 0;) {
+        iovec& page = c->pages[next];
+        const size_t part = std::min(left, page.iov_len);
+        page.iov_base = static_cast<std::byte*>(page.iov_base) + part;
+        page.iov_len -= part;
+        left -= part;
+        if (page.iov_len == 0) ++next;
+      }
+    }
     co_return true;
+  }
+
+  awaitable<bool> Writable(Connection* c) {
+    auto [error] = co_await c->socket.async_wait(tcp::socket::wait_write, kAwait);
+    co_return !error && c->socket.is_open();
+  }
+
+  // Notes progress for the sweeper.
+  void Progressed(Connection* c, uint64_t bytes) {
+    if (bytes == 0) return;
+    c->progress = Clock::now();
+    bytes_sent_.fetch_add(bytes, std::memory_order_relaxed);
   }
 
   PeerService* const service_;
   const TcpServerOptions options_;
   const uint16_t port_;
   std::atomic<uint64_t> connections_{0}, accepted_{0}, refused_{0}, bad_frames_{0}, bytes_sent_{0};
+  std::atomic<bool> pipes_work_{true};
   std::vector<std::unique_ptr<Lane>> lanes_;
 };
 

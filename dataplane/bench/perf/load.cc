@@ -1,0 +1,224 @@
+#include "load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <cstring>
+#include <thread>
+
+#include "measure.h"
+
+namespace peercache::perf {
+namespace {
+
+uint64_t Mix(uint64_t x) {  // splitmix64
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+// One engine thread: its part of the keys and of the host pool.
+class Worker {
+ public:
+  Worker(const Shape& shape, size_t index, Client* client, HostPool* pool)
+      : shape_(shape), client_(client), pool_(pool) {
+    keys_ = shape.shared ? shape.pages : shape.pages / shape.threads;
+    first_ = shape.first_key + (shape.shared ? 0 : index * keys_);
+    window_ = std::max(shape.window / shape.threads, shape.batch);
+    place_ = index * window_;
+  }
+
+  // Set: the pages in the window are content for the first time; they are given the keys of later
+  // ones as they come round, so that only an unchecked set may use more keys than the window has.
+  void Prepare(Op op) {
+    if (op != Op::kSet) return;
+    for (size_t i = 0; i < std::min(window_, keys_); ++i) pool_->Fill(place_ + i, first_ + i);
+  }
+
+  void Warm(Op op, TimePoint until) {
+    Work ignored;
+    while (ignored.pages < std::min(window_, keys_) || Clock::now() < until) Step(op, &ignored);
+    next_ = 0;
+  }
+
+  // One call; returns false after the last of a pass.
+  bool Step(Op op, Work* work) {
+    const size_t count = std::min(shape_.batch, keys_ - next_);
+    batch_.resize(count);
+    ok_.resize(count);
+    segments_.resize(count * shape_.segments);
+    if (in_window_ + count > window_) in_window_ = 0;
+    for (size_t i = 0; i < count; ++i) {
+      batch_[i] = KeyOf(first_ + next_ + i);
+      pool_->SegmentsOf(place_ + in_window_ + i,
+                        std::span(segments_).subspan(i * shape_.segments, shape_.segments));
+    }
+    const TimePoint start = Clock::now();
+    size_t hits = 0;
+    switch (op) {
+      case Op::kSet: client_->Set(batch_, segments_, shape_.segments, 0, ok_); break;
+      case Op::kGet: client_->Get(batch_, segments_, shape_.segments, ok_); break;
+      case Op::kExists: hits = client_->Exists(batch_); break;
+    }
+    work->latencies.push_back(Clock::now() - start);
+    if (op != Op::kExists)
+      hits = static_cast<size_t>(std::count(ok_.begin(), ok_.end(), uint8_t{1}));
+    if (op == Op::kGet && shape_.check) {
+      for (size_t i = 0; i < count; ++i)
+        work->wrong += ok_[i] && !pool_->Check(place_ + in_window_ + i, first_ + next_ + i);
+    }
+    ++work->calls;
+    work->pages += count;
+    work->hits += hits;
+    if (op != Op::kExists) work->bytes += hits * shape_.page_bytes;
+    in_window_ += count;
+    next_ += count;
+    if (next_ < keys_) return true;
+    next_ = 0;
+    return false;
+  }
+
+ private:
+  const Shape& shape_;
+  Client* const client_;
+  HostPool* const pool_;
+  uint64_t first_ = 0;
+  size_t keys_ = 0, window_ = 0, place_ = 0;
+  size_t next_ = 0, in_window_ = 0;
+  std::vector<Key> batch_;
+  std::vector<Segment> segments_;
+  std::vector<uint8_t> ok_;
+};
+
+}  // namespace
+
+Key KeyOf(uint64_t number) {
+  Key key;
+  for (uint64_t i = 0; i < 4; ++i) {
+    const uint64_t word = Mix(number * 4 + i);
+    std::memcpy(key.bytes.data() + 8 * i, &word, 8);
+  }
+  return key;
+}
+
+void FillPage(uint64_t number, std::span<std::byte> page) {
+  const uint64_t base = Mix(number);
+  for (size_t i = 0; i + 8 <= page.size(); i += 8) {
+    const uint64_t word = base + i;
+    std::memcpy(page.data() + i, &word, 8);
+  }
+}
+
+bool IsPage(uint64_t number, std::span<const std::byte> page) {
+  const uint64_t base = Mix(number);
+  for (size_t i = 0; i + 8 <= page.size(); i += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, page.data() + i, 8);
+    if (word != base + i) return false;
+  }
+  return true;
+}
+
+Result<HostPool> HostPool::Create(const Shape& shape) {
+  if (shape.segments == 0 || shape.page_bytes % (8 * shape.segments) != 0) {
+    return InvalidArgument(
+        fmt::format("a page of {} bytes cannot be cut into {} segments of "
+                    "8-byte words; choose a multiple",
+                    shape.page_bytes, shape.segments));
+  }
+  const size_t window = std::max(shape.window / shape.threads, shape.batch) * shape.threads;
+  const size_t bytes = (window * shape.page_bytes + (size_t{2} << 20) - 1) >> 21 << 21;
+  auto memory = MappedRegion::Create("host-pool", bytes, shape.huge_pages);
+  if (!memory.ok()) return memory.status();
+  HostPool pool;
+  pool.shape_ = shape;
+  pool.shape_.window = window;
+  pool.memory_ = std::move(*memory);
+  std::memset(pool.memory_.data(), 1, pool.memory_.size());  // no page fault is measured
+  return pool;
+}
+
+void HostPool::SegmentsOf(size_t at, std::span<Segment> segments) const {
+  const size_t each = shape_.page_bytes / shape_.segments;
+  for (size_t s = 0; s < segments.size(); ++s) {
+    segments[s] = {reinterpret_cast<uint64_t>(memory_.data()) + (s * shape_.window + at) * each,
+                   each};
+  }
+}
+
+void HostPool::Fill(size_t at, uint64_t number) {
+  std::vector<std::byte> page(shape_.page_bytes);
+  FillPage(number, page);
+  const size_t each = shape_.page_bytes / shape_.segments;
+  for (size_t s = 0; s < shape_.segments; ++s)
+    std::memcpy(memory_.data() + (s * shape_.window + at) * each, page.data() + s * each, each);
+}
+
+bool HostPool::Check(size_t at, uint64_t number) const {
+  std::vector<std::byte> page(shape_.page_bytes);
+  const size_t each = shape_.page_bytes / shape_.segments;
+  for (size_t s = 0; s < shape_.segments; ++s)
+    std::memcpy(page.data() + s * each, memory_.data() + (s * shape_.window + at) * each, each);
+  return IsPage(number, page);
+}
+
+Result<nlohmann::json> Drive(const std::string& socket, Op op, const Shape& shape) {
+  if (shape.threads == 0 || shape.batch == 0 || shape.pages < shape.threads) {
+    return InvalidArgument(fmt::format("threads {}, batch {}, pages {}: each must be at least 1",
+                                       shape.threads, shape.batch, shape.pages));
+  }
+  auto pool = HostPool::Create(shape);
+  if (!pool.ok()) return pool.status();
+  if (op == Op::kSet && shape.check && shape.pages > shape.window) {
+    return InvalidArgument("set with --check needs a --window of all --pages");
+  }
+  auto client = Client::Connect({.socket = socket, .engine = "perf"});
+  if (!client.ok()) return client.status();
+  const MappedRegion& memory = pool->memory();
+  if (Status s = (*client)->RegisterRegion(memory.fd(), memory.data(), memory.size()); !s.ok())
+    return s;
+
+  std::vector<Work> work(shape.threads);
+  std::atomic<bool> stop{false};
+  Stopwatch watch(shape.cpu_of);
+  // Everyone is prepared; warm-up is over; the measurement is over.
+  std::barrier phase(static_cast<std::ptrdiff_t>(shape.threads) + 1);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < shape.threads; ++t) {
+    threads.emplace_back([&, t] {
+      Worker worker(shape, t, client->get(), &*pool);
+      worker.Prepare(op);
+      work[t].latencies.reserve(1 << 20);
+      phase.arrive_and_wait();
+      const TimePoint warm = Clock::now() + Duration(static_cast<int64_t>(shape.warmup * 1e9));
+      // At least once through the window: the node meets every page of it for the first time.
+      if (shape.warmup > 0) worker.Warm(op, warm);
+      phase.arrive_and_wait();
+      phase.arrive_and_wait();  // the watch runs
+      if (shape.seconds > 0) {
+        while (!stop.load(std::memory_order_relaxed)) worker.Step(op, &work[t]);
+      } else {
+        while (worker.Step(op, &work[t])) {
+        }
+      }
+      phase.arrive_and_wait();
+    });
+  }
+  phase.arrive_and_wait();
+  phase.arrive_and_wait();
+  watch.Start();
+  phase.arrive_and_wait();
+  if (shape.seconds > 0) {
+    std::this_thread::sleep_for(Duration(static_cast<int64_t>(shape.seconds * 1e9)));
+    stop = true;
+  }
+  phase.arrive_and_wait();
+  watch.Stop();
+  for (std::thread& t : threads) t.join();
+  return watch.Result(work);
+}
+
+}  // namespace peercache::perf

@@ -1,0 +1,100 @@
+// peercache-perf: one measurement, one JSON object on standard output. peercache-bench starts
+// nodes, runs this and shows the results; use it alone to look at one number.
+//
+//   peercache-perf memcpy|tcp|pingpong [options]            the bare limits
+//   peercache-perf set|get|exists --socket S [options]      engines on the node behind a socket
+//   peercache-perf rpc-latency|rpc-rate --port P [options]  small requests to a node
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "bare.h"
+#include "load.h"
+#include "rpc.h"
+#include "version.h"
+
+using namespace peercache;
+using namespace peercache::perf;
+
+int main(int argc, char** argv) {
+  CLI::App app("Measures PeerCache's native data path, and the limits of this machine beside it.",
+               "peercache-perf");
+  app.set_version_flag("--version", kVersion);
+  app.require_subcommand(1);
+  Shape shape;
+  std::string socket = "/run/peercache/default.sock", huge_pages = "off";
+  RpcTarget target;
+  size_t message_bytes = 64, window = 256;
+  const auto with_shape = [&](CLI::App* sub) {
+    sub->add_option("--page-bytes", shape.page_bytes, "bytes of a page")->capture_default_str();
+    sub->add_option("--segments", shape.segments, "segments of a page in the host pool")
+        ->capture_default_str();
+    sub->add_option("--batch", shape.batch, "pages in one call")->capture_default_str();
+    sub->add_option("--pages", shape.pages, "distinct pages, over all threads")
+        ->capture_default_str();
+    sub->add_option("--window", shape.window, "pages in the host pool")->capture_default_str();
+    sub->add_option("--threads", shape.threads, "engine threads")->capture_default_str();
+    sub->add_option("--first-key", shape.first_key, "number of the first key")
+        ->capture_default_str();
+    sub->add_flag("--shared", shape.shared, "every thread works on all pages, in the same order");
+    sub->add_option("--seconds", shape.seconds, "0: one pass over the pages")
+        ->capture_default_str();
+    sub->add_option("--warmup", shape.warmup, "seconds before the measurement")
+        ->capture_default_str();
+    sub->add_flag("--check", shape.check, "verify every byte");
+    sub->add_option("--huge-pages", huge_pages, "of the host pool: auto, off, 2Mi, 1Gi")
+        ->capture_default_str();
+    sub->add_option("--cpu-of", shape.cpu_of, "process ids whose CPU time counts as well");
+    return sub;
+  };
+  const auto engine = [&](const char* name, const char* help) {
+    auto* sub = with_shape(app.add_subcommand(name, help));
+    sub->add_option("--socket", socket, "of the node")->capture_default_str();
+    return sub;
+  };
+  const auto rpc = [&](const char* name, const char* help) {
+    auto* sub = app.add_subcommand(name, help);
+    sub->add_option("--host", target.host, "of the node")->capture_default_str();
+    sub->add_option("--port", target.port, "its peer port")->capture_default_str();
+    sub->add_option("--cluster", target.cluster, "its cluster")->capture_default_str();
+    sub->add_option("--in-flight", window, "requests in flight (rpc-rate)")
+        ->capture_default_str()
+        ->check(CLI::PositiveNumber);
+    sub->add_option("--seconds", shape.seconds)->capture_default_str();
+    sub->add_option("--cpu-of", shape.cpu_of, "the node's process id");
+    return sub;
+  };
+  auto* memcpy_sub = with_shape(app.add_subcommand("memcpy", "copy pages between two memories"));
+  auto* tcp = with_shape(app.add_subcommand("tcp", "move pages over bare TCP connections"));
+  auto* pingpong = app.add_subcommand("pingpong", "a message there and back over bare TCP");
+  pingpong->add_option("--bytes", message_bytes)->capture_default_str();
+  pingpong->add_option("--seconds", shape.seconds)->capture_default_str();
+  auto* set = engine("set", "store pages");
+  auto* get = engine("get", "read pages");
+  auto* exists = engine("exists", "ask for pages");
+  auto* latency = rpc("rpc-latency", "lookups, one in flight");
+  auto* rate = rpc("rpc-rate", "lookups, many in flight");
+  CLI11_PARSE(app, argc, argv);
+
+  auto huge = ParseHugePages(huge_pages);
+  Result<nlohmann::json> result = huge.ok() ? Status() : huge.status();
+  if (huge.ok()) {
+    shape.huge_pages = *huge;
+    const pid_t server = shape.cpu_of.empty() ? 0 : shape.cpu_of.front();
+    if (*memcpy_sub) result = Memcpy(shape);
+    if (*tcp) result = TcpPages(shape);
+    if (*pingpong) result = TcpPingPong(message_bytes, shape.seconds);
+    if (*set) result = Drive(socket, Op::kSet, shape);
+    if (*get) result = Drive(socket, Op::kGet, shape);
+    if (*exists) result = Drive(socket, Op::kExists, shape);
+    if (*latency) result = RpcLatency(target, shape.seconds, server);
+    if (*rate) result = RpcRate(target, window, shape.seconds, server);
+  }
+  if (!result.ok()) {
+    fmt::print(stderr, "peercache-perf: {}\n", result.status().ToString());
+    return 1;
+  }
+  fmt::print("{}\n", result->dump());
+  return 0;
+}

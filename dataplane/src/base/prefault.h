@@ -1,0 +1,44 @@
+// Prefault: brings a mapping's pages into the page table in the background, so that no copy into or
+// out of it pays for page faults (a fault of a small page costs more than copying it).
+//
+//   Prefault warm(pool.bytes(), Prefault::kAll);     // returns at once
+//   warm.done();                                     // bytes ready so far
+//
+// Memory of another process is mapped with its descriptor instead of kAll: then only what its file
+// holds already is brought in. Whoever touches a page first is charged for it, and the memory of
+// engines must not be charged to the node's memory cgroup.
+//
+// Memory that another process truncates meanwhile ends the work early, nothing worse. The mapping
+// must outlive this object; the destructor waits for at most one step.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <span>
+#include <thread>
+
+namespace peercache {
+
+class Prefault {
+ public:
+  static constexpr int kAll = -1;
+
+  // `file`: kAll, or what `bytes` is the beginning of; it must stay open.
+  Prefault(std::span<std::byte> bytes, int file);
+  ~Prefault();
+  Prefault(const Prefault&) = delete;
+  Prefault& operator=(const Prefault&) = delete;
+
+  size_t done() const { return done_.load(std::memory_order_acquire); }
+  // Every page has been brought in, or the rest cannot be.
+  bool finished() const { return finished_.load(std::memory_order_acquire); }
+
+ private:
+  void Run(std::span<std::byte> bytes, int file);
+
+  std::atomic<bool> stop_{false}, finished_{false};
+  std::atomic<size_t> done_{0};
+  std::thread thread_;
+};
+
+}  // namespace peercache
