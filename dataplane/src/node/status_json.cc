@@ -98,6 +98,9 @@ std::string ToJson(const NodeStatus& s, const Counters& counters) {
 std::vector<Sample> GaugeSamples(const GaugeInput& in) {
   constexpr auto kGauge = prometheus::MetricType::Gauge;
   constexpr auto kCounter = prometheus::MetricType::Counter;
+  constexpr auto kRefusedHelp =
+      "Connections closed before they greeted: too many connections, of one source too many "
+      "strangers or failed Hellos, no Hello in time, oldest of too many strangers.";
   const auto sample = [](const char* name, const char* help, prometheus::MetricType type,
                          auto value, std::vector<prometheus::ClientMetric::Label> labels = {}) {
     return Sample{name, help, type, std::move(labels), static_cast<double>(value)};
@@ -141,6 +144,22 @@ std::vector<Sample> GaugeSamples(const GaugeInput& in) {
       sample("peercache_breaker_trips_total", "Times a breaker opened.", kCounter,
              in.breaker_trips),
       sample("peercache_peer_connections", "Connections of peers.", kGauge, in.server.connections),
+      sample("peercache_peer_strangers", "Of these, connections that have not greeted yet.", kGauge,
+             in.server.strangers),
+      sample("peercache_peer_refused_total", kRefusedHelp, kCounter, in.server.refused,
+             {{"reason", "connections"}}),
+      sample("peercache_peer_refused_total", "", kCounter, in.server.gate.turned_away_strangers,
+             {{"reason", "source_strangers"}}),
+      sample("peercache_peer_refused_total", "", kCounter, in.server.gate.turned_away_failures,
+             {{"reason", "source_failures"}}),
+      sample("peercache_peer_refused_total", "", kCounter, in.server.too_slow,
+             {{"reason", "slow_hello"}}),
+      sample("peercache_peer_refused_total", "", kCounter, in.server.crowded_out,
+             {{"reason", "crowded_out"}}),
+      sample(
+          "peercache_peer_failed_hellos_total",
+          "Connections that were refused at their Hello: wrong token or cluster, foreign clients.",
+          kCounter, in.server.gate.failures),
       sample("peercache_peer_bad_frames_total", "Malformed or refused frames of peers.", kCounter,
              in.server.bad_frames),
       sample("peercache_uptime_seconds", "Time since the start.", kGauge, Seconds(in.uptime)),

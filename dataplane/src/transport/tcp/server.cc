@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstring>
 #include <list>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -27,13 +28,19 @@ constexpr size_t kReadBuffer = 64 << 10;
 constexpr uint32_t kMaxBodyBeforeHello = 8 << 10;
 // iovecs of one sendmsg, when pages are copied into the socket.
 constexpr size_t kIovecsPerCall = 256;
+constexpr size_t kStrangersBuffer = sizeof(FrameHeader) + kMaxBodyBeforeHello;
+// Answers that wait for the end of what was received together; a small request can have a large
+// answer.
+constexpr size_t kMaxWaiting = 1 << 20;
+// Lines in the log about strangers that were refused, per thread.
+constexpr RateLimit kComplaints{std::chrono::seconds(10), 6};
 
 }  // namespace
 
 class TcpServer::Impl {
  public:
   Impl(Listener listener, PeerService* service, TcpServerOptions options)
-      : service_(service), options_(options), port_(listener.port) {
+      : service_(service), options_(options), port_(listener.port), gate_(options.gate) {
     for (uint32_t i = 0; i < std::max(1u, options_.threads); ++i) {
       lanes_.push_back(std::make_unique<Lane>());
     }
@@ -66,16 +73,26 @@ class TcpServer::Impl {
     TcpServerStats s;
     s.connections = connections_;
     s.accepted = accepted_;
-    s.refused = refused_;
+    s.strangers = strangers_;
     s.bad_frames = bad_frames_;
     s.bytes_sent = bytes_sent_;
+    s.refused = refused_;
+    s.too_slow = too_slow_;
+    s.crowded_out = crowded_out_;
+    s.gate = gate_.stats();
     return s;
   }
 
  private:
+  struct Lane;
   struct Connection {
-    explicit Connection(tcp::socket s) : socket(std::move(s)), in(kReadBuffer) {}
+    Connection(Lane* l, tcp::socket s, Gate::Visit v)
+        : lane(l), socket(std::move(s)), visit(std::move(v)), in(kStrangersBuffer) {}
+    Lane* const lane;
     tcp::socket socket;
+    std::list<Connection*>::iterator here;  // in one of the lane's lists
+    std::optional<Gate::Visit> visit;       // while it is a stranger
+    const TimePoint arrived = Clock::now();
     std::vector<std::byte> in;
     size_t have = 0;  // bytes of `in` that are filled
     bool greeted = false;
@@ -89,14 +106,17 @@ class TcpServer::Impl {
   struct Lane {
     asio::io_context context{1};
     std::list<Connection*> connections;
-    std::vector<PagePipe> pipes;  // idle and empty
+    std::vector<PagePipe> pipes;       // idle and empty
+    std::list<Connection*> strangers;  // the oldest first
+    Meter complaints;
     std::thread thread;
   };
 
   awaitable<void> Accept(tcp::acceptor acceptor) {
     for (size_t next = 0;; ++next) {
       Lane* lane = lanes_[next % lanes_.size()].get();
-      auto [error, socket] = co_await acceptor.async_accept(lane->context, kAwait);
+      tcp::endpoint from;
+      auto [error, socket] = co_await acceptor.async_accept(lane->context, from, kAwait);
       if (error) {
         // Out of descriptors, mostly: wait instead of spinning.
         asio::steady_timer pause(acceptor.get_executor(), milliseconds(50));
@@ -107,19 +127,29 @@ class TcpServer::Impl {
         ++refused_;
         continue;
       }
+      auto visit = gate_.Admit(SourceOf(from.data()), Clock::now());
+      if (!visit) continue;
       ++accepted_;
       ++connections_;
-      asio::co_spawn(lane->context, Serve(lane, std::move(socket)), asio::detached);
+      asio::co_spawn(lane->context, Serve(lane, std::move(socket), std::move(*visit)),
+                     asio::detached);
     }
   }
 
-  // Disconnects peers that do not take their answers: they hold pins.
+  // Disconnects peers that do not take their answers, because they hold pins, and strangers that do
+  // not greet.
   awaitable<void> Sweep(Lane* lane) {
+    const auto every = std::min<Duration>(std::chrono::seconds(1), options_.hello_timeout / 2);
     asio::steady_timer timer(lane->context);
     for (;;) {
-      timer.expires_after(std::chrono::seconds(1));
+      timer.expires_after(every);
       co_await timer.async_wait(kAwait);
-      const TimePoint limit = Clock::now() - options_.write_stall;
+      const TimePoint now = Clock::now();
+      while (!lane->strangers.empty() &&
+             lane->strangers.front()->arrived < now - options_.hello_timeout) {
+        Dismiss(lane, &too_slow_);
+      }
+      const TimePoint limit = now - options_.write_stall;
       for (Connection* c : lane->connections) {
         if (!c->writing || c->progress > limit) continue;
         asio::error_code ignored;
@@ -128,9 +158,27 @@ class TcpServer::Impl {
     }
   }
 
-  awaitable<void> Serve(Lane* lane, tcp::socket socket) {
-    Connection c(std::move(socket));
-    const auto here = lane->connections.insert(lane->connections.end(), &c);
+  // Closes the oldest stranger; its coroutine ends when it notices.
+  void Dismiss(Lane* lane, std::atomic<uint64_t>* reason) {
+    ++*reason;
+    Connection* c = lane->strangers.front();
+    asio::error_code ignored;
+    c->socket.close(ignored);
+    NoStranger(c);
+  }
+
+  void NoStranger(Connection* c) {
+    --strangers_;
+    c->visit.reset();
+    c->lane->connections.splice(c->lane->connections.end(), c->lane->strangers, c->here);
+  }
+
+  awaitable<void> Serve(Lane* lane, tcp::socket socket, Gate::Visit visit) {
+    Connection c(lane, std::move(socket), std::move(visit));
+    ++strangers_;
+    c.here = lane->strangers.insert(lane->strangers.end(), &c);
+    const size_t share = (options_.max_strangers + lanes_.size() - 1) / lanes_.size();
+    if (lane->strangers.size() > share) Dismiss(lane, &crowded_out_);
     asio::error_code ignored;
     c.socket.non_blocking(true, ignored);
     c.socket.set_option(tcp::no_delay(true), ignored);
@@ -146,13 +194,19 @@ class TcpServer::Impl {
         if (frame.empty()) break;
         used += frame.size();
         Handle(&c, frame, &open);
-        if (!c.answer.pages.empty() && open) open = co_await Flush(lane, &c);
+        if (c.greeted && c.visit) {
+          NoStranger(&c);
+          c.in.resize(kReadBuffer);
+        }
+        const bool large = !c.answer.pages.empty() || c.out.size() > kMaxWaiting;
+        if (large && open) open = co_await Flush(lane, &c);
       }
       if (!c.out.empty()) open = co_await Flush(lane, &c) && open;
       std::memmove(c.in.data(), c.in.data() + used, c.have - used);
       c.have -= used;
     }
-    lane->connections.erase(here);
+    if (c.visit) NoStranger(&c);
+    lane->connections.erase(c.here);
     --connections_;
   }
 
@@ -207,12 +261,23 @@ class TcpServer::Impl {
 
   void Refuse(Connection* c, uint64_t request_id, const Status& status, bool* open) {
     ++bad_frames_;
+    if (c->visit) OnFailedHello(c, status);
     c->answer.Start(MessageType::kError, request_id);
     ErrorMessage{status}.Encode(&c->answer.frame);
     const auto bytes = c->answer.frame.Finish();
     c->out.insert(c->out.end(), bytes.begin(), bytes.end());
     *open = false;
     spdlog::debug("peer refused: {}", status.ToString());
+  }
+
+  void OnFailedHello(Connection* c, const Status& status) {
+    const TimePoint now = Clock::now();
+    c->visit->Failed(now);
+    if (c->lane->complaints.Full(kComplaints, now)) return;
+    c->lane->complaints.Add(kComplaints, now);
+    asio::error_code ignored;
+    spdlog::warn("a peer at {} was refused: {}",
+                 c->socket.remote_endpoint(ignored).address().to_string(), status.ToString());
   }
 
   // Sends `out` and then the answer's pages; releases the pins.
@@ -308,7 +373,10 @@ class TcpServer::Impl {
   PeerService* const service_;
   const TcpServerOptions options_;
   const uint16_t port_;
-  std::atomic<uint64_t> connections_{0}, accepted_{0}, refused_{0}, bad_frames_{0}, bytes_sent_{0};
+  Gate gate_;
+  std::atomic<uint64_t> connections_{0}, strangers_{0}, accepted_{0}, bad_frames_{0},
+      bytes_sent_{0};
+  std::atomic<uint64_t> refused_{0}, too_slow_{0}, crowded_out_{0};
   std::atomic<bool> pipes_work_{true};
   std::vector<std::unique_ptr<Lane>> lanes_;
 };

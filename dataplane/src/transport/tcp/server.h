@@ -1,8 +1,11 @@
 // TcpServer: accepts peers and answers their requests, with a coroutine per connection on a few
 // threads. Pages are sent straight from the pool, gathered, under a pin.
 //
-// Bounds: connections, the size of frames (small ones only before Hello), and the time a peer may
-// take to accept an answer; a peer beyond any of them is disconnected.
+// Bounds: connections, the size of frames, the answers that wait, and the time a peer may take to
+// accept one; a peer beyond any of them is disconnected. Strangers (before their Hello is accepted)
+// get less: small frames, little time, a bounded number in all, and per source what gate.h says.
+// Too many in all cost the oldest its place: it has had the most time to greet, and those who hold
+// places without greeting are older than those who come to work.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +14,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "transport/peer_service.h"
+#include "transport/tcp/gate.h"
 #include "transport/tcp/socket.h"
 
 namespace peercache {
@@ -19,10 +23,17 @@ struct TcpServerOptions {
   uint32_t threads = 2;
   uint32_t max_connections = 16384;
   Duration write_stall = milliseconds(10'000);  // longest a peer may not take any byte of an answer
+  uint32_t max_strangers = 1024;
+  Duration hello_timeout = milliseconds(5'000);  // from the connect to a complete Hello
+  GateOptions gate{};
 };
 
 struct TcpServerStats {
-  uint64_t connections = 0, accepted = 0, refused = 0, bad_frames = 0, bytes_sent = 0;
+  uint64_t connections = 0, strangers = 0, accepted = 0, bad_frames = 0, bytes_sent = 0;
+  // Connections that were closed early: beyond max_connections, no Hello in time, given up for
+  // newer strangers; and what the gate turned away.
+  uint64_t refused = 0, too_slow = 0, crowded_out = 0;
+  GateStats gate;
 };
 
 class TcpServer {

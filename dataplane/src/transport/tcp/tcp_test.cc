@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <numeric>
 #include <thread>
 
@@ -16,6 +17,8 @@ namespace peercache {
 namespace {
 
 using namespace std::chrono_literals;
+
+constexpr size_t kLargeAnswer = 100'000;
 
 // Serves pages of a real pool; refuses clusters other than "test".
 class PoolService : public PeerService {
@@ -34,6 +37,13 @@ class PoolService : public PeerService {
     return {};
   }
   Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override {
+    if (header.type == MessageType::kExists) {  // a small request with a large answer
+      ++large_answers;
+      answer->Start(MessageType::kExistsOk, header.request_id);
+      const std::vector<uint8_t> zeros(kLargeAnswer);
+      answer->frame.PutSpan(std::span<const uint8_t>(zeros));
+      return {};
+    }
     if (header.type != MessageType::kRead) return Corrupt("only Read here");
     ReadRequest request;
     if (!request.Decode(&body)) return Corrupt("malformed Read");
@@ -57,6 +67,7 @@ class PoolService : public PeerService {
     const PagePin pin = pool_->Commit(std::move(*reservation), key, 0, 0, &duplicate);
     return {pin.offset(), pin.header().generation, static_cast<uint32_t>(length), 0, key};
   }
+  std::atomic<size_t> large_answers{0};
 
  private:
   std::unique_ptr<Pool> pool_;
@@ -81,10 +92,9 @@ class BufferSink : public PayloadSink {
 };
 
 struct Fixture {
-  Fixture() {
+  explicit Fixture(TcpServerOptions options = {}) {
     auto listener = Listen("127.0.0.1", 0);
     EXPECT_TRUE(listener.ok());
-    TcpServerOptions options;
     options.write_stall = 1s;
     server = std::make_unique<TcpServer>(std::move(*listener), &service, options);
   }
@@ -261,6 +271,124 @@ TEST(TcpTest, ATruncatedFrameThatEndsIsForgotten) {
   EXPECT_TRUE(RunOne(&channel, &request, &sink).ok());
 }
 
+bool ServerClosed(int fd) {
+  char byte;
+  const ssize_t n = recv(fd, &byte, 1, 0);
+  return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+template <typename Condition>
+bool Eventually(Condition condition) {
+  const TimePoint deadline = Clock::now() + 10s;
+  while (!condition() && Clock::now() < deadline) std::this_thread::sleep_for(2ms);
+  return condition();
+}
+
+void ExpectServes(Fixture* f) {
+  Channel channel = f->NewChannel();
+  FrameWriter request = ReadOf({}, 1);
+  BufferSink sink(16);
+  EXPECT_TRUE(RunOne(&channel, &request, &sink).ok()) << channel.status().ToString();
+}
+
+std::vector<std::byte> HelloFrame(const std::string& cluster) {
+  FrameWriter w;
+  w.Start(MessageType::kHello, 0);
+  Hello{cluster, "", 1, 1}.Encode(&w);
+  const auto bytes = w.Finish();
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(TcpTest, ASlowHelloIsCutOffHoweverSteadilyItDrips) {
+  Fixture f({.hello_timeout = 300ms});
+  UniqueFd silent = RawConnect(f.server->port());
+  UniqueFd dripping = RawConnect(f.server->port());
+  FrameWriter w;
+  w.Start(MessageType::kHello, 0);
+  Hello{"test", std::string(4000, 't'), 1, 1}.Encode(&w);
+  const auto hello = w.Finish();
+  for (size_t i = 0; i < hello.size() && !ServerClosed(dripping.get()); ++i) {
+    SendAll(dripping.get(), hello.subspan(i, 1));
+    std::this_thread::sleep_for(10ms);  // would be 40 s
+  }
+  EXPECT_TRUE(ServerClosed(dripping.get()));
+  EXPECT_TRUE(Eventually([&] { return ServerClosed(silent.get()); }));
+  EXPECT_EQ(f.server->stats().too_slow, 2u);
+  EXPECT_TRUE(Eventually([&] { return f.server->stats().connections == 0; }));
+}
+
+TEST(TcpTest, APeerThatHasGreetedMayBeSilent) {
+  Fixture f({.hello_timeout = 100ms});
+  UniqueFd fd = RawConnect(f.server->port());
+  SendAll(fd.get(), HelloFrame("test"));
+  ReceivedFrame frame;
+  ASSERT_TRUE(ReceiveFrame(fd.get(), Clock::now() + 5s, &frame).ok());
+  std::this_thread::sleep_for(400ms);
+  EXPECT_FALSE(ServerClosed(fd.get()));
+  EXPECT_EQ(f.server->stats().strangers, 0u);
+}
+
+TEST(TcpTest, StrangersInExcessCostTheOldestTheirPlaces) {
+  Fixture f({.threads = 1, .max_strangers = 4});
+  std::vector<UniqueFd> loris;
+  for (uint64_t i = 0; i < 6; ++i) {
+    loris.push_back(RawConnect(f.server->port()));
+    ASSERT_TRUE(Eventually([&] { return f.server->stats().accepted == i + 1; }));
+  }
+  ASSERT_TRUE(Eventually([&] { return f.server->stats().crowded_out == 2; }));
+  EXPECT_TRUE(Eventually([&] { return ServerClosed(loris[0].get()); }));
+  EXPECT_TRUE(Eventually([&] { return ServerClosed(loris[1].get()); }));
+  EXPECT_FALSE(ServerClosed(loris[5].get()));
+  ExpectServes(&f);
+}
+
+TEST(TcpTest, OneSourceCannotHoldAllPlacesOfStrangers) {
+  Fixture f({.gate = {.strangers_per_source = 3}});
+  std::vector<UniqueFd> loris;
+  for (int i = 0; i < 3; ++i) loris.push_back(RawConnect(f.server->port()));
+  ASSERT_TRUE(Eventually([&] { return f.server->stats().strangers == 3; }));
+  UniqueFd more = RawConnect(f.server->port());
+  EXPECT_TRUE(Eventually([&] { return ServerClosed(more.get()); }));
+  EXPECT_EQ(f.server->stats().gate.turned_away_strangers, 1u);
+  loris.clear();
+  ASSERT_TRUE(Eventually([&] { return f.server->stats().strangers == 0; }));
+  ExpectServes(&f);
+}
+
+TEST(TcpTest, ASourceThatKeepsFailingIsTurnedAwayUnread) {
+  Fixture f({.gate = {.failures = {200ms, 3}}});
+  for (int i = 0; i < 3; ++i) {
+    UniqueFd fd = RawConnect(f.server->port());
+    SendAll(fd.get(), HelloFrame("other"));
+    EXPECT_NE(DrainUntilClosed(fd.get()).find("another cluster"), std::string::npos) << i;
+  }
+  EXPECT_EQ(f.server->stats().gate.failures, 3u);
+  UniqueFd fd = RawConnect(f.server->port());
+  SendAll(fd.get(), HelloFrame("other"));
+  EXPECT_EQ(DrainUntilClosed(fd.get()), "");
+  EXPECT_GE(f.server->stats().gate.turned_away_failures, 1u);
+  std::this_thread::sleep_for(700ms);
+  ExpectServes(&f);
+}
+
+TEST(TcpTest, AnswersThatNobodyTakesDoNotPileUp) {
+  Fixture f;
+  UniqueFd fd = RawConnect(f.server->port());
+  SendAll(fd.get(), HelloFrame("test"));
+  std::vector<std::byte> requests;
+  for (uint64_t i = 0; i < 4000; ++i) {
+    FrameWriter w;
+    w.Start(MessageType::kExists, i);
+    const auto bytes = w.Finish();
+    requests.insert(requests.end(), bytes.begin(), bytes.end());
+  }
+  SendAll(fd.get(), requests);
+  ASSERT_TRUE(Eventually([&] { return f.service.large_answers > 0; }));
+  ASSERT_TRUE(Eventually([&] { return f.server->stats().connections == 0; })) << "write_stall";
+  // 1 MiB of answers and what the kernel's buffers take, not the 400 MB that were asked for.
+  EXPECT_LT(f.service.large_answers * kLargeAnswer, size_t{64} << 20);
+}
+
 TEST(TcpTest, APeerThatDoesNotTakeItsAnswerIsDisconnected) {
   Fixture f;
   std::vector<ReadItem> items;
@@ -272,11 +400,8 @@ TEST(TcpTest, APeerThatDoesNotTakeItsAnswerIsDisconnected) {
   SendAll(fd.get(), hello.Finish());
   FrameWriter request = ReadOf(items, 1);
   SendAll(fd.get(), request.Finish());
-  const TimePoint deadline = Clock::now() + 10s;
-  while (f.server->stats().connections != 0 && Clock::now() < deadline) {
-    std::this_thread::sleep_for(20ms);
-  }
-  EXPECT_EQ(f.server->stats().connections, 0u);
+  ASSERT_TRUE(Eventually([&] { return f.server->stats().accepted == 1; }));
+  EXPECT_TRUE(Eventually([&] { return f.server->stats().connections == 0; }));
 }
 
 }  // namespace
