@@ -33,10 +33,24 @@ test-python: build-dataplane ## Python tests, with real nodes and SGLang's real 
 	@echo "==> Python tests"
 	@dataplane/python/test.sh -q
 
+# Where measurements leave their traces, results and charts.
+BENCH_OUT ?= dataplane/build/bench
+
+.PHONY: bench-eviction
+bench-eviction: ## Hit ratios of the eviction policies on generated sessions, under a minute when built
+	@cd dataplane && cmake --preset release >/dev/null && \
+		cmake --build build/release -j $(JOBS) --target eviction-replay
+	@mkdir -p $(BENCH_OUT)
+	@dataplane/bench/eviction/sessions.py > $(BENCH_OUT)/sessions.trace
+	@dataplane/bench/eviction/sessions.py --documents 0.12 > $(BENCH_OUT)/documents.trace
+	@dataplane/build/release/bench/eviction/eviction-replay \
+		$(BENCH_OUT)/sessions.trace $(BENCH_OUT)/documents.trace --json $(BENCH_OUT)/eviction.json
+	@/usr/bin/python3 dataplane/bench/eviction/plot.py $(BENCH_OUT)/eviction.json $(BENCH_OUT)/eviction.png
+
 .PHONY: format
 format: ## Format the C++ and Python code
 	clang-format -i $(CPP_FILES)
-	ruff format dataplane/python e2e/engine/python
+	ruff format dataplane/python dataplane/bench e2e/engine/python
 
 .PHONY: lint-cpp
 lint-cpp:
@@ -46,5 +60,6 @@ lint-cpp:
 .PHONY: lint-python
 lint-python:
 	@echo "==> ruff, mypy"
-	@cd dataplane && ruff check python && ruff format --check python && mypy
+	@cd dataplane && ruff check python bench && ruff format --check python bench && mypy
+	@cd dataplane && for script in bench/eviction/*.py; do mypy "$$script" || exit; done
 	@cd e2e/engine && ruff check python && ruff format --check python && mypy

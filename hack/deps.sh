@@ -30,6 +30,8 @@ PACKAGES=(
   libgtest-dev libgmock-dev libbenchmark-dev
   # Python client, and the SGLang engine that tests it
   pybind11-dev python3-dev python3-pip python3-venv python3-torch python3-numpy python3-psutil
+  # charts of measurements
+  python3-matplotlib
 )
 
 install_packages() {

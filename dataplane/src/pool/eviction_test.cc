@@ -102,25 +102,26 @@ TEST_P(AnyOrder, APageCanLeaveFromAnyPlace) {
 INSTANTIATE_TEST_SUITE_P(Policies, AnyOrder,
                          ::testing::Values(EvictionPolicy::kLru, EvictionPolicy::kS3Fifo));
 
-TEST(S3FifoOrder, PagesUsedOnceGoInOrderOfArrival) {
+TEST(S3FifoOrder, UnusedPagesGoInOrderOfArrival) {
   Pages pages(EvictionPolicy::kS3Fifo);
-  for (uint64_t i = 1; i <= 5; ++i) pages.Set(i);
-  pages.Use(1);  // by the other half of the same request
-  EXPECT_THAT(pages.Evict(9), ElementsAre(1, 2, 3, 4, 5));
+  for (uint64_t i = 1; i <= 6; ++i) pages.Set(i);
+  pages.Use(2);
+  EXPECT_THAT(pages.Evict(9), ElementsAre(1, 3, 4, 5, 6, 2));
 }
 
 TEST(S3FifoOrder, ProvenPagesOutliveAnyNumberOfNewOnes) {
   Pages pages(EvictionPolicy::kS3Fifo);
   for (uint64_t i = 1; i <= 20; ++i) pages.Set(i);
-  for (uint64_t i = 1; i <= 10; ++i) pages.Use(i, 2);
+  for (uint64_t i = 1; i <= 10; ++i) pages.Use(i);
   EXPECT_EQ(pages.Evict(1), std::vector<uint64_t>{11});  // 1 to 10 have moved to main meanwhile
-  for (uint64_t i = 100; i < 300; ++i) {
+  pages.Set(100);
+  for (uint64_t i = 101; i < 300; ++i) {
     pages.Set(i);
     for (uint64_t gone : pages.Evict(1)) ASSERT_GT(gone, 10u);
   }
-  // Two of twenty are the share of the new ones; after that the proven ones give, oldest first.
+  // When new ones are less than their share the proven ones give, oldest first.
   std::vector<uint64_t> gone = pages.Evict(99);
-  ASSERT_EQ(gone.size(), 19u);
+  ASSERT_EQ(gone.size(), 20u);
   std::erase_if(gone, [](uint64_t number) { return number > 10; });
   EXPECT_THAT(gone, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
 }
@@ -128,14 +129,13 @@ TEST(S3FifoOrder, ProvenPagesOutliveAnyNumberOfNewOnes) {
 TEST(S3FifoOrder, EveryUseIsWorthARoundInMain) {
   Pages pages(EvictionPolicy::kS3Fifo);
   for (uint64_t i = 1; i <= 3; ++i) pages.Set(i);
-  for (uint64_t i = 1; i <= 3; ++i) pages.Use(i, 2);
+  for (uint64_t i = 1; i <= 3; ++i) pages.Use(i);
   EXPECT_EQ(pages.Evict(1), std::vector<uint64_t>{1});  // all moved, their counts at zero
   pages.Use(2, 100);                                    // counts as three
   EXPECT_EQ(pages.Evict(1), std::vector<uint64_t>{3});
   for (uint64_t i = 4; i <= 6; ++i) pages.Set(i);
-  for (uint64_t i = 4; i <= 6; ++i) pages.Use(i, 2);
-  EXPECT_THAT(pages.Evict(3), ElementsAre(4, 5, 6));
-  EXPECT_THAT(pages.Evict(1), ElementsAre(2));
+  for (uint64_t i = 4; i <= 6; ++i) pages.Use(i);
+  EXPECT_THAT(pages.Evict(9), ElementsAre(4, 5, 6, 2));
 }
 
 TEST(S3FifoOrder, APageThatComesBackSoonStartsInMain) {
@@ -143,7 +143,7 @@ TEST(S3FifoOrder, APageThatComesBackSoonStartsInMain) {
   for (uint64_t i = 1; i <= 3; ++i) pages.Set(i);
   EXPECT_THAT(pages.Evict(2), ElementsAre(1, 2));
   auto& order = static_cast<S3FifoOrder&>(pages.order());
-  pages.Set(1);
+  pages.Set(1);  // remembered: starts in main
   EXPECT_EQ(order.main(), 1u);
   EXPECT_EQ(order.small(), 1u);
   pages.order().Remove(&pages.At(1), true);  // from main: not remembered
@@ -159,7 +159,7 @@ TEST(S3FifoOrder, ProvenPagesSpeakForTheirClass) {
   EXPECT_EQ(pages.order().Age(), UINT64_MAX);
   for (uint64_t i = 1; i <= 4; ++i) pages.Set(i);
   EXPECT_EQ(pages.order().Age(), pages.At(1).last_use);
-  pages.Use(1, 2);
+  pages.Use(1);
   ASSERT_NE(pages.order().Next(), nullptr);  // moves 1 to main
   pages.Use(1);
   EXPECT_EQ(pages.order().Age(), pages.At(1).last_use);
@@ -190,6 +190,16 @@ TEST(Ghost, AnEmptyOneKnowsNothing) {
   EXPECT_FALSE(ghost.Take(Key{}));  // whose fingerprint is that of an empty entry
   ghost.Add(Key{});
   EXPECT_TRUE(ghost.Take(Key{}));
+}
+
+TEST(Ghost, GrowsWithItsWindow) {
+  Ghost ghost(1);
+  ghost.SetWindow(1000);
+  for (uint64_t i = 0; i < 1000; ++i) ghost.Add(KeyOf(i));
+  ghost.SetWindow(1100);  // fits the same table
+  size_t known = 0;
+  for (uint64_t i = 0; i < 1000; ++i) known += ghost.Take(KeyOf(i));
+  EXPECT_GT(known, 900u);
 }
 
 }  // namespace

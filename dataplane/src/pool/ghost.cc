@@ -6,21 +6,25 @@
 namespace peercache {
 namespace {
 
-constexpr size_t kMostKeys = size_t{1} << 30;  // far below the range of departures
+constexpr size_t kLongestWindow = size_t{1} << 30;  // far below the range of departures
 // Keys fall into buckets at random: with five expected, one bucket in fifteen has more than eight.
 constexpr size_t kExpectedPerBucket = 5;
 
 }  // namespace
 
-Ghost::Ghost(size_t capacity)
-    : capacity_(std::clamp<size_t>(capacity, 1, kMostKeys)),
-      buckets_(std::bit_ceil(capacity_ / kExpectedPerBucket + 1)),
-      mask_(buckets_.size() - 1),
-      window_(static_cast<uint32_t>(capacity_)),
-      departures_(window_ + 1) {}  // so that empty entries are too old to count
+Ghost::Ghost(size_t window) { SetWindow(window); }
 
 void Ghost::SetWindow(size_t departures) {
-  window_ = static_cast<uint32_t>(std::min(departures, capacity_));
+  const size_t window = std::clamp<size_t>(departures, 1, kLongestWindow);
+  if (window > capacity_) MakeTable(window);
+  window_ = static_cast<uint32_t>(window);
+}
+
+void Ghost::MakeTable(size_t window) {
+  buckets_.assign(std::bit_ceil(window / kExpectedPerBucket + 1), {});
+  mask_ = buckets_.size() - 1;
+  capacity_ = static_cast<uint32_t>(std::max(window, buckets_.size() * kExpectedPerBucket));
+  departures_ = capacity_ + 1;  // so that empty entries are too old to count
 }
 
 void Ghost::Add(const Key& key) {
@@ -41,7 +45,7 @@ bool Ghost::Take(const Key& key) {
   const uint32_t fingerprint = FingerprintOf(key);
   for (Entry& entry : BucketOf(key).entries) {
     if (entry.fingerprint != fingerprint || Age(entry) >= window_) continue;
-    entry.departure = departures_ - static_cast<uint32_t>(capacity_);  // too old for any window
+    entry.departure = departures_ - capacity_;  // too old for any window
     return true;
   }
   return false;

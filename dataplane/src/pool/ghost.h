@@ -1,6 +1,6 @@
-// Ghost: remembers which keys went lately, without their pages. A table of fixed size that holds 32
-// bits of a key and when it went, in buckets of one cache line; a full bucket forgets its oldest
-// entry. What went more than `window` departures ago is not remembered.
+// Ghost: remembers which keys went lately, without their pages. A table that holds 32 bits of a key
+// and when it went, in buckets of one cache line; a full bucket forgets its oldest entry. What went
+// more than `window` departures ago is not remembered.
 //
 // Add and Take are O(1) and allocate nothing. Two keys are taken for each other with a probability
 // of 2^-29 per Take; that costs a misplaced page, never a wrong one. Not thread-safe.
@@ -17,15 +17,15 @@ namespace peercache {
 
 class Ghost {
  public:
-  // For about `capacity` keys, at 8 to 16 bytes each.
-  explicit Ghost(size_t capacity);
+  explicit Ghost(size_t window);
 
   void Add(const Key& key);
   // Whether the key is remembered; it is not any more afterwards.
   bool Take(const Key& key);
-  // How many departures back the memory reaches; at most the capacity, which is the start value.
+  // How many departures back the memory reaches, at 8 to 26 bytes each. When it grows beyond what
+  // the table was made for, the table is made anew and empty: a pool sets this when it first has to
+  // evict and seldom again.
   void SetWindow(size_t departures);
-  size_t capacity() const { return capacity_; }
 
  private:
   struct Entry {
@@ -42,11 +42,13 @@ class Ghost {
   // Departures wrap after 2^32; all differences that matter are far below.
   uint32_t Age(const Entry& entry) const { return departures_ - entry.departure; }
 
-  const size_t capacity_;
+  void MakeTable(size_t window);
+
   std::vector<Bucket> buckets_;  // a power of two
-  size_t mask_;
-  uint32_t window_;
-  uint32_t departures_;
+  size_t mask_ = 0;
+  uint32_t capacity_ = 0;  // windows up to this one fit
+  uint32_t window_ = 0;
+  uint32_t departures_ = 0;
 };
 
 }  // namespace peercache

@@ -67,7 +67,7 @@ struct Pool::Impl {
         policy(eviction),
         table(memory.size(), SlotTable::ChunkBytes(memory.size()), SizeClassOf(max_page)),
         index(memory.size() / kTypicalPage),
-        ghost(policy == EvictionPolicy::kLru ? 1 : memory.size() / kTypicalPage) {
+        ghost(1) {
     for (SizeClass c = 0; c <= SizeClassOf(max_page); ++c)
       orders.push_back(MakeEvictionOrder(policy, &ghost));
   }
@@ -280,12 +280,16 @@ PagePin Pool::Find(const Key& key) {
 }
 
 void Pool::FindMany(std::span<const Key> keys, std::span<PagePin> pins) {
-  const size_t count = std::min(keys.size(), pins.size());
-  for (size_t start = 0; start < count; start += kFindBatch) {
-    const size_t end = std::min(count, start + kFindBatch);
+  // From the last key to the first: a later page of a prompt is worth nothing without the earlier
+  // ones, so it should count as used before them, and go before them.
+  for (size_t end = std::min(keys.size(), pins.size()); end > 0;) {
+    const size_t start = end - std::min(end, kFindBatch);
     std::lock_guard lock(impl_->mutex);
     for (size_t i = start; i < end; ++i) impl_->index.Prefetch(keys[i]);
-    for (size_t i = start; i < end; ++i) pins[i] = impl_->UseAndPin(impl_->index.Find(keys[i]));
+    while (end > start) {
+      --end;
+      pins[end] = impl_->UseAndPin(impl_->index.Find(keys[end]));
+    }
   }
 }
 
@@ -329,7 +333,7 @@ std::vector<Victim> Pool::TakeVictims(size_t bytes, size_t class_of_length) {
   const auto take = [&](Slot* slot) { victims.push_back(impl_->TakeOut(slot, true)); };
   while (bytes > 0) {
     std::lock_guard lock(impl_->mutex);  // per batch: readers get in between
-    impl_->ghost.SetWindow(impl_->index.size());
+    if (impl_->policy != EvictionPolicy::kLru) impl_->ghost.SetWindow(impl_->index.size());
     const size_t before = victims.size();
     const size_t gained = peercache::TakeVictims(impl_->table, impl_->orders[size_class].get(),
                                                  bytes, kVictimBatch, size_class, take);

@@ -149,7 +149,8 @@ class Pool {
 
   // Readable page by key; counts as a use for eviction.
   PagePin Find(const Key& key);
-  // Same for many, with one acquisition of the mutex per 256 keys. pins[i] is empty on a miss.
+  // Same for many, with one acquisition of the mutex per 256 keys. pins[i] is empty on a miss. Of
+  // keys in the order of a prompt, the later ones go first when room is needed.
   void FindMany(std::span<const Key> keys, std::span<PagePin> pins);
   // Without pin and without counting as a use.
   bool Contains(const Key& key) const;

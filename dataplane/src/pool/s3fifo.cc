@@ -31,7 +31,7 @@ Slot* S3FifoOrder::NextOfSmall() {
     Slot* slot = small_.back();
     if (slot->pinned()) {
       small_.MoveToFront(slot);
-    } else if (slot->uses >= kUsesToStay) {
+    } else if (slot->uses > 0) {
       small_.Remove(slot);
       slot->uses = 0;
       slot->probation = false;

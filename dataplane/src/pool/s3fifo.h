@@ -1,8 +1,8 @@
 // S3FifoOrder: two queues and a memory ("FIFO queues are all you need for cache eviction", SOSP
 // 2023).
 //
-//   small   pages on probation, in order of arrival. Those that were used more than once when they
-//           reach the end move to main, the others go and are remembered by the ghost.
+//   small   pages on probation, in order of arrival. Those that were used when they reach the end
+//           move to main, the others go and are remembered by the ghost.
 //   main    pages that have shown their worth, as a clock: at the end, a page that was used since
 //           it last came by goes round again for one use less, an unused one goes for good.
 //   ghost   keys that went from small (ghost.h). When such a page is set again, the probation was
@@ -10,8 +10,9 @@
 //
 // A hit only raises a count of two bits in the slot: no list is touched, so it costs less than LRU.
 //
-// More than one use, because a page that is set by a prefill engine is as a rule read once soon
-// after by the decode engine of the same request; only the uses after that are a sign of sharing.
+// Half of the pages are on probation, not a tenth as in the paper: a conversation's pages are used
+// again when its user has thought and typed, which is minutes later, not at once as in the traces
+// of the paper. docs/performance.md has the comparison.
 #pragma once
 
 #include "pool/eviction.h"
@@ -35,9 +36,8 @@ class S3FifoOrder final : public EvictionOrder {
   size_t main() const { return main_.size(); }
 
  private:
-  static constexpr uint8_t kMostUses = 3;    // what two bits hold
-  static constexpr uint8_t kUsesToStay = 2;  // on probation
-  static constexpr size_t kSmallOneIn = 10;  // share of the pages on probation
+  static constexpr uint8_t kMostUses = 3;   // what two bits hold
+  static constexpr size_t kSmallOneIn = 2;  // share of the pages on probation
 
   Slot* NextOfSmall();
   Slot* NextOfMain();
