@@ -1,7 +1,7 @@
 # peercache_module(NAME [DEPENDENCY...] [SUBDIRS DIR...] [LIBRARIES TARGET...])
 #
 # Makes library peercache_NAME of src/NAME/*.cc and, with PEERCACHE_TESTS, the test NAME_test of
-# src/NAME/*_test.cc.
+# src/NAME/*_test.cc. Each src/NAME/X_benchmark.cc becomes program X_benchmark, built only when asked for.
 if(PEERCACHE_TESTS)
   enable_testing()
   find_package(GTest REQUIRED)
@@ -17,7 +17,9 @@ function(peercache_module name)
   file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${patterns})
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
-  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  set(benchmarks ${sources})
+  list(FILTER benchmarks INCLUDE REGEX "_benchmark\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "_(test|benchmark)\\.cc$")
   list(TRANSFORM M_UNPARSED_ARGUMENTS PREPEND peercache_)
   if(sources)
     add_library(peercache_${name} STATIC ${sources})
@@ -28,6 +30,11 @@ function(peercache_module name)
   endif()
   target_link_libraries(peercache_${name} ${scope} peercache_options ${M_UNPARSED_ARGUMENTS}
     ${M_LIBRARIES})
+  foreach(file ${benchmarks})
+    cmake_path(GET file STEM program)
+    add_executable(${program} EXCLUDE_FROM_ALL ${file})
+    target_link_libraries(${program} PRIVATE peercache_${name})
+  endforeach()
   if(PEERCACHE_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE peercache_${name} GTest::gmock GTest::gtest_main)

@@ -17,8 +17,8 @@ struct Key {
   friend auto operator<=>(const Key&, const Key&) = default;
 
   // A uniformly distributed word of the key; `index` 0..3 gives independent words. Word 0 places
-  // the key on the ring, word 1 serves hash tables: a shard holds one arc of word 0, so a table
-  // hashed by the same word would be lopsided.
+  // the key on the ring, word 1 serves hash tables: a shard holds arcs of word 0, so a table hashed
+  // by the same word would be lopsided.
   uint64_t Word(int index) const {
     uint64_t word;
     std::memcpy(&word, bytes.data() + 8 * index, sizeof(word));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <random>
 
@@ -15,8 +16,10 @@ std::vector<Key> SampleKeys() {
   std::mt19937_64 rng(3);
   std::vector<Key> keys(kSamples);
   for (Key& key : keys) {
-    const uint64_t word = rng();
-    std::memcpy(key.bytes.data(), &word, sizeof(word));
+    for (size_t i = 0; i < 4; ++i) {
+      const uint64_t word = rng();
+      std::memcpy(key.bytes.data() + 8 * i, &word, sizeof(word));
+    }
   }
   return keys;
 }
@@ -45,11 +48,11 @@ TEST(Ring, OneMemberOwnsEverything) {
   EXPECT_EQ(Shares(Ring(members, 160)), (std::map<uint64_t, int>{{members[0].node, kSamples}}));
 }
 
-TEST(Ring, EqualMembersShareWithinThirtyPercent) {
-  for (int count : {2, 3, 16, 64}) {
+TEST(Ring, EqualMembersShareWithinTenPercent) {
+  for (int count : {2, 3, 16}) {
     const auto shares = Shares(Ring(Members(count), 160));
     ASSERT_EQ(shares.size(), static_cast<size_t>(count));
-    for (const auto& [node, share] : shares) EXPECT_NEAR(share * count, kSamples, 0.3 * kSamples);
+    for (const auto& [node, share] : shares) EXPECT_NEAR(share * count, kSamples, 0.1 * kSamples);
   }
 }
 
@@ -61,22 +64,33 @@ TEST(Ring, SharesFollowTheWeights) {
   for (const RingMember& member : members) {
     const double fair = kSamples * static_cast<double>(member.weight) /
                         (16.0 * static_cast<double>(uint64_t{1} << 40));
-    EXPECT_NEAR(shares[member.node], fair, 0.35 * fair);
+    EXPECT_NEAR(shares[member.node], fair, 0.1 * fair);
   }
 }
 
-TEST(Ring, ExtremeWeightsLeaveEveryMemberAPoint) {
+TEST(Ring, ExtremeWeights) {
   std::vector<RingMember> members = {{1, UINT64_MAX}, {2, 1}, {3, 0}};
   const Ring ring(members, 160);
-  auto shares = Shares(ring);
-  EXPECT_GT(shares[1], kSamples * 9 / 10);
-  // Weight 0 counts as the smallest.
+  EXPECT_GT(Shares(ring)[1], kSamples * 999 / 1000);
+  // Weight 0 counts as 1.
   members[2].weight = 1;
   EXPECT_EQ(ring, Ring(members, 160));
   // All zero: equal.
   std::vector<RingMember> none = {{1, 0}, {2, 0}};
   for (const auto& [node, share] : Shares(Ring(none, 160)))
-    EXPECT_NEAR(share, kSamples / 2, kSamples / 6);
+    EXPECT_NEAR(share, kSamples / 2, kSamples / 20);
+}
+
+TEST(Ring, FewPointsStillGiveEveryKeyAnOwner) {
+  // Most keys are let in by none of three points, and then go to the nearest.
+  auto members = Members(3);
+  members[0].weight <<= 10;
+  const auto shares = Shares(Ring(members, 1));
+  int sum = 0;
+  for (const auto& [node, share] : shares) sum += share;
+  EXPECT_EQ(sum, kSamples);
+  EXPECT_FALSE(shares.contains(0));
+  EXPECT_EQ(Ring(members, 0), Ring(members, 1));
 }
 
 TEST(Ring, OrderAndRepetitionOfMembersDoNotMatter) {
@@ -89,6 +103,18 @@ TEST(Ring, OrderAndRepetitionOfMembersDoNotMatter) {
   EXPECT_EQ(ring, Ring(members, 160));
 }
 
+TEST(Ring, TakesOverAFormerRingOnlyWhenItIsEqual) {
+  const auto members = Members(4);
+  const Ring empty, fewer(std::span<const RingMember>(members).first(3), 160), same(members, 160);
+  auto heavier = members;
+  heavier[1].weight += 1;
+  EXPECT_EQ(Ring(members, 160, {nullptr, &empty, &fewer, &same}), same);
+  EXPECT_EQ(Ring(heavier, 160, {&fewer, &same}), Ring(heavier, 160));
+  EXPECT_EQ(Ring(members, 80, {&same}), Ring(members, 80));
+  EXPECT_NE(Ring(members, 80, {&same}), same);
+  EXPECT_EQ(Ring({}, 160, {&same}), empty);
+}
+
 // Rings must agree between nodes of different builds: a change of these owners breaks a rolling
 // upgrade.
 TEST(Ring, PlacementIsFixedForever) {
@@ -97,38 +123,39 @@ TEST(Ring, PlacementIsFixedForever) {
   std::vector<uint64_t> owners;
   for (uint64_t i = 0; i < 8; ++i) {
     Key key;
-    const uint64_t word = i * 0x2000000000000000 + 12345;
-    std::memcpy(key.bytes.data(), &word, sizeof(word));
+    for (const size_t at : {0, 16}) {  // the words that the ring looks at
+      const uint64_t word = (i + at) * 0x2000000000000000 + 12345 * (at + 1);
+      std::memcpy(key.bytes.data() + at, &word, sizeof(word));
+    }
     owners.push_back(ring.OwnerOf(key));
   }
-  EXPECT_EQ(owners, (std::vector<uint64_t>{33, 22, 33, 22, 22, 33, 22, 11}));
+  EXPECT_EQ(owners, (std::vector<uint64_t>{33, 22, 33, 11, 22, 33, 33, 22}));
 }
 
+// Both directions at once: from `after` to `before` the member leaves.
 TEST(Ring, AJoinMovesKeysOnlyToTheNewMemberAndALeaveOnlyFromIt) {
-  const auto members = Members(10);
-  const Ring with(members, 160), without(std::span<const RingMember>(members).first(9), 160);
-  int moved = 0;
-  for (const Key& key : SampleKeys()) {
-    const uint64_t before = without.OwnerOf(key), after = with.OwnerOf(key);
-    if (before == after) continue;
-    ++moved;
-    ASSERT_EQ(after, members[9].node);
+  auto members = Members(10);
+  for (size_t i = 0; i < members.size(); ++i) members[i].weight <<= i % 4;
+  for (const uint64_t weight : {members[0].weight / 8, members[0].weight, members[0].weight * 32}) {
+    members[9].weight = weight;
+    const Ring after(members, 160), before(std::span<const RingMember>(members).first(9), 160);
+    for (const Key& key : SampleKeys()) {
+      const uint64_t owner = after.OwnerOf(key);
+      ASSERT_TRUE(owner == before.OwnerOf(key) || owner == members[9].node);
+    }
   }
-  EXPECT_NEAR(moved, kSamples / 10, 0.3 * kSamples / 10);
 }
 
-TEST(Ring, WithUnequalWeightsAJoinMovesLittleElse) {
-  auto members = Members(10);
-  members[9].weight *= 4;
-  const Ring with(members, 160), without(std::span<const RingMember>(members).first(9), 160);
-  int to_new = 0, elsewhere = 0;
+TEST(Ring, AMemberThatGainsWeightOnlyGainsKeys) {
+  auto members = Members(6);
+  members[1].weight *= 5;
+  const Ring before(members, 160);
+  members[4].weight *= 3;
+  const Ring after(members, 160);
   for (const Key& key : SampleKeys()) {
-    const uint64_t after = with.OwnerOf(key);
-    if (without.OwnerOf(key) == after) continue;
-    ++(after == members[9].node ? to_new : elsewhere);
+    const uint64_t owner = after.OwnerOf(key);
+    ASSERT_TRUE(owner == before.OwnerOf(key) || owner == members[4].node);
   }
-  EXPECT_NEAR(to_new, kSamples * 4 / 13, 0.3 * kSamples * 4 / 13);
-  EXPECT_LT(elsewhere, kSamples / 8);
 }
 
 }  // namespace

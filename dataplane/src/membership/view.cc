@@ -23,11 +23,14 @@ std::vector<Member> Sorted(const KnownMembers& known) {
   return members;
 }
 
-Ring RingWithout(const std::vector<Member>& members, MemberState omitted, uint32_t vnodes) {
+Ring RingWithout(const std::vector<Member>& members, MemberState omitted, uint32_t vnodes,
+                 const View* before) {
   std::vector<RingMember> ring;
   for (const Member& member : members)
     if (member.state != omitted) ring.push_back({NodeHash(member.id), member.capacity_bytes});
-  return Ring(ring, vnodes);
+  if (before == nullptr) return Ring(ring, vnodes);
+  // Most changes of the membership leave a ring as it is, or make one the other.
+  return Ring(ring, vnodes, {&before->current, &before->next});
 }
 
 }  // namespace
@@ -51,8 +54,8 @@ std::shared_ptr<const View> BuildView(const std::shared_ptr<const View>& before,
   view->members = std::move(members);
   for (size_t i = 0; i < view->members.size(); ++i)
     view->by_node.emplace(NodeHash(view->members[i].id), i);
-  view->current = RingWithout(view->members, MemberState::kJoining, options.vnodes);
-  view->next = RingWithout(view->members, MemberState::kDraining, options.vnodes);
+  view->current = RingWithout(view->members, MemberState::kJoining, options.vnodes, before.get());
+  view->next = RingWithout(view->members, MemberState::kDraining, options.vnodes, before.get());
   if (view->current.empty()) view->current = view->next;
   if (view->next.empty()) view->next = view->current;
   if (!before) {
