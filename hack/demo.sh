@@ -99,7 +99,7 @@ start_engines() {
   engine_manifest writer "$WRITER" | kubectl -n "$NAMESPACE" apply -f - >/dev/null
   engine_manifest reader "$READER" | kubectl -n "$NAMESPACE" apply -f - >/dev/null
   await 120 "both engine pods to be Ready" kubectl -n "$NAMESPACE" wait --for=condition=Ready pod/writer pod/reader --timeout=2s
-  kubectl -n "$NAMESPACE" get pods -o wide | awk '{printf "    %-8s  %-5s  %-7s  %s\n", $1, $2, $3, $7}'
+  kubectl -n "$NAMESPACE" get pods -o wide | awk '{printf "    %-20s  %-5s  %-7s  %s\n", $1, $2, $3, $7}'
   note "what the webhook added to the arguments:"
   kubectl -n "$NAMESPACE" get pod reader -o jsonpath='{.spec.containers[0].args}' | jq -r '.[6:][] | "      " + .'
 }

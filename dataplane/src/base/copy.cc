@@ -1,10 +1,13 @@
 #include "base/copy.h"
 
+#include <algorithm>
 #include <atomic>
 #include <csetjmp>
 #include <csignal>
 #include <cstring>
 #include <mutex>
+
+#include "base/checksum.h"
 
 namespace peercache {
 namespace {
@@ -82,6 +85,22 @@ void ScatterAll(std::span<const Bytes> to, const std::byte* from) {
   }
 }
 
+void MoveAll(std::span<const Bytes> to, std::span<const Bytes> from) {
+  size_t in = 0, in_at = 0;
+  for (const Bytes& out : to) {
+    for (size_t at = 0; at < out.size();) {
+      while (in_at == from[in].size()) {
+        ++in;
+        in_at = 0;
+      }
+      const size_t part = std::min(out.size() - at, from[in].size() - in_at);
+      std::memcpy(out.data() + at, from[in].data() + in_at, part);
+      at += part;
+      in_at += part;
+    }
+  }
+}
+
 }  // namespace
 
 size_t TotalSize(std::span<const Bytes> segments) { return Total(segments); }
@@ -119,6 +138,15 @@ bool GuardedGather(Bytes to, std::span<const ConstBytes> from) {
 bool GuardedScatter(std::span<const Bytes> to, ConstBytes from) {
   if (Total(to) != from.size()) return false;
   return Guarded([&] { ScatterAll(to, from.data()); });
+}
+
+bool GuardedMove(std::span<const Bytes> to, std::span<const Bytes> from) {
+  if (Total(to) != Total(from)) return false;
+  return Guarded([&] { MoveAll(to, from); });
+}
+
+bool GuardedChecksum(std::span<const ConstBytes> bytes, uint64_t* checksum) {
+  return Guarded([&] { *checksum = Checksum(bytes); });
 }
 
 }  // namespace peercache

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace peercache {
@@ -28,5 +29,9 @@ bool Scatter(std::span<const Bytes> to, ConstBytes from);
 void InstallCopyGuard();
 bool GuardedGather(Bytes to, std::span<const ConstBytes> from);
 bool GuardedScatter(std::span<const Bytes> to, ConstBytes from);
+// Between the segments of two engines, which may cut a page differently.
+bool GuardedMove(std::span<const Bytes> to, std::span<const Bytes> from);
+// Checksum (checksum.h) of memory that can be taken away.
+bool GuardedChecksum(std::span<const ConstBytes> bytes, uint64_t* checksum);
 
 }  // namespace peercache

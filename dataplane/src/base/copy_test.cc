@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/checksum.h"
 #include "base/memory.h"
 
 namespace peercache {
@@ -90,6 +91,29 @@ TEST(CopyGuard, TruncatedMemfdIsAFailedCopy) {
   std::vector<std::byte> first(Engine::kSize / 2);
   ASSERT_TRUE(GuardedGather(first, half));
   EXPECT_TRUE(std::equal(first.begin(), first.end(), page.begin()));
+}
+
+TEST(CopyGuard, MovesBetweenPagesThatAreCutDifferently) {
+  std::vector<std::byte> from(1000), to(1000);
+  for (size_t i = 0; i < from.size(); ++i) from[i] = std::byte(i * 7);
+  const std::span<std::byte> f(from), t(to);
+  const Bytes in[] = {f.first(100), f.subspan(100, 0), f.subspan(100, 899), f.last(1)};
+  const Bytes out[] = {t.first(333), t.subspan(333, 333), t.subspan(666), t.last(0)};
+  ASSERT_TRUE(GuardedMove(out, in));
+  EXPECT_EQ(from, to);
+  EXPECT_FALSE(GuardedMove(std::span(out).first(2), in)) << "sizes differ";
+  EXPECT_TRUE(GuardedMove({}, {}));
+}
+
+TEST(CopyGuard, ChecksumOfMemoryThatIsGoneFails) {
+  InstallCopyGuard();
+  Engine engine;
+  const ConstBytes whole[] = {engine.region.bytes()};
+  uint64_t before = 0, again = 0;
+  ASSERT_TRUE(GuardedChecksum(whole, &before));
+  EXPECT_EQ(before, Checksum(engine.region.bytes()));
+  ASSERT_EQ(::ftruncate(engine.fd, 0), 0);
+  EXPECT_FALSE(GuardedChecksum(whole, &again));
 }
 
 TEST(CopyGuard, WorksInManyThreadsWhileTheFileChanges) {

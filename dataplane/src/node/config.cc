@@ -142,12 +142,24 @@ constexpr ConfigOption kOptions[] = {
        c->eviction = *policy;
        return {};
      }},
+    {"checksums",
+     "Pages that carry a checksum which every read verifies: off | sampled (one in 16) | all",
+     "sampled",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       const auto policy = ParseChecksumPolicy(value);
+       if (!policy.ok()) return policy.status();
+       c->checksums = *policy;
+       return {};
+     }},
     {"transport", "How pages travel between nodes: auto | tcp", "auto",
      [](const std::string& value, NodeConfig* c) {
        return SetChoice<&NodeConfig::transport>(value, {"auto", "tcp"}, c);
      }},
     {"lease-ms", "How long a reader may use a record; evicted slots rest for as long", "1000",
      SetMillis<&NodeConfig::lease, 50, 60'000>},
+    {"dir-cache-ttl-ms",
+     "How long a page's location is remembered between exists and get; 0: never; at most the lease",
+     "1000", SetMillis<&NodeConfig::dir_cache_ttl, 0, 60'000>},
     {"peer-timeout-ms", "Longest a call may stall on other nodes", "1000",
      SetMillis<&NodeConfig::peer_timeout, 50, 60'000>},
     {"heartbeat-ms", "Time between heartbeats to the discovery hosts", "500",

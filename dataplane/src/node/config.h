@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "node/checksum_policy.h"
 #include "pool/pool.h"
 
 namespace peercache {
@@ -30,8 +31,10 @@ struct NodeConfig {
   size_t pool_bytes = size_t{4} << 30;
   HugePages huge_pages = HugePages::kAuto;
   EvictionPolicy eviction = EvictionPolicy::kLru;
+  ChecksumPolicy checksums = ChecksumPolicy::kSampled;
   std::string transport = "auto";  // auto | tcp
   milliseconds lease{1000};
+  milliseconds dir_cache_ttl{1000};
   milliseconds peer_timeout{1000};
   milliseconds heartbeat{500};
   milliseconds member_ttl{3000};

@@ -15,8 +15,10 @@ struct Counter {
 
 struct Counters {
   // engine side, in pages unless said
-  Counter read_requests, read_local_hits, read_remote_hits;
-  Counter miss_absent, miss_unreachable, miss_stale, miss_expired, miss_copy, miss_no_view;
+  Counter read_requests, read_local_hits, read_remote_hits, read_shared_hits;
+  Counter miss_absent, miss_unreachable, miss_stale, miss_expired, miss_copy, miss_corrupt,
+      miss_no_view;
+  Counter verified, locations_recalled;
   Counter write_requests, write_duplicates, write_stored;
   Counter refused_full, refused_size, refused_copy, refused_unacknowledged, refused_no_view;
   Counter exists_requests, exists_pages, exists_pages_found;

@@ -12,6 +12,7 @@
 #include "membership/table.h"
 #include "node/engine_server.h"
 #include "node/http.h"
+#include "node/locator.h"
 #include "node/member_agent.h"
 #include "node/metrics.h"
 #include "node/pages.h"
@@ -133,6 +134,10 @@ class Node::Impl {
     publisher_ = std::make_unique<Publisher>(
         PublisherOptions{self_.incarnation, config_.lease, config_.peer_timeout, stall},
         shard_.get(), pool_.get(), peers_.get(), &views_, &counters_);
+    LocatorOptions locator_options;
+    locator_options.stall = stall;
+    locator_options.cache_ttl = std::min(config_.dir_cache_ttl, config_.lease);
+    locator_ = std::make_unique<Locator>(locator_options, shard_.get(), peers_.get(), &counters_);
     metrics_ = std::make_unique<Metrics>(&counters_, [this] { return Gauges(); });
 
     if (config_.http) {
@@ -161,9 +166,9 @@ class Node::Impl {
                                        &views_, &room_,
                                        [this](const View& view) { agent_->Synced(view); });
     upkeep_ready_ = true;
-    pages_ = std::make_unique<Pages>(PagesOptions{config_.lease, config_.peer_timeout, stall},
-                                     pool_.get(), shard_.get(), peers_.get(), &views_,
-                                     publisher_.get(), &room_, &counters_);
+    pages_ = std::make_unique<Pages>(
+        PagesOptions{config_.lease, config_.peer_timeout, stall, config_.checksums}, pool_.get(),
+        peers_.get(), &views_, publisher_.get(), locator_.get(), &room_, &counters_);
     EngineServerOptions engine_options;
     engine_options.node_id = self_.id;
     engine_options.max_engines = config_.max_engines;
@@ -259,7 +264,10 @@ class Node::Impl {
     return GaugeSamples(input);
   }
 
-  size_t ClearHere(uint64_t tag) { return upkeep_ready_ ? upkeep_->Clear(tag) : 0; }
+  size_t ClearHere(uint64_t tag) {
+    locator_->ForgetAll();
+    return upkeep_ready_ ? upkeep_->Clear(tag) : 0;
+  }
 
   // Asks every member, again and again while pages of the tag are in use there.
   Status ClearEverywhere(uint64_t tag) {
@@ -303,6 +311,7 @@ class Node::Impl {
   std::unique_ptr<Table> table_;
   std::unique_ptr<Peers> peers_;
   std::unique_ptr<Publisher> publisher_;
+  std::unique_ptr<Locator> locator_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<MemberAgent> agent_;
   std::unique_ptr<Upkeep> upkeep_;

@@ -1,7 +1,8 @@
 #include "node/pages.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
-#include <unordered_map>
 
 #include "base/checksum.h"
 
@@ -11,53 +12,19 @@ namespace {
 // Slowest rate at which a peer may deliver pages; with it every call is bounded by its size.
 constexpr uint64_t kMinBytesPerMilli = 64 << 10;
 
-using Groups = std::unordered_map<uint64_t, std::vector<size_t>>;
-
-// Scatters one peer's pages into the segments of the pages that were asked for.
-class ScatterSink : public PayloadSink {
- public:
-  ScatterSink(std::span<const size_t> which, std::span<const Bytes> segments, size_t per_page)
-      : which_(which), segments_(segments), per_page_(per_page) {}
-
-  Status Accept(FrameReader body, uint64_t payload_length,
-                std::vector<iovec>* destinations) override {
-    if (!DecodeReadOk(&body, &lengths_) || lengths_.size() != which_.size()) {
-      return Corrupt("malformed ReadOk");
-    }
-    uint64_t expected = 0;
-    for (size_t i = 0; i < which_.size(); ++i) {
-      if (lengths_[i] == 0) continue;
-      const auto page = segments_.subspan(which_[i] * per_page_, per_page_);
-      if (lengths_[i] != TotalSize(page)) return Corrupt("a page of another length than asked for");
-      for (const Bytes& segment : page) {
-        if (!segment.empty()) destinations->push_back({segment.data(), segment.size()});
-      }
-      expected += lengths_[i];
-    }
-    if (expected != payload_length) return Corrupt("payload and page lengths disagree");
-    return {};
-  }
-  std::span<const uint32_t> lengths() const { return lengths_; }
-
- private:
-  const std::span<const size_t> which_;
-  const std::span<const Bytes> segments_;
-  const size_t per_page_;
-  std::vector<uint32_t> lengths_;
-};
-
 }  // namespace
 
-Pages::Pages(PagesOptions options, Pool* pool, Shard* shard, Peers* peers, const Views* views,
-             Publisher* publisher, Room* room, Counters* counters)
+Pages::Pages(PagesOptions options, Pool* pool, Peers* peers, const Views* views,
+             Publisher* publisher, Locator* locator, Room* room, Counters* counters)
     : options_(options),
       pool_(pool),
-      shard_(shard),
       peers_(peers),
       views_(views),
       publisher_(publisher),
+      locator_(locator),
       room_(room),
-      counters_(counters) {}
+      counters_(counters),
+      reader_({options.lease, options.stall, options.checksums}, peers, counters) {}
 
 Result<Reservation> Pages::ReserveWaiting(size_t length, TimePoint deadline) {
   auto reservation = pool_->Reserve(length);
@@ -103,7 +70,8 @@ void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments,
         counters_->refused_copy.Add(1);
         continue;
       }
-      const uint64_t checksum = Checksum(reservation->payload());
+      const bool summed = ChecksumWanted(options_.checksums, keys[i]);
+      const uint64_t checksum = summed ? Checksum(reservation->payload()) : 0;
       bool duplicate = false;
       pin = pool_->Commit(std::move(*reservation), keys[i], tag, checksum, &duplicate);
       if (!pin) {
@@ -125,65 +93,9 @@ void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments,
   counters_->bytes_written.Add(bytes);
 }
 
-void Pages::LookupIn(const Ring& ring, std::span<const Key> keys, std::span<const size_t> which,
-                     std::span<Record> records, TimePoint deadline) {
-  Groups groups;
-  for (size_t i : which) {
-    if (const uint64_t owner = ring.OwnerOf(keys[i]); owner != 0) groups[owner].push_back(i);
-  }
-  const TimePoint now = Clock::now();
-  const auto exclude = peers_->Unhealthy(now);
-  std::vector<Key> asked;
-  std::vector<Record> found;
-  std::vector<const std::vector<size_t>*> sent;
-  CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
-  for (const auto& [owner, group] : groups) {
-    asked.clear();
-    for (size_t i : group) asked.push_back(keys[i]);
-    if (owner == peers_->self()) {
-      found.assign(group.size(), Record{});
-      shard_->Lookup(asked, peers_->self(), exclude, found, now);
-      for (size_t i = 0; i < group.size(); ++i) records[group[i]] = found[i];
-      continue;
-    }
-    Peer* peer = peers_->Find(owner);
-    if (peer == nullptr) continue;
-    EncodeLookup(peers_->self(), exclude, asked, &calls.Add(peer, MessageType::kLookup).request);
-    sent.push_back(&group);
-  }
-  if (calls.empty()) return;
-  calls.Run(MessageType::kLookupOk, {options_.stall, deadline});
-  for (size_t c = 0; c < sent.size(); ++c) {
-    const PeerCall& call = *calls.calls()[c];
-    FrameReader reader = call.answer;
-    if (!call.status.ok() || !DecodeRecords(&reader, &found) || found.size() != sent[c]->size()) {
-      continue;
-    }
-    for (size_t i = 0; i < found.size(); ++i) records[(*sent[c])[i]] = found[i];
-  }
-}
-
-void Pages::Lookup(const View& view, std::span<const Key> keys, std::span<Record> records,
-                   TimePoint deadline) {
-  std::vector<size_t> missing(keys.size());
-  for (size_t i = 0; i < missing.size(); ++i) missing[i] = i;
-  const Ring* asked[3] = {};
-  int rounds = 0;
-  for (const Ring* ring : {&view.current, &view.next, &view.previous}) {
-    // Only keys whose owner in this ring has not been asked in an earlier round.
-    std::vector<size_t> which;
-    for (size_t i : missing) {
-      const uint64_t owner = ring->OwnerOf(keys[i]);
-      const bool repeated = std::any_of(asked, asked + rounds, [&](const Ring* before) {
-        return before->OwnerOf(keys[i]) == owner;
-      });
-      if (owner != 0 && !repeated) which.push_back(i);
-    }
-    asked[rounds++] = ring;
-    if (!which.empty()) LookupIn(*ring, keys, which, records, deadline);
-    std::erase_if(missing, [&](size_t i) { return records[i].node != 0; });
-    if (missing.empty() || Clock::now() >= deadline) return;
-  }
+TimePoint Pages::DeadlineFor(uint64_t bytes, TimePoint start) const {
+  return start + options_.peer_timeout +
+         milliseconds(static_cast<int64_t>(bytes / kMinBytesPerMilli));
 }
 
 void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size_t per_page,
@@ -191,98 +103,145 @@ void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size
   std::fill(ok.begin(), ok.end(), uint8_t{0});
   counters_->read_requests.Add(keys.size());
   const TimePoint start = Clock::now();
-  std::vector<size_t> remote;
-  {
-    std::vector<PagePin> pins(keys.size());
-    pool_->FindMany(keys, pins);
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (!pins[i]) {
-        remote.push_back(i);
-        continue;
-      }
-      ok[i] = GuardedScatter(segments.subspan(i * per_page, per_page), pins[i].payload());
-      (ok[i] ? counters_->read_local_hits : counters_->miss_copy).Add(1);
-      if (ok[i]) counters_->bytes_read.Add(pins[i].payload().size());
-    }
-  }
-  if (remote.empty()) return;
-  const auto view = views_->Wait(start + options_.peer_timeout);
-  if (view == nullptr) {
-    counters_->miss_no_view.Add(remote.size());
-    return;
-  }
-  std::vector<Key> asked;
-  for (size_t i : remote) asked.push_back(keys[i]);
-  std::vector<Record> records(remote.size());
-  Lookup(*view, asked, records, start + options_.stall);
+  const Destinations to{segments, per_page};
+  const auto wanted = GetLocal(keys, to, ok);
+  if (wanted.empty()) return;
 
-  // The lease runs from before the lookup was sent. A page of our own that was not in the pool has
-  // just been evicted.
-  std::vector<Key> wanted;
-  std::vector<Record> found;
-  std::vector<size_t> which;  // of the caller's pages
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < remote.size(); ++i) {
-    const Record& record = records[i];
-    if (record.node == 0 || record.node == peers_->self()) {
-      counters_->miss_absent.Add(1);
-    } else if (Clock::now() - start >= options_.lease) {
-      counters_->miss_expired.Add(1);
-    } else if (record.length != TotalSize(segments.subspan(remote[i] * per_page, per_page))) {
-      counters_->miss_stale.Add(1);
-    } else {
-      wanted.push_back(asked[i]);
-      found.push_back(record);
-      which.push_back(remote[i]);
-      bytes += record.length;
+  Flights::Call call(to);
+  std::vector<size_t> led;
+  std::vector<Flights::Followed> followed;
+  flights_.Join(keys, wanted, &call, &led, &followed);
+  if (!led.empty()) Fetch(keys, led, to, ok, start);
+  flights_.Land(keys, led, &call, ok);
+  if (!followed.empty()) {
+    const TimePoint deadline = DeadlineFor(followed.size() * to.SizeOf(followed[0].page), start);
+    for (const Flights::Followed& f : followed) {
+      ok[f.page] = flights_.Copy(f, to, deadline);
+      (ok[f.page] ? counters_->read_shared_hits : counters_->miss_absent).Add(1);
+      if (ok[f.page]) counters_->bytes_read.Add(to.SizeOf(f.page));
     }
   }
-  const TimePoint deadline =
-      start + options_.peer_timeout + milliseconds(static_cast<int64_t>(bytes / kMinBytesPerMilli));
-  ReadRemote(wanted, found, which, segments, per_page, ok, deadline);
+  flights_.WaitForFollowers(&call);
 }
 
-void Pages::ReadRemote(std::span<const Key> keys, std::span<const Record> records,
-                       std::span<const size_t> which, std::span<const Bytes> segments,
-                       size_t per_page, std::span<uint8_t> ok, TimePoint deadline) {
-  Groups groups;  // holder -> indices into `keys`
-  for (size_t i = 0; i < keys.size(); ++i) groups[records[i].node].push_back(i);
-  std::vector<std::unique_ptr<ScatterSink>> sinks;
-  std::vector<std::vector<size_t>> pages;  // per call, indices of the caller's pages
-  pages.reserve(groups.size());            // sinks hold spans of the elements
-  CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
-  std::vector<ReadItem> items;
-  for (const auto& [holder, group] : groups) {
-    Peer* peer = peers_->Find(holder);
-    if (peer == nullptr) {
-      counters_->miss_unreachable.Add(group.size());
-      continue;
-    }
-    items.clear();
-    auto& of_call = pages.emplace_back();
-    for (size_t i : group) {
-      items.push_back({records[i].offset, records[i].generation, records[i].length, 0, keys[i]});
-      of_call.push_back(which[i]);
-    }
-    sinks.push_back(std::make_unique<ScatterSink>(of_call, segments, per_page));
-    PeerCall& call = calls.Add(peer, MessageType::kRead);
-    call.sink = sinks.back().get();
-    EncodeRead(records[group.front()].incarnation, items, &call.request);
+bool Pages::CopyOut(const PagePin& pin, std::span<const Bytes> to) {
+  if (!GuardedScatter(to, pin.payload())) {
+    counters_->miss_copy.Add(1);
+    return false;
   }
-  if (calls.empty()) return;
-  calls.Run(MessageType::kReadOk, {options_.stall, deadline});
-  for (size_t c = 0; c < pages.size(); ++c) {
-    if (!calls.calls()[c]->status.ok()) {
-      counters_->miss_unreachable.Add(pages[c].size());
-      continue;
-    }
-    const auto lengths = sinks[c]->lengths();
-    for (size_t i = 0; i < pages[c].size(); ++i) {
-      ok[pages[c][i]] = lengths[i] != 0;
-      (lengths[i] != 0 ? counters_->read_remote_hits : counters_->miss_stale).Add(1);
-      counters_->bytes_read.Add(lengths[i]);
+  const SlotHeader& header = pin.header();
+  if (header.checksum != 0 && ChecksumWanted(options_.checksums, header.key)) {
+    counters_->verified.Add(1);
+    if (Checksum(pin.payload()) != header.checksum) {
+      counters_->miss_corrupt.Add(1);
+      return false;
     }
   }
+  counters_->read_local_hits.Add(1);
+  counters_->bytes_read.Add(pin.payload().size());
+  return true;
+}
+
+std::vector<size_t> Pages::GetLocal(std::span<const Key> keys, const Destinations& to,
+                                    std::span<uint8_t> ok) {
+  std::vector<size_t> others;
+  std::vector<PagePin> pins(keys.size());
+  pool_->FindMany(keys, pins);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (pins[i]) {
+      ok[i] = CopyOut(pins[i], to.Of(i));
+      pins[i].Release();
+    } else {
+      others.push_back(i);
+    }
+  }
+  return others;
+}
+
+void Pages::Fetch(std::span<const Key> keys, std::span<const size_t> pages, const Destinations& to,
+                  std::span<uint8_t> ok, TimePoint start) {
+  const auto view = views_->Wait(start + options_.peer_timeout);
+  if (view == nullptr) {
+    counters_->miss_no_view.Add(pages.size());
+    return;
+  }
+  uint64_t bytes = 0;
+  for (const size_t page : pages) bytes += to.SizeOf(page);
+  const TimePoint deadline = DeadlineFor(bytes, start);
+
+  std::vector<Key> asked;
+  for (const size_t page : pages) asked.push_back(keys[page]);
+  std::vector<Record> records(pages.size());
+  std::vector<size_t> unknown(pages.begin(), pages.end());
+  if (locator_->Recall(asked, records, start) > 0) {
+    // Read what an earlier lookup has found; ask afresh for what has moved on since.
+    std::vector<size_t> recalled;
+    std::vector<Record> where;
+    unknown.clear();
+    for (size_t i = 0; i < pages.size(); ++i) {
+      if (records[i].node == 0) {
+        unknown.push_back(pages[i]);
+      } else {
+        recalled.push_back(pages[i]);
+        where.push_back(records[i]);
+      }
+    }
+    const auto moved = Read(keys, recalled, where, start, to, ok, deadline);
+    for (const size_t page : moved) locator_->Forget(keys[page]);
+    unknown.insert(unknown.end(), moved.begin(), moved.end());
+    if (unknown.empty()) return;
+    asked.clear();
+    for (const size_t page : unknown) asked.push_back(keys[page]);
+    records.resize(unknown.size());
+  }
+  const TimePoint lookup = Clock::now();
+  locator_->Lookup(*view, asked, records, std::min(deadline, lookup + options_.stall));
+  const auto moved = Read(keys, unknown, records, lookup, to, ok, deadline);
+  for (const size_t page : moved) locator_->Forget(keys[page]);
+  counters_->miss_stale.Add(moved.size());
+}
+
+std::vector<size_t> Pages::Read(std::span<const Key> keys, std::span<const size_t> pages,
+                                std::span<const Record> records, TimePoint asked,
+                                const Destinations& to, std::span<uint8_t> ok, TimePoint deadline) {
+  const bool usable = Clock::now() - asked < options_.lease;
+  std::vector<RemotePage> remote;
+  std::vector<size_t> moved;
+  for (size_t i = 0; i < pages.size(); ++i) {
+    const Record& record = records[i];
+    // A page of our own that was not in the pool has just been evicted.
+    if (record.node == 0 || record.node == peers_->self()) {
+      counters_->miss_absent.Add(1);
+    } else if (!usable) {
+      counters_->miss_expired.Add(1);
+    } else if (record.length != to.SizeOf(pages[i])) {
+      moved.push_back(pages[i]);
+    } else {
+      remote.push_back({keys[pages[i]], record, pages[i]});
+    }
+  }
+  std::vector<ReadOutcome> outcomes(remote.size());
+  reader_.Read(remote, to, outcomes, deadline);
+  uint64_t corrupt = 0;
+  for (size_t i = 0; i < remote.size(); ++i) {
+    switch (outcomes[i]) {
+      case ReadOutcome::kRead:
+        ok[remote[i].page] = 1;
+        counters_->read_remote_hits.Add(1);
+        counters_->bytes_read.Add(remote[i].record.length);
+        break;
+      case ReadOutcome::kStale: moved.push_back(remote[i].page); break;
+      case ReadOutcome::kExpired: counters_->miss_expired.Add(1); break;
+      case ReadOutcome::kUnreachable: counters_->miss_unreachable.Add(1); break;
+      case ReadOutcome::kCorrupt: ++corrupt; break;
+    }
+  }
+  if (corrupt > 0) {
+    counters_->miss_corrupt.Add(corrupt);
+    spdlog::error("{} pages arrived with wrong bytes (checksum): memory or network is at fault",
+                  corrupt);
+  }
+  return moved;
 }
 
 size_t Pages::Exists(std::span<const Key> keys) {
@@ -301,7 +260,7 @@ size_t Pages::Exists(std::span<const Key> keys) {
   if (!asked.empty()) {
     if (const auto view = views_->Wait(start + options_.peer_timeout)) {
       std::vector<Record> records(asked.size());
-      Lookup(*view, asked, records, start + options_.stall);
+      locator_->Lookup(*view, asked, records, start + options_.stall);
       for (size_t i = 0; i < asked.size(); ++i) {
         there[which[i]] = records[i].node != 0 && records[i].node != peers_->self();
       }

@@ -1,9 +1,10 @@
 // Pages: the three things engines ask of a node, over batches: set, get, exists.
 //
 //   Set     copy into own slots, then publish: answered when every owner of a record has
-//   acknowledged Get     own pool, then one lookup per owner in parallel, then one read per peer in
-//   parallel;
-//           bytes go straight to the engine's segments
+//           acknowledged
+//   Get     own pool; then what another call is already bringing (flights.h); then one lookup per
+//           owner in parallel, one read per holder in parallel. Bytes go straight to the engine's
+//           segments
 //   Exists  own pool, then lookups
 //
 // Each call runs in the calling thread and is bounded in time by its size and the peer time-out. A
@@ -15,13 +16,19 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/copy.h"
 #include "base/key.h"
+#include "node/checksum_policy.h"
 #include "node/counters.h"
+#include "node/destinations.h"
+#include "node/flights.h"
+#include "node/locator.h"
 #include "node/peers.h"
 #include "node/publisher.h"
+#include "node/remote_reader.h"
 #include "node/upkeep.h"
 #include "node/views.h"
 #include "pool/pool.h"
@@ -32,12 +39,13 @@ struct PagesOptions {
   Duration lease{};
   Duration peer_timeout{};  // longest a call may stall on others
   Duration stall{};         // longest without progress of one exchange
+  ChecksumPolicy checksums = ChecksumPolicy::kSampled;
 };
 
 class Pages {
  public:
-  Pages(PagesOptions options, Pool* pool, Shard* shard, Peers* peers, const Views* views,
-        Publisher* publisher, Room* room, Counters* counters);
+  Pages(PagesOptions options, Pool* pool, Peers* peers, const Views* views, Publisher* publisher,
+        Locator* locator, Room* room, Counters* counters);
 
   // Page i is made of segments [i * per_page, (i + 1) * per_page). ok[i] = 1: stored and visible.
   void Set(std::span<const Key> keys, std::span<const ConstBytes> segments, size_t per_page,
@@ -49,25 +57,31 @@ class Pages {
   size_t Exists(std::span<const Key> keys);
 
  private:
-  // records[i].node = 0 where nothing was found. Asks the owners in `current`, then for what is
-  // missing those in `next` and `previous`.
-  void Lookup(const View& view, std::span<const Key> keys, std::span<Record> records,
-              TimePoint deadline);
-  void LookupIn(const Ring& ring, std::span<const Key> keys, std::span<const size_t> which,
-                std::span<Record> records, TimePoint deadline);
-  void ReadRemote(std::span<const Key> keys, std::span<const Record> records,
-                  std::span<const size_t> which, std::span<const Bytes> segments, size_t per_page,
-                  std::span<uint8_t> ok, TimePoint deadline);
+  // Sets ok for the pages that are here and returns the others.
+  std::vector<size_t> GetLocal(std::span<const Key> keys, const Destinations& to,
+                               std::span<uint8_t> ok);
+  // Brings pages from other nodes.
+  void Fetch(std::span<const Key> keys, std::span<const size_t> pages, const Destinations& to,
+             std::span<uint8_t> ok, TimePoint start);
+  // Reads pages at `records`, which were valid at `asked`. Returns those that have moved on.
+  std::vector<size_t> Read(std::span<const Key> keys, std::span<const size_t> pages,
+                           std::span<const Record> records, TimePoint asked, const Destinations& to,
+                           std::span<uint8_t> ok, TimePoint deadline);
+  // False: the bytes are wrong, or the engine's memory is gone.
+  bool CopyOut(const PagePin& pin, std::span<const Bytes> to);
   Result<Reservation> ReserveWaiting(size_t length, TimePoint deadline);
+  TimePoint DeadlineFor(uint64_t bytes, TimePoint start) const;
 
   const PagesOptions options_;
   Pool* const pool_;
-  Shard* const shard_;
   Peers* const peers_;
   const Views* const views_;
   Publisher* const publisher_;
+  Locator* const locator_;
   Room* const room_;
   Counters* const counters_;
+  RemoteReader reader_;
+  Flights flights_;
 };
 
 }  // namespace peercache

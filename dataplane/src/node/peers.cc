@@ -213,6 +213,7 @@ void CallGroup::Run(MessageType expected, const GroupLimits& limits) {
       call.answer_type = channel.answer().type;
       call.answer = channel.body();
       call.answered_by = channel.peer_incarnation();
+      call.finished = channel.finished();
       call.peer->health().Succeeded();
     } else if (call.status.code() == Code::kUnavailable ||
                call.status.code() == Code::kDeadlineExceeded) {

@@ -104,6 +104,7 @@ struct PeerCall {
   MessageType answer_type = MessageType::kError;
   FrameReader answer{{}};
   uint64_t answered_by = 0;  // incarnation of the peer
+  TimePoint finished{};      // when the last byte of the answer was here
 };
 
 // Calls to several peers at once, in the calling thread. Each channel goes back to its peer when

@@ -102,8 +102,7 @@ void Channel::Advance(TimePoint now) {
       case State::kPayload:
         if (!ReceivePayload(now)) return;
         SetLowWater(1);
-        served_ = true;
-        state_ = State::kIdle;
+        Finish();
         break;
     }
   }
@@ -200,8 +199,7 @@ void Channel::OnBody() {
         return;
       }
     }
-    served_ = true;
-    state_ = State::kIdle;
+    Finish();
     return;
   }
   destinations_.clear();
@@ -247,6 +245,12 @@ bool Channel::ReceivePayload(TimePoint now) {
     }
   }
   return true;
+}
+
+void Channel::Finish() {
+  finished_ = Clock::now();  // read now: `now` is older than the last bytes
+  served_ = true;
+  state_ = State::kIdle;
 }
 
 void Channel::SetLowWater(int bytes) {

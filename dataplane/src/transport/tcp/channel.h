@@ -65,6 +65,8 @@ class Channel {
   FrameReader body() const { return FrameReader(body_); }
   // When the last byte moved, in either direction; when the exchange began before the first.
   TimePoint last_progress() const { return last_progress_; }
+  // When the exchange was complete: no byte of it was received later.
+  TimePoint finished() const { return finished_; }
   // The connection had served an earlier exchange, and this one failed before any answer byte came:
   // the peer had closed it meanwhile. The caller may try again on a new connection.
   bool stale() const { return stale_; }
@@ -91,6 +93,7 @@ class Channel {
   bool Receive(std::span<std::byte> part, TimePoint now);
   bool ReceivePayload(TimePoint now);
   void SetLowWater(int bytes);
+  void Finish();
   void OnHeader();
   void OnBody();
   void OnClosed(std::string_view doing, int error);
@@ -105,7 +108,7 @@ class Channel {
   bool stale_ = false;
   bool got_bytes_ = false;
   uint64_t peer_incarnation_ = 0;
-  TimePoint last_progress_{};
+  TimePoint last_progress_{}, finished_{};
 
   std::span<const std::byte> unsent_hello_, unsent_;
   uint64_t request_id_ = 0;

@@ -1,0 +1,85 @@
+// Flights: single flight across all engines of a node. While one call brings a page, other calls
+// that want it wait for it and copy it from the first one's destination, instead of fetching it
+// once more. The same key twice in one call is fetched once, too.
+//
+//   Flights::Call call(destinations);
+//   flights.Join(keys, wanted, &call, &led, &followed);     // who brings what
+//   ... bring the pages of `led`, setting ok[page] ...
+//   flights.Land(&call, led, ok);                           // followers may copy now
+//   for (const auto& f : followed) ok[f.page] = flights.Copy(f, destinations, deadline);
+//   flights.WaitForFollowers(&call);                        // before the destinations are given
+//   back
+//
+// Nobody waits for another before its own pages have landed, so there is no cycle of waiting, and
+// every wait is as bounded as the fetch of the call waited for.
+//
+// Thread-safe. One lock per call and side, not per page.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/key.h"
+#include "node/destinations.h"
+
+namespace peercache {
+
+class Flights {
+ public:
+  class Call {
+   public:
+    explicit Call(const Destinations& to) : to_(to) {}
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    friend class Flights;
+    const Destinations to_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool landed_ = false;
+    std::span<const uint8_t> ok_;
+    size_t followers_ = 0;  // calls' pages that are waiting or copying
+  };
+  // A page of this call that another call (or this one, under another index) brings.
+  struct Followed {
+    Call* leader = nullptr;
+    size_t leader_page = 0;
+    size_t page = 0;
+  };
+
+  Flights() : buckets_(kBuckets) {}
+
+  // Divides `wanted` (indices of keys and destinations) into pages this call leads and follows.
+  void Join(std::span<const Key> keys, std::span<const size_t> wanted, Call* call,
+            std::vector<size_t>* led, std::vector<Followed>* followed);
+  // ok must live until WaitForFollowers has returned.
+  void Land(std::span<const Key> keys, std::span<const size_t> led, Call* call,
+            std::span<const uint8_t> ok);
+  // Waits until the page has landed and copies it. False when it was not found, came too late, or
+  // has another size.
+  bool Copy(const Followed& followed, const Destinations& to, TimePoint deadline);
+  void WaitForFollowers(Call* call);
+
+ private:
+  struct Bucket {
+    Call* call = nullptr;  // null: free
+    size_t page = 0;
+    Key key;
+  };
+  // Pages in flight at once; beyond half of it calls fetch for themselves.
+  static constexpr size_t kBuckets = 64 << 10;
+
+  Bucket* FindBucket(const Key& key);
+  void Erase(const Key& key, const Call* call);
+
+  std::mutex mutex_;
+  std::vector<Bucket> buckets_;  // open addressing, linear probing
+  size_t used_ = 0;
+};
+
+}  // namespace peercache

@@ -1,0 +1,94 @@
+#include "node/locator.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "node/node_groups.h"
+
+namespace peercache {
+
+Locator::Locator(LocatorOptions options, Shard* shard, Peers* peers, Counters* counters)
+    : options_(options),
+      shard_(shard),
+      peers_(peers),
+      counters_(counters),
+      cache_(options.cache_ttl > Duration::zero() ? options.cache_entries : 0) {}
+
+size_t Locator::Recall(std::span<const Key> keys, std::span<Record> records, TimePoint now) {
+  size_t found = 0;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    records[i] = cache_.Find(keys[i], now);
+    found += records[i].node != 0;
+  }
+  counters_->locations_recalled.Add(found);
+  return found;
+}
+
+void Locator::Lookup(const View& view, std::span<const Key> keys, std::span<Record> records,
+                     TimePoint deadline) {
+  const TimePoint asked_at = Clock::now();
+  std::fill(records.begin(), records.end(), Record{});
+  std::vector<size_t> missing(keys.size());
+  for (size_t i = 0; i < missing.size(); ++i) missing[i] = i;
+  // The owners in `current`, then for what is missing those in `next` and `previous` (view.h).
+  const Ring* asked[3] = {};
+  int rounds = 0;
+  for (const Ring* ring : {&view.current, &view.next, &view.previous}) {
+    // Only keys whose owner in this ring has not been asked in an earlier round.
+    std::vector<size_t> which;
+    for (size_t i : missing) {
+      const uint64_t owner = ring->OwnerOf(keys[i]);
+      const bool repeated = std::any_of(asked, asked + rounds, [&](const Ring* before) {
+        return before->OwnerOf(keys[i]) == owner;
+      });
+      if (owner != 0 && !repeated) which.push_back(i);
+    }
+    asked[rounds++] = ring;
+    if (!which.empty()) LookupIn(*ring, keys, which, records, deadline);
+    std::erase_if(missing, [&](size_t i) { return records[i].node != 0; });
+    if (missing.empty() || Clock::now() >= deadline) break;
+  }
+  if (options_.cache_ttl == Duration::zero()) return;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (records[i].node != 0 && records[i].node != peers_->self())
+      cache_.Put(keys[i], records[i], asked_at + options_.cache_ttl);
+  }
+}
+
+void Locator::LookupIn(const Ring& ring, std::span<const Key> keys, std::span<const size_t> which,
+                       std::span<Record> records, TimePoint deadline) {
+  NodeGroups groups;
+  for (size_t i : which)
+    if (const uint64_t owner = ring.OwnerOf(keys[i]); owner != 0) groups.Add(owner, i);
+  const TimePoint now = Clock::now();
+  const auto exclude = peers_->Unhealthy(now);
+  std::vector<Key> asked;
+  std::vector<Record> found;
+  std::vector<std::span<const NodeGroups::Item>> sent;
+  CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
+  groups.ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
+    asked.clear();
+    for (const auto& item : items) asked.push_back(keys[item.index]);
+    if (owner == peers_->self()) {
+      found.assign(items.size(), Record{});
+      shard_->Lookup(asked, peers_->self(), exclude, found, now);
+      for (size_t i = 0; i < items.size(); ++i) records[items[i].index] = found[i];
+      return;
+    }
+    Peer* peer = peers_->Find(owner);
+    if (peer == nullptr) return;
+    EncodeLookup(peers_->self(), exclude, asked, &calls.Add(peer, MessageType::kLookup).request);
+    sent.push_back(items);
+  });
+  if (calls.empty()) return;
+  calls.Run(MessageType::kLookupOk, {options_.stall, deadline});
+  for (size_t c = 0; c < sent.size(); ++c) {
+    const PeerCall& call = *calls.calls()[c];
+    FrameReader reader = call.answer;
+    if (!call.status.ok() || !DecodeRecords(&reader, &found) || found.size() != sent[c].size())
+      continue;
+    for (size_t i = 0; i < found.size(); ++i) records[sent[c][i].index] = found[i];
+  }
+}
+
+}  // namespace peercache

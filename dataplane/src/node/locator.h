@@ -1,0 +1,50 @@
+// Locator: where pages are, asked of the shards that know: one lookup per owner, in parallel.
+//
+// Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/clock.h"
+#include "base/key.h"
+#include "directory/location_cache.h"
+#include "directory/shard.h"
+#include "membership/view.h"
+#include "node/counters.h"
+#include "node/peers.h"
+
+namespace peercache {
+
+struct LocatorOptions {
+  Duration stall{};      // longest without an answer of one shard
+  Duration cache_ttl{};  // how long locations are remembered; at most the lease
+  size_t cache_entries = 64 << 10;
+};
+
+class Locator {
+ public:
+  Locator(LocatorOptions options, Shard* shard, Peers* peers, Counters* counters);
+
+  // Asks the shards, and remembers what they say. records[i].node = 0 where nothing was found. The
+  // records may be used for a lease from when this was called.
+  void Lookup(const View& view, std::span<const Key> keys, std::span<Record> records,
+              TimePoint deadline);
+  // What is still remembered of earlier lookups. Returns how many were found.
+  size_t Recall(std::span<const Key> keys, std::span<Record> records, TimePoint now);
+  // The record has turned out to be outdated.
+  void Forget(const Key& key) { cache_.Forget(key); }
+  void ForgetAll() { cache_.Clear(); }
+
+ private:
+  void LookupIn(const Ring& ring, std::span<const Key> keys, std::span<const size_t> which,
+                std::span<Record> records, TimePoint deadline);
+
+  const LocatorOptions options_;
+  Shard* const shard_;
+  Peers* const peers_;
+  Counters* const counters_;
+  LocationCache cache_;
+};
+
+}  // namespace peercache

@@ -1,0 +1,132 @@
+#include "node/remote_reader.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "base/checksum.h"
+#include "node/node_groups.h"
+
+namespace peercache {
+namespace {
+
+// Bytes of one exchange: far less than any network moves within a lease, far more than it moves
+// in the round trip between two exchanges.
+constexpr uint64_t kExchangeBytes = 32 << 20;
+constexpr size_t kExchangePages = 4096;
+
+// Scatters the pages of one answer into their destinations.
+class ScatterSink : public PayloadSink {
+ public:
+  // `pages` are those that were asked for, in this order.
+  ScatterSink(std::span<const RemotePage> all, std::span<const NodeGroups::Item> asked,
+              const Destinations& to)
+      : all_(all), asked_(asked), to_(to) {}
+
+  Status Accept(FrameReader body, uint64_t payload_length,
+                std::vector<iovec>* destinations) override {
+    if (!DecodeReadOk(&body, &lengths_) || lengths_.size() != asked_.size())
+      return Corrupt("malformed ReadOk");
+    uint64_t expected = 0;
+    for (size_t i = 0; i < asked_.size(); ++i) {
+      if (lengths_[i] == 0) continue;
+      const auto page = to_.Of(all_[asked_[i].index].page);
+      if (lengths_[i] != TotalSize(page)) return Corrupt("a page of another length than asked for");
+      for (const Bytes& segment : page)
+        if (!segment.empty()) destinations->push_back({segment.data(), segment.size()});
+      expected += lengths_[i];
+    }
+    if (expected != payload_length) return Corrupt("payload and page lengths disagree");
+    return {};
+  }
+  std::span<const uint32_t> lengths() const { return lengths_; }
+
+ private:
+  const std::span<const RemotePage> all_;
+  const std::span<const NodeGroups::Item> asked_;
+  const Destinations& to_;
+  std::vector<uint32_t> lengths_;
+};
+
+}  // namespace
+
+// One holder and what is still to be read from it.
+struct RemoteReader::Holder {
+  Peer* peer = nullptr;
+  std::span<const NodeGroups::Item> rest;
+};
+
+void RemoteReader::Read(std::span<const RemotePage> pages, const Destinations& to,
+                        std::span<ReadOutcome> outcomes, TimePoint deadline) {
+  std::fill(outcomes.begin(), outcomes.end(), ReadOutcome::kUnreachable);
+  NodeGroups groups;
+  for (size_t i = 0; i < pages.size(); ++i) groups.Add(pages[i].record.node, i);
+  std::vector<Holder> holders;
+  groups.ForEach([&](uint64_t node, std::span<const NodeGroups::Item> items) {
+    if (Peer* peer = peers_->Find(node); peer != nullptr) holders.push_back({peer, items});
+  });
+  while (!holders.empty()) {
+    Round(holders, pages, to, outcomes, deadline);
+    std::erase_if(holders, [](const Holder& holder) { return holder.rest.empty(); });
+  }
+}
+
+void RemoteReader::Round(std::span<Holder> holders, std::span<const RemotePage> pages,
+                         const Destinations& to, std::span<ReadOutcome> outcomes,
+                         TimePoint deadline) {
+  std::vector<std::span<const NodeGroups::Item>> asked;
+  std::vector<std::unique_ptr<ScatterSink>> sinks;
+  std::vector<ReadItem> items;
+  CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
+  for (Holder& holder : holders) {
+    // Records of one holder can be of two of its lives, around a restart; one exchange is of one.
+    const uint64_t incarnation = pages[holder.rest.front().index].record.incarnation;
+    items.clear();
+    uint64_t bytes = 0;
+    for (const auto& item : holder.rest) {
+      const Record& r = pages[item.index].record;
+      if (r.incarnation != incarnation || items.size() == kExchangePages ||
+          (bytes > 0 && bytes + r.length > kExchangeBytes)) {
+        break;
+      }
+      items.push_back({r.offset, r.generation, r.length, 0, pages[item.index].key});
+      bytes += r.length;
+    }
+    asked.push_back(holder.rest.first(items.size()));
+    holder.rest = holder.rest.subspan(items.size());
+    sinks.push_back(std::make_unique<ScatterSink>(pages, asked.back(), to));
+    PeerCall& call = calls.Add(holder.peer, MessageType::kRead);
+    call.sink = sinks.back().get();
+    EncodeRead(incarnation, items, &call.request);
+  }
+  const TimePoint sent = Clock::now();
+  calls.Run(MessageType::kReadOk, {options_.stall, deadline});
+  for (size_t c = 0; c < asked.size(); ++c) {
+    const PeerCall& call = *calls.calls()[c];
+    if (!call.status.ok()) {
+      holders[c].rest = {};  // it will not answer the rest either
+      continue;
+    }
+    const bool in_time = call.finished - sent < options_.lease;
+    const auto lengths = sinks[c]->lengths();
+    for (size_t i = 0; i < asked[c].size(); ++i) {
+      const size_t index = asked[c][i].index;
+      outcomes[index] = lengths[i] == 0 ? ReadOutcome::kStale
+                        : in_time       ? Verify(pages[index], to)
+                                        : ReadOutcome::kExpired;
+    }
+  }
+}
+
+ReadOutcome RemoteReader::Verify(const RemotePage& page, const Destinations& to) const {
+  if (page.record.checksum == 0 || !ChecksumWanted(options_.verify, page.key))
+    return ReadOutcome::kRead;
+  const auto segments = to.Of(page.page);
+  const std::vector<ConstBytes> bytes(segments.begin(), segments.end());
+  uint64_t checksum = 0;
+  if (!GuardedChecksum(bytes, &checksum)) return ReadOutcome::kCorrupt;
+  counters_->verified.Add(1);
+  return checksum == page.record.checksum ? ReadOutcome::kRead : ReadOutcome::kCorrupt;
+}
+
+}  // namespace peercache

@@ -1,0 +1,65 @@
+// RemoteReader: brings pages from the nodes that hold them straight into their destinations: one
+// read per holder at a time, all holders in parallel.
+//
+// A read is one exchange of a bounded size, and its bytes count only when they were complete within
+// a lease from when it was sent: the holder admits a read of pages that are in service, and keeps
+// their slots as they are for more than a lease from then on, but no longer (tcp/page_pipe.h).
+//
+// Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/clock.h"
+#include "base/key.h"
+#include "node/checksum_policy.h"
+#include "node/counters.h"
+#include "node/destinations.h"
+#include "node/peers.h"
+#include "wire/record.h"
+
+namespace peercache {
+
+struct RemoteReaderOptions {
+  Duration lease{};
+  Duration stall{};  // longest without progress of one exchange
+  ChecksumPolicy verify = ChecksumPolicy::kSampled;
+};
+
+struct RemotePage {
+  Key key;
+  Record record;
+  size_t page = 0;  // index in the destinations
+};
+
+enum class ReadOutcome : uint8_t {
+  kUnreachable = 0,  // no answer, or none in time
+  kRead,
+  kStale,    // the holder has the page no more
+  kExpired,  // it came too late to be trusted
+  kCorrupt,  // its checksum is wrong
+};
+
+class RemoteReader {
+ public:
+  RemoteReader(RemoteReaderOptions options, Peers* peers, Counters* counters)
+      : options_(options), peers_(peers), counters_(counters) {}
+
+  // record.length must be the size of the destination. The destination of a page whose outcome is
+  // not kRead is undefined.
+  void Read(std::span<const RemotePage> pages, const Destinations& to,
+            std::span<ReadOutcome> outcomes, TimePoint deadline);
+
+ private:
+  struct Holder;
+  void Round(std::span<Holder> holders, std::span<const RemotePage> pages, const Destinations& to,
+             std::span<ReadOutcome> outcomes, TimePoint deadline);
+  ReadOutcome Verify(const RemotePage& page, const Destinations& to) const;
+
+  const RemoteReaderOptions options_;
+  Peers* const peers_;
+  Counters* const counters_;
+};
+
+}  // namespace peercache
