@@ -142,6 +142,9 @@ constexpr ConfigOption kOptions[] = {
        c->eviction = *policy;
        return {};
      }},
+    {"promotion-percent",
+     "Part of the pool for replicas of other nodes' pages that several engines here read; 0: none",
+     "10", SetNumber<&NodeConfig::promotion_percent, 0, 50>},
     {"checksums",
      "Pages that carry a checksum which every read verifies: off | sampled (one in 16) | all",
      "sampled",

@@ -15,7 +15,7 @@ struct Counter {
 
 struct Counters {
   // engine side, in pages unless said
-  Counter read_requests, read_local_hits, read_remote_hits, read_shared_hits;
+  Counter read_requests, read_local_hits, read_remote_hits, read_shared_hits, read_replica_hits;
   Counter miss_absent, miss_unreachable, miss_stale, miss_expired, miss_copy, miss_corrupt,
       miss_no_view;
   Counter verified, locations_recalled;

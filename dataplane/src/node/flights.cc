@@ -42,12 +42,7 @@ void Flights::Join(std::span<const Key> keys, std::span<const size_t> wanted, Ca
   }
 }
 
-void Flights::Land(std::span<const Key> keys, std::span<const size_t> led, Call* call,
-                   std::span<const uint8_t> ok) {
-  {
-    std::lock_guard lock(mutex_);
-    for (const size_t page : led) Erase(keys[page], call);
-  }
+void Flights::Land(Call* call, std::span<const uint8_t> ok) {
   {
     std::lock_guard lock(call->mutex_);
     call->landed_ = true;
@@ -72,7 +67,11 @@ bool Flights::Copy(const Followed& followed, const Destinations& to, TimePoint d
   return copied;
 }
 
-void Flights::WaitForFollowers(Call* call) {
+void Flights::Leave(std::span<const Key> keys, std::span<const size_t> led, Call* call) {
+  {
+    std::lock_guard lock(mutex_);
+    for (const size_t page : led) Erase(keys[page], call);
+  }
   std::unique_lock lock(call->mutex_);
   call->changed_.wait(lock, [&] { return call->followers_ == 0; });
 }

@@ -57,13 +57,12 @@ class Flights {
   // Divides `wanted` (indices of keys and destinations) into pages this call leads and follows.
   void Join(std::span<const Key> keys, std::span<const size_t> wanted, Call* call,
             std::vector<size_t>* led, std::vector<Followed>* followed);
-  // ok must live until WaitForFollowers has returned.
-  void Land(std::span<const Key> keys, std::span<const size_t> led, Call* call,
-            std::span<const uint8_t> ok);
+  // ok must live until Leave has returned.
+  void Land(Call* call, std::span<const uint8_t> ok);
   // Waits until the page has landed and copies it. False when it was not found, came too late, or
   // has another size.
   bool Copy(const Followed& followed, const Destinations& to, TimePoint deadline);
-  void WaitForFollowers(Call* call);
+  void Leave(std::span<const Key> keys, std::span<const size_t> led, Call* call);
 
  private:
   struct Bucket {

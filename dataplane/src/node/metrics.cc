@@ -23,6 +23,7 @@ std::vector<Sample> CounterSamples(const Counters& c) {
       counter("peercache_read_hits_total", "Pages delivered, by where they were found.",
               c.read_local_hits, {{"tier", "local"}}),
       counter("peercache_read_hits_total", "", c.read_remote_hits, {{"tier", "remote"}}),
+      counter("peercache_read_hits_total", "", c.read_replica_hits, {{"tier", "replica"}}),
       counter("peercache_read_hits_total", "", c.read_shared_hits, {{"tier", "shared"}}),
       counter("peercache_read_misses_total", kMissHelp, c.miss_absent, {{"reason", "absent"}}),
       counter("peercache_read_misses_total", kMissHelp, c.miss_unreachable,

@@ -19,6 +19,7 @@
 #include "node/peer_requests.h"
 #include "node/peers.h"
 #include "node/publisher.h"
+#include "node/replicas.h"
 #include "node/status_json.h"
 #include "node/upkeep.h"
 #include "node/views.h"
@@ -100,13 +101,7 @@ class Node::Impl {
     if (!listener.ok()) return listener.status().Annotate("peer-port");
     auto engines = ListenUnix(config_.socket, config_.socket_mode);
     if (!engines.ok()) return engines.status();
-    PoolOptions pool_options;
-    pool_options.bytes = config_.pool_bytes;
-    pool_options.huge_pages = config_.huge_pages;
-    pool_options.eviction = config_.eviction;
-    auto pool = Pool::Create(pool_options);
-    if (!pool.ok()) return pool.status().Annotate("pool-size");
-    pool_ = std::move(*pool);
+    if (Status s = MakePools(); !s.ok()) return s.Annotate("pool-size");
 
     self_.id = config_.node_id;
     // Grows with every start; wall clock, so that no state has to survive.
@@ -168,7 +163,8 @@ class Node::Impl {
     upkeep_ready_ = true;
     pages_ = std::make_unique<Pages>(
         PagesOptions{config_.lease, config_.peer_timeout, stall, config_.checksums}, pool_.get(),
-        peers_.get(), &views_, publisher_.get(), locator_.get(), &room_, &counters_);
+        peers_.get(), &views_, publisher_.get(), locator_.get(), replicas_.get(), &room_,
+        &counters_);
     EngineServerOptions engine_options;
     engine_options.node_id = self_.id;
     engine_options.max_engines = config_.max_engines;
@@ -241,6 +237,28 @@ class Node::Impl {
   const Member& self() const { return self_; }
 
  private:
+  // The pool, and out of the same memory the one of the replicas.
+  Status MakePools() {
+    const size_t replicas = Replicas::ShareOf(config_.pool_bytes, config_.promotion_percent);
+    PoolOptions options;
+    options.bytes = config_.pool_bytes - replicas;
+    options.huge_pages = config_.huge_pages;
+    options.eviction = config_.eviction;
+    auto pool = Pool::Create(options);
+    if (!pool.ok()) return pool.status();
+    pool_ = std::move(*pool);
+    std::unique_ptr<Pool> replica_pool;
+    if (replicas > 0) {
+      options.bytes = replicas;
+      options.eviction = EvictionPolicy::kLru;
+      auto made = Pool::Create(options);
+      if (!made.ok()) return made.status();
+      replica_pool = std::move(*made);
+    }
+    replicas_ = std::make_unique<Replicas>(std::move(replica_pool));
+    return {};
+  }
+
   HttpHandlers Handlers() {
     HttpHandlers handlers;
     handlers.healthy = [] { return Status(); };
@@ -266,6 +284,7 @@ class Node::Impl {
 
   size_t ClearHere(uint64_t tag) {
     locator_->ForgetAll();
+    replicas_->Clear();
     return upkeep_ready_ ? upkeep_->Clear(tag) : 0;
   }
 
@@ -307,6 +326,7 @@ class Node::Impl {
   Room room_;
   std::atomic<bool> left_{false}, upkeep_ready_{false};
   std::unique_ptr<Pool> pool_;
+  std::unique_ptr<Replicas> replicas_;
   std::unique_ptr<Shard> shard_;
   std::unique_ptr<Table> table_;
   std::unique_ptr<Peers> peers_;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "node/node_testing.h"
 #include "transport/tcp/socket.h"
@@ -45,6 +46,54 @@ TEST(NodeTest, OwnPagesAreReadLocally) {
   ASSERT_EQ(engine.Set(0, 16), 16u);
   EXPECT_EQ(engine.Get(0, 16).hits, 16u);
   EXPECT_EQ(CounterOf(*a, "read_local_hits"), 16u);
+}
+
+TEST(NodeTest, EnginesThatReadTheSamePagesAtOnceCostOneWireRead) {
+  TestCluster cluster([](NodeConfig* c) { c->pool_bytes = size_t{64} << 20; });
+  const auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine writer(a->socket(), 64, 256 << 10);
+  ASSERT_EQ(writer.Set(0, 64), 64u);
+  std::atomic<int> waiting{0};
+  std::vector<std::thread> engines;
+  for (int e = 0; e < 4; ++e) {
+    engines.emplace_back([&] {
+      TestEngine engine(b->socket(), 64, 256 << 10);
+      ++waiting;
+      while (waiting < 4) std::this_thread::yield();
+      const auto got = engine.Get(0, 64);
+      EXPECT_EQ(got.hits, 64u);
+      EXPECT_EQ(got.wrong, 0u);
+    });
+  }
+  for (std::thread& t : engines) t.join();
+  // A thread that is late by a whole read may fetch for itself; all four cannot be.
+  EXPECT_LT(CounterOf(*a, "served_pages"), 3u * 64);
+  EXPECT_EQ(CounterOf(*b, "read_local_hits") + CounterOf(*b, "read_remote_hits") +
+                CounterOf(*b, "read_replica_hits") + CounterOf(*b, "read_shared_hits"),
+            4u * 64);
+}
+
+TEST(NodeTest, AGetAfterExistsNeedsNoSecondLookup) {
+  TestCluster cluster;
+  const auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine writer(a->socket(), 32, 4096), reader(b->socket(), 32, 4096);
+  ASSERT_EQ(writer.Set(0, 32), 32u);
+  ASSERT_EQ(reader.Exists(0, 32), 32u);
+  EXPECT_EQ(reader.Get(0, 32).hits, 32u);
+  EXPECT_EQ(CounterOf(*b, "locations_recalled"), 32u);
+}
+
+TEST(NodeTest, ALocationThatIsRememberedTooLongIsLookedUpAgain) {
+  TestCluster cluster([](NodeConfig* c) { c->lease = milliseconds(2000); });
+  const auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine one(a->socket(), 32, 4096), two(b->socket(), 32, 4096);
+  ASSERT_EQ(one.Set(0, 32), 32u);
+  ASSERT_EQ(two.Exists(0, 32), 32u);
+  ASSERT_TRUE(one.client().Clear(1).ok());
+  ASSERT_EQ(one.Set(0, 32), 32u) << "the same pages, in other slots";
+  const auto got = two.Get(0, 32);
+  EXPECT_EQ(got.hits, 32u);
+  EXPECT_EQ(got.wrong, 0u);
 }
 
 TEST(NodeTest, UnknownPagesAreMisses) {

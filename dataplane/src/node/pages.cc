@@ -15,13 +15,15 @@ constexpr uint64_t kMinBytesPerMilli = 64 << 10;
 }  // namespace
 
 Pages::Pages(PagesOptions options, Pool* pool, Peers* peers, const Views* views,
-             Publisher* publisher, Locator* locator, Room* room, Counters* counters)
+             Publisher* publisher, Locator* locator, Replicas* replicas, Room* room,
+             Counters* counters)
     : options_(options),
       pool_(pool),
       peers_(peers),
       views_(views),
       publisher_(publisher),
       locator_(locator),
+      replicas_(replicas),
       room_(room),
       counters_(counters),
       reader_({options.lease, options.stall, options.checksums}, peers, counters) {}
@@ -104,27 +106,29 @@ void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size
   counters_->read_requests.Add(keys.size());
   const TimePoint start = Clock::now();
   const Destinations to{segments, per_page};
-  const auto wanted = GetLocal(keys, to, ok);
+  auto wanted = GetLocal(keys, to, ok);
   if (wanted.empty()) return;
+  const size_t replicated = GetReplicas(keys, to, ok, &wanted);
+  const uint64_t epoch = replicas_->epoch();
 
   Flights::Call call(to);
   std::vector<size_t> led;
   std::vector<Flights::Followed> followed;
   flights_.Join(keys, wanted, &call, &led, &followed);
+  replicas_->Observe(replicated + followed.size(), led.size());
   if (!led.empty()) Fetch(keys, led, to, ok, start);
-  flights_.Land(keys, led, &call, ok);
-  if (!followed.empty()) {
-    const TimePoint deadline = DeadlineFor(followed.size() * to.SizeOf(followed[0].page), start);
-    for (const Flights::Followed& f : followed) {
-      ok[f.page] = flights_.Copy(f, to, deadline);
-      (ok[f.page] ? counters_->read_shared_hits : counters_->miss_absent).Add(1);
-      if (ok[f.page]) counters_->bytes_read.Add(to.SizeOf(f.page));
-    }
+  flights_.Land(&call, ok);
+  for (const Flights::Followed& f : followed) {
+    ok[f.page] = flights_.Copy(f, to, DeadlineFor(to.SizeOf(f.page) * followed.size(), start));
+    (ok[f.page] ? counters_->read_shared_hits : counters_->miss_absent).Add(1);
+    if (ok[f.page]) counters_->bytes_read.Add(to.SizeOf(f.page));
   }
-  flights_.WaitForFollowers(&call);
+  // Kept before others cease to follow, so that nobody finds neither the flight nor the replica.
+  replicas_->Keep(keys, led, ok, to, epoch);
+  flights_.Leave(keys, led, &call);
 }
 
-bool Pages::CopyOut(const PagePin& pin, std::span<const Bytes> to) {
+bool Pages::CopyOut(const PagePin& pin, std::span<const Bytes> to, Counter* hits) {
   if (!GuardedScatter(to, pin.payload())) {
     counters_->miss_copy.Add(1);
     return false;
@@ -137,7 +141,7 @@ bool Pages::CopyOut(const PagePin& pin, std::span<const Bytes> to) {
       return false;
     }
   }
-  counters_->read_local_hits.Add(1);
+  hits->Add(1);
   counters_->bytes_read.Add(pin.payload().size());
   return true;
 }
@@ -149,13 +153,32 @@ std::vector<size_t> Pages::GetLocal(std::span<const Key> keys, const Destination
   pool_->FindMany(keys, pins);
   for (size_t i = 0; i < keys.size(); ++i) {
     if (pins[i]) {
-      ok[i] = CopyOut(pins[i], to.Of(i));
+      ok[i] = CopyOut(pins[i], to.Of(i), &counters_->read_local_hits);
       pins[i].Release();
     } else {
       others.push_back(i);
     }
   }
   return others;
+}
+
+size_t Pages::GetReplicas(std::span<const Key> keys, const Destinations& to, std::span<uint8_t> ok,
+                          std::vector<size_t>* wanted) {
+  std::vector<PagePin> pins(wanted->size());
+  replicas_->Find(keys, *wanted, pins);
+  size_t kept = 0;
+  for (size_t i = 0; i < pins.size(); ++i) {
+    const size_t page = (*wanted)[i];
+    if (pins[i] && CopyOut(pins[i], to.Of(page), &counters_->read_replica_hits)) {
+      ok[page] = 1;
+      pins[i].Release();
+    } else {
+      (*wanted)[kept++] = page;
+    }
+  }
+  const size_t found = wanted->size() - kept;
+  wanted->resize(kept);
+  return found;
 }
 
 void Pages::Fetch(std::span<const Key> keys, std::span<const size_t> pages, const Destinations& to,
@@ -252,7 +275,7 @@ size_t Pages::Exists(std::span<const Key> keys) {
   std::vector<Key> asked;
   std::vector<size_t> which;
   for (size_t i = 0; i < keys.size(); ++i) {
-    there[i] = pool_->Contains(keys[i]);
+    there[i] = pool_->Contains(keys[i]) || replicas_->Contains(keys[i]);
     if (there[i]) continue;
     asked.push_back(keys[i]);
     which.push_back(i);

@@ -29,6 +29,7 @@
 #include "node/peers.h"
 #include "node/publisher.h"
 #include "node/remote_reader.h"
+#include "node/replicas.h"
 #include "node/upkeep.h"
 #include "node/views.h"
 #include "pool/pool.h"
@@ -45,7 +46,7 @@ struct PagesOptions {
 class Pages {
  public:
   Pages(PagesOptions options, Pool* pool, Peers* peers, const Views* views, Publisher* publisher,
-        Locator* locator, Room* room, Counters* counters);
+        Locator* locator, Replicas* replicas, Room* room, Counters* counters);
 
   // Page i is made of segments [i * per_page, (i + 1) * per_page). ok[i] = 1: stored and visible.
   void Set(std::span<const Key> keys, std::span<const ConstBytes> segments, size_t per_page,
@@ -67,8 +68,12 @@ class Pages {
   std::vector<size_t> Read(std::span<const Key> keys, std::span<const size_t> pages,
                            std::span<const Record> records, TimePoint asked, const Destinations& to,
                            std::span<uint8_t> ok, TimePoint deadline);
+  // Sets ok for the pages that have a replica here and removes them from `wanted`; returns how
+  // many.
+  size_t GetReplicas(std::span<const Key> keys, const Destinations& to, std::span<uint8_t> ok,
+                     std::vector<size_t>* wanted);
   // False: the bytes are wrong, or the engine's memory is gone.
-  bool CopyOut(const PagePin& pin, std::span<const Bytes> to);
+  bool CopyOut(const PagePin& pin, std::span<const Bytes> to, Counter* hits);
   Result<Reservation> ReserveWaiting(size_t length, TimePoint deadline);
   TimePoint DeadlineFor(uint64_t bytes, TimePoint start) const;
 
@@ -78,6 +83,7 @@ class Pages {
   const Views* const views_;
   Publisher* const publisher_;
   Locator* const locator_;
+  Replicas* const replicas_;
   Room* const room_;
   Counters* const counters_;
   RemoteReader reader_;

@@ -1,0 +1,163 @@
+#include "node/flights.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+namespace peercache {
+namespace {
+
+using std::chrono::seconds;
+
+Key KeyOf(uint64_t number) {
+  Key key;
+  std::memcpy(key.bytes.data() + 8, &number, sizeof(number));
+  return key;
+}
+
+// One engine's batch: pages of 64 bytes, cut in `per_page` segments.
+struct Batch {
+  explicit Batch(std::vector<uint64_t> numbers, size_t per_page = 1)
+      : memory(numbers.size() * 64), ok(numbers.size()), wanted(numbers.size()) {
+    for (const uint64_t n : numbers) keys.push_back(KeyOf(n));
+    std::iota(wanted.begin(), wanted.end(), size_t{0});
+    const size_t each = 64 / per_page;
+    for (size_t i = 0; i < numbers.size() * per_page; ++i)
+      segments.push_back(std::span(memory).subspan(i * each, each));
+    to = {segments, per_page};
+  }
+  void Bring(size_t page, uint8_t fill) {
+    std::fill_n(memory.begin() + static_cast<std::ptrdiff_t>(page * 64), 64, std::byte{fill});
+    ok[page] = 1;
+  }
+  bool Holds(size_t page, uint8_t fill) const {
+    for (size_t i = 0; i < 64; ++i)
+      if (memory[page * 64 + i] != std::byte{fill}) return false;
+    return true;
+  }
+  std::vector<std::byte> memory;
+  std::vector<uint8_t> ok;
+  std::vector<size_t> wanted, led;
+  std::vector<Key> keys;
+  std::vector<Bytes> segments;
+  Destinations to;
+  std::vector<Flights::Followed> followed;
+};
+
+TEST(FlightsTest, TheSecondCallFollowsTheFirst) {
+  Flights flights;
+  Batch a({1, 2}), b({2, 3}, 4);
+  Flights::Call call_a(a.to), call_b(b.to);
+  flights.Join(a.keys, a.wanted, &call_a, &a.led, &a.followed);
+  flights.Join(b.keys, b.wanted, &call_b, &b.led, &b.followed);
+  EXPECT_EQ(a.led, (std::vector<size_t>{0, 1}));
+  EXPECT_EQ(b.led, (std::vector<size_t>{1}));
+  ASSERT_EQ(b.followed.size(), 1u);
+
+  std::thread follower([&] {
+    b.Bring(1, 33);
+    flights.Land(&call_b, b.ok);
+    EXPECT_TRUE(flights.Copy(b.followed[0], b.to, Clock::now() + seconds(20)));
+    flights.Leave(b.keys, b.led, &call_b);
+  });
+  std::this_thread::sleep_for(milliseconds(20));
+  a.Bring(0, 11);
+  a.Bring(1, 22);
+  flights.Land(&call_a, a.ok);
+  flights.Leave(a.keys, a.led, &call_a);
+  // The leader may reuse its pages now; the follower has its copy.
+  std::fill(a.memory.begin(), a.memory.end(), std::byte{0});
+  follower.join();
+  EXPECT_TRUE(b.Holds(0, 22));
+  EXPECT_TRUE(b.Holds(1, 33));
+
+  Batch c({1, 2, 3});
+  Flights::Call call_c(c.to);
+  flights.Join(c.keys, c.wanted, &call_c, &c.led, &c.followed);
+  EXPECT_EQ(c.led.size(), 3u) << "all earlier flights are over";
+  flights.Land(&call_c, c.ok);
+  flights.Leave(c.keys, c.led, &call_c);
+}
+
+TEST(FlightsTest, AKeyThatComesTwiceInOneCallIsFetchedOnce) {
+  Flights flights;
+  Batch a({7, 8, 7, 7});
+  Flights::Call call(a.to);
+  flights.Join(a.keys, a.wanted, &call, &a.led, &a.followed);
+  EXPECT_EQ(a.led, (std::vector<size_t>{0, 1}));
+  ASSERT_EQ(a.followed.size(), 2u);
+  a.Bring(0, 5);
+  flights.Land(&call, a.ok);
+  for (const auto& f : a.followed) EXPECT_TRUE(flights.Copy(f, a.to, Clock::now() + seconds(20)));
+  flights.Leave(a.keys, a.led, &call);
+  EXPECT_TRUE(a.Holds(2, 5));
+  EXPECT_TRUE(a.Holds(3, 5));
+}
+
+TEST(FlightsTest, WhatTheLeaderDidNotFindIsAMissOfItsFollowersToo) {
+  Flights flights;
+  Batch a({1}), b({1});
+  Flights::Call call_a(a.to), call_b(b.to);
+  flights.Join(a.keys, a.wanted, &call_a, &a.led, &a.followed);
+  flights.Join(b.keys, b.wanted, &call_b, &b.led, &b.followed);
+  flights.Land(&call_a, a.ok);
+  flights.Land(&call_b, b.ok);
+  EXPECT_FALSE(flights.Copy(b.followed[0], b.to, Clock::now() + seconds(20)));
+  flights.Leave(a.keys, a.led, &call_a);
+  flights.Leave(b.keys, b.led, &call_b);
+}
+
+TEST(FlightsTest, AFollowerWaitsNoLongerThanItsDeadline) {
+  Flights flights;
+  Batch a({1}), b({1});
+  Flights::Call call_a(a.to), call_b(b.to);
+  flights.Join(a.keys, a.wanted, &call_a, &a.led, &a.followed);
+  flights.Join(b.keys, b.wanted, &call_b, &b.led, &b.followed);
+  flights.Land(&call_b, b.ok);
+  EXPECT_FALSE(flights.Copy(b.followed[0], b.to, Clock::now() + milliseconds(30)));
+  flights.Leave(b.keys, b.led, &call_b);
+  a.Bring(0, 1);
+  flights.Land(&call_a, a.ok);
+  flights.Leave(a.keys, a.led, &call_a);  // does not wait for the one that has left
+}
+
+// Threads want overlapping, random batches; every page must be right and nobody may hang.
+TEST(FlightsTest, ManyCallsThatLeadAndFollowEachOther) {
+  Flights flights;
+  std::atomic<uint64_t> fetched{0}, shared{0};
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      uint64_t random = t + 1;
+      for (int round = 0; round < 1500; ++round) {
+        std::vector<uint64_t> numbers;
+        for (int i = 0; i < 12; ++i) {
+          random = random * 6364136223846793005u + 1442695040888963407u;
+          numbers.push_back((random >> 40) % 40);
+        }
+        Batch batch(numbers);
+        Flights::Call call(batch.to);
+        flights.Join(batch.keys, batch.wanted, &call, &batch.led, &batch.followed);
+        for (const size_t page : batch.led) batch.Bring(page, static_cast<uint8_t>(numbers[page]));
+        if (round % 16 == 0) std::this_thread::yield();
+        flights.Land(&call, batch.ok);
+        for (const auto& f : batch.followed)
+          batch.ok[f.page] = flights.Copy(f, batch.to, Clock::now() + seconds(60));
+        flights.Leave(batch.keys, batch.led, &call);
+        for (size_t i = 0; i < numbers.size(); ++i)
+          ASSERT_TRUE(batch.ok[i] && batch.Holds(i, static_cast<uint8_t>(numbers[i])));
+        fetched += batch.led.size();
+        shared += batch.followed.size();
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(fetched + shared, 6u * 1500 * 12);
+  EXPECT_GT(shared, 0u);
+}
+
+}  // namespace
+}  // namespace peercache

@@ -1,0 +1,152 @@
+// RemoteReader against a real holder that answers late, wrongly, or in several exchanges.
+#include "node/remote_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "base/checksum.h"
+#include "pool/pool_testing.h"
+#include "transport/tcp/server.h"
+
+namespace peercache {
+namespace {
+
+constexpr size_t kPage = 64 * kKiB;
+const Hello kReader{"test", "", 1, 1};
+
+class Holder : public PeerService {
+ public:
+  Holder() : pool_(MakePool(128 * kMiB)) {
+    auto listener = Listen("127.0.0.1", 0);
+    EXPECT_TRUE(listener.ok());
+    server_ = std::make_unique<TcpServer>(std::move(*listener), this, TcpServerOptions{});
+  }
+  Status OnHello(const Hello&, HelloOk* answer) override {
+    *answer = {NodeHash("holder"), 7};
+    return {};
+  }
+  Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override {
+    ReadRequest request;
+    if (!request.Decode(&body)) return Corrupt("malformed Read");
+    ++exchanges;
+    std::this_thread::sleep_for(delay.load());
+    answer->Start(MessageType::kReadOk, header.request_id);
+    std::vector<uint32_t> lengths;
+    for (const ReadItem& item : request.items) {
+      PagePin pin = pool_->FindAt(item.offset, item.generation, item.key);
+      lengths.push_back(pin ? item.length : 0);
+      if (pin) answer->pages.push_back(std::move(pin));
+    }
+    EncodeReadOk(lengths, &answer->frame);
+    return {};
+  }
+  Record Add(uint64_t number) {
+    const PagePin pin = Put(*pool_, number, kPage);
+    Record record;
+    record.node = NodeHash("holder");
+    record.incarnation = 7;
+    record.offset = pin.offset();
+    record.generation = pin.header().generation;
+    record.length = kPage;
+    record.checksum = Checksum(pin.payload());
+    return record;
+  }
+  uint16_t port() const { return server_->port(); }
+
+  std::atomic<milliseconds> delay{milliseconds(0)};
+  std::atomic<int> exchanges{0};
+
+ private:
+  std::unique_ptr<Pool> pool_;
+  std::unique_ptr<TcpServer> server_;
+};
+
+struct Fixture {
+  explicit Fixture(size_t count, ChecksumPolicy verify = ChecksumPolicy::kAll)
+      : peers(kReader, milliseconds(3000)), memory(count * kPage), outcomes(count) {
+    Member member;
+    member.id = "holder";
+    member.incarnation = 7;
+    member.host = "127.0.0.1";
+    member.peer_port = holder.port();
+    View view;
+    view.members.push_back(member);
+    view.by_node[NodeHash("holder")] = 0;
+    peers.Update(view);
+    reader = std::make_unique<RemoteReader>(
+        RemoteReaderOptions{milliseconds(150), milliseconds(1000), verify}, &peers, &counters);
+    for (size_t i = 0; i < count; ++i) {
+      pages.push_back({KeyOf(i), holder.Add(i), i});
+      segments.push_back(std::span(memory).subspan(i * kPage, kPage));
+    }
+  }
+  void Read() { reader->Read(pages, {segments, 1}, outcomes, Clock::now() + milliseconds(5000)); }
+  size_t Count(ReadOutcome outcome) const {
+    return static_cast<size_t>(std::count(outcomes.begin(), outcomes.end(), outcome));
+  }
+  Holder holder;
+  Peers peers;
+  Counters counters;
+  std::vector<std::byte> memory;
+  std::vector<Bytes> segments;
+  std::vector<RemotePage> pages;
+  std::vector<ReadOutcome> outcomes;
+  std::unique_ptr<RemoteReader> reader;
+};
+
+TEST(RemoteReaderTest, LargeReadsAreSeveralExchanges) {
+  Fixture f(1100);  // 68 MiB
+  f.Read();
+  EXPECT_EQ(f.Count(ReadOutcome::kRead), 1100u);
+  EXPECT_EQ(f.holder.exchanges, 3);
+  for (size_t i = 0; i < 1100; ++i) ASSERT_TRUE(IsPageOf(f.segments[i], KeyOf(i)));
+  EXPECT_EQ(f.counters.verified, 1100u);
+}
+
+TEST(RemoteReaderTest, BytesThatComeAfterTheLeaseDoNotCount) {
+  Fixture f(4);
+  f.holder.delay = milliseconds(200);
+  f.Read();
+  EXPECT_EQ(f.Count(ReadOutcome::kExpired), 4u);
+  f.holder.delay = milliseconds(0);
+  f.Read();
+  EXPECT_EQ(f.Count(ReadOutcome::kRead), 4u);
+}
+
+TEST(RemoteReaderTest, PagesThatHaveMovedOnAreStale) {
+  Fixture f(4);
+  f.pages[2].record.generation += 1;
+  f.Read();
+  EXPECT_EQ(f.outcomes[2], ReadOutcome::kStale);
+  EXPECT_EQ(f.Count(ReadOutcome::kRead), 3u);
+}
+
+TEST(RemoteReaderTest, WrongBytesAreFoundByTheirChecksum) {
+  Fixture f(4);
+  f.pages[1].record.checksum ^= 1;
+  f.pages[3].record.checksum = 0;  // not computed: nothing to compare with
+  f.Read();
+  EXPECT_EQ(f.outcomes[1], ReadOutcome::kCorrupt);
+  EXPECT_EQ(f.Count(ReadOutcome::kRead), 3u);
+}
+
+TEST(RemoteReaderTest, SamplingVerifiesOneKeyInSixteen) {
+  Fixture f(800, ChecksumPolicy::kSampled);
+  f.Read();
+  EXPECT_EQ(f.Count(ReadOutcome::kRead), 800u);
+  EXPECT_GT(f.counters.verified, 25u);
+  EXPECT_LT(f.counters.verified, 90u);
+}
+
+TEST(RemoteReaderTest, AHolderThatNobodyKnowsIsUnreachable) {
+  Fixture f(2);
+  f.pages[0].record.node = 12345;
+  f.Read();
+  EXPECT_EQ(f.outcomes[0], ReadOutcome::kUnreachable);
+  EXPECT_EQ(f.outcomes[1], ReadOutcome::kRead);
+}
+
+}  // namespace
+}  // namespace peercache
