@@ -59,7 +59,7 @@ class Worker {
     const TimePoint start = Clock::now();
     size_t hits = 0;
     switch (op) {
-      case Op::kSet: client_->Set(batch_, segments_, shape_.segments, 0, ok_); break;
+      case Op::kSet: client_->Set(batch_, segments_, shape_.segments, kTag, ok_); break;
       case Op::kGet: client_->Get(batch_, segments_, shape_.segments, ok_); break;
       case Op::kExists: hits = client_->Exists(batch_); break;
     }
@@ -163,6 +163,13 @@ bool HostPool::Check(size_t at, uint64_t number) const {
   for (size_t s = 0; s < shape_.segments; ++s)
     std::memcpy(page.data() + s * each, memory_.data() + (s * shape_.window + at) * each, each);
   return IsPage(number, page);
+}
+
+Result<nlohmann::json> Clear(const std::string& socket) {
+  auto client = Client::Connect({.socket = socket, .engine = "perf"});
+  if (!client.ok()) return client.status();
+  if (Status s = (*client)->Clear(kTag); !s.ok()) return s;
+  return nlohmann::json::object();
 }
 
 Result<nlohmann::json> Drive(const std::string& socket, Op op, const Shape& shape) {

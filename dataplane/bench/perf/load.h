@@ -56,6 +56,10 @@ class HostPool {
 
 enum class Op { kSet, kGet, kExists };
 
+// Every page that Drive has set has this tag.
+inline constexpr uint64_t kTag = 0x70657266;
+Result<nlohmann::json> Clear(const std::string& socket);
+
 Result<nlohmann::json> Drive(const std::string& socket, Op op, const Shape& shape);
 
 }  // namespace peercache::perf

@@ -3,6 +3,7 @@
 //
 //   peercache-perf memcpy|tcp|pingpong [options]            the bare limits
 //   peercache-perf set|get|exists --socket S [options]      engines on the node behind a socket
+//   peercache-perf clear --socket S                         drop what set has stored
 //   peercache-perf rpc-latency|rpc-rate --port P [options]  small requests to a node
 #include <fmt/format.h>
 
@@ -73,6 +74,8 @@ int main(int argc, char** argv) {
   auto* set = engine("set", "store pages");
   auto* get = engine("get", "read pages");
   auto* exists = engine("exists", "ask for pages");
+  auto* clear = app.add_subcommand("clear", "drop what set has stored, on all nodes");
+  clear->add_option("--socket", socket, "of the node")->capture_default_str();
   auto* latency = rpc("rpc-latency", "lookups, one in flight");
   auto* rate = rpc("rpc-rate", "lookups, many in flight");
   CLI11_PARSE(app, argc, argv);
@@ -88,6 +91,7 @@ int main(int argc, char** argv) {
     if (*set) result = Drive(socket, Op::kSet, shape);
     if (*get) result = Drive(socket, Op::kGet, shape);
     if (*exists) result = Drive(socket, Op::kExists, shape);
+    if (*clear) result = Clear(socket);
     if (*latency) result = RpcLatency(target, shape.seconds, server);
     if (*rate) result = RpcRate(target, window, shape.seconds, server);
   }

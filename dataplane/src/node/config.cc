@@ -43,6 +43,14 @@ Status SetNumber(const std::string& value, NodeConfig* c) {
 }
 
 template <auto Member>
+Status SetSwitch(const std::string& value, NodeConfig* c) {
+  if (value != "on" && value != "off")
+    return InvalidArgument(fmt::format("\"{}\" is none of on, off", value));
+  c->*Member = value == "on";
+  return {};
+}
+
+template <auto Member>
 Status SetText(const std::string& value, NodeConfig* c) {
   c->*Member = value;
   return {};
@@ -97,14 +105,7 @@ constexpr ConfigOption kOptions[] = {
      "31998", SetNumber<&NodeConfig::peer_port, 0, 65535>},
     {"http-port", "Port of /healthz /readyz /metrics /v1/status; 0: any", "31997",
      SetNumber<&NodeConfig::http_port, 0, 65535>},
-    {"http", "on | off", "on",
-     [](const std::string& value, NodeConfig* c) -> Status {
-       if (value != "on" && value != "off") {
-         return InvalidArgument(fmt::format("\"{}\" is none of on, off", value));
-       }
-       c->http = value == "on";
-       return {};
-     }},
+    {"http", "on | off", "on", SetSwitch<&NodeConfig::http>},
     {"socket", "Unix socket where engines attach", "/run/peercache/default.sock",
      SetText<&NodeConfig::socket>},
     {"socket-mode", "Octal permissions of the socket", "0666",
@@ -142,6 +143,9 @@ constexpr ConfigOption kOptions[] = {
        c->eviction = *policy;
        return {};
      }},
+    {"prefault",
+     "on | off; on: the pool's memory is taken in the background at start, not by the first sets",
+     "on", SetSwitch<&NodeConfig::prefault>},
     {"promotion-percent",
      "Part of the pool for replicas of other nodes' pages that several engines here read; 0: none",
      "10", SetNumber<&NodeConfig::promotion_percent, 0, 50>},

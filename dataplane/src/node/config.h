@@ -31,6 +31,7 @@ struct NodeConfig {
   size_t pool_bytes = size_t{4} << 30;
   HugePages huge_pages = HugePages::kAuto;
   EvictionPolicy eviction = EvictionPolicy::kLru;
+  bool prefault = true;
   uint32_t promotion_percent = 10;
   ChecksumPolicy checksums = ChecksumPolicy::kSampled;
   std::string transport = "auto";  // auto | tcp

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/prefault.h"
 #include "directory/shard.h"
 #include "membership/table.h"
 #include "node/engine_server.h"
@@ -255,6 +256,12 @@ class Node::Impl {
       if (!made.ok()) return made.status();
       replica_pool = std::move(*made);
     }
+    if (config_.prefault) {
+      for (Pool* p : {pool_.get(), replica_pool.get()})
+        if (p != nullptr)
+          prefault_.push_back(
+              std::make_unique<Prefault>(std::span(p->base(), p->size()), Prefault::kAll));
+    }
     replicas_ = std::make_unique<Replicas>(std::move(replica_pool));
     return {};
   }
@@ -327,6 +334,7 @@ class Node::Impl {
   std::atomic<bool> left_{false}, upkeep_ready_{false};
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<Replicas> replicas_;
+  std::vector<std::unique_ptr<Prefault>> prefault_;  // of the two pools
   std::unique_ptr<Shard> shard_;
   std::unique_ptr<Table> table_;
   std::unique_ptr<Peers> peers_;
