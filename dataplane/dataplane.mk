@@ -47,6 +47,12 @@ bench-eviction: ## Hit ratios of the eviction policies on generated sessions, un
 		$(BENCH_OUT)/sessions.trace $(BENCH_OUT)/documents.trace --json $(BENCH_OUT)/eviction.json
 	@/usr/bin/python3 dataplane/bench/eviction/plot.py $(BENCH_OUT)/eviction.json $(BENCH_OUT)/eviction.png
 
+.PHONY: ratios
+ratios: build-dataplane ## Measure the data plane beside the limits of this machine (6 minutes, idle machine)
+	@echo "==> ratios: measurements and limits in turns"
+	@cd dataplane && PYTHONPATH=python PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m peercache.bench ratios \
+		--build build/release --out build/bench
+
 .PHONY: format
 format: ## Format the C++ and Python code
 	clang-format -i $(CPP_FILES)

@@ -1,0 +1,48 @@
+"""``python -m peercache.bench``: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from peercache.bench import ratios, report
+from peercache.bench.nodes import BenchError
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m peercache.bench", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    sub = commands.add_parser("ratios", help="the data plane beside the limits of this machine")
+    sub.add_argument("--build", type=Path, required=True, help="folder with peercached")
+    sub.add_argument("--out", type=Path, required=True, help="folder for ratios.json and .png")
+    sub.add_argument("--repetitions", type=int, default=5, help="of every row (default: 5)")
+    sub.add_argument("--seconds", type=float, default=1.0, help="of one measurement (default: 1)")
+    arguments = parser.parse_args(argv)
+
+    start = time.monotonic()
+    try:
+        rows = ratios.measure(
+            arguments.build,
+            arguments.repetitions,
+            arguments.seconds,
+            lambda name: print(f"    [{time.monotonic() - start:4.0f} s] {name}", flush=True),
+        )
+    except BenchError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    report.write_json(rows, arguments.out / "ratios.json")
+    report.write_chart(rows, arguments.out / "ratios.png")
+    print(report.table(rows))
+    print(f"also in {arguments.out / 'ratios.json'} and ratios.png")
+    missed = [row.name for row in rows if not row.passed]
+    if missed:
+        print(f"missed by more than the noise: {', '.join(missed)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""What PeerCache reaches of what the machine can do, as ratios measured in one run.
+
+Every row is repeated, limit and measurement in turns, so that a machine that slows down slows both.
+A row's ratio is the median of the repetitions; it fails when even the upper quartile misses the
+target, which is more than the noise between repetitions.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from peercache.bench.nodes import BenchError, BenchNode, loopback_nodes
+from peercache.bench.perf import Perf, Result
+
+KIB, MIB = 1 << 10, 1 << 20
+WORKING_SET = 1536 * MIB
+WINDOW = 1024 * MIB
+# Until slots that a clear has withdrawn may be used again: the lease, and a little.
+REST_SECONDS = 1.2
+
+
+@dataclass
+class Row:
+    """One line of the table."""
+
+    name: str
+    unit: str
+    limit_name: str
+    target: float
+    # Ratios below the target fail (at_least), or above it.
+    at_least: bool = True
+    limits: list[float] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+
+    def add(self, limit: float, value: float) -> None:
+        self.limits.append(limit)
+        self.values.append(value)
+
+    @property
+    def ratios(self) -> list[float]:
+        return sorted(v / x for v, x in zip(self.values, self.limits, strict=True))
+
+    @property
+    def ratio(self) -> float:
+        return statistics.median(self.ratios)
+
+    @property
+    def passed(self) -> bool:
+        ratios = self.ratios
+        quarter = len(ratios) // 4
+        if self.at_least:
+            return ratios[-1 - quarter] >= self.target
+        return ratios[quarter] <= self.target
+
+
+Progress = Callable[[str], None]
+
+
+def measure(build: Path, repetitions: int, seconds: float, progress: Progress) -> list[Row]:
+    """All rows, in some minutes. Raises BenchError when something cannot be measured."""
+    perf = Perf(build)
+    rows: list[Row] = []
+    for parts in (_memory_rows, _remote_rows, _request_rows, _shared_rows):
+        for row in parts(build, perf, repetitions, seconds):
+            if row not in rows:
+                rows.append(row)
+                progress(row.name)
+    return rows
+
+
+def _sizes() -> tuple[tuple[int, str], ...]:
+    return ((128 * KIB, "128 KiB"), (MIB, "1 MiB"))
+
+
+def _complete(result: Result, what: str) -> Result:
+    if result["hits"] != result["pages"]:
+        raise BenchError(
+            f"{what}: {result['hits']} of {result['pages']} pages; are other loads on this machine?"
+        )
+    return result
+
+
+def _memory_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> Iterator[Row]:
+    """SET and GET of a node's own pool, beside memcpy."""
+    with loopback_nodes(build, {"own": "4Gi"}) as nodes:
+        node = nodes["own"]
+        time.sleep(5)  # until the pool's memory is there
+        for size, label in _sizes():
+            count = WINDOW // size
+            shape = {"page_bytes": size, "pages": count, "window": count, "batch": 32}
+            at = {"socket": node.socket, **shape}
+            put = Row(f"SET into the own node, {label}", "GB/s", "memcpy", 0.90)
+            get = Row(f"GET from the own node, {label}", "GB/s", "memcpy", 0.90)
+            for _ in range(repetitions):
+                limit = perf("memcpy", **shape, seconds=seconds, warmup=0.2)["gb_per_s"]
+                put.add(limit, _complete(perf("set", **at, seconds=0), put.name)["gb_per_s"])
+                got = perf("get", **at, seconds=seconds, warmup=0.2)
+                get.add(limit, _complete(got, get.name)["gb_per_s"])
+                perf("clear", socket=node.socket)
+                time.sleep(REST_SECONDS)
+            yield put
+            yield get
+
+
+def _remote_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> Iterator[Row]:
+    """GET from another node, beside a bare connection that moves the same pages."""
+    for size, label in _sizes():
+        with loopback_nodes(build, {"holder": "4Gi", "reader": "64Mi"}) as nodes:
+            shape = {
+                "page_bytes": size,
+                "pages": WORKING_SET // size,
+                "window": WINDOW // size,
+            }
+            _fill(perf, nodes["holder"], shape)
+            target = 0.90 if size == MIB else 0.85
+            for batch in (32, 128):
+                name = f"GET from another node, {label} x {batch}"
+                row = Row(name, "GB/s", "bare TCP", target)
+                cpu = Row(f"CPU of {name}", "s/GB", "bare TCP", 1.3, at_least=False)
+                for _ in range(repetitions):
+                    limit = perf("tcp", **shape, batch=batch, seconds=seconds, warmup=0.2)
+                    got = perf(
+                        "get",
+                        **shape,
+                        batch=batch,
+                        seconds=seconds,
+                        warmup=0.2,
+                        socket=nodes["reader"].socket,
+                        cpu_of=[node.pid for node in nodes.values()],
+                    )
+                    _complete(got, name)
+                    row.add(limit["gb_per_s"], got["gb_per_s"])
+                    cpu.add(limit["cpu_s_per_gb"], got["cpu_s_per_gb"])
+                yield row
+                yield cpu
+
+
+def _request_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> Iterator[Row]:
+    """Small requests. The limits of exists are the promised figures themselves."""
+    with loopback_nodes(build, {"holder": "1Gi", "reader": "64Mi"}) as nodes:
+        shape = {"page_bytes": 4 * KIB, "pages": 4096, "window": 4096}
+        _fill(perf, nodes["holder"], shape)
+        at = {"socket": nodes["reader"].socket, **shape, "seconds": seconds}
+        peer = {"port": nodes["holder"].peer_port, "cluster": "bench", "seconds": seconds}
+        rate = Row("EXISTS on another node, batches of 128", "keys/s", "promised", 1.0)
+        wait = Row("EXISTS of 32 keys, p50", "us", "promised", 1.0, at_least=False)
+        single = Row(
+            "request to a peer, one in flight, p50", "us", "ping-pong", 1.5, at_least=False
+        )
+        many = Row("requests to a peer, many in flight", "1/s", "promised", 1.0)
+        for _ in range(repetitions):
+            rate.add(1e6, perf("exists", **at, batch=128)["pages_per_s"])
+            wait.add(80, perf("exists", **at, batch=32)["latency_us"]["p50"])
+            bare = perf("pingpong", seconds=seconds)["latency_us"]["p50"]
+            single.add(bare, perf("rpc-latency", **peer)["latency_us"]["p50"])
+            many.add(3e5, perf("rpc-rate", **peer)["calls_per_s"])
+        yield from (rate, wait, single, many)
+
+
+def _shared_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> Iterator[Row]:
+    """Eight engine threads that read the same pages at once, as ranks of an MLA model do."""
+    size = 128 * KIB
+    pages = WORKING_SET // size
+    with loopback_nodes(build, {"holder": "4Gi", "reader": "1Gi"}) as nodes:
+        shape = {"page_bytes": size, "pages": pages, "window": WINDOW // size, "batch": 32}
+        _fill(perf, nodes["holder"], shape)
+        at = {"socket": nodes["reader"].socket, **shape, "seconds": 0}
+        wire = Row(
+            "wire reads of 8 engines that share pages", "pages", "pages", 1.1, at_least=False
+        )
+        both = Row("GET by 8 sharing engines", "GB/s", "memcpy by 2", 0.70)
+        for _ in range(repetitions):
+            before = nodes["holder"].counters()["served_pages"]
+            got = _complete(perf("get", **at, threads=8, shared=True), wire.name)
+            wire.add(pages, nodes["holder"].counters()["served_pages"] - before)
+            limit = perf("memcpy", **shape, threads=2, seconds=seconds, warmup=0.2)["gb_per_s"]
+            both.add(limit, got["gb_per_s"])
+        yield wire
+        yield both
+
+
+def _fill(perf: Perf, node: BenchNode, shape: dict[str, int]) -> None:
+    done = perf("set", **shape, socket=node.socket, seconds=0)
+    _complete(done, f"filling node {node.name}")

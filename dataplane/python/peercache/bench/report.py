@@ -1,0 +1,81 @@
+"""The results of a run: a table for the terminal, JSON for machines, a chart for people."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from peercache.bench.ratios import Row
+
+
+def host() -> dict[str, Any]:
+    """What the figures were measured on."""
+    model = platform.processor()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def _median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def table(rows: list[Row]) -> str:
+    """A Markdown table, which also reads well as it is."""
+    lines = [
+        f"| {'what':<46} | {'measured':>16} | {'limit':>22} | ratio | {'target':>7} |      |",
+        f"|{'-' * 48}|{'-' * 17}:|{'-' * 23}:|{'-' * 6}:|{'-' * 8}:|------|",
+    ]
+    for row in rows:
+        measured = f"{_number(_median(row.values))} {row.unit}"
+        limit = f"{row.limit_name} {_number(_median(row.limits))}"
+        target = ("≥ " if row.at_least else "≤ ") + f"{row.target:.2f}"
+        verdict = "ok" if row.passed else "MISS"
+        lines.append(
+            f"| {row.name:<46} | {measured:>16} | {limit:>22} | {row.ratio:>5.2f} | {target:>7} "
+            f"| {verdict:<4} |"
+        )
+    return "\n".join(lines)
+
+
+def write_json(rows: list[Row], path: Path) -> None:
+    entries = [{**asdict(row), "ratio": row.ratio, "passed": row.passed} for row in rows]
+    path.write_text(json.dumps({"host": host(), "rows": entries}, indent=2) + "\n")
+
+
+def write_chart(rows: list[Row], path: Path) -> None:
+    """One bar a row: the share of the target that was reached."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")  # no display
+    from matplotlib import pyplot as plt
+
+    reached = [r.ratio / r.target if r.at_least else r.target / r.ratio for r in rows]
+    colors = ["tab:green" if r.passed else "tab:red" for r in rows]
+    figure, axis = plt.subplots(figsize=(9, 0.38 * len(rows) + 1))
+    axis.barh([r.name for r in rows], reached, color=colors)
+    axis.axvline(1, color="black", linewidth=1)
+    axis.set_xlim(0, max(2, min(4, max(reached))))
+    axis.set_xlabel("reached / target (right of the line is better)")
+    axis.invert_yaxis()
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
