@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <linux/memfd.h>
 #include <spdlog/spdlog.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -39,6 +41,27 @@ Status Populate(const std::string& name, std::span<std::byte> bytes, size_t page
   if (::madvise(bytes.data(), bytes.size(), MADV_POPULATE_WRITE) == 0) return {};
   if (errno == EINVAL) return {};  // a kernel before 5.14: it cannot be asked
   return Failed(name, "taking huge pages", bytes.size(), HugePageFix(page_size));
+}
+
+Status CheckIsMemory(int fd, const struct stat& info, MapAccess access) {
+  struct statfs system {};
+  if (::fstatfs(fd, &system) != 0)
+    return FromErrno("reading the file system of a shared memory file", errno);
+  if (!S_ISREG(info.st_mode) ||
+      (system.f_type != TMPFS_MAGIC && system.f_type != HUGETLBFS_MAGIC)) {
+    return InvalidArgument(
+        fmt::format("the descriptor is not shared memory (mode {:o}, file system {:#x}); pass one "
+                    "of memfd_create, shm_open or a file on tmpfs or hugetlbfs",
+                    info.st_mode, system.f_type));
+  }
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (access == MapAccess::kReadWrite && seals != -1 &&
+      (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0) {
+    return InvalidArgument(
+        "the shared memory is sealed against writing; pass it without F_SEAL_WRITE and "
+        "F_SEAL_FUTURE_WRITE");
+  }
+  return {};
 }
 
 }  // namespace
@@ -137,6 +160,7 @@ Result<MappedRegion> MappedRegion::Map(UniqueFd fd, size_t size, MapAccess acces
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0)
     return FromErrno("reading the size of a shared memory file", errno);
+  if (Status s = CheckIsMemory(fd.get(), info, access); !s.ok()) return s;
   const uint64_t file_size = info.st_size < 0 ? 0 : static_cast<uint64_t>(info.st_size);
   if (size == 0 || offset > file_size || size > file_size - offset)
     return InvalidArgument(fmt::format(

@@ -34,7 +34,9 @@ class MappedRegion {
   // A new zeroed memfd. `size` must be a multiple of the page size in use (kAuto falls back to
   // small pages when it is none of 2 MiB). `name` appears in /proc/PID/maps and in errors.
   static Result<MappedRegion> Create(const std::string& name, size_t size, HugePages huge_pages);
-  // Bytes [offset, offset + size) of another process's memfd; refused when the file ends before.
+  // Bytes [offset, offset + size) of another process's memfd or /dev/shm file; refused when the
+  // file ends before, and when it is anything but memory: a page fault on a file of a file system
+  // may wait for a disk, a server or a process that never answers.
   static Result<MappedRegion> Map(UniqueFd fd, size_t size, MapAccess access, uint64_t offset = 0);
 
   MappedRegion() = default;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -68,6 +69,48 @@ TEST(MappedRegion, MovesItsMapping) {
   EXPECT_EQ(a.data(), nullptr);  // NOLINT(bugprone-use-after-move)
   b = Make(2 * kMiB, HugePages::kOff);
   b.data()[0] = std::byte{1};
+}
+
+TEST(MappedRegion, MapRefusesWhatIsNotMemory) {
+  int pipes[2];
+  ASSERT_EQ(::pipe(pipes), 0);
+  const std::pair<const char*, int> cases[] = {
+      {"a file on a disk", ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC)},
+      {"a directory", ::open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC)},
+      {"a device", ::open("/dev/zero", O_RDWR | O_CLOEXEC)},
+      {"a file of the kernel", ::open("/proc/self/status", O_RDONLY | O_CLOEXEC)},
+      {"a pipe", pipes[0]},
+      {"its other end", pipes[1]},
+      {"a socket", ::socket(AF_UNIX, SOCK_STREAM, 0)}};
+  for (const auto& [what, fd] : cases) {
+    ASSERT_GE(fd, 0) << what;
+    auto region = MappedRegion::Map(UniqueFd(fd), 1, MapAccess::kRead);
+    ASSERT_FALSE(region.ok()) << what;
+    EXPECT_THAT(region.status().message(), HasSubstr("not shared memory")) << what;
+  }
+  char name[] = "/dev/shm/peercache-test-XXXXXX";
+  UniqueFd file(::mkstemp(name));
+  ::unlink(name);
+  ASSERT_EQ(::ftruncate(file.get(), 4096), 0);
+  EXPECT_TRUE(MappedRegion::Map(std::move(file), 4096, MapAccess::kReadWrite).ok());
+}
+
+TEST(MappedRegion, MapRefusesWhatCannotBeWritten) {
+  for (const int seal : {F_SEAL_WRITE, F_SEAL_FUTURE_WRITE}) {
+    UniqueFd fd(::memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    ASSERT_EQ(::ftruncate(fd.get(), 4096), 0);
+    ASSERT_EQ(::fcntl(fd.get(), F_ADD_SEALS, seal), 0);
+    EXPECT_TRUE(MappedRegion::Map(UniqueFd(::dup(fd.get())), 4096, MapAccess::kRead).ok());
+    auto region = MappedRegion::Map(std::move(fd), 4096, MapAccess::kReadWrite);
+    ASSERT_FALSE(region.ok());
+    EXPECT_THAT(region.status().message(), HasSubstr("sealed"));
+  }
+  UniqueFd fd(::memfd_create("read-only", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(fd.get(), 4096), 0);
+  UniqueFd reader(::open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), O_RDONLY));
+  auto region = MappedRegion::Map(std::move(reader), 4096, MapAccess::kReadWrite);
+  ASSERT_FALSE(region.ok());
+  EXPECT_THAT(region.status().message(), HasSubstr("open for the access"));
 }
 
 TEST(MappedRegion, MapRefusesWhatIsNotInTheFile) {

@@ -119,6 +119,16 @@ constexpr ConfigOption kOptions[] = {
        c->socket_mode = mode;
        return {};
      }},
+    {"socket-uids",
+     "Users whose processes may attach: any (who can open the socket), or numbers and \"same\" "
+     "(this process's user), e.g. same,1000",
+     "any",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       auto uids = UidList::Parse(value);
+       if (!uids.ok()) return uids.status();
+       c->socket_uids = std::move(*uids);
+       return {};
+     }},
     {"pool-size", "Memory for pages, e.g. 64Gi", "4Gi",
      [](const std::string& value, NodeConfig* c) -> Status {
        auto bytes = ParseSize(value);
@@ -177,6 +187,14 @@ constexpr ConfigOption kOptions[] = {
      SetNumber<&NodeConfig::vnodes, 1, 4096>},
     {"max-engines", "Engines that may be attached at once", "64",
      SetNumber<&NodeConfig::max_engines, 1, 4096>},
+    {"max-engine-memory", "Memory one engine may share, e.g. 512Gi (default: all of this machine)",
+     "",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       auto bytes = value.empty() ? Result<uint64_t>(uint64_t{0}) : ParseSize(value);
+       if (!bytes.ok()) return bytes.status();
+       c->max_engine_memory = *bytes;
+       return {};
+     }},
     {"max-directory-records", "Records this node's shard holds at most", "16777216",
      SetNumber<&NodeConfig::max_directory_records, 1024, int64_t{1} << 32>},
     {"io-threads", "Threads that answer peers", "2", SetNumber<&NodeConfig::io_threads, 1, 256>},

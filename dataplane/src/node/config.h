@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "node/checksum_policy.h"
+#include "node/uid_list.h"
 #include "pool/pool.h"
 
 namespace peercache {
@@ -28,6 +29,7 @@ struct NodeConfig {
   bool http = true;
   std::string socket = "/run/peercache/default.sock";
   uint32_t socket_mode = 0666;
+  UidList socket_uids;
   size_t pool_bytes = size_t{4} << 30;
   HugePages huge_pages = HugePages::kAuto;
   EvictionPolicy eviction = EvictionPolicy::kLru;
@@ -42,6 +44,7 @@ struct NodeConfig {
   milliseconds member_ttl{3000};
   uint32_t vnodes = 160;
   uint32_t max_engines = 64;
+  uint64_t max_engine_memory = 0;  // 0: all that this machine has
   uint64_t max_directory_records = 16 << 20;
   uint32_t io_threads = 2;
   std::string auth_token_file;

@@ -72,6 +72,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{{"huge-pages", "3Mi"}}, "huge-pages", "3Mi"},
         BadCase{{{"eviction", "random"}}, "eviction", "random"},
         BadCase{{{"socket-mode", "999"}}, "socket-mode", "999"},
+        BadCase{{{"socket-uids", "root"}}, "socket-uids", "root"},
+        BadCase{{{"max-engine-memory", "lots"}}, "max-engine-memory", "lots"},
         BadCase{{{"lease-ms", "-5"}}, "lease-ms", "-5"},
         BadCase{{{"member-ttl-ms", "600"}, {"heartbeat-ms", "500"}}, "member-ttl-ms", "1500"},
         BadCase{{{"node-id", "a b"}}, "node-id", "a b"},

@@ -24,6 +24,7 @@ struct Counters {
   Counter exists_requests, exists_pages, exists_pages_found;
   Counter bytes_read, bytes_written;
   Counter engine_bad_requests;
+  Counter engine_refused_user, engine_refused_slow, engine_refused_crowded, engine_refused_limit;
   // peer side
   Counter served_pages, served_bytes, served_absent, lookups, lookup_keys;
   // directory upkeep

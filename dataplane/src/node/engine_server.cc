@@ -21,6 +21,8 @@ namespace {
 
 // An engine that does not take its (small) answer for this long is disconnected.
 constexpr milliseconds kSendTimeout{5000};
+// Two names and a number fit many times.
+constexpr uint32_t kMaxAttachBody = 4 << 10;
 
 }  // namespace
 
@@ -59,6 +61,7 @@ class EngineServer::Impl {
       EngineInfo info;
       info.name = session->engine();
       info.version = session->version();
+      info.owner = session->owner();
       info.connections = static_cast<uint32_t>(session.use_count() - 1);
       info.regions = static_cast<uint32_t>(session->region_count());
       info.region_bytes = session->region_bytes();
@@ -70,8 +73,11 @@ class EngineServer::Impl {
  private:
   struct Connection {
     UniqueFd fd;
-    std::thread thread;
+    PeerCredentials peer;
+    const TimePoint arrived = Clock::now();
+    std::atomic<bool> attached{false};
     std::atomic<bool> finished{false};
+    std::thread thread;
   };
   // What one connection thread reuses from request to request.
   struct Scratch {
@@ -98,24 +104,55 @@ class EngineServer::Impl {
         it = connections_.erase(it);
       }
       if (!fd || stop_) continue;
-      if (connections_.size() >= size_t{options_.max_engines} * kMaxConnectionsPerEngine) continue;
+      if (connections_.size() >= size_t{options_.max_engines} * kMaxConnectionsPerEngine) {
+        counters_->engine_refused_limit.Add(1);
+        continue;
+      }
+      const auto peer = CredentialsOf(fd.get());
+      if (!peer.ok()) continue;
+      MakeRoom();
       Connection& c = connections_.emplace_back();
       c.fd = std::move(fd);
+      c.peer = *peer;
       c.thread = std::thread([this, &c] {
-        Serve(c.fd.get());
+        Serve(&c);
         shutdown(c.fd.get(), SHUT_RDWR);
         c.finished = true;
       });
     }
   }
 
-  void Serve(int fd) {
+  // Of too many connections that do not attach the oldest gives way: engines attach at once.
+  void MakeRoom() {
+    Connection* oldest = nullptr;
+    uint32_t unattached = 0;
+    for (Connection& c : connections_) {
+      if (c.attached || c.finished) continue;
+      if (++unattached == 1) oldest = &c;
+    }
+    if (unattached < options_.max_unattached) return;
+    counters_->engine_refused_crowded.Add(1);
+    oldest->attached = true;  // counted no more; its thread ends when it notices
+    shutdown(oldest->fd.get(), SHUT_RDWR);
+  }
+
+  Status Receive(Connection* c, const Session* session, ReceivedFrame* frame) {
+    if (session != nullptr) return ReceiveFrame(c->fd.get(), std::nullopt, frame);
+    Status s =
+        ReceiveFrame(c->fd.get(), c->arrived + options_.attach_timeout, frame, kMaxAttachBody);
+    if (s.code() != Code::kDeadlineExceeded) return s;
+    counters_->engine_refused_slow.Add(1);
+    return {s.code(), fmt::format("no Attach within {} ms", ToMillis(options_.attach_timeout))};
+  }
+
+  void Serve(Connection* c) {
+    const int fd = c->fd.get();
     std::shared_ptr<Session> session;
     Scratch scratch;
     for (;;) {
-      Status received = ReceiveFrame(fd, std::nullopt, &scratch.frame);
+      Status received = Receive(c, session.get(), &scratch.frame);
       if (received.code() == Code::kUnavailable) return;  // the engine has closed
-      Status handled = received.ok() ? Handle(&session, &scratch) : received;
+      Status handled = received.ok() ? Handle(c, &session, &scratch) : received;
       if (!handled.ok()) {
         if (handled.code() != Code::kUnavailable) counters_->engine_bad_requests.Add(1);
         spdlog::warn("engine {}: {}", session ? session->engine() : "(not attached)",
@@ -124,22 +161,26 @@ class EngineServer::Impl {
         ErrorMessage{handled}.Encode(&scratch.answer);
       }
       const Status sent = SendFrame(fd, scratch.answer.Finish(), -1, Clock::now() + kSendTimeout);
-      if (!sent.ok() || handled.code() == Code::kCorrupt) return;
+      if (!sent.ok() || !received.ok() || handled.code() == Code::kCorrupt ||
+          handled.code() == Code::kUnauthenticated) {
+        return;
+      }
     }
   }
 
-  Status Handle(std::shared_ptr<Session>* session, Scratch* s) {
+  Status Handle(Connection* c, std::shared_ptr<Session>* session, Scratch* s) {
     const MessageType type = s->frame.header.type;
     FrameReader body(s->frame.body);
     s->answer.Start(static_cast<MessageType>(static_cast<int>(type) + 1),
                     s->frame.header.request_id);
-    if (type == MessageType::kAttach) return Attach(&body, session, &s->answer);
+    if (type == MessageType::kAttach) return Attach(c, &body, session, &s->answer);
     if (!*session) return Corrupt("the first message must be Attach");
     switch (type) {
       case MessageType::kRegion: {
         RegionRequest request;
         if (!request.Decode(&body)) return Corrupt("malformed Region");
-        return (*session)->SetRegion(request, std::move(s->frame.fd), kMaxRegionsPerEngine);
+        return (*session)->SetRegion(request, std::move(s->frame.fd),
+                                     {kMaxRegionsPerEngine, options_.max_engine_memory});
       }
       case MessageType::kSet:
       case MessageType::kGet: {
@@ -178,10 +219,19 @@ class EngineServer::Impl {
     }
   }
 
-  Status Attach(FrameReader* body, std::shared_ptr<Session>* session, FrameWriter* answer) {
+  Status Attach(Connection* c, FrameReader* body, std::shared_ptr<Session>* session,
+                FrameWriter* answer) {
     AttachRequest request;
     if (!request.Decode(body)) return Corrupt("malformed Attach");
     if (*session) return Corrupt("attached already");
+    if (!options_.uids.Allows(c->peer.uid)) {
+      counters_->engine_refused_user.Add(1);
+      return {Code::kUnauthenticated,
+              fmt::format("processes of user {} (this is {}) may not attach to this node: run the "
+                          "engine as a user of --socket-uids={}, or add {} there",
+                          c->peer.uid, c->peer.pid, options_.uids.ToString(), c->peer.uid)};
+    }
+    c->attached = true;
     if (request.session == 0) wait_joined_();
     {
       std::lock_guard lock(mutex_);
@@ -190,21 +240,33 @@ class EngineServer::Impl {
         auto known = entry.lock();
         if (known && known->id() == request.session) *session = std::move(known);
       }
+      if (*session && (*session)->owner().uid != c->peer.uid) {
+        const uint32_t owner = std::exchange(*session, nullptr)->owner().uid;
+        counters_->engine_refused_user.Add(1);
+        return {Code::kUnauthenticated,
+                fmt::format("the session belongs to user {}, this process to user {}", owner,
+                            c->peer.uid)};
+      }
       if (!*session && request.session != 0) {
         return {Code::kAborted, "unknown session: the node has restarted since"};
       }
+      // One reference is this function's.
       if (*session && session->use_count() > kMaxConnectionsPerEngine) {
+        session->reset();
+        counters_->engine_refused_limit.Add(1);
         return ResourceExhausted(
             fmt::format("an engine may have at most {} connections", kMaxConnectionsPerEngine));
       }
       if (!*session) {
         if (sessions_.size() >= options_.max_engines) {
+          counters_->engine_refused_limit.Add(1);
           return ResourceExhausted(fmt::format(
               "{} engines are attached already; raise --max-engines", options_.max_engines));
         }
-        *session = std::make_shared<Session>(NewId(), request.engine, request.version);
+        *session = std::make_shared<Session>(NewId(), request.engine, request.version, c->peer);
         sessions_.push_back(*session);
-        spdlog::info("engine {} attached (client {})", request.engine, request.version);
+        spdlog::info("engine {} attached (client {}, pid {}, uid {})", request.engine,
+                     request.version, c->peer.pid, c->peer.uid);
       }
     }
     AttachOk{(*session)->id(), options_.node_id, kVersion}.Encode(answer);

@@ -1,5 +1,6 @@
 // The engine socket against malformed, dying and lying engines.
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -162,6 +163,32 @@ TEST_F(HostileEngineTest, AnEngineThatDiesInTheMiddleOfASetLeavesNothingBehind) 
   EXPECT_TRUE(testing::Eventually(10s, [&] {
     return node_->StatusJson().find("\"engines\": []") != std::string::npos;
   })) << node_->StatusJson();
+  ExpectNodeWorks();
+}
+
+TEST_F(HostileEngineTest, MoreMemoryThanAllowedIsRefused) {
+  TestCluster small([](NodeConfig* c) { c->max_engine_memory = 3 << 20; });
+  auto node = small.Start("b");
+  fd_ = Connected(node->socket());
+  Attach();
+  auto region = MappedRegion::Create("hostile", 2 << 20, HugePages::kOff);
+  ASSERT_EQ(ShareRegion(1, region->fd(), 0, 2 << 20), MessageType::kRegionOk);
+  EXPECT_EQ(ShareRegion(2, region->fd(), 0, 2 << 20), MessageType::kError);
+  EXPECT_NE(ErrorText().find("--max-engine-memory"), std::string::npos) << ErrorText();
+  EXPECT_EQ(ShareRegion(2, region->fd(), 0, 1 << 20), MessageType::kRegionOk);
+  EXPECT_EQ(ShareRegion(1, region->fd(), 0, 2 << 20), MessageType::kRegionOk) << "a replacement";
+  EXPECT_EQ(ShareRegion(2, -1, 0, 0), MessageType::kRegionOk) << "dropped";
+  EXPECT_EQ(ShareRegion(3, region->fd(), 0, 1 << 20), MessageType::kRegionOk);
+}
+
+TEST_F(HostileEngineTest, DescriptorsThatAreNoMemoryAreRefused) {
+  Attach();
+  UniqueFd file(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(ShareRegion(1, file.get(), 0, 4096), MessageType::kError);
+  EXPECT_NE(ErrorText().find("not shared memory"), std::string::npos) << ErrorText();
+  UniqueFd device(open("/dev/zero", O_RDWR | O_CLOEXEC));
+  EXPECT_EQ(ShareRegion(1, device.get(), 0, 4096), MessageType::kError);
+  EXPECT_EQ(ShareRegion(1, fd_.get(), 0, 4096), MessageType::kError);
   ExpectNodeWorks();
 }
 

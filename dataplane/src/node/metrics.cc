@@ -16,6 +16,10 @@ std::vector<Sample> CounterSamples(const Counters& c) {
                   static_cast<double>(static_cast<uint64_t>(value))};
   };
   constexpr auto kMissHelp = "Pages not delivered, by reason.";
+  constexpr auto kEngineHelp =
+      "Connections of engines that were refused: user not in socket-uids, no Attach in time, "
+      "oldest "
+      "of too many that had not attached, too many engines or connections.";
   constexpr auto kRefusedHelp = "Pages not stored, by reason.";
   return {
       counter("peercache_read_requests_total", "Pages that engines asked to read.",
@@ -60,6 +64,14 @@ std::vector<Sample> CounterSamples(const Counters& c) {
               c.exists_pages_found),
       counter("peercache_engine_bad_requests_total", "Requests of engines that were refused.",
               c.engine_bad_requests),
+      counter("peercache_engine_refused_total", kEngineHelp, c.engine_refused_user,
+              {{"reason", "user"}}),
+      counter("peercache_engine_refused_total", kEngineHelp, c.engine_refused_slow,
+              {{"reason", "slow_attach"}}),
+      counter("peercache_engine_refused_total", kEngineHelp, c.engine_refused_crowded,
+              {{"reason", "crowded_out"}}),
+      counter("peercache_engine_refused_total", kEngineHelp, c.engine_refused_limit,
+              {{"reason", "limit"}}),
       counter("peercache_served_pages_total", "Pages sent to other nodes.", c.served_pages),
       counter("peercache_served_bytes_total", "Bytes sent to other nodes.", c.served_bytes),
       counter("peercache_served_absent_total",

@@ -39,6 +39,11 @@ Duration StallOf(milliseconds peer_timeout) { return peer_timeout * 2 / 5; }
 // the cluster; but not for ever, since the node works alone too.
 constexpr milliseconds kAttachWait{5000};
 
+uint64_t MachineMemory() {
+  return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 // Between two rounds of a clear: about the time a page is in use by a read or a publish.
 constexpr milliseconds kClearPause{5};
 
@@ -169,6 +174,9 @@ class Node::Impl {
     EngineServerOptions engine_options;
     engine_options.node_id = self_.id;
     engine_options.max_engines = config_.max_engines;
+    engine_options.uids = config_.socket_uids;
+    engine_options.max_engine_memory =
+        config_.max_engine_memory != 0 ? config_.max_engine_memory : MachineMemory();
     engines_ = std::make_unique<EngineServer>(
         std::move(*engines), engine_options, pages_.get(), metrics_.get(), &counters_,
         [this] { views_.Wait(Clock::now() + kAttachWait); },

@@ -6,7 +6,7 @@
 
 namespace peercache {
 
-Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, size_t max_regions) {
+Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limits& limits) {
   if (request.length == 0) {
     std::lock_guard lock(mutex_);
     regions_.erase(request.region);
@@ -24,12 +24,22 @@ Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, size_t max_
   auto memory = MappedRegion::Map(std::move(fd), end, MapAccess::kReadWrite);
   if (!memory.ok()) return memory.status().Annotate(fmt::format("region {}", request.region));
   Region region{std::make_shared<MappedRegion>(std::move(*memory)), request.offset, nullptr};
-  region.prefault = std::make_unique<Prefault>(region.memory->bytes(), region.memory->fd());
   std::lock_guard lock(mutex_);
-  if (regions_.size() >= max_regions && !regions_.contains(request.region)) {
+  if (regions_.size() >= limits.regions && !regions_.contains(request.region)) {
     return ResourceExhausted(fmt::format("region {}: an engine may share at most {} regions",
-                                         request.region, max_regions));
+                                         request.region, limits.regions));
   }
+  uint64_t others = 0;  // bounded by `limits`, so adding to it cannot overflow
+  for (const auto& [id, known] : regions_) {
+    if (id != request.region) others += known.memory->size();
+  }
+  if (region.memory->size() > limits.bytes - std::min(others, limits.bytes)) {
+    return ResourceExhausted(
+        fmt::format("region {}: with it this engine would share {} bytes, at most {} are allowed; "
+                    "share less, or raise --max-engine-memory",
+                    request.region, others + region.memory->size(), limits.bytes));
+  }
+  region.prefault = std::make_unique<Prefault>(region.memory->bytes(), region.memory->fd());
   regions_.erase(request.region);  // not assigned over: a prefault ends before its memory does
   regions_.emplace(request.region, std::move(region));
   return {};

@@ -17,20 +17,27 @@
 #include "base/prefault.h"
 #include "base/status.h"
 #include "wire/messages.h"
+#include "wire/stream.h"
 
 namespace peercache {
 
 class Session {
  public:
-  Session(uint64_t id, std::string engine, std::string version)
-      : id_(id), engine_(std::move(engine)), version_(std::move(version)) {}
+  Session(uint64_t id, std::string engine, std::string version, PeerCredentials owner)
+      : id_(id), engine_(std::move(engine)), version_(std::move(version)), owner_(owner) {}
 
   uint64_t id() const { return id_; }
   const std::string& engine() const { return engine_; }
   const std::string& version() const { return version_; }
+  // The process that made the session.
+  const PeerCredentials& owner() const { return owner_; }
 
+  struct Limits {
+    size_t regions = 0;
+    uint64_t bytes = 0;  // of all regions together
+  };
   // Maps the descriptor under the id; length 0 without a descriptor drops the region.
-  Status SetRegion(const RegionRequest& request, UniqueFd fd, size_t max_regions);
+  Status SetRegion(const RegionRequest& request, UniqueFd fd, const Limits& limits);
 
   // The regions of one call, kept mapped while this lives, and the segments in them.
   struct Resolved {
@@ -51,6 +58,7 @@ class Session {
   };
   const uint64_t id_;
   const std::string engine_, version_;
+  const PeerCredentials owner_;
   mutable std::mutex mutex_;
   std::map<uint32_t, Region> regions_;
 };

@@ -62,6 +62,8 @@ std::string ToJson(const NodeStatus& s, const Counters& counters) {
   for (const EngineInfo& e : s.engines) {
     engines.push_back({{"name", e.name},
                        {"version", e.version},
+                       {"uid", e.owner.uid},
+                       {"pid", e.owner.pid},
                        {"connections", e.connections},
                        {"regions", e.regions},
                        {"region_bytes", e.region_bytes}});

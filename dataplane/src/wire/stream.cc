@@ -117,15 +117,29 @@ Status SendFrame(int socket, std::span<const std::byte> frame, int fd, TimePoint
   return {};
 }
 
-Status ReceiveFrame(int socket, std::optional<TimePoint> deadline, ReceivedFrame* frame) {
+Status ReceiveFrame(int socket, std::optional<TimePoint> deadline, ReceivedFrame* frame,
+                    uint32_t max_body) {
   frame->fd = UniqueFd();
   std::byte raw[sizeof(FrameHeader)];
   if (Status s = ReceiveAll(socket, raw, deadline, &frame->fd); !s.ok()) return s;
   std::memcpy(&frame->header, raw, sizeof(raw));
   if (Status s = CheckHeader(frame->header); !s.ok()) return s;
   if (frame->header.payload_length != 0) return Corrupt("payload on a Unix socket");
+  if (frame->header.body_length > max_body) {
+    return Corrupt(fmt::format("frame body of {} bytes, at most {} allowed here",
+                               frame->header.body_length, max_body));
+  }
   frame->body.resize(frame->header.body_length);
   return ReceiveAll(socket, frame->body, deadline, &frame->fd);
+}
+
+Result<PeerCredentials> CredentialsOf(int socket) {
+  ucred credentials{};
+  socklen_t size = sizeof(credentials);
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
+    return FromErrno("SO_PEERCRED", errno);
+  }
+  return PeerCredentials{credentials.uid, credentials.pid};
 }
 
 Result<UniqueFd> ConnectUnix(const std::string& path) {

@@ -25,12 +25,22 @@ struct ReceivedFrame {
 Status SendFrame(int socket, std::span<const std::byte> frame, int fd, TimePoint deadline);
 // Receives one frame. kUnavailable when the other side closed; kCorrupt when it is not a frame.
 // Several descriptors with one frame are refused. Waits without limit when `deadline` is absent.
-Status ReceiveFrame(int socket, std::optional<TimePoint> deadline, ReceivedFrame* frame);
+// A body above `max_body` is kCorrupt, before memory is taken for it.
+Status ReceiveFrame(int socket, std::optional<TimePoint> deadline, ReceivedFrame* frame,
+                    uint32_t max_body = kMaxBody);
 
 // Connects to the Unix socket at `path`; non-blocking afterwards.
 Result<UniqueFd> ConnectUnix(const std::string& path);
 // Listens at `path` with `mode`, replacing a dead socket file; a live one is an error.
 Result<UniqueFd> ListenUnix(const std::string& path, uint32_t mode);
+
+// Who made the connection: the kernel's word, as this process's namespaces see it (pid 0 when it
+// is outside of them).
+struct PeerCredentials {
+  uint32_t uid = 0;
+  int32_t pid = 0;
+};
+Result<PeerCredentials> CredentialsOf(int socket);
 
 // Waits for `events` on fd until the deadline; false on time-out.
 Result<bool> WaitFor(int fd, short events, std::optional<TimePoint> deadline);
