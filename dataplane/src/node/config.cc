@@ -198,8 +198,13 @@ constexpr ConfigOption kOptions[] = {
     {"max-directory-records", "Records this node's shard holds at most", "16777216",
      SetNumber<&NodeConfig::max_directory_records, 1024, int64_t{1} << 32>},
     {"io-threads", "Threads that answer peers", "2", SetNumber<&NodeConfig::io_threads, 1, 256>},
-    {"auth-token-file", "File with the secret all nodes of the cluster share", "",
+    {"auth-token-file",
+     "File with the secret all nodes of the cluster share; followed when it changes", "",
      SetText<&NodeConfig::auth_token_file>},
+    {"auth-spread-ms",
+     "Time within which all nodes see a change of auth-token-file; the old token is accepted for "
+     "twice as long",
+     "60000", SetMillis<&NodeConfig::auth_spread, 100, 3'600'000>},
     {"log-level", "trace | debug | info | warn | error", "info",
      [](const std::string& value, NodeConfig* c) {
        return SetChoice<&NodeConfig::log_level>(value, {"trace", "debug", "info", "warn", "error"},

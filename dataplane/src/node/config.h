@@ -48,6 +48,7 @@ struct NodeConfig {
   uint64_t max_directory_records = 16 << 20;
   uint32_t io_threads = 2;
   std::string auth_token_file;
+  milliseconds auth_spread{60'000};
   std::string log_level = "info";
 };
 

@@ -128,9 +128,17 @@ std::vector<MemberList> MemberAgent::Ask(MessageType type, FrameWriter* request)
   const TimePoint now = Clock::now();
   for (const PeerAddress& address : addresses) {
     auto& channel = channels_[Text(address)];
-    if (!channel) channel = std::make_unique<Channel>(address, peers_->hello());
-    channel->Begin(request->bytes(), nullptr, now);
-    if (channel->stale()) channel->Begin(request->bytes(), nullptr, now);
+    // A new connection says what the secret is now, so a channel that failed is made anew.
+    const auto begin = [&] {
+      channel = std::make_unique<Channel>(address, peers_->hello());
+      channel->Begin(request->bytes(), nullptr, now);
+    };
+    if (!channel || !channel->status().ok()) {
+      begin();
+    } else {
+      channel->Begin(request->bytes(), nullptr, now);
+      if (channel->stale()) begin();
+    }
     running.push_back(channel.get());
   }
   RunAll(running, {options_.stall, now + options_.stall});

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <fstream>
 #include <thread>
 
 #include "base/prefault.h"
@@ -21,6 +20,7 @@
 #include "node/peers.h"
 #include "node/publisher.h"
 #include "node/replicas.h"
+#include "node/secret.h"
 #include "node/status_json.h"
 #include "node/upkeep.h"
 #include "node/views.h"
@@ -79,14 +79,6 @@ std::string DefaultId(const NodeConfig& config) {
                                : fmt::format("{}.{}", host, config.group);
 }
 
-std::string ReadToken(const std::string& path) {
-  if (path.empty()) return {};
-  std::ifstream file(path);
-  std::string token;
-  std::getline(file, token);
-  return token;
-}
-
 }  // namespace
 
 class Node::Impl {
@@ -103,6 +95,9 @@ class Node::Impl {
     }
     if (config_.node_id.empty()) config_.node_id = DefaultId(config_);
 
+    auto secret = Secret::Load(config_.auth_token_file, config_.auth_spread);
+    if (!secret.ok()) return secret.status().Annotate("auth-token-file");
+    secret_ = std::move(*secret);
     auto listener = ListenForPeers(config_, discovery);
     if (!listener.ok()) return listener.status().Annotate("peer-port");
     auto engines = ListenUnix(config_.socket, config_.socket_mode);
@@ -117,8 +112,7 @@ class Node::Impl {
     self_.peer_port = listener->port;
     self_.capacity_bytes = pool_->size();
 
-    const Hello hello{config_.cluster, ReadToken(config_.auth_token_file), NodeHash(self_.id),
-                      self_.incarnation};
+    const Hello hello{config_.cluster, "", NodeHash(self_.id), self_.incarnation};
     const Duration stall = StallOf(config_.peer_timeout);
     ShardOptions shard_options;
     shard_options.self = hello.node;
@@ -131,7 +125,7 @@ class Node::Impl {
     table_options.member_ttl = config_.member_ttl;
     table_options.warm_up = config_.heartbeat * 3;
     table_ = std::make_unique<Table>(table_options, Clock::now());
-    peers_ = std::make_unique<Peers>(hello, config_.member_ttl);
+    peers_ = std::make_unique<Peers>(hello, secret_.get(), config_.member_ttl);
     publisher_ = std::make_unique<Publisher>(
         PublisherOptions{self_.incarnation, config_.lease, config_.peer_timeout, stall},
         shard_.get(), pool_.get(), peers_.get(), &views_, &counters_);
@@ -153,9 +147,9 @@ class Node::Impl {
     agent_options.member_ttl = config_.member_ttl;
     agent_options.stall = stall;
     agent_options.vnodes = config_.vnodes;
-    requests_ =
-        std::make_unique<PeerRequests>(hello, pool_.get(), shard_.get(), table_.get(), &counters_,
-                                       [this](uint64_t tag) { return ClearHere(tag); });
+    requests_ = std::make_unique<PeerRequests>(hello, secret_.get(), pool_.get(), shard_.get(),
+                                               table_.get(), &counters_,
+                                               [this](uint64_t tag) { return ClearHere(tag); });
     TcpServerOptions server_options;
     server_options.threads = config_.io_threads;
     server_ = std::make_unique<TcpServer>(std::move(*listener), requests_.get(), server_options);
@@ -340,6 +334,7 @@ class Node::Impl {
   Views views_;
   Room room_;
   std::atomic<bool> left_{false}, upkeep_ready_{false};
+  std::unique_ptr<Secret> secret_;
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<Replicas> replicas_;
   std::vector<std::unique_ptr<Prefault>> prefault_;  // of the two pools

@@ -9,16 +9,6 @@ Status Malformed(MessageType type) {
   return Corrupt(fmt::format("malformed message of type {}", static_cast<int>(type)));
 }
 
-// Takes as long for a wrong token as for a right one.
-bool SameSecret(const std::string& a, const std::string& b) {
-  unsigned difference = a.size() == b.size() ? 0 : 1;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference |= static_cast<unsigned char>(a[i]) ^
-                  static_cast<unsigned char>(b.empty() ? 0 : b[i % b.size()]);
-  }
-  return difference == 0;
-}
-
 // Scratch of one serving thread, kept between requests.
 struct Scratch {
   LookupRequest lookup;
@@ -32,9 +22,10 @@ thread_local Scratch scratch;
 
 }  // namespace
 
-PeerRequests::PeerRequests(Hello self, Pool* pool, Shard* shard, Table* table, Counters* counters,
-                           std::function<size_t(uint64_t)> clear)
+PeerRequests::PeerRequests(Hello self, const Secret* secret, Pool* pool, Shard* shard, Table* table,
+                           Counters* counters, std::function<size_t(uint64_t)> clear)
     : self_(std::move(self)),
+      secret_(secret),
       pool_(pool),
       shard_(shard),
       table_(table),
@@ -48,7 +39,7 @@ Status PeerRequests::OnHello(const Hello& hello, HelloOk* answer) {
                         "same --cluster, or correct --discovery-addr",
                         self_.cluster, hello.cluster)};
   }
-  if (!SameSecret(self_.token, hello.token)) {
+  if (!secret_->Accepts(hello.token, Clock::now())) {
     return {Code::kUnauthenticated,
             "wrong token: all nodes of a cluster need the same --auth-token-file contents"};
   }

@@ -7,6 +7,7 @@
 #include "directory/shard.h"
 #include "membership/table.h"
 #include "node/counters.h"
+#include "node/secret.h"
 #include "pool/pool.h"
 #include "transport/peer_service.h"
 
@@ -14,8 +15,8 @@ namespace peercache {
 
 class PeerRequests : public PeerService {
  public:
-  PeerRequests(Hello self, Pool* pool, Shard* shard, Table* table, Counters* counters,
-               std::function<size_t(uint64_t tag)> clear);
+  PeerRequests(Hello self, const Secret* secret, Pool* pool, Shard* shard, Table* table,
+               Counters* counters, std::function<size_t(uint64_t tag)> clear);
 
   Status OnHello(const Hello& hello, HelloOk* answer) override;
   Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override;
@@ -27,6 +28,7 @@ class PeerRequests : public PeerService {
   Status OnHeartbeat(FrameReader* body, FrameWriter* out);
 
   const Hello self_;
+  const Secret* const secret_;
   Pool* const pool_;
   Shard* const shard_;
   Table* const table_;

@@ -53,14 +53,14 @@ void Peer::Resynced(uint64_t epoch) {
   synced_epoch_ = epoch;
 }
 
-std::unique_ptr<Channel> Peer::TakeChannel(const Hello& hello) {
+std::unique_ptr<Channel> Peer::TakeChannel(const Peers& peers) {
   std::lock_guard lock(mutex_);
   if (!idle_.empty()) {
     auto channel = std::move(idle_.back());
     idle_.pop_back();
     return channel;
   }
-  return std::make_unique<Channel>(address_, hello);
+  return std::make_unique<Channel>(address_, peers.hello());
 }
 
 void Peer::ReturnChannel(std::unique_ptr<Channel> channel, const PeerAddress& address) {
@@ -73,19 +73,25 @@ void Peer::ReturnChannel(std::unique_ptr<Channel> channel, const PeerAddress& ad
 
 // ---- Peers -------------------------------------------------------------------------------------
 
-Peers::Peers(Hello hello, Duration owner_ttl)
-    : hello_(std::move(hello)), owner_ttl_(owner_ttl), by_index_{nullptr} {}
+Peers::Peers(Hello self, const Secret* secret, Duration owner_ttl)
+    : self_(std::move(self)), secret_(secret), owner_ttl_(owner_ttl), by_index_{nullptr} {}
+
+Hello Peers::hello() const {
+  Hello hello = self_;
+  hello.token = secret_->ToSend(Clock::now());
+  return hello;
+}
 
 void Peers::Update(const View& view) {
   {
     std::lock_guard lock(mutex_);
     for (const Member& member : view.members) {
       const uint64_t node = NodeHash(member.id);
-      if (node == hello_.node) continue;
+      if (node == self_.node) continue;
       auto& peer = peers_[node];
       if (!peer) {
         peer = std::make_unique<Peer>(node, static_cast<uint16_t>(by_index_.size()),
-                                      Fence(hello_.node, hello_.incarnation, owner_ttl_));
+                                      Fence(self_.node, self_.incarnation, owner_ttl_));
         by_index_.push_back(peer.get());
       }
       std::lock_guard peer_lock(peer->mutex_);
@@ -165,7 +171,7 @@ void CallGroup::Begin(size_t i, TimePoint now) {
     std::lock_guard lock(call.peer->mutex_);
     running_[i].address = call.peer->address_;
   }
-  running_[i].channel = call.peer->TakeChannel(peers_.hello());
+  running_[i].channel = call.peer->TakeChannel(peers_);
   running_[i].channel->Begin(call.request.bytes(), call.sink, now);
 }
 

@@ -15,11 +15,14 @@
 #include "base/clock.h"
 #include "directory/fence.h"
 #include "membership/view.h"
+#include "node/secret.h"
 #include "transport/peer_health.h"
 #include "transport/tcp/channel.h"
 #include "wire/messages.h"
 
 namespace peercache {
+
+class Peers;
 
 class Peer {
  public:
@@ -51,7 +54,7 @@ class Peer {
  private:
   friend class Peers;
   friend class CallGroup;
-  std::unique_ptr<Channel> TakeChannel(const Hello& hello);
+  std::unique_ptr<Channel> TakeChannel(const Peers& peers);
   void ReturnChannel(std::unique_ptr<Channel> channel, const PeerAddress& address);
 
   static constexpr size_t kMaxIdleChannels = 16;
@@ -72,7 +75,8 @@ class Peers {
  public:
   static constexpr uint16_t kSelf = 0;  // index of this node itself
 
-  Peers(Hello hello, Duration owner_ttl);
+  // `secret` fills in the token of every Hello.
+  Peers(Hello self, const Secret* secret, Duration owner_ttl);
 
   // Takes over addresses and incarnations of a new view; peers that left it are abandoned.
   void Update(const View& view);
@@ -83,11 +87,13 @@ class Peers {
   std::vector<Peer*> All() const;
   // Nodes whose breaker is open.
   std::vector<uint64_t> Unhealthy(TimePoint now) const;
-  uint64_t self() const { return hello_.node; }
-  const Hello& hello() const { return hello_; }
+  uint64_t self() const { return self_.node; }
+  // What a new connection says.
+  Hello hello() const;
 
  private:
-  const Hello hello_;
+  const Hello self_;
+  const Secret* const secret_;
   const Duration owner_ttl_;
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, std::unique_ptr<Peer>> peers_;

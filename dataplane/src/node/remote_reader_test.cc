@@ -65,7 +65,7 @@ class Holder : public PeerService {
 
 struct Fixture {
   explicit Fixture(size_t count, ChecksumPolicy verify = ChecksumPolicy::kAll)
-      : peers(kReader, milliseconds(3000)), memory(count * kPage), outcomes(count) {
+      : peers(kReader, secret.get(), milliseconds(3000)), memory(count * kPage), outcomes(count) {
     Member member;
     member.id = "holder";
     member.incarnation = 7;
@@ -87,6 +87,7 @@ struct Fixture {
     return static_cast<size_t>(std::count(outcomes.begin(), outcomes.end(), outcome));
   }
   Holder holder;
+  std::unique_ptr<Secret> secret = Secret::None();
   Peers peers;
   Counters counters;
   std::vector<std::byte> memory;
