@@ -42,6 +42,19 @@ Status SetNumber(const std::string& value, NodeConfig* c) {
   return {};
 }
 
+// A share of the pool, written as whole per cent.
+template <auto Member>
+Status SetWatermark(const std::string& value, NodeConfig* c) {
+  int64_t percent = 0;
+  const bool sign = value.ends_with('%');
+  const Status s = Number(value.substr(0, value.size() - (sign ? 1 : 0)), 10, 99, "%", &percent);
+  if (!s.ok() || !sign) {
+    return InvalidArgument(fmt::format("\"{}\" is not a share from 10% to 99%", value));
+  }
+  c->watermarks.*Member = static_cast<double>(percent) / 100;
+  return {};
+}
+
 template <auto Member>
 Status SetSwitch(const std::string& value, NodeConfig* c) {
   if (value != "on" && value != "off")
@@ -168,6 +181,10 @@ constexpr ConfigOption kOptions[] = {
        c->checksums = *policy;
        return {};
      }},
+    {"high-watermark", "Share of the pool that pages fill while sets are rare", "95%",
+     SetWatermark<&Watermarks::high>},
+    {"low-watermark", "Share of the pool that pages are left at least, however fast sets come",
+     "75%", SetWatermark<&Watermarks::low>},
     {"transport", "How pages travel between nodes: auto | tcp", "auto",
      [](const std::string& value, NodeConfig* c) {
        return SetChoice<&NodeConfig::transport>(value, {"auto", "tcp"}, c);
@@ -217,6 +234,11 @@ Status CheckWhole(const NodeConfig& c) {
   if (c.pool_bytes < kSmallestPool) {
     return InvalidArgument(
         fmt::format("pool-size: {} bytes is too small; at least 8Mi", c.pool_bytes));
+  }
+  if (c.watermarks.low >= c.watermarks.high) {
+    return InvalidArgument(
+        fmt::format("low-watermark: {:.0f}% is not below the high-watermark of {:.0f}%; lower it",
+                    100 * c.watermarks.low, 100 * c.watermarks.high));
   }
   if (c.member_ttl < 3 * c.heartbeat) {
     return InvalidArgument(

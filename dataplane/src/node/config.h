@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "node/checksum_policy.h"
+#include "node/room_plan.h"
 #include "node/uid_list.h"
 #include "pool/pool.h"
 
@@ -36,6 +37,7 @@ struct NodeConfig {
   bool prefault = true;
   uint32_t promotion_percent = 10;
   ChecksumPolicy checksums = ChecksumPolicy::kSampled;
+  Watermarks watermarks;
   std::string transport = "auto";  // auto | tcp
   milliseconds lease{1000};
   milliseconds dir_cache_ttl{1000};

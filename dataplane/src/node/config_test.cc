@@ -24,6 +24,8 @@ TEST(ConfigTest, DefaultsAreValidAndAgreeWithTheTable) {
   EXPECT_EQ(from_table->socket_mode, defaults->socket_mode);
   EXPECT_EQ(from_table->member_ttl, defaults->member_ttl);
   EXPECT_EQ(from_table->eviction, defaults->eviction);
+  EXPECT_EQ(from_table->watermarks.high, defaults->watermarks.high);
+  EXPECT_EQ(from_table->watermarks.low, defaults->watermarks.low);
 }
 
 TEST(ConfigTest, ValuesAreTaken) {
@@ -31,12 +33,14 @@ TEST(ConfigTest, ValuesAreTaken) {
                              {"discovery-addr", "a.b:1,[::1]:2"},
                              {"socket-mode", "0660"},
                              {"eviction", "s3fifo"},
+                             {"high-watermark", "90%"},
                              {"lease-ms", "250"}});
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   EXPECT_EQ(config->pool_bytes, size_t{64} << 30);
   EXPECT_EQ(config->socket_mode, 0660u);
   EXPECT_EQ(config->lease, milliseconds(250));
   EXPECT_EQ(config->eviction, EvictionPolicy::kS3Fifo);
+  EXPECT_EQ(config->watermarks.high, 0.9);
 }
 
 struct BadCase {
@@ -71,6 +75,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{{"transport", "carrier-pigeon"}}, "transport", "carrier-pigeon"},
         BadCase{{{"huge-pages", "3Mi"}}, "huge-pages", "3Mi"},
         BadCase{{{"eviction", "random"}}, "eviction", "random"},
+        BadCase{{{"high-watermark", "100%"}}, "high-watermark", "100%"},
+        BadCase{{{"low-watermark", "50"}}, "low-watermark", "50"},
+        BadCase{{{"low-watermark", "%"}}, "low-watermark", "10% to 99%"},
+        BadCase{{{"low-watermark", "95%"}}, "low-watermark", "below"},
         BadCase{{{"socket-mode", "999"}}, "socket-mode", "999"},
         BadCase{{{"socket-uids", "root"}}, "socket-uids", "root"},
         BadCase{{{"max-engine-memory", "lots"}}, "max-engine-memory", "lots"},

@@ -156,14 +156,16 @@ class Node::Impl {
     agent_ = std::make_unique<MemberAgent>(std::move(agent_options), self_, &views_, peers_.get(),
                                            &counters_);
     UpkeepOptions upkeep_options;
+    upkeep_options.lease = config_.lease;
+    upkeep_options.watermarks = config_.watermarks;
     upkeep_options.keepalive = std::min<Duration>(config_.member_ttl / 6, milliseconds(1000));
     upkeep_ = std::make_unique<Upkeep>(upkeep_options, pool_.get(), shard_.get(), publisher_.get(),
-                                       &views_, &room_,
+                                       &views_, room_.get(),
                                        [this](const View& view) { agent_->Synced(view); });
     upkeep_ready_ = true;
     pages_ = std::make_unique<Pages>(
         PagesOptions{config_.lease, config_.peer_timeout, stall, config_.checksums}, pool_.get(),
-        peers_.get(), &views_, publisher_.get(), locator_.get(), replicas_.get(), &room_,
+        peers_.get(), &views_, publisher_.get(), locator_.get(), replicas_.get(), room_.get(),
         &counters_);
     EngineServerOptions engine_options;
     engine_options.node_id = self_.id;
@@ -230,6 +232,8 @@ class Node::Impl {
     status.view = views_.Get();
     if (agent_) status.hosts = agent_->hosts();
     status.pool = pool_->stats();
+    status.room = room_->stats();
+    if (upkeep_ready_) status.reserve_bytes = upkeep_->reserve_bytes();
     status.shard = shard_->stats(Clock::now());
     if (engines_) status.engines = engines_->engines();
     status.unhealthy = peers_->Unhealthy(Clock::now());
@@ -250,6 +254,7 @@ class Node::Impl {
     auto pool = Pool::Create(options);
     if (!pool.ok()) return pool.status();
     pool_ = std::move(*pool);
+    room_ = std::make_unique<Room>(pool_.get(), config_.lease);
     std::unique_ptr<Pool> replica_pool;
     if (replicas > 0) {
       options.bytes = replicas;
@@ -280,6 +285,8 @@ class Node::Impl {
   std::vector<Sample> Gauges() const {
     GaugeInput input;
     input.pool = pool_->stats();
+    input.room = room_->stats();
+    if (upkeep_ready_) input.reserve_bytes = upkeep_->reserve_bytes();
     input.shard = shard_->stats(Clock::now());
     input.view = views_.Get();
     input.ready = Ready().ok();
@@ -332,12 +339,12 @@ class Node::Impl {
   TimePoint started_ = Clock::now();
   Counters counters_;
   Views views_;
-  Room room_;
   std::atomic<bool> left_{false}, upkeep_ready_{false};
   std::unique_ptr<Secret> secret_;
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<Replicas> replicas_;
   std::vector<std::unique_ptr<Prefault>> prefault_;  // of the two pools
+  std::unique_ptr<Room> room_;
   std::unique_ptr<Shard> shard_;
   std::unique_ptr<Table> table_;
   std::unique_ptr<Peers> peers_;

@@ -28,15 +28,6 @@ Pages::Pages(PagesOptions options, Pool* pool, Peers* peers, const Views* views,
       counters_(counters),
       reader_({options.lease, options.stall, options.checksums}, peers, counters) {}
 
-Result<Reservation> Pages::ReserveWaiting(size_t length, TimePoint deadline) {
-  auto reservation = pool_->Reserve(length);
-  while (!reservation.ok() && reservation.status().code() == Code::kResourceExhausted) {
-    if (!room_->WaitForRoom(length, deadline)) break;
-    reservation = pool_->Reserve(length);
-  }
-  return reservation;
-}
-
 void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments, size_t per_page,
                 uint64_t tag, std::span<uint8_t> ok) {
   std::fill(ok.begin(), ok.end(), uint8_t{0});
@@ -62,7 +53,7 @@ void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments,
     if (pin) {
       counters_->write_duplicates.Add(1);
     } else {
-      auto reservation = ReserveWaiting(length, room_deadline);
+      auto reservation = room_->Reserve(length, room_deadline);
       if (!reservation.ok()) {
         const bool full = reservation.status().code() == Code::kResourceExhausted;
         (full ? counters_->refused_full : counters_->refused_size).Add(1);

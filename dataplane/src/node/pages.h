@@ -74,7 +74,6 @@ class Pages {
                      std::vector<size_t>* wanted);
   // False: the bytes are wrong, or the engine's memory is gone.
   bool CopyOut(const PagePin& pin, std::span<const Bytes> to, Counter* hits);
-  Result<Reservation> ReserveWaiting(size_t length, TimePoint deadline);
   TimePoint DeadlineFor(uint64_t bytes, TimePoint start) const;
 
   const PagesOptions options_;

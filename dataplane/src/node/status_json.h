@@ -12,6 +12,7 @@
 #include "node/engine_server.h"
 #include "node/member_agent.h"
 #include "node/metrics.h"
+#include "node/room.h"
 #include "pool/pool.h"
 #include "transport/tcp/server.h"
 
@@ -25,6 +26,8 @@ struct NodeStatus {
   std::shared_ptr<const View> view;
   MemberAgent::Hosts hosts;
   PoolStats pool;
+  RoomStats room;
+  size_t reserve_bytes = 0;
   ShardStats shard;
   std::vector<EngineInfo> engines;
   std::vector<uint64_t> unhealthy;
@@ -33,6 +36,8 @@ std::string ToJson(const NodeStatus& status, const Counters& counters);
 
 struct GaugeInput {
   PoolStats pool;
+  RoomStats room;
+  size_t reserve_bytes = 0;
   ShardStats shard;
   std::shared_ptr<const View> view;
   TcpServerStats server;

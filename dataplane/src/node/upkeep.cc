@@ -2,23 +2,17 @@
 
 #include <algorithm>
 
+#include "directory/fence.h"
+
 namespace peercache {
 namespace {
 
-// Room is made when less than 1/8 of the pool is free or resting, up to 3/16: evicted slots rest
-// for a lease before they are free, so eviction has to run ahead of the sets.
-constexpr size_t LowWater(size_t capacity) { return capacity / 8; }
-constexpr size_t HighWater(size_t capacity) { return capacity / 16 * 3; }
+// Pages in one withdrawal: bounds the message and the time until the first slots are on their way.
+constexpr size_t kRetireBatch = 1024;
+// When a set waits for a size that has no slots at all, this share of the pool is made over to it.
+constexpr size_t kNewSizeShare = 32;
 
 }  // namespace
-
-bool Room::WaitForRoom(size_t length, TimePoint deadline) {
-  std::unique_lock lock(mutex_);
-  wanted_length_ = std::max(wanted_length_, length);
-  const uint64_t before = rounds_;
-  wanted_.notify_one();
-  return freed_.wait_until(lock, deadline, [&] { return rounds_ != before || stop_; }) && !stop_;
-}
 
 Upkeep::Upkeep(UpkeepOptions options, Pool* pool, Shard* shard, Publisher* publisher,
                const Views* views, Room* room, std::function<void(const View&)> synced)
@@ -29,73 +23,74 @@ Upkeep::Upkeep(UpkeepOptions options, Pool* pool, Shard* shard, Publisher* publi
       views_(views),
       room_(room),
       synced_(std::move(synced)),
+      plan_(options.watermarks, Padded(options.lease) + options.tick),
       room_thread_([this] { RunRoom(); }),
       directory_thread_([this] { RunDirectory(); }) {}
 
 Upkeep::~Upkeep() {
   stop_ = true;
-  {
-    std::lock_guard lock(room_->mutex_);
-    room_->stop_ = true;
-  }
-  room_->wanted_.notify_all();
-  room_->freed_.notify_all();
+  room_->Stop();
   room_thread_.join();
   directory_thread_.join();
 }
 
 void Upkeep::RunRoom() {
   while (!stop_) {
-    size_t wanted = 0;
-    {
-      std::unique_lock lock(room_->mutex_);
-      room_->wanted_.wait_for(lock, options_.tick,
-                              [&] { return room_->wanted_length_ != 0 || room_->stop_; });
-      wanted = std::exchange(room_->wanted_length_, 0);
-    }
-    std::vector<Victim> cleared;
-    {
-      std::lock_guard lock(cleared_mutex_);
-      cleared.swap(cleared_);
-    }
-    if (const size_t count = cleared.size(); count > 0) {
-      Retire(std::move(cleared));
-      std::lock_guard lock(cleared_mutex_);
-      unwithdrawn_ -= count;
-    }
-    MakeRoom(wanted);
-    if (pool_->Reclaim(Clock::now()) > 0) {
-      {
-        std::lock_guard lock(room_->mutex_);
-        ++room_->rounds_;
-      }
-      room_->freed_.notify_all();
-    }
-    // Waiters whose slots still rest are asked again by their own deadline, not by spinning here.
-    if (wanted != 0) std::this_thread::sleep_for(milliseconds(1));
+    const UnmetWishes wishes = room_->AwaitWishes(options_.tick);
+    RetireCleared();
+    MakeRoom(wishes);
+    if (pool_->Reclaim(Clock::now()) > 0) room_->Freed();
+    // Waiters whose slots still rest look again by themselves; they must not keep this busy.
+    if (!wishes.empty()) std::this_thread::sleep_for(milliseconds(1));
   }
 }
 
-void Upkeep::MakeRoom(size_t wanted_length) {
-  const PoolStats stats = pool_->stats();
-  const size_t coming = stats.free_bytes + stats.quarantined_bytes;
-  size_t bytes = 0;
-  if (coming < LowWater(stats.capacity_bytes)) bytes = HighWater(stats.capacity_bytes) - coming;
-  size_t length = wanted_length;
-  // Somebody waits for a size class whose slots are all taken, although other classes have room.
-  if (wanted_length != 0 && pool_->FreeBytes(wanted_length) < wanted_length) {
-    bytes = std::max(bytes, std::max(wanted_length, stats.capacity_bytes / 32));
-  }
-  if (bytes == 0) return;
-  if (length == 0) length = 1;
-  Retire(pool_->TakeVictims(bytes, length));
+void Upkeep::MakeRoom(const UnmetWishes& wishes) {
+  for (const auto& [length, refused] : wishes) plan_.Unmet(length, refused);
+  const PoolUse use = pool_->use();
+  for (const RoomPlan::Eviction& eviction : plan_.Decide(Clock::now(), use))
+    Evict(eviction.bytes, eviction.length);
+  reserve_bytes_ = plan_.target_bytes();
+  room_->SetPace(plan_.Pace(pool_->use()));
+  // A size that has no slots and of which the plan knows nothing yet, or whose pages are too long
+  // for what others leave over.
+  for (const auto& [length, refused] : wishes)
+    if (pool_->FreeBytes(length) < length)
+      Evict(std::max(length, use.capacity_bytes / kNewSizeShare), length);
 }
 
-void Upkeep::Retire(std::vector<Victim> victims) {
-  if (victims.empty()) return;
-  std::vector<TimePoint> reuse_at(victims.size());
-  publisher_->Withdraw(victims, reuse_at);
-  for (size_t i = 0; i < victims.size(); ++i) pool_->Quarantine(victims[i], reuse_at[i]);
+void Upkeep::Evict(size_t bytes, size_t length) {
+  const TimePoint chosen = Clock::now();
+  const std::vector<Victim> victims = pool_->TakeVictims(bytes, length);
+  if (!victims.empty()) plan_.Returning(Retire(victims) - chosen + options_.tick);
+}
+
+void Upkeep::RetireCleared() {
+  std::vector<Victim> cleared;
+  {
+    std::lock_guard lock(cleared_mutex_);
+    cleared.swap(cleared_);
+  }
+  if (cleared.empty()) return;
+  (void)Retire(cleared);
+  std::lock_guard lock(cleared_mutex_);
+  unwithdrawn_ -= cleared.size();
+}
+
+TimePoint Upkeep::Retire(std::span<const Victim> victims) {
+  const TimePoint start = Clock::now();
+  Duration after{};  // of all together
+  std::vector<TimePoint> reuse_at;
+  for (size_t at = 0; at < victims.size(); at += kRetireBatch) {
+    const auto batch = victims.subspan(at, std::min(kRetireBatch, victims.size() - at));
+    reuse_at.assign(batch.size(), {});
+    publisher_->Withdraw(batch, reuse_at);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      pool_->Quarantine(batch[i], reuse_at[i]);
+      after += reuse_at[i] - start;
+    }
+  }
+  return start + after / static_cast<int64_t>(victims.size());
 }
 
 size_t Upkeep::Clear(uint64_t tag) {

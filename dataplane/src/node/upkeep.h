@@ -1,45 +1,32 @@
-// Upkeep: the node's housekeeping thread. It makes room before sets need it, keeps the directory
-// repaired and fresh, and carries out clears. Everything that must wait for other nodes outside an
-// engine's call happens here.
-//
-// Room is how sets ask for space and wait for it.
+// Upkeep: the node's housekeeping threads. One makes room before sets need it, as room_plan.h says,
+// and carries out clears; the other keeps the directory repaired and fresh. Everything that must
+// wait for other nodes outside an engine's call happens here.
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "node/counters.h"
 #include "node/publisher.h"
+#include "node/room.h"
+#include "node/room_plan.h"
 #include "node/views.h"
 #include "pool/pool.h"
 
 namespace peercache {
 
-class Room {
- public:
-  // Asks for room for a page of `length` bytes and waits until some slots were freed. False on
-  // time-out.
-  bool WaitForRoom(size_t length, TimePoint deadline);
-
- private:
-  friend class Upkeep;
-  std::mutex mutex_;
-  std::condition_variable freed_, wanted_;
-  size_t wanted_length_ = 0;  // largest page somebody waits for; 0: nobody
-  uint64_t rounds_ = 0;       // of freeing
-  bool stop_ = false;
-};
-
 struct UpkeepOptions {
   Duration tick = milliseconds(20);
   Duration keepalive = milliseconds(500);  // well below the shards' owner_ttl
+  Duration lease{};
+  Watermarks watermarks;
 };
 
 class Upkeep {
@@ -53,12 +40,17 @@ class Upkeep {
   // Returns how many can still be found: in use (being sent or published), or with records that are
   // not withdrawn yet. Ask again until there are none.
   size_t Clear(uint64_t tag);
+  // Slots that upkeep keeps free or on their way to be.
+  size_t reserve_bytes() const { return reserve_bytes_; }
 
  private:
   void RunRoom();
   void RunDirectory();
-  void MakeRoom(size_t wanted_length);
-  void Retire(std::vector<Victim> victims);
+  void MakeRoom(const UnmetWishes& wishes);
+  void Evict(size_t bytes, size_t length);
+  void RetireCleared();
+  // Withdraws and puts into quarantine; when, on average, their slots will be free.
+  TimePoint Retire(std::span<const Victim> victims);
 
   const UpkeepOptions options_;
   Pool* const pool_;
@@ -70,6 +62,8 @@ class Upkeep {
   std::mutex cleared_mutex_;
   std::vector<Victim> cleared_;
   size_t unwithdrawn_ = 0;  // cleared pages whose records may still be found
+  RoomPlan plan_;           // of the room thread
+  std::atomic<size_t> reserve_bytes_{0};
   std::atomic<bool> stop_{false};
   std::thread room_thread_, directory_thread_;
 };

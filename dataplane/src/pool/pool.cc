@@ -67,7 +67,8 @@ struct Pool::Impl {
         policy(eviction),
         table(memory.size(), SlotTable::ChunkBytes(memory.size()), SizeClassOf(max_page)),
         index(memory.size() / kTypicalPage),
-        ghost(1) {
+        ghost(1),
+        taken_bytes(SizeClassOf(max_page) + 1) {
     for (SizeClass c = 0; c <= SizeClassOf(max_page); ++c)
       orders.push_back(MakeEvictionOrder(policy, &ghost));
   }
@@ -77,6 +78,9 @@ struct Pool::Impl {
   }
   std::span<std::byte> PayloadOf(const Slot& slot) const {
     return {memory.data() + slot.offset() + sizeof(SlotHeader), slot.length};
+  }
+  bool HasClassOf(size_t length) const {
+    return length != 0 && length <= PayloadBytes(static_cast<SizeClass>(orders.size()) - 1);
   }
   EvictionOrder& OrderOf(const Slot& slot) { return *orders[slot.span->size_class]; }
 
@@ -145,9 +149,10 @@ struct Pool::Impl {
   SlotTable table;
   KeyIndex index;  // of all ready slots, and no others
   Ghost ghost;
-  std::vector<std::unique_ptr<EvictionOrder>> orders;  // by size class
-  std::vector<Waiting> quarantine;                     // heap, next to be reused first
-  uint64_t next_generation = 1;                        // of the whole pool: none ever repeats
+  std::vector<std::unique_ptr<EvictionOrder>> orders;  // by size class, as the next
+  std::vector<uint64_t> taken_bytes;
+  std::vector<Waiting> quarantine;  // heap, next to be reused first
+  uint64_t next_generation = 1;     // of the whole pool: none ever repeats
   uint64_t uses = 0;
   size_t payload_bytes = 0;
   uint64_t evictions = 0, reserve_failures = 0, duplicate_commits = 0;
@@ -268,6 +273,7 @@ PagePin Pool::Commit(Reservation reservation, const Key& key, uint64_t tag, uint
   WriteHeader(impl_->HeaderOf(*slot), *slot);
   impl_->table.SetState(slot, SlotState::kReady);
   impl_->payload_bytes += slot->length;
+  impl_->taken_bytes[slot->span->size_class] += slot->span->slot_bytes;
   impl_->index.Insert(slot);
   impl_->Stamp(slot);
   impl_->OrderOf(*slot).Insert(slot);
@@ -328,7 +334,7 @@ bool Pool::RemovePublishedTo(uint64_t offset, uint64_t generation, uint16_t peer
 
 std::vector<Victim> Pool::TakeVictims(size_t bytes, size_t class_of_length) {
   std::vector<Victim> victims;
-  if (class_of_length == 0 || class_of_length > impl_->max_page_bytes) return victims;
+  if (!impl_->HasClassOf(class_of_length)) return victims;
   const SizeClass size_class = SizeClassOf(class_of_length);
   const auto take = [&](Slot* slot) { victims.push_back(impl_->TakeOut(slot, true)); };
   while (bytes > 0) {
@@ -384,9 +390,27 @@ size_t Pool::Reclaim(TimePoint now) {
 }
 
 size_t Pool::FreeBytes(size_t class_of_length) const {
-  if (class_of_length == 0 || class_of_length > impl_->max_page_bytes) return 0;
+  if (!impl_->HasClassOf(class_of_length)) return 0;
   std::lock_guard lock(impl_->mutex);
   return impl_->table.FreeBytes(SizeClassOf(class_of_length));
+}
+
+PoolUse Pool::use() const {
+  PoolUse use;
+  use.capacity_bytes = impl_->memory.size();
+  std::lock_guard lock(impl_->mutex);
+  use.usable_bytes = impl_->table.usable_bytes();
+  for (SizeClass c = 0; c < impl_->taken_bytes.size(); ++c) {
+    if (impl_->taken_bytes[c] == 0 && !impl_->table.HasSpans(c)) continue;
+    use.sizes.push_back({PayloadBytes(c), SlotBytes(c), impl_->taken_bytes[c],
+                         impl_->table.FreeSlotBytes(c), impl_->table.QuarantinedBytes(c)});
+  }
+  return use;
+}
+
+TimePoint Pool::NextReuse() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->quarantine.empty() ? TimePoint::max() : impl_->quarantine.front().reuse_at;
 }
 
 void Pool::ForEachReady(const std::function<void(const PageInfo&)>& fn) const {

@@ -68,6 +68,20 @@ struct PoolStats {
   EvictionPolicy eviction = EvictionPolicy::kLru;
 };
 
+// What whoever plans evictions has to know, by size class.
+struct PoolUse {
+  struct Size {
+    size_t length = 0;         // longest page of the class
+    size_t slot_bytes = 0;     // that one of its pages occupies
+    uint64_t taken_bytes = 0;  // slots that sets have filled since the start
+    size_t free_bytes = 0;     // free slots, without those in usable chunks
+    size_t quarantined_bytes = 0;
+  };
+  size_t capacity_bytes = 0;
+  size_t usable_bytes = 0;  // chunks that any class may take
+  std::vector<Size> sizes;  // that have or had pages
+};
+
 class Pool;
 struct Slot;
 
@@ -177,6 +191,10 @@ class Pool {
   size_t Reclaim(TimePoint now);
   // Bytes in quarantine or free for pages of this length: what a set may hope for soon.
   size_t FreeBytes(size_t class_of_length) const;
+
+  PoolUse use() const;
+  // When the next slot leaves quarantine; TimePoint::max() when none is in it.
+  TimePoint NextReuse() const;
 
   // Calls fn for every ready page; holds no lock during fn. Pages that come or go meanwhile may or
   // may not be seen.

@@ -123,6 +123,41 @@ TEST(Pool, RefusesLengthsItCannotHold) {
   EXPECT_TRUE(pool->Reserve(1).ok());
 }
 
+TEST(Pool, TheLongestPageNeedNotFillItsClass) {
+  auto pool = MakePool(16 * kMiB, 1000000);
+  ASSERT_TRUE(Put(*pool, 1, 1000000));
+  EXPECT_FALSE(pool->Reserve(1000001).ok());
+  const PoolUse use = pool->use();
+  ASSERT_EQ(use.sizes.size(), 1u);
+  EXPECT_GT(use.sizes[0].length, 1000000u);
+  EXPECT_GT(pool->FreeBytes(use.sizes[0].length), 0u);
+  EXPECT_EQ(pool->TakeVictims(1, use.sizes[0].length).size(), 1u);
+}
+
+TEST(Pool, UseSaysWhatSetsTookAndWhatIsThereForMore) {
+  auto pool = MakePool(16 * kMiB);
+  EXPECT_TRUE(pool->use().sizes.empty());
+  EXPECT_EQ(pool->use().usable_bytes, 16 * kMiB);
+  EXPECT_EQ(pool->NextReuse(), TimePoint::max());
+  for (uint64_t i = 0; i < 10; ++i) Put(*pool, i, 5000);
+  Put(*pool, 3, 5000);             // a duplicate takes nothing
+  (void)pool->Reserve(5000).ok();  // nor does what is dropped
+  Put(*pool, 100, 1 * kMiB);
+  const TimePoint at = Clock::now() + milliseconds(5);
+  pool->Quarantine(pool->TakeVictims(1, 5000).at(0), at);
+  EXPECT_EQ(pool->NextReuse(), at);
+  const PoolUse use = pool->use();
+  const size_t slot = SlotBytes(SizeClassOf(5000)), large = SlotBytes(SizeClassOf(1 * kMiB));
+  ASSERT_EQ(use.sizes.size(), 2u);
+  EXPECT_EQ(use.sizes[0].slot_bytes, slot);
+  EXPECT_EQ(use.sizes[0].taken_bytes, 10 * slot);
+  EXPECT_EQ(use.sizes[0].quarantined_bytes, slot);
+  EXPECT_EQ(use.sizes[0].free_bytes, (2 * kMiB / slot - 10) * slot);
+  EXPECT_EQ(use.sizes[1].taken_bytes, large);
+  EXPECT_EQ(use.capacity_bytes, 16 * kMiB);
+  EXPECT_GE(use.usable_bytes, 16 * kMiB - 2 * kMiB - 16 * kMiB / 4);
+}
+
 TEST(Pool, HoldsAPageAsLargeAsItself) {
   auto pool = MakePool(10 * kMiB);
   EXPECT_GT(pool->max_page_bytes(), 9 * kMiB);

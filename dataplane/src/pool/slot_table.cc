@@ -44,7 +44,10 @@ Slot* SlotTable::Allocate(SizeClass size_class) {
 
 Slot* SlotTable::TakeFree(ClassSlots* of) {
   Span* span = of->available.back();
-  if (span->idle()) usable_chunks_ -= span->chunks;
+  if (span->idle()) {
+    usable_chunks_ -= span->chunks;
+    of->idle -= span->slot_count;
+  }
   Slot* slot = span->free;
   span->free = slot->next;
   slot->next = nullptr;
@@ -69,7 +72,10 @@ void SlotTable::SetState(Slot* slot, SlotState state) {
   slot->next = span->free;
   span->free = slot;
   if (slot->next == nullptr) of.available.push_back(span);
-  if (span->idle()) usable_chunks_ += span->chunks;
+  if (span->idle()) {
+    usable_chunks_ += span->chunks;
+    of.idle += span->slot_count;
+  }
 }
 
 Slot* SlotTable::At(uint64_t offset) const {
@@ -158,6 +164,7 @@ void SlotTable::MakeSpan(SizeClass size_class, size_t first, size_t chunks) {
   bytes_in_[static_cast<size_t>(SlotState::kFree)] += span->slot_count * span->slot_bytes;
   ClassSlots& of = classes_[size_class];
   of.free += span->slot_count;
+  of.idle += span->slot_count;
   of.available.push_back(span.get());
   ++of.spans;
   ++spans_;
@@ -169,6 +176,7 @@ void SlotTable::TakeApart(Span* span) {
   ClassSlots& of = classes_[span->size_class];
   of.available.erase(std::find(of.available.begin(), of.available.end(), span));
   of.free -= span->slot_count;
+  of.idle -= span->slot_count;
   --of.spans;
   --spans_;
   bytes_in_[static_cast<size_t>(SlotState::kFree)] -= span->slot_count * span->slot_bytes;

@@ -38,6 +38,16 @@ class SlotTable {
   // Bytes of all slots in `state`, and of chunks that no span holds.
   size_t BytesIn(SlotState state) const { return bytes_in_[static_cast<size_t>(state)]; }
   size_t unassigned_bytes() const { return unassigned_chunks_ * chunk_bytes_; }
+  // Chunks that any class may take: unassigned, or of idle spans.
+  size_t usable_bytes() const { return usable_chunks_ * chunk_bytes_; }
+  // Free slots of this class, without those in usable chunks.
+  size_t FreeSlotBytes(SizeClass size_class) const {
+    return (classes_[size_class].free - classes_[size_class].idle) * SlotBytes(size_class);
+  }
+  size_t QuarantinedBytes(SizeClass size_class) const {
+    return classes_[size_class].quarantined * SlotBytes(size_class);
+  }
+  bool HasSpans(SizeClass size_class) const { return classes_[size_class].spans > 0; }
 
   // For those who look for chunks to empty.
   size_t chunk_count() const { return by_chunk_.size(); }
@@ -56,6 +66,7 @@ class SlotTable {
     std::vector<Span*> available;  // spans with free slots
     size_t spans = 0;
     size_t quarantined = 0, free = 0;  // slots
+    size_t idle = 0;                   // of the free ones, those in idle spans
   };
 
   bool Usable(size_t chunk) const;

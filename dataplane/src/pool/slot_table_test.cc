@@ -131,6 +131,38 @@ TEST(SlotTable, FreeBytesIsWhatAllocateGives) {
   }
 }
 
+TEST(SlotTable, FreeSlotsAndUsableChunksAreDisjoint) {
+  const SizeClass small = SizeClassOf(64 * kKiB), large = SizeClassOf(1 * kMiB);
+  SlotTable table(8 * kMiB, kChunk, large);
+  const auto coming = [&](SizeClass c) {
+    return (table.FreeSlotBytes(c) + table.QuarantinedBytes(c)) / SlotBytes(c);
+  };
+  EXPECT_EQ(table.usable_bytes(), 4 * kChunk);
+  EXPECT_FALSE(table.HasSpans(small));
+  Slot* slot = table.Allocate(small);
+  const size_t per_chunk = kChunk / SlotBytes(small);
+  EXPECT_TRUE(table.HasSpans(small));
+  EXPECT_EQ(table.usable_bytes(), 3 * kChunk);
+  EXPECT_EQ(coming(small), per_chunk - 1);
+  EXPECT_EQ(coming(large), 0u);
+  table.SetState(slot, SlotState::kReady);
+  table.SetState(slot, SlotState::kWithdrawing);
+  EXPECT_EQ(coming(small), per_chunk - 1);
+  table.SetState(slot, SlotState::kQuarantined);
+  EXPECT_EQ(coming(small), per_chunk);
+  EXPECT_EQ(table.QuarantinedBytes(small), SlotBytes(small));
+  table.SetState(slot, SlotState::kFree);  // the span is idle now
+  EXPECT_EQ(coming(small), 0u);
+  EXPECT_EQ(table.usable_bytes(), 4 * kChunk);
+  std::vector<Slot*> slots = Drain(table, large);  // takes it apart
+  EXPECT_EQ(table.usable_bytes(), 0u);
+  EXPECT_EQ(coming(small), 0u);
+  EXPECT_FALSE(table.HasSpans(small));
+  FreeAll(table, slots);
+  EXPECT_EQ(coming(large), 0u);
+  EXPECT_EQ(table.usable_bytes(), 4 * kChunk);
+}
+
 TEST(SlotTable, CountsBytesByState) {
   const SizeClass c = SizeClassOf(64 * kKiB);
   SlotTable table(4 * kMiB, kChunk, c);
