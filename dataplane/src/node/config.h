@@ -49,6 +49,7 @@ struct NodeConfig {
   uint64_t max_engine_memory = 0;  // 0: all that this machine has
   uint64_t max_directory_records = 16 << 20;
   uint32_t io_threads = 2;
+  uint32_t copy_threads = 0;  // 0: as many as cores, at most 4
   std::string auth_token_file;
   milliseconds auth_spread{60'000};
   std::string log_level = "info";

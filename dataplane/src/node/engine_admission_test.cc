@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -26,6 +27,8 @@ constexpr uint32_t kSomebody = 4711;
 // An EngineServer without anything behind it: nothing here gets further than Attach.
 struct Server {
   explicit Server(EngineServerOptions options) : path(dir.path() + "/engine.sock") {
+    // The library makes it on first use, without synchronization that ThreadSanitizer can see.
+    spdlog::default_logger();
     auto listener = ListenUnix(path, 0777);
     EXPECT_TRUE(listener.ok()) << listener.status().ToString();
     chmod(dir.path().c_str(), 0755);

@@ -11,7 +11,7 @@ Flights::Bucket* Flights::FindBucket(const Key& key) {
 
 void Flights::Erase(const Key& key, const Call* call) {
   Bucket* bucket = FindBucket(key);
-  if (bucket->call != call) return;  // the table was full when this page took off
+  if (bucket->call != call) return;  // this page is not in the table (see Join)
   // Shift back what follows, so that no probe meets a gap before its key.
   auto hole = static_cast<size_t>(bucket - buckets_.data());
   for (size_t at = (hole + 1) % kBuckets; buckets_[at].call != nullptr; at = (at + 1) % kBuckets) {
@@ -29,14 +29,15 @@ void Flights::Join(std::span<const Key> keys, std::span<const size_t> wanted, Ca
   std::lock_guard lock(mutex_);
   for (const size_t page : wanted) {
     Bucket* bucket = FindBucket(keys[page]);
-    if (bucket->call != nullptr) {
+    const bool taken = bucket->call != nullptr;
+    if (taken && bucket->call->epoch_ == call->epoch_) {
       std::lock_guard leader_lock(bucket->call->mutex_);
       ++bucket->call->followers_;
       followed->push_back({bucket->call, bucket->page, page});
       continue;
     }
     led->push_back(page);
-    if (used_ >= kBuckets / 2) continue;
+    if (taken || used_ >= kBuckets / 2) continue;
     *bucket = {call, page, keys[page]};
     ++used_;
   }

@@ -32,13 +32,16 @@ class Flights {
  public:
   class Call {
    public:
-    explicit Call(const Destinations& to) : to_(to) {}
+    // Calls of different epochs do not share: what was on its way before a clear is not given to
+    // those who ask after it.
+    Call(const Destinations& to, uint64_t epoch) : to_(to), epoch_(epoch) {}
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
    private:
     friend class Flights;
     const Destinations to_;
+    const uint64_t epoch_;
     std::mutex mutex_;
     std::condition_variable changed_;
     bool landed_ = false;
@@ -70,7 +73,8 @@ class Flights {
     size_t page = 0;
     Key key;
   };
-  // Pages in flight at once; beyond half of it calls fetch for themselves.
+  // Pages in flight at once; beyond half of it, and beside one of another epoch, calls fetch for
+  // themselves.
   static constexpr size_t kBuckets = 64 << 10;
 
   Bucket* FindBucket(const Key& key);

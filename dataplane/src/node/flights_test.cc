@@ -50,7 +50,7 @@ struct Batch {
 TEST(FlightsTest, TheSecondCallFollowsTheFirst) {
   Flights flights;
   Batch a({1, 2}), b({2, 3}, 4);
-  Flights::Call call_a(a.to), call_b(b.to);
+  Flights::Call call_a(a.to, 1), call_b(b.to, 1);
   flights.Join(a.keys, a.wanted, &call_a, &a.led, &a.followed);
   flights.Join(b.keys, b.wanted, &call_b, &b.led, &b.followed);
   EXPECT_EQ(a.led, (std::vector<size_t>{0, 1}));
@@ -75,7 +75,7 @@ TEST(FlightsTest, TheSecondCallFollowsTheFirst) {
   EXPECT_TRUE(b.Holds(1, 33));
 
   Batch c({1, 2, 3});
-  Flights::Call call_c(c.to);
+  Flights::Call call_c(c.to, 1);
   flights.Join(c.keys, c.wanted, &call_c, &c.led, &c.followed);
   EXPECT_EQ(c.led.size(), 3u) << "all earlier flights are over";
   flights.Land(&call_c, c.ok);
@@ -85,7 +85,7 @@ TEST(FlightsTest, TheSecondCallFollowsTheFirst) {
 TEST(FlightsTest, AKeyThatComesTwiceInOneCallIsFetchedOnce) {
   Flights flights;
   Batch a({7, 8, 7, 7});
-  Flights::Call call(a.to);
+  Flights::Call call(a.to, 1);
   flights.Join(a.keys, a.wanted, &call, &a.led, &a.followed);
   EXPECT_EQ(a.led, (std::vector<size_t>{0, 1}));
   ASSERT_EQ(a.followed.size(), 2u);
@@ -100,7 +100,7 @@ TEST(FlightsTest, AKeyThatComesTwiceInOneCallIsFetchedOnce) {
 TEST(FlightsTest, WhatTheLeaderDidNotFindIsAMissOfItsFollowersToo) {
   Flights flights;
   Batch a({1}), b({1});
-  Flights::Call call_a(a.to), call_b(b.to);
+  Flights::Call call_a(a.to, 1), call_b(b.to, 1);
   flights.Join(a.keys, a.wanted, &call_a, &a.led, &a.followed);
   flights.Join(b.keys, b.wanted, &call_b, &b.led, &b.followed);
   flights.Land(&call_a, a.ok);
@@ -113,7 +113,7 @@ TEST(FlightsTest, WhatTheLeaderDidNotFindIsAMissOfItsFollowersToo) {
 TEST(FlightsTest, AFollowerWaitsNoLongerThanItsDeadline) {
   Flights flights;
   Batch a({1}), b({1});
-  Flights::Call call_a(a.to), call_b(b.to);
+  Flights::Call call_a(a.to, 1), call_b(b.to, 1);
   flights.Join(a.keys, a.wanted, &call_a, &a.led, &a.followed);
   flights.Join(b.keys, b.wanted, &call_b, &b.led, &b.followed);
   flights.Land(&call_b, b.ok);
@@ -122,6 +122,23 @@ TEST(FlightsTest, AFollowerWaitsNoLongerThanItsDeadline) {
   a.Bring(0, 1);
   flights.Land(&call_a, a.ok);
   flights.Leave(a.keys, a.led, &call_a);  // does not wait for the one that has left
+}
+
+TEST(FlightsTest, WhatTookOffBeforeAClearIsNotSharedAfterIt) {
+  Flights flights;
+  Batch a({1}), b({1}), c({1});
+  Flights::Call call_a(a.to, 1), call_b(b.to, 2), call_c(c.to, 2);
+  flights.Join(a.keys, a.wanted, &call_a, &a.led, &a.followed);
+  flights.Join(b.keys, b.wanted, &call_b, &b.led, &b.followed);
+  EXPECT_EQ(b.led.size(), 1u);
+  flights.Land(&call_b, b.ok);
+  flights.Leave(b.keys, b.led, &call_b);  // takes nothing away from the older flight
+  flights.Land(&call_a, a.ok);
+  flights.Leave(a.keys, a.led, &call_a);
+  flights.Join(c.keys, c.wanted, &call_c, &c.led, &c.followed);
+  EXPECT_EQ(c.led.size(), 1u);
+  flights.Land(&call_c, c.ok);
+  flights.Leave(c.keys, c.led, &call_c);
 }
 
 // Threads want overlapping, random batches; every page must be right and nobody may hang.
@@ -139,7 +156,7 @@ TEST(FlightsTest, ManyCallsThatLeadAndFollowEachOther) {
           numbers.push_back((random >> 40) % 40);
         }
         Batch batch(numbers);
-        Flights::Call call(batch.to);
+        Flights::Call call(batch.to, 1);
         flights.Join(batch.keys, batch.wanted, &call, &batch.led, &batch.followed);
         for (const size_t page : batch.led) batch.Bring(page, static_cast<uint8_t>(numbers[page]));
         if (round % 16 == 0) std::this_thread::yield();

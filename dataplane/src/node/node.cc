@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -34,6 +35,12 @@ namespace {
 // A call waits on others in at most two rounds (lookup, read); each may stall for a bit less than
 // half of the peer time-out, so that the whole stays below it.
 Duration StallOf(milliseconds peer_timeout) { return peer_timeout * 2 / 5; }
+
+uint32_t CopyThreads(const NodeConfig& config) {
+  if (config.copy_threads != 0) return config.copy_threads;
+  // Of the cores this process may use; four move what a socket's memory can.
+  return std::clamp(std::thread::hardware_concurrency(), 1u, 4u);
+}
 
 // An engine that attaches to a node that is still joining waits for it, so that its first reads see
 // the cluster; but not for ever, since the node works alone too.
@@ -163,10 +170,10 @@ class Node::Impl {
                                        &views_, room_.get(),
                                        [this](const View& view) { agent_->Synced(view); });
     upkeep_ready_ = true;
-    pages_ = std::make_unique<Pages>(
-        PagesOptions{config_.lease, config_.peer_timeout, stall, config_.checksums}, pool_.get(),
-        peers_.get(), &views_, publisher_.get(), locator_.get(), replicas_.get(), room_.get(),
-        &counters_);
+    pages_ = std::make_unique<Pages>(PagesOptions{config_.lease, config_.peer_timeout, stall,
+                                                  config_.checksums, CopyThreads(config_)},
+                                     pool_.get(), peers_.get(), &views_, publisher_.get(),
+                                     locator_.get(), replicas_.get(), room_.get(), &counters_);
     EngineServerOptions engine_options;
     engine_options.node_id = self_.id;
     engine_options.max_engines = config_.max_engines;
@@ -308,7 +315,7 @@ class Node::Impl {
   Status ClearEverywhere(uint64_t tag) {
     const TimePoint deadline = Clock::now() + config_.peer_timeout;
     std::vector<Peer*> pending = peers_->InView();
-    bool here = true;
+    bool here = true, everywhere = false;
     for (;;) {
       if (here) here = ClearHere(tag) > 0;
       CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
@@ -319,7 +326,15 @@ class Node::Impl {
         FrameReader answer = call->answer;
         if (!call->status.ok() || answer.Get<uint32_t>() != 0) pending.push_back(call->peer);
       }
-      if (!here && pending.empty()) return {};
+      if (!here && pending.empty()) {
+        if (everywhere) return {};
+        // Until the last page was gone, reads could bring it to nodes that had been cleared before:
+        // once more, to end their flights and drop their replicas.
+        everywhere = true;
+        pending = peers_->InView();
+        here = true;
+        continue;
+      }
       if (Clock::now() >= deadline) break;
       std::this_thread::sleep_for(kClearPause);
     }

@@ -12,7 +12,29 @@ namespace {
 // Slowest rate at which a peer may deliver pages; with it every call is bounded by its size.
 constexpr uint64_t kMinBytesPerMilli = 64 << 10;
 
+// Below this, waking a helper takes longer than the copy.
+constexpr uint64_t kWorthHelp = 1 << 20;
+
+// A page of a set on its way into the pool.
+struct Incoming {
+  size_t page = 0;
+  std::span<const ConstBytes> from;
+  Reservation reservation;  // empty when the page is here already
+  PagePin pin;
+  uint64_t checksum = 0;
+  bool copied = false;
+};
+
 }  // namespace
+
+template <typename Work>
+void Pages::ForEach(size_t count, uint64_t bytes, const Work& work) {
+  if (bytes >= kWorthHelp) {
+    crew_.For(count, work);
+  } else {
+    for (size_t i = 0; i < count; ++i) work(i);
+  }
+}
 
 Pages::Pages(PagesOptions options, Pool* pool, Peers* peers, const Views* views,
              Publisher* publisher, Locator* locator, Replicas* replicas, Room* room,
@@ -26,7 +48,8 @@ Pages::Pages(PagesOptions options, Pool* pool, Peers* peers, const Views* views,
       replicas_(replicas),
       room_(room),
       counters_(counters),
-      reader_({options.lease, options.stall, options.checksums}, peers, counters) {}
+      reader_({options.lease, options.stall, options.checksums}, peers, counters),
+      crew_(options.copy_threads - 1) {}
 
 void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments, size_t per_page,
                 uint64_t tag, std::span<uint8_t> ok) {
@@ -39,9 +62,8 @@ void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments,
   }
   // Room is made by eviction, whose slots rest for a lease: worth waiting for, but not long.
   const TimePoint room_deadline = start + options_.peer_timeout / 2;
-  std::vector<PinnedPage> pages;
-  std::vector<size_t> which;
-  uint64_t bytes = 0;
+  std::vector<Incoming> incoming;
+  uint64_t copying = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
     const auto page = segments.subspan(i * per_page, per_page);
     const size_t length = TotalSize(page);
@@ -52,30 +74,47 @@ void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments,
     }
     if (pin) {
       counters_->write_duplicates.Add(1);
-    } else {
-      auto reservation = room_->Reserve(length, room_deadline);
-      if (!reservation.ok()) {
-        const bool full = reservation.status().code() == Code::kResourceExhausted;
-        (full ? counters_->refused_full : counters_->refused_size).Add(1);
-        continue;
-      }
-      if (!GuardedGather(reservation->payload(), page)) {
+      incoming.push_back({i, page, {}, std::move(pin)});
+      continue;
+    }
+    auto reservation = room_->Reserve(length, room_deadline);
+    if (!reservation.ok()) {
+      const bool full = reservation.status().code() == Code::kResourceExhausted;
+      (full ? counters_->refused_full : counters_->refused_size).Add(1);
+      continue;
+    }
+    incoming.push_back({i, page, std::move(*reservation), {}});
+    copying += length;
+  }
+  ForEach(incoming.size(), copying, [&](size_t p) {
+    Incoming& in = incoming[p];
+    if (in.pin) return;
+    in.copied = GuardedGather(in.reservation.payload(), in.from);
+    if (in.copied && ChecksumWanted(options_.checksums, keys[in.page]))
+      in.checksum = Checksum(in.reservation.payload());
+  });
+  std::vector<PinnedPage> pages;
+  std::vector<size_t> which;
+  uint64_t bytes = 0;
+  for (Incoming& in : incoming) {
+    if (!in.pin) {
+      if (!in.copied) {
         counters_->refused_copy.Add(1);
         continue;
       }
-      const bool summed = ChecksumWanted(options_.checksums, keys[i]);
-      const uint64_t checksum = summed ? Checksum(reservation->payload()) : 0;
       bool duplicate = false;
-      pin = pool_->Commit(std::move(*reservation), keys[i], tag, checksum, &duplicate);
-      if (!pin) {
+      const size_t length = in.reservation.payload().size();
+      in.pin =
+          pool_->Commit(std::move(in.reservation), keys[in.page], tag, in.checksum, &duplicate);
+      if (!in.pin) {
         counters_->refused_full.Add(1);
         continue;
       }
       bytes += length;
     }
-    const Record record = publisher_->RecordOf(pin);
-    pages.push_back({keys[i], record, std::move(pin)});
-    which.push_back(i);
+    const Record record = publisher_->RecordOf(in.pin);
+    pages.push_back({keys[in.page], record, std::move(in.pin)});
+    which.push_back(in.page);
   }
   std::vector<uint8_t> published(pages.size());
   publisher_->Publish(pages, published, Clock::now() + options_.stall);
@@ -99,10 +138,10 @@ void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size
   const Destinations to{segments, per_page};
   auto wanted = GetLocal(keys, to, ok);
   if (wanted.empty()) return;
-  const size_t replicated = GetReplicas(keys, to, ok, &wanted);
   const uint64_t epoch = replicas_->epoch();
+  const size_t replicated = GetReplicas(keys, to, ok, &wanted);
 
-  Flights::Call call(to);
+  Flights::Call call(to, epoch);
   std::vector<size_t> led;
   std::vector<Flights::Followed> followed;
   flights_.Join(keys, wanted, &call, &led, &followed);
@@ -139,17 +178,19 @@ bool Pages::CopyOut(const PagePin& pin, std::span<const Bytes> to, Counter* hits
 
 std::vector<size_t> Pages::GetLocal(std::span<const Key> keys, const Destinations& to,
                                     std::span<uint8_t> ok) {
-  std::vector<size_t> others;
+  std::vector<size_t> here, others;
   std::vector<PagePin> pins(keys.size());
   pool_->FindMany(keys, pins);
+  uint64_t bytes = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
-    if (pins[i]) {
-      ok[i] = CopyOut(pins[i], to.Of(i), &counters_->read_local_hits);
-      pins[i].Release();
-    } else {
-      others.push_back(i);
-    }
+    (pins[i] ? here : others).push_back(i);
+    if (pins[i]) bytes += pins[i].payload().size();
   }
+  ForEach(here.size(), bytes, [&](size_t h) {
+    const size_t page = here[h];
+    ok[page] = CopyOut(pins[page], to.Of(page), &counters_->read_local_hits);
+    pins[page].Release();
+  });
   return others;
 }
 

@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/copy.h"
+#include "base/crew.h"
 #include "base/key.h"
 #include "node/checksum_policy.h"
 #include "node/counters.h"
@@ -41,6 +42,7 @@ struct PagesOptions {
   Duration peer_timeout{};  // longest a call may stall on others
   Duration stall{};         // longest without progress of one exchange
   ChecksumPolicy checksums = ChecksumPolicy::kSampled;
+  uint32_t copy_threads = 1;  // that copy the pages of one call, the calling one included
 };
 
 class Pages {
@@ -74,6 +76,9 @@ class Pages {
                      std::vector<size_t>* wanted);
   // False: the bytes are wrong, or the engine's memory is gone.
   bool CopyOut(const PagePin& pin, std::span<const Bytes> to, Counter* hits);
+  // work(i) for i in [0, count), with help when `bytes` are worth it.
+  template <typename Work>
+  void ForEach(size_t count, uint64_t bytes, const Work& work);
   TimePoint DeadlineFor(uint64_t bytes, TimePoint start) const;
 
   const PagesOptions options_;
@@ -87,6 +92,7 @@ class Pages {
   Counters* const counters_;
   RemoteReader reader_;
   Flights flights_;
+  Crew crew_;
 };
 
 }  // namespace peercache

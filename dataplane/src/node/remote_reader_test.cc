@@ -64,7 +64,8 @@ class Holder : public PeerService {
 };
 
 struct Fixture {
-  explicit Fixture(size_t count, ChecksumPolicy verify = ChecksumPolicy::kAll)
+  explicit Fixture(size_t count, ChecksumPolicy verify = ChecksumPolicy::kAll,
+                   milliseconds lease = milliseconds(10'000))
       : peers(kReader, secret.get(), milliseconds(3000)), memory(count * kPage), outcomes(count) {
     Member member;
     member.id = "holder";
@@ -75,14 +76,14 @@ struct Fixture {
     view.members.push_back(member);
     view.by_node[NodeHash("holder")] = 0;
     peers.Update(view);
-    reader = std::make_unique<RemoteReader>(
-        RemoteReaderOptions{milliseconds(150), milliseconds(1000), verify}, &peers, &counters);
+    reader = std::make_unique<RemoteReader>(RemoteReaderOptions{lease, milliseconds(5000), verify},
+                                            &peers, &counters);
     for (size_t i = 0; i < count; ++i) {
       pages.push_back({KeyOf(i), holder.Add(i), i});
       segments.push_back(std::span(memory).subspan(i * kPage, kPage));
     }
   }
-  void Read() { reader->Read(pages, {segments, 1}, outcomes, Clock::now() + milliseconds(5000)); }
+  void Read() { reader->Read(pages, {segments, 1}, outcomes, Clock::now() + milliseconds(20'000)); }
   size_t Count(ReadOutcome outcome) const {
     return static_cast<size_t>(std::count(outcomes.begin(), outcomes.end(), outcome));
   }
@@ -107,8 +108,8 @@ TEST(RemoteReaderTest, LargeReadsAreSeveralExchanges) {
 }
 
 TEST(RemoteReaderTest, BytesThatComeAfterTheLeaseDoNotCount) {
-  Fixture f(4);
-  f.holder.delay = milliseconds(200);
+  Fixture f(4, ChecksumPolicy::kAll, milliseconds(500));
+  f.holder.delay = milliseconds(600);
   f.Read();
   EXPECT_EQ(f.Count(ReadOutcome::kExpired), 4u);
   f.holder.delay = milliseconds(0);
