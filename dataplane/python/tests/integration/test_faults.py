@@ -46,7 +46,8 @@ def test_a_peer_that_dies_costs_a_bounded_wait(
 ) -> None:
     cluster = Cluster(tmp_path_factory.mktemp("peer"))
     try:
-        near, far = cluster.node("near"), cluster.node("far")
+        # Without replicas, which would go on serving what was read before.
+        near, far = cluster.node("near", promotion_percent="0"), cluster.node("far")
         writer, reader = cluster.engine("writer", far), cluster.engine("reader", near)
         written = writer.ask("write", **SCENARIO)
         load = Background(reader, "load", **SCENARIO, seconds=8, sha256s=written["sha256s"])
