@@ -136,9 +136,17 @@ show_nodes() {
   done
 }
 
-part "packages and tools"
+part "packages"
 "$HERE/deps.sh" --no-lint
+
+# Side by side: one waits for downloads and packages while the other compiles. The operator's image comes last,
+# when Kubernetes' packages, which it shares, are compiled.
+part "Kubernetes and its companions; images: data plane, client, SGLang's storage layer on a CPU, operator"
+"$HERE/images/build-images.sh" dataplane client engine operator & IMAGES=$!
+trap 'kill "$IMAGES" 2>/dev/null || true' EXIT
 BIN=$("$HERE/cluster/build.sh" --bin-dir)
+wait "$IMAGES"
+trap - EXIT
 export PATH=$BIN:$PATH
 
 part "a Kubernetes cluster of three nodes"
@@ -146,8 +154,6 @@ part "a Kubernetes cluster of three nodes"
 KUBECONFIG=$("$HERE/cluster/cluster" kubeconfig)
 export KUBECONFIG
 
-part "images: operator, data plane, client, and SGLang's storage layer on a CPU"
-"$HERE/images/build-images.sh"
 "$HERE/images/load-images.sh"
 
 mapfile -t NODES < <(kubectl get nodes -l '!node-role.kubernetes.io/control-plane' -o name | sed 's#node/##' | sort)

@@ -34,6 +34,13 @@ PACKAGES=(
   python3-matplotlib
 )
 
+# Of its thousands of lines, those on what was asked for.
+apt_get() {
+  logged "$PEERCACHE_CACHE/apt-$1.log" "^(Need to get|Fetched|E:|Setting up ($(paste -sd'|' <<<"$missing" | sed 's/[+.]/\\&/g')) )" \
+    apt-get -q "$@" ||
+    die "apt-get $1 failed" "see the messages above; are the package sources in /etc/apt reachable?"
+}
+
 install_packages() {
   local missing
   missing=$(comm -23 <(printf '%s\n' "${PACKAGES[@]}" | sort -u) \
@@ -42,9 +49,10 @@ install_packages() {
   need_root
   step "installing packages: $(paste -sd' ' <<<"$missing")"
   export DEBIAN_FRONTEND=noninteractive
-  apt-get update -q
+  mkdir -p "$PEERCACHE_CACHE"
+  apt_get update
   # shellcheck disable=SC2086  # a list
-  apt-get install -y -q --no-install-recommends $missing
+  apt_get install -y --no-install-recommends $missing
 }
 
 # Go's own module proxy serves whole tool chains, and is needed for everything else here anyway.

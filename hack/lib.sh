@@ -31,6 +31,18 @@ need_root() {
   [ "$(id -u)" = 0 ] || die "$(basename "$0") has to run as root" "run it again with sudo -E"
 }
 
+# logged LOG PATTERN CMD...: CMD's output goes to LOG; lines that match the extended regular expression PATTERN are
+# also shown, as progress. When CMD fails, so is the end of LOG.
+logged() {
+  local log=$1 pattern=$2
+  shift 2
+  if ! "$@" 2>&1 | tee "$log" | { grep --line-buffered -E -- "$pattern" || true; } | cut -c1-150 | sed -u 's/^/    /' >&2; then
+    tail -30 "$log" >&2
+    note "all of it: $log"
+    return 1
+  fi
+}
+
 # wait_for SECONDS WHAT CMD...: polls until CMD succeeds.
 wait_for() {
   local limit=$1 what=$2 end=$((SECONDS + $1))

@@ -3,7 +3,9 @@
 # Generated files are committed, so only who changes api/ or an RBAC marker needs these tools.
 
 PEERCACHE_CACHE ?= $(HOME)/.cache/peercache
-GO_BUILD_ENV := CGO_ENABLED=0 GOFLAGS='-mod=readonly -buildvcs=false -trimpath'
+# The flags of hack/cluster/toolset.sh: Kubernetes' packages are then compiled once for all.
+GO_FLAGS := -buildvcs=false -trimpath -gcflags=all=-dwarf=false
+GO_BUILD_ENV := CGO_ENABLED=0 GOFLAGS='-mod=readonly $(GO_FLAGS)'
 
 CONTROLLER_GEN_VERSION := v0.20.1
 CONTROLLER_GEN := $(PEERCACHE_CACHE)/tools/controller-gen-$(CONTROLLER_GEN_VERSION)/controller-gen
@@ -13,13 +15,13 @@ GOLANGCI_LINT := $(PEERCACHE_CACHE)/tools/golangci-lint-$(GOLANGCI_LINT_VERSION)
 $(CONTROLLER_GEN):
 	@echo "==> building controller-gen $(CONTROLLER_GEN_VERSION) (once, about a minute)"
 	@mkdir -p $(@D)
-	@CGO_ENABLED=0 GOFLAGS='-buildvcs=false -trimpath' GOBIN=$(@D) \
+	@CGO_ENABLED=0 GOFLAGS='$(GO_FLAGS)' GOBIN=$(@D) \
 		go install sigs.k8s.io/controller-tools/cmd/controller-gen@$(CONTROLLER_GEN_VERSION)
 
 $(GOLANGCI_LINT):
 	@echo "==> building golangci-lint $(GOLANGCI_LINT_VERSION) (once, several minutes)"
 	@mkdir -p $(@D)
-	@CGO_ENABLED=0 GOFLAGS='-buildvcs=false -trimpath' GOBIN=$(@D) \
+	@CGO_ENABLED=0 GOFLAGS='$(GO_FLAGS)' GOBIN=$(@D) \
 		go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 
 .PHONY: generate

@@ -29,7 +29,8 @@ kind          kind                     sigs.k8s.io/kind
 "
 
 # The Go build cache is keyed on the flags: one set for everything, the operator's own build included.
-export CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS='-mod=readonly -buildvcs=false -trimpath'
+# Debug information would be stripped at the end (-s -w) and costs the compiler a fifth of its time.
+export CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS='-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false'
 
 tool_ldflags() {  # tool_ldflags TOOL
   local flags="-s -w" pkg minor=${KUBE_VERSION#v1.}

@@ -56,7 +56,8 @@ build_image() {
   local ARGS dockerfile=$ARCHIVES/tmp/Dockerfile.$1
   host_args
   needed_stages "$1" > "$dockerfile"
-  nice "${BUILDAH[@]}" bud --layers --pull-never "${ARGS[@]}" --target "$1" \
+  logged "$ARCHIVES/tmp/$1.log" '^(\[[0-9/]+\] )?STEP .*: RUN |^\[[0-9]*0/[0-9]+\]' \
+    nice "${BUILDAH[@]}" bud --layers --pull-never "${ARGS[@]}" --target "$1" \
     -f "$dockerfile" -t "$(image_name "$1")" "$PEERCACHE_ROOT"
 }
 

@@ -7,7 +7,7 @@ builder_prepare() {
 }
 
 build_image() {
-  DOCKER_BUILDKIT=1 docker build --target "$1" -t "$(image_name "$1")" "$PEERCACHE_ROOT"
+  DOCKER_BUILDKIT=1 docker build --progress=plain --target "$1" -t "$(image_name "$1")" "$PEERCACHE_ROOT"
 }
 
 save_image() { docker save -o "$2" "$(image_name "$1")"; }
