@@ -12,7 +12,7 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../hack/cluster/toolset.sh"
 . "$HERE/../hack/images/targets.sh"
 
-"$HERE/../hack/deps.sh" --no-lint
+"$HERE/../hack/deps.sh" --cluster
 BIN=$("$HERE/../hack/cluster/build.sh" --bin-dir)
 if [ -z "${PEERCACHE_CLUSTER_HOOKS:-}" ]; then
   export PEERCACHE_CLUSTER_HOOKS=$PEERCACHE_ROOT/hack/cluster/cluster

@@ -137,7 +137,7 @@ show_nodes() {
 }
 
 part "packages"
-"$HERE/deps.sh" --no-lint
+"$HERE/deps.sh" --cluster
 
 # Side by side: one waits for downloads and packages while the other compiles. The operator's image comes last,
 # when Kubernetes' packages, which it shares, are compiled.

@@ -2,8 +2,8 @@
 # Installs all that building and testing PeerCache needs on Debian 12 or a recent Ubuntu (amd64).
 # Idempotent: a second when everything is there. Needs root only when packages are missing.
 #
-#   hack/deps.sh             packages, Go, Python linters
-#   hack/deps.sh --no-lint   without the linters
+#   hack/deps.sh              packages, Go, Python linters
+#   hack/deps.sh --cluster    what `make demo` and `make e2e` need: C++ and Python are compiled inside of images only
 #
 # ruff and mypy land in ${PEERCACHE_CACHE:-~/.cache/peercache}/bin, which the Makefile has on its PATH.
 # Programs that are built from Go modules (golangci-lint, Kubernetes) are built when first needed.
@@ -15,16 +15,17 @@ GO_VERSION=1.26.8
 GO_ZIP_SHA256=30c2b1bf7dcc88d3eb0a1364e47ddd9128edb3110a30e8a0ef61cd5856b31de7
 PYTHON_LINTERS='ruff==0.17.5 mypy==2.4.1'
 
-PACKAGES=(
+PACKAGES=(  # what a cluster and its images need
   # tools of these scripts
-  bash ca-certificates curl git jq make shellcheck unzip util-linux xz-utils
+  bash ca-certificates curl git jq make python3 unzip util-linux xz-utils
   # nodes of the local cluster, and the images they run
   runc containernetworking-plugins iproute2 nftables iptables conntrack socat ethtool kmod
   gcc libc6-dev procps
   # images without a registry: base images from packages, CPython headers from Maven Central
   buildah mmdebstrap maven
-  # data plane
-  g++ cmake ninja-build ccache pkg-config clang-format
+)
+DEVELOPMENT_PACKAGES=(  # what building and testing outside of images needs besides
+  g++ cmake ninja-build ccache pkg-config clang-format shellcheck
   libibverbs-dev librdmacm-dev libnuma-dev liburing-dev libasio-dev libspdlog-dev libfmt-dev
   nlohmann-json3-dev libcli11-dev libxxhash-dev prometheus-cpp-dev libcpp-httplib-dev
   libgtest-dev libgmock-dev libbenchmark-dev
@@ -33,6 +34,7 @@ PACKAGES=(
   # charts of measurements
   python3-matplotlib
 )
+[ "${1:-}" = --cluster ] || PACKAGES+=("${DEVELOPMENT_PACKAGES[@]}")
 
 # Of its thousands of lines, those on what was asked for.
 apt_get() {
@@ -102,4 +104,4 @@ install_linters() {
 
 install_packages
 install_go
-[ "${1:-}" = --no-lint ] || install_linters
+[ "${1:-}" = --cluster ] || install_linters

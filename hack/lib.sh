@@ -36,7 +36,8 @@ need_root() {
 logged() {
   local log=$1 pattern=$2
   shift 2
-  if ! "$@" 2>&1 | tee "$log" | { grep --line-buffered -E -- "$pattern" || true; } | cut -c1-150 | sed -u 's/^/    /' >&2; then
+  if ! "$@" 2>&1 | tee "$log" | { grep --line-buffered -E -- "$pattern" || true; } |
+      sed -u 's/^\(.\{140\}\).*/\1.../; s/^/    /' >&2; then
     tail -30 "$log" >&2
     note "all of it: $log"
     return 1

@@ -46,7 +46,8 @@ stand_in_debian() {
   # Where the machine is of the same release, its own package sources are known to work.
   [ ! -f /etc/apt/sources.list.d/debian.sources ] || ! grep -q bookworm /etc/apt/sources.list.d/debian.sources ||
     sources=(/etc/apt/sources.list.d/debian.sources)
-  mmdebstrap --quiet --variant=minbase \
+  # force-unsafe-io as in the original: a layer that a crash spoils is made anew.
+  mmdebstrap --quiet --variant=minbase --dpkgopt='force-unsafe-io' \
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
     --dpkgopt='path-exclude=/usr/share/locale/*' \
     --aptopt='Dir::Cache::pkgcache ""' --aptopt='Dir::Cache::srcpkgcache ""' \
