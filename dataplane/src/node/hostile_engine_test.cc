@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/copy.h"
 #include "node/node_testing.h"
 #include "wire/messages.h"
@@ -164,6 +166,16 @@ TEST_F(HostileEngineTest, AnEngineThatDiesInTheMiddleOfASetLeavesNothingBehind) 
     return node_->StatusJson().find("\"engines\": []") != std::string::npos;
   })) << node_->StatusJson();
   ExpectNodeWorks();
+}
+
+TEST_F(HostileEngineTest, NamesDoNotBreakTheStatus) {
+  FrameWriter w;
+  w.Start(MessageType::kAttach, 1);
+  AttachRequest{0, "\xff\xfe\n\"", "\x01"}.Encode(&w);
+  ASSERT_EQ(Ask(&w), MessageType::kAttachOk);
+  const auto status = nlohmann::json::parse(node_->StatusJson(), nullptr, false);
+  ASSERT_FALSE(status.is_discarded());
+  EXPECT_EQ(status["engines"][0]["name"], "???\"");
 }
 
 TEST_F(HostileEngineTest, MoreMemoryThanAllowedIsRefused) {

@@ -99,7 +99,8 @@ std::string ToJson(const NodeStatus& s, const Counters& counters) {
         {"fresh_owners", s.shard.fresh_owners}}},
       {"engines", engines},
       {"counters", CountersJson(counters)}};
-  return document.dump(2) + "\n";
+  // Names are checked where they come in; whatever slips through must not take the status away.
+  return document.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 std::vector<Sample> GaugeSamples(const GaugeInput& in) {

@@ -165,6 +165,19 @@ class FrameReader {
     const auto bytes = Take(size);
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
+  // A string that identifies something: printable ASCII without spaces, or the reader is !ok().
+  // Names go into logs, JSON and metrics of others.
+  std::string GetName(size_t max) {
+    std::string name = GetString(max);
+    for (const char c : name) ok_ = ok_ && c > ' ' && c < 0x7f;
+    return name;
+  }
+  // A string that people read: everything but printable ASCII becomes '?'.
+  std::string GetText(size_t max) {
+    std::string text = GetString(max);
+    for (char& c : text) c = c >= ' ' && c < 0x7f ? c : '?';
+    return text;
+  }
 
  private:
   std::span<const std::byte> Take(size_t size) {

@@ -1,5 +1,7 @@
 #include "wire/messages.h"
 
+#include <algorithm>
+
 namespace peercache {
 namespace {
 
@@ -25,7 +27,7 @@ void ErrorMessage::Encode(FrameWriter* w) const {
 }
 bool ErrorMessage::Decode(FrameReader* r) {
   const auto code = r->Get<uint8_t>();
-  std::string message = r->GetString(4096);
+  std::string message = r->GetText(4096);
   if (!r->AtEnd() || code == 0 || code > static_cast<uint8_t>(Code::kInternal)) return false;
   status = Status(static_cast<Code>(code), std::move(message));
   return true;
@@ -38,7 +40,7 @@ void Hello::Encode(FrameWriter* w) const {
   w->Put(incarnation);
 }
 bool Hello::Decode(FrameReader* r) {
-  cluster = r->GetString(kMaxIdBytes);
+  cluster = r->GetName(kMaxIdBytes);
   token = r->GetString(4096);
   node = r->Get<uint64_t>();
   incarnation = r->Get<uint64_t>();
@@ -132,10 +134,10 @@ void EncodeMember(const Member& member, FrameWriter* w) {
   PutVector(std::span<const uint64_t>(member.synced), w);
 }
 bool DecodeMember(FrameReader* r, Member* member) {
-  member->id = r->GetString(kMaxIdBytes);
+  member->id = r->GetName(kMaxIdBytes);
   member->incarnation = r->Get<uint64_t>();
   const auto state = r->Get<uint8_t>();
-  member->host = r->GetString(kMaxIdBytes);
+  member->host = r->GetName(kMaxIdBytes);
   member->peer_port = r->Get<uint16_t>();
   member->http_port = r->Get<uint16_t>();
   member->capacity_bytes = r->Get<uint64_t>();
@@ -167,7 +169,7 @@ void LeaveRequest::Encode(FrameWriter* w) const {
   w->Put(incarnation);
 }
 bool LeaveRequest::Decode(FrameReader* r) {
-  id = r->GetString(kMaxIdBytes);
+  id = r->GetName(kMaxIdBytes);
   incarnation = r->Get<uint64_t>();
   return r->AtEnd();
 }
@@ -179,8 +181,8 @@ void AttachRequest::Encode(FrameWriter* w) const {
 }
 bool AttachRequest::Decode(FrameReader* r) {
   session = r->Get<uint64_t>();
-  engine = r->GetString(kMaxIdBytes);
-  version = r->GetString(kMaxIdBytes);
+  engine = r->GetText(kMaxIdBytes);
+  version = r->GetText(kMaxIdBytes);
   return r->AtEnd();
 }
 void AttachOk::Encode(FrameWriter* w) const {
@@ -190,8 +192,8 @@ void AttachOk::Encode(FrameWriter* w) const {
 }
 bool AttachOk::Decode(FrameReader* r) {
   session = r->Get<uint64_t>();
-  node = r->GetString(kMaxIdBytes);
-  version = r->GetString(kMaxIdBytes);
+  node = r->GetText(kMaxIdBytes);
+  version = r->GetText(kMaxIdBytes);
   return r->AtEnd();
 }
 void RegionRequest::Encode(FrameWriter* w) const {
@@ -231,7 +233,7 @@ bool DecodeKeys(FrameReader* r, std::vector<Key>* keys) {
 void EncodeFlags(std::span<const uint8_t> flags, FrameWriter* w) { PutVector(flags, w); }
 bool DecodeFlags(FrameReader* r, std::vector<uint8_t>* flags) {
   GetVector(r, kMaxItems, flags);
-  return r->AtEnd();
+  return r->AtEnd() && std::ranges::all_of(*flags, [](uint8_t flag) { return flag <= 1; });
 }
 
 }  // namespace peercache

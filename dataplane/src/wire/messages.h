@@ -147,6 +147,7 @@ void EncodePages(uint64_t tag, uint32_t segments_per_page, std::span<const Key> 
                  std::span<const WireSegment> segments, FrameWriter* w);
 void EncodeKeys(std::span<const Key> keys, FrameWriter* w);
 bool DecodeKeys(FrameReader* r, std::vector<Key>* keys);
+// One per page, each 0 or 1.
 void EncodeFlags(std::span<const uint8_t> flags, FrameWriter* w);
 bool DecodeFlags(FrameReader* r, std::vector<uint8_t>* flags);
 

@@ -231,6 +231,66 @@ TEST(MessagesTest, ValuesSurvive) {
   EXPECT_EQ(m.capacity_bytes, uint64_t{1} << 30);
 }
 
+// Names of others end up in logs, in JSON and in what other nodes are told.
+TEST(MessagesTest, NamesAreChecked) {
+  const auto decodes = [](auto message) {
+    FrameWriter w;
+    w.Start(MessageType::kError, 1);
+    message.Encode(&w);
+    FrameReader r(w.Finish().subspan(sizeof(FrameHeader)));
+    return message.Decode(&r);
+  };
+  const auto heartbeat = [](const Member& member) {
+    FrameWriter w;
+    w.Start(MessageType::kHeartbeat, 1);
+    EncodeMember(member, &w);
+    FrameReader r(w.Finish().subspan(sizeof(FrameHeader)));
+    Member decoded;
+    return DecodeMember(&r, &decoded);
+  };
+  EXPECT_TRUE(heartbeat(SomeMember()));
+  const std::string bad[] = {"a\nb", "a b", "caf\xc3\xa9", "\x7f", std::string(1, '\0'), "\xff"};
+  for (const std::string& name : bad) {
+    EXPECT_FALSE(decodes(Hello{name, "token", 1, 2})) << name;
+    EXPECT_FALSE(decodes(LeaveRequest{name, 1})) << name;
+    Member member = SomeMember();
+    member.id = name;
+    EXPECT_FALSE(heartbeat(member)) << name;
+    member = SomeMember();
+    member.host = name;
+    EXPECT_FALSE(heartbeat(member)) << name;
+    EXPECT_TRUE(decodes(Hello{"cluster", name, 1, 2})) << "a token may be any bytes";
+  }
+}
+
+TEST(MessagesTest, TextsAreMadePrintable) {
+  FrameWriter w;
+  w.Start(MessageType::kAttach, 1);
+  AttachRequest{1, "rank 0\n\x1b[31m caf\xc3\xa9", "0.1"}.Encode(&w);
+  FrameReader r(w.Finish().subspan(sizeof(FrameHeader)));
+  AttachRequest request;
+  ASSERT_TRUE(request.Decode(&r));
+  EXPECT_EQ(request.engine, "rank 0??[31m caf??");
+  w.Start(MessageType::kError, 1);
+  ErrorMessage{Unavailable("no\r\n2026-01-01 all is well")}.Encode(&w);
+  FrameReader error(w.Finish().subspan(sizeof(FrameHeader)));
+  ErrorMessage message;
+  ASSERT_TRUE(message.Decode(&error));
+  EXPECT_EQ(message.status.message(), "no??2026-01-01 all is well");
+}
+
+TEST(MessagesTest, FlagsAreZeroOrOne) {
+  for (const uint8_t flag : std::initializer_list<uint8_t>{2, 128, 255}) {
+    FrameWriter w;
+    w.Start(MessageType::kGetOk, 1);
+    const uint8_t flags[] = {1, flag, 0};
+    EncodeFlags(flags, &w);
+    FrameReader r(w.Finish().subspan(sizeof(FrameHeader)));
+    std::vector<uint8_t> decoded;
+    EXPECT_FALSE(DecodeFlags(&r, &decoded)) << static_cast<int>(flag);
+  }
+}
+
 TEST(MessagesTest, SegmentCountsThatDoNotFitAreRefused) {
   const std::vector<Key> keys = {SomeKey(1)};
   const WireSegment segments[] = {{0, 1, 2}, {4, 1, 2}};
