@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/copy.h"
+#include "node/command_line.h"
 #include "node/config.h"
 #include "node/node.h"
 #include "version.h"
@@ -23,11 +24,6 @@ namespace {
 // Within the 30 s that Kubernetes grants by default.
 constexpr std::chrono::milliseconds kLeaveLimit{20'000};
 
-std::string EnvironmentName(std::string name) {
-  for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
-  return "PEERCACHE_" + name;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -36,19 +32,8 @@ int main(int argc, char** argv) {
       "PeerCache node: a pool of KV pages, a shard of the directory, and the sockets where "
       "engines and peers meet them."};
   app.set_version_flag("--version", std::string("peercached ") + kVersion);
-  app.set_config("--config", "", "Configuration file (TOML): option = value")
-      ->envname("PEERCACHE_CONFIG");
-  app.allow_config_extras(CLI::config_extras_mode::error);
   std::map<std::string, std::string> values;
-  for (const ConfigOption& option : ConfigOptions()) {
-    const std::string name = option.name;
-    app.add_option_function<std::string>(
-           "--" + name, [&values, name](const std::string& value) { values[name] = value; },
-           option.help)
-        ->envname(EnvironmentName(name))
-        ->default_str(option.default_value)
-        ->type_name("");
-  }
+  AddNodeOptions(&app, &values);
   CLI11_PARSE(app, argc, argv);
 
   auto logger = spdlog::stderr_logger_mt("peercached");

@@ -7,7 +7,6 @@
 namespace peercache {
 namespace {
 
-constexpr size_t kMaxIdBytes = 128;
 constexpr size_t kMaxHostBytes = 64;  // a numeric address with scope fits many times
 
 Status CheckMember(const Member& member, size_t max_members) {
@@ -47,6 +46,25 @@ Status CheckMember(const Member& member, size_t max_members) {
 }
 
 }  // namespace
+
+MemberList FromWire(const MemberListMessage& message) {
+  MemberList list;
+  list.warming = message.warming != 0;
+  for (const auto& m : message.members) {
+    list.members.push_back({m.member, std::chrono::nanoseconds(m.age_ns)});
+  }
+  return list;
+}
+
+MemberListMessage ToWire(const MemberList& list) {
+  MemberListMessage message;
+  message.warming = list.warming ? 1 : 0;
+  for (const auto& m : list.members) {
+    message.members.push_back(
+        {m.member, std::chrono::duration_cast<std::chrono::nanoseconds>(m.age).count()});
+  }
+  return message;
+}
 
 Table::Table(TableOptions options, TimePoint started) : options_(options), started_(started) {}
 

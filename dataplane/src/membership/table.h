@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "wire/member.h"
+#include "wire/messages.h"
 
 namespace peercache {
 
@@ -33,6 +33,10 @@ struct TableOptions {
   Duration warm_up = milliseconds(1500);
   size_t max_members = 4096;
 };
+
+// A list as it travels.
+MemberList FromWire(const MemberListMessage& message);
+MemberListMessage ToWire(const MemberList& list);
 
 class Table {
  public:

@@ -261,9 +261,10 @@ std::span<const ConfigOption> ConfigOptions() { return kOptions; }
 
 Result<NodeConfig> ParseConfig(const std::map<std::string, std::string>& values) {
   NodeConfig config;
-  for (const auto& [name, value] : values) {
+  for (const auto& item : values) {
+    const auto& [name, value] = item;
     const auto option = std::find_if(std::begin(kOptions), std::end(kOptions),
-                                     [&](const ConfigOption& o) { return name == o.name; });
+                                     [&](const ConfigOption& o) { return item.first == o.name; });
     if (option == std::end(kOptions)) {
       std::vector<std::string> names;
       for (const ConfigOption& o : kOptions) names.push_back(o.name);

@@ -13,15 +13,6 @@ constexpr milliseconds kResolveFailing{250};
 
 std::string Text(const PeerAddress& a) { return fmt::format("{}:{}", a.host, a.port); }
 
-MemberList ToList(const MemberListMessage& message) {
-  MemberList list;
-  list.warming = message.warming != 0;
-  for (const auto& m : message.members) {
-    list.members.push_back({m.member, std::chrono::nanoseconds(m.age_ns)});
-  }
-  return list;
-}
-
 }  // namespace
 
 MemberAgent::MemberAgent(MemberAgentOptions options, Member self, Views* views, Peers* peers,
@@ -151,7 +142,7 @@ std::vector<MemberList> MemberAgent::Ask(MessageType type, FrameWriter* request)
     const bool good =
         channel->status().ok() && (type == MessageType::kLeave || message.Decode(&reader));
     if (good) {
-      answers.push_back(ToList(message));
+      answers.push_back(FromWire(message));
     } else {
       problem = channel->status().ok() ? "malformed answer" : channel->status().ToString();
       counters_->heartbeat_failures.Add(1);

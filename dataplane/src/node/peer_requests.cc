@@ -132,14 +132,7 @@ Status PeerRequests::OnHeartbeat(FrameReader* body, FrameWriter* out) {
   if (!DecodeMember(body, &member) || !body->AtEnd()) return Malformed(MessageType::kHeartbeat);
   const TimePoint now = Clock::now();
   if (Status s = table_->Heartbeat(member, now); !s.ok()) return s;
-  const MemberList list = table_->List(now);
-  MemberListMessage message;
-  message.warming = list.warming ? 1 : 0;
-  for (const auto& listed : list.members) {
-    message.members.push_back(
-        {listed.member, std::chrono::duration_cast<std::chrono::nanoseconds>(listed.age).count()});
-  }
-  message.Encode(out);
+  ToWire(table_->List(now)).Encode(out);
   return {};
 }
 

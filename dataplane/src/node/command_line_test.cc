@@ -1,0 +1,45 @@
+#include "node/command_line.h"
+
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <fstream>
+
+namespace peercache {
+namespace {
+
+using Values = std::map<std::string, std::string>;
+
+// What peercached is told by a file with `file`, then by `arguments`.
+Values Parse(const std::string& file, const std::string& arguments) {
+  const std::string path = testing::TempDir() + "/command-line.toml";
+  std::ofstream(path) << file;
+  CLI::App app;
+  Values values;
+  AddNodeOptions(&app, &values);
+  app.parse("--config " + path + " " + arguments);
+  return values;
+}
+
+TEST(CommandLineTest, LaterSourcesWin) {
+  const std::string file = "pool-size = \"64Gi\"\ngroup = \"file\"\nvnodes = 7\n";
+  EXPECT_EQ(Parse(file, ""), (Values{{"pool-size", "64Gi"}, {"group", "file"}, {"vnodes", "7"}}));
+  setenv("PEERCACHE_CLUSTER", "environment", 1);
+  setenv("PEERCACHE_GROUP", "environment", 1);
+  const auto values = Parse(file, "--vnodes 9");
+  unsetenv("PEERCACHE_CLUSTER");
+  unsetenv("PEERCACHE_GROUP");
+  EXPECT_EQ(
+      values,
+      (Values{
+          {"cluster", "environment"}, {"pool-size", "64Gi"}, {"group", "file"}, {"vnodes", "9"}}));
+}
+
+TEST(CommandLineTest, WhatNobodyKnowsIsRefused) {
+  EXPECT_THROW(Parse("pool-sise = 1\n", ""), CLI::ParseError);
+  EXPECT_THROW(Parse("", "--pool-sise 1"), CLI::ParseError);
+}
+
+}  // namespace
+}  // namespace peercache
