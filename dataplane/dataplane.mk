@@ -28,6 +28,24 @@ test-cpp: ## C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitize
 test-tsan: ## C++ unit tests under ThreadSanitizer
 	$(call run_preset,tsan)
 
+.PHONY: build-fuzz
+build-fuzz:
+	@echo "==> building the fuzz targets with clang (a few minutes when cold)"
+	@cd dataplane && cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j $(JOBS)
+
+.PHONY: test-fuzz
+test-fuzz: build-fuzz ## Fuzz every parser of foreign bytes, FUZZ_SECONDS (60) each
+	@echo "==> fuzzing, $(JOBS) targets at a time"
+	@FUZZ_JOBS=$(JOBS) dataplane/fuzz/run.sh
+
+.PHONY: fuzz-merge
+fuzz-merge: build-fuzz ## Keep what fuzzing has found and adds coverage, in dataplane/fuzz/corpus
+	@dataplane/fuzz/merge.sh
+
+.PHONY: fuzz-seeds
+fuzz-seeds: build-fuzz ## Write dataplane/fuzz/corpus/*/seed-* anew, after a change of messages
+	@dataplane/build/fuzz/fuzz/make_corpus dataplane/fuzz/corpus
+
 .PHONY: test-python
 test-python: build-dataplane ## Python tests, with real nodes and SGLang's real HiCache
 	@echo "==> Python tests"

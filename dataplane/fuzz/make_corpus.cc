@@ -1,0 +1,422 @@
+// Writes the seeds: make_corpus DIR fills DIR/TARGET/seed-NAME with valid conversations, and with
+// some that are almost valid. Seeds are what a fuzzer starts from: it cannot guess a magic number,
+// a length or an order of messages, but it is good at breaking them.
+//
+// make_corpus --check DIR only says whether DIR has exactly these seeds: one that was written for
+// yesterday's messages tests nothing today.
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+
+#include "fuzz.h"
+#include "samples.h"
+
+namespace peercache::fuzz {
+namespace {
+
+// Seeds by their path in the corpus.
+std::map<std::filesystem::path, Blob> seeds;
+
+void Seed(const std::string& target, const std::string& name, const Blob& bytes) {
+  const bool fresh = seeds.emplace(std::filesystem::path(target) / ("seed-" + name), bytes).second;
+  Require(fresh, "every seed has a name of its own");
+}
+
+ConstBytes Text(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+uint8_t Of(MessageType type) { return static_cast<uint8_t>(type); }
+
+ConstBytes Bytes(const Blob& blob) { return std::as_bytes(std::span(blob)); }
+
+// A script under construction.
+struct Steps {
+  Blob bytes;
+  Steps& Add(uint8_t operation, uint8_t argument = 0, ConstBytes with = {}) {
+    AppendStep(operation, argument, with, &bytes);
+    return *this;
+  }
+  Steps& Add(uint8_t operation, uint8_t argument, const Blob& with) {
+    return Add(operation, argument, Bytes(with));
+  }
+};
+
+Blob With(uint8_t first, const Blob& rest) {
+  Blob blob = {first};
+  blob.insert(blob.end(), rest.begin(), rest.end());
+  return blob;
+}
+
+// ---- wire ------------------------------------------------------------------------------------
+
+void WireSeeds() {
+  for (uint8_t i = 0; i < Samples().size(); ++i) {
+    Seed("wire", Samples()[i].name, With(i, BodyOf(Samples()[i])));
+  }
+  // A count beyond what follows, a name with a space, a flag that is none.
+  const auto damaged = [](const char* what, const char* name, size_t at, uint8_t value) {
+    const auto decoder = static_cast<uint8_t>(&Named(name) - Samples().data());
+    Blob body = BodyOf(Named(name));
+    body.at(at) = value;
+    Seed("wire", what, With(decoder, body));
+  };
+  damaged("bad-count", "exists", 0, 255);
+  damaged("bad-name", "leave", 3, ' ');
+  damaged("bad-flag", "flags", 4, 2);
+  const Blob frame = FrameOf(Named("attach"));
+  const Blob half(frame.begin(), frame.begin() + 40), rest(frame.begin() + 40, frame.end());
+  const uint8_t kStream = 0xff, kWithDescriptors = 0, kPlain = 1;
+  Seed("wire", "stream-two",
+       With(kStream, Steps().Add(kPlain, 0, frame).Add(kPlain, 0, frame).bytes));
+  Seed("wire", "stream-pieces",
+       With(kStream, Steps().Add(kPlain, 0, half).Add(kPlain, 0, rest).bytes));
+  Seed("wire", "stream-cut", With(kStream, Steps().Add(kPlain, 0, half).bytes));
+  Seed("wire", "stream-descriptor",
+       With(kStream, Steps().Add(kWithDescriptors, 1, frame).Add(kPlain, 0, frame).bytes));
+  Seed("wire", "stream-descriptors", With(kStream, Steps().Add(kWithDescriptors, 3, frame).bytes));
+  Seed("wire", "stream-two-descriptors",
+       With(kStream, Steps().Add(kWithDescriptors, 1, half).Add(kWithDescriptors, 1, rest).bytes));
+  Seed("wire", "stream-foreign",
+       With(kStream,
+            Steps().Add(kPlain, 0, Text("GET / HTTP/1.1\r\nHost: somebody else\r\n\r\n")).bytes));
+}
+
+// ---- peers -----------------------------------------------------------------------------------
+
+void PeerSeeds() {
+  const MessageType kRequests[] = {
+      MessageType::kLookup, MessageType::kContact,   MessageType::kPublish, MessageType::kWithdraw,
+      MessageType::kRead,   MessageType::kHeartbeat, MessageType::kLeave,   MessageType::kClearTag};
+  const uint8_t kValid = 1;
+  Steps all;
+  all.Add(Of(MessageType::kHello), kValid);
+  for (const MessageType type : kRequests) all.Add(Of(type), kValid);
+  Seed("peer_requests", "all", all.bytes);
+  Seed("peer_requests", "publish-and-find",
+       Steps()
+           .Add(Of(MessageType::kPublish), kValid)
+           .Add(Of(MessageType::kContact), kValid)
+           .Add(Of(MessageType::kLookup), kValid)
+           .Add(Of(MessageType::kWithdraw), kValid)
+           .Add(Of(MessageType::kLookup), kValid)
+           .bytes);
+  Seed("peer_requests", "members",
+       Steps()
+           .Add(Of(MessageType::kHeartbeat), kValid)
+           .Add(Of(MessageType::kLeave), kValid)
+           .Add(Of(MessageType::kHeartbeat), kValid)
+           .Add(Of(MessageType::kHeartbeat), 0, BodyOf(Named("heartbeat")))
+           .bytes);
+  // Another generation of the second page, and a wrong token.
+  const Blob other_generation = {12 + 56 + 8, 0, 0xff}, other_token = {8, 0, 'x'};
+  Seed("peer_requests", "moved-on",
+       Steps().Add(Of(MessageType::kRead), kValid, other_generation).bytes);
+  Seed("peer_requests", "wrong-token",
+       Steps().Add(Of(MessageType::kHello), kValid, other_token).bytes);
+  for (const Sample& m : Samples()) {
+    Seed("peer_requests", std::string("raw-") + m.name,
+         Steps().Add(Of(m.type), 0, BodyOf(m)).bytes);
+  }
+
+  const uint8_t kRaw = 0, kBody = 1, kFrame = 2, kPause = 3;
+  Steps server;
+  server.Add(kFrame, Of(MessageType::kHello));
+  for (const MessageType type : kRequests) server.Add(kFrame, Of(type));
+  Seed("peer_server", "all", server.bytes);
+  Steps slow;
+  slow.Add(kFrame, Of(MessageType::kHello)).Add(kPause);
+  for (const MessageType type : kRequests) slow.Add(kFrame, Of(type)).Add(kPause);
+  Seed("peer_server", "one-by-one", slow.bytes);
+  Seed("peer_server", "publish-and-find",
+       Steps()
+           .Add(kFrame, Of(MessageType::kHello))
+           .Add(kFrame, Of(MessageType::kPublish))
+           .Add(kPause)
+           .Add(kFrame, Of(MessageType::kContact))
+           .Add(kPause)
+           .Add(kFrame, Of(MessageType::kLookup))
+           .bytes);
+  const Blob hello = FrameOf(Named("hello"));
+  const Blob head(hello.begin(), hello.begin() + 20), tail(hello.begin() + 20, hello.end());
+  Seed("peer_server", "pieces",
+       Steps()
+           .Add(kRaw, 0, head)
+           .Add(kPause)
+           .Add(kRaw, 0, tail)
+           .Add(kFrame, Of(MessageType::kRead))
+           .bytes);
+  Seed("peer_server", "no-hello", Steps().Add(kFrame, Of(MessageType::kRead)).bytes);
+  Seed("peer_server", "wrong-token",
+       Steps().Add(kFrame, Of(MessageType::kHello), other_token).bytes);
+  Seed("peer_server", "hello-twice",
+       Steps().Add(kFrame, Of(MessageType::kHello)).Add(kFrame, Of(MessageType::kHello)).bytes);
+  Seed("peer_server", "large-hello",
+       Steps().Add(kBody, Of(MessageType::kHello), Blob(9000, 'x')).bytes);
+  Seed("peer_server", "foreign",
+       Steps().Add(kRaw, 0, Text("GET / HTTP/1.1\r\nHost: x\r\n\r\n")).bytes);
+  for (const Sample& m : Samples()) {
+    Seed("peer_server", std::string("body-") + m.name,
+         Steps().Add(kFrame, Of(MessageType::kHello)).Add(kBody, Of(m.type), BodyOf(m)).bytes);
+  }
+}
+
+// ---- engines and their nodes -------------------------------------------------------------------
+
+void EngineSeeds() {
+  const uint8_t kRaw = 0, kBody = 1, kFrame = 2, kRegion = 3, kReopen = 4, kCut = 5, kAwait = 6;
+  const auto type = [](MessageType t) { return Blob{Of(t)}; };
+  const auto attached = [&] { return Steps().Add(kFrame, 0, type(MessageType::kAttach)); };
+  Seed("engine", "all",
+       attached()
+           .Add(kRegion, 0, Blob{0})
+           .Add(kFrame, 0, type(MessageType::kSet))
+           .Add(kFrame, 0, type(MessageType::kExists))
+           .Add(kFrame, 0, type(MessageType::kGet))
+           .Add(kFrame, 0, type(MessageType::kClear))
+           .Add(kFrame, 0, type(MessageType::kExists))
+           .bytes);
+  Seed("engine", "two-connections",
+       attached()
+           .Add(kFrame, 1, type(MessageType::kAttach))
+           .Add(kRegion, 0, Blob{0})
+           .Add(kAwait, 0)
+           .Add(kFrame, 1, type(MessageType::kSet))
+           .Add(kFrame, 0, type(MessageType::kGet))
+           .Add(kReopen, 1)
+           .Add(kFrame, 0, type(MessageType::kGet))
+           .bytes);
+  Seed("engine", "memory-taken-away",
+       attached()
+           .Add(kRegion, 0, Blob{1})
+           .Add(kFrame, 0, type(MessageType::kSet))
+           .Add(kAwait, 0)
+           .Add(kCut, 0, Blob{17})
+           .Add(kFrame, 0, type(MessageType::kGet))
+           .Add(kFrame, 0, type(MessageType::kSet))
+           .bytes);
+  for (uint8_t kind = 2; kind < 9; ++kind) {
+    Seed("engine", "descriptor-" + std::to_string(kind),
+         attached().Add(kRegion, 0, Blob{kind}).Add(kFrame, 0, type(MessageType::kGet)).bytes);
+  }
+  // offset + length beyond everything, then a drop.
+  Seed("engine", "region-overflow",
+       attached()
+           .Add(kRegion, 0, Blob{0, 4, 0, 0xff, 5, 0, 0xff, 11, 0, 0xff, 19, 0, 0xff})
+           .Add(kBody, 0, With(Of(MessageType::kRegion), Blob(20, 0)))
+           .bytes);
+  Seed("engine", "not-attached",
+       Steps()
+           .Add(kFrame, 0, type(MessageType::kSet))
+           .Add(kFrame, 1, type(MessageType::kGet))
+           .bytes);
+  Seed("engine", "gone-in-the-middle",
+       attached()
+           .Add(kRegion, 0, Blob{0})
+           .Add(kFrame, 0, type(MessageType::kSet))
+           .Add(kReopen, 0)
+           .Add(kRaw, 0, FrameOf(Named("attach")))
+           .bytes);
+  Seed("engine", "foreign", Steps().Add(kRaw, 2, Text("GET / HTTP/1.1\r\nHost: x\r\n\r\n")).bytes);
+  for (const char* name : {"attach", "region", "set", "exists", "flags", "hello"}) {
+    const Sample& m = Named(name);
+    Seed("engine", std::string("body-") + name,
+         attached().Add(kRegion, 0, Blob{0}).Add(kBody, 0, With(Of(m.type), BodyOf(m))).bytes);
+  }
+}
+
+void ClientSeeds() {
+  const uint8_t kRaw = 0, kBody = 1, kRight = 2, kId = 3, kNext = 4;
+  const auto connected = [&] {
+    return Steps().Add(kRight, Of(MessageType::kAttachOk)).Add(kRight, Of(MessageType::kRegionOk));
+  };
+  const auto all = [&] {
+    return connected()
+        .Add(kRight, Of(MessageType::kSetOk))
+        .Add(kRight, Of(MessageType::kGetOk))
+        .Add(kRight, Of(MessageType::kExistsOk))
+        .Add(kRight, Of(MessageType::kClearOk));
+  };
+  Seed("client", "all",
+       all().Add(kRight, Of(MessageType::kRegionOk)).Add(kRight, Of(MessageType::kGetOk)).bytes);
+  Seed("client", "silent", Blob{});
+  Seed("client", "attach-only", Steps().Add(kRight, Of(MessageType::kAttachOk)).bytes);
+  Seed("client", "refused", Steps().Add(kRight, Of(MessageType::kError)).bytes);
+  Seed("client", "errors",
+       connected()
+           .Add(kRight, Of(MessageType::kError))
+           .Add(kRight, Of(MessageType::kError))
+           .Add(kRight, Of(MessageType::kError))
+           .bytes);
+  Seed("client", "restarted",
+       connected()
+           .Add(kNext)
+           .Add(kRight, Of(MessageType::kError))
+           .Add(kNext)
+           .Add(kRight, Of(MessageType::kAttachOk), Blob{0, 0, 6})
+           .Add(kRight, Of(MessageType::kRegionOk))
+           .Add(kRight, Of(MessageType::kSetOk))
+           .Add(kRight, Of(MessageType::kGetOk))
+           .bytes);
+  Seed("client", "wrong-id", connected().Add(kId, 200).Add(kRight, Of(MessageType::kSetOk)).bytes);
+  Seed("client", "wrong-type", connected().Add(kRight, Of(MessageType::kExistsOk)).bytes);
+  Seed("client", "strange-flags",
+       connected()
+           .Add(kBody, Of(MessageType::kSetOk), Blob{4, 0, 0, 0, 2, 3, 255, 1})
+           .Add(kBody, Of(MessageType::kGetOk), Blob{5, 0, 0, 0, 1, 1, 1, 1, 1})
+           .bytes);
+  Seed("client", "too-many-hits",
+       connected()
+           .Add(kRight, Of(MessageType::kSetOk))
+           .Add(kRight, Of(MessageType::kGetOk))
+           .Add(kBody, Of(MessageType::kExistsOk), Blob{5, 0, 0, 0})
+           .bytes);
+  Seed("client", "foreign",
+       Steps().Add(kRaw, 0, Text("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")).bytes);
+}
+
+void RemoteSeeds() {
+  const uint8_t kRaw = 0, kBody = 1, kRight = 2, kNext = 3;
+  const auto greeted = [] { return Steps().Add(kRight, Of(MessageType::kHelloOk)); };
+  const auto found = [&] { return greeted().Add(kRight, Of(MessageType::kLookupOk)); };
+  Seed("remote", "all",
+       found().Add(kRight, Of(MessageType::kReadOk)).Add(kRight, Of(MessageType::kReadOk)).bytes);
+  Seed("remote", "silent", Blob{});
+  Seed("remote", "hello-only", greeted().bytes);
+  Seed("remote", "refused", Steps().Add(kRight, Of(MessageType::kError)).bytes);
+  Seed("remote", "busy", found().Add(kRight, Of(MessageType::kError)).bytes);
+  Seed("remote", "gone-between",
+       found()
+           .Add(kNext)
+           .Add(kRight, Of(MessageType::kHelloOk))
+           .Add(kRight, Of(MessageType::kReadOk))
+           .bytes);
+  // Longer and shorter than asked for, a payload that ends early, another request's answer.
+  Seed("remote", "longer-page",
+       found().Add(kRight, Of(MessageType::kReadOk), Blob{36, 0, 1}).bytes);
+  Seed("remote", "more-payload",
+       found().Add(kRight, Of(MessageType::kReadOk), Blob{24, 0, 1}).bytes);
+  Seed("remote", "other-request",
+       found().Add(kRight, Of(MessageType::kReadOk), Blob{8, 0, 2}).bytes);
+  Seed("remote", "payload-with-lookup",
+       greeted().Add(kRight, Of(MessageType::kLookupOk), Blob{24, 0, 1}).bytes);
+  for (const char* name : {"lookup-ok", "read-ok", "hello-ok", "error"}) {
+    const Sample& m = Named(name);
+    Seed("remote", std::string("body-") + name, found().Add(kBody, Of(m.type), BodyOf(m)).bytes);
+  }
+  Seed("remote", "foreign",
+       Steps().Add(kRaw, 0, Text("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")).bytes);
+}
+
+// ---- the rest ----------------------------------------------------------------------------------
+
+void MembershipSeeds() {
+  const uint8_t kList = 0, kRightList = 1, kMerge = 2, kBeat = 3, kRightBeat = 4, kLeave = 5,
+                kTable = 6;
+  Steps cluster;
+  for (uint8_t i = 0; i < 4; ++i) cluster.Add(kRightBeat, i);
+  cluster.Add(kTable, 10).Add(kMerge, 1).Add(kLeave, 2).Add(kTable, 1).Add(kMerge, 1);
+  cluster.Add(kRightBeat, 2).Add(kTable, 40).Add(kMerge, 100);
+  Seed("membership", "cluster", cluster.bytes);
+  Seed("membership", "two-hosts",
+       Steps()
+           .Add(kRightList, 0)
+           .Add(kRightList, 2)
+           .Add(kMerge, 1)
+           .Add(kRightList, 4, Blob{0, 0, 1})
+           .Add(kMerge, 1)
+           .Add(kMerge, 255)
+           .bytes);
+  Seed("membership", "bodies",
+       Steps()
+           .Add(kList, 0, BodyOf(Named("heartbeat-ok")))
+           .Add(kBeat, 0, BodyOf(Named("heartbeat")))
+           .Add(kTable, 10)
+           .Add(kMerge, 1)
+           .bytes);
+}
+
+void ConfigSeeds() {
+  const auto text = [&](const char* name, uint8_t parser, std::string_view contents) {
+    Seed("config", name, With(parser, Blob(contents.begin(), contents.end())));
+  };
+  text("size", 0, "64Gi");
+  text("size-large", 0, "18446744073709551615");
+  text("hosts", 1, "a.b:1,[fd00::1]:31998,10.0.0.1:65535");
+  text("users", 2, "same,0,4294967295");
+  text("any-user", 2, "any");
+  text("huge-pages", 3, "2Mi");
+  text("token", 5, "first\r\nsecond\n\n");
+  const char* values[] = {"node7", "10.0.0.1:31998", "64Gi", "250", "on", "0660", "auto", "info"};
+  for (uint8_t i = 0; i < std::size(values); ++i) {
+    text(("option-" + std::to_string(i)).c_str(), 4,
+         std::string(1, static_cast<char>(3 * i)) + values[i]);
+  }
+  text("file", 6, "# a node\npool-size = \"64Gi\"\nhttp = on\n\nlease-ms=250\n");
+  text("file-sections", 6, "[section]\npool-size = 1\n[[list]]\nx=[1,2,\"3\"]\n");
+  text("file-quotes", 6, "cluster = 'a b' # ...\nsocket = \"/run/\\\"x\\\".sock\"\n");
+}
+
+bool Same(const std::filesystem::path& path, const Blob& bytes) {
+  std::ifstream file(path, std::ios::binary);
+  return file && std::ranges::equal(Blob{std::istreambuf_iterator<char>(file), {}}, bytes);
+}
+
+void Write(const std::filesystem::path& path, const Blob& bytes) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  Require(file.good(), "the seed is written");
+}
+
+// Makes `dir` hold these seeds and no others, or says in how many it differs.
+size_t Update(const std::filesystem::path& dir, bool check) {
+  size_t differences = 0;
+  for (const auto& [path, bytes] : seeds) {
+    if (Same(dir / path, bytes)) continue;
+    std::cerr << (check ? "is not what make_corpus writes: " : "written: ") << path.string()
+              << "\n";
+    if (!check) Write(dir / path, bytes);
+    ++differences;
+  }
+  std::vector<std::filesystem::path> stale;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(dir)) {
+    const auto path = entry.path().lexically_relative(dir);
+    if (path.filename().string().starts_with("seed-") && !seeds.contains(path))
+      stale.push_back(path);
+  }
+  for (const auto& path : stale) {
+    std::cerr << (check ? "is no seed any more: " : "removed: ") << path.string() << "\n";
+    if (!check) std::filesystem::remove(dir / path);
+    ++differences;
+  }
+  return differences;
+}
+
+}  // namespace
+}  // namespace peercache::fuzz
+
+int main(int argc, char** argv) {
+  using namespace peercache::fuzz;
+  const bool check = argc == 3 && std::string_view(argv[1]) == "--check";
+  if (argc != 2 && !check) {
+    std::cerr << "usage: make_corpus [--check] DIR\n";
+    return 2;
+  }
+  WireSeeds();
+  PeerSeeds();
+  EngineSeeds();
+  ClientSeeds();
+  RemoteSeeds();
+  MembershipSeeds();
+  ConfigSeeds();
+  const size_t differences = Update(argv[argc - 1], check);
+  if (check && differences > 0) {
+    std::cerr << differences << " seeds are stale; run: make fuzz-seeds\n";
+    return 1;
+  }
+  return 0;
+}

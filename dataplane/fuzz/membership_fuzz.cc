@@ -1,0 +1,159 @@
+// Membership: what members can tell a discovery host, and what hosts can tell a member.
+//
+// A script. Operations:
+//   0  a member list as an answer: body        1  one that is right: edits
+//   2  all answers so far are merged, after `argument` * 100 ms
+//   3  a heartbeat to the table: body          4  one that is right: edits
+//   5  a leave of member `argument`            6  the table is listed, after `argument` * 100 ms
+
+#include <algorithm>
+#include <string>
+
+#include "fuzz.h"
+#include "membership/table.h"
+#include "membership/view.h"
+#include "wire/messages.h"
+
+namespace peercache::fuzz {
+namespace {
+
+Reached lists("lists decoded"), views("views built"), full("views with members"),
+    beats("heartbeats taken"), refused("heartbeats refused"), listed("members listed"),
+    synced("everyone synced");
+
+constexpr Duration kTtl = std::chrono::seconds(3);
+constexpr size_t kMaxMembers = 8;
+
+Member MemberOf(uint8_t n) {
+  Member m;
+  m.id = "member" + std::to_string(n % 16);
+  m.incarnation = 1;
+  m.state = static_cast<MemberState>(n % 3);
+  m.host = "10.0.0.1";
+  m.peer_port = 1;
+  m.http_port = 2;
+  m.capacity_bytes = 1 << 30;
+  m.synced = {SyncToken(m)};
+  return m;
+}
+
+template <typename Encode>
+std::vector<std::byte> BodyOf(const Encode& encode) {
+  FrameWriter w;
+  w.Start(MessageType::kError, 1);
+  encode(&w);
+  const auto frame = w.Finish();
+  return {frame.begin() + sizeof(FrameHeader), frame.end()};
+}
+
+class Membership {
+ public:
+  void Run(const Step& step) {
+    const auto later = step.argument * milliseconds(100);
+    switch (step.operation % 7) {
+      case 0: TakeList(AsBytes(step.bytes)); break;
+      case 1: {
+        auto body = BodyOf([&](FrameWriter* w) {
+          MemberListMessage list;
+          for (uint8_t i = 0; i < 4; ++i) {
+            list.members.push_back({MemberOf(static_cast<uint8_t>(step.argument + i)), 1000});
+          }
+          list.Encode(w);
+        });
+        ApplyEdits(step.bytes, body);
+        TakeList(body);
+        break;
+      }
+      case 2:
+        now_ += later;
+        Merge();
+        break;
+      case 3: Beat(AsBytes(step.bytes)); break;
+      case 4: {
+        auto body = BodyOf([&](FrameWriter* w) { EncodeMember(MemberOf(step.argument), w); });
+        ApplyEdits(step.bytes, body);
+        Beat(body);
+        break;
+      }
+      case 5: table_.Leave(MemberOf(step.argument).id, 1); break;
+      case 6:
+        now_ += later;
+        List();
+        break;
+    }
+  }
+
+  void Merge() {
+    MergeLists(answers_, kTtl, now_, &known_);
+    answers_.clear();
+    ViewOptions options;
+    options.vnodes = 8;
+    options.grace = kTtl * 2;
+    const auto before = view_;
+    view_ = BuildView(before, known_, options, now_);
+    views.Hit();
+    Require(view_ != nullptr, "there is always a view");
+    Require(!before || view_->epoch >= before->epoch, "epochs do not go back");
+    Require(view_->members.size() == known_.size(), "a view has the members that are known");
+    Require(std::ranges::is_sorted(view_->members, {}, &Member::id), "in order");
+    for (const Member& m : view_->members) {
+      Require(view_->Find(NodeHash(m.id)) != nullptr, "each of them is found");
+      if (EveryoneSynced(*view_, m)) synced.Hit();
+    }
+    (void)PendingChanges(*view_);
+    if (!view_->members.empty()) full.Hit();
+    for (uint8_t i = 0; i < 16; ++i) {
+      Key key;
+      key.bytes.fill(static_cast<uint8_t>(i * 17));
+      const uint64_t owner = view_->current.OwnerOf(key), next = view_->next.OwnerOf(key);
+      Require((owner == 0) == view_->members.empty(), "every key has an owner");
+      Require(owner == 0 || view_->HasMember(owner), "which is a member");
+      Require(next == 0 || view_->HasMember(next), "also the next one");
+    }
+  }
+  void List() {
+    const MemberList list = table_.List(now_);
+    Require(list.members.size() <= kMaxMembers, "the table is bounded");
+    for (const ListedMember& m : list.members) {
+      Require(m.age >= Duration::zero() && m.age <= kTtl, "old members are not listed");
+      listed.Hit();
+    }
+    answers_.push_back(list);  // what a host lists is what its members merge
+  }
+
+ private:
+  void TakeList(ConstBytes body) {
+    FrameReader reader(body);
+    MemberListMessage message;
+    if (!message.Decode(&reader)) return;
+    lists.Hit();
+    answers_.push_back(FromWire(message));
+  }
+  void Beat(ConstBytes body) {
+    FrameReader reader(body);
+    Member member;
+    if (!DecodeMember(&reader, &member) || !reader.AtEnd()) return;
+    (table_.Heartbeat(member, now_).ok() ? beats : refused).Hit();
+  }
+
+  TimePoint now_ = TimePoint(std::chrono::hours(1));
+  Table table_{{kTtl, milliseconds(500), kMaxMembers}, now_};
+  std::vector<MemberList> answers_;
+  KnownMembers known_;
+  std::shared_ptr<const View> view_;
+};
+
+}  // namespace
+}  // namespace peercache::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace peercache::fuzz;
+  SetUp();
+  Membership membership;
+  Script script({data, size});
+  Step step;
+  for (int steps = 0; steps < 64 && script.Next(&step); ++steps) membership.Run(step);
+  membership.List();
+  membership.Merge();
+  return 0;
+}

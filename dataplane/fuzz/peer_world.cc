@@ -1,0 +1,196 @@
+#include "peer_world.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace peercache::fuzz {
+namespace {
+
+Reached greeted("peers greeted"), found("lookups that found"), owner("owner messages taken"),
+    read("pages read"), absent("pages absent"), listed("members listed"), other("other answers");
+
+constexpr uint64_t kSelf = 99, kOwner = 7;
+
+ShardOptions SmallShard() {
+  ShardOptions options;
+  options.self = kSelf;
+  options.max_records = 1024;
+  options.max_owners = 16;
+  options.stamp_base = 1'000'000'000'000;
+  return options;
+}
+
+TableOptions SmallTable() {
+  TableOptions options;
+  options.max_members = 16;
+  return options;
+}
+
+// As one that has been told all: every answer is `settled`.
+TimePoint LongAgo() { return Clock::now() - std::chrono::hours(1); }
+
+std::unique_ptr<Secret> TheSecret() {
+  auto secret = Secret::Of(PeerWorld::kToken, std::chrono::seconds(60));
+  Require(secret.ok(), "the token is one");
+  return std::move(*secret);
+}
+
+}  // namespace
+
+PeerWorld::Stored& PeerWorld::Shared() {
+  static Stored stored = [] {
+    Stored made;
+    PoolOptions options;
+    options.bytes = size_t{8} << 20;
+    options.huge_pages = HugePages::kOff;
+    auto pool = Pool::Create(options);
+    Require(pool.ok(), "the pool is there");
+    made.pool = std::move(*pool);
+    for (size_t i = 0; i < kPages; ++i) {
+      Page page;
+      page.key.bytes.fill(static_cast<uint8_t>(i + 1));
+      page.bytes.assign(1000 + i, std::byte(i + 1));  // one size of slot, told apart by length
+      auto reservation = made.pool->Reserve(page.bytes.size());
+      Require(reservation.ok(), "the pool has room");
+      std::ranges::copy(page.bytes, reservation->payload().begin());
+      bool duplicate = false;
+      const PagePin pin = made.pool->Commit(std::move(*reservation), page.key, 1, 0, &duplicate);
+      page.offset = pin.offset();
+      page.generation = pin.header().generation;
+      made.pages.push_back(std::move(page));
+    }
+    return made;
+  }();
+  return stored;
+}
+
+PeerWorld::PeerWorld()
+    : stored_(Shared()),
+      secret_(TheSecret()),
+      shard_(SmallShard()),
+      table_(SmallTable(), LongAgo()),
+      requests_(Hello{kCluster, "", kSelf, kIncarnation}, secret_.get(), stored_.pool.get(),
+                &shard_, &table_, &counters_, [](uint64_t) { return size_t{0}; }) {}
+
+std::vector<std::byte> PeerWorld::ValidBody(MessageType type) {
+  FrameWriter w;
+  w.Start(type, 1);
+  std::vector<Key> keys;
+  for (const Page& page : stored_.pages) keys.push_back(page.key);
+  OwnerStamp stamp{kOwner, kIncarnation, 1, shard_.Stamp(Clock::now()), 0};
+  switch (type) {
+    case MessageType::kHello: Hello{kCluster, kToken, kOwner, 1}.Encode(&w); break;
+    case MessageType::kLookup: EncodeLookup(kOwner, {}, keys, &w); break;
+    case MessageType::kContact:
+      stamp.sequence = ++sequence_;
+      EncodeContact(stamp, &w);
+      break;
+    case MessageType::kPublish: {
+      stamp.sequence = ++sequence_;
+      std::vector<PublishItem> items;
+      for (const Key& key : keys) {
+        items.push_back({key, {kOwner, kIncarnation, 4096, 1, 0, 4096, Tier::kMemory, {}}});
+      }
+      EncodePublish(stamp, items, &w);
+      break;
+    }
+    case MessageType::kWithdraw: {
+      stamp.sequence = ++sequence_;
+      std::vector<WithdrawItem> items;
+      for (const Key& key : keys) items.push_back({key, 1});
+      EncodeWithdraw(stamp, items, &w);
+      break;
+    }
+    case MessageType::kRead: {
+      std::vector<ReadItem> items;
+      for (const Page& page : stored_.pages) {
+        items.push_back(
+            {page.offset, page.generation, static_cast<uint32_t>(page.bytes.size()), 0, page.key});
+      }
+      EncodeRead(kIncarnation, items, &w);
+      break;
+    }
+    case MessageType::kHeartbeat: {
+      Member member;
+      member.id = "member";
+      member.incarnation = 1;
+      member.host = "10.0.0.1";
+      member.peer_port = 1;
+      member.capacity_bytes = 1 << 30;
+      EncodeMember(member, &w);
+      break;
+    }
+    case MessageType::kLeave: LeaveRequest{"member", 1}.Encode(&w); break;
+    case MessageType::kClearTag: w.Put(uint64_t{1}); break;
+    default: break;
+  }
+  const auto frame = w.Finish();
+  return {frame.begin() + sizeof(FrameHeader), frame.end()};
+}
+
+void PeerWorld::CheckAnswer(MessageType request, ConstBytes frame, ConstBytes payload) {
+  Require(frame.size() >= sizeof(FrameHeader), "an answer is a frame");
+  FrameHeader header;
+  std::memcpy(&header, frame.data(), sizeof(header));
+  Require(CheckHeader(header).ok(), "an answer has a valid header");
+  Require(header.body_length == frame.size() - sizeof(header), "and the length it says");
+  Require(header.payload_length == payload.size(), "and the payload it says");
+  Require(static_cast<int>(header.type) == static_cast<int>(request) + 1,
+          "and the type that is due");
+  FrameReader body(frame.subspan(sizeof(header)));
+  switch (header.type) {
+    case MessageType::kHelloOk: {
+      HelloOk ok;
+      Require(ok.Decode(&body) && ok.node == kSelf, "HelloOk");
+      greeted.Hit();
+      break;
+    }
+    case MessageType::kLookupOk: {
+      std::vector<Record> records;
+      Require(DecodeRecords(&body, &records), "LookupOk");
+      for (const Record& r : records) {
+        if (r.node != 0) found.Hit();
+      }
+      break;
+    }
+    case MessageType::kPublishOk:
+    case MessageType::kWithdrawOk:
+    case MessageType::kContactOk: {
+      ShardAnswer answer;
+      Require(answer.Decode(&body), "ShardAnswer");
+      Require(answer.incarnation == kIncarnation && answer.stamp > 0, "of this shard");
+      if (answer.code == Code::kOk) owner.Hit();
+      break;
+    }
+    case MessageType::kReadOk: {
+      std::vector<uint32_t> lengths;
+      Require(DecodeReadOk(&body, &lengths), "ReadOk");
+      for (const uint32_t length : lengths) {
+        if (length == 0) {
+          absent.Hit();
+          continue;
+        }
+        read.Hit();
+        Require(length <= payload.size(), "the payload holds every page");
+        const auto page = std::ranges::find_if(
+            stored_.pages, [&](const Page& p) { return p.bytes.size() == length; });
+        Require(page != stored_.pages.end(), "a page of ours");
+        Require(std::ranges::equal(payload.first(length), page->bytes), "and its bytes");
+        payload = payload.subspan(length);
+      }
+      Require(payload.empty(), "nothing but the pages");
+      break;
+    }
+    case MessageType::kHeartbeatOk: {
+      MemberListMessage list;
+      Require(list.Decode(&body), "HeartbeatOk");
+      if (!list.members.empty()) listed.Hit();
+      break;
+    }
+    case MessageType::kLeaveOk:
+    case MessageType::kClearTagOk: other.Hit(); break;
+    default: Fail("an answer to something that is no request");
+  }
+}
+
+}  // namespace peercache::fuzz

@@ -1,0 +1,50 @@
+// A node as its peers see it: a pool with some pages, a shard and a discovery table behind the real
+// PeerRequests. Fresh but for the pool, so that an input means the same every time.
+#pragma once
+
+#include <vector>
+
+#include "fuzz.h"
+#include "node/peer_requests.h"
+
+namespace peercache::fuzz {
+
+class PeerWorld {
+ public:
+  static constexpr size_t kPages = 8;
+  static constexpr uint64_t kIncarnation = 77;
+  static constexpr char kCluster[] = "fuzz";
+  static constexpr char kToken[] = "token";
+
+  PeerWorld();
+
+  PeerService* service() { return &requests_; }
+  // The body of a request that the node accepts, holding what a peer would know by now. Empty for
+  // types that have none.
+  std::vector<std::byte> ValidBody(MessageType type);
+  // Checks an answer's frame and pages: well-formed, of the type that belongs to the request, pages
+  // with the bytes that were put there.
+  void CheckAnswer(MessageType request, ConstBytes frame, ConstBytes payload);
+
+ private:
+  struct Page {
+    Key key;
+    uint64_t offset = 0, generation = 0;
+    std::vector<std::byte> bytes;
+  };
+  struct Stored {
+    std::unique_ptr<Pool> pool;
+    std::vector<Page> pages;
+  };
+  static Stored& Shared();
+
+  Stored& stored_;
+  std::unique_ptr<Secret> secret_;
+  Shard shard_;
+  Table table_;
+  Counters counters_;
+  PeerRequests requests_;
+  uint64_t sequence_ = 0;
+};
+
+}  // namespace peercache::fuzz

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Runs the fuzz targets of build/fuzz, some at a time, each for a while, from the corpus that is kept.
+#
+#   fuzz/run.sh [TARGET...]         all targets by default
+#   FUZZ_SECONDS=60                 for each target; the whole takes about targets / jobs times that
+#   FUZZ_JOBS=2                     at a time
+#
+# Fails when an input breaks a target, when a target ran fewer inputs than it must, and when its
+# inputs never got to one of the places that they are for ("reached 0 ..."): a fuzzer that only
+# meets refusals tests nothing.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+BUILD=build/fuzz
+SECONDS_EACH=${FUZZ_SECONDS:-60}
+JOBS=${FUZZ_JOBS:-2}
+# Less than a slow, busy machine runs in a minute; what matters is that it is not a handful.
+MIN_INPUTS=$((SECONDS_EACH * 5))
+
+targets=("$@")
+if [ ${#targets[@]} = 0 ]; then
+  for path in "$BUILD"/fuzz/fuzz_*; do [ -x "$path" ] && targets+=("${path##*/fuzz_}"); done
+fi
+[ ${#targets[@]} -gt 0 ] || { echo "error: no targets in dataplane/$BUILD; run: make build-fuzz" >&2; exit 1; }
+
+log_of() { echo "$BUILD/log/$1.txt"; }
+
+# "63211 inputs, 812 edges, 301 kept" of a log so far.
+progress() {
+  sed -nE 's/^#([0-9]+).* cov: ([0-9]+) .* corp: ([0-9]+).*/\1 inputs, \2 edges, \3 kept/p' "$(log_of "$1")" | tail -1
+}
+
+start() {
+  local name=$1 kept=$BUILD/corpus/$1 found=$BUILD/found/$1
+  mkdir -p "$kept" "$found" "$BUILD/log"
+  # New inputs go to the first folder, which is not part of the repository. The limits: a server that
+  # takes a minute hangs; nothing that an input asks for may cost hundreds of megabytes.
+  "$BUILD/fuzz/fuzz_$name" -max_total_time="$SECONDS_EACH" -timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=256 \
+    -max_len=8192 -print_final_stats=1 -artifact_prefix="$found/" "$kept" "fuzz/corpus/$name" \
+    >"$(log_of "$name")" 2>&1
+}
+
+# Judges a target that has ended with status $2.
+check() {
+  local name=$1 status=$2 log inputs unreached input
+  log=$(log_of "$name")
+  if [ "$status" != 0 ]; then
+    input=$(sed -nE 's/.*Test unit written to (.*)/\1/p' "$log" | tail -1)
+    { grep -E -m 6 'property does not hold|ERROR:|SUMMARY:|runtime error|terminate called|what\(\)' "$log" || tail -5 "$log"; } >&2
+    echo "error: fuzz_$name failed (status $status). Its log: dataplane/$log" >&2
+    if [ -n "$input" ]; then
+      echo "  input:     dataplane/$input" >&2
+      echo "  replay:    (cd dataplane && $BUILD/fuzz/fuzz_$name $input)" >&2
+      echo "  then fix it, with a unit test, and keep the input as dataplane/fuzz/corpus/$name/regress-WHAT" >&2
+    fi
+    return 1
+  fi
+  inputs=$(sed -nE 's/^stat::number_of_executed_units: *([0-9]+)/\1/p' "$log")
+  if [ "${inputs:-0}" -lt "$MIN_INPUTS" ]; then
+    echo "error: fuzz_$name ran ${inputs:-0} inputs in $SECONDS_EACH s, fewer than $MIN_INPUTS; see dataplane/$log" >&2
+    return 1
+  fi
+  unreached=$(sed -nE 's/^reached 0 (.*)/\1/p' "$log" | paste -sd, | sed 's/,/, /g')
+  if [ -n "$unreached" ]; then
+    echo "error: no input of fuzz_$name got to: $unreached. Add a seed to fuzz/make_corpus.cc" >&2
+    return 1
+  fi
+  printf '    %-14s %d inputs,%s\n' "$name" "$inputs" "$(progress "$name" | cut -d, -f2-)"
+}
+
+declare -A running=()   # pid -> target
+queue=("${targets[@]}")
+failed=0
+started=$SECONDS
+said=$SECONDS
+while [ ${#queue[@]} -gt 0 ] || [ ${#running[@]} -gt 0 ]; do
+  while [ ${#queue[@]} -gt 0 ] && [ ${#running[@]} -lt "$JOBS" ]; do
+    start "${queue[0]}" &
+    running[$!]=${queue[0]}
+    queue=("${queue[@]:1}")
+  done
+  sleep 1
+  for pid in "${!running[@]}"; do
+    kill -0 "$pid" 2>/dev/null && continue
+    status=0
+    wait "$pid" || status=$?
+    check "${running[$pid]}" "$status" || failed=1
+    unset "running[$pid]"
+  done
+  if [ $((SECONDS - said)) -ge 20 ]; then
+    said=$SECONDS
+    for pid in "${!running[@]}"; do
+      echo "    ... ${running[$pid]}: $(progress "${running[$pid]}"), $((SECONDS - started)) s, ${#queue[@]} targets to come"
+    done
+  fi
+done
+[ "$failed" = 0 ] || exit 1
+echo "==> ${#targets[@]} fuzz targets, $SECONDS_EACH s each: nothing found in $((SECONDS - started)) s"

@@ -1,0 +1,140 @@
+#include "samples.h"
+
+#include "fuzz.h"
+
+namespace peercache::fuzz {
+namespace {
+
+Key SomeKey(uint8_t n) {
+  Key key;
+  key.bytes.fill(n);
+  return key;
+}
+
+Member SomeMember() {
+  Member m;
+  m.id = "node7.default";
+  m.incarnation = 3;
+  m.state = MemberState::kDraining;
+  m.host = "10.0.0.7";
+  m.peer_port = 31998;
+  m.http_port = 31997;
+  m.capacity_bytes = uint64_t{1} << 30;
+  m.synced = {1, 2, 3};
+  return m;
+}
+
+const Sample kSamples[] = {
+    {"error", MessageType::kError,
+     [](FrameWriter* w) { ErrorMessage{Status(Code::kAborted, "why not")}.Encode(w); }},
+    {"hello", MessageType::kHello,
+     [](FrameWriter* w) {
+       Hello{"fuzz", "token", 1, 2}.Encode(w);
+     }},
+    {"hello-ok", MessageType::kHelloOk,
+     [](FrameWriter* w) {
+       HelloOk{1, 2}.Encode(w);
+     }},
+    {"shard-answer", MessageType::kPublishOk,
+     [](FrameWriter* w) {
+       ShardAnswer{1, 2, Code::kOk, {0, 1, 2}}.Encode(w);
+     }},
+    {"lookup", MessageType::kLookup,
+     [](FrameWriter* w) {
+       const uint64_t exclude[] = {5};
+       const Key keys[] = {SomeKey(1), SomeKey(2)};
+       EncodeLookup(9, exclude, keys, w);
+     }},
+    {"lookup-ok", MessageType::kLookupOk,
+     [](FrameWriter* w) {
+       const Record records[] = {{7, 77, 4096, 1, 0, 4096, Tier::kMemory, {}}, {}};
+       EncodeRecords(records, w);
+     }},
+    {"contact", MessageType::kContact,
+     [](FrameWriter* w) {
+       EncodeContact({7, 77, 1, 0, 1}, w);
+     }},
+    {"publish", MessageType::kPublish,
+     [](FrameWriter* w) {
+       const PublishItem items[] = {{SomeKey(1), {7, 77, 4096, 1, 0, 4096, Tier::kMemory, {}}}};
+       EncodePublish({7, 77, 1, 0, 1}, items, w);
+     }},
+    {"withdraw", MessageType::kWithdraw,
+     [](FrameWriter* w) {
+       const WithdrawItem items[] = {{SomeKey(1), 1}};
+       EncodeWithdraw({7, 77, 1, 0, 1}, items, w);
+     }},
+    {"read", MessageType::kRead,
+     [](FrameWriter* w) {
+       const ReadItem items[] = {{4096, 1, 1000, 0, SomeKey(1)}};
+       EncodeRead(77, items, w);
+     }},
+    {"read-ok", MessageType::kReadOk,
+     [](FrameWriter* w) {
+       const uint32_t lengths[] = {4096, 0};
+       EncodeReadOk(lengths, w);
+     }},
+    {"heartbeat", MessageType::kHeartbeat, [](FrameWriter* w) { EncodeMember(SomeMember(), w); }},
+    {"heartbeat-ok", MessageType::kHeartbeatOk,
+     [](FrameWriter* w) {
+       MemberListMessage{1, {{SomeMember(), 5}, {SomeMember(), 6}}}.Encode(w);
+     }},
+    {"leave", MessageType::kLeave,
+     [](FrameWriter* w) {
+       LeaveRequest{"member", 1}.Encode(w);
+     }},
+    {"attach", MessageType::kAttach,
+     [](FrameWriter* w) {
+       AttachRequest{0, "rank0", "0.1.0"}.Encode(w);
+     }},
+    {"attach-ok", MessageType::kAttachOk,
+     [](FrameWriter* w) {
+       AttachOk{1, "node", "0.1.0"}.Encode(w);
+     }},
+    {"region", MessageType::kRegion,
+     [](FrameWriter* w) {
+       RegionRequest{0, 0, 65536}.Encode(w);
+     }},
+    {"set", MessageType::kSet,
+     [](FrameWriter* w) {
+       const Key keys[] = {SomeKey(1), SomeKey(2)};
+       const WireSegment segments[] = {{0, 0, 512}, {512, 0, 512}, {1024, 0, 1024}, {4096, 0, 0}};
+       EncodePages(5, 2, keys, segments, w);
+     }},
+    {"exists", MessageType::kExists,
+     [](FrameWriter* w) {
+       const Key keys[] = {SomeKey(0), SomeKey(1)};
+       EncodeKeys(keys, w);
+     }},
+    {"flags", MessageType::kGetOk,
+     [](FrameWriter* w) {
+       const uint8_t flags[] = {1, 0, 1};
+       EncodeFlags(flags, w);
+     }},
+};
+
+}  // namespace
+
+std::span<const Sample> Samples() { return kSamples; }
+
+Blob FrameOf(const Sample& sample) {
+  FrameWriter w;
+  w.Start(sample.type, 1);
+  sample.encode(&w);
+  const auto frame = w.Finish();
+  const auto* data = reinterpret_cast<const uint8_t*>(frame.data());
+  return {data, data + frame.size()};
+}
+Blob BodyOf(const Sample& sample) {
+  const Blob frame = FrameOf(sample);
+  return {frame.begin() + sizeof(FrameHeader), frame.end()};
+}
+
+const Sample& Named(std::string_view name) {
+  for (const Sample& s : kSamples) {
+    if (s.name == name) return s;
+  }
+  Fail("there is no such message");
+}
+
+}  // namespace peercache::fuzz
