@@ -40,6 +40,7 @@ generate-check: generate ## fail when generated files are not what the sources s
 .PHONY: lint-go
 lint-go: $(GOLANGCI_LINT) ## golangci-lint over every Go package and the tests on a real API server and cluster
 	@echo "==> golangci-lint"
+	@hack/cluster/check-versions.sh
 	@$(GO_BUILD_ENV) $(GOLANGCI_LINT) run --build-tags envtest,render,e2e ./...
 
 .PHONY: build-operator

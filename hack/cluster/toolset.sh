@@ -3,8 +3,8 @@
 # Sourced by build.sh (which builds the rows) and by whoever needs to know where a program lies.
 #
 # A tool is a folder tools/<tool> with its own go.mod and go.sum, so that each is pinned by itself and
-# none of them weighs on the operator's go.mod. All pin the same k8s.io version: client-go is then
-# compiled once, for the tools and for the operator alike.
+# none of them weighs on the operator's go.mod. All pin the same version of what they share
+# (check-versions.sh): client-go, grpc and the like are then compiled once, for the tools and for the operator.
 
 KUBE_VERSION=v1.36.3
 TOOLS_DIR=$PEERCACHE_ROOT/hack/cluster/tools
