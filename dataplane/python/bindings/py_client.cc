@@ -131,6 +131,13 @@ std::string PyClient::Clear(uint64_t tag) {
   return status.ok() ? "" : status.message();
 }
 
+std::unique_ptr<PyAsyncClient> PyClient::Asynchronous(size_t window, size_t max_pending) {
+  auto client = this->client();
+  if (!client) return nullptr;
+  return std::make_unique<PyAsyncClient>(
+      std::make_unique<AsyncClient>(std::move(client), AsyncOptions{window, max_pending}));
+}
+
 py::dict PyClient::Stats() const {
   const auto client = this->client();
   std::unique_lock lock(mutex_);
@@ -180,6 +187,9 @@ void BindClient(py::module_* module) {
            "Length of the leading run of keys that can be read now.")
       .def("clear", &PyClient::Clear, py::arg("tag"),
            "Drops the pages set under tag: \"\" or why not.")
+      .def("asynchronous", &PyClient::Asynchronous, py::arg("window") = AsyncOptions{}.window,
+           py::arg("max_pending") = AsyncOptions{}.max_pending,
+           "The same calls, submitted now and awaited later; None when the client is closed.")
       .def("stats", &PyClient::Stats)
       .def("close", &PyClient::Close);
 }

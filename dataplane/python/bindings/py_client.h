@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "bindings/py_async.h"
 #include "client/client.h"
 
 namespace peercache::bindings {
@@ -28,6 +29,8 @@ class PyClient {
                      const pybind11::handle& ptrs, const pybind11::handle& sizes);
   size_t Exists(const pybind11::handle& prefix, const pybind11::handle& keys);
   std::string Clear(uint64_t tag);
+  // Null when the client is closed.
+  std::unique_ptr<PyAsyncClient> Asynchronous(size_t window, size_t max_pending);
   pybind11::dict Stats() const;
   void Close();
 

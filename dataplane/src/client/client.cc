@@ -69,10 +69,24 @@ class Client::Impl {
     const Status sent = SendRegion(&*connection, region, deadline);
     if (connection->usable()) Release(std::move(*connection));
     if (!sent.ok()) return sent.Annotate("sharing host memory with the node");
-    std::lock_guard lock(mutex_);
     const uint32_t id = region.id;
-    regions_.push_back(std::move(region));
+    for (const uint32_t gone : Replace(std::move(region))) DropRegion(gone);
     return id;
+  }
+
+  // Adds a region. Whatever was mapped at its addresses before is mapped there no more, and pages
+  // must not go to it: those regions leave, and are returned for the node to forget.
+  std::vector<uint32_t> Replace(Region region) {
+    std::vector<uint32_t> gone;
+    std::lock_guard lock(mutex_);
+    std::erase_if(regions_, [&](const Region& old) {
+      const bool overlaps =
+          old.base < region.base + region.length && region.base < old.base + old.length;
+      if (overlaps) gone.push_back(old.id);
+      return overlaps;
+    });
+    regions_.push_back(std::move(region));
+    return gone;
   }
 
   void DropRegion(uint32_t id) {

@@ -57,7 +57,7 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   // Shares [fd_offset, fd_offset + length) of `fd`, mapped here at `base`, with the node. The fd is
-  // duplicated; the caller keeps its own. Survives reconnects.
+  // duplicated; the caller keeps its own. Survives reconnects. Replaces regions that overlap it.
   Status RegisterRegion(int fd, void* base, size_t length, uint64_t fd_offset = 0);
 
   // One page per key; page i is made of segments [i * segments_per_page, (i + 1) *

@@ -129,11 +129,12 @@ class TestEngine {
   }
 
   Client& client() { return *client_; }
+  std::shared_ptr<Client> shared_client() { return client_; }
 
   // Sets pages [first, first + count), whose bytes follow from their number. Returns how many
   // worked.
   size_t Set(uint64_t first, size_t count, uint64_t tag = 1) {
-    for (size_t i = 0; i < count; ++i) Fill(page(i), first + i);
+    for (size_t i = 0; i < count; ++i) Write(i, first + i);
     std::vector<uint8_t> ok(count);
     client_->Set(Keys(first, count), Segments(count), 2, tag, ok);
     return static_cast<size_t>(std::count(ok.begin(), ok.end(), uint8_t{1}));
@@ -150,7 +151,7 @@ class TestEngine {
     for (size_t i = 0; i < count; ++i) {
       if (!ok[i]) continue;
       ++got.hits;
-      if (!Matches(page(i), first + i)) ++got.wrong;
+      if (!Holds(i, first + i)) ++got.wrong;
     }
     return got;
   }
@@ -161,6 +162,20 @@ class TestEngine {
     for (size_t i = 0; i < count; ++i) keys.push_back(KeyOf(first + i));
     return keys;
   }
+
+  // Of the host pool's pages from `at` on, for calls that a test makes itself.
+  std::vector<Segment> Segments(size_t count, size_t at = 0) {
+    std::vector<Segment> segments;
+    const size_t k = page_bytes_ / 4;  // unequal halves show mix-ups
+    for (size_t i = at; i < at + count; ++i) {
+      const auto base = reinterpret_cast<uint64_t>(page(i).data());
+      segments.push_back({base, k});
+      segments.push_back({base + k, page_bytes_ - k});
+    }
+    return segments;
+  }
+  void Write(size_t at, uint64_t n) { Fill(page(at), n); }
+  bool Holds(size_t at, uint64_t n) { return Matches(page(at), n); }
 
  private:
   std::span<std::byte> page(size_t i) {
@@ -177,20 +192,10 @@ class TestEngine {
     Fill(want, n);
     return std::memcmp(bytes.data(), want.data(), bytes.size() / 8 * 8) == 0;
   }
-  std::vector<Segment> Segments(size_t count) {
-    std::vector<Segment> segments;
-    const size_t k = page_bytes_ / 4;  // unequal halves show mix-ups
-    for (size_t i = 0; i < count; ++i) {
-      const auto base = reinterpret_cast<uint64_t>(page(i).data());
-      segments.push_back({base, k});
-      segments.push_back({base + k, page_bytes_ - k});
-    }
-    return segments;
-  }
 
   size_t page_bytes_;
   MappedRegion host_;
-  std::unique_ptr<Client> client_;
+  std::shared_ptr<Client> client_;
 };
 
 }  // namespace peercache::testing

@@ -191,6 +191,51 @@ def test_many_threads_share_a_client(client: Any) -> None:
 
 
 @pytest.mark.node
+def test_calls_are_submitted_and_awaited(client: Any) -> None:
+    shared = Memory(128 * PAGE)
+    shared.map[: 64 * PAGE] = os.urandom(64 * PAGE)
+    assert client.register_region(shared.fd, shared.base, shared.size) == ""
+    asynchronous = client.asynchronous(window=2)
+    keys = [key(("async", i)) for i in range(64)]
+
+    def submitted(call: Any, reason: str) -> Any:
+        assert reason == ""
+        return call
+
+    sets = [
+        submitted(*asynchronous.set(PREFIX, 5, [k], [shared.base + i * PAGE], [PAGE]))
+        for i, k in enumerate(keys)
+    ]
+    assert all(call.wait(30) and call.pages() == [True] for call in sets)
+    found = submitted(*asynchronous.exists(PREFIX, [*keys, key("none")]))
+    assert found.wait(30)
+    assert found.found() == 64
+    gets = [
+        submitted(*asynchronous.get(PREFIX, [k], [shared.base + (64 + i) * PAGE], [PAGE]))
+        for i, k in enumerate([*keys[:63], key("none")])
+    ]
+    asynchronous.close()  # finishes them
+    assert [call.pages() for call in gets] == [[True]] * 63 + [[False]]
+    assert shared.map[64 * PAGE : 127 * PAGE] == shared.map[: 63 * PAGE]
+    assert asynchronous.get(PREFIX, keys[:1], [shared.base], [PAGE])[1] == "the client is closed"
+
+
+@pytest.mark.node
+def test_a_call_that_cannot_be_submitted_says_why(client: Any) -> None:
+    asynchronous = client.asynchronous(window=1, max_pending=0)
+    for call, reason in (
+        asynchronous.get(b"short", [key(0)], [1], [1]),
+        asynchronous.get(PREFIX, [key(0), key(1)], [1, 2, 3], [1, 2, 3]),
+        asynchronous.set(PREFIX, 1, [key(0)], ["a"], [1]),
+        asynchronous.exists(PREFIX, ["xyz"]),
+        asynchronous.exists(PREFIX, [key(0)]),
+    ):
+        assert call is None
+        assert reason
+    assert "max_pending" in reason
+
+
+@pytest.mark.node
 def test_a_closed_client_misses(cluster: Cluster, extension: Any, client: Any) -> None:
     socket = next(p.socket for p in cluster.processes if hasattr(p, "socket"))
     own, reason = extension.connect(socket, "short", 1500, 1 << 20)

@@ -1,0 +1,105 @@
+// AsyncClient: calls that are submitted now and awaited later, beside the blocking Client.
+//
+//   AsyncClient async(client, {.window = 4});
+//   auto call = async.Get(keys, segments, 2);             // returns at once
+//   ...
+//   if (call.ok() && (*call)->WaitUntil(deadline)) Use((*call)->pages());
+//
+// Up to `window` requests are at work at once. Calls that wait for their turn and follow each other
+// in kind leave as one request: a flood of small calls costs the node what one batch costs, and a
+// single call is never delayed to make a batch.
+//
+// Calls may finish in any order. The memory that a call's segments name must stay as it is until
+// the call is done, also when a wait for it has timed out: every call does get done, because the
+// blocking calls beneath are bounded in time. The destructor finishes what was submitted.
+//
+// Thread-safe.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/key.h"
+#include "base/status.h"
+#include "client/client.h"
+
+namespace peercache {
+
+class AsyncCall {
+ public:
+  bool done() const;
+  // False when it is not done at `deadline`; it goes on, and can be waited for again.
+  bool WaitUntil(TimePoint deadline) const;
+  // Once done. Set and Get: 1 for each page that is stored, or in place. Empty for Exists.
+  const std::vector<uint8_t>& pages() const { return pages_; }
+  // Once done, of Exists: length of the leading run of keys that can be read.
+  size_t found() const { return found_; }
+
+ private:
+  friend class AsyncClient;
+  enum class Kind : uint8_t { kSet, kGet, kExists };
+
+  void Finish();
+
+  Kind kind_ = Kind::kGet;
+  size_t per_page_ = 0;
+  uint64_t tag_ = 0;
+  uint64_t bytes_ = 0;
+  std::vector<Key> keys_;
+  std::vector<Segment> segments_;
+  std::vector<uint8_t> pages_;
+  size_t found_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable finished_;
+  bool done_ = false;
+};
+
+struct AsyncOptions {
+  size_t window = 4;          // requests at work at once, 1 to 32; a thread and a connection each
+  size_t max_pending = 4096;  // calls that wait for their turn
+};
+
+class AsyncClient {
+ public:
+  using Call = std::shared_ptr<AsyncCall>;
+
+  AsyncClient(std::shared_ptr<Client> client, AsyncOptions options);
+  ~AsyncClient();
+  AsyncClient(const AsyncClient&) = delete;
+  AsyncClient& operator=(const AsyncClient&) = delete;
+
+  // As the calls of Client; the lists are copied. kInvalidArgument when they do not fit each other,
+  // kResourceExhausted when `max_pending` calls wait already.
+  Result<Call> Set(std::span<const Key> keys, std::span<const Segment> segments,
+                   size_t segments_per_page, uint64_t tag);
+  Result<Call> Get(std::span<const Key> keys, std::span<const Segment> segments,
+                   size_t segments_per_page);
+  Result<Call> Exists(std::span<const Key> keys);
+
+ private:
+  using Calls = std::vector<std::shared_ptr<AsyncCall>>;
+
+  Result<Call> SubmitMove(AsyncCall::Kind kind, std::span<const Key> keys,
+                          std::span<const Segment> segments, size_t per_page, uint64_t tag);
+  Result<Call> Submit(std::shared_ptr<AsyncCall> call);
+  void Work();
+  Calls TakeLocked();
+  void CarryOut(const Calls& calls);
+
+  const std::shared_ptr<Client> client_;
+  const AsyncOptions options_;
+  std::mutex mutex_;
+  std::condition_variable submitted_;
+  std::deque<std::shared_ptr<AsyncCall>> pending_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;  // last: they use all of the above
+};
+
+}  // namespace peercache
