@@ -204,6 +204,8 @@ constexpr ConfigOption kOptions[] = {
      SetNumber<&NodeConfig::vnodes, 1, 4096>},
     {"max-engines", "Engines that may be attached at once", "64",
      SetNumber<&NodeConfig::max_engines, 1, 4096>},
+    {"engine-concurrency", "Calls of one engine that are carried out at once; others wait", "16",
+     SetNumber<&NodeConfig::engine_concurrency, 1, 64>},
     {"max-engine-memory", "Memory one engine may share, e.g. 512Gi (default: all of this machine)",
      "",
      [](const std::string& value, NodeConfig* c) -> Status {

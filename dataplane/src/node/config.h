@@ -46,6 +46,7 @@ struct NodeConfig {
   milliseconds member_ttl{3000};
   uint32_t vnodes = 160;
   uint32_t max_engines = 64;
+  uint32_t engine_concurrency = 16;
   uint64_t max_engine_memory = 0;  // 0: all that this machine has
   uint64_t max_directory_records = 16 << 20;
   uint32_t io_threads = 2;

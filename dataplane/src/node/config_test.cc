@@ -82,6 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{{"socket-mode", "999"}}, "socket-mode", "999"},
         BadCase{{{"socket-uids", "root"}}, "socket-uids", "root"},
         BadCase{{{"max-engine-memory", "lots"}}, "max-engine-memory", "lots"},
+        BadCase{{{"engine-concurrency", "0"}}, "engine-concurrency", "0"},
         BadCase{{{"lease-ms", "-5"}}, "lease-ms", "-5"},
         BadCase{{{"member-ttl-ms", "600"}, {"heartbeat-ms", "500"}}, "member-ttl-ms", "1500"},
         BadCase{{{"node-id", "a b"}}, "node-id", "a b"},

@@ -24,7 +24,9 @@ struct Counters {
   Counter exists_requests, exists_pages, exists_pages_found;
   Counter bytes_read, bytes_written;
   Counter engine_bad_requests;
-  Counter engine_refused_user, engine_refused_slow, engine_refused_crowded, engine_refused_limit;
+  Counter engine_refused_user, engine_refused_slow, engine_refused_crowded, engine_refused_limit,
+      engine_refused_busy;
+  Counter engine_calls_waited;
   // peer side
   Counter served_pages, served_bytes, served_absent, lookups, lookup_keys;
   // directory upkeep

@@ -21,6 +21,8 @@ namespace {
 
 // An engine that does not take its (small) answer for this long is disconnected.
 constexpr milliseconds kSendTimeout{5000};
+// A call that gets no turn for this long is refused: sooner than its engine gives up (client.h).
+constexpr milliseconds kTurnLimit{1000};
 // Two names and a number fit many times.
 constexpr uint32_t kMaxAttachBody = 4 << 10;
 
@@ -175,38 +177,22 @@ class EngineServer::Impl {
                     s->frame.header.request_id);
     if (type == MessageType::kAttach) return Attach(c, &body, session, &s->answer);
     if (!*session) return Corrupt("the first message must be Attach");
+    if (type == MessageType::kSet || type == MessageType::kGet || type == MessageType::kExists) {
+      const auto pass = (*session)->gate().Enter(Clock::now() + kTurnLimit);
+      if (pass && pass->waited()) counters_->engine_calls_waited.Add(1);
+      if (pass) return Move(type, **session, &body, s);
+      counters_->engine_refused_busy.Add(1);
+      return ResourceExhausted(
+          fmt::format("{} calls of this engine are at work and none has ended for {} ms; call from "
+                      "fewer threads, or raise --engine-concurrency",
+                      options_.engine_concurrency, kTurnLimit.count()));
+    }
     switch (type) {
       case MessageType::kRegion: {
         RegionRequest request;
         if (!request.Decode(&body)) return Corrupt("malformed Region");
         return (*session)->SetRegion(request, std::move(s->frame.fd),
                                      {kMaxRegionsPerEngine, options_.max_engine_memory});
-      }
-      case MessageType::kSet:
-      case MessageType::kGet: {
-        if (!s->pages.Decode(&body)) return Corrupt("malformed Set or Get");
-        if (Status r = (*session)->Resolve(s->pages.segments, &s->resolved); !r.ok()) return r;
-        const TimePoint start = Clock::now();
-        s->flags.assign(s->pages.keys.size(), 0);
-        if (type == MessageType::kSet) {
-          s->sources.assign(s->resolved.segments.begin(), s->resolved.segments.end());
-          pages_->Set(s->pages.keys, s->sources, s->pages.segments_per_page, s->pages.tag,
-                      s->flags);
-        } else {
-          pages_->Get(s->pages.keys, s->resolved.segments, s->pages.segments_per_page, s->flags);
-        }
-        metrics_->Observe(type == MessageType::kSet ? Metrics::Op::kSet : Metrics::Op::kGet,
-                          Clock::now() - start);
-        s->resolved.regions.clear();
-        EncodeFlags(s->flags, &s->answer);
-        return {};
-      }
-      case MessageType::kExists: {
-        if (!DecodeKeys(&body, &s->keys)) return Corrupt("malformed Exists");
-        const TimePoint start = Clock::now();
-        s->answer.Put(static_cast<uint32_t>(pages_->Exists(s->keys)));
-        metrics_->Observe(Metrics::Op::kExists, Clock::now() - start);
-        return {};
       }
       case MessageType::kClear: {
         const auto tag = body.Get<uint64_t>();
@@ -217,6 +203,31 @@ class EngineServer::Impl {
         return Corrupt(
             fmt::format("an engine cannot send message type {}", static_cast<int>(type)));
     }
+  }
+
+  // Set, Get and Exists.
+  Status Move(MessageType type, const Session& session, FrameReader* body, Scratch* s) {
+    const TimePoint start = Clock::now();
+    if (type == MessageType::kExists) {
+      if (!DecodeKeys(body, &s->keys)) return Corrupt("malformed Exists");
+      s->answer.Put(static_cast<uint32_t>(pages_->Exists(s->keys)));
+      metrics_->Observe(Metrics::Op::kExists, Clock::now() - start);
+      return {};
+    }
+    if (!s->pages.Decode(body)) return Corrupt("malformed Set or Get");
+    if (Status r = session.Resolve(s->pages.segments, &s->resolved); !r.ok()) return r;
+    s->flags.assign(s->pages.keys.size(), 0);
+    if (type == MessageType::kSet) {
+      s->sources.assign(s->resolved.segments.begin(), s->resolved.segments.end());
+      pages_->Set(s->pages.keys, s->sources, s->pages.segments_per_page, s->pages.tag, s->flags);
+      metrics_->Observe(Metrics::Op::kSet, Clock::now() - start);
+    } else {
+      pages_->Get(s->pages.keys, s->resolved.segments, s->pages.segments_per_page, s->flags);
+      metrics_->Observe(Metrics::Op::kGet, Clock::now() - start);
+    }
+    s->resolved.regions.clear();
+    EncodeFlags(s->flags, &s->answer);
+    return {};
   }
 
   Status Attach(Connection* c, FrameReader* body, std::shared_ptr<Session>* session,
@@ -263,7 +274,8 @@ class EngineServer::Impl {
           return ResourceExhausted(fmt::format(
               "{} engines are attached already; raise --max-engines", options_.max_engines));
         }
-        *session = std::make_shared<Session>(NewId(), request.engine, request.version, c->peer);
+        *session = std::make_shared<Session>(NewId(), request.engine, request.version, c->peer,
+                                             options_.engine_concurrency);
         sessions_.push_back(*session);
         spdlog::info("engine {} attached (client {}, pid {}, uid {})", request.engine,
                      request.version, c->peer.pid, c->peer.uid);

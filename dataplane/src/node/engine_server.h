@@ -2,11 +2,11 @@
 // connection's requests one after another; an engine that wants several at once opens several
 // connections of one session.
 //
-// Bounds: sessions (engines), connections, regions and shared memory per session. A connection that
-// has not attached may send one small frame, must do so in time, and gives way when too many like
-// it come; who may attach is decided by the user of the process at the other end. Malformed input
-// is answered with an error that says what is wrong; when the framing itself is broken the
-// connection is closed.
+// Bounds: sessions (engines); connections, calls at work, regions and shared memory per session. A
+// connection that has not attached may send one small frame, must do so in time, and gives way when
+// too many like it come; who may attach is decided by the user of the process at the other end.
+// Malformed input is answered with an error that says what is wrong; when the framing itself is
+// broken the connection is closed.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,7 @@ struct EngineServerOptions {
   uint32_t max_engines = 64;
   UidList uids;
   uint64_t max_engine_memory = UINT64_MAX;
+  uint32_t engine_concurrency = 16;               // calls of one engine carried out at once
   Duration attach_timeout = milliseconds(5'000);  // from the connect to a complete Attach
   uint32_t max_unattached = 256;                  // connections, each with its thread
 };

@@ -19,7 +19,8 @@ std::vector<Sample> CounterSamples(const Counters& c) {
   constexpr auto kEngineHelp =
       "Connections of engines that were refused: user not in socket-uids, no Attach in time, "
       "oldest "
-      "of too many that had not attached, too many engines or connections.";
+      "of too many that had not attached, too many engines or connections; and calls of engines "
+      "that got no turn in time (busy).";
   constexpr auto kRefusedHelp = "Pages not stored, by reason.";
   return {
       counter("peercache_read_requests_total", "Pages that engines asked to read.",
@@ -72,6 +73,11 @@ std::vector<Sample> CounterSamples(const Counters& c) {
               {{"reason", "crowded_out"}}),
       counter("peercache_engine_refused_total", kEngineHelp, c.engine_refused_limit,
               {{"reason", "limit"}}),
+      counter("peercache_engine_refused_total", kEngineHelp, c.engine_refused_busy,
+              {{"reason", "busy"}}),
+      counter("peercache_engine_calls_waited_total",
+              "Calls that waited for another call of their engine to end (--engine-concurrency).",
+              c.engine_calls_waited),
       counter("peercache_served_pages_total", "Pages sent to other nodes.", c.served_pages),
       counter("peercache_served_bytes_total", "Bytes sent to other nodes.", c.served_bytes),
       counter("peercache_served_absent_total",

@@ -178,6 +178,7 @@ class Node::Impl {
     engine_options.node_id = self_.id;
     engine_options.max_engines = config_.max_engines;
     engine_options.uids = config_.socket_uids;
+    engine_options.engine_concurrency = config_.engine_concurrency;
     engine_options.max_engine_memory =
         config_.max_engine_memory != 0 ? config_.max_engine_memory : MachineMemory();
     engines_ = std::make_unique<EngineServer>(

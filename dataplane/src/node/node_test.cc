@@ -1,5 +1,8 @@
 // Whole nodes on loopback: what engines are promised.
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -77,6 +80,30 @@ TEST(NodeTest, EnginesThatReadTheSamePagesAtOnceCostOneWireRead) {
             4u * 64);
 }
 
+TEST(NodeTest, CallsOfOneEngineTakeTurnsAndAllAreServed) {
+  TestCluster cluster([](NodeConfig* c) { c->engine_concurrency = 1; });
+  const auto a = cluster.Start("a");
+  TestEngine writer(a->socket(), 64, 64 << 10);
+  ASSERT_EQ(writer.Set(0, 64), 64u);
+  std::atomic<size_t> hits{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      // One engine, so one session: the calls of its threads meet at the gate.
+      const auto keys = TestEngine::Keys(16 * t, 16);
+      const auto segments = writer.Segments(16, 16 * t);
+      for (int round = 0; round < 20; ++round) {
+        std::vector<uint8_t> ok(keys.size());
+        writer.client().Get(keys, segments, 2, ok);
+        hits += static_cast<size_t>(std::count(ok.begin(), ok.end(), uint8_t{1}));
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(hits, 4u * 20 * 16);
+  EXPECT_GT(CounterOf(*a, "engine_calls_waited"), 0u);
+}
+
 TEST(NodeTest, AGetAfterExistsNeedsNoSecondLookup) {
   TestCluster cluster;
   const auto a = cluster.Start("a"), b = cluster.Start("b");
@@ -127,6 +154,24 @@ TEST(NodeTest, MemoryWithoutDescriptorGoesThroughTheStagingRing) {
   EXPECT_EQ(got.hits, 64u);
   EXPECT_EQ(got.wrong, 0u);
   EXPECT_GT(reader.client().stats().staged_bytes, 0u);
+}
+
+TEST(NodeTest, MemoryThatIsMappedWhereOtherMemoryWasReplacesIt) {
+  TestCluster cluster;
+  const auto a = cluster.Start("a");
+  TestEngine engine(a->socket(), 8, kPage);
+  ASSERT_EQ(engine.Set(0, 8), 8u);
+  // The engine gives its host pool up, and another memfd comes to lie at the same addresses.
+  constexpr size_t kLength = 8 * kPage;
+  const UniqueFd fd(memfd_create("other", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(fd.get(), kLength), 0);
+  const std::vector<Segment> segments = engine.Segments(8);
+  void* const base = reinterpret_cast<void*>(segments.front().address);
+  ASSERT_EQ(mmap(base, kLength, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd.get(), 0), base);
+  ASSERT_TRUE(engine.client().RegisterRegion(fd.get(), base, kLength).ok());
+  const auto got = engine.Get(0, 8);
+  EXPECT_EQ(got.hits, 8u);
+  EXPECT_EQ(got.wrong, 0u);
 }
 
 TEST(NodeTest, AReaderThatJoinsJustNowSeesASetThatHasReturned) {

@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "base/prefault.h"
 #include "base/status.h"
+#include "node/call_gate.h"
 #include "wire/messages.h"
 #include "wire/stream.h"
 
@@ -23,14 +24,22 @@ namespace peercache {
 
 class Session {
  public:
-  Session(uint64_t id, std::string engine, std::string version, PeerCredentials owner)
-      : id_(id), engine_(std::move(engine)), version_(std::move(version)), owner_(owner) {}
+  Session(uint64_t id, std::string engine, std::string version, PeerCredentials owner,
+          uint32_t max_calls)
+      : id_(id),
+        engine_(std::move(engine)),
+        version_(std::move(version)),
+        owner_(owner),
+        gate_(max_calls) {}
 
   uint64_t id() const { return id_; }
   const std::string& engine() const { return engine_; }
   const std::string& version() const { return version_; }
   // The process that made the session.
   const PeerCredentials& owner() const { return owner_; }
+
+  // What its calls pass through.
+  CallGate& gate() { return gate_; }
 
   struct Limits {
     size_t regions = 0;
@@ -59,6 +68,7 @@ class Session {
   const uint64_t id_;
   const std::string engine_, version_;
   const PeerCredentials owner_;
+  CallGate gate_;
   mutable std::mutex mutex_;
   std::map<uint32_t, Region> regions_;
 };

@@ -49,6 +49,7 @@ json CountersJson(const Counters& c) {
           {"write_requests", n(c.write_requests)},
           {"write_stored", n(c.write_stored)},
           {"exists_requests", n(c.exists_requests)},
+          {"engine_calls_waited", n(c.engine_calls_waited)},
           {"bytes_read", n(c.bytes_read)},
           {"bytes_written", n(c.bytes_written)},
           {"served_pages", n(c.served_pages)},
