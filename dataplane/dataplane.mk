@@ -68,8 +68,9 @@ bench-eviction: ## Hit ratios of the eviction policies on generated sessions, un
 .PHONY: ratios
 ratios: build-dataplane ## Measure the data plane beside the limits of this machine (6 minutes, idle machine)
 	@echo "==> ratios: measurements and limits in turns"
-	@cd dataplane && PYTHONPATH=python PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m peercache.bench ratios \
-		--build build/release --out build/bench
+	@PEERCACHE_ENGINE="$$(e2e/engine/install.sh)" PYTHONPATH=dataplane/python PYTHONDONTWRITEBYTECODE=1 \
+		/usr/bin/python3 -m peercache.bench ratios --build dataplane/build/release \
+		--engine e2e/engine/python --out $(BENCH_OUT)
 
 .PHONY: format
 format: ## Format the C++ and Python code

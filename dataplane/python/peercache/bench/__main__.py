@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from peercache.bench import ratios, report
+from peercache.bench.engine import Engine
 from peercache.bench.nodes import BenchError
 
 
@@ -16,6 +17,7 @@ def main(argv: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     sub = commands.add_parser("ratios", help="the data plane beside the limits of this machine")
     sub.add_argument("--build", type=Path, required=True, help="folder with peercached")
+    sub.add_argument("--engine", type=Path, required=True, help="folder with hicache_engine")
     sub.add_argument("--out", type=Path, required=True, help="folder for ratios.json and .png")
     sub.add_argument("--repetitions", type=int, default=5, help="of every row (default: 5)")
     sub.add_argument("--seconds", type=float, default=1.0, help="of one measurement (default: 1)")
@@ -25,6 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         rows = ratios.measure(
             arguments.build,
+            Engine(arguments.engine, arguments.build),
             arguments.repetitions,
             arguments.seconds,
             lambda name: print(f"    [{time.monotonic() - start:4.0f} s] {name}", flush=True),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from peercache.bench.engine import Engine
 from peercache.bench.nodes import BenchError, BenchNode, loopback_nodes
 from peercache.bench.perf import Perf, Result
 
@@ -60,15 +61,19 @@ class Row:
 Progress = Callable[[str], None]
 
 
-def measure(build: Path, repetitions: int, seconds: float, progress: Progress) -> list[Row]:
+def measure(
+    build: Path, engine: Engine, repetitions: int, seconds: float, progress: Progress
+) -> list[Row]:
     """All rows, in some minutes. Raises BenchError when something cannot be measured."""
     perf = Perf(build)
     rows: list[Row] = []
     for parts in (_memory_rows, _remote_rows, _request_rows, _shared_rows):
         for row in parts(build, perf, repetitions, seconds):
-            if row not in rows:
-                rows.append(row)
-                progress(row.name)
+            rows.append(row)
+            progress(row.name)
+    for row in _engine_rows(build, perf, engine, repetitions, seconds):
+        rows.append(row)
+        progress(row.name)
     return rows
 
 
@@ -181,6 +186,41 @@ def _shared_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> I
             both.add(limit, got["gb_per_s"])
         yield wire
         yield both
+
+
+# Tokens of a page of the test engine's MLA pool, 4 layers: 126 KiB and just over 1 MiB.
+ENGINE_PAGES = ((28, "128 KiB"), (228, "1 MiB"))
+
+
+def _engine_rows(
+    build: Path, perf: Perf, engine: Engine, repetitions: int, seconds: float
+) -> Iterator[Row]:
+    """What is left of it above: in Python, and through SGLang's HiCacheController."""
+    for tokens, label in ENGINE_PAGES:
+        with loopback_nodes(build, {"holder": "2Gi", "reader": "64Mi"}) as nodes:
+            at = {"writer": nodes["holder"].socket, "reader": nodes["reader"].socket}
+            prefetch = Row(f"HiCacheController prefetch, {label}", "GB/s", "dictionary", 0.85)
+            pages = 512 * MIB // (tokens * 4608)
+            got = engine("controller", **at, page_size=tokens, pages=pages, rounds=repetitions)
+            for limit, value in zip(got["dict_gb_per_s"], got["peercache_gb_per_s"], strict=True):
+                prefetch.add(limit, value)
+            yield prefetch
+    with loopback_nodes(build, {"holder": "2Gi", "reader": "64Mi"}) as nodes:
+        at = {"writer": nodes["holder"].socket, "reader": nodes["reader"].socket}
+        size = ENGINE_PAGES[0][0] * 4608
+        shape = {"page_bytes": size, "pages": 2048, "window": 2048, "batch": 32}
+        _fill(perf, nodes["holder"], shape)
+        cost = Row(
+            "batch_get_v1 of 32 pages of 128 KiB", "us", "Client::Get in C++", 1.03, at_least=False
+        )
+        threads = Row("batch_get_v1 by 4 threads, 128 KiB x 32", "GB/s", "by 1 thread", 1.0)
+        for _ in range(repetitions):
+            native = perf("get", **shape, socket=at["reader"], seconds=seconds, warmup=0.2)
+            got = engine("call", **at, page_size=ENGINE_PAGES[0][0], pages=2048, rounds=3)
+            cost.add(native["latency_us"]["p50"], statistics.median(got["batch_get_v1_us"]))
+            by_threads = got["gb_per_s_by_threads"]
+            threads.add(by_threads["1"], by_threads["4"])
+        yield from (cost, threads)
 
 
 def _fill(perf: Perf, node: BenchNode, shape: dict[str, int]) -> None:

@@ -49,6 +49,7 @@ class Fetched:
     hit: int  # tokens that the storage claimed to have
     prefetched: int  # tokens that arrived
     sha256s: list[str]  # of the pages that arrived, in order
+    seconds: float = 0.0  # that SGLang took to move the pages into the host pool
 
 
 class Cache:
@@ -103,12 +104,17 @@ class Cache:
         first = seed * 1_000_003 % 2_000_000_011
         return list(range(first, first + pages * self.flags.page_size))
 
+    def hashes(self, seed: int, pages: int) -> list[str]:
+        """The keys of a seed's pages."""
+        return list(
+            get_storage_hash_str(self.tokens(seed, pages), None, page_size=self.flags.page_size)
+        )
+
     def backup(self, seed: int, pages: int) -> Fetched:
         """Fills the pool with bytes made from the seed and writes them to the storage."""
         generator = torch.Generator().manual_seed(seed)
         self.pool.kv_buffer.view(torch.int16).random_(-(2**15), 2**15, generator=generator)
-        tokens = self.tokens(seed, pages)
-        hashes = get_storage_hash_str(tokens, None, page_size=self.flags.page_size)
+        tokens, hashes = self.tokens(seed, pages), self.hashes(seed, pages)
         indices = self.pool.alloc(len(tokens))
         try:
             self.controller.write_storage(indices, tokens, hash_value=hashes, prefix_keys=[])
@@ -127,6 +133,7 @@ class Cache:
             return Fetched(0, 0, [])
         operation.host_indices = self.pool.alloc(hit)
         try:
+            started = time.perf_counter()
             self.controller.prefetch_buffer.put(operation)
             done, finished = 0, False
             while not finished:
@@ -134,7 +141,9 @@ class Cache:
                 if ack.completed_tokens is not None:
                     done = ack.completed_tokens
                 finished = bool(ack.completed_req)
-            return Fetched(hit, done, self._sha256s(operation.host_indices, done // size))
+            seconds = time.perf_counter() - started
+            sha256s = self._sha256s(operation.host_indices, done // size)
+            return Fetched(hit, done, sha256s, seconds)
         finally:
             self.pool.free(operation.host_indices)
 

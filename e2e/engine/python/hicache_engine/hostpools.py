@@ -63,20 +63,7 @@ def _mha(layout: str, page_size: int, tokens: int, heads: int) -> Any:
         dtype=DTYPE,
         device=torch.device("cpu"),
     )
-    return MHATokenToKVPoolHost(
-        info,
-        2.0,
-        0,
-        page_size,
-        layout,
-        pin_memory=False,
-        device="cpu",
-        allocator_type=get_allocator_type(),
-        device_capacity_tokens=DEVICE_TOKENS,
-        start_layer=0,
-        end_layer=LAYERS,
-        host_token_capacity=tokens,
-    )
+    return MHATokenToKVPoolHost(info, 2.0, 0, page_size, layout, **_on_the_host(tokens))
 
 
 def _mla(layout: str, page_size: int, tokens: int) -> Any:
@@ -96,17 +83,18 @@ def _mla(layout: str, page_size: int, tokens: int) -> Any:
         device=torch.device("cpu"),
     )
     return MLATokenToKVPoolHost(
-        info,
-        2.0,
-        0,
-        page_size,
-        layout,
-        pin_memory=False,
-        device="cpu",
-        allocator_type=get_allocator_type(),
-        device_capacity_tokens=DEVICE_TOKENS,
-        start_layer=0,
-        end_layer=LAYERS,
-        target_layer_num=LAYERS,
-        host_token_capacity=tokens,
+        info, 2.0, 0, page_size, layout, target_layer_num=LAYERS, **_on_the_host(tokens)
     )
+
+
+def _on_the_host(tokens: int) -> dict[str, Any]:
+    """What both kinds of pools are given alike."""
+    return {
+        "pin_memory": False,
+        "device": "cpu",
+        "allocator_type": get_allocator_type(),
+        "device_capacity_tokens": DEVICE_TOKENS,
+        "start_layer": 0,
+        "end_layer": LAYERS,
+        "host_token_capacity": tokens,
+    }

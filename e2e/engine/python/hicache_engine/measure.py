@@ -1,0 +1,187 @@
+"""Measurements through SGLang's real HiCache, one JSON object on standard output.
+
+    python3 -m hicache_engine.measure controller --writer W.sock --reader R.sock --page-size 28 ...
+    python3 -m hicache_engine.measure call --writer W.sock --reader R.sock --page-size 28 ...
+
+controller  HiCacheController prefetches pages that another node holds, and the same pages from a
+            dictionary in this process, in turns: GB/s of both, a value per round
+call        batch_get_v1 of such pages, beside the client's own call with the same arguments:
+            microseconds of both, a value per round; and GB/s by 1 and by 4 threads
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import sglang  # noqa: F401 -- puts the stand-ins of hicache_engine.shim in place first
+from hicache_engine.cache import Cache
+from hicache_engine.flags import Flags
+
+_SEED = 7
+
+
+def _flags(backend: dict[str, Any], page_size: int) -> Flags:
+    return Flags(
+        model="measure",
+        page_size=page_size,
+        layout="page_first",
+        kv_cache_dtype="auto",
+        port=0,
+        storage_backend="dynamic",
+        extra_config_text=json.dumps({"interface_v1": 1, "allocator": "shm", **backend}),
+        ignored=(),
+    )
+
+
+def _peercache(socket: str, page_size: int) -> Flags:
+    backend = {
+        "backend_name": "peercache",
+        "module_path": "peercache.store",
+        "class_name": "PeerCacheStore",
+        "socket": socket,
+    }
+    return _flags(backend, page_size)
+
+
+def _dictionary(page_size: int) -> Flags:
+    backend = {
+        "backend_name": "dict",
+        "module_path": "hicache_engine.dict_store",
+        "class_name": "DictStore",
+    }
+    return _flags(backend, page_size)
+
+
+def _cache(flags: Flags, pages: int) -> Cache:
+    return Cache(flags, "mla", "page_first", True, pages + 1)
+
+
+def _page_bytes(cache: Cache) -> int:
+    _, sizes = cache.pool.get_page_buffer_meta(cache.pool.alloc(cache.flags.page_size))
+    cache.pool.clear()
+    return sum(sizes)
+
+
+def _prefetched(cache: Cache, pages: int) -> float:
+    done = cache.prefetch(_SEED, pages)
+    if done.prefetched != pages * cache.flags.page_size:
+        raise RuntimeError(f"{done.prefetched} tokens of {pages} pages arrived")
+    return done.seconds
+
+
+def controller(arguments: argparse.Namespace) -> dict[str, Any]:
+    """GB/s of a prefetch through the controller, from another node and from a dictionary."""
+    size, pages = arguments.page_size, arguments.pages
+    with _cache(_peercache(arguments.writer, size), pages) as writer:
+        writer.backup(_SEED, pages)
+        page_bytes = _page_bytes(writer)
+    result: dict[str, Any] = {"page_bytes": page_bytes, "pages": pages}
+    gigabytes = page_bytes * pages / 1e9
+    remote, local = [], []
+    with (
+        _cache(_peercache(arguments.reader, size), pages) as peercache,
+        _cache(_dictionary(size), pages) as dictionary,
+    ):
+        dictionary.backup(_SEED, pages)
+        for warm in (peercache, dictionary):
+            _prefetched(warm, pages)
+        for _ in range(arguments.rounds):
+            local.append(gigabytes / _prefetched(dictionary, pages))
+            remote.append(gigabytes / _prefetched(peercache, pages))
+    return {**result, "dict_gb_per_s": local, "peercache_gb_per_s": remote}
+
+
+def call(arguments: argparse.Namespace) -> dict[str, Any]:
+    """batch_get_v1 beside Client.get with what batch_get_v1 hands to it."""
+    size, pages, batch = arguments.page_size, arguments.pages, arguments.batch
+    with _cache(_peercache(arguments.writer, size), pages) as writer:
+        writer.backup(_SEED, pages)
+        page_bytes = _page_bytes(writer)
+    with _cache(_peercache(arguments.reader, size), pages) as cache:
+        store, captured = cache.store, []
+        hashes = cache.hashes(_SEED, pages)
+        indices = cache.pool.alloc(pages * size)
+        calls = [
+            (hashes[at : at + batch], indices[at * size : (at + batch) * size])
+            for at in range(0, pages - batch + 1, batch)
+        ]
+        client, prefix = store._node.client, store._kv.prefixes[0]
+        for keys, rows in calls:
+            ptrs, sizes = cache.pool.get_page_buffer_meta(rows)
+            captured.append((prefix, keys, ptrs, sizes))
+
+        def python() -> None:
+            for keys, rows in calls:
+                if not all(store.batch_get_v1(keys, rows)):
+                    raise RuntimeError("a page is missing")
+
+        def native() -> None:
+            for prepared in captured:
+                if not all(client.get(*prepared)):
+                    raise RuntimeError("a page is missing")
+
+        python()
+        above, below = [], []
+        for _ in range(arguments.rounds):
+            below.append(_seconds(native) / len(calls) * 1e6)
+            above.append(_seconds(python) / len(calls) * 1e6)
+        threads = {
+            str(count): statistics.median(
+                count * pages * page_bytes / 1e9 / _together(python, count)
+                for _ in range(arguments.rounds)
+            )
+            for count in (1, 2, 4)
+        }
+    return {
+        "page_bytes": page_bytes,
+        "batch": batch,
+        "client_us": below,
+        "batch_get_v1_us": above,
+        "gb_per_s_by_threads": threads,
+    }
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _together(work: Callable[[], None], count: int) -> float:
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    started = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - started
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python3 -m hicache_engine.measure")
+    parser.add_argument("what", choices=("controller", "call"))
+    parser.add_argument("--writer", required=True, help="socket of the node that holds the pages")
+    parser.add_argument("--reader", required=True, help="socket of the node that reads them")
+    parser.add_argument("--extension", help="folder with _peercache.*.so, when it is not installed")
+    parser.add_argument("--page-size", type=int, default=28, help="tokens; 28: 126 KiB")
+    parser.add_argument("--pages", type=int, default=2048)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=5)
+    parsed = parser.parse_args(arguments)
+    if parsed.extension:
+        importlib.import_module("peercache").__path__.append(parsed.extension)
+    result = (controller if parsed.what == "controller" else call)(parsed)
+    print(json.dumps(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
