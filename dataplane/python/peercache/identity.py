@@ -7,12 +7,13 @@ pool shows, and decides for each pool who writes.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from peercache import pools
+from peercache import page_map, pools
 from peercache.config import ConfigError
 from peercache.namespace import Namespace, Rank
+from peercache.page_map import PageMap
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ class Pages:
     pool: Any
     prefixes: tuple[bytes, ...]  # one per head group; one when pages are not split
     writer: bool  # False: another rank writes the same bytes
+    map: PageMap | None = None  # where they lie, when that is known
 
     @property
     def split(self) -> int:
@@ -56,7 +58,8 @@ def segment_pages(storage: Any, tag: str, name: str, pool: Any) -> Pages:
             f"no zero-copy interface ({error}): remove "
             '"interface_v1" from the extra-config, or choose another --hicache-mem-layout'
         ) from error
-    return _pages(storage, tag, name, pool, SEGMENTS, groups[0].sizes, split)
+    pages = _pages(storage, tag, name, pool, SEGMENTS, groups[0].sizes, split)
+    return pages if split > 1 else replace(pages, map=page_map.learn(pool))
 
 
 def flat_pages(storage: Any, tag: str, name: str, pool: Any) -> Pages:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 # Part of every digest. Raise it when the meaning of a field changes; old pages then are misses.
@@ -56,6 +56,17 @@ def clear_tag(model: str, tag: str) -> int:
 def is_page_hash(key: str) -> bool:
     """Whether the extension can take the key as it is: 64 hex digits."""
     return len(key) == _KEY_DIGITS and _HEX_DIGITS.issuperset(key)
+
+
+def all_page_hashes(keys: Sequence[str]) -> bool:
+    """The same of many, much faster."""
+    if any(len(key) != _KEY_DIGITS for key in keys):
+        return False
+    try:
+        # Half as many bytes as digits: fromhex() would pass over white space.
+        return len(bytes.fromhex("".join(keys))) * 2 == len(keys) * _KEY_DIGITS
+    except ValueError:
+        return False
 
 
 def page_hash(key: str) -> str:

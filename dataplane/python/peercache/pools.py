@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from peercache.segments import Segments
+
 # What of a pool decides the bytes of a page, next to the segment sizes.
 _SHAPE_ATTRIBUTES = (
     "page_size",
@@ -48,14 +50,6 @@ class Region:
     fd: int
     base: int
     length: int
-
-
-@dataclass(frozen=True)
-class Segments:
-    """Addresses and lengths of pages, page after page, equally many for each page."""
-
-    ptrs: list[int]
-    sizes: list[int]
 
 
 def has_memory(pool: Any) -> bool:

@@ -23,7 +23,8 @@ from peercache.config import ConfigError, parse
 from peercache.faults import Faults, never_raises
 from peercache.identity import Pages
 from peercache.metrics import TransferMetrics
-from peercache.namespace import clear_tag, page_hash
+from peercache.namespace import all_page_hashes, clear_tag, page_hash
+from peercache.segments import Segments
 
 logger = logging.getLogger(__name__)
 
@@ -351,17 +352,18 @@ class PeerCacheStore(HiCacheStorage):
 
 
 def _hashes(keys: Sequence[str]) -> list[str]:
-    return [page_hash(key) for key in keys]
+    return list(keys) if all_page_hashes(keys) else [page_hash(key) for key in keys]
 
 
-def _segments(pages: Pages, keys: Sequence[str], indices: Any) -> list[pools.Segments]:
+def _segments(pages: Pages, keys: Sequence[str], indices: Any) -> list[Segments]:
     rows = int(getattr(pages.pool, "page_size", 1)) * int(getattr(pages.pool, "dcp_size", 1))
     if indices is None or len(indices) != len(keys) * rows:
         raise ValueError(
             f"{len(keys)} pages of {rows} rows in pool {pages.name}, but "
             f"{0 if indices is None else len(indices)} indices"
         )
-    return pools.segments(pages.pool, indices, pages.split)
+    known = None if pages.map is None else pages.map.segments(indices)
+    return pools.segments(pages.pool, indices, pages.split) if known is None else [known]
 
 
 def _one_each(keys: Sequence[str], items: Any, what: str) -> Any:
