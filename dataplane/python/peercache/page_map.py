@@ -1,7 +1,7 @@
 """PageMap: where the pages of a host pool lie, learnt once.
 
 SGLang answers addresses page by page in Python: a tenth of the time of a call of 32 pages. All its
-layouts put segment s of the page that starts at row r at ``base[s] + r * stride[s]``. That is learnt
+layouts put segment s of a page that starts at row r at ``base[s] + r * stride[s]``. That is learnt
 when a pool is registered and compared with what SGLang answers for (nearly) all pages; a pool that
 does otherwise has no map, and SGLang is asked every time.
 """
@@ -16,7 +16,7 @@ from peercache.segments import Segments
 
 logger = logging.getLogger(__name__)
 
-# Pages that are compared: all of a pool of 8 GiB with pages of 128 KiB, in a fifth of a second; of a
+# Pages that are compared: all of a pool of 8 GiB with pages of 128 KiB, in 0.2 s; of a
 # larger pool so many, spread evenly.
 MOST_COMPARED = 64 << 10
 _AT_ONCE = 4096
