@@ -77,7 +77,12 @@ std::vector<std::byte> PeerWorld::ValidBody(MessageType type) {
   w.Start(type, 1);
   std::vector<Key> keys;
   for (const Page& page : stored_.pages) keys.push_back(page.key);
-  OwnerStamp stamp{kOwner, kIncarnation, 1, shard_.Stamp(Clock::now()), 0};
+  OwnerStamp stamp{.node = kOwner,
+                   .incarnation = kIncarnation,
+                   .epoch = 1,
+                   .echo = shard_.Voice(kOwner, Clock::now()).stamp,
+                   .ttl_ms = 3000,
+                   .lease_ms = 1000};
   switch (type) {
     case MessageType::kHello: Hello{kCluster, kToken, kOwner, 1}.Encode(&w); break;
     case MessageType::kLookup: EncodeLookup(kOwner, {}, keys, &w); break;
@@ -89,7 +94,7 @@ std::vector<std::byte> PeerWorld::ValidBody(MessageType type) {
       stamp.sequence = ++sequence_;
       std::vector<PublishItem> items;
       for (const Key& key : keys) {
-        items.push_back({key, {kOwner, kIncarnation, 4096, 1, 0, 4096, Tier::kMemory, {}}});
+        items.push_back({key, {kOwner, kIncarnation, 4096, 1, 0, 4096, Tier::kMemory, 0, 1000}});
       }
       EncodePublish(stamp, items, &w);
       break;
@@ -158,7 +163,8 @@ void PeerWorld::CheckAnswer(MessageType request, ConstBytes frame, ConstBytes pa
     case MessageType::kContactOk: {
       ShardAnswer answer;
       Require(answer.Decode(&body), "ShardAnswer");
-      Require(answer.incarnation == kIncarnation && answer.stamp > 0, "of this shard");
+      Require(answer.code != Code::kOk || (answer.instance != 0 && answer.stamp > 0),
+              "whoever is accepted is told what to echo");
       if (answer.code == Code::kOk) owner.Hit();
       break;
     }

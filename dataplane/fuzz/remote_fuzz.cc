@@ -71,8 +71,8 @@ std::vector<std::byte> RightAnswer(MessageType type) {
   if (type == MessageType::kLookupOk) {
     std::vector<Record> records;
     for (size_t i = 0; i < kPages; ++i) {
-      records.push_back(
-          {NodeHash(peer.id), peer.incarnation, 4096 * i, 1, i % 2, kPage, Tier::kMemory, {}});
+      records.push_back({NodeHash(peer.id), peer.incarnation, 4096 * i, 1, i % 2, kPage,
+                         Tier::kMemory, 0, 60'000});
     }
     EncodeRecords(records, &w);
   }
@@ -148,7 +148,7 @@ struct HostPool {
 void Run() {
   const auto secret = Secret::None();
   const Hello hello{"fuzz", "", NodeHash(kSelf.id), kSelf.incarnation};
-  Peers peers(hello, secret.get(), std::chrono::seconds(3));
+  Peers peers(hello, secret.get(), OwnerTimes{});
   ShardOptions shard_options;
   shard_options.self = hello.node;
   shard_options.max_records = 1024;

@@ -47,22 +47,23 @@ const Sample kSamples[] = {
      }},
     {"lookup-ok", MessageType::kLookupOk,
      [](FrameWriter* w) {
-       const Record records[] = {{7, 77, 4096, 1, 0, 4096, Tier::kMemory, {}}, {}};
+       const Record records[] = {{7, 77, 4096, 1, 0, 4096, Tier::kMemory, 0, 1000}, {}};
        EncodeRecords(records, w);
      }},
     {"contact", MessageType::kContact,
      [](FrameWriter* w) {
-       EncodeContact({7, 77, 1, 0, 1}, w);
+       EncodeContact({7, 77, 1, 0, 1, 3000, 1000}, w);
      }},
     {"publish", MessageType::kPublish,
      [](FrameWriter* w) {
-       const PublishItem items[] = {{SomeKey(1), {7, 77, 4096, 1, 0, 4096, Tier::kMemory, {}}}};
-       EncodePublish({7, 77, 1, 0, 1}, items, w);
+       const PublishItem items[] = {
+           {SomeKey(1), {7, 77, 4096, 1, 0, 4096, Tier::kMemory, 0, 1000}}};
+       EncodePublish({7, 77, 1, 0, 1, 3000, 1000}, items, w);
      }},
     {"withdraw", MessageType::kWithdraw,
      [](FrameWriter* w) {
        const WithdrawItem items[] = {{SomeKey(1), 1}};
-       EncodeWithdraw({7, 77, 1, 0, 1}, items, w);
+       EncodeWithdraw({7, 77, 1, 0, 1, 3000, 1000}, items, w);
      }},
     {"read", MessageType::kRead,
      [](FrameWriter* w) {

@@ -2,42 +2,58 @@
 
 namespace peercache {
 
-Fence::Fence(uint64_t self, uint64_t incarnation, Duration owner_ttl)
-    : self_(self), incarnation_(incarnation), owner_ttl_(owner_ttl) {}
+// model: former_life
+Fence::Fence(uint64_t self, uint64_t incarnation, OwnerTimes times, TimePoint now)
+    : self_(self),
+      incarnation_(incarnation),
+      times_(times),
+      silent_after_(now + Padded(times.owner_ttl)) {}
 
-OwnerStamp Fence::Begin(TimePoint now) {
-  last_begin_ = std::max(last_begin_, now);
+OwnerStamp Fence::Begin() {  // model: Begin
   begun_ = true;
-  return {self_, incarnation_, epoch_, echo_, ++sequence_};
+  return {.node = self_,
+          .incarnation = incarnation_,
+          .epoch = epoch_,
+          .echo = echo_,
+          .sequence = ++sequence_,
+          .ttl_ms = static_cast<uint32_t>(times_.owner_ttl.count()),
+          .lease_ms = LeaseOnTheWire(times_.lease)};
 }
 
-bool Fence::Answered(const OwnerStamp& sent, int64_t shard_stamp, uint64_t shard_incarnation,
-                     TimePoint /*now*/) {
-  const bool known = shard_incarnation_ != 0;
-  const bool same = known && shard_incarnation == shard_incarnation_;
+bool Fence::Answered(const OwnerStamp& sent, int64_t shard_stamp, uint64_t shard_instance,
+                     TimePoint now) {
+  const bool known = shard_instance_ != 0;  // model: Answered
+  const bool same = known && shard_instance == shard_instance_;
   if (!Counts(sent)) {
-    if (same) echo_ = std::max(echo_, shard_stamp);
+    if (same && shard_stamp > echo_) Hear(shard_stamp, now);
     return false;
   }
   // Answers of two instances can overtake each other; adopting whichever came last needs no order
-  // among incarnations. A wrong guess costs one more epoch, an echo of the other instance is void.
+  // among instances. A wrong guess costs one more epoch, an echo of the other instance is void.
   const bool restarted = known && !same;
-  if (restarted) Raise();
-  echo_ = same ? std::max(echo_, shard_stamp) : shard_stamp;
-  shard_incarnation_ = shard_incarnation;
+  if (restarted) Raise();  // model: raise_on_restart
+  if (!same || shard_stamp > echo_) Hear(shard_stamp, now);
+  shard_instance_ = shard_instance;
   return restarted;
 }
 
-void Fence::Failed(const OwnerStamp& sent, TimePoint /*now*/) {
+// model: Failed, raise_epoch
+void Fence::Failed(const OwnerStamp& sent) {
   if (Counts(sent)) Raise();
 }
 
-void Fence::GiveUp() {
+void Fence::GiveUp() {  // model: GiveUp
   if (begun_) Raise();
 }
 
+// model: count_from_hearing
+void Fence::Hear(int64_t shard_stamp, TimePoint now) {
+  echo_ = shard_stamp;
+  heard_ = std::max(heard_, now);
+}
+
 void Fence::Raise() {
-  silent_after_ = std::max(silent_after_, last_begin_ + Padded(owner_ttl_));
+  silent_after_ = std::max(silent_after_, heard_ + Padded(times_.owner_ttl));
   ++epoch_;
   begun_ = false;
 }

@@ -1,10 +1,10 @@
 // Fence: an owner's knowledge of one shard, and from when on the owner may rely on the shard's
 // silence. Pure state machine; the publisher drives one per peer. See shard.h for the other half.
 //
-//   Begin(now) -> OwnerStamp     stamp for one message about to be sent; never send it twice
-//   Answered(stamp, ...)         the shard accepted the message; true: the shard has restarted
-//   Failed(stamp, ...)           no answer, or a refusal (kAborted)
-//   ReuseAfter(acked, lease)     when a slot that this shard had a record of may be reused
+//   Begin() -> OwnerStamp     stamp for one message about to be sent; never send it twice
+//   Answered(stamp, ...)      the shard accepted the message; true: the shard has restarted
+//   Failed(stamp)             no answer, or a refusal (kAborted)
+//   ReuseAfter(over)          when a slot that this shard had a record of may be reused
 //
 // Why a slot is never reused under a reader. A reader uses a record until (time it sent the lookup)
 // + lease. So a slot may be reused more than one lease after the last instant at which any shard
@@ -15,24 +15,27 @@
 //      withdrawal began (the publisher pins the page while one is in flight), each in one of two
 //      ways:
 //        answered   the message has been processed; the shard drops further copies of it, because
-//        it
-//                   remembers the sequence numbers of an epoch;
+//                   it remembers the sequence numbers of an epoch;
 //        failed     the epoch was raised before the withdrawal began, so the shard has learned the
 //                   newer epoch from the withdrawal itself and refuses the late arrival.
-//   b. It did not answer: Failed raises the epoch, and every message that could have put the record
-//      there, or kept it fresh, was begun by the last Begin of a former epoch. Such a message
-//      echoes a stamp issued before it was begun, so it keeps the owner fresh until at most
-//      (that Begin) + owner_ttl = SilentAfter(). Only a message of the newer epoch could extend the
-//      freshness, and that drops the record.
+//   b. It did not answer: Failed raises the epoch. Every message that could have put the record
+//      there, or kept it fresh, is of a former epoch and echoes a stamp that was heard before the
+//      epoch was raised. So the owner is fresh until (last time a stamp was heard) + owner_ttl at
+//      most = SilentAfter(). Only a message of the newer epoch could extend the freshness, and that
+//      drops the record. When the messages were sent is of no account, nor when they arrive.
 //   c. It restarted: the new instance answers in place of the one that may still be serving others
-//      (a ghost). Answered sees another incarnation and raises the epoch, so (b) covers the ghost.
-//      The stamps of two instances are incomparable (ShardOptions::stamp_base), so a copy of an old
-//      message is never fresh in the new instance, and the newer epoch then drops it.
+//      (a ghost). Answered sees another instance and raises the epoch, so (b) covers the ghost. The
+//      stamps of two instances are incomparable (OwnerTable), so a copy of an old message is never
+//      fresh in the new instance, and the newer epoch then drops it.
+//   d. It is a ghost from the start: a copy of a message that another instance answered. All that
+//      keeps the owner fresh there was heard by a former process of this owner: hence SilentAfter
+//      is never before (start of this fence) + owner_ttl.
 //
-// ReuseAfter is the maximum of (a) and (b) plus the lease, which is right in all three cases.
+// ReuseAfter is the maximum of (a) and SilentAfter plus the lease, which is right in all cases.
 // Assumed: monotonic clocks whose rates differ by less than Padded() allows and which do not stop
 // while the process can still run (CLOCK_MONOTONIC stops only while the whole machine is
-// suspended).
+// suspended). The argument is checked exhaustively, within bounds, by dataplane/model; comments
+// that begin with "model" name its steps and guards where the code takes them.
 //
 // A fence lives as long as the process: a second fence for the same peer would start again at epoch
 // 1 and be refused. Not thread-safe: the publisher guards it.
@@ -47,22 +50,36 @@
 namespace peercache {
 
 // A wait on one machine that must outlast the same duration on another: clocks disciplined by a
-// kernel differ by at most 0.1 %, so 1/64 leaves an ample margin.
+// kernel differ by at most 0.1 %, so 1/64 leaves an ample margin. model: pad_waits
 constexpr Duration Padded(Duration d) { return d + d / 64; }
+
+// What this node's records may be used for; travels in its stamps.
+struct OwnerTimes {
+  milliseconds lease{1000};
+  milliseconds owner_ttl{3000};
+};
+
+// As records and stamps carry it. Longer than the field holds is longer than any configuration
+// allows.
+constexpr uint16_t LeaseOnTheWire(milliseconds lease) {
+  return static_cast<uint16_t>(std::clamp<int64_t>(lease.count(), 0, UINT16_MAX));
+}
 
 class Fence {
  public:
-  Fence(uint64_t self, uint64_t incarnation, Duration owner_ttl);
+  // `now`: any time after a former process of this node has ceased to send.
+  Fence(uint64_t self, uint64_t incarnation, OwnerTimes times, TimePoint now);
 
-  OwnerStamp Begin(TimePoint now);
-  // `shard_incarnation` differs from the last one: the shard restarted and lost all; the epoch has
+  OwnerStamp Begin();
+  // `shard_instance` differs from the last one: the shard restarted and lost all; the epoch has
   // been raised, and true tells the caller to re-publish everything. An answer to a message of a
   // former epoch says nothing about the present one (see Counts) and only refreshes the echo.
-  bool Answered(const OwnerStamp& sent, int64_t shard_stamp, uint64_t shard_incarnation,
+  // `now` must have been read after the answer was received.
+  bool Answered(const OwnerStamp& sent, int64_t shard_stamp, uint64_t shard_instance,
                 TimePoint now);
   // Raises the epoch, unless it has been raised since `sent` was begun: then the late arrival of
   // `sent` is harmless already. epoch() tells whether everything must be re-published.
-  void Failed(const OwnerStamp& sent, TimePoint now);
+  void Failed(const OwnerStamp& sent);
   // For a withdrawal that is not even tried (breaker open, peer gone from the view): afterwards
   // nothing that was ever begun is of the current epoch.
   void GiveUp();
@@ -74,23 +91,25 @@ class Fence {
   TimePoint SilentAfter() const { return silent_after_; }
   // When a slot withdrawn from this shard may be reused; strictly later is right. `over`: when the
   // withdrawal's answer came, or, without an answer, any time since Failed or GiveUp.
-  TimePoint ReuseAfter(TimePoint over, Duration lease) const {
-    return std::max(over, silent_after_) + Padded(lease);
+  // model: wait_silence, wait_lease
+  TimePoint ReuseAfter(TimePoint over) const {
+    return std::max(over, silent_after_) + Padded(times_.lease);
   }
 
  private:
   void Raise();
+  void Hear(int64_t shard_stamp, TimePoint now);
 
   uint64_t self_;
   uint64_t incarnation_;
-  Duration owner_ttl_;
+  OwnerTimes times_;
   uint64_t epoch_ = 1;
   uint64_t sequence_ = 0;
   int64_t echo_ = 0;
-  uint64_t shard_incarnation_ = 0;  // 0: never answered
-  bool begun_ = false;              // in the current epoch
-  TimePoint last_begin_{};
-  TimePoint silent_after_{};
+  uint64_t shard_instance_ = 0;  // 0: never answered
+  bool begun_ = false;           // in the current epoch
+  TimePoint heard_{};            // the newest echo
+  TimePoint silent_after_;
 };
 
 }  // namespace peercache

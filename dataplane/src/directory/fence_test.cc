@@ -5,109 +5,137 @@
 namespace peercache {
 namespace {
 
-constexpr Duration kTtl = milliseconds(3000);
-constexpr Duration kLease = milliseconds(1000);
+constexpr OwnerTimes kTimes{.lease = milliseconds(1000), .owner_ttl = milliseconds(3000)};
+constexpr Duration kTtl = kTimes.owner_ttl, kLease = kTimes.lease;
 
-TimePoint At(int64_t ms) { return TimePoint(milliseconds(ms)); }
+// The fences below start at 0, long before anything happens.
+TimePoint At(int64_t ms) { return TimePoint(milliseconds(1'000'000 + ms)); }
+Fence MakeFence() { return Fence(7, 3, kTimes, TimePoint()); }
 
-TEST(Fence, StampsCarryEpochEchoAndFreshNumbers) {
-  Fence fence(7, 3, kTtl);
-  const OwnerStamp first = fence.Begin(At(0));
+TEST(Fence, StampsCarryEpochEchoFreshNumbersAndTheOwnersTimes) {
+  Fence fence = MakeFence();
+  const OwnerStamp first = fence.Begin();
   EXPECT_EQ(first.node, 7u);
   EXPECT_EQ(first.incarnation, 3u);
   EXPECT_EQ(first.epoch, 1u);
   EXPECT_EQ(first.echo, 0);
+  EXPECT_EQ(first.ttl_ms, 3000u);
+  EXPECT_EQ(first.lease_ms, 1000u);
   EXPECT_FALSE(fence.Answered(first, 500, 1, At(1)));
-  const OwnerStamp second = fence.Begin(At(2));
+  const OwnerStamp second = fence.Begin();
   EXPECT_EQ(second.echo, 500);
   EXPECT_GT(second.sequence, first.sequence);
 }
 
 TEST(Fence, KeepsTheNewestEchoWhenAnswersOvertake) {
-  Fence fence(7, 3, kTtl);
-  const OwnerStamp a = fence.Begin(At(0)), b = fence.Begin(At(1));
+  Fence fence = MakeFence();
+  const OwnerStamp a = fence.Begin(), b = fence.Begin();
   fence.Answered(b, 600, 1, At(2));
   fence.Answered(a, 500, 1, At(3));
-  EXPECT_EQ(fence.Begin(At(4)).echo, 600);
+  EXPECT_EQ(fence.Begin().echo, 600);
 }
 
 TEST(Fence, FailureRaisesTheEpochOnceForAllMessagesBegunBefore) {
-  Fence fence(7, 3, kTtl);
-  const OwnerStamp a = fence.Begin(At(0)), b = fence.Begin(At(10)), c = fence.Begin(At(20));
-  fence.Failed(a, At(1000));
+  Fence fence = MakeFence();
+  const OwnerStamp a = fence.Begin(), b = fence.Begin(), c = fence.Begin();
+  fence.Failed(a);
   EXPECT_EQ(fence.epoch(), 2u);
   EXPECT_FALSE(fence.Counts(b));
-  const OwnerStamp d = fence.Begin(At(1005));
-  fence.Failed(b, At(1010));
-  fence.Failed(c, At(1020));
+  const OwnerStamp d = fence.Begin();
+  fence.Failed(b);
+  fence.Failed(c);
   EXPECT_EQ(fence.epoch(), 2u);
   EXPECT_TRUE(fence.Counts(d));
 }
 
-TEST(Fence, SilenceCountsFromTheLastBeginOfTheFormerEpochNotFromTheFailedMessage) {
-  Fence fence(7, 3, kTtl);
-  const OwnerStamp a = fence.Begin(At(0));
-  fence.Begin(At(900));
-  fence.Failed(a, At(1000));
-  EXPECT_EQ(fence.SilentAfter(), At(900) + Padded(kTtl));
-  EXPECT_EQ(fence.ReuseAfter(At(1000), kLease), At(900) + Padded(kTtl) + Padded(kLease));
+// A message that echoes a stamp was begun after the stamp was heard, whenever its sender read the
+// clock, and may be heard at any later time.
+TEST(Fence, SilenceCountsFromWhenTheNewestEchoWasHeard) {
+  Fence fence = MakeFence();
+  const OwnerStamp a = fence.Begin();
+  fence.Answered(a, 500, 1, At(400));
+  const OwnerStamp b = fence.Begin();
+  fence.Failed(b);
+  EXPECT_EQ(fence.SilentAfter(), At(400) + Padded(kTtl));
+  EXPECT_EQ(fence.ReuseAfter(At(1000)), At(400) + Padded(kTtl) + Padded(kLease));
+  EXPECT_EQ(fence.ReuseAfter(At(9000)), At(9000) + Padded(kLease));
+}
+
+TEST(Fence, WhoIsNotHeardFromCostsNoFurtherWaiting) {
+  Fence fence = MakeFence();
+  fence.Answered(fence.Begin(), 500, 1, At(0));
+  for (int64_t ms = 1000; ms < 60'000; ms += 1000) {
+    fence.Failed(fence.Begin());
+    EXPECT_EQ(fence.SilentAfter(), At(0) + Padded(kTtl)) << ms;
+  }
 }
 
 TEST(Fence, SilenceCoversEveryFormerEpochButNotThePresentOne) {
-  Fence fence(7, 3, kTtl);
-  const OwnerStamp a = fence.Begin(At(0));
-  fence.Failed(a, At(1000));
-  fence.Begin(At(2000));
+  Fence fence = MakeFence();
+  fence.Answered(fence.Begin(), 500, 1, At(0));
+  fence.Failed(fence.Begin());
+  fence.Answered(fence.Begin(), 600, 1, At(2000));
   EXPECT_EQ(fence.SilentAfter(), At(0) + Padded(kTtl));
-  const OwnerStamp b = fence.Begin(At(1500));  // the clock of another thread may lag
-  fence.Failed(b, At(2500));
+  fence.Answered(fence.Begin(), 700, 1, At(1500));  // the clock of another thread may lag
+  fence.Failed(fence.Begin());
   EXPECT_EQ(fence.SilentAfter(), At(2000) + Padded(kTtl));
   EXPECT_EQ(fence.epoch(), 3u);
 }
 
 TEST(Fence, AnAnsweredWithdrawalWaitsForTheLeaseOnly) {
-  Fence fence(7, 3, kTtl);
-  fence.Answered(fence.Begin(At(0)), 500, 1, At(1));
-  EXPECT_EQ(fence.ReuseAfter(At(50), kLease), At(50) + Padded(kLease));
+  Fence fence = MakeFence();
+  fence.Answered(fence.Begin(), 500, 1, At(1));
+  EXPECT_EQ(fence.ReuseAfter(At(50)), At(50) + Padded(kLease));
+}
+
+// A ghost of the shard may believe in this node for what a former process of it has echoed.
+TEST(Fence, AFormerProcessOfTheOwnerKeepsItFreshForATtlAfterTheStart) {
+  Fence fence(7, 3, kTimes, At(0));
+  EXPECT_EQ(fence.SilentAfter(), At(0) + Padded(kTtl));
+  EXPECT_EQ(fence.epoch(), 1u);
+  fence.Answered(fence.Begin(), 500, 1, At(1));
+  EXPECT_EQ(fence.ReuseAfter(At(50)), At(0) + Padded(kTtl) + Padded(kLease));
 }
 
 TEST(Fence, RestartOfTheShardRaisesTheEpochAndFencesTheFormerInstance) {
-  Fence fence(7, 3, kTtl);
-  EXPECT_FALSE(fence.Answered(fence.Begin(At(0)), 500, 1, At(1)));
-  const OwnerStamp a = fence.Begin(At(10)), b = fence.Begin(At(20));
+  Fence fence = MakeFence();
+  EXPECT_FALSE(fence.Answered(fence.Begin(), 500, 1, At(1)));
+  const OwnerStamp a = fence.Begin(), b = fence.Begin();
   EXPECT_TRUE(fence.Answered(a, 42, 2, At(30)));
   EXPECT_EQ(fence.epoch(), 2u);
-  EXPECT_EQ(fence.SilentAfter(), At(20) + Padded(kTtl));
-  EXPECT_EQ(fence.Begin(At(31)).echo, 42);
+  EXPECT_EQ(fence.SilentAfter(), At(1) + Padded(kTtl));
+  EXPECT_EQ(fence.Begin().echo, 42);
   // A second answer of before tells nothing new.
   EXPECT_FALSE(fence.Answered(b, 43, 2, At(32)));
   EXPECT_EQ(fence.epoch(), 2u);
 }
 
 TEST(Fence, LateAnswerOfTheFormerInstanceDoesNotBringItsEchoBack) {
-  Fence fence(7, 3, kTtl);
-  fence.Answered(fence.Begin(At(0)), 500, 1, At(1));
-  const OwnerStamp late = fence.Begin(At(10)), a = fence.Begin(At(20));
+  Fence fence = MakeFence();
+  fence.Answered(fence.Begin(), 500, 1, At(1));
+  const OwnerStamp late = fence.Begin(), a = fence.Begin();
   fence.Answered(a, 42, 2, At(30));
   EXPECT_FALSE(fence.Answered(late, 900, 1, At(31)));
-  EXPECT_EQ(fence.Begin(At(32)).echo, 42);
+  EXPECT_EQ(fence.Begin().echo, 42);
 }
 
 TEST(Fence, AnswerOfAFormerEpochRefreshesTheEchoAndNothingElse) {
-  Fence fence(7, 3, kTtl);
-  fence.Answered(fence.Begin(At(0)), 500, 1, At(1));
-  const OwnerStamp slow = fence.Begin(At(10)), lost = fence.Begin(At(11));
-  fence.Failed(lost, At(1011));
+  Fence fence = MakeFence();
+  fence.Answered(fence.Begin(), 500, 1, At(1));
+  const OwnerStamp slow = fence.Begin(), lost = fence.Begin();
+  fence.Failed(lost);
   EXPECT_FALSE(fence.Answered(slow, 700, 1, At(1020)));
   EXPECT_FALSE(fence.Counts(slow));
-  EXPECT_EQ(fence.Begin(At(1021)).echo, 700);
+  EXPECT_EQ(fence.SilentAfter(), At(1) + Padded(kTtl));
+  fence.Failed(fence.Begin());
+  EXPECT_EQ(fence.SilentAfter(), At(1020) + Padded(kTtl)) << "which later messages echo";
 }
 
 TEST(Fence, GiveUpRaisesOnlyWhenSomethingWasBegun) {
-  Fence fence(7, 3, kTtl);
+  Fence fence = MakeFence();
   fence.GiveUp();
   EXPECT_EQ(fence.epoch(), 1u);
-  fence.Begin(At(5));
+  fence.Answered(fence.Begin(), 500, 1, At(5));
   fence.GiveUp();
   fence.GiveUp();
   EXPECT_EQ(fence.epoch(), 2u);

@@ -14,7 +14,7 @@ Record LocationCache::Find(const Key& key, TimePoint now) const {
   if (buckets_.empty()) return {};
   std::lock_guard lock(MutexOf(key));
   for (const Entry& entry : *BucketOf(key))
-    if (entry.key == key && now < entry.until) return entry.record;
+    if (entry.key == key && now < entry.until) return entry.record;  // model: Read, check_lease
   return {};
 }
 

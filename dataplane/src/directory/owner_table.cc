@@ -40,19 +40,19 @@ OwnerTable::OwnerTable(const ShardOptions& options)
       max_owners_(static_cast<uint16_t>(std::clamp<size_t>(options.max_owners, 1, UINT16_MAX))),
       owner_ttl_(options.owner_ttl),
       forget_after_(std::max(options.forget_after, options.owner_ttl)),
-      base_(options.stamp_base != 0 ? options.stamp_base : RandomBase()),
+      first_base_(options.stamp_base),
       owners_(std::make_unique<Owner[]>(max_owners_)) {}
 
 Result<OwnerTable::Admission> OwnerTable::Admit(const OwnerStamp& stamp, TimePoint now) {
   if (stamp.node == 0) return InvalidArgument("stamp.node is 0: send the NodeHash of the owner");
-  uint16_t place = 0;
+  uint16_t place = 0;  // model: Admit
   auto locked = Lock(stamp.node, now, &place);
   if (!locked.ok()) return locked.status();
   Owner& owner = owners_[place];
 
   const auto said = std::tuple(stamp.incarnation, stamp.epoch);
   const auto known = std::tuple(owner.incarnation.load(), owner.epoch);
-  if (said < known) {
+  if (said < known) {  // model: refuse_lower
     return Status(
         Code::kAborted,
         fmt::format("owner {:016x} speaks as incarnation {} epoch {}, incarnation {} epoch {} "
@@ -67,13 +67,14 @@ Result<OwnerTable::Admission> OwnerTable::Admit(const OwnerStamp& stamp, TimePoi
                               stamp.node));
   }
   if (said > known) {
-    Void(&owner);
+    Void(&owner);  // model: void_lower
     owner.incarnation.store(stamp.incarnation);
+    owner.lease_ms.store(stamp.lease_ms);
     owner.epoch = stamp.epoch;
     owner.dropped = false;
     owner.window.Reset();
   }
-  if (stamp.sequence != 0 && !owner.window.Take(stamp.sequence)) {
+  if (stamp.sequence != 0 && !owner.window.Take(stamp.sequence)) {  // model: drop_copies
     return Status(Code::kAborted,
                   fmt::format("message {} of owner {:016x} has been seen before, or is "
                               "more than {} messages late: raise the epoch and re-publish",
@@ -81,9 +82,12 @@ Result<OwnerTable::Admission> OwnerTable::Admit(const OwnerStamp& stamp, TimePoi
   }
   owner.heard = std::max(owner.heard, now);
   // An echo of the future was never issued by this instance; nor was one below the base. What the
-  // owner proved under a former pair stays proven: it was alive then.
-  if (stamp.node != self_ && stamp.echo >= base_ && stamp.echo <= Stamp(now)) {
-    const int64_t until = stamp.echo - base_ + owner_ttl_.count();
+  // owner proved under a former pair stays proven: it was alive then. model: own_echo, own_stamps
+  const int64_t issued = stamp.echo >= owner.base ? stamp.echo - owner.base : INT64_MAX;
+  if (stamp.node != self_ && issued <= now.time_since_epoch().count()) {
+    // model: owners_times
+    const Duration ttl = std::min<Duration>(owner_ttl_, milliseconds(stamp.ttl_ms));
+    const int64_t until = issued + ttl.count();
     if (until > owner.fresh_until.load()) owner.fresh_until.store(until);
   }
   return Admission{std::move(*locked), place, owner.era.load(), Fresh(place, now)};
@@ -91,9 +95,10 @@ Result<OwnerTable::Admission> OwnerTable::Admit(const OwnerStamp& stamp, TimePoi
 
 OwnerTable::Service OwnerTable::Serves(const StoredRecord& record, int64_t now, Record* out) const {
   const Owner& owner = owners_[record.owner];
-  const bool fresh = owner.fresh_until.load() > now;
+  const bool fresh = owner.fresh_until.load() > now;  // model: check_fresh
   const uint64_t incarnation = owner.incarnation.load();
   const uint64_t node = owner.node.load();
+  const uint16_t lease_ms = owner.lease_ms.load();
   if (owner.era.load() != record.era) return Service::kDead;  // last: see the header
   if (!fresh) return Service::kSilent;
   *out = Record{.node = node,
@@ -102,7 +107,8 @@ OwnerTable::Service OwnerTable::Serves(const StoredRecord& record, int64_t now, 
                 .generation = record.generation,
                 .checksum = record.checksum,
                 .length = record.length,
-                .tier = record.tier};
+                .tier = record.tier,
+                .lease_ms = lease_ms};
   return Service::kServed;
 }
 
@@ -141,7 +147,8 @@ Result<uint16_t> OwnerTable::Place(uint64_t node, TimePoint now) {
     places_.erase(owners_[place].node.load());
   }
   Owner& owner = owners_[place];
-  Void(&owner);  // eras of a place only grow: nothing of a former owner comes alive
+  Void(&owner);            // eras of a place only grow: nothing of a former owner comes alive
+  owner.base = NewBase();  // model: RestartShard
   owner.incarnation.store(0);
   owner.epoch = 0;
   owner.dropped = false;
@@ -153,12 +160,26 @@ Result<uint16_t> OwnerTable::Place(uint64_t node, TimePoint now) {
   return place;
 }
 
+ShardVoice OwnerTable::Voice(uint64_t node, TimePoint now) const {
+  std::lock_guard guard(mutex_);
+  const auto it = places_.find(node);
+  if (it == places_.end()) return {};
+  const int64_t base = owners_[it->second].base;
+  return {base + now.time_since_epoch().count(), static_cast<uint64_t>(base)};
+}
+
+int64_t OwnerTable::NewBase() {
+  // Far enough apart that no uptime leads from one to another.
+  constexpr int64_t kApart = int64_t{1} << 54;
+  return first_base_ == 0 ? RandomBase() : first_base_ + kApart * bases_++;
+}
+
 void OwnerTable::Void(Owner* owner) {
   owner->era.fetch_add(1);
   if (owner->records.load(std::memory_order_relaxed) != 0) voided_.fetch_add(1);
 }
 
-void OwnerTable::DropSilent(TimePoint now) {
+void OwnerTable::DropSilent(TimePoint now) {  // model: Drop
   std::lock_guard guard(mutex_);
   for (const auto& [node, place] : places_) {
     if (node == self_) continue;

@@ -8,13 +8,16 @@
 // Admit judges one message and, when it counts, returns the owner locked: its messages are
 // processed one after another, so none can finish its work after a later one has voided it.
 //
-// Reading for lookups (Serves) is lock-free. A raise stores era, then incarnation, then freshness;
-// a reader loads freshness first and compares the era last. Whoever sees the newer freshness or
-// incarnation therefore sees the newer era, and drops the old record.
+// Reading for lookups (Serves) is lock-free. A raise stores era, then incarnation and lease, then
+// freshness; a reader loads freshness first and compares the era last. Whoever sees the newer
+// freshness or incarnation therefore sees the newer era, and drops the old record.
 //
 // A place is kept (as a tombstone with its pair) after the owner's records are dropped, and given
-// to another owner only when all places are taken, and then only after forget_after >= owner_ttl of
-// silence: no message begun before can have a fresh echo any more.
+// to another owner only when all places are taken, and then only after forget_after of silence.
+// Each taking of a place is an instance of its own in the sense of directory/fence.h: it has its
+// own origin of stamps, drawn at random so that a stamp of another instance is never taken for a
+// recent one, and the origin is also its name. So to an owner that was forgotten the shard looks as
+// if it had restarted: echoes of before are void, and the owner publishes everything again.
 //
 // Thread-safety: all methods from any thread.
 #pragma once
@@ -58,7 +61,8 @@ class OwnerTable {
     bool fresh = false;
   };
   Result<Admission> Admit(const OwnerStamp& stamp, TimePoint now);
-  int64_t Stamp(TimePoint now) const { return base_ + now.time_since_epoch().count(); }
+  // What an answer to `node` carries. Nothing (0) for a node that has no place.
+  ShardVoice Voice(uint64_t node, TimePoint now) const;
 
   bool Alive(const StoredRecord& record) const {
     return owners_[record.owner].era.load() == record.era;
@@ -88,9 +92,11 @@ class OwnerTable {
     std::atomic<uint64_t> node{0};
     std::atomic<uint64_t> incarnation{0};
     std::atomic<int64_t> fresh_until{0};  // of this machine's clock, in nanoseconds
-    std::atomic<int64_t> records{0};      // stored, alive or not
+    std::atomic<uint16_t> lease_ms{0};
+    std::atomic<int64_t> records{0};  // stored, alive or not
     // Under mutex.
     alignas(64) std::mutex mutex;
+    int64_t base = 0;  // of the stamps it is given; also written under the table's mutex
     uint64_t epoch = 0;
     bool dropped = false;  // the pair is refused
     TimePoint heard{};
@@ -101,17 +107,19 @@ class OwnerTable {
   Result<std::unique_lock<std::mutex>> Lock(uint64_t node, TimePoint now, uint16_t* place);
   Result<uint16_t> Place(uint64_t node, TimePoint now);
   void Void(Owner* owner);
+  int64_t NewBase();
 
   const uint64_t self_;
   const uint16_t max_owners_;
   const Duration owner_ttl_;
   const Duration forget_after_;
-  const int64_t base_;
+  const int64_t first_base_;  // 0: random ones
   std::unique_ptr<Owner[]> owners_;
   std::atomic<uint64_t> voided_{0};
 
   mutable std::mutex mutex_;  // taken before an owner's mutex, or released before it
   std::unordered_map<uint64_t, uint16_t> places_;
+  int64_t bases_ = 0;  // given out
 };
 
 }  // namespace peercache

@@ -28,14 +28,36 @@
 
 namespace peercache {
 
+// Named as in dataplane/model/reclaim.pml, which says what each is about.
 struct Guards {
-  bool wait_lease = true;      // a withdrawn slot rests for the lease
-  bool wait_silence = true;    // for a shard that did not answer, until it is silent
-  bool raise_epoch = true;     // after a message that was not answered
-  bool check_fresh = true;     // the shard serves only fresh owners
-  bool own_echo = true;        // off: any message makes its owner fresh, whenever it was begun
-  bool drop_copies = true;     // messages are numbered
-  bool settle_publish = true;  // a page is not withdrawn while a publish of it is in flight
+  // reader
+  bool lease_from_ask = true;  // off: from when the lookup's answer came
+  bool check_lease = true;
+  bool same_life = true;
+  bool owners_times = true;  // off: reader and shard go by their own lease and ttl
+  bool read_in_time = true;  // of reads by request
+  // holder, of reads by request
+  bool check_slot = true;
+  // owner
+  bool wait_lease = true;
+  bool wait_silence = true;
+  bool pad_waits = true;
+  bool raise_epoch = true;
+  bool raise_on_restart = true;
+  bool count_from_hearing = true;  // off: from the first hearing, not the newest
+  bool former_life = true;
+  bool settle_publish = true;
+  bool note_first = true;
+  bool keep_note_in_flight = true;
+  bool keep_note_till_silent = true;
+  bool gone_gives_up = true;
+  // shard
+  bool check_fresh = true;
+  bool own_echo = true;  // off: any message makes its owner fresh, whenever it was begun
+  bool own_stamps = true;
+  bool drop_copies = true;
+  bool refuse_lower = true;
+  bool void_lower = true;
 };
 
 class ReclaimSimulation {
@@ -51,8 +73,10 @@ class ReclaimSimulation {
   using Nanos = int64_t;
   static constexpr Nanos kSecond = 1'000'000'000;
   static constexpr int kOwners = 2, kShards = 3, kReaders = 2, kSlots = 3, kKeys = 6;
-  static constexpr Duration kLease = milliseconds(1000), kTtl = milliseconds(3000),
-                            kTimeout = milliseconds(1000);
+  // 65ths, because Padded adds one 64th and pad_waits = false takes it off again without remainder.
+  static constexpr milliseconds kLease{1300}, kTtl{3250}, kTimeout{1000};
+  // Clocks differ by up to 1.55 %, waits are longer by 1.56 %.
+  static constexpr double kMaxDrift = 0.0077;
 
   struct MachineClock {
     Nanos origin = 0;
@@ -66,7 +90,9 @@ class ReclaimSimulation {
     int in_flight = 0;        // publishes
     int pending = 0;          // withdrawals
     TimePoint reuse_at{};
-    std::set<int> published_to;
+    std::set<int> published_to;  // notes: shards that may have the record
+    std::set<int> wanted;        // shards that should have it
+    std::set<int> removing;      // shards with a removal on its way
   };
   struct Owner {
     uint64_t incarnation = 1;
@@ -75,17 +101,21 @@ class ReclaimSimulation {
     std::vector<Slot> slots;
     std::vector<Fence> fences;              // by shard
     std::vector<uint64_t> published_epoch;  // by shard: what the last re-publishing was for
-    std::vector<TimePoint> last_begin;      // by shard; stands in for SilentAfter without epochs
+    std::vector<TimePoint> first_heard;     // by shard
+    std::vector<TimePoint> heard;           // by shard; stands in for SilentAfter without epochs
   };
   struct Instance {
     uint64_t incarnation = 1;
     MachineClock clock;
     std::unique_ptr<Shard> shard;
+    std::pair<uint64_t, uint64_t> known[kOwners];  // (incarnation, epoch)
   };
   struct ShardHost {
     Instance now;
     Instance ghost;  // of the former incarnation; no shard: none
     Nanos ghost_until = 0;
+    // It hears copies and cannot answer, instead of answering in place of the present one.
+    bool ghost_listens = false;
   };
   struct Event {
     Nanos at;
@@ -115,20 +145,28 @@ class ReclaimSimulation {
   // The owner.
   static uint64_t NodeOf(int owner) { return 100 + owner; }
   static Key KeyOf(int key);
+  static OwnerTimes TimesOf(int owner);
   void StartOwner(int owner, uint64_t incarnation);
   void Send(int owner, int shard, Processed processed, Over over);
   void Contact(int owner, int shard);
   void Publish(int owner, int shard, const std::vector<int>& slots);
   void RepublishIfRaised(int owner, int shard);
   void Set(int owner);
+  void Tidy(int owner);
+  void Remove(int owner, int shard, int slot);
+  void ForgetGone(int owner, int shard, int slot);
   void Withdraw(int owner, int slot);
   void WithdrawnFrom(int owner, int shard, int slot, bool answered);
 
   // Shards and readers.
-  Instance NewInstance(uint64_t incarnation);
+  Instance NewInstance(uint64_t incarnation, MachineClock clock, int64_t stamp_base);
+  Code Hear(Instance* instance, int owner, OwnerStamp stamp, const Processed& processed);
+  bool Haunted(const ShardHost& host) const;
   Instance* Reach(int shard);
   void RestartShard(int shard);
   void Lookup(int reader);
+  void Ask(int reader, const Record& record, int key, int shard);
+  Duration LeaseOf(const Record& record) const;
   void Use(const Record& record, int key, int shard);
   void Fault();
   void CheckServed();
@@ -140,6 +178,8 @@ class ReclaimSimulation {
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   double loss_, copies_, slow_, faults_;
   bool calm_ = false;  // all faults are over
+  static constexpr int kPast = 8;
+  std::function<void()> past_[kOwners][kShards][kPast];  // arrivals of recent messages
   Nanos blocked_until_[kOwners][kShards] = {};
 
   std::vector<Owner> owners_;

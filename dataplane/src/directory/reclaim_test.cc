@@ -48,15 +48,24 @@ TEST_P(WithoutGuard, SomeReaderMeetsAReusedSlot) {
          << " histories without this rule and no violation: is the rule needed, or are the "
             "histories too tame?";
 }
-INSTANTIATE_TEST_SUITE_P(Rules, WithoutGuard,
-                         testing::Values(Absence{"Lease", &Guards::wait_lease},
-                                         Absence{"Silence", &Guards::wait_silence},
-                                         Absence{"Epoch", &Guards::raise_epoch},
-                                         Absence{"Freshness", &Guards::check_fresh},
-                                         Absence{"Echo", &Guards::own_echo},
-                                         Absence{"Numbers", &Guards::drop_copies},
-                                         Absence{"SettledPublish", &Guards::settle_publish}),
-                         [](const auto& test) { return test.param.name; });
+#define PEERCACHE_GUARD(name) \
+  Absence { #name, &Guards::name }
+INSTANTIATE_TEST_SUITE_P(
+    Rules, WithoutGuard,
+    testing::Values(PEERCACHE_GUARD(lease_from_ask), PEERCACHE_GUARD(check_lease),
+                    PEERCACHE_GUARD(same_life), PEERCACHE_GUARD(owners_times),
+                    PEERCACHE_GUARD(read_in_time), PEERCACHE_GUARD(check_slot),
+                    PEERCACHE_GUARD(wait_lease), PEERCACHE_GUARD(wait_silence),
+                    PEERCACHE_GUARD(pad_waits), PEERCACHE_GUARD(raise_epoch),
+                    PEERCACHE_GUARD(raise_on_restart), PEERCACHE_GUARD(count_from_hearing),
+                    PEERCACHE_GUARD(former_life), PEERCACHE_GUARD(settle_publish),
+                    PEERCACHE_GUARD(note_first), PEERCACHE_GUARD(keep_note_in_flight),
+                    PEERCACHE_GUARD(keep_note_till_silent), PEERCACHE_GUARD(gone_gives_up),
+                    PEERCACHE_GUARD(check_fresh), PEERCACHE_GUARD(own_echo),
+                    PEERCACHE_GUARD(own_stamps), PEERCACHE_GUARD(drop_copies),
+                    PEERCACHE_GUARD(refuse_lower), PEERCACHE_GUARD(void_lower)),
+    [](const auto& test) { return test.param.name; });
+#undef PEERCACHE_GUARD
 
 TEST(ReclaimSimulation, SameSeedSameHistory) {
   ReclaimSimulation a(7, Guards{}), b(7, Guards{});

@@ -38,7 +38,7 @@ class Shard::Impl {
  public:
   explicit Impl(const ShardOptions& options) : options_(options), owners_(options) {}
 
-  int64_t Stamp(TimePoint now) const { return owners_.Stamp(now); }
+  ShardVoice Voice(uint64_t node, TimePoint now) const { return owners_.Voice(node, now); }
   Result<OwnerTable::Admission> Admit(const OwnerStamp& owner, TimePoint now) {
     auto admission = owners_.Admit(owner, now);
     if (!admission.ok()) refused_stale_.fetch_add(1, std::memory_order_relaxed);
@@ -201,7 +201,7 @@ void Shard::Impl::LookupOne(const Stripe& stripe, const Key& key, uint64_t reade
 
 void Shard::Impl::Lookup(std::span<const Key> keys, uint64_t reader,
                          std::span<const uint64_t> exclude, std::span<Record> out,
-                         TimePoint now) const {
+                         TimePoint now) const {  // model: Lookup
   const int64_t now_ns = now.time_since_epoch().count();
   Tally tally;
   for (size_t first = 0; first < keys.size(); first += kBlock) {
@@ -247,7 +247,7 @@ ShardStats Shard::Impl::stats(TimePoint now) const {
 Shard::Shard(ShardOptions options) : impl_(std::make_unique<Impl>(options)) {}
 Shard::~Shard() = default;
 
-int64_t Shard::Stamp(TimePoint now) const { return impl_->Stamp(now); }
+ShardVoice Shard::Voice(uint64_t node, TimePoint now) const { return impl_->Voice(node, now); }
 
 Status Shard::Contact(const OwnerStamp& owner, TimePoint now) {
   return impl_->Admit(owner, now).status();

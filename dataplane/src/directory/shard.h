@@ -3,9 +3,9 @@
 // A record is served only while its owner (the node that holds the page) is known to be alive *by
 // this shard's own clock*. Owners prove it without any agreement on time: every answer of the shard
 // carries a stamp of the shard's clock; the owner's next message echoes the newest stamp it has
-// seen; hearing echo e makes the owner fresh until e + owner_ttl. Therefore an owner that last sent
-// a message at its local time t knows that this shard serves none of its records after t +
-// owner_ttl, however late that message arrives, and may count on it when it cannot reach the shard
+// seen; hearing echo e makes the owner fresh until e + owner_ttl. Therefore an owner that last
+// heard a stamp at its local time t knows that this shard serves none of its records after t +
+// owner_ttl, however late its messages arrive, and may count on it when it cannot reach the shard
 // (see directory/fence.h).
 //
 // (incarnation, epoch) orders what an owner says. A higher pair drops every record of a lower one
@@ -41,17 +41,23 @@ namespace peercache {
 struct ShardOptions {
   uint64_t self = 0;  // NodeHash of this node: its own records are always fresh
   size_t max_records = 16 << 20;
-  size_t max_owners = 8192;  // at most 65535; further owners are refused
-  Duration owner_ttl = milliseconds(3000);
+  size_t max_owners = 8192;                     // at most 65535; further owners are refused
+  Duration owner_ttl = milliseconds(3000);      // at most; an owner may state less
   Duration forget_after = milliseconds(60000);  // silent owners' records are dropped; >= owner_ttl
-  // Origin of this instance's stamps. Must be unpredictable, so that a stamp of another instance is
-  // never taken for a recent one of ours; 0: drawn at random. Tests choose it.
+  // Origin of the stamps for the first owner (see OwnerTable); 0: drawn at random. Tests choose it.
   int64_t stamp_base = 0;
 };
 
 struct ShardStats {
   uint64_t records = 0, owners = 0, fresh_owners = 0, lookups = 0, hits = 0, suppressed = 0,
            refused_full = 0, refused_stale = 0;
+};
+
+// What every answer to an owner carries: this shard's clock, to be echoed, and the name of what the
+// shard remembers of the owner. Another name than last time: that was lost, as by a restart.
+struct ShardVoice {
+  int64_t stamp = 0;
+  uint64_t instance = 0;
 };
 
 class Shard {
@@ -61,8 +67,9 @@ class Shard {
   explicit Shard(ShardOptions options);
   ~Shard();
 
-  // This shard's clock, to be echoed by owners. Positive, increasing.
-  int64_t Stamp(TimePoint now) const;
+  // For the answer to a message of `node`; ask after the message has been processed, with its
+  // `now`.
+  ShardVoice Voice(uint64_t node, TimePoint now) const;
 
   // Keepalive without items. kAborted: a newer (incarnation, epoch) of the owner is known, or the
   // records of this one were dropped. kResourceExhausted: max_owners.

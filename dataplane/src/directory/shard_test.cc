@@ -11,6 +11,7 @@ namespace peercache {
 namespace {
 
 constexpr Duration kTtl = milliseconds(3000);
+constexpr uint16_t kLeaseMs = 700;
 constexpr uint64_t kSelf = 1, kA = 10, kB = 20, kReader = 99;
 
 TimePoint At(int64_t ms) { return TimePoint(milliseconds(1'000'000 + ms)); }
@@ -34,7 +35,16 @@ class ShardTest : public testing::Test {
   }
   // A stamp as of an owner that heard from the shard at `heard`.
   OwnerStamp From(uint64_t node, uint64_t epoch, TimePoint heard, uint64_t incarnation = 1) {
-    return {node, incarnation, epoch, shard_->Stamp(heard), ++sequence_};
+    // Before that it has made itself known.
+    if (shard_->Voice(node, heard).instance == 0)
+      (void)shard_->Contact({.node = node}, At(-100'000));
+    return {.node = node,
+            .incarnation = incarnation,
+            .epoch = epoch,
+            .echo = shard_->Voice(node, heard).stamp,
+            .sequence = ++sequence_,
+            .ttl_ms = static_cast<uint32_t>(ToMillis(kTtl)),
+            .lease_ms = kLeaseMs};
   }
   static PublishItem Item(uint64_t key, const OwnerStamp& owner, uint64_t generation) {
     Record record{.node = owner.node,
@@ -42,7 +52,8 @@ class ShardTest : public testing::Test {
                   .offset = generation * 4096,
                   .generation = generation,
                   .checksum = 5,
-                  .length = 100};
+                  .length = 100,
+                  .lease_ms = kLeaseMs};
     return {KeyOf(key), record};
   }
   PublishOutcome Publish(const OwnerStamp& owner, uint64_t key, uint64_t generation,
@@ -91,32 +102,68 @@ TEST_F(ShardTest, FreshnessEndsOneTtlAfterTheEchoHoweverLateTheMessageCame) {
 }
 
 TEST_F(ShardTest, FirstContactIsStoredAndServedOnceTheOwnerEchoes) {
-  Fence fence(kA, 1, kTtl);
-  OwnerStamp stamp = fence.Begin(At(0));
+  Fence fence(kA, 1, OwnerTimes{}, At(0));
+  OwnerStamp stamp = fence.Begin();
   EXPECT_EQ(Publish(stamp, 1, 3, At(0)), kStored);
   EXPECT_EQ(Find(1, At(0)).node, 0u);
-  fence.Answered(stamp, shard_->Stamp(At(0)), 1, At(1));
-  ASSERT_TRUE(shard_->Contact(fence.Begin(At(1)), At(2)).ok());
+  const ShardVoice voice = shard_->Voice(kA, At(0));
+  fence.Answered(stamp, voice.stamp, voice.instance, At(1));
+  ASSERT_TRUE(shard_->Contact(fence.Begin(), At(2)).ok());
   EXPECT_EQ(Find(1, At(2)).node, kA);
 }
 
 TEST_F(ShardTest, EchoesOfOtherInstancesAreVoid) {
   // Of the future, below the base, negative: none was issued here.
+  OwnerStamp stamp = From(kA, 1, At(0));
   for (const int64_t echo :
-       {shard_->Stamp(At(11)), int64_t{999}, int64_t{-5}, INT64_MAX, INT64_MIN}) {
-    OwnerStamp stamp{kA, 1, 1, echo, ++sequence_};
+       {shard_->Voice(kA, At(11)).stamp, int64_t{999}, int64_t{-5}, INT64_MAX, INT64_MIN}) {
+    stamp.echo = echo;
+    stamp.sequence = ++sequence_;
     EXPECT_EQ(Publish(stamp, 1, 3, At(10)), kStored) << echo;
   }
   EXPECT_EQ(Find(1, At(10)).node, 0u);
 }
 
-TEST_F(ShardTest, InstancesDrawTheirOwnStampBase) {
+TEST_F(ShardTest, ShardsSpeakToEveryOwnerWithAnOriginOfItsOwn) {
   ShardOptions options;
   Shard a(options), b(options);
-  const int64_t apart = std::abs(a.Stamp(At(0)) - b.Stamp(At(0)));
-  EXPECT_GT(apart, Duration(milliseconds(3'600'000)).count());
-  EXPECT_GT(a.Stamp(At(0)), 0);
-  EXPECT_GT(a.Stamp(At(1)), a.Stamp(At(0)));
+  std::vector<ShardVoice> voices;
+  for (Shard* shard : {&a, &b}) {
+    EXPECT_EQ(shard->Voice(kA, At(0)).instance, 0u) << "not known yet";
+    for (uint64_t node : {kA, kB}) {
+      ASSERT_TRUE(shard->Contact({.node = node}, At(0)).ok());
+      voices.push_back(shard->Voice(node, At(0)));
+      EXPECT_GT(voices.back().stamp, 0);
+      EXPECT_GT(shard->Voice(node, At(1)).stamp, voices.back().stamp);
+      EXPECT_EQ(shard->Voice(node, At(1)).instance, voices.back().instance);
+    }
+  }
+  for (size_t i = 0; i < voices.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      EXPECT_NE(voices[i].instance, voices[j].instance);
+      EXPECT_GT(std::abs(voices[i].stamp - voices[j].stamp),
+                Duration(std::chrono::hours(1)).count());
+    }
+  }
+}
+
+TEST_F(ShardTest, OwnersStateTheirTimesAndTheShardServesNoLonger) {
+  OwnerStamp hasty = From(kA, 1, At(0)), slow = From(kB, 1, At(0));
+  hasty.ttl_ms = 1000;
+  hasty.lease_ms = 100;
+  slow.ttl_ms = 9000;
+  slow.lease_ms = 5000;
+  EXPECT_EQ(Publish(hasty, 1, 3, At(10)), kServed);
+  EXPECT_EQ(Publish(slow, 2, 3, At(10)), kServed);
+  EXPECT_EQ(Find(1, At(999)).lease_ms, 100u);
+  EXPECT_EQ(Find(1, At(1000)).node, 0u);
+  EXPECT_EQ(Find(2, At(2999)).lease_ms, 5000u) << "readers apply their own bound as well";
+  EXPECT_EQ(Find(2, At(3000)).node, 0u) << "bounded by the shard's own";
+  // Configured anew, the owner comes back as another incarnation.
+  OwnerStamp now_slow = From(kA, 1, At(2000), 2);
+  now_slow.lease_ms = 400;
+  EXPECT_EQ(Publish(now_slow, 1, 1, At(2000)), kServed);
+  EXPECT_EQ(Find(1, At(2001)).lease_ms, 400u);
 }
 
 TEST_F(ShardTest, AHigherEpochDropsAllRecordsAndLowerOnesAreRefused) {
@@ -274,9 +321,34 @@ TEST_F(ShardTest, OwnersAreBoundedAndLongDroppedOnesGiveWay) {
   EXPECT_EQ(shard_->stats(At(60'001)).owners, 2u);
 }
 
+// What it knew of the owner is lost as by a restart, so it must look like one: the owner publishes
+// again, and a copy of an old message is never served.
+TEST_F(ShardTest, AnOwnerThatWasForgottenMeetsAnotherInstance) {
+  Make({.max_owners = 1});
+  Fence fence(kA, 1, OwnerTimes{}, At(0));
+  const auto tell = [&](int64_t ms) {
+    const ShardVoice voice = shard_->Voice(kA, At(ms));
+    return fence.Answered(fence.Begin(), voice.stamp, voice.instance, At(ms));
+  };
+  ASSERT_TRUE(shard_->Contact(fence.Begin(), At(0)).ok());
+  EXPECT_FALSE(tell(0));
+  const OwnerStamp publish = fence.Begin();
+  EXPECT_EQ(Publish(publish, 1, 3, At(1)), kServed);
+  shard_->Expire(At(70'000));
+  ASSERT_TRUE(shard_->Contact(From(kB, 1, At(130'000)), At(130'001)).ok()) << "takes the place";
+  shard_->Expire(At(200'000));
+  const OwnerStamp late = fence.Begin();
+  ASSERT_TRUE(shard_->Contact(late, At(260'003)).ok()) << "takes it back";
+  EXPECT_EQ(Publish(publish, 1, 3, At(260'004)), kStored) << "a copy";
+  EXPECT_TRUE(tell(260'004)) << "the owner learns that all was lost";
+  ASSERT_TRUE(shard_->Contact(fence.Begin(), At(260'005)).ok());
+  EXPECT_EQ(Find(1, At(260'005)).node, 0u);
+}
+
 TEST_F(ShardTest, MalformedMessagesAreNamedAndChangeNothing) {
-  const OwnerStamp owner = From(kA, 1, At(0));
-  const PublishItem foreign[] = {Item(1, From(kB, 1, At(0)), 3)};
+  const OwnerStamp owner{.node = kA, .incarnation = 1, .epoch = 1, .sequence = 1};
+  const OwnerStamp other{.node = kB, .incarnation = 1, .epoch = 1, .sequence = 1};
+  const PublishItem foreign[] = {Item(1, other, 3)};
   uint8_t outcome[2];
   EXPECT_EQ(shard_->Publish(owner, foreign, {outcome, 1}, At(0)).code(), Code::kInvalidArgument);
   const PublishItem fine[] = {Item(1, owner, 3)};

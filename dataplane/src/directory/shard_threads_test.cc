@@ -33,10 +33,18 @@ TEST(ShardThreads, NoLookupSeesARecordOfAnEpochThatWasOverBeforeItBegan) {
     owners.emplace_back([&, o] {
       uint64_t sequence = 0;
       for (uint64_t epoch = 1; epoch <= 300; ++epoch) {
-        const int64_t heard = shard.Stamp(Clock::now());
-        const auto stamp = [&] { return OwnerStamp{o + 10, 1, epoch, heard, ++sequence}; };
+        int64_t heard = shard.Voice(o + 10, Clock::now()).stamp;
+        const auto stamp = [&] {
+          return OwnerStamp{.node = o + 10,
+                            .incarnation = 1,
+                            .epoch = epoch,
+                            .echo = heard,
+                            .sequence = ++sequence,
+                            .ttl_ms = 3000};
+        };
         ASSERT_TRUE(shard.Contact(stamp(), Clock::now()).ok());
         acknowledged[o].store(epoch);
+        heard = shard.Voice(o + 10, Clock::now()).stamp;
         std::vector<PublishItem> items;
         for (uint64_t k = 0; k < kKeys; ++k)
           items.push_back(

@@ -26,7 +26,7 @@ size_t Locator::Recall(std::span<const Key> keys, std::span<Record> records, Tim
 
 void Locator::Lookup(const View& view, std::span<const Key> keys, std::span<Record> records,
                      TimePoint deadline) {
-  const TimePoint asked_at = Clock::now();
+  const TimePoint asked_at = Clock::now();  // model: lease_from_ask
   std::fill(records.begin(), records.end(), Record{});
   std::vector<size_t> missing(keys.size());
   for (size_t i = 0; i < missing.size(); ++i) missing[i] = i;
@@ -51,7 +51,9 @@ void Locator::Lookup(const View& view, std::span<const Key> keys, std::span<Reco
   if (options_.cache_ttl == Duration::zero()) return;
   for (size_t i = 0; i < keys.size(); ++i) {
     if (records[i].node != 0 && records[i].node != peers_->self())
-      cache_.Put(keys[i], records[i], asked_at + options_.cache_ttl);
+      cache_.Put(
+          keys[i], records[i],
+          asked_at + std::min(options_.cache_ttl, Duration(milliseconds(records[i].lease_ms))));
   }
 }
 

@@ -113,6 +113,7 @@ class Node::Impl {
 
     self_.id = config_.node_id;
     // Grows with every start; wall clock, so that no state has to survive.
+    // model: StartOwner
     self_.incarnation = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch() /
                                               std::chrono::nanoseconds(1));
     self_.host = AdvertisedAddress(config_, discovery);
@@ -132,7 +133,8 @@ class Node::Impl {
     table_options.member_ttl = config_.member_ttl;
     table_options.warm_up = config_.heartbeat * 3;
     table_ = std::make_unique<Table>(table_options, Clock::now());
-    peers_ = std::make_unique<Peers>(hello, secret_.get(), config_.member_ttl);
+    const OwnerTimes times{.lease = config_.lease, .owner_ttl = config_.member_ttl};
+    peers_ = std::make_unique<Peers>(hello, secret_.get(), times);
     publisher_ = std::make_unique<Publisher>(
         PublisherOptions{self_.incarnation, config_.lease, config_.peer_timeout, stall},
         shard_.get(), pool_.get(), peers_.get(), &views_, &counters_);

@@ -102,8 +102,9 @@ Status PeerRequests::OnOwner(MessageType type, FrameReader* body, FrameWriter* o
     s = shard_->Contact(request.stamp, now);
   }
   answer.code = s.code();
-  answer.stamp = shard_->Stamp(now);
-  answer.incarnation = self_.incarnation;
+  const ShardVoice voice = shard_->Voice(request.stamp.node, now);
+  answer.stamp = voice.stamp;
+  answer.instance = voice.instance;
   answer.Encode(out);
   return {};
 }
@@ -112,7 +113,7 @@ Status PeerRequests::OnRead(FrameReader* body, PeerAnswer* answer) {
   auto& request = scratch.read;
   if (!request.Decode(body)) return Malformed(MessageType::kRead);
   scratch.lengths.assign(request.items.size(), 0);
-  const bool same_life = request.incarnation == self_.incarnation;
+  const bool same_life = request.incarnation == self_.incarnation;  // model: same_life
   for (size_t i = 0; same_life && i < request.items.size(); ++i) {
     const ReadItem& item = request.items[i];
     PagePin page = pool_->FindAt(item.offset, item.generation, item.key);

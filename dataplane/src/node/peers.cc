@@ -6,20 +6,20 @@ namespace peercache {
 
 // ---- Peer --------------------------------------------------------------------------------------
 
-OwnerStamp Peer::BeginOwnerMessage(TimePoint now) {
+OwnerStamp Peer::BeginOwnerMessage() {
   std::lock_guard lock(mutex_);
-  return fence_.Begin(now);
+  return fence_.Begin();
 }
 
 bool Peer::EndOwnerMessage(const OwnerStamp& sent, const ShardAnswer* answer, TimePoint now) {
   std::lock_guard lock(mutex_);
   if (answer == nullptr || answer->code != Code::kOk) {
-    fence_.Failed(sent, now);
+    fence_.Failed(sent);
     // A refusal still carries the shard's clock, which the next message needs.
-    if (answer != nullptr) fence_.Answered(sent, answer->stamp, answer->incarnation, now);
+    if (answer != nullptr) fence_.Answered(sent, answer->stamp, answer->instance, now);
     return false;
   }
-  fence_.Answered(sent, answer->stamp, answer->incarnation, now);
+  fence_.Answered(sent, answer->stamp, answer->instance, now);
   return fence_.Counts(sent);
 }
 
@@ -32,9 +32,9 @@ void Peer::GiveUp() {
   std::lock_guard lock(mutex_);
   fence_.GiveUp();
 }
-TimePoint Peer::ReuseAfter(TimePoint over, Duration lease) const {
+TimePoint Peer::ReuseAfter(TimePoint over) const {
   std::lock_guard lock(mutex_);
-  return fence_.ReuseAfter(over, lease);
+  return fence_.ReuseAfter(over);
 }
 TimePoint Peer::SilentAfter() const {
   std::lock_guard lock(mutex_);
@@ -73,8 +73,12 @@ void Peer::ReturnChannel(std::unique_ptr<Channel> channel, const PeerAddress& ad
 
 // ---- Peers -------------------------------------------------------------------------------------
 
-Peers::Peers(Hello self, const Secret* secret, Duration owner_ttl)
-    : self_(std::move(self)), secret_(secret), owner_ttl_(owner_ttl), by_index_{nullptr} {}
+Peers::Peers(Hello self, const Secret* secret, OwnerTimes times)
+    : self_(std::move(self)),
+      secret_(secret),
+      times_(times),
+      started_(Clock::now()),
+      by_index_{nullptr} {}
 
 Hello Peers::hello() const {
   Hello hello = self_;
@@ -91,7 +95,7 @@ void Peers::Update(const View& view) {
       auto& peer = peers_[node];
       if (!peer) {
         peer = std::make_unique<Peer>(node, static_cast<uint16_t>(by_index_.size()),
-                                      Fence(self_.node, self_.incarnation, owner_ttl_));
+                                      Fence(self_.node, self_.incarnation, times_, started_));
         by_index_.push_back(peer.get());
       }
       std::lock_guard peer_lock(peer->mutex_);
@@ -108,7 +112,7 @@ void Peers::Update(const View& view) {
     for (auto& [node, peer] : peers_) {
       if (view.HasMember(node)) continue;
       std::lock_guard peer_lock(peer->mutex_);
-      if (peer->in_view_) peer->fence_.GiveUp();
+      if (peer->in_view_) peer->fence_.GiveUp();  // model: Leave
       peer->in_view_ = false;
       peer->idle_.clear();
       peer->member_incarnation_ = 0;

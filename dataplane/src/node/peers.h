@@ -35,14 +35,14 @@ class Peer {
   bool in_view() const;
 
   // ---- the fence: what this node, as an owner, knows of the peer's shard (thread-safe)
-  OwnerStamp BeginOwnerMessage(TimePoint now);
+  OwnerStamp BeginOwnerMessage();
   // Takes the answer (null: none came) to an owner message. True when it was accepted and still
-  // counts, i.e. belongs to the current epoch.
+  // counts, i.e. belongs to the current epoch. `now`: read after the answer was received.
   bool EndOwnerMessage(const OwnerStamp& sent, const ShardAnswer* answer, TimePoint now);
   // Nothing begun so far is of the current epoch afterwards.
   void GiveUp();
   // When a slot withdrawn from this peer may be reused (Fence::ReuseAfter).
-  TimePoint ReuseAfter(TimePoint over, Duration lease) const;
+  TimePoint ReuseAfter(TimePoint over) const;
   // The peer's shard serves nothing of what was published in earlier epochs after this time.
   TimePoint SilentAfter() const;
   // What was published belongs to a former epoch: all of the peer's part must be published again.
@@ -76,7 +76,7 @@ class Peers {
   static constexpr uint16_t kSelf = 0;  // index of this node itself
 
   // `secret` fills in the token of every Hello.
-  Peers(Hello self, const Secret* secret, Duration owner_ttl);
+  Peers(Hello self, const Secret* secret, OwnerTimes times);
 
   // Takes over addresses and incarnations of a new view; peers that left it are abandoned.
   void Update(const View& view);
@@ -94,7 +94,8 @@ class Peers {
  private:
   const Hello self_;
   const Secret* const secret_;
-  const Duration owner_ttl_;
+  const OwnerTimes times_;
+  const TimePoint started_;
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, std::unique_ptr<Peer>> peers_;
   std::vector<Peer*> by_index_;  // [0] is null: this node

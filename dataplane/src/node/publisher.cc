@@ -9,6 +9,8 @@ namespace {
 
 // Items in one message: bounds memory and the time one message takes.
 constexpr size_t kBatch = 2048;
+// When a page whose note could not be removed, because it was in use, is looked at again.
+constexpr Duration kForgetAgain = milliseconds(500);
 using Groups = std::unordered_map<uint64_t, std::vector<size_t>>;
 
 }  // namespace
@@ -30,6 +32,7 @@ Record Publisher::RecordOf(const PagePin& pin) const {
   record.generation = pin.header().generation;
   record.checksum = pin.header().checksum;
   record.length = pin.header().length;
+  record.lease_ms = LeaseOnTheWire(options_.lease);
   return record;
 }
 
@@ -37,7 +40,12 @@ GroupLimits Publisher::Limits(TimePoint now) const {
   return {options_.stall, now + options_.peer_timeout};
 }
 
-OwnerStamp Publisher::SelfStamp() const { return {peers_->self(), options_.incarnation, 1, 0}; }
+OwnerStamp Publisher::SelfStamp() const {
+  return {.node = peers_->self(),
+          .incarnation = options_.incarnation,
+          .epoch = 1,
+          .lease_ms = LeaseOnTheWire(options_.lease)};
+}
 
 Publisher::Targets Publisher::TargetsOf(const View& view, const Key& key) const {
   const uint64_t current = view.current.OwnerOf(key);
@@ -108,10 +116,11 @@ void Publisher::PublishToPeers(std::span<const PinnedPage> pages, const Groups& 
       const auto part = std::span(which).subspan(at, std::min(kBatch, which.size() - at));
       items.clear();
       for (size_t i : part) {
+        // model: Publish, note_first
         pool_->AddPublishedTo(pages[i].record.offset, pages[i].record.generation, peer->index());
         items.push_back({pages[i].key, pages[i].record});
       }
-      const OwnerStamp stamp = peer->BeginOwnerMessage(now);
+      const OwnerStamp stamp = peer->BeginOwnerMessage();
       EncodePublish(stamp, items, &calls.Add(peer, MessageType::kPublish).request);
       sent.push_back({peer, stamp, part});
     }
@@ -143,16 +152,16 @@ void Publisher::PublishToPeers(std::span<const PinnedPage> pages, const Groups& 
 bool Publisher::End(const PeerCall& call, const OwnerStamp& sent, ShardAnswer* answer,
                     TimePoint now) {
   FrameReader reader = call.answer;
-  const bool arrived = call.status.ok() && answer->Decode(&reader);
+  const bool arrived = call.status.ok() && answer->Decode(&reader);  // model: TimeOut
   return call.peer->EndOwnerMessage(sent, arrived ? answer : nullptr, now);
 }
 
+// model: Contact
 bool Publisher::Contact(std::span<Peer* const> peers, const GroupLimits& limits) {
-  const TimePoint now = Clock::now();
   CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
   std::vector<OwnerStamp> stamps;
   for (Peer* peer : peers) {
-    stamps.push_back(peer->BeginOwnerMessage(now));
+    stamps.push_back(peer->BeginOwnerMessage());
     EncodeContact(stamps.back(), &calls.Add(peer, MessageType::kContact).request);
   }
   calls.Run(MessageType::kContactOk, limits);
@@ -180,7 +189,7 @@ bool Publisher::PublishToSelf(std::span<const PinnedPage> pages, std::span<const
 }
 
 void Publisher::Withdraw(std::span<const Victim> victims, std::span<TimePoint> reuse_at) {
-  TimePoint now = Clock::now();
+  TimePoint now = Clock::now();  // model: Withdraw
   std::unordered_map<Peer*, std::vector<size_t>> groups;
   std::vector<WithdrawItem> own;
   const auto all = peers_->All();
@@ -208,7 +217,7 @@ void Publisher::Withdraw(std::span<const Victim> victims, std::span<TimePoint> r
     }
     std::vector<WithdrawItem> items;
     for (size_t i : which) items.push_back({victims[i].key, victims[i].generation});
-    stamps.push_back(peer->BeginOwnerMessage(now));
+    stamps.push_back(peer->BeginOwnerMessage());
     EncodeWithdraw(stamps.back(), items, &calls.Add(peer, MessageType::kWithdraw).request);
     asked.push_back(&which);
   }
@@ -223,7 +232,7 @@ void Publisher::Withdraw(std::span<const Victim> victims, std::span<TimePoint> r
   // Also after the own shard's withdrawal: it may have answered a lookup just before.
   for (TimePoint& at : reuse_at) at = now + Padded(options_.lease);
   for (const auto& [peer, which] : groups) {
-    const TimePoint safe = peer->ReuseAfter(now, options_.lease);
+    const TimePoint safe = peer->ReuseAfter(now);
     for (size_t i : which) reuse_at[i] = std::max(reuse_at[i], safe);
   }
   counters_->withdrawn.Add(victims.size());
@@ -240,15 +249,17 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
   for (Peer* peer : peers_->InView()) {
     if (peer->needs_resync()) resync.emplace(peer, peer->epoch());
   }
-  if (resync.empty() && repaired_epoch_ == view->epoch && (repaired_after_grace_ || !grace_over)) {
+  const TimePoint now = Clock::now();
+  if (resync.empty() && repaired_epoch_ == view->epoch && (repaired_after_grace_ || !grace_over) &&
+      now < forget_at_) {
     return true;
   }
   counters_->repair_passes.Add(1);
+  forget_at_ = TimePoint::max();
   bool complete = true;
   std::vector<PinnedPage> pages;
   Groups publish;
   std::unordered_map<uint16_t, std::vector<size_t>> withdraw;
-  const TimePoint now = Clock::now();
   pool_->ForEachReady([&](const PageInfo& info) {
     const Targets targets = TargetsOf(*view, info.key);
     uint64_t missing[2];
@@ -273,8 +284,8 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
       const bool gone = peer != nullptr && !view->HasMember(node);
       if (!gone) {
         surplus.push_back(index);
-      } else if (now > peer->SilentAfter()) {
-        pool_->RemovePublishedTo(info.offset, info.generation, index);
+      } else {
+        ForgetGone(info, peer, now);
       }
     }
     if (missing_count == 0 && surplus.empty()) return;
@@ -294,6 +305,29 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
   return true;
 }
 
+bool Publisher::Unnote(const PagePin& pin, uint16_t index) {
+  if (pool_->RemovePublishedTo(pin.offset(), pin.header().generation, index, 1)) return true;
+  forget_at_ = std::min(forget_at_, Clock::now() + kForgetAgain);
+  return false;
+}
+
+void Publisher::NoteAgain(const PagePin& pin, uint16_t index, TimePoint until) {
+  pool_->AddPublishedTo(pin.offset(), pin.header().generation, index);
+  forget_at_ = std::min(forget_at_, until);
+}
+
+void Publisher::ForgetGone(const PageInfo& page, Peer* peer, TimePoint now) {
+  if (now <= peer->SilentAfter()) {
+    forget_at_ = std::min(forget_at_, peer->SilentAfter());
+    return;
+  }
+  const PagePin pin = pool_->HoldAt(page.offset, page.generation);
+  if (!pin || !Unnote(pin, peer->index())) return;
+  // A publish from a view of before may have begun an epoch that the shard still serves.
+  peer->GiveUp();  // model: ForgetGone, gone_gives_up
+  if (now <= peer->SilentAfter()) NoteAgain(pin, peer->index(), peer->SilentAfter());
+}
+
 bool Publisher::FlushRepair(std::vector<PinnedPage>* pages, Groups* publish,
                             std::unordered_map<uint16_t, std::vector<size_t>>* withdraw) {
   std::vector<uint8_t> failed(pages->size(), 0);
@@ -302,26 +336,33 @@ bool Publisher::FlushRepair(std::vector<PinnedPage>* pages, Groups* publish,
   bool complete = std::none_of(failed.begin(), failed.end(), [](uint8_t f) { return f != 0; });
   counters_->republished.Add(pages->size());
 
-  for (const auto& [index, which] : *withdraw) {
+  for (const auto& [index, surplus] : *withdraw) {
+    // The note goes first: a publish that begins after it notes the shard anew. model: Remove
+    std::vector<size_t> which;
+    std::copy_if(surplus.begin(), surplus.end(), std::back_inserter(which),
+                 [&, to = index](size_t i) { return Unnote((*pages)[i].pin, to); });
+    if (which.empty()) continue;
     std::vector<WithdrawItem> items;
     for (size_t i : which) items.push_back({(*pages)[i].key, (*pages)[i].record.generation});
     bool acknowledged = true;
+    TimePoint silent{};
     if (index == Peers::kSelf) {
       acknowledged = shard_->Withdraw(SelfStamp(), items, now).ok();
     } else {
       Peer* peer = peers_->At(index);
       CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
-      const OwnerStamp stamp = peer->BeginOwnerMessage(now);
+      const OwnerStamp stamp = peer->BeginOwnerMessage();
       EncodeWithdraw(stamp, items, &calls.Add(peer, MessageType::kWithdraw).request);
       calls.Run(MessageType::kWithdrawOk, Limits(now));
       ShardAnswer answer;
       acknowledged = End(*calls.calls()[0], stamp, &answer, Clock::now());
+      silent = peer->SilentAfter();
     }
     complete &= acknowledged;
-    if (!acknowledged) continue;
-    for (size_t i : which) {
-      pool_->RemovePublishedTo((*pages)[i].record.offset, (*pages)[i].record.generation, index);
-    }
+    // A former process of the shard may still serve what this one has withdrawn.
+    // model: keep_note_till_silent
+    if (acknowledged && Clock::now() > silent) continue;
+    for (size_t i : which) NoteAgain((*pages)[i].pin, index, std::max(silent, now));
   }
   pages->clear();
   publish->clear();

@@ -29,7 +29,7 @@ namespace peercache {
 
 struct PublisherOptions {
   uint64_t incarnation = 0;
-  Duration lease{};
+  milliseconds lease{};
   Duration peer_timeout{};
   Duration stall{};
 };
@@ -77,6 +77,13 @@ class Publisher {
   bool FlushRepair(std::vector<PinnedPage>* pages,
                    std::unordered_map<uint64_t, std::vector<size_t>>* publish,
                    std::unordered_map<uint16_t, std::vector<size_t>>* withdraw);
+  // Removes the note that the shard has a record of the page, which the caller alone has pinned.
+  // False when somebody else uses it, and may be publishing it there.
+  bool Unnote(const PagePin& pin, uint16_t index);
+  // Takes that back, as the shard may serve the record `until`.
+  void NoteAgain(const PagePin& pin, uint16_t index, TimePoint until);
+  // Removes the note if the peer, which has left the view, cannot serve the page any more.
+  void ForgetGone(const PageInfo& page, Peer* peer, TimePoint now);
   GroupLimits Limits(TimePoint now) const;
 
   const PublisherOptions options_;
@@ -87,6 +94,7 @@ class Publisher {
   Counters* const counters_;
   uint64_t repaired_epoch_ = 0;  // of the last view that a complete pass was made for
   bool repaired_after_grace_ = false;
+  TimePoint forget_at_ = TimePoint::max();  // when a note that had to stay may be removed
 };
 
 }  // namespace peercache

@@ -99,7 +99,7 @@ void RemoteReader::Round(std::span<Holder> holders, std::span<const RemotePage> 
     call.sink = sinks.back().get();
     EncodeRead(incarnation, items, &call.request);
   }
-  const TimePoint sent = Clock::now();
+  const TimePoint sent = Clock::now();  // model: Ask
   calls.Run(MessageType::kReadOk, {options_.stall, deadline});
   for (size_t c = 0; c < asked.size(); ++c) {
     const PeerCall& call = *calls.calls()[c];
@@ -107,12 +107,16 @@ void RemoteReader::Round(std::span<Holder> holders, std::span<const RemotePage> 
       holders[c].rest = {};  // it will not answer the rest either
       continue;
     }
-    const bool in_time = call.finished - sent < options_.lease;
+    const Duration took = call.finished - sent;
     const auto lengths = sinks[c]->lengths();
     for (size_t i = 0; i < asked[c].size(); ++i) {
       const size_t index = asked[c][i].index;
+      // The holder lets the slot rest by its own lease, which may be another than ours.
+      // model: read_in_time
+      const Duration lease =
+          std::min<Duration>(options_.lease, milliseconds(pages[index].record.lease_ms));
       outcomes[index] = lengths[i] == 0 ? ReadOutcome::kStale
-                        : in_time       ? Verify(pages[index], to)
+                        : took < lease  ? Verify(pages[index], to)
                                         : ReadOutcome::kExpired;
     }
   }

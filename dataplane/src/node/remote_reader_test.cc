@@ -50,6 +50,7 @@ class Holder : public PeerService {
     record.offset = pin.offset();
     record.generation = pin.header().generation;
     record.length = kPage;
+    record.lease_ms = lease_ms;
     record.checksum = Checksum(pin.payload());
     return record;
   }
@@ -57,6 +58,7 @@ class Holder : public PeerService {
 
   std::atomic<milliseconds> delay{milliseconds(0)};
   std::atomic<int> exchanges{0};
+  uint16_t lease_ms = 10'000;  // of its records
 
  private:
   std::unique_ptr<Pool> pool_;
@@ -66,7 +68,7 @@ class Holder : public PeerService {
 struct Fixture {
   explicit Fixture(size_t count, ChecksumPolicy verify = ChecksumPolicy::kAll,
                    milliseconds lease = milliseconds(10'000))
-      : peers(kReader, secret.get(), milliseconds(3000)), memory(count * kPage), outcomes(count) {
+      : peers(kReader, secret.get(), OwnerTimes{}), memory(count * kPage), outcomes(count) {
     Member member;
     member.id = "holder";
     member.incarnation = 7;
@@ -115,6 +117,18 @@ TEST(RemoteReaderTest, BytesThatComeAfterTheLeaseDoNotCount) {
   f.holder.delay = milliseconds(0);
   f.Read();
   EXPECT_EQ(f.Count(ReadOutcome::kRead), 4u);
+}
+
+// While a cluster's lease is being changed, the holder may let slots rest for less than the reader
+// was told to count on.
+TEST(RemoteReaderTest, TheHoldersLeaseCountsWhenItIsTheShorterOne) {
+  Fixture f(4);
+  for (size_t i : {1, 3}) f.pages[i].record.lease_ms = 100;
+  f.holder.delay = milliseconds(200);
+  f.Read();
+  EXPECT_EQ(f.outcomes[1], ReadOutcome::kExpired);
+  EXPECT_EQ(f.outcomes[3], ReadOutcome::kExpired);
+  EXPECT_EQ(f.Count(ReadOutcome::kRead), 2u);
 }
 
 TEST(RemoteReaderTest, PagesThatHaveMovedOnAreStale) {

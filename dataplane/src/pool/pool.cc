@@ -306,7 +306,7 @@ bool Pool::Contains(const Key& key) const {
 
 PagePin Pool::FindAt(uint64_t offset, uint64_t generation, const Key& key) {
   std::lock_guard lock(impl_->mutex);
-  Slot* slot = impl_->ReadyAt(offset, generation);
+  Slot* slot = impl_->ReadyAt(offset, generation);  // model: check_slot
   return slot != nullptr && slot->key == key ? impl_->UseAndPin(slot) : PagePin();
 }
 
@@ -324,10 +324,12 @@ bool Pool::AddPublishedTo(uint64_t offset, uint64_t generation, uint16_t peer) {
   return true;
 }
 
-bool Pool::RemovePublishedTo(uint64_t offset, uint64_t generation, uint16_t peer) {
+bool Pool::RemovePublishedTo(uint64_t offset, uint64_t generation, uint16_t peer,
+                             uint32_t own_pins) {
   std::lock_guard lock(impl_->mutex);
   Slot* slot = impl_->ReadyAt(offset, generation);
-  if (slot == nullptr) return false;
+  // model: keep_note_in_flight
+  if (slot == nullptr || slot->pins.load(std::memory_order_acquire) > own_pins) return false;
   slot->published_to.Remove(peer);
   return true;
 }
@@ -369,7 +371,7 @@ std::vector<Victim> Pool::TakeTagged(uint64_t tag, size_t* busy) {
   return victims;
 }
 
-void Pool::Quarantine(const Victim& victim, TimePoint reuse_at) {
+void Pool::Quarantine(const Victim& victim, TimePoint reuse_at) {  // model: Quarantine
   std::lock_guard lock(impl_->mutex);
   Slot* slot = impl_->table.At(victim.offset);
   if (slot == nullptr || slot->generation != victim.generation ||
@@ -383,7 +385,7 @@ void Pool::Quarantine(const Victim& victim, TimePoint reuse_at) {
   std::push_heap(impl_->quarantine.begin(), impl_->quarantine.end(), std::greater<>());
 }
 
-size_t Pool::Reclaim(TimePoint now) {
+size_t Pool::Reclaim(TimePoint now) {  // model: Reuse
   size_t freed = 0;
   while (size_t batch = impl_->ReclaimSome(now)) freed += batch;
   return freed;

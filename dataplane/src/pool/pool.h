@@ -177,7 +177,9 @@ class Pool {
   // Remembers that the page was published to `peer` (an index the publisher hands out). False when
   // the page has moved on (other generation or state).
   bool AddPublishedTo(uint64_t offset, uint64_t generation, uint16_t peer);
-  bool RemovePublishedTo(uint64_t offset, uint64_t generation, uint16_t peer);
+  // False also while more than the caller's own pins hold the page: somebody else may be publishing
+  // it to that peer.
+  bool RemovePublishedTo(uint64_t offset, uint64_t generation, uint16_t peer, uint32_t own_pins);
 
   // Unpinned pages in the order of the policy, at least `bytes` of slots if there are as many, for
   // slots of class_of_length. Pages of other sizes go by whole chunks, when every page in them is

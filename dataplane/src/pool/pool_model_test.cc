@@ -204,7 +204,11 @@ class Model {
       ASSERT_TRUE(pool_->AddPublishedTo(page.offset, page.generation, peer));
       page.published_to.Add(peer);
     } else {
-      ASSERT_TRUE(pool_->RemovePublishedTo(page.offset, page.generation, peer));
+      const auto pins = static_cast<uint32_t>(page.pins.size());
+      if (pins > 0) {
+        ASSERT_FALSE(pool_->RemovePublishedTo(page.offset, page.generation, peer, pins - 1));
+      }
+      ASSERT_TRUE(pool_->RemovePublishedTo(page.offset, page.generation, peer, pins));
       page.published_to.Remove(peer);
     }
     ASSERT_FALSE(pool_->AddPublishedTo(page.offset, page.generation + 1, peer));

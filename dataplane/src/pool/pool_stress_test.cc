@@ -129,7 +129,7 @@ class Stress {
         ++wrong;
       pool->FreeBytes(kLengths[random() % std::size(kLengths)]);
       pool->ForEachReady([&](const PageInfo& page) {
-        pool->RemovePublishedTo(page.offset, page.generation, 1);
+        pool->RemovePublishedTo(page.offset, page.generation, 1, 0);
         if (pool->Contains(page.key) && page.generation == 0) ++wrong;
       });
       if (random() % 20 == 0) {

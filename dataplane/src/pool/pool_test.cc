@@ -232,7 +232,7 @@ TEST(Pool, AWithdrawnPageIsOutOfReachAndUntouchedUntilReclaimed) {
     EXPECT_FALSE(pool->Contains(KeyOf(1))) << when;
     EXPECT_FALSE(pool->FindAt(offset, generation, KeyOf(1))) << when;
     EXPECT_FALSE(pool->AddPublishedTo(offset, generation, 1)) << when;
-    EXPECT_FALSE(pool->RemovePublishedTo(offset, generation, 1)) << when;
+    EXPECT_FALSE(pool->RemovePublishedTo(offset, generation, 1, 1)) << when;
   };
   const auto held = [&](const char* when) {
     gone(when);
@@ -368,7 +368,8 @@ TEST(Pool, RemembersWhereAPageWasPublished) {
   EXPECT_FALSE(pool->AddPublishedTo(offset + 64, generation, 3));
   for (uint16_t peer : std::array<uint16_t, 4>{3, 4, 5, 3})
     EXPECT_TRUE(pool->AddPublishedTo(offset, generation, peer));
-  EXPECT_TRUE(pool->RemovePublishedTo(offset, generation, 4));
+  EXPECT_FALSE(pool->RemovePublishedTo(offset, generation, 4, 0)) << "somebody holds it";
+  EXPECT_TRUE(pool->RemovePublishedTo(offset, generation, 4, 1));
   std::vector<PageInfo> seen;
   pool->ForEachReady([&](const PageInfo& page) { seen.push_back(page); });
   ASSERT_EQ(seen.size(), 1u);

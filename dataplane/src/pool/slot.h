@@ -43,7 +43,9 @@ struct Slot {
   PublishedTo published_to;
 
   inline uint64_t offset() const;
-  bool pinned() const { return pins.load(std::memory_order_acquire) != 0; }
+  bool pinned() const {
+    return pins.load(std::memory_order_acquire) != 0;
+  }  // model: settle_publish
 };
 
 struct Span {

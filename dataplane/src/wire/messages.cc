@@ -58,13 +58,13 @@ bool HelloOk::Decode(FrameReader* r) {
 
 void ShardAnswer::Encode(FrameWriter* w) const {
   w->Put(stamp);
-  w->Put(incarnation);
+  w->Put(instance);
   w->Put(static_cast<uint8_t>(code));
   PutVector(std::span<const uint8_t>(outcomes), w);
 }
 bool ShardAnswer::Decode(FrameReader* r) {
   stamp = r->Get<int64_t>();
-  incarnation = r->Get<uint64_t>();
+  instance = r->Get<uint64_t>();
   const auto value = r->Get<uint8_t>();
   GetVector(r, kMaxItems, &outcomes);
   if (value > static_cast<uint8_t>(Code::kInternal)) return false;

@@ -42,8 +42,8 @@ struct HelloOk {
 // ---- directory ---------------------------------------------------------------------------------
 // Every answer of a shard to an owner.
 struct ShardAnswer {
-  int64_t stamp = 0;
-  uint64_t incarnation = 0;
+  int64_t stamp = 0;  // these two: ShardVoice
+  uint64_t instance = 0;
   Code code = Code::kOk;          // e.g. kAborted: a newer (incarnation, epoch) is known
   std::vector<uint8_t> outcomes;  // PublishOutcome per item; Publish only
   void Encode(FrameWriter* w) const;

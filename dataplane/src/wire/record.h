@@ -19,7 +19,8 @@ struct Record {
   uint64_t checksum = 0;     // xxh3-64 of the payload; 0: not computed
   uint32_t length = 0;       // payload bytes
   Tier tier = Tier::kMemory;
-  uint8_t reserved[3] = {};
+  uint8_t reserved = 0;
+  uint16_t lease_ms = 0;  // how long the holder lets this be used; see OwnerStamp
 
   friend bool operator==(const Record&, const Record&) = default;
 };
@@ -27,13 +28,21 @@ static_assert(sizeof(Record) == 48 && std::is_trivially_copyable_v<Record>);
 
 // Who speaks, and how recently it heard from this shard. Made by Fence::Begin, one per message.
 // Flat.
+//
+// An owner waits by its own configuration before it writes a slot again, so shards and readers go
+// by what the owner says, never by more: while a cluster's configuration changes, its nodes do not
+// agree.
 struct OwnerStamp {
   uint64_t node = 0;
   uint64_t incarnation = 0;
   uint64_t epoch = 0;
   int64_t echo = 0;       // newest Shard::Stamp the owner has received; 0: none
   uint64_t sequence = 0;  // of the message; 0: the caller knows that it is no copy (a local call)
+  uint32_t ttl_ms = 0;    // an echo keeps the owner fresh for so long at most
+  uint16_t lease_ms = 0;  // its records may be used for so long at most after they were asked for
+  uint16_t reserved = 0;
 };
+static_assert(sizeof(OwnerStamp) == 48 && std::is_trivially_copyable_v<OwnerStamp>);
 
 struct PublishItem {
   Key key;

@@ -1,0 +1,228 @@
+// Publisher against a real shard on the other side of a socket that restarts, answers late and
+// leaves the view: as long as the shard may serve a record of a page, the page's note of the shard
+// stays, because eviction withdraws from the noted shards alone.
+#include "node/publisher.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <thread>
+
+#include "pool/pool_testing.h"
+#include "transport/tcp/server.h"
+
+namespace peercache {
+namespace {
+
+constexpr size_t kPage = 4 * kKiB;
+constexpr OwnerTimes kTimes{.lease = milliseconds(50), .owner_ttl = milliseconds(400)};
+const uint64_t kOwner = NodeHash("owner"), kShard = NodeHash("shard");
+
+class ShardHost : public PeerService {
+ public:
+  ShardHost() {
+    Restart();
+    auto listener = Listen("127.0.0.1", 0);
+    EXPECT_TRUE(listener.ok());
+    TcpServerOptions options;
+    options.threads = 4;  // held requests take one each
+    server_ = std::make_unique<TcpServer>(std::move(*listener), this, options);
+  }
+  ~ShardHost() override { Hold(false); }
+
+  // All is lost, and echoes of before are void.
+  void Restart() {
+    ShardOptions options;
+    options.self = kShard;
+    options.owner_ttl = kTimes.owner_ttl;
+    std::lock_guard lock(mutex_);
+    former_ = std::move(shard_);
+    shard_ = std::make_unique<Shard>(options);
+  }
+  // Publishes are heard, but not before Hold(false).
+  void Hold(bool hold) {
+    {
+      std::lock_guard lock(mutex_);
+      hold_ = hold;
+    }
+    changed_.notify_all();
+  }
+  void AwaitHeld() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return held_ > 0; });
+  }
+  bool Serves(const Key& key, bool former = false) {
+    std::lock_guard lock(mutex_);
+    Record record[1];
+    (former ? former_ : shard_)->Lookup({&key, 1}, 99, {}, record, Clock::now());
+    return record[0].node == kOwner;
+  }
+  uint16_t port() const { return server_->port(); }
+
+  Status OnHello(const Hello&, HelloOk* answer) override {
+    *answer = {kShard, 1};
+    return {};
+  }
+  Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override {
+    OwnerRequest request;
+    if (!request.Decode(header.type, &body)) return Corrupt("malformed");
+    std::unique_lock lock(mutex_);
+    if (header.type == MessageType::kPublish && hold_) {
+      ++held_;
+      changed_.notify_all();
+      changed_.wait(lock, [&] { return !hold_; });
+      --held_;
+    }
+    const TimePoint now = Clock::now();
+    ShardAnswer says;
+    says.outcomes.assign(request.publish.size(), kRefused);
+    Status status;
+    if (header.type == MessageType::kPublish) {
+      status = shard_->Publish(request.stamp, request.publish, says.outcomes, now);
+    } else if (header.type == MessageType::kWithdraw) {
+      status = shard_->Withdraw(request.stamp, request.withdraw, now);
+    } else {
+      status = shard_->Contact(request.stamp, now);
+    }
+    const ShardVoice voice = shard_->Voice(request.stamp.node, now);
+    says.code = status.code();
+    says.stamp = voice.stamp;
+    says.instance = voice.instance;
+    answer->Start(static_cast<MessageType>(static_cast<int>(header.type) + 1), header.request_id);
+    says.Encode(&answer->frame);
+    return {};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool hold_ = false;
+  int held_ = 0;
+  std::unique_ptr<Shard> shard_, former_;
+  std::unique_ptr<TcpServer> server_;
+};
+
+// A node that holds one page, whose record belongs to the other node's shard at first.
+class PublisherTest : public testing::Test {
+ protected:
+  PublisherTest() {
+    peers_.Update(*with_shard_);
+    views_.Set(with_shard_);
+    // What a former process of this node may have left behind is over.
+    std::this_thread::sleep_for(Padded(kTimes.owner_ttl));
+    Put(*pool_, 1, kPage);
+  }
+
+  std::shared_ptr<const View> MakeView(uint64_t epoch, bool member, uint64_t owner) const {
+    auto view = std::make_shared<View>();
+    view->epoch = epoch;
+    std::vector<std::string> ids{"owner"};
+    if (member) ids.emplace_back("shard");
+    for (const std::string& id : ids) {
+      Member m;
+      m.id = id;
+      m.incarnation = 1;
+      m.state = MemberState::kActive;
+      m.host = "127.0.0.1";
+      m.peer_port = host_.port();
+      view->by_node[NodeHash(id)] = view->members.size();
+      view->members.push_back(m);
+    }
+    const RingMember ring[] = {{owner, 1}};
+    view->current = view->next = Ring(ring, 8);
+    return view;
+  }
+  bool Publish() {
+    std::vector<PinnedPage> pages(1);
+    pages[0].key = key_;
+    pages[0].pin = pool_->Find(key_);
+    pages[0].record = publisher_.RecordOf(pages[0].pin);
+    uint8_t ok[1];
+    publisher_.Publish(pages, ok, Clock::now() + milliseconds(10'000));
+    return ok[0] != 0;
+  }
+  bool Noted() const {
+    bool noted = false;
+    pool_->ForEachReady([&](const PageInfo& page) {
+      noted = page.published_to.Contains(peers_.Find(kShard)->index());
+    });
+    return noted;
+  }
+  // Repair passes until the note is gone. While it is not, nothing is said; once it is, the shard
+  // must serve nothing.
+  void RepairUntilTheNoteIsGone(const std::shared_ptr<const View>& view, bool former) {
+    const TimePoint deadline = Clock::now() + milliseconds(20'000);
+    while (Noted() && Clock::now() < deadline) {
+      publisher_.Repair(view);
+      if (Noted()) std::this_thread::sleep_for(milliseconds(5));
+    }
+    EXPECT_FALSE(host_.Serves(key_, former));
+    EXPECT_FALSE(Noted());
+  }
+
+  ShardHost host_;
+  const std::shared_ptr<const View> with_shard_ = MakeView(1, true, kShard),
+                                    surplus_ = MakeView(2, true, kOwner),
+                                    gone_ = MakeView(3, false, kOwner);
+  const Key key_ = KeyOf(1);
+  std::unique_ptr<Pool> pool_ = MakePool(8 * kMiB);
+  Shard own_{{.self = kOwner}};
+  std::unique_ptr<Secret> secret_ = Secret::None();
+  Peers peers_{Hello{"test", "", kOwner, 1}, secret_.get(), kTimes};
+  Views views_;
+  Counters counters_;
+  Publisher publisher_{{.incarnation = 1,
+                        .lease = kTimes.lease,
+                        .peer_timeout = milliseconds(10'000),
+                        .stall = milliseconds(10'000)},
+                       &own_,
+                       pool_.get(),
+                       &peers_,
+                       &views_,
+                       &counters_};
+};
+
+TEST_F(PublisherTest, APageThatTheShardNeedNotKnowAnyMoreIsWithdrawnFromIt) {
+  ASSERT_TRUE(Publish());
+  ASSERT_TRUE(host_.Serves(key_));
+  EXPECT_TRUE(Noted());
+  RepairUntilTheNoteIsGone(surplus_, false);
+  const Key keys[] = {key_};
+  Record found[1];
+  own_.Lookup(keys, 99, {}, found, Clock::now());
+  EXPECT_EQ(found[0].node, kOwner);
+  EXPECT_EQ(found[0].lease_ms, 50u);
+}
+
+TEST_F(PublisherTest, ANoteStaysWhileAFormerProcessOfTheShardMayServe) {
+  ASSERT_TRUE(Publish());
+  host_.Restart();
+  publisher_.KeepAlive();  // learns of it
+  ASSERT_TRUE(host_.Serves(key_, true));
+  RepairUntilTheNoteIsGone(surplus_, true);
+}
+
+TEST_F(PublisherTest, ANoteStaysWhileAPublishIsUnderWay) {
+  ASSERT_TRUE(Publish());
+  host_.Hold(true);
+  std::thread set([&] { EXPECT_TRUE(Publish()); });  // of a duplicate, in the former view
+  host_.AwaitHeld();
+  publisher_.Repair(surplus_);
+  host_.Hold(false);
+  set.join();
+  ASSERT_TRUE(host_.Serves(key_));
+  EXPECT_TRUE(Noted());
+  RepairUntilTheNoteIsGone(surplus_, false);
+}
+
+TEST_F(PublisherTest, ANoteOfAShardThatIsGoneStaysUntilItIsSilentAboutTheLastEpochToo) {
+  ASSERT_TRUE(Publish());
+  peers_.Update(*gone_);  // gives up the epoch
+  std::this_thread::sleep_for(kTimes.owner_ttl * 3 / 4);
+  ASSERT_TRUE(Publish());  // somebody still has the former view, and the shard lives
+  ASSERT_TRUE(host_.Serves(key_));
+  RepairUntilTheNoteIsGone(gone_, false);
+}
+
+}  // namespace
+}  // namespace peercache
