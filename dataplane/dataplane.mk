@@ -28,6 +28,11 @@ test-cpp: ## C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitize
 test-tsan: ## C++ unit tests under ThreadSanitizer
 	$(call run_preset,tsan)
 
+.PHONY: test-model
+test-model: ## Check the model of the reclamation protocol exhaustively, and that each of its guards matters
+	@echo "==> model checking, $(JOBS) runs at a time (4 minutes)"
+	@JOBS=$(JOBS) dataplane/model/check.sh
+
 .PHONY: build-fuzz
 build-fuzz:
 	@echo "==> building the fuzz targets with clang (a few minutes when cold)"

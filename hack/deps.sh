@@ -29,6 +29,8 @@ DEVELOPMENT_PACKAGES=(  # what building and testing outside of images needs besi
   libibverbs-dev librdmacm-dev libnuma-dev liburing-dev libasio-dev libspdlog-dev libfmt-dev
   nlohmann-json3-dev libcli11-dev libxxhash-dev prometheus-cpp-dev libcpp-httplib-dev
   libgtest-dev libgmock-dev libbenchmark-dev
+  # the model checker of the reclamation protocol
+  spin
   # Python client, and the SGLang engine that tests it
   pybind11-dev python3-dev python3-pip python3-venv python3-torch python3-numpy python3-psutil
   # charts of measurements

@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# Checks the model of the reclamation protocol with spin: the whole protocol exhaustively, in every
+# configuration below; then without each of its guards, where a reader must be given wrong bytes.
+#
+#   check.sh            all, JOBS (default 2) at a time
+#   check.sh NAME       only this configuration or guard; of a guard it also prints the history
+#
+# Prints a line for each run. Fails unless every search was complete and every verdict is the one
+# that is due. Memory: at most 1.8 GB a run.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+model=$here/reclaim.pml
+jobs=${JOBS:-2}
+only=${1:-}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Bounds: hosts of shards, lives of a shard, lives of the owner, messages under way, epochs, and
+# whether readers read memory (1) or ask the holder (0).
+#
+# The whole protocol, in configurations that each have room for other histories:
+declare -A whole=(
+  [messages]="1 1 1 2 3 1" # that overtake each other, over several epochs
+  [ghost]="1 2 1 1 3 1"    # a shard restarts, its former process lives on
+  [restart]="1 1 2 2 2 1"  # the owner restarts
+  [both]="1 2 2 1 2 1"
+  [ring]="2 1 1 1 2 1"     # two shards, wanted and not
+  [request]="1 2 2 1 2 0"  # reads by request
+)
+order=(messages restart ring both ghost request)
+
+# What the absence of a guard needs to show, if it is more than this:
+small="1 1 1 1 2 1"
+declare -A needs=(
+  [same_life]="1 1 2 1 2 1"
+  [read_in_time]="1 1 1 1 2 0"
+  [check_slot]="1 1 1 1 2 0"
+  [raise_on_restart]="1 2 1 1 2 1"
+  [former_life]="1 2 2 1 2 1"
+  [settle_publish]="1 1 1 2 2 1"
+  [keep_note_in_flight]="1 1 1 2 2 1"
+  [keep_note_till_silent]="1 2 1 1 2 1"
+  [own_stamps]="1 2 1 1 2 1"
+  [drop_copies]="1 1 1 2 2 1"
+  [refuse_lower]="1 1 1 2 3 1"
+  [void_lower]="1 1 1 1 3 1"
+)
+
+guards() { sed -nE 's/^#define ([a-z_]+) +[0-9]+ +\/\*.*/\1/p' "$model"; }
+
+# compile GUARD BOUNDS DIR: the checker; GUARD 0: the whole protocol
+compile() {
+  local -a b
+  read -ra b <<<"$2"
+  mkdir -p "$3"
+  (
+    cd "$3"
+    spin -DWITHOUT="$1" -DHOSTS="${b[0]}" -DSHARD_LIVES="${b[1]}" -DLIVES="${b[2]}" \
+      -DMSGS="${b[3]}" -DEPOCHS="${b[4]}" -DONE_SIDED="${b[5]}" -a "$model"
+    # NOREDUCE: all steps touch what is shared, so there is nothing to reduce. A whole search is
+    # worth an optimizer, the short ones are not.
+    gcc "$([[ $1 == 0 ]] && echo -O1 || echo -O0)" -w -DSAFETY -DCOLLAPSE -DNOREDUCE \
+      -DMEMLIM=1800 -o pan pan.c
+  )
+}
+
+# The steps of the counterexample in this folder, as lines of the model.
+history_of() {
+  ./pan -r >history 2>&1 || true
+  sed -nE 's/^ *[0-9]+:.*proc +[0-9]+ \(([A-Za-z]+).*:([0-9]+) .*/\1 \2/p' history | while read -r process line; do
+    printf '%-8s line %-4s %s\n' "$process" "$line" "$(sed -n "${line}s/^ *:: *//p" "$model")"
+  done
+  echo "a reader without $1 was given wrong bytes"
+}
+
+# check NAME GUARD BOUNDS: one run and its line; fails when the verdict is not the one that is due
+check() {
+  local name=$1 guard=$2 dir=$work/$1 start=$SECONDS verdict=wrong states errors
+  if ! compile "$guard" "$3" "$dir" >"$dir.log" 2>&1; then
+    cat "$dir.log"
+    return 1
+  fi
+  (cd "$dir" && ./pan -m2000000) >"$dir/out" 2>&1 || true
+  states=$(sed -nE 's/^ *([0-9.e+]+) states, stored.*/\1/p' "$dir/out")
+  errors=$(sed -nE 's/.*errors: ([0-9]+).*/\1/p' "$dir/out")
+  if [[ $guard != 0 ]]; then
+    if [[ $errors == 1 ]] && grep -q 'assertion violated.*r_life==life' "$dir/out"; then
+      verdict="counterexample found"
+    fi
+  elif [[ $errors == 0 && ${states%.*} -gt 1000 ]] &&
+    ! grep -qE 'max search depth too small|not completed|memory limit|memory exceeded|error:' "$dir/out"; then
+    verdict="no wrong bytes, search complete"
+  fi
+  printf '%-30s %9s states %4d s  %s\n' "$name" "${states:-0}" $((SECONDS - start)) "$verdict"
+  if [[ $verdict == wrong ]]; then
+    cat "$dir/out"
+    return 1
+  fi
+  if [[ $guard == "$only" ]]; then (cd "$dir" && history_of "$guard"); fi
+  rm -rf "$dir"
+}
+
+started=$SECONDS
+"$here/check_names.sh"
+runs=()
+for name in "${order[@]}"; do
+  if [[ -z $only || $only == "$name" ]]; then runs+=("$name 0 ${whole[$name]}"); fi
+done
+for guard in $(guards); do
+  if [[ -z $only || $only == "$guard" ]]; then
+    runs+=("without-$guard $guard ${needs[$guard]:-$small}")
+  fi
+done
+if ((${#runs[@]} == 0)); then
+  echo "$only is neither a configuration (${order[*]}) nor a guard of $model" >&2
+  exit 1
+fi
+
+failed=0
+for run in "${runs[@]}"; do
+  while (($(jobs -pr | wc -l) >= jobs)); do
+    wait -n || failed=1
+  done
+  read -r name guard bounds <<<"$run"
+  check "$name" "$guard" "$bounds" &
+done
+while (($(jobs -p | wc -l) > 0)); do
+  wait -n || failed=1
+done
+if ((failed)); then
+  echo "model: FAILED" >&2
+  exit 1
+fi
+echo "model: ${#runs[@]} runs as they should be, $((SECONDS - started)) s"

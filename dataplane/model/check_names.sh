@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The steps and guards of the model, the comments "model: NAME, ..." in the code, the switches of the
+# simulation, their tests and the table in docs/protocol.md name the same things.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+
+steps=$(grep -oE '/\* step [A-Za-z]+' model/reclaim.pml | awk '{ print $3 }' | sort)
+guards=$(sed -nE 's/^#define ([a-z_]+) +[0-9]+ +\/\*.*/\1/p' model/reclaim.pml | sort)
+code=$(grep -rhoE 'model: [A-Za-z_]+(, [A-Za-z_]+)*' src --include='*.h' --include='*.cc' |
+  sed 's/model: //' | tr -d ',' | tr ' ' '\n' | sort -u)
+simulation=$(sed -n '/^struct Guards {/,/^};/p' src/directory/reclaim_simulation.h |
+  sed -nE 's/^ *bool ([a-z_]+) = true;.*/\1/p' | sort)
+tested=$(grep -oE 'PEERCACHE_GUARD\([a-z_]+\)' src/directory/reclaim_test.cc |
+  grep -v '(name)' | sed -E 's/.*\((.*)\)/\1/' | sort)
+
+table=$(awk -F'`' '/^[|] `[a-z_]+` [|]/ { print $2 }' ../docs/protocol.md | sort)
+
+# same WHAT A B: the names of A and B, line by line
+same() {
+  if [[ -z $2 || $2 != "$3" ]]; then
+    echo "$1 (< only in the first, > only in the second):" >&2
+    diff <(echo "$2") <(echo "$3") >&2 || true
+    return 1
+  fi
+}
+same "steps and guards of model/reclaim.pml, comments \"model: \" in src" \
+  "$(sort <<<"$steps"$'\n'"$guards")" "$code"
+same "guards of model/reclaim.pml, Guards in src/directory/reclaim_simulation.h" \
+  "$guards" "$simulation"
+same "guards of model/reclaim.pml, guards turned off in src/directory/reclaim_test.cc" \
+  "$guards" "$tested"
+same "guards of model/reclaim.pml, table of docs/protocol.md" \
+  "$guards" "$table"
+echo "model: $(wc -l <<<"$steps") steps and $(wc -l <<<"$guards") guards have the same names in code, simulation and docs"
