@@ -7,6 +7,9 @@
 namespace peercache::perf {
 namespace {
 
+// From one bucket's end to the next: what a percentile that is read from buckets may be off by.
+constexpr double kHistogramStep = 1.02;
+
 double Seconds(clockid_t clock) {
   timespec t{};
   if (clock_gettime(clock, &t) != 0) return 0;
@@ -41,6 +44,22 @@ nlohmann::json Percentiles(std::vector<Duration>* samples) {
   return result;
 }
 
+nlohmann::json Histogram(std::span<const Duration> samples) {
+  nlohmann::json result = nlohmann::json::array();
+  for (size_t i = 0; i < samples.size();) {
+    const auto us = std::chrono::duration<double, std::micro>(samples[i]).count();
+    const double step = std::ceil(std::log(std::max(us, 1e-3)) / std::log(kHistogramStep));
+    const double limit = std::pow(kHistogramStep, step);
+    size_t end = i + 1;
+    while (end < samples.size() &&
+           std::chrono::duration<double, std::micro>(samples[end]).count() <= limit)
+      ++end;
+    result.push_back({limit, end - i});
+    i = end;
+  }
+  return result;
+}
+
 nlohmann::json Stopwatch::Result(std::span<Work> work) const {
   Work all;
   for (Work& w : work) {
@@ -51,6 +70,7 @@ nlohmann::json Stopwatch::Result(std::span<Work> work) const {
     all.wrong += w.wrong;
     all.latencies.insert(all.latencies.end(), w.latencies.begin(), w.latencies.end());
   }
+  nlohmann::json percentiles = Percentiles(&all.latencies);
   const double gigabytes = static_cast<double>(all.bytes) / 1e9;
   return {{"seconds", seconds_},
           {"calls", all.calls},
@@ -63,7 +83,8 @@ nlohmann::json Stopwatch::Result(std::span<Work> work) const {
           {"calls_per_s", seconds_ > 0 ? static_cast<double>(all.calls) / seconds_ : 0},
           {"cpu_s", cpu_},
           {"cpu_s_per_gb", all.bytes > 0 ? cpu_ / gigabytes : 0},
-          {"latency_us", Percentiles(&all.latencies)}};
+          {"latency_us", std::move(percentiles)},
+          {"latency_histogram", Histogram(all.latencies)}};
 }
 
 }  // namespace peercache::perf

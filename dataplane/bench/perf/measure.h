@@ -19,6 +19,10 @@ double CpuSeconds(std::span<const pid_t> others);
 // Nearest-rank percentiles of `samples`, in microseconds: p50 p95 p99 p999 max. Sorts them.
 nlohmann::json Percentiles(std::vector<Duration>* samples);
 
+// Of sorted samples: [upper end in microseconds, count] of every bucket that is not empty. Buckets
+// are 2 % wide, so that the percentiles of several processes can be had from the sum of theirs.
+nlohmann::json Histogram(std::span<const Duration> samples);
+
 // One thread's share of a measurement.
 struct Work {
   uint64_t calls = 0, pages = 0, bytes = 0;

@@ -1,4 +1,4 @@
-"""``python -m peercache.bench``: the command line."""
+"""``peercache-bench``, or ``python -m peercache.bench``: the command line."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import sys
 import time
 from pathlib import Path
 
-from peercache.bench import ratios, report
+from peercache.bench import cli, ratios, report
 from peercache.bench.engine import Engine
-from peercache.bench.nodes import BenchError
+from peercache.bench.errors import BenchError
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m peercache.bench", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="peercache-bench",
+        description="Measures PeerCache beside the limits of the machine; see docs/benchmarks.md.",
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     sub = commands.add_parser("ratios", help="the data plane beside the limits of this machine")
     sub.add_argument("--build", type=Path, required=True, help="folder with peercached")
@@ -21,7 +24,15 @@ def main(argv: list[str] | None = None) -> int:
     sub.add_argument("--out", type=Path, required=True, help="folder for ratios.json and .png")
     sub.add_argument("--repetitions", type=int, default=5, help="of every row (default: 5)")
     sub.add_argument("--seconds", type=float, default=1.0, help="of one measurement (default: 1)")
-    arguments = parser.parse_args(argv)
+    cli.add_commands(commands)
+    try:
+        cli.refuse_command(sys.argv[1:] if argv is None else argv)
+        arguments = parser.parse_args(argv)
+        if arguments.command != "ratios":
+            return cli.run(arguments)
+    except BenchError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
 
     start = time.monotonic()
     try:

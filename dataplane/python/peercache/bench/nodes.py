@@ -16,11 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from peercache.bench.binaries import find
+from peercache.bench.errors import BenchError
+
+# Nodes of measurements do not mix with others.
+CLUSTER = "bench"
 READY_SECONDS = 60
+# A node that is asked to leave says so to the others first.
+LEAVE_SECONDS = 25
+# CPU time a resting node uses in a fifth of a second, at most.
+REST_CPU_SECONDS = 0.02
+SETTLE_SECONDS = 15
 
-
-class BenchError(Exception):
-    """A measurement that could not be made; the message says what to do."""
+__all__ = ["BenchError", "BenchNode", "free_port", "loopback_nodes", "start_node", "stop_node"]
 
 
 def free_port() -> int:
@@ -44,11 +52,14 @@ class BenchNode:
     def pid(self) -> int:
         return self.process.pid
 
-    def counters(self) -> dict[str, int]:
+    def status(self) -> dict[str, Any]:
         url = f"http://127.0.0.1:{self.http_port}/v1/status"
         with urllib.request.urlopen(url, timeout=10) as answer:
             status: dict[str, Any] = json.load(answer)
-        counters: dict[str, int] = status["counters"]
+        return status
+
+    def counters(self) -> dict[str, int]:
+        counters: dict[str, int] = self.status()["counters"]
         return counters
 
     def wait_ready(self) -> None:
@@ -64,13 +75,55 @@ class BenchNode:
                 return
             time.sleep(0.05)
 
+    def settle(self) -> None:
+        """Waits until the node rests: the memory of its pool is there, its members are known."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        used = cpu_seconds(self.pid)
+        while time.monotonic() < deadline:
+            time.sleep(0.2)
+            before, used = used, cpu_seconds(self.pid)
+            if used - before <= REST_CPU_SECONDS:
+                return
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def start_node(build: Path | None, folder: Path, options: dict[str, str]) -> BenchNode:
+    """Starts peercached; it is not ready yet. ``options`` name at least node-id and both ports."""
+    name = options["node-id"]
+    options = {"socket": str(folder / f"{name}.sock"), "log-level": "warn", **options}
+    log = folder / f"{name}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [str(find("peercached", build)), *(f"--{k}={v}" for k, v in options.items())],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            # Ctrl-C is for us; we stop the node when its work is done.
+            start_new_session=True,
+        )
+    ports = int(options["peer-port"]), int(options["http-port"])
+    return BenchNode(name, Path(options["socket"]), *ports, process, log)
+
+
+def stop_node(node: BenchNode) -> None:
+    """Lets it leave the cluster."""
+    node.process.terminate()
+    try:
+        node.process.wait(LEAVE_SECONDS)
+    except subprocess.TimeoutExpired:
+        node.process.kill()
+        node.process.wait()
+
 
 @contextlib.contextmanager
-def loopback_nodes(build: Path, pools: dict[str, str]) -> Iterator[dict[str, BenchNode]]:
-    """Starts one node for each name, with a pool of that size, and stops them at the end."""
-    binary = build / "peercached"
-    if not os.access(binary, os.X_OK):
-        raise BenchError(f"{binary} does not exist: build the data plane with `make build`")
+def loopback_nodes(
+    build: Path | None, pools: dict[str, str], options: dict[str, str] | None = None
+) -> Iterator[dict[str, BenchNode]]:
+    """Starts one node for each name, with a pool of that size, and kills them at the end."""
     nodes: dict[str, BenchNode] = {}
     discovery = ""
     with tempfile.TemporaryDirectory(prefix="peercache-bench-") as folder:
@@ -78,26 +131,19 @@ def loopback_nodes(build: Path, pools: dict[str, str]) -> Iterator[dict[str, Ben
             for name, pool in pools.items():
                 peer_port, http_port = free_port(), free_port()
                 discovery = discovery or f"127.0.0.1:{peer_port}"
-                options = {
-                    "node-id": name,
-                    "cluster": "bench",
-                    "socket": f"{folder}/{name}.sock",
-                    "pool-size": pool,
-                    "peer-port": str(peer_port),
-                    "http-port": str(http_port),
-                    "bind-addr": "127.0.0.1",
-                    "discovery-addr": discovery,
-                    "log-level": "warn",
-                }
-                log = Path(folder) / f"{name}.log"
-                with log.open("wb") as output:
-                    process = subprocess.Popen(
-                        [str(binary), *(w for k, v in options.items() for w in (f"--{k}", v))],
-                        stdout=output,
-                        stderr=subprocess.STDOUT,
-                    )
-                nodes[name] = BenchNode(
-                    name, Path(options["socket"]), peer_port, http_port, process, log
+                nodes[name] = start_node(
+                    build,
+                    Path(folder),
+                    {
+                        "node-id": name,
+                        "cluster": CLUSTER,
+                        "pool-size": pool,
+                        "peer-port": str(peer_port),
+                        "http-port": str(http_port),
+                        "bind-addr": "127.0.0.1",
+                        "discovery-addr": discovery,
+                        **(options or {}),
+                    },
                 )
             for node in nodes.values():
                 node.wait_ready()

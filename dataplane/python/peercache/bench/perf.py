@@ -4,36 +4,68 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from peercache.bench.nodes import BenchError
+from peercache.bench.binaries import find
+from peercache.bench.errors import BenchError
 
 Result = dict[str, Any]
+Options = dict[str, object]
 
+# Over the measured time: filling the host pool, and machines that are slow at times.
 LIMIT_SECONDS = 120
 
 
 class Perf:
-    """Runs the peercache-perf of one build."""
+    """Runs the peercache-perf of one build, or the installed one."""
 
-    def __init__(self, build: Path) -> None:
-        self._binary = build / "bench" / "peercache-perf"
-        if not self._binary.is_file():
-            raise BenchError(f"{self._binary} does not exist: build it with `make build`")
+    def __init__(self, build: Path | None) -> None:
+        self._binary = find("peercache-perf", build)
 
     def __call__(self, what: str, **options: object) -> Result:
         """``perf("get", page_bytes=4096, cpu_of=[1, 2])``; a list repeats its option."""
-        command = [str(self._binary), what]
-        for name, value in options.items():
-            flag = "--" + name.replace("_", "-")
-            if value is True:
-                command.append(flag)
-                continue
+        return self.together(what, [options])[0]
+
+    def together(self, what: str, each: Sequence[Options]) -> list[Result]:
+        """One process for each set of options, all at the same time."""
+        commands = [[str(self._binary), what, *words(options)] for options in each]
+        running = [
+            subprocess.Popen(c, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for c in commands
+        ]
+        try:
+            return [
+                _result(process, command, options)
+                for process, command, options in zip(running, commands, each, strict=True)
+            ]
+        finally:
+            for process in running:
+                process.kill()  # nothing to one that has ended
+                process.wait()
+
+
+def words(options: Options) -> list[str]:
+    """The options as peercache-perf takes them."""
+    command = []
+    for name, value in options.items():
+        flag = "--" + name.replace("_", "-")
+        if value is True:
+            command.append(flag)
+        elif value is not False:
             for each in value if isinstance(value, list) else [value]:
                 command += [flag, str(each)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS)
-        if done.returncode != 0:
-            raise BenchError(f"{' '.join(command)} failed: {done.stderr.strip()}")
-        result: Result = json.loads(done.stdout)
-        return result
+    return command
+
+
+def _result(process: subprocess.Popen[str], command: list[str], options: Options) -> Result:
+    limit = LIMIT_SECONDS + sum(float(str(options.get(name, 0))) for name in ("seconds", "warmup"))
+    try:
+        output, errors = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        raise BenchError(f"{' '.join(command)} has not ended after {limit:.0f} s") from None
+    if process.returncode != 0:
+        raise BenchError(f"{' '.join(command)} failed: {errors.strip()}")
+    result: Result = json.loads(output)
+    return result

@@ -1,0 +1,149 @@
+"""The subcommands that measure on this machine: each starts its nodes and yields its outcomes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from peercache.bench import plan
+from peercache.bench.case import Case
+from peercache.bench.errors import BenchError
+from peercache.bench.host import available_bytes
+from peercache.bench.nodes import loopback_nodes
+from peercache.bench.options import Settings
+from peercache.bench.outcome import Outcome
+from peercache.bench.perf import Perf
+from peercache.bench.progress import Progress
+from peercache.bench.runner import Runner
+from peercache.bench.units import MIB
+
+# A reader keeps no pages of its own; what is left is for its structures.
+READER_POOL = 64 * MIB
+LEAST_POOL = 128 * MIB
+# What a program may not take from a machine before it swaps or kills.
+SPARE = 512 * MIB
+
+
+@dataclass(frozen=True)
+class Command:
+    help: str
+    operations: tuple[str, ...]
+    threads: tuple[int, ...]
+    measure: Callable[[Settings, Path | None], Iterator[Outcome]]
+
+
+def pool_bytes(cases: Sequence[Case]) -> int:
+    """Twice the largest working set: half rests in quarantine after a clear."""
+    largest = max((case.pages * case.page_bytes for case in cases), default=0)
+    return max(2 * largest + READER_POOL, LEAST_POOL)
+
+
+def needed_bytes(cases: Sequence[Case]) -> int:
+    """The holder's pool, and the host pools of engines that set or read all of it."""
+    largest = max((case.pages * case.page_bytes for case in cases), default=0)
+    return pool_bytes(cases) + 2 * largest + READER_POOL
+
+
+def node_options(s: Settings) -> dict[str, str]:
+    # Replicas would turn remote reads into local ones.
+    options = {"promotion-percent": "0"}
+    if s.dir_cache_ttl is not None:
+        options["dir-cache-ttl-ms"] = str(round(s.dir_cache_ttl * 1000))
+    return options
+
+
+@contextlib.contextmanager
+def running(
+    s: Settings, build: Path | None, cases: Sequence[Case], total: int | None = None
+) -> Iterator[Runner]:
+    """A runner with the nodes that the cases need."""
+    needed, there = needed_bytes(cases), available_bytes()
+    if there is not None and needed + SPARE > there:
+        raise BenchError(
+            f"this needs {needed // MIB} MiB of memory, and {there // MIB} MiB are available: "
+            "lower --working-set or --max-bytes"
+        )
+    remote = any(case.op in ("get", "exists") and case.source == "remote" for case in cases)
+    pools = {"holder": str(pool_bytes(cases))}
+    if remote:
+        pools["reader"] = str(READER_POOL)
+    progress = Progress(total)
+    progress.say(f"starting {len(pools)} node{'s' if remote else ''}, tcp over loopback")
+    perf = Perf(build)
+    with loopback_nodes(build, pools, node_options(s)) as nodes:
+        for node in nodes.values():
+            node.settle()
+        yield Runner(perf, s, progress, nodes["holder"], nodes.get("reader"))
+
+
+def _each(
+    plan_of: Callable[[Settings], list[Case]],
+) -> Callable[[Settings, Path | None], Iterator[Outcome]]:
+    """Measures the cases of a plan one after the other."""
+
+    def measure(s: Settings, build: Path | None) -> Iterator[Outcome]:
+        cases = plan_of(s)
+        with running(s, build, cases, len(cases)) as runner:
+            yield from map(runner.measure, cases)
+
+    return measure
+
+
+def saturation(s: Settings, build: Path | None) -> Iterator[Outcome]:
+    with running(s, build, [case for case, _ in plan.saturation_starts(s)]) as runner:
+        yield from _saturate(runner, s, {})
+
+
+def suite(s: Settings, build: Path | None) -> Iterator[Outcome]:
+    """Latency of one engine, throughput of the threads that were named, and more until the peak."""
+    cases = list(dict.fromkeys([*plan.latency(replace(s, threads=(1,))), *plan.throughput(s)]))
+    measured: dict[Case, Outcome] = {}
+    with running(s, build, cases) as runner:
+        for case in cases:
+            measured[case] = runner.measure(case)
+            yield measured[case]
+        yield from _saturate(runner, replace(s, operations=("get",)), measured)
+
+
+def _saturate(runner: Runner, s: Settings, measured: Mapping[Case, Outcome]) -> Iterator[Outcome]:
+    """More and more threads until there is no gain; the peak gets a note.
+
+    Cases that were measured before are yielded once more: the later outcome counts.
+    """
+    for start, threads in plan.saturation_starts(s):
+        steps: list[Outcome] = []
+        for n in threads:
+            case = replace(start, threads=n)
+            steps.append(measured.get(case) or runner.measure(case))
+            if plan.saturated([o.figures.rate for o in steps]):
+                break
+        best = plan.peak([o.figures.rate for o in steps])
+        for i, outcome in enumerate(steps):
+            yield replace(outcome, notes=(*outcome.notes, "the peak")) if i == best else outcome
+
+
+COMMANDS: Mapping[str, Command] = {
+    "latency": Command(
+        "time of a call, of one page and of a batch", ("set", "exists", "get"), (1,),
+        _each(plan.latency),
+    ),
+    "throughput": Command(
+        "bytes and pages a second, by engine threads", ("set", "get"), (1, 2, 4),
+        _each(plan.throughput),
+    ),
+    "saturation": Command(
+        "more and more threads and processes until nothing is gained", ("get",), (1,), saturation,
+    ),
+    "suite": Command(
+        "latency, throughput and saturation of set, exists and get", ("set", "exists", "get"),
+        (1, 2, 4), suite,
+    ),
+    "sweep": Command(
+        "page sizes from 4 KiB to 16 MiB", ("set", "get"), (1,), _each(plan.sweep),
+    ),
+    "micro": Command(
+        "limits of this machine: memcpy, bare TCP, small requests", (), (1, 2), _each(plan.micro),
+    ),
+}  # fmt: skip

@@ -1,0 +1,59 @@
+"""What the original's peercache-bench had and this one refuses, each with the reason.
+
+Dropping a flag silently would give figures of something else than what was asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+_TCP_ONLY = "pages travel over TCP only; there are no RDMA devices to choose, leave it out"
+_NO_DISK = "this version has no disk tier; leave it out"
+
+FLAGS: Mapping[str, str] = {
+    "--device-name": _TCP_ONLY,
+    "--devices": _TCP_ONLY,
+    "--ib-port": _TCP_ONLY,
+    "--gid-index": _TCP_ONLY,
+    "--gpu": "pages are read into host memory, which is where HiCache wants them; leave it out",
+    "--disk": _NO_DISK,
+    "--disk-path": _NO_DISK,
+    "--disk-size": _NO_DISK,
+    "--max-channels": "connections between nodes are opened as they are needed; leave it out",
+}
+
+COMMANDS: Mapping[str, str] = {
+    "mooncake": "other products are measured with their own tools; `suite` and `compare` put runs "
+    "of PeerCache side by side",
+}
+
+_PROTOCOLS = ("tcp", "auto")
+
+
+class _Refuse(argparse.Action):
+    """Whatever follows the flag, the flag is what is wrong."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> NoReturn:
+        parser.error(f"{option_string}: {FLAGS[str(option_string)]}")
+
+
+def add_refused(parser: argparse.ArgumentParser) -> None:
+    for flag in FLAGS:
+        parser.add_argument(flag, dest="refused", nargs="?", action=_Refuse, help=argparse.SUPPRESS)
+
+
+def protocol(text: str) -> str:
+    """A transport that there is."""
+    if text == "rdma":
+        raise argparse.ArgumentTypeError("rdma is not carried yet; write tcp, or leave it out")
+    if text not in _PROTOCOLS:
+        raise argparse.ArgumentTypeError(f'"{text}" is none of: {", ".join(_PROTOCOLS)}')
+    return "tcp"

@@ -1,0 +1,169 @@
+"""Runner: measures cases on nodes that run, and the bare limits beside them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+from peercache.bench.case import BARE, Case
+from peercache.bench.errors import BenchError
+from peercache.bench.figures import Figures, combine, in_sequence, middle
+from peercache.bench.nodes import CLUSTER, BenchNode
+from peercache.bench.options import Settings
+from peercache.bench.outcome import Outcome
+from peercache.bench.perf import Options, Perf, Result
+from peercache.bench.plan import shares
+from peercache.bench.progress import Progress
+
+# Until slots that a clear has withdrawn may be used again: the lease, and a little.
+REST_SECONDS = 1.2
+SET_PASSES = 3
+# A limit needs less time than what it bounds: it does not wait for anybody.
+MOST_LIMIT_SECONDS = 2.0
+
+
+@dataclass
+class Runner:
+    """``holder`` has the pages, ``reader`` asks for them; None where there is only one."""
+
+    perf: Perf
+    settings: Settings
+    progress: Progress
+    holder: BenchNode | None = None
+    reader: BenchNode | None = None
+    # The pages that the holder has, as the case that they were set for.
+    _filled: Case | None = field(default=None, init=False)
+
+    def measure(self, case: Case) -> Outcome:
+        """One case with its limit; repeated in turns when the settings say so."""
+        self.progress.begin(case)
+        limits, values = [], []
+        limit = case.limit() if self.settings.limits else None
+        for _ in range(self.settings.repeat):
+            if limit:
+                limits.append(self._once(limit, limit_only=True))
+            values.append(self._once(case))
+        figures = middle(values)
+        self.progress.end(case, figures)
+        notes = []
+        if self.settings.repeat > 1:
+            rates = ", ".join(f"{v.rate:.4g}" for v in values)
+            notes.append(f"repetitions: {rates}")
+        return Outcome(case, figures, middle(limits) if limits else None, tuple(notes))
+
+    def fill(self, case: Case) -> None:
+        """Sets the case's pages, whose bytes every reader can check, unless they are there."""
+        holder = self._node(self.holder, case)
+        key = replace(_pages_of(case), op="set")
+        if self._filled == key:
+            return
+        if self._filled is not None:
+            self.clear()
+        done = combine([self.perf("set", **self._fill_options(case), socket=holder.socket)])
+        if done.hits != done.pages:
+            raise BenchError(
+                f"node {holder.name} has stored {done.hits} of {done.pages} pages: is its pool "
+                "(--pool-size) at least twice the working set (--working-set, --page-size)?"
+            )
+        self._filled = key
+
+    def clear(self) -> None:
+        if self.holder:
+            self.perf("clear", socket=self.holder.socket)
+            time.sleep(REST_SECONDS)
+        self._filled = None
+
+    def _once(self, case: Case, limit_only: bool = False) -> Figures:
+        seconds, warmup = self.settings.seconds, self.settings.warmup
+        if case.op in BARE:
+            if limit_only:
+                seconds, warmup = min(seconds, MOST_LIMIT_SECONDS), min(warmup, 0.2)
+            return self._bare(case, seconds, warmup)
+        if case.op.startswith("rpc-"):
+            return combine([self._rpc(case, seconds)])
+        if case.op == "set":
+            return self._set(case)
+        self.fill(case)
+        return self._engines(case, seconds=seconds, warmup=warmup)
+
+    def _bare(self, case: Case, seconds: float, warmup: float) -> Figures:
+        if case.op == "pingpong":
+            return combine([self.perf("pingpong", seconds=seconds)])
+        options = {**_shape(case), "pages": case.pages, "window": case.pages}
+        result = self.perf(case.op, **options, seconds=seconds, warmup=warmup)
+        return combine([result], case.tokens_per_page)
+
+    def _rpc(self, case: Case, seconds: float) -> Result:
+        node = self._node(self.holder, case)
+        options: Options = {"port": node.peer_port, "cluster": CLUSTER, "cpu_of": node.pid}
+        if case.op == "rpc-rate":
+            options["in_flight"] = self.settings.in_flight
+        return self.perf(case.op, **options, seconds=seconds)
+
+    def _set(self, case: Case) -> Figures:
+        """Passes over new pages: a page that is there already would not be stored again."""
+        self.clear()
+        passes: list[Figures] = []
+        warmed = self.settings.warmup == 0
+        while len(passes) < SET_PASSES:
+            done = self._engines(case, seconds=0, warmup=0)
+            if self.settings.check:
+                done = self._verified(case, done)
+            self.clear()
+            if warmed:
+                passes.append(done)
+            warmed = True  # the first pass has met every page of memory for the first time
+        return in_sequence(passes)
+
+    def _verified(self, case: Case, done: Figures) -> Figures:
+        """What was set, read back once and compared byte by byte; time is not measured."""
+        read = self._engines(replace(case, op="get", source="local"), seconds=0, warmup=0)
+        if read.hits != done.hits:
+            raise BenchError(f"{done.hits} pages were set, but {read.hits} can be read")
+        return replace(done, wrong=read.wrong, checked=True)
+
+    def _engines(self, case: Case, seconds: float, warmup: float) -> Figures:
+        local = case.op == "set" or case.source == "local"
+        node = self._node(self.holder if local else self.reader or self.holder, case)
+        pids = [n.pid for n in (self.holder, self.reader) if n]
+        check = self.settings.check and case.op in ("get", "set")
+        each: list[Options] = []
+        for first, pages in shares(case):
+            options: Options = {
+                **_shape(case),
+                "pages": pages,
+                "window": pages,
+                "first_key": first,
+                "socket": node.socket,
+                "seconds": seconds,
+                "warmup": warmup,
+                "check": check,
+            }
+            if not each:
+                options["cpu_of"] = pids  # once, however many processes there are
+            each.append(options)
+        results = self.perf.together(case.op, each)
+        return combine(results, case.tokens_per_page, checked=check and case.op == "get")
+
+    def _fill_options(self, case: Case) -> Options:
+        shape = {**_shape(case), "threads": 1, "pages": case.pages, "window": case.pages}
+        return {**shape, "seconds": 0}
+
+    def _node(self, node: BenchNode | None, case: Case) -> BenchNode:
+        if node is None:
+            raise BenchError(f"{case.title} needs a node")
+        return node
+
+
+def _shape(case: Case) -> Options:
+    return {
+        "page_bytes": case.page_bytes,
+        "segments": case.segments,
+        "batch": case.batch,
+        "threads": case.threads,
+    }
+
+
+def _pages_of(case: Case) -> Case:
+    """What decides about the content of the pool: which keys, and how many bytes each."""
+    return Case(op=case.op, page_bytes=case.page_bytes, pages=case.pages)

@@ -1,0 +1,100 @@
+"""peercache-bench: which cases a subcommand measures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from peercache.bench import plan
+from peercache.bench.case import Case
+from peercache.bench.commands import needed_bytes, node_options, pool_bytes
+from peercache.bench.options import Settings
+
+SMALL = Settings(working_set=64, page_bytes=4096, threads=(1, 3), operations=("set", "get"))
+
+
+def test_throughput_is_every_operation_by_threads_and_processes() -> None:
+    cases = plan.throughput(replace(SMALL, layouts=("mla", "mha"), processes=(1, 2)))
+    assert len(cases) == len(set(cases)) == 2 * 2 * 2 * 2
+    assert {(c.layout, c.segments) for c in cases} == {("mla", 1), ("mha", 2)}
+
+
+def test_segments_replace_those_of_the_layout() -> None:
+    assert {c.segments for c in plan.throughput(replace(SMALL, segments=16))} == {16}
+
+
+def test_latency_has_single_pages_and_batches() -> None:
+    assert {c.batch for c in plan.latency(SMALL)} == {1, 32}
+    assert len(plan.latency(replace(SMALL, batch=1, threads=(1,)))) == 2
+
+
+def test_sweep_fits_into_memory() -> None:
+    cases = plan.sweep(Settings(operations=("get",), threads=(2,)))
+    assert [c.page_bytes for c in cases] == [4096 << i for i in range(13)]
+    for case in cases:
+        assert case.batch * case.page_bytes <= plan.BATCH_BYTES
+        assert case.batch * case.threads <= case.pages
+        assert case.pages * case.page_bytes <= 1 << 29
+
+
+def test_limits_move_the_same_pages() -> None:
+    remote = Case("get", threads=2, processes=3, segments=2, layout="mha")
+    limit = remote.limit()
+    assert limit is not None
+    assert (limit.op, limit.threads, limit.processes) == ("tcp", 6, 1)
+    assert (limit.segments, limit.batch, limit.pages) == (2, remote.batch, remote.pages)
+    for case in (Case("set"), Case("get", source="local")):
+        bound = case.limit()
+        assert bound is not None
+        assert bound.op == "memcpy"
+    assert Case("exists").limit() is None
+
+
+def test_shares_are_disjoint() -> None:
+    assert plan.shares(Case("get", pages=10, processes=3)) == [(0, 3), (3, 3), (6, 3)]
+
+
+def test_saturation_goes_on_beyond_the_threads_that_were_named() -> None:
+    starts = list(plan.saturation_starts(replace(SMALL, operations=("get",), processes=(1, 8))))
+    assert [case.processes for case, _ in starts] == [1, 8]
+    assert starts[0][1] == [1, 3, 6, 12, 24, 48, 96, 192]
+    assert starts[1][1] == [1, 3, 6, 12, 24]
+
+
+@pytest.mark.parametrize(
+    ("rates", "over"),
+    [
+        ([1.0], False),
+        ([1.0, 1.0], False),
+        ([1.0, 1.0, 1.0], True),
+        ([1.0, 0.9, 1.2], False),
+        ([1.0, 2.0, 2.02, 2.05], True),
+        ([1.0, 2.0, 1.0, 2.5], False),
+    ],
+)
+def test_saturated_needs_two_steps_without_gain(rates: list[float], over: bool) -> None:
+    assert plan.saturated(rates) is over
+
+
+def test_the_peak_is_the_first_of_equals() -> None:
+    assert plan.peak([1.0, 2.0, 2.01, 1.5]) == 1
+
+
+def test_nodes_have_room_for_what_rests_in_quarantine() -> None:
+    cases = [Case("get", pages=1024, page_bytes=1 << 20), Case("get", pages=1)]
+    assert pool_bytes(cases) >= 2 << 30
+    assert needed_bytes(cases) >= 4 << 30
+    assert pool_bytes([]) > 0
+
+
+def test_node_options() -> None:
+    assert node_options(SMALL) == {"promotion-percent": "0"}
+    assert node_options(replace(SMALL, dir_cache_ttl=0.25))["dir-cache-ttl-ms"] == "250"
+
+
+def test_titles_name_what_differs() -> None:
+    assert Case("get", threads=4).title == "GET remote 128 KiB x 32, 4 threads"
+    assert Case("set", segments=2, layout="mha").title == "SET 128 KiB x 32 mha"
+    assert Case("exists", source="local").title == "EXISTS local x 32"
+    assert Case("pingpong").title == "bare TCP ping-pong"
+    assert Case.from_json({**Case("set").to_json(), "later": 1}) == Case("set")
