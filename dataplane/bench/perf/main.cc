@@ -3,13 +3,15 @@
 //
 //   peercache-perf memcpy|tcp|pingpong [options]            the bare limits
 //   peercache-perf set|get|exists --socket S [options]      engines on the node behind a socket
-//   peercache-perf clear --socket S                         drop what set has stored
+//   peercache-perf async --socket S [options]               single requests: one by one, or
+//   together peercache-perf clear --socket S                         drop what set has stored
 //   peercache-perf rpc-latency|rpc-rate --port P [options]  small requests to a node
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "async.h"
 #include "bare.h"
 #include "load.h"
 #include "rpc.h"
@@ -24,9 +26,10 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", kVersion);
   app.require_subcommand(1);
   Shape shape;
-  std::string socket = "/run/peercache/default.sock", huge_pages = "off";
+  std::string socket = "/run/peercache/default.sock", huge_pages = "off", op = "get",
+              mode = "async";
   RpcTarget target;
-  size_t message_bytes = 64, window = 256;
+  size_t message_bytes = 64, window = 256, async_window = 4;
   const auto with_shape = [&](CLI::App* sub) {
     sub->add_option("--page-bytes", shape.page_bytes, "bytes of a page")->capture_default_str();
     sub->add_option("--segments", shape.segments, "segments of a page in the host pool")
@@ -74,6 +77,14 @@ int main(int argc, char** argv) {
   auto* set = engine("set", "store pages");
   auto* get = engine("get", "read pages");
   auto* exists = engine("exists", "ask for pages");
+  auto* async = engine("async", "N single requests, N being --batch");
+  async->add_option("--op", op, "what they ask for")
+      ->check(CLI::IsMember({"get", "set"}))
+      ->capture_default_str();
+  async->add_option("--mode", mode, "sync, async or batch")->capture_default_str();
+  async->add_option("--async-window", async_window, "of async: requests at work at once")
+      ->check(CLI::Range(1, 32))
+      ->capture_default_str();
   auto* clear = app.add_subcommand("clear", "drop what set has stored, on all nodes");
   clear->add_option("--socket", socket, "of the node")->capture_default_str();
   auto* latency = rpc("rpc-latency", "lookups, one in flight");
@@ -91,6 +102,12 @@ int main(int argc, char** argv) {
     if (*set) result = Drive(socket, Op::kSet, shape);
     if (*get) result = Drive(socket, Op::kGet, shape);
     if (*exists) result = Drive(socket, Op::kExists, shape);
+    if (*async) {
+      auto parsed = ParseAsyncMode(mode);
+      result = parsed.ok()
+                   ? Async(socket, op == "set" ? Op::kSet : Op::kGet, *parsed, async_window, shape)
+                   : parsed.status();
+    }
     if (*clear) result = Clear(socket);
     if (*latency) result = RpcLatency(target, shape.seconds, server);
     if (*rate) result = RpcRate(target, window, shape.seconds, server);

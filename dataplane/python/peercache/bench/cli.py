@@ -3,44 +3,61 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
-from peercache.bench import options, output, tables
-from peercache.bench.case import Case
-from peercache.bench.commands import COMMANDS
+from peercache.bench import compare, options, two_hosts
+from peercache.bench.commands import COMMANDS, Where
 from peercache.bench.errors import BenchError
-from peercache.bench.host import host
-from peercache.bench.outcome import Outcome, Run
+from peercache.bench.finish import finish
 from peercache.bench.refused import COMMANDS as REFUSED_COMMANDS
-from peercache.bench.units import count, sizes
+from peercache.bench.units import count, counts, sizes
 
 Commands = Any  # argparse's name for what add_subparsers returns is not public
-
-INTERRUPTED = 130  # as shells have it
 
 
 def add_commands(commands: Commands) -> None:
     for name, command in COMMANDS.items():
         sub = commands.add_parser(name, help=command.help, description=command.help)
         options.add_shape(sub)
-        options.add_load(sub, command.threads)
-        if name == "sweep":
-            sub.add_argument(
-                "--sizes", type=sizes, default=options.SWEEP_SIZES, metavar="4k,64k",
-                help="page sizes (default: 4k to 16m, each twice the one before)",
-            )  # fmt: skip
-        if name == "micro":
-            sub.add_argument(
-                "--in-flight", type=count, default=256, metavar="N",
-                help="requests in flight in rpc-rate (default: 256)",
-            )  # fmt: skip
+        options.add_load(sub, command.threads, command.seconds)
+        _add_own(sub, name)
         options.add_output(sub)
-        sub.set_defaults(parser=sub)
+        sub.set_defaults(parser=sub, run=_measure)
+    two_hosts.add_commands(commands)
+    compare.add_command(commands)
+
+
+def _add_own(sub: argparse.ArgumentParser, name: str) -> None:
+    """Flags of one subcommand only."""
+    if name in ("sweep", "async"):
+        known = options.SWEEP_SIZES if name == "sweep" else options.ASYNC_SIZES
+        sub.add_argument(
+            "--sizes", type=sizes, default=known, metavar="4k,64k",
+            help="page sizes instead of --page-size (default: "
+            + ("4k to 16m, each twice the one before)" if name == "sweep" else "32k,64k,256k,1m)"),
+        )  # fmt: skip
+    if name == "async":
+        sub.add_argument(
+            "--requests", type=counts, default=options.ASYNC_REQUESTS, metavar="1,10",
+            help="outstanding together (default: 1,10,50,100)",
+        )  # fmt: skip
+        sub.add_argument(
+            "--windows", type=counts, default=options.WINDOWS, metavar="2,4",
+            help="at work at once, for the most requests (default: 2,4,8,16)",
+        )  # fmt: skip
+    if name == "micro":
+        sub.add_argument(
+            "--in-flight", type=count, default=256, metavar="N",
+            help="requests in flight in rpc-rate (default: 256)",
+        )  # fmt: skip
+
+
+def _measure(arguments: argparse.Namespace) -> int:
+    command = COMMANDS[arguments.command]
+    settings = options.settings(arguments, command.operations)
+    where = Where(arguments.build, dict(arguments.node_options))
+    return finish(arguments, settings, command.measure(settings, where))
 
 
 def refuse_command(words: list[str]) -> None:
@@ -51,58 +68,12 @@ def refuse_command(words: list[str]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measures, shows and writes; the exit status says whether every byte was right."""
-    command = COMMANDS[arguments.command]
+    """What the flags ask for; the exit status says whether every byte was right."""
     try:
-        settings = options.settings(arguments, command.operations)
+        status: int = arguments.run(arguments)
     except ValueError as error:
         arguments.parser.error(str(error))
-    interrupt_on_terminate()
-    before = host()
-    outcomes: dict[Case, Outcome] = {}
-    complete = collect(command.measure(settings, arguments.build), outcomes)
-    result = Run(
-        arguments.command, arguments.tag, before, settings.to_json(), list(outcomes.values())
-    )
-    if not result.outcomes:
-        print("stopped before anything was measured", file=sys.stderr)
-        return INTERRUPTED
-    status = show(result, arguments.out_dir)
-    if not complete:
-        print("stopped before the end; what was measured is in the files", file=sys.stderr)
-        return INTERRUPTED
+    except BrokenPipeError:  # of a pager that was left
+        sys.stderr.close()
+        return 1
     return status
-
-
-def show(result: Run, folder: Path) -> int:
-    """Writes the files, prints the tables, and says what is wrong."""
-    files = output.write(result, folder)
-    paged = tables.moved(result.outcomes)
-    if paged:
-        print(tables.rates(paged) + "\n")
-    print(tables.latencies(result.outcomes))
-    for note in tables.notes(result.outcomes):
-        print(f"- {note}")
-    for warning in output.warnings(result):
-        print(f"warning: {warning}", file=sys.stderr)
-    print(f"\nreport: {files[0]}, and {len(files) - 1} files beside it")
-    return 1 if result.wrong else 0
-
-
-def collect(outcomes: Iterator[Outcome], into: dict[Case, Outcome]) -> bool:
-    """The last outcome of each case; false when a signal has ended it. Nodes end either way."""
-    try:
-        for outcome in outcomes:
-            into[outcome.case] = outcome
-    except KeyboardInterrupt:
-        return False
-    return True
-
-
-def interrupt_on_terminate() -> None:
-    """SIGTERM ends nodes and writes results as Ctrl-C does."""
-
-    def stop(_signum: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, stop)

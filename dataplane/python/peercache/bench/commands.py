@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from peercache.bench import plan
@@ -16,7 +16,7 @@ from peercache.bench.options import Settings
 from peercache.bench.outcome import Outcome
 from peercache.bench.perf import Perf
 from peercache.bench.progress import Progress
-from peercache.bench.runner import Runner
+from peercache.bench.runner import LEASE_SECONDS, Runner
 from peercache.bench.units import MIB
 
 # A reader keeps no pages of its own; what is left is for its structures.
@@ -27,11 +27,20 @@ SPARE = 512 * MIB
 
 
 @dataclass(frozen=True)
+class Where:
+    """What is measured: a build, and options of its nodes."""
+
+    build: Path | None = None
+    node_options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Command:
     help: str
     operations: tuple[str, ...]
     threads: tuple[int, ...]
-    measure: Callable[[Settings, Path | None], Iterator[Outcome]]
+    measure: Callable[[Settings, Where], Iterator[Outcome]]
+    seconds: float = 5  # of one measurement, unless it is said
 
 
 def pool_bytes(cases: Sequence[Case]) -> int:
@@ -46,17 +55,21 @@ def needed_bytes(cases: Sequence[Case]) -> int:
     return pool_bytes(cases) + 2 * largest + READER_POOL
 
 
-def node_options(s: Settings) -> dict[str, str]:
+def node_options(s: Settings, given: Mapping[str, str]) -> dict[str, str]:
     # Replicas would turn remote reads into local ones.
     options = {"promotion-percent": "0"}
     if s.dir_cache_ttl is not None:
         options["dir-cache-ttl-ms"] = str(round(s.dir_cache_ttl * 1000))
-    return options
+    return {**options, **given}
+
+
+def lease_seconds(given: Mapping[str, str]) -> float:
+    return float(given["lease-ms"]) / 1000 if "lease-ms" in given else LEASE_SECONDS
 
 
 @contextlib.contextmanager
 def running(
-    s: Settings, build: Path | None, cases: Sequence[Case], total: int | None = None
+    s: Settings, where: Where, cases: Sequence[Case], total: int | None = None
 ) -> Iterator[Runner]:
     """A runner with the nodes that the cases need."""
     needed, there = needed_bytes(cases), available_bytes()
@@ -71,36 +84,36 @@ def running(
         pools["reader"] = str(READER_POOL)
     progress = Progress(total)
     progress.say(f"starting {len(pools)} node{'s' if remote else ''}, tcp over loopback")
-    perf = Perf(build)
-    with loopback_nodes(build, pools, node_options(s)) as nodes:
+    perf, lease = Perf(where.build), lease_seconds(where.node_options)
+    with loopback_nodes(where.build, pools, node_options(s, where.node_options)) as nodes:
         for node in nodes.values():
             node.settle()
-        yield Runner(perf, s, progress, nodes["holder"], nodes.get("reader"))
+        yield Runner(perf, s, progress, nodes["holder"], nodes.get("reader"), lease)
 
 
 def _each(
     plan_of: Callable[[Settings], list[Case]],
-) -> Callable[[Settings, Path | None], Iterator[Outcome]]:
+) -> Callable[[Settings, Where], Iterator[Outcome]]:
     """Measures the cases of a plan one after the other."""
 
-    def measure(s: Settings, build: Path | None) -> Iterator[Outcome]:
+    def measure(s: Settings, where: Where) -> Iterator[Outcome]:
         cases = plan_of(s)
-        with running(s, build, cases, len(cases)) as runner:
+        with running(s, where, cases, len(cases)) as runner:
             yield from map(runner.measure, cases)
 
     return measure
 
 
-def saturation(s: Settings, build: Path | None) -> Iterator[Outcome]:
-    with running(s, build, [case for case, _ in plan.saturation_starts(s)]) as runner:
+def saturation(s: Settings, where: Where) -> Iterator[Outcome]:
+    with running(s, where, [case for case, _ in plan.saturation_starts(s)]) as runner:
         yield from _saturate(runner, s, {})
 
 
-def suite(s: Settings, build: Path | None) -> Iterator[Outcome]:
+def suite(s: Settings, where: Where) -> Iterator[Outcome]:
     """Latency of one engine, throughput of the threads that were named, and more until the peak."""
     cases = list(dict.fromkeys([*plan.latency(replace(s, threads=(1,))), *plan.throughput(s)]))
     measured: dict[Case, Outcome] = {}
-    with running(s, build, cases) as runner:
+    with running(s, where, cases) as runner:
         for case in cases:
             measured[case] = runner.measure(case)
             yield measured[case]
@@ -142,6 +155,10 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "sweep": Command(
         "page sizes from 4 KiB to 16 MiB", ("set", "get"), (1,), _each(plan.sweep),
+    ),
+    "async": Command(
+        "single requests: one by one, submitted together, windowed, as a batch", ("get",), (1,),
+        _each(plan.requests), seconds=1,
     ),
     "micro": Command(
         "limits of this machine: memcpy, bare TCP, small requests", (), (1, 2), _each(plan.micro),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from peercache.bench.refused import add_refused, protocol
-from peercache.bench.units import GIB, KIB, MIB, count, counts, seconds, size, sizes
+from peercache.bench.units import GIB, KIB, MIB, count, counts, seconds, size
 
 # Segments of a page in the host pool: HiCache's page_first layout keeps K and V apart, and MLA has
 # one latent for both.
@@ -110,7 +110,9 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
     add_refused(parser)
 
 
-def add_load(parser: argparse.ArgumentParser, threads: tuple[int, ...] = (1, 2, 4)) -> None:
+def add_load(
+    parser: argparse.ArgumentParser, threads: tuple[int, ...] = (1, 2, 4), duration: float = 5
+) -> None:
     """Of all that is measured for a time."""
     load = parser.add_argument_group("load")
     load.add_argument(
@@ -130,8 +132,8 @@ def add_load(parser: argparse.ArgumentParser, threads: tuple[int, ...] = (1, 2, 
         help="whose pool get and exists ask for: another node's, or the own (default: remote)",
     )  # fmt: skip
     load.add_argument(
-        "--duration", type=seconds, default=5.0, metavar="S",
-        help="of each measurement (default: 5); set is measured in three passes instead",
+        "--duration", type=seconds, default=duration, metavar="S",
+        help=f"of each measurement (default: {duration:g}); set takes three passes instead",
     )  # fmt: skip
     load.add_argument(
         "--warmup", type=seconds, default=1.0, metavar="S", help="before each (default: 1)"
@@ -172,6 +174,17 @@ def add_build(parser: argparse.ArgumentParser) -> None:
         "--build", type=Path, default=None, metavar="DIR",
         help="folder of a build with peercached and peercache-perf (default: those installed)",
     )  # fmt: skip
+    parser.add_argument(
+        "--node-option", dest="node_options", type=_option, action="append", default=[],
+        metavar="NAME=VALUE", help="an option of peercached, such as io-threads=4; repeatable",
+    )  # fmt: skip
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, equals, value = text.removeprefix("--").partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f'"{text}" is not an option; write io-threads=4')
+    return name, value
 
 
 def settings(arguments: argparse.Namespace, operations: tuple[str, ...]) -> Settings:
@@ -221,18 +234,3 @@ def _check(s: Settings) -> None:
             f"--working-set {s.pages_of(s.page_bytes)}: fewer pages than the {engines} threads of "
             "--concurrencies and --processes; name more"
         )
-
-
-__all__ = [
-    "ASYNC_REQUESTS",
-    "ASYNC_SIZES",
-    "SWEEP_SIZES",
-    "WINDOWS",
-    "Settings",
-    "add_build",
-    "add_load",
-    "add_output",
-    "add_shape",
-    "settings",
-    "sizes",
-]

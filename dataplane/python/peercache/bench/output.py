@@ -12,9 +12,9 @@ from peercache.bench.errors import BenchError
 from peercache.bench.outcome import Run
 
 
-def file_stem(run: Run) -> str:
+def stem(name: str) -> str:
     """A tag may be anything; a file's name may not."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", run.name)
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name)
 
 
 def warnings(run: Run) -> list[str]:
@@ -31,7 +31,7 @@ def warnings(run: Run) -> list[str]:
 def write(run: Run, folder: Path) -> list[Path]:
     """The files that were written; the report first."""
     return write_files(
-        file_stem(run),
+        stem(run.name),
         f"peercache-bench {run.name}",
         folder,
         run.to_json(),
@@ -42,7 +42,7 @@ def write(run: Run, folder: Path) -> list[Path]:
 
 
 def write_files(
-    stem: str,
+    name: str,
     title: str,
     folder: Path,
     values: object,
@@ -53,15 +53,15 @@ def write_files(
     hints = [] if draw.can_draw() else [draw.HINT]
     images = draw.paint(pictures)
     files: dict[str, bytes] = {
-        f"{stem}.html": html.page(title, document, images, warned, hints).encode(),
-        f"{stem}.md": document.encode(),
-        f"{stem}.json": (json.dumps(values, indent=1) + "\n").encode(),
-        **{f"{stem}-{name}.png": image for name, image in images.items()},
+        f"{name}.html": html.page(title, document, images, warned, hints).encode(),
+        f"{name}.md": document.encode(),
+        f"{name}.json": (json.dumps(values, indent=1) + "\n").encode(),
+        **{f"{name}-{chart}.png": image for chart, image in images.items()},
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
+        for file, content in files.items():
+            (folder / file).write_bytes(content)
     except OSError as error:
         raise BenchError(f"--out-dir {folder} cannot be written: {error}") from None
-    return [folder / name for name in files]
+    return [folder / file for file in files]

@@ -14,6 +14,8 @@ BATCH_BYTES = 64 * MIB
 # More threads are worth nothing when none of two steps gains this much.
 GAIN = 1.03
 MOST_ENGINES = 256
+# Requests that an AsyncClient has at work at once, at most.
+WIDEST = 32
 
 
 def base(s: Settings, op: str, layout: str) -> Case:
@@ -73,6 +75,27 @@ def micro(s: Settings) -> list[Case]:
         for threads in s.threads
     ]
     return [*moves, *(Case(op=op) for op in ("pingpong", "rpc-latency", "rpc-rate"))]
+
+
+def requests(s: Settings) -> list[Case]:
+    """Single-page requests: one by one, submitted together, and as one batch; then by window."""
+    cases = []
+    for case in _bases(s):
+        for page_bytes in s.sizes:
+            pages = s.pages_of(page_bytes, least=max(s.requests))
+            sized = replace(case, page_bytes=page_bytes, pages=pages, batch=1)
+            for n in s.requests:
+                cases += [
+                    replace(sized, requests=n, mode="sync"),
+                    replace(sized, requests=n, mode="async", window=WIDEST),
+                    replace(sized, requests=n, mode="batch"),
+                ]
+            many = max(s.requests)
+            cases += [
+                replace(sized, requests=many, mode="windowed", window=window)
+                for window in s.windows
+            ]
+    return cases
 
 
 def saturation_starts(s: Settings) -> Iterator[tuple[Case, list[int]]]:

@@ -15,8 +15,8 @@ from peercache.bench.perf import Options, Perf, Result
 from peercache.bench.plan import shares
 from peercache.bench.progress import Progress
 
-# Until slots that a clear has withdrawn may be used again: the lease, and a little.
-REST_SECONDS = 1.2
+# As peercached has it unless it is told.
+LEASE_SECONDS = 1.0
 SET_PASSES = 3
 # A limit needs less time than what it bounds: it does not wait for anybody.
 MOST_LIMIT_SECONDS = 2.0
@@ -31,6 +31,7 @@ class Runner:
     progress: Progress
     holder: BenchNode | None = None
     reader: BenchNode | None = None
+    lease_seconds: float = LEASE_SECONDS
     # The pages that the holder has, as the case that they were set for.
     _filled: Case | None = field(default=None, init=False)
 
@@ -52,8 +53,13 @@ class Runner:
         return Outcome(case, figures, middle(limits) if limits else None, tuple(notes))
 
     def fill(self, case: Case) -> None:
-        """Sets the case's pages, whose bytes every reader can check, unless they are there."""
-        holder = self._node(self.holder, case)
+        """Sets the case's pages, whose bytes every reader can check, unless they are there.
+
+        Without a holder here, `serve` has set them elsewhere.
+        """
+        if self.holder is None:
+            return
+        holder = self.holder
         key = replace(_pages_of(case), op="set")
         if self._filled == key:
             return
@@ -70,7 +76,8 @@ class Runner:
     def clear(self) -> None:
         if self.holder:
             self.perf("clear", socket=self.holder.socket)
-            time.sleep(REST_SECONDS)
+            # Until slots that were withdrawn may be used again: the lease, and a little.
+            time.sleep(1.2 * self.lease_seconds)
         self._filled = None
 
     def _once(self, case: Case, limit_only: bool = False) -> Figures:
@@ -102,7 +109,8 @@ class Runner:
 
     def _set(self, case: Case) -> Figures:
         """Passes over new pages: a page that is there already would not be stored again."""
-        self.clear()
+        if self._filled is not None:
+            self.clear()
         passes: list[Figures] = []
         warmed = self.settings.warmup == 0
         while len(passes) < SET_PASSES:
@@ -117,7 +125,8 @@ class Runner:
 
     def _verified(self, case: Case, done: Figures) -> Figures:
         """What was set, read back once and compared byte by byte; time is not measured."""
-        read = self._engines(replace(case, op="get", source="local"), seconds=0, warmup=0)
+        whole = replace(case, op="get", source="local", mode="", window=0)
+        read = self._engines(whole, seconds=0, warmup=0)
         if read.hits != done.hits:
             raise BenchError(f"{done.hits} pages were set, but {read.hits} can be read")
         return replace(done, wrong=read.wrong, checked=True)
@@ -142,7 +151,9 @@ class Runner:
             if not each:
                 options["cpu_of"] = pids  # once, however many processes there are
             each.append(options)
-        results = self.perf.together(case.op, each)
+        if case.mode:
+            each = [{**options, **_requests(case)} for options in each]
+        results = self.perf.together("async" if case.mode else case.op, each)
         return combine(results, case.tokens_per_page, checked=check and case.op == "get")
 
     def _fill_options(self, case: Case) -> Options:
@@ -162,6 +173,13 @@ def _shape(case: Case) -> Options:
         "batch": case.batch,
         "threads": case.threads,
     }
+
+
+def _requests(case: Case) -> Options:
+    """Of `peercache-perf async`, whose batch is how many requests are outstanding."""
+    mode = "async" if case.mode == "windowed" else case.mode
+    options: Options = {"op": case.op, "mode": mode, "batch": case.requests}
+    return {**options, "async_window": case.window} if case.window else options
 
 
 def _pages_of(case: Case) -> Case:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 from peercache.bench.__main__ import main
 
-from .processes import binary
+from ..conftest import PYTHON
+from .processes import binary, free_port
 
 pytestmark = pytest.mark.node
 
-TINY = ("--page-size=16k", "--working-set=64", "--batch-size=8", "--duration=0.1", "--warmup=0")
+PAGES = ("--page-size=16k", "--working-set=64", "--batch-size=8")
+TINY = (*PAGES, "--duration=0.1", "--warmup=0", "--check", "--node-option=lease-ms=100")
 
 
 def bench(folder: Path, command: str, *words: str) -> dict[str, Any]:
@@ -47,7 +55,7 @@ def assert_right(values: dict[str, Any], *checked: str) -> None:
 
 
 def test_throughput(tmp_path: Path) -> None:
-    words = ("--check", "--op=all", "--concurrencies=1,2", "--layout=mha")
+    words = ("--op=all", "--concurrencies=1,2", "--layout=mha")
     values = bench(tmp_path, "throughput", *TINY, *words)
     ops = ("set", "exists", "get")
     assert cases(values) == [(op, 8, threads) for op in ops for threads in (1, 2)]
@@ -57,9 +65,145 @@ def test_throughput(tmp_path: Path) -> None:
     assert all(r["figures"]["cpu_s"] > 0 for r in values["results"])
 
 
-def test_latency_of_two_processes(tmp_path: Path) -> None:
-    words = ("--check", "--op=get", "--no-limits", "--source=local", "--repeat=2")
+def test_latency(tmp_path: Path) -> None:
+    words = ("--op=get", "--no-limits", "--source=local", "--repeat=2")
     values = bench(tmp_path, "latency", *TINY, *words)
     assert cases(values) == [("get", 1, 1), ("get", 8, 1)]
     assert_right(values, "get")
     assert all(r["notes"] for r in values["results"]), "the repetitions"
+
+
+def test_saturation(tmp_path: Path) -> None:
+    words = ("--no-limits", "--processes=2", "--working-set=512", "--batch-size=1")
+    values = bench(tmp_path, "saturation", *TINY, *words)
+    assert_right(values, "get")
+    threads = [r["case"]["threads"] for r in values["results"]]
+    assert threads == [1 << i for i in range(len(threads))]
+    assert [r["notes"] for r in values["results"]].count(["the peak"]) == 1
+
+
+def test_suite(tmp_path: Path) -> None:
+    words = ("--no-limits", "--concurrencies=1,2", "--layout=both", "--source=local")
+    values = bench(tmp_path, "suite", *TINY, *words)
+    assert_right(values, "set", "get")
+    seen = {(r["case"]["op"], r["case"]["layout"], r["case"]["batch"]) for r in values["results"]}
+    assert seen == {
+        (o, y, b) for o in ("set", "exists", "get") for y in ("mla", "mha") for b in (1, 8)
+    }
+
+
+def test_micro(tmp_path: Path) -> None:
+    values = bench(tmp_path, "micro", *TINY, "--concurrencies=1", "--in-flight=16")
+    ops = [r["case"]["op"] for r in values["results"]]
+    assert ops == ["memcpy", "tcp", "pingpong", "rpc-latency", "rpc-rate"]
+    assert all(r["figures"]["calls_per_s"] > 0 for r in values["results"])
+
+
+def test_sweep(tmp_path: Path) -> None:
+    values = bench(tmp_path, "sweep", *TINY, "--sizes=4k,1m")
+    assert [(r["case"]["op"], r["case"]["page_bytes"]) for r in values["results"]] == [
+        ("set", 4096), ("set", 1 << 20), ("get", 4096), ("get", 1 << 20),
+    ]  # fmt: skip
+    assert_right(values, "set", "get")
+
+
+def test_async(tmp_path: Path) -> None:
+    words = ("--sizes=16k", "--requests=1,20", "--windows=3", "--op=set,get", "--no-limits")
+    values = bench(tmp_path, "async", *TINY, *words)
+    assert_right(values, "set", "get")
+    for op in ("set", "get"):
+        seen = [
+            (r["case"]["mode"], r["case"]["requests"], r["case"]["window"])
+            for r in values["results"]
+            if r["case"]["op"] == op
+        ]
+        each = [[("sync", n, 0), ("async", n, 32), ("batch", n, 0)] for n in (1, 20)]
+        assert seen == [*each[0], *each[1], ("windowed", 20, 3)]
+    for result in values["results"]:
+        figures = result["figures"]
+        if result["case"]["op"] == "set":
+            assert figures["pages"] == 3 * 64, "three passes over the working set"
+        assert -(-figures["pages"] // result["case"]["requests"]) <= figures["calls"]
+
+
+class Started:
+    """A subcommand as a process of its own, which signals can reach."""
+
+    def __init__(self, folder: Path, command: str, *words: str) -> None:
+        build = binary().parent
+        self.popen = subprocess.Popen(
+            [sys.executable, "-m", "peercache.bench", command, f"--build={build}", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": str(PYTHON), "TMPDIR": str(folder)},
+        )  # fmt: skip
+
+    def line(self, stream: TextIO | None, text: str) -> str:
+        """The first line that holds the text."""
+        assert stream is not None
+        for line in stream:
+            if text in line:
+                return line
+        raise AssertionError(f'ended without saying "{text}"')
+
+    def stop(self, number: int) -> int:
+        self.popen.send_signal(number)
+        self.popen.communicate(timeout=60)
+        return self.popen.returncode
+
+
+def nodes_in(folder: Path) -> list[str]:
+    """Command lines of nodes whose socket is below the folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = path.read_bytes().decode(errors="replace").split("\0")
+            if words[0].endswith("peercached") and any(str(folder) in word for word in words):
+                found.append(" ".join(words))
+    return found
+
+
+def test_serve_and_drive(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    serve = Started(tmp_path, "serve", *PAGES, f"--discovery-addr={address}", "--layout=mha")
+    try:
+        command = shlex.split(serve.line(serve.popen.stdout, "peercache-bench drive"))
+        assert len(nodes_in(tmp_path)) == 1
+        words = ("--duration=0.1", "--warmup=0", "--check", "--op=get,exists", "--concurrency=2")
+        values = bench(tmp_path, "drive", *command[2:], *words)
+        serve.line(serve.popen.stderr, "has left")
+        assert [r["case"]["segments"] for r in values["results"]] == [2, 2]
+        assert_right(values, "get")
+    finally:
+        status = serve.stop(signal.SIGINT)
+    assert status == 0
+    assert nodes_in(tmp_path) == []
+
+
+def test_drive_of_other_pages_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    serve = Started(tmp_path, "serve", *PAGES, f"--discovery-addr={address}", "--readers=1")
+    try:
+        serve.line(serve.popen.stdout, "peercache-bench drive")
+        words = (f"--discovery-addr={address}", "--page-size=32k", "--working-set=64")
+        arguments = (f"--build={binary().parent}", "--duration=0.1", "--warmup=0", *words)
+        assert main(["drive", *arguments]) == 1
+        assert "are --page-size (32768) and --working-set (64) those of serve" in (
+            capsys.readouterr().err
+        )
+        serve.popen.communicate(timeout=60)
+        assert serve.popen.returncode == 0, "its one reader has come and gone"
+    finally:
+        serve.popen.kill()
+
+
+def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:
+    words = ("--op=get,exists", "--no-limits", f"--out-dir={tmp_path}", "--concurrencies=1,2,4")
+    started = Started(tmp_path, "throughput", *TINY, "--duration=2", *words)
+    try:
+        started.line(started.popen.stderr, "1/6")
+    finally:
+        status = started.stop(signal.SIGTERM)
+    assert status == 130
+    values = json.loads((tmp_path / "throughput.json").read_text())
+    assert 1 <= len(values["results"]) < 6
+    assert nodes_in(tmp_path) == []

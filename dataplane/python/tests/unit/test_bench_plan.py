@@ -54,6 +54,18 @@ def test_shares_are_disjoint() -> None:
     assert plan.shares(Case("get", pages=10, processes=3)) == [(0, 3), (3, 3), (6, 3)]
 
 
+def test_requests_one_by_one_together_and_by_window() -> None:
+    cases = plan.requests(replace(SMALL, sizes=(4096,), requests=(1, 100), windows=(2, 4)))
+    assert len(cases) == len(set(cases)) == 2 * (2 * 3 + 2)
+    assert all(c.pages >= 100 and c.batch == 1 for c in cases), "one page a request"
+    windowed = [c for c in cases if c.mode == "windowed"]
+    assert {(c.requests, c.window) for c in windowed} == {(100, 2), (100, 4)}
+    assert windowed[0].title == "SET windowed 4 KiB x 100, window 2"
+    limit = windowed[0].limit()
+    assert limit is not None
+    assert (limit.op, limit.batch) == ("memcpy", 100)
+
+
 def test_saturation_goes_on_beyond_the_threads_that_were_named() -> None:
     starts = list(plan.saturation_starts(replace(SMALL, operations=("get",), processes=(1, 8))))
     assert [case.processes for case, _ in starts] == [1, 8]
@@ -88,8 +100,9 @@ def test_nodes_have_room_for_what_rests_in_quarantine() -> None:
 
 
 def test_node_options() -> None:
-    assert node_options(SMALL) == {"promotion-percent": "0"}
-    assert node_options(replace(SMALL, dir_cache_ttl=0.25))["dir-cache-ttl-ms"] == "250"
+    assert node_options(SMALL, {}) == {"promotion-percent": "0"}
+    assert node_options(replace(SMALL, dir_cache_ttl=0.25), {})["dir-cache-ttl-ms"] == "250"
+    assert node_options(SMALL, {"promotion-percent": "5"}) == {"promotion-percent": "5"}
 
 
 def test_titles_name_what_differs() -> None:

@@ -1,0 +1,73 @@
+"""From outcomes as they come to files and tables, also when a signal ends the measuring."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+from peercache.bench import output, tables
+from peercache.bench.case import Case
+from peercache.bench.host import host
+from peercache.bench.options import Settings
+from peercache.bench.outcome import Outcome, Run
+
+INTERRUPTED = 130  # as shells have it
+
+
+def finish(arguments: argparse.Namespace, settings: Settings, found: Iterator[Outcome]) -> int:
+    """Measures, shows and writes; the exit status says whether every byte was right."""
+    interrupt_on_terminate()
+    before = host()
+    outcomes: dict[Case, Outcome] = {}
+    complete = collect(found, outcomes)
+    if not outcomes:
+        print("stopped before anything was measured", file=sys.stderr)
+        return INTERRUPTED
+    configuration = {
+        **settings.to_json(),
+        "node_options": [f"{name}={value}" for name, value in arguments.node_options],
+    }
+    result = Run(arguments.command, arguments.tag, before, configuration, list(outcomes.values()))
+    status = show(result, arguments.out_dir)
+    if not complete:
+        print("stopped before the end; what was measured is in the files", file=sys.stderr)
+        return INTERRUPTED
+    return status
+
+
+def collect(outcomes: Iterator[Outcome], into: dict[Case, Outcome]) -> bool:
+    """The last outcome of each case; false when a signal has ended it. Nodes end either way."""
+    try:
+        for outcome in outcomes:
+            into[outcome.case] = outcome
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def show(result: Run, folder: Path) -> int:
+    """Writes the files, prints the tables, and says what is wrong."""
+    files = output.write(result, folder)
+    paged = tables.moved(result.outcomes)
+    if paged:
+        print(tables.rates(paged) + "\n")
+    print(tables.latencies(result.outcomes))
+    for note in tables.notes(result.outcomes):
+        print(f"- {note}")
+    for warning in output.warnings(result):
+        print(f"warning: {warning}", file=sys.stderr)
+    print(f"\nreport: {files[0]}, and {len(files) - 1} files beside it")
+    return 1 if result.wrong else 0
+
+
+def interrupt_on_terminate() -> None:
+    """SIGTERM ends nodes and writes results as Ctrl-C does."""
+
+    def stop(_signum: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)

@@ -1,0 +1,227 @@
+"""serve and drive: one host holds the pages, the other reads them over the network between them."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shlex
+import socket
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from peercache.bench import options, plan
+from peercache.bench.commands import READER_POOL, node_options, pool_bytes
+from peercache.bench.errors import BenchError
+from peercache.bench.finish import finish, interrupt_on_terminate
+from peercache.bench.nodes import CLUSTER, BenchNode, free_port, start_node, stop_node
+from peercache.bench.options import Settings
+from peercache.bench.outcome import Outcome
+from peercache.bench.perf import Perf
+from peercache.bench.progress import Progress
+from peercache.bench.runner import Runner
+from peercache.bench.units import count, size_text
+
+DEFAULT_PORT = 31998
+FIND_SECONDS = 30
+POLL_SECONDS = 0.5
+OPERATIONS = ("get",)
+
+
+def add_commands(commands: Any) -> None:
+    serve = commands.add_parser(
+        "serve", help="two hosts: hold the working set, until Ctrl-C",
+        description="Starts a node, fills the working set, and says what to run on the other host.",
+    )  # fmt: skip
+    options.add_shape(serve)
+    serve.add_argument(
+        "--readers", type=count, default=0, metavar="N",
+        help="end when so many drives have come and gone (default: stay until Ctrl-C)",
+    )  # fmt: skip
+    _add_network(serve, f"0.0.0.0:{DEFAULT_PORT}")
+    options.add_build(serve)
+    serve.set_defaults(parser=serve, run=_serve)
+
+    drive = commands.add_parser(
+        "drive", help="two hosts: read what serve holds, and measure",
+        description="Starts a node that joins serve's, and measures reads over the network.",
+    )  # fmt: skip
+    options.add_shape(drive)
+    options.add_load(drive)
+    _add_network(drive, None)
+    options.add_output(drive)
+    drive.set_defaults(parser=drive, run=_drive)
+
+
+def _add_network(parser: argparse.ArgumentParser, default: str | None) -> None:
+    network = parser.add_argument_group("network")
+    network.add_argument(
+        "--discovery-addr", default=default, required=default is None, metavar="HOST:PORT",
+        help="where nodes find each other: of serve, or of nodes that are there"
+        + (f" (default: {default})" if default else ""),
+    )  # fmt: skip
+    network.add_argument(
+        "--advertise-addr", default="", metavar="ADDRESS",
+        help="where others reach this host (default: found)",
+    )  # fmt: skip
+    network.add_argument("--cluster", default=CLUSTER, help=f"its name (default: {CLUSTER})")
+
+
+def discovery(text: str, own_address: str) -> str:
+    """The address as others can use it: a wildcard is this host."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f'--discovery-addr "{text}" is not HOST:PORT, such as 10.0.0.1:31998')
+    return f"{own_address}:{port}" if host in ("", "*", "0.0.0.0") else text
+
+
+def own_address() -> str:
+    """The address that this host uses towards others; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # an address for documentation, routed as any other
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
+def drive_command(
+    address: str, settings: Settings, cluster: str, given: Mapping[str, str] | None = None
+) -> str:
+    """What to run on the other host."""
+    words = ["peercache-bench", "drive", "--discovery-addr", address]
+    words += ["--page-size", str(settings.page_bytes)]
+    words += ["--working-set", str(settings.pages_of(settings.page_bytes))]
+    words += ["--layout", ",".join(settings.layouts), "--batch-size", str(settings.batch)]
+    if settings.segments:
+        words += ["--segments", str(settings.segments)]
+    if cluster != CLUSTER:
+        words += ["--cluster", cluster]
+    for name, value in (given or {}).items():
+        words += ["--node-option", f"{name}={value}"]
+    return shlex.join(words)
+
+
+def come_and_gone(seen: set[str], members: set[str]) -> set[str]:
+    """Drives that were there and are no more."""
+    return {name for name in seen - members if name.startswith("drive-")}
+
+
+@contextlib.contextmanager
+def _node(
+    role: str, arguments: argparse.Namespace, settings: Settings, pool: int
+) -> Iterator[tuple[BenchNode, str]]:
+    """A node of this host, and the discovery address it uses; it leaves the cluster at the end."""
+    address = discovery(arguments.discovery_addr, arguments.advertise_addr or own_address())
+    chosen = {
+        "node-id": f"{role}-{socket.gethostname()}-{os.getpid()}",
+        "cluster": arguments.cluster,
+        "pool-size": str(pool),
+        "peer-port": "0",  # the port of the discovery address when it is ours and free
+        "http-port": str(free_port()),
+        "discovery-addr": address,
+        **node_options(settings, dict(arguments.node_options)),
+    }
+    if arguments.advertise_addr:
+        chosen["advertise-addr"] = arguments.advertise_addr
+    with tempfile.TemporaryDirectory(prefix="peercache-bench-") as folder:
+        node = start_node(arguments.build, Path(folder), chosen)
+        try:
+            node.wait_ready()
+            node.settle()
+            yield node, address
+        finally:
+            stop_node(node)
+
+
+def _members(node: BenchNode) -> set[str]:
+    return {str(member["id"]) for member in node.status()["members"]}
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    interrupt_on_terminate()
+    settings = _serve_settings(arguments)
+    case = plan.base(settings, "get", settings.layouts[0])
+    progress = Progress()
+    with contextlib.suppress(KeyboardInterrupt):
+        progress.say("starting a node")
+        pool = pool_bytes([case])
+        with _node("serve", arguments, settings, pool) as (node, address):
+            progress.say(f"filling it with {case.pages} pages of {size_text(case.page_bytes)}")
+            Runner(Perf(arguments.build), settings, progress, holder=node).fill(case)
+            given = dict(arguments.node_options)
+            command = drive_command(address, settings, arguments.cluster, given)
+            print(f"ready at {address}; on the other host run\n\n  {command}\n", flush=True)
+            progress.say("serving until Ctrl-C")
+            _wait(node, arguments.readers, progress)
+    progress.say("done")
+    return 0
+
+
+def _serve_settings(arguments: argparse.Namespace) -> Settings:
+    """Only the pages matter; checked as for every other command."""
+    filled = argparse.ArgumentParser()
+    options.add_load(filled)
+    load = filled.parse_args([])
+    return options.settings(argparse.Namespace(**{**vars(load), **vars(arguments)}), OPERATIONS)
+
+
+def _wait(node: BenchNode, readers: int, progress: Progress) -> None:
+    """Until `readers` drives have left, or a signal."""
+    seen: set[str] = set()
+    gone: set[str] = set()
+    while not readers or len(gone) < readers:
+        if node.process.poll() is not None:
+            raise BenchError(f"the node has ended: {node.log.read_text(errors='replace')[-2000:]}")
+        members = _members(node)
+        for name in sorted(members - seen - {node.name}):
+            progress.say(f"{name} has joined")
+        left = come_and_gone(seen, members) - gone
+        for name in sorted(left):
+            progress.say(f"{name} has left")
+        seen |= members
+        gone |= left
+        time.sleep(POLL_SECONDS)
+
+
+def _drive(arguments: argparse.Namespace) -> int:
+    settings = options.settings(arguments, OPERATIONS)
+    if "set" in settings.operations:
+        raise ValueError("--op set: sets stay on the node of their engine; use `throughput` for it")
+    if settings.source == "local":
+        raise ValueError("--source local: drive reads what another node holds; leave it out")
+    return finish(arguments, settings, _measure(arguments, settings))
+
+
+def _measure(arguments: argparse.Namespace, settings: Settings) -> Iterator[Outcome]:
+    cases = plan.throughput(settings)
+    progress = Progress(len(cases))
+    progress.say("starting a node")
+    with _node("drive", arguments, settings, READER_POOL) as (node, address):
+        _find_serve(node, address)
+        # memcpy and bare TCP on this host alone bound nothing that crosses a network.
+        alone = replace(settings, limits=False)
+        runner = Runner(Perf(arguments.build), alone, progress, reader=node)
+        for case in cases:
+            outcome = runner.measure(case)
+            if not outcome.figures.hits:
+                raise BenchError(
+                    f"{case.title}: no page was there: are --page-size "
+                    f"({settings.page_bytes}) and --working-set ({case.pages}) those of serve?"
+                )
+            yield outcome
+
+
+def _find_serve(node: BenchNode, address: str) -> None:
+    deadline = time.monotonic() + FIND_SECONDS
+    while not any(name.startswith("serve-") for name in _members(node)):
+        if time.monotonic() > deadline:
+            raise BenchError(
+                f"no serve among the members at {address} after {FIND_SECONDS} s: does it run "
+                "there, and does no firewall keep the hosts apart?"
+            )
+        time.sleep(POLL_SECONDS)
