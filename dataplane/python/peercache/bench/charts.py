@@ -54,7 +54,8 @@ def _rate(outcomes: Sequence[Outcome], x: Callable[[Outcome], float]) -> list[Li
 
 
 def name_of(o: Outcome) -> str:
-    return o.case.name
+    processes = f", {o.case.processes} processes" if o.case.processes > 1 else ""
+    return o.case.name + processes
 
 
 def _threads(outcomes: Sequence[Outcome]) -> list[Chart]:
@@ -132,22 +133,25 @@ def _by_size(outcomes: Sequence[Outcome], threads: int) -> list[Line]:
 
 
 def _async(outcomes: Sequence[Outcome]) -> list[Chart]:
-    sizes = sorted({o.case.page_bytes for o in outcomes})
+    """One for each operation, layout and size; a line for each way of asking."""
+
+    def what(o: Outcome) -> tuple[str, str, int]:
+        return o.case.op, o.case.layout, o.case.page_bytes
 
     def how(o: Outcome) -> str:
         return f"{o.case.mode} {o.case.window}" if o.case.window else o.case.mode
 
     found = []
-    for page_bytes in sizes:
-        chosen = [o for o in outcomes if o.case.page_bytes == page_bytes]
-        ordered = sorted(chosen, key=lambda o: (o.case.mode, o.case.window, o.case.requests))
+    ordered = sorted(outcomes, key=lambda o: (what(o), o.case.mode, o.case.window, o.case.requests))
+    for (op, layout, page_bytes), chosen in groupby(ordered, what):
         lines = tuple(
             Line(label, [(o.case.requests, o.figures.gb_per_s) for o in group])
-            for label, group in groupby(ordered, how)
+            for label, group in groupby(chosen, how)
         )
         found.append(
             Chart(
-                f"async-{page_bytes}", f"Requests for pages of {size_text(page_bytes)}",
+                f"async-{op}-{layout}-{page_bytes}",
+                f"{op.upper()} requests of one page of {size_text(page_bytes)}, {layout}",
                 "requests outstanding", "GB/s", lines=lines, log_x=True,
             )
         )  # fmt: skip

@@ -62,9 +62,9 @@ def combine(
     if len(results) == 1:
         latency = {k: float(v) for k, v in results[0]["latency_us"].items()}
     else:
-        latency = percentiles(histogram)
-        if latency:
-            latency["max"] = max(r["latency_us"].get("max", 0.0) for r in results)
+        latency = _at_most(
+            max(r["latency_us"].get("max", 0.0) for r in results), percentiles(histogram)
+        )
 
     def total(name: str) -> float:
         return float(sum(r[name] for r in results))
@@ -92,9 +92,10 @@ def in_sequence(parts: Sequence[Figures]) -> Figures:
     """The figures of passes that ran one after the other."""
     seconds = sum(p.seconds for p in parts)
     histogram = add_histograms([p.histogram for p in parts])
-    latency = dict(parts[0].latency_us) if len(parts) == 1 else percentiles(histogram)
-    if latency:
-        latency["max"] = max(p.latency_us["max"] for p in parts)
+    if len(parts) == 1:
+        latency = dict(parts[0].latency_us)
+    else:
+        latency = _at_most(max(p.latency_us.get("max", 0.0) for p in parts), percentiles(histogram))
 
     def mean(rates: Sequence[float]) -> float:
         moved = sum(rate * p.seconds for rate, p in zip(rates, parts, strict=True))
@@ -148,6 +149,11 @@ def percentiles(histogram: Histogram) -> dict[str, float]:
                 break
     found["max"] = histogram[-1][0]
     return found
+
+
+def _at_most(exact: float, found: dict[str, float]) -> dict[str, float]:
+    """The maximum is known exactly; no percentile is above it because its bucket ends there."""
+    return {name: exact if name == "max" else min(us, exact) for name, us in found.items()}
 
 
 def _pairs(values: Sequence[Sequence[float]]) -> Histogram:

@@ -102,13 +102,15 @@ def saturation_starts(s: Settings) -> Iterator[tuple[Case, list[int]]]:
     """For each number of processes, the case with one thread and the threads to try in turn."""
     for case in _bases(s):
         for processes in s.processes:
-            yield replace(case, processes=processes), _doubling(s.threads, processes)
+            # Every thread has a batch of pages to itself.
+            most = min(MOST_ENGINES, case.pages // case.batch) // processes
+            yield replace(case, processes=processes), _doubling(s.threads, most)
 
 
-def _doubling(threads: Sequence[int], processes: int) -> list[int]:
+def _doubling(threads: Sequence[int], most: int) -> list[int]:
     """The threads that were named and, after them, twice as many each, up to a bound."""
     steps = list(threads)
-    while steps[-1] * 2 * processes <= MOST_ENGINES:
+    while steps[-1] * 2 <= most:
         steps.append(steps[-1] * 2)
     return steps
 

@@ -47,10 +47,17 @@ def rates(outcomes: Sequence[Outcome]) -> str:
                 "-" if o.case.op in ("memcpy", "tcp") else f"{100 * f.hit_ratio:.4g} %",
                 limit,
                 "-" if o.ratio is None else f"{o.ratio:.2f}",
-                str(f.wrong) if f.checked else "not checked",
+                _verdict(o),
             ]
         )
     return markdown(header, rows)
+
+
+def _verdict(o: Outcome) -> str:
+    """Wrong pages; a figure that was not checked says so, where there are bytes at all."""
+    if o.figures.checked:
+        return str(o.figures.wrong)
+    return "not checked" if o.case.op in ("set", "get") else "-"
 
 
 def latencies(outcomes: Sequence[Outcome]) -> str:

@@ -14,6 +14,8 @@ from typing import Any, TextIO
 
 import pytest
 from peercache.bench.__main__ import main
+from peercache.bench.nodes import loopback_nodes
+from peercache.bench.perf import Perf
 
 from ..conftest import PYTHON
 from .processes import binary, free_port
@@ -52,6 +54,18 @@ def assert_right(values: dict[str, Any], *checked: str) -> None:
         if op in checked:
             assert figures["checked"], result["title"]
             assert figures["wrong"] == 0, result["title"]
+
+
+def test_check_notices_wrong_bytes() -> None:
+    """Keys from 8 on are given the content of the first eight pages, which the window holds."""
+    perf = Perf(binary().parent)
+    pages = {"page_bytes": 4096, "pages": 16, "batch": 8, "seconds": 0}
+    with loopback_nodes(binary().parent, {"own": "64Mi"}) as nodes:
+        at = {**pages, "socket": nodes["own"].socket}
+        perf("set", **at, window=8)
+        assert perf("get", **at, check=True)["wrong"] == 8
+        for mode in ("sync", "async", "batch"):
+            assert perf("async", **at, mode=mode, check=True)["wrong"] == 8, mode
 
 
 def test_throughput(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from peercache.bench import draw, html, output, tables
+from peercache.bench import draw, finish, html, output, tables
 from peercache.bench.case import Case
 from peercache.bench.charts import charts
 from peercache.bench.errors import BenchError
@@ -70,6 +70,19 @@ def test_sweep_and_micro_charts() -> None:
     assert requests.bars == (("bare TCP ping-pong", 5.0),)
 
 
+def test_lines_do_not_mix_processes_or_operations() -> None:
+    several = [replace(get(), case=Case("get", processes=n)) for n in (1, 2)]
+    assert [len(line.points) for line in charts(run("throughput", *several))[0].lines] == [1] * 4
+    asked = [
+        replace(get(), case=Case(op, mode="sync", requests=n))
+        for n in (10, 1)
+        for op in ("set", "get")
+    ]
+    both = charts(run("async", *asked))
+    assert [chart.name for chart in both] == ["async-get-mla-131072", "async-set-mla-131072"]
+    assert [x for x, _ in both[0].lines[0].points] == [1, 10]
+
+
 class Tags(HTMLParser):
     """Fails on what is left open, and keeps the sources of images."""
 
@@ -112,11 +125,13 @@ def test_without_matplotlib_the_report_says_so(
     assert [file.suffix for file in files] == [".html", ".md", ".json"]
 
 
-def test_wrong_bytes_cannot_be_overlooked() -> None:
+def test_wrong_bytes_cannot_be_overlooked(tmp_path: Path) -> None:
     bad = run("throughput", get(wrong=2, checked=True))
     assert bad.wrong == 2
     assert "WRONG BYTES" in output.warnings(bad)[0]
     assert "WRONG" in html.page("t", "# t", {}, output.warnings(bad))
+    assert finish.show(bad, tmp_path) == 1
+    assert finish.show(run("throughput", get(checked=True)), tmp_path) == 0
 
 
 def test_a_result_is_read_again(tmp_path: Path) -> None:

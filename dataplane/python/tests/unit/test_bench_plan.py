@@ -67,10 +67,13 @@ def test_requests_one_by_one_together_and_by_window() -> None:
 
 
 def test_saturation_goes_on_beyond_the_threads_that_were_named() -> None:
-    starts = list(plan.saturation_starts(replace(SMALL, operations=("get",), processes=(1, 8))))
+    many = replace(SMALL, working_set=1 << 20, operations=("get",), processes=(1, 8))
+    starts = list(plan.saturation_starts(many))
     assert [case.processes for case, _ in starts] == [1, 8]
     assert starts[0][1] == [1, 3, 6, 12, 24, 48, 96, 192]
     assert starts[1][1] == [1, 3, 6, 12, 24]
+    ((_, threads),) = plan.saturation_starts(replace(many, working_set=256, processes=(1,)))
+    assert threads == [1, 3, 6], "a batch of 32 for every thread"
 
 
 @pytest.mark.parametrize(
