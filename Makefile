@@ -25,7 +25,7 @@ build: deps ## Build everything natively: peercached, the Python extension, the 
 	@$(MAKE) --no-print-directory build-dataplane build-operator
 
 .PHONY: generate-all
-generate-all: generate chart-files chart-readme ## Everything that is generated and committed
+generate-all: generate generate-metrics-doc chart-files chart-readme ## Everything that is generated and committed
 
 .PHONY: lint
 lint: deps ## All linters and "is what is generated up to date"

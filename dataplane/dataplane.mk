@@ -51,6 +51,13 @@ fuzz-merge: build-fuzz ## Keep what fuzzing has found and adds coverage, in data
 fuzz-seeds: build-fuzz ## Write dataplane/fuzz/corpus/*/seed-* anew, after a change of messages
 	@dataplane/build/fuzz/fuzz/make_corpus dataplane/fuzz/corpus
 
+.PHONY: generate-metrics-doc
+generate-metrics-doc: ## Write docs/metrics.md from the table of metrics
+	@echo "==> generating docs/metrics.md"
+	@cd dataplane && cmake --preset release >/dev/null && \
+		cmake --build build/release -j $(JOBS) --target metrics_doc
+	@dataplane/build/release/metrics_doc docs/metrics.md
+
 .PHONY: test-python
 test-python: build-dataplane ## Python tests, with real nodes and SGLang's real HiCache
 	@echo "==> Python tests"

@@ -1,9 +1,11 @@
-// Counters: what a node counts, as plain atomics that cost nothing to bump. metrics.cc turns them
-// into Prometheus families; status shows some of them.
+// Counters: what a node counts and times, as plain atomics that cost nothing to bump.
+// metric_families.cc turns them into what /metrics shows; status shows some of them.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+
+#include "node/latency.h"
 
 namespace peercache {
 
@@ -22,7 +24,8 @@ struct Counters {
   Counter write_requests, write_duplicates, write_stored;
   Counter refused_full, refused_size, refused_copy, refused_unacknowledged, refused_no_view;
   Counter exists_requests, exists_pages, exists_pages_found;
-  Counter bytes_read, bytes_written;
+  // bytes, by where the pages were found
+  Counter bytes_local, bytes_remote, bytes_shared, bytes_replica, bytes_written;
   Counter engine_bad_requests;
   Counter engine_refused_user, engine_refused_slow, engine_refused_crowded, engine_refused_limit,
       engine_refused_busy;
@@ -33,6 +36,13 @@ struct Counters {
   Counter republished, withdrawn, withdraw_unacknowledged, repair_passes;
   // membership
   Counter heartbeats, heartbeat_failures;
+  // whole calls of engines, and the stages they went through: at most one observation per call
+  LatencyHistogram op_set, op_get, op_exists;
+  LatencyHistogram set_reserve, set_copy, set_publish;
+  LatencyHistogram get_copy, get_lookup, get_read, get_share;
+  LatencyHistogram exists_lookup;
+
+  uint64_t bytes_read() const { return bytes_local + bytes_remote + bytes_shared + bytes_replica; }
 };
 
 }  // namespace peercache

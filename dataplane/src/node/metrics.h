@@ -1,46 +1,37 @@
-// Metrics: /metrics in Prometheus text format. Counters are read from Counters at scrape time; only
-// the latency histograms are updated on the way, once per call (not per page).
+// Metrics: /metrics in Prometheus text format. Values are read at scrape time; on the way there are
+// only the atomics of Counters.
 //
 // Thread-safe.
 #pragma once
 
-#include <prometheus/histogram.h>
-#include <prometheus/metric_family.h>
-#include <prometheus/registry.h>
-
+#include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "base/clock.h"
 #include "node/counters.h"
 
 namespace peercache {
 
-// One value read at scrape time.
-struct Sample {
-  const char* name;
-  const char* help;
-  prometheus::MetricType type;
-  std::vector<prometheus::ClientMetric::Label> labels;
-  double value = 0;
-};
+struct Scrape;  // metric_families.h
 
 class Metrics {
  public:
   enum class Op : uint8_t { kSet, kGet, kExists };
 
-  // `gauges` is called at every scrape, for what Counters does not hold.
-  Metrics(const Counters* counters, std::function<std::vector<Sample>()> gauges);
+  // `scrape` is called at every scrape.
+  Metrics(Counters* counters, std::function<Scrape()> scrape);
 
-  void Observe(Op op, Duration took);
+  // Once per call of an engine.
+  void Observe(Op op, Duration took) { op_latency_[static_cast<int>(op)]->Observe(took); }
   std::string Text() const;
 
  private:
-  const Counters* const counters_;
-  const std::function<std::vector<Sample>()> gauges_;
-  prometheus::Registry registry_;
-  prometheus::Histogram* latency_[3];
+  LatencyHistogram* const op_latency_[3];
+  const std::function<Scrape()> scrape_;
 };
+
+// The exposition of one scrape: every series of every family. Pure.
+std::string MetricsText(const Scrape& scrape);
 
 }  // namespace peercache

@@ -15,6 +15,7 @@
 #include "node/http.h"
 #include "node/locator.h"
 #include "node/member_agent.h"
+#include "node/metric_families.h"
 #include "node/metrics.h"
 #include "node/pages.h"
 #include "node/peer_requests.h"
@@ -142,7 +143,7 @@ class Node::Impl {
     locator_options.stall = stall;
     locator_options.cache_ttl = std::min(config_.dir_cache_ttl, config_.lease);
     locator_ = std::make_unique<Locator>(locator_options, shard_.get(), peers_.get(), &counters_);
-    metrics_ = std::make_unique<Metrics>(&counters_, [this] { return Gauges(); });
+    metrics_ = std::make_unique<Metrics>(&counters_, [this] { return Observe(); });
 
     if (config_.http) {
       auto http = Http::Bind(config_.bind_addr, config_.http_port, Handlers());
@@ -292,20 +293,38 @@ class Node::Impl {
     return handlers;
   }
 
-  std::vector<Sample> Gauges() const {
-    GaugeInput input;
-    input.pool = pool_->stats();
-    input.room = room_->stats();
-    if (upkeep_ready_) input.reserve_bytes = upkeep_->reserve_bytes();
-    input.shard = shard_->stats(Clock::now());
-    input.view = views_.Get();
-    input.ready = Ready().ok();
-    input.uptime = Clock::now() - started_;
-    if (engines_) input.engines = engines_->engines().size();
-    if (server_) input.server = server_->stats();
-    for (Peer* peer : peers_->All()) input.breaker_trips += peer->health().trips();
-    input.breakers_open = peers_->Unhealthy(Clock::now()).size();
-    return GaugeSamples(input);
+  Scrape Observe() const {
+    const TimePoint now = Clock::now();
+    Scrape s;
+    s.counters = &counters_;
+    s.pool = pool_->stats();
+    s.replicas = replicas_->stats();
+    s.room = room_->stats();
+    if (upkeep_ready_) s.reserve_bytes = upkeep_->reserve_bytes();
+    s.shard = shard_->stats(now);
+    s.repair_backlog = publisher_->backlog();
+    s.view = views_.Get();
+    s.breakers = peers_->breakers(now);
+    if (server_) s.server = server_->stats();
+    if (agent_) {
+      const MemberAgent::Hosts hosts = agent_->hosts();
+      s.discovery_hosts = hosts.addresses.size();
+      s.discovery_answering = hosts.answering;
+    }
+    s.ready = Ready().ok();
+    s.uptime = now - started_;
+    if (engines_) {
+      for (const EngineInfo& engine : engines_->engines()) {
+        ++s.engines;
+        s.engine_connections += engine.connections;
+        s.engine_shared_bytes += engine.region_bytes;
+      }
+    }
+    s.max_engines = config_.max_engines;
+    s.max_records = config_.max_directory_records;
+    s.max_peer_connections = TcpServerOptions().max_connections;
+    s.process = ReadProcessStats();
+    return s;
   }
 
   size_t ClearHere(uint64_t tag) {

@@ -86,6 +86,8 @@ void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments,
     incoming.push_back({i, page, std::move(*reservation), {}});
     copying += length;
   }
+  const TimePoint reserved = Clock::now();
+  counters_->set_reserve.Observe(reserved - start);
   ForEach(incoming.size(), copying, [&](size_t p) {
     Incoming& in = incoming[p];
     if (in.pin) return;
@@ -93,6 +95,7 @@ void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments,
     if (in.copied && ChecksumWanted(options_.checksums, keys[in.page]))
       in.checksum = Checksum(in.reservation.payload());
   });
+  if (copying > 0) counters_->set_copy.Observe(Clock::now() - reserved);
   std::vector<PinnedPage> pages;
   std::vector<size_t> which;
   uint64_t bytes = 0;
@@ -117,7 +120,9 @@ void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments,
     which.push_back(in.page);
   }
   std::vector<uint8_t> published(pages.size());
-  publisher_->Publish(pages, published, Clock::now() + options_.stall);
+  const TimePoint publishing = Clock::now();
+  publisher_->Publish(pages, published, publishing + options_.stall);
+  if (!pages.empty()) counters_->set_publish.Observe(Clock::now() - publishing);
   for (size_t p = 0; p < pages.size(); ++p) {
     ok[which[p]] = published[p];
     (published[p] ? counters_->write_stored : counters_->refused_unacknowledged).Add(1);
@@ -136,10 +141,11 @@ void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size
   counters_->read_requests.Add(keys.size());
   const TimePoint start = Clock::now();
   const Destinations to{segments, per_page};
-  auto wanted = GetLocal(keys, to, ok);
+  StageTime copy(&counters_->get_copy);
+  auto wanted = GetLocal(keys, to, ok, start, &copy);
   if (wanted.empty()) return;
   const uint64_t epoch = replicas_->epoch();
-  const size_t replicated = GetReplicas(keys, to, ok, &wanted);
+  const size_t replicated = GetReplicas(keys, to, ok, &wanted, &copy);
 
   Flights::Call call(to, epoch);
   std::vector<size_t> led;
@@ -148,17 +154,21 @@ void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size
   replicas_->Observe(replicated + followed.size(), led.size());
   if (!led.empty()) Fetch(keys, led, to, ok, start);
   flights_.Land(&call, ok);
-  for (const Flights::Followed& f : followed) {
-    ok[f.page] = flights_.Copy(f, to, DeadlineFor(to.SizeOf(f.page) * followed.size(), start));
-    (ok[f.page] ? counters_->read_shared_hits : counters_->miss_absent).Add(1);
-    if (ok[f.page]) counters_->bytes_read.Add(to.SizeOf(f.page));
+  if (!followed.empty()) {
+    const TimePoint landed = Clock::now();
+    for (const Flights::Followed& f : followed) {
+      ok[f.page] = flights_.Copy(f, to, DeadlineFor(to.SizeOf(f.page) * followed.size(), start));
+      (ok[f.page] ? counters_->read_shared_hits : counters_->miss_absent).Add(1);
+      if (ok[f.page]) counters_->bytes_shared.Add(to.SizeOf(f.page));
+    }
+    counters_->get_share.Observe(Clock::now() - landed);
   }
   // Kept before others cease to follow, so that nobody finds neither the flight nor the replica.
   replicas_->Keep(keys, led, ok, to, epoch);
   flights_.Leave(keys, led, &call);
 }
 
-bool Pages::CopyOut(const PagePin& pin, std::span<const Bytes> to, Counter* hits) {
+bool Pages::CopyOut(const PagePin& pin, std::span<const Bytes> to, Counter* hits, Counter* bytes) {
   if (!GuardedScatter(to, pin.payload())) {
     counters_->miss_copy.Add(1);
     return false;
@@ -172,12 +182,12 @@ bool Pages::CopyOut(const PagePin& pin, std::span<const Bytes> to, Counter* hits
     }
   }
   hits->Add(1);
-  counters_->bytes_read.Add(pin.payload().size());
+  bytes->Add(pin.payload().size());
   return true;
 }
 
 std::vector<size_t> Pages::GetLocal(std::span<const Key> keys, const Destinations& to,
-                                    std::span<uint8_t> ok) {
+                                    std::span<uint8_t> ok, TimePoint start, StageTime* stage) {
   std::vector<size_t> here, others;
   std::vector<PagePin> pins(keys.size());
   pool_->FindMany(keys, pins);
@@ -188,20 +198,24 @@ std::vector<size_t> Pages::GetLocal(std::span<const Key> keys, const Destination
   }
   ForEach(here.size(), bytes, [&](size_t h) {
     const size_t page = here[h];
-    ok[page] = CopyOut(pins[page], to.Of(page), &counters_->read_local_hits);
+    ok[page] =
+        CopyOut(pins[page], to.Of(page), &counters_->read_local_hits, &counters_->bytes_local);
     pins[page].Release();
   });
+  if (!here.empty()) stage->Add(Clock::now() - start);
   return others;
 }
 
 size_t Pages::GetReplicas(std::span<const Key> keys, const Destinations& to, std::span<uint8_t> ok,
-                          std::vector<size_t>* wanted) {
+                          std::vector<size_t>* wanted, StageTime* stage) {
   std::vector<PagePin> pins(wanted->size());
+  const TimePoint start = Clock::now();
   replicas_->Find(keys, *wanted, pins);
   size_t kept = 0;
   for (size_t i = 0; i < pins.size(); ++i) {
     const size_t page = (*wanted)[i];
-    if (pins[i] && CopyOut(pins[i], to.Of(page), &counters_->read_replica_hits)) {
+    if (pins[i] &&
+        CopyOut(pins[i], to.Of(page), &counters_->read_replica_hits, &counters_->bytes_replica)) {
       ok[page] = 1;
       pins[i].Release();
     } else {
@@ -209,6 +223,7 @@ size_t Pages::GetReplicas(std::span<const Key> keys, const Destinations& to, std
     }
   }
   const size_t found = wanted->size() - kept;
+  if (found > 0) stage->Add(Clock::now() - start);
   wanted->resize(kept);
   return found;
 }
@@ -223,6 +238,7 @@ void Pages::Fetch(std::span<const Key> keys, std::span<const size_t> pages, cons
   uint64_t bytes = 0;
   for (const size_t page : pages) bytes += to.SizeOf(page);
   const TimePoint deadline = DeadlineFor(bytes, start);
+  StageTime read(&counters_->get_read);
 
   std::vector<Key> asked;
   for (const size_t page : pages) asked.push_back(keys[page]);
@@ -241,7 +257,7 @@ void Pages::Fetch(std::span<const Key> keys, std::span<const size_t> pages, cons
         where.push_back(records[i]);
       }
     }
-    const auto moved = Read(keys, recalled, where, start, to, ok, deadline);
+    const auto moved = Read(keys, recalled, where, start, to, ok, deadline, &read);
     for (const size_t page : moved) locator_->Forget(keys[page]);
     unknown.insert(unknown.end(), moved.begin(), moved.end());
     if (unknown.empty()) return;
@@ -251,15 +267,18 @@ void Pages::Fetch(std::span<const Key> keys, std::span<const size_t> pages, cons
   }
   const TimePoint lookup = Clock::now();
   locator_->Lookup(*view, asked, records, std::min(deadline, lookup + options_.stall));
-  const auto moved = Read(keys, unknown, records, lookup, to, ok, deadline);
+  counters_->get_lookup.Observe(Clock::now() - lookup);
+  const auto moved = Read(keys, unknown, records, lookup, to, ok, deadline, &read);
   for (const size_t page : moved) locator_->Forget(keys[page]);
   counters_->miss_stale.Add(moved.size());
 }
 
 std::vector<size_t> Pages::Read(std::span<const Key> keys, std::span<const size_t> pages,
                                 std::span<const Record> records, TimePoint asked,
-                                const Destinations& to, std::span<uint8_t> ok, TimePoint deadline) {
-  const bool usable = Clock::now() - asked < options_.lease;
+                                const Destinations& to, std::span<uint8_t> ok, TimePoint deadline,
+                                StageTime* stage) {
+  const TimePoint start = Clock::now();
+  const bool usable = start - asked < options_.lease;
   std::vector<RemotePage> remote;
   std::vector<size_t> moved;
   for (size_t i = 0; i < pages.size(); ++i) {
@@ -276,14 +295,17 @@ std::vector<size_t> Pages::Read(std::span<const Key> keys, std::span<const size_
     }
   }
   std::vector<ReadOutcome> outcomes(remote.size());
-  reader_.Read(remote, to, outcomes, deadline);
+  if (!remote.empty()) {
+    reader_.Read(remote, to, outcomes, deadline);
+    stage->Add(Clock::now() - start);
+  }
   uint64_t corrupt = 0;
   for (size_t i = 0; i < remote.size(); ++i) {
     switch (outcomes[i]) {
       case ReadOutcome::kRead:
         ok[remote[i].page] = 1;
         counters_->read_remote_hits.Add(1);
-        counters_->bytes_read.Add(remote[i].record.length);
+        counters_->bytes_remote.Add(remote[i].record.length);
         break;
       case ReadOutcome::kStale: moved.push_back(remote[i].page); break;
       case ReadOutcome::kExpired: counters_->miss_expired.Add(1); break;
@@ -315,7 +337,9 @@ size_t Pages::Exists(std::span<const Key> keys) {
   if (!asked.empty()) {
     if (const auto view = views_->Wait(start + options_.peer_timeout)) {
       std::vector<Record> records(asked.size());
+      const TimePoint lookup = Clock::now();
       locator_->Lookup(*view, asked, records, start + options_.stall);
+      counters_->exists_lookup.Observe(Clock::now() - lookup);
       for (size_t i = 0; i < asked.size(); ++i) {
         there[which[i]] = records[i].node != 0 && records[i].node != peers_->self();
       }

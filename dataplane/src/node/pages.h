@@ -31,6 +31,7 @@
 #include "node/publisher.h"
 #include "node/remote_reader.h"
 #include "node/replicas.h"
+#include "node/stage_time.h"
 #include "node/upkeep.h"
 #include "node/views.h"
 #include "pool/pool.h"
@@ -62,20 +63,20 @@ class Pages {
  private:
   // Sets ok for the pages that are here and returns the others.
   std::vector<size_t> GetLocal(std::span<const Key> keys, const Destinations& to,
-                               std::span<uint8_t> ok);
+                               std::span<uint8_t> ok, TimePoint start, StageTime* stage);
   // Brings pages from other nodes.
   void Fetch(std::span<const Key> keys, std::span<const size_t> pages, const Destinations& to,
              std::span<uint8_t> ok, TimePoint start);
   // Reads pages at `records`, which were valid at `asked`. Returns those that have moved on.
   std::vector<size_t> Read(std::span<const Key> keys, std::span<const size_t> pages,
                            std::span<const Record> records, TimePoint asked, const Destinations& to,
-                           std::span<uint8_t> ok, TimePoint deadline);
+                           std::span<uint8_t> ok, TimePoint deadline, StageTime* stage);
   // Sets ok for the pages that have a replica here and removes them from `wanted`; returns how
   // many.
   size_t GetReplicas(std::span<const Key> keys, const Destinations& to, std::span<uint8_t> ok,
-                     std::vector<size_t>* wanted);
+                     std::vector<size_t>* wanted, StageTime* stage);
   // False: the bytes are wrong, or the engine's memory is gone.
-  bool CopyOut(const PagePin& pin, std::span<const Bytes> to, Counter* hits);
+  bool CopyOut(const PagePin& pin, std::span<const Bytes> to, Counter* hits, Counter* bytes);
   // work(i) for i in [0, count), with help when `bytes` are worth it.
   template <typename Work>
   void ForEach(size_t count, uint64_t bytes, const Work& work);

@@ -142,6 +142,21 @@ std::vector<Peer*> Peers::InView() const {
   return all;
 }
 
+Peers::Breakers Peers::breakers(TimePoint now) const {
+  Breakers breakers;
+  for (const Peer* peer : All()) {
+    breakers.trips += peer->health().trips();
+    if (!peer->in_view()) continue;
+    breakers.unsynced += peer->needs_resync();
+    switch (peer->health().state(now)) {
+      case PeerHealth::State::kClosed: ++breakers.closed; break;
+      case PeerHealth::State::kOpen: ++breakers.open; break;
+      case PeerHealth::State::kHalfOpen: ++breakers.half_open; break;
+    }
+  }
+  return breakers;
+}
+
 std::vector<uint64_t> Peers::Unhealthy(TimePoint now) const {
   std::vector<uint64_t> nodes;
   std::lock_guard lock(mutex_);

@@ -85,6 +85,13 @@ class Peers {
   Peer* At(uint16_t index) const;
   std::vector<Peer*> InView() const;
   std::vector<Peer*> All() const;
+  // The members of the view, by the state of their breaker.
+  struct Breakers {
+    size_t closed = 0, open = 0, half_open = 0;
+    uint64_t trips = 0;   // also of peers that have left the view
+    size_t unsynced = 0;  // members whose shard needs this node's records again
+  };
+  Breakers breakers(TimePoint now) const;
   // Nodes whose breaker is open.
   std::vector<uint64_t> Unhealthy(TimePoint now) const;
   uint64_t self() const { return self_.node; }

@@ -256,11 +256,14 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
   }
   counters_->repair_passes.Add(1);
   forget_at_ = TimePoint::max();
-  bool complete = true;
+  uint64_t unseen = pool_->stats().pages, failed = 0;
   std::vector<PinnedPage> pages;
   Groups publish;
   std::unordered_map<uint16_t, std::vector<size_t>> withdraw;
+  backlog_.store(unseen, std::memory_order_relaxed);
   pool_->ForEachReady([&](const PageInfo& info) {
+    if (unseen > 0) --unseen;
+    backlog_.store(unseen + pages.size() + failed, std::memory_order_relaxed);
     const Targets targets = TargetsOf(*view, info.key);
     uint64_t missing[2];
     int missing_count = 0;
@@ -295,10 +298,11 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
     for (int m = 0; m < missing_count; ++m) publish[missing[m]].push_back(pages.size());
     for (uint16_t index : surplus) withdraw[index].push_back(pages.size());
     pages.push_back(std::move(page));
-    if (pages.size() == kBatch) complete &= FlushRepair(&pages, &publish, &withdraw);
+    if (pages.size() == kBatch) failed += FlushRepair(&pages, &publish, &withdraw);
   });
-  complete &= FlushRepair(&pages, &publish, &withdraw);
-  if (!complete) return false;
+  failed += FlushRepair(&pages, &publish, &withdraw);
+  backlog_.store(failed, std::memory_order_relaxed);
+  if (failed > 0) return false;
   for (const auto& [peer, epoch] : resync) peer->Resynced(epoch);
   repaired_epoch_ = view->epoch;
   repaired_after_grace_ = grace_over;
@@ -328,13 +332,11 @@ void Publisher::ForgetGone(const PageInfo& page, Peer* peer, TimePoint now) {
   if (now <= peer->SilentAfter()) NoteAgain(pin, peer->index(), peer->SilentAfter());
 }
 
-bool Publisher::FlushRepair(std::vector<PinnedPage>* pages, Groups* publish,
-                            std::unordered_map<uint16_t, std::vector<size_t>>* withdraw) {
+size_t Publisher::FlushRepair(std::vector<PinnedPage>* pages, Groups* publish,
+                              std::unordered_map<uint16_t, std::vector<size_t>>* withdraw) {
   std::vector<uint8_t> failed(pages->size(), 0);
   const TimePoint now = Clock::now();
   PublishToPeers(*pages, *publish, failed, now + options_.peer_timeout);
-  bool complete = std::none_of(failed.begin(), failed.end(), [](uint8_t f) { return f != 0; });
-  counters_->republished.Add(pages->size());
 
   for (const auto& [index, surplus] : *withdraw) {
     // The note goes first: a publish that begins after it notes the shard anew. model: Remove
@@ -358,16 +360,19 @@ bool Publisher::FlushRepair(std::vector<PinnedPage>* pages, Groups* publish,
       acknowledged = End(*calls.calls()[0], stamp, &answer, Clock::now());
       silent = peer->SilentAfter();
     }
-    complete &= acknowledged;
+    for (size_t i : which)
+      if (!acknowledged) failed[i] = 1;
     // A former process of the shard may still serve what this one has withdrawn.
     // model: keep_note_till_silent
     if (acknowledged && Clock::now() > silent) continue;
     for (size_t i : which) NoteAgain((*pages)[i].pin, index, std::max(silent, now));
   }
+  const auto left = static_cast<size_t>(std::count(failed.begin(), failed.end(), uint8_t{1}));
+  counters_->republished.Add(pages->size() - left);
   pages->clear();
   publish->clear();
   withdraw->clear();
-  return complete;
+  return left;
 }
 
 void Publisher::DisownAll() {

@@ -15,6 +15,7 @@
 // another.
 #pragma once
 
+#include <atomic>
 #include <span>
 #include <vector>
 
@@ -55,6 +56,9 @@ class Publisher {
   // One pass over the pool if anything asks for one. True when every page is where the given view
   // wants it.
   bool Repair(const std::shared_ptr<const View>& view);
+  // Pages that the present pass has yet to check, or that the last one could not put right; 0 when
+  // every page is where the ring wants it.
+  uint64_t backlog() const { return backlog_.load(std::memory_order_relaxed); }
   // Voids every record of this node on all shards, before it goes away.
   void DisownAll();
 
@@ -74,9 +78,10 @@ class Publisher {
   static bool End(const PeerCall& call, const OwnerStamp& sent, ShardAnswer* answer, TimePoint now);
   // True when all have acknowledged.
   bool Contact(std::span<Peer* const> peers, const GroupLimits& limits);
-  bool FlushRepair(std::vector<PinnedPage>* pages,
-                   std::unordered_map<uint64_t, std::vector<size_t>>* publish,
-                   std::unordered_map<uint16_t, std::vector<size_t>>* withdraw);
+  // Returns how many of the pages are not in place now.
+  size_t FlushRepair(std::vector<PinnedPage>* pages,
+                     std::unordered_map<uint64_t, std::vector<size_t>>* publish,
+                     std::unordered_map<uint16_t, std::vector<size_t>>* withdraw);
   // Removes the note that the shard has a record of the page, which the caller alone has pinned.
   // False when somebody else uses it, and may be publishing it there.
   bool Unnote(const PagePin& pin, uint16_t index);
@@ -92,6 +97,7 @@ class Publisher {
   Peers* const peers_;
   const Views* const views_;
   Counters* const counters_;
+  std::atomic<uint64_t> backlog_{0};
   uint64_t repaired_epoch_ = 0;  // of the last view that a complete pass was made for
   bool repaired_after_grace_ = false;
   TimePoint forget_at_ = TimePoint::max();  // when a note that had to stay may be removed

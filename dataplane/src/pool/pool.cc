@@ -155,7 +155,8 @@ struct Pool::Impl {
   uint64_t next_generation = 1;     // of the whole pool: none ever repeats
   uint64_t uses = 0;
   size_t payload_bytes = 0;
-  uint64_t evictions = 0, reserve_failures = 0, duplicate_commits = 0;
+  uint64_t evictions = 0, evictions_resize = 0, cleared = 0;
+  uint64_t reserve_failures = 0, duplicate_commits = 0;
 };
 
 PagePin& PagePin::operator=(PagePin&& other) noexcept {
@@ -338,7 +339,10 @@ std::vector<Victim> Pool::TakeVictims(size_t bytes, size_t class_of_length) {
   std::vector<Victim> victims;
   if (!impl_->HasClassOf(class_of_length)) return victims;
   const SizeClass size_class = SizeClassOf(class_of_length);
-  const auto take = [&](Slot* slot) { victims.push_back(impl_->TakeOut(slot, true)); };
+  const auto take = [&](Slot* slot) {
+    impl_->evictions_resize += slot->span->size_class != size_class;
+    victims.push_back(impl_->TakeOut(slot, true));
+  };
   while (bytes > 0) {
     std::lock_guard lock(impl_->mutex);  // per batch: readers get in between
     if (impl_->policy != EvictionPolicy::kLru) impl_->ghost.SetWindow(impl_->index.size());
@@ -361,10 +365,12 @@ std::vector<Victim> Pool::TakeTagged(uint64_t tag, size_t* busy) {
     for (uint32_t i = 0; span != nullptr && i < span->slot_count; ++i) {
       Slot* slot = &span->slots[i];
       if (slot->state != SlotState::kReady || slot->tag != tag) continue;
-      if (slot->pinned())
+      if (slot->pinned()) {
         ++pinned;
-      else
+      } else {
         victims.push_back(impl_->TakeOut(slot, false));
+        ++impl_->cleared;
+      }
     }
   }
   if (busy != nullptr) *busy = pinned;
@@ -446,6 +452,11 @@ PoolStats Pool::stats() const {
   stats.payload_bytes = impl_->payload_bytes;
   stats.pages = impl_->index.size();
   stats.evictions = impl_->evictions;
+  stats.evictions_resize = impl_->evictions_resize;
+  stats.cleared = impl_->cleared;
+  stats.slots = {table.SlotsIn(SlotState::kFree), table.SlotsIn(SlotState::kWriting),
+                 table.SlotsIn(SlotState::kReady), table.SlotsIn(SlotState::kWithdrawing),
+                 table.SlotsIn(SlotState::kQuarantined)};
   stats.reserve_failures = impl_->reserve_failures;
   stats.duplicate_commits = impl_->duplicate_commits;
   stats.eviction = impl_->policy;

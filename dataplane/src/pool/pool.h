@@ -59,11 +59,18 @@ struct PoolOptions {
 struct PoolStats {
   size_t capacity_bytes = 0;  // of the whole memfd
   size_t used_bytes = 0;      // slots in state writing, ready, withdrawing (slot size, not payload)
-  size_t quarantined_bytes = 0;  // waiting for their lease to pass
-  size_t free_bytes = 0;         // unassigned chunks and free slots
-  size_t payload_bytes = 0;      // of ready pages
-  uint64_t pages = 0;            // ready
-  uint64_t evictions = 0, reserve_failures = 0, duplicate_commits = 0;
+  size_t quarantined_bytes = 0;   // waiting for their lease to pass
+  size_t free_bytes = 0;          // unassigned chunks and free slots
+  size_t payload_bytes = 0;       // of ready pages
+  uint64_t pages = 0;             // ready
+  uint64_t evictions = 0;         // pages that gave way for others
+  uint64_t evictions_resize = 0;  // of these, with their whole chunk for pages of another size
+  uint64_t cleared = 0;           // pages taken out by tag
+  uint64_t reserve_failures = 0, duplicate_commits = 0;
+  struct Slots {
+    uint64_t free = 0, writing = 0, ready = 0, withdrawing = 0, quarantined = 0;
+  };
+  Slots slots;
   bool huge = false;  // huge pages are in effect
   EvictionPolicy eviction = EvictionPolicy::kLru;
 };

@@ -42,6 +42,49 @@ TEST(Pool, GivesBackWhatWasCommitted) {
   EXPECT_FALSE(pool->Find(KeyOf(2)));
 }
 
+TEST(Pool, StatsFollowASlotThroughItsStates) {
+  auto pool = MakePool(16 * kMiB);
+  EXPECT_EQ(pool->stats().slots.free, 0u) << "no chunk has a size yet";
+  auto reservation = pool->Reserve(100000);
+  ASSERT_TRUE(reservation.ok());
+  EXPECT_EQ(pool->stats().slots.writing, 1u);
+  const uint64_t others = pool->stats().slots.free;
+  EXPECT_GT(others, 0u);
+  pool->Commit(std::move(reservation).value(), KeyOf(1), 1, 0, nullptr).Release();
+  EXPECT_EQ(pool->stats().slots.writing, 0u);
+  EXPECT_EQ(pool->stats().slots.ready, 1u);
+  const std::vector<Victim> victims = pool->TakeVictims(1, 100000);
+  ASSERT_EQ(victims.size(), 1u);
+  EXPECT_EQ(pool->stats().slots.ready, 0u);
+  EXPECT_EQ(pool->stats().slots.withdrawing, 1u);
+  const TimePoint now = Clock::now();
+  pool->Quarantine(victims[0], now);
+  EXPECT_EQ(pool->stats().slots.withdrawing, 0u);
+  EXPECT_EQ(pool->stats().slots.quarantined, 1u);
+  EXPECT_GT(pool->Reclaim(now + milliseconds(1)), 0u);
+  EXPECT_EQ(pool->stats().slots.quarantined, 0u);
+  EXPECT_EQ(pool->stats().slots.free, others + 1);
+}
+
+TEST(Pool, StatsTellEvictionsForAnotherSizeAndClearsApart) {
+  auto pool = MakePool(16 * kMiB);
+  uint64_t pages = 0;
+  while (Put(*pool, pages, 5000)) ++pages;
+  const size_t own = pool->TakeVictims(1, 5000).size();
+  EXPECT_EQ(pool->stats().evictions, own);
+  EXPECT_EQ(pool->stats().evictions_resize, 0u);
+  const size_t others = pool->TakeVictims(1, 2 * kMiB).size();
+  EXPECT_GT(others, 0u);
+  EXPECT_EQ(pool->stats().evictions, own + others);
+  EXPECT_EQ(pool->stats().evictions_resize, others);
+  EXPECT_EQ(pool->stats().cleared, 0u);
+  size_t busy = 0;
+  const size_t cleared = pool->TakeTagged(0, &busy).size();
+  EXPECT_GT(cleared, 0u);
+  EXPECT_EQ(pool->stats().cleared, cleared);
+  EXPECT_EQ(pool->stats().evictions, own + others);
+}
+
 TEST(Pool, FindManyFillsHitsAndEmptiesMisses) {
   auto pool = MakePool(64 * kMiB);
   std::vector<Key> keys;

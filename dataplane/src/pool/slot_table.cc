@@ -62,6 +62,7 @@ void SlotTable::SetState(Slot* slot, SlotState state) {
   const auto account = [&](SlotState which, size_t by) {  // by: 1 or -1, wrapping
     span->count[static_cast<size_t>(which)] += static_cast<uint32_t>(by);
     bytes_in_[static_cast<size_t>(which)] += by * span->slot_bytes;
+    slots_in_[static_cast<size_t>(which)] += by;
     if (which == SlotState::kFree) of.free += by;
     if (which == SlotState::kQuarantined) of.quarantined += by;
   };
@@ -162,6 +163,7 @@ void SlotTable::MakeSpan(SizeClass size_class, size_t first, size_t chunks) {
   }
   span->count[static_cast<size_t>(SlotState::kFree)] = span->slot_count;
   bytes_in_[static_cast<size_t>(SlotState::kFree)] += span->slot_count * span->slot_bytes;
+  slots_in_[static_cast<size_t>(SlotState::kFree)] += span->slot_count;
   ClassSlots& of = classes_[size_class];
   of.free += span->slot_count;
   of.idle += span->slot_count;
@@ -180,6 +182,7 @@ void SlotTable::TakeApart(Span* span) {
   --of.spans;
   --spans_;
   bytes_in_[static_cast<size_t>(SlotState::kFree)] -= span->slot_count * span->slot_bytes;
+  slots_in_[static_cast<size_t>(SlotState::kFree)] -= span->slot_count;
   unassigned_chunks_ += span->chunks;
   const size_t first = span->first_chunk;
   const size_t end = first + span->chunks;

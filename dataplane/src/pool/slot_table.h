@@ -35,8 +35,9 @@ class SlotTable {
   // Bytes of slots of this class that are free or could be made of idle chunks, counting
   // quarantined slots as free.
   size_t FreeBytes(SizeClass size_class) const;
-  // Bytes of all slots in `state`, and of chunks that no span holds.
+  // Bytes and number of all slots in `state`, and bytes of chunks that no span holds.
   size_t BytesIn(SlotState state) const { return bytes_in_[static_cast<size_t>(state)]; }
+  uint64_t SlotsIn(SlotState state) const { return slots_in_[static_cast<size_t>(state)]; }
   size_t unassigned_bytes() const { return unassigned_chunks_ * chunk_bytes_; }
   // Chunks that any class may take: unassigned, or of idle spans.
   size_t usable_bytes() const { return usable_chunks_ * chunk_bytes_; }
@@ -79,6 +80,7 @@ class SlotTable {
   std::vector<std::shared_ptr<Span>> by_chunk_;
   std::vector<ClassSlots> classes_;
   std::array<size_t, kSlotStates> bytes_in_{};
+  std::array<uint64_t, kSlotStates> slots_in_{};
   size_t spans_ = 0;
   size_t unassigned_chunks_;
   size_t usable_chunks_;  // unassigned or of idle spans

@@ -30,6 +30,14 @@ class PeerHealth {
     open_until_.store((now + pause).time_since_epoch().count(), std::memory_order_release);
     trips_.fetch_add(1, std::memory_order_relaxed);
   }
+  // Half open: the pause is over, and nothing has got an answer yet.
+  enum class State : uint8_t { kClosed, kOpen, kHalfOpen };
+  State state(TimePoint now) const {
+    const int64_t until = open_until_.load(std::memory_order_acquire);
+    if (until == 0) return State::kClosed;
+    return now < TimePoint(Duration(until)) ? State::kOpen : State::kHalfOpen;
+  }
+  // Failures, each of which opened the breaker or kept it open.
   uint64_t trips() const { return trips_.load(std::memory_order_relaxed); }
 
  private:

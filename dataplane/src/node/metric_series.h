@@ -1,0 +1,52 @@
+// Words for the rows of the table of metrics (metric_families.h): what is counted on the way, and
+// what is asked for at the time of a scrape.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "node/metric_families.h"
+
+namespace peercache {
+
+using Values = std::vector<std::string>;
+
+// What is counted on the way, and what is asked for at the time of the scrape.
+inline Series Of(Counter Counters::*counter, Values values = {}) {
+  return {std::move(values),
+          [counter](const Scrape& s) {
+            return static_cast<double>(static_cast<uint64_t>(s.counters->*counter));
+          },
+          nullptr,
+          {}};
+}
+template <typename Read>
+Series Of(Read read, Values values = {}) {
+  return {std::move(values),
+          [read](const Scrape& s) { return static_cast<double>(read(s)); },
+          nullptr,
+          {}};
+}
+inline Series Of(LatencyHistogram Counters::*histogram, Values values = {}) {
+  return {std::move(values), {}, histogram, {}};
+}
+// Always 1; the label says it.
+inline Series Info(const char* what, std::function<std::string(const Scrape&)> named) {
+  return {{what}, [](const Scrape&) { return 1.0; }, nullptr, std::move(named)};
+}
+
+inline double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+
+// The sections, in files by subject.
+MetricSection ReadMetrics();
+MetricSection WriteMetrics();
+MetricSection LatencyMetrics();
+MetricSection EngineMetrics();
+MetricSection PoolMetrics();
+MetricSection DirectoryMetrics();
+MetricSection MemberMetrics();
+MetricSection PeerMetrics();
+MetricSection ProcessMetrics();
+
+}  // namespace peercache
