@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 # kind builds by itself in seconds, v0.0.0 stands for what Kubernetes' own repository replaces.
+# shellcheck disable=SC2016  # an awk program
 git ls-files go.mod 'hack/cluster/tools/*/go.mod' | grep -v /kind/ | xargs awk '
   $1 == "require" && NF >= 3 { sub(/^require /, "") }
   $1 ~ /\./ && $2 ~ /^v/ && $2 != "v0.0.0" && !/=>/ {
