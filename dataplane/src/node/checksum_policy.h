@@ -6,6 +6,8 @@
 // will want, and a page is verified always or never.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string_view>
 
@@ -22,7 +24,7 @@ inline Result<ChecksumPolicy> ParseChecksumPolicy(std::string_view text) {
   if (text == "off") return ChecksumPolicy::kOff;
   if (text == "sampled") return ChecksumPolicy::kSampled;
   if (text == "all") return ChecksumPolicy::kAll;
-  return InvalidArgument("\"" + std::string(text) + "\" is none of off, sampled, all");
+  return InvalidArgument(fmt::format("\"{}\" is none of off, sampled, all", text));
 }
 
 inline bool ChecksumWanted(ChecksumPolicy policy, const Key& key) {
