@@ -3,7 +3,7 @@
 # configuration below; then without each of its guards, where a reader must be given wrong bytes.
 #
 #   check.sh            all, JOBS (default 2) at a time
-#   check.sh NAME       only this configuration or guard; of a guard it also prints the history
+#   check.sh NAME       only this configuration or guard; of a guard also the shortest history
 #
 # Prints a line for each run. Fails unless every search was complete and every verdict is the one
 # that is due. Memory: at most 1.8 GB a run.
@@ -56,22 +56,27 @@ compile() {
   mkdir -p "$3"
   (
     cd "$3"
+    cp "$model" . # spin looks for the history beside it
     spin -DWITHOUT="$1" -DHOSTS="${b[0]}" -DSHARD_LIVES="${b[1]}" -DLIVES="${b[2]}" \
-      -DMSGS="${b[3]}" -DEPOCHS="${b[4]}" -DONE_SIDED="${b[5]}" -a "$model"
-    # NOREDUCE: all steps touch what is shared, so there is nothing to reduce. A whole search is
-    # worth an optimizer, the short ones are not.
-    gcc "$([[ $1 == 0 ]] && echo -O1 || echo -O0)" -w -DSAFETY -DCOLLAPSE -DNOREDUCE \
-      -DMEMLIM=1800 -o pan pan.c
+      -DMSGS="${b[3]}" -DEPOCHS="${b[4]}" -DONE_SIDED="${b[5]}" -a reclaim.pml
+    # A whole search is worth an optimizer, the short ones are not. NOREDUCE: all steps touch what is
+    # shared, so there is nothing to reduce. REACH: for the shortest history.
+    local -a flags=(-O1)
+    if [[ $1 != 0 ]]; then flags=(-O0); fi
+    if [[ $1 == "$only" ]]; then flags+=(-DREACH); fi
+    gcc "${flags[@]}" -w -DSAFETY -DCOLLAPSE -DNOREDUCE -DMEMLIM=1800 -o pan pan.c
   )
 }
 
-# The steps of the counterexample in this folder, as lines of the model.
+# The steps of the shortest counterexample, as lines of the model.
 history_of() {
-  ./pan -r >history 2>&1 || true
-  sed -nE 's/^ *[0-9]+:.*proc +[0-9]+ \(([A-Za-z]+).*:([0-9]+) .*/\1 \2/p' history | while read -r process line; do
-    printf '%-8s line %-4s %s\n' "$process" "$line" "$(sed -n "${line}s/^ *:: *//p" "$model")"
-  done
-  echo "a reader without $1 was given wrong bytes"
+  ./pan -i -m2000000 >/dev/null 2>&1 || true
+  ./pan -r 2>/dev/null |
+    sed -nE '/assertion violated/q; s/^.*proc .*\(([A-Za-z]+)\).*\[D_STEP([0-9]+)\]$/\1 \2/p' |
+    while read -r process line; do
+      printf '%-7s %3d  %s\n' "$process" "$line" "$(sed -nE "${line}s/^ *:: (d_step )?//p" reclaim.pml)"
+    done
+  echo "the reader was given wrong bytes"
 }
 
 # check NAME GUARD BOUNDS: one run and its line; fails when the verdict is not the one that is due
@@ -97,7 +102,7 @@ check() {
     cat "$dir/out"
     return 1
   fi
-  if [[ $guard == "$only" ]]; then (cd "$dir" && history_of "$guard"); fi
+  if [[ $guard == "$only" ]]; then (cd "$dir" && history_of); fi
   rm -rf "$dir"
 }
 
@@ -132,4 +137,4 @@ if ((failed)); then
   echo "model: FAILED" >&2
   exit 1
 fi
-echo "model: ${#runs[@]} runs as they should be, $((SECONDS - started)) s"
+echo "model: ${#runs[@]} verdicts as they should be, $((SECONDS - started)) s"
