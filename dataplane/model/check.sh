@@ -23,12 +23,13 @@ trap 'rm -rf "$work"' EXIT
 declare -A whole=(
   [messages]="1 1 1 2 3 1" # that overtake each other, over several epochs
   [ghost]="1 2 1 1 3 1"    # a shard restarts, its former process lives on
+  [overlap]="1 2 1 2 2 1"  # and messages overtake each other
   [restart]="1 1 2 2 2 1"  # the owner restarts
   [both]="1 2 2 1 2 1"
   [ring]="2 1 1 1 2 1"     # two shards, wanted and not
   [request]="1 2 2 1 2 0"  # reads by request
 )
-order=(messages restart ring both ghost request)
+order=(overlap messages restart ring both ghost request)
 
 # What the absence of a guard needs to show, if it is more than this:
 small="1 1 1 1 2 1"

@@ -220,6 +220,7 @@ TEST_F(PublisherTest, ANoteOfAShardThatIsGoneStaysUntilItIsSilentAboutTheLastEpo
   peers_.Update(*gone_);  // gives up the epoch
   std::this_thread::sleep_for(kTimes.owner_ttl * 3 / 4);
   ASSERT_TRUE(Publish());  // somebody still has the former view, and the shard lives
+  ASSERT_TRUE(Publish());  // which brings back the shard's stamp of just now
   ASSERT_TRUE(host_.Serves(key_));
   RepairUntilTheNoteIsGone(gone_, false);
 }
