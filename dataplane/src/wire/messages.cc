@@ -68,6 +68,7 @@ bool ShardAnswer::Decode(FrameReader* r) {
   const auto value = r->Get<uint8_t>();
   GetVector(r, kMaxItems, &outcomes);
   if (value > static_cast<uint8_t>(Code::kInternal)) return false;
+  if (std::ranges::any_of(outcomes, [](uint8_t o) { return o > kStored; })) return false;
   code = static_cast<Code>(value);
   return r->AtEnd();
 }

@@ -291,6 +291,18 @@ TEST(MessagesTest, FlagsAreZeroOrOne) {
   }
 }
 
+// A publisher takes whatever is neither refused nor stored for served.
+TEST(MessagesTest, OutcomesAreKnown) {
+  for (const uint8_t outcome : std::initializer_list<uint8_t>{kStored, kStored + 1, 255}) {
+    FrameWriter w;
+    w.Start(MessageType::kPublishOk, 1);
+    ShardAnswer{1, 2, Code::kOk, {kServed, outcome}}.Encode(&w);
+    FrameReader r(w.Finish().subspan(sizeof(FrameHeader)));
+    ShardAnswer decoded;
+    EXPECT_EQ(decoded.Decode(&r), outcome == kStored) << static_cast<int>(outcome);
+  }
+}
+
 TEST(MessagesTest, SegmentCountsThatDoNotFitAreRefused) {
   const std::vector<Key> keys = {SomeKey(1)};
   const WireSegment segments[] = {{0, 1, 2}, {4, 1, 2}};
