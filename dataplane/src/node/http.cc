@@ -35,6 +35,14 @@ class Http::Impl {
     server_.set_read_timeout(5);
     server_.set_write_timeout(5);
     server_.set_keep_alive_timeout(5);
+    // Each range of a request adds its part to the answer: a header of them makes megabytes of
+    // kilobytes.
+    server_.set_pre_routing_handler(
+        [](const httplib::Request& request, httplib::Response& response) {
+          if (request.ranges.size() <= 1) return httplib::Server::HandlerResponse::Unhandled;
+          response.status = 416;
+          return httplib::Server::HandlerResponse::Handled;
+        });
     server_.Get("/", [](const httplib::Request&, httplib::Response& response) {
       response.set_content(kIndex, kText);
     });
