@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "base/fd.h"
+#include "base/iovec.h"
 #include "measure.h"
 
 namespace peercache::perf {
@@ -80,14 +81,7 @@ bool MoveAll(int fd, std::vector<iovec>* parts, const Call& call) {
       if (n < 0 && errno == EINTR) continue;
       return false;
     }
-    for (auto left = static_cast<size_t>(n); left > 0;) {
-      iovec& part = (*parts)[first];
-      const size_t step = std::min(left, part.iov_len);
-      part.iov_base = static_cast<std::byte*>(part.iov_base) + step;
-      part.iov_len -= step;
-      left -= step;
-      if (part.iov_len == 0) ++first;
-    }
+    first = SkipMoved(*parts, first, static_cast<size_t>(n));
   }
   return true;
 }

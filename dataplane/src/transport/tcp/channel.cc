@@ -11,6 +11,7 @@
 #include <climits>
 #include <cstring>
 
+#include "base/iovec.h"
 #include "transport/tcp/socket.h"
 
 namespace peercache {
@@ -235,14 +236,7 @@ bool Channel::ReceivePayload(TimePoint now) {
     }
     last_progress_ = now;
     payload_left_ -= static_cast<uint64_t>(n);
-    for (size_t left = static_cast<size_t>(n); left > 0;) {
-      iovec& to = destinations_[destination_];
-      const size_t part = std::min(left, to.iov_len);
-      to.iov_base = static_cast<std::byte*>(to.iov_base) + part;
-      to.iov_len -= part;
-      left -= part;
-      if (to.iov_len == 0) ++destination_;
-    }
+    destination_ = SkipMoved(destinations_, destination_, static_cast<size_t>(n));
   }
   return true;
 }

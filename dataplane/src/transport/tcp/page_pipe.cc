@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/iovec.h"
+
 namespace peercache {
 namespace {
 
@@ -35,15 +37,9 @@ PagePipe::Progress PagePipe::Send(int socket, std::span<iovec> pages, size_t* ne
                                  std::min(kIovecsPerCall, pages.size() - *next), SPLICE_F_NONBLOCK);
       if (n < 0 && errno != EAGAIN && errno != EINTR)
         return held_ == 0 ? Progress::kUnsupported : Progress::kFailed;
-      for (size_t left = n > 0 ? static_cast<size_t>(n) : 0; left > 0;) {
-        iovec& page = pages[*next];
-        const size_t part = std::min(left, page.iov_len);
-        page.iov_base = static_cast<std::byte*>(page.iov_base) + part;
-        page.iov_len -= part;
-        held_ += part;
-        left -= part;
-        if (page.iov_len == 0) ++*next;
-      }
+      const size_t taken = n > 0 ? static_cast<size_t>(n) : 0;
+      *next = SkipMoved(pages, *next, taken);
+      held_ += taken;
     }
     if (held_ == 0 && *next == pages.size()) return Progress::kDone;
     const unsigned more = *next < pages.size() ? SPLICE_F_MORE : 0;

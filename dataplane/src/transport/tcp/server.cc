@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/iovec.h"
 #include "transport/tcp/page_pipe.h"
 
 namespace peercache {
@@ -346,14 +347,7 @@ class TcpServer::Impl {
         continue;
       }
       Progressed(c, static_cast<uint64_t>(n));
-      for (auto left = static_cast<size_t>(n); left > 0;) {
-        iovec& page = c->pages[next];
-        const size_t part = std::min(left, page.iov_len);
-        page.iov_base = static_cast<std::byte*>(page.iov_base) + part;
-        page.iov_len -= part;
-        left -= part;
-        if (page.iov_len == 0) ++next;
-      }
+      next = SkipMoved(c->pages, next, static_cast<size_t>(n));
     }
     co_return true;
   }
