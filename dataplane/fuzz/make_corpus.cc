@@ -310,6 +310,63 @@ void RemoteSeeds() {
        Steps().Add(kRaw, 0, Text("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")).bytes);
 }
 
+void PublisherSeeds() {
+  const uint8_t kBody = 1, kRight = 2, kNext = 3;
+  const uint8_t kPublishOk = Of(MessageType::kPublishOk), kContactOk = Of(MessageType::kContactOk),
+                kWithdrawOk = Of(MessageType::kWithdrawOk), kError = Of(MessageType::kError);
+  // Where an edit finds the parts of a ShardAnswer: behind the header.
+  const uint8_t kIncarnation = 40, kCode = 48, kOutcomes = 53;
+  const Blob all_served = {kOutcomes + 1, 0, 1, kOutcomes + 2, 0, 1};
+  const auto greeted = [] { return Steps().Add(kRight, Of(MessageType::kHelloOk)); };
+  Seed("publisher", "all",
+       greeted()
+           .Add(kRight, kPublishOk, all_served)
+           .Add(kRight, kContactOk)
+           .Add(kRight, kPublishOk, all_served)
+           .Add(kRight, kWithdrawOk)
+           .Add(kRight, kContactOk)
+           .bytes);
+  Seed("publisher", "stored-and-refused",
+       greeted()
+           .Add(kRight, kPublishOk)
+           .Add(kRight, kContactOk)
+           .Add(kRight, kContactOk)
+           .Add(kRight, kPublishOk)
+           .Add(kRight, kContactOk)
+           .Add(kRight, kWithdrawOk)
+           .Add(kRight, kContactOk)
+           .bytes);
+  Seed("publisher", "restarted",
+       greeted()
+           .Add(kRight, kPublishOk, all_served)
+           .Add(kRight, kContactOk, Blob{kIncarnation, 0, 8})
+           .Add(kRight, kPublishOk, all_served)
+           .Add(kRight, kWithdrawOk)
+           .bytes);
+  Seed("publisher", "overtaken",
+       greeted()
+           .Add(kRight, kPublishOk, Blob{kCode, 0, static_cast<uint8_t>(Code::kAborted)})
+           .Add(kRight, kContactOk, Blob{kCode, 0, static_cast<uint8_t>(Code::kAborted)})
+           .Add(kRight, kPublishOk)
+           .bytes);
+  Seed("publisher", "strange-outcomes",
+       greeted().Add(kRight, kPublishOk, Blob{kOutcomes, 0, 3, kOutcomes + 1, 0, 255}).bytes);
+  Seed("publisher", "few-outcomes",
+       greeted().Add(kBody, kPublishOk, BodyOf(Named("shard-answer"))).bytes);
+  Seed("publisher", "busy", greeted().Add(kRight, kError).bytes);
+  Seed("publisher", "gone-between",
+       greeted()
+           .Add(kRight, kPublishOk, all_served)
+           .Add(kNext)
+           .Add(kRight, Of(MessageType::kHelloOk))
+           .Add(kRight, kContactOk)
+           .Add(kNext)
+           .Add(kRight, Of(MessageType::kHelloOk))
+           .Add(kRight, kPublishOk, all_served)
+           .bytes);
+  Seed("publisher", "silent", Blob{});
+}
+
 // ---- the rest ----------------------------------------------------------------------------------
 
 void MembershipSeeds() {
@@ -336,6 +393,29 @@ void MembershipSeeds() {
            .Add(kTable, 10)
            .Add(kMerge, 1)
            .bytes);
+}
+
+void HttpSeeds() {
+  const auto text = [](const char* name, std::string_view contents) {
+    Seed("http", name, Blob(contents.begin(), contents.end()));
+  };
+  text("status", "GET /v1/status HTTP/1.1\r\nHost: node\r\n\r\n");
+  text("two", "GET /readyz HTTP/1.1\r\n\r\nHEAD / HTTP/1.1\r\nConnection: close\r\n\r\n");
+  text("old", "GET /metrics HTTP/1.0\r\nAccept-Encoding: gzip, br\r\n\r\n");
+  text("range", "GET /metrics HTTP/1.1\r\nRange: bytes=5-9\r\n\r\n");
+  text("ranges", "GET /metrics HTTP/1.1\r\nRange: bytes=0-9,100-,-5\r\n\r\n");
+  text("query", "GET /%2e%2e/x?a=%00&b=%zz&c HTTP/1.1\r\n\r\n");
+  text("body", "POST /healthz HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello");
+  text("form",
+       "POST / HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=b\r\n"
+       "Content-Length: 58\r\n\r\n--b\r\nContent-Disposition: form-data; "
+       "name=\"x\"\r\n\r\n1\r\n--b--");
+  text("large", "PUT / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\nx");
+  text("chunks",
+       "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nffffffff\r\nx");
+  text("expect", "POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc");
+  text("foreign", "SSH-2.0-OpenSSH_9.2\r\n");
+  text("silent", "");
 }
 
 void ConfigSeeds() {
@@ -411,8 +491,10 @@ int main(int argc, char** argv) {
   EngineSeeds();
   ClientSeeds();
   RemoteSeeds();
+  PublisherSeeds();
   MembershipSeeds();
   ConfigSeeds();
+  HttpSeeds();
   const size_t differences = Update(argv[argc - 1], check);
   if (check && differences > 0) {
     std::cerr << differences << " seeds are stale; run: make fuzz-seeds\n";

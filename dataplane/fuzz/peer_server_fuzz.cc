@@ -9,6 +9,7 @@
 #include <poll.h>
 
 #include <cstring>
+#include <mutex>
 #include <thread>
 
 #include "exchange.h"
@@ -23,16 +24,25 @@ namespace {
 
 Reached errors("errors sent"), answers("answers sent");
 
-// Answers of the present world; the server outlives the worlds of single inputs.
+// Answers of the present world; the server and its thread outlive the worlds of single inputs.
 class CurrentWorld : public PeerService {
  public:
+  void Set(PeerWorld* world) {
+    std::lock_guard lock(mutex_);
+    world_ = world;
+  }
   Status OnHello(const Hello& hello, HelloOk* answer) override {
-    return world->service()->OnHello(hello, answer);
+    std::lock_guard lock(mutex_);
+    return world_->service()->OnHello(hello, answer);
   }
   Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override {
-    return world->service()->OnRequest(header, body, answer);
+    std::lock_guard lock(mutex_);
+    return world_->service()->OnRequest(header, body, answer);
   }
-  PeerWorld* world = nullptr;
+
+ private:
+  std::mutex mutex_;
+  PeerWorld* world_ = nullptr;
 };
 
 struct Server {
@@ -103,12 +113,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   SetUp();
   static auto* const server = new Server;  // its thread runs until the process ends
   PeerWorld world;
-  server->service.world = &world;
+  server->service.Set(&world);
   Peer peer(&world, server->server->port());
   Script script({data, size});
   Step step;
   for (int steps = 0; steps < 32 && script.Next(&step); ++steps) peer.Run(step);
   peer.Finish();
   while (server->server->stats().connections != 0) std::this_thread::yield();
+  server->service.Set(nullptr);
   return 0;
 }

@@ -14,8 +14,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 BUILD=build/fuzz
 SECONDS_EACH=${FUZZ_SECONDS:-60}
 JOBS=${FUZZ_JOBS:-2}
-# Less than a slow, busy machine runs in a minute; what matters is that it is not a handful.
-MIN_INPUTS=$((SECONDS_EACH * 5))
+# Less than a slow, busy machine runs; what matters is that it is not a handful.
+MIN_INPUTS=$((SECONDS_EACH * 2))
 
 targets=("$@")
 if [ ${#targets[@]} = 0 ]; then
