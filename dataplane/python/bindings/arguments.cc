@@ -53,8 +53,6 @@ Status BadNumber(std::string_view argument, size_t index) {
   return InvalidArgument(fmt::format("{}[{}] is not an integer of 0..2^64-1", argument, index));
 }
 
-}  // namespace
-
 Result<Key> ParsePrefix(const py::handle& prefix) {
   Key key;
   char* data = nullptr;
@@ -70,11 +68,15 @@ Result<Key> ParsePrefix(const py::handle& prefix) {
   return key;
 }
 
-Result<std::vector<Key>> ParseKeys(const py::handle& keys, const Key& prefix) {
+}  // namespace
+
+Result<std::vector<Key>> ParseKeys(const py::handle& prefix, const py::handle& keys) {
+  const auto digest = ParsePrefix(prefix);
+  if (!digest.ok()) return digest.status();
   const py::object fast = Fast(keys);
   if (!fast) return InvalidArgument("keys is not a sequence");
   const auto items = Items(fast);
-  std::vector<Key> parsed(items.size(), prefix);
+  std::vector<Key> parsed(items.size(), *digest);
   for (size_t i = 0; i < items.size(); ++i) {
     const std::string_view text = Text(items[i]);
     bool valid = text.size() == kHexDigits;

@@ -19,8 +19,7 @@ namespace peercache::bindings {
 
 // The key of a page: its SGLang hash (64 hex digits) XOR the digest of its namespace. Within a
 // namespace the map is one to one, so it cannot make two pages collide.
-Result<Key> ParsePrefix(const pybind11::handle& prefix);
-Result<std::vector<Key>> ParseKeys(const pybind11::handle& keys, const Key& prefix);
+Result<std::vector<Key>> ParseKeys(const pybind11::handle& prefix, const pybind11::handle& keys);
 
 // Pairs of equally long sequences of addresses and lengths.
 Result<std::vector<Segment>> ParseSegments(const pybind11::handle& ptrs,

@@ -22,12 +22,6 @@ py::tuple Answer(const Result<AsyncClient::Call>& call) {
   return call.ok() ? py::make_tuple(*call, "") : Refused(call.status());
 }
 
-Result<std::vector<Key>> KeysOf(const py::handle& prefix, const py::handle& keys) {
-  const auto parsed = ParsePrefix(prefix);
-  if (!parsed.ok()) return parsed.status();
-  return ParseKeys(keys, *parsed);
-}
-
 Status Closed() { return Unavailable("the client is closed"); }
 
 bool Wait(const AsyncCall& call, double seconds) {
@@ -49,7 +43,7 @@ py::tuple PyAsyncClient::Move(const py::handle& prefix, const py::handle& keys,
                               const py::handle& ptrs, const py::handle& sizes, Submit submit) {
   const auto async = this->async();
   if (!async) return Refused(Closed());
-  const auto parsed = KeysOf(prefix, keys);
+  const auto parsed = ParseKeys(prefix, keys);
   if (!parsed.ok()) return Refused(parsed.status());
   const auto segments = ParseSegments(ptrs, sizes);
   if (!segments.ok()) return Refused(segments.status());
@@ -76,7 +70,7 @@ py::tuple PyAsyncClient::Get(const py::handle& prefix, const py::handle& keys,
 py::tuple PyAsyncClient::Exists(const py::handle& prefix, const py::handle& keys) {
   const auto async = this->async();
   if (!async) return Refused(Closed());
-  const auto parsed = KeysOf(prefix, keys);
+  const auto parsed = ParseKeys(prefix, keys);
   if (!parsed.ok()) return Refused(parsed.status());
   return Answer(async->Exists(*parsed));
 }

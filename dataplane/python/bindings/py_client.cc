@@ -61,12 +61,7 @@ py::list PyClient::Move(Direction direction, const py::handle& prefix, uint64_t 
                         const py::handle& keys, const py::handle& ptrs, const py::handle& sizes) {
   const auto client = this->client();
   if (!client) return AllFalse(keys);
-  const auto parsed_prefix = ParsePrefix(prefix);
-  if (!parsed_prefix.ok()) {
-    Fault(parsed_prefix.status());
-    return AllFalse(keys);
-  }
-  const auto parsed = ParseKeys(keys, *parsed_prefix);
+  const auto parsed = ParseKeys(prefix, keys);
   if (!parsed.ok()) {
     Fault(parsed.status());
     return AllFalse(keys);
@@ -108,12 +103,7 @@ py::list PyClient::Get(const py::handle& prefix, const py::handle& keys, const p
 size_t PyClient::Exists(const py::handle& prefix, const py::handle& keys) {
   const auto client = this->client();
   if (!client) return 0;
-  const auto parsed_prefix = ParsePrefix(prefix);
-  if (!parsed_prefix.ok()) {
-    Fault(parsed_prefix.status());
-    return 0;
-  }
-  const auto parsed = ParseKeys(keys, *parsed_prefix);
+  const auto parsed = ParseKeys(prefix, keys);
   if (!parsed.ok()) {
     Fault(parsed.status());
     return 0;

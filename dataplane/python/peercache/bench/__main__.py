@@ -24,28 +24,25 @@ def main(argv: list[str] | None = None) -> int:
     sub.add_argument("--out", type=Path, required=True, help="folder for ratios.json and .png")
     sub.add_argument("--repetitions", type=int, default=5, help="of every row (default: 5)")
     sub.add_argument("--seconds", type=float, default=1.0, help="of one measurement (default: 1)")
+    sub.set_defaults(parser=sub, run=_ratios)
     cli.add_commands(commands)
     try:
         cli.refuse_command(sys.argv[1:] if argv is None else argv)
-        arguments = parser.parse_args(argv)
-        if arguments.command != "ratios":
-            return cli.run(arguments)
+        return cli.run(parser.parse_args(argv))
     except BenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
 
+
+def _ratios(arguments: argparse.Namespace) -> int:
     start = time.monotonic()
-    try:
-        rows = ratios.measure(
-            arguments.build,
-            Engine(arguments.engine, arguments.build),
-            arguments.repetitions,
-            arguments.seconds,
-            lambda name: print(f"    [{time.monotonic() - start:4.0f} s] {name}", flush=True),
-        )
-    except BenchError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    rows = ratios.measure(
+        arguments.build,
+        Engine(arguments.engine, arguments.build),
+        arguments.repetitions,
+        arguments.seconds,
+        lambda name: print(f"    [{time.monotonic() - start:4.0f} s] {name}", flush=True),
+    )
     arguments.out.mkdir(parents=True, exist_ok=True)
     report.write_json(rows, arguments.out / "ratios.json")
     report.write_chart(rows, arguments.out / "ratios.png")

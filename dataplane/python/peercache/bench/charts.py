@@ -40,22 +40,26 @@ def charts(run: Run) -> list[Chart]:
     return [chart for chart in found if chart.lines or chart.bars]
 
 
-def _rate(outcomes: Sequence[Outcome], x: Callable[[Outcome], float]) -> list[Line]:
-    """A line for each subject and shape, and for its limit."""
+def name_of(o: Outcome) -> str:
+    processes = f", {o.case.processes} processes" if o.case.processes > 1 else ""
+    return o.case.name + processes
+
+
+def _rate(
+    outcomes: Sequence[Outcome],
+    x: Callable[[Outcome], float],
+    name: Callable[[Outcome], str] = name_of,
+) -> list[Line]:
+    """A line for each name, and for its limit."""
     lines = []
-    ordered = sorted(outcomes, key=lambda o: (name_of(o), x(o)))
-    for label, group in groupby(ordered, name_of):
+    ordered = sorted(outcomes, key=lambda o: (name(o), x(o)))
+    for label, group in groupby(ordered, name):
         members = list(group)
         lines.append(Line(label, [(x(o), o.figures.gb_per_s) for o in members]))
         limits = [(x(o), o.limit.gb_per_s) for o in members if o.limit]
         if limits:
             lines.append(Line(f"{members[0].limit_name} for {label}", limits, limit=True))
     return lines
-
-
-def name_of(o: Outcome) -> str:
-    processes = f", {o.case.processes} processes" if o.case.processes > 1 else ""
-    return o.case.name + processes
 
 
 def _threads(outcomes: Sequence[Outcome]) -> list[Chart]:
@@ -117,19 +121,11 @@ def _sweep(outcomes: Sequence[Outcome]) -> list[Chart]:
 
 
 def _by_size(outcomes: Sequence[Outcome], threads: int) -> list[Line]:
-    lines = []
-    chosen = [o for o in outcomes if o.case.threads == threads and o.case.op in MOVES]
-
-    def key(o: Outcome) -> str:
-        return f"{o.case.subject} {o.case.transport} {o.case.layout}"
-
-    for label, group in groupby(sorted(chosen, key=lambda o: (key(o), o.case.page_bytes)), key):
-        members = list(group)
-        lines.append(Line(label, [(o.case.page_bytes, o.figures.gb_per_s) for o in members]))
-        limits = [(o.case.page_bytes, o.limit.gb_per_s) for o in members if o.limit]
-        if limits:
-            lines.append(Line(f"{members[0].limit_name} for {label}", limits, limit=True))
-    return lines
+    return _rate(
+        [o for o in outcomes if o.case.threads == threads and o.case.op in MOVES],
+        lambda o: o.case.page_bytes,
+        lambda o: f"{o.case.subject} {o.case.transport} {o.case.layout}",
+    )
 
 
 def _async(outcomes: Sequence[Outcome]) -> list[Chart]:

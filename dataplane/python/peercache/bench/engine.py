@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import peercache
-from peercache.bench.nodes import BenchError
-from peercache.bench.perf import Result
+from peercache.bench.errors import BenchError
+from peercache.bench.perf import Result, words
 
 LIMIT_SECONDS = 180
 
@@ -31,8 +31,7 @@ class Engine:
         """``engine("controller", writer=socket, reader=socket, page_size=28)``."""
         command = [sys.executable, "-m", "hicache_engine.measure", what]
         command += ["--extension", str((self._build / "python").resolve())]
-        for name, value in options.items():
-            command += ["--" + name.replace("_", "-"), str(value)]
+        command += words(options)
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=LIMIT_SECONDS, env=self._environment
         )

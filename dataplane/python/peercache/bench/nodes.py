@@ -28,8 +28,6 @@ LEAVE_SECONDS = 25
 REST_CPU_SECONDS = 0.02
 SETTLE_SECONDS = 15
 
-__all__ = ["BenchError", "BenchNode", "free_port", "loopback_nodes", "start_node", "stop_node"]
-
 
 def free_port() -> int:
     with socket.socket() as probe:

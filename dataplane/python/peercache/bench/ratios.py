@@ -11,10 +11,12 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from peercache.bench.engine import Engine
-from peercache.bench.nodes import BenchError, BenchNode, loopback_nodes
+from peercache.bench.errors import BenchError
+from peercache.bench.nodes import CLUSTER, BenchNode, loopback_nodes
 from peercache.bench.perf import Perf, Result
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -66,12 +68,12 @@ def measure(
 ) -> list[Row]:
     """All rows, in some minutes. Raises BenchError when something cannot be measured."""
     perf = Perf(build)
+    parts = (_memory_rows, _remote_rows, _request_rows, _shared_rows)
     rows: list[Row] = []
-    for parts in (_memory_rows, _remote_rows, _request_rows, _shared_rows):
-        for row in parts(build, perf, repetitions, seconds):
-            rows.append(row)
-            progress(row.name)
-    for row in _engine_rows(build, perf, engine, repetitions, seconds):
+    for row in chain(
+        *(part(build, perf, repetitions, seconds) for part in parts),
+        _engine_rows(build, perf, engine, repetitions, seconds),
+    ):
         rows.append(row)
         progress(row.name)
     return rows
@@ -93,7 +95,7 @@ def _memory_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> I
     """SET and GET of a node's own pool, beside memcpy."""
     with loopback_nodes(build, {"own": "4Gi"}) as nodes:
         node = nodes["own"]
-        time.sleep(5)  # until the pool's memory is there
+        node.settle()
         for size, label in _sizes():
             count = WINDOW // size
             shape = {"page_bytes": size, "pages": count, "window": count, "batch": 32}
@@ -150,7 +152,7 @@ def _request_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> 
         shape = {"page_bytes": 4 * KIB, "pages": 4096, "window": 4096}
         _fill(perf, nodes["holder"], shape)
         at = {"socket": nodes["reader"].socket, **shape, "seconds": seconds}
-        peer = {"port": nodes["holder"].peer_port, "cluster": "bench", "seconds": seconds}
+        peer = {"port": nodes["holder"].peer_port, "cluster": CLUSTER, "seconds": seconds}
         rate = Row("EXISTS on another node, batches of 128", "keys/s", "promised", 1.0)
         wait = Row("EXISTS of 32 keys, p50", "us", "promised", 1.0, at_least=False)
         single = Row(
@@ -188,7 +190,9 @@ def _shared_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> I
         yield both
 
 
-# Tokens of a page of the test engine's MLA pool, 4 layers: 126 KiB and just over 1 MiB.
+# A token of the test engine's MLA pool: 4 layers of 576 values of 2 bytes.
+TOKEN_BYTES = 4608
+# Tokens of a page: 126 KiB and just over 1 MiB.
 ENGINE_PAGES = ((28, "128 KiB"), (228, "1 MiB"))
 
 
@@ -200,15 +204,15 @@ def _engine_rows(
         with loopback_nodes(build, {"holder": "2Gi", "reader": "64Mi"}) as nodes:
             at = {"writer": nodes["holder"].socket, "reader": nodes["reader"].socket}
             prefetch = Row(f"HiCacheController prefetch, {label}", "GB/s", "dictionary", 0.85)
-            pages = 512 * MIB // (tokens * 4608)
+            pages = 512 * MIB // (tokens * TOKEN_BYTES)
             got = engine("controller", **at, page_size=tokens, pages=pages, rounds=repetitions)
             for limit, value in zip(got["dict_gb_per_s"], got["peercache_gb_per_s"], strict=True):
                 prefetch.add(limit, value)
             yield prefetch
     with loopback_nodes(build, {"holder": "2Gi", "reader": "64Mi"}) as nodes:
         at = {"writer": nodes["holder"].socket, "reader": nodes["reader"].socket}
-        size = ENGINE_PAGES[0][0] * 4608
-        shape = {"page_bytes": size, "pages": 2048, "window": 2048, "batch": 32}
+        tokens = ENGINE_PAGES[0][0]
+        shape = {"page_bytes": tokens * TOKEN_BYTES, "pages": 2048, "window": 2048, "batch": 32}
         _fill(perf, nodes["holder"], shape)
         cost = Row(
             "batch_get_v1 of 32 pages of 128 KiB", "us", "Client::Get in C++", 1.03, at_least=False
@@ -216,7 +220,7 @@ def _engine_rows(
         threads = Row("batch_get_v1 by 4 threads, 128 KiB x 32", "GB/s", "by 1 thread", 1.0)
         for _ in range(repetitions):
             native = perf("get", **shape, socket=at["reader"], seconds=seconds, warmup=0.2)
-            got = engine("call", **at, page_size=ENGINE_PAGES[0][0], pages=2048, rounds=3)
+            got = engine("call", **at, page_size=tokens, pages=2048, rounds=3)
             cost.add(native["latency_us"]["p50"], statistics.median(got["batch_get_v1_us"]))
             by_threads = got["gb_per_s_by_threads"]
             threads.add(by_threads["1"], by_threads["4"])

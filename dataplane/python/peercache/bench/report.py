@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 
 from peercache.bench.host import host
 from peercache.bench.ratios import Row
@@ -14,10 +15,6 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def _median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2]
-
-
 def table(rows: list[Row]) -> str:
     """A Markdown table, which also reads well as it is."""
     lines = [
@@ -25,8 +22,8 @@ def table(rows: list[Row]) -> str:
         f"|{'-' * 48}|{'-' * 17}:|{'-' * 23}:|{'-' * 6}:|{'-' * 8}:|------|",
     ]
     for row in rows:
-        measured = f"{_number(_median(row.values))} {row.unit}"
-        limit = f"{row.limit_name} {_number(_median(row.limits))}"
+        measured = f"{_number(median(row.values))} {row.unit}"
+        limit = f"{row.limit_name} {_number(median(row.limits))}"
         target = ("≥ " if row.at_least else "≤ ") + f"{row.target:.2f}"
         verdict = "ok" if row.passed else "MISS"
         lines.append(

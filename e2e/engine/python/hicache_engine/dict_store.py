@@ -54,27 +54,10 @@ class DictStore(HiCacheStorage):  # type: ignore[misc]
     def exists(self, key: str) -> bool:
         return key in self._pages
 
-    def get(self, key: str, target_location: Any = None, target_sizes: Any = None) -> Any:
+    def _refused(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError("DictStore is measured through the zero copy interface only")
 
-    def batch_get(
-        self, keys: list[str], target_locations: Any = None, target_sizes: Any = None
-    ) -> Any:
-        raise NotImplementedError("DictStore is measured through the zero copy interface only")
-
-    def set(
-        self, key: str, value: Any = None, target_location: Any = None, target_sizes: Any = None
-    ) -> bool:
-        raise NotImplementedError("DictStore is measured through the zero copy interface only")
-
-    def batch_set(
-        self,
-        keys: list[str],
-        values: Any = None,
-        target_locations: Any = None,
-        target_sizes: Any = None,
-    ) -> bool:
-        raise NotImplementedError("DictStore is measured through the zero copy interface only")
+    get = set = batch_get = batch_set = _refused
 
     def clear(self) -> None:
         self._pages.clear()
