@@ -19,14 +19,16 @@ namespace {
 
 Reached lists("lists decoded"), views("views built"), full("views with members"),
     beats("heartbeats taken"), refused("heartbeats refused"), listed("members listed"),
-    synced("everyone synced");
+    synced("everyone synced"), unreachable("members out of the rings");
 
 constexpr Duration kTtl = std::chrono::seconds(3);
 constexpr size_t kMaxMembers = 8;
 
+std::string IdOf(uint8_t n) { return "member" + std::to_string(n % 16); }
+
 Member MemberOf(uint8_t n) {
   Member m;
-  m.id = "member" + std::to_string(n % 16);
+  m.id = IdOf(n);
   m.incarnation = 1;
   m.state = static_cast<MemberState>(n % 3);
   m.host = "10.0.0.1";
@@ -34,6 +36,8 @@ Member MemberOf(uint8_t n) {
   m.http_port = 2;
   m.capacity_bytes = 1 << 30;
   m.synced = {SyncToken(m)};
+  // Of the others, whom these reach is for the edits to say.
+  m.unreachable = {NodeHash(IdOf(static_cast<uint8_t>(n / 4 * 4)))};
   return m;
 }
 
@@ -89,6 +93,7 @@ class Membership {
     ViewOptions options;
     options.vnodes = 8;
     options.grace = kTtl * 2;
+    options.self = NodeHash(IdOf(1));
     const auto before = view_;
     view_ = BuildView(before, known_, options, now_);
     views.Hit();
@@ -99,6 +104,7 @@ class Membership {
     for (const Member& m : view_->members) {
       Require(view_->Find(NodeHash(m.id)) != nullptr, "each of them is found");
       if (EveryoneSynced(*view_, m)) synced.Hit();
+      if (view_->IsUnreachable(NodeHash(m.id))) unreachable.Hit();
     }
     (void)PendingChanges(*view_);
     if (!view_->members.empty()) full.Hit();
@@ -108,7 +114,9 @@ class Membership {
       const uint64_t owner = view_->current.OwnerOf(key), next = view_->next.OwnerOf(key);
       Require((owner == 0) == view_->members.empty(), "every key has an owner");
       Require(owner == 0 || view_->HasMember(owner), "which is a member");
-      Require(next == 0 || view_->HasMember(next), "also the next one");
+      Require((next == 0) == view_->members.empty() && (next == 0 || view_->HasMember(next)),
+              "also the next one");
+      Require(!view_->IsUnreachable(owner) && !view_->IsUnreachable(next), "that can be reached");
     }
   }
   void List() {

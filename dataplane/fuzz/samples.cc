@@ -21,6 +21,7 @@ Member SomeMember() {
   m.http_port = 31997;
   m.capacity_bytes = uint64_t{1} << 30;
   m.synced = {1, 2, 3};
+  m.unreachable = {4, 5};
   return m;
 }
 

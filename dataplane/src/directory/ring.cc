@@ -183,6 +183,13 @@ std::span<const RingMember> Ring::members() const {
   return layout_ ? std::span<const RingMember>(layout_->members) : std::span<const RingMember>();
 }
 
+uint64_t Ring::Fingerprint() const {
+  if (empty()) return 0;
+  const auto& members = layout_->members;
+  static_assert(sizeof(RingMember) == 16, "hashed as it lies in memory");
+  return XXH3_64bits_withSeed(members.data(), members.size() * sizeof(RingMember), layout_->vnodes);
+}
+
 bool operator==(const Ring& a, const Ring& b) {
   if (a.layout_ == b.layout_) return true;
   return a.layout_ && b.layout_ && a.layout_->vnodes == b.layout_->vnodes &&

@@ -52,6 +52,9 @@ class Ring {
   bool empty() const { return layout_ == nullptr; }
   // Sorted by node, without repetition.
   std::span<const RingMember> members() const;
+  // A hash of what OwnerOf depends on: nodes whose rings have the same one agree on every owner. 0:
+  // empty.
+  uint64_t Fingerprint() const;
   // NodeHash of the owner; 0 when the ring is empty. Constant time on average.
   uint64_t OwnerOf(const Key& key) const;
   // Equal rings give every key the same owner.

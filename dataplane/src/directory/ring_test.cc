@@ -115,6 +115,17 @@ TEST(Ring, TakesOverAFormerRingOnlyWhenItIsEqual) {
   EXPECT_EQ(Ring({}, 160, {&same}), empty);
 }
 
+TEST(Ring, FingerprintsAreEqualWhenRingsAre) {
+  auto members = Members(5);
+  const uint64_t fingerprint = Ring(members, 160).Fingerprint();
+  std::reverse(members.begin(), members.end());
+  EXPECT_EQ(Ring(members, 160).Fingerprint(), fingerprint);
+  EXPECT_NE(Ring(members, 80).Fingerprint(), fingerprint);
+  members[2].weight += 1;
+  EXPECT_NE(Ring(members, 160).Fingerprint(), fingerprint);
+  EXPECT_EQ(Ring().Fingerprint(), 0u);
+}
+
 // Rings must agree between nodes of different builds: a change of these owners breaks a rolling
 // upgrade.
 TEST(Ring, PlacementIsFixedForever) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMaxHostBytes = 64;  // a numeric address with scope fits many times
 
-Status CheckMember(const Member& member, size_t max_members) {
+Status CheckMember(const Member& member) {
   if (member.id.empty() || member.id.size() > kMaxIdBytes) {
     return InvalidArgument(
         fmt::format("member.id has {} bytes: give it 1 to {}", member.id.size(), kMaxIdBytes));
@@ -38,9 +38,11 @@ Status CheckMember(const Member& member, size_t max_members) {
                     "draining 2",
                     member.id, static_cast<int>(member.state)));
   }
-  if (member.synced.size() > max_members) {
-    return InvalidArgument(fmt::format("member.synced of \"{}\" has {} tokens: at most {}",
-                                       member.id, member.synced.size(), max_members));
+  for (const auto* list : {&member.synced, &member.unreachable}) {
+    if (list->size() <= kMostListed) continue;
+    return InvalidArgument(fmt::format("member.{} of \"{}\" has {} entries: at most {}",
+                                       list == &member.synced ? "synced" : "unreachable", member.id,
+                                       list->size(), kMostListed));
   }
   return {};
 }
@@ -69,7 +71,7 @@ MemberListMessage ToWire(const MemberList& list) {
 Table::Table(TableOptions options, TimePoint started) : options_(options), started_(started) {}
 
 Status Table::Heartbeat(const Member& member, TimePoint now) {
-  if (Status status = CheckMember(member, options_.max_members); !status.ok()) return status;
+  if (Status status = CheckMember(member); !status.ok()) return status;
   std::lock_guard guard(mutex_);
   auto it = entries_.find(member.id);
   if (it == entries_.end()) {

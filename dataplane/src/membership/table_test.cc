@@ -89,8 +89,11 @@ TEST(Table, MalformedMembersAreNamed) {
   EXPECT_NE(refusal([](Member* m) { m->peer_port = 0; }).find("peer_port"), std::string::npos);
   EXPECT_NE(refusal([](Member* m) { m->state = static_cast<MemberState>(9); }).find("member.state"),
             std::string::npos);
-  EXPECT_NE(refusal([](Member* m) { m->synced.resize(5); }).find("member.synced"),
+  EXPECT_NE(refusal([](Member* m) { m->synced.resize(kMostListed + 1); }).find("member.synced"),
             std::string::npos);
+  EXPECT_NE(
+      refusal([](Member* m) { m->unreachable.resize(kMostListed + 1); }).find("member.unreachable"),
+      std::string::npos);
   EXPECT_TRUE(table.List(At(0)).members.empty());
 }
 

@@ -1,6 +1,8 @@
 #include "membership/view.h"
 
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace peercache {
 namespace {
@@ -23,11 +25,63 @@ std::vector<Member> Sorted(const KnownMembers& known) {
   return members;
 }
 
-Ring RingWithout(const std::vector<Member>& members, MemberState omitted, uint32_t vnodes,
-                 const View* before) {
+// NodeHashes, sorted, of the members that more than half of the voters on them cannot reach.
+std::vector<uint64_t> ReportedUnreachable(const KnownMembers& known, Duration voting,
+                                          TimePoint now) {
+  std::unordered_map<uint64_t, size_t> reports;
+  std::unordered_set<uint64_t> voters;
+  for (const auto& [id, item] : known) {
+    if (item.heard + voting < now) continue;
+    const uint64_t voter = NodeHash(id);
+    voters.insert(voter);
+    for (const uint64_t node : item.member.unreachable) {
+      if (node != voter) ++reports[node];
+    }
+  }
+  std::vector<uint64_t> unreachable;
+  for (const auto& [node, count] : reports) {
+    const size_t others = voters.size() - voters.count(node);
+    if (2 * count > others) unreachable.push_back(node);
+  }
+  std::sort(unreachable.begin(), unreachable.end());
+  return unreachable;
+}
+
+bool Contains(const std::vector<uint64_t>& sorted, uint64_t node) {
+  return std::binary_search(sorted.begin(), sorted.end(), node);
+}
+
+// The members that cannot be reached, of those in `members`.
+std::vector<uint64_t> Unreachable(const std::vector<Member>& members, const KnownMembers& known,
+                                  const ViewOptions& options, TimePoint now) {
+  auto unreachable = ReportedUnreachable(known, options.voting, now);
+  const bool anybody = std::any_of(members.begin(), members.end(), [&](const Member& member) {
+    return !Contains(unreachable, NodeHash(member.id));
+  });
+  // Everybody is out of most others' reach: only what this node can reach is of use to it.
+  if (!anybody) {
+    unreachable.clear();
+    for (const Member& member : members) {
+      if (NodeHash(member.id) == options.self) unreachable = member.unreachable;
+    }
+    std::erase(unreachable, options.self);
+    std::sort(unreachable.begin(), unreachable.end());
+  }
+  std::erase_if(unreachable, [&](uint64_t node) {
+    return std::none_of(members.begin(), members.end(),
+                        [node](const Member& member) { return NodeHash(member.id) == node; });
+  });
+  return unreachable;
+}
+
+Ring RingWithout(const std::vector<Member>& members, const std::vector<uint64_t>& unreachable,
+                 MemberState omitted, uint32_t vnodes, const View* before) {
   std::vector<RingMember> ring;
-  for (const Member& member : members)
-    if (member.state != omitted) ring.push_back({NodeHash(member.id), member.capacity_bytes});
+  for (const Member& member : members) {
+    const uint64_t node = NodeHash(member.id);
+    if (member.state == omitted || Contains(unreachable, node)) continue;
+    ring.push_back({node, member.capacity_bytes});
+  }
   if (before == nullptr) return Ring(ring, vnodes);
   // Most changes of the membership leave a ring as it is, or make one the other.
   return Ring(ring, vnodes, {&before->current, &before->next});
@@ -40,12 +94,15 @@ const Member* View::Find(uint64_t node) const {
   return it == by_node.end() ? nullptr : &members[it->second];
 }
 
+bool View::IsUnreachable(uint64_t node) const { return Contains(unreachable, node); }
+
 std::shared_ptr<const View> BuildView(const std::shared_ptr<const View>& before,
                                       const KnownMembers& known, const ViewOptions& options,
                                       TimePoint now) {
   auto members = Sorted(known);
   const bool grace_over = before && !before->previous.empty() && now >= before->previous_until;
-  if (before && !grace_over &&
+  auto unreachable = Unreachable(members, known, options, now);
+  if (before && !grace_over && unreachable == before->unreachable &&
       std::equal(members.begin(), members.end(), before->members.begin(), before->members.end(),
                  Same))
     return before;
@@ -54,8 +111,11 @@ std::shared_ptr<const View> BuildView(const std::shared_ptr<const View>& before,
   view->members = std::move(members);
   for (size_t i = 0; i < view->members.size(); ++i)
     view->by_node.emplace(NodeHash(view->members[i].id), i);
-  view->current = RingWithout(view->members, MemberState::kJoining, options.vnodes, before.get());
-  view->next = RingWithout(view->members, MemberState::kDraining, options.vnodes, before.get());
+  view->unreachable = std::move(unreachable);
+  view->current = RingWithout(view->members, view->unreachable, MemberState::kJoining,
+                              options.vnodes, before.get());
+  view->next = RingWithout(view->members, view->unreachable, MemberState::kDraining, options.vnodes,
+                           before.get());
   if (view->current.empty()) view->current = view->next;
   if (view->next.empty()) view->next = view->current;
   if (!before) {
@@ -78,7 +138,7 @@ std::shared_ptr<const View> BuildView(const std::shared_ptr<const View>& before,
 bool EveryoneSynced(const View& view, const Member& self) {
   const uint64_t token = SyncToken(self);
   return std::all_of(view.members.begin(), view.members.end(), [&](const Member& member) {
-    return member.id == self.id ||
+    return member.id == self.id || view.IsUnreachable(NodeHash(member.id)) ||
            std::find(member.synced.begin(), member.synced.end(), token) != member.synced.end();
   });
 }
@@ -87,6 +147,8 @@ std::vector<uint64_t> PendingChanges(const View& view) {
   std::vector<uint64_t> tokens;
   for (const Member& member : view.members)
     if (member.state != MemberState::kActive) tokens.push_back(SyncToken(member));
+  std::sort(tokens.begin(), tokens.end());
+  if (tokens.size() > kMostListed) tokens.resize(kMostListed);
   return tokens;
 }
 

@@ -9,6 +9,12 @@
 // agree). When nobody is active yet (a cluster just starting) `current` equals `next`; when
 // everybody drains, `next` equals `current`.
 //
+// Members that most others cannot reach are in no ring, though they are heard of: one that is
+// frozen or cut off before its silence says so, and one that heartbeats but cannot be connected to.
+// Each member lists in its heartbeats whom it gets no answers from. The voters on a member are the
+// others that a host has heard of lately; so a node that no host answers goes by its own
+// experience. Nobody is dropped for that: when the reports end, the member is back in the rings.
+//
 // Why a change costs no hit. Beginning a change (a member joins, or starts to drain) alters only
 // `next`; completing it (it becomes active, or is gone) alters only `current`. So two views one
 // change apart agree in `current` or in `next`, and a reader with either view, who asks current,
@@ -55,8 +61,10 @@ struct View {
   uint64_t epoch = 0;           // grows with every change of `current` or `next` on this node
   std::vector<Member> members;  // sorted by id
   std::unordered_map<uint64_t, size_t> by_node;  // NodeHash -> index
+  std::vector<uint64_t> unreachable;             // NodeHashes, sorted: in no ring
   Ring current, next, previous;
   TimePoint previous_until{};  // grace end of `previous`; empty ring otherwise
+  bool IsUnreachable(uint64_t node) const;
   bool HasMember(uint64_t node) const { return by_node.contains(node); }
   const Member* Find(uint64_t node) const;
 };
@@ -64,18 +72,24 @@ struct View {
 struct ViewOptions {
   uint32_t vnodes = 160;
   Duration grace = milliseconds(6000);
+  // A member votes on who is unreachable for so long after it was heard of.
+  Duration voting = milliseconds(1500);
+  uint64_t self = 0;  // this node
 };
 
 // The view that follows `before` (may be null) given what is known. Returns `before` itself when
-// nothing that matters changed (same members, incarnations, states, addresses, synced sets) and the
-// grace of `previous` is not over.
+// nothing that matters changed (same members, incarnations, states, addresses, synced sets, same
+// unreachable ones) and the grace of `previous` is not over. While there are members, its rings are
+// not empty.
 std::shared_ptr<const View> BuildView(const std::shared_ptr<const View>& before,
                                       const KnownMembers& known, const ViewOptions& options,
                                       TimePoint now);
 
-// True when every other member of the view has synced `self`'s pending change (see Member::synced).
+// True when every other member of the view that can be reached has synced `self`'s pending change
+// (see Member::synced).
 bool EveryoneSynced(const View& view, const Member& self);
-// Tokens of the joining and draining members of the view: what this node should sync and announce.
+// Tokens of the joining and draining members of the view, at most kMostListed: what this node
+// should sync and announce.
 std::vector<uint64_t> PendingChanges(const View& view);
 
 }  // namespace peercache

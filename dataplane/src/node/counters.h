@@ -34,8 +34,9 @@ struct Counters {
   Counter served_pages, served_bytes, served_absent, lookups, lookup_keys;
   // directory upkeep
   Counter republished, withdrawn, withdraw_unacknowledged, repair_passes;
+  Counter publish_messages, withdraw_messages, contact_messages;
   // membership
-  Counter heartbeats, heartbeat_failures;
+  Counter heartbeats, heartbeats_answered, heartbeat_failures;
   // whole calls of engines, and the stages they went through: at most one observation per call
   LatencyHistogram op_set, op_get, op_exists;
   LatencyHistogram set_reserve, set_copy, set_publish;

@@ -95,13 +95,32 @@ void MemberAgent::RunResolver() {
   }
 }
 
+// Others need this node's word, and this node theirs, before a member that nobody reaches leaves
+// the rings; until it has, or it is clear that most others reach it, heartbeats come more often.
+bool MemberAgent::Hurried(TimePoint now) const {
+  if (now >= reported_at_ + options_.member_ttl) return false;
+  const auto view = views_->Get();
+  return view != nullptr && std::any_of(reported_.begin(), reported_.end(), [&](uint64_t node) {
+           return view->HasMember(node) && !view->IsUnreachable(node);
+         });
+}
+
 void MemberAgent::RunHeartbeats() {
   for (;;) {
     Beat();
-    std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, options_.heartbeat, [this] { return stop_ || beat_now_; });
-    if (stop_) return;
-    beat_now_ = false;
+    const TimePoint beaten = Clock::now();
+    for (;;) {
+      {
+        std::unique_lock lock(mutex_);
+        wake_.wait_for(lock, std::min(options_.heartbeat, options_.watch),
+                       [this] { return stop_ || beat_now_; });
+        if (stop_) return;
+        if (std::exchange(beat_now_, false)) break;
+      }
+      const TimePoint now = Clock::now();
+      if (now - beaten >= options_.heartbeat || Hurried(now)) break;
+      if (peers_->Suspects(now) != reported_) break;
+    }
   }
 }
 
@@ -132,6 +151,7 @@ std::vector<MemberList> MemberAgent::Ask(MessageType type, FrameWriter* request)
     }
     running.push_back(channel.get());
   }
+  if (type == MessageType::kHeartbeat) counters_->heartbeats.Add(running.size());
   RunAll(running, {options_.stall, now + options_.stall});
 
   std::vector<MemberList> answers;
@@ -168,7 +188,11 @@ void MemberAgent::Beat() {
       std::lock_guard lock(mutex_);
       self = self_;
     }
-    counters_->heartbeats.Add(1);
+    self.unreachable = peers_->Suspects(Clock::now());
+    if (self.unreachable != reported_) {
+      reported_ = self.unreachable;
+      reported_at_ = Clock::now();
+    }
     std::vector<MemberList> answers;
     if (options_.discovery.empty()) {
       answers.push_back({false, {{self, Duration::zero()}}});
@@ -181,6 +205,12 @@ void MemberAgent::Beat() {
     }
     const TimePoint now = Clock::now();
     MergeLists(answers, options_.member_ttl, now, &known_);
+    // Also when no host answers, this node's own word counts.
+    const auto own = known_.find(self.id);
+    if (own != known_.end() && own->second.member.incarnation == self.incarnation) {
+      own->second.member.unreachable = self.unreachable;
+      own->second.heard = now;
+    }
     const bool settled =
         std::any_of(answers.begin(), answers.end(), [](const MemberList& l) { return !l.warming; });
     auto before = views_->Get();
@@ -189,12 +219,16 @@ void MemberAgent::Beat() {
     ViewOptions view_options;
     view_options.vnodes = options_.vnodes;
     view_options.grace = options_.member_ttl * 2;
+    view_options.voting = options_.member_ttl / 2;
+    view_options.self = NodeHash(self.id);
     auto view = BuildView(before, known_, view_options, now);
     if (view != before) {
       peers_->Update(*view);
       views_->Set(view);
-      if (before == nullptr || before->members.size() != view->members.size()) {
-        spdlog::info("members: {}, ring epoch {}", view->members.size(), view->epoch);
+      if (before == nullptr || before->members.size() != view->members.size() ||
+          before->unreachable != view->unreachable) {
+        spdlog::info("members: {}, of which unreachable: {}; ring epoch {}", view->members.size(),
+                     view->unreachable.size(), view->epoch);
       }
     }
     std::lock_guard lock(mutex_);

@@ -31,6 +31,8 @@ struct MemberAgentOptions {
   Duration heartbeat{};
   Duration member_ttl{};
   Duration stall{};
+  // Whom this node cannot reach is looked at so often, and said at once.
+  Duration watch = milliseconds(100);
   uint32_t vnodes = 160;
   // A member that never announces its preparation cannot keep others from joining longer than this.
   Duration longest_join = std::chrono::seconds(15);
@@ -59,6 +61,7 @@ class MemberAgent {
   void RunHeartbeats();
   void RunResolver();
   void Beat();
+  bool Hurried(TimePoint now) const;
   std::vector<MemberList> Ask(MessageType type, FrameWriter* request);
   bool WaitUntil(TimePoint deadline, const std::function<bool()>& done);
 
@@ -80,6 +83,8 @@ class MemberAgent {
   KnownMembers known_;
   std::map<std::string, std::unique_ptr<Channel>> channels_;  // by host:port
   bool failing_ = false;
+  std::vector<uint64_t> reported_;  // as unreachable; written by the heartbeat thread alone
+  TimePoint reported_at_{};         // when that changed
   std::thread resolver_, heartbeats_;
 };
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "node/node_testing.h"
+#include "transport/tcp/channel.h"
 #include "transport/tcp/socket.h"
 
 namespace peercache {
@@ -234,6 +235,54 @@ TEST(NodeTest, ADeadPeerCostsABoundedWaitAndComesBack) {
   TestEngine writer(c->socket(), 64, kPage);
   ASSERT_TRUE(Eventually(10s, [&] { return writer.Set(0, 64) == 64u; }));
   EXPECT_TRUE(Eventually(10s, [&] { return reader.Get(0, 64).hits == 64u; }));
+}
+
+// Behind a firewall, or with an address that is not its own: hosts hear it, nobody reaches it.
+TEST(NodeTest, AMemberThatCannotBeConnectedToIsInNoRing) {
+  TestCluster cluster;
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  const auto seen = [](Node& node) { return nlohmann::json::parse(node.StatusJson()); };
+  nlohmann::json before;
+  ASSERT_TRUE(Eventually(10s, [&] {
+    const auto status = seen(*a);
+    before = status["ring_fingerprint"];
+    return seen(*b)["ring_fingerprint"] == before && status["members"][1]["state"] == "active";
+  }));
+  std::atomic<bool> stop{false};
+  std::thread stranger([&] {
+    Member member;
+    member.id = "x";
+    member.incarnation = 1;
+    member.state = MemberState::kActive;
+    member.host = "127.0.0.1";
+    member.peer_port = TestCluster::FreePort();
+    member.capacity_bytes = uint64_t{1} << 30;
+    FrameWriter heartbeat;
+    heartbeat.Start(MessageType::kHeartbeat, 1);
+    EncodeMember(member, &heartbeat);
+    heartbeat.Finish();
+    Channel channel({"127.0.0.1", a->peer_port()}, {"test", "", NodeHash("x"), 1});
+    Channel* const channels[] = {&channel};
+    while (!stop) {
+      channel.Begin(heartbeat.bytes(), nullptr, Clock::now());
+      RunAll(channels, {1s, Clock::now() + 1s});
+      std::this_thread::sleep_for(50ms);
+    }
+  });
+  const auto left_out = [&](Node& node) {
+    const auto status = seen(node);
+    const auto& members = status["members"];
+    return members.size() == 3 && members[2]["reachable"] == false &&
+           members[0]["reachable"] == true && status["ring_fingerprint"] == before;
+  };
+  EXPECT_TRUE(Eventually(10s, [&] { return left_out(*a) && left_out(*b); }));
+  // It keeps nobody from publishing, nor from joining.
+  TestEngine engine(b->socket(), 64, kPage);
+  EXPECT_EQ(engine.Set(0, 64), 64u);
+  auto c = cluster.Start("c");
+  EXPECT_EQ(TestEngine(c->socket(), 64, kPage).Get(0, 64).hits, 64u);
+  stop = true;
+  stranger.join();
 }
 
 TEST(NodeTest, AnotherNodeCanSetThePagesOfADeadOne) {

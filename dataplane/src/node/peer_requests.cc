@@ -133,6 +133,7 @@ Status PeerRequests::OnHeartbeat(FrameReader* body, FrameWriter* out) {
   if (!DecodeMember(body, &member) || !body->AtEnd()) return Malformed(MessageType::kHeartbeat);
   const TimePoint now = Clock::now();
   if (Status s = table_->Heartbeat(member, now); !s.ok()) return s;
+  counters_->heartbeats_answered.Add(1);
   ToWire(table_->List(now)).Encode(out);
   return {};
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace peercache {
 
 // ---- Peer --------------------------------------------------------------------------------------
@@ -105,7 +107,7 @@ void Peers::Update(const View& view) {
         peer->idle_.clear();
         peer->address_ = {member.host, member.peer_port};
         peer->member_incarnation_ = member.incarnation;
-        peer->health_.Succeeded();  // whatever failed before was another process
+        peer->health_.Reset();  // whatever failed before was another process
       }
       peer->in_view_ = true;
     }
@@ -155,6 +157,16 @@ Peers::Breakers Peers::breakers(TimePoint now) const {
     }
   }
   return breakers;
+}
+
+std::vector<uint64_t> Peers::Suspects(TimePoint now) const {
+  std::vector<uint64_t> nodes;
+  for (const Peer* peer : InView()) {
+    if (peer->health().Suspect(now)) nodes.push_back(peer->node());
+  }
+  std::sort(nodes.begin(), nodes.end());
+  if (nodes.size() > kMostListed) nodes.resize(kMostListed);
+  return nodes;
 }
 
 std::vector<uint64_t> Peers::Unhealthy(TimePoint now) const {

@@ -92,6 +92,8 @@ class Peers {
     size_t unsynced = 0;  // members whose shard needs this node's records again
   };
   Breakers breakers(TimePoint now) const;
+  // Members of the view that this node gets no answers from; sorted, at most kMostListed.
+  std::vector<uint64_t> Suspects(TimePoint now) const;
   // Nodes whose breaker is open.
   std::vector<uint64_t> Unhealthy(TimePoint now) const;
   uint64_t self() const { return self_.node; }

@@ -126,6 +126,7 @@ void Publisher::PublishToPeers(std::span<const PinnedPage> pages, const Groups& 
     }
   }
   if (calls.empty()) return;
+  counters_->publish_messages.Add(sent.size());
   calls.Run(MessageType::kPublishOk, {options_.stall, deadline});
   const TimePoint answered = Clock::now();
   std::vector<size_t> stored;  // acknowledged, but not served before a Contact
@@ -164,6 +165,7 @@ bool Publisher::Contact(std::span<Peer* const> peers, const GroupLimits& limits)
     stamps.push_back(peer->BeginOwnerMessage());
     EncodeContact(stamps.back(), &calls.Add(peer, MessageType::kContact).request);
   }
+  counters_->contact_messages.Add(peers.size());
   calls.Run(MessageType::kContactOk, limits);
   const TimePoint answered = Clock::now();
   bool all = true;
@@ -221,6 +223,7 @@ void Publisher::Withdraw(std::span<const Victim> victims, std::span<TimePoint> r
     EncodeWithdraw(stamps.back(), items, &calls.Add(peer, MessageType::kWithdraw).request);
     asked.push_back(&which);
   }
+  counters_->withdraw_messages.Add(stamps.size());
   calls.Run(MessageType::kWithdrawOk, Limits(now));
   now = Clock::now();
   for (size_t c = 0; c < stamps.size(); ++c) {
@@ -247,6 +250,8 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
   const bool grace_over = view->previous.empty();
   std::unordered_map<Peer*, uint64_t> resync;  // peer -> epoch at the start
   for (Peer* peer : peers_->InView()) {
+    // Who is in no ring is told of everything again when it is in one.
+    if (view->IsUnreachable(peer->node())) continue;
     if (peer->needs_resync()) resync.emplace(peer, peer->epoch());
   }
   const TimePoint now = Clock::now();
@@ -285,6 +290,8 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
                                       [node](uint64_t t) { return t == node; });
       if (wanted) continue;
       const bool gone = peer != nullptr && !view->HasMember(node);
+      // Nothing can be withdrawn from it now; the note stays until it is back or gone.
+      if (peer != nullptr && view->IsUnreachable(node)) continue;
       if (!gone) {
         surplus.push_back(index);
       } else {
@@ -355,6 +362,7 @@ size_t Publisher::FlushRepair(std::vector<PinnedPage>* pages, Groups* publish,
       CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
       const OwnerStamp stamp = peer->BeginOwnerMessage();
       EncodeWithdraw(stamp, items, &calls.Add(peer, MessageType::kWithdraw).request);
+      counters_->withdraw_messages.Add(1);
       calls.Run(MessageType::kWithdrawOk, Limits(now));
       ShardAnswer answer;
       acknowledged = End(*calls.calls()[0], stamp, &answer, Clock::now());

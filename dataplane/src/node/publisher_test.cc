@@ -113,7 +113,8 @@ class PublisherTest : public testing::Test {
     Put(*pool_, 1, kPage);
   }
 
-  std::shared_ptr<const View> MakeView(uint64_t epoch, bool member, uint64_t owner) const {
+  std::shared_ptr<const View> MakeView(uint64_t epoch, bool member, uint64_t owner,
+                                       bool reachable = true) const {
     auto view = std::make_shared<View>();
     view->epoch = epoch;
     std::vector<std::string> ids{"owner"};
@@ -130,6 +131,7 @@ class PublisherTest : public testing::Test {
     }
     const RingMember ring[] = {{owner, 1}};
     view->current = view->next = Ring(ring, 8);
+    if (!reachable) view->unreachable = {kShard};
     return view;
   }
   bool Publish() {
@@ -163,7 +165,9 @@ class PublisherTest : public testing::Test {
   ShardHost host_;
   const std::shared_ptr<const View> with_shard_ = MakeView(1, true, kShard),
                                     surplus_ = MakeView(2, true, kOwner),
-                                    gone_ = MakeView(3, false, kOwner);
+                                    gone_ = MakeView(3, false, kOwner),
+                                    unreachable_ = MakeView(4, true, kOwner, false),
+                                    back_ = MakeView(5, true, kShard);
   const Key key_ = KeyOf(1);
   std::unique_ptr<Pool> pool_ = MakePool(8 * kMiB);
   Shard own_{{.self = kOwner}};
@@ -213,6 +217,25 @@ TEST_F(PublisherTest, ANoteStaysWhileAPublishIsUnderWay) {
   ASSERT_TRUE(host_.Serves(key_));
   EXPECT_TRUE(Noted());
   RepairUntilTheNoteIsGone(surplus_, false);
+}
+
+TEST_F(PublisherTest, NothingIsExpectedOfAShardThatCannotBeReached) {
+  ASSERT_TRUE(Publish());
+  EXPECT_TRUE(publisher_.Repair(unreachable_)) << "nobody waits for a withdrawal from it";
+  EXPECT_TRUE(Noted());
+  RepairUntilTheNoteIsGone(surplus_, false);  // it is back, without a part of the ring
+}
+
+// Evictions give up on a shard that cannot be reached, and so void what it has of other pages.
+TEST_F(PublisherTest, AShardThatCanBeReachedAgainIsToldOfEverythingAgain) {
+  ASSERT_TRUE(Publish());
+  ASSERT_TRUE(publisher_.Repair(with_shard_));
+  peers_.Find(kShard)->GiveUp();
+  EXPECT_TRUE(publisher_.Repair(unreachable_));
+  publisher_.KeepAlive();
+  EXPECT_FALSE(host_.Serves(key_)) << "of a lower epoch";
+  EXPECT_TRUE(publisher_.Repair(back_));
+  EXPECT_TRUE(host_.Serves(key_));
 }
 
 TEST_F(PublisherTest, ANoteOfAShardThatIsGoneStaysUntilItIsSilentAboutTheLastEpochToo) {

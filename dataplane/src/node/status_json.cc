@@ -1,5 +1,7 @@
 #include "node/status_json.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -33,7 +35,9 @@ json MembersJson(const NodeStatus& status) {
                        {"address", m.host + ":" + std::to_string(m.peer_port)},
                        {"http_port", m.http_port},
                        {"capacity_bytes", m.capacity_bytes},
-                       {"breaker", unhealthy ? "open" : "closed"}});
+                       {"breaker", unhealthy ? "open" : "closed"},
+                       // By the word of most members: it is in no ring.
+                       {"reachable", !status.view->IsUnreachable(NodeHash(m.id))}});
   }
   return members;
 }
@@ -81,6 +85,8 @@ std::string ToJson(const NodeStatus& s, const Counters& counters) {
         {"reason", s.ready.message()},
         {"uptime_seconds", Seconds(s.uptime)}}},
       {"ring_epoch", s.view ? s.view->epoch : 0},
+      // Equal on all nodes that agree on every owner of a record.
+      {"ring_fingerprint", fmt::format("{:016x}", s.view ? s.view->current.Fingerprint() : 0)},
       {"members", MembersJson(s)},
       {"discovery", {{"addresses", s.hosts.addresses}, {"answering", s.hosts.answering}}},
       {"pool",

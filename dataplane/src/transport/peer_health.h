@@ -17,6 +17,9 @@ class PeerHealth {
  public:
   static constexpr milliseconds kFirstPause{500};
   static constexpr milliseconds kLongestPause{8000};
+  // Longer than the pause between two keepalives, so that one answer of a peer that comes and goes
+  // does not count.
+  static constexpr milliseconds kRecovery{1000};
 
   // May a call try this peer now?
   bool Allows(TimePoint now) const { return now >= Until(); }
@@ -25,6 +28,7 @@ class PeerHealth {
     open_until_.store(0, std::memory_order_release);
   }
   void Failed(TimePoint now) {
+    last_failed_.store(now.time_since_epoch().count(), std::memory_order_release);
     const uint32_t n = std::min(failures_.fetch_add(1, std::memory_order_relaxed), 8u);
     const Duration pause = std::min<Duration>(kFirstPause * (1 << n), kLongestPause);
     open_until_.store((now + pause).time_since_epoch().count(), std::memory_order_release);
@@ -37,6 +41,17 @@ class PeerHealth {
     if (until == 0) return State::kClosed;
     return now < TimePoint(Duration(until)) ? State::kOpen : State::kHalfOpen;
   }
+  // No exchange has succeeded since one failed, or only for a moment.
+  bool Suspect(TimePoint now) const {
+    const int64_t failed = last_failed_.load(std::memory_order_acquire);
+    return failed != 0 && (failures_.load(std::memory_order_relaxed) != 0 ||
+                           now < TimePoint(Duration(failed)) + kRecovery);
+  }
+  // Another process is at the peer's place.
+  void Reset() {
+    last_failed_.store(0, std::memory_order_release);
+    Succeeded();
+  }
   // Failures, each of which opened the breaker or kept it open.
   uint64_t trips() const { return trips_.load(std::memory_order_relaxed); }
 
@@ -46,6 +61,7 @@ class PeerHealth {
   }
   std::atomic<int64_t> open_until_{0};
   std::atomic<uint32_t> failures_{0};
+  std::atomic<int64_t> last_failed_{0};  // 0: never
   std::atomic<uint64_t> trips_{0};
 };
 

@@ -28,5 +28,20 @@ TEST(PeerHealthTest, PausesDoubleUpToALimit) {
   EXPECT_TRUE(health.Allows(now + PeerHealth::kLongestPause));
 }
 
+TEST(PeerHealthTest, WhoFailedIsSuspectUntilItHasAnsweredForAWhile) {
+  PeerHealth health;
+  const TimePoint now = Clock::now();
+  EXPECT_FALSE(health.Suspect(now));
+  health.Failed(now);
+  EXPECT_TRUE(health.Suspect(now));
+  EXPECT_TRUE(health.Suspect(now + 10 * PeerHealth::kLongestPause));
+  health.Succeeded();
+  EXPECT_TRUE(health.Suspect(now + PeerHealth::kRecovery - milliseconds(1))) << "comes and goes";
+  EXPECT_FALSE(health.Suspect(now + PeerHealth::kRecovery));
+  health.Failed(now);
+  health.Reset();
+  EXPECT_FALSE(health.Suspect(now)) << "another process";
+}
+
 }  // namespace
 }  // namespace peercache

@@ -1,6 +1,7 @@
 // Member: a node as others see it. Soft state, renewed by heartbeats.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,6 +14,11 @@ enum class MemberState : uint8_t {
   kDraining = 2,  // still owns its arc; owners publish to its successors in advance
 };
 
+// Entries of the lists below. With more changes or losses at once the members agree on the smallest
+// and come to the others afterwards; so what a host answers grows with the number of members, not
+// with its square.
+constexpr size_t kMostListed = 64;
+
 struct Member {
   std::string id;            // stable name, e.g. "node7.default"; at most 128 bytes
   uint64_t incarnation = 0;  // grows with every start of the same id
@@ -24,6 +30,9 @@ struct Member {
   // SyncToken of every joining or draining member whose change this member has finished preparing
   // for: its records are published to the owners of after the change.
   std::vector<uint64_t> synced;
+  // NodeHashes of members that this one gets no answers from. What most members say of a member
+  // counts (membership/view.h).
+  std::vector<uint64_t> unreachable;
 };
 
 // 64-bit name of a member in records and ring; xxh3 of the id.

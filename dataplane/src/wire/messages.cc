@@ -6,7 +6,6 @@ namespace peercache {
 namespace {
 
 constexpr uint32_t kMaxMembers = 4096;
-constexpr uint32_t kMaxSynced = 64;
 
 template <typename T>
 void PutVector(std::span<const T> values, FrameWriter* w) {
@@ -133,6 +132,7 @@ void EncodeMember(const Member& member, FrameWriter* w) {
   w->Put(member.http_port);
   w->Put(member.capacity_bytes);
   PutVector(std::span<const uint64_t>(member.synced), w);
+  PutVector(std::span<const uint64_t>(member.unreachable), w);
 }
 bool DecodeMember(FrameReader* r, Member* member) {
   member->id = r->GetName(kMaxIdBytes);
@@ -142,7 +142,8 @@ bool DecodeMember(FrameReader* r, Member* member) {
   member->peer_port = r->Get<uint16_t>();
   member->http_port = r->Get<uint16_t>();
   member->capacity_bytes = r->Get<uint64_t>();
-  GetVector(r, kMaxSynced, &member->synced);
+  GetVector(r, kMostListed, &member->synced);
+  GetVector(r, kMostListed, &member->unreachable);
   if (state > static_cast<uint8_t>(MemberState::kDraining)) return false;
   member->state = static_cast<MemberState>(state);
   return r->ok();

@@ -24,6 +24,7 @@ Member SomeMember() {
   m.http_port = 31997;
   m.capacity_bytes = 1 << 30;
   m.synced = {1, 2, 3};
+  m.unreachable = {4, 5};
   return m;
 }
 
@@ -228,6 +229,7 @@ TEST(MessagesTest, ValuesSurvive) {
   EXPECT_EQ(m.id, "node7.default");
   EXPECT_EQ(m.state, MemberState::kDraining);
   EXPECT_EQ(m.synced, (std::vector<uint64_t>{1, 2, 3}));
+  EXPECT_EQ(m.unreachable, (std::vector<uint64_t>{4, 5}));
   EXPECT_EQ(m.capacity_bytes, uint64_t{1} << 30);
 }
 
