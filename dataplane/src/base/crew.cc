@@ -15,6 +15,11 @@ Crew::~Crew() {
   for (std::thread& helper : helpers_) helper.join();
 }
 
+size_t Crew::Hands() {
+  const std::unique_lock free(busy_, std::try_to_lock);
+  return free ? 1 + helpers_.size() : 1;
+}
+
 void Crew::Work(const Job& job) {
   for (size_t i = 0; (i = next_.fetch_add(1, std::memory_order_relaxed)) < job.count;)
     job.call(job.context, i);

@@ -27,6 +27,9 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
+  // How many threads, the caller included, a loop that began now would have; for cutting the work.
+  size_t Hands();
+
   template <typename Work>
   void For(size_t count, const Work& work) {
     Run({[](const void* context, size_t i) { (*static_cast<const Work*>(context))(i); }, &work,

@@ -44,11 +44,13 @@ TEST(CrewTest, WhileItHelpsOneCallerAnotherWorksAlone) {
     });
   });
   while (started < 2) std::this_thread::yield();
+  EXPECT_EQ(crew.Hands(), 1u);
   int done = 0;
   crew.For(10, [&](size_t) { ++done; });  // not atomic: nobody else takes part
   EXPECT_EQ(done, 10);
   release = true;
   first.join();
+  EXPECT_EQ(crew.Hands(), 2u);
 }
 
 TEST(CrewTest, ManyCallersAtOnce) {

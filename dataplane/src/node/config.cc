@@ -217,7 +217,7 @@ constexpr ConfigOption kOptions[] = {
     {"max-directory-records", "Records this node's shard holds at most", "16777216",
      SetNumber<&NodeConfig::max_directory_records, 1024, int64_t{1} << 32>},
     {"io-threads", "Threads that answer peers", "2", SetNumber<&NodeConfig::io_threads, 1, 256>},
-    {"copy-threads", "Threads that copy the pages of one call; 0: as many as cores, at most 4", "0",
+    {"copy-threads", "Threads that move the pages of one call; 0: as many as cores, at most 4", "0",
      SetNumber<&NodeConfig::copy_threads, 0, 64>},
     {"auth-token-file",
      "File with the secret all nodes of the cluster share; followed when it changes", "",

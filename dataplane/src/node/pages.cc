@@ -48,8 +48,8 @@ Pages::Pages(PagesOptions options, Pool* pool, Peers* peers, const Views* views,
       replicas_(replicas),
       room_(room),
       counters_(counters),
-      reader_({options.lease, options.stall, options.checksums}, peers, counters),
-      crew_(options.copy_threads - 1) {}
+      crew_(options.copy_threads - 1),
+      reader_({options.lease, options.stall, options.checksums}, peers, counters, &crew_) {}
 
 void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments, size_t per_page,
                 uint64_t tag, std::span<uint8_t> ok) {

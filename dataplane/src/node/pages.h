@@ -43,7 +43,7 @@ struct PagesOptions {
   Duration peer_timeout{};  // longest a call may stall on others
   Duration stall{};         // longest without progress of one exchange
   ChecksumPolicy checksums = ChecksumPolicy::kSampled;
-  uint32_t copy_threads = 1;  // that copy the pages of one call, the calling one included
+  uint32_t copy_threads = 1;  // that move the pages of one call, the calling one included
 };
 
 class Pages {
@@ -91,9 +91,9 @@ class Pages {
   Replicas* const replicas_;
   Room* const room_;
   Counters* const counters_;
+  Crew crew_;
   RemoteReader reader_;
   Flights flights_;
-  Crew crew_;
 };
 
 }  // namespace peercache

@@ -14,6 +14,8 @@ namespace {
 // in the round trip between two exchanges.
 constexpr uint64_t kExchangeBytes = 32 << 20;
 constexpr size_t kExchangePages = 4096;
+// A part of less is not worth another thread and round trip.
+constexpr uint64_t kLeastPart = 1 << 20;
 
 // Scatters the pages of one answer into their destinations.
 class ScatterSink : public PayloadSink {
@@ -65,10 +67,39 @@ void RemoteReader::Read(std::span<const RemotePage> pages, const Destinations& t
   groups.ForEach([&](uint64_t node, std::span<const NodeGroups::Item> items) {
     if (Peer* peer = peers_->Find(node); peer != nullptr) holders.push_back({peer, items});
   });
-  while (!holders.empty()) {
-    Round(holders, pages, to, outcomes, deadline);
-    std::erase_if(holders, [](const Holder& holder) { return holder.rest.empty(); });
+  auto parts = Parts(holders, pages);
+  crew_->For(parts.size(), [&](size_t p) {
+    while (!parts[p].empty()) {
+      Round(parts[p], pages, to, outcomes, deadline);
+      std::erase_if(parts[p], [](const Holder& holder) { return holder.rest.empty(); });
+    }
+  });
+}
+
+// Parts of about the same number of bytes, one for each thread that is free.
+std::vector<std::vector<RemoteReader::Holder>> RemoteReader::Parts(
+    std::span<const Holder> holders, std::span<const RemotePage> pages) const {
+  uint64_t total = 0;
+  for (const Holder& holder : holders)
+    for (const auto& item : holder.rest) total += pages[item.index].record.length;
+  const uint64_t hands = total < 2 * kLeastPart ? 1 : crew_->Hands();
+  const uint64_t share = total / std::clamp<uint64_t>(total / kLeastPart, 1, hands) + 1;
+  std::vector<std::vector<Holder>> parts(1);
+  uint64_t bytes = 0;  // of the last part
+  for (const Holder& holder : holders) {
+    size_t begin = 0;
+    for (size_t i = 0; i < holder.rest.size(); ++i) {
+      if (bytes >= share) {
+        if (i > begin) parts.back().push_back({holder.peer, holder.rest.subspan(begin, i - begin)});
+        parts.emplace_back();
+        begin = i;
+        bytes = 0;
+      }
+      bytes += pages[holder.rest[i].index].record.length;
+    }
+    parts.back().push_back({holder.peer, holder.rest.subspan(begin)});
   }
+  return parts;
 }
 
 void RemoteReader::Round(std::span<Holder> holders, std::span<const RemotePage> pages,

@@ -1,5 +1,7 @@
 // RemoteReader: brings pages from the nodes that hold them straight into their destinations: one
-// read per holder at a time, all holders in parallel.
+// read per holder at a time, all holders in parallel. What is large is read in several parts at
+// once, each by a thread and over connections of its own: receiving is copying, and one thread
+// copies less than the memory can take.
 //
 // A read is one exchange of a bounded size, and its bytes count only when they were complete within
 // a lease from when it was sent: the holder admits a read of pages that are in service, and keeps
@@ -10,8 +12,10 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/clock.h"
+#include "base/crew.h"
 #include "base/key.h"
 #include "node/checksum_policy.h"
 #include "node/counters.h"
@@ -43,8 +47,8 @@ enum class ReadOutcome : uint8_t {
 
 class RemoteReader {
  public:
-  RemoteReader(RemoteReaderOptions options, Peers* peers, Counters* counters)
-      : options_(options), peers_(peers), counters_(counters) {}
+  RemoteReader(RemoteReaderOptions options, Peers* peers, Counters* counters, Crew* crew)
+      : options_(options), peers_(peers), counters_(counters), crew_(crew) {}
 
   // record.length must be the size of the destination. The destination of a page whose outcome is
   // not kRead is undefined.
@@ -53,6 +57,8 @@ class RemoteReader {
 
  private:
   struct Holder;
+  std::vector<std::vector<Holder>> Parts(std::span<const Holder> holders,
+                                         std::span<const RemotePage> pages) const;
   void Round(std::span<Holder> holders, std::span<const RemotePage> pages, const Destinations& to,
              std::span<ReadOutcome> outcomes, TimePoint deadline);
   ReadOutcome Verify(const RemotePage& page, const Destinations& to) const;
@@ -60,6 +66,7 @@ class RemoteReader {
   const RemoteReaderOptions options_;
   Peers* const peers_;
   Counters* const counters_;
+  Crew* const crew_;
 };
 
 }  // namespace peercache

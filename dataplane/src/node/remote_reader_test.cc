@@ -67,8 +67,11 @@ class Holder : public PeerService {
 
 struct Fixture {
   explicit Fixture(size_t count, ChecksumPolicy verify = ChecksumPolicy::kAll,
-                   milliseconds lease = milliseconds(10'000))
-      : peers(kReader, secret.get(), OwnerTimes{}), memory(count * kPage), outcomes(count) {
+                   milliseconds lease = milliseconds(10'000), unsigned helpers = 0)
+      : crew(helpers),
+        peers(kReader, secret.get(), OwnerTimes{}),
+        memory(count * kPage),
+        outcomes(count) {
     Member member;
     member.id = "holder";
     member.incarnation = 7;
@@ -79,7 +82,7 @@ struct Fixture {
     view.by_node[NodeHash("holder")] = 0;
     peers.Update(view);
     reader = std::make_unique<RemoteReader>(RemoteReaderOptions{lease, milliseconds(5000), verify},
-                                            &peers, &counters);
+                                            &peers, &counters, &crew);
     for (size_t i = 0; i < count; ++i) {
       pages.push_back({KeyOf(i), holder.Add(i), i});
       segments.push_back(std::span(memory).subspan(i * kPage, kPage));
@@ -90,6 +93,7 @@ struct Fixture {
     return static_cast<size_t>(std::count(outcomes.begin(), outcomes.end(), outcome));
   }
   Holder holder;
+  Crew crew;
   std::unique_ptr<Secret> secret = Secret::None();
   Peers peers;
   Counters counters;
@@ -107,6 +111,16 @@ TEST(RemoteReaderTest, LargeReadsAreSeveralExchanges) {
   EXPECT_EQ(f.holder.exchanges, 3);
   for (size_t i = 0; i < 1100; ++i) ASSERT_TRUE(IsPageOf(f.segments[i], KeyOf(i)));
   EXPECT_EQ(f.counters.verified, 1100u);
+}
+
+TEST(RemoteReaderTest, WhatIsLargeIsReadInPartsByAllWhoAreFree) {
+  for (const auto& [count, parts] : {std::pair{1100, 3}, {31, 1}, {32, 2}, {1, 1}}) {
+    Fixture f(static_cast<size_t>(count), ChecksumPolicy::kAll, milliseconds(10'000), 2);
+    f.Read();
+    EXPECT_EQ(f.Count(ReadOutcome::kRead), static_cast<size_t>(count));
+    EXPECT_EQ(f.holder.exchanges, parts) << count;
+    for (size_t i = 0; i < f.segments.size(); ++i) ASSERT_TRUE(IsPageOf(f.segments[i], KeyOf(i)));
+  }
 }
 
 TEST(RemoteReaderTest, BytesThatComeAfterTheLeaseDoNotCount) {
