@@ -2,6 +2,7 @@
 // interface.
 #include <pybind11/pybind11.h>
 
+#include "bindings/page_map.h"
 #include "bindings/py_async.h"
 #include "bindings/py_client.h"
 #ifdef PEERCACHE_HAS_NODE
@@ -12,6 +13,7 @@
 PYBIND11_MODULE(_peercache, module) {
   module.doc() = "Engine side of PeerCache: a client of the node, and the node itself.";
   module.attr("__version__") = peercache::kVersion;
+  peercache::bindings::BindPageMap(&module);
   peercache::bindings::BindAsync(&module);
   peercache::bindings::BindClient(&module);
 #ifdef PEERCACHE_HAS_NODE

@@ -77,14 +77,33 @@ py::list PyClient::Move(Direction direction, const py::handle& prefix, uint64_t 
         fmt::format("{} segments do not divide into {} pages", segments->size(), parsed->size())));
     return AllFalse(keys);
   }
-  std::vector<uint8_t> ok(parsed->size());
+  return Call(client.get(), direction, tag, *parsed, *segments);
+}
+
+py::object PyClient::MoveRows(Direction direction, const py::handle& prefix, uint64_t tag,
+                              const py::handle& keys, const PageMap& map, uint64_t rows,
+                              size_t count) {
+  const auto client = this->client();
+  if (!client) return AllFalse(keys);
+  const auto parsed = ParseKeys(prefix, keys);
+  if (!parsed.ok()) return py::none();
+  const auto segments = map.Segments({reinterpret_cast<const int64_t*>(rows), count});
+  if (!segments || segments->size() != parsed->size() * map.per_page()) return py::none();
+  if (parsed->empty()) return py::list();
+  return Call(client.get(), direction, tag, *parsed, *segments);
+}
+
+// `segments` divide into as many pages as there are keys, which is at least one.
+py::list PyClient::Call(Client* client, Direction direction, uint64_t tag,
+                        std::span<const Key> keys, std::span<const Segment> segments) {
+  std::vector<uint8_t> ok(keys.size());
   {
     py::gil_scoped_release released;
-    const size_t per_page = segments->size() / parsed->size();
+    const size_t per_page = segments.size() / keys.size();
     if (direction == Direction::kSet) {
-      client->Set(*parsed, *segments, per_page, tag, ok);
+      client->Set(keys, segments, per_page, tag, ok);
     } else {
-      client->Get(*parsed, *segments, per_page, ok);
+      client->Get(keys, segments, per_page, ok);
     }
   }
   return ToBools(ok);
@@ -98,6 +117,16 @@ py::list PyClient::Set(const py::handle& prefix, uint64_t tag, const py::handle&
 py::list PyClient::Get(const py::handle& prefix, const py::handle& keys, const py::handle& ptrs,
                        const py::handle& sizes) {
   return Move(Direction::kGet, prefix, 0, keys, ptrs, sizes);
+}
+
+py::object PyClient::SetRows(const py::handle& prefix, uint64_t tag, const py::handle& keys,
+                             const PageMap& map, uint64_t rows, size_t count) {
+  return MoveRows(Direction::kSet, prefix, tag, keys, map, rows, count);
+}
+
+py::object PyClient::GetRows(const py::handle& prefix, const py::handle& keys, const PageMap& map,
+                             uint64_t rows, size_t count) {
+  return MoveRows(Direction::kGet, prefix, 0, keys, map, rows, count);
 }
 
 size_t PyClient::Exists(const py::handle& prefix, const py::handle& keys) {
@@ -173,6 +202,12 @@ void BindClient(py::module_* module) {
            py::arg("ptrs"), py::arg("sizes"), "True for each page that every reader can see now.")
       .def("get", &PyClient::Get, py::arg("prefix"), py::arg("keys"), py::arg("ptrs"),
            py::arg("sizes"), "True for each page whose bytes are in place.")
+      .def("set_rows", &PyClient::SetRows, py::arg("prefix"), py::arg("tag"), py::arg("keys"),
+           py::arg("map"), py::arg("rows"), py::arg("count"),
+           "set() of the pages whose rows are the `count` int64 at address `rows`; None, and "
+           "nothing was done, when they are not pages of the map or a key is not 64 hex digits.")
+      .def("get_rows", &PyClient::GetRows, py::arg("prefix"), py::arg("keys"), py::arg("map"),
+           py::arg("rows"), py::arg("count"), "get(), as set_rows().")
       .def("exists", &PyClient::Exists, py::arg("prefix"), py::arg("keys"),
            "Length of the leading run of keys that can be read now.")
       .def("clear", &PyClient::Clear, py::arg("tag"),

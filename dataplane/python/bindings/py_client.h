@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "base/status.h"
+#include "bindings/page_map.h"
 #include "bindings/py_async.h"
 #include "client/client.h"
 
@@ -27,6 +29,13 @@ class PyClient {
                      const pybind11::handle& ptrs, const pybind11::handle& sizes);
   pybind11::list Get(const pybind11::handle& prefix, const pybind11::handle& keys,
                      const pybind11::handle& ptrs, const pybind11::handle& sizes);
+  // Like Set and Get, of the pages whose rows are the `count` int64 at address `rows`. None, and
+  // nothing was done, when they are not pages of the map, one for each key, or a key is no hash.
+  pybind11::object SetRows(const pybind11::handle& prefix, uint64_t tag,
+                           const pybind11::handle& keys, const PageMap& map, uint64_t rows,
+                           size_t count);
+  pybind11::object GetRows(const pybind11::handle& prefix, const pybind11::handle& keys,
+                           const PageMap& map, uint64_t rows, size_t count);
   size_t Exists(const pybind11::handle& prefix, const pybind11::handle& keys);
   std::string Clear(uint64_t tag);
   // Null when the client is closed.
@@ -39,6 +48,11 @@ class PyClient {
   pybind11::list Move(Direction direction, const pybind11::handle& prefix, uint64_t tag,
                       const pybind11::handle& keys, const pybind11::handle& ptrs,
                       const pybind11::handle& sizes);
+  pybind11::object MoveRows(Direction direction, const pybind11::handle& prefix, uint64_t tag,
+                            const pybind11::handle& keys, const PageMap& map, uint64_t rows,
+                            size_t count);
+  static pybind11::list Call(Client* client, Direction direction, uint64_t tag,
+                             std::span<const Key> keys, std::span<const Segment> segments);
   std::shared_ptr<Client> client() const;
   void Fault(const Status& status);
 

@@ -10,9 +10,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from peercache.extension import load
 from peercache.segments import Segments
+
+if TYPE_CHECKING:
+    from peercache._peercache import Client
+    from peercache._peercache import PageMap as NativeMap
 
 logger = logging.getLogger(__name__)
 
@@ -24,30 +29,42 @@ _AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class PageMap:
-    """Rows are SGLang's indices into the pool; a page starts at every ``page_rows``-th."""
+    """Moves pages by their rows: ``indices`` is SGLang's int64 tensor of rows in host memory.
 
-    page_rows: int
-    rows: int  # of the pool
-    bases: tuple[int, ...]
-    strides: tuple[int, ...]
-    sizes: tuple[int, ...]
+    None: not pages of this pool, or keys that are no hashes; SGLang is to be asked.
+    """
+
+    native: NativeMap
+    page_bytes: int
+
+    def set(
+        self, client: Client, prefix: bytes, tag: int, keys: list[str], indices: Any
+    ) -> list[bool] | None:
+        place = _place(indices)
+        return place and client.set_rows(prefix, tag, keys, self.native, *place)
+
+    def get(
+        self, client: Client, prefix: bytes, keys: list[str], indices: Any
+    ) -> list[bool] | None:
+        place = _place(indices)
+        return place and client.get_rows(prefix, keys, self.native, *place)
 
     def segments(self, indices: Any) -> Segments | None:
-        """The pages whose rows are ``indices``; None when one of them is none of this pool's."""
-        starts = indices[:: self.page_rows].tolist()
-        if not starts:
-            return Segments([], [])
-        if min(starts) < 0 or max(starts) > self.rows - self.page_rows:
-            return None
-        if any(start % self.page_rows for start in starts):
-            return None
-        if len(self.bases) == 1:
-            base, stride = self.bases[0], self.strides[0]
-            ptrs = [base + start * stride for start in starts]
-        else:
-            places = tuple(zip(self.bases, self.strides, strict=True))
-            ptrs = [base + start * stride for start in starts for base, stride in places]
-        return Segments(ptrs, list(self.sizes) * len(starts))
+        """The addresses of the pages."""
+        place = _place(indices)
+        found = place and self.native.segments(*place)
+        return Segments(*found) if found else None
+
+
+def _place(indices: Any) -> tuple[int, int] | None:
+    """Where the rows lie in memory, and how many they are."""
+    import torch
+
+    if indices is None or indices.dtype is not torch.int64 or indices.device.type != "cpu":
+        return None
+    if not indices.is_contiguous():
+        return None
+    return indices.data_ptr(), indices.numel()
 
 
 def learn(pool: Any) -> PageMap | None:
@@ -70,9 +87,13 @@ def _learn(pool: Any) -> PageMap | None:
     differences = [b - a for a, b in zip(first, second, strict=True)]
     if any(difference % page_rows for difference in differences):
         return None
-    strides = tuple(difference // page_rows for difference in differences)
-    found = PageMap(page_rows, rows // page_rows * page_rows, tuple(first), strides, tuple(sizes))
     pages = rows // page_rows
+    strides = [difference // page_rows for difference in differences]
+    places = list(zip(first, strides, sizes, strict=True))
+    native, reason = load().page_map(page_rows, pages * page_rows, places)
+    if native is None:
+        raise ValueError(reason)
+    found = PageMap(native, sum(sizes))
     step = max(1, -(-pages // MOST_COMPARED))
     compared = [*range(0, pages, step), pages - 1]
     for at in range(0, len(compared), _AT_ONCE):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sglang.srt.mem_cache.hicache_storage import HiCacheStorage, PoolName, PoolTransferResult
@@ -24,6 +24,7 @@ from peercache.faults import Faults, never_raises
 from peercache.identity import Pages
 from peercache.metrics import TransferMetrics
 from peercache.namespace import all_page_hashes, clear_tag, page_hash
+from peercache.page_map import PageMap
 from peercache.segments import Segments
 
 logger = logging.getLogger(__name__)
@@ -291,30 +292,54 @@ class PeerCacheStore(HiCacheStorage):
             raise LookupError(f"host pool {name} is not registered")
         return pages
 
-    def _set_segments(self, pages: Pages, keys: Sequence[str], indices: Any) -> list[bool]:
-        if not pages.writer or not keys:
+    def _set_segments(self, pages: Pages, keys: list[str], indices: Any) -> list[bool]:
+        if not pages.writer:
             return [True] * len(keys)
-        hashes = _hashes(keys)
-        started = time.perf_counter()
-        groups = _segments(pages, keys, indices)
-        done = [True] * len(keys)
-        for prefix, group in zip(pages.prefixes, groups, strict=True):
-            answer = self._node.client.set(prefix, self._tag, hashes, group.ptrs, group.sizes)
-            done = [a and b for a, b in zip(done, answer, strict=True)]
-        self._account("set", done, started, size=sum(sum(group.sizes) for group in groups))
-        return done
+        client, tag = self._node.client, self._tag
+        return self._move(
+            "set",
+            pages,
+            keys,
+            indices,
+            lambda prefix, places: places.set(client, prefix, tag, keys, indices),
+            lambda prefix, *arguments: client.set(prefix, tag, *arguments),
+        )
 
-    def _get_segments(self, pages: Pages, keys: Sequence[str], indices: Any) -> list[bool]:
+    def _get_segments(self, pages: Pages, keys: list[str], indices: Any) -> list[bool]:
+        client = self._node.client
+        return self._move(
+            "get",
+            pages,
+            keys,
+            indices,
+            lambda prefix, places: places.get(client, prefix, keys, indices),
+            client.get,
+        )
+
+    def _move(
+        self,
+        operation: str,
+        pages: Pages,
+        keys: list[str],
+        indices: Any,
+        by_rows: Callable[[bytes, PageMap], list[bool] | None],
+        by_address: Callable[[bytes, list[str], list[int], list[int]], list[bool]],
+    ) -> list[bool]:
         if not keys:
             return []
-        hashes = _hashes(keys)
         started = time.perf_counter()
-        groups = _segments(pages, keys, indices)
-        done = [True] * len(keys)
-        for prefix, group in zip(pages.prefixes, groups, strict=True):
-            answer = self._node.client.get(prefix, hashes, group.ptrs, group.sizes)
-            done = [a and b for a, b in zip(done, answer, strict=True)]
-        self._account("get", done, started, size=sum(sum(group.sizes) for group in groups))
+        done = None if pages.map is None else by_rows(pages.prefixes[0], pages.map)
+        if done is not None and pages.map is not None:
+            size = pages.map.page_bytes * len(keys)
+        else:
+            hashes = _hashes(keys)
+            groups = _segments(pages, keys, indices)
+            done = [True] * len(keys)
+            for prefix, group in zip(pages.prefixes, groups, strict=True):
+                answer = by_address(prefix, hashes, group.ptrs, group.sizes)
+                done = [a and b for a, b in zip(done, answer, strict=True)]
+            size = sum(sum(group.sizes) for group in groups)
+        self._account(operation, done, started, size=size)
         return done
 
     def _leading_run(self, pages: Pages, keys: Sequence[str]) -> int:
@@ -362,8 +387,7 @@ def _segments(pages: Pages, keys: Sequence[str], indices: Any) -> list[Segments]
             f"{len(keys)} pages of {rows} rows in pool {pages.name}, but "
             f"{0 if indices is None else len(indices)} indices"
         )
-    known = None if pages.map is None else pages.map.segments(indices)
-    return pools.segments(pages.pool, indices, pages.split) if known is None else [known]
+    return pools.segments(pages.pool, indices, pages.split)
 
 
 def _one_each(keys: Sequence[str], items: Any, what: str) -> Any:

@@ -116,6 +116,61 @@ def test_pages_of_shared_and_private_memory(client: Any) -> None:
     assert client.exists(PREFIX, keys) == 0
 
 
+def rows_of(pages: list[int]) -> tuple[Any, int]:
+    """An array of the rows of these pages, of two rows each, and their number."""
+    rows = [row for page in pages for row in (2 * page, 2 * page + 1)]
+    return (ctypes.c_int64 * len(rows))(*rows), len(rows)
+
+
+@pytest.mark.node
+def test_pages_by_their_rows(client: Any, extension: Any) -> None:
+    shared = Memory(64 * PAGE)
+    shared.map[:] = os.urandom(64 * PAGE)
+    assert client.register_region(shared.fd, shared.base, shared.size) == ""
+    # 32 pages of two segments, which lie in the two halves of the memory.
+    places = [(shared.base, PAGE // 2, PAGE), (shared.base + 32 * PAGE, PAGE // 2, PAGE)]
+    pool, reason = extension.page_map(2, 64, places)
+    assert reason == ""
+    before = bytes(shared.map)
+    keys = [key(f"row {i}") for i in range(16)]
+    rows, count = rows_of(list(range(16)))
+    at = ctypes.addressof(rows)
+    assert client.set_rows(PREFIX, 2, keys, pool, at, count) == [True] * 16
+    assert client.get(PREFIX, keys[:1], [shared.base + PAGE * 16, shared.base + PAGE * 17],
+                      [PAGE] * 2) == [True]  # fmt: skip
+    assert shared.map[16 * PAGE : 17 * PAGE] == before[:PAGE]
+    assert shared.map[17 * PAGE : 18 * PAGE] == before[32 * PAGE : 33 * PAGE]
+    rows, count = rows_of(list(range(31, 15, -1)))
+    at = ctypes.addressof(rows)
+    assert client.get_rows(PREFIX, keys, pool, at, count) == [True] * 16
+    for i in range(16):
+        for half in (0, 32):
+            page = half + 31 - i
+            got = shared.map[page * PAGE : (page + 1) * PAGE]
+            assert got == before[(half + i) * PAGE : (half + i + 1) * PAGE]
+    assert client.get_rows(PREFIX, [], pool, at, 0) == []
+    assert client.get_rows(PREFIX, [key("none"), keys[0]], pool, at, 4) == [False, True]
+    faults = client.stats()["faults"]
+    for wrong_keys, wrong_count in ((keys[:15], count), (keys, count - 1), (["x"] * 16, count)):
+        assert client.get_rows(PREFIX, wrong_keys, pool, at, wrong_count) is None
+        assert client.set_rows(PREFIX, 2, wrong_keys, pool, at, wrong_count) is None
+    for start in (-2, 1, 63, 64, 2**62):
+        wrong = (ctypes.c_int64 * 2)(start, start + 1)
+        place = ctypes.addressof(wrong)
+        assert client.get_rows(PREFIX, keys[:1], pool, place, 2) is None
+    assert client.stats()["faults"] == faults, "nothing was done"
+
+
+@pytest.mark.node
+@pytest.mark.parametrize(("page_rows", "rows", "places"), [(0, 64, 1), (2, 1, 1), (2, 64, 0)])
+def test_a_map_without_pages_is_refused(
+    extension: Any, page_rows: int, rows: int, places: int
+) -> None:
+    pool, reason = extension.page_map(page_rows, rows, [(4096, 2048, 4096)] * places)
+    assert pool is None
+    assert f"{rows} rows, {page_rows} in a page of {places} segments" in reason
+
+
 @pytest.mark.node
 @pytest.mark.parametrize(
     ("prefix", "keys", "ptrs", "sizes", "fault"),

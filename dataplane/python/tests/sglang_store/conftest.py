@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import peercache
 import pytest
 
+from ..conftest import ROOT
 from .fakes import FakeCluster
+
+BUILD = Path(os.environ.get("PEERCACHE_BUILD", ROOT / "dataplane" / "build" / "release"))
+# The maps of pools are the extension's; without a build, stores ask SGLang for every page.
+peercache.__path__.append(str(BUILD / "python"))
 
 PAGES = 6
 PAGE_SIZE = 16

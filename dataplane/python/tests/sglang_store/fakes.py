@@ -7,6 +7,8 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
+from peercache.namespace import all_page_hashes
+
 
 class FakeCluster:
     """What all clients of a test share."""
@@ -88,6 +90,18 @@ class FakeClient:
                 page = page[size:]
         return done
 
+    def set_rows(
+        self, prefix: bytes, tag: int, keys: Sequence[str], map: Any, rows: int, count: int
+    ) -> list[bool] | None:
+        found = _addresses(keys, map, rows, count)
+        return None if found is None else self.set(prefix, tag, keys, *found)
+
+    def get_rows(
+        self, prefix: bytes, keys: Sequence[str], map: Any, rows: int, count: int
+    ) -> list[bool] | None:
+        found = _addresses(keys, map, rows, count)
+        return None if found is None else self.get(prefix, keys, *found)
+
     def exists(self, prefix: bytes, keys: Sequence[str]) -> int:
         self._enter("exists")
         for i, key in enumerate(keys):
@@ -106,3 +120,12 @@ class FakeClient:
 
     def close(self) -> None:
         self.closed = True
+
+
+def _addresses(
+    keys: Sequence[str], map: Any, rows: int, count: int
+) -> tuple[list[int], list[int]] | None:
+    if not all_page_hashes(keys) or count != len(keys) * map.page_rows:
+        return None
+    found: tuple[list[int], list[int]] | None = map.segments(rows, count)
+    return found

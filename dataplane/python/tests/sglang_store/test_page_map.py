@@ -13,6 +13,7 @@ from peercache.segments import Segments
 
 from .conftest import PAGES, host_pool
 
+pytestmark = pytest.mark.node
 ALL_LAYOUTS = [(kind, layout) for kind, layouts in LAYOUTS.items() for layout in layouts]
 
 
@@ -30,6 +31,7 @@ def test_it_answers_what_the_pool_answers(kind: str, layout: str) -> None:
     ptrs, sizes = pool.get_page_buffer_meta(rows(pool, pages))[:2]
     assert found.segments(rows(pool, pages)) == Segments(list(ptrs), list(sizes))
     assert found.segments(torch.empty(0, dtype=torch.int64)) == Segments([], [])
+    assert found.page_bytes == sum(sizes) // PAGES
 
 
 @pytest.mark.parametrize("start", [-16, -1, 1, 15, 10**9])
@@ -47,6 +49,18 @@ def test_the_page_behind_the_last_is_none_of_the_pool() -> None:
     pages = pool.size // pool.page_size
     assert found.segments(rows(pool, [pages - 1])) is not None
     assert found.segments(rows(pool, [pages])) is None
+
+
+def test_rows_that_are_not_as_sglang_gives_them_are_left_to_sglang() -> None:
+    pool = host_pool("mla", "page_first")
+    found = page_map.learn(pool)
+    assert found is not None
+    good = rows(pool, [0, 1])
+    assert found.segments(good) is not None
+    assert found.segments(None) is None
+    assert found.segments(good.to(torch.int32)) is None
+    assert found.segments(torch.stack([good, good], 1)[:, 0]) is None
+    assert found.segments(good[:-1]) is None
 
 
 class Odd:
