@@ -29,7 +29,7 @@ Result<std::string> ReadSmallFile(const std::string& path, size_t max_bytes) {
   }
 }
 
-bool Settled::Look(std::string contents) {
+bool Settled::Look(Contents contents) {
   const bool settled = contents == last_;
   last_ = std::move(contents);
   if (!settled || last_ == known_) return false;
@@ -37,9 +37,9 @@ bool Settled::Look(std::string contents) {
   return true;
 }
 
-FileWatch::FileWatch(std::string path, std::string known, Duration every,
-                     std::function<void(const std::string&)> changed)
-    : path_(std::move(path)),
+FileWatch::FileWatch(std::vector<std::string> paths, Contents known, Duration every,
+                     std::function<void(const Contents&)> changed)
+    : paths_(std::move(paths)),
       every_(every),
       changed_(std::move(changed)),
       contents_(std::move(known)),
@@ -60,8 +60,14 @@ void FileWatch::Run() {
       std::unique_lock lock(mutex_);
       if (wake_.wait_for(lock, every_, [this] { return stop_; })) return;
     }
-    auto contents = ReadSmallFile(path_, kMaxBytes);
-    if (contents.ok() && contents_.Look(std::move(*contents))) changed_(contents_.known());
+    Contents contents;
+    for (const std::string& path : paths_) {
+      auto read = ReadSmallFile(path, kMaxBytes);
+      if (!read.ok()) break;
+      contents.push_back(std::move(*read));
+    }
+    if (contents.size() == paths_.size() && contents_.Look(std::move(contents)))
+      changed_(contents_.known());
   }
 }
 

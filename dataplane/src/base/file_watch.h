@@ -1,12 +1,13 @@
-// FileWatch: tells when the contents of a small file have changed, for secrets and certificates
-// that are replaced while the process runs.
+// FileWatch: tells when the contents of small files have changed, for secrets and certificates that
+// are replaced while the process runs.
 //
-//   FileWatch watch(path, contents, std::chrono::seconds(2), [](const std::string& now) {...});
+//   FileWatch watch({path}, {contents}, std::chrono::seconds(2), [](const Contents& now) {...});
 //
-// Looks at the file on a thread of its own, because a file may lie on a file system that blocks.
-// Contents count once they were the same in two looks, so that nobody acts on half a file. Works
-// with files that are replaced, written in place, or behind a symbolic link that is turned, as
-// Kubernetes does it. While the file is missing or unreadable, nothing has changed.
+// Looks at the files on a thread of its own, because a file may lie on a file system that blocks.
+// Contents count once all were the same in two looks, so that nobody acts on half a file, or on a
+// certificate whose key is not there yet. Works with files that are replaced, written in place, or
+// behind a symbolic link that is turned, as Kubernetes does it. While a file is missing or
+// unreadable, nothing has changed.
 #pragma once
 
 #include <condition_variable>
@@ -14,6 +15,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -23,16 +25,18 @@ namespace peercache {
 // The whole file; an error above `max_bytes`.
 Result<std::string> ReadSmallFile(const std::string& path, size_t max_bytes);
 
+using Contents = std::vector<std::string>;  // of the files, in their order
+
 // Which contents count: those that two looks in a row have found.
 class Settled {
  public:
-  explicit Settled(std::string known) : known_(known), last_(std::move(known)) {}
+  explicit Settled(Contents known) : known_(known), last_(std::move(known)) {}
   // True when `contents` count from now on and are new.
-  bool Look(std::string contents);
-  const std::string& known() const { return known_; }
+  bool Look(Contents contents);
+  const Contents& known() const { return known_; }
 
  private:
-  std::string known_, last_;
+  Contents known_, last_;
 };
 
 class FileWatch {
@@ -40,8 +44,8 @@ class FileWatch {
   static constexpr size_t kMaxBytes = 1 << 20;
 
   // `known` is what the caller has read already. `changed` is called on the watch's thread.
-  FileWatch(std::string path, std::string known, Duration every,
-            std::function<void(const std::string& contents)> changed);
+  FileWatch(std::vector<std::string> paths, Contents known, Duration every,
+            std::function<void(const Contents& contents)> changed);
   ~FileWatch();
   FileWatch(const FileWatch&) = delete;
   FileWatch& operator=(const FileWatch&) = delete;
@@ -49,9 +53,9 @@ class FileWatch {
  private:
   void Run();
 
-  const std::string path_;
+  const std::vector<std::string> paths_;
   const Duration every_;
-  const std::function<void(const std::string&)> changed_;
+  const std::function<void(const Contents&)> changed_;
   Settled contents_;
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -31,10 +31,11 @@ class FileWatchTest : public ::testing::Test {
     std::ofstream(path, std::ios::trunc) << text;
   }
   void Watch(const std::string& known) {
-    watch_.emplace(file_, known, 10ms, [this](const std::string& contents) {
-      std::lock_guard lock(mutex_);
-      seen_.push_back(contents);
-    });
+    watch_.emplace(std::vector<std::string>{file_}, Contents{known}, 10ms,
+                   [this](const Contents& contents) {
+                     std::lock_guard lock(mutex_);
+                     seen_.push_back(contents.front());
+                   });
   }
   std::vector<std::string> seen() {
     std::lock_guard lock(mutex_);
@@ -92,19 +93,40 @@ TEST_F(FileWatchTest, AMissingFileIsNoChange) {
   ExpectSeen({"two"});
 }
 
+TEST_F(FileWatchTest, SeveralFilesChangeTogether) {
+  const fs::path other = dir_ / "other";
+  Write(file_, "one");
+  watch_.emplace(std::vector<std::string>{file_, other}, Contents{"one", "1"}, 10ms,
+                 [this](const Contents& contents) {
+                   std::lock_guard lock(mutex_);
+                   for (const std::string& text : contents) seen_.push_back(text);
+                 });
+  Write(file_, "two");
+  ExpectSeen({});  // the other is missing
+  Write(other, "2");
+  ExpectSeen({"two", "2"});
+}
+
 TEST(SettledTest, WhatIsStillBeingWrittenDoesNotCount) {
-  Settled contents("one");
-  EXPECT_FALSE(contents.Look("one"));
-  EXPECT_FALSE(contents.Look(""));
-  EXPECT_FALSE(contents.Look("t"));
-  EXPECT_FALSE(contents.Look("two"));
-  EXPECT_EQ(contents.known(), "one");
-  EXPECT_TRUE(contents.Look("two"));
-  EXPECT_EQ(contents.known(), "two");
-  EXPECT_FALSE(contents.Look("two"));
-  EXPECT_FALSE(contents.Look("one"));
-  EXPECT_FALSE(contents.Look("two")) << "it was back before it settled";
-  EXPECT_FALSE(contents.Look("two"));
+  Settled contents(Contents{"one"});
+  EXPECT_FALSE(contents.Look({"one"}));
+  EXPECT_FALSE(contents.Look({""}));
+  EXPECT_FALSE(contents.Look({"t"}));
+  EXPECT_FALSE(contents.Look({"two"}));
+  EXPECT_EQ(contents.known(), Contents{"one"});
+  EXPECT_TRUE(contents.Look({"two"}));
+  EXPECT_EQ(contents.known(), Contents{"two"});
+  EXPECT_FALSE(contents.Look({"two"}));
+  EXPECT_FALSE(contents.Look({"one"}));
+  EXPECT_FALSE(contents.Look({"two"})) << "it was back before it settled";
+  EXPECT_FALSE(contents.Look({"two"}));
+}
+
+TEST(SettledTest, AllFilesHaveToBeTheSameTwice) {
+  Settled contents(Contents{"certificate", "key"});
+  EXPECT_FALSE(contents.Look({"new certificate", "key"}));
+  EXPECT_FALSE(contents.Look({"new certificate", "new key"}));
+  EXPECT_TRUE(contents.Look({"new certificate", "new key"}));
 }
 
 TEST(ReadSmallFileTest, IsBoundedAndSaysWhatIsWrong) {

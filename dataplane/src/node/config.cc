@@ -226,12 +226,58 @@ constexpr ConfigOption kOptions[] = {
      "Time within which all nodes see a change of auth-token-file; the old token is accepted for "
      "twice as long",
      "60000", SetMillis<&NodeConfig::auth_spread, 100, 3'600'000>},
+    {"tls-cert-file",
+     "PEM file with this node's certificate (and those between it and the CA): peers and discovery "
+     "speak TLS, and both sides show one; followed when it changes, as are the key and the CAs",
+     "", SetText<&NodeConfig::tls_cert_file>},
+    {"tls-key-file", "PEM file with the certificate's private key, without a passphrase", "",
+     SetText<&NodeConfig::tls_key_file>},
+    {"tls-ca-file", "PEM file with the CAs whose certificates peers may show", "",
+     SetText<&NodeConfig::tls_ca_file>},
+    {"tls-peer-name",
+     "DNS name that certificates of peers must carry (default: any certificate of the CAs is a "
+     "member's)",
+     "",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       const auto allowed = [](unsigned char ch) {
+         return std::isalnum(ch) || ch == '.' || ch == '-';
+       };
+       if (value.size() > 253 || !std::all_of(value.begin(), value.end(), allowed))
+         return InvalidArgument(fmt::format("\"{}\" is not a DNS name", value));
+       c->tls_peer_name = value;
+       return {};
+     }},
     {"log-level", "trace | debug | info | warn | error", "info",
      [](const std::string& value, NodeConfig* c) {
        return SetChoice<&NodeConfig::log_level>(value, {"trace", "debug", "info", "warn", "error"},
                                                 c);
      }},
 };
+
+// All three files or none, and each of them readable.
+Status CheckTls(const NodeConfig& c) {
+  const std::pair<const char*, const std::string*> files[] = {{"tls-cert-file", &c.tls_cert_file},
+                                                              {"tls-key-file", &c.tls_key_file},
+                                                              {"tls-ca-file", &c.tls_ca_file}};
+  const auto given = std::find_if(std::begin(files), std::end(files),
+                                  [](const auto& file) { return !file.second->empty(); });
+  if (given == std::end(files)) {
+    if (c.tls_peer_name.empty()) return {};
+    return InvalidArgument(fmt::format(
+        "tls-peer-name: \"{}\" without TLS; set tls-cert-file, tls-key-file and tls-ca-file too",
+        c.tls_peer_name));
+  }
+  for (const auto& [option, path] : files) {
+    if (path->empty()) {
+      return InvalidArgument(fmt::format(
+          "{}: missing, while {} is set; set tls-cert-file, tls-key-file and tls-ca-file, or none",
+          option, given->first));
+    }
+    if (!std::ifstream(*path))
+      return InvalidArgument(fmt::format("{}: cannot read \"{}\"", option, *path));
+  }
+  return {};
+}
 
 Status CheckWhole(const NodeConfig& c) {
   constexpr size_t kSmallestPool = size_t{8} << 20;
@@ -254,7 +300,7 @@ Status CheckWhole(const NodeConfig& c) {
   if (!c.auth_token_file.empty() && !std::ifstream(c.auth_token_file)) {
     return InvalidArgument(fmt::format("auth-token-file: cannot read \"{}\"", c.auth_token_file));
   }
-  return {};
+  return CheckTls(c);
 }
 
 }  // namespace

@@ -19,6 +19,8 @@
 namespace peercache {
 
 struct NodeConfig {
+  bool tls() const { return !tls_cert_file.empty(); }
+
   std::string node_id;  // default: hostname.group
   std::string cluster = "default";
   std::string group = "default";
@@ -53,6 +55,8 @@ struct NodeConfig {
   uint32_t copy_threads = 0;  // 0: as many as cores, at most 4
   std::string auth_token_file;
   milliseconds auth_spread{60'000};
+  std::string tls_cert_file, tls_key_file, tls_ca_file;  // all or none
+  std::string tls_peer_name;
   std::string log_level = "info";
 };
 

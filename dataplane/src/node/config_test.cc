@@ -87,6 +87,17 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{{"member-ttl-ms", "600"}, {"heartbeat-ms", "500"}}, "member-ttl-ms", "1500"},
         BadCase{{{"node-id", "a b"}}, "node-id", "a b"},
         BadCase{{{"auth-token-file", "/does/not/exist"}}, "auth-token-file", "/does/not/exist"},
+        BadCase{{{"tls-cert-file", "/dev/null"}, {"tls-ca-file", "/dev/null"}},
+                "tls-key-file: missing",
+                "tls-cert-file is set"},
+        BadCase{{{"tls-key-file", "/dev/null"}}, "tls-cert-file: missing", "tls-key-file is set"},
+        BadCase{{{"tls-cert-file", "/dev/null"},
+                 {"tls-key-file", "/dev/null"},
+                 {"tls-ca-file", "/does/not/exist"}},
+                "tls-ca-file",
+                "/does/not/exist"},
+        BadCase{{{"tls-peer-name", "kv.example"}}, "tls-peer-name", "tls-cert-file"},
+        BadCase{{{"tls-peer-name", "kv example"}}, "tls-peer-name", "kv example"},
         BadCase{{{"log-level", "loud"}}, "log-level", "loud"}));
 
 }  // namespace

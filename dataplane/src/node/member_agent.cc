@@ -140,7 +140,7 @@ std::vector<MemberList> MemberAgent::Ask(MessageType type, FrameWriter* request)
     auto& channel = channels_[Text(address)];
     // A new connection says what the secret is now, so a channel that failed is made anew.
     const auto begin = [&] {
-      channel = std::make_unique<Channel>(address, peers_->hello());
+      channel = peers_->NewChannel(address);
       channel->Begin(request->bytes(), nullptr, now);
     };
     if (!channel || !channel->status().ok()) {

@@ -6,8 +6,8 @@ namespace peercache {
 
 const std::vector<MetricSection>& MetricSections() {
   static const std::vector<MetricSection> sections = {
-      ReadMetrics(),      WriteMetrics(),  LatencyMetrics(), EngineMetrics(),  PoolMetrics(),
-      DirectoryMetrics(), MemberMetrics(), PeerMetrics(),    ProcessMetrics(),
+      ReadMetrics(),      WriteMetrics(),  LatencyMetrics(), EngineMetrics(), PoolMetrics(),
+      DirectoryMetrics(), MemberMetrics(), PeerMetrics(),    TlsMetrics(),    ProcessMetrics(),
   };
   return sections;
 }

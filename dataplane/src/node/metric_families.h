@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "node/room.h"
 #include "pool/pool.h"
 #include "transport/tcp/server.h"
+#include "transport/tcp/tls.h"
 
 namespace peercache {
 
@@ -35,6 +37,7 @@ struct Scrape {
   std::shared_ptr<const View> view;  // null before the first answer of a discovery host
   Peers::Breakers breakers;
   TcpServerStats server;
+  std::optional<Tls::Stats> tls;  // empty: off
   size_t discovery_hosts = 0, discovery_answering = 0;
   bool ready = false;
   Duration uptime{};

@@ -16,6 +16,18 @@ size_t MembersIn(const Scrape& s, MemberState state) {
                                            [state](const Member& m) { return m.state == state; }));
 }
 
+// Zero while TLS is off.
+template <typename Read>
+Series OfTls(Read read, Values values = {}) {
+  return Of([read](const Scrape& s) { return s.tls ? static_cast<double>(read(*s.tls)) : 0; },
+            std::move(values));
+}
+Series TlsFailures(TlsProblem problem, const char* reason) {
+  return OfTls(
+      [problem](const Tls::Stats& tls) { return tls.failures[static_cast<size_t>(problem)]; },
+      {reason});
+}
+
 }  // namespace
 
 MetricSection PoolMetrics() {
@@ -356,6 +368,55 @@ MetricSection PeerMetrics() {
            "Malformed or refused frames of peers.",
            {},
            {Of([](const Scrape& s) { return s.server.bad_frames; })}},
+      }};
+}
+
+MetricSection TlsMetrics() {
+  return {
+      "TLS",
+      "Of the connections to peers and to discovery; all 0 while TLS is off.",
+      {
+          {"peercache_tls_enabled",
+           kGauge,
+           "1 when peers speak TLS (tls-cert-file).",
+           {},
+           {Of([](const Scrape& s) { return s.tls.has_value(); })},
+           "Do all nodes agree about TLS?",
+           "max(peercache_tls_enabled) != min(peercache_tls_enabled)"},
+          {"peercache_tls_certificate_expiry_timestamp_seconds",
+           kGauge,
+           "When this node's certificate expires, in seconds since 1970.",
+           {},
+           {OfTls([](const Tls::Stats& tls) {
+             return std::chrono::duration<double>(tls.expires.time_since_epoch()).count();
+           })},
+           "Which certificates expire within three days?",
+           "peercache_tls_certificate_expiry_timestamp_seconds - time() < 3 * 86400 and "
+           "peercache_tls_enabled == 1"},
+          {"peercache_tls_reloads_total",
+           kCounter,
+           "Times that the files had changed: and were taken (taken), or did not load or fit "
+           "together, so that the former stay in force (refused).",
+           {"result"},
+           {OfTls([](const Tls::Stats& tls) { return tls.reloads; }, {"taken"}),
+            OfTls([](const Tls::Stats& tls) { return tls.refused_reloads; }, {"refused"})},
+           "Was a renewed certificate not taken?",
+           "increase(peercache_tls_reloads_total{result=\"refused\"}[1h]) > 0"},
+          {"peercache_tls_handshake_failures_total",
+           kCounter,
+           "Handshakes that failed, begun by either side: the peer's certificate has expired or is "
+           "not valid yet (expired), is not of our CAs or not good for both sides (untrusted), "
+           "lacks tls-peer-name (name), or is missing (absent); the peer refuses ours (rejected); "
+           "the peer does not speak TLS (no_tls); anything else (protocol).",
+           {"reason"},
+           {TlsFailures(TlsProblem::kExpired, "expired"),
+            TlsFailures(TlsProblem::kUntrusted, "untrusted"),
+            TlsFailures(TlsProblem::kName, "name"), TlsFailures(TlsProblem::kAbsent, "absent"),
+            TlsFailures(TlsProblem::kRejected, "rejected"),
+            TlsFailures(TlsProblem::kNoTls, "no_tls"),
+            TlsFailures(TlsProblem::kProtocol, "protocol")},
+           "Do nodes refuse each other's certificates?",
+           "sum by (reason) (rate(peercache_tls_handshake_failures_total[5m])) > 0"},
       }};
 }
 

@@ -47,6 +47,7 @@ MetricSection PoolMetrics();
 MetricSection DirectoryMetrics();
 MetricSection MemberMetrics();
 MetricSection PeerMetrics();
+MetricSection TlsMetrics();
 MetricSection ProcessMetrics();
 
 }  // namespace peercache

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <thread>
 
 #include "base/prefault.h"
@@ -27,6 +28,7 @@
 #include "node/upkeep.h"
 #include "node/views.h"
 #include "transport/tcp/server.h"
+#include "transport/tcp/tls.h"
 #include "version.h"
 #include "wire/stream.h"
 
@@ -106,6 +108,13 @@ class Node::Impl {
     auto secret = Secret::Load(config_.auth_token_file, config_.auth_spread);
     if (!secret.ok()) return secret.status().Annotate("auth-token-file");
     secret_ = std::move(*secret);
+    if (config_.tls()) {
+      auto tls = Tls::Load(
+          {config_.tls_cert_file, config_.tls_key_file, config_.tls_ca_file, config_.tls_peer_name},
+          Tls::kLookEvery);
+      if (!tls.ok()) return tls.status();
+      tls_ = std::move(*tls);
+    }
     auto listener = ListenForPeers(config_, discovery);
     if (!listener.ok()) return listener.status().Annotate("peer-port");
     auto engines = ListenUnix(config_.socket, config_.socket_mode);
@@ -135,7 +144,7 @@ class Node::Impl {
     table_options.warm_up = config_.heartbeat * 3;
     table_ = std::make_unique<Table>(table_options, Clock::now());
     const OwnerTimes times{.lease = config_.lease, .owner_ttl = config_.member_ttl};
-    peers_ = std::make_unique<Peers>(hello, secret_.get(), times);
+    peers_ = std::make_unique<Peers>(hello, secret_.get(), times, tls_.get());
     publisher_ = std::make_unique<Publisher>(
         PublisherOptions{self_.incarnation, config_.lease, config_.peer_timeout, stall},
         shard_.get(), pool_.get(), peers_.get(), &views_, &counters_);
@@ -162,6 +171,7 @@ class Node::Impl {
                                                [this](uint64_t tag) { return ClearHere(tag); });
     TcpServerOptions server_options;
     server_options.threads = config_.io_threads;
+    server_options.tls = tls_.get();
     server_ = std::make_unique<TcpServer>(std::move(*listener), requests_.get(), server_options);
     agent_ = std::make_unique<MemberAgent>(std::move(agent_options), self_, &views_, peers_.get(),
                                            &counters_);
@@ -190,8 +200,9 @@ class Node::Impl {
         [this](uint64_t tag) { return ClearEverywhere(tag); });
     started_ = Clock::now();
     if (http_) http_->Serve();  // last: its handlers look at everything above
-    spdlog::info("node {} (peercached {}): peers at {}:{}, engines at {}, pool {} MiB{}", self_.id,
-                 kVersion, self_.host, self_.peer_port, config_.socket, pool_->size() >> 20,
+    spdlog::info("node {} (peercached {}): peers at {}:{}{}, engines at {}, pool {} MiB{}",
+                 self_.id, kVersion, self_.host, self_.peer_port, tls_ ? " (TLS)" : "",
+                 config_.socket, pool_->size() >> 20,
                  http_ ? fmt::format(", http port {}", http_->port()) : "");
     return {};
   }
@@ -248,6 +259,7 @@ class Node::Impl {
     status.shard = shard_->stats(Clock::now());
     if (engines_) status.engines = engines_->engines();
     status.unhealthy = peers_->Unhealthy(Clock::now());
+    status.tls = TlsStats();
     return ToJson(status, counters_);
   }
 
@@ -284,6 +296,11 @@ class Node::Impl {
     return {};
   }
 
+  std::optional<Tls::Stats> TlsStats() const {
+    if (!tls_) return std::nullopt;
+    return tls_->stats();
+  }
+
   HttpHandlers Handlers() {
     HttpHandlers handlers;
     handlers.healthy = [] { return Status(); };
@@ -306,6 +323,7 @@ class Node::Impl {
     s.view = views_.Get();
     s.breakers = peers_->breakers(now);
     if (server_) s.server = server_->stats();
+    s.tls = TlsStats();
     if (agent_) {
       const MemberAgent::Hosts hosts = agent_->hosts();
       s.discovery_hosts = hosts.addresses.size();
@@ -378,6 +396,7 @@ class Node::Impl {
   Views views_;
   std::atomic<bool> left_{false}, upkeep_ready_{false};
   std::unique_ptr<Secret> secret_;
+  std::unique_ptr<Tls> tls_;  // null: peers speak without TLS
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<Replicas> replicas_;
   std::vector<std::unique_ptr<Prefault>> prefault_;  // of the two pools

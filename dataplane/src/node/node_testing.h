@@ -3,7 +3,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,25 +14,12 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "base/temp_dir_testing.h"
 #include "client/client.h"
 #include "node/node.h"
 #include "transport/tcp/socket.h"
 
 namespace peercache::testing {
-
-// A directory that is removed with everything in it.
-class TempDir {
- public:
-  TempDir() {
-    char name[] = "/tmp/peercache-test-XXXXXX";
-    path_ = mkdtemp(name);
-  }
-  ~TempDir() { (void)!system(("rm -rf " + path_).c_str()); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 inline bool Eventually(Duration limit, const std::function<bool()>& condition) {
   const TimePoint deadline = Clock::now() + limit;

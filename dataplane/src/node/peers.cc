@@ -62,7 +62,7 @@ std::unique_ptr<Channel> Peer::TakeChannel(const Peers& peers) {
     idle_.pop_back();
     return channel;
   }
-  return std::make_unique<Channel>(address_, peers.hello());
+  return peers.NewChannel(address_);
 }
 
 void Peer::ReturnChannel(std::unique_ptr<Channel> channel, const PeerAddress& address) {
@@ -75,17 +75,18 @@ void Peer::ReturnChannel(std::unique_ptr<Channel> channel, const PeerAddress& ad
 
 // ---- Peers -------------------------------------------------------------------------------------
 
-Peers::Peers(Hello self, const Secret* secret, OwnerTimes times)
+Peers::Peers(Hello self, const Secret* secret, OwnerTimes times, const Tls* tls)
     : self_(std::move(self)),
       secret_(secret),
+      tls_(tls),
       times_(times),
       started_(Clock::now()),
       by_index_{nullptr} {}
 
-Hello Peers::hello() const {
+std::unique_ptr<Channel> Peers::NewChannel(const PeerAddress& address) const {
   Hello hello = self_;
   hello.token = secret_->ToSend(Clock::now());
-  return hello;
+  return std::make_unique<Channel>(address, hello, tls_);
 }
 
 void Peers::Update(const View& view) {

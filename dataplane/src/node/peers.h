@@ -75,8 +75,8 @@ class Peers {
  public:
   static constexpr uint16_t kSelf = 0;  // index of this node itself
 
-  // `secret` fills in the token of every Hello.
-  Peers(Hello self, const Secret* secret, OwnerTimes times);
+  // `secret` fills in the token of every Hello. With `tls`, connections are encrypted.
+  Peers(Hello self, const Secret* secret, OwnerTimes times, const Tls* tls = nullptr);
 
   // Takes over addresses and incarnations of a new view; peers that left it are abandoned.
   void Update(const View& view);
@@ -97,12 +97,13 @@ class Peers {
   // Nodes whose breaker is open.
   std::vector<uint64_t> Unhealthy(TimePoint now) const;
   uint64_t self() const { return self_.node; }
-  // What a new connection says.
-  Hello hello() const;
+  // A new connection with what it has to say and show.
+  std::unique_ptr<Channel> NewChannel(const PeerAddress& address) const;
 
  private:
   const Hello self_;
   const Secret* const secret_;
+  const Tls* const tls_;
   const OwnerTimes times_;
   const TimePoint started_;
   mutable std::mutex mutex_;

@@ -67,9 +67,10 @@ Result<std::unique_ptr<Secret>> Secret::Load(const std::string& path, Duration s
   auto secret = Of(*contents, spread);
   if (!secret.ok()) return secret.status().Annotate(fmt::format("\"{}\"", path));
   (*secret)->watch_ = std::make_unique<FileWatch>(
-      path, *contents, std::min<Duration>(kLookEvery, spread / 4),
-      [self = secret->get(), path](const std::string& now) {
-        const Status replaced = self->Replace(now, Clock::now());
+      std::vector<std::string>{path}, Contents{*contents},
+      std::min<Duration>(kLookEvery, spread / 4),
+      [self = secret->get(), path](const Contents& now) {
+        const Status replaced = self->Replace(now.front(), Clock::now());
         if (replaced.ok()) {
           spdlog::info(
               "\"{}\" has changed: its token is sent from {} s on, the former is accepted "

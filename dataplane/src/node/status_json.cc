@@ -1,5 +1,6 @@
 #include "node/status_json.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,6 +41,17 @@ json MembersJson(const NodeStatus& status) {
                        {"reachable", !status.view->IsUnreachable(NodeHash(m.id))}});
   }
   return members;
+}
+
+json TlsJson(const std::optional<Tls::Stats>& tls) {
+  if (!tls) return {{"enabled", false}};
+  return {
+      {"enabled", true},
+      {"certificate_expires",
+       fmt::format("{:%FT%TZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(tls->expires)))},
+      {"certificate_expires_in_seconds", Seconds(tls->expires - std::chrono::system_clock::now())},
+      {"reloads", tls->reloads},
+      {"refused_reloads", tls->refused_reloads}};
 }
 
 json CountersJson(const Counters& c) {
@@ -88,6 +100,7 @@ std::string ToJson(const NodeStatus& s, const Counters& counters) {
       // Equal on all nodes that agree on every owner of a record.
       {"ring_fingerprint", fmt::format("{:016x}", s.view ? s.view->current.Fingerprint() : 0)},
       {"members", MembersJson(s)},
+      {"tls", TlsJson(s.tls)},
       {"discovery", {{"addresses", s.hosts.addresses}, {"answering", s.hosts.answering}}},
       {"pool",
        {{"capacity_bytes", s.pool.capacity_bytes},

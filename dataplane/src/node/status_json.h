@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "node/member_agent.h"
 #include "node/room.h"
 #include "pool/pool.h"
+#include "transport/tcp/tls.h"
 
 namespace peercache {
 
@@ -29,6 +31,7 @@ struct NodeStatus {
   ShardStats shard;
   std::vector<EngineInfo> engines;
   std::vector<uint64_t> unhealthy;
+  std::optional<Tls::Stats> tls;  // empty: off
 };
 std::string ToJson(const NodeStatus& status, const Counters& counters);
 

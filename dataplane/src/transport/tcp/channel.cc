@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <climits>
 #include <cstring>
 
@@ -25,7 +24,8 @@ constexpr uint64_t kLowWater = 128 << 10;
 
 }  // namespace
 
-Channel::Channel(PeerAddress address, const Hello& hello) : address_(std::move(address)) {
+Channel::Channel(PeerAddress address, const Hello& hello, const Tls* tls)
+    : address_(std::move(address)), tls_(tls) {
   hello_.Start(MessageType::kHello, 0);
   hello.Encode(&hello_);
   hello_.Finish();
@@ -49,10 +49,6 @@ void Channel::Begin(std::span<const std::byte> request, PayloadSink* sink, TimeP
   Advance(now);
 }
 
-short Channel::events() const {
-  return state_ == State::kConnecting || state_ == State::kSending ? POLLOUT : POLLIN;
-}
-
 void Channel::Connect(TimePoint) {
   greeted_ = false;
   served_ = false;
@@ -64,7 +60,9 @@ void Channel::Connect(TimePoint) {
     return;
   }
   fd_ = std::move(*fd);
+  stream_ = Stream(fd_.get(), tls_ != nullptr ? tls_->Connecting(fd_.get()) : nullptr);
   state_ = State::kConnecting;
+  events_ = POLLOUT;
 }
 
 void Channel::Advance(TimePoint now) {
@@ -79,17 +77,23 @@ void Channel::Advance(TimePoint now) {
         socklen_t size = sizeof(error);
         getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
         if (error != 0) {
-          OnClosed("connecting", error);
+          OnBroken(FromErrno(Name() + ": connecting", error));
           return;
         }
         last_progress_ = now;
-        state_ = State::kSending;
+        state_ = stream_.encrypted() ? State::kHandshaking : State::kSending;
         break;
       }
+      case State::kHandshaking:
+        if (!Progressed(stream_.Handshake(), "TLS handshake", now)) return;
+        state_ = State::kSending;
+        break;
       case State::kSending:
         if (!Send(now)) return;
         StartReceiving();
-        return;  // no answer can be here yet
+        // No answer can be here yet. Of TLS, something may have been read ahead all the same.
+        if (!stream_.encrypted()) return;
+        break;
       case State::kHelloHeader:
       case State::kHeader:
         if (!Receive({reinterpret_cast<std::byte*>(&header_), sizeof(header_)}, now)) return;
@@ -109,50 +113,43 @@ void Channel::Advance(TimePoint now) {
   }
 }
 
+bool Channel::Progressed(const Moved& moved, std::string_view doing, TimePoint now) {
+  switch (moved.io) {
+    case Io::kMoved: last_progress_ = now; return true;
+    case Io::kWantsRead: events_ = POLLIN; return false;
+    case Io::kWantsWrite: events_ = POLLOUT; return false;
+    case Io::kClosed:
+    case Io::kFailed: break;
+  }
+  OnBroken(stream_.Failure(fmt::format("{}: {}", Name(), doing)));
+  return false;
+}
+
 bool Channel::Send(TimePoint now) {
   while (!unsent_hello_.empty() || !unsent_.empty()) {
-    iovec parts[2] = {{const_cast<std::byte*>(unsent_hello_.data()), unsent_hello_.size()},
-                      {const_cast<std::byte*>(unsent_.data()), unsent_.size()}};
-    msghdr message{};
-    message.msg_iov = parts;
-    message.msg_iovlen = 2;
-    const ssize_t n = sendmsg(fd_.get(), &message, MSG_NOSIGNAL);
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN) return false;
-      OnClosed("sending", errno);
-      return false;
-    }
-    last_progress_ = now;
-    size_t sent = static_cast<size_t>(n);
-    const size_t of_hello = std::min(sent, unsent_hello_.size());
+    const iovec parts[2] = {{const_cast<std::byte*>(unsent_hello_.data()), unsent_hello_.size()},
+                            {const_cast<std::byte*>(unsent_.data()), unsent_.size()}};
+    const Moved moved = stream_.Send(parts, Stream::More::kLast);
+    if (!Progressed(moved, "sending", now)) return false;
+    const size_t of_hello = std::min(moved.bytes, unsent_hello_.size());
     unsent_hello_ = unsent_hello_.subspan(of_hello);
-    unsent_ = unsent_.subspan(sent - of_hello);
+    unsent_ = unsent_.subspan(moved.bytes - of_hello);
   }
-  return true;
+  return Progressed(stream_.Flush(), "sending", now);
 }
 
 void Channel::StartReceiving() {
   received_ = 0;
+  events_ = POLLIN;
   state_ = greeted_ ? State::kHeader : State::kHelloHeader;
 }
 
 bool Channel::Receive(std::span<std::byte> part, TimePoint now) {
   while (received_ < part.size()) {
-    const ssize_t n = recv(fd_.get(), part.data() + received_, part.size() - received_, 0);
-    if (n == 0) {
-      OnClosed("receiving", 0);
-      return false;
-    }
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN) return false;
-      OnClosed("receiving", errno);
-      return false;
-    }
+    const Moved moved = stream_.Receive(part.subspan(received_));
+    if (!Progressed(moved, "receiving", now)) return false;
     got_bytes_ = true;
-    last_progress_ = now;
-    received_ += static_cast<size_t>(n);
+    received_ += moved.bytes;
   }
   received_ = 0;
   return true;
@@ -219,24 +216,15 @@ void Channel::OnBody() {
 bool Channel::ReceivePayload(TimePoint now) {
   while (payload_left_ > 0) {
     const size_t count = std::min(kIovecsPerCall, destinations_.size() - destination_);
-    const ssize_t n =
-        readv(fd_.get(), destinations_.data() + destination_, static_cast<int>(count));
-    if (n == 0) {
-      OnClosed("receiving pages", 0);
-      return false;
-    }
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN) {
+    const Moved moved = stream_.ReceiveInto(std::span(destinations_).subspan(destination_, count));
+    if (!Progressed(moved, "receiving pages", now)) {
+      // Inside TLS, bytes that are read ahead would be waited for in vain.
+      if (moved.io == Io::kWantsRead && !stream_.encrypted())
         SetLowWater(static_cast<int>(std::min(payload_left_, kLowWater)));
-        return false;
-      }
-      OnClosed("receiving pages", errno);
       return false;
     }
-    last_progress_ = now;
-    payload_left_ -= static_cast<uint64_t>(n);
-    destination_ = SkipMoved(destinations_, destination_, static_cast<size_t>(n));
+    payload_left_ -= moved.bytes;
+    destination_ = SkipMoved(destinations_, destination_, moved.bytes);
   }
   return true;
 }
@@ -253,18 +241,16 @@ void Channel::SetLowWater(int bytes) {
   setsockopt(fd_.get(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
 }
 
-void Channel::OnClosed(std::string_view doing, int error) {
+void Channel::OnBroken(const Status& why) {
   const bool stale = served_ && !got_bytes_;
-  std::string what = fmt::format("{}:{}: {}", address_.host, address_.port, doing);
-  if (error == EFAULT) {  // our own destination is gone (an engine shrank its memory): not the peer
-    Fail(InvalidArgument(what + ": the destination is not mapped any more"));
-    return;
-  }
-  Fail(error == 0 ? Unavailable(what + ": closed by the peer") : FromErrno(what, error));
+  Fail(why);
   stale_ = stale;
 }
 
+std::string Channel::Name() const { return fmt::format("{}:{}", address_.host, address_.port); }
+
 void Channel::Fail(Status status) {
+  stream_ = {};
   fd_.Reset();
   status_ = std::move(status);
   state_ = State::kFailed;

@@ -9,8 +9,8 @@
 // connection, and only the owning thread ever receives. That is what makes it safe to hand the
 // destination back after a time-out.
 //
-// Connecting and the Hello handshake are part of the first exchange: Hello goes out together with
-// the first request, so a new connection costs no extra round trip.
+// Connecting, TLS and the Hello handshake are part of the first exchange: Hello goes out together
+// with the first request, so a new connection costs no extra round trip (with TLS, one).
 #pragma once
 
 #include <sys/uio.h>
@@ -23,6 +23,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/status.h"
+#include "transport/tcp/stream.h"
+#include "transport/tcp/tls.h"
 #include "wire/messages.h"
 
 namespace peercache {
@@ -44,8 +46,9 @@ struct PeerAddress {
 
 class Channel {
  public:
-  // `hello` is sent first on the new connection; its contents are copied.
-  Channel(PeerAddress address, const Hello& hello);
+  // `hello` is sent first on the new connection; its contents are copied. With `tls`, which
+  // outlives the channel, connections are encrypted.
+  Channel(PeerAddress address, const Hello& hello, const Tls* tls = nullptr);
 
   // `request` must stay alive and unchanged until done(); `sink` may be null when no payload is
   // due.
@@ -54,7 +57,7 @@ class Channel {
   const Status& status() const { return status_; }
   // For poll. Valid while not done.
   int fd() const { return fd_.get(); }
-  short events() const;
+  short events() const { return events_; }
   // Does what can be done without blocking.
   void Advance(TimePoint now);
   // Gives the exchange up; the connection is closed.
@@ -77,6 +80,7 @@ class Channel {
   enum class State : uint8_t {
     kIdle,
     kConnecting,
+    kHandshaking,
     kSending,
     kHelloHeader,
     kHelloBody,
@@ -89,6 +93,9 @@ class Channel {
   void Connect(TimePoint now);
   void StartReceiving();
   bool Send(TimePoint now);
+  // What moved. False when nothing did: then events() says what to wait for, or the exchange has
+  // failed.
+  bool Progressed(const Moved& moved, std::string_view doing, TimePoint now);
   // Receives up to the end of the current part; true when it is complete.
   bool Receive(std::span<std::byte> part, TimePoint now);
   bool ReceivePayload(TimePoint now);
@@ -96,11 +103,15 @@ class Channel {
   void Finish();
   void OnHeader();
   void OnBody();
-  void OnClosed(std::string_view doing, int error);
+  void OnBroken(const Status& why);
+  std::string Name() const;
 
   const PeerAddress address_;
+  const Tls* tls_;
   FrameWriter hello_;
   UniqueFd fd_;
+  Stream stream_;  // over fd_
+  short events_ = 0;
   State state_ = State::kIdle;
   Status status_;
   bool greeted_ = false;  // HelloOk has been received on this connection

@@ -6,7 +6,6 @@
 #include <asio.hpp>
 #include <asio/experimental/as_tuple.hpp>
 #include <atomic>
-#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <list>
@@ -16,6 +15,7 @@
 
 #include "base/iovec.h"
 #include "transport/tcp/page_pipe.h"
+#include "transport/tcp/stream.h"
 
 namespace peercache {
 namespace {
@@ -27,12 +27,19 @@ constexpr auto kAwait = asio::experimental::as_tuple(asio::use_awaitable);
 constexpr size_t kReadBuffer = 64 << 10;
 // Before Hello nobody is trusted with memory.
 constexpr uint32_t kMaxBodyBeforeHello = 8 << 10;
-// iovecs of one sendmsg, when pages are copied into the socket.
-constexpr size_t kIovecsPerCall = 256;
+// Parts that are sent at once, when pages are copied into the socket.
+constexpr size_t kPartsPerCall = 256;
 constexpr size_t kStrangersBuffer = sizeof(FrameHeader) + kMaxBodyBeforeHello;
 // Answers that wait for the end of what was received together; a small request can have a large
 // answer.
 constexpr size_t kMaxWaiting = 1 << 20;
+constexpr char kUnexpectedTls[] =
+    "the peer speaks TLS, this node does not: give all nodes of the cluster tls-cert-file, "
+    "tls-key-file and tls-ca-file, or none";
+// A record of type handshake; ours begin with 'P'.
+bool LooksLikeTls(std::byte first, std::byte second) {
+  return first == std::byte{0x16} && second == std::byte{0x03};
+}
 // Lines in the log about strangers that were refused, per thread.
 constexpr RateLimit kComplaints{std::chrono::seconds(10), 6};
 
@@ -87,10 +94,20 @@ class TcpServer::Impl {
  private:
   struct Lane;
   struct Connection {
-    Connection(Lane* l, tcp::socket s, Gate::Visit v)
-        : lane(l), socket(std::move(s)), visit(std::move(v)), in(kStrangersBuffer) {}
+    Connection(Lane* l, tcp::socket s, Gate::Visit v, const Tls* tls)
+        : lane(l),
+          socket(std::move(s)),
+          stream(socket.native_handle(), tls ? tls->Accepting(socket.native_handle()) : nullptr),
+          visit(std::move(v)),
+          in(kStrangersBuffer) {}
+    void Close() {
+      stream.Detach();
+      asio::error_code ignored;
+      socket.close(ignored);
+    }
     Lane* const lane;
     tcp::socket socket;
+    Stream stream;                          // over the socket
     std::list<Connection*>::iterator here;  // in one of the lane's lists
     std::optional<Gate::Visit> visit;       // while it is a stranger
     const TimePoint arrived = Clock::now();
@@ -152,9 +169,7 @@ class TcpServer::Impl {
       }
       const TimePoint limit = now - options_.write_stall;
       for (Connection* c : lane->connections) {
-        if (!c->writing || c->progress > limit) continue;
-        asio::error_code ignored;
-        c->socket.close(ignored);
+        if (c->writing && c->progress <= limit) c->Close();
       }
     }
   }
@@ -163,8 +178,7 @@ class TcpServer::Impl {
   void Dismiss(Lane* lane, std::atomic<uint64_t>* reason) {
     ++*reason;
     Connection* c = lane->strangers.front();
-    asio::error_code ignored;
-    c->socket.close(ignored);
+    c->Close();
     NoStranger(c);
   }
 
@@ -175,7 +189,7 @@ class TcpServer::Impl {
   }
 
   awaitable<void> Serve(Lane* lane, tcp::socket socket, Gate::Visit visit) {
-    Connection c(lane, std::move(socket), std::move(visit));
+    Connection c(lane, std::move(socket), std::move(visit), options_.tls);
     ++strangers_;
     c.here = lane->strangers.insert(lane->strangers.end(), &c);
     const size_t share = (options_.max_strangers + lanes_.size() - 1) / lanes_.size();
@@ -184,11 +198,16 @@ class TcpServer::Impl {
     c.socket.non_blocking(true, ignored);
     c.socket.set_option(tcp::no_delay(true), ignored);
     c.socket.set_option(asio::socket_base::keep_alive(true), ignored);
-    for (bool open = true; open;) {
-      auto [error, n] = co_await c.socket.async_read_some(
-          asio::buffer(c.in.data() + c.have, c.in.size() - c.have), kAwait);
-      if (error) break;
-      c.have += n;
+    const bool encrypted = c.stream.encrypted();
+    for (bool open = !encrypted || co_await Handshake(&c); open;) {
+      if (encrypted) {
+        if (!co_await Decrypt(&c)) break;
+      } else {
+        auto [error, n] = co_await c.socket.async_read_some(
+            asio::buffer(c.in.data() + c.have, c.in.size() - c.have), kAwait);
+        if (error) break;
+        c.have += n;
+      }
       size_t used = 0;
       while (open) {
         const auto frame = NextFrame(&c, used, &open);
@@ -211,6 +230,43 @@ class TcpServer::Impl {
     --connections_;
   }
 
+  // False: it has failed, or the connection is gone.
+  awaitable<bool> Handshake(Connection* c) {
+    Moved step;
+    while ((step = c->stream.Handshake()).io != Io::kMoved) {
+      if (!co_await Again(c, step)) {
+        if (step.io == Io::kFailed) OnFailedHandshake(c);
+        co_return false;
+      }
+    }
+    co_return true;
+  }
+
+  void OnFailedHandshake(Connection* c) {
+    const TlsFailure* failure = c->stream.tls_failure();
+    if (failure == nullptr) return;  // it broke off
+    if (c->visit) OnFailedHello(c, Unavailable("TLS: " + failure->text));
+    if (failure->problem != TlsProblem::kNoTls) return;
+    // One of ours, perhaps, that was not told of TLS: it can read this.
+    const Status reason(Code::kUnauthenticated,
+                        "this node speaks TLS: set tls-cert-file, tls-key-file and tls-ca-file");
+    FrameWriter answer;
+    answer.Start(MessageType::kError, 0);
+    ErrorMessage{reason}.Encode(&answer);
+    const auto bytes = answer.Finish();
+    (void)send(c->socket.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+
+  // Receives at least a byte into `in`. What TLS has read ahead would be waited for in vain.
+  awaitable<bool> Decrypt(Connection* c) {
+    for (;;) {
+      const Moved moved = c->stream.Receive(std::span(c->in).subspan(c->have));
+      c->have += moved.bytes;
+      if (moved.io == Io::kMoved) co_return true;
+      if (!co_await Again(c, moved)) co_return false;
+    }
+  }
+
   // The next complete frame at `used`, or empty when more bytes are needed (room for them is made).
   std::span<const std::byte> NextFrame(Connection* c, size_t used, bool* open) {
     const size_t available = c->have - used;
@@ -218,6 +274,8 @@ class TcpServer::Impl {
     FrameHeader header;
     std::memcpy(&header, c->in.data() + used, sizeof(header));
     Status s = CheckHeader(header);
+    if (!s.ok() && !c->greeted && LooksLikeTls(c->in[used], c->in[used + 1]))
+      s = Status(Code::kUnauthenticated, kUnexpectedTls);
     if (s.ok() && header.payload_length != 0) s = Corrupt("a request cannot carry a payload");
     if (s.ok() && !c->greeted &&
         (header.type != MessageType::kHello || header.body_length > kMaxBodyBeforeHello)) {
@@ -286,7 +344,8 @@ class TcpServer::Impl {
     c->writing = true;
     c->progress = Clock::now();
     c->pages.assign(1, {c->out.data(), c->out.size()});
-    bool good = co_await Copy(c, 0, c->answer.pages.empty() ? 0 : MSG_MORE);
+    bool good =
+        co_await Copy(c, 0, c->answer.pages.empty() ? Stream::More::kLast : Stream::More::kMore);
     if (good && !c->answer.pages.empty()) {
       c->pages.clear();
       for (const PagePin& page : c->answer.pages) {
@@ -301,10 +360,10 @@ class TcpServer::Impl {
     co_return good;
   }
 
-  // Through a pipe where that works, else by copying.
+  // Through a pipe where that works, else by copying, or encrypting.
   awaitable<bool> SendPages(Lane* lane, Connection* c) {
     size_t next = 0;
-    if (pipes_work_.load(std::memory_order_relaxed)) {
+    if (!c->stream.encrypted() && pipes_work_.load(std::memory_order_relaxed)) {
       PagePipe pipe = TakePipe(lane);
       while (pipe.valid()) {
         uint64_t sent = 0;
@@ -320,10 +379,10 @@ class TcpServer::Impl {
             spdlog::warn("pages are copied on their way out: vmsplice is not allowed here");
           break;
         }
-        if (!co_await Writable(c)) co_return false;
+        if (!co_await Again(c, {Io::kWantsWrite})) co_return false;
       }
     }
-    co_return co_await Copy(c, next, 0);
+    co_return co_await Copy(c, next, Stream::More::kLast);
   }
 
   static PagePipe TakePipe(Lane* lane) {
@@ -333,27 +392,32 @@ class TcpServer::Impl {
     return pipe;
   }
 
-  // Sends c->pages[next...] with sendmsg.
-  awaitable<bool> Copy(Connection* c, size_t next, int flags) {
+  // Sends c->pages[next...].
+  awaitable<bool> Copy(Connection* c, size_t next, Stream::More more) {
     while (next < c->pages.size()) {
-      msghdr message{};
-      message.msg_iov = c->pages.data() + next;
-      message.msg_iovlen = std::min(kIovecsPerCall, c->pages.size() - next);
-      const ssize_t n = sendmsg(c->socket.native_handle(), &message, MSG_NOSIGNAL | flags);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno != EAGAIN) co_return false;
-      if (n < 0) {
-        if (!co_await Writable(c)) co_return false;
+      const size_t count = std::min(kPartsPerCall, c->pages.size() - next);
+      const bool all = next + count == c->pages.size();
+      const Moved moved = c->stream.Send(std::span(c->pages).subspan(next, count),
+                                         all ? more : Stream::More::kMore);
+      if (moved.io != Io::kMoved) {
+        if (!co_await Again(c, moved)) co_return false;
         continue;
       }
-      Progressed(c, static_cast<uint64_t>(n));
-      next = SkipMoved(c->pages, next, static_cast<size_t>(n));
+      Progressed(c, moved.bytes);
+      next = SkipMoved(c->pages, next, moved.bytes);
+    }
+    if (more == Stream::More::kMore) co_return true;
+    for (Moved flushed; (flushed = c->stream.Flush()).io != Io::kMoved;) {
+      if (!co_await Again(c, flushed)) co_return false;
     }
     co_return true;
   }
 
-  awaitable<bool> Writable(Connection* c) {
-    auto [error] = co_await c->socket.async_wait(tcp::socket::wait_write, kAwait);
+  // Waits for what a step lacks. False: there is no point in trying it again.
+  awaitable<bool> Again(Connection* c, Moved moved) {
+    if (moved.io != Io::kWantsRead && moved.io != Io::kWantsWrite) co_return false;
+    auto [error] = co_await c->socket.async_wait(
+        moved.io == Io::kWantsRead ? tcp::socket::wait_read : tcp::socket::wait_write, kAwait);
     co_return !error && c->socket.is_open();
   }
 

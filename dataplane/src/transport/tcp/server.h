@@ -1,5 +1,6 @@
 // TcpServer: accepts peers and answers their requests, with a coroutine per connection on a few
-// threads. Pages are sent straight from the pool, gathered, under a pin.
+// threads. Pages are sent straight from the pool, gathered, under a pin. With TLS, a peer that does
+// not come through the handshake is treated as one whose Hello was refused.
 //
 // Bounds: connections, the size of frames, the answers that wait, and the time a peer may take to
 // accept one; a peer beyond any of them is disconnected. Strangers (before their Hello is accepted)
@@ -16,6 +17,7 @@
 #include "transport/peer_service.h"
 #include "transport/tcp/gate.h"
 #include "transport/tcp/socket.h"
+#include "transport/tcp/tls.h"
 
 namespace peercache {
 
@@ -24,8 +26,10 @@ struct TcpServerOptions {
   uint32_t max_connections = 16384;
   Duration write_stall = milliseconds(10'000);  // longest a peer may not take any byte of an answer
   uint32_t max_strangers = 1024;
-  Duration hello_timeout = milliseconds(5'000);  // from the connect to a complete Hello
+  Duration hello_timeout =
+      milliseconds(5'000);  // from the connect to a complete Hello, TLS included
   GateOptions gate{};
+  const Tls* tls = nullptr;  // outlives the server; null: connections are not encrypted
 };
 
 struct TcpServerStats {
