@@ -39,7 +39,7 @@ FROM ${DEBIAN} AS cpp
 RUN apt-get update && apt-get install -y --no-install-recommends \
       g++ cmake ninja-build ccache pkg-config \
       libibverbs-dev librdmacm-dev libnuma-dev liburing-dev libasio-dev libspdlog-dev libfmt-dev \
-      libxxhash-dev libcli11-dev nlohmann-json3-dev prometheus-cpp-dev libcpp-httplib-dev \
+      libxxhash-dev libcli11-dev nlohmann-json3-dev prometheus-cpp-dev libcpp-httplib-dev libssl-dev \
       ca-certificates python3-pip \
     && rm -rf /var/lib/apt/lists/*
 # The same source compiles once, in whichever build folder.
@@ -60,7 +60,7 @@ RUN --mount=type=cache,target=/root/.cache/ccache cd dataplane \
 FROM ${DEBIAN} AS dataplane
 RUN apt-get update && apt-get install -y --no-install-recommends \
       libibverbs1 ibverbs-providers librdmacm1 libnuma1 liburing2 libfmt9 libspdlog1.10 libxxhash0 \
-      libprometheus-cpp-core1.0 libcpp-httplib0.11 \
+      libprometheus-cpp-core1.0 libcpp-httplib0.11 libssl3 \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=dataplane-build /out/peercached /usr/local/bin/peercached
 # A library that the list above lacks would otherwise first be missed on a node.

@@ -27,7 +27,7 @@ PACKAGES=(  # what a cluster and its images need
 DEVELOPMENT_PACKAGES=(  # what building and testing outside of images needs besides
   g++ cmake ninja-build ccache pkg-config clang clang-format libclang-rt-dev shellcheck
   libibverbs-dev librdmacm-dev libnuma-dev liburing-dev libasio-dev libspdlog-dev libfmt-dev
-  nlohmann-json3-dev libcli11-dev libxxhash-dev prometheus-cpp-dev libcpp-httplib-dev
+  nlohmann-json3-dev libcli11-dev libxxhash-dev prometheus-cpp-dev libcpp-httplib-dev libssl-dev openssl
   libgtest-dev libgmock-dev libbenchmark-dev
   # the model checker of the reclamation protocol
   spin

@@ -139,6 +139,10 @@ type PeerCacheClusterSpec struct {
 	// +kubebuilder:default={}
 	Monitoring MonitoringSpec `json:"monitoring,omitzero"`
 
+	// security of the connections between nodes.
+	// +optional
+	Security SecuritySpec `json:"security,omitzero"`
+
 	// timing holds the bounds on waiting. The defaults suit a data-centre network.
 	// +optional
 	// +kubebuilder:default={leaseMilliseconds:1000,peerTimeoutMilliseconds:1000,heartbeatMilliseconds:500,memberTTLMilliseconds:3000}

@@ -150,6 +150,38 @@ type TimingSpec struct {
 	MemberTTLMilliseconds int32 `json:"memberTTLMilliseconds,omitempty"`
 }
 
+// SecuritySpec is how connections between nodes are protected.
+type SecuritySpec struct {
+	// tls encrypts the connections between nodes and has both sides show a
+	// certificate. Left out: they are neither encrypted nor authenticated. Nodes
+	// with and without TLS refuse each other, so while a change of this field
+	// rolls through the cluster, pages on nodes of the other kind are misses.
+	// +optional
+	TLS *TLSSpec `json:"tls,omitempty"`
+}
+
+// TLSSpec is where the certificate of the nodes comes from.
+type TLSSpec struct {
+	// secretName is a Secret of type kubernetes.io/tls in this namespace with the
+	// keys tls.crt, tls.key and ca.crt, as cert-manager makes it. Every certificate
+	// of the CAs in ca.crt is a member's, unless peerName is given. The nodes
+	// follow changes of the Secret without a restart. The certificate must be good
+	// for server and client authentication.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	SecretName string `json:"secretName"`
+
+	// peerName is a DNS name that the certificate carries in its subjectAltName
+	// and that every node asks of the others, for a CA that signs certificates of
+	// others, too.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$')",message="peerName must be a DNS name: write for example kv.peercache.internal"
+	PeerName string `json:"peerName,omitempty"`
+}
+
 // InjectionSpec is how SGLang pods are connected. It is read when a pod is
 // created; pods that run already keep what they were given.
 type InjectionSpec struct {

@@ -4,9 +4,11 @@ package plan
 
 import (
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -33,6 +35,14 @@ func renderConfig(cluster *v1alpha1.PeerCacheCluster) string {
 	number("peer-timeout-ms", spec.Timing.PeerTimeoutMilliseconds)
 	number("heartbeat-ms", spec.Timing.HeartbeatMilliseconds)
 	number("member-ttl-ms", spec.Timing.MemberTTLMilliseconds)
+	if tls := spec.Security.TLS; tls != nil {
+		text("tls-cert-file", path.Join(tlsDir, corev1.TLSCertKey))
+		text("tls-key-file", path.Join(tlsDir, corev1.TLSPrivateKeyKey))
+		text("tls-ca-file", path.Join(tlsDir, caKey))
+		if tls.PeerName != "" {
+			text("tls-peer-name", tls.PeerName)
+		}
+	}
 	return file.String()
 }
 

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -26,6 +27,23 @@ member-ttl-ms = 3000
 `
 	if got := renderConfig(testCluster()); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestRenderConfigWithTLS(t *testing.T) {
+	tls := &v1alpha1.TLSSpec{SecretName: "kv-peers-tls"}
+	withTLS := func(s *v1alpha1.PeerCacheClusterSpec) { s.Security.TLS = tls }
+	files := `tls-cert-file = "/etc/peercache-tls/tls.crt"
+tls-key-file = "/etc/peercache-tls/tls.key"
+tls-ca-file = "/etc/peercache-tls/ca.crt"
+`
+	if got := renderConfig(testCluster(withTLS)); !strings.HasSuffix(got, files) {
+		t.Errorf("got\n%s\nwant at its end\n%s", got, files)
+	}
+	tls.PeerName = "kv.peercache.internal"
+	want := files + "tls-peer-name = \"kv.peercache.internal\"\n"
+	if got := renderConfig(testCluster(withTLS)); !strings.HasSuffix(got, want) {
+		t.Errorf("got\n%s\nwant at its end\n%s", got, want)
 	}
 }
 
@@ -67,6 +85,7 @@ func TestConfigHashFollowsTheConfiguration(t *testing.T) {
 		{"peer timeout", func(s *v1alpha1.PeerCacheClusterSpec) { s.Timing.PeerTimeoutMilliseconds++ }, true},
 		{"heartbeat", func(s *v1alpha1.PeerCacheClusterSpec) { s.Timing.HeartbeatMilliseconds++ }, true},
 		{"member TTL", func(s *v1alpha1.PeerCacheClusterSpec) { s.Timing.MemberTTLMilliseconds++ }, true},
+		{"TLS", func(s *v1alpha1.PeerCacheClusterSpec) { s.Security.TLS = &v1alpha1.TLSSpec{SecretName: "x"} }, true},
 		{"discovery replicas", func(s *v1alpha1.PeerCacheClusterSpec) { s.Discovery.Replicas = 5 }, false},
 		{"client image", func(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.Client.Image = "x" }, false},
 	}

@@ -17,8 +17,11 @@ const (
 	ContainerName = "peercached"
 
 	configDir    = "/etc/peercache"
+	tlsDir       = "/etc/peercache-tls" // beside configDir: nothing can be mounted inside a ConfigMap
+	caKey        = "ca.crt"             // of a kubernetes.io/tls Secret, as cert-manager fills it
 	volumeConfig = "config"
 	volumeSocket = "socket"
+	volumeTLS    = "tls"
 	portPeer     = "peer"
 	portHTTP     = "http"
 )
@@ -45,6 +48,14 @@ func buildPodSpec(cluster *v1alpha1.PeerCacheCluster, group Group, image string)
 				Type: new(corev1.HostPathDirectoryOrCreate),
 			}}},
 		},
+	}
+	if tls := spec.Security.TLS; tls != nil {
+		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: volumeTLS, VolumeSource: corev1.VolumeSource{
+			Secret: &corev1.SecretVolumeSource{SecretName: tls.SecretName, DefaultMode: new(int32(0o400))},
+		}})
+		// The whole Secret, not single files of it: only then does the kubelet bring changes.
+		mounts := &pod.Containers[0].VolumeMounts
+		*mounts = append(*mounts, corev1.VolumeMount{Name: volumeTLS, MountPath: tlsDir, ReadOnly: true})
 	}
 	if group.onHostNetwork() {
 		pod.HostNetwork = true

@@ -35,6 +35,27 @@ func TestPodTakesOverTheSpec(t *testing.T) {
 	}
 }
 
+func TestTheTLSSecretIsMountedWhole(t *testing.T) {
+	pod := mustPlan(t, testCluster(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Security.TLS = &v1alpha1.TLSSpec{SecretName: "kv-peers-tls"}
+	})).DaemonSets[0].Spec.Template.Spec
+	volume := pod.Volumes[len(pod.Volumes)-1]
+	if volume.Secret == nil || volume.Secret.SecretName != "kv-peers-tls" || *volume.Secret.DefaultMode != 0o400 ||
+		len(volume.Secret.Items) != 0 {
+		t.Errorf("the last volume is %+v", volume)
+	}
+	mounts := pod.Containers[0].VolumeMounts
+	mount := mounts[len(mounts)-1]
+	if mount.Name != volume.Name || mount.MountPath != "/etc/peercache-tls" || !mount.ReadOnly || mount.SubPath != "" {
+		t.Errorf("the last mount is %+v", mount)
+	}
+	for _, volume := range mustPlan(t, testCluster()).DaemonSets[0].Spec.Template.Spec.Volumes {
+		if volume.Secret != nil {
+			t.Errorf("without TLS there is volume %+v", volume)
+		}
+	}
+}
+
 func TestProbes(t *testing.T) {
 	container := mustPlan(t, testCluster()).DaemonSets[0].Spec.Template.Spec.Containers[0]
 	for name, test := range map[string]struct {

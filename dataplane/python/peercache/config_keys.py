@@ -81,6 +81,10 @@ KEYS: Mapping[str, Key] = {
     "eviction": Key(one_of("lru", "s3fifo"), Scope.EMBEDDED, "eviction", "which pages go first"),
     "cluster": Key(text, Scope.EMBEDDED, "cluster", "nodes of other clusters are refused"),
     "auth_token_file": Key(long_text, Scope.EMBEDDED, "auth-token-file", "shared secret"),
+    "tls_cert_file": Key(long_text, Scope.EMBEDDED, "tls-cert-file", "PEM; peers speak TLS"),
+    "tls_key_file": Key(long_text, Scope.EMBEDDED, "tls-key-file", "of the certificate"),
+    "tls_ca_file": Key(long_text, Scope.EMBEDDED, "tls-ca-file", "of the peers' certificates"),
+    "tls_peer_name": Key(long_text, Scope.EMBEDDED, "tls-peer-name", "DNS name they must carry"),
     "log_level": Key(text, Scope.EMBEDDED, "log-level"),
     # the original's, with one value that means what we do
     "mode": Key(only("p2p", "there is no other topology"), Scope.EMBEDDED),

@@ -89,6 +89,10 @@ def test_every_embedded_key_reaches_the_node() -> None:
             "eviction": "s3fifo",
             "cluster": "blue",
             "auth_token_file": "/etc/token",
+            "tls_cert_file": "/etc/tls/tls.crt",
+            "tls_key_file": "/etc/tls/tls.key",
+            "tls_ca_file": "/etc/tls/ca.crt",
+            "tls_peer_name": "kv.example",
             "log_level": "debug",
             "mode": "p2p",
             "write_policy": "local",
@@ -114,6 +118,10 @@ def test_every_embedded_key_reaches_the_node() -> None:
         "eviction": "s3fifo",
         "cluster": "blue",
         "auth-token-file": "/etc/token",
+        "tls-cert-file": "/etc/tls/tls.crt",
+        "tls-key-file": "/etc/tls/tls.key",
+        "tls-ca-file": "/etc/tls/ca.crt",
+        "tls-peer-name": "kv.example",
         "log-level": "debug",
     }
     assert parsed.notes == ()

@@ -245,7 +245,7 @@ class TcpServer::Impl {
   void OnFailedHandshake(Connection* c) {
     const TlsFailure* failure = c->stream.tls_failure();
     if (failure == nullptr) return;  // it broke off
-    if (c->visit) OnFailedHello(c, Unavailable("TLS: " + failure->text));
+    if (c->visit) OnFailedHello(c, {Code::kUnauthenticated, "TLS: " + failure->text});
     if (failure->problem != TlsProblem::kNoTls) return;
     // One of ours, perhaps, that was not told of TLS: it can read this.
     const Status reason(Code::kUnauthenticated,
