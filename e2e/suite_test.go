@@ -100,6 +100,7 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 	Context("stands bad input", badSpecSpecs)
 	Context("stands bad input", badInputSpecs)
 	Context("bounds every call and gives no wrong byte", faultSpecs)
+	Context("keeps what it promises", tlsSpecs)
 	Context("cleans up", deletionSpecs)
 })
 

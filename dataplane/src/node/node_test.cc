@@ -55,8 +55,8 @@ TEST(NodeTest, OwnPagesAreReadLocally) {
 TEST(NodeTest, EnginesThatReadTheSamePagesAtOnceCostOneWireRead) {
   TestCluster cluster([](NodeConfig* c) {
     c->pool_bytes = size_t{64} << 20;
-    c->lease = milliseconds(5000);  // four times 16 MiB take a while under a sanitizer
-    c->peer_timeout = milliseconds(5000);
+    c->lease = milliseconds(10'000);  // four times 16 MiB take a while under a sanitizer
+    c->peer_timeout = milliseconds(10'000);
   });
   const auto a = cluster.Start("a"), b = cluster.Start("b");
   TestEngine writer(a->socket(), 64, 256 << 10);

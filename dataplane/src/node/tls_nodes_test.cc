@@ -37,6 +37,8 @@ class TlsNodesTest : public ::testing::Test {
     c->tls_ca_file = files_.ca;
     c->auth_token_file = token_file_;
     c->promotion_percent = 0;  // every read goes to the holder
+    // Reads are to arrive in time also where sanitizers and other work slow encryption down.
+    c->lease = milliseconds(2000);
   }};
 };
 
