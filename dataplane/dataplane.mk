@@ -63,6 +63,13 @@ test-python: build-dataplane ## Python tests, with real nodes and SGLang's real 
 	@echo "==> Python tests"
 	@dataplane/python/test.sh -q
 
+FLEET = python/tests/fleet
+
+.PHONY: test-faults
+test-faults: build-dataplane ## Hosts in network namespaces that die, freeze, are cut off, lose frames; 64 nodes; needs root
+	@echo "==> faults between hosts (4 minutes)"
+	@dataplane/python/test.sh -v -s $(FLEET)/test_harness.py $(FLEET)/test_faults.py $(FLEET)/test_crowd.py
+
 # Where measurements leave their traces, results and charts.
 BENCH_OUT ?= dataplane/build/bench
 

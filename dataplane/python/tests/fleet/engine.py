@@ -1,0 +1,235 @@
+"""An engine for these tests: many calls, every byte of every hit checked, every call logged.
+
+    python -m tests.fleet.engine EXTENSION_FOLDER SOCKET NAME
+
+Reads one JSON command per line on stdin and answers each with one line:
+
+    {"do": "set", "first": 0, "count": 100}           {"stored": 100}
+    {"do": "get", "first": 0, "count": 100}           {"hits": 100, "wrong": 0}
+    {"do": "load", "holders": [[0, 100], ...], ...}   {}   calls until "stop", in threads:
+        "refill": pages that missed are set; "anywhere": sets are of the pages that all read
+    {"do": "stop", "log": "file.npy"}                 {"calls": 12345}
+
+Ends with its stdin.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import mmap
+import os
+import random
+import sys
+import threading
+import time
+from typing import Any
+
+import numpy as np
+
+from . import calls, pages
+
+NAMESPACE = hashlib.sha256(b"fault tests").digest()
+TAG = 1
+BATCH = 16
+# Of own pages that each thread sets during a load, round and round.
+FRESH_PAGES = 64
+FRESH_OFFSET = 500_000
+DETAILS_PRINTED = 20
+
+
+class Buffer:
+    """Pages of shared memory that the node reads and writes."""
+
+    def __init__(self, client: Any, count: int) -> None:
+        size = count * pages.PAGE_BYTES
+        fd = os.memfd_create("engine")
+        os.ftruncate(fd, size)
+        memory = mmap.mmap(fd, size)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        self.words = np.frombuffer(memory, dtype=np.uint64).reshape(count, pages.WORDS)
+        reason = client.register_region(fd, base, size)
+        if reason:
+            raise SystemExit(f"register_region: {reason}")
+        os.close(fd)
+        self._starts = [base + i * pages.PAGE_BYTES for i in range(count)]
+
+    def pointers(self, count: int) -> tuple[list[int], list[int]]:
+        first = pages.SEGMENTS[0]
+        starts = [(start, start + first) for start in self._starts[:count]]
+        return [p for pair in starts for p in pair], list(pages.SEGMENTS) * count
+
+
+class Caller:
+    """One thread's buffer, and checked calls with it."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.buffer = Buffer(client, BATCH)
+        self.details = 0
+
+    def set(self, numbers: list[int]) -> list[bool]:
+        for i, number in enumerate(numbers):
+            self.buffer.words[i] = pages.content(number)
+        pointers, sizes = self.buffer.pointers(len(numbers))
+        keys = [pages.key(n) for n in numbers]
+        return list(self.client.set(NAMESPACE, TAG, keys, pointers, sizes))
+
+    def get(self, numbers: list[int]) -> tuple[list[bool], int, float]:
+        """Which were hits, how many of them had wrong bytes, and the seconds the call took."""
+        self.buffer.words[: len(numbers)] = pages.POISON
+        pointers, sizes = self.buffer.pointers(len(numbers))
+        keys = [pages.key(n) for n in numbers]
+        start = time.monotonic()
+        found = list(self.client.get(NAMESPACE, keys, pointers, sizes))
+        took = time.monotonic() - start
+        wrong = 0
+        for i, number in enumerate(numbers):
+            if found[i] and not pages.matches(self.buffer.words[i], number):
+                wrong += 1
+                self._print(i, number)
+        return found, wrong, took
+
+    def _print(self, i: int, number: int) -> None:
+        self.details += 1
+        if self.details <= DETAILS_PRINTED:
+            near = range(number - number % pages.HOLDER_STRIDE, number + 1000)
+            print(pages.describe(self.buffer.words[i], number, near), file=sys.stderr, flush=True)
+
+
+class Load(threading.Thread):
+    """Calls until it is told to stop."""
+
+    def __init__(self, client: Any, number: int, command: dict[str, Any]) -> None:
+        super().__init__(daemon=True)
+        self.caller = Caller(client)
+        self.holders: list[tuple[int, int]] = [tuple(pair) for pair in command["holders"]]
+        self.pause = float(command.get("pause", 0.002))
+        self.writes = float(command.get("writes", 0.1))
+        self.exists = float(command.get("exists", 0.1))
+        own = int(command.get("own", 0))
+        self.fresh = own * pages.HOLDER_STRIDE + FRESH_OFFSET + number * FRESH_PAGES
+        self.own = own
+        self.refill = bool(command.get("refill", False))
+        self.anywhere = bool(command.get("anywhere", False))
+        self.random = random.Random(f"{command.get('seed', own)} {number}")
+        self.log = calls.Log()
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        while not self.stopping.wait(self.pause):
+            choice = self.random.random()
+            if choice < self.writes:
+                self._set()
+            elif choice < self.writes + self.exists:
+                self._exists()
+            else:
+                self._get()
+
+    def _pick(self) -> tuple[list[int], list[int]]:
+        holders = [self.random.randrange(len(self.holders)) for _ in range(BATCH)]
+        numbers = [
+            holder * pages.HOLDER_STRIDE + self.holders[holder][0]
+            + self.random.randrange(self.holders[holder][1])
+            for holder in holders
+        ]  # fmt: skip
+        return holders, numbers
+
+    def _get(self) -> None:
+        holders, numbers = self._pick()
+        start = time.monotonic()
+        found, wrong, took = self.caller.get(numbers)
+        asked, hits = [0] * calls.MOST_HOLDERS, [0] * calls.MOST_HOLDERS
+        for holder, hit in zip(holders, found, strict=True):
+            asked[holder] += 1
+            hits[holder] += hit
+        self.log.append((start, took, calls.GET, asked, hits, wrong))
+        missed = [number for number, hit in zip(numbers, found, strict=True) if not hit]
+        if self.refill and missed:
+            start = time.monotonic()
+            self._note(start, calls.SET, len(missed), sum(self.caller.set(missed)))
+
+    def _exists(self) -> None:
+        _, numbers = self._pick()
+        start = time.monotonic()
+        found = self.caller.client.exists(NAMESPACE, [pages.key(n) for n in numbers])
+        self._note(start, calls.EXISTS, len(numbers), found)
+
+    def _set(self) -> None:
+        if self.anywhere:
+            numbers = self._pick()[1]
+        else:
+            numbers = [self.fresh + self.random.randrange(FRESH_PAGES) for _ in range(4)]
+        start = time.monotonic()
+        stored = self.caller.set(numbers)
+        self._note(start, calls.SET, len(numbers), sum(stored))
+
+    def _note(self, start: float, op: int, asked: int, hits: int) -> None:
+        took = time.monotonic() - start
+        counts = [[0] * calls.MOST_HOLDERS, [0] * calls.MOST_HOLDERS]
+        counts[0][self.own], counts[1][self.own] = asked, hits
+        self.log.append((start, took, op, counts[0], counts[1], 0))
+
+
+class Engine:
+    """Carries out commands."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.caller = Caller(client)
+        self.threads: list[Load] = []
+
+    def set(self, command: dict[str, Any]) -> dict[str, Any]:
+        return {"stored": sum(sum(self.caller.set(part)) for part in _batches(command))}
+
+    def get(self, command: dict[str, Any]) -> dict[str, Any]:
+        hits = wrong = 0
+        for part in _batches(command):
+            found, bad, _ = self.caller.get(part)
+            hits += sum(found)
+            wrong += bad
+        return {"hits": hits, "wrong": wrong}
+
+    def load(self, command: dict[str, Any]) -> dict[str, Any]:
+        self.threads = [
+            Load(self.client, number, command) for number in range(command.get("threads", 3))
+        ]
+        for thread in self.threads:
+            thread.start()
+        return {}
+
+    def stop(self, command: dict[str, Any]) -> dict[str, Any]:
+        for thread in self.threads:
+            thread.stopping.set()
+        for thread in self.threads:
+            thread.join()
+        log = np.concatenate([thread.log.calls() for thread in self.threads])
+        np.save(command["log"], log)
+        self.threads = []
+        return {"calls": len(log)}
+
+
+def _batches(command: dict[str, Any]) -> list[list[int]]:
+    first, count = command["first"], command["count"]
+    numbers = list(range(first, first + count))
+    return [numbers[at : at + BATCH] for at in range(0, count, BATCH)]
+
+
+def main() -> None:
+    folder, socket, name = sys.argv[1:4]
+    sys.path.insert(0, folder)
+    import _peercache
+
+    client, reason = _peercache.connect(socket, name, 1000, 4 << 20)
+    if client is None:
+        raise SystemExit(f"connect: {reason}")
+    engine = Engine(client)
+    print(json.dumps({}), flush=True)
+    for line in sys.stdin:
+        command = json.loads(line)
+        print(json.dumps(getattr(engine, command["do"])(command)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""64 nodes on one machine join, leave, die and come back; what they say to each other is counted.
+
+The formulas are those of docs/performance.md, "Traffic of the membership".
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from . import calls
+from .calls import Summary
+from .conftest import Report
+from .network import Network
+from .nodes import DISCOVERY_HOSTS, Fleet, Node
+
+NODES = 64
+HOLDERS = 4  # nodes 0 .. 3, which also host discovery but for the last
+PAGES_EACH = 500
+LEAVE = range(8, 16)
+DIE = range(16, 24)
+READERS = [0, 3]
+
+HEARTBEAT_SECONDS = 0.5
+KEEPALIVE_SECONDS = 0.5
+COUNT_SECONDS = 5.0
+TRAFFIC_ERROR = 0.2
+GONE_SECONDS = 5.0
+LEAVE_SECONDS = 20.0
+AGREE_SECONDS = 20.0
+BACK_SECONDS = 2.0
+
+TRAFFIC = f"{'of 64 idle nodes, per node and second':<62} {'formula':>8} {'measured':>9}"
+REPAIR = f"{'records published again':<24} {'formula':>8} {'measured':>9} {'agreed s':>9}"
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    network = Network()
+    made = Fleet(
+        tmp_path, network, network.crowd(NODES), PAGES_EACH, holders=HOLDERS, pool_size="16Mi"
+    )
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+def agree(nodes: Iterable[Node], members: int) -> bool:
+    seen = [node.status() for node in nodes]
+    return (
+        len({status["ring_fingerprint"] for status in seen}) == 1
+        and {len(status["members"]) for status in seen} == {members}
+        and all(m["state"] == "active" for status in seen for m in status["members"])
+    )
+
+
+def wait_agreed(nodes: list[Node], members: int) -> float:
+    begun = time.monotonic()
+    while not agree(nodes, members):
+        assert time.monotonic() < begun + AGREE_SECONDS, "the nodes do not see the same ring"
+        time.sleep(0.2)
+    return time.monotonic() - begun
+
+
+def messages(kind: str) -> str:
+    return f'peercache_directory_messages_total{{kind="{kind}"}}'
+
+
+HEARTBEATS = "peercache_heartbeats_total"
+ANSWERED = "peercache_heartbeats_answered_total"
+REPUBLISHED = "peercache_directory_republishes_total"
+
+
+def scrape(nodes: Iterable[Node]) -> list[tuple[float, dict[str, float]]]:
+    return [(time.monotonic(), node.metrics()) for node in nodes]
+
+
+def total(nodes: Iterable[Node], name: str) -> float:
+    return sum(metrics[name] for _, metrics in scrape(nodes))
+
+
+def per_second(nodes: list[Node], names: list[str]) -> dict[str, list[float]]:
+    """Of each node, while nothing happens."""
+    before = scrape(nodes)
+    time.sleep(COUNT_SECONDS)
+    pairs = list(zip(before, scrape(nodes), strict=True))
+    return {
+        name: [(now[name] - then[name]) / (at - since) for (since, then), (at, now) in pairs]
+        for name in names
+    }
+
+
+def check_idle_traffic(nodes: list[Node], report: Report) -> None:
+    kinds = ["contact", "publish", "withdraw"]
+    rates = per_second(nodes, [HEARTBEATS, ANSWERED, *map(messages, kinds)])
+    expected = {
+        HEARTBEATS: DISCOVERY_HOSTS / HEARTBEAT_SECONDS,
+        messages("contact"): (NODES - 1) / KEEPALIVE_SECONDS,
+        messages("publish"): 0.0,
+        messages("withdraw"): 0.0,
+    }
+    for name, formula in expected.items():
+        measured = float(np.mean(rates[name]))
+        report.add(TRAFFIC, f"{name:<62} {formula:>8.1f} {measured:>9.1f}")
+        assert measured == pytest.approx(formula, rel=TRAFFIC_ERROR)
+    hosts = rates[ANSWERED][:DISCOVERY_HOSTS]
+    formula, measured = NODES / HEARTBEAT_SECONDS, float(np.mean(hosts))
+    report.add(TRAFFIC, f"{ANSWERED + ' (discovery hosts)':<62} {formula:>8.1f} {measured:>9.1f}")
+    assert hosts == pytest.approx([formula] * DISCOVERY_HOSTS, rel=TRAFFIC_ERROR)
+    assert sum(rates[ANSWERED][DISCOVERY_HOSTS:]) == 0
+
+
+@pytest.mark.node
+def test_64_nodes_join_leave_and_repair(fleet: Fleet, report: Report) -> None:
+    nodes = fleet.nodes
+    wait_agreed(nodes, NODES)
+    fleet.wait_full()
+    check_idle_traffic(nodes, report)
+
+    # A quarter of the nodes goes at once: half of them leaves, half of them dies.
+    republished = total(nodes[:HOLDERS], REPUBLISHED)
+    fleet.begin_load(READERS, writes=0.0)
+    time.sleep(1)
+    change = time.monotonic()
+    for i in LEAVE:
+        nodes[i].signal(signal.SIGTERM)
+    for i in DIE:
+        nodes[i].signal(signal.SIGKILL)
+    time.sleep(GONE_SECONDS)
+    end = time.monotonic()
+    log = fleet.end_load(READERS)
+    back = calls.seconds_until_full(log, change, end, fleet.holders)
+    seen = calls.summarize("16 of 64 nodes go", calls.between(log, change, end), None, back)
+    report.add(Summary.HEADER, seen.row())
+    assert log["wrong"].sum() == 0
+    assert back <= BACK_SECONDS
+    for i in LEAVE:
+        assert nodes[i].popen.wait(LEAVE_SECONDS) == 0, nodes[i].output()[-4000:]
+    gone = {*LEAVE, *DIE}
+    survivors = [node for i, node in enumerate(nodes) if i not in gone]
+    agreed = wait_agreed(survivors, NODES - len(gone))
+    fleet.wait_full()
+    # Each record of the shards that went was published again once, and little else.
+    moved = total(nodes[:HOLDERS], REPUBLISHED) - republished
+    formula = HOLDERS * PAGES_EACH * len(gone) / NODES
+    report.add(REPAIR, f"{'16 of 64 go':<24} {formula:>8.0f} {moved:>9.0f} {agreed:>9.1f}")
+    assert 0.7 < moved / formula < 1.6
+
+    # They come back, and nothing is missed meanwhile.
+    fleet.begin_load(READERS, writes=0.0)
+    time.sleep(0.5)
+    change = time.monotonic()
+    for i in gone:
+        fleet.restart(i)
+    fleet.wait_ready()
+    wait_agreed(fleet.nodes, NODES)
+    end = time.monotonic()
+    log = fleet.end_load(READERS)
+    seen = calls.summarize(
+        "16 of 64 nodes come",
+        calls.between(log, change, end),
+        None,
+        calls.seconds_until_full(log, change, end, fleet.holders),
+    )
+    report.add(Summary.HEADER, seen.row())
+    report.add(REPAIR, f"{'16 of 64 come':<24} {'':>8} {'':>9} {end - change:>9.1f}")
+    assert log["wrong"].sum() == 0
+    assert seen.back_after_fault == 0
