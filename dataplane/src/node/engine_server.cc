@@ -48,7 +48,9 @@ class EngineServer::Impl {
     std::list<Connection> all;
     {
       std::lock_guard lock(mutex_);
-      for (Connection& c : connections_) shutdown(c.fd.get(), SHUT_RDWR);
+      // No further requests. A call that is at work still uses the engine's pages, so the engine
+      // must not hear that the connection is over before the call is.
+      for (Connection& c : connections_) shutdown(c.fd.get(), SHUT_RD);
       all.swap(connections_);
     }
     for (Connection& c : all) c.thread.join();

@@ -237,6 +237,40 @@ TEST(NodeTest, ADeadPeerCostsABoundedWaitAndComesBack) {
   EXPECT_TRUE(Eventually(10s, [&] { return reader.Get(0, 64).hits == 64u; }));
 }
 
+// A member that heartbeats, but answers nobody at the port that it names.
+class Stranger {
+ public:
+  Stranger(uint16_t host_port, uint16_t port)
+      : thread_([this, host_port, port] {
+          Member member;
+          member.id = "x";
+          member.incarnation = 1;
+          member.state = MemberState::kActive;
+          member.host = "127.0.0.1";
+          member.peer_port = port;
+          member.capacity_bytes = uint64_t{1} << 30;
+          FrameWriter heartbeat;
+          heartbeat.Start(MessageType::kHeartbeat, 1);
+          EncodeMember(member, &heartbeat);
+          heartbeat.Finish();
+          Channel channel({"127.0.0.1", host_port}, {"test", "", NodeHash("x"), 1});
+          Channel* const channels[] = {&channel};
+          while (!stop_ && channel.status().ok()) {
+            channel.Begin(heartbeat.bytes(), nullptr, Clock::now());
+            RunAll(channels, {1s, Clock::now() + 1s});
+            std::this_thread::sleep_for(50ms);
+          }
+        }) {}
+  ~Stranger() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
 // Behind a firewall, or with an address that is not its own: hosts hear it, nobody reaches it.
 TEST(NodeTest, AMemberThatCannotBeConnectedToIsInNoRing) {
   TestCluster cluster;
@@ -248,27 +282,7 @@ TEST(NodeTest, AMemberThatCannotBeConnectedToIsInNoRing) {
     before = status["ring_fingerprint"];
     return seen(*b)["ring_fingerprint"] == before && status["members"][1]["state"] == "active";
   }));
-  std::atomic<bool> stop{false};
-  std::thread stranger([&] {
-    Member member;
-    member.id = "x";
-    member.incarnation = 1;
-    member.state = MemberState::kActive;
-    member.host = "127.0.0.1";
-    member.peer_port = TestCluster::FreePort();
-    member.capacity_bytes = uint64_t{1} << 30;
-    FrameWriter heartbeat;
-    heartbeat.Start(MessageType::kHeartbeat, 1);
-    EncodeMember(member, &heartbeat);
-    heartbeat.Finish();
-    Channel channel({"127.0.0.1", a->peer_port()}, {"test", "", NodeHash("x"), 1});
-    Channel* const channels[] = {&channel};
-    while (!stop) {
-      channel.Begin(heartbeat.bytes(), nullptr, Clock::now());
-      RunAll(channels, {1s, Clock::now() + 1s});
-      std::this_thread::sleep_for(50ms);
-    }
-  });
+  const Stranger stranger(a->peer_port(), TestCluster::FreePort());
   const auto left_out = [&](Node& node) {
     const auto status = seen(node);
     const auto& members = status["members"];
@@ -281,8 +295,30 @@ TEST(NodeTest, AMemberThatCannotBeConnectedToIsInNoRing) {
   EXPECT_EQ(engine.Set(0, 64), 64u);
   auto c = cluster.Start("c");
   EXPECT_EQ(TestEngine(c->socket(), 64, kPage).Get(0, 64).hits, 64u);
-  stop = true;
-  stranger.join();
+}
+
+// The engine gives its pages to others as soon as it takes a call for over.
+TEST(NodeTest, ANodeThatStopsLetsGoOfAnEnginesPagesBeforeTheEngineHearsOfIt) {
+  TestCluster cluster([](NodeConfig* c) {
+    c->peer_timeout = 3000ms;
+    c->lease = 3000ms;  // pages that are found late are read all the same
+  });
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine reader(a->socket(), 64, kPage), writer(b->socket(), 64, kPage);
+  ASSERT_EQ(writer.Set(0, 64), 64u);
+  // Lookups wait for this one's part of the directory; after that the other pages are read.
+  auto silent = Listen("127.0.0.1", 0);
+  ASSERT_TRUE(silent.ok());
+  const Stranger stranger(a->peer_port(), silent->port);
+  ASSERT_TRUE(Eventually(10s, [&] { return MembersOf(*a) == 3; }));
+  std::thread stopping([&] {
+    std::this_thread::sleep_for(50ms);
+    a.reset();
+  });
+  (void)reader.Get(0, 64);
+  for (size_t i = 0; i < 64; ++i) reader.Write(i, 1000 + i);
+  stopping.join();
+  for (size_t i = 0; i < 64; ++i) EXPECT_TRUE(reader.Holds(i, 1000 + i)) << i;
 }
 
 TEST(NodeTest, AnotherNodeCanSetThePagesOfADeadOne) {
