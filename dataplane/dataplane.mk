@@ -70,6 +70,11 @@ test-faults: build-dataplane ## Hosts in network namespaces that die, freeze, ar
 	@echo "==> faults between hosts (4 minutes)"
 	@dataplane/python/test.sh -v -s $(FLEET)/test_harness.py $(FLEET)/test_faults.py $(FLEET)/test_crowd.py
 
+.PHONY: test-stress
+test-stress: build-dataplane ## Readers, writers, evictions and restarts on tiny pools, every byte verified, STRESS_SECONDS (60) per kind of checksum
+	@echo "==> stress with verification (3 minutes)"
+	@dataplane/python/test.sh -v -s $(FLEET)/test_stress.py
+
 # Where measurements leave their traces, results and charts.
 BENCH_OUT ?= dataplane/build/bench
 

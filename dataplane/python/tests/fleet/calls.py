@@ -101,7 +101,7 @@ class Summary:
     back_after_repair: float | None = None
 
     HEADER: ClassVar[str] = (
-        f"{'scenario':<24} {'calls':>7} {'hits':>9} {'wrong':>5} {'p50 ms':>7} {'p99 ms':>7} "
+        f"{'scenario':<26} {'calls':>7} {'hits':>9} {'wrong':>5} {'p50 ms':>7} {'p99 ms':>7} "
         f"{'p99.9 ms':>8} {'max ms':>7} {'hits %':>6} {'back s':>7} {'back s after repair':>19}"
     )
 
@@ -112,7 +112,7 @@ class Summary:
         percent = None if self.hit_rate is None else 100 * self.hit_rate
 
         return (
-            f"{self.scenario:<24} {self.calls:>7} {self.hits:>9} {self.wrong:>5} "
+            f"{self.scenario:<26} {self.calls:>7} {self.hits:>9} {self.wrong:>5} "
             f"{self.p50 * 1e3:>7.2f} {self.p99 * 1e3:>7.1f} {self.p999 * 1e3:>8.1f} "
             f"{self.longest * 1e3:>7.1f} "
             f"{number(percent):>6} {number(self.back_after_fault):>7} "

@@ -37,6 +37,7 @@ BATCH = 16
 FRESH_PAGES = 64
 FRESH_OFFSET = 500_000
 DETAILS_PRINTED = 20
+MOST_SEARCHED = 10_000  # pages, for the one that wrong bytes are of
 
 
 class Buffer:
@@ -68,13 +69,18 @@ class Caller:
         self.client = client
         self.buffer = Buffer(client, BATCH)
         self.details = 0
+        self.spare = Buffer(client, 1)  # for what is read again
+        self.before = "nothing"  # the call before the present one
 
     def set(self, numbers: list[int]) -> list[bool]:
         for i, number in enumerate(numbers):
             self.buffer.words[i] = pages.content(number)
         pointers, sizes = self.buffer.pointers(len(numbers))
         keys = [pages.key(n) for n in numbers]
-        return list(self.client.set(NAMESPACE, TAG, keys, pointers, sizes))
+        start = time.monotonic()
+        stored = list(self.client.set(NAMESPACE, TAG, keys, pointers, sizes))
+        self._done("set", numbers, stored, time.monotonic() - start)
+        return stored
 
     def get(self, numbers: list[int]) -> tuple[list[bool], int, float]:
         """Which were hits, how many of them had wrong bytes, and the seconds the call took."""
@@ -88,14 +94,40 @@ class Caller:
         for i, number in enumerate(numbers):
             if found[i] and not pages.matches(self.buffer.words[i], number):
                 wrong += 1
-                self._print(i, number)
+                self._print(i, numbers, found, start, took)
+        self._done("get", numbers, found, took)
         return found, wrong, took
 
-    def _print(self, i: int, number: int) -> None:
+    def _done(self, what: str, numbers: list[int], ok: list[bool], took: float) -> None:
+        calls = [f"{number}{'' if good else '-'}" for number, good in zip(numbers, ok, strict=True)]
+        self.before = f"{what} in {took * 1e3:.1f} ms of {' '.join(calls)}"
+
+    def _print(
+        self, i: int, numbers: list[int], found: list[bool], start: float, took: float
+    ) -> None:
+        """What was wrong, and all that may tell why."""
         self.details += 1
-        if self.details <= DETAILS_PRINTED:
-            near = range(number - number % pages.HOLDER_STRIDE, number + 1000)
-            print(pages.describe(self.buffer.words[i], number, near), file=sys.stderr, flush=True)
+        if self.details > DETAILS_PRINTED:
+            return
+        words = self.buffer.words[i].copy()
+        first = numbers[i] - numbers[i] % pages.HOLDER_STRIDE
+        before = self.before
+        self._done("get", numbers, found, took)
+        later = []
+        for _ in range(3):
+            pointers, sizes = self.spare.pointers(1)
+            self.spare.words[0] = pages.POISON
+            again = self.client.get(NAMESPACE, [pages.key(numbers[i])], pointers, sizes)
+            right = pages.matches(self.spare.words[0], numbers[i])
+            later.append("a miss" if not again[0] else "right" if right else "wrong")
+        print(
+            f"{pages.describe(words, numbers[i], range(first, first + MOST_SEARCHED))}\n"
+            f"  at {start:.4f}, page {i} of a {self.before}\n  before it: {before}\n"
+            f"  then it was {', '.join(later)}; still wrong here: "
+            f"{not pages.matches(self.buffer.words[i], numbers[i])}",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 class Load(threading.Thread):

@@ -10,7 +10,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-PAGE_BYTES = 16 << 10
+PAGE_BYTES = 32 << 10
 WORDS = PAGE_BYTES // 8
 # Unequal parts show mix-ups.
 SEGMENTS = (PAGE_BYTES // 4, PAGE_BYTES - PAGE_BYTES // 4)

@@ -43,7 +43,7 @@ REPAIR = f"{'records published again':<24} {'formula':>8} {'measured':>9} {'agre
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
     network = Network()
     made = Fleet(
-        tmp_path, network, network.crowd(NODES), PAGES_EACH, holders=HOLDERS, pool_size="16Mi"
+        tmp_path, network, network.crowd(NODES), PAGES_EACH, holders=HOLDERS, pool_size="32Mi"
     )
     try:
         made.start()
