@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <ostream>
 #include <thread>
 
 #include "base/copy.h"
@@ -83,6 +84,27 @@ TEST_F(TlsTest, ManyConnectionsWorkAtOnce) {
       }
     }
   }
+}
+
+// More than the buffers between the two hold: sending waits, again and again.
+TEST_F(TlsTest, LargeRequestsArriveWhole) {
+  Fixture f({.tls = tls_.get()});
+  Channel channel = f.NewChannel();
+  for (const size_t size : {2u << 20, 100'000u, 1u}) {
+    FrameWriter request;
+    request.Start(MessageType::kExists, size);
+    const std::vector<uint8_t> body(size);
+    request.PutSpan(std::span<const uint8_t>(body));
+    channel.Begin(request.Finish(), nullptr, Clock::now());
+    const int least = 1;  // still in its handshake: what TLS has taken does not fit at once
+    setsockopt(channel.fd(), SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
+    Channel* const running[] = {&channel};
+    RunAll(running, {5s, Clock::now() + 30s});
+    ASSERT_TRUE(channel.status().ok()) << channel.status().ToString();
+    EXPECT_EQ(channel.answer().body_length, kLargeAnswer);
+  }
+  EXPECT_EQ(f.service.large_answers, 3u);
+  EXPECT_EQ(f.server->stats().accepted, 1u);
 }
 
 // ---- a peer of raw bytes
@@ -247,6 +269,8 @@ struct WrongCase {
   const char* text = "";  // in what the connecting side says
 };
 
+void PrintTo(const WrongCase& c, std::ostream* out) { *out << c.name; }
+
 class WrongCertificateTest : public TlsTest, public ::testing::WithParamInterface<WrongCase> {};
 
 TEST_P(WrongCertificateTest, IsRefusedAtOnceAndNamed) {
@@ -384,6 +408,8 @@ struct BadFiles {
   std::function<void(TlsFiles*, const TempDir&, const TestCa&)> spoil;
   const char *option, *text;
 };
+
+void PrintTo(const BadFiles& c, std::ostream* out) { *out << c.name; }
 
 class BadFilesTest : public TlsTest, public ::testing::WithParamInterface<BadFiles> {};
 
