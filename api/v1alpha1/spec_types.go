@@ -170,6 +170,7 @@ type TLSSpec struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="secretName must be the name of a Secret in this namespace: write for example kv-peers-tls"
 	SecretName string `json:"secretName"`
 
 	// peerName is a DNS name that the certificate carries in its subjectAltName

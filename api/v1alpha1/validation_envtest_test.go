@@ -58,6 +58,12 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 			`supported values: "Always", "IfNotPresent", "Never"`},
 		{"client pull policy unknown", "", "spec: {memory: {pool: 1Gi}, injection: {client: {imagePullPolicy: No}}}",
 			`supported values: "Always", "IfNotPresent", "Never"`},
+		{"TLS without Secret", "", "spec: {memory: {pool: 1Gi}, security: {tls: {}}}",
+			"spec.security.tls.secretName: Required value"},
+		{"Secret of another namespace", "", "spec: {memory: {pool: 1Gi}, security: {tls: {secretName: other/s}}}",
+			"name of a Secret in this namespace"},
+		{"peer name", "", "spec: {memory: {pool: 1Gi}, security: {tls: {secretName: s, peerName: '*.kv'}}}",
+			"write for example kv.peercache.internal"},
 		{"unknown field", "", "spec: {memory: {pool: 1Gi}, paused: true}", `unknown field "spec.paused"`},
 
 		{"rail without attachment", "", rdma + "rails: [{name: a}]}", "rails[0].attachment: Required value"},
