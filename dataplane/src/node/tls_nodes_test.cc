@@ -39,6 +39,7 @@ class TlsNodesTest : public ::testing::Test {
     c->promotion_percent = 0;  // every read goes to the holder
     // Reads are to arrive in time also where sanitizers and other work slow encryption down.
     c->lease = milliseconds(2000);
+    c->peer_timeout = milliseconds(5000);
   }};
 };
 
