@@ -65,8 +65,9 @@ void Run() {
     if (node.peers.Find(records[i].node) != nullptr) usable.Hit();
     pages.push_back({keys[i], records[i], i});
   }
+  Crew alone(0);
   RemoteReader reader({std::chrono::seconds(60), kStall, ChecksumPolicy::kAll}, &node.peers,
-                      &node.counters);
+                      &node.counters, &alone);
   for (int round = 0; round < 2; ++round) {
     std::vector<ReadOutcome> outcomes(pages.size());
     reader.Read(pages, to, outcomes, Clock::now() + kStall);

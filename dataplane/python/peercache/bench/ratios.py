@@ -92,8 +92,8 @@ def _complete(result: Result, what: str) -> Result:
 
 
 def _memory_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> Iterator[Row]:
-    """SET and GET of a node's own pool, beside memcpy."""
-    with loopback_nodes(build, {"own": "4Gi"}) as nodes:
+    """SET and GET of a node's own pool, beside memcpy by as many threads: one."""
+    with loopback_nodes(build, {"own": "4Gi"}, {"copy-threads": "1"}) as nodes:
         node = nodes["own"]
         node.settle()
         for size, label in _sizes():
