@@ -144,9 +144,10 @@ class Started:
     """A subcommand as a process of its own, which signals can reach."""
 
     def __init__(self, folder: Path, command: str, *words: str) -> None:
-        build = binary().parent
+        # As from a terminal, also when these tests run in the background, where SIGINT is ignored.
+        start = ["env", "--default-signal=INT", sys.executable, "-m", "peercache.bench", command]
         self.popen = subprocess.Popen(
-            [sys.executable, "-m", "peercache.bench", command, f"--build={build}", *words],
+            [*start, f"--build={binary().parent}", *words],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": str(PYTHON), "TMPDIR": str(folder)},
         )  # fmt: skip
