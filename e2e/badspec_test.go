@@ -33,6 +33,8 @@ var badSpecs = map[string]string{
 	"memory.pool must lie between":                              "{memory: {pool: 1Mi}}",
 	"resources.cpu must be a whole number":                      "{memory: {pool: 1Gi}, resources: {cpu: 1500m}}",
 	"resources.memoryOverhead must lie":                         "{memory: {pool: 1Gi}, resources: {memoryOverhead: 1Mi}}",
+	"secretName must be the name of a Secret":                   "{memory: {pool: 1Gi}, security: {tls: {secretName: Kv_TLS}}}",
+	"peerName must be a DNS name":                               "{memory: {pool: 1Gi}, security: {tls: {secretName: kv-tls, peerName: '*.kv'}}}",
 	"timing.memberTTLMilliseconds must be at least three times": "{memory: {pool: 1Gi}, timing: {memberTTLMilliseconds: 1499}}",
 	"resourceName is missing: attachment SharedDevicePlugin":    "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin}]}",
 	"attachment SRIOV needs resourceName and network":           "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SRIOV, resourceName: n/a}]}",
