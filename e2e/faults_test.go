@@ -11,7 +11,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 )
@@ -103,12 +102,10 @@ func faultSpecs() {
 			Expect(err).NotTo(HaveOccurred())
 			before[node] = string(pod.UID)
 		}
-		cluster := &v1alpha1.PeerCacheCluster{}
 		expectHarmless(underLoad(ctx, 30, func() {
-			Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
-			patch := client.MergeFrom(cluster.DeepCopy())
-			cluster.Spec.Resources.MemoryOverhead = resource.MustParse("520Mi")
-			Expect(kube.Patch(ctx, cluster, patch)).To(Succeed())
+			changeSpec(ctx, func(spec *v1alpha1.PeerCacheClusterSpec) {
+				spec.Resources.MemoryOverhead = resource.MustParse("520Mi")
+			})
 		}))
 		waitForNodes(ctx)
 		for node, uid := range before {

@@ -82,6 +82,14 @@ func createPeerCacheCluster(ctx context.Context) {
 	Expect(kube.Create(ctx, object)).To(Succeed())
 }
 
+func changeSpec(ctx context.Context, change func(*v1alpha1.PeerCacheClusterSpec)) {
+	cluster := &v1alpha1.PeerCacheCluster{}
+	Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
+	patch := client.MergeFrom(cluster.DeepCopy())
+	change(&cluster.Spec)
+	Expect(kube.Patch(ctx, cluster, patch)).To(Succeed())
+}
+
 // waitForNodes waits until every machine has a Ready pod, all of them know each other, and the status says so.
 func waitForNodes(ctx context.Context) {
 	Eventually(func(g Gomega) {

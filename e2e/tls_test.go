@@ -20,7 +20,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 )
@@ -59,11 +58,7 @@ func tlsSpecs() {
 
 // setTLS waits until all nodes do as they are told.
 func setTLS(ctx context.Context, tls *v1alpha1.TLSSpec) {
-	cluster := &v1alpha1.PeerCacheCluster{}
-	Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
-	patch := client.MergeFrom(cluster.DeepCopy())
-	cluster.Spec.Security.TLS = tls
-	Expect(kube.Patch(ctx, cluster, patch)).To(Succeed())
+	changeSpec(ctx, func(spec *v1alpha1.PeerCacheClusterSpec) { spec.Security.TLS = tls })
 	waitForNodes(ctx)
 	for _, node := range nodes.all() {
 		values := nodeMetrics(ctx, node)

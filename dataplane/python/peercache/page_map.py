@@ -12,6 +12,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from peercache.extension import load
 from peercache.segments import Segments
 
@@ -58,8 +60,6 @@ class PageMap:
 
 def _place(indices: Any) -> tuple[int, int] | None:
     """Where the rows lie in memory, and how many they are."""
-    import torch
-
     if indices is None or indices.dtype is not torch.int64 or indices.device.type != "cpu":
         return None
     if not indices.is_contiguous():
@@ -109,7 +109,5 @@ def _asked(pool: Any, starts: list[int], page_rows: int) -> tuple[list[int], lis
 
 
 def _rows(starts: list[int], page_rows: int) -> Any:
-    import torch
-
     begin = torch.tensor(starts, dtype=torch.int64)
     return (begin[:, None] + torch.arange(page_rows, dtype=torch.int64)).reshape(-1)

@@ -328,18 +328,18 @@ class PeerCacheStore(HiCacheStorage):
         if not keys:
             return []
         started = time.perf_counter()
-        done = None if pages.map is None else by_rows(pages.prefixes[0], pages.map)
-        if done is not None and pages.map is not None:
-            size = pages.map.page_bytes * len(keys)
-        else:
-            hashes = _hashes(keys)
-            groups = _segments(pages, keys, indices)
-            done = [True] * len(keys)
-            for prefix, group in zip(pages.prefixes, groups, strict=True):
-                answer = by_address(prefix, hashes, group.ptrs, group.sizes)
-                done = [a and b for a, b in zip(done, answer, strict=True)]
-            size = sum(sum(group.sizes) for group in groups)
-        self._account(operation, done, started, size=size)
+        if pages.map is not None:
+            moved = by_rows(pages.prefixes[0], pages.map)
+            if moved is not None:
+                self._account(operation, moved, started, size=pages.map.page_bytes * len(keys))
+                return moved
+        hashes = _hashes(keys)
+        groups = _segments(pages, keys, indices)
+        done = [True] * len(keys)
+        for prefix, group in zip(pages.prefixes, groups, strict=True):
+            answer = by_address(prefix, hashes, group.ptrs, group.sizes)
+            done = [a and b for a, b in zip(done, answer, strict=True)]
+        self._account(operation, done, started, size=sum(sum(group.sizes) for group in groups))
         return done
 
     def _leading_run(self, pages: Pages, keys: Sequence[str]) -> int:

@@ -10,6 +10,8 @@ namespace {
 
 constexpr milliseconds kResolveEvery{2000};
 constexpr milliseconds kResolveFailing{250};
+// Whom this node cannot reach is looked at so often, and said at once.
+constexpr milliseconds kWatch{100};
 
 std::string Text(const PeerAddress& a) { return fmt::format("{}:{}", a.host, a.port); }
 
@@ -112,7 +114,7 @@ void MemberAgent::RunHeartbeats() {
     for (;;) {
       {
         std::unique_lock lock(mutex_);
-        wake_.wait_for(lock, std::min(options_.heartbeat, options_.watch),
+        wake_.wait_for(lock, std::min<Duration>(options_.heartbeat, kWatch),
                        [this] { return stop_ || beat_now_; });
         if (stop_) return;
         if (std::exchange(beat_now_, false)) break;

@@ -31,8 +31,6 @@ struct MemberAgentOptions {
   Duration heartbeat{};
   Duration member_ttl{};
   Duration stall{};
-  // Whom this node cannot reach is looked at so often, and said at once.
-  Duration watch = milliseconds(100);
   uint32_t vnodes = 160;
   // A member that never announces its preparation cannot keep others from joining longer than this.
   Duration longest_join = std::chrono::seconds(15);

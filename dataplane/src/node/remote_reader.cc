@@ -82,8 +82,9 @@ std::vector<std::vector<RemoteReader::Holder>> RemoteReader::Parts(
   uint64_t total = 0;
   for (const Holder& holder : holders)
     for (const auto& item : holder.rest) total += pages[item.index].record.length;
-  const uint64_t hands = total < 2 * kLeastPart ? 1 : crew_->Hands();
-  const uint64_t share = total / std::clamp<uint64_t>(total / kLeastPart, 1, hands) + 1;
+  const uint64_t most = total / kLeastPart;
+  const uint64_t count = most < 2 ? 1 : std::min<uint64_t>(most, crew_->Hands());
+  const uint64_t share = total / count + 1;
   std::vector<std::vector<Holder>> parts(1);
   uint64_t bytes = 0;  // of the last part
   for (const Holder& holder : holders) {

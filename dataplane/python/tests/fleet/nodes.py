@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..conftest import PYTHON
-from ..integration.processes import START_SECONDS, Process, binary, extension_folder
+from ..integration.processes import START_SECONDS, Process, extension_folder, peercached
 from . import calls, pages
 from .network import NAMESPACES, Host, Network, inside
 
@@ -35,26 +35,11 @@ class Node(Process):
     def __init__(self, host: Host, folder: Path, discovery: str, flags: dict[str, str]) -> None:
         self.host = host
         self.socket = str(folder / f"{host.name}.sock")
-        options = {
-            "node-id": host.name,
-            "bind-addr": host.address,
-            "advertise-addr": host.address,
-            "peer-port": str(PEER_PORT),
-            "http-port": str(HTTP_PORT),
-            "discovery-addr": discovery,
-            "socket": self.socket,
-            "pool-size": "64Mi",
-            "huge-pages": "off",
-            **{flag.replace("_", "-"): value for flag, value in flags.items()},
-        }
+        node = peercached(
+            host.name, host.address, PEER_PORT, HTTP_PORT, discovery, self.socket, "64Mi", flags
+        )
         enter = ["nsenter", f"--net={NAMESPACES / host.namespace}"] if host.namespace else []
-        command = [
-            *WITH_PARENT,
-            *enter,
-            str(binary()),
-            *(f"--{flag}={value}" for flag, value in options.items()),
-        ]
-        super().__init__(host.name, folder, command, {})
+        super().__init__(host.name, folder, [*WITH_PARENT, *enter, *node], {})
 
     def ask(self, path: str, timeout: float = 5) -> tuple[int, str]:
         """Status and body of a GET on the node's HTTP port."""

@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -118,6 +119,32 @@ class Process:
                 return
 
 
+def peercached(
+    name: str,
+    address: str,
+    peer_port: int,
+    http_port: int,
+    discovery: str,
+    socket_path: str,
+    pool_size: str,
+    flags: Mapping[str, str],
+) -> list[str]:
+    """The command of a node; ``flags`` go before the rest."""
+    options = {
+        "node-id": name,
+        "bind-addr": address,
+        "advertise-addr": address,
+        "peer-port": str(peer_port),
+        "http-port": str(http_port),
+        "discovery-addr": discovery,
+        "socket": socket_path,
+        "pool-size": pool_size,
+        "huge-pages": "off",
+        **{flag.replace("_", "-"): value for flag, value in flags.items()},
+    }
+    return [str(binary()), *(f"--{flag}={value}" for flag, value in options.items())]
+
+
 class Node(Process):
     """peercached. ``ports`` are kept over restarts."""
 
@@ -127,19 +154,9 @@ class Node(Process):
         self.http_port = free_port()
         self.peer_port = peer_port
         self.socket = str(folder / f"{name}.sock")
-        options = {
-            "node-id": name,
-            "bind-addr": "127.0.0.1",
-            "advertise-addr": "127.0.0.1",
-            "peer-port": str(peer_port),
-            "http-port": str(self.http_port),
-            "discovery-addr": discovery,
-            "socket": self.socket,
-            "pool-size": "1Gi",
-            "huge-pages": "off",
-            **{flag.replace("_", "-"): value for flag, value in flags.items()},
-        }
-        command = [str(binary()), *(f"--{flag}={value}" for flag, value in options.items())]
+        command = peercached(
+            name, "127.0.0.1", peer_port, self.http_port, discovery, self.socket, "1Gi", flags
+        )
         super().__init__(name, folder, command, {})
         self.wait_for(f"http://127.0.0.1:{self.http_port}/readyz")
 
