@@ -1,7 +1,8 @@
 # peercache_module(NAME [DEPENDENCY...] [SUBDIRS DIR...] [LIBRARIES TARGET...])
 #
 # Makes library peercache_NAME of src/NAME/*.cc and, with PEERCACHE_TESTS, the test NAME_test of
-# src/NAME/*_test.cc. Each src/NAME/X_benchmark.cc becomes program X_benchmark, built only when asked for.
+# src/NAME/*_test.cc; tests that need an RDMA device are X_fabric_test.cc and become NAME_fabric_test,
+# which no ctest runs. Each src/NAME/X_benchmark.cc becomes program X_benchmark, built only when asked for.
 if(PEERCACHE_TESTS)
   enable_testing()
   find_package(GTest REQUIRED)
@@ -17,6 +18,9 @@ function(peercache_module name)
   file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${patterns})
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  set(fabric_tests ${tests})
+  list(FILTER tests EXCLUDE REGEX "_fabric_test\\.cc$")
+  list(FILTER fabric_tests INCLUDE REGEX "_fabric_test\\.cc$")
   set(benchmarks ${sources})
   list(FILTER benchmarks INCLUDE REGEX "_benchmark\\.cc$")
   list(FILTER sources EXCLUDE REGEX "_(test|benchmark)\\.cc$")
@@ -39,5 +43,9 @@ function(peercache_module name)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE peercache_${name} GTest::gmock GTest::gtest_main)
     gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120)
+  endif()
+  if(PEERCACHE_TESTS AND fabric_tests)
+    add_executable(${name}_fabric_test ${fabric_tests})
+    target_link_libraries(${name}_fabric_test PRIVATE peercache_${name} GTest::gmock GTest::gtest_main)
   endif()
 endfunction()
