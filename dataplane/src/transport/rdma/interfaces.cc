@@ -1,0 +1,102 @@
+#include "transport/rdma/interfaces.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "base/small_file.h"
+
+namespace peercache::rdma {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A VLAN on a bond of functions is three levels high; more means a loop.
+constexpr int kMaxLevels = 8;
+
+int NumaNodeOfInterface(const std::string& sysfs, const std::string& name, int levels) {
+  const std::string path = sysfs + "/class/net/" + name;
+  const int node = NumaNodeOfDevice(sysfs, path + "/device");
+  if (node >= 0 || levels == 0) return node;
+  std::vector<std::string> lower;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+    const std::string file = entry.path().filename();
+    if (file.starts_with("lower_")) lower.push_back(file.substr(strlen("lower_")));
+  }
+  std::sort(lower.begin(), lower.end());
+  for (const std::string& below : lower) {
+    if (const int found = NumaNodeOfInterface(sysfs, below, levels - 1); found >= 0) return found;
+  }
+  return -1;
+}
+
+Address AddressOf(const sockaddr& socket_address) {
+  Address address{};
+  if (socket_address.sa_family == AF_INET6) {
+    sockaddr_in6 ipv6;
+    std::memcpy(&ipv6, &socket_address, sizeof(ipv6));
+    std::memcpy(address.data(), &ipv6.sin6_addr, address.size());
+  } else {
+    sockaddr_in ipv4;
+    std::memcpy(&ipv4, &socket_address, sizeof(ipv4));
+    address[10] = address[11] = 0xff;
+    std::memcpy(address.data() + 12, &ipv4.sin_addr, 4);
+  }
+  return address;
+}
+
+}  // namespace
+
+std::vector<Interface> ListInterfaces() {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) {
+    spdlog::warn("the network interfaces cannot be listed: {}", std::strerror(errno));
+    return {};
+  }
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
+  std::vector<Interface> interfaces;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    auto known = std::find_if(interfaces.begin(), interfaces.end(),
+                              [&](const Interface& i) { return i.name == entry->ifa_name; });
+    if (known == interfaces.end()) {
+      interfaces.emplace_back();
+      known = interfaces.end() - 1;
+      known->name = entry->ifa_name;
+      known->up = (entry->ifa_flags & IFF_UP) != 0;
+    }
+    if (entry->ifa_addr == nullptr) continue;
+    if (entry->ifa_addr->sa_family == AF_INET || entry->ifa_addr->sa_family == AF_INET6)
+      known->addresses.push_back(AddressOf(*entry->ifa_addr));
+  }
+  return interfaces;
+}
+
+void DescribeInterface(const std::string& sysfs, Interface* interface) {
+  interface->mtu =
+      ReadNumber<uint32_t>(sysfs + "/class/net/" + interface->name + "/mtu").value_or(0);
+  std::error_code error;
+  interface->physical = fs::exists(sysfs + "/class/net/" + interface->name + "/device", error);
+  interface->numa_node = NumaNodeOfInterface(sysfs, interface->name, kMaxLevels);
+}
+
+int NumaNodeOfDevice(const std::string& sysfs, const std::string& path) {
+  std::error_code error;
+  const fs::path root = fs::canonical(sysfs, error);
+  if (error) return -1;
+  fs::path device = fs::canonical(path, error);
+  if (error) return -1;
+  for (; device != root && device.has_relative_path(); device = device.parent_path()) {
+    if (const auto node = ReadNumber<int>(device / "numa_node")) return *node;
+  }
+  return -1;
+}
+
+}  // namespace peercache::rdma
