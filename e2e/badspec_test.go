@@ -42,6 +42,17 @@ var badSpecs = map[string]string{
 	"device is missing: attachment HostNetwork":                 "{memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork}]}",
 	"attachment HostNetwork already has every interface":        "{memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork, device: x, network: net}]}",
 	"interface names the pod's interface of a network":          "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, interface: n1}]}",
+	"resourceClaimTemplate is missing: attachment DRA":          "{memory: {pool: 1Gi}, rails: [{name: a, attachment: DRA}]}",
+	"attachment DRA leaves the device to the ResourceClaim":     "{memory: {pool: 1Gi}, rails: [{name: a, attachment: DRA, resourceClaimTemplate: t, device: x}]}",
+	"resourceClaimTemplate and request belong to":               "{memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork, device: x, request: r}]}",
+	"resourceClaimTemplate must be the name of":                 "{memory: {pool: 1Gi}, rails: [{name: a, attachment: DRA, resourceClaimTemplate: T}]}",
+	"request must be the name of a request":                     "{memory: {pool: 1Gi}, rails: [{name: a, attachment: DRA, resourceClaimTemplate: t, request: R}]}",
+	"ips and mac are given to":                                  "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, ips: [10.0.0.1/24]}]}",
+	"ips must be addresses with the length":                     "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, network: net, ips: [10.0.0.1]}]}",
+	"mac must be six":                                           "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, network: net, mac: x}]}",
+	"a node pool's name may hold":                               "{memory: {pool: 1Gi}, nodePools: [{name: GPU, selector: {a: b}}]}",
+	"transport RDMA needs rails on every node pool":             "{transport: RDMA, memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork, device: x}], nodePools: [{name: p, selector: {a: b}}]}",
+	"nodePools[].rails names a rail that":                       "{memory: {pool: 1Gi}, nodePools: [{name: p, selector: {a: b}, rails: [z]}]}",
 	"a rail's name may hold":                                    "{memory: {pool: 1Gi}, rails: [{name: Rail_0, attachment: HostNetwork, device: x}]}",
 	"a group's name may hold":                                   "{memory: {pool: 1Gi}, rails: [{name: a, group: NUMA0, attachment: HostNetwork, device: x}]}",
 	"resourceName must be an extended resource":                 "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: hca}]}",
@@ -122,7 +133,7 @@ func create(ctx context.Context, name, spec string) error {
 	return kube.Create(ctx, object, client.DryRunAll, client.FieldValidation("Strict"))
 }
 
-// ruleMessages are the messages of all CEL rules of the CRD.
+// ruleMessages are the messages of all CEL rules of the CRD, each once.
 func ruleMessages() (messages []string) {
 	content, err := os.ReadFile("../config/crd/peercache.io_peercacheclusters.yaml")
 	Expect(err).NotTo(HaveOccurred())
@@ -147,5 +158,6 @@ func ruleMessages() (messages []string) {
 		}
 	}
 	walk(crd)
-	return messages
+	slices.Sort(messages)
+	return slices.Compact(messages) // types that are used twice bring their rules twice
 }

@@ -5,6 +5,7 @@
 package v1alpha1_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -70,13 +71,15 @@ func TestSamplesAreAccepted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sample := &unstructured.Unstructured{}
-			if err := yaml.UnmarshalStrict(content, &sample.Object); err != nil {
-				t.Fatal(err)
-			}
-			sample.SetNamespace(namespace)
-			if err := c.Create(t.Context(), sample, client.FieldValidation("Strict")); err != nil {
-				t.Error(err)
+			for document := range bytes.SplitSeq(content, []byte("\n---\n")) {
+				sample := &unstructured.Unstructured{}
+				if err := yaml.UnmarshalStrict(document, &sample.Object); err != nil {
+					t.Fatal(err)
+				}
+				sample.SetNamespace(namespace)
+				if err := c.Create(t.Context(), sample, client.FieldValidation("Strict")); err != nil {
+					t.Error(err)
+				}
 			}
 		})
 	}

@@ -8,6 +8,8 @@ const (
 	LabelCluster = "peercache.io/cluster"
 	// LabelGroup names the group of a data-plane object.
 	LabelGroup = "peercache.io/group"
+	// LabelPool names the node pool of a data-plane object, where the cluster has node pools.
+	LabelPool = "peercache.io/pool"
 	// LabelDiscovery marks the data-plane pods behind the discovery Service.
 	LabelDiscovery = "peercache.io/discovery"
 	// DiscoveryHost is the value of LabelDiscovery.

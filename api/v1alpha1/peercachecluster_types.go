@@ -54,6 +54,8 @@ type PeerCacheClusterList struct {
 // +kubebuilder:validation:XValidation:rule="self.transport != 'RDMA' || (has(self.rails) && size(self.rails) > 0)",message="transport RDMA needs at least one entry in rails: add the network port(s) to use, or write transport: TCP"
 // +kubebuilder:validation:XValidation:rule="!has(self.rails) || self.rails.all(r, !has(r.numaNode) || (self.layout == 'PerNUMA' && !has(r.group)))",message="rails[].numaNode chooses the group under layout: PerNUMA for a rail that names no group: remove numaNode, or remove the rail's group and use layout: PerNUMA"
 // +kubebuilder:validation:XValidation:rule="!has(self.rails) || self.layout != 'PerNUMA' || self.rails.all(r, has(r.group) || has(r.numaNode)) || self.rails.all(r, has(r.group) || !has(r.numaNode))",message="under layout: PerNUMA either every rail without a group names its numaNode or none does: add the missing rails[].numaNode (see /sys/class/net/<interface>/device/numa_node)"
+// +kubebuilder:validation:XValidation:rule="self.transport != 'RDMA' || !has(self.nodePools) || self.nodePools.all(p, has(p.rails) && size(p.rails) > 0)",message="transport RDMA needs rails on every node pool: name them in nodePools[].rails, or write transport: Auto, which uses RDMA between nodes with rails and TCP otherwise"
+// +kubebuilder:validation:XValidation:rule="!has(self.nodePools) || self.nodePools.all(p, !has(p.rails) || p.rails.all(n, has(self.rails) && self.rails.exists(r, r.name == n)))",message="nodePools[].rails names a rail that the cluster does not have: add it to rails, or remove the name from the pool"
 // +kubebuilder:validation:XValidation:rule="self.discovery.port != self.monitoring.port",message="discovery.port and monitoring.port must differ: leave both out to get 31998 and 31997"
 type PeerCacheClusterSpec struct {
 	// image of the data plane (peercached). Empty means the image that was
@@ -78,11 +80,12 @@ type PeerCacheClusterSpec struct {
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
 	// transport moves the pages between nodes. TCP needs nothing but the pod
-	// network. RDMA reads with one-sided RDMA READ and needs rails. With TCP,
-	// rails still group the nodes and attach networks, but rails[].device is not
-	// opened, so that a cluster can be switched to TCP and back to find a fault. A
-	// transport that the released data plane cannot use yet is refused by
-	// condition ConfigAccepted.
+	// network. RDMA reads with one-sided RDMA READ and needs rails. Auto is RDMA
+	// between nodes that have rails and TCP with all others. With TCP, rails still
+	// group the nodes and attach networks, but rails[].device is not opened, so
+	// that a cluster can be switched to TCP and back to find a fault. A transport
+	// that the released data plane cannot use yet is refused by condition
+	// ConfigAccepted.
 	// +optional
 	// +kubebuilder:default=TCP
 	Transport Transport `json:"transport,omitempty"`
@@ -106,12 +109,26 @@ type PeerCacheClusterSpec struct {
 	Nodes NodesSpec `json:"nodes,omitzero"`
 
 	// rails are the network ports to use for pages. Needed for transport RDMA; a
-	// rail must exist on every Kubernetes node that takes part.
+	// rail must exist on every Kubernetes node that takes part, or on every one of
+	// the nodePools that name it.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Rails []Rail `json:"rails,omitempty"`
+
+	// nodePools divide the Kubernetes nodes into kinds of machines that differ in
+	// rails, memory or cores, such as GPU machines with rails and storage machines
+	// without. Each is chosen by its selector, and a machine must match one of them
+	// only. Left out: all machines are alike and have all rails. An SGLang pod that
+	// names no group uses the first group of the first pool, so begin with the
+	// pool where SGLang runs.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	NodePools []NodePool `json:"nodePools,omitempty"`
 
 	// memory of every node.
 	// +required
@@ -123,6 +140,12 @@ type PeerCacheClusterSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Resources ResourcesSpec `json:"resources,omitzero"`
+
+	// podTemplate is merged into the nodes' pod template, for what no other field
+	// of spec says: affinity, further labels, environment, sidecars. Use the other
+	// fields where there is one; what contradicts what PeerCache needs breaks it.
+	// +optional
+	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 
 	// discovery is how nodes find each other.
 	// +optional
@@ -150,13 +173,14 @@ type PeerCacheClusterSpec struct {
 }
 
 // Transport moves pages between nodes.
-// +kubebuilder:validation:Enum=TCP;RDMA
+// +kubebuilder:validation:Enum=TCP;RDMA;Auto
 type Transport string
 
 // The transports.
 const (
 	TransportTCP  Transport = "TCP"
 	TransportRDMA Transport = "RDMA"
+	TransportAuto Transport = "Auto"
 )
 
 // Layout is the default grouping of rails.

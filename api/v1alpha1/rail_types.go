@@ -2,14 +2,24 @@
 
 package v1alpha1
 
-// Rail is one network port with the way it reaches the node's pod.
+// Rail is one network port with the way it reaches the node's pod. Which fields
+// belong together is chosen by attachment:
+//
+//	SharedDevicePlugin  resourceName, usually network; device if the plug-in gives several
+//	SRIOV               resourceName and network
+//	DRA                 resourceClaimTemplate; network if the driver brings no interface
+//	HostNetwork         device
 //
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'SharedDevicePlugin' || has(self.resourceName)",message="resourceName is missing: attachment SharedDevicePlugin takes the device from a device plug-in; write the extended resource that it advertises, for example resourceName: rdma/hca_shared_devices_a"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'SRIOV' || (has(self.resourceName) && has(self.network))",message="attachment SRIOV needs resourceName and network: write the resource of the SR-IOV device plug-in and the NetworkAttachmentDefinition that uses it, for example resourceName: nvidia.com/rail0 and network: default/rail0"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'SRIOV' || !has(self.device)",message="device cannot be set with attachment SRIOV, where the device plug-in chooses it: remove device"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'HostNetwork' || has(self.device)",message="device is missing: attachment HostNetwork uses a device of the machine; write its name, for example device: mlx5_0"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'HostNetwork' || (!has(self.network) && !has(self.interface))",message="attachment HostNetwork already has every interface of the machine: remove network and interface, or write attachment: SharedDevicePlugin or SRIOV"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'DRA' || has(self.resourceClaimTemplate)",message="resourceClaimTemplate is missing: attachment DRA takes the device from a ResourceClaim; write the name of a ResourceClaimTemplate of this namespace, for example resourceClaimTemplate: rail0"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'DRA' || (!has(self.resourceName) && !has(self.device))",message="attachment DRA leaves the device to the ResourceClaim: remove resourceName and device, or write attachment: SharedDevicePlugin"
+// +kubebuilder:validation:XValidation:rule="self.attachment == 'DRA' || (!has(self.resourceClaimTemplate) && !has(self.request))",message="resourceClaimTemplate and request belong to attachment DRA: write attachment: DRA, or remove them"
 // +kubebuilder:validation:XValidation:rule="!has(self.interface) || has(self.network) || self.attachment == 'HostNetwork'",message="interface names the pod's interface of a network: add network (namespace/name of a NetworkAttachmentDefinition) or remove interface"
+// +kubebuilder:validation:XValidation:rule="has(self.network) || (!has(self.ips) && !has(self.mac))",message="ips and mac are given to the pod's interface of a network: add network (namespace/name of a NetworkAttachmentDefinition) or remove ips and mac"
 type Rail struct {
 	// name of the rail, unique in the cluster, for example rail0.
 	// +required
@@ -38,7 +48,8 @@ type Rail struct {
 	// shared by all pods through k8s-rdma-shared-dev-plugin, usually with a
 	// macvlan or ipoib network. SRIOV: a virtual function of its own. HostNetwork:
 	// the pod uses the machine's network; its node must then be the only one on
-	// the machine with that attachment, because the ports are the machine's.
+	// the machine with that attachment, because the ports are the machine's. DRA:
+	// a device allocated by dynamic resource allocation (resource.k8s.io/v1).
 	// +required
 	Attachment RailAttachment `json:"attachment"`
 
@@ -68,6 +79,43 @@ type Rail struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9][-A-Za-z0-9_.]*$')",message="interface must be the name of a network interface of at most 15 characters: write for example rail0"
 	Interface string `json:"interface,omitempty"`
 
+	// ips are asked for on the network's interface, each as address/length, for
+	// example 192.168.10.5/24. The network's IPAM must allow it (static IPAM with
+	// "capabilities": {"ips": true}). All nodes of the group get the same, so this
+	// suits a group on one machine; let the network's IPAM choose otherwise.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.all(ip, isCIDR(ip))",message="ips must be addresses with the length of their network: write for example 192.168.10.5/24"
+	IPs []string `json:"ips,omitempty"`
+
+	// mac is the hardware address of the network's interface, for example
+	// 02:00:00:00:00:01. Like ips, it suits a group on one machine.
+	// +optional
+	// +kubebuilder:validation:MaxLength=17
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9a-f]{2}(:[0-9a-f]{2}){5}$')",message="mac must be six lower-case hexadecimal bytes: write for example 02:00:00:00:00:01"
+	MAC string `json:"mac,omitempty"`
+
+	// resourceClaimTemplate is the ResourceClaimTemplate of this namespace from
+	// which every pod gets a claim for the rail's device. Needed by DRA.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="resourceClaimTemplate must be the name of a ResourceClaimTemplate in this namespace: write lower-case letters, digits, '-' and '.', for example rail0"
+	ResourceClaimTemplate string `json:"resourceClaimTemplate,omitempty"`
+
+	// request is the request of the template that stands for this rail, where the
+	// template has several. Rails of a group that name the same template and a
+	// request each share one claim, so that the template's constraints, such as
+	// one NUMA node for all devices, hold between them.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="request must be the name of a request in the ResourceClaimTemplate: write for example nic0"
+	Request string `json:"request,omitempty"`
+
 	// device is the RDMA device to open, as `ibv_devices` lists it, for example
 	// mlx5_0. Needed by HostNetwork. Left out: the node opens the devices that the
 	// pod was given. Used by transport RDMA only.
@@ -79,7 +127,7 @@ type Rail struct {
 }
 
 // RailAttachment is how a port reaches the pod.
-// +kubebuilder:validation:Enum=SharedDevicePlugin;SRIOV;HostNetwork
+// +kubebuilder:validation:Enum=SharedDevicePlugin;SRIOV;HostNetwork;DRA
 type RailAttachment string
 
 // The attachments.
@@ -87,4 +135,5 @@ const (
 	AttachmentSharedDevicePlugin RailAttachment = "SharedDevicePlugin"
 	AttachmentSRIOV              RailAttachment = "SRIOV"
 	AttachmentHostNetwork        RailAttachment = "HostNetwork"
+	AttachmentDRA                RailAttachment = "DRA"
 )

@@ -33,14 +33,17 @@ type NodesSpec struct {
 
 // MemorySpec is the memory of a node.
 //
-// +kubebuilder:validation:XValidation:rule="self.hugePages == 'None' || quantity(string(self.pool)).compareTo(quantity('64Ti')) > 0 || quantity(string(self.pool)).asInteger() % (self.hugePages == '1Gi' ? 1073741824 : 2097152) == 0",message="memory.pool must be a multiple of memory.hugePages: round it, for example to 64Gi, or write hugePages: None"
+// The rules on quantities parse each once, inside all(): the API server reckons the cost of a rule with
+// quantities as long as a request can be, and bounds the sum of all rules.
+//
+// +kubebuilder:validation:XValidation:rule="self.hugePages == 'None' || [quantity(string(self.pool))].all(q, q.compareTo(quantity('64Ti')) > 0 || q.asInteger() % (self.hugePages == '1Gi' ? 1073741824 : 2097152) == 0)",message="memory.pool must be a multiple of memory.hugePages: round it, for example to 64Gi, or write hugePages: None"
 type MemorySpec struct {
 	// pool is the memory that each node gives to pages, from 16Mi to 64Ti, for
 	// example 64Gi. It is allocated when the node starts and never grows; a full
 	// pool makes room by evicting the pages that were used longest ago. A machine
 	// that runs several groups gives it once per group.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('16Mi')) >= 0 && quantity(string(self)).compareTo(quantity('64Ti')) <= 0 && quantity(string(self)).isInteger()",message="memory.pool must lie between 16Mi and 64Ti: write whole bytes with a unit, for example 64Gi"
+	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.compareTo(quantity('16Mi')) >= 0 && q.compareTo(quantity('64Ti')) <= 0 && q.isInteger())",message="memory.pool must lie between 16Mi and 64Ti: write whole bytes with a unit, for example 64Gi"
 	Pool resource.Quantity `json:"pool"`
 
 	// hugePages backs the pool: None uses ordinary pages; 2Mi and 1Gi request
@@ -70,14 +73,14 @@ type ResourcesSpec struct {
 	// static CPU manager pin them.
 	// +optional
 	// +kubebuilder:default="1"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isInteger() && quantity(string(self)).compareTo(quantity('1')) >= 0 && quantity(string(self)).compareTo(quantity('1024')) <= 0",message="resources.cpu must be a whole number of cores from 1 to 1024, because only whole cores can be pinned: write for example 2"
+	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.isInteger() && q.compareTo(quantity('1')) >= 0 && q.compareTo(quantity('1024')) <= 0)",message="resources.cpu must be a whole number of cores from 1 to 1024, because only whole cores can be pinned: write for example 2"
 	CPU resource.Quantity `json:"cpu,omitzero"`
 
 	// memoryOverhead is the memory of each node besides the pool: code, directory,
 	// connections, buffers. It is at least 64Mi.
 	// +optional
 	// +kubebuilder:default="512Mi"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Ti')) <= 0 && quantity(string(self)).isInteger()",message="resources.memoryOverhead must lie between 64Mi and 1Ti: write for example 512Mi"
+	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.compareTo(quantity('64Mi')) >= 0 && q.compareTo(quantity('1Ti')) <= 0 && q.isInteger())",message="resources.memoryOverhead must lie between 64Mi and 1Ti: write for example 512Mi"
 	MemoryOverhead resource.Quantity `json:"memoryOverhead,omitzero"`
 }
 

@@ -54,7 +54,8 @@ type PeerCacheClusterStatus struct {
 
 // GroupStatus is one group with its nodes.
 type GroupStatus struct {
-	// name of the group; its DaemonSet is <cluster>-<name>.
+	// name of the group, with node pools <pool>-<group>; its DaemonSet is
+	// <cluster>-<name>.
 	// +required
 	Name string `json:"name"`
 

@@ -35,7 +35,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 		{"part of a core", "", "spec: {memory: {pool: 1Gi}, resources: {cpu: 1500m}}", "whole number of cores"},
 		{"no core", "", "spec: {memory: {pool: 1Gi}, resources: {cpu: 0}}", "whole number of cores"},
 		{"little overhead", "", "spec: {memory: {pool: 1Gi}, resources: {memoryOverhead: 1Mi}}", "write for example 512Mi"},
-		{"transport unknown", "", "spec: {transport: UDP, memory: {pool: 1Gi}}", `supported values: "TCP", "RDMA"`},
+		{"transport unknown", "", "spec: {transport: UDP, memory: {pool: 1Gi}}", `supported values: "TCP", "RDMA", "Auto"`},
 		{"layout unknown", "", "spec: {layout: PerPod, memory: {pool: 1Gi}}", `"PerNUMA", "PerRail", "PerNode"`},
 		{"RDMA without rails", "", "spec: {transport: RDMA, memory: {pool: 1Gi}}", "or write transport: TCP"},
 		{"RDMA with empty rails", "", rdma + "rails: []}", "or write transport: TCP"},
@@ -68,7 +68,43 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 
 		{"rail without attachment", "", rdma + "rails: [{name: a}]}", "rails[0].attachment: Required value"},
 		{"rail with unknown attachment", "", rdma + "rails: [{name: a, attachment: PCI}]}",
-			`"SharedDevicePlugin", "SRIOV", "HostNetwork"`},
+			`"SharedDevicePlugin", "SRIOV", "HostNetwork", "DRA"`},
+		{"DRA without template", "", rdma + "rails: [{name: a, attachment: DRA}]}", "resourceClaimTemplate: rail0"},
+		{"DRA with a resource", "", rdma + "rails: [{name: a, attachment: DRA, resourceClaimTemplate: t, resourceName: r/a}]}",
+			"remove resourceName and device"},
+		{"DRA with a device", "", rdma + "rails: [{name: a, attachment: DRA, resourceClaimTemplate: t, device: mlx5_0}]}",
+			"remove resourceName and device"},
+		{"template with another attachment", "", rdma + "rails: [{name: a, attachment: HostNetwork, device: x, " +
+			"resourceClaimTemplate: t}]}", "write attachment: DRA, or remove them"},
+		{"request with another attachment", "", rdma + "rails: [{name: a, attachment: HostNetwork, device: x, request: r}]}",
+			"write attachment: DRA, or remove them"},
+		{"bad template", "", rdma + "rails: [{name: a, attachment: DRA, resourceClaimTemplate: ns/t}]}",
+			"name of a ResourceClaimTemplate in this namespace"},
+		{"bad request", "", rdma + "rails: [{name: a, attachment: DRA, resourceClaimTemplate: t, request: A}]}",
+			"write for example nic0"},
+		{"addresses without network", "", rdma + "rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, " +
+			"ips: [10.0.0.1/24]}]}", "or remove ips and mac"},
+		{"MAC without network", "", rdma + "rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, " +
+			"mac: '02:00:00:00:00:01'}]}", "or remove ips and mac"},
+		{"address without length", "", rdma + "rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, " +
+			"network: net, ips: [10.0.0.1]}]}", "192.168.10.5/24"},
+		{"bad MAC", "", rdma + "rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, network: net, " +
+			"mac: '02:00:00:00:00:0G'}]}", "write for example 02:00:00:00:00:01"},
+		{"pool without selector", "", "spec: {memory: {pool: 1Gi}, nodePools: [{name: a}]}",
+			"spec.nodePools[0].selector: Required value"},
+		{"pool with empty selector", "", "spec: {memory: {pool: 1Gi}, nodePools: [{name: a, selector: {}}]}",
+			"should have at least 1 properties"},
+		{"no pools", "", "spec: {memory: {pool: 1Gi}, nodePools: []}", "at least 1 items"},
+		{"name of a pool", "", "spec: {memory: {pool: 1Gi}, nodePools: [{name: GPU, selector: {a: b}}]}",
+			"write for example gpu"},
+		{"pool with unknown rail", "", rdma + "rails: [{name: a, attachment: HostNetwork, device: x}], " +
+			"nodePools: [{name: p, selector: {a: b}, rails: [a, z]}]}", "names a rail that the cluster does not have"},
+		{"pool with rails of nobody", "", "spec: {memory: {pool: 1Gi}, nodePools: [{name: p, selector: {a: b}, rails: [z]}]}",
+			"names a rail that the cluster does not have"},
+		{"RDMA with a pool without rails", "", rdma + "rails: [{name: a, attachment: HostNetwork, device: x}], " +
+			"nodePools: [{name: p, selector: {a: b}, rails: [a]}, {name: q, selector: {c: d}}]}", "write transport: Auto"},
+		{"small pool of a node pool", "", "spec: {memory: {pool: 1Gi}, nodePools: [{name: p, selector: {a: b}, " +
+			"memory: {pool: 1Mi}}]}", "between 16Mi and 64Ti"},
 		{"two rails of one name", "", rdma + "rails: [{name: a, attachment: HostNetwork, device: x}, " +
 			"{name: a, attachment: HostNetwork, device: z}]}", "Duplicate value"},
 		{"shared device without resource", "", rdma + "rails: [{name: a, attachment: SharedDevicePlugin}]}",
@@ -145,6 +181,13 @@ func TestValidSpecsAreAccepted(t *testing.T) {
 		{"NUMA nodes and groups mixed", "spec: {transport: RDMA, memory: {pool: 1Gi}, rails: [" +
 			"{name: a, attachment: HostNetwork, device: mlx5_0, numaNode: 1}, " +
 			"{name: b, attachment: HostNetwork, device: mlx5_1, group: g}]}"},
+		{"DRA", "spec: {transport: RDMA, memory: {pool: 1Gi}, rails: [{name: a, attachment: DRA, " +
+			"resourceClaimTemplate: nics.v1, request: nic0, network: net}]}"},
+		{"addresses", "spec: {memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, " +
+			"network: net, ips: [10.0.0.1/24, 'fd00::1/64'], mac: '02:00:00:00:00:01'}]}"},
+		{"pools with rails and without", "spec: {transport: Auto, memory: {pool: 1Gi}, " +
+			"rails: [{name: a, attachment: HostNetwork, device: x}], nodePools: [{name: p, selector: {a: b}, rails: [a]}, " +
+			"{name: q, selector: {c: d}, memory: {pool: 2Gi}, resources: {cpu: 2}}]}"},
 		{"namespace selector", "spec: {memory: {pool: 1Gi}, injection: {namespaceSelector: {matchLabels: {a: b}}}}"},
 	}
 	c, namespace := testenv.Client(t), testenv.Namespace(t)

@@ -38,8 +38,10 @@ func FactsFor(cluster *v1alpha1.PeerCacheCluster, podNamespace, defaultClientIma
 	if facts.ClientImage == "" {
 		facts.ClientImage = defaultClientImage
 	}
-	for _, group := range plan.Groups(cluster.Spec) {
-		facts.Groups = append(facts.Groups, group.Name)
+	for _, group := range plan.Groups(cluster.Spec) { // of every pool, and pools share names
+		if !slices.Contains(facts.Groups, group.Name) {
+			facts.Groups = append(facts.Groups, group.Name)
+		}
 	}
 	// A pod can name Secrets of its own namespace only.
 	if cluster.Namespace == podNamespace {

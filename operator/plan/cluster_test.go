@@ -41,7 +41,7 @@ func testCluster(changes ...func(*v1alpha1.PeerCacheClusterSpec)) *v1alpha1.Peer
 
 var testFacts = Facts{
 	DataplaneImage: testImage,
-	Transports:     []v1alpha1.Transport{v1alpha1.TransportTCP, v1alpha1.TransportRDMA},
+	Transports:     []v1alpha1.Transport{v1alpha1.TransportTCP, v1alpha1.TransportRDMA, v1alpha1.TransportAuto},
 }
 
 func mustPlan(t *testing.T, cluster *v1alpha1.PeerCacheCluster) *Desired {

@@ -15,7 +15,8 @@ import (
 )
 
 // renderConfig is peercached's configuration file. It holds what all nodes of the cluster have in common;
-// what differs between groups and machines comes from the environment (see env in daemonset.go).
+// what differs between groups and machines comes from the environment (buildEnv in pod.go), and must not be
+// here, because peercached prefers the file.
 func renderConfig(cluster *v1alpha1.PeerCacheCluster) string {
 	spec := cluster.Spec
 	var file strings.Builder
@@ -28,9 +29,6 @@ func renderConfig(cluster *v1alpha1.PeerCacheCluster) string {
 	text("discovery-addr", discoveryAddress(cluster))
 	number("peer-port", spec.Discovery.Port)
 	number("http-port", spec.Monitoring.Port)
-	text("pool-size", poolSize(spec.Memory.Pool))
-	text("huge-pages", hugePages(spec.Memory.HugePages))
-	text("transport", strings.ToLower(string(spec.Transport)))
 	number("lease-ms", spec.Timing.LeaseMilliseconds)
 	number("peer-timeout-ms", spec.Timing.PeerTimeoutMilliseconds)
 	number("heartbeat-ms", spec.Timing.HeartbeatMilliseconds)

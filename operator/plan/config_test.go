@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -17,9 +19,6 @@ cluster = "demo"
 discovery-addr = "demo-discovery.inference.svc:31998"
 peer-port = 31998
 http-port = 31997
-pool-size = "1Gi"
-huge-pages = "off"
-transport = "tcp"
 lease-ms = 1000
 peer-timeout-ms = 1000
 heartbeat-ms = 500
@@ -62,14 +61,13 @@ func TestPoolSize(t *testing.T) {
 }
 
 // Every field of the spec that the nodes read must restart them when it changes, and none of the others may.
-func TestConfigHashFollowsTheConfiguration(t *testing.T) {
-	hash := func(changes ...func(*v1alpha1.PeerCacheClusterSpec)) string {
-		template := mustPlan(t, testCluster(changes...)).DaemonSets[0].Spec.Template
-		return template.Annotations[v1alpha1.AnnotationConfigHash]
+func TestNodesRestartWhenTheirConfigurationChanges(t *testing.T) {
+	template := func(changes ...func(*v1alpha1.PeerCacheClusterSpec)) corev1.PodTemplateSpec {
+		return mustPlan(t, testCluster(changes...)).DaemonSets[0].Spec.Template
 	}
-	base := hash()
-	if base == "" || base != hash() {
-		t.Fatalf("the hash is empty or not stable: %q", base)
+	base := template()
+	if base.Annotations[v1alpha1.AnnotationConfigHash] == "" || !equality.Semantic.DeepEqual(base, template()) {
+		t.Fatalf("the hash is empty or the template not stable: %+v", base)
 	}
 	tests := []struct {
 		name    string
@@ -78,7 +76,7 @@ func TestConfigHashFollowsTheConfiguration(t *testing.T) {
 	}{
 		{"pool", func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.Pool = resource.MustParse("2Gi") }, true},
 		{"hugePages", func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.HugePages = v1alpha1.HugePages2Mi }, true},
-		{"transport", func(s *v1alpha1.PeerCacheClusterSpec) { s.Transport = v1alpha1.TransportRDMA }, true},
+		{"transport", withRails(v1alpha1.TransportRDMA, v1alpha1.Rail{Name: "a"}), true},
 		{"discovery port", func(s *v1alpha1.PeerCacheClusterSpec) { s.Discovery.Port = 4000 }, true},
 		{"monitoring port", func(s *v1alpha1.PeerCacheClusterSpec) { s.Monitoring.Port = 4001 }, true},
 		{"lease", func(s *v1alpha1.PeerCacheClusterSpec) { s.Timing.LeaseMilliseconds++ }, true},
@@ -91,8 +89,8 @@ func TestConfigHashFollowsTheConfiguration(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if changed := hash(test.change) != base; changed != test.restart {
-				t.Errorf("hash changed: %t, want %t", changed, test.restart)
+			if changed := !equality.Semantic.DeepEqual(template(test.change), base); changed != test.restart {
+				t.Errorf("pod template changed: %t, want %t", changed, test.restart)
 			}
 		})
 	}

@@ -16,8 +16,6 @@ import (
 const (
 	// SocketDir is where the socket directory is mounted, in nodes and in SGLang pods.
 	SocketDir = "/run/peercache"
-	// multusNetworks is the annotation by which a pod asks Multus for interfaces.
-	multusNetworks = "k8s.v1.cni.cncf.io/networks"
 	// shutdownSeconds bounds leaving the cluster: a node that is told to stop says goodbye first.
 	shutdownSeconds = 30
 )
@@ -28,16 +26,26 @@ func HostSocketDir(namespace, cluster string) string { return path.Join(SocketDi
 // SocketPath is the socket of a group's node, as nodes and SGLang pods see it.
 func SocketPath(group string) string { return path.Join(SocketDir, group+".sock") }
 
-// buildDaemonSet runs one node per chosen machine for one group. One machine at a time is updated, so
+// buildDaemonSet runs one node per machine of its pool for one group. One machine at a time is updated, so
 // that only its pages are away.
-func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, image, hash string) *appsv1.DaemonSet {
-	meta := objectMeta(cluster, DaemonSetName(cluster.Name, group.Name))
-	meta.Labels = podLabels(cluster, group.Name)
+func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, image, hash string) (*appsv1.DaemonSet, *Problem) {
+	template, problem := mergeTemplate(corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{
+			Labels:      podLabels(cluster, group),
+			Annotations: podAnnotations(group, hash),
+		},
+		Spec: buildPodSpec(cluster, group, image),
+	}, cluster.Spec.PodTemplate)
+	if problem != nil {
+		return nil, problem
+	}
+	meta := objectMeta(cluster, DaemonSetName(cluster.Name, group))
+	meta.Labels = podLabels(cluster, group)
 	return &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
 		ObjectMeta: meta,
 		Spec: appsv1.DaemonSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: podSelector(cluster, group.Name)},
+			Selector: &metav1.LabelSelector{MatchLabels: podSelector(cluster, group)},
 			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
 				Type: appsv1.RollingUpdateDaemonSetStrategyType,
 				RollingUpdate: &appsv1.RollingUpdateDaemonSet{
@@ -46,15 +54,9 @@ func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, image, hash
 				},
 			},
 			RevisionHistoryLimit: new(int32(3)),
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{
-					Labels:      podLabels(cluster, group.Name),
-					Annotations: podAnnotations(group, hash),
-				},
-				Spec: buildPodSpec(cluster, group, image),
-			},
+			Template:             template,
 		},
-	}
+	}, nil
 }
 
 func podAnnotations(group Group, hash string) map[string]string {

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/peercache/peercache/api/v1alpha1"
 )
 
 func TestDaemonSet(t *testing.T) {
@@ -36,30 +34,6 @@ func TestDaemonSet(t *testing.T) {
 	rolling := daemonSet.Spec.UpdateStrategy.RollingUpdate
 	if rolling == nil || rolling.MaxUnavailable.IntValue() != 1 {
 		t.Errorf("more than one machine at a time would be updated: %+v", rolling)
-	}
-}
-
-func TestNetworks(t *testing.T) {
-	tests := []struct {
-		name  string
-		rails []v1alpha1.Rail
-		want  string
-	}{
-		{"none", nil, ""},
-		{"host network", []v1alpha1.Rail{onHost("a", "g", "mlx5_0")}, ""},
-		{"one", []v1alpha1.Rail{{Name: "a", Network: "default/rail0"}}, "default/rail0"},
-		{"two with interfaces", []v1alpha1.Rail{
-			{Name: "b", Network: "net-b"},
-			{Name: "a", Network: "default/net-a", Interface: "rail0"},
-		}, "default/net-a@rail0,net-b"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			template := mustPlan(t, testCluster(withRails(v1alpha1.TransportTCP, test.rails...))).DaemonSets[0].Spec.Template
-			if got := template.Annotations["k8s.v1.cni.cncf.io/networks"]; got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
 	}
 }
 

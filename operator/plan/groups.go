@@ -10,29 +10,51 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// DefaultGroup is the group of a cluster without rails, and of rails that nothing else groups.
+// DefaultGroup is the group of machines without rails, and of rails that nothing else groups.
 const DefaultGroup = "default"
 
-// Group is the set of rails that one node drives.
+// Group is the set of rails that one node drives, on the machines of one pool. It has a DaemonSet of its own.
 type Group struct {
 	Name  string
 	Rails []v1alpha1.Rail // sorted by name
+	// Pool is nil in a cluster without node pools.
+	Pool *v1alpha1.NodePool
 }
 
-// Groups sorts the rails into groups, ordered by name. There is always at least one.
+// Groups sorts the rails into groups, ordered by pool as in the spec and then by name. There is always at
+// least one. Groups of different pools may have one name: a machine belongs to one pool, so that sockets and
+// node ids stay unique, and an SGLang pod finds its socket under the same name on both kinds of machines.
 func Groups(spec v1alpha1.PeerCacheClusterSpec) []Group {
-	byName := map[string][]v1alpha1.Rail{}
-	for _, rail := range spec.Rails {
-		name := groupOf(rail, spec.Layout)
-		byName[name] = append(byName[name], rail)
+	if len(spec.NodePools) == 0 {
+		return groupsOf(spec.Rails, spec.Layout, nil)
 	}
-	if len(byName) == 0 {
-		return []Group{{Name: DefaultGroup}}
+	var groups []Group
+	for i := range spec.NodePools {
+		pool := &spec.NodePools[i]
+		var rails []v1alpha1.Rail
+		for _, rail := range spec.Rails {
+			if slices.Contains(pool.Rails, rail.Name) {
+				rails = append(rails, rail)
+			}
+		}
+		groups = append(groups, groupsOf(rails, spec.Layout, pool)...)
+	}
+	return groups
+}
+
+func groupsOf(rails []v1alpha1.Rail, layout v1alpha1.Layout, pool *v1alpha1.NodePool) []Group {
+	if len(rails) == 0 {
+		return []Group{{Name: DefaultGroup, Pool: pool}}
+	}
+	byName := map[string][]v1alpha1.Rail{}
+	for _, rail := range rails {
+		name := groupOf(rail, layout)
+		byName[name] = append(byName[name], rail)
 	}
 	groups := make([]Group, 0, len(byName))
 	for name, rails := range byName {
 		slices.SortFunc(rails, func(a, b v1alpha1.Rail) int { return strings.Compare(a.Name, b.Name) })
-		groups = append(groups, Group{Name: name, Rails: rails})
+		groups = append(groups, Group{Name: name, Rails: rails, Pool: pool})
 	}
 	slices.SortFunc(groups, func(a, b Group) int { return strings.Compare(a.Name, b.Name) })
 	return groups
@@ -49,6 +71,41 @@ func groupOf(rail v1alpha1.Rail, layout v1alpha1.Layout) string {
 	default:
 		return DefaultGroup
 	}
+}
+
+// FullName tells the group from those of other pools; its DaemonSet is named after it.
+func (g Group) FullName() string {
+	if g.Pool == nil {
+		return g.Name
+	}
+	return g.Pool.Name + "-" + g.Name
+}
+
+func (g Group) memory(spec v1alpha1.PeerCacheClusterSpec) v1alpha1.MemorySpec {
+	if g.Pool != nil && g.Pool.Memory != nil {
+		return *g.Pool.Memory
+	}
+	return spec.Memory
+}
+
+func (g Group) resources(spec v1alpha1.PeerCacheClusterSpec) v1alpha1.ResourcesSpec {
+	if g.Pool != nil && g.Pool.Resources != nil {
+		return *g.Pool.Resources
+	}
+	return spec.Resources
+}
+
+// transport is what the group's nodes use: without rails there is only one.
+func (g Group) transport(spec v1alpha1.PeerCacheClusterSpec) v1alpha1.Transport {
+	if len(g.Rails) == 0 {
+		return v1alpha1.TransportTCP
+	}
+	return spec.Transport
+}
+
+// rdma says whether the group's nodes open RDMA devices.
+func (g Group) rdma(spec v1alpha1.PeerCacheClusterSpec) bool {
+	return g.transport(spec) != v1alpha1.TransportTCP
 }
 
 func (g Group) railsWith(attachment v1alpha1.RailAttachment) []v1alpha1.Rail {
@@ -77,18 +134,18 @@ func (g Group) devices() []string {
 	return devices
 }
 
-// networks is the value of the Multus annotation: "namespace/name@interface,...".
-func (g Group) networks() string {
-	var networks []string
+// numaNode is the NUMA node of all the group's rails, or "" where they have none in common.
+func (g Group) numaNode() string {
+	node := ""
 	for _, rail := range g.Rails {
-		if rail.Network == "" {
-			continue
+		if rail.NUMANode == nil {
+			return ""
 		}
-		network := rail.Network
-		if rail.Interface != "" {
-			network += "@" + rail.Interface
+		text := strconv.Itoa(int(*rail.NUMANode))
+		if node != "" && node != text {
+			return ""
 		}
-		networks = append(networks, network)
+		node = text
 	}
-	return strings.Join(networks, ",")
+	return node
 }

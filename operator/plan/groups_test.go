@@ -76,6 +76,21 @@ func TestTransportThatTheDataPlaneLacks(t *testing.T) {
 	}
 }
 
+func inGroup(group string, rail v1alpha1.Rail) v1alpha1.Rail {
+	rail.Group = group
+	return rail
+}
+
+func withInterface(name, pod string) v1alpha1.Rail {
+	return v1alpha1.Rail{Name: name, Network: "net", Interface: pod}
+}
+
+func byClaim(name, template, request string) v1alpha1.Rail {
+	return v1alpha1.Rail{
+		Name: name, Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: template, Request: request,
+	}
+}
+
 func TestProblems(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -90,6 +105,22 @@ func TestProblems(t *testing.T) {
 		{"a group half on the host",
 			[]v1alpha1.Rail{onHost("a", "g", "mlx5_0"), {Name: "b", Group: "g", Attachment: v1alpha1.AttachmentSRIOV}},
 			"MixedAttachments", `rail "a" another rails[].group`},
+		{"interfaces of different names", []v1alpha1.Rail{withInterface("a", "net1"), withInterface("b", "net2")}, "", ""},
+		{"one interface in two pods", []v1alpha1.Rail{inGroup("g", withInterface("a", "net1")),
+			inGroup("h", withInterface("b", "net1"))}, "", ""},
+		{"two interfaces of one name", []v1alpha1.Rail{withInterface("a", "net1"), withInterface("b", "net1")},
+			"InterfaceConflict", `rails "a" and "b" of group "default" both ask for net1 in one pod: give one of them ` +
+				"another interface"},
+		{"two interfaces of one MAC", []v1alpha1.Rail{{Name: "a", MAC: "02:00:00:00:00:01"},
+			{Name: "b", MAC: "02:00:00:00:00:01"}}, "InterfaceConflict", "another mac"},
+		{"two interfaces of one address", []v1alpha1.Rail{{Name: "a", IPs: []string{"10.1.0.1/24", "10.1.0.2/24"}},
+			{Name: "b", IPs: []string{"10.1.0.2/24"}}}, "InterfaceConflict", "another ips"},
+		{"requests of one claim", []v1alpha1.Rail{byClaim("a", "t", "x"), byClaim("b", "t", "y")}, "", ""},
+		{"a claim each", []v1alpha1.Rail{byClaim("a", "t", ""), byClaim("b", "t", "")}, "", ""},
+		{"one request twice", []v1alpha1.Rail{byClaim("a", "t", "x"), byClaim("b", "t", "x")},
+			"RequestConflict", "name a request of its own for each rail"},
+		{"one request of two rails", []v1alpha1.Rail{byClaim("a", "t", "x"), byClaim("b", "t", "")},
+			"RequestMissing", "name a request for both"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

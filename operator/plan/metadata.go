@@ -3,6 +3,8 @@
 package plan
 
 import (
+	"maps"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -26,7 +28,7 @@ func configMapName(cluster string) string      { return cluster + "-config" }
 func discoveryName(cluster string) string      { return cluster + "-discovery" }
 
 // DaemonSetName is the name of a group's DaemonSet.
-func DaemonSetName(cluster, group string) string { return cluster + "-" + group }
+func DaemonSetName(cluster string, group Group) string { return cluster + "-" + group.FullName() }
 
 // objectMeta is the metadata that all owned objects share. The owner reference is what deletes them
 // together with the cluster.
@@ -51,14 +53,18 @@ func clusterLabels(cluster *v1alpha1.PeerCacheCluster) map[string]string {
 }
 
 // podLabels are the labels of a group's pods, and of its DaemonSet.
-func podLabels(cluster *v1alpha1.PeerCacheCluster, group string) map[string]string {
+func podLabels(cluster *v1alpha1.PeerCacheCluster, group Group) map[string]string {
 	labels := clusterLabels(cluster)
 	labels[LabelComponent] = ComponentNode
-	labels[v1alpha1.LabelGroup] = group
+	maps.Copy(labels, podSelector(cluster, group))
 	return labels
 }
 
 // podSelector must never change: a DaemonSet's selector is immutable.
-func podSelector(cluster *v1alpha1.PeerCacheCluster, group string) map[string]string {
-	return map[string]string{v1alpha1.LabelCluster: cluster.Name, v1alpha1.LabelGroup: group}
+func podSelector(cluster *v1alpha1.PeerCacheCluster, group Group) map[string]string {
+	selector := map[string]string{v1alpha1.LabelCluster: cluster.Name, v1alpha1.LabelGroup: group.Name}
+	if group.Pool != nil {
+		selector[v1alpha1.LabelPool] = group.Pool.Name
+	}
+	return selector
 }

@@ -65,8 +65,11 @@ func For(cluster *v1alpha1.PeerCacheCluster, facts Facts) (*Desired, error) {
 		Discovery:      buildDiscoveryService(cluster),
 	}
 	for _, group := range groups {
-		desired.DaemonSets = append(desired.DaemonSets,
-			buildDaemonSet(cluster, group, image, configHash(config)))
+		daemonSet, problem := buildDaemonSet(cluster, group, image, configHash(config))
+		if problem != nil {
+			return nil, problem
+		}
+		desired.DaemonSets = append(desired.DaemonSets, daemonSet)
 	}
 	return desired, nil
 }

@@ -32,8 +32,9 @@ func buildPodSpec(cluster *v1alpha1.PeerCacheCluster, group Group, image string)
 		ServiceAccountName:            serviceAccountName(cluster.Name),
 		AutomountServiceAccountToken:  new(false),
 		EnableServiceLinks:            new(false),
-		NodeSelector:                  spec.Nodes.Selector,
-		Tolerations:                   spec.Nodes.Tolerations,
+		NodeSelector:                  nodeSelector(spec, group),
+		Tolerations:                   tolerations(spec, group),
+		Affinity:                      affinity(cluster, group),
 		PriorityClassName:             spec.Nodes.PriorityClassName,
 		ImagePullSecrets:              spec.ImagePullSecrets,
 		TerminationGracePeriodSeconds: new(int64(shutdownSeconds)),
@@ -57,6 +58,7 @@ func buildPodSpec(cluster *v1alpha1.PeerCacheCluster, group Group, image string)
 		mounts := &pod.Containers[0].VolumeMounts
 		*mounts = append(*mounts, corev1.VolumeMount{Name: volumeTLS, MountPath: tlsDir, ReadOnly: true})
 	}
+	pod.ResourceClaims, pod.Containers[0].Resources.Claims = group.claims()
 	if group.onHostNetwork() {
 		pod.HostNetwork = true
 		pod.DNSPolicy = corev1.DNSClusterFirstWithHostNet
@@ -103,9 +105,16 @@ func buildEnv(spec v1alpha1.PeerCacheClusterSpec, group Group) []corev1.EnvVar {
 		{Name: "PEERCACHE_GROUP", Value: group.Name},
 		{Name: "PEERCACHE_ADVERTISE_ADDR", Value: "$(POD_IP)"},
 		{Name: "PEERCACHE_SOCKET", Value: SocketPath(group.Name)},
+		{Name: "PEERCACHE_POOL_SIZE", Value: poolSize(group.memory(spec).Pool)},
+		{Name: "PEERCACHE_HUGE_PAGES", Value: hugePages(group.memory(spec).HugePages)},
+		{Name: "PEERCACHE_TRANSPORT", Value: strings.ToLower(string(group.transport(spec)))},
 	}
-	if devices := group.devices(); len(devices) > 0 && spec.Transport == v1alpha1.TransportRDMA {
-		env = append(env, corev1.EnvVar{Name: "PEERCACHE_DEVICES", Value: strings.Join(devices, ",")})
+	if devices := group.devices(); len(devices) > 0 && group.rdma(spec) {
+		env = append(env, corev1.EnvVar{Name: "PEERCACHE_DEVICE_NAME", Value: strings.Join(devices, ",")})
+	}
+	// Without rails whose NUMA node is known, peercached looks at what it was given by itself.
+	if node := group.numaNode(); node != "" {
+		env = append(env, corev1.EnvVar{Name: "PEERCACHE_NUMA_NODE", Value: node})
 	}
 	return env
 }
@@ -130,7 +139,7 @@ func buildSecurityContext(spec v1alpha1.PeerCacheClusterSpec, group Group) *core
 		RunAsUser:              new(int64(0)),
 		ReadOnlyRootFilesystem: new(true),
 	}
-	rdma := spec.Transport == v1alpha1.TransportRDMA
+	rdma := group.rdma(spec)
 	for _, rail := range group.railsWith(v1alpha1.AttachmentHostNetwork) {
 		if rdma && rail.ResourceName == "" {
 			security.Privileged = new(true)

@@ -86,7 +86,11 @@ func TestEnv(t *testing.T) {
 		"PEERCACHE_GROUP":          "fast",
 		"PEERCACHE_ADVERTISE_ADDR": "$(POD_IP)",
 		"PEERCACHE_SOCKET":         "/run/peercache/fast.sock",
-		"PEERCACHE_DEVICES":        "mlx5_0,mlx5_1",
+		"PEERCACHE_DEVICE_NAME":    "mlx5_0,mlx5_1",
+		"PEERCACHE_NUMA_NODE":      "",
+		"PEERCACHE_TRANSPORT":      "rdma",
+		"PEERCACHE_POOL_SIZE":      "1Gi",
+		"PEERCACHE_HUGE_PAGES":     "off",
 	} {
 		if value[name] != want {
 			t.Errorf("%s is %q, want %q", name, value[name], want)
@@ -97,10 +101,41 @@ func TestEnv(t *testing.T) {
 	}
 }
 
+func TestNUMANode(t *testing.T) {
+	apart := shared("a", 1)
+	apart.NUMANode = nil
+	tests := []struct {
+		name  string
+		rails []v1alpha1.Rail
+		want  string
+	}{
+		{"no rails", nil, ""},
+		{"known", []v1alpha1.Rail{shared("a", 1), shared("b", 1)}, "1"},
+		{"unknown", []v1alpha1.Rail{apart}, ""},
+		{"in part", []v1alpha1.Rail{{Name: "a", Group: "g", NUMANode: new(int32(0))}, {Name: "b", Group: "g"}}, ""},
+		{"several", []v1alpha1.Rail{{Name: "a", Group: "g", NUMANode: new(int32(0))},
+			{Name: "b", Group: "g", NUMANode: new(int32(1))}}, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := ""
+			template := mustPlan(t, testCluster(withRails(v1alpha1.TransportTCP, test.rails...))).DaemonSets[0].Spec.Template
+			for _, variable := range template.Spec.Containers[0].Env {
+				if variable.Name == "PEERCACHE_NUMA_NODE" {
+					got = variable.Value
+				}
+			}
+			if got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 func TestTCPOpensNoDevice(t *testing.T) {
 	rails := withRails(v1alpha1.TransportTCP, onHost("a", "fast", "mlx5_0"))
 	for _, variable := range mustPlan(t, testCluster(rails)).DaemonSets[0].Spec.Template.Spec.Containers[0].Env {
-		if variable.Name == "PEERCACHE_DEVICES" {
+		if variable.Name == "PEERCACHE_DEVICE_NAME" {
 			t.Errorf("transport TCP names devices %q", variable.Value)
 		}
 	}

@@ -4,7 +4,9 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 )
@@ -29,13 +31,34 @@ func check(spec v1alpha1.PeerCacheClusterSpec, groups []Group, facts Facts) *Pro
 				spec.Transport, v1alpha1.TransportTCP),
 		}
 	}
-	return checkHostNetwork(groups)
+	for _, find := range []func([]Group) *Problem{
+		checkNames, checkHostNetwork, checkInterfaces, checkRequests, checkSelectors(spec),
+	} {
+		if problem := find(groups); problem != nil {
+			return problem
+		}
+	}
+	return nil
 }
 
+// checkNames finds DaemonSets of one name: pool "a-b" with group "c", and pool "a" with group "b-c".
+func checkNames(groups []Group) *Problem {
+	taken := map[string]Group{}
+	for _, group := range groups {
+		if other, found := taken[group.FullName()]; found {
+			return &Problem{Reason: "GroupNameConflict", Message: fmt.Sprintf(
+				"group %q of node pool %q and group %q of node pool %q would share the DaemonSet name %q: rename one of the "+
+					"pools or groups", other.Name, other.Pool.Name, group.Name, group.Pool.Name, group.FullName())}
+		}
+		taken[group.FullName()] = group
+	}
+	return nil
+}
+
+// checkHostNetwork looks at each pool by itself: groups of different pools never meet on a machine.
 func checkHostNetwork(groups []Group) *Problem {
-	var onHost *Group
-	for i := range groups {
-		group := &groups[i]
+	onHost := map[*v1alpha1.NodePool]Group{}
+	for _, group := range groups {
 		host := group.railsWith(v1alpha1.AttachmentHostNetwork)
 		if len(host) == 0 {
 			continue
@@ -48,15 +71,86 @@ func checkHostNetwork(groups []Group) *Problem {
 					group.Name, host[0].Name),
 			}
 		}
-		if onHost != nil {
+		if other, found := onHost[group.Pool]; found {
 			return &Problem{
 				Reason: "HostPortConflict",
 				Message: fmt.Sprintf("groups %q and %q are both attached by HostNetwork, so their nodes would need "+
 					"the same ports of the machine: put these rails into one rails[].group, or use another attachment",
-					onHost.Name, group.Name),
+					other.Name, group.Name),
 			}
 		}
-		onHost = group
+		onHost[group.Pool] = group
 	}
 	return nil
+}
+
+// checkInterfaces finds names and addresses that two rails of a pod would both want.
+func checkInterfaces(groups []Group) *Problem {
+	for _, group := range groups {
+		owner := map[string]string{}
+		for _, rail := range group.Rails {
+			wanted := map[string]string{"interface": rail.Interface, "mac": rail.MAC}
+			for _, ip := range rail.IPs {
+				wanted["ips "+ip] = ip
+			}
+			for _, field := range slices.Sorted(maps.Keys(wanted)) {
+				value := wanted[field]
+				if value == "" {
+					continue
+				}
+				if other, taken := owner[value]; taken {
+					return &Problem{Reason: "InterfaceConflict", Message: fmt.Sprintf(
+						"rails %q and %q of group %q both ask for %s in one pod: give one of them another %s, or another "+
+							"rails[].group", other, rail.Name, group.Name, value, strings.Fields(field)[0])}
+				}
+				owner[value] = rail.Name
+			}
+		}
+	}
+	return nil
+}
+
+// checkRequests finds requests of a shared ResourceClaim that two rails name: a request is one device.
+func checkRequests(groups []Group) *Problem {
+	for _, group := range groups {
+		owner := map[[2]string]string{}
+		mode := map[string]v1alpha1.Rail{}
+		for _, rail := range group.railsWith(v1alpha1.AttachmentDRA) {
+			template := rail.ResourceClaimTemplate
+			if other, found := mode[template]; found && (other.Request == "") != (rail.Request == "") {
+				return &Problem{Reason: "RequestMissing", Message: fmt.Sprintf(
+					"of rails %q and %q of group %q, both with resourceClaimTemplate: %s, only one names its request: name a "+
+						"request for both to share one claim, or for none to get a claim each",
+					other.Name, rail.Name, group.Name, template)}
+			}
+			mode[template] = rail
+			if rail.Request == "" {
+				continue
+			}
+			key := [2]string{template, rail.Request}
+			if other, taken := owner[key]; taken {
+				return &Problem{Reason: "RequestConflict", Message: fmt.Sprintf(
+					"rails %q and %q of group %q both stand for request %q of resourceClaimTemplate %q: name a request of its "+
+						"own for each rail", other, rail.Name, group.Name, rail.Request, template)}
+			}
+			owner[key] = rail.Name
+		}
+	}
+	return nil
+}
+
+// checkSelectors finds pools that contradict spec.nodes and would never have a machine.
+func checkSelectors(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Problem {
+	return func([]Group) *Problem {
+		for _, pool := range spec.NodePools {
+			for _, label := range slices.Sorted(maps.Keys(pool.Selector)) {
+				if value, both := spec.Nodes.Selector[label]; both && value != pool.Selector[label] {
+					return &Problem{Reason: "SelectorConflict", Message: fmt.Sprintf(
+						"node pool %q selects label %s=%s and nodes.selector %s=%s, which no machine can match: remove the label "+
+							"from nodes.selector", pool.Name, label, pool.Selector[label], label, value)}
+				}
+			}
+		}
+		return nil
+	}
 }

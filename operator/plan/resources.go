@@ -13,14 +13,14 @@ import (
 // manager and the topology manager align such pods only. The pool is shared memory, which counts towards
 // the container's memory unless it is made of huge pages.
 func buildResources(spec v1alpha1.PeerCacheClusterSpec, group Group) corev1.ResourceRequirements {
-	memory := spec.Resources.MemoryOverhead.DeepCopy()
-	list := corev1.ResourceList{corev1.ResourceCPU: spec.Resources.CPU.DeepCopy()}
-	switch spec.Memory.HugePages {
+	pool := group.memory(spec)
+	memory := group.resources(spec).MemoryOverhead.DeepCopy()
+	list := corev1.ResourceList{corev1.ResourceCPU: group.resources(spec).CPU.DeepCopy()}
+	switch pool.HugePages {
 	case v1alpha1.HugePages2Mi, v1alpha1.HugePages1Gi:
-		list[corev1.ResourceName(corev1.ResourceHugePagesPrefix+string(spec.Memory.HugePages))] =
-			spec.Memory.Pool.DeepCopy()
+		list[corev1.ResourceName(corev1.ResourceHugePagesPrefix+string(pool.HugePages))] = pool.Pool.DeepCopy()
 	default:
-		memory.Add(spec.Memory.Pool)
+		memory.Add(pool.Pool)
 	}
 	list[corev1.ResourceMemory] = memory
 	for _, rail := range group.Rails {

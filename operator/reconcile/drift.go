@@ -17,12 +17,14 @@ func drift(want, have map[string]any) string { return driftMap("", want, have) }
 // listKeys are the fields by which server-side apply tells the elements of a list apart. A list that
 // is not named here is one value: it is compared as a whole, in order.
 var listKeys = map[string]string{
+	"claims":           "name",
 	"containers":       "name",
 	"env":              "name",
 	"imagePullSecrets": "name",
 	"initContainers":   "name",
 	"ownerReferences":  "uid",
 	"ports":            "name",
+	"resourceClaims":   "name",
 	"volumeMounts":     "mountPath",
 	"volumes":          "name",
 }

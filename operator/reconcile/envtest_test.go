@@ -57,7 +57,7 @@ func newBench(t *testing.T) *bench {
 		Client: counted, Live: counted, Events: b.recorder, Fleet: b.fleet,
 		Facts: plan.Facts{
 			DataplaneImage: "dataplane:1",
-			Transports:     []v1alpha1.Transport{v1alpha1.TransportTCP, v1alpha1.TransportRDMA},
+			Transports:     []v1alpha1.Transport{v1alpha1.TransportTCP, v1alpha1.TransportRDMA, v1alpha1.TransportAuto},
 		},
 		Now: time.Now,
 	}

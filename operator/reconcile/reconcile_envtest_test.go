@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -55,6 +56,38 @@ func TestFirstPassCreatesEverything(t *testing.T) {
 	}
 }
 
+func template(patch string) *v1alpha1.PodTemplate {
+	return &v1alpha1.PodTemplate{
+		Metadata: v1alpha1.PodTemplateMetadata{Labels: map[string]string{"team": "a"}},
+		Spec:     &runtime.RawExtension{Raw: []byte(patch)},
+	}
+}
+
+// The merged template is stored as merged, and what is taken back is gone.
+func TestPodTemplate(t *testing.T) {
+	b := newBench(t)
+	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.PodTemplate = template(`{"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a"]}], ` +
+			`"containers": [{"name": "peercached", "env": [{"name": "TZ", "value": "UTC"}]}]}`)
+	})
+	b.pass()
+	stored := b.daemonSet("default").Spec.Template
+	env := len(stored.Spec.Containers[0].Env)
+	if stored.Labels["team"] != "a" || len(stored.Spec.HostAliases) != 1 || stored.Spec.Containers[0].Env[env-1].Name != "TZ" &&
+		stored.Spec.Containers[0].Env[0].Name != "TZ" {
+		t.Errorf("the template is %+v", stored)
+	}
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.PodTemplate = nil })
+	b.pass()
+	stored = b.daemonSet("default").Spec.Template
+	if stored.Labels["team"] != "" || len(stored.Spec.HostAliases) != 0 || len(stored.Spec.Containers[0].Env) != env-1 {
+		t.Errorf("podTemplate was removed, but the template is %+v", stored)
+	}
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.PodTemplate = template(`{"hostNetwrk": true}`) })
+	b.pass()
+	b.condition("ConfigAccepted", metav1.ConditionFalse, "PodTemplateInvalid", `unknown field "hostNetwrk"`)
+}
+
 func TestQuietWhenNothingChanged(t *testing.T) {
 	rails := func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Transport = v1alpha1.TransportRDMA
@@ -62,7 +95,26 @@ func TestQuietWhenNothingChanged(t *testing.T) {
 		s.Nodes.Tolerations = []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists}}
 		s.Nodes.Selector = map[string]string{"a": "b"}
 		s.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
+		s.PodTemplate = template(`{"priorityClassName": "x", "tolerations": [{"key": "k"}], "topologySpreadConstraints": [` +
+			`{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}], "containers": [{"name": "peercached", ` +
+			`"resources": {"limits": {"cpu": "1000m", "memory": "2048Mi"}}, "env": [{"name": "TZ", "value": "UTC"}]}, ` +
+			`{"name": "sidecar", "image": "tool:1"}]}`)
 		s.Memory.HugePages = v1alpha1.HugePages2Mi
+	}
+	pools := func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Transport = v1alpha1.TransportAuto
+		s.Rails = []v1alpha1.Rail{
+			{Name: "a", Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "pair", Request: "x"},
+			{Name: "b", Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "pair", Request: "y"},
+			{Name: "c", Attachment: v1alpha1.AttachmentSRIOV, ResourceName: "nvidia.com/c", Network: "default/c",
+				IPs: []string{"10.9.0.2/24"}, MAC: "02:00:00:00:00:01"},
+		}
+		s.NodePools = []v1alpha1.NodePool{
+			{Name: "gpu", Selector: map[string]string{"gpu": "yes"}, Rails: []string{"a", "b", "c"},
+				Tolerations: []corev1.Toleration{{Key: "k", Operator: corev1.TolerationOpExists}}},
+			{Name: "disk", Selector: map[string]string{"disk": "yes"},
+				Memory: &v1alpha1.MemorySpec{Pool: resource.MustParse("1.5Gi")}, Resources: &v1alpha1.ResourcesSpec{}},
+		}
 	}
 	odd := func(s *v1alpha1.PeerCacheClusterSpec) { // quantities that are not written as the API server prints them
 		s.Memory.Pool = resource.MustParse("1.5Gi")
@@ -70,7 +122,7 @@ func TestQuietWhenNothingChanged(t *testing.T) {
 		s.Resources.CPU = resource.MustParse("2")
 	}
 	for name, change := range map[string]func(*v1alpha1.PeerCacheClusterSpec){
-		"defaults": func(*v1alpha1.PeerCacheClusterSpec) {}, "rails": rails, "odd quantities": odd,
+		"defaults": func(*v1alpha1.PeerCacheClusterSpec) {}, "rails": rails, "pools": pools, "odd quantities": odd,
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -121,7 +173,7 @@ func TestDriftIsRepaired(t *testing.T) {
 		t.Errorf("the image is still %s", image)
 	}
 	b.read("demo-config", config)
-	if !strings.Contains(config.Data["peercached.toml"], `pool-size = "1Gi"`) {
+	if !strings.Contains(config.Data["peercached.toml"], `peer-port = 31998`) {
 		t.Errorf("the configuration is still %q", config.Data)
 	}
 	b.read("demo-discovery", service)
@@ -239,6 +291,31 @@ func TestGroupsThatAreGoneArePruned(t *testing.T) {
 	}
 	if recorded := strings.Join(b.events(), "\n"); !strings.Contains(recorded, "GroupRemoved") {
 		t.Errorf("the user is not told: %s", recorded)
+	}
+}
+
+func TestPoolsAreCountedByThemselves(t *testing.T) {
+	b := newBench(t)
+	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Rails = []v1alpha1.Rail{sharedRail("a", "fast")}
+		s.NodePools = []v1alpha1.NodePool{
+			{Name: "gpu", Selector: map[string]string{"gpu": "yes"}, Rails: []string{"a"}},
+			{Name: "disk", Selector: map[string]string{"disk": "yes"}},
+		}
+	})
+	b.pass()
+	b.count("gpu-fast", 2, 2, 1)
+	b.count("disk-default", 1, 1, 1)
+	b.pass()
+	groups := b.get().Status.Groups
+	want := []v1alpha1.GroupStatus{{Name: "disk-default", Desired: 1, Ready: 1}, {Name: "gpu-fast", Desired: 2, Ready: 1}}
+	if !slices.Equal(groups, want) {
+		t.Errorf("groups are %+v, want %+v", groups, want)
+	}
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.NodePools = s.NodePools[:1] })
+	b.pass()
+	if groups := b.get().Status.Groups; len(groups) != 1 || groups[0].Name != "gpu-fast" {
+		t.Errorf("groups are %+v after a pool was dropped", groups)
 	}
 }
 

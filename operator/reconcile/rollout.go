@@ -27,7 +27,7 @@ func measure(daemonSets map[string]*appsv1.DaemonSet) rollout {
 		daemonSet := daemonSets[name]
 		status := daemonSet.Status
 		sum.groups = append(sum.groups, v1alpha1.GroupStatus{
-			Name:    daemonSet.Labels[v1alpha1.LabelGroup],
+			Name:    groupName(daemonSet),
 			Desired: status.DesiredNumberScheduled,
 			Ready:   status.NumberReady,
 		})
@@ -39,6 +39,15 @@ func measure(daemonSets map[string]*appsv1.DaemonSet) rollout {
 		}
 	}
 	return sum
+}
+
+// groupName is plan.Group's full name, read from the DaemonSet's labels.
+func groupName(daemonSet *appsv1.DaemonSet) string {
+	group := daemonSet.Labels[v1alpha1.LabelGroup]
+	if pool := daemonSet.Labels[v1alpha1.LabelPool]; pool != "" {
+		return pool + "-" + group
+	}
+	return group
 }
 
 func (r rollout) nodes() string { return fmt.Sprintf("%d/%d", r.ready, r.desired) }

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import "k8s.io/apimachinery/pkg/runtime"
+
+// PodTemplate is merged into the pod template that the operator writes for the nodes.
+type PodTemplate struct {
+	// metadata is added to the pods: labels for cost accounting or network
+	// policies, annotations for other controllers.
+	// +optional
+	Metadata PodTemplateMetadata `json:"metadata,omitzero"`
+
+	// spec is a strategic merge patch of a pod's spec, as in `kubectl patch`: what
+	// it names replaces what the operator writes, lists are merged by their keys,
+	// and {$patch: delete} removes an element. The container is named peercached.
+	// Example: {"containers": [{"name": "peercached", "env": [{"name": "TZ", "value": "UTC"}]}]}
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Spec *runtime.RawExtension `json:"spec,omitempty"`
+}
+
+// PodTemplateMetadata is what may be added to the metadata of pods.
+type PodTemplateMetadata struct {
+	// labels to add. Those that the operator sets itself cannot be changed.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// annotations to add. Those that the operator sets itself cannot be changed.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	Annotations map[string]string `json:"annotations,omitempty"`
+}

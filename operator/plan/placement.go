@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+// nodeSelector is what the cluster and the group's pool ask of a machine.
+func nodeSelector(spec v1alpha1.PeerCacheClusterSpec, group Group) map[string]string {
+	if group.Pool == nil {
+		return spec.Nodes.Selector
+	}
+	selector := map[string]string{}
+	maps.Copy(selector, spec.Nodes.Selector)
+	maps.Copy(selector, group.Pool.Selector)
+	return selector
+}
+
+func tolerations(spec v1alpha1.PeerCacheClusterSpec, group Group) []corev1.Toleration {
+	if group.Pool == nil {
+		return spec.Nodes.Tolerations
+	}
+	return slices.Concat(spec.Nodes.Tolerations, group.Pool.Tolerations)
+}
+
+// affinity keeps two nodes of one group off one machine: they would take each other's socket and identity.
+// Without pools the one DaemonSet of a group sees to that. With them a machine may be moved to another pool,
+// whose node then waits for the former one to be gone. Affinity holds in both directions, so pods of a
+// cluster that has just dropped its pools wait as well.
+func affinity(cluster *v1alpha1.PeerCacheCluster, group Group) *corev1.Affinity {
+	if group.Pool == nil {
+		return nil
+	}
+	return &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{
+				v1alpha1.LabelCluster: cluster.Name, v1alpha1.LabelGroup: group.Name,
+			}},
+			TopologyKey: corev1.LabelHostname,
+		}},
+	}}
+}

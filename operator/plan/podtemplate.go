@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+// mergeTemplate puts the user's podTemplate over the operator's template. What the operator relies on cannot be
+// taken away: its labels and annotations, by which it finds pods, and the container.
+func mergeTemplate(template corev1.PodTemplateSpec, user *v1alpha1.PodTemplate) (corev1.PodTemplateSpec, *Problem) {
+	if user == nil {
+		return template, nil
+	}
+	for _, added := range []struct {
+		field      string
+		mine, your map[string]string
+	}{
+		{"labels", template.Labels, user.Metadata.Labels},
+		{"annotations", template.Annotations, user.Metadata.Annotations},
+	} {
+		for _, key := range slices.Sorted(maps.Keys(added.your)) {
+			if _, taken := added.mine[key]; taken {
+				return template, templateProblem("podTemplate.metadata.%s sets %s, which the operator sets itself: remove it",
+					added.field, key)
+			}
+		}
+		maps.Copy(added.mine, added.your)
+	}
+	if user.Spec == nil || len(user.Spec.Raw) == 0 {
+		return template, nil
+	}
+	pod, problem := mergePod(template.Spec, user.Spec.Raw)
+	if problem != nil {
+		return template, problem
+	}
+	template.Spec = pod
+	return template, nil
+}
+
+func mergePod(pod corev1.PodSpec, patch []byte) (corev1.PodSpec, *Problem) {
+	original, err := json.Marshal(pod)
+	if err != nil {
+		panic(err) // what the builders make can always be encoded
+	}
+	merged, err := strategicpatch.StrategicMergePatch(original, patch, corev1.PodSpec{})
+	if err != nil {
+		return pod, templateProblem("podTemplate.spec cannot be merged, correct it: %v", err)
+	}
+	var result corev1.PodSpec
+	unknown, err := kjson.UnmarshalStrict(merged, &result)
+	if err != nil {
+		return pod, templateProblem("podTemplate.spec does not give a pod's spec, correct it: %v", err)
+	}
+	if len(unknown) > 0 {
+		return pod, templateProblem("podTemplate.spec has a field that pods do not have, correct it: %v", unknown[0])
+	}
+	if !slices.ContainsFunc(result.Containers, func(c corev1.Container) bool { return c.Name == ContainerName }) {
+		return pod, templateProblem("podTemplate.spec removes the container %s: remove that part", ContainerName)
+	}
+	return result, nil
+}
+
+func templateProblem(format string, args ...any) *Problem {
+	return &Problem{Reason: "PodTemplateInvalid", Message: fmt.Sprintf(format, args...)}
+}
