@@ -57,7 +57,7 @@ def _measure(arguments: argparse.Namespace) -> int:
     command = COMMANDS[arguments.command]
     settings = options.settings(arguments, command.operations)
     where = Where(arguments.build, dict(arguments.node_options))
-    return finish(arguments, settings, command.measure(settings, where))
+    return finish(arguments, settings, command.measure(settings, where), where.progress)
 
 
 def refuse_command(words: list[str]) -> None:

@@ -32,6 +32,7 @@ class Where:
 
     build: Path | None = None
     node_options: Mapping[str, str] = field(default_factory=dict)
+    progress: Progress = field(default_factory=Progress)
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ def running(
     pools = {"holder": str(pool_bytes(cases))}
     if remote:
         pools["reader"] = str(READER_POOL)
-    progress = Progress(total)
+    progress = where.progress
+    progress.expect(total)
     progress.say(f"starting {len(pools)} node{'s' if remote else ''}, tcp over loopback")
     perf, lease = Perf(where.build), lease_seconds(where.node_options)
     with loopback_nodes(where.build, pools, node_options(s, where.node_options)) as nodes:

@@ -14,16 +14,22 @@ from peercache.bench.case import Case
 from peercache.bench.host import host
 from peercache.bench.options import Settings
 from peercache.bench.outcome import Outcome, Run
+from peercache.bench.progress import Progress
 
 INTERRUPTED = 130  # as shells have it
 
 
-def finish(arguments: argparse.Namespace, settings: Settings, found: Iterator[Outcome]) -> int:
+def finish(
+    arguments: argparse.Namespace,
+    settings: Settings,
+    found: Iterator[Outcome],
+    progress: Progress,
+) -> int:
     """Measures, shows and writes; the exit status says whether every byte was right."""
     interrupt_on_terminate()
     before = host()
     outcomes: dict[Case, Outcome] = {}
-    complete = collect(found, outcomes)
+    complete = collect(found, outcomes, progress)
     if not outcomes:
         print("stopped before anything was measured", file=sys.stderr)
         return INTERRUPTED
@@ -39,11 +45,15 @@ def finish(arguments: argparse.Namespace, settings: Settings, found: Iterator[Ou
     return status
 
 
-def collect(outcomes: Iterator[Outcome], into: dict[Case, Outcome]) -> bool:
-    """The last outcome of each case; false when a signal has ended it. Nodes end either way."""
+def collect(outcomes: Iterator[Outcome], into: dict[Case, Outcome], progress: Progress) -> bool:
+    """The last outcome of each case; false when a signal has ended it. Nodes end either way.
+
+    Figures are shown when they are kept: a signal takes away nothing that was seen.
+    """
     try:
         for outcome in outcomes:
             into[outcome.case] = outcome
+            progress.end(outcome.case, outcome.figures)
     except KeyboardInterrupt:
         return False
     return True

@@ -31,11 +31,14 @@ def summary(figures: Figures) -> str:
 class Progress:
     """On a terminal, the line says what is being measured until its figures are there."""
 
-    def __init__(self, total: int | None = None, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._total = total
+        self._total: int | None = None
         self._done = 0
         self._start = time.monotonic()
+
+    def expect(self, total: int | None) -> None:
+        self._total = total
 
     def say(self, text: str) -> None:
         self._line(text, "\n")

@@ -44,13 +44,11 @@ class Runner:
             if limit:
                 limits.append(self._once(limit, limit_only=True))
             values.append(self._once(case))
-        figures = middle(values)
-        self.progress.end(case, figures)
         notes = []
         if self.settings.repeat > 1:
             rates = ", ".join(f"{v.rate:.4g}" for v in values)
             notes.append(f"repetitions: {rates}")
-        return Outcome(case, figures, middle(limits) if limits else None, tuple(notes))
+        return Outcome(case, middle(values), middle(limits) if limits else None, tuple(notes))
 
     def fill(self, case: Case) -> None:
         """Sets the case's pages, whose bytes every reader can check, unless they are there.

@@ -194,12 +194,15 @@ def _drive(arguments: argparse.Namespace) -> int:
         raise ValueError("--op set: sets stay on the node of their engine; use `throughput` for it")
     if settings.source == "local":
         raise ValueError("--source local: drive reads what another node holds; leave it out")
-    return finish(arguments, settings, _measure(arguments, settings))
+    progress = Progress()
+    return finish(arguments, settings, _measure(arguments, settings, progress), progress)
 
 
-def _measure(arguments: argparse.Namespace, settings: Settings) -> Iterator[Outcome]:
+def _measure(
+    arguments: argparse.Namespace, settings: Settings, progress: Progress
+) -> Iterator[Outcome]:
     cases = plan.throughput(settings)
-    progress = Progress(len(cases))
+    progress.expect(len(cases))
     progress.say("starting a node")
     with _node("drive", arguments, settings, READER_POOL) as (node, address):
         _find_serve(node, address)
