@@ -1,26 +1,27 @@
 #include "base/checksum.h"
 
-// Inlined: this compiles the vector code for our own flags and spares a call through the PLT.
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "base/checksum_pieces.h"
 
 namespace peercache {
 namespace {
 
-uint64_t NeverZero(uint64_t hash) { return hash == 0 ? 1 : hash; }
+using Segments = std::span<const std::span<const std::byte>>;
+
+ChecksumPiece SegmentAt(const void* context, size_t i) {
+  const auto& segment = (*static_cast<const Segments*>(context))[i];
+  return {segment.data(), segment.size()};
+}
 
 }  // namespace
 
-uint64_t Checksum(std::span<const std::byte> bytes) {
-  return NeverZero(XXH3_64bits(bytes.data(), bytes.size()));
+uint64_t Checksum(Segments segments) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2"))
+    return ChecksumOfPiecesAvx2(SegmentAt, &segments, segments.size());
+#endif
+  return ChecksumOfPieces(SegmentAt, &segments, segments.size());
 }
 
-uint64_t Checksum(std::span<const std::span<const std::byte>> segments) {
-  if (segments.size() == 1) return Checksum(segments[0]);
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
-  for (const auto& segment : segments) XXH3_64bits_update(&state, segment.data(), segment.size());
-  return NeverZero(XXH3_64bits_digest(&state));
-}
+uint64_t Checksum(std::span<const std::byte> bytes) { return Checksum(Segments(&bytes, 1)); }
 
 }  // namespace peercache

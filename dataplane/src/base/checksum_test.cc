@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/checksum_pieces.h"
+
 namespace peercache {
 namespace {
 
@@ -28,6 +30,22 @@ TEST(Checksum, OfSegmentsIsThatOfTheirConcatenation) {
   }
   const std::span<const std::byte> one[] = {all};
   EXPECT_EQ(Checksum(one), Checksum(all));
+}
+
+// The code for any processor and that for newer ones must agree: nodes of one cluster differ.
+TEST(Checksum, IsTheSameOnEveryProcessor) {
+  std::vector<std::byte> bytes(70'000);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = std::byte(i * 37 >> 4);
+  for (size_t size : {0, 1, 17, 200, 241, 1024, 65'537, 70'000}) {
+    const std::span<const std::byte> some = std::span(bytes).first(size);
+    const auto piece_at = [](const void* context, size_t) {
+      const auto& all = *static_cast<const std::span<const std::byte>*>(context);
+      return ChecksumPiece{all.data(), all.size()};
+    };
+    EXPECT_EQ(ChecksumOfPieces(piece_at, &some, 1), Checksum(some)) << size;
+    const std::span<const std::byte> two[] = {some.first(size / 3), some.subspan(size / 3)};
+    EXPECT_EQ(Checksum(two), Checksum(some)) << size;
+  }
 }
 
 TEST(Checksum, SeesEveryBit) {
