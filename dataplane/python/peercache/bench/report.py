@@ -18,17 +18,17 @@ def _number(value: float) -> str:
 def table(rows: list[Row]) -> str:
     """A Markdown table, which also reads well as it is."""
     lines = [
-        f"| {'what':<46} | {'measured':>16} | {'limit':>22} | ratio | {'target':>7} |      |",
-        f"|{'-' * 48}|{'-' * 17}:|{'-' * 23}:|{'-' * 6}:|{'-' * 8}:|------|",
+        f"| {'what':<46} | {'measured':>16} | {'limit':>22} | ratio | {'target':>7} |       |",
+        f"|{'-' * 48}|{'-' * 17}:|{'-' * 23}:|{'-' * 6}:|{'-' * 8}:|-------|",
     ]
     for row in rows:
         measured = f"{_number(median(row.values))} {row.unit}"
         limit = f"{row.limit_name} {_number(median(row.limits))}"
         target = ("≥ " if row.at_least else "≤ ") + f"{row.target:.2f}"
-        verdict = "ok" if row.passed else "MISS"
+        verdict = ("ok" if row.passed else "MISS") if row.held else "shown"
         lines.append(
             f"| {row.name:<46} | {measured:>16} | {limit:>22} | {row.ratio:>5.2f} | {target:>7} "
-            f"| {verdict:<4} |"
+            f"| {verdict:<5} |"
         )
     return "\n".join(lines)
 
@@ -46,7 +46,7 @@ def write_chart(rows: list[Row], path: Path) -> None:
     from matplotlib import pyplot as plt
 
     reached = [r.ratio / r.target if r.at_least else r.target / r.ratio for r in rows]
-    colors = ["tab:green" if r.passed else "tab:red" for r in rows]
+    colors = [("tab:green" if r.passed else "tab:red") if r.held else "tab:gray" for r in rows]
     figure, axis = plt.subplots(figsize=(9, 0.38 * len(rows) + 1))
     axis.barh([r.name for r in rows], reached, color=colors)
     axis.axvline(1, color="black", linewidth=1)
