@@ -22,6 +22,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,6 +50,7 @@ func TestOperatorWithItsOwnRights(t *testing.T) {
 		testCertificate(t, c, address)
 	})
 	t.Run("reconciles what it watches", func(t *testing.T) { testWatches(t, c) })
+	t.Run("watches machines and what rails refer to", func(t *testing.T) { testPreflight(t, c) })
 	t.Run("makes a new certificate when the Secret is deleted", func(t *testing.T) { testRotation(t, c, address) })
 	t.Run("elects a leader", func(t *testing.T) {
 		lease := &unstructured.Unstructured{}
@@ -142,6 +144,53 @@ func testCertificate(t *testing.T, c client.Client, at addresses) {
 	if err := handshake(t.Context(), c, at.webhook); err != nil {
 		t.Error(err)
 	}
+}
+
+func testPreflight(t *testing.T, c client.Client) {
+	namespace := testenv.Namespace(t)
+	cluster := &v1alpha1.PeerCacheCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"},
+		Spec: v1alpha1.PeerCacheClusterSpec{
+			Memory: v1alpha1.MemorySpec{Pool: resource.MustParse("1Gi")},
+			Nodes:  v1alpha1.NodesSpec{Selector: map[string]string{"test": namespace}},
+			Rails: []v1alpha1.Rail{{
+				Name: "a", Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "nic", Network: "fabric",
+			}},
+		},
+	}
+	if err := c.Create(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	reason := func(kind, want string) func() error {
+		return func() error {
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+				return err
+			}
+			condition := meta.FindStatusCondition(cluster.Status.Conditions, kind)
+			if condition == nil || condition.Reason != want {
+				return fmt.Errorf("%s is %+v, want reason %s", kind, condition, want)
+			}
+			return nil
+		}
+	}
+	testenv.Eventually(t, patience, reason("DevicesAvailable", "ClaimTemplateMissing"))
+	testenv.Eventually(t, patience, reason("NetworksResolved", "MultusMissing"))
+
+	cluster.Spec.Rails = nil
+	if err := c.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, patience, reason("DevicesAvailable", "NoMachines"))
+	t.Log("a machine that joins is seen at once")
+	machine := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{"test": namespace}}}
+	if err := c.Create(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	machine.Spec.Taints = nil // the API server gives a new machine the taint not-ready
+	if err := c.Update(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, patience, reason("DevicesAvailable", "CPUShort"))
 }
 
 func testWatches(t *testing.T, c client.Client) {

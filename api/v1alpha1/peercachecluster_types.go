@@ -58,6 +58,14 @@ type PeerCacheClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.nodePools) || self.nodePools.all(p, !has(p.rails) || p.rails.all(n, has(self.rails) && self.rails.exists(r, r.name == n)))",message="nodePools[].rails names a rail that the cluster does not have: add it to rails, or remove the name from the pool"
 // +kubebuilder:validation:XValidation:rule="self.discovery.port != self.monitoring.port",message="discovery.port and monitoring.port must differ: leave both out to get 31998 and 31997"
 type PeerCacheClusterSpec struct {
+	// mode says what the operator does with this object. Apply puts it into effect.
+	// Plan creates, changes and deletes nothing: status.plan shows what Apply would
+	// do, and the conditions NetworksResolved and DevicesAvailable what is missing.
+	// What runs already goes on running.
+	// +optional
+	// +kubebuilder:default=Apply
+	Mode Mode `json:"mode,omitempty"`
+
 	// image of the data plane (peercached). Empty means the image that was
 	// released with the operator, which is what most users want: data plane and
 	// operator are then upgraded together.
@@ -171,6 +179,16 @@ type PeerCacheClusterSpec struct {
 	// +kubebuilder:default={leaseMilliseconds:1000,peerTimeoutMilliseconds:1000,heartbeatMilliseconds:500,memberTTLMilliseconds:3000}
 	Timing TimingSpec `json:"timing,omitzero"`
 }
+
+// Mode says what the operator does.
+// +kubebuilder:validation:Enum=Apply;Plan
+type Mode string
+
+// The modes.
+const (
+	ModeApply Mode = "Apply"
+	ModePlan  Mode = "Plan"
+)
 
 // Transport moves pages between nodes.
 // +kubebuilder:validation:Enum=TCP;RDMA;Auto

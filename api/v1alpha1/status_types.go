@@ -2,7 +2,11 @@
 
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // PeerCacheClusterStatus is what the operator sees.
 type PeerCacheClusterStatus struct {
@@ -14,6 +18,10 @@ type PeerCacheClusterStatus struct {
 	// conditions:
 	// ConfigAccepted is False when the spec cannot be put into effect; its message
 	// says what to change.
+	// NetworksResolved is False when a network that a rail names does not exist or
+	// does not fit the rail.
+	// DevicesAvailable is False when a machine does not offer what its nodes
+	// request: devices, huge pages, memory, cores; its message names machines.
 	// Progressing is True while nodes are being created, replaced or removed.
 	// Degraded is True when a node is broken and does not get well by waiting; its
 	// message names the pod.
@@ -50,6 +58,57 @@ type PeerCacheClusterStatus struct {
 	// image of the data plane that is being run.
 	// +optional
 	Image string `json:"image,omitempty"`
+
+	// plan is what Apply would do, while spec.mode is Plan.
+	// +optional
+	Plan *PlanStatus `json:"plan,omitempty"`
+}
+
+// PlanStatus is what would run where.
+type PlanStatus struct {
+	// machines is how many Kubernetes nodes would take part.
+	// +required
+	Machines int32 `json:"machines"`
+
+	// nodes is how many nodes there would be on them.
+	// +required
+	Nodes int32 `json:"nodes"`
+
+	// pool is the memory for pages on all of them together.
+	// +required
+	Pool resource.Quantity `json:"pool"`
+
+	// groups shows every group.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Groups []PlannedGroup `json:"groups,omitempty"`
+
+	// changes lists the objects that would be created, changed or deleted, and for
+	// a changed one its first field that differs.
+	// +optional
+	// +listType=atomic
+	Changes []string `json:"changes,omitempty"`
+}
+
+// PlannedGroup is one group of a plan.
+type PlannedGroup struct {
+	// name of the group, as in status.groups.
+	// +required
+	Name string `json:"name"`
+
+	// machines is how many Kubernetes nodes would run a node of the group.
+	// +required
+	Machines int32 `json:"machines"`
+
+	// rails that each of these nodes would drive.
+	// +optional
+	// +listType=atomic
+	Rails []string `json:"rails,omitempty"`
+
+	// requests of each of these nodes: cores, memory, huge pages, devices.
+	// +optional
+	Requests corev1.ResourceList `json:"requests,omitempty"`
 }
 
 // GroupStatus is one group with its nodes.
@@ -74,4 +133,7 @@ const (
 	ConditionProgressing    = "Progressing"
 	ConditionDegraded       = "Degraded"
 	ConditionConfigAccepted = "ConfigAccepted"
+
+	ConditionNetworksResolved = "NetworksResolved"
+	ConditionDevicesAvailable = "DevicesAvailable"
 )

@@ -36,6 +36,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 		{"no core", "", "spec: {memory: {pool: 1Gi}, resources: {cpu: 0}}", "whole number of cores"},
 		{"little overhead", "", "spec: {memory: {pool: 1Gi}, resources: {memoryOverhead: 1Mi}}", "write for example 512Mi"},
 		{"transport unknown", "", "spec: {transport: UDP, memory: {pool: 1Gi}}", `supported values: "TCP", "RDMA", "Auto"`},
+		{"mode unknown", "", "spec: {mode: Dry, memory: {pool: 1Gi}}", `supported values: "Apply", "Plan"`},
 		{"layout unknown", "", "spec: {layout: PerPod, memory: {pool: 1Gi}}", `"PerNUMA", "PerRail", "PerNode"`},
 		{"RDMA without rails", "", "spec: {transport: RDMA, memory: {pool: 1Gi}}", "or write transport: TCP"},
 		{"RDMA with empty rails", "", rdma + "rails: []}", "or write transport: TCP"},

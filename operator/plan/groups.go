@@ -81,7 +81,8 @@ func (g Group) FullName() string {
 	return g.Pool.Name + "-" + g.Name
 }
 
-func (g Group) memory(spec v1alpha1.PeerCacheClusterSpec) v1alpha1.MemorySpec {
+// Memory of the group's nodes.
+func (g Group) Memory(spec v1alpha1.PeerCacheClusterSpec) v1alpha1.MemorySpec {
 	if g.Pool != nil && g.Pool.Memory != nil {
 		return *g.Pool.Memory
 	}

@@ -105,8 +105,8 @@ func buildEnv(spec v1alpha1.PeerCacheClusterSpec, group Group) []corev1.EnvVar {
 		{Name: "PEERCACHE_GROUP", Value: group.Name},
 		{Name: "PEERCACHE_ADVERTISE_ADDR", Value: "$(POD_IP)"},
 		{Name: "PEERCACHE_SOCKET", Value: SocketPath(group.Name)},
-		{Name: "PEERCACHE_POOL_SIZE", Value: poolSize(group.memory(spec).Pool)},
-		{Name: "PEERCACHE_HUGE_PAGES", Value: hugePages(group.memory(spec).HugePages)},
+		{Name: "PEERCACHE_POOL_SIZE", Value: poolSize(group.Memory(spec).Pool)},
+		{Name: "PEERCACHE_HUGE_PAGES", Value: hugePages(group.Memory(spec).HugePages)},
 		{Name: "PEERCACHE_TRANSPORT", Value: strings.ToLower(string(group.transport(spec)))},
 	}
 	if devices := group.devices(); len(devices) > 0 && group.rdma(spec) {

@@ -13,7 +13,7 @@ import (
 // manager and the topology manager align such pods only. The pool is shared memory, which counts towards
 // the container's memory unless it is made of huge pages.
 func buildResources(spec v1alpha1.PeerCacheClusterSpec, group Group) corev1.ResourceRequirements {
-	pool := group.memory(spec)
+	pool := group.Memory(spec)
 	memory := group.resources(spec).MemoryOverhead.DeepCopy()
 	list := corev1.ResourceList{corev1.ResourceCPU: group.resources(spec).CPU.DeepCopy()}
 	switch pool.HugePages {

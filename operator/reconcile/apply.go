@@ -36,41 +36,66 @@ func (r *Reconciler) apply(ctx context.Context, p *pass, desired *plan.Desired) 
 	return nil
 }
 
-func (r *Reconciler) applyOne(ctx context.Context, p *pass, object client.Object) error {
+// change is a desired object that differs from what is there.
+type change struct {
+	name  string
+	want  map[string]any
+	live  client.Object // nil when there is none
+	field string        // the first one that differs
+	// foreign says that somebody else changed the object: it is not what the operator applied last, and what the
+	// operator wants has not changed.
+	foreign bool
+}
+
+// compare finds out whether an object has to be written; nil says that it is as it should be.
+func (r *Reconciler) compare(ctx context.Context, p *pass, object client.Object) (*change, error) {
 	name := describe(object)
 	want, err := encode(object)
 	if err != nil {
-		return fmt.Errorf("encoding %s: %w", name, err)
+		return nil, fmt.Errorf("encoding %s: %w", name, err)
 	}
+	plain := runtime.DeepCopyJSON(want)
 	hash, err := stamp(want)
 	if err != nil {
-		return fmt.Errorf("encoding %s: %w", name, err)
+		return nil, fmt.Errorf("encoding %s: %w", name, err)
 	}
 	live, err := r.find(ctx, object)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", name, err)
+		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
-	if live != nil {
-		if !metav1.IsControlledBy(live, p.cluster) {
-			return &plan.Problem{Reason: "NameConflict", Message: fmt.Sprintf(
-				"%s exists and does not belong to this cluster: rename or delete it, or choose another metadata.name",
-				name)}
-		}
-		have, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
-		if err != nil {
-			return fmt.Errorf("encoding %s: %w", name, err)
-		}
-		difference := drift(want, have)
-		if difference == "" {
-			return nil
-		}
-		if live.GetAnnotations()[v1alpha1.AnnotationAppliedHash] == hash {
-			r.Events.Eventf(p.cluster, live, corev1.EventTypeNormal, "Repaired", "Apply",
-				"%s was changed by someone else at %s; change the PeerCacheCluster instead", name, difference)
-		}
-		log.FromContext(ctx).V(1).Info("object differs", "object", name, "field", difference)
+	if live == nil {
+		return &change{name: name, want: want}, nil
 	}
-	return r.write(ctx, p, name, want)
+	if !metav1.IsControlledBy(live, p.cluster) {
+		return nil, &plan.Problem{Reason: "NameConflict", Message: fmt.Sprintf(
+			"%s exists and does not belong to this cluster: rename or delete it, or choose another metadata.name", name)}
+	}
+	have, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", name, err)
+	}
+	field := drift(plain, have)
+	applied := live.GetAnnotations()[v1alpha1.AnnotationAppliedHash] == hash
+	if field == "" {
+		if applied {
+			return nil, nil
+		}
+		field = "fields that are no longer wanted"
+	}
+	return &change{name: name, want: want, live: live, field: field, foreign: applied}, nil
+}
+
+func (r *Reconciler) applyOne(ctx context.Context, p *pass, object client.Object) error {
+	change, err := r.compare(ctx, p, object)
+	if err != nil || change == nil {
+		return err
+	}
+	if change.foreign {
+		r.Events.Eventf(p.cluster, change.live, corev1.EventTypeNormal, "Repaired", "Apply",
+			"%s was changed by someone else at %s; change the PeerCacheCluster instead", change.name, change.field)
+	}
+	log.FromContext(ctx).V(1).Info("object differs", "object", change.name, "field", change.field)
+	return r.write(ctx, p, change.name, change.want)
 }
 
 // write applies and notes the result where later steps look: the cache learns of it only after a while.

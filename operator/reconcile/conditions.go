@@ -15,19 +15,57 @@ import (
 // maxFaults bounds a message: one image that cannot be pulled is a fault of every node.
 const maxFaults = 3
 
+// sight is what conditions are made of.
+type sight struct {
+	problem  *plan.Problem        // the spec cannot be put into effect
+	planned  *v1alpha1.PlanStatus // the spec is only to be looked at
+	checks   []metav1.Condition   // of preflight
+	progress rollout
+	faults   []fault
+}
+
 // judge turns what was seen into conditions. Every message of one that is not as it should be says what to do.
-func judge(problem *plan.Problem, progress rollout, faults []fault) []metav1.Condition {
+func judge(s sight) []metav1.Condition {
+	conditions := []metav1.Condition{configAccepted(s.problem, s.planned)}
+	conditions = append(conditions, preflighted(s.checks)...)
+	if s.planned != nil {
+		return append(conditions, onlyPlanned(*s.planned, s.faults)...)
+	}
+	return append(conditions,
+		progressing(s.problem, s.progress, s.faults),
+		degraded(s.faults),
+		ready(s.problem, s.progress, s.faults))
+}
+
+// preflighted are the conditions of preflight, which does not run for a spec that cannot be put into effect.
+func preflighted(checks []metav1.Condition) []metav1.Condition {
+	if checks != nil {
+		return checks
+	}
+	var unknown []metav1.Condition
+	for _, kind := range []string{v1alpha1.ConditionNetworksResolved, v1alpha1.ConditionDevicesAvailable} {
+		unknown = append(unknown, is(kind, metav1.ConditionUnknown, "ConfigNotAccepted",
+			"this is looked at once the spec is accepted"))
+	}
+	return unknown
+}
+
+func onlyPlanned(planned v1alpha1.PlanStatus, faults []fault) []metav1.Condition {
 	return []metav1.Condition{
-		configAccepted(problem),
-		progressing(problem, progress, faults),
+		is(v1alpha1.ConditionProgressing, metav1.ConditionFalse, "PlanOnly", "nothing is changed in mode: Plan"),
 		degraded(faults),
-		ready(problem, progress, faults),
+		is(v1alpha1.ConditionReady, metav1.ConditionFalse, "PlanOnly", fmt.Sprintf(
+			"%d nodes on %d machines would hold %s of pages, by %d changes: see status.plan, and write mode: Apply to make them",
+			planned.Nodes, planned.Machines, planned.Pool.String(), len(planned.Changes))),
 	}
 }
 
-func configAccepted(problem *plan.Problem) metav1.Condition {
+func configAccepted(problem *plan.Problem, planned *v1alpha1.PlanStatus) metav1.Condition {
 	if problem != nil {
 		return is(v1alpha1.ConditionConfigAccepted, metav1.ConditionFalse, problem.Reason, problem.Message)
+	}
+	if planned != nil {
+		return is(v1alpha1.ConditionConfigAccepted, metav1.ConditionTrue, "Planned", "the spec can be put into effect")
 	}
 	return is(v1alpha1.ConditionConfigAccepted, metav1.ConditionTrue, "Accepted", "the spec is in effect")
 }

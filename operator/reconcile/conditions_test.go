@@ -58,7 +58,7 @@ func TestJudge(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			conditions := judge(test.problem, test.progress, test.faults)
+			conditions := judge(sight{problem: test.problem, progress: test.progress, faults: test.faults, checks: []metav1.Condition{}})
 			var got []string
 			for _, condition := range conditions {
 				got = append(got, condition.Type+"="+string(condition.Status)+"/"+condition.Reason)
@@ -74,6 +74,23 @@ func TestJudge(t *testing.T) {
 				t.Errorf("Ready says %q, want %q", message, test.says)
 			}
 		})
+	}
+}
+
+func TestJudgePreflight(t *testing.T) {
+	short := is("DevicesAvailable", metav1.ConditionFalse, "DeviceMissing", "none")
+	accepted := judge(sight{checks: []metav1.Condition{short}})
+	if got := meta.FindStatusCondition(accepted, "DevicesAvailable"); got == nil || got.Reason != "DeviceMissing" {
+		t.Errorf("got %+v", got)
+	}
+	refused := judge(sight{problem: &plan.Problem{Reason: "X", Message: "y"}})
+	for _, kind := range []string{"DevicesAvailable", "NetworksResolved"} {
+		if got := meta.FindStatusCondition(refused, kind); got == nil || got.Status != metav1.ConditionUnknown {
+			t.Errorf("%s of a spec that is not accepted is %+v", kind, got)
+		}
+	}
+	if eventType(short) != "Warning" || eventType(is("Ready", metav1.ConditionFalse, "X", "")) != "Normal" {
+		t.Error("a shortage is a warning, a cluster that starts is none")
 	}
 }
 

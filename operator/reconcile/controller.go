@@ -4,6 +4,7 @@
 //
 //	gather    read what is there                                (facts.go)
 //	plan      decide what should be there: package plan, pure
+//	preflight look whether machines and networks can carry it     (preflight.go, package preflight)
 //	apply     write what differs, by server-side apply          (apply.go, drift.go)
 //	prune     delete DaemonSets of groups that are gone         (prune.go)
 //	discover  label the pods that host discovery                (discovery.go)
@@ -20,6 +21,7 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,6 +60,7 @@ type Reconciler struct {
 	Now func() time.Time
 
 	asked askedAt
+	found finds
 }
 
 // pass is one look at one cluster. The steps fill it in from top to bottom.
@@ -66,6 +69,8 @@ type pass struct {
 	facts   facts
 	desired *plan.Desired // nil when the spec cannot be put into effect
 	problem *plan.Problem // why not
+	checks  []metav1.Condition
+	planned *v1alpha1.PlanStatus // in mode Plan only
 	members int32
 }
 
@@ -111,19 +116,36 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{RequeueAfter: whileChanging}, nil
 }
 
-// realise plans, applies and prunes. A spec that cannot be put into effect is no error of ours: it is noted
+// realise plans and carries out. A spec that cannot be put into effect is no error of ours: it is noted
 // in the pass, whatever runs is left alone, and the user hears of it through the conditions.
 func (r *Reconciler) realise(ctx context.Context, p *pass) error {
 	desired, err := plan.For(p.cluster, r.Facts)
 	if err == nil {
-		err = r.apply(ctx, p, desired)
+		err = r.carryOut(ctx, p, desired)
 	}
 	if errors.As(err, &p.problem) {
 		log.FromContext(ctx).Info("the spec cannot be put into effect", "reason", p.problem.Reason,
 			"message", p.problem.Message)
 		return nil
 	}
+	return err
+}
+
+// carryOut puts a plan into effect, or shows what that would do.
+func (r *Reconciler) carryOut(ctx context.Context, p *pass, desired *plan.Desired) error {
+	report, err := r.preflight(ctx, p, desired)
 	if err != nil {
+		return err
+	}
+	p.checks = report.Conditions
+	if p.cluster.Spec.Mode == v1alpha1.ModePlan {
+		if report.Plan.Changes, err = r.preview(ctx, p, desired); err != nil {
+			return err
+		}
+		p.planned = &report.Plan
+		return nil
+	}
+	if err := r.apply(ctx, p, desired); err != nil {
 		return err
 	}
 	p.desired = desired

@@ -17,6 +17,9 @@ import (
 // stuckAfter is how long a started node may be not ready before that is a fault and not a phase.
 const stuckAfter = time.Minute
 
+// topologyError is the reason of pods that the kubelet's topology manager does not admit.
+const topologyError = "TopologyAffinityError"
+
 // fault is what keeps one node from serving and does not go away by waiting.
 type fault struct {
 	pod    string
@@ -45,6 +48,12 @@ func findFaults(pods []corev1.Pod, now time.Time) []fault {
 
 func faultOf(pod *corev1.Pod, now time.Time) *fault {
 	if pod.Status.Phase == corev1.PodFailed {
+		if pod.Status.Reason == topologyError {
+			return &fault{reason: "NUMAMisaligned", text: fmt.Sprintf("the topology manager of %s finds no NUMA node with the "+
+				"cores, huge pages and devices of this pod together (%s): lower resources.cpu or memory.pool so that they fit, "+
+				"correct rails[].numaNode, or relax topologyManagerPolicy in that kubelet's configuration",
+				pod.Spec.NodeName, pod.Status.Message)}
+		}
 		return &fault{
 			reason: "PodFailed",
 			text: fmt.Sprintf("it failed on %s (%s: %s) and is being replaced; if that repeats, give the machine what "+
@@ -81,6 +90,9 @@ func unschedulable(message string) string {
 		advice = "reserve huge pages on the machine (vm.nr_hugepages), lower spec.memory.pool, or write hugePages: None"
 	case strings.Contains(message, "untolerated taint"):
 		advice = "add the taint to spec.nodes.tolerations, or choose other machines with spec.nodes.selector"
+	case strings.Contains(message, "anti-affinity"):
+		advice = "another node of this group runs there, perhaps one that is about to go; if it stays, the machine matches two " +
+			"of spec.nodePools"
 	case strings.Contains(message, "free ports"):
 		advice = "choose another spec.discovery.port and spec.monitoring.port"
 	}

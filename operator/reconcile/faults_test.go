@@ -49,6 +49,13 @@ func TestFindFaults(t *testing.T) {
 			"Unschedulable", "spec.nodes.tolerations"},
 		{"a port in use", testPod("a", unscheduled("1 node(s) didn't have free ports for the requested pod ports.")),
 			"Unschedulable", "spec.discovery.port"},
+		{"two pools", testPod("a", unscheduled("1 node(s) didn't match pod anti-affinity rules.")),
+			"Unschedulable", "two of spec.nodePools"},
+		{"refused by the topology manager", testPod("a", func(pod *corev1.Pod) {
+			pod.Status.Phase = corev1.PodFailed
+			pod.Status.Reason = "TopologyAffinityError"
+			pod.Status.Message = "Resources cannot be allocated with Topology locality"
+		}), "NUMAMisaligned", "topology manager of machine-1"},
 		{"refused by the kubelet", testPod("a", func(pod *corev1.Pod) {
 			pod.Status.Phase = corev1.PodFailed
 			pod.Status.Reason = "OutOfnvidia.com/gpu"

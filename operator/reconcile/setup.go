@@ -8,6 +8,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -15,7 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -36,6 +40,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 		&corev1.Service{}:        owned,
 		&corev1.ServiceAccount{}: owned,
 		&corev1.Pod{}:            nodes,
+		&corev1.Node{}:           {Transform: slimMachine},
 	}
 }
 
@@ -50,12 +55,54 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.Service{}).
 		Owns(&corev1.ServiceAccount{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(clusterOfPod)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.everyCluster), builder.WithPredicates(machineChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the PeerCacheCluster controller: %w", err)
 	}
 	return nil
+}
+
+// slimMachine keeps of a Kubernetes node what preflight looks at: with a thousand of them the rest, above all the
+// list of images, would be most of the operator's memory.
+func slimMachine(object any) (any, error) {
+	machine, ok := object.(*corev1.Node)
+	if !ok {
+		return object, nil
+	}
+	return &corev1.Node{
+		TypeMeta: machine.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{
+			Name: machine.Name, UID: machine.UID, ResourceVersion: machine.ResourceVersion, Labels: machine.Labels,
+		},
+		Spec:   corev1.NodeSpec{Taints: machine.Spec.Taints},
+		Status: corev1.NodeStatus{Allocatable: machine.Status.Allocatable},
+	}, nil
+}
+
+// machineChanged passes over the kubelets' heartbeats.
+var machineChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, _ := slimMachine(e.ObjectOld)
+	after, _ := slimMachine(e.ObjectNew)
+	old, okOld := before.(*corev1.Node)
+	now, okNow := after.(*corev1.Node)
+	return !okOld || !okNow || !equality.Semantic.DeepEqual(old.Labels, now.Labels) ||
+		!equality.Semantic.DeepEqual(old.Spec, now.Spec) || !equality.Semantic.DeepEqual(old.Status, now.Status)
+}}
+
+// everyCluster looks at all clusters again: which of them choose a machine is only known from their plans.
+func (r *Reconciler) everyCluster(ctx context.Context, _ client.Object) []ctrl.Request {
+	var clusters v1alpha1.PeerCacheClusterList
+	if err := r.Client.List(ctx, &clusters); err != nil {
+		log.FromContext(ctx).Error(err, "listing PeerCacheClusters; they are looked at again within half a minute")
+		return nil
+	}
+	requests := make([]ctrl.Request, 0, len(clusters.Items))
+	for i := range clusters.Items {
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&clusters.Items[i])})
+	}
+	return requests
 }
 
 // clusterOfPod finds a pod's cluster by its label: a pod is owned by a DaemonSet, not by the cluster.

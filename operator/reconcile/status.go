@@ -5,6 +5,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -29,11 +30,12 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 	status.ReadyNodes = progress.ready
 	status.Nodes = progress.nodes()
 	status.Members = p.members
+	status.Plan = p.planned
 	if p.desired != nil {
 		status.Image = p.desired.Image
 	}
 	var changed []metav1.Condition
-	for _, condition := range judge(p.problem, progress, faults) {
+	for _, condition := range judge(sight{p.problem, p.planned, p.checks, progress, faults}) {
 		condition.ObservedGeneration = p.cluster.Generation
 		condition.LastTransitionTime = metav1.NewTime(r.Now())
 		if transition(status.Conditions, condition) {
@@ -52,7 +54,15 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 		r.Events.Eventf(p.cluster, nil, eventType(condition), condition.Reason, "Observe",
 			"%s is %s: %s", condition.Type, condition.Status, condition.Message)
 	}
-	return progress.complete() && progress.desired > 0 && p.members >= progress.desired, nil
+	if p.planned != nil {
+		return true, nil
+	}
+	return progress.complete() && progress.desired > 0 && p.members >= progress.desired && allTrue(p.checks), nil
+}
+
+// allTrue says whether preflight found nothing that may yet come.
+func allTrue(checks []metav1.Condition) bool {
+	return !slices.ContainsFunc(checks, func(c metav1.Condition) bool { return c.Status != metav1.ConditionTrue })
 }
 
 // transition says whether a condition is worth an event: it changed its status or reason, not only its text.
@@ -63,7 +73,8 @@ func transition(before []metav1.Condition, after metav1.Condition) bool {
 
 func eventType(condition metav1.Condition) string {
 	bad := condition.Type == v1alpha1.ConditionDegraded && condition.Status == metav1.ConditionTrue ||
-		condition.Type == v1alpha1.ConditionConfigAccepted && condition.Status == metav1.ConditionFalse
+		condition.Status == metav1.ConditionFalse && (condition.Type == v1alpha1.ConditionConfigAccepted ||
+			condition.Type == v1alpha1.ConditionNetworksResolved || condition.Type == v1alpha1.ConditionDevicesAvailable)
 	if bad {
 		return corev1.EventTypeWarning
 	}

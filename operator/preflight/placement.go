@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedule "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/plan"
+)
+
+// placed says which machines every DaemonSet will run on.
+type placed struct {
+	machines []*corev1.Node         // those with at least one node, sorted by name
+	groups   map[*corev1.Node][]int // indexes into Desired.Groups
+	count    []int                  // machines per group
+}
+
+// place asks the question that the DaemonSet controller asks: selector, affinity and taints, but not free
+// resources.
+func place(desired *plan.Desired, machines []corev1.Node) placed {
+	result := placed{groups: map[*corev1.Node][]int{}, count: make([]int, len(desired.Groups))}
+	for i, daemonSet := range desired.DaemonSets {
+		template := daemonSet.Spec.Template
+		affinity := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: template.Spec})
+		tolerations := slices.Concat(template.Spec.Tolerations, tolerationsOfDaemons(template.Spec.HostNetwork))
+		for j := range machines {
+			machine := &machines[j]
+			if matches, err := affinity.Match(machine); err != nil || !matches || !tolerates(tolerations, machine.Spec.Taints) {
+				continue // an affinity that is in error matches nothing, and the API server refuses it
+			}
+			if result.groups[machine] == nil {
+				result.machines = append(result.machines, machine)
+			}
+			result.groups[machine] = append(result.groups[machine], i)
+			result.count[i]++
+		}
+	}
+	slices.SortFunc(result.machines, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	return result
+}
+
+func tolerates(tolerations []corev1.Toleration, taints []corev1.Taint) bool {
+	for i := range taints {
+		if taints[i].Effect != corev1.TaintEffectPreferNoSchedule &&
+			!schedule.TolerationsTolerateTaint(logr.Discard(), tolerations, &taints[i], true) {
+			return false
+		}
+	}
+	return true
+}
+
+// tolerationsOfDaemons are those that the DaemonSet controller adds to its pods.
+func tolerationsOfDaemons(hostNetwork bool) []corev1.Toleration {
+	exists := func(key string, effect corev1.TaintEffect) corev1.Toleration {
+		return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect}
+	}
+	list := []corev1.Toleration{
+		exists(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute),
+		exists(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute),
+		exists(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule),
+		exists(corev1.TaintNodeMemoryPressure, corev1.TaintEffectNoSchedule),
+		exists(corev1.TaintNodePIDPressure, corev1.TaintEffectNoSchedule),
+		exists(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule),
+	}
+	if hostNetwork {
+		list = append(list, exists(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule))
+	}
+	return list
+}
+
+// summarise adds up nodes, rails and memory.
+func summarise(spec v1alpha1.PeerCacheClusterSpec, desired *plan.Desired, at placed) v1alpha1.PlanStatus {
+	status := v1alpha1.PlanStatus{Machines: size(len(at.machines))}
+	for i, group := range desired.Groups {
+		planned := v1alpha1.PlannedGroup{
+			Name: group.FullName(), Machines: size(at.count[i]), Requests: requests(desired.DaemonSets[i]),
+		}
+		for _, rail := range group.Rails {
+			planned.Rails = append(planned.Rails, rail.Name)
+		}
+		status.Nodes += planned.Machines
+		pool := group.Memory(spec).Pool.DeepCopy()
+		pool.Mul(int64(planned.Machines))
+		status.Pool.Add(pool)
+		status.Groups = append(status.Groups, planned)
+	}
+	return status
+}
+
+// requests are those of all containers of a pod together.
+func requests(daemonSet *appsv1.DaemonSet) corev1.ResourceList {
+	total := corev1.ResourceList{}
+	for _, container := range daemonSet.Spec.Template.Spec.Containers {
+		add(total, container.Resources.Requests)
+	}
+	return total
+}
+
+func add(total, list corev1.ResourceList) {
+	for name, quantity := range list {
+		sum := total[name]
+		sum.Add(quantity)
+		total[name] = sum
+	}
+}
+
+func size(n int) int32 { return int32(n) } //nolint:gosec // counts of machines

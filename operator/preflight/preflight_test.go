@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/plan"
+)
+
+type edit = func(*v1alpha1.PeerCacheClusterSpec)
+
+func cluster(edits ...edit) *v1alpha1.PeerCacheCluster {
+	c := &v1alpha1.PeerCacheCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "inference", Name: "demo"},
+		Spec: v1alpha1.PeerCacheClusterSpec{
+			Transport: v1alpha1.TransportTCP,
+			Layout:    v1alpha1.LayoutPerNUMA,
+			Memory:    v1alpha1.MemorySpec{Pool: resource.MustParse("4Gi"), HugePages: v1alpha1.HugePagesNone},
+			Resources: v1alpha1.ResourcesSpec{CPU: resource.MustParse("2"), MemoryOverhead: resource.MustParse("1Gi")},
+		},
+	}
+	for _, change := range edits {
+		change(&c.Spec)
+	}
+	return c
+}
+
+func rails(list ...v1alpha1.Rail) edit {
+	return func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails = list }
+}
+
+func shared(name, device string) v1alpha1.Rail {
+	return v1alpha1.Rail{Name: name, Group: name, Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: device}
+}
+
+// machine offers 8 cores and 16 GiB, and what else is listed as "name=amount".
+func machine(name string, extra ...string) corev1.Node {
+	node := corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"name": name, "cache": "yes"}},
+		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+			"cpu": resource.MustParse("8"), "memory": resource.MustParse("16Gi"),
+		}},
+	}
+	for _, text := range extra {
+		resourceName, amount, _ := strings.Cut(text, "=")
+		node.Status.Allocatable[corev1.ResourceName(resourceName)] = resource.MustParse(amount)
+	}
+	return node
+}
+
+func check(t *testing.T, c *v1alpha1.PeerCacheCluster, facts Facts) Report {
+	t.Helper()
+	desired, err := plan.For(c, plan.Facts{Transports: []v1alpha1.Transport{v1alpha1.TransportTCP, v1alpha1.TransportRDMA}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Check(c, desired, facts)
+}
+
+func expect(t *testing.T, report Report, kind, want, says string) {
+	t.Helper()
+	condition := meta.FindStatusCondition(report.Conditions, kind)
+	if condition == nil {
+		t.Fatalf("there is no condition %s", kind)
+	}
+	if got := string(condition.Status) + "/" + condition.Reason; got != want || !strings.Contains(condition.Message, says) {
+		t.Errorf("%s is %s (%s), want %s saying %q", kind, got, condition.Message, want, says)
+	}
+}
+
+func TestDevicesAvailable(t *testing.T) {
+	twoGroups := rails(shared("a", "rdma/a"), shared("b", "rdma/b"))
+	tests := []struct {
+		name       string
+		edits      []edit
+		machines   []corev1.Node
+		want, says string
+	}{
+		{"nothing there", nil, nil, "Unknown/NoMachines", "no Kubernetes node"},
+		{"one", nil, []corev1.Node{machine("m")}, "True/Available", "1 machine offers what its nodes request"},
+		{"two", []edit{twoGroups}, []corev1.Node{machine("m", "rdma/a=1", "rdma/b=9"), machine("n", "rdma/a=1", "rdma/b=9")},
+			"True/Available", "2 machines offer what their nodes request"},
+		{"no device", []edit{twoGroups}, []corev1.Node{machine("n", "rdma/a=1", "rdma/b=1"), machine("m", "rdma/a=1")},
+			"False/DeviceMissing", "1 of 2 machines lack something: machine m offers 0 rdma/b of 1: let the device plug-in"},
+		{"devices before memory", []edit{twoGroups, func(s *v1alpha1.PeerCacheClusterSpec) {
+			s.Memory.Pool = resource.MustParse("1Ti")
+		}}, []corev1.Node{machine("m", "rdma/b=1")}, "False/DeviceMissing", "rdma/a"},
+		{"huge pages", []edit{func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.HugePages = v1alpha1.HugePages2Mi }},
+			[]corev1.Node{machine("m", "hugepages-2Mi=2Gi")}, "False/HugePagesShort",
+			"offers 2Gi hugepages-2Mi of 4Gi: reserve huge pages"},
+		{"memory of two groups together", []edit{twoGroups, func(s *v1alpha1.PeerCacheClusterSpec) {
+			s.Memory.Pool = resource.MustParse("8Gi")
+		}}, []corev1.Node{machine("m", "rdma/a=1", "rdma/b=1")}, "False/MemoryShort", "offers 16Gi memory of 18Gi: lower memory.pool"},
+		{"cores", []edit{func(s *v1alpha1.PeerCacheClusterSpec) { s.Resources.CPU = resource.MustParse("9") }},
+			[]corev1.Node{machine("m")}, "False/CPUShort", "lower resources.cpu"},
+		{"many machines", []edit{rails(shared("a", "rdma/a"))},
+			[]corev1.Node{machine("5"), machine("4"), machine("3"), machine("2"), machine("1")}, "False/DeviceMissing", "and 2 more"},
+		{"a claim template", []edit{rails(v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "t"})},
+			[]corev1.Node{machine("m")}, "False/ClaimTemplateMissing", "ResourceClaimTemplate t does not exist in namespace inference"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			report := check(t, cluster(test.edits...), Facts{Machines: test.machines, DRA: true})
+			expect(t, report, v1alpha1.ConditionDevicesAvailable, test.want, test.says)
+		})
+	}
+}
+
+func TestClaimTemplates(t *testing.T) {
+	c := cluster(rails(v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "t"}))
+	facts := Facts{Machines: []corev1.Node{machine("m")}}
+	expect(t, check(t, c, facts), v1alpha1.ConditionDevicesAvailable, "False/DRAUnavailable", "Kubernetes 1.34")
+	facts.DRA = true
+	facts.Templates = map[types.NamespacedName]bool{{Namespace: "inference", Name: "t"}: true}
+	expect(t, check(t, c, facts), v1alpha1.ConditionDevicesAvailable, "True/Available", "")
+}
+
+func TestMachinesAreChosenAsTheDaemonSetControllerDoes(t *testing.T) {
+	tainted := func(name, key string, effect corev1.TaintEffect) corev1.Node {
+		node := machine(name)
+		node.Spec.Taints = []corev1.Taint{{Key: key, Effect: effect}}
+		return node
+	}
+	machines := []corev1.Node{
+		machine("plain"), tainted("gpu", "gpu", corev1.TaintEffectNoSchedule), tainted("going", "x", corev1.TaintEffectNoExecute),
+		tainted("soft", "x", corev1.TaintEffectPreferNoSchedule),
+		tainted("cordoned", corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule),
+		tainted("starting", corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule),
+	}
+	host := rails(v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentHostNetwork, Device: "mlx5_0"})
+	affinity := func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.PodTemplate = &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{Raw: []byte(`{"affinity": {"nodeAffinity": ` +
+			`{"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [` +
+			`{"key": "name", "operator": "In", "values": ["soft", "gpu"]}]}]}}}}`)}}
+	}
+	tests := []struct {
+		name  string
+		edits []edit
+		want  int32
+	}{
+		{"by taints", nil, 3},
+		{"on the host's network", []edit{host}, 4},
+		{"by tolerations", []edit{func(s *v1alpha1.PeerCacheClusterSpec) {
+			s.Nodes.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}}
+		}}, 4},
+		{"by selector", []edit{func(s *v1alpha1.PeerCacheClusterSpec) { s.Nodes.Selector = map[string]string{"name": "soft"} }}, 1},
+		{"by affinity of podTemplate", []edit{affinity}, 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if got := check(t, cluster(test.edits...), Facts{Machines: machines}).Plan.Machines; got != test.want {
+				t.Errorf("%d machines, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func TestPools(t *testing.T) {
+	pools := func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Nodes.Selector = map[string]string{"cache": "yes"}
+		s.Rails = []v1alpha1.Rail{shared("a", "rdma/a")}
+		s.NodePools = []v1alpha1.NodePool{
+			{Name: "fast", Selector: map[string]string{"fast": "yes"}, Rails: []string{"a"}},
+			{Name: "slow", Selector: map[string]string{"slow": "yes"}},
+			{Name: "big", Selector: map[string]string{"big": "yes"}, Memory: &v1alpha1.MemorySpec{Pool: resource.MustParse("6Gi")}},
+		}
+	}
+	label := func(node corev1.Node, labels ...string) corev1.Node {
+		for _, l := range labels {
+			node.Labels[l] = "yes"
+		}
+		return node
+	}
+	good := []corev1.Node{
+		label(machine("f", "rdma/a=1"), "fast"), label(machine("s"), "slow"), label(machine("b"), "big"), machine("stray"),
+	}
+	report := check(t, cluster(pools), Facts{Machines: good})
+	expect(t, report, v1alpha1.ConditionDevicesAvailable, "True/Available", "; stray match nodes.selector but run no node")
+	if report.Plan.Machines != 3 || report.Plan.Nodes != 3 || report.Plan.Pool.String() != "14Gi" {
+		t.Errorf("the plan is %+v", report.Plan)
+	}
+	var groups []string
+	for _, group := range report.Plan.Groups {
+		memory := group.Requests[corev1.ResourceMemory]
+		groups = append(groups, fmt.Sprintf("%s:%d:%s:%s", group.Name, group.Machines, strings.Join(group.Rails, ","), memory.String()))
+	}
+	if want := []string{"fast-a:1:a:5Gi", "slow-default:1::5Gi", "big-default:1::7Gi"}; !slices.Equal(groups, want) {
+		t.Errorf("groups are %q, want %q", groups, want)
+	}
+
+	both := []corev1.Node{label(machine("m"), "slow", "big")}
+	expect(t, check(t, cluster(pools), Facts{Machines: both}), v1alpha1.ConditionDevicesAvailable, "False/PoolsOverlap",
+		`machine m matches node pools "slow" and "big"`)
+}
+
+func TestNetworksResolved(t *testing.T) {
+	rail := v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: "rdma/a", Network: "fabric/a"}
+	local, virtual, fixed := rail, rail, rail
+	local.Network = "a"
+	virtual.Attachment = v1alpha1.AttachmentSRIOV
+	fixed.MAC = "02:00:00:00:00:01"
+	exists := func(resourceName string) map[types.NamespacedName]Network {
+		return map[types.NamespacedName]Network{{Namespace: "fabric", Name: "a"}: {Resource: resourceName}}
+	}
+	one, two := []corev1.Node{machine("m")}, []corev1.Node{machine("m"), machine("n")}
+	tests := []struct {
+		name       string
+		rails      []v1alpha1.Rail
+		facts      Facts
+		want, says string
+	}{
+		{"no network", []v1alpha1.Rail{shared("a", "rdma/a")}, Facts{}, "True/NotNeeded", ""},
+		{"no Multus", []v1alpha1.Rail{rail}, Facts{}, "False/MultusMissing", "install Multus"},
+		{"missing", []v1alpha1.Rail{rail}, Facts{Multus: true}, "False/NetworkMissing", "fabric/a does not exist: create it"},
+		{"missing in the cluster's namespace", []v1alpha1.Rail{local}, Facts{Multus: true, Networks: exists("")},
+			"False/NetworkMissing", "inference/a"},
+		{"there", []v1alpha1.Rail{rail}, Facts{Multus: true, Networks: exists("")}, "True/Resolved", "1 network exists"},
+		{"of its resource", []v1alpha1.Rail{virtual}, Facts{Multus: true, Networks: exists("rdma/a")}, "True/Resolved", ""},
+		{"of another resource", []v1alpha1.Rail{rail}, Facts{Multus: true, Networks: exists("rdma/b")},
+			"False/ResourceMismatch", "write resourceName: rdma/b"},
+		{"SR-IOV without resource", []v1alpha1.Rail{virtual}, Facts{Multus: true, Networks: exists("")},
+			"False/ResourceMismatch", "annotate it with rdma/a"},
+		{"a fixed address on one machine", []v1alpha1.Rail{fixed}, Facts{Multus: true, Networks: exists(""), Machines: one},
+			"True/Resolved", ""},
+		{"a fixed address on two machines", []v1alpha1.Rail{fixed}, Facts{Multus: true, Networks: exists(""), Machines: two},
+			"False/AddressShared", "which 2 machines would share"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			expect(t, check(t, cluster(rails(test.rails...)), test.facts), v1alpha1.ConditionNetworksResolved, test.want, test.says)
+		})
+	}
+}

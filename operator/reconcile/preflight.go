@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/peercache/peercache/operator/plan"
+	"github.com/peercache/peercache/operator/preflight"
+)
+
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=k8s.cni.cncf.io,resources=network-attachment-definitions,verbs=get
+// +kubebuilder:rbac:groups=resource.k8s.io,resources=resourceclaimtemplates,verbs=get
+
+var (
+	networkKind  = schema.GroupVersionKind{Group: "k8s.cni.cncf.io", Version: "v1", Kind: "NetworkAttachmentDefinition"}
+	templateKind = schema.GroupVersionKind{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaimTemplate"}
+)
+
+const (
+	// networkResource is the annotation by which a network says whose devices it attaches.
+	networkResource = "k8s.v1.cni.cncf.io/resourceName"
+	// remembered is how long something that was found is not looked for again: pod events come in bursts.
+	// What is missing is looked for on every pass.
+	remembered = 30 * time.Second
+)
+
+// preflight gathers what the plan refers to, and judges it.
+func (r *Reconciler) preflight(ctx context.Context, p *pass, desired *plan.Desired) (preflight.Report, error) {
+	facts := preflight.Facts{
+		Multus: true, DRA: true, Networks: map[types.NamespacedName]preflight.Network{}, Templates: map[types.NamespacedName]bool{},
+	}
+	var machines corev1.NodeList
+	if err := r.Client.List(ctx, &machines); err != nil {
+		return preflight.Report{}, fmt.Errorf("listing Kubernetes nodes: %w", err)
+	}
+	facts.Machines = machines.Items
+	networks, templates := preflight.References(p.cluster, desired.Groups)
+	for _, name := range networks {
+		found, annotations, err := r.lookUp(ctx, networkKind, name)
+		switch {
+		case meta.IsNoMatchError(err):
+			facts.Multus = false
+		case err != nil:
+			return preflight.Report{}, err
+		case found:
+			facts.Networks[name] = preflight.Network{Resource: annotations[networkResource]}
+		}
+	}
+	for _, name := range templates {
+		found, _, err := r.lookUp(ctx, templateKind, name)
+		switch {
+		case meta.IsNoMatchError(err):
+			facts.DRA = false
+		case err != nil:
+			return preflight.Report{}, err
+		}
+		facts.Templates[name] = found
+	}
+	return preflight.Check(p.cluster, desired, facts), nil
+}
+
+// lookUp asks the API server for the metadata of an object. There is no cache of such objects: their kinds may
+// not exist, and only those that rails name matter.
+func (r *Reconciler) lookUp(
+	ctx context.Context, kind schema.GroupVersionKind, name types.NamespacedName,
+) (bool, map[string]string, error) {
+	if annotations, known := r.found.get(kind, name, r.Now()); known {
+		return true, annotations, nil
+	}
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	err := r.Live.Get(ctx, name, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil, nil
+	case err != nil:
+		return false, nil, fmt.Errorf("looking for %s %s: %w", kind.Kind, name, err)
+	}
+	r.found.put(kind, name, object.Annotations, r.Now())
+	return true, object.Annotations, nil
+}
+
+// finds remembers objects that were found.
+type finds struct {
+	mu   sync.Mutex
+	list map[findKey]find
+}
+
+type findKey struct {
+	kind schema.GroupVersionKind
+	name types.NamespacedName
+}
+
+type find struct {
+	annotations map[string]string
+	at          time.Time
+}
+
+func (f *finds) get(kind schema.GroupVersionKind, name types.NamespacedName, now time.Time) (map[string]string, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found, there := f.list[findKey{kind, name}]
+	return found.annotations, there && now.Sub(found.at) < remembered
+}
+
+// put also forgets what has become old, so that the list does not grow with networks that nobody names any more.
+func (f *finds) put(kind schema.GroupVersionKind, name types.NamespacedName, annotations map[string]string, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.list == nil {
+		f.list = map[findKey]find{}
+	}
+	for key, old := range f.list {
+		if now.Sub(old.at) >= remembered {
+			delete(f.list, key)
+		}
+	}
+	f.list[findKey{kind, name}] = find{annotations, now}
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build envtest
+
+package reconcile
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/internal/testenv"
+)
+
+// machine makes a Kubernetes node that only clusters with the selector {test: <namespace>} choose.
+func (b *bench) machine(name string, allocatable corev1.ResourceList) {
+	b.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: b.namespace + "-" + name, Labels: map[string]string{"test": b.namespace},
+	}}
+	b.must(b.Create(b.Context(), node))
+	b.Cleanup(func() {
+		if err := testenv.Client(b.T).Delete(context.WithoutCancel(b.Context()), node); client.IgnoreNotFound(err) != nil {
+			b.Log(err)
+		}
+	})
+	node.Spec.Taints = nil // the API server gives a new machine the taint not-ready
+	b.must(b.Update(b.Context(), node))
+	node.Status.Allocatable = allocatable
+	b.must(b.Status().Update(b.Context(), node))
+}
+
+func (b *bench) here(s *v1alpha1.PeerCacheClusterSpec) {
+	s.Nodes.Selector = map[string]string{"test": b.namespace}
+}
+
+func TestPreflightOfDevices(t *testing.T) {
+	b := newBench(t)
+	b.machine("a", corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi")})
+	b.cluster(b.here, func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails = []v1alpha1.Rail{sharedRail("a", "g")} })
+	b.pass()
+	b.condition("DevicesAvailable", metav1.ConditionFalse, "DeviceMissing", b.namespace+"-a offers 0 rdma/x of 1")
+	b.daemonSet("g") // the device may still come
+	if recorded := b.events(); !slices.ContainsFunc(recorded, func(e string) bool {
+		return strings.HasPrefix(e, "Warning DeviceMissing")
+	}) {
+		t.Errorf("no warning among %q", recorded)
+	}
+	if again := b.pass(); len(again) != 0 {
+		t.Errorf("nothing changed, but the operator wrote %q", again)
+	}
+
+	node := &corev1.Node{}
+	b.must(b.Get(t.Context(), client.ObjectKey{Name: b.namespace + "-a"}, node))
+	node.Status.Allocatable["rdma/x"] = resource.MustParse("1")
+	b.must(b.Status().Update(t.Context(), node))
+	b.pass()
+	b.condition("DevicesAvailable", metav1.ConditionTrue, "Available", "1 machine offers")
+	b.condition("NetworksResolved", metav1.ConditionTrue, "NotNeeded", "")
+
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Rails = []v1alpha1.Rail{hostRail("a", "g"), hostRail("b", "h")}
+	})
+	b.pass()
+	b.condition("DevicesAvailable", metav1.ConditionUnknown, "ConfigNotAccepted", "")
+}
+
+func TestPreflightOfClaims(t *testing.T) {
+	b := newBench(t)
+	b.machine("a", corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi")})
+	b.cluster(b.here, func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Rails = []v1alpha1.Rail{{Name: "a", Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "nic"}}
+	})
+	b.pass()
+	b.condition("DevicesAvailable", metav1.ConditionFalse, "ClaimTemplateMissing", "ResourceClaimTemplate nic does not exist")
+	template := &resourcev1.ResourceClaimTemplate{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "nic"},
+		Spec: resourcev1.ResourceClaimTemplateSpec{Spec: resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{
+			Requests: []resourcev1.DeviceRequest{{Name: "nic0", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "nics"}}},
+		}}},
+	}
+	b.must(b.Create(t.Context(), template))
+	b.pass()
+	b.condition("DevicesAvailable", metav1.ConditionTrue, "Available", "")
+}
+
+// The kind of networks appears while the operator runs, as when Multus is installed later.
+func TestPreflightOfNetworks(t *testing.T) {
+	b := newBench(t)
+	rail := sharedRail("a", "g")
+	rail.Network = "fabric"
+	b.cluster(b.here, func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails = []v1alpha1.Rail{rail} })
+	b.pass()
+	b.condition("NetworksResolved", metav1.ConditionFalse, "MultusMissing", "install Multus")
+
+	options := envtest.CRDInstallOptions{Paths: []string{"testdata/network-attachment-definition.yaml"}}
+	if _, err := envtest.InstallCRDs(testenv.Config(), options); err != nil {
+		t.Fatal(err)
+	}
+	b.pass()
+	b.condition("NetworksResolved", metav1.ConditionFalse, "NetworkMissing", b.namespace+"/fabric does not exist")
+
+	network := &unstructured.Unstructured{}
+	network.SetAPIVersion("k8s.cni.cncf.io/v1")
+	network.SetKind("NetworkAttachmentDefinition")
+	network.SetNamespace(b.namespace)
+	network.SetName("fabric")
+	network.SetAnnotations(map[string]string{"k8s.v1.cni.cncf.io/resourceName": "rdma/other"})
+	b.must(b.Create(t.Context(), network))
+	b.pass()
+	b.condition("NetworksResolved", metav1.ConditionFalse, "ResourceMismatch", "write resourceName: rdma/other")
+	network.SetAnnotations(nil)
+	b.must(b.Update(t.Context(), network))
+	b.reconciler.Now = func() time.Time { return time.Now().Add(2 * remembered) }
+	b.pass()
+	b.condition("NetworksResolved", metav1.ConditionTrue, "Resolved", "1 network exists")
+}
+
+func TestModePlanCreatesNothing(t *testing.T) {
+	b := newBench(t)
+	b.machine("a", corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi")})
+	b.machine("b", corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi")})
+	b.cluster(b.here, func(s *v1alpha1.PeerCacheClusterSpec) { s.Mode = v1alpha1.ModePlan })
+	if wrote := b.pass(); len(wrote) != 1 || !strings.HasSuffix(wrote[0], "/status") {
+		t.Errorf("mode Plan wrote %q", wrote)
+	}
+	b.condition("Ready", metav1.ConditionFalse, "PlanOnly", "2 nodes on 2 machines would hold 2Gi of pages, by 4 changes")
+	b.condition("ConfigAccepted", metav1.ConditionTrue, "Planned", "")
+	plan := b.get().Status.Plan
+	if plan == nil || len(plan.Groups) != 1 || plan.Groups[0].Machines != 2 || plan.Groups[0].Requests.Cpu().String() != "1" ||
+		len(plan.Changes) != 4 || plan.Changes[3] != "create DaemonSet "+b.namespace+"/demo-default" {
+		t.Fatalf("the plan is %+v", plan)
+	}
+	if again := b.pass(); len(again) != 0 {
+		t.Errorf("nothing changed, but the operator wrote %q", again)
+	}
+
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Mode = v1alpha1.ModeApply })
+	b.pass()
+	b.count("default", 2, 2, 2)
+	b.pass()
+	b.condition("Ready", metav1.ConditionTrue, "AllNodesReady", "")
+	if plan := b.get().Status.Plan; plan != nil {
+		t.Errorf("the plan is still shown: %+v", plan)
+	}
+
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Mode = v1alpha1.ModePlan
+		s.Image = "dataplane:2"
+		s.Rails = []v1alpha1.Rail{hostRail("a", "g")}
+	})
+	b.pass()
+	want := []string{"create DaemonSet " + b.namespace + "/demo-g", "delete DaemonSet " + b.namespace + "/demo-default"}
+	if plan := b.get().Status.Plan; !slices.Equal(plan.Changes, want) {
+		t.Errorf("changes are %q, want %q", plan.Changes, want)
+	}
+	if image := b.daemonSet("default").Spec.Template.Spec.Containers[0].Image; image != "dataplane:1" {
+		t.Errorf("mode Plan changed the image to %s", image)
+	}
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails = nil })
+	b.pass()
+	if changes := b.get().Status.Plan.Changes; len(changes) != 1 || !strings.HasSuffix(changes[0], "containers[peercached].image") {
+		t.Errorf("changes are %q", changes)
+	}
+}
