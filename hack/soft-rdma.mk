@@ -1,0 +1,10 @@
+# Targets of real RDMA verbs on machines that have no RDMA device: docs/rdma.md. Included by the root Makefile.
+
+.PHONY: soft-rdma-kernel
+soft-rdma-kernel: ## Build the guest's kernel of test-rdma (cached)
+	@hack/soft-rdma/kernel/build.sh
+
+.PHONY: test-rdma
+test-rdma: ## RDMA verbs for real, over soft-RoCE in a guest; needs root
+	@echo "==> RDMA over soft-RoCE (2 minutes; its kernel is built once, a few minutes more)"
+	@hack/soft-rdma/test.sh

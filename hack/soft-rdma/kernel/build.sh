@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Builds the guest's kernel (see config) from the distribution's kernel source, once: a few minutes of two cores.
+#
+#   hack/soft-rdma/kernel/build.sh           build it when absent
+#   hack/soft-rdma/kernel/build.sh --path    the same, then print its path
+#
+# The source is Debian's package linux-source-6.12. SOFT_RDMA_KERNEL_SOURCE names a linux-6.12.*.tar.xz to be used
+# instead, where there is no such package. What is built lies in the cache, one file for each content of this folder and
+# of the source.
+set -euo pipefail
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$HERE/../../lib.sh"
+
+PACKAGE=linux-source-6.12
+case ${1:-} in
+  '' | --path) ;;
+  *) die "unknown argument '$1'" "hack/soft-rdma/kernel/build.sh [--path]" ;;
+esac
+[ "$(uname -m)" = x86_64 ] || die "user-mode Linux runs on x86_64, and this machine is $(uname -m)" \
+  "use a machine that is"
+
+CACHE=$PEERCACHE_CACHE/soft-rdma
+mkdir -p "$CACHE"
+
+# The content of a file given, or the version of the package that would be downloaded.
+source_identity() {
+  local version
+  if [ -n "${SOFT_RDMA_KERNEL_SOURCE:-}" ]; then
+    [ -r "$SOFT_RDMA_KERNEL_SOURCE" ] || die "SOFT_RDMA_KERNEL_SOURCE=$SOFT_RDMA_KERNEL_SOURCE cannot be read" \
+      "name a linux-6.12.*.tar.xz from kernel.org"
+    sha256sum <"$SOFT_RDMA_KERNEL_SOURCE"
+    return
+  fi
+  need apt-cache
+  version=$(LC_ALL=C apt-cache policy "$PACKAGE" | awk '$1 == "Candidate:" && $2 != "(none)" {print $2}')
+  [ -n "$version" ] || die "the package sources of this machine have no $PACKAGE" \
+    "apt-get update; on Ubuntu set SOFT_RDMA_KERNEL_SOURCE to a linux-6.12.*.tar.xz from kernel.org"
+  echo "$PACKAGE $version"
+}
+
+# Of its 1.4 GB, a third is left out: code of drivers and architectures of which only the Kconfig files are read.
+unpack() {  # unpack TARBALL INTO
+  local dir skip=()
+  for dir in Documentation samples sound rust tools/testing tools/perf drivers/{accel,clk,gpu,iio,media,mtd,scsi} \
+      drivers/{soc,staging,usb,video} drivers/infiniband/{hw,ulp} drivers/net/{ethernet,wireless,wan,can,dsa} \
+      arch/{arm,arm64,loongarch,m68k,mips,parisc,powerpc,riscv,s390,sh,sparc,xtensa,alpha,arc,csky,hexagon,microblaze}; do
+    skip+=("--exclude=*/$dir/*."{c,h,S,rs,rst,json,dts,dtsi,yaml})
+  done
+  mkdir -p "$2"
+  tar -xJf "$1" -C "$2" --strip-components=1 "${skip[@]}"
+}
+
+build() {  # build WORK OUTPUT
+  local work=$1 tree=$1/linux tarball=${SOFT_RDMA_KERNEL_SOURCE:-} patch missing
+  if [ -z "$tarball" ]; then
+    note "downloading $PACKAGE (150 MB)"
+    (cd "$work" && apt-get download -qq -o APT::Sandbox::User=root "$PACKAGE") ||
+      die "$PACKAGE could not be downloaded" "apt-get update; are the package sources in /etc/apt reachable?"
+    dpkg -x "$work/$PACKAGE"_*.deb "$work/package"
+    rm "$work/$PACKAGE"_*.deb
+    tarball=$work/package/usr/src/$PACKAGE.tar.xz
+  fi
+  note "unpacking $(basename "$tarball")"
+  unpack "$tarball" "$tree"
+  rm -rf "$work/package"
+  for patch in "$HERE"/patches/*.patch; do
+    patch -d "$tree" -p1 -s --no-backup-if-mismatch <"$patch" ||
+      die "$(basename "$patch") does not fit this kernel" \
+        "set SOFT_RDMA_KERNEL_SOURCE to a linux-6.12.*.tar.xz from kernel.org, or adapt the patch"
+  done
+  make -s -C "$tree" ARCH=um KCONFIG_ALLCONFIG="$HERE/config" allnoconfig >"$work/config.log" 2>&1 ||
+    { cat "$work/config.log" >&2; die "the kernel cannot be configured" "see the messages above"; }
+  missing=$(grep '^CONFIG_' "$HERE/config" | sort | comm -23 - <(sort "$tree/.config"))
+  [ -z "$missing" ] || die "this kernel does not take: $(paste -sd' ' <<<"$missing")" \
+    "see what the options depend on; set them in hack/soft-rdma/kernel/config"
+  logged "$CACHE/build.log" \
+    '^  AR +((block|crypto|drivers|fs|init|kernel|lib|mm|net|arch)|drivers/(base|pci|infiniband)|net/(core|ipv4|ipv6))/built-in\.a|^  LD +linux|rror' \
+    nice make -C "$tree" ARCH=um -j "$(nproc)" linux ||
+    die "the kernel could not be compiled" "see the messages above"
+  strip -o "$2.new" "$tree/linux"
+  mv "$2.new" "$2"
+}
+
+identity=$({ source_identity; cat "$HERE/config" "$HERE"/patches/*.patch "${BASH_SOURCE[0]}"; } | sha256sum | cut -c1-16)
+kernel=$CACHE/linux-$identity
+if [ ! -x "$kernel" ]; then
+  # Two builds at once would do all the work twice.
+  exec 9>"$CACHE/build.lock"
+  flock 9
+  if [ ! -x "$kernel" ]; then
+    need make gcc ld flex bison bc patch xz dpkg strip
+    step "building the kernel of the soft-RDMA lanes, once ($(nproc) jobs)"
+    start=$SECONDS
+    rm -rf "$CACHE"/build.*/
+    work=$(mktemp -d "$CACHE/build.XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    build "$work" "$kernel" 9>&-
+    note "$(printf 'built in %d s: %s' $((SECONDS - start)) "$kernel")"
+  fi
+fi
+if [ "${1:-}" = --path ]; then echo "$kernel"; fi
