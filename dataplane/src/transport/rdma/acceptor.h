@@ -1,0 +1,56 @@
+// Acceptor: lets peers READ this node's pool. For each connection one queue pair per rail of the
+// reader, on the rail here that reaches it best; they only answer READs, and take no memory of
+// their own. They go with the connection that asked for them.
+//
+// Bounded: queue pairs in all. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/rdma/memory.h"
+#include "transport/rdma/rail.h"
+#include "wire/fabric.h"
+
+namespace peercache::rdma {
+
+// Which rail here answers each of the reader's: one in the same network, where there is any, the
+// least used of them first; else the one with the same position, as networks with a router for each
+// rail are built. -1: none. `up[i]`: rail i may be used.
+std::vector<int> PairRails(std::span<const QueueAddress> reader, std::span<const QueueAddress> here,
+                           std::span<const uint8_t> up);
+
+class Acceptor {
+ public:
+  // Serves `pool`, registered for remote READ with all of `rails`, which outlive the acceptor.
+  static Result<std::unique_ptr<Acceptor>> Make(const Rails* rails,
+                                                std::shared_ptr<const Registration> pool,
+                                                uint32_t max_queues);
+
+  // The queue pairs of one connection; destroyed with the last copy.
+  using Queues = std::shared_ptr<const void>;
+  Result<Queues> Accept(const ConnectRequest& request, ConnectOk* answer);
+
+  struct Stats {
+    uint32_t queues = 0;
+    uint64_t refused = 0;  // for want of room
+  };
+  Stats stats() const { return {queues_, refused_}; }
+
+ private:
+  struct Group;
+  Acceptor(const Rails* rails, std::shared_ptr<const Registration> pool, uint32_t max_queues);
+
+  const Rails* const rails_;
+  const std::shared_ptr<const Registration> pool_;
+  const uint32_t max_queues_;
+  std::vector<CqHandle> cqs_;  // one a rail: queue pairs need one, though nothing completes here
+  std::atomic<uint32_t> queues_{0};
+  std::atomic<uint64_t> refused_{0};
+};
+
+}  // namespace peercache::rdma

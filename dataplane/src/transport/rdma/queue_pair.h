@@ -1,0 +1,38 @@
+// Queue pairs: making RC queue pairs and taking them through their states. Control path: each call
+// is a system call or several; reading over a connected pair is in read_queue.h.
+#pragma once
+
+#include <cstdint>
+
+#include "base/status.h"
+#include "transport/rdma/rail.h"
+#include "wire/fabric.h"
+
+namespace peercache::rdma {
+
+struct QueueSize {
+  uint32_t reads = 1;     // READs posted at once
+  uint32_t segments = 1;  // of one READ
+};
+
+// A new queue pair in state INIT. `access`: what the peer may do (IBV_ACCESS_REMOTE_READ or 0).
+Result<QpHandle> MakeQueuePair(const Rail& rail, ibv_cq* cq, QueueSize size, int access);
+
+// What the peer needs to connect to it. `sequence` is its first packet number.
+QueueAddress AddressOf(const Rail& rail, const ibv_qp& qp, uint32_t sequence);
+// 24 bits nobody can guess, so that a stray packet of an earlier connection does not fit.
+uint32_t RandomSequence();
+
+// INIT -> RTR: it answers READs of the peer from here on.
+Status ReadyToReceive(const Rail& rail, ibv_qp* qp, const QueueAddress& peer);
+// RTR -> RTS: it can send READs.
+Status ReadyToSend(const Rail& rail, ibv_qp* qp, uint32_t sequence, const QueueAddress& peer);
+
+// READs that a queue pair of this rail answers, and has under way, at once.
+uint8_t ReadsAnswered(const Rail& rail);
+uint8_t ReadsUnderWay(const Rail& rail, const QueueAddress& peer);
+
+// The path's: the smaller of both ports' and the configured one.
+ibv_mtu PathMtu(uint8_t here, uint8_t there, uint32_t configured_bytes);
+
+}  // namespace peercache::rdma

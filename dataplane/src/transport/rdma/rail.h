@@ -1,0 +1,120 @@
+// Rail: one open port of an RDMA device, with its protection domain: what memory is registered with
+// and queue pairs are made on. A rail stays open while the node lives; whether it may be used now
+// is up().
+//
+// Rails: all rails of a node, and a thread that follows their asynchronous events: ports that go
+// down and come back, devices that fail.
+//
+// Thread-safe.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/status.h"
+#include "transport/rdma/verbs.h"
+#include "wire/fabric.h"
+
+namespace peercache::rdma {
+
+// Which port, and as whom it speaks; chosen by whoever looked at the devices (device.h).
+struct RailSpec {
+  std::string name;    // as in configuration, metrics and log: "mlx5_0:1"
+  std::string device;  // "mlx5_0"
+  uint8_t port = 1;
+  uint8_t gid_index = 0;
+  std::array<uint8_t, 16> network{};  // QueueAddress::network
+  int numa_node = -1;                 // -1: not known
+};
+
+// How queue pairs travel; the same for all rails of a cluster.
+struct LinkOptions {
+  uint8_t traffic_class = 0;  // DSCP << 2 of RoCE v2
+  uint8_t service_level = 0;
+  uint8_t hop_limit = 64;
+  uint8_t timeout = 14;  // of an acknowledgement: 4.096 us * 2^timeout
+  uint8_t retries = 7;   // at most 7
+  uint16_t pkey_index = 0;
+  uint32_t mtu = 0;  // bytes, at most; 0: what both ports have
+};
+
+class Rail {
+ public:
+  static Result<std::unique_ptr<Rail>> Open(RailSpec spec, LinkOptions link);
+
+  const RailSpec& spec() const { return spec_; }
+  const std::string& name() const { return spec_.name; }
+  const LinkOptions& link() const { return link_; }
+  const Verbs& verbs() const { return *verbs_; }
+  ibv_context* context() const { return context_.get(); }
+  ibv_pd* pd() const { return pd_.get(); }
+  const ibv_device_attr& limits() const { return limits_; }
+  uint32_t max_message_bytes() const { return max_message_bytes_; }
+  // The port as peers address it; queue and sequence are left to the queue pair.
+  QueueAddress address() const;
+
+  bool up() const { return up_.load(std::memory_order_acquire); }
+  // Looks at the port again; logs when it has gone down or come back.
+  void Refresh();
+
+  struct Stats {
+    uint64_t reads = 0, bytes = 0;  // READs that this node asked for, and their bytes
+    uint64_t failures = 0;          // queue pairs that broke
+    uint64_t downs = 0;             // times that the port went down
+  };
+  Stats stats() const;
+  void CountReads(uint64_t reads, uint64_t bytes) {
+    reads_.fetch_add(reads, std::memory_order_relaxed);
+    bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  void CountFailure() { failures_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  friend class Rails;
+  Rail(RailSpec spec, LinkOptions link, const Verbs* verbs);
+  // Takes the events that are waiting.
+  void OnEvents();
+  void SetUp(bool up, const char* why);
+
+  const RailSpec spec_;
+  const LinkOptions link_;
+  const Verbs* const verbs_;
+  ContextHandle context_;
+  PdHandle pd_;
+  ibv_device_attr limits_{};
+  uint32_t max_message_bytes_ = 0;
+  std::atomic<uint8_t> mtu_{0};   // ibv_mtu of the port
+  std::atomic<uint16_t> lid_{0};  // InfiniBand; a subnet manager may change it
+  std::array<std::atomic<uint64_t>, 2> gid_{};
+  bool ethernet_ = false;
+  std::atomic<bool> up_{false}, dead_{false};  // dead: the device has failed for good
+  std::atomic<uint64_t> reads_{0}, bytes_{0}, failures_{0}, downs_{0};
+};
+
+class Rails {
+ public:
+  // Opens all; fails with the first that cannot be opened.
+  static Result<std::unique_ptr<Rails>> Open(std::span<const RailSpec> specs, LinkOptions link);
+  ~Rails();
+
+  std::span<const std::unique_ptr<Rail>> all() const { return rails_; }
+  size_t size() const { return rails_.size(); }
+  Rail& operator[](size_t i) const { return *rails_[i]; }
+  bool any_up() const;
+
+ private:
+  explicit Rails(std::vector<std::unique_ptr<Rail>> rails);
+  void Watch();
+  const std::vector<std::unique_ptr<Rail>> rails_;
+  UniqueFd stop_;  // eventfd
+  std::thread watcher_;
+};
+
+}  // namespace peercache::rdma

@@ -1,0 +1,283 @@
+#include "transport/rdma/read_channel.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace peercache::rdma {
+namespace {
+
+// Under way on one queue: enough for 400 Gb/s over 80 us, little enough that a slow rail does not
+// hold a large part of a batch.
+constexpr uint64_t kBytesInFlight = 4 << 20;
+// The probe: several packets of the largest MTU.
+constexpr uint32_t kProbeBytes = 16 << 10;
+
+ibv_sge Sge(const Registration& range, size_t rail, uint32_t chunk, std::byte* at, uint32_t bytes) {
+  return {reinterpret_cast<uint64_t>(at), bytes, range.lkey(rail, chunk)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ReadChannel>> ReadChannel::Make(const Rails& rails,
+                                                       std::span<const uint8_t> use) {
+  auto channel = std::unique_ptr<ReadChannel>(new ReadChannel());
+  Status failure = Unavailable("no rail is up");
+  for (size_t i = 0; i < rails.size(); ++i) {
+    if (!rails[i].up() || (i < use.size() && !use[i])) continue;
+    auto queue = ReadQueue::Make(&rails[i], i);
+    if (queue.ok()) {
+      channel->paths_.push_back({std::move(*queue), {}});
+    } else {
+      failure = queue.status();
+      spdlog::warn("{}", failure.ToString());
+    }
+  }
+  if (channel->paths_.empty()) return failure;
+  return channel;
+}
+
+ConnectRequest ReadChannel::request() const {
+  ConnectRequest request;
+  for (const Path& path : paths_) request.queues.push_back(path.queue->address());
+  return request;
+}
+
+Status ReadChannel::Establish(const ConnectOk& peer) {
+  if (peer.queues.size() != paths_.size())
+    return Corrupt("the peer answered for another number of queue pairs than it was asked for");
+  pool_ = peer.pool;
+  pool_bytes_ = peer.pool_bytes;
+  chunk_bytes_ = peer.chunk_bytes;
+  Status failure = Unavailable("the peer has no rail for ours");
+  max_segments_ = UINT32_MAX;
+  max_message_bytes_ = UINT32_MAX;
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    Path& path = paths_[i];
+    if (peer.queues[i].queue.queue == 0) {
+      path.queue->Break();
+      continue;
+    }
+    if (Status s = path.queue->Connect(peer.queues[i].queue); !s.ok()) {
+      failure = s;
+      Lose(&path, s);
+      continue;
+    }
+    path.rkeys = peer.queues[i].rkeys;
+    max_segments_ = std::min(max_segments_, path.queue->max_segments());
+    max_message_bytes_ = std::min(max_message_bytes_, path.queue->rail().max_message_bytes());
+  }
+  segments_.resize(max_segments_ == UINT32_MAX ? 0 : max_segments_);
+  return queues() > 0 ? Status() : failure;
+}
+
+Status ReadChannel::Probe(const Registration& scratch, TimePoint deadline) {
+  const auto bytes =
+      static_cast<uint32_t>(std::min<uint64_t>({kProbeBytes, pool_bytes_, scratch.bytes().size()}));
+  for (Path& path : paths_) {
+    if (path.queue->broken()) continue;
+    const ibv_sge segment =
+        Sge(scratch, path.queue->rail_index(), 0, scratch.bytes().data(), bytes);
+    path.queue->Add(pool_, path.rkeys[0], std::span(&segment, 1), bytes, 0);
+    if (Status s = path.queue->Ring(Clock::now()); !s.ok()) Lose(&path, s);
+  }
+  const auto waiting = [&] {
+    return std::any_of(paths_.begin(), paths_.end(),
+                       [](const Path& path) { return path.queue->in_flight() > 0; });
+  };
+  while (waiting()) {
+    const TimePoint now = Clock::now();
+    for (Path& path : paths_) {
+      if (path.queue->in_flight() == 0) continue;
+      Status s = path.queue->Harvest(now, [](uint32_t) {});
+      if (s.ok() && path.queue->in_flight() > 0 && now >= deadline) {
+        s = DeadlineExceeded(fmt::format(
+            "rail {}: a READ of {} bytes brought nothing: is the MTU of the network as large as "
+            "the interfaces', and is UDP port 4791 open?",
+            path.queue->rail().name(), bytes));
+      }
+      if (!s.ok()) Lose(&path, s);
+    }
+    if (waiting()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return queues() > 0 ? Status() : Unavailable("no rail reaches the peer");
+}
+
+size_t ReadChannel::queues() const {
+  return static_cast<size_t>(std::count_if(paths_.begin(), paths_.end(),
+                                           [](const Path& path) { return !path.queue->broken(); }));
+}
+
+uint32_t ReadChannel::working_rails() const {
+  uint32_t rails = 0;
+  for (const Path& path : paths_)
+    if (!path.queue->broken()) rails |= 1u << path.queue->rail_index();
+  return rails;
+}
+
+void ReadChannel::Begin(std::span<const PageRead> pages, const RegisteredMemory::Ranges& ranges,
+                        std::span<SlotHeader> headers, std::span<PageState> states, Duration stall,
+                        TimePoint now) {
+  pages_ = pages;
+  headers_ = headers;
+  states_ = states;
+  stall_ = stall;
+  cut_.pieces.clear();
+  cut_.segments.clear();
+  again_.clear();
+  next_ = 0;
+  missing_.assign(pages.size(), 0);
+  left_ = 0;
+  finished_ = now;
+  const CutLimits limits{max_segments_, max_message_bytes_, chunk_bytes_};
+  for (size_t i = 0; i < pages.size(); ++i) {
+    const PageRead& page = pages[i];
+    const uint64_t slot_bytes = sizeof(SlotHeader) + uint64_t{page.length};
+    if (page.offset > pool_bytes_ || slot_bytes > pool_bytes_ - page.offset) {
+      states[i] = PageState::kStale;  // of another life of the peer, with another pool
+      continue;
+    }
+    const size_t before = cut_.pieces.size();
+    if (!CutPage(static_cast<uint32_t>(i), page.offset,
+                 std::as_writable_bytes(headers.subspan(i, 1)), page.to, limits, ranges, &cut_)) {
+      states[i] = PageState::kUnregistered;
+      continue;
+    }
+    states[i] = PageState::kPending;
+    missing_[i] = static_cast<uint32_t>(cut_.pieces.size() - before);
+    ++left_;
+  }
+  if (left_ > 0 && queues() == 0) FailPending();
+  Post(now);
+}
+
+ReadChannel::Path* ReadChannel::LeastBusy() {
+  Path* best = nullptr;
+  for (Path& path : paths_) {
+    if (path.queue->broken() || path.queue->room() == 0) continue;
+    const uint64_t bytes = path.queue->bytes_in_flight();
+    if (bytes >= kBytesInFlight) continue;
+    if (best == nullptr || bytes < best->queue->bytes_in_flight()) best = &path;
+  }
+  return best;
+}
+
+void ReadChannel::Send(Path* path, uint32_t index) {
+  const Piece& piece = cut_.pieces[index];
+  const size_t rail = path->queue->rail_index();
+  for (uint32_t i = 0; i < piece.count; ++i) {
+    const LocalSegment& s = cut_.segments[piece.first + i];
+    segments_[i] = Sge(*s.range, rail, s.chunk, s.at, s.bytes);
+  }
+  path->queue->Add(pool_ + piece.offset, path->rkeys[piece.chunk],
+                   std::span(segments_).first(piece.count), piece.bytes, index);
+}
+
+void ReadChannel::Post(TimePoint now) {
+  for (bool lost = true; lost;) {
+    lost = false;
+    while (!again_.empty() || next_ < cut_.pieces.size()) {
+      Path* path = LeastBusy();
+      if (path == nullptr) break;
+      if (again_.empty()) {
+        Send(path, static_cast<uint32_t>(next_++));
+      } else {
+        Send(path, again_.back());
+        again_.pop_back();
+      }
+    }
+    for (Path& path : paths_) {
+      if (path.queue->broken()) continue;
+      if (Status s = path.queue->Ring(now); !s.ok()) {
+        Lose(&path, s);
+        lost = true;
+      }
+    }
+  }
+}
+
+bool ReadChannel::Advance(TimePoint now) {
+  bool moved = false;
+  for (Path& path : paths_) {
+    if (path.queue->in_flight() == 0) continue;
+    uint64_t reads = 0, bytes = 0;
+    Status s = path.queue->Harvest(now, [&](uint32_t piece) {
+      ++reads;
+      bytes += cut_.pieces[piece].bytes;
+      PieceDone(piece, now);
+    });
+    if (reads > 0) {
+      path.queue->rail().CountReads(reads, bytes);
+      moved = true;
+    }
+    if (s.ok() && path.queue->in_flight() > 0) {
+      if (!path.queue->rail().up()) {
+        s = Unavailable(fmt::format("rail {} went down", path.queue->rail().name()));
+      } else if (now - path.queue->last_progress() > stall_) {
+        s = DeadlineExceeded(fmt::format("rail {}: READs made no progress for {} ms",
+                                         path.queue->rail().name(), ToMillis(stall_)));
+      }
+    }
+    if (!s.ok()) {
+      Lose(&path, s);
+      moved = true;
+    }
+  }
+  if (moved) Post(now);
+  return moved;
+}
+
+void ReadChannel::PieceDone(uint32_t index, TimePoint now) {
+  const Piece& piece = cut_.pieces[index];
+  if (--missing_[piece.page] != 0) return;
+  const PageRead& page = pages_[piece.page];
+  const SlotHeader& header = headers_[piece.page];
+  const bool same = header.magic == SlotHeader::kMagic && header.length == page.length &&
+                    header.generation == page.generation && header.key == page.key;
+  states_[piece.page] = same ? PageState::kRead : PageState::kStale;
+  finished_ = now;
+  --left_;
+}
+
+void ReadChannel::Lose(Path* path, const Status& why) {
+  ReadQueue& queue = *path->queue;
+  queue.ForEachInFlight([&](uint32_t piece) { again_.push_back(piece); });
+  queue.Break();
+  queue.rail().CountFailure();
+  lost_rails_ |= 1u << queue.rail_index();
+  spdlog::debug("a queue pair is lost: {}", why.ToString());
+  if (left_ > 0 && queues() == 0) FailPending();
+}
+
+void ReadChannel::FailPending() {
+  for (size_t i = 0; i < pages_.size(); ++i)
+    if (states_[i] == PageState::kPending) states_[i] = PageState::kFailed;
+  left_ = 0;
+  again_.clear();
+  next_ = cut_.pieces.size();
+}
+
+void ReadChannel::Fail() {
+  for (Path& path : paths_) path.queue->Break();
+  FailPending();
+}
+
+void ReadChannel::AppendFds(std::vector<int>* fds) const {
+  for (const Path& path : paths_)
+    if (path.queue->in_flight() > 0) fds->push_back(path.queue->fd());
+}
+
+void ReadChannel::Arm() {
+  for (Path& path : paths_) {
+    if (path.queue->in_flight() == 0) continue;
+    if (Status s = path.queue->Arm(); !s.ok()) Lose(&path, s);
+  }
+}
+
+void ReadChannel::Disarm() {
+  for (Path& path : paths_)
+    if (!path.queue->broken()) path.queue->Disarm();
+}
+
+}  // namespace peercache::rdma

@@ -1,0 +1,122 @@
+// ReadChannel: reads pages of one peer's pool, over one queue pair for each rail that reaches it.
+//
+//   auto channel = ReadChannel::Make(rails, use);      // queue pairs; request() goes to the peer
+//   channel->Establish(answer)                         // connects and tries each of them
+//   channel->Begin(pages, ranges, headers, states, now);
+//   RunReads(...)                                      // run_reads.h; or Advance() until done()
+//
+// A batch is striped: each READ goes to the rail with the fewest bytes under way. A rail that fails
+// or stalls meanwhile loses its queue pair, and what it had under way is read over the others; the
+// batch fails when none is left. So nothing lands in a destination once the channel is done().
+//
+// The header of every slot is read with the page and checked: kStale when the page is not there
+// (any more). That the slot was not reused *during* the read is not seen here, it follows from the
+// lease: the caller has to discard what was finished() too late.
+//
+// Used by one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/copy.h"
+#include "base/key.h"
+#include "base/status.h"
+#include "pool/slot_header.h"
+#include "transport/rdma/memory.h"
+#include "transport/rdma/pieces.h"
+#include "transport/rdma/rail.h"
+#include "transport/rdma/read_queue.h"
+#include "wire/fabric.h"
+
+namespace peercache::rdma {
+
+struct PageRead {
+  Key key;
+  uint64_t offset = 0;  // of the slot in the peer's pool
+  uint64_t generation = 0;
+  uint32_t length = 0;  // of the payload; the size of `to`
+  std::span<const Bytes> to;
+};
+
+enum class PageState : uint8_t {
+  kPending = 0,
+  kRead,
+  kStale,         // another page is there, or none
+  kFailed,        // no rail could bring it
+  kUnregistered,  // its destination is not registered with the rails
+};
+
+class ReadChannel {
+ public:
+  // On the rails that are up and for which use[i] is set. Fails when there is none.
+  static Result<std::unique_ptr<ReadChannel>> Make(const Rails& rails,
+                                                   std::span<const uint8_t> use);
+
+  ConnectRequest request() const;
+  // Connects to what the peer offers. Fails when no queue is left.
+  Status Establish(const ConnectOk& peer);
+  // READs the beginning of the peer's pool into `scratch` over every queue, to see that the path
+  // carries packets of its size; breaks those over which nothing comes until `deadline`. Fails when
+  // no queue is left.
+  Status Probe(const Registration& scratch, TimePoint deadline);
+
+  // A batch; everything given must live until done(). `headers` is as long as `pages` and lies in
+  // `ranges`. `stall`: longest without progress of one queue.
+  void Begin(std::span<const PageRead> pages, const RegisteredMemory::Ranges& ranges,
+             std::span<SlotHeader> headers, std::span<PageState> states, Duration stall,
+             TimePoint now);
+  // Takes what has completed and posts what has room. True when anything moved.
+  bool Advance(TimePoint now);
+  bool done() const { return left_ == 0; }
+  // When the last page was complete.
+  TimePoint finished() const { return finished_; }
+  // Gives up: breaks all queues, what is pending has failed.
+  void Fail();
+
+  // Queues that work; rails that have lost theirs since Make (a bit each).
+  size_t queues() const;
+  uint32_t lost_rails() const { return lost_rails_; }
+  uint32_t working_rails() const;
+
+  // For waiting.
+  void AppendFds(std::vector<int>* fds) const;
+  void Arm();
+  void Disarm();
+
+ private:
+  struct Path {
+    std::unique_ptr<ReadQueue> queue;
+    std::vector<uint32_t> rkeys;
+  };
+  ReadChannel() = default;
+  void Post(TimePoint now);
+  Path* LeastBusy();
+  void Send(Path* path, uint32_t piece);
+  void Lose(Path* path, const Status& why);
+  void PieceDone(uint32_t piece, TimePoint now);
+  void FailPending();
+
+  std::vector<Path> paths_;
+  uint64_t pool_ = 0, pool_bytes_ = 0, chunk_bytes_ = 1;
+  uint32_t max_segments_ = 1, max_message_bytes_ = 0;
+  uint32_t lost_rails_ = 0;
+
+  // The batch.
+  std::span<const PageRead> pages_;
+  std::span<SlotHeader> headers_;
+  std::span<PageState> states_;
+  Duration stall_{};
+  Cut cut_;
+  std::vector<uint32_t> again_;    // pieces that a lost queue had under way
+  size_t next_ = 0;                // first piece that was never posted
+  std::vector<uint32_t> missing_;  // pieces that each page lacks
+  size_t left_ = 0;                // pages pending
+  TimePoint finished_{};
+  std::vector<ibv_sge> segments_;  // of the READ being built
+};
+
+}  // namespace peercache::rdma

@@ -1,0 +1,106 @@
+// ReadQueue: a queue pair to one peer over one rail, on which this node READs. Data path: posting
+// and harvesting allocate nothing and make no system call.
+//
+//   while (queue.room() > 0) queue.Add(piece...);      // builds READs
+//   queue.Ring();                                      // one doorbell for all of them
+//   queue.Harvest([&](uint32_t token) { ... });        // in the order they were added
+//
+// Only some READs are signalled; that one completed says that all before it did. When the pair
+// breaks, Harvest fails, and what was not reported is in doubt: Break() destroys the pair, and
+// after that nothing is written to the destinations any more.
+//
+// Used by one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "transport/rdma/queue_pair.h"
+#include "transport/rdma/rail.h"
+
+namespace peercache::rdma {
+
+class ReadQueue {
+ public:
+  static Result<std::unique_ptr<ReadQueue>> Make(Rail* rail, size_t rail_index);
+
+  Rail& rail() const { return *rail_; }
+  size_t rail_index() const { return rail_index_; }
+  QueueAddress address() const { return AddressOf(*rail_, *qp_, sequence_); }
+  Status Connect(const QueueAddress& peer);
+
+  bool broken() const { return qp_ == nullptr; }
+  uint32_t max_segments() const { return size_.segments; }
+  // READs that can be added before some are harvested.
+  size_t room() const { return size_.reads - (added_ - harvested_); }
+  size_t in_flight() const { return added_ - harvested_; }
+  uint64_t bytes_in_flight() const { return bytes_in_flight_; }
+  // When something was last harvested or the queue was last empty.
+  TimePoint last_progress() const { return last_progress_; }
+
+  // `segments` (at most max_segments()) are copied; `token` comes back from Harvest.
+  void Add(uint64_t remote, uint32_t rkey, std::span<const ibv_sge> segments, uint32_t bytes,
+           uint32_t token);
+  // Hands what was added to the device.
+  Status Ring(TimePoint now);
+  // Calls done(token) for each READ that has completed since. Fails when the pair is broken.
+  template <typename Done>
+  Status Harvest(TimePoint now, const Done& done) {
+    uint32_t upto = 0;
+    Status status = Poll(&upto);
+    while (harvested_ != upto) {
+      const Slot& slot = slots_[harvested_ % size_.reads];
+      bytes_in_flight_ -= slot.bytes;
+      ++harvested_;
+      last_progress_ = now;
+      done(slot.token);
+    }
+    return status;
+  }
+  // Tokens of what is in flight.
+  template <typename Each>
+  void ForEachInFlight(const Each& each) const {
+    for (uint32_t i = harvested_; i != added_; ++i) each(slots_[i % size_.reads].token);
+  }
+
+  // For waiting: Arm, Harvest once more, then poll fd(); Disarm before the next Arm.
+  int fd() const { return completions_->fd; }
+  Status Arm();
+  void Disarm();
+
+  // Ends the pair; nothing is in flight afterwards and nothing lands any more.
+  void Break();
+  ~ReadQueue();
+
+ private:
+  struct Slot {
+    uint32_t token = 0;
+    uint32_t bytes = 0;
+  };
+  ReadQueue(Rail* rail, size_t rail_index) : rail_(rail), rail_index_(rail_index) {}
+  Status Poll(uint32_t* upto);
+
+  Rail* const rail_;
+  const size_t rail_index_;
+  const uint32_t sequence_ = RandomSequence();
+  QueueSize size_;
+  CompChannelHandle completions_;
+  CqHandle cq_;
+  QpHandle qp_;
+  unsigned unacknowledged_ = 0;  // completion events
+  // Counts of READs; they wrap.
+  uint32_t added_ = 0, rung_ = 0, harvested_ = 0;
+  uint32_t completed_ = 0;  // known to be complete
+  uint64_t bytes_in_flight_ = 0;
+  TimePoint last_progress_{};
+  std::vector<Slot> slots_;        // ring of size_.reads
+  std::vector<ibv_send_wr> work_;  // [size_.reads]
+  std::vector<ibv_sge> segments_;  // [size_.reads * size_.segments]
+};
+
+}  // namespace peercache::rdma
