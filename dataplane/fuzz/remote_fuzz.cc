@@ -63,11 +63,11 @@ void Run() {
     // What node/pages.cc passes on.
     if (records[i].node == 0 || records[i].length != to.SizeOf(i)) continue;
     if (node.peers.Find(records[i].node) != nullptr) usable.Hit();
-    pages.push_back({keys[i], records[i], i});
+    pages.push_back({keys[i], records[i], i, TimePoint::max()});
   }
   Crew alone(0);
   RemoteReader reader({std::chrono::seconds(60), kStall, ChecksumPolicy::kAll}, &node.peers,
-                      &node.counters, &alone);
+                      nullptr, &node.counters, &alone);
   for (int round = 0; round < 2; ++round) {
     std::vector<ReadOutcome> outcomes(pages.size());
     reader.Read(pages, to, outcomes, Clock::now() + kStall);

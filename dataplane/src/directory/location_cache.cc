@@ -10,11 +10,14 @@ namespace peercache {
 LocationCache::LocationCache(size_t entries)
     : buckets_(entries == 0 ? 0 : std::bit_ceil(std::max(entries / 4, kStripes))) {}
 
-Record LocationCache::Find(const Key& key, TimePoint now) const {
+Record LocationCache::Find(const Key& key, TimePoint now, TimePoint* until) const {
   if (buckets_.empty()) return {};
   std::lock_guard lock(MutexOf(key));
-  for (const Entry& entry : *BucketOf(key))
-    if (entry.key == key && now < entry.until) return entry.record;  // model: Read, check_lease
+  for (const Entry& entry : *BucketOf(key)) {
+    if (entry.key != key || now >= entry.until) continue;  // model: Read, check_lease
+    *until = entry.until;
+    return entry.record;
+  }
   return {};
 }
 

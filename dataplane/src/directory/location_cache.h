@@ -27,8 +27,9 @@ class LocationCache {
   // 88 bytes an entry; 0 entries: remembers nothing.
   explicit LocationCache(size_t entries);
 
-  // record.node = 0 when nothing is known that may be used at `now`.
-  Record Find(const Key& key, TimePoint now) const;
+  // record.node = 0 when nothing is known that may be used at `now`; else *until is how long it may
+  // be used.
+  Record Find(const Key& key, TimePoint now, TimePoint* until) const;
   void Put(const Key& key, const Record& record, TimePoint usable_until);
   void Forget(const Key& key);
   void Clear();

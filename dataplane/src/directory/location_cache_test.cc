@@ -21,45 +21,50 @@ Record RecordOn(uint64_t node) {
 }
 
 TEST(LocationCacheTest, AnswersUntilTheLeaseIsOver) {
+  TimePoint until{};
   LocationCache cache(1000);
   const TimePoint now = Clock::now();
-  EXPECT_EQ(cache.Find(KeyOf(1), now).node, 0u);
+  EXPECT_EQ(cache.Find(KeyOf(1), now, &until).node, 0u);
   cache.Put(KeyOf(1), RecordOn(7), now + seconds(1));
-  EXPECT_EQ(cache.Find(KeyOf(1), now).node, 7u);
-  EXPECT_EQ(cache.Find(KeyOf(1), now + seconds(1)).node, 0u);
-  EXPECT_EQ(cache.Find(KeyOf(2), now).node, 0u);
+  EXPECT_EQ(cache.Find(KeyOf(1), now, &until).node, 7u);
+  EXPECT_EQ(cache.Find(KeyOf(1), now + seconds(1), &until).node, 0u);
+  EXPECT_EQ(cache.Find(KeyOf(2), now, &until).node, 0u);
 }
 
 TEST(LocationCacheTest, TheNewestRecordOfAKeyCounts) {
+  TimePoint until{};
   LocationCache cache(1000);
   const TimePoint now = Clock::now();
   cache.Put(KeyOf(1), RecordOn(7), now + seconds(2));
   cache.Put(KeyOf(1), RecordOn(8), now + seconds(1));
-  EXPECT_EQ(cache.Find(KeyOf(1), now).node, 8u);
-  EXPECT_EQ(cache.Find(KeyOf(1), now + seconds(1)).node, 0u) << "the older one is gone";
+  EXPECT_EQ(cache.Find(KeyOf(1), now, &until).node, 8u);
+  EXPECT_EQ(cache.Find(KeyOf(1), now + seconds(1), &until).node, 0u) << "the older one is gone";
 }
 
 TEST(LocationCacheTest, ForgetsOneOrAll) {
+  TimePoint until{};
   LocationCache cache(1000);
   const TimePoint now = Clock::now();
   for (uint64_t i = 0; i < 100; ++i) cache.Put(KeyOf(i), RecordOn(i + 1), now + seconds(1));
   cache.Forget(KeyOf(3));
-  EXPECT_EQ(cache.Find(KeyOf(3), now).node, 0u);
-  EXPECT_EQ(cache.Find(KeyOf(4), now).node, 5u);
+  EXPECT_EQ(cache.Find(KeyOf(3), now, &until).node, 0u);
+  EXPECT_EQ(cache.Find(KeyOf(4), now, &until).node, 5u);
   cache.Clear();
-  for (uint64_t i = 0; i < 100; ++i) EXPECT_EQ(cache.Find(KeyOf(i), now).node, 0u);
+  for (uint64_t i = 0; i < 100; ++i) EXPECT_EQ(cache.Find(KeyOf(i), now, &until).node, 0u);
 }
 
 TEST(LocationCacheTest, WhatEndsFirstGivesWay) {
+  TimePoint until{};
   LocationCache cache(256);  // 64 buckets of 4
   const TimePoint now = Clock::now();
   for (uint64_t i = 0; i < 5; ++i)
     cache.Put(KeyOf(i * 64), RecordOn(i + 1), now + seconds(10 - static_cast<int>(i)));
-  EXPECT_EQ(cache.Find(KeyOf(3 * 64), now).node, 0u) << "it ended first when the fifth came";
-  for (const uint64_t i : {0, 1, 2, 4}) EXPECT_EQ(cache.Find(KeyOf(i * 64), now).node, i + 1);
+  EXPECT_EQ(cache.Find(KeyOf(3 * 64), now, &until).node, 0u) << "it ended first when the fifth came";
+  for (const uint64_t i : {0, 1, 2, 4}) EXPECT_EQ(cache.Find(KeyOf(i * 64), now, &until).node, i + 1);
 }
 
 TEST(LocationCacheTest, WithoutEntriesNothingIsRemembered) {
+  TimePoint until{};
   LocationCache cache(0);
   cache.Put(KeyOf(1), RecordOn(7), Clock::now() + seconds(1));
   EXPECT_EQ(cache.Find(KeyOf(1), Clock::now()).node, 0u);
@@ -68,6 +73,7 @@ TEST(LocationCacheTest, WithoutEntriesNothingIsRemembered) {
 }
 
 TEST(LocationCacheTest, ThreadsSeeWholeRecords) {
+  TimePoint until{};
   LocationCache cache(256);
   const TimePoint end = Clock::now() + seconds(1);
   std::thread threads[4];

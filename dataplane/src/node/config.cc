@@ -9,6 +9,8 @@
 
 #include "base/memory.h"
 #include "base/size.h"
+#include "transport/rdma/choose_gid.h"
+#include "transport/rdma/select_ports.h"
 #include "transport/tcp/socket.h"
 #include "wire/messages.h"
 
@@ -39,6 +41,15 @@ Status SetNumber(const std::string& value, NodeConfig* c) {
   if (Status s = Number(value, kMin, kMax, "units", &number); !s.ok()) return s;
   using T = std::remove_reference_t<decltype(c->*Member)>;
   c->*Member = static_cast<T>(number);
+  return {};
+}
+
+template <auto Member, int64_t kMin, int64_t kMax>
+Status SetLink(const std::string& value, NodeConfig* c) {
+  int64_t number = 0;
+  if (Status s = Number(value, kMin, kMax, "units", &number); !s.ok()) return s;
+  using T = std::remove_reference_t<decltype(c->rdma_link.*Member)>;
+  c->rdma_link.*Member = static_cast<T>(number);
   return {};
 }
 
@@ -185,10 +196,55 @@ constexpr ConfigOption kOptions[] = {
      SetWatermark<&Watermarks::high>},
     {"low-watermark", "Share of the pool that pages are left at least, however fast sets come",
      "75%", SetWatermark<&Watermarks::low>},
-    {"transport", "How pages travel between nodes: auto | tcp", "auto",
+    {"transport",
+     "How pages travel between nodes: auto (RDMA where this machine and the peer have it, else "
+     "TCP) | tcp | rdma (do not start without)",
+     "auto",
      [](const std::string& value, NodeConfig* c) {
-       return SetChoice<&NodeConfig::transport>(value, {"auto", "tcp"}, c);
+       return SetChoice<&NodeConfig::transport>(value, {"auto", "tcp", "rdma"}, c);
      }},
+    {"device-name",
+     "RDMA ports that are this node's rails, DEVICE or DEVICE:PORT, e.g. mlx5_0,mlx5_1:2 (default: "
+     "all usable ports of hardware)",
+     "",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       c->device_name = value;
+       return rdma::ParseDeviceList(value).status();
+     }},
+    {"rdma-gid",
+     "Address that a RoCE port speaks with: auto | ipv4 | ipv6 | an address | a subnet such as "
+     "10.1.0.0/16",
+     "auto",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       c->rdma_gid = value;
+       return rdma::ParseGidPreference(value).status();
+     }},
+    {"rdma-traffic-class", "Traffic class of RoCE packets: DSCP * 4, e.g. 104 for DSCP 26", "0",
+     SetLink<&rdma::LinkOptions::traffic_class, 0, 255>},
+    {"rdma-service-level", "Service level (InfiniBand), or priority of RoCE packets", "0",
+     SetLink<&rdma::LinkOptions::service_level, 0, 15>},
+    {"rdma-hop-limit", "Routers a RoCE packet may cross", "64",
+     SetLink<&rdma::LinkOptions::hop_limit, 1, 255>},
+    {"rdma-timeout",
+     "Wait for an acknowledgement before a packet is sent again: 4.096 us * 2^N, e.g. 14: 67 ms",
+     "14", SetLink<&rdma::LinkOptions::timeout, 1, 31>},
+    {"rdma-retries", "Times a packet is sent again before its queue pair is given up", "7",
+     SetLink<&rdma::LinkOptions::retries, 0, 7>},
+    {"rdma-pkey-index", "Index of the partition key (InfiniBand)", "0",
+     SetLink<&rdma::LinkOptions::pkey_index, 0, 65535>},
+    {"rdma-mtu", "Largest payload of an RDMA packet: 0 (what both ports have) or 256 to 4096", "0",
+     SetLink<&rdma::LinkOptions::mtu, 0, 4096>},
+    {"rdma-spin-us",
+     "How long a call looks for completions before it sleeps until one comes; 0: sleep at once",
+     "50",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       int64_t number = 0;
+       if (Status s = Number(value, 0, 1'000'000, "microseconds", &number); !s.ok()) return s;
+       c->rdma_spin = std::chrono::microseconds(number);
+       return {};
+     }},
+    {"rdma-max-queues", "Queue pairs to peers at most, and as many for peers", "16384",
+     SetNumber<&NodeConfig::rdma_max_queues, 1, 1 << 20>},
     {"lease-ms", "How long a reader may use a record; evicted slots rest for as long", "1000",
      SetMillis<&NodeConfig::lease, 50, 60'000>},
     {"dir-cache-ttl-ms",

@@ -15,6 +15,7 @@
 #include "node/room_plan.h"
 #include "node/uid_list.h"
 #include "pool/pool.h"
+#include "transport/rdma/link_options.h"
 
 namespace peercache {
 
@@ -40,7 +41,12 @@ struct NodeConfig {
   uint32_t promotion_percent = 10;
   ChecksumPolicy checksums = ChecksumPolicy::kSampled;
   Watermarks watermarks;
-  std::string transport = "auto";  // auto | tcp
+  std::string transport = "auto";  // auto | tcp | rdma
+  std::string device_name;         // of the rails: "mlx5_0,mlx5_1:2"; empty: all that are usable
+  std::string rdma_gid = "auto";   // auto | ipv4 | ipv6 | an address | a subnet
+  rdma::LinkOptions rdma_link;
+  std::chrono::microseconds rdma_spin{50};
+  uint32_t rdma_max_queues = 16384;
   milliseconds lease{1000};
   milliseconds dir_cache_ttl{1000};
   milliseconds peer_timeout{1000};

@@ -34,7 +34,7 @@ struct Server {
     chmod(dir.path().c_str(), 0755);
     options.node_id = "node";
     engines = std::make_unique<EngineServer>(
-        std::move(*listener), options, nullptr, nullptr, &counters, [] {},
+        std::move(*listener), options, nullptr, nullptr, nullptr, &counters, [] {},
         [](uint64_t) { return Status(); });
   }
   UniqueFd Connect() const {

@@ -30,11 +30,13 @@ constexpr uint32_t kMaxAttachBody = 4 << 10;
 
 class EngineServer::Impl {
  public:
-  Impl(UniqueFd listener, EngineServerOptions options, Pages* pages, Metrics* metrics,
-       Counters* counters, std::function<void()> wait_joined, std::function<Status(uint64_t)> clear)
+  Impl(UniqueFd listener, EngineServerOptions options, Pages* pages, Fabric* fabric,
+       Metrics* metrics, Counters* counters, std::function<void()> wait_joined,
+       std::function<Status(uint64_t)> clear)
       : listener_(std::move(listener)),
         options_(std::move(options)),
         pages_(pages),
+        fabric_(fabric),
         metrics_(metrics),
         counters_(counters),
         wait_joined_(std::move(wait_joined)),
@@ -194,7 +196,7 @@ class EngineServer::Impl {
         RegionRequest request;
         if (!request.Decode(&body)) return Corrupt("malformed Region");
         return (*session)->SetRegion(request, std::move(s->frame.fd),
-                                     {kMaxRegionsPerEngine, options_.max_engine_memory});
+                                     {kMaxRegionsPerEngine, options_.max_engine_memory}, fabric_);
       }
       case MessageType::kClear: {
         const auto tag = body.Get<uint64_t>();
@@ -296,6 +298,7 @@ class EngineServer::Impl {
   UniqueFd listener_;
   const EngineServerOptions options_;
   Pages* const pages_;
+  Fabric* const fabric_;  // null without RDMA
   Metrics* const metrics_;
   Counters* const counters_;
   const std::function<void()> wait_joined_;
@@ -309,9 +312,9 @@ class EngineServer::Impl {
 };
 
 EngineServer::EngineServer(UniqueFd listener, EngineServerOptions options, Pages* pages,
-                           Metrics* metrics, Counters* counters, std::function<void()> wait_joined,
-                           std::function<Status(uint64_t)> clear)
-    : impl_(std::make_unique<Impl>(std::move(listener), std::move(options), pages, metrics,
+                           Fabric* fabric, Metrics* metrics, Counters* counters,
+                           std::function<void()> wait_joined, std::function<Status(uint64_t)> clear)
+    : impl_(std::make_unique<Impl>(std::move(listener), std::move(options), pages, fabric, metrics,
                                    counters, std::move(wait_joined), std::move(clear))) {}
 EngineServer::~EngineServer() = default;
 std::vector<EngineInfo> EngineServer::engines() const { return impl_->engines(); }

@@ -50,8 +50,8 @@ class EngineServer {
 
   // `wait_joined` is called before an engine's first attach; `clear` drops all pages of a tag on
   // all nodes, or says which it did not reach.
-  EngineServer(UniqueFd listener, EngineServerOptions options, Pages* pages, Metrics* metrics,
-               Counters* counters, std::function<void()> wait_joined,
+  EngineServer(UniqueFd listener, EngineServerOptions options, Pages* pages, Fabric* fabric,
+               Metrics* metrics, Counters* counters, std::function<void()> wait_joined,
                std::function<Status(uint64_t tag)> clear);
   ~EngineServer();
 

@@ -14,10 +14,11 @@ Locator::Locator(LocatorOptions options, Shard* shard, Peers* peers, Counters* c
       counters_(counters),
       cache_(options.cache_ttl > Duration::zero() ? options.cache_entries : 0) {}
 
-size_t Locator::Recall(std::span<const Key> keys, std::span<Record> records, TimePoint now) {
+size_t Locator::Recall(std::span<const Key> keys, std::span<Record> records,
+                       std::span<TimePoint> until, TimePoint now) {
   size_t found = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
-    records[i] = cache_.Find(keys[i], now);
+    records[i] = cache_.Find(keys[i], now, &until[i]);
     found += records[i].node != 0;
   }
   counters_->locations_recalled.Add(found);

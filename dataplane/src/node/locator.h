@@ -27,11 +27,13 @@ class Locator {
   Locator(LocatorOptions options, Shard* shard, Peers* peers, Counters* counters);
 
   // Asks the shards, and remembers what they say. records[i].node = 0 where nothing was found. The
-  // records may be used for a lease from when this was called.
+  // records may be used for a lease from when this was called (record.lease_ms, and at most ours).
   void Lookup(const View& view, std::span<const Key> keys, std::span<Record> records,
               TimePoint deadline);
-  // What is still remembered of earlier lookups. Returns how many were found.
-  size_t Recall(std::span<const Key> keys, std::span<Record> records, TimePoint now);
+  // What is still remembered of earlier lookups, and until when each may be used. Returns how many
+  // were found.
+  size_t Recall(std::span<const Key> keys, std::span<Record> records, std::span<TimePoint> until,
+                TimePoint now);
   // The record has turned out to be outdated.
   void Forget(const Key& key) { cache_.Forget(key); }
   void ForgetAll() { cache_.Clear(); }

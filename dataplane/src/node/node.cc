@@ -25,6 +25,7 @@
 #include "node/replicas.h"
 #include "node/secret.h"
 #include "node/status_json.h"
+#include "node/transport_choice.h"
 #include "node/upkeep.h"
 #include "node/views.h"
 #include "transport/tcp/server.h"
@@ -120,6 +121,9 @@ class Node::Impl {
     auto engines = ListenUnix(config_.socket, config_.socket_mode);
     if (!engines.ok()) return engines.status();
     if (Status s = MakePools(); !s.ok()) return s.Annotate("pool-size");
+    auto fabric = OpenFabric(config_, std::span(pool_->base(), pool_->size()));
+    if (!fabric.ok()) return fabric.status().Annotate("transport");
+    transport_ = std::move(*fabric);
 
     self_.id = config_.node_id;
     // Grows with every start; wall clock, so that no state has to survive.
@@ -145,6 +149,7 @@ class Node::Impl {
     table_ = std::make_unique<Table>(table_options, Clock::now());
     const OwnerTimes times{.lease = config_.lease, .owner_ttl = config_.member_ttl};
     peers_ = std::make_unique<Peers>(hello, secret_.get(), times, tls_.get());
+    if (transport_.fabric) transport_.fabric->Start(peers_.get());
     publisher_ = std::make_unique<Publisher>(
         PublisherOptions{self_.incarnation, config_.lease, config_.peer_timeout, stall},
         shard_.get(), pool_.get(), peers_.get(), &views_, &counters_);
@@ -167,7 +172,7 @@ class Node::Impl {
     agent_options.stall = stall;
     agent_options.vnodes = config_.vnodes;
     requests_ = std::make_unique<PeerRequests>(hello, secret_.get(), pool_.get(), shard_.get(),
-                                               table_.get(), &counters_,
+                                               table_.get(), &counters_, transport_.fabric.get(),
                                                [this](uint64_t tag) { return ClearHere(tag); });
     TcpServerOptions server_options;
     server_options.threads = config_.io_threads;
@@ -186,7 +191,8 @@ class Node::Impl {
     pages_ = std::make_unique<Pages>(PagesOptions{config_.lease, config_.peer_timeout, stall,
                                                   config_.checksums, CopyThreads(config_)},
                                      pool_.get(), peers_.get(), &views_, publisher_.get(),
-                                     locator_.get(), replicas_.get(), room_.get(), &counters_);
+                                     locator_.get(), replicas_.get(), room_.get(),
+                                     transport_.fabric.get(), &counters_);
     EngineServerOptions engine_options;
     engine_options.node_id = self_.id;
     engine_options.max_engines = config_.max_engines;
@@ -195,7 +201,8 @@ class Node::Impl {
     engine_options.max_engine_memory =
         config_.max_engine_memory != 0 ? config_.max_engine_memory : MachineMemory();
     engines_ = std::make_unique<EngineServer>(
-        std::move(*engines), engine_options, pages_.get(), metrics_.get(), &counters_,
+        std::move(*engines), engine_options, pages_.get(), transport_.fabric.get(), metrics_.get(),
+        &counters_,
         [this] { views_.Wait(Clock::now() + kAttachWait); },
         [this](uint64_t tag) { return ClearEverywhere(tag); });
     started_ = Clock::now();
@@ -404,6 +411,7 @@ class Node::Impl {
   std::unique_ptr<Shard> shard_;
   std::unique_ptr<Table> table_;
   std::unique_ptr<Peers> peers_;
+  Transport transport_;  // serves the pool, reads from the peers
   std::unique_ptr<Publisher> publisher_;
   std::unique_ptr<Locator> locator_;
   std::unique_ptr<Metrics> metrics_;

@@ -38,7 +38,7 @@ void Pages::ForEach(size_t count, uint64_t bytes, const Work& work) {
 
 Pages::Pages(PagesOptions options, Pool* pool, Peers* peers, const Views* views,
              Publisher* publisher, Locator* locator, Replicas* replicas, Room* room,
-             Counters* counters)
+             Fabric* fabric, Counters* counters)
     : options_(options),
       pool_(pool),
       peers_(peers),
@@ -49,7 +49,7 @@ Pages::Pages(PagesOptions options, Pool* pool, Peers* peers, const Views* views,
       room_(room),
       counters_(counters),
       crew_(options.copy_threads - 1),
-      reader_({options.lease, options.stall, options.checksums}, peers, counters, &crew_) {}
+      reader_({options.lease, options.stall, options.checksums}, peers, fabric, counters, &crew_) {}
 
 void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments, size_t per_page,
                 uint64_t tag, std::span<uint8_t> ok) {
@@ -243,11 +243,13 @@ void Pages::Fetch(std::span<const Key> keys, std::span<const size_t> pages, cons
   std::vector<Key> asked;
   for (const size_t page : pages) asked.push_back(keys[page]);
   std::vector<Record> records(pages.size());
+  std::vector<TimePoint> until(pages.size());
   std::vector<size_t> unknown(pages.begin(), pages.end());
-  if (locator_->Recall(asked, records, start) > 0) {
+  if (locator_->Recall(asked, records, until, start) > 0) {
     // Read what an earlier lookup has found; ask afresh for what has moved on since.
     std::vector<size_t> recalled;
     std::vector<Record> where;
+    std::vector<TimePoint> where_until;
     unknown.clear();
     for (size_t i = 0; i < pages.size(); ++i) {
       if (records[i].node == 0) {
@@ -255,9 +257,10 @@ void Pages::Fetch(std::span<const Key> keys, std::span<const size_t> pages, cons
       } else {
         recalled.push_back(pages[i]);
         where.push_back(records[i]);
+        where_until.push_back(until[i]);
       }
     }
-    const auto moved = Read(keys, recalled, where, start, to, ok, deadline, &read);
+    const auto moved = Read(keys, recalled, where, where_until, to, ok, deadline, &read);
     for (const size_t page : moved) locator_->Forget(keys[page]);
     unknown.insert(unknown.end(), moved.begin(), moved.end());
     if (unknown.empty()) return;
@@ -268,17 +271,20 @@ void Pages::Fetch(std::span<const Key> keys, std::span<const size_t> pages, cons
   const TimePoint lookup = Clock::now();
   locator_->Lookup(*view, asked, records, std::min(deadline, lookup + options_.stall));
   counters_->get_lookup.Observe(Clock::now() - lookup);
-  const auto moved = Read(keys, unknown, records, lookup, to, ok, deadline, &read);
+  until.clear();
+  // The holder lets a slot rest by its own lease, which may be another than ours.
+  for (const Record& record : records)
+    until.push_back(lookup + std::min<Duration>(options_.lease, milliseconds(record.lease_ms)));
+  const auto moved = Read(keys, unknown, records, until, to, ok, deadline, &read);
   for (const size_t page : moved) locator_->Forget(keys[page]);
   counters_->miss_stale.Add(moved.size());
 }
 
 std::vector<size_t> Pages::Read(std::span<const Key> keys, std::span<const size_t> pages,
-                                std::span<const Record> records, TimePoint asked,
+                                std::span<const Record> records, std::span<const TimePoint> until,
                                 const Destinations& to, std::span<uint8_t> ok, TimePoint deadline,
                                 StageTime* stage) {
   const TimePoint start = Clock::now();
-  const bool usable = start - asked < options_.lease;
   std::vector<RemotePage> remote;
   std::vector<size_t> moved;
   for (size_t i = 0; i < pages.size(); ++i) {
@@ -286,12 +292,12 @@ std::vector<size_t> Pages::Read(std::span<const Key> keys, std::span<const size_
     // A page of our own that was not in the pool has just been evicted.
     if (record.node == 0 || record.node == peers_->self()) {
       counters_->miss_absent.Add(1);
-    } else if (!usable) {
+    } else if (start >= until[i]) {
       counters_->miss_expired.Add(1);
     } else if (record.length != to.SizeOf(pages[i])) {
       moved.push_back(pages[i]);
     } else {
-      remote.push_back({keys[pages[i]], record, pages[i]});
+      remote.push_back({keys[pages[i]], record, pages[i], until[i]});
     }
   }
   std::vector<ReadOutcome> outcomes(remote.size());

@@ -49,7 +49,7 @@ struct PagesOptions {
 class Pages {
  public:
   Pages(PagesOptions options, Pool* pool, Peers* peers, const Views* views, Publisher* publisher,
-        Locator* locator, Replicas* replicas, Room* room, Counters* counters);
+        Locator* locator, Replicas* replicas, Room* room, Fabric* fabric, Counters* counters);
 
   // Page i is made of segments [i * per_page, (i + 1) * per_page). ok[i] = 1: stored and visible.
   void Set(std::span<const Key> keys, std::span<const ConstBytes> segments, size_t per_page,
@@ -67,10 +67,12 @@ class Pages {
   // Brings pages from other nodes.
   void Fetch(std::span<const Key> keys, std::span<const size_t> pages, const Destinations& to,
              std::span<uint8_t> ok, TimePoint start);
-  // Reads pages at `records`, which were valid at `asked`. Returns those that have moved on.
+  // Reads pages at `records`, each of which may be used until `until`. Returns those that have
+  // moved on.
   std::vector<size_t> Read(std::span<const Key> keys, std::span<const size_t> pages,
-                           std::span<const Record> records, TimePoint asked, const Destinations& to,
-                           std::span<uint8_t> ok, TimePoint deadline, StageTime* stage);
+                           std::span<const Record> records, std::span<const TimePoint> until,
+                           const Destinations& to, std::span<uint8_t> ok, TimePoint deadline,
+                           StageTime* stage);
   // Sets ok for the pages that have a replica here and removes them from `wanted`; returns how
   // many.
   size_t GetReplicas(std::span<const Key> keys, const Destinations& to, std::span<uint8_t> ok,

@@ -23,13 +23,15 @@ thread_local Scratch scratch;
 }  // namespace
 
 PeerRequests::PeerRequests(Hello self, const Secret* secret, Pool* pool, Shard* shard, Table* table,
-                           Counters* counters, std::function<size_t(uint64_t)> clear)
+                           Counters* counters, Fabric* fabric,
+                           std::function<size_t(uint64_t)> clear)
     : self_(std::move(self)),
       secret_(secret),
       pool_(pool),
       shard_(shard),
       table_(table),
       counters_(counters),
+      fabric_(fabric),
       clear_(std::move(clear)) {}
 
 Status PeerRequests::OnHello(const Hello& hello, HelloOk* answer) {
@@ -57,6 +59,7 @@ Status PeerRequests::OnRequest(const FrameHeader& header, FrameReader body, Peer
     case MessageType::kWithdraw:
     case MessageType::kContact: return OnOwner(header.type, &body, &answer->frame);
     case MessageType::kRead: return OnRead(&body, answer);
+    case MessageType::kConnect: return OnConnect(&body, answer);
     case MessageType::kHeartbeat: return OnHeartbeat(&body, &answer->frame);
     case MessageType::kLeave: {
       LeaveRequest request;
@@ -125,6 +128,18 @@ Status PeerRequests::OnRead(FrameReader* body, PeerAnswer* answer) {
   counters_->served_pages.Add(answer->pages.size());
   counters_->served_absent.Add(request.items.size() - answer->pages.size());
   EncodeReadOk(scratch.lengths, &answer->frame);
+  return {};
+}
+
+Status PeerRequests::OnConnect(FrameReader* body, PeerAnswer* answer) {
+  ConnectRequest request;
+  if (!request.Decode(body)) return Malformed(MessageType::kConnect);
+  if (fabric_ == nullptr) return Unavailable("this node has no rails");
+  ConnectOk ok;
+  auto queues = fabric_->Accept(request, &ok);
+  if (!queues.ok()) return queues.status();
+  answer->lent = std::move(*queues);
+  ok.Encode(&answer->frame);
   return {};
 }
 

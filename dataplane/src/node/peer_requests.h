@@ -7,6 +7,7 @@
 #include "directory/shard.h"
 #include "membership/table.h"
 #include "node/counters.h"
+#include "node/fabric.h"
 #include "node/secret.h"
 #include "pool/pool.h"
 #include "transport/peer_service.h"
@@ -16,7 +17,7 @@ namespace peercache {
 class PeerRequests : public PeerService {
  public:
   PeerRequests(Hello self, const Secret* secret, Pool* pool, Shard* shard, Table* table,
-               Counters* counters, std::function<size_t(uint64_t tag)> clear);
+               Counters* counters, Fabric* fabric, std::function<size_t(uint64_t tag)> clear);
 
   Status OnHello(const Hello& hello, HelloOk* answer) override;
   Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override;
@@ -25,6 +26,7 @@ class PeerRequests : public PeerService {
   Status OnLookup(FrameReader* body, FrameWriter* out);
   Status OnOwner(MessageType type, FrameReader* body, FrameWriter* out);
   Status OnRead(FrameReader* body, PeerAnswer* answer);
+  Status OnConnect(FrameReader* body, PeerAnswer* answer);
   Status OnHeartbeat(FrameReader* body, FrameWriter* out);
 
   const Hello self_;
@@ -33,6 +35,7 @@ class PeerRequests : public PeerService {
   Shard* const shard_;
   Table* const table_;
   Counters* const counters_;
+  Fabric* const fabric_;                         // null without RDMA
   const std::function<size_t(uint64_t)> clear_;  // Upkeep::Clear
 };
 

@@ -30,6 +30,11 @@ bool Peer::in_view() const {
   return in_view_;
 }
 
+PeerAddress Peer::address() const {
+  std::lock_guard lock(mutex_);
+  return address_;
+}
+
 void Peer::GiveUp() {
   std::lock_guard lock(mutex_);
   fence_.GiveUp();
@@ -199,10 +204,7 @@ PeerCall& CallGroup::Add(Peer* peer, MessageType type) {
 
 void CallGroup::Begin(size_t i, TimePoint now) {
   PeerCall& call = *calls_[i];
-  {
-    std::lock_guard lock(call.peer->mutex_);
-    running_[i].address = call.peer->address_;
-  }
+  running_[i].address = call.peer->address();
   running_[i].channel = call.peer->TakeChannel(peers_);
   running_[i].channel->Begin(call.request.bytes(), call.sink, now);
 }

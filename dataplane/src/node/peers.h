@@ -33,6 +33,7 @@ class Peer {
   PeerHealth& health() { return health_; }
   const PeerHealth& health() const { return health_; }
   bool in_view() const;
+  PeerAddress address() const;
 
   // ---- the fence: what this node, as an owner, knows of the peer's shard (thread-safe)
   OwnerStamp BeginOwnerMessage();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "base/checksum.h"
@@ -61,8 +62,11 @@ struct RemoteReader::Holder {
 void RemoteReader::Read(std::span<const RemotePage> pages, const Destinations& to,
                         std::span<ReadOutcome> outcomes, TimePoint deadline) {
   std::fill(outcomes.begin(), outcomes.end(), ReadOutcome::kUnreachable);
+  std::vector<size_t> rest(pages.size());
+  std::iota(rest.begin(), rest.end(), size_t{0});
+  if (fabric_ != nullptr) ReadByRdma(pages, to, outcomes, deadline, &rest);
   NodeGroups groups;
-  for (size_t i = 0; i < pages.size(); ++i) groups.Add(pages[i].record.node, i);
+  for (const size_t i : rest) groups.Add(pages[i].record.node, i);
   std::vector<Holder> holders;
   groups.ForEach([&](uint64_t node, std::span<const NodeGroups::Item> items) {
     if (Peer* peer = peers_->Find(node); peer != nullptr) holders.push_back({peer, items});
@@ -74,6 +78,18 @@ void RemoteReader::Read(std::span<const RemotePage> pages, const Destinations& t
       std::erase_if(parts[p], [](const Holder& holder) { return holder.rest.empty(); });
     }
   });
+}
+
+void RemoteReader::ReadByRdma(std::span<const RemotePage> pages, const Destinations& to,
+                              std::span<ReadOutcome> outcomes, TimePoint deadline,
+                              std::vector<size_t>* rest) {
+  *rest = fabric_->Read(pages, to, outcomes, deadline);
+  std::vector<size_t> doubted;
+  for (size_t i = 0; i < pages.size(); ++i)
+    if (outcomes[i] == ReadOutcome::kRead && Verifies(pages[i])) doubted.push_back(i);
+  if (doubted.empty()) return;
+  crew_->For(doubted.size(),
+             [&](size_t d) { outcomes[doubted[d]] = Verify(pages[doubted[d]], to); });
 }
 
 // Parts of about the same number of bytes, one for each thread that is free.
@@ -154,9 +170,12 @@ void RemoteReader::Round(std::span<Holder> holders, std::span<const RemotePage> 
   }
 }
 
+bool RemoteReader::Verifies(const RemotePage& page) const {
+  return page.record.checksum != 0 && ChecksumWanted(options_.verify, page.key);
+}
+
 ReadOutcome RemoteReader::Verify(const RemotePage& page, const Destinations& to) const {
-  if (page.record.checksum == 0 || !ChecksumWanted(options_.verify, page.key))
-    return ReadOutcome::kRead;
+  if (!Verifies(page)) return ReadOutcome::kRead;
   const auto segments = to.Of(page.page);
   const std::vector<ConstBytes> bytes(segments.begin(), segments.end());
   uint64_t checksum = 0;

@@ -1,7 +1,7 @@
-// RemoteReader: brings pages from the nodes that hold them straight into their destinations: one
-// read per holder at a time, all holders in parallel. What is large is read in several parts at
-// once, each by a thread and over connections of its own: receiving is copying, and one thread
-// copies less than the memory can take.
+// RemoteReader: brings pages from the nodes that hold them straight into their destinations: by
+// RDMA what that reaches, the rest over TCP: one read per holder at a time, all holders in
+// parallel. What is large is read in several parts at once, each by a thread and over connections
+// of its own: receiving is copying, and one thread copies less than the memory can take.
 //
 // A read is one exchange of a bounded size, and its bytes count only when they were complete within
 // a lease from when it was sent: the holder admits a read of pages that are in service, and keeps
@@ -16,12 +16,12 @@
 
 #include "base/clock.h"
 #include "base/crew.h"
-#include "base/key.h"
 #include "node/checksum_policy.h"
 #include "node/counters.h"
 #include "node/destinations.h"
+#include "node/fabric.h"
 #include "node/peers.h"
-#include "wire/record.h"
+#include "node/remote_page.h"
 
 namespace peercache {
 
@@ -31,24 +31,12 @@ struct RemoteReaderOptions {
   ChecksumPolicy verify = ChecksumPolicy::kSampled;
 };
 
-struct RemotePage {
-  Key key;
-  Record record;
-  size_t page = 0;  // index in the destinations
-};
-
-enum class ReadOutcome : uint8_t {
-  kUnreachable = 0,  // no answer, or none in time
-  kRead,
-  kStale,    // the holder has the page no more
-  kExpired,  // it came too late to be trusted
-  kCorrupt,  // its checksum is wrong
-};
-
 class RemoteReader {
  public:
-  RemoteReader(RemoteReaderOptions options, Peers* peers, Counters* counters, Crew* crew)
-      : options_(options), peers_(peers), counters_(counters), crew_(crew) {}
+  // `fabric`: null without RDMA.
+  RemoteReader(RemoteReaderOptions options, Peers* peers, Fabric* fabric, Counters* counters,
+               Crew* crew)
+      : options_(options), peers_(peers), fabric_(fabric), counters_(counters), crew_(crew) {}
 
   // record.length must be the size of the destination. The destination of a page whose outcome is
   // not kRead is undefined.
@@ -57,14 +45,18 @@ class RemoteReader {
 
  private:
   struct Holder;
+  void ReadByRdma(std::span<const RemotePage> pages, const Destinations& to,
+                  std::span<ReadOutcome> outcomes, TimePoint deadline, std::vector<size_t>* rest);
   std::vector<std::vector<Holder>> Parts(std::span<const Holder> holders,
                                          std::span<const RemotePage> pages) const;
   void Round(std::span<Holder> holders, std::span<const RemotePage> pages, const Destinations& to,
              std::span<ReadOutcome> outcomes, TimePoint deadline);
+  bool Verifies(const RemotePage& page) const;
   ReadOutcome Verify(const RemotePage& page, const Destinations& to) const;
 
   const RemoteReaderOptions options_;
   Peers* const peers_;
+  Fabric* const fabric_;
   Counters* const counters_;
   Crew* const crew_;
 };

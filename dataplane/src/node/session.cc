@@ -6,10 +6,13 @@
 
 namespace peercache {
 
-Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limits& limits) {
+Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limits& limits,
+                          Fabric* fabric) {
+  // What leaves is destroyed without the lock: taking memory from the rails takes long.
+  decltype(regions_)::node_type old;
   if (request.length == 0) {
     std::lock_guard lock(mutex_);
-    regions_.erase(request.region);
+    old = regions_.extract(request.region);
     return {};
   }
   if (!fd) {
@@ -23,7 +26,8 @@ Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limit
   }
   auto memory = MappedRegion::Map(std::move(fd), end, MapAccess::kReadWrite);
   if (!memory.ok()) return memory.status().Annotate(fmt::format("region {}", request.region));
-  Region region{std::make_shared<MappedRegion>(std::move(*memory)), request.offset, nullptr};
+  Region region{std::make_shared<MappedRegion>(std::move(*memory)), request.offset, nullptr,
+                nullptr};
   std::lock_guard lock(mutex_);
   if (regions_.size() >= limits.regions && !regions_.contains(request.region)) {
     return ResourceExhausted(fmt::format("region {}: an engine may share at most {} regions",
@@ -40,7 +44,11 @@ Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limit
                     request.region, others + region.memory->size(), limits.bytes));
   }
   region.prefault = std::make_unique<Prefault>(region.memory->bytes(), region.memory->fd());
-  regions_.erase(request.region);  // not assigned over: a prefault ends before its memory does
+  if (fabric != nullptr) {
+    region.registered =
+        fabric->Share(fmt::format("engine {}, region {}", engine_, request.region), region.memory);
+  }
+  old = regions_.extract(request.region);
   regions_.emplace(request.region, std::move(region));
   return {};
 }

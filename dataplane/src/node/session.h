@@ -17,6 +17,7 @@
 #include "base/prefault.h"
 #include "base/status.h"
 #include "node/call_gate.h"
+#include "node/fabric.h"
 #include "wire/messages.h"
 #include "wire/stream.h"
 
@@ -45,8 +46,9 @@ class Session {
     size_t regions = 0;
     uint64_t bytes = 0;  // of all regions together
   };
-  // Maps the descriptor under the id; length 0 without a descriptor drops the region.
-  Status SetRegion(const RegionRequest& request, UniqueFd fd, const Limits& limits);
+  // Maps the descriptor under the id; length 0 without a descriptor drops the region. With `fabric`
+  // the region is registered with its rails.
+  Status SetRegion(const RegionRequest& request, UniqueFd fd, const Limits& limits, Fabric* fabric);
 
   // The regions of one call, kept mapped while this lives, and the segments in them.
   struct Resolved {
@@ -62,8 +64,9 @@ class Session {
  private:
   struct Region {
     std::shared_ptr<MappedRegion> memory;
-    uint64_t offset = 0;                 // of the region in the mapping
-    std::unique_ptr<Prefault> prefault;  // of `memory`; destroyed before it
+    uint64_t offset = 0;                     // of the region in the mapping
+    std::unique_ptr<Prefault> prefault;      // of `memory`; destroyed before it
+    std::shared_ptr<const void> registered;  // Fabric::Share
   };
   const uint64_t id_;
   const std::string engine_, version_;

@@ -1,6 +1,7 @@
 // PeerService: what a node does for its peers, independent of the transport that carries it.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "base/status.h"
@@ -14,10 +15,14 @@ namespace peercache {
 struct PeerAnswer {
   FrameWriter frame;
   std::vector<PagePin> pages;  // sent after the frame, in order; pinned until they are sent
+  // What the peer was given along with the answer; the connection holds it until it is closed, or
+  // another answer brings another.
+  std::shared_ptr<const void> lent;
 
   // The answer to `request_id`; payload length follows from `pages`.
   void Start(MessageType type, uint64_t request_id) {
     pages.clear();
+    lent.reset();
     frame.Start(type, request_id);
   }
 };

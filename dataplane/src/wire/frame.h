@@ -48,6 +48,8 @@ enum class MessageType : uint8_t {
   kLeaveOk = 29,
   kClearTag = 30,
   kClearTagOk = 31,
+  kConnect = 32,
+  kConnectOk = 33,
   // engine to node
   kAttach = 64,
   kAttachOk = 65,

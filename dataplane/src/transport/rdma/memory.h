@@ -52,6 +52,7 @@ class Registration {
   uint32_t rkey(size_t rail, size_t chunk) const { return mrs_[rail * chunks_ + chunk]->rkey; }
 
  private:
+  friend class RegistrationTesting;
   Registration() = default;
   std::shared_ptr<const void> keeper_;  // destroyed after mrs_
   std::span<std::byte> bytes_;

@@ -19,6 +19,7 @@
 
 #include "base/fd.h"
 #include "base/status.h"
+#include "transport/rdma/link_options.h"
 #include "transport/rdma/verbs.h"
 #include "wire/fabric.h"
 
@@ -32,17 +33,6 @@ struct RailSpec {
   uint8_t gid_index = 0;
   std::array<uint8_t, 16> network{};  // QueueAddress::network
   int numa_node = -1;                 // -1: not known
-};
-
-// How queue pairs travel; the same for all rails of a cluster.
-struct LinkOptions {
-  uint8_t traffic_class = 0;  // DSCP << 2 of RoCE v2
-  uint8_t service_level = 0;
-  uint8_t hop_limit = 64;
-  uint8_t timeout = 14;  // of an acknowledgement: 4.096 us * 2^timeout
-  uint8_t retries = 7;   // at most 7
-  uint16_t pkey_index = 0;
-  uint32_t mtu = 0;  // bytes, at most; 0: what both ports have
 };
 
 class Rail {

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <thread>
 
 namespace peercache::rdma {
 namespace {
@@ -72,13 +73,14 @@ Status ReadChannel::Establish(const ConnectOk& peer) {
   return queues() > 0 ? Status() : failure;
 }
 
-Status ReadChannel::Probe(const Registration& scratch, TimePoint deadline) {
-  const auto bytes =
-      static_cast<uint32_t>(std::min<uint64_t>({kProbeBytes, pool_bytes_, scratch.bytes().size()}));
+Status ReadChannel::Probe(Bytes scratch, const Registration& memory, TimePoint deadline) {
+  const auto bytes = static_cast<uint32_t>(
+      std::min<uint64_t>({kProbeBytes, pool_bytes_, chunk_bytes_, scratch.size()}));
   for (Path& path : paths_) {
     if (path.queue->broken()) continue;
     const ibv_sge segment =
-        Sge(scratch, path.queue->rail_index(), 0, scratch.bytes().data(), bytes);
+        Sge(memory, path.queue->rail_index(), static_cast<uint32_t>(memory.ChunkOf(scratch.data())),
+            scratch.data(), bytes);
     path.queue->Add(pool_, path.rkeys[0], std::span(&segment, 1), bytes, 0);
     if (Status s = path.queue->Ring(Clock::now()); !s.ok()) Lose(&path, s);
   }

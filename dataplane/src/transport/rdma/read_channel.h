@@ -59,10 +59,10 @@ class ReadChannel {
   ConnectRequest request() const;
   // Connects to what the peer offers. Fails when no queue is left.
   Status Establish(const ConnectOk& peer);
-  // READs the beginning of the peer's pool into `scratch` over every queue, to see that the path
-  // carries packets of its size; breaks those over which nothing comes until `deadline`. Fails when
-  // no queue is left.
-  Status Probe(const Registration& scratch, TimePoint deadline);
+  // READs the beginning of the peer's pool into `scratch`, part of `memory`, over every queue, to
+  // see that the path carries packets of its size; breaks those over which nothing comes until
+  // `deadline`. Fails when no queue is left.
+  Status Probe(Bytes scratch, const Registration& memory, TimePoint deadline);
 
   // A batch; everything given must live until done(). `headers` is as long as `pages` and lies in
   // `ranges`. `stall`: longest without progress of one queue.

@@ -117,6 +117,7 @@ class TcpServer::Impl {
     bool writing = false;
     TimePoint progress{};  // of the write in flight
     PeerAnswer answer;
+    std::shared_ptr<const void> lent;  // PeerAnswer::lent of an earlier answer
     std::vector<std::byte> out;  // complete answers without pages, sent together
     std::vector<iovec> pages;    // of the answer that is being sent
   };
@@ -307,6 +308,7 @@ class TcpServer::Impl {
       }
     } else {
       s = service_->OnRequest(header, body, &c->answer);
+      if (c->answer.lent) c->lent = std::move(c->answer.lent);
     }
     if (!s.ok()) {
       Refuse(c, header.request_id, s, open);

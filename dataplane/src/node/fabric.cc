@@ -1,0 +1,182 @@
+#include "node/fabric.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "node/node_groups.h"
+#include "transport/rdma/run_reads.h"
+
+namespace peercache {
+namespace {
+
+// With less of its lease left than this a page is not read one-sided: it would most likely come too
+// late.
+constexpr Duration kLeastLease = milliseconds(20);
+// A queue without progress for so long has lost its path; the others take over within the stall of
+// the call. Longer than a lost packet costs (LinkOptions::timeout).
+constexpr int kQueueStallShare = 3;
+
+}  // namespace
+
+// A holder, what is to be read from it, and the link it is read over.
+struct Fabric::Work {
+  std::unique_ptr<Link> link;
+  std::vector<size_t> rest;  // indices of pages, from `next` on
+  size_t next = 0;
+  // The round at work.
+  size_t count = 0;
+  HeaderMemory::Block block;
+  std::vector<rdma::PageRead> reads;
+  std::vector<rdma::PageState> states;
+};
+
+Fabric::Fabric(const NodeConfig& config)
+    : stall_(config.peer_timeout * 2 / 5),
+      spin_(config.rdma_spin),
+      max_queues_(config.rdma_max_queues) {}
+
+Fabric::~Fabric() = default;
+
+Result<std::unique_ptr<Fabric>> Fabric::Open(const NodeConfig& config,
+                                             std::span<const rdma::RailSpec> rails,
+                                             std::span<std::byte> pool) {
+  auto fabric = std::unique_ptr<Fabric>(new Fabric(config));
+  auto opened = rdma::Rails::Open(rails, config.rdma_link);
+  if (!opened.ok()) return opened.status();
+  fabric->rails_ = std::move(*opened);
+  auto registered = rdma::Registration::Make("pool", pool, *fabric->rails_,
+                                             rdma::Registration::For::kRemoteRead, nullptr);
+  if (!registered.ok()) return registered.status();
+  auto acceptor =
+      rdma::Acceptor::Make(fabric->rails_.get(), std::move(*registered), config.rdma_max_queues);
+  if (!acceptor.ok()) return acceptor.status();
+  fabric->acceptor_ = std::move(*acceptor);
+  fabric->headers_ = std::make_unique<HeaderMemory>(fabric->rails_.get(), &fabric->registered_);
+  return fabric;
+}
+
+void Fabric::Start(const Peers* peers) {
+  peers_ = peers;
+  LinkOptions options;
+  options.connect = stall_;
+  options.max_queues = max_queues_;
+  links_ = std::make_unique<Links>(options, rails_.get(), peers, headers_.get());
+}
+
+std::shared_ptr<const void> Fabric::Share(const std::string& what,
+                                          std::shared_ptr<MappedRegion> memory) {
+  // Joined, and the range forgotten, when the handle goes.
+  struct Shared {
+    Shared(Fabric* fabric, std::string name, std::shared_ptr<MappedRegion> region)
+        : owner(fabric), thread([this, what = std::move(name), region = std::move(region)] {
+            auto made = rdma::Registration::Make(what, region->bytes(), *owner->rails_,
+                                                 rdma::Registration::For::kLocalWrite, region);
+            if (!made.ok()) {
+              spdlog::warn("pages of {} are read over TCP: {}", what, made.status().ToString());
+              return;
+            }
+            range = *made;
+            owner->registered_.Add(range);
+          }) {}
+    ~Shared() {
+      thread.join();
+      if (range) owner->registered_.Remove(range.get());
+    }
+    Fabric* const owner;
+    std::shared_ptr<const rdma::Registration> range;
+    std::thread thread;
+  };
+  return std::make_shared<Shared>(this, what, std::move(memory));
+}
+
+std::vector<size_t> Fabric::Read(std::span<const RemotePage> pages, const Destinations& to,
+                                 std::span<ReadOutcome> outcomes, TimePoint deadline) {
+  const TimePoint now = Clock::now();
+  std::vector<size_t> rest;
+  std::vector<Work> works;
+  NodeGroups groups;
+  for (size_t i = 0; i < pages.size(); ++i) groups.Add(pages[i].record.node, i);
+  groups.ForEach([&](uint64_t node, std::span<const NodeGroups::Item> items) {
+    Work work;
+    if (Peer* peer = peers_->Find(node); peer != nullptr) work.link = links_->Take(peer, now);
+    for (const auto& item : items) {
+      const RemotePage& page = pages[item.index];
+      const bool fits = work.link && work.link->incarnation == page.record.incarnation &&
+                        page.until - now > kLeastLease;
+      (fits ? work.rest : rest).push_back(item.index);
+    }
+    if (work.link && work.rest.empty()) links_->Return(std::move(work.link));
+    if (work.link) works.push_back(std::move(work));
+  });
+  const TimePoint limit = std::min(deadline, now + stall_);
+  while (!works.empty()) {
+    Round(works, pages, to, outcomes, limit, &rest);
+    for (Work& work : works) {
+      if (work.next == work.rest.size()) links_->Return(std::move(work.link));
+    }
+    std::erase_if(works, [](const Work& work) { return work.link == nullptr; });
+  }
+  return rest;
+}
+
+void Fabric::Round(std::span<Work> works, std::span<const RemotePage> pages, const Destinations& to,
+                   std::span<ReadOutcome> outcomes, TimePoint deadline, std::vector<size_t>* rest) {
+  std::vector<rdma::RunningRead> running;
+  for (Work& work : works) {
+    work.count = 0;
+    auto block = headers_->Take();
+    if (!block.ok()) {
+      spdlog::error("{}", block.status().ToString());
+      rest->insert(rest->end(), work.rest.begin() + static_cast<ptrdiff_t>(work.next),
+                   work.rest.end());
+      work.next = work.rest.size();
+      continue;
+    }
+    work.block = *block;
+    work.count = std::min(work.rest.size() - work.next, HeaderMemory::kHeaders);
+    work.reads.clear();
+    for (size_t i = 0; i < work.count; ++i) {
+      const RemotePage& page = pages[work.rest[work.next + i]];
+      const Record& r = page.record;
+      work.reads.push_back({page.key, r.offset, r.generation, r.length, to.Of(page.page)});
+    }
+    work.states.assign(work.count, rdma::PageState::kPending);
+    running.push_back({work.link->channel.get(), work.link->control->fd()});
+  }
+  const auto ranges = registered_.ranges();
+  const TimePoint now = Clock::now();
+  for (Work& work : works) {
+    if (work.count == 0) continue;
+    work.link->channel->Begin(work.reads, *ranges, work.block.headers.first(work.count),
+                              work.states, stall_ / kQueueStallShare, now);
+  }
+  rdma::RunReads(running, {deadline, spin_});
+  for (Work& work : works) {
+    if (work.count == 0) continue;
+    headers_->Return(work.block);
+    const TimePoint finished = work.link->channel->finished();
+    for (size_t i = 0; i < work.count; ++i) {
+      const size_t index = work.rest[work.next + i];
+      switch (work.states[i]) {
+        case rdma::PageState::kRead:
+          // Nobody guards the slot after the lease, so bytes that came later may be another page's.
+          // model: read_in_time
+          if (finished < pages[index].until) {
+            outcomes[index] = ReadOutcome::kRead;
+          } else {
+            rest->push_back(index);
+          }
+          break;
+        case rdma::PageState::kStale: outcomes[index] = ReadOutcome::kStale; break;
+        default: rest->push_back(index); break;
+      }
+    }
+    work.next += work.count;
+  }
+}
+
+Fabric::Stats Fabric::stats() const { return {links_->stats(), acceptor_->stats()}; }
+
+}  // namespace peercache

@@ -1,0 +1,75 @@
+// Fabric: all of a node that is RDMA: its rails, the memory that is registered with them, the
+// readers it answers and the links it reads over. A node without rails has none.
+//
+// Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "node/config.h"
+#include "node/destinations.h"
+#include "node/header_memory.h"
+#include "node/links.h"
+#include "node/peers.h"
+#include "node/remote_page.h"
+#include "transport/rdma/acceptor.h"
+#include "transport/rdma/memory.h"
+#include "transport/rdma/rail.h"
+
+namespace peercache {
+
+class Fabric {
+ public:
+  // Opens the rails and registers the pool, so that peers can read it.
+  static Result<std::unique_ptr<Fabric>> Open(const NodeConfig& config,
+                                              std::span<const rdma::RailSpec> rails,
+                                              std::span<std::byte> pool);
+  ~Fabric();
+
+  // Before the first Read.
+  void Start(const Peers* peers);
+
+  // A reader wants to connect: the queue pairs for it, for as long as its connection lasts.
+  Result<rdma::Acceptor::Queues> Accept(const ConnectRequest& request, ConnectOk* answer) {
+    return acceptor_->Accept(request, answer);
+  }
+
+  // Registers memory of an engine in the background; until that is done, and when it fails, pages
+  // there are read over TCP. Ends, and the memory is released, when the handle is dropped.
+  std::shared_ptr<const void> Share(const std::string& what, std::shared_ptr<MappedRegion> memory);
+
+  // Reads what it can of `pages` and sets their outcomes. Returns the others: no link to their
+  // holder, a destination that is not registered, too little left of the lease, or a failure.
+  std::vector<size_t> Read(std::span<const RemotePage> pages, const Destinations& to,
+                           std::span<ReadOutcome> outcomes, TimePoint deadline);
+
+  const rdma::Rails& rails() const { return *rails_; }
+  struct Stats {
+    LinkStats links;
+    rdma::Acceptor::Stats acceptor;
+  };
+  Stats stats() const;
+
+ private:
+  struct Work;
+  explicit Fabric(const NodeConfig& config);
+  void Round(std::span<Work> works, std::span<const RemotePage> pages, const Destinations& to,
+             std::span<ReadOutcome> outcomes, TimePoint deadline, std::vector<size_t>* rest);
+
+  const Duration stall_, spin_;
+  const uint32_t max_queues_;
+  std::unique_ptr<rdma::Rails> rails_;
+  rdma::RegisteredMemory registered_;
+  std::unique_ptr<rdma::Acceptor> acceptor_;
+  std::unique_ptr<HeaderMemory> headers_;
+  const Peers* peers_ = nullptr;
+  std::unique_ptr<Links> links_;
+};
+
+}  // namespace peercache

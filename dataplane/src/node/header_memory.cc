@@ -1,0 +1,36 @@
+#include "node/header_memory.h"
+
+namespace peercache {
+
+HeaderMemory::~HeaderMemory() {
+  for (const auto& memory : memory_) registered_->Remove(memory.get());
+}
+
+Result<HeaderMemory::Block> HeaderMemory::Take() {
+  std::lock_guard lock(mutex_);
+  if (free_.empty()) {
+    // Shared memory: a process that forks takes private pages away from the device.
+    auto made = MappedRegion::Create("headers", kBlocksAtOnce * kHeaders * sizeof(SlotHeader),
+                                     HugePages::kOff);
+    if (!made.ok()) return made.status();
+    auto region = std::make_shared<MappedRegion>(std::move(*made));
+    auto memory = rdma::Registration::Make("headers", region->bytes(), *rails_,
+                                           rdma::Registration::For::kLocalWrite, region);
+    if (!memory.ok()) return memory.status();
+    auto* first = reinterpret_cast<SlotHeader*>(region->data());
+    for (size_t i = 0; i < kBlocksAtOnce; ++i)
+      free_.push_back({std::span(first + i * kHeaders, kHeaders), memory->get()});
+    registered_->Add(*memory);
+    memory_.push_back(std::move(*memory));
+  }
+  const Block block = free_.back();
+  free_.pop_back();
+  return block;
+}
+
+void HeaderMemory::Return(Block block) {
+  std::lock_guard lock(mutex_);
+  free_.push_back(block);
+}
+
+}  // namespace peercache

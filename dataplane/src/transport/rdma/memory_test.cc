@@ -1,0 +1,74 @@
+#include "transport/rdma/memory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+
+#include "transport/rdma/memory_testing.h"
+
+namespace peercache::rdma {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(RegisteredMemoryTest, FindsTheRangeThatHoldsAllBytes) {
+  std::vector<std::byte> memory(3000);
+  const std::span<std::byte> all(memory);
+  RegisteredMemory registered;
+  const auto high = RegistrationTesting::Make(all.subspan(2000, 1000), 4096);
+  const auto low = RegistrationTesting::Make(all.subspan(0, 1000), 4096);
+  registered.Add(high);
+  registered.Add(low);
+  const auto find = [&](size_t offset, size_t size) {
+    return RegisteredMemory::Find(*registered.ranges(), all.subspan(offset, size));
+  };
+  EXPECT_EQ(find(0, 1000), low.get());
+  EXPECT_EQ(find(999, 1), low.get());
+  EXPECT_EQ(find(999, 2), nullptr);
+  EXPECT_EQ(find(1500, 1), nullptr);
+  EXPECT_EQ(find(2000, 1000), high.get());
+  EXPECT_EQ(find(2500, 501 - 1), high.get());
+  registered.Remove(low.get());
+  EXPECT_EQ(find(0, 1), nullptr);
+  EXPECT_EQ(find(2000, 1), high.get());
+}
+
+TEST(RegisteredMemoryTest, ASnapshotKeepsWhatIsRemoved) {
+  std::vector<std::byte> memory(100);
+  RegisteredMemory registered;
+  auto range = RegistrationTesting::Make(memory, 4096);
+  const std::weak_ptr<const Registration> watched = range;
+  registered.Add(std::move(range));
+  auto snapshot = registered.ranges();
+  registered.Remove(watched.lock().get());
+  EXPECT_FALSE(watched.expired());
+  snapshot.reset();
+  EXPECT_TRUE(watched.expired());
+}
+
+TEST(RegistrationTest, ChunksAreWholeHugePagesWithinTheDevicesLimit) {
+  constexpr uint64_t kGi = uint64_t{1} << 30;
+  EXPECT_EQ(ChunkBytes(4 * kGi, UINT64_MAX), 16 * kGi);
+  EXPECT_EQ(ChunkBytes(64 * kGi, 2 * kGi + 12345), 2 * kGi);
+  EXPECT_EQ(ChunkBytes(1000, 4096), 1000u) << "less than a huge page, and all of it fits";
+  EXPECT_EQ(ChunkBytes(10'000, 4096), 0u);
+  EXPECT_GT(ChunkBytes(uint64_t{1024} * 1024 * kGi, UINT64_MAX), 16 * kGi) << "bounded in number";
+  EXPECT_EQ(ChunkBytes(uint64_t{1024} * 1024 * kGi, kGi), 0u) << "would need too many";
+}
+
+TEST(RegistrationTest, ARefusalNamesTheLimitAndTheRemedy) {
+  const Status limited = ExplainRegistration("pool", "mlx5_0:1", 64 << 20, ENOMEM, 8 << 20, false);
+  EXPECT_THAT(limited.message(), HasSubstr("pool (64 MiB) with rail mlx5_0:1"));
+  EXPECT_THAT(limited.message(), HasSubstr("may lock 8 MiB"));
+  EXPECT_THAT(limited.message(), HasSubstr("LimitMEMLOCK=infinity"));
+  EXPECT_THAT(limited.message(), HasSubstr("capability alone does nothing"));
+  const Status full = ExplainRegistration("pool", "r", 64 << 20, ENOMEM, RLIM_INFINITY, true);
+  EXPECT_THAT(full.message(), HasSubstr("smaller pool"));
+  EXPECT_THAT(ExplainRegistration("pool", "r", 1, EFAULT, 0, true).message(),
+              HasSubstr("registering pool"));
+}
+
+}  // namespace
+}  // namespace peercache::rdma

@@ -1,0 +1,73 @@
+#include "wire/fabric.h"
+
+#include <gtest/gtest.h>
+
+namespace peercache {
+namespace {
+
+template <typename Message>
+bool RoundTrip(const Message& in, Message* out, size_t cut = 0) {
+  FrameWriter w;
+  w.Start(MessageType::kConnect, 1);
+  in.Encode(&w);
+  const auto bytes = w.Finish().subspan(sizeof(FrameHeader));
+  FrameReader r(bytes.first(bytes.size() - cut));
+  return out->Decode(&r);
+}
+
+QueueAddress SomeQueue(uint32_t number) {
+  QueueAddress address;
+  address.gid[0] = 0xfe;
+  address.queue = number;
+  address.sequence = 77;
+  address.mtu = 5;
+  return address;
+}
+
+ConnectOk Answer() {
+  ConnectOk ok;
+  ok.pool = 0x7f0000000000;
+  ok.pool_bytes = (3 << 20) + 1;
+  ok.chunk_bytes = 1 << 20;
+  ok.queues.push_back({SomeQueue(5), {1, 2, 3, 4}});
+  ok.queues.push_back({QueueAddress(), {}});
+  return ok;
+}
+
+TEST(FabricMessagesTest, RoundTrip) {
+  ConnectRequest request, got;
+  request.queues = {SomeQueue(1), SomeQueue(2)};
+  ASSERT_TRUE(RoundTrip(request, &got));
+  ASSERT_EQ(got.queues.size(), 2u);
+  EXPECT_EQ(got.queues[1].queue, 2u);
+  EXPECT_EQ(got.queues[1].gid, request.queues[1].gid);
+  ConnectOk ok;
+  ASSERT_TRUE(RoundTrip(Answer(), &ok));
+  EXPECT_EQ(ok.pool_bytes, (3u << 20) + 1);
+  EXPECT_EQ(ok.queues[0].rkeys, (std::vector<uint32_t>{1, 2, 3, 4}));
+  EXPECT_EQ(ok.queues[1].queue.queue, 0u);
+}
+
+TEST(FabricMessagesTest, TruncatedAndOversizedAreRefused) {
+  ConnectRequest request, got;
+  request.queues = {SomeQueue(1)};
+  for (size_t cut = 1; cut < 56; ++cut) EXPECT_FALSE(RoundTrip(request, &got, cut)) << cut;
+  request.queues.resize(kMaxRails + 1);
+  EXPECT_FALSE(RoundTrip(request, &got));
+}
+
+TEST(FabricMessagesTest, KeysMustCoverThePool) {
+  ConnectOk got;
+  ConnectOk ok = Answer();
+  ok.queues[0].rkeys.pop_back();
+  EXPECT_FALSE(RoundTrip(ok, &got)) << "a page of the last chunk would have no key";
+  ok = Answer();
+  ok.chunk_bytes = 0;
+  EXPECT_FALSE(RoundTrip(ok, &got));
+  ok = Answer();
+  ok.pool = UINT64_MAX;
+  EXPECT_FALSE(RoundTrip(ok, &got)) << "it would wrap";
+}
+
+}  // namespace
+}  // namespace peercache
