@@ -177,6 +177,13 @@ void Fabric::Round(std::span<Work> works, std::span<const RemotePage> pages, con
   }
 }
 
-Fabric::Stats Fabric::stats() const { return {links_->stats(), acceptor_->stats()}; }
+FabricStats Fabric::stats() const {
+  FabricStats stats;
+  for (const auto& rail : rails_->all())
+    stats.rails.push_back({rail->name(), rail->up(), rail->spec().numa_node, rail->stats()});
+  if (links_) stats.links = links_->stats();
+  stats.acceptor = acceptor_->stats();
+  return stats;
+}
 
 }  // namespace peercache

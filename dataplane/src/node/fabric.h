@@ -24,6 +24,19 @@
 
 namespace peercache {
 
+struct RailInfo {
+  std::string name;
+  bool up = false;
+  int numa_node = -1;
+  rdma::Rail::Stats stats;
+};
+
+struct FabricStats {
+  std::vector<RailInfo> rails;
+  LinkStats links;
+  rdma::Acceptor::Stats acceptor;
+};
+
 class Fabric {
  public:
   // Opens the rails and registers the pool, so that peers can read it.
@@ -49,12 +62,7 @@ class Fabric {
   std::vector<size_t> Read(std::span<const RemotePage> pages, const Destinations& to,
                            std::span<ReadOutcome> outcomes, TimePoint deadline);
 
-  const rdma::Rails& rails() const { return *rails_; }
-  struct Stats {
-    LinkStats links;
-    rdma::Acceptor::Stats acceptor;
-  };
-  Stats stats() const;
+  FabricStats stats() const;
 
  private:
   struct Work;

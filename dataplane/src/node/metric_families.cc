@@ -6,8 +6,9 @@ namespace peercache {
 
 const std::vector<MetricSection>& MetricSections() {
   static const std::vector<MetricSection> sections = {
-      ReadMetrics(),      WriteMetrics(),  LatencyMetrics(), EngineMetrics(), PoolMetrics(),
-      DirectoryMetrics(), MemberMetrics(), PeerMetrics(),    TlsMetrics(),    ProcessMetrics(),
+      ReadMetrics(), WriteMetrics(),     LatencyMetrics(), EngineMetrics(),
+      PoolMetrics(), DirectoryMetrics(), MemberMetrics(),  PeerMetrics(),
+      TlsMetrics(),  FabricMetrics(),    ProcessMetrics(),
   };
   return sections;
 }

@@ -4,8 +4,8 @@
 //
 // Conventions, which metric_families_test.cc checks: prefix peercache_ (process_ for what any
 // Prometheus client calls so), lower case, base units (seconds, bytes), _total for counters and
-// nothing else, and labels whose values are all listed here: no label is ever the name of a peer,
-// an engine or a key.
+// nothing else, and labels whose values are all listed here, or are this node's rails: no label is
+// ever the name of a peer, an engine or a key.
 #pragma once
 
 #include <functional>
@@ -17,6 +17,7 @@
 #include "directory/shard.h"
 #include "membership/view.h"
 #include "node/counters.h"
+#include "node/fabric.h"
 #include "node/peers.h"
 #include "node/process_stats.h"
 #include "node/room.h"
@@ -38,6 +39,7 @@ struct Scrape {
   Peers::Breakers breakers;
   TcpServerStats server;
   std::optional<Tls::Stats> tls;  // empty: off
+  FabricStats fabric;             // without rails: nothing
   size_t discovery_hosts = 0, discovery_answering = 0;
   bool ready = false;
   Duration uptime{};
@@ -57,6 +59,8 @@ struct Series {
   // The value of an info metric's one label, when it is not known beforehand; `values` then says
   // what it is, for the documentation.
   std::function<std::string(const Scrape&)> named;
+  // One line for each rail, whose name is the value of the one label, instead of `number`.
+  std::function<double(const RailInfo&)> each_rail;
 };
 
 struct MetricFamily {

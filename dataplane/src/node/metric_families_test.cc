@@ -93,11 +93,15 @@ TEST(MetricFamiliesTest, EveryFamilyHasOneNameAHelpTextAndItsSeries) {
       EXPECT_EQ(series.values.size(), family->labels.size());
       EXPECT_TRUE(values.insert(series.values).second) << "the same labels twice";
       EXPECT_EQ(series.histogram != nullptr, family->type == MetricType::kHistogram);
-      EXPECT_EQ(series.number != nullptr, family->type != MetricType::kHistogram);
+      EXPECT_EQ(series.number != nullptr || series.each_rail != nullptr,
+                family->type != MetricType::kHistogram);
       if (series.named) {
         EXPECT_TRUE(std::string_view(family->name).ends_with("_info"));
         EXPECT_EQ(family->series.size(), 1u);
         EXPECT_EQ(family->labels.size(), 1u);
+      } else if (series.each_rail) {
+        EXPECT_EQ(family->series.size(), 1u);
+        EXPECT_EQ(family->labels, std::vector<const char*>{"rail"});
       } else {
         for (const std::string& value : series.values) EXPECT_TRUE(IsName(value)) << value;
       }

@@ -19,6 +19,7 @@ inline Series Of(Counter Counters::*counter, Values values = {}) {
             return static_cast<double>(static_cast<uint64_t>(s.counters->*counter));
           },
           nullptr,
+          {},
           {}};
 }
 template <typename Read>
@@ -26,14 +27,19 @@ Series Of(Read read, Values values = {}) {
   return {std::move(values),
           [read](const Scrape& s) { return static_cast<double>(read(s)); },
           nullptr,
+          {},
           {}};
 }
 inline Series Of(LatencyHistogram Counters::*histogram, Values values = {}) {
-  return {std::move(values), {}, histogram, {}};
+  return {std::move(values), {}, histogram, {}, {}};
 }
 // Always 1; the label says it.
 inline Series Info(const char* what, std::function<std::string(const Scrape&)> named) {
-  return {{what}, [](const Scrape&) { return 1.0; }, nullptr, std::move(named)};
+  return {{what}, [](const Scrape&) { return 1.0; }, nullptr, std::move(named), {}};
+}
+// One line for each rail of the node.
+inline Series EachRail(std::function<double(const RailInfo&)> read) {
+  return {{"name of the rail"}, {}, nullptr, {}, std::move(read)};
 }
 
 inline double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
@@ -48,6 +54,7 @@ MetricSection DirectoryMetrics();
 MetricSection MemberMetrics();
 MetricSection PeerMetrics();
 MetricSection TlsMetrics();
+MetricSection FabricMetrics();
 MetricSection ProcessMetrics();
 
 }  // namespace peercache

@@ -47,6 +47,17 @@ prometheus::ClientMetric Export(const MetricFamily& family, const Series& series
   return metric;
 }
 
+void ExportRails(const MetricFamily& family, const Series& series, const Scrape& scrape,
+                 std::vector<prometheus::ClientMetric>* to) {
+  for (const RailInfo& rail : scrape.fabric.rails) {
+    prometheus::ClientMetric metric;
+    metric.label.push_back({family.labels.front(), rail.name});
+    (family.type == MetricType::kCounter ? metric.counter.value : metric.gauge.value) =
+        series.each_rail(rail);
+    to->push_back(std::move(metric));
+  }
+}
+
 }  // namespace
 
 std::string MetricsText(const Scrape& scrape) {
@@ -57,8 +68,13 @@ std::string MetricsText(const Scrape& scrape) {
       exported.name = family.name;
       exported.help = family.help;
       exported.type = TypeOf(family.type);
-      for (const Series& series : family.series)
-        exported.metric.push_back(Export(family, series, scrape));
+      for (const Series& series : family.series) {
+        if (series.each_rail) {
+          ExportRails(family, series, scrape, &exported.metric);
+        } else {
+          exported.metric.push_back(Export(family, series, scrape));
+        }
+      }
       families.push_back(std::move(exported));
     }
   }

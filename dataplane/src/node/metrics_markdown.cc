@@ -16,8 +16,8 @@ constexpr char kHead[] = R"(# Metrics
 <!-- Written by `make generate-metrics-doc` from dataplane/src/node/metric_families*.cc; do not edit. -->
 
 Every node shows these at `/metrics` of its HTTP port (`http-port`, 31997), in Prometheus text format. Counters begin at
-the start of the process. No label ever names a peer, an engine or a key, so the number of series of a node is fixed: it
-does not grow with the cluster or its users.
+the start of the process. No label ever names a peer, an engine or a key, so the number of series of a node is fixed (some
+are per rail): it does not grow with the cluster or its users.
 
 Observing costs an engine's call a few clock reads and atomic additions per stage; no lock is taken and nothing is
 allocated. Each family below comes with its labels, all values of these, and what it means. What to do about what they
@@ -58,7 +58,7 @@ std::string Labels(const MetricFamily& family) {
   if (family.labels.empty()) return "";
   std::vector<std::string> values;
   for (const Series& series : family.series) {
-    const bool known = !series.named;
+    const bool known = !series.named && !series.each_rail;
     values.push_back(known ? fmt::format("`{}`", fmt::join(series.values, "`/`"))
                            : series.values.front());
   }

@@ -202,15 +202,14 @@ class Node::Impl {
         config_.max_engine_memory != 0 ? config_.max_engine_memory : MachineMemory();
     engines_ = std::make_unique<EngineServer>(
         std::move(*engines), engine_options, pages_.get(), transport_.fabric.get(), metrics_.get(),
-        &counters_,
-        [this] { views_.Wait(Clock::now() + kAttachWait); },
+        &counters_, [this] { views_.Wait(Clock::now() + kAttachWait); },
         [this](uint64_t tag) { return ClearEverywhere(tag); });
     started_ = Clock::now();
     if (http_) http_->Serve();  // last: its handlers look at everything above
-    spdlog::info("node {} (peercached {}): peers at {}:{}{}, engines at {}, pool {} MiB{}",
+    spdlog::info("node {} (peercached {}): peers at {}:{}{}, engines at {}, pool {} MiB{}; {}",
                  self_.id, kVersion, self_.host, self_.peer_port, tls_ ? " (TLS)" : "",
                  config_.socket, pool_->size() >> 20,
-                 http_ ? fmt::format(", http port {}", http_->port()) : "");
+                 http_ ? fmt::format(", http port {}", http_->port()) : "", transport_.why);
     return {};
   }
 
@@ -267,6 +266,8 @@ class Node::Impl {
     if (engines_) status.engines = engines_->engines();
     status.unhealthy = peers_->Unhealthy(Clock::now());
     status.tls = TlsStats();
+    status.transport = transport_.why;
+    if (transport_.fabric) status.fabric = transport_.fabric->stats();
     return ToJson(status, counters_);
   }
 
@@ -331,6 +332,7 @@ class Node::Impl {
     s.breakers = peers_->breakers(now);
     if (server_) s.server = server_->stats();
     s.tls = TlsStats();
+    if (transport_.fabric) s.fabric = transport_.fabric->stats();
     if (agent_) {
       const MemberAgent::Hosts hosts = agent_->hosts();
       s.discovery_hosts = hosts.addresses.size();

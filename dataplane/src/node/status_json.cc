@@ -54,6 +54,23 @@ json TlsJson(const std::optional<Tls::Stats>& tls) {
       {"refused_reloads", tls->refused_reloads}};
 }
 
+json TransportJson(const NodeStatus& s) {
+  json rails = json::array();
+  for (const RailInfo& r : s.fabric.rails) {
+    rails.push_back({{"name", r.name},
+                     {"up", r.up},
+                     {"numa_node", r.numa_node},
+                     {"read_bytes", r.stats.bytes},
+                     {"queue_pair_failures", r.stats.failures}});
+  }
+  return {{"kind", rails.empty() ? "tcp" : "rdma"},
+          {"reason", s.transport},
+          {"rails", rails},
+          {"links", s.fabric.links.links},
+          {"queue_pairs_reading", s.fabric.links.queues},
+          {"queue_pairs_serving", s.fabric.acceptor.queues}};
+}
+
 json CountersJson(const Counters& c) {
   const auto n = [](const Counter& counter) { return static_cast<uint64_t>(counter); };
   return {{"read_requests", n(c.read_requests)},
@@ -101,6 +118,7 @@ std::string ToJson(const NodeStatus& s, const Counters& counters) {
       {"ring_fingerprint", fmt::format("{:016x}", s.view ? s.view->current.Fingerprint() : 0)},
       {"members", MembersJson(s)},
       {"tls", TlsJson(s.tls)},
+      {"transport", TransportJson(s)},
       {"discovery", {{"addresses", s.hosts.addresses}, {"answering", s.hosts.answering}}},
       {"pool",
        {{"capacity_bytes", s.pool.capacity_bytes},

@@ -11,6 +11,7 @@
 #include "membership/view.h"
 #include "node/counters.h"
 #include "node/engine_server.h"
+#include "node/fabric.h"
 #include "node/member_agent.h"
 #include "node/room.h"
 #include "pool/pool.h"
@@ -32,6 +33,8 @@ struct NodeStatus {
   std::vector<EngineInfo> engines;
   std::vector<uint64_t> unhealthy;
   std::optional<Tls::Stats> tls;  // empty: off
+  std::string transport;          // what pages travel by, and why
+  FabricStats fabric;
 };
 std::string ToJson(const NodeStatus& status, const Counters& counters);
 

@@ -69,9 +69,9 @@ Result<Transport> OpenFabric(const NodeConfig& config, std::span<std::byte> pool
   auto fabric = rails.ok() ? Fabric::Open(config, *rails, pool)
                            : Result<std::unique_ptr<Fabric>>(rails.status());
   if (fabric.ok()) {
-    return Transport{std::move(*fabric),
-                     fmt::format("RDMA over {} rails, TCP where that does not reach",
-                                 rails->size())};
+    return Transport{
+        std::move(*fabric),
+        fmt::format("RDMA over {} rails, TCP where that does not reach", rails->size())};
   }
   // A port that was named is meant to be used.
   if (config.transport == "rdma" || !config.device_name.empty()) return fabric.status();

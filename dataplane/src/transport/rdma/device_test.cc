@@ -156,5 +156,18 @@ TEST(DeviceTest, TheRealMachineCanBeRead) {
                           [](const Interface& i) { return i.name == "lo"; }));
 }
 
+TEST(InterfacesTest, KnowsTheNetworkOfEachAddress) {
+  Address loopback{};
+  loopback[10] = loopback[11] = 0xff;
+  loopback[12] = 127;
+  loopback[15] = 1;
+  const auto interfaces = ListInterfaces();
+  const auto lo = std::find_if(interfaces.begin(), interfaces.end(),
+                               [](const Interface& i) { return i.name == "lo"; });
+  ASSERT_NE(lo, interfaces.end());
+  EXPECT_EQ(lo->PrefixBitsOf(loopback), 96 + 8);
+  EXPECT_EQ(lo->PrefixBitsOf({}), 0);
+}
+
 }  // namespace
 }  // namespace peercache::rdma

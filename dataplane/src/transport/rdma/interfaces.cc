@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -53,7 +54,26 @@ Address AddressOf(const sockaddr& socket_address) {
   return address;
 }
 
+uint8_t PrefixBits(const ifaddrs& entry) {
+  if (entry.ifa_netmask == nullptr) return 0;
+  sockaddr_in6 wide{};
+  // The kernel leaves the family of a mask empty at times.
+  const bool ipv6 = entry.ifa_addr->sa_family == AF_INET6;
+  std::memcpy(&wide, entry.ifa_netmask, ipv6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+  wide.sin6_family = entry.ifa_addr->sa_family;
+  const Address bits = AddressOf(reinterpret_cast<const sockaddr&>(wide));
+  int count = 0;
+  for (size_t i = ipv6 ? 0 : 12; i < bits.size(); ++i) count += std::popcount(bits[i]);
+  return static_cast<uint8_t>(ipv6 ? count : 96 + count);
+}
+
 }  // namespace
+
+uint8_t Interface::PrefixBitsOf(const Address& address) const {
+  const auto at = static_cast<size_t>(std::find(addresses.begin(), addresses.end(), address) -
+                                      addresses.begin());
+  return at < addresses.size() && at < prefix_bits.size() ? prefix_bits[at] : 0;
+}
 
 std::vector<Interface> ListInterfaces() {
   ifaddrs* list = nullptr;
@@ -73,8 +93,9 @@ std::vector<Interface> ListInterfaces() {
       known->up = (entry->ifa_flags & IFF_UP) != 0;
     }
     if (entry->ifa_addr == nullptr) continue;
-    if (entry->ifa_addr->sa_family == AF_INET || entry->ifa_addr->sa_family == AF_INET6)
-      known->addresses.push_back(AddressOf(*entry->ifa_addr));
+    if (entry->ifa_addr->sa_family != AF_INET && entry->ifa_addr->sa_family != AF_INET6) continue;
+    known->addresses.push_back(AddressOf(*entry->ifa_addr));
+    known->prefix_bits.push_back(PrefixBits(*entry));
   }
   return interfaces;
 }

@@ -15,7 +15,11 @@ struct Interface {
   uint32_t mtu = 0;       // 0: unknown
   bool physical = false;  // has a device of its own; not a VLAN, bond, macvlan, veth
   std::vector<Address> addresses;
-  int numa_node = -1;  // -1: unknown, or the machine has one node only
+  std::vector<uint8_t> prefix_bits;  // of each address' network, of 128; may be shorter
+  int numa_node = -1;                // -1: unknown, or the machine has one node only
+
+  // 0: not known.
+  uint8_t PrefixBitsOf(const Address& address) const;
 };
 
 // Names, states and addresses, from the kernel; empty with a message in the log when it refuses.
