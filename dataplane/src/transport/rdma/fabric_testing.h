@@ -1,0 +1,172 @@
+// Two ends of RDMA reads in one process, over this machine's devices: for tests that run where
+// there are some (hack/soft-rdma). PEERCACHE_TEST_RAILS lists them, as device-name does.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/memory.h"
+#include "pool/slot_header.h"
+#include "transport/rdma/acceptor.h"
+#include "transport/rdma/choose_gid.h"
+#include "transport/rdma/device.h"
+#include "transport/rdma/memory.h"
+#include "transport/rdma/rail.h"
+#include "transport/rdma/read_channel.h"
+#include "transport/rdma/run_reads.h"
+#include "transport/rdma/select_ports.h"
+
+namespace peercache::rdma {
+
+struct TestRail {
+  RailSpec spec;
+  std::string interface;
+};
+
+inline std::vector<TestRail> FindTestRails() {
+  const char* names = std::getenv("PEERCACHE_TEST_RAILS");
+  const auto list = ParseDeviceList(names == nullptr ? "" : names);
+  EXPECT_TRUE(list.ok() && !list->empty()) << "PEERCACHE_TEST_RAILS names no devices";
+  const auto devices = ReadDevices(SystemSources());
+  const auto selection = SelectPorts(devices, *list, {});
+  EXPECT_TRUE(selection.ok()) << selection.status().ToString();
+  std::vector<TestRail> rails;
+  for (const auto& [device, port, usable] : selection->ports) {
+    EXPECT_TRUE(usable.ok()) << usable.status().ToString();
+    TestRail rail;
+    rail.spec.name = device->name;
+    rail.spec.device = device->name;
+    rail.spec.port = static_cast<uint8_t>(port->number);
+    rail.spec.gid_index = static_cast<uint8_t>(usable->gid.index);
+    rail.interface = usable->gid.interface;
+    rails.push_back(std::move(rail));
+  }
+  return rails;
+}
+
+inline std::unique_ptr<Rails> OpenTestRails() {
+  std::vector<RailSpec> specs;
+  for (const TestRail& rail : FindTestRails()) specs.push_back(rail.spec);
+  auto rails = Rails::Open(specs, {});
+  EXPECT_TRUE(rails.ok()) << rails.status().ToString();
+  return std::move(*rails);
+}
+
+inline std::shared_ptr<MappedRegion> TestMemory(size_t bytes) {
+  auto region = MappedRegion::Create("test", bytes, HugePages::kOff);
+  EXPECT_TRUE(region.ok()) << region.status().ToString();
+  return std::make_shared<MappedRegion>(std::move(*region));
+}
+
+// A node that holds pages: a pool with slots one after another, and who may read it.
+class TestHolder {
+ public:
+  TestHolder(const Rails* rails, size_t pool_bytes) : memory_(TestMemory(pool_bytes)) {
+    auto pool = Registration::Make("pool", memory_->bytes(), *rails,
+                                   Registration::For::kRemoteRead, memory_);
+    EXPECT_TRUE(pool.ok()) << pool.status().ToString();
+    auto acceptor = Acceptor::Make(rails, *pool, 4096);
+    EXPECT_TRUE(acceptor.ok()) << acceptor.status().ToString();
+    acceptor_ = std::move(*acceptor);
+  }
+  // A page of random bytes; `read.to` is left to the caller.
+  PageRead Put(uint32_t length) {
+    PageRead read;
+    random_.seed(seed_++);
+    for (auto& byte : read.key.bytes) byte = static_cast<uint8_t>(random_());
+    read.offset = used_;
+    read.generation = seed_;
+    read.length = length;
+    SlotHeader header;
+    header.length = length;
+    header.key = read.key;
+    header.generation = read.generation;
+    EXPECT_LE(used_ + sizeof(header) + length, memory_->size());
+    std::memcpy(memory_->data() + used_, &header, sizeof(header));
+    for (uint32_t i = 0; i < length; i += 4) {
+      const auto word = static_cast<uint32_t>(random_());
+      std::memcpy(memory_->data() + used_ + sizeof(header) + i, &word,
+                  std::min<size_t>(4, length - i));
+    }
+    used_ += (sizeof(header) + length + 63) / 64 * 64;
+    return read;
+  }
+  std::span<const std::byte> Payload(const PageRead& read) const {
+    return memory_->bytes().subspan(read.offset + sizeof(SlotHeader), read.length);
+  }
+  Acceptor& acceptor() { return *acceptor_; }
+
+ private:
+  std::shared_ptr<MappedRegion> memory_;
+  std::unique_ptr<Acceptor> acceptor_;
+  std::mt19937 random_;
+  uint32_t seed_ = 1;
+  size_t used_ = 0;
+};
+
+// Memory that pages are read into, and headers.
+struct TestReader {
+  TestReader(const Rails* rails, size_t bytes) : memory(TestMemory(bytes + kHeaderBytes)) {
+    auto made = Registration::Make("reader", memory->bytes(), *rails,
+                                   Registration::For::kLocalWrite, memory);
+    EXPECT_TRUE(made.ok()) << made.status().ToString();
+    registration = *made;
+    registered.Add(*made);
+  }
+  static constexpr size_t kHeaderBytes = 1024 * sizeof(SlotHeader);
+  std::span<SlotHeader> headers() const {
+    return {reinterpret_cast<SlotHeader*>(memory->data()), 1024};
+  }
+  Bytes bytes() const { return memory->bytes().subspan(kHeaderBytes); }
+
+  std::shared_ptr<MappedRegion> memory;
+  std::shared_ptr<const Registration> registration;
+  RegisteredMemory registered;
+};
+
+struct TestConnection {
+  Acceptor::Queues queues;  // the holder's
+  std::unique_ptr<ReadChannel> channel;
+};
+
+// Connects; `tamper` may change what the holder answers.
+template <typename Tamper>
+Result<TestConnection> Connect(const Rails& rails, TestHolder* holder, const TestReader& reader,
+                               const Tamper& tamper) {
+  auto channel = ReadChannel::Make(rails, {});
+  if (!channel.ok()) return channel.status();
+  ConnectOk answer;
+  auto queues = holder->acceptor().Accept((*channel)->request(), &answer);
+  if (!queues.ok()) return queues.status();
+  tamper(&answer);
+  if (Status s = (*channel)->Establish(answer); !s.ok()) return s;
+  const Status probed = (*channel)->Probe(std::as_writable_bytes(reader.headers()),
+                                          *reader.registration,
+                                          Clock::now() + std::chrono::seconds(5));
+  if (!probed.ok()) return probed;
+  return TestConnection{std::move(*queues), std::move(*channel)};
+}
+inline Result<TestConnection> Connect(const Rails& rails, TestHolder* holder,
+                                      const TestReader& reader) {
+  return Connect(rails, holder, reader, [](ConnectOk*) {});
+}
+
+inline std::vector<PageState> ReadAll(ReadChannel* channel, const TestReader& reader,
+                                      std::span<const PageRead> pages,
+                                      Duration stall = std::chrono::seconds(2)) {
+  std::vector<PageState> states(pages.size());
+  const auto ranges = reader.registered.ranges();
+  channel->Begin(pages, *ranges, reader.headers().first(pages.size()), states, stall,
+                 Clock::now());
+  const RunningRead running{channel, -1};
+  RunReads(std::span(&running, 1), {Clock::now() + std::chrono::seconds(20), {}});
+  return states;
+}
+
+}  // namespace peercache::rdma

@@ -1,0 +1,288 @@
+// Reads over real queue pairs; needs devices (hack/soft-rdma brings some).
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <thread>
+
+#include "transport/rdma/fabric_testing.h"
+#include "transport/rdma/read_channel.h"
+
+namespace peercache::rdma {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+void Command(const std::string& command) { ASSERT_EQ(std::system(command.c_str()), 0) << command; }
+
+// Objects of one kind that the kernel keeps for this process.
+size_t CountOf(const char* kind) {
+  const std::string command = fmt::format("rdma resource show {}", kind);
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+  size_t count = 0;
+  const std::string self = fmt::format("pid {} ", getpid());
+  for (char line[512]; fgets(line, sizeof(line), pipe.get()) != nullptr;)
+    count += std::string(line).find(self) != std::string::npos;
+  return count;
+}
+size_t OpenFiles() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(files), end(files)));
+}
+
+// Pages of many sizes with their destinations cut into segments.
+class Batch {
+ public:
+  Batch(TestHolder* holder, Bytes to, std::span<const uint32_t> lengths, size_t segments) {
+    std::mt19937 random(7);
+    size_t at = 0;
+    for (const uint32_t length : lengths) {
+      PageRead read = holder->Put(length);
+      auto& parts = segments_.emplace_back();
+      for (size_t left = length, i = 0; left > 0; ++i) {
+        const size_t size =
+            i + 1 == segments ? left : std::min(left, length / segments + random() % 7 + 1);
+        parts.push_back(to.subspan(at, size));
+        at += size + random() % 3;
+        left -= size;
+      }
+      read.to = parts;
+      reads_.push_back(read);
+    }
+  }
+  std::span<PageRead> reads() { return reads_; }
+  void ExpectBytes(const TestHolder& holder) const {
+    for (const PageRead& read : reads_) {
+      const auto payload = holder.Payload(read);
+      size_t at = 0;
+      for (const Bytes& part : read.to) {
+        ASSERT_EQ(std::memcmp(part.data(), payload.data() + at, part.size()), 0);
+        at += part.size();
+      }
+    }
+  }
+
+ private:
+  std::vector<std::vector<Bytes>> segments_;
+  std::vector<PageRead> reads_;
+};
+
+class ReadChannelFabricTest : public ::testing::Test {
+ protected:
+  static constexpr size_t kBytes = 48 << 20;
+  std::unique_ptr<Rails> rails = OpenTestRails();
+  TestHolder holder{rails.get(), kBytes};
+  TestReader reader{rails.get(), kBytes};
+};
+
+TEST_F(ReadChannelFabricTest, PagesOfEverySizeArriveByteForByteOverAllRails) {
+  auto connection = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  EXPECT_EQ(connection->channel->queues(), rails->size());
+  std::vector<uint32_t> lengths;
+  for (const uint32_t length : {1u, 63u, 4096u, 65'537u, 131'072u, 1'048'576u, 3'000'001u})
+    lengths.insert(lengths.end(), 3, length);
+  for (int i = 0; i < 200; ++i) lengths.push_back(static_cast<uint32_t>(i * 97 + 1));
+  Batch batch(&holder, reader.bytes(), lengths, 5);
+  const auto states = ReadAll(connection->channel.get(), reader, batch.reads());
+  EXPECT_THAT(states, Each(PageState::kRead));
+  batch.ExpectBytes(holder);
+  for (const auto& rail : rails->all()) EXPECT_GT(rail->stats().bytes, 1'000'000u) << rail->name();
+}
+
+TEST_F(ReadChannelFabricTest, APageOfManySegmentsTakesSeveralReads) {
+  auto connection = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  const uint32_t lengths[] = {131'072, 131'072};
+  Batch batch(&holder, reader.bytes(), lengths, 160);
+  EXPECT_THAT(ReadAll(connection->channel.get(), reader, batch.reads()), Each(PageState::kRead));
+  batch.ExpectBytes(holder);
+}
+
+TEST_F(ReadChannelFabricTest, AnotherPageInTheSlotIsNotTaken) {
+  auto connection = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  const std::vector<uint32_t> lengths(6, 10'000);
+  Batch batch(&holder, reader.bytes(), lengths, 2);
+  batch.reads()[1].generation += 1;
+  batch.reads()[2].key.bytes[5] ^= 1;
+  batch.reads()[3].offset += 64;
+  batch.reads()[4].offset = kBytes;  // outside of the pool
+  const auto states = ReadAll(connection->channel.get(), reader, batch.reads());
+  EXPECT_THAT(states,
+              ::testing::ElementsAre(PageState::kRead, PageState::kStale, PageState::kStale,
+                                     PageState::kStale, PageState::kStale, PageState::kRead));
+}
+
+TEST_F(ReadChannelFabricTest, MemoryThatIsNotRegisteredIsLeftToOthers) {
+  auto connection = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  const std::vector<uint32_t> lengths(2, 10'000);
+  Batch batch(&holder, reader.bytes(), lengths, 1);
+  std::vector<std::byte> elsewhere(10'000);
+  const Bytes foreign[] = {elsewhere};
+  batch.reads()[0].to = foreign;
+  const auto states = ReadAll(connection->channel.get(), reader, batch.reads());
+  EXPECT_EQ(states[0], PageState::kUnregistered);
+  EXPECT_EQ(states[1], PageState::kRead);
+}
+
+TEST_F(ReadChannelFabricTest, AWrongKeyIsRefusedAndSurvived) {
+  auto refused = Connect(*rails, &holder, reader, [](ConnectOk* answer) {
+    for (auto& queue : answer->queues)
+      for (uint32_t& key : queue.rkeys) key ^= 0x5a5a00;
+  });
+  EXPECT_FALSE(refused.ok()) << "the probe must not come through";
+  auto connection = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  const uint32_t lengths[] = {100'000};
+  Batch batch(&holder, reader.bytes(), lengths, 1);
+  EXPECT_THAT(ReadAll(connection->channel.get(), reader, batch.reads()), Each(PageState::kRead));
+}
+
+TEST_F(ReadChannelFabricTest, AReadBeyondThePoolFailsAndIsSurvived) {
+  auto connection = Connect(*rails, &holder, reader, [](ConnectOk* answer) {
+    answer->pool_bytes *= 2;  // within the one chunk, as far as the reader knows
+  });
+  ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  const std::vector<uint32_t> lengths(2, 50'000);
+  Batch batch(&holder, reader.bytes(), lengths, 1);
+  batch.reads()[0].offset = kBytes + 4096;
+  const auto states = ReadAll(connection->channel.get(), reader, batch.reads());
+  EXPECT_EQ(states[0], PageState::kFailed);
+  EXPECT_EQ(connection->channel->queues(), 0u);
+  auto again = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(ReadAll(again->channel.get(), reader, batch.reads().subspan(1))[0], PageState::kRead);
+}
+
+TEST_F(ReadChannelFabricTest, NothingLandsAfterThePeerHasGone) {
+  auto connection = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  const std::vector<uint32_t> lengths(40, 1 << 20);
+  Batch batch(&holder, reader.bytes(), lengths, 1);
+  std::vector<PageState> states(lengths.size());
+  const auto ranges = reader.registered.ranges();
+  ReadChannel& channel = *connection->channel;
+  channel.Begin(batch.reads(), *ranges, reader.headers().first(lengths.size()), states,
+                milliseconds(200), Clock::now());
+  channel.Advance(Clock::now());
+  connection->queues.reset();  // the holder's process ends
+  const RunningRead running{&channel, -1};
+  const TimePoint start = Clock::now();
+  RunReads(std::span(&running, 1), {start + seconds(10), {}});
+  EXPECT_LT(Clock::now() - start, seconds(3));
+  EXPECT_THAT(states, ::testing::Contains(PageState::kFailed));
+  std::fill(reader.bytes().begin(), reader.bytes().end(), std::byte{0x5a});
+  std::this_thread::sleep_for(milliseconds(300));
+  for (const std::byte byte : reader.bytes()) ASSERT_EQ(byte, std::byte{0x5a});
+}
+
+TEST_F(ReadChannelFabricTest, ARailThatGoesDownIsDoneWithoutAndComesBack) {
+  const auto found = FindTestRails();
+  ASSERT_GE(found.size(), 2u) << "this test needs two rails";
+  auto connection = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  const std::vector<uint32_t> lengths(32, 1 << 20);
+  Batch batch(&holder, reader.bytes(), lengths, 1);
+  std::thread breaker([&] {
+    std::this_thread::sleep_for(milliseconds(100));
+    Command("ip link set " + found[1].interface + " down");
+  });
+  bool lost = false;
+  for (const TimePoint end = Clock::now() + seconds(5); !lost && Clock::now() < end;) {
+    std::fill(reader.bytes().begin(), reader.bytes().end(), std::byte{0});
+    const auto states =
+        ReadAll(connection->channel.get(), reader, batch.reads(), milliseconds(300));
+    EXPECT_THAT(states, Each(PageState::kRead)) << "the other rail takes over";
+    batch.ExpectBytes(holder);
+    lost = connection->channel->queues() < found.size();
+  }
+  breaker.join();
+  EXPECT_TRUE(lost);
+  for (int i = 0; i < 50 && (*rails)[1].up(); ++i) std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_FALSE((*rails)[1].up());
+  auto narrow = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(narrow.ok()) << narrow.status().ToString();
+  EXPECT_EQ(narrow->channel->queues(), found.size() - 1);
+  Command("ip link set " + found[1].interface + " up");
+  for (int i = 0; i < 50 && !(*rails)[1].up(); ++i) std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_TRUE((*rails)[1].up()) << "it came back by itself";
+  auto wide = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(wide.ok()) << wide.status().ToString();
+  EXPECT_EQ(wide->channel->queues(), found.size());
+  EXPECT_THAT(ReadAll(wide->channel.get(), reader, batch.reads()), Each(PageState::kRead));
+}
+
+TEST_F(ReadChannelFabricTest, AThousandConnectionsLeaveNothingBehind) {
+  const auto round = [&] {
+    auto connection = Connect(*rails, &holder, reader);
+    ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  };
+  round();  // what is made once is made
+  const size_t files = OpenFiles(), queues = CountOf("qp"), regions = CountOf("mr"),
+               completions = CountOf("cq");
+  for (int i = 0; i < 1000 && !HasFailure(); ++i) round();
+  EXPECT_EQ(OpenFiles(), files);
+  EXPECT_EQ(CountOf("qp"), queues);
+  EXPECT_EQ(CountOf("mr"), regions);
+  EXPECT_EQ(CountOf("cq"), completions);
+  EXPECT_GT(regions, 0u) << "the kernel counts";
+  EXPECT_EQ(holder.acceptor().stats().queues, 0u);
+}
+
+TEST_F(ReadChannelFabricTest, QueuePairsForPeersAreBounded) {
+  auto pool =
+      Registration::Make("pool", reader.bytes(), *rails, Registration::For::kRemoteRead, nullptr);
+  ASSERT_TRUE(pool.ok());
+  auto acceptor = Acceptor::Make(rails.get(), *pool, static_cast<uint32_t>(rails->size()));
+  ASSERT_TRUE(acceptor.ok());
+  auto channel = ReadChannel::Make(*rails, {});
+  ASSERT_TRUE(channel.ok());
+  ConnectOk answer;
+  auto first = (*acceptor)->Accept((*channel)->request(), &answer);
+  ASSERT_TRUE(first.ok());
+  auto second = (*acceptor)->Accept((*channel)->request(), &answer);
+  EXPECT_EQ(second.status().code(), Code::kResourceExhausted);
+  EXPECT_THAT(second.status().message(), HasSubstr("rdma-max-queues"));
+  *first = nullptr;
+  EXPECT_TRUE((*acceptor)->Accept((*channel)->request(), &answer).ok());
+}
+
+TEST(RegistrationFabricTest, TooLittleMemlockIsExplained) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    auto rails = OpenTestRails();
+    const rlimit limit{64 << 10, 64 << 10};
+    const auto memory = TestMemory(8 << 20);
+    std::string said = "the limit could not be set";
+    if (setrlimit(RLIMIT_MEMLOCK, &limit) == 0 && setuid(65534) == 0) {
+      const auto made = Registration::Make("pool", memory->bytes(), *rails,
+                                           Registration::For::kRemoteRead, nullptr);
+      said = made.ok() ? "registered" : made.status().message();
+    }
+    (void)!write(pipe_ends[1], said.data(), said.size());
+    _exit(0);
+  }
+  close(pipe_ends[1]);
+  std::string said(1000, '\0');
+  const ssize_t n = read(pipe_ends[0], said.data(), said.size());
+  said.resize(n > 0 ? static_cast<size_t>(n) : 0);
+  close(pipe_ends[0]);
+  waitpid(child, nullptr, 0);
+  EXPECT_THAT(said, HasSubstr("may lock 0 MiB"));
+  EXPECT_THAT(said, HasSubstr("LimitMEMLOCK=infinity"));
+}
+
+}  // namespace
+}  // namespace peercache::rdma
