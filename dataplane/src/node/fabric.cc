@@ -162,7 +162,7 @@ void Fabric::Round(std::span<Work> works, std::span<const RemotePage> pages, con
       switch (work.states[i]) {
         case rdma::PageState::kRead:
           // Nobody guards the slot after the lease, so bytes that came later may be another page's.
-          // model: read_in_time
+          // model: check_lease
           if (finished < pages[index].until) {
             outcomes[index] = ReadOutcome::kRead;
           } else {
