@@ -44,6 +44,7 @@ class Key:
 
 
 _PORT = integer(0, 65535)
+_RAILS = "RDMA ports of this node: mlx5_0,mlx5_1:2; default: all usable"
 
 KEYS: Mapping[str, Key] = {
     # read by SGLang to find us
@@ -63,8 +64,8 @@ KEYS: Mapping[str, Key] = {
     "protocol": Key(
         one_of("tcp", "auto", rdma="auto"), Scope.EMBEDDED, "transport", "rdma means auto"
     ),
-    "device_name": Key(unless("", names), Scope.EMBEDDED, help="RDMA devices; TCP needs none"),
-    "device_names": Key(unless("", names), Scope.EMBEDDED, help="RDMA devices; TCP needs none"),
+    "device_name": Key(unless("", names), Scope.EMBEDDED, "device-name", _RAILS),
+    "device_names": Key(unless("", names), Scope.EMBEDDED, "device-name", _RAILS),
     "global_segment_size": Key(size, Scope.EMBEDDED, "pool-size", "divided by tp_size"),
     "metrics_enabled": Key(on_off, Scope.EMBEDDED, "http", "whether to serve metrics at all"),
     "metrics_port": Key(_PORT, Scope.EMBEDDED, "http-port", "metrics and status; 0: any"),

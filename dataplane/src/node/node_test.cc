@@ -43,6 +43,22 @@ TEST(NodeTest, PagesOfOneNodeAreReadOnAnotherWithoutWaiting) {
   EXPECT_EQ(CounterOf(*b, "read_remote_hits"), 5u * 64);
 }
 
+TEST(NodeTest, WithoutItsDeviceANodeUsesTcpAndSaysWhyOrDoesNotStart) {
+  TestCluster cluster([](NodeConfig* c) { c->device_name = "absent0"; });
+  auto a = cluster.Start("a");
+  ASSERT_TRUE(a);
+  const auto transport = nlohmann::json::parse(a->StatusJson())["transport"];
+  EXPECT_EQ(transport["kind"], "tcp");
+  EXPECT_NE(transport["reason"].get<std::string>().find("TCP, as RDMA cannot be used"),
+            std::string::npos);
+  NodeConfig strict = cluster.Config("strict");
+  strict.transport = "rdma";
+  const auto refused = Node::Start(strict);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.status().message().find("transport"), std::string::npos)
+      << refused.status().ToString();
+}
+
 TEST(NodeTest, OwnPagesAreReadLocally) {
   TestCluster cluster;
   auto a = cluster.Start("a");

@@ -73,10 +73,11 @@ Result<Transport> OpenFabric(const NodeConfig& config, std::span<std::byte> pool
         std::move(*fabric),
         fmt::format("RDMA over {} rails, TCP where that does not reach", rails->size())};
   }
-  // A port that was named is meant to be used.
-  if (config.transport == "rdma" || !config.device_name.empty()) return fabric.status();
+  if (config.transport == "rdma") return fabric.status();
   Transport tcp{nullptr, fmt::format("TCP, as RDMA cannot be used: {}", fabric.status().message())};
-  spdlog::info("transport: {}", tcp.why);
+  // Whoever names a device expects it to be used.
+  spdlog::log(config.device_name.empty() ? spdlog::level::info : spdlog::level::warn,
+              "transport: {}", tcp.why);
   return tcp;
 }
 

@@ -17,8 +17,9 @@ struct Transport {
   std::string why;                 // for people
 };
 
-// Looks at this machine's devices and opens what config.transport and config.device_name ask for.
-// Fails only when they ask for RDMA and it cannot be had; the error names the fix.
+// Looks at this machine's devices and opens those that config.device_name lists, or all usable
+// ones. Fails only when config.transport asks for RDMA and it cannot be had; the error names the
+// fix.
 Result<Transport> OpenFabric(const NodeConfig& config, std::span<std::byte> pool);
 
 }  // namespace peercache

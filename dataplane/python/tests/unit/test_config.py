@@ -62,6 +62,7 @@ def test_the_configuration_of_the_original_works_embedded() -> None:
     assert parsed.node_options == {
         "discovery-addr": "10.0.0.1:31998",
         "transport": "auto",
+        "device-name": "mlx5_0",
         "pool-size": str(2 << 30),
     }
     assert parsed.notes == (

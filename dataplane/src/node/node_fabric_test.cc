@@ -1,0 +1,204 @@
+// Whole nodes that read each other's pools by RDMA; needs devices (hack/soft-rdma brings some).
+// PEERCACHE_TEST_RAILS lists them. All nodes are in this process and use the same rails.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "node/node.h"
+#include "node/node_testing.h"
+#include "transport/rdma/fabric_testing.h"
+
+namespace peercache {
+namespace {
+
+using nlohmann::json;
+using std::chrono::seconds;
+using testing::Eventually;
+using testing::TestCluster;
+using testing::TestEngine;
+
+constexpr size_t kPage = 128 << 10;
+
+void UseRails(NodeConfig* config) {
+  config->transport = "rdma";
+  config->device_name = std::getenv("PEERCACHE_TEST_RAILS");
+  config->rdma_spin = {};
+  config->lease = milliseconds(1000);
+}
+
+json Status(Node& node) { return json::parse(node.StatusJson()); }
+uint64_t CounterOf(Node& node, const char* name) { return Status(node)["counters"][name]; }
+uint64_t RailBytes(Node& node) {
+  uint64_t bytes = 0;
+  for (const json& rail : Status(node)["transport"]["rails"])
+    bytes += rail["read_bytes"].get<uint64_t>();
+  return bytes;
+}
+
+// An engine whose pool is registered: until then reads go over TCP.
+bool ReadsByRdma(TestEngine* reader, Node* node, uint64_t first, size_t count) {
+  return Eventually(seconds(20), [&] {
+    const uint64_t before = RailBytes(*node);
+    return reader->Get(first, count).hits == count && RailBytes(*node) > before;
+  });
+}
+
+TEST(NodeFabricTest, PagesCrossWithoutTheHoldersHelp) {
+  TestCluster cluster(UseRails);
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  ASSERT_TRUE(a && b);
+  TestEngine writer(a->socket(), 64, kPage), reader(b->socket(), 64, kPage);
+  ASSERT_EQ(writer.Set(0, 64), 64u);
+  ASSERT_TRUE(ReadsByRdma(&reader, b.get(), 0, 64));
+  const uint64_t served = CounterOf(*a, "served_pages"), read = RailBytes(*b);
+  for (uint64_t round = 1; round <= 3; ++round) {
+    ASSERT_EQ(writer.Set(1000 * round, 64), 64u);
+    const auto got = reader.Get(1000 * round, 64);
+    EXPECT_EQ(got.hits, 64u) << "set is visible at once";
+    EXPECT_EQ(got.wrong, 0u);
+  }
+  EXPECT_EQ(CounterOf(*a, "served_pages"), served) << "some went over TCP";
+  EXPECT_EQ(RailBytes(*b) - read, 3u * 64 * (kPage + 64)) << "a page and its header, once";
+  EXPECT_EQ(Status(*b)["transport"]["kind"], "rdma");
+}
+
+TEST(NodeFabricTest, ANodeWithoutRailsIsReadOverTcp) {
+  TestCluster with(UseRails);
+  auto a = with.Start("a");
+  NodeConfig config = with.Config("plain");
+  config.transport = "tcp";
+  auto plain = Node::Start(config);
+  ASSERT_TRUE(a && plain.ok());
+  ASSERT_TRUE(Eventually(seconds(20), [&] { return (*plain)->ready(); }));
+  TestEngine writer((*plain)->socket(), 16, kPage), reader(a->socket(), 16, kPage);
+  ASSERT_EQ(writer.Set(0, 16), 16u);
+  EXPECT_EQ(reader.Get(0, 16).hits, 16u);
+  ASSERT_EQ(reader.Set(100, 16), 16u);
+  const auto got = writer.Get(100, 16);
+  EXPECT_EQ(got.hits, 16u);
+  EXPECT_EQ(got.wrong, 0u);
+  EXPECT_EQ(RailBytes(*a), 0u);
+}
+
+TEST(NodeFabricTest, AHolderThatStartsAgainIsReadAgain) {
+  TestCluster cluster(UseRails);
+  auto host = cluster.Start("host"), reader_node = cluster.Start("reader");
+  TestEngine reader(reader_node->socket(), 32, kPage);
+  for (uint64_t life = 1; life <= 3; ++life) {
+    auto holder = cluster.Start("holder");
+    ASSERT_TRUE(holder);
+    TestEngine writer(holder->socket(), 32, kPage);
+    ASSERT_EQ(writer.Set(life * 100, 32), 32u);
+    EXPECT_TRUE(ReadsByRdma(&reader, reader_node.get(), life * 100, 32));
+    EXPECT_EQ(reader.Get(life * 100, 32).wrong, 0u);
+  }
+}
+
+// Pages come and go in a pool far smaller than what is set, without checksums: what keeps the bytes
+// right is the protocol.
+TEST(NodeFabricTest, NoWrongByteWhilePagesAreEvicted) {
+  TestCluster cluster([](NodeConfig* c) {
+    UseRails(c);
+    c->checksums = ChecksumPolicy::kOff;
+    c->lease = milliseconds(200);
+    c->pool_bytes = size_t{16} << 20;
+    c->promotion_percent = 0;
+  });
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine writer(a->socket(), 16, kPage), reader(b->socket(), 16, kPage);
+  ASSERT_EQ(writer.Set(0, 16), 16u);
+  ASSERT_TRUE(ReadsByRdma(&reader, b.get(), 0, 16));
+  std::atomic<uint64_t> newest{0};
+  std::atomic<bool> stop{false};
+  std::thread setting([&] {
+    for (uint64_t first = 16; !stop; first += 16) {
+      writer.Set(first, 16);
+      newest = first;
+    }
+  });
+  size_t hits = 0, wrong = 0;
+  for (const TimePoint end = Clock::now() + seconds(8); Clock::now() < end;) {
+    const uint64_t first = newest;
+    for (const uint64_t back : {0, 32, 64}) {
+      if (back > first) continue;
+      const auto got = reader.Get(first - back, 16);
+      hits += got.hits;
+      wrong += got.wrong;
+    }
+  }
+  stop = true;
+  setting.join();
+  EXPECT_GT(hits, 100u);
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_GT(Status(*a)["pool"]["evictions"].get<uint64_t>(), 100u);
+}
+
+TEST(NodeFabricTest, AHolderThatDiesCostsABoundedWaitAndNoWrongByte) {
+  TestCluster cluster(UseRails);
+  auto host = cluster.Start("host"), b = cluster.Start("b");
+  auto a = cluster.Start("a");
+  TestEngine reader(b->socket(), 64, kPage);
+  {
+    TestEngine writer(a->socket(), 64, kPage);
+    ASSERT_EQ(writer.Set(0, 64), 64u);
+  }
+  ASSERT_TRUE(ReadsByRdma(&reader, b.get(), 0, 64));
+  std::thread killer([&] {
+    std::this_thread::sleep_for(milliseconds(300));
+    a.reset();
+  });
+  Duration longest{};
+  size_t wrong = 0, last_hits = 64;
+  for (const TimePoint end = Clock::now() + seconds(4); Clock::now() < end;) {
+    const TimePoint start = Clock::now();
+    const auto got = reader.Get(0, 64);
+    longest = std::max(longest, Clock::now() - start);
+    wrong += got.wrong;
+    last_hits = got.hits;
+  }
+  killer.join();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_EQ(last_hits, 0u) << "its pages have gone with it";
+  EXPECT_LT(longest, milliseconds(1500));
+}
+
+TEST(NodeFabricTest, ARailThatGoesDownCostsNoHit) {
+  const auto rails = rdma::FindTestRails();
+  ASSERT_GE(rails.size(), 2u);
+  TestCluster cluster(UseRails);
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine writer(a->socket(), 64, kPage), reader(b->socket(), 64, kPage);
+  ASSERT_EQ(writer.Set(0, 64), 64u);
+  ASSERT_TRUE(ReadsByRdma(&reader, b.get(), 0, 64));
+  const std::string set = "ip link set " + rails[1].interface;
+  const auto read_for = [&](Duration time) {
+    for (const TimePoint end = Clock::now() + time; Clock::now() < end;) {
+      const auto got = reader.Get(0, 64);
+      ASSERT_EQ(got.hits, 64u);
+      ASSERT_EQ(got.wrong, 0u);
+    }
+  };
+  const auto bytes_of_second = [&] {
+    return Status(*b)["transport"]["rails"][1]["read_bytes"].get<uint64_t>();
+  };
+  std::thread breaker([&] {
+    std::this_thread::sleep_for(milliseconds(300));
+    EXPECT_EQ(std::system((set + " down").c_str()), 0);
+  });
+  read_for(seconds(2));
+  breaker.join();
+  EXPECT_EQ(Status(*b)["transport"]["rails"][1]["up"], false);
+  ASSERT_EQ(std::system((set + " up").c_str()), 0);
+  const uint64_t before = bytes_of_second();
+  EXPECT_TRUE(Eventually(seconds(15), [&] {
+    read_for(milliseconds(100));
+    return bytes_of_second() > before;
+  })) << "the rail is used again by itself";
+}
+
+}  // namespace
+}  // namespace peercache
