@@ -17,11 +17,10 @@ constexpr Duration kSweepEvery = std::chrono::seconds(5);
 // Of the time for setting up a link, what trying its rails may take.
 constexpr int kProbeShare = 2;
 
-bool Usable(const Link& link, TimePoint now) {
-  if (link.missing_rails != 0 && now - link.made > kIncompleteLife) return false;
+bool Closed(const Channel& connection) {
   char byte;
-  const ssize_t n = recv(link.control->fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));  // else the peer has closed it
+  const ssize_t n = recv(connection.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 }  // namespace
@@ -47,6 +46,18 @@ Links::Known* Links::Of(uint64_t node) {
   return known.get();
 }
 
+uint32_t Links::Candidates(const Known& known, TimePoint now) const {
+  uint32_t rails = 0;
+  for (size_t i = 0; i < rails_->size(); ++i)
+    if ((*rails_)[i].up() && known.rails[i].Allows(now)) rails |= 1u << i;
+  return rails;
+}
+
+bool Links::Usable(const Known& known, const Link& link, TimePoint now) const {
+  const bool incomplete = (Candidates(known, now) & ~link.channel->working_rails()) != 0;
+  return !(incomplete && now - link.made > kIncompleteLife) && !Closed(*link.control);
+}
+
 std::unique_ptr<Link> Links::Take(Peer* peer, TimePoint now) {
   Known* known = nullptr;
   std::vector<std::unique_ptr<Link>> useless;
@@ -57,7 +68,7 @@ std::unique_ptr<Link> Links::Take(Peer* peer, TimePoint now) {
     while (!link && !known->idle.empty()) {
       auto last = std::move(known->idle.back());
       known->idle.pop_back();
-      (Usable(*last, now) ? link : useless.emplace_back()) = std::move(last);
+      (Usable(*known, *last, now) ? link : useless.emplace_back()) = std::move(last);
     }
     Count(-static_cast<int64_t>(useless.size()));
     if (link) return link;
@@ -92,13 +103,8 @@ void Links::Count(int64_t links) {
 }
 
 Result<std::unique_ptr<Link>> Links::Open(Peer* peer, Known* known, TimePoint now) {
-  std::vector<uint8_t> use(rails_->size());
-  uint32_t up = 0;
-  for (size_t i = 0; i < use.size(); ++i) {
-    use[i] = known->rails[i].Allows(now);
-    if ((*rails_)[i].up()) up |= 1u << i;
-  }
-  auto channel = rdma::ReadChannel::Make(*rails_, use);
+  const uint32_t candidates = Candidates(*known, now);
+  auto channel = rdma::ReadChannel::Make(*rails_, candidates);
   if (!channel.ok()) return channel.status();
   auto link = std::make_unique<Link>();
   link->peer = peer;
@@ -126,27 +132,29 @@ Result<std::unique_ptr<Link>> Links::Open(Peer* peer, Known* known, TimePoint no
                              Clock::now() + options_.connect / kProbeShare);
     headers_->Return(*block);
   }
-  const uint32_t lost = link->channel->lost_rails(), works = link->channel->working_rails();
-  for (size_t i = 0; i < use.size(); ++i) {
-    if ((works >> i & 1) != 0) known->rails[i].Succeeded();
-    if ((lost >> i & 1) != 0) known->rails[i].Failed(Clock::now());
-  }
-  if (!s.ok()) return s;
-  link->missing_rails = up & ~works;
+  const uint32_t works = link->channel->working_rails();
   link->made = Clock::now();
+  for (size_t i = 0; i < rails_->size(); ++i) {
+    if ((candidates >> i & 1) == 0) continue;
+    if ((works >> i & 1) != 0) {
+      known->rails[i].Succeeded();
+    } else {
+      known->rails[i].Failed(link->made);
+    }
+  }
+  link->blamed = candidates & ~works;
+  if (!s.ok()) return s;
   return link;
 }
 
 void Links::Return(std::unique_ptr<Link> link) {
   const TimePoint now = Clock::now();
-  const uint32_t lost = link->channel->lost_rails();
+  const uint32_t lost = link->channel->lost_rails() & ~link->blamed;
   std::lock_guard lock(mutex_);
   Known* known = Of(link->peer->node());
-  for (size_t i = 0; i < rails_->size(); ++i) {
-    // Once: what was lost stays lost in this link.
-    if ((lost >> i & 1) != 0 && (link->missing_rails >> i & 1) == 0) known->rails[i].Failed(now);
-  }
-  link->missing_rails |= lost;
+  for (size_t i = 0; i < rails_->size(); ++i)
+    if ((lost >> i & 1) != 0) known->rails[i].Failed(now);
+  link->blamed |= lost;
   link->returned = now;
   if (link->channel->queues() > 0 && known->idle.size() < kIdleOfPeer) {
     known->idle.push_back(std::move(link));
@@ -168,7 +176,7 @@ void Links::SweepIdle() {
     std::vector<std::unique_ptr<Link>> old;
     for (auto& [node, known] : known_) {
       std::erase_if(known->idle, [&](std::unique_ptr<Link>& link) {
-        if (now - link->returned < options_.idle && Usable(*link, now)) return false;
+        if (now - link->returned < options_.idle && Usable(*known, *link, now)) return false;
         old.push_back(std::move(link));
         return true;
       });

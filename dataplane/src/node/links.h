@@ -35,7 +35,7 @@ struct Link {
   uint64_t incarnation = 0;  // of the peer
   std::unique_ptr<rdma::ReadChannel> channel;
   std::unique_ptr<Channel> control;
-  uint32_t missing_rails = 0;  // a bit for each rail that is up but not in the channel
+  uint32_t blamed = 0;  // a bit for each rail whose loss was counted
   TimePoint made{}, returned{};
 };
 
@@ -68,6 +68,9 @@ class Links {
     std::array<PeerHealth, kMaxRails> rails;  // towards this peer
   };
   Known* Of(uint64_t node);
+  bool Usable(const Known& known, const Link& link, TimePoint now) const;
+  // Of the rails that are up, those that may be tried towards the peer; a bit each.
+  uint32_t Candidates(const Known& known, TimePoint now) const;
   Result<std::unique_ptr<Link>> Open(Peer* peer, Known* known, TimePoint now);
   void Count(int64_t links);
   void SweepIdle();

@@ -27,6 +27,7 @@ void UseRails(NodeConfig* config) {
   config->transport = "rdma";
   config->device_name = std::getenv("PEERCACHE_TEST_RAILS");
   config->rdma_spin = {};
+  config->promotion_percent = 0;  // replicas would be read instead
   config->lease = milliseconds(1000);
 }
 
@@ -34,8 +35,8 @@ json Status(Node& node) { return json::parse(node.StatusJson()); }
 uint64_t CounterOf(Node& node, const char* name) { return Status(node)["counters"][name]; }
 uint64_t RailBytes(Node& node) {
   uint64_t bytes = 0;
-  for (const json& rail : Status(node)["transport"]["rails"])
-    bytes += rail["read_bytes"].get<uint64_t>();
+  const json status = Status(node);
+  for (const json& rail : status["transport"]["rails"]) bytes += rail["read_bytes"].get<uint64_t>();
   return bytes;
 }
 
@@ -48,7 +49,10 @@ bool ReadsByRdma(TestEngine* reader, Node* node, uint64_t first, size_t count) {
 }
 
 TEST(NodeFabricTest, PagesCrossWithoutTheHoldersHelp) {
-  TestCluster cluster(UseRails);
+  TestCluster cluster([](NodeConfig* c) {
+    UseRails(c);
+    c->pool_bytes = size_t{64} << 20;
+  });
   auto a = cluster.Start("a"), b = cluster.Start("b");
   ASSERT_TRUE(a && b);
   TestEngine writer(a->socket(), 64, kPage), reader(b->socket(), 64, kPage);
@@ -106,7 +110,6 @@ TEST(NodeFabricTest, NoWrongByteWhilePagesAreEvicted) {
     c->checksums = ChecksumPolicy::kOff;
     c->lease = milliseconds(200);
     c->pool_bytes = size_t{16} << 20;
-    c->promotion_percent = 0;
   });
   auto a = cluster.Start("a"), b = cluster.Start("b");
   TestEngine writer(a->socket(), 16, kPage), reader(b->socket(), 16, kPage);

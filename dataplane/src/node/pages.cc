@@ -37,8 +37,8 @@ void Pages::ForEach(size_t count, uint64_t bytes, const Work& work) {
 }
 
 Pages::Pages(PagesOptions options, Pool* pool, Peers* peers, const Views* views,
-             Publisher* publisher, Locator* locator, Replicas* replicas, Room* room,
-             Fabric* fabric, Counters* counters)
+             Publisher* publisher, Locator* locator, Replicas* replicas, Room* room, Fabric* fabric,
+             Counters* counters)
     : options_(options),
       pool_(pool),
       peers_(peers),

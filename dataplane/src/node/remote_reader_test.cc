@@ -82,9 +82,9 @@ struct Fixture {
     view.by_node[NodeHash("holder")] = 0;
     peers.Update(view);
     reader = std::make_unique<RemoteReader>(RemoteReaderOptions{lease, milliseconds(5000), verify},
-                                            &peers, &counters, &crew);
+                                            &peers, nullptr, &counters, &crew);
     for (size_t i = 0; i < count; ++i) {
-      pages.push_back({KeyOf(i), holder.Add(i), i});
+      pages.push_back({KeyOf(i), holder.Add(i), i, TimePoint::max()});
       segments.push_back(std::span(memory).subspan(i * kPage, kPage));
     }
   }

@@ -68,8 +68,8 @@ inline std::shared_ptr<MappedRegion> TestMemory(size_t bytes) {
 class TestHolder {
  public:
   TestHolder(const Rails* rails, size_t pool_bytes) : memory_(TestMemory(pool_bytes)) {
-    auto pool = Registration::Make("pool", memory_->bytes(), *rails,
-                                   Registration::For::kRemoteRead, memory_);
+    auto pool = Registration::Make("pool", memory_->bytes(), *rails, Registration::For::kRemoteRead,
+                                   memory_);
     EXPECT_TRUE(pool.ok()) << pool.status().ToString();
     auto acceptor = Acceptor::Make(rails, *pool, 4096);
     EXPECT_TRUE(acceptor.ok()) << acceptor.status().ToString();
@@ -139,16 +139,16 @@ struct TestConnection {
 template <typename Tamper>
 Result<TestConnection> Connect(const Rails& rails, TestHolder* holder, const TestReader& reader,
                                const Tamper& tamper) {
-  auto channel = ReadChannel::Make(rails, {});
+  auto channel = ReadChannel::Make(rails, ~0u);
   if (!channel.ok()) return channel.status();
   ConnectOk answer;
   auto queues = holder->acceptor().Accept((*channel)->request(), &answer);
   if (!queues.ok()) return queues.status();
   tamper(&answer);
   if (Status s = (*channel)->Establish(answer); !s.ok()) return s;
-  const Status probed = (*channel)->Probe(std::as_writable_bytes(reader.headers()),
-                                          *reader.registration,
-                                          Clock::now() + std::chrono::seconds(5));
+  const Status probed =
+      (*channel)->Probe(std::as_writable_bytes(reader.headers()), *reader.registration,
+                        Clock::now() + std::chrono::seconds(5));
   if (!probed.ok()) return probed;
   return TestConnection{std::move(*queues), std::move(*channel)};
 }
@@ -162,8 +162,7 @@ inline std::vector<PageState> ReadAll(ReadChannel* channel, const TestReader& re
                                       Duration stall = std::chrono::seconds(2)) {
   std::vector<PageState> states(pages.size());
   const auto ranges = reader.registered.ranges();
-  channel->Begin(pages, *ranges, reader.headers().first(pages.size()), states, stall,
-                 Clock::now());
+  channel->Begin(pages, *ranges, reader.headers().first(pages.size()), states, stall, Clock::now());
   const RunningRead running{channel, -1};
   RunReads(std::span(&running, 1), {Clock::now() + std::chrono::seconds(20), {}});
   return states;

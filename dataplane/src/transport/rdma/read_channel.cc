@@ -21,12 +21,11 @@ ibv_sge Sge(const Registration& range, size_t rail, uint32_t chunk, std::byte* a
 
 }  // namespace
 
-Result<std::unique_ptr<ReadChannel>> ReadChannel::Make(const Rails& rails,
-                                                       std::span<const uint8_t> use) {
+Result<std::unique_ptr<ReadChannel>> ReadChannel::Make(const Rails& rails, uint32_t use) {
   auto channel = std::unique_ptr<ReadChannel>(new ReadChannel());
   Status failure = Unavailable("no rail is up");
   for (size_t i = 0; i < rails.size(); ++i) {
-    if (!rails[i].up() || (i < use.size() && !use[i])) continue;
+    if (!rails[i].up() || (use >> i & 1) == 0) continue;
     auto queue = ReadQueue::Make(&rails[i], i);
     if (queue.ok()) {
       channel->paths_.push_back({std::move(*queue), {}});

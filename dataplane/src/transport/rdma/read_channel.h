@@ -52,9 +52,8 @@ enum class PageState : uint8_t {
 
 class ReadChannel {
  public:
-  // On the rails that are up and for which use[i] is set. Fails when there is none.
-  static Result<std::unique_ptr<ReadChannel>> Make(const Rails& rails,
-                                                   std::span<const uint8_t> use);
+  // On the rails of `use` (a bit each) that are up. Fails when there is none.
+  static Result<std::unique_ptr<ReadChannel>> Make(const Rails& rails, uint32_t use);
 
   ConnectRequest request() const;
   // Connects to what the peer offers. Fails when no queue is left.
