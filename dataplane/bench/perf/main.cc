@@ -3,8 +3,9 @@
 //
 //   peercache-perf memcpy|tcp|pingpong [options]            the bare limits
 //   peercache-perf set|get|exists --socket S [options]      engines on the node behind a socket
-//   peercache-perf async --socket S [options]               single requests: one by one, or
-//   together peercache-perf clear --socket S                         drop what set has stored
+//   peercache-perf async --socket S [options]               single requests, alone or together
+//   peercache-perf clear --socket S                         drop what set has stored
+//   peercache-perf rdma-read --devices D [--host H]         READs alone, as ib_read_bw does them
 //   peercache-perf rpc-latency|rpc-rate --port P [options]  small requests to a node
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@
 #include "async.h"
 #include "bare.h"
 #include "load.h"
+#include "rdma.h"
 #include "rpc.h"
 #include "version.h"
 
@@ -29,6 +31,7 @@ int main(int argc, char** argv) {
   std::string socket = "/run/peercache/default.sock", huge_pages = "off", op = "get",
               mode = "async";
   RpcTarget target;
+  RdmaShape rdma;
   size_t message_bytes = 64, window = 256, async_window = 4;
   const auto with_shape = [&](CLI::App* sub) {
     sub->add_option("--page-bytes", shape.page_bytes, "bytes of a page")->capture_default_str();
@@ -89,6 +92,17 @@ int main(int argc, char** argv) {
   clear->add_option("--socket", socket, "of the node")->capture_default_str();
   auto* latency = rpc("rpc-latency", "lookups, one in flight");
   auto* rate = rpc("rpc-rate", "lookups, many in flight");
+  auto* rdma_read =
+      app.add_subcommand("rdma-read", "READs over RDMA; without --host, what is read from");
+  rdma_read->add_option("--devices", rdma.devices, "e.g. mlx5_0,mlx5_1 (default: all)");
+  rdma_read->add_option("--host", rdma.host, "where the other one runs");
+  rdma_read->add_option("--port", rdma.port)->capture_default_str();
+  rdma_read->add_option("--bytes", rdma.bytes, "of one READ")->capture_default_str();
+  rdma_read->add_option("--batch", rdma.batch, "READs that are begun together")
+      ->capture_default_str();
+  rdma_read->add_option("--reads", rdma.reads)->capture_default_str();
+  rdma_read->add_option("--spin-us", rdma.spin_us, "before sleeping until a completion comes")
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 
   auto huge = ParseHugePages(huge_pages);
@@ -109,6 +123,7 @@ int main(int argc, char** argv) {
                    : parsed.status();
     }
     if (*clear) result = Clear(socket);
+    if (*rdma_read) result = rdma.host.empty() ? RdmaServe(rdma) : RdmaRead(rdma);
     if (*latency) result = RpcLatency(target, shape.seconds, server);
     if (*rate) result = RpcRate(target, window, shape.seconds, server);
   }

@@ -1,0 +1,197 @@
+#include "rdma.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "base/memory.h"
+#include "measure.h"
+#include "pool/slot_header.h"
+#include "transport/peer_service.h"
+#include "transport/rdma/acceptor.h"
+#include "transport/rdma/device.h"
+#include "transport/rdma/read_channel.h"
+#include "transport/rdma/run_reads.h"
+#include "transport/rdma/select_ports.h"
+#include "transport/tcp/channel.h"
+#include "transport/tcp/server.h"
+
+namespace peercache::perf {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr char kCluster[] = "rdma-read";
+constexpr uint64_t kGeneration = 1;
+
+size_t WholePages(size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+
+Result<std::unique_ptr<rdma::Rails>> OpenRails(const std::string& names) {
+  const auto list = rdma::ParseDeviceList(names);
+  if (!list.ok()) return list.status().Annotate("--devices");
+  const auto devices = rdma::ReadDevices(rdma::SystemSources());
+  const auto selection = rdma::SelectPorts(devices, *list, {});
+  if (!selection.ok()) return selection.status();
+  std::vector<rdma::RailSpec> specs;
+  for (const auto& [device, port, usable] : selection->ports) {
+    if (!usable.ok()) return usable.status();
+    rdma::RailSpec spec;
+    spec.name = spec.device = device->name;
+    spec.port = static_cast<uint8_t>(port->number);
+    spec.gid_index = static_cast<uint8_t>(usable->gid.index);
+    specs.push_back(std::move(spec));
+  }
+  return rdma::Rails::Open(specs, {});
+}
+
+// A pool of `batch` slots, all of the same size, and who may read it.
+class Service : public PeerService {
+ public:
+  static Result<std::unique_ptr<Service>> Make(const rdma::Rails* rails, const RdmaShape& shape) {
+    auto region = MappedRegion::Create("pool", WholePages(size_t{shape.bytes} * shape.batch),
+                                       HugePages::kOff);
+    if (!region.ok()) return region.status();
+    auto memory = std::make_shared<MappedRegion>(std::move(*region));
+    for (uint32_t i = 0; i < shape.batch; ++i) {
+      SlotHeader header;
+      header.length = shape.bytes - static_cast<uint32_t>(sizeof(header));
+      header.generation = kGeneration;
+      std::memcpy(memory->data() + size_t{i} * shape.bytes, &header, sizeof(header));
+    }
+    auto pool = rdma::Registration::Make("pool", memory->bytes(), *rails,
+                                         rdma::Registration::For::kRemoteRead, memory);
+    if (!pool.ok()) return pool.status();
+    auto acceptor = rdma::Acceptor::Make(rails, std::move(*pool), 1024);
+    if (!acceptor.ok()) return acceptor.status();
+    auto service = std::unique_ptr<Service>(new Service());
+    service->acceptor_ = std::move(*acceptor);
+    return service;
+  }
+  Status OnHello(const Hello& hello, HelloOk* answer) override {
+    if (hello.cluster != kCluster) return {Code::kUnauthenticated, "this serves rdma-read only"};
+    *answer = {1, 1};
+    return {};
+  }
+  Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override {
+    ConnectRequest request;
+    if (header.type != MessageType::kConnect || !request.Decode(&body))
+      return Corrupt("only Connect here");
+    ConnectOk ok;
+    auto queues = acceptor_->Accept(request, &ok);
+    if (!queues.ok()) return queues.status();
+    answer->Start(MessageType::kConnectOk, header.request_id);
+    answer->lent = std::move(*queues);
+    ok.Encode(&answer->frame);
+    connected = true;
+    return {};
+  }
+  uint32_t queues() const { return acceptor_->stats().queues; }
+
+  std::atomic<bool> connected{false};
+
+ private:
+  std::unique_ptr<rdma::Acceptor> acceptor_;
+};
+
+Status CheckShape(const RdmaShape& shape) {
+  if (shape.bytes > sizeof(SlotHeader) && shape.batch > 0 && shape.batch <= 4096) return {};
+  return InvalidArgument(
+      fmt::format("--bytes {} --batch {}: give more than {} bytes, and a batch "
+                  "from 1 to 4096",
+                  shape.bytes, shape.batch, sizeof(SlotHeader)));
+}
+
+}  // namespace
+
+Result<nlohmann::json> RdmaServe(const RdmaShape& shape) {
+  if (Status s = CheckShape(shape); !s.ok()) return s;
+  auto rails = OpenRails(shape.devices);
+  if (!rails.ok()) return rails.status();
+  auto service = Service::Make(rails->get(), shape);
+  if (!service.ok()) return service.status();
+  auto listener = Listen("0.0.0.0", shape.port);
+  if (!listener.ok()) return listener.status().Annotate("--port");
+  Stopwatch watch({});
+  watch.Start();
+  {
+    TcpServer server(std::move(*listener), service->get(), {.threads = 1});
+    while (!(*service)->connected || (*service)->queues() > 0)
+      std::this_thread::sleep_for(milliseconds(20));
+  }
+  watch.Stop();
+  return watch.Result({});
+}
+
+Result<nlohmann::json> RdmaRead(const RdmaShape& shape) {
+  if (Status s = CheckShape(shape); !s.ok()) return s;
+  auto rails = OpenRails(shape.devices);
+  if (!rails.ok()) return rails.status();
+  const size_t headers_bytes = WholePages(shape.batch * sizeof(SlotHeader));
+  auto region = MappedRegion::Create(
+      "pages", headers_bytes + WholePages(size_t{shape.bytes} * shape.batch), HugePages::kOff);
+  if (!region.ok()) return region.status();
+  auto memory = std::make_shared<MappedRegion>(std::move(*region));
+  auto registered = rdma::Registration::Make("pages", memory->bytes(), **rails,
+                                             rdma::Registration::For::kLocalWrite, memory);
+  if (!registered.ok()) return registered.status();
+  const rdma::RegisteredMemory::Ranges ranges{*registered};
+  const std::span headers(reinterpret_cast<SlotHeader*>(memory->data()), shape.batch);
+
+  auto channel = rdma::ReadChannel::Make(**rails, ~0u);
+  if (!channel.ok()) return channel.status();
+  Channel control({shape.host, shape.port}, {kCluster, "", 2, 1});
+  FrameWriter frame;
+  frame.Start(MessageType::kConnect, 1);
+  (*channel)->request().Encode(&frame);
+  frame.Finish();
+  control.Begin(frame.bytes(), nullptr, Clock::now());
+  Channel* const one = &control;
+  RunAll({&one, 1}, {seconds(5), Clock::now() + seconds(5)});
+  if (!control.status().ok()) return control.status();
+  ConnectOk answer;
+  FrameReader body = control.body();
+  if (!answer.Decode(&body)) return Corrupt("malformed ConnectOk");
+  if (Status s = (*channel)->Establish(answer); !s.ok()) return s;
+
+  const auto length = static_cast<uint32_t>(shape.bytes - sizeof(SlotHeader));
+  std::vector<Bytes> to(shape.batch);
+  std::vector<rdma::PageRead> pages(shape.batch);
+  for (uint32_t i = 0; i < shape.batch; ++i) {
+    to[i] = memory->bytes().subspan(headers_bytes + size_t{i} * shape.bytes, length);
+    pages[i] = {Key(), uint64_t{i} * shape.bytes, kGeneration, length, std::span(&to[i], 1)};
+  }
+  std::vector<rdma::PageState> states(shape.batch);
+  Work work;
+  const auto once = [&]() -> Status {
+    const TimePoint start = Clock::now();
+    (*channel)->Begin(pages, ranges, headers, states, seconds(5), start);
+    const rdma::RunningRead running{channel->get(), control.fd()};
+    rdma::RunReads({&running, 1}, {start + seconds(30), std::chrono::microseconds(shape.spin_us)});
+    for (const rdma::PageState state : states) {
+      if (state == rdma::PageState::kRead) continue;
+      return Unavailable(
+          fmt::format("a READ ended in state {}: do both sides have the same "
+                      "--bytes and --batch?",
+                      static_cast<int>(state)));
+    }
+    work.latencies.push_back(Clock::now() - start);
+    ++work.calls;
+    work.pages += shape.batch;
+    work.hits += shape.batch;
+    work.bytes += uint64_t{shape.bytes} * shape.batch;
+    return {};
+  };
+  if (Status s = once(); !s.ok()) return s;  // the first touches everything
+  work = {};
+  Stopwatch watch({});
+  watch.Start();
+  while (work.pages < shape.reads)
+    if (Status s = once(); !s.ok()) return s;
+  watch.Stop();
+  return watch.Result({&work, 1});
+}
+
+}  // namespace peercache::perf
