@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/numa_memory.h"
 
 namespace peercache::rdma {
 namespace {
@@ -18,6 +19,7 @@ namespace {
 // Small enough that a large pool is pinned by several threads and shows progress, large enough that
 // a terabyte has few keys. A multiple of every size of page.
 constexpr uint64_t kUsualChunk = uint64_t{16} << 30;
+constexpr size_t kBasePage = 4096;
 constexpr uint64_t kChunkUnit = uint64_t{2} << 20;
 // Pinning is bound by the kernel's page work; more threads than this contend for its locks.
 constexpr size_t kThreads = 4;
@@ -107,9 +109,25 @@ Result<std::shared_ptr<const Registration>> Registration::Make(const std::string
     return ExplainRegistration(what, rails[failed / range->chunks_].name(), bytes.size(), error,
                                limit.rlim_cur, geteuid() == 0);
   }
+  range->FindNear(rails);
   spdlog::info("registered {}: {} MiB on {} rails in {} ms", what, bytes.size() >> 20, rails.size(),
                ToMillis(Clock::now() - start));
   return std::shared_ptr<const Registration>(std::move(range));
+}
+
+// Afterwards, since registering brings the pages in.
+void Registration::FindNear(const Rails& rails) {
+  bool any_near = false;
+  std::vector<bool> far(rails.size());
+  for (size_t i = 0; i < rails.size(); ++i) {
+    const int node = rails[i].spec().numa_node;
+    if (node < 0) continue;
+    const NumaSample sample = SampleNuma(bytes_, kBasePage, node);
+    const bool near = sample.on_node >= sample.elsewhere;
+    any_near |= sample.known && near;
+    far[i] = sample.known && !near;
+  }
+  if (any_near) far_ = std::move(far);
 }
 
 void RegisteredMemory::Add(std::shared_ptr<const Registration> range) {

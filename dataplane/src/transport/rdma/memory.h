@@ -48,17 +48,21 @@ class Registration {
   size_t LeftInChunk(const std::byte* at) const {
     return chunk_bytes_ - static_cast<size_t>(at - bytes_.data()) % chunk_bytes_;
   }
+  // The rail's device is on the NUMA node where most of the memory is, as far as that is known.
+  bool IsNear(size_t rail) const { return far_.empty() || !far_[rail]; }
   uint32_t lkey(size_t rail, size_t chunk) const { return mrs_[rail * chunks_ + chunk]->lkey; }
   uint32_t rkey(size_t rail, size_t chunk) const { return mrs_[rail * chunks_ + chunk]->rkey; }
 
  private:
   friend class RegistrationTesting;
   Registration() = default;
+  void FindNear(const Rails& rails);
   std::shared_ptr<const void> keeper_;  // destroyed after mrs_
   std::span<std::byte> bytes_;
   uint64_t chunk_bytes_ = 1;
   size_t chunks_ = 0;
   std::vector<MrHandle> mrs_;  // [rail][chunk]
+  std::vector<bool> far_;      // of each rail; empty: none is near
 };
 
 class RegisteredMemory {

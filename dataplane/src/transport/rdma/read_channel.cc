@@ -12,6 +12,9 @@ namespace {
 // Under way on one queue: enough for 400 Gb/s over 80 us, little enough that a slow rail does not
 // hold a large part of a batch.
 constexpr uint64_t kBytesInFlight = 4 << 20;
+// What a rail has to be ahead by before one on another NUMA node is taken: a batch of small pages
+// stays near, a large one uses all there is.
+constexpr uint64_t kFar = 512 << 10;
 // The probe: several packets of the largest MTU.
 constexpr uint32_t kProbeBytes = 16 << 10;
 
@@ -153,13 +156,18 @@ void ReadChannel::Begin(std::span<const PageRead> pages, const RegisteredMemory:
   Post(now);
 }
 
-ReadChannel::Path* ReadChannel::LeastBusy() {
+ReadChannel::Path* ReadChannel::LeastBusy(const Registration& destination) {
   Path* best = nullptr;
+  uint64_t least = 0;
   for (Path& path : paths_) {
     if (path.queue->broken() || path.queue->room() == 0) continue;
     const uint64_t bytes = path.queue->bytes_in_flight();
     if (bytes >= kBytesInFlight) continue;
-    if (best == nullptr || bytes < best->queue->bytes_in_flight()) best = &path;
+    const bool near = destination.IsNear(path.queue->rail_index());
+    const uint64_t cost = near ? bytes : kFar + 2 * bytes;
+    if (best != nullptr && cost >= least) continue;
+    best = &path;
+    least = cost;
   }
   return best;
 }
@@ -179,12 +187,15 @@ void ReadChannel::Post(TimePoint now) {
   for (bool lost = true; lost;) {
     lost = false;
     while (!again_.empty() || next_ < cut_.pieces.size()) {
-      Path* path = LeastBusy();
+      const uint32_t piece = again_.empty() ? static_cast<uint32_t>(next_) : again_.back();
+      // The header's segment comes first, and lies elsewhere.
+      const Piece& p = cut_.pieces[piece];
+      Path* path = LeastBusy(*cut_.segments[p.first + p.count - 1].range);
       if (path == nullptr) break;
+      Send(path, piece);
       if (again_.empty()) {
-        Send(path, static_cast<uint32_t>(next_++));
+        ++next_;
       } else {
-        Send(path, again_.back());
         again_.pop_back();
       }
     }

@@ -5,9 +5,10 @@
 //   channel->Begin(pages, ranges, headers, states, now);
 //   RunReads(...)                                      // run_reads.h; or Advance() until done()
 //
-// A batch is striped: each READ goes to the rail with the fewest bytes under way. A rail that fails
-// or stalls meanwhile loses its queue pair, and what it had under way is read over the others; the
-// batch fails when none is left. So nothing lands in a destination once the channel is done().
+// A batch is striped: each READ goes to the rail with the fewest bytes under way, those of rails
+// far from the destination's memory (NUMA) counting for more. A rail that fails or stalls meanwhile
+// loses its queue pair, and what it had under way is read over the others; the batch fails when
+// none is left. So nothing lands in a destination once the channel is done().
 //
 // The header of every slot is read with the page and checked: kStale when the page is not there
 // (any more). That the slot was not reused *during* the read is not seen here, it follows from the
@@ -93,7 +94,7 @@ class ReadChannel {
   };
   ReadChannel() = default;
   void Post(TimePoint now);
-  Path* LeastBusy();
+  Path* LeastBusy(const Registration& destination);
   void Send(Path* path, uint32_t piece);
   void Lose(Path* path, const Status& why);
   void PieceDone(uint32_t piece, TimePoint now);
