@@ -70,7 +70,7 @@ PeerWorld::PeerWorld()
       shard_(SmallShard()),
       table_(SmallTable(), LongAgo()),
       requests_(Hello{kCluster, "", kSelf, kIncarnation}, secret_.get(), stored_.pool.get(),
-                &shard_, &table_, &counters_, [](uint64_t) { return size_t{0}; }) {}
+                &shard_, &table_, &counters_, nullptr, [](uint64_t) { return size_t{0}; }) {}
 
 std::vector<std::byte> PeerWorld::ValidBody(MessageType type) {
   FrameWriter w;

@@ -1,6 +1,7 @@
 #include "samples.h"
 
 #include "fuzz.h"
+#include "wire/fabric.h"
 
 namespace peercache::fuzz {
 namespace {
@@ -23,6 +24,18 @@ Member SomeMember() {
   m.synced = {1, 2, 3};
   m.unreachable = {4, 5};
   return m;
+}
+
+QueueAddress SomeQueue(uint32_t number) {
+  QueueAddress queue;
+  queue.gid.fill(0xfe);
+  queue.network = queue.gid;
+  queue.queue = number;
+  queue.sequence = 0xabcdef;
+  queue.mtu = 5;
+  queue.reads = 16;
+  queue.ethernet = 1;
+  return queue;
 }
 
 const Sample kSamples[] = {
@@ -112,6 +125,19 @@ const Sample kSamples[] = {
      [](FrameWriter* w) {
        const uint8_t flags[] = {1, 0, 1};
        EncodeFlags(flags, w);
+     }},
+    {"connect", MessageType::kConnect,
+     [](FrameWriter* w) {
+       ConnectRequest{{SomeQueue(17), SomeQueue(18)}}.Encode(w);
+     }},
+    {"connect-ok", MessageType::kConnectOk,
+     [](FrameWriter* w) {
+       ConnectOk ok;
+       ok.pool = 1 << 30;
+       ok.pool_bytes = (2 << 20) + 1;
+       ok.chunk_bytes = 1 << 20;
+       ok.queues = {{SomeQueue(19), {1, 2, 3}}, {QueueAddress(), {}}};
+       ok.Encode(w);
      }},
 };
 

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "fuzz.h"
+#include "wire/fabric.h"
 #include "wire/messages.h"
 #include "wire/stream.h"
 
@@ -107,6 +108,8 @@ constexpr RoundTrip kMessages[] = {
     Pages,
     List<Key, DecodeKeys, EncodeKeys>,
     List<uint8_t, DecodeFlags, EncodeFlags>,
+    Whole<ConnectRequest>,
+    Whole<ConnectOk>,
 };
 
 std::vector<std::byte> Encoded(RoundTrip message, ConstBytes body, bool* decoded) {

@@ -67,25 +67,25 @@ TEST(LocationCacheTest, WithoutEntriesNothingIsRemembered) {
   TimePoint until{};
   LocationCache cache(0);
   cache.Put(KeyOf(1), RecordOn(7), Clock::now() + seconds(1));
-  EXPECT_EQ(cache.Find(KeyOf(1), Clock::now()).node, 0u);
+  EXPECT_EQ(cache.Find(KeyOf(1), Clock::now(), &until).node, 0u);
   cache.Forget(KeyOf(1));
   cache.Clear();
 }
 
 TEST(LocationCacheTest, ThreadsSeeWholeRecords) {
-  TimePoint until{};
   LocationCache cache(256);
   const TimePoint end = Clock::now() + seconds(1);
   std::thread threads[4];
   for (uint64_t t = 0; t < 4; ++t) {
     threads[t] = std::thread([&, t] {
+      TimePoint until{};
       for (uint64_t i = 0; i < 20000; ++i) {
         const uint64_t n = i % 300;
         if (t % 2 == 0) {
           Record record = RecordOn(n + 1);
           record.offset = n;
           cache.Put(KeyOf(n), record, end);
-        } else if (const Record r = cache.Find(KeyOf(n), Clock::now()); r.node != 0) {
+        } else if (const Record r = cache.Find(KeyOf(n), Clock::now(), &until); r.node != 0) {
           EXPECT_EQ(r.node, n + 1);
           EXPECT_EQ(r.offset, n);
         }
