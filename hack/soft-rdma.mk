@@ -4,7 +4,13 @@
 soft-rdma-kernel: ## Build the guest's kernel of test-rdma (cached)
 	@hack/soft-rdma/kernel/build.sh
 
+# Sanitizers need more address space than a guest has.
+.PHONY: build-fabric-tests
+build-fabric-tests: build-dataplane
+	@cd dataplane && cmake --preset release -DPEERCACHE_FABRIC_TESTS=ON >/dev/null && \
+		cmake --build build/release -j $(JOBS) --target fabric_tests
+
 .PHONY: test-rdma
-test-rdma: ## RDMA verbs for real, over soft-RoCE in a guest; needs root
+test-rdma: build-fabric-tests ## RDMA verbs for real, over soft-RoCE in a guest; needs root
 	@echo "==> RDMA over soft-RoCE (2 minutes; its kernel is built once, a few minutes more)"
 	@hack/soft-rdma/test.sh

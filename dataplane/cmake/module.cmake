@@ -1,12 +1,15 @@
 # peercache_module(NAME [DEPENDENCY...] [SUBDIRS DIR...] [LIBRARIES TARGET...])
 #
 # Makes library peercache_NAME of src/NAME/*.cc and, with PEERCACHE_TESTS, the test NAME_test of
-# src/NAME/*_test.cc; tests that need an RDMA device are X_fabric_test.cc and become NAME_fabric_test,
-# which no ctest runs. Each src/NAME/X_benchmark.cc becomes program X_benchmark, built only when asked for.
+# src/NAME/*_test.cc; tests that need RDMA devices are X_fabric_test.cc and become NAME_fabric_test, part
+# of the target fabric_tests, which no ctest runs. Each src/NAME/X_benchmark.cc becomes program X_benchmark, built only when asked for.
 if(PEERCACHE_TESTS)
   enable_testing()
-  find_package(GTest REQUIRED)
   include(GoogleTest)
+endif()
+if(PEERCACHE_TESTS OR PEERCACHE_FABRIC_TESTS)
+  find_package(GTest REQUIRED)
+  add_custom_target(fabric_tests)
 endif()
 
 function(peercache_module name)
@@ -44,8 +47,9 @@ function(peercache_module name)
     target_link_libraries(${name}_test PRIVATE peercache_${name} GTest::gmock GTest::gtest_main)
     gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120)
   endif()
-  if(PEERCACHE_TESTS AND fabric_tests)
-    add_executable(${name}_fabric_test ${fabric_tests})
+  if(TARGET fabric_tests AND fabric_tests)
+    add_executable(${name}_fabric_test EXCLUDE_FROM_ALL ${fabric_tests})
     target_link_libraries(${name}_fabric_test PRIVATE peercache_${name} GTest::gmock GTest::gtest_main)
+    add_dependencies(fabric_tests ${name}_fabric_test)
   endif()
 endfunction()

@@ -59,8 +59,10 @@ TEST(LocationCacheTest, WhatEndsFirstGivesWay) {
   const TimePoint now = Clock::now();
   for (uint64_t i = 0; i < 5; ++i)
     cache.Put(KeyOf(i * 64), RecordOn(i + 1), now + seconds(10 - static_cast<int>(i)));
-  EXPECT_EQ(cache.Find(KeyOf(3 * 64), now, &until).node, 0u) << "it ended first when the fifth came";
-  for (const uint64_t i : {0, 1, 2, 4}) EXPECT_EQ(cache.Find(KeyOf(i * 64), now, &until).node, i + 1);
+  EXPECT_EQ(cache.Find(KeyOf(3 * 64), now, &until).node, 0u)
+      << "it ended first when the fifth came";
+  for (const uint64_t i : {0, 1, 2, 4})
+    EXPECT_EQ(cache.Find(KeyOf(i * 64), now, &until).node, i + 1);
 }
 
 TEST(LocationCacheTest, WithoutEntriesNothingIsRemembered) {

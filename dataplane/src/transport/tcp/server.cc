@@ -118,8 +118,8 @@ class TcpServer::Impl {
     TimePoint progress{};  // of the write in flight
     PeerAnswer answer;
     std::shared_ptr<const void> lent;  // PeerAnswer::lent of an earlier answer
-    std::vector<std::byte> out;  // complete answers without pages, sent together
-    std::vector<iovec> pages;    // of the answer that is being sent
+    std::vector<std::byte> out;        // complete answers without pages, sent together
+    std::vector<iovec> pages;          // of the answer that is being sent
   };
   // One thread, its io_context and its connections; only that thread touches them.
   struct Lane {
