@@ -5,7 +5,6 @@
 #include <spdlog/spdlog.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -72,16 +71,11 @@ Result<const Verbs*> Verbs::Load() {
     need("ibv_wc_status_str", &v.wc_status_str);
     need("ibv_port_state_str", &v.port_state_str);
     need("ibv_event_type_str", &v.event_type_str);
-    need("ibv_fork_init", &v.fork_init);
     Find(library, "ibv_reg_dmabuf_mr", &v.reg_dmabuf_mr);
     if (!missing.empty()) {
       return Unavailable(fmt::format("{} is too old, it lacks{}: install rdma-core 24 or later",
                                      kLibrary, missing));
     }
-    // Kernels before 5.12 move pages that a device knows when the process forks, as Python's does.
-    setenv("RDMAV_HUGEPAGES_SAFE", "1", 0);
-    if (const int error = v.fork_init(); error != 0)
-      spdlog::warn("RDMA: this process must not fork: {}", std::strerror(error));
     return v;
   }();
   if (!loaded.ok()) return loaded.status();

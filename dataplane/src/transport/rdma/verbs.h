@@ -61,7 +61,6 @@ struct Verbs {
   const char* (*wc_status_str)(ibv_wc_status status) = nullptr;
   const char* (*port_state_str)(ibv_port_state state) = nullptr;
   const char* (*event_type_str)(ibv_event_type type) = nullptr;
-  int (*fork_init)() = nullptr;
   // Null in libraries before 34 (2021): memory of a GPU cannot be registered by descriptor then.
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                            int access) = nullptr;
