@@ -35,7 +35,7 @@ lint: deps ## All linters and "is what is generated up to date"
 .PHONY: lint-shell
 lint-shell:
 	@echo "==> shellcheck"
-	@git ls-files | xargs -r grep -lE '^#!.*(bash|/sh)|^# shellcheck shell=' | xargs -r shellcheck -x
+	@git ls-files ':!*.md' | xargs -r grep -lE '^#!.*(bash|/sh)|^# shellcheck shell=' | xargs -r shellcheck -x
 
 # Lanes in order of cost; each stops the run when it fails. CI prints the time of each.
 TEST_LANES := test-model test-cpp test-tsan test-fuzz test-python test-rdma test-stress test-faults test-go test-envtest test-render test-chart-upgrade e2e
