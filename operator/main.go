@@ -80,7 +80,9 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 		Fleet:  fleet.NewClient(),
 		Facts: plan.Facts{
 			DataplaneImage: config.dataplaneImage,
-			Transports:     []v1alpha1.Transport{v1alpha1.TransportTCP},
+			Transports: []v1alpha1.Transport{
+				v1alpha1.TransportTCP, v1alpha1.TransportRDMA, v1alpha1.TransportAuto,
+			},
 		},
 		Now: time.Now,
 	}
