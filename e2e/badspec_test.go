@@ -50,6 +50,16 @@ var badSpecs = map[string]string{
 	"ips and mac are given to":                                  "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, ips: [10.0.0.1/24]}]}",
 	"ips must be addresses with the length":                     "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, network: net, ips: [10.0.0.1]}]}",
 	"mac must be six":                                           "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, network: net, mac: x}]}",
+	"provision.devicePlugin.resources[].rail must be":           withProvision("devicePlugin: {resources: [{rail: v, selectors: {vendors: [15b3]}}]}"),
+	"selectors must name interfaces":                            withProvision("devicePlugin: {resources: [{rail: a, selectors: {}}]}"),
+	"provision.networks[].rail must be a rail":                  withProvision("networks: [{rail: z, type: Macvlan, interface: e, ipam: {range: 10.0.0.0/24}}]"),
+	"provision.networks[].type SRIOV belongs to":                withProvision("networks: [{rail: a, type: SRIOV, ipam: {range: 10.0.0.0/24}}]"),
+	"interface is the machine's port":                           withProvision("networks: [{rail: a, type: Macvlan, ipam: {range: 10.0.0.0/24}}]"),
+	"mtu belongs to types Macvlan and IPVLAN":                   withProvision("networks: [{rail: a, type: HostDevice, interface: e, mtu: 9000, ipam: {range: 10.0.0.0/24}}]"),
+	"ipam.range is needed by":                                   withProvision("networks: [{rail: a, type: Macvlan, interface: e, ipam: {}}]"),
+	"ipam.exclude belongs to type Whereabouts":                  withProvision("networks: [{rail: a, type: Macvlan, interface: e, ipam: {type: HostLocal, range: 10.0.0.0/24, exclude: [10.0.0.0/30]}}]"),
+	"ipam.range must be a network":                              withProvision("networks: [{rail: a, type: Macvlan, interface: e, ipam: {range: x}}]"),
+	"ipam.exclude must hold networks":                           withProvision("networks: [{rail: a, type: Macvlan, interface: e, ipam: {range: 10.0.0.0/24, exclude: [x]}}]"),
 	"a node pool's name may hold":                               "{memory: {pool: 1Gi}, nodePools: [{name: GPU, selector: {a: b}}]}",
 	"transport RDMA needs rails on every node pool":             "{transport: RDMA, memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork, device: x}], nodePools: [{name: p, selector: {a: b}}]}",
 	"nodePools[].rails names a rail that":                       "{memory: {pool: 1Gi}, nodePools: [{name: p, selector: {a: b}, rails: [z]}]}",
@@ -59,6 +69,12 @@ var badSpecs = map[string]string{
 	"network must be the name of a NetworkAttachmentDefinition": "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, network: a/b/c}]}",
 	"interface must be the name of a network interface":         "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, network: net, interface: 'a b'}]}",
 	"device must be the name of an RDMA device":                 "{memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork, device: 'a,b'}]}",
+}
+
+// withProvision is a spec with a shared and a virtual rail.
+func withProvision(provision string) string {
+	return "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, network: net}, " +
+		"{name: v, attachment: SRIOV, resourceName: r/v, network: fast}], provision: {" + provision + "}}"
 }
 
 const (

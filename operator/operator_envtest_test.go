@@ -22,6 +22,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,9 +30,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/internal/testenv"
+	"github.com/peercache/peercache/operator/plan"
 )
 
 const (
@@ -176,21 +179,60 @@ func testPreflight(t *testing.T, c client.Client) {
 	testenv.Eventually(t, patience, reason("DevicesAvailable", "ClaimTemplateMissing"))
 	testenv.Eventually(t, patience, reason("NetworksResolved", "MultusMissing"))
 
-	cluster.Spec.Rails = nil
-	if err := c.Update(t.Context(), cluster); err != nil {
-		t.Fatal(err)
+	change := func(change func(*v1alpha1.PeerCacheClusterSpec)) { // the operator writes the status meanwhile
+		before := cluster.DeepCopy()
+		change(&cluster.Spec)
+		if err := c.Patch(t.Context(), cluster, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
 	}
+	change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails = nil })
 	testenv.Eventually(t, patience, reason("DevicesAvailable", "NoMachines"))
 	t.Log("a machine that joins is seen at once")
 	machine := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{"test": namespace}}}
 	if err := c.Create(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
-	machine.Spec.Taints = nil // the API server gives a new machine the taint not-ready
-	if err := c.Update(t.Context(), machine); err != nil {
+	ready := machine.DeepCopy()
+	ready.Spec.Taints = nil // the API server gives a new machine the taint not-ready
+	if err := c.Patch(t.Context(), ready, client.MergeFrom(machine)); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Eventually(t, patience, reason("DevicesAvailable", "CPUShort"))
+
+	t.Log("what is asked for besides the nodes comes and goes")
+	multus := envtest.CRDInstallOptions{Paths: []string{"reconcile/testdata/network-attachment-definition.yaml"}}
+	if _, err := envtest.InstallCRDs(testenv.Config(), multus); err != nil {
+		t.Fatal(err)
+	}
+	change(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Rails = []v1alpha1.Rail{{Name: "a", Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: "rdma/a", Network: "fabric"}}
+		s.Provision.DevicePlugin = &v1alpha1.DevicePluginSpec{Resources: []v1alpha1.SharedResource{
+			{Rail: "a", Selectors: v1alpha1.PortSelectors{Vendors: []string{"15b3"}}}}}
+		s.Provision.Networks = []v1alpha1.ProvisionedNetwork{
+			{Rail: "a", Type: v1alpha1.NetworkMacvlan, Interface: "ens1", IPAM: v1alpha1.IPAMSpec{Range: "10.1.0.0/24"}}}
+	})
+	network := &unstructured.Unstructured{}
+	network.SetGroupVersionKind(plan.NetworkKind)
+	network.SetName("fabric")
+	made := []client.Object{network,
+		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "demo-device-plugin"}},
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "demo-device-plugin"}}}
+	for _, object := range made {
+		testenv.Eventually(t, patience, func() error {
+			return c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: object.GetName()}, object)
+		})
+	}
+	change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Provision = v1alpha1.ProvisionSpec{} })
+	for _, object := range made {
+		testenv.Eventually(t, patience, func() error {
+			err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object)
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return fmt.Errorf("%T %s is still there (error %w)", object, object.GetName(), err)
+		})
+	}
 }
 
 func testWatches(t *testing.T, c client.Client) {

@@ -56,6 +56,9 @@ type PeerCacheClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.rails) || self.layout != 'PerNUMA' || self.rails.all(r, has(r.group) || has(r.numaNode)) || self.rails.all(r, has(r.group) || !has(r.numaNode))",message="under layout: PerNUMA either every rail without a group names its numaNode or none does: add the missing rails[].numaNode (see /sys/class/net/<interface>/device/numa_node)"
 // +kubebuilder:validation:XValidation:rule="self.transport != 'RDMA' || !has(self.nodePools) || self.nodePools.all(p, has(p.rails) && size(p.rails) > 0)",message="transport RDMA needs rails on every node pool: name them in nodePools[].rails, or write transport: Auto, which uses RDMA between nodes with rails and TCP otherwise"
 // +kubebuilder:validation:XValidation:rule="!has(self.nodePools) || self.nodePools.all(p, !has(p.rails) || p.rails.all(n, has(self.rails) && self.rails.exists(r, r.name == n)))",message="nodePools[].rails names a rail that the cluster does not have: add it to rails, or remove the name from the pool"
+// +kubebuilder:validation:XValidation:rule="!has(self.provision) || !has(self.provision.devicePlugin) || self.provision.devicePlugin.resources.all(x, has(self.rails) && self.rails.exists(r, r.name == x.rail && r.attachment == 'SharedDevicePlugin'))",message="provision.devicePlugin.resources[].rail must be a rail with attachment SharedDevicePlugin: correct its name, or the rail's attachment"
+// +kubebuilder:validation:XValidation:rule="!has(self.provision) || !has(self.provision.networks) || self.provision.networks.all(n, has(self.rails) && self.rails.exists(r, r.name == n.rail && has(r.network) && !r.network.contains('/')))",message="provision.networks[].rail must be a rail that names its network, in this namespace: write rails[].network without a namespace, for example network: rail0"
+// +kubebuilder:validation:XValidation:rule="!has(self.provision) || !has(self.provision.networks) || !has(self.rails) || self.provision.networks.all(n, self.rails.all(r, r.name != n.rail || (r.attachment == 'SRIOV') == (n.type == 'SRIOV')))",message="provision.networks[].type SRIOV belongs to rails with attachment SRIOV, and the other types to other attachments: correct one of them"
 // +kubebuilder:validation:XValidation:rule="self.discovery.port != self.monitoring.port",message="discovery.port and monitoring.port must differ: leave both out to get 31998 and 31997"
 type PeerCacheClusterSpec struct {
 	// mode says what the operator does with this object. Apply puts it into effect.
@@ -148,6 +151,11 @@ type PeerCacheClusterSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Resources ResourcesSpec `json:"resources,omitzero"`
+
+	// provision makes what rails need besides the nodes: a device plug-in and
+	// networks. Left out: somebody else makes them.
+	// +optional
+	Provision ProvisionSpec `json:"provision,omitzero"`
 
 	// podTemplate is merged into the nodes' pod template, for what no other field
 	// of spec says: affinity, further labels, environment, sidecars. Use the other

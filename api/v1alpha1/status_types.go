@@ -59,9 +59,30 @@ type PeerCacheClusterStatus struct {
 	// +optional
 	Image string `json:"image,omitempty"`
 
+	// objects that the operator made on request in this namespace, besides the
+	// nodes' own. They are deleted when the spec no longer asks for them.
+	// +optional
+	// +listType=atomic
+	Objects []MadeObject `json:"objects,omitempty"`
+
 	// plan is what Apply would do, while spec.mode is Plan.
 	// +optional
 	Plan *PlanStatus `json:"plan,omitempty"`
+}
+
+// MadeObject names an object of this namespace.
+type MadeObject struct {
+	// apiVersion of the object's kind.
+	// +required
+	APIVersion string `json:"apiVersion"`
+
+	// kind of the object, for example DaemonSet.
+	// +required
+	Kind string `json:"kind"`
+
+	// name of the object in this namespace.
+	// +required
+	Name string `json:"name"`
 }
 
 // PlanStatus is what would run where.

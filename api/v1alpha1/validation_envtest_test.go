@@ -16,6 +16,9 @@ import (
 // Every rule has one case that breaks it; the message must say what to write instead.
 func TestInvalidSpecsAreRefused(t *testing.T) {
 	const rdma = "spec: {transport: RDMA, memory: {pool: 1Gi}, "
+	const provision = "spec: {memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, network: net}, " +
+		"{name: b, attachment: SharedDevicePlugin, resourceName: r/b, network: other/net}, " +
+		"{name: v, attachment: SRIOV, resourceName: r/v, network: fast}], provision: {"
 	tests := []struct {
 		rule, name, spec, says string
 	}{
@@ -104,6 +107,42 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 			"names a rail that the cluster does not have"},
 		{"RDMA with a pool without rails", "", rdma + "rails: [{name: a, attachment: HostNetwork, device: x}], " +
 			"nodePools: [{name: p, selector: {a: b}, rails: [a]}, {name: q, selector: {c: d}}]}", "write transport: Auto"},
+		{"plug-in for a rail of nobody", "", provision + "devicePlugin: {resources: [{rail: z, selectors: {vendors: [15b3]}}]}}}",
+			"rail with attachment SharedDevicePlugin"},
+		{"plug-in for a virtual function", "", provision + "devicePlugin: {resources: [{rail: v, selectors: {vendors: [15b3]}}]}}}",
+			"rail with attachment SharedDevicePlugin"},
+		{"plug-in without selectors", "", provision + "devicePlugin: {resources: [{rail: a, selectors: {}}]}}}",
+			"write for example interfaces: [ens1f0np0]"},
+		{"plug-in without resources", "", provision + "devicePlugin: {resources: []}}}", "at least 1 items"},
+		{"vendor in capitals", "", provision + "devicePlugin: {resources: [{rail: a, selectors: {vendors: [15B3]}}]}}}",
+			"^[0-9a-f]{4}$"},
+		{"network of a rail of nobody", "", provision + "networks: [{rail: z, type: Macvlan, interface: e, ipam: {range: 10.0.0.0/24}}]}}",
+			"must be a rail that names its network"},
+		{"network elsewhere", "", provision + "networks: [{rail: b, type: Macvlan, interface: e, ipam: {range: 10.0.0.0/24}}]}}",
+			"without a namespace"},
+		{"SR-IOV network of another rail", "", provision + "networks: [{rail: a, type: SRIOV, ipam: {range: 10.0.0.0/24}}]}}",
+			"belongs to rails with attachment SRIOV"},
+		{"macvlan for a virtual function", "",
+			provision + "networks: [{rail: v, type: Macvlan, interface: e, ipam: {range: 10.0.0.0/24}}]}}",
+			"belongs to rails with attachment SRIOV"},
+		{"macvlan without port", "", provision + "networks: [{rail: a, type: Macvlan, ipam: {range: 10.0.0.0/24}}]}}",
+			"write for example interface: ens1f0np0"},
+		{"SR-IOV with port", "", provision + "networks: [{rail: v, type: SRIOV, interface: e, ipam: {range: 10.0.0.0/24}}]}}",
+			"or remove it"},
+		{"MTU of the port itself", "",
+			provision + "networks: [{rail: a, type: HostDevice, interface: e, mtu: 9000, ipam: {range: 10.0.0.0/24}}]}}",
+			"set the MTU of the port itself"},
+		{"network without range", "", provision + "networks: [{rail: a, type: Macvlan, interface: e, ipam: {}}]}}",
+			"write for example range: 192.168.10.0/24"},
+		{"static with range", "",
+			provision + "networks: [{rail: a, type: Macvlan, interface: e, ipam: {type: Static, range: 10.0.0.0/24}}]}}",
+			"or remove it"},
+		{"exclusion on one machine", "", provision + "networks: [{rail: a, type: Macvlan, interface: e, " +
+			"ipam: {type: HostLocal, range: 10.0.0.0/24, exclude: [10.0.0.0/30]}}]}}", "or write type: Whereabouts"},
+		{"bad range", "", provision + "networks: [{rail: a, type: Macvlan, interface: e, ipam: {range: 10.0.0.1}}]}}",
+			"ipam.range must be a network"},
+		{"bad exclusion", "", provision + "networks: [{rail: a, type: Macvlan, interface: e, " +
+			"ipam: {range: 10.0.0.0/24, exclude: [x]}}]}}", "ipam.exclude must hold networks"},
 		{"small pool of a node pool", "", "spec: {memory: {pool: 1Gi}, nodePools: [{name: p, selector: {a: b}, " +
 			"memory: {pool: 1Mi}}]}", "between 16Mi and 64Ti"},
 		{"two rails of one name", "", rdma + "rails: [{name: a, attachment: HostNetwork, device: x}, " +

@@ -43,6 +43,13 @@ func objectMeta(cluster *v1alpha1.PeerCacheCluster, name string) metav1.ObjectMe
 	}
 }
 
+// componentMeta is the metadata of an object that belongs to another part than the nodes.
+func componentMeta(cluster *v1alpha1.PeerCacheCluster, name, component string) metav1.ObjectMeta {
+	meta := objectMeta(cluster, name)
+	meta.Labels[LabelComponent] = component
+	return meta
+}
+
 func clusterLabels(cluster *v1alpha1.PeerCacheCluster) map[string]string {
 	return map[string]string{
 		LabelName:             AppName,

@@ -13,6 +13,7 @@ package plan
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -34,6 +35,8 @@ type Desired struct {
 	Config         *corev1.ConfigMap
 	Discovery      *corev1.Service
 	DaemonSets     []*appsv1.DaemonSet // in the order of Groups
+	// Extras were asked for besides the nodes; their kinds may not exist.
+	Extras []client.Object
 }
 
 // Objects lists the objects in the order in which they must be created: what a pod refers to comes first.
@@ -43,6 +46,17 @@ func (d *Desired) Objects() []client.Object {
 		objects = append(objects, daemonSet)
 	}
 	return objects
+}
+
+// Networks are the NetworkAttachmentDefinitions among Extras.
+func (d *Desired) Networks() map[types.NamespacedName]client.Object {
+	networks := map[types.NamespacedName]client.Object{}
+	for _, object := range d.Extras {
+		if object.GetObjectKind().GroupVersionKind() == NetworkKind {
+			networks[client.ObjectKeyFromObject(object)] = object
+		}
+	}
+	return networks
 }
 
 // For plans one cluster. The error, if any, is a *Problem.
@@ -63,6 +77,7 @@ func For(cluster *v1alpha1.PeerCacheCluster, facts Facts) (*Desired, error) {
 		ServiceAccount: buildServiceAccount(cluster),
 		Config:         config,
 		Discovery:      buildDiscoveryService(cluster),
+		Extras:         buildExtras(cluster),
 	}
 	for _, group := range groups {
 		daemonSet, problem := buildDaemonSet(cluster, group, image, configHash(config))

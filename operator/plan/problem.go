@@ -32,7 +32,7 @@ func check(spec v1alpha1.PeerCacheClusterSpec, groups []Group, facts Facts) *Pro
 		}
 	}
 	for _, find := range []func([]Group) *Problem{
-		checkNames, checkHostNetwork, checkInterfaces, checkRequests, checkSelectors(spec),
+		checkNames, checkHostNetwork, checkInterfaces, checkRequests, checkSelectors(spec), checkProvision(spec),
 	} {
 		if problem := find(groups); problem != nil {
 			return problem

@@ -114,7 +114,7 @@ func (r *Reconciler) write(ctx context.Context, p *pass, name string, want map[s
 		return fmt.Errorf("applying %s: %w", name, err)
 	}
 	log.FromContext(ctx).Info("applied", "object", name)
-	if applied.GetKind() == "DaemonSet" {
+	if applied.GetKind() == "DaemonSet" && applied.GetLabels()[plan.LabelComponent] == plan.ComponentNode {
 		daemonSet := &appsv1.DaemonSet{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, daemonSet); err != nil {
 			return fmt.Errorf("decoding %s: %w", name, err)
@@ -127,7 +127,12 @@ func (r *Reconciler) write(ctx context.Context, p *pass, name string, want map[s
 // find reads the object from the cache and, where the cache has none, from the API server: the cache holds
 // only what carries the operator's label, and an object of someone else must not be taken over.
 func (r *Reconciler) find(ctx context.Context, object client.Object) (client.Object, error) {
-	fresh, err := r.Client.Scheme().New(object.GetObjectKind().GroupVersionKind())
+	kind := object.GetObjectKind().GroupVersionKind()
+	fresh, err := r.Client.Scheme().New(kind)
+	if runtime.IsNotRegisteredError(err) { // a kind that may not exist: it is never cached
+		fresh, err = &unstructured.Unstructured{}, nil
+		fresh.GetObjectKind().SetGroupVersionKind(kind)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +151,7 @@ func (r *Reconciler) find(ctx context.Context, object client.Object) (client.Obj
 	if err != nil {
 		return nil, err
 	}
-	live.GetObjectKind().SetGroupVersionKind(object.GetObjectKind().GroupVersionKind()) // clients drop it
+	live.GetObjectKind().SetGroupVersionKind(kind) // clients drop it
 	return live, nil
 }
 

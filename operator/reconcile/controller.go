@@ -5,7 +5,7 @@
 //	gather    read what is there                                (facts.go)
 //	plan      decide what should be there: package plan, pure
 //	preflight look whether machines and networks can carry it     (preflight.go, package preflight)
-//	apply     write what differs, by server-side apply          (apply.go, drift.go)
+//	apply     write what differs, by server-side apply          (apply.go, drift.go, extras.go)
 //	prune     delete DaemonSets of groups that are gone         (prune.go)
 //	discover  label the pods that host discovery                (discovery.go)
 //	ask       count members through the nodes' HTTP API         (members.go)
@@ -70,7 +70,8 @@ type pass struct {
 	desired *plan.Desired // nil when the spec cannot be put into effect
 	problem *plan.Problem // why not
 	checks  []metav1.Condition
-	planned *v1alpha1.PlanStatus // in mode Plan only
+	objects []v1alpha1.MadeObject // made besides the nodes
+	planned *v1alpha1.PlanStatus  // in mode Plan only
 	members int32
 }
 
@@ -95,7 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if !cluster.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // the garbage collector follows the owner references
 	}
-	p := &pass{cluster: cluster, members: cluster.Status.Members}
+	p := &pass{cluster: cluster, members: cluster.Status.Members, objects: cluster.Status.Objects}
 	if err := r.gather(ctx, p); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -144,6 +145,9 @@ func (r *Reconciler) carryOut(ctx context.Context, p *pass, desired *plan.Desire
 		}
 		p.planned = &report.Plan
 		return nil
+	}
+	if err := r.applyExtras(ctx, p, desired); err != nil {
+		return err
 	}
 	if err := r.apply(ctx, p, desired); err != nil {
 		return err

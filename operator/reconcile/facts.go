@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/plan"
 )
 
 // facts are what is there before a pass changes anything.
@@ -21,7 +22,7 @@ type facts struct {
 	pods       []corev1.Pod
 }
 
-// gather reads the cluster's DaemonSets and pods from the cache. What merely carries the cluster's label
+// gather reads the DaemonSets of the cluster's nodes and their pods from the cache. What merely carries the cluster's label
 // but does not belong to it is left out.
 func (r *Reconciler) gather(ctx context.Context, p *pass) error {
 	scope := []client.ListOption{
@@ -29,7 +30,8 @@ func (r *Reconciler) gather(ctx context.Context, p *pass) error {
 		client.MatchingLabels{v1alpha1.LabelCluster: p.cluster.Name},
 	}
 	var daemonSets appsv1.DaemonSetList
-	if err := r.Client.List(ctx, &daemonSets, scope...); err != nil {
+	nodes := client.MatchingLabels{v1alpha1.LabelCluster: p.cluster.Name, plan.LabelComponent: plan.ComponentNode}
+	if err := r.Client.List(ctx, &daemonSets, client.InNamespace(p.cluster.Namespace), nodes); err != nil {
 		return fmt.Errorf("listing DaemonSets of %s: %w", client.ObjectKeyFromObject(p.cluster), err)
 	}
 	p.facts.daemonSets = map[string]*appsv1.DaemonSet{}

@@ -23,18 +23,11 @@ import (
 // +kubebuilder:rbac:groups=k8s.cni.cncf.io,resources=network-attachment-definitions,verbs=get
 // +kubebuilder:rbac:groups=resource.k8s.io,resources=resourceclaimtemplates,verbs=get
 
-var (
-	networkKind  = schema.GroupVersionKind{Group: "k8s.cni.cncf.io", Version: "v1", Kind: "NetworkAttachmentDefinition"}
-	templateKind = schema.GroupVersionKind{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaimTemplate"}
-)
+var templateKind = schema.GroupVersionKind{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaimTemplate"}
 
-const (
-	// networkResource is the annotation by which a network says whose devices it attaches.
-	networkResource = "k8s.v1.cni.cncf.io/resourceName"
-	// remembered is how long something that was found is not looked for again: pod events come in bursts.
-	// What is missing is looked for on every pass.
-	remembered = 30 * time.Second
-)
+// remembered is how long something that was found is not looked for again: pod events come in bursts. What is
+// missing is looked for on every pass.
+const remembered = 30 * time.Second
 
 // preflight gathers what the plan refers to, and judges it.
 func (r *Reconciler) preflight(ctx context.Context, p *pass, desired *plan.Desired) (preflight.Report, error) {
@@ -47,15 +40,23 @@ func (r *Reconciler) preflight(ctx context.Context, p *pass, desired *plan.Desir
 	}
 	facts.Machines = machines.Items
 	networks, templates := preflight.References(p.cluster, desired.Groups)
+	made := desired.Networks()
 	for _, name := range networks {
-		found, annotations, err := r.lookUp(ctx, networkKind, name)
+		if network, ours := made[name]; ours {
+			if _, err := r.Client.RESTMapper().RESTMapping(plan.NetworkKind.GroupKind(), plan.NetworkKind.Version); err != nil {
+				facts.Multus = !meta.IsNoMatchError(err)
+			}
+			facts.Networks[name] = preflight.Network{Resource: network.GetAnnotations()[plan.NetworkResource]}
+			continue
+		}
+		found, annotations, err := r.lookUp(ctx, plan.NetworkKind, name)
 		switch {
 		case meta.IsNoMatchError(err):
 			facts.Multus = false
 		case err != nil:
 			return preflight.Report{}, err
 		case found:
-			facts.Networks[name] = preflight.Network{Resource: annotations[networkResource]}
+			facts.Networks[name] = preflight.Network{Resource: annotations[plan.NetworkResource]}
 		}
 	}
 	for _, name := range templates {

@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/internal/testenv"
@@ -104,10 +103,7 @@ func TestPreflightOfNetworks(t *testing.T) {
 	b.pass()
 	b.condition("NetworksResolved", metav1.ConditionFalse, "MultusMissing", "install Multus")
 
-	options := envtest.CRDInstallOptions{Paths: []string{"testdata/network-attachment-definition.yaml"}}
-	if _, err := envtest.InstallCRDs(testenv.Config(), options); err != nil {
-		t.Fatal(err)
-	}
+	installNetworks(t)
 	b.pass()
 	b.condition("NetworksResolved", metav1.ConditionFalse, "NetworkMissing", b.namespace+"/fabric does not exist")
 

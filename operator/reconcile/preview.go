@@ -5,6 +5,10 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/operator/plan"
 )
@@ -15,17 +19,23 @@ const maxChanges = 50
 // preview lists what apply and prune would do.
 func (r *Reconciler) preview(ctx context.Context, p *pass, desired *plan.Desired) ([]string, error) {
 	var changes []string
-	for _, object := range desired.Objects() {
+	for _, object := range slices.Concat(desired.Extras, desired.Objects()) {
 		change, err := r.compare(ctx, p, object)
-		if err != nil {
-			return nil, err
-		}
 		switch {
+		case meta.IsNoMatchError(err):
+			changes = append(changes, fmt.Sprintf("create %s as soon as its kind exists", describe(object)))
+		case err != nil:
+			return nil, err
 		case change == nil:
 		case change.live == nil:
 			changes = append(changes, "create "+change.name)
 		default:
 			changes = append(changes, fmt.Sprintf("change %s at %s", change.name, change.field))
+		}
+	}
+	for _, old := range p.cluster.Status.Objects {
+		if !slices.ContainsFunc(desired.Extras, func(object client.Object) bool { return madeObject(object) == old }) {
+			changes = append(changes, fmt.Sprintf("delete %s %s/%s", old.Kind, p.cluster.Namespace, old.Name))
 		}
 	}
 	for _, daemonSet := range surplus(p.facts.daemonSets, desired.DaemonSets) {

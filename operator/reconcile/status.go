@@ -31,6 +31,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 	status.Nodes = progress.nodes()
 	status.Members = p.members
 	status.Plan = p.planned
+	status.Objects = p.objects
 	if p.desired != nil {
 		status.Image = p.desired.Image
 	}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/plan"
+)
+
+// +kubebuilder:rbac:groups=k8s.cni.cncf.io,resources=network-attachment-definitions,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=delete
+
+// applyExtras writes what was asked for besides the nodes, and deletes what no longer is. A kind that does not exist
+// is passed over: preflight reports it, and a later pass finds it.
+//
+// Objects of such kinds cannot be listed while their kind is missing, and are not worth an informer each, so
+// status.objects remembers what was made. It is written before the next pass could forget to delete.
+func (r *Reconciler) applyExtras(ctx context.Context, p *pass, desired *plan.Desired) error {
+	var made []v1alpha1.MadeObject
+	for _, object := range desired.Extras {
+		err := r.applyOne(ctx, p, object)
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		made = append(made, madeObject(object))
+	}
+	for _, old := range p.cluster.Status.Objects {
+		if !slices.Contains(made, old) {
+			if err := r.deleteExtra(ctx, p, old); err != nil {
+				return err
+			}
+		}
+	}
+	p.objects = made
+	return nil
+}
+
+func madeObject(object client.Object) v1alpha1.MadeObject {
+	version, kind := object.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
+	return v1alpha1.MadeObject{APIVersion: version, Kind: kind, Name: object.GetName()}
+}
+
+func (r *Reconciler) deleteExtra(ctx context.Context, p *pass, old v1alpha1.MadeObject) error {
+	object := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: old.APIVersion, Kind: old.Kind}}
+	name := fmt.Sprintf("%s %s/%s", old.Kind, p.cluster.Namespace, old.Name)
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: p.cluster.Namespace, Name: old.Name}, object)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	if !metav1.IsControlledBy(object, p.cluster) {
+		return nil // somebody else made it anew
+	}
+	uid := object.GetUID()
+	err = r.Client.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &uid})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting %s, which is no longer asked for: %w", name, err)
+	}
+	log.FromContext(ctx).Info("deleted", "object", name)
+	r.Events.Eventf(p.cluster, object, corev1.EventTypeNormal, "ObjectRemoved", "Prune",
+		"deleted %s, because the spec no longer asks for it", name)
+	return nil
+}
