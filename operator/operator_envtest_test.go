@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -201,21 +202,31 @@ func testPreflight(t *testing.T, c client.Client) {
 	testenv.Eventually(t, patience, reason("DevicesAvailable", "CPUShort"))
 
 	t.Log("what is asked for besides the nodes comes and goes")
-	multus := envtest.CRDInstallOptions{Paths: []string{"reconcile/testdata/network-attachment-definition.yaml"}}
-	if _, err := envtest.InstallCRDs(testenv.Config(), multus); err != nil {
+	kinds := envtest.CRDInstallOptions{Paths: []string{
+		"reconcile/testdata/network-attachment-definition.yaml", "reconcile/testdata/prometheus-operator.yaml",
+	}}
+	if _, err := envtest.InstallCRDs(testenv.Config(), kinds); err != nil {
 		t.Fatal(err)
 	}
 	change(func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Rails = []v1alpha1.Rail{{Name: "a", Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: "rdma/a", Network: "fabric"}}
 		s.Provision.DevicePlugin = &v1alpha1.DevicePluginSpec{Resources: []v1alpha1.SharedResource{
 			{Rail: "a", Selectors: v1alpha1.PortSelectors{Vendors: []string{"15b3"}}}}}
+		s.Monitoring.Scrape, s.Monitoring.Rules = v1alpha1.ScrapeServiceMonitor, v1alpha1.RulesPrometheusRule
 		s.Provision.Networks = []v1alpha1.ProvisionedNetwork{
 			{Rail: "a", Type: v1alpha1.NetworkMacvlan, Interface: "ens1", IPAM: v1alpha1.IPAMSpec{Range: "10.1.0.0/24"}}}
 	})
-	network := &unstructured.Unstructured{}
-	network.SetGroupVersionKind(plan.NetworkKind)
-	network.SetName("fabric")
-	made := []client.Object{network,
+	object := func(kind schema.GroupVersionKind, name string) client.Object {
+		object := &unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind)
+		object.SetName(name)
+		return object
+	}
+	made := []client.Object{
+		object(plan.NetworkKind, "fabric"),
+		object(schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "ServiceMonitor"}, "demo-metrics"),
+		object(schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: "PrometheusRule"}, "demo-metrics"),
+		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "demo-metrics"}},
 		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "demo-device-plugin"}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "demo-device-plugin"}}}
 	for _, object := range made {
@@ -223,7 +234,10 @@ func testPreflight(t *testing.T, c client.Client) {
 			return c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: object.GetName()}, object)
 		})
 	}
-	change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Provision = v1alpha1.ProvisionSpec{} })
+	change(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Provision = v1alpha1.ProvisionSpec{}
+		s.Monitoring.Scrape, s.Monitoring.Rules = v1alpha1.ScrapeNone, v1alpha1.RulesNone
+	})
 	for _, object := range made {
 		testenv.Eventually(t, patience, func() error {
 			err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object)

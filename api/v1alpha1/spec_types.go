@@ -113,7 +113,70 @@ type MonitoringSpec struct {
 	// +kubebuilder:validation:Minimum=1024
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
+
+	// scrape is how Prometheus finds the nodes: None leaves that to you, PodMonitor
+	// and ServiceMonitor make an object of that kind of the Prometheus Operator.
+	// Choose None where a monitor for all clusters exists, such as that of the Helm
+	// chart's metrics.podMonitors, or nodes are scraped twice.
+	// +optional
+	// +kubebuilder:default=None
+	Scrape ScrapeKind `json:"scrape,omitempty"`
+
+	// interval between scrapes, for example 15s. Left out: that of Prometheus.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^[1-9][0-9]*(s|m)$`
+	// +kubebuilder:validation:MaxLength=8
+	Interval string `json:"interval,omitempty"`
+
+	// rules is who evaluates recording rules and alerts: nobody, or Prometheus by a
+	// PrometheusRule. Each alert names its page in docs/runbooks.
+	// +optional
+	// +kubebuilder:default=None
+	Rules RulesKind `json:"rules,omitempty"`
+
+	// dashboards is how Grafana gets its dashboards: not at all, or by a ConfigMap
+	// with the label grafana_dashboard, which Grafana's sidecar looks for.
+	// +optional
+	// +kubebuilder:default=None
+	Dashboards DashboardsKind `json:"dashboards,omitempty"`
+
+	// labels of the monitor and the rules, for a Prometheus that selects by label.
+	// Example: {"release": "prometheus"}
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	Labels map[string]string `json:"labels,omitempty"`
 }
+
+// ScrapeKind is what makes Prometheus scrape the nodes.
+// +kubebuilder:validation:Enum=None;PodMonitor;ServiceMonitor
+type ScrapeKind string
+
+// The kinds of monitors.
+const (
+	ScrapeNone           ScrapeKind = "None"
+	ScrapePodMonitor     ScrapeKind = "PodMonitor"
+	ScrapeServiceMonitor ScrapeKind = "ServiceMonitor"
+)
+
+// RulesKind is what makes Prometheus evaluate rules.
+// +kubebuilder:validation:Enum=None;PrometheusRule
+type RulesKind string
+
+// The kinds of rules.
+const (
+	RulesNone           RulesKind = "None"
+	RulesPrometheusRule RulesKind = "PrometheusRule"
+)
+
+// DashboardsKind is what brings dashboards to Grafana.
+// +kubebuilder:validation:Enum=None;ConfigMap
+type DashboardsKind string
+
+// The kinds of dashboards.
+const (
+	DashboardsNone      DashboardsKind = "None"
+	DashboardsConfigMap DashboardsKind = "ConfigMap"
+)
 
 // TimingSpec bounds waiting.
 //

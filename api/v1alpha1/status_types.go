@@ -22,6 +22,8 @@ type PeerCacheClusterStatus struct {
 	// does not fit the rail.
 	// DevicesAvailable is False when a machine does not offer what its nodes
 	// request: devices, huge pages, memory, cores; its message names machines.
+	// MonitoringReady is False when spec.monitoring asks for kinds of the
+	// Prometheus Operator that do not exist.
 	// Progressing is True while nodes are being created, replaced or removed.
 	// Degraded is True when a node is broken and does not get well by waiting; its
 	// message names the pod.
@@ -157,4 +159,5 @@ const (
 
 	ConditionNetworksResolved = "NetworksResolved"
 	ConditionDevicesAvailable = "DevicesAvailable"
+	ConditionMonitoringReady  = "MonitoringReady"
 )

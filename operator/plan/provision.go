@@ -25,7 +25,7 @@ func buildExtras(cluster *v1alpha1.PeerCacheCluster) []client.Object {
 		config, daemonSet := buildDevicePlugin(cluster, *plugin)
 		extras = append(extras, config, daemonSet)
 	}
-	return extras
+	return append(extras, buildMonitoring(cluster)...)
 }
 
 // checkProvision finds what cannot be provisioned together.

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 )
@@ -38,13 +40,15 @@ func provisioned(s *v1alpha1.PeerCacheClusterSpec) {
 
 func extra[T any](t *testing.T, desired *Desired, name string) T {
 	t.Helper()
-	for _, object := range desired.Extras {
-		if found, ok := object.(T); ok && object.GetName() == name {
-			return found
-		}
+	i := slices.IndexFunc(desired.Extras, func(object client.Object) bool {
+		_, ok := object.(T)
+		return ok && object.GetName() == name
+	})
+	if i < 0 {
+		t.Fatalf("there is no %s among %v", name, desired.Extras)
 	}
-	t.Fatalf("there is no %s among %v", name, desired.Extras)
-	panic("not reached")
+	found, _ := desired.Extras[i].(T)
+	return found
 }
 
 func TestDevicePluginConfiguration(t *testing.T) {

@@ -12,6 +12,9 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
+// monitoringGroup is the API group of the Prometheus Operator.
+const monitoringGroup = "monitoring.coreos.com"
+
 // maxFaults bounds a message: one image that cannot be pulled is a fault of every node.
 const maxFaults = 3
 
@@ -48,6 +51,33 @@ func preflighted(checks []metav1.Condition) []metav1.Condition {
 			"this is looked at once the spec is accepted"))
 	}
 	return unknown
+}
+
+// monitoringReady says whether what monitoring asks for could be made.
+func monitoringReady(p *pass) metav1.Condition {
+	const kind = v1alpha1.ConditionMonitoringReady
+	asked := p.cluster.Spec.Monitoring
+	var missing []string
+	for _, absent := range p.absent {
+		if absent.Group == monitoringGroup {
+			missing = append(missing, absent.Kind)
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		return is(kind, metav1.ConditionFalse, "PrometheusOperatorMissing", fmt.Sprintf(
+			"spec.monitoring asks for %s, which the API server does not know: install the Prometheus Operator, and the operator "+
+				"makes it within half a minute, or write None", strings.Join(missing, " and ")))
+	case p.planned != nil:
+		return is(kind, metav1.ConditionUnknown, "PlanOnly", "nothing is made in mode: Plan")
+	case p.problem != nil:
+		return is(kind, metav1.ConditionUnknown, "ConfigNotAccepted", "this is looked at once the spec is accepted")
+	case asked.Scrape == v1alpha1.ScrapeNone && asked.Rules == v1alpha1.RulesNone && asked.Dashboards == v1alpha1.DashboardsNone:
+		return is(kind, metav1.ConditionTrue, "NotNeeded", "spec.monitoring asks for nothing")
+	default:
+		return is(kind, metav1.ConditionTrue, "Made", fmt.Sprintf("scrape: %s, rules: %s, dashboards: %s",
+			asked.Scrape, asked.Rules, asked.Dashboards))
+	}
 }
 
 func onlyPlanned(planned v1alpha1.PlanStatus, faults []fault) []metav1.Condition {

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,6 +73,7 @@ type pass struct {
 	checks  []metav1.Condition
 	objects []v1alpha1.MadeObject // made besides the nodes
 	planned *v1alpha1.PlanStatus  // in mode Plan only
+	absent  []schema.GroupKind    // asked for, but not known to the API server
 	members int32
 }
 

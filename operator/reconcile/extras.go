@@ -19,7 +19,8 @@ import (
 )
 
 // +kubebuilder:rbac:groups=k8s.cni.cncf.io,resources=network-attachment-definitions,verbs=get;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=configmaps,verbs=delete
+// +kubebuilder:rbac:groups=monitoring.coreos.com,resources=podmonitors;servicemonitors;prometheusrules,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=configmaps;services,verbs=delete
 
 // applyExtras writes what was asked for besides the nodes, and deletes what no longer is. A kind that does not exist
 // is passed over: preflight reports it, and a later pass finds it.
@@ -31,6 +32,7 @@ func (r *Reconciler) applyExtras(ctx context.Context, p *pass, desired *plan.Des
 	for _, object := range desired.Extras {
 		err := r.applyOne(ctx, p, object)
 		if meta.IsNoMatchError(err) {
+			p.absent = append(p.absent, object.GetObjectKind().GroupVersionKind().GroupKind())
 			continue
 		}
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -39,7 +40,13 @@ func provisioned(s *v1alpha1.PeerCacheClusterSpec) {
 // installNetworks plays the installation of Multus; after the test the kind is gone again.
 func installNetworks(t *testing.T) {
 	t.Helper()
-	options := envtest.CRDInstallOptions{Paths: []string{"testdata/network-attachment-definition.yaml"}}
+	installKinds(t, "testdata/network-attachment-definition.yaml", plan.NetworkKind.GroupKind())
+}
+
+// installKinds installs the definitions of a file until the test ends; kind is the last of them.
+func installKinds(t *testing.T, file string, kind schema.GroupKind) {
+	t.Helper()
+	options := envtest.CRDInstallOptions{Paths: []string{file}}
 	if _, err := envtest.InstallCRDs(testenv.Config(), options); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +59,7 @@ func installNetworks(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if _, err = fresh.RESTMapper().RESTMapping(plan.NetworkKind.GroupKind(), "v1"); meta.IsNoMatchError(err) {
+			if _, err = fresh.RESTMapper().RESTMapping(kind, "v1"); meta.IsNoMatchError(err) {
 				return nil
 			}
 			return fmt.Errorf("the kind is still there (error %w)", err)

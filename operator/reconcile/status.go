@@ -36,7 +36,8 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 		status.Image = p.desired.Image
 	}
 	var changed []metav1.Condition
-	for _, condition := range judge(sight{p.problem, p.planned, p.checks, progress, faults}) {
+	conditions := append(judge(sight{p.problem, p.planned, p.checks, progress, faults}), monitoringReady(p))
+	for _, condition := range conditions {
 		condition.ObservedGeneration = p.cluster.Generation
 		condition.LastTransitionTime = metav1.NewTime(r.Now())
 		if transition(status.Conditions, condition) {

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+const (
+	// grafanaLabel is what Grafana's sidecar looks for by default.
+	grafanaLabel = "grafana_dashboard"
+	// gridWidth is that of a Grafana dashboard; panels stand in rows of two.
+	gridWidth   = 24
+	panelWidth  = gridWidth / 2
+	panelHeight = 8
+)
+
+// dashboard is one page of Grafana. In queries, %s and $by are as in rules.
+type dashboard struct {
+	file, title string
+	panels      []panel
+}
+
+type panel struct {
+	title, kind, unit string
+	queries           []query
+}
+
+type query struct{ expr, legend string }
+
+var dashboards = []dashboard{
+	{"cluster", "cluster", []panel{
+		{"Hit ratio", "timeseries", "percentunit", []query{
+			{`sum by ($by) (rate(peercache_read_hits_total{%s}[5m])) / sum by ($by) (rate(peercache_read_requests_total{%s}[5m]))`,
+				"all"},
+			{`sum by (tier) (rate(peercache_read_hits_total{%s}[5m]))` +
+				` / ignoring(tier) group_left sum (rate(peercache_read_requests_total{%s}[5m]))`, "{{tier}}"}}},
+		{"Bytes read by engines", "timeseries", "Bps", []query{{`sum by (tier) (rate(peercache_read_bytes_total{%s}[5m]))`, "{{tier}}"}}},
+		{"Bytes stored", "timeseries", "Bps", []query{{`sum (rate(peercache_write_bytes_total{%s}[5m]))`, "written"}}},
+		{"Misses by reason", "timeseries", "cps", []query{{`sum by (reason) (rate(peercache_read_misses_total{%s}[5m]))`, "{{reason}}"}}},
+		{"Pool", "timeseries", "bytes", []query{{`sum by (state) (peercache_pool_bytes{%s})`, "{{state}}"}}},
+		{"Evictions and refused pages", "timeseries", "cps", []query{
+			{`sum by (reason) (rate(peercache_evictions_total{%s}[5m]))`, "evicted: {{reason}}"},
+			{`sum by (reason) (rate(peercache_write_refused_total{%s}[5m]))`, "refused: {{reason}}"}}},
+		{"Members, as nodes see them", "timeseries", "short", []query{
+			{`max (peercache_members{%s})`, "most"}, {`min (peercache_members{%s})`, "fewest"},
+			{`max (peercache_members_unreachable{%s})`, "unreachable"}}},
+		{"Breakers and repair", "timeseries", "short", []query{
+			{`sum by (state) (peercache_breakers{%s,state!="closed"})`, "breakers {{state}}"},
+			{`sum (peercache_repair_backlog_pages{%s})`, "pages to repair"}}},
+	}},
+	{"nodes", "machines and groups", []panel{
+		{"Bytes sent to other nodes", "heatmap", "Bps", []query{
+			{`sum by (node, peercache_io_group) (rate(peercache_served_bytes_total{%s}[5m]))`, "{{node}} {{peercache_io_group}}"}}},
+		{"Bytes received from other nodes", "heatmap", "Bps", []query{
+			{`sum by (node, peercache_io_group) (rate(peercache_read_bytes_total{%s,tier="remote"}[5m]))`,
+				"{{node}} {{peercache_io_group}}"}}},
+		{"Bytes sent by group", "timeseries", "Bps", []query{
+			{`sum by (peercache_io_group) (rate(peercache_served_bytes_total{%s}[5m]))`, "{{peercache_io_group}}"}}},
+		{"Pool used", "timeseries", "percentunit", []query{
+			{`sum by (node, peercache_io_group) (peercache_pool_bytes{%s,state="used"})` +
+				` / sum by (node, peercache_io_group) (peercache_pool_capacity_bytes{%s})`, "{{node}} {{peercache_io_group}}"}}},
+		{"Not ready", "timeseries", "short", []query{{`peercache_ready{%s} == 0`, "{{node}} {{peercache_io_group}}"}}},
+		{"Failed exchanges with peers", "timeseries", "cps", []query{
+			{`sum by (node) (rate(peercache_breaker_trips_total{%s}[5m]))`, "{{node}}"}}},
+	}},
+	{"engines", "engines", []panel{
+		{"Engines attached", "timeseries", "short", []query{{`sum by (node) (peercache_engines{%s})`, "{{node}}"}}},
+		{"Time of a call, 99th percentile", "timeseries", "s", []query{
+			{`histogram_quantile(0.99, sum by (op, le) (rate(peercache_op_latency_seconds_bucket{%s}[5m])))`, "{{op}}"}}},
+		{"Time of a get by stage, 99th percentile", "timeseries", "s", []query{
+			{`histogram_quantile(0.99, sum by (stage, le) (rate(peercache_stage_latency_seconds_bucket{%s,op="get"}[5m])))`, "{{stage}}"}}},
+		{"Time of a set by stage, 99th percentile", "timeseries", "s", []query{
+			{`histogram_quantile(0.99, sum by (stage, le) (rate(peercache_stage_latency_seconds_bucket{%s,op="set"}[5m])))`, "{{stage}}"}}},
+		{"Pages asked for and stored", "timeseries", "cps", []query{
+			{`sum (rate(peercache_read_requests_total{%s}[5m]))`, "read"},
+			{`sum (rate(peercache_write_requests_total{%s}[5m]))`, "written"},
+			{`sum (rate(peercache_exists_pages_total{%s}[5m]))`, "looked for"}}},
+		{"Refused engines and calls that waited", "timeseries", "cps", []query{
+			{`sum by (reason) (rate(peercache_engine_refused_total{%s}[5m]))`, "refused: {{reason}}"},
+			{`sum (rate(peercache_engine_calls_waited_total{%s}[5m]))`, "waited"}}},
+	}},
+}
+
+// buildDashboards makes a ConfigMap with one file per dashboard.
+func buildDashboards(cluster *v1alpha1.PeerCacheCluster) *corev1.ConfigMap {
+	config := &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: componentMeta(cluster, cluster.Name+"-dashboards", "dashboards"),
+		Data:       map[string]string{},
+	}
+	config.Labels[grafanaLabel] = "1"
+	for _, d := range dashboards {
+		name := fmt.Sprintf("peercache-%s-%s-%s.json", cluster.Namespace, cluster.Name, d.file)
+		config.Data[name] = renderDashboard(cluster, d)
+	}
+	return config
+}
+
+// renderDashboard writes Grafana's own format.
+func renderDashboard(cluster *v1alpha1.PeerCacheCluster, d dashboard) string {
+	type object = map[string]any
+	source := object{"type": "prometheus", "uid": "${datasource}"}
+	panels := make([]object, 0, len(d.panels))
+	for i, p := range d.panels {
+		targets := make([]object, 0, len(p.queries))
+		for j, q := range p.queries {
+			targets = append(targets, object{
+				"refId": string(rune('A' + j)), "datasource": source, "expr": expression(cluster, q.expr), "legendFormat": q.legend,
+			})
+		}
+		panels = append(panels, object{
+			"id": i + 1, "title": p.title, "type": p.kind, "datasource": source, "targets": targets,
+			"gridPos":     object{"h": panelHeight, "w": panelWidth, "x": i % 2 * panelWidth, "y": i / 2 * panelHeight},
+			"fieldConfig": object{"defaults": object{"unit": p.unit}, "overrides": []object{}},
+		})
+	}
+	sum := sha256.Sum256([]byte(cluster.Namespace + "/" + cluster.Name + "/" + d.file)) // a uid has at most 40 letters
+	text, err := json.MarshalIndent(object{
+		"uid":           hex.EncodeToString(sum[:10]),
+		"title":         fmt.Sprintf("PeerCache %s/%s: %s", cluster.Namespace, cluster.Name, d.title),
+		"tags":          []string{"peercache"},
+		"schemaVersion": 39,
+		"refresh":       "30s",
+		"time":          object{"from": "now-1h", "to": "now"},
+		"templating":    object{"list": []object{{"name": "datasource", "type": "datasource", "query": "prometheus"}}},
+		"panels":        panels,
+	}, "", " ")
+	if err != nil {
+		panic(err) // maps of strings and numbers can always be encoded
+	}
+	return string(text) + "\n"
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+func monitored(scrape v1alpha1.ScrapeKind) func(*v1alpha1.PeerCacheClusterSpec) {
+	return func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Monitoring = v1alpha1.MonitoringSpec{
+			Port: 31997, Scrape: scrape, Interval: "15s", Rules: v1alpha1.RulesPrometheusRule,
+			Dashboards: v1alpha1.DashboardsConfigMap, Labels: map[string]string{"release": "prometheus", v1alpha1.LabelCluster: "other"},
+		}
+	}
+}
+
+func TestPodMonitor(t *testing.T) {
+	desired := mustPlan(t, testCluster(monitored(v1alpha1.ScrapePodMonitor)))
+	monitor := extra[*monitoringv1.PodMonitor](t, desired, "demo-metrics")
+	if monitor.Labels["release"] != "prometheus" || monitor.Labels[v1alpha1.LabelCluster] != "demo" {
+		t.Errorf("labels are %v", monitor.Labels)
+	}
+	template := desired.DaemonSets[0].Spec.Template
+	if !labels.SelectorFromSet(monitor.Spec.Selector.MatchLabels).Matches(labels.Set(template.Labels)) {
+		t.Errorf("%v selects no node", monitor.Spec.Selector)
+	}
+	endpoint := monitor.Spec.PodMetricsEndpoints[0]
+	if *endpoint.Port != template.Spec.Containers[0].Ports[1].Name || endpoint.Interval != "15s" {
+		t.Errorf("the endpoint is %+v", endpoint)
+	}
+	for _, object := range desired.Extras {
+		if object.GetObjectKind().GroupVersionKind().Kind == "Service" {
+			t.Error("a PodMonitor needs no Service")
+		}
+	}
+}
+
+func TestServiceMonitor(t *testing.T) {
+	desired := mustPlan(t, testCluster(monitored(v1alpha1.ScrapeServiceMonitor)))
+	monitor := extra[*monitoringv1.ServiceMonitor](t, desired, "demo-metrics")
+	service := extra[*corev1.Service](t, desired, "demo-metrics")
+	selects := func(selector, set map[string]string) bool {
+		return labels.SelectorFromSet(selector).Matches(labels.Set(set))
+	}
+	if !selects(monitor.Spec.Selector.MatchLabels, service.Labels) || selects(monitor.Spec.Selector.MatchLabels, desired.Discovery.Labels) {
+		t.Errorf("%v selects another Service than its own", monitor.Spec.Selector.MatchLabels)
+	}
+	if !selects(service.Spec.Selector, desired.DaemonSets[0].Spec.Template.Labels) || monitor.Spec.Endpoints[0].Port != service.Spec.Ports[0].Name {
+		t.Errorf("the Service %+v leads to no node", service.Spec)
+	}
+	if extras := mustPlan(t, testCluster()).Extras; len(extras) != 0 {
+		t.Errorf("nothing was asked for, and there is %v", extras)
+	}
+}
+
+// metricsOfNodes are the names in docs/metrics.md, which is generated from the data plane. A histogram is read by its
+// buckets.
+func metricsOfNodes(t *testing.T) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{"up": true}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(peercache_[a-z0-9_]+)` \\| (counter|gauge|histogram) \\|").FindAllStringSubmatch(string(text), -1) {
+		names[row[1]] = true
+		if row[2] == "histogram" {
+			names[row[1]+"_bucket"] = true
+		}
+	}
+	if len(names) < 60 {
+		t.Fatalf("docs/metrics.md is not understood: %v", names)
+	}
+	return names
+}
+
+// checkExpression finds metrics that nodes do not have, and parts of the cluster's matchers that were forgotten.
+func checkExpression(t *testing.T, where, expr string, known map[string]bool) {
+	t.Helper()
+	for _, name := range regexp.MustCompile(`\b(peercache_[a-z0-9_]+|peercache:[a-z0-9_:]+|up)\{([^}]*)\}`).FindAllStringSubmatch(expr, -1) {
+		if !known[name[1]] {
+			t.Errorf("%s reads %s, which nobody exports", where, name[1])
+		}
+		if !strings.Contains(name[2], `namespace="inference",peercache_io_cluster="demo"`) {
+			t.Errorf("%s reads %s of all clusters", where, name[1])
+		}
+	}
+	for _, name := range regexp.MustCompile(`\b(peercache_[a-z0-9_]+|peercache:[a-z0-9_:]+)\b`).FindAllString(expr, -1) {
+		if name != "peercache_io_cluster" && name != "peercache_io_group" && !strings.Contains(expr, name+"{") {
+			t.Errorf("%s reads %s without saying of which cluster", where, name)
+		}
+	}
+	if strings.Count(expr, "(") != strings.Count(expr, ")") || strings.Contains(expr, "$by") || strings.Contains(expr, "%s") {
+		t.Errorf("%s is no expression: %s", where, expr)
+	}
+}
+
+func TestRules(t *testing.T) {
+	rule := extra[*monitoringv1.PrometheusRule](t, mustPlan(t, testCluster(monitored(v1alpha1.ScrapePodMonitor))), "demo-metrics")
+	known := metricsOfNodes(t)
+	for _, r := range rule.Spec.Groups[0].Rules {
+		if !strings.HasPrefix(r.Record, "peercache:") {
+			t.Errorf("%q is no name of ours", r.Record)
+		}
+		checkExpression(t, r.Record, r.Expr.StrVal, known)
+		known[r.Record] = true
+	}
+	names := map[string]bool{}
+	for _, r := range rule.Spec.Groups[1].Rules {
+		checkExpression(t, r.Alert, r.Expr.StrVal, known)
+		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) || names[r.Alert] || r.For == nil {
+			t.Errorf("alert %s is %+v", r.Alert, r)
+		}
+		names[r.Alert] = true
+		for _, annotation := range []string{"summary", "description", "runbook_url"} {
+			if len(r.Annotations[annotation]) < 20 {
+				t.Errorf("alert %s has %s %q", r.Alert, annotation, r.Annotations[annotation])
+			}
+		}
+		file := "../../docs/runbooks/" + filepath.Base(r.Annotations["runbook_url"])
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Errorf("alert %s has no runbook: %v", r.Alert, err)
+		}
+		for _, part := range []string{"# " + r.Alert + "\n", "\n## Meaning\n", "\n## What to do\n"} {
+			if !strings.Contains(string(page), part) {
+				t.Errorf("%s lacks %q", file, part)
+			}
+		}
+	}
+	pages, err := filepath.Glob("../../docs/runbooks/*.md")
+	if err != nil || len(pages) != len(names) {
+		t.Errorf("%d runbooks for %d alerts (error %v)", len(pages), len(names), err)
+	}
+}
+
+func TestDashboards(t *testing.T) {
+	config := extra[*corev1.ConfigMap](t, mustPlan(t, testCluster(monitored(v1alpha1.ScrapePodMonitor))), "demo-dashboards")
+	if config.Labels["grafana_dashboard"] != "1" || len(config.Data) != 3 {
+		t.Errorf("Grafana finds %v with labels %v", slices.Sorted(maps.Keys(config.Data)), config.Labels)
+	}
+	known := metricsOfNodes(t)
+	seen := map[string]bool{}
+	for file, text := range config.Data {
+		var page struct {
+			UID, Title string
+			Panels     []struct {
+				ID      int
+				Title   string
+				GridPos struct{ X, Y, W, H int }
+				Targets []struct{ Expr, RefID string }
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &page); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if seen[page.UID] || len(page.UID) > 40 || !strings.HasPrefix(page.Title, "PeerCache inference/demo: ") || len(page.Panels) < 6 {
+			t.Errorf("%s is %q with uid %s and %d panels", file, page.Title, page.UID, len(page.Panels))
+		}
+		seen[page.UID] = true
+		at := map[string]bool{}
+		for _, p := range page.Panels {
+			place := fmt.Sprint(p.GridPos)
+			if at[place] || p.GridPos.X+p.GridPos.W > 24 || len(p.Targets) == 0 {
+				t.Errorf("%s: panel %q is at %s", file, p.Title, place)
+			}
+			at[place] = true
+			for _, target := range p.Targets {
+				checkExpression(t, file+": "+p.Title, target.Expr, known)
+			}
+		}
+	}
+}

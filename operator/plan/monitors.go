@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"maps"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+const (
+	componentMetrics = "metrics"
+	// labelOfNode is the label of the metrics that names the machine.
+	labelOfNode = "node"
+)
+
+// targetLabels become labels of the metrics, with _ for what Prometheus does not allow: peercache_io_cluster.
+var targetLabels = []string{v1alpha1.LabelCluster, v1alpha1.LabelPool, v1alpha1.LabelGroup}
+
+func metricsName(cluster string) string { return cluster + "-metrics" }
+
+// buildMonitoring makes what the Prometheus Operator and Grafana read.
+func buildMonitoring(cluster *v1alpha1.PeerCacheCluster) []client.Object {
+	spec := cluster.Spec.Monitoring
+	var objects []client.Object
+	switch spec.Scrape {
+	case v1alpha1.ScrapePodMonitor:
+		objects = append(objects, buildPodMonitor(cluster))
+	case v1alpha1.ScrapeServiceMonitor:
+		objects = append(objects, buildMetricsService(cluster), buildServiceMonitor(cluster))
+	}
+	if spec.Rules == v1alpha1.RulesPrometheusRule {
+		objects = append(objects, buildRules(cluster))
+	}
+	if spec.Dashboards == v1alpha1.DashboardsConfigMap {
+		objects = append(objects, buildDashboards(cluster))
+	}
+	return objects
+}
+
+func monitorMeta(cluster *v1alpha1.PeerCacheCluster) metav1.ObjectMeta {
+	meta := componentMeta(cluster, metricsName(cluster.Name), componentMetrics)
+	labels := maps.Clone(cluster.Spec.Monitoring.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, meta.Labels) // the operator finds its objects by these
+	meta.Labels = labels
+	return meta
+}
+
+// nodesOf selects the pods of all the cluster's nodes.
+func nodesOf(cluster *v1alpha1.PeerCacheCluster) map[string]string {
+	return map[string]string{v1alpha1.LabelCluster: cluster.Name, LabelComponent: ComponentNode}
+}
+
+func machineLabel() []monitoringv1.RelabelConfig {
+	return []monitoringv1.RelabelConfig{{
+		SourceLabels: []monitoringv1.LabelName{"__meta_kubernetes_pod_node_name"}, TargetLabel: labelOfNode,
+	}}
+}
+
+func buildPodMonitor(cluster *v1alpha1.PeerCacheCluster) *monitoringv1.PodMonitor {
+	return &monitoringv1.PodMonitor{
+		TypeMeta:   metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.PodMonitorsKind},
+		ObjectMeta: monitorMeta(cluster),
+		Spec: monitoringv1.PodMonitorSpec{
+			Selector:        metav1.LabelSelector{MatchLabels: nodesOf(cluster)},
+			PodTargetLabels: targetLabels,
+			PodMetricsEndpoints: []monitoringv1.PodMetricsEndpoint{{
+				Port:           new(portHTTP),
+				Interval:       monitoringv1.Duration(cluster.Spec.Monitoring.Interval),
+				RelabelConfigs: machineLabel(),
+			}},
+		},
+	}
+}
+
+// buildMetricsService is what a ServiceMonitor needs. The discovery Service has the hosts of discovery only.
+func buildMetricsService(cluster *v1alpha1.PeerCacheCluster) *corev1.Service {
+	return &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: componentMeta(cluster, metricsName(cluster.Name), componentMetrics),
+		Spec: corev1.ServiceSpec{
+			Type:                     corev1.ServiceTypeClusterIP,
+			ClusterIP:                corev1.ClusterIPNone,
+			PublishNotReadyAddresses: true, // a node that is not ready is the one to look at
+			Selector:                 nodesOf(cluster),
+			Ports: []corev1.ServicePort{{
+				Name: portHTTP, Protocol: corev1.ProtocolTCP, Port: cluster.Spec.Monitoring.Port,
+				TargetPort: intstr.FromString(portHTTP),
+			}},
+		},
+	}
+}
+
+func buildServiceMonitor(cluster *v1alpha1.PeerCacheCluster) *monitoringv1.ServiceMonitor {
+	return &monitoringv1.ServiceMonitor{
+		TypeMeta:   metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.ServiceMonitorsKind},
+		ObjectMeta: monitorMeta(cluster),
+		Spec: monitoringv1.ServiceMonitorSpec{
+			Selector: metav1.LabelSelector{MatchLabels: map[string]string{
+				v1alpha1.LabelCluster: cluster.Name, LabelComponent: componentMetrics,
+			}},
+			PodTargetLabels: targetLabels,
+			Endpoints: []monitoringv1.Endpoint{{
+				Port:           portHTTP,
+				Interval:       monitoringv1.Duration(cluster.Spec.Monitoring.Interval),
+				RelabelConfigs: machineLabel(),
+			}},
+		},
+	}
+}

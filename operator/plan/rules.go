@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+// runbooks is where the page of each alert stands, named after it.
+const runbooks = "https://github.com/peercache/peercache/blob/main/docs/runbooks/"
+
+// recording is a rule that is evaluated once for all who look. In expressions, %s stands for the matchers of the
+// cluster and $by for its labels.
+type recording struct{ record, expr string }
+
+var recordings = []recording{
+	{"peercache:read_hit_ratio:rate5m", `sum by ($by) (rate(peercache_read_hits_total{%s}[5m]))` +
+		` / sum by ($by) (rate(peercache_read_requests_total{%s}[5m]))`},
+	{"peercache:read_pages:rate5m", `sum by ($by) (rate(peercache_read_requests_total{%s}[5m]))`},
+	{"peercache:read_bytes:rate5m", `sum by ($by, tier) (rate(peercache_read_bytes_total{%s}[5m]))`},
+	{"peercache:write_bytes:rate5m", `sum by ($by) (rate(peercache_write_bytes_total{%s}[5m]))`},
+	{"peercache:pool_used:ratio", `sum by ($by) (peercache_pool_bytes{%s,state="used"})` +
+		` / sum by ($by) (peercache_pool_capacity_bytes{%s})`},
+	{"peercache:op_latency_seconds:p99_5m",
+		`histogram_quantile(0.99, sum by ($by, op, le) (rate(peercache_op_latency_seconds_bucket{%s}[5m])))`},
+}
+
+// alert is a rule that somebody is told of. Its page in docs/runbooks says what to do.
+type alert struct {
+	name, severity, hold, expr, summary, description string
+}
+
+var alerts = []alert{
+	{"PeerCacheNodeDown", "warning", "5m", `up{%s} == 0`,
+		"A PeerCache node cannot be scraped",
+		"Node {{ $labels.pod }} on {{ $labels.node }} has not answered Prometheus for five minutes. Its pages are misses."},
+	{"PeerCacheNodeNotReady", "warning", "5m", `peercache_ready{%s} == 0`,
+		"A PeerCache node has not joined its cluster",
+		"Node {{ $labels.pod }} on {{ $labels.node }} runs but serves no engine."},
+	{"PeerCacheMembersDisagree", "warning", "5m",
+		`max by ($by) (peercache_members{%s}) - min by ($by) (peercache_members{%s}) > 0`,
+		"PeerCache nodes see different members",
+		"Some nodes of {{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} see {{ $value }} members fewer than others."},
+	{"PeerCacheMemberUnreachable", "warning", "5m", `max by ($by) (peercache_members_unreachable{%s}) > 0`,
+		"A PeerCache node answers nobody",
+		"{{ $value }} nodes of {{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} send heartbeats but give no answers; " +
+			"they are in no ring."},
+	{"PeerCacheChecksumMismatch", "critical", "0m", `increase(peercache_read_misses_total{%s,reason="checksum"}[15m]) > 0`,
+		"PeerCache read bytes that are not those that were written",
+		"Node {{ $labels.pod }} on {{ $labels.node }} dropped {{ $value }} pages whose checksum was wrong: memory or a network " +
+			"card corrupts data. No engine got them."},
+	{"PeerCacheReadFaults", "warning", "10m",
+		`sum by ($by) (rate(peercache_read_misses_total{%s,reason!="absent"}[5m]))` +
+			` / sum by ($by) (rate(peercache_read_requests_total{%s}[5m])) > 0.01`,
+		"PeerCache reads miss pages that exist",
+		"{{ $value | humanizePercentage }} of the pages asked for in {{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} " +
+			"are missed for another reason than being absent."},
+	{"PeerCacheWritesRefused", "warning", "10m",
+		`sum by ($by) (rate(peercache_write_refused_total{%s}[5m]))` +
+			` / sum by ($by) (rate(peercache_write_requests_total{%s}[5m])) > 0.01`,
+		"PeerCache does not store pages",
+		"{{ $value | humanizePercentage }} of the pages to store in {{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} " +
+			"are refused."},
+	{"PeerCacheHitRatioFell", "warning", "30m",
+		`peercache:read_hit_ratio:rate5m{%s} < 0.5 * (peercache:read_hit_ratio:rate5m{%s} offset 1d)` +
+			` and peercache:read_pages:rate5m{%s} > 1`,
+		"The hit ratio of PeerCache is less than half of yesterday's",
+		"{{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} finds {{ $value | humanizePercentage }} of the pages " +
+			"asked for."},
+	{"PeerCacheRepairBacklog", "warning", "15m", `min_over_time(peercache_repair_backlog_pages{%s}[15m]) > 0`,
+		"Records of PeerCache pages are not where the ring wants them",
+		"Node {{ $labels.pod }} on {{ $labels.node }} has had pages to repair for half an hour; others may miss them."},
+	{"PeerCacheDirectoryNearlyFull", "warning", "10m",
+		`peercache_directory_records{%s} / peercache_directory_records_limit{%s} > 0.9`,
+		"The directory of a PeerCache node is nearly full",
+		"Node {{ $labels.pod }} on {{ $labels.node }} holds {{ $value | humanizePercentage }} of the records it may hold."},
+	{"PeerCacheCertificateExpires", "warning", "10m",
+		`peercache_tls_certificate_expiry_timestamp_seconds{%s} > 0` +
+			` and peercache_tls_certificate_expiry_timestamp_seconds{%s} - time() < 3 * 86400`,
+		"The certificate of a PeerCache node expires within three days",
+		"Node {{ $labels.pod }} on {{ $labels.node }} will be refused by the others when its certificate has expired."},
+	{"PeerCachePeersRejected", "info", "15m",
+		`rate(peercache_peer_bad_frames_total{%s}[5m]) + rate(peercache_peer_failed_hellos_total{%s}[5m]) > 0`,
+		"Somebody who is no member talks to a PeerCache node",
+		"Node {{ $labels.pod }} on {{ $labels.node }} refuses connections: a scanner, another cluster's node, or a wrong token."},
+}
+
+// buildRules makes the recording rules and alerts of one cluster.
+func buildRules(cluster *v1alpha1.PeerCacheCluster) *monitoringv1.PrometheusRule {
+	expr := func(text string) intstr.IntOrString { return intstr.FromString(expression(cluster, text)) }
+	records := monitoringv1.RuleGroup{Name: "peercache.records"}
+	for _, r := range recordings {
+		records.Rules = append(records.Rules, monitoringv1.Rule{Record: r.record, Expr: expr(r.expr)})
+	}
+	told := monitoringv1.RuleGroup{Name: "peercache.alerts"}
+	for _, a := range alerts {
+		told.Rules = append(told.Rules, monitoringv1.Rule{
+			Alert:  a.name,
+			Expr:   expr(a.expr),
+			For:    new(monitoringv1.Duration(a.hold)),
+			Labels: map[string]string{"severity": a.severity},
+			Annotations: map[string]string{
+				"summary": a.summary, "description": a.description, "runbook_url": runbooks + a.name + ".md",
+			},
+		})
+	}
+	return &monitoringv1.PrometheusRule{
+		TypeMeta:   metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.PrometheusRuleKind},
+		ObjectMeta: monitorMeta(cluster),
+		Spec:       monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{records, told}},
+	}
+}
+
+// expression puts the cluster into an expression.
+func expression(cluster *v1alpha1.PeerCacheCluster, text string) string {
+	matchers := fmt.Sprintf(`namespace=%q,peercache_io_cluster=%q`, cluster.Namespace, cluster.Name)
+	return strings.NewReplacer("%s", matchers, "$by", "namespace, peercache_io_cluster").Replace(text)
+}
