@@ -56,7 +56,7 @@ def _add_own(sub: argparse.ArgumentParser, name: str) -> None:
 def _measure(arguments: argparse.Namespace) -> int:
     command = COMMANDS[arguments.command]
     settings = options.settings(arguments, command.operations)
-    where = Where(arguments.build, dict(arguments.node_options))
+    where = Where(arguments.build, options.node_options(arguments))
     return finish(arguments, settings, command.measure(settings, where), where.progress)
 
 

@@ -85,7 +85,8 @@ def running(
         pools["reader"] = str(READER_POOL)
     progress = where.progress
     progress.expect(total)
-    progress.say(f"starting {len(pools)} node{'s' if remote else ''}, tcp over loopback")
+    protocol = where.node_options.get("transport", "auto")
+    progress.say(f"starting {len(pools)} node{'s' if remote else ''}, {protocol} on this host")
     perf, lease = Perf(where.build), lease_seconds(where.node_options)
     with loopback_nodes(where.build, pools, node_options(s, where.node_options)) as nodes:
         for node in nodes.values():

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from peercache.bench import output, tables
+from peercache.bench import options, output, tables
 from peercache.bench.case import Case
 from peercache.bench.host import host
 from peercache.bench.options import Settings
@@ -35,7 +35,9 @@ def finish(
         return INTERRUPTED
     configuration = {
         **settings.to_json(),
-        "node_options": [f"{name}={value}" for name, value in arguments.node_options],
+        "node_options": [
+            f"{name}={value}" for name, value in options.node_options(arguments).items()
+        ],
     }
     result = Run(arguments.command, arguments.tag, before, configuration, list(outcomes.values()))
     status = show(result, arguments.out_dir)

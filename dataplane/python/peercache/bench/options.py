@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from peercache.bench.refused import add_refused, protocol
+from peercache.bench.refused import add_refused
 from peercache.bench.units import GIB, KIB, MIB, count, counts, seconds, size
 
 # Segments of a page in the host pool: HiCache's page_first layout keeps K and V apart, and MLA has
@@ -16,6 +16,7 @@ from peercache.bench.units import GIB, KIB, MIB, count, counts, seconds, size
 LAYOUTS = {"mla": 1, "mha": 2}
 OPERATIONS = ("set", "exists", "get")
 SOURCES = ("remote", "local")
+PROTOCOLS = ("tcp", "auto", "rdma")
 # 4 KiB .. 16 MiB.
 SWEEP_SIZES = tuple(4 * KIB << i for i in range(13))
 ASYNC_SIZES = (32 * KIB, 64 * KIB, 256 * KIB, MIB)
@@ -151,9 +152,6 @@ def add_load(
         help="do not measure memcpy and bare TCP beside",
     )  # fmt: skip
     load.add_argument(
-        "--protocol", type=protocol, default="tcp", metavar="tcp", help="default: tcp"
-    )
-    load.add_argument(
         "--dir-cache-ttl", type=seconds, default=None, metavar="S",
         help="how long nodes remember locations (default: the node's own)",
     )  # fmt: skip
@@ -175,9 +173,25 @@ def add_build(parser: argparse.ArgumentParser) -> None:
         help="folder of a build with peercached and peercache-perf (default: those installed)",
     )  # fmt: skip
     parser.add_argument(
+        "--protocol", choices=PROTOCOLS, default="tcp",
+        help="how nodes send pages: over RDMA, or auto, where they have it (default: tcp)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--devices", "--device-name", default="", metavar="NAME[:PORT],...",
+        help="RDMA ports of this host's nodes (default: all usable)",
+    )  # fmt: skip
+    parser.add_argument(
         "--node-option", dest="node_options", type=_option, action="append", default=[],
         metavar="NAME=VALUE", help="an option of peercached, such as io-threads=4; repeatable",
     )  # fmt: skip
+
+
+def node_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """What nodes of this host are told, by name of peercached's option."""
+    options = {"transport": arguments.protocol}
+    if arguments.devices:
+        options["device-name"] = arguments.devices
+    return {**options, **dict(arguments.node_options)}
 
 
 def _option(text: str) -> tuple[str, str]:

@@ -9,14 +9,12 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-_TCP_ONLY = "pages travel over TCP only; there are no RDMA devices to choose, leave it out"
 _NO_DISK = "this version has no disk tier; leave it out"
 
 FLAGS: Mapping[str, str] = {
-    "--device-name": _TCP_ONLY,
-    "--devices": _TCP_ONLY,
-    "--ib-port": _TCP_ONLY,
-    "--gid-index": _TCP_ONLY,
+    "--ib-port": "the port is part of the device's name: --devices mlx5_0:2",
+    "--gid-index": "GIDs are chosen by address, because indexes change: --node-option "
+    "rdma-gid=10.1.0.0/16",
     "--gpu": "pages are read into host memory, which is where HiCache wants them; leave it out",
     "--disk": _NO_DISK,
     "--disk-path": _NO_DISK,
@@ -28,8 +26,6 @@ COMMANDS: Mapping[str, str] = {
     "mooncake": "other products are measured with their own tools; `suite` and `compare` put runs "
     "of PeerCache side by side",
 }
-
-_PROTOCOLS = ("tcp", "auto")
 
 
 class _Refuse(argparse.Action):
@@ -48,12 +44,3 @@ class _Refuse(argparse.Action):
 def add_refused(parser: argparse.ArgumentParser) -> None:
     for flag in FLAGS:
         parser.add_argument(flag, dest="refused", nargs="?", action=_Refuse, help=argparse.SUPPRESS)
-
-
-def protocol(text: str) -> str:
-    """A transport that there is."""
-    if text == "rdma":
-        raise argparse.ArgumentTypeError("rdma is not carried yet; write tcp, or leave it out")
-    if text not in _PROTOCOLS:
-        raise argparse.ArgumentTypeError(f'"{text}" is none of: {", ".join(_PROTOCOLS)}')
-    return "tcp"

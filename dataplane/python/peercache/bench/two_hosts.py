@@ -90,7 +90,11 @@ def own_address() -> str:
 
 
 def drive_command(
-    address: str, settings: Settings, cluster: str, given: Mapping[str, str] | None = None
+    address: str,
+    settings: Settings,
+    cluster: str,
+    given: Mapping[str, str] | None = None,
+    protocol: str = "tcp",
 ) -> str:
     """What to run on the other host."""
     words = ["peercache-bench", "drive", "--discovery-addr", address]
@@ -101,6 +105,8 @@ def drive_command(
         words += ["--segments", str(settings.segments)]
     if cluster != CLUSTER:
         words += ["--cluster", cluster]
+    if protocol != "tcp":  # the devices may have other names there
+        words += ["--protocol", protocol]
     for name, value in (given or {}).items():
         words += ["--node-option", f"{name}={value}"]
     return shlex.join(words)
@@ -124,7 +130,7 @@ def _node(
         "peer-port": "0",  # the port of the discovery address when it is ours and free
         "http-port": str(free_port()),
         "discovery-addr": address,
-        **node_options(settings, dict(arguments.node_options)),
+        **node_options(settings, options.node_options(arguments)),
     }
     if arguments.advertise_addr:
         chosen["advertise-addr"] = arguments.advertise_addr
@@ -154,7 +160,7 @@ def _serve(arguments: argparse.Namespace) -> int:
             progress.say(f"filling it with {case.pages} pages of {size_text(case.page_bytes)}")
             Runner(Perf(arguments.build), settings, progress, holder=node).fill(case)
             given = dict(arguments.node_options)
-            command = drive_command(address, settings, arguments.cluster, given)
+            command = drive_command(address, settings, arguments.cluster, given, arguments.protocol)
             print(f"ready at {address}; on the other host run\n\n  {command}\n", flush=True)
             progress.say("serving until Ctrl-C")
             _wait(node, arguments.readers, progress)

@@ -76,7 +76,7 @@ def test_other_flags_are_refused_by_name(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--protocol", "rdma"], "rdma is not carried yet"),
+        (["--protocol", "udp"], "'udp' (choose from 'tcp', 'auto', 'rdma')"),
         (["--duration", "0"], "--duration 0"),
         (["--page-size", "100"], "not a multiple of 8"),
         (["--working-set", "3", "--concurrencies", "4"], "--working-set 3: fewer pages"),
