@@ -14,3 +14,16 @@ build-fabric-tests: build-dataplane
 test-rdma: build-fabric-tests ## RDMA verbs for real, over soft-RoCE in a guest; needs root
 	@echo "==> RDMA over soft-RoCE (2 minutes; its kernel is built once, a few minutes more)"
 	@hack/soft-rdma/test.sh
+
+.PHONY: test-rdma-full
+test-rdma-full: ## The same with a stock Debian kernel under QEMU: NUMA nodes, huge pages, two hosts; needs root
+	@echo "==> RDMA over soft-RoCE, emulated machines (several minutes)"
+	@hack/soft-rdma/test.sh --full
+
+# ib_read_bw against itself checks the method; see hack/soft-rdma/qemu/ratio.sh.
+RATIO_CONTENDER ?= ib_read_bw
+
+.PHONY: ratio-rdma
+ratio-rdma: ## What READs cost in instructions beside ib_read_bw, counted under emulation; needs root
+	@echo "==> instruction costs in virtual time (a few minutes)"
+	@hack/soft-rdma/qemu/ratio.sh $(RATIO_CONTENDER)

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by run.sh: the files that host and guest share, and the end of a guest. In this order:
+# Sourced by both run.sh: the files that host and guest share, and the end of a guest. In this order:
 #
 #   guest_files INIT FOLDER CMD...    makes $own, which the guest reads and answers to; exports WORK
 #   GUEST... >"$own/output" 2>&1 & guest=$!

@@ -18,5 +18,5 @@ read_bw() {
 
 # bandwidth PORT: the average, in words. perftest measures the processor's clock first, and gets 0 on a busy machine.
 bandwidth() {
-  awk '/^ *[0-9]+ +[0-9]+ +[0-9.]+ +[0-9.]+/ {print $4 > 0 ? $4 " MiB/s" : "unknown speed"}' "$WORK/read-$1"
+  awk '/^ *[0-9]+ +[0-9]+ +[0-9.]+ +[0-9.]+/ {print ($4 > 0 ? $4 " MiB/s" : "unknown speed")}' "$WORK/read-$1"
 }

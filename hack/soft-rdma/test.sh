@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs the tests over soft-RoCE.
+# Runs the tests over soft-RoCE: the quick ones, or those that take QEMU.
 #
-#   hack/soft-rdma/test.sh            all of tests/*.sh, each in a guest of its own
-#   hack/soft-rdma/test.sh NAME...    those whose file name contains one of the names
+#   hack/soft-rdma/test.sh                    all of tests/*.sh, each in a guest of its own
+#   hack/soft-rdma/test.sh --full             all of qemu/tests/*.sh, which start their guests themselves
+#   hack/soft-rdma/test.sh [--full] NAME...   those whose file name contains one of the names
 #
 # A test is a script that bash runs with -euo pipefail at the root of the tree. run.sh says what it finds in a guest,
 # fabric.sh makes devices there. It passes when it ends with status 0 in the time that its line "# Longest: N s" allows.
@@ -14,7 +15,11 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 OUT=$PEERCACHE_ROOT/dataplane/build/soft-rdma
 SHOWN=40  # lines of a failed test's output
 
-folder=hack/soft-rdma/tests
+folder=hack/soft-rdma/tests prepare=$HERE/kernel/build.sh mode=()
+if [ "${1:-}" = --full ]; then
+  folder=hack/soft-rdma/qemu/tests prepare=$HERE/qemu/kernel.sh mode=(--full)
+  shift
+fi
 cd "$PEERCACHE_ROOT"
 tests=()
 for file in "$folder"/*.sh; do
@@ -25,8 +30,16 @@ for file in "$folder"/*.sh; do
 done
 [ ${#tests[@]} -gt 0 ] || die "no test's name contains: $*" "ls $folder"
 
+run() {  # run NAME SECONDS
+  if [ ${#mode[@]} -gt 0 ]; then
+    WORK=$OUT/$1 timeout -k 5 "$2" bash -euo pipefail "$folder/$1.sh"
+  else
+    "$HERE/run.sh" --time "$2" --work "$OUT/$1" bash -euo pipefail "$folder/$1.sh"
+  fi
+}
+
 need_root
-"$HERE/kernel/build.sh"
+"$prepare" >/dev/null
 failed=()
 started=$SECONDS
 for name in "${tests[@]}"; do
@@ -35,8 +48,7 @@ for name in "${tests[@]}"; do
   rm -rf "${OUT:?}/$name"
   mkdir -p "$OUT/$name"
   at=$SECONDS
-  if "$HERE/run.sh" --time "$limit" --work "$OUT/$name" bash -euo pipefail "$folder/$name.sh" \
-      >"$OUT/$name/output" 2>&1; then
+  if run "$name" "$limit" >"$OUT/$name/output" 2>&1; then
     note "$(printf 'PASS %4d s  %s' $((SECONDS - at)) "$name")"
   else
     status=$?
@@ -47,5 +59,5 @@ for name in "${tests[@]}"; do
   fi
 done
 [ ${#failed[@]} -eq 0 ] || die "${#failed[@]} of ${#tests[@]} tests failed: ${failed[*]}" \
-  "hack/soft-rdma/test.sh ${failed[0]} repeats one"
+  "hack/soft-rdma/test.sh ${mode[*]} ${failed[0]} repeats one"
 note "all ${#tests[@]} tests passed in $((SECONDS - started)) s"

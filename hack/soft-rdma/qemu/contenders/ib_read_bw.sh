@@ -1,0 +1,16 @@
+# shellcheck shell=bash
+# perftest: the reference, and as a contender the check of the method.
+
+# contend PORT SIZE DEPTH QPS ITERATIONS: READs of SIZE bytes from this guest's rxe0 to itself, DEPTH in flight on each of
+# QPS queue pairs; prints MiB/s of the guest's clock.
+contend() {
+  local port=$1 size=$2 depth=$3 qps=$4 iterations=$5 index server
+  index=$(hack/soft-rdma/gid-index.sh rxe0 10.20.0.1)
+  local command=(timeout 200 ib_read_bw -d rxe0 -x "$index" -p "$port" -F -s "$size" -t "$depth" -o 16 -q "$qps" -n "$iterations")
+  "${command[@]}" >"$WORK/ib_read_bw.server" 2>&1 &
+  server=$!
+  until [ -n "$(ss -Hltn "sport = :$port")" ]; do sleep 0.05; done
+  "${command[@]}" 127.0.0.1 >"$WORK/ib_read_bw.client" 2>&1 || { cat "$WORK/ib_read_bw.client" >&2; return 1; }
+  wait $server || { cat "$WORK/ib_read_bw.server" >&2; return 1; }
+  awk '/^ *[0-9]+ +[0-9]+ +[0-9.]+ +[0-9.]+/ {print $4}' "$WORK/ib_read_bw.client"
+}

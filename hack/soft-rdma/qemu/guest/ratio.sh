@@ -1,0 +1,35 @@
+# shellcheck shell=bash
+# In the guest of ../ratio.sh: CONTENDER ROUNDS "SIZE:DEPTH:QPS..."; appends to $WORK/rounds a line for each measurement:
+# SIZE DEPTH QPS MiB/s-of-the-reference MiB/s-of-the-contender. They take turns, so that nothing favours one of them.
+contender=$1 rounds=$2 cases=$3
+BYTES=$((32 << 20))  # of one measurement
+
+measure() {  # measure NAME ARGS...: in a shell of its own, as each contender defines the same function
+  (
+    # shellcheck disable=SC1090
+    . "hack/soft-rdma/qemu/contenders/$1.sh"
+    shift
+    contend "$@"
+  )
+}
+
+ip link add rail0 type veth peer name wire0
+ip addr add 10.20.0.1/24 dev rail0
+ip link set wire0 mtu 9000 up
+ip link set rail0 mtu 9000 up
+rdma link add rxe0 type rxe netdev rail0
+for _ in {1..100}; do ! hack/soft-rdma/gid-index.sh rxe0 10.20.0.1 >/dev/null || break; sleep 0.1; done
+
+port=18515
+for ((round = 1; round <= rounds; round++)); do
+  for case in $cases; do
+    IFS=: read -r size depth qps <<<"$case"
+    iterations=$((BYTES / size / qps))
+    # Each its own port: the one before may still be in use.
+    port=$((port + 2))
+    reference=$(measure ib_read_bw $port "$size" "$depth" "$qps" $iterations)
+    other=$(measure "$contender" $((port + 1)) "$size" "$depth" "$qps" $iterations)
+    echo "$size $depth $qps $reference $other" >>"$WORK/rounds"
+    echo "round $round of $rounds: READs of $size bytes, $depth deep, $qps queue pairs: $reference and $other"
+  done
+done

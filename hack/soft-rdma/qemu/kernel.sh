@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Makes what QEMU boots: a stock Debian kernel, and an initial ramdisk with the few modules that the guest needs.
+#
+#   hack/soft-rdma/qemu/kernel.sh     prints the folder, which holds vmlinuz and initrd.img
+#
+# Cached, one folder for each version of the kernel's package and content of this script and of init.
+set -euo pipefail
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$HERE/../../lib.sh"
+
+# What mounts the host's files.
+FIRST='virtio_pci 9pnet_virtio 9p overlay'
+# RDMA over Ethernet, its wires, and NICs. rxe finds its checksum only when that is there before the first device is.
+THEN='crc32_generic crc32c_generic virtio_net e1000e veth sch_netem ib_uverbs rdma_ucm rdma_rxe'
+
+need apt-cache apt-get dpkg depmod modprobe cpio busybox xz strip
+package='' version=''
+for package in linux-image-6.12-amd64 linux-image-amd64; do
+  version=$(LC_ALL=C apt-cache depends "$package" 2>/dev/null | awk '$1 == "Depends:" {print $2; exit}')
+  [ -z "$version" ] || break
+done
+[ -n "$version" ] || die "the package sources of this machine have no linux-image-amd64" \
+  "apt-get update; this lane needs a Debian machine"
+identity=$({ LC_ALL=C apt-cache policy "$version" | grep Candidate; cat "$HERE/init" "${BASH_SOURCE[0]}"; } | sha256sum | cut -c1-16)
+made=$PEERCACHE_CACHE/soft-rdma/qemu-$version-$identity
+if [ -d "$made" ]; then echo "$made"; exit; fi
+
+mkdir -p "$PEERCACHE_CACHE/soft-rdma"
+work=$(mktemp -d "$made.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+note "downloading $version (100 MB)"
+(cd "$work" && apt-get download -qq -o APT::Sandbox::User=root "$version") ||
+  die "$version could not be downloaded" "apt-get update; are the package sources in /etc/apt reachable?"
+dpkg -x "$work/$version"_*.deb "$work/root"
+[ -e "$work/root/lib" ] || ln -s usr/lib "$work/root/lib"
+release=${version#linux-image-}
+depmod -b "$work/root" "$release"
+
+tree=$work/tree
+mkdir -p "$tree"/{bin,dev,proc,sys,newroot,lower,upper,modules}
+cp "$(command -v busybox)" "$tree/bin/busybox"
+for applet in sh mount mkdir insmod switch_root cat echo; do ln -s busybox "$tree/bin/$applet"; done
+cp "$HERE/init" "$tree/init"
+chmod +x "$tree/init"
+
+# stage LIST MODULE...: the modules and what they depend on, in the order of loading; built-in ones need none.
+stage() {
+  local list=$1 module file name
+  shift
+  for module in "$@"; do
+    while read -r file; do
+      name=$(basename "${file%.xz}")
+      if [ -e "$tree/modules/$name" ]; then continue; fi
+      case $file in *.xz) xz -dc "$file" >"$tree/modules/$name" ;; *) cp "$file" "$tree/modules/$name" ;; esac
+      strip --strip-debug "$tree/modules/$name"
+      echo "$name" >>"$list"
+    done < <(modprobe -S "$release" -d "$work/root" --show-depends "$module" 2>/dev/null | awk '$1 == "insmod" {print $2}')
+  done
+}
+# shellcheck disable=SC2086  # lists
+stage "$tree/modules/first" $FIRST
+# shellcheck disable=SC2086
+stage "$tree/modules/then" $THEN
+for module in rdma_rxe 9p overlay; do
+  [ -e "$tree/modules/$module.ko" ] || die "$version has no module $module" "this lane needs a Debian kernel that has it"
+done
+
+mkdir "$work/made"
+cp "$work/root/boot/vmlinuz-$release" "$work/made/vmlinuz"
+# Not compressed: that would cost an emulated processor seconds.
+(cd "$tree" && find . | cpio -o -H newc --quiet) >"$work/made/initrd.img"
+mv "$work/made" "$made"
+echo "$made"

@@ -1,0 +1,58 @@
+# The faults that fabric.sh makes do hurt, only where they are meant to, and pass: a rail that goes down and comes back, a
+# peer that dies, frames that get lost.
+# Longest: 300 s
+# shellcheck shell=bash
+. hack/soft-rdma/fabric.sh
+. hack/soft-rdma/perftest.sh
+
+received() { on B cat "/sys/class/net/rail$1/statistics/rx_bytes"; }
+under_way() {  # under_way RAIL: until READs have sent 50 requests more
+  local before
+  before=$(counter B "$1" sent_pkts)
+  until [ "$(counter B "$1" sent_pkts)" -gt $((before + 50)) ]; do sleep 0.05; done
+}
+stands_still() {  # stands_still RAIL: nothing is read any more
+  local before
+  sleep 0.5
+  before=$(received "$1")
+  sleep 1
+  [ $(($(received "$1") - before)) -lt 65536 ]
+}
+
+stop_readers() {  # stop_readers RAIL PID
+  pkill -KILL -f "^ib_read_bw -d $(rail_device B "$1") " || true
+  if wait "$2"; then echo "the READs ended well"; exit 1; fi
+}
+
+fabric_up
+# perftest asks for 7 retries, which rxe takes as "for ever": its READs may wait for the rail until they are killed. Where
+# the interface refuses a frame at once, they fail at once.
+echo "== a rail goes down under READs and comes back"
+read_bw 1 4 18515 -s 131072 -n 100000 & reader=$!
+under_way 1
+rail_down A 1
+stands_still 1 || { echo "pages arrive over a rail that is down"; exit 1; }
+read_bw 0 4 18516 -s 131072 -n 64 || { echo "the other rail does not work either"; exit 1; }
+stop_readers 1 $reader
+rail_up A 1
+rail_ready B 1
+for family in 4 6; do
+  read_bw 1 $family 18517 -s 131072 -n 64 || { echo "the rail does not come back for IPv$family"; exit 1; }
+done
+
+echo "== a peer dies under READs"
+read_bw 0 4 18515 -s 131072 -n 100000 & reader=$!
+under_way 0
+pkill -KILL -f '^ib_read_bw -d rxe_a0'
+stands_still 0 || { echo "pages arrive from a dead peer"; exit 1; }
+stop_readers 0 $reader
+read_bw 0 4 18515 -s 131072 -n 64 || { echo "the rail does not work after the death of a peer"; exit 1; }
+
+echo "== frames get lost"
+netem A 0 loss 1%
+retries=$(counter B 0 completer_retry_err)
+read_bw 0 4 18515 -s 131072 -n 128 -u 10 || { echo "READs fail when 1% of the frames is lost"; exit 1; }
+retries=$(($(counter B 0 completer_retry_err) - retries))
+echo "$retries retries, $(bandwidth 18515)"
+[ $retries -gt 0 ] || { echo "nothing was lost"; exit 1; }
+netem_off A 0
