@@ -84,7 +84,8 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 				v1alpha1.TransportTCP, v1alpha1.TransportRDMA, v1alpha1.TransportAuto,
 			},
 		},
-		Now: time.Now,
+		WebhookDisabled: config.webhook == webhookDisabled,
+		Now:             time.Now,
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return err

@@ -179,6 +179,7 @@ func testPreflight(t *testing.T, c client.Client) {
 	}
 	testenv.Eventually(t, patience, reason("DevicesAvailable", "ClaimTemplateMissing"))
 	testenv.Eventually(t, patience, reason("NetworksResolved", "MultusMissing"))
+	testenv.Eventually(t, patience, reason("InjectionReady", "WebhookReady"))
 
 	change := func(change func(*v1alpha1.PeerCacheClusterSpec)) { // the operator writes the status meanwhile
 		before := cluster.DeepCopy()

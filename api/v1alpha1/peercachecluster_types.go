@@ -24,6 +24,7 @@ import (
 // +kubebuilder:printcolumn:name="Transport",type=string,JSONPath=`.spec.transport`,description="How pages travel between nodes"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is ready or not"
+// +kubebuilder:printcolumn:name="Capacity",type=string,priority=1,JSONPath=`.status.capacity`,description="Memory for pages on all nodes that serve"
 // +kubebuilder:printcolumn:name="Members",type=integer,priority=1,JSONPath=`.status.members`,description="Active members that the nodes see"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name becomes part of Service and DaemonSet names: write at most 40 lower-case letters, digits and '-', beginning with a letter and not ending with '-'"
 type PeerCacheCluster struct {

@@ -24,6 +24,8 @@ type PeerCacheClusterStatus struct {
 	// request: devices, huge pages, memory, cores; its message names machines.
 	// MonitoringReady is False when spec.monitoring asks for kinds of the
 	// Prometheus Operator that do not exist.
+	// InjectionReady is False when SGLang pods are not connected, because the
+	// webhook is missing, disabled or not trusted by the API server.
 	// Progressing is True while nodes are being created, replaced or removed.
 	// Degraded is True when a node is broken and does not get well by waiting; its
 	// message names the pod.
@@ -47,6 +49,14 @@ type PeerCacheClusterStatus struct {
 	// readyNodes is how many nodes serve.
 	// +optional
 	ReadyNodes int32 `json:"readyNodes"`
+
+	// updatedNodes is how many nodes run the current spec.
+	// +optional
+	UpdatedNodes int32 `json:"updatedNodes"`
+
+	// capacity is the memory for pages on all nodes that serve, together.
+	// +optional
+	Capacity resource.Quantity `json:"capacity,omitzero"`
 
 	// nodes is "readyNodes/desiredNodes", for kubectl get.
 	// +optional
@@ -148,6 +158,10 @@ type GroupStatus struct {
 	// ready is how many nodes of the group serve.
 	// +required
 	Ready int32 `json:"ready"`
+
+	// updated is how many nodes of the group run the current spec.
+	// +optional
+	Updated int32 `json:"updated"`
 }
 
 // The condition types.
@@ -160,4 +174,5 @@ const (
 	ConditionNetworksResolved = "NetworksResolved"
 	ConditionDevicesAvailable = "DevicesAvailable"
 	ConditionMonitoringReady  = "MonitoringReady"
+	ConditionInjectionReady   = "InjectionReady"
 )

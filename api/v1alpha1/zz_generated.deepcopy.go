@@ -368,6 +368,7 @@ func (in *PeerCacheClusterStatus) DeepCopyInto(out *PeerCacheClusterStatus) {
 		*out = make([]GroupStatus, len(*in))
 		copy(*out, *in)
 	}
+	out.Capacity = in.Capacity.DeepCopy()
 	if in.Objects != nil {
 		in, out := &in.Objects, &out.Objects
 		*out = make([]MadeObject, len(*in))

@@ -57,6 +57,8 @@ type Reconciler struct {
 	Fleet Asker
 	// Facts go into every plan.
 	Facts plan.Facts
+	// WebhookDisabled says that the operator does not connect SGLang pods.
+	WebhookDisabled bool
 	// Now is the clock.
 	Now func() time.Time
 
@@ -75,6 +77,7 @@ type pass struct {
 	planned *v1alpha1.PlanStatus  // in mode Plan only
 	absent  []schema.GroupKind    // asked for, but not known to the API server
 	members int32
+	webhook webhookState
 }
 
 // +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters,verbs=get;list;watch
@@ -106,6 +109,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	if err := r.placeDiscovery(ctx, p); err != nil {
+		return ctrl.Result{}, err
+	}
+	var err error
+	if p.webhook, err = r.lookAtWebhook(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
 	r.countMembers(ctx, p)

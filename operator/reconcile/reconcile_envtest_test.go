@@ -272,8 +272,9 @@ func TestGroupsThatAreGoneArePruned(t *testing.T) {
 	b.must(b.Create(t.Context(), stranger))
 	b.pass()
 	status := b.get().Status
-	if len(status.Groups) != 2 || status.Groups[1] != (v1alpha1.GroupStatus{Name: "two", Desired: 2, Ready: 1}) ||
-		status.Nodes != "3/4" || status.DesiredNodes != 4 || status.ReadyNodes != 3 {
+	if len(status.Groups) != 2 || status.Groups[1] != (v1alpha1.GroupStatus{Name: "two", Desired: 2, Ready: 1, Updated: 2}) ||
+		status.Nodes != "3/4" || status.DesiredNodes != 4 || status.ReadyNodes != 3 || status.UpdatedNodes != 4 ||
+		status.Capacity.String() != "3Gi" {
 		t.Errorf("status is %+v", status)
 	}
 
@@ -308,7 +309,7 @@ func TestPoolsAreCountedByThemselves(t *testing.T) {
 	b.count("disk-default", 1, 1, 1)
 	b.pass()
 	groups := b.get().Status.Groups
-	want := []v1alpha1.GroupStatus{{Name: "disk-default", Desired: 1, Ready: 1}, {Name: "gpu-fast", Desired: 2, Ready: 1}}
+	want := []v1alpha1.GroupStatus{{Name: "disk-default", Desired: 1, Ready: 1, Updated: 1}, {Name: "gpu-fast", Desired: 2, Ready: 1, Updated: 2}}
 	if !slices.Equal(groups, want) {
 		t.Errorf("groups are %+v, want %+v", groups, want)
 	}

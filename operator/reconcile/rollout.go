@@ -30,6 +30,7 @@ func measure(daemonSets map[string]*appsv1.DaemonSet) rollout {
 			Name:    groupName(daemonSet),
 			Desired: status.DesiredNumberScheduled,
 			Ready:   status.NumberReady,
+			Updated: status.UpdatedNumberScheduled,
 		})
 		sum.desired += status.DesiredNumberScheduled
 		sum.ready += status.NumberReady

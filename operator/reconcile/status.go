@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/plan"
 )
 
 // report writes the status if it changed and records an event for every condition that did. It says
@@ -28,15 +31,17 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 	status.Groups = progress.groups
 	status.DesiredNodes = progress.desired
 	status.ReadyNodes = progress.ready
+	status.UpdatedNodes = progress.updated
 	status.Nodes = progress.nodes()
 	status.Members = p.members
 	status.Plan = p.planned
 	status.Objects = p.objects
 	if p.desired != nil {
 		status.Image = p.desired.Image
+		status.Capacity = capacity(p.cluster.Spec, p.desired, p.facts.daemonSets)
 	}
 	var changed []metav1.Condition
-	conditions := append(judge(sight{p.problem, p.planned, p.checks, progress, faults}), monitoringReady(p))
+	conditions := append(judge(sight{p.problem, p.planned, p.checks, progress, faults}), monitoringReady(p), injectionReady(p.webhook))
 	for _, condition := range conditions {
 		condition.ObservedGeneration = p.cluster.Generation
 		condition.LastTransitionTime = metav1.NewTime(r.Now())
@@ -60,6 +65,19 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 		return true, nil
 	}
 	return progress.complete() && progress.desired > 0 && p.members >= progress.desired && allTrue(p.checks), nil
+}
+
+// capacity is the memory for pages on all nodes that serve.
+func capacity(spec v1alpha1.PeerCacheClusterSpec, desired *plan.Desired, daemonSets map[string]*appsv1.DaemonSet) resource.Quantity {
+	var sum resource.Quantity
+	for i, group := range desired.Groups {
+		if live := daemonSets[desired.DaemonSets[i].Name]; live != nil {
+			pool := group.Memory(spec).Pool.DeepCopy()
+			pool.Mul(int64(live.Status.NumberReady))
+			sum.Add(pool)
+		}
+	}
+	return sum
 }
 
 // allTrue says whether preflight found nothing that may yet come.

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build envtest
+
+package reconcile
+
+import (
+	"context"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/peercache/peercache/operator/certs"
+)
+
+func TestInjectionReadyFollowsTheWebhook(t *testing.T) {
+	b := newBench(t)
+	b.cluster()
+	b.pass()
+	b.condition("InjectionReady", metav1.ConditionFalse, "WebhookMissing", "")
+
+	webhook := &admissionv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: certs.ConfigurationName},
+		Webhooks: []admissionv1.MutatingWebhook{{
+			Name: "inject.peercache.io", AdmissionReviewVersions: []string{"v1"},
+			SideEffects:  new(admissionv1.SideEffectClassNone),
+			ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/mutate-v1-pod")},
+		}},
+	}
+	b.must(b.Create(t.Context(), webhook))
+	t.Cleanup(func() {
+		if err := b.Delete(context.WithoutCancel(t.Context()), webhook); err != nil {
+			t.Error(err)
+		}
+	})
+	b.pass()
+	b.condition("InjectionReady", metav1.ConditionFalse, "WebhookUntrusted", "")
+
+	webhook.Webhooks[0].ClientConfig.CABundle = []byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n")
+	b.must(b.Update(t.Context(), webhook))
+	b.pass()
+	b.condition("InjectionReady", metav1.ConditionTrue, "WebhookReady", "")
+	if again := b.pass(); len(again) != 0 {
+		t.Errorf("nothing changed, but the operator wrote %q", again)
+	}
+
+	b.reconciler.WebhookDisabled = true
+	b.pass()
+	b.condition("InjectionReady", metav1.ConditionFalse, "WebhookDisabled", "")
+}
