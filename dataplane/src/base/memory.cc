@@ -91,6 +91,7 @@ MappedRegion& MappedRegion::operator=(MappedRegion&& other) noexcept {
   size_ = std::exchange(other.size_, 0);
   mapping_ = std::exchange(other.mapping_, {});
   page_size_ = std::exchange(other.page_size_, 0);
+  numa_ = std::exchange(other.numa_, {});
   return *this;
 }
 
@@ -100,20 +101,20 @@ void MappedRegion::Unmap() {
 }
 
 Result<MappedRegion> MappedRegion::Create(const std::string& name, size_t size,
-                                          HugePages huge_pages) {
-  if (huge_pages == HugePages::k2Mi) return CreateWith(name, size, k2MiB);
-  if (huge_pages == HugePages::k1Gi) return CreateWith(name, size, k1GiB);
+                                          HugePages huge_pages, int numa_node) {
+  if (huge_pages == HugePages::k2Mi) return CreateWith(name, size, k2MiB, numa_node);
+  if (huge_pages == HugePages::k1Gi) return CreateWith(name, size, k1GiB, numa_node);
   if (huge_pages == HugePages::kAuto) {
-    Result<MappedRegion> region = CreateWith(name, size, k2MiB);
+    Result<MappedRegion> region = CreateWith(name, size, k2MiB, numa_node);
     if (region.ok()) return region;
     spdlog::warn("using {} pages instead of huge pages: {}", FormatSize(SmallPageSize()),
                  region.status().message());
   }
-  return CreateWith(name, size, SmallPageSize());
+  return CreateWith(name, size, SmallPageSize(), numa_node);
 }
 
 Result<MappedRegion> MappedRegion::CreateWith(const std::string& name, size_t size,
-                                              size_t page_size) {
+                                              size_t page_size, int numa_node) {
   const bool huge = page_size != SmallPageSize();
   if (size == 0 || size % page_size != 0)
     return InvalidArgument(fmt::format("{}: size {} is not a positive multiple of its page size {}",
@@ -146,6 +147,7 @@ Result<MappedRegion> MappedRegion::CreateWith(const std::string& name, size_t si
   region.size_ = size;
   region.mapping_ = {region.data_, size};
   region.page_size_ = page_size;
+  region.numa_ = PlaceOnNuma(region.mapping_, page_size, numa_node);  // before anybody touches it
   if (huge) {
     if (Status status = Populate(name, region.mapping_, page_size); !status.ok()) return status;
   } else {

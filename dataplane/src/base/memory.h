@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "base/fd.h"
+#include "base/numa_memory.h"
 #include "base/status.h"
 
 namespace peercache {
@@ -33,7 +34,9 @@ class MappedRegion {
  public:
   // A new zeroed memfd. `size` must be a multiple of the page size in use (kAuto falls back to
   // small pages when it is none of 2 MiB). `name` appears in /proc/PID/maps and in errors.
-  static Result<MappedRegion> Create(const std::string& name, size_t size, HugePages huge_pages);
+  // `numa_node`: where its pages should be; -1: anywhere. numa() says what became of that.
+  static Result<MappedRegion> Create(const std::string& name, size_t size, HugePages huge_pages,
+                                     int numa_node = -1);
   // Bytes [offset, offset + size) of another process's memfd or /dev/shm file; refused when the
   // file ends before, and when it is anything but memory: a page fault on a file of a file system
   // may wait for a disk, a server or a process that never answers.
@@ -50,9 +53,11 @@ class MappedRegion {
   int fd() const { return fd_.get(); }
   // 4096, 2 MiB, 1 GiB: what the kernel uses for this region.
   size_t page_size() const { return page_size_; }
+  const NumaMemoryChoice& numa() const { return numa_; }
 
  private:
-  static Result<MappedRegion> CreateWith(const std::string& name, size_t size, size_t page_size);
+  static Result<MappedRegion> CreateWith(const std::string& name, size_t size, size_t page_size,
+                                         int numa_node);
   void Unmap();
 
   UniqueFd fd_;
@@ -60,6 +65,7 @@ class MappedRegion {
   size_t size_ = 0;
   std::span<std::byte> mapping_;  // whole pages around data_: munmap of huge pages wants that
   size_t page_size_ = 0;
+  NumaMemoryChoice numa_;
 };
 
 }  // namespace peercache

@@ -180,6 +180,15 @@ constexpr ConfigOption kOptions[] = {
     {"prefault",
      "on | off; on: the pool's memory is taken in the background at start, not by the first sets",
      "on", SetSwitch<&NodeConfig::prefault>},
+    {"numa-node",
+     "NUMA node for the pool's memory and the threads: auto (that of the rails) | off | its number",
+     "auto",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       const auto node = ParseNumaOption(value);
+       if (!node.ok()) return node.status();
+       c->numa_node = *node;
+       return {};
+     }},
     {"promotion-percent",
      "Part of the pool for replicas of other nodes' pages that several engines here read; 0: none",
      "10", SetNumber<&NodeConfig::promotion_percent, 0, 50>},

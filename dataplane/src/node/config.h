@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "node/checksum_policy.h"
+#include "node/numa_home.h"
 #include "node/room_plan.h"
 #include "node/uid_list.h"
 #include "pool/pool.h"
@@ -38,6 +39,7 @@ struct NodeConfig {
   HugePages huge_pages = HugePages::kAuto;
   EvictionPolicy eviction = EvictionPolicy::kLru;
   bool prefault = true;
+  int numa_node = kNumaAuto;
   uint32_t promotion_percent = 10;
   ChecksumPolicy checksums = ChecksumPolicy::kSampled;
   Watermarks watermarks;

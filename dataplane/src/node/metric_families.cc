@@ -8,7 +8,7 @@ const std::vector<MetricSection>& MetricSections() {
   static const std::vector<MetricSection> sections = {
       ReadMetrics(), WriteMetrics(),     LatencyMetrics(), EngineMetrics(),
       PoolMetrics(), DirectoryMetrics(), MemberMetrics(),  PeerMetrics(),
-      TlsMetrics(),  FabricMetrics(),    ProcessMetrics(),
+      TlsMetrics(),  FabricMetrics(),    NumaMetrics(),    ProcessMetrics(),
   };
   return sections;
 }

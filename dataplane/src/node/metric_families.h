@@ -18,6 +18,7 @@
 #include "membership/view.h"
 #include "node/counters.h"
 #include "node/fabric.h"
+#include "node/numa_home.h"
 #include "node/peers.h"
 #include "node/process_stats.h"
 #include "node/room.h"
@@ -47,6 +48,7 @@ struct Scrape {
   uint64_t engine_shared_bytes = 0;
   size_t max_engines = 0, max_records = 0, max_peer_connections = 0;
   ProcessStats process;
+  NumaStats numa;
 };
 
 enum class MetricType : uint8_t { kCounter, kGauge, kHistogram };

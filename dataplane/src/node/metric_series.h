@@ -55,6 +55,7 @@ MetricSection MemberMetrics();
 MetricSection PeerMetrics();
 MetricSection TlsMetrics();
 MetricSection FabricMetrics();
+MetricSection NumaMetrics();
 MetricSection ProcessMetrics();
 
 }  // namespace peercache

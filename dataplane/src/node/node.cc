@@ -18,6 +18,7 @@
 #include "node/member_agent.h"
 #include "node/metric_families.h"
 #include "node/metrics.h"
+#include "node/numa_home.h"
 #include "node/pages.h"
 #include "node/peer_requests.h"
 #include "node/peers.h"
@@ -82,6 +83,13 @@ std::string AdvertisedAddress(const NodeConfig& config, std::span<const HostPort
   return config.bind_addr == "0.0.0.0" || config.bind_addr == "::" ? "127.0.0.1" : config.bind_addr;
 }
 
+std::vector<NumaRail> NumaRails(const FoundRails& rails) {
+  std::vector<NumaRail> numa;
+  if (!rails.ok()) return numa;
+  for (const rdma::RailSpec& rail : *rails) numa.push_back({rail.name, rail.numa_node});
+  return numa;
+}
+
 std::string DefaultId(const NodeConfig& config) {
   char host[256] = {};
   gethostname(host, sizeof(host) - 1);
@@ -105,6 +113,9 @@ class Node::Impl {
       discovery = std::move(*parsed);
     }
     if (config_.node_id.empty()) config_.node_id = DefaultId(config_);
+    const FoundRails rails = FindRails(config_);
+    numa_ = NumaHome(ChooseNumaNode(config_.numa_node, NumaRails(rails)));
+    const ScopedCpus here(numa_.plan().cpus);  // what is started below stays there
 
     auto secret = Secret::Load(config_.auth_token_file, config_.auth_spread);
     if (!secret.ok()) return secret.status().Annotate("auth-token-file");
@@ -121,7 +132,7 @@ class Node::Impl {
     auto engines = ListenUnix(config_.socket, config_.socket_mode);
     if (!engines.ok()) return engines.status();
     if (Status s = MakePools(); !s.ok()) return s.Annotate("pool-size");
-    auto fabric = OpenFabric(config_, std::span(pool_->base(), pool_->size()));
+    auto fabric = OpenFabric(config_, rails, std::span(pool_->base(), pool_->size()));
     if (!fabric.ok()) return fabric.status().Annotate("transport");
     transport_ = std::move(*fabric);
 
@@ -204,6 +215,7 @@ class Node::Impl {
         std::move(*engines), engine_options, pages_.get(), transport_.fabric.get(), metrics_.get(),
         &counters_, [this] { views_.Wait(Clock::now() + kAttachWait); },
         [this](uint64_t tag) { return ClearEverywhere(tag); });
+    numa_.Settled(here.status(), pool_->memory());
     started_ = Clock::now();
     if (http_) http_->Serve();  // last: its handlers look at everything above
     spdlog::info("node {} (peercached {}): peers at {}:{}{}, engines at {}, pool {} MiB{}; {}",
@@ -268,6 +280,7 @@ class Node::Impl {
     status.tls = TlsStats();
     status.transport = transport_.why;
     if (transport_.fabric) status.fabric = transport_.fabric->stats();
+    status.numa = numa_.stats();
     return ToJson(status, counters_);
   }
 
@@ -279,6 +292,7 @@ class Node::Impl {
   Status MakePools() {
     const size_t replicas = Replicas::ShareOf(config_.pool_bytes, config_.promotion_percent);
     PoolOptions options;
+    options.numa_node = numa_.plan().memory_node;
     options.bytes = config_.pool_bytes - replicas;
     options.huge_pages = config_.huge_pages;
     options.eviction = config_.eviction;
@@ -351,6 +365,7 @@ class Node::Impl {
     s.max_records = config_.max_directory_records;
     s.max_peer_connections = TcpServerOptions().max_connections;
     s.process = ReadProcessStats();
+    s.numa = numa_.stats();
     return s;
   }
 
@@ -403,6 +418,7 @@ class Node::Impl {
   TimePoint started_ = Clock::now();
   Counters counters_;
   Views views_;
+  NumaHome numa_;
   std::atomic<bool> left_{false}, upkeep_ready_{false};
   std::unique_ptr<Secret> secret_;
   std::unique_ptr<Tls> tls_;  // null: peers speak without TLS

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/cpu_list.h"
 #include "version.h"
 
 namespace peercache {
@@ -71,6 +72,19 @@ json TransportJson(const NodeStatus& s) {
           {"queue_pairs_serving", s.fabric.acceptor.queues}};
 }
 
+json NumaJson(const NumaStats& numa) {
+  json memory = {{"placement", NumaMemoryName(numa.memory.memory)}, {"why", numa.memory.why}};
+  if (numa.pool.known) {
+    memory["sampled_pages"] = {{"node", numa.pool.on_node},
+                               {"elsewhere", numa.pool.elsewhere},
+                               {"absent", numa.pool.absent}};
+  }
+  return {{"node", numa.wish.node},
+          {"why", numa.wish.why},
+          {"threads", {{"cpus", FormatCpuList(numa.cpus)}, {"why", numa.threads_why}}},
+          {"memory", memory}};
+}
+
 json CountersJson(const Counters& c) {
   const auto n = [](const Counter& counter) { return static_cast<uint64_t>(counter); };
   return {{"read_requests", n(c.read_requests)},
@@ -119,6 +133,7 @@ std::string ToJson(const NodeStatus& s, const Counters& counters) {
       {"members", MembersJson(s)},
       {"tls", TlsJson(s.tls)},
       {"transport", TransportJson(s)},
+      {"numa", NumaJson(s.numa)},
       {"discovery", {{"addresses", s.hosts.addresses}, {"answering", s.hosts.answering}}},
       {"pool",
        {{"capacity_bytes", s.pool.capacity_bytes},

@@ -13,6 +13,7 @@
 #include "node/engine_server.h"
 #include "node/fabric.h"
 #include "node/member_agent.h"
+#include "node/numa_home.h"
 #include "node/room.h"
 #include "pool/pool.h"
 #include "transport/tcp/tls.h"
@@ -35,6 +36,7 @@ struct NodeStatus {
   std::optional<Tls::Stats> tls;  // empty: off
   std::string transport;          // what pages travel by, and why
   FabricStats fabric;
+  NumaStats numa;
 };
 std::string ToJson(const NodeStatus& status, const Counters& counters);
 

@@ -31,7 +31,10 @@ std::array<uint8_t, 16> NetworkOf(const Port& port, const rdma::Gid& gid) {
   return network;
 }
 
-Result<std::vector<rdma::RailSpec>> FindRails(const NodeConfig& config) {
+}  // namespace
+
+FoundRails FindRails(const NodeConfig& config) {
+  if (config.transport == "tcp") return Unavailable("TCP, as configured");
   const auto list = rdma::ParseDeviceList(config.device_name);
   if (!list.ok()) return list.status().Annotate("device-name");
   const auto preference = rdma::ParseGidPreference(config.rdma_gid);
@@ -61,11 +64,9 @@ Result<std::vector<rdma::RailSpec>> FindRails(const NodeConfig& config) {
   return rails;
 }
 
-}  // namespace
-
-Result<Transport> OpenFabric(const NodeConfig& config, std::span<std::byte> pool) {
-  if (config.transport == "tcp") return Transport{nullptr, "TCP, as configured"};
-  const auto rails = FindRails(config);
+Result<Transport> OpenFabric(const NodeConfig& config, const FoundRails& rails,
+                             std::span<std::byte> pool) {
+  if (config.transport == "tcp") return Transport{nullptr, rails.status().message()};
   auto fabric = rails.ok() ? Fabric::Open(config, *rails, pool)
                            : Result<std::unique_ptr<Fabric>>(rails.status());
   if (fabric.ok()) {

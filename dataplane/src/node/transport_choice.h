@@ -5,10 +5,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "node/config.h"
 #include "node/fabric.h"
+#include "transport/rdma/rail.h"
 
 namespace peercache {
 
@@ -17,9 +19,14 @@ struct Transport {
   std::string why;                 // for people
 };
 
-// Looks at this machine's devices and opens those that config.device_name lists, or all usable
-// ones. Fails only when config.transport asks for RDMA and it cannot be had; the error names the
-// fix.
-Result<Transport> OpenFabric(const NodeConfig& config, std::span<std::byte> pool);
+// The ports of this machine that config.device_name lists, or all usable ones; why there are none.
+// Looked for before there is a pool, whose memory belongs near to them.
+using FoundRails = Result<std::vector<rdma::RailSpec>>;
+FoundRails FindRails(const NodeConfig& config);
+
+// Opens these rails. Fails only when config.transport asks for RDMA and it cannot be had; the error
+// names the fix.
+Result<Transport> OpenFabric(const NodeConfig& config, const FoundRails& rails,
+                             std::span<std::byte> pool);
 
 }  // namespace peercache

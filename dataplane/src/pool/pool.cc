@@ -205,7 +205,8 @@ Result<std::unique_ptr<Pool>> Pool::Create(const PoolOptions& options) {
                     "64Mi",
                     FormatSize(options.max_page_bytes), UINT32_MAX));
   const size_t bytes = RoundToChunks(options.bytes);
-  Result<MappedRegion> memory = MappedRegion::Create("peercache-pool", bytes, options.huge_pages);
+  Result<MappedRegion> memory =
+      MappedRegion::Create("peercache-pool", bytes, options.huge_pages, options.numa_node);
   if (!memory.ok()) return memory.status();
 
   size_t max_page = std::min(options.max_page_bytes, bytes - sizeof(SlotHeader));
@@ -436,6 +437,7 @@ void Pool::ForEachReady(const std::function<void(const PageInfo&)>& fn) const {
 }
 
 size_t Pool::max_page_bytes() const { return impl_->max_page_bytes; }
+const MappedRegion& Pool::memory() const { return impl_->memory; }
 std::byte* Pool::base() const { return impl_->memory.data(); }
 size_t Pool::size() const { return impl_->memory.size(); }
 int Pool::fd() const { return impl_->memory.fd(); }

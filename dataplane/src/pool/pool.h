@@ -54,6 +54,7 @@ struct PoolOptions {
   size_t max_page_bytes = size_t{64}
                           << 20;  // larger pages are refused; at most what the pool holds
   EvictionPolicy eviction = EvictionPolicy::kLru;
+  int numa_node = -1;  // where its memory should be; -1: anywhere
 };
 
 struct PoolStats {
@@ -211,6 +212,7 @@ class Pool {
 
   // The longest page that Reserve takes: PoolOptions::max_page_bytes or what this pool can hold.
   size_t max_page_bytes() const;
+  const MappedRegion& memory() const;
   std::byte* base() const;
   size_t size() const;
   int fd() const;
