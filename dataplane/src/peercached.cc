@@ -1,5 +1,8 @@
 // peercached: the node as a process, for the DaemonSet, the sidecar and bare metal.
 //
+//   peercached [OPTIONS]                  runs a node
+//   peercached doctor [--json] [OPTIONS]  says what such a node would find on this machine
+//
 // Options come from the configuration file, the environment (PEERCACHE_POOL_SIZE for --pool-size)
 // and the command line, later ones winning. Everything is validated before anything is bound.
 // SIGTERM and SIGINT leave the membership before the process exits; a second one exits at once.
@@ -14,6 +17,7 @@
 #include <string>
 
 #include "base/copy.h"
+#include "doctor/doctor.h"
 #include "node/command_line.h"
 #include "node/config.h"
 #include "node/node.h"
@@ -34,6 +38,14 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", std::string("peercached ") + kVersion);
   std::map<std::string, std::string> values;
   AddNodeOptions(&app, &values);
+  CLI::App* const doctor =
+      app.add_subcommand("doctor",
+                         "Look at RDMA devices, NUMA, memory limits and peers instead of running a "
+                         "node, with the same "
+                         "options. Exit code 0: nothing is wrong, 1: warnings, 2: faults.");
+  bool json = false;
+  doctor->add_flag("--json", json, "For programs");
+  doctor->fallthrough();  // a node's options may stand behind the word, too
   CLI11_PARSE(app, argc, argv);
 
   auto logger = spdlog::stderr_logger_mt("peercached");
@@ -45,6 +57,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   spdlog::set_level(spdlog::level::from_str(config->log_level));
+  if (doctor->parsed()) return doctor::Run(*config, json);
 
   // Before any thread exists, so that all of them inherit the mask and only sigwait sees signals.
   sigset_t signals;

@@ -113,7 +113,9 @@ Result<Selection> SelectPorts(std::span<const Device> devices, std::span<const D
     }
   }
   if (!selection.ports.empty()) return selection;
-  if (devices.empty()) return Unavailable(fmt::format("no RDMA device; {}", ListDevices(devices)));
+  if (devices.empty())
+    return Unavailable(
+        "no RDMA device: check that its driver is loaded (ls /sys/class/infiniband)");
   return Unavailable(fmt::format("no usable RDMA port: {}", fmt::join(selection.left_out, "; ")));
 }
 

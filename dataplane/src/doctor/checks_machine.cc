@@ -1,0 +1,185 @@
+// Memory, NUMA, limits, and who can be reached.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/memory.h"
+#include "base/size.h"
+#include "doctor/checks.h"
+#include "node/numa_home.h"
+
+namespace peercache::doctor {
+namespace {
+
+constexpr uint64_t k2MiB = uint64_t{2} << 20;
+constexpr uint64_t k1GiB = uint64_t{1} << 30;
+
+std::vector<NumaRail> NumaRails(const Result<rdma::Selection>& rails) {
+  std::vector<NumaRail> numa;
+  if (!rails.ok()) return numa;
+  for (const rdma::SelectedPort& rail : rails->ports)
+    numa.push_back({rail.port->Name(), rail.port->numa_node});
+  return numa;
+}
+
+// On `node`, or on all when it is -1.
+uint64_t FreeHugeBytes(const Facts& facts, uint64_t page_size, int node) {
+  uint64_t bytes = 0;
+  for (const HugePagePool& pool : facts.huge_pages)
+    if (pool.page_size == page_size && (node < 0 || pool.numa_node == node))
+      bytes += pool.free * page_size;
+  return bytes;
+}
+
+// Of the pages that the pool will be made of; 0: small ones.
+uint64_t HugePageSize(const Facts& facts) {
+  switch (facts.config.huge_pages) {
+    case HugePages::kOff: return 0;
+    case HugePages::k2Mi: return k2MiB;
+    case HugePages::k1Gi: return k1GiB;
+    case HugePages::kAuto: break;
+  }
+  return facts.config.pool_bytes <= FreeHugeBytes(facts, k2MiB, -1) ? k2MiB : 0;
+}
+
+Finding NumaMemoryFinding(const Facts& facts, const NumaPlan& plan) {
+  if (facts.running.ok()) {
+    const bool good = facts.running->numa_placement == NumaMemoryName(NumaMemory::kBound);
+    return {good ? Grade::kOk : Grade::kWarning, "NUMA memory",
+            fmt::format("the node that runs here: {}: {}", facts.running->numa_placement,
+                        facts.running->numa_why)};
+  }
+  if (plan.memory_node < 0) return {Grade::kWarning, "NUMA memory", plan.memory_why};
+  const uint64_t huge = HugePageSize(facts);
+  NumaFree free{huge > 0 ? FreeHugeBytes(facts, huge, plan.memory_node) : 0, huge > 0};
+  if (const auto small = facts.small_pages_free.find(plan.memory_node);
+      huge == 0 && small != facts.small_pages_free.end())
+    free.bytes = small->second;
+  const NumaMemoryChoice choice = ChooseNumaMemory(plan.memory_node, facts.config.pool_bytes, free);
+  return {choice.memory == NumaMemory::kBound ? Grade::kOk : Grade::kWarning, "NUMA memory",
+          choice.why};
+}
+
+std::string MemlockText(const Memlock& memlock, uint64_t pool) {
+  std::string text = fmt::format(
+      "RLIMIT_MEMLOCK is {}, the pool of {} and the engines' host pools have to be locked: set it "
+      "to unlimited (ulimit -l, LimitMEMLOCK=infinity of the service; in Kubernetes, of containerd "
+      "or CRI-O)",
+      FormatSize(memlock.limit), FormatSize(pool));
+  if (memlock.uid == 0) return text + ", or add the capability IPC_LOCK";
+  if (memlock.ipc_lock_granted)
+    text += fmt::format(
+        "; the capability IPC_LOCK was added, but does nothing for user {}: only "
+        "root's processes have it in effect",
+        memlock.uid);
+  return text;
+}
+
+}  // namespace
+
+Findings CheckNuma(const Facts& facts, const Result<rdma::Selection>& rails) {
+  const std::vector<NumaRail> numa_rails = NumaRails(rails);
+  const NumaWish wish = ChooseNumaNode(facts.config.numa_node, numa_rails);
+  if (wish.node < 0) {
+    std::set<int> nodes;
+    for (const NumaRail& rail : numa_rails)
+      if (rail.numa_node >= 0) nodes.insert(rail.numa_node);
+    const bool apart = facts.config.numa_node == kNumaAuto && nodes.size() > 1;
+    return {{apart ? Grade::kWarning : Grade::kNote, "NUMA", wish.why}};
+  }
+  Findings findings = {{Grade::kOk, "NUMA", fmt::format("node {}: {}", wish.node, wish.why)}};
+  const NumaPlan plan = PlanNuma(wish.node, facts.numa_nodes, facts.allowed_cpus);
+  findings.push_back(
+      {plan.cpus.empty() ? Grade::kWarning : Grade::kOk, "NUMA threads", plan.threads_why});
+  findings.push_back(NumaMemoryFinding(facts, plan));
+  return findings;
+}
+
+Findings CheckMemory(const Facts& facts) {
+  const uint64_t pool = facts.config.pool_bytes;
+  if (facts.running.ok()) {
+    const bool wanted = facts.config.huge_pages != HugePages::kOff;
+    return {{facts.running->huge_pages || !wanted ? Grade::kOk : Grade::kWarning, "huge pages",
+             facts.running->huge_pages
+                 ? "the node that runs here has its pool in huge pages"
+                 : fmt::format("the node that runs here has its pool in small pages{}",
+                               wanted ? ": reserve 2Mi pages for it and start it again" : "")}};
+  }
+  Findings findings;
+  const uint64_t page_size = HugePageSize(facts);
+  if (page_size == 0) {
+    if (const Status fits = CheckFits("pool", pool, facts.memory); !fits.ok())
+      findings.push_back({Grade::kFault, "memory", fits.message()});
+    if (facts.config.huge_pages == HugePages::kOff) {
+      findings.push_back({Grade::kNote, "huge pages", "off: the pool is in small pages"});
+    } else {
+      findings.push_back(
+          {Grade::kWarning, "huge pages",
+           fmt::format("{} of 2Mi pages are free, the pool has {}: it goes into small pages, which "
+                       "takes longer to register and costs the device more look-ups; reserve {} "
+                       "(nr_hugepages; in Kubernetes, hugepages-2Mi)",
+                       FormatSize(FreeHugeBytes(facts, k2MiB, -1)), FormatSize(pool),
+                       (pool + k2MiB - 1) / k2MiB)});
+    }
+    return findings;
+  }
+  const uint64_t pages = FreeHugeBytes(facts, page_size, -1) / page_size;
+  const Status fits = CheckHugePages("pool", pool, page_size, {pages, pages, 0});
+  if (fits.ok())
+    findings.push_back({Grade::kOk, "huge pages",
+                        fmt::format("{} free pages of {}", pages, FormatSize(page_size))});
+  else
+    findings.push_back({Grade::kFault, "huge pages", fits.message()});
+  return findings;
+}
+
+Findings CheckMemlock(const Facts& facts, const Result<rdma::Selection>& rails) {
+  const Memlock& memlock = facts.memlock;
+  if (memlock.ipc_lock)
+    return {{Grade::kOk, "memlock", "the capability IPC_LOCK is in effect: no limit binds"}};
+  if (memlock.limit == UINT64_MAX) return {{Grade::kOk, "memlock", "unlimited"}};
+  // Without rails nothing is locked.
+  if (!rails.ok()) {
+    return {{Grade::kNote, "memlock",
+             fmt::format("RLIMIT_MEMLOCK is {}; only RDMA needs more", FormatSize(memlock.limit))}};
+  }
+  const bool too_small = memlock.limit < facts.config.pool_bytes;
+  return {{too_small ? Grade::kFault : Grade::kWarning, "memlock",
+           MemlockText(memlock, facts.config.pool_bytes)}};
+}
+
+Findings CheckReach(const Facts& facts) {
+  Findings findings;
+  size_t answering = 0;
+  // A host that is this one answers as soon as there is a node here.
+  const auto to_come = [&](const Reach& r) { return r.local && !facts.running.ok(); };
+  for (const Reach& r : facts.reach)
+    if (r.kind == Reach::Kind::kDiscovery && (r.status.ok() || to_come(r))) ++answering;
+  if (facts.config.discovery_addr.empty())
+    findings.push_back({Grade::kNote, "discovery", "discovery-addr is empty: this node alone"});
+  for (const Reach& r : facts.reach) {
+    const bool discovery = r.kind == Reach::Kind::kDiscovery;
+    const std::string subject = (discovery ? "discovery " : "member ") + r.name;
+    if (r.status.ok()) {
+      findings.push_back({Grade::kOk, subject,
+                          fmt::format("{} accepts, {:.1f} ms", r.address,
+                                      std::chrono::duration<double, std::milli>(r.took).count())});
+    } else if (to_come(r)) {
+      findings.push_back({Grade::kNote, subject,
+                          fmt::format("{} is this host, where no node runs yet", r.address)});
+    } else {
+      findings.push_back(
+          {discovery && answering == 0 ? Grade::kFault : Grade::kWarning, subject,
+           fmt::format(
+               "{}: {}; check that a node runs there, and the firewalls and network policies "
+               "on the way",
+               r.address.empty() ? r.name : r.address, r.status.message())});
+    }
+  }
+  if (!facts.running.ok())
+    findings.push_back({Grade::kNote, "members", facts.running.status().message()});
+  return findings;
+}
+
+}  // namespace peercache::doctor

@@ -1,0 +1,107 @@
+// Libraries, devices, ports, GIDs, MTUs, GPUs.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/size.h"
+#include "doctor/checks.h"
+#include "transport/rdma/mtu.h"
+
+namespace peercache::doctor {
+namespace {
+
+using rdma::SelectedPort;
+using rdma::Selection;
+
+// Of what keeps this node from using RDMA.
+Grade Severity(const Facts& facts) {
+  if (facts.config.transport == "rdma") return Grade::kFault;
+  if (facts.config.transport == "tcp") return Grade::kNote;
+  const bool meant = !facts.config.device_name.empty() ||
+                     std::any_of(facts.devices.begin(), facts.devices.end(),
+                                 [](const rdma::Device& d) { return !d.software(); });
+  return meant ? Grade::kWarning : Grade::kNote;
+}
+
+void CheckLimits(const Facts& facts, const SelectedPort& rail, Findings* findings) {
+  const uint64_t largest = rail.device->limits.max_mr_size;
+  if (largest == 0 || facts.config.pool_bytes <= largest) return;
+  const uint64_t pieces = (facts.config.pool_bytes + largest - 1) / largest;
+  // Engines' host pools need registrations, too.
+  const bool scarce = pieces > rail.device->limits.max_mr / 2;
+  findings->push_back(
+      {scarce ? Grade::kWarning : Grade::kNote, rail.device->name,
+       fmt::format("a registration has at most {}: the pool of {} takes {} of {}{}",
+                   FormatSize(largest), FormatSize(facts.config.pool_bytes), pieces,
+                   rail.device->limits.max_mr, scarce ? "; choose a smaller pool" : "")});
+}
+
+void CheckRail(const Facts& facts, const SelectedPort& rail, Findings* findings) {
+  const std::string name = rail.port->Name();
+  if (!rail.usable.ok()) {
+    findings->push_back({Severity(facts), name, rail.usable.status().message()});
+    return;
+  }
+  const rdma::Gid& gid = rail.usable->gid;
+  findings->push_back(
+      {Grade::kOk, name, fmt::format("GID {}: {}", rdma::FormatGid(gid), rail.usable->why)});
+  if (rail.device->software()) {
+    findings->push_back(
+        {Grade::kNote, name,
+         "a device in software: for tests, TCP is faster; transport tcp leaves it"});
+  }
+  if (const rdma::Interface* interface = rail.port->FindInterface(gid.interface)) {
+    if (const auto mtu = rdma::CheckMtu(*rail.port, *interface))
+      findings->push_back({mtu->fault ? Grade::kFault : Grade::kWarning, name, mtu->text});
+  }
+  CheckLimits(facts, rail, findings);
+}
+
+}  // namespace
+
+Result<Selection> ChooseRails(const Facts& facts) {
+  if (facts.config.transport == "tcp") return Unavailable("transport is tcp: RDMA is not used");
+  const auto list = rdma::ParseDeviceList(facts.config.device_name);
+  if (!list.ok()) return list.status().Annotate("device-name");
+  const auto gid = rdma::ParseGidPreference(facts.config.rdma_gid);
+  if (!gid.ok()) return gid.status().Annotate("rdma-gid");
+  return rdma::SelectPorts(facts.devices, *list, *gid);
+}
+
+Findings CheckRails(const Facts& facts, const Result<Selection>& rails) {
+  Findings findings;
+  if (facts.verbs.ok())
+    findings.push_back({Grade::kOk, "libibverbs", "it loads"});
+  else
+    findings.push_back({Severity(facts), "libibverbs", facts.verbs.message()});
+  if (!rails.ok()) {
+    findings.push_back({Severity(facts), "transport",
+                        facts.config.transport == "auto"
+                            ? "pages travel over TCP: " + rails.status().message()
+                            : rails.status().message()});
+    return findings;
+  }
+  for (const SelectedPort& rail : rails->ports) CheckRail(facts, rail, &findings);
+  for (const std::string& why : rails->left_out)
+    findings.push_back({Grade::kNote, "left out", why});
+  return findings;
+}
+
+Findings CheckGpu(const Facts& facts, const Result<Selection>& rails) {
+  if (facts.gpu.driver.empty()) return {};
+  if (!rails.ok()) return {{Grade::kNote, "GPUDirect", "there are no rails to read through"}};
+  const bool dmabuf = std::all_of(
+      rails->ports.begin(), rails->ports.end(),
+      [](const SelectedPort& rail) { return rail.device->dmabuf == rdma::Support::kYes; });
+  if (dmabuf && facts.gpu.open_modules)
+    return {{Grade::kOk, "GPUDirect", "by dmabuf: devices and NVIDIA's driver have it"}};
+  if (facts.gpu.peermem) return {{Grade::kOk, "GPUDirect", "by nvidia-peermem"}};
+  return {{Grade::kNote, "GPUDirect",
+           fmt::format("pages go through host memory: {}; or load nvidia-peermem (modprobe "
+                       "nvidia-peermem)",
+                       dmabuf ? "dmabuf needs NVIDIA's open kernel modules (nvidia-open)"
+                              : "not every rail's driver has dmabuf (Linux 5.12 and rdma-core 34 "
+                                "brought it)")}};
+}
+
+}  // namespace peercache::doctor

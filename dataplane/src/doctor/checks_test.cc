@@ -1,0 +1,238 @@
+#include "doctor/checks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "doctor/doctor.h"
+
+namespace peercache::doctor {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr uint64_t kGi = uint64_t{1} << 30;
+
+rdma::Address Ip(const std::string& text) { return *rdma::ParseAddress(text); }
+
+// A ConnectX with one port that is up, on NUMA node `numa_node`.
+rdma::Device Nic(const std::string& name, const std::string& address, int numa_node) {
+  rdma::Device device;
+  device.name = name;
+  device.pci_address = "0000:3b:00.0";
+  device.transport = rdma::Transport::kInfiniBand;
+  device.numa_node = numa_node;
+  device.opens = {};
+  device.limits.max_mr_size = UINT64_MAX;
+  device.dmabuf = rdma::Support::kYes;
+  rdma::Port port;
+  port.device = name;
+  port.state = rdma::PortState::kActive;
+  port.link_layer = rdma::LinkLayer::kEthernet;
+  port.active_mtu = port.max_mtu = 4096;
+  port.numa_node = numa_node;
+  rdma::Interface interface;
+  interface.name = "eth-" + name;
+  interface.mtu = 9000;
+  interface.up = interface.physical = true;
+  interface.addresses = {Ip(address)};
+  port.gids = {{3, Ip(address), rdma::GidType::kRoceV2, interface.name}};
+  port.interfaces = {interface};
+  device.ports = {port};
+  return device;
+}
+
+// A host on which nothing is wrong: two NUMA nodes, a NIC on the second, huge pages there.
+Facts Healthy() {
+  Facts facts;
+  facts.config.pool_bytes = 4 * kGi;
+  facts.devices = {Nic("mlx5_0", "10.0.0.1", 1)};
+  facts.numa_nodes = {{0, {0, 1}, true}, {1, {2, 3}, true}};
+  facts.allowed_cpus = {0, 1, 2, 3};
+  facts.huge_pages = {{0, 2 << 20, 0, 0}, {1, 2 << 20, 4096, 4096}};
+  facts.small_pages_free = {{0, 8 * kGi}, {1, 8 * kGi}};
+  facts.memory = {64 * kGi, "MemTotal of /proc/meminfo"};
+  return facts;
+}
+
+// The findings of a subject, "grade: text" each.
+std::vector<std::string> About(const Facts& facts, const std::string& subject) {
+  std::vector<std::string> texts;
+  for (const Finding& f : Diagnose(facts).findings)
+    if (f.subject == subject) texts.push_back(std::string(GradeName(f.grade)) + ": " + f.text);
+  return texts;
+}
+std::string One(const Facts& facts, const std::string& subject) {
+  const std::vector<std::string> texts = About(facts, subject);
+  EXPECT_EQ(texts.size(), 1u) << subject;
+  return texts.empty() ? "" : texts[0];
+}
+
+TEST(DoctorTest, AHealthyHostHasNothingToReport) {
+  const Report report = Diagnose(Healthy());
+  EXPECT_EQ(report.ExitCode(), 0) << RenderText(report);
+  EXPECT_EQ(One(Healthy(), "mlx5_0 port 1"),
+            "ok: GID 3 (10.0.0.1, RoCEv2, eth-mlx5_0): RoCEv2, IPv4 address of eth-mlx5_0");
+  EXPECT_EQ(One(Healthy(), "NUMA threads"), "ok: CPUs 2-3 of NUMA node 1");
+  EXPECT_EQ(One(Healthy(), "NUMA memory"), "ok: all from NUMA node 1");
+  const std::string text = RenderText(report);
+  EXPECT_THAT(text, AllOf(HasSubstr("mlx5_0 port 1"), HasSubstr("10.0.0.1"), HasSubstr("4096/4096"),
+                          HasSubstr("4096 of 4096 of 2Mi")));
+}
+
+TEST(DoctorTest, IsUsefulWithoutRdma) {
+  Facts facts = Healthy();
+  facts.devices.clear();
+  facts.config.device_name = "mlx5_0";
+  EXPECT_EQ(Diagnose(facts).ExitCode(), 1) << "it is missed";
+  facts.config.device_name.clear();
+  facts.verbs = Unavailable("libibverbs.so.1 cannot be loaded: install libibverbs1");
+  EXPECT_EQ(Diagnose(facts).ExitCode(), 0) << "auto uses TCP";
+  EXPECT_THAT(One(facts, "transport"), HasSubstr("note: pages travel over TCP: no RDMA device"));
+  facts.config.transport = "tcp";
+  EXPECT_EQ(Diagnose(facts).ExitCode(), 0);
+  facts.config.transport = "rdma";
+  EXPECT_EQ(Diagnose(facts).ExitCode(), 2);
+  EXPECT_THAT(One(facts, "libibverbs"), HasSubstr("fault: libibverbs.so.1 cannot be loaded"));
+}
+
+TEST(DoctorTest, HardwareThatCannotBeUsedIsAWarningOrAFault) {
+  Facts facts = Healthy();
+  facts.devices[0].ports[0].interfaces[0].addresses.clear();
+  EXPECT_EQ(Diagnose(facts).ExitCode(), 1);
+  EXPECT_THAT(One(facts, "transport"), HasSubstr("give the interface an IP address"));
+  facts.config.device_name = "mlx5_0";
+  EXPECT_THAT(One(facts, "mlx5_0 port 1"), HasSubstr("warning:"));
+  facts.config.transport = "rdma";
+  EXPECT_EQ(Diagnose(facts).ExitCode(), 2);
+  EXPECT_THAT(One(facts, "mlx5_0 port 1"), HasSubstr("fault:"));
+  facts.config.device_name = "mlx5_9";
+  EXPECT_THAT(One(facts, "transport"), HasSubstr("no RDMA device mlx5_9; there are mlx5_0"));
+}
+
+TEST(DoctorTest, MtuThatDoesNotFit) {
+  Facts facts = Healthy();
+  facts.devices[0].ports[0].interfaces[0].mtu = 1500;
+  EXPECT_EQ(Diagnose(facts).ExitCode(), 2);
+  facts.devices[0].ports[0].active_mtu = 1024;
+  EXPECT_EQ(Diagnose(facts).ExitCode(), 1);
+  EXPECT_THAT(About(facts, "mlx5_0 port 1"),
+              ::testing::Contains(HasSubstr("limits RDMA packets to 1024")));
+}
+
+TEST(DoctorTest, ADeviceThatRegistersInPieces) {
+  Facts facts = Healthy();
+  facts.devices[0].limits.max_mr_size = 1 * kGi;
+  facts.devices[0].limits.max_mr = 100;
+  EXPECT_EQ(One(facts, "mlx5_0"),
+            "note: a registration has at most 1Gi: the pool of 4Gi takes 4 of 100");
+  facts.devices[0].limits.max_mr = 6;
+  EXPECT_THAT(One(facts, "mlx5_0"), HasSubstr("warning:"));
+}
+
+TEST(DoctorTest, NumaNodesThatDoNotFit) {
+  Facts facts = Healthy();
+  facts.allowed_cpus = {0, 1};
+  EXPECT_THAT(One(facts, "NUMA threads"), HasSubstr("warning: none of NUMA node 1's CPUs (2-3)"));
+  facts = Healthy();
+  facts.huge_pages[1].free = 1000;
+  facts.huge_pages[0].free = 4000;
+  EXPECT_THAT(One(facts, "NUMA memory"), HasSubstr("the rest comes from other nodes"));
+  facts = Healthy();
+  facts.devices.push_back(Nic("mlx5_1", "10.0.1.1", 0));
+  EXPECT_THAT(One(facts, "NUMA"), HasSubstr("warning: mlx5_0 port 1, mlx5_1 port 1 are on NUMA "
+                                            "nodes 0, 1"));
+  facts.config.numa_node = kNumaOff;
+  EXPECT_EQ(Diagnose(facts).ExitCode(), 0);
+}
+
+TEST(DoctorTest, MemlockNamesTheLimitTheNeedAndTheFix) {
+  Facts facts = Healthy();
+  facts.memlock.limit = 8 << 20;
+  facts.memlock.uid = 65532;
+  EXPECT_THAT(One(facts, "memlock"), AllOf(HasSubstr("fault: RLIMIT_MEMLOCK is 8Mi"),
+                                           HasSubstr("pool of 4Gi"), HasSubstr("ulimit -l")));
+  EXPECT_THAT(One(facts, "memlock"), Not(HasSubstr("IPC_LOCK")));
+  facts.memlock.ipc_lock_granted = true;
+  EXPECT_THAT(One(facts, "memlock"),
+              HasSubstr("IPC_LOCK was added, but does nothing for user 65532"));
+  facts.memlock.limit = 8 * kGi;
+  EXPECT_THAT(One(facts, "memlock"), HasSubstr("warning:")) << "engines' pools come on top";
+  facts.memlock.ipc_lock = true;
+  EXPECT_THAT(One(facts, "memlock"), HasSubstr("ok:"));
+  facts.memlock.ipc_lock = false;
+  facts.devices.clear();
+  EXPECT_THAT(One(facts, "memlock"), HasSubstr("note:")) << "TCP locks nothing";
+}
+
+TEST(DoctorTest, HugePages) {
+  Facts facts = Healthy();
+  facts.huge_pages[1].free = 10;
+  EXPECT_THAT(One(facts, "huge pages"),
+              AllOf(HasSubstr("warning: 20Mi of 2Mi pages are free"), HasSubstr("reserve 2048")));
+  facts.config.huge_pages = HugePages::k2Mi;
+  EXPECT_THAT(One(facts, "huge pages"), HasSubstr("fault:"));
+  facts.config.huge_pages = HugePages::kOff;
+  EXPECT_THAT(One(facts, "huge pages"), HasSubstr("note:"));
+  facts.memory.bytes = 1 * kGi;
+  EXPECT_THAT(One(facts, "memory"), HasSubstr("fault:"));
+}
+
+// It has taken what the checks above would look for.
+TEST(DoctorTest, BesideARunningNodeItsOwnWordCounts) {
+  Facts facts = Healthy();
+  for (HugePagePool& pool : facts.huge_pages) pool.free = 0;
+  facts.running = RunningNode{true, "bound", "all from NUMA node 1"};
+  EXPECT_EQ(Diagnose(facts).ExitCode(), 0) << RenderText(Diagnose(facts));
+  facts.running = RunningNode{false, "first touch", "mbind to NUMA node 1: not permitted"};
+  EXPECT_THAT(One(facts, "huge pages"), HasSubstr("warning:"));
+  EXPECT_THAT(One(facts, "NUMA memory"),
+              HasSubstr("warning: the node that runs here: first touch"));
+}
+
+TEST(DoctorTest, GpuDirect) {
+  Facts facts = Healthy();
+  EXPECT_THAT(About(facts, "GPUDirect"), IsEmpty());
+  facts.gpu.driver = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54";
+  EXPECT_THAT(One(facts, "GPUDirect"), HasSubstr("note: pages go through host memory: dmabuf needs "
+                                                 "NVIDIA's open kernel modules"));
+  facts.gpu.open_modules = true;
+  EXPECT_EQ(One(facts, "GPUDirect"), "ok: by dmabuf: devices and NVIDIA's driver have it");
+  facts.devices[0].dmabuf = rdma::Support::kNo;
+  EXPECT_THAT(One(facts, "GPUDirect"), HasSubstr("not every rail's driver has dmabuf"));
+  facts.gpu.peermem = true;
+  EXPECT_EQ(One(facts, "GPUDirect"), "ok: by nvidia-peermem");
+}
+
+TEST(DoctorTest, WhoCannotBeReached) {
+  Facts facts = Healthy();
+  facts.config.discovery_addr = "d:31998";
+  const Status refused = Unavailable("connecting: Connection refused");
+  facts.reach = {{Reach::Kind::kDiscovery, "d:31998", "10.0.0.8:31998", false, refused, {}}};
+  EXPECT_THAT(One(facts, "discovery d:31998"),
+              AllOf(HasSubstr("fault: 10.0.0.8:31998"), HasSubstr("firewalls")));
+  facts.reach[0].local = true;
+  EXPECT_THAT(One(facts, "discovery d:31998"), HasSubstr("note:")) << "its node is still to come";
+  facts.reach[0].local = false;
+  facts.reach.push_back({Reach::Kind::kDiscovery, "e:31998", "10.0.0.9:31998", false, {}, {}});
+  EXPECT_THAT(One(facts, "discovery d:31998"), HasSubstr("warning:")) << "another one answers";
+  EXPECT_THAT(One(facts, "discovery e:31998"), HasSubstr("ok: 10.0.0.9:31998 accepts"));
+  facts.running = RunningNode{true, "bound", ""};
+  facts.reach = {{Reach::Kind::kMember, "n2", "10.0.0.2:31998", false, refused, {}}};
+  EXPECT_THAT(One(facts, "member n2"), HasSubstr("warning:"));
+}
+
+TEST(DoctorTest, RunsOnThisMachine) {
+  NodeConfig config;
+  config.http = false;
+  ::testing::internal::CaptureStdout();
+  const int code = doctor::Run(config, true);
+  const std::string out = ::testing::internal::GetCapturedStdout();
+  EXPECT_THAT(out, HasSubstr("\"exit_code\": " + std::to_string(code)));
+  EXPECT_THAT(out, HasSubstr("\"numa\": ["));
+}
+
+}  // namespace
+}  // namespace peercache::doctor

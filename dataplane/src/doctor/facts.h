@@ -1,0 +1,74 @@
+// What the doctor looks at, as plain values: gather.h reads them, checks.h judges them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/memory_limit.h"
+#include "base/numa.h"
+#include "base/numa_memory.h"
+#include "base/status.h"
+#include "node/config.h"
+#include "transport/rdma/device.h"
+
+namespace peercache::doctor {
+
+// Huge pages of one size on one NUMA node.
+struct HugePagePool {
+  int numa_node = 0;
+  uint64_t page_size = 0, total = 0, free = 0;
+};
+
+// How much memory this process may lock; RDMA registration locks.
+struct Memlock {
+  uint64_t limit = UINT64_MAX;  // RLIMIT_MEMLOCK; UINT64_MAX: unlimited
+  uint32_t uid = 0;
+  bool ipc_lock = false;  // CAP_IPC_LOCK is effective: the limit does not bind
+  bool ipc_lock_granted =
+      false;  // but only in the bounding set, as containers of other users have it
+};
+
+// What GPUDirect needs beside the RDMA device.
+struct GpuFacts {
+  std::string driver;         // NVIDIA's version line; empty: no such driver
+  bool open_modules = false;  // of the open kernel modules, which dmabuf needs
+  bool peermem = false;       // nvidia-peermem or its predecessor nv_peer_mem is loaded
+};
+
+// What a node that runs here already says of itself: it holds the memory that one to come would ask
+// for.
+struct RunningNode {
+  bool huge_pages = false;
+  std::string numa_placement, numa_why;
+};
+
+// One attempt to connect.
+struct Reach {
+  enum class Kind : uint8_t { kDiscovery, kMember };
+  Kind kind = Kind::kDiscovery;
+  std::string name;     // as configured, or the member's id
+  std::string address;  // host:port; empty when the name did not resolve
+  bool local = false;   // an address of this host
+  Status status;
+  Duration took{};
+};
+
+struct Facts {
+  NodeConfig config;
+  Status verbs;  // of loading libibverbs
+  std::vector<rdma::Device> devices;
+  std::vector<NumaNode> numa_nodes;
+  std::vector<int> allowed_cpus;
+  std::vector<HugePagePool> huge_pages;
+  MemoryLimit memory;
+  Memlock memlock;
+  GpuFacts gpu;
+  std::map<int, uint64_t> small_pages_free;  // bytes by NUMA node
+  Result<RunningNode> running = Unavailable("it was not asked");
+  std::vector<Reach> reach;
+};
+
+}  // namespace peercache::doctor

@@ -1,0 +1,19 @@
+// Reads what the doctor judges from this machine and its network. Takes a few seconds at most.
+#pragma once
+
+#include <string>
+
+#include "doctor/facts.h"
+
+namespace peercache::doctor {
+
+Facts Gather(const NodeConfig& config);
+
+// The parts that read files; the arguments are the roots of the file systems, tests give their own.
+std::vector<HugePagePool> ReadHugePagePools(const std::vector<NumaNode>& nodes,
+                                            const std::string& sysfs);
+// `status`: the text of /proc/PID/status.
+Memlock ReadMemlock(const std::string& status, uint64_t limit);
+GpuFacts ReadGpu(const std::string& sysfs, const std::string& proc);
+
+}  // namespace peercache::doctor

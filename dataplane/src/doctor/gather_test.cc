@@ -1,0 +1,64 @@
+#include "doctor/gather.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/temp_dir_testing.h"
+
+namespace peercache::doctor {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+void Write(const peercache::testing::TempDir& dir, const std::string& name,
+           const std::string& text) {
+  std::filesystem::create_directories(std::filesystem::path(dir.path() + "/" + name).parent_path());
+  dir.Write(name, text);
+}
+
+TEST(GatherTest, HugePagesAreCountedByNumaNode) {
+  const peercache::testing::TempDir sysfs;
+  const std::string node = "devices/system/node/node1/hugepages/hugepages-2048kB/";
+  Write(sysfs, node + "nr_hugepages", "512\n");
+  Write(sysfs, node + "free_hugepages", "500\n");
+  const auto pools = ReadHugePagePools({{0, {}, true}, {1, {}, true}}, sysfs.path());
+  ASSERT_THAT(pools, SizeIs(1));
+  EXPECT_EQ(pools[0].numa_node, 1);
+  EXPECT_EQ(pools[0].page_size, 2u << 20);
+  EXPECT_EQ(pools[0].total, 512u);
+  EXPECT_EQ(pools[0].free, 500u);
+}
+
+TEST(GatherTest, MemlockOfRootAndOfAUserThatOnlyWasGrantedIt) {
+  const Memlock root = ReadMemlock(
+      "Name:\tx\nUid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\nCapBnd:\t000001ffffffffff\n", 65536);
+  EXPECT_EQ(root.limit, 65536u);
+  EXPECT_EQ(root.uid, 0u);
+  EXPECT_TRUE(root.ipc_lock);
+  const Memlock user = ReadMemlock(
+      "Uid:\t1000\t65534\t1000\t1000\nCapEff:\t0000000000000000\nCapBnd:\t0000000000004000\n", 1);
+  EXPECT_EQ(user.uid, 65534u) << "the effective one counts";
+  EXPECT_FALSE(user.ipc_lock);
+  EXPECT_TRUE(user.ipc_lock_granted);
+  EXPECT_FALSE(ReadMemlock("", 1).ipc_lock);
+}
+
+TEST(GatherTest, TheGpuDriverAndItsModules) {
+  const peercache::testing::TempDir proc, sysfs;
+  EXPECT_THAT(ReadGpu(sysfs.path(), proc.path()).driver, IsEmpty());
+  Write(proc, "driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15\nGCC version: 12\n");
+  std::filesystem::create_directories(sysfs.path() + "/module/nvidia_peermem");
+  const GpuFacts gpu = ReadGpu(sysfs.path(), proc.path());
+  EXPECT_THAT(gpu.driver, StartsWith("NVRM version"));
+  EXPECT_EQ(gpu.driver.find('\n'), gpu.driver.npos);
+  EXPECT_TRUE(gpu.open_modules);
+  EXPECT_TRUE(gpu.peermem);
+}
+
+}  // namespace
+}  // namespace peercache::doctor
