@@ -42,8 +42,8 @@ uint8_t ReadsUnderWay(const Rail& rail, const QueueAddress& peer) {
 }
 
 uint32_t RandomSequence() {
-  thread_local std::random_device device;
-  return device() & 0xffffff;
+  // Not thread_local: its 5 kB do not fit into what a Python process has left for the extension's.
+  return std::random_device{}() & 0xffffff;
 }
 
 Result<QpHandle> MakeQueuePair(const Rail& rail, ibv_cq* cq, QueueSize size, int access) {
