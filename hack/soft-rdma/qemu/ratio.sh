@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What READs of a contender cost in instructions, beside ib_read_bw's of the same size, depth and number of queue pairs.
 #
-#   hack/soft-rdma/qemu/ratio.sh [CONTENDER]     default: ib_read_bw, which checks the method: it has to give 1
+#   hack/soft-rdma/qemu/ratio.sh peercache      our READs
+#   hack/soft-rdma/qemu/ratio.sh                ib_read_bw itself, which checks the method: it has to give 1
 #
 # In a guest whose clock advances by 2 ns with each instruction, time is a count of instructions: the kernel's and the
 # program's, of both ends. The ratio of two such times is the same on any machine and under any load. It is a ratio of
