@@ -25,6 +25,7 @@ bool CutPage(uint32_t page, uint64_t offset, Bytes header, std::span<const Bytes
   };
   const Registration* range = nullptr;  // most often the one of the segment before
   const auto add = [&](Bytes bytes) {
+    if (bytes.empty()) return true;
     if (range == nullptr || bytes.data() < range->bytes().data() ||
         bytes.data() + bytes.size() > range->bytes().data() + range->bytes().size()) {
       range = RegisteredMemory::Find(ranges, bytes);

@@ -55,6 +55,15 @@ TEST(PiecesTest, APageIsOneReadWhenItFits) {
   EXPECT_EQ(cut.pieces[0].count, 3u);
 }
 
+TEST(PiecesTest, EmptySegmentsAreNothing) {
+  Memory memory(4096);
+  const Bytes page[] = {memory.At(64, 100), Bytes(), memory.At(300, 0), memory.At(400, 100)};
+  Cut cut;
+  ASSERT_TRUE(CutPage(0, 0, memory.At(0, 64), page, {16, 1 << 30, kNoBorder}, memory.ranges, &cut));
+  ASSERT_EQ(cut.pieces.size(), 1u);
+  EXPECT_EQ(cut.pieces[0].count, 3u);
+}
+
 TEST(PiecesTest, AMegabyteAndItsHeaderAreOneRead) {
   Memory memory((1 << 20) + 64);
   const Bytes page[] = {memory.At(64, 1 << 20)};

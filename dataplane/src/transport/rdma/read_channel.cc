@@ -217,11 +217,13 @@ bool ReadChannel::Advance(TimePoint now) {
     Status s = path.queue->Harvest(now, [&](uint32_t piece) {
       ++reads;
       bytes += cut_.pieces[piece].bytes;
-      PieceDone(piece, now);
+      PieceDone(piece);
     });
     if (reads > 0) {
       path.queue->rail().CountReads(reads, bytes);
       moved = true;
+      // Read after the completions were: what is in time by this clock was in time.
+      finished_ = Clock::now();
     }
     if (s.ok() && path.queue->in_flight() > 0) {
       if (!path.queue->rail().up()) {
@@ -236,11 +238,11 @@ bool ReadChannel::Advance(TimePoint now) {
       moved = true;
     }
   }
-  if (moved) Post(now);
+  if (moved || !again_.empty()) Post(now);
   return moved;
 }
 
-void ReadChannel::PieceDone(uint32_t index, TimePoint now) {
+void ReadChannel::PieceDone(uint32_t index) {
   const Piece& piece = cut_.pieces[index];
   if (--missing_[piece.page] != 0) return;
   const PageRead& page = pages_[piece.page];
@@ -248,7 +250,6 @@ void ReadChannel::PieceDone(uint32_t index, TimePoint now) {
   const bool same = header.magic == SlotHeader::kMagic && header.length == page.length &&
                     header.generation == page.generation && header.key == page.key;
   states_[piece.page] = same ? PageState::kRead : PageState::kStale;
-  finished_ = now;
   --left_;
 }
 

@@ -72,7 +72,7 @@ class ReadChannel {
   // Takes what has completed and posts what has room. True when anything moved.
   bool Advance(TimePoint now);
   bool done() const { return left_ == 0; }
-  // When the last page was complete.
+  // No page of the batch was complete later.
   TimePoint finished() const { return finished_; }
   // Gives up: breaks all queues, what is pending has failed.
   void Fail();
@@ -97,7 +97,7 @@ class ReadChannel {
   Path* LeastBusy(const Registration& destination);
   void Send(Path* path, uint32_t piece);
   void Lose(Path* path, const Status& why);
-  void PieceDone(uint32_t piece, TimePoint now);
+  void PieceDone(uint32_t piece);
   void FailPending();
 
   std::vector<Path> paths_;
