@@ -101,7 +101,8 @@ TEST(MetricFamiliesTest, EveryFamilyHasOneNameAHelpTextAndItsSeries) {
         EXPECT_EQ(family->labels.size(), 1u);
       } else if (series.each_rail) {
         EXPECT_EQ(family->series.size(), 1u);
-        EXPECT_EQ(family->labels, std::vector<const char*>{"rail"});
+        ASSERT_EQ(family->labels.size(), 1u);
+        EXPECT_STREQ(family->labels.front(), "rail");
       } else {
         for (const std::string& value : series.values) EXPECT_TRUE(IsName(value)) << value;
       }
