@@ -292,9 +292,8 @@ std::vector<size_t> Pages::Read(std::span<const Key> keys, std::span<const size_
     // A page of our own that was not in the pool has just been evicted.
     if (record.node == 0 || record.node == peers_->self()) {
       counters_->miss_absent.Add(1);
-    } else if (start >= until[i]) {
-      counters_->miss_expired.Add(1);
-    } else if (record.length != to.SizeOf(pages[i])) {
+    } else if (start >= until[i] || record.length != to.SizeOf(pages[i])) {
+      // What was remembered may end between the look at it and here.
       moved.push_back(pages[i]);
     } else {
       remote.push_back({keys[pages[i]], record, pages[i], until[i]});
