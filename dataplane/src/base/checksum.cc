@@ -2,7 +2,7 @@
 
 #include "base/checksum_pieces.h"
 
-#if defined(__x86_64__) && __has_include(<sys/platform/x86.h>)
+#if defined(__x86_64__) && !defined(__clang__) && __has_include(<sys/platform/x86.h>)
 #include <sys/platform/x86.h>
 #define PEERCACHE_HAS_AVX2() CPU_FEATURE_ACTIVE(AVX2)
 #elif defined(__x86_64__)

@@ -174,7 +174,8 @@ void Links::SweepIdle() {
     stopping_.wait_for(lock, kSweepEvery);
     const TimePoint now = Clock::now();
     std::vector<std::unique_ptr<Link>> old;
-    for (auto& [node, known] : known_) {
+    for (auto& entry : known_) {
+      Known* const known = entry.second.get();
       std::erase_if(known->idle, [&](std::unique_ptr<Link>& link) {
         if (now - link->returned < options_.idle && Usable(*known, *link, now)) return false;
         old.push_back(std::move(link));

@@ -86,14 +86,14 @@ Result<const Verbs*> Verbs::Load() {
 // library's symbol fills an older, shorter structure.
 int Verbs::QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attributes) const {
   std::memset(attributes, 0, sizeof(*attributes));
-  verbs_context* extended = verbs_get_ctx_op(context, query_port);
+  verbs_context* extended = __extension__ verbs_get_ctx_op(context, query_port);
   if (extended == nullptr) return query_port(context, port, attributes);
   return extended->query_port(context, port, attributes, sizeof(*attributes));
 }
 
 int Verbs::QueryDeviceEx(ibv_context* context, ibv_device_attr_ex* attributes) const {
   std::memset(attributes, 0, sizeof(*attributes));
-  verbs_context* extended = verbs_get_ctx_op(context, query_device_ex);
+  verbs_context* extended = __extension__ verbs_get_ctx_op(context, query_device_ex);
   if (extended != nullptr)
     return extended->query_device_ex(context, nullptr, attributes, sizeof(*attributes));
   return query_device(context, &attributes->orig_attr);
