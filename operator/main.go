@@ -73,17 +73,16 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 	if err := mgr.AddHealthzCheck("alive", healthz.Ping); err != nil {
 		return fmt.Errorf("adding the health check: %w", err)
 	}
+	facts := plan.Facts{
+		DataplaneImage: config.dataplaneImage,
+		Transports:     []v1alpha1.Transport{v1alpha1.TransportTCP, v1alpha1.TransportRDMA, v1alpha1.TransportAuto},
+	}
 	reconciler := &reconcile.Reconciler{
-		Client: mgr.GetClient(),
-		Live:   mgr.GetAPIReader(),
-		Events: mgr.GetEventRecorder("peercache-operator"),
-		Fleet:  fleet.NewClient(),
-		Facts: plan.Facts{
-			DataplaneImage: config.dataplaneImage,
-			Transports: []v1alpha1.Transport{
-				v1alpha1.TransportTCP, v1alpha1.TransportRDMA, v1alpha1.TransportAuto,
-			},
-		},
+		Client:          mgr.GetClient(),
+		Live:            mgr.GetAPIReader(),
+		Events:          mgr.GetEventRecorder("peercache-operator"),
+		Fleet:           fleet.NewClient(),
+		Facts:           facts,
 		WebhookDisabled: config.webhook == webhookDisabled,
 		Now:             time.Now,
 	}
@@ -97,7 +96,7 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 		if err := mgr.AddReadyzCheck("webhook-certificate", keeper.Ready); err != nil {
 			return fmt.Errorf("adding the readiness check: %w", err)
 		}
-		if err := inject.SetupWithManager(mgr, inject.Options{ClientImage: config.clientImage}); err != nil {
+		if err := inject.SetupWithManager(mgr, inject.Options{ClientImage: config.clientImage, Plan: facts}); err != nil {
 			return err
 		}
 	}

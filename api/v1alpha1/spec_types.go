@@ -251,22 +251,48 @@ type TLSSpec struct {
 
 // InjectionSpec is how SGLang pods are connected. It is read when a pod is
 // created; pods that run already keep what they were given.
+//
+// The rules also hold for the default, {}, before the defaults of its fields are filled in.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.memory) || self.mode != 'Node'",message="injection.memory is the memory of a node inside the SGLang pod: write injection.mode: Sidecar or Embedded, or remove it (spec.memory is that of the cluster's own nodes)"
+// +kubebuilder:validation:XValidation:rule="!has(self.resources) || self.mode == 'Sidecar'",message="injection.resources are those of the sidecar: write injection.mode: Sidecar, or remove them"
+// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Embedded' || self.client.delivery == 'Preinstalled'",message="injection.mode Embedded needs the package with a node in the SGLang image (pip install ./dataplane), because the client image has none: write injection.client.delivery: Preinstalled"
 type InjectionSpec struct {
-	// mode is where the PeerCache member of an SGLang pod runs. Node: in this
+	// mode is where the PeerCache node of an SGLang pod runs. Node: in this
 	// cluster's pod on the same machine, reached through a Unix socket; the SGLang
-	// pod needs no device and no privilege.
+	// pod needs no device and no privilege, and pages survive it. Sidecar: in a
+	// container of its own in the SGLang pod (a native sidecar, so Kubernetes 1.29
+	// or newer). Embedded: inside the SGLang process. The last two join the nodes
+	// of this cluster as further members, take their pool out of the SGLang pod's
+	// memory, and take their pages with them when the pod ends; discovery stays
+	// with the cluster's own nodes, of which at least one must run. With transport
+	// RDMA they get the devices, networks and IPC_LOCK that the cluster's own nodes
+	// would get. A pod that cannot be connected so says why in its annotation
+	// peercache.io/skip-reason.
 	// +optional
 	// +kubebuilder:default=Node
 	Mode InjectionMode `json:"mode,omitempty"`
+
+	// memory of the node inside an SGLang pod. Left out: as the cluster's own
+	// nodes of the pod's group. For Sidecar it is requested and limited by the
+	// sidecar; for Embedded the memory limit of the SGLang container, where it has
+	// one, must leave room for it.
+	// +optional
+	Memory *MemorySpec `json:"memory,omitempty"`
+
+	// resources of the sidecar besides its pool. Left out: as the cluster's own
+	// nodes of the pod's group.
+	// +optional
+	Resources *ResourcesSpec `json:"resources,omitempty"`
 
 	// client is the Python package that runs inside SGLang.
 	// +optional
 	// +kubebuilder:default={}
 	Client ClientSpec `json:"client,omitzero"`
 
-	// socket is how the directory of the Unix sockets reaches the SGLang pod.
-	// HostPath mounts /run/peercache/<namespace>/<name> of the machine, so the
-	// SGLang pod's namespace must allow hostPath volumes (Pod Security
+	// socket is how the directory of the Unix sockets reaches the SGLang pod in
+	// mode Node. HostPath mounts /run/peercache/<namespace>/<name> of the machine,
+	// so the SGLang pod's namespace must allow hostPath volumes (Pod Security
 	// "privileged").
 	// +optional
 	// +kubebuilder:default=HostPath
@@ -278,12 +304,19 @@ type InjectionSpec struct {
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 }
 
-// InjectionMode is where the member of an SGLang pod runs.
-// +kubebuilder:validation:Enum=Node
+// InjectionMode is where the node of an SGLang pod runs.
+// +kubebuilder:validation:Enum=Node;Sidecar;Embedded
 type InjectionMode string
 
-// InjectionModeNode uses the node's DaemonSet pod.
-const InjectionModeNode InjectionMode = "Node"
+// The modes of injection.
+const (
+	// InjectionNode uses the cluster's node on the pod's machine.
+	InjectionNode InjectionMode = "Node"
+	// InjectionSidecar runs a node beside SGLang.
+	InjectionSidecar InjectionMode = "Sidecar"
+	// InjectionEmbedded runs a node inside SGLang.
+	InjectionEmbedded InjectionMode = "Embedded"
+)
 
 // SocketDelivery is how the socket directory reaches SGLang pods.
 // +kubebuilder:validation:Enum=HostPath
@@ -293,6 +326,8 @@ type SocketDelivery string
 const SocketHostPath SocketDelivery = "HostPath"
 
 // ClientSpec is the Python package that runs inside SGLang.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.image) || self.delivery != 'Preinstalled'",message="injection.client.image is not used with delivery: Preinstalled, where the SGLang image holds the package: remove image, or write delivery: InitContainer or ImageVolume"
 type ClientSpec struct {
 	// image that holds the package. Empty means the image that was released with
 	// the operator.
@@ -307,15 +342,28 @@ type ClientSpec struct {
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 
 	// delivery is how the package reaches the SGLang container. InitContainer
-	// copies it from the image into an emptyDir before SGLang starts.
+	// copies it from the image into an emptyDir before SGLang starts. ImageVolume
+	// mounts the image itself, read-only, without a container or a copy; it needs
+	// Kubernetes 1.35 or newer (1.33 with the feature gate ImageVolume on API
+	// server and kubelets; an API server without it refuses such pods) and a
+	// runtime that mounts parts of images: containerd 2.2 or CRI-O 1.33.
+	// Preinstalled delivers nothing: the SGLang image has the package already, in
+	// the version of this release.
 	// +optional
 	// +kubebuilder:default=InitContainer
 	Delivery ClientDelivery `json:"delivery,omitempty"`
 }
 
 // ClientDelivery is how the client package reaches the SGLang container.
-// +kubebuilder:validation:Enum=InitContainer
+// +kubebuilder:validation:Enum=InitContainer;ImageVolume;Preinstalled
 type ClientDelivery string
 
-// ClientInitContainer copies the package in an init container.
-const ClientInitContainer ClientDelivery = "InitContainer"
+// The deliveries.
+const (
+	// ClientInitContainer copies the package in an init container.
+	ClientInitContainer ClientDelivery = "InitContainer"
+	// ClientImageVolume mounts the client image.
+	ClientImageVolume ClientDelivery = "ImageVolume"
+	// ClientPreinstalled leaves it to the SGLang image.
+	ClientPreinstalled ClientDelivery = "Preinstalled"
+)

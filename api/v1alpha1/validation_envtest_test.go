@@ -56,8 +56,6 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 		{"short member TTL", "", "spec: {memory: {pool: 1Gi}, timing: {memberTTLMilliseconds: 1499}}",
 			"at least three times timing.heartbeatMilliseconds"},
 		{"short lease", "", "spec: {memory: {pool: 1Gi}, timing: {leaseMilliseconds: 1}}", "greater than or equal to 100"},
-		{"injection mode of a later release", "", "spec: {memory: {pool: 1Gi}, injection: {mode: Sidecar}}",
-			`supported values: "Node"`},
 		{"socket delivery unknown", "", "spec: {memory: {pool: 1Gi}, injection: {socket: CSI}}",
 			`supported values: "HostPath"`},
 		{"client delivery unknown", "", "spec: {memory: {pool: 1Gi}, injection: {client: {delivery: Image}}}",
@@ -183,6 +181,21 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 			"interface: 'a b'}]}", "name of a network interface"},
 		{"bad device", "", rdma + "rails: [{name: a, attachment: HostNetwork, device: 'a,b'}]}", "ibv_devices lists it"},
 
+		{"memory of nobody", "", "spec: {memory: {pool: 1Gi}, injection: {memory: {pool: 1Gi}}}",
+			"write injection.mode: Sidecar or Embedded, or remove it"},
+		{"small memory of a sidecar", "", "spec: {memory: {pool: 1Gi}, injection: {mode: Sidecar, memory: {pool: 1Mi}}}",
+			"between 16Mi and 64Ti"},
+		{"resources of nobody", "", "spec: {memory: {pool: 1Gi}, injection: {resources: {cpu: 1}}}", "write injection.mode: Sidecar, or remove them"},
+		{"part of a core for a sidecar", "", "spec: {memory: {pool: 1Gi}, injection: {mode: Sidecar, resources: {cpu: 500m}}}",
+			"whole number of cores"},
+		{"embedded without a node", "", "spec: {memory: {pool: 1Gi}, injection: {mode: Embedded}}",
+			"write injection.client.delivery: Preinstalled"},
+		{"image of nothing", "", "spec: {memory: {pool: 1Gi}, injection: {client: {delivery: Preinstalled, image: x}}}",
+			"remove image, or write delivery: InitContainer or ImageVolume"},
+		{"mode of injection unknown", "", "spec: {memory: {pool: 1Gi}, injection: {mode: Pod}}", `"Node", "Sidecar", "Embedded"`},
+		{"delivery unknown", "", "spec: {memory: {pool: 1Gi}, injection: {client: {delivery: Volume}}}",
+			`"InitContainer", "ImageVolume", "Preinstalled"`},
+
 		{"name too long", strings.Repeat("a", 41), "spec: {memory: {pool: 1Gi}}", "at most 40"},
 		{"name begins with a digit", "1a", "spec: {memory: {pool: 1Gi}}", "beginning with a letter"},
 		{"name with a dot", "a.b", "spec: {memory: {pool: 1Gi}}", "lower-case letters, digits and '-'"},
@@ -232,6 +245,9 @@ func TestValidSpecsAreAccepted(t *testing.T) {
 		{"pools with rails and without", "spec: {transport: Auto, memory: {pool: 1Gi}, " +
 			"rails: [{name: a, attachment: HostNetwork, device: x}], nodePools: [{name: p, selector: {a: b}, rails: [a]}, " +
 			"{name: q, selector: {c: d}, memory: {pool: 2Gi}, resources: {cpu: 2}}]}"},
+		{"sidecar", "spec: {memory: {pool: 1Gi}, injection: {mode: Sidecar, memory: {pool: 2Gi, hugePages: 1Gi}, resources: {cpu: 2}, " +
+			"client: {delivery: ImageVolume, image: x}}}"},
+		{"embedded", "spec: {memory: {pool: 1Gi}, injection: {mode: Embedded, memory: {pool: 2Gi}, client: {delivery: Preinstalled}}}"},
 		{"namespace selector", "spec: {memory: {pool: 1Gi}, injection: {namespaceSelector: {matchLabels: {a: b}}}}"},
 	}
 	c, namespace := testenv.Client(t), testenv.Namespace(t)

@@ -10,8 +10,10 @@
 // was left alone. The webhook around it (SetupWithManager) gathers the facts and never refuses a pod.
 //
 // A container that runs SGLang gets
-//   - the Python client, copied by an init container into an emptyDir, mounted and put on PYTHONPATH;
-//   - the directory with the sockets of the machine's nodes, mounted read-only;
+//   - the Python client, mounted and put on PYTHONPATH: from an emptyDir that an init container fills, or from
+//     the client image itself, or not at all where its own image has it;
+//   - its node, by the mode of the cluster: the read-only directory with the sockets of the machine's nodes; or
+//     that of a native sidecar, which is added to the pod; or what a node inside SGLang itself needs;
 //   - the HiCache flags, each only where the user has not given it.
 //
 // Flags can only be appended to a plain argument list. A container that starts SGLang through a shell gets
@@ -26,6 +28,7 @@
 //
 // Injection is idempotent (Inject of an injected pod changes nothing) and takes nothing away: whatever the
 // user wrote is still there afterwards, in the same order. Files: container.go finds the SGLang containers,
-// argv.go reads their arguments, flags.go and extraconfig.go decide what is missing, env.go, volumes.go and
-// pod.go write it, webhook.go is the admission handler.
+// argv.go reads their arguments, flags.go and extraconfig.go decide what is missing, client.go delivers the client,
+// link.go chooses the node (sidecar.go, embedded.go, networks.go), env.go, volumes.go and pod.go write it,
+// webhook.go is the admission handler.
 package inject

@@ -10,15 +10,17 @@ import (
 )
 
 // addEnv gives a container its environment, or says why it cannot.
-func addEnv(c *corev1.Container, socket string) (reason string) {
-	if reason := prependPythonPath(c); reason != "" {
-		return reason
+func addEnv(c *corev1.Container, l link) (reason string) {
+	if l.delivered {
+		if reason := prependPythonPath(c); reason != "" {
+			return reason
+		}
 	}
 	for _, v := range []corev1.EnvVar{
-		{Name: envSocket, Value: socket},
-		{Name: envFlags, Value: allFlags(socket)},
+		{Name: envSocket, Value: l.socket},
+		{Name: envFlags, Value: allFlags(l.settings)},
 	} {
-		if lastEnv(c.Env, v.Name) < 0 {
+		if v.Value != "" && lastEnv(c.Env, v.Name) < 0 {
 			c.Env = append(c.Env, v)
 		}
 	}

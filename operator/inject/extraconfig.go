@@ -4,40 +4,52 @@ package inject
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
 const (
 	backendName = "peercache"
 	modulePath  = "peercache.store"
+
+	keySocket    = "socket"
+	keyDiscovery = "discovery_addr"
 )
 
 // setting is one key of the extra config with its value as JSON.
-type setting struct{ key, value string }
+type setting struct {
+	key, value string
+	// instead is another spelling of the key.
+	instead string
+}
 
-// settings are the keys that the Python store needs in a pod. allocator: shm makes SGLang put its host pool
-// into a memfd that the store can pass on to the node.
-func settings(socket string) []setting {
+// commonSettings are the keys that the Python store needs in any pod. allocator: shm makes SGLang put its host
+// pool into a memfd that the store can pass on to the node.
+func commonSettings() []setting {
 	return []setting{
-		{"backend_name", `"` + backendName + `"`},
-		{"module_path", `"` + modulePath + `"`},
-		{"class_name", `"PeerCacheStore"`},
-		{"interface_v1", "1"},
-		{"allocator", `"shm"`},
-		// The name of a group has no character that JSON escapes: the API server checks it.
-		{"socket", `"` + socket + `"`},
+		{key: "backend_name", value: `"` + backendName + `"`},
+		{key: "module_path", value: `"` + modulePath + `"`},
+		{key: "class_name", value: `"PeerCacheStore"`},
+		{key: "interface_v1", value: "1"},
+		{key: "allocator", value: `"shm"`},
 	}
+}
+
+// socketSettings lead to a node behind a socket.
+func socketSettings(socket string) []setting {
+	// The name of a group has no character that JSON escapes: the API server checks it.
+	return append(commonSettings(), setting{key: keySocket, value: `"` + socket + `"`})
 }
 
 // newExtraConfig is the value for a user who gives none: JSON without blanks, so that it stays one word in
 // an unquoted shell variable.
-func newExtraConfig(socket string) string {
-	return "{" + joinSettings(settings(socket)) + "}"
+func newExtraConfig(settings []setting) string {
+	return "{" + joinSettings(settings) + "}"
 }
 
 // mergeExtraConfig adds the keys that are missing in the user's value, or says why the value is left alone.
 // It works on the text, so that everything that the user wrote stays as it was written.
-func mergeExtraConfig(value, socket string) (merged, reason string) {
+func mergeExtraConfig(value string, settings []setting) (merged, reason string) {
 	text := strings.TrimSpace(value)
 	var object map[string]json.RawMessage
 	if strings.HasPrefix(text, "@") {
@@ -47,13 +59,15 @@ func mergeExtraConfig(value, socket string) (merged, reason string) {
 	if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {
 		return "", "gives " + extraConfig.name + " a value that is not a JSON object: write {\"key\":value,...}"
 	}
-	if reason := foreign(object); reason != "" {
+	if reason := foreign(object, settings); reason != "" {
 		return "", reason
 	}
 
 	var missing []setting
-	for _, s := range settings(socket) {
-		if _, ok := object[s.key]; !ok {
+	for _, s := range settings {
+		_, given := object[s.key]
+		_, givenInstead := object[s.instead]
+		if !given && (s.instead == "" || !givenInstead) {
 			missing = append(missing, s)
 		}
 	}
@@ -67,9 +81,9 @@ func mergeExtraConfig(value, socket string) (merged, reason string) {
 	return body + joinSettings(missing) + "}", ""
 }
 
-// foreign says why a config is the user's own business: it loads something else, or a node that runs
-// inside SGLang and so needs no socket.
-func foreign(object map[string]json.RawMessage) string {
+// foreign says why a config is the user's own business: it loads something else, or leads to another node than
+// the settings do.
+func foreign(object map[string]json.RawMessage, settings []setting) string {
 	for _, check := range []struct {
 		key  string
 		ours func(string) bool
@@ -86,9 +100,18 @@ func foreign(object map[string]json.RawMessage) string {
 			return "loads a backend of the user's own (" + check.key + " " + string(raw) + " in " + extraConfig.name + ")"
 		}
 	}
-	if _, ok := object["discovery_addr"]; ok {
-		return "runs a PeerCache node of its own (discovery_addr in " + extraConfig.name +
-			"): remove that key to use the machine's node"
+	ours := slices.IndexFunc(settings, func(s setting) bool { return s.key == keyDiscovery })
+	theirs, ok := object[keyDiscovery]
+	switch _, viaSocket := object[keySocket]; {
+	case ok && ours < 0:
+		return "runs a PeerCache node of its own (" + keyDiscovery + " in " + extraConfig.name +
+			"): remove that key to use the cluster's node"
+	case ok && string(theirs) != settings[ours].value:
+		return "runs a PeerCache node of another cluster (" + keyDiscovery + " " + string(theirs) + " in " + extraConfig.name +
+			"): remove that key to join this one"
+	case viaSocket && ours >= 0:
+		return "uses a PeerCache node behind a socket (" + keySocket + " in " + extraConfig.name +
+			"): remove that key to run the node in SGLang"
 	}
 	return ""
 }

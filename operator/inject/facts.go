@@ -16,8 +16,16 @@ import (
 type Facts struct {
 	// Cluster and Namespace name the PeerCacheCluster.
 	Cluster, Namespace string
+	// PodNamespace is the pod's: its own metadata may leave it out.
+	PodNamespace string
 	// Groups of the cluster, at least one. The first serves pods that name none.
 	Groups []string
+	// Mode is where the pod's node runs.
+	Mode v1alpha1.InjectionMode
+	// Nodes are what modes Sidecar and Embedded put into a pod, by group.
+	Nodes map[string]NodeFacts
+	// Delivery is how the Python client reaches SGLang.
+	Delivery v1alpha1.ClientDelivery
 	// ClientImage holds the Python client.
 	ClientImage string
 	// ClientPullPolicy is that image's pull policy.
@@ -26,21 +34,36 @@ type Facts struct {
 	PullSecrets []corev1.LocalObjectReference
 }
 
-// FactsFor reads the facts from a cluster. The default image is used where the cluster names none.
-func FactsFor(cluster *v1alpha1.PeerCacheCluster, podNamespace, defaultClientImage string) Facts {
-	client := cluster.Spec.Injection.Client
+// NodeFacts is a node inside the pod, or the problem that keeps it out.
+type NodeFacts struct {
+	Node    plan.InPod
+	Problem string
+}
+
+// FactsFor reads the facts from a cluster. The images of the options are used where the cluster names none.
+func FactsFor(cluster *v1alpha1.PeerCacheCluster, podNamespace string, options Options) Facts {
+	injection := cluster.Spec.Injection
 	facts := Facts{
 		Cluster:          cluster.Name,
 		Namespace:        cluster.Namespace,
-		ClientImage:      client.Image,
-		ClientPullPolicy: client.ImagePullPolicy,
+		PodNamespace:     podNamespace,
+		Mode:             injection.Mode,
+		Delivery:         injection.Client.Delivery,
+		ClientImage:      injection.Client.Image,
+		ClientPullPolicy: injection.Client.ImagePullPolicy,
 	}
 	if facts.ClientImage == "" {
-		facts.ClientImage = defaultClientImage
+		facts.ClientImage = options.ClientImage
 	}
 	for _, group := range plan.Groups(cluster.Spec) { // of every pool, and pools share names
 		if !slices.Contains(facts.Groups, group.Name) {
 			facts.Groups = append(facts.Groups, group.Name)
+		}
+	}
+	if facts.Mode == v1alpha1.InjectionSidecar || facts.Mode == v1alpha1.InjectionEmbedded {
+		facts.Nodes = map[string]NodeFacts{}
+		for _, group := range facts.Groups {
+			facts.Nodes[group] = nodeFacts(cluster, group, podNamespace, options)
 		}
 	}
 	// A pod can name Secrets of its own namespace only.
@@ -50,8 +73,16 @@ func FactsFor(cluster *v1alpha1.PeerCacheCluster, podNamespace, defaultClientIma
 	return facts
 }
 
-// socket returns the socket of the group that the pod asks for, or why there is none.
-func (f Facts) socket(pod *corev1.Pod) (socket, reason string) {
+func nodeFacts(cluster *v1alpha1.PeerCacheCluster, group, podNamespace string, options Options) NodeFacts {
+	node, problem := plan.NodeInPod(cluster, group, podNamespace, options.Plan)
+	if problem != nil {
+		return NodeFacts{Problem: problem.Message}
+	}
+	return NodeFacts{Node: *node}
+}
+
+// group returns the group that the pod asks for, or why there is none.
+func (f Facts) group(pod *corev1.Pod) (group, reason string) {
 	group, asked := pod.Annotations[AnnotationGroup]
 	if !asked && len(f.Groups) > 0 {
 		group = f.Groups[0]
@@ -60,5 +91,5 @@ func (f Facts) socket(pod *corev1.Pod) (socket, reason string) {
 		return "", "annotation " + AnnotationGroup + " names " + quote(group) + ", but the groups of PeerCacheCluster " +
 			f.Namespace + "/" + f.Cluster + " are " + strings.Join(f.Groups, ", ") + ": name one of these or remove the annotation"
 	}
-	return plan.SocketPath(group), ""
+	return group, ""
 }

@@ -55,7 +55,7 @@ type rewrite struct {
 }
 
 // decideFlags says how to change the arguments so that SGLang uses PeerCache, or why they are left alone.
-func decideFlags(args argv, socket string) (change, string) {
+func decideFlags(args argv, settings []setting) (change, string) {
 	for _, b := range blockers {
 		if use := args.last(b.flag); use.given && (b.value == "" || b.value == use.value) {
 			return change{}, "uses " + strings.TrimSpace(b.flag.name+" "+b.value) + ": " + b.reason
@@ -80,10 +80,10 @@ func decideFlags(args argv, socket string) (change, string) {
 
 	config := args.last(extraConfig)
 	if !config.given {
-		c.add = append(c.add, extraConfig.name, newExtraConfig(socket))
+		c.add = append(c.add, extraConfig.name, newExtraConfig(settings))
 		return c, ""
 	}
-	merged, reason := mergeExtraConfig(config.value, socket)
+	merged, reason := mergeExtraConfig(config.value, settings)
 	if reason != "" {
 		return change{}, reason
 	}
@@ -108,8 +108,8 @@ func hierarchicalFor(args argv) (bool, string) {
 }
 
 // allFlags is the value of PEERCACHE_SGLANG_ARGS: every flag, to be split at blanks.
-func allFlags(socket string) string {
+func allFlags(settings []setting) string {
 	return strings.Join([]string{
-		hierarchical.name, storageBackend.name, dynamicBackend, extraConfig.name, newExtraConfig(socket),
+		hierarchical.name, storageBackend.name, dynamicBackend, extraConfig.name, newExtraConfig(settings),
 	}, " ")
 }

@@ -8,7 +8,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/peercache/peercache/operator/plan"
 )
 
 // FuzzInject builds pods out of the pieces that injection cares about and checks the invariants on them.
@@ -17,8 +20,8 @@ import (
 func FuzzInject(f *testing.F) {
 	f.Add([]byte{}, "", "")
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}, `{"tag":"x"}`, "/app")
-	for seed := range 64 {
-		bytes := make([]byte, 48)
+	for seed := range 400 {
+		bytes := make([]byte, 40+seed%29)
 		for i := range bytes {
 			bytes[i] = byte(seed*31 + i*i*7 + i*seed)
 		}
@@ -26,11 +29,7 @@ func FuzzInject(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, choices []byte, config, word string) {
 		pod := (&podMaker{choices: choices, config: config, word: word}).pod()
-		facts := testFacts()
-		if len(choices)%3 == 0 {
-			facts.Groups = []string{"numa0", "numa1"}
-			facts.PullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
-		}
+		facts := fuzzFacts[len(choices)%len(fuzzFacts)]()
 		before := pod.DeepCopy()
 		result := Inject(pod, facts)
 		checkResult(t, before, pod, result, facts)
@@ -45,6 +44,28 @@ func FuzzInject(f *testing.F) {
 	})
 }
 
+// fuzzFacts are all modes and deliveries, and clusters that ask much of a pod.
+var fuzzFacts = []func() Facts{
+	testFacts,
+	func() Facts {
+		facts := testFacts()
+		facts.Groups = []string{"numa0", "numa1"}
+		facts.PullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
+		return facts
+	},
+	func() Facts { return factsOfCluster("serving", imageVolume, pullSecret) },
+	func() Facts { return factsOfCluster("serving", preinstalled) },
+	func() Facts { return factsOfCluster("serving", sidecar, pullSecret) },
+	func() Facts { return factsOfCluster("serving", sidecar, imageVolume, tls) },
+	func() Facts { return factsOfCluster("caches", sidecar, sharedRails) },
+	func() Facts { return factsOfCluster("serving", sidecar, sharedRails, hugeGigabyte) },
+	func() Facts { return factsOfCluster("serving", sidecar, draRails) },
+	func() Facts { return factsOfCluster("serving", embeddedNode) },
+	func() Facts { return factsOfCluster("serving", embeddedNode, hugeGigabyte, tls) },
+	func() Facts { return factsOfCluster("serving", embeddedNode, sharedRails, tls) },
+	func() Facts { return factsOfCluster("serving", embeddedNode, draRails) },
+}
+
 // FuzzMergeExtraConfig: whatever the user wrote, the result is refused or is a JSON object with all of it.
 func FuzzMergeExtraConfig(f *testing.F) {
 	for _, value := range []string{
@@ -53,21 +74,24 @@ func FuzzMergeExtraConfig(f *testing.F) {
 	} {
 		f.Add(value)
 	}
+	embedding := embedded(factsOfCluster("serving", embeddedNode, sharedRails, tls).Nodes["numa0"].Node).settings
 	f.Fuzz(func(t *testing.T, value string) {
-		merged, reason := mergeExtraConfig(value, "/run/peercache/default.sock")
-		if reason != "" {
-			return
-		}
-		if err := wordsKept([]string{value}, []string{merged}); err != nil {
-			t.Error(err)
-		}
-		for _, s := range settings("") {
-			if !strings.Contains(merged, `"`+s.key+`"`) {
-				t.Errorf("%q lacks %s", merged, s.key)
+		for _, settings := range [][]setting{socketSettings("/run/peercache/default.sock"), embedding} {
+			merged, reason := mergeExtraConfig(value, settings)
+			if reason != "" {
+				continue
 			}
-		}
-		if again, reason := mergeExtraConfig(merged, "/run/peercache/default.sock"); again != merged || reason != "" {
-			t.Errorf("%q became %q (%s)", merged, again, reason)
+			if err := wordsKept([]string{value}, []string{merged}); err != nil {
+				t.Error(err)
+			}
+			for _, s := range settings {
+				if !strings.Contains(merged, `"`+s.key+`"`) && (s.instead == "" || !strings.Contains(merged, `"`+s.instead+`"`)) {
+					t.Errorf("%q lacks %s", merged, s.key)
+				}
+			}
+			if again, reason := mergeExtraConfig(merged, settings); again != merged || reason != "" {
+				t.Errorf("%q became %q (%s)", merged, again, reason)
+			}
 		}
 	})
 }
@@ -92,13 +116,23 @@ func (m *podMaker) pod() *corev1.Pod {
 		Name: "engine", Namespace: "serving", Labels: map[string]string{"peercache.io/inject": "kv"},
 	}}
 	for range m.choose(3) {
-		key := []string{AnnotationContainer, AnnotationGroup, AnnotationSkipReason, AnnotationInjected, "user"}[m.choose(5)]
-		value := []string{"main", "sglang", "main,other", "numa1", "kv", m.word}[m.choose(6)]
+		key := []string{AnnotationContainer, AnnotationGroup, AnnotationSkipReason, AnnotationInjected, "user", plan.MultusNetworks}[m.choose(6)]
+		value := []string{
+			"main", "sglang", "main,other", "numa1", "kv", m.word, `[{"name":"rail1"}]`, " [ ] ", "a/b@rail0, rail1",
+		}[m.choose(9)]
 		if pod.Annotations == nil {
 			pod.Annotations = map[string]string{}
 		}
 		pod.Annotations[key] = value
 	}
+	for range m.choose(2) {
+		template := []string{"nics", "other"}[m.choose(2)]
+		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{
+			Name: []string{"rail0", "gpu"}[m.choose(2)], ResourceClaimTemplateName: &template,
+		})
+	}
+	pod.Spec.HostNetwork = m.choose(6) == 1
+	pod.Spec.DNSPolicy = []corev1.DNSPolicy{"", corev1.DNSClusterFirst, corev1.DNSClusterFirstWithHostNet, corev1.DNSDefault}[m.choose(4)]
 	for range m.choose(3) {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, m.volume())
 	}
@@ -115,8 +149,12 @@ func (m *podMaker) pod() *corev1.Pod {
 }
 
 func (m *podMaker) volume() corev1.Volume {
-	v := corev1.Volume{Name: []string{"models", clientName, socketVolume}[m.choose(3)]}
-	switch m.choose(3) {
+	v := corev1.Volume{Name: []string{"models", clientName, plan.SocketVolume, plan.TLSVolume}[m.choose(4)]}
+	switch m.choose(5) {
+	case 3:
+		v.Image = &corev1.ImageVolumeSource{Reference: "docker.io/peercache/client:0.1.0"}
+	case 4:
+		v.Secret = &corev1.SecretVolumeSource{SecretName: "kv-peers-tls"}
 	case 0:
 		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
 	case 1:
@@ -128,7 +166,7 @@ func (m *podMaker) volume() corev1.Volume {
 }
 
 func (m *podMaker) container() corev1.Container {
-	c := corev1.Container{Name: []string{"main", "sglang", "other", clientName}[m.choose(4)]}
+	c := corev1.Container{Name: []string{"main", "sglang", "other", clientName, plan.ContainerName}[m.choose(5)]}
 	launch := [][]string{
 		{"python3", "-m", "sglang.launch_server"},
 		{"sglang", "serve"},
@@ -156,11 +194,32 @@ func (m *podMaker) container() corev1.Container {
 	}
 	for range m.choose(3) {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{
-			Name:      []string{"models", clientName, socketVolume}[m.choose(3)],
-			MountPath: []string{"/models", clientDir, "/run/peercache", "/opt", "/run/peercache/x/", clientCopyDir, m.word}[m.choose(7)],
+			Name:      []string{"models", clientName, plan.SocketVolume}[m.choose(3)],
+			MountPath: []string{"/models", clientDir, "/run/peercache", "/opt", "/run/peercache/x/", clientCopyDir, m.word, "/etc/peercache-tls"}[m.choose(8)],
 		})
 	}
+	m.needs(&c)
 	return c
+}
+
+// needs are requests, rights and ports of a container.
+func (m *podMaker) needs(c *corev1.Container) {
+	for range m.choose(3) {
+		name := []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceCPU, "rdma/rail0", "hugepages-1Gi"}[m.choose(4)]
+		quantity := resource.MustParse([]string{"1", "64Gi", "100Gi"}[m.choose(3)])
+		if c.Resources.Limits == nil {
+			c.Resources = corev1.ResourceRequirements{Limits: corev1.ResourceList{}, Requests: corev1.ResourceList{}}
+		}
+		c.Resources.Limits[name], c.Resources.Requests[name] = quantity, quantity
+	}
+	switch m.choose(5) {
+	case 1:
+		c.SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
+	case 2:
+		c.SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_PTRACE"}}}
+	case 3:
+		c.Ports = []corev1.ContainerPort{{ContainerPort: 31997}}
+	}
 }
 
 func (m *podMaker) argument() []string {
@@ -219,6 +278,12 @@ func scribble(pod *corev1.Pod) {
 			}
 			for j := range list[i].Env {
 				list[i].Env[j] = corev1.EnvVar{Name: "scribble"}
+			}
+			for name := range list[i].Resources.Limits {
+				list[i].Resources.Limits[name] = resource.MustParse("7")
+			}
+			if s := list[i].SecurityContext; s != nil && s.Capabilities != nil {
+				s.Capabilities.Add = append(s.Capabilities.Add[:0], "scribble")
 			}
 			for j := range list[i].VolumeMounts {
 				list[i].VolumeMounts[j].Name = "scribble"

@@ -11,7 +11,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/plan"
 )
 
 // Every case is a pod in testdata/<case>.in.yaml and what becomes of it in testdata/<case>.out.yaml.
@@ -37,12 +41,159 @@ var factsOf = map[string]func(*Facts){
 	"pull-secret-already-there": func(f *Facts) {
 		f.PullSecrets = []corev1.LocalObjectReference{{Name: "registry"}, {Name: "mirror"}}
 	},
+
+	"image-volume":        of("serving", imageVolume, pullSecret),
+	"image-volume-taken":  of("serving", imageVolume),
+	"preinstalled":        of("serving", preinstalled),
+	"preinstalled-script": of("serving", preinstalled),
+
+	"sidecar":                   of("serving", sidecar, pullSecret),
+	"sidecar-in-script":         of("serving", sidecar, imageVolume),
+	"sidecar-elsewhere":         of("caches", sidecar),
+	"sidecar-guaranteed":        of("serving", sidecar),
+	"sidecar-host-network":      of("serving", sidecar),
+	"sidecar-dns-of-machine":    of("serving", sidecar),
+	"sidecar-port-taken":        of("serving", sidecar),
+	"sidecar-name-taken":        of("serving", sidecar),
+	"sidecar-volume-taken":      of("serving", sidecar),
+	"sidecar-long-name":         of("serving", sidecar),
+	"sidecar-several":           of("serving", sidecar),
+	"sidecar-leader-worker-set": of("serving", sidecar),
+	"sidecar-own-memory":        of("serving", sidecar, hugeGigabyte),
+	"sidecar-tls":               of("serving", sidecar, tls),
+	"sidecar-tls-elsewhere":     of("caches", sidecar, tls),
+	"sidecar-rails-with-tcp":    of("serving", sidecar, sharedRails, overTCP),
+	"sidecar-rdma":              of("serving", sidecar, sharedRails),
+	"sidecar-rdma-group":        of("serving", sidecar, sharedRails),
+	"sidecar-rdma-elsewhere":    of("caches", sidecar, sharedRails),
+	"sidecar-rdma-networks":     of("serving", sidecar, sharedRails),
+	"sidecar-rdma-interface":    of("serving", sidecar, sharedRails),
+	"sidecar-rdma-not-networks": of("serving", sidecar, sharedRails),
+	"sidecar-dra":               of("serving", sidecar, draRails),
+	"sidecar-dra-elsewhere":     of("caches", sidecar, draRails),
+	"sidecar-dra-claim-taken":   of("serving", sidecar, draRails),
+	"sidecar-rails-of-host":     of("serving", sidecar, hostRail),
+	"sidecar-addresses":         of("serving", sidecar, sharedRails, withAddress),
+
+	"embedded":                 of("serving", embeddedNode),
+	"embedded-in-script":       of("serving", embeddedNode),
+	"embedded-elsewhere":       of("caches", embeddedNode),
+	"embedded-host-network":    of("serving", embeddedNode),
+	"embedded-dns":             of("serving", embeddedNode),
+	"embedded-tls":             of("serving", embeddedNode, tls),
+	"embedded-memory":          of("serving", embeddedNode),
+	"embedded-memory-short":    of("serving", embeddedNode),
+	"embedded-huge-pages":      of("serving", embeddedNode, hugeGigabyte),
+	"embedded-no-resources":    of("serving", embeddedNode, hugeGigabyte),
+	"embedded-rdma":            of("serving", embeddedNode, sharedRails),
+	"embedded-rdma-has-device": of("serving", embeddedNode, sharedRails),
+	"embedded-dra":             of("serving", embeddedNode, draRails),
+	"embedded-config":          of("serving", embeddedNode, sharedRails),
+	"embedded-config-socket":   of("serving", embeddedNode),
+	"embedded-config-other":    of("serving", embeddedNode),
+}
+
+// of gives the facts of a cluster in a namespace; the pods are in serving.
+func of(clusterNamespace string, changes ...func(*v1alpha1.PeerCacheClusterSpec)) func(*Facts) {
+	return func(f *Facts) { *f = factsOfCluster(clusterNamespace, changes...) }
+}
+
+func factsOfCluster(namespace string, changes ...func(*v1alpha1.PeerCacheClusterSpec)) Facts {
+	cluster := testCluster(namespace, func(c *v1alpha1.PeerCacheCluster) {
+		c.Spec = v1alpha1.PeerCacheClusterSpec{
+			ImagePullPolicy: corev1.PullIfNotPresent,
+			Transport:       v1alpha1.TransportTCP,
+			Layout:          v1alpha1.LayoutPerNUMA,
+			Memory:          v1alpha1.MemorySpec{Pool: resource.MustParse("64Gi"), HugePages: v1alpha1.HugePagesNone},
+			Resources:       v1alpha1.ResourcesSpec{CPU: resource.MustParse("1"), MemoryOverhead: resource.MustParse("512Mi")},
+			Discovery:       v1alpha1.DiscoverySpec{Replicas: 3, Port: 31998},
+			Monitoring:      v1alpha1.MonitoringSpec{Port: 31997},
+			Timing: v1alpha1.TimingSpec{
+				LeaseMilliseconds: 1000, PeerTimeoutMilliseconds: 1000, HeartbeatMilliseconds: 500, MemberTTLMilliseconds: 3000,
+			},
+			Injection: v1alpha1.InjectionSpec{
+				Mode:   v1alpha1.InjectionNode,
+				Client: v1alpha1.ClientSpec{Delivery: v1alpha1.ClientInitContainer, ImagePullPolicy: corev1.PullIfNotPresent},
+			},
+		}
+		for _, change := range changes {
+			change(&c.Spec)
+		}
+	})
+	return FactsFor(cluster, "serving", Options{
+		ClientImage: "docker.io/peercache/client:0.1.0",
+		Plan: plan.Facts{
+			DataplaneImage: "docker.io/peercache/dataplane:0.1.0",
+			Transports:     []v1alpha1.Transport{v1alpha1.TransportTCP, v1alpha1.TransportRDMA, v1alpha1.TransportAuto},
+		},
+	})
+}
+
+func imageVolume(s *v1alpha1.PeerCacheClusterSpec) {
+	s.Injection.Client.Delivery = v1alpha1.ClientImageVolume
+}
+func preinstalled(s *v1alpha1.PeerCacheClusterSpec) {
+	s.Injection.Client.Delivery = v1alpha1.ClientPreinstalled
+}
+func sidecar(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.Mode = v1alpha1.InjectionSidecar }
+func overTCP(s *v1alpha1.PeerCacheClusterSpec) { s.Transport = v1alpha1.TransportTCP }
+
+func embeddedNode(s *v1alpha1.PeerCacheClusterSpec) {
+	s.Injection.Mode = v1alpha1.InjectionEmbedded
+	preinstalled(s)
+}
+
+func pullSecret(s *v1alpha1.PeerCacheClusterSpec) {
+	s.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
+}
+
+func hugeGigabyte(s *v1alpha1.PeerCacheClusterSpec) {
+	s.Injection.Memory = &v1alpha1.MemorySpec{Pool: resource.MustParse("8Gi"), HugePages: v1alpha1.HugePages1Gi}
+	if s.Injection.Mode == v1alpha1.InjectionSidecar {
+		s.Injection.Resources = &v1alpha1.ResourcesSpec{CPU: resource.MustParse("2"), MemoryOverhead: resource.MustParse("1Gi")}
+	}
+}
+
+func tls(s *v1alpha1.PeerCacheClusterSpec) {
+	s.Security.TLS = &v1alpha1.TLSSpec{SecretName: "kv-peers-tls", PeerName: "kv.peercache.internal"}
+}
+
+// sharedRails are two groups, numa0 with two rails and numa1 with one.
+func sharedRails(s *v1alpha1.PeerCacheClusterSpec) {
+	s.Transport = v1alpha1.TransportRDMA
+	for _, rail := range []struct {
+		name string
+		numa int32
+	}{{"rail0", 0}, {"rail1", 0}, {"rail2", 1}} {
+		s.Rails = append(s.Rails, v1alpha1.Rail{
+			Name: rail.name, NUMANode: new(rail.numa), Attachment: v1alpha1.AttachmentSharedDevicePlugin,
+			ResourceName: "rdma/" + rail.name, Network: rail.name, Interface: rail.name, Device: "mlx5_" + rail.name[4:],
+		})
+	}
+	s.Rails[1].Interface = ""
+	s.Rails[2].Network = "fabric/rail2"
+}
+
+func withAddress(s *v1alpha1.PeerCacheClusterSpec) { s.Rails[0].IPs = []string{"10.0.0.1/24"} }
+
+func draRails(s *v1alpha1.PeerCacheClusterSpec) {
+	s.Transport = v1alpha1.TransportRDMA
+	for _, name := range []string{"rail0", "rail1"} {
+		s.Rails = append(s.Rails, v1alpha1.Rail{
+			Name: name, Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "nics", Request: name,
+		})
+	}
+}
+
+func hostRail(s *v1alpha1.PeerCacheClusterSpec) {
+	s.Transport = v1alpha1.TransportRDMA
+	s.Rails = []v1alpha1.Rail{{Name: "rail0", Attachment: v1alpha1.AttachmentHostNetwork, Device: "mlx5_0"}}
 }
 
 func TestGolden(t *testing.T) {
 	inputs, err := filepath.Glob("testdata/*.in.yaml")
-	if err != nil || len(inputs) < 40 {
-		t.Fatalf("found %d cases in testdata (error %v), which must hold at least 40", len(inputs), err)
+	if err != nil || len(inputs) < 120 {
+		t.Fatalf("found %d cases in testdata (error %v), which must hold at least 120", len(inputs), err)
 	}
 	seen := map[string]bool{}
 	for _, input := range inputs {

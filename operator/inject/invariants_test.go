@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/peercache/peercache/operator/plan"
 )
 
 // checkResult holds whatever pod comes in: the input is untouched, the user loses nothing, a second
@@ -42,25 +44,26 @@ func checkResult(t *testing.T, before, pod *corev1.Pod, result Result, facts Fac
 		t.Errorf("annotation %s is %q, want %q", AnnotationSkipReason, got, result.SkipReason)
 	}
 	if result.Injected {
-		checkUnprivileged(t, pod, result.Pod)
+		checkUnprivileged(t, pod, result.Pod, facts)
 	}
 }
 
-// checkUnprivileged: what injection adds needs no device, no network of the machine and no privilege, and
-// keeps the pod's quality of service.
-func checkUnprivileged(t *testing.T, before, after *corev1.Pod) {
+// checkUnprivileged: what injection adds needs no network of the machine and no privilege, and keeps the pod's
+// quality of service. Only what runs a node with RDMA may pin memory.
+func checkUnprivileged(t *testing.T, before, after *corev1.Pod, facts Facts) {
 	t.Helper()
 	if after.Spec.HostNetwork != before.Spec.HostNetwork || after.Spec.HostIPC != before.Spec.HostIPC {
 		t.Errorf("the pod was given the machine's network or IPC")
 	}
 	for _, c := range after.Spec.InitContainers[len(before.Spec.InitContainers):] {
+		pins := c.Name == plan.ContainerName && slices.ContainsFunc(facts.Groups, func(g string) bool { return facts.Nodes[g].Node.RDMA })
 		s := c.SecurityContext
-		if s == nil || *s.AllowPrivilegeEscalation || !*s.RunAsNonRoot || !*s.ReadOnlyRootFilesystem ||
-			s.Privileged != nil || len(s.Capabilities.Add) > 0 || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) ||
+		if s == nil || *s.AllowPrivilegeEscalation || *s.RunAsNonRoot == pins || !*s.ReadOnlyRootFilesystem ||
+			s.Privileged != nil || len(s.Capabilities.Add) > 0 != pins || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) ||
 			s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 			t.Errorf("init container %s is not restricted: %s", c.Name, toJSON(s))
 		}
-		if len(c.Resources.Limits) != 2 || !reflect.DeepEqual(c.Resources.Limits, c.Resources.Requests) {
+		if len(c.Resources.Limits) < 2 || !reflect.DeepEqual(c.Resources.Limits, c.Resources.Requests) {
 			t.Errorf("init container %s has requests other than limits: %s", c.Name, toJSON(c.Resources))
 		}
 	}
@@ -74,22 +77,25 @@ func nothingLost(before, after *corev1.Pod) error {
 		if strings.HasPrefix(key, "peercache.io/injected") || key == AnnotationSkipReason || key == AnnotationNote {
 			continue // a report of an earlier injection, which this one replaces
 		}
+		if key == plan.MultusNetworks && networksKept(value, after.Annotations[key]) {
+			continue
+		}
 		if after.Annotations[key] != value {
 			return fmt.Errorf("annotation %s was %q and is %q", key, value, after.Annotations[key])
 		}
 	}
 	for key := range after.Annotations {
-		if _, ok := before.Annotations[key]; !ok && !strings.HasPrefix(key, "peercache.io/") {
+		if _, ok := before.Annotations[key]; !ok && !strings.HasPrefix(key, "peercache.io/") && key != plan.MultusNetworks {
 			return fmt.Errorf("annotation %s appeared", key)
 		}
 	}
 	after.Annotations = before.Annotations
 
-	if err := begins("volumes", before.Spec.Volumes, after.Spec.Volumes, 2); err != nil {
+	if err := begins("volumes", before.Spec.Volumes, after.Spec.Volumes, 3); err != nil {
 		return err
 	}
 	after.Spec.Volumes = before.Spec.Volumes
-	if err := begins("initContainers", before.Spec.InitContainers, after.Spec.InitContainers, 1); err != nil {
+	if err := begins("initContainers", before.Spec.InitContainers, after.Spec.InitContainers, 2); err != nil {
 		return err
 	}
 	after.Spec.InitContainers = before.Spec.InitContainers
@@ -97,6 +103,11 @@ func nothingLost(before, after *corev1.Pod) error {
 		return err
 	}
 	after.Spec.ImagePullSecrets = before.Spec.ImagePullSecrets
+
+	if err := begins("resourceClaims", before.Spec.ResourceClaims, after.Spec.ResourceClaims, 8); err != nil {
+		return err
+	}
+	after.Spec.ResourceClaims = before.Spec.ResourceClaims
 
 	if len(before.Spec.Containers) != len(after.Spec.Containers) {
 		return fmt.Errorf("%d containers became %d", len(before.Spec.Containers), len(after.Spec.Containers))
@@ -120,6 +131,12 @@ func containerKept(before, after *corev1.Container) error {
 	if err := wordsKept(before.Command, after.Command); err != nil {
 		return fmt.Errorf("command: %w", err)
 	}
+	if err := resourcesKept(before, after); err != nil {
+		return err
+	}
+	if err := rightsKept(before, after); err != nil {
+		return err
+	}
 	if len(before.Command) != len(after.Command) || len(after.Args) < len(before.Args) {
 		return fmt.Errorf("command %q args %q became command %q args %q", before.Command, before.Args, after.Command, after.Args)
 	}
@@ -131,6 +148,69 @@ func containerKept(before, after *corev1.Container) error {
 	}
 	after.VolumeMounts, after.Command, after.Args, after.Env = before.VolumeMounts, before.Command, before.Args, before.Env
 	return nil
+}
+
+// resourcesKept: what the user requests is requested as it was, and nothing but devices and huge pages is added.
+func resourcesKept(before, after *corev1.Container) error {
+	for _, side := range []struct {
+		what    string
+		was, is corev1.ResourceList
+	}{
+		{"limits", before.Resources.Limits, after.Resources.Limits},
+		{"requests", before.Resources.Requests, after.Resources.Requests},
+	} {
+		for name, quantity := range side.was {
+			if got := side.is[name]; got.Cmp(quantity) != 0 {
+				return fmt.Errorf("%s of %s were %s and are %s", side.what, name, quantity.String(), got.String())
+			}
+		}
+		for name := range side.is {
+			if _, ok := side.was[name]; !ok && !strings.Contains(string(name), "/") && !strings.HasPrefix(string(name), "hugepages-") {
+				return fmt.Errorf("%s of %s appeared", side.what, name)
+			}
+		}
+	}
+	if err := begins("claims", before.Resources.Claims, after.Resources.Claims, 8); err != nil {
+		return err
+	}
+	after.Resources = before.Resources
+	return nil
+}
+
+// rightsKept: nothing but IPC_LOCK is added to what a container may do.
+func rightsKept(before, after *corev1.Container) error {
+	if reflect.DeepEqual(before.SecurityContext, after.SecurityContext) {
+		return nil
+	}
+	want := before.SecurityContext.DeepCopy()
+	if want == nil {
+		want = &corev1.SecurityContext{}
+	}
+	if want.Capabilities == nil {
+		want.Capabilities = &corev1.Capabilities{}
+	}
+	want.Capabilities.Add = append(want.Capabilities.Add, "IPC_LOCK")
+	if !reflect.DeepEqual(want, after.SecurityContext) {
+		return fmt.Errorf("securityContext %s became %s", toJSON(before.SecurityContext), toJSON(after.SecurityContext))
+	}
+	after.SecurityContext = before.SecurityContext
+	return nil
+}
+
+// networksKept: what the user asks of Multus still stands in front, as it was written.
+func networksKept(before, after string) bool {
+	before = strings.TrimSpace(before)
+	if !strings.HasPrefix(before, "[") {
+		return before == "" || after == before || strings.HasPrefix(after, before+",")
+	}
+	var was, is []map[string]any
+	if json.Unmarshal([]byte(before), &was) != nil {
+		return after == before
+	}
+	if json.Unmarshal([]byte(after), &is) != nil || len(is) < len(was) {
+		return false
+	}
+	return len(was) == 0 || reflect.DeepEqual(was, is[:len(was)])
 }
 
 // wordsKept: only a JSON object may change, and keeps all its keys and values.

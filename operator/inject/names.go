@@ -27,8 +27,7 @@ const (
 
 // Names and places inside an injected pod.
 const (
-	clientName   = "peercache-client" // volume and init container
-	socketVolume = "peercache-socket"
+	clientName = "peercache-client" // volume and init container
 
 	clientDir     = "/opt/peercache/python" // in the client image and in the SGLang container
 	clientCopyDir = "/peercache"            // the volume as the init container sees it

@@ -24,7 +24,7 @@ type Result struct {
 
 // Inject connects the SGLang containers of a pod. It never changes its arguments.
 func Inject(pod *corev1.Pod, facts Facts) Result {
-	socket, reason := facts.socket(pod)
+	group, reason := facts.group(pod)
 	if reason != "" {
 		return Skip(pod, reason)
 	}
@@ -34,17 +34,20 @@ func Inject(pod *corev1.Pod, facts Facts) Result {
 	}
 
 	changed := pod.DeepCopy()
-	if reason := addVolumes(changed, facts); reason != "" {
+	client, reason := addClient(changed, facts)
+	if reason != "" {
 		return Skip(pod, reason)
 	}
-	if reason := addInitContainer(changed, facts); reason != "" {
+	l, reason := addNode(changed, facts, group)
+	if reason != "" {
 		return Skip(pod, reason)
 	}
+	l.mounts, l.delivered = slices.Concat(client, l.mounts), len(client) > 0
 	_, annotated := pod.Annotations[AnnotationContainer]
 	var given, reasons, notes []string
 	for _, i := range indices {
 		name := pod.Spec.Containers[i].Name
-		container, delivery, reason := injectContainer(&pod.Spec.Containers[i], socket, annotated)
+		container, delivery, reason := injectContainer(&pod.Spec.Containers[i], l, annotated)
 		if reason != "" {
 			reasons = append(reasons, "container "+quote(name)+" "+reason)
 			continue
@@ -85,7 +88,7 @@ func Skip(pod *corev1.Pod, reason string) Result {
 // injectContainer returns a changed copy of a container and how it was given the flags, or why it was left
 // alone.
 func injectContainer(
-	original *corev1.Container, socket string, annotated bool,
+	original *corev1.Container, l link, annotated bool,
 ) (*corev1.Container, Delivery, string) {
 	c := original.DeepCopy()
 	delivery, args := deliveryFor(c, annotated)
@@ -94,16 +97,19 @@ func injectContainer(
 		delivery = DeliveryEnvironment
 	}
 	if delivery == DeliveryFlags {
-		change, reason := decideFlags(args, socket)
+		change, reason := decideFlags(args, l.settings)
 		if reason != "" {
 			return nil, "", reason
 		}
 		change.apply(c)
 	}
-	if reason := addEnv(c, socket); reason != "" {
+	if reason := addEnv(c, l); reason != "" {
 		return nil, "", reason
 	}
-	if reason := addMounts(c); reason != "" {
+	if reason := addMounts(c, l.mounts); reason != "" {
+		return nil, "", reason
+	}
+	if reason := hostNode(c, l.node); reason != "" {
 		return nil, "", reason
 	}
 	return c, delivery, ""

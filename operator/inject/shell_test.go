@@ -11,8 +11,16 @@ import (
 
 // TestFlagsVariableInShells: unquoted, the variable becomes exactly the arguments that are appended elsewhere.
 func TestFlagsVariableInShells(t *testing.T) {
-	socket := "/run/peercache/default.sock"
-	change, reason := decideFlags(argv{}, socket)
+	node := factsOfCluster("serving", embeddedNode, sharedRails, tls).Nodes["numa0"].Node
+	for name, settings := range map[string][]setting{
+		"socket": socketSettings("/run/peercache/default.sock"), "embedded": embedded(node).settings,
+	} {
+		t.Run(name, func(t *testing.T) { checkInShells(t, settings) })
+	}
+}
+
+func checkInShells(t *testing.T, settings []setting) {
+	change, reason := decideFlags(argv{}, settings)
 	if reason != "" {
 		t.Fatal(reason)
 	}
@@ -24,7 +32,7 @@ func TestFlagsVariableInShells(t *testing.T) {
 		// In a directory where a pattern would find something.
 		command := exec.CommandContext(t.Context(), path, "-c", `touch '{a' b; exec printf '%s\n' $`+envFlags)
 		command.Dir = t.TempDir()
-		command.Env = []string{envFlags + "=" + allFlags(socket), "PATH=/usr/bin:/bin"}
+		command.Env = []string{envFlags + "=" + allFlags(settings), "PATH=/usr/bin:/bin"}
 		output, err := command.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s: %v: %s", shell, err, output)

@@ -11,44 +11,49 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// addVolumes gives the pod the client's volume and the socket directory, or says why it cannot.
-func addVolumes(pod *corev1.Pod, facts Facts) (reason string) {
-	// A directory that does not exist yet is created, so that an SGLang pod that starts before the node
-	// does is not held back; the store connects when the socket appears.
-	directory := plan.HostSocketDir(facts.Namespace, facts.Cluster)
-	for _, v := range []struct {
-		volume corev1.Volume
-		ours   func(corev1.Volume) bool
-	}{
-		{
-			corev1.Volume{Name: clientName, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-			func(v corev1.Volume) bool { return v.EmptyDir != nil },
-		},
-		{
-			corev1.Volume{Name: socketVolume, VolumeSource: corev1.VolumeSource{
-				HostPath: &corev1.HostPathVolumeSource{Path: directory, Type: new(corev1.HostPathDirectoryOrCreate)},
-			}},
-			func(v corev1.Volume) bool { return v.HostPath != nil && v.HostPath.Path == directory },
-		},
-	} {
-		i := slices.IndexFunc(pod.Spec.Volumes, func(have corev1.Volume) bool { return have.Name == v.volume.Name })
-		switch {
-		case i < 0:
-			pod.Spec.Volumes = append(pod.Spec.Volumes, v.volume)
-		case !v.ours(pod.Spec.Volumes[i]):
-			return "the pod has a volume of its own named " + quote(v.volume.Name) + ": rename it"
-		}
+// podVolume is a volume to add, and how it is recognised when it is there already.
+type podVolume struct {
+	volume corev1.Volume
+	ours   func(corev1.Volume) bool
+}
+
+// addVolume adds a volume to the pod, or says why it cannot.
+func addVolume(pod *corev1.Pod, add podVolume) (reason string) {
+	i := slices.IndexFunc(pod.Spec.Volumes, func(have corev1.Volume) bool { return have.Name == add.volume.Name })
+	switch {
+	case i < 0:
+		pod.Spec.Volumes = append(pod.Spec.Volumes, add.volume)
+	case !add.ours(pod.Spec.Volumes[i]):
+		return "the pod has a volume of its own named " + quote(add.volume.Name) + ": rename it"
 	}
 	return ""
 }
 
-// addMounts mounts both volumes, or says why they cannot be mounted. Connecting to a socket needs write
-// permission on the socket, not on the mount, so both are read-only.
-func addMounts(c *corev1.Container) (reason string) {
-	for _, m := range []corev1.VolumeMount{
-		{Name: clientName, MountPath: clientDir, ReadOnly: true},
-		{Name: socketVolume, MountPath: plan.SocketDir, ReadOnly: true},
-	} {
+// machineSockets is the directory where the cluster's nodes of the machine have their sockets. One that does
+// not exist yet is created, so that an SGLang pod that starts before the node does is not held back; the store
+// connects when the socket appears.
+func machineSockets(facts Facts) podVolume {
+	directory := plan.HostSocketDir(facts.Namespace, facts.Cluster)
+	return podVolume{
+		corev1.Volume{Name: plan.SocketVolume, VolumeSource: corev1.VolumeSource{
+			HostPath: &corev1.HostPathVolumeSource{Path: directory, Type: new(corev1.HostPathDirectoryOrCreate)},
+		}},
+		func(v corev1.Volume) bool { return v.HostPath != nil && v.HostPath.Path == directory },
+	}
+}
+
+// emptyVolume is a directory that lives as long as the pod.
+func emptyVolume(name string) podVolume {
+	return podVolume{
+		corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		func(v corev1.Volume) bool { return v.EmptyDir != nil },
+	}
+}
+
+// addMounts mounts volumes, or says why they cannot be mounted. Connecting to a socket needs write permission
+// on the socket, not on the mount, so all are read-only.
+func addMounts(c *corev1.Container, mounts []corev1.VolumeMount) (reason string) {
+	for _, m := range mounts {
 		mounted := false
 		for _, have := range c.VolumeMounts {
 			switch {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/plan"
 )
 
 // +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters,verbs=get;list;watch
@@ -37,6 +38,8 @@ const answerWithin = 3 * time.Second
 type Options struct {
 	// ClientImage is used by clusters that name no client image.
 	ClientImage string
+	// Plan is what nodes inside SGLang pods depend on besides their cluster.
+	Plan plan.Facts
 }
 
 // SetupWithManager serves injection on the manager's webhook server.
@@ -105,7 +108,7 @@ func (h *handler) inject(ctx context.Context, namespace string, pod *corev1.Pod)
 	if reason := h.refuses(ctx, cluster, namespace); reason != "" {
 		return Skip(pod, reason), cluster
 	}
-	return Inject(pod, FactsFor(cluster, namespace, h.options.ClientImage)), cluster
+	return Inject(pod, FactsFor(cluster, namespace, h.options)), cluster
 }
 
 // cluster reads from the cache, and past it for a cluster that was created just before its pods.

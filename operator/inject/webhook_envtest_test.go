@@ -34,6 +34,7 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/internal/testenv"
 	"github.com/peercache/peercache/operator/inject"
+	"github.com/peercache/peercache/operator/plan"
 )
 
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
@@ -95,7 +96,12 @@ func serveWebhook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := inject.SetupWithManager(mgr, inject.Options{ClientImage: clientImage}); err != nil {
+	if err := inject.SetupWithManager(mgr, inject.Options{
+		ClientImage: clientImage,
+		Plan: plan.Facts{DataplaneImage: "dataplane:test", Transports: []v1alpha1.Transport{
+			v1alpha1.TransportTCP, v1alpha1.TransportRDMA, v1alpha1.TransportAuto,
+		}},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	stopped := make(chan error, 1)
@@ -119,7 +125,9 @@ func TestWebhook(t *testing.T) {
 	t.Run("without its cluster a pod gets a reason and a warning", explainsMissingCluster)
 	t.Run("the cluster's namespaceSelector is honoured and an event says so", honoursNamespaceSelector)
 	t.Run("a Guaranteed pod stays Guaranteed", keepsQualityOfService)
-	t.Run("every pod of testdata is accepted, and injected once", acceptsTestdata)
+	for name, spec := range testdataSpecs {
+		t.Run("every pod of testdata is accepted, and injected once: "+name, func(t *testing.T) { acceptsTestdata(t, spec) })
+	}
 	t.Run("the init container may run in a restricted namespace", initContainerIsRestricted)
 }
 
@@ -242,10 +250,44 @@ func keepsQualityOfService(t *testing.T) {
 	}
 }
 
+// testdataSpecs are the modes and deliveries, with rails that ask a pod for devices and networks.
+var testdataSpecs = map[string]v1alpha1.PeerCacheClusterSpec{
+	"node": {},
+	"sidecar": {Injection: v1alpha1.InjectionSpec{
+		Mode: v1alpha1.InjectionSidecar, Client: v1alpha1.ClientSpec{Delivery: v1alpha1.ClientImageVolume},
+	}},
+	"sidecar with rails": {
+		Transport: v1alpha1.TransportRDMA,
+		Rails: []v1alpha1.Rail{{
+			Name: "rail0", Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: "rdma/rail0", Network: "rail0",
+		}, {
+			Name: "rail1", Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "nics",
+		}},
+		Security: v1alpha1.SecuritySpec{TLS: &v1alpha1.TLSSpec{SecretName: "kv-peers-tls"}},
+		Injection: v1alpha1.InjectionSpec{
+			Mode: v1alpha1.InjectionSidecar, Memory: &v1alpha1.MemorySpec{Pool: resource.MustParse("1Gi"), HugePages: v1alpha1.HugePages1Gi},
+		},
+	},
+	"embedded with rails": {
+		Transport: v1alpha1.TransportRDMA,
+		Rails: []v1alpha1.Rail{{
+			Name: "rail0", Attachment: v1alpha1.AttachmentSRIOV, ResourceName: "n.com/rail0", Network: "rail0",
+		}, {
+			Name: "rail1", Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "nics",
+		}},
+		Security: v1alpha1.SecuritySpec{TLS: &v1alpha1.TLSSpec{SecretName: "kv-peers-tls"}},
+		Injection: v1alpha1.InjectionSpec{
+			Mode: v1alpha1.InjectionEmbedded, Client: v1alpha1.ClientSpec{Delivery: v1alpha1.ClientPreinstalled},
+			Memory: &v1alpha1.MemorySpec{Pool: resource.MustParse("1Gi"), HugePages: v1alpha1.HugePages2Mi},
+		},
+	},
+}
+
 // acceptsTestdata: with the label a pod is accepted whenever it is without, and the pod that comes out,
 // with all the defaults that the API server filled in, goes in again unchanged.
-func acceptsTestdata(t *testing.T) {
-	c, namespace := testenv.Client(t), newServing(t, nil)
+func acceptsTestdata(t *testing.T, spec v1alpha1.PeerCacheClusterSpec) {
+	c := testenv.Client(t)
+	namespace := newServingAs(t, spec)
 	files, err := filepath.Glob("testdata/*.in.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no pods in testdata (error %v)", err)
@@ -334,15 +376,16 @@ func TestWebhookIsDown(t *testing.T) {
 // newServing makes a namespace with the cluster kv.
 func newServing(t *testing.T, selector *metav1.LabelSelector) string {
 	t.Helper()
+	return newServingAs(t, v1alpha1.PeerCacheClusterSpec{Injection: v1alpha1.InjectionSpec{NamespaceSelector: selector}})
+}
+
+func newServingAs(t *testing.T, spec v1alpha1.PeerCacheClusterSpec) string {
+	t.Helper()
 	namespace := testenv.Namespace(t)
-	cluster := &v1alpha1.PeerCacheCluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kv"},
-		Spec: v1alpha1.PeerCacheClusterSpec{
-			Memory:    v1alpha1.MemorySpec{Pool: resource.MustParse("1Gi")},
-			Injection: v1alpha1.InjectionSpec{NamespaceSelector: selector},
-		},
-	}
-	create(t, testenv.Client(t), cluster)
+	spec.Memory.Pool = resource.MustParse("1Gi")
+	create(t, testenv.Client(t), &v1alpha1.PeerCacheCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kv"}, Spec: spec,
+	})
 	return namespace
 }
 

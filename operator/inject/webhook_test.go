@@ -222,7 +222,7 @@ func TestFactsFor(t *testing.T) {
 		c.Spec.Layout = v1alpha1.LayoutPerRail
 		c.Spec.Rails = []v1alpha1.Rail{{Name: "rail1"}, {Name: "rail0"}}
 	})
-	facts := FactsFor(cluster, "serving", "client:default")
+	facts := FactsFor(cluster, "serving", Options{ClientImage: "client:default"})
 	if facts.ClientImage != "client:default" || facts.ClientPullPolicy != corev1.PullAlways {
 		t.Errorf("client: %+v", facts)
 	}
@@ -232,11 +232,11 @@ func TestFactsFor(t *testing.T) {
 	if len(facts.PullSecrets) != 1 {
 		t.Errorf("pull secrets: %+v", facts.PullSecrets)
 	}
-	if other := FactsFor(cluster, "elsewhere", "client:default"); len(other.PullSecrets) != 0 {
+	if other := FactsFor(cluster, "elsewhere", Options{ClientImage: "client:default"}); len(other.PullSecrets) != 0 {
 		t.Errorf("pull secrets of another namespace: %+v", other.PullSecrets)
 	}
 	cluster.Spec.Injection.Client.Image = "client:own"
-	if facts := FactsFor(cluster, "serving", "client:default"); facts.ClientImage != "client:own" {
+	if facts := FactsFor(cluster, "serving", Options{ClientImage: "client:default"}); facts.ClientImage != "client:own" {
 		t.Errorf("client image: %s", facts.ClientImage)
 	}
 }

@@ -14,17 +14,24 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// renderConfig is peercached's configuration file. It holds what all nodes of the cluster have in common;
-// what differs between groups and machines comes from the environment (buildEnv in pod.go), and must not be
-// here, because peercached prefers the file.
-func renderConfig(cluster *v1alpha1.PeerCacheCluster) string {
-	spec := cluster.Spec
-	var file strings.Builder
-	fmt.Fprintf(&file, "# Written by peercache-operator for PeerCacheCluster %s/%s; changes are undone.\n",
-		cluster.Namespace, cluster.Name)
-	text := func(key, value string) { fmt.Fprintf(&file, "%s = %s\n", key, strconv.Quote(value)) }
-	number := func(key string, value int32) { fmt.Fprintf(&file, "%s = %d\n", key, value) }
+// Setting is an option of peercached with its value.
+type Setting struct {
+	Name string
+	// Value as it stands on a command line.
+	Value string
+	// Number says that the value is one, which a configuration file writes without quotes.
+	Number bool
+}
 
+// settings are what all nodes of the cluster have in common. What differs between groups and machines comes
+// from the environment (buildEnv in pod.go).
+func settings(cluster *v1alpha1.PeerCacheCluster) []Setting {
+	spec := cluster.Spec
+	var list []Setting
+	text := func(name, value string) { list = append(list, Setting{Name: name, Value: value}) }
+	number := func(name string, value int32) {
+		list = append(list, Setting{Name: name, Value: strconv.Itoa(int(value)), Number: true})
+	}
 	text("cluster", cluster.Name)
 	text("discovery-addr", discoveryAddress(cluster))
 	number("peer-port", spec.Discovery.Port)
@@ -40,6 +47,22 @@ func renderConfig(cluster *v1alpha1.PeerCacheCluster) string {
 		if tls.PeerName != "" {
 			text("tls-peer-name", tls.PeerName)
 		}
+	}
+	return list
+}
+
+// renderConfig is the configuration file of the cluster's own nodes. Nothing of the environment may be in it,
+// because peercached prefers the file.
+func renderConfig(cluster *v1alpha1.PeerCacheCluster) string {
+	var file strings.Builder
+	fmt.Fprintf(&file, "# Written by peercache-operator for PeerCacheCluster %s/%s; changes are undone.\n",
+		cluster.Namespace, cluster.Name)
+	for _, s := range settings(cluster) {
+		value := s.Value
+		if !s.Number {
+			value = strconv.Quote(value)
+		}
+		fmt.Fprintf(&file, "%s = %s\n", s.Name, value)
 	}
 	return file.String()
 }

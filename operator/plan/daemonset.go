@@ -62,7 +62,7 @@ func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, image, hash
 func podAnnotations(group Group, hash string) map[string]string {
 	annotations := map[string]string{v1alpha1.AnnotationConfigHash: hash}
 	if networks := group.networks(); networks != "" {
-		annotations[multusNetworks] = networks
+		annotations[MultusNetworks] = networks
 	}
 	return annotations
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// multusNetworks is the annotation by which a pod asks Multus for interfaces.
-const multusNetworks = "k8s.v1.cni.cncf.io/networks"
+// MultusNetworks is the annotation by which a pod asks Multus for interfaces.
+const MultusNetworks = "k8s.v1.cni.cncf.io/networks"
 
-// networkSelection is one element of that annotation, as the Network Plumbing Working Group defines it
+// NetworkSelection is one element of that annotation, as the Network Plumbing Working Group defines it
 // (NetworkSelectionElement). An element without namespace is looked for in the pod's.
-type networkSelection struct {
+type NetworkSelection struct {
 	Name      string   `json:"name"`
 	Namespace string   `json:"namespace,omitempty"`
 	Interface string   `json:"interface,omitempty"`
@@ -24,18 +24,24 @@ type networkSelection struct {
 	MAC       string   `json:"mac,omitempty"`
 }
 
-// networks is the value of the annotation, "" when the group's rails need no network.
-func (g Group) networks() string {
-	var selections []networkSelection
+// selections are the networks that the group's rails need.
+func (g Group) selections() []NetworkSelection {
+	var selections []NetworkSelection
 	for _, rail := range g.Rails {
 		if rail.Network == "" {
 			continue
 		}
 		namespace, name := splitNetwork(rail)
-		selections = append(selections, networkSelection{
+		selections = append(selections, NetworkSelection{
 			Name: name, Namespace: namespace, Interface: rail.Interface, IPs: rail.IPs, MAC: rail.MAC,
 		})
 	}
+	return selections
+}
+
+// networks is the value of the annotation, "" when the group's rails need no network.
+func (g Group) networks() string {
+	selections := g.selections()
 	if len(selections) == 0 {
 		return ""
 	}

@@ -51,12 +51,9 @@ func buildPodSpec(cluster *v1alpha1.PeerCacheCluster, group Group, image string)
 		},
 	}
 	if tls := spec.Security.TLS; tls != nil {
-		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: volumeTLS, VolumeSource: corev1.VolumeSource{
-			Secret: &corev1.SecretVolumeSource{SecretName: tls.SecretName, DefaultMode: new(int32(0o400))},
-		}})
-		// The whole Secret, not single files of it: only then does the kubelet bring changes.
+		pod.Volumes = append(pod.Volumes, tlsVolume(volumeTLS, *tls, 0o400))
 		mounts := &pod.Containers[0].VolumeMounts
-		*mounts = append(*mounts, corev1.VolumeMount{Name: volumeTLS, MountPath: tlsDir, ReadOnly: true})
+		*mounts = append(*mounts, tlsMount(volumeTLS))
 	}
 	pod.ResourceClaims, pod.Containers[0].Resources.Claims = group.claims()
 	if group.onHostNetwork() {
@@ -64,6 +61,17 @@ func buildPodSpec(cluster *v1alpha1.PeerCacheCluster, group Group, image string)
 		pod.DNSPolicy = corev1.DNSClusterFirstWithHostNet
 	}
 	return pod
+}
+
+func tlsVolume(name string, tls v1alpha1.TLSSpec, mode int32) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		Secret: &corev1.SecretVolumeSource{SecretName: tls.SecretName, DefaultMode: new(mode)},
+	}}
+}
+
+// tlsMount mounts the whole Secret, not single files of it: only then does the kubelet bring changes.
+func tlsMount(volume string) corev1.VolumeMount {
+	return corev1.VolumeMount{Name: volume, MountPath: tlsDir, ReadOnly: true}
 }
 
 func buildContainer(spec v1alpha1.PeerCacheClusterSpec, group Group, image string) corev1.Container {
@@ -90,31 +98,47 @@ func buildContainer(spec v1alpha1.PeerCacheClusterSpec, group Group, image strin
 	}
 }
 
+func fromField(name, field string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: field},
+	}}
+}
+
 // buildEnv is what differs between groups and machines. NODE_NAME and POD_IP come first, because
 // $(NAME) refers to variables defined above.
 func buildEnv(spec v1alpha1.PeerCacheClusterSpec, group Group) []corev1.EnvVar {
-	fromField := func(name, field string) corev1.EnvVar {
-		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
-			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: field},
-		}}
-	}
-	env := []corev1.EnvVar{
-		fromField("NODE_NAME", "spec.nodeName"),
-		fromField("POD_IP", "status.podIP"),
-		{Name: "PEERCACHE_NODE_ID", Value: "$(NODE_NAME)." + group.Name},
-		{Name: "PEERCACHE_GROUP", Value: group.Name},
-		{Name: "PEERCACHE_ADVERTISE_ADDR", Value: "$(POD_IP)"},
-		{Name: "PEERCACHE_SOCKET", Value: SocketPath(group.Name)},
-		{Name: "PEERCACHE_POOL_SIZE", Value: poolSize(group.Memory(spec).Pool)},
-		{Name: "PEERCACHE_HUGE_PAGES", Value: hugePages(group.Memory(spec).HugePages)},
-		{Name: "PEERCACHE_TRANSPORT", Value: strings.ToLower(string(group.transport(spec)))},
+	env := []corev1.EnvVar{fromField("NODE_NAME", "spec.nodeName"), fromField("POD_IP", "status.podIP")}
+	return append(env, variables(nodeSettings(spec, group, "$(NODE_NAME)."+group.Name))...)
+}
+
+// nodeSettings are the settings of one node.
+func nodeSettings(spec v1alpha1.PeerCacheClusterSpec, group Group, id string) []Setting {
+	list := []Setting{
+		{Name: "node-id", Value: id},
+		{Name: "group", Value: group.Name},
+		{Name: "advertise-addr", Value: "$(POD_IP)"},
+		{Name: "socket", Value: SocketPath(group.Name)},
+		{Name: "pool-size", Value: poolSize(group.Memory(spec).Pool)},
+		{Name: "huge-pages", Value: hugePages(group.Memory(spec).HugePages)},
+		{Name: "transport", Value: strings.ToLower(string(group.transport(spec)))},
 	}
 	if devices := group.devices(); len(devices) > 0 && group.rdma(spec) {
-		env = append(env, corev1.EnvVar{Name: "PEERCACHE_DEVICE_NAME", Value: strings.Join(devices, ",")})
+		list = append(list, Setting{Name: "device-name", Value: strings.Join(devices, ",")})
 	}
 	// Without rails whose NUMA node is known, peercached looks at what it was given by itself.
 	if node := group.numaNode(); node != "" {
-		env = append(env, corev1.EnvVar{Name: "PEERCACHE_NUMA_NODE", Value: node})
+		list = append(list, Setting{Name: "numa-node", Value: node})
+	}
+	return list
+}
+
+// variables gives settings as peercached reads them from the environment.
+func variables(settings []Setting) []corev1.EnvVar {
+	env := make([]corev1.EnvVar, len(settings))
+	for i, s := range settings {
+		env[i] = corev1.EnvVar{
+			Name: "PEERCACHE_" + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_")), Value: s.Value,
+		}
 	}
 	return env
 }

@@ -3,6 +3,8 @@
 package plan
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -23,7 +25,14 @@ func buildResources(spec v1alpha1.PeerCacheClusterSpec, group Group) corev1.Reso
 		memory.Add(pool.Pool)
 	}
 	list[corev1.ResourceMemory] = memory
-	for _, rail := range group.Rails {
+	maps.Copy(list, group.devicesOf())
+	return corev1.ResourceRequirements{Requests: list, Limits: list.DeepCopy()}
+}
+
+// devicesOf are the extended resources of the group's rails.
+func (g Group) devicesOf() corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for _, rail := range g.Rails {
 		if rail.ResourceName == "" {
 			continue
 		}
@@ -31,5 +40,5 @@ func buildResources(spec v1alpha1.PeerCacheClusterSpec, group Group) corev1.Reso
 		count.Add(*resource.NewQuantity(1, resource.DecimalSI))
 		list[corev1.ResourceName(rail.ResourceName)] = count
 	}
-	return corev1.ResourceRequirements{Requests: list, Limits: list.DeepCopy()}
+	return list
 }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inject
+
+import (
+	"os"
+	"regexp"
+	"testing"
+)
+
+// An unknown key fails SGLang's start, so every key that injection writes must be one of the package's, and of a
+// node in the process.
+func TestEmbeddedKeysAreThoseOfThePackage(t *testing.T) {
+	source, err := os.ReadFile("../../dataplane/python/peercache/config_keys.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?s)"([a-z_0-9]+)": Key\(.*?Scope\.([A-Z]+)(?:, "([a-z-]+)")?`)
+	type meaning struct{ scope, option string }
+	known := map[string]meaning{}
+	for _, match := range line.FindAllStringSubmatch(string(source), -1) {
+		known[match[1]] = meaning{match[2], match[3]}
+	}
+	if len(known) < 30 {
+		t.Fatalf("only %d keys were understood", len(known))
+	}
+	for option, key := range embeddedKeys {
+		for _, name := range []string{key.key, key.instead} {
+			if name != "" && known[name] != (meaning{"EMBEDDED", option}) {
+				t.Errorf("%s stands for %s, and in the package for %+v", name, option, known[name])
+			}
+		}
+	}
+	for _, s := range socketSettings("x") {
+		if scope := known[s.key].scope; scope != "ANY" && scope != "SOCKET" {
+			t.Errorf("%s is a key of scope %q", s.key, scope)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for milliseconds, want := range map[string]string{"500": "0.5", "3000": "3", "1234": "1.234", "50": "0.05"} {
+		if got := seconds(milliseconds); got != want {
+			t.Errorf("%s ms: %s s, want %s", milliseconds, got, want)
+		}
+	}
+}

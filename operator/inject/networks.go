@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inject
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/peercache/peercache/operator/plan"
+)
+
+// addNetworks asks Multus for the networks of the node's rails, besides those that the user asks for, or says why
+// it cannot. The annotation is either a JSON list or the short form namespace/name@interface with commas.
+func addNetworks(pod *corev1.Pod, node plan.InPod) (reason string) {
+	value := strings.TrimSpace(pod.Annotations[plan.MultusNetworks])
+	if len(node.Networks) == 0 {
+		return ""
+	}
+	have, short, reason := readNetworks(value)
+	if reason != "" {
+		return reason
+	}
+	var missing []plan.NetworkSelection
+	for _, want := range node.Networks {
+		switch i := slices.IndexFunc(have, func(h plan.NetworkSelection) bool { return sameNetwork(h, want) }); {
+		case i >= 0:
+			have = slices.Delete(have, i, i+1) // two rails may want an interface each on one network
+			continue
+		case slices.ContainsFunc(have, func(h plan.NetworkSelection) bool {
+			return h.Interface != "" && h.Interface == want.Interface
+		}):
+			return "annotation " + plan.MultusNetworks + " gives the name " + want.Interface + " to another network than that of the rail: " +
+				"choose another name for the interface"
+		}
+		missing = append(missing, want)
+	}
+	if len(missing) > 0 {
+		annotate(pod, map[string]string{plan.MultusNetworks: writeNetworks(value, short, missing)})
+	}
+	return ""
+}
+
+func readNetworks(value string) (have []plan.NetworkSelection, short bool, reason string) {
+	if value == "" {
+		return nil, false, ""
+	}
+	if strings.HasPrefix(value, "[") {
+		if err := json.Unmarshal([]byte(value), &have); err != nil {
+			return nil, false, "annotation " + plan.MultusNetworks + " cannot be completed, because it is no list of networks: " + err.Error()
+		}
+		return have, false, ""
+	}
+	for item := range strings.SplitSeq(value, ",") {
+		var n plan.NetworkSelection
+		item, n.Interface, _ = strings.Cut(strings.TrimSpace(item), "@")
+		if namespace, name, found := strings.Cut(item, "/"); found {
+			n.Namespace, n.Name = namespace, name
+		} else {
+			n.Name = item
+		}
+		have = append(have, n)
+	}
+	return have, true, ""
+}
+
+// sameNetwork: a rail that leaves its interface's name to Multus takes any.
+func sameNetwork(have, want plan.NetworkSelection) bool {
+	return have.Name == want.Name && have.Namespace == want.Namespace && (want.Interface == "" || have.Interface == want.Interface)
+}
+
+// writeNetworks appends in the form that the user chose, and leaves what is there as it is written.
+func writeNetworks(value string, short bool, missing []plan.NetworkSelection) string {
+	if short {
+		for _, n := range missing {
+			item := n.Name
+			if n.Namespace != "" {
+				item = n.Namespace + "/" + item
+			}
+			if n.Interface != "" {
+				item += "@" + n.Interface
+			}
+			value += "," + item
+		}
+		return value
+	}
+	text, err := json.Marshal(missing)
+	if err != nil {
+		panic(err) // a struct of strings can always be encoded
+	}
+	before := strings.TrimSpace(strings.TrimSuffix(value, "]"))
+	if before == "" || before == "[" {
+		return string(text)
+	}
+	return before + "," + string(text[1:])
+}

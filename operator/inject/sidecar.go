@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inject
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/peercache/peercache/operator/plan"
+)
+
+// maxNodeID is how long the id of a node may be, and a sidecar's is <namespace>.<pod>.
+const maxNodeID = 128
+
+// addSidecar adds the container that runs the pod's node, or says why it cannot.
+func addSidecar(pod *corev1.Pod, facts Facts, node plan.InPod) (reason string) {
+	if pod.Spec.HostNetwork {
+		return "the pod uses the network of its machine, where the sidecar's ports may be taken: remove hostNetwork, or " +
+			"write injection.mode: Node"
+	}
+	if longest := maxNodeID - len(facts.PodNamespace) - 1; len(pod.Name) > longest {
+		return "the pod's name is longer than " + strconv.Itoa(longest) + " characters, and its node is named after it: shorten it"
+	}
+	if reason := addVolume(pod, emptyVolume(plan.SocketVolume)); reason != "" {
+		return reason
+	}
+	switch have := findContainer(pod, node.Sidecar.Name); {
+	case have != nil && !mountsAt(have, plan.SocketVolume, plan.SocketDir):
+		return "the pod has a container of its own named " + quote(node.Sidecar.Name) + ": rename it"
+	case have != nil:
+		return ""
+	}
+	if reason := portTaken(pod, node.Ports); reason != "" {
+		return reason
+	}
+	sidecar := *node.Sidecar.DeepCopy()
+	if !node.RDMA {
+		runAsNobody(pod, sidecar.SecurityContext)
+	}
+	pod.Spec.InitContainers = append(pod.Spec.InitContainers, sidecar)
+	addPullSecrets(pod, facts)
+	return ""
+}
+
+// portTaken says which container has one of the sidecar's ports: those of a pod share its network.
+func portTaken(pod *corev1.Pod, ports []int32) (reason string) {
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range list {
+			for _, port := range c.Ports {
+				if slices.Contains(ports, port.ContainerPort) && port.Protocol != corev1.ProtocolUDP && port.Protocol != corev1.ProtocolSCTP {
+					return "container " + quote(c.Name) + " has port " + strconv.Itoa(int(port.ContainerPort)) +
+						", which the sidecar needs: change it, or discovery.port or monitoring.port of the cluster"
+				}
+			}
+		}
+	}
+	return ""
+}

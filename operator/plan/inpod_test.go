@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+func mustNodeInPod(t *testing.T, cluster *v1alpha1.PeerCacheCluster, group, podNamespace string) *InPod {
+	t.Helper()
+	node, problem := NodeInPod(cluster, group, podNamespace, testFacts)
+	if problem != nil {
+		t.Fatal(problem)
+	}
+	return node
+}
+
+// A sidecar is told what the cluster's own nodes are told, whichever way it reaches them.
+func TestSidecarIsConfiguredAsTheClustersOwnNodes(t *testing.T) {
+	cluster := testCluster(withRails(v1alpha1.TransportRDMA, shared("a", 0), shared("b", 1)), func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Rails[0].Device = "mlx5_0"
+		s.Security.TLS = &v1alpha1.TLSSpec{SecretName: "kv-peers-tls", PeerName: "kv.internal"}
+		s.Timing.LeaseMilliseconds = 1234
+	})
+	desired := mustPlan(t, cluster)
+	own := desired.DaemonSets[0].Spec.Template.Spec.Containers[0]
+	node := mustNodeInPod(t, cluster, "numa0", "inference")
+	sidecar := node.Sidecar
+
+	has := map[string]string{}
+	for _, v := range sidecar.Env {
+		has[v.Name] = v.Value
+	}
+	for line := range strings.Lines(desired.Config.Data[configKey]) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " = ")
+		variable := "PEERCACHE_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		if has[variable] != strings.Trim(value, `"`) {
+			t.Errorf("the file says %s = %s, the sidecar's %s is %q", name, value, variable, has[variable])
+		}
+	}
+	for _, v := range own.Env {
+		if v.Name == "PEERCACHE_NODE_ID" || v.ValueFrom != nil {
+			continue
+		}
+		if has[v.Name] != v.Value {
+			t.Errorf("%s is %q in a node, and %q in a sidecar", v.Name, v.Value, has[v.Name])
+		}
+	}
+	if has["PEERCACHE_NODE_ID"] != "$(POD_NAMESPACE).$(POD_NAME)" {
+		t.Errorf("id %q", has["PEERCACHE_NODE_ID"])
+	}
+	if !equality.Semantic.DeepEqual(sidecar.Resources, own.Resources) {
+		t.Errorf("resources %+v, of a node %+v", sidecar.Resources, own.Resources)
+	}
+	if node.TLS == nil || node.TLS.Secret.SecretName != "kv-peers-tls" || len(sidecar.VolumeMounts) != 2 {
+		t.Errorf("TLS %+v, mounts %+v", node.TLS, sidecar.VolumeMounts)
+	}
+	if !node.RDMA || *sidecar.SecurityContext.RunAsUser != 0 || len(sidecar.SecurityContext.Capabilities.Add) != 1 {
+		t.Errorf("RDMA %t, %+v", node.RDMA, sidecar.SecurityContext)
+	}
+}
+
+func TestSidecarStartsBeforeSGLangAndDoesNotMakeThePodUnready(t *testing.T) {
+	sidecar := mustNodeInPod(t, testCluster(), "default", "inference").Sidecar
+	if sidecar.RestartPolicy == nil || *sidecar.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+		t.Errorf("restart policy %v: an init container that is not restarted keeps SGLang from starting", sidecar.RestartPolicy)
+	}
+	if sidecar.StartupProbe == nil || sidecar.LivenessProbe == nil || sidecar.ReadinessProbe != nil {
+		t.Errorf("probes: %+v", sidecar)
+	}
+	for _, port := range sidecar.Ports {
+		if !strings.HasPrefix(port.Name, "peercache-") || len(port.Name) > 15 {
+			t.Errorf("port %q", port.Name)
+		}
+	}
+	if own := mustPlan(t, testCluster()).DaemonSets[0].Spec.Template.Spec.Containers[0]; own.Ports[0].Name != "peer" ||
+		own.StartupProbe.HTTPGet.Port.StrVal != "http" || own.ReadinessProbe == nil {
+		t.Errorf("the cluster's own nodes changed: %+v", own)
+	}
+	if sidecar.SecurityContext.RunAsUser != nil || !*sidecar.SecurityContext.RunAsNonRoot {
+		t.Errorf("with TCP it need not be root: %+v", sidecar.SecurityContext)
+	}
+}
+
+func TestNodeInPodTakesMemoryAndResourcesOfInjection(t *testing.T) {
+	pools := func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.NodePools = []v1alpha1.NodePool{
+			{Name: "gpu", Memory: &v1alpha1.MemorySpec{Pool: resource.MustParse("3Gi")}},
+			{Name: "cpu", Memory: &v1alpha1.MemorySpec{Pool: resource.MustParse("5Gi")}},
+		}
+	}
+	inherited := mustNodeInPod(t, testCluster(pools), "default", "inference")
+	if inherited.Memory.Pool.String() != "3Gi" {
+		t.Errorf("pool %s, want that of the first node pool", inherited.Memory.Pool.String())
+	}
+	own := mustNodeInPod(t, testCluster(pools, func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Injection.Memory = &v1alpha1.MemorySpec{Pool: resource.MustParse("4Gi"), HugePages: v1alpha1.HugePages2Mi}
+		s.Injection.Resources = &v1alpha1.ResourcesSpec{CPU: resource.MustParse("7"), MemoryOverhead: resource.MustParse("1Gi")}
+	}), "default", "inference")
+	limits := own.Sidecar.Resources.Limits
+	for name, want := range map[corev1.ResourceName]string{"cpu": "7", "memory": "1Gi", "hugepages-2Mi": "4Gi"} {
+		if got := limits[name]; got.String() != want {
+			t.Errorf("%s %s, want %s", name, got.String(), want)
+		}
+	}
+}
+
+// Rails are for RDMA alone: with TCP an SGLang pod gets no device and no further network.
+func TestNodeInPodWithTCPNeedsNoRails(t *testing.T) {
+	node := mustNodeInPod(t, testCluster(withRails(v1alpha1.TransportTCP, shared("a", 0))), "numa0", "inference")
+	if node.RDMA || len(node.Networks)+len(node.Devices)+len(node.Claims) > 0 || len(node.Sidecar.Resources.Limits) != 2 {
+		t.Errorf("%+v", node)
+	}
+	for _, v := range node.Sidecar.Env {
+		if v.Name == "PEERCACHE_NUMA_NODE" || v.Name == "PEERCACHE_DEVICE_NAME" {
+			t.Errorf("%s=%s", v.Name, v.Value)
+		}
+	}
+}
+
+func TestNodeInPodElsewhere(t *testing.T) {
+	rails := withRails(v1alpha1.TransportAuto, shared("a", 0), shared("b", 0))
+	local := func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails[0].Network = "fabric" }
+	for namespace, want := range map[string]string{"inference": "", "serving": "inference"} {
+		node := mustNodeInPod(t, testCluster(rails, local), "numa0", namespace)
+		if node.Networks[0].Namespace != want || node.Networks[1].Namespace != "default" {
+			t.Errorf("networks for a pod in %s: %+v", namespace, node.Networks)
+		}
+	}
+}
+
+func TestNodeInPodProblems(t *testing.T) {
+	dra := v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "nics"}
+	addressed := shared("a", 0)
+	addressed.MAC = "02:00:00:00:00:01"
+	tls := func(s *v1alpha1.PeerCacheClusterSpec) { s.Security.TLS = &v1alpha1.TLSSpec{SecretName: "x"} }
+	for _, test := range []struct {
+		reason, group, namespace string
+		changes                  []func(*v1alpha1.PeerCacheClusterSpec)
+	}{
+		{"HostNetworkRails", "g", "inference", []func(*v1alpha1.PeerCacheClusterSpec){withRails(v1alpha1.TransportRDMA, onHost("a", "g", "mlx5_0"))}},
+		{"TLSElsewhere", "default", "serving", []func(*v1alpha1.PeerCacheClusterSpec){tls}},
+		{"ClaimsElsewhere", "default", "serving", []func(*v1alpha1.PeerCacheClusterSpec){withRails(v1alpha1.TransportRDMA, dra)}},
+		{"AddressShared", "numa0", "inference", []func(*v1alpha1.PeerCacheClusterSpec){withRails(v1alpha1.TransportRDMA, addressed)}},
+		{"TransportUnavailable", "default", "inference", []func(*v1alpha1.PeerCacheClusterSpec){
+			func(s *v1alpha1.PeerCacheClusterSpec) { s.Transport = "Pigeon" }}},
+	} {
+		cluster := testCluster(test.changes...)
+		_, problem := NodeInPod(cluster, test.group, test.namespace, testFacts)
+		if problem == nil || problem.Reason != test.reason {
+			t.Errorf("got %v, want %s", problem, test.reason)
+		}
+		// In the cluster's own namespace, and over TCP, the same cluster has no problem.
+		if test.namespace == "serving" {
+			mustNodeInPod(t, cluster, test.group, "inference")
+		}
+	}
+	mustNodeInPod(t, testCluster(withRails(v1alpha1.TransportTCP, onHost("a", "g", "mlx5_0"))), "g", "serving")
+}
