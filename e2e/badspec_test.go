@@ -62,6 +62,7 @@ var badSpecs = map[string]string{
 	"ipam.exclude must hold networks":                           withProvision("networks: [{rail: a, type: Macvlan, interface: e, ipam: {range: 10.0.0.0/24, exclude: [x]}}]"),
 	"injection.memory is the memory of a node inside":           "{memory: {pool: 1Gi}, injection: {memory: {pool: 1Gi}}}",
 	"injection.resources are those of the sidecar":              "{memory: {pool: 1Gi}, injection: {mode: Embedded, client: {delivery: Preinstalled}, resources: {cpu: 1}}}",
+	"injection.resources.cpu must lie":                          "{memory: {pool: 1Gi}, injection: {mode: Sidecar, resources: {cpu: 50m}}}",
 	"injection.mode Embedded needs the package with a node":     "{memory: {pool: 1Gi}, injection: {mode: Embedded}}",
 	"injection.client.image is not used with delivery":          "{memory: {pool: 1Gi}, injection: {client: {delivery: Preinstalled, image: x}}}",
 	"a node pool's name may hold":                               "{memory: {pool: 1Gi}, nodePools: [{name: GPU, selector: {a: b}}]}",

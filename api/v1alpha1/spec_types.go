@@ -283,7 +283,7 @@ type InjectionSpec struct {
 	// resources of the sidecar besides its pool. Left out: as the cluster's own
 	// nodes of the pod's group.
 	// +optional
-	Resources *ResourcesSpec `json:"resources,omitempty"`
+	Resources *SidecarResources `json:"resources,omitempty"`
 
 	// client is the Python package that runs inside SGLang.
 	// +optional
@@ -302,6 +302,23 @@ type InjectionSpec struct {
 	// Left out: all namespaces.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+}
+
+// SidecarResources is what a sidecar needs besides its pool. Both amounts are requested and limited alike, so that a
+// Guaranteed pod stays Guaranteed.
+type SidecarResources struct {
+	// cpu of the sidecar, from 100m to 1024, for example 500m. Whole cores can be
+	// pinned by the kubelet's static CPU manager, in a pod that is Guaranteed.
+	// +optional
+	// +kubebuilder:default="1"
+	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.compareTo(quantity('100m')) >= 0 && q.compareTo(quantity('1024')) <= 0)",message="injection.resources.cpu must lie between 100m and 1024 cores: write for example 500m"
+	CPU resource.Quantity `json:"cpu,omitzero"`
+
+	// memoryOverhead is the memory of the sidecar besides its pool, at least 64Mi.
+	// +optional
+	// +kubebuilder:default="512Mi"
+	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.compareTo(quantity('64Mi')) >= 0 && q.compareTo(quantity('1Ti')) <= 0 && q.isInteger())",message="resources.memoryOverhead must lie between 64Mi and 1Ti: write for example 512Mi"
+	MemoryOverhead resource.Quantity `json:"memoryOverhead,omitzero"`
 }
 
 // InjectionMode is where the node of an SGLang pod runs.

@@ -186,8 +186,10 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 		{"small memory of a sidecar", "", "spec: {memory: {pool: 1Gi}, injection: {mode: Sidecar, memory: {pool: 1Mi}}}",
 			"between 16Mi and 64Ti"},
 		{"resources of nobody", "", "spec: {memory: {pool: 1Gi}, injection: {resources: {cpu: 1}}}", "write injection.mode: Sidecar, or remove them"},
-		{"part of a core for a sidecar", "", "spec: {memory: {pool: 1Gi}, injection: {mode: Sidecar, resources: {cpu: 500m}}}",
-			"whole number of cores"},
+		{"little of a core for a sidecar", "", "spec: {memory: {pool: 1Gi}, injection: {mode: Sidecar, resources: {cpu: 50m}}}",
+			"between 100m and 1024 cores"},
+		{"little overhead of a sidecar", "", "spec: {memory: {pool: 1Gi}, injection: {mode: Sidecar, resources: {memoryOverhead: 1Mi}}}",
+			"write for example 512Mi"},
 		{"embedded without a node", "", "spec: {memory: {pool: 1Gi}, injection: {mode: Embedded}}",
 			"write injection.client.delivery: Preinstalled"},
 		{"image of nothing", "", "spec: {memory: {pool: 1Gi}, injection: {client: {delivery: Preinstalled, image: x}}}",
@@ -245,7 +247,7 @@ func TestValidSpecsAreAccepted(t *testing.T) {
 		{"pools with rails and without", "spec: {transport: Auto, memory: {pool: 1Gi}, " +
 			"rails: [{name: a, attachment: HostNetwork, device: x}], nodePools: [{name: p, selector: {a: b}, rails: [a]}, " +
 			"{name: q, selector: {c: d}, memory: {pool: 2Gi}, resources: {cpu: 2}}]}"},
-		{"sidecar", "spec: {memory: {pool: 1Gi}, injection: {mode: Sidecar, memory: {pool: 2Gi, hugePages: 1Gi}, resources: {cpu: 2}, " +
+		{"sidecar", "spec: {memory: {pool: 1Gi}, injection: {mode: Sidecar, memory: {pool: 2Gi, hugePages: 1Gi}, resources: {cpu: 500m}, " +
 			"client: {delivery: ImageVolume, image: x}}}"},
 		{"embedded", "spec: {memory: {pool: 1Gi}, injection: {mode: Embedded, memory: {pool: 2Gi}, client: {delivery: Preinstalled}}}"},
 		{"namespace selector", "spec: {memory: {pool: 1Gi}, injection: {namespaceSelector: {matchLabels: {a: b}}}}"},

@@ -150,7 +150,7 @@ func pullSecret(s *v1alpha1.PeerCacheClusterSpec) {
 func hugeGigabyte(s *v1alpha1.PeerCacheClusterSpec) {
 	s.Injection.Memory = &v1alpha1.MemorySpec{Pool: resource.MustParse("8Gi"), HugePages: v1alpha1.HugePages1Gi}
 	if s.Injection.Mode == v1alpha1.InjectionSidecar {
-		s.Injection.Resources = &v1alpha1.ResourcesSpec{CPU: resource.MustParse("2"), MemoryOverhead: resource.MustParse("1Gi")}
+		s.Injection.Resources = &v1alpha1.SidecarResources{CPU: resource.MustParse("2"), MemoryOverhead: resource.MustParse("1Gi")}
 	}
 }
 

@@ -116,8 +116,8 @@ func (g *Group) overrideFor(spec *v1alpha1.PeerCacheClusterSpec) {
 	if spec.Injection.Memory != nil {
 		spec.Memory = *spec.Injection.Memory
 	}
-	if spec.Injection.Resources != nil {
-		spec.Resources = *spec.Injection.Resources
+	if own := spec.Injection.Resources; own != nil {
+		spec.Resources = v1alpha1.ResourcesSpec{CPU: own.CPU, MemoryOverhead: own.MemoryOverhead}
 	}
 	g.Pool = nil // what it said is in spec now
 }

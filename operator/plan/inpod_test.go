@@ -105,7 +105,7 @@ func TestNodeInPodTakesMemoryAndResourcesOfInjection(t *testing.T) {
 	}
 	own := mustNodeInPod(t, testCluster(pools, func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Injection.Memory = &v1alpha1.MemorySpec{Pool: resource.MustParse("4Gi"), HugePages: v1alpha1.HugePages2Mi}
-		s.Injection.Resources = &v1alpha1.ResourcesSpec{CPU: resource.MustParse("7"), MemoryOverhead: resource.MustParse("1Gi")}
+		s.Injection.Resources = &v1alpha1.SidecarResources{CPU: resource.MustParse("7"), MemoryOverhead: resource.MustParse("1Gi")}
 	}), "default", "inference")
 	limits := own.Sidecar.Resources.Limits
 	for name, want := range map[corev1.ResourceName]string{"cpu": "7", "memory": "1Gi", "hugepages-2Mi": "4Gi"} {
