@@ -13,6 +13,7 @@ include hack/images.mk
 include hack/soft-rdma.mk
 include dataplane/dataplane.mk
 include operator/operator.mk
+include kubectl/kubectl.mk
 include charts/charts.mk
 include e2e/e2e.mk
 
@@ -22,8 +23,8 @@ help: ## This list
 		$(MAKEFILE_LIST) | sort -u
 
 .PHONY: build
-build: deps ## Build everything natively: peercached, the Python extension, the operator
-	@$(MAKE) --no-print-directory build-dataplane build-operator
+build: deps ## Build everything natively: peercached, the Python extension, the operator, the kubectl plug-in
+	@$(MAKE) --no-print-directory build-dataplane build-operator build-kubectl
 
 .PHONY: generate-all
 generate-all: generate generate-metrics-doc chart-files chart-readme ## Everything that is generated and committed
@@ -50,4 +51,4 @@ test: deps ## All tests: the protocol's model, C++ (ASan+UBSan, TSan, fuzzers), 
 
 .PHONY: clean
 clean: ## Remove what was built in the tree (caches outside stay)
-	rm -rf bin dataplane/build e2e/out
+	rm -rf bin dist dataplane/build e2e/out

@@ -2,11 +2,15 @@
 
 package fleet
 
-// NodeStatus is the part of a node's /v1/status that the operator reads. Fields that a newer node adds are
-// ignored.
+// NodeStatus is the part of a node's /v1/status that the operator and the kubectl plug-in read. Fields that
+// a newer node adds are ignored, and those that an older one lacks are zero.
 type NodeStatus struct {
-	Node    Node     `json:"node"`
-	Members []Member `json:"members"`
+	Node      Node      `json:"node"`
+	Members   []Member  `json:"members"`
+	Transport Transport `json:"transport"`
+	Pool      Pool      `json:"pool"`
+	Engines   []Engine  `json:"engines"`
+	Counters  Counters  `json:"counters"`
 }
 
 // Node is the answering node itself.
@@ -15,16 +19,80 @@ type Node struct {
 	Version string `json:"version"`
 	Group   string `json:"group"`
 	State   string `json:"state"`
+	// Incarnation changes when the node is started again, and with it all counters begin anew.
+	Incarnation uint64 `json:"incarnation"`
+	Ready       bool   `json:"ready"`
+	// Reason says why the node is not ready.
+	Reason string `json:"reason"`
 }
 
 // Member is another node, or the node itself, as the answering node sees it.
 type Member struct {
-	ID    string `json:"id"`
-	State string `json:"state"`
+	ID            string `json:"id"`
+	State         string `json:"state"`
+	Address       string `json:"address"`
+	CapacityBytes uint64 `json:"capacity_bytes"`
+	// Breaker is BreakerOpen while the answering node gets no answers from the member.
+	Breaker string `json:"breaker"`
+	// Reachable is false when most members get no answers from it: it is in no ring then.
+	Reachable bool `json:"reachable"`
 }
 
-// StateActive is the state of a member that serves pages.
-const StateActive = "active"
+// Transport is how the node sends and receives pages.
+type Transport struct {
+	Kind string `json:"kind"`
+	// Reason says why it is that kind.
+	Reason string `json:"reason"`
+	Rails  []Rail `json:"rails"`
+}
+
+// Rail is an RDMA port that the node has opened.
+type Rail struct {
+	Name string `json:"name"`
+	Up   bool   `json:"up"`
+	// NUMANode is negative where it is not known.
+	NUMANode          int    `json:"numa_node"`
+	ReadBytes         uint64 `json:"read_bytes"`
+	QueuePairFailures uint64 `json:"queue_pair_failures"`
+}
+
+// Pool is the node's memory for pages.
+type Pool struct {
+	CapacityBytes uint64 `json:"capacity_bytes"`
+	UsedBytes     uint64 `json:"used_bytes"`
+	Pages         uint64 `json:"pages"`
+}
+
+// Engine is an SGLang process that is attached to the node.
+type Engine struct {
+	Name string `json:"name"`
+}
+
+// Counters count pages, unless their names say bytes, since the node was started.
+type Counters struct {
+	ReadRequests    uint64 `json:"read_requests"`
+	ReadLocalHits   uint64 `json:"read_local_hits"`
+	ReadRemoteHits  uint64 `json:"read_remote_hits"`
+	ReadSharedHits  uint64 `json:"read_shared_hits"`
+	ReadReplicaHits uint64 `json:"read_replica_hits"`
+	WriteStored     uint64 `json:"write_stored"`
+	BytesRead       uint64 `json:"bytes_read"`
+	BytesWritten    uint64 `json:"bytes_written"`
+	ServedPages     uint64 `json:"served_pages"`
+	ServedBytes     uint64 `json:"served_bytes"`
+}
+
+// Hits are the pages that were read, wherever they were found.
+func (c Counters) Hits() uint64 {
+	return c.ReadLocalHits + c.ReadRemoteHits + c.ReadSharedHits + c.ReadReplicaHits
+}
+
+const (
+	// StateActive is the state of a member that serves pages.
+	StateActive = "active"
+	// BreakerOpen is the breaker of a member that does not answer.
+	BreakerOpen = "open"
+)
 
 // ActiveMembers counts the members that at least one of the answers sees as active. Views differ for a
 // moment while nodes come and go; one node that sees a member is proof enough that it is there.

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/remotecommand"
+	utilexec "k8s.io/client-go/util/exec"
+	"k8s.io/streaming/pkg/httpstream"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+const (
+	// answerWithin bounds one answer of a node.
+	answerWithin = 10 * time.Second
+	// maxAnswer bounds its size: /metrics with thousands of series, /v1/status with ten thousand members.
+	maxAnswer = 16 << 20
+)
+
+// access is the Kubernetes cluster: objects, which are only read, and what only pods can tell.
+type access struct {
+	client.Reader
+	pods podAccess
+	// namespace is that of -n or of the kubeconfig.
+	namespace string
+}
+
+// podAccess reaches pods through the API server.
+type podAccess interface {
+	// get fetches a path from a pod's HTTP port.
+	get(ctx context.Context, pod *corev1.Pod, port int32, path string) ([]byte, error)
+	// exec runs a command in the pod's container. A command that ran and failed is no error.
+	exec(ctx context.Context, pod *corev1.Pod, container string, command ...string) (execResult, error)
+	// logs are the last of a container, or of its run before.
+	logs(ctx context.Context, pod *corev1.Pod, options corev1.PodLogOptions) ([]byte, error)
+}
+
+type execResult struct {
+	stdout, stderr string
+	status         int
+}
+
+// connect reads the kubeconfig. The API server is asked nothing yet.
+func connect(flags *genericclioptions.ConfigFlags) (*access, error) {
+	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w: check --kubeconfig, --context and KUBECONFIG", err)
+	}
+	config, err := flags.ToRESTConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, errors.New("no kubeconfig says where the API server is: set KUBECONFIG or --kubeconfig")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w: check --kubeconfig, --context and KUBECONFIG", err)
+	}
+	// Every node of a cluster is asked at once; the client's own limit would take minutes over a thousand.
+	config.QPS, config.Burst = 100, 200
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("registering kinds: %w", err)
+		}
+	}
+	objects, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, explain(err, "connecting to "+config.Host)
+	}
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, explain(err, "connecting to "+config.Host)
+	}
+	return &access{Reader: objects, pods: &throughAPI{config, clientset}, namespace: namespace}, nil
+}
+
+// throughAPI is podAccess on a real API server.
+type throughAPI struct {
+	config    *rest.Config
+	clientset *kubernetes.Clientset
+}
+
+func (t *throughAPI) get(ctx context.Context, pod *corev1.Pod, port int32, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	stream, err := t.clientset.CoreV1().Pods(pod.Namespace).
+		ProxyGet("http", pod.Name, strconv.Itoa(int(port)), path, nil).Stream(ctx)
+	if err != nil {
+		return nil, explain(err, "getting "+path+" of pod "+pod.Name)
+	}
+	return readAll(stream, "getting "+path+" of pod "+pod.Name)
+}
+
+func (t *throughAPI) logs(ctx context.Context, pod *corev1.Pod, options corev1.PodLogOptions) ([]byte, error) {
+	doing := "reading the log of pod " + pod.Name
+	stream, err := t.clientset.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &options).Stream(ctx)
+	if err != nil {
+		return nil, explain(err, doing)
+	}
+	return readAll(stream, doing)
+}
+
+func readAll(stream io.ReadCloser, doing string) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(stream, maxAnswer))
+	if closeErr := stream.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	return text, nil
+}
+
+func (t *throughAPI) exec(
+	ctx context.Context, pod *corev1.Pod, container string, command ...string,
+) (execResult, error) {
+	doing := "running " + command[0] + " in pod " + pod.Name
+	request := t.clientset.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).
+		SubResource("exec").VersionedParams(&corev1.PodExecOptions{
+		Container: container, Command: command, Stdout: true, Stderr: true,
+	}, clientgoscheme.ParameterCodec)
+	executor, err := t.executor(request)
+	if err != nil {
+		return execResult{}, explain(err, doing)
+	}
+	var stdout, stderr bytes.Buffer
+	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr})
+	result := execResult{stdout: stdout.String(), stderr: stderr.String()}
+	var exit utilexec.CodeExitError
+	switch {
+	case errors.As(err, &exit):
+		result.status = exit.Code
+		return result, nil
+	case err != nil:
+		return result, explain(err, doing)
+	default:
+		return result, nil
+	}
+}
+
+// executor speaks WebSocket, and SPDY where a proxy on the way does not let that through, as kubectl does.
+func (t *throughAPI) executor(request *rest.Request) (remotecommand.Executor, error) {
+	spdy, err := remotecommand.NewSPDYExecutor(t.config, "POST", request.URL())
+	if err != nil {
+		return nil, err
+	}
+	websocket, err := remotecommand.NewWebSocketExecutor(t.config, "GET", request.URL().String())
+	if err != nil {
+		return nil, err
+	}
+	return remotecommand.NewFallbackExecutor(websocket, spdy, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+}
+
+// explain adds to an error of the API server what to do about it.
+func explain(err error, doing string) error {
+	advice := ""
+	var network *net.OpError
+	switch {
+	case apierrors.IsForbidden(err):
+		advice = "ask for the rights that docs/kubectl.md lists for this command"
+	case apierrors.IsUnauthorized(err):
+		advice = "log in again, or choose another --context"
+	case meta.IsNoMatchError(err):
+		advice = "PeerCache is not installed in this Kubernetes cluster: install it with Helm, or choose another --context"
+	case errors.Is(err, context.DeadlineExceeded), strings.Contains(err.Error(), "i/o timeout"):
+		advice = "check that the machine is up, and try again"
+	case errors.As(err, &network):
+		advice = "check that the API server is up, --context and --kubeconfig"
+	default:
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return fmt.Errorf("%s: %w: %s", doing, err, advice)
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectl
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+// fleetOfThree: two discovery hosts that agree but for a breaker, and a node that does not stay up.
+func fleetOfThree() (*fakePods, []client.Object) {
+	members := func(breaker string) string {
+		return strings.Join([]string{
+			memberJSON("node-a", "active", "closed", true), memberJSON("node-b", "active", "closed", true),
+			memberJSON("node-c", "active", breaker, breaker == "closed"),
+		}, ",")
+	}
+	rails := `{"name": "mlx5_0:1", "up": true, "numa_node": 0, "read_bytes": 5497558138880, "queue_pair_failures": 0},
+		{"name": "mlx5_1:1", "up": false, "numa_node": -1, "read_bytes": 1024, "queue_pair_failures": 12}`
+	before := `"read_requests": 1000, "read_local_hits": 500, "read_remote_hits": 250, "bytes_read": 1000, "write_stored": 10`
+	after := `"read_requests": 3000, "read_local_hits": 500, "read_remote_hits": 2000, "read_shared_hits": 50, "read_replica_hits": 50,` +
+		`"bytes_read": 4294968296, "write_stored": 110, "bytes_written": 2097152, "served_pages": 5, "served_bytes": 1048576`
+	pods := &fakePods{answers: map[string][]any{
+		"kv-default-a /v1/status": {status("node-a", members("closed"), rails, before), status("node-a", members("closed"), rails, after)},
+		"kv-default-b /v1/status": {status("node-b", members("open"), "", "")},
+		"kv-default-a exec peercached doctor --json --config=/etc/peercache/peercached.toml": {execResult{status: 2, stdout: `{"exit_code": 2,
+			"findings": [{"grade": "ok", "subject": "memlock", "text": "unlimited"},
+			{"grade": "fault", "subject": "mlx5_1 port 1", "text": "is down: plug in the cable, and switch the port on"},
+			{"grade": "warning", "subject": "huge pages", "text": "0 of 2Mi pages are free: reserve 32768"}], "ports": []}`}},
+		"kv-default-b exec peercached doctor --json --config=/etc/peercache/peercached.toml": {execResult{status: 1, stdout: `{"exit_code": 1,
+			"findings": [{"grade": "warning", "subject": "huge pages", "text": "0 of 2Mi pages are free: reserve 32768"}]}`}},
+	}}
+	broken := set(
+		is("Degraded", "True", "CrashLoopBackOff", "pod kv-default-c: it exits again and again, last exit code 1 (Error): see "+
+			"kubectl logs --previous -n inference kv-default-c"),
+		is("Ready", "False", "NodesBroken", "2/3 nodes are ready; pod kv-default-c: it exits again and again"),
+	)
+	kv := cluster("kv", broken, func(c *v1alpha1.PeerCacheCluster) {
+		c.Status.ReadyNodes, c.Status.Groups[0].Ready, c.Status.Capacity = 2, 2, *c.Spec.Memory.Pool.ToDec()
+	})
+	return pods, []client.Object{kv, nodePod("node-a", host), nodePod("node-b", host), nodePod("node-c", crashing)}
+}
+
+func TestCommands(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		args   []string
+		status int
+	}{
+		{"status", []string{"status"}, 0},
+		{"status-json", []string{"status", "kv", "-o", "json"}, 0},
+		{"members", []string{"members", "kv"}, 0},
+		{"members-yaml", []string{"members", "kv", "-o", "yaml"}, 0},
+		{"rails", []string{"rails", "kv"}, 0},
+		{"top", []string{"top", "kv"}, 0},
+		{"doctor", []string{"doctor", "kv"}, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pods, objects := fleetOfThree()
+			got := try(t, pods, objects, test.args...)
+			if got.status != test.status || got.stderr != "" {
+				t.Errorf("status %d, want %d; stderr %q", got.status, test.status, got.stderr)
+			}
+			golden(t, test.name+".txt", got.stdout)
+		})
+	}
+}
+
+// TestJSON: every report is one document of clusters, whatever is wrong with some node.
+func TestJSON(t *testing.T) {
+	for _, command := range []string{"status", "members", "rails", "top", "doctor"} {
+		pods, objects := fleetOfThree()
+		got := try(t, pods, objects, command, "-o", "json")
+		var document struct {
+			Clusters []struct {
+				Namespace, Name string
+			} `json:"clusters"`
+		}
+		if err := json.Unmarshal([]byte(got.stdout), &document); err != nil {
+			t.Errorf("%s: %v\n%s", command, err, got.stdout)
+		} else if len(document.Clusters) != 1 || document.Clusters[0].Name != "kv" || document.Clusters[0].Namespace != "inference" {
+			t.Errorf("%s: %+v", command, document)
+		}
+	}
+}
+
+func TestDoctorIsContent(t *testing.T) {
+	pods, objects := fleetOfThree()
+	objects = []client.Object{cluster("kv"), objects[1], objects[2]}
+	fine := execResult{stdout: `{"exit_code": 0, "findings": [{"grade": "ok", "subject": "memlock", "text": "unlimited"}]}`}
+	warns := pods.answers["kv-default-b exec peercached doctor --json --config=/etc/peercache/peercached.toml"][0]
+	for key := range pods.answers {
+		if strings.Contains(key, "exec") {
+			pods.answers[key] = []any{fine}
+		}
+	}
+	if got := try(t, pods, objects, "doctor"); got.status != 0 ||
+		got.stdout != "inference/kv: nothing is wrong: conditions and 2 nodes were looked at\n" {
+		t.Errorf("%+v", got)
+	}
+	pods.answers["kv-default-b exec peercached doctor --json --config=/etc/peercache/peercached.toml"] = []any{warns}
+	if got := try(t, pods, objects, "doctor"); got.status != 0 || !strings.Contains(got.stdout, "warning  node-b.default  huge pages") {
+		t.Errorf("a warning gives status %d:\n%s", got.status, got.stdout)
+	}
+	if got := try(t, pods, objects, "doctor", "--fail-on", "warning"); got.status != 1 {
+		t.Errorf("with --fail-on warning the status is %d", got.status)
+	}
+}
+
+func TestDoctorWithoutFindings(t *testing.T) {
+	for name, result := range map[string]any{
+		"refused options": execResult{status: 2, stderr: "2026 error discovery-addr: 'x' has no port; see peercached --help\n"},
+		"another image":   execResult{status: 0, stdout: "hello"},
+	} {
+		pods, objects := fleetOfThree()
+		for key := range pods.answers {
+			if strings.Contains(key, "exec") {
+				pods.answers[key] = []any{result}
+			}
+		}
+		got := try(t, pods, objects, "doctor")
+		if got.status != 1 || !strings.Contains(got.stdout, "node-a.default +1") ||
+			!strings.Contains(got.stdout, "peercached doctor ended with status") {
+			t.Errorf("%s: status %d\n%s", name, got.status, got.stdout)
+		}
+	}
+}
+
+// TestNextSteps: whatever the state, something to do is named, and the cause before what follows from it.
+func TestNextSteps(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*v1alpha1.PeerCacheCluster)
+		want   []string
+	}{
+		"well": {set(), []string{"nothing; what moves"}},
+		"no operator": {func(c *v1alpha1.PeerCacheCluster) { c.Status = v1alpha1.PeerCacheClusterStatus{} },
+			[]string{"the operator has not seen"}},
+		"new change":    {func(c *v1alpha1.PeerCacheCluster) { c.Generation++ }, []string{"the operator has not seen"}},
+		"only planned":  {func(c *v1alpha1.PeerCacheCluster) { c.Spec.Mode = v1alpha1.ModePlan }, []string{"nothing is made in mode: Plan"}},
+		"refused":       {set(is("ConfigAccepted", "False", "X", "m"), is("Ready", "False", "X", "m")), []string{"correct the spec"}},
+		"no huge pages": {set(is("DevicesAvailable", "False", "X", "m"), is("Degraded", "True", "X", "m")), []string{"give the machines", "look at the broken"}},
+		"starting":      {set(is("Progressing", "True", "X", "m"), is("Ready", "False", "X", "m")), []string{"wait: kubectl wait"}},
+		"no webhook":    {set(is("InjectionReady", "False", "X", "m")), []string{"do what InjectionReady says"}},
+		"something new": {set(is("RailsHealthy", "False", "X", "m")), []string{"do what the messages say"}},
+	} {
+		got := makeStatus([]v1alpha1.PeerCacheCluster{*cluster("kv", test.change)}, noon).Clusters[0].Next
+		if len(got) != len(test.want) {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+			continue
+		}
+		for i := range got {
+			if !strings.HasPrefix(got[i], test.want[i]) {
+				t.Errorf("%s: %q, want %q", name, got[i], test.want[i])
+			}
+		}
+	}
+}
+
+// TestErrors: every error says what to do next.
+func TestErrors(t *testing.T) {
+	pods, objects := fleetOfThree()
+	other := cluster("other")
+	far := cluster("far")
+	far.Namespace = "elsewhere"
+	for name, test := range map[string]struct {
+		objects []client.Object
+		args    []string
+		want    string
+	}{
+		"no cluster": {nil, []string{"status"}, "namespace inference has no PeerCacheCluster: name its namespace with -n, or use -A for all"},
+		"none anywhere": {nil, []string{"status", "-A"},
+			"there is no PeerCacheCluster: create one, as in config/samples/minimal.yaml"},
+		"another name": {objects, []string{"top", "vk"}, "has no PeerCacheCluster vk, but kv: write one of these, or another namespace with -n"},
+		"two names":    {objects, []string{"rails", "a", "b"}, "kubectl peercache rails takes one NAME, and there are 2"},
+		"name and all": {objects, []string{"members", "kv", "-A"}, "exclude each other"},
+		"format":       {objects, []string{"status", "-o", "xml"}, `"xml" is no format: write json or yaml`},
+		"flag":         {objects, []string{"status", "--nope"}, "see 'kubectl peercache status --help'"},
+		"no pods":      {[]client.Object{other}, []string{"members"}, "inference/other has no pods: see kubectl peercache status other -n inference"},
+		"bench of two": {[]client.Object{other, cluster("kv"), far}, []string{"bench", "-A"},
+			"there are 3 PeerCacheClusters (elsewhere/far, inference/kv, inference/other): write the NAME"},
+		"bench alone": {[]client.Object{cluster("kv"), nodePod("node-a")}, []string{"bench"}, "has 1 ready node to measure between, and two are needed"},
+		"interval":    {objects, []string{"top", "--interval", "1ms"}, "too short"},
+		"fail-on":     {objects, []string{"doctor", "--fail-on", "note"}, "write fault or warning"},
+		"inject":      {objects, []string{"inject", "-f", "x"}, "add --dry-run"},
+		"no file":     {objects, []string{"inject", "--dry-run"}, "write -f FILE"},
+		"silent hosts": {[]client.Object{cluster("kv"), nodePod("node-d", host)}, []string{"members"},
+			"no discovery host of inference/kv answers (kv-default-d /v1/status: connection refused): see kubectl peercache doctor kv -n inference"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := try(t, pods, test.objects, test.args...)
+			if got.status != 1 || !strings.HasPrefix(got.stderr, "error: ") || !strings.Contains(got.stderr, test.want) {
+				t.Errorf("status %d, stderr %q, want %q", got.status, got.stderr, test.want)
+			}
+		})
+	}
+}
+
+func TestUnits(t *testing.T) {
+	for n, want := range map[uint64]string{
+		0: "0", 512: "512", 1023: "1Ki", 1024: "1Ki", 1536: "1.5Ki", 10 << 20: "10Mi", 1000 << 20: "1Gi", 64 << 30: "64Gi", 1<<63 - 1: "8Ei",
+	} {
+		if got := size(n); got != want {
+			t.Errorf("size(%d) is %s, want %s", n, got, want)
+		}
+	}
+	for n, want := range map[float64]string{0: "0", 0.25: "0.2", 999: "999", 999.7: "1k", 1500: "1.5k", 12_345: "12k", 64e6: "64M"} {
+		if got := count(n); got != want {
+			t.Errorf("count(%g) is %s, want %s", n, got, want)
+		}
+	}
+	for share, want := range map[float64]string{0: "0%", 1: "100%", 0.99999: "99.9%", 0.00001: "0.1%", 0.5: "50%", 0.123: "12.3%"} {
+		if got := percent(share, 1); got != want {
+			t.Errorf("percent(%g) is %s, want %s", share, got, want)
+		}
+	}
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectl
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/plan"
+)
+
+// What commands print is compared with testdata/<case>.txt. After an intended change write the files anew and read
+// the difference:
+//
+//	go test ./kubectl -update && git diff
+var update = flag.Bool("update", false, "write testdata anew")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v: write it with -update", err)
+	}
+	if got != string(want) {
+		t.Errorf("the output differs from %s; got:\n%s", file, got)
+	}
+}
+
+var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+
+// fakePods answers for pods: each request takes the next of its answers, and the last again and again.
+type fakePods struct {
+	mu sync.Mutex
+	// answers of "POD PATH", "POD logs CONTAINER" and "POD exec WORD..." (the first key that the command begins with).
+	answers map[string][]any
+	asked   []string
+}
+
+func (f *fakePods) next(key string) (any, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, key)
+	for known, answers := range f.answers {
+		if key == known || strings.HasPrefix(key, known+" ") {
+			if len(answers) > 1 {
+				f.answers[known] = answers[1:]
+			}
+			if err, failed := answers[0].(error); failed {
+				return nil, err
+			}
+			return answers[0], nil
+		}
+	}
+	return nil, fmt.Errorf("%s: connection refused", key)
+}
+
+func (f *fakePods) get(_ context.Context, pod *corev1.Pod, port int32, path string) ([]byte, error) {
+	if port != 31997 {
+		return nil, fmt.Errorf("port %d is not the one of monitoring", port)
+	}
+	text, err := f.next(pod.Name + " " + path)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(text.(string)), nil
+}
+
+func (f *fakePods) logs(_ context.Context, pod *corev1.Pod, options corev1.PodLogOptions) ([]byte, error) {
+	if options.TailLines == nil || options.LimitBytes == nil {
+		return nil, fmt.Errorf("the log of %s is not bounded", pod.Name)
+	}
+	what := " logs "
+	if options.Previous {
+		what = " previous "
+	}
+	text, err := f.next(pod.Name + what + options.Container)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(text.(string)), nil
+}
+
+func (f *fakePods) exec(_ context.Context, pod *corev1.Pod, container string, command ...string) (execResult, error) {
+	if container != plan.ContainerName {
+		return execResult{}, fmt.Errorf("container %s is not the node's", container)
+	}
+	result, err := f.next(pod.Name + " exec " + strings.Join(command, " "))
+	if err != nil {
+		return execResult{}, err
+	}
+	return result.(execResult), nil
+}
+
+// outcome is what a command line did.
+type outcome struct {
+	status         int
+	stdout, stderr string
+	asked          []string
+}
+
+// try runs a command line against objects and pods.
+func try(t *testing.T, pods *fakePods, objects []client.Object, args ...string) outcome {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	p := &plugin{
+		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &stdout, ErrOut: &stderr},
+		version:   "0.1.0", flags: genericclioptions.NewConfigFlags(false),
+	}
+	at := noon
+	p.now = func() time.Time { return at }
+	p.sleep = func(_ context.Context, d time.Duration) error {
+		at = at.Add(d)
+		return nil
+	}
+	p.connect = func() (*access, error) {
+		return &access{
+			Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
+			pods:   pods, namespace: "inference",
+		}, nil
+	}
+	status := p.run(t.Context(), args)
+	return outcome{status, stdout.String(), stderr.String(), pods.asked}
+}
+
+// cluster is one that serves; change makes it another.
+func cluster(name string, change ...func(*v1alpha1.PeerCacheCluster)) *v1alpha1.PeerCacheCluster {
+	c := &v1alpha1.PeerCacheCluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "peercache.io/v1alpha1", Kind: "PeerCacheCluster"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "inference", Name: name, Generation: 3},
+		Spec: v1alpha1.PeerCacheClusterSpec{
+			Mode: v1alpha1.ModeApply, Transport: v1alpha1.TransportAuto, Layout: v1alpha1.LayoutPerNUMA,
+			Memory:     v1alpha1.MemorySpec{Pool: resource.MustParse("64Gi")},
+			Resources:  v1alpha1.ResourcesSpec{MemoryOverhead: resource.MustParse("512Mi")},
+			Monitoring: v1alpha1.MonitoringSpec{Port: 31997},
+		},
+		Status: v1alpha1.PeerCacheClusterStatus{
+			ObservedGeneration: 3, DesiredNodes: 3, ReadyNodes: 3, UpdatedNodes: 3, Members: 3,
+			Capacity: resource.MustParse("192Gi"), Image: "docker.io/peercache/dataplane:0.1.0",
+			Groups: []v1alpha1.GroupStatus{{Name: "default", Desired: 3, Ready: 3, Updated: 3}},
+			Conditions: []metav1.Condition{
+				is("ConfigAccepted", "True", "Accepted", "the spec is in effect"),
+				is("DevicesAvailable", "True", "AllThere", "every machine offers what its nodes request"),
+				is("Progressing", "False", "Settled", "no node is being started or replaced"),
+				is("Degraded", "False", "NoFaults", "no node is broken"),
+				is("InjectionReady", "True", "WebhookReady", "SGLang pods are connected"),
+				is("Ready", "True", "AllNodesReady", "3/3 nodes serve"),
+			},
+		},
+	}
+	for _, f := range change {
+		f(c)
+	}
+	return c
+}
+
+func is(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message,
+		LastTransitionTime: metav1.NewTime(noon.Add(-90 * time.Minute)),
+	}
+}
+
+func set(conditions ...metav1.Condition) func(*v1alpha1.PeerCacheCluster) {
+	return func(c *v1alpha1.PeerCacheCluster) {
+		for _, wanted := range conditions {
+			i := slices.IndexFunc(c.Status.Conditions, func(old metav1.Condition) bool { return old.Type == wanted.Type })
+			if i < 0 {
+				c.Status.Conditions = append(c.Status.Conditions, wanted)
+			} else {
+				c.Status.Conditions[i] = wanted
+			}
+		}
+	}
+}
+
+// nodePod is the pod of cluster kv on a machine, ready unless changed.
+func nodePod(machine string, change ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "inference", Name: "kv-default-" + strings.TrimPrefix(machine, "node-"),
+			Labels: map[string]string{
+				v1alpha1.LabelCluster: "kv", v1alpha1.LabelGroup: "default", plan.LabelComponent: plan.ComponentNode,
+			},
+		},
+		Spec: corev1.PodSpec{
+			NodeName: machine,
+			Containers: []corev1.Container{{
+				Name: plan.ContainerName, Image: "docker.io/peercache/dataplane:0.1.0",
+				Args: []string{"--config=/etc/peercache/peercached.toml"},
+				Env:  []corev1.EnvVar{{Name: "PEERCACHE_GROUP", Value: "default"}},
+			}},
+		},
+		Status: corev1.PodStatus{
+			Phase:      corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			ContainerStatuses: []corev1.ContainerStatus{{
+				Name: plan.ContainerName, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+			}},
+		},
+	}
+	for _, f := range change {
+		f(pod)
+	}
+	return pod
+}
+
+func host(pod *corev1.Pod) { pod.Labels[v1alpha1.LabelDiscovery] = v1alpha1.DiscoveryHost }
+
+// crashing is a pod whose container does not stay up.
+func crashing(pod *corev1.Pod) {
+	pod.Status.Conditions[0].Status = corev1.ConditionFalse
+	pod.Status.ContainerStatuses[0].RestartCount = 7
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"},
+	}
+}
+
+// status is a node's /v1/status, as peercached writes it, with the members, rails and counters given.
+func status(machine, members, rails, counters string) string {
+	kind := "tcp"
+	if rails != "" {
+		kind = "rdma"
+	}
+	return fmt.Sprintf(`{
+  "node": {"id": "%[1]s.default", "incarnation": 1795289596184727924, "version": "0.1.0", "group": "default", "state": "active",
+           "address": "10.0.0.1:31998", "ready": true, "reason": "", "uptime_seconds": 2.8},
+  "ring_epoch": 4, "ring_fingerprint": "dbc08abdfaaae588",
+  "members": [%[2]s],
+  "transport": {"kind": %[5]q, "reason": "as the spec says", "rails": [%[3]s], "links": 2},
+  "pool": {"capacity_bytes": 68719476736, "used_bytes": 17179869184, "pages": 131072},
+  "engines": [{"name": "sglang-0", "uid": 0}],
+  "counters": {%[4]s}
+}`, machine, members, rails, counters, kind)
+}
+
+func memberJSON(machine, state, breaker string, reachable bool) string {
+	return fmt.Sprintf(`{"id": "%s.default", "incarnation": 7, "state": %q, "address": "10.0.0.%d:31998", "http_port": 31997,`+
+		`"capacity_bytes": 68719476736, "breaker": %q, "reachable": %t}`, machine, state, machine[len(machine)-1]-'a'+1, breaker, reachable)
+}

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject"
+)
+
+// injectFlags are those of the command.
+type injectFlags struct {
+	file, clusterFile, clientImage string
+	dryRun                         bool
+}
+
+func (p *plugin) injectCommand() *cobra.Command {
+	var out format
+	flags := injectFlags{clientImage: "docker.io/peercache/client:" + p.version}
+	command := &cobra.Command{
+		Use:   "inject --dry-run -f FILE",
+		Short: "What the webhook would make of a pod, as a diff, and why it would leave one alone",
+		Long: "Shows what the webhook would make of the pods in a file: a Pod, or anything with a pod template, such as a\n" +
+			"Deployment or a LeaderWorkerSet. The rules are those of the webhook, but run here. The cluster is the one that the\n" +
+			"pod's label " + v1alpha1.LabelInject + " names, or that of --cluster-file, with which no API server is asked.",
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if !flags.dryRun {
+				return errors.New("kubectl peercache changes nothing: add --dry-run to see what the webhook would do; it works " +
+					"by itself on pods with the label " + v1alpha1.LabelInject)
+			}
+			if flags.file == "" {
+				return errors.New("no file is given: write -f FILE, or -f - for standard input")
+			}
+			r, err := p.inject(command.Context(), flags)
+			if err != nil {
+				return err
+			}
+			return out.print(p.Out, r)
+		},
+	}
+	out.addTo(command)
+	command.Flags().StringVarP(&flags.file, "filename", "f", "", "file with YAML or JSON; - for standard input")
+	command.Flags().BoolVar(&flags.dryRun, "dry-run", false, "required: nothing is created")
+	command.Flags().StringVar(&flags.clusterFile, "cluster-file", "", "file with the PeerCacheCluster, instead of the API server's")
+	command.Flags().StringVar(&flags.clientImage, "client-image", flags.clientImage,
+		"the operator's --client-image, for a cluster that names none")
+	return command
+}
+
+func (p *plugin) inject(ctx context.Context, flags injectFlags) (report, error) {
+	text, err := p.read(flags.file)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := podsOf(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flags.file, err)
+	}
+	find, namespace := p.clusterOfAPI, ""
+	if flags.clusterFile != "" {
+		cluster, err := p.readCluster(flags.clusterFile)
+		if err != nil {
+			return nil, err
+		}
+		namespace = cluster.Namespace
+		find = func(_ context.Context, pod *corev1.Pod) (*v1alpha1.PeerCacheCluster, string, error) {
+			return cluster, asksFor(pod, cluster), nil
+		}
+	} else if namespace, err = p.namespace(); err != nil {
+		return nil, err
+	}
+	r := &injectReport{}
+	for _, found := range pods {
+		found.pod.Namespace = cmp.Or(found.pod.Namespace, namespace)
+		cluster, skip, err := find(ctx, found.pod)
+		if err != nil {
+			return nil, err
+		}
+		one, err := dryRun(found, cluster, skip, flags.clientImage)
+		if err != nil {
+			return nil, err
+		}
+		r.Pods = append(r.Pods, one)
+	}
+	return r, nil
+}
+
+func (p *plugin) read(file string) ([]byte, error) {
+	if file == "-" {
+		text, err := io.ReadAll(p.In)
+		if err != nil {
+			return nil, fmt.Errorf("reading standard input: %w", err)
+		}
+		return text, nil
+	}
+	return os.ReadFile(file) //nolint:gosec // the user names it
+}
+
+func (p *plugin) namespace() (string, error) {
+	a, err := p.connect()
+	if err != nil {
+		return "", fmt.Errorf("%w; --cluster-file works without an API server", err)
+	}
+	return a.namespace, nil
+}
+
+// readCluster reads a PeerCacheCluster and fills in what the API server would, as far as injection looks at it.
+func (p *plugin) readCluster(file string) (*v1alpha1.PeerCacheCluster, error) {
+	text, err := p.read(file)
+	if err != nil {
+		return nil, err
+	}
+	cluster := &v1alpha1.PeerCacheCluster{}
+	if err := yaml.UnmarshalStrict(text, cluster); err != nil {
+		return nil, fmt.Errorf("%s: %w: it must hold one PeerCacheCluster", file, err)
+	}
+	if cluster.Kind != "PeerCacheCluster" || cluster.Name == "" {
+		return nil, fmt.Errorf("%s holds %q named %q: it must hold one PeerCacheCluster with a name", file, cluster.Kind, cluster.Name)
+	}
+	cluster.Namespace = cmp.Or(cluster.Namespace, "default")
+	cluster.Spec.Layout = cmp.Or(cluster.Spec.Layout, v1alpha1.LayoutPerNUMA)
+	clients := &cluster.Spec.Injection.Client
+	clients.ImagePullPolicy = cmp.Or(clients.ImagePullPolicy, corev1.PullIfNotPresent)
+	return cluster, nil
+}
+
+const noLabel = "the pod has no label " + v1alpha1.LabelInject + ", so the webhook is not called: write the name of a " +
+	"PeerCacheCluster there"
+
+// asksFor says why a pod does not ask for a cluster, or "".
+func asksFor(pod *corev1.Pod, cluster *v1alpha1.PeerCacheCluster) string {
+	switch asked := pod.Labels[v1alpha1.LabelInject]; asked {
+	case "":
+		return noLabel
+	case cluster.Name:
+		return ""
+	default:
+		return fmt.Sprintf("the pod's label %s names %s, and --cluster-file holds %s: correct one of them",
+			v1alpha1.LabelInject, asked, cluster.Name)
+	}
+}
+
+// clusterOfAPI finds the cluster that a pod asks for, or says why the webhook would not find it.
+func (p *plugin) clusterOfAPI(ctx context.Context, pod *corev1.Pod) (*v1alpha1.PeerCacheCluster, string, error) {
+	name := pod.Labels[v1alpha1.LabelInject]
+	if name == "" {
+		return nil, noLabel, nil
+	}
+	a, err := p.connect()
+	if err != nil {
+		return nil, "", err
+	}
+	key := client.ObjectKey{Namespace: cmp.Or(pod.Annotations[v1alpha1.AnnotationClusterNamespace], pod.Namespace), Name: name}
+	cluster := &v1alpha1.PeerCacheCluster{}
+	switch err := a.Get(ctx, key, cluster); {
+	case apierrors.IsNotFound(err):
+		return nil, "PeerCacheCluster " + key.String() + " does not exist: create it, correct the label " + v1alpha1.LabelInject +
+			", or name its namespace in the annotation " + v1alpha1.AnnotationClusterNamespace, nil
+	case err != nil:
+		return nil, "", explain(err, "reading PeerCacheCluster "+key.String())
+	}
+	if cluster.Spec.Injection.NamespaceSelector == nil {
+		return cluster, "", nil
+	}
+	namespace := &corev1.Namespace{}
+	if err := a.Get(ctx, client.ObjectKey{Name: pod.Namespace}, namespace); err != nil {
+		return nil, "", explain(err, "reading namespace "+pod.Namespace)
+	}
+	return cluster, refusal(cluster, namespace), nil
+}
+
+// refusal says why a cluster does not serve the pods of a namespace, or "".
+func refusal(cluster *v1alpha1.PeerCacheCluster, namespace *corev1.Namespace) string {
+	selector, err := metav1.LabelSelectorAsSelector(cluster.Spec.Injection.NamespaceSelector)
+	if err != nil {
+		return fmt.Sprintf("spec.injection.namespaceSelector of PeerCacheCluster %s is not valid: %v", identityOf(cluster), err)
+	}
+	if selector.Matches(labels.Set(namespace.Labels)) {
+		return ""
+	}
+	return fmt.Sprintf("PeerCacheCluster %s serves only namespaces with the labels %s (spec.injection.namespaceSelector), and "+
+		"namespace %s does not have them", identityOf(cluster), selector, namespace.Name)
+}
+
+type injectReport struct {
+	Pods []injected `json:"pods"`
+}
+
+type injected struct {
+	// Name is that of the pod, or of the object whose template it is.
+	Name     string `json:"name"`
+	Injected bool   `json:"injected"`
+	// SkipReason says why the pod, or one of its containers, would be left alone; Note what is left to the user.
+	SkipReason string `json:"skipReason,omitempty"`
+	Note       string `json:"note,omitempty"`
+	// Diff is unified, between the pod as it is written and as it would be.
+	Diff string      `json:"diff,omitempty"`
+	Pod  *corev1.Pod `json:"pod"`
+}
+
+// dryRun applies the webhook's rules. A skip reason that is known already comes first.
+func dryRun(found foundPod, cluster *v1alpha1.PeerCacheCluster, skip, clientImage string) (injected, error) {
+	result := inject.Result{Pod: found.pod, SkipReason: skip}
+	if skip == "" {
+		result = inject.Inject(found.pod, inject.FactsFor(cluster, found.pod.Namespace, clientImage))
+	}
+	before, err := manifest(found.pod)
+	if err != nil {
+		return injected{}, err
+	}
+	after, err := manifest(result.Pod)
+	if err != nil {
+		return injected{}, err
+	}
+	diff, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: difflib.SplitLines(before), B: difflib.SplitLines(after),
+		FromFile: found.name, ToFile: found.name + " (injected)", Context: 3,
+	})
+	if err != nil {
+		return injected{}, fmt.Errorf("comparing the pods: %w", err)
+	}
+	if before == after {
+		diff = ""
+	}
+	return injected{Name: found.name, Injected: result.Injected, SkipReason: result.SkipReason, Note: result.Note,
+		Diff: diff, Pod: result.Pod}, nil
+}
+
+// manifest is a pod as a user writes it.
+func manifest(pod *corev1.Pod) (string, error) {
+	text, err := yaml.Marshal(pod)
+	if err != nil {
+		return "", fmt.Errorf("writing the pod: %w", err)
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	kept := lines[:0]
+	for _, line := range lines {
+		// What every encoded pod has and nobody writes.
+		switch strings.TrimSpace(line) {
+		case "status: {}", "creationTimestamp: null", "resources: {}":
+		default:
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, ""), nil
+}
+
+func (r *injectReport) text(w io.Writer) {
+	for i, p := range r.Pods {
+		if i > 0 {
+			_, _ = fmt.Fprintln(w)
+		}
+		state := "would be left alone"
+		if p.Injected {
+			state = "would be connected"
+		}
+		_, _ = fmt.Fprintf(w, "%s: %s\n", p.Name, state)
+		if p.SkipReason != "" {
+			_, _ = fmt.Fprintln(w, "reason:", p.SkipReason)
+		}
+		if p.Note != "" {
+			_, _ = fmt.Fprintln(w, "note:", p.Note)
+		}
+		if p.Diff != "" {
+			_, _ = fmt.Fprint(w, "\n", p.Diff)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectl
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject"
+)
+
+func TestInjectOffline(t *testing.T) {
+	args := []string{"inject", "--dry-run", "-f", "testdata/engines.yaml", "--cluster-file", "testdata/cluster.yaml"}
+	got := try(t, &fakePods{}, nil, args...)
+	if got.status != 0 {
+		t.Fatalf("%+v", got)
+	}
+	for _, want := range []string{
+		"deployment/decode: would be connected\n",
+		"--- deployment/decode\n+++ deployment/decode (injected)\n",
+		"\n+    - --hicache-storage-backend\n",
+		"\n+    peercache.io/injected: kv\n",
+		"leaderworkerset/big leaderTemplate: would be left alone\nreason: ",
+		"leaderworkerset/big workerTemplate: would be left alone\nreason: the pod has no label peercache.io/inject",
+	} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("the output lacks %q:\n%s", want, got.stdout)
+		}
+	}
+	for line := range strings.Lines(got.stdout) {
+		if strings.HasPrefix(line, "-") && !strings.HasPrefix(line, "---") {
+			t.Errorf("something of the user's would be lost: %s", line)
+		}
+	}
+	if strings.Contains(got.stdout, "service/decode") || strings.Contains(got.stdout, "creationTimestamp") {
+		t.Errorf("the output has what nobody asked about:\n%s", got.stdout)
+	}
+}
+
+// TestInjectIsTheWebhook: the pod is what the webhook's function makes of it, so applying it again changes nothing.
+func TestInjectIsTheWebhook(t *testing.T) {
+	for _, source := range [][]string{{"--cluster-file", "testdata/cluster.yaml"}, nil} {
+		args := append([]string{"inject", "--dry-run", "-o", "json", "-f", "testdata/engines.yaml"}, source...)
+		got := try(t, &fakePods{}, []client.Object{cluster("kv")}, args...)
+		var document struct {
+			Pods []struct {
+				Name     string
+				Injected bool
+				Diff     string
+				Pod      *corev1.Pod
+			}
+		}
+		if err := json.Unmarshal([]byte(got.stdout), &document); err != nil || len(document.Pods) != 3 {
+			t.Fatalf("%v: %+v", err, got)
+		}
+		decode := document.Pods[0]
+		if !decode.Injected || decode.Diff == "" || document.Pods[1].Injected || document.Pods[2].Injected {
+			t.Errorf("%+v", document)
+		}
+		facts := inject.FactsFor(cluster("kv"), "inference", "docker.io/peercache/client:0.1.0")
+		facts.ClientPullPolicy = corev1.PullIfNotPresent
+		again := inject.Inject(decode.Pod, facts)
+		before, _ := json.Marshal(decode.Pod)
+		after, _ := json.Marshal(again.Pod)
+		if source != nil && string(before) != string(after) {
+			t.Errorf("injecting again changes\n%s to\n%s", before, after)
+		}
+	}
+}
+
+func TestInjectAsksTheAPI(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pod.yaml")
+	pod := func(name string) []string {
+		text := "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {peercache.io/inject: " + name + "}}\nspec:\n" +
+			"  containers: [{name: e, image: i, command: [python3, -m, sglang.launch_server]}]\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return []string{"inject", "--dry-run", "-f", file}
+	}
+	selective := cluster("selective", func(c *v1alpha1.PeerCacheCluster) {
+		c.Spec.Injection.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "kv"}}
+	})
+	namespace := func(labels map[string]string) client.Object {
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "inference", Labels: labels}}
+	}
+	for name, test := range map[string]struct {
+		objects []client.Object
+		args    []string
+		want    string
+	}{
+		"connected":       {[]client.Object{cluster("kv")}, pod("kv"), "pod/p: would be connected\n"},
+		"no such cluster": {[]client.Object{cluster("kv")}, nil, "reason: PeerCacheCluster inference/vk does not exist: create it"},
+		"refused": {[]client.Object{selective, namespace(nil)}, nil,
+			"serves only namespaces with the labels team=kv (spec.injection.namespaceSelector), and namespace inference does not have them"},
+		"served": {[]client.Object{selective, namespace(map[string]string{"team": "kv"})}, nil, "pod/p: would be connected\n"},
+	} {
+		switch name {
+		case "no such cluster":
+			test.args = pod("vk")
+		case "refused", "served":
+			test.args = pod("selective")
+		default:
+			test.args = pod("kv")
+		}
+		if got := try(t, &fakePods{}, test.objects, test.args...); got.status != 0 || !strings.Contains(got.stdout, test.want) {
+			t.Errorf("%s: %+v, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestBadManifests(t *testing.T) {
+	for text, want := range map[string]string{
+		"":              "there is no Pod and no object with a pod template",
+		"kind: Service": "there is no Pod and no object with a pod template",
+		"{":             "document 1: ",
+		"kind: Pod\nspec: {containers: [{name: a, imagee: b}]}": `unknown field "spec.containers[0].imagee": correct the field`,
+	} {
+		if _, err := podsOf([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q gives %v, want %q", text, err, want)
+		}
+	}
+	got := try(t, &fakePods{}, nil, "inject", "--dry-run", "-f", "testdata/engines.yaml", "--cluster-file", "testdata/engines.yaml")
+	if got.status != 1 || !strings.Contains(got.stderr, "it must hold one PeerCacheCluster") {
+		t.Errorf("%+v", got)
+	}
+}

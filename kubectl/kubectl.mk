@@ -1,0 +1,13 @@
+# Recipes of the kubectl plug-in. Included by the root Makefile; also usable by itself:
+#   make -f kubectl/kubectl.mk build-kubectl
+
+GO_BUILD_ENV ?= CGO_ENABLED=0 GOFLAGS='-mod=readonly -buildvcs=false -trimpath'
+
+.PHONY: build-kubectl
+build-kubectl: ## bin/kubectl-peercache, which is `kubectl peercache` where bin/ is on PATH
+	@echo "==> building bin/kubectl-peercache"
+	@$(GO_BUILD_ENV) go build -ldflags "-s -w -X main.version=$$(cat VERSION)" -o bin/kubectl-peercache ./kubectl/cmd/kubectl-peercache
+
+.PHONY: krew
+krew: ## dist/krew: the plug-in for Linux and macOS as archives, and the manifest that krew installs them by
+	@$(GO_BUILD_ENV) kubectl/krew/build.sh

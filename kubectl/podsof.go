@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectl
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// templates are where the kinds of objects keep the pods that they make: Deployments, StatefulSets, Jobs and most
+// others; CronJobs; LeaderWorkerSets.
+var templates = [][]string{
+	{"spec", "template"},
+	{"spec", "jobTemplate", "spec", "template"},
+	{"spec", "leaderWorkerTemplate", "leaderTemplate"},
+	{"spec", "leaderWorkerTemplate", "workerTemplate"},
+}
+
+// foundPod is a pod of a manifest, or one that its object would make.
+type foundPod struct {
+	name string
+	pod  *corev1.Pod
+}
+
+// podsOf finds the pods in a file of YAML or JSON documents.
+func podsOf(text []byte) ([]foundPod, error) {
+	var pods []foundPod
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for number := 1; ; number++ {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", number, err)
+		}
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(document, &object.Object); err != nil {
+			return nil, fmt.Errorf("document %d: %w: write YAML or JSON", number, err)
+		}
+		if len(object.Object) == 0 {
+			continue
+		}
+		found, err := podsOfObject(object)
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", number, err)
+		}
+		pods = append(pods, found...)
+	}
+	if len(pods) == 0 {
+		return nil, errors.New("there is no Pod and no object with a pod template: name the file of your SGLang pods")
+	}
+	return pods, nil
+}
+
+func podsOfObject(object *unstructured.Unstructured) ([]foundPod, error) {
+	name := strings.ToLower(object.GetKind()) + "/" + cmp.Or(object.GetName(), object.GetGenerateName())
+	if object.GetKind() == "Pod" {
+		pod, err := toPod(object.Object, name)
+		if err != nil {
+			return nil, err
+		}
+		return []foundPod{{name, pod}}, nil
+	}
+	var pods []foundPod
+	for _, path := range templates {
+		template, there, err := unstructured.NestedMap(object.Object, path...)
+		if err != nil || !there || template["spec"] == nil {
+			continue
+		}
+		where := name
+		if last := path[len(path)-1]; last != "template" {
+			where += " " + last
+		}
+		pod, err := toPod(template, where)
+		if err != nil {
+			return nil, err
+		}
+		pod.Namespace = cmp.Or(pod.Namespace, object.GetNamespace())
+		if pod.Name == "" && pod.GenerateName == "" {
+			pod.GenerateName = object.GetName() + "-"
+		}
+		pods = append(pods, foundPod{where, pod})
+	}
+	return pods, nil
+}
+
+func toPod(object map[string]any, name string) (*corev1.Pod, error) {
+	pod := &corev1.Pod{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object, pod, true); err != nil {
+		return nil, fmt.Errorf("%s: %w: correct the field", name, err)
+	}
+	return pod, nil
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// plugin is what all commands share.
+type plugin struct {
+	genericiooptions.IOStreams
+	version string
+	flags   *genericclioptions.ConfigFlags
+	// everywhere is --all-namespaces.
+	everywhere bool
+	// connect and the clock are replaced in tests.
+	connect func() (*access, error)
+	now     func() time.Time
+	sleep   func(ctx context.Context, d time.Duration) error
+}
+
+// errWrong ends a command whose report, which is printed already, says that something is wrong.
+var errWrong = errors.New("something is wrong")
+
+// Run executes a command line and returns the exit status: 0, or 1 after an error and where doctor or bench
+// found something wrong.
+func Run(ctx context.Context, args []string, version string, streams genericiooptions.IOStreams) int {
+	p := &plugin{IOStreams: streams, version: version, now: time.Now, sleep: sleep}
+	p.flags = genericclioptions.NewConfigFlags(true)
+	p.connect = func() (*access, error) { return connect(p.flags) }
+	return p.run(ctx, args)
+}
+
+func (p *plugin) run(ctx context.Context, args []string) int {
+	log.SetLogger(logr.Discard()) // what goes wrong is in the errors
+	command := p.command()
+	command.SetArgs(args)
+	err := command.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if !errors.Is(err, errWrong) {
+		_, _ = fmt.Fprintln(p.ErrOut, "error:", err)
+	}
+	return 1
+}
+
+func (p *plugin) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kubectl-peercache",
+		Short: "Shows, examines and measures PeerCacheClusters",
+		Long: "Shows, examines and measures PeerCacheClusters. Nothing is changed in the Kubernetes cluster.\n\n" +
+			"NAME is a PeerCacheCluster of the namespace; without it, all of them are meant.",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl peercache"},
+		Version:       p.version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(p.In)
+	root.SetOut(p.Out)
+	root.SetErr(p.ErrOut)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w: see '%s --help'", err, c.CommandPath())
+	})
+	p.flags.AddFlags(root.PersistentFlags())
+	root.PersistentFlags().BoolVarP(&p.everywhere, "all-namespaces", "A", false, "PeerCacheClusters of all namespaces")
+	root.AddCommand(p.statusCommand(), p.membersCommand(), p.railsCommand(), p.topCommand(), p.doctorCommand(),
+		p.benchCommand(), p.injectCommand(), p.bundleCommand())
+	return root
+}
+
+// atMostOneName is the argument of most commands.
+func atMostOneName(c *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("%s takes one NAME, and there are %d: leave NAME out for all PeerCacheClusters of the namespace",
+			c.CommandPath(), len(args))
+	}
+	return nil
+}
+
+// sleep waits, or returns the context's error.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/fleet"
+)
+
+func (p *plugin) topCommand() *cobra.Command {
+	var out format
+	var watch bool
+	interval := 2 * time.Second
+	command := &cobra.Command{
+		Use:   "top [NAME]",
+		Short: "What moves: pool, hit ratio, pages and bytes per second of every node",
+		Args:  atMostOneName,
+		RunE: func(command *cobra.Command, names []string) error {
+			if interval < 100*time.Millisecond {
+				return fmt.Errorf("--interval is %s, which is too short to count anything: write 2s", interval)
+			}
+			return p.top(command.Context(), names, &out, interval, watch)
+		},
+	}
+	out.addTo(command)
+	command.Flags().BoolVarP(&watch, "watch", "w", false, "go on until Ctrl-C")
+	command.Flags().DurationVar(&interval, "interval", interval, "time between the two samples that rates come from")
+	return command
+}
+
+// top keeps the last sample of every cluster, so that each round of watching costs one.
+func (p *plugin) top(ctx context.Context, names []string, out *format, interval time.Duration, watch bool) error {
+	last := map[identity]map[string]answer{}
+	round := func(
+		ctx context.Context, a *access, cluster *v1alpha1.PeerCacheCluster, pods []*corev1.Pod,
+	) (clusterReport, error) {
+		name := identityOf(cluster)
+		before, sampled := last[name]
+		if !sampled {
+			before = byNode(p.ask(ctx, a, cluster, pods))
+			if err := p.sleep(ctx, interval); err != nil {
+				return nil, err
+			}
+		}
+		after := p.ask(ctx, a, cluster, pods)
+		last[name] = byNode(after)
+		return makeTop(name, before, after)
+	}
+	for first := true; ; first = false {
+		err := p.forClusters(ctx, names, out, round)
+		if !watch || err != nil && first {
+			return err
+		}
+		if err != nil {
+			_, _ = fmt.Fprintln(p.ErrOut, "error:", err)
+		}
+		if err := p.sleep(ctx, interval); err != nil {
+			return nil //nolint:nilerr // Ctrl-C is how watching ends
+		}
+		if *out == "" {
+			_, _ = fmt.Fprintln(p.Out)
+		}
+	}
+}
+
+func byNode(answers []answer) map[string]answer {
+	nodes := map[string]answer{}
+	for _, got := range answers {
+		nodes[nodeName(got.pod)] = got
+	}
+	return nodes
+}
+
+type topReport struct {
+	identity
+	Nodes []nodeTop `json:"nodes"`
+	Total nodeTop   `json:"total"`
+}
+
+type nodeTop struct {
+	Node         string `json:"node,omitempty"`
+	PoolUsed     uint64 `json:"poolUsedBytes"`
+	PoolCapacity uint64 `json:"poolCapacityBytes"`
+	Engines      int    `json:"engines"`
+	// Hits of Asked pages were there since the sample before, HitsEver of AskedEver since the node was started.
+	Hits      float64 `json:"hits"`
+	Asked     float64 `json:"asked"`
+	HitsEver  float64 `json:"hitsEver"`
+	AskedEver float64 `json:"askedEver"`
+	// Per second since the sample before.
+	PagesRead    float64 `json:"pagesReadPerSecond"`
+	BytesRead    float64 `json:"bytesReadPerSecond"`
+	PagesWritten float64 `json:"pagesWrittenPerSecond"`
+	BytesWritten float64 `json:"bytesWrittenPerSecond"`
+	BytesServed  float64 `json:"bytesServedPerSecond"`
+	// Error says why there are no figures.
+	Error string `json:"error,omitempty"`
+}
+
+func makeTop(name identity, before map[string]answer, after []answer) (clusterReport, error) {
+	r := &topReport{identity: name}
+	answered := 0
+	for _, got := range after {
+		row := nodeTop{Node: nodeName(got.pod)}
+		if got.err != nil {
+			row.Error = got.err.Error()
+		} else {
+			answered++
+			row.measure(before[row.Node], got)
+			r.Total.add(row)
+		}
+		r.Nodes = append(r.Nodes, row)
+	}
+	if answered == 0 {
+		return nil, fmt.Errorf("no node of %s answers: see kubectl peercache doctor %s", name, name.arguments())
+	}
+	return r, nil
+}
+
+// measure compares two samples. Those of different lives of a node have no rates in common.
+func (t *nodeTop) measure(before, after answer) {
+	now := after.status
+	t.PoolUsed, t.PoolCapacity, t.Engines = now.Pool.UsedBytes, now.Pool.CapacityBytes, len(now.Engines)
+	t.HitsEver, t.AskedEver = float64(now.Counters.Hits()), float64(now.Counters.ReadRequests)
+	seconds := after.at.Sub(before.at).Seconds()
+	if before.err != nil || before.pod == nil || seconds <= 0 ||
+		before.status.Node.Incarnation != now.Node.Incarnation {
+		return
+	}
+	since := func(of func(fleet.Counters) uint64) float64 {
+		return max(0, float64(of(now.Counters))-float64(of(before.status.Counters)))
+	}
+	t.Hits = since(fleet.Counters.Hits)
+	t.Asked = since(func(c fleet.Counters) uint64 { return c.ReadRequests })
+	t.PagesRead = t.Hits / seconds
+	t.BytesRead = since(func(c fleet.Counters) uint64 { return c.BytesRead }) / seconds
+	t.PagesWritten = since(func(c fleet.Counters) uint64 { return c.WriteStored }) / seconds
+	t.BytesWritten = since(func(c fleet.Counters) uint64 { return c.BytesWritten }) / seconds
+	t.BytesServed = since(func(c fleet.Counters) uint64 { return c.ServedBytes }) / seconds
+}
+
+func (t *nodeTop) add(o nodeTop) {
+	t.PoolUsed += o.PoolUsed
+	t.PoolCapacity += o.PoolCapacity
+	t.Engines += o.Engines
+	t.Hits += o.Hits
+	t.Asked += o.Asked
+	t.HitsEver += o.HitsEver
+	t.AskedEver += o.AskedEver
+	t.PagesRead += o.PagesRead
+	t.BytesRead += o.BytesRead
+	t.PagesWritten += o.PagesWritten
+	t.BytesWritten += o.BytesWritten
+	t.BytesServed += o.BytesServed
+}
+
+// ratio is empty where nothing was asked for.
+func ratio(part, whole float64) string {
+	if whole == 0 {
+		return ""
+	}
+	return percent(part, whole)
+}
+
+func (r *topReport) text(w io.Writer) {
+	t := newTable("NODE", "ENGINES", "POOL", "USED", "HITS", "HITS EVER", "READ P/S", "READ B/S", "SET P/S", "SET B/S",
+		"SERVED B/S", "NOTE").numbers(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+	row := func(name string, n nodeTop) {
+		if n.Error != "" {
+			t.add(name, "", "", "", "", "", "", "", "", "", "", n.Error)
+			return
+		}
+		t.add(name, strconv.Itoa(n.Engines), size(n.PoolCapacity), ratio(float64(n.PoolUsed), float64(n.PoolCapacity)),
+			ratio(n.Hits, n.Asked), ratio(n.HitsEver, n.AskedEver), count(n.PagesRead), size(n.BytesRead),
+			count(n.PagesWritten), size(n.BytesWritten), size(n.BytesServed), "")
+	}
+	for _, node := range r.Nodes {
+		row(node.Node, node)
+	}
+	row("total", r.Total)
+	_, _ = fmt.Fprintf(w, "%s: %s\n\n", r.identity, several(len(r.Nodes), "node"))
+	t.write(w)
+}
