@@ -10,8 +10,10 @@
 #include <string>
 
 #include "fuzz.h"
+#include "membership/fleet.h"
 #include "membership/table.h"
 #include "membership/view.h"
+#include "wire/fabric.h"
 #include "wire/messages.h"
 
 namespace peercache::fuzz {
@@ -19,7 +21,8 @@ namespace {
 
 Reached lists("lists decoded"), views("views built"), full("views with members"),
     beats("heartbeats taken"), refused("heartbeats refused"), listed("members listed"),
-    synced("everyone synced"), unreachable("members out of the rings");
+    synced("everyone synced"), down("fleets with rails down"),
+    unreachable("members out of the rings");
 
 constexpr Duration kTtl = std::chrono::seconds(3);
 constexpr size_t kMaxMembers = 8;
@@ -39,6 +42,13 @@ Member MemberOf(uint8_t n) {
   // Of the others, whom these reach is for the edits to say.
   m.unreachable = {NodeHash(IdOf(static_cast<uint8_t>(n / 4 * 4)))};
   return m;
+}
+
+Heartbeat BeatOf(uint8_t n) {
+  Heartbeat beat;
+  beat.member = MemberOf(n);
+  beat.health = {"group", 8, static_cast<uint8_t>(n % 9), "rail", NumaHealth::kAligned, 1, 2, 1, 0};
+  return beat;
 }
 
 template <typename Encode>
@@ -74,7 +84,7 @@ class Membership {
         break;
       case 3: Beat(AsBytes(step.bytes)); break;
       case 4: {
-        auto body = BodyOf([&](FrameWriter* w) { EncodeMember(MemberOf(step.argument), w); });
+        auto body = BodyOf([&](FrameWriter* w) { BeatOf(step.argument).Encode(w); });
         ApplyEdits(step.bytes, body);
         Beat(body);
         break;
@@ -126,10 +136,27 @@ class Membership {
       Require(m.age >= Duration::zero() && m.age <= kTtl, "old members are not listed");
       listed.Hit();
     }
+    const auto reports = table_.Reports(now_);
+    Require(std::ranges::equal(
+                list.members, reports, {}, [](const ListedMember& m) { return m.member.id; },
+                &MemberReport::id),
+            "whoever is listed is reported on");
+    CheckFleet(SummariseFleet(reports));
     answers_.push_back(list);  // what a host lists is what its members merge
   }
 
  private:
+  static void CheckFleet(const FleetSummary& fleet) {
+    Require(fleet.members <= kMaxMembers && fleet.groups.size() <= fleet.members,
+            "a fleet is of its members");
+    Require(fleet.rails_up <= fleet.rails && fleet.rails <= kMaxMembers * kMaxRails,
+            "rails are those of members");
+    Require((fleet.rails_up < fleet.rails) == (fleet.with_rails_down > 0) &&
+                fleet.rails_down.size() <= fleet.with_rails_down,
+            "whose rails are down is counted");
+    Require(fleet.recent_hits <= fleet.recent_reads, "no more is found than asked for");
+    if (fleet.with_rails_down > 0) down.Hit();
+  }
   void TakeList(ConstBytes body) {
     FrameReader reader(body);
     MemberListMessage message;
@@ -139,9 +166,9 @@ class Membership {
   }
   void Beat(ConstBytes body) {
     FrameReader reader(body);
-    Member member;
-    if (!DecodeMember(&reader, &member) || !reader.AtEnd()) return;
-    (table_.Heartbeat(member, now_).ok() ? beats : refused).Hit();
+    Heartbeat beat;
+    if (!beat.Decode(&reader)) return;
+    (table_.Heartbeat(beat.member, now_, beat.health).ok() ? beats : refused).Hit();
   }
 
   TimePoint now_ = TimePoint(std::chrono::hours(1));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "wire/heartbeat.h"
+
 namespace peercache::fuzz {
 namespace {
 
@@ -122,7 +124,7 @@ std::vector<std::byte> PeerWorld::ValidBody(MessageType type) {
       member.host = "10.0.0.1";
       member.peer_port = 1;
       member.capacity_bytes = 1 << 30;
-      EncodeMember(member, &w);
+      Heartbeat{member, {}}.Encode(&w);
       break;
     }
     case MessageType::kLeave: LeaveRequest{"member", 1}.Encode(&w); break;

@@ -2,6 +2,7 @@
 
 #include "fuzz.h"
 #include "wire/fabric.h"
+#include "wire/heartbeat.h"
 
 namespace peercache::fuzz {
 namespace {
@@ -89,7 +90,12 @@ const Sample kSamples[] = {
        const uint32_t lengths[] = {4096, 0};
        EncodeReadOk(lengths, w);
      }},
-    {"heartbeat", MessageType::kHeartbeat, [](FrameWriter* w) { EncodeMember(SomeMember(), w); }},
+    {"heartbeat", MessageType::kHeartbeat,
+     [](FrameWriter* w) {
+       Heartbeat{SomeMember(),
+                 {"numa0", 8, 7, "mlx5_3 port 1", NumaHealth::kMemoryElsewhere, 4, 1000, 900, 5000}}
+           .Encode(w);
+     }},
     {"heartbeat-ok", MessageType::kHeartbeatOk,
      [](FrameWriter* w) {
        MemberListMessage{1, {{SomeMember(), 5}, {SomeMember(), 6}}}.Encode(w);

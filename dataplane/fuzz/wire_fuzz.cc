@@ -14,6 +14,7 @@
 
 #include "fuzz.h"
 #include "wire/fabric.h"
+#include "wire/heartbeat.h"
 #include "wire/messages.h"
 #include "wire/stream.h"
 
@@ -70,13 +71,6 @@ bool Read(FrameReader* r, FrameWriter* w) {
   return true;
 }
 
-bool Heartbeat(FrameReader* r, FrameWriter* w) {
-  Member member;
-  if (!DecodeMember(r, &member) || !r->AtEnd()) return false;
-  EncodeMember(member, w);
-  return true;
-}
-
 bool Pages(FrameReader* r, FrameWriter* w) {
   PagesRequest request;
   if (!request.Decode(r)) return false;
@@ -99,7 +93,7 @@ constexpr RoundTrip kMessages[] = {
     Owner<MessageType::kWithdraw>,
     Read,
     List<uint32_t, DecodeReadOk, EncodeReadOk>,
-    Heartbeat,
+    Whole<Heartbeat>,
     Whole<MemberListMessage>,
     Whole<LeaveRequest>,
     Whole<AttachRequest>,

@@ -70,7 +70,7 @@ MemberListMessage ToWire(const MemberList& list) {
 
 Table::Table(TableOptions options, TimePoint started) : options_(options), started_(started) {}
 
-Status Table::Heartbeat(const Member& member, TimePoint now) {
+Status Table::Heartbeat(const Member& member, TimePoint now, const MemberHealth& health) {
   if (Status status = CheckMember(member); !status.ok()) return status;
   std::lock_guard guard(mutex_);
   auto it = entries_.find(member.id);
@@ -88,7 +88,7 @@ Status Table::Heartbeat(const Member& member, TimePoint now) {
       return InvalidArgument(
           fmt::format("member.id \"{}\" has the same hash as \"{}\": rename one", member.id, id));
     }
-    entries_.emplace(member.id, Entry{member, now});
+    entries_.emplace(member.id, Entry{member, health, now});
     return {};
   }
   Entry& entry = it->second;
@@ -105,7 +105,7 @@ Status Table::Heartbeat(const Member& member, TimePoint now) {
   MemberState state = member.state;
   // Heartbeats of several connections can overtake each other; a state never goes back.
   if (member.incarnation == known && !expired) state = std::max(state, entry.member.state);
-  entry = Entry{member, std::max(entry.heard, now)};
+  entry = Entry{member, health, std::max(entry.heard, now)};
   entry.member.state = state;
   return {};
 }
@@ -120,7 +120,7 @@ MemberList Table::List(TimePoint now) {
   std::lock_guard guard(mutex_);
   DropOld(now);
   MemberList list;
-  list.warming = now < started_ + options_.warm_up;
+  list.warming = warming(now);
   list.members.reserve(entries_.size());
   for (const auto& [id, entry] : entries_) {
     if (entry.left) continue;
@@ -129,6 +129,21 @@ MemberList Table::List(TimePoint now) {
   std::sort(list.members.begin(), list.members.end(),
             [](const auto& a, const auto& b) { return a.member.id < b.member.id; });
   return list;
+}
+
+std::vector<MemberReport> Table::Reports(TimePoint now) {
+  std::lock_guard guard(mutex_);
+  DropOld(now);
+  std::vector<MemberReport> reports;
+  reports.reserve(entries_.size());
+  for (const auto& [id, entry] : entries_) {
+    if (entry.left) continue;
+    reports.push_back({id, entry.member.state, entry.member.capacity_bytes,
+                       std::max(Duration{}, now - entry.heard), entry.health});
+  }
+  std::sort(reports.begin(), reports.end(),
+            [](const auto& a, const auto& b) { return a.id < b.id; });
+  return reports;
 }
 
 void Table::DropOld(TimePoint now) {

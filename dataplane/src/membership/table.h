@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "wire/heartbeat.h"
 #include "wire/messages.h"
 
 namespace peercache {
@@ -26,6 +27,15 @@ struct ListedMember {
 struct MemberList {
   bool warming = false;
   std::vector<ListedMember> members;
+};
+
+// What a host knows of a member besides what it passes on.
+struct MemberReport {
+  std::string id;
+  MemberState state = MemberState::kJoining;
+  uint64_t capacity_bytes = 0;
+  Duration age{};  // since the host heard of it
+  MemberHealth health;
 };
 
 struct TableOptions {
@@ -44,16 +54,21 @@ class Table {
   // kAborted when a newer incarnation of the id is known (the caller is a ghost) or this one has
   // left; kInvalidArgument for malformed members (empty or over-long id, hash collision with
   // another id, port 0); kResourceExhausted at max_members.
-  Status Heartbeat(const Member& member, TimePoint now);
+  Status Heartbeat(const Member& member, TimePoint now, const MemberHealth& health = {});
   // Leaves only if the incarnation still matches. A heartbeat sent before, arriving after, does not
   // bring it back.
   void Leave(const std::string& id, uint64_t incarnation);
   // Members heard of within member_ttl.
   MemberList List(TimePoint now);
+  // The same members, sorted by id, and how they are: for people, not for members.
+  std::vector<MemberReport> Reports(TimePoint now);
+  // Whether members may be missing, because this host has just started.
+  bool warming(TimePoint now) const { return now < started_ + options_.warm_up; }
 
  private:
   struct Entry {
     Member member;
+    MemberHealth health;
     TimePoint heard;
     bool left = false;  // not listed; kept until it expires, against late heartbeats
   };

@@ -97,6 +97,40 @@ TEST(Table, MalformedMembersAreNamed) {
   EXPECT_TRUE(table.List(At(0)).members.empty());
 }
 
+TEST(Table, KeepsHowMembersAreToItself) {
+  Table table({.warm_up = milliseconds(1500)}, At(0));
+  MemberHealth health;
+  health.group = "numa0";
+  health.rails = 8;
+  health.rails_up = 7;
+  Member b = MakeMember("b");
+  b.capacity_bytes = 1000;
+  ASSERT_TRUE(table.Heartbeat(b, At(0), {}).ok());
+  ASSERT_TRUE(table.Heartbeat(MakeMember("a"), At(900)).ok());
+  ASSERT_TRUE(table.Heartbeat(b, At(1000), health).ok());
+  const auto reports = table.Reports(At(2000));
+  ASSERT_EQ(reports.size(), 2u);
+  EXPECT_EQ(reports[0].id, "a");
+  EXPECT_EQ(reports[1].id, "b");
+  EXPECT_EQ(reports[1].health, health) << "the latest word counts";
+  EXPECT_EQ(reports[1].capacity_bytes, 1000u);
+  EXPECT_EQ(reports[1].age, milliseconds(1000));
+  EXPECT_TRUE(table.warming(At(1499)));
+  EXPECT_FALSE(table.warming(At(1500)));
+  table.Leave("b", 1);
+  EXPECT_EQ(table.Reports(At(2000)).size(), 1u);
+  EXPECT_TRUE(table.Reports(At(4000)).empty()) << "after the ttl";
+  FrameWriter with, without;
+  with.Start(MessageType::kHeartbeatOk, 1);
+  ASSERT_TRUE(table.Heartbeat(MakeMember("c"), At(5000), health).ok());
+  ToWire(table.List(At(5000))).Encode(&with);
+  Table other({.warm_up = milliseconds(1500)}, At(0));
+  ASSERT_TRUE(other.Heartbeat(MakeMember("c"), At(5000)).ok());
+  without.Start(MessageType::kHeartbeatOk, 1);
+  ToWire(other.List(At(5000))).Encode(&without);
+  EXPECT_EQ(with.Finish().size(), without.Finish().size()) << "members are not told";
+}
+
 TEST(Table, IsBoundedAndTheDeadMakeRoom) {
   Table table({.max_members = 2}, At(0));
   ASSERT_TRUE(table.Heartbeat(MakeMember("a"), At(0)).ok());

@@ -18,11 +18,12 @@ std::string Text(const PeerAddress& a) { return fmt::format("{}:{}", a.host, a.p
 }  // namespace
 
 MemberAgent::MemberAgent(MemberAgentOptions options, Member self, Views* views, Peers* peers,
-                         Counters* counters)
+                         Counters* counters, std::function<MemberHealth()> health)
     : options_(std::move(options)),
       views_(views),
       peers_(peers),
       counters_(counters),
+      health_(std::move(health)),
       started_(Clock::now()),
       self_(std::move(self)) {
   if (!options_.discovery.empty()) resolver_ = std::thread([this] { RunResolver(); });
@@ -201,7 +202,7 @@ void MemberAgent::Beat() {
     } else {
       FrameWriter request;
       request.Start(MessageType::kHeartbeat, 1);
-      EncodeMember(self, &request);
+      Heartbeat{self, health_()}.Encode(&request);
       request.Finish();
       answers = Ask(MessageType::kHeartbeat, &request);
     }

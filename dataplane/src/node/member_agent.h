@@ -10,6 +10,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,6 +24,7 @@
 #include "node/peers.h"
 #include "node/views.h"
 #include "transport/tcp/socket.h"
+#include "wire/heartbeat.h"
 
 namespace peercache {
 
@@ -38,8 +40,9 @@ struct MemberAgentOptions {
 
 class MemberAgent {
  public:
+  // `health` is asked before every heartbeat, from another thread.
   MemberAgent(MemberAgentOptions options, Member self, Views* views, Peers* peers,
-              Counters* counters);
+              Counters* counters, std::function<MemberHealth()> health);
   ~MemberAgent();
 
   // Every record is where `view` wants it: announce that.
@@ -67,6 +70,7 @@ class MemberAgent {
   Views* const views_;
   Peers* const peers_;
   Counters* const counters_;
+  const std::function<MemberHealth()> health_;
   const TimePoint started_;
 
   mutable std::mutex mutex_;  // self_, addresses_, answering_, flags

@@ -13,6 +13,7 @@
 #include "directory/shard.h"
 #include "membership/table.h"
 #include "node/engine_server.h"
+#include "node/health_report.h"
 #include "node/http.h"
 #include "node/locator.h"
 #include "node/member_agent.h"
@@ -189,8 +190,11 @@ class Node::Impl {
     server_options.threads = config_.io_threads;
     server_options.tls = tls_.get();
     server_ = std::make_unique<TcpServer>(std::move(*listener), requests_.get(), server_options);
-    agent_ = std::make_unique<MemberAgent>(std::move(agent_options), self_, &views_, peers_.get(),
-                                           &counters_);
+    health_ = std::make_unique<HealthReport>(config_.group, &counters_, pool_.get(),
+                                             transport_.fabric.get());
+    agent_ =
+        std::make_unique<MemberAgent>(std::move(agent_options), self_, &views_, peers_.get(),
+                                      &counters_, [this] { return health_->Now(Clock::now()); });
     UpkeepOptions upkeep_options;
     upkeep_options.lease = config_.lease;
     upkeep_options.watermarks = config_.watermarks;
@@ -216,6 +220,7 @@ class Node::Impl {
         &counters_, [this] { views_.Wait(Clock::now() + kAttachWait); },
         [this](uint64_t tag) { return ClearEverywhere(tag); });
     numa_.Settled(here.status(), pool_->memory());
+    health_->Serve(engines_.get(), &numa_);
     started_ = Clock::now();
     if (http_) http_->Serve();  // last: its handlers look at everything above
     spdlog::info("node {} (peercached {}): peers at {}:{}{}, engines at {}, pool {} MiB{}; {}",
@@ -227,6 +232,7 @@ class Node::Impl {
 
   ~Impl() {
     http_.reset();
+    if (health_) health_->Stop();
     engines_.reset();
     upkeep_ready_ = false;
     server_.reset();
@@ -271,6 +277,8 @@ class Node::Impl {
     status.uptime = Clock::now() - started_;
     status.view = views_.Get();
     if (agent_) status.hosts = agent_->hosts();
+    status.reports = table_->Reports(Clock::now());
+    status.warming = table_->warming(Clock::now());
     status.pool = pool_->stats();
     status.room = room_->stats();
     if (upkeep_ready_) status.reserve_bytes = upkeep_->reserve_bytes();
@@ -433,6 +441,7 @@ class Node::Impl {
   std::unique_ptr<Publisher> publisher_;
   std::unique_ptr<Locator> locator_;
   std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<HealthReport> health_;
   std::unique_ptr<MemberAgent> agent_;
   std::unique_ptr<Upkeep> upkeep_;
   std::unique_ptr<Http> http_;

@@ -11,6 +11,7 @@
 #include "node/node_testing.h"
 #include "transport/tcp/channel.h"
 #include "transport/tcp/socket.h"
+#include "wire/heartbeat.h"
 
 namespace peercache {
 namespace {
@@ -267,7 +268,7 @@ class Stranger {
           member.capacity_bytes = uint64_t{1} << 30;
           FrameWriter heartbeat;
           heartbeat.Start(MessageType::kHeartbeat, 1);
-          EncodeMember(member, &heartbeat);
+          Heartbeat{member, {}}.Encode(&heartbeat);
           heartbeat.Finish();
           Channel channel({"127.0.0.1", host_port}, {"test", "", NodeHash("x"), 1});
           Channel* const channels[] = {&channel};

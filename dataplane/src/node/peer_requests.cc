@@ -144,10 +144,10 @@ Status PeerRequests::OnConnect(FrameReader* body, PeerAnswer* answer) {
 }
 
 Status PeerRequests::OnHeartbeat(FrameReader* body, FrameWriter* out) {
-  Member member;
-  if (!DecodeMember(body, &member) || !body->AtEnd()) return Malformed(MessageType::kHeartbeat);
+  Heartbeat beat;
+  if (!beat.Decode(body)) return Malformed(MessageType::kHeartbeat);
   const TimePoint now = Clock::now();
-  if (Status s = table_->Heartbeat(member, now); !s.ok()) return s;
+  if (Status s = table_->Heartbeat(beat.member, now, beat.health); !s.ok()) return s;
   counters_->heartbeats_answered.Add(1);
   ToWire(table_->List(now)).Encode(out);
   return {};

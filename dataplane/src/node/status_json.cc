@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_list.h"
+#include "node/fleet_json.h"
 #include "version.h"
 
 namespace peercache {
@@ -40,6 +41,9 @@ json MembersJson(const NodeStatus& status) {
                        {"breaker", unhealthy ? "open" : "closed"},
                        // By the word of most members: it is in no ring.
                        {"reachable", !status.view->IsUnreachable(NodeHash(m.id))}});
+    const auto report = std::ranges::lower_bound(status.reports, m.id, {}, &MemberReport::id);
+    if (report != status.reports.end() && report->id == m.id)
+      members.back()["health"] = HealthJson(*report);
   }
   return members;
 }
@@ -116,7 +120,7 @@ std::string ToJson(const NodeStatus& s, const Counters& counters) {
                        {"regions", e.regions},
                        {"region_bytes", e.region_bytes}});
   }
-  const json document = {
+  json document = {
       {"node",
        {{"id", s.self.id},
         {"incarnation", s.self.incarnation},
@@ -152,6 +156,7 @@ std::string ToJson(const NodeStatus& s, const Counters& counters) {
         {"fresh_owners", s.shard.fresh_owners}}},
       {"engines", engines},
       {"counters", CountersJson(counters)}};
+  if (!s.reports.empty()) document["fleet"] = FleetJson(SummariseFleet(s.reports), s.warming);
   // Names are checked where they come in; whatever slips through must not take the status away.
   return document.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "directory/shard.h"
+#include "membership/fleet.h"
 #include "membership/view.h"
 #include "node/counters.h"
 #include "node/engine_server.h"
@@ -27,6 +28,8 @@ struct NodeStatus {
   Duration uptime{};
   std::shared_ptr<const View> view;
   MemberAgent::Hosts hosts;
+  std::vector<MemberReport> reports;  // sorted by id; empty: this node hosts no discovery
+  bool warming = false;               // members may be missing among them
   PoolStats pool;
   RoomStats room;
   size_t reserve_bytes = 0;

@@ -1,0 +1,48 @@
+// Fleet: how all members are, summed up by a discovery host out of their heartbeats. Small at any
+// number of members: sums, and the first few names of those that need somebody's attention.
+//
+//   FleetSummary fleet = SummariseFleet(table.Reports(now));
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "membership/table.h"
+
+namespace peercache {
+
+struct FleetGroup {
+  std::string name;
+  size_t members = 0;
+  size_t rails = 0, rails_up = 0;
+};
+
+struct FleetSummary {
+  // Entries of the lists below.
+  static constexpr size_t kMostNamed = 8;
+  static constexpr size_t kMostGroups = 64;
+
+  size_t members = 0;
+  std::array<size_t, 3> in_state{};  // by MemberState
+  std::array<size_t, 5> in_numa{};   // by NumaHealth
+  size_t rails = 0, rails_up = 0;
+  size_t with_rails_down = 0;
+  std::vector<MemberReport> rails_down;  // first by id
+  std::vector<MemberReport> misplaced;   // first by id: threads or memory elsewhere
+  std::vector<FleetGroup> groups;        // first by name
+  // Sums that do not fit stay at the largest number.
+  uint64_t engines = 0;
+  uint64_t recent_reads = 0, recent_hits = 0;
+  uint64_t pool_used_bytes = 0, pool_capacity_bytes = 0;
+
+  size_t misplaced_members() const;
+};
+
+// Pure. `reports` are sorted by id.
+FleetSummary SummariseFleet(std::span<const MemberReport> reports);
+
+}  // namespace peercache

@@ -1,0 +1,78 @@
+#include "node/fleet_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace peercache {
+namespace {
+
+using nlohmann::json;
+
+const char* NumaName(NumaHealth numa) {
+  switch (numa) {
+    case NumaHealth::kUnknown: return "unknown";
+    case NumaHealth::kNotApplicable: return "not_applicable";
+    case NumaHealth::kAligned: return "aligned";
+    case NumaHealth::kThreadsElsewhere: return "threads_elsewhere";
+    case NumaHealth::kMemoryElsewhere: return "memory_elsewhere";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+json FleetJson(const FleetSummary& f, bool warming) {
+  const auto state = [&](MemberState s) { return f.in_state[static_cast<size_t>(s)]; };
+  const auto numa = [&](NumaHealth n) { return f.in_numa[static_cast<size_t>(n)]; };
+  json down = json::array(), misplaced = json::array(), groups = json::array();
+  for (const MemberReport& r : f.rails_down) {
+    down.push_back({{"id", r.id},
+                    {"rails", r.health.rails},
+                    {"rails_up", r.health.rails_up},
+                    {"rail", r.health.rail_down}});
+  }
+  for (const MemberReport& r : f.misplaced)
+    misplaced.push_back({{"id", r.id}, {"what", NumaName(r.health.numa)}});
+  for (const FleetGroup& g : f.groups) {
+    groups.push_back(
+        {{"name", g.name}, {"members", g.members}, {"rails", g.rails}, {"rails_up", g.rails_up}});
+  }
+  return {{"warming", warming},
+          {"members", f.members},
+          {"states",
+           {{"joining", state(MemberState::kJoining)},
+            {"active", state(MemberState::kActive)},
+            {"draining", state(MemberState::kDraining)}}},
+          {"rails",
+           {{"total", f.rails},
+            {"up", f.rails_up},
+            {"members_with_some_down", f.with_rails_down},
+            {"first_down", down}}},
+          {"numa",
+           {{"aligned", numa(NumaHealth::kAligned)},
+            {"misplaced", f.misplaced_members()},
+            {"not_applicable", numa(NumaHealth::kNotApplicable)},
+            {"unknown", numa(NumaHealth::kUnknown)},
+            {"first_misplaced", misplaced}}},
+          {"groups", groups},
+          {"engines", f.engines},
+          {"recent_reads", f.recent_reads},
+          {"recent_hits", f.recent_hits},
+          {"pool", {{"used_bytes", f.pool_used_bytes}, {"capacity_bytes", f.pool_capacity_bytes}}}};
+}
+
+json HealthJson(const MemberReport& r) {
+  const MemberHealth& h = r.health;
+  json health = {{"age_seconds", std::chrono::duration<double>(r.age).count()},
+                 {"group", h.group},
+                 {"rails", h.rails},
+                 {"rails_up", h.rails_up},
+                 {"numa", NumaName(h.numa)},
+                 {"engines", h.engines},
+                 {"recent_reads", h.recent_reads},
+                 {"recent_hits", h.recent_hits},
+                 {"pool_used_bytes", h.pool_used_bytes}};
+  if (!h.rail_down.empty()) health["rail_down"] = h.rail_down;
+  return health;
+}
+
+}  // namespace peercache

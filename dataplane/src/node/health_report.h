@@ -1,0 +1,76 @@
+// HealthReport: how this node is, as its heartbeats tell the discovery hosts.
+//
+//   HealthReport report(group, &counters, pool, fabric);
+//   MemberAgent agent(..., [&] { return report.Now(Clock::now()); });
+//   report.Serve(&engines, &numa);   // once everything is started
+//   report.Stop();                   // before these two go
+//
+// Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+
+#include "base/clock.h"
+#include "node/counters.h"
+#include "node/engine_server.h"
+#include "node/fabric.h"
+#include "node/numa_home.h"
+#include "pool/pool.h"
+#include "wire/heartbeat.h"
+
+namespace peercache {
+
+// Pure.
+NumaHealth JudgeNuma(const NumaStats& numa);
+
+// What two counters that only grow have gained in about the last minute.
+class RecentReads {
+ public:
+  static constexpr Duration kWindow = std::chrono::seconds(60);
+  // Between the samples that are kept, of which there are so always few.
+  static constexpr Duration kStep = std::chrono::seconds(10);
+
+  struct Gain {
+    uint64_t reads = 0, hits = 0;  // hits <= reads
+  };
+  // The counters now; from the first call on, over at most kWindow + kStep.
+  Gain Note(TimePoint now, uint64_t reads, uint64_t hits);
+
+ private:
+  struct Sample {
+    TimePoint at;
+    uint64_t reads, hits;
+  };
+  std::deque<Sample> samples_;  // oldest first
+};
+
+class HealthReport {
+ public:
+  // Looking where memory is asks the kernel for each page of a sample; placement changes slowly.
+  static constexpr Duration kLookAtNumaEvery = std::chrono::seconds(5);
+
+  // `fabric` is null without rails.
+  HealthReport(std::string group, const Counters* counters, const Pool* pool, const Fabric* fabric);
+
+  void Serve(const EngineServer* engines, const NumaHome* numa);
+  void Stop();
+
+  MemberHealth Now(TimePoint now);
+
+ private:
+  const std::string group_;
+  const Counters* const counters_;
+  const Pool* const pool_;
+  const Fabric* const fabric_;
+  std::mutex mutex_;
+  RecentReads recent_;
+  const EngineServer* engines_ = nullptr;  // these two: null while not serving
+  const NumaHome* numa_ = nullptr;
+  NumaHealth placement_ = NumaHealth::kUnknown;
+  TimePoint look_at_numa_{};
+};
+
+}  // namespace peercache

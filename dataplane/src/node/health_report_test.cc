@@ -1,0 +1,136 @@
+#include "node/health_report.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "node/fleet_json.h"
+#include "node/node_testing.h"
+
+namespace peercache {
+namespace {
+
+using testing::Eventually;
+using testing::TestCluster;
+using testing::TestEngine;
+
+NumaStats Placed(int node, std::vector<int> cpus, NumaMemory memory, NumaSample sample) {
+  NumaStats numa;
+  numa.wish.node = node;
+  numa.cpus = std::move(cpus);
+  numa.memory.memory = memory;
+  numa.pool = sample;
+  return numa;
+}
+
+TEST(HealthReport, NumaIsJudgedByThreadsThenByPages) {
+  const NumaSample unknown{}, near{60, 0, 4, true}, far{60, 1, 3, true}, untouched{0, 0, 64, true};
+  struct {
+    NumaStats numa;
+    NumaHealth health;
+  } const cases[] = {
+      {Placed(-1, {}, NumaMemory::kAnywhere, unknown), NumaHealth::kNotApplicable},
+      {Placed(0, {}, NumaMemory::kBound, near), NumaHealth::kThreadsElsewhere},
+      {Placed(0, {0, 1}, NumaMemory::kPreferred, far), NumaHealth::kMemoryElsewhere},
+      {Placed(1, {2, 3}, NumaMemory::kFirstTouch, near), NumaHealth::kAligned},
+      {Placed(0, {0}, NumaMemory::kPreferred, untouched), NumaHealth::kAligned},
+      {Placed(0, {0}, NumaMemory::kBound, unknown), NumaHealth::kAligned},
+      {Placed(0, {0}, NumaMemory::kPreferred, unknown), NumaHealth::kUnknown},
+  };
+  for (size_t i = 0; i < std::size(cases); ++i)
+    EXPECT_EQ(JudgeNuma(cases[i].numa), cases[i].health) << i;
+}
+
+TimePoint At(int64_t s) { return TimePoint(std::chrono::seconds(1'000 + s)); }
+
+TEST(RecentReads, CountsTheLastMinuteAlone) {
+  RecentReads recent;
+  EXPECT_EQ(recent.Note(At(0), 500, 100).reads, 0u) << "what was before the first look is old";
+  // 10 pages a second, of which 4 are found for the first minutes and 9 later.
+  RecentReads::Gain gain;
+  uint64_t reads = 500, hits = 100;
+  for (int second = 1; second <= 300; ++second) {
+    reads += 10;
+    hits += second <= 120 ? 4 : 9;
+    gain = recent.Note(At(second), reads, hits);
+    EXPECT_LE(gain.reads, 700u) << second;
+    if (second >= 60) {
+      EXPECT_GE(gain.reads, 600u) << second;
+    }
+    if (second == 120) {
+      EXPECT_EQ(gain.hits * 10, gain.reads * 4);
+    }
+  }
+  EXPECT_EQ(gain.hits * 10, gain.reads * 9);
+  // Nobody reads any more.
+  for (int second = 301; second <= 371; ++second) gain = recent.Note(At(second), reads, hits);
+  EXPECT_EQ(gain.reads, 0u);
+}
+
+TEST(RecentReads, AreNeverMoreHitsThanReads) {
+  RecentReads recent;
+  (void)recent.Note(At(0), 0, 0);
+  const auto gain = recent.Note(At(1), 5, 6);
+  EXPECT_EQ(gain.reads, 5u);
+  EXPECT_EQ(gain.hits, 5u);
+}
+
+nlohmann::json StatusOf(const Node& node) { return nlohmann::json::parse(node.StatusJson()); }
+
+TEST(HealthReport, ADiscoveryHostKnowsHowItsMembersAre) {
+  constexpr size_t kPage = 8192;
+  TestCluster cluster;
+  auto host = cluster.Start("a"), other = cluster.Start("b");
+  TestEngine writer(host->socket(), 16, kPage), reader(other->socket(), 16, kPage);
+  ASSERT_EQ(writer.Set(0, 12), 12u);
+  ASSERT_TRUE(Eventually(std::chrono::seconds(10), [&] { return reader.Get(0, 16).hits == 12; }));
+  const size_t asked = StatusOf(*other)["counters"]["read_requests"];
+  ASSERT_TRUE(Eventually(std::chrono::seconds(10), [&] {
+    return StatusOf(*host)["fleet"]["recent_reads"] == asked;
+  })) << StatusOf(*host).dump(2);
+
+  const auto status = StatusOf(*host);
+  const auto& fleet = status["fleet"];
+  EXPECT_EQ(fleet["members"], 2);
+  EXPECT_EQ(fleet["states"]["active"], 2);
+  EXPECT_GE(fleet["recent_hits"], 12);
+  EXPECT_EQ(fleet["engines"], 2);
+  EXPECT_EQ(fleet["rails"]["total"], 0);
+  EXPECT_EQ(fleet["numa"]["not_applicable"], 2);
+  EXPECT_GT(fleet["pool"]["used_bytes"], 0);
+  EXPECT_GE(fleet["pool"]["capacity_bytes"], 2 * fleet["pool"]["used_bytes"].get<int64_t>());
+  ASSERT_EQ(status["members"].size(), 2u);
+  const auto& health = status["members"][1]["health"];
+  EXPECT_EQ(health["group"], "default");
+  EXPECT_EQ(health["engines"], 1);
+  EXPECT_EQ(health["recent_reads"], asked);
+  EXPECT_EQ(health["numa"], "not_applicable");
+  const auto elsewhere = StatusOf(*other);
+  EXPECT_FALSE(elsewhere.contains("fleet")) << "it hosts no discovery";
+  EXPECT_FALSE(elsewhere["members"][0].contains("health"));
+}
+
+TEST(FleetJson, NamesWhoNeedsAttention) {
+  MemberReport report;
+  report.id = "gpu-7.numa0";
+  report.health = {"numa0", 8, 7, "mlx5_3 port 1", NumaHealth::kMemoryElsewhere, 0, 10, 9, 0};
+  const auto fleet = FleetJson(SummariseFleet(std::span(&report, 1)), true);
+  EXPECT_EQ(fleet["warming"], true);
+  EXPECT_EQ(fleet["rails"]["up"], 7);
+  EXPECT_EQ(fleet["rails"]["members_with_some_down"], 1);
+  const auto& down = fleet["rails"]["first_down"];
+  ASSERT_EQ(down.size(), 1u);
+  EXPECT_EQ(down[0]["id"], "gpu-7.numa0");
+  EXPECT_EQ(down[0]["rail"], "mlx5_3 port 1");
+  EXPECT_EQ(down[0]["rails"], 8);
+  EXPECT_EQ(down[0]["rails_up"], 7);
+  const auto& misplaced = fleet["numa"]["first_misplaced"];
+  ASSERT_EQ(misplaced.size(), 1u);
+  EXPECT_EQ(misplaced[0]["id"], "gpu-7.numa0");
+  EXPECT_EQ(misplaced[0]["what"], "memory_elsewhere");
+  EXPECT_EQ(fleet["groups"][0]["name"], "numa0");
+  EXPECT_EQ(fleet["groups"][0]["rails_up"], 7);
+}
+
+}  // namespace
+}  // namespace peercache
