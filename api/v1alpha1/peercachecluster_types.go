@@ -22,9 +22,12 @@ import (
 // +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.status.nodes`,description="Ready nodes / wanted nodes"
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.memory.pool`,description="Memory for pages on every node"
 // +kubebuilder:printcolumn:name="Transport",type=string,JSONPath=`.spec.transport`,description="How pages travel between nodes"
+// +kubebuilder:printcolumn:name="Hit%",type=integer,JSONPath=`.status.hitRatioPercent`,description="Pages found of a hundred that were asked for in the last minute"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is ready or not"
 // +kubebuilder:printcolumn:name="Capacity",type=string,priority=1,JSONPath=`.status.capacity`,description="Memory for pages on all nodes that serve"
+// +kubebuilder:printcolumn:name="Rails",type=integer,priority=1,JSONPath=`.status.rails.ready`,description="Rails of running nodes that are up"
+// +kubebuilder:printcolumn:name="Engines",type=integer,priority=1,JSONPath=`.status.engines`,description="SGLang ranks attached to nodes"
 // +kubebuilder:printcolumn:name="Members",type=integer,priority=1,JSONPath=`.status.members`,description="Active members that the nodes see"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name becomes part of Service and DaemonSet names: write at most 40 lower-case letters, digits and '-', beginning with a letter and not ending with '-'"
 type PeerCacheCluster struct {

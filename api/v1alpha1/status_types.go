@@ -26,6 +26,11 @@ type PeerCacheClusterStatus struct {
 	// Prometheus Operator that do not exist.
 	// InjectionReady is False when SGLang pods are not connected, because the
 	// webhook is missing, disabled or not trusted by the API server.
+	// RailsHealthy is False when rails of running nodes are down or missing; its
+	// message names nodes and rails. Unknown while no node that hosts discovery
+	// answers; True with reason NotApplicable where pages travel by TCP.
+	// NUMAAligned is False when threads or memory of a node are not on the NUMA
+	// node of its rails; its message names nodes. Unknown and NotApplicable as above.
 	// Progressing is True while nodes are being created, replaced or removed.
 	// Degraded is True when a node is broken and does not get well by waiting; its
 	// message names the pod.
@@ -66,6 +71,28 @@ type PeerCacheClusterStatus struct {
 	// time to time. It keeps its last value when none of them answers.
 	// +optional
 	Members int32 `json:"members"`
+
+	// rails of all nodes. Ready and down keep their last value while no discovery
+	// host answers.
+	// +optional
+	Rails RailsStatus `json:"rails,omitzero"`
+
+	// numaMismatched is how many nodes have threads or memory that are not on the
+	// NUMA node of their rails.
+	// +optional
+	NUMAMismatched int32 `json:"numaMismatched"`
+
+	// hitRatioPercent is how many of a hundred pages that engines asked for were
+	// found, over the last 60 to 70 seconds and all nodes. It is absent when nobody
+	// asked. A change of less than 5 is shown within a minute, a larger one with the
+	// next look at the nodes, at least every half minute.
+	// +optional
+	HitRatioPercent *int32 `json:"hitRatioPercent,omitempty"`
+
+	// engines is how many SGLang ranks are attached to nodes. It is renewed like
+	// hitRatioPercent, and at once when the first comes or the last goes.
+	// +optional
+	Engines int32 `json:"engines"`
 
 	// image of the data plane that is being run.
 	// +optional
@@ -162,6 +189,27 @@ type GroupStatus struct {
 	// updated is how many nodes of the group run the current spec.
 	// +optional
 	Updated int32 `json:"updated"`
+
+	// rails of the group's nodes.
+	// +optional
+	Rails RailsStatus `json:"rails,omitzero"`
+}
+
+// RailsStatus counts rails over nodes: a rail of the spec counts once for every node
+// that drives it. All are 0 where pages travel by TCP.
+type RailsStatus struct {
+	// desired is how many rails the wanted nodes should drive together.
+	// +optional
+	Desired int32 `json:"desired"`
+
+	// ready is how many rails of running nodes are up.
+	// +optional
+	Ready int32 `json:"ready"`
+
+	// down is how many rails of running nodes are not up. Those of nodes that do
+	// not run are neither ready nor down.
+	// +optional
+	Down int32 `json:"down"`
 }
 
 // The condition types.
@@ -175,4 +223,6 @@ const (
 	ConditionDevicesAvailable = "DevicesAvailable"
 	ConditionMonitoringReady  = "MonitoringReady"
 	ConditionInjectionReady   = "InjectionReady"
+	ConditionRailsHealthy     = "RailsHealthy"
+	ConditionNUMAAligned      = "NUMAAligned"
 )

@@ -160,6 +160,9 @@ func (k *Keeper) load(secret *corev1.Secret) error {
 		return fmt.Errorf("reading the certificate in Secret %s: %w", k.secret, err)
 	}
 	k.current.Store(&pair)
+	if pair.Leaf != nil {
+		expiry.Set(float64(pair.Leaf.NotAfter.Unix()))
+	}
 	// cert-controller goes on when it sees the file; it is written last, and holds nothing secret.
 	if err := os.WriteFile(filepath.Join(k.marker, certKey), secret.Data[certKey], 0o600); err != nil {
 		return fmt.Errorf("noting that the certificate is loaded: %w", err)

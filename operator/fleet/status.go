@@ -11,6 +11,8 @@ type NodeStatus struct {
 	Pool      Pool      `json:"pool"`
 	Engines   []Engine  `json:"engines"`
 	Counters  Counters  `json:"counters"`
+	// Fleet is nil where the node hosts no discovery.
+	Fleet *Fleet `json:"fleet"`
 }
 
 // Node is the answering node itself.

@@ -73,13 +73,18 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 
 	pod := &corev1.Pod{}
 	if err := h.decoder.Decode(req, pod); err != nil {
+		injections.WithLabelValues("unreadable", "none").Inc()
 		return admission.Allowed("").WithWarnings(fmt.Sprintf("peercache: the pod was not connected: decoding it: %v", err))
 	}
 	result, cluster := h.inject(ctx, req.Namespace, pod)
 	ctrl.LoggerFrom(ctx).Info("answered", "namespace", req.Namespace, "pod", podName(pod),
 		"cluster", pod.Labels[v1alpha1.LabelInject], "injected", result.Injected,
 		"skipReason", result.SkipReason, "note", result.Note)
-	if cluster != nil && result.SkipReason != "" && (req.DryRun == nil || !*req.DryRun) {
+	if req.DryRun != nil && *req.DryRun {
+		return respond(pod, result)
+	}
+	count(result, cluster != nil)
+	if cluster != nil && result.SkipReason != "" {
 		h.events.Eventf(cluster, nil, corev1.EventTypeWarning, "PodNotConnected", "Inject",
 			"pod %s/%s: %s", req.Namespace, podName(pod), result.SkipReason)
 	}

@@ -109,6 +109,19 @@ func (g Group) rdma(spec v1alpha1.PeerCacheClusterSpec) bool {
 	return g.transport(spec) != v1alpha1.TransportTCP
 }
 
+// OpenRails is how many rails each of the group's nodes opens.
+func (g Group) OpenRails(spec v1alpha1.PeerCacheClusterSpec) int {
+	if !g.rdma(spec) {
+		return 0
+	}
+	return len(g.Rails)
+}
+
+// NearNUMA says whether the group's nodes may have a NUMA node to be on.
+func (g Group) NearNUMA(spec v1alpha1.PeerCacheClusterSpec) bool {
+	return g.rdma(spec) || g.numaNode() != ""
+}
+
 func (g Group) railsWith(attachment v1alpha1.RailAttachment) []v1alpha1.Rail {
 	var rails []v1alpha1.Rail
 	for _, rail := range g.Rails {

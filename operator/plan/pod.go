@@ -115,7 +115,7 @@ func buildEnv(spec v1alpha1.PeerCacheClusterSpec, group Group) []corev1.EnvVar {
 func nodeSettings(spec v1alpha1.PeerCacheClusterSpec, group Group, id string) []Setting {
 	list := []Setting{
 		{Name: "node-id", Value: id},
-		{Name: "group", Value: group.Name},
+		{Name: "group", Value: group.FullName()},
 		{Name: "advertise-addr", Value: "$(POD_IP)"},
 		{Name: "socket", Value: SocketPath(group.Name)},
 		{Name: "pool-size", Value: poolSize(group.Memory(spec).Pool)},

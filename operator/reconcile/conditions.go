@@ -69,7 +69,7 @@ func monitoringReady(p *pass) metav1.Condition {
 			"spec.monitoring asks for %s, which the API server does not know: install the Prometheus Operator, and the operator "+
 				"makes it within half a minute, or write None", strings.Join(missing, " and ")))
 	case p.planned != nil:
-		return is(kind, metav1.ConditionUnknown, "PlanOnly", "nothing is made in mode: Plan")
+		return is(kind, metav1.ConditionUnknown, reasonPlanOnly, "nothing is made in mode: Plan")
 	case p.problem != nil:
 		return is(kind, metav1.ConditionUnknown, "ConfigNotAccepted", "this is looked at once the spec is accepted")
 	case asked.Scrape == v1alpha1.ScrapeNone && asked.Rules == v1alpha1.RulesNone && asked.Dashboards == v1alpha1.DashboardsNone:
@@ -82,9 +82,9 @@ func monitoringReady(p *pass) metav1.Condition {
 
 func onlyPlanned(planned v1alpha1.PlanStatus, faults []fault) []metav1.Condition {
 	return []metav1.Condition{
-		is(v1alpha1.ConditionProgressing, metav1.ConditionFalse, "PlanOnly", "nothing is changed in mode: Plan"),
+		is(v1alpha1.ConditionProgressing, metav1.ConditionFalse, reasonPlanOnly, "nothing is changed in mode: Plan"),
 		degraded(faults),
-		is(v1alpha1.ConditionReady, metav1.ConditionFalse, "PlanOnly", fmt.Sprintf(
+		is(v1alpha1.ConditionReady, metav1.ConditionFalse, reasonPlanOnly, fmt.Sprintf(
 			"%d nodes on %d machines would hold %s of pages, by %d changes: see status.plan, and write mode: Apply to make them",
 			planned.Nodes, planned.Machines, planned.Pool.String(), len(planned.Changes))),
 	}

@@ -8,8 +8,8 @@
 //	apply     write what differs, by server-side apply          (apply.go, drift.go, extras.go)
 //	prune     delete DaemonSets of groups that are gone         (prune.go)
 //	discover  label the pods that host discovery                (discovery.go)
-//	ask       count members through the nodes' HTTP API         (members.go)
-//	report    conditions, events and status                     (conditions.go, faults.go, status.go)
+//	ask       the discovery hosts how all nodes are             (members.go)
+//	report    conditions, events and status                     (conditions.go, health.go, faults.go, status.go)
 //
 // A step that has nothing to change writes nothing. All decisions are pure functions of what was read;
 // this file only calls them in order. Objects are deleted by their owner references alone.
@@ -34,7 +34,7 @@ import (
 )
 
 const (
-	// whileStable is how often a cluster is looked at although nothing happened, for its member count.
+	// whileStable is how often a cluster is looked at although nothing happened, to ask how its nodes are.
 	whileStable = 30 * time.Second
 	// whileChanging is the same while nodes come, go or are broken.
 	whileChanging = 5 * time.Second
@@ -62,8 +62,8 @@ type Reconciler struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	asked askedAt
-	found finds
+	memories memories
+	found    finds
 }
 
 // pass is one look at one cluster. The steps fill it in from top to bottom.
@@ -77,6 +77,7 @@ type pass struct {
 	planned *v1alpha1.PlanStatus  // in mode Plan only
 	absent  []schema.GroupKind    // asked for, but not known to the API server
 	members int32
+	heard   hearsay // of how the nodes are
 	webhook webhookState
 }
 
@@ -90,40 +91,51 @@ type pass struct {
 
 // Reconcile takes one pass over one cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	result, exists, err := r.look(ctx, request)
+	if !exists {
+		r.memories.forget(request.NamespacedName)
+		withdraw(request.NamespacedName)
+		return result, err
+	}
+	exportPass(request.NamespacedName, err)
+	return result, err
+}
+
+// look takes the steps of a pass in order, and says whether the cluster exists.
+func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Result, bool, error) {
 	cluster := &v1alpha1.PeerCacheCluster{}
 	if err := r.Client.Get(ctx, request.NamespacedName, cluster); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			r.asked.forget(request.NamespacedName)
-			return ctrl.Result{}, nil
+			return ctrl.Result{}, false, nil
 		}
-		return ctrl.Result{}, fmt.Errorf("reading PeerCacheCluster %s: %w", request, err)
+		return ctrl.Result{}, true, fmt.Errorf("reading PeerCacheCluster %s: %w", request, err)
 	}
 	if !cluster.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil // the garbage collector follows the owner references
+		return ctrl.Result{}, true, nil // the garbage collector follows the owner references
 	}
 	p := &pass{cluster: cluster, members: cluster.Status.Members, objects: cluster.Status.Objects}
 	if err := r.gather(ctx, p); err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, true, err
 	}
 	if err := r.realise(ctx, p); err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, true, err
 	}
 	if err := r.placeDiscovery(ctx, p); err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, true, err
 	}
 	var err error
 	if p.webhook, err = r.lookAtWebhook(ctx); err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, true, err
 	}
-	r.countMembers(ctx, p)
+	r.askFleet(ctx, p)
 	settled, err := r.report(ctx, p)
 	if err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, true, err
 	}
 	if settled {
-		return ctrl.Result{RequeueAfter: whileStable}, nil
+		return ctrl.Result{RequeueAfter: whileStable}, true, nil
 	}
-	return ctrl.Result{RequeueAfter: whileChanging}, nil
+	return ctrl.Result{RequeueAfter: whileChanging}, true, nil
 }
 
 // realise plans and carries out. A spec that cannot be put into effect is no error of ours: it is noted

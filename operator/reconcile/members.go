@@ -16,13 +16,29 @@ import (
 	"github.com/peercache/peercache/operator/fleet"
 )
 
-// askEvery bounds how often the nodes of a cluster are asked: pod events come in bursts, and a node that
-// does not answer holds a pass up for a second.
-const askEvery = 5 * time.Second
+const (
+	// askEvery bounds how often the nodes of a cluster are asked: pod events come in bursts, and a node that
+	// does not answer holds a pass up for a second.
+	askEvery = 5 * time.Second
+	// believedFor is how long an answer is gone by when no later one comes. It is longer than it takes to move
+	// discovery from hosts that are lost, so that this alone makes no condition flap.
+	believedFor = time.Minute
+)
 
-// countMembers asks the discovery hosts, each of which knows every member. It is information only: a failure
-// keeps the last count and no condition depends on it, so a slow answer never makes a cluster flap.
-func (r *Reconciler) countMembers(ctx context.Context, p *pass) {
+// hearsay is what the discovery hosts say of all members.
+type hearsay struct {
+	fleet *fleet.Fleet
+	// hold says that there is no answer yet, but one may come: what the status says stands.
+	hold bool
+}
+
+// askFleet asks the discovery hosts, each of which knows how every member is. It is information only: a failure
+// keeps what was known, and neither Ready nor any action depends on it.
+func (r *Reconciler) askFleet(ctx context.Context, p *pass) {
+	if len(p.facts.pods) == 0 {
+		p.members = 0
+		return
+	}
 	var addresses []string
 	for i := range p.facts.pods {
 		if pod := &p.facts.pods[i]; isHost(pod) && canHost(pod) {
@@ -30,43 +46,67 @@ func (r *Reconciler) countMembers(ctx context.Context, p *pass) {
 				net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(p.cluster.Spec.Monitoring.Port))))
 		}
 	}
-	if len(p.facts.pods) == 0 {
-		p.members = 0
-		return
+	memory, now := r.memories.of(client.ObjectKeyFromObject(p.cluster)), r.Now()
+	if len(addresses) > 0 && now.Sub(memory.asked) >= askEvery {
+		memory.asked = now
+		answers, err := r.Fleet.Ask(ctx, addresses)
+		if err != nil {
+			log.FromContext(ctx).V(1).Info("some nodes did not tell their members", "error", err.Error())
+		}
+		if len(answers) > 0 {
+			p.members = fleet.ActiveMembers(answers)
+		}
+		memory.hear(fleet.Whole(answers), now)
 	}
-	if len(addresses) == 0 || !r.asked.due(client.ObjectKeyFromObject(p.cluster), r.Now()) {
-		return
-	}
-	answers, err := r.Fleet.Ask(ctx, addresses)
-	if err != nil {
-		log.FromContext(ctx).V(1).Info("some nodes did not tell their members", "error", err.Error())
-	}
-	if len(answers) > 0 {
-		p.members = fleet.ActiveMembers(answers)
+	p.heard = memory.recall(now)
+}
+
+// memory is what the operator remembers of a cluster between passes, besides what is written in its status. Each
+// cluster is looked at by one worker at a time.
+type memory struct {
+	asked time.Time // the hosts, last
+	heard time.Time // their last answer, or when one was first awaited
+	fleet *fleet.Fleet
+	// numbers is when those that change all the time were last written.
+	numbers time.Time
+}
+
+func (m *memory) hear(answer *fleet.Fleet, now time.Time) {
+	if answer != nil {
+		m.fleet, m.heard = answer, now
 	}
 }
 
-// askedAt remembers when each cluster's nodes were last asked.
-type askedAt struct {
-	mu   sync.Mutex
-	last map[types.NamespacedName]time.Time
+func (m *memory) recall(now time.Time) hearsay {
+	if m.heard.IsZero() {
+		m.heard = now
+	}
+	if now.Sub(m.heard) >= believedFor {
+		return hearsay{}
+	}
+	return hearsay{fleet: m.fleet, hold: m.fleet == nil}
 }
 
-func (a *askedAt) due(cluster types.NamespacedName, now time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if last, known := a.last[cluster]; known && now.Sub(last) < askEvery {
-		return false
-	}
-	if a.last == nil {
-		a.last = map[types.NamespacedName]time.Time{}
-	}
-	a.last[cluster] = now
-	return true
+// memories holds one for each cluster.
+type memories struct {
+	mu sync.Mutex
+	by map[types.NamespacedName]*memory
 }
 
-func (a *askedAt) forget(cluster types.NamespacedName) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.last, cluster)
+func (m *memories) of(cluster types.NamespacedName) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.by == nil {
+		m.by = map[types.NamespacedName]*memory{}
+	}
+	if m.by[cluster] == nil {
+		m.by[cluster] = &memory{}
+	}
+	return m.by[cluster]
+}
+
+func (m *memories) forget(cluster types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.by, cluster)
 }

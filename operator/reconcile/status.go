@@ -36,12 +36,15 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 	status.Members = p.members
 	status.Plan = p.planned
 	status.Objects = p.objects
+	look := healthOf(p)
+	showHealth(status, look, before.Status, r.memories.of(client.ObjectKeyFromObject(p.cluster)), r.Now())
 	if p.desired != nil {
 		status.Image = p.desired.Image
 		status.Capacity = capacity(p.cluster.Spec, p.desired, p.facts.daemonSets)
 	}
 	var changed []metav1.Condition
 	conditions := append(judge(sight{p.problem, p.planned, p.checks, progress, faults}), monitoringReady(p), injectionReady(p.webhook))
+	conditions = append(conditions, look.conditions(status.Conditions)...)
 	for _, condition := range conditions {
 		condition.ObservedGeneration = p.cluster.Generation
 		condition.LastTransitionTime = metav1.NewTime(r.Now())
@@ -57,6 +60,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 			return false, fmt.Errorf("writing the status of %s: %w", client.ObjectKeyFromObject(p.cluster), err)
 		}
 	}
+	export(p.cluster)
 	for _, condition := range changed {
 		r.Events.Eventf(p.cluster, nil, eventType(condition), condition.Reason, "Observe",
 			"%s is %s: %s", condition.Type, condition.Status, condition.Message)
@@ -94,7 +98,8 @@ func transition(before []metav1.Condition, after metav1.Condition) bool {
 func eventType(condition metav1.Condition) string {
 	bad := condition.Type == v1alpha1.ConditionDegraded && condition.Status == metav1.ConditionTrue ||
 		condition.Status == metav1.ConditionFalse && (condition.Type == v1alpha1.ConditionConfigAccepted ||
-			condition.Type == v1alpha1.ConditionNetworksResolved || condition.Type == v1alpha1.ConditionDevicesAvailable)
+			condition.Type == v1alpha1.ConditionNetworksResolved || condition.Type == v1alpha1.ConditionDevicesAvailable ||
+			condition.Type == v1alpha1.ConditionRailsHealthy || condition.Type == v1alpha1.ConditionNUMAAligned)
 	if bad {
 		return corev1.EventTypeWarning
 	}

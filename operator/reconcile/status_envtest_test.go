@@ -156,7 +156,10 @@ func TestMembersAreCountedWithoutEverMattering(t *testing.T) {
 	b.cluster()
 	b.pass()
 	b.roll("default", true, true)
-	b.fleet.answers = []fleet.NodeStatus{{Members: []fleet.Member{{ID: "x", State: "active"}, {ID: "y", State: "active"}}}}
+	b.fleet.answers = []fleet.NodeStatus{{
+		Members: []fleet.Member{{ID: "x", State: "active"}, {ID: "y", State: "active"}},
+		Fleet:   &fleet.Fleet{Members: 2, Engines: 3, RecentReads: 10, RecentHits: 9},
+	}}
 	b.pass() // labels the hosts, which are asked from then on
 	b.reconciler.Now = func() time.Time { return time.Now().Add(askEvery) }
 	b.pass()
@@ -166,6 +169,11 @@ func TestMembersAreCountedWithoutEverMattering(t *testing.T) {
 	if len(b.fleet.asked) != 2 || !strings.HasSuffix(b.fleet.asked[0], ":31997") {
 		t.Errorf("asked %q", b.fleet.asked)
 	}
+	if status := b.get().Status; status.Engines != 3 || status.HitRatioPercent == nil || *status.HitRatioPercent != 90 {
+		t.Errorf("what the hosts say of all members is lost: %+v", status)
+	}
+	b.condition("RailsHealthy", metav1.ConditionTrue, "NotApplicable", "TCP")
+	b.condition("NUMAAligned", metav1.ConditionTrue, "NotApplicable", "")
 	b.fleet.answers, b.fleet.err = nil, errors.New("timeout")
 	b.reconciler.Now = func() time.Time { return time.Now().Add(3 * askEvery) }
 	if wrote := b.pass(); len(wrote) != 0 {

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"reflect"
+	"testing"
+)
+
+// What peercached writes, with every field of Fleet.
+const fleetJSON = `{
+  "node": {"id": "gpu-1.numa0", "group": "numa0", "state": "active"},
+  "members": [{"id": "gpu-1.numa0", "state": "active", "health": {"rails": 8}}],
+  "fleet": {
+    "warming": false, "members": 4, "states": {"active": 4, "draining": 0, "joining": 0},
+    "rails": {"total": 16, "up": 15, "members_with_some_down": 1,
+      "first_down": [{"id": "gpu-2.numa0", "rails": 8, "rails_up": 7, "rail": "mlx5_3 port 1"}]},
+    "numa": {"aligned": 1, "misplaced": 1, "not_applicable": 1, "unknown": 1,
+      "first_misplaced": [{"id": "gpu-2.numa0", "what": "memory_elsewhere"}]},
+    "groups": [{"name": "numa0", "members": 4, "rails": 16, "rails_up": 15}],
+    "engines": 3, "recent_reads": 18446744073709551615, "recent_hits": 7,
+    "pool": {"used_bytes": 5, "capacity_bytes": 18446744073709551615}
+  }
+}`
+
+func TestAskBringsTheFleet(t *testing.T) {
+	host := node(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(fleetJSON)) })
+	member := node(t, answering("b", "b=active"))
+	answers, err := NewClient().Ask(t.Context(), []string{host, member})
+	if err != nil {
+		t.Fatalf("Ask: %v", err)
+	}
+	want := &Fleet{
+		Members: 4,
+		Rails: FleetRails{Total: 16, Up: 15, MembersWithSomeDown: 1,
+			FirstDown: []RailsDown{{ID: "gpu-2.numa0", Rails: 8, RailsUp: 7, Rail: "mlx5_3 port 1"}}},
+		NUMA: FleetNUMA{Aligned: 1, Misplaced: 1, NotApplicable: 1, Unknown: 1,
+			FirstMisplaced: []Misplaced{{ID: "gpu-2.numa0", What: MemoryElsewhere}}},
+		Groups:  []FleetGroup{{Name: "numa0", Members: 4, Rails: 16, RailsUp: 15}},
+		Engines: 3, RecentReads: math.MaxUint64, RecentHits: 7,
+		Pool: FleetPool{UsedBytes: 5, CapacityBytes: math.MaxUint64},
+	}
+	if got := answers[0].Fleet; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if answers[1].Fleet != nil {
+		t.Errorf("a node that hosts no discovery has a fleet: %+v", answers[1].Fleet)
+	}
+}
+
+func TestWhole(t *testing.T) {
+	host := func(members int, warming bool) NodeStatus {
+		return NodeStatus{Fleet: &Fleet{Members: members, Warming: warming}}
+	}
+	tests := []struct {
+		name    string
+		answers []NodeStatus
+		want    int // members; -1: nobody knows
+	}{
+		{"no answer", nil, -1},
+		{"no host among them", []NodeStatus{{}}, -1},
+		{"a host that has just started", []NodeStatus{host(5, true)}, -1},
+		{"the one that knows most", []NodeStatus{host(3, false), host(4, false), host(9, true), {}}, 4},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := -1
+			if whole := Whole(test.answers); whole != nil {
+				got = whole.Members
+			}
+			if got != test.want {
+				t.Errorf("got %d members, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+func TestHitPercent(t *testing.T) {
+	tests := []struct {
+		reads, hits uint64
+		want        int32
+		known       bool
+	}{
+		{0, 0, 0, false}, {1, 0, 0, true}, {1, 1, 100, true}, {3, 2, 67, true}, {1000, 4, 0, true}, {1000, 5, 1, true},
+		{math.MaxUint64, math.MaxUint64, 100, true}, {10, 20, 100, true},
+	}
+	for _, test := range tests {
+		fleet := Fleet{RecentReads: test.reads, RecentHits: test.hits}
+		if got, known := fleet.HitPercent(); got != test.want || known != test.known {
+			t.Errorf("%d of %d: got %d %t, want %d %t", test.hits, test.reads, got, known, test.want, test.known)
+		}
+	}
+}
+
+func TestFleetIsReadWhateverIsMissing(t *testing.T) {
+	var status NodeStatus
+	if err := json.Unmarshal([]byte(`{"fleet": {}}`), &status); err != nil || status.Fleet == nil {
+		t.Fatalf("got %+v, %v", status, err)
+	}
+}

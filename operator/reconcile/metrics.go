@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+// The labels of a cluster. The label namespace is that of the operator's own pod.
+const (
+	labelNamespace = "cluster_namespace"
+	labelCluster   = "cluster"
+)
+
+var (
+	clusterCondition = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "peercache_operator_cluster_condition",
+		Help: "Condition of a PeerCacheCluster: 1 True, 0 False, -1 Unknown. Not there for what mode: Plan leaves open.",
+	}, []string{labelNamespace, labelCluster, "condition"})
+	clusterNodes = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "peercache_operator_cluster_nodes",
+		Help: "Nodes of a PeerCacheCluster: desired, ready, and updated to the current spec.",
+	}, []string{labelNamespace, labelCluster, "state"})
+	passFailed = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "peercache_operator_cluster_pass_failed",
+		Help: "1 when the operator's last look at a PeerCacheCluster ended with an error, which its log has; 0 otherwise.",
+	}, []string{labelNamespace, labelCluster})
+)
+
+func init() { metrics.Registry.MustRegister(clusterCondition, clusterNodes, passFailed) }
+
+// reasonPlanOnly is that of conditions about which nothing is to be said in mode: Plan.
+const reasonPlanOnly = "PlanOnly"
+
+// export shows a cluster's status to Prometheus.
+func export(cluster *v1alpha1.PeerCacheCluster) {
+	for _, condition := range cluster.Status.Conditions {
+		if condition.Reason == reasonPlanOnly {
+			clusterCondition.DeleteLabelValues(cluster.Namespace, cluster.Name, condition.Type)
+			continue
+		}
+		value := -1.0
+		switch condition.Status {
+		case metav1.ConditionTrue:
+			value = 1
+		case metav1.ConditionFalse:
+			value = 0
+		}
+		clusterCondition.WithLabelValues(cluster.Namespace, cluster.Name, condition.Type).Set(value)
+	}
+	for state, nodes := range map[string]int32{
+		"desired": cluster.Status.DesiredNodes, "ready": cluster.Status.ReadyNodes, "updated": cluster.Status.UpdatedNodes,
+	} {
+		clusterNodes.WithLabelValues(cluster.Namespace, cluster.Name, state).Set(float64(nodes))
+	}
+}
+
+func exportPass(cluster types.NamespacedName, err error) {
+	failed := 0.0
+	if err != nil {
+		failed = 1
+	}
+	passFailed.WithLabelValues(cluster.Namespace, cluster.Name).Set(failed)
+}
+
+// withdraw ends the series of a cluster that is gone.
+func withdraw(cluster types.NamespacedName) {
+	labels := prometheus.Labels{labelNamespace: cluster.Namespace, labelCluster: cluster.Name}
+	clusterCondition.DeletePartialMatch(labels)
+	clusterNodes.DeletePartialMatch(labels)
+	passFailed.DeletePartialMatch(labels)
+}
