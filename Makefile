@@ -39,7 +39,7 @@ lint-shell:
 	@git ls-files ':!*.md' | xargs -r grep -lE '^#!.*(bash|/sh)|^# shellcheck shell=' | xargs -r shellcheck -x
 
 # Lanes in order of cost; each stops the run when it fails. CI prints the time of each.
-TEST_LANES := test-model test-cpp test-tsan test-fuzz test-python test-rdma test-stress test-faults test-go test-envtest test-render test-chart-upgrade e2e
+TEST_LANES := test-model test-cpp test-tsan test-fuzz test-python test-rdma test-stress test-faults test-go test-rules test-envtest test-render test-chart-upgrade e2e
 
 .PHONY: test
 test: deps ## All tests: the protocol's model, C++ (ASan+UBSan, TSan, fuzzers), Python, stress, faults between hosts, Go, a real API server, a real cluster

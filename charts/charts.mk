@@ -6,8 +6,9 @@ GO_BUILD_ENV ?= CGO_ENABLED=0 GOFLAGS='-mod=readonly -buildvcs=false -trimpath'
 TOOLS_BIN = $$(hack/cluster/build.sh --bin-dir)
 
 .PHONY: chart-files
-chart-files: ## copy the generated CRD and RBAC rules into the chart
-	@echo "==> copying config/crd and config/rbac/role.yaml into charts/peercache/files"
+chart-files: ## copy the generated CRD and RBAC rules, and the alerts, into the chart
+	@echo "==> copying config/crd, config/rbac/role.yaml and config/prometheus/operator-rules.yaml into charts/peercache/files"
+	@install -m 0644 -D -t charts/peercache/files/prometheus config/prometheus/operator-rules.yaml
 	@install -m 0644 -D -t charts/peercache/files/crd config/crd/peercache.io_*.yaml
 	@install -m 0644 -D -t charts/peercache/files/rbac config/rbac/role.yaml
 

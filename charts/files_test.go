@@ -17,13 +17,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestGeneratedFiles: the chart holds what controller-gen wrote, byte for byte.
+// TestGeneratedFiles: the chart holds what controller-gen wrote, and the alerts, byte for byte.
 func TestGeneratedFiles(t *testing.T) {
 	generated, err := filepath.Glob("../config/crd/peercache.io_*.yaml")
 	if err != nil || len(generated) == 0 {
 		t.Fatalf("no CRD in config/crd (error %v)", err)
 	}
-	pairs := map[string]string{"../config/rbac/role.yaml": "peercache/files/rbac/role.yaml"}
+	pairs := map[string]string{
+		"../config/rbac/role.yaml":                 "peercache/files/rbac/role.yaml",
+		"../config/prometheus/operator-rules.yaml": "peercache/files/prometheus/operator-rules.yaml",
+	}
 	for _, file := range generated {
 		pairs[file] = filepath.Join("peercache/files/crd", filepath.Base(file))
 	}

@@ -17,10 +17,12 @@ func TestSameObjects(t *testing.T) {
 	compare(t, helmTemplate(t), kustomizeBuild(t, "../config/default"))
 }
 
-// TestSamePodMonitors: so they do for Prometheus.
-func TestSamePodMonitors(t *testing.T) {
-	all := helmTemplate(t, "metrics.podMonitors.enabled=true")
-	maps.DeleteFunc(all, func(key id, _ *unstructured.Unstructured) bool { return key.kind != "PodMonitor" })
+// TestSameMonitoring: so they do for Prometheus.
+func TestSameMonitoring(t *testing.T) {
+	all := helmTemplate(t, "metrics.podMonitors.enabled=true", "metrics.rules.enabled=true")
+	maps.DeleteFunc(all, func(key id, _ *unstructured.Unstructured) bool {
+		return key.kind != "PodMonitor" && key.kind != "PrometheusRule"
+	})
 	compare(t, all, kustomizeBuild(t, "../config/prometheus"))
 }
 

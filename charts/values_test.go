@@ -14,7 +14,7 @@ import (
 
 func TestLint(t *testing.T) {
 	for name, values := range map[string]string{
-		"default": "replicas=1", "everything": "replicas=2,metrics.podMonitors.enabled=true,logLevel=debug",
+		"default": "replicas=1", "everything": "replicas=2,metrics.podMonitors.enabled=true,metrics.rules.enabled=true,logLevel=debug",
 		"nothing": "webhook.enabled=false,crds.install=false,rbac.aggregate=false",
 	} {
 		stdout, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "lint", "--strict", "peercache",
@@ -27,7 +27,7 @@ func TestLint(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	all := helmTemplate(t)
-	for _, kind := range []string{"PodDisruptionBudget", "PodMonitor", "PeerCacheCluster", "Secret", "Namespace"} {
+	for _, kind := range []string{"PodDisruptionBudget", "PodMonitor", "PrometheusRule", "PeerCacheCluster", "Secret", "Namespace"} {
 		if all.has(kind) {
 			t.Errorf("a %s is rendered", kind)
 		}
@@ -56,7 +56,7 @@ func TestDefaults(t *testing.T) {
 // TestReleaseNamespace: nothing names the default namespace in a release elsewhere.
 func TestReleaseNamespace(t *testing.T) {
 	stdout, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "template", "x", "peercache", "--namespace", "elsewhere",
-		"--kube-version", kubeVersion, "--set", "metrics.podMonitors.enabled=true,replicas=2")
+		"--kube-version", kubeVersion, "--set", "metrics.podMonitors.enabled=true,metrics.rules.enabled=true,replicas=2")
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}

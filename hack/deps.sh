@@ -107,6 +107,24 @@ install_linters() {
   note "linters: $bin"
 }
 
+# Out of Debian's package, without installing that: it would also start a Prometheus.
+install_promtool() {
+  local bin=$PEERCACHE_CACHE/bin dir
+  if PATH=$bin:$PATH command -v promtool >/dev/null; then return; fi
+  step "fetching promtool"
+  mkdir -p "$bin"
+  dir=$(mktemp -d "$PEERCACHE_CACHE/promtool.XXXXXX")
+  (
+    cd "$dir"
+    apt-get -q -o APT::Sandbox::User=root download prometheus ||
+      { apt-get -q update && apt-get -q -o APT::Sandbox::User=root download prometheus; }
+    dpkg-deb -x prometheus_*.deb .
+  ) >"$PEERCACHE_CACHE/promtool.log" 2>&1 ||
+    die "promtool could not be had from package prometheus (see $PEERCACHE_CACHE/promtool.log)" "put promtool of any Prometheus release on your PATH"
+  install -m 0755 "$dir/usr/bin/promtool" "$bin/promtool"
+  rm -rf "$dir"
+}
+
 install_packages
 install_go
-[ "${1:-}" = --cluster ] || install_linters
+[ "${1:-}" = --cluster ] || { install_linters; install_promtool; }

@@ -41,7 +41,7 @@ generate-check: generate ## fail when generated files are not what the sources s
 lint-go: $(GOLANGCI_LINT) ## golangci-lint over every Go package and the tests on a real API server and cluster
 	@echo "==> golangci-lint"
 	@hack/cluster/check-versions.sh
-	@$(GO_BUILD_ENV) $(GOLANGCI_LINT) run --build-tags envtest,render,e2e ./...
+	@$(GO_BUILD_ENV) $(GOLANGCI_LINT) run --build-tags envtest,render,e2e,promtool ./...
 
 .PHONY: build-operator
 build-operator: ## bin/peercache-operator
@@ -51,7 +51,12 @@ build-operator: ## bin/peercache-operator
 .PHONY: test-go
 test-go: ## Go unit tests
 	@echo "==> Go unit tests"
-	@$(GO_BUILD_ENV) go test ./api/... ./operator/... ./kubectl/... ./charts/...
+	@$(GO_BUILD_ENV) go test ./api/... ./internal/... ./operator/... ./kubectl/... ./charts/...
+
+.PHONY: test-rules
+test-rules: ## Alerts, recording rules and dashboards, with promtool
+	@echo "==> Prometheus rules and dashboards"
+	@$(GO_BUILD_ENV) go test -tags promtool ./operator ./operator/plan ./internal/promtool -run 'Rules|Dashboards|Exported|Fill'
 
 .PHONY: test-envtest
 test-envtest: ## Go tests on a real kube-apiserver, which is built when KUBEBUILDER_ASSETS names none

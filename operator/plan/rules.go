@@ -52,6 +52,15 @@ var alerts = []alert{
 		"A PeerCache node answers nobody",
 		"{{ $value }} nodes of {{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} send heartbeats but give no answers; " +
 			"they are in no ring."},
+	{"PeerCacheRailDown", "warning", "5m", `peercache_rail_up{%s} == 0`,
+		"A rail of a PeerCache node is down",
+		"Rail {{ $labels.rail }} of node {{ $labels.pod }} on {{ $labels.node }} is down; reads go over the others, or over TCP."},
+	{"PeerCacheNUMAMisplaced", "info", "30m",
+		`peercache_numa_cpus{%s} == 0 and peercache_numa_node{%s} >= 0` +
+			` or sum without (place) (peercache_numa_pool_sampled_pages{%s,place="elsewhere"}) > 0`,
+		"A PeerCache node runs far from its rails",
+		"Threads or memory of node {{ $labels.pod }} on {{ $labels.node }} are not on the NUMA node of its rails; every read " +
+			"crosses the machine."},
 	{"PeerCacheChecksumMismatch", "critical", "0m", `increase(peercache_read_misses_total{%s,reason="checksum"}[15m]) > 0`,
 		"PeerCache read bytes that are not those that were written",
 		"Node {{ $labels.pod }} on {{ $labels.node }} dropped {{ $value }} pages whose checksum was wrong: memory or a network " +

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package promtool tests Prometheus rules with Prometheus' own promtool: that it takes them, and that each alert
+// fires when it should, with the text it should, and not otherwise.
+//
+//	promtool.Test(t, rule.Spec, []promtool.Case{{Alert: "NodeDown", Series: ..., At: "6m", Description: "..."}, ...})
+//
+// hack/deps.sh installs promtool; without it a test fails.
+package promtool
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/yaml"
+)
+
+// Series is the history of one time series in promtool's notation ("0+2x60"), a value for each Case.Every.
+type Series struct{ Name, Values string }
+
+// Case says what is to become of one alert.
+type Case struct {
+	Alert  string
+	Series []Series
+	At     string // when the alert is looked at, for example 10m
+	// Every is the time between values and between evaluations; empty: 1m. Long histories take long at that.
+	Every string
+	// Description with which the alert fires once; empty: it must not fire.
+	Description string
+	// Labels with which it fires besides those that its rule gives it.
+	Labels map[string]string
+}
+
+// Fill puts labels into the name of a series: `up{@}` with "@": {a: b} becomes `up{a="b"}`. A place stands between braces
+// and commas.
+func Fill(name string, places map[string]map[string]string) string {
+	head, rest, found := strings.Cut(name, "{")
+	if !found {
+		return name
+	}
+	parts := strings.Split(strings.TrimSuffix(rest, "}"), ",")
+	for i, part := range parts {
+		labels, known := places[part]
+		if !known {
+			continue
+		}
+		var texts []string
+		for _, label := range slices.Sorted(maps.Keys(labels)) {
+			texts = append(texts, fmt.Sprintf("%s=%q", label, labels[label]))
+		}
+		parts[i] = strings.Join(texts, ",")
+	}
+	return head + "{" + strings.Join(parts, ",") + "}"
+}
+
+// Test fails unless promtool takes the rules, every case comes out as it says, and every alert has a case in which
+// it fires and one in which it does not.
+func Test(t *testing.T, rules monitoringv1.PrometheusRuleSpec, cases []Case) {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "rules.yaml"), rules)
+	run(t, dir, "check", "rules", "--lint=all", "--lint-fatal", "rules.yaml")
+
+	alerts := map[string]monitoringv1.Rule{}
+	for _, group := range rules.Groups {
+		for _, rule := range group.Rules {
+			if rule.Alert != "" {
+				alerts[rule.Alert] = rule
+			}
+		}
+	}
+	fires, quiet := map[string]bool{}, map[string]bool{}
+	files := map[string][]testGroup{} // by time between evaluations, which is one for a file
+	for i, c := range cases {
+		rule, known := alerts[c.Alert]
+		if !known {
+			t.Errorf("there is no alert %s", c.Alert)
+			continue
+		}
+		if c.Description == "" {
+			quiet[c.Alert] = true
+		} else {
+			fires[c.Alert] = true
+		}
+		every := cmp.Or(c.Every, "1m")
+		files[every] = append(files[every], c.group(i, every, rule))
+	}
+	for name := range alerts {
+		if !fires[name] || !quiet[name] {
+			t.Errorf("alert %s has a case in which it fires: %t, one in which it does not: %t", name, fires[name], quiet[name])
+		}
+	}
+	for every, groups := range files {
+		write(t, filepath.Join(dir, "test.yaml"), testFile{RuleFiles: []string{"rules.yaml"}, EvaluationInterval: every, Tests: groups})
+		run(t, dir, "test", "rules", "test.yaml")
+	}
+}
+
+// Parse fails unless promtool understands every expression.
+func Parse(t *testing.T, expressions []string) {
+	t.Helper()
+	group := monitoringv1.RuleGroup{Name: "expressions"}
+	for i, expr := range expressions {
+		group.Rules = append(group.Rules, monitoringv1.Rule{Record: fmt.Sprintf("expression:%d", i), Expr: intstr.FromString(expr)})
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "expressions.yaml"), monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{group}})
+	run(t, dir, "check", "rules", "expressions.yaml")
+}
+
+// The format of `promtool test rules`.
+type testFile struct {
+	RuleFiles          []string    `json:"rule_files"`
+	EvaluationInterval string      `json:"evaluation_interval"`
+	Tests              []testGroup `json:"tests"`
+}
+
+type testGroup struct {
+	Name      string       `json:"name"`
+	Interval  string       `json:"interval"`
+	Series    []testSeries `json:"input_series"`
+	AlertTest []alertTest  `json:"alert_rule_test"`
+}
+
+type testSeries struct {
+	Series string `json:"series"`
+	Values string `json:"values"`
+}
+
+type alertTest struct {
+	At     string     `json:"eval_time"`
+	Alert  string     `json:"alertname"`
+	Expect []expected `json:"exp_alerts"`
+}
+
+type expected struct {
+	Labels      map[string]string `json:"exp_labels"`
+	Annotations map[string]string `json:"exp_annotations"`
+}
+
+func (c Case) group(number int, every string, rule monitoringv1.Rule) testGroup {
+	test := alertTest{At: c.At, Alert: c.Alert}
+	if c.Description != "" {
+		alert := expected{Labels: maps.Clone(rule.Labels), Annotations: maps.Clone(rule.Annotations)}
+		maps.Copy(alert.Labels, c.Labels)
+		alert.Annotations["description"] = c.Description
+		test.Expect = []expected{alert}
+	}
+	group := testGroup{Name: fmt.Sprintf("case %d: %s", number, c.Alert), Interval: every, AlertTest: []alertTest{test}}
+	for _, series := range c.Series {
+		group.Series = append(group.Series, testSeries{Series: series.Name, Values: series.Values})
+	}
+	return group
+}
+
+func write(t *testing.T, path string, content any) {
+	t.Helper()
+	text, err := yaml.Marshal(content)
+	if err != nil {
+		t.Fatalf("writing %s: %v", path, err)
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatalf("writing %s: %v", path, err)
+	}
+}
+
+func run(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	program, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Fatalf("promtool is missing (run hack/deps.sh, and let make set the PATH): %v", err)
+	}
+	command := exec.CommandContext(t.Context(), program, args...) //nolint:gosec // the arguments are ours
+	command.Dir = dir
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+}

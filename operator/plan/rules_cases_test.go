@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build promtool
+
+package plan
+
+// ruleCase is one history of metrics, and what is to become of one alert at its end. In series, @ stands for the labels
+// of the cluster and node for those of a node; values are in promtool's notation, from minute 0 on.
+type ruleCase struct {
+	alert  string
+	series [][2]string
+	at     string // when the alert is looked at
+	every  string // between values, when it is not a minute
+	// says is the description with which the alert fires; empty: it must not fire.
+	says string
+	// labels with which it fires besides the cluster's, the severity and, with onNode, the node's.
+	labels map[string]string
+	onNode bool
+}
+
+var ruleCases = []ruleCase{
+	{alert: "PeerCacheNodeDown", series: [][2]string{{`up{@,node}`, "1 1 0x20"}}, at: "8m", onNode: true,
+		says: "Node demo-1 on gpu-1 has not answered Prometheus for five minutes. Its pages are misses."},
+	{alert: "PeerCacheNodeDown", series: [][2]string{{`up{@,node}`, "0x4 1 0x4"}}, at: "9m"},
+
+	{alert: "PeerCacheNodeNotReady", series: [][2]string{{`peercache_ready{@,node}`, "0x20"}}, at: "6m", onNode: true,
+		says: "Node demo-1 on gpu-1 runs but serves no engine."},
+	{alert: "PeerCacheNodeNotReady", series: [][2]string{{`peercache_ready{@,node}`, "0x3 1x20"}}, at: "10m"},
+
+	{alert: "PeerCacheMembersDisagree", at: "10m",
+		series: [][2]string{{`peercache_members{@,pod="a"}`, "5x20"}, {`peercache_members{@,pod="b"}`, "3x20"}},
+		says:   "Some nodes of inference/demo see 2 members fewer than others."},
+	{alert: "PeerCacheMembersDisagree", at: "10m",
+		series: [][2]string{{`peercache_members{@,pod="a"}`, "5x20"}, {`peercache_members{@,pod="b"}`, "3x2 5x20"},
+			{`peercache_members{namespace="other",peercache_io_cluster="demo",pod="c"}`, "1x20"}}},
+
+	{alert: "PeerCacheMemberUnreachable", at: "10m",
+		series: [][2]string{{`peercache_members_unreachable{@,pod="a"}`, "0x20"}, {`peercache_members_unreachable{@,pod="b"}`, "2x20"}},
+		says:   "2 nodes of inference/demo send heartbeats but give no answers; they are in no ring."},
+	{alert: "PeerCacheMemberUnreachable", at: "10m", series: [][2]string{{`peercache_members_unreachable{@,pod="a"}`, "2 2 0x20"}}},
+
+	{alert: "PeerCacheRailDown", at: "6m", onNode: true, labels: map[string]string{"rail": "mlx5_3 port 1"},
+		series: [][2]string{{`peercache_rail_up{@,node,rail="mlx5_3 port 1"}`, "0x20"}, {`peercache_rail_up{@,node,rail="mlx5_2 port 1"}`, "1x20"}},
+		says:   "Rail mlx5_3 port 1 of node demo-1 on gpu-1 is down; reads go over the others, or over TCP."},
+	{alert: "PeerCacheRailDown", at: "20m", series: [][2]string{{`peercache_rail_up{@,node,rail="mlx5_3 port 1"}`, "1 0x3 1x20"}}},
+
+	{alert: "PeerCacheNUMAMisplaced", at: "40m", onNode: true,
+		series: [][2]string{{`peercache_numa_cpus{@,node}`, "0x60"}, {`peercache_numa_node{@,node}`, "1x60"}},
+		says:   "Threads or memory of node demo-1 on gpu-1 are not on the NUMA node of its rails; every read crosses the machine."},
+	{alert: "PeerCacheNUMAMisplaced", at: "40m", onNode: true,
+		series: [][2]string{{`peercache_numa_cpus{@,node}`, "8x60"}, {`peercache_numa_node{@,node}`, "0x60"},
+			{`peercache_numa_pool_sampled_pages{@,node,place="node"}`, "60x60"}, {`peercache_numa_pool_sampled_pages{@,node,place="elsewhere"}`, "4x60"}},
+		says: "Threads or memory of node demo-1 on gpu-1 are not on the NUMA node of its rails; every read crosses the machine."},
+	{alert: "PeerCacheNUMAMisplaced", at: "40m",
+		series: [][2]string{{`peercache_numa_cpus{@,node}`, "8x60"}, {`peercache_numa_node{@,node}`, "1x60"},
+			{`peercache_numa_pool_sampled_pages{@,node,place="node"}`, "64x60"}, {`peercache_numa_pool_sampled_pages{@,node,place="elsewhere"}`, "0x60"},
+			{`peercache_numa_cpus{@,pod="no-rails"}`, "0x60"}, {`peercache_numa_node{@,pod="no-rails"}`, "-1x60"}}},
+
+	{alert: "PeerCacheChecksumMismatch", at: "16m", onNode: true, labels: map[string]string{"reason": "checksum"},
+		series: [][2]string{{`peercache_read_misses_total{@,node,reason="checksum"}`, "0x4 1x30"}},
+		says: "Node demo-1 on gpu-1 dropped 1 pages whose checksum was wrong: memory or a network card corrupts data. " +
+			"No engine got them."},
+	{alert: "PeerCacheChecksumMismatch", at: "40m", series: [][2]string{
+		{`peercache_read_misses_total{@,node,reason="checksum"}`, "0x4 1x60"}, {`peercache_read_misses_total{@,node,reason="stale"}`, "0+9x60"}}},
+
+	{alert: "PeerCacheReadFaults", at: "20m",
+		series: [][2]string{{`peercache_read_misses_total{@,node,reason="stale"}`, "0+2x60"},
+			{`peercache_read_misses_total{@,node,reason="absent"}`, "0+50x60"}, {`peercache_read_requests_total{@,node}`, "0+100x60"}},
+		says: "2% of the pages asked for in inference/demo are missed for another reason than being absent."},
+	{alert: "PeerCacheReadFaults", at: "20m",
+		series: [][2]string{{`peercache_read_misses_total{@,node,reason="stale"}`, "0+1x60"},
+			{`peercache_read_misses_total{@,node,reason="absent"}`, "0+900x60"}, {`peercache_read_requests_total{@,node}`, "0+1000x60"}}},
+
+	{alert: "PeerCacheWritesRefused", at: "20m",
+		series: [][2]string{{`peercache_write_refused_total{@,node,reason="full"}`, "0+5x60"}, {`peercache_write_requests_total{@,node}`, "0+100x60"}},
+		says:   "5% of the pages to store in inference/demo are refused."},
+	{alert: "PeerCacheWritesRefused", at: "20m",
+		series: [][2]string{{`peercache_write_refused_total{@,node,reason="full"}`, "0+5x60"}, {`peercache_write_requests_total{@,node}`, "0+1000x60"}}},
+
+	// A day of nine hits in ten, then one in ten.
+	{alert: "PeerCacheHitRatioFell", every: "5m", at: "1485m",
+		series: [][2]string{{`peercache_read_requests_total{@,node}`, "0+3000x300"},
+			{`peercache_read_hits_total{@,node,tier="local"}`, "0+2700x288 777900+300x12"}},
+		says: "inference/demo finds 10% of the pages asked for."},
+	{alert: "PeerCacheHitRatioFell", every: "5m", at: "1485m",
+		series: [][2]string{{`peercache_read_requests_total{@,node}`, "0+3000x300"},
+			{`peercache_read_hits_total{@,node,tier="local"}`, "0+2700x288 779100+1500x12"}}},
+	// The same fall when hardly anybody reads.
+	{alert: "PeerCacheHitRatioFell", every: "5m", at: "1485m",
+		series: [][2]string{{`peercache_read_requests_total{@,node}`, "0+50x300"},
+			{`peercache_read_hits_total{@,node,tier="local"}`, "0+45x288 12965+5x12"}}},
+
+	{alert: "PeerCacheRepairBacklog", at: "40m", onNode: true, series: [][2]string{{`peercache_repair_backlog_pages{@,node}`, "5x60"}},
+		says: "Node demo-1 on gpu-1 has had pages to repair for half an hour; others may miss them."},
+	{alert: "PeerCacheRepairBacklog", at: "40m", series: [][2]string{{`peercache_repair_backlog_pages{@,node}`, "5x9 0 5x9 0 5x9 0 5x9"}}},
+
+	{alert: "PeerCacheDirectoryNearlyFull", at: "15m", onNode: true,
+		series: [][2]string{{`peercache_directory_records{@,node}`, "95x30"}, {`peercache_directory_records_limit{@,node}`, "100x30"}},
+		says:   "Node demo-1 on gpu-1 holds 95% of the records it may hold."},
+	{alert: "PeerCacheDirectoryNearlyFull", at: "15m",
+		series: [][2]string{{`peercache_directory_records{@,node}`, "90x30"}, {`peercache_directory_records_limit{@,node}`, "100x30"}}},
+
+	{alert: "PeerCacheCertificateExpires", at: "15m", onNode: true,
+		series: [][2]string{{`peercache_tls_certificate_expiry_timestamp_seconds{@,node}`, "86400x30"}},
+		says:   "Node demo-1 on gpu-1 will be refused by the others when its certificate has expired."},
+	{alert: "PeerCacheCertificateExpires", at: "15m",
+		series: [][2]string{{`peercache_tls_certificate_expiry_timestamp_seconds{@,node}`, "864000x30"},
+			{`peercache_tls_certificate_expiry_timestamp_seconds{@,pod="without-tls"}`, "0x30"}}},
+
+	{alert: "PeerCachePeersRejected", at: "20m", onNode: true,
+		series: [][2]string{{`peercache_peer_bad_frames_total{@,node}`, "0+1x30"}, {`peercache_peer_failed_hellos_total{@,node}`, "0x30"}},
+		says:   "Node demo-1 on gpu-1 refuses connections: a scanner, another cluster's node, or a wrong token."},
+	{alert: "PeerCachePeersRejected", at: "20m",
+		series: [][2]string{{`peercache_peer_bad_frames_total{@,node}`, "0 1x30"}, {`peercache_peer_failed_hellos_total{@,node}`, "0x30"}}},
+}

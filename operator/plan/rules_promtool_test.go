@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build promtool
+
+package plan
+
+import (
+	"encoding/json"
+	"maps"
+	"strconv"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/internal/promtool"
+)
+
+func renderedRules(t *testing.T) *monitoringv1.PrometheusRule {
+	t.Helper()
+	return extra[*monitoringv1.PrometheusRule](t, mustPlan(t, testCluster(monitored(v1alpha1.ScrapePodMonitor))), "demo-metrics")
+}
+
+func TestRulesFireWhenTheyShould(t *testing.T) {
+	clusters := map[string]string{"namespace": "inference", "peercache_io_cluster": "demo"}
+	node := map[string]string{"pod": "demo-1", "node": "gpu-1"}
+	var cases []promtool.Case
+	for _, c := range ruleCases {
+		made := promtool.Case{Alert: c.alert, At: c.at, Every: c.every, Description: c.says, Labels: maps.Clone(clusters)}
+		for _, series := range c.series {
+			made.Series = append(made.Series, promtool.Series{
+				Name:   promtool.Fill(series[0], map[string]map[string]string{"@": clusters, "node": node}),
+				Values: series[1],
+			})
+		}
+		maps.Copy(made.Labels, c.labels)
+		if c.onNode {
+			maps.Copy(made.Labels, node)
+		}
+		cases = append(cases, made)
+	}
+	promtool.Test(t, renderedRules(t).Spec, cases)
+}
+
+func TestDashboardsAskWhatPrometheusUnderstands(t *testing.T) {
+	config := extra[*corev1.ConfigMap](t, mustPlan(t, testCluster(monitored(v1alpha1.ScrapePodMonitor))), "demo-dashboards")
+	var expressions []string
+	for file, text := range config.Data {
+		var page struct {
+			Panels []struct{ Targets []struct{ Expr string } }
+		}
+		if err := json.Unmarshal([]byte(text), &page); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for _, panel := range page.Panels {
+			for _, target := range panel.Targets {
+				expressions = append(expressions, target.Expr)
+			}
+		}
+	}
+	if len(expressions) < 20 {
+		t.Fatalf("only %s expressions were found", strconv.Itoa(len(expressions)))
+	}
+	promtool.Parse(t, expressions)
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build promtool
+
+package main
+
+import (
+	"testing"
+
+	"github.com/peercache/peercache/internal/promtool"
+)
+
+func TestOperatorRulesFireWhenTheyShould(t *testing.T) {
+	one := func(name, values string) []promtool.Series { return []promtool.Series{{Name: name, Values: values}} }
+	const (
+		pod     = `pod="peercache-operator-5d-x"`
+		cluster = `cluster_namespace="inference",cluster="demo"`
+	)
+	of := map[string]string{"cluster_namespace": "inference", "cluster": "demo"}
+	with := func(key, value string) map[string]string {
+		labels := map[string]string{key: value}
+		for k, v := range of {
+			labels[k] = v
+		}
+		return labels
+	}
+	inNamespace := map[string]string{"namespace": "peercache-system"}
+	webhook := func(code, values string) promtool.Series {
+		return promtool.Series{Name: `controller_runtime_webhook_requests_total{namespace="peercache-system",` + pod + `,code="` + code + `"}`,
+			Values: values}
+	}
+	latency := func(le, values string) promtool.Series {
+		return promtool.Series{Name: `controller_runtime_webhook_latency_seconds_bucket{namespace="peercache-system",` + pod + `,le="` + le + `"}`,
+			Values: values}
+	}
+	promtool.Test(t, operatorRules(t).Spec, []promtool.Case{
+		{Alert: "PeerCacheOperatorDown", Series: one(`up{`+pod+`}`, "1 0x20"), At: "15m", Description: "No operator has answered " +
+			"Prometheus for ten minutes. The caches go on serving; changes take no effect, and SGLang pods that are created now are " +
+			"not connected."},
+		{Alert: "PeerCacheOperatorDown", Series: one(`up{`+pod+`}`, "1x4 0x5 1x20"), At: "20m"},
+		{Alert: "PeerCacheReconcileFails", Series: one(`peercache_operator_cluster_pass_failed{`+cluster+`}`, "1x30"), At: "20m", Labels: of,
+			Description: "Looking at PeerCacheCluster inference/demo has ended with an error for a quarter of an hour."},
+		{Alert: "PeerCacheReconcileFails", Series: one(`peercache_operator_cluster_pass_failed{`+cluster+`}`, "1x9 0 1x9"), At: "18m"},
+		{Alert: "PeerCacheClusterNotReady", Series: one(`peercache_operator_cluster_condition{`+cluster+`,condition="Ready"}`, "0x60"), At: "40m",
+			Labels: with("condition", "Ready"), Description: "PeerCacheCluster inference/demo has not been Ready for half an hour; its condition says why."},
+		{Alert: "PeerCacheClusterNotReady", Series: []promtool.Series{
+			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Ready"}`, Values: "0x10 1x60"},
+			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Degraded"}`, Values: "0x60"}}, At: "40m"},
+		{Alert: "PeerCacheClusterDegraded", Series: one(`peercache_operator_cluster_condition{`+cluster+`,condition="Degraded"}`, "1x60"), At: "20m",
+			Labels: with("condition", "Degraded"), Description: "A node of PeerCacheCluster inference/demo does not get well by waiting; " +
+				"condition Degraded names its pod."},
+		{Alert: "PeerCacheClusterDegraded", Series: []promtool.Series{
+			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Degraded"}`, Values: "0x60"},
+			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Ready"}`, Values: "1x60"}}, At: "40m"},
+		{Alert: "PeerCacheWebhookErrors", Series: []promtool.Series{webhook("200", "0+5x60"), webhook("500", "0+1x60")}, At: "20m", Labels: inNamespace,
+			Description: "The webhook in namespace peercache-system has answered with errors for ten minutes; the pods concerned are " +
+				"admitted unconnected."},
+		{Alert: "PeerCacheWebhookErrors", Series: []promtool.Series{webhook("200", "0+5x60"), webhook("500", "0x60"),
+			{Name: `controller_runtime_webhook_requests_total{namespace="x",pod="another-operator-1",code="500"}`, Values: "0+9x60"}}, At: "20m"},
+		{Alert: "PeerCacheWebhookSlow", Series: []promtool.Series{latency("1", "0+90x60"), latency("10", "0+100x60"), latency("+Inf", "0+100x60")},
+			At: "25m", Labels: inNamespace, Description: "One of a hundred answers of the webhook in namespace peercache-system takes more " +
+				"than 9.1s; after five seconds the API server admits a pod unconnected."},
+		{Alert: "PeerCacheWebhookSlow", Series: []promtool.Series{latency("1", "0+995x60"), latency("10", "0+1000x60"), latency("+Inf", "0+1000x60")}, At: "25m"},
+		{Alert: "PeerCacheWebhookCertificateExpires", Series: one(`peercache_operator_webhook_certificate_expiry_timestamp_seconds{`+pod+`}`, "500000x60"),
+			At: "15m", Labels: map[string]string{"pod": "peercache-operator-5d-x"}, Description: "Operator peercache-operator-5d-x serves a " +
+				"certificate that should have been renewed long ago. When it has expired, SGLang pods are admitted unconnected."},
+		{Alert: "PeerCacheWebhookCertificateExpires", Series: []promtool.Series{
+			{Name: `peercache_operator_webhook_certificate_expiry_timestamp_seconds{` + pod + `}`, Values: "800000x60"},
+			{Name: `peercache_operator_webhook_certificate_expiry_timestamp_seconds{pod="without-webhook"}`, Values: "0x60"}}, At: "15m"},
+		{Alert: "PeerCachePodsNotConnected", Series: one(`peercache_operator_injections_total{namespace="peercache-system",outcome="skipped",reason="no_cluster"}`, "0x4 2x30"),
+			At: "16m", Labels: map[string]string{"namespace": "peercache-system", "reason": "no_cluster"}, Description: "2 pods that asked for a " +
+				"PeerCacheCluster were not connected, or in part, for reason no_cluster; their annotation peercache.io/skip-reason says more."},
+		{Alert: "PeerCachePodsNotConnected", Series: []promtool.Series{
+			{Name: `peercache_operator_injections_total{namespace="peercache-system",outcome="connected",reason="none"}`, Values: "0+5x60"},
+			{Name: `peercache_operator_injections_total{namespace="peercache-system",outcome="skipped",reason="unsuitable"}`, Values: "0x4 3x60"}}, At: "40m"},
+	})
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/yaml"
+)
+
+func operatorRules(t *testing.T) monitoringv1.PrometheusRule {
+	t.Helper()
+	text, err := os.ReadFile("../config/prometheus/operator-rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rule monitoringv1.PrometheusRule
+	if err := yaml.UnmarshalStrict(text, &rule); err != nil {
+		t.Fatal(err)
+	}
+	return rule
+}
+
+// isExported says whether the operator has a metric of a name: another with that name is refused.
+func isExported(name string) bool {
+	probe := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: "is the name free?"}, []string{"a", "label"})
+	if metrics.Registry.Register(probe) != nil {
+		return true
+	}
+	metrics.Registry.Unregister(probe)
+	return false
+}
+
+func TestOperatorRules(t *testing.T) {
+	names := map[string]bool{}
+	for _, rule := range operatorRules(t).Spec.Groups[0].Rules {
+		names[rule.Alert] = true
+		if !slices.Contains([]string{"critical", "warning", "info"}, rule.Labels["severity"]) || rule.For == nil {
+			t.Errorf("alert %s has severity %q and for %v", rule.Alert, rule.Labels["severity"], rule.For)
+		}
+		found := regexp.MustCompile(`\b([a-z_]+)(?:\{| (?:[=><]|-) ?)`).FindAllStringSubmatch(rule.Expr.StrVal, -1)
+		if len(found) == 0 {
+			t.Errorf("no metric is found in %s", rule.Expr.StrVal)
+		}
+		for _, match := range found {
+			if name := strings.TrimSuffix(match[1], "_bucket"); name != "up" && !isExported(name) {
+				t.Errorf("alert %s reads %s, which the operator does not export", rule.Alert, name)
+			}
+		}
+		for _, annotation := range []string{"summary", "description", "runbook_url"} {
+			if len(rule.Annotations[annotation]) < 20 {
+				t.Errorf("alert %s has %s %q", rule.Alert, annotation, rule.Annotations[annotation])
+			}
+		}
+		page, err := os.ReadFile("../docs/runbooks/" + filepath.Base(rule.Annotations["runbook_url"]))
+		if err != nil {
+			t.Errorf("alert %s has no runbook: %v", rule.Alert, err)
+		}
+		for _, part := range []string{"# " + rule.Alert + "\n", "\n## Meaning\n", "\n## What to do\n"} {
+			if !strings.Contains(string(page), part) {
+				t.Errorf("the runbook of %s lacks %q", rule.Alert, part)
+			}
+		}
+	}
+	if len(names) != 8 {
+		t.Errorf("alerts are %v", names)
+	}
+}
+
+func TestIsExported(t *testing.T) {
+	if !isExported("peercache_operator_cluster_condition") || !isExported("controller_runtime_webhook_latency_seconds") ||
+		isExported("peercache_operator_nothing") || isExported("peercache_operator_nothing") {
+		t.Error("names of metrics are not told apart")
+	}
+}
