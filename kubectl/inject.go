@@ -22,17 +22,22 @@ import (
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/inject"
+	"github.com/peercache/peercache/operator/plan"
 )
 
 // injectFlags are those of the command.
 type injectFlags struct {
-	file, clusterFile, clientImage string
-	dryRun                         bool
+	file, clusterFile           string
+	clientImage, dataplaneImage string
+	dryRun                      bool
 }
 
 func (p *plugin) injectCommand() *cobra.Command {
 	var out format
-	flags := injectFlags{clientImage: "docker.io/peercache/client:" + p.version}
+	flags := injectFlags{
+		clientImage:    "docker.io/peercache/client:" + p.version,
+		dataplaneImage: "docker.io/peercache/dataplane:" + p.version,
+	}
 	command := &cobra.Command{
 		Use:   "inject --dry-run -f FILE",
 		Short: "What the webhook would make of a pod, as a diff, and why it would leave one alone",
@@ -61,7 +66,17 @@ func (p *plugin) injectCommand() *cobra.Command {
 	command.Flags().StringVar(&flags.clusterFile, "cluster-file", "", "file with the PeerCacheCluster, instead of the API server's")
 	command.Flags().StringVar(&flags.clientImage, "client-image", flags.clientImage,
 		"the operator's --client-image, for a cluster that names none")
+	command.Flags().StringVar(&flags.dataplaneImage, "dataplane-image", flags.dataplaneImage,
+		"the operator's --dataplane-image, for a cluster that names none")
 	return command
+}
+
+// options are those of the operator's webhook.
+func (f injectFlags) options() inject.Options {
+	return inject.Options{ClientImage: f.clientImage, Plan: plan.Facts{
+		DataplaneImage: f.dataplaneImage,
+		Transports:     []v1alpha1.Transport{v1alpha1.TransportTCP, v1alpha1.TransportRDMA, v1alpha1.TransportAuto},
+	}}
 }
 
 func (p *plugin) inject(ctx context.Context, flags injectFlags) (report, error) {
@@ -93,7 +108,7 @@ func (p *plugin) inject(ctx context.Context, flags injectFlags) (report, error) 
 		if err != nil {
 			return nil, err
 		}
-		one, err := dryRun(found, cluster, skip, flags.clientImage)
+		one, err := dryRun(found, cluster, skip, flags.options())
 		if err != nil {
 			return nil, err
 		}
@@ -119,26 +134,6 @@ func (p *plugin) namespace() (string, error) {
 		return "", fmt.Errorf("%w; --cluster-file works without an API server", err)
 	}
 	return a.namespace, nil
-}
-
-// readCluster reads a PeerCacheCluster and fills in what the API server would, as far as injection looks at it.
-func (p *plugin) readCluster(file string) (*v1alpha1.PeerCacheCluster, error) {
-	text, err := p.read(file)
-	if err != nil {
-		return nil, err
-	}
-	cluster := &v1alpha1.PeerCacheCluster{}
-	if err := yaml.UnmarshalStrict(text, cluster); err != nil {
-		return nil, fmt.Errorf("%s: %w: it must hold one PeerCacheCluster", file, err)
-	}
-	if cluster.Kind != "PeerCacheCluster" || cluster.Name == "" {
-		return nil, fmt.Errorf("%s holds %q named %q: it must hold one PeerCacheCluster with a name", file, cluster.Kind, cluster.Name)
-	}
-	cluster.Namespace = cmp.Or(cluster.Namespace, "default")
-	cluster.Spec.Layout = cmp.Or(cluster.Spec.Layout, v1alpha1.LayoutPerNUMA)
-	clients := &cluster.Spec.Injection.Client
-	clients.ImagePullPolicy = cmp.Or(clients.ImagePullPolicy, corev1.PullIfNotPresent)
-	return cluster, nil
 }
 
 const noLabel = "the pod has no label " + v1alpha1.LabelInject + ", so the webhook is not called: write the name of a " +
@@ -175,6 +170,8 @@ func (p *plugin) clusterOfAPI(ctx context.Context, pod *corev1.Pod) (*v1alpha1.P
 			", or name its namespace in the annotation " + v1alpha1.AnnotationClusterNamespace, nil
 	case err != nil:
 		return nil, "", explain(err, "reading PeerCacheCluster "+key.String())
+	case !cluster.DeletionTimestamp.IsZero():
+		return cluster, "PeerCacheCluster " + key.String() + " is being deleted", nil
 	}
 	if cluster.Spec.Injection.NamespaceSelector == nil {
 		return cluster, "", nil
@@ -216,10 +213,10 @@ type injected struct {
 }
 
 // dryRun applies the webhook's rules. A skip reason that is known already comes first.
-func dryRun(found foundPod, cluster *v1alpha1.PeerCacheCluster, skip, clientImage string) (injected, error) {
+func dryRun(found foundPod, cluster *v1alpha1.PeerCacheCluster, skip string, options inject.Options) (injected, error) {
 	result := inject.Result{Pod: found.pod, SkipReason: skip}
 	if skip == "" {
-		result = inject.Inject(found.pod, inject.FactsFor(cluster, found.pod.Namespace, clientImage))
+		result = inject.Inject(found.pod, inject.FactsFor(cluster, found.pod.Namespace, options))
 	}
 	before, err := manifest(found.pod)
 	if err != nil {

@@ -47,9 +47,13 @@ func TestInjectOffline(t *testing.T) {
 
 // TestInjectIsTheWebhook: the pod is what the webhook's function makes of it, so applying it again changes nothing.
 func TestInjectIsTheWebhook(t *testing.T) {
+	stored, err := parseCluster([]byte("kind: PeerCacheCluster\nmetadata: {name: kv, namespace: inference}\nspec: {memory: {pool: 64Gi}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, source := range [][]string{{"--cluster-file", "testdata/cluster.yaml"}, nil} {
 		args := append([]string{"inject", "--dry-run", "-o", "json", "-f", "testdata/engines.yaml"}, source...)
-		got := try(t, &fakePods{}, []client.Object{cluster("kv")}, args...)
+		got := try(t, &fakePods{}, []client.Object{stored}, args...)
 		var document struct {
 			Pods []struct {
 				Name     string
@@ -65,12 +69,10 @@ func TestInjectIsTheWebhook(t *testing.T) {
 		if !decode.Injected || decode.Diff == "" || document.Pods[1].Injected || document.Pods[2].Injected {
 			t.Errorf("%+v", document)
 		}
-		facts := inject.FactsFor(cluster("kv"), "inference", "docker.io/peercache/client:0.1.0")
-		facts.ClientPullPolicy = corev1.PullIfNotPresent
-		again := inject.Inject(decode.Pod, facts)
+		again := inject.Inject(decode.Pod, inject.FactsFor(stored, "inference", injectFlags{clientImage: "docker.io/peercache/client:0.1.0"}.options()))
 		before, _ := json.Marshal(decode.Pod)
 		after, _ := json.Marshal(again.Pod)
-		if source != nil && string(before) != string(after) {
+		if string(before) != string(after) {
 			t.Errorf("injecting again changes\n%s to\n%s", before, after)
 		}
 	}
@@ -131,5 +133,24 @@ func TestBadManifests(t *testing.T) {
 	got := try(t, &fakePods{}, nil, "inject", "--dry-run", "-f", "testdata/engines.yaml", "--cluster-file", "testdata/engines.yaml")
 	if got.status != 1 || !strings.Contains(got.stderr, "it must hold one PeerCacheCluster") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestDefaults: a cluster from a file is what the API server would have stored.
+func TestDefaults(t *testing.T) {
+	c, err := parseCluster([]byte("kind: PeerCacheCluster\nspec:\n  memory: {pool: 1Gi}\n  nodePools: [{name: gpu, memory: {pool: 2Gi}}]\n" +
+		"  discovery: {port: 4000}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Spec
+	if s.Injection.Mode != v1alpha1.InjectionNode || s.Injection.Client.Delivery != v1alpha1.ClientInitContainer ||
+		s.Layout != v1alpha1.LayoutPerNUMA || s.Discovery.Port != 4000 || s.Discovery.Replicas != 3 || s.Resources.CPU.String() != "1" ||
+		s.Timing.LeaseMilliseconds != 1000 || s.NodePools[0].Memory.HugePages != v1alpha1.HugePagesNone || c.Namespace != "default" {
+		t.Errorf("%+v", c)
+	}
+	if _, err := parseCluster([]byte("kind: PeerCacheCluster\nspec: {memori: {pool: 1Gi}}")); err == nil ||
+		!strings.Contains(err.Error(), `unknown field "spec.memori": correct the field`) {
+		t.Errorf("a wrong field gives %v", err)
 	}
 }
