@@ -1,7 +1,7 @@
 # The images of PeerCache, one target each:
 #
 #   operator    the Kubernetes operator
-#   dataplane   peercached, the node
+#   dataplane   peercached, the node, and peercache-perf, which measures what it moves
 #   client      what a SGLang pod needs: the Python package with an extension per CPython
 #   engine      SGLang's storage layer on a CPU; end-to-end tests only
 #
@@ -53,18 +53,22 @@ COPY VERSION ./
 COPY dataplane/CMakeLists.txt dataplane/CMakePresets.json dataplane/
 COPY dataplane/cmake dataplane/cmake
 COPY dataplane/src dataplane/src
+COPY dataplane/bench/CMakeLists.txt dataplane/bench/
+COPY dataplane/bench/perf dataplane/bench/perf
 RUN --mount=type=cache,target=/root/.cache/ccache cd dataplane \
-    && cmake --preset release && cmake --build --preset release --target peercached \
-    && install -D -s build/release/peercached /out/peercached
+    && cmake --preset release && cmake --build --preset release --target peercached peercache-perf \
+    && install -D -s build/release/peercached /out/peercached \
+    && install -D -s build/release/bench/peercache-perf /out/peercache-perf
 
 FROM ${DEBIAN} AS dataplane
 RUN apt-get update && apt-get install -y --no-install-recommends \
       libibverbs1 ibverbs-providers librdmacm1 libnuma1 liburing2 libfmt9 libspdlog1.10 libxxhash0 \
       libprometheus-cpp-core1.0 libcpp-httplib0.11 libssl3 \
     && rm -rf /var/lib/apt/lists/*
-COPY --from=dataplane-build /out/peercached /usr/local/bin/peercached
+# peercache-perf is what `kubectl peercache bench` measures with: 1 MiB.
+COPY --from=dataplane-build /out/peercached /out/peercache-perf /usr/local/bin/
 # A library that the list above lacks would otherwise first be missed on a node.
-RUN if ldd /usr/local/bin/peercached | grep 'not found'; then exit 1; fi
+RUN if ldd /usr/local/bin/peercached /usr/local/bin/peercache-perf | grep 'not found'; then exit 1; fi
 ENTRYPOINT ["/usr/local/bin/peercached"]
 
 # --- client --------------------------------------------------------------------------------------

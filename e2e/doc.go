@@ -7,7 +7,7 @@
 //	make e2e            cluster, images and the whole suite
 //	e2e/run.sh -ginkgo.focus='14 scenarios'
 //
-// The suite carries the build tag e2e. It needs KUBECONFIG, helm on PATH, the images on every machine
+// The suite carries the build tag e2e. It needs KUBECONFIG, helm, kubectl and kubectl-peercache on PATH, the images on every machine
 // (docker.io/peercache/*:<VERSION>), and PEERCACHE_CLUSTER_HOOKS, the program that reaches below Kubernetes:
 //
 //	HOOKS node-exec NODE CMD...        run a command on a machine

@@ -24,11 +24,12 @@ if [ -z "${PEERCACHE_CLUSTER_HOOKS:-}" ]; then
   PEERCACHE_BUILD=$(cat "$(image_archive operator).inputs")
 fi
 [ -n "${KUBECONFIG:-}" ] || die "KUBECONFIG is not set" "name the cluster's kubeconfig, or unset PEERCACHE_CLUSTER_HOOKS"
-export KUBECONFIG PEERCACHE_BUILD="${PEERCACHE_BUILD:-}" ARTIFACTS="${ARTIFACTS:-$HERE/out}" PATH="$BIN:$PATH"
+export KUBECONFIG PEERCACHE_BUILD="${PEERCACHE_BUILD:-}" ARTIFACTS="${ARTIFACTS:-$HERE/out}" PATH="$PEERCACHE_ROOT/bin:$BIN:$PATH"
 
 mkdir -p "$ARTIFACTS"
 step "compiling the suite"
-(cd "$PEERCACHE_ROOT" && nice go test -c -tags e2e -o "$PEERCACHE_CACHE/e2e.test" ./e2e)
+(cd "$PEERCACHE_ROOT" && nice go test -c -tags e2e -o "$PEERCACHE_CACHE/e2e.test" ./e2e &&
+  nice make -s build-kubectl)
 step "running it"
 cd "$HERE"
 [ -t 1 ] || set -- -ginkgo.no-color "$@"

@@ -169,7 +169,10 @@ func cluster(name string, change ...func(*v1alpha1.PeerCacheCluster)) *v1alpha1.
 		Status: v1alpha1.PeerCacheClusterStatus{
 			ObservedGeneration: 3, DesiredNodes: 3, ReadyNodes: 3, UpdatedNodes: 3, Members: 3,
 			Capacity: resource.MustParse("192Gi"), Image: "docker.io/peercache/dataplane:0.1.0",
-			Groups: []v1alpha1.GroupStatus{{Name: "default", Desired: 3, Ready: 3, Updated: 3}},
+			Engines: 2, HitRatioPercent: new(int32(87)),
+			Groups: []v1alpha1.GroupStatus{{
+				Name: "default", Desired: 3, Ready: 3, Updated: 3, Rails: v1alpha1.RailsStatus{Desired: 6, Ready: 5, Down: 1},
+			}},
 			Conditions: []metav1.Condition{
 				is("ConfigAccepted", "True", "Accepted", "the spec is in effect"),
 				is("DevicesAvailable", "True", "AllThere", "every machine offers what its nodes request"),

@@ -47,15 +47,18 @@ type statusReport struct {
 
 type clusterStatus struct {
 	identity
-	Ready        bool          `json:"ready"`
-	Mode         string        `json:"mode"`
-	Transport    string        `json:"transport"`
-	DesiredNodes int32         `json:"desiredNodes"`
-	ReadyNodes   int32         `json:"readyNodes"`
-	Members      int32         `json:"members"`
-	Capacity     string        `json:"capacity"`
-	Image        string        `json:"image,omitempty"`
-	Groups       []groupStatus `json:"groups"`
+	Ready        bool   `json:"ready"`
+	Mode         string `json:"mode"`
+	Transport    string `json:"transport"`
+	DesiredNodes int32  `json:"desiredNodes"`
+	ReadyNodes   int32  `json:"readyNodes"`
+	Members      int32  `json:"members"`
+	Capacity     string `json:"capacity"`
+	Image        string `json:"image,omitempty"`
+	Engines      int32  `json:"engines"`
+	// HitRatioPercent is of about the last minute; null when nobody read.
+	HitRatioPercent *int32        `json:"hitRatioPercent"`
+	Groups          []groupStatus `json:"groups"`
 	// NotFine are the conditions that are not as they should be, causes first.
 	NotFine []condition `json:"notFine"`
 	// Fine are the others, as Type=Status.
@@ -69,6 +72,9 @@ type groupStatus struct {
 	Desired int32  `json:"desired"`
 	Ready   int32  `json:"ready"`
 	Updated int32  `json:"updated"`
+	// Rails of all the group's nodes.
+	RailsDesired int32 `json:"railsDesired"`
+	RailsReady   int32 `json:"railsReady"`
 }
 
 type condition struct {
@@ -131,12 +137,17 @@ func statusOf(cluster *v1alpha1.PeerCacheCluster, now time.Time) clusterStatus {
 		Members:      seen.Members,
 		Capacity:     seen.Capacity.String(),
 		Image:        seen.Image,
-		Groups:       []groupStatus{},
-		NotFine:      []condition{},
-		Fine:         []string{},
+		Engines:      seen.Engines,
+
+		HitRatioPercent: seen.HitRatioPercent,
+		Groups:          []groupStatus{},
+		NotFine:         []condition{},
+		Fine:            []string{},
 	}
 	for _, group := range seen.Groups {
-		s.Groups = append(s.Groups, groupStatus{group.Name, group.Desired, group.Ready, group.Updated})
+		s.Groups = append(s.Groups, groupStatus{
+			group.Name, group.Desired, group.Ready, group.Updated, group.Rails.Desired, group.Rails.Ready,
+		})
 	}
 	for _, c := range notFine(seen.Conditions) {
 		s.NotFine = append(s.NotFine, condition{
@@ -208,8 +219,13 @@ func (c clusterStatus) text(w io.Writer) {
 	if c.Ready {
 		state = "ready"
 	}
-	_, _ = fmt.Fprintf(w, "%s: %s, %d of %s serve, %s, %s for pages, transport %s\n\n", c.identity, state,
+	hits := "nobody reads"
+	if c.HitRatioPercent != nil {
+		hits = fmt.Sprintf("%d%% hits", *c.HitRatioPercent)
+	}
+	_, _ = fmt.Fprintf(w, "%s: %s, %d of %s serve, %s, %s for pages, transport %s\n", c.identity, state,
 		c.ReadyNodes, several(int(c.DesiredNodes), "node"), several(int(c.Members), "member"), c.Capacity, c.Transport)
+	_, _ = fmt.Fprintf(w, "%s attached, %s\n\n", several(int(c.Engines), "engine"), hits)
 	if len(c.NotFine) > 0 {
 		conditions := newTable("CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE")
 		for _, bad := range c.NotFine {
@@ -219,9 +235,9 @@ func (c clusterStatus) text(w io.Writer) {
 		_, _ = fmt.Fprintln(w)
 	}
 	if len(c.Groups) > 0 {
-		groups := newTable("GROUP", "DESIRED", "READY", "UPDATED").numbers(1, 2, 3)
+		groups := newTable("GROUP", "DESIRED", "READY", "UPDATED", "RAILS UP").numbers(1, 2, 3, 4)
 		for _, g := range c.Groups {
-			groups.add(g.Name, strconv.Itoa(int(g.Desired)), strconv.Itoa(int(g.Ready)), strconv.Itoa(int(g.Updated)))
+			groups.add(g.Name, strconv.Itoa(int(g.Desired)), strconv.Itoa(int(g.Ready)), strconv.Itoa(int(g.Updated)), g.railsUp())
 		}
 		groups.write(w)
 		_, _ = fmt.Fprintln(w)
@@ -232,4 +248,12 @@ func (c clusterStatus) text(w io.Writer) {
 	for _, step := range c.Next {
 		_, _ = fmt.Fprintln(w, "next:", step)
 	}
+}
+
+// railsUp is empty where pages travel by TCP.
+func (g groupStatus) railsUp() string {
+	if g.RailsDesired == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", g.RailsReady, g.RailsDesired)
 }

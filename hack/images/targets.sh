@@ -13,7 +13,7 @@ target_sources() {  # target_sources TARGET: paths below the root that its stage
   local cpp="dataplane/CMakeLists.txt dataplane/CMakePresets.json dataplane/cmake dataplane/src"
   case $1 in
     operator) echo go.mod go.sum api operator ;;
-    dataplane) echo "$cpp" ;;
+    dataplane) echo "$cpp" dataplane/bench/CMakeLists.txt dataplane/bench/perf ;;
     client) echo "$cpp" dataplane/python ;;
     engine) echo e2e/engine ;;
     *) die "unknown image '$1'" "use: ${TARGETS[*]}" ;;

@@ -26,6 +26,7 @@ class Worker {
   Worker(const Shape& shape, size_t index, Client* client, HostPool* pool)
       : shape_(shape), client_(client), pool_(pool) {
     keys_ = shape.shared ? shape.pages : shape.pages / shape.threads;
+    warm_keys_ = shape.shared ? shape.warm_pages : shape.warm_pages / shape.threads;
     first_ = shape.first_key + (shape.shared ? 0 : index * keys_);
     window_ = std::max(shape.window / shape.threads, shape.batch);
     place_ = index * window_;
@@ -40,8 +41,12 @@ class Worker {
 
   void Warm(Op op, TimePoint until) {
     Work ignored;
+    const size_t all = keys_;
+    if (warm_keys_ > 0) keys_ = warm_keys_;
     while (ignored.pages < std::min(window_, keys_) || Clock::now() < until) Step(op, &ignored);
     next_ = 0;
+    first_ += warm_keys_;
+    keys_ = all - warm_keys_;
   }
 
   // One call; returns false after the last of a pass.
@@ -86,7 +91,7 @@ class Worker {
   Client* const client_;
   HostPool* const pool_;
   uint64_t first_ = 0;
-  size_t keys_ = 0, window_ = 0, place_ = 0;
+  size_t keys_ = 0, warm_keys_ = 0, window_ = 0, place_ = 0;
   size_t next_ = 0, in_window_ = 0;
   std::vector<Key> batch_;
   std::vector<Segment> segments_;
@@ -177,6 +182,12 @@ Result<nlohmann::json> Drive(const std::string& socket, Op op, const Shape& shap
     return InvalidArgument(fmt::format("threads {}, batch {}, pages {}: each must be at least 1",
                                        shape.threads, shape.batch, shape.pages));
   }
+  if (shape.warm_pages % shape.threads != 0 || shape.warm_pages + shape.threads > shape.pages) {
+    return InvalidArgument(
+        fmt::format("warm-pages {} of {} pages on {} threads: give each thread as many, and leave "
+                    "each a page to measure",
+                    shape.warm_pages, shape.pages, shape.threads));
+  }
   auto pool = HostPool::Create(shape);
   if (!pool.ok()) return pool.status();
   if (op == Op::kSet && shape.check && shape.pages > shape.window) {
@@ -202,7 +213,7 @@ Result<nlohmann::json> Drive(const std::string& socket, Op op, const Shape& shap
       phase.arrive_and_wait();
       const TimePoint warm = Clock::now() + Duration(static_cast<int64_t>(shape.warmup * 1e9));
       // At least once through the window: the node meets every page of it for the first time.
-      if (shape.warmup > 0) worker.Warm(op, warm);
+      if (shape.warmup > 0 || shape.warm_pages > 0) worker.Warm(op, warm);
       phase.arrive_and_wait();
       phase.arrive_and_wait();  // the watch runs
       if (shape.seconds > 0) {

@@ -26,10 +26,12 @@ struct Shape {
   size_t window = 1024;  // pages in the engine's host pool, over all threads
   size_t threads = 1;
   uint64_t first_key = 0;
-  bool shared = false;  // every thread works on all keys, in the same order
-  double seconds = 1;   // 0: one pass over the keys
-  double warmup = 0;    // seconds before the measurement
-  bool check = false;   // verify every byte that was read, outside of the measured time
+  bool shared = false;    // every thread works on all keys, in the same order
+  double seconds = 1;     // 0: one pass over the keys
+  double warmup = 0;      // seconds before the measurement
+  size_t warm_pages = 0;  // the first of `pages`, over all threads, are the warm-up's alone: who
+                          // has read a page may have kept it; 0: the warm-up has none of its own
+  bool check = false;  // verify every byte that was read, outside of the measured time
   HugePages huge_pages = HugePages::kOff;  // of the host pool, and of what memcpy copies to
   std::vector<pid_t> cpu_of;               // processes whose CPU time counts
 };

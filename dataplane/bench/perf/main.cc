@@ -49,6 +49,8 @@ int main(int argc, char** argv) {
         ->capture_default_str();
     sub->add_option("--warmup", shape.warmup, "seconds before the measurement")
         ->capture_default_str();
+    sub->add_option("--warm-pages", shape.warm_pages, "pages that only the warm-up works on")
+        ->capture_default_str();
     sub->add_flag("--check", shape.check, "verify every byte");
     sub->add_option("--huge-pages", huge_pages, "of the host pool: auto, off, 2Mi, 1Gi")
         ->capture_default_str();

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+// peercache runs `kubectl peercache` and returns what it prints and its exit status.
+func peercache(ctx context.Context, args ...string) (stdout, stderr string, status int) {
+	var out, complaints bytes.Buffer
+	command := exec.CommandContext(ctx, "kubectl", append([]string{"peercache", "--namespace", namespace}, args...)...)
+	command.Stdout, command.Stderr = &out, &complaints
+	err := command.Run()
+	if err != nil && command.ProcessState == nil {
+		Fail("kubectl, with kubectl-peercache of `make build-kubectl` beside it, must be on PATH: " + err.Error())
+	}
+	return out.String(), complaints.String(), command.ProcessState.ExitCode()
+}
+
+// peercacheOK is for command lines that find nothing wrong.
+func peercacheOK(ctx context.Context, args ...string) string {
+	stdout, stderr, status := peercache(ctx, args...)
+	Expect(status).To(BeZero(), "kubectl peercache %s\n%s%s", strings.Join(args, " "), stdout, stderr)
+	return stdout
+}
+
+// nodeID is what members call the node on a machine.
+func nodeID(node string) string { return node + "." + groupName }
+
+func kubectlSpecs() {
+	It("what is there: status, members, rails", func(ctx context.Context) {
+		Eventually(func(g Gomega) {
+			text, stderr, status := peercache(ctx, "status", clusterName)
+			g.Expect(status).To(BeZero(), stderr)
+			g.Expect(text).To(HavePrefix(namespace + "/" + clusterName + ": ready, 3 of 3 nodes serve, 3 members, 768Mi for pages"))
+			g.Expect(text).To(MatchRegexp(`(?m)^default +3 +3 +3 +-$`))
+			g.Expect(text).To(ContainSubstring("next: nothing;"))
+		}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
+
+		var members struct {
+			Clusters []struct {
+				Hosts   []string
+				Silent  []string
+				Members []struct {
+					Name, State, Address string
+					CapacityBytes        int64
+					Reachable            bool
+					SeenBy               int
+				}
+			}
+		}
+		Expect(json.Unmarshal([]byte(peercacheOK(ctx, "members", clusterName, "-o", "json")), &members)).To(Succeed())
+		Expect(members.Clusters).To(HaveLen(1))
+		Expect(members.Clusters[0].Hosts).To(HaveLen(3))
+		Expect(members.Clusters[0].Silent).To(BeEmpty())
+		var seen []string
+		for _, m := range members.Clusters[0].Members {
+			seen = append(seen, m.Name)
+			Expect(m.State).To(Equal("active"), m.Name)
+			Expect(m.Reachable).To(BeTrue(), m.Name)
+			Expect(m.SeenBy).To(Equal(3), m.Name)
+			Expect(m.CapacityBytes).To(BeEquivalentTo(256<<20), m.Name)
+			Expect(m.Address).To(HaveSuffix(":31998"), m.Name)
+		}
+		Expect(seen).To(ConsistOf(nodeID(nodes.writer), nodeID(nodes.reader), nodeID(nodes.third)))
+
+		rails := peercacheOK(ctx, "rails", clusterName)
+		Expect(rails).To(HavePrefix(namespace + "/" + clusterName + ": 0 rails on 0 nodes, 0 down, 3 nodes without"))
+		for _, node := range nodes.all() {
+			Expect(rails).To(MatchRegexp(`(?m)^` + nodeID(node) + ` .* tcp: .`))
+		}
+	}, SpecTimeout(2*time.Minute))
+
+	It("what moves: top", func(ctx context.Context) {
+		load := request{Kind: "mla", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
+		load.SHA256s = writer.write(ctx, load).SHA256s
+		load.Seconds = 12
+		loaded := reader.start(ctx, "load", load, "")
+		waitUntilReading(ctx, nodes.reader)
+
+		var top struct {
+			Clusters []struct {
+				Nodes []struct {
+					Node                                   string
+					Engines                                int
+					Hits, Asked                            float64
+					PagesReadPerSecond, BytesReadPerSecond float64
+				}
+			}
+		}
+		Expect(json.Unmarshal([]byte(peercacheOK(ctx, "top", clusterName, "--interval", "2s", "-o", "json")), &top)).To(Succeed())
+		Expect(top.Clusters).To(HaveLen(1))
+		Expect(top.Clusters[0].Nodes).To(HaveLen(3))
+		for _, node := range top.Clusters[0].Nodes {
+			if node.Node != nodeID(nodes.reader) {
+				continue
+			}
+			Expect(node.Engines).To(Equal(1))
+			Expect(node.PagesReadPerSecond).To(BeNumerically(">", 0))
+			Expect(node.BytesReadPerSecond).To(BeNumerically(">", node.PagesReadPerSecond))
+			Expect(node.Hits).To(Equal(node.Asked), "pages of the load that were found")
+		}
+		expectHarmless(loaded.result(ctx, time.Minute))
+	}, SpecTimeout(2*time.Minute))
+
+	It("what is wrong: doctor", func(ctx context.Context) {
+		Eventually(func(g Gomega) { // a condition that is about to turn is a fault, too
+			text, stderr, status := peercache(ctx, "doctor", clusterName)
+			g.Expect(status).To(BeZero(), text+stderr)
+			g.Expect(text).To(ContainSubstring("3 nodes were looked at"))
+		}).WithContext(ctx).WithTimeout(time.Minute).WithPolling(5 * time.Second).Should(Succeed())
+
+		const nowhere = "nowhere"
+		object := &v1alpha1.PeerCacheCluster{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nowhere},
+			Spec: v1alpha1.PeerCacheClusterSpec{
+				Memory: v1alpha1.MemorySpec{Pool: resource.MustParse("64Mi")},
+				Nodes:  v1alpha1.NodesSpec{Selector: map[string]string{"peercache.io/no-such-label": "x"}},
+			},
+		}
+		Expect(kube.Create(ctx, object)).To(Succeed())
+		defer deleteAndWait(context.WithoutCancel(ctx), object, time.Minute)
+		Eventually(func(g Gomega) {
+			text, stderr, status := peercache(ctx, "doctor", nowhere)
+			g.Expect(status).To(Equal(1), text+stderr)
+			g.Expect(text).To(MatchRegexp(`FAULT +cluster +Ready +NoNodes: `))
+		}).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(Succeed())
+	}, SpecTimeout(3*time.Minute))
+
+	It("how fast pages travel: bench", func(ctx context.Context) {
+		before := nodeMetrics(ctx, nodes.reader)["peercache_write_stored_total"]
+		text := peercacheOK(ctx, "bench", clusterName, "--nodes", nodeID(nodes.writer)+","+nodeID(nodes.reader),
+			"--page-size", "64Ki", "--size", "32Mi")
+		Expect(text).To(MatchRegexp(`(?m)^` + nodeID(nodes.writer) + ` +- +\d+\.\d\d$`))
+		Expect(text).To(MatchRegexp(`(?m)^` + nodeID(nodes.reader) + ` +\d+\.\d\d +-$`))
+		Expect(nodeMetrics(ctx, nodes.reader)["peercache_write_stored_total"]-before).To(BeEquivalentTo(512), "pages it stored there")
+	}, SpecTimeout(3*time.Minute))
+
+	It("what the webhook would do: inject --dry-run, as it does", func(ctx context.Context) {
+		asked := enginePod("dry", nodes.writer)
+		asked.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+		manifest, err := yaml.Marshal(asked)
+		Expect(err).NotTo(HaveOccurred())
+		file := filepath.Join(GinkgoT().TempDir(), "pod.yaml")
+		Expect(os.WriteFile(file, manifest, 0o600)).To(Succeed())
+
+		Expect(peercacheOK(ctx, "inject", "--dry-run", "-f", file)).To(And(
+			HavePrefix("pod/dry: would be connected\n"), ContainSubstring("\n+    - --hicache-storage-backend\n")))
+		var offline struct{ Pods []struct{ Pod corev1.Pod } }
+		Expect(json.Unmarshal([]byte(peercacheOK(ctx, "inject", "--dry-run", "-f", file, "-o", "json")), &offline)).To(Succeed())
+		got := offline.Pods[0].Pod
+
+		real := enginePod("dry", nodes.writer)
+		Expect(kube.Create(ctx, real, client.DryRunAll)).To(Succeed())
+		Expect(got.Annotations).To(Equal(real.Annotations))
+		Expect(got.Spec.Containers[0].Args).To(Equal(real.Spec.Containers[0].Args))
+		Expect(got.Spec.Containers[0].Env).To(Equal(real.Spec.Containers[0].Env))
+		Expect(got.Spec.InitContainers).To(HaveLen(len(real.Spec.InitContainers)))
+		for i := range got.Spec.InitContainers {
+			Expect(got.Spec.InitContainers[i].Image).To(Equal(real.Spec.InitContainers[i].Image))
+		}
+	}, SpecTimeout(time.Minute))
+
+	It("all of it without secrets: support-bundle", func(ctx context.Context) {
+		file := filepath.Join(GinkgoT().TempDir(), "bundle.tar.gz")
+		Expect(peercacheOK(ctx, "support-bundle", clusterName, "-o", file)).To(ContainSubstring("what could not be had: 0"))
+		files := untar(file)
+		prefix := "clusters/" + namespace + "/" + clusterName + "/"
+		Expect(files).To(HaveKeyWithValue(prefix+"status.txt", ContainSubstring("3 of 3 nodes serve")))
+		Expect(files).To(HaveKeyWithValue(prefix+"doctor.txt", ContainSubstring("3 nodes were looked at")))
+		Expect(files).To(HaveKeyWithValue(prefix+"events.yaml", ContainSubstring("reason:")))
+		Expect(files).To(HaveKeyWithValue("machines.yaml", ContainSubstring("allocatable:")))
+		Expect(files).To(HaveKeyWithValue(MatchRegexp(`^operator/`+systemNamespace+`/.*\.log$`), ContainSubstring("starting")))
+		for _, node := range nodes.all() {
+			folder := prefix + "nodes/" + nodeID(node) + "/"
+			Expect(files).To(HaveKeyWithValue(folder+"pod.yaml", ContainSubstring("PEERCACHE_POOL_SIZE")))
+			Expect(files).To(HaveKeyWithValue(folder+"peercached.log", ContainSubstring("joined")))
+			Expect(files).To(HaveKeyWithValue(folder+"status.json", ContainSubstring(`"ring_epoch"`)))
+			Expect(files).To(HaveKeyWithValue(folder+"metrics.txt", ContainSubstring("peercache_members")))
+		}
+		for name, text := range files {
+			Expect(text).NotTo(ContainSubstring("PRIVATE KEY"), name)
+			Expect(text).NotTo(MatchRegexp(`(?m)^ *kind: Secret$`), name)
+			Expect(text).NotTo(MatchRegexp(`eyJ[A-Za-z0-9_-]{8,}\.`), "a token in %s", name)
+		}
+	}, SpecTimeout(2*time.Minute))
+}
+
+// untar returns the files of an archive by their names below its one folder.
+func untar(file string) map[string]string {
+	in, err := os.Open(file)
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { Expect(in.Close()).To(Succeed()) }()
+	zip, err := gzip.NewReader(in)
+	Expect(err).NotTo(HaveOccurred())
+	files := map[string]string{}
+	for archive := tar.NewReader(zip); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		Expect(err).NotTo(HaveOccurred())
+		text, err := io.ReadAll(archive)
+		Expect(err).NotTo(HaveOccurred())
+		_, name, _ := strings.Cut(header.Name, "/")
+		files[name] = string(text)
+	}
+}
