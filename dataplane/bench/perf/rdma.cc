@@ -12,10 +12,9 @@
 #include "pool/slot_header.h"
 #include "transport/peer_service.h"
 #include "transport/rdma/acceptor.h"
-#include "transport/rdma/device.h"
+#include "transport/rdma/find_rails.h"
 #include "transport/rdma/read_channel.h"
 #include "transport/rdma/run_reads.h"
-#include "transport/rdma/select_ports.h"
 #include "transport/tcp/channel.h"
 #include "transport/tcp/server.h"
 
@@ -30,21 +29,9 @@ constexpr uint64_t kGeneration = 1;
 size_t WholePages(size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
 Result<std::unique_ptr<rdma::Rails>> OpenRails(const std::string& names) {
-  const auto list = rdma::ParseDeviceList(names);
-  if (!list.ok()) return list.status().Annotate("--devices");
-  const auto devices = rdma::ReadDevices(rdma::SystemSources());
-  const auto selection = rdma::SelectPorts(devices, *list, {});
-  if (!selection.ok()) return selection.status();
-  std::vector<rdma::RailSpec> specs;
-  for (const auto& [device, port, usable] : selection->ports) {
-    if (!usable.ok()) return usable.status();
-    rdma::RailSpec spec;
-    spec.name = spec.device = device->name;
-    spec.port = static_cast<uint8_t>(port->number);
-    spec.gid_index = static_cast<uint8_t>(usable->gid.index);
-    specs.push_back(std::move(spec));
-  }
-  return rdma::Rails::Open(specs, {});
+  const auto rails = rdma::FindRails(names, "auto");
+  if (!rails.ok()) return rails.status().Annotate("--devices");
+  return rdma::Rails::Open(*rails, {});
 }
 
 // A pool of `batch` slots, all of the same size, and who may read it.

@@ -14,46 +14,24 @@
 #include "base/memory.h"
 #include "pool/slot_header.h"
 #include "transport/rdma/acceptor.h"
-#include "transport/rdma/choose_gid.h"
-#include "transport/rdma/device.h"
+#include "transport/rdma/find_rails.h"
 #include "transport/rdma/memory.h"
 #include "transport/rdma/rail.h"
 #include "transport/rdma/read_channel.h"
 #include "transport/rdma/run_reads.h"
-#include "transport/rdma/select_ports.h"
 
 namespace peercache::rdma {
 
-struct TestRail {
-  RailSpec spec;
-  std::string interface;
-};
-
-inline std::vector<TestRail> FindTestRails() {
+inline std::vector<RailSpec> FindTestRails() {
   const char* names = std::getenv("PEERCACHE_TEST_RAILS");
-  const auto list = ParseDeviceList(names == nullptr ? "" : names);
-  EXPECT_TRUE(list.ok() && !list->empty()) << "PEERCACHE_TEST_RAILS names no devices";
-  const auto devices = ReadDevices(SystemSources());
-  const auto selection = SelectPorts(devices, *list, {});
-  EXPECT_TRUE(selection.ok()) << selection.status().ToString();
-  std::vector<TestRail> rails;
-  for (const auto& [device, port, usable] : selection->ports) {
-    EXPECT_TRUE(usable.ok()) << usable.status().ToString();
-    TestRail rail;
-    rail.spec.name = device->name;
-    rail.spec.device = device->name;
-    rail.spec.port = static_cast<uint8_t>(port->number);
-    rail.spec.gid_index = static_cast<uint8_t>(usable->gid.index);
-    rail.interface = usable->gid.interface;
-    rails.push_back(std::move(rail));
-  }
-  return rails;
+  EXPECT_NE(names, nullptr) << "PEERCACHE_TEST_RAILS names no devices";
+  auto rails = FindRails(names == nullptr ? "" : names, "auto");
+  EXPECT_TRUE(rails.ok()) << rails.status().ToString();
+  return rails.ok() ? std::move(*rails) : std::vector<RailSpec>();
 }
 
 inline std::unique_ptr<Rails> OpenTestRails() {
-  std::vector<RailSpec> specs;
-  for (const TestRail& rail : FindTestRails()) specs.push_back(rail.spec);
-  auto rails = Rails::Open(specs, {});
+  auto rails = Rails::Open(FindTestRails(), {});
   EXPECT_TRUE(rails.ok()) << rails.status().ToString();
   return std::move(*rails);
 }

@@ -27,8 +27,9 @@ namespace peercache::rdma {
 
 // Which port, and as whom it speaks; chosen by whoever looked at the devices (device.h).
 struct RailSpec {
-  std::string name;    // as in configuration, metrics and log: "mlx5_0:1"
-  std::string device;  // "mlx5_0"
+  std::string name;       // as in configuration, metrics and log: "mlx5_0:1"
+  std::string device;     // "mlx5_0"
+  std::string interface;  // whose address it speaks with; empty on InfiniBand
   uint8_t port = 1;
   uint8_t gid_index = 0;
   std::array<uint8_t, 16> network{};  // QueueAddress::network
