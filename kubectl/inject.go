@@ -73,10 +73,7 @@ func (p *plugin) injectCommand() *cobra.Command {
 
 // options are those of the operator's webhook.
 func (f injectFlags) options() inject.Options {
-	return inject.Options{ClientImage: f.clientImage, Plan: plan.Facts{
-		DataplaneImage: f.dataplaneImage,
-		Transports:     []v1alpha1.Transport{v1alpha1.TransportTCP, v1alpha1.TransportRDMA, v1alpha1.TransportAuto},
-	}}
+	return inject.Options{ClientImage: f.clientImage, Plan: plan.Facts{DataplaneImage: f.dataplaneImage}}
 }
 
 func (p *plugin) inject(ctx context.Context, flags injectFlags) (report, error) {

@@ -73,10 +73,7 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 	if err := mgr.AddHealthzCheck("alive", healthz.Ping); err != nil {
 		return fmt.Errorf("adding the health check: %w", err)
 	}
-	facts := plan.Facts{
-		DataplaneImage: config.dataplaneImage,
-		Transports:     []v1alpha1.Transport{v1alpha1.TransportTCP, v1alpha1.TransportRDMA, v1alpha1.TransportAuto},
-	}
+	facts := plan.Facts{DataplaneImage: config.dataplaneImage}
 	reconciler := &reconcile.Reconciler{
 		Client:          mgr.GetClient(),
 		Live:            mgr.GetAPIReader(),

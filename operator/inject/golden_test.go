@@ -122,10 +122,7 @@ func factsOfCluster(namespace string, changes ...func(*v1alpha1.PeerCacheCluster
 	})
 	return FactsFor(cluster, "serving", Options{
 		ClientImage: "docker.io/peercache/client:0.1.0",
-		Plan: plan.Facts{
-			DataplaneImage: "docker.io/peercache/dataplane:0.1.0",
-			Transports:     []v1alpha1.Transport{v1alpha1.TransportTCP, v1alpha1.TransportRDMA, v1alpha1.TransportAuto},
-		},
+		Plan:        plan.Facts{DataplaneImage: "docker.io/peercache/dataplane:0.1.0"},
 	})
 }
 

@@ -98,9 +98,7 @@ func serveWebhook(t *testing.T) {
 	}
 	if err := inject.SetupWithManager(mgr, inject.Options{
 		ClientImage: clientImage,
-		Plan: plan.Facts{DataplaneImage: "dataplane:test", Transports: []v1alpha1.Transport{
-			v1alpha1.TransportTCP, v1alpha1.TransportRDMA, v1alpha1.TransportAuto,
-		}},
+		Plan:        plan.Facts{DataplaneImage: "dataplane:test"},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -39,10 +39,7 @@ func testCluster(changes ...func(*v1alpha1.PeerCacheClusterSpec)) *v1alpha1.Peer
 	return cluster
 }
 
-var testFacts = Facts{
-	DataplaneImage: testImage,
-	Transports:     []v1alpha1.Transport{v1alpha1.TransportTCP, v1alpha1.TransportRDMA, v1alpha1.TransportAuto},
-}
+var testFacts = Facts{DataplaneImage: testImage}
 
 func mustPlan(t *testing.T, cluster *v1alpha1.PeerCacheCluster) *Desired {
 	t.Helper()

@@ -65,17 +65,6 @@ func TestGroupOrderDoesNotDependOnSpecOrder(t *testing.T) {
 	}
 }
 
-func TestTransportThatTheDataPlaneLacks(t *testing.T) {
-	facts := Facts{Transports: []v1alpha1.Transport{v1alpha1.TransportTCP}}
-	_, err := For(testCluster(withRails(v1alpha1.TransportRDMA, onHost("a", "g", "mlx5_0"))), facts)
-	if err == nil || !strings.Contains(err.Error(), "cannot use transport: RDMA: write transport: TCP") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := For(testCluster(), facts); err != nil {
-		t.Errorf("TCP: %v", err)
-	}
-}
-
 func inGroup(group string, rail v1alpha1.Rail) v1alpha1.Rail {
 	rail.Group = group
 	return rail

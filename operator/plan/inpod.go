@@ -54,7 +54,7 @@ func NodeInPod(
 ) (*InPod, *Problem) {
 	cluster = cluster.DeepCopy()
 	groups := Groups(cluster.Spec)
-	if problem := check(cluster.Spec, groups, facts); problem != nil {
+	if problem := check(cluster.Spec, groups); problem != nil {
 		return nil, problem
 	}
 	group := findGroup(groups, groupName)

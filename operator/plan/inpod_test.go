@@ -152,8 +152,8 @@ func TestNodeInPodProblems(t *testing.T) {
 		{"TLSElsewhere", "default", "serving", []func(*v1alpha1.PeerCacheClusterSpec){tls}},
 		{"ClaimsElsewhere", "default", "serving", []func(*v1alpha1.PeerCacheClusterSpec){withRails(v1alpha1.TransportRDMA, dra)}},
 		{"AddressShared", "numa0", "inference", []func(*v1alpha1.PeerCacheClusterSpec){withRails(v1alpha1.TransportRDMA, addressed)}},
-		{"TransportUnavailable", "default", "inference", []func(*v1alpha1.PeerCacheClusterSpec){
-			func(s *v1alpha1.PeerCacheClusterSpec) { s.Transport = "Pigeon" }}},
+		{"HostPortConflict", "g", "inference", []func(*v1alpha1.PeerCacheClusterSpec){
+			withRails(v1alpha1.TransportRDMA, onHost("a", "g", "mlx5_0"), onHost("b", "h", "mlx5_1"))}},
 	} {
 		cluster := testCluster(test.changes...)
 		_, problem := NodeInPod(cluster, test.group, test.namespace, testFacts)

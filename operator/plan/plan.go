@@ -23,8 +23,6 @@ import (
 type Facts struct {
 	// DataplaneImage is used where the cluster names no image.
 	DataplaneImage string
-	// Transports are those that the data plane of this release can use.
-	Transports []v1alpha1.Transport
 }
 
 // Desired is everything that must exist for one cluster.
@@ -63,7 +61,7 @@ func (d *Desired) Networks() map[types.NamespacedName]client.Object {
 func For(cluster *v1alpha1.PeerCacheCluster, facts Facts) (*Desired, error) {
 	cluster = cluster.DeepCopy() // the objects share parts of the spec
 	groups := Groups(cluster.Spec)
-	if problem := check(cluster.Spec, groups, facts); problem != nil {
+	if problem := check(cluster.Spec, groups); problem != nil {
 		return nil, problem
 	}
 	image := cluster.Spec.Image

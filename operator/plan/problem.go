@@ -21,16 +21,8 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Reason + ": " + p.Message }
 
-// check finds what the API server cannot: what this release cannot do, and rules that need the groups, which
-// follow from several fields.
-func check(spec v1alpha1.PeerCacheClusterSpec, groups []Group, facts Facts) *Problem {
-	if !slices.Contains(facts.Transports, spec.Transport) {
-		return &Problem{
-			Reason: "TransportUnavailable",
-			Message: fmt.Sprintf("the data plane of this release cannot use transport: %s: write transport: %s",
-				spec.Transport, v1alpha1.TransportTCP),
-		}
-	}
+// check finds what the API server cannot: rules that need the groups, which follow from several fields.
+func check(spec v1alpha1.PeerCacheClusterSpec, groups []Group) *Problem {
 	for _, find := range []func([]Group) *Problem{
 		checkNames, checkHostNetwork, checkInterfaces, checkRequests, checkSelectors(spec), checkProvision(spec),
 	} {

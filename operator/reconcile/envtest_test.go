@@ -55,11 +55,8 @@ func newBench(t *testing.T) *bench {
 	}
 	b.reconciler = &Reconciler{
 		Client: counted, Live: counted, Events: b.recorder, Fleet: b.fleet,
-		Facts: plan.Facts{
-			DataplaneImage: "dataplane:1",
-			Transports:     []v1alpha1.Transport{v1alpha1.TransportTCP, v1alpha1.TransportRDMA, v1alpha1.TransportAuto},
-		},
-		Now: time.Now,
+		Facts: plan.Facts{DataplaneImage: "dataplane:1"},
+		Now:   time.Now,
 	}
 	return b
 }

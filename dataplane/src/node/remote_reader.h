@@ -1,7 +1,7 @@
-// RemoteReader: brings pages from the nodes that hold them straight into their destinations: by
-// RDMA what that reaches, the rest over TCP: one read per holder at a time, all holders in
-// parallel. What is large is read in several parts at once, each by a thread and over connections
-// of its own: receiving is copying, and one thread copies less than the memory can take.
+// RemoteReader: brings pages from the nodes that hold them straight into their destinations, by
+// RDMA where that reaches, else over TCP. One read per holder at a time, all holders in parallel.
+// What is large is read over TCP in several parts at once, each by a thread and over connections of
+// its own: receiving is copying, and one thread copies less than the memory can take.
 //
 // A read is one exchange of a bounded size, and its bytes count only when they were complete within
 // a lease from when it was sent: the holder admits a read of pages that are in service, and keeps

@@ -6,7 +6,7 @@
 #include "transport/rdma/choose_gid.h"
 #include "transport/rdma/device.h"
 #include "transport/rdma/mtu.h"
-#include "transport/rdma/select_ports.h"
+#include "transport/rdma/verbs.h"
 
 namespace peercache::rdma {
 namespace {
@@ -53,10 +53,14 @@ Result<std::vector<RailSpec>> FindRails(const std::string& devices, const std::s
   const std::vector<Device> found = ReadDevices(SystemSources());
   const auto selection = SelectPorts(found, *list, *preference);
   if (!selection.ok()) return selection.status();
-  for (const std::string& why : selection->left_out) spdlog::info("not a rail: {}", why);
+  return RailsOf(*selection);
+}
+
+Result<std::vector<RailSpec>> RailsOf(const Selection& selection) {
+  for (const std::string& why : selection.left_out) spdlog::info("not a rail: {}", why);
   std::vector<RailSpec> rails;
   Status failure;
-  for (const auto& [device, port, usable] : selection->ports) {
+  for (const auto& [device, port, usable] : selection.ports) {
     if (usable.ok()) {
       rails.push_back(SpecOf(*port, *usable));
       continue;

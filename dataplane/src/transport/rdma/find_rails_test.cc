@@ -1,0 +1,59 @@
+#include "transport/rdma/find_rails.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "transport/rdma/sysfs_testing.h"
+
+namespace peercache::rdma {
+namespace {
+
+using peercache::testing::FakeSysfs;
+using peercache::testing::Ip;
+using ::testing::HasSubstr;
+
+// Two NICs of one port each; the second's is in `state`.
+class FindRailsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string a = sysfs_.AddPci("0000:3b:00.0", 0), b = sysfs_.AddPci("0000:b1:00.0", 1);
+    Add("mlx5_0", a, "eth0", "10.0.0.1", "4: ACTIVE");
+    Add("mlx5_1", b, "eth1", "10.0.1.1", "1: DOWN");
+    devices_ = sysfs_.Read();
+  }
+  void Add(const std::string& name, const std::string& pci, const std::string& interface,
+           const std::string& address, const std::string& state) {
+    sysfs_.AddInterface(interface, 9000, pci, {Ip(address)});
+    sysfs_.AddGid(sysfs_.AddPort(sysfs_.AddDevice(name, pci), 1, "Ethernet", state), 3, address,
+                  "RoCE v2", interface);
+    sysfs_.probes[name] = {};
+  }
+  Result<std::vector<RailSpec>> Rails(const std::string& list) {
+    const auto specs = ParseDeviceList(list);
+    const auto selection = SelectPorts(devices_, *specs, {});
+    if (!selection.ok()) return selection.status();
+    return RailsOf(*selection);
+  }
+
+  FakeSysfs sysfs_;
+  std::vector<Device> devices_;
+};
+
+TEST_F(FindRailsTest, APortThatIsDownDoesNotTakeTheOthersWithIt) {
+  const auto rails = Rails("mlx5_0,mlx5_1");
+  ASSERT_TRUE(rails.ok()) << rails.status().ToString();
+  ASSERT_EQ(rails->size(), 1u);
+  EXPECT_EQ(rails->front().name, "mlx5_0:1");
+  EXPECT_EQ(rails->front().interface, "eth0");
+  EXPECT_EQ(rails->front().gid_index, 3);
+  EXPECT_EQ(rails->front().numa_node, 0);
+}
+
+TEST_F(FindRailsTest, WithoutAnyPortThatIsUpItSaysWhy) {
+  const auto rails = Rails("mlx5_1");
+  ASSERT_FALSE(rails.ok());
+  EXPECT_THAT(rails.status().message(), HasSubstr("DOWN"));
+}
+
+}  // namespace
+}  // namespace peercache::rdma
