@@ -56,7 +56,8 @@ COPY dataplane/src dataplane/src
 COPY dataplane/bench/CMakeLists.txt dataplane/bench/
 COPY dataplane/bench/perf dataplane/bench/perf
 RUN --mount=type=cache,target=/root/.cache/ccache cd dataplane \
-    && cmake --preset release && cmake --build --preset release --target peercached peercache-perf \
+    && cmake --preset release -DCMAKE_UNITY_BUILD=ON \
+    && cmake --build --preset release --target peercached peercache-perf \
     && install -D -s build/release/peercached /out/peercached \
     && install -D -s build/release/bench/peercache-perf /out/peercache-perf
 

@@ -145,16 +145,16 @@ part "Kubernetes and its companions; images: data plane, client, SGLang's storag
 "$HERE/images/build-images.sh" dataplane client engine operator & IMAGES=$!
 trap 'kill "$IMAGES" 2>/dev/null || true' EXIT
 BIN=$("$HERE/cluster/build.sh" --bin-dir)
-wait "$IMAGES"
-trap - EXIT
 export PATH=$BIN:$PATH
 
 part "a Kubernetes cluster of three nodes"
 "$HERE/cluster/cluster" up >/dev/null
 KUBECONFIG=$("$HERE/cluster/cluster" kubeconfig)
 export KUBECONFIG
-
-"$HERE/images/load-images.sh"
+wait "$IMAGES"
+"$HERE/images/load-images.sh" operator dataplane client
+# The largest by far, and needed last.
+"$HERE/images/load-images.sh" engine & IMAGES=$!
 
 mapfile -t NODES < <(kubectl get nodes -l '!node-role.kubernetes.io/control-plane' -o name | sed 's#node/##' | sort)
 [ ${#NODES[@]} -ge 2 ] || die "the cluster has ${#NODES[@]} nodes besides the control plane" "the demo needs two"
@@ -168,6 +168,8 @@ install_operator
 part "a PeerCacheCluster: one node of the cache on each machine"
 create_cache
 
+wait "$IMAGES"
+trap - EXIT
 part "two SGLang pods, on $WRITER and $READER, that carry nothing but the label peercache.io/inject: $CLUSTER"
 start_engines
 

@@ -17,4 +17,6 @@ inline int64_t ToMillis(Duration d) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
 }
 
+inline double ToSeconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+
 }  // namespace peercache

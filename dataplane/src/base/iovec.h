@@ -15,6 +15,9 @@
 
 namespace peercache {
 
+// Handed to one call at most; the kernel takes IOV_MAX (1024).
+constexpr size_t kIovecsPerCall = 256;
+
 // `bytes` of parts[next...] have been moved: cuts them off, and tells the first part that has any
 // left. Empty parts are passed over, so that a list never ends in a call that moves nothing.
 inline size_t SkipMoved(std::span<iovec> parts, size_t next, size_t bytes) {

@@ -4,8 +4,6 @@
 namespace peercache {
 namespace {
 
-constexpr auto kCounter = MetricType::kCounter;
-constexpr auto kGauge = MetricType::kGauge;
 constexpr auto kHistogram = MetricType::kHistogram;
 
 }  // namespace
@@ -163,7 +161,7 @@ MetricSection WriteMetrics() {
            kCounter,
            "Time that sets waited for room, of all of them together.",
            {},
-           {Of([](const Scrape& s) { return Seconds(s.room.stalled); })},
+           {Of([](const Scrape& s) { return ToSeconds(s.room.stalled); })},
            "Are sets held up because the pool is too small for their rate? (seconds per second)",
            "rate(peercache_write_stall_seconds_total[5m]) > 0"},
       }};

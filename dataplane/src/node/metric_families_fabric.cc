@@ -2,13 +2,6 @@
 #include "node/metric_series.h"
 
 namespace peercache {
-namespace {
-
-constexpr auto kCounter = MetricType::kCounter;
-constexpr auto kGauge = MetricType::kGauge;
-
-}  // namespace
-
 MetricSection FabricMetrics() {
   return {
       "RDMA",

@@ -7,9 +7,6 @@
 namespace peercache {
 namespace {
 
-constexpr auto kCounter = MetricType::kCounter;
-constexpr auto kGauge = MetricType::kGauge;
-
 size_t MembersIn(const Scrape& s, MemberState state) {
   if (s.view == nullptr) return 0;
   return static_cast<size_t>(std::count_if(s.view->members.begin(), s.view->members.end(),
@@ -429,7 +426,7 @@ MetricSection ProcessMetrics() {
            kGauge,
            "Time since the start.",
            {},
-           {Of([](const Scrape& s) { return Seconds(s.uptime); })},
+           {Of([](const Scrape& s) { return ToSeconds(s.uptime); })},
            "Which nodes have restarted?",
            "peercache_uptime_seconds < 600"},
           {"peercache_build_info",

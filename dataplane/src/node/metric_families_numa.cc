@@ -4,7 +4,6 @@
 namespace peercache {
 
 MetricSection NumaMetrics() {
-  constexpr auto kGauge = MetricType::kGauge;
   return {
       "NUMA",
       "Why it is so stands in /v1/status under numa.",

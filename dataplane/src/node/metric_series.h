@@ -42,7 +42,8 @@ inline Series EachRail(std::function<double(const RailInfo&)> read) {
   return {{"name of the rail"}, {}, nullptr, {}, std::move(read)};
 }
 
-inline double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+constexpr auto kCounter = MetricType::kCounter;
+constexpr auto kGauge = MetricType::kGauge;
 
 // The sections, in files by subject.
 MetricSection ReadMetrics();

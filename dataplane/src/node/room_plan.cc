@@ -27,8 +27,6 @@ constexpr double kPacedBelow = 1.0 / 2;
 // at 8/9 of what the reserve can give, since the free part is 1/8 of what is on its way then.
 constexpr double kBrake = 1.0 / 8;
 
-double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
-
 }  // namespace
 
 RoomPlan::RoomPlan(Watermarks watermarks, Duration turnaround)
@@ -63,7 +61,7 @@ std::vector<RoomPlan::Eviction> RoomPlan::Decide(TimePoint now, const PoolUse& u
   const double floor = capacity * (1 - watermarks_.high);
   const double ceiling = capacity * (1 - watermarks_.low);
   const double fade =
-      last_ == TimePoint() ? 1 : std::exp2(-Seconds(now - last_) / Seconds(kHalfLife));
+      last_ == TimePoint() ? 1 : std::exp2(-ToSeconds(now - last_) / ToSeconds(kHalfLife));
   last_ = now;
 
   struct Share {
@@ -107,7 +105,7 @@ double RoomPlan::Pace(const PoolUse& use) const {
     slot = std::max(slot, static_cast<double>(size.slot_bytes));
   }
   if (free >= static_cast<double>(target_) * kPacedBelow) return 0;
-  return std::max(free, slot) / (kBrake * Seconds(turnaround_));
+  return std::max(free, slot) / (kBrake * ToSeconds(turnaround_));
 }
 
 }  // namespace peercache

@@ -24,8 +24,6 @@ const char* StateName(MemberState state) {
   return "unknown";
 }
 
-double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
-
 json MembersJson(const NodeStatus& status) {
   json members = json::array();
   if (status.view == nullptr) return members;
@@ -54,7 +52,8 @@ json TlsJson(const std::optional<Tls::Stats>& tls) {
       {"enabled", true},
       {"certificate_expires",
        fmt::format("{:%FT%TZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(tls->expires)))},
-      {"certificate_expires_in_seconds", Seconds(tls->expires - std::chrono::system_clock::now())},
+      {"certificate_expires_in_seconds",
+       ToSeconds(tls->expires - std::chrono::system_clock::now())},
       {"reloads", tls->reloads},
       {"refused_reloads", tls->refused_reloads}};
 }
@@ -130,7 +129,7 @@ std::string ToJson(const NodeStatus& s, const Counters& counters) {
         {"address", s.self.host + ":" + std::to_string(s.self.peer_port)},
         {"ready", s.ready.ok()},
         {"reason", s.ready.message()},
-        {"uptime_seconds", Seconds(s.uptime)}}},
+        {"uptime_seconds", ToSeconds(s.uptime)}}},
       {"ring_epoch", s.view ? s.view->epoch : 0},
       // Equal on all nodes that agree on every owner of a record.
       {"ring_fingerprint", fmt::format("{:016x}", s.view ? s.view->current.Fingerprint() : 0)},
@@ -148,7 +147,7 @@ std::string ToJson(const NodeStatus& s, const Counters& counters) {
         {"pages", s.pool.pages},
         {"eviction", EvictionPolicyName(s.pool.eviction)},
         {"evictions", s.pool.evictions},
-        {"set_stall_seconds", Seconds(s.room.stalled)},
+        {"set_stall_seconds", ToSeconds(s.room.stalled)},
         {"huge_pages", s.pool.huge}}},
       {"directory",
        {{"records", s.shard.records},

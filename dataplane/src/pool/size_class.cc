@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "base/divide.h"
 #include "pool/slot_header.h"
 
 namespace peercache {
@@ -12,8 +13,6 @@ constexpr size_t kSteps = 8;                   // per doubling, up to kFineFrom
 constexpr size_t kFineFrom = size_t{2} << 20;  // from here on linear
 constexpr size_t kFineStep = size_t{64} << 10;
 constexpr SizeClass kFineClass = kSteps * (std::bit_width(kFineFrom / kSmallest) - 1);
-
-constexpr size_t DivideUp(size_t a, size_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

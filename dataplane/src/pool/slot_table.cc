@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/divide.h"
+
 namespace peercache {
 namespace {
 
@@ -11,8 +13,6 @@ constexpr size_t kLargestChunk = size_t{64} << 20;
 constexpr size_t kChunksPerPool = 64;  // so that a few classes cannot starve each other
 // Longest run of one span, so that one class of large pages leaves room to others.
 constexpr size_t kSpansPerPool = 4;
-
-constexpr size_t DivideUp(size_t a, size_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

@@ -16,8 +16,6 @@
 namespace peercache {
 namespace {
 
-// iovecs handed to one readv; the kernel takes at most IOV_MAX (1024).
-constexpr size_t kIovecsPerCall = 256;
 // While a payload arrives, the thread is woken for this much at once. Waking it for every segment
 // costs a third of the throughput; with much more, the copy of the last part starts late.
 constexpr uint64_t kLowWater = 128 << 10;

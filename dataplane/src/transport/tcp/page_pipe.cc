@@ -14,8 +14,6 @@ namespace {
 // References to 32 small pages at a time: the receiver starts to copy while the next are gathered,
 // and they stay in the cache of the core. Larger pipes measured slower.
 constexpr int kPipeBytes = 128 << 10;
-// The kernel takes at most IOV_MAX (1024) at once; a full pipe takes fewer.
-constexpr size_t kIovecsPerCall = 256;
 
 }  // namespace
 
