@@ -5,6 +5,7 @@
 package main
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/peercache/peercache/internal/promtool"
@@ -19,9 +20,7 @@ func TestOperatorRulesFireWhenTheyShould(t *testing.T) {
 	of := map[string]string{"cluster_namespace": "inference", "cluster": "demo"}
 	with := func(key, value string) map[string]string {
 		labels := map[string]string{key: value}
-		for k, v := range of {
-			labels[k] = v
-		}
+		maps.Copy(labels, of)
 		return labels
 	}
 	inNamespace := map[string]string{"namespace": "peercache-system"}

@@ -6,20 +6,20 @@ package fleet
 // small at any number of members, so that one request tells of a thousand nodes.
 type Fleet struct {
 	// Warming says that the host has just started and may not have heard of every member.
-	Warming bool         `json:"warming"`
-	Members int          `json:"members"`
-	Rails   FleetRails   `json:"rails"`
-	NUMA    FleetNUMA    `json:"numa"`
-	Groups  []FleetGroup `json:"groups"`
-	Engines uint64       `json:"engines"`
+	Warming bool       `json:"warming"`
+	Members int        `json:"members"`
+	Rails   RailSum    `json:"rails"`
+	NUMA    Placement  `json:"numa"`
+	Groups  []GroupSum `json:"groups"`
+	Engines uint64     `json:"engines"`
 	// RecentReads are the pages that engines asked for in about the last minute, RecentHits those that were found.
-	RecentReads uint64    `json:"recent_reads"`
-	RecentHits  uint64    `json:"recent_hits"`
-	Pool        FleetPool `json:"pool"`
+	RecentReads uint64  `json:"recent_reads"`
+	RecentHits  uint64  `json:"recent_hits"`
+	Pool        PoolSum `json:"pool"`
 }
 
-// FleetRails counts the rails that members have opened.
-type FleetRails struct {
+// RailSum counts the rails that members have opened.
+type RailSum struct {
 	Total               int         `json:"total"`
 	Up                  int         `json:"up"`
 	MembersWithSomeDown int         `json:"members_with_some_down"`
@@ -34,8 +34,8 @@ type RailsDown struct {
 	Rail    string `json:"rail"`
 }
 
-// FleetNUMA counts members by whether their threads and memory are on the NUMA node of their rails.
-type FleetNUMA struct {
+// Placement counts members by whether their threads and memory are on the NUMA node of their rails.
+type Placement struct {
 	Aligned        int         `json:"aligned"`
 	Misplaced      int         `json:"misplaced"`
 	NotApplicable  int         `json:"not_applicable"`
@@ -55,16 +55,16 @@ const (
 	MemoryElsewhere  = "memory_elsewhere"
 )
 
-// FleetGroup counts the members and rails of one group.
-type FleetGroup struct {
+// GroupSum counts the members and rails of one group.
+type GroupSum struct {
 	Name    string `json:"name"`
 	Members int    `json:"members"`
 	Rails   int    `json:"rails"`
 	RailsUp int    `json:"rails_up"`
 }
 
-// FleetPool is the memory for pages on all members.
-type FleetPool struct {
+// PoolSum is the memory for pages on all members.
+type PoolSum struct {
 	UsedBytes     uint64 `json:"used_bytes"`
 	CapacityBytes uint64 `json:"capacity_bytes"`
 }
@@ -88,5 +88,5 @@ func (f *Fleet) HitPercent() (int32, bool) {
 		return 0, false
 	}
 	hits := min(f.RecentHits, f.RecentReads)
-	return int32(float64(hits)/float64(f.RecentReads)*100 + 0.5), true //nolint:gosec // at most 100
+	return int32(float64(hits)/float64(f.RecentReads)*100 + 0.5), true
 }

@@ -35,13 +35,13 @@ func TestAskBringsTheFleet(t *testing.T) {
 	}
 	want := &Fleet{
 		Members: 4,
-		Rails: FleetRails{Total: 16, Up: 15, MembersWithSomeDown: 1,
+		Rails: RailSum{Total: 16, Up: 15, MembersWithSomeDown: 1,
 			FirstDown: []RailsDown{{ID: "gpu-2.numa0", Rails: 8, RailsUp: 7, Rail: "mlx5_3 port 1"}}},
-		NUMA: FleetNUMA{Aligned: 1, Misplaced: 1, NotApplicable: 1, Unknown: 1,
+		NUMA: Placement{Aligned: 1, Misplaced: 1, NotApplicable: 1, Unknown: 1,
 			FirstMisplaced: []Misplaced{{ID: "gpu-2.numa0", What: MemoryElsewhere}}},
-		Groups:  []FleetGroup{{Name: "numa0", Members: 4, Rails: 16, RailsUp: 15}},
+		Groups:  []GroupSum{{Name: "numa0", Members: 4, Rails: 16, RailsUp: 15}},
 		Engines: 3, RecentReads: math.MaxUint64, RecentHits: 7,
-		Pool: FleetPool{UsedBytes: 5, CapacityBytes: math.MaxUint64},
+		Pool: PoolSum{UsedBytes: 5, CapacityBytes: math.MaxUint64},
 	}
 	if got := answers[0].Fleet; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

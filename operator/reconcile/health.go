@@ -235,7 +235,7 @@ func clearHealth(status *v1alpha1.PeerCacheClusterStatus) {
 // showNumbers shows what moves all the time, seldom enough that a busy cluster does not write its status with every
 // look: all of it once a minute, and earlier what has moved far.
 func showNumbers(status *v1alpha1.PeerCacheClusterStatus, heard fleet.Fleet, m *memory, now time.Time) {
-	engines := int32(min(heard.Engines, 1<<30)) //nolint:gosec // bounded here
+	engines := int32(min(heard.Engines, 1<<30))
 	var percent *int32
 	if hits, known := heard.HitPercent(); known {
 		percent = &hits

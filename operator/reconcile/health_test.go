@@ -28,8 +28,8 @@ func railed(heard *fleet.Fleet) health {
 // well is what two machines of such a cluster say when nothing is wrong.
 func well() *fleet.Fleet {
 	return &fleet.Fleet{
-		Members: 4, Rails: fleet.FleetRails{Total: 6, Up: 6}, NUMA: fleet.FleetNUMA{Aligned: 4},
-		Groups:  []fleet.FleetGroup{{Name: "numa0", Members: 2, Rails: 4, RailsUp: 4}, {Name: "numa1", Members: 2, Rails: 2, RailsUp: 2}},
+		Members: 4, Rails: fleet.RailSum{Total: 6, Up: 6}, NUMA: fleet.Placement{Aligned: 4},
+		Groups:  []fleet.GroupSum{{Name: "numa0", Members: 2, Rails: 4, RailsUp: 4}, {Name: "numa1", Members: 2, Rails: 2, RailsUp: 2}},
 		Engines: 8, RecentReads: 100, RecentHits: 80,
 	}
 }
@@ -56,28 +56,28 @@ func TestHealthConditions(t *testing.T) {
 	}{
 		{"all is well", railed(well()), "True/AllUp", "True/Aligned", []string{"6 rails of 4 nodes are up", "memory of 4 nodes"}},
 		{"a rail is down", but(func(f *fleet.Fleet) {
-			f.Rails = fleet.FleetRails{Total: 6, Up: 5, MembersWithSomeDown: 1,
+			f.Rails = fleet.RailSum{Total: 6, Up: 5, MembersWithSomeDown: 1,
 				FirstDown: []fleet.RailsDown{{ID: "gpu-1.numa0", Rails: 2, RailsUp: 1, Rail: "mlx5_3 port 1"}}}
 		}), "False/RailsDown", "True/Aligned", []string{"1 of 6 rails are down, on 1 nodes: gpu-1.numa0: mlx5_3 port 1 (1 of 2 up).", "doctor"}},
 		{"many are down", but(func(f *fleet.Fleet) {
-			f.Rails = fleet.FleetRails{Total: 600, MembersWithSomeDown: 200, FirstDown: slices.Repeat([]fleet.RailsDown{{ID: "x"}}, 8)}
+			f.Rails = fleet.RailSum{Total: 600, MembersWithSomeDown: 200, FirstDown: slices.Repeat([]fleet.RailsDown{{ID: "x"}}, 8)}
 		}), "False/RailsDown", "True/Aligned", []string{"on 200 nodes: x", "and 197 more"}},
 		{"a node has opened no rails", but(func(f *fleet.Fleet) {
-			f.Rails, f.Groups[0].Rails, f.Groups[0].RailsUp = fleet.FleetRails{Total: 4, Up: 4}, 2, 2
+			f.Rails, f.Groups[0].Rails, f.Groups[0].RailsUp = fleet.RailSum{Total: 4, Up: 4}, 2, 2
 		}), "False/RailsMissing", "True/Aligned", []string{"group numa0: 2 instead of 4 on 2 nodes", "doctor"}},
 		{"nodes that are not there miss no rails", but(func(f *fleet.Fleet) {
-			f.Members, f.Rails, f.Groups = 2, fleet.FleetRails{Total: 2, Up: 2}, f.Groups[1:]
+			f.Members, f.Rails, f.Groups = 2, fleet.RailSum{Total: 2, Up: 2}, f.Groups[1:]
 		}), "True/AllUp", "True/Aligned", nil},
 		{"threads and memory elsewhere", but(func(f *fleet.Fleet) {
-			f.NUMA = fleet.FleetNUMA{Aligned: 2, Misplaced: 2, FirstMisplaced: []fleet.Misplaced{
+			f.NUMA = fleet.Placement{Aligned: 2, Misplaced: 2, FirstMisplaced: []fleet.Misplaced{
 				{ID: "gpu-1.numa0", What: fleet.ThreadsElsewhere}, {ID: "gpu-2.numa0", What: fleet.MemoryElsewhere}}}
 		}), "True/AllUp", "False/Misplaced", []string{"2 of 4 nodes", "gpu-1.numa0: threads elsewhere; gpu-2.numa0: memory elsewhere.",
 			"cpuManagerPolicy", "huge pages"}},
-		{"some are starting", but(func(f *fleet.Fleet) { f.NUMA = fleet.FleetNUMA{Aligned: 3, Unknown: 1} }),
+		{"some are starting", but(func(f *fleet.Fleet) { f.NUMA = fleet.Placement{Aligned: 3, Unknown: 1} }),
 			"True/AllUp", "True/Aligned", []string{"1 cannot tell yet"}},
-		{"the kernel does not tell", but(func(f *fleet.Fleet) { f.NUMA = fleet.FleetNUMA{Unknown: 4} }),
+		{"the kernel does not tell", but(func(f *fleet.Fleet) { f.NUMA = fleet.Placement{Unknown: 4} }),
 			"True/AllUp", "Unknown/NotKnown", []string{"4 nodes cannot tell"}},
-		{"rails of a group have no NUMA node in common", but(func(f *fleet.Fleet) { f.NUMA = fleet.FleetNUMA{NotApplicable: 4} }),
+		{"rails of a group have no NUMA node in common", but(func(f *fleet.Fleet) { f.NUMA = fleet.Placement{NotApplicable: 4} }),
 			"True/AllUp", "True/NotApplicable", []string{"layout: PerNUMA"}},
 		{"no host answers", railed(nil), "Unknown/NotHeard", "Unknown/NotHeard", []string{"NetworkPolicy"}},
 		{"no node runs", with(railed(nil), func(h *health) { h.running = false }), "Unknown/NoNodes", "Unknown/NoNodes", nil},
@@ -87,7 +87,7 @@ func TestHealthConditions(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			found := test.health.conditions(nil)
-			var messages string
+			var said []string
 			for i, want := range []string{"RailsHealthy=" + test.rails, "NUMAAligned=" + test.numa} {
 				c := found[i]
 				if got := c.Type + "=" + string(c.Status) + "/" + c.Reason; got != want {
@@ -96,11 +96,12 @@ func TestHealthConditions(t *testing.T) {
 				if c.Message == "" || len(c.Message) > 4096 || !conditionReason.MatchString(c.Reason) {
 					t.Errorf("%s would be refused: %+v", c.Type, c)
 				}
-				messages += c.Message + "\n"
+				said = append(said, c.Message)
 			}
+			messages := strings.Join(said, "\n")
 			for _, text := range test.says {
 				if !strings.Contains(messages, text) {
-					t.Errorf("messages are\n%slacking %q", messages, text)
+					t.Errorf("messages are\n%s\nlacking %q", messages, text)
 				}
 			}
 		})
@@ -215,7 +216,7 @@ func TestNumbersAreQuiet(t *testing.T) {
 			if wrote := m.numbers.Equal(now); wrote != test.writes {
 				t.Errorf("wrote is %t", wrote)
 			}
-			if test.writes && (status.Engines != int32(test.attach) || *status.HitRatioPercent != int32(test.hits)) { //nolint:gosec // small
+			if test.writes && (status.Engines != int32(test.attach) || *status.HitRatioPercent != int32(test.hits)) {
 				t.Errorf("status is %+v", status)
 			}
 			if !test.writes && (status.HitRatioPercent != test.shown || status.Engines != test.engines) {
