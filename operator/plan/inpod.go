@@ -174,7 +174,7 @@ func buildSidecar(cluster *v1alpha1.PeerCacheCluster, group Group, image string)
 	// The socket lies in a directory of the pod that anyone may write to, so only pinned memory needs root.
 	c.SecurityContext.RunAsNonRoot = new(!group.rdma(spec))
 	if !group.rdma(spec) {
-		c.SecurityContext.RunAsUser = nil
+		c.SecurityContext.RunAsUser, c.SecurityContext.RunAsGroup = nil, nil
 	}
 	return c
 }

@@ -39,6 +39,8 @@ func buildPodSpec(cluster *v1alpha1.PeerCacheCluster, group Group, image string)
 		ImagePullSecrets:              spec.ImagePullSecrets,
 		TerminationGracePeriodSeconds: new(int64(shutdownSeconds)),
 		DNSPolicy:                     corev1.DNSClusterFirst,
+		SecurityContext:               buildPodSecurityContext(spec, group),
+		InitContainers:                []corev1.Container{buildSocketDirectory(spec, group, image)},
 		Containers:                    []corev1.Container{buildContainer(spec, group, image)},
 		Volumes: []corev1.Volume{
 			{Name: volumeConfig, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
@@ -51,7 +53,7 @@ func buildPodSpec(cluster *v1alpha1.PeerCacheCluster, group Group, image string)
 		},
 	}
 	if tls := spec.Security.TLS; tls != nil {
-		pod.Volumes = append(pod.Volumes, tlsVolume(volumeTLS, *tls, 0o400))
+		pod.Volumes = append(pod.Volumes, tlsVolume(volumeTLS, *tls, 0o440))
 		mounts := &pod.Containers[0].VolumeMounts
 		*mounts = append(*mounts, tlsMount(volumeTLS))
 	}
@@ -153,28 +155,4 @@ func buildProbe(path string, periodSeconds, failures int32) *corev1.Probe {
 		SuccessThreshold: 1,
 		FailureThreshold: failures,
 	}
-}
-
-// buildSecurityContext drops all that is not needed. The user is root because the kubelet makes the socket
-// directory on the machine for root. RDMA pins memory (IPC_LOCK). On the machine's network without a
-// device plug-in, only a privileged container is let at the RDMA device.
-func buildSecurityContext(spec v1alpha1.PeerCacheClusterSpec, group Group) *corev1.SecurityContext {
-	security := &corev1.SecurityContext{
-		RunAsUser:              new(int64(0)),
-		ReadOnlyRootFilesystem: new(true),
-	}
-	rdma := group.rdma(spec)
-	for _, rail := range group.railsWith(v1alpha1.AttachmentHostNetwork) {
-		if rdma && rail.ResourceName == "" {
-			security.Privileged = new(true)
-			return security
-		}
-	}
-	security.Capabilities = &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}
-	if rdma {
-		security.Capabilities.Add = []corev1.Capability{"IPC_LOCK"}
-	}
-	security.AllowPrivilegeEscalation = new(false)
-	security.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
-	return security
 }

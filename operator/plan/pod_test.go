@@ -40,7 +40,7 @@ func TestTheTLSSecretIsMountedWhole(t *testing.T) {
 		s.Security.TLS = &v1alpha1.TLSSpec{SecretName: "kv-peers-tls"}
 	})).DaemonSets[0].Spec.Template.Spec
 	volume := pod.Volumes[len(pod.Volumes)-1]
-	if volume.Secret == nil || volume.Secret.SecretName != "kv-peers-tls" || *volume.Secret.DefaultMode != 0o400 ||
+	if volume.Secret == nil || volume.Secret.SecretName != "kv-peers-tls" || *volume.Secret.DefaultMode != 0o440 ||
 		len(volume.Secret.Items) != 0 {
 		t.Errorf("the last volume is %+v", volume)
 	}
@@ -150,14 +150,16 @@ func TestSecurity(t *testing.T) {
 		privileged  bool
 		hostNetwork bool
 		add         []corev1.Capability
+		user        int64
 	}{
-		{"TCP", func(*v1alpha1.PeerCacheClusterSpec) {}, false, false, nil},
+		{"TCP", func(*v1alpha1.PeerCacheClusterSpec) {}, false, false, nil, 31998},
 		{"RDMA by plug-in", withRails(v1alpha1.TransportRDMA, shared("a", 0)), false, false,
-			[]corev1.Capability{"IPC_LOCK"}},
+			[]corev1.Capability{"IPC_LOCK"}, 0},
 		{"RDMA on the host by plug-in", withRails(v1alpha1.TransportRDMA, hostWithPlugin), false, true,
-			[]corev1.Capability{"IPC_LOCK"}},
-		{"RDMA on the host", withRails(v1alpha1.TransportRDMA, onHost("a", "g", "mlx5_0")), true, true, nil},
-		{"TCP on the host", withRails(v1alpha1.TransportTCP, onHost("a", "g", "mlx5_0")), false, true, nil},
+			[]corev1.Capability{"IPC_LOCK"}, 0},
+		{"RDMA on the host", withRails(v1alpha1.TransportRDMA, onHost("a", "g", "mlx5_0")), true, true, nil, 0},
+		{"TCP on the host", withRails(v1alpha1.TransportTCP, onHost("a", "g", "mlx5_0")), false, true, nil, 31998},
+		{"TCP with huge pages", func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.HugePages = v1alpha1.HugePages2Mi }, false, false, nil, 31998},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -171,6 +173,15 @@ func TestSecurity(t *testing.T) {
 			}
 			if got := security.Privileged != nil && *security.Privileged; got != test.privileged {
 				t.Errorf("privileged is %t", got)
+			}
+			if *security.RunAsUser != test.user {
+				t.Errorf("user is %d, want %d", *security.RunAsUser, test.user)
+			}
+			if test.user != 0 && *pod.SecurityContext.FSGroup != test.user {
+				t.Errorf("Secrets are for group %d, the user is %d", *pod.SecurityContext.FSGroup, test.user)
+			}
+			if restricted := security.RunAsNonRoot != nil && *security.RunAsNonRoot; restricted != (test.user != 0) {
+				t.Errorf("runAsNonRoot is %t", restricted)
 			}
 			if !*security.ReadOnlyRootFilesystem {
 				t.Error("the root file system is writable")
@@ -187,5 +198,36 @@ func TestSecurity(t *testing.T) {
 				t.Errorf("privilege escalation or system calls are not restricted: %+v", security)
 			}
 		})
+	}
+}
+
+func TestTheSocketDirectoryIsTheNodes(t *testing.T) {
+	for transport, want := range map[v1alpha1.Transport]string{v1alpha1.TransportTCP: "31998:31998", v1alpha1.TransportRDMA: "0:0"} {
+		pod := mustPlan(t, testCluster(withRails(transport, shared("a", 0)))).DaemonSets[0].Spec.Template.Spec
+		if len(pod.InitContainers) != 1 {
+			t.Fatalf("%s: init containers are %+v", transport, pod.InitContainers)
+		}
+		c := pod.InitContainers[0]
+		if !slices.Equal(c.Command, []string{"chown", want, "/run/peercache"}) || c.Image != pod.Containers[0].Image {
+			t.Errorf("%s: runs %q of %s", transport, c.Command, c.Image)
+		}
+		if c.VolumeMounts[0].Name != "socket" || len(c.VolumeMounts) != 1 {
+			t.Errorf("%s: mounts %+v", transport, c.VolumeMounts)
+		}
+		if security := c.SecurityContext; *security.RunAsUser != 0 || *security.AllowPrivilegeEscalation ||
+			!slices.Equal(security.Capabilities.Drop, []corev1.Capability{"ALL"}) || !slices.Equal(security.Capabilities.Add, []corev1.Capability{"CHOWN"}) {
+			t.Errorf("%s: may do more than chown: %+v", transport, security)
+		}
+		for name, limit := range c.Resources.Limits {
+			if request := c.Resources.Requests[name]; request.Cmp(limit) != 0 {
+				t.Errorf("%s: requests %s of %s, limited to %s: the pod is not Guaranteed", transport, request.String(), name, limit.String())
+			}
+			if node := pod.Containers[0].Resources.Requests[name]; node.Cmp(limit) < 0 {
+				t.Errorf("%s: with %s of %s it makes the pod larger than its node", transport, limit.String(), name)
+			}
+		}
+		if len(c.Resources.Limits) != 2 {
+			t.Errorf("%s: limits are %v", transport, c.Resources.Limits)
+		}
 	}
 }

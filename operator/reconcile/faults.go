@@ -64,8 +64,9 @@ func faultOf(pod *corev1.Pod, now time.Time) *fault {
 		scheduled.Status == corev1.ConditionFalse && scheduled.Reason == corev1.PodReasonUnschedulable {
 		return &fault{reason: "Unschedulable", text: unschedulable(scheduled.Message)}
 	}
-	for _, container := range pod.Status.ContainerStatuses {
-		if container.Name != plan.ContainerName || container.State.Waiting == nil {
+	for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		ours := container.Name == plan.ContainerName || container.Name == plan.SocketDirectoryName
+		if !ours || container.State.Waiting == nil {
 			continue
 		}
 		if text := waitingFault(pod, container); text != "" {
@@ -111,8 +112,8 @@ func waitingFault(pod *corev1.Pod, container corev1.ContainerStatus) string {
 		if last := container.LastTerminationState.Terminated; last != nil {
 			exit = fmt.Sprintf(", last exit code %d (%s)", last.ExitCode, last.Reason)
 		}
-		return fmt.Sprintf("it exits again and again%s: see kubectl logs --previous -n %s %s",
-			exit, pod.Namespace, pod.Name)
+		return fmt.Sprintf("it exits again and again%s: see kubectl logs --previous -n %s %s -c %s",
+			exit, pod.Namespace, pod.Name, container.Name)
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
 		return fmt.Sprintf("the container runtime of %s cannot start it: %s", pod.Spec.NodeName, waiting.Message)
 	default:
