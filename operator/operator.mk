@@ -25,16 +25,21 @@ $(GOLANGCI_LINT):
 		go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## write deep copies, the CRD and the operator's RBAC from the Go markers
+generate: $(CONTROLLER_GEN) ## write deep copies, the CRD with its reference and the operator's RBAC from the Go markers
 	@echo "==> generating api/v1alpha1, config/crd and config/rbac"
 	@$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	@$(CONTROLLER_GEN) crd:maxDescLen=2000 paths=./api/... output:crd:dir=config/crd
 	@$(CONTROLLER_GEN) rbac:roleName=peercache-operator,fileName=role.yaml paths=./operator/... \
 		output:rbac:dir=config/rbac
+	@$(MAKE) --no-print-directory -f operator/operator.mk crd-reference
+
+.PHONY: crd-reference
+crd-reference: ## write docs/reference/crd.md, the reference of PeerCacheCluster, from config/crd
+	@$(GO_BUILD_ENV) go test ./config/crd -run TestReference -update
 
 .PHONY: generate-check
 generate-check: generate ## fail when generated files are not what the sources say
-	@git diff --exit-code --stat -- api config/crd config/rbac || \
+	@git diff --exit-code --stat -- api config/crd config/rbac docs/reference || \
 		{ echo "generated files are out of date: commit what 'make generate' wrote"; exit 1; }
 
 .PHONY: lint-go
@@ -51,7 +56,7 @@ build-operator: ## bin/peercache-operator
 .PHONY: test-go
 test-go: ## Go unit tests
 	@echo "==> Go unit tests"
-	@$(GO_BUILD_ENV) go test ./api/... ./internal/... ./operator/... ./kubectl/... ./charts/...
+	@$(GO_BUILD_ENV) go test ./api/... ./config/... ./internal/... ./operator/... ./kubectl/... ./charts/...
 
 .PHONY: test-rules
 test-rules: ## Alerts, recording rules and dashboards, with promtool
