@@ -30,6 +30,7 @@ import (
 	"github.com/peercache/peercache/operator/inject"
 	"github.com/peercache/peercache/operator/plan"
 	"github.com/peercache/peercache/operator/reconcile"
+	"github.com/peercache/peercache/operator/watchdog"
 )
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=peercache-system,resources=leases,verbs=get;create;update
@@ -83,6 +84,12 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 		WebhookDisabled: config.webhook == webhookDisabled,
 		Now:             time.Now,
 	}
+	injection := inject.Options{ClientImage: config.clientImage, Plan: facts}
+	if config.webhook == webhookEnabled {
+		if reconciler.Engines, err = watchdog.New(mgr, injection); err != nil {
+			return err
+		}
+	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return err
 	}
@@ -93,7 +100,7 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 		if err := mgr.AddReadyzCheck("webhook-certificate", keeper.Ready); err != nil {
 			return fmt.Errorf("adding the readiness check: %w", err)
 		}
-		if err := inject.SetupWithManager(mgr, inject.Options{ClientImage: config.clientImage, Plan: facts}); err != nil {
+		if err := inject.SetupWithManager(mgr, injection); err != nil {
 			return err
 		}
 	}

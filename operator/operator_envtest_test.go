@@ -55,6 +55,7 @@ func TestOperatorWithItsOwnRights(t *testing.T) {
 	})
 	t.Run("reconciles what it watches", func(t *testing.T) { testWatches(t, c) })
 	t.Run("watches machines and what rails refer to", func(t *testing.T) { testPreflight(t, c) })
+	t.Run("finds SGLang pods that were missed and recreates them on request", func(t *testing.T) { testMissedPods(t, c) })
 	t.Run("makes a new certificate when the Secret is deleted", func(t *testing.T) { testRotation(t, c, address) })
 	t.Run("elects a leader", func(t *testing.T) {
 		lease := &unstructured.Unstructured{}
@@ -248,6 +249,59 @@ func testPreflight(t *testing.T, c client.Client) {
 			return fmt.Errorf("%T %s is still there (error %w)", object, object.GetName(), err)
 		})
 	}
+}
+
+// A pod that gets its label after it was created was never shown to the webhook.
+func testMissedPods(t *testing.T, c client.Client) {
+	namespace := testenv.Namespace(t)
+	cluster := &v1alpha1.PeerCacheCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"},
+		Spec:       v1alpha1.PeerCacheClusterSpec{Memory: v1alpha1.MemorySpec{Pool: resource.MustParse("1Gi")}},
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "engine",
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "engine", UID: "1", Controller: new(true)},
+			},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "sglang", Image: "sglang", Args: []string{"python3", "-m", "sglang.launch_server", "--model-path", "x"},
+		}}},
+	}
+	for _, object := range []client.Object{cluster, pod} {
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change := func(object client.Object, patch string) {
+		if err := c.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	missed := func(want int32, reason string) func() error {
+		return func() error {
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+				return err
+			}
+			condition := meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionInjectionReady)
+			if cluster.Status.MissedPods != want || condition == nil || condition.Reason != reason {
+				return fmt.Errorf("%d missed pods, %+v", cluster.Status.MissedPods, condition)
+			}
+			return nil
+		}
+	}
+	testenv.Eventually(t, patience, missed(0, "WebhookReady"))
+	change(pod, `{"metadata":{"labels":{"peercache.io/inject":"demo"}}}`)
+	testenv.Eventually(t, patience, missed(1, "PodsMissed"))
+	change(cluster, `{"spec":{"injection":{"missedPods":"Recreate"}}}`)
+	testenv.Eventually(t, patience, func() error {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("pod engine is still there (error %w)", err)
+		}
+		return nil
+	})
+	testenv.Eventually(t, patience, missed(0, "WebhookReady"))
 }
 
 func testWatches(t *testing.T, c client.Client) {

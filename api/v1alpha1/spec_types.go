@@ -302,7 +302,27 @@ type InjectionSpec struct {
 	// Left out: all namespaces.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+
+	// missedPods is what becomes of running pods that ask for this cluster and were
+	// not connected, because the webhook was not reached when they were created or
+	// because they got their label later. Report counts them in status.missedPods
+	// and names some in condition InjectionReady. Recreate also evicts those that a
+	// controller owns and that would be connected now, one every ten seconds and
+	// within their PodDisruptionBudgets, so that they are created anew.
+	// +optional
+	// +kubebuilder:default=Report
+	MissedPods MissedPods `json:"missedPods,omitempty"`
 }
+
+// MissedPods is what becomes of pods that were not connected.
+// +kubebuilder:validation:Enum=Report;Recreate
+type MissedPods string
+
+// What can become of them.
+const (
+	MissedPodsReport   MissedPods = "Report"
+	MissedPodsRecreate MissedPods = "Recreate"
+)
 
 // SidecarResources is what a sidecar needs besides its pool. Both amounts are requested and limited alike, so that a
 // Guaranteed pod stays Guaranteed.

@@ -25,7 +25,8 @@ type PeerCacheClusterStatus struct {
 	// MonitoringReady is False when spec.monitoring asks for kinds of the
 	// Prometheus Operator that do not exist.
 	// InjectionReady is False when SGLang pods are not connected, because the
-	// webhook is missing, disabled or not trusted by the API server.
+	// webhook is missing, disabled or not trusted by the API server, or while pods
+	// run that were missed.
 	// RailsHealthy is False when rails of running nodes are down or missing; its
 	// message names nodes and rails. Unknown while no node that hosts discovery
 	// answers; True with reason NotApplicable where pages travel by TCP.
@@ -93,6 +94,11 @@ type PeerCacheClusterStatus struct {
 	// hitRatioPercent, and at once when the first comes or the last goes.
 	// +optional
 	Engines int32 `json:"engines"`
+
+	// missedPods is how many running pods ask for this cluster without having been
+	// connected or told why not; see spec.injection.missedPods.
+	// +optional
+	MissedPods int32 `json:"missedPods,omitempty"`
 
 	// image of the data plane that is being run.
 	// +optional

@@ -74,6 +74,7 @@ func sameNetwork(have, want plan.NetworkSelection) bool {
 // writeNetworks appends in the form that the user chose, and leaves what is there as it is written.
 func writeNetworks(value string, short bool, missing []plan.NetworkSelection) string {
 	if short {
+		items := []string{value}
 		for _, n := range missing {
 			item := n.Name
 			if n.Namespace != "" {
@@ -82,9 +83,9 @@ func writeNetworks(value string, short bool, missing []plan.NetworkSelection) st
 			if n.Interface != "" {
 				item += "@" + n.Interface
 			}
-			value += "," + item
+			items = append(items, item)
 		}
-		return value
+		return strings.Join(items, ",")
 	}
 	text, err := json.Marshal(missing)
 	if err != nil {

@@ -12,8 +12,6 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +23,6 @@ import (
 )
 
 // +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Path is where the webhook server serves injection.
@@ -93,10 +90,7 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 
 // inject gathers the facts and applies them. The cluster is nil where it is not known.
 func (h *handler) inject(ctx context.Context, namespace string, pod *corev1.Pod) (Result, *v1alpha1.PeerCacheCluster) {
-	key := client.ObjectKey{Namespace: namespace, Name: pod.Labels[v1alpha1.LabelInject]}
-	if other := pod.Annotations[v1alpha1.AnnotationClusterNamespace]; other != "" {
-		key.Namespace = other
-	}
+	key := ClusterOf(pod, namespace)
 	if key.Name == "" {
 		return Skip(pod, "label "+v1alpha1.LabelInject+" is empty: write the name of a PeerCacheCluster"), nil
 	}
@@ -110,7 +104,7 @@ func (h *handler) inject(ctx context.Context, namespace string, pod *corev1.Pod)
 	case !cluster.DeletionTimestamp.IsZero():
 		return Skip(pod, "PeerCacheCluster "+key.String()+" is being deleted"), cluster
 	}
-	if reason := h.refuses(ctx, cluster, namespace); reason != "" {
+	if reason := Refuses(ctx, h.live, cluster, namespace); reason != "" {
 		return Skip(pod, reason), cluster
 	}
 	return Inject(pod, FactsFor(cluster, namespace, h.options)), cluster
@@ -124,29 +118,6 @@ func (h *handler) cluster(ctx context.Context, key client.ObjectKey) (*v1alpha1.
 		err = h.live.Get(ctx, key, cluster)
 	}
 	return cluster, err
-}
-
-// refuses says why a cluster does not serve the pods of a namespace.
-func (h *handler) refuses(ctx context.Context, cluster *v1alpha1.PeerCacheCluster, namespace string) string {
-	if cluster.Spec.Injection.NamespaceSelector == nil {
-		return ""
-	}
-	name := cluster.Namespace + "/" + cluster.Name
-	selector, err := metav1.LabelSelectorAsSelector(cluster.Spec.Injection.NamespaceSelector)
-	if err != nil {
-		return fmt.Sprintf("spec.injection.namespaceSelector of PeerCacheCluster %s is not valid: %v", name, err)
-	}
-	// Read past the cache: it is one small request, and it spares the operator watching every namespace.
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := h.live.Get(ctx, client.ObjectKey{Name: namespace}, object); err != nil {
-		return fmt.Sprintf("reading namespace %s failed: %v: create the pod again later", namespace, err)
-	}
-	if selector.Matches(labels.Set(object.Labels)) {
-		return ""
-	}
-	return "PeerCacheCluster " + name + " serves only namespaces with the labels " + selector.String() +
-		" (spec.injection.namespaceSelector), and namespace " + namespace + " does not have them"
 }
 
 // respond turns a result into a patch. Both sides of the comparison went through our types, so fields of the

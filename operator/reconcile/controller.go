@@ -8,6 +8,7 @@
 //	apply     write what differs, by server-side apply          (apply.go, drift.go, extras.go)
 //	prune     delete DaemonSets of groups that are gone         (prune.go)
 //	discover  label the pods that host discovery                (discovery.go)
+//	rescue    find SGLang pods that injection missed              (missed.go, package watchdog)
 //	ask       the discovery hosts how all nodes are             (members.go)
 //	report    conditions, events and status                     (conditions.go, health.go, faults.go, status.go)
 //
@@ -55,6 +56,8 @@ type Reconciler struct {
 	Events events.EventRecorder
 	// Fleet asks the nodes.
 	Fleet Asker
+	// Engines finds SGLang pods that were missed; nil where nobody does.
+	Engines Engines
 	// Facts go into every plan.
 	Facts plan.Facts
 	// WebhookDisabled says that the operator does not connect SGLang pods.
@@ -79,6 +82,7 @@ type pass struct {
 	members int32
 	heard   hearsay // of how the nodes are
 	webhook webhookState
+	missed  missed
 }
 
 // +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters,verbs=get;list;watch
@@ -127,12 +131,15 @@ func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if p.webhook, err = r.lookAtWebhook(ctx); err != nil {
 		return ctrl.Result{}, true, err
 	}
+	if err := r.rescue(ctx, p); err != nil {
+		return ctrl.Result{}, true, err
+	}
 	r.askFleet(ctx, p)
 	settled, err := r.report(ctx, p)
 	if err != nil {
 		return ctrl.Result{}, true, err
 	}
-	if settled {
+	if settled && !p.missed.beingRecreated {
 		return ctrl.Result{RequeueAfter: whileStable}, true, nil
 	}
 	return ctrl.Result{RequeueAfter: whileChanging}, true, nil

@@ -47,16 +47,18 @@ func (r *Reconciler) lookAtWebhook(ctx context.Context) (webhookState, error) {
 }
 
 // injectionReady says whether SGLang pods that ask for the cluster get connected when they are created.
-func injectionReady(state webhookState) metav1.Condition {
+func injectionReady(state webhookState, m missed) metav1.Condition {
 	const kind = v1alpha1.ConditionInjectionReady
-	switch state {
-	case webhookDisabled:
+	switch {
+	case state == webhookWorks && m.count > 0:
+		return missedPods(m)
+	case state == webhookDisabled:
 		return is(kind, metav1.ConditionFalse, "WebhookDisabled", "the operator runs with --webhook=disabled, so SGLang pods are not "+
 			"connected: enable it (webhook.enabled of the Helm chart), or connect them by hand")
-	case webhookMissing:
+	case state == webhookMissing:
 		return is(kind, metav1.ConditionFalse, "WebhookMissing", fmt.Sprintf("MutatingWebhookConfiguration %s does not exist, so "+
 			"SGLang pods are not connected: install it again, from the Helm chart or config/webhook", certs.ConfigurationName))
-	case webhookUntrusted:
+	case state == webhookUntrusted:
 		return is(kind, metav1.ConditionFalse, "WebhookUntrusted", fmt.Sprintf("MutatingWebhookConfiguration %s has no CA, so the API "+
 			"server passes over the webhook: wait until the operator has written it, and see its log if that takes more than a minute",
 			certs.ConfigurationName))

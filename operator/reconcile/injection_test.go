@@ -19,7 +19,7 @@ func TestInjectionReady(t *testing.T) {
 		webhookMissing:   {metav1.ConditionFalse, "WebhookMissing", "peercache-inject does not exist"},
 		webhookUntrusted: {metav1.ConditionFalse, "WebhookUntrusted", "has no CA"},
 	} {
-		got := injectionReady(state)
+		got := injectionReady(state, missed{})
 		if got.Status != want.status || got.Reason != want.reason || !strings.Contains(got.Message, want.says) {
 			t.Errorf("state %d gives %+v, want %+v", state, got, want)
 		}

@@ -47,7 +47,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 // SetupWithManager registers the reconciler and what makes it run: changes of a cluster's spec, of the
 // objects that it owns, and of its nodes' pods.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).
+	build := ctrl.NewControllerManagedBy(mgr).
 		Named("peercachecluster").
 		For(&v1alpha1.PeerCacheCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&appsv1.DaemonSet{}).
@@ -56,9 +56,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.ServiceAccount{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(clusterOfPod)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.everyCluster), builder.WithPredicates(machineChanged)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
-		Complete(r)
-	if err != nil {
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4})
+	if r.Engines != nil {
+		build = build.WatchesRawSource(r.Engines.Source())
+	}
+	if err := build.Complete(r); err != nil {
 		return fmt.Errorf("setting up the PeerCacheCluster controller: %w", err)
 	}
 	return nil

@@ -34,6 +34,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 	status.UpdatedNodes = progress.updated
 	status.Nodes = progress.nodes()
 	status.Members = p.members
+	status.MissedPods = p.missed.count
 	status.Plan = p.planned
 	status.Objects = p.objects
 	look := healthOf(p)
@@ -43,7 +44,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 		status.Capacity = capacity(p.cluster.Spec, p.desired, p.facts.daemonSets)
 	}
 	var changed []metav1.Condition
-	conditions := append(judge(sight{p.problem, p.planned, p.checks, progress, faults}), monitoringReady(p), injectionReady(p.webhook))
+	conditions := append(judge(sight{p.problem, p.planned, p.checks, progress, faults}), monitoringReady(p), injectionReady(p.webhook, p.missed))
 	conditions = append(conditions, look.conditions(status.Conditions)...)
 	for _, condition := range conditions {
 		condition.ObservedGeneration = p.cluster.Generation
@@ -99,7 +100,8 @@ func eventType(condition metav1.Condition) string {
 	bad := condition.Type == v1alpha1.ConditionDegraded && condition.Status == metav1.ConditionTrue ||
 		condition.Status == metav1.ConditionFalse && (condition.Type == v1alpha1.ConditionConfigAccepted ||
 			condition.Type == v1alpha1.ConditionNetworksResolved || condition.Type == v1alpha1.ConditionDevicesAvailable ||
-			condition.Type == v1alpha1.ConditionRailsHealthy || condition.Type == v1alpha1.ConditionNUMAAligned)
+			condition.Type == v1alpha1.ConditionRailsHealthy || condition.Type == v1alpha1.ConditionNUMAAligned ||
+			condition.Reason == reasonPodsMissed)
 	if bad {
 		return corev1.EventTypeWarning
 	}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package watchdog
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/peercache/peercache/operator/inject"
+)
+
+// Watchdog knows the SGLang pods that were missed.
+type Watchdog struct {
+	pods    cache.Cache
+	live    client.Reader
+	writer  client.Client
+	options inject.Options
+	now     func() time.Time
+
+	mu    sync.Mutex
+	tried attempts
+}
+
+// New sets up the watchdog and its cache, which has a selection of its own and so cannot be the manager's: that one
+// holds pods of nodes. The options are the webhook's.
+func New(mgr ctrl.Manager, options inject.Options) (*Watchdog, error) {
+	pods, err := newCache(mgr.GetConfig(), mgr.GetScheme())
+	if err != nil {
+		return nil, err
+	}
+	if err := mgr.Add(pods); err != nil {
+		return nil, fmt.Errorf("adding the cache of SGLang pods: %w", err)
+	}
+	return newWatchdog(pods.GetCache(), mgr.GetAPIReader(), mgr.GetClient(), options), nil
+}
+
+func newWatchdog(pods cache.Cache, live client.Reader, writer client.Client, options inject.Options) *Watchdog {
+	return &Watchdog{
+		pods: pods, live: live, writer: writer, options: options, now: time.Now,
+		tried: attempts{
+			turns: map[types.NamespacedName]turn{}, owners: map[types.UID]time.Time{}, pods: map[types.UID]refusal{},
+		},
+	}
+}
+
+// newCache has the shape of a second cluster, because that is what a manager starts before its controllers.
+func newCache(config *rest.Config, scheme *runtime.Scheme) (cluster.Cluster, error) {
+	options, err := cacheOptions()
+	if err != nil {
+		return nil, err
+	}
+	pods, err := cluster.New(config, func(o *cluster.Options) { o.Scheme, o.Cache = scheme, options })
+	if err != nil {
+		return nil, fmt.Errorf("setting up the cache of SGLang pods: %w", err)
+	}
+	// The index has missed pods only, so that looking for them does not go through all the others.
+	err = pods.GetFieldIndexer().IndexField(context.Background(), podMeta(), missedBy, func(pod client.Object) []string {
+		if !isMissed(pod) {
+			return nil
+		}
+		return []string{inject.ClusterOf(pod, pod.GetNamespace()).String()}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("indexing missed pods: %w", err)
+	}
+	return pods, nil
+}
+
+// Source has a cluster reconciled when one of its pods is found to be missed, or no longer is.
+func (d *Watchdog) Source() source.Source {
+	return source.Kind(d.pods, client.Object(podMeta()), handler.EnqueueRequestsFromMapFunc(clusterOf), missedChanged())
+}
