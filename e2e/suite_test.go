@@ -96,6 +96,7 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 
 	Context("connects SGLang pods", injectionSpecs)
 	Context("moves pages between machines", mainJobSpecs)
+	Context("connects SGLang pods", modeSpecs)
 	Context("tells, as kubectl peercache,", kubectlSpecs)
 	Context("keeps serving", controlPlaneSpecs)
 	Context("stands bad input", badSpecSpecs)
