@@ -11,6 +11,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
 )
 
 func injectionSpecs() {
@@ -52,4 +56,24 @@ func injectionSpecs() {
 		Expect(devices).To(MatchRegexp(`CapEff:\s+0+\n`))
 		Expect(devices).To(ContainSubstring("memfd:"), "the host pool lies in memory that the node can map")
 	}, SpecTimeout(30*time.Second))
+
+	It("by a node that is not root and has no right either", func(ctx context.Context) {
+		pod, err := nodePod(ctx, writer.node)
+		Expect(err).NotTo(HaveOccurred())
+		who, err := kube.exec(ctx, namespace, pod.Name, "", "grep", "-E", "^(Uid|CapEff)", "/proc/1/status")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(who).To(MatchRegexp(`Uid:\s+31998\s`))
+		Expect(who).To(MatchRegexp(`CapEff:\s+0+\n`))
+	}, SpecTimeout(30*time.Second))
+
+	It("and the operator hears of it from the discovery hosts", func(ctx context.Context) {
+		var cluster v1alpha1.PeerCacheCluster
+		Eventually(func() (int32, error) {
+			err := kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, &cluster)
+			return cluster.Status.Engines, err
+		}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeNumerically(">=", 2), "status.engines")
+		for _, kind := range []string{v1alpha1.ConditionRailsHealthy, v1alpha1.ConditionNUMAAligned} {
+			Expect(meta.FindStatusCondition(cluster.Status.Conditions, kind)).To(HaveField("Reason", "NotApplicable"), "%s over TCP", kind)
+		}
+	}, SpecTimeout(150*time.Second))
 }

@@ -36,10 +36,14 @@ func TestFindFaults(t *testing.T) {
 		{"on its way out", testPod("a", terminating, unreadyFor(time.Hour)), "", ""},
 		{"not ready for long", testPod("a", unreadyFor(2*time.Minute)), "NotReady", "machine-1"},
 		{"no image", testPod("a", pending, waiting("ImagePullBackOff", "not found")), "ImagePullBackOff", "spec.image"},
+		{"no image, which the init container hears first", testPod("a", pending, waiting("PodInitializing", ""), func(pod *corev1.Pod) {
+			pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "socket-directory", Image: "x", State: corev1.ContainerState{
+				Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}}}}
+		}), "ErrImagePull", "spec.image"},
 		{"crash loop", testPod("a", waiting("CrashLoopBackOff", ""), func(pod *corev1.Pod) {
 			pod.Status.ContainerStatuses[0].LastTerminationState.Terminated =
 				&corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}
-		}), "CrashLoopBackOff", "exit code 137 (OOMKilled): see kubectl logs --previous -n inference a"},
+		}), "CrashLoopBackOff", "exit code 137 (OOMKilled): see kubectl logs --previous -n inference a -c peercached"},
 		{"bad configuration", testPod("a", pending, waiting("CreateContainerConfigError", `configmap "x" not found`)),
 			"CreateContainerConfigError", `configmap "x" not found`},
 		{"no room", testPod("a", unscheduled("0/3 nodes are available: 3 Insufficient memory.")),
