@@ -52,17 +52,21 @@ type page struct {
 	unexplained []string
 }
 
+func (p *page) printf(format string, arguments ...any) {
+	p.WriteString(fmt.Sprintf(format, arguments...))
+}
+
 // reference is the page about a kind. It also returns the fields that have no description.
 func reference(definition apiextensionsv1.CustomResourceDefinition) (text string, unexplained []string) {
 	p := &page{}
 	version := definition.Spec.Versions[0]
 	schema := version.Schema.OpenAPIV3Schema
 	names := definition.Spec.Names
-	fmt.Fprintf(p, "# %s\n\n<!-- written by `make crd-reference` from the CustomResourceDefinition; change api/v1alpha1 instead -->\n\n",
+	p.printf("# %s\n\n<!-- written by `make crd-reference` from the CustomResourceDefinition; change api/v1alpha1 instead -->\n\n",
 		names.Kind)
-	fmt.Fprintf(p, "`%s/%s`, %s, short name `%s`. `kubectl explain %s.spec` shows the same.\n\n", definition.Spec.Group, version.Name,
+	p.printf("`%s/%s`, %s, short name `%s`. `kubectl explain %s.spec` shows the same.\n\n", definition.Spec.Group, version.Name,
 		strings.ToLower(string(definition.Spec.Scope)), strings.Join(names.ShortNames, "`, `"), names.ShortNames[0])
-	fmt.Fprintf(p, "%s\n", prose(schema.Description))
+	p.printf("%s\n", prose(schema.Description))
 	p.rules(schema)
 	for _, part := range []string{"spec", "status"} {
 		p.object(part, schema.Properties[part])
@@ -73,9 +77,9 @@ func reference(definition apiextensionsv1.CustomResourceDefinition) (text string
 
 // object writes a section about an object, and then those about the objects in it.
 func (p *page) object(path string, schema apiextensionsv1.JSONSchemaProps) {
-	fmt.Fprintf(p, "\n## %s\n\n", path)
+	p.printf("\n## %s\n\n", path)
 	if schema.Description != "" {
-		fmt.Fprintf(p, "%s\n\n", prose(schema.Description))
+		p.printf("%s\n\n", prose(schema.Description))
 	}
 	p.WriteString("| Field | Type | Default | Meaning |\n| --- | --- | --- | --- |\n")
 	fields := slices.Sorted(maps.Keys(schema.Properties))
@@ -95,7 +99,7 @@ func (p *page) object(path string, schema apiextensionsv1.JSONSchemaProps) {
 		if limits := limitsOf(field); limits != "" {
 			meaning += " *" + limits + "*"
 		}
-		fmt.Fprintf(p, "| %s | %s | %s | %s |\n", shown, typeOf(field), defaultOf(field), cell(meaning))
+		p.printf("| %s | %s | %s | %s |\n", shown, typeOf(field), defaultOf(field), cell(meaning))
 	}
 	if len(schema.Required) > 0 {
 		p.WriteString("\n\\* required\n")
@@ -127,7 +131,7 @@ func (p *page) rules(schema *apiextensionsv1.JSONSchemaProps) {
 	}
 	p.WriteString("\nRefused, with these messages:\n\n")
 	for _, rule := range schema.XValidations {
-		fmt.Fprintf(p, "- %s\n", prose(rule.Message))
+		p.printf("- %s\n", prose(rule.Message))
 	}
 }
 
@@ -142,7 +146,7 @@ func (p *page) columns(columns []apiextensionsv1.CustomResourceColumnDefinition)
 		if meaning == "" {
 			meaning = "`" + column.JSONPath + "`"
 		}
-		fmt.Fprintf(p, "| %s | %s | %s |\n", column.Name, with, cell(prose(meaning)))
+		p.printf("| %s | %s | %s |\n", column.Name, with, cell(prose(meaning)))
 	}
 }
 
