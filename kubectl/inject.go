@@ -15,9 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -151,15 +148,14 @@ func asksFor(pod *corev1.Pod, cluster *v1alpha1.PeerCacheCluster) string {
 
 // clusterOfAPI finds the cluster that a pod asks for, or says why the webhook would not find it.
 func (p *plugin) clusterOfAPI(ctx context.Context, pod *corev1.Pod) (*v1alpha1.PeerCacheCluster, string, error) {
-	name := pod.Labels[v1alpha1.LabelInject]
-	if name == "" {
+	key := inject.ClusterOf(pod, pod.Namespace)
+	if key.Name == "" {
 		return nil, noLabel, nil
 	}
 	a, err := p.connect()
 	if err != nil {
 		return nil, "", err
 	}
-	key := client.ObjectKey{Namespace: cmp.Or(pod.Annotations[v1alpha1.AnnotationClusterNamespace], pod.Namespace), Name: name}
 	cluster := &v1alpha1.PeerCacheCluster{}
 	switch err := a.Get(ctx, key, cluster); {
 	case apierrors.IsNotFound(err):
@@ -170,27 +166,7 @@ func (p *plugin) clusterOfAPI(ctx context.Context, pod *corev1.Pod) (*v1alpha1.P
 	case !cluster.DeletionTimestamp.IsZero():
 		return cluster, "PeerCacheCluster " + key.String() + " is being deleted", nil
 	}
-	if cluster.Spec.Injection.NamespaceSelector == nil {
-		return cluster, "", nil
-	}
-	namespace := &corev1.Namespace{}
-	if err := a.Get(ctx, client.ObjectKey{Name: pod.Namespace}, namespace); err != nil {
-		return nil, "", explain(err, "reading namespace "+pod.Namespace)
-	}
-	return cluster, refusal(cluster, namespace), nil
-}
-
-// refusal says why a cluster does not serve the pods of a namespace, or "".
-func refusal(cluster *v1alpha1.PeerCacheCluster, namespace *corev1.Namespace) string {
-	selector, err := metav1.LabelSelectorAsSelector(cluster.Spec.Injection.NamespaceSelector)
-	if err != nil {
-		return fmt.Sprintf("spec.injection.namespaceSelector of PeerCacheCluster %s is not valid: %v", identityOf(cluster), err)
-	}
-	if selector.Matches(labels.Set(namespace.Labels)) {
-		return ""
-	}
-	return fmt.Sprintf("PeerCacheCluster %s serves only namespaces with the labels %s (spec.injection.namespaceSelector), and "+
-		"namespace %s does not have them", identityOf(cluster), selector, namespace.Name)
+	return cluster, inject.Refuses(ctx, a, cluster, pod.Namespace), nil
 }
 
 type injectReport struct {
