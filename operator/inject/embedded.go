@@ -49,8 +49,10 @@ func seconds(value string) string {
 }
 
 // embedded is a node inside the SGLang process.
-func embedded(node plan.InPod) link {
-	l := link{settings: commonSettings(), node: &node}
+func embedded(pod *corev1.Pod, facts Facts, node plan.InPod) link {
+	l := link{settings: commonSettings(), node: &node, podName: nameLength(pod)}
+	// An id is <namespace>.<pod>.<container>.<process>.
+	l.room = maxNodeID - len(facts.PodNamespace) - len(".") - l.podName - len(".") - len(".4194304")
 	for _, s := range node.Settings {
 		if known, ok := embeddedKeys[s.Name]; ok {
 			l.settings = append(l.settings, setting{key: known.key, value: known.json(s.Value), instead: known.instead})
@@ -62,11 +64,31 @@ func embedded(node plan.InPod) link {
 	return l
 }
 
+// nodeIdentity tells the package what to name its nodes after. Every container has a process 1 and the pod's host name,
+// which is unique in a namespace at most.
+func nodeIdentity(container string) []corev1.EnvVar {
+	fromField := func(name, field string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: field},
+		}}
+	}
+	return []corev1.EnvVar{
+		fromField(envPodNamespace, "metadata.namespace"),
+		fromField(envPodName, "metadata.name"),
+		{Name: envNodeID, Value: "$(" + envPodNamespace + ").$(" + envPodName + ")." + container},
+	}
+}
+
 // hostNode gives an SGLang container what the node inside it needs, or says why it cannot have it. The user's
 // own requests and limits stay as they are: they are what the machine was chosen for.
-func hostNode(c *corev1.Container, node *plan.InPod) (reason string) {
+func hostNode(c *corev1.Container, l link) (reason string) {
+	node := l.node
 	if node == nil {
 		return ""
+	}
+	if len(c.Name) > l.room {
+		return "and its pod have names of together more than " + strconv.Itoa(l.room+l.podName) + " characters, and nodes are named after " +
+			"them: shorten them"
 	}
 	needs := node.Devices.DeepCopy()
 	if huge := node.Memory.HugePages; huge == v1alpha1.HugePages2Mi || huge == v1alpha1.HugePages1Gi {

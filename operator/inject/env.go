@@ -16,11 +16,15 @@ func addEnv(c *corev1.Container, l link) (reason string) {
 			return reason
 		}
 	}
-	for _, v := range []corev1.EnvVar{
-		{Name: envSocket, Value: l.socket},
-		{Name: envFlags, Value: allFlags(l.settings)},
-	} {
-		if v.Value != "" && lastEnv(c.Env, v.Name) < 0 {
+	add := []corev1.EnvVar{{Name: envFlags, Value: allFlags(l.settings)}}
+	if l.socket != "" {
+		add = slices.Insert(add, 0, corev1.EnvVar{Name: envSocket, Value: l.socket})
+	}
+	if l.node != nil {
+		add = append(add, nodeIdentity(c.Name)...)
+	}
+	for _, v := range add {
+		if lastEnv(c.Env, v.Name) < 0 {
 			c.Env = append(c.Env, v)
 		}
 	}

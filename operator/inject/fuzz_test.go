@@ -74,7 +74,7 @@ func FuzzMergeExtraConfig(f *testing.F) {
 	} {
 		f.Add(value)
 	}
-	embedding := embedded(factsOfCluster("serving", embeddedNode, sharedRails, tls).Nodes["numa0"].Node).settings
+	embedding := embedded(&corev1.Pod{}, Facts{}, factsOfCluster("serving", embeddedNode, sharedRails, tls).Nodes["numa0"].Node).settings
 	f.Fuzz(func(t *testing.T, value string) {
 		for _, settings := range [][]setting{socketSettings("/run/peercache/default.sock"), embedding} {
 			merged, reason := mergeExtraConfig(value, settings)
@@ -252,7 +252,7 @@ func (m *podMaker) argument() []string {
 }
 
 func (m *podMaker) variable() corev1.EnvVar {
-	v := corev1.EnvVar{Name: []string{envPythonPath, envUserPythonPath, envSocket, envFlags, "HOME"}[m.choose(5)]}
+	v := corev1.EnvVar{Name: []string{envPythonPath, envUserPythonPath, envSocket, envFlags, "HOME", envNodeID}[m.choose(6)]}
 	switch m.choose(5) {
 	case 0:
 		v.Value = "/app"

@@ -79,6 +79,7 @@ var factsOf = map[string]func(*Facts){
 	"embedded-in-script":       of("serving", embeddedNode),
 	"embedded-elsewhere":       of("caches", embeddedNode),
 	"embedded-host-network":    of("serving", embeddedNode),
+	"embedded-long-name":       of("serving", embeddedNode),
 	"embedded-dns":             of("serving", embeddedNode),
 	"embedded-tls":             of("serving", embeddedNode, tls),
 	"embedded-memory":          of("serving", embeddedNode),

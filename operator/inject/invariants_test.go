@@ -263,7 +263,7 @@ func envKept(before, after []corev1.EnvVar) error {
 			return fmt.Errorf("PYTHONPATH was %s and is %s", toJSON(want), toJSON(got))
 		}
 	}
-	ours := []string{envPythonPath, envUserPythonPath, envSocket, envFlags}
+	ours := []string{envPythonPath, envUserPythonPath, envSocket, envFlags, envPodNamespace, envPodName, envNodeID}
 	for name := range is {
 		if _, ok := was[name]; !ok && !slices.Contains(ours, name) {
 			return fmt.Errorf("variable %s appeared", name)

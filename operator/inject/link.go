@@ -18,6 +18,8 @@ type link struct {
 	mounts []corev1.VolumeMount
 	// node runs in the SGLang process, if any does.
 	node *plan.InPod
+	// room is what the pod's name, of podName characters, leaves of the id of such a node for the container's.
+	room, podName int
 	// delivered says that the client is mounted, and not part of the image.
 	delivered bool
 }
@@ -40,7 +42,7 @@ func addNode(pod *corev1.Pod, facts Facts, group string) (link, string) {
 		}
 	}
 	if facts.Mode == v1alpha1.InjectionEmbedded {
-		return embedded(fact.Node), ""
+		return embedded(pod, facts, fact.Node), ""
 	}
 	return viaSocket(plan.SocketPath(group)), addSidecar(pod, facts, fact.Node)
 }

@@ -36,6 +36,9 @@ const (
 	envUserPythonPath = "PEERCACHE_USER_PYTHONPATH"
 	envSocket         = "PEERCACHE_SOCKET"
 	envFlags          = "PEERCACHE_SGLANG_ARGS"
+	envPodNamespace   = "PEERCACHE_POD_NAMESPACE"
+	envPodName        = "PEERCACHE_POD_NAME"
+	envNodeID         = "PEERCACHE_NODE_ID"
 )
 
 // defaultContainer is the container name that is taken for SGLang without looking at its command.

@@ -109,7 +109,7 @@ func injectContainer(
 	if reason := addMounts(c, l.mounts); reason != "" {
 		return nil, "", reason
 	}
-	if reason := hostNode(c, l.node); reason != "" {
+	if reason := hostNode(c, l); reason != "" {
 		return nil, "", reason
 	}
 	return c, delivery, ""

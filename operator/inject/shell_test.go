@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // TestFlagsVariableInShells: unquoted, the variable becomes exactly the arguments that are appended elsewhere.
 func TestFlagsVariableInShells(t *testing.T) {
 	node := factsOfCluster("serving", embeddedNode, sharedRails, tls).Nodes["numa0"].Node
 	for name, settings := range map[string][]setting{
-		"socket": socketSettings("/run/peercache/default.sock"), "embedded": embedded(node).settings,
+		"socket": socketSettings("/run/peercache/default.sock"), "embedded": embedded(&corev1.Pod{}, Facts{}, node).settings,
 	} {
 		t.Run(name, func(t *testing.T) { checkInShells(t, settings) })
 	}

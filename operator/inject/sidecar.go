@@ -11,8 +11,16 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// maxNodeID is how long the id of a node may be, and a sidecar's is <namespace>.<pod>.
+// maxNodeID is how long the id of a node may be.
 const maxNodeID = 128
+
+// nameLength is how long the pod's name is, or can become where the API server appends five characters.
+func nameLength(pod *corev1.Pod) int {
+	if pod.Name != "" {
+		return len(pod.Name)
+	}
+	return len(pod.GenerateName) + 5
+}
 
 // addSidecar adds the container that runs the pod's node, or says why it cannot.
 func addSidecar(pod *corev1.Pod, facts Facts, node plan.InPod) (reason string) {
@@ -20,7 +28,8 @@ func addSidecar(pod *corev1.Pod, facts Facts, node plan.InPod) (reason string) {
 		return "the pod uses the network of its machine, where the sidecar's ports may be taken: remove hostNetwork, or " +
 			"write injection.mode: Node"
 	}
-	if longest := maxNodeID - len(facts.PodNamespace) - 1; len(pod.Name) > longest {
+	// Its id is <namespace>.<pod>.
+	if longest := maxNodeID - len(facts.PodNamespace) - len("."); nameLength(pod) > longest {
 		return "the pod's name is longer than " + strconv.Itoa(longest) + " characters, and its node is named after it: shorten it"
 	}
 	if reason := addVolume(pod, emptyVolume(plan.SocketVolume)); reason != "" {

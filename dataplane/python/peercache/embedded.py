@@ -23,6 +23,8 @@ from peercache.extension import load
 logger = logging.getLogger(__name__)
 
 DEFAULT_METRICS_PORT = 31997
+# What the node's id begins with. In containers, host names and process numbers recur.
+NODE_VARIABLE = "PEERCACHE_NODE_ID"
 # A first member is ready at once; one whose discovery host starts later joins in the background.
 _READY_SECONDS = 3.0
 
@@ -95,7 +97,7 @@ def _start(options: dict[str, str]) -> _Running:
         )
     folder = tempfile.mkdtemp(prefix="peercache-")
     arguments = {
-        "node-id": f"{socket.gethostname()}.{os.getpid()}",
+        "node-id": f"{os.environ.get(NODE_VARIABLE) or socket.gethostname()}.{os.getpid()}",
         "peer-port": "0",
         **options,
         "socket": os.path.join(folder, "node.sock"),

@@ -32,7 +32,8 @@ CONFIGS = list(written())
 @pytest.mark.parametrize(("name", "extra"), CONFIGS, ids=[name for name, _ in CONFIGS])
 def test_parses(name: str, extra: dict[str, object]) -> None:
     config = parse(extra, {})
-    assert config.shm and config.interface_v1
+    assert config.shm
+    assert config.interface_v1
     if name.startswith("embedded"):
         assert config.node_options is not None
         assert config.node_options["cluster"] == "kv"
