@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cctype>
+#include <cstdlib>
+#include <vector>
 
 #include "node/config.h"
 
@@ -13,9 +15,23 @@ std::string EnvironmentName(std::string name) {
   return "PEERCACHE_" + name;
 }
 
+// CLI11 lets a file win over the environment. What the environment sets is left out of the file.
+class FileBelowEnvironment : public CLI::ConfigTOML {
+ public:
+  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    auto values = CLI::ConfigTOML::from_config(input);
+    std::erase_if(values, [](const CLI::ConfigItem& item) {
+      const char* value = std::getenv(EnvironmentName(item.name).c_str());
+      return value != nullptr && *value != '\0';  // as CLI11 has it: empty is not set
+    });
+    return values;
+  }
+};
+
 }  // namespace
 
 void AddNodeOptions(CLI::App* app, std::map<std::string, std::string>* values) {
+  app->config_formatter(std::make_shared<FileBelowEnvironment>());
   app->set_config("--config", "", "Configuration file (TOML): option = value")
       ->envname("PEERCACHE_CONFIG");
   app->allow_config_extras(CLI::config_extras_mode::error);

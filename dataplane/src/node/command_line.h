@@ -1,5 +1,5 @@
 // The command line of peercached: every option of the table in config.h, each from the
-// environment, the configuration file or the command line, later ones winning.
+// configuration file, the environment or the command line, later ones winning.
 //
 //   CLI::App app;
 //   std::map<std::string, std::string> values;

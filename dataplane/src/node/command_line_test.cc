@@ -30,10 +30,21 @@ TEST(CommandLineTest, LaterSourcesWin) {
   const auto values = Parse(file, "--vnodes 9");
   unsetenv("PEERCACHE_CLUSTER");
   unsetenv("PEERCACHE_GROUP");
-  EXPECT_EQ(
-      values,
-      (Values{
-          {"cluster", "environment"}, {"pool-size", "64Gi"}, {"group", "file"}, {"vnodes", "9"}}));
+  EXPECT_EQ(values, (Values{{"cluster", "environment"},
+                            {"pool-size", "64Gi"},
+                            {"group", "environment"},
+                            {"vnodes", "9"}}));
+}
+
+TEST(CommandLineTest, ArgumentsWinOverTheEnvironmentWhichWinsOverTheFile) {
+  setenv("PEERCACHE_GROUP", "environment", 1);
+  setenv("PEERCACHE_VNODES", "", 1);  // not set
+  const auto both = Parse("group = \"file\"\nvnodes = 7\n", "");
+  const auto all = Parse("group = \"file\"\nvnodes = 7\n", "--group argument --vnodes 9");
+  unsetenv("PEERCACHE_GROUP");
+  unsetenv("PEERCACHE_VNODES");
+  EXPECT_EQ(both, (Values{{"group", "environment"}, {"vnodes", "7"}}));
+  EXPECT_EQ(all, (Values{{"group", "argument"}, {"vnodes", "9"}}));
 }
 
 TEST(CommandLineTest, WhatNobodyKnowsIsRefused) {
