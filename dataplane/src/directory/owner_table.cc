@@ -108,6 +108,7 @@ OwnerTable::Service OwnerTable::Serves(const StoredRecord& record, int64_t now, 
                 .checksum = record.checksum,
                 .length = record.length,
                 .tier = record.tier,
+                .replica = record.replica,
                 .lease_ms = lease_ms};
   return Service::kServed;
 }

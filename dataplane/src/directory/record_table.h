@@ -30,6 +30,7 @@ struct StoredRecord {
   uint32_t order = 0;  // of publishing within the stripe, wraps around
   uint16_t owner = 0;
   Tier tier = Tier::kMemory;
+  uint8_t replica = 0;
 };
 static_assert(sizeof(StoredRecord) == 72);
 

@@ -63,7 +63,7 @@ class Shard::Impl {
 
   // All under the stripe's lock.
   void Erase(Stripe* stripe, StoredRecord* record);
-  bool MakeRoom(Stripe* stripe, const Key& key, TimePoint now);
+  bool MakeRoom(Stripe* stripe, const PublishItem& item, TimePoint now);
   size_t SweepStripe(Stripe* stripe);
   void LookupOne(const Stripe& stripe, const Key& key, uint64_t reader,
                  std::span<const uint64_t> exclude, int64_t now, Record* out, Tally* tally) const;
@@ -105,32 +105,36 @@ size_t Shard::Impl::Sweep() {
 }
 
 // Room for one more record of the key within both bounds, counted in records_ already when true.
-bool Shard::Impl::MakeRoom(Stripe* stripe, const Key& key, TimePoint now) {
+bool Shard::Impl::MakeRoom(Stripe* stripe, const PublishItem& item, TimePoint now) {
+  const Key& key = item.key;
   while (StoredRecord* dead = stripe->table.Find(
              key, [&](const StoredRecord& record) { return !owners_.Alive(record); })) {
     Erase(stripe, dead);
   }
+  enum Rank { kSilent, kReplica, kOwn };  // in this order they give way; of equals the older one
   int count = 0;
-  bool any_silent = false;
-  uint32_t oldest = 0;  // order; by age, wraps around; among the silent if there are any
-  bool found = false;
+  Rank rank = kOwn;  // of the record that gives way, like the next two
+  uint32_t age = 0;  // the order wraps around
+  uint32_t order = 0;
   stripe->table.ForEachOf(key, [&](const StoredRecord& record) {
-    ++count;
-    const bool silent = !owners_.Fresh(record.owner, now);
-    if (silent && !any_silent) found = false;
-    any_silent |= silent;
-    if (silent != any_silent) return;
-    if (found && stripe->order - record.order <= stripe->order - oldest) return;
-    oldest = record.order;
-    found = true;
+    const Rank its_rank = !owners_.Fresh(record.owner, now) ? kSilent
+                          : record.replica != 0             ? kReplica
+                                                            : kOwn;
+    const uint32_t its_age = stripe->order - record.order;
+    if (++count > 1 && (its_rank > rank || (its_rank == rank && its_age < age))) return;
+    rank = its_rank;
+    age = its_age;
+    order = record.order;
   });
   if (count >= kOwnersPerKey) {
+    if (item.record.replica != 0 && rank == kOwn) return false;
     Erase(stripe, stripe->table.Find(
-                      key, [&](const StoredRecord& record) { return record.order == oldest; }));
+                      key, [&](const StoredRecord& record) { return record.order == order; }));
   }
   if (records_.fetch_add(1, std::memory_order_relaxed) < options_.max_records) return true;
   if (SweepStripe(stripe) > 0) return true;
   records_.fetch_sub(1, std::memory_order_relaxed);
+  refused_full_.fetch_add(1, std::memory_order_relaxed);
   return false;
 }
 
@@ -143,10 +147,7 @@ PublishOutcome Shard::Impl::Store(const OwnerTable::Admission& owner, const Publ
     return other.owner == owner.owner && other.era == owner.era;
   });
   if (record == nullptr) {
-    if (!MakeRoom(&stripe, item.key, now)) {
-      refused_full_.fetch_add(1, std::memory_order_relaxed);
-      return kRefused;
-    }
+    if (!MakeRoom(&stripe, item, now)) return kRefused;
     record = stripe.table.Insert(item.key);
     record->owner = owner.owner;
     owners_.Count(owner.owner, +1);
@@ -160,6 +161,7 @@ PublishOutcome Shard::Impl::Store(const OwnerTable::Admission& owner, const Publ
   record->checksum = item.record.checksum;
   record->length = item.record.length;
   record->tier = item.record.tier;
+  record->replica = item.record.replica;
   return stored;
 }
 
@@ -185,9 +187,11 @@ void Shard::Impl::LookupOne(const Stripe& stripe, const Key& key, uint64_t reade
       case OwnerTable::Service::kSilent: silent = true; return;
       case OwnerTable::Service::kServed: break;
     }
-    if (std::find(exclude.begin(), exclude.end(), record.node) != exclude.end()) return;
-    const uint64_t preference =
-        record.node == reader ? UINT64_MAX : Preference(reader, record.node, key) >> 1;
+    if (record.node == reader ||
+        std::find(exclude.begin(), exclude.end(), record.node) != exclude.end()) {
+      return;
+    }
+    const uint64_t preference = Preference(reader, record.node, key);
     if (out->node != 0 && preference <= best) return;
     best = preference;
     *out = record;

@@ -18,8 +18,10 @@
 // refuses it from then on: the owner raises its epoch and re-publishes, and a late message of
 // before cannot bring back what the owner has withdrawn meanwhile.
 //
-// Several owners may hold the same key (two prefill nodes computed the same prefix); up to
-// kOwnersPerKey records are kept, the oldest giving way.
+// Several owners may hold the same key: two prefill nodes computed the same prefix, or others keep
+// replicas of a page that they read often. Up to kOwnersPerKey records are kept. Silent ones give
+// way first, then replicas, then the oldest; a replica is refused rather than that an owner's
+// record gives way to it: replicas come and go, and the page must be found when they have gone.
 //
 // Thread-safety: all methods from any thread. Messages of one owner are processed one after
 // another, those of different owners in parallel; lookups take only short stripe locks and do not
@@ -82,8 +84,10 @@ class Shard {
   // Unknown keys and other generations are ignored: the outcome is what was asked for.
   Status Withdraw(const OwnerStamp& owner, std::span<const WithdrawItem> items, TimePoint now);
 
-  // out[i].node = 0 when there is no record of a fresh owner outside `exclude`. Of several owners
-  // `reader` itself comes first, else one chosen by (reader, key), which spreads readers.
+  // out[i].node = 0 when there is no record of a fresh owner outside `exclude`. `reader` itself is
+  // never named: it has looked into its own pool before it asked, so a record of its own is of a
+  // page that it has just evicted. Of several owners, one is chosen by (reader, key), which spreads
+  // readers.
   void Lookup(std::span<const Key> keys, uint64_t reader, std::span<const uint64_t> exclude,
               std::span<Record> out, TimePoint now) const;
 

@@ -46,19 +46,21 @@ class ShardTest : public testing::Test {
             .ttl_ms = static_cast<uint32_t>(ToMillis(kTtl)),
             .lease_ms = kLeaseMs};
   }
-  static PublishItem Item(uint64_t key, const OwnerStamp& owner, uint64_t generation) {
+  static PublishItem Item(uint64_t key, const OwnerStamp& owner, uint64_t generation,
+                          bool replica = false) {
     Record record{.node = owner.node,
                   .incarnation = owner.incarnation,
                   .offset = generation * 4096,
                   .generation = generation,
                   .checksum = 5,
                   .length = 100,
+                  .replica = replica,
                   .lease_ms = kLeaseMs};
     return {KeyOf(key), record};
   }
-  PublishOutcome Publish(const OwnerStamp& owner, uint64_t key, uint64_t generation,
-                         TimePoint now) {
-    const PublishItem items[] = {Item(key, owner, generation)};
+  PublishOutcome Publish(const OwnerStamp& owner, uint64_t key, uint64_t generation, TimePoint now,
+                         bool replica = false) {
+    const PublishItem items[] = {Item(key, owner, generation, replica)};
     uint8_t outcome[1] = {99};
     status_ = shard_->Publish(owner, items, outcome, now);
     return static_cast<PublishOutcome>(outcome[0]);
@@ -73,6 +75,13 @@ class ShardTest : public testing::Test {
     Record out[1];
     shard_->Lookup(keys, reader, exclude, out, now);
     return out[0];
+  }
+
+  // All that are served, as a reader meets them that leaves out whom it has tried.
+  std::set<uint64_t> Holders(uint64_t key, TimePoint now) {
+    std::vector<uint64_t> tried;
+    while (const uint64_t node = Find(key, now, kReader, tried).node) tried.push_back(node);
+    return {tried.begin(), tried.end()};
   }
 
   std::unique_ptr<Shard> shard_;
@@ -242,10 +251,11 @@ TEST_F(ShardTest, OwnRecordsAreAlwaysFreshAndNeverExpire) {
   EXPECT_EQ(Find(1, At(10'000'000)).node, kSelf);
 }
 
-TEST_F(ShardTest, ReaderItselfComesFirstExcludedOwnersNeverAndReadersSpread) {
+TEST_F(ShardTest, ExcludedOwnersAreNotNamedNorTheReaderItselfAndReadersSpread) {
   for (uint64_t node : {kA, kB, uint64_t{30}}) Publish(From(node, 1, At(0)), 1, 3, At(10));
-  EXPECT_EQ(Find(1, At(20), kB).node, kB);
-  EXPECT_NE(Find(1, At(20), kB, {kB}).node, kB);
+  EXPECT_EQ(Holders(1, At(20)), (std::set<uint64_t>{kA, kB, 30}));
+  EXPECT_EQ(Find(1, At(20), kB, {kA}).node, 30u) << "it has evicted the page just now";
+  EXPECT_EQ(Find(1, At(20), kB, {kA, 30}).node, 0u);
   EXPECT_EQ(Find(1, At(20), kReader, {kA, kB}).node, 30u);
   EXPECT_EQ(Find(1, At(20), kReader, {kA, kB, 30}).node, 0u);
   std::map<uint64_t, int> chosen;
@@ -262,11 +272,30 @@ TEST_F(ShardTest, KeepsFourOwnersOfAKeyTheSilentThenTheOldestGivingWay) {
   shard_->Contact(From(400, 1, At(4000)), At(4000)).code();
   // 300 is silent by now; then 100 is the oldest.
   EXPECT_EQ(Publish(From(500, 1, At(4000)), 1, 3, At(4010)), kServed);
-  EXPECT_EQ(Find(1, At(4020), 100).node, 100u);
+  EXPECT_EQ(Holders(1, At(4020)), (std::set<uint64_t>{100, 200, 400, 500}));
   EXPECT_EQ(Publish(From(600, 1, At(4000)), 1, 3, At(4030)), kServed);
-  EXPECT_NE(Find(1, At(4040), 100).node, 100u);
-  for (uint64_t node : {200, 400, 500, 600}) EXPECT_EQ(Find(1, At(4040), node).node, node);
+  EXPECT_EQ(Holders(1, At(4040)), (std::set<uint64_t>{200, 400, 500, 600}));
   EXPECT_EQ(shard_->stats(At(4040)).records, 4u);
+}
+
+// Replicas come and go: when they have gone, the pages they were copied from must be found.
+TEST_F(ShardTest, ReplicasGiveWayAndPushOutNobody) {
+  const auto publish = [&](uint64_t node, int64_t at, bool replica) {
+    return Publish(From(node, 1, At(0)), 1, 3, At(at), replica);
+  };
+  EXPECT_EQ(publish(100, 10, false), kServed);
+  for (uint64_t node : {200, 300, 400}) EXPECT_EQ(publish(node, 20, true), kServed);
+  EXPECT_EQ(publish(500, 30, true), kServed) << "the oldest replica gives way";
+  EXPECT_EQ(Holders(1, At(40)), (std::set<uint64_t>{100, 300, 400, 500}));
+  for (uint64_t node : {600, 700, 800}) EXPECT_EQ(publish(node, 50, false), kServed);
+  EXPECT_EQ(Holders(1, At(60)), (std::set<uint64_t>{100, 600, 700, 800}));
+  EXPECT_EQ(publish(900, 70, true), kRefused);
+  EXPECT_EQ(Holders(1, At(80)), (std::set<uint64_t>{100, 600, 700, 800}));
+  EXPECT_EQ(shard_->stats(At(80)).refused_full, 0u) << "the shard is not full";
+  // Set there as well, a replica is a page like any other, and the other way round.
+  EXPECT_EQ(publish(800, 90, true), kServed);
+  EXPECT_EQ(publish(900, 100, false), kServed);
+  EXPECT_EQ(Holders(1, At(110)), (std::set<uint64_t>{100, 600, 700, 900}));
 }
 
 TEST_F(ShardTest, RefusesBeyondMaxRecordsAndTakesRoomOfVoidRecords) {

@@ -13,6 +13,9 @@ constexpr size_t kBatch = 2048;
 constexpr Duration kForgetAgain = milliseconds(500);
 using Groups = std::unordered_map<uint64_t, std::vector<size_t>>;
 
+// A shard that has enough records of a page refuses those of replicas.
+bool MustBeServed(const PinnedPage& page) { return page.record.replica == 0; }
+
 }  // namespace
 
 Publisher::Publisher(PublisherOptions options, Shard* shard, Pool* pool, Peers* peers,
@@ -32,6 +35,7 @@ Record Publisher::RecordOf(const PagePin& pin) const {
   record.generation = pin.header().generation;
   record.checksum = pin.header().checksum;
   record.length = pin.header().length;
+  record.replica = pin.replica() ? 1 : 0;
   record.lease_ms = LeaseOnTheWire(options_.lease);
   return record;
 }
@@ -103,7 +107,8 @@ void Publisher::PublishToPeers(std::span<const PinnedPage> pages, const Groups& 
       std::vector<uint8_t> outcomes(which.size(), kRefused);
       const bool accepted = PublishToSelf(pages, which, outcomes);
       for (size_t i = 0; i < which.size(); ++i) {
-        if (!accepted || outcomes[i] != kServed) failed[which[i]] = 1;
+        if (!accepted || (outcomes[i] != kServed && MustBeServed(pages[which[i]])))
+          failed[which[i]] = 1;
       }
       continue;
     }
@@ -137,7 +142,7 @@ void Publisher::PublishToPeers(std::span<const PinnedPage> pages, const Groups& 
                        answer.outcomes.size() == sent[c].which.size();
     for (size_t i = 0; i < sent[c].which.size(); ++i) {
       const size_t page = sent[c].which[i];
-      if (!valid || answer.outcomes[i] == kRefused) failed[page] = 1;
+      if (!valid || (answer.outcomes[i] == kRefused && MustBeServed(pages[page]))) failed[page] = 1;
       if (!valid || answer.outcomes[i] != kStored) continue;
       stored.push_back(page);
       if (std::find(contacts.begin(), contacts.end(), sent[c].peer) == contacts.end()) {

@@ -11,6 +11,7 @@
 #include "base/size.h"
 #include "pool/ghost.h"
 #include "pool/key_index.h"
+#include "pool/replicas_first.h"
 #include "pool/slot_table.h"
 #include "pool/victims.h"
 
@@ -70,7 +71,7 @@ struct Pool::Impl {
         ghost(1),
         taken_bytes(SizeClassOf(max_page) + 1) {
     for (SizeClass c = 0; c <= SizeClassOf(max_page); ++c)
-      orders.push_back(MakeEvictionOrder(policy, &ghost));
+      orders.push_back(std::make_unique<ReplicasFirst>(MakeEvictionOrder(policy, &ghost)));
   }
 
   SlotHeader* HeaderOf(const Slot& slot) const {
@@ -82,16 +83,21 @@ struct Pool::Impl {
   bool HasClassOf(size_t length) const {
     return length != 0 && length <= PayloadBytes(static_cast<SizeClass>(orders.size()) - 1);
   }
-  EvictionOrder& OrderOf(const Slot& slot) { return *orders[slot.span->size_class]; }
+  ReplicasFirst& OrderOf(const Slot& slot) { return *orders[slot.span->size_class]; }
 
   // Under the mutex:
-  void Stamp(Slot* slot) { slot->last_use = slot->span->newest_use = ++uses; }
+  void Stamp(Slot* slot) {
+    slot->last_use = ++uses;
+    // Replicas keep no chunk from becoming another size's.
+    if (!slot->replica) slot->span->newest_use = uses;
+  }
   // The only place where a page is pinned: the slot must be ready.
   PagePin Pin(Slot* slot) {
     slot->pins.fetch_add(1, std::memory_order_relaxed);
     PagePin pin;
     pin.slot_ = slot;
     pin.offset_ = slot->offset();
+    pin.replica_ = slot->replica;
     pin.header_ = HeaderOf(*slot);
     pin.payload_ = PayloadOf(*slot);
     return pin;
@@ -108,11 +114,27 @@ struct Pool::Impl {
         slot != nullptr && slot->state == SlotState::kReady && slot->generation == generation;
     return same ? slot : nullptr;
   }
+  void CountReplica(const Slot& slot, int change) {
+    replicas += static_cast<uint64_t>(change);
+    replica_bytes += static_cast<size_t>(change) * slot.span->slot_bytes;
+  }
+  void Adopt(Slot* slot, uint64_t tag) {
+    if (!slot->replica) return;
+    OrderOf(*slot).Remove(slot, false);
+    CountReplica(*slot, -1);
+    slot->replica = 0;
+    slot->tag = tag;
+    std::atomic_ref(HeaderOf(*slot)->tag).store(tag, std::memory_order_relaxed);
+    OrderOf(*slot).Insert(slot);
+    Stamp(slot);
+  }
   Victim TakeOut(Slot* slot, bool evicted) {
     index.Erase(slot);
     OrderOf(*slot).Remove(slot, evicted);
     table.SetState(slot, SlotState::kWithdrawing);
     payload_bytes -= slot->length;
+    if (evicted) ++(slot->replica ? evictions_replica : evictions);
+    if (slot->replica) CountReplica(*slot, -1);
     return VictimOf(*slot);
   }
   // At most kReclaimBatch slots; takes the mutex itself.
@@ -149,13 +171,15 @@ struct Pool::Impl {
   SlotTable table;
   KeyIndex index;  // of all ready slots, and no others
   Ghost ghost;
-  std::vector<std::unique_ptr<EvictionOrder>> orders;  // by size class, as the next
+  std::vector<std::unique_ptr<ReplicasFirst>> orders;  // by size class, as the next
   std::vector<uint64_t> taken_bytes;
   std::vector<Waiting> quarantine;  // heap, next to be reused first
   uint64_t next_generation = 1;     // of the whole pool: none ever repeats
   uint64_t uses = 0;
   size_t payload_bytes = 0;
-  uint64_t evictions = 0, evictions_resize = 0, cleared = 0;
+  uint64_t replicas = 0;
+  size_t replica_bytes = 0;
+  uint64_t evictions = 0, evictions_resize = 0, evictions_replica = 0, cleared = 0;
   uint64_t reserve_failures = 0, duplicate_commits = 0;
 };
 
@@ -164,6 +188,7 @@ PagePin& PagePin::operator=(PagePin&& other) noexcept {
   Release();
   slot_ = std::exchange(other.slot_, nullptr);
   offset_ = std::exchange(other.offset_, 0);
+  replica_ = std::exchange(other.replica_, false);
   header_ = std::exchange(other.header_, nullptr);
   payload_ = std::exchange(other.payload_, {});
   return *this;
@@ -235,6 +260,7 @@ Result<Reservation> Pool::Reserve(size_t length) {
       slot->generation = impl_->next_generation++;
       slot->length = static_cast<uint32_t>(length);
       slot->published_to = {};
+      slot->replica = 0;
     }
   }
   if (slot == nullptr)
@@ -257,7 +283,7 @@ void Pool::Abort(Slot* slot) {
 }
 
 PagePin Pool::Commit(Reservation reservation, const Key& key, uint64_t tag, uint64_t checksum,
-                     bool* duplicate) {
+                     bool* duplicate, PageKind kind) {
   if (duplicate != nullptr) *duplicate = false;
   if (!reservation) return {};
   Slot* slot = reservation.slot_;
@@ -267,19 +293,28 @@ PagePin Pool::Commit(Reservation reservation, const Key& key, uint64_t tag, uint
     if (duplicate != nullptr) *duplicate = true;
     ++impl_->duplicate_commits;
     impl_->table.SetState(slot, SlotState::kFree);
+    if (kind == PageKind::kOwn) impl_->Adopt(existing, tag);
     return impl_->UseAndPin(existing);
   }
   slot->key = key;
+  slot->replica = kind == PageKind::kReplica;
   slot->tag = tag;
   slot->checksum = checksum;
   WriteHeader(impl_->HeaderOf(*slot), *slot);
   impl_->table.SetState(slot, SlotState::kReady);
   impl_->payload_bytes += slot->length;
+  if (slot->replica) impl_->CountReplica(*slot, +1);
   impl_->taken_bytes[slot->span->size_class] += slot->span->slot_bytes;
   impl_->index.Insert(slot);
   impl_->Stamp(slot);
   impl_->OrderOf(*slot).Insert(slot);
   return impl_->Pin(slot);
+}
+
+void Pool::Adopt(PagePin* pin, uint64_t tag) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->Adopt(pin->slot_, tag);
+  pin->replica_ = false;
 }
 
 PagePin Pool::Find(const Key& key) {
@@ -341,18 +376,35 @@ std::vector<Victim> Pool::TakeVictims(size_t bytes, size_t class_of_length) {
   if (!impl_->HasClassOf(class_of_length)) return victims;
   const SizeClass size_class = SizeClassOf(class_of_length);
   const auto take = [&](Slot* slot) {
-    impl_->evictions_resize += slot->span->size_class != size_class;
+    impl_->evictions_resize += slot->span->size_class != size_class && !slot->replica;
     victims.push_back(impl_->TakeOut(slot, true));
   };
   while (bytes > 0) {
     std::lock_guard lock(impl_->mutex);  // per batch: readers get in between
     if (impl_->policy != EvictionPolicy::kLru) impl_->ghost.SetWindow(impl_->index.size());
-    const size_t before = victims.size();
     const size_t gained = peercache::TakeVictims(impl_->table, impl_->orders[size_class].get(),
                                                  bytes, kVictimBatch, size_class, take);
-    impl_->evictions += victims.size() - before;
     if (gained == 0) break;
     bytes -= std::min(bytes, gained);
+  }
+  return victims;
+}
+
+std::vector<Victim> Pool::TakeReplicas(size_t bytes) {
+  std::vector<Victim> victims;
+  while (bytes > 0) {
+    std::lock_guard lock(impl_->mutex);  // per batch: readers get in between
+    for (size_t i = 0; i < kVictimBatch && bytes > 0; ++i) {
+      Slot* oldest = nullptr;
+      for (const auto& order : impl_->orders) {
+        Slot* next = order->NextReplica();
+        if (next != nullptr && (oldest == nullptr || next->last_use < oldest->last_use))
+          oldest = next;
+      }
+      if (oldest == nullptr) return victims;
+      bytes -= std::min(bytes, oldest->span->slot_bytes);
+      victims.push_back(impl_->TakeOut(oldest, true));
+    }
   }
   return victims;
 }
@@ -365,7 +417,7 @@ std::vector<Victim> Pool::TakeTagged(uint64_t tag, size_t* busy) {
     Span* span = impl_->SpanFrom(chunk);
     for (uint32_t i = 0; span != nullptr && i < span->slot_count; ++i) {
       Slot* slot = &span->slots[i];
-      if (slot->state != SlotState::kReady || slot->tag != tag) continue;
+      if (slot->state != SlotState::kReady || (slot->tag != tag && !slot->replica)) continue;
       if (slot->pinned()) {
         ++pinned;
       } else {
@@ -455,7 +507,10 @@ PoolStats Pool::stats() const {
   stats.pages = impl_->index.size();
   stats.evictions = impl_->evictions;
   stats.evictions_resize = impl_->evictions_resize;
+  stats.evictions_replica = impl_->evictions_replica;
   stats.cleared = impl_->cleared;
+  stats.replicas = impl_->replicas;
+  stats.replica_bytes = impl_->replica_bytes;
   stats.slots = {table.SlotsIn(SlotState::kFree), table.SlotsIn(SlotState::kWriting),
                  table.SlotsIn(SlotState::kReady), table.SlotsIn(SlotState::kWithdrawing),
                  table.SlotsIn(SlotState::kQuarantined)};

@@ -64,9 +64,12 @@ struct PoolStats {
   size_t free_bytes = 0;          // unassigned chunks and free slots
   size_t payload_bytes = 0;       // of ready pages
   uint64_t pages = 0;             // ready
-  uint64_t evictions = 0;         // pages that gave way for others
+  uint64_t evictions = 0;         // pages that gave way for others, without replicas
   uint64_t evictions_resize = 0;  // of these, with their whole chunk for pages of another size
-  uint64_t cleared = 0;           // pages taken out by tag
+  uint64_t evictions_replica = 0;
+  uint64_t cleared = 0;      // pages taken out by tag
+  uint64_t replicas = 0;     // ready pages that are replicas
+  size_t replica_bytes = 0;  // their slots
   uint64_t reserve_failures = 0, duplicate_commits = 0;
   struct Slots {
     uint64_t free = 0, writing = 0, ready = 0, withdrawing = 0, quarantined = 0;
@@ -90,6 +93,9 @@ struct PoolUse {
   std::vector<Size> sizes;  // that have or had pages
 };
 
+// A replica is a copy of a page that another node holds. It goes before all other pages.
+enum class PageKind : uint8_t { kOwn, kReplica };
+
 class Pool;
 struct Slot;
 
@@ -104,12 +110,14 @@ class PagePin {
   std::span<const std::byte> payload() const { return payload_; }
   const SlotHeader& header() const { return *header_; }
   uint64_t offset() const { return offset_; }  // of the slot header in the pool
+  bool replica() const { return replica_; }    // when it was pinned
   void Release();
 
  private:
   friend class Pool;
   Slot* slot_ = nullptr;
   uint64_t offset_ = 0;
+  bool replica_ = false;
   const SlotHeader* header_ = nullptr;
   std::span<const std::byte> payload_;
 };
@@ -165,9 +173,12 @@ class Pool {
   Result<Reservation> Reserve(size_t length);
   // Writes the header and makes the page readable under `key`. The returned pin keeps the page from
   // eviction until the caller has published it. Duplicate (key already ready): the slot is freed
-  // and the pin is of the existing page; `*duplicate` says so.
+  // and the pin is of the existing page, which is no replica any more if this one is none;
+  // `*duplicate` says so.
   PagePin Commit(Reservation reservation, const Key& key, uint64_t tag, uint64_t checksum,
-                 bool* duplicate);
+                 bool* duplicate, PageKind kind = PageKind::kOwn);
+  // A replica that an engine of this node has set, under `tag`: from now on as any other page.
+  void Adopt(PagePin* pin, uint64_t tag);
 
   // Readable page by key; counts as a use for eviction.
   PagePin Find(const Key& key);
@@ -193,7 +204,10 @@ class Pool {
   // slots of class_of_length. Pages of other sizes go by whole chunks, when every page in them is
   // older than what this class would have to drop or it has no (more) pages of its own (victims.h).
   std::vector<Victim> TakeVictims(size_t bytes, size_t class_of_length);
-  // All unpinned ready pages under `tag` (clear). Pinned ones are counted in `*busy` and stay.
+  // Unpinned replicas of all sizes, those that were not used for longest first.
+  std::vector<Victim> TakeReplicas(size_t bytes);
+  // All unpinned ready pages under `tag`, and all replicas, of whose tags nothing is known (clear).
+  // Pinned ones are counted in `*busy` and stay.
   std::vector<Victim> TakeTagged(uint64_t tag, size_t* busy);
   // Once per victim; a second time changes nothing.
   void Quarantine(const Victim& victim, TimePoint reuse_at);

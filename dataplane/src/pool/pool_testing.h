@@ -73,12 +73,13 @@ inline bool IsPageOf(const PagePin& pin, const Key& key) {
 }
 
 // Reserves, fills and commits; an empty pin when there is no room.
-inline PagePin Put(Pool& pool, uint64_t number, size_t length, uint64_t tag = 0) {
+inline PagePin Put(Pool& pool, uint64_t number, size_t length, uint64_t tag = 0,
+                   PageKind kind = PageKind::kOwn) {
   auto reservation = pool.Reserve(length);
   if (!reservation.ok()) return {};
   Fill(reservation->payload(), KeyOf(number));
   bool duplicate = false;
-  return pool.Commit(std::move(reservation).value(), KeyOf(number), tag, 0, &duplicate);
+  return pool.Commit(std::move(reservation).value(), KeyOf(number), tag, 0, &duplicate, kind);
 }
 
 // Withdraws and frees what eviction takes for `bytes` of pages of `length`.
