@@ -1,8 +1,10 @@
 #include "bare.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -13,13 +15,18 @@
 #include <barrier>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <thread>
 
 #include "base/fd.h"
 #include "base/iovec.h"
 #include "measure.h"
+#include "transport/tcp/socket.h"
+#include "wire/stream.h"
 
 namespace peercache::perf {
 namespace {
@@ -96,6 +103,23 @@ void SendPages(int fd, const MappedRegion& memory, const Shape& shape, size_t fi
   }
 }
 
+Result<UniqueFd> Connected(const Sender& sender) {
+  auto fd = StartConnect(sender.host, sender.port);
+  if (!fd.ok()) return fd.status();
+  const auto ready = WaitFor(fd->get(), POLLOUT, Clock::now() + std::chrono::seconds(5));
+  int error = 0;
+  socklen_t size = sizeof(error);
+  getsockopt(fd->get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (!ready.ok() || !*ready || error != 0) {
+    return Unavailable(
+        fmt::format("nobody sends bare pages at {}:{}; does a firewall keep the "
+                    "hosts apart?",
+                    sender.host, sender.port));
+  }
+  fcntl(fd->get(), F_SETFL, fcntl(fd->get(), F_GETFL) & ~O_NONBLOCK);
+  return fd;
+}
+
 Result<MappedRegion> Pages(const char* name, size_t pages, const Shape& shape) {
   const size_t bytes = (pages * shape.page_bytes + (size_t{2} << 20) - 1) >> 21 << 21;
   auto memory = MappedRegion::Create(name, bytes, shape.huge_pages);
@@ -154,31 +178,61 @@ Result<nlohmann::json> Memcpy(const Shape& shape) {
   });
 }
 
-Result<nlohmann::json> TcpPages(const Shape& shape) {
+Status ServePages(const Shape& shape, uint16_t port) {
   auto from = Pages("pages", shape.pages, shape);
   if (!from.ok()) return from.status();
+  auto listener = Listen("0.0.0.0", port);
+  if (!listener.ok()) return listener.status();
+  fmt::print("{}\n", nlohmann::json{{"port", listener->port}}.dump());
+  std::fflush(stdout);
+  for (;;) {
+    (void)WaitFor(listener->fd.get(), POLLIN, std::nullopt);
+    UniqueFd receiver(accept4(listener->fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!receiver) continue;
+    std::thread([&shape, &from, fd = std::move(receiver)] {
+      SendPages(fd.get(), *from, shape, 0, shape.pages);
+    }).detach();  // it ends with its connection
+  }
+}
+
+Result<nlohmann::json> TcpPages(const Shape& shape, const Sender& from) {
   auto to = HostPool::Create(shape);
   if (!to.ok()) return to.status();
-  std::vector<Pair> pairs;
-  for (size_t t = 0; t < shape.threads; ++t) {
-    auto pair = ConnectedPair();
-    if (!pair.ok()) return pair.status();
-    pairs.push_back(std::move(*pair));
+  std::vector<UniqueFd> connections;
+  std::unique_ptr<Child> sender;
+  if (from.port != 0) {
+    for (size_t t = 0; t < shape.threads; ++t) {
+      auto fd = Connected(from);
+      if (!fd.ok()) return fd.status();
+      connections.push_back(std::move(*fd));
+    }
+  } else {
+    auto memory = Pages("pages", shape.pages, shape);
+    if (!memory.ok()) return memory.status();
+    std::vector<Pair> pairs;
+    for (size_t t = 0; t < shape.threads; ++t) {
+      auto pair = ConnectedPair();
+      if (!pair.ok()) return pair.status();
+      pairs.push_back(std::move(*pair));
+    }
+    const size_t share = shape.pages / shape.threads;
+    sender = std::make_unique<Child>([&] {
+      for (Pair& pair : pairs) pair.b.Reset();
+      std::vector<std::thread> threads;
+      for (size_t t = 0; t < shape.threads; ++t)
+        threads.emplace_back(
+            [&, t] { SendPages(pairs[t].a.get(), *memory, shape, t * share, share); });
+      for (std::thread& t : threads) t.join();
+    });
+    for (Pair& pair : pairs) connections.push_back(std::move(pair.b));
   }
-  const size_t share = shape.pages / shape.threads;
-  Child sender([&] {
-    for (Pair& pair : pairs) pair.b.Reset();
-    std::vector<std::thread> threads;
-    for (size_t t = 0; t < shape.threads; ++t)
-      threads.emplace_back([&, t] { SendPages(pairs[t].a.get(), *from, shape, t * share, share); });
-    for (std::thread& t : threads) t.join();
-  });
-  for (Pair& pair : pairs) pair.a.Reset();
   const size_t window = std::max(shape.window / shape.threads, shape.batch);
   std::vector<size_t> next(shape.threads);
   std::vector<std::vector<iovec>> parts(shape.threads);
   std::vector<Segment> segments(shape.threads * shape.segments);
-  return RunThreads(shape, {sender.pid()}, [&](size_t t, Work* work) {
+  const std::vector<pid_t> cpu_of =
+      sender != nullptr ? std::vector<pid_t>{sender->pid()} : std::vector<pid_t>();
+  return RunThreads(shape, cpu_of, [&](size_t t, Work* work) {
     if (next[t] + shape.batch > window) next[t] = 0;
     parts[t].clear();
     const auto mine = std::span(segments).subspan(t * shape.segments, shape.segments);
@@ -187,7 +241,7 @@ Result<nlohmann::json> TcpPages(const Shape& shape) {
       for (const Segment& s : mine)
         parts[t].push_back({reinterpret_cast<void*>(s.address), s.length});
     }
-    if (!MoveAll(pairs[t].b.get(), &parts[t], readv)) return;
+    if (!MoveAll(connections[t].get(), &parts[t], readv)) return;
     work->pages += shape.batch;
     work->bytes += shape.batch * shape.page_bytes;
   });

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "base/status.h"
 #include "load.h"
@@ -13,9 +14,19 @@ namespace peercache::perf {
 // memcpy from a host pool of `window` pages to another memory of `pages` pages, page by page.
 Result<nlohmann::json> Memcpy(const Shape& shape);
 
-// Two processes and one connection per thread over loopback: the sender gathers `batch` pages at a
-// time from a memory of `pages` pages, the receiver receives them into the pages of its host pool.
-Result<nlohmann::json> TcpPages(const Shape& shape);
+// Where ServePages is at work, on another host. No port: a process of our own, over loopback.
+struct Sender {
+  std::string host;
+  uint16_t port = 0;
+};
+
+// Two processes and one connection per thread: the sender sends the pages of a memory of `pages`
+// pages, the receiver receives them into the pages of its host pool.
+Result<nlohmann::json> TcpPages(const Shape& shape, const Sender& from);
+
+// The sender, for receivers on other hosts: says {"port": N} on standard output, and then sends to
+// whoever connects until it is killed.
+Status ServePages(const Shape& shape, uint16_t port);
 
 // Two processes, one connection, `message_bytes` there and back with blocking calls.
 Result<nlohmann::json> TcpPingPong(size_t message_bytes, double seconds);

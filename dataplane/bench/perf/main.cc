@@ -2,6 +2,7 @@
 // nodes, runs this and shows the results; use it alone to look at one number.
 //
 //   peercache-perf memcpy|tcp|pingpong [options]            the bare limits
+//   peercache-perf tcp-serve --port P [options]             the sender of tcp, for another host
 //   peercache-perf set|get|exists --socket S [options]      engines on the node behind a socket
 //   peercache-perf async --socket S [options]               single requests, alone or together
 //   peercache-perf clear --socket S                         drop what set has stored
@@ -17,10 +18,22 @@
 #include "load.h"
 #include "rdma.h"
 #include "rpc.h"
+#include "transport/tcp/socket.h"
 #include "version.h"
 
 using namespace peercache;
 using namespace peercache::perf;
+
+namespace {
+
+Result<nlohmann::json> Tcp(const Shape& shape, const std::string& sender) {
+  if (sender.empty()) return TcpPages(shape, {});
+  const auto from = ParseHostPorts(sender);
+  if (!from.ok()) return from.status().Annotate("--from");
+  return TcpPages(shape, {from->front().host, from->front().port});
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Measures PeerCache's native data path, and the limits of this machine beside it.",
@@ -67,6 +80,10 @@ int main(int argc, char** argv) {
     sub->add_option("--host", target.host, "of the node")->capture_default_str();
     sub->add_option("--port", target.port, "its peer port")->capture_default_str();
     sub->add_option("--cluster", target.cluster, "its cluster")->capture_default_str();
+    auto* cert = sub->add_option("--tls-cert-file", target.tls.cert, "for a node that speaks TLS");
+    cert->needs(sub->add_option("--tls-key-file", target.tls.key, "of the certificate"));
+    cert->needs(sub->add_option("--tls-ca-file", target.tls.ca, "CAs of the node's certificate"));
+    sub->add_option("--tls-peer-name", target.tls.peer_name, "of the node's certificate");
     sub->add_option("--in-flight", window, "requests in flight (rpc-rate)")
         ->capture_default_str()
         ->check(CLI::PositiveNumber);
@@ -76,6 +93,11 @@ int main(int argc, char** argv) {
   };
   auto* memcpy_sub = with_shape(app.add_subcommand("memcpy", "copy pages between two memories"));
   auto* tcp = with_shape(app.add_subcommand("tcp", "move pages over bare TCP connections"));
+  std::string sender;
+  tcp->add_option("--from", sender, "HOST:PORT of a tcp-serve on another host");
+  auto* tcp_serve = with_shape(app.add_subcommand("tcp-serve", "send pages to whoever connects"));
+  uint16_t serve_port = 0;
+  tcp_serve->add_option("--port", serve_port, "0: any")->capture_default_str();
   auto* pingpong = app.add_subcommand("pingpong", "a message there and back over bare TCP");
   pingpong->add_option("--bytes", message_bytes)->capture_default_str();
   pingpong->add_option("--seconds", shape.seconds)->capture_default_str();
@@ -113,7 +135,8 @@ int main(int argc, char** argv) {
     shape.huge_pages = *huge;
     const pid_t server = shape.cpu_of.empty() ? 0 : shape.cpu_of.front();
     if (*memcpy_sub) result = Memcpy(shape);
-    if (*tcp) result = TcpPages(shape);
+    if (*tcp) result = Tcp(shape, sender);
+    if (*tcp_serve) result = ServePages(shape, serve_port);
     if (*pingpong) result = TcpPingPong(message_bytes, shape.seconds);
     if (*set) result = Drive(socket, Op::kSet, shape);
     if (*get) result = Drive(socket, Op::kGet, shape);

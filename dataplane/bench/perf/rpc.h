@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "transport/tcp/tls.h"
 
 namespace peercache::perf {
 
@@ -12,6 +13,7 @@ struct RpcTarget {
   std::string host = "127.0.0.1";
   uint16_t port = 31998;
   std::string cluster = "default";
+  TlsFiles tls;  // without a certificate: plain
 };
 
 // One request in flight, through the channel that nodes use.

@@ -32,6 +32,8 @@ class Runner:
     holder: BenchNode | None = None
     reader: BenchNode | None = None
     lease_seconds: float = LEASE_SECONDS
+    # HOST:PORT of a peercache-perf tcp-serve: bare TCP is measured from there. Empty: on loopback.
+    bare_from: str = ""
     # The pages that the holder has, as the case that they were set for.
     _filled: Case | None = field(default=None, init=False)
 
@@ -95,6 +97,8 @@ class Runner:
         if case.op == "pingpong":
             return combine([self.perf("pingpong", seconds=seconds)])
         options = {**_shape(case), "pages": case.pages, "window": case.pages}
+        if case.op == "tcp" and self.bare_from:
+            options["from"] = self.bare_from
         result = self.perf(case.op, **options, seconds=seconds, warmup=warmup)
         return combine([result], case.tokens_per_page)
 

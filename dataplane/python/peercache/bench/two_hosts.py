@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import shlex
 import socket
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -15,21 +17,25 @@ from pathlib import Path
 from typing import Any
 
 from peercache.bench import options, plan
+from peercache.bench.binaries import find
+from peercache.bench.case import Case
 from peercache.bench.commands import READER_POOL, node_options, pool_bytes
 from peercache.bench.errors import BenchError
 from peercache.bench.finish import finish, interrupt_on_terminate
 from peercache.bench.nodes import CLUSTER, BenchNode, free_port, start_node, stop_node
 from peercache.bench.options import Settings
 from peercache.bench.outcome import Outcome
-from peercache.bench.perf import Perf
+from peercache.bench.perf import Perf, words
 from peercache.bench.progress import Progress
 from peercache.bench.runner import Runner
-from peercache.bench.units import count, size_text
+from peercache.bench.units import MIB, count, size_text
 
 DEFAULT_PORT = 31998
 FIND_SECONDS = 30
 POLL_SECONDS = 0.5
 OPERATIONS = ("get",)
+# Enough to leave every cache.
+BARE_BYTES = 256 * MIB
 
 
 def add_commands(commands: Any) -> None:
@@ -53,6 +59,10 @@ def add_commands(commands: Any) -> None:
     options.add_shape(drive)
     options.add_load(drive)
     _add_network(drive, None)
+    drive.add_argument(
+        "--bare-port", type=int, default=0, metavar="PORT",
+        help="where serve's host sends bare pages, the limit; serve says which (default: no limit)",
+    )  # fmt: skip
     options.add_output(drive)
     drive.set_defaults(parser=drive, run=_drive)
 
@@ -93,11 +103,13 @@ def drive_command(
     address: str,
     settings: Settings,
     cluster: str,
+    bare_port: int,
     given: Mapping[str, str] | None = None,
     protocol: str = "tcp",
 ) -> str:
     """What to run on the other host."""
     words = ["peercache-bench", "drive", "--discovery-addr", address]
+    words += ["--bare-port", str(bare_port)]
     words += ["--page-size", str(settings.page_bytes)]
     words += ["--working-set", str(settings.pages_of(settings.page_bytes))]
     words += ["--layout", ",".join(settings.layouts), "--batch-size", str(settings.batch)]
@@ -160,12 +172,33 @@ def _serve(arguments: argparse.Namespace) -> int:
             progress.say(f"filling it with {case.pages} pages of {size_text(case.page_bytes)}")
             Runner(Perf(arguments.build), settings, progress, holder=node).fill(case)
             given = dict(arguments.node_options)
-            command = drive_command(address, settings, arguments.cluster, given, arguments.protocol)
-            print(f"ready at {address}; on the other host run\n\n  {command}\n", flush=True)
-            progress.say("serving until Ctrl-C")
-            _wait(node, arguments.readers, progress)
+            with _bare_sender(arguments.build, case) as bare_port:
+                command = drive_command(
+                    address, settings, arguments.cluster, bare_port, given, arguments.protocol
+                )
+                print(f"ready at {address}; on the other host run\n\n  {command}\n", flush=True)
+                progress.say("serving until Ctrl-C")
+                _wait(node, arguments.readers, progress)
     progress.say("done")
     return 0
+
+
+@contextlib.contextmanager
+def _bare_sender(build: Path | None, case: Case) -> Iterator[int]:
+    """Sends pages to whoever connects to the port: what the network does without PeerCache."""
+    pages = min(case.pages, BARE_BYTES // case.page_bytes + 1)
+    shape = words({"page_bytes": case.page_bytes, "segments": case.segments, "pages": pages})
+    command = [str(find("peercache-perf", build)), "tcp-serve", *shape]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            raise BenchError(f"{' '.join(command)} has ended")
+        yield int(json.loads(line)["port"])
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _serve_settings(arguments: argparse.Namespace) -> Settings:
@@ -211,10 +244,11 @@ def _measure(
     progress.expect(len(cases))
     progress.say("starting a node")
     with _node("drive", arguments, settings, READER_POOL) as (node, address):
-        _find_serve(node, address)
+        host = _find_serve(node, address)
         # memcpy and bare TCP on this host alone bound nothing that crosses a network.
-        alone = replace(settings, limits=False)
-        runner = Runner(Perf(arguments.build), alone, progress, reader=node)
+        bare_from = f"{host}:{arguments.bare_port}" if arguments.bare_port else ""
+        alone = replace(settings, limits=settings.limits and bool(bare_from))
+        runner = Runner(Perf(arguments.build), alone, progress, reader=node, bare_from=bare_from)
         for case in cases:
             outcome = runner.measure(case)
             if not outcome.figures.hits:
@@ -225,9 +259,13 @@ def _measure(
             yield outcome
 
 
-def _find_serve(node: BenchNode, address: str) -> None:
+def _find_serve(node: BenchNode, address: str) -> str:
+    """Waits until serve is a member; the host that it is reached at."""
     deadline = time.monotonic() + FIND_SECONDS
-    while not any(name.startswith("serve-") for name in _members(node)):
+    while True:
+        for member in node.status()["members"]:
+            if str(member["id"]).startswith("serve-"):
+                return str(member["address"]).rpartition(":")[0]
         if time.monotonic() > deadline:
             raise BenchError(
                 f"no serve among the members at {address} after {FIND_SECONDS} s: does it run "

@@ -188,6 +188,10 @@ def test_serve_and_drive(tmp_path: Path) -> None:
         serve.line(serve.popen.stderr, "has left")
         assert [r["case"]["segments"] for r in values["results"]] == [2, 2]
         assert_right(values, "get")
+        # Beside the gets, what a bare connection between the two hosts does.
+        limits = {r["case"]["op"]: r["limit"] for r in values["results"]}
+        assert limits["get"]["gb_per_s"] > 0
+        assert limits["exists"] is None
     finally:
         status = serve.stop(signal.SIGINT)
     assert status == 0

@@ -94,12 +94,13 @@ def test_a_wrong_address_names_its_flag(text: str) -> None:
 
 def test_serve_says_what_to_run_with_the_same_pages() -> None:
     settings = Settings(page_bytes=1 << 20, working_set=77, layouts=("mha",), batch=128)
-    words = shlex.split(two_hosts.drive_command("h:1", settings, "other", {"io-threads": "4"}))
+    words = shlex.split(two_hosts.drive_command("h:1", settings, "other", 7, {"io-threads": "4"}))
     assert words[:4] == ["peercache-bench", "drive", "--discovery-addr", "h:1"]
     said = dict(zip(words[2::2], words[3::2], strict=True))
     assert said["--page-size"] == str(1 << 20)
     assert said["--working-set"] == "77"
     assert said["--cluster"] == "other"
+    assert said["--bare-port"] == "7"
     assert said["--node-option"] == "io-threads=4"
 
 

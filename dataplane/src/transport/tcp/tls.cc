@@ -92,8 +92,9 @@ std::string WhyRefused(SSL_CTX* context, X509* certificate) {
 }  // namespace
 
 Result<Tls::Material> Tls::Parse(const Contents& contents) const {
-  const auto of = [](const char* option, const std::string& path, const std::string& what) {
-    return InvalidArgument(fmt::format("{}: \"{}\": {}", option, path, what));
+  const auto [cert_file, key_file, ca_file] = files_.Named();
+  const auto of = [](const TlsFiles::NamedFile& file, const std::string& what) {
+    return InvalidArgument(fmt::format("{}: \"{}\": {}", file.option, *file.path, what));
   };
   ERR_clear_error();
   std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_method()), SSL_CTX_free);
@@ -101,36 +102,34 @@ Result<Tls::Material> Tls::Parse(const Contents& contents) const {
   SSL_CTX* c = context.get();
 
   auto chain = Certificates(contents[0]);
-  if (!chain.ok()) return of("tls-cert-file", files_.cert, chain.status().message());
+  if (!chain.ok()) return of(cert_file, chain.status().message());
   X509* certificate = chain->front().get();
-  if (SSL_CTX_use_certificate(c, certificate) != 1)
-    return of("tls-cert-file", files_.cert, LastTlsError());
+  if (SSL_CTX_use_certificate(c, certificate) != 1) return of(cert_file, LastTlsError());
   for (size_t i = 1; i < chain->size(); ++i) {
-    if (SSL_CTX_add1_chain_cert(c, (*chain)[i].get()) != 1)
-      return of("tls-cert-file", files_.cert, LastTlsError());
+    if (SSL_CTX_add1_chain_cert(c, (*chain)[i].get()) != 1) return of(cert_file, LastTlsError());
   }
   auto expires = Expiry(certificate);
-  if (!expires.ok()) return of("tls-cert-file", files_.cert, expires.status().message());
+  if (!expires.ok()) return of(cert_file, expires.status().message());
 
   const BioPtr key_bio = Over(contents[1]);
   const KeyPtr key(PEM_read_bio_PrivateKey(key_bio.get(), nullptr, NoPassphrase, nullptr));
   if (!key) {
-    return of("tls-key-file", files_.key,
+    return of(key_file,
               fmt::format("no PEM private key without a passphrase ({})", LastTlsError()));
   }
   if (X509_check_private_key(certificate, key.get()) != 1 ||
       SSL_CTX_use_PrivateKey(c, key.get()) != 1) {
-    return of("tls-key-file", files_.key,
+    return of(key_file,
               fmt::format("this is not the key of the certificate in \"{}\" ({}); write the two "
                           "that belong together",
                           files_.cert, LastTlsError()));
   }
 
   auto cas = Certificates(contents[2]);
-  if (!cas.ok()) return of("tls-ca-file", files_.ca, cas.status().message());
+  if (!cas.ok()) return of(ca_file, cas.status().message());
   for (const X509Ptr& ca : *cas) {
     if (X509_STORE_add_cert(SSL_CTX_get_cert_store(c), ca.get()) != 1)
-      return of("tls-ca-file", files_.ca, LastTlsError());
+      return of(ca_file, LastTlsError());
   }
 
   X509_VERIFY_PARAM* checks = SSL_CTX_get0_param(c);
@@ -161,13 +160,9 @@ Result<Tls::Material> Tls::Parse(const Contents& contents) const {
 
 Result<std::unique_ptr<Tls>> Tls::Load(TlsFiles files, Duration look_every) {
   auto tls = std::unique_ptr<Tls>(new Tls(std::move(files)));
-  const std::pair<const char*, const std::string*> sources[] = {
-      {"tls-cert-file", &tls->files_.cert},
-      {"tls-key-file", &tls->files_.key},
-      {"tls-ca-file", &tls->files_.ca}};
   std::vector<std::string> paths;
   Contents contents;
-  for (const auto& [option, path] : sources) {
+  for (const auto& [option, path] : tls->files_.Named()) {
     auto read = ReadSmallFile(*path, FileWatch::kMaxBytes);
     if (!read.ok()) return InvalidArgument(fmt::format("{}: {}", option, read.status().message()));
     paths.push_back(*path);

@@ -37,6 +37,15 @@ struct TlsFiles {
   std::string key;        // PEM, not encrypted
   std::string ca;         // PEM: one or more CAs
   std::string peer_name;  // empty: any certificate of the CAs
+
+  // The files with the options that name them, in the order above.
+  struct NamedFile {
+    const char* option;
+    const std::string* path;
+  };
+  std::array<NamedFile, 3> Named() const {
+    return {{{"tls-cert-file", &cert}, {"tls-key-file", &key}, {"tls-ca-file", &ca}}};
+  }
 };
 
 class TlsMeters {
