@@ -19,8 +19,8 @@
 //   - A permit that was revoked stays so: its connection is at its end.
 //
 // A process that is stopped (SIGSTOP, a frozen cgroup) inside of a Use keeps it. Uses are therefore
-// as short as can be: one copy of one page, or one system call that receives. Why they cannot be
-// taken away is in docs/protocol.md.
+// as short as can be: one copy of one page, one system call that receives, or the READs of one
+// batch. Why they cannot be taken away is in docs/protocol.md.
 //
 // Either side may write anything into the word. A hostile engine can only harm its own calls.
 //

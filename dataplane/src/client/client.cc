@@ -20,10 +20,13 @@ namespace {
 
 // A node moves pages at least this fast or is given up: bounds every call by its size.
 constexpr uint64_t kMinBytesPerMilli = 64 << 10;
-// After a failed connect, calls answer misses at once for this long.
+// After a failed connect, or a call without answer, calls answer misses at once for this long.
 constexpr milliseconds kReconnectPause{200};
-// How long a timed-out call waits for the node to stop touching the engine's pages.
-constexpr milliseconds kLetGoLimit{10'000};
+// How long the call that then looks whether the node answers again waits for it. A node that lives
+// answers an attach in well under a millisecond.
+constexpr milliseconds kProbeTimeout{200};
+// How often it is said that a call waits for a node that was stopped while it wrote into a page.
+constexpr milliseconds kSayAgain{10'000};
 constexpr milliseconds kAttachTimeout{12'000};
 
 struct Region {
@@ -40,7 +43,9 @@ class Client::Impl {
       : options_(std::move(options)),
         staging_(
             options_.staging_bytes,
-            [this](const MappedRegion& m) { return AddRegion(m.fd(), m.data(), m.size(), 0); },
+            [this](const MappedRegion& m) {
+              return AddRegion(m.fd(), m.data(), m.size(), 0, options_.timeout);
+            },
             [this](uint32_t id) { DropRegion(id); }) {}
 
   Status Start() {
@@ -50,11 +55,12 @@ class Client::Impl {
     return {};
   }
 
-  Result<uint32_t> AddRegion(int fd, void* base, size_t length, uint64_t fd_offset) {
+  Result<uint32_t> AddRegion(int fd, void* base, size_t length, uint64_t fd_offset,
+                             Duration limit) {
     UniqueFd own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (!own)
       return FromErrno(fmt::format("duplicating descriptor {} of the host pool", fd), errno);
-    const TimePoint deadline = Clock::now() + kAttachTimeout;
+    const TimePoint deadline = Clock::now() + limit;
     auto connection = Acquire(deadline);
     if (!connection.ok()) return connection.status();
     Region region;
@@ -67,6 +73,7 @@ class Client::Impl {
       region.id = next_region_++;
     }
     const Status sent = SendRegion(&*connection, region, deadline);
+    if (sent.code() == Code::kDeadlineExceeded) Stalled(connection->node());
     if (connection->usable()) Release(std::move(*connection));
     if (!sent.ok()) return sent.Annotate("sharing host memory with the node");
     const uint32_t id = region.id;
@@ -177,6 +184,7 @@ class Client::Impl {
   // ---- connections --------------------------------------------------------------------------
   Result<Connection> Acquire(TimePoint deadline) {
     uint64_t session = 0;
+    bool probe = false;
     {
       std::lock_guard lock(mutex_);
       if (!idle_.empty()) {
@@ -184,13 +192,20 @@ class Client::Impl {
         idle_.pop_back();
         return connection;
       }
-      if (Clock::now() < retry_at_) return Unavailable(last_connect_error_);
-      session = session_;
+      const TimePoint now = Clock::now();
+      if (now < retry_at_) return Unavailable(last_connect_error_);
+      if (stalled_) {
+        // This call finds out; others do not wait for it.
+        probe = true;
+        deadline = std::min(deadline, now + kProbeTimeout);
+        retry_at_ = deadline;
+      }
     }
     // One thread at a time makes or remakes the session; others wait and then join it.
     std::lock_guard opening(opening_);
     {
       std::lock_guard lock(mutex_);
+      if (!probe && Clock::now() < retry_at_) return Unavailable(last_connect_error_);
       session = session_;
     }
     auto connection = Connection::Open(options_.socket, options_.engine, session, deadline);
@@ -203,9 +218,12 @@ class Client::Impl {
     std::lock_guard lock(mutex_);
     if (!connection.ok()) {
       retry_at_ = Clock::now() + kReconnectPause;
+      stalled_ |= connection.status().code() == Code::kDeadlineExceeded;
       last_connect_error_ = connection.status().message();
       return connection;
     }
+    retry_at_ = {};
+    stalled_ = false;
     if (session != 0 && connection->session() != session) ++stats_.reconnects;
     session_ = connection->session();
     return connection;
@@ -238,6 +256,15 @@ class Client::Impl {
   void DropIdle() {
     std::lock_guard lock(mutex_);
     idle_.clear();
+  }
+
+  // The node has not answered in time.
+  void Stalled(const std::string& node) {
+    std::lock_guard lock(mutex_);
+    idle_.clear();
+    stalled_ = true;
+    retry_at_ = Clock::now() + kReconnectPause;
+    last_connect_error_ = fmt::format("the node {} does not answer", node);
   }
 
   void Release(Connection connection) {
@@ -293,19 +320,30 @@ class Client::Impl {
         }
         return;
       }
-      if (connection->usable()) Release(std::move(*connection));
-      if (called.code() == Code::kDeadlineExceeded && !connection->LetGo(kLetGoLimit)) {
-        spdlog::error(
-            "the node {} neither answers nor lets go of this engine's pages after {} ms; "
-            "is it stopped? Restart peercached",
-            connection->node(), kLetGoLimit.count());
-        if (poisoned != nullptr) *poisoned = true;
+      if (called.code() == Code::kDeadlineExceeded) {
+        connection->Revoke();
+        Stalled(connection->node());
+        // Of a set, the node reads what it will not store; that harms nobody.
+        if (!set && poisoned != nullptr) *poisoned = !connection->LetGo({});
+        if (!set && poisoned == nullptr) AwaitLetGo(&*connection);
       }
+      if (connection->usable()) Release(std::move(*connection));
       if (called.code() != Code::kUnavailable || attempt == 1) {
         Fault(called.Annotate(set ? "set" : "get"));
         return;
       }
       DropIdle();
+    }
+  }
+
+  // Without limit: see client.h.
+  static void AwaitLetGo(Connection* connection) {
+    while (!connection->LetGo(kSayAgain)) {
+      spdlog::error(
+          "the node {} was stopped while it wrote into a page of this engine, which waits until "
+          "the "
+          "node goes on or is gone; let it go on (SIGCONT), or restart peercached",
+          connection->node());
     }
   }
 
@@ -382,6 +420,7 @@ class Client::Impl {
         Fault(Corrupt("malformed answer from the node"));
         return 0;
       }
+      if (called.code() == Code::kDeadlineExceeded) Stalled(connection->node());
       if (connection->usable()) Release(std::move(*connection));
       if (called.code() != Code::kUnavailable || attempt == 1) {
         Fault(called.Annotate("exists"));
@@ -427,6 +466,7 @@ class Client::Impl {
   uint32_t next_region_ = 1;
   uint64_t session_ = 0;
   TimePoint retry_at_{};
+  bool stalled_ = false;  // somebody got no answer, and no connection has been made since
   std::string last_connect_error_;
   ClientStats stats_;
   Staging staging_;
@@ -442,7 +482,7 @@ Result<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
 }
 
 Status Client::RegisterRegion(int fd, void* base, size_t length, uint64_t fd_offset) {
-  auto region = impl_->AddRegion(fd, base, length, fd_offset);
+  auto region = impl_->AddRegion(fd, base, length, fd_offset, kAttachTimeout);
   return region.ok() ? Status() : region.status();
 }
 

@@ -11,7 +11,11 @@
 // threads at once: each in-flight call owns one connection of a small pool.
 //
 // When the node is gone, calls answer misses (false / 0) at once and reconnect in the background of
-// later calls; nothing is an error to the caller.
+// later calls; nothing is an error to the caller. When it does not answer (stopped, frozen), the
+// calls under way end after `timeout` and the next ones answer misses at once, but for one now and
+// then that looks whether it answers again. Only a get whose node was stopped in the middle of a
+// copy into the engine's page waits until that copy is over or the node is gone: the page would be
+// written while somebody else uses it.
 #pragma once
 
 #include <atomic>
@@ -31,7 +35,7 @@ namespace peercache {
 struct ClientOptions {
   std::string socket;                       // the node's Unix socket
   std::string engine = "engine";            // shown in the node's status
-  milliseconds timeout{1500};               // longest a call may stall on the node
+  milliseconds timeout{1500};               // longest a call may stall on the node; see above
   size_t staging_bytes = size_t{64} << 20;  // of the staging ring
 };
 

@@ -4,6 +4,9 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <cerrno>
+
 #include "version.h"
 
 namespace peercache {
@@ -14,9 +17,13 @@ Result<Connection> Connection::Open(const std::string& socket, const std::string
   if (!fd.ok()) return fd.status();
   Connection connection;
   connection.fd_ = std::move(*fd);
+  auto permit = Permit::Create();
+  if (!permit.ok()) return permit.status();
+  connection.permit_ = std::move(*permit);
   AttachRequest request{session, engine.substr(0, kMaxIdBytes), kVersion};
   request.Encode(&connection.Request(MessageType::kAttach));
-  if (Status s = connection.Call(MessageType::kAttachOk, -1, deadline); !s.ok()) {
+  if (Status s = connection.Call(MessageType::kAttachOk, connection.permit_->fd(), deadline);
+      !s.ok()) {
     return s.Annotate("attaching to the node at " + socket);
   }
   AttachOk answer;
@@ -56,18 +63,26 @@ Status Connection::Call(MessageType expected, int fd, TimePoint deadline) {
   return {};
 }
 
+void Connection::Revoke() {
+  permit_->Revoke();
+  shutdown(fd_.get(), SHUT_WR);  // the node drops the connection when it comes to it
+}
+
 bool Connection::LetGo(Duration limit) {
-  shutdown(fd_.get(), SHUT_WR);
+  // A write is a copy of one page: it is over before anybody could be told that it is.
+  constexpr Duration kLook = milliseconds(1);
   const TimePoint deadline = Clock::now() + limit;
   std::byte sink[4096];
-  for (;;) {
+  while (permit_->InUse()) {
     const ssize_t n = recv(fd_.get(), sink, sizeof(sink), 0);
-    if (n == 0) return true;
+    if (n == 0) return true;  // the node is gone, and its memory with it
     if (n > 0 || errno == EINTR) continue;
     if (errno != EAGAIN) return true;
-    auto readable = WaitFor(fd_.get(), POLLIN, deadline);
-    if (!readable.ok() || !*readable) return false;
+    const TimePoint now = Clock::now();
+    if (now >= deadline) return false;
+    (void)WaitFor(fd_.get(), POLLIN, std::min(deadline, now + kLook));
   }
+  return true;
 }
 
 }  // namespace peercache

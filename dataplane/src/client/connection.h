@@ -1,15 +1,17 @@
 // Connection: one engine-to-node connection, owned by one call at a time.
 //
-// A call that times out must not return while the node may still write into the engine's pages:
-// LetGo() closes our sending side and waits until the node has dropped the connection, which it
-// does when it has stopped working on it (or died).
+// A call that times out must not return while the node may still write into the engine's pages, nor
+// may the node store what it reads there from then on: Revoke() takes the pages back
+// (base/permit.h), and LetGo() waits until no write is under way any more.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/permit.h"
 #include "base/status.h"
 #include "wire/messages.h"
 #include "wire/stream.h"
@@ -36,12 +38,17 @@ class Connection {
   // An Error frame leaves the connection in order; anything else that failed does not.
   bool usable() const { return usable_; }
 
-  // See above. False when the node still holds on after `limit`.
+  // The connection is at its end. The node reads nothing from the engine's pages that would count,
+  // and begins no write into them.
+  void Revoke();
+  // After Revoke: waits for a write that has begun. False when it is not over after `limit`,
+  // because the node was stopped in the middle of it; true when it is over, or the node is gone.
   bool LetGo(Duration limit);
 
  private:
   Connection() = default;
   UniqueFd fd_;
+  std::optional<Permit> permit_;  // always there after Open
   uint64_t session_ = 0;
   uint64_t next_request_ = 1;
   bool usable_ = true;

@@ -190,7 +190,9 @@ constexpr ConfigOption kOptions[] = {
        return {};
      }},
     {"promotion-percent",
-     "Part of the pool for replicas of other nodes' pages that several engines here read; 0: none",
+     "Part of the pool for copies of other nodes' pages that several engines here read at once, "
+     "and "
+     "as much for replicas of pages that are read often; 0: neither",
      "10", SetNumber<&NodeConfig::promotion_percent, 0, 50>},
     {"checksums",
      "Pages that carry a checksum which every read verifies: off | sampled (one in 16) | all",
@@ -321,12 +323,11 @@ constexpr ConfigOption kOptions[] = {
 
 // All three files or none, and each of them readable.
 Status CheckTls(const NodeConfig& c) {
-  const std::pair<const char*, const std::string*> files[] = {{"tls-cert-file", &c.tls_cert_file},
-                                                              {"tls-key-file", &c.tls_key_file},
-                                                              {"tls-ca-file", &c.tls_ca_file}};
-  const auto given = std::find_if(std::begin(files), std::end(files),
-                                  [](const auto& file) { return !file.second->empty(); });
-  if (given == std::end(files)) {
+  const TlsFiles tls = c.tls_files();
+  const auto files = tls.Named();
+  const auto given = std::find_if(files.begin(), files.end(),
+                                  [](const auto& file) { return !file.path->empty(); });
+  if (given == files.end()) {
     if (c.tls_peer_name.empty()) return {};
     return InvalidArgument(fmt::format(
         "tls-peer-name: \"{}\" without TLS; set tls-cert-file, tls-key-file and tls-ca-file too",
@@ -336,7 +337,7 @@ Status CheckTls(const NodeConfig& c) {
     if (path->empty()) {
       return InvalidArgument(fmt::format(
           "{}: missing, while {} is set; set tls-cert-file, tls-key-file and tls-ca-file, or none",
-          option, given->first));
+          option, given->option));
     }
     if (!std::ifstream(*path))
       return InvalidArgument(fmt::format("{}: cannot read \"{}\"", option, *path));

@@ -13,15 +13,18 @@
 #include "base/status.h"
 #include "node/checksum_policy.h"
 #include "node/numa_home.h"
+#include "node/replicas.h"
 #include "node/room_plan.h"
 #include "node/uid_list.h"
 #include "pool/pool.h"
 #include "transport/rdma/link_options.h"
+#include "transport/tcp/tls.h"
 
 namespace peercache {
 
 struct NodeConfig {
   bool tls() const { return !tls_cert_file.empty(); }
+  TlsFiles tls_files() const { return {tls_cert_file, tls_key_file, tls_ca_file, tls_peer_name}; }
 
   std::string node_id;  // default: hostname.group
   std::string cluster = "default";
@@ -41,6 +44,8 @@ struct NodeConfig {
   bool prefault = true;
   int numa_node = kNumaAuto;
   uint32_t promotion_percent = 10;
+  // A smaller share is not worth having. No option: tests have small pools.
+  size_t least_promotion_bytes = Replicas::kSmallestShare;
   ChecksumPolicy checksums = ChecksumPolicy::kSampled;
   Watermarks watermarks;
   std::string transport = "auto";  // auto | tcp | rdma

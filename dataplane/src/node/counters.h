@@ -19,10 +19,11 @@ struct Counters {
   // engine side, in pages unless said
   Counter read_requests, read_local_hits, read_remote_hits, read_shared_hits, read_replica_hits;
   Counter miss_absent, miss_unreachable, miss_stale, miss_expired, miss_copy, miss_corrupt,
-      miss_no_view;
-  Counter verified, locations_recalled;
+      miss_no_view, miss_given_up;
+  Counter verified, locations_recalled, read_elsewhere;
   Counter write_requests, write_duplicates, write_stored;
-  Counter refused_full, refused_size, refused_copy, refused_unacknowledged, refused_no_view;
+  Counter refused_full, refused_size, refused_copy, refused_unacknowledged, refused_no_view,
+      refused_given_up;
   Counter exists_requests, exists_pages, exists_pages_found;
   // bytes, by where the pages were found
   Counter bytes_local, bytes_remote, bytes_shared, bytes_replica, bytes_written;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -81,6 +82,7 @@ class EngineServer::Impl {
     UniqueFd fd;
     PeerCredentials peer;
     const TimePoint arrived = Clock::now();
+    std::optional<Permit> permit;  // of its thread
     std::atomic<bool> attached{false};
     std::atomic<bool> finished{false};
     std::thread thread;
@@ -179,12 +181,13 @@ class EngineServer::Impl {
     FrameReader body(s->frame.body);
     s->answer.Start(static_cast<MessageType>(static_cast<int>(type) + 1),
                     s->frame.header.request_id);
-    if (type == MessageType::kAttach) return Attach(c, &body, session, &s->answer);
+    if (type == MessageType::kAttach)
+      return Attach(c, &body, std::move(s->frame.fd), session, &s->answer);
     if (!*session) return Corrupt("the first message must be Attach");
     if (type == MessageType::kSet || type == MessageType::kGet || type == MessageType::kExists) {
       const auto pass = (*session)->gate().Enter(Clock::now() + kTurnLimit);
       if (pass && pass->waited()) counters_->engine_calls_waited.Add(1);
-      if (pass) return Move(type, **session, &body, s);
+      if (pass) return Move(type, **session, c->permit ? &*c->permit : nullptr, &body, s);
       counters_->engine_refused_busy.Add(1);
       return ResourceExhausted(
           fmt::format("{} calls of this engine are at work and none has ended for {} ms; call from "
@@ -210,7 +213,8 @@ class EngineServer::Impl {
   }
 
   // Set, Get and Exists.
-  Status Move(MessageType type, const Session& session, FrameReader* body, Scratch* s) {
+  Status Move(MessageType type, const Session& session, const Permit* permit, FrameReader* body,
+              Scratch* s) {
     const TimePoint start = Clock::now();
     if (type == MessageType::kExists) {
       if (!DecodeKeys(body, &s->keys)) return Corrupt("malformed Exists");
@@ -223,10 +227,12 @@ class EngineServer::Impl {
     s->flags.assign(s->pages.keys.size(), 0);
     if (type == MessageType::kSet) {
       s->sources.assign(s->resolved.segments.begin(), s->resolved.segments.end());
-      pages_->Set(s->pages.keys, s->sources, s->pages.segments_per_page, s->pages.tag, s->flags);
+      pages_->Set(s->pages.keys, s->sources, s->pages.segments_per_page, s->pages.tag, s->flags,
+                  permit);
       metrics_->Observe(Metrics::Op::kSet, Clock::now() - start);
     } else {
-      pages_->Get(s->pages.keys, s->resolved.segments, s->pages.segments_per_page, s->flags);
+      pages_->Get(s->pages.keys, s->resolved.segments, s->pages.segments_per_page, s->flags,
+                  permit);
       metrics_->Observe(Metrics::Op::kGet, Clock::now() - start);
     }
     s->resolved.regions.clear();
@@ -234,11 +240,16 @@ class EngineServer::Impl {
     return {};
   }
 
-  Status Attach(Connection* c, FrameReader* body, std::shared_ptr<Session>* session,
-                FrameWriter* answer) {
+  Status Attach(Connection* c, FrameReader* body, UniqueFd permit_fd,
+                std::shared_ptr<Session>* session, FrameWriter* answer) {
     AttachRequest request;
     if (!request.Decode(body)) return Corrupt("malformed Attach");
     if (*session) return Corrupt("attached already");
+    if (permit_fd) {
+      auto permit = Permit::Map(std::move(permit_fd));
+      if (!permit.ok()) return permit.status();
+      c->permit = std::move(*permit);
+    }
     if (!options_.uids.Allows(c->peer.uid)) {
       counters_->engine_refused_user.Add(1);
       return {Code::kUnauthenticated,

@@ -60,8 +60,13 @@ bool Flights::Copy(const Followed& followed, const Destinations& to, TimePoint d
     there = leader.changed_.wait_until(lock, deadline, [&] { return leader.landed_; }) &&
             leader.ok_[followed.leader_page] != 0;
   }
-  const bool copied =
-      there && GuardedMove(to.Of(followed.page), leader.to_.Of(followed.leader_page));
+  bool copied = false;
+  if (there) {
+    const Permit::Use use(to.permit);
+    // The leader's engine may have taken its pages back while they were copied.
+    copied = use && GuardedMove(to.Of(followed.page), leader.to_.Of(followed.leader_page)) &&
+             !leader.to_.revoked();
+  }
   // Under the lock: the leader may be gone as soon as the last follower has left.
   std::lock_guard lock(leader.mutex_);
   if (--leader.followers_ == 0) leader.changed_.notify_all();

@@ -110,6 +110,27 @@ TEST(FlightsTest, WhatTheLeaderDidNotFindIsAMissOfItsFollowersToo) {
   flights.Leave(b.keys, b.led, &call_b);
 }
 
+// The engine of the leader has given its page to somebody else, whose bytes these are.
+TEST(FlightsTest, WhatIsCopiedFromPagesThatWereTakenBackDoesNotCount) {
+  Flights flights;
+  Permit permit = Permit::Create().value(), other = Permit::Create().value();
+  Batch a({1}), b({1}), c({1});
+  a.to.permit = &permit;
+  c.to.permit = &other;
+  Flights::Call call_a(a.to, 1), call_b(b.to, 1), call_c(c.to, 1);
+  flights.Join(a.keys, a.wanted, &call_a, &a.led, &a.followed);
+  flights.Join(b.keys, b.wanted, &call_b, &b.led, &b.followed);
+  flights.Join(c.keys, c.wanted, &call_c, &c.led, &c.followed);
+  a.Bring(0, 5);
+  flights.Land(&call_a, a.ok);
+  other.Revoke();
+  EXPECT_FALSE(flights.Copy(c.followed[0], c.to, Clock::now() + seconds(1)));
+  EXPECT_TRUE(c.Holds(0, 0)) << "its own page was taken back";
+  permit.Revoke();
+  EXPECT_FALSE(flights.Copy(b.followed[0], b.to, Clock::now() + seconds(1)));
+  flights.Leave(a.keys, a.led, &call_a);
+}
+
 TEST(FlightsTest, AFollowerWaitsNoLongerThanItsDeadline) {
   Flights flights;
   Batch a({1}), b({1});

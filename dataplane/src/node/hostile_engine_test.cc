@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/copy.h"
+#include "base/permit.h"
 #include "node/node_testing.h"
 #include "wire/messages.h"
 #include "wire/stream.h"
@@ -41,12 +42,13 @@ class HostileEngineTest : public ::testing::Test {
     if (!ReceiveFrame(fd_.get(), Clock::now() + 15s, &frame_).ok()) return std::nullopt;
     return frame_.header.type;
   }
-  void Attach() {
+  std::optional<MessageType> Attach(int permit_fd) {
     FrameWriter w;
     w.Start(MessageType::kAttach, 1);
     AttachRequest{0, "hostile", "0"}.Encode(&w);
-    ASSERT_EQ(Ask(&w), MessageType::kAttachOk);
+    return Ask(&w, permit_fd);
   }
+  void Attach() { ASSERT_EQ(Attach(-1), MessageType::kAttachOk); }
   std::string ErrorText() {
     ErrorMessage error;
     FrameReader reader(frame_.body);
@@ -59,12 +61,21 @@ class HostileEngineTest : public ::testing::Test {
     return Ask(&w, fd);
   }
   std::optional<MessageType> SetOne(uint64_t n, WireSegment segment) {
+    return One(MessageType::kSet, n, segment);
+  }
+  std::optional<MessageType> One(MessageType type, uint64_t n, WireSegment segment) {
     FrameWriter w;
-    w.Start(MessageType::kSet, 3);
+    w.Start(type, 3);
     const Key keys[] = {KeyOf(5000 + n)};
     const WireSegment segments[] = {segment};
     EncodePages(1, 1, keys, segments, &w);
     return Ask(&w);
+  }
+  std::vector<uint8_t> Flags() {
+    std::vector<uint8_t> flags;
+    FrameReader reader(frame_.body);
+    EXPECT_TRUE(DecodeFlags(&reader, &flags));
+    return flags;
   }
   void ExpectNodeWorks() {
     TestEngine engine(node_->socket(), 8, kPage);
@@ -126,10 +137,41 @@ TEST_F(HostileEngineTest, MemoryThatTheEngineTakesAwayIsAMissNotACrash) {
   ASSERT_EQ(SetOne(1, {0, 1, 4096}), MessageType::kSetOk);
   ASSERT_EQ(ftruncate(memfd, 0), 0);
   ASSERT_EQ(SetOne(2, {0, 1, 4096}), MessageType::kSetOk);
-  std::vector<uint8_t> flags;
-  FrameReader reader(frame_.body);
-  ASSERT_TRUE(DecodeFlags(&reader, &flags));
-  EXPECT_EQ(flags, std::vector<uint8_t>{0});
+  EXPECT_EQ(Flags(), std::vector<uint8_t>{0});
+  ExpectNodeWorks();
+}
+
+// An engine that got no answer in time has given its pages to others by now.
+TEST_F(HostileEngineTest, PagesThatAreTakenBackAreNeitherStoredNorWritten) {
+  Permit permit = Permit::Create().value();
+  ASSERT_EQ(Attach(permit.fd()), MessageType::kAttachOk);
+  auto region = MappedRegion::Create("engine", 1 << 20, HugePages::kOff);
+  ASSERT_EQ(ShareRegion(1, region->fd(), 0, 1 << 20), MessageType::kRegionOk);
+  ASSERT_EQ(SetOne(1, {0, 1, 4096}), MessageType::kSetOk);
+  EXPECT_EQ(Flags(), std::vector<uint8_t>{1});
+  region->data()[4096] = std::byte{77};
+  permit.Revoke();
+  ASSERT_EQ(SetOne(2, {0, 1, 4096}), MessageType::kSetOk);
+  EXPECT_EQ(Flags(), std::vector<uint8_t>{0});
+  ASSERT_EQ(One(MessageType::kGet, 1, {4096, 1, 4096}), MessageType::kGetOk);
+  EXPECT_EQ(Flags(), std::vector<uint8_t>{0});
+  EXPECT_EQ(region->data()[4096], std::byte{77});
+  EXPECT_FALSE(permit.InUse());
+  // Another connection of the engine has a permit of its own.
+  fd_ = Connected(node_->socket());
+  ASSERT_EQ(Attach(Permit::Create().value().fd()), MessageType::kAttachOk);
+  ASSERT_EQ(ShareRegion(1, region->fd(), 0, 1 << 20), MessageType::kRegionOk);
+  ASSERT_EQ(One(MessageType::kGet, 1, {4096, 1, 4096}), MessageType::kGetOk);
+  EXPECT_EQ(Flags(), std::vector<uint8_t>{1});
+  ASSERT_EQ(One(MessageType::kGet, 2, {4096, 1, 4096}), MessageType::kGetOk);
+  EXPECT_EQ(Flags(), std::vector<uint8_t>{0}) << "the set that was given up";
+}
+
+TEST_F(HostileEngineTest, APermitThatCouldVanishIsRefused) {
+  const UniqueFd unsealed(memfd_create("permit", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(unsealed.get(), 4096), 0);
+  EXPECT_EQ(Attach(unsealed.get()), MessageType::kError);
+  EXPECT_NE(ErrorText().find("F_SEAL_SHRINK"), std::string::npos) << ErrorText();
   ExpectNodeWorks();
 }
 

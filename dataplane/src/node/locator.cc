@@ -26,7 +26,7 @@ size_t Locator::Recall(std::span<const Key> keys, std::span<Record> records,
 }
 
 void Locator::Lookup(const View& view, std::span<const Key> keys, std::span<Record> records,
-                     TimePoint deadline) {
+                     TimePoint deadline, std::span<const uint64_t> failed) {
   const TimePoint asked_at = Clock::now();  // model: lease_from_ask
   std::fill(records.begin(), records.end(), Record{});
   std::vector<size_t> missing(keys.size());
@@ -45,13 +45,13 @@ void Locator::Lookup(const View& view, std::span<const Key> keys, std::span<Reco
       if (owner != 0 && !repeated) which.push_back(i);
     }
     asked[rounds++] = ring;
-    if (!which.empty()) LookupIn(*ring, keys, which, records, deadline);
+    if (!which.empty()) LookupIn(*ring, keys, which, records, deadline, failed);
     std::erase_if(missing, [&](size_t i) { return records[i].node != 0; });
     if (missing.empty() || Clock::now() >= deadline) break;
   }
   if (options_.cache_ttl == Duration::zero()) return;
   for (size_t i = 0; i < keys.size(); ++i) {
-    if (records[i].node != 0 && records[i].node != peers_->self())
+    if (records[i].node != 0)
       cache_.Put(
           keys[i], records[i],
           asked_at + std::min(options_.cache_ttl, Duration(milliseconds(records[i].lease_ms))));
@@ -59,12 +59,14 @@ void Locator::Lookup(const View& view, std::span<const Key> keys, std::span<Reco
 }
 
 void Locator::LookupIn(const Ring& ring, std::span<const Key> keys, std::span<const size_t> which,
-                       std::span<Record> records, TimePoint deadline) {
+                       std::span<Record> records, TimePoint deadline,
+                       std::span<const uint64_t> failed) {
   NodeGroups groups;
   for (size_t i : which)
     if (const uint64_t owner = ring.OwnerOf(keys[i]); owner != 0) groups.Add(owner, i);
   const TimePoint now = Clock::now();
-  const auto exclude = peers_->Unhealthy(now);
+  auto exclude = peers_->Unhealthy(now);
+  exclude.insert(exclude.end(), failed.begin(), failed.end());
   std::vector<Key> asked;
   std::vector<Record> found;
   std::vector<std::span<const NodeGroups::Item>> sent;

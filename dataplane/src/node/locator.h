@@ -26,10 +26,11 @@ class Locator {
  public:
   Locator(LocatorOptions options, Shard* shard, Peers* peers, Counters* counters);
 
-  // Asks the shards, and remembers what they say. records[i].node = 0 where nothing was found. The
-  // records may be used for a lease from when this was called (record.lease_ms, and at most ours).
+  // Asks the shards, and remembers what they say. records[i].node = 0 where nothing was found but
+  // at nodes that are `failed` or whose breaker is open. The records may be used for a lease from
+  // when this was called (record.lease_ms, and at most ours).
   void Lookup(const View& view, std::span<const Key> keys, std::span<Record> records,
-              TimePoint deadline);
+              TimePoint deadline, std::span<const uint64_t> failed = {});
   // What is still remembered of earlier lookups, and until when each may be used. Returns how many
   // were found.
   size_t Recall(std::span<const Key> keys, std::span<Record> records, std::span<TimePoint> until,
@@ -40,7 +41,7 @@ class Locator {
 
  private:
   void LookupIn(const Ring& ring, std::span<const Key> keys, std::span<const size_t> which,
-                std::span<Record> records, TimePoint deadline);
+                std::span<Record> records, TimePoint deadline, std::span<const uint64_t> failed);
 
   const LocatorOptions options_;
   Shard* const shard_;

@@ -49,13 +49,16 @@ MetricSection ReadMetrics() {
            "Pages not delivered, by reason: nobody has it (absent), its holder did not answer "
            "(unreachable), it moved on twice (stale), it came too late to be trusted "
            "(lease_expired), the engine's memory could not be written (engine_memory), its bytes "
-           "were wrong (checksum), this node knows no member yet (not_joined).",
+           "were wrong (checksum), this node knows no member yet (not_joined), the engine waited "
+           "no "
+           "longer and took its memory back (given_up).",
            {"reason"},
            {Of(&Counters::miss_absent, {"absent"}),
             Of(&Counters::miss_unreachable, {"unreachable"}), Of(&Counters::miss_stale, {"stale"}),
             Of(&Counters::miss_expired, {"lease_expired"}),
             Of(&Counters::miss_copy, {"engine_memory"}), Of(&Counters::miss_corrupt, {"checksum"}),
-            Of(&Counters::miss_no_view, {"not_joined"})},
+            Of(&Counters::miss_no_view, {"not_joined"}),
+            Of(&Counters::miss_given_up, {"given_up"})},
            "Why are pages missed that should have been there? (checksum at all: memory or network "
            "corrupts bytes)",
            "sum by (reason) (rate(peercache_read_misses_total{reason!=\"absent\"}[5m])) > 0"},
@@ -88,19 +91,28 @@ MetricSection ReadMetrics() {
            "What share of the prefixes that engines ask for is cached?",
            "sum(rate(peercache_exists_pages_found_total[5m])) / "
            "sum(rate(peercache_exists_pages_total[5m]))"},
+          {"peercache_read_elsewhere_total",
+           kCounter,
+           "Pages that their first holder did not give (it failed, or had evicted them just then) "
+           "and that were read from another one in the same call.",
+           {},
+           {Of(&Counters::read_elsewhere)}},
           {"peercache_replica_bytes",
            kGauge,
-           "Payload of this node's copies of other nodes' pages.",
-           {},
-           {Of([](const Scrape& s) { return s.replicas.payload_bytes; })}},
+           "Memory of this node's copies of other nodes' pages: for its own engines (private), or "
+           "in the pool and with records in the directory (promoted).",
+           {"kind"},
+           {Of([](const Scrape& s) { return s.replicas.used_bytes; }, {"private"}),
+            Of([](const Scrape& s) { return s.pool.replica_bytes; }, {"promoted"})}},
           {"peercache_replica_pages",
            kGauge,
            "This node's copies of other nodes' pages.",
-           {},
-           {Of([](const Scrape& s) { return s.replicas.pages; })}},
+           {"kind"},
+           {Of([](const Scrape& s) { return s.replicas.pages; }, {"private"}),
+            Of([](const Scrape& s) { return s.pool.replicas; }, {"promoted"})}},
           {"peercache_replica_capacity_bytes",
            kGauge,
-           "Memory set aside for these copies; 0 when there are none.",
+           "Memory set aside for private copies; 0 when there are none.",
            {},
            {Of([](const Scrape& s) { return s.replicas.capacity_bytes; })}},
       }};
@@ -137,12 +149,14 @@ MetricSection WriteMetrics() {
            "of another length than the page under this key (size), the engine's memory could not "
            "be "
            "read (engine_memory), a shard did not acknowledge the record (unacknowledged), this "
-           "node knows no member yet (not_joined).",
+           "node knows no member yet (not_joined), the engine waited no longer and took its memory "
+           "back (given_up).",
            {"reason"},
            {Of(&Counters::refused_full, {"full"}), Of(&Counters::refused_size, {"size"}),
             Of(&Counters::refused_copy, {"engine_memory"}),
             Of(&Counters::refused_unacknowledged, {"unacknowledged"}),
-            Of(&Counters::refused_no_view, {"not_joined"})},
+            Of(&Counters::refused_no_view, {"not_joined"}),
+            Of(&Counters::refused_given_up, {"given_up"})},
            "Why are sets refused?",
            "sum by (reason) (rate(peercache_write_refused_total[5m])) > 0"},
           {"peercache_write_bytes_total",

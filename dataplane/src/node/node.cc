@@ -122,9 +122,7 @@ class Node::Impl {
     if (!secret.ok()) return secret.status().Annotate("auth-token-file");
     secret_ = std::move(*secret);
     if (config_.tls()) {
-      auto tls = Tls::Load(
-          {config_.tls_cert_file, config_.tls_key_file, config_.tls_ca_file, config_.tls_peer_name},
-          Tls::kLookEvery);
+      auto tls = Tls::Load(config_.tls_files(), Tls::kLookEvery);
       if (!tls.ok()) return tls.status();
       tls_ = std::move(*tls);
     }
@@ -199,8 +197,8 @@ class Node::Impl {
     upkeep_options.lease = config_.lease;
     upkeep_options.watermarks = config_.watermarks;
     upkeep_options.keepalive = std::min<Duration>(config_.member_ttl / 6, milliseconds(1000));
-    upkeep_ = std::make_unique<Upkeep>(upkeep_options, pool_.get(), shard_.get(), publisher_.get(),
-                                       &views_, room_.get(),
+    upkeep_ = std::make_unique<Upkeep>(upkeep_options, pool_.get(), replicas_.get(), shard_.get(),
+                                       publisher_.get(), &views_, room_.get(),
                                        [this](const View& view) { agent_->Synced(view); });
     upkeep_ready_ = true;
     pages_ = std::make_unique<Pages>(PagesOptions{config_.lease, config_.peer_timeout, stall,
@@ -322,7 +320,16 @@ class Node::Impl {
           prefault_.push_back(
               std::make_unique<Prefault>(std::span(p->base(), p->size()), Prefault::kAll));
     }
-    replicas_ = std::make_unique<Replicas>(std::move(replica_pool));
+    Replicas::Promotion promotion;
+    const size_t promoted = pool_->size() / 100 * config_.promotion_percent;
+    if (promoted > 0 && promoted >= config_.least_promotion_bytes) {
+      promotion.pool = pool_.get();
+      promotion.bytes = promoted;
+      // As much as may ever be kept free for sets.
+      promotion.spare =
+          static_cast<size_t>(static_cast<double>(pool_->size()) * (1 - config_.watermarks.low));
+    }
+    replicas_ = std::make_unique<Replicas>(std::move(replica_pool), promotion);
     return {};
   }
 

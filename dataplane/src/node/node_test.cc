@@ -338,6 +338,68 @@ TEST(NodeTest, ANodeThatStopsLetsGoOfAnEnginesPagesBeforeTheEngineHearsOfIt) {
   for (size_t i = 0; i < 64; ++i) EXPECT_TRUE(reader.Holds(i, 1000 + i)) << i;
 }
 
+// Of every page that an engine of `node` reads a second time.
+bool Promotes(TestEngine& reader, Node& node, uint64_t first, size_t count) {
+  for (int i = 0; i < 2; ++i)
+    if (reader.Get(first, count).hits != count) return false;
+  return Eventually(5s, [&] {
+    const auto pool = nlohmann::json::parse(node.StatusJson())["pool"];
+    return pool["replicas"].get<size_t>() >= count;
+  });
+}
+
+// A page that is read often is on several nodes, and outlives the one that it was set on.
+TEST(NodeTest, ReplicasAreFoundByOthersAndTakeOverFromAHolderThatDies) {
+  TestCluster cluster([](NodeConfig* c) {
+    c->pool_bytes = size_t{64} << 20;
+    c->least_promotion_bytes = 0;
+    c->dir_cache_ttl = 1000ms;
+    c->lease = 1000ms;
+    if (c->node_id == "c") c->promotion_percent = 0;  // it goes on asking others
+  });
+  auto a = cluster.Start("a");
+  const auto b = cluster.Start("b"), c = cluster.Start("c");
+  TestEngine writer(a->socket(), 32, kPage), often(b->socket(), 32, kPage),
+      reader(c->socket(), 32, kPage);
+  ASSERT_EQ(writer.Set(0, 32), 32u);
+  ASSERT_TRUE(Promotes(often, *b, 0, 32));
+  // Half of the readers are sent to each holder.
+  EXPECT_TRUE(Eventually(
+      5s, [&] { return reader.Get(0, 32).hits == 32 && CounterOf(*b, "served_pages") > 0; }));
+  // The call that meets the dead holder reads from the other one.
+  ASSERT_EQ(reader.Exists(0, 32), 32u);
+  a.reset();
+  const auto got = reader.Get(0, 32);
+  // Those whose shard died with the holder are found when the others have its part.
+  EXPECT_GT(got.hits, 0u);
+  EXPECT_EQ(got.wrong, 0u);
+  EXPECT_TRUE(Eventually(10s, [&] {
+    const auto again = reader.Get(0, 32);
+    EXPECT_EQ(again.wrong, 0u);
+    return again.hits == 32;
+  }));
+}
+
+TEST(NodeTest, ReplicasGoWithAClearAndAreOwnPagesOnceSet) {
+  TestCluster cluster([](NodeConfig* c) {
+    c->pool_bytes = size_t{64} << 20;
+    c->least_promotion_bytes = 0;
+  });
+  const auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine writer(a->socket(), 16, kPage), often(b->socket(), 16, kPage);
+  ASSERT_EQ(writer.Set(0, 16, 7), 16u);
+  ASSERT_TRUE(Promotes(often, *b, 0, 16));
+  ASSERT_TRUE(writer.client().Clear(7).ok());
+  EXPECT_EQ(often.Exists(0, 16), 0u);
+  EXPECT_EQ(often.Get(0, 16).hits, 0u);
+  ASSERT_EQ(writer.Set(0, 16, 7), 16u);
+  ASSERT_TRUE(Promotes(often, *b, 0, 16));
+  ASSERT_EQ(often.Set(0, 16, 7), 16u);
+  const auto pool = nlohmann::json::parse(b->StatusJson())["pool"];
+  EXPECT_EQ(pool["replicas"], 0u);
+  EXPECT_EQ(pool["pages"], 16u);
+}
+
 TEST(NodeTest, AnotherNodeCanSetThePagesOfADeadOne) {
   TestCluster cluster;
   auto a = cluster.Start("a"), b = cluster.Start("b"), c = cluster.Start("c");
@@ -386,6 +448,53 @@ TEST(NodeTest, EvictionUnderLoadNeverGivesWrongBytes) {
   EXPECT_GT(hits, 1000u);
   EXPECT_GT(sets, 500u);  // more than the pool holds: slots were reused
   EXPECT_GT(nlohmann::json::parse(a->StatusJson())["pool"]["evictions"].get<uint64_t>(), 100u);
+}
+
+// Replicas come and go on nodes that read more pages again than their share holds, while the pages'
+// holder evicts: records of several holders, and slots that are used again all the time.
+TEST(NodeTest, ReplicasThatComeAndGoNeverGiveWrongBytes) {
+  TestCluster cluster([](NodeConfig* c) {
+    c->pool_bytes = size_t{16} << 20;
+    c->lease = 60ms;
+    c->dir_cache_ttl = 60ms;
+    c->checksums = ChecksumPolicy::kOff;
+    c->promotion_percent = 20;
+    c->least_promotion_bytes = 0;
+  });
+  const auto a = cluster.Start("a"), b = cluster.Start("b"), c = cluster.Start("c");
+  std::atomic<bool> stop{false};
+  std::atomic<size_t> hits{0}, wrong{0};
+  std::atomic<uint64_t> newest{0};
+  std::thread writing([&] {
+    TestEngine writer(a->socket(), 32, kPage);
+    for (uint64_t n = 0; !stop; ++n) {
+      (void)writer.Set(n % 24 * 32, 32);
+      newest = n;
+      std::this_thread::sleep_for(5ms);
+    }
+  });
+  std::vector<std::thread> readers;
+  for (Node* node : {b.get(), c.get(), b.get(), c.get()}) {
+    readers.emplace_back([&, node] {
+      TestEngine reader(node->socket(), 32, kPage);
+      for (uint64_t i = 0; !stop; ++i) {
+        const auto got = reader.Get((newest + 24 - i % 6) % 24 * 32, 32);
+        hits += got.hits;
+        wrong += got.wrong;
+      }
+    });
+  }
+  std::this_thread::sleep_for(6s);
+  stop = true;
+  writing.join();
+  for (auto& reader : readers) reader.join();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_GT(hits, 1000u);
+  for (Node* node : {b.get(), c.get()}) {
+    const auto pool = nlohmann::json::parse(node->StatusJson())["pool"];
+    EXPECT_GT(pool["replica_evictions"].get<uint64_t>(), 20u);
+    EXPECT_GT(CounterOf(*node, "served_pages"), 20u);
+  }
 }
 
 TEST(NodeTest, ClearDropsThePagesOfOneTagEverywhere) {

@@ -52,7 +52,7 @@ Pages::Pages(PagesOptions options, Pool* pool, Peers* peers, const Views* views,
       reader_({options.lease, options.stall, options.checksums}, peers, fabric, counters, &crew_) {}
 
 void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments, size_t per_page,
-                uint64_t tag, std::span<uint8_t> ok) {
+                uint64_t tag, std::span<uint8_t> ok, const Permit* permit) {
   std::fill(ok.begin(), ok.end(), uint8_t{0});
   counters_->write_requests.Add(keys.size());
   const TimePoint start = Clock::now();
@@ -73,6 +73,7 @@ void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments,
       continue;
     }
     if (pin) {
+      if (pin.replica()) pool_->Adopt(&pin, tag);
       counters_->write_duplicates.Add(1);
       incoming.push_back({i, page, {}, std::move(pin)});
       continue;
@@ -95,14 +96,15 @@ void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments,
     if (in.copied && ChecksumWanted(options_.checksums, keys[in.page]))
       in.checksum = Checksum(in.reservation.payload());
   });
+  const bool given_up = permit != nullptr && permit->revoked();
   if (copying > 0) counters_->set_copy.Observe(Clock::now() - reserved);
   std::vector<PinnedPage> pages;
   std::vector<size_t> which;
   uint64_t bytes = 0;
   for (Incoming& in : incoming) {
     if (!in.pin) {
-      if (!in.copied) {
-        counters_->refused_copy.Add(1);
+      if (!in.copied || given_up) {
+        (given_up ? counters_->refused_given_up : counters_->refused_copy).Add(1);
         continue;
       }
       bool duplicate = false;
@@ -136,23 +138,28 @@ TimePoint Pages::DeadlineFor(uint64_t bytes, TimePoint start) const {
 }
 
 void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size_t per_page,
-                std::span<uint8_t> ok) {
+                std::span<uint8_t> ok, const Permit* permit) {
   std::fill(ok.begin(), ok.end(), uint8_t{0});
   counters_->read_requests.Add(keys.size());
   const TimePoint start = Clock::now();
-  const Destinations to{segments, per_page};
+  const Destinations to{segments, per_page, permit};
   StageTime copy(&counters_->get_copy);
   auto wanted = GetLocal(keys, to, ok, start, &copy);
   if (wanted.empty()) return;
-  const uint64_t epoch = replicas_->epoch();
-  const size_t replicated = GetReplicas(keys, to, ok, &wanted, &copy);
+  const uint64_t epoch = replicas_->epoch(), kept = replicas_->kept();
+  size_t replicated = GetReplicas(keys, to, ok, &wanted, nullptr, &copy);
 
   Flights::Call call(to, epoch);
   std::vector<size_t> led;
   std::vector<Flights::Followed> followed;
   flights_.Join(keys, wanted, &call, &led, &followed);
-  replicas_->Observe(replicated + followed.size(), led.size());
-  if (!led.empty()) Fetch(keys, led, to, ok, start);
+  std::vector<size_t> absent = led;
+  // Between the two looks, a call that was bringing these pages may have left them as replicas and
+  // ended. Copying what the first look had found takes long enough for that.
+  if (replicas_->kept() != kept) replicated += GetReplicas(keys, to, ok, &absent, pool_, &copy);
+  replicas_->Observe(replicated + followed.size(), absent.size());
+  std::vector<uint64_t> checksums(absent.empty() ? 0 : keys.size());
+  if (!absent.empty()) Fetch(keys, absent, to, ok, checksums, start);
   flights_.Land(&call, ok);
   if (!followed.empty()) {
     const TimePoint landed = Clock::now();
@@ -164,14 +171,17 @@ void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size
     counters_->get_share.Observe(Clock::now() - landed);
   }
   // Kept before others cease to follow, so that nobody finds neither the flight nor the replica.
-  replicas_->Keep(keys, led, ok, to, epoch);
+  if (!absent.empty()) replicas_->Keep(keys, absent, ok, to, epoch, checksums);
   flights_.Leave(keys, led, &call);
 }
 
-bool Pages::CopyOut(const PagePin& pin, std::span<const Bytes> to, Counter* hits, Counter* bytes) {
-  if (!GuardedScatter(to, pin.payload())) {
-    counters_->miss_copy.Add(1);
-    return false;
+bool Pages::CopyOut(const PagePin& pin, const Destinations& to, size_t page, bool replica) {
+  {
+    const Permit::Use use(to.permit);
+    if (!use || !GuardedScatter(to.Of(page), pin.payload())) {
+      (use ? counters_->miss_copy : counters_->miss_given_up).Add(1);
+      return false;
+    }
   }
   const SlotHeader& header = pin.header();
   if (header.checksum != 0 && ChecksumWanted(options_.checksums, header.key)) {
@@ -181,8 +191,8 @@ bool Pages::CopyOut(const PagePin& pin, std::span<const Bytes> to, Counter* hits
       return false;
     }
   }
-  hits->Add(1);
-  bytes->Add(pin.payload().size());
+  (replica ? counters_->read_replica_hits : counters_->read_local_hits).Add(1);
+  (replica ? counters_->bytes_replica : counters_->bytes_local).Add(pin.payload().size());
   return true;
 }
 
@@ -198,8 +208,7 @@ std::vector<size_t> Pages::GetLocal(std::span<const Key> keys, const Destination
   }
   ForEach(here.size(), bytes, [&](size_t h) {
     const size_t page = here[h];
-    ok[page] =
-        CopyOut(pins[page], to.Of(page), &counters_->read_local_hits, &counters_->bytes_local);
+    ok[page] = CopyOut(pins[page], to, page, pins[page].replica());
     pins[page].Release();
   });
   if (!here.empty()) stage->Add(Clock::now() - start);
@@ -207,15 +216,16 @@ std::vector<size_t> Pages::GetLocal(std::span<const Key> keys, const Destination
 }
 
 size_t Pages::GetReplicas(std::span<const Key> keys, const Destinations& to, std::span<uint8_t> ok,
-                          std::vector<size_t>* wanted, StageTime* stage) {
+                          std::vector<size_t>* wanted, Pool* pool, StageTime* stage) {
   std::vector<PagePin> pins(wanted->size());
   const TimePoint start = Clock::now();
   replicas_->Find(keys, *wanted, pins);
+  for (size_t i = 0; pool != nullptr && i < pins.size(); ++i)
+    if (!pins[i]) pins[i] = pool->Find(keys[(*wanted)[i]]);
   size_t kept = 0;
   for (size_t i = 0; i < pins.size(); ++i) {
     const size_t page = (*wanted)[i];
-    if (pins[i] &&
-        CopyOut(pins[i], to.Of(page), &counters_->read_replica_hits, &counters_->bytes_replica)) {
+    if (pins[i] && CopyOut(pins[i], to, page, true)) {
       ok[page] = 1;
       pins[i].Release();
     } else {
@@ -229,7 +239,7 @@ size_t Pages::GetReplicas(std::span<const Key> keys, const Destinations& to, std
 }
 
 void Pages::Fetch(std::span<const Key> keys, std::span<const size_t> pages, const Destinations& to,
-                  std::span<uint8_t> ok, TimePoint start) {
+                  std::span<uint8_t> ok, std::span<uint64_t> checksums, TimePoint start) {
   const auto view = views_->Wait(start + options_.peer_timeout);
   if (view == nullptr) {
     counters_->miss_no_view.Add(pages.size());
@@ -239,64 +249,71 @@ void Pages::Fetch(std::span<const Key> keys, std::span<const size_t> pages, cons
   for (const size_t page : pages) bytes += to.SizeOf(page);
   const TimePoint deadline = DeadlineFor(bytes, start);
   StageTime read(&counters_->get_read);
-
+  std::vector<Wanted> wanted;
+  for (const size_t page : pages) wanted.push_back({page});
+  std::vector<uint64_t> failed;
   std::vector<Key> asked;
-  for (const size_t page : pages) asked.push_back(keys[page]);
-  std::vector<Record> records(pages.size());
-  std::vector<TimePoint> until(pages.size());
-  std::vector<size_t> unknown(pages.begin(), pages.end());
-  if (locator_->Recall(asked, records, until, start) > 0) {
-    // Read what an earlier lookup has found; ask afresh for what has moved on since.
-    std::vector<size_t> recalled;
-    std::vector<Record> where;
-    std::vector<TimePoint> where_until;
-    unknown.clear();
-    for (size_t i = 0; i < pages.size(); ++i) {
-      if (records[i].node == 0) {
-        unknown.push_back(pages[i]);
-      } else {
-        recalled.push_back(pages[i]);
-        where.push_back(records[i]);
-        where_until.push_back(until[i]);
-      }
-    }
-    const auto moved = Read(keys, recalled, where, where_until, to, ok, deadline, &read);
-    for (const size_t page : moved) locator_->Forget(keys[page]);
-    unknown.insert(unknown.end(), moved.begin(), moved.end());
-    if (unknown.empty()) return;
+  std::vector<Record> records;
+  std::vector<TimePoint> until;
+  const auto ask = [&] {
     asked.clear();
-    for (const size_t page : unknown) asked.push_back(keys[page]);
-    records.resize(unknown.size());
+    for (const Wanted& w : wanted) asked.push_back(keys[w.page]);
+    records.resize(wanted.size());
+    until.resize(wanted.size());
+  };
+
+  ask();
+  if (locator_->Recall(asked, records, until, start) > 0) {
+    // Where an earlier lookup has found them.
+    Read(keys, &wanted, records, until, to, ok, checksums, deadline, &read, &failed);
+    failed.clear();  // a lookup knows more than what was remembered
   }
-  const TimePoint lookup = Clock::now();
-  locator_->Lookup(*view, asked, records, std::min(deadline, lookup + options_.stall));
-  counters_->get_lookup.Observe(Clock::now() - lookup);
-  until.clear();
-  // The holder lets a slot rest by its own lease, which may be another than ours.
-  for (const Record& record : records)
-    until.push_back(lookup + std::min<Duration>(options_.lease, milliseconds(record.lease_ms)));
-  const auto moved = Read(keys, unknown, records, until, to, ok, deadline, &read);
-  for (const size_t page : moved) locator_->Forget(keys[page]);
-  counters_->miss_stale.Add(moved.size());
+  // Where they are now; then, of those that were not there, where else they are. One record for
+  // each key is enough for that: to bring alternatives along would double every answer of a shard,
+  // for the few calls that meet a holder just as it fails or evicts.
+  for (int round = 0; round < 2 && !wanted.empty(); ++round) {
+    ask();
+    const TimePoint lookup = Clock::now();
+    locator_->Lookup(*view, asked, records, std::min(deadline, lookup + options_.stall), failed);
+    counters_->get_lookup.Observe(Clock::now() - lookup);
+    // The holder lets a slot rest by its own lease, which may be another than ours.
+    for (size_t i = 0; i < records.size(); ++i)
+      until[i] = lookup + std::min<Duration>(options_.lease, milliseconds(records[i].lease_ms));
+    const size_t before = wanted.size();
+    Read(keys, &wanted, records, until, to, ok, checksums, deadline, &read, &failed);
+    if (round > 0) {
+      counters_->read_elsewhere.Add(before - wanted.size());
+      break;
+    }
+    // Nobody has these.
+    counters_->miss_absent.Add(
+        std::erase_if(wanted, [](const Wanted& w) { return w.why == Wanted::kAbsent; }));
+  }
+  for (const Wanted& w : wanted)
+    (w.why == Wanted::kStale ? counters_->miss_stale : counters_->miss_unreachable).Add(1);
 }
 
-std::vector<size_t> Pages::Read(std::span<const Key> keys, std::span<const size_t> pages,
-                                std::span<const Record> records, std::span<const TimePoint> until,
-                                const Destinations& to, std::span<uint8_t> ok, TimePoint deadline,
-                                StageTime* stage) {
+void Pages::Read(std::span<const Key> keys, std::vector<Wanted>* wanted,
+                 std::span<const Record> records, std::span<const TimePoint> until,
+                 const Destinations& to, std::span<uint8_t> ok, std::span<uint64_t> checksums,
+                 TimePoint deadline, StageTime* stage, std::vector<uint64_t>* failed) {
   const TimePoint start = Clock::now();
   std::vector<RemotePage> remote;
-  std::vector<size_t> moved;
-  for (size_t i = 0; i < pages.size(); ++i) {
+  std::vector<Wanted> left;
+  const auto lost = [&](size_t page, Wanted::Why why) {
+    left.push_back({page, why});
+    locator_->Forget(keys[page]);
+  };
+  for (size_t i = 0; i < wanted->size(); ++i) {
+    const auto [page, why] = (*wanted)[i];
     const Record& record = records[i];
-    // A page of our own that was not in the pool has just been evicted.
-    if (record.node == 0 || record.node == peers_->self()) {
-      counters_->miss_absent.Add(1);
-    } else if (start >= until[i] || record.length != to.SizeOf(pages[i])) {
+    if (record.node == 0) {
+      left.push_back({page, why});
+    } else if (start >= until[i] || record.length != to.SizeOf(page)) {
       // What was remembered may end between the look at it and here.
-      moved.push_back(pages[i]);
+      lost(page, Wanted::kStale);
     } else {
-      remote.push_back({keys[pages[i]], record, pages[i], until[i]});
+      remote.push_back({keys[page], record, page, until[i]});
     }
   }
   std::vector<ReadOutcome> outcomes(remote.size());
@@ -304,17 +321,30 @@ std::vector<size_t> Pages::Read(std::span<const Key> keys, std::span<const size_
     reader_.Read(remote, to, outcomes, deadline);
     stage->Add(Clock::now() - start);
   }
+  if (to.revoked()) {  // none of it counts
+    counters_->miss_given_up.Add(remote.size() + left.size());
+    wanted->clear();
+    return;
+  }
   uint64_t corrupt = 0;
   for (size_t i = 0; i < remote.size(); ++i) {
+    const Record& record = remote[i].record;
+    const size_t page = remote[i].page;
     switch (outcomes[i]) {
       case ReadOutcome::kRead:
-        ok[remote[i].page] = 1;
+        ok[page] = 1;
+        checksums[page] = record.checksum;
         counters_->read_remote_hits.Add(1);
-        counters_->bytes_remote.Add(remote[i].record.length);
+        counters_->bytes_remote.Add(record.length);
         break;
-      case ReadOutcome::kStale: moved.push_back(remote[i].page); break;
+      case ReadOutcome::kStale:
+        lost(page, Wanted::kStale);
+        if (std::find(failed->begin(), failed->end(), record.node) == failed->end())
+          failed->push_back(record.node);
+        break;
+      // Its breaker is open now, so lookups leave it out.
+      case ReadOutcome::kUnreachable: lost(page, Wanted::kUnreachable); break;
       case ReadOutcome::kExpired: counters_->miss_expired.Add(1); break;
-      case ReadOutcome::kUnreachable: counters_->miss_unreachable.Add(1); break;
       case ReadOutcome::kCorrupt: ++corrupt; break;
     }
   }
@@ -323,7 +353,7 @@ std::vector<size_t> Pages::Read(std::span<const Key> keys, std::span<const size_
     spdlog::error("{} pages arrived with wrong bytes (checksum): memory or network is at fault",
                   corrupt);
   }
-  return moved;
+  wanted->swap(left);
 }
 
 size_t Pages::Exists(std::span<const Key> keys) {
@@ -346,7 +376,7 @@ size_t Pages::Exists(std::span<const Key> keys) {
       locator_->Lookup(*view, asked, records, start + options_.stall);
       counters_->exists_lookup.Observe(Clock::now() - lookup);
       for (size_t i = 0; i < asked.size(); ++i) {
-        there[which[i]] = records[i].node != 0 && records[i].node != peers_->self();
+        there[which[i]] = records[i].node != 0;
       }
     }
   }

@@ -11,6 +11,9 @@
 // fault anywhere is a miss (get, exists) or a refusal (set) of the pages concerned, with a counted
 // reason, never an error.
 //
+// With a permit (base/permit.h), the engine can take its pages back while a call is at work: from
+// then on nothing is written there, and what was read there is not stored.
+//
 // Thread-safe.
 #pragma once
 
@@ -53,10 +56,10 @@ class Pages {
 
   // Page i is made of segments [i * per_page, (i + 1) * per_page). ok[i] = 1: stored and visible.
   void Set(std::span<const Key> keys, std::span<const ConstBytes> segments, size_t per_page,
-           uint64_t tag, std::span<uint8_t> ok);
+           uint64_t tag, std::span<uint8_t> ok, const Permit* permit = nullptr);
   // ok[i] = 1: all bytes are in place. The segments of other pages are undefined afterwards.
   void Get(std::span<const Key> keys, std::span<const Bytes> segments, size_t per_page,
-           std::span<uint8_t> ok);
+           std::span<uint8_t> ok, const Permit* permit = nullptr);
   // Length of the leading run of keys that can be read.
   size_t Exists(std::span<const Key> keys);
 
@@ -64,21 +67,26 @@ class Pages {
   // Sets ok for the pages that are here and returns the others.
   std::vector<size_t> GetLocal(std::span<const Key> keys, const Destinations& to,
                                std::span<uint8_t> ok, TimePoint start, StageTime* stage);
-  // Brings pages from other nodes.
+  // A page that is wanted from another node, and why it has not come yet.
+  struct Wanted {
+    size_t page = 0;
+    enum Why : uint8_t { kAbsent, kStale, kUnreachable } why = kAbsent;
+  };
+  // Brings pages from other nodes. checksums[page]: by the record that it was read with.
   void Fetch(std::span<const Key> keys, std::span<const size_t> pages, const Destinations& to,
-             std::span<uint8_t> ok, TimePoint start);
-  // Reads pages at `records`, each of which may be used until `until`. Returns those that have
-  // moved on.
-  std::vector<size_t> Read(std::span<const Key> keys, std::span<const size_t> pages,
-                           std::span<const Record> records, std::span<const TimePoint> until,
-                           const Destinations& to, std::span<uint8_t> ok, TimePoint deadline,
-                           StageTime* stage);
+             std::span<uint8_t> ok, std::span<uint64_t> checksums, TimePoint start);
+  // Reads pages at `records`, each of which may be used until `until`. `wanted` becomes those that
+  // another place may have; nodes that did not give theirs are added to `failed`.
+  void Read(std::span<const Key> keys, std::vector<Wanted>* wanted, std::span<const Record> records,
+            std::span<const TimePoint> until, const Destinations& to, std::span<uint8_t> ok,
+            std::span<uint64_t> checksums, TimePoint deadline, StageTime* stage,
+            std::vector<uint64_t>* failed);
   // Sets ok for the pages that have a replica here and removes them from `wanted`; returns how
-  // many.
+  // many. With `pool`, also those that have come into the pool.
   size_t GetReplicas(std::span<const Key> keys, const Destinations& to, std::span<uint8_t> ok,
-                     std::vector<size_t>* wanted, StageTime* stage);
-  // False: the bytes are wrong, or the engine's memory is gone.
-  bool CopyOut(const PagePin& pin, std::span<const Bytes> to, Counter* hits, Counter* bytes);
+                     std::vector<size_t>* wanted, Pool* pool, StageTime* stage);
+  // False: the bytes are wrong, or the engine's memory is gone or taken back.
+  bool CopyOut(const PagePin& pin, const Destinations& to, size_t page, bool replica);
   // work(i) for i in [0, count), with help when `bytes` are worth it.
   template <typename Work>
   void ForEach(size_t count, uint64_t bytes, const Work& work);

@@ -42,6 +42,10 @@ class ScatterSink : public PayloadSink {
     if (expected != payload_length) return Corrupt("payload and page lengths disagree");
     return {};
   }
+  bool Enter() override { return to_.permit == nullptr || to_.permit->Enter(); }
+  void Leave() override {
+    if (to_.permit != nullptr) to_.permit->Leave();
+  }
   std::span<const uint32_t> lengths() const { return lengths_; }
 
  private:
@@ -83,7 +87,15 @@ void RemoteReader::Read(std::span<const RemotePage> pages, const Destinations& t
 void RemoteReader::ReadByRdma(std::span<const RemotePage> pages, const Destinations& to,
                               std::span<ReadOutcome> outcomes, TimePoint deadline,
                               std::vector<size_t>* rest) {
-  *rest = fabric_->Read(pages, to, outcomes, deadline);
+  {
+    // Of all READs together: NICs write until they have completed, whatever this process does.
+    const Permit::Use use(to.permit);
+    if (!use) {
+      rest->clear();
+      return;
+    }
+    *rest = fabric_->Read(pages, to, outcomes, deadline);
+  }
   std::vector<size_t> doubted;
   for (size_t i = 0; i < pages.size(); ++i)
     if (outcomes[i] == ReadOutcome::kRead && Verifies(pages[i])) doubted.push_back(i);

@@ -1,20 +1,28 @@
 #include "node/replicas.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "base/checksum.h"
 
 namespace peercache {
 namespace {
 
-// Less would not even hold the batches that a node's engines have in flight.
-constexpr size_t kSmallestShare = size_t{64} << 20;
 constexpr size_t kAlign = size_t{2} << 20;
 // How many fetches back "lately" is.
 constexpr size_t kFetchesRemembered = 64 << 10;
 
+// False: the engine's memory is gone, or the engine has taken it back.
+bool CopyIn(const Destinations& from, size_t page, Bytes to) {
+  const auto segments = from.Of(page);
+  const std::vector<ConstBytes> bytes(segments.begin(), segments.end());
+  return GuardedGather(to, bytes) && !from.revoked();
+}
+
 }  // namespace
 
-Replicas::Replicas(std::unique_ptr<Pool> pool)
-    : pool_(std::move(pool)), fetched_(kFetchesRemembered) {}
+Replicas::Replicas(std::unique_ptr<Pool> pool, Promotion promotion)
+    : pool_(std::move(pool)), promotion_(promotion), fetched_(kFetchesRemembered) {}
 
 size_t Replicas::ShareOf(size_t pool_bytes, uint32_t percent) {
   const size_t share = pool_bytes / 100 * percent / kAlign * kAlign;
@@ -50,34 +58,86 @@ Result<Reservation> Replicas::Reserve(size_t length) {
 }
 
 void Replicas::Keep(std::span<const Key> keys, std::span<const size_t> which,
-                    std::span<const uint8_t> ok, const Destinations& from, uint64_t epoch) {
-  if (pool_ == nullptr) return;
-  std::vector<size_t> kept;
+                    std::span<const uint8_t> ok, const Destinations& from, uint64_t epoch,
+                    std::span<const uint64_t> checksums) {
+  if (pool_ == nullptr && promotion_.pool == nullptr) return;
+  std::vector<size_t> often, shared;
   {
     const bool all = Sharing();
     std::lock_guard lock(mutex_);
     for (const size_t page : which) {
       if (!ok[page]) continue;
       const bool again = fetched_.Take(keys[page]);
-      if (all || again) kept.push_back(page);
+      if (again) often.push_back(page);
+      if (all && !again) shared.push_back(page);
       if (!again) fetched_.Add(keys[page]);
     }
   }
-  for (const size_t page : kept) {
-    if (pool_->Contains(keys[page])) continue;
-    auto reservation = Reserve(from.SizeOf(page));
-    if (!reservation.ok()) return;  // everything is in use: these pages are not worth waiting for
-    const auto segments = from.Of(page);
-    const std::vector<ConstBytes> bytes(segments.begin(), segments.end());
-    if (!GuardedGather(reservation->payload(), bytes)) continue;
-    if (epoch != this->epoch()) return;
-    bool duplicate = false;
-    (void)pool_->Commit(std::move(*reservation), keys[page], 0, 0, &duplicate);
+  for (const size_t page : often)
+    if (!Promote(keys[page], from, page, epoch, checksums[page])) shared.push_back(page);
+  if (pool_ == nullptr) return;
+  for (const size_t page : shared) KeepPrivate(keys[page], from, page, epoch);
+  kept_.fetch_add(1, std::memory_order_release);
+}
+
+void Replicas::KeepPrivate(const Key& key, const Destinations& from, size_t page, uint64_t epoch) {
+  if (pool_->Contains(key)) return;
+  auto reservation = Reserve(from.SizeOf(page));
+  if (!reservation.ok()) return;  // everything is in use: this page is not worth waiting for
+  if (!CopyIn(from, page, reservation->payload())) return;
+  const std::shared_lock lock(committing_);
+  if (epoch != this->epoch()) return;
+  bool duplicate = false;
+  (void)pool_->Commit(std::move(*reservation), key, 0, 0, &duplicate);
+}
+
+bool Replicas::Promote(const Key& key, const Destinations& from, size_t page, uint64_t epoch,
+                       uint64_t checksum) {
+  if (promotion_.pool == nullptr) return false;
+  if (promotion_.pool->Contains(key)) return true;
+  const size_t length = from.SizeOf(page);
+  const PoolStats use = promotion_.pool->stats();
+  if (use.free_bytes < promotion_.spare + length) return false;
+  if (use.replica_bytes + length > promotion_.bytes) {
+    refused_.fetch_add(length, std::memory_order_relaxed);
+    return false;
   }
+  auto reservation = promotion_.pool->Reserve(length);
+  if (!reservation.ok()) return false;
+  // The engine can write into its pages at any time, and others are going to trust these bytes.
+  if (!CopyIn(from, page, reservation->payload()) ||
+      (checksum != 0 && Checksum(reservation->payload()) != checksum)) {
+    return true;  // not worth keeping at all
+  }
+  bool duplicate = false;
+  PagePin pin;
+  {
+    const std::shared_lock lock(committing_);
+    if (epoch != this->epoch()) return true;
+    pin = promotion_.pool->Commit(std::move(*reservation), key, 0, checksum, &duplicate,
+                                  PageKind::kReplica);
+  }
+  if (duplicate || !pin) return true;
+  std::lock_guard lock(mutex_);
+  promoted_.push_back(std::move(pin));
+  return true;
+}
+
+std::vector<PagePin> Replicas::TakePromoted() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(promoted_, {});
+}
+
+size_t Replicas::Surplus() {
+  // At once no more than an eighth: what was wanted may be over by then.
+  return std::min(refused_.exchange(0, std::memory_order_relaxed), promotion_.bytes / 8);
 }
 
 void Replicas::Clear() {
-  epoch_.fetch_add(1, std::memory_order_acq_rel);
+  {
+    const std::unique_lock lock(committing_);
+    epoch_.fetch_add(1, std::memory_order_acq_rel);
+  }
   if (pool_ == nullptr) return;
   size_t busy = 0;
   const TimePoint now = Clock::now();

@@ -147,6 +147,10 @@ std::string ToJson(const NodeStatus& s, const Counters& counters) {
         {"pages", s.pool.pages},
         {"eviction", EvictionPolicyName(s.pool.eviction)},
         {"evictions", s.pool.evictions},
+        // Of the pages, copies of other nodes' with records in the directory.
+        {"replicas", s.pool.replicas},
+        {"replica_bytes", s.pool.replica_bytes},
+        {"replica_evictions", s.pool.evictions_replica},
         {"set_stall_seconds", ToSeconds(s.room.stalled)},
         {"huge_pages", s.pool.huge}}},
       {"directory",

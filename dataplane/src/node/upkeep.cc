@@ -11,13 +11,17 @@ namespace {
 constexpr size_t kRetireBatch = 1024;
 // When a set waits for a size that has no slots at all, this share of the pool is made over to it.
 constexpr size_t kNewSizeShare = 32;
+// For the records of replicas that have been promoted since the last look.
+constexpr Duration kPublishLimit = milliseconds(1000);
 
 }  // namespace
 
-Upkeep::Upkeep(UpkeepOptions options, Pool* pool, Shard* shard, Publisher* publisher,
-               const Views* views, Room* room, std::function<void(const View&)> synced)
+Upkeep::Upkeep(UpkeepOptions options, Pool* pool, Replicas* replicas, Shard* shard,
+               Publisher* publisher, const Views* views, Room* room,
+               std::function<void(const View&)> synced)
     : options_(options),
       pool_(pool),
+      replicas_(replicas),
       shard_(shard),
       publisher_(publisher),
       views_(views),
@@ -39,6 +43,10 @@ void Upkeep::RunRoom() {
     const UnmetWishes wishes = room_->AwaitWishes(options_.tick);
     RetireCleared();
     MakeRoom(wishes);
+    if (const size_t surplus = replicas_->Surplus(); surplus > 0) {
+      const std::vector<Victim> oldest = pool_->TakeReplicas(surplus);
+      if (!oldest.empty()) (void)Retire(oldest);
+    }
     if (pool_->Reclaim(Clock::now()) > 0) room_->Freed();
     // Waiters whose slots still rest look again by themselves; they must not keep this busy.
     if (!wishes.empty()) std::this_thread::sleep_for(milliseconds(1));
@@ -102,6 +110,19 @@ size_t Upkeep::Clear(uint64_t tag) {
   return busy + unwithdrawn_;
 }
 
+void Upkeep::PublishPromoted() {
+  std::vector<PinnedPage> pages;
+  for (PagePin& pin : replicas_->TakePromoted()) {
+    const Key key = pin.header().key;
+    const Record record = publisher_->RecordOf(pin);
+    pages.push_back({key, record, std::move(pin)});
+  }
+  if (pages.empty()) return;
+  // What is not acknowledged serves this node's engines; repair tells the shard when it answers.
+  std::vector<uint8_t> ok(pages.size());
+  publisher_->Publish(pages, ok, Clock::now() + kPublishLimit);
+}
+
 void Upkeep::RunDirectory() {
   TimePoint next_keepalive{}, next_expire{};
   while (!stop_) {
@@ -114,6 +135,7 @@ void Upkeep::RunDirectory() {
       shard_->Expire(now);
       next_expire = now + std::chrono::seconds(1);
     }
+    PublishPromoted();
     if (const auto view = views_->Get(); view != nullptr && publisher_->Repair(view)) {
       synced_(*view);
     }

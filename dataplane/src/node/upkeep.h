@@ -1,6 +1,7 @@
 // Upkeep: the node's housekeeping threads. One makes room before sets need it, as room_plan.h says,
-// and carries out clears; the other keeps the directory repaired and fresh. Everything that must
-// wait for other nodes outside an engine's call happens here.
+// and carries out clears; the other keeps the directory repaired and fresh, and tells it of
+// promoted replicas. Everything that must wait for other nodes outside an engine's call happens
+// here.
 #pragma once
 
 #include <atomic>
@@ -15,6 +16,7 @@
 #include "base/clock.h"
 #include "node/counters.h"
 #include "node/publisher.h"
+#include "node/replicas.h"
 #include "node/room.h"
 #include "node/room_plan.h"
 #include "node/views.h"
@@ -32,8 +34,8 @@ struct UpkeepOptions {
 class Upkeep {
  public:
   // `synced` is told the view for which every record is in place.
-  Upkeep(UpkeepOptions options, Pool* pool, Shard* shard, Publisher* publisher, const Views* views,
-         Room* room, std::function<void(const View&)> synced);
+  Upkeep(UpkeepOptions options, Pool* pool, Replicas* replicas, Shard* shard, Publisher* publisher,
+         const Views* views, Room* room, std::function<void(const View&)> synced);
   ~Upkeep();
 
   // Takes the pages under `tag` out of service at once; their slots are freed in the background.
@@ -49,11 +51,13 @@ class Upkeep {
   void MakeRoom(const UnmetWishes& wishes);
   void Evict(size_t bytes, size_t length);
   void RetireCleared();
+  void PublishPromoted();
   // Withdraws and puts into quarantine; when, on average, their slots will be free.
   TimePoint Retire(std::span<const Victim> victims);
 
   const UpkeepOptions options_;
   Pool* const pool_;
+  Replicas* const replicas_;
   Shard* const shard_;
   Publisher* const publisher_;
   const Views* const views_;

@@ -195,6 +195,50 @@ SCENARIOS = [
 ]
 
 
+# A call of an engine gets its answer within the client's time-out, 1 s here, and a little for its
+# size; whoever then looks whether the node answers again waits for 0.2 s.
+OWN_NODE_SECONDS = 1.0 + 0.3
+LOOKS_SECONDS = 0.2 + 0.1
+THREADS = 3
+
+
+@pytest.mark.node
+def test_an_own_node_that_is_frozen_costs_a_bounded_wait(fleet: Fleet, report: Report) -> None:
+    reader = 5
+    fleet.wait_ready()
+    for holder in fleet.holders:
+        fleet.fill(holder)
+    fleet.wait_full()
+    fleet.begin_load([reader], threads=THREADS)
+    time.sleep(QUIET_SECONDS)
+    fault = time.monotonic()
+    freeze(fleet.nodes[reader])
+    time.sleep(FAULT_SECONDS)
+    thaw(fleet.nodes[reader])
+    repair = time.monotonic()
+    time.sleep(REPAIR_SECONDS)
+    end = time.monotonic()
+    log = fleet.end_load([reader])
+    during = calls.between(log, fault - OWN_NODE_SECONDS, repair)
+    back = calls.seconds_until_full(log, repair, end, fleet.holders)
+    frozen = calls.between(log, fault + 0.1, repair - OWN_NODE_SECONDS)
+    rate = calls.hit_rate(frozen, fleet.holders)
+    report.add(Summary.HEADER, calls.summarize("own node frozen", during, rate, None, back).row())
+    assert log["wrong"].sum() == 0, "\n".join(engine.output() for engine in fleet.engines)
+    # A page that the node was just writing can be given back only when it goes on.
+    held = during["start"] + during["took"] >= repair
+    assert held.sum() <= THREADS
+    assert during["took"][~held].max() <= OWN_NODE_SECONDS
+    assert (during["took"][during["op"] != calls.GET] <= OWN_NODE_SECONDS).all()
+    # After the first ones, calls miss at once.
+    settled = calls.between(log, fault + OWN_NODE_SECONDS, repair - OWN_NODE_SECONDS)
+    assert len(settled) > 100
+    assert settled["took"].max() <= LOOKS_SECONDS
+    assert calls.summarize("", settled).p50 < 0.01
+    assert rate == 0
+    assert back <= BACK_SECONDS
+
+
 @pytest.mark.node
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=[s.name for s in SCENARIOS])
 def test_a_fault_is_bounded(fleet: Fleet, report: Report, scenario: Scenario) -> None:

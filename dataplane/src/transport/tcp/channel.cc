@@ -214,7 +214,15 @@ void Channel::OnBody() {
 bool Channel::ReceivePayload(TimePoint now) {
   while (payload_left_ > 0) {
     const size_t count = std::min(kIovecsPerCall, destinations_.size() - destination_);
-    const Moved moved = stream_.ReceiveInto(std::span(destinations_).subspan(destination_, count));
+    const bool granted = sink_->Enter();
+    const Moved moved =
+        granted ? stream_.ReceiveInto(std::span(destinations_).subspan(destination_, count))
+                : Moved{};
+    sink_->Leave();
+    if (!granted) {
+      Fail({Code::kAborted, "the destinations are written no more: nobody waits for the answer"});
+      return false;
+    }
     if (!Progressed(moved, "receiving pages", now)) {
       // Inside TLS, bytes that are read ahead would be waited for in vain.
       if (moved.io == Io::kWantsRead && !stream_.encrypted())

@@ -37,6 +37,11 @@ class PayloadSink {
   // bytes, or fails, which fails the exchange.
   virtual Status Accept(FrameReader body, uint64_t payload_length,
                         std::vector<iovec>* destinations) = 0;
+  // Around every single write into the destinations, which is a system call, or with TLS a few of
+  // them and copies. False: they may be written no more, which fails the exchange. Leave follows on
+  // either answer.
+  virtual bool Enter() { return true; }
+  virtual void Leave() {}
 };
 
 struct PeerAddress {

@@ -69,6 +69,37 @@ TEST(TcpTest, APeerThatHangsCostsTheStallTimeOnly) {
   EXPECT_LT(Clock::now() - start, 1s);
 }
 
+// Grants so many writes, and then none: the owner of the memory has taken it back.
+class RevokedSink : public BufferSink {
+ public:
+  RevokedSink(size_t size, int writes) : BufferSink(size), left_(writes) {}
+  bool Enter() override {
+    ++inside;
+    return left_-- > 0;
+  }
+  void Leave() override { --inside; }
+  int inside = 0;
+
+ private:
+  int left_;
+};
+
+TEST(TcpTest, NothingIsWrittenOnceTheDestinationsAreTakenBack) {
+  Fixture f;
+  constexpr size_t kLong = 4 << 20;  // more than one system call receives
+  const ReadItem items[] = {f.service.Add(1, kLong)};
+  for (const int writes : {0, 1}) {
+    Channel channel = f.NewChannel();
+    FrameWriter request = ReadOf(items, 1);
+    RevokedSink sink(kLong, writes);
+    std::fill(sink.buffer.begin(), sink.buffer.end(), std::byte{0xee});
+    EXPECT_EQ(RunOne(&channel, &request, &sink).code(), Code::kAborted);
+    EXPECT_EQ(sink.inside, 0);
+    EXPECT_EQ(sink.buffer.back(), std::byte{0xee});
+    EXPECT_EQ(sink.buffer.front(), writes == 0 ? std::byte{0xee} : std::byte{1});
+  }
+}
+
 TEST(TcpTest, AConnectionThatThePeerClosedMeanwhileIsStaleAndReplaced) {
   Fixture f;
   Channel channel = f.NewChannel();
