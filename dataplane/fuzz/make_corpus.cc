@@ -444,6 +444,36 @@ bool Same(const std::filesystem::path& path, const Blob& bytes) {
   return file && std::ranges::equal(Blob{std::istreambuf_iterator<char>(file), {}}, bytes);
 }
 
+void TlsSeeds() {
+  const uint8_t kClientSays = 0, kServerSays = 1, kEditToServer = 2, kEditToClient = 3, kInsert = 4,
+                kLose = 6, kHangUp = 7, kArrive = 8;
+  const auto talk = [&] {
+    Steps steps;
+    steps.Add(kClientSays, 0, Text("a question")).Add(kServerSays, 0, Text("the answer to it"));
+    return steps;
+  };
+  // Shaken after three turns.
+  const auto shaken = [&] {
+    Steps steps = talk();
+    for (int turn = 0; turn < 4; ++turn) steps.Add(kArrive);
+    return steps;
+  };
+  const Blob edit = {0, 0, 0x80}, inside = {40, 0, 0x55}, length = {3, 0, 0xff};
+  Seed("tls", "talk", talk().bytes);
+  Seed("tls", "talk-on", shaken().Add(kClientSays, 0, Blob(5000, 7)).bytes);
+  Seed("tls", "edit-hello", talk().Add(kEditToServer, 0, inside).bytes);
+  Seed("tls", "edit-type", talk().Add(kEditToServer, 0, edit).bytes);
+  Seed("tls", "edit-length", talk().Add(kEditToServer, 0, length).bytes);
+  Seed("tls", "edit-answer", talk().Add(kArrive).Add(kEditToClient, 0, inside).bytes);
+  Seed("tls", "edit-record",
+       shaken().Add(kClientSays, 0, Blob(100, 9)).Add(kEditToServer, 0, inside).bytes);
+  Seed("tls", "garbage", talk().Add(kInsert, 0, Text("GET / HTTP/1.1\r\n\r\n")).bytes);
+  Seed("tls", "cut-hello", talk().Add(kLose, 1, Blob(20, 0)).Add(kHangUp).bytes);
+  Seed("tls", "cut-record",
+       shaken().Add(kClientSays, 0, Blob(100, 9)).Add(kLose, 1, Blob(9, 0)).Add(kHangUp).bytes);
+  Seed("tls", "hang-up", shaken().Add(kHangUp).bytes);
+}
+
 void Write(const std::filesystem::path& path, const Blob& bytes) {
   std::filesystem::create_directories(path.parent_path());
   std::ofstream file(path, std::ios::binary);
@@ -495,6 +525,7 @@ int main(int argc, char** argv) {
   MembershipSeeds();
   ConfigSeeds();
   HttpSeeds();
+  TlsSeeds();
   const size_t differences = Update(argv[argc - 1], check);
   if (check && differences > 0) {
     std::cerr << differences << " seeds are stale; run: make fuzz-seeds\n";

@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 BUILD=build/fuzz
-# 10 targets of these come to at most 1 MB.
+# 11 targets of these come to at most 1 MB.
 MAX_FILES=50   # of a target, with its seeds and regressions
 MAX_BYTES=2048 # of a file that was found
 

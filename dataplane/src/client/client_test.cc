@@ -25,9 +25,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr milliseconds kTimeout{250};
-// Of a call that has nothing to wait for, on a machine with other work.
-constexpr milliseconds kAtOnce{100};
+constexpr milliseconds kTimeout{500};
+// Of calls that have nothing to wait for, on a machine with other work.
+constexpr milliseconds kAtOnce{400};
+// Of the call that looks whether the node answers again.
+constexpr milliseconds kLooks{200};
 
 // Answers every request with success, except while it is stopped: then it takes what comes in, as a
 // stopped process does, and answers when it goes on.
@@ -177,7 +179,8 @@ TEST_F(StoppedNodeTest, CostsOneTimeoutAndThenCallsMissAtOnceUntilItGoesOn) {
     std::this_thread::sleep_for(1ms);
   }
   EXPECT_GT(node_.requests(), before);
-  EXPECT_LT(longest, kTimeout + kAtOnce);
+  EXPECT_GE(longest, kLooks);
+  EXPECT_LT(longest, kLooks + kAtOnce);
   node_.GoOn();
   const TimePoint limit = Clock::now() + 5s;
   while (client_->Exists(keys_) == 0 && Clock::now() < limit) std::this_thread::sleep_for(1ms);
@@ -194,7 +197,10 @@ TEST_F(StoppedNodeTest, NobodyWaitsForTheCallThatLooks) {
   for (Duration& t : took)
     callers.emplace_back([&] { t = Time([&] { EXPECT_EQ(client_->Exists(keys_), 0u); }); });
   for (std::thread& t : callers) t.join();
-  EXPECT_EQ(std::count_if(took.begin(), took.end(), [](Duration t) { return t > kAtOnce; }), 1);
+  const auto waited =
+      std::count_if(took.begin(), took.end(), [](Duration t) { return t >= kLooks; });
+  EXPECT_GE(waited, 1);
+  EXPECT_LE(waited, 2) << "one, and one that the machine may have kept waiting";
 }
 
 TEST_F(StoppedNodeTest, PagesAreTakenBackFromACallThatHasNotBegunToWrite) {
@@ -218,7 +224,7 @@ TEST_F(StoppedNodeTest, AGetWaitsForTheEndOfAWriteThatHasBegun) {
     EXPECT_FALSE(Get(host_.data()));
     over = true;
   });
-  std::this_thread::sleep_for(kTimeout + 3 * kAtOnce);
+  std::this_thread::sleep_for(kTimeout + kAtOnce);
   EXPECT_FALSE(over) << "the node writes into the page when it goes on";
   EXPECT_LT(Time([&] { EXPECT_EQ(client_->Exists(keys_), 0u); }), kTimeout + kAtOnce)
       << "other calls do not wait";
