@@ -98,8 +98,11 @@ MetricSection PoolMetrics() {
            {Of([](const Scrape& s) { return s.pool.evictions - s.pool.evictions_resize; },
                {"room"}),
             Of([](const Scrape& s) { return s.pool.evictions_resize; }, {"resize"}),
-            Of([](const Scrape& s) { return s.replicas.evictions + s.pool.evictions_replica; },
-               {"replica"})},
+            Of(
+                [](const Scrape& s) {
+                  return s.replicas.evictions_replica + s.pool.evictions_replica;
+                },
+                {"replica"})},
            "How long does a page stay? (seconds, when the pool is full)",
            "peercache_pool_pages / on (instance) "
            "sum by (instance) (rate(peercache_evictions_total{reason!=\"replica\"}[15m]))"},

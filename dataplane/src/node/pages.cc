@@ -175,7 +175,7 @@ void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size
   flights_.Leave(keys, led, &call);
 }
 
-bool Pages::CopyOut(const PagePin& pin, const Destinations& to, size_t page, bool replica) {
+bool Pages::CopyOut(const PagePin& pin, const Destinations& to, size_t page) {
   {
     const Permit::Use use(to.permit);
     if (!use || !GuardedScatter(to.Of(page), pin.payload())) {
@@ -191,8 +191,8 @@ bool Pages::CopyOut(const PagePin& pin, const Destinations& to, size_t page, boo
       return false;
     }
   }
-  (replica ? counters_->read_replica_hits : counters_->read_local_hits).Add(1);
-  (replica ? counters_->bytes_replica : counters_->bytes_local).Add(pin.payload().size());
+  (pin.replica() ? counters_->read_replica_hits : counters_->read_local_hits).Add(1);
+  (pin.replica() ? counters_->bytes_replica : counters_->bytes_local).Add(pin.payload().size());
   return true;
 }
 
@@ -208,7 +208,7 @@ std::vector<size_t> Pages::GetLocal(std::span<const Key> keys, const Destination
   }
   ForEach(here.size(), bytes, [&](size_t h) {
     const size_t page = here[h];
-    ok[page] = CopyOut(pins[page], to, page, pins[page].replica());
+    ok[page] = CopyOut(pins[page], to, page);
     pins[page].Release();
   });
   if (!here.empty()) stage->Add(Clock::now() - start);
@@ -225,7 +225,7 @@ size_t Pages::GetReplicas(std::span<const Key> keys, const Destinations& to, std
   size_t kept = 0;
   for (size_t i = 0; i < pins.size(); ++i) {
     const size_t page = (*wanted)[i];
-    if (pins[i] && CopyOut(pins[i], to, page, true)) {
+    if (pins[i] && CopyOut(pins[i], to, page)) {
       ok[page] = 1;
       pins[i].Release();
     } else {
@@ -300,18 +300,23 @@ void Pages::Read(std::span<const Key> keys, std::vector<Wanted>* wanted,
   const TimePoint start = Clock::now();
   std::vector<RemotePage> remote;
   std::vector<Wanted> left;
-  const auto lost = [&](size_t page, Wanted::Why why) {
+  const auto lost = [&](size_t page, Wanted::Why why, uint64_t holder) {
     left.push_back({page, why});
     locator_->Forget(keys[page]);
+    if (std::find(failed->begin(), failed->end(), holder) == failed->end())
+      failed->push_back(holder);
   };
   for (size_t i = 0; i < wanted->size(); ++i) {
     const auto [page, why] = (*wanted)[i];
     const Record& record = records[i];
     if (record.node == 0) {
       left.push_back({page, why});
-    } else if (start >= until[i] || record.length != to.SizeOf(page)) {
-      // What was remembered may end between the look at it and here.
-      lost(page, Wanted::kStale);
+    } else if (start >= until[i]) {
+      // What was remembered may end between the look at it and here; its holder is not at fault.
+      left.push_back({page, Wanted::kStale});
+      locator_->Forget(keys[page]);
+    } else if (record.length != to.SizeOf(page)) {
+      lost(page, Wanted::kStale, record.node);
     } else {
       remote.push_back({keys[page], record, page, until[i]});
     }
@@ -337,13 +342,8 @@ void Pages::Read(std::span<const Key> keys, std::vector<Wanted>* wanted,
         counters_->read_remote_hits.Add(1);
         counters_->bytes_remote.Add(record.length);
         break;
-      case ReadOutcome::kStale:
-        lost(page, Wanted::kStale);
-        if (std::find(failed->begin(), failed->end(), record.node) == failed->end())
-          failed->push_back(record.node);
-        break;
-      // Its breaker is open now, so lookups leave it out.
-      case ReadOutcome::kUnreachable: lost(page, Wanted::kUnreachable); break;
+      case ReadOutcome::kStale: lost(page, Wanted::kStale, record.node); break;
+      case ReadOutcome::kUnreachable: lost(page, Wanted::kUnreachable, record.node); break;
       case ReadOutcome::kExpired: counters_->miss_expired.Add(1); break;
       case ReadOutcome::kCorrupt: ++corrupt; break;
     }

@@ -86,7 +86,7 @@ class Pages {
   size_t GetReplicas(std::span<const Key> keys, const Destinations& to, std::span<uint8_t> ok,
                      std::vector<size_t>* wanted, Pool* pool, StageTime* stage);
   // False: the bytes are wrong, or the engine's memory is gone or taken back.
-  bool CopyOut(const PagePin& pin, const Destinations& to, size_t page, bool replica);
+  bool CopyOut(const PagePin& pin, const Destinations& to, size_t page);
   // work(i) for i in [0, count), with help when `bytes` are worth it.
   template <typename Work>
   void ForEach(size_t count, uint64_t bytes, const Work& work);

@@ -11,6 +11,10 @@ namespace {
 constexpr size_t kAlign = size_t{2} << 20;
 // How many fetches back "lately" is.
 constexpr size_t kFetchesRemembered = 64 << 10;
+// So much of their share changes hands, so often: whoever reads more pages in turn than the share
+// holds would have all of them promoted and dropped before they are read again.
+constexpr size_t kSurplusShare = 4;
+constexpr Duration kSurplusPause = milliseconds(1000);
 
 // False: the engine's memory is gone, or the engine has taken it back.
 bool CopyIn(const Destinations& from, size_t page, Bytes to) {
@@ -88,7 +92,7 @@ void Replicas::KeepPrivate(const Key& key, const Destinations& from, size_t page
   const std::shared_lock lock(committing_);
   if (epoch != this->epoch()) return;
   bool duplicate = false;
-  (void)pool_->Commit(std::move(*reservation), key, 0, 0, &duplicate);
+  (void)pool_->Commit(std::move(*reservation), key, 0, 0, &duplicate, PageKind::kReplica);
 }
 
 bool Replicas::Promote(const Key& key, const Destinations& from, size_t page, uint64_t epoch,
@@ -128,9 +132,11 @@ std::vector<PagePin> Replicas::TakePromoted() {
   return std::exchange(promoted_, {});
 }
 
-size_t Replicas::Surplus() {
-  // At once no more than an eighth: what was wanted may be over by then.
-  return std::min(refused_.exchange(0, std::memory_order_relaxed), promotion_.bytes / 8);
+size_t Replicas::Surplus(TimePoint now) {
+  if (now < next_surplus_) return 0;
+  next_surplus_ = now + kSurplusPause;
+  return std::min(refused_.exchange(0, std::memory_order_relaxed),
+                  promotion_.bytes / kSurplusShare);
 }
 
 void Replicas::Clear() {

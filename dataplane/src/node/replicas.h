@@ -15,9 +15,9 @@
 // Pages never change under their key, so a replica is never outdated. What it was set under (its
 // tag) is not known here: a clear of any tag drops all replicas.
 //
-//   replicas.Keep(keys, fetched, ok, to, epoch, checksums);   // a get, before its engine is
-//   answered for (PagePin& pin : replicas.TakePromoted()) ...          // upkeep: publish them if
-//   (size_t bytes = replicas.Surplus()) ...                // upkeep: let so much of the oldest go
+//   replicas.Keep(keys, fetched, ok, to, epoch, checksums);  // of a get, before it is answered
+//   for (PagePin& pin : replicas.TakePromoted()) ...         // upkeep: to be published
+//   size_t bytes = replicas.Surplus(now);                    // upkeep: so much of the oldest goes
 //
 // Thread-safe.
 #pragma once
@@ -65,8 +65,9 @@ class Replicas {
             const Destinations& from, uint64_t epoch, std::span<const uint64_t> checksums);
   // Promoted since the last call, to be published.
   std::vector<PagePin> TakePromoted();
-  // Bytes of promoted replicas that should go, because newer ones found their share taken.
-  size_t Surplus();
+  // Bytes of promoted replicas that should go, because newer ones found their share taken. For one
+  // thread.
+  size_t Surplus(TimePoint now);
   // Grows when pages have been kept.
   uint64_t kept() const { return kept_.load(std::memory_order_acquire); }
   // How many of the pages that engines wanted others wanted too; decides what Keep keeps.
@@ -96,7 +97,8 @@ class Replicas {
   std::atomic<uint64_t> epoch_{0}, kept_{0};
   std::atomic<uint32_t> sharing_{0};  // percent, a moving average
   std::atomic<size_t> refused_{0};    // bytes, for want of room in their share
-  std::mutex mutex_;                  // of the next two
+  TimePoint next_surplus_{};
+  std::mutex mutex_;  // of the next two
   Ghost fetched_;
   std::vector<PagePin> promoted_;
 };

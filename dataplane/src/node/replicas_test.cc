@@ -162,9 +162,13 @@ TEST_F(PromotionTest, ItsShareIsBoundedAndTheOldestGo) {
   Settle();
   EXPECT_LE(pool_->stats().replica_bytes, 4 * kMiB);
   EXPECT_LT(InPool(more), 40u);
-  const size_t surplus = replicas_.Surplus();
-  EXPECT_EQ(surplus, 512 * kKiB) << "at most an eighth at once";
-  EXPECT_EQ(replicas_.Surplus(), 0u) << "asked for once";
+  const TimePoint now = Clock::now();
+  const size_t surplus = replicas_.Surplus(now);
+  EXPECT_EQ(surplus, kMiB) << "at most a quarter at once";
+  for (int i = 0; i < 2; ++i) Fetch(more);
+  EXPECT_EQ(replicas_.Surplus(now + milliseconds(900)), 0u) << "and not all the time";
+  EXPECT_EQ(replicas_.Surplus(now + milliseconds(1000)), kMiB);
+  EXPECT_EQ(replicas_.Surplus(now + milliseconds(2000)), 0u) << "asked for once";
   const auto gone = pool_->TakeReplicas(surplus);
   ASSERT_GE(gone.size(), surplus / (2 * kPage));
   for (const Victim& victim : gone) {
@@ -183,7 +187,7 @@ TEST_F(PromotionTest, OnlyMemoryThatNothingElseUsesIsTaken) {
   Fetch(pages);
   Fetch(pages);
   EXPECT_EQ(InPool(pages), 0u);
-  EXPECT_EQ(replicas_.Surplus(), 0u) << "that other replicas go would be no help";
+  EXPECT_EQ(replicas_.Surplus(Clock::now()), 0u) << "that other replicas go would be no help";
 }
 
 TEST_F(PromotionTest, BytesThatAnEngineHasChangedSinceAreNotKept) {

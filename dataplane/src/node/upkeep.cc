@@ -43,7 +43,7 @@ void Upkeep::RunRoom() {
     const UnmetWishes wishes = room_->AwaitWishes(options_.tick);
     RetireCleared();
     MakeRoom(wishes);
-    if (const size_t surplus = replicas_->Surplus(); surplus > 0) {
+    if (const size_t surplus = replicas_->Surplus(Clock::now()); surplus > 0) {
       const std::vector<Victim> oldest = pool_->TakeReplicas(surplus);
       if (!oldest.empty()) (void)Retire(oldest);
     }
