@@ -2,13 +2,14 @@
 // whether the node may touch the engine's pages, and lets the engine take them back from a node
 // that does not answer.
 //
-//   engine                                     node
-//   auto permit = Permit::Create();            auto permit = Permit::Map(received_fd);
-//   ... send permit->fd() with Attach          { Permit::Use use(&permit);
-//   ... call; no answer in time                  if (!use) return;  // the pages are not ours any
-//   more permit->Revoke();                            ... write into pages ... } if
-//   (!permit->InUse()) ... the pages        ... read pages ...
-//     are the engine's, for good               if (permit.revoked()) ... the bytes do not count
+//   engine                                 node
+//   auto permit = Permit::Create();        auto permit = Permit::Map(received_fd);
+//   ... send permit->fd() with Attach
+//                                          { Permit::Use use(&*permit);
+//                                            if (!use) return;  // the engine's again
+//                                            ... write into pages ... }
+//   permit->Revoke();                      ... read pages ...
+//   if (!permit->InUse()) ...              if (permit->revoked()) ...  // they do not count
 //
 // The rules:
 //   - The node writes into pages only inside of a Use, which it counts in the word before it looks

@@ -340,9 +340,8 @@ class Client::Impl {
   static void AwaitLetGo(Connection* connection) {
     while (!connection->LetGo(kSayAgain)) {
       spdlog::error(
-          "the node {} was stopped while it wrote into a page of this engine, which waits until "
-          "the "
-          "node goes on or is gone; let it go on (SIGCONT), or restart peercached",
+          "the node {} was stopped while it wrote into a page of this engine, which waits until it "
+          "goes on or is gone; let it go on (SIGCONT), or restart peercached",
           connection->node());
     }
   }

@@ -191,8 +191,7 @@ constexpr ConfigOption kOptions[] = {
      }},
     {"promotion-percent",
      "Part of the pool for copies of other nodes' pages that several engines here read at once, "
-     "and "
-     "as much for replicas of pages that are read often; 0: neither",
+     "and as much for replicas of pages that are read often; 0: neither",
      "10", SetNumber<&NodeConfig::promotion_percent, 0, 50>},
     {"checksums",
      "Pages that carry a checksum which every read verifies: off | sampled (one in 16) | all",
