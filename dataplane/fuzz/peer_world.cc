@@ -11,7 +11,7 @@ namespace {
 Reached greeted("peers greeted"), found("lookups that found"), owner("owner messages taken"),
     read("pages read"), absent("pages absent"), listed("members listed"), other("other answers");
 
-constexpr uint64_t kSelf = 99, kOwner = 7;
+constexpr uint64_t kSelf = 99, kOwner = 7, kReader = 8;
 
 ShardOptions SmallShard() {
   ShardOptions options;
@@ -87,7 +87,7 @@ std::vector<std::byte> PeerWorld::ValidBody(MessageType type) {
                    .lease_ms = 1000};
   switch (type) {
     case MessageType::kHello: Hello{kCluster, kToken, kOwner, 1}.Encode(&w); break;
-    case MessageType::kLookup: EncodeLookup(kOwner, {}, keys, &w); break;
+    case MessageType::kLookup: EncodeLookup(kReader, {}, keys, &w); break;
     case MessageType::kContact:
       stamp.sequence = ++sequence_;
       EncodeContact(stamp, &w);

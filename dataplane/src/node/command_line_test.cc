@@ -4,7 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
-#include <fstream>
+
+#include "base/temp_dir_testing.h"
 
 namespace peercache {
 namespace {
@@ -13,8 +14,8 @@ using Values = std::map<std::string, std::string>;
 
 // What peercached is told by a file with `file`, then by `arguments`.
 Values Parse(const std::string& file, const std::string& arguments) {
-  const std::string path = testing::TempDir() + "/command-line.toml";
-  std::ofstream(path) << file;
+  const peercache::testing::TempDir dir;
+  const std::string path = dir.Write("peercached.toml", file);
   CLI::App app;
   Values values;
   AddNodeOptions(&app, &values);
