@@ -53,7 +53,7 @@ type page struct {
 }
 
 func (p *page) printf(format string, arguments ...any) {
-	p.WriteString(fmt.Sprintf(format, arguments...))
+	fmt.Fprintf(&p.Builder, format, arguments...)
 }
 
 // reference is the page about a kind. It also returns the fields that have no description.

@@ -31,7 +31,7 @@ struct Shape {
   double warmup = 0;      // seconds before the measurement
   size_t warm_pages = 0;  // the first of `pages`, over all threads, are the warm-up's alone: who
                           // has read a page may have kept it; 0: the warm-up has none of its own
-  bool check = false;  // verify every byte that was read, outside of the measured time
+  bool check = false;     // verify every byte that was read, outside of the measured time
   HugePages huge_pages = HugePages::kOff;  // of the host pool, and of what memcpy copies to
   std::vector<pid_t> cpu_of;               // processes whose CPU time counts
 };
