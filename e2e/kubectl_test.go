@@ -57,7 +57,7 @@ func kubectlSpecs() {
 			text, stderr, status := peercache(ctx, "status", clusterName)
 			g.Expect(status).To(BeZero(), stderr)
 			g.Expect(text).To(HavePrefix(namespace + "/" + clusterName + ": ready, 3 of 3 nodes serve, 3 members, 768Mi for pages"))
-			g.Expect(text).To(MatchRegexp(`(?m)^default +3 +3 +3 +-$`))
+			g.Expect(text).To(MatchRegexp(`(?m)^default +3 +3 +3$`))
 			g.Expect(text).To(ContainSubstring("next: nothing;"))
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
 
@@ -119,7 +119,7 @@ func kubectlSpecs() {
 			if node.Node != nodeID(nodes.reader) {
 				continue
 			}
-			Expect(node.Engines).To(Equal(1))
+			Expect(node.Engines).To(BeNumerically(">=", 1)) // one that has just ended may still be counted
 			Expect(node.PagesReadPerSecond).To(BeNumerically(">", 0))
 			Expect(node.BytesReadPerSecond).To(BeNumerically(">", node.PagesReadPerSecond))
 			Expect(node.Hits).To(Equal(node.Asked), "pages of the load that were found")

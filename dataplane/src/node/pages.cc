@@ -41,7 +41,6 @@ Pages::Pages(PagesOptions options, Pool* pool, Peers* peers, const Views* views,
              Counters* counters)
     : options_(options),
       pool_(pool),
-      peers_(peers),
       views_(views),
       publisher_(publisher),
       locator_(locator),

@@ -94,7 +94,6 @@ class Pages {
 
   const PagesOptions options_;
   Pool* const pool_;
-  Peers* const peers_;
   const Views* const views_;
   Publisher* const publisher_;
   Locator* const locator_;
