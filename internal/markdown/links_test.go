@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package markdown
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// pages are all that a reader may come across.
+var pages = []string{
+	"README.md", "CONTRIBUTING.md", "docs", "charts", "hack", "e2e", "dataplane/python/README.md", "dataplane/fuzz/README.md",
+}
+
+// TestLinks: what a page refers to in this repository is there, with its heading.
+func TestLinks(t *testing.T) {
+	files, err := Files(root, pages...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, file := range files {
+		page, err := Read(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, link := range page.Links {
+			if strings.Contains(link.Target, "://") || strings.HasPrefix(link.Target, "mailto:") {
+				continue
+			}
+			checked++
+			if fault := follow(file, link.Target); fault != "" {
+				t.Errorf("%s:%d: %s: %s", strings.TrimPrefix(file, root+"/"), link.Line, link.Target, fault)
+			}
+		}
+	}
+	if len(files) < 30 || checked < 60 {
+		t.Errorf("only %d links of %d pages were found", checked, len(files))
+	}
+}
+
+// follow says what is wrong with a link, or "".
+func follow(from, target string) string {
+	path, anchor, _ := strings.Cut(target, "#")
+	to := from
+	if path != "" {
+		to = filepath.Join(filepath.Dir(from), filepath.FromSlash(path))
+	}
+	if _, err := os.Stat(to); err != nil {
+		return "there is no such file"
+	}
+	if anchor == "" {
+		return ""
+	}
+	if !strings.HasSuffix(to, ".md") {
+		return "only headings of pages have names"
+	}
+	page, err := Read(to)
+	if err != nil {
+		return err.Error()
+	}
+	if !slices.Contains(page.Anchors, anchor) {
+		return "the page has no such heading"
+	}
+	return ""
+}
+
+// TestEveryPageIsLinked: a page of docs/ is reached from the README over links, or nobody finds it.
+func TestEveryPageIsLinked(t *testing.T) {
+	start := filepath.Join(root, "README.md")
+	reached, queue := map[string]bool{start: true}, []string{start}
+	for len(queue) > 0 {
+		page, err := Read(queue[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, link := range page.Links {
+			path, _, _ := strings.Cut(link.Target, "#")
+			to := filepath.Join(filepath.Dir(queue[0]), filepath.FromSlash(path))
+			if strings.HasSuffix(to, ".md") && !reached[to] && follow(queue[0], link.Target) == "" {
+				reached[to] = true
+				queue = append(queue, to)
+			}
+		}
+		queue = queue[1:]
+	}
+	files, err := Files(root, "docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		// Alerts link to their runbooks by address.
+		if !reached[file] && filepath.Base(filepath.Dir(file)) != "runbooks" {
+			t.Errorf("%s is linked from no page that the README leads to", strings.TrimPrefix(file, root+"/"))
+		}
+	}
+}
+
+// TestTables: every table has a head and as many cells in each row, or it does not show as one.
+func TestTables(t *testing.T) {
+	files, err := Files(root, pages...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		page, err := Read(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range page.Tables {
+			at := strings.TrimPrefix(file, root+"/")
+			if len(table.Rows) == 0 {
+				t.Errorf("%s:%d: rows without a head: an empty line tore the table, or the line of dashes is missing", at, table.Line)
+			}
+			for i, row := range table.Rows {
+				if len(row) != len(table.Head) {
+					t.Errorf("%s:%d: %d cells, the head has %d", at, table.Line+2+i, len(row), len(table.Head))
+				}
+			}
+		}
+	}
+}

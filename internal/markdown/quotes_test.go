@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package markdown
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// source is the text of all files below a folder with an ending.
+func source(t *testing.T, ending string, folders ...string) string {
+	t.Helper()
+	var text strings.Builder
+	for _, folder := range folders {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ending) || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			text.Write(content)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return text.String()
+}
+
+// quotes are what the groups of a pattern match in the pages below docs and in the README, each with where it stands.
+func quotes(t *testing.T, pattern string) map[string]string {
+	t.Helper()
+	files, err := Files(root, "README.md", "docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(content), -1) {
+			found[match[1]] = strings.TrimPrefix(file, root+"/")
+		}
+	}
+	return found
+}
+
+// TestQuotedReasons: reasons of conditions in tables are reasons that the operator gives.
+func TestQuotedReasons(t *testing.T) {
+	operator := source(t, ".go", "operator")
+	files, err := Files(root, "docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, file := range files {
+		page, err := Read(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, table := range page.Tables {
+			column := slices.Index(table.Head, "reason")
+			if column < 0 || !slices.Contains(table.Head, "condition") {
+				continue
+			}
+			for i, row := range table.Rows {
+				for _, reason := range regexp.MustCompile("`([A-Z][A-Za-z]+)`").FindAllStringSubmatch(row[column], -1) {
+					checked++
+					if !strings.Contains(operator, `"`+reason[1]+`"`) && !strings.Contains(operator, "Reason"+reason[1]) {
+						t.Errorf("%s:%d: the operator never says %s", strings.TrimPrefix(file, root+"/"), table.Line+2+i, reason[1])
+					}
+				}
+			}
+		}
+	}
+	if checked < 15 {
+		t.Errorf("only %d reasons were found", checked)
+	}
+}
+
+// TestQuotedCommands: commands of the plug-in and targets of make exist.
+func TestQuotedCommands(t *testing.T) {
+	plugin := source(t, ".go", "kubectl")
+	for command, page := range quotes(t, `kubectl peercache ([a-z][-a-z]+)`) {
+		if !regexp.MustCompile(`Use: +"` + command + `[ "]`).MatchString(plugin) {
+			t.Errorf("%s: the plug-in has no command %s", page, command)
+		}
+	}
+	makefiles := source(t, ".mk", ".")
+	top, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	makefiles += string(top)
+	for target, page := range quotes(t, "(?:`|    |\n)make ([a-z][-a-z]+)") {
+		if !regexp.MustCompile(`(?m)^` + target + `:|^\.PHONY:.* ` + target + `\b`).MatchString(makefiles) {
+			t.Errorf("%s: there is no target %s", page, target)
+		}
+	}
+}
+
+// TestQuotedMetrics: a metric that a page names is one that nodes or the operator have, or that a rule records.
+func TestQuotedMetrics(t *testing.T) {
+	known := source(t, ".cc", "dataplane/src") + source(t, ".go", "operator") + source(t, ".yaml", "config/prometheus")
+	for metric, page := range quotes(t, `\b(peercache_(?:operator_)?[a-z_]+[a-z])\b`) {
+		base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(metric, "")
+		if strings.HasPrefix(metric, "peercache_io_") { // labels
+			continue
+		}
+		if !strings.Contains(known, metric) && !strings.Contains(known, base) {
+			t.Errorf("%s: nobody has the metric %s", page, metric)
+		}
+	}
+}
