@@ -26,8 +26,8 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	var table strings.Builder
-	table.WriteString("| Value | Default | Meaning |\n| --- | --- | --- |\n")
-	writeRows(t, &table, "", document.Content[0])
+	table.WriteString("| Value | Type | Default | Meaning |\n| --- | --- | --- | --- |\n")
+	writeRows(t, &table, readSchema(t), "", document.Content[0])
 
 	readme := read(t, readmeFile)
 	before, rest, ok := strings.Cut(readme, tableBegins)
@@ -48,7 +48,7 @@ func TestReadme(t *testing.T) {
 }
 
 // writeRows writes a row for every value that has a comment of its own, and goes into the others.
-func writeRows(t *testing.T, table *strings.Builder, path string, mapping *yamlv3.Node) {
+func writeRows(t *testing.T, table *strings.Builder, schema valuesSchema, path string, mapping *yamlv3.Node) {
 	t.Helper()
 	for i := 0; i < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]
@@ -56,9 +56,9 @@ func writeRows(t *testing.T, table *strings.Builder, path string, mapping *yamlv
 		comment := strings.Join(strings.Fields(strings.ReplaceAll(key.HeadComment, "#", "")), " ")
 		switch {
 		case comment != "":
-			table.WriteString("| `" + name + "` | " + defaultOf(t, value) + " | " + comment + " |\n")
+			table.WriteString("| `" + name + "` | " + schema.typeOf(t, name) + " | " + defaultOf(t, value) + " | " + comment + " |\n")
 		case value.Kind == yamlv3.MappingNode && len(value.Content) > 0:
-			writeRows(t, table, name, value)
+			writeRows(t, table, schema, name, value)
 		default:
 			t.Errorf("value %s has no comment in values.yaml", name)
 		}
