@@ -25,7 +25,7 @@ func readSchema(t *testing.T) valuesSchema {
 func (s valuesSchema) typeOf(t *testing.T, path string) string {
 	t.Helper()
 	at := s.root
-	for _, key := range strings.Split(path, ".") {
+	for key := range strings.SplitSeq(path, ".") {
 		properties, _ := at["properties"].(map[string]any)
 		at = s.follow(properties[key])
 	}
@@ -44,7 +44,7 @@ func (s valuesSchema) follow(schema any) map[string]any {
 		return at
 	}
 	at = s.root
-	for _, key := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
+	for key := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
 		at, _ = at[key].(map[string]any)
 	}
 	return s.follow(at)
