@@ -34,8 +34,9 @@ type PeerCacheCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what you want. Changing any field but layout takes effect by a
-	// rolling restart of the nodes it concerns, one at a time.
+	// spec is what you want. A change that concerns the nodes' pods takes effect by
+	// a rolling restart, one node of each group at a time; docs/upgrade.md says
+	// which fields do. layout cannot be changed.
 	// +required
 	Spec PeerCacheClusterSpec `json:"spec"`
 
