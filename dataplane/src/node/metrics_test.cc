@@ -215,7 +215,9 @@ TEST(MetricsTest, AFullPoolMovesEvictionsQuarantineAndStalls) {
   EXPECT_GT(Scraped(*a)["peercache_cleared_pages_total"], 0);
 }
 
-TEST(MetricsTest, ADeadPeerMovesItsBreakerAndTheRepairBacklog) {
+// The backlog and refused sets are seen only if they come before b is out of the rings, which it is
+// as soon as its breaker is open: publisher_test.cc.
+TEST(MetricsTest, ADeadPeerMovesItsBreakerAndIsToBeToldAgain) {
   TestCluster cluster([](NodeConfig* c) { c->member_ttl = milliseconds(30'000); });
   const auto a = cluster.Start("a");
   auto b = cluster.Start("b");
@@ -228,21 +230,18 @@ TEST(MetricsTest, ADeadPeerMovesItsBreakerAndTheRepairBacklog) {
            before["peercache_repair_unsynced_members"] == 0;
   }));
   b.reset();  // without leaving: still a member for 30 s
-  // The backlog is gone as soon as b is out of the rings.
-  bool open = false, backlog = false, unsynced = false;
+  bool open = false, unsynced = false;
   ASSERT_TRUE(Eventually(std::chrono::seconds(20),
                          [&] {
                            engine.Set(100, 32);
                            const Scraped now(*a);
                            open |= now["peercache_breakers{state=\"open\"}"] == 1;
-                           backlog |= now["peercache_repair_backlog_pages"] > 0;
                            unsynced |= now["peercache_repair_unsynced_members"] == 1;
-                           return open && backlog && unsynced;
+                           return open && unsynced;
                          }))
-      << "breaker " << open << ", backlog " << backlog << ", unsynced " << unsynced;
+      << "breaker " << open << ", unsynced " << unsynced;
   const Scraped after(*a);
   EXPECT_GT(after["peercache_breaker_trips_total"], 0);
-  EXPECT_GT(after["peercache_write_refused_total{reason=\"unacknowledged\"}"], 0);
   EXPECT_EQ(after["peercache_members"], 2);
   EXPECT_EQ(after.Sum("peercache_breakers"), 1);
 }

@@ -312,6 +312,7 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
     pages.push_back(std::move(page));
     if (pages.size() == kBatch) failed += FlushRepair(&pages, &publish, &withdraw);
   });
+  backlog_.store(pages.size() + failed, std::memory_order_relaxed);
   failed += FlushRepair(&pages, &publish, &withdraw);
   backlog_.store(failed, std::memory_order_relaxed);
   if (failed > 0) return false;

@@ -47,6 +47,8 @@ class ShardHost : public PeerService {
     }
     changed_.notify_all();
   }
+  // Nobody listens any more.
+  void Die() { server_.reset(); }
   void AwaitHeld() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return held_ > 0; });
@@ -217,6 +219,24 @@ TEST_F(PublisherTest, ANoteStaysWhileAPublishIsUnderWay) {
   ASSERT_TRUE(host_.Serves(key_));
   EXPECT_TRUE(Noted());
   RepairUntilTheNoteIsGone(surplus_, false);
+}
+
+TEST_F(PublisherTest, PagesThatAreNotYetInPlaceAreTheBacklog) {
+  host_.Hold(true);
+  std::thread repair([&] { EXPECT_TRUE(publisher_.Repair(with_shard_)); });
+  host_.AwaitHeld();
+  EXPECT_EQ(publisher_.backlog(), 1u);
+  host_.Hold(false);
+  repair.join();
+  EXPECT_EQ(publisher_.backlog(), 0u);
+}
+
+TEST_F(PublisherTest, PagesThatAShardCouldNotBeToldOfAreTheBacklog) {
+  host_.Die();
+  EXPECT_FALSE(publisher_.Repair(with_shard_));
+  EXPECT_EQ(publisher_.backlog(), 1u);
+  EXPECT_TRUE(publisher_.Repair(unreachable_)) << "the page belongs here now";
+  EXPECT_EQ(publisher_.backlog(), 0u);
 }
 
 TEST_F(PublisherTest, NothingIsExpectedOfAShardThatCannotBeReached) {
