@@ -79,8 +79,8 @@ void Replicas::Keep(std::span<const Key> keys, std::span<const size_t> which,
   }
   for (const size_t page : often)
     if (!Promote(keys[page], from, page, epoch, checksums[page])) shared.push_back(page);
-  if (pool_ == nullptr) return;
-  for (const size_t page : shared) KeepPrivate(keys[page], from, page, epoch);
+  if (pool_ != nullptr)
+    for (const size_t page : shared) KeepPrivate(keys[page], from, page, epoch);
   kept_.fetch_add(1, std::memory_order_release);
 }
 

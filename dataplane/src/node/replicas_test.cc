@@ -144,8 +144,10 @@ TEST_F(PromotionTest, APageThatIsFetchedAgainComesIntoThePoolToBePublished) {
   const Received pages(1, 4);
   Fetch(pages);
   EXPECT_EQ(InPool(pages), 0u);
+  const uint64_t kept = replicas_.kept();
   Fetch(pages);
   EXPECT_EQ(InPool(pages), 4u);
+  EXPECT_GT(replicas_.kept(), kept) << "a get that is under way looks again";
   const auto promoted = replicas_.TakePromoted();
   ASSERT_EQ(promoted.size(), 4u);
   for (size_t i = 0; i < 4; ++i) {
