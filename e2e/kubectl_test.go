@@ -57,7 +57,7 @@ func kubectlSpecs() {
 			text, stderr, status := peercache(ctx, "status", clusterName)
 			g.Expect(status).To(BeZero(), stderr)
 			g.Expect(text).To(HavePrefix(namespace + "/" + clusterName + ": ready, 3 of 3 nodes serve, 3 members, 768Mi for pages"))
-			g.Expect(text).To(MatchRegexp(`(?m)^default +3 +3 +3$`))
+			g.Expect(text).To(MatchRegexp(`(?m)^default +3 +3 +3 +0$`))
 			g.Expect(text).To(ContainSubstring("next: nothing;"))
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
 
@@ -211,6 +211,60 @@ func kubectlSpecs() {
 			Expect(text).NotTo(MatchRegexp(`eyJ[A-Za-z0-9_-]{8,}\.`), "a token in %s", name)
 		}
 	}, SpecTimeout(2*time.Minute))
+
+	It("how a machine goes into maintenance and comes back: drain, undrain", func(ctx context.Context) {
+		defer func() { peercacheOK(context.WithoutCancel(ctx), "undrain", nodes.writer) }()
+		// Nobody but the writer's node has had these; those of the load may have a replica elsewhere.
+		cold := request{Kind: "mha", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
+		writeAll(ctx, cold)
+		load := request{Kind: "mla", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
+		load.SHA256s, load.Seconds = writeAll(ctx, load).SHA256s, 12
+		elsewhere, here := reader.start(ctx, "load", load, ""), writer.start(ctx, "load", load, "")
+		waitUntilReading(ctx, nodes.reader)
+		waitUntilReading(ctx, nodes.writer)
+
+		text := peercacheOK(ctx, "drain", nodes.writer, "--wait", "--timeout", "90s")
+		Expect(text).To(HavePrefix(nodes.writer + ": 1 member leaves with "))
+		Expect(text).To(MatchRegexp(`(?m)^` + namespace + "/" + clusterName + " +" + nodeID(nodes.writer) + ` +active +\S+ +256Mi +2 +2$`), "the server's own attachment and that of the load")
+		Expect(text).To(ContainSubstring(nodes.writer + " is not cordoned"))
+		Expect(text).To(ContainSubstring("is drained, and all members have left"))
+		_, err := nodePod(ctx, nodes.writer)
+		Expect(err).To(MatchError(ContainSubstring("no data-plane pod")))
+		Eventually(func(g Gomega) {
+			cluster := &v1alpha1.PeerCacheCluster{}
+			g.Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
+			g.Expect(conditionMessage(cluster, v1alpha1.ConditionReady)).To(
+				Equal("True AllNodesReady: 2/2 nodes serve; drained machines: " + nodes.writer))
+			g.Expect(conditionMessage(cluster, v1alpha1.ConditionDevicesAvailable)).To(HavePrefix("True"))
+			g.Expect(cluster.Status.Groups).To(HaveLen(1))
+			g.Expect(cluster.Status.Groups[0].Drained).To(BeEquivalentTo(1))
+			for _, node := range []string{nodes.reader, nodes.third} {
+				status, err := nodeStatus(ctx, node)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(status.healthyMembers()).To(Equal(2), "members that %s sees: %v", node, status.Members)
+			}
+		}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed(), "the others do not settle")
+
+		got := reader.read(ctx, cold)
+		Expect(got.Hit).To(BeZero(), "tokens of pages that only the drained machine had")
+		for _, load := range []background{elsewhere, here} { // the second goes on without a node
+			expectHarmless(load.result(ctx, time.Minute))
+		}
+		others := request{Kind: "mha", Layout: "page_first", V1: true, Pages: 50, Seed: freshSeed()}
+		Expect(reader.write(ctx, others).Backup).To(Equal(others.Pages*pageTokens), "tokens that an engine elsewhere writes")
+		Expect(reader.read(ctx, others).Hit).To(Equal(others.Pages*pageTokens), "tokens that an engine elsewhere reads")
+		waitForWebhook(ctx) // an SGLang pod for the drained machine is connected for later
+
+		Expect(peercacheOK(ctx, "undrain", nodes.writer, "--wait")).To(And(
+			ContainSubstring("1 member comes back"), ContainSubstring("all members serve")))
+		waitForNodes(ctx)
+		wrote := writeAll(ctx, cold)
+		Eventually(func(g Gomega) {
+			got, err := reader.do(ctx, "read", cold)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got.SHA256s).To(Equal(wrote.SHA256s))
+		}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "hits do not return")
+	}, SpecTimeout(5*time.Minute))
 }
 
 // untar returns the files of an archive by their names below its one folder.

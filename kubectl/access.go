@@ -37,10 +37,12 @@ const (
 	maxAnswer = 16 << 20
 )
 
-// access is the Kubernetes cluster: objects, which are only read, and what only pods can tell.
+// access is the Kubernetes cluster: objects, and what only pods can tell.
 type access struct {
 	client.Reader
-	pods podAccess
+	// patch changes an object. Only labels of machines are.
+	patch func(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error
+	pods  podAccess
 	// namespace is that of -n or of the kubeconfig.
 	namespace string
 }
@@ -89,7 +91,7 @@ func connect(flags *genericclioptions.ConfigFlags) (*access, error) {
 	if err != nil {
 		return nil, explain(err, "connecting to "+config.Host)
 	}
-	return &access{Reader: objects, pods: &throughAPI{config, clientset}, namespace: namespace}, nil
+	return &access{Reader: objects, patch: objects.Patch, pods: &throughAPI{config, clientset}, namespace: namespace}, nil
 }
 
 // throughAPI is podAccess on a real API server.

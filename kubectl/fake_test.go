@@ -128,27 +128,43 @@ type outcome struct {
 // try runs a command line against objects and pods.
 func try(t *testing.T, pods *fakePods, objects []client.Object, args ...string) outcome {
 	t.Helper()
+	return tryOn(t, pods, store(t, objects...), nil, args...)
+}
+
+// store is an API server's memory.
+func store(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&corev1.Pod{}, fieldMachine, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
+}
+
+// tryOn runs a command line against a store, which passes changes whenever the command sleeps.
+func tryOn(t *testing.T, pods *fakePods, objects client.Client, passes func(round int), args ...string) outcome {
+	t.Helper()
 	var stdout, stderr bytes.Buffer
 	p := &plugin{
 		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &stdout, ErrOut: &stderr},
 		version:   "0.1.0", flags: genericclioptions.NewConfigFlags(false),
 	}
-	at := noon
+	at, round := noon, 0
 	p.now = func() time.Time { return at }
 	p.sleep = func(_ context.Context, d time.Duration) error {
 		at = at.Add(d)
+		round++
+		if passes != nil {
+			passes(round)
+		}
 		return nil
 	}
 	p.connect = func() (*access, error) {
 		return &access{
-			Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
-			pods:   pods, namespace: "inference",
+			Reader: objects, patch: objects.Patch, pods: pods, namespace: "inference",
 		}, nil
 	}
 	status := p.run(t.Context(), args)

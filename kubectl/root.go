@@ -58,7 +58,8 @@ func (p *plugin) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-peercache",
 		Short: "Shows, examines and measures PeerCacheClusters",
-		Long: "Shows, examines and measures PeerCacheClusters. Nothing is changed in the Kubernetes cluster.\n\n" +
+		Long: "Shows, examines and measures PeerCacheClusters. Only drain and undrain change something in the Kubernetes cluster:\n" +
+			"a label of the machine that they name.\n\n" +
 			"NAME is a PeerCacheCluster of the namespace; without it, all of them are meant.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl peercache"},
 		Version:       p.version,
@@ -74,7 +75,7 @@ func (p *plugin) command() *cobra.Command {
 	p.flags.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().BoolVarP(&p.everywhere, "all-namespaces", "A", false, "PeerCacheClusters of all namespaces")
 	root.AddCommand(p.statusCommand(), p.membersCommand(), p.railsCommand(), p.topCommand(), p.doctorCommand(),
-		p.benchCommand(), p.injectCommand(), p.bundleCommand())
+		p.benchCommand(), p.drainCommand(), p.undrainCommand(), p.injectCommand(), p.bundleCommand())
 	return root
 }
 

@@ -51,6 +51,8 @@ type clusterStatus struct {
 	Mode         string `json:"mode"`
 	Transport    string `json:"transport"`
 	DesiredNodes int32  `json:"desiredNodes"`
+	// DrainedNodes are not among the desired ones, because their machines are drained.
+	DrainedNodes int32  `json:"drainedNodes"`
 	ReadyNodes   int32  `json:"readyNodes"`
 	Members      int32  `json:"members"`
 	Capacity     string `json:"capacity"`
@@ -70,6 +72,7 @@ type clusterStatus struct {
 type groupStatus struct {
 	Name    string `json:"name"`
 	Desired int32  `json:"desired"`
+	Drained int32  `json:"drained"`
 	Ready   int32  `json:"ready"`
 	Updated int32  `json:"updated"`
 	// Rails of all the group's nodes.
@@ -133,6 +136,7 @@ func statusOf(cluster *v1alpha1.PeerCacheCluster, now time.Time) clusterStatus {
 		Mode:         string(cluster.Spec.Mode),
 		Transport:    string(cluster.Spec.Transport),
 		DesiredNodes: seen.DesiredNodes,
+		DrainedNodes: seen.DrainedNodes,
 		ReadyNodes:   seen.ReadyNodes,
 		Members:      seen.Members,
 		Capacity:     seen.Capacity.String(),
@@ -146,7 +150,7 @@ func statusOf(cluster *v1alpha1.PeerCacheCluster, now time.Time) clusterStatus {
 	}
 	for _, group := range seen.Groups {
 		s.Groups = append(s.Groups, groupStatus{
-			group.Name, group.Desired, group.Ready, group.Updated, group.Rails.Desired, group.Rails.Ready,
+			group.Name, group.Desired, group.Drained, group.Ready, group.Updated, group.Rails.Desired, group.Rails.Ready,
 		})
 	}
 	for _, c := range notFine(seen.Conditions) {
@@ -223,8 +227,12 @@ func (c clusterStatus) text(w io.Writer) {
 	if c.HitRatioPercent != nil {
 		hits = fmt.Sprintf("%d%% hits", *c.HitRatioPercent)
 	}
-	_, _ = fmt.Fprintf(w, "%s: %s, %d of %s serve, %s, %s for pages, transport %s\n", c.identity, state,
-		c.ReadyNodes, several(int(c.DesiredNodes), "node"), several(int(c.Members), "member"), c.Capacity, c.Transport)
+	drained := ""
+	if c.DrainedNodes > 0 {
+		drained = fmt.Sprintf(" (%d drained)", c.DrainedNodes)
+	}
+	_, _ = fmt.Fprintf(w, "%s: %s, %d of %s serve%s, %s, %s for pages, transport %s\n", c.identity, state,
+		c.ReadyNodes, several(int(c.DesiredNodes), "node"), drained, several(int(c.Members), "member"), c.Capacity, c.Transport)
 	_, _ = fmt.Fprintf(w, "%s attached, %s\n\n", several(int(c.Engines), "engine"), hits)
 	if len(c.NotFine) > 0 {
 		conditions := newTable("CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE")
@@ -235,9 +243,10 @@ func (c clusterStatus) text(w io.Writer) {
 		_, _ = fmt.Fprintln(w)
 	}
 	if len(c.Groups) > 0 {
-		groups := newTable("GROUP", "DESIRED", "READY", "UPDATED", "RAILS UP").numbers(1, 2, 3, 4)
+		groups := newTable("GROUP", "DESIRED", "READY", "UPDATED", "DRAINED", "RAILS UP").numbers(1, 2, 3, 4, 5)
 		for _, g := range c.Groups {
-			groups.add(g.Name, strconv.Itoa(int(g.Desired)), strconv.Itoa(int(g.Ready)), strconv.Itoa(int(g.Updated)), g.railsUp())
+			groups.add(g.Name, strconv.Itoa(int(g.Desired)), strconv.Itoa(int(g.Ready)), strconv.Itoa(int(g.Updated)),
+				strconv.Itoa(int(g.Drained)), g.railsUp())
 		}
 		groups.write(w)
 		_, _ = fmt.Fprintln(w)

@@ -14,6 +14,11 @@ const (
 	LabelDiscovery = "peercache.io/discovery"
 	// DiscoveryHost is the value of LabelDiscovery.
 	DiscoveryHost = "host"
+	// LabelDrain, set to DrainNow on a Kubernetes node, keeps the nodes of all clusters off it, and asks those that
+	// run there to leave.
+	LabelDrain = "peercache.io/drain"
+	// DrainNow is the value of LabelDrain that counts.
+	DrainNow = "true"
 	// LabelInject asks for an SGLang pod to be connected to the PeerCacheCluster that it names.
 	LabelInject = "peercache.io/inject"
 	// AnnotationClusterNamespace names the namespace of that PeerCacheCluster where it is not the pod's own.

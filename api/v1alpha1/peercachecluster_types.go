@@ -28,6 +28,7 @@ import (
 // +kubebuilder:printcolumn:name="Capacity",type=string,priority=1,JSONPath=`.status.capacity`,description="Memory for pages on all nodes that serve"
 // +kubebuilder:printcolumn:name="Rails",type=integer,priority=1,JSONPath=`.status.rails.ready`,description="Rails of running nodes that are up"
 // +kubebuilder:printcolumn:name="Engines",type=integer,priority=1,JSONPath=`.status.engines`,description="SGLang ranks attached to nodes"
+// +kubebuilder:printcolumn:name="Drained",type=integer,priority=1,JSONPath=`.status.drainedNodes`,description="Nodes that are away because their machine is drained"
 // +kubebuilder:printcolumn:name="Members",type=integer,priority=1,JSONPath=`.status.members`,description="Active members that the nodes see"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name becomes part of Service and DaemonSet names: write at most 40 lower-case letters, digits and '-', beginning with a letter and not ending with '-'"
 type PeerCacheCluster struct {

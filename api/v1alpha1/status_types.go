@@ -35,7 +35,8 @@ type PeerCacheClusterStatus struct {
 	// Progressing is True while nodes are being created, replaced or removed.
 	// Degraded is True when a node is broken and does not get well by waiting; its
 	// message names the pod.
-	// Ready is True when every wanted node serves with the current spec.
+	// Ready is True when every wanted node serves with the current spec. Nodes on
+	// drained machines are not wanted; its message names these machines.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -51,6 +52,12 @@ type PeerCacheClusterStatus struct {
 	// Kubernetes nodes that are chosen.
 	// +optional
 	DesiredNodes int32 `json:"desiredNodes"`
+
+	// drainedNodes is how many nodes are not wanted for now, because their
+	// Kubernetes node carries the label peercache.io/drain=true. They are not among
+	// desiredNodes.
+	// +optional
+	DrainedNodes int32 `json:"drainedNodes,omitempty"`
 
 	// readyNodes is how many nodes serve.
 	// +optional
@@ -132,7 +139,8 @@ type MadeObject struct {
 
 // PlanStatus is what would run where.
 type PlanStatus struct {
-	// machines is how many Kubernetes nodes would take part.
+	// machines is how many Kubernetes nodes would take part. Those that are drained
+	// are not counted.
 	// +required
 	Machines int32 `json:"machines"`
 
@@ -187,6 +195,11 @@ type GroupStatus struct {
 	// desired is how many nodes the group should have.
 	// +required
 	Desired int32 `json:"desired"`
+
+	// drained is how many nodes of the group are away, because their Kubernetes
+	// node is drained; they are not among desired.
+	// +optional
+	Drained int32 `json:"drained,omitempty"`
 
 	// ready is how many nodes of the group serve.
 	// +required

@@ -39,6 +39,7 @@ func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, image, hash
 	if problem != nil {
 		return nil, problem
 	}
+	keepOffDrained(&template.Spec)
 	meta := objectMeta(cluster, DaemonSetName(cluster.Name, group))
 	meta.Labels = podLabels(cluster, group)
 	return &appsv1.DaemonSet{

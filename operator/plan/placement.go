@@ -30,6 +30,34 @@ func tolerations(spec v1alpha1.PeerCacheClusterSpec, group Group) []corev1.Toler
 	return slices.Concat(spec.Nodes.Tolerations, group.Pool.Tolerations)
 }
 
+// keepOffDrained takes the pod off machines that are drained: the DaemonSet controller then deletes it, and its node
+// leaves. It comes after the user's podTemplate, whose alternatives (any of them suffices) are narrowed one by one. One
+// that says nothing matches no machine, and stays so.
+func keepOffDrained(pod *corev1.PodSpec) {
+	if pod.Affinity == nil {
+		pod.Affinity = &corev1.Affinity{}
+	}
+	if pod.Affinity.NodeAffinity == nil {
+		pod.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	required := &pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	notDrained := corev1.NodeSelectorRequirement{
+		Key: v1alpha1.LabelDrain, Operator: corev1.NodeSelectorOpNotIn, Values: []string{v1alpha1.DrainNow},
+	}
+	if *required == nil {
+		*required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+			{MatchExpressions: []corev1.NodeSelectorRequirement{notDrained}},
+		}}
+		return
+	}
+	for i := range (*required).NodeSelectorTerms {
+		term := &(*required).NodeSelectorTerms[i]
+		if len(term.MatchExpressions)+len(term.MatchFields) > 0 {
+			term.MatchExpressions = append(term.MatchExpressions, notDrained)
+		}
+	}
+}
+
 // affinity keeps two nodes of one group off one machine: they would take each other's socket and identity.
 // Without pools the one DaemonSet of a group sees to that. With them a machine may be moved to another pool,
 // whose node then waits for the former one to be gone. Affinity holds in both directions, so pods of a

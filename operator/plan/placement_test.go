@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 )
@@ -115,8 +117,34 @@ func TestPoolsKeepNodesOfOneGroupApart(t *testing.T) {
 	if len(terms) != 1 || terms[0].TopologyKey != "kubernetes.io/hostname" || !maps.Equal(terms[0].LabelSelector.MatchLabels, want) {
 		t.Errorf("terms are %+v", terms)
 	}
-	if affinity := mustPlan(t, testCluster()).DaemonSets[0].Spec.Template.Spec.Affinity; affinity != nil {
+	if affinity := mustPlan(t, testCluster()).DaemonSets[0].Spec.Template.Spec.Affinity; affinity.PodAntiAffinity != nil {
 		t.Errorf("without pools the affinity is %+v", affinity)
+	}
+}
+
+// A drained machine is left out by every alternative of the affinity, and one that matches nothing does not come to match
+// all others.
+func TestDrainedMachinesAreLeftOut(t *testing.T) {
+	const not = `{"key":"peercache.io/drain","operator":"NotIn","values":["true"]}`
+	const zone = `{"key":"zone","operator":"Exists"}`
+	const name = `{"key":"metadata.name","operator":"In","values":["m"]}`
+	for _, test := range []struct{ template, want string }{
+		{``, `[{"matchExpressions":[` + not + `]}]`},
+		{`{"priorityClassName": "high"}`, `[{"matchExpressions":[` + not + `]}]`},
+		{`{"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+			{"matchExpressions": [` + zone + `]}, {}, {"matchFields": [` + name + `]}]}}}}`,
+			`[{"matchExpressions":[` + zone + `,` + not + `]},{},{"matchExpressions":[` + not + `],"matchFields":[` + name + `]}]`},
+	} {
+		desired := mustPlan(t, testCluster(func(s *v1alpha1.PeerCacheClusterSpec) {
+			if test.template != "" {
+				s.PodTemplate = &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{Raw: []byte(test.template)}}
+			}
+		}))
+		pod := desired.DaemonSets[0].Spec.Template.Spec
+		got, err := json.Marshal(pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms)
+		if err != nil || string(got) != test.want {
+			t.Errorf("podTemplate %s: terms are\n%s (%v), want\n%s", test.template, got, err, test.want)
+		}
 	}
 }
 

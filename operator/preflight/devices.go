@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -26,6 +27,11 @@ func devicesAvailable(cluster *v1alpha1.PeerCacheCluster, desired *plan.Desired,
 	const kind = v1alpha1.ConditionDevicesAvailable
 	if problem := missingTemplate(cluster, desired.Groups, facts); problem != nil {
 		return is(kind, metav1.ConditionFalse, problem.reason, problem.text)
+	}
+	if len(at.machines) == 0 && slices.ContainsFunc(desired.DaemonSets, func(d *appsv1.DaemonSet) bool {
+		return len(Drained(d, facts.Machines)) > 0
+	}) {
+		return is(kind, metav1.ConditionUnknown, "AllDrained", "every machine that would take part is drained")
 	}
 	if len(at.machines) == 0 {
 		return is(kind, metav1.ConditionUnknown, "NoMachines", "no Kubernetes node takes part yet")
@@ -144,7 +150,7 @@ func strays(cluster *v1alpha1.PeerCacheCluster, machines []corev1.Node, at place
 	var names []string
 	for i := range machines {
 		machine := &machines[i]
-		if at.groups[machine] == nil && matches(cluster.Spec.Nodes.Selector, machine.Labels) {
+		if at.groups[machine] == nil && !drained(machine) && matches(cluster.Spec.Nodes.Selector, machine.Labels) {
 			names = append(names, machine.Name)
 		}
 	}

@@ -4,6 +4,7 @@ package preflight
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/go-logr/logr"
@@ -28,13 +29,11 @@ type placed struct {
 func place(desired *plan.Desired, machines []corev1.Node) placed {
 	result := placed{groups: map[*corev1.Node][]int{}, count: make([]int, len(desired.Groups))}
 	for i, daemonSet := range desired.DaemonSets {
-		template := daemonSet.Spec.Template
-		affinity := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: template.Spec})
-		tolerations := slices.Concat(template.Spec.Tolerations, tolerationsOfDaemons(template.Spec.HostNetwork))
+		runsOn := chooser(daemonSet)
 		for j := range machines {
 			machine := &machines[j]
-			if matches, err := affinity.Match(machine); err != nil || !matches || !tolerates(tolerations, machine.Spec.Taints) {
-				continue // an affinity that is in error matches nothing, and the API server refuses it
+			if !runsOn(machine) {
+				continue
 			}
 			if result.groups[machine] == nil {
 				result.machines = append(result.machines, machine)
@@ -45,6 +44,39 @@ func place(desired *plan.Desired, machines []corev1.Node) placed {
 	}
 	slices.SortFunc(result.machines, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return result
+}
+
+// chooser says of a machine whether the DaemonSet's pods belong there.
+func chooser(daemonSet *appsv1.DaemonSet) func(machine *corev1.Node) bool {
+	pod := daemonSet.Spec.Template.Spec
+	affinity := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: pod})
+	tolerations := slices.Concat(pod.Tolerations, tolerationsOfDaemons(pod.HostNetwork))
+	return func(machine *corev1.Node) bool {
+		matches, err := affinity.Match(machine) // one that is in error matches nothing, and the API server refuses it
+		return err == nil && matches && tolerates(tolerations, machine.Spec.Taints)
+	}
+}
+
+// Drained names the machines where the DaemonSet's pods would belong, were they not drained.
+func Drained(daemonSet *appsv1.DaemonSet, machines []corev1.Node) []string {
+	var names []string
+	runsOn := chooser(daemonSet)
+	for i := range machines {
+		if !drained(&machines[i]) || runsOn(&machines[i]) {
+			continue
+		}
+		undrained := machines[i]
+		undrained.Labels = maps.Clone(undrained.Labels)
+		delete(undrained.Labels, v1alpha1.LabelDrain)
+		if runsOn(&undrained) {
+			names = append(names, undrained.Name)
+		}
+	}
+	return names
+}
+
+func drained(machine *corev1.Node) bool {
+	return machine.Labels[v1alpha1.LabelDrain] == v1alpha1.DrainNow
 }
 
 func tolerates(tolerations []corev1.Toleration, taints []corev1.Taint) bool {

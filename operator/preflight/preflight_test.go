@@ -167,6 +167,49 @@ func TestMachinesAreChosenAsTheDaemonSetControllerDoes(t *testing.T) {
 	}
 }
 
+func TestDrained(t *testing.T) {
+	drain := func(node corev1.Node, value string) corev1.Node {
+		node.Labels[v1alpha1.LabelDrain] = value
+		return node
+	}
+	elsewhere := machine("elsewhere")
+	elsewhere.Labels = map[string]string{}
+	here := func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Nodes.Selector = map[string]string{"cache": "yes"}
+		s.Memory.Pool = resource.MustParse("32Gi") // more than any machine has
+	}
+	small := []corev1.Node{drain(machine("a"), "true"), drain(elsewhere, "true")}
+	desired, err := plan.For(cluster(here), plan.Facts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := Drained(desired.DaemonSets[0], append(small, machine("b"), drain(machine("c"), "no"))); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("drained are %q", got)
+	}
+	if _, still := small[0].Labels[v1alpha1.LabelDrain]; !still {
+		t.Error("the machine itself lost its label")
+	}
+	// What a drained machine lacks is no matter until it comes back.
+	expect(t, check(t, cluster(here), Facts{Machines: small}), v1alpha1.ConditionDevicesAvailable, "Unknown/AllDrained", "is drained")
+	large := machine("b")
+	large.Status.Allocatable["memory"] = resource.MustParse("64Gi")
+	report := check(t, cluster(here), Facts{Machines: append(small, large)})
+	expect(t, report, v1alpha1.ConditionDevicesAvailable, "True/Available", "1 machine offers")
+	if report.Plan.Machines != 1 {
+		t.Errorf("the plan has %d machines", report.Plan.Machines)
+	}
+
+	pools := func(s *v1alpha1.PeerCacheClusterSpec) {
+		here(s)
+		s.NodePools = []v1alpha1.NodePool{{Name: "p", Selector: map[string]string{"name": "b"}}, {Name: "q", Selector: map[string]string{"name": "a"}}}
+	}
+	stray := meta.FindStatusCondition(check(t, cluster(pools), Facts{Machines: append(small, large)}).Conditions,
+		v1alpha1.ConditionDevicesAvailable)
+	if strings.Contains(stray.Message, "match nodes.selector but run no node") {
+		t.Errorf("a drained machine is taken for one that no pool wants: %s", stray.Message)
+	}
+}
+
 func TestPools(t *testing.T) {
 	pools := func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Nodes.Selector = map[string]string{"cache": "yes"}

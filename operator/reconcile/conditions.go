@@ -134,11 +134,15 @@ func ready(problem *plan.Problem, progress rollout, faults []fault) metav1.Condi
 	case progress.pending:
 		return is(kind, metav1.ConditionFalse, "WaitingForController",
 			"the DaemonSet controller has not seen the latest change yet")
+	case progress.desired == 0 && len(progress.away) > 0:
+		return is(kind, metav1.ConditionFalse, "AllDrained", fmt.Sprintf("every machine that would take part is drained (%s): bring one "+
+			"back with kubectl peercache undrain, or take its label %s away", listed(progress.away, len(progress.away)), v1alpha1.LabelDrain))
 	case progress.desired == 0:
 		return is(kind, metav1.ConditionFalse, "NoNodes", "no Kubernetes node takes part: label one so that it matches "+
 			"spec.nodes.selector, or tolerate its taints with spec.nodes.tolerations")
 	case progress.complete():
-		return is(kind, metav1.ConditionTrue, "AllNodesReady", fmt.Sprintf("%s nodes serve", progress.nodes()))
+		return is(kind, metav1.ConditionTrue, "AllNodesReady", fmt.Sprintf("%s nodes serve%s", progress.nodes(),
+			progress.drainedText()))
 	case len(faults) > 0:
 		return is(kind, metav1.ConditionFalse, "NodesBroken", fmt.Sprintf(
 			"%s nodes are ready; %s", progress.nodes(), listFaults(faults)))

@@ -36,6 +36,12 @@ func TestJudge(t *testing.T) {
 		{"no machine", nil, rollout{}, nil,
 			"ConfigAccepted=True/Accepted Progressing=False/Settled Degraded=False/NoFaults Ready=False/NoNodes",
 			"spec.nodes.selector"},
+		{"every machine is drained", nil, rollout{drained: 2, away: []string{"m", "n"}}, nil,
+			"ConfigAccepted=True/Accepted Progressing=False/Settled Degraded=False/NoFaults Ready=False/AllDrained",
+			"(m; n): bring one back with kubectl peercache undrain"},
+		{"ready, with drained machines", nil, rollout{desired: 1, ready: 1, updated: 1, drained: 4, away: []string{"m", "n", "o", "p"}}, nil,
+			"ConfigAccepted=True/Accepted Progressing=False/Settled Degraded=False/NoFaults Ready=True/AllNodesReady",
+			"1/1 nodes serve; drained machines: m; n; o; and 1 more"},
 		{"starting", nil, rollout{desired: 3, ready: 1, updated: 3}, nil,
 			"ConfigAccepted=True/Accepted Progressing=True/Starting Degraded=False/NoFaults Ready=False/NodesStarting",
 			"1/3"},
@@ -130,14 +136,14 @@ func TestMeasure(t *testing.T) {
 	}
 	got := measure(map[string]*appsv1.DaemonSet{
 		"demo-numa1": daemonSet("numa1", 2, 2, 3, 3, 1), "demo-numa0": daemonSet("numa0", 1, 1, 3, 2, 2),
-	})
+	}, nil)
 	if got.nodes() != "3/6" || got.updated != 5 || got.pending || got.complete() {
 		t.Errorf("sum is %+v", got)
 	}
 	if len(got.groups) != 2 || got.groups[0].Name != "numa0" || got.groups[1].Ready != 1 {
 		t.Errorf("groups are %+v", got.groups)
 	}
-	if behind := measure(map[string]*appsv1.DaemonSet{"d": daemonSet("d", 2, 1, 3, 3, 3)}); behind.complete() {
+	if behind := measure(map[string]*appsv1.DaemonSet{"d": daemonSet("d", 2, 1, 3, 3, 3)}, nil); behind.complete() {
 		t.Error("numbers that the controller has not renewed are believed")
 	}
 }

@@ -20,9 +20,10 @@ import (
 type facts struct {
 	daemonSets map[string]*appsv1.DaemonSet // by name
 	pods       []corev1.Pod
+	machines   []corev1.Node // all of the Kubernetes cluster
 }
 
-// gather reads the DaemonSets of the cluster's nodes and their pods from the cache. What merely carries the cluster's label
+// gather reads the DaemonSets of the cluster's nodes, their pods and all machines from the cache. What merely carries the cluster's label
 // but does not belong to it is left out.
 func (r *Reconciler) gather(ctx context.Context, p *pass) error {
 	scope := []client.ListOption{
@@ -51,5 +52,10 @@ func (r *Reconciler) gather(ctx context.Context, p *pass) error {
 		owner := metav1.GetControllerOf(&pod)
 		return owner == nil || !owners[string(owner.UID)]
 	})
+	var machines corev1.NodeList
+	if err := r.Client.List(ctx, &machines); err != nil {
+		return fmt.Errorf("listing Kubernetes nodes: %w", err)
+	}
+	p.facts.machines = machines.Items
 	return nil
 }

@@ -24,7 +24,7 @@ var (
 	}, []string{labelNamespace, labelCluster, "condition"})
 	clusterNodes = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "peercache_operator_cluster_nodes",
-		Help: "Nodes of a PeerCacheCluster: desired, ready, and updated to the current spec.",
+		Help: "Nodes of a PeerCacheCluster: desired, ready, updated to the current spec; and drained, which are not desired.",
 	}, []string{labelNamespace, labelCluster, "state"})
 	passFailed = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "peercache_operator_cluster_pass_failed",
@@ -55,6 +55,7 @@ func export(cluster *v1alpha1.PeerCacheCluster) {
 	}
 	for state, nodes := range map[string]int32{
 		"desired": cluster.Status.DesiredNodes, "ready": cluster.Status.ReadyNodes, "updated": cluster.Status.UpdatedNodes,
+		"drained": cluster.Status.DrainedNodes,
 	} {
 		clusterNodes.WithLabelValues(cluster.Namespace, cluster.Name, state).Set(float64(nodes))
 	}

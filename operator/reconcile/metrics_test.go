@@ -49,7 +49,8 @@ func TestExport(t *testing.T) {
 		"peercache_operator_cluster_condition/Ready": 0, "peercache_operator_cluster_condition/ConfigAccepted": 1,
 		"peercache_operator_cluster_condition/RailsHealthy": -1, "peercache_operator_cluster_nodes/desired": 3,
 		"peercache_operator_cluster_nodes/ready": 2, "peercache_operator_cluster_nodes/updated": 0,
-		"peercache_operator_cluster_pass_failed/": 1,
+		"peercache_operator_cluster_nodes/drained": 0,
+		"peercache_operator_cluster_pass_failed/":  1,
 	} {
 		if got, there := exported(t, key)[name]; !there || got != want {
 			t.Errorf("%s is %v (there: %t), want %v", name, got, there, want)

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,13 +31,9 @@ const remembered = 30 * time.Second
 // preflight gathers what the plan refers to, and judges it.
 func (r *Reconciler) preflight(ctx context.Context, p *pass, desired *plan.Desired) (preflight.Report, error) {
 	facts := preflight.Facts{
-		Multus: true, DRA: true, Networks: map[types.NamespacedName]preflight.Network{}, Templates: map[types.NamespacedName]bool{},
+		Machines: p.facts.machines, Multus: true, DRA: true,
+		Networks: map[types.NamespacedName]preflight.Network{}, Templates: map[types.NamespacedName]bool{},
 	}
-	var machines corev1.NodeList
-	if err := r.Client.List(ctx, &machines); err != nil {
-		return preflight.Report{}, fmt.Errorf("listing Kubernetes nodes: %w", err)
-	}
-	facts.Machines = machines.Items
 	networks, templates := preflight.References(p.cluster, desired.Groups)
 	made := desired.Networks()
 	for _, name := range networks {

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -121,6 +122,73 @@ func TestPreflightOfNetworks(t *testing.T) {
 	b.reconciler.Now = func() time.Time { return time.Now().Add(2 * remembered) }
 	b.pass()
 	b.condition("NetworksResolved", metav1.ConditionTrue, "Resolved", "1 network exists")
+}
+
+// The DaemonSet carries what makes its controller take the pod off a drained machine, and the machine is counted, not
+// missed.
+func TestDrainedMachines(t *testing.T) {
+	b := newBench(t)
+	b.machine("a", corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi")})
+	b.machine("b", corev1.ResourceList{}) // too small: a shortage, unless it is drained
+	b.cluster(b.here)
+	b.pass()
+	b.count("default", 2, 2, 2)
+	b.pass()
+	b.condition("DevicesAvailable", metav1.ConditionFalse, "CPUShort", b.namespace+"-b")
+	terms := b.daemonSet("default").Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	want := corev1.NodeSelectorRequirement{Key: "peercache.io/drain", Operator: "NotIn", Values: []string{"true"}}
+	if len(terms) != 1 || len(terms[0].MatchExpressions) != 1 || !equality.Semantic.DeepEqual(terms[0].MatchExpressions[0], want) {
+		t.Errorf("the DaemonSet's node affinity is %+v", terms)
+	}
+	b.events()
+
+	b.label("b", "true")
+	b.count("default", 1, 1, 1)
+	b.pass()
+	b.condition("DevicesAvailable", metav1.ConditionTrue, "Available", "1 machine offers")
+	b.condition("Ready", metav1.ConditionTrue, "AllNodesReady", "1/1 nodes serve; drained machines: "+b.namespace+"-b")
+	if status := b.get().Status; status.DesiredNodes != 1 || status.DrainedNodes != 1 || status.Groups[0].Drained != 1 {
+		t.Errorf("status is %+v", status)
+	}
+	b.event("Normal Drained drained machines: " + b.namespace + "-b; nodes that are away or leaving: 1, before: 0;")
+	if again := b.pass(); len(again) != 0 {
+		t.Errorf("nothing changed, but the operator wrote %q", again)
+	}
+
+	b.label("a", "true")
+	b.count("default", 0, 0, 0)
+	b.pass()
+	b.condition("Ready", metav1.ConditionFalse, "AllDrained", "kubectl peercache undrain")
+	b.label("a", "")
+	b.label("b", "")
+	b.count("default", 2, 2, 2)
+	b.pass()
+	b.condition("Ready", metav1.ConditionTrue, "AllNodesReady", "2/2 nodes serve")
+	b.event("Normal Undrained no machine is drained any more; nodes that come back: 2")
+	if status := b.get().Status; status.DrainedNodes != 0 || status.Groups[0].Drained != 0 {
+		t.Errorf("status is %+v", status)
+	}
+}
+
+// label drains a machine, or brings it back.
+func (b *bench) label(machine, value string) {
+	b.Helper()
+	node := &corev1.Node{}
+	b.must(b.Get(b.Context(), client.ObjectKey{Name: b.namespace + "-" + machine}, node))
+	node.Labels[v1alpha1.LabelDrain] = value
+	if value == "" {
+		delete(node.Labels, v1alpha1.LabelDrain)
+	}
+	b.must(b.Update(b.Context(), node))
+}
+
+// event looks for one, by its beginning, among those since the last call.
+func (b *bench) event(begins string) {
+	b.Helper()
+	recorded := b.events()
+	if !slices.ContainsFunc(recorded, func(e string) bool { return strings.HasPrefix(e, begins) }) {
+		b.Errorf("no event %q among %q", begins, recorded)
+	}
 }
 
 func TestModePlanCreatesNothing(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 // report writes the status if it changed and records an event for every condition that did. It says
 // whether the cluster has settled, so that it need not be looked at again soon.
 func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
-	progress := measure(p.facts.daemonSets)
+	progress := measure(p.facts.daemonSets, p.facts.machines)
 	faults := findFaults(p.facts.pods, r.Now())
 	before := p.cluster.DeepCopy()
 
@@ -30,6 +30,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 	status.ObservedGeneration = p.cluster.Generation
 	status.Groups = progress.groups
 	status.DesiredNodes = progress.desired
+	status.DrainedNodes = progress.drained
 	status.ReadyNodes = progress.ready
 	status.UpdatedNodes = progress.updated
 	status.Nodes = progress.nodes()
@@ -66,10 +67,27 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 		r.Events.Eventf(p.cluster, nil, eventType(condition), condition.Reason, "Observe",
 			"%s is %s: %s", condition.Type, condition.Status, condition.Message)
 	}
+	if status.DrainedNodes != before.Status.DrainedNodes {
+		reason, message := drainEvent(before.Status.DrainedNodes, progress)
+		r.Events.Eventf(p.cluster, nil, corev1.EventTypeNormal, reason, "Observe", "%s", message)
+	}
 	if p.planned != nil {
 		return true, nil
 	}
 	return progress.complete() && progress.desired > 0 && p.members >= progress.desired && allTrue(p.checks), nil
+}
+
+// drainEvent says what became of drained machines.
+func drainEvent(before int32, progress rollout) (reason, message string) {
+	reason = "Drained"
+	if progress.drained < before {
+		reason = "Undrained"
+	}
+	if progress.drained == 0 {
+		return reason, fmt.Sprintf("no machine is drained any more; nodes that come back: %d", before)
+	}
+	return reason, fmt.Sprintf("drained machines: %s; nodes that are away or leaving: %d, before: %d; kubectl peercache undrain "+
+		"brings them back", listed(progress.away, len(progress.away)), progress.drained, before)
 }
 
 // capacity is the memory for pages on all nodes that serve.
