@@ -16,7 +16,8 @@ import (
 func fleetOfThree() (*fakePods, []client.Object) {
 	members := func(breaker string) string {
 		return strings.Join([]string{
-			memberJSON("node-a", "active", "closed", true), memberJSON("node-b", "active", "closed", true),
+			healthy(memberJSON("node-a", "active", "closed", true), 0.1, "memory_elsewhere", "mlx5_1:1", 2, 1, 2000, 1850),
+			healthy(memberJSON("node-b", "active", "closed", true), 0.2, "not_applicable", "", 0, 0, 0, 0),
 			memberJSON("node-c", "active", breaker, breaker == "closed"),
 		}, ",")
 	}
@@ -216,6 +217,29 @@ func TestUnits(t *testing.T) {
 	for share, want := range map[float64]string{0: "0%", 1: "100%", 0.99999: "99.9%", 0.00001: "0.1%", 0.5: "50%", 0.123: "12.3%"} {
 		if got := percent(share, 1); got != want {
 			t.Errorf("percent(%g) is %s, want %s", share, got, want)
+		}
+	}
+}
+
+// TestMembersSayTheLatest: of what several hosts have heard of a member, the youngest counts.
+func TestMembersSayTheLatest(t *testing.T) {
+	pods, objects := fleetOfThree()
+	member := memberJSON("node-a", "active", "closed", true)
+	said := func(age float64, reads int) string { return healthy(member, age, "aligned", "", 2, 2, reads, 0) }
+	pods.answers["kv-default-a /v1/status"] = []any{status("node-a", said(3.5, 1), "", "")}
+	for age, want := range map[float64]float64{0.5: 2, 9: 1} {
+		pods.answers["kv-default-b /v1/status"] = []any{status("node-b", said(age, 2), "", "")}
+		got := try(t, pods, objects, "members", "-o", "json")
+		var document struct {
+			Clusters []struct {
+				Members []struct{ Health map[string]any }
+			}
+		}
+		if err := json.Unmarshal([]byte(got.stdout), &document); err != nil {
+			t.Fatalf("%v\n%s", err, got.stdout)
+		}
+		if health := document.Clusters[0].Members[0].Health; health["recentReads"] != want || health["railsUp"] != 2.0 {
+			t.Errorf("with %g s beside 3.5 s: %v, want %g reads", age, health, want)
 		}
 	}
 }

@@ -289,3 +289,10 @@ func memberJSON(machine, state, breaker string, reachable bool) string {
 	return fmt.Sprintf(`{"id": "%s.default", "incarnation": 7, "state": %q, "address": "10.0.0.%d:31998", "http_port": 31997,`+
 		`"capacity_bytes": 68719476736, "breaker": %q, "reachable": %t}`, machine, state, machine[len(machine)-1]-'a'+1, breaker, reachable)
 }
+
+// healthy adds to a member what it says of itself; numbers are rails, rails up, reads and hits.
+func healthy(member string, age float64, numa, railDown string, numbers ...int) string {
+	return fmt.Sprintf(`%s, "health": {"age_seconds": %g, "group": "default", "rails": %d, "rails_up": %d, "rail_down": %q, "numa": %q,`+
+		`"engines": 1, "recent_reads": %d, "recent_hits": %d, "pool_used_bytes": 17179869184}}`,
+		strings.TrimSuffix(member, "}"), age, numbers[0], numbers[1], railDown, numa, numbers[2], numbers[3])
+}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -74,9 +75,38 @@ type member struct {
 	CapacityBytes uint64 `json:"capacityBytes"`
 	Reachable     bool   `json:"reachable"`
 	// SeenBy is how many hosts list the member, BreakerOpenAt how many of them get no answers from it.
-	SeenBy        int    `json:"seenBy"`
-	BreakerOpenAt int    `json:"breakerOpenAt"`
-	Note          string `json:"note,omitempty"`
+	SeenBy        int `json:"seenBy"`
+	BreakerOpenAt int `json:"breakerOpenAt"`
+	// Health is what it said of itself; the latest that a host has heard, or null.
+	Health *memberHealth `json:"health"`
+	Note   string        `json:"note,omitempty"`
+}
+
+// memberHealth is fleet.Health for scripts.
+type memberHealth struct {
+	AgeSeconds float64 `json:"ageSeconds"`
+	Group      string  `json:"group"`
+	Rails      int     `json:"rails"`
+	RailsUp    int     `json:"railsUp"`
+	RailDown   string  `json:"railDown,omitempty"`
+	// NUMA is aligned, not_applicable, unknown, threads_elsewhere or memory_elsewhere.
+	NUMA      string `json:"numa"`
+	Engines   uint64 `json:"engines"`
+	UsedBytes uint64 `json:"usedBytes"`
+	// RecentReads and RecentHits count pages of about the last minute.
+	RecentReads uint64 `json:"recentReads"`
+	RecentHits  uint64 `json:"recentHits"`
+}
+
+// hear keeps the latest word of the member.
+func (m *member) hear(said *fleet.Health) {
+	if said == nil || m.Health != nil && m.Health.AgeSeconds <= said.AgeSeconds {
+		return
+	}
+	m.Health = &memberHealth{
+		AgeSeconds: said.AgeSeconds, Group: said.Group, Rails: said.Rails, RailsUp: said.RailsUp, RailDown: said.RailDown, NUMA: said.NUMA,
+		Engines: said.Engines, UsedBytes: said.PoolUsedBytes, RecentReads: said.RecentReads, RecentHits: said.RecentHits,
+	}
 }
 
 const stateAbsent = "absent"
@@ -99,6 +129,7 @@ func makeMembers(name identity, pods []*corev1.Pod, answers []answer) (clusterRe
 				byName[m.ID] = row
 			}
 			row.SeenBy++
+			row.hear(m.Health)
 			row.Reachable = row.Reachable && m.Reachable
 			if m.Breaker == fleet.BreakerOpen {
 				row.BreakerOpenAt++
@@ -166,19 +197,45 @@ func (r *membersReport) text(w io.Writer) {
 	}
 	_, _ = fmt.Fprintf(w, "%s: %s, %d active, by the word of %s\n\n", r.identity, several(len(r.Members), "member"),
 		active, several(len(r.Hosts), "discovery host"))
-	t := newTable("MEMBER", "STATE", "REACHABLE", "CAPACITY", "SEEN BY", "ADDRESS", "NOTE").numbers(3, 4)
+	t := newTable("MEMBER", "STATE", "REACHABLE", "SEEN BY", "USED", "CAPACITY", "HITS", "ENGINES", "RAILS UP", "NUMA", "ADDRESS", "NOTE").
+		numbers(3, 4, 5, 6, 7, 8)
 	for _, m := range r.Members {
 		seen := fmt.Sprintf("%d/%d", m.SeenBy, len(r.Hosts))
 		if m.State == stateAbsent {
-			t.add(m.Name, m.State, "", "", seen, "", m.Note)
+			t.add(m.Name, m.State, "", seen, "", "", "", "", "", "", "", m.Note)
 			continue
 		}
-		t.add(m.Name, m.State, yesNo(m.Reachable), size(m.CapacityBytes), seen, m.Address, cmp.Or(m.Note, m.breakers(len(r.Hosts))))
+		h := m.Health.cells()
+		t.add(m.Name, m.State, yesNo(m.Reachable), seen, h.used, size(m.CapacityBytes), h.hits, h.engines, h.rails, h.numa, m.Address,
+			cmp.Or(m.Note, m.breakers(len(r.Hosts)), h.note))
 	}
 	t.write(w)
 	for _, silent := range r.Silent {
 		_, _ = fmt.Fprintln(w, "no answer:", silent)
 	}
+}
+
+// healthCells are those of a row; empty where nothing is known, or nothing applies.
+type healthCells struct{ used, hits, engines, rails, numa, note string }
+
+func (h *memberHealth) cells() healthCells {
+	if h == nil {
+		return healthCells{}
+	}
+	c := healthCells{used: size(h.UsedBytes), engines: strconv.FormatUint(h.Engines, 10)}
+	if h.RecentReads > 0 {
+		c.hits = percent(float64(min(h.RecentHits, h.RecentReads)), float64(h.RecentReads))
+	}
+	if h.Rails > 0 {
+		c.rails = fmt.Sprintf("%d/%d", h.RailsUp, h.Rails)
+	}
+	if h.RailDown != "" {
+		c.note = h.RailDown + " is down: see kubectl peercache rails"
+	}
+	if h.NUMA != "not_applicable" {
+		c.numa = strings.ReplaceAll(h.NUMA, "_", " ")
+	}
+	return c
 }
 
 func (m member) breakers(hosts int) string {

@@ -13,7 +13,9 @@ import (
 // What peercached writes, with every field of Fleet.
 const fleetJSON = `{
   "node": {"id": "gpu-1.numa0", "group": "numa0", "state": "active"},
-  "members": [{"id": "gpu-1.numa0", "state": "active", "health": {"rails": 8}}],
+  "members": [{"id": "gpu-1.numa0", "state": "active", "health": {"age_seconds": 0.25, "group": "numa0", "rails": 8,
+    "rails_up": 7, "rail_down": "mlx5_3 port 1", "numa": "memory_elsewhere", "engines": 2, "recent_reads": 10, "recent_hits": 9,
+    "pool_used_bytes": 18446744073709551615}}],
   "fleet": {
     "warming": false, "members": 4, "states": {"active": 4, "draining": 0, "joining": 0},
     "rails": {"total": 16, "up": 15, "members_with_some_down": 1,
@@ -45,6 +47,16 @@ func TestAskBringsTheFleet(t *testing.T) {
 	}
 	if got := answers[0].Fleet; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+	health := &Health{
+		AgeSeconds: 0.25, Group: "numa0", Rails: 8, RailsUp: 7, RailDown: "mlx5_3 port 1", NUMA: MemoryElsewhere, Engines: 2,
+		RecentReads: 10, RecentHits: 9, PoolUsedBytes: math.MaxUint64,
+	}
+	if got := answers[0].Members[0].Health; !reflect.DeepEqual(got, health) {
+		t.Errorf("the member says %+v, want %+v", got, health)
+	}
+	if answers[1].Members[0].Health != nil {
+		t.Errorf("a node that hosts no discovery has heard %+v", answers[1].Members[0].Health)
 	}
 	if answers[1].Fleet != nil {
 		t.Errorf("a node that hosts no discovery has a fleet: %+v", answers[1].Fleet)

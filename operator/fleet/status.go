@@ -38,6 +38,26 @@ type Member struct {
 	Breaker string `json:"breaker"`
 	// Reachable is false when most members get no answers from it: it is in no ring then.
 	Reachable bool `json:"reachable"`
+	// Health is what the member last said of itself, where the answering node hosts discovery and has heard it.
+	Health *Health `json:"health"`
+}
+
+// Health is what a member tells the discovery hosts with its heartbeats.
+type Health struct {
+	// AgeSeconds is how long ago it was said.
+	AgeSeconds float64 `json:"age_seconds"`
+	Group      string  `json:"group"`
+	Rails      int     `json:"rails"`
+	RailsUp    int     `json:"rails_up"`
+	// RailDown is one of those that are not up.
+	RailDown string `json:"rail_down"`
+	// NUMA is aligned, not_applicable, unknown, ThreadsElsewhere or MemoryElsewhere.
+	NUMA    string `json:"numa"`
+	Engines uint64 `json:"engines"`
+	// RecentReads are the pages that its engines asked for in about the last minute, RecentHits those that were found.
+	RecentReads   uint64 `json:"recent_reads"`
+	RecentHits    uint64 `json:"recent_hits"`
+	PoolUsedBytes uint64 `json:"pool_used_bytes"`
 }
 
 // Transport is how the node sends and receives pages.
