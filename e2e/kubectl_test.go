@@ -225,7 +225,8 @@ func kubectlSpecs() {
 
 		text := peercacheOK(ctx, "drain", nodes.writer, "--wait", "--timeout", "90s")
 		Expect(text).To(HavePrefix(nodes.writer + ": 1 member leaves with "))
-		Expect(text).To(MatchRegexp(`(?m)^` + namespace + "/" + clusterName + " +" + nodeID(nodes.writer) + ` +active +\S+ +256Mi +2 +2$`), "the server's own attachment and that of the load")
+		Expect(text).To(MatchRegexp(`(?m)^`+namespace+"/"+clusterName+" +"+nodeID(nodes.writer)+` +active +\S+ +256Mi +2 +2$`),
+			"the server's own attachment and that of the load")
 		Expect(text).To(ContainSubstring(nodes.writer + " is not cordoned"))
 		Expect(text).To(ContainSubstring("is drained, and all members have left"))
 		_, err := nodePod(ctx, nodes.writer)

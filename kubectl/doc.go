@@ -9,5 +9,6 @@
 //   - a pure function makes a report of that: plain values, which -o json and -o yaml print as they are;
 //   - the report writes itself as text for people (report.text), with tables of table.go.
 //
-// One command has one file. Nothing here changes a Kubernetes object but drain.go, which labels machines. The operator does not import this package.
+// One command has one file. Nothing here changes a Kubernetes object but drain.go, which labels machines. The operator
+// does not import this package.
 package kubectl
