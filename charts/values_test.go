@@ -144,7 +144,7 @@ func TestValues(t *testing.T) {
 		{"pod monitors", []string{
 			"metrics.podMonitors.enabled=true", "metrics.podMonitors.labels.release=prometheus", "metrics.podMonitors.interval=15s",
 		}, func(t *testing.T, all objects) {
-			for _, name := range []string{"peercache-operator", "peercache-nodes"} {
+			for _, name := range []string{"peercache-operator", "peercache-nodes", "peercache-sidecars"} {
 				monitor := all.get(t, "PodMonitor", name)
 				endpoints, _, _ := unstructured.NestedSlice(monitor.Object, "spec", "podMetricsEndpoints")
 				if monitor.GetLabels()["release"] != "prometheus" || endpoints[0].(map[string]any)["interval"] != "15s" {

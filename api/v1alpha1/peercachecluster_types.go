@@ -166,6 +166,9 @@ type PeerCacheClusterSpec struct {
 	// podTemplate is merged into the nodes' pod template, for what no other field
 	// of spec says: affinity, further labels, environment, sidecars. Use the other
 	// fields where there is one; what contradicts what PeerCache needs breaks it.
+	// Sidecars (injection.mode) get the environment of its container peercached, and
+	// nothing else: the pod around them is not the operator's, and their cores and
+	// memory are in injection. Embedded nodes get nothing of it.
 	// +optional
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 

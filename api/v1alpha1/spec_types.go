@@ -117,7 +117,8 @@ type MonitoringSpec struct {
 	// scrape is how Prometheus finds the nodes: None leaves that to you, PodMonitor
 	// and ServiceMonitor make an object of that kind of the Prometheus Operator.
 	// Choose None where a monitor for all clusters exists, such as that of the Helm
-	// chart's metrics.podMonitors, or nodes are scraped twice.
+	// chart's metrics.podMonitors, or nodes are scraped twice. With injection.mode:
+	// Sidecar both also make a PodMonitor for the sidecars.
 	// +optional
 	// +kubebuilder:default=None
 	Scrape ScrapeKind `json:"scrape,omitempty"`

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/plan"
 )
 
@@ -90,6 +91,12 @@ func nothingLost(before, after *corev1.Pod) error {
 		}
 	}
 	after.Annotations = before.Annotations
+	if _, ok := before.Labels[v1alpha1.LabelGroup]; !ok {
+		delete(after.Labels, v1alpha1.LabelGroup) // of a sidecar, for the metrics
+		if len(before.Labels) == 0 {
+			after.Labels = before.Labels
+		}
+	}
 
 	if err := begins("volumes", before.Spec.Volumes, after.Spec.Volumes, 3); err != nil {
 		return err

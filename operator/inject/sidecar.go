@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/plan"
 )
 
@@ -44,6 +45,7 @@ func addSidecar(pod *corev1.Pod, facts Facts, node plan.InPod) (reason string) {
 	if reason := portTaken(pod, node.Ports); reason != "" {
 		return reason
 	}
+	labelGroup(pod, node.Group)
 	sidecar := *node.Sidecar.DeepCopy()
 	if !node.RDMA {
 		runAsNobody(pod, sidecar.SecurityContext)
@@ -51,6 +53,18 @@ func addSidecar(pod *corev1.Pod, facts Facts, node plan.InPod) (reason string) {
 	pod.Spec.InitContainers = append(pod.Spec.InitContainers, sidecar)
 	addPullSecrets(pod, facts)
 	return ""
+}
+
+// labelGroup names the node's group for the metrics, as the pods of the cluster's own nodes do. Nothing selects pods by it
+// alone, and a label of the user's stays.
+func labelGroup(pod *corev1.Pod, group string) {
+	if _, taken := pod.Labels[v1alpha1.LabelGroup]; taken {
+		return
+	}
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	pod.Labels[v1alpha1.LabelGroup] = group
 }
 
 // portTaken says which container has one of the sidecar's ports: those of a pod share its network.

@@ -25,6 +25,8 @@ const (
 // InPod is a node that runs inside an SGLang pod: what it is told, and what the pod must bring for it. It follows
 // from the cluster by the same builders as the cluster's own nodes.
 type InPod struct {
+	// Group that the node belongs to.
+	Group string
 	// Settings are all options of peercached, for a node inside the SGLang process.
 	Settings []Setting
 	// Sidecar runs peercached with the same settings. It mounts SocketVolume, and TLSVolume where there is one.
@@ -74,9 +76,14 @@ func NodeInPod(
 	}
 
 	spec := cluster.Spec
+	sidecar := buildSidecar(cluster, group, image)
+	if problem := mergeSidecar(&sidecar, spec.PodTemplate); problem != nil {
+		return nil, problem
+	}
 	node := &InPod{
+		Group:    group.Name,
 		Settings: append(settings(cluster), nodeSettings(spec, group, sidecarID)...),
-		Sidecar:  buildSidecar(cluster, group, image),
+		Sidecar:  sidecar,
 		Networks: group.selections(),
 		Devices:  group.devicesOf(),
 		Memory:   group.Memory(spec),

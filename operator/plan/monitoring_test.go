@@ -68,6 +68,95 @@ func TestServiceMonitor(t *testing.T) {
 	}
 }
 
+// Sidecars are found by what injection writes, in all namespaces, and their metrics are labelled as those of other nodes.
+func TestSidecarMonitor(t *testing.T) {
+	for _, scrape := range []v1alpha1.ScrapeKind{v1alpha1.ScrapePodMonitor, v1alpha1.ScrapeServiceMonitor, v1alpha1.ScrapeNone} {
+		cluster := testCluster(monitored(scrape), func(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.Mode = v1alpha1.InjectionSidecar })
+		desired := mustPlan(t, cluster)
+		if scrape == v1alpha1.ScrapeNone {
+			for _, object := range desired.Extras {
+				if object.GetName() == "demo-sidecars" {
+					t.Error("nobody asked for a monitor")
+				}
+			}
+			continue
+		}
+		monitor := extra[*monitoringv1.PodMonitor](t, desired, "demo-sidecars")
+		if monitor.Labels["release"] != "prometheus" || monitor.Labels[v1alpha1.LabelCluster] != "demo" {
+			t.Errorf("labels are %v", monitor.Labels)
+		}
+		if !monitor.Spec.NamespaceSelector.Any || !labels.SelectorFromSet(monitor.Spec.Selector.MatchLabels).Matches(
+			labels.Set{v1alpha1.LabelInject: "demo"}) {
+			t.Errorf("it selects %+v in %+v", monitor.Spec.Selector, monitor.Spec.NamespaceSelector)
+		}
+		endpoint := monitor.Spec.PodMetricsEndpoints[0]
+		sidecar := mustNodeInPod(t, cluster, "default", "inference").Sidecar
+		if *endpoint.Port != sidecar.Ports[1].Name || sidecar.Ports[1].ContainerPort != 31997 || endpoint.Interval != "15s" {
+			t.Errorf("the endpoint is %+v", endpoint)
+		}
+		for _, test := range []struct {
+			name  string
+			found map[string]string
+			want  map[string]string // nil: dropped
+		}{
+			{"beside the cluster", map[string]string{"__meta_kubernetes_namespace": "inference"}, map[string]string{
+				"namespace": "inference", "pod_namespace": "inference", "peercache_io_cluster": "demo", "node": "m"}},
+			{"elsewhere", map[string]string{"__meta_kubernetes_namespace": "serving",
+				"__meta_kubernetes_pod_annotation_peercache_io_cluster_namespace": "inference"}, map[string]string{
+				"namespace": "inference", "pod_namespace": "serving", "peercache_io_cluster": "demo", "node": "m"}},
+			{"of a cluster of that name elsewhere", map[string]string{"__meta_kubernetes_namespace": "inference",
+				"__meta_kubernetes_pod_annotation_peercache_io_cluster_namespace": "other"}, nil},
+			{"of a cluster of that name in its own namespace", map[string]string{"__meta_kubernetes_namespace": "serving"}, nil},
+		} {
+			test.found["__meta_kubernetes_pod_node_name"] = "m"
+			test.found["__meta_kubernetes_pod_label_peercache_io_inject"] = "demo"
+			test.found["namespace"] = test.found["__meta_kubernetes_namespace"] // as the Prometheus Operator has it
+			got := relabel(t, test.found, endpoint.RelabelConfigs)
+			maps.DeleteFunc(got, func(name, _ string) bool { return strings.HasPrefix(name, "__") })
+			if !maps.Equal(got, test.want) {
+				t.Errorf("%s, with %s: labels are %v, want %v", test.name, scrape, got, test.want)
+			}
+		}
+	}
+	for _, object := range mustPlan(t, testCluster(monitored(v1alpha1.ScrapePodMonitor))).Extras {
+		if object.GetName() == "demo-sidecars" {
+			t.Error("there are no sidecars in mode Node")
+		}
+	}
+}
+
+// relabel does what Prometheus does, as far as our monitors use it: actions replace and keep. A target that is dropped has
+// no labels.
+func relabel(t *testing.T, target map[string]string, configs []monitoringv1.RelabelConfig) map[string]string {
+	t.Helper()
+	result := maps.Clone(target)
+	for _, c := range configs {
+		values := make([]string, len(c.SourceLabels))
+		for i, name := range c.SourceLabels {
+			values[i] = result[string(name)]
+		}
+		expression, replacement := "(.*)", "$1"
+		if c.Regex != "" {
+			expression = c.Regex
+		}
+		if c.Replacement != nil {
+			replacement = *c.Replacement
+		}
+		anchored := regexp.MustCompile("^(?:" + expression + ")$")
+		source := strings.Join(values, ";")
+		match := anchored.FindStringSubmatchIndex(source)
+		switch {
+		case c.Action == "keep" && match == nil:
+			return nil
+		case c.Action == "" && match != nil:
+			result[c.TargetLabel] = string(anchored.ExpandString(nil, replacement, source, match))
+		case c.Action != "" && c.Action != "keep":
+			t.Fatalf("action %q is not understood", c.Action)
+		}
+	}
+	return result
+}
+
 // metricsOfNodes are the names in docs/metrics.md, which is generated from the data plane. A histogram is read by its
 // buckets.
 func metricsOfNodes(t *testing.T) map[string]bool {

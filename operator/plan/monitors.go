@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
@@ -35,6 +36,9 @@ func buildMonitoring(cluster *v1alpha1.PeerCacheCluster) []client.Object {
 	case v1alpha1.ScrapeServiceMonitor:
 		objects = append(objects, buildMetricsService(cluster), buildServiceMonitor(cluster))
 	}
+	if cluster.Spec.Injection.Mode == v1alpha1.InjectionSidecar && spec.Scrape != v1alpha1.ScrapeNone {
+		objects = append(objects, buildSidecarMonitor(cluster))
+	}
 	if spec.Rules == v1alpha1.RulesPrometheusRule {
 		objects = append(objects, buildRules(cluster))
 	}
@@ -44,8 +48,8 @@ func buildMonitoring(cluster *v1alpha1.PeerCacheCluster) []client.Object {
 	return objects
 }
 
-func monitorMeta(cluster *v1alpha1.PeerCacheCluster) metav1.ObjectMeta {
-	meta := componentMeta(cluster, metricsName(cluster.Name), componentMetrics)
+func monitorMeta(cluster *v1alpha1.PeerCacheCluster, name string) metav1.ObjectMeta {
+	meta := componentMeta(cluster, name, componentMetrics)
 	labels := maps.Clone(cluster.Spec.Monitoring.Labels)
 	if labels == nil {
 		labels = map[string]string{}
@@ -69,7 +73,7 @@ func machineLabel() []monitoringv1.RelabelConfig {
 func buildPodMonitor(cluster *v1alpha1.PeerCacheCluster) *monitoringv1.PodMonitor {
 	return &monitoringv1.PodMonitor{
 		TypeMeta:   metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.PodMonitorsKind},
-		ObjectMeta: monitorMeta(cluster),
+		ObjectMeta: monitorMeta(cluster, metricsName(cluster.Name)),
 		Spec: monitoringv1.PodMonitorSpec{
 			Selector:        metav1.LabelSelector{MatchLabels: nodesOf(cluster)},
 			PodTargetLabels: targetLabels,
@@ -103,7 +107,7 @@ func buildMetricsService(cluster *v1alpha1.PeerCacheCluster) *corev1.Service {
 func buildServiceMonitor(cluster *v1alpha1.PeerCacheCluster) *monitoringv1.ServiceMonitor {
 	return &monitoringv1.ServiceMonitor{
 		TypeMeta:   metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.ServiceMonitorsKind},
-		ObjectMeta: monitorMeta(cluster),
+		ObjectMeta: monitorMeta(cluster, metricsName(cluster.Name)),
 		Spec: monitoringv1.ServiceMonitorSpec{
 			Selector: metav1.LabelSelector{MatchLabels: map[string]string{
 				v1alpha1.LabelCluster: cluster.Name, LabelComponent: componentMetrics,
@@ -113,6 +117,41 @@ func buildServiceMonitor(cluster *v1alpha1.PeerCacheCluster) *monitoringv1.Servi
 				Port:           portHTTP,
 				Interval:       monitoringv1.Duration(cluster.Spec.Monitoring.Interval),
 				RelabelConfigs: machineLabel(),
+			}},
+		},
+	}
+}
+
+// buildSidecarMonitor finds the nodes inside SGLang pods: those that ask for the cluster, in whatever namespace, and have
+// the sidecar's port. It is a PodMonitor with either way of scraping, because a Service has pods of its own namespace only.
+// The labels of the metrics are made those of the cluster's own nodes, so that rules and dashboards cover both; the
+// namespace of the pod is in pod_namespace.
+func buildSidecarMonitor(cluster *v1alpha1.PeerCacheCluster) *monitoringv1.PodMonitor {
+	const (
+		namespace = "__meta_kubernetes_namespace"
+		asks      = "__meta_kubernetes_pod_annotation_peercache_io_cluster_namespace" // v1alpha1.AnnotationClusterNamespace
+		named     = "__meta_kubernetes_pod_label_peercache_io_inject"                 // v1alpha1.LabelInject
+	)
+	from := func(target string, sources ...monitoringv1.LabelName) monitoringv1.RelabelConfig {
+		return monitoringv1.RelabelConfig{SourceLabels: sources, TargetLabel: target}
+	}
+	// A cluster of the same name in the pod's own namespace is another one.
+	ours := monitoringv1.RelabelConfig{
+		SourceLabels: []monitoringv1.LabelName{namespace, asks}, Action: "keep",
+		Regex: fmt.Sprintf("%[1]s;|.*;%[1]s", cluster.Namespace),
+	}
+	home := monitoringv1.RelabelConfig{TargetLabel: "namespace", Replacement: new(cluster.Namespace)}
+	return &monitoringv1.PodMonitor{
+		TypeMeta:   metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.PodMonitorsKind},
+		ObjectMeta: monitorMeta(cluster, cluster.Name+"-sidecars"),
+		Spec: monitoringv1.PodMonitorSpec{
+			NamespaceSelector: monitoringv1.NamespaceSelector{Any: true},
+			Selector:          metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelInject: cluster.Name}},
+			PodTargetLabels:   []string{v1alpha1.LabelGroup},
+			PodMetricsEndpoints: []monitoringv1.PodMetricsEndpoint{{
+				Port:           new(sidecarHTTP),
+				Interval:       monitoringv1.Duration(cluster.Spec.Monitoring.Interval),
+				RelabelConfigs: append(machineLabel(), ours, from("pod_namespace", namespace), home, from("peercache_io_cluster", named)),
 			}},
 		},
 	}

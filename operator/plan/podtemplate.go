@@ -70,6 +70,25 @@ func mergePod(pod corev1.PodSpec, patch []byte) (corev1.PodSpec, *Problem) {
 	return result, nil
 }
 
+// mergeSidecar gives a sidecar what podTemplate says of the environment of the node's container. The rest of podTemplate is
+// about pods of the operator's own: a sidecar's pod, its metadata, volumes and scheduling are the user's, and its resources
+// are in spec.injection.
+func mergeSidecar(sidecar *corev1.Container, user *v1alpha1.PodTemplate) *Problem {
+	if user == nil || user.Spec == nil || len(user.Spec.Raw) == 0 {
+		return nil
+	}
+	pod, problem := mergePod(corev1.PodSpec{Containers: []corev1.Container{*sidecar}}, user.Spec.Raw)
+	if problem != nil {
+		return problem
+	}
+	for _, container := range pod.Containers {
+		if container.Name == sidecar.Name {
+			sidecar.Env = container.Env
+		}
+	}
+	return nil
+}
+
 func templateProblem(format string, args ...any) *Problem {
 	return &Problem{Reason: "PodTemplateInvalid", Message: fmt.Sprintf(format, args...)}
 }

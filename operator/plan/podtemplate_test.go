@@ -94,3 +94,48 @@ func TestAnEmptyPodTemplateChangesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A sidecar has the environment of podTemplate, and nothing else of it: the pod is the user's.
+func TestSidecarHasTheEnvironmentOfPodTemplate(t *testing.T) {
+	edit := withTemplate(t, `
+metadata: {labels: {team: inference}}
+spec:
+  priorityClassName: high
+  volumes: [{name: scratch, emptyDir: {}}]
+  containers:
+    - name: peercached
+      env: [{name: TZ, value: UTC}, {name: PEERCACHE_LEASE_MS, value: "2000"}]
+      resources: {limits: {cpu: 3}}
+      volumeMounts: [{name: scratch, mountPath: /scratch}]
+    - {name: other, image: "tool:1"}
+`)
+	plain, got := mustNodeInPod(t, testCluster(), "default", "inference").Sidecar, mustNodeInPod(t, testCluster(edit), "default", "inference").Sidecar
+	value := func(c corev1.Container, name string) string {
+		i := slices.IndexFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == name })
+		if i < 0 {
+			return ""
+		}
+		return c.Env[i].Value
+	}
+	if value(got, "TZ") != "UTC" || value(got, "PEERCACHE_LEASE_MS") != "2000" || len(got.Env) != len(plain.Env)+1 {
+		t.Errorf("the environment is %+v", got.Env)
+	}
+	// What refers to variables comes after them, or it is taken literally.
+	before := func(first, second string) bool {
+		index := func(name string) int {
+			return slices.IndexFunc(got.Env, func(v corev1.EnvVar) bool { return v.Name == name })
+		}
+		return index(first) >= 0 && index(first) < index(second)
+	}
+	if !before("POD_IP", "PEERCACHE_ADVERTISE_ADDR") || !before("POD_NAME", "PEERCACHE_NODE_ID") {
+		t.Errorf("the environment is in the wrong order: %+v", got.Env)
+	}
+	got.Env = plain.Env
+	if !equality.Semantic.DeepEqual(got, plain) {
+		t.Errorf("more than the environment was merged: %+v", got)
+	}
+	broken := withTemplate(t, `spec: {containers: [{name: peercached, env: nonsense}]}`)
+	if _, problem := NodeInPod(testCluster(broken), "default", "inference", testFacts); problem == nil || problem.Reason != "PodTemplateInvalid" {
+		t.Errorf("a template that cannot be merged gives %+v", problem)
+	}
+}

@@ -122,7 +122,7 @@ func buildRules(cluster *v1alpha1.PeerCacheCluster) *monitoringv1.PrometheusRule
 	}
 	return &monitoringv1.PrometheusRule{
 		TypeMeta:   metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.PrometheusRuleKind},
-		ObjectMeta: monitorMeta(cluster),
+		ObjectMeta: monitorMeta(cluster, metricsName(cluster.Name)),
 		Spec:       monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{records, told}},
 	}
 }
