@@ -50,7 +50,7 @@ func TestChooseHosts(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			add, remove := chooseHosts(test.pods, test.replicas, noon)
+			add, remove := chooseHosts(cached(t, test.pods...), test.replicas, noon)
 			if got := names(add); got != test.add {
 				t.Errorf("adds %q, want %q", got, test.add)
 			}

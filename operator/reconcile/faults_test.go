@@ -68,7 +68,7 @@ func TestFindFaults(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			faults := findFaults([]corev1.Pod{test.pod}, noon)
+			faults := findFaults(cached(t, test.pod), noon)
 			if test.reason == "" {
 				if len(faults) != 0 {
 					t.Fatalf("got %v, want no fault", faults)

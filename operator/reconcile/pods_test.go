@@ -3,6 +3,7 @@
 package reconcile
 
 import (
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,4 +65,19 @@ func waiting(reason, message string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
 		pod.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: reason, Message: message}
 	}
+}
+
+// cached is what the cache keeps of pods: the steps of a pass see no more.
+func cached(t *testing.T, pods ...corev1.Pod) []corev1.Pod {
+	t.Helper()
+	list := make([]corev1.Pod, len(pods))
+	for i := range pods {
+		object, err := slimPod(&pods[i])
+		slim, ok := object.(*corev1.Pod)
+		if err != nil || !ok {
+			t.Fatalf("the cache makes %T of a pod (error %v)", object, err)
+		}
+		list[i] = *slim
+	}
+	return list
 }

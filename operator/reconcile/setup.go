@@ -9,7 +9,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -33,7 +32,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 	nodes := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{
 		plan.LabelManagedBy: plan.ManagedBy,
 		plan.LabelComponent: plan.ComponentNode,
-	})}
+	}), Transform: slimPod}
 	return map[client.Object]cache.ByObject{
 		&appsv1.DaemonSet{}:      owned,
 		&corev1.ConfigMap{}:      owned,
@@ -64,23 +63,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return fmt.Errorf("setting up the PeerCacheCluster controller: %w", err)
 	}
 	return nil
-}
-
-// slimMachine keeps of a Kubernetes node what preflight looks at: with a thousand of them the rest, above all the
-// list of images, would be most of the operator's memory.
-func slimMachine(object any) (any, error) {
-	machine, ok := object.(*corev1.Node)
-	if !ok {
-		return object, nil
-	}
-	return &corev1.Node{
-		TypeMeta: machine.TypeMeta,
-		ObjectMeta: metav1.ObjectMeta{
-			Name: machine.Name, UID: machine.UID, ResourceVersion: machine.ResourceVersion, Labels: machine.Labels,
-		},
-		Spec:   corev1.NodeSpec{Taints: machine.Spec.Taints},
-		Status: corev1.NodeStatus{Allocatable: machine.Status.Allocatable},
-	}, nil
 }
 
 // machineChanged passes over the kubelets' heartbeats.

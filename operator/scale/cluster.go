@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/plan"
+)
+
+const (
+	servingNamespace = "serving"
+	clusterName      = "kv"
+)
+
+func railResource(rail int) string { return fmt.Sprintf("rdma/rail%d", rail) }
+func railNetwork(rail int) string  { return fmt.Sprintf("rail%d", rail) }
+func groupName(group int) string   { return fmt.Sprintf("numa%d", group) }
+
+// newCluster is the PeerCacheCluster that is applied.
+func newCluster(c config, httpPort int) *v1alpha1.PeerCacheCluster {
+	cluster := &v1alpha1.PeerCacheCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: servingNamespace, Name: clusterName},
+		Spec: v1alpha1.PeerCacheClusterSpec{
+			Transport: v1alpha1.TransportRDMA, Layout: v1alpha1.LayoutPerNUMA,
+			Memory:     v1alpha1.MemorySpec{Pool: resource.MustParse("64Gi"), HugePages: v1alpha1.HugePages1Gi},
+			Nodes:      v1alpha1.NodesSpec{Selector: map[string]string{selectorLabel: "true"}},
+			Monitoring: v1alpha1.MonitoringSpec{Port: int32(httpPort)}, //nolint:gosec // a port
+		},
+	}
+	for rail := range c.groups * c.rails {
+		cluster.Spec.Rails = append(cluster.Spec.Rails, v1alpha1.Rail{
+			Name: railNetwork(rail), NUMANode: new(int32(rail / c.rails)), //nolint:gosec // at most 32
+			Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: railResource(rail), Network: railNetwork(rail),
+		})
+	}
+	return cluster
+}
+
+// newNetworks are what its rails refer to.
+func newNetworks(c config) []client.Object {
+	networks := make([]client.Object, c.groups*c.rails)
+	for rail := range networks {
+		network := &unstructured.Unstructured{}
+		network.SetGroupVersionKind(plan.NetworkKind)
+		network.SetNamespace(servingNamespace)
+		network.SetName(railNetwork(rail))
+		network.SetAnnotations(map[string]string{plan.NetworkResource: railResource(rail)})
+		networks[rail] = network
+	}
+	return networks
+}
+
+// unstable says what a status still lacks; "" when everything is there.
+func unstable(c config, cluster *v1alpha1.PeerCacheCluster) string {
+	status, want := cluster.Status, int32(c.nodes*c.groups) //nolint:gosec // see validate
+	rails := want * int32(c.rails)                          //nolint:gosec // see validate
+	switch {
+	case status.DesiredNodes != want || status.ReadyNodes != want || status.UpdatedNodes != want:
+		return fmt.Sprintf("nodes %s of %d", status.Nodes, want)
+	case status.Members != want:
+		return fmt.Sprintf("%d members of %d", status.Members, want)
+	case status.Rails.Ready != rails || status.Rails.Desired != rails:
+		return fmt.Sprintf("%d rails of %d", status.Rails.Ready, rails)
+	}
+	for kind, good := range map[string]metav1.ConditionStatus{
+		v1alpha1.ConditionReady: metav1.ConditionTrue, v1alpha1.ConditionConfigAccepted: metav1.ConditionTrue,
+		v1alpha1.ConditionNetworksResolved: metav1.ConditionTrue, v1alpha1.ConditionDevicesAvailable: metav1.ConditionTrue,
+		v1alpha1.ConditionInjectionReady: metav1.ConditionTrue, v1alpha1.ConditionRailsHealthy: metav1.ConditionTrue,
+		v1alpha1.ConditionNUMAAligned: metav1.ConditionTrue, v1alpha1.ConditionProgressing: metav1.ConditionFalse,
+		v1alpha1.ConditionDegraded: metav1.ConditionFalse,
+	} {
+		condition := meta.FindStatusCondition(status.Conditions, kind)
+		if condition == nil {
+			return "no condition " + kind
+		}
+		if condition.Status != good {
+			return fmt.Sprintf("%s is %s (%s)", kind, condition.Status, condition.Message)
+		}
+	}
+	return ""
+}

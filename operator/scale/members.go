@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/peercache/peercache/operator/fleet"
+)
+
+// members plays the nodes' HTTP servers: each answers /v1/status as a discovery host does, which has heard of all
+// nodes that are ready. The answer has the fields and so the size of a real one.
+type members struct {
+	config config
+	port   int
+	server *http.Server
+
+	asked, answered atomic.Int64 // requests, bytes
+
+	mu     sync.Mutex
+	list   []member
+	groups []int // members of each
+	body   []byte
+}
+
+// member has all fields that a node shows, of which the operator reads a part.
+type member struct {
+	ID            string `json:"id"`
+	Incarnation   uint64 `json:"incarnation"`
+	State         string `json:"state"`
+	Address       string `json:"address"`
+	HTTPPort      int    `json:"http_port"`
+	CapacityBytes uint64 `json:"capacity_bytes"`
+	Breaker       string `json:"breaker"`
+	Reachable     bool   `json:"reachable"`
+	Health        health `json:"health"`
+}
+
+type health struct {
+	AgeSeconds    float64 `json:"age_seconds"`
+	Group         string  `json:"group"`
+	Rails         int     `json:"rails"`
+	RailsUp       int     `json:"rails_up"`
+	NUMA          string  `json:"numa"`
+	Engines       int     `json:"engines"`
+	RecentReads   uint64  `json:"recent_reads"`
+	RecentHits    uint64  `json:"recent_hits"`
+	PoolUsedBytes uint64  `json:"pool_used_bytes"`
+}
+
+const poolBytes = 64 << 30
+
+func newMembers(c config, port int) *members {
+	m := &members{config: c, port: port, groups: make([]int, c.groups)}
+	m.server = &http.Server{Handler: http.HandlerFunc(m.serve), ReadHeaderTimeout: 10 * time.Second}
+	return m
+}
+
+// listen starts the HTTP server of the node with an address.
+func (m *members) listen(ctx context.Context, ip string) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(ip, strconv.Itoa(m.port)))
+	if err != nil {
+		return fmt.Errorf("playing the node at %s: %w", ip, err)
+	}
+	go func() { _ = m.server.Serve(listener) }() // until the server is closed
+	return nil
+}
+
+func (m *members) close() error {
+	if err := m.server.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("closing the nodes' HTTP servers: %w", err)
+	}
+	return nil
+}
+
+// join adds a node that has become ready.
+func (m *members) join(machine string, group int, ip string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.groups[group]++
+	m.body = nil
+	m.list = append(m.list, member{
+		ID: machine + "." + groupName(group), Incarnation: uint64(time.Now().UnixNano()), //nolint:gosec // after 1970
+		State: fleet.StateActive, Address: net.JoinHostPort(ip, "31998"), HTTPPort: m.port, CapacityBytes: poolBytes,
+		Breaker: "closed", Reachable: true, Health: health{
+			AgeSeconds: 0.123456789, Group: groupName(group), Rails: m.config.rails, RailsUp: m.config.rails, NUMA: "aligned",
+			RecentReads: 123456, RecentHits: 98765, PoolUsedBytes: poolBytes / 10 * 9,
+		},
+	})
+}
+
+func (m *members) serve(w http.ResponseWriter, _ *http.Request) {
+	body, err := m.status()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	m.asked.Add(1)
+	m.answered.Add(int64(len(body)))
+	_, _ = w.Write(body)
+}
+
+// size of an answer.
+func (m *members) size() int {
+	body, _ := m.status() // an error comes to light as an answer that is missed
+	return len(body)
+}
+
+func (m *members) status() ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.body != nil {
+		return m.body, nil
+	}
+	all := len(m.list)
+	sum := fleet.Fleet{
+		Members: all, Rails: fleet.RailSum{Total: all * m.config.rails, Up: all * m.config.rails},
+		NUMA: fleet.Placement{Aligned: all}, RecentReads: uint64(all) * 123456, RecentHits: uint64(all) * 98765, //nolint:gosec // positive
+		Pool: fleet.PoolSum{UsedBytes: uint64(all) * poolBytes / 10 * 9, CapacityBytes: uint64(all) * poolBytes}, //nolint:gosec // positive
+	}
+	for group, n := range m.groups {
+		rails := n * m.config.rails
+		sum.Groups = append(sum.Groups, fleet.GroupSum{Name: groupName(group), Members: n, Rails: rails, RailsUp: rails})
+	}
+	body, err := json.Marshal(map[string]any{
+		"node": fleet.Node{ID: "host", State: fleet.StateActive, Ready: true}, "members": m.list, "fleet": sum,
+	})
+	m.body = body
+	return body, err
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// patience bounds what takes seconds, on a busy machine.
+const patience = 2 * time.Minute
+
+// ports of the operator.
+type ports struct{ webhook, probes, metrics int }
+
+// process is a running operator.
+type process struct {
+	command *exec.Cmd
+	ports   ports
+	ended   chan error
+	started time.Time
+}
+
+// startOperator runs the program as its Deployment does, and returns when it is ready.
+func startOperator(ctx context.Context, c config, w *world, p ports, folder, log string) (*process, error) {
+	output, err := os.Create(log) //nolint:gosec // in --out
+	if err != nil {
+		return nil, fmt.Errorf("making the operator's log: %w", err)
+	}
+	defer func() { _ = output.Close() }()
+	local := func(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+	program, err := filepath.Abs(c.operator)
+	if err != nil {
+		return nil, err
+	}
+	command := exec.Command(program, "--leader-elect", "--namespace="+systemNamespace, //nolint:gosec,noctx // it is stopped by SIGTERM
+		"--dataplane-image=docker.io/peercache/dataplane:0.1.0", "--client-image=docker.io/peercache/client:0.1.0",
+		"--metrics-bind-address="+local(p.metrics), "--health-probe-bind-address="+local(p.probes),
+		"--webhook-port="+strconv.Itoa(p.webhook))
+	command.Env = []string{"KUBECONFIG=" + w.kubeconfig, "TMPDIR=" + folder}
+	command.Stdout, command.Stderr = output, output
+	o := &process{command: command, ports: p, ended: make(chan error, 1), started: time.Now()}
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("starting the operator (--operator, `make build-operator` builds it): %w", err)
+	}
+	go func() { o.ended <- command.Wait() }()
+	for deadline := time.Now().Add(patience); ; {
+		_, err := fetch(ctx, "http://"+local(p.probes)+"/readyz")
+		if err == nil {
+			return o, nil
+		}
+		select {
+		case failure := <-o.ended:
+			return nil, fmt.Errorf("the operator ended, see %s: %w", log, failure)
+		case <-time.After(countEvery):
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return nil, errors.Join(fmt.Errorf("the operator does not become ready, see %s: %w", log, err), o.stop())
+		}
+	}
+}
+
+// stop ends the operator as the kubelet does.
+func (o *process) stop() error {
+	if err := o.command.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stopping the operator: %w", err)
+	}
+	select {
+	case err := <-o.ended:
+		if err != nil {
+			return fmt.Errorf("the operator stopped: %w", err)
+		}
+		return nil
+	case <-time.After(patience):
+		return errors.Join(errors.New("the operator does not stop on SIGTERM"), o.command.Process.Kill())
+	}
+}
+
+// memory is what the kernel counts for the operator, in MiB: now and at its highest, files of the program included.
+func (o *process) memory() (now, peak float64, err error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.command.Process.Pid))
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading the operator's memory: %w", err)
+	}
+	return statusField(content, "VmRSS"), statusField(content, "VmHWM"), nil
+}
+
+// statusField reads a line of /proc/PID/status such as "VmRSS:   123456 kB", in MiB.
+func statusField(content []byte, name string) float64 {
+	for line := range bytes.Lines(content) {
+		if fields := strings.Fields(string(line)); len(fields) >= 2 && fields[0] == name+":" {
+			kilobytes, _ := strconv.ParseFloat(fields[1], 64) // the kernel writes numbers
+			return kilobytes / 1024
+		}
+	}
+	return 0
+}
+
+// work is how much the operator has done.
+type work struct {
+	passes float64 // looks at a cluster
+	cpu    float64 // seconds
+	heap   float64 // bytes in use, garbage included
+}
+
+func (o *process) work(ctx context.Context) (work, error) {
+	body, err := fetch(ctx, fmt.Sprintf("http://127.0.0.1:%d/metrics", o.ports.metrics))
+	if err != nil {
+		return work{}, fmt.Errorf("reading the operator's metrics: %w", err)
+	}
+	return work{
+		passes: sumOf(body, `controller_runtime_reconcile_total{controller="peercachecluster"`),
+		cpu:    sumOf(body, "process_cpu_seconds_total"),
+		heap:   sumOf(body, "go_memstats_heap_inuse_bytes"),
+	}, nil
+}
+
+// sumOf adds the values of the series that begin so.
+func sumOf(metrics []byte, beginning string) float64 {
+	sum := 0.0
+	scanner := bufio.NewScanner(bytes.NewReader(metrics))
+	for scanner.Scan() {
+		if line := scanner.Text(); strings.HasPrefix(line, beginning) {
+			value, _ := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64) // metrics are numbers
+			sum += value
+		}
+	}
+	return sum
+}
+
+func fetch(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = errors.New(response.Status)
+	}
+	return body, err
+}
+
+// freePorts finds ports of this machine that nobody uses now.
+func freePorts(ctx context.Context, n int) ([]int, error) {
+	found := make([]int, n)
+	for i := range found {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("looking for a free port: %w", err)
+		}
+		defer func() { _ = listener.Close() }() // only at the end, so that all differ
+		if address, ok := listener.Addr().(*net.TCPAddr); ok {
+			found[i] = address.Port
+		}
+	}
+	return found, nil
+}
