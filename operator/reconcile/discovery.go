@@ -39,16 +39,17 @@ func (r *Reconciler) placeDiscovery(ctx context.Context, p *pass) error {
 }
 
 func (r *Reconciler) labelHost(ctx context.Context, pod *corev1.Pod, host bool) error {
-	before := pod.DeepCopy()
+	labelled := pod.DeepCopy() // what the pass holds may be the cache's own
 	if host {
-		pod.Labels[v1alpha1.LabelDiscovery] = v1alpha1.DiscoveryHost
+		labelled.Labels[v1alpha1.LabelDiscovery] = v1alpha1.DiscoveryHost
 	} else {
-		delete(pod.Labels, v1alpha1.LabelDiscovery)
+		delete(labelled.Labels, v1alpha1.LabelDiscovery)
 	}
-	err := r.Client.Patch(ctx, pod, client.MergeFrom(before), client.FieldOwner(FieldManager))
+	err := r.Client.Patch(ctx, labelled, client.MergeFrom(pod), client.FieldOwner(FieldManager))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("labelling pod %s as discovery host (%t): %w", pod.Name, host, err)
 	}
+	*pod = *labelled // for the steps that follow
 	log.FromContext(ctx).Info("moved the discovery label", "pod", pod.Name, "host", host)
 	return nil
 }

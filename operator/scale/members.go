@@ -89,7 +89,7 @@ func (m *members) join(machine string, group int, ip string) {
 	m.groups[group]++
 	m.body = nil
 	m.list = append(m.list, member{
-		ID: machine + "." + groupName(group), Incarnation: uint64(time.Now().UnixNano()), //nolint:gosec // after 1970
+		ID: machine + "." + groupName(group), Incarnation: uint64(time.Now().UnixNano()),
 		State: fleet.StateActive, Address: net.JoinHostPort(ip, "31998"), HTTPPort: m.port, CapacityBytes: poolBytes,
 		Breaker: "closed", Reachable: true, Health: health{
 			AgeSeconds: 0.123456789, Group: groupName(group), Rails: m.config.rails, RailsUp: m.config.rails, NUMA: "aligned",
@@ -124,8 +124,8 @@ func (m *members) status() ([]byte, error) {
 	all := len(m.list)
 	sum := fleet.Fleet{
 		Members: all, Rails: fleet.RailSum{Total: all * m.config.rails, Up: all * m.config.rails},
-		NUMA: fleet.Placement{Aligned: all}, RecentReads: uint64(all) * 123456, RecentHits: uint64(all) * 98765, //nolint:gosec // positive
-		Pool: fleet.PoolSum{UsedBytes: uint64(all) * poolBytes / 10 * 9, CapacityBytes: uint64(all) * poolBytes}, //nolint:gosec // positive
+		NUMA: fleet.Placement{Aligned: all}, RecentReads: uint64(all) * 123456, RecentHits: uint64(all) * 98765,
+		Pool: fleet.PoolSum{UsedBytes: uint64(all) * poolBytes / 10 * 9, CapacityBytes: uint64(all) * poolBytes},
 	}
 	for group, n := range m.groups {
 		rails := n * m.config.rails

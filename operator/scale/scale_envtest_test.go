@@ -26,7 +26,7 @@ func TestWritesDoNotGrowWithNodes(t *testing.T) {
 	}
 	c := config{
 		root: "../..", operator: program, out: t.TempDir(), nodes: 50, groups: 2, rails: 8, engines: 200,
-		quiet: 3 * time.Second, idle: 5 * time.Second, rate: 100, load: time.Second,
+		quiet: 2 * time.Second, idle: 5 * time.Second, rate: 100, load: time.Second,
 	}
 	found, err := measure(t.Context(), c, newProgress(os.Stderr))
 	if err != nil {
