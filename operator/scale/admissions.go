@@ -44,14 +44,17 @@ type admissions struct {
 type answers struct {
 	asked, failed, patched int
 	latencies              []time.Duration // sorted
+	late                   []time.Duration // sorted: how long after their time requests were sent, which is this machine's doing
 	lastFailure            error
 }
 
-func (a answers) quantile(q float64) time.Duration {
-	if len(a.latencies) == 0 {
+// quantile of sorted durations, in milliseconds.
+func quantile(sorted []time.Duration, q float64) float64 {
+	if len(sorted) == 0 {
 		return 0
 	}
-	return a.latencies[min(int(q*float64(len(a.latencies))), len(a.latencies)-1)]
+	at := min(int(q*float64(len(sorted))), len(sorted)-1)
+	return float64(sorted[at].Microseconds()) / 1000
 }
 
 // newAdmissions trusts what the API server trusts. The pods are those of the injection's golden tests, asking for the
@@ -129,13 +132,14 @@ func (a *admissions) ask(ctx context.Context, rate int, during time.Duration) an
 		}
 		slots <- struct{}{}
 		wait.Go(func() {
+			late := time.Since(due)
 			patched, err := a.one(ctx, a.bodies[i%len(a.bodies)])
 			took := time.Since(due)
 			<-slots
 			mu.Lock()
 			defer mu.Unlock()
 			found.asked++
-			found.latencies = append(found.latencies, took)
+			found.latencies, found.late = append(found.latencies, took), append(found.late, late)
 			if err != nil {
 				found.failed++
 				found.lastFailure = err
@@ -147,6 +151,7 @@ func (a *admissions) ask(ctx context.Context, rate int, during time.Duration) an
 	}
 	wait.Wait()
 	slices.Sort(found.latencies)
+	slices.Sort(found.late)
 	return found
 }
 

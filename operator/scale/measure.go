@@ -272,10 +272,10 @@ func (m *measurement) load(ctx context.Context) error {
 	if got.lastFailure != nil {
 		m.say("%d admissions failed, the last with: %v", got.failed, got.lastFailure)
 	}
-	milliseconds := func(q float64) float64 { return float64(got.quantile(q).Microseconds()) / 1000 }
 	m.result.Webhook = latency{
 		Rate: m.rate, Seconds: m.config.load.Seconds(), Asked: got.asked, Failed: got.failed, Patched: got.patched,
-		P50: milliseconds(0.5), P90: milliseconds(0.9), P99: milliseconds(0.99), P999: milliseconds(0.999), Max: milliseconds(1),
+		P50: quantile(got.latencies, 0.5), P90: quantile(got.latencies, 0.9), P99: quantile(got.latencies, 0.99),
+		P999: quantile(got.latencies, 0.999), Max: quantile(got.latencies, 1), LateP99: quantile(got.late, 0.99),
 	}
 	return ctx.Err()
 }
