@@ -79,7 +79,7 @@ scale: build-operator ## What the operator costs at 1,000 nodes and 5,000 SGLang
 	@$(GO_BUILD_ENV) go build -o bin/peercache-scale ./operator/scale
 	@assets="$${KUBEBUILDER_ASSETS:-$$(hack/cluster/build.sh --bin-dir)}" && status=0 && \
 		{ KUBEBUILDER_ASSETS="$$assets" bin/peercache-scale --out $(SCALE_OUT) $(SCALE_ARGS) || status=$$?; } && \
-		if [ -f $(SCALE_OUT)/scale.json ]; then operator/scale/plot.py $(SCALE_OUT)/scale.json $(SCALE_OUT)/scale.png; fi && \
+		if [ -f $(SCALE_OUT)/scale.json ]; then /usr/bin/python3 operator/scale/plot.py $(SCALE_OUT)/scale.json $(SCALE_OUT)/scale.png; fi && \
 		exit $$status
 
 lint-python: lint-scale

@@ -70,6 +70,9 @@ func unstable(c config, cluster *v1alpha1.PeerCacheCluster) string {
 	case status.Rails.Ready != rails || status.Rails.Desired != rails:
 		return fmt.Sprintf("%d rails of %d", status.Rails.Ready, rails)
 	}
+	if status.HitRatioPercent == nil {
+		return "no hit ratio" // it would be written later
+	}
 	for kind, good := range map[string]metav1.ConditionStatus{
 		v1alpha1.ConditionReady: metav1.ConditionTrue, v1alpha1.ConditionConfigAccepted: metav1.ConditionTrue,
 		v1alpha1.ConditionNetworksResolved: metav1.ConditionTrue, v1alpha1.ConditionDevicesAvailable: metav1.ConditionTrue,
