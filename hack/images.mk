@@ -7,3 +7,16 @@ images: ## Build all images as docker archives (cached); IMAGES="operator datapl
 
 images-load: images ## Build them and load them into the cluster
 	hack/images/load-images.sh $(IMAGES)
+
+# The engine's image is for tests.
+RELEASED = $(if $(IMAGES),$(filter-out engine,$(IMAGES)),operator dataplane client)
+
+.PHONY: sbom provenance
+
+sbom: ## dist/release: what is in each image, as SPDX; IMAGES="operator dataplane" for some
+	@hack/images/build-images.sh $(RELEASED)
+	@hack/release/sbom.sh $(RELEASED)
+
+provenance: ## dist/release: which commit each image is made of, as a statement to sign
+	@hack/images/build-images.sh $(RELEASED)
+	@hack/release/provenance.sh $(RELEASED)
