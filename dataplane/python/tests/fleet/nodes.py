@@ -38,8 +38,11 @@ class Node(Process):
         node = peercached(
             host.name, host.address, PEER_PORT, HTTP_PORT, discovery, self.socket, "64Mi", flags
         )
-        enter = ["nsenter", f"--net={NAMESPACES / host.namespace}"] if host.namespace else []
-        super().__init__(host.name, folder, [*WITH_PARENT, *enter, *node], {})
+        super().__init__(host.name, folder, [*WITH_PARENT, *self.enter(host), *node], {})
+
+    def enter(self, host: Host) -> list[str]:
+        """The command that runs another one on the host."""
+        return ["nsenter", f"--net={NAMESPACES / host.namespace}"] if host.namespace else []
 
     def ask(self, path: str, timeout: float = 5) -> tuple[int, str]:
         """Status and body of a GET on the node's HTTP port."""
