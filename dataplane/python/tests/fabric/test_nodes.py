@@ -14,39 +14,13 @@ import pytest
 
 from ..conftest import ROOT
 from ..fleet import calls, pages
-from ..fleet.network import Host
-from ..fleet.nodes import Fleet, Node
+from ..fleet.nodes import Fleet
+from .rails import RailFleet
 
-HOSTS = [Host("a", "A", "10.10.0.1"), Host("b", "B", "10.10.0.2")]
 PAGES_EACH = 100
 # A guest has one processor.
 SETTLED_SECONDS = 3.0
 LONGEST_CALL_SECONDS = 5.0
-
-
-class RailNode(Node):
-    """A node that sees the devices of its host in /sys."""
-
-    def enter(self, host: Host) -> list[str]:
-        return ["ip", "netns", "exec", host.namespace]
-
-
-class RailFleet(Fleet):
-    """Nodes that use the two rails of their host."""
-
-    def _node(self, i: int) -> Node:
-        host = self.hosts[i]
-        rails = {"transport": "rdma", "device_name": f"rxe_{host.name}0,rxe_{host.name}1"}
-        return RailNode(host, self.folder, self.discovery, {**self.flags, **rails})
-
-    def read_bytes(self, node: int, rail: int) -> float:
-        """What the node has read over the rail."""
-        name = f'rail="rxe_{self.hosts[node].name}{rail}'
-        return sum(
-            value
-            for sample, value in self.nodes[node].metrics().items()
-            if sample.startswith("peercache_rail_read_bytes_total{") and name in sample
-        )
 
 
 def fabric(command: str) -> None:
@@ -56,10 +30,7 @@ def fabric(command: str) -> None:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RailFleet]:
-    # Pages that are read often would be copied, and then not be read again.
-    made = RailFleet(
-        tmp_path_factory.mktemp("nodes"), None, HOSTS, PAGES_EACH, promotion_percent="0"
-    )
+    made = RailFleet(tmp_path_factory.mktemp("nodes"), PAGES_EACH)
     try:
         made.start()
         made.wait_full()

@@ -1,0 +1,39 @@
+"""Nodes on the rails of hack/soft-rdma/fabric.sh."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..fleet.network import Host
+from ..fleet.nodes import Fleet, Node
+
+HOSTS = [Host("a", "A", "10.10.0.1"), Host("b", "B", "10.10.0.2")]
+
+
+class RailNode(Node):
+    """A node that sees the devices of its host in /sys."""
+
+    def enter(self, host: Host) -> list[str]:
+        return ["ip", "netns", "exec", host.namespace]
+
+
+class RailFleet(Fleet):
+    """Nodes that use the two rails of their host."""
+
+    def __init__(self, folder: Path, pages_each: int, holders: int | None = None) -> None:
+        # Pages that are read often would be copied, and then not be read again.
+        super().__init__(folder, None, HOSTS, pages_each, holders, promotion_percent="0")
+
+    def _node(self, i: int) -> Node:
+        host = self.hosts[i]
+        rails = {"transport": "rdma", "device_name": f"rxe_{host.name}0,rxe_{host.name}1"}
+        return RailNode(host, self.folder, self.discovery, {**self.flags, **rails})
+
+    def read_bytes(self, node: int, rail: int) -> float:
+        """What the node has read over the rail."""
+        name = f'rail="rxe_{self.hosts[node].name}{rail}'
+        return sum(
+            value
+            for sample, value in self.nodes[node].metrics().items()
+            if sample.startswith("peercache_rail_read_bytes_total{") and name in sample
+        )

@@ -1,0 +1,79 @@
+"""Pages that SGLang's own host pools hold, of every layout, read by RDMA on another node and compared
+byte for byte.
+
+Runs in a guest, by hack/soft-rdma/tests/40-nodes.sh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from hicache_engine.hostpools import LAYOUTS
+
+from ..integration.conftest import SHM
+from ..integration.processes import Engine
+from .rails import RailFleet
+
+PAGES = 40
+TOKENS = PAGES * 16
+KINDS = [(kind, layout) for kind, layouts in LAYOUTS.items() for layout in layouts]
+SCENARIOS = [(kind, layout, v1) for v1 in (True, False) for kind, layout in KINDS]
+
+
+@dataclass
+class Setup:
+    fleet: RailFleet
+    writer: Engine
+    reader: Engine
+
+    def rail_bytes(self) -> float:
+        """What the reader's node has read over its rails, headers of slots included."""
+        return self.fleet.read_bytes(1, 0) + self.fleet.read_bytes(1, 1)
+
+    def remote_bytes(self) -> float:
+        """What the reader's node has delivered from other nodes, by whatever way."""
+        return self.fleet.nodes[1].metrics()['peercache_read_bytes_total{tier="remote"}']
+
+
+@pytest.fixture(scope="module")
+def setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setup]:
+    folder = tmp_path_factory.mktemp("layouts")
+    fleet = RailFleet(folder, pages_each=0, holders=0)
+    engines: list[Engine] = []
+    try:
+        fleet.start()
+        for node in fleet.nodes:
+            extra = {"socket": node.socket, **SHM}
+            engines.append(Engine(f"sglang-{node.name}", folder, extra, wait=False))
+        for engine in engines:
+            engine.wait_for(f"http://127.0.0.1:{engine.port}/health")
+        setup = Setup(fleet, *engines)
+        # The first pages come over TCP, while the link is made.
+        for seed in range(20):
+            scenario = {"kind": "mla", "layout": "page_first", "v1": True, "pages": PAGES}
+            setup.writer.ask("write", seed=seed, **scenario)
+            setup.reader.ask("read", seed=seed, **scenario)
+            if setup.rail_bytes() > 0:
+                break
+        yield setup
+    finally:
+        for engine in engines:
+            engine.stop()
+        fleet.stop()
+
+
+@pytest.mark.parametrize(
+    ("kind", "layout", "v1"), SCENARIOS, ids=[f"{k}-{la}-v{int(v)}" for k, la, v in SCENARIOS]
+)
+def test_pages_cross_by_rdma(setup: Setup, kind: str, layout: str, v1: bool) -> None:
+    seed = 100 + SCENARIOS.index((kind, layout, v1))
+    scenario = {"kind": kind, "layout": layout, "v1": v1, "seed": seed, "pages": PAGES}
+    written = setup.writer.ask("write", **scenario)
+    by_rdma, by_any = setup.rail_bytes(), setup.remote_bytes()
+    read = setup.reader.ask("read", **scenario)
+    assert (written["backup"], read["hit"], read["prefetched"]) == (TOKENS, TOKENS, TOKENS)
+    assert read["sha256s"] == written["sha256s"]
+    assert len(set(read["sha256s"])) == PAGES
+    assert setup.rail_bytes() - by_rdma > setup.remote_bytes() - by_any > 0
