@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests over soft-RoCE: the quick ones, or those that take QEMU.
 #
-#   hack/soft-rdma/test.sh                    all of tests/*.sh, each in a guest of its own
+#   hack/soft-rdma/test.sh                    all of tests/*.sh, each in a guest of its own, JOBS (1) at a time
 #   hack/soft-rdma/test.sh --full             all of qemu/tests/*.sh, which start their guests themselves
 #   hack/soft-rdma/test.sh [--full] NAME...   those whose file name contains one of the names
 #
@@ -14,10 +14,12 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 OUT=$PEERCACHE_ROOT/dataplane/build/soft-rdma
 SHOWN=40  # lines of a failed test's output
+# More only where processors are idle: a guest that gets none for a second looks like a dead node to its peer.
+jobs=${JOBS:-1}
 
 folder=hack/soft-rdma/tests prepare=$HERE/kernel/build.sh mode=()
 if [ "${1:-}" = --full ]; then
-  folder=hack/soft-rdma/qemu/tests prepare=$HERE/qemu/kernel.sh mode=(--full)
+  folder=hack/soft-rdma/qemu/tests prepare=$HERE/qemu/kernel.sh mode=(--full) jobs=1
   shift
 fi
 cd "$PEERCACHE_ROOT"
@@ -30,33 +32,57 @@ for file in "$folder"/*.sh; do
 done
 [ ${#tests[@]} -gt 0 ] || die "no test's name contains: $*" "ls $folder"
 
-run() {  # run NAME SECONDS
+for name in "${tests[@]}"; do
+  grep -q '^# Longest: [0-9]* s' "$folder/$name.sh" ||
+    die "$folder/$name.sh has no line '# Longest: N s'" "say how long it may take"
+done
+
+run() {  # run NAME: writes its status and its seconds into $OUT/NAME
+  local name=$1 limit status=0 at=$SECONDS
+  limit=$(sed -n 's/^# Longest: \([0-9]*\) s.*/\1/p' "$folder/$name.sh")
   if [ ${#mode[@]} -gt 0 ]; then
-    WORK=$OUT/$1 timeout -k 5 "$2" bash -euo pipefail "$folder/$1.sh"
+    WORK=$OUT/$name timeout -k 5 "$limit" bash -euo pipefail "$folder/$name.sh"
   else
-    "$HERE/run.sh" --time "$2" --work "$OUT/$1" bash -euo pipefail "$folder/$1.sh"
+    "$HERE/run.sh" --time "$limit" --work "$OUT/$name" bash -euo pipefail "$folder/$name.sh"
+  fi >"$OUT/$name/output" 2>&1 || status=$?
+  echo "$status $((SECONDS - at))" >"$OUT/$name/status"
+}
+
+report() {  # report NAME
+  local status took
+  read -r status took <"$OUT/$1/status"
+  if [ "$status" = 0 ]; then
+    note "$(printf 'PASS %4d s  %s' "$took" "$1")"
+    return
   fi
+  note "$(printf 'FAIL %4d s  %s (status %d)' "$took" "$1" "$status")"
+  tail -n "$SHOWN" "$OUT/$1/output" | sed 's/^/      /' >&2
+  note "all of it: $OUT/$1"
+  failed+=("$1")
 }
 
 need_root
 "$prepare" >/dev/null
 failed=()
+declare -A running=()  # process -> test
+trap '[ ${#running[@]} -eq 0 ] || kill "${!running[@]}" 2>/dev/null || true' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 started=$SECONDS
 for name in "${tests[@]}"; do
-  limit=$(sed -n 's/^# Longest: \([0-9]*\) s.*/\1/p' "$folder/$name.sh")
-  [ -n "$limit" ] || die "$folder/$name.sh has no line '# Longest: N s'" "say how long it may take"
   rm -rf "${OUT:?}/$name"
   mkdir -p "$OUT/$name"
-  at=$SECONDS
-  if run "$name" "$limit" >"$OUT/$name/output" 2>&1; then
-    note "$(printf 'PASS %4d s  %s' $((SECONDS - at)) "$name")"
-  else
-    status=$?
-    note "$(printf 'FAIL %4d s  %s (status %d)' $((SECONDS - at)) "$name" "$status")"
-    tail -n "$SHOWN" "$OUT/$name/output" | sed 's/^/      /' >&2
-    note "all of it: $OUT/$name"
-    failed+=("$name")
-  fi
+done
+next=0
+while [ "$next" -lt ${#tests[@]} ] || [ ${#running[@]} -gt 0 ]; do
+  while [ "$next" -lt ${#tests[@]} ] && [ ${#running[@]} -lt "$jobs" ]; do
+    run "${tests[next]}" &
+    running[$!]=${tests[next]}
+    next=$((next + 1))
+  done
+  wait -n -p ended "${!running[@]}" || true
+  report "${running[$ended]}"
+  unset "running[$ended]"
 done
 [ ${#failed[@]} -eq 0 ] || die "${#failed[@]} of ${#tests[@]} tests failed: ${failed[*]}" \
   "hack/soft-rdma/test.sh ${mode[*]} ${failed[0]} repeats one"

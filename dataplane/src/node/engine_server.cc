@@ -72,6 +72,7 @@ class EngineServer::Impl {
       info.connections = static_cast<uint32_t>(session.use_count() - 1);
       info.regions = static_cast<uint32_t>(session->region_count());
       info.region_bytes = session->region_bytes();
+      info.registered_bytes = session->registered_bytes();
       all.push_back(std::move(info));
     }
     return all;

@@ -41,6 +41,7 @@ struct EngineInfo {
   uint32_t connections = 0;
   uint32_t regions = 0;
   uint64_t region_bytes = 0;
+  uint64_t registered_bytes = 0;  // of these, what RDMA reaches
 };
 
 class EngineServer {

@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 #include "node/node_groups.h"
@@ -17,6 +19,9 @@ constexpr Duration kLeastLease = milliseconds(20);
 // A queue without progress for so long has lost its path; the others take over within the stall of
 // the call. Longer than a lost packet costs (LinkOptions::timeout).
 constexpr int kQueueStallShare = 3;
+// Registered within some 50 ms, most of which is the kernel clearing it: far less than an engine's
+// time-out. Staging memory is smaller; its first read follows at once, and would go over TCP.
+constexpr size_t kShortBytes = size_t{64} << 20;
 
 }  // namespace
 
@@ -65,30 +70,59 @@ void Fabric::Start(const Peers* peers) {
   links_ = std::make_unique<Links>(options, rails_.get(), peers, headers_.get());
 }
 
-std::shared_ptr<const void> Fabric::Share(const std::string& what,
-                                          std::shared_ptr<MappedRegion> memory) {
-  // Joined, and the range forgotten, when the handle goes.
-  struct Shared {
-    Shared(Fabric* fabric, std::string name, std::shared_ptr<MappedRegion> region)
-        : owner(fabric), thread([this, what = std::move(name), region = std::move(region)] {
-            auto made = rdma::Registration::Make(what, region->bytes(), *owner->rails_,
-                                                 rdma::Registration::For::kLocalWrite, region);
-            if (!made.ok()) {
-              spdlog::warn("pages of {} are read over TCP: {}", what, made.status().ToString());
-              return;
-            }
-            range = *made;
-            owner->registered_.Add(range);
-          }) {}
-    ~Shared() {
-      thread.join();
-      if (range) owner->registered_.Remove(range.get());
+// Joined, and the range forgotten, when it goes.
+class Fabric::SharedRegion final : public Shared {
+ public:
+  SharedRegion(Fabric* fabric, const std::string& what, const std::shared_ptr<MappedRegion>& region)
+      : fabric_(fabric), bytes_(region->size()), thread_([this, what, region] {
+          const auto made = Register(what, region);
+          std::lock_guard lock(mutex_);
+          range_ = made;
+          tried_ = true;
+          changed_.notify_all();
+        }) {}
+  ~SharedRegion() override {
+    thread_.join();
+    if (range_) fabric_->registered_.Remove(range_.get());
+  }
+  SharedRegion(const SharedRegion&) = delete;
+  SharedRegion& operator=(const SharedRegion&) = delete;
+
+  bool registered() const override {
+    std::lock_guard lock(mutex_);
+    return range_ != nullptr;
+  }
+  void AwaitIfShort() const override {
+    if (bytes_ > kShortBytes) return;
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return tried_; });
+  }
+
+ private:
+  using Range = std::shared_ptr<const rdma::Registration>;
+  Range Register(const std::string& what, const std::shared_ptr<MappedRegion>& region) const {
+    auto made = rdma::Registration::Make(what, region->bytes(), *fabric_->rails_,
+                                         rdma::Registration::For::kLocalWrite, region);
+    if (!made.ok()) {
+      spdlog::warn("pages of {} are read over TCP: {}", what, made.status().ToString());
+      return nullptr;
     }
-    Fabric* const owner;
-    std::shared_ptr<const rdma::Registration> range;
-    std::thread thread;
-  };
-  return std::make_shared<Shared>(this, what, std::move(memory));
+    fabric_->registered_.Add(*made);
+    return *made;
+  }
+
+  Fabric* const fabric_;
+  const size_t bytes_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  Range range_;
+  bool tried_ = false;
+  std::thread thread_;
+};
+
+std::shared_ptr<const Fabric::Shared> Fabric::Share(const std::string& what,
+                                                    std::shared_ptr<MappedRegion> memory) {
+  return std::make_shared<SharedRegion>(this, what, memory);
 }
 
 std::vector<size_t> Fabric::Read(std::span<const RemotePage> pages, const Destinations& to,

@@ -53,9 +53,18 @@ class Fabric {
     return acceptor_->Accept(request, answer);
   }
 
-  // Registers memory of an engine in the background; until that is done, and when it fails, pages
-  // there are read over TCP. Ends, and the memory is released, when the handle is dropped.
-  std::shared_ptr<const void> Share(const std::string& what, std::shared_ptr<MappedRegion> memory);
+  // Memory of an engine that is registered in the background, for as long as this lives. Until that
+  // is done, and when it fails, pages there are read over TCP.
+  class Shared {
+   public:
+    virtual ~Shared() = default;
+    virtual bool registered() const = 0;
+    // For a small region: until it is registered, or that has failed. Returns at once for one that
+    // takes long.
+    virtual void AwaitIfShort() const = 0;
+  };
+  std::shared_ptr<const Shared> Share(const std::string& what,
+                                      std::shared_ptr<MappedRegion> memory);
 
   // Reads what it can of `pages` and sets their outcomes. Returns the others: no link to their
   // holder, a destination that is not registered, too little left of the lease, or a failure.
@@ -66,6 +75,7 @@ class Fabric {
 
  private:
   struct Work;
+  class SharedRegion;
   explicit Fabric(const NodeConfig& config);
   void Round(std::span<Work> works, std::span<const RemotePage> pages, const Destinations& to,
              std::span<ReadOutcome> outcomes, TimePoint deadline, std::vector<size_t>* rest);

@@ -70,6 +70,19 @@ TEST(NodeFabricTest, PagesCrossWithoutTheHoldersHelp) {
   EXPECT_EQ(Status(*b)["transport"]["kind"], "rdma");
 }
 
+TEST(NodeFabricTest, SmallMemoryIsRegisteredBeforeItsFirstCall) {
+  TestCluster cluster(UseRails);
+  auto node = cluster.Start("a");
+  ASSERT_TRUE(node);
+  for (int i = 0; i < 20; ++i) {
+    TestEngine engine(node->socket(), 64, kPage);
+    for (const json& known : Status(*node)["engines"]) {
+      EXPECT_GT(known["region_bytes"], 0u);
+      EXPECT_EQ(known["registered_bytes"], known["region_bytes"]) << "engine " << i;
+    }
+  }
+}
+
 TEST(NodeFabricTest, ANodeWithoutRailsIsReadOverTcp) {
   TestCluster with(UseRails);
   auto a = with.Start("a");

@@ -8,8 +8,10 @@ namespace peercache {
 
 Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limits& limits,
                           Fabric* fabric) {
-  // What leaves is destroyed without the lock: taking memory from the rails takes long.
+  // What leaves is destroyed without the lock: taking memory from the rails takes long. So does
+  // giving them some.
   decltype(regions_)::node_type old;
+  std::shared_ptr<const Fabric::Shared> shared;
   if (request.length == 0) {
     std::lock_guard lock(mutex_);
     old = regions_.extract(request.region);
@@ -28,7 +30,7 @@ Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limit
   if (!memory.ok()) return memory.status().Annotate(fmt::format("region {}", request.region));
   Region region{std::make_shared<MappedRegion>(std::move(*memory)), request.offset, nullptr,
                 nullptr};
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (regions_.size() >= limits.regions && !regions_.contains(request.region)) {
     return ResourceExhausted(fmt::format("region {}: an engine may share at most {} regions",
                                          request.region, limits.regions));
@@ -45,11 +47,14 @@ Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limit
   }
   region.prefault = std::make_unique<Prefault>(region.memory->bytes(), region.memory->fd());
   if (fabric != nullptr) {
-    region.registered =
+    shared =
         fabric->Share(fmt::format("engine {}, region {}", engine_, request.region), region.memory);
+    region.shared = shared;
   }
   old = regions_.extract(request.region);
   regions_.emplace(request.region, std::move(region));
+  lock.unlock();
+  if (shared) shared->AwaitIfShort();
   return {};
 }
 
@@ -92,6 +97,15 @@ uint64_t Session::region_bytes() const {
   std::lock_guard lock(mutex_);
   uint64_t bytes = 0;
   for (const auto& [id, region] : regions_) bytes += region.memory->size() - region.offset;
+  return bytes;
+}
+
+uint64_t Session::registered_bytes() const {
+  std::lock_guard lock(mutex_);
+  uint64_t bytes = 0;
+  for (const auto& [id, region] : regions_)
+    if (region.shared && region.shared->registered())
+      bytes += region.memory->size() - region.offset;
   return bytes;
 }
 

@@ -47,7 +47,7 @@ class Session {
     uint64_t bytes = 0;  // of all regions together
   };
   // Maps the descriptor under the id; length 0 without a descriptor drops the region. With `fabric`
-  // the region is registered with its rails.
+  // the region is registered with its rails, before this returns when it is small.
   Status SetRegion(const RegionRequest& request, UniqueFd fd, const Limits& limits, Fabric* fabric);
 
   // The regions of one call, kept mapped while this lives, and the segments in them.
@@ -60,13 +60,15 @@ class Session {
 
   size_t region_count() const;
   uint64_t region_bytes() const;
+  // Of these, what is registered with the rails.
+  uint64_t registered_bytes() const;
 
  private:
   struct Region {
     std::shared_ptr<MappedRegion> memory;
-    uint64_t offset = 0;                     // of the region in the mapping
-    std::unique_ptr<Prefault> prefault;      // of `memory`; destroyed before it
-    std::shared_ptr<const void> registered;  // Fabric::Share
+    uint64_t offset = 0;                           // of the region in the mapping
+    std::unique_ptr<Prefault> prefault;            // of `memory`; destroyed before it
+    std::shared_ptr<const Fabric::Shared> shared;  // null without rails
   };
   const uint64_t id_;
   const std::string engine_, version_;

@@ -117,7 +117,8 @@ std::string ToJson(const NodeStatus& s, const Counters& counters) {
                        {"pid", e.owner.pid},
                        {"connections", e.connections},
                        {"regions", e.regions},
-                       {"region_bytes", e.region_bytes}});
+                       {"region_bytes", e.region_bytes},
+                       {"registered_bytes", e.registered_bytes}});
   }
   json document = {
       {"node",

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ..fleet.network import Host
 from ..fleet.nodes import Fleet, Node
 
+# Seconds that any state may take to come about.
+LONGEST_WAIT = 60.0
 HOSTS = [Host("a", "A", "10.10.0.1"), Host("b", "B", "10.10.0.2")]
+
+
+def wait_until(holds: Callable[[], bool], otherwise: str) -> None:
+    deadline = time.monotonic() + LONGEST_WAIT
+    while not holds():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.05)
 
 
 class RailNode(Node):

@@ -1,5 +1,5 @@
-"""Pages that SGLang's own host pools hold, of every layout, read by RDMA on another node and compared
-byte for byte.
+"""Pages that SGLang's own host pools hold, of every layout, read by RDMA on another node and
+compared byte for byte.
 
 Runs in a guest, by hack/soft-rdma/tests/40-nodes.sh.
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hicache_engine.hostpools import LAYOUTS
 
 from ..integration.conftest import SHM
 from ..integration.processes import Engine
-from .rails import RailFleet
+from .rails import RailFleet, wait_until
 
 PAGES = 40
 TOKENS = PAGES * 16
@@ -27,6 +28,12 @@ class Setup:
     fleet: RailFleet
     writer: Engine
     reader: Engine
+
+    def read(self, scenario: dict[str, object]) -> tuple[dict[str, Any], bool]:
+        """What the reader read, and whether all that its node brought came by RDMA."""
+        by_rdma, by_any = self.rail_bytes(), self.remote_bytes()
+        read = self.reader.ask("read", **scenario)
+        return read, self.rail_bytes() - by_rdma > self.remote_bytes() - by_any > 0
 
     def rail_bytes(self) -> float:
         """What the reader's node has read over its rails, headers of slots included."""
@@ -51,12 +58,9 @@ def setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setup]:
             engine.wait_for(f"http://127.0.0.1:{engine.port}/health")
         setup = Setup(fleet, *engines)
         # The first pages come over TCP, while the link is made.
-        for seed in range(20):
-            scenario = {"kind": "mla", "layout": "page_first", "v1": True, "pages": PAGES}
-            setup.writer.ask("write", seed=seed, **scenario)
-            setup.reader.ask("read", seed=seed, **scenario)
-            if setup.rail_bytes() > 0:
-                break
+        scenario = {"kind": "mla", "layout": "page_first", "v1": True, "pages": PAGES}
+        setup.writer.ask("write", **scenario)
+        wait_until(lambda: setup.read(scenario)[1], "no page comes by RDMA")
         yield setup
     finally:
         for engine in engines:
@@ -71,9 +75,15 @@ def test_pages_cross_by_rdma(setup: Setup, kind: str, layout: str, v1: bool) -> 
     seed = 100 + SCENARIOS.index((kind, layout, v1))
     scenario = {"kind": kind, "layout": layout, "v1": v1, "seed": seed, "pages": PAGES}
     written = setup.writer.ask("write", **scenario)
-    by_rdma, by_any = setup.rail_bytes(), setup.remote_bytes()
-    read = setup.reader.ask("read", **scenario)
-    assert (written["backup"], read["hit"], read["prefetched"]) == (TOKENS, TOKENS, TOKENS)
-    assert read["sha256s"] == written["sha256s"]
-    assert len(set(read["sha256s"])) == PAGES
-    assert setup.rail_bytes() - by_rdma > setup.remote_bytes() - by_any > 0
+    assert written["backup"] == TOKENS
+    assert len(set(written["sha256s"])) == PAGES
+
+    def comes_by_rdma() -> bool:
+        read, by_rdma = setup.read(scenario)
+        right = written["sha256s"][: len(read["sha256s"])]
+        assert read["sha256s"] == right, f"wrong bytes, by RDMA: {by_rdma}"
+        return by_rdma and read["hit"] == read["prefetched"] == TOKENS
+
+    # At the first try, unless the machine is so busy that a link or a registration is not waited
+    # for any longer.
+    wait_until(comes_by_rdma, "these pages do not come by RDMA")

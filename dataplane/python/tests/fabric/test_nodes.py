@@ -1,7 +1,8 @@
 """Two real nodes, each with an engine, on the rails of hack/soft-rdma/fabric.sh: every byte is
 checked while they read one another's pages, a rail fails, a node dies.
 
-Runs in a guest, by hack/soft-rdma/tests/40-nodes.sh.
+Runs in a guest, by hack/soft-rdma/tests/40-nodes.sh. A guest has one processor and is as slow as
+its host is busy: what is waited for is a state.
 """
 
 from __future__ import annotations
@@ -14,13 +15,11 @@ import pytest
 
 from ..conftest import ROOT
 from ..fleet import calls, pages
-from ..fleet.nodes import Fleet
-from .rails import RailFleet
+from .rails import LONGEST_WAIT, RailFleet, wait_until
 
 PAGES_EACH = 100
-# A guest has one processor.
-SETTLED_SECONDS = 3.0
-LONGEST_CALL_SECONDS = 5.0
+# How long the rail is down: many times as long as any call may take.
+DOWN_SECONDS = 7.0
 
 
 def fabric(command: str) -> None:
@@ -33,61 +32,72 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RailFleet]:
     made = RailFleet(tmp_path_factory.mktemp("nodes"), PAGES_EACH)
     try:
         made.start()
-        made.wait_full()
+        made.wait_full(LONGEST_WAIT)
         yield made
     finally:
         made.stop()
 
 
-def no_wrong_byte(log: calls.Calls, fleet: Fleet) -> None:
+def no_wrong_byte(log: calls.Calls, fleet: RailFleet) -> None:
+    assert len(log) > 0
     assert log["wrong"].sum() == 0, "\n".join(engine.output() for engine in fleet.engines)
+
+
+def wait_for_rail(fleet: RailFleet, node: int, rail: int) -> None:
+    """Until the node has read ten pages more over the rail."""
+    enough = fleet.read_bytes(node, rail) + 10 * pages.PAGE_BYTES
+
+    def used() -> bool:
+        fleet.wait_full(LONGEST_WAIT)
+        return fleet.read_bytes(node, rail) >= enough
+
+    wait_until(used, f"node {node} does not read over rail {rail}")
 
 
 def test_pages_come_over_both_rails(fleet: RailFleet) -> None:
     # The first pages come over TCP, while the link is made.
-    deadline = time.monotonic() + 20
     for node in (0, 1):
-        while min(fleet.read_bytes(node, rail) for rail in (0, 1)) < pages.PAGE_BYTES:
-            assert time.monotonic() < deadline, f"node {node} does not read over both rails"
-            fleet.wait_full()
+        for rail in (0, 1):
+            wait_for_rail(fleet, node, rail)
+        for engine in fleet.nodes[node].status()["engines"]:
+            assert engine["registered_bytes"] == engine["region_bytes"] > 0
 
 
 def test_a_rail_that_fails_costs_no_wrong_byte_and_comes_back(fleet: RailFleet) -> None:
     fleet.begin_load([0, 1])
-    time.sleep(1.5)
-    down = time.monotonic()
+    wait_for_rail(fleet, 1, 1)
     fabric("rail_down A 1")
-    time.sleep(SETTLED_SECONDS + 3)
+    down = time.monotonic()
+    # All is within reach, and goes over the other rail.
+    wait_for_rail(fleet, 0, 0)
+    wait_for_rail(fleet, 1, 0)
+    assert not any(node.status()["transport"]["rails"][1]["up"] for node in fleet.nodes)
+    time.sleep(max(0.0, down + DOWN_SECONDS - time.monotonic()))
     up = time.monotonic()
     fabric("rail_up A 1; rail_ready B 1")
-    before = fleet.read_bytes(1, 1)
-    deadline = time.monotonic() + 20
-    while fleet.read_bytes(1, 1) < before + 10 * pages.PAGE_BYTES:
-        assert time.monotonic() < deadline, "the rail is not used again"
-        time.sleep(0.2)
+    wait_for_rail(fleet, 0, 1)
+    wait_for_rail(fleet, 1, 1)
     log = fleet.end_load([0, 1])
     no_wrong_byte(log, fleet)
-    assert len(log) > 0
-    assert calls.hit_rate(calls.between(log, down + SETTLED_SECONDS, up), [0, 1]) == 1
-    assert log["took"].max() < LONGEST_CALL_SECONDS
+    waited = (log["start"] < down + 1) & (log["start"] + log["took"] >= up)
+    assert not waited.any(), f"calls waited until the rail was back: {log[waited]}"
 
 
 def test_a_node_that_dies_under_reads_costs_no_wrong_byte(fleet: RailFleet) -> None:
+    def hits(holder: int) -> int:
+        first = holder * pages.HOLDER_STRIDE
+        return int(fleet.engines[1].ask("get", first=first, count=PAGES_EACH)["hits"])
+
     fleet.begin_load([1])
-    time.sleep(1.5)
-    died = time.monotonic()
+    wait_for_rail(fleet, 1, 0)
     fleet.nodes[0].kill()
-    time.sleep(SETTLED_SECONDS + 2)
-    log = fleet.end_load([1])
-    no_wrong_byte(log, fleet)
-    settled = calls.between(log, died + SETTLED_SECONDS, time.monotonic())
-    assert calls.hit_rate(settled, [0]) == 0
-    assert calls.hit_rate(settled, [1]) == 1
-    assert log["took"].max() < LONGEST_CALL_SECONDS
+    wait_until(lambda: hits(0) == 0, "the dead node's pages are still found")
+    wait_until(lambda: hits(1) == PAGES_EACH, "the reader's own pages are not found")
+    no_wrong_byte(fleet.end_load([1]), fleet)
     fleet.restart(0)
     fleet.wait_ready()
     fleet.engines[0].kill()
     fleet.engines[0] = fleet.engine(0, "-again")
     fleet.fill(0)
-    fleet.wait_full()
-    assert fleet.read_bytes(1, 0) + fleet.read_bytes(1, 1) > 0
+    for rail in (0, 1):
+        wait_for_rail(fleet, 1, rail)

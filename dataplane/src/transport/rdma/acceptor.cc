@@ -36,19 +36,37 @@ std::vector<int> PairRails(std::span<const QueueAddress> reader, std::span<const
   return pairs;
 }
 
+// Of as many queue pairs, until they are gone.
+struct Acceptor::Place {
+  Place(std::atomic<uint32_t>* counted, uint32_t wanted) : count(counted), reserved(wanted) {}
+  ~Place() { count->fetch_sub(reserved); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  std::atomic<uint32_t>* const count;
+  const uint32_t reserved;
+};
+
 struct Acceptor::Group {
-  explicit Group(std::atomic<uint32_t>* counted) : count(counted) {}
-  ~Group() { count->fetch_sub(reserved); }
+  explicit Group(std::shared_ptr<const Place> taken) : place(std::move(taken)) {}
+  // In a thread that serves other peers as well: it must not wait for a peer that is gone.
+  ~Group() {
+    for (auto& [rail, qp] : queues) {
+      StopQueuePair(*rail, qp.get());
+      rail->disposer().Take({place, nullptr, nullptr, std::move(qp)});
+    }
+  }
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
-  std::atomic<uint32_t>* const count;
-  uint32_t reserved = 0;
-  std::vector<QpHandle> queues;
+  const std::shared_ptr<const Place> place;
+  std::vector<std::pair<Rail*, QpHandle>> queues;
 };
 
 Acceptor::Acceptor(const Rails* rails, std::shared_ptr<const Registration> pool,
                    uint32_t max_queues)
     : rails_(rails), pool_(std::move(pool)), max_queues_(max_queues) {}
+
+// The last queue pairs use cqs_ and count in queues_.
+Acceptor::~Acceptor() { rails_->Drain(); }
 
 Result<std::unique_ptr<Acceptor>> Acceptor::Make(const Rails* rails,
                                                  std::shared_ptr<const Registration> pool,
@@ -64,9 +82,8 @@ Result<std::unique_ptr<Acceptor>> Acceptor::Make(const Rails* rails,
 }
 
 Result<Acceptor::Queues> Acceptor::Accept(const ConnectRequest& request, ConnectOk* answer) {
-  auto group = std::make_shared<Group>(&queues_);
   const auto wanted = static_cast<uint32_t>(request.queues.size());
-  group->reserved = wanted;
+  auto group = std::make_shared<Group>(std::make_shared<const Place>(&queues_, wanted));
   if (queues_.fetch_add(wanted) + wanted > max_queues_) {
     ++refused_;
     return ResourceExhausted(
@@ -87,7 +104,7 @@ Result<Acceptor::Queues> Acceptor::Accept(const ConnectRequest& request, Connect
   for (size_t i = 0; i < pairs.size(); ++i) {
     if (pairs[i] < 0 || request.queues[i].queue == 0) continue;
     const auto r = static_cast<size_t>(pairs[i]);
-    const Rail& rail = (*rails_)[r];
+    Rail& rail = (*rails_)[r];
     auto qp = MakeQueuePair(rail, cqs_[r].get(), {}, IBV_ACCESS_REMOTE_READ);
     Status s = qp.ok() ? ReadyToReceive(rail, qp->get(), request.queues[i]) : qp.status();
     if (!s.ok()) {
@@ -97,7 +114,7 @@ Result<Acceptor::Queues> Acceptor::Accept(const ConnectRequest& request, Connect
     ConnectOk::Served& served = answer->queues[i];
     served.queue = AddressOf(rail, **qp, RandomSequence());
     for (size_t c = 0; c < pool_->chunks(); ++c) served.rkeys.push_back(pool_->rkey(r, c));
-    group->queues.push_back(std::move(*qp));
+    group->queues.emplace_back(&rail, std::move(*qp));
   }
   return Queues(std::move(group));
 }

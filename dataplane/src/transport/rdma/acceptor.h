@@ -31,7 +31,9 @@ class Acceptor {
                                                 std::shared_ptr<const Registration> pool,
                                                 uint32_t max_queues);
 
-  // The queue pairs of one connection; destroyed with the last copy.
+  ~Acceptor();
+
+  // The queue pairs of one connection; they answer nothing any more when the last copy has gone.
   using Queues = std::shared_ptr<const void>;
   Result<Queues> Accept(const ConnectRequest& request, ConnectOk* answer);
 
@@ -43,6 +45,7 @@ class Acceptor {
 
  private:
   struct Group;
+  struct Place;
   Acceptor(const Rails* rails, std::shared_ptr<const Registration> pool, uint32_t max_queues);
 
   const Rails* const rails_;

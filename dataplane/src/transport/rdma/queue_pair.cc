@@ -105,6 +105,12 @@ Status ReadyToReceive(const Rail& rail, ibv_qp* qp, const QueueAddress& peer) {
   return {};
 }
 
+bool StopQueuePair(const Rail& rail, ibv_qp* qp) {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  return rail.verbs().modify_qp(qp, &attributes, IBV_QP_STATE) == 0;
+}
+
 Status ReadyToSend(const Rail& rail, ibv_qp* qp, uint32_t sequence, const QueueAddress& peer) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTS;

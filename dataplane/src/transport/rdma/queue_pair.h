@@ -28,6 +28,10 @@ Status ReadyToReceive(const Rail& rail, ibv_qp* qp, const QueueAddress& peer);
 // RTR -> RTS: it can send READs.
 Status ReadyToSend(const Rail& rail, ibv_qp* qp, uint32_t sequence, const QueueAddress& peer);
 
+// Any -> ERR: it answers nothing more, sends nothing more and tries nothing again. What it had
+// under way is reported as flushed, and is over then. False when the device refuses that.
+bool StopQueuePair(const Rail& rail, ibv_qp* qp);
+
 // READs that a queue pair of this rail answers, and has under way, at once.
 uint8_t ReadsAnswered(const Rail& rail);
 uint8_t ReadsUnderWay(const Rail& rail, const QueueAddress& peer);

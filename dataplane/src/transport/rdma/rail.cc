@@ -144,6 +144,10 @@ bool Rails::any_up() const {
   return std::any_of(rails_.begin(), rails_.end(), [](const auto& rail) { return rail->up(); });
 }
 
+void Rails::Drain() const {
+  for (const auto& rail : rails_) rail->disposer().Drain();
+}
+
 void Rails::Watch() {
   std::vector<pollfd> fds{{stop_.get(), POLLIN, 0}};
   for (const auto& rail : rails_) fds.push_back({rail->context()->async_fd, POLLIN, 0});

@@ -19,6 +19,7 @@
 
 #include "base/fd.h"
 #include "base/status.h"
+#include "transport/rdma/disposer.h"
 #include "transport/rdma/link_options.h"
 #include "transport/rdma/verbs.h"
 #include "wire/fabric.h"
@@ -52,6 +53,8 @@ class Rail {
   QueueAddress address() const;
 
   bool up() const { return up_.load(std::memory_order_acquire); }
+  // For the queue pairs that were made on it.
+  Disposer& disposer() { return disposer_; }
   // Looks at the port again; logs when it has gone down or come back.
   void Refresh();
 
@@ -87,6 +90,9 @@ class Rail {
   bool ethernet_ = false;
   std::atomic<bool> up_{false}, dead_{false};  // dead: the device has failed for good
   std::atomic<uint64_t> reads_{0}, bytes_{0}, failures_{0}, downs_{0};
+  // Of each rail, so that those of a dead one do not hold up the others'. Last: what it destroys
+  // was made from the above.
+  Disposer disposer_;
 };
 
 class Rails {
@@ -99,6 +105,8 @@ class Rails {
   size_t size() const { return rails_.size(); }
   Rail& operator[](size_t i) const { return *rails_[i]; }
   bool any_up() const;
+  // Until all queue pairs that were given up so far are gone.
+  void Drain() const;
 
  private:
   explicit Rails(std::vector<std::unique_ptr<Rail>> rails);

@@ -230,9 +230,11 @@ TEST_F(ReadChannelFabricTest, AThousandConnectionsLeaveNothingBehind) {
     ASSERT_TRUE(connection.ok()) << connection.status().ToString();
   };
   round();  // what is made once is made
+  rails->Drain();
   const size_t files = OpenFiles(), queues = CountOf("qp"), regions = CountOf("mr"),
                completions = CountOf("cq");
   for (int i = 0; i < 1000 && !HasFailure(); ++i) round();
+  rails->Drain();
   EXPECT_EQ(OpenFiles(), files);
   EXPECT_EQ(CountOf("qp"), queues);
   EXPECT_EQ(CountOf("mr"), regions);
@@ -256,6 +258,7 @@ TEST_F(ReadChannelFabricTest, QueuePairsForPeersAreBounded) {
   EXPECT_EQ(second.status().code(), Code::kResourceExhausted);
   EXPECT_THAT(second.status().message(), HasSubstr("rdma-max-queues"));
   *first = nullptr;
+  rails->Drain();
   EXPECT_TRUE((*acceptor)->Accept((*channel)->request(), &answer).ok());
 }
 

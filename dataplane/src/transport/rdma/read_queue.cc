@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 namespace peercache::rdma {
 namespace {
@@ -18,6 +20,9 @@ constexpr int kSegments = 16;
 // Every so many READs one completion, so that slots come free while others are under way.
 constexpr uint32_t kSignalEvery = 8;
 constexpr int kPollAtOnce = 16;
+// A device flushes a stopped pair in microseconds. For one that has not after this long there is
+// only destroying the pair, which waits for it without limit.
+constexpr Duration kFlushLimit = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -87,6 +92,7 @@ Status ReadQueue::Ring(TimePoint now) {
   ibv_send_wr* refused = nullptr;
   const int error = ibv_post_send(qp_.get(), &work_[rung_ % size_.reads], &refused);
   rung_ = added_;
+  posted_ = refused == nullptr ? added_ : static_cast<uint32_t>(refused->wr_id) - 1;
   if (error != 0)
     return FromErrno(fmt::format("rail {}: posting {} READs", rail_->name(), count), error);
   return {};
@@ -99,6 +105,7 @@ Status ReadQueue::Poll(uint32_t* upto) {
     const int n = ibv_poll_cq(cq_.get(), kPollAtOnce, done);
     if (n < 0)
       return Internal(fmt::format("rail {}: polling for completions failed", rail_->name()));
+    if (n > 0) reported_ = static_cast<uint32_t>(done[n - 1].wr_id);
     for (int i = 0; i < n; ++i) {
       if (done[i].status != IBV_WC_SUCCESS) {
         *upto = completed_;
@@ -126,15 +133,33 @@ void ReadQueue::Disarm() {
   while (rail_->verbs().get_cq_event(completions_.get(), &cq, &user) == 0) ++unacknowledged_;
 }
 
-void ReadQueue::Break() {
-  // Destroying a pair waits until the device is done with it.
-  qp_.reset();
-  if (cq_ != nullptr && completions_ != nullptr) {
-    Disarm();
-    // Destroying a completion queue waits for this.
-    if (unacknowledged_ > 0)
-      rail_->verbs().ack_cq_events(cq_.get(), std::exchange(unacknowledged_, 0u));
+bool ReadQueue::AwaitFlush() {
+  const TimePoint limit = Clock::now() + kFlushLimit;
+  ibv_wc done[kPollAtOnce];
+  while (reported_ != posted_) {
+    const int n = ibv_poll_cq(cq_.get(), kPollAtOnce, done);
+    if (n < 0 || (n == 0 && Clock::now() >= limit)) return false;
+    if (n > 0) {
+      reported_ = static_cast<uint32_t>(done[n - 1].wr_id);
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
   }
+  return true;
+}
+
+void ReadQueue::Break() {
+  if (qp_ == nullptr) return;
+  const bool over = StopQueuePair(*rail_, qp_.get()) && AwaitFlush();
+  if (!over) {
+    spdlog::warn("rail {}: the device does not give up its READs; waiting for it", rail_->name());
+    qp_.reset();
+  }
+  Disarm();
+  // Destroying a completion queue waits for this.
+  if (unacknowledged_ > 0)
+    rail_->verbs().ack_cq_events(cq_.get(), std::exchange(unacknowledged_, 0u));
+  rail_->disposer().Take({nullptr, std::move(completions_), std::move(cq_), std::move(qp_)});
   harvested_ = rung_ = completed_ = added_;
   bytes_in_flight_ = 0;
 }

@@ -6,8 +6,9 @@
 //   queue.Harvest([&](uint32_t token) { ... });        // in the order they were added
 //
 // Only some READs are signalled; that one completed says that all before it did. When the pair
-// breaks, Harvest fails, and what was not reported is in doubt: Break() destroys the pair, and
-// after that nothing is written to the destinations any more.
+// breaks, Harvest fails, and what was not reported is in doubt: Break() stops the pair and waits
+// until the device is done with what it had, and after that nothing is written to the destinations
+// any more. The pair is destroyed later, by the rail's Disposer.
 //
 // Used by one thread at a time.
 #pragma once
@@ -84,6 +85,8 @@ class ReadQueue {
   };
   ReadQueue(Rail* rail, size_t rail_index) : rail_(rail), rail_index_(rail_index) {}
   Status Poll(uint32_t* upto);
+  // Once the pair was stopped: whether all that was posted is over.
+  bool AwaitFlush();
 
   Rail* const rail_;
   const size_t rail_index_;
@@ -95,7 +98,8 @@ class ReadQueue {
   unsigned unacknowledged_ = 0;  // completion events
   // Counts of READs; they wrap.
   uint32_t added_ = 0, rung_ = 0, harvested_ = 0;
-  uint32_t completed_ = 0;  // known to be complete
+  uint32_t completed_ = 0;              // known to be complete
+  uint32_t posted_ = 0, reported_ = 0;  // that the device took, and that it has reported on
   uint64_t bytes_in_flight_ = 0;
   TimePoint last_progress_{};
   std::vector<Slot> slots_;        // ring of size_.reads
