@@ -20,6 +20,8 @@ from .rails import RailFleet, wait_until
 PAGES = 40
 TOKENS = PAGES * 16
 KINDS = [(kind, layout) for kind, layouts in LAYOUTS.items() for layout in layouts]
+# Two of them load torch on the guest's one processor.
+ENGINE_START_SECONDS = 240
 SCENARIOS = [(kind, layout, v1) for v1 in (True, False) for kind, layout in KINDS]
 
 
@@ -55,7 +57,7 @@ def setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setup]:
             extra = {"socket": node.socket, **SHM}
             engines.append(Engine(f"sglang-{node.name}", folder, extra, wait=False))
         for engine in engines:
-            engine.wait_for(f"http://127.0.0.1:{engine.port}/health")
+            engine.wait_for(f"http://127.0.0.1:{engine.port}/health", ENGINE_START_SECONDS)
         setup = Setup(fleet, *engines)
         # The first pages come over TCP, while the link is made.
         scenario = {"kind": "mla", "layout": "page_first", "v1": True, "pages": PAGES}

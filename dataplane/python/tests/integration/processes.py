@@ -104,8 +104,8 @@ class Process:
                 raise AssertionError(f"{self.name} ignores SIGTERM:\n{self.output()}") from None
         return self.popen.returncode
 
-    def wait_for(self, url: str) -> None:
-        deadline = time.monotonic() + START_SECONDS
+    def wait_for(self, url: str, seconds: float = START_SECONDS) -> None:
+        deadline = time.monotonic() + seconds
         while True:
             if self.popen.poll() is not None:
                 raise AssertionError(f"{self.name} ended:\n{self.output()}")
