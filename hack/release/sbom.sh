@@ -7,7 +7,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 . "$PEERCACHE_ROOT/hack/images/targets.sh"
 
-SYFT_VERSION=v1.57.0
+SYFT_VERSION=v1.42.0
 SYFT=$PEERCACHE_CACHE/tools/syft-$SYFT_VERSION/syft
 OUT=$PEERCACHE_ROOT/dist/release
 
