@@ -3,7 +3,6 @@
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 mkdir -p /run/netns /run/home /tmp /dev/shm /dev/pts
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
-mount -t tmpfs tmp /tmp
 mount -t tmpfs shm /dev/shm
 mount -t devpts pts /dev/pts
 chmod 1777 /tmp /dev/shm
