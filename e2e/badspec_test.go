@@ -65,6 +65,8 @@ var badSpecs = map[string]string{
 	"injection.resources.cpu must lie":                          "{memory: {pool: 1Gi}, injection: {mode: Sidecar, resources: {cpu: 50m}}}",
 	"injection.mode Embedded needs the package with a node":     "{memory: {pool: 1Gi}, injection: {mode: Embedded}}",
 	"injection.client.image is not used with delivery":          "{memory: {pool: 1Gi}, injection: {client: {delivery: Preinstalled, image: x}}}",
+	"update.maxUnavailable and update.maxHitRatioDrop are":      "{memory: {pool: 1Gi}, update: {strategy: OnDelete, maxUnavailable: 2}}",
+	"maxUnavailable must be a number from 1":                    "{memory: {pool: 1Gi}, update: {maxUnavailable: 0}}",
 	"a node pool's name may hold":                               "{memory: {pool: 1Gi}, nodePools: [{name: GPU, selector: {a: b}}]}",
 	"transport RDMA needs rails on every node pool":             "{transport: RDMA, memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork, device: x}], nodePools: [{name: p, selector: {a: b}}]}",
 	"nodePools[].rails names a rail that":                       "{memory: {pool: 1Gi}, nodePools: [{name: p, selector: {a: b}, rails: [z]}]}",

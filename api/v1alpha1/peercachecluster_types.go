@@ -172,6 +172,11 @@ type PeerCacheClusterSpec struct {
 	// +optional
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 
+	// update is how running nodes get a changed spec.
+	// +optional
+	// +kubebuilder:default={}
+	Update UpdateSpec `json:"update,omitzero"`
+
 	// discovery is how nodes find each other.
 	// +optional
 	// +kubebuilder:default={}

@@ -35,8 +35,9 @@ type PeerCacheClusterStatus struct {
 	// Progressing is True while nodes are being created, replaced or removed.
 	// Degraded is True when a node is broken and does not get well by waiting; its
 	// message names the pod.
-	// Ready is True when every wanted node serves with the current spec. Nodes on
-	// drained machines are not wanted; its message names these machines.
+	// Ready is True when every wanted node serves with the current spec, or, with
+	// spec.update.strategy OnDelete, with a former one. Nodes on drained machines
+	// are not wanted; its message names these machines.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -66,6 +67,10 @@ type PeerCacheClusterStatus struct {
 	// updatedNodes is how many nodes run the current spec.
 	// +optional
 	UpdatedNodes int32 `json:"updatedNodes"`
+
+	// update is there while nodes run a former spec.
+	// +optional
+	Update *UpdateStatus `json:"update,omitempty"`
 
 	// capacity is the memory for pages on all nodes that serve, together.
 	// +optional

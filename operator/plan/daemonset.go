@@ -26,8 +26,7 @@ func HostSocketDir(namespace, cluster string) string { return path.Join(SocketDi
 // SocketPath is the socket of a group's node, as nodes and SGLang pods see it.
 func SocketPath(group string) string { return path.Join(SocketDir, group+".sock") }
 
-// buildDaemonSet runs one node per machine of its pool for one group. One machine at a time is updated, so
-// that only its pages are away.
+// buildDaemonSet runs one node per machine of its pool for one group.
 func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, image, hash string) (*appsv1.DaemonSet, *Problem) {
 	template, problem := mergeTemplate(corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
@@ -46,18 +45,29 @@ func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, image, hash
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
 		ObjectMeta: meta,
 		Spec: appsv1.DaemonSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: podSelector(cluster, group)},
-			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
-				Type: appsv1.RollingUpdateDaemonSetStrategyType,
-				RollingUpdate: &appsv1.RollingUpdateDaemonSet{
-					MaxUnavailable: new(intstr.FromInt32(1)),
-					MaxSurge:       new(intstr.FromInt32(0)),
-				},
-			},
+			Selector:             &metav1.LabelSelector{MatchLabels: podSelector(cluster, group)},
+			UpdateStrategy:       updateStrategy(cluster),
 			RevisionHistoryLimit: new(int32(3)),
 			Template:             template,
 		},
 	}, nil
+}
+
+// updateStrategy replaces one machine's node at a time unless told otherwise, so that only its pages are away. An update
+// that is paused is one in which nobody but the user replaces nodes.
+func updateStrategy(cluster *v1alpha1.PeerCacheCluster) appsv1.DaemonSetUpdateStrategy {
+	wanted, under := cluster.Spec.Update, cluster.Status.Update
+	if wanted.Strategy == v1alpha1.UpdateOnDelete || under != nil && under.State == v1alpha1.UpdatePaused {
+		return appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
+	}
+	away := intstr.FromInt32(1)
+	if wanted.MaxUnavailable != nil {
+		away = *wanted.MaxUnavailable
+	}
+	return appsv1.DaemonSetUpdateStrategy{
+		Type:          appsv1.RollingUpdateDaemonSetStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &away, MaxSurge: new(intstr.FromInt32(0))},
+	}
 }
 
 func podAnnotations(group Group, hash string) map[string]string {

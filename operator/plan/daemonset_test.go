@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/peercache/peercache/api/v1alpha1"
 )
 
 func TestDaemonSet(t *testing.T) {
@@ -31,9 +34,38 @@ func TestDaemonSet(t *testing.T) {
 	if !maps.Equal(daemonSet.Spec.Template.Labels, labels) {
 		t.Errorf("pod labels are %v, want %v", daemonSet.Spec.Template.Labels, labels)
 	}
-	rolling := daemonSet.Spec.UpdateStrategy.RollingUpdate
-	if rolling == nil || rolling.MaxUnavailable.IntValue() != 1 {
-		t.Errorf("more than one machine at a time would be updated: %+v", rolling)
+}
+
+func TestUpdateStrategy(t *testing.T) {
+	tests := []struct {
+		name string
+		spec v1alpha1.UpdateSpec
+		now  *v1alpha1.UpdateStatus
+		want string // MaxUnavailable, or OnDelete
+	}{
+		{"one machine at a time", v1alpha1.UpdateSpec{}, nil, "1"},
+		{"more", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateRolling, MaxUnavailable: new(intstr.FromInt32(4))}, nil, "4"},
+		{"a share", v1alpha1.UpdateSpec{MaxUnavailable: new(intstr.FromString("10%"))}, nil, "10%"},
+		{"by hand", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateOnDelete}, nil, "OnDelete"},
+		{"under way", v1alpha1.UpdateSpec{}, &v1alpha1.UpdateStatus{State: v1alpha1.UpdateProceeding}, "1"},
+		{"paused", v1alpha1.UpdateSpec{}, &v1alpha1.UpdateStatus{State: v1alpha1.UpdatePaused}, "OnDelete"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			cluster := testCluster()
+			cluster.Spec.Update, cluster.Status.Update = test.spec, test.now
+			strategy := mustPlan(t, cluster).DaemonSets[0].Spec.UpdateStrategy
+			got := string(strategy.Type)
+			if rolling := strategy.RollingUpdate; rolling != nil {
+				got = rolling.MaxUnavailable.String()
+				if rolling.MaxSurge.IntValue() != 0 {
+					t.Errorf("two nodes of a machine would want one socket: %+v", rolling)
+				}
+			}
+			if got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/internal/markdown"
@@ -53,6 +54,9 @@ var changes = map[string]struct {
 	}},
 	"provision": {false, func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Provision.DevicePlugin = &v1alpha1.DevicePluginSpec{Image: "plugin", Resources: []v1alpha1.SharedResource{{Rail: "rail0"}}}
+	}},
+	"update": {false, func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Update = v1alpha1.UpdateSpec{MaxUnavailable: new(intstr.FromString("10%")), MaxHitRatioDrop: new(int32(20))}
 	}},
 	"mode": {false, func(s *v1alpha1.PeerCacheClusterSpec) { s.Mode = v1alpha1.ModePlan }},
 }

@@ -15,6 +15,9 @@ import (
 // monitoringGroup is the API group of the Prometheus Operator.
 const monitoringGroup = "monitoring.coreos.com"
 
+// reasonPaused is that of Progressing while an update waits for the hit ratio.
+const reasonPaused = "Paused"
+
 // maxFaults bounds a message: one image that cannot be pulled is a fault of every node.
 const maxFaults = 3
 
@@ -24,6 +27,7 @@ type sight struct {
 	planned  *v1alpha1.PlanStatus // the spec is only to be looked at
 	checks   []metav1.Condition   // of preflight
 	progress rollout
+	update   update
 	faults   []fault
 }
 
@@ -35,9 +39,9 @@ func judge(s sight) []metav1.Condition {
 		return append(conditions, onlyPlanned(*s.planned, s.faults)...)
 	}
 	return append(conditions,
-		progressing(s.problem, s.progress, s.faults),
+		progressing(s),
 		degraded(s.faults),
-		ready(s.problem, s.progress, s.faults))
+		ready(s))
 }
 
 // preflighted are the conditions of preflight, which does not run for a spec that cannot be put into effect.
@@ -100,18 +104,24 @@ func configAccepted(problem *plan.Problem, planned *v1alpha1.PlanStatus) metav1.
 	return is(v1alpha1.ConditionConfigAccepted, metav1.ConditionTrue, "Accepted", "the spec is in effect")
 }
 
-func progressing(problem *plan.Problem, progress rollout, faults []fault) metav1.Condition {
+func progressing(s sight) metav1.Condition {
 	const kind = v1alpha1.ConditionProgressing
+	progress := s.progress
+	starting := progress.ready+int32(len(s.faults)) < progress.desired //nolint:gosec // bounded by the number of pods
 	switch {
 	case progress.pending:
 		return is(kind, metav1.ConditionTrue, "WaitingForController",
 			"the DaemonSet controller has not seen the latest change yet")
-	case problem != nil:
+	case s.problem != nil:
 		return is(kind, metav1.ConditionFalse, "ConfigNotAccepted", "nothing is changed until the spec is accepted")
-	case progress.updated < progress.desired:
-		return is(kind, metav1.ConditionTrue, "RollingOut", fmt.Sprintf(
-			"%d of %d nodes run the current spec", progress.updated, progress.desired))
-	case progress.ready+int32(len(faults)) < progress.desired: //nolint:gosec // bounded by the number of pods
+	case s.update.paused():
+		return is(kind, metav1.ConditionTrue, reasonPaused, fmt.Sprintf("%s; %s", progress.current(), s.update.pauseText()))
+	case progress.updated < progress.desired && !s.update.byHand():
+		return is(kind, metav1.ConditionTrue, "RollingOut", progress.current())
+	case progress.updated < progress.desired && !starting:
+		return is(kind, metav1.ConditionFalse, "WaitingForDeletion", progress.current()+"; spec.update.strategy is OnDelete: delete "+
+			"the pods of the others (kubectl peercache members names them) to have them replaced")
+	case starting:
 		return is(kind, metav1.ConditionTrue, "Starting", fmt.Sprintf("%s nodes are ready", progress.nodes()))
 	default:
 		return is(kind, metav1.ConditionFalse, "Settled", "no node is being started or replaced")
@@ -126,11 +136,12 @@ func degraded(faults []fault) metav1.Condition {
 	return is(kind, metav1.ConditionTrue, faults[0].reason, listFaults(faults))
 }
 
-func ready(problem *plan.Problem, progress rollout, faults []fault) metav1.Condition {
+func ready(s sight) metav1.Condition {
 	const kind = v1alpha1.ConditionReady
+	progress, faults := s.progress, s.faults
 	switch {
-	case problem != nil:
-		return is(kind, metav1.ConditionFalse, "ConfigNotAccepted", problem.Message)
+	case s.problem != nil:
+		return is(kind, metav1.ConditionFalse, "ConfigNotAccepted", s.problem.Message)
 	case progress.pending:
 		return is(kind, metav1.ConditionFalse, "WaitingForController",
 			"the DaemonSet controller has not seen the latest change yet")
@@ -143,12 +154,14 @@ func ready(problem *plan.Problem, progress rollout, faults []fault) metav1.Condi
 	case progress.complete():
 		return is(kind, metav1.ConditionTrue, "AllNodesReady", fmt.Sprintf("%s nodes serve%s", progress.nodes(),
 			progress.drainedText()))
+	case s.update.byHand() && progress.ready == progress.desired:
+		return is(kind, metav1.ConditionTrue, "AllNodesReady", fmt.Sprintf("%s nodes serve; %s%s", progress.nodes(), progress.current(),
+			progress.drainedText()))
 	case len(faults) > 0:
 		return is(kind, metav1.ConditionFalse, "NodesBroken", fmt.Sprintf(
 			"%s nodes are ready; %s", progress.nodes(), listFaults(faults)))
-	case progress.updated < progress.desired:
-		return is(kind, metav1.ConditionFalse, "RollingOut", fmt.Sprintf(
-			"%d of %d nodes run the current spec", progress.updated, progress.desired))
+	case progress.updated < progress.desired && !s.update.byHand():
+		return is(kind, metav1.ConditionFalse, "RollingOut", progress.current())
 	default:
 		return is(kind, metav1.ConditionFalse, "NodesStarting", fmt.Sprintf("%s nodes are ready", progress.nodes()))
 	}

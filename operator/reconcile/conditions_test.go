@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/plan"
 )
 
@@ -78,6 +79,51 @@ func TestJudge(t *testing.T) {
 			if message := meta.FindStatusCondition(conditions, "Ready").Message; !strings.Contains(message, test.says) ||
 				strings.Contains(message, "hidden") {
 				t.Errorf("Ready says %q, want %q", message, test.says)
+			}
+		})
+	}
+}
+
+func TestJudgeUpdate(t *testing.T) {
+	byHand := update{spec: v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateOnDelete}}
+	paused := update{spec: v1alpha1.UpdateSpec{MaxHitRatioDrop: new(int32(20))}, now: new(int32(61)),
+		under: &v1alpha1.UpdateStatus{HitRatioBefore: new(int32(90)), State: v1alpha1.UpdatePaused}}
+	broken := []fault{{pod: "demo-x", reason: "CrashLoopBackOff", text: "it exits"}}
+	tests := []struct {
+		name        string
+		update      update
+		progress    rollout
+		faults      []fault
+		progressing string // Status/Reason
+		ready       string
+		says        []string // in the message of Progressing
+	}{
+		{"by hand, and nobody has deleted anything", byHand, rollout{desired: 3, ready: 3, updated: 1}, nil,
+			"False/WaitingForDeletion", "True/AllNodesReady", []string{"1 of 3 nodes", "delete the pods of the others"}},
+		{"by hand, and one has been deleted", byHand, rollout{desired: 3, ready: 2, updated: 2}, nil,
+			"True/Starting", "False/NodesStarting", []string{"2/3 nodes are ready"}},
+		{"by hand, and one is broken", byHand, rollout{desired: 3, ready: 2, updated: 2}, broken,
+			"False/WaitingForDeletion", "False/NodesBroken", []string{"2 of 3 nodes"}},
+		{"by hand, and done", byHand, rollout{desired: 3, ready: 3, updated: 3}, nil,
+			"False/Settled", "True/AllNodesReady", nil},
+		{"paused", paused, rollout{desired: 3, ready: 3, updated: 1}, nil,
+			"True/Paused", "False/RollingOut", []string{"1 of 3 nodes", "61 of 100 pages are found instead of 90: it goes on at 70"}},
+		{"paused, and the nodes say nothing", update{spec: paused.spec, under: paused.under}, rollout{desired: 3, ready: 3, updated: 1}, nil,
+			"True/Paused", "False/RollingOut", []string{"until the nodes tell"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			conditions := judge(sight{progress: test.progress, update: test.update, faults: test.faults, checks: []metav1.Condition{}})
+			for kind, want := range map[string]string{"Progressing": test.progressing, "Ready": test.ready} {
+				if got := meta.FindStatusCondition(conditions, kind); string(got.Status)+"/"+got.Reason != want {
+					t.Errorf("%s is %s/%s (%s), want %s", kind, got.Status, got.Reason, got.Message, want)
+				}
+			}
+			message := meta.FindStatusCondition(conditions, "Progressing").Message
+			for _, text := range test.says {
+				if !strings.Contains(message, text) {
+					t.Errorf("Progressing says %q, which lacks %q", message, text)
+				}
 			}
 		})
 	}

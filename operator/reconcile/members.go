@@ -33,7 +33,7 @@ type hearsay struct {
 }
 
 // askFleet asks the discovery hosts, each of which knows how every member is. It is information only: a failure
-// keeps what was known, and neither Ready nor any action depends on it.
+// keeps what was known, and neither Ready nor any action depends on it, but for the pause of an update.
 func (r *Reconciler) askFleet(ctx context.Context, p *pass) {
 	if len(p.facts.pods) == 0 {
 		p.members = 0

@@ -72,6 +72,11 @@ func (r rollout) drainedText() string {
 
 func (r rollout) nodes() string { return fmt.Sprintf("%d/%d", r.ready, r.desired) }
 
+// current says how many nodes run the current spec.
+func (r rollout) current() string {
+	return fmt.Sprintf("%d of %d nodes run the current spec", r.updated, r.desired)
+}
+
 // complete says that every node runs the current template and serves.
 func (r rollout) complete() bool {
 	return !r.pending && r.updated == r.desired && r.ready == r.desired

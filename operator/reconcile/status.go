@@ -24,6 +24,7 @@ import (
 func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 	progress := measure(p.facts.daemonSets, p.facts.machines)
 	faults := findFaults(p.facts.pods, r.Now())
+	under := followUpdate(p, progress)
 	before := p.cluster.DeepCopy()
 
 	status := &p.cluster.Status
@@ -33,6 +34,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 	status.DrainedNodes = progress.drained
 	status.ReadyNodes = progress.ready
 	status.UpdatedNodes = progress.updated
+	status.Update = under.under
 	status.Nodes = progress.nodes()
 	status.Members = p.members
 	status.MissedPods = p.missed.count
@@ -45,7 +47,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 		status.Capacity = capacity(p.cluster.Spec, p.desired, p.facts.daemonSets)
 	}
 	var changed []metav1.Condition
-	conditions := append(judge(sight{p.problem, p.planned, p.checks, progress, faults}), monitoringReady(p), injectionReady(p.webhook, p.missed))
+	conditions := append(judge(sight{p.problem, p.planned, p.checks, progress, under, faults}), monitoringReady(p), injectionReady(p.webhook, p.missed))
 	conditions = append(conditions, look.conditions(status.Conditions)...)
 	for _, condition := range conditions {
 		condition.ObservedGeneration = p.cluster.Generation
@@ -119,7 +121,8 @@ func eventType(condition metav1.Condition) string {
 		condition.Status == metav1.ConditionFalse && (condition.Type == v1alpha1.ConditionConfigAccepted ||
 			condition.Type == v1alpha1.ConditionNetworksResolved || condition.Type == v1alpha1.ConditionDevicesAvailable ||
 			condition.Type == v1alpha1.ConditionRailsHealthy || condition.Type == v1alpha1.ConditionNUMAAligned ||
-			condition.Reason == reasonPodsMissed)
+			condition.Reason == reasonPodsMissed) ||
+		condition.Reason == reasonPaused
 	if bad {
 		return corev1.EventTypeWarning
 	}

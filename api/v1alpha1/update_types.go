@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import "k8s.io/apimachinery/pkg/util/intstr"
+
+// UpdateSpec is how running nodes get a changed spec.
+// +kubebuilder:validation:XValidation:rule="self.strategy != 'OnDelete' || (!has(self.maxUnavailable) && !has(self.maxHitRatioDrop))",message="update.maxUnavailable and update.maxHitRatioDrop are about strategy RollingUpdate: with OnDelete, who deletes the pods decides; remove them, or write strategy: RollingUpdate"
+type UpdateSpec struct {
+	// strategy: RollingUpdate replaces maxUnavailable nodes of each group at a time,
+	// and the next ones when these serve. OnDelete replaces a node when somebody
+	// deletes its pod, and not before.
+	// +optional
+	// +kubebuilder:default=RollingUpdate
+	Strategy UpdateStrategy `json:"strategy,omitempty"`
+
+	// maxUnavailable is how many nodes of a group may be away at a time: a number,
+	// or a percentage of the group's nodes, rounded up. 1 when left out, because
+	// pages that are on a node go with it.
+	// Example: 10%
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^([1-9][0-9]?|100)%$') : self >= 1",message="maxUnavailable must be a number from 1, such as 2, or a percentage from 1% to 100%, such as 10%"
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+
+	// maxHitRatioDrop pauses RollingUpdate while status.hitRatioPercent is by more
+	// than this below what it was when the update began, and goes on when engines
+	// have filled the nodes again. Left out: it is not looked at.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=99
+	MaxHitRatioDrop *int32 `json:"maxHitRatioDrop,omitempty"`
+}
+
+// UpdateStrategy says who decides when a node is replaced.
+// +kubebuilder:validation:Enum=RollingUpdate;OnDelete
+type UpdateStrategy string
+
+// The strategies.
+const (
+	UpdateRolling  UpdateStrategy = "RollingUpdate"
+	UpdateOnDelete UpdateStrategy = "OnDelete"
+)
+
+// UpdateStatus is an update under way.
+type UpdateStatus struct {
+	// hitRatioBefore is status.hitRatioPercent of when it began; absent when nobody
+	// asked for pages then.
+	// +optional
+	HitRatioBefore *int32 `json:"hitRatioBefore,omitempty"`
+
+	// state is Paused while no further node is replaced, until the hit ratio is back
+	// (spec.update.maxHitRatioDrop), and else Proceeding.
+	// +required
+	State UpdateState `json:"state"`
+}
+
+// UpdateState says whether nodes are being replaced.
+// +kubebuilder:validation:Enum=Proceeding;Paused
+type UpdateState string
+
+// The states.
+const (
+	UpdateProceeding UpdateState = "Proceeding"
+	UpdatePaused     UpdateState = "Paused"
+)
