@@ -120,7 +120,7 @@ func progressing(s sight) metav1.Condition {
 		return is(kind, metav1.ConditionTrue, "RollingOut", progress.current())
 	case progress.updated < progress.desired && !starting:
 		return is(kind, metav1.ConditionFalse, "WaitingForDeletion", progress.current()+"; spec.update.strategy is OnDelete: delete "+
-			"the pods of the others (kubectl peercache members names them) to have them replaced")
+			"the pods of the others to have them replaced (their label controller-revision-hash tells them apart)")
 	case starting:
 		return is(kind, metav1.ConditionTrue, "Starting", fmt.Sprintf("%s nodes are ready", progress.nodes()))
 	default:
