@@ -155,12 +155,16 @@ func kubectlSpecs() {
 	}, SpecTimeout(3*time.Minute))
 
 	It("how fast pages travel: bench", func(ctx context.Context) {
-		before := nodeMetrics(ctx, nodes.reader)["peercache_write_stored_total"]
-		text := peercacheOK(ctx, "bench", clusterName, "--nodes", nodeID(nodes.writer)+","+nodeID(nodes.reader),
-			"--page-size", "64Ki", "--size", "32Mi")
-		Expect(text).To(MatchRegexp(`(?m)^` + nodeID(nodes.writer) + ` +- +\d+\.\d\d$`))
-		Expect(text).To(MatchRegexp(`(?m)^` + nodeID(nodes.reader) + ` +\d+\.\d\d +-$`))
-		Expect(nodeMetrics(ctx, nodes.reader)["peercache_write_stored_total"]-before).To(BeEquivalentTo(512), "pages it stored there")
+		// On a machine that is short of processors a read may take longer than it may, and the bench says so.
+		Eventually(func(g Gomega) {
+			before := nodeMetrics(ctx, nodes.reader)["peercache_write_stored_total"]
+			text, stderr, status := peercache(ctx, "bench", clusterName, "--nodes", nodeID(nodes.writer)+","+nodeID(nodes.reader),
+				"--page-size", "64Ki", "--size", "32Mi")
+			g.Expect(status).To(BeZero(), text+stderr)
+			g.Expect(text).To(MatchRegexp(`(?m)^` + nodeID(nodes.writer) + ` +- +\d+\.\d\d$`))
+			g.Expect(text).To(MatchRegexp(`(?m)^` + nodeID(nodes.reader) + ` +\d+\.\d\d +-$`))
+			g.Expect(nodeMetrics(ctx, nodes.reader)["peercache_write_stored_total"]-before).To(BeEquivalentTo(512), "pages it stored there")
+		}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(5 * time.Second).Should(Succeed())
 	}, SpecTimeout(3*time.Minute))
 
 	It("what the webhook would do: inject --dry-run, as it does", func(ctx context.Context) {
