@@ -2,8 +2,8 @@
 # Runs tests whose bounds are wall-clock time: timed_tests.sh PYTEST-ARGUMENTS...
 #
 # On a virtual machine others can take the processors for a second, which looks like a stall of what is tested. So a few
-# tests that fail are run once more, and named at the end as FLAKY, with the share of the processors that was taken;
-# without others on the host each is a defect. More than a few are a failure at once, and so are wrong bytes.
+# tests that fail are run once more, and named at the end as FLAKY, with the share of the processors that was taken. Where
+# nothing was taken each is a defect, and fails at once; so do more than a few, and wrong bytes.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 few=3
@@ -21,11 +21,11 @@ if grep -qE '^> .*wrong' "$log"; then
   echo "error: wrong bytes, see above" >&2
   exit 1
 fi
-if [ ${#failed[@]} = 0 ] || [ ${#failed[@]} -gt $few ]; then
-  echo "error: ${#failed[@]} tests failed, see above" >&2
+taken=$((100 * (stolen - stolen_before) / (all - all_before)))
+if [ ${#failed[@]} = 0 ] || [ ${#failed[@]} -gt $few ] || [ $taken = 0 ]; then
+  echo "error: ${#failed[@]} tests failed while others took $taken % of the processors, see above" >&2
   exit 1
 fi
-taken=$((100 * (stolen - stolen_before) / (all - all_before)))
 echo "==> once more, since others took $taken % of the processors: ${failed[*]}"
 "$here/test.sh" --last-failed "$@"
 echo "FLAKY: ${failed[*]} failed while others took $taken % of the processors, and passed then"
