@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/preflight"
 )
 
 // drainOptions are those of drain and undrain.
@@ -78,8 +79,8 @@ func (p *plugin) drain(ctx context.Context, name string, o drainOptions) error {
 		return fmt.Errorf("no PeerCacheCluster has a node on %s, so there is nothing to drain: see kubectl get pods -A -o wide -l "+
 			"app.kubernetes.io/name=peercache,app.kubernetes.io/component=node", name)
 	}
-	r := &drainReport{Machine: name, Action: "drain", DryRun: o.dryRun, Members: p.describe(ctx, a, found), direction: leaving}
-	r.Already = isDrained(machine)
+	r := &drainReport{Machine: name, Action: actionDrain, DryRun: o.dryRun, Members: p.describe(ctx, a, found)}
+	r.Already = preflight.IsDrained(machine)
 	r.Cordoned = machine.Spec.Unschedulable
 	return p.carryOut(ctx, a, machine, found, r, o, v1alpha1.DrainNow)
 }
@@ -89,7 +90,7 @@ func (p *plugin) undrain(ctx context.Context, name string, o drainOptions) error
 	if err != nil {
 		return err
 	}
-	r := &drainReport{Machine: name, Action: "undrain", DryRun: o.dryRun, Members: p.describe(ctx, a, found), direction: returning}
+	r := &drainReport{Machine: name, Action: actionUndrain, DryRun: o.dryRun, Members: p.describe(ctx, a, found)}
 	_, labelled := machine.Labels[v1alpha1.LabelDrain]
 	r.Already = !labelled
 	return p.carryOut(ctx, a, machine, found, r, o, nil)
@@ -141,10 +142,6 @@ func (p *plugin) lookAtMachine(ctx context.Context, name string) (*access, *core
 	}
 	found, err := a.residents(ctx, machine)
 	return a, machine, found, err
-}
-
-func isDrained(machine *corev1.Node) bool {
-	return machine.Labels[v1alpha1.LabelDrain] == v1alpha1.DrainNow
 }
 
 // label sets the drain label, or takes it away where value is nil.

@@ -13,12 +13,10 @@ import (
 // stateUnknown is that of a node that does not answer.
 const stateUnknown = "unknown"
 
-// direction says where the nodes of a machine go.
-type direction bool
-
+// The actions.
 const (
-	leaving   direction = false
-	returning direction = true
+	actionDrain   = "drain"
+	actionUndrain = "undrain"
 )
 
 // drainReport is what drain and undrain say.
@@ -34,9 +32,10 @@ type drainReport struct {
 	// Complete says that --wait has seen all members gone, or back.
 	Complete bool `json:"complete"`
 	// Members are those that belong on the machine, as they were before.
-	Members   []drainMember `json:"members"`
-	direction direction
+	Members []drainMember `json:"members"`
 }
+
+func (r *drainReport) leaves() bool { return r.Action == actionDrain }
 
 // drainMember is a node that leaves its cluster, or comes back.
 type drainMember struct {
@@ -63,14 +62,14 @@ func (r *drainReport) text(w io.Writer) {
 // before says what will happen.
 func (r *drainReport) before(w io.Writer) {
 	switch {
-	case r.Already && r.direction == leaving:
+	case r.Already && r.leaves():
 		_, _ = fmt.Fprintf(w, "%s is drained already\n", r.Machine)
 		return
 	case r.Already:
 		_, _ = fmt.Fprintf(w, "%s is not drained\n", r.Machine)
 		return
-	case r.direction == returning:
-		_, _ = fmt.Fprintf(w, "%s: %s\n", r.Machine, r.willReturn())
+	case !r.leaves():
+		_, _ = fmt.Fprintf(w, "%s: %s\n", r.Machine, r.movers("comes back, with an empty pool", "come back, with empty pools", "would come back"))
 		return
 	}
 	var bytes uint64
@@ -86,7 +85,7 @@ func (r *drainReport) before(w io.Writer) {
 		t.add(m.Cluster.String(), m.Member, m.State, size(m.UsedBytes), size(m.CapacityBytes), strconv.Itoa(m.Engines),
 			strconv.Itoa(int(m.OtherNodes)), m.note())
 	}
-	_, _ = fmt.Fprintf(w, "%s: %s with %s of pages and %s\n\n", r.Machine, r.going(), size(bytes), several(engines, "engine"))
+	_, _ = fmt.Fprintf(w, "%s: %s with %s of pages and %s\n\n", r.Machine, r.movers("leaves", "leave", "would leave"), size(bytes), several(engines, "engine"))
 	t.write(w)
 	_, _ = fmt.Fprintln(w, "\nPages that no other member holds are missed from now on, and computed again; none is wrong. Engines of this")
 	_, _ = fmt.Fprintln(w, "machine go on without cache, and attach again when its nodes are back.")
@@ -96,24 +95,14 @@ func (r *drainReport) before(w io.Writer) {
 	}
 }
 
-func (r *drainReport) going() string {
-	verb := "leaves"
+// movers says how many members move, with the verb for one, for several, or for a dry run.
+func (r *drainReport) movers(one, many, would string) string {
+	verb := one
 	if len(r.Members) > 1 {
-		verb = "leave"
+		verb = many
 	}
 	if r.DryRun {
-		verb = "would leave"
-	}
-	return several(len(r.Members), "member") + " " + verb
-}
-
-func (r *drainReport) willReturn() string {
-	verb := "comes back, with an empty pool"
-	if len(r.Members) > 1 {
-		verb = "come back, with empty pools"
-	}
-	if r.DryRun {
-		verb = "would come back"
+		verb = would
 	}
 	return several(len(r.Members), "member") + " " + verb
 }
@@ -136,14 +125,14 @@ func (r *drainReport) after(w io.Writer) {
 		return
 	}
 	switch {
-	case r.direction == leaving && r.Complete:
+	case r.leaves() && r.Complete:
 		_, _ = fmt.Fprintf(w, "%s is drained, and all members have left\n", r.Machine)
-	case r.direction == leaving && !r.Already:
+	case r.leaves() && !r.Already:
 		_, _ = fmt.Fprintf(w, "%s is labelled %s=%s; add --wait to see its members leave\n", r.Machine, v1alpha1.LabelDrain, v1alpha1.DrainNow)
-	case r.direction == returning && r.Complete:
+	case r.Complete:
 		_, _ = fmt.Fprintf(w, "%s: all members serve\n", r.Machine)
 	}
-	if r.direction == leaving {
+	if r.leaves() {
 		_, _ = fmt.Fprintf(w, "next: after the maintenance: kubectl peercache undrain %s\n", r.Machine)
 	}
 }

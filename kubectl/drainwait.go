@@ -34,7 +34,7 @@ func (p *plugin) await(ctx context.Context, a *access, found []resident, r *drai
 		var pending []string
 		for _, one := range found {
 			stage := stageOfReturn(pods[one.owner])
-			if r.direction == leaving {
+			if r.leaves() {
 				stage = p.stageOfLeaving(ctx, a, one, pods[one.owner])
 			}
 			who := identityOf(one.cluster).String() + " " + one.member

@@ -17,30 +17,40 @@ var pages = []string{
 	"README.md", "CONTRIBUTING.md", "docs", "charts", "hack", "e2e", "dataplane/python/README.md", "dataplane/fuzz/README.md",
 }
 
-// TestLinks: what a page refers to in this repository is there, with its heading.
-func TestLinks(t *testing.T) {
-	files, err := Files(root, pages...)
+// read reads all pages in some files and folders of the repository.
+func read(t *testing.T, paths ...string) []Page {
+	t.Helper()
+	files, err := Files(root, paths...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	checked := 0
+	var all []Page
 	for _, file := range files {
 		page, err := Read(file)
 		if err != nil {
 			t.Fatal(err)
 		}
+		all = append(all, page)
+	}
+	return all
+}
+
+// TestLinks: what a page refers to in this repository is there, with its heading.
+func TestLinks(t *testing.T) {
+	checked, all := 0, read(t, pages...)
+	for _, page := range all {
 		for _, link := range page.Links {
 			if strings.Contains(link.Target, "://") || strings.HasPrefix(link.Target, "mailto:") {
 				continue
 			}
 			checked++
-			if fault := follow(file, link.Target); fault != "" {
-				t.Errorf("%s:%d: %s: %s", strings.TrimPrefix(file, root+"/"), link.Line, link.Target, fault)
+			if fault := follow(page.File, link.Target); fault != "" {
+				t.Errorf("%s:%d: %s: %s", strings.TrimPrefix(page.File, root+"/"), link.Line, link.Target, fault)
 			}
 		}
 	}
-	if len(files) < 30 || checked < 60 {
-		t.Errorf("only %d links of %d pages were found", checked, len(files))
+	if len(all) < 30 || checked < 60 {
+		t.Errorf("only %d links of %d pages were found", checked, len(all))
 	}
 }
 
@@ -103,17 +113,9 @@ func TestEveryPageIsLinked(t *testing.T) {
 
 // TestTables: every table has a head and as many cells in each row, or it does not show as one.
 func TestTables(t *testing.T) {
-	files, err := Files(root, pages...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		page, err := Read(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, page := range read(t, pages...) {
 		for _, table := range page.Tables {
-			at := strings.TrimPrefix(file, root+"/")
+			at := strings.TrimPrefix(page.File, root+"/")
 			if len(table.Rows) == 0 {
 				t.Errorf("%s:%d: rows without a head: an empty line tore the table, or the line of dashes is missing", at, table.Line)
 			}

@@ -54,16 +54,8 @@ func quotes(t *testing.T, pattern string) map[string]string {
 // TestQuotedReasons: reasons of conditions in tables are reasons that the operator gives.
 func TestQuotedReasons(t *testing.T) {
 	operator := source(t, ".go", "operator")
-	files, err := Files(root, "docs")
-	if err != nil {
-		t.Fatal(err)
-	}
 	checked := 0
-	for _, file := range files {
-		page, err := Read(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, page := range read(t, "docs") {
 		for _, table := range page.Tables {
 			column := slices.Index(table.Head, "reason")
 			if column < 0 || !slices.Contains(table.Head, "condition") {
@@ -73,7 +65,7 @@ func TestQuotedReasons(t *testing.T) {
 				for _, reason := range regexp.MustCompile("`([A-Z][A-Za-z]+)`").FindAllStringSubmatch(row[column], -1) {
 					checked++
 					if !strings.Contains(operator, `"`+reason[1]+`"`) && !strings.Contains(operator, "Reason"+reason[1]) {
-						t.Errorf("%s:%d: the operator never says %s", strings.TrimPrefix(file, root+"/"), table.Line+2+i, reason[1])
+						t.Errorf("%s:%d: the operator never says %s", strings.TrimPrefix(page.File, root+"/"), table.Line+2+i, reason[1])
 					}
 				}
 			}

@@ -150,7 +150,7 @@ func strays(cluster *v1alpha1.PeerCacheCluster, machines []corev1.Node, at place
 	var names []string
 	for i := range machines {
 		machine := &machines[i]
-		if at.groups[machine] == nil && !drained(machine) && matches(cluster.Spec.Nodes.Selector, machine.Labels) {
+		if at.groups[machine] == nil && !IsDrained(machine) && matches(cluster.Spec.Nodes.Selector, machine.Labels) {
 			names = append(names, machine.Name)
 		}
 	}

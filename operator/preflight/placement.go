@@ -62,7 +62,7 @@ func Drained(daemonSet *appsv1.DaemonSet, machines []corev1.Node) []string {
 	var names []string
 	runsOn := chooser(daemonSet)
 	for i := range machines {
-		if !drained(&machines[i]) || runsOn(&machines[i]) {
+		if !IsDrained(&machines[i]) || runsOn(&machines[i]) {
 			continue
 		}
 		undrained := machines[i]
@@ -75,7 +75,8 @@ func Drained(daemonSet *appsv1.DaemonSet, machines []corev1.Node) []string {
 	return names
 }
 
-func drained(machine *corev1.Node) bool {
+// IsDrained says whether nodes of the cache are to stay off the machine for now.
+func IsDrained(machine *corev1.Node) bool {
 	return machine.Labels[v1alpha1.LabelDrain] == v1alpha1.DrainNow
 }
 
