@@ -71,7 +71,7 @@ FLEET = python/tests/fleet
 .PHONY: test-faults
 test-faults: build-dataplane ## Hosts in network namespaces that die, freeze, are cut off, lose frames; 64 nodes; needs root
 	@echo "==> faults between hosts (4 minutes)"
-	@dataplane/python/timed_tests.sh -v -s $(FLEET)/test_harness.py $(FLEET)/test_faults.py $(FLEET)/test_crowd.py
+	@dataplane/python/test.sh -v -s $(FLEET)/test_harness.py $(FLEET)/test_faults.py $(FLEET)/test_crowd.py
 
 .PHONY: test-stress
 test-stress: build-dataplane ## Readers, writers, evictions and restarts on tiny pools, every byte verified, STRESS_SECONDS (60) per kind of checksum

@@ -57,6 +57,7 @@ KEYS: Mapping[str, Key] = {
     "socket": Key(socket_path, Scope.SOCKET, help="Unix socket of the node on this machine"),
     "tag": Key(text, Scope.ANY, help="separates pages that would otherwise be shared"),
     "prefix": Key(text, Scope.ANY, help="the original's name of tag"),
+    # Above the node's peer_timeout_ms, or a slow peer looks like an own node that does not answer.
     "timeout_ms": Key(integer(100, 60_000), Scope.ANY, help="longest stall of a call"),
     "staging_size": Key(size, Scope.ANY, help="ring for pools that are not shared memory"),
     # the node in this process

@@ -215,9 +215,9 @@ TEST(MetricsTest, AFullPoolMovesEvictionsQuarantineAndStalls) {
   EXPECT_GT(Scraped(*a)["peercache_cleared_pages_total"], 0);
 }
 
-// The backlog and refused sets are seen only if they come before b is out of the rings, which it is
-// as soon as its breaker is open: publisher_test.cc.
-TEST(MetricsTest, ADeadPeerMovesItsBreakerAndIsToBeToldAgain) {
+// What is gone again when b is out of the rings, as it is soon after its breaker opens, may be
+// missed by a scrape: publisher_test.cc has the backlog and the members to be told again.
+TEST(MetricsTest, ADeadPeerMovesItsBreaker) {
   TestCluster cluster([](NodeConfig* c) { c->member_ttl = milliseconds(30'000); });
   const auto a = cluster.Start("a");
   auto b = cluster.Start("b");
@@ -230,18 +230,11 @@ TEST(MetricsTest, ADeadPeerMovesItsBreakerAndIsToBeToldAgain) {
            before["peercache_repair_unsynced_members"] == 0;
   }));
   b.reset();  // without leaving: still a member for 30 s
-  bool open = false, unsynced = false;
-  ASSERT_TRUE(Eventually(std::chrono::seconds(20),
-                         [&] {
-                           engine.Set(100, 32);
-                           const Scraped now(*a);
-                           open |= now["peercache_breakers{state=\"open\"}"] == 1;
-                           unsynced |= now["peercache_repair_unsynced_members"] == 1;
-                           return open && unsynced;
-                         }))
-      << "breaker " << open << ", unsynced " << unsynced;
+  ASSERT_TRUE(Eventually(std::chrono::seconds(20), [&] {
+    engine.Set(100, 32);
+    return Scraped(*a)["peercache_breaker_trips_total"] > 0;
+  }));
   const Scraped after(*a);
-  EXPECT_GT(after["peercache_breaker_trips_total"], 0);
   EXPECT_EQ(after["peercache_members"], 2);
   EXPECT_EQ(after.Sum("peercache_breakers"), 1);
 }

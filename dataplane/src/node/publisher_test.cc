@@ -250,7 +250,9 @@ TEST_F(PublisherTest, NothingIsExpectedOfAShardThatCannotBeReached) {
 TEST_F(PublisherTest, AShardThatCanBeReachedAgainIsToldOfEverythingAgain) {
   ASSERT_TRUE(Publish());
   ASSERT_TRUE(publisher_.Repair(with_shard_));
+  EXPECT_EQ(peers_.breakers(Clock::now()).unsynced, 0u);
   peers_.Find(kShard)->GiveUp();
+  EXPECT_EQ(peers_.breakers(Clock::now()).unsynced, 1u);
   EXPECT_TRUE(publisher_.Repair(unreachable_));
   publisher_.KeepAlive();
   EXPECT_FALSE(host_.Serves(key_)) << "of a lower epoch";

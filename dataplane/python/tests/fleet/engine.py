@@ -33,6 +33,9 @@ from . import calls, pages
 NAMESPACE = hashlib.sha256(b"fault tests").digest()
 TAG = 1
 BATCH = 16
+# The default of SGLang's engines, above the node's peer-timeout-ms: a peer that is slow must not
+# look like an own node that does not answer.
+TIMEOUT_MS = 1500
 # Of own pages that each thread sets during a load, round and round.
 FRESH_PAGES = 64
 FRESH_OFFSET = 500_000
@@ -253,7 +256,7 @@ def main() -> None:
     sys.path.insert(0, folder)
     import _peercache
 
-    client, reason = _peercache.connect(socket, name, 1000, 4 << 20)
+    client, reason = _peercache.connect(socket, name, TIMEOUT_MS, 4 << 20)
     if client is None:
         raise SystemExit(f"connect: {reason}")
     engine = Engine(client)

@@ -17,6 +17,7 @@ import pytest
 from . import calls
 from .calls import Summary
 from .conftest import Report
+from .engine import TIMEOUT_MS
 from .network import Network
 from .nodes import PEER_PORT, Fleet, freeze, thaw
 
@@ -195,9 +196,9 @@ SCENARIOS = [
 ]
 
 
-# A call of an engine gets its answer within the client's time-out, 1 s here, and a little for its
-# size; whoever then looks whether the node answers again waits for 0.2 s.
-OWN_NODE_SECONDS = 1.0 + 0.3
+# A call of an engine gets its answer within the client's time-out and a little for its size;
+# whoever then looks whether the node answers again waits for 0.2 s.
+OWN_NODE_SECONDS = TIMEOUT_MS / 1000 + 0.3
 LOOKS_SECONDS = 0.2 + 0.1
 THREADS = 3
 
