@@ -15,8 +15,9 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// callBound is the longest that a call of SGLang into its storage may take, whatever is broken.
-const callBound = time.Second
+// callBound is the longest that a call of SGLang into its storage may take, whatever is broken: the client's timeout_ms,
+// which the node, with its peer-timeout-ms of 1 s, answers within as long as it runs.
+const callBound = 1500 * time.Millisecond
 
 func faultSpecs() {
 	var (

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+// updateSpecs change what nodes are made of, under a load of reads that must stay harmless.
+func updateSpecs() {
+	overhead := func(quantity string, update v1alpha1.UpdateSpec) func(*v1alpha1.PeerCacheClusterSpec) {
+		return func(spec *v1alpha1.PeerCacheClusterSpec) {
+			spec.Resources.MemoryOverhead, spec.Update = resource.MustParse(quantity), update
+		}
+	}
+	replaced := func(ctx context.Context, g Gomega, before map[string]*corev1.Pod) (count int) {
+		for _, node := range nodes.all() {
+			pod, err := nodePod(ctx, node)
+			g.Expect(err).NotTo(HaveOccurred())
+			if pod.UID != before[node].UID {
+				count++
+			}
+		}
+		return count
+	}
+	condition := func(ctx context.Context, g Gomega, kind string) string {
+		c := &v1alpha1.PeerCacheCluster{}
+		g.Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, c)).To(Succeed())
+		g.Expect(c.Status.ObservedGeneration).To(Equal(c.Generation))
+		return conditionMessage(c, kind)
+	}
+	nodePods := func(ctx context.Context) map[string]*corev1.Pod {
+		pods := map[string]*corev1.Pod{}
+		for _, node := range nodes.all() {
+			pod, err := nodePod(ctx, node)
+			Expect(err).NotTo(HaveOccurred())
+			pods[node] = pod
+		}
+		return pods
+	}
+
+	It("when their pods are deleted, and not before, if so asked", func(ctx context.Context) {
+		before := nodePods(ctx)
+		DeferCleanup(func(ctx context.Context) { changeSpec(ctx, overhead("530Mi", v1alpha1.UpdateSpec{})) })
+		changeSpec(ctx, overhead("530Mi", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateOnDelete}))
+		Eventually(func(g Gomega) {
+			g.Expect(condition(ctx, g, v1alpha1.ConditionProgressing)).To(And(
+				HavePrefix("False WaitingForDeletion"), ContainSubstring("0 of 3 nodes")))
+		}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
+		Expect(replaced(ctx, Default, before)).To(BeZero(), "pods that were replaced without being deleted")
+
+		By("deleting one")
+		Expect(kube.Delete(ctx, before[nodes.third])).To(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(condition(ctx, g, v1alpha1.ConditionProgressing)).To(And(
+				HavePrefix("False WaitingForDeletion"), ContainSubstring("1 of 3 nodes")))
+			g.Expect(condition(ctx, g, v1alpha1.ConditionReady)).To(HavePrefix("True"))
+		}).WithContext(ctx).WithTimeout(90 * time.Second).Should(Succeed())
+		Expect(replaced(ctx, Default, before)).To(Equal(1))
+
+		By("leaving the rest to the operator, which replaces two at a time")
+		body := request{Kind: "mha", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
+		load := body
+		load.Seconds, load.SHA256s = 25, writeAll(ctx, body).SHA256s
+		running := reader.start(ctx, "load", load, "")
+		waitUntilReading(ctx, nodes.reader)
+		changeSpec(ctx, overhead("530Mi", v1alpha1.UpdateSpec{
+			Strategy: v1alpha1.UpdateRolling, MaxUnavailable: ptr.To(intstr.FromInt32(2)),
+		}))
+		Eventually(func(g Gomega) {
+			g.Expect(replaced(ctx, g, before)).To(Equal(len(nodes.all())))
+			g.Expect(condition(ctx, g, v1alpha1.ConditionProgressing)).To(HavePrefix("False"))
+		}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Succeed())
+		answer := running.result(ctx, time.Minute)
+		AddReportEntry("reader", timeline(answer))
+		expectHarmless(answer)
+	}, SpecTimeout(6*time.Minute))
+}
