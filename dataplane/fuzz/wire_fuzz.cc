@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "fuzz.h"
@@ -155,7 +156,8 @@ Expected Parse(ConstBytes stream, uint32_t max_body) {
 // Chunks up to what a socket buffers, so that one thread can be both sides.
 constexpr size_t kMaxStream = 64 << 10;
 
-void SendChunk(int socket, ConstBytes bytes, int descriptors) {
+// False when the socket is full, which a few hundred chunks of any size make it.
+bool SendChunk(int socket, ConstBytes bytes, int descriptors) {
   iovec iov{const_cast<std::byte*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 8)] = {};
   msghdr message{};
@@ -171,8 +173,10 @@ void SendChunk(int socket, ConstBytes bytes, int descriptors) {
     c->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
     std::memcpy(CMSG_DATA(c), fds.data(), sizeof(int) * fds.size());
   }
-  Require(sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()),
-          "the chunk fits the socket");
+  const ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+  if (sent < 0 && errno == EAGAIN) return false;
+  Require(sent == static_cast<ssize_t>(bytes.size()), "the chunk fits the socket");
+  return true;
 }
 
 // The next descriptor this process would get: grows when one is leaked.
@@ -194,8 +198,8 @@ void FuzzStream(Input input) {
     for (Step step; script.Next(&step);) {
       if (step.bytes.empty() || stream.size() + step.bytes.size() > kMaxStream) continue;
       const int descriptors = step.operation % 4 == 0 ? step.argument % 4 : 0;
+      if (!SendChunk(sender.get(), AsBytes(step.bytes), descriptors)) break;
       plain &= descriptors == 0;
-      SendChunk(sender.get(), AsBytes(step.bytes), descriptors);
       stream.insert(stream.end(), step.bytes.begin(), step.bytes.end());
     }
     sender.Reset();
