@@ -4,6 +4,8 @@
 #   fuzz/run.sh [TARGET...]         all targets by default
 #   FUZZ_SECONDS=60                 for each target; the whole takes about targets / jobs times that
 #   FUZZ_JOBS=2                     at a time
+#   FUZZ_SEED=0                     0: another each time; in CI 1, so that a change is not refused for what luck
+#                                   finds in code that it has not touched
 #
 # Fails when an input breaks a target, when a target ran fewer inputs than it must, and when its
 # inputs never got to one of the places that they are for ("reached 0 ..."): a fuzzer that only
@@ -14,6 +16,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 BUILD=build/fuzz
 SECONDS_EACH=${FUZZ_SECONDS:-60}
 JOBS=${FUZZ_JOBS:-2}
+SEED=${FUZZ_SEED:-${CI:+1}}
 # Less than a slow, busy machine runs; what matters is that it is not a handful.
 MIN_INPUTS=$((SECONDS_EACH * 2))
 
@@ -35,7 +38,7 @@ start() {
   mkdir -p "$kept" "$found" "$BUILD/log"
   # New inputs go to the first folder, which is not part of the repository. The limits: a server that
   # takes a minute hangs; nothing that an input asks for may cost hundreds of megabytes.
-  "$BUILD/fuzz/fuzz_$name" -max_total_time="$SECONDS_EACH" -timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=256 \
+  "$BUILD/fuzz/fuzz_$name" -seed="${SEED:-0}" -max_total_time="$SECONDS_EACH" -timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=256 \
     -max_len=8192 -print_final_stats=1 -artifact_prefix="$found/" "$kept" "fuzz/corpus/$name" \
     >"$(log_of "$name")" 2>&1
 }
