@@ -357,9 +357,8 @@ Status CheckWhole(const NodeConfig& c) {
   }
   if (c.member_ttl < 3 * c.heartbeat) {
     return InvalidArgument(
-        fmt::format("member-ttl-ms: {} is less than three heartbeats of {} ms: members would come "
-                    "and go; use at "
-                    "least {}",
+        fmt::format("member-ttl-ms: {} is less than three times heartbeat-ms, which is {}: members "
+                    "would come and go; use at least {}",
                     c.member_ttl.count(), c.heartbeat.count(), 3 * c.heartbeat.count()));
   }
   if (!c.auth_token_file.empty() && !std::ifstream(c.auth_token_file)) {

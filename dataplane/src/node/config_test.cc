@@ -85,6 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{{"engine-concurrency", "0"}}, "engine-concurrency", "0"},
         BadCase{{{"lease-ms", "-5"}}, "lease-ms", "-5"},
         BadCase{{{"member-ttl-ms", "600"}, {"heartbeat-ms", "500"}}, "member-ttl-ms", "1500"},
+        BadCase{{{"heartbeat-ms", "7370"}}, "heartbeat-ms", "22110"},
         BadCase{{{"node-id", "a b"}}, "node-id", "a b"},
         BadCase{{{"auth-token-file", "/does/not/exist"}}, "auth-token-file", "/does/not/exist"},
         BadCase{{{"tls-cert-file", "/dev/null"}, {"tls-ca-file", "/dev/null"}},
