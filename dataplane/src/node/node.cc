@@ -258,7 +258,7 @@ class Node::Impl {
   void Leave(milliseconds limit) {
     if (left_.exchange(true) || !agent_) return;
     const bool complete = agent_->Leave(limit);
-    publisher_->DisownAll();
+    upkeep_->Disown();
     // Others drop this node with their next heartbeat; until then their lookups still come here.
     const auto view = views_.Get();
     if (view != nullptr && view->members.size() > 1)

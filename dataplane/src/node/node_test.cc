@@ -237,6 +237,19 @@ TEST(NodeTest, JoiningAndLeavingCostsNoHitForPagesOfOthers) {
   EXPECT_EQ(wrong, 0u);
 }
 
+// Its process still runs for a while, and would keep its records fresh.
+TEST(NodeTest, PagesOfANodeThatHasLeftAreNotPromised) {
+  TestCluster cluster;
+  auto a = cluster.Start("a"), b = cluster.Start("b"), c = cluster.Start("c");
+  TestEngine reader(a->socket(), 64, kPage), writer(c->socket(), 64, kPage);
+  ASSERT_EQ(writer.Set(0, 64), 64u);
+  ASSERT_EQ(reader.Exists(0, 64), 64u);
+  c->Leave(10s);
+  EXPECT_EQ(reader.Exists(0, 64), 0u);
+  EXPECT_EQ(writer.Set(100, 64), 0u);
+  EXPECT_EQ(reader.Exists(100, 64), 0u);
+}
+
 TEST(NodeTest, ADeadPeerCostsABoundedWaitAndComesBack) {
   TestCluster cluster;
   auto a = cluster.Start("a"), b = cluster.Start("b"), c = cluster.Start("c");

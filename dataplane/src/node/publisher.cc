@@ -63,6 +63,7 @@ Publisher::Targets Publisher::TargetsOf(const View& view, const Key& key) const 
 void Publisher::Publish(std::span<const PinnedPage> pages, std::span<uint8_t> ok,
                         TimePoint deadline) {
   std::fill(ok.begin(), ok.end(), uint8_t{0});
+  if (disowned_) return;
   auto view = views_->Get();
   // Nodes that were acknowledged in an earlier round need not be asked again.
   std::vector<Targets> done(pages.size(), Targets{{0, 0}, 0});
@@ -390,6 +391,7 @@ size_t Publisher::FlushRepair(std::vector<PinnedPage>* pages, Groups* publish,
 }
 
 void Publisher::DisownAll() {
+  disowned_ = true;
   shard_->Forget(peers_->self());
   for (Peer* peer : peers_->InView()) peer->GiveUp();
   KeepAlive();  // carries the new epoch, which drops everything of the former ones

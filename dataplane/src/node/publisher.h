@@ -59,7 +59,8 @@ class Publisher {
   // Pages that the present pass has yet to check, or that the last one could not put right; 0 when
   // every page is where the ring wants it.
   uint64_t backlog() const { return backlog_.load(std::memory_order_relaxed); }
-  // Voids every record of this node on all shards, before it goes away.
+  // Voids every record of this node on all shards, before it goes away; nothing is published from
+  // then on. Not while another thread keeps the directory.
   void DisownAll();
 
  private:
@@ -98,6 +99,7 @@ class Publisher {
   const Views* const views_;
   Counters* const counters_;
   std::atomic<uint64_t> backlog_{0};
+  std::atomic<bool> disowned_{false};
   uint64_t repaired_epoch_ = 0;  // of the last view that a complete pass was made for
   bool repaired_after_grace_ = false;
   TimePoint forget_at_ = TimePoint::max();  // when a note that had to stay may be removed

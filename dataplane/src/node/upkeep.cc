@@ -35,7 +35,13 @@ Upkeep::~Upkeep() {
   stop_ = true;
   room_->Stop();
   room_thread_.join();
+  if (directory_thread_.joinable()) directory_thread_.join();
+}
+
+void Upkeep::Disown() {
+  disown_ = true;
   directory_thread_.join();
+  publisher_->DisownAll();
 }
 
 void Upkeep::RunRoom() {
@@ -125,7 +131,7 @@ void Upkeep::PublishPromoted() {
 
 void Upkeep::RunDirectory() {
   TimePoint next_keepalive{}, next_expire{};
-  while (!stop_) {
+  while (!stop_ && !disown_) {
     const TimePoint now = Clock::now();
     if (now >= next_keepalive) {
       publisher_->KeepAlive();

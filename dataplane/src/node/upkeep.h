@@ -42,6 +42,9 @@ class Upkeep {
   // Returns how many can still be found: in use (being sent or published), or with records that are
   // not withdrawn yet. Ask again until there are none.
   size_t Clear(uint64_t tag);
+  // Ends the keeping of the directory and voids every record of this node, before it goes away: a
+  // pass that came later would publish them all again.
+  void Disown();
   // Slots that upkeep keeps free or on their way to be.
   size_t reserve_bytes() const { return reserve_bytes_; }
 
@@ -68,7 +71,7 @@ class Upkeep {
   size_t unwithdrawn_ = 0;  // cleared pages whose records may still be found
   RoomPlan plan_;           // of the room thread
   std::atomic<size_t> reserve_bytes_{0};
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false}, disown_{false};
   std::thread room_thread_, directory_thread_;
 };
 
