@@ -18,7 +18,6 @@ const nobody int64 = 65532
 // addClient gives the pod the Python client and returns how containers mount it, or says why it cannot. Whatever
 // the delivery, they find it at the same path.
 func addClient(pod *corev1.Pod, facts Facts) (mounts []corev1.VolumeMount, reason string) {
-	mount := corev1.VolumeMount{Name: clientName, MountPath: clientDir, ReadOnly: true}
 	switch facts.Delivery {
 	case v1alpha1.ClientPreinstalled:
 		return nil, ""
@@ -26,7 +25,6 @@ func addClient(pod *corev1.Pod, facts Facts) (mounts []corev1.VolumeMount, reaso
 		if reason := addVolume(pod, clientImage(facts)); reason != "" {
 			return nil, reason
 		}
-		mount.SubPath = strings.TrimPrefix(clientDir, "/")
 	default:
 		if reason := addVolume(pod, emptyVolume(clientName)); reason != "" {
 			return nil, reason
@@ -36,7 +34,16 @@ func addClient(pod *corev1.Pod, facts Facts) (mounts []corev1.VolumeMount, reaso
 		}
 	}
 	addPullSecrets(pod, facts)
-	return []corev1.VolumeMount{mount}, ""
+	return []corev1.VolumeMount{clientMount(facts)}, ""
+}
+
+// clientMount is where SGLang finds the client.
+func clientMount(facts Facts) corev1.VolumeMount {
+	mount := corev1.VolumeMount{Name: clientName, MountPath: clientDir, ReadOnly: true}
+	if facts.Delivery == v1alpha1.ClientImageVolume {
+		mount.SubPath = strings.TrimPrefix(clientDir, "/")
+	}
+	return mount
 }
 
 func clientImage(facts Facts) podVolume {
@@ -62,7 +69,7 @@ func addInitContainer(pod *corev1.Pod, facts Facts) (reason string) {
 	case have == nil:
 		pod.Spec.InitContainers = append(pod.Spec.InitContainers, clientContainer(pod, facts))
 	case !mountsAt(have, clientName, clientCopyDir):
-		return "the pod has a container of its own named " + quote(clientName) + ": rename it"
+		return reasonContainerTaken(clientName)
 	}
 	return ""
 }

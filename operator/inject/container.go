@@ -3,7 +3,6 @@
 package inject
 
 import (
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,10 +21,17 @@ const (
 	DeliveryEnvironment Delivery = "environment"
 )
 
-// launchText recognises a start of SGLang inside a longer text, such as the script of `sh -c`.
-var launchText = regexp.MustCompile(`\bsglang(\.launch_server\b|/launch_server\.py\b|\s+serve\b)`)
+var (
+	// launchText recognises a start of SGLang inside a longer text, such as the script of `sh -c`.
+	launchText = regexp.MustCompile(`\bsglang(\.launch_server\b|/launch_server\.py\b|\s+serve\b)`)
+	// launchScript and launchProgram are SGLang's script and its program as words, by whatever path.
+	launchScript  = regexp.MustCompile(`(^|/)sglang/launch_server\.py$`)
+	launchProgram = regexp.MustCompile(`(^|/)sglang$`)
+	shell         = regexp.MustCompile(`(^|/)(sh|bash|dash|ash|ksh|zsh)$`)
+)
 
-var shells = []string{"sh", "bash", "dash", "ash", "ksh", "zsh"}
+// launchModule follows -m, or is one word with it.
+const launchModule = "sglang.launch_server"
 
 // findContainers returns the indices of the containers to inject, or why there is none. Init containers
 // are never taken: one that runs SGLang does so for a purpose of its own, such as downloading a model.
@@ -40,8 +46,7 @@ func findContainers(pod *corev1.Pod) (indices []int, reason string) {
 		}
 	}
 	if len(indices) == 0 {
-		return nil, "no container starts SGLang (" + strings.Join(containerNames(pod.Spec.Containers), ", ") +
-			"): name the right one in the annotation " + AnnotationContainer + ", or remove the label"
+		return nil, reasonNoEngine(strings.Join(containerNames(pod.Spec.Containers), ", "))
 	}
 	return indices, ""
 }
@@ -53,11 +58,9 @@ func namedContainers(pod *corev1.Pod, names string) (indices []int, reason strin
 		i := slices.Index(have, name)
 		switch {
 		case i < 0 && slices.Contains(containerNames(pod.Spec.InitContainers), name):
-			return nil, "annotation " + AnnotationContainer + " names " + quote(name) +
-				", an init container, and init containers are never connected: name one of " + strings.Join(have, ", ")
+			return nil, reasonInitContainer(name, strings.Join(have, ", "))
 		case i < 0:
-			return nil, "annotation " + AnnotationContainer + " names " + quote(name) +
-				", which is no container of this pod: name one of " + strings.Join(have, ", ")
+			return nil, reasonNoSuchContainer(name, strings.Join(have, ", "))
 		case !slices.Contains(indices, i):
 			indices = append(indices, i)
 		}
@@ -75,11 +78,9 @@ func mentionsLaunch(c *corev1.Container) bool {
 func launchWord(words []string) int {
 	for i, word := range words {
 		switch {
-		case word == "sglang.launch_server" && i > 0 && words[i-1] == "-m", word == "-msglang.launch_server":
+		case word == launchModule && i > 0 && words[i-1] == "-m", word == "-m"+launchModule, launchScript.MatchString(word):
 			return i
-		case path.Base(word) == "launch_server.py" && path.Base(path.Dir(word)) == "sglang":
-			return i
-		case path.Base(word) == "sglang" && i+1 < len(words) && words[i+1] == "serve":
+		case launchProgram.MatchString(word) && i+1 < len(words) && words[i+1] == "serve":
 			return i + 1
 		}
 	}
@@ -96,7 +97,7 @@ func deliveryFor(c *corev1.Container, annotated bool) (Delivery, argv) {
 		args.start = launch + 1
 	}
 	switch {
-	case slices.ContainsFunc(before, func(w string) bool { return slices.Contains(shells, path.Base(w)) }):
+	case slices.ContainsFunc(before, shell.MatchString):
 		return DeliveryEnvironment, args
 	case launch >= 0:
 		return DeliveryFlags, args
@@ -121,5 +122,3 @@ func containerNames(containers []corev1.Container) []string {
 	}
 	return names
 }
-
-func quote(s string) string { return `"` + s + `"` }

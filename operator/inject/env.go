@@ -45,8 +45,7 @@ func prependPythonPath(c *corev1.Container) (reason string) {
 	case c.Env[i].ValueFrom != nil:
 		// Only a plain value can refer to another one, so the user's moves to a name of its own.
 		if lastEnv(c.Env, envUserPythonPath) >= 0 {
-			return "already uses the variable " + envUserPythonPath + ", which is needed for its " + envPythonPath +
-				": rename it"
+			return reasonUserPythonPath()
 		}
 		users := c.Env[i]
 		users.Name = envUserPythonPath

@@ -53,11 +53,10 @@ func mergeExtraConfig(value string, settings []setting) (merged, reason string) 
 	text := strings.TrimSpace(value)
 	var object map[string]json.RawMessage
 	if strings.HasPrefix(text, "@") {
-		return "", "reads " + extraConfig.name + " from the file " + text[1:] +
-			", which cannot be completed here: write it inline as JSON, or remove the flag"
+		return "", reasonConfigInFile(text[1:])
 	}
 	if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {
-		return "", "gives " + extraConfig.name + " a value that is not a JSON object: write {\"key\":value,...}"
+		return "", reasonNoObject()
 	}
 	if reason := foreign(object, settings); reason != "" {
 		return "", reason
@@ -97,15 +96,14 @@ func foreign(object map[string]json.RawMessage, settings []setting) string {
 		}
 		var v string
 		if json.Unmarshal(raw, &v) != nil || !check.ours(v) {
-			return "loads a backend of the user's own (" + check.key + " " + string(raw) + " in " + extraConfig.name + ")"
+			return reasonForeignBackend(check.key, string(raw))
 		}
 	}
 	ours := slices.IndexFunc(settings, func(s setting) bool { return s.key == keyDiscovery })
 	theirs, ok := object[keyDiscovery]
 	switch _, viaSocket := object[keySocket]; {
 	case ok && ours < 0:
-		return "runs a PeerCache node of its own (" + keyDiscovery + " in " + extraConfig.name +
-			"): remove that key to use the cluster's node"
+		return reasonOwnNode()
 	case ok && string(theirs) != settings[ours].value:
 		return "runs a PeerCache node of another cluster (" + keyDiscovery + " " + string(theirs) + " in " + extraConfig.name +
 			"): remove that key to join this one"

@@ -4,7 +4,6 @@ package inject
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -88,8 +87,7 @@ func (f Facts) group(pod *corev1.Pod) (group, reason string) {
 		group = f.Groups[0]
 	}
 	if !slices.Contains(f.Groups, group) {
-		return "", "annotation " + AnnotationGroup + " names " + quote(group) + ", but the groups of PeerCacheCluster " +
-			f.Namespace + "/" + f.Cluster + " are " + strings.Join(f.Groups, ", ") + ": name one of these or remove the annotation"
+		return "", reasonGroup(f, group)
 	}
 	return group, ""
 }

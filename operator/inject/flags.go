@@ -24,12 +24,18 @@ var (
 // dynamicBackend is the backend that SGLang loads from the module that the extra config names.
 const dynamicBackend = "dynamic"
 
-// blockers are flags with which SGLang refuses to start when HiCache has a storage backend.
-var blockers = []struct {
-	flag   flag
-	value  string // "" stands for any
-	reason string
-}{
+// blocker is a flag with which SGLang refuses to start when HiCache has a storage backend.
+type blocker struct {
+	flag  flag
+	value string // "" stands for any
+	why   string
+}
+
+func (b blocker) reason() string {
+	return "uses " + strings.TrimSpace(b.flag.name+" "+b.value) + ": " + b.why
+}
+
+var blockers = []blocker{
 	{flag{name: "--disable-radix-cache"}, "", "HiCache extends the radix cache, which it turns off"},
 	{flag{name: "--radix-cache-backend", valued: true}, "", "it chooses another cache"},
 	{flag{name: "--enable-lmcache"}, "", "it chooses another cache"},
@@ -58,7 +64,7 @@ type rewrite struct {
 func decideFlags(args argv, settings []setting) (change, string) {
 	for _, b := range blockers {
 		if use := args.last(b.flag); use.given && (b.value == "" || b.value == use.value) {
-			return change{}, "uses " + strings.TrimSpace(b.flag.name+" "+b.value) + ": " + b.reason
+			return change{}, b.reason()
 		}
 	}
 	wantHierarchical, reason := hierarchicalFor(args)
@@ -72,7 +78,7 @@ func decideFlags(args argv, settings []setting) (change, string) {
 	}
 	backend := args.last(storageBackend)
 	if backend.given && !slices.Contains([]string{dynamicBackend, backendName}, backend.value) {
-		return change{}, "uses " + storageBackend.name + " " + backend.value + ", a backend of the user's own"
+		return change{}, reasonBackend(backend.value)
 	}
 	if !backend.given {
 		c.add = append(c.add, storageBackend.name, dynamicBackend)
@@ -103,8 +109,7 @@ func hierarchicalFor(args argv) (bool, string) {
 	if args.has(decodeOffload) {
 		return false, ""
 	}
-	return false, "is a decode server without a radix cache, where SGLang refuses HiCache: add " +
-		decodeRadixCache.name + " to read pages, or " + decodeOffload.name + " to write them"
+	return false, reasonDecode()
 }
 
 // allFlags is the value of PEERCACHE_SGLANG_ARGS: every flag, to be split at blanks.

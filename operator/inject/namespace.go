@@ -24,7 +24,7 @@ func Refuses(ctx context.Context, live client.Reader, cluster *v1alpha1.PeerCach
 	name := cluster.Namespace + "/" + cluster.Name
 	selector, err := metav1.LabelSelectorAsSelector(cluster.Spec.Injection.NamespaceSelector)
 	if err != nil {
-		return fmt.Sprintf("spec.injection.namespaceSelector of PeerCacheCluster %s is not valid: %v", name, err)
+		return reasonSelector(name, err)
 	}
 	// Read past the cache: it is one small request, and it spares the operator watching every namespace.
 	object := &metav1.PartialObjectMetadata{}
@@ -35,8 +35,7 @@ func Refuses(ctx context.Context, live client.Reader, cluster *v1alpha1.PeerCach
 	if selector.Matches(labels.Set(object.Labels)) {
 		return ""
 	}
-	return "PeerCacheCluster " + name + " serves only namespaces with the labels " + selector.String() +
-		" (spec.injection.namespaceSelector), and namespace " + namespace + " does not have them"
+	return reasonNamespace(name, selector.String(), namespace)
 }
 
 // ClusterOf names the PeerCacheCluster that a pod of a namespace asks for; its name is "" when it asks for none.

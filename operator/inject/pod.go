@@ -49,13 +49,13 @@ func Inject(pod *corev1.Pod, facts Facts) Result {
 		name := pod.Spec.Containers[i].Name
 		container, delivery, reason := injectContainer(&pod.Spec.Containers[i], l, annotated)
 		if reason != "" {
-			reasons = append(reasons, "container "+quote(name)+" "+reason)
+			reasons = append(reasons, ofContainer(name, reason))
 			continue
 		}
 		changed.Spec.Containers[i] = *container
 		given = append(given, name+"="+string(delivery))
 		if note := noteFor(container, delivery, annotated); note != "" {
-			notes = append(notes, "container "+quote(name)+" "+note)
+			notes = append(notes, ofContainer(name, note))
 		}
 	}
 	if len(given) == 0 {
@@ -134,10 +134,9 @@ func noteFor(c *corev1.Container, delivery Delivery, annotated bool) string {
 		return ""
 	}
 	if direct, _ := deliveryFor(c, annotated); direct == DeliveryFlags {
-		return "reads flags from a file (" + configFile.name + "), which may choose another backend: write the flags of $" +
-			envFlags + " into that file"
+		return noteConfigFile()
 	}
-	return "starts SGLang in a way to which no flags can be appended: use $" + envFlags + ", unquoted, in its script"
+	return noteScript()
 }
 
 // annotate sets annotations and removes those that are empty, such as the reason of an earlier attempt.

@@ -38,7 +38,7 @@ func addSidecar(pod *corev1.Pod, facts Facts, node plan.InPod) (reason string) {
 	}
 	switch have := findContainer(pod, node.Sidecar.Name); {
 	case have != nil && !mountsAt(have, plan.SocketVolume, plan.SocketDir):
-		return "the pod has a container of its own named " + quote(node.Sidecar.Name) + ": rename it"
+		return reasonContainerTaken(node.Sidecar.Name)
 	case have != nil:
 		return ""
 	}

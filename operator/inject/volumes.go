@@ -24,7 +24,7 @@ func addVolume(pod *corev1.Pod, add podVolume) (reason string) {
 	case i < 0:
 		pod.Spec.Volumes = append(pod.Spec.Volumes, add.volume)
 	case !add.ours(pod.Spec.Volumes[i]):
-		return "the pod has a volume of its own named " + quote(add.volume.Name) + ": rename it"
+		return reasonVolumeTaken(add.volume.Name)
 	}
 	return ""
 }
@@ -61,8 +61,7 @@ func addMounts(c *corev1.Container, mounts []corev1.VolumeMount) (reason string)
 				mounted = true
 			case overlap(have.MountPath, m.MountPath):
 				// A mount above ours may be read-only, and then the runtime cannot create our directory in it.
-				return "mounts volume " + quote(have.Name) + " at " + have.MountPath + ", which overlaps " +
-					m.MountPath + ": mount it elsewhere"
+				return reasonOverlap(have.Name, have.MountPath, m.MountPath)
 			}
 		}
 		if !mounted {

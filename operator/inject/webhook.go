@@ -102,7 +102,7 @@ func (h *handler) inject(ctx context.Context, namespace string, pod *corev1.Pod)
 	case err != nil:
 		return Skip(pod, fmt.Sprintf("reading PeerCacheCluster %s failed: %v: create the pod again later", key, err)), nil
 	case !cluster.DeletionTimestamp.IsZero():
-		return Skip(pod, "PeerCacheCluster "+key.String()+" is being deleted"), cluster
+		return Skip(pod, reasonDeleting(key.String())), cluster
 	}
 	if reason := Refuses(ctx, h.live, cluster, namespace); reason != "" {
 		return Skip(pod, reason), cluster
