@@ -64,6 +64,7 @@ var badSpecs = map[string]string{
 	"injection.resources are those of the sidecar":              "{memory: {pool: 1Gi}, injection: {mode: Embedded, client: {delivery: Preinstalled}, resources: {cpu: 1}}}",
 	"injection.resources.cpu must lie":                          "{memory: {pool: 1Gi}, injection: {mode: Sidecar, resources: {cpu: 50m}}}",
 	"injection.mode Embedded needs the package with a node":     "{memory: {pool: 1Gi}, injection: {mode: Embedded}}",
+	"injection.by AdmissionPolicy connects SGLang pods":         "{memory: {pool: 1Gi}, injection: {by: AdmissionPolicy, mode: Sidecar}}",
 	"injection.client.image is not used with delivery":          "{memory: {pool: 1Gi}, injection: {client: {delivery: Preinstalled, image: x}}}",
 	"update.maxUnavailable and update.maxHitRatioDrop are":      "{memory: {pool: 1Gi}, update: {strategy: OnDelete, maxUnavailable: 2}}",
 	"maxUnavailable must be a number from 1":                    "{memory: {pool: 1Gi}, update: {maxUnavailable: 0}}",

@@ -85,10 +85,10 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 		Now:             time.Now,
 	}
 	injection := inject.Options{ClientImage: config.clientImage, Plan: facts}
-	if config.webhook == webhookEnabled {
-		if reconciler.Engines, err = watchdog.New(mgr, injection); err != nil {
-			return err
-		}
+	reconciler.Injection = injection
+	// Also without the webhook: admission policies connect pods, too.
+	if reconciler.Engines, err = watchdog.New(mgr, injection); err != nil {
+		return err
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return err

@@ -258,7 +258,18 @@ type TLSSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.memory) || self.mode != 'Node'",message="injection.memory is the memory of a node inside the SGLang pod: write injection.mode: Sidecar or Embedded, or remove it (spec.memory is that of the cluster's own nodes)"
 // +kubebuilder:validation:XValidation:rule="!has(self.resources) || self.mode == 'Sidecar'",message="injection.resources are those of the sidecar: write injection.mode: Sidecar, or remove them"
 // +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Embedded' || self.client.delivery == 'Preinstalled'",message="injection.mode Embedded needs the package with a node in the SGLang image (pip install ./dataplane), because the client image has none: write injection.client.delivery: Preinstalled"
+// +kubebuilder:validation:XValidation:rule="!has(self.by) || self.by != 'AdmissionPolicy' || !has(self.mode) || self.mode == 'Node'",message="injection.by AdmissionPolicy connects SGLang pods to the nodes of their machines only: write injection.mode: Node, or injection.by: Webhook"
 type InjectionSpec struct {
+	// by is who connects SGLang pods. Webhook: the operator, which the API server
+	// asks about every pod with the label. AdmissionPolicy: the API server itself, by
+	// rules that the operator writes into a MutatingAdmissionPolicy, so that no
+	// webhook has to run or be reached. The pods come out the same. It needs
+	// Kubernetes 1.36 or newer and mode Node, and leaves a container alone whose extra
+	// config has objects within its JSON object.
+	// +optional
+	// +kubebuilder:default=Webhook
+	By InjectionBy `json:"by,omitempty"`
+
 	// mode is where the PeerCache node of an SGLang pod runs. Node: in this
 	// cluster's pod on the same machine, reached through a Unix socket; the SGLang
 	// pod needs no device and no privilege, and pages survive it. Sidecar: in a
@@ -305,8 +316,8 @@ type InjectionSpec struct {
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
 	// missedPods is what becomes of running pods that ask for this cluster and were
-	// not connected, because the webhook was not reached when they were created or
-	// because they got their label later. Report counts them in status.missedPods
+	// not connected, because the webhook was not reached, or the policy not in
+	// effect, when they were created or because they got their label later. Report counts them in status.missedPods
 	// and names some in condition InjectionReady. Recreate also evicts those that a
 	// controller owns and that would be connected now, one every ten seconds and
 	// within their PodDisruptionBudgets, so that they are created anew.
@@ -314,6 +325,18 @@ type InjectionSpec struct {
 	// +kubebuilder:default=Report
 	MissedPods MissedPods `json:"missedPods,omitempty"`
 }
+
+// InjectionBy is who connects SGLang pods.
+// +kubebuilder:validation:Enum=Webhook;AdmissionPolicy
+type InjectionBy string
+
+// Who can connect them.
+const (
+	// InjectionByWebhook has the API server ask the operator.
+	InjectionByWebhook InjectionBy = "Webhook"
+	// InjectionByPolicy has the API server do it by rules of the operator's.
+	InjectionByPolicy InjectionBy = "AdmissionPolicy"
+)
 
 // MissedPods is what becomes of pods that were not connected.
 // +kubebuilder:validation:Enum=Report;Recreate

@@ -25,8 +25,8 @@ type PeerCacheClusterStatus struct {
 	// MonitoringReady is False when spec.monitoring asks for kinds of the
 	// Prometheus Operator that do not exist.
 	// InjectionReady is False when SGLang pods are not connected, because the
-	// webhook is missing, disabled or not trusted by the API server, or while pods
-	// run that were missed.
+	// webhook is missing, disabled or not trusted by the API server, or the API
+	// server has no admission policies, or while pods run that were missed.
 	// RailsHealthy is False when rails of running nodes are down or missing; its
 	// message names nodes and rails. Unknown while no node that hosts discovery
 	// answers; True with reason NotApplicable where pages travel by TCP.

@@ -201,6 +201,11 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 			"write injection.client.delivery: Preinstalled"},
 		{"image of nothing", "", "spec: {memory: {pool: 1Gi}, injection: {client: {delivery: Preinstalled, image: x}}}",
 			"remove image, or write delivery: InitContainer or ImageVolume"},
+		{"policy for sidecars", "", "spec: {memory: {pool: 1Gi}, injection: {by: AdmissionPolicy, mode: Sidecar}}",
+			"write injection.mode: Node, or injection.by: Webhook"},
+		{"policy for embedded nodes", "", "spec: {memory: {pool: 1Gi}, injection: {by: AdmissionPolicy, mode: Embedded, " +
+			"client: {delivery: Preinstalled}}}", "write injection.mode: Node, or injection.by: Webhook"},
+		{"injection by nobody", "", "spec: {memory: {pool: 1Gi}, injection: {by: None}}", `"Webhook", "AdmissionPolicy"`},
 		{"mode of injection unknown", "", "spec: {memory: {pool: 1Gi}, injection: {mode: Pod}}", `"Node", "Sidecar", "Embedded"`},
 		{"delivery unknown", "", "spec: {memory: {pool: 1Gi}, injection: {client: {delivery: Volume}}}",
 			`"InitContainer", "ImageVolume", "Preinstalled"`},
@@ -257,6 +262,7 @@ func TestValidSpecsAreAccepted(t *testing.T) {
 		{"sidecar", "spec: {memory: {pool: 1Gi}, injection: {mode: Sidecar, memory: {pool: 2Gi, hugePages: 1Gi}, resources: {cpu: 500m}, " +
 			"client: {delivery: ImageVolume, image: x}}}"},
 		{"embedded", "spec: {memory: {pool: 1Gi}, injection: {mode: Embedded, memory: {pool: 2Gi}, client: {delivery: Preinstalled}}}"},
+		{"admission policy", "spec: {memory: {pool: 1Gi}, injection: {by: AdmissionPolicy, client: {delivery: ImageVolume}}}"},
 		{"namespace selector", "spec: {memory: {pool: 1Gi}, injection: {namespaceSelector: {matchLabels: {a: b}}}}"},
 	}
 	c, namespace := testenv.Client(t), testenv.Namespace(t)

@@ -4,12 +4,15 @@ package inject
 
 import (
 	"fmt"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/plan"
 )
 
 // PolicyName is that of a cluster's policy and of its binding, which have no namespace. No namespace has a dot.
@@ -38,7 +41,7 @@ func Policy(facts Facts, namespaces *metav1.LabelSelector) (
 	p.decidePod(namespaces)
 	policy := &admissionv1.MutatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: PolicyKind},
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		ObjectMeta: policyMeta(facts),
 		Spec: admissionv1.MutatingAdmissionPolicySpec{
 			ParamKind:        &admissionv1.ParamKind{APIVersion: v1alpha1.GroupVersion.String(), Kind: "PeerCacheCluster"},
 			MatchConstraints: pods(facts.Cluster),
@@ -56,7 +59,7 @@ func Policy(facts Facts, namespaces *metav1.LabelSelector) (
 	}
 	binding := &admissionv1.MutatingAdmissionPolicyBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: PolicyBindingKind},
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		ObjectMeta: policyMeta(facts),
 		Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{
 			PolicyName: name,
 			ParamRef: &admissionv1.ParamRef{
@@ -72,6 +75,30 @@ const (
 	PolicyKind        = "MutatingAdmissionPolicy"
 	PolicyBindingKind = "MutatingAdmissionPolicyBinding"
 )
+
+// policyMeta has no owner reference: what has no namespace cannot belong to something that has one.
+func policyMeta(facts Facts) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: PolicyName(facts.Namespace, facts.Cluster),
+		Labels: map[string]string{
+			plan.LabelName:        plan.AppName,
+			plan.LabelComponent:   "injection",
+			plan.LabelInstance:    facts.Cluster,
+			plan.LabelManagedBy:   plan.ManagedBy,
+			v1alpha1.LabelCluster: facts.Cluster,
+		},
+	}
+}
+
+// ClusterOfPolicy is the cluster that a policy of the operator's, or its binding, was made for.
+func ClusterOfPolicy(policy metav1.Object) (key client.ObjectKey, ours bool) {
+	parts := strings.SplitN(policy.GetName(), ".", 3)
+	if policy.GetLabels()[plan.LabelManagedBy] != plan.ManagedBy || len(parts) != 3 ||
+		policy.GetLabels()[v1alpha1.LabelCluster] != parts[2] || parts[0] != "peercache" {
+		return client.ObjectKey{}, false
+	}
+	return client.ObjectKey{Namespace: parts[1], Name: parts[2]}, true
+}
 
 // pods are those that name the cluster, when they are created.
 func pods(cluster string) *admissionv1.MatchResources {

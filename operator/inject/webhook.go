@@ -74,6 +74,9 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 		return admission.Allowed("").WithWarnings(fmt.Sprintf("peercache: the pod was not connected: decoding it: %v", err))
 	}
 	result, cluster := h.inject(ctx, req.Namespace, pod)
+	if cluster != nil && cluster.Spec.Injection.By == v1alpha1.InjectionByPolicy {
+		return admission.Allowed("") // the API server has done it, or left it to be reported as missed
+	}
 	ctrl.LoggerFrom(ctx).Info("answered", "namespace", req.Namespace, "pod", podName(pod),
 		"cluster", pod.Labels[v1alpha1.LabelInject], "injected", result.Injected,
 		"skipReason", result.SkipReason, "note", result.Note)

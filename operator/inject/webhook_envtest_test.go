@@ -122,6 +122,7 @@ func TestWebhook(t *testing.T) {
 	t.Run("a later change of the pod is left alone", leavesUpdatesAlone)
 	t.Run("without its cluster a pod gets a reason and a warning", explainsMissingCluster)
 	t.Run("the cluster's namespaceSelector is honoured and an event says so", honoursNamespaceSelector)
+	t.Run("a pod of a cluster with an admission policy is left to it", leavesToPolicy)
 	t.Run("a Guaranteed pod stays Guaranteed", keepsQualityOfService)
 	for name, spec := range testdataSpecs {
 		t.Run("every pod of testdata is accepted, and injected once: "+name, func(t *testing.T) { acceptsTestdata(t, spec) })
@@ -161,6 +162,16 @@ func leavesUnlabelledAlone(t *testing.T) {
 	create(t, c, pod)
 	if len(pod.Spec.InitContainers) != 0 || len(pod.Annotations) != 0 || len(pod.Spec.Containers[0].Env) != 0 {
 		t.Errorf("the pod was changed: %+v", pod)
+	}
+}
+
+func leavesToPolicy(t *testing.T) {
+	c := testenv.Client(t)
+	namespace := newServingAs(t, v1alpha1.PeerCacheClusterSpec{Injection: v1alpha1.InjectionSpec{By: v1alpha1.InjectionByPolicy}})
+	pod := newEngine(namespace)
+	create(t, c, pod)
+	if len(pod.Spec.InitContainers) != 0 || len(pod.Annotations) != 0 {
+		t.Errorf("the webhook changed the pod: %+v", pod)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,13 +59,17 @@ func (r *Reconciler) compare(ctx context.Context, p *pass, object client.Object)
 		return nil, fmt.Errorf("encoding %s: %w", name, err)
 	}
 	live, err := r.find(ctx, object)
+	if apierrors.IsForbidden(err) {
+		return nil, &plan.Problem{Reason: "Forbidden", Message: fmt.Sprintf(
+			"the API server does not let the operator read %s, check the operator's RBAC: %v", name, err)}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
 	if live == nil {
 		return &change{name: name, want: want}, nil
 	}
-	if !metav1.IsControlledBy(live, p.cluster) {
+	if !belongs(live, p.cluster) {
 		return nil, &plan.Problem{Reason: "NameConflict", Message: fmt.Sprintf(
 			"%s exists and does not belong to this cluster: rename or delete it, or choose another metadata.name", name)}
 	}
@@ -129,7 +132,7 @@ func (r *Reconciler) write(ctx context.Context, p *pass, name string, want map[s
 func (r *Reconciler) find(ctx context.Context, object client.Object) (client.Object, error) {
 	kind := object.GetObjectKind().GroupVersionKind()
 	fresh, err := r.Client.Scheme().New(kind)
-	if runtime.IsNotRegisteredError(err) { // a kind that may not exist: it is never cached
+	if _, untyped := object.(*unstructured.Unstructured); untyped || runtime.IsNotRegisteredError(err) { // never cached: the kind may not exist
 		fresh, err = &unstructured.Unstructured{}, nil
 		fresh.GetObjectKind().SetGroupVersionKind(kind)
 	}
@@ -180,5 +183,13 @@ func stamp(want map[string]any) (string, error) {
 }
 
 func describe(object client.Object) string {
-	return fmt.Sprintf("%s %s/%s", object.GetObjectKind().GroupVersionKind().Kind, object.GetNamespace(), object.GetName())
+	return title(object.GetObjectKind().GroupVersionKind().Kind, client.ObjectKeyFromObject(object))
+}
+
+// title names an object in messages. Few kinds are without namespaces.
+func title(kind string, key client.ObjectKey) string {
+	if key.Namespace == "" {
+		return kind + " " + key.Name
+	}
+	return kind + " " + key.String()
 }

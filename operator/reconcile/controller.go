@@ -13,7 +13,8 @@
 //	report    conditions, events and status                     (conditions.go, health.go, faults.go, status.go)
 //
 // A step that has nothing to change writes nothing. All decisions are pure functions of what was read;
-// this file only calls them in order. Objects are deleted by their owner references alone.
+// this file only calls them in order. Objects are deleted by their owner references alone, but for admission policies,
+// which cannot have any (policy.go).
 package reconcile
 
 import (
@@ -31,6 +32,7 @@ import (
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/fleet"
+	"github.com/peercache/peercache/operator/inject"
 	"github.com/peercache/peercache/operator/plan"
 )
 
@@ -60,7 +62,9 @@ type Reconciler struct {
 	Engines Engines
 	// Facts go into every plan.
 	Facts plan.Facts
-	// WebhookDisabled says that the operator does not connect SGLang pods.
+	// Injection goes into the admission policies of clusters that ask for one.
+	Injection inject.Options
+	// WebhookDisabled says that the operator does not connect SGLang pods itself.
 	WebhookDisabled bool
 	// Now is the clock.
 	Now func() time.Time
@@ -99,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if !exists {
 		r.memories.forget(request.NamespacedName)
 		withdraw(request.NamespacedName)
-		return result, err
+		return result, errors.Join(err, r.deletePolicies(ctx, request.NamespacedName))
 	}
 	exportPass(request.NamespacedName, err)
 	return result, err
@@ -128,7 +132,7 @@ func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, true, err
 	}
 	var err error
-	if p.webhook, err = r.lookAtWebhook(ctx); err != nil {
+	if p.webhook, err = r.lookAtInjection(ctx, p); err != nil {
 		return ctrl.Result{}, true, err
 	}
 	if err := r.rescue(ctx, p); err != nil {
@@ -150,6 +154,7 @@ func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Resul
 func (r *Reconciler) realise(ctx context.Context, p *pass) error {
 	desired, err := plan.For(p.cluster, r.Facts)
 	if err == nil {
+		desired.Extras = append(desired.Extras, policies(p.cluster, r.Injection)...)
 		err = r.carryOut(ctx, p, desired)
 	}
 	if errors.As(err, &p.problem) {

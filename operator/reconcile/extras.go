@@ -56,17 +56,26 @@ func madeObject(object client.Object) v1alpha1.MadeObject {
 	return v1alpha1.MadeObject{APIVersion: version, Kind: kind, Name: object.GetName()}
 }
 
+// placeOf is where an object was made.
+func placeOf(cluster *v1alpha1.PeerCacheCluster, made v1alpha1.MadeObject) client.ObjectKey {
+	if slices.Contains(policyKinds, made.Kind) {
+		return client.ObjectKey{Name: made.Name}
+	}
+	return client.ObjectKey{Namespace: cluster.Namespace, Name: made.Name}
+}
+
 func (r *Reconciler) deleteExtra(ctx context.Context, p *pass, old v1alpha1.MadeObject) error {
 	object := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: old.APIVersion, Kind: old.Kind}}
-	name := fmt.Sprintf("%s %s/%s", old.Kind, p.cluster.Namespace, old.Name)
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: p.cluster.Namespace, Name: old.Name}, object)
+	key := placeOf(p.cluster, old)
+	name := title(old.Kind, key)
+	err := r.Live.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", name, err)
 	}
-	if !metav1.IsControlledBy(object, p.cluster) {
+	if !belongs(object, p.cluster) {
 		return nil // somebody else made it anew
 	}
 	uid := object.GetUID()

@@ -5,17 +5,20 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/certs"
+	"github.com/peercache/peercache/operator/inject"
 )
 
-// webhookState is what keeps SGLang pods from being connected, if anything.
+// webhookState is what keeps SGLang pods from being connected, be it by the webhook or by a policy, if anything.
 type webhookState int
 
 const (
@@ -23,7 +26,36 @@ const (
 	webhookDisabled
 	webhookMissing
 	webhookUntrusted
+	policyWorks
+	policyUnknown
+	policyNotMade
 )
+
+// works says that SGLang pods are connected when they are created.
+func (s webhookState) works() bool { return s == webhookWorks || s == policyWorks }
+
+// lookAtInjection finds out what keeps SGLang pods of a cluster from being connected.
+func (r *Reconciler) lookAtInjection(ctx context.Context, p *pass) (webhookState, error) {
+	if p.cluster.Spec.Injection.By == v1alpha1.InjectionByPolicy {
+		return lookAtPolicy(p), nil
+	}
+	return r.lookAtWebhook(ctx)
+}
+
+// lookAtPolicy goes by what the pass has made or found.
+func lookAtPolicy(p *pass) webhookState {
+	ofKind := func(kind string) bool {
+		return slices.ContainsFunc(p.objects, func(made v1alpha1.MadeObject) bool { return made.Kind == kind })
+	}
+	switch {
+	case slices.ContainsFunc(p.absent, func(absent schema.GroupKind) bool { return slices.Contains(policyKinds, absent.Kind) }):
+		return policyUnknown
+	case ofKind(inject.PolicyKind) && ofKind(inject.PolicyBindingKind):
+		return policyWorks
+	default:
+		return policyNotMade
+	}
+}
 
 // lookAtWebhook finds out whether the API server asks the operator about SGLang pods.
 func (r *Reconciler) lookAtWebhook(ctx context.Context) (webhookState, error) {
@@ -51,10 +83,22 @@ func injectionReady(state webhookState, m missed) metav1.Condition {
 	const kind = v1alpha1.ConditionInjectionReady
 	switch {
 	case state == webhookWorks && m.count > 0:
-		return missedPods(m)
+		return missedPods("the webhook was not reached", m)
+	case state == policyWorks && m.count > 0:
+		return missedPods("the admission policy was not in effect", m)
+	case state == policyWorks:
+		return is(kind, metav1.ConditionTrue, "PolicyReady", "SGLang pods with the label "+v1alpha1.LabelInject+
+			" are connected by a MutatingAdmissionPolicy when they are created")
+	case state == policyUnknown:
+		return is(kind, metav1.ConditionFalse, "PolicyUnknown", "injection.by asks for a MutatingAdmissionPolicy of "+
+			"admissionregistration.k8s.io/v1, which this API server does not know: upgrade it to Kubernetes 1.36 or newer, or write "+
+			"injection.by: Webhook")
+	case state == policyNotMade:
+		return is(kind, metav1.ConditionFalse, "PolicyNotMade", "the MutatingAdmissionPolicy that injection.by asks for is not made "+
+			"while the spec is not in effect: see the condition ConfigAccepted, and write mode: Apply")
 	case state == webhookDisabled:
 		return is(kind, metav1.ConditionFalse, "WebhookDisabled", "the operator runs with --webhook=disabled, so SGLang pods are not "+
-			"connected: enable it (webhook.enabled of the Helm chart), or connect them by hand")
+			"connected: enable it (webhook.enabled of the Helm chart), write injection.by: AdmissionPolicy, or connect them by hand")
 	case state == webhookMissing:
 		return is(kind, metav1.ConditionFalse, "WebhookMissing", fmt.Sprintf("MutatingWebhookConfiguration %s does not exist, so "+
 			"SGLang pods are not connected: install it again, from the Helm chart or config/webhook", certs.ConfigurationName))

@@ -38,9 +38,9 @@ const (
 	maxNamed = 3
 )
 
-// rescue finds missed pods and, on request, recreates one of them, as long as the webhook would be asked.
+// rescue finds missed pods and, on request, recreates one of them, as long as a new pod would be connected.
 func (r *Reconciler) rescue(ctx context.Context, p *pass) error {
-	if r.Engines == nil {
+	if r.Engines == nil || p.webhook == webhookDisabled {
 		return nil
 	}
 	pods, err := r.Engines.Missed(ctx, p.cluster)
@@ -51,7 +51,7 @@ func (r *Reconciler) rescue(ctx context.Context, p *pass) error {
 	for _, pod := range pods[:min(len(pods), maxNamed)] {
 		p.missed.names = append(p.missed.names, pod.Namespace+"/"+pod.Name)
 	}
-	if p.cluster.Spec.Injection.MissedPods != v1alpha1.MissedPodsRecreate || p.webhook != webhookWorks ||
+	if p.cluster.Spec.Injection.MissedPods != v1alpha1.MissedPodsRecreate || !p.webhook.works() ||
 		p.cluster.Spec.Mode == v1alpha1.ModePlan {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (r *Reconciler) rescue(ctx context.Context, p *pass) error {
 }
 
 // missedPods is the condition InjectionReady while there are some.
-func missedPods(m missed) metav1.Condition {
+func missedPods(because string, m missed) metav1.Condition {
 	names := strings.Join(m.names, ", ")
 	if more := int(m.count) - len(m.names); more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
@@ -79,6 +79,6 @@ func missedPods(m missed) metav1.Condition {
 		}
 	}
 	return is(v1alpha1.ConditionInjectionReady, metav1.ConditionFalse, reasonPodsMissed, fmt.Sprintf(
-		"%d pods run without PeerCache although they ask for it, because the webhook was not reached when they were created or their "+
-			"label came later (%s): %s", m.count, names, remedy))
+		"%d pods run without PeerCache although they ask for it, because %s when they were created or their "+
+			"label came later (%s): %s", m.count, because, names, remedy))
 }

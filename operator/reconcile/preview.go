@@ -35,7 +35,7 @@ func (r *Reconciler) preview(ctx context.Context, p *pass, desired *plan.Desired
 	}
 	for _, old := range p.cluster.Status.Objects {
 		if !slices.ContainsFunc(desired.Extras, func(object client.Object) bool { return madeObject(object) == old }) {
-			changes = append(changes, fmt.Sprintf("delete %s %s/%s", old.Kind, p.cluster.Namespace, old.Name))
+			changes = append(changes, "delete "+title(old.Kind, placeOf(p.cluster, old)))
 		}
 	}
 	for _, daemonSet := range surplus(p.facts.daemonSets, desired.DaemonSets) {

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -56,6 +57,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(clusterOfPod)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.everyCluster), builder.WithPredicates(machineChanged)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4})
+	if err := mgr.Add(manager.RunnableFunc(r.sweepPolicies)); err != nil {
+		return fmt.Errorf("setting up the deletion of admission policies: %w", err)
+	}
 	if r.Engines != nil {
 		build = build.WatchesRawSource(r.Engines.Source())
 	}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build envtest
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/internal/testenv"
+	"github.com/peercache/peercache/operator/inject"
+)
+
+func byPolicy(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.By = v1alpha1.InjectionByPolicy }
+
+// policyBench has a cluster with a policy, which goes when the test ends: it has no namespace.
+func policyBench(t *testing.T, changes ...func(*v1alpha1.PeerCacheClusterSpec)) *bench {
+	t.Helper()
+	b := newBench(t)
+	b.reconciler.Injection = inject.Options{ClientImage: "client:1"}
+	b.cluster(append(changes, byPolicy)...)
+	t.Cleanup(func() {
+		key := client.ObjectKey{Namespace: b.namespace, Name: "demo"}
+		if err := b.reconciler.deletePolicies(context.WithoutCancel(t.Context()), key); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// hasPolicy says whether both objects exist; only one of them is a mistake.
+func (b *bench) hasPolicy() bool {
+	b.Helper()
+	key := client.ObjectKey{Name: "peercache." + b.namespace + ".demo"}
+	found := 0
+	for _, object := range []client.Object{&admissionv1.MutatingAdmissionPolicy{}, &admissionv1.MutatingAdmissionPolicyBinding{}} {
+		err := b.Get(b.Context(), key, object)
+		if err == nil {
+			found++
+		} else if !apierrors.IsNotFound(err) {
+			b.Fatal(err)
+		}
+	}
+	if found == 1 {
+		b.Error("there is only one of policy and binding")
+	}
+	return found == 2
+}
+
+// connects says whether the API server connects a pod.
+func (b *bench) connects() (bool, error) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "engine", Labels: map[string]string{v1alpha1.LabelInject: "demo"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "main", Image: "sglang", Args: []string{"python3", "-m", "sglang.launch_server", "--model-path", "/models"},
+		}}},
+	}
+	err := b.Create(b.Context(), pod, client.DryRunAll)
+	return pod.Annotations[inject.AnnotationInjected] == "demo" && len(pod.Spec.InitContainers) == 1 &&
+		pod.Spec.InitContainers[0].Image == "client:1", err
+}
+
+func (b *bench) untilConnects(want bool) {
+	b.Helper()
+	testenv.Eventually(b.T, time.Minute, func() error {
+		if got, err := b.connects(); err != nil || got != want {
+			return fmt.Errorf("pods are connected: %t (error %w)", got, err)
+		}
+		return nil
+	})
+}
+
+func TestPolicyFollowsItsCluster(t *testing.T) {
+	b := policyBench(t)
+	b.pass()
+	b.condition("InjectionReady", metav1.ConditionTrue, "PolicyReady", "MutatingAdmissionPolicy")
+	if again := b.pass(); len(again) != 0 {
+		t.Errorf("nothing changed, but the operator wrote %q", again)
+	}
+	b.untilConnects(true)
+
+	policy := &admissionv1.MutatingAdmissionPolicy{}
+	b.must(b.Get(t.Context(), client.ObjectKey{Name: inject.PolicyName(b.namespace, "demo")}, policy))
+	rules := policy.Spec.Variables
+	policy.Spec.Variables = append(slices.Clone(rules), admissionv1.Variable{Name: "theirs", Expression: "1"})
+	b.must(b.Update(t.Context(), policy))
+	b.events()
+	b.pass()
+	b.must(b.Get(t.Context(), client.ObjectKeyFromObject(policy), policy))
+	if len(policy.Spec.Variables) != len(rules) {
+		t.Errorf("the policy keeps what somebody else wrote: %d variables instead of %d", len(policy.Spec.Variables), len(rules))
+	}
+	if events := strings.Join(b.events(), "\n"); !strings.Contains(events, "Repaired MutatingAdmissionPolicy peercache."+b.namespace+".demo ") {
+		t.Errorf("events: %s", events)
+	}
+
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.By = v1alpha1.InjectionByWebhook })
+	b.pass()
+	if b.hasPolicy() {
+		t.Error("the policy stays, although the spec no longer asks for it")
+	}
+	b.untilConnects(false)
+	b.change(byPolicy)
+	b.pass()
+	b.must(b.Delete(t.Context(), b.get()))
+	b.pass()
+	if b.hasPolicy() {
+		t.Error("the policy outlives its cluster")
+	}
+}
+
+func TestPolicyIsNotMadeInModePlan(t *testing.T) {
+	b := policyBench(t, func(s *v1alpha1.PeerCacheClusterSpec) { s.Mode = v1alpha1.ModePlan })
+	b.pass()
+	b.condition("InjectionReady", metav1.ConditionFalse, "PolicyNotMade", "mode: Apply")
+	name := inject.PolicyName(b.namespace, "demo")
+	for _, want := range []string{"create MutatingAdmissionPolicy " + name, "create MutatingAdmissionPolicyBinding " + name} {
+		if changes := b.get().Status.Plan.Changes; !slices.Contains(changes, want) {
+			t.Errorf("the plan has no %q: %q", want, changes)
+		}
+	}
+	if b.hasPolicy() {
+		t.Error("mode Plan made a policy")
+	}
+}
+
+// TestPolicyIsSwept: a cluster that goes while no operator runs leaves a policy that does nothing, and that the next
+// operator deletes.
+func TestPolicyIsSwept(t *testing.T) {
+	gone, stays := policyBench(t), policyBench(t)
+	gone.pass()
+	stays.pass()
+	gone.untilConnects(true)
+	gone.must(gone.Delete(t.Context(), gone.get()))
+	gone.untilConnects(false)
+	foreign := &admissionv1.MutatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "peercache." + gone.namespace + ".foreign"},
+		Spec:       admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "nobody"},
+	}
+	gone.must(gone.Create(t.Context(), foreign))
+	t.Cleanup(func() {
+		if err := gone.Delete(context.WithoutCancel(t.Context()), foreign); err != nil {
+			t.Error("deleting somebody else's binding:", err)
+		}
+	})
+
+	gone.must(gone.reconciler.sweepPolicies(t.Context()))
+	if gone.hasPolicy() {
+		t.Error("the policy of a cluster that is gone stays")
+	}
+	if !stays.hasPolicy() {
+		t.Error("the policy of a cluster that exists was deleted")
+	}
+}
+
+// TestPolicyLeavesOthersAlone: an object of somebody else's stays as it is.
+func TestPolicyLeavesOthersAlone(t *testing.T) {
+	b := policyBench(t)
+	theirs := &admissionv1.MutatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: inject.PolicyName(b.namespace, "demo")},
+		Spec:       admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "theirs"},
+	}
+	b.must(b.Create(t.Context(), theirs))
+	b.pass()
+	b.condition("ConfigAccepted", metav1.ConditionFalse, "NameConflict", "MutatingAdmissionPolicyBinding "+theirs.Name+" exists")
+	b.must(b.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs))
+	if theirs.Spec.PolicyName != "theirs" {
+		t.Error("the operator took over somebody else's binding")
+	}
+	b.must(b.Delete(t.Context(), theirs))
+}
