@@ -38,7 +38,7 @@ var policyClusters = []struct {
 		imageVolume(s)
 		for numa, name := range []string{"rail0", "rail1"} {
 			s.Rails = append(s.Rails, v1alpha1.Rail{
-				Name: name, NUMANode: new(int32(numa)), Attachment: v1alpha1.AttachmentHostNetwork, Device: "mlx5_" + name[4:], //nolint:gosec // 0 and 1
+				Name: name, NUMANode: new(int32(numa)), Attachment: v1alpha1.AttachmentHostNetwork, Device: "mlx5_" + name[4:],
 			})
 		}
 		s.Transport = v1alpha1.TransportRDMA
