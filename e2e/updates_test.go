@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -78,7 +77,7 @@ func updateSpecs() {
 		running := reader.start(ctx, "load", load, "")
 		waitUntilReading(ctx, nodes.reader)
 		changeSpec(ctx, overhead("530Mi", v1alpha1.UpdateSpec{
-			Strategy: v1alpha1.UpdateRolling, MaxUnavailable: ptr.To(intstr.FromInt32(2)),
+			Strategy: v1alpha1.UpdateRolling, MaxUnavailable: new(intstr.FromInt32(2)),
 		}))
 		Eventually(func(g Gomega) {
 			g.Expect(replaced(ctx, g, before)).To(Equal(len(nodes.all())))
