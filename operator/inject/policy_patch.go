@@ -55,8 +55,8 @@ func appendTo(missing, path string, adds [][2]string) []string {
 		conditions = append(conditions, add[0])
 		operations = append(operations, fmt.Sprintf("(variables.given != '' && %s ? [%s] : [])", add[0], operation("add", literal(path+"/-"), add[1])))
 	}
-	make := fmt.Sprintf("(variables.given != '' && %s && %s ? [%s] : [])", missing, anyOf(conditions...), operation("add", literal(path), "[]"))
-	return append([]string{make}, operations...)
+	created := fmt.Sprintf("(variables.given != '' && %s && %s ? [%s] : [])", missing, anyOf(conditions...), operation("add", literal(path), "[]"))
+	return append([]string{created}, operations...)
 }
 
 func operation(op, path, value string) string {
