@@ -41,6 +41,11 @@ func missedPodSpecs() {
 		func() {
 			scaleOperator(ctx, 0)
 			defer scaleOperator(context.WithoutCancel(ctx), 1) // also when the spec is interrupted
+			Eventually(func(g Gomega) { // an operator that ends still answers for a moment
+				probe := enginePod("probe", nodes.third)
+				g.Expect(kube.Create(ctx, probe, client.DryRunAll)).To(Succeed())
+				g.Expect(probe.Annotations).To(BeEmpty())
+			}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed(), "the webhook is still there")
 			Expect(kube.Create(ctx, late)).To(Succeed())
 			Eventually(func(g Gomega) {
 				all := pods(g)
