@@ -124,12 +124,14 @@ func faultSpecs() {
 func freshSeed() int { return int(time.Now().UnixMilli() % 1_900_000_000) }
 
 // writeAll writes until every page is stored; a node that has just started takes a moment to be attached again.
-func writeAll(ctx context.Context, body request) (wrote result) {
+func writeAll(ctx context.Context, body request) (wrote result) { return writeAllOn(ctx, writer, body) }
+
+func writeAllOn(ctx context.Context, e engine, body request) (wrote result) {
 	Eventually(func(g Gomega) {
 		var err error
-		wrote, err = writer.do(ctx, "write", body)
+		wrote, err = e.do(ctx, "write", body)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(wrote.Backup).To(Equal(body.Pages*pageTokens), "tokens written")
-	}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "the writer cannot write")
+	}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "%s cannot write", e.name)
 	return wrote
 }

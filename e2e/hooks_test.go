@@ -42,6 +42,11 @@ func (h hooks) controlPlane(ctx context.Context, action string) error {
 	return command(ctx, h.program, "control-plane", action)
 }
 
+// fabric installs or removes what gives pods interfaces on the machines' second network.
+func (h hooks) fabric(ctx context.Context, action string) error {
+	return command(ctx, h.program, "fabric", action)
+}
+
 // command runs a program; what it prints is in the error.
 func command(ctx context.Context, program string, args ...string) error {
 	_, err := output(ctx, program, args...)

@@ -44,8 +44,14 @@ func choosePlaces(ctx context.Context) places {
 
 // nodePod is the data-plane pod on a machine.
 func nodePod(ctx context.Context, node string) (*corev1.Pod, error) {
+	return podOf(ctx, clusterName, node)
+}
+
+// podOf is the data-plane pod of a cluster on a machine.
+func podOf(ctx context.Context, cluster, node string) (*corev1.Pod, error) {
 	var list corev1.PodList
-	err := kube.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelCluster: clusterName})
+	err := kube.List(ctx, &list, client.InNamespace(namespace),
+		client.MatchingLabels{v1alpha1.LabelCluster: cluster, "app.kubernetes.io/component": "node"})
 	if err != nil {
 		return nil, fmt.Errorf("listing data-plane pods: %w", err)
 	}
@@ -67,6 +73,7 @@ type status struct {
 	} `json:"node"`
 	Members []struct {
 		ID      string `json:"id"`
+		Address string `json:"address"`
 		State   string `json:"state"`
 		Breaker string `json:"breaker"`
 	} `json:"members"`
@@ -96,11 +103,15 @@ func (s status) engineNames() (names []string) {
 }
 
 func nodeStatus(ctx context.Context, node string) (status, error) {
-	var answer status
 	pod, err := nodePod(ctx, node)
 	if err != nil {
-		return answer, err
+		return status{}, err
 	}
+	return statusOf(ctx, pod)
+}
+
+func statusOf(ctx context.Context, pod *corev1.Pod) (status, error) {
+	var answer status
 	body, err := kube.get(ctx, namespace, pod.Name, monitoringPort, "/v1/status")
 	if err != nil {
 		return answer, err
@@ -117,6 +128,10 @@ type metrics map[string]float64
 func nodeMetrics(ctx context.Context, node string) metrics {
 	pod, err := nodePod(ctx, node)
 	Expect(err).NotTo(HaveOccurred())
+	return metricsOf(ctx, pod)
+}
+
+func metricsOf(ctx context.Context, pod *corev1.Pod) metrics {
 	body, err := kube.get(ctx, namespace, pod.Name, monitoringPort, "/metrics")
 	Expect(err).NotTo(HaveOccurred())
 	values := metrics{}

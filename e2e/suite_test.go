@@ -105,6 +105,7 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 	Context("bounds every call and gives no wrong byte", faultSpecs)
 	Context("replaces its nodes", updateSpecs)
 	Context("keeps what it promises", tlsSpecs)
+	Context("of a cluster with a network of its own", networkSpecs)
 	Context("cleans up", deletionSpecs)
 })
 

@@ -102,6 +102,17 @@ type DiscoverySpec struct {
 	// +kubebuilder:validation:Minimum=1024
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
+
+	// interface of the nodes' pods at which other nodes reach them, for everything
+	// but finding each other, which stays on the pod network. It is an interface of
+	// a rail (rails[].interface) in every group, or with attachment HostNetwork one
+	// of the machine, and all nodes must reach each other there. With transport TCP
+	// pages then travel over that network. Left out: the pod network.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9][-A-Za-z0-9_.]*$')",message="interface must be the name of a network interface of at most 15 characters: write for example rail0"
+	Interface string `json:"interface,omitempty"`
 }
 
 // MonitoringSpec is how nodes are watched.

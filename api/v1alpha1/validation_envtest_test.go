@@ -53,6 +53,8 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 		{"many discovery hosts", "", "spec: {memory: {pool: 1Gi}, discovery: {replicas: 8}}", "less than or equal to 7"},
 		{"no discovery host", "", "spec: {memory: {pool: 1Gi}, discovery: {replicas: 0}}", "greater than or equal to 1"},
 		{"reserved port", "", "spec: {memory: {pool: 1Gi}, discovery: {port: 80}}", "greater than or equal to 1024"},
+		{"interface at which nodes are reached", "", "spec: {memory: {pool: 1Gi}, discovery: {interface: 'a b'}}",
+			"write for example rail0"},
 		{"monitoring port", "", "spec: {memory: {pool: 1Gi}, monitoring: {port: 70000}}", "less than or equal to 65535"},
 		{"monitor unknown", "", "spec: {memory: {pool: 1Gi}, monitoring: {scrape: Probe}}", `"None", "PodMonitor", "ServiceMonitor"`},
 		{"rules unknown", "", "spec: {memory: {pool: 1Gi}, monitoring: {rules: All}}", `"None", "PrometheusRule"`},

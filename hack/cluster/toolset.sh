@@ -24,6 +24,12 @@ containerd    containerd               github.com/containerd/containerd/v2/cmd/c
 containerd    containerd-shim-runc-v2  github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
 containerd    ctr                      github.com/containerd/containerd/v2/cmd/ctr
 coredns-min   coredns                  .
+multus        multus-daemon            gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus-daemon
+multus        multus-shim              gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus-shim
+multus        passthru                 gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/passthru-cni
+multus        install_multus           gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/install_multus
+whereabouts   whereabouts              github.com/k8snetworkplumbingwg/whereabouts/cmd
+rdma-plugin   rdma-plugin              .
 helm          helm                     helm.sh/helm/v3/cmd/helm
 kind          kind                     sigs.k8s.io/kind
 "

@@ -15,13 +15,14 @@ import (
 )
 
 // embeddedKeys translates options of peercached into keys of the extra config. What is missing here is left to
-// the embedded node: its id, and ports and addresses of which every rank of the pod needs its own.
+// the embedded node: its id, ports, of which every rank of the pod needs its own, and the pod's address.
 var embeddedKeys = map[string]struct {
 	key     string
 	instead string // another spelling, which the user may have chosen
 	json    func(string) string
 }{
 	"discovery-addr":  {"discovery_addr", "", strconv.Quote},
+	"advertise-addr":  {"local_hostname", "", strconv.Quote},
 	"cluster":         {"cluster", "", strconv.Quote},
 	"transport":       {"protocol", "", strconv.Quote},
 	"device-name":     {"device_name", "device_names", strconv.Quote},
@@ -54,7 +55,7 @@ func embedded(pod *corev1.Pod, facts Facts, node plan.InPod) link {
 	// An id is <namespace>.<pod>.<container>.<process>.
 	l.room = maxNodeID - len(facts.PodNamespace) - len(".") - l.podName - len(".") - len(".4194304")
 	for _, s := range node.Settings {
-		if known, ok := embeddedKeys[s.Name]; ok {
+		if known, ok := embeddedKeys[s.Name]; ok && s.Value != plan.PodAddress {
 			l.settings = append(l.settings, setting{key: known.key, value: known.json(s.Value), instead: known.instead})
 		}
 	}

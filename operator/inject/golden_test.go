@@ -63,6 +63,7 @@ var factsOf = map[string]func(*Facts){
 	"sidecar-tls":               of("serving", sidecar, tls),
 	"sidecar-tls-elsewhere":     of("caches", sidecar, tls),
 	"sidecar-rails-with-tcp":    of("serving", sidecar, sharedRails, overTCP),
+	"sidecar-rails-interface":   of("serving", sidecar, sharedRails, overTCP, reachedAtRails),
 	"sidecar-rdma":              of("serving", sidecar, sharedRails),
 	"sidecar-rdma-group":        of("serving", sidecar, sharedRails),
 	"sidecar-rdma-elsewhere":    of("caches", sidecar, sharedRails),
@@ -88,6 +89,7 @@ var factsOf = map[string]func(*Facts){
 	"embedded-huge-pages-short": of("serving", embeddedNode, hugeGigabyte),
 	"embedded-no-resources":     of("serving", embeddedNode, hugeGigabyte),
 	"embedded-rdma":             of("serving", embeddedNode, sharedRails),
+	"embedded-rails-interface":  of("serving", embeddedNode, sharedRails, overTCP, reachedAtRails),
 	"embedded-rdma-has-device":  of("serving", embeddedNode, sharedRails),
 	"embedded-dra":              of("serving", embeddedNode, draRails),
 	"embedded-config":           of("serving", embeddedNode, sharedRails),
@@ -136,6 +138,11 @@ func preinstalled(s *v1alpha1.PeerCacheClusterSpec) {
 }
 func sidecar(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.Mode = v1alpha1.InjectionSidecar }
 func overTCP(s *v1alpha1.PeerCacheClusterSpec) { s.Transport = v1alpha1.TransportTCP }
+
+// reachedAtRails gives each group a rail with the interface of that name.
+func reachedAtRails(s *v1alpha1.PeerCacheClusterSpec) {
+	s.Rails[0].Interface, s.Rails[2].Interface, s.Discovery.Interface = "peers", "peers", "peers"
+}
 
 func embeddedNode(s *v1alpha1.PeerCacheClusterSpec) {
 	s.Injection.Mode = v1alpha1.InjectionEmbedded

@@ -132,6 +132,17 @@ func (g Group) railsWith(attachment v1alpha1.RailAttachment) []v1alpha1.Rail {
 	return rails
 }
 
+// railsOn are the rails whose interface in the pod has that name: one, or none.
+func (g Group) railsOn(name string) []v1alpha1.Rail {
+	var rails []v1alpha1.Rail
+	for _, rail := range g.Rails {
+		if name != "" && rail.Interface == name {
+			rails = append(rails, rail)
+		}
+	}
+	return rails
+}
+
 // onHostNetwork relies on check: the rails of a group are attached by HostNetwork all or not at all.
 func (g Group) onHostNetwork() bool {
 	return len(g.railsWith(v1alpha1.AttachmentHostNetwork)) > 0

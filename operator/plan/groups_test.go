@@ -129,3 +129,39 @@ func TestProblems(t *testing.T) {
 		})
 	}
 }
+
+func reachedAtInterface(name string) func(*v1alpha1.PeerCacheClusterSpec) {
+	return func(s *v1alpha1.PeerCacheClusterSpec) { s.Discovery.Interface = name }
+}
+
+func TestEveryNodeHasTheInterfaceAtWhichItIsReached(t *testing.T) {
+	storage := func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.NodePools = []v1alpha1.NodePool{{Name: "gpu", Selector: map[string]string{"a": "b"}, Rails: []string{"a"}},
+			{Name: "storage", Selector: map[string]string{"a": "c"}}}
+	}
+	for _, test := range []struct {
+		name, says string
+		changes    []func(*v1alpha1.PeerCacheClusterSpec)
+	}{
+		{"its rail's", "", []func(*v1alpha1.PeerCacheClusterSpec){withRails(v1alpha1.TransportTCP, withInterface("a", "fast"))}},
+		{"the machine's", "", []func(*v1alpha1.PeerCacheClusterSpec){withRails(v1alpha1.TransportRDMA, onHost("a", "g", "mlx5_0"))}},
+		{"no rail's", `nodes of group "default" have no interface "fast"`, nil},
+		{"another rail's", "write interface: fast at one", []func(*v1alpha1.PeerCacheClusterSpec){
+			withRails(v1alpha1.TransportTCP, withInterface("a", "net1"))}},
+		{"of some groups", `nodes of group "h"`, []func(*v1alpha1.PeerCacheClusterSpec){withRails(v1alpha1.TransportTCP,
+			inGroup("g", withInterface("a", "fast")), inGroup("h", withInterface("b", "slow")))}},
+		{"of some pools", `nodes of group "storage-default"`, []func(*v1alpha1.PeerCacheClusterSpec){
+			withRails(v1alpha1.TransportTCP, withInterface("a", "fast")), storage}},
+	} {
+		_, err := For(testCluster(append(test.changes, reachedAtInterface("fast"))...), testFacts)
+		if test.says == "" {
+			if err != nil {
+				t.Errorf("%s: %v", test.name, err)
+			}
+			continue
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), "InterfaceMissing: ") || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: got %v, want it to say %q", test.name, err, test.says)
+		}
+	}
+}

@@ -50,7 +50,7 @@ type InPod struct {
 }
 
 // NodeInPod plans the node of a group inside a pod of the given namespace. Rails only count where pages travel by
-// RDMA: for TCP an SGLang pod needs no device and no further network.
+// RDMA: for TCP an SGLang pod needs no device, and no network but that of discovery.interface.
 func NodeInPod(
 	cluster *v1alpha1.PeerCacheCluster, groupName, podNamespace string, facts Facts,
 ) (*InPod, *Problem) {
@@ -63,7 +63,7 @@ func NodeInPod(
 	group.overrideFor(&cluster.Spec)
 	rdma := group.rdma(cluster.Spec)
 	if !rdma {
-		group.Rails = nil
+		group.Rails = group.railsOn(cluster.Spec.Discovery.Interface)
 		cluster.Spec.Transport = v1alpha1.TransportTCP
 	}
 	elsewhere := podNamespace != cluster.Namespace

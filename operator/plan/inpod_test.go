@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -124,6 +125,20 @@ func TestNodeInPodWithTCPNeedsNoRails(t *testing.T) {
 	for _, v := range node.Sidecar.Env {
 		if v.Name == "PEERCACHE_NUMA_NODE" || v.Name == "PEERCACHE_DEVICE_NAME" {
 			t.Errorf("%s=%s", v.Name, v.Value)
+		}
+	}
+}
+
+// A node whose address lies in a rail's network needs that network, inside an SGLang pod as well, and no other.
+func TestNodeInPodHasTheInterfaceOfItsAddress(t *testing.T) {
+	cluster := testCluster(withRails(v1alpha1.TransportTCP, withInterface("a", "fast"), withInterface("b", "slow")), reachedAtInterface("fast"))
+	node := mustNodeInPod(t, cluster, "default", "inference")
+	if len(node.Networks) != 1 || node.Networks[0].Interface != "fast" || node.RDMA {
+		t.Errorf("networks %+v, RDMA %t", node.Networks, node.RDMA)
+	}
+	for _, env := range [][]corev1.EnvVar{node.Sidecar.Env, mustPlan(t, cluster).DaemonSets[0].Spec.Template.Spec.Containers[0].Env} {
+		if i := slices.IndexFunc(env, func(v corev1.EnvVar) bool { return v.Name == "PEERCACHE_ADVERTISE_ADDR" }); env[i].Value != "fast" {
+			t.Errorf("others are told %q", env[i].Value)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"cmp"
 	"path"
 	"strings"
 
@@ -113,12 +114,16 @@ func buildEnv(spec v1alpha1.PeerCacheClusterSpec, group Group) []corev1.EnvVar {
 	return append(env, variables(nodeSettings(spec, group, "$(NODE_NAME)."+group.Name))...)
 }
 
+// PodAddress is where other nodes reach a node that has no interface of its own for them. Only a container's
+// environment can say it.
+const PodAddress = "$(POD_IP)"
+
 // nodeSettings are the settings of one node.
 func nodeSettings(spec v1alpha1.PeerCacheClusterSpec, group Group, id string) []Setting {
 	list := []Setting{
 		{Name: "node-id", Value: id},
 		{Name: "group", Value: group.FullName()},
-		{Name: "advertise-addr", Value: "$(POD_IP)"},
+		{Name: "advertise-addr", Value: cmp.Or(spec.Discovery.Interface, PodAddress)},
 		{Name: "socket", Value: SocketPath(group.Name)},
 		{Name: "pool-size", Value: poolSize(group.Memory(spec).Pool)},
 		{Name: "huge-pages", Value: hugePages(group.Memory(spec).HugePages)},

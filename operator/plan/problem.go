@@ -24,7 +24,8 @@ func (p *Problem) Error() string { return p.Reason + ": " + p.Message }
 // check finds what the API server cannot: rules that need the groups, which follow from several fields.
 func check(spec v1alpha1.PeerCacheClusterSpec, groups []Group) *Problem {
 	for _, find := range []func([]Group) *Problem{
-		checkNames, checkHostNetwork, checkInterfaces, checkRequests, checkSelectors(spec), checkProvision(spec),
+		checkNames, checkHostNetwork, checkInterfaces, checkPeerInterface(spec), checkRequests, checkSelectors(spec),
+		checkProvision(spec),
 	} {
 		if problem := find(groups); problem != nil {
 			return problem
@@ -100,6 +101,25 @@ func checkInterfaces(groups []Group) *Problem {
 		}
 	}
 	return nil
+}
+
+// checkPeerInterface finds groups whose nodes would not have the interface at which others are to reach them.
+func checkPeerInterface(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Problem {
+	return func(groups []Group) *Problem {
+		if spec.Discovery.Interface == "" {
+			return nil
+		}
+		for _, group := range groups {
+			if group.onHostNetwork() || len(group.railsOn(spec.Discovery.Interface)) > 0 {
+				continue
+			}
+			return &Problem{Reason: "InterfaceMissing", Message: fmt.Sprintf(
+				"nodes of group %q have no interface %q, at which discovery.interface lets others reach them: write interface: %s at one "+
+					"of the group's rails, with the network that brings it, or remove discovery.interface",
+				group.FullName(), spec.Discovery.Interface, spec.Discovery.Interface)}
+		}
+		return nil
+	}
 }
 
 // checkRequests finds requests of a shared ResourceClaim that two rails name: a request is one device.

@@ -36,12 +36,15 @@ var changes = map[string]struct {
 	"podTemplate": {true, func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.PodTemplate = &v1alpha1.PodTemplate{Metadata: v1alpha1.PodTemplateMetadata{Labels: map[string]string{"a": "b"}}}
 	}},
-	"nodes":              {true, func(s *v1alpha1.PeerCacheClusterSpec) { s.Nodes.Selector = map[string]string{"a": "b"} }},
-	"nodePools":          {true, func(s *v1alpha1.PeerCacheClusterSpec) { s.NodePools = []v1alpha1.NodePool{{Name: "p"}} }},
-	"timing":             {true, func(s *v1alpha1.PeerCacheClusterSpec) { s.Timing.LeaseMilliseconds++ }},
-	"security":           {true, func(s *v1alpha1.PeerCacheClusterSpec) { s.Security.TLS = &v1alpha1.TLSSpec{SecretName: "s"} }},
-	"discovery.port":     {true, func(s *v1alpha1.PeerCacheClusterSpec) { s.Discovery.Port++ }},
-	"monitoring.port":    {true, func(s *v1alpha1.PeerCacheClusterSpec) { s.Monitoring.Port++ }},
+	"nodes":           {true, func(s *v1alpha1.PeerCacheClusterSpec) { s.Nodes.Selector = map[string]string{"a": "b"} }},
+	"nodePools":       {true, func(s *v1alpha1.PeerCacheClusterSpec) { s.NodePools = []v1alpha1.NodePool{{Name: "p"}} }},
+	"timing":          {true, func(s *v1alpha1.PeerCacheClusterSpec) { s.Timing.LeaseMilliseconds++ }},
+	"security":        {true, func(s *v1alpha1.PeerCacheClusterSpec) { s.Security.TLS = &v1alpha1.TLSSpec{SecretName: "s"} }},
+	"discovery.port":  {true, func(s *v1alpha1.PeerCacheClusterSpec) { s.Discovery.Port++ }},
+	"monitoring.port": {true, func(s *v1alpha1.PeerCacheClusterSpec) { s.Monitoring.Port++ }},
+	"discovery.interface": {true, func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Rails[0].Interface, s.Discovery.Interface = "fabric", "fabric"
+	}},
 	"discovery.replicas": {false, func(s *v1alpha1.PeerCacheClusterSpec) { s.Discovery.Replicas++ }},
 	"monitoring": {false, func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Monitoring.Scrape, s.Monitoring.Rules = v1alpha1.ScrapePodMonitor, v1alpha1.RulesPrometheusRule

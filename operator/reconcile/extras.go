@@ -31,7 +31,7 @@ func (r *Reconciler) applyExtras(ctx context.Context, p *pass, desired *plan.Des
 	var made []v1alpha1.MadeObject
 	for _, object := range desired.Extras {
 		err := r.applyOne(ctx, p, object)
-		if meta.IsNoMatchError(err) {
+		if kindMissing(err) {
 			p.absent = append(p.absent, object.GetObjectKind().GroupVersionKind().GroupKind())
 			continue
 		}

@@ -73,6 +73,20 @@ func (b *bench) network(name string) (*unstructured.Unstructured, error) {
 	return network, testenv.Client(b.T).Get(b.Context(), client.ObjectKey{Namespace: b.namespace, Name: name}, network)
 }
 
+// Multus is uninstalled while the operator runs, which knows the way to its kind by then.
+func TestAKindThatWasRemovedIsMissing(t *testing.T) {
+	b := newBench(t)
+	b.cluster(provisioned)
+	t.Run("while Multus is there", func(t *testing.T) {
+		installNetworks(t)
+		b.pass()
+		b.condition("NetworksResolved", metav1.ConditionTrue, "Resolved", "")
+	})
+	b.reconciler.Now = func() time.Time { return time.Now().Add(2 * remembered) }
+	b.pass()
+	b.condition("NetworksResolved", metav1.ConditionFalse, "MultusMissing", "install Multus")
+}
+
 func TestProvision(t *testing.T) {
 	installNetworks(t)
 	b := newBench(t)

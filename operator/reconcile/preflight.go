@@ -38,15 +38,17 @@ func (r *Reconciler) preflight(ctx context.Context, p *pass, desired *plan.Desir
 	made := desired.Networks()
 	for _, name := range networks {
 		if network, ours := made[name]; ours {
-			if _, err := r.Client.RESTMapper().RESTMapping(plan.NetworkKind.GroupKind(), plan.NetworkKind.Version); err != nil {
-				facts.Multus = !meta.IsNoMatchError(err)
+			if _, _, err := r.lookUp(ctx, plan.NetworkKind, name); kindMissing(err) {
+				facts.Multus = false
+			} else if err != nil {
+				return preflight.Report{}, err
 			}
 			facts.Networks[name] = preflight.Network{Resource: network.GetAnnotations()[plan.NetworkResource]}
 			continue
 		}
 		found, annotations, err := r.lookUp(ctx, plan.NetworkKind, name)
 		switch {
-		case meta.IsNoMatchError(err):
+		case kindMissing(err):
 			facts.Multus = false
 		case err != nil:
 			return preflight.Report{}, err
@@ -57,7 +59,7 @@ func (r *Reconciler) preflight(ctx context.Context, p *pass, desired *plan.Desir
 	for _, name := range templates {
 		found, _, err := r.lookUp(ctx, templateKind, name)
 		switch {
-		case meta.IsNoMatchError(err):
+		case kindMissing(err):
 			facts.DRA = false
 		case err != nil:
 			return preflight.Report{}, err
@@ -79,13 +81,20 @@ func (r *Reconciler) lookUp(
 	object.SetGroupVersionKind(kind)
 	err := r.Live.Get(ctx, name, object)
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) && !kindMissing(err):
 		return false, nil, nil
 	case err != nil:
 		return false, nil, fmt.Errorf("looking for %s %s: %w", kind.Kind, name, err)
 	}
 	r.found.put(kind, name, object.Annotations, r.Now())
 	return true, object.Annotations, nil
+}
+
+// kindMissing also knows a kind that was removed while the operator ran, as when Multus is uninstalled: the operator
+// still has the way to it, and the API server answers there as on any path that it does not know.
+func kindMissing(err error) bool {
+	return meta.IsNoMatchError(err) ||
+		apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // finds remembers objects that were found.

@@ -72,7 +72,7 @@ KEYS: Mapping[str, Key] = {
     "metrics_port": Key(_PORT, Scope.EMBEDDED, "http-port", "metrics and status; 0: any"),
     "node_id": Key(unless("auto", text), Scope.EMBEDDED, "node-id", "default: host name and pid"),
     "vnodes": Key(integer(1, 4096), Scope.EMBEDDED, "vnodes", "points on the ring"),
-    "local_hostname": Key(text, Scope.EMBEDDED, "advertise-addr", "address for the others"),
+    "local_hostname": Key(text, Scope.EMBEDDED, "advertise-addr", "or an interface"),
     "control_bind_host": Key(text, Scope.EMBEDDED, "bind-addr", "address to listen on"),
     "control_port": Key(_PORT, Scope.EMBEDDED, "peer-port", "0: any"),
     "heartbeat_interval": Key(seconds(0.05, 60), Scope.EMBEDDED, "heartbeat-ms", "seconds"),

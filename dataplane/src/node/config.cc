@@ -122,7 +122,8 @@ constexpr ConfigOption kOptions[] = {
     {"bind-addr", "Address the peer and HTTP ports listen at", "0.0.0.0",
      SetText<&NodeConfig::bind_addr>},
     {"advertise-addr",
-     "Address peers reach this node at (default: the one this host uses towards discovery-addr)",
+     "Address peers reach this node at, or the interface that has it, e.g. rail0 (default: the one "
+     "this host uses towards discovery-addr)",
      "", SetText<&NodeConfig::advertise_addr>},
     {"peer-port",
      "Port for peers and discovery; 0: the discovery port if it is ours and free, else any",

@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/interface_address.h"
 #include "base/prefault.h"
 #include "directory/shard.h"
 #include "membership/table.h"
@@ -73,15 +74,18 @@ Result<Listener> ListenForPeers(const NodeConfig& config, std::span<const HostPo
   return Listen(config.bind_addr, 0);
 }
 
-std::string AdvertisedAddress(const NodeConfig& config, std::span<const HostPort> discovery) {
-  if (!config.advertise_addr.empty()) return config.advertise_addr;
+Result<std::string> AdvertisedAddress(const NodeConfig& config,
+                                      std::span<const HostPort> discovery) {
+  const std::string& told = config.advertise_addr;
+  if (!told.empty()) return IsAddress(told) ? told : InterfaceAddress(told);
   for (const HostPort& entry : discovery) {
     const auto addresses = Resolve(entry.host);
     if (!addresses.ok() || addresses->empty()) continue;
     std::string local = LocalAddressTowards(addresses->front(), entry.port);
     if (!local.empty()) return local;
   }
-  return config.bind_addr == "0.0.0.0" || config.bind_addr == "::" ? "127.0.0.1" : config.bind_addr;
+  const bool any = config.bind_addr == "0.0.0.0" || config.bind_addr == "::";
+  return any ? std::string("127.0.0.1") : config.bind_addr;
 }
 
 std::vector<NumaRail> NumaRails(const FoundRails& rails) {
@@ -128,6 +132,8 @@ class Node::Impl {
     }
     auto listener = ListenForPeers(config_, discovery);
     if (!listener.ok()) return listener.status().Annotate("peer-port");
+    auto address = AdvertisedAddress(config_, discovery);
+    if (!address.ok()) return address.status().Annotate("advertise-addr");
     auto engines = ListenUnix(config_.socket, config_.socket_mode);
     if (!engines.ok()) return engines.status();
     if (Status s = MakePools(); !s.ok()) return s.Annotate("pool-size");
@@ -140,7 +146,7 @@ class Node::Impl {
     // model: StartOwner
     self_.incarnation = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch() /
                                               std::chrono::nanoseconds(1));
-    self_.host = AdvertisedAddress(config_, discovery);
+    self_.host = std::move(*address);
     self_.peer_port = listener->port;
     self_.capacity_bytes = pool_->size();
 

@@ -63,6 +63,9 @@ provider_node_link() {
     "ip link set dev \"\$(ip -o link | sed -n 's/^$peer: \([^@:]*\).*/\1/p')\" $2"
 }
 
+# The machine of kind has one network, and its image lacks most CNI plug-ins.
+provider_fabric() { die "kind's machines have no second network" "use PROVIDER=local"; }
+
 provider_control_plane() {
   local node=$KIND_NAME-control-plane manifests=/etc/kubernetes/manifests
   if [ "$1" = stop ]; then

@@ -5,6 +5,8 @@
 #   host (pcc-host .1) ──┐
 #   n1 (eth0 .11) ───────┤ bridge br0 in <prefix>-switch
 #   n2 (eth0 .12) ───────┘
+#
+# A second bridge joins the nodes' fabric0, as the switch of a RoCE fabric would: no addresses, jumbo frames.
 
 SWITCH=$PREFIX-switch
 
@@ -18,6 +20,8 @@ net_up() {
   ip -n "$SWITCH" link set lo up
   ip -n "$SWITCH" link add br0 type bridge
   ip -n "$SWITCH" link set br0 up
+  ip -n "$SWITCH" link add br1 type bridge
+  ip -n "$SWITCH" link set br1 mtu "$FABRIC_MTU" up
   # Bridged frames must not pass through netfilter here: the switch is a switch.
   # shellcheck disable=SC2016  # expanded inside
   nsenter --net="/run/netns/$SWITCH" sh -c \
@@ -35,6 +39,9 @@ net_up() {
     ip -n "$ns" addr add "$(node_ip "$node")/24" dev eth0
     ip -n "$ns" link set eth0 up
     ip -n "$ns" route add default via "$NET.1"
+    ip -n "$ns" link add "$FABRIC_IF" mtu "$FABRIC_MTU" type veth peer name "f-$node" mtu "$FABRIC_MTU" netns "$SWITCH"
+    ip -n "$SWITCH" link set "f-$node" master br1 up
+    ip -n "$ns" link set "$FABRIC_IF" up
     for other in "${NODES[@]}"; do
       [ "$other" = "$node" ] || ip -n "$ns" route add "$(pod_cidr "$other")" via "$(node_ip "$other")"
     done

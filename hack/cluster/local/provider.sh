@@ -117,6 +117,8 @@ provider_node_link() {
   net_link "$1" "$2"
 }
 
+provider_fabric() { :; }  # every node has the interface, see network.sh
+
 provider_control_plane() {
   local stopped
   stopped=$(node_dir n1)/stopped

@@ -14,6 +14,8 @@ PAUSE_IMAGE=registry.k8s.io/pause:3.10.1
 CRI_SOCKET=/run/containerd/containerd.sock
 CNI_PLUGINS=/usr/lib/cni                        # Debian's containernetworking-plugins
 HOST_IF=pcc-host
+FABRIC_IF=fabric0                               # of each node, in the second network
+FABRIC_MTU=9000
 
 node_index() { echo "${1#n}"; }
 node_ip() { echo "$NET.1$(node_index "$1")"; }

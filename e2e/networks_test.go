@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+const (
+	fabricCluster   = "fabric"
+	fabricLabel     = "e2e.peercache.io/fabric" // of machines that take part
+	fabricInterface = "rail0"                   // in the pods
+	fabricPort      = "fabric0"                 // of the machines: `cluster fabric up`
+	fabricRange     = "192.168.77.0/24"
+	fabricResource  = "rdma/rail0"
+	fabricPages     = 300
+)
+
+// networkSpecs bring up a second cluster, on two machines, whose pages have a network of their own: made by the
+// operator, attached by Multus, addressed by whereabouts. There is no RDMA here, so pages go over it by TCP, and a
+// device plug-in without devices stands for the real one.
+func networkSpecs() {
+	machines := func() []string { return []string{nodes.writer, nodes.reader} }
+	var from, to engine
+
+	BeforeAll(func(ctx context.Context) {
+		Expect(below.fabric(ctx, "down")).To(Succeed(), "a former run may have left it")
+		for _, machine := range machines() {
+			labelMachine(ctx, machine, "true")
+		}
+		// Only a plan, so far: no pod starts before there is what it needs.
+		Expect(kube.Create(ctx, overFabric(v1alpha1.ModePlan))).To(Succeed())
+	}, NodeTimeout(time.Minute))
+
+	AfterAll(func(ctx context.Context) {
+		if CurrentSpecReport().Failed() || failed {
+			return // it stays for a look
+		}
+		for _, e := range []engine{from, to} {
+			if e.name != "" {
+				Expect(client.IgnoreNotFound(kube.Delete(ctx, enginePod(e.name, e.node)))).To(Succeed())
+			}
+		}
+		deleteAndWait(ctx, overFabric(v1alpha1.ModePlan), time.Minute)
+		// Multus takes back what it gave.
+		Eventually(func() []string { return fabricPods(ctx) }).WithContext(ctx).WithTimeout(90 * time.Second).Should(BeEmpty())
+		for _, machine := range machines() {
+			labelMachine(ctx, machine, nil)
+		}
+		Expect(below.fabric(ctx, "down")).To(Succeed())
+	}, NodeTimeout(4*time.Minute))
+
+	It("is told what is missing before any pod starts", func(ctx context.Context) {
+		expectPlanned(ctx, v1alpha1.ConditionNetworksResolved, "False MultusMissing: rails name networks, but the kind "+
+			"NetworkAttachmentDefinition does not exist: install Multus")
+		expectPlanned(ctx, v1alpha1.ConditionDevicesAvailable, "False DeviceMissing: 2 of 2 machines lack something: machine "+
+			nodes.writer+" offers 0 "+fabricResource+" of 1")
+
+		Expect(below.fabric(ctx, "up")).To(Succeed())
+		changeFabric(ctx, func(spec *v1alpha1.PeerCacheClusterSpec) {
+			spec.Rails[0].Network, spec.Provision.Networks = "nowhere", nil
+		})
+		expectPlanned(ctx, v1alpha1.ConditionNetworksResolved, "False NetworkMissing: NetworkAttachmentDefinition "+namespace+
+			"/nowhere does not exist: create it, or correct rails[].network")
+	}, SpecTimeout(4*time.Minute))
+
+	It("gets the network and the devices from one object", func(ctx context.Context) {
+		changeFabric(ctx, func(spec *v1alpha1.PeerCacheClusterSpec) { *spec = overFabric(v1alpha1.ModeApply).Spec })
+		Eventually(func(g Gomega) {
+			cluster := fabric(ctx)
+			g.Expect(conditionMessage(cluster, v1alpha1.ConditionNetworksResolved)).To(Equal("True Resolved: 1 network exists"))
+			g.Expect(conditionMessage(cluster, v1alpha1.ConditionDevicesAvailable)).To(HavePrefix("True Available: 2 machines offer"))
+			g.Expect(conditionMessage(cluster, v1alpha1.ConditionReady)).To(Equal("True AllNodesReady: 2/2 nodes serve"))
+			for _, machine := range machines() {
+				pod, err := podOf(ctx, fabricCluster, machine)
+				g.Expect(err).NotTo(HaveOccurred())
+				status, err := statusOf(ctx, pod)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(status.healthyMembers()).To(Equal(2), "members that %s sees: %v", machine, status.Members)
+				for _, member := range status.Members {
+					address, err := netip.ParseAddrPort(member.Address)
+					g.Expect(err).NotTo(HaveOccurred())
+					g.Expect(netip.MustParsePrefix(fabricRange).Contains(address.Addr())).To(BeTrue(), "%s is reached at %s",
+						member.ID, member.Address)
+				}
+			}
+		}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Succeed())
+	}, SpecTimeout(4*time.Minute))
+
+	It("carries its pages there, and not over the pod network", func(ctx context.Context) {
+		from, to = startFabricEngine(ctx, "fabric-writer", nodes.writer), startFabricEngine(ctx, "fabric-reader", nodes.reader)
+		from.waitReady(ctx)
+		to.waitReady(ctx)
+		reading, err := podOf(ctx, fabricCluster, nodes.reader)
+		Expect(err).NotTo(HaveOccurred())
+		writing, err := podOf(ctx, fabricCluster, nodes.writer)
+		Expect(err).NotTo(HaveOccurred())
+
+		body := request{Kind: "mha", Layout: "page_first", V1: true, Pages: fabricPages, Seed: freshSeed()}
+		wrote := writeAllOn(ctx, from, body)
+		const remote = `peercache_read_bytes_total{tier="remote"}`
+		pages := -metricsOf(ctx, reading)[remote]
+		port, there, here := machineBytes(ctx, nodes.reader), podBytes(ctx, writing), podBytes(ctx, reading)
+		Eventually(func(g Gomega) { // an engine that has just started takes a moment to be attached
+			got, err := to.do(ctx, "read", body)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got.Prefetched).To(Equal(fabricPages*pageTokens), "tokens that %s got", to.name)
+			g.Expect(got.SHA256s).To(Equal(wrote.SHA256s), "bytes of the pages")
+		}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
+		afterHere, afterThere, afterPort := podBytes(ctx, reading), podBytes(ctx, writing), machineBytes(ctx, nodes.reader)
+		pages += metricsOf(ctx, reading)[remote]
+
+		Expect(pages).To(BeNumerically(">", 1<<20), "bytes of pages read from the other machine")
+		onPort := afterPort[fabricPort].received - port[fabricPort].received
+		onFabric := afterHere[fabricInterface].received - here[fabricInterface].received
+		sent := afterThere[fabricInterface].sent - there[fabricInterface].sent
+		onPods := afterHere["eth0"].both() - here["eth0"].both() + afterThere["eth0"].both() - there["eth0"].both()
+		AddReportEntry("bytes", strconv.FormatFloat(pages, 'f', 0, 64)+" of pages; received from the fabric "+
+			strconv.FormatFloat(onFabric, 'f', 0, 64)+", over the pod network of both "+strconv.FormatFloat(onPods, 'f', 0, 64))
+		Expect(onFabric).To(BeNumerically(">=", pages), "received by the reader's pod at %s", fabricInterface)
+		Expect(sent).To(BeNumerically(">=", pages), "sent by the writer's pod at %s", fabricInterface)
+		Expect(onPort).To(BeNumerically(">=", pages), "received by the reader's machine at %s", fabricPort)
+		// Heartbeats, probes and the suite's own questions stay on the pod network.
+		Expect(onPods).To(BeNumerically("<", pages/4), "over the pod network of both")
+	}, SpecTimeout(4*time.Minute))
+}
+
+// overFabric is what a user writes, and less of everything: a machine of a test has room for little beside the first
+// cluster.
+func overFabric(mode v1alpha1.Mode) *v1alpha1.PeerCacheCluster {
+	small := `{"containers": [{"name": "peercached", "resources": {"requests": {"cpu": "100m"}}}]}`
+	return &v1alpha1.PeerCacheCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fabricCluster},
+		Spec: v1alpha1.PeerCacheClusterSpec{
+			Mode:      mode,
+			Transport: v1alpha1.TransportTCP,
+			Nodes:     v1alpha1.NodesSpec{Selector: map[string]string{fabricLabel: "true"}},
+			Memory:    v1alpha1.MemorySpec{Pool: resource.MustParse("128Mi")},
+			Discovery: v1alpha1.DiscoverySpec{Interface: fabricInterface},
+			Rails: []v1alpha1.Rail{{
+				Name: "rail0", Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: fabricResource,
+				Network: "rail0", Interface: fabricInterface,
+			}},
+			Provision: v1alpha1.ProvisionSpec{
+				DevicePlugin: &v1alpha1.DevicePluginSpec{
+					Image: "docker.io/peercache/test-rdma-plugin:cluster",
+					Resources: []v1alpha1.SharedResource{{
+						Rail: "rail0", Selectors: v1alpha1.PortSelectors{Interfaces: []string{fabricPort}},
+					}},
+				},
+				Networks: []v1alpha1.ProvisionedNetwork{{
+					Rail: "rail0", Type: v1alpha1.NetworkMacvlan, Interface: fabricPort, MTU: 9000,
+					IPAM: v1alpha1.IPAMSpec{Type: v1alpha1.IPAMWhereabouts, Range: fabricRange},
+				}},
+			},
+			PodTemplate: &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{Raw: []byte(small)}},
+		},
+	}
+}
+
+func fabric(ctx context.Context) *v1alpha1.PeerCacheCluster {
+	cluster := &v1alpha1.PeerCacheCluster{}
+	Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: fabricCluster}, cluster)).To(Succeed())
+	return cluster
+}
+
+func changeFabric(ctx context.Context, change func(*v1alpha1.PeerCacheClusterSpec)) {
+	cluster := fabric(ctx)
+	patch := client.MergeFrom(cluster.DeepCopy())
+	change(&cluster.Spec)
+	Expect(kube.Patch(ctx, cluster, patch)).To(Succeed())
+}
+
+// expectPlanned waits for a condition of the plan, of which nothing exists.
+func expectPlanned(ctx context.Context, kind, begin string) {
+	Eventually(func(g Gomega) {
+		cluster := fabric(ctx)
+		g.Expect(cluster.Status.ObservedGeneration).To(Equal(cluster.Generation))
+		g.Expect(conditionMessage(cluster, kind)).To(HavePrefix(begin))
+	}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
+	var daemonSets appsv1.DaemonSetList
+	Expect(kube.List(ctx, &daemonSets, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelCluster: fabricCluster})).To(Succeed())
+	Expect(daemonSets.Items).To(BeEmpty())
+	Expect(fabricPods(ctx)).To(BeEmpty())
+}
+
+func fabricPods(ctx context.Context) (names []string) {
+	var list corev1.PodList
+	Expect(kube.List(ctx, &list, client.InNamespace(namespace))).To(Succeed())
+	for _, pod := range list.Items {
+		if pod.Labels[v1alpha1.LabelCluster] == fabricCluster || pod.Labels[v1alpha1.LabelInject] == fabricCluster {
+			names = append(names, pod.Name)
+		}
+	}
+	return names
+}
+
+func labelMachine(ctx context.Context, name string, value any) {
+	quoted := "null"
+	if text, ok := value.(string); ok {
+		quoted = strconv.Quote(text)
+	}
+	patch := client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata": {"labels": {"`+fabricLabel+`": `+quoted+`}}}`))
+	Expect(kube.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, patch)).To(Succeed())
+}
+
+// startFabricEngine waits until the webhook has heard of the cluster.
+func startFabricEngine(ctx context.Context, name, node string) engine {
+	pod := func() *corev1.Pod {
+		pod := enginePod(name, node)
+		pod.Labels[v1alpha1.LabelInject] = fabricCluster
+		return pod
+	}
+	Eventually(func(g Gomega) {
+		probe := pod()
+		g.Expect(kube.Create(ctx, probe, client.DryRunAll)).To(Succeed())
+		g.Expect(probe.Annotations).To(HaveKeyWithValue("peercache.io/injected", fabricCluster))
+	}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed(), "the webhook does not connect pods to %s", fabricCluster)
+	Expect(kube.Create(ctx, pod())).To(Succeed())
+	return engine{name: name, node: node}
+}
+
+// traffic of an interface, in bytes.
+type traffic struct{ received, sent float64 }
+
+func (t traffic) both() float64 { return t.received + t.sent }
+
+func podBytes(ctx context.Context, pod *corev1.Pod) map[string]traffic {
+	text, err := kube.exec(ctx, pod.Namespace, pod.Name, "", "cat", "/proc/net/dev")
+	Expect(err).NotTo(HaveOccurred())
+	return interfaceBytes(text)
+}
+
+func machineBytes(ctx context.Context, machine string) map[string]traffic {
+	text, err := below.exec(ctx, machine, "cat", "/proc/net/dev")
+	Expect(err).NotTo(HaveOccurred())
+	return interfaceBytes(text)
+}
+
+// interfaceBytes reads /proc/net/dev: behind the name eight numbers on what was received and eight on what was sent,
+// bytes first.
+func interfaceBytes(text string) map[string]traffic {
+	all := map[string]traffic{}
+	for line := range strings.Lines(text) {
+		name, numbers, found := strings.Cut(line, ":")
+		fields := strings.Fields(numbers)
+		if !found || len(fields) < 16 {
+			continue
+		}
+		received, err := strconv.ParseFloat(fields[0], 64)
+		Expect(err).NotTo(HaveOccurred(), line)
+		sent, err := strconv.ParseFloat(fields[8], 64)
+		Expect(err).NotTo(HaveOccurred(), line)
+		all[strings.TrimSpace(name)] = traffic{received, sent}
+	}
+	return all
+}
