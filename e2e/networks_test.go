@@ -47,7 +47,7 @@ func networkSpecs() {
 		}
 		// Only a plan, so far: no pod starts before there is what it needs.
 		Expect(kube.Create(ctx, overFabric(v1alpha1.ModePlan))).To(Succeed())
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(3*time.Minute))
 
 	AfterAll(func(ctx context.Context) {
 		if CurrentSpecReport().Failed() || failed {
