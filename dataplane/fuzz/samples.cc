@@ -145,6 +145,12 @@ const Sample kSamples[] = {
        ok.queues = {{SomeQueue(19), {1, 2, 3}}, {QueueAddress(), {}}};
        ok.Encode(w);
      }},
+    {"connect-later", MessageType::kConnectOk,
+     [](FrameWriter* w) {
+       ConnectOk ok;
+       ok.later = true;
+       ok.Encode(w);
+     }},
 };
 
 }  // namespace

@@ -134,14 +134,17 @@ Result<nlohmann::json> RdmaRead(const RdmaShape& shape) {
   frame.Start(MessageType::kConnect, 1);
   (*channel)->request().Encode(&frame);
   frame.Finish();
-  control.Begin(frame.bytes(), nullptr, Clock::now());
   Channel* const one = &control;
-  RunAll({&one, 1}, {seconds(5), Clock::now() + seconds(5)});
-  if (!control.status().ok()) return control.status();
   ConnectOk answer;
-  FrameReader body = control.body();
-  if (!answer.Decode(&body)) return Corrupt("malformed ConnectOk");
-  if (Status s = (*channel)->Establish(answer); !s.ok()) return s;
+  do {
+    std::this_thread::sleep_for(milliseconds(1));
+    control.Begin(frame.bytes(), nullptr, Clock::now());
+    RunAll({&one, 1}, {seconds(5), Clock::now() + seconds(5)});
+    if (!control.status().ok()) return control.status();
+    FrameReader body = control.body();
+    if (!answer.Decode(&body)) return Corrupt("malformed ConnectOk");
+  } while (answer.later);
+  if (Status s = (*channel)->Establish(answer, Clock::now() + seconds(5)); !s.ok()) return s;
 
   const auto length = static_cast<uint32_t>(shape.bytes - sizeof(SlotHeader));
   std::vector<Bytes> to(shape.batch);

@@ -5,17 +5,28 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <thread>
 
 namespace peercache {
 namespace {
 
 // A call has at most one link to a peer; more than this are not kept.
 constexpr size_t kIdleOfPeer = 8;
-// A link without all the rails that could serve it gives way to a new one after this.
+// A link without all the rails that could serve it gives way to a new one after this, once there
+// is one.
 constexpr Duration kIncompleteLife = std::chrono::seconds(2);
 constexpr Duration kSweepEvery = std::chrono::seconds(5);
-// Of the time for setting up a link, what trying its rails may take.
+// Of the time that a peer may take to answer, what trying its rails may take.
 constexpr int kProbeShare = 2;
+// A link to a peer that is well is made in a few milliseconds. For longer a call does not wait: TCP
+// brings its pages meanwhile.
+constexpr Duration kWaitForLink = milliseconds(20);
+// What one of our rails may take to connect, the peer's address being looked up; the others are not
+// held up for longer. The peer does the same for its own, and says what it has soon after.
+constexpr Duration kRailConnects = milliseconds(300);
+constexpr Duration kPeerConnects = std::chrono::seconds(2);
+// Between asking a peer that connects and asking again.
+constexpr Duration kFirstPause = milliseconds(1), kLongestPause = milliseconds(20);
 
 bool Closed(const Channel& connection) {
   char byte;
@@ -27,9 +38,12 @@ bool Closed(const Channel& connection) {
 
 Links::Links(LinkOptions options, const rdma::Rails* rails, const Peers* peers,
              HeaderMemory* headers)
-    : options_(options), rails_(rails), peers_(peers), headers_(headers), sweeper_([this] {
-        SweepIdle();
-      }) {}
+    : options_(options),
+      rails_(rails),
+      peers_(peers),
+      headers_(headers),
+      opener_([this] { OpenAsked(); }),
+      sweeper_([this] { SweepIdle(); }) {}
 
 Links::~Links() {
   {
@@ -37,12 +51,14 @@ Links::~Links() {
     stop_ = true;
   }
   stopping_.notify_all();
+  asked_.notify_all();
+  opener_.join();
   sweeper_.join();
 }
 
-Links::Known* Links::Of(uint64_t node) {
-  auto& known = known_[node];
-  if (!known) known = std::make_unique<Known>();
+Links::Known* Links::Of(Peer* peer) {
+  auto& known = known_[peer->node()];
+  if (!known) known = std::make_unique<Known>(peer);
   return known.get();
 }
 
@@ -53,48 +69,109 @@ uint32_t Links::Candidates(const Known& known, TimePoint now) const {
   return rails;
 }
 
-bool Links::Usable(const Known& known, const Link& link, TimePoint now) const {
-  const bool incomplete = (Candidates(known, now) & ~link.channel->working_rails()) != 0;
-  return !(incomplete && now - link.made > kIncompleteLife) && !Closed(*link.control);
+bool Links::Outdated(const Known& known, const Link& link, TimePoint now) const {
+  return now - link.made > kIncompleteLife &&
+         (Candidates(known, now) & ~link.channel->working_rails()) != 0;
+}
+
+std::unique_ptr<Link> Links::TakeIdle(Known* known, TimePoint now,
+                                      std::vector<std::unique_ptr<Link>>* useless) {
+  auto& idle = known->idle;
+  const auto drop = [&](std::unique_ptr<Link> link) {
+    useless->push_back(std::move(link));
+    Count(-1);
+  };
+  while (!idle.empty()) {
+    const auto whole = std::find_if(idle.rbegin(), idle.rend(), [&](const auto& link) {
+      return !Outdated(*known, *link, now);
+    });
+    // Each that has all rails takes the place of one that lacks some.
+    const bool replaces = whole != idle.rbegin() && whole != idle.rend();
+    if (replaces) std::iter_swap(whole, idle.rbegin());
+    auto link = std::move(idle.back());
+    idle.pop_back();
+    if (Closed(*link->control)) {
+      drop(std::move(link));
+      continue;
+    }
+    if (replaces) {
+      const auto old = std::find_if(idle.rbegin(), idle.rend(), [&](const auto& other) {
+        return Outdated(*known, *other, now);
+      });
+      drop(std::move(*old));
+      idle.erase(std::next(old).base());
+    }
+    return link;
+  }
+  return nullptr;
 }
 
 std::unique_ptr<Link> Links::Take(Peer* peer, TimePoint now) {
-  Known* known = nullptr;
-  std::vector<std::unique_ptr<Link>> useless;
-  {
-    std::lock_guard lock(mutex_);
-    known = Of(peer->node());
-    std::unique_ptr<Link> link;
-    while (!link && !known->idle.empty()) {
-      auto last = std::move(known->idle.back());
-      known->idle.pop_back();
-      (Usable(*known, *last, now) ? link : useless.emplace_back()) = std::move(last);
+  const TimePoint until = now + kWaitForLink;
+  std::vector<std::unique_ptr<Link>> useless;  // goes without the lock
+  std::unique_lock lock(mutex_);
+  Known* const known = Of(peer);
+  for (;;) {
+    if (auto link = TakeIdle(known, now, &useless)) {
+      if (Outdated(*known, *link, now)) AskFor(known, false, now);
+      return link;
     }
-    Count(-static_cast<int64_t>(useless.size()));
-    if (link) return link;
-    if (!known->health.Allows(now) || !peer->health().Allows(now) || !rails_->any_up())
-      return nullptr;
-    if (stats_.queues + rails_->size() > options_.max_queues) {
-      ++stats_.refused;
-      return nullptr;
+    // A link that takes long to make holds up the calls of its first moments only.
+    if (!AskFor(known, true, now)) return nullptr;
+    const TimePoint patience = std::min(until, known->asked + kWaitForLink);
+    if (opened_.wait_until(lock, patience) == std::cv_status::timeout) return nullptr;
+    now = Clock::now();
+  }
+}
+
+bool Links::AskFor(Known* known, bool urgent, TimePoint now) {
+  if (known->opening) return true;
+  if (!known->health.Allows(now) || !known->peer->health().Allows(now) || !rails_->any_up())
+    return false;
+  if (stats_.queues + rails_->size() > options_.max_queues) {
+    ++stats_.refused;
+    return false;
+  }
+  Count(1);
+  known->opening = true;
+  known->asked = now;
+  if (urgent) {
+    to_open_.push_front(known);
+  } else {
+    to_open_.push_back(known);
+  }
+  asked_.notify_one();
+  return true;
+}
+
+void Links::OpenAsked() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    asked_.wait(lock, [this] { return stop_ || !to_open_.empty(); });
+    if (stop_) return;
+    Known* const known = to_open_.front();
+    to_open_.pop_front();
+    lock.unlock();
+    auto link = Open(known);
+    const TimePoint now = Clock::now();
+    lock.lock();
+    known->opening = false;
+    if (link.ok()) {
+      ++stats_.made;
+      known->health.Succeeded();
+      (*link)->returned = now;
+      known->idle.push_back(std::move(*link));
+    } else {
+      Count(-1);
+      ++stats_.failed;
+      if (known->health.state(now) == PeerHealth::State::kClosed) {
+        spdlog::warn("node {:016x} is read over TCP, RDMA does not reach it: {}",
+                     known->peer->node(), link.status().ToString());
+      }
+      known->health.Failed(now);
     }
-    Count(1);
+    opened_.notify_all();
   }
-  auto link = Open(peer, known, now);
-  std::lock_guard lock(mutex_);
-  if (link.ok()) {
-    ++stats_.made;
-    known->health.Succeeded();
-    return std::move(*link);
-  }
-  Count(-1);
-  ++stats_.failed;
-  if (known->health.state(now) == PeerHealth::State::kClosed) {
-    spdlog::warn("node {:016x} is read over TCP, RDMA does not reach it: {}", peer->node(),
-                 link.status().ToString());
-  }
-  known->health.Failed(Clock::now());
-  return nullptr;
 }
 
 void Links::Count(int64_t links) {
@@ -102,29 +179,40 @@ void Links::Count(int64_t links) {
   stats_.queues = stats_.links * rails_->size();
 }
 
-Result<std::unique_ptr<Link>> Links::Open(Peer* peer, Known* known, TimePoint now) {
-  const uint32_t candidates = Candidates(*known, now);
-  auto channel = rdma::ReadChannel::Make(*rails_, candidates);
-  if (!channel.ok()) return channel.status();
-  auto link = std::make_unique<Link>();
-  link->peer = peer;
-  link->channel = std::move(*channel);
-  link->control = peers_->NewChannel(peer->address());
-
+Result<ConnectOk> Links::Ask(Link* link) const {
   FrameWriter frame;
   frame.Start(MessageType::kConnect, 1);
   link->channel->request().Encode(&frame);
   frame.Finish();
   Channel* const control = link->control.get();
-  control->Begin(frame.bytes(), nullptr, now);
-  RunAll(std::span(&control, 1), {options_.connect, now + options_.connect});
-  if (!control->status().ok()) return control->status();
-  ConnectOk answer;
-  FrameReader body = control->body();
-  if (control->answer().type != MessageType::kConnectOk || !answer.Decode(&body))
-    return Corrupt("malformed ConnectOk");
-  link->incarnation = control->peer_incarnation();
-  Status s = link->channel->Establish(answer);
+  const TimePoint limit = Clock::now() + kPeerConnects;
+  for (Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    const TimePoint now = Clock::now();
+    control->Begin(frame.bytes(), nullptr, now);
+    RunAll(std::span(&control, 1), {options_.connect, now + options_.connect});
+    if (!control->status().ok()) return control->status();
+    ConnectOk answer;
+    FrameReader body = control->body();
+    if (control->answer().type != MessageType::kConnectOk || !answer.Decode(&body))
+      return Corrupt("malformed ConnectOk");
+    if (!answer.later) return answer;
+    if (Clock::now() >= limit) return DeadlineExceeded("the peer has not connected its rails");
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+Result<std::unique_ptr<Link>> Links::Open(Known* known) {
+  const uint32_t candidates = Candidates(*known, Clock::now());
+  auto channel = rdma::ReadChannel::Make(*rails_, candidates);
+  if (!channel.ok()) return channel.status();
+  auto link = std::make_unique<Link>();
+  link->peer = known->peer;
+  link->channel = std::move(*channel);
+  link->control = peers_->NewChannel(known->peer->address());
+  const auto answer = Ask(link.get());
+  if (!answer.ok()) return answer.status();
+  link->incarnation = link->control->peer_incarnation();
+  Status s = link->channel->Establish(*answer, Clock::now() + kRailConnects);
   if (s.ok()) {
     auto block = headers_->Take();
     if (!block.ok()) return block.status();
@@ -151,13 +239,14 @@ void Links::Return(std::unique_ptr<Link> link) {
   const TimePoint now = Clock::now();
   const uint32_t lost = link->channel->lost_rails() & ~link->blamed;
   std::lock_guard lock(mutex_);
-  Known* known = Of(link->peer->node());
+  Known* known = Of(link->peer);
   for (size_t i = 0; i < rails_->size(); ++i)
     if ((lost >> i & 1) != 0) known->rails[i].Failed(now);
   link->blamed |= lost;
   link->returned = now;
   if (link->channel->queues() > 0 && known->idle.size() < kIdleOfPeer) {
     known->idle.push_back(std::move(link));
+    opened_.notify_all();
     return;
   }
   Count(-1);
@@ -177,7 +266,7 @@ void Links::SweepIdle() {
     for (auto& entry : known_) {
       Known* const known = entry.second.get();
       std::erase_if(known->idle, [&](std::unique_ptr<Link>& link) {
-        if (now - link->returned < options_.idle && Usable(*known, *link, now)) return false;
+        if (now - link->returned < options_.idle && !Closed(*link->control)) return false;
         old.push_back(std::move(link));
         return true;
       });

@@ -1,8 +1,10 @@
 // Links: connections for RDMA reads. A link is a channel of queue pairs to one peer together with
 // the peer connection over which it was set up, and which it lives and dies with. Links are made
-// when they are first needed, kept for the next call, and closed when they have been idle.
+// when they are first needed, in a thread of their own, kept for the next call, and closed when
+// they have been idle. A call waits for a new one for a moment at most, and a link that lacks a
+// rail is used until there is one that has it.
 //
-//   auto link = links.Take(peer, deadline);            // null: read over TCP instead
+//   auto link = links.Take(peer, now);                 // null: read over TCP instead
 //   ... link->channel ...
 //   links.Return(std::move(link));
 //
@@ -15,6 +17,7 @@
 #include <array>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -40,7 +43,7 @@ struct Link {
 };
 
 struct LinkOptions {
-  Duration connect{};           // longest that setting up a link may take
+  Duration connect{};           // longest without an answer of a peer while a link is set up
   uint32_t max_queues = 16384;  // queue pairs of all links
   Duration idle = std::chrono::minutes(1);
 };
@@ -63,15 +66,27 @@ class Links {
 
  private:
   struct Known {
+    explicit Known(Peer* of) : peer(of) {}
+    Peer* const peer;
     std::vector<std::unique_ptr<Link>> idle;
+    bool opening = false;                     // or about to be: in to_open_
+    TimePoint asked{};                        // when that began
     PeerHealth health;                        // of setting up links
     std::array<PeerHealth, kMaxRails> rails;  // towards this peer
   };
-  Known* Of(uint64_t node);
-  bool Usable(const Known& known, const Link& link, TimePoint now) const;
+  Known* Of(Peer* peer);
+  // The best of those that are idle; what is of no use any more goes into `useless`.
+  std::unique_ptr<Link> TakeIdle(Known* known, TimePoint now,
+                                 std::vector<std::unique_ptr<Link>>* useless);
+  // There are rails by now that it lacks.
+  bool Outdated(const Known& known, const Link& link, TimePoint now) const;
+  // Has a link made, unless one is being made. False when none can be had now.
+  bool AskFor(Known* known, bool urgent, TimePoint now);
   // Of the rails that are up, those that may be tried towards the peer; a bit each.
   uint32_t Candidates(const Known& known, TimePoint now) const;
-  Result<std::unique_ptr<Link>> Open(Peer* peer, Known* known, TimePoint now);
+  void OpenAsked();
+  Result<std::unique_ptr<Link>> Open(Known* known);
+  Result<ConnectOk> Ask(Link* link) const;
   void Count(int64_t links);
   void SweepIdle();
 
@@ -80,11 +95,12 @@ class Links {
   const Peers* const peers_;
   HeaderMemory* const headers_;
   mutable std::mutex mutex_;
-  std::condition_variable stopping_;
+  std::condition_variable stopping_, asked_, opened_;
   bool stop_ = false;
+  std::deque<Known*> to_open_;
   std::unordered_map<uint64_t, std::unique_ptr<Known>> known_;
   LinkStats stats_;
-  std::thread sweeper_;
+  std::thread opener_, sweeper_;
 };
 
 }  // namespace peercache

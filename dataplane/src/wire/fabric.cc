@@ -15,6 +15,8 @@ bool ConnectRequest::Decode(FrameReader* r) {
 }
 
 void ConnectOk::Encode(FrameWriter* w) const {
+  w->Put(static_cast<uint8_t>(later));
+  if (later) return;
   w->Put(pool);
   w->Put(pool_bytes);
   w->Put(chunk_bytes);
@@ -27,6 +29,10 @@ void ConnectOk::Encode(FrameWriter* w) const {
 }
 
 bool ConnectOk::Decode(FrameReader* r) {
+  const auto when = r->Get<uint8_t>();
+  *this = {};
+  later = when != 0;
+  if (later) return when == 1 && r->AtEnd();
   pool = r->Get<uint64_t>();
   pool_bytes = r->Get<uint64_t>();
   chunk_bytes = r->Get<uint64_t>();

@@ -26,6 +26,7 @@ struct QueueAddress {
   uint8_t reads = 0;      // READs the queue pair answers at once
   uint8_t ethernet = 0;   // the link layer: 1: Ethernet, addressed by GID; 0: InfiniBand
   uint8_t reserved[7] = {};
+  bool operator==(const QueueAddress&) const = default;
 };
 static_assert(sizeof(QueueAddress) == 52 && std::is_trivially_copyable_v<QueueAddress>);
 
@@ -41,11 +42,15 @@ struct ConnectRequest {
 
 // queues[i] is connected to queues[i] of the request; queue = 0: no rail of this node answers it,
 // for the reason in the log there.
+//
+// Connecting takes time, and nobody serves others meanwhile: an answer that says `later`, and
+// nothing else, asks for the same request again after a moment, over the same connection.
 struct ConnectOk {
   struct Served {
     QueueAddress queue;
     std::vector<uint32_t> rkeys;  // of each chunk of the pool; empty when queue.queue = 0
   };
+  bool later = false;
   uint64_t pool = 0;         // address of the pool, to READ from
   uint64_t pool_bytes = 0;   // its size
   uint64_t chunk_bytes = 0;  // registered under one key; the last chunk may be shorter

@@ -46,6 +46,12 @@ TEST(FabricMessagesTest, RoundTrip) {
   EXPECT_EQ(ok.pool_bytes, (3u << 20) + 1);
   EXPECT_EQ(ok.queues[0].rkeys, (std::vector<uint32_t>{1, 2, 3, 4}));
   EXPECT_EQ(ok.queues[1].queue.queue, 0u);
+  EXPECT_FALSE(ok.later);
+  ConnectOk later;
+  later.later = true;
+  ASSERT_TRUE(RoundTrip(later, &ok));
+  EXPECT_TRUE(ok.later);
+  EXPECT_TRUE(ok.queues.empty()) << "of an earlier answer";
 }
 
 TEST(FabricMessagesTest, TruncatedAndOversizedAreRefused) {
@@ -54,6 +60,9 @@ TEST(FabricMessagesTest, TruncatedAndOversizedAreRefused) {
   for (size_t cut = 1; cut < 56; ++cut) EXPECT_FALSE(RoundTrip(request, &got, cut)) << cut;
   request.queues.resize(kMaxRails + 1);
   EXPECT_FALSE(RoundTrip(request, &got));
+  ConnectOk ok, decoded;
+  ok.later = true;
+  EXPECT_FALSE(RoundTrip(ok, &decoded, 1));
 }
 
 TEST(FabricMessagesTest, KeysMustCoverThePool) {

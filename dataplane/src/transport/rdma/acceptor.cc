@@ -6,9 +6,17 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/clock.h"
 #include "transport/rdma/queue_pair.h"
 
 namespace peercache::rdma {
+namespace {
+
+// What a reader waits for the slowest of its rails. Resolving an address that somebody answers to
+// takes a packet there and back; for one that nobody does the kernel gives up after a second.
+constexpr Duration kPatience = milliseconds(300);
+
+}  // namespace
 
 std::vector<int> PairRails(std::span<const QueueAddress> reader, std::span<const QueueAddress> here,
                            std::span<const uint8_t> up) {
@@ -47,25 +55,42 @@ struct Acceptor::Place {
 };
 
 struct Acceptor::Group {
-  explicit Group(std::shared_ptr<const Place> taken) : place(std::move(taken)) {}
+  // What answers one of the reader's queues. The thread of its rail fills it in.
+  struct Served {
+    Rail* rail = nullptr;
+    size_t rail_index = 0;
+    QpHandle qp;
+    uint32_t sequence = 0;
+    enum : uint8_t { kConnecting, kConnected, kFailed };
+    std::atomic<uint8_t> state{kFailed};  // kConnected: the above may be read
+  };
+  Group(std::shared_ptr<const Place> taken, std::vector<QueueAddress> reader)
+      : place(std::move(taken)), readers(std::move(reader)), served(readers.size()) {}
   // In a thread that serves other peers as well: it must not wait for a peer that is gone.
   ~Group() {
-    for (auto& [rail, qp] : queues) {
-      StopQueuePair(*rail, qp.get());
-      rail->disposer().Take({place, nullptr, nullptr, std::move(qp)});
+    for (Served& s : served) {
+      if (!s.qp) continue;
+      StopQueuePair(*s.rail, s.qp.get());
+      s.rail->disposer().Take({place, nullptr, nullptr, std::move(s.qp)});
     }
   }
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
+  bool Connecting() const {
+    return std::any_of(served.begin(), served.end(),
+                       [](const Served& s) { return s.state == Served::kConnecting; });
+  }
   const std::shared_ptr<const Place> place;
-  std::vector<std::pair<Rail*, QpHandle>> queues;
+  const std::vector<QueueAddress> readers;
+  const TimePoint begun = Clock::now();
+  std::vector<Served> served;
 };
 
 Acceptor::Acceptor(const Rails* rails, std::shared_ptr<const Registration> pool,
                    uint32_t max_queues)
     : rails_(rails), pool_(std::move(pool)), max_queues_(max_queues) {}
 
-// The last queue pairs use cqs_ and count in queues_.
+// The last queue pairs use cqs_ and count in queues_, and those that connect use this.
 Acceptor::~Acceptor() { rails_->Drain(); }
 
 Result<std::unique_ptr<Acceptor>> Acceptor::Make(const Rails* rails,
@@ -82,8 +107,36 @@ Result<std::unique_ptr<Acceptor>> Acceptor::Make(const Rails* rails,
 }
 
 Result<Acceptor::Queues> Acceptor::Accept(const ConnectRequest& request, ConnectOk* answer) {
+  *answer = {};
+  std::shared_ptr<Group> group = Find(request);
+  if (!group) {
+    auto begun = Begin(request);
+    if (!begun.ok()) return begun.status();
+    group = std::move(*begun);
+    answer->later = true;
+  } else if (group->Connecting() && Clock::now() - group->begun < kPatience) {
+    answer->later = true;
+  } else {
+    Offer(*group, answer);
+  }
+  return Queues(std::move(group));
+}
+
+std::shared_ptr<Acceptor::Group> Acceptor::Find(const ConnectRequest& request) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(groups_, [](const auto& group) { return group.expired(); });
+  for (const auto& known : groups_) {
+    auto group = known.lock();
+    // Its packet sequence numbers tell a request from all others.
+    if (group && group->readers == request.queues) return group;
+  }
+  return nullptr;
+}
+
+Result<std::shared_ptr<Acceptor::Group>> Acceptor::Begin(const ConnectRequest& request) {
   const auto wanted = static_cast<uint32_t>(request.queues.size());
-  auto group = std::make_shared<Group>(std::make_shared<const Place>(&queues_, wanted));
+  auto group =
+      std::make_shared<Group>(std::make_shared<const Place>(&queues_, wanted), request.queues);
   if (queues_.fetch_add(wanted) + wanted > max_queues_) {
     ++refused_;
     return ResourceExhausted(
@@ -97,26 +150,54 @@ Result<Acceptor::Queues> Acceptor::Accept(const ConnectRequest& request, Connect
     up.push_back(rail->up());
   }
   const auto pairs = PairRails(request.queues, here, up);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    if (pairs[i] < 0 || request.queues[i].queue == 0) continue;
+    Group::Served& served = group->served[i];
+    served.rail_index = static_cast<size_t>(pairs[i]);
+    served.rail = &(*rails_)[served.rail_index];
+    served.state = Group::Served::kConnecting;
+  }
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    Group::Served& served = group->served[i];
+    if (served.rail == nullptr) continue;
+    // Passed over when the connection has ended meanwhile.
+    served.rail->connector().Do([this, weak = std::weak_ptr(group), i] {
+      const auto alive = weak.lock();
+      return alive ? Connect(alive.get(), i) : Unavailable("the reader has gone");
+    });
+  }
+  std::lock_guard lock(mutex_);
+  groups_.push_back(group);
+  return group;
+}
+
+Status Acceptor::Connect(Group* group, size_t i) {
+  Group::Served& served = group->served[i];
+  Rail& rail = *served.rail;
+  auto qp = MakeQueuePair(rail, cqs_[served.rail_index].get(), {}, IBV_ACCESS_REMOTE_READ);
+  Status s = qp.ok() ? Status() : qp.status();
+  if (s.ok()) {
+    served.qp = std::move(*qp);
+    served.sequence = RandomSequence();
+    s = ReadyToReceive(rail, served.qp.get(), group->readers[i]);
+  }
+  if (!s.ok()) spdlog::warn("a peer cannot read over rail {}: {}", rail.name(), s.ToString());
+  served.state = s.ok() ? Group::Served::kConnected : Group::Served::kFailed;
+  return s;
+}
+
+void Acceptor::Offer(const Group& group, ConnectOk* answer) const {
   answer->pool = reinterpret_cast<uint64_t>(pool_->bytes().data());
   answer->pool_bytes = pool_->bytes().size();
   answer->chunk_bytes = pool_->chunk_bytes();
-  answer->queues.assign(request.queues.size(), {});
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    if (pairs[i] < 0 || request.queues[i].queue == 0) continue;
-    const auto r = static_cast<size_t>(pairs[i]);
-    Rail& rail = (*rails_)[r];
-    auto qp = MakeQueuePair(rail, cqs_[r].get(), {}, IBV_ACCESS_REMOTE_READ);
-    Status s = qp.ok() ? ReadyToReceive(rail, qp->get(), request.queues[i]) : qp.status();
-    if (!s.ok()) {
-      spdlog::warn("a peer cannot read over rail {}: {}", rail.name(), s.ToString());
-      continue;
-    }
-    ConnectOk::Served& served = answer->queues[i];
-    served.queue = AddressOf(rail, **qp, RandomSequence());
-    for (size_t c = 0; c < pool_->chunks(); ++c) served.rkeys.push_back(pool_->rkey(r, c));
-    group->queues.emplace_back(&rail, std::move(*qp));
+  answer->queues.assign(group.served.size(), {});
+  for (size_t i = 0; i < group.served.size(); ++i) {
+    const Group::Served& served = group.served[i];
+    if (served.state != Group::Served::kConnected) continue;
+    answer->queues[i].queue = AddressOf(*served.rail, *served.qp, served.sequence);
+    for (size_t c = 0; c < pool_->chunks(); ++c)
+      answer->queues[i].rkeys.push_back(pool_->rkey(served.rail_index, c));
   }
-  return Queues(std::move(group));
 }
 
 }  // namespace peercache::rdma

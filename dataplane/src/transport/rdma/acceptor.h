@@ -2,12 +2,16 @@
 // reader, on the rail here that reaches it best; they only answer READs, and take no memory of
 // their own. They go with the connection that asked for them.
 //
-// Bounded: queue pairs in all. Thread-safe.
+//   auto queues = acceptor.Accept(request, &answer);   // answer.later: is to ask again
+//
+// They are connected in threads of the rails: nobody waits in Accept. Bounded: queue pairs in all.
+// Thread-safe.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -33,8 +37,11 @@ class Acceptor {
 
   ~Acceptor();
 
-  // The queue pairs of one connection; they answer nothing any more when the last copy has gone.
+  // The queue pairs of one connection, connected or about to be; they answer nothing any more when
+  // the last copy has gone.
   using Queues = std::shared_ptr<const void>;
+  // The first answer to a request says `later`. So do the next, until each rail has connected, or
+  // failed, or taken long: those that are connected then are offered.
   Result<Queues> Accept(const ConnectRequest& request, ConnectOk* answer);
 
   struct Stats {
@@ -46,6 +53,10 @@ class Acceptor {
  private:
   struct Group;
   struct Place;
+  Result<std::shared_ptr<Group>> Begin(const ConnectRequest& request);
+  std::shared_ptr<Group> Find(const ConnectRequest& request);
+  Status Connect(Group* group, size_t i);
+  void Offer(const Group& group, ConnectOk* answer) const;
   Acceptor(const Rails* rails, std::shared_ptr<const Registration> pool, uint32_t max_queues);
 
   const Rails* const rails_;
@@ -54,6 +65,8 @@ class Acceptor {
   std::vector<CqHandle> cqs_;  // one a rail: queue pairs need one, though nothing completes here
   std::atomic<uint32_t> queues_{0};
   std::atomic<uint64_t> refused_{0};
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<Group>> groups_;
 };
 
 }  // namespace peercache::rdma

@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/memory.h"
@@ -108,6 +109,17 @@ struct TestReader {
   RegisteredMemory registered;
 };
 
+// Asks until the acceptor has an answer.
+inline Result<Acceptor::Queues> AcceptNow(Acceptor* acceptor, const ConnectRequest& request,
+                                          ConnectOk* answer) {
+  auto queues = acceptor->Accept(request, answer);
+  while (queues.ok() && answer->later) {
+    std::this_thread::yield();
+    queues = acceptor->Accept(request, answer);
+  }
+  return queues;
+}
+
 struct TestConnection {
   Acceptor::Queues queues;  // the holder's
   std::unique_ptr<ReadChannel> channel;
@@ -120,10 +132,11 @@ Result<TestConnection> Connect(const Rails& rails, TestHolder* holder, const Tes
   auto channel = ReadChannel::Make(rails, ~0u);
   if (!channel.ok()) return channel.status();
   ConnectOk answer;
-  auto queues = holder->acceptor().Accept((*channel)->request(), &answer);
+  auto queues = AcceptNow(&holder->acceptor(), (*channel)->request(), &answer);
   if (!queues.ok()) return queues.status();
   tamper(&answer);
-  if (Status s = (*channel)->Establish(answer); !s.ok()) return s;
+  if (Status s = (*channel)->Establish(answer, Clock::now() + std::chrono::seconds(5)); !s.ok())
+    return s;
   const Status probed =
       (*channel)->Probe(std::as_writable_bytes(reader.headers()), *reader.registration,
                         Clock::now() + std::chrono::seconds(5));

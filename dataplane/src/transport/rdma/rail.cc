@@ -145,6 +145,8 @@ bool Rails::any_up() const {
 }
 
 void Rails::Drain() const {
+  // First of all rails: the last to connect may give up queue pairs of the others.
+  for (const auto& rail : rails_) rail->connector().Drain();
   for (const auto& rail : rails_) rail->disposer().Drain();
 }
 

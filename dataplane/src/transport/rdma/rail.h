@@ -19,6 +19,7 @@
 
 #include "base/fd.h"
 #include "base/status.h"
+#include "transport/rdma/connector.h"
 #include "transport/rdma/disposer.h"
 #include "transport/rdma/link_options.h"
 #include "transport/rdma/verbs.h"
@@ -53,7 +54,8 @@ class Rail {
   QueueAddress address() const;
 
   bool up() const { return up_.load(std::memory_order_acquire); }
-  // For the queue pairs that were made on it.
+  // For the queue pairs that are made on it.
+  Connector& connector() { return connector_; }
   Disposer& disposer() { return disposer_; }
   // Looks at the port again; logs when it has gone down or come back.
   void Refresh();
@@ -90,9 +92,10 @@ class Rail {
   bool ethernet_ = false;
   std::atomic<bool> up_{false}, dead_{false};  // dead: the device has failed for good
   std::atomic<uint64_t> reads_{0}, bytes_{0}, failures_{0}, downs_{0};
-  // Of each rail, so that those of a dead one do not hold up the others'. Last: what it destroys
-  // was made from the above.
+  // Of each rail, so that those of a dead one do not hold up the others'. Last: what they connect
+  // and destroy was made from the above; and what is connected in vain is destroyed.
   Disposer disposer_;
+  Connector connector_;
 };
 
 class Rails {
@@ -105,7 +108,7 @@ class Rails {
   size_t size() const { return rails_.size(); }
   Rail& operator[](size_t i) const { return *rails_[i]; }
   bool any_up() const;
-  // Until all queue pairs that were given up so far are gone.
+  // Until all that was to be connected so far is, and all queue pairs that were given up are gone.
   void Drain() const;
 
  private:

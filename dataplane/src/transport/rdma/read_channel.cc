@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <future>
 #include <thread>
 
 namespace peercache::rdma {
@@ -47,22 +48,38 @@ ConnectRequest ReadChannel::request() const {
   return request;
 }
 
-Status ReadChannel::Establish(const ConnectOk& peer) {
+Status ReadChannel::Establish(const ConnectOk& peer, TimePoint deadline) {
   if (peer.queues.size() != paths_.size())
     return Corrupt("the peer answered for another number of queue pairs than it was asked for");
   pool_ = peer.pool;
   pool_bytes_ = peer.pool_bytes;
   chunk_bytes_ = peer.chunk_bytes;
+  std::vector<std::future<Status>> connected(paths_.size());
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    const std::shared_ptr<ReadQueue>& queue = paths_[i].queue;
+    if (peer.queues[i].queue.queue == 0) {
+      queue->Break();
+      continue;
+    }
+    connected[i] =
+        queue->rail().connector().Do([weak = std::weak_ptr(queue), address = peer.queues[i].queue] {
+          const auto alive = weak.lock();
+          return alive ? alive->Connect(address) : Unavailable("it was given up");
+        });
+  }
   Status failure = Unavailable("the peer has no rail for ours");
   max_segments_ = UINT32_MAX;
   max_message_bytes_ = UINT32_MAX;
   for (size_t i = 0; i < paths_.size(); ++i) {
     Path& path = paths_[i];
-    if (peer.queues[i].queue.queue == 0) {
-      path.queue->Break();
+    if (!connected[i].valid()) continue;
+    if (connected[i].wait_until(deadline) == std::future_status::timeout) {
+      failure = DeadlineExceeded(fmt::format("rail {}: nobody answers to the peer's address there",
+                                             path.queue->rail().name()));
+      Abandon(&path, failure);
       continue;
     }
-    if (Status s = path.queue->Connect(peer.queues[i].queue); !s.ok()) {
+    if (Status s = connected[i].get(); !s.ok()) {
       failure = s;
       Lose(&path, s);
       continue;
@@ -71,6 +88,7 @@ Status ReadChannel::Establish(const ConnectOk& peer) {
     max_segments_ = std::min(max_segments_, path.queue->max_segments());
     max_message_bytes_ = std::min(max_message_bytes_, path.queue->rail().max_message_bytes());
   }
+  std::erase_if(paths_, [](const Path& path) { return path.queue == nullptr; });
   segments_.resize(max_segments_ == UINT32_MAX ? 0 : max_segments_);
   return queues() > 0 ? Status() : failure;
 }
@@ -261,6 +279,13 @@ void ReadChannel::Lose(Path* path, const Status& why) {
   lost_rails_ |= 1u << queue.rail_index();
   spdlog::debug("a queue pair is lost: {}", why.ToString());
   if (left_ > 0 && queues() == 0) FailPending();
+}
+
+void ReadChannel::Abandon(Path* path, const Status& why) {
+  path->queue->rail().CountFailure();
+  lost_rails_ |= 1u << path->queue->rail_index();
+  spdlog::debug("a queue pair is given up: {}", why.ToString());
+  path->queue.reset();
 }
 
 void ReadChannel::FailPending() {

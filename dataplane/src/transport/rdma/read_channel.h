@@ -1,7 +1,7 @@
 // ReadChannel: reads pages of one peer's pool, over one queue pair for each rail that reaches it.
 //
 //   auto channel = ReadChannel::Make(rails, use);      // queue pairs; request() goes to the peer
-//   channel->Establish(answer)                         // connects and tries each of them
+//   channel->Establish(answer, deadline)               // connects and tries each of them
 //   channel->Begin(pages, ranges, headers, states, now);
 //   RunReads(...)                                      // run_reads.h; or Advance() until done()
 //
@@ -57,8 +57,9 @@ class ReadChannel {
   static Result<std::unique_ptr<ReadChannel>> Make(const Rails& rails, uint32_t use);
 
   ConnectRequest request() const;
-  // Connects to what the peer offers. Fails when no queue is left.
-  Status Establish(const ConnectOk& peer);
+  // Connects to what the peer offers, over all rails at once; does without those that have not
+  // connected by `deadline`. Fails when no queue is left.
+  Status Establish(const ConnectOk& peer, TimePoint deadline);
   // READs the beginning of the peer's pool into `scratch`, part of `memory`, over every queue, to
   // see that the path carries packets of its size; breaks those over which nothing comes until
   // `deadline`. Fails when no queue is left.
@@ -89,7 +90,8 @@ class ReadChannel {
 
  private:
   struct Path {
-    std::unique_ptr<ReadQueue> queue;
+    // Shared with the rail's connector, while it is at work on it.
+    std::shared_ptr<ReadQueue> queue;
     std::vector<uint32_t> rkeys;
   };
   ReadChannel() = default;
@@ -97,6 +99,9 @@ class ReadChannel {
   Path* LeastBusy(const Registration& destination);
   void Send(Path* path, uint32_t piece);
   void Lose(Path* path, const Status& why);
+  // As Lose, of a queue that is not used yet and that the connector may be at work on: it goes when
+  // that is done. Leaves the path without one.
+  void Abandon(Path* path, const Status& why);
   void PieceDone(uint32_t piece);
   void FailPending();
 

@@ -202,8 +202,7 @@ TEST_F(ReadChannelFabricTest, ARailThatGoesDownIsDoneWithoutAndComesBack) {
   bool lost = false;
   for (const TimePoint end = Clock::now() + seconds(5); !lost && Clock::now() < end;) {
     std::memset(reader.bytes().data(), 0, reader.bytes().size());
-    const auto states =
-        ReadAll(connection->channel.get(), reader, batch.reads(), milliseconds(300));
+    const auto states = ReadAll(connection->channel.get(), reader, batch.reads());
     EXPECT_THAT(states, Each(PageState::kRead)) << "the other rail takes over";
     batch.ExpectBytes(holder);
     lost = connection->channel->queues() < found.size();
@@ -249,17 +248,71 @@ TEST_F(ReadChannelFabricTest, QueuePairsForPeersAreBounded) {
   ASSERT_TRUE(pool.ok());
   auto acceptor = Acceptor::Make(rails.get(), *pool, static_cast<uint32_t>(rails->size()));
   ASSERT_TRUE(acceptor.ok());
-  auto channel = ReadChannel::Make(*rails, ~0u);
-  ASSERT_TRUE(channel.ok());
+  auto channel = ReadChannel::Make(*rails, ~0u), other = ReadChannel::Make(*rails, ~0u);
+  ASSERT_TRUE(channel.ok() && other.ok());
   ConnectOk answer;
   auto first = (*acceptor)->Accept((*channel)->request(), &answer);
   ASSERT_TRUE(first.ok());
-  auto second = (*acceptor)->Accept((*channel)->request(), &answer);
+  auto second = (*acceptor)->Accept((*other)->request(), &answer);
   EXPECT_EQ(second.status().code(), Code::kResourceExhausted);
   EXPECT_THAT(second.status().message(), HasSubstr("rdma-max-queues"));
   *first = nullptr;
   rails->Drain();
-  EXPECT_TRUE((*acceptor)->Accept((*channel)->request(), &answer).ok());
+  EXPECT_TRUE((*acceptor)->Accept((*other)->request(), &answer).ok());
+}
+
+// An address in the network of `rail` that nobody has: the kernel looks for it for a second.
+QueueAddress Nobody(QueueAddress rail) {
+  rail.gid[15] = 0xfd;
+  return rail;
+}
+
+TEST_F(ReadChannelFabricTest, NobodyWaitsForAReaderWhoseAddressDoesNotAnswer) {
+  ASSERT_GE(rails->size(), 2u);
+  auto channel = ReadChannel::Make(*rails, ~0u);
+  ASSERT_TRUE(channel.ok());
+  ConnectRequest request = (*channel)->request();
+  request.queues[0] = Nobody(request.queues[0]);
+  ConnectOk answer;
+  auto queues = holder.acceptor().Accept(request, &answer);
+  ASSERT_TRUE(queues.ok());
+  EXPECT_TRUE(answer.later) << "it was waited for";
+  queues = AcceptNow(&holder.acceptor(), request, &answer);
+  ASSERT_TRUE(queues.ok());
+  ASSERT_EQ(answer.queues.size(), rails->size());
+  EXPECT_EQ(answer.queues[0].queue.queue, 0u);
+  EXPECT_NE(answer.queues[1].queue.queue, 0u) << "the other rails do not wait for it";
+  // The reader goes, and what is under way with it.
+  *queues = nullptr;
+  rails->Drain();
+  EXPECT_EQ(holder.acceptor().stats().queues, 0u);
+  auto connection = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  EXPECT_EQ(connection->channel->queues(), rails->size());
+}
+
+TEST_F(ReadChannelFabricTest, ARailWhosePeerDoesNotAnswerIsDoneWithout) {
+  ASSERT_GE(rails->size(), 2u);
+  auto connection = Connect(*rails, &holder, reader, [](ConnectOk* answer) {
+    answer->queues[0].queue = Nobody(answer->queues[0].queue);
+  });
+  ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  EXPECT_EQ(connection->channel->queues(), rails->size() - 1);
+  EXPECT_EQ(connection->channel->lost_rails(), 1u);
+  const std::vector<uint32_t> lengths(4, 100'000);
+  Batch batch(&holder, reader.bytes(), lengths, 1);
+  EXPECT_THAT(ReadAll(connection->channel.get(), reader, batch.reads()), Each(PageState::kRead));
+  // The connector may still be at work when its channel has gone.
+  auto given_up = ReadChannel::Make(*rails, ~0u);
+  ASSERT_TRUE(given_up.ok());
+  ConnectOk nobody;
+  auto queues = AcceptNow(&holder.acceptor(), (*given_up)->request(), &nobody);
+  ASSERT_TRUE(queues.ok());
+  for (auto& served : nobody.queues) served.queue = Nobody(served.queue);
+  EXPECT_FALSE((*given_up)->Establish(nobody, Clock::now()).ok());
+  given_up->reset();
+  rails->Drain();
+  EXPECT_THAT(ReadAll(connection->channel.get(), reader, batch.reads()), Each(PageState::kRead));
 }
 
 TEST(RegistrationFabricTest, TooLittleMemlockIsExplained) {
