@@ -41,7 +41,7 @@ func missedPodSpecs() {
 		func() {
 			scaleOperator(ctx, 0)
 			defer scaleOperator(context.WithoutCancel(ctx), 1) // also when the spec is interrupted
-			Eventually(func(g Gomega) { // an operator that ends still answers for a moment
+			Eventually(func(g Gomega) {                        // an operator that ends still answers for a moment
 				probe := enginePod("probe", nodes.third)
 				g.Expect(kube.Create(ctx, probe, client.DryRunAll)).To(Succeed())
 				g.Expect(probe.Annotations).To(BeEmpty())
