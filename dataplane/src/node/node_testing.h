@@ -105,7 +105,10 @@ class TestEngine {
                                        HugePages::kOff);
     EXPECT_TRUE(region.ok());
     host_ = std::move(*region);
-    auto client = Client::Connect({.socket = socket, .engine = "test"});
+    // Longer than any node here waits for others: one that is slow under a sanitizer is not one
+    // that does not answer.
+    auto client =
+        Client::Connect({.socket = socket, .engine = "test", .timeout = milliseconds(15'000)});
     EXPECT_TRUE(client.ok()) << client.status().ToString();
     if (!client.ok()) return;
     client_ = std::move(*client);
