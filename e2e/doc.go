@@ -15,6 +15,6 @@
 //	HOOKS control-plane stop|start     stop or start the API server
 //	HOOKS fabric up|down               install or remove Multus and whereabouts; machines have a second network, at fabric0
 //
-// hack/cluster/cluster is one for both of its providers, except that kind has no second network. ARTIFACTS (default e2e/out) is the folder for the
-// table of scenarios and, after a failure, for logs and events.
+// hack/cluster/cluster is one for both of its providers, except that kind has no second network. ARTIFACTS (default
+// e2e/out) is the folder for the table of scenarios and, after a failure, for logs and events.
 package e2e

@@ -98,22 +98,15 @@ func faultSpecs() {
 	}, SpecTimeout(3*time.Minute))
 
 	It("when the DaemonSet is rolled", func(ctx context.Context) {
-		before := map[string]string{}
-		for _, node := range nodes.all() {
-			pod, err := nodePod(ctx, node)
-			Expect(err).NotTo(HaveOccurred())
-			before[node] = string(pod.UID)
-		}
+		before := nodePods(ctx)
 		expectHarmless(underLoad(ctx, 30, func() {
 			changeSpec(ctx, func(spec *v1alpha1.PeerCacheClusterSpec) {
 				spec.Resources.MemoryOverhead = resource.MustParse("520Mi")
 			})
 		}))
 		waitForNodes(ctx)
-		for node, uid := range before {
-			pod, err := nodePod(ctx, node)
-			Expect(err).NotTo(HaveOccurred())
-			Expect(string(pod.UID)).NotTo(Equal(uid), "the pod on %s was not replaced", node)
+		for node, pod := range nodePods(ctx) {
+			Expect(pod.UID).NotTo(Equal(before[node].UID), "the pod on %s was not replaced", node)
 		}
 		wrote = writeAll(ctx, body)
 		hitsReturn(ctx)

@@ -63,6 +63,17 @@ func podOf(ctx context.Context, cluster, node string) (*corev1.Pod, error) {
 	return nil, fmt.Errorf("no data-plane pod on %s", node)
 }
 
+// nodePods are the data-plane pods by machine.
+func nodePods(ctx context.Context) map[string]*corev1.Pod {
+	pods := map[string]*corev1.Pod{}
+	for _, node := range nodes.all() {
+		pod, err := nodePod(ctx, node)
+		Expect(err).NotTo(HaveOccurred())
+		pods[node] = pod
+	}
+	return pods
+}
+
 // status is what /v1/status answers, as far as the suite reads it.
 type status struct {
 	Node struct {

@@ -41,15 +41,6 @@ func updateSpecs() {
 		g.Expect(c.Status.ObservedGeneration).To(Equal(c.Generation))
 		return conditionMessage(c, kind)
 	}
-	nodePods := func(ctx context.Context) map[string]*corev1.Pod {
-		pods := map[string]*corev1.Pod{}
-		for _, node := range nodes.all() {
-			pod, err := nodePod(ctx, node)
-			Expect(err).NotTo(HaveOccurred())
-			pods[node] = pod
-		}
-		return pods
-	}
 
 	It("when their pods are deleted, and not before, if so asked", func(ctx context.Context) {
 		before := nodePods(ctx)

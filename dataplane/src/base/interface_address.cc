@@ -17,7 +17,9 @@ namespace {
 
 constexpr uint32_t kLinkLocalV4 = 0xa9fe;  // 169.254.0.0/16
 
-std::string ToText(const sockaddr* address) {
+}  // namespace
+
+std::string AddressText(const sockaddr* address) {
   char text[INET6_ADDRSTRLEN] = {};
   if (address->sa_family == AF_INET) {
     inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text,
@@ -28,8 +30,6 @@ std::string ToText(const sockaddr* address) {
   }
   return text;
 }
-
-}  // namespace
 
 bool IsAddress(const std::string& text) {
   in6_addr any{};
@@ -46,7 +46,7 @@ Result<std::string> InterfaceAddress(const std::string& name) {
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     names.insert(entry->ifa_name);
     if (name != entry->ifa_name || entry->ifa_addr == nullptr) continue;
-    std::string address = ToText(entry->ifa_addr);
+    std::string address = AddressText(entry->ifa_addr);
     if (!address.empty()) addresses.push_back(std::move(address));
   }
   if (!names.contains(name)) {

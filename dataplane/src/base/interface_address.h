@@ -1,7 +1,10 @@
-// The address at which others reach this host's network interface of a given name.
+// Numeric addresses, and the one at which others reach this host's network interface of a given
+// name.
 //
 //   auto address = InterfaceAddress("rail0");  // "192.168.10.7"
 #pragma once
+
+#include <sys/socket.h>
 
 #include <span>
 #include <string>
@@ -12,6 +15,8 @@ namespace peercache {
 
 // Whether this is a numeric IPv4 or IPv6 address.
 bool IsAddress(const std::string& text);
+// The numeric IPv4 or IPv6 address without its port; empty of another family.
+std::string AddressText(const sockaddr* address);
 
 // Fails, and says what there is, when there is no such interface, or it has no address for others.
 Result<std::string> InterfaceAddress(const std::string& name);

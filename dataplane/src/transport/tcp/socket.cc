@@ -12,6 +12,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/interface_address.h"
+
 namespace peercache {
 namespace {
 
@@ -39,18 +41,6 @@ Result<Address> Numeric(const std::string& host, uint16_t port) {
     return address;
   }
   return InvalidArgument(fmt::format("\"{}\" is not a numeric IPv4 or IPv6 address", host));
-}
-
-std::string ToText(const sockaddr* address) {
-  char text[INET6_ADDRSTRLEN] = {};
-  if (address->sa_family == AF_INET) {
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text,
-              sizeof(text));
-  } else if (address->sa_family == AF_INET6) {
-    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, text,
-              sizeof(text));
-  }
-  return text;
 }
 
 void SetOption(int fd, int level, int name, int value) {
@@ -136,7 +126,7 @@ Result<std::vector<std::string>> Resolve(const std::string& host) {
   }
   std::vector<std::string> addresses;
   for (const addrinfo* a = found; a != nullptr; a = a->ai_next)
-    addresses.push_back(ToText(a->ai_addr));
+    addresses.push_back(AddressText(a->ai_addr));
   freeaddrinfo(found);
   std::sort(addresses.begin(), addresses.end());
   addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
@@ -159,7 +149,7 @@ std::string LocalAddressTowards(const std::string& host, uint16_t port) {
   sockaddr_storage local{};
   socklen_t size = sizeof(local);
   if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&local), &size) != 0) return {};
-  return ToText(reinterpret_cast<const sockaddr*>(&local));
+  return AddressText(reinterpret_cast<const sockaddr*>(&local));
 }
 
 }  // namespace peercache
