@@ -11,7 +11,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a node runs: its address, and what runs a command there (nothing: here)."""
+
+    address: str = "127.0.0.1"
+    within: tuple[str, ...] = ()
+
+
+HERE = Place()
+
+
 @dataclass
 class BenchNode:
     """One running peercached."""
@@ -45,14 +56,17 @@ class BenchNode:
     http_port: int
     process: subprocess.Popen[bytes]
     log: Path
+    address: str = HERE.address
 
     @property
     def pid(self) -> int:
         return self.process.pid
 
+    def _url(self, path: str) -> str:
+        return f"http://{self.address}:{self.http_port}{path}"
+
     def status(self) -> dict[str, Any]:
-        url = f"http://127.0.0.1:{self.http_port}/v1/status"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(self._url("/v1/status"), timeout=10) as answer:
             status: dict[str, Any] = json.load(answer)
         return status
 
@@ -69,7 +83,7 @@ class BenchNode:
                     + self.log.read_text(errors="replace")[-2000:]
                 )
             with contextlib.suppress(OSError, urllib.error.URLError):
-                urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/readyz", timeout=5)
+                urllib.request.urlopen(self._url("/readyz"), timeout=5)
                 return
             time.sleep(0.05)
 
@@ -90,21 +104,27 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def start_node(build: Path | None, folder: Path, options: dict[str, str]) -> BenchNode:
+def start_node(
+    build: Path | None, folder: Path, options: dict[str, str], place: Place = HERE
+) -> BenchNode:
     """Starts peercached; it is not ready yet. ``options`` name at least node-id and both ports."""
     name = options["node-id"]
     options = {"socket": str(folder / f"{name}.sock"), "log-level": "warn", **options}
     log = folder / f"{name}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [str(find("peercached", build)), *(f"--{k}={v}" for k, v in options.items())],
+            [
+                *place.within,
+                str(find("peercached", build)),
+                *(f"--{k}={v}" for k, v in options.items()),
+            ],
             stdout=output,
             stderr=subprocess.STDOUT,
             # Ctrl-C is for us; we stop the node when its work is done.
             start_new_session=True,
         )
     ports = int(options["peer-port"]), int(options["http-port"])
-    return BenchNode(name, Path(options["socket"]), *ports, process, log)
+    return BenchNode(name, Path(options["socket"]), *ports, process, log, place.address)
 
 
 def stop_node(node: BenchNode) -> None:
@@ -119,16 +139,23 @@ def stop_node(node: BenchNode) -> None:
 
 @contextlib.contextmanager
 def loopback_nodes(
-    build: Path | None, pools: dict[str, str], options: dict[str, str] | None = None
+    build: Path | None,
+    pools: dict[str, str],
+    options: dict[str, str] | None = None,
+    places: Mapping[str, Place] | None = None,
 ) -> Iterator[dict[str, BenchNode]]:
-    """Starts one node for each name, with a pool of that size, and kills them at the end."""
+    """Starts one node for each name, with a pool of that size, and kills them at the end.
+
+    ``places`` names the nodes that are not on loopback.
+    """
     nodes: dict[str, BenchNode] = {}
     discovery = ""
     with tempfile.TemporaryDirectory(prefix="peercache-bench-") as folder:
         try:
             for name, pool in pools.items():
+                place = (places or {}).get(name, HERE)
                 peer_port, http_port = free_port(), free_port()
-                discovery = discovery or f"127.0.0.1:{peer_port}"
+                discovery = discovery or f"{place.address}:{peer_port}"
                 nodes[name] = start_node(
                     build,
                     Path(folder),
@@ -138,10 +165,11 @@ def loopback_nodes(
                         "pool-size": pool,
                         "peer-port": str(peer_port),
                         "http-port": str(http_port),
-                        "bind-addr": "127.0.0.1",
+                        "bind-addr": place.address,
                         "discovery-addr": discovery,
                         **(options or {}),
                     },
+                    place,
                 )
             for node in nodes.values():
                 node.wait_ready()

@@ -16,12 +16,14 @@ from pathlib import Path
 
 from peercache.bench.engine import Engine
 from peercache.bench.errors import BenchError
+from peercache.bench.link import limited_link
 from peercache.bench.nodes import CLUSTER, BenchNode, loopback_nodes
 from peercache.bench.perf import Perf, Result
 
 KIB, MIB = 1 << 10, 1 << 20
 WORKING_SET = 1536 * MIB
 WINDOW = 1024 * MIB
+MEMORY_WINDOW = WINDOW // 2
 # Until slots that a clear has withdrawn may be used again: the lease, and a little.
 REST_SECONDS = 1.2
 
@@ -72,7 +74,7 @@ def measure(
 ) -> list[Row]:
     """All rows, in some minutes. Raises BenchError when something cannot be measured."""
     perf = Perf(build)
-    parts = (_memory_rows, _remote_rows, _request_rows, _shared_rows)
+    parts = (_memory_rows, _remote_rows, _request_rows, _shared_rows, _link_rows)
     rows: list[Row] = []
     for row in chain(
         *(part(build, perf, repetitions, seconds) for part in parts),
@@ -108,20 +110,25 @@ MEMORY_ROWS = (
 
 
 def _memory_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> Iterator[Row]:
-    """SET and GET of a node's own pool, beside memcpy by as many threads: one."""
-    with loopback_nodes(build, {"own": "4Gi"}, {"copy-threads": "1"}) as nodes:
+    """SET and GET of a node's own pool, beside memcpy by as many threads: one.
+
+    A new engine's memory is mapped by the node while its first calls come, so these warm up; what
+    is measured then is four times the host pool.
+    """
+    with loopback_nodes(build, {"own": "6Gi"}, {"copy-threads": "1"}) as nodes:
         node = nodes["own"]
         node.settle()
         for size, batch, held in MEMORY_ROWS:
-            count = WINDOW // size
+            count = MEMORY_WINDOW // size
             shape = {"page_bytes": size, "pages": count, "window": count, "batch": batch}
             at = {"socket": node.socket, **shape}
+            sets = {**at, "pages": 6 * count, "warm_pages": 2 * count, "seconds": 0}
             pages = f"{dict(_sizes())[size]} x {batch}"
             put = Row(f"SET into the own node, {pages}", "GB/s", "memcpy", 0.90, held=held)
             get = Row(f"GET from the own node, {pages}", "GB/s", "memcpy", 0.90, held=held)
             for _ in range(repetitions):
                 limit = perf("memcpy", **shape, seconds=seconds, warmup=0.2)["gb_per_s"]
-                put.add(limit, _complete(perf("set", **at, seconds=0), put.name)["gb_per_s"])
+                put.add(limit, _complete(perf("set", **sets), put.name)["gb_per_s"])
                 got = perf("get", **at, seconds=seconds, warmup=0.2)
                 get.add(limit, _complete(got, get.name)["gb_per_s"])
                 perf("clear", socket=node.socket)
@@ -185,26 +192,57 @@ def _request_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> 
         yield from (rate, wait, single, many)
 
 
+ENGINES = 8
+SHARED_PAGES = {
+    "page_bytes": 128 * KIB,
+    "pages": WORKING_SET // (128 * KIB),
+    "window": WINDOW // (128 * KIB),
+    "batch": SMALL_BATCH,
+}
+
+
 def _shared_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> Iterator[Row]:
     """Eight engine threads that read the same pages at once, as ranks of an MLA model do."""
-    size = 128 * KIB
-    pages = WORKING_SET // size
     with loopback_nodes(build, {"holder": "4Gi", "reader": "1Gi"}) as nodes:
-        shape = {"page_bytes": size, "pages": pages, "window": WINDOW // size, "batch": 32}
-        _fill(perf, nodes["holder"], shape)
-        at = {"socket": nodes["reader"].socket, **shape, "seconds": 0}
+        _fill(perf, nodes["holder"], SHARED_PAGES)
+        at = {"socket": nodes["reader"].socket, **SHARED_PAGES, "seconds": 0}
         wire = Row(
             "wire reads of 8 engines that share pages", "pages", "pages", 1.1, at_least=False
         )
-        both = Row("GET by 8 sharing engines", "GB/s", "memcpy by 2", 0.70)
+        both = Row("GET by 8 sharing engines", "GB/s", "memcpy by 2", 0.70, held=False)
         for _ in range(repetitions):
             before = nodes["holder"].counters()["served_pages"]
-            got = _complete(perf("get", **at, threads=8, shared=True), wire.name)
-            wire.add(pages, nodes["holder"].counters()["served_pages"] - before)
-            limit = perf("memcpy", **shape, threads=2, seconds=seconds, warmup=0.2)["gb_per_s"]
-            both.add(limit, got["gb_per_s"])
+            got = _complete(perf("get", **at, threads=ENGINES, shared=True), wire.name)
+            wire.add(SHARED_PAGES["pages"], nodes["holder"].counters()["served_pages"] - before)
+            limit = perf("memcpy", **SHARED_PAGES, threads=2, seconds=seconds, warmup=0.2)
+            both.add(limit["gb_per_s"], got["gb_per_s"])
         yield wire
         yield both
+
+
+# What one engine can read over it leaves cores for the copies of eight.
+LINK_GIGABITS = 10
+
+
+def _link_rows(build: Path, perf: Perf, repetitions: int, _: float) -> Iterator[Row]:
+    """The same where the network is what bounds an engine, as it does on a GPU node: each page
+    crosses the link once, so that what it carries is worth eight times as much.
+    """
+    name = f"GET by 8 sharing engines, {LINK_GIGABITS} Gbit/s link"
+    row = Row(name, "GB/s", "one engine", 3.0)
+    with limited_link(LINK_GIGABITS) as link:
+        places = {"holder": link.far, "reader": link.near}
+        for _repetition in range(repetitions):
+            # New ones each time: the one engine must not find what the eight have left.
+            with loopback_nodes(build, {"holder": "4Gi", "reader": "1Gi"}, None, places) as nodes:
+                _fill(perf, nodes["holder"], SHARED_PAGES)
+                at = {"socket": nodes["reader"].socket, **SHARED_PAGES, "seconds": 0}
+                one, eight = (
+                    _complete(perf("get", **at, threads=threads, shared=True), name)["gb_per_s"]
+                    for threads in (1, ENGINES)
+                )
+                row.add(one, eight)
+    yield row
 
 
 # A token of the test engine's MLA pool: 4 layers of 576 values of 2 bytes.
