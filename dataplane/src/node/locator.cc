@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "node/node_groups.h"
-
 namespace peercache {
 
 Locator::Locator(LocatorOptions options, Shard* shard, Peers* peers, Counters* counters)
@@ -36,16 +34,16 @@ void Locator::Lookup(const View& view, std::span<const Key> keys, std::span<Reco
   int rounds = 0;
   for (const Ring* ring : {&view.current, &view.next, &view.previous}) {
     // Only keys whose owner in this ring has not been asked in an earlier round.
-    std::vector<size_t> which;
+    NodeGroups groups;
     for (size_t i : missing) {
       const uint64_t owner = ring->OwnerOf(keys[i]);
       const bool repeated = std::any_of(asked, asked + rounds, [&](const Ring* before) {
         return before->OwnerOf(keys[i]) == owner;
       });
-      if (owner != 0 && !repeated) which.push_back(i);
+      if (owner != 0 && !repeated) groups.Add(owner, i);
     }
     asked[rounds++] = ring;
-    if (!which.empty()) LookupIn(*ring, keys, which, records, deadline, failed);
+    if (!groups.empty()) LookupAt(&groups, keys, records, deadline, failed);
     std::erase_if(missing, [&](size_t i) { return records[i].node != 0; });
     if (missing.empty() || Clock::now() >= deadline) break;
   }
@@ -58,12 +56,8 @@ void Locator::Lookup(const View& view, std::span<const Key> keys, std::span<Reco
   }
 }
 
-void Locator::LookupIn(const Ring& ring, std::span<const Key> keys, std::span<const size_t> which,
-                       std::span<Record> records, TimePoint deadline,
-                       std::span<const uint64_t> failed) {
-  NodeGroups groups;
-  for (size_t i : which)
-    if (const uint64_t owner = ring.OwnerOf(keys[i]); owner != 0) groups.Add(owner, i);
+void Locator::LookupAt(NodeGroups* groups, std::span<const Key> keys, std::span<Record> records,
+                       TimePoint deadline, std::span<const uint64_t> failed) {
   const TimePoint now = Clock::now();
   auto exclude = peers_->Unhealthy(now);
   exclude.insert(exclude.end(), failed.begin(), failed.end());
@@ -71,7 +65,7 @@ void Locator::LookupIn(const Ring& ring, std::span<const Key> keys, std::span<co
   std::vector<Record> found;
   std::vector<std::span<const NodeGroups::Item>> sent;
   CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
-  groups.ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
+  groups->ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
     asked.clear();
     for (const auto& item : items) asked.push_back(keys[item.index]);
     if (owner == peers_->self()) {

@@ -12,6 +12,7 @@
 #include "directory/shard.h"
 #include "membership/view.h"
 #include "node/counters.h"
+#include "node/node_groups.h"
 #include "node/peers.h"
 
 namespace peercache {
@@ -40,8 +41,9 @@ class Locator {
   void ForgetAll() { cache_.Clear(); }
 
  private:
-  void LookupIn(const Ring& ring, std::span<const Key> keys, std::span<const size_t> which,
-                std::span<Record> records, TimePoint deadline, std::span<const uint64_t> failed);
+  // Asks for the keys of each group at its node.
+  void LookupAt(NodeGroups* groups, std::span<const Key> keys, std::span<Record> records,
+                TimePoint deadline, std::span<const uint64_t> failed);
 
   const LocatorOptions options_;
   Shard* const shard_;

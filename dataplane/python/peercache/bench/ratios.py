@@ -7,9 +7,10 @@ target, which is more than the noise between repetitions.
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlib import Path
 from peercache.bench.engine import Engine
 from peercache.bench.errors import BenchError
 from peercache.bench.link import limited_link
-from peercache.bench.nodes import CLUSTER, BenchNode, loopback_nodes
+from peercache.bench.nodes import CLUSTER, BenchNode, Place, loopback_nodes
 from peercache.bench.perf import Perf, Result
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -170,23 +171,36 @@ def _remote_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> I
                 yield cpu
 
 
+# A round trip of a small request may take this many times a bare ping-pong.
+ROUND_TRIP = 1.5
+
+
 def _request_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> Iterator[Row]:
-    """Small requests. The limits of exists are the promised figures themselves."""
+    """Small requests. The limits of exists are the promised figures themselves, or where waking a
+    thread takes so long that these are out of reach, what a bare ping-pong of the same moment says:
+    an exists is two round trips, from the engine to its node and on to the other one.
+    """
     with loopback_nodes(build, {"holder": "1Gi", "reader": "64Mi"}) as nodes:
         shape = {"page_bytes": 4 * KIB, "pages": 4096, "window": 4096}
         _fill(perf, nodes["holder"], shape)
         at = {"socket": nodes["reader"].socket, **shape, "seconds": seconds}
         peer = {"port": nodes["holder"].peer_port, "cluster": CLUSTER, "seconds": seconds}
-        rate = Row("EXISTS on another node, batches of 128", "keys/s", "promised", 1.0)
-        wait = Row("EXISTS of 32 keys, p50", "us", "promised", 1.0, at_least=False)
+        rate = Row("EXISTS on another node, batches of 128", "keys/s", "promised or ping-pong", 1.0)
+        wait = Row("EXISTS of 32 keys, p50", "us", "promised or ping-pong", 1.0, at_least=False)
         single = Row(
-            "request to a peer, one in flight, p50", "us", "ping-pong", 1.5, at_least=False
+            "request to a peer, one in flight, p50", "us", "ping-pong", ROUND_TRIP, at_least=False
         )
         many = Row("requests to a peer, many in flight", "1/s", "promised", 1.0)
         for _ in range(repetitions):
-            rate.add(1e6, perf("exists", **at, batch=128)["pages_per_s"])
-            wait.add(80, perf("exists", **at, batch=32)["latency_us"]["p50"])
             bare = perf("pingpong", seconds=seconds)["latency_us"]["p50"]
+            two_trips = 2 * ROUND_TRIP * bare
+            rate.add(
+                min(1e6, CONTROLLER_BATCH / two_trips * 1e6),
+                perf("exists", **at, batch=CONTROLLER_BATCH)["pages_per_s"],
+            )
+            wait.add(
+                max(80, two_trips), perf("exists", **at, batch=SMALL_BATCH)["latency_us"]["p50"]
+            )
             single.add(bare, perf("rpc-latency", **peer)["latency_us"]["p50"])
             many.add(3e5, perf("rpc-rate", **peer)["calls_per_s"])
         yield from (rate, wait, single, many)
@@ -201,23 +215,30 @@ SHARED_PAGES = {
 }
 
 
+@contextlib.contextmanager
+def _sharing(
+    build: Path, perf: Perf, places: Mapping[str, Place] | None = None
+) -> Iterator[dict[str, BenchNode]]:
+    """A holder of the pages, and a reader that has none, with a pool that takes them all."""
+    with loopback_nodes(build, {"holder": "4Gi", "reader": "4Gi"}, None, places) as nodes:
+        _fill(perf, nodes["holder"], SHARED_PAGES)
+        nodes["reader"].settle()
+        yield nodes
+
+
 def _shared_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> Iterator[Row]:
     """Eight engine threads that read the same pages at once, as ranks of an MLA model do."""
-    with loopback_nodes(build, {"holder": "4Gi", "reader": "1Gi"}) as nodes:
-        _fill(perf, nodes["holder"], SHARED_PAGES)
-        at = {"socket": nodes["reader"].socket, **SHARED_PAGES, "seconds": 0}
-        wire = Row(
-            "wire reads of 8 engines that share pages", "pages", "pages", 1.1, at_least=False
-        )
-        both = Row("GET by 8 sharing engines", "GB/s", "memcpy by 2", 0.70, held=False)
-        for _ in range(repetitions):
+    wire = Row("wire reads of 8 engines that share pages", "pages", "pages", 1.1, at_least=False)
+    both = Row("GET by 8 sharing engines", "GB/s", "memcpy by 2", 0.70, held=False)
+    for _ in range(repetitions):
+        with _sharing(build, perf) as nodes:
             before = nodes["holder"].counters()["served_pages"]
-            got = _complete(perf("get", **at, threads=ENGINES, shared=True), wire.name)
+            got = _shared_get(perf, nodes["reader"], ENGINES)
             wire.add(SHARED_PAGES["pages"], nodes["holder"].counters()["served_pages"] - before)
-            limit = perf("memcpy", **SHARED_PAGES, threads=2, seconds=seconds, warmup=0.2)
-            both.add(limit["gb_per_s"], got["gb_per_s"])
-        yield wire
-        yield both
+        limit = perf("memcpy", **SHARED_PAGES, threads=2, seconds=seconds, warmup=0.2)
+        both.add(limit["gb_per_s"], got)
+    yield wire
+    yield both
 
 
 # What one engine can read over it leaves cores for the copies of eight.
@@ -226,23 +247,23 @@ LINK_GIGABITS = 10
 
 def _link_rows(build: Path, perf: Perf, repetitions: int, _: float) -> Iterator[Row]:
     """The same where the network is what bounds an engine, as it does on a GPU node: each page
-    crosses the link once, so that what it carries is worth eight times as much.
+    crosses the link once, so that what it carries is worth up to eight times as much.
     """
-    name = f"GET by 8 sharing engines, {LINK_GIGABITS} Gbit/s link"
-    row = Row(name, "GB/s", "one engine", 3.0)
+    row = Row(f"GET by 8 sharing engines, {LINK_GIGABITS} Gbit/s link", "GB/s", "one engine", 3.0)
     with limited_link(LINK_GIGABITS) as link:
         places = {"holder": link.far, "reader": link.near}
         for _repetition in range(repetitions):
-            # New ones each time: the one engine must not find what the eight have left.
-            with loopback_nodes(build, {"holder": "4Gi", "reader": "1Gi"}, None, places) as nodes:
-                _fill(perf, nodes["holder"], SHARED_PAGES)
-                at = {"socket": nodes["reader"].socket, **SHARED_PAGES, "seconds": 0}
-                one, eight = (
-                    _complete(perf("get", **at, threads=threads, shared=True), name)["gb_per_s"]
-                    for threads in (1, ENGINES)
-                )
-                row.add(one, eight)
+            with _sharing(build, perf, places) as nodes:
+                # Pages that are read once are not kept: the one leaves nothing to the eight.
+                one = _shared_get(perf, nodes["reader"], 1)
+                row.add(one, _shared_get(perf, nodes["reader"], ENGINES))
     yield row
+
+
+def _shared_get(perf: Perf, reader: BenchNode, engines: int) -> float:
+    at = {"socket": reader.socket, **SHARED_PAGES, "seconds": 0}
+    got = perf("get", **at, threads=engines, shared=True)
+    return float(_complete(got, f"GET by {engines} engines")["gb_per_s"])
 
 
 # A token of the test engine's MLA pool: 4 layers of 576 values of 2 bytes.
