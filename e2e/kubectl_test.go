@@ -218,9 +218,12 @@ func kubectlSpecs() {
 
 	It("how a machine goes into maintenance and comes back: drain, undrain", func(ctx context.Context) {
 		defer func() { peercacheOK(context.WithoutCancel(ctx), "undrain", nodes.writer) }()
-		// Nobody but the writer's node has had these; those of the load may have a replica elsewhere.
-		cold := request{Kind: "mha", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
-		writeAll(ctx, cold)
+		// Nobody but the writer's node has these. Being read, they are worth a place elsewhere.
+		hot := request{Kind: "mha", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
+		hotBytes := writeAll(ctx, hot).SHA256s
+		for range 4 {
+			Expect(reader.read(ctx, hot).Hit).To(Equal(hot.Pages * pageTokens))
+		}
 		load := request{Kind: "mla", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
 		load.SHA256s, load.Seconds = writeAll(ctx, load).SHA256s, 12
 		elsewhere := reader.start(ctx, "load", load, "")
@@ -251,8 +254,9 @@ func kubectlSpecs() {
 			}
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed(), "the others do not settle")
 
-		got := reader.read(ctx, cold)
-		Expect(got.Hit).To(BeZero(), "tokens of pages that only the drained machine had")
+		got := reader.read(ctx, hot)
+		Expect(got.Hit).To(Equal(hot.Pages*pageTokens), "tokens of pages that only the drained machine had, and that were read most")
+		Expect(got.SHA256s).To(Equal(hotBytes))
 		for _, load := range []background{elsewhere, here} { // the second goes on without a node
 			expectHarmless(load.result(ctx, time.Minute))
 		}
@@ -264,9 +268,10 @@ func kubectlSpecs() {
 		Expect(peercacheOK(ctx, "undrain", nodes.writer, "--wait")).To(And(
 			ContainSubstring("1 member comes back"), ContainSubstring("all members serve")))
 		waitForNodes(ctx)
-		wrote := writeAll(ctx, cold)
+		again := request{Kind: "mha", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
+		wrote := writeAll(ctx, again)
 		Eventually(func(g Gomega) {
-			got, err := reader.do(ctx, "read", cold)
+			got, err := reader.do(ctx, "read", again)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(got.SHA256s).To(Equal(wrote.SHA256s))
 		}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "hits do not return")

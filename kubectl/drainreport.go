@@ -87,8 +87,9 @@ func (r *drainReport) before(w io.Writer) {
 	}
 	_, _ = fmt.Fprintf(w, "%s: %s with %s of pages and %s\n\n", r.Machine, r.movers("leaves", "leave", "would leave"), size(bytes), several(engines, "engine"))
 	t.write(w)
-	_, _ = fmt.Fprintln(w, "\nPages that no other member holds are missed from now on, and computed again; none is wrong. Engines of this")
-	_, _ = fmt.Fprintln(w, "machine go on without cache, and attach again when its nodes are back.")
+	_, _ = fmt.Fprintln(w, "\nThe pages that were read most are taken over by other members that have room (spec.update.drainBudget). The others")
+	_, _ = fmt.Fprintln(w, "are missed from now on, and computed again; none is wrong. Engines of this machine go on without cache, and attach")
+	_, _ = fmt.Fprintln(w, "again when its nodes are back.")
 	if !r.Cordoned {
 		_, _ = fmt.Fprintf(w, "%[1]s is not cordoned: SGLang pods that are scheduled there now do not start before the nodes are back: "+
 			"kubectl cordon %[1]s\n", r.Machine)

@@ -2,7 +2,10 @@
 
 package v1alpha1
 
-import "k8s.io/apimachinery/pkg/util/intstr"
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
 
 // UpdateSpec is how running nodes get a changed spec.
 // +kubebuilder:validation:XValidation:rule="self.strategy != 'OnDelete' || (!has(self.maxUnavailable) && !has(self.maxHitRatioDrop))",message="update.maxUnavailable and update.maxHitRatioDrop are about strategy RollingUpdate: with OnDelete, who deletes the pods decides; remove them, or write strategy: RollingUpdate"
@@ -30,6 +33,15 @@ type UpdateSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=99
 	MaxHitRatioDrop *int32 `json:"maxHitRatioDrop,omitempty"`
+
+	// drainBudget is how much of its pages a node that leaves has taken over by the
+	// others at most, those first that were read most, up to 64Ti. It has 10 s for
+	// that; what is not taken over by then is lost with the node. 8Gi when left out;
+	// 0 takes nothing over. Nodes read it when they start, so a change restarts them.
+	// Example: 32Gi
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.compareTo(quantity('0')) >= 0 && q.compareTo(quantity('64Ti')) <= 0 && q.isInteger())",message="update.drainBudget must lie between 0 and 64Ti: write whole bytes with a unit, for example 32Gi"
+	DrainBudget *resource.Quantity `json:"drainBudget,omitempty"`
 }
 
 // UpdateStrategy says who decides when a node is replaced.

@@ -88,8 +88,9 @@ void WireSeeds() {
 
 void PeerSeeds() {
   const MessageType kRequests[] = {
-      MessageType::kLookup, MessageType::kContact,   MessageType::kPublish, MessageType::kWithdraw,
-      MessageType::kRead,   MessageType::kHeartbeat, MessageType::kLeave,   MessageType::kClearTag};
+      MessageType::kLookup,   MessageType::kContact,  MessageType::kPublish,
+      MessageType::kWithdraw, MessageType::kRead,     MessageType::kHeartbeat,
+      MessageType::kLeave,    MessageType::kClearTag, MessageType::kOffer};
   const uint8_t kValid = 1;
   Steps all;
   all.Add(Of(MessageType::kHello), kValid);

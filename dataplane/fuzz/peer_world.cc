@@ -9,7 +9,8 @@ namespace peercache::fuzz {
 namespace {
 
 Reached greeted("peers greeted"), found("lookups that found"), owner("owner messages taken"),
-    read("pages read"), absent("pages absent"), listed("members listed"), other("other answers");
+    read("pages read"), absent("pages absent"), listed("members listed"), other("other answers"),
+    offered("pages offered");
 
 constexpr uint64_t kSelf = 99, kOwner = 7, kReader = 8;
 
@@ -71,8 +72,12 @@ PeerWorld::PeerWorld()
       secret_(TheSecret()),
       shard_(SmallShard()),
       table_(SmallTable(), LongAgo()),
-      requests_(Hello{kCluster, "", kSelf, kIncarnation}, secret_.get(), stored_.pool.get(),
-                &shard_, &table_, &counters_, nullptr, [](uint64_t) { return size_t{0}; }) {}
+      requests_(
+          Hello{kCluster, "", kSelf, kIncarnation}, secret_.get(), stored_.pool.get(), &shard_,
+          &table_, &counters_, nullptr, [](uint64_t) { return size_t{0}; },
+          [](const OfferRequest& offer) -> Result<OfferAnswer> {
+            return OfferAnswer{0, 1, std::vector<uint8_t>(offer.items.size(), kNoRoom)};
+          }) {}
 
 std::vector<std::byte> PeerWorld::ValidBody(MessageType type) {
   FrameWriter w;
@@ -128,6 +133,13 @@ std::vector<std::byte> PeerWorld::ValidBody(MessageType type) {
       break;
     }
     case MessageType::kLeave: LeaveRequest{"member", 1}.Encode(&w); break;
+    case MessageType::kOffer: {
+      std::vector<OfferItem> items;
+      for (const Page& page : stored_.pages)
+        items.push_back({page.key, 1, static_cast<uint32_t>(page.bytes.size()), 1});
+      EncodeOffer(kOwner, 1, items, &w);
+      break;
+    }
     case MessageType::kClearTag: w.Put(uint64_t{1}); break;
     default: break;
   }
@@ -193,6 +205,12 @@ void PeerWorld::CheckAnswer(MessageType request, ConstBytes frame, ConstBytes pa
       MemberListMessage list;
       Require(list.Decode(&body), "HeartbeatOk");
       if (!list.members.empty()) listed.Hit();
+      break;
+    }
+    case MessageType::kOfferOk: {
+      OfferAnswer answer;
+      Require(answer.Decode(&body), "OfferOk");
+      if (!answer.outcomes.empty()) offered.Hit();
       break;
     }
     case MessageType::kLeaveOk:

@@ -151,6 +151,15 @@ const Sample kSamples[] = {
        ok.later = true;
        ok.Encode(w);
      }},
+    {"offer", MessageType::kOffer,
+     [](FrameWriter* w) {
+       const OfferItem items[] = {{SomeKey(1), 5, 1000, 3}, {SomeKey(2), 5, 1001, 0}};
+       EncodeOffer(7, 78, items, w);
+     }},
+    {"offer-ok", MessageType::kOfferOk,
+     [](FrameWriter* w) {
+       OfferAnswer{1 << 20, 1, {kTaken, kNoRoom}}.Encode(w);
+     }},
 };
 
 }  // namespace

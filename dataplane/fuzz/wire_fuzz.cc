@@ -72,6 +72,13 @@ bool Read(FrameReader* r, FrameWriter* w) {
   return true;
 }
 
+bool Offer(FrameReader* r, FrameWriter* w) {
+  OfferRequest offer;
+  if (!offer.Decode(r)) return false;
+  EncodeOffer(offer.from, offer.batch, offer.items, w);
+  return true;
+}
+
 bool Pages(FrameReader* r, FrameWriter* w) {
   PagesRequest request;
   if (!request.Decode(r)) return false;
@@ -105,6 +112,9 @@ constexpr RoundTrip kMessages[] = {
     List<uint8_t, DecodeFlags, EncodeFlags>,
     Whole<ConnectRequest>,
     Whole<ConnectOk>,
+    Whole<ConnectOk>,  // connect-later
+    Offer,
+    Whole<OfferAnswer>,
 };
 
 std::vector<std::byte> Encoded(RoundTrip message, ConstBytes body, bool* decoded) {

@@ -40,6 +40,9 @@ func settings(cluster *v1alpha1.PeerCacheCluster) []Setting {
 	number("peer-timeout-ms", spec.Timing.PeerTimeoutMilliseconds)
 	number("heartbeat-ms", spec.Timing.HeartbeatMilliseconds)
 	number("member-ttl-ms", spec.Timing.MemberTTLMilliseconds)
+	if budget := spec.Update.DrainBudget; budget != nil {
+		text("drain-budget", byteSize(*budget))
+	}
 	if tls := spec.Security.TLS; tls != nil {
 		text("tls-cert-file", path.Join(tlsDir, corev1.TLSCertKey))
 		text("tls-key-file", path.Join(tlsDir, corev1.TLSPrivateKeyKey))
@@ -67,11 +70,11 @@ func renderConfig(cluster *v1alpha1.PeerCacheCluster) string {
 	return file.String()
 }
 
-// poolSize writes the quantity in a unit that means the same to Kubernetes and to peercached. Memory comes
+// byteSize writes the quantity in a unit that means the same to Kubernetes and to peercached. Memory comes
 // in whole pages, so a size that does not divide is rounded down: never more than was asked for.
-func poolSize(pool resource.Quantity) string {
+func byteSize(quantity resource.Quantity) string {
 	const page = 4096
-	bytes := pool.Value() / page * page
+	bytes := quantity.Value() / page * page
 	for _, unit := range []struct {
 		name  string
 		bytes int64

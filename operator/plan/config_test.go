@@ -46,7 +46,18 @@ tls-ca-file = "/etc/peercache-tls/ca.crt"
 	}
 }
 
-func TestPoolSize(t *testing.T) {
+func TestRenderConfigWithDrainBudget(t *testing.T) {
+	for budget, want := range map[string]string{"32Gi": "drain-budget = \"32Gi\"\n", "0": "drain-budget = \"0Gi\"\n"} {
+		got := renderConfig(testCluster(func(s *v1alpha1.PeerCacheClusterSpec) {
+			s.Update.DrainBudget = new(resource.MustParse(budget))
+		}))
+		if !strings.HasSuffix(got, want) {
+			t.Errorf("got\n%s\nwant at its end\n%s", got, want)
+		}
+	}
+}
+
+func TestByteSize(t *testing.T) {
 	tests := []struct{ pool, want string }{
 		{"64Gi", "64Gi"},
 		{"1536Mi", "1536Mi"},
@@ -54,7 +65,7 @@ func TestPoolSize(t *testing.T) {
 		{"65M", "64999424"}, // 65 * 10^6 is no whole number of pages of 4096
 	}
 	for _, test := range tests {
-		if got := poolSize(resource.MustParse(test.pool)); got != test.want {
+		if got := byteSize(resource.MustParse(test.pool)); got != test.want {
 			t.Errorf("%s: got %q, want %q", test.pool, got, test.want)
 		}
 	}
@@ -77,6 +88,7 @@ func TestNodesRestartWhenTheirConfigurationChanges(t *testing.T) {
 		{"pool", func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.Pool = resource.MustParse("2Gi") }, true},
 		{"hugePages", func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.HugePages = v1alpha1.HugePages2Mi }, true},
 		{"transport", withRails(v1alpha1.TransportRDMA, v1alpha1.Rail{Name: "a"}), true},
+		{"drain budget", func(s *v1alpha1.PeerCacheClusterSpec) { s.Update.DrainBudget = new(resource.MustParse("1Gi")) }, true},
 		{"discovery port", func(s *v1alpha1.PeerCacheClusterSpec) { s.Discovery.Port = 4000 }, true},
 		{"monitoring port", func(s *v1alpha1.PeerCacheClusterSpec) { s.Monitoring.Port = 4001 }, true},
 		{"lease", func(s *v1alpha1.PeerCacheClusterSpec) { s.Timing.LeaseMilliseconds++ }, true},

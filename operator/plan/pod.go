@@ -125,7 +125,7 @@ func nodeSettings(spec v1alpha1.PeerCacheClusterSpec, group Group, id string) []
 		{Name: "group", Value: group.FullName()},
 		{Name: "advertise-addr", Value: cmp.Or(spec.Discovery.Interface, PodAddress)},
 		{Name: "socket", Value: SocketPath(group.Name)},
-		{Name: "pool-size", Value: poolSize(group.Memory(spec).Pool)},
+		{Name: "pool-size", Value: byteSize(group.Memory(spec).Pool)},
 		{Name: "huge-pages", Value: hugePages(group.Memory(spec).HugePages)},
 		{Name: "transport", Value: strings.ToLower(string(group.transport(spec)))},
 	}

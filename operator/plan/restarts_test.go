@@ -61,7 +61,8 @@ var changes = map[string]struct {
 	"update": {false, func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Update = v1alpha1.UpdateSpec{MaxUnavailable: new(intstr.FromString("10%")), MaxHitRatioDrop: new(int32(20))}
 	}},
-	"mode": {false, func(s *v1alpha1.PeerCacheClusterSpec) { s.Mode = v1alpha1.ModePlan }},
+	"update.drainBudget": {true, func(s *v1alpha1.PeerCacheClusterSpec) { s.Update.DrainBudget = new(resource.MustParse("1Gi")) }},
+	"mode":               {false, func(s *v1alpha1.PeerCacheClusterSpec) { s.Mode = v1alpha1.ModePlan }},
 }
 
 // TestWhatRestartsNodes: a change restarts nodes when it changes their pod template, and docs/upgrade.md says which do.

@@ -207,6 +207,16 @@ constexpr ConfigOption kOptions[] = {
      SetWatermark<&Watermarks::high>},
     {"low-watermark", "Share of the pool that pages are left at least, however fast sets come",
      "75%", SetWatermark<&Watermarks::low>},
+    {"drain-budget",
+     "Pages that a node which leaves has taken over by others at most, most-read first, e.g. 8Gi; "
+     "0: none",
+     "8Gi",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       auto bytes = ParseSize(value);
+       if (!bytes.ok()) return bytes.status();
+       c->drain_budget = *bytes;
+       return {};
+     }},
     {"transport",
      "How pages travel between nodes: auto (RDMA where this machine and the peer have it, else "
      "TCP) | tcp | rdma (do not start without)",

@@ -48,6 +48,7 @@ struct NodeConfig {
   size_t least_promotion_bytes = Replicas::kSmallestShare;
   ChecksumPolicy checksums = ChecksumPolicy::kSampled;
   Watermarks watermarks;
+  uint64_t drain_budget = uint64_t{8} << 30;
   std::string transport = "auto";  // auto | tcp | rdma
   std::string device_name;         // of the rails: "mlx5_0,mlx5_1:2"; empty: all that are usable
   std::string rdma_gid = "auto";   // auto | ipv4 | ipv6 | an address | a subnet

@@ -26,6 +26,7 @@ TEST(ConfigTest, DefaultsAreValidAndAgreeWithTheTable) {
   EXPECT_EQ(from_table->eviction, defaults->eviction);
   EXPECT_EQ(from_table->watermarks.high, defaults->watermarks.high);
   EXPECT_EQ(from_table->watermarks.low, defaults->watermarks.low);
+  EXPECT_EQ(from_table->drain_budget, defaults->drain_budget);
 }
 
 TEST(ConfigTest, ValuesAreTaken) {
@@ -34,6 +35,7 @@ TEST(ConfigTest, ValuesAreTaken) {
                              {"socket-mode", "0660"},
                              {"eviction", "s3fifo"},
                              {"high-watermark", "90%"},
+                             {"drain-budget", "512Mi"},
                              {"lease-ms", "250"}});
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   EXPECT_EQ(config->pool_bytes, size_t{64} << 30);
@@ -41,6 +43,7 @@ TEST(ConfigTest, ValuesAreTaken) {
   EXPECT_EQ(config->lease, milliseconds(250));
   EXPECT_EQ(config->eviction, EvictionPolicy::kS3Fifo);
   EXPECT_EQ(config->watermarks.high, 0.9);
+  EXPECT_EQ(config->drain_budget, uint64_t{512} << 20);
 }
 
 struct BadCase {

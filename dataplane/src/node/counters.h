@@ -33,6 +33,11 @@ struct Counters {
   Counter engine_calls_waited;
   // peer side
   Counter served_pages, served_bytes, served_absent, lookups, lookup_keys;
+  // pages of a node that leaves: there, and at the peers that take them over
+  Counter drain_planned, drain_moved, drain_refused, drain_failed, drain_left;
+  Counter drain_planned_bytes, drain_moved_bytes, drain_refused_bytes, drain_failed_bytes,
+      drain_left_bytes;
+  Counter taken, taken_bytes, not_taken_room, not_taken_failed;
   // directory upkeep
   Counter republished, withdrawn, withdraw_unacknowledged, repair_passes;
   Counter publish_messages, withdraw_messages, contact_messages;

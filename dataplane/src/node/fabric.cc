@@ -54,6 +54,7 @@ Result<std::unique_ptr<Fabric>> Fabric::Open(const NodeConfig& config,
   auto registered = rdma::Registration::Make("pool", pool, *fabric->rails_,
                                              rdma::Registration::For::kRemoteRead, nullptr);
   if (!registered.ok()) return registered.status();
+  fabric->registered_.Add(*registered);  // what a node takes over lands in its own pool
   auto acceptor =
       rdma::Acceptor::Make(fabric->rails_.get(), std::move(*registered), config.rdma_max_queues);
   if (!acceptor.ok()) return acceptor.status();

@@ -247,14 +247,18 @@ void MemberAgent::Beat() {
   }
 }
 
-bool MemberAgent::Leave(Duration limit) {
-  const TimePoint deadline = Clock::now() + limit;
+void MemberAgent::Drain() {
   {
     std::lock_guard lock(mutex_);
     self_.state = MemberState::kDraining;
     beat_now_ = true;
   }
   wake_.notify_all();
+}
+
+bool MemberAgent::Leave(Duration limit) {
+  const TimePoint deadline = Clock::now() + limit;
+  Drain();
   const auto taken_over = [this] {
     const auto view = views_->Get();
     if (view == nullptr) return true;  // never joined: nothing to hand over

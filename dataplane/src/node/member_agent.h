@@ -47,6 +47,8 @@ class MemberAgent {
 
   // Every record is where `view` wants it: announce that.
   void Synced(const View& view);
+  // Says to others that this node is about to leave, so that they prepare for it.
+  void Drain();
   // Drains, at most for `limit`; then tells every host that this node is gone. True when all others
   // had taken over.
   bool Leave(Duration limit);

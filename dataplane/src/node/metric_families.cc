@@ -6,9 +6,9 @@ namespace peercache {
 
 const std::vector<MetricSection>& MetricSections() {
   static const std::vector<MetricSection> sections = {
-      ReadMetrics(), WriteMetrics(),     LatencyMetrics(), EngineMetrics(),
-      PoolMetrics(), DirectoryMetrics(), MemberMetrics(),  PeerMetrics(),
-      TlsMetrics(),  FabricMetrics(),    NumaMetrics(),    ProcessMetrics(),
+      ReadMetrics(),      WriteMetrics(),  LatencyMetrics(), EngineMetrics(), PoolMetrics(),
+      DirectoryMetrics(), MemberMetrics(), DrainMetrics(),   PeerMetrics(),   TlsMetrics(),
+      FabricMetrics(),    NumaMetrics(),   ProcessMetrics(),
   };
   return sections;
 }

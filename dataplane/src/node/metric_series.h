@@ -53,6 +53,7 @@ MetricSection EngineMetrics();
 MetricSection PoolMetrics();
 MetricSection DirectoryMetrics();
 MetricSection MemberMetrics();
+MetricSection DrainMetrics();
 MetricSection PeerMetrics();
 MetricSection TlsMetrics();
 MetricSection FabricMetrics();

@@ -16,10 +16,12 @@
 #include "node/engine_server.h"
 #include "node/health_report.h"
 #include "node/http.h"
+#include "node/intake.h"
 #include "node/locator.h"
 #include "node/member_agent.h"
 #include "node/metric_families.h"
 #include "node/metrics.h"
+#include "node/mover.h"
 #include "node/numa_home.h"
 #include "node/pages.h"
 #include "node/peer_requests.h"
@@ -187,9 +189,10 @@ class Node::Impl {
     agent_options.member_ttl = config_.member_ttl;
     agent_options.stall = stall;
     agent_options.vnodes = config_.vnodes;
-    requests_ = std::make_unique<PeerRequests>(hello, secret_.get(), pool_.get(), shard_.get(),
-                                               table_.get(), &counters_, transport_.fabric.get(),
-                                               [this](uint64_t tag) { return ClearHere(tag); });
+    requests_ = std::make_unique<PeerRequests>(
+        hello, secret_.get(), pool_.get(), shard_.get(), table_.get(), &counters_,
+        transport_.fabric.get(), [this](uint64_t tag) { return ClearHere(tag); },
+        [this](const OfferRequest& offer) { return Take(offer); });
     TcpServerOptions server_options;
     server_options.threads = config_.io_threads;
     server_options.tls = tls_.get();
@@ -206,6 +209,10 @@ class Node::Impl {
     upkeep_ = std::make_unique<Upkeep>(upkeep_options, pool_.get(), replicas_.get(), shard_.get(),
                                        publisher_.get(), &views_, room_.get(),
                                        [this](const View& view) { agent_->Synced(view); });
+    intake_ = std::make_unique<Intake>(
+        IntakeOptions{config_.lease, config_.peer_timeout, stall, config_.checksums}, pool_.get(),
+        peers_.get(), &views_, publisher_.get(), locator_.get(), room_.get(),
+        transport_.fabric.get(), &counters_, [this] { return upkeep_->reserve_bytes(); });
     upkeep_ready_ = true;
     pages_ = std::make_unique<Pages>(PagesOptions{config_.lease, config_.peer_timeout, stall,
                                                   config_.checksums, CopyThreads(config_)},
@@ -240,6 +247,7 @@ class Node::Impl {
     engines_.reset();
     upkeep_ready_ = false;
     server_.reset();
+    intake_.reset();
     upkeep_.reset();
     agent_.reset();
     if (pool_) unlink(config_.socket.c_str());
@@ -263,12 +271,20 @@ class Node::Impl {
 
   void Leave(milliseconds limit) {
     if (left_.exchange(true) || !agent_) return;
-    const bool complete = agent_->Leave(limit);
+    const TimePoint start = Clock::now();
+    intake_->Close();
+    agent_->Drain();
+    // Half of the time at most: that others have this node's shard matters more than its pages.
+    Mover(self_.incarnation, StallOf(config_.peer_timeout), pool_.get(), peers_.get(), &views_,
+          &counters_)
+        .Move(config_.drain_budget, start + limit / 2);
+    const bool complete = agent_->Leave(start + limit - Clock::now());
     upkeep_->Disown();
     // Others drop this node with their next heartbeat; until then their lookups still come here.
+    // And who has asked a moment ago reads here for a lease.
     const auto view = views_.Get();
     if (view != nullptr && view->members.size() > 1)
-      std::this_thread::sleep_for(config_.heartbeat * 2);
+      std::this_thread::sleep_for(std::max(config_.heartbeat * 2, config_.lease));
     spdlog::info("left the cluster{}", complete ? "" : " before everyone had taken over");
   }
 
@@ -390,9 +406,15 @@ class Node::Impl {
     return s;
   }
 
+  Result<OfferAnswer> Take(const OfferRequest& offer) {
+    if (!upkeep_ready_) return Status(Code::kAborted, "this node is starting, or about to end");
+    return intake_->Answer(offer);
+  }
+
   size_t ClearHere(uint64_t tag) {
     locator_->ForgetAll();
     replicas_->Clear();
+    if (upkeep_ready_) intake_->Forget();
     return upkeep_ready_ ? upkeep_->Clear(tag) : 0;
   }
 
@@ -457,6 +479,7 @@ class Node::Impl {
   std::unique_ptr<HealthReport> health_;
   std::unique_ptr<MemberAgent> agent_;
   std::unique_ptr<Upkeep> upkeep_;
+  std::unique_ptr<Intake> intake_;
   std::unique_ptr<Http> http_;
   std::unique_ptr<PeerRequests> requests_;
   std::unique_ptr<TcpServer> server_;

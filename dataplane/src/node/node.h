@@ -3,7 +3,8 @@
 //
 //   auto node = Node::Start(config);      // validated, bound, joined in the background
 //   node->socket();                       // where engines attach
-//   node->Leave();                        // drains: others take over its shard, then it is gone
+//   node->Leave();                        // drains: others take over pages and shard, then it is
+//   gone
 //
 // Start returns when every port is bound; readiness (joined) shows in ready(). The destructor stops
 // all threads; without Leave() others see a member that died.
@@ -31,8 +32,9 @@ class Node {
   uint16_t http_port() const;
   // The JSON of /v1/status.
   std::string StatusJson() const;
-  // Leaves the membership: waits, at most `limit`, until every other member has taken over this
-  // node's part of the directory. Idempotent.
+  // Leaves the membership, within `limit`: has its most-read pages taken over by others, for half
+  // of that at most, and waits until every other member has taken over this node's part of the
+  // directory. Idempotent.
   void Leave(milliseconds limit);
 
  private:

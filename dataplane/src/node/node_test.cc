@@ -239,7 +239,7 @@ TEST(NodeTest, JoiningAndLeavingCostsNoHitForPagesOfOthers) {
 
 // Its process still runs for a while, and would keep its records fresh.
 TEST(NodeTest, PagesOfANodeThatHasLeftAreNotPromised) {
-  TestCluster cluster;
+  TestCluster cluster([](NodeConfig* c) { c->drain_budget = 0; });
   auto a = cluster.Start("a"), b = cluster.Start("b"), c = cluster.Start("c");
   TestEngine reader(a->socket(), 64, kPage), writer(c->socket(), 64, kPage);
   ASSERT_EQ(writer.Set(0, 64), 64u);

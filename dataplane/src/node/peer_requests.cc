@@ -24,7 +24,7 @@ thread_local Scratch scratch;
 
 PeerRequests::PeerRequests(Hello self, const Secret* secret, Pool* pool, Shard* shard, Table* table,
                            Counters* counters, Fabric* fabric,
-                           std::function<size_t(uint64_t)> clear)
+                           std::function<size_t(uint64_t)> clear, Taker take)
     : self_(std::move(self)),
       secret_(secret),
       pool_(pool),
@@ -32,7 +32,8 @@ PeerRequests::PeerRequests(Hello self, const Secret* secret, Pool* pool, Shard* 
       table_(table),
       counters_(counters),
       fabric_(fabric),
-      clear_(std::move(clear)) {}
+      clear_(std::move(clear)),
+      take_(std::move(take)) {}
 
 Status PeerRequests::OnHello(const Hello& hello, HelloOk* answer) {
   if (hello.cluster != self_.cluster) {
@@ -60,6 +61,7 @@ Status PeerRequests::OnRequest(const FrameHeader& header, FrameReader body, Peer
     case MessageType::kContact: return OnOwner(header.type, &body, &answer->frame);
     case MessageType::kRead: return OnRead(&body, answer);
     case MessageType::kConnect: return OnConnect(&body, answer);
+    case MessageType::kOffer: return OnOffer(&body, &answer->frame);
     case MessageType::kHeartbeat: return OnHeartbeat(&body, &answer->frame);
     case MessageType::kLeave: {
       LeaveRequest request;
@@ -140,6 +142,15 @@ Status PeerRequests::OnConnect(FrameReader* body, PeerAnswer* answer) {
   if (!queues.ok()) return queues.status();
   answer->lent = std::move(*queues);
   ok.Encode(&answer->frame);
+  return {};
+}
+
+Status PeerRequests::OnOffer(FrameReader* body, FrameWriter* out) {
+  OfferRequest offer;
+  if (!offer.Decode(body)) return Malformed(MessageType::kOffer);
+  const auto answer = take_(offer);
+  if (!answer.ok()) return answer.status();
+  answer->Encode(out);
   return {};
 }
 

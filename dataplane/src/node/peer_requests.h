@@ -16,8 +16,11 @@ namespace peercache {
 
 class PeerRequests : public PeerService {
  public:
+  using Taker = std::function<Result<OfferAnswer>(const OfferRequest&)>;
+
   PeerRequests(Hello self, const Secret* secret, Pool* pool, Shard* shard, Table* table,
-               Counters* counters, Fabric* fabric, std::function<size_t(uint64_t tag)> clear);
+               Counters* counters, Fabric* fabric, std::function<size_t(uint64_t tag)> clear,
+               Taker take);
 
   Status OnHello(const Hello& hello, HelloOk* answer) override;
   Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override;
@@ -27,6 +30,7 @@ class PeerRequests : public PeerService {
   Status OnOwner(MessageType type, FrameReader* body, FrameWriter* out);
   Status OnRead(FrameReader* body, PeerAnswer* answer);
   Status OnConnect(FrameReader* body, PeerAnswer* answer);
+  Status OnOffer(FrameReader* body, FrameWriter* out);
   Status OnHeartbeat(FrameReader* body, FrameWriter* out);
 
   const Hello self_;
@@ -37,6 +41,7 @@ class PeerRequests : public PeerService {
   Counters* const counters_;
   Fabric* const fabric_;                         // null without RDMA
   const std::function<size_t(uint64_t)> clear_;  // Upkeep::Clear
+  const Taker take_;                             // Intake::Answer
 };
 
 }  // namespace peercache

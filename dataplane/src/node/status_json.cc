@@ -88,6 +88,18 @@ json NumaJson(const NumaStats& numa) {
           {"memory", memory}};
 }
 
+// Of the pages that this node had, or has, when it leaves; none before.
+json DrainJson(const Counters& c) {
+  const auto both = [](const Counter& pages, const Counter& bytes) {
+    return json{{"pages", static_cast<uint64_t>(pages)}, {"bytes", static_cast<uint64_t>(bytes)}};
+  };
+  return {{"planned", both(c.drain_planned, c.drain_planned_bytes)},
+          {"moved", both(c.drain_moved, c.drain_moved_bytes)},
+          {"refused", both(c.drain_refused, c.drain_refused_bytes)},
+          {"failed", both(c.drain_failed, c.drain_failed_bytes)},
+          {"left", both(c.drain_left, c.drain_left_bytes)}};
+}
+
 json CountersJson(const Counters& c) {
   const auto n = [](const Counter& counter) { return static_cast<uint64_t>(counter); };
   return {{"read_requests", n(c.read_requests)},
@@ -158,6 +170,7 @@ std::string ToJson(const NodeStatus& s, const Counters& counters) {
        {{"records", s.shard.records},
         {"owners", s.shard.owners},
         {"fresh_owners", s.shard.fresh_owners}}},
+      {"drain", DrainJson(counters)},
       {"engines", engines},
       {"counters", CountersJson(counters)}};
   if (!s.reports.empty()) document["fleet"] = FleetJson(SummariseFleet(s.reports), s.warming);

@@ -10,6 +10,7 @@
 
 #include "base/size.h"
 #include "pool/ghost.h"
+#include "pool/heat.h"
 #include "pool/key_index.h"
 #include "pool/replicas_first.h"
 #include "pool/slot_table.h"
@@ -49,9 +50,6 @@ size_t RoundToChunks(size_t bytes) {
 Victim VictimOf(const Slot& slot) {
   return {slot.key, slot.offset(), slot.generation, slot.length, slot.published_to};
 }
-PageInfo InfoOf(const Slot& slot) {
-  return {slot.key, slot.offset(), slot.generation, slot.checksum, slot.length, slot.published_to};
-}
 
 }  // namespace
 
@@ -86,7 +84,15 @@ struct Pool::Impl {
   ReplicasFirst& OrderOf(const Slot& slot) { return *orders[slot.span->size_class]; }
 
   // Under the mutex:
+  uint8_t HeatOf(const Slot& slot) const {
+    return HeatNow(slot.heat, slot.last_use, uses, index.size());
+  }
+  PageInfo InfoOf(const Slot& slot) const {
+    return {slot.key,          slot.offset(), slot.generation, slot.checksum, slot.length,
+            slot.published_to, slot.tag,      slot.last_use,   HeatOf(slot),  slot.replica != 0};
+  }
   void Stamp(Slot* slot) {
+    slot->heat = HeatOf(*slot) & kMostHeat;
     slot->last_use = ++uses;
     // Replicas keep no chunk from becoming another size's.
     if (!slot->replica) slot->span->newest_use = uses;
@@ -105,6 +111,7 @@ struct Pool::Impl {
   PagePin UseAndPin(Slot* slot) {
     if (slot == nullptr) return {};
     Stamp(slot);
+    if (slot->heat < kMostHeat) ++slot->heat;
     OrderOf(*slot).Use(slot);
     return Pin(slot);
   }
@@ -261,6 +268,7 @@ Result<Reservation> Pool::Reserve(size_t length) {
       slot->length = static_cast<uint32_t>(length);
       slot->published_to = {};
       slot->replica = 0;
+      slot->heat = 0;
     }
   }
   if (slot == nullptr)
@@ -315,6 +323,18 @@ void Pool::Adopt(PagePin* pin, uint64_t tag) {
   std::lock_guard lock(impl_->mutex);
   impl_->Adopt(pin->slot_, tag);
   pin->replica_ = false;
+}
+
+void Pool::Warm(const PagePin& pin, uint8_t heat) {
+  std::lock_guard lock(impl_->mutex);
+  pin.slot_->heat = std::max<uint8_t>(pin.slot_->heat, std::min(heat, kMostHeat)) & kMostHeat;
+}
+
+bool Pool::NextIsColder(size_t class_of_length, uint8_t heat) {
+  if (!impl_->HasClassOf(class_of_length)) return false;
+  std::lock_guard lock(impl_->mutex);
+  const Slot* next = impl_->orders[SizeClassOf(class_of_length)]->Next();
+  return next != nullptr && (next->replica || impl_->HeatOf(*next) < heat);
 }
 
 PagePin Pool::Find(const Key& key) {
@@ -482,7 +502,8 @@ void Pool::ForEachReady(const std::function<void(const PageInfo&)>& fn) const {
       std::lock_guard lock(impl_->mutex);
       const Span* span = impl_->SpanFrom(chunk);
       for (uint32_t i = 0; span != nullptr && i < span->slot_count; ++i)
-        if (span->slots[i].state == SlotState::kReady) pages.push_back(InfoOf(span->slots[i]));
+        if (span->slots[i].state == SlotState::kReady)
+          pages.push_back(impl_->InfoOf(span->slots[i]));
     }
     for (const PageInfo& page : pages) fn(page);
   }

@@ -158,6 +158,10 @@ struct PageInfo {
   uint64_t checksum = 0;
   uint32_t length = 0;
   PublishedTo published_to;
+  uint64_t tag = 0;
+  uint64_t last_use = 0;  // of the pool's count of uses
+  uint8_t heat = 0;       // heat.h
+  bool replica = false;
 };
 
 class Pool {
@@ -179,6 +183,11 @@ class Pool {
                  bool* duplicate, PageKind kind = PageKind::kOwn);
   // A replica that an engine of this node has set, under `tag`: from now on as any other page.
   void Adopt(PagePin* pin, uint64_t tag);
+
+  // A page that was read elsewhere before it came here: it is at least as hot.
+  void Warm(const PagePin& pin, uint8_t heat);
+  // Whether the page that would go next for one of this length is colder than `heat`.
+  bool NextIsColder(size_t class_of_length, uint8_t heat);
 
   // Readable page by key; counts as a use for eviction.
   PagePin Find(const Key& key);

@@ -41,6 +41,7 @@ struct Slot {
   uint8_t uses : 2 = 0;  // for s3fifo.h, as is the next
   uint8_t probation : 1 = 0;
   uint8_t replica : 1 = 0;  // a copy of a page that another node holds
+  uint8_t heat : 4 = 0;     // at last_use (heat.h)
   PublishedTo published_to;
 
   inline uint64_t offset() const;

@@ -50,6 +50,8 @@ enum class MessageType : uint8_t {
   kClearTagOk = 31,
   kConnect = 32,
   kConnectOk = 33,
+  kOffer = 34,
+  kOfferOk = 35,
   // engine to node
   kAttach = 64,
   kAttachOk = 65,

@@ -123,6 +123,32 @@ bool DecodeReadOk(FrameReader* r, std::vector<uint32_t>* lengths) {
   return r->AtEnd();
 }
 
+bool OfferRequest::Decode(FrameReader* r) {
+  from = r->Get<uint64_t>();
+  batch = r->Get<uint64_t>();
+  GetVector(r, kMaxOffered, &items);
+  uint64_t bytes = 0;  // of all but the last
+  for (size_t i = 0; i + 1 < items.size(); ++i) bytes += items[i].length;
+  return r->AtEnd() && bytes < kMaxOfferedBytes;
+}
+void EncodeOffer(uint64_t from, uint64_t batch, std::span<const OfferItem> items, FrameWriter* w) {
+  w->Put(from);
+  w->Put(batch);
+  PutVector(items, w);
+}
+void OfferAnswer::Encode(FrameWriter* w) const {
+  w->Put(room);
+  w->Put(done);
+  PutVector(std::span<const uint8_t>(outcomes), w);
+}
+bool OfferAnswer::Decode(FrameReader* r) {
+  room = r->Get<uint64_t>();
+  done = r->Get<uint8_t>();
+  GetVector(r, kMaxOffered, &outcomes);
+  return r->AtEnd() && done <= 1 &&
+         std::ranges::all_of(outcomes, [](uint8_t o) { return o <= kNoRoom; });
+}
+
 void EncodeMember(const Member& member, FrameWriter* w) {
   w->PutString(member.id);
   w->Put(member.incarnation);

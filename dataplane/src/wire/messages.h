@@ -87,6 +87,37 @@ void EncodeRead(uint64_t incarnation, std::span<const ReadItem> items, FrameWrit
 void EncodeReadOk(std::span<const uint32_t> lengths, FrameWriter* w);
 bool DecodeReadOk(FrameReader* r, std::vector<uint32_t>* lengths);
 
+// ---- pages of a node that leaves ---------------------------------------------------------------
+// The node offers pages, and its peer takes over what it has room for: it looks them up, reads them
+// and sets them as any reader and any setter would. That takes longer than an answer may, so the
+// same offer is made again until its answer is done.
+struct OfferItem {
+  Key key;
+  uint64_t tag = 0;
+  uint32_t length = 0;
+  uint32_t heat = 0;  // pool/heat.h
+};
+static_assert(sizeof(OfferItem) == 48);
+struct OfferRequest {
+  uint64_t from = 0;
+  uint64_t batch = 0;            // never used for other pages by this node, in all its lives
+  std::vector<OfferItem> items;  // none: how much room is there?
+  bool Decode(FrameReader* r);
+};
+void EncodeOffer(uint64_t from, uint64_t batch, std::span<const OfferItem> items, FrameWriter* w);
+enum OfferOutcome : uint8_t {
+  kNotTaken = 0,  // could not be read, or not be published
+  kTaken = 1,     // readers find it at the peer from now on
+  kNoRoom = 2,    // not without something going that is read as often
+};
+struct OfferAnswer {
+  uint64_t room = 0;              // bytes that nothing has to go for
+  uint8_t done = 0;               // 1: nothing is under way any more
+  std::vector<uint8_t> outcomes;  // OfferOutcome per item, when done
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
+
 // ---- membership --------------------------------------------------------------------------------
 struct WireListedMember {
   Member member;
@@ -153,5 +184,8 @@ bool DecodeFlags(FrameReader* r, std::vector<uint8_t>* flags);
 
 inline constexpr uint32_t kMaxSegmentsPerPage = 1024;
 inline constexpr size_t kMaxIdBytes = 128;
+// Of one offer: pages, and bytes of all but its last page.
+inline constexpr uint32_t kMaxOffered = 1024;
+inline constexpr uint64_t kMaxOfferedBytes = 32 << 20;
 
 }  // namespace peercache

@@ -65,6 +65,17 @@ std::vector<Case> AllMessages() {
          ShardAnswer{1, 2, Code::kAborted, {1, 0}}.Encode(w);
        },
        Decoder<ShardAnswer>()},
+      {"Offer",
+       [=](FrameWriter* w) {
+         const OfferItem items[] = {{keys[0], 1, 4096, 3}, {keys[1], 1, 4096, 0}};
+         EncodeOffer(9, 1, items, w);
+       },
+       Decoder<OfferRequest>()},
+      {"OfferAnswer",
+       [](FrameWriter* w) {
+         OfferAnswer{1 << 20, 1, {kNotTaken, kTaken, kNoRoom}}.Encode(w);
+       },
+       Decoder<OfferAnswer>()},
       {"Lookup",
        [=](FrameWriter* w) {
          const uint64_t exclude[] = {7};
@@ -234,6 +245,39 @@ TEST(MessagesTest, ValuesSurvive) {
 }
 
 // Names of others end up in logs, in JSON and in what other nodes are told.
+TEST(MessagesTest, OffersAreBounded) {
+  const auto decodes = [](std::vector<OfferItem> items) {
+    FrameWriter w;
+    w.Start(MessageType::kOffer, 1);
+    EncodeOffer(9, 1, items, &w);
+    FrameReader r(w.Finish().subspan(sizeof(FrameHeader)));
+    OfferRequest offer;
+    return offer.Decode(&r);
+  };
+  OfferItem page, large;
+  page.length = 16 << 10;
+  large.length = UINT32_MAX;
+  EXPECT_TRUE(decodes({}));
+  EXPECT_TRUE(decodes({page, large}));
+  EXPECT_FALSE(decodes({large, page}));
+  EXPECT_TRUE(decodes(std::vector<OfferItem>(kMaxOffered, page)));
+  EXPECT_FALSE(decodes(std::vector<OfferItem>(kMaxOffered + 1, page)));
+}
+
+TEST(MessagesTest, OutcomesOfOffersAreKnown) {
+  const auto decodes = [](const OfferAnswer& answer) {
+    FrameWriter w;
+    w.Start(MessageType::kOfferOk, 1);
+    answer.Encode(&w);
+    FrameReader r(w.Finish().subspan(sizeof(FrameHeader)));
+    OfferAnswer decoded;
+    return decoded.Decode(&r);
+  };
+  EXPECT_TRUE(decodes({0, 0, {}}));
+  EXPECT_FALSE(decodes({0, 2, {}}));
+  EXPECT_FALSE(decodes({0, 1, {kNoRoom + 1}}));
+}
+
 TEST(MessagesTest, NamesAreChecked) {
   const auto decodes = [](auto message) {
     FrameWriter w;

@@ -74,7 +74,8 @@ Result<std::shared_ptr<const Registration>> Registration::Make(const std::string
   range->chunks_ = (bytes.size() + range->chunk_bytes_ - 1) / range->chunk_bytes_;
   range->mrs_.resize(rails.size() * range->chunks_);
 
-  const int access = use == For::kLocalWrite ? IBV_ACCESS_LOCAL_WRITE : IBV_ACCESS_REMOTE_READ;
+  const int access =
+      IBV_ACCESS_LOCAL_WRITE | (use == For::kRemoteRead ? IBV_ACCESS_REMOTE_READ : 0);
   const TimePoint start = Clock::now();
   std::atomic<size_t> next{0};
   std::atomic<int> error{0};

@@ -28,7 +28,7 @@ class Registration {
  public:
   enum class For : uint8_t {
     kLocalWrite,  // READs of this node land in it
-    kRemoteRead,  // peers READ it
+    kRemoteRead,  // peers READ it, and so do READs of this node land in it
   };
 
   // Takes about a second for 10 GB and logs progress. `keeper`, if any, owns the memory and is

@@ -1,0 +1,199 @@
+#include "node/intake.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace peercache {
+namespace {
+
+// Slowest rate at which pages are waited for.
+constexpr uint64_t kMinBytesPerMilli = 64 << 10;
+
+}  // namespace
+
+// A page on its way into the pool.
+struct Intake::Incoming {
+  size_t item = 0;
+  Reservation reservation;  // empty when the page is here already
+  PagePin pin;
+  uint64_t checksum = 0;  // by the record that it was read with
+  bool read = false;
+};
+
+Intake::Intake(IntakeOptions options, Pool* pool, Peers* peers, const Views* views,
+               Publisher* publisher, Locator* locator, Room* room, Fabric* fabric,
+               Counters* counters, std::function<size_t()> reserve)
+    : options_(options),
+      pool_(pool),
+      peers_(peers),
+      views_(views),
+      publisher_(publisher),
+      locator_(locator),
+      room_(room),
+      counters_(counters),
+      reserve_(std::move(reserve)),
+      crew_(0),
+      reader_({options.lease, options.stall, options.verify}, peers, fabric, counters, &crew_),
+      thread_([this] { Run(); }) {}
+
+Intake::~Intake() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+Result<OfferAnswer> Intake::Answer(const OfferRequest& offer) {
+  const PoolStats pool = pool_->stats();
+  const size_t free = pool.free_bytes + pool.quarantined_bytes, reserve = reserve_();
+  OfferAnswer answer;
+  answer.room = free > reserve ? free - reserve : 0;
+  std::lock_guard lock(mutex_);
+  if (closed_) return Status(Code::kAborted, "this node leaves, too");
+  if (offer.items.empty()) {
+    answer.done = 1;
+    return answer;
+  }
+  if (working_) return answer;
+  if (offer.from == offer_.from && offer.batch == offer_.batch &&
+      offer.items.size() == outcomes_.size()) {
+    answer.done = 1;
+    answer.outcomes = outcomes_;
+    return answer;
+  }
+  offer_ = offer;
+  working_ = true;
+  wake_.notify_all();
+  return answer;
+}
+
+void Intake::Forget() {
+  std::lock_guard lock(mutex_);
+  ++epoch_;
+}
+
+void Intake::Close() {
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+void Intake::Run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return working_ || stop_; });
+    if (stop_) return;
+    const uint64_t epoch = epoch_;
+    lock.unlock();
+    std::vector<uint8_t> outcomes = Take(offer_.items, epoch);  // offer_ stays while working_
+    lock.lock();
+    outcomes_ = std::move(outcomes);
+    working_ = false;
+  }
+}
+
+bool Intake::HasSpare(size_t length) const {
+  return pool_->FreeBytes(length) >= reserve_() + length;
+}
+
+bool Intake::MakeRoom(const OfferItem& item, TimePoint deadline, Incoming* in) {
+  in->pin = pool_->Find(item.key);
+  if (in->pin) {
+    if (in->pin.replica()) pool_->Adopt(&in->pin, item.tag);
+    return true;
+  }
+  const auto heat = static_cast<uint8_t>(std::min<uint32_t>(item.heat, UINT8_MAX));
+  if (!HasSpare(item.length) && !pool_->NextIsColder(item.length, heat)) return false;
+  auto reservation = room_->Reserve(item.length, deadline);
+  if (!reservation.ok()) return false;
+  in->reservation = std::move(*reservation);
+  return true;
+}
+
+std::vector<uint8_t> Intake::Take(std::span<const OfferItem> items, uint64_t epoch) {
+  std::vector<uint8_t> outcomes(items.size(), kNotTaken);
+  const TimePoint deadline = Clock::now() + options_.peer_timeout;
+  std::vector<Incoming> incoming;
+  for (size_t i = 0; i < items.size(); ++i) {
+    Incoming in;
+    in.item = i;
+    if (MakeRoom(items[i], deadline, &in)) {
+      incoming.push_back(std::move(in));
+    } else {
+      outcomes[i] = kNoRoom;
+    }
+  }
+  Read(items, incoming);
+
+  std::vector<PinnedPage> pages;
+  std::vector<size_t> which;
+  for (Incoming& in : incoming) {
+    const OfferItem& item = items[in.item];
+    if (in.read) {
+      std::lock_guard lock(mutex_);
+      bool duplicate = false;
+      if (epoch == epoch_)
+        in.pin =
+            pool_->Commit(std::move(in.reservation), item.key, item.tag, in.checksum, &duplicate);
+    }
+    if (!in.pin) continue;
+    pool_->Warm(in.pin, static_cast<uint8_t>(std::min<uint32_t>(item.heat, UINT8_MAX)));
+    const Record record = publisher_->RecordOf(in.pin);
+    pages.push_back({item.key, record, std::move(in.pin)});
+    which.push_back(in.item);
+  }
+  std::vector<uint8_t> published(pages.size());
+  publisher_->Publish(pages, published, Clock::now() + options_.stall);
+  for (size_t p = 0; p < pages.size(); ++p) {
+    if (!published[p]) continue;
+    outcomes[which[p]] = kTaken;
+    counters_->taken_bytes.Add(pages[p].record.length);
+  }
+  const auto count = [&](OfferOutcome outcome) {
+    return static_cast<uint64_t>(std::count(outcomes.begin(), outcomes.end(), outcome));
+  };
+  counters_->taken.Add(count(kTaken));
+  counters_->not_taken_room.Add(count(kNoRoom));
+  counters_->not_taken_failed.Add(count(kNotTaken));
+  return outcomes;
+}
+
+void Intake::Read(std::span<const OfferItem> items, std::span<Incoming> incoming) {
+  std::vector<size_t> wanted;
+  std::vector<Key> keys;
+  std::vector<Bytes> segments;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < incoming.size(); ++i) {
+    if (!incoming[i].reservation) continue;
+    wanted.push_back(i);
+    keys.push_back(items[incoming[i].item].key);
+    segments.push_back(incoming[i].reservation.payload());
+    bytes += segments.back().size();
+  }
+  const auto view = views_->Get();
+  if (wanted.empty() || view == nullptr) return;
+  const TimePoint start = Clock::now();
+  const TimePoint deadline =
+      start + options_.peer_timeout + milliseconds(static_cast<int64_t>(bytes / kMinBytesPerMilli));
+  // What is offered is no proof of where the page is: it is asked for, and the lease counts from
+  // then on, as for every reader.
+  std::vector<Record> records(keys.size());
+  const uint64_t self[] = {peers_->self()};
+  locator_->Lookup(*view, keys, records, start + options_.stall, self);
+  std::vector<RemotePage> remote;
+  for (size_t w = 0; w < wanted.size(); ++w) {
+    if (records[w].node == 0 || records[w].length != segments[w].size()) continue;
+    const auto lease = std::min<Duration>(options_.lease, milliseconds(records[w].lease_ms));
+    remote.push_back({keys[w], records[w], w, start + lease});
+  }
+  std::vector<ReadOutcome> outcomes(remote.size());
+  reader_.Read(remote, {segments, 1, nullptr}, outcomes, deadline);
+  for (size_t r = 0; r < remote.size(); ++r) {
+    if (outcomes[r] != ReadOutcome::kRead) continue;
+    incoming[wanted[remote[r].page]].read = true;
+    incoming[wanted[remote[r].page]].checksum = remote[r].record.checksum;
+  }
+}
+
+}  // namespace peercache

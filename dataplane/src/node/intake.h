@@ -1,0 +1,87 @@
+// Intake: takes over pages of nodes that leave (mover.h), as far as there is room.
+//
+// A page comes in as any page does: it is looked up and read as by a get, and reserved, committed
+// and published as by a set. So nothing of what keeps bytes right is different (docs/protocol.md).
+// A page is taken when nothing has to go for it, or when what would go next was read less often
+// lately. One offer is at work at a time, in a thread of its own; whoever offers asks again until
+// it is done.
+//
+// Thread-safe.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/crew.h"
+#include "node/checksum_policy.h"
+#include "node/counters.h"
+#include "node/locator.h"
+#include "node/publisher.h"
+#include "node/remote_reader.h"
+#include "node/room.h"
+#include "node/views.h"
+#include "pool/pool.h"
+#include "wire/messages.h"
+
+namespace peercache {
+
+struct IntakeOptions {
+  Duration lease{};
+  Duration peer_timeout{};  // longest to wait for a slot, or beyond what the bytes take
+  Duration stall{};         // longest without progress of one exchange
+  ChecksumPolicy verify = ChecksumPolicy::kSampled;
+};
+
+class Intake {
+ public:
+  // `reserve`: bytes that upkeep keeps free for sets.
+  Intake(IntakeOptions options, Pool* pool, Peers* peers, const Views* views, Publisher* publisher,
+         Locator* locator, Room* room, Fabric* fabric, Counters* counters,
+         std::function<size_t()> reserve);
+  ~Intake();
+
+  // Begins with an offer, or says how far it is. Does not block.
+  Result<OfferAnswer> Answer(const OfferRequest& offer);
+  // What was read before is not committed any more: an engine clears pages.
+  void Forget();
+  // Takes nothing from now on: this node leaves itself.
+  void Close();
+
+ private:
+  struct Incoming;
+
+  void Run();
+  std::vector<uint8_t> Take(std::span<const OfferItem> items, uint64_t epoch);
+  // The page's slot, or the page when it is here already; neither: there is no room.
+  bool MakeRoom(const OfferItem& item, TimePoint deadline, Incoming* in);
+  void Read(std::span<const OfferItem> items, std::span<Incoming> incoming);
+  bool HasSpare(size_t length) const;
+
+  const IntakeOptions options_;
+  Pool* const pool_;
+  Peers* const peers_;
+  const Views* const views_;
+  Publisher* const publisher_;
+  Locator* const locator_;
+  Room* const room_;
+  Counters* const counters_;
+  const std::function<size_t()> reserve_;
+  Crew crew_;
+  RemoteReader reader_;
+
+  std::mutex mutex_;  // of all below
+  std::condition_variable wake_;
+  OfferRequest offer_;  // the last one
+  bool working_ = false, closed_ = false, stop_ = false;
+  std::vector<uint8_t> outcomes_;  // of offer_, when not working
+  uint64_t epoch_ = 0;             // of clears; a commit holds the mutex
+  std::thread thread_;
+};
+
+}  // namespace peercache
