@@ -27,10 +27,12 @@ COPY VERSION ./
 COPY api api
 COPY operator operator
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    go build -ldflags "-s -w -X main.version=$(cat VERSION)" -o /out/peercache-operator ./operator
+    go build -ldflags "-s -w -X main.version=$(cat VERSION)" -o /out/peercache-operator ./operator \
+    && go build -ldflags "-s -w -X main.version=$(cat VERSION)" -o /out/peercache-csi ./operator/csi
 
+# peercache-csi is the CSI driver of config/csi, which runs apart from the operator.
 FROM scratch AS operator
-COPY --from=operator-build /out/peercache-operator /usr/local/bin/peercache-operator
+COPY --from=operator-build /out/peercache-operator /out/peercache-csi /usr/local/bin/
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/peercache-operator"]
 

@@ -49,14 +49,15 @@ func TestVersions(t *testing.T) {
 	if chart.Version != version || chart.AppVersion != version {
 		t.Errorf("Chart.yaml says version %s and appVersion %s, VERSION says %s", chart.Version, chart.AppVersion, version)
 	}
-	images := regexp.MustCompile(`peercache/(?:operator|dataplane|client):(\S+)`).
-		FindAllStringSubmatch(read(t, "../config/manager/deployment.yaml"), -1)
-	if len(images) != 3 {
-		t.Errorf("config/manager/deployment.yaml names %d images, want 3", len(images))
-	}
-	for _, image := range images {
-		if image[1] != version {
-			t.Errorf("config/manager/deployment.yaml names %s, VERSION says %s", image[0], version)
+	for file, count := range map[string]int{"../config/manager/deployment.yaml": 3, "../config/csi/daemonset.yaml": 1} {
+		images := regexp.MustCompile(`peercache/(?:operator|dataplane|client):(\S+)`).FindAllStringSubmatch(read(t, file), -1)
+		if len(images) != count {
+			t.Errorf("%s names %d images, want %d", file, len(images), count)
+		}
+		for _, image := range images {
+			if image[1] != version {
+				t.Errorf("%s names %s, VERSION says %s", file, image[0], version)
+			}
 		}
 	}
 }

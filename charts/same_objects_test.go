@@ -26,6 +26,16 @@ func TestSameMonitoring(t *testing.T) {
 	compare(t, all, kustomizeBuild(t, "../config/prometheus"))
 }
 
+// TestSameDriver: so they do for the CSI driver.
+func TestSameDriver(t *testing.T) {
+	without, all := helmTemplate(t), helmTemplate(t, "csi.enabled=true")
+	maps.DeleteFunc(all, func(key id, _ *unstructured.Unstructured) bool { return without[key] != nil })
+	if len(all) != 5 {
+		t.Errorf("csi.enabled adds %d objects, want 5", len(all))
+	}
+	compare(t, all, kustomizeBuild(t, "../config/csi"))
+}
+
 func compare(t *testing.T, helm, kustomize objects) {
 	t.Helper()
 	// Helm makes the namespace itself (--create-namespace).

@@ -5,6 +5,7 @@
 package charts
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,7 @@ import (
 
 func TestLint(t *testing.T) {
 	for name, values := range map[string]string{
-		"default": "replicas=1", "everything": "replicas=2,metrics.podMonitors.enabled=true,metrics.rules.enabled=true,logLevel=debug",
+		"default": "replicas=1", "everything": "replicas=2,metrics.podMonitors.enabled=true,metrics.rules.enabled=true,logLevel=debug,csi.enabled=true",
 		"nothing": "webhook.enabled=false,crds.install=false,rbac.aggregate=false",
 	} {
 		stdout, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "lint", "--strict", "peercache",
@@ -27,7 +28,7 @@ func TestLint(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	all := helmTemplate(t)
-	for _, kind := range []string{"PodDisruptionBudget", "PodMonitor", "PrometheusRule", "PeerCacheCluster", "Secret", "Namespace"} {
+	for _, kind := range []string{"PodDisruptionBudget", "PodMonitor", "PrometheusRule", "PeerCacheCluster", "Secret", "Namespace", "CSIDriver", "DaemonSet"} {
 		if all.has(kind) {
 			t.Errorf("a %s is rendered", kind)
 		}
@@ -56,7 +57,7 @@ func TestDefaults(t *testing.T) {
 // TestReleaseNamespace: nothing names the default namespace in a release elsewhere.
 func TestReleaseNamespace(t *testing.T) {
 	stdout, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "template", "x", "peercache", "--namespace", "elsewhere",
-		"--kube-version", kubeVersion, "--set", "metrics.podMonitors.enabled=true,metrics.rules.enabled=true,replicas=2")
+		"--kube-version", kubeVersion, "--set", "metrics.podMonitors.enabled=true,metrics.rules.enabled=true,replicas=2,csi.enabled=true")
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
@@ -118,6 +119,20 @@ func TestValues(t *testing.T) {
 			container, _ := operatorContainer(t, all)
 			wantArgs(t, container, "--webhook-port=10250", "--metrics-bind-address=:9090")
 		}},
+		{"CSI driver", []string{
+			"csi.enabled=true", "csi.kubeletDir=/data/kubelet", "csi.priorityClassName=", "csi.nodeSelector.gpu=yes",
+			"image.tag=1.2.3", "imagePullSecrets[0].name=creds",
+		}, func(t *testing.T, all objects) {
+			pod, _, err := unstructured.NestedMap(all.get(t, "DaemonSet", "peercache-csi").Object, "spec", "template", "spec")
+			if err != nil || pod["priorityClassName"] != nil || pod["nodeSelector"] == nil || pod["imagePullSecrets"] == nil {
+				t.Errorf("pod %v (error %v)", pod, err)
+			}
+			container := pod["containers"].([]any)[0].(map[string]any)
+			wantArgs(t, container, "--kubelet-dir=/data/kubelet")
+			if text := fmt.Sprint(pod); strings.Contains(text, "/var/lib/kubelet") || !strings.Contains(text, "operator:1.2.3") {
+				t.Errorf("pod %s", text)
+			}
+		}},
 		{"log level", []string{"logLevel=debug"}, func(t *testing.T, all objects) {
 			container, _ := operatorContainer(t, all)
 			wantArgs(t, container, "--zap-log-level=debug")
@@ -170,6 +185,8 @@ func TestBadValuesAreRefused(t *testing.T) {
 		"webhook.enable=true":                "enable",
 		"crds.keep=maybe":                    "keep",
 		"logLevel=loud":                      "logLevel",
+		"csi.kubeletDir=kubelet":             "kubeletDir",
+		"csi.kubeletDir=/data/kubelet/":      "kubeletDir",
 		"metrics.podMonitors.interval=often": "interval",
 	} {
 		_, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "template", release, "peercache",

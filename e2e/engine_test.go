@@ -5,6 +5,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,7 +26,13 @@ const (
 )
 
 // engine is a pod with SGLang's HiCache in it.
-type engine struct{ name, node string }
+type engine struct {
+	name, node string
+	// namespace is "" for the suite's own.
+	namespace string
+}
+
+func (e engine) home() string { return cmp.Or(e.namespace, namespace) }
 
 // enginePod is what a user writes: SGLang's ordinary arguments and one label.
 func enginePod(name, node string, more ...string) *corev1.Pod {
@@ -65,10 +72,10 @@ func startEngine(ctx context.Context, name, node string, more ...string) engine 
 
 func (e engine) waitReady(ctx context.Context) {
 	Eventually(func(g Gomega) {
-		pod, err := kube.pod(ctx, namespace, e.name)
+		pod, err := kube.pod(ctx, e.home(), e.name)
 		g.Expect(err).NotTo(HaveOccurred())
 		if pod.Status.Phase == corev1.PodFailed {
-			logs, _ := kube.logs(ctx, namespace, e.name, "engine", false)
+			logs, _ := kube.logs(ctx, e.home(), e.name, "engine", false)
 			StopTrying("engine " + e.name + " has ended:\n" + logs).Now()
 		}
 		g.Expect(ready(pod)).To(BeTrue(), "engine %s is %s", e.name, pod.Status.Phase)
@@ -120,7 +127,7 @@ func (e engine) do(ctx context.Context, action string, body request) (result, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	output, err := kube.exec(ctx, namespace, e.name, string(text), "enginectl", action, "-")
+	output, err := kube.exec(ctx, e.home(), e.name, string(text), "enginectl", action, "-")
 	if err != nil {
 		return result{}, fmt.Errorf("%s on engine %s: %w", action, e.name, err)
 	}

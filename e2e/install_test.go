@@ -60,12 +60,18 @@ func installOperator(ctx context.Context) {
 		"--namespace", systemNamespace, "--create-namespace", "--wait", "--timeout", "3m",
 		// Images that were built anew under the same tag do not change the Deployment: this does.
 		"--set-string", "podAnnotations.build="+os.Getenv("PEERCACHE_BUILD"),
+		"--set", "csi.enabled=true",
 		"--set", "image.tag="+version(), "--set", "dataplane.image.tag="+version(), "--set", "client.image.tag="+version(),
 	)).To(Succeed())
 }
 
-func createNamespace(ctx context.Context, name string) {
-	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{labelThrowaway: "true"}}}
+func createNamespace(ctx context.Context, name string, more ...string) {
+	labels := map[string]string{labelThrowaway: "true"}
+	for _, label := range more {
+		key, value, _ := strings.Cut(label, "=")
+		labels[key] = value
+	}
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 	Expect(kube.Create(ctx, object)).To(Succeed())
 	// Pods are refused until the namespace's service account exists.
 	Eventually(func() error {

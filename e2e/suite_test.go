@@ -97,6 +97,7 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 	Context("connects SGLang pods", injectionSpecs)
 	Context("moves pages between machines", mainJobSpecs)
 	Context("connects SGLang pods", modeSpecs)
+	Context("connects SGLang pods", restrictedSpecs)
 	Context("tells, as kubectl peercache,", kubectlSpecs)
 	Context("keeps serving", controlPlaneSpecs)
 	Context("keeps serving", missedPodSpecs)

@@ -82,15 +82,15 @@ func (p *plugin) inject(ctx context.Context, flags injectFlags) (report, error) 
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flags.file, err)
 	}
-	find, namespace := p.clusterOfAPI, ""
+	find, namespace := p.factsOfAPI, ""
 	if flags.clusterFile != "" {
 		cluster, err := p.readCluster(flags.clusterFile)
 		if err != nil {
 			return nil, err
 		}
 		namespace = cluster.Namespace
-		find = func(_ context.Context, pod *corev1.Pod) (*v1alpha1.PeerCacheCluster, string, error) {
-			return cluster, asksFor(pod, cluster), nil
+		find = func(_ context.Context, pod *corev1.Pod, options inject.Options) (inject.Facts, string, error) {
+			return inject.FactsFor(cluster, pod.Namespace, options), asksFor(pod, cluster), nil
 		}
 	} else if namespace, err = p.namespace(); err != nil {
 		return nil, err
@@ -98,11 +98,11 @@ func (p *plugin) inject(ctx context.Context, flags injectFlags) (report, error) 
 	r := &injectReport{}
 	for _, found := range pods {
 		found.pod.Namespace = cmp.Or(found.pod.Namespace, namespace)
-		cluster, skip, err := find(ctx, found.pod)
+		facts, skip, err := find(ctx, found.pod, flags.options())
 		if err != nil {
 			return nil, err
 		}
-		one, err := dryRun(found, cluster, skip, flags.options())
+		one, err := dryRun(found, facts, skip)
 		if err != nil {
 			return nil, err
 		}
@@ -146,27 +146,35 @@ func asksFor(pod *corev1.Pod, cluster *v1alpha1.PeerCacheCluster) string {
 	}
 }
 
-// clusterOfAPI finds the cluster that a pod asks for, or says why the webhook would not find it.
-func (p *plugin) clusterOfAPI(ctx context.Context, pod *corev1.Pod) (*v1alpha1.PeerCacheCluster, string, error) {
+// factsOfAPI are those of the cluster that a pod asks for, or says why the webhook would not find it or leave the pod alone.
+func (p *plugin) factsOfAPI(ctx context.Context, pod *corev1.Pod, options inject.Options) (inject.Facts, string, error) {
+	var none inject.Facts
 	key := inject.ClusterOf(pod, pod.Namespace)
 	if key.Name == "" {
-		return nil, noLabel, nil
+		return none, noLabel, nil
 	}
 	a, err := p.connect()
 	if err != nil {
-		return nil, "", err
+		return none, "", err
 	}
 	cluster := &v1alpha1.PeerCacheCluster{}
 	switch err := a.Get(ctx, key, cluster); {
 	case apierrors.IsNotFound(err):
-		return nil, "PeerCacheCluster " + key.String() + " does not exist: create it, correct the label " + v1alpha1.LabelInject +
+		return none, "PeerCacheCluster " + key.String() + " does not exist: create it, correct the label " + v1alpha1.LabelInject +
 			", or name its namespace in the annotation " + v1alpha1.AnnotationClusterNamespace, nil
 	case err != nil:
-		return nil, "", explain(err, "reading PeerCacheCluster "+key.String())
+		return none, "", explain(err, "reading PeerCacheCluster "+key.String())
 	case !cluster.DeletionTimestamp.IsZero():
-		return cluster, "PeerCacheCluster " + key.String() + " is being deleted", nil
+		return none, "PeerCacheCluster " + key.String() + " is being deleted", nil
 	}
-	return cluster, inject.Refuses(ctx, a, cluster, pod.Namespace), nil
+	if reason := inject.RefusesNamespace(ctx, a, cluster, pod.Namespace); reason != "" {
+		return none, reason, nil
+	}
+	facts, err := inject.Gather(ctx, a, cluster, pod.Namespace, options)
+	if err != nil {
+		return none, "", explain(err, "looking for the CSI driver")
+	}
+	return facts, "", nil
 }
 
 type injectReport struct {
@@ -186,10 +194,10 @@ type injected struct {
 }
 
 // dryRun applies the webhook's rules. A skip reason that is known already comes first.
-func dryRun(found foundPod, cluster *v1alpha1.PeerCacheCluster, skip string, options inject.Options) (injected, error) {
+func dryRun(found foundPod, facts inject.Facts, skip string) (injected, error) {
 	result := inject.Result{Pod: found.pod, SkipReason: skip}
 	if skip == "" {
-		result = inject.Inject(found.pod, inject.FactsFor(cluster, found.pod.Namespace, options))
+		result = inject.Inject(found.pod, facts)
 	}
 	before, err := manifest(found.pod)
 	if err != nil {

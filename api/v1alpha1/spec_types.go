@@ -316,7 +316,12 @@ type InjectionSpec struct {
 	// socket is how the directory of the Unix sockets reaches the SGLang pod in
 	// mode Node. HostPath mounts /run/peercache/<namespace>/<name> of the machine,
 	// so the SGLang pod's namespace must allow hostPath volumes (Pod Security
-	// "privileged").
+	// "privileged"). CSI gives the same directory as an ephemeral volume of the
+	// driver csi.peercache.io, which Pod Security "restricted" allows, and only to
+	// pods of the namespaces that namespaceSelector selects. The driver is a
+	// DaemonSet of its own (csi.enabled of the Helm chart, or config/csi) and has to
+	// run on the SGLang pod's machine; where it is not installed, pods are left
+	// alone, and condition InjectionReady says so.
 	// +optional
 	// +kubebuilder:default=HostPath
 	Socket SocketDelivery `json:"socket,omitempty"`
@@ -391,11 +396,16 @@ const (
 )
 
 // SocketDelivery is how the socket directory reaches SGLang pods.
-// +kubebuilder:validation:Enum=HostPath
+// +kubebuilder:validation:Enum=HostPath;CSI
 type SocketDelivery string
 
-// SocketHostPath mounts the machine's directory.
-const SocketHostPath SocketDelivery = "HostPath"
+// The ways.
+const (
+	// SocketHostPath mounts the machine's directory.
+	SocketHostPath SocketDelivery = "HostPath"
+	// SocketCSI has the CSI driver mount it.
+	SocketCSI SocketDelivery = "CSI"
+)
 
 // ClientSpec is the Python package that runs inside SGLang.
 //

@@ -21,6 +21,10 @@ type Facts struct {
 	Groups []string
 	// Mode is where the pod's node runs.
 	Mode v1alpha1.InjectionMode
+	// Socket is how the sockets of the machine's nodes reach the pod in mode Node.
+	Socket v1alpha1.SocketDelivery
+	// DriverMissing says that they are to come from a CSI driver that is not installed.
+	DriverMissing bool
 	// Nodes are what modes Sidecar and Embedded put into a pod, by group.
 	Nodes map[string]NodeFacts
 	// Delivery is how the Python client reaches SGLang.
@@ -47,6 +51,7 @@ func FactsFor(cluster *v1alpha1.PeerCacheCluster, podNamespace string, options O
 		Namespace:        cluster.Namespace,
 		PodNamespace:     podNamespace,
 		Mode:             injection.Mode,
+		Socket:           injection.Socket,
 		Delivery:         injection.Client.Delivery,
 		ClientImage:      injection.Client.Image,
 		ClientPullPolicy: injection.Client.ImagePullPolicy,

@@ -42,6 +42,16 @@ var factsOf = map[string]func(*Facts){
 		f.PullSecrets = []corev1.LocalObjectReference{{Name: "registry"}, {Name: "mirror"}}
 	},
 
+	"csi":                of("serving", byDriver),
+	"csi-elsewhere":      of("caches", byDriver),
+	"csi-own-volume":     of("serving", byDriver),
+	"csi-volume-taken":   of("serving", byDriver),
+	"csi-hostpath-taken": of("serving", byDriver),
+	"csi-driver-missing": func(f *Facts) {
+		of("serving", byDriver)(f)
+		f.DriverMissing = true
+	},
+
 	"image-volume":        of("serving", imageVolume, pullSecret),
 	"image-volume-taken":  of("serving", imageVolume),
 	"preinstalled":        of("serving", preinstalled),
@@ -133,6 +143,7 @@ func factsOfCluster(namespace string, changes ...func(*v1alpha1.PeerCacheCluster
 func imageVolume(s *v1alpha1.PeerCacheClusterSpec) {
 	s.Injection.Client.Delivery = v1alpha1.ClientImageVolume
 }
+func byDriver(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.Socket = v1alpha1.SocketCSI }
 func preinstalled(s *v1alpha1.PeerCacheClusterSpec) {
 	s.Injection.Client.Delivery = v1alpha1.ClientPreinstalled
 }

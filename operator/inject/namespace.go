@@ -16,8 +16,8 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
-// Refuses says why a cluster does not serve the pods of a namespace, "" when it does.
-func Refuses(ctx context.Context, live client.Reader, cluster *v1alpha1.PeerCacheCluster, namespace string) string {
+// RefusesNamespace says why a cluster does not serve the pods of a namespace, "" when it does.
+func RefusesNamespace(ctx context.Context, live client.Reader, cluster *v1alpha1.PeerCacheCluster, namespace string) string {
 	if cluster.Spec.Injection.NamespaceSelector == nil {
 		return ""
 	}

@@ -24,6 +24,9 @@ type Result struct {
 
 // Inject connects the SGLang containers of a pod. It never changes its arguments.
 func Inject(pod *corev1.Pod, facts Facts) Result {
+	if facts.DriverMissing {
+		return Skip(pod, reasonNoDriver(facts.Namespace+"/"+facts.Cluster))
+	}
 	group, reason := facts.group(pod)
 	if reason != "" {
 		return Skip(pod, reason)

@@ -138,6 +138,13 @@ func (p *policyText) readPod() {
 // volumes are those that the pod needs, in the order in which Inject adds them.
 func (p *policyText) volumes() []policyVolume {
 	sockets := machineSockets(p.facts).volume
+	var ours string
+	if csi := sockets.CSI; csi != nil {
+		ours = fmt.Sprintf("has(v.csi) && v.csi.driver == %s && has(v.csi.volumeAttributes) && v.csi.volumeAttributes == %s",
+			literal(csi.Driver), literal(csi.VolumeAttributes))
+	} else {
+		ours = "has(v.hostPath) && v.hostPath.path == " + literal(sockets.HostPath.Path)
+	}
 	var list []policyVolume
 	switch p.facts.Delivery {
 	case v1alpha1.ClientPreinstalled:
@@ -148,7 +155,7 @@ func (p *policyText) volumes() []policyVolume {
 	default:
 		list = append(list, policyVolume{emptyVolume(clientName).volume, "has(v.emptyDir)"})
 	}
-	return append(list, policyVolume{sockets, "has(v.hostPath) && v.hostPath.path == " + literal(sockets.HostPath.Path)})
+	return append(list, policyVolume{sockets, ours})
 }
 
 // policyVolume is a volume to add, and the expression by which one of its name, v, is known as the same.

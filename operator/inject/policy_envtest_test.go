@@ -30,6 +30,8 @@ import (
 var policyClusters = []struct {
 	name string
 	spec func(*v1alpha1.PeerCacheClusterSpec)
+	// driverMissing says that the CSI driver is.
+	driverMissing bool
 	// elsewhere says that the pods are in another namespace than the cluster.
 	elsewhere bool
 }{
@@ -54,6 +56,8 @@ var policyClusters = []struct {
 		preinstalled(s)
 		pullSecret(s)
 	}},
+	{name: "by a CSI volume", spec: byDriver},
+	{name: "by a CSI volume whose driver is missing", spec: byDriver, driverMissing: true},
 }
 
 // TestPolicy: the API server makes of every pod what Inject makes of it, and nothing more of a pod that has been injected.
@@ -64,8 +68,9 @@ func TestPolicy(t *testing.T) {
 			c := testenv.Client(t)
 			cluster, namespace := newPolicyCluster(t, test.spec, test.elsewhere)
 			facts := FactsFor(cluster, namespace, Options{ClientImage: "docker.io/peercache/client:test"})
+			facts.DriverMissing = test.driverMissing
 			cases := policyCases(t, c, cluster, facts, policyPods(t, i))
-			installPolicy(t, cluster)
+			installPolicy(t, cluster, test.driverMissing)
 			for name, pod := range cases {
 				got := dryRun(t, c, pod.written)
 				if reason := got.Annotations[AnnotationSkipReason]; strings.Contains(reason, reasonNotFlat()) {
@@ -118,7 +123,7 @@ func policyCases(
 			continue
 		}
 		result := Inject(fresh(plain), facts)
-		if reason := Refuses(t.Context(), c, cluster, facts.PodNamespace); reason != "" {
+		if reason := RefusesNamespace(t.Context(), c, cluster, facts.PodNamespace); reason != "" {
 			result = Skip(fresh(plain), reason)
 		}
 		cases[name] = policyCase{pod, plain, dryRun(t, c, result.Pod)}
@@ -139,7 +144,7 @@ func policyPods(t *testing.T, round int) map[string]*corev1.Pod {
 	pods := map[string]*corev1.Pod{}
 	for i, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".in.yaml")
-		if round > 0 && i%4 != round || strings.HasPrefix(name, "sidecar") || strings.HasPrefix(name, "embedded") {
+		if ofDriver := strings.HasPrefix(name, "csi"); round > 0 && i%4 != round%4 && !ofDriver || strings.HasPrefix(name, "sidecar") || strings.HasPrefix(name, "embedded") {
 			continue
 		}
 		pods[name] = readPod(t, file)
@@ -234,11 +239,12 @@ func label(t *testing.T, namespace, labels string) {
 }
 
 // installPolicy waits until the API server uses the policy.
-func installPolicy(t *testing.T, cluster *v1alpha1.PeerCacheCluster) {
+func installPolicy(t *testing.T, cluster *v1alpha1.PeerCacheCluster, driverMissing bool) {
 	t.Helper()
 	c := testenv.Client(t)
-	policy, binding := Policy(FactsFor(cluster, cluster.Namespace, Options{ClientImage: "docker.io/peercache/client:test"}),
-		cluster.Spec.Injection.NamespaceSelector)
+	facts := FactsFor(cluster, cluster.Namespace, Options{ClientImage: "docker.io/peercache/client:test"})
+	facts.DriverMissing = driverMissing
+	policy, binding := Policy(facts, cluster.Spec.Injection.NamespaceSelector)
 	// Else a rule that cannot be evaluated would look like a pod that is left alone.
 	policy.Spec.FailurePolicy = new(admissionv1.Fail)
 	for _, object := range []client.Object{policy, binding} {

@@ -27,6 +27,9 @@ func (p *policyText) decidePod(namespaces *metav1.LabelSelector) {
 			})
 		}
 	}
+	if p.facts.DriverMissing {
+		refused = append(refused, choice{"true", literal(reasonNoDriver(name))})
+	}
 	names := in("variables.containerNames.join(', ')")
 	refused = append(refused,
 		choice{"!(variables.group in variables.groups)", "(" + text(reasonGroup(p.facts, in("variables.group"))) + ")"},

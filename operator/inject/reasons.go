@@ -2,7 +2,11 @@
 
 package inject
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/peercache/peercache/operator/plan"
+)
 
 // What a pod or one of its containers is told when it is left alone, and what is left to the user. The texts stand
 // here because two speak them: Inject, and the admission policy, which puts CEL expressions in their places.
@@ -18,6 +22,12 @@ func reasonNamespace(cluster, selector, namespace string) string {
 
 func reasonSelector(cluster string, err error) string {
 	return "spec.injection.namespaceSelector of PeerCacheCluster " + cluster + " is not valid: " + err.Error()
+}
+
+func reasonNoDriver(cluster string) string {
+	return "PeerCacheCluster " + cluster + " gives its sockets to pods by the CSI driver " + plan.CSIDriver +
+		" (spec.injection.socket), which is not installed: install it (csi.enabled of the Helm chart, or config/csi), or write " +
+		"injection.socket: HostPath"
 }
 
 func reasonGroup(facts Facts, group string) string {

@@ -3,11 +3,13 @@
 package inject
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/plan"
 )
 
@@ -30,15 +32,30 @@ func addVolume(pod *corev1.Pod, add podVolume) (reason string) {
 }
 
 // machineSockets is the directory where the cluster's nodes of the machine have their sockets. One that does
-// not exist yet is created, so that an SGLang pod that starts before the node does is not held back; the store
-// connects when the socket appears.
+// not exist yet is created, by the kubelet or by the CSI driver, so that an SGLang pod that starts before the node does
+// is not held back; the store connects when the socket appears.
 func machineSockets(facts Facts) podVolume {
+	if facts.Socket == v1alpha1.SocketCSI {
+		return fromDriver(map[string]string{plan.CSINamespace: facts.Namespace, plan.CSICluster: facts.Cluster})
+	}
 	directory := plan.HostSocketDir(facts.Namespace, facts.Cluster)
 	return podVolume{
 		corev1.Volume{Name: plan.SocketVolume, VolumeSource: corev1.VolumeSource{
 			HostPath: &corev1.HostPathVolumeSource{Path: directory, Type: new(corev1.HostPathDirectoryOrCreate)},
 		}},
 		func(v corev1.Volume) bool { return v.HostPath != nil && v.HostPath.Path == directory },
+	}
+}
+
+// fromDriver is the same directory from the CSI driver.
+func fromDriver(attributes map[string]string) podVolume {
+	return podVolume{
+		corev1.Volume{Name: plan.SocketVolume, VolumeSource: corev1.VolumeSource{
+			CSI: &corev1.CSIVolumeSource{Driver: plan.CSIDriver, ReadOnly: new(true), VolumeAttributes: attributes},
+		}},
+		func(v corev1.Volume) bool {
+			return v.CSI != nil && v.CSI.Driver == plan.CSIDriver && maps.Equal(v.CSI.VolumeAttributes, attributes)
+		},
 	}
 }
 

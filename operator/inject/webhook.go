@@ -107,10 +107,14 @@ func (h *handler) inject(ctx context.Context, namespace string, pod *corev1.Pod)
 	case !cluster.DeletionTimestamp.IsZero():
 		return Skip(pod, reasonDeleting(key.String())), cluster
 	}
-	if reason := Refuses(ctx, h.live, cluster, namespace); reason != "" {
+	if reason := RefusesNamespace(ctx, h.live, cluster, namespace); reason != "" {
 		return Skip(pod, reason), cluster
 	}
-	return Inject(pod, FactsFor(cluster, namespace, h.options)), cluster
+	facts, err := Gather(ctx, h.cached, cluster, namespace, h.options)
+	if err != nil {
+		return Skip(pod, err.Error()+": create the pod again later"), cluster
+	}
+	return Inject(pod, facts), cluster
 }
 
 // cluster reads from the cache, and past it for a cluster that was created just before its pods.

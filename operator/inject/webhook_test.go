@@ -15,6 +15,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -48,6 +49,10 @@ func testCluster(namespace string, change ...func(*v1alpha1.PeerCacheCluster)) *
 
 func namespace(name string, labels map[string]string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+}
+
+func csiCluster() *v1alpha1.PeerCacheCluster {
+	return testCluster("serving", func(c *v1alpha1.PeerCacheCluster) { c.Spec.Injection.Socket = v1alpha1.SocketCSI })
 }
 
 func onlyPurpose(purpose string) func(*v1alpha1.PeerCacheCluster) {
@@ -120,6 +125,14 @@ func TestHandle(t *testing.T) {
 					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}},
 				}
 			})},
+		},
+		"CSI driver is installed": {
+			pod: enginePod, injected: true, cached: []client.Object{
+				csiCluster(), &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "csi.peercache.io"}},
+			},
+		},
+		"CSI driver is missing": {
+			pod: enginePod, warning: "by the CSI driver csi.peercache.io", event: true, cached: []client.Object{csiCluster()},
 		},
 		"not an SGLang pod": {
 			pod: strings.Replace(enginePod, "sglang.launch_server", "http.server", 1), warning: "no container starts SGLang",

@@ -86,7 +86,9 @@ type pass struct {
 	members int32
 	heard   hearsay // of how the nodes are
 	webhook webhookState
-	missed  missed
+	// driverMissing says that the CSI driver is, by which SGLang pods are to get their sockets.
+	driverMissing bool
+	missed        missed
 }
 
 // +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters,verbs=get;list;watch
@@ -125,13 +127,16 @@ func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if err := r.gather(ctx, p); err != nil {
 		return ctrl.Result{}, true, err
 	}
+	var err error
+	if p.driverMissing, err = inject.DriverMissing(ctx, r.Client, cluster); err != nil {
+		return ctrl.Result{}, true, err
+	}
 	if err := r.realise(ctx, p); err != nil {
 		return ctrl.Result{}, true, err
 	}
 	if err := r.placeDiscovery(ctx, p); err != nil {
 		return ctrl.Result{}, true, err
 	}
-	var err error
 	if p.webhook, err = r.lookAtInjection(ctx, p); err != nil {
 		return ctrl.Result{}, true, err
 	}
@@ -154,7 +159,7 @@ func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Resul
 func (r *Reconciler) realise(ctx context.Context, p *pass) error {
 	desired, err := plan.For(p.cluster, r.Facts)
 	if err == nil {
-		desired.Extras = append(desired.Extras, policies(p.cluster, r.Injection)...)
+		desired.Extras = append(desired.Extras, policies(p.cluster, r.Injection, p.driverMissing)...)
 		err = r.carryOut(ctx, p, desired)
 	}
 	if errors.As(err, &p.problem) {

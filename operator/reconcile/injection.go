@@ -16,6 +16,7 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/certs"
 	"github.com/peercache/peercache/operator/inject"
+	"github.com/peercache/peercache/operator/plan"
 )
 
 // webhookState is what keeps SGLang pods from being connected, be it by the webhook or by a policy, if anything.
@@ -29,6 +30,7 @@ const (
 	policyWorks
 	policyUnknown
 	policyNotMade
+	driverMissing
 )
 
 // works says that SGLang pods are connected when they are created.
@@ -36,10 +38,17 @@ func (s webhookState) works() bool { return s == webhookWorks || s == policyWork
 
 // lookAtInjection finds out what keeps SGLang pods of a cluster from being connected.
 func (r *Reconciler) lookAtInjection(ctx context.Context, p *pass) (webhookState, error) {
-	if p.cluster.Spec.Injection.By == v1alpha1.InjectionByPolicy {
-		return lookAtPolicy(p), nil
+	state := lookAtPolicy(p)
+	if p.cluster.Spec.Injection.By != v1alpha1.InjectionByPolicy {
+		var err error
+		if state, err = r.lookAtWebhook(ctx); err != nil {
+			return state, err
+		}
 	}
-	return r.lookAtWebhook(ctx)
+	if state.works() && p.driverMissing {
+		return driverMissing, nil
+	}
+	return state, nil
 }
 
 // lookAtPolicy goes by what the pass has made or found.
@@ -96,6 +105,10 @@ func injectionReady(state webhookState, m missed) metav1.Condition {
 	case state == policyNotMade:
 		return is(kind, metav1.ConditionFalse, "PolicyNotMade", "the MutatingAdmissionPolicy that injection.by asks for is not made "+
 			"while the spec is not in effect: see the condition ConfigAccepted, and write mode: Apply")
+	case state == driverMissing:
+		return is(kind, metav1.ConditionFalse, "CSIDriverMissing", fmt.Sprintf("injection.socket asks for CSIDriver %s, which does not "+
+			"exist, so SGLang pods are left alone: install it (csi.enabled of the Helm chart, or config/csi), or write injection.socket: "+
+			"HostPath", plan.CSIDriver))
 	case state == webhookDisabled:
 		return is(kind, metav1.ConditionFalse, "WebhookDisabled", "the operator runs with --webhook=disabled, so SGLang pods are not "+
 			"connected: enable it (webhook.enabled of the Helm chart), write injection.by: AdmissionPolicy, or connect them by hand")

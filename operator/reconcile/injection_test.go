@@ -24,6 +24,7 @@ func TestInjectionReady(t *testing.T) {
 		policyWorks:      {metav1.ConditionTrue, "PolicyReady", "by a MutatingAdmissionPolicy"},
 		policyUnknown:    {metav1.ConditionFalse, "PolicyUnknown", "Kubernetes 1.36 or newer"},
 		policyNotMade:    {metav1.ConditionFalse, "PolicyNotMade", "mode: Apply"},
+		driverMissing:    {metav1.ConditionFalse, "CSIDriverMissing", "CSIDriver csi.peercache.io"},
 	} {
 		got := injectionReady(state, missed{})
 		if got.Status != want.status || got.Reason != want.reason || !strings.Contains(got.Message, want.says) {

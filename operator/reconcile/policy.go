@@ -29,11 +29,13 @@ var policyKinds = []string{inject.PolicyKind, inject.PolicyBindingKind}
 
 // policies are the admission policy that a cluster asks for and its binding. They are untyped, because an older API
 // server does not know their kinds.
-func policies(cluster *v1alpha1.PeerCacheCluster, options inject.Options) []client.Object {
+func policies(cluster *v1alpha1.PeerCacheCluster, options inject.Options, driverMissing bool) []client.Object {
 	if cluster.Spec.Injection.By != v1alpha1.InjectionByPolicy {
 		return nil
 	}
-	policy, binding := inject.Policy(inject.FactsFor(cluster, cluster.Namespace, options), cluster.Spec.Injection.NamespaceSelector)
+	facts := inject.FactsFor(cluster, cluster.Namespace, options)
+	facts.DriverMissing = driverMissing
+	policy, binding := inject.Policy(facts, cluster.Spec.Injection.NamespaceSelector)
 	var objects []client.Object
 	for _, object := range []client.Object{policy, binding} {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)

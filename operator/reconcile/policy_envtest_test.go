@@ -14,6 +14,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -118,6 +119,34 @@ func TestPolicyFollowsItsCluster(t *testing.T) {
 	b.pass()
 	if b.hasPolicy() {
 		t.Error("the policy outlives its cluster")
+	}
+}
+
+// TestPolicyFollowsTheDriver: while the CSI driver is not installed, pods are left alone and the cluster says so.
+func TestPolicyFollowsTheDriver(t *testing.T) {
+	b := policyBench(t, func(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.Socket = v1alpha1.SocketCSI })
+	b.pass()
+	b.condition("InjectionReady", metav1.ConditionFalse, "CSIDriverMissing", "csi.enabled of the Helm chart")
+	rules := func() string {
+		policy := &admissionv1.MutatingAdmissionPolicy{}
+		b.must(b.Get(t.Context(), client.ObjectKey{Name: inject.PolicyName(b.namespace, "demo")}, policy))
+		return fmt.Sprint(policy.Spec.Variables)
+	}
+	const refusal = "by the CSI driver csi.peercache.io"
+	if !strings.Contains(rules(), refusal) {
+		t.Error("the policy would give pods a volume that nobody mounts")
+	}
+	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "csi.peercache.io"}}
+	b.must(b.Create(t.Context(), driver))
+	t.Cleanup(func() {
+		if err := b.Delete(context.WithoutCancel(t.Context()), driver); err != nil {
+			t.Error("deleting the driver:", err)
+		}
+	})
+	b.pass()
+	b.condition("InjectionReady", metav1.ConditionTrue, "PolicyReady", "MutatingAdmissionPolicy")
+	if strings.Contains(rules(), refusal) {
+		t.Error("the policy leaves pods alone although the driver is there")
 	}
 }
 

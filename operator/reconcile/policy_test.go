@@ -31,12 +31,12 @@ func (notAllowed) Get(_ context.Context, key client.ObjectKey, _ client.Object, 
 // An operator whose role lacks admission policies refuses those that ask for one, and goes on with all others.
 func TestPolicyWithoutRights(t *testing.T) {
 	cluster := &v1alpha1.PeerCacheCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "serving", Name: "kv"}}
-	if objects := policies(cluster, inject.Options{ClientImage: "client"}); objects != nil {
+	if objects := policies(cluster, inject.Options{ClientImage: "client"}, false); objects != nil {
 		t.Errorf("nobody asks for a policy, but there are %d objects", len(objects))
 	}
 	cluster.Spec.Injection.By = v1alpha1.InjectionByPolicy
 	r := &Reconciler{Client: notAllowed{}, Live: notAllowed{}}
-	for _, object := range policies(cluster, inject.Options{ClientImage: "client"}) {
+	for _, object := range policies(cluster, inject.Options{ClientImage: "client"}, false) {
 		_, err := r.compare(t.Context(), &pass{cluster: cluster}, object)
 		var problem *plan.Problem
 		if !errors.As(err, &problem) || problem.Reason != "Forbidden" || !strings.Contains(problem.Message, object.GetName()) {
@@ -51,7 +51,7 @@ func TestPolicyWithoutRights(t *testing.T) {
 func TestBelongs(t *testing.T) {
 	cluster := &v1alpha1.PeerCacheCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "a-b", Name: "c"}}
 	cluster.Spec.Injection.By = v1alpha1.InjectionByPolicy
-	policy := policies(cluster, inject.Options{ClientImage: "client"})[0]
+	policy := policies(cluster, inject.Options{ClientImage: "client"}, false)[0]
 	if !belongs(policy, cluster) {
 		t.Errorf("%s does not belong to its cluster", policy.GetName())
 	}

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,6 +57,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.ServiceAccount{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(clusterOfPod)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.everyCluster), builder.WithPredicates(machineChanged)).
+		// The driver comes and goes with an installation, and admission policies depend on it.
+		WatchesMetadata(&storagev1.CSIDriver{}, handler.EnqueueRequestsFromMapFunc(r.everyCluster), builder.WithPredicates(ourDriver)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4})
 	if err := mgr.Add(manager.RunnableFunc(r.sweepPolicies)); err != nil {
 		return fmt.Errorf("setting up the deletion of admission policies: %w", err)
@@ -78,6 +81,12 @@ var machineChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool 
 	return !okOld || !okNow || !equality.Semantic.DeepEqual(old.Labels, now.Labels) ||
 		!equality.Semantic.DeepEqual(old.Spec, now.Spec) || !equality.Semantic.DeepEqual(old.Status, now.Status)
 }}
+
+// ourDriver passes over the drivers of others and over changes of ours.
+var ourDriver = predicate.And(
+	predicate.NewPredicateFuncs(func(driver client.Object) bool { return driver.GetName() == plan.CSIDriver }),
+	predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }},
+)
 
 // everyCluster looks at all clusters again: which of them choose a machine is only known from their plans.
 func (r *Reconciler) everyCluster(ctx context.Context, _ client.Object) []ctrl.Request {

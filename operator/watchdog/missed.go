@@ -111,7 +111,7 @@ func (d *Watchdog) Missed(ctx context.Context, c *v1alpha1.PeerCacheCluster) ([]
 	refused := map[string]bool{}
 	for _, pod := range list.Items {
 		if _, known := refused[pod.Namespace]; !known {
-			refused[pod.Namespace] = inject.Refuses(ctx, d.live, c, pod.Namespace) != ""
+			refused[pod.Namespace] = inject.RefusesNamespace(ctx, d.live, c, pod.Namespace) != ""
 		}
 	}
 	missed := slices.DeleteFunc(list.Items, func(pod metav1.PartialObjectMetadata) bool { return refused[pod.Namespace] })

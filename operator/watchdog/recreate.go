@@ -128,7 +128,11 @@ func (d *Watchdog) evict(ctx context.Context, c *v1alpha1.PeerCacheCluster, foun
 	if pod.UID != found.UID || !isMissed(pod) || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return "it has changed meanwhile", false
 	}
-	if result := inject.Inject(pod, inject.FactsFor(c, pod.Namespace, d.options)); !result.Injected {
+	facts, err := inject.Gather(ctx, d.live, c, pod.Namespace, d.options)
+	if err != nil {
+		return err.Error(), false
+	}
+	if result := inject.Inject(pod, facts); !result.Injected {
 		return "it would not be connected: " + result.SkipReason, true
 	}
 	eviction := &policyv1.Eviction{
@@ -140,7 +144,7 @@ func (d *Watchdog) evict(ctx context.Context, c *v1alpha1.PeerCacheCluster, foun
 	// The client itself repeats an eviction that is refused for the moment, for minutes.
 	ctx, cancel := context.WithTimeout(ctx, evictWithin)
 	defer cancel()
-	err := d.writer.SubResource("eviction").Create(ctx, pod, eviction)
+	err = d.writer.SubResource("eviction").Create(ctx, pod, eviction)
 	switch {
 	case apierrors.IsTooManyRequests(err):
 		return "its PodDisruptionBudget does not allow it now", false

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command peercache-csi gives pods the directory with the Unix sockets of a PeerCacheCluster's nodes as a CSI ephemeral
+// volume, so that SGLang pods need no hostPath and may live in namespaces with Pod Security "baseline" or "restricted":
+//
+//	volumes:
+//	  - name: peercache-socket
+//	    csi:
+//	      driver: csi.peercache.io
+//	      volumeAttributes: {namespace: serving, cluster: kv}
+//
+// It runs once per machine, apart from the nodes of any cluster, and mounts the machine's directory, so a volume outlives
+// the node's pod and this one. Kubernetes asks privilege of whoever mounts for others: that is why this is a program of its
+// own with a single task. It has no state but the mounts themselves.
+//
+// Files: request.go says what a request may ask for, access.go which pods a cluster serves, mount.go mounts, service.go
+// answers the kubelet, register.go makes this known to it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	csispec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/peercache/peercache/operator/plan"
+)
+
+// version is set by the linker: -ldflags "-X main.version=$(cat VERSION)".
+var version = "0.0.0-unreleased"
+
+// checkWithin bounds --check.
+const checkWithin = 3 * time.Second
+
+type options struct {
+	kubeletDir string
+	machine    string
+	check      bool
+}
+
+// places are the paths that follow from the kubelet's folder. They are the same here and for the kubelet.
+func (o options) csiSocket() string {
+	return filepath.Join(o.kubeletDir, "plugins", plan.CSIDriver, "csi.sock")
+}
+func (o options) registrationSocket() string {
+	return filepath.Join(o.kubeletDir, "plugins_registry", plan.CSIDriver+"-reg.sock")
+}
+func (o options) pods() string { return filepath.Join(o.kubeletDir, "pods") }
+
+func main() {
+	o, err := parseFlags(os.Args[1:], os.Getenv, os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "peercache-csi:", err)
+		os.Exit(2)
+	}
+	if err := start(o); err != nil {
+		fmt.Fprintln(os.Stderr, "peercache-csi:", err)
+		os.Exit(1)
+	}
+}
+
+// start does what the flags ask for, until it is told to stop.
+func start(o options) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if o.check {
+		return check(ctx, o)
+	}
+	return run(ctx, o)
+}
+
+func parseFlags(args []string, getenv func(string) string, output io.Writer) (options, error) {
+	var o options
+	set := flag.NewFlagSet("peercache-csi", flag.ContinueOnError)
+	set.SetOutput(output)
+	set.StringVar(&o.kubeletDir, "kubelet-dir", "/var/lib/kubelet", "the kubelet's `folder` (its --root-dir), mounted here at the same path")
+	set.StringVar(&o.machine, "node-name", getenv("NODE_NAME"), "`name` of the Kubernetes node (environment: NODE_NAME)")
+	set.BoolVar(&o.check, "check", false, "ask the one that runs here whether the kubelet knows it, and exit")
+	if err := set.Parse(args); err != nil {
+		return o, err
+	}
+	switch {
+	case set.NArg() > 0:
+		return o, fmt.Errorf("unexpected argument %q: write flags as --name=value, see --help", set.Arg(0))
+	case !filepath.IsAbs(o.kubeletDir) || filepath.Clean(o.kubeletDir) != o.kubeletDir:
+		return o, fmt.Errorf("--kubelet-dir=%s is no absolute path in its shortest form: write for example /var/lib/kubelet", o.kubeletDir)
+	case o.machine == "" && !o.check:
+		return o, errors.New("the name of the Kubernetes node is unknown: write --node-name, or set NODE_NAME from spec.nodeName")
+	}
+	return o, nil
+}
+
+// run serves until the context ends.
+func run(ctx context.Context, o options) error {
+	clusters, err := clusterReader(ctrl.GetConfig)
+	if err != nil {
+		return err
+	}
+	slog.Info("starting", "version", version, "driver", plan.CSIDriver, "node", o.machine, "kubeletDir", o.kubeletDir)
+	return serve(ctx, o, &service{machine: o.machine, pods: o.pods(), access: access{clusters}, mounts: mounts{root: plan.SocketDir}})
+}
+
+// serve answers the kubelet on both sockets. It ends with an error when the kubelet refuses the driver, so that it is
+// started anew and tries again.
+func serve(ctx context.Context, o options, driver *service) error {
+	server := grpc.NewServer(grpc.UnaryInterceptor(logged))
+	csispec.RegisterIdentityServer(server, driver)
+	csispec.RegisterNodeServer(server, driver)
+	registrar := newRegistrar(o.csiSocket())
+	driver.registered = registrar.done.Load
+	registry := grpc.NewServer()
+	registration.RegisterRegistrationServer(registry, registrar)
+
+	failed := make(chan error, 2)
+	// The registration comes last, because the kubelet calls the driver as soon as it sees it.
+	for _, s := range []struct {
+		server *grpc.Server
+		path   string
+	}{{server, o.csiSocket()}, {registry, o.registrationSocket()}} {
+		listener, err := listen(ctx, s.path)
+		if err != nil {
+			return err
+		}
+		go func() { failed <- s.server.Serve(listener) }()
+		defer s.server.Stop() // which closes the listener and so removes its socket
+	}
+	select {
+	case <-ctx.Done():
+		slog.Info("stopping")
+		registry.Stop() // the kubelet sends nothing new from here on
+		server.GracefulStop()
+		return nil
+	case err := <-failed:
+		return fmt.Errorf("serving: %w", err)
+	case err := <-registrar.refused:
+		return err
+	}
+}
+
+// listen makes a socket that only root may use, in the place of one that an earlier process left.
+func listen(ctx context.Context, path string) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return nil, fmt.Errorf("making the folder of a socket: %w", err)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("removing the socket of an earlier process: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, fmt.Errorf("keeping others from a socket: %w", err)
+	}
+	return listener, nil
+}
+
+// check is the pod's readiness probe.
+func check(ctx context.Context, o options) error {
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	connection, err := grpc.NewClient("unix://"+o.csiSocket(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return fmt.Errorf("connecting to %s: %w", o.csiSocket(), err)
+	}
+	defer func() { _ = connection.Close() }()
+	answer, err := csispec.NewIdentityClient(connection).Probe(ctx, &csispec.ProbeRequest{})
+	switch {
+	case err != nil:
+		return fmt.Errorf("asking %s: %w", o.csiSocket(), err)
+	case !answer.GetReady().GetValue():
+		return fmt.Errorf("the kubelet has not registered %s yet: is --kubelet-dir=%s its --root-dir?", plan.CSIDriver, o.kubeletDir)
+	}
+	return nil
+}
