@@ -16,7 +16,7 @@ import (
 
 const (
 	packageName = "peercache"
-	channel     = "alpha"
+	channel     = "candidate"
 
 	// OLM makes the webhook's certificate and mounts it here.
 	certificates = "/tmp/k8s-webhook-server/serving-certs"

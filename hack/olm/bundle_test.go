@@ -14,6 +14,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/diff"
 )
 
@@ -33,16 +35,24 @@ func made(t *testing.T) (string, *manifests.Bundle) {
 	return folder, bundle
 }
 
-// TestBundleIsValid: the validators of `operator-sdk bundle validate` have nothing to say.
+// TestBundleIsValid: the validators of `operator-sdk bundle validate` have nothing to say, except MultipleArchitectures,
+// which would pull the image.
 func TestBundleIsValid(t *testing.T) {
+	validators := validation.DefaultBundleValidators.WithValidators(validation.OperatorHubV2Validator,
+		validation.StandardCategoriesValidator, validation.StandardCapabilitiesValidator, validation.ObjectValidator,
+		validation.OperatorGroupValidator, validation.CommunityOperatorValidator, validation.AlphaDeprecatedAPIsValidator,
+		validation.GoodPracticesValidator)
 	_, bundle := made(t)
-	results := validation.AllValidators.Validate(bundle.ObjectsToValidate()...)
+	results := validators.Validate(bundle.ObjectsToValidate()...)
 	if len(results) == 0 {
 		t.Fatal("nothing was validated")
 	}
 	for _, result := range results {
 		for _, problem := range slices.Concat(result.Errors, result.Warnings) {
-			t.Errorf("%s: %v", result.Name, problem)
+			// It looks at the resource only; the operator writes v1.
+			if !strings.Contains(problem.Error(), "Migrate the API(s) for events:") {
+				t.Errorf("%s: %v", result.Name, problem)
+			}
 		}
 	}
 }
@@ -85,14 +95,17 @@ func TestBundleInstallsConfig(t *testing.T) {
 	want.ClientConfig, got.ClientConfig = admissionv1.WebhookClientConfig{}, admissionv1.WebhookClientConfig{}
 	same("the webhook", want, got)
 
-	roles := map[string][]rbacv1.PolicyRule{}
-	for _, object := range bundle.Objects {
-		roles[object.GetName()] = nil
-	}
 	for _, role := range in.users {
-		if _, found := roles[role.Name]; !found {
+		i := slices.IndexFunc(bundle.Objects, func(o *unstructured.Unstructured) bool { return o.GetName() == role.Name })
+		if i < 0 {
 			t.Errorf("ClusterRole %s is not in the bundle", role.Name)
+			continue
 		}
+		var got rbacv1.ClusterRole
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(bundle.Objects[i].Object, &got); err != nil {
+			t.Fatal(err)
+		}
+		same("ClusterRole "+role.Name, role, got)
 	}
 }
 
