@@ -31,11 +31,11 @@ func TestGivenCertificate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a test's
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := listener.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it is
+	port := listener.Addr().(*net.TCPAddr).Port
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestGivenCertificate(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // what it serves is looked at
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // what it serves is looked at
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		connection, err := dialer.DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
@@ -65,7 +65,7 @@ func TestGivenCertificate(t *testing.T) {
 			}
 			continue
 		}
-		served := connection.(*tls.Conn).ConnectionState().PeerCertificates[0] //nolint:forcetypeassert // it is
+		served := connection.(*tls.Conn).ConnectionState().PeerCertificates[0]
 		if err := connection.Close(); err != nil {
 			t.Error(err)
 		}

@@ -39,10 +39,10 @@ func run(sources, bundle string) error {
 	}
 	for name, content := range files {
 		path := filepath.Join(bundle, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // for everybody
 			return fmt.Errorf("making the bundle: %w", err)
 		}
-		if err := os.WriteFile(path, content, 0o644); err != nil {
+		if err := os.WriteFile(path, content, 0o644); err != nil { //nolint:gosec // for everybody
 			return fmt.Errorf("writing the bundle: %w", err)
 		}
 	}
