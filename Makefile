@@ -10,6 +10,7 @@ SHELL := /bin/bash
 
 include hack/cluster.mk
 include hack/images.mk
+include hack/olm.mk
 include hack/soft-rdma.mk
 include dataplane/dataplane.mk
 include operator/operator.mk

@@ -22,23 +22,7 @@ import (
 
 func controlPlaneSpecs() {
 	It("with an operator that writes nothing while nothing changes", func(ctx context.Context) {
-		versions := func() map[string]string {
-			all := owned(ctx)
-			cluster := &v1alpha1.PeerCacheCluster{}
-			Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
-			all["PeerCacheCluster"] = cluster.ResourceVersion
-			return all
-		}
-		// What earlier specs did may still move the members and the hit ratio, which is that of the last minute.
-		var before map[string]string
-		var since time.Time
-		Eventually(func(g Gomega) {
-			if now := versions(); !maps.Equal(now, before) {
-				before, since = now, time.Now()
-			}
-			g.Expect(time.Since(since)).To(BeNumerically(">=", 12*time.Second), "since the last write: %v", before)
-		}).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(Succeed())
-		Expect(before).To(HaveKey("DaemonSet " + clusterName + "-" + groupName))
+		expectQuiet(ctx)
 	}, SpecTimeout(4*time.Minute))
 
 	It("while the operator and the API server are away", func(ctx context.Context) {
@@ -91,6 +75,27 @@ func controlPlaneSpecs() {
 		expectHarmless(during)
 		Expect(during.FullRounds).To(Equal(during.Rounds), "hits were lost: %s", timeline(during))
 	}, SpecTimeout(4*time.Minute))
+}
+
+// expectQuiet waits until nothing of the cluster has been written for a while.
+func expectQuiet(ctx context.Context) {
+	versions := func() map[string]string {
+		all := owned(ctx)
+		cluster := &v1alpha1.PeerCacheCluster{}
+		Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
+		all["PeerCacheCluster"] = cluster.ResourceVersion
+		return all
+	}
+	// What earlier specs did may still move the members and the hit ratio, which is that of the last minute.
+	var before map[string]string
+	var since time.Time
+	Eventually(func(g Gomega) {
+		if now := versions(); !maps.Equal(now, before) {
+			before, since = now, time.Now()
+		}
+		g.Expect(time.Since(since)).To(BeNumerically(">=", 12*time.Second), "since the last write: %v", before)
+	}).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(Succeed())
+	Expect(before).To(HaveKey("DaemonSet " + clusterName + "-" + groupName))
 }
 
 func scaleOperator(ctx context.Context, replicas int32) {

@@ -47,6 +47,11 @@ func (h hooks) fabric(ctx context.Context, action string) error {
 	return command(ctx, h.program, "fabric", action)
 }
 
+// monitoring installs or removes the Prometheus Operator and a Prometheus that scrapes all namespaces.
+func (h hooks) monitoring(ctx context.Context, action string) error {
+	return command(ctx, h.program, "monitoring", action)
+}
+
 // command runs a program; what it prints is in the error.
 func command(ctx context.Context, program string, args ...string) error {
 	_, err := output(ctx, program, args...)

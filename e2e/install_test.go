@@ -54,15 +54,16 @@ func removeLeftovers(ctx context.Context) {
 	}).WithContext(ctx).WithTimeout(2*time.Minute).Should(Succeed(), "namespaces of an earlier run do not go away")
 }
 
-func installOperator(ctx context.Context) {
+// installOperator installs the chart, or brings it to these values.
+func installOperator(ctx context.Context, values ...string) {
 	By("installing the operator with Helm")
-	Expect(command(ctx, "helm", "upgrade", "--install", "peercache", "../charts/peercache",
+	Expect(command(ctx, "helm", append([]string{"upgrade", "--install", "peercache", "../charts/peercache",
 		"--namespace", systemNamespace, "--create-namespace", "--wait", "--timeout", "3m",
 		// Images that were built anew under the same tag do not change the Deployment: this does.
-		"--set-string", "podAnnotations.build="+os.Getenv("PEERCACHE_BUILD"),
+		"--set-string", "podAnnotations.build=" + os.Getenv("PEERCACHE_BUILD"),
 		"--set", "csi.enabled=true",
-		"--set", "image.tag="+version(), "--set", "dataplane.image.tag="+version(), "--set", "client.image.tag="+version(),
-	)).To(Succeed())
+		"--set", "image.tag=" + version(), "--set", "dataplane.image.tag=" + version(), "--set", "client.image.tag=" + version(),
+	}, values...)...)).To(Succeed())
 }
 
 func createNamespace(ctx context.Context, name string, more ...string) {

@@ -19,6 +19,7 @@ if [ -z "${PEERCACHE_CLUSTER_HOOKS:-}" ]; then
   "$PEERCACHE_CLUSTER_HOOKS" up >/dev/null
   KUBECONFIG=$("$PEERCACHE_CLUSTER_HOOKS" kubeconfig)
   "$HERE/../hack/images/build-images.sh"
+  "$HERE/../hack/cluster/monitoring/images.sh" >/dev/null
   step "loading the images into the cluster"
   "$HERE/../hack/images/load-images.sh"
   PEERCACHE_BUILD=$(cat "$(image_archive operator).inputs")

@@ -53,3 +53,18 @@ wait_for() {
     sleep 0.3
   done
 }
+
+# made_once DIR CMD...: the folder DIR, filled by CMD DIR the first time. When that is cut short, nothing stays.
+made_once() {
+  local out=$1
+  shift
+  [ ! -d "$out" ] || return 0
+  mkdir -p "$(dirname "$out")"
+  (
+    tmp=$(mktemp -d "$out.XXXXXX")
+    trap 'rm -rf "$tmp"' EXIT
+    "$@" "$tmp"
+    chmod 755 "$tmp"
+    mv "$tmp" "$out"
+  )
+}

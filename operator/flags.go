@@ -34,6 +34,7 @@ type options struct {
 	probeAddress   string
 	webhookPort    int
 	webhook        string
+	certificates   string
 	showVersion    bool
 	log            zap.Options
 }
@@ -66,6 +67,8 @@ func parseFlags(args []string, getenv func(string) string, output io.Writer) (op
 	set.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz")
 	set.IntVar(&o.webhookPort, "webhook-port", 9443, "`port` of the webhook that connects SGLang pods")
 	set.StringVar(&o.webhook, "webhook", webhookEnabled, "run the webhook: enabled or disabled")
+	set.StringVar(&o.certificates, "webhook-certificates", "", "`folder` with tls.crt and tls.key for the webhook, which somebody "+
+		"else makes, renews and has the API server trust, such as OLM; empty: the operator does all that")
 	set.BoolVar(&o.showVersion, "version", false, "print the version and exit")
 	o.log.BindFlags(set)
 	if err := set.Parse(args); err != nil {
@@ -78,6 +81,9 @@ func parseFlags(args []string, getenv func(string) string, output io.Writer) (op
 	return o, o.validate(set.Args())
 }
 
+// keepsCertificate says that the webhook's certificate is the operator's own affair.
+func (o options) keepsCertificate() bool { return o.webhook == webhookEnabled && o.certificates == "" }
+
 func (o options) validate(rest []string) error {
 	switch {
 	case o.showVersion:
@@ -86,6 +92,8 @@ func (o options) validate(rest []string) error {
 		return fmt.Errorf("unexpected argument %q: write flags as --name=value, see --help", rest[0])
 	case o.webhook != webhookEnabled && o.webhook != webhookDisabled:
 		return fmt.Errorf("--webhook=%s is unknown: write enabled or disabled", o.webhook)
+	case o.webhook == webhookDisabled && o.certificates != "":
+		return fmt.Errorf("--webhook-certificates=%s is of no use with --webhook=disabled: leave one of them out", o.certificates)
 	case o.webhookPort < 1 || o.webhookPort > 65535:
 		return fmt.Errorf("--webhook-port=%d is no port: write a number from 1 to 65535", o.webhookPort)
 	case o.namespace == "" && (o.webhook == webhookEnabled || o.leaderElect):

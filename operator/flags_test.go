@@ -41,6 +41,7 @@ func TestBadFlagsSayWhatToWrite(t *testing.T) {
 	}{
 		{[]string{"--webhook=on"}, "write enabled or disabled"},
 		{[]string{"--webhook-port=70000"}, "from 1 to 65535"},
+		{[]string{"--webhook=disabled", "--webhook-certificates=/certs"}, "leave one of them out"},
 		{[]string{"run"}, `unexpected argument "run"`},
 		{nil, "--namespace=peercache-system"},
 		{[]string{"--webhook=disabled", "--leader-elect"}, "--namespace=peercache-system"},

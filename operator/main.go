@@ -93,13 +93,15 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	if config.webhook == webhookEnabled {
+	if config.keepsCertificate() {
 		if err := keeper.Setup(ctx, mgr); err != nil {
 			return err
 		}
 		if err := mgr.AddReadyzCheck("webhook-certificate", keeper.Ready); err != nil {
 			return fmt.Errorf("adding the readiness check: %w", err)
 		}
+	}
+	if config.webhook == webhookEnabled {
 		if err := inject.SetupWithManager(mgr, injection); err != nil {
 			return err
 		}
@@ -115,7 +117,9 @@ func managerOptions(config options, keeper *certs.Keeper) manager.Options {
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	cached := reconcile.CacheByObject()
-	if config.webhook == webhookEnabled {
+	server := webhook.Options{Port: config.webhookPort, CertDir: config.certificates}
+	if config.keepsCertificate() {
+		server.TLSOpts = []func(*tls.Config){keeper.UseIn}
 		object, scope := certs.CacheByObject(config.namespace)
 		cached[object] = scope
 	}
@@ -125,12 +129,9 @@ func managerOptions(config options, keeper *certs.Keeper) manager.Options {
 			ByObject:         cached,
 			DefaultTransform: cache.TransformStripManagedFields(),
 		},
-		Metrics:                metricsserver.Options{BindAddress: config.metricsAddress},
-		HealthProbeBindAddress: config.probeAddress,
-		WebhookServer: webhook.NewServer(webhook.Options{
-			Port:    config.webhookPort,
-			TLSOpts: []func(*tls.Config){keeper.UseIn},
-		}),
+		Metrics:                 metricsserver.Options{BindAddress: config.metricsAddress},
+		HealthProbeBindAddress:  config.probeAddress,
+		WebhookServer:           webhook.NewServer(server),
 		LeaderElection:          config.leaderElect,
 		LeaderElectionID:        "peercache-operator",
 		LeaderElectionNamespace: config.namespace,

@@ -47,6 +47,7 @@ lint-go: $(GOLANGCI_LINT) ## golangci-lint over every Go package and the tests o
 	@echo "==> golangci-lint"
 	@hack/cluster/check-versions.sh
 	@$(GO_BUILD_ENV) $(GOLANGCI_LINT) run --build-tags envtest,render,e2e,promtool ./...
+	@cd hack/olm && $(GO_BUILD_ENV) $(GOLANGCI_LINT) run ./...
 
 .PHONY: build-operator
 build-operator: ## bin/peercache-operator
@@ -57,6 +58,7 @@ build-operator: ## bin/peercache-operator
 test-go: ## Go unit tests
 	@echo "==> Go unit tests"
 	@$(GO_BUILD_ENV) go test ./api/... ./config/... ./internal/... ./operator/... ./kubectl/... ./charts/...
+	@cd hack/olm && $(GO_BUILD_ENV) go test ./...
 
 .PHONY: test-rules
 test-rules: ## Alerts, recording rules and dashboards, with promtool

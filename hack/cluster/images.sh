@@ -12,7 +12,8 @@ BIN=$(toolset_bin)
 OUT=$PEERCACHE_CACHE/cluster-images/$({ echo "$BIN"; cat "${BASH_SOURCE[0]}"; } | sha256sum | cut -c1-64)
 
 make_images() {
-  local dir=$1 source applet links=()
+  local dir=$1 source
+  step "images of the cluster: pause, coredns, busybox"
   source=$(cd "$TOOLS_DIR/kube" && go list -m -f '{{.Dir}}' k8s.io/kubernetes)
   gcc -Os -Wall -static -DVERSION="${PAUSE_IMAGE##*:}" -o "$dir/pause" "$source/build/pause/linux/pause.c"
   strip "$dir/pause"
@@ -39,13 +40,5 @@ busybox_image() {  # busybox_image DIR
   rm -r "$dir/root"
 }
 
-if [ ! -d "$OUT" ]; then
-  step "images of the cluster: pause, coredns, busybox"
-  mkdir -p "$(dirname "$OUT")"
-  tmp=$(mktemp -d "$OUT.XXXXXX")
-  trap 'rm -rf "$tmp"' EXIT
-  make_images "$tmp"
-  chmod 755 "$tmp"
-  mv "$tmp" "$OUT"
-fi
+made_once "$OUT" make_images
 echo "$OUT"

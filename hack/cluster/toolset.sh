@@ -34,6 +34,13 @@ helm          helm                     helm.sh/helm/v3/cmd/helm
 kind          kind                     sigs.k8s.io/kind
 "
 
+# What the add-on monitoring needs besides, built when it is asked for.
+MONITORING_TOOLSET="
+prometheus    prometheus                  github.com/prometheus/prometheus/cmd/prometheus
+prometheus    prometheus-operator         github.com/prometheus-operator/prometheus-operator/cmd/operator
+prometheus    prometheus-config-reloader  github.com/prometheus-operator/prometheus-operator/cmd/prometheus-config-reloader
+"
+
 # The Go build cache is keyed on the flags: one set for everything, the operator's own build included.
 # Debug information would be stripped at the end (-s -w) and costs the compiler a fifth of its time.
 export CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS='-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false'
@@ -49,10 +56,15 @@ tool_ldflags() {  # tool_ldflags TOOL
   echo "$flags"
 }
 
+# Prometheus finds targets in two dozen clouds, whose libraries are most of it; here it needs Kubernetes.
+tool_tags() {  # tool_tags TOOL
+  [ "$1" != prometheus ] || echo remove_all_sd,enable_kubernetes_sd
+}
+
 tool_bin() {  # tool_bin TOOL: the folder of its programs; named by all that decides their content
   local hash
   hash=$({ cat "$TOOLS_DIR/$1"/{go.mod,go.sum}; cat "$TOOLS_DIR/$1"/*.go 2>/dev/null || true
-           echo "$CGO_ENABLED $GOFLAGS $(tool_ldflags "$1") ${GO_VERSION:=$(go env GOVERSION)}"; } |
+           echo "$CGO_ENABLED $GOFLAGS $(tool_ldflags "$1")$(tool_tags "$1") ${GO_VERSION:=$(go env GOVERSION)}"; } |
          sha256sum | cut -c1-64)
   echo "$PEERCACHE_CACHE/$1/$hash/bin"
 }
@@ -62,4 +74,9 @@ toolset_bin() {
   local tool dirs=''
   for tool in $(awk 'NF{print $1}' <<<"$TOOLSET" | uniq); do dirs+="$(tool_bin "$tool") "; done
   echo "$PEERCACHE_CACHE/toolset/$(sha256sum <<<"$dirs" | cut -c1-64)/bin"
+}
+
+module_dir() {  # module_dir TOOL MODULE: its sources, at the version that the tool is built from
+  (cd "$TOOLS_DIR/$1" && go mod download -json "$2" | jq -er .Dir) ||
+    die "module $2 cannot be had" "is GOPROXY=$(go env GOPROXY) reachable?"
 }

@@ -41,6 +41,7 @@ const (
 	SecretName        = "peercache-webhook-cert" //nolint:gosec // a name
 	ServiceName       = "peercache-webhook"
 	ConfigurationName = "peercache-inject"
+	WebhookName       = "inject.peercache.io"
 
 	caName         = "peercache-ca"
 	caOrganization = "peercache"

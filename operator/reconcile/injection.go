@@ -8,10 +8,8 @@ import (
 	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/certs"
@@ -71,20 +69,24 @@ func (r *Reconciler) lookAtWebhook(ctx context.Context) (webhookState, error) {
 	if r.WebhookDisabled {
 		return webhookDisabled, nil
 	}
-	configuration := &admissionv1.MutatingWebhookConfiguration{}
-	err := r.Client.Get(ctx, client.ObjectKey{Name: certs.ConfigurationName}, configuration)
-	switch {
-	case apierrors.IsNotFound(err):
-		return webhookMissing, nil
-	case err != nil:
-		return webhookMissing, fmt.Errorf("reading MutatingWebhookConfiguration %s: %w", certs.ConfigurationName, err)
+	// By the webhook's own name: OLM makes up that of the configuration.
+	var all admissionv1.MutatingWebhookConfigurationList
+	if err := r.Client.List(ctx, &all); err != nil {
+		return webhookMissing, fmt.Errorf("looking for the MutatingWebhookConfiguration of %s: %w", certs.WebhookName, err)
 	}
-	for _, webhook := range configuration.Webhooks {
-		if len(webhook.ClientConfig.CABundle) == 0 {
-			return webhookUntrusted, nil
+	state := webhookMissing
+	for _, configuration := range all.Items {
+		for _, webhook := range configuration.Webhooks {
+			switch {
+			case webhook.Name != certs.WebhookName:
+			case len(webhook.ClientConfig.CABundle) == 0:
+				return webhookUntrusted, nil
+			default:
+				state = webhookWorks
+			}
 		}
 	}
-	return webhookWorks, nil
+	return state, nil
 }
 
 // injectionReady says whether SGLang pods that ask for the cluster get connected when they are created.

@@ -20,13 +20,16 @@ func TestInjectionReadyFollowsTheWebhook(t *testing.T) {
 	b.pass()
 	b.condition("InjectionReady", metav1.ConditionFalse, "WebhookMissing", "")
 
+	named := func(name string) admissionv1.MutatingWebhook {
+		return admissionv1.MutatingWebhook{
+			Name: name, AdmissionReviewVersions: []string{"v1"}, SideEffects: new(admissionv1.SideEffectClassNone),
+			FailurePolicy: new(admissionv1.Ignore),
+			ClientConfig:  admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/mutate-v1-pod")},
+		}
+	}
 	webhook := &admissionv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: certs.ConfigurationName},
-		Webhooks: []admissionv1.MutatingWebhook{{
-			Name: "inject.peercache.io", AdmissionReviewVersions: []string{"v1"},
-			SideEffects:  new(admissionv1.SideEffectClassNone),
-			ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/mutate-v1-pod")},
-		}},
+		ObjectMeta: metav1.ObjectMeta{Name: "inject.peercache.io-7hx2p"}, // as OLM names it
+		Webhooks:   []admissionv1.MutatingWebhook{named(certs.WebhookName), named("else.example.com")},
 	}
 	b.must(b.Create(t.Context(), webhook))
 	t.Cleanup(func() {

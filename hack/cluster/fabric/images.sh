@@ -12,13 +12,9 @@ OUT=$PEERCACHE_CACHE/fabric/$({ echo "$BIN"; cat "${BASH_SOURCE[0]}"; } | sha256
 MULTUS_IMAGE=docker.io/peercache/test-multus:cluster
 PLUGIN_IMAGE=docker.io/peercache/test-rdma-plugin:cluster
 
-module_dir() {  # module_dir TOOL MODULE: its sources, at the version that the tool is built from
-  (cd "$TOOLS_DIR/$1" && go mod download -json "$2" | jq -er .Dir) ||
-    die "module $2 cannot be had" "is GOPROXY=$(go env GOPROXY) reachable?"
-}
-
 make_all() {  # make_all DIR
   local dir=$1 inside=/usr/src/multus-cni/bin files=() program multus whereabouts
+  step "the add-on fabric: multus, whereabouts, a test device plug-in"
   multus=$(module_dir multus gopkg.in/k8snetworkplumbingwg/multus-cni.v4)
   whereabouts=$(module_dir whereabouts github.com/k8snetworkplumbingwg/whereabouts)
   for program in install_multus multus-daemon multus-shim passthru; do files+=("$BIN/$program:$inside/$program"); done
@@ -35,13 +31,5 @@ make_all() {  # make_all DIR
   done > "$dir/whereabouts-crds.yaml"
 }
 
-if [ ! -d "$OUT" ]; then
-  step "the add-on fabric: multus, whereabouts, a test device plug-in"
-  mkdir -p "$(dirname "$OUT")"
-  tmp=$(mktemp -d "$OUT.XXXXXX")
-  trap 'rm -rf "$tmp"' EXIT
-  make_all "$tmp"
-  chmod 755 "$tmp"
-  mv "$tmp" "$OUT"
-fi
+made_once "$OUT" make_all
 echo "$OUT"

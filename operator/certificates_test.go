@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/cert"
+
+	"github.com/peercache/peercache/operator/certs"
+)
+
+// TestGivenCertificate: with --webhook-certificates the webhook serves what lies there, and the operator has no business
+// with the Secret of its own.
+func TestGivenCertificate(t *testing.T) {
+	folder := t.TempDir()
+	certificate, key, err := cert.GenerateSelfSignedCertKey("given.example", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"tls.crt": certificate, "tls.key": key} {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	config := options{namespace: "ns", webhook: webhookEnabled, webhookPort: port, certificates: folder}
+	managed := managerOptions(config, certs.NewKeeper("ns"))
+	for object := range managed.Cache.ByObject {
+		if _, ok := object.(*corev1.Secret); ok {
+			t.Error("Secrets are watched")
+		}
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- managed.WebhookServer.Start(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // what it serves is looked at
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		connection, err := dialer.DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			if time.Now().After(deadline) {
+				t.Fatal(err)
+			}
+			continue
+		}
+		served := connection.(*tls.Conn).ConnectionState().PeerCertificates[0]
+		if err := connection.Close(); err != nil {
+			t.Error(err)
+		}
+		if served.VerifyHostname("given.example") != nil {
+			t.Errorf("serves the certificate of %v", served.DNSNames)
+		}
+		return
+	}
+}
