@@ -14,9 +14,11 @@ namespace {
 
 // Some devices report that a port went down but not that it came back.
 constexpr int kCheckMs = 500;
-// What no check of a port that works would notice: that it has got a better address, if the device
-// did not report that.
-constexpr Duration kLookEvery = std::chrono::seconds(10);
+// A look reads the port's whole table of GIDs, hundreds of small files, and is for what a device
+// did not report and a check does not notice: that a port has got the address that it lacks, or a
+// better one than it has.
+constexpr Duration kLookEvery = std::chrono::seconds(2),
+                   kLookEveryWhenUp = std::chrono::seconds(30);
 
 }  // namespace
 
@@ -82,11 +84,12 @@ void Rail::Look() {
 }
 
 bool Rail::Unchanged() const {
-  const RailAddress address = state_.address();
   ibv_port_attr port;
-  if (verbs_->QueryPort(context_.get(), spec_.port, &port) != 0 || port.state != IBV_PORT_ACTIVE ||
-      port.lid != address.lid || port.active_mtu != address.mtu)
-    return false;
+  if (verbs_->QueryPort(context_.get(), spec_.port, &port) != 0) return false;
+  const bool active = port.state == IBV_PORT_ACTIVE;
+  if (!up()) return active == (state_.waits().what != WaitsFor::kPort);
+  const RailAddress address = state_.address();
+  if (!active || port.lid != address.lid || port.active_mtu != address.mtu) return false;
   ibv_gid gid{};
   if (verbs_->query_gid(context_.get(), spec_.port, static_cast<int>(address.gid.index), &gid) != 0)
     return false;
@@ -95,7 +98,8 @@ bool Rail::Unchanged() const {
 
 void Rail::Check() {
   if (dead_) return;
-  if (!up() || Clock::now() - looked_ >= kLookEvery || !Unchanged()) Look();
+  const Duration due = up() ? kLookEveryWhenUp : kLookEvery;
+  if (Clock::now() - looked_ >= due || !Unchanged()) Look();
 }
 
 void Rail::OnEvents() {

@@ -37,7 +37,7 @@ struct RailSpec {
   uint8_t port = 1;
   GidPreference gid;   // which of its addresses it speaks with
   int numa_node = -1;  // -1: not known
-  Status usable;       // at that time; why not, and the remedy
+  Status usable;       // when it was found; why not, and the remedy
 };
 
 class Rail {
@@ -80,7 +80,8 @@ class Rail {
   void Check();
   void Look();
   RailLook Seen() const;
-  // The port is active and has its address.
+  // The port is active and has its address, or is not and lacks what it lacked, as far as asking
+  // the device tells.
   bool Unchanged() const;
 
   const RailSpec spec_;

@@ -271,8 +271,9 @@ TEST_F(ReadChannelFabricTest, ARailWhoseAddressChangesUnderReadsIsConnectedAnew)
   const std::string interface = InterfaceOf((*rails)[1].spec());
   const std::string old = FormatAddress(rail.address().gid.address);
   const std::string other = old.substr(0, old.rfind('.')) + ".77";
+  // In this order: with the first address of a network go those that came later.
   const auto move = [&](const std::string& from, const std::string& to) {
-    Command(fmt::format("ip addr add {0}/24 dev {2} && ip addr del {1}/24 dev {2}", to, from,
+    Command(fmt::format("ip addr del {1}/24 dev {2} && ip addr add {0}/24 dev {2}", to, from,
                         interface));
   };
   auto connection = Connect(*rails, &holder, reader);
