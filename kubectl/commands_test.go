@@ -22,7 +22,9 @@ func fleetOfThree() (*fakePods, []client.Object) {
 		}, ",")
 	}
 	rails := `{"name": "mlx5_0:1", "up": true, "numa_node": 0, "read_bytes": 5497558138880, "queue_pair_failures": 0},
-		{"name": "mlx5_1:1", "up": false, "numa_node": -1, "read_bytes": 1024, "queue_pair_failures": 12}`
+		{"name": "mlx5_1:1", "up": false, "waits_for": "port",
+			"why": "mlx5_1 port 1: the port is DOWN (Disabled): check the cable and set ens2f0np0 up",
+			"numa_node": -1, "read_bytes": 1024, "queue_pair_failures": 12}`
 	before := `"read_requests": 1000, "read_local_hits": 500, "read_remote_hits": 250, "bytes_read": 1000, "write_stored": 10`
 	after := `"read_requests": 3000, "read_local_hits": 500, "read_remote_hits": 2000, "read_shared_hits": 50, "read_replica_hits": 50,` +
 		`"bytes_read": 4294968296, "write_stored": 110, "bytes_written": 2097152, "served_pages": 5, "served_bytes": 1048576`

@@ -3,6 +3,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -50,6 +51,8 @@ type nodeRails struct {
 type rail struct {
 	Name string `json:"name"`
 	Up   bool   `json:"up"`
+	// Why says what a rail that is not up waits for, and the remedy.
+	Why string `json:"why,omitempty"`
 	// NUMANode is negative where it is not known.
 	NUMANode  int    `json:"numaNode"`
 	ReadBytes uint64 `json:"readBytes"`
@@ -69,7 +72,7 @@ func makeRails(name identity, answers []answer) (clusterReport, error) {
 			node.Transport, node.Reason = got.status.Transport.Kind, got.status.Transport.Reason
 			for _, seen := range got.status.Transport.Rails {
 				node.Rails = append(node.Rails,
-					rail{seen.Name, seen.Up, seen.NUMANode, seen.ReadBytes, seen.QueuePairFailures})
+					rail{seen.Name, seen.Up, seen.Why, seen.NUMANode, seen.ReadBytes, seen.QueuePairFailures})
 			}
 		}
 		r.Nodes = append(r.Nodes, node)
@@ -97,7 +100,8 @@ func (r *railsReport) text(w io.Writer) {
 			}
 			if !seen.Up {
 				down++
-				note = "pages go over the node's other rails, or TCP: check cable, switch port and GID"
+				note = "pages go over the node's other rails, or TCP: " +
+					cmp.Or(seen.Why, "check cable, switch port and GID")
 			}
 			t.add(node.Node, seen.Name, yesNo(seen.Up), numa, size(seen.ReadBytes), count(float64(seen.Failures)), note)
 		}

@@ -72,6 +72,8 @@ type Transport struct {
 type Rail struct {
 	Name string `json:"name"`
 	Up   bool   `json:"up"`
+	// Why says what a rail that is not up waits for, and the remedy.
+	Why string `json:"why"`
 	// NUMANode is negative where it is not known.
 	NUMANode          int    `json:"numa_node"`
 	ReadBytes         uint64 `json:"read_bytes"`

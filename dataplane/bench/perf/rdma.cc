@@ -31,6 +31,7 @@ size_t WholePages(size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 Result<std::unique_ptr<rdma::Rails>> OpenRails(const std::string& names) {
   const auto rails = rdma::FindRails(names, "auto");
   if (!rails.ok()) return rails.status().Annotate("--devices");
+  if (Status s = rdma::AnyUsable(*rails); !s.ok()) return s.Annotate("--devices");
   return rdma::Rails::Open(*rails, {});
 }
 

@@ -214,8 +214,13 @@ void Fabric::Round(std::span<Work> works, std::span<const RemotePage> pages, con
 
 FabricStats Fabric::stats() const {
   FabricStats stats;
-  for (const auto& rail : rails_->all())
-    stats.rails.push_back({rail->name(), rail->up(), rail->spec().numa_node, rail->stats()});
+  for (const auto& rail : rails_->all()) {
+    const rdma::RailAddress address = rail->state().address();
+    stats.rails.push_back(
+        {rail->name(), rail->up(),
+         address.epoch == 0 ? std::string() : rdma::FormatAddress(address.gid.address),
+         rail->state().waits(), rail->spec().numa_node, rail->stats()});
+  }
   if (links_) stats.links = links_->stats();
   stats.acceptor = acceptor_->stats();
   return stats;

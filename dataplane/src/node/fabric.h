@@ -27,6 +27,8 @@ namespace peercache {
 struct RailInfo {
   std::string name;
   bool up = false;
+  std::string address;  // that it speaks with; empty: it had none yet
+  rdma::RailState::Waits waits;
   int numa_node = -1;
   rdma::Rail::Stats stats;
 };

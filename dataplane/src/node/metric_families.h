@@ -61,7 +61,7 @@ struct Series {
   // The value of an info metric's one label, when it is not known beforehand; `values` then says
   // what it is, for the documentation.
   std::function<std::string(const Scrape&)> named;
-  // One line for each rail, whose name is the value of the one label, instead of `number`.
+  // One line for each rail, whose name is the value of the first label, instead of `number`.
   std::function<double(const RailInfo&)> each_rail;
 };
 

@@ -2,6 +2,15 @@
 #include "node/metric_series.h"
 
 namespace peercache {
+namespace {
+
+Series WaitsSeries(rdma::WaitsFor what) {
+  return EachRail([what](const RailInfo& r) { return r.waits.what == what; },
+                  {rdma::WaitsForName(what)});
+}
+
+}  // namespace
+
 MetricSection FabricMetrics() {
   return {
       "RDMA",
@@ -14,6 +23,16 @@ MetricSection FabricMetrics() {
            {EachRail([](const RailInfo& r) { return r.up; })},
            "Which rails are down?",
            "peercache_rail_up == 0"},
+          {"peercache_rail_waits",
+           kGauge,
+           "1 for what a rail that is not up waits for: its port to become active, an address of "
+           "its interface (a GID) or, on InfiniBand, a LID, or its device; the remedy is in "
+           "`/v1/status`, `transport.rails[].why`.",
+           {"rail", "for"},
+           {WaitsSeries(rdma::WaitsFor::kPort), WaitsSeries(rdma::WaitsFor::kAddress),
+            WaitsSeries(rdma::WaitsFor::kDevice)},
+           "What do rails wait for?",
+           "peercache_rail_waits == 1"},
           {"peercache_rail_numa_node",
            kGauge,
            "NUMA node of the rail's device; -1: not known.",
@@ -41,9 +60,15 @@ MetricSection FabricMetrics() {
            "rate(peercache_rail_queue_pair_failures_total[5m]) > 0"},
           {"peercache_rail_downs_total",
            kCounter,
-           "Times that the rail's port went down.",
+           "Times that the rail's port went down, or lost its address.",
            {"rail"},
            {EachRail([](const RailInfo& r) { return static_cast<double>(r.stats.downs); })}},
+          {"peercache_rail_address_changes_total",
+           kCounter,
+           "Times that the rail took another address than it had; its queue pairs were made anew.",
+           {"rail"},
+           {EachRail(
+               [](const RailInfo& r) { return static_cast<double>(r.stats.address_changes); })}},
           {"peercache_rdma_links",
            kGauge,
            "Links to peers that are open for reading.",

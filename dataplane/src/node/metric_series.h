@@ -37,9 +37,10 @@ inline Series Of(LatencyHistogram Counters::*histogram, Values values = {}) {
 inline Series Info(const char* what, std::function<std::string(const Scrape&)> named) {
   return {{what}, [](const Scrape&) { return 1.0; }, nullptr, std::move(named), {}};
 }
-// One line for each rail of the node.
-inline Series EachRail(std::function<double(const RailInfo&)> read) {
-  return {{"name of the rail"}, {}, nullptr, {}, std::move(read)};
+// One line for each rail of the node. `values`: of the labels after the rail's name.
+inline Series EachRail(std::function<double(const RailInfo&)> read, Values values = {}) {
+  values.insert(values.begin(), "name of the rail");
+  return {std::move(values), {}, nullptr, {}, std::move(read)};
 }
 
 constexpr auto kCounter = MetricType::kCounter;

@@ -52,6 +52,8 @@ void ExportRails(const MetricFamily& family, const Series& series, const Scrape&
   for (const RailInfo& rail : scrape.fabric.rails) {
     prometheus::ClientMetric metric;
     metric.label.push_back({family.labels.front(), rail.name});
+    for (size_t l = 1; l < family.labels.size(); ++l)
+      metric.label.push_back({family.labels[l], series.values[l]});
     (family.type == MetricType::kCounter ? metric.counter.value : metric.gauge.value) =
         series.each_rail(rail);
     to->push_back(std::move(metric));

@@ -58,9 +58,12 @@ std::string Labels(const MetricFamily& family) {
   if (family.labels.empty()) return "";
   std::vector<std::string> values;
   for (const Series& series : family.series) {
+    // The first may only be described.
     const bool known = !series.named && !series.each_rail;
-    values.push_back(known ? fmt::format("`{}`", fmt::join(series.values, "`/`"))
-                           : series.values.front());
+    std::string text = known ? fmt::format("`{}`", series.values.front()) : series.values.front();
+    for (size_t i = 1; i < series.values.size(); ++i)
+      text += fmt::format("/`{}`", series.values[i]);
+    values.push_back(std::move(text));
   }
   return fmt::format("`{}`: {}", fmt::join(family.labels, "`/`"), fmt::join(values, ", "));
 }

@@ -1,5 +1,6 @@
 // Whole nodes that read each other's pools by RDMA; needs devices (hack/soft-rdma brings some).
 // PEERCACHE_TEST_RAILS lists them. All nodes are in this process and use the same rails.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -190,7 +191,7 @@ TEST(NodeFabricTest, ARailThatGoesDownCostsNoHit) {
   TestEngine writer(a->socket(), 64, kPage), reader(b->socket(), 64, kPage);
   ASSERT_EQ(writer.Set(0, 64), 64u);
   ASSERT_TRUE(ReadsByRdma(&reader, b.get(), 0, 64));
-  const std::string set = "ip link set " + rails[1].interface;
+  const std::string set = "ip link set " + rdma::InterfaceOf(rails[1]);
   const auto read_for = [&](Duration time) {
     for (const TimePoint end = Clock::now() + time; Clock::now() < end;) {
       const auto got = reader.Get(0, 64);
@@ -214,6 +215,41 @@ TEST(NodeFabricTest, ARailThatGoesDownCostsNoHit) {
     read_for(milliseconds(100));
     return bytes_of_second() > before;
   })) << "the rail is used again by itself";
+}
+
+TEST(NodeFabricTest, RailsThatAreAllDownAtTheStartAreTakenIntoUseWhenTheyComeUp) {
+  const auto rails = rdma::FindTestRails();
+  const auto set_rails = [&](const char* state) {
+    for (const rdma::RailSpec& rail : rails) {
+      const std::string command = fmt::format("ip link set {} {}", rdma::InterfaceOf(rail), state);
+      ASSERT_EQ(std::system(command.c_str()), 0) << command;
+    }
+  };
+  set_rails("down");
+  TestCluster cluster(UseRails);
+  const auto refused = Node::Start(cluster.Config("strict"));
+  EXPECT_FALSE(refused.ok()) << "transport rdma, and there is none";
+  EXPECT_NE(refused.status().message().find("the port is DOWN"), std::string::npos)
+      << refused.status().ToString();
+  TestCluster patient([](NodeConfig* c) {
+    UseRails(c);
+    c->transport = "auto";
+  });
+  auto a = patient.Start("a"), b = patient.Start("b");
+  ASSERT_TRUE(a && b);
+  for (const json& rail : Status(*b)["transport"]["rails"]) {
+    EXPECT_EQ(rail["up"], false);
+    EXPECT_EQ(rail["waits_for"], "port");
+    EXPECT_NE(rail["why"].get<std::string>().find("check the cable"), std::string::npos);
+  }
+  TestEngine writer(a->socket(), 32, kPage), reader(b->socket(), 32, kPage);
+  ASSERT_EQ(writer.Set(0, 32), 32u);
+  EXPECT_EQ(reader.Get(0, 32).hits, 32u) << "over TCP";
+  EXPECT_EQ(RailBytes(*b), 0u);
+  set_rails("up");
+  EXPECT_TRUE(ReadsByRdma(&reader, b.get(), 0, 32));
+  EXPECT_EQ(reader.Get(0, 32).wrong, 0u);
+  EXPECT_EQ(Status(*b)["transport"]["rails"][0]["waits_for"], "");
 }
 
 }  // namespace

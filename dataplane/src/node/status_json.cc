@@ -63,6 +63,9 @@ json TransportJson(const NodeStatus& s) {
   for (const RailInfo& r : s.fabric.rails) {
     rails.push_back({{"name", r.name},
                      {"up", r.up},
+                     {"address", r.address},
+                     {"waits_for", rdma::WaitsForName(r.waits.what)},
+                     {"why", r.waits.why},
                      {"numa_node", r.numa_node},
                      {"read_bytes", r.stats.bytes},
                      {"queue_pair_failures", r.stats.failures}});

@@ -9,7 +9,10 @@ namespace peercache {
 
 FoundRails FindRails(const NodeConfig& config) {
   if (config.transport == "tcp") return Unavailable("TCP, as configured");
-  return rdma::FindRails(config.device_name, config.rdma_gid);
+  auto rails = rdma::FindRails(config.device_name, config.rdma_gid);
+  if (!rails.ok() || config.transport != "rdma") return rails;
+  if (Status s = rdma::AnyUsable(*rails); !s.ok()) return s;
+  return rails;
 }
 
 Result<Transport> OpenFabric(const NodeConfig& config, const FoundRails& rails,
@@ -18,9 +21,10 @@ Result<Transport> OpenFabric(const NodeConfig& config, const FoundRails& rails,
   auto fabric = rails.ok() ? Fabric::Open(config, *rails, pool)
                            : Result<std::unique_ptr<Fabric>>(rails.status());
   if (fabric.ok()) {
-    return Transport{
-        std::move(*fabric),
-        fmt::format("RDMA over {} rails, TCP where that does not reach", rails->size())};
+    return Transport{std::move(*fabric),
+                     fmt::format("RDMA over {} rails as far as they are up, TCP where that does "
+                                 "not reach",
+                                 rails->size())};
   }
   if (config.transport == "rdma") return fabric.status();
   Transport tcp{nullptr, fmt::format("TCP, as RDMA cannot be used: {}", fabric.status().message())};

@@ -20,7 +20,8 @@ struct Transport {
 };
 
 // The ports of this machine that config.device_name lists, or all usable ones; why there are none.
-// Looked for before there is a pool, whose memory belongs near to them.
+// Those that are listed may have to wait for their port or its address, but not all of them when
+// config.transport asks for RDMA. Looked for before there is a pool, whose memory belongs near.
 using FoundRails = Result<std::vector<rdma::RailSpec>>;
 FoundRails FindRails(const NodeConfig& config);
 

@@ -30,6 +30,7 @@ def fabric(command: str) -> None:
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RailFleet]:
     made = RailFleet(tmp_path_factory.mktemp("nodes"), PAGES_EACH)
+    fabric("rail_down A 1")
     try:
         made.start()
         made.wait_full(LONGEST_WAIT)
@@ -52,6 +53,25 @@ def wait_for_rail(fleet: RailFleet, node: int, rail: int) -> None:
         return fleet.read_bytes(node, rail) >= enough
 
     wait_until(used, f"node {node} does not read over rail {rail}")
+
+
+def test_a_rail_that_is_down_at_the_start_comes_into_use(fleet: RailFleet) -> None:
+    for name, node in zip("ab", fleet.nodes, strict=True):
+        up, waits = node.status()["transport"]["rails"]
+        assert up["up"] and up["waits_for"] == up["why"] == ""
+        assert not waits["up"] and waits["waits_for"] == "port"
+        assert f"rxe_{name}1 port 1: the port is DOWN" in waits["why"]
+        assert "check the cable and set rail1 up" in waits["why"]
+        metric = f'peercache_rail_waits{{rail="rxe_{name}1:1",for="port"}}'
+        assert node.metrics()[metric] == 1
+    fleet.begin_load([0, 1])
+    for node in (0, 1):
+        wait_for_rail(fleet, node, 0)
+        assert fleet.read_bytes(node, 1) == 0
+    fabric("rail_up A 1; rail_ready B 1")
+    for node in (0, 1):
+        wait_for_rail(fleet, node, 1)
+    no_wrong_byte(fleet.end_load([0, 1]), fleet)
 
 
 def test_pages_come_over_both_rails(fleet: RailFleet) -> None:
@@ -81,6 +101,29 @@ def test_a_rail_that_fails_costs_no_wrong_byte_and_comes_back(fleet: RailFleet) 
     no_wrong_byte(log, fleet)
     waited = (log["start"] < down + 1) & (log["start"] + log["took"] >= up)
     assert not waited.any(), f"calls waited until the rail was back: {log[waited]}"
+
+
+def test_a_rail_whose_address_changes_costs_no_wrong_byte_and_is_used_again(
+    fleet: RailFleet,
+) -> None:
+    def address() -> str:
+        return str(fleet.nodes[0].status()["transport"]["rails"][1]["address"])
+
+    usual, other = "10.20.1.1", "10.20.1.77"
+    assert address() == usual
+    fleet.begin_load([0, 1])
+    wait_for_rail(fleet, 1, 1)
+    # Reads of both directions: node 0 has to speak with the new address, node 1 to hear of it.
+    for gone, taken in ((usual, other), (other, usual)):
+        wait_for_rail(fleet, 0, 1)
+        fabric(f"ip -n A addr del {gone}/24 dev rail1; ip -n A addr add {taken}/24 dev rail1")
+        wait_until(lambda to=taken: address() == to, f"node 0 does not speak with {taken}")
+        for node in (0, 1):
+            for rail in (0, 1):
+                wait_for_rail(fleet, node, rail)
+    no_wrong_byte(fleet.end_load([0, 1]), fleet)
+    name = 'peercache_rail_address_changes_total{rail="rxe_a1:1"}'
+    assert fleet.nodes[0].metrics()[name] >= 2
 
 
 def test_a_node_that_dies_under_reads_costs_no_wrong_byte(fleet: RailFleet) -> None:

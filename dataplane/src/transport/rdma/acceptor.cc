@@ -59,6 +59,7 @@ struct Acceptor::Group {
   struct Served {
     Rail* rail = nullptr;
     size_t rail_index = 0;
+    RailAddress here;
     QpHandle qp;
     uint32_t sequence = 0;
     enum : uint8_t { kConnecting, kConnected, kFailed };
@@ -146,7 +147,7 @@ Result<std::shared_ptr<Acceptor::Group>> Acceptor::Begin(const ConnectRequest& r
   std::vector<QueueAddress> here;
   std::vector<uint8_t> up;
   for (const auto& rail : rails_->all()) {
-    here.push_back(rail->address());
+    here.push_back(rail->state().address().ForPeers());
     up.push_back(rail->up());
   }
   const auto pairs = PairRails(request.queues, here, up);
@@ -179,7 +180,8 @@ Status Acceptor::Connect(Group* group, size_t i) {
   if (s.ok()) {
     served.qp = std::move(*qp);
     served.sequence = RandomSequence();
-    s = ReadyToReceive(rail, served.qp.get(), group->readers[i]);
+    served.here = rail.state().address();
+    s = ReadyToReceive(rail, served.here, served.qp.get(), group->readers[i]);
   }
   if (!s.ok()) spdlog::warn("a peer cannot read over rail {}: {}", rail.name(), s.ToString());
   served.state = s.ok() ? Group::Served::kConnected : Group::Served::kFailed;
@@ -194,7 +196,7 @@ void Acceptor::Offer(const Group& group, ConnectOk* answer) const {
   for (size_t i = 0; i < group.served.size(); ++i) {
     const Group::Served& served = group.served[i];
     if (served.state != Group::Served::kConnected) continue;
-    answer->queues[i].queue = AddressOf(*served.rail, *served.qp, served.sequence);
+    answer->queues[i].queue = AddressOf(*served.rail, served.here, *served.qp, served.sequence);
     for (size_t c = 0; c < pool_->chunks(); ++c)
       answer->queues[i].rkeys.push_back(pool_->rkey(served.rail_index, c));
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <set>
+#include <utility>
 
 namespace peercache::rdma {
 namespace {
@@ -122,7 +123,8 @@ Status NoRoceGid(const Port& port, const GidPreference& preference,
                   name, InterfaceNames(port), ListGids(port)));
 }
 
-Result<ChosenGid> ChooseRoce(const Port& port, const GidPreference& preference) {
+Result<ChosenGid> ChooseRoce(const Port& port, const GidPreference& preference,
+                             const Address* present) {
   std::vector<const Gid*> own, fitting;
   for (const Gid& gid : port.gids) {
     if (gid.type != GidType::kRoceV2 || !IsOwn(port, gid)) continue;
@@ -130,9 +132,12 @@ Result<ChosenGid> ChooseRoce(const Port& port, const GidPreference& preference) 
     if (Fits(preference, gid.address)) fitting.push_back(&gid);
   }
   if (fitting.empty()) return NoRoceGid(port, preference, own);
-  const Gid* best = *std::min_element(
-      fitting.begin(), fitting.end(),
-      [](const Gid* a, const Gid* b) { return Rank(a->address) < Rank(b->address); });
+  const auto order = [present](const Gid* gid) {
+    return std::pair(Rank(gid->address), present == nullptr || gid->address != *present);
+  };
+  const Gid* best =
+      *std::min_element(fitting.begin(), fitting.end(),
+                        [&](const Gid* a, const Gid* b) { return order(a) < order(b); });
   std::string why =
       fmt::format("RoCEv2, {} address of {}", RankName(Rank(best->address)), best->interface);
   if (!IsAny(preference)) why += fmt::format(", {} was asked for", PreferenceText(preference));
@@ -169,16 +174,26 @@ Result<GidPreference> ParseGidPreference(const std::string& text) {
   return preference;
 }
 
-Result<ChosenGid> ChooseGid(const Port& port, const GidPreference& preference) {
+Result<ChosenGid> ChooseGid(const Port& port, const GidPreference& preference,
+                            const Address* present) {
   switch (port.link_layer) {
     case LinkLayer::kInfiniBand: return ChooseInfiniBand(port, preference);
-    case LinkLayer::kEthernet: return ChooseRoce(port, preference);
+    case LinkLayer::kEthernet: return ChooseRoce(port, preference, present);
     case LinkLayer::kUnknown: break;
   }
   return Unavailable(
       fmt::format("{}: its link layer is neither InfiniBand nor Ethernet; choose "
                   "another device",
                   port.Name()));
+}
+
+Status CheckActive(const Port& port) {
+  if (port.state == PortState::kActive) return {};
+  return Unavailable(
+      fmt::format("{}: the port is {} ({}): {}", port.Name(), port.state_text, port.physical_state,
+                  port.link_layer == LinkLayer::kInfiniBand
+                      ? "check the cable and that a subnet manager runs"
+                      : fmt::format("check the cable and set {} up", InterfaceNames(port))));
 }
 
 Result<ChosenGid> CheckUsable(const Device& device, const Port& port,
@@ -190,13 +205,7 @@ Result<ChosenGid> CheckUsable(const Device& device, const Port& port,
         device.name, TransportName(device.transport)));
   }
   if (!device.opens.ok()) return device.opens;
-  if (port.state != PortState::kActive) {
-    return Unavailable(fmt::format(
-        "{}: the port is {} ({}): {}", port.Name(), port.state_text, port.physical_state,
-        port.link_layer == LinkLayer::kInfiniBand
-            ? "check the cable and that a subnet manager runs"
-            : fmt::format("check the cable and set {} up", InterfaceNames(port))));
-  }
+  if (Status s = CheckActive(port); !s.ok()) return s;
   return ChooseGid(port, preference);
 }
 

@@ -27,8 +27,13 @@ struct ChosenGid {
 };
 
 // On Ethernet a RoCEv2 GID that is an address of its interface here: IPv4, then global IPv6, then
-// link-local. On InfiniBand the first GID, as packets go by LID.
-Result<ChosenGid> ChooseGid(const Port& port, const GidPreference& preference);
+// link-local; of equals `present`, if it is one of them: every change costs connections. On
+// InfiniBand the first GID, as packets go by LID.
+Result<ChosenGid> ChooseGid(const Port& port, const GidPreference& preference,
+                            const Address* present = nullptr);
+
+// What a port needs besides a GID: to be active. The error names the fix.
+Status CheckActive(const Port& port);
 
 // ChooseGid, and everything else that a rail needs: the device opens, its transport can do it, the
 // port is up. The error names the fix.

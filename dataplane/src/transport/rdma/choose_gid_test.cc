@@ -164,5 +164,21 @@ TEST(CheckUsableTest, NeedsADeviceThatOpensAPortThatIsUpAndQueuePairs) {
   EXPECT_THAT(CheckUsable(device, port, {}).status().message(), HasSubstr("iWARP"));
 }
 
+TEST(ChooseGidTest, KeepsWhatItHasUntilThereIsABetterOne) {
+  Port port = RocePort();
+  AddInterface(&port, "eth1", {"10.0.0.1", "10.0.0.2", "fd00::1"});
+  AddGid(&port, 1, "10.0.0.2", GidType::kRoceV2, "eth1");
+  AddGid(&port, 3, "fd00::1", GidType::kRoceV2, "eth1");
+  AddGid(&port, 5, "10.0.0.1", GidType::kRoceV2, "eth1");
+  const auto next = [&](const char* present) {
+    const Address address = Ip(present);
+    return ChooseGid(port, {}, &address)->gid.index;
+  };
+  EXPECT_EQ(next("10.0.0.1"), 5u);
+  EXPECT_EQ(next("10.0.0.2"), 1u);
+  EXPECT_EQ(next("fd00::1"), 1u) << "IPv4 is better";
+  EXPECT_EQ(next("10.0.0.9"), 1u) << "it is gone";
+}
+
 }  // namespace
 }  // namespace peercache::rdma

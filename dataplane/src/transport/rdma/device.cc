@@ -111,8 +111,8 @@ bool IsPciAddress(const std::string& name) {
   return end >= 12 && name[end - 8] == ':' && name[end - 5] == ':' && name[end - 2] == '.';
 }
 
-Device ReadDevice(const DeviceSources& sources, const std::string& name,
-                  const std::vector<Interface>& interfaces) {
+Device FromSysfs(const DeviceSources& sources, const std::string& name,
+                 const std::vector<Interface>& interfaces) {
   const std::string path = sources.sysfs + "/class/infiniband/" + name;
   Device device;
   device.name = name;
@@ -196,10 +196,18 @@ std::vector<Device> ReadDevices(const DeviceSources& sources) {
   for (Interface& interface : interfaces) DescribeInterface(sources.sysfs, &interface);
   std::vector<Device> devices;
   for (const std::string& name : Names(sources.sysfs + "/class/infiniband")) {
-    devices.push_back(ReadDevice(sources, name, interfaces));
+    devices.push_back(FromSysfs(sources, name, interfaces));
     Probe(sources, &devices.back());
   }
   return devices;
+}
+
+Device ReadDevice(const DeviceSources& sources, const std::string& name) {
+  // A host has hundreds of interfaces; those of the device's ports are described.
+  Device device = FromSysfs(sources, name, sources.interfaces());
+  for (Port& port : device.ports)
+    for (Interface& interface : port.interfaces) DescribeInterface(sources.sysfs, &interface);
+  return device;
 }
 
 }  // namespace peercache::rdma

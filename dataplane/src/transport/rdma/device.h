@@ -104,4 +104,7 @@ DeviceSources SystemSources();
 // Sorted by name; empty when there are none.
 std::vector<Device> ReadDevices(const DeviceSources& sources);
 
+// One of them, without what libibverbs says; it has no ports when it is gone.
+Device ReadDevice(const DeviceSources& sources, const std::string& name);
+
 }  // namespace peercache::rdma

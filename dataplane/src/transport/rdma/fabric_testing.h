@@ -31,6 +31,15 @@ inline std::vector<RailSpec> FindTestRails() {
   return rails.ok() ? std::move(*rails) : std::vector<RailSpec>();
 }
 
+// The network interface that a rail speaks through.
+inline std::string InterfaceOf(const RailSpec& rail) {
+  const Device device = ReadDevice(SystemSources(), rail.device);
+  for (const Port& port : device.ports)
+    if (!port.gids.empty()) return port.gids.front().interface;
+  ADD_FAILURE() << rail.device << " has no GIDs";
+  return "";
+}
+
 inline std::unique_ptr<Rails> OpenTestRails() {
   auto rails = Rails::Open(FindTestRails(), {});
   EXPECT_TRUE(rails.ok()) << rails.status().ToString();

@@ -1,6 +1,8 @@
-// The rails of this machine: the ports that a list of devices names, or all usable ones.
+// The rails of this machine: the ports that a list of devices names, whether or not they can be
+// used already, or all usable ones.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,8 +15,11 @@ namespace peercache::rdma {
 // `devices` as ParseDeviceList and `gid` as ParseGidPreference have it.
 Result<std::vector<RailSpec>> FindRails(const std::string& devices, const std::string& gid);
 
-// Of ports that were selected, those that can be used now; the others are said in the log. When
-// none is left, the error says why of the first.
-Result<std::vector<RailSpec>> RailsOf(const Selection& selection);
+// Of ports that were selected, those that can be used, now or when their port is up and has an
+// address; the others are said in the log. When none is left, the error says why of the first.
+Result<std::vector<RailSpec>> RailsOf(const Selection& selection, const GidPreference& preference);
+
+// Fails when all of them have to wait; the error says for what, and the remedy.
+Status AnyUsable(std::span<const RailSpec> rails);
 
 }  // namespace peercache::rdma

@@ -30,29 +30,44 @@ class FindRailsTest : public ::testing::Test {
   }
   Result<std::vector<RailSpec>> Rails(const std::string& list) {
     const auto specs = ParseDeviceList(list);
-    const auto selection = SelectPorts(devices_, *specs, {});
+    const auto selection = SelectPorts(devices_, *specs, *ParseGidPreference("ipv4"));
     if (!selection.ok()) return selection.status();
-    return RailsOf(*selection);
+    return RailsOf(*selection, *ParseGidPreference("ipv4"));
   }
 
   FakeSysfs sysfs_;
   std::vector<Device> devices_;
 };
 
-TEST_F(FindRailsTest, APortThatIsDownDoesNotTakeTheOthersWithIt) {
+TEST_F(FindRailsTest, APortThatIsDownIsARailThatWaits) {
+  const auto rails = Rails("mlx5_0,mlx5_1");
+  ASSERT_TRUE(rails.ok()) << rails.status().ToString();
+  ASSERT_EQ(rails->size(), 2u);
+  EXPECT_EQ((*rails)[0].name, "mlx5_0:1");
+  EXPECT_EQ((*rails)[0].gid.family, GidPreference::Family::kIpv4);
+  EXPECT_EQ((*rails)[0].numa_node, 0);
+  EXPECT_TRUE((*rails)[0].usable.ok());
+  EXPECT_EQ((*rails)[1].name, "mlx5_1:1");
+  EXPECT_EQ((*rails)[1].numa_node, 1);
+  EXPECT_THAT((*rails)[1].usable.message(), HasSubstr("DOWN"));
+  EXPECT_TRUE(AnyUsable(*rails).ok());
+}
+
+TEST_F(FindRailsTest, WhereAllHaveToWaitItSaysForWhat) {
+  const auto rails = Rails("mlx5_1");
+  ASSERT_TRUE(rails.ok()) << rails.status().ToString();
+  EXPECT_THAT(AnyUsable(*rails).message(), HasSubstr("set eth1 up"));
+}
+
+TEST_F(FindRailsTest, ADeviceThatDoesNotOpenIsNoRail) {
+  sysfs_.probes.erase("mlx5_1");
+  devices_ = sysfs_.Read();
   const auto rails = Rails("mlx5_0,mlx5_1");
   ASSERT_TRUE(rails.ok()) << rails.status().ToString();
   ASSERT_EQ(rails->size(), 1u);
-  EXPECT_EQ(rails->front().name, "mlx5_0:1");
-  EXPECT_EQ(rails->front().interface, "eth0");
-  EXPECT_EQ(rails->front().gid_index, 3);
-  EXPECT_EQ(rails->front().numa_node, 0);
-}
-
-TEST_F(FindRailsTest, WithoutAnyPortThatIsUpItSaysWhy) {
-  const auto rails = Rails("mlx5_1");
-  ASSERT_FALSE(rails.ok());
-  EXPECT_THAT(rails.status().message(), HasSubstr("DOWN"));
+  const auto none = Rails("mlx5_1");
+  ASSERT_FALSE(none.ok());
+  EXPECT_THAT(none.status().message(), HasSubstr("Permission denied"));
 }
 
 }  // namespace

@@ -14,10 +14,6 @@ namespace {
 
 uint32_t NonNegative(int value) { return static_cast<uint32_t>(std::max(value, 0)); }
 
-uint32_t MtuBytes(ibv_mtu mtu) {
-  return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << static_cast<unsigned>(mtu) : 0;
-}
-
 Result<ContextHandle> Open(const Verbs& verbs, const std::string& name) {
   int count = 0;
   ibv_device** list = verbs.get_device_list(&count);

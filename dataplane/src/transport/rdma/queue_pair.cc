@@ -14,8 +14,6 @@ Status Failed(const Rail& rail, const char* doing, int error) {
   return FromErrno(fmt::format("rail {}: {}", rail.name(), doing), error);
 }
 
-uint32_t BytesOf(ibv_mtu mtu) { return 128u << static_cast<uint32_t>(mtu); }
-
 // libibverbs returns the error; some old providers return -1 and set errno.
 int ErrorOf(int result) { return result == -1 ? errno : result; }
 
@@ -27,7 +25,7 @@ constexpr uint8_t kReceiverPause = 1;
 ibv_mtu PathMtu(uint8_t here, uint8_t there, uint32_t configured_bytes) {
   auto mtu =
       static_cast<ibv_mtu>(std::clamp<uint8_t>(std::min(here, there), IBV_MTU_256, IBV_MTU_4096));
-  while (configured_bytes != 0 && BytesOf(mtu) > configured_bytes && mtu > IBV_MTU_256)
+  while (configured_bytes != 0 && MtuBytes(mtu) > configured_bytes && mtu > IBV_MTU_256)
     mtu = static_cast<ibv_mtu>(mtu - 1);
   return mtu;
 }
@@ -68,16 +66,17 @@ Result<QpHandle> MakeQueuePair(const Rail& rail, ibv_cq* cq, QueueSize size, int
   return qp;
 }
 
-QueueAddress AddressOf(const Rail& rail, const ibv_qp& qp, uint32_t sequence) {
-  QueueAddress address = rail.address();
+QueueAddress AddressOf(const Rail& rail, const RailAddress& here, const ibv_qp& qp,
+                       uint32_t sequence) {
+  QueueAddress address = here.ForPeers();
   address.queue = qp.qp_num;
   address.sequence = sequence;
   address.reads = ReadsAnswered(rail);
   return address;
 }
 
-Status ReadyToReceive(const Rail& rail, ibv_qp* qp, const QueueAddress& peer) {
-  const QueueAddress here = rail.address();
+Status ReadyToReceive(const Rail& rail, const RailAddress& here, ibv_qp* qp,
+                      const QueueAddress& peer) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTR;
   attributes.path_mtu = PathMtu(here.mtu, peer.mtu, rail.link().mtu);
@@ -92,7 +91,7 @@ Status ReadyToReceive(const Rail& rail, ibv_qp* qp, const QueueAddress& peer) {
   if (here.ethernet || here.network != peer.network) {
     attributes.ah_attr.is_global = 1;
     std::memcpy(attributes.ah_attr.grh.dgid.raw, peer.gid.data(), peer.gid.size());
-    attributes.ah_attr.grh.sgid_index = rail.spec().gid_index;
+    attributes.ah_attr.grh.sgid_index = static_cast<uint8_t>(here.gid.index);
     attributes.ah_attr.grh.hop_limit = rail.link().hop_limit;
     attributes.ah_attr.grh.traffic_class = rail.link().traffic_class;
   }

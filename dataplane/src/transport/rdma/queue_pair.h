@@ -19,12 +19,14 @@ struct QueueSize {
 Result<QpHandle> MakeQueuePair(const Rail& rail, ibv_cq* cq, QueueSize size, int access);
 
 // What the peer needs to connect to it. `sequence` is its first packet number.
-QueueAddress AddressOf(const Rail& rail, const ibv_qp& qp, uint32_t sequence);
+QueueAddress AddressOf(const Rail& rail, const RailAddress& here, const ibv_qp& qp,
+                       uint32_t sequence);
 // 24 bits nobody can guess, so that a stray packet of an earlier connection does not fit.
 uint32_t RandomSequence();
 
 // INIT -> RTR: it answers READs of the peer from here on.
-Status ReadyToReceive(const Rail& rail, ibv_qp* qp, const QueueAddress& peer);
+Status ReadyToReceive(const Rail& rail, const RailAddress& here, ibv_qp* qp,
+                      const QueueAddress& peer);
 // RTR -> RTS: it can send READs.
 Status ReadyToSend(const Rail& rail, ibv_qp* qp, uint32_t sequence, const QueueAddress& peer);
 

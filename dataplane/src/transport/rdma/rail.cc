@@ -7,18 +7,23 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
-#include <cstring>
+#include <cerrno>
 
 namespace peercache::rdma {
 namespace {
 
 // Some devices report that a port went down but not that it came back.
-constexpr int kLookAgainMs = 500;
+constexpr int kCheckMs = 500;
+// A look reads the port's whole table of GIDs, hundreds of small files, and is for what a device
+// did not report and a check does not notice: that a port has got the address that it lacks, or a
+// better one than it has.
+constexpr Duration kLookEvery = std::chrono::seconds(2),
+                   kLookEveryWhenUp = std::chrono::seconds(30);
 
 }  // namespace
 
 Rail::Rail(RailSpec spec, LinkOptions link, const Verbs* verbs)
-    : spec_(std::move(spec)), link_(link), verbs_(verbs) {}
+    : spec_(std::move(spec)), link_(link), verbs_(verbs), state_(spec_.name) {}
 
 Result<std::unique_ptr<Rail>> Rail::Open(RailSpec spec, LinkOptions link) {
   auto verbs = Verbs::Load();
@@ -46,63 +51,55 @@ Result<std::unique_ptr<Rail>> Rail::Open(RailSpec spec, LinkOptions link) {
   ibv_port_attr port;
   if (const int e = (*verbs)->QueryPort(rail->context_.get(), rail->spec_.port, &port); e != 0)
     return FromErrno(fmt::format("rail {}: asking for port {}", name, rail->spec_.port), e);
-  rail->ethernet_ = port.link_layer == IBV_LINK_LAYER_ETHERNET;
   rail->max_message_bytes_ = port.max_msg_sz;
   rail->pd_.reset((*verbs)->alloc_pd(rail->context_.get()));
   if (!rail->pd_)
     return FromErrno(fmt::format("rail {}: allocating a protection domain", name), errno);
   const int fd = rail->context_->async_fd;
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-  rail->Refresh();
+  rail->Look();
   return rail;
 }
 
-QueueAddress Rail::address() const {
-  QueueAddress address;
-  const uint64_t gid[2] = {gid_[0].load(std::memory_order_relaxed),
-                           gid_[1].load(std::memory_order_relaxed)};
-  std::memcpy(address.gid.data(), gid, sizeof(gid));
-  address.network = spec_.network;
-  address.lid = lid_.load(std::memory_order_relaxed);
-  address.mtu = mtu_.load(std::memory_order_relaxed);
-  address.ethernet = ethernet_;
-  return address;
+RailLook Rail::Seen() const {
+  ibv_port_attr attributes;
+  if (const int e = verbs_->QueryPort(context_.get(), spec_.port, &attributes); e != 0)
+    return {FromErrno(fmt::format("asking for port {}", spec_.port), e), WaitsFor::kDevice};
+  Device device = ReadDevice(SystemSources(), spec_.device);
+  const auto port = std::find_if(device.ports.begin(), device.ports.end(),
+                                 [this](const Port& p) { return p.number == spec_.port; });
+  if (port == device.ports.end())
+    return {Unavailable("its device is gone from /sys/class/infiniband"), WaitsFor::kDevice};
+  port->active_mtu = MtuBytes(attributes.active_mtu);
+  port->max_mtu = MtuBytes(attributes.max_mtu);
+  const RailAddress present = state_.address();
+  RailLook look = LookAt(*port, spec_.gid, present.epoch == 0 ? nullptr : &present.gid.address);
+  if (look.address.ok()) look.address->mtu = static_cast<uint8_t>(attributes.active_mtu);
+  return look;
 }
 
-void Rail::Refresh() {
-  if (dead_) return;
+void Rail::Look() {
+  looked_ = Clock::now();
+  state_.See(Seen());
+}
+
+bool Rail::Unchanged() const {
   ibv_port_attr port;
-  if (const int e = verbs_->QueryPort(context_.get(), spec_.port, &port); e != 0) {
-    SetUp(false, std::strerror(e));
-    return;
-  }
+  if (verbs_->QueryPort(context_.get(), spec_.port, &port) != 0) return false;
+  const bool active = port.state == IBV_PORT_ACTIVE;
+  if (!up()) return active == (state_.waits().what != WaitsFor::kPort);
+  const RailAddress address = state_.address();
+  if (!active || port.lid != address.lid || port.active_mtu != address.mtu) return false;
   ibv_gid gid{};
-  if (const int e = verbs_->query_gid(context_.get(), spec_.port, spec_.gid_index, &gid);
-      e != 0 && ethernet_) {
-    SetUp(false, "its GID is gone: the network interface has lost its address");
-    return;
-  }
-  uint64_t words[2];
-  std::memcpy(words, gid.raw, sizeof(words));
-  gid_[0].store(words[0], std::memory_order_relaxed);
-  gid_[1].store(words[1], std::memory_order_relaxed);
-  lid_.store(port.lid, std::memory_order_relaxed);
-  mtu_.store(static_cast<uint8_t>(port.active_mtu), std::memory_order_relaxed);
-  if (ethernet_ && words[0] == 0 && words[1] == 0) {
-    SetUp(false, "its GID is empty: the network interface has lost its address");
-    return;
-  }
-  SetUp(port.state == IBV_PORT_ACTIVE, verbs_->port_state_str(port.state));
+  if (verbs_->query_gid(context_.get(), spec_.port, static_cast<int>(address.gid.index), &gid) != 0)
+    return false;
+  return std::equal(address.gid.address.begin(), address.gid.address.end(), gid.raw);
 }
 
-void Rail::SetUp(bool up, const char* why) {
-  if (up_.exchange(up, std::memory_order_acq_rel) == up) return;
-  if (up) {
-    spdlog::info("rail {}: up", name());
-  } else {
-    downs_.fetch_add(1, std::memory_order_relaxed);
-    spdlog::warn("rail {}: down ({})", name(), why);
-  }
+void Rail::Check() {
+  if (dead_) return;
+  const Duration due = up() ? kLookEveryWhenUp : kLookEvery;
+  if (Clock::now() - looked_ >= due || !Unchanged()) Look();
 }
 
 void Rail::OnEvents() {
@@ -111,14 +108,18 @@ void Rail::OnEvents() {
     const ibv_event_type type = event.event_type;
     spdlog::debug("rail {}: event {}", name(), verbs_->event_type_str(type));
     verbs_->ack_async_event(&event);  // before a queue pair that it names is destroyed
-    if (type == IBV_EVENT_DEVICE_FATAL && !dead_.exchange(true)) {
-      SetUp(false, "the device has failed; restart this node when it is back");
+    if (type == IBV_EVENT_DEVICE_FATAL && !dead_) {
+      dead_ = true;
+      state_.See({Unavailable("the device has failed; restart this node when it is back"),
+                  WaitsFor::kDevice});
     }
   }
-  Refresh();
+  if (!dead_) Look();
 }
 
-Rail::Stats Rail::stats() const { return {reads_, bytes_, failures_, downs_}; }
+Rail::Stats Rail::stats() const {
+  return {reads_, bytes_, failures_, state_.downs(), state_.address_changes()};
+}
 
 // ---- Rails -------------------------------------------------------------------------------------
 
@@ -154,12 +155,12 @@ void Rails::Watch() {
   std::vector<pollfd> fds{{stop_.get(), POLLIN, 0}};
   for (const auto& rail : rails_) fds.push_back({rail->context()->async_fd, POLLIN, 0});
   while (fds[0].revents == 0) {
-    if (poll(fds.data(), fds.size(), kLookAgainMs) < 0 && errno != EINTR) return;
+    if (poll(fds.data(), fds.size(), kCheckMs) < 0 && errno != EINTR) return;
     for (size_t i = 0; i < rails_.size(); ++i) {
       if (fds[i + 1].revents != 0) {
         rails_[i]->OnEvents();
       } else {
-        rails_[i]->Refresh();
+        rails_[i]->Check();
       }
     }
   }

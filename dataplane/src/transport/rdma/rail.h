@@ -1,14 +1,14 @@
 // Rail: one open port of an RDMA device, with its protection domain: what memory is registered with
-// and queue pairs are made on. A rail stays open while the node lives; whether it may be used now
-// is up().
+// and queue pairs are made on. A rail stays open while the node lives; whether it may be used now,
+// and as whom it speaks, is state(): a rail whose port is down, or whose interface has no address,
+// waits for it.
 //
 // Rails: all rails of a node, and a thread that follows their asynchronous events: ports that go
-// down and come back, devices that fail.
+// down and come back, addresses that come and go, devices that fail.
 //
 // Thread-safe.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -17,25 +17,27 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/status.h"
 #include "transport/rdma/connector.h"
 #include "transport/rdma/disposer.h"
 #include "transport/rdma/link_options.h"
+#include "transport/rdma/rail_address.h"
+#include "transport/rdma/rail_state.h"
 #include "transport/rdma/verbs.h"
 #include "wire/fabric.h"
 
 namespace peercache::rdma {
 
-// Which port, and as whom it speaks; chosen by whoever looked at the devices (device.h).
+// Which port; chosen by whoever looked at the devices (find_rails.h).
 struct RailSpec {
-  std::string name;       // as in configuration, metrics and log: "mlx5_0:1"
-  std::string device;     // "mlx5_0"
-  std::string interface;  // whose address it speaks with; empty on InfiniBand
+  std::string name;    // as in configuration, metrics and log: "mlx5_0:1"
+  std::string device;  // "mlx5_0"
   uint8_t port = 1;
-  uint8_t gid_index = 0;
-  std::array<uint8_t, 16> network{};  // QueueAddress::network
-  int numa_node = -1;                 // -1: not known
+  GidPreference gid;   // which of its addresses it speaks with
+  int numa_node = -1;  // -1: not known
+  Status usable;       // when it was found; why not, and the remedy
 };
 
 class Rail {
@@ -50,20 +52,17 @@ class Rail {
   ibv_pd* pd() const { return pd_.get(); }
   const ibv_device_attr& limits() const { return limits_; }
   uint32_t max_message_bytes() const { return max_message_bytes_; }
-  // The port as peers address it; queue and sequence are left to the queue pair.
-  QueueAddress address() const;
-
-  bool up() const { return up_.load(std::memory_order_acquire); }
+  const RailState& state() const { return state_; }
+  bool up() const { return state_.up(); }
   // For the queue pairs that are made on it.
   Connector& connector() { return connector_; }
   Disposer& disposer() { return disposer_; }
-  // Looks at the port again; logs when it has gone down or come back.
-  void Refresh();
 
   struct Stats {
     uint64_t reads = 0, bytes = 0;  // READs that this node asked for, and their bytes
     uint64_t failures = 0;          // queue pairs that broke
-    uint64_t downs = 0;             // times that the port went down
+    uint64_t downs = 0;             // RailState::downs
+    uint64_t address_changes = 0;
   };
   Stats stats() const;
   void CountReads(uint64_t reads, uint64_t bytes) {
@@ -75,9 +74,15 @@ class Rail {
  private:
   friend class Rails;
   Rail(RailSpec spec, LinkOptions link, const Verbs* verbs);
-  // Takes the events that are waiting.
+  // Takes the events that are waiting, and looks what came of them.
   void OnEvents();
-  void SetUp(bool up, const char* why);
+  // Looks whether the port still is what it was.
+  void Check();
+  void Look();
+  RailLook Seen() const;
+  // The port is active and has its address, or is not and lacks what it lacked, as far as asking
+  // the device tells.
+  bool Unchanged() const;
 
   const RailSpec spec_;
   const LinkOptions link_;
@@ -86,12 +91,10 @@ class Rail {
   PdHandle pd_;
   ibv_device_attr limits_{};
   uint32_t max_message_bytes_ = 0;
-  std::atomic<uint8_t> mtu_{0};   // ibv_mtu of the port
-  std::atomic<uint16_t> lid_{0};  // InfiniBand; a subnet manager may change it
-  std::array<std::atomic<uint64_t>, 2> gid_{};
-  bool ethernet_ = false;
-  std::atomic<bool> up_{false}, dead_{false};  // dead: the device has failed for good
-  std::atomic<uint64_t> reads_{0}, bytes_{0}, failures_{0}, downs_{0};
+  RailState state_;
+  bool dead_ = false;  // the device has failed for good
+  TimePoint looked_{};
+  std::atomic<uint64_t> reads_{0}, bytes_{0}, failures_{0};
   // Of each rail, so that those of a dead one do not hold up the others'. Last: what they connect
   // and destroy was made from the above; and what is connected in vain is destroyed.
   Disposer disposer_;

@@ -23,6 +23,10 @@ ibv_sge Sge(const Registration& range, size_t rail, uint32_t chunk, std::byte* a
   return {reinterpret_cast<uint64_t>(at), bytes, range.lkey(rail, chunk)};
 }
 
+Status Outdated(const ReadQueue& queue) {
+  return Unavailable(fmt::format("rail {} has another address now", queue.rail().name()));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ReadChannel>> ReadChannel::Make(const Rails& rails, uint32_t use) {
@@ -152,6 +156,8 @@ void ReadChannel::Begin(std::span<const PageRead> pages, const RegisteredMemory:
   missing_.assign(pages.size(), 0);
   left_ = 0;
   finished_ = now;
+  for (Path& path : paths_)
+    if (!path.queue->broken() && path.queue->outdated()) Lose(&path, Outdated(*path.queue));
   const CutLimits limits{max_segments_, max_message_bytes_, chunk_bytes_};
   for (size_t i = 0; i < pages.size(); ++i) {
     const PageRead& page = pages[i];
@@ -246,6 +252,8 @@ bool ReadChannel::Advance(TimePoint now) {
     if (s.ok() && path.queue->in_flight() > 0) {
       if (!path.queue->rail().up()) {
         s = Unavailable(fmt::format("rail {} went down", path.queue->rail().name()));
+      } else if (path.queue->outdated()) {
+        s = Outdated(*path.queue);
       } else if (now - path.queue->last_progress() > stall_) {
         s = DeadlineExceeded(fmt::format("rail {}: READs made no progress for {} ms",
                                          path.queue->rail().name(), ToMillis(stall_)));

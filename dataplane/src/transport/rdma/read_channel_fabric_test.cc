@@ -191,13 +191,14 @@ TEST_F(ReadChannelFabricTest, NothingLandsAfterThePeerHasGone) {
 TEST_F(ReadChannelFabricTest, ARailThatGoesDownIsDoneWithoutAndComesBack) {
   const auto found = FindTestRails();
   ASSERT_GE(found.size(), 2u) << "this test needs two rails";
+  const std::string interface = InterfaceOf((*rails)[1].spec());
   auto connection = Connect(*rails, &holder, reader);
   ASSERT_TRUE(connection.ok()) << connection.status().ToString();
   const std::vector<uint32_t> lengths(32, 1 << 20);
   Batch batch(&holder, reader.bytes(), lengths, 1);
   std::thread breaker([&] {
     std::this_thread::sleep_for(milliseconds(100));
-    Command("ip link set " + found[1].interface + " down");
+    Command("ip link set " + interface + " down");
   });
   bool lost = false;
   for (const TimePoint end = Clock::now() + seconds(5); !lost && Clock::now() < end;) {
@@ -214,13 +215,101 @@ TEST_F(ReadChannelFabricTest, ARailThatGoesDownIsDoneWithoutAndComesBack) {
   auto narrow = Connect(*rails, &holder, reader);
   ASSERT_TRUE(narrow.ok()) << narrow.status().ToString();
   EXPECT_EQ(narrow->channel->queues(), found.size() - 1);
-  Command("ip link set " + found[1].interface + " up");
+  Command("ip link set " + interface + " up");
   for (int i = 0; i < 50 && !(*rails)[1].up(); ++i) std::this_thread::sleep_for(milliseconds(100));
   EXPECT_TRUE((*rails)[1].up()) << "it came back by itself";
   auto wide = Connect(*rails, &holder, reader);
   ASSERT_TRUE(wide.ok()) << wide.status().ToString();
   EXPECT_EQ(wide->channel->queues(), found.size());
   EXPECT_THAT(ReadAll(wide->channel.get(), reader, batch.reads()), Each(PageState::kRead));
+}
+
+// Until the rail is as it should be; the kernel tells of ports and addresses a moment later.
+template <typename Holds>
+bool Within20Seconds(const Holds& holds) {
+  for (int i = 0; i < 200 && !holds(); ++i) std::this_thread::sleep_for(milliseconds(100));
+  return holds();
+}
+
+TEST_F(ReadChannelFabricTest, ARailThatIsDownAtTheStartComesIntoUse) {
+  ASSERT_GE(rails->size(), 2u);
+  const std::string interface = InterfaceOf((*rails)[1].spec());
+  Command("ip link set " + interface + " down");
+  ASSERT_TRUE(Within20Seconds([&] { return !(*rails)[1].up(); }));
+  auto late = OpenTestRails();
+  ASSERT_EQ(late->size(), rails->size());
+  EXPECT_FALSE((*late)[1].up());
+  EXPECT_EQ((*late)[1].state().waits().what, WaitsFor::kPort);
+  EXPECT_THAT((*late)[1].state().waits().why, HasSubstr("set " + interface + " up"));
+  {
+    // Registered with both, before the one is up.
+    TestHolder late_holder{late.get(), kBytes};
+    TestReader late_reader{late.get(), kBytes};
+    const std::vector<uint32_t> lengths(32, 1 << 20);
+    Batch batch(&late_holder, late_reader.bytes(), lengths, 1);
+    const auto read_over = [&](size_t queues) {
+      std::memset(late_reader.bytes().data(), 0, late_reader.bytes().size());
+      auto connection = Connect(*late, &late_holder, late_reader);
+      ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+      EXPECT_EQ(connection->channel->queues(), queues);
+      EXPECT_THAT(ReadAll(connection->channel.get(), late_reader, batch.reads()),
+                  Each(PageState::kRead));
+      batch.ExpectBytes(late_holder);
+    };
+    read_over(late->size() - 1);
+    Command("ip link set " + interface + " up");
+    EXPECT_TRUE(Within20Seconds([&] { return (*late)[1].up(); })) << "nobody starts it again";
+    read_over(late->size());
+    EXPECT_GT((*late)[1].stats().bytes, 1'000'000u);
+    EXPECT_EQ((*late)[1].stats().downs, 0u);
+  }
+}
+
+TEST_F(ReadChannelFabricTest, ARailWhoseAddressChangesUnderReadsIsConnectedAnew) {
+  ASSERT_GE(rails->size(), 2u);
+  const RailState& rail = (*rails)[1].state();
+  const std::string interface = InterfaceOf((*rails)[1].spec());
+  const std::string old = FormatAddress(rail.address().gid.address);
+  const std::string other = old.substr(0, old.rfind('.')) + ".77";
+  // In this order: with the first address of a network go those that came later.
+  const auto move = [&](const std::string& from, const std::string& to) {
+    Command(fmt::format("ip addr del {1}/24 dev {2} && ip addr add {0}/24 dev {2}", to, from,
+                        interface));
+  };
+  auto connection = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  const std::vector<uint32_t> lengths(32, 1 << 20);
+  Batch batch(&holder, reader.bytes(), lengths, 1);
+  std::thread mover([&] {
+    std::this_thread::sleep_for(milliseconds(100));
+    move(old, other);
+  });
+  bool lost = false;
+  for (const TimePoint end = Clock::now() + seconds(20); !lost && Clock::now() < end;) {
+    std::memset(reader.bytes().data(), 0, reader.bytes().size());
+    const auto states = ReadAll(connection->channel.get(), reader, batch.reads());
+    EXPECT_THAT(states, Each(PageState::kRead)) << "the other rail takes over";
+    batch.ExpectBytes(holder);
+    lost = connection->channel->queues() < rails->size();
+  }
+  mover.join();
+  EXPECT_TRUE(lost);
+  EXPECT_TRUE(Within20Seconds(
+      [&] { return rail.up() && FormatAddress(rail.address().gid.address) == other; }));
+  EXPECT_GE(rail.address_changes(), 1u);
+  auto anew = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(anew.ok()) << anew.status().ToString();
+  EXPECT_EQ(anew->channel->queues(), rails->size());
+  // One that is idle when the address changes is not used again either.
+  move(other, old);
+  EXPECT_TRUE(Within20Seconds(
+      [&] { return rail.up() && FormatAddress(rail.address().gid.address) == old; }));
+  const TimePoint start = Clock::now();
+  EXPECT_THAT(ReadAll(anew->channel.get(), reader, batch.reads(), seconds(15)),
+              Each(PageState::kRead));
+  EXPECT_LT(Clock::now() - start, seconds(15)) << "the old address was waited for";
+  EXPECT_EQ(anew->channel->lost_rails(), 2u);
+  batch.ExpectBytes(holder);
 }
 
 TEST_F(ReadChannelFabricTest, AThousandConnectionsLeaveNothingBehind) {

@@ -58,7 +58,7 @@ Result<std::unique_ptr<ReadQueue>> ReadQueue::Make(Rail* rail, size_t rail_index
 ReadQueue::~ReadQueue() { Break(); }
 
 Status ReadQueue::Connect(const QueueAddress& peer) {
-  if (Status s = ReadyToReceive(*rail_, qp_.get(), peer); !s.ok()) return s;
+  if (Status s = ReadyToReceive(*rail_, here_, qp_.get(), peer); !s.ok()) return s;
   return ReadyToSend(*rail_, qp_.get(), sequence_, peer);
 }
 

@@ -32,10 +32,12 @@ class ReadQueue {
 
   Rail& rail() const { return *rail_; }
   size_t rail_index() const { return rail_index_; }
-  QueueAddress address() const { return AddressOf(*rail_, *qp_, sequence_); }
+  QueueAddress address() const { return AddressOf(*rail_, here_, *qp_, sequence_); }
   Status Connect(const QueueAddress& peer);
 
   bool broken() const { return qp_ == nullptr; }
+  // The rail has another address than the pair was made with; nothing comes over it any more.
+  bool outdated() const { return rail_->state().epoch() != here_.epoch; }
   uint32_t max_segments() const { return size_.segments; }
   // READs that can be added before some are harvested.
   size_t room() const { return size_.reads - (added_ - harvested_); }
@@ -83,13 +85,15 @@ class ReadQueue {
     uint32_t token = 0;
     uint32_t bytes = 0;
   };
-  ReadQueue(Rail* rail, size_t rail_index) : rail_(rail), rail_index_(rail_index) {}
+  ReadQueue(Rail* rail, size_t rail_index)
+      : rail_(rail), rail_index_(rail_index), here_(rail->state().address()) {}
   Status Poll(uint32_t* upto);
   // Once the pair was stopped: whether all that was posted is over.
   bool AwaitFlush();
 
   Rail* const rail_;
   const size_t rail_index_;
+  const RailAddress here_;
   const uint32_t sequence_ = RandomSequence();
   QueueSize size_;
   CompChannelHandle completions_;

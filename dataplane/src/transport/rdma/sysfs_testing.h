@@ -76,20 +76,23 @@ class FakeSysfs {
     Write(fmt::format("{}/gid_attrs/types/{}", port, index), type);
     if (!interface.empty()) Write(fmt::format("{}/gid_attrs/ndevs/{}", port, index), interface);
   }
+  // `prefix_bits`: of the networks of all its addresses, of 128; 0: not known.
   void AddInterface(const std::string& name, int mtu, const std::string& below,
-                    std::vector<rdma::Address> addresses) {
+                    std::vector<rdma::Address> addresses, uint8_t prefix_bits = 0) {
     Write("class/net/" + name + "/mtu", std::to_string(mtu));
     if (!below.empty()) Link("class/net/" + name + "/device", below);
     rdma::Interface interface;
     interface.name = name;
     interface.up = true;
+    interface.prefix_bits.assign(addresses.size(), prefix_bits);
     interface.addresses = std::move(addresses);
     interfaces_.push_back(std::move(interface));
   }
   // A device without an answer here does not open.
   std::map<std::string, rdma::ProbedDevice> probes;
 
-  std::vector<rdma::Device> Read() const {
+  std::vector<rdma::Device> Read() const { return rdma::ReadDevices(Sources()); }
+  rdma::DeviceSources Sources() const {
     rdma::DeviceSources sources;
     sources.sysfs = path();
     sources.interfaces = [this] { return interfaces_; };
@@ -98,7 +101,7 @@ class FakeSysfs {
       if (found == probes.end()) return Unavailable(device + ": opening: Permission denied");
       return found->second;
     };
-    return rdma::ReadDevices(sources);
+    return sources;
   }
 
  private:

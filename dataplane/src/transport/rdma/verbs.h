@@ -73,6 +73,11 @@ struct Verbs {
   int (*query_port)(ibv_context* context, uint8_t port, ibv_port_attr* attributes) = nullptr;
 };
 
+// Of payload in a packet; 0: unknown.
+constexpr uint32_t MtuBytes(ibv_mtu mtu) {
+  return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << static_cast<unsigned>(mtu) : 0;
+}
+
 // Owners of verbs objects. Each must go before what it was made from: QPs and MRs before their PD
 // and CQs, all of these before their context.
 struct Release {
