@@ -35,6 +35,7 @@ kind          kind                     sigs.k8s.io/kind
 "
 
 # What the add-on monitoring needs besides, built when it is asked for.
+# shellcheck disable=SC2034  # build.sh reads it
 MONITORING_TOOLSET="
 prometheus    prometheus                  github.com/prometheus/prometheus/cmd/prometheus
 prometheus    prometheus-operator         github.com/prometheus-operator/prometheus-operator/cmd/operator

@@ -98,7 +98,7 @@ func isMounted(source *os.File, target string) (bool, error) {
 // bind attaches a mount that is read-only already. A mount that is made read-only afterwards, as with mount(2), would
 // stay writable where it has propagated to: on the machine, from which the kubelet gives it to the pod.
 func bind(source *os.File, target string) error {
-	fd := int(source.Fd()) //nolint:gosec // descriptors are small
+	fd := int(source.Fd())
 	tree, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 	if err != nil {
 		return fmt.Errorf("copying the mount of %s: %w%s", source.Name(), err, advice(err))

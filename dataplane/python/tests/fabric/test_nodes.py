@@ -58,8 +58,10 @@ def wait_for_rail(fleet: RailFleet, node: int, rail: int) -> None:
 def test_a_rail_that_is_down_at_the_start_comes_into_use(fleet: RailFleet) -> None:
     for name, node in zip("ab", fleet.nodes, strict=True):
         up, waits = node.status()["transport"]["rails"]
-        assert up["up"] and up["waits_for"] == up["why"] == ""
-        assert not waits["up"] and waits["waits_for"] == "port"
+        assert up["up"]
+        assert up["waits_for"] == up["why"] == ""
+        assert not waits["up"]
+        assert waits["waits_for"] == "port"
         assert f"rxe_{name}1 port 1: the port is DOWN" in waits["why"]
         assert "check the cable and set rail1 up" in waits["why"]
         metric = f'peercache_rail_waits{{rail="rxe_{name}1:1",for="port"}}'
