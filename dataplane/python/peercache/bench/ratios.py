@@ -82,7 +82,7 @@ def measure(
         _engine_rows(build, perf, engine, repetitions, seconds),
     ):
         rows.append(row)
-        progress(row.name)
+        progress(f"{row.name}: {row.ratio:.2f}")
     return rows
 
 
@@ -221,8 +221,9 @@ def _sharing(
 ) -> Iterator[dict[str, BenchNode]]:
     """A holder of the pages, and a reader that has none, with a pool that takes them all."""
     with loopback_nodes(build, {"holder": "4Gi", "reader": "4Gi"}, None, places) as nodes:
+        for node in nodes.values():
+            node.settle()
         _fill(perf, nodes["holder"], SHARED_PAGES)
-        nodes["reader"].settle()
         yield nodes
 
 
