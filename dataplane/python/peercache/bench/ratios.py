@@ -23,8 +23,9 @@ from peercache.bench.perf import Perf, Result
 
 KIB, MIB = 1 << 10, 1 << 20
 WORKING_SET = 1536 * MIB
-WINDOW = 1024 * MIB
-MEMORY_WINDOW = WINDOW // 2
+# An engine's host pool: several times what caches hold, and small enough to be mapped in a moment.
+WINDOW = 256 * MIB
+MEMORY_WINDOW = 512 * MIB
 # Until slots that a clear has withdrawn may be used again: the lease, and a little.
 REST_SECONDS = 1.2
 
