@@ -39,7 +39,7 @@ func monitoringSpecs() {
 
 	BeforeAll(func(ctx context.Context) {
 		Expect(below.monitoring(ctx, "down")).To(Succeed(), "a former run may have left it")
-	}, NodeTimeout(2*time.Minute))
+	}, NodeTimeout(10*time.Minute))
 
 	It("by nobody before there is a Prometheus Operator, and by its Prometheus from then on", func(ctx context.Context) {
 		changeSpec(ctx, watched(v1alpha1.ScrapePodMonitor))

@@ -54,7 +54,13 @@ func removalSpecs() {
 			_, err := below.exec(ctx, gone.node, "pkill", "-x", "kubelet") // it registers its machine when it starts
 			Expect(err).NotTo(HaveOccurred())
 		})
-		defer comeBack() // also when the spec fails
+		defer func() { // also when the spec fails
+			comeBack()
+			ctx := context.WithoutCancel(ctx)
+			if _, err := kube.pod(ctx, namespace, gone.name); apierrors.IsNotFound(err) {
+				*gone = startEngine(ctx, gone.name, gone.node)
+			}
+		}()
 		started := time.Now()
 		Expect(below.link(ctx, gone.node, "down")).To(Succeed())
 		deleteAndWait(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: gone.node}}, 10*time.Second)

@@ -31,10 +31,10 @@ func restrictedSpecs() {
 		createNamespace(ctx, restricted, enforced)
 		createNamespace(ctx, stranger, enforced)
 		DeferCleanup(func(ctx context.Context) {
+			injectBy(ctx, nodeInjection(v1alpha1.SocketHostPath), hasSocketVolume(false))
 			for _, name := range []string{restricted, stranger} {
 				deleteAndWait(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, time.Minute)
 			}
-			injectBy(ctx, nodeInjection(v1alpha1.SocketHostPath), hasSocketVolume(false))
 		}, NodeTimeout(3*time.Minute))
 	}, NodeTimeout(time.Minute))
 
@@ -85,7 +85,7 @@ func restrictedSpecs() {
 		pod := restrictedPod("stranger", stranger)
 		delete(pod.Labels, v1alpha1.LabelInject)
 		pod.Spec.Volumes = []corev1.Volume{{Name: "socket", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
-			Driver: "csi.peercache.io", VolumeAttributes: map[string]string{
+			Driver: "csi.peercache.io", ReadOnly: new(true), VolumeAttributes: map[string]string{
 				"namespace": namespace, "cluster": clusterName,
 				// What the kubelet says counts, not this.
 				"csi.storage.k8s.io/pod.namespace": restricted,

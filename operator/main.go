@@ -105,6 +105,9 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 		if err := inject.SetupWithManager(mgr, injection); err != nil {
 			return err
 		}
+		if err := mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker()); err != nil {
+			return fmt.Errorf("adding the readiness check: %w", err)
+		}
 	}
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("running: %w", err)

@@ -61,6 +61,7 @@ func clusterServiceVersion(in sources) (v1alpha1.ClusterServiceVersion, error) {
 		return csv, fmt.Errorf("writing the samples: %w", err)
 	}
 	csv.Annotations["alm-examples"] = string(samples)
+	csv.Annotations["olm.skipRange"] = "<" + in.version
 
 	owned := &csv.Spec.CustomResourceDefinitions.Owned[0]
 	owned.Name, owned.Kind, owned.Version = in.crd.Name, in.crd.Spec.Names.Kind, in.crd.Spec.Versions[0].Name

@@ -7,6 +7,7 @@
 //	  - name: peercache-socket
 //	    csi:
 //	      driver: csi.peercache.io
+//	      readOnly: true
 //	      volumeAttributes: {namespace: serving, cluster: kv}
 //
 // It runs once per machine, apart from the nodes of any cluster, and mounts the machine's directory, so a volume outlives

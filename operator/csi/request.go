@@ -46,6 +46,10 @@ func parsePublish(request *csispec.NodePublishVolumeRequest, pods string) (volum
 		return volume{}, invalid("volume_capability is missing: a volume of %s is mounted as a directory", plan.CSIDriver)
 	case capability.GetBlock() != nil:
 		return volume{}, invalid("volume_capability asks for a block device: a volume of %s is a directory, so mount it", plan.CSIDriver)
+	case !request.GetReadonly():
+		// Some runtimes (runc from 1.2 on) make a volume writable in the pod that is not asked for read-only, whatever is
+		// mounted here; and who could write could put another socket in a node's place.
+		return volume{}, invalid("the volume is not read-only: write readOnly: true under spec.volumes[].csi")
 	}
 	attributes := request.GetVolumeContext()
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {

@@ -142,6 +142,7 @@ func TestRefused(t *testing.T) {
 		code   codes.Code
 		says   string
 	}{
+		"writable":          {func(r *csispec.NodePublishVolumeRequest) { r.Readonly = false }, codes.InvalidArgument, "readOnly: true"},
 		"unknown attribute": {attribute("path", "/etc"), codes.InvalidArgument, `volumeAttributes has "path"`},
 		"cluster above":     {attribute("cluster", ".."), codes.InvalidArgument, `volumeAttributes.cluster is ".."`},
 		"cluster elsewhere": {attribute("cluster", "../../secret"), codes.InvalidArgument, `volumeAttributes.cluster is "../../secret"`},

@@ -45,6 +45,7 @@ var factsOf = map[string]func(*Facts){
 	"csi":                of("serving", byDriver),
 	"csi-elsewhere":      of("caches", byDriver),
 	"csi-own-volume":     of("serving", byDriver),
+	"csi-own-writable":   of("serving", byDriver),
 	"csi-volume-taken":   of("serving", byDriver),
 	"csi-hostpath-taken": of("serving", byDriver),
 	"csi-driver-missing": func(f *Facts) {

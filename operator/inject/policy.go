@@ -140,7 +140,8 @@ func (p *policyText) volumes() []policyVolume {
 	sockets := machineSockets(p.facts).volume
 	var ours string
 	if csi := sockets.CSI; csi != nil {
-		ours = fmt.Sprintf("has(v.csi) && v.csi.driver == %s && has(v.csi.volumeAttributes) && v.csi.volumeAttributes == %s",
+		ours = fmt.Sprintf("has(v.csi) && v.csi.driver == %s && has(v.csi.readOnly) && v.csi.readOnly && "+
+			"has(v.csi.volumeAttributes) && v.csi.volumeAttributes == %s",
 			literal(csi.Driver), literal(csi.VolumeAttributes))
 	} else {
 		ours = "has(v.hostPath) && v.hostPath.path == " + literal(sockets.HostPath.Path)

@@ -54,7 +54,8 @@ func fromDriver(attributes map[string]string) podVolume {
 			CSI: &corev1.CSIVolumeSource{Driver: plan.CSIDriver, ReadOnly: new(true), VolumeAttributes: attributes},
 		}},
 		func(v corev1.Volume) bool {
-			return v.CSI != nil && v.CSI.Driver == plan.CSIDriver && maps.Equal(v.CSI.VolumeAttributes, attributes)
+			return v.CSI != nil && v.CSI.Driver == plan.CSIDriver && v.CSI.ReadOnly != nil && *v.CSI.ReadOnly &&
+				maps.Equal(v.CSI.VolumeAttributes, attributes)
 		},
 	}
 }

@@ -433,6 +433,8 @@ class Node::Impl {
         FrameReader answer = call->answer;
         if (!call->status.ok() || answer.Get<uint32_t>() != 0) pending.push_back(call->peer);
       }
+      // What the last sweep still found may have been read from there since.
+      if (here || !pending.empty()) everywhere = false;
       if (!here && pending.empty()) {
         if (everywhere) return {};
         // Until the last page was gone, reads could bring it to nodes that had been cleared before:

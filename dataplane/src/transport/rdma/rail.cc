@@ -20,6 +20,21 @@ constexpr int kCheckMs = 500;
 constexpr Duration kLookEvery = std::chrono::seconds(2),
                    kLookEveryWhenUp = std::chrono::seconds(30);
 
+// Whether an event may have changed the port's address; others, of single queue pairs, come in
+// hundreds.
+bool IsOfPort(ibv_event_type type) {
+  switch (type) {
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_LID_CHANGE:
+    case IBV_EVENT_PKEY_CHANGE:
+    case IBV_EVENT_SM_CHANGE:
+    case IBV_EVENT_CLIENT_REREGISTER:
+    case IBV_EVENT_GID_CHANGE: return true;
+    default: return false;
+  }
+}
+
 }  // namespace
 
 Rail::Rail(RailSpec spec, LinkOptions link, const Verbs* verbs)
@@ -103,18 +118,24 @@ void Rail::Check() {
 }
 
 void Rail::OnEvents() {
+  bool look = false;
   ibv_async_event event;
   while (verbs_->get_async_event(context_.get(), &event) == 0) {
     const ibv_event_type type = event.event_type;
     spdlog::debug("rail {}: event {}", name(), verbs_->event_type_str(type));
     verbs_->ack_async_event(&event);  // before a queue pair that it names is destroyed
+    look = look || IsOfPort(type);
     if (type == IBV_EVENT_DEVICE_FATAL && !dead_) {
       dead_ = true;
       state_.See({Unavailable("the device has failed; restart this node when it is back"),
                   WaitsFor::kDevice});
     }
   }
-  if (!dead_) Look();
+  if (look && !dead_) {
+    Look();
+  } else {
+    Check();
+  }
 }
 
 Rail::Stats Rail::stats() const {
