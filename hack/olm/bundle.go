@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -104,7 +105,7 @@ func webhookPort(in sources) (int32, error) {
 			return port.ContainerPort, nil
 		}
 	}
-	return 0, fmt.Errorf("config/manager/deployment.yaml: the container has no port named webhook")
+	return 0, errors.New("config/manager/deployment.yaml: the container has no port named webhook")
 }
 
 // labels say what a bundle is, in its metadata and on its image.

@@ -34,7 +34,7 @@ func run(sources, bundle string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(bundle); err != nil {
+	if err := os.RemoveAll(bundle); err != nil { //nolint:gosec // what its caller names
 		return fmt.Errorf("removing the bundle of before: %w", err)
 	}
 	for name, content := range files {

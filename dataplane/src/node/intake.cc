@@ -1,7 +1,11 @@
 #include "node/intake.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
+
+#include "pool/heat.h"
+#include "pool/size_class.h"
 
 namespace peercache {
 namespace {
@@ -9,15 +13,46 @@ namespace {
 // Slowest rate at which pages are waited for.
 constexpr uint64_t kMinBytesPerMilli = 64 << 10;
 
+uint8_t HeatOf(const OfferItem& item) {
+  return static_cast<uint8_t>(std::min<uint32_t>(item.heat, kMostHeat));
+}
+
 }  // namespace
 
 // A page on its way into the pool.
 struct Intake::Incoming {
   size_t item = 0;
   Reservation reservation;  // empty when the page is here already
-  PagePin pin;
-  uint64_t checksum = 0;  // by the record that it was read with
+  uint64_t checksum = 0;    // by the record that it was read with
   bool read = false;
+};
+
+// The pages that one offer pushes out. They go when upkeep comes round, so each page that is let in
+// is weighed against another one.
+class Intake::Leaving {
+ public:
+  Leaving(Pool* pool, size_t most) : pool_(pool), most_(most) {}
+
+  bool IsColder(size_t length, uint8_t heat) {
+    const Next& next = NextOf(length);
+    return next.gone < next.heats.size() && heat >= next.heats[next.gone];
+  }
+  void Goes(size_t length) { ++NextOf(length).gone; }
+
+ private:
+  struct Next {
+    std::vector<uint8_t> heats;
+    size_t gone = 0;
+  };
+  Next& NextOf(size_t length) {
+    const auto [next, first] = by_class_.try_emplace(SizeClassOf(length));
+    if (first) next->second.heats = pool_->HeatToReplaceNext(length, most_);
+    return next->second;
+  }
+
+  Pool* const pool_;
+  const size_t most_;
+  std::map<SizeClass, Next> by_class_;
 };
 
 Intake::Intake(IntakeOptions options, Pool* pool, Peers* peers, const Views* views,
@@ -59,10 +94,13 @@ Result<OfferAnswer> Intake::Answer(const OfferRequest& offer) {
   if (working_) return answer;
   if (offer.from == offer_.from && offer.batch == offer_.batch &&
       offer.items.size() == outcomes_.size()) {
+    claimed_ = true;
     answer.done = 1;
     answer.outcomes = outcomes_;
     return answer;
   }
+  // Another leaver: what became of the last offer is not lost to whom it matters.
+  if (!claimed_ && Clock::now() < done_at_ + options_.keep) return answer;
   offer_ = offer;
   working_ = true;
   wake_.notify_all();
@@ -89,6 +127,8 @@ void Intake::Run() {
     std::vector<uint8_t> outcomes = Take(offer_.items, epoch);  // offer_ stays while working_
     lock.lock();
     outcomes_ = std::move(outcomes);
+    claimed_ = false;
+    done_at_ = Clock::now();
     working_ = false;
   }
 }
@@ -97,28 +137,43 @@ bool Intake::HasSpare(size_t length) const {
   return pool_->FreeBytes(length) >= reserve_() + length;
 }
 
-bool Intake::MakeRoom(const OfferItem& item, TimePoint deadline, Incoming* in) {
-  in->pin = pool_->Find(item.key);
-  if (in->pin) {
-    if (in->pin.replica()) pool_->Adopt(&in->pin, item.tag);
-    return true;
-  }
-  const auto heat = static_cast<uint8_t>(std::min<uint32_t>(item.heat, UINT8_MAX));
-  if (!HasSpare(item.length) && !pool_->NextIsColder(item.length, heat)) return false;
+bool Intake::MakeRoom(const OfferItem& item, TimePoint deadline, Leaving* leaving, Incoming* in) {
+  // Not pinned: a clear would have to wait for the rest of the offer.
+  if (pool_->Contains(item.key)) return true;
+  if (item.length == 0 || item.length > pool_->max_page_bytes()) return false;
+  const bool spare = HasSpare(item.length);
+  if (!spare && !leaving->IsColder(item.length, HeatOf(item))) return false;
   auto reservation = room_->Reserve(item.length, deadline);
   if (!reservation.ok()) return false;
+  if (!spare) leaving->Goes(item.length);
   in->reservation = std::move(*reservation);
   return true;
+}
+
+PagePin Intake::Settle(const OfferItem& item, uint64_t epoch, Incoming* in) {
+  std::lock_guard lock(mutex_);
+  PagePin pin;
+  if (epoch != epoch_) return pin;
+  if (in->read) {
+    bool duplicate = false;
+    pin = pool_->Commit(std::move(in->reservation), item.key, item.tag, in->checksum, &duplicate);
+  } else if (!in->reservation) {
+    pin = pool_->Find(item.key);
+    if (pin && pin.replica()) pool_->Adopt(&pin, item.tag);
+  }
+  if (pin) pool_->Warm(pin, HeatOf(item));
+  return pin;
 }
 
 std::vector<uint8_t> Intake::Take(std::span<const OfferItem> items, uint64_t epoch) {
   std::vector<uint8_t> outcomes(items.size(), kNotTaken);
   const TimePoint deadline = Clock::now() + options_.peer_timeout;
   std::vector<Incoming> incoming;
+  Leaving leaving(pool_, items.size());
   for (size_t i = 0; i < items.size(); ++i) {
     Incoming in;
     in.item = i;
-    if (MakeRoom(items[i], deadline, &in)) {
+    if (MakeRoom(items[i], deadline, &leaving, &in)) {
       incoming.push_back(std::move(in));
     } else {
       outcomes[i] = kNoRoom;
@@ -129,18 +184,10 @@ std::vector<uint8_t> Intake::Take(std::span<const OfferItem> items, uint64_t epo
   std::vector<PinnedPage> pages;
   std::vector<size_t> which;
   for (Incoming& in : incoming) {
-    const OfferItem& item = items[in.item];
-    if (in.read) {
-      std::lock_guard lock(mutex_);
-      bool duplicate = false;
-      if (epoch == epoch_)
-        in.pin =
-            pool_->Commit(std::move(in.reservation), item.key, item.tag, in.checksum, &duplicate);
-    }
-    if (!in.pin) continue;
-    pool_->Warm(in.pin, static_cast<uint8_t>(std::min<uint32_t>(item.heat, UINT8_MAX)));
-    const Record record = publisher_->RecordOf(in.pin);
-    pages.push_back({item.key, record, std::move(in.pin)});
+    PagePin pin = Settle(items[in.item], epoch, &in);
+    if (!pin) continue;
+    const Record record = publisher_->RecordOf(pin);
+    pages.push_back({items[in.item].key, record, std::move(pin)});
     which.push_back(in.item);
   }
   std::vector<uint8_t> published(pages.size());

@@ -2,9 +2,9 @@
 //
 // A page comes in as any page does: it is looked up and read as by a get, and reserved, committed
 // and published as by a set. So nothing of what keeps bytes right is different (docs/protocol.md).
-// A page is taken when nothing has to go for it, or when what would go next was read less often
-// lately. One offer is at work at a time, in a thread of its own; whoever offers asks again until
-// it is done.
+// A page is taken when nothing has to go for it, or when the page that goes for it was read less
+// often lately. One offer is at work at a time, in a thread of its own; whoever offers asks again
+// until it is done, and others wait until it has asked.
 //
 // Thread-safe.
 #pragma once
@@ -36,6 +36,7 @@ struct IntakeOptions {
   Duration peer_timeout{};  // longest to wait for a slot, or beyond what the bytes take
   Duration stall{};         // longest without progress of one exchange
   ChecksumPolicy verify = ChecksumPolicy::kSampled;
+  Duration keep = milliseconds(200);  // how long what became of an offer waits to be asked for
 };
 
 class Intake {
@@ -55,12 +56,15 @@ class Intake {
 
  private:
   struct Incoming;
+  class Leaving;
 
   void Run();
   std::vector<uint8_t> Take(std::span<const OfferItem> items, uint64_t epoch);
-  // The page's slot, or the page when it is here already; neither: there is no room.
-  bool MakeRoom(const OfferItem& item, TimePoint deadline, Incoming* in);
+  // Gets the page's slot, or finds that the page is here already; false: there is no room.
+  bool MakeRoom(const OfferItem& item, TimePoint deadline, Leaving* leaving, Incoming* in);
   void Read(std::span<const OfferItem> items, std::span<Incoming> incoming);
+  // The page in the pool, to be published; empty when it could not be read, or is not to be here.
+  PagePin Settle(const OfferItem& item, uint64_t epoch, Incoming* in);
   bool HasSpare(size_t length) const;
 
   const IntakeOptions options_;
@@ -80,6 +84,8 @@ class Intake {
   OfferRequest offer_;  // the last one
   bool working_ = false, closed_ = false, stop_ = false;
   std::vector<uint8_t> outcomes_;  // of offer_, when not working
+  bool claimed_ = true;            // they were asked for
+  TimePoint done_at_{};            // since when they are there
   uint64_t epoch_ = 0;             // of clears; a commit holds the mutex
   std::thread thread_;
 };

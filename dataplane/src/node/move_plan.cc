@@ -48,11 +48,19 @@ std::vector<size_t> SpreadOver(std::span<const MovePeer> peers, std::span<const 
   return to;
 }
 
-size_t OneOffer(std::span<const OfferItem> items) {
+uint64_t ShareOfOffers(uint64_t on_offer, size_t idle) {
+  const uint64_t left = kUnderWay - std::min(on_offer, kUnderWay);
+  return std::min(left / std::max<size_t>(idle, 1), kMaxOfferedBytes);
+}
+
+size_t OneOffer(std::span<const OfferItem> items, uint64_t most) {
   uint64_t bytes = 0;
   size_t count = 0;
-  while (count < items.size() && count < kMaxOffered && bytes < kMaxOfferedBytes)
-    bytes += items[count++].length;
+  for (const OfferItem& item : items.first(std::min<size_t>(items.size(), kMaxOffered))) {
+    bytes += item.length;
+    if (count > 0 && bytes > most) break;
+    ++count;
+  }
   return count;
 }
 

@@ -79,18 +79,31 @@ TEST(MovePlanTest, FullPeersTakeAlike) {
 }
 
 TEST(MovePlanTest, AnOfferIsOneThatCanBeDecoded) {
-  EXPECT_EQ(OneOffer({}), 0u);
-  EXPECT_EQ(OneOffer(Items(5000, 100)), kMaxOffered);
-  EXPECT_EQ(OneOffer(Items(100, 8 << 20)), 4u);
-  EXPECT_EQ(OneOffer(Items(100, 64 << 20)), 1u);
-  EXPECT_EQ(OneOffer(Items(100, 5 << 20)), 7u);
-  const auto items = Items(7, 5 << 20);
+  constexpr uint64_t kMost = kMaxOfferedBytes;
+  EXPECT_EQ(OneOffer({}, kMost), 0u);
+  EXPECT_EQ(OneOffer(Items(5000, 100), kMost), kMaxOffered);
+  EXPECT_EQ(OneOffer(Items(100, 8 << 20), kMost), 4u);
+  EXPECT_EQ(OneOffer(Items(100, 64 << 20), kMost), 1u);
+  EXPECT_EQ(OneOffer(Items(100, 5 << 20), kMost), 6u);
+  EXPECT_EQ(OneOffer(Items(100, 5 << 20), 10 << 20), 2u);
+  EXPECT_EQ(OneOffer(Items(100, 5 << 20), 0), 1u) << "or nothing would ever move";
+  const auto items = Items(6, 5 << 20);
   FrameWriter w;
   w.Start(MessageType::kOffer, 1);
   EncodeOffer(1, 2, items, &w);
   FrameReader body(w.Finish().subspan(sizeof(FrameHeader)));
   OfferRequest offer;
   EXPECT_TRUE(offer.Decode(&body));
+}
+
+TEST(MovePlanTest, AllOffersTogetherAreBounded) {
+  EXPECT_EQ(ShareOfOffers(0, 1), kMaxOfferedBytes);
+  EXPECT_EQ(ShareOfOffers(0, 2), kMaxOfferedBytes);
+  EXPECT_EQ(ShareOfOffers(0, 64), kUnderWay / 64);
+  EXPECT_EQ(ShareOfOffers(kUnderWay - 100, 2), 50u);
+  EXPECT_EQ(ShareOfOffers(kUnderWay, 2), 0u);
+  EXPECT_EQ(ShareOfOffers(kUnderWay + 1, 2), 0u) << "of large pages, one each";
+  EXPECT_EQ(ShareOfOffers(0, 0), kMaxOfferedBytes);
 }
 
 }  // namespace

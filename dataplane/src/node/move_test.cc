@@ -148,7 +148,7 @@ TEST_F(FullReceiverTest, WhatIsReadMoreOftenThereDoesNotGo) {
   const auto hot = Settled();
   for (int i = 0; i < 3; ++i)
     for (const uint64_t n : hot) EXPECT_EQ(engine_.Get(n, 1).hits, 1u);
-  SetAtLeaver(0);
+  SetAtLeaver(1);
   c_->Leave(20s);
   const auto drain = Drain(*c_);
   // What upkeep had freed beyond its reserve may take one or two.
@@ -156,6 +156,20 @@ TEST_F(FullReceiverTest, WhatIsReadMoreOftenThereDoesNotGo) {
   EXPECT_GE(drain["refused"]["pages"], 13) << drain;
   c_.reset();
   EXPECT_EQ(Settled(), hot);
+}
+
+TEST_F(FullReceiverTest, OneColdPageGivesWayForOneOnly) {
+  auto here = Settled();
+  ASSERT_GT(here.size(), 1u);
+  const uint64_t cold = here.front();
+  for (int i = 0; i < 3; ++i)
+    for (const uint64_t n : here)
+      if (n != cold) EXPECT_EQ(engine_.Get(n, 1).hits, 1u);
+  SetAtLeaver(1);
+  c_->Leave(20s);
+  // The one, and what upkeep had freed beyond its reserve.
+  EXPECT_GE(Drain(*c_)["moved"]["pages"], 1) << Drain(*c_);
+  EXPECT_LE(Drain(*c_)["moved"]["pages"], 3) << Drain(*c_);
 }
 
 TEST_F(FullReceiverTest, WhatIsReadLessOftenGivesWay) {

@@ -94,16 +94,20 @@ void Mover::Assign(std::vector<Lane>* lanes, std::span<const OfferItem> items) {
 }
 
 bool Mover::Round(std::vector<Lane>* lanes, TimePoint deadline) {
-  std::vector<Lane*> busy;
+  std::vector<Lane*> busy, idle;
+  uint64_t on_offer = 0;
   for (Lane& lane : *lanes) {
     if (lane.rest().empty()) continue;
-    if (lane.offered == 0) {
-      lane.offered = OneOffer(lane.rest());
-      lane.batch = ++next_batch_;
-    }
     busy.push_back(&lane);
+    if (lane.offered == 0) idle.push_back(&lane);
+    on_offer += BytesOf(lane.offer());
   }
   if (busy.empty()) return false;
+  const uint64_t share = ShareOfOffers(on_offer, idle.size());
+  for (Lane* lane : idle) {
+    lane->offered = OneOffer(lane->rest(), share);
+    lane->batch = ++next_batch_;
+  }
   Offer(busy, deadline);
   const bool waiting = std::any_of(
       busy.begin(), busy.end(), [](const Lane* lane) { return lane->alive && lane->offered > 0; });

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <set>
@@ -18,12 +19,31 @@ using namespace std::chrono_literals;
 
 constexpr size_t kPage = 64 * kKiB;
 
+// Bytes that all peers together have been offered and have not answered for.
+class OnOffer {
+ public:
+  void Add(int64_t bytes) {
+    std::lock_guard lock(mutex_);
+    now_ += bytes;
+    most_ = std::max(most_, now_);
+  }
+  int64_t most() {
+    std::lock_guard lock(mutex_);
+    return most_;
+  }
+
+ private:
+  std::mutex mutex_;
+  int64_t now_ = 0, most_ = 0;
+};
+
 // What a peer makes of an offer.
 class TakingPeer : public PeerService {
  public:
   enum class Is : uint8_t { kWilling, kOlder, kFull, kStuck, kLeaving, kDying };
 
-  TakingPeer(std::string id, Is is) : id_(std::move(id)), is_(is) {
+  TakingPeer(std::string id, Is is, OnOffer* on_offer)
+      : id_(std::move(id)), is_(is), on_offer_(on_offer) {
     auto listener = Listen("127.0.0.1", 0);
     EXPECT_TRUE(listener.ok());
     server_ = std::make_unique<TcpServer>(std::move(*listener), this, TcpServerOptions{});
@@ -63,20 +83,29 @@ class TakingPeer : public PeerService {
       return Corrupt("the end");
     } else if (is_ != Is::kStuck && offer.batch == last_) {
       says.done = 1;
+      on_offer_->Add(-Bytes(offer));
       for (const OfferItem& item : offer.items) {
         says.outcomes.push_back(is_ == Is::kFull ? kNoRoom : kTaken);
         if (is_ == Is::kFull) continue;
         EXPECT_TRUE(taken_.insert(item.key.Word(3)).second);
       }
     }
+    if (says.done == 0 && offer.batch != last_) on_offer_->Add(Bytes(offer));
     last_ = offer.batch;
     says.Encode(&answer->frame);
     return {};
   }
 
  private:
+  static int64_t Bytes(const OfferRequest& offer) {
+    int64_t bytes = 0;
+    for (const OfferItem& item : offer.items) bytes += item.length;
+    return bytes;
+  }
+
   const std::string id_;
   const Is is_;
+  OnOffer* const on_offer_;
   std::mutex mutex_;
   uint64_t last_ = 0;  // offer: the second time it is made it is done
   std::set<uint64_t> taken_;
@@ -89,7 +118,8 @@ class MoverTest : public ::testing::Test {
   void Join(std::initializer_list<Is> peers) {
     auto view = std::make_shared<View>();
     for (const Is is : peers) {
-      peers_.push_back(std::make_unique<TakingPeer>("peer" + std::to_string(peers_.size()), is));
+      peers_.push_back(
+          std::make_unique<TakingPeer>("peer" + std::to_string(peers_.size()), is, &on_offer_));
       const Member m = peers_.back()->member();
       view->by_node[NodeHash(m.id)] = view->members.size();
       view->members.push_back(m);
@@ -111,6 +141,7 @@ class MoverTest : public ::testing::Test {
                OwnerTimes{.lease = 1000ms, .owner_ttl = 3000ms}};
   Views views_;
   Counters counters_;
+  OnOffer on_offer_;
   std::vector<std::unique_ptr<TakingPeer>> peers_;
 };
 
@@ -125,6 +156,20 @@ TEST_F(MoverTest, EveryPageIsTakenByOnePeer) {
   EXPECT_EQ(counters_.drain_moved, 300u);
   EXPECT_EQ(counters_.drain_moved_bytes, 300 * kPage);
   EXPECT_EQ(counters_.drain_left, 0u);
+}
+
+TEST_F(MoverTest, AllPeersTogetherReadNoMoreThanTheNetworkCanSendInTime) {
+  pool_ = MakePool(200 * kMiB);
+  for (uint64_t n = 0; n < 180; ++n) {
+    auto slot = pool_->Reserve(kMiB);  // nobody looks at the bytes
+    ASSERT_TRUE(slot.ok()) << slot.status().ToString();
+    (void)pool_->Commit(std::move(*slot), KeyOf(n), 0, 0, nullptr);
+  }
+  Join({Is::kWilling, Is::kWilling, Is::kWilling, Is::kWilling, Is::kWilling});
+  Move(1 << 30);
+  EXPECT_EQ(counters_.drain_moved, 180u);
+  EXPECT_LE(on_offer_.most(), static_cast<int64_t>(kUnderWay));
+  EXPECT_GE(on_offer_.most(), static_cast<int64_t>(kUnderWay / 2));
 }
 
 TEST_F(MoverTest, TheBudgetGoesToThePagesThatWereReadMost) {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 
@@ -39,9 +40,15 @@ class EvictionOrder {
   // The page to go next, in place until Remove; nullptr when there is none that is not pinned.
   // Pinned pages that are met count as new ones: somebody uses them just now.
   virtual Slot* Next() = 0;
+  // Adds the pages that go after one another, `most` of them, without those that are pinned or
+  // would be spared. Looks at kLooks pages for each at most, so it may find fewer.
+  virtual void Peek(size_t most, std::vector<const Slot*>* next) const = 0;
   // How old the page is that has to fear for its place, as a `last_use`; UINT64_MAX without pages.
   // What other classes give up is compared with that.
   virtual uint64_t Age() const = 0;
+
+ protected:
+  static constexpr size_t kLooks = 8;
 };
 
 // `ghost` outlives the order; LRU takes none.

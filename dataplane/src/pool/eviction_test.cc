@@ -50,6 +50,13 @@ class Pages {
     }
     return gone;
   }
+  std::vector<uint64_t> Peek(size_t most) {
+    std::vector<const Slot*> next;
+    order_->Peek(most, &next);
+    std::vector<uint64_t> numbers;
+    for (const Slot* slot : next) numbers.push_back(slot->generation);
+    return numbers;
+  }
   EvictionOrder& order() { return *order_; }
 
  private:
@@ -65,6 +72,36 @@ TEST(EvictionPolicy, NamesParse) {
   const auto other = ParseEvictionPolicy("fifo");
   ASSERT_FALSE(other.ok());
   EXPECT_THAT(other.status().message(), HasSubstr("\"fifo\" is none of lru, s3fifo"));
+}
+
+TEST(EvictionOrder, PeeksAtWhatGoesNext) {
+  for (EvictionPolicy policy : {EvictionPolicy::kLru, EvictionPolicy::kS3Fifo}) {
+    Pages pages(policy);
+    EXPECT_THAT(pages.Peek(3), ElementsAre());
+    for (uint64_t i = 1; i <= 20; ++i) {
+      pages.Set(i);
+      if (i % 3 == 0) pages.Use(i - i % 2);
+      if (i % 7 == 0) (void)pages.Evict(1);
+    }
+    (void)pages.order().Next();
+    EXPECT_THAT(pages.Peek(0), ElementsAre());
+    const auto next = pages.Peek(5);
+    EXPECT_EQ(next.size(), 5u);
+    EXPECT_EQ(pages.Peek(5), next) << "looking changes nothing";
+    EXPECT_EQ(pages.Evict(5), next) << EvictionPolicyName(policy);
+  }
+}
+
+TEST(EvictionOrder, PeeksPastWhatStaysButNotForEver) {
+  for (EvictionPolicy policy : {EvictionPolicy::kLru, EvictionPolicy::kS3Fifo}) {
+    Pages pages(policy);
+    for (uint64_t i = 1; i <= 20; ++i) pages.Set(i);
+    for (uint64_t i = 1; i <= 10; ++i) pages.At(i).pins = 1;
+    EXPECT_THAT(pages.Peek(2), ElementsAre(11, 12)) << EvictionPolicyName(policy);
+    EXPECT_THAT(pages.Peek(1), ElementsAre()) << EvictionPolicyName(policy);
+    for (uint64_t i = 1; i <= 20; ++i) pages.At(i).pins = 1;
+    EXPECT_THAT(pages.Peek(20), ElementsAre()) << EvictionPolicyName(policy);
+  }
 }
 
 TEST(LruOrder, TheLongestUnusedGoesFirst) {

@@ -1,11 +1,14 @@
 #include "pool/heat.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "pool/pool_testing.h"
 
 namespace peercache {
 namespace {
+
+using ::testing::ElementsAre;
 
 TEST(HeatTest, HalvesWithEveryEpoch) {
   constexpr uint64_t kPages = 100, kEpoch = 256;
@@ -55,18 +58,23 @@ TEST_F(PoolHeatTest, APageThatComesFromElsewhereBringsItsHeat) {
   EXPECT_EQ(HeatOf(1), kMostHeat);
 }
 
-TEST_F(PoolHeatTest, KnowsWhetherSomethingColderWouldGo) {
-  EXPECT_FALSE(pool_->NextIsColder(4 * kKiB, kMostHeat)) << "nothing would go";
+TEST_F(PoolHeatTest, KnowsWhatThePagesThatGoNextAreWorth) {
+  EXPECT_THAT(pool_->HeatToReplaceNext(4 * kKiB, 3), ElementsAre()) << "nothing would go";
   Put(*pool_, 1, 4 * kKiB);
   Put(*pool_, 2, 4 * kKiB);
-  EXPECT_FALSE(pool_->NextIsColder(4 * kKiB, 0));
-  EXPECT_TRUE(pool_->NextIsColder(4 * kKiB, 1));
+  EXPECT_THAT(pool_->HeatToReplaceNext(4 * kKiB, 3), ElementsAre(1, 1));
   Read(1, 3);
   Read(2, 2);
-  EXPECT_FALSE(pool_->NextIsColder(4 * kKiB, 3)) << "page 1 is the next";
-  EXPECT_TRUE(pool_->NextIsColder(4 * kKiB, 4));
-  EXPECT_FALSE(pool_->NextIsColder(0, 4));
-  EXPECT_FALSE(pool_->NextIsColder(SIZE_MAX, 4));
+  EXPECT_THAT(pool_->HeatToReplaceNext(4 * kKiB, 3), ElementsAre(4, 3)) << "page 1 is the next";
+  EXPECT_THAT(pool_->HeatToReplaceNext(4 * kKiB, 1), ElementsAre(4));
+  EXPECT_THAT(pool_->HeatToReplaceNext(4 * kKiB, 0), ElementsAre());
+  Put(*pool_, 3, 4 * kKiB, 0, PageKind::kReplica);
+  Read(3, 1);
+  EXPECT_THAT(pool_->HeatToReplaceNext(4 * kKiB, 2), ElementsAre(0, 4)) << "replicas go first";
+  const PagePin pin = pool_->Find(KeyOf(1));
+  EXPECT_THAT(pool_->HeatToReplaceNext(4 * kKiB, 9), ElementsAre(0, 3)) << "one is pinned";
+  EXPECT_THAT(pool_->HeatToReplaceNext(0, 3), ElementsAre());
+  EXPECT_THAT(pool_->HeatToReplaceNext(SIZE_MAX, 3), ElementsAre());
 }
 
 }  // namespace

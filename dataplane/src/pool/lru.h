@@ -18,6 +18,16 @@ class LruOrder final : public EvictionOrder {
     }
     return nullptr;
   }
+  void Peek(size_t most, std::vector<const Slot*>* next) const override {
+    const Slot* slot = list_.back();
+    for (size_t looks = most * kLooks; looks > 0 && most > 0 && slot != nullptr; --looks) {
+      if (!slot->pinned()) {
+        next->push_back(slot);
+        --most;
+      }
+      slot = slot->previous;
+    }
+  }
   uint64_t Age() const override {
     return list_.back() != nullptr ? list_.back()->last_use : UINT64_MAX;
   }

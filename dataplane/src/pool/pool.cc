@@ -330,11 +330,19 @@ void Pool::Warm(const PagePin& pin, uint8_t heat) {
   pin.slot_->heat = std::max<uint8_t>(pin.slot_->heat, std::min(heat, kMostHeat)) & kMostHeat;
 }
 
-bool Pool::NextIsColder(size_t class_of_length, uint8_t heat) {
-  if (!impl_->HasClassOf(class_of_length)) return false;
+std::vector<uint8_t> Pool::HeatToReplaceNext(size_t class_of_length, size_t most) {
+  std::vector<uint8_t> heats;
+  if (!impl_->HasClassOf(class_of_length)) return heats;
+  heats.reserve(most);
+  std::vector<const Slot*> next;
+  next.reserve(most);
   std::lock_guard lock(impl_->mutex);
-  const Slot* next = impl_->orders[SizeClassOf(class_of_length)]->Next();
-  return next != nullptr && (next->replica || impl_->HeatOf(*next) < heat);
+  EvictionOrder& order = *impl_->orders[SizeClassOf(class_of_length)];
+  (void)order.Next();  // brings the pages that go soon to where Peek looks
+  order.Peek(most, &next);
+  for (const Slot* slot : next)
+    heats.push_back(slot->replica ? 0 : static_cast<uint8_t>(impl_->HeatOf(*slot) + 1));
+  return heats;
 }
 
 PagePin Pool::Find(const Key& key) {

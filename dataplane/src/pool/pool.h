@@ -186,8 +186,9 @@ class Pool {
 
   // A page that was read elsewhere before it came here: it is at least as hot.
   void Warm(const PagePin& pin, uint8_t heat);
-  // Whether the page that would go next for one of this length is colder than `heat`.
-  bool NextIsColder(size_t class_of_length, uint8_t heat);
+  // The heat from which on a page of this length is worth more than the one that would go for it:
+  // of the next `most` to go, in their order, or of as many as are found soon (eviction.h).
+  std::vector<uint8_t> HeatToReplaceNext(size_t class_of_length, size_t most);
 
   // Readable page by key; counts as a use for eviction.
   PagePin Find(const Key& key);

@@ -22,6 +22,11 @@ class ReplicasFirst final : public EvictionOrder {
     replica_next_ = replica != nullptr;
     return replica_next_ ? replica : others_->Next();
   }
+  void Peek(size_t most, std::vector<const Slot*>* next) const override {
+    const size_t before = next->size();
+    replicas_.Peek(most, next);
+    others_->Peek(most - (next->size() - before), next);
+  }
   // Of what Next() said last: pages of other sizes do not go before a replica of this one.
   uint64_t Age() const override { return replica_next_ ? 0 : others_->Age(); }
 

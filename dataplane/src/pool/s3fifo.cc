@@ -1,6 +1,7 @@
 #include "pool/s3fifo.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "pool/ghost.h"
 
@@ -20,10 +21,32 @@ void S3FifoOrder::Remove(Slot* slot, bool evicted) {
 
 Slot* S3FifoOrder::Next() {
   // Either queue may hold nothing but pinned pages; then the other one has to give.
-  const bool small_first = small_.size() * kSmallOneIn >= small_.size() + main_.size();
+  const bool small_first = SmallFirst(small_.size(), main_.size());
   Slot* slot = small_first ? NextOfSmall() : NextOfMain();
   if (slot != nullptr) return slot;
   return small_first ? NextOfMain() : NextOfSmall();
+}
+
+void S3FifoOrder::Peek(size_t most, std::vector<const Slot*>* next) const {
+  // As Next(), but nothing moves: the sizes and ends are those that would be by then.
+  size_t small = small_.size(), main = main_.size();
+  const Slot *small_end = small_.back(), *main_end = main_.back();
+  bool small_first = SmallFirst(small, main);
+  for (size_t looks = most * kLooks; looks > 0 && most > 0; --looks) {
+    if (small_end == nullptr && main_end == nullptr) return;
+    const bool from_small = main_end == nullptr || (small_first && small_end != nullptr);
+    const Slot*& end = from_small ? small_end : main_end;
+    const Slot* slot = std::exchange(end, end->previous);
+    if (slot->pinned()) continue;
+    if (slot->uses > 0) {  // goes round again, or to main
+      if (from_small) --small, ++main;
+      continue;
+    }
+    next->push_back(slot);
+    --most;
+    --(from_small ? small : main);
+    small_first = SmallFirst(small, main);
+  }
 }
 
 Slot* S3FifoOrder::NextOfSmall() {

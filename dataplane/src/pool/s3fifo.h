@@ -30,6 +30,7 @@ class S3FifoOrder final : public EvictionOrder {
   }
   void Remove(Slot* slot, bool evicted) override;
   Slot* Next() override;
+  void Peek(size_t most, std::vector<const Slot*>* next) const override;
   uint64_t Age() const override;
 
   size_t small() const { return small_.size(); }
@@ -39,6 +40,7 @@ class S3FifoOrder final : public EvictionOrder {
   static constexpr uint8_t kMostUses = 3;   // what two bits hold
   static constexpr size_t kSmallOneIn = 2;  // share of the pages on probation
 
+  static bool SmallFirst(size_t small, size_t main) { return small * kSmallOneIn >= small + main; }
   Slot* NextOfSmall();
   Slot* NextOfMain();
 
