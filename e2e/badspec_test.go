@@ -68,6 +68,7 @@ var badSpecs = map[string]string{
 	"injection.client.image is not used with delivery":          "{memory: {pool: 1Gi}, injection: {client: {delivery: Preinstalled, image: x}}}",
 	"update.maxUnavailable and update.maxHitRatioDrop are":      "{memory: {pool: 1Gi}, update: {strategy: OnDelete, maxUnavailable: 2}}",
 	"maxUnavailable must be a number from 1":                    "{memory: {pool: 1Gi}, update: {maxUnavailable: 0}}",
+	"update.drainBudget must lie between":                       "{memory: {pool: 1Gi}, update: {drainBudget: -1Gi}}",
 	"a node pool's name may hold":                               "{memory: {pool: 1Gi}, nodePools: [{name: GPU, selector: {a: b}}]}",
 	"transport RDMA needs rails on every node pool":             "{transport: RDMA, memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork, device: x}], nodePools: [{name: p, selector: {a: b}}]}",
 	"nodePools[].rails names a rail that":                       "{memory: {pool: 1Gi}, nodePools: [{name: p, selector: {a: b}, rails: [z]}]}",

@@ -78,7 +78,7 @@ func restrictedSpecs() {
 		deleteAndWait(ctx, pod, time.Minute)
 		Eventually(func() (string, error) {
 			return below.exec(ctx, nodes.third, "sh", "-c", "grep -c pods/"+string(pod.UID)+" /proc/self/mountinfo || true")
-		}).WithContext(ctx).WithTimeout(time.Minute).Should(Equal("0"), "mounts of the pod that is gone")
+		}).WithContext(ctx).WithTimeout(time.Minute).Should(Equal("0\n"), "mounts of the pod that is gone")
 	}, SpecTimeout(5*time.Minute))
 
 	It("but not from a namespace that the cluster does not serve, whatever its pods ask of the driver", func(ctx context.Context) {
