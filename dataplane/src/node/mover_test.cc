@@ -159,15 +159,15 @@ TEST_F(MoverTest, EveryPageIsTakenByOnePeer) {
 }
 
 TEST_F(MoverTest, AllPeersTogetherReadNoMoreThanTheNetworkCanSendInTime) {
-  pool_ = MakePool(200 * kMiB);
-  for (uint64_t n = 0; n < 180; ++n) {
+  pool_ = MakePool(128 * kMiB);
+  for (uint64_t n = 0; n < 90; ++n) {
     auto slot = pool_->Reserve(kMiB);  // nobody looks at the bytes
     ASSERT_TRUE(slot.ok()) << slot.status().ToString();
     (void)pool_->Commit(std::move(*slot), KeyOf(n), 0, 0, nullptr);
   }
-  Join({Is::kWilling, Is::kWilling, Is::kWilling, Is::kWilling, Is::kWilling});
+  Join({Is::kWilling, Is::kWilling, Is::kWilling});
   Move(1 << 30);
-  EXPECT_EQ(counters_.drain_moved, 180u);
+  EXPECT_EQ(counters_.drain_moved, 90u);
   EXPECT_LE(on_offer_.most(), static_cast<int64_t>(kUnderWay));
   EXPECT_GE(on_offer_.most(), static_cast<int64_t>(kUnderWay / 2));
 }

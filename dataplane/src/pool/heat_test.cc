@@ -68,13 +68,18 @@ TEST_F(PoolHeatTest, KnowsWhatThePagesThatGoNextAreWorth) {
   EXPECT_THAT(pool_->HeatToReplaceNext(4 * kKiB, 3), ElementsAre(4, 3)) << "page 1 is the next";
   EXPECT_THAT(pool_->HeatToReplaceNext(4 * kKiB, 1), ElementsAre(4));
   EXPECT_THAT(pool_->HeatToReplaceNext(4 * kKiB, 0), ElementsAre());
-  Put(*pool_, 3, 4 * kKiB, 0, PageKind::kReplica);
-  Read(3, 1);
-  EXPECT_THAT(pool_->HeatToReplaceNext(4 * kKiB, 2), ElementsAre(0, 4)) << "replicas go first";
-  const PagePin pin = pool_->Find(KeyOf(1));
-  EXPECT_THAT(pool_->HeatToReplaceNext(4 * kKiB, 9), ElementsAre(0, 3)) << "one is pinned";
   EXPECT_THAT(pool_->HeatToReplaceNext(0, 3), ElementsAre());
   EXPECT_THAT(pool_->HeatToReplaceNext(SIZE_MAX, 3), ElementsAre());
+}
+
+TEST_F(PoolHeatTest, ReplicasGoFirstAndWhatIsPinnedStays) {
+  pool_->Warm(Put(*pool_, 1, 4 * kKiB), 3);
+  pool_->Warm(Put(*pool_, 2, 4 * kKiB), 2);
+  Put(*pool_, 3, 4 * kKiB, 0, PageKind::kReplica);
+  Read(3, 1);
+  EXPECT_THAT(pool_->HeatToReplaceNext(4 * kKiB, 2), ElementsAre(0, 4));
+  const PagePin pin = pool_->Find(KeyOf(1));
+  EXPECT_THAT(pool_->HeatToReplaceNext(4 * kKiB, 9), ElementsAre(0, 3));
 }
 
 }  // namespace
