@@ -98,6 +98,7 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 	Context("moves pages between machines", mainJobSpecs)
 	Context("connects SGLang pods", modeSpecs)
 	Context("connects SGLang pods", restrictedSpecs)
+	Context("connects SGLang pods", policySpecs)
 	Context("tells, as kubectl peercache,", kubectlSpecs)
 	Context("keeps serving", controlPlaneSpecs)
 	Context("keeps serving", missedPodSpecs)
