@@ -97,6 +97,7 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 	Context("connects SGLang pods", injectionSpecs)
 	Context("moves pages between machines", mainJobSpecs)
 	Context("connects SGLang pods", modeSpecs)
+	Context("connects SGLang pods", embeddedSpecs)
 	Context("connects SGLang pods", restrictedSpecs)
 	Context("connects SGLang pods", policySpecs)
 	Context("tells, as kubectl peercache,", kubectlSpecs)
