@@ -4,6 +4,7 @@
 #   dataplane   peercached, the node, and peercache-perf, which measures what it moves
 #   client      what a SGLang pod needs: the Python package with an extension per CPython
 #   engine      SGLang's storage layer on a CPU; end-to-end tests only
+#   embedded    the Python package with a node in it, for the engine; end-to-end tests only
 #
 #   docker build --target dataplane -t peercache/dataplane .     (or hack/images/build-images.sh)
 #
@@ -145,3 +146,31 @@ RUN echo /opt/engine/python > /usr/lib/python3/dist-packages/hicache-engine.pth
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
 USER 65532:65532
 CMD ["python3", "-m", "sglang.launch_server"]
+
+# --- package with a node (tests only) ------------------------------------------------------------
+# What pip install ./dataplane makes, and the libraries that a SGLang image would get from packages: in
+# an image of its own, mounted into the engine's, because that one is a hundred times as large.
+FROM dataplane-build AS embedded-build
+ARG CCACHE_DIR=/root/.cache/ccache
+ARG SSL_CERT_FILE
+ARG PIP_CERT
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+COPY dataplane/python/pybind11.sh dataplane/python/pybind11.sh
+RUN dataplane/python/pybind11.sh
+COPY --from=cpython-311 /usr/local/include/python3.11 /usr/local/include/python3.11
+COPY dataplane/python/CMakeLists.txt dataplane/python/
+COPY dataplane/python/bindings dataplane/python/bindings
+RUN --mount=type=cache,target=/root/.cache/ccache cd dataplane \
+    && cmake --preset release -DCMAKE_UNITY_BUILD=ON -DPEERCACHE_PYBIND11_INCLUDE="$(python/pybind11.sh)" \
+      -DPEERCACHE_PYTHON_INCLUDE=/usr/local/include/python3.11 \
+      -DPEERCACHE_PYTHON_SOABI=cpython-311-x86_64-linux-gnu \
+    && cmake --build --preset release --target _peercache \
+    && install -D -s -t /package/python/peercache build/release/python/_peercache.*.so \
+    && mkdir /package/lib \
+    && ldd /package/python/peercache/_peercache.*.so | awk '$3 ~ /^\// && $1 !~ /^lib(c|m|gcc_s|stdc\+\+)\.so/ {print $3}' \
+      | xargs cp -Lt /package/lib
+COPY dataplane/python/peercache /package/python/peercache
+
+FROM scratch AS embedded
+COPY --from=embedded-build /package /

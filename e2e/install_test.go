@@ -127,9 +127,7 @@ func conditionMessage(cluster *v1alpha1.PeerCacheCluster, kind string) string {
 // failure policy is Ignore, so a pod that is created too early would silently run without PeerCache.
 func waitForWebhook(ctx context.Context) {
 	Eventually(func(g Gomega) {
-		pod := enginePod("probe", nodes.writer)
-		g.Expect(kube.Create(ctx, pod, client.DryRunAll)).To(Succeed())
-		g.Expect(pod.Annotations).To(HaveKeyWithValue("peercache.io/injected", clusterName))
+		g.Expect(probe(ctx, g, clusterName).Annotations).To(HaveKeyWithValue("peercache.io/injected", clusterName))
 	}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed(), "the webhook does not connect SGLang pods")
 }
 

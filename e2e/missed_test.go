@@ -38,14 +38,7 @@ func missedPodSpecs() {
 		}
 
 		By("creating an SGLang pod while there is no operator")
-		func() {
-			scaleOperator(ctx, 0)
-			defer scaleOperator(context.WithoutCancel(ctx), 1) // also when the spec is interrupted
-			Eventually(func(g Gomega) {                        // an operator that ends still answers for a moment
-				probe := enginePod("probe", nodes.third)
-				g.Expect(kube.Create(ctx, probe, client.DryRunAll)).To(Succeed())
-				g.Expect(probe.Annotations).To(BeEmpty())
-			}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed(), "the webhook is still there")
+		withoutOperator(ctx, func() {
 			Expect(kube.Create(ctx, late)).To(Succeed())
 			Eventually(func(g Gomega) {
 				all := pods(g)
@@ -53,7 +46,7 @@ func missedPodSpecs() {
 				g.Expect(all[0].Status.Phase).To(Equal(corev1.PodRunning))
 				g.Expect(all[0].Annotations).NotTo(HaveKey("peercache.io/injected"))
 			}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed(), "a pod does not start without the webhook")
-		}()
+		})
 
 		By("hearing of it from the operator")
 		Eventually(func(g Gomega) {

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 )
@@ -69,10 +68,9 @@ func modeSpecs() {
 
 // injectBy changes how pods are connected and waits until the webhook has heard of it.
 func injectBy(ctx context.Context, injection v1alpha1.InjectionSpec, as func(*corev1.Pod) bool) {
-	changeSpec(ctx, func(spec *v1alpha1.PeerCacheClusterSpec) { spec.Injection = injection })
+	changeSpec(ctx, setInjection(injection))
 	Eventually(func(g Gomega) {
-		pod := enginePod("probe", nodes.third)
-		g.Expect(kube.Create(ctx, pod, client.DryRunAll)).To(Succeed())
+		pod := probe(ctx, g, clusterName)
 		g.Expect(as(pod)).To(BeTrue(), "annotations %v, init containers %v", pod.Annotations, pod.Spec.InitContainers)
 	}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "pods are not connected by %+v", injection)
 }

@@ -83,10 +83,11 @@ type status struct {
 		Reason      string `json:"reason"`
 	} `json:"node"`
 	Members []struct {
-		ID      string `json:"id"`
-		Address string `json:"address"`
-		State   string `json:"state"`
-		Breaker string `json:"breaker"`
+		ID          string `json:"id"`
+		Incarnation uint64 `json:"incarnation"`
+		Address     string `json:"address"`
+		State       string `json:"state"`
+		Breaker     string `json:"breaker"`
 	} `json:"members"`
 	Pool struct {
 		Pages uint64 `json:"pages"`

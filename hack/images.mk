@@ -8,8 +8,8 @@ images: ## Build all images as docker archives (cached); IMAGES="operator datapl
 images-load: images ## Build them and load them into the cluster
 	hack/images/load-images.sh $(IMAGES)
 
-# The engine's image is for tests.
-RELEASED = $(if $(IMAGES),$(filter-out engine,$(IMAGES)),operator dataplane client)
+# The images of engine and embedded are for tests.
+RELEASED = $(if $(IMAGES),$(filter-out engine embedded,$(IMAGES)),operator dataplane client)
 
 .PHONY: sbom provenance
 

@@ -2,7 +2,7 @@
 # Builds the images from the Dockerfile and writes each as a docker archive, ready for
 # `hack/cluster/cluster load-image`. An image whose inputs did not change is left as it is.
 #
-#   hack/images/build-images.sh [--prune] [operator|dataplane|client|engine ...]    default: all
+#   hack/images/build-images.sh [--prune] [operator|dataplane|client|engine|embedded ...]    default: all
 #
 # Uses Docker where an engine answers, else buildah. Where the base images can be had from no registry,
 # buildah builds on stand-ins made from packages; see README.md. PEERCACHE_BUILDER=docker|buildah forces one.

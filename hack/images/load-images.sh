@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Loads the built images into the running cluster.
-#   hack/images/load-images.sh [operator|dataplane|client|engine ...]    default: all
+#   hack/images/load-images.sh [operator|dataplane|client|engine|embedded ...]    default: all
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../lib.sh"

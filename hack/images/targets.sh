@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The images, their names, and what each is made from.
 
-TARGETS=(operator dataplane client engine)
+TARGETS=(operator dataplane client engine embedded)
 VERSION=$(cat "$PEERCACHE_ROOT/VERSION")
 REGISTRY=${PEERCACHE_REGISTRY:-docker.io/peercache}
 ARCHIVES=$PEERCACHE_CACHE/images
@@ -16,6 +16,7 @@ target_sources() {  # target_sources TARGET: paths below the root that its stage
     dataplane) echo "$cpp" dataplane/bench/CMakeLists.txt dataplane/bench/perf ;;
     client) echo "$cpp" dataplane/python ;;
     engine) echo e2e/engine ;;
+    embedded) echo "$(target_sources dataplane)" dataplane/python/{CMakeLists.txt,pybind11.sh,bindings,peercache} ;;
     *) die "unknown image '$1'" "use: ${TARGETS[*]}" ;;
   esac
 }
