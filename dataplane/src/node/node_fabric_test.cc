@@ -208,8 +208,8 @@ TEST(NodeFabricTest, ARailThatGoesDownCostsNoHit) {
   });
   read_for(seconds(2));
   breaker.join();
-  EXPECT_TRUE(Eventually(seconds(15),
-                         [&] { return Status(*b)["transport"]["rails"][1]["up"] == false; }));
+  EXPECT_TRUE(
+      Eventually(seconds(15), [&] { return Status(*b)["transport"]["rails"][1]["up"] == false; }));
   ASSERT_EQ(std::system((set + " up").c_str()), 0);
   const uint64_t before = bytes_of_second();
   EXPECT_TRUE(Eventually(seconds(15), [&] {
