@@ -15,6 +15,7 @@
 //	HOOKS control-plane stop|start     stop or start the API server
 //	HOOKS fabric up|down               install or remove Multus and whereabouts; machines have a second network, at fabric0
 //	HOOKS monitoring up|down           install or remove the Prometheus Operator and a Prometheus that scrapes all namespaces
+//	HOOKS dra up|down                  install or remove a driver of dynamic resource allocation that stands for DraNet
 //
 // hack/cluster/cluster is one for both of its providers, except that kind has no second network. ARTIFACTS (default
 // e2e/out) is the folder for the table of scenarios and, after a failure, for logs and events.

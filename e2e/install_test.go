@@ -90,11 +90,7 @@ func createPeerCacheCluster(ctx context.Context) {
 }
 
 func changeSpec(ctx context.Context, change func(*v1alpha1.PeerCacheClusterSpec)) {
-	cluster := &v1alpha1.PeerCacheCluster{}
-	Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
-	patch := client.MergeFrom(cluster.DeepCopy())
-	change(&cluster.Spec)
-	Expect(kube.Patch(ctx, cluster, patch)).To(Succeed())
+	changeSpecOf(ctx, clusterName, change)
 }
 
 // waitForNodes waits until every machine has a Ready pod, all of them know each other, and the status says so.

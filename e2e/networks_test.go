@@ -13,7 +13,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,7 +42,7 @@ func networkSpecs() {
 	BeforeAll(func(ctx context.Context) {
 		Expect(below.fabric(ctx, "down")).To(Succeed(), "a former run may have left it")
 		for _, machine := range machines() {
-			labelMachine(ctx, machine, "true")
+			labelMachine(ctx, machine, fabricLabel, "true")
 		}
 		// Only a plan, so far: no pod starts before there is what it needs.
 		Expect(kube.Create(ctx, overFabric(v1alpha1.ModePlan))).To(Succeed())
@@ -60,31 +59,31 @@ func networkSpecs() {
 		}
 		deleteAndWait(ctx, overFabric(v1alpha1.ModePlan), time.Minute)
 		// Multus takes back what it gave.
-		Eventually(func() []string { return fabricPods(ctx) }).WithContext(ctx).WithTimeout(90 * time.Second).Should(BeEmpty())
+		Eventually(func() []string { return podsFor(ctx, fabricCluster) }).WithContext(ctx).WithTimeout(90 * time.Second).Should(BeEmpty())
 		for _, machine := range machines() {
-			labelMachine(ctx, machine, nil)
+			labelMachine(ctx, machine, fabricLabel, nil)
 		}
 		Expect(below.fabric(ctx, "down")).To(Succeed())
 	}, NodeTimeout(4*time.Minute))
 
 	It("is told what is missing before any pod starts", func(ctx context.Context) {
-		expectPlanned(ctx, v1alpha1.ConditionNetworksResolved, "False MultusMissing: rails name networks, but the kind "+
+		expectPlanned(ctx, fabricCluster, v1alpha1.ConditionNetworksResolved, "False MultusMissing: rails name networks, but the kind "+
 			"NetworkAttachmentDefinition does not exist: install Multus")
-		expectPlanned(ctx, v1alpha1.ConditionDevicesAvailable, "False DeviceMissing: 2 of 2 machines lack something: machine "+
+		expectPlanned(ctx, fabricCluster, v1alpha1.ConditionDevicesAvailable, "False DeviceMissing: 2 of 2 machines lack something: machine "+
 			nodes.writer+" offers 0 "+fabricResource+" of 1")
 
 		Expect(below.fabric(ctx, "up")).To(Succeed())
-		changeFabric(ctx, func(spec *v1alpha1.PeerCacheClusterSpec) {
+		changeSpecOf(ctx, fabricCluster, func(spec *v1alpha1.PeerCacheClusterSpec) {
 			spec.Rails[0].Network, spec.Provision.Networks = "nowhere", nil
 		})
-		expectPlanned(ctx, v1alpha1.ConditionNetworksResolved, "False NetworkMissing: NetworkAttachmentDefinition "+namespace+
+		expectPlanned(ctx, fabricCluster, v1alpha1.ConditionNetworksResolved, "False NetworkMissing: NetworkAttachmentDefinition "+namespace+
 			"/nowhere does not exist: create it, or correct rails[].network")
 	}, SpecTimeout(4*time.Minute))
 
 	It("gets the network and the devices from one object", func(ctx context.Context) {
-		changeFabric(ctx, func(spec *v1alpha1.PeerCacheClusterSpec) { *spec = overFabric(v1alpha1.ModeApply).Spec })
+		changeSpecOf(ctx, fabricCluster, func(spec *v1alpha1.PeerCacheClusterSpec) { *spec = overFabric(v1alpha1.ModeApply).Spec })
 		Eventually(func(g Gomega) {
-			cluster := fabric(ctx)
+			cluster := clusterNamed(ctx, fabricCluster)
 			g.Expect(conditionMessage(cluster, v1alpha1.ConditionNetworksResolved)).To(Equal("True Resolved: 1 network exists"))
 			g.Expect(conditionMessage(cluster, v1alpha1.ConditionDevicesAvailable)).To(HavePrefix("True Available: 2 machines offer"))
 			g.Expect(conditionMessage(cluster, v1alpha1.ConditionReady)).To(Equal("True AllNodesReady: 2/2 nodes serve"))
@@ -105,7 +104,7 @@ func networkSpecs() {
 	}, SpecTimeout(4*time.Minute))
 
 	It("carries its pages there, and not over the pod network", func(ctx context.Context) {
-		from, to = startFabricEngine(ctx, "fabric-writer", nodes.writer), startFabricEngine(ctx, "fabric-reader", nodes.reader)
+		from, to = startEngineOf(ctx, fabricCluster, "fabric-writer", nodes.writer), startEngineOf(ctx, fabricCluster, "fabric-reader", nodes.reader)
 		from.waitReady(ctx)
 		to.waitReady(ctx)
 		reading, err := podOf(ctx, fabricCluster, nodes.reader)
@@ -118,12 +117,7 @@ func networkSpecs() {
 		const remote = `peercache_read_bytes_total{tier="remote"}`
 		pages := -metricsOf(ctx, reading)[remote]
 		port, there, here := machineBytes(ctx, nodes.reader), podBytes(ctx, writing), podBytes(ctx, reading)
-		Eventually(func(g Gomega) { // an engine that has just started takes a moment to be attached
-			got, err := to.do(ctx, "read", body)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(got.Prefetched).To(Equal(fabricPages*pageTokens), "tokens that %s got", to.name)
-			g.Expect(got.SHA256s).To(Equal(wrote.SHA256s), "bytes of the pages")
-		}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
+		expectRead(ctx, to, body, wrote)
 		afterHere, afterThere, afterPort := podBytes(ctx, reading), podBytes(ctx, writing), machineBytes(ctx, nodes.reader)
 		pages += metricsOf(ctx, reading)[remote]
 
@@ -173,69 +167,6 @@ func overFabric(mode v1alpha1.Mode) *v1alpha1.PeerCacheCluster {
 			PodTemplate: &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{Raw: []byte(small)}},
 		},
 	}
-}
-
-func fabric(ctx context.Context) *v1alpha1.PeerCacheCluster {
-	cluster := &v1alpha1.PeerCacheCluster{}
-	Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: fabricCluster}, cluster)).To(Succeed())
-	return cluster
-}
-
-func changeFabric(ctx context.Context, change func(*v1alpha1.PeerCacheClusterSpec)) {
-	cluster := fabric(ctx)
-	patch := client.MergeFrom(cluster.DeepCopy())
-	change(&cluster.Spec)
-	Expect(kube.Patch(ctx, cluster, patch)).To(Succeed())
-}
-
-// expectPlanned waits for a condition of the plan, of which nothing exists.
-func expectPlanned(ctx context.Context, kind, begin string) {
-	Eventually(func(g Gomega) {
-		cluster := fabric(ctx)
-		g.Expect(cluster.Status.ObservedGeneration).To(Equal(cluster.Generation))
-		g.Expect(conditionMessage(cluster, kind)).To(HavePrefix(begin))
-	}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
-	var daemonSets appsv1.DaemonSetList
-	Expect(kube.List(ctx, &daemonSets, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelCluster: fabricCluster})).To(Succeed())
-	Expect(daemonSets.Items).To(BeEmpty())
-	Expect(fabricPods(ctx)).To(BeEmpty())
-}
-
-func fabricPods(ctx context.Context) (names []string) {
-	var list corev1.PodList
-	Expect(kube.List(ctx, &list, client.InNamespace(namespace))).To(Succeed())
-	for _, pod := range list.Items {
-		if pod.Labels[v1alpha1.LabelCluster] == fabricCluster || pod.Labels[v1alpha1.LabelInject] == fabricCluster {
-			names = append(names, pod.Name)
-		}
-	}
-	return names
-}
-
-func labelMachine(ctx context.Context, name string, value any) {
-	quoted := "null"
-	if text, ok := value.(string); ok {
-		quoted = strconv.Quote(text)
-	}
-	patch := client.RawPatch("application/merge-patch+json",
-		[]byte(`{"metadata": {"labels": {"`+fabricLabel+`": `+quoted+`}}}`))
-	Expect(kube.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, patch)).To(Succeed())
-}
-
-// startFabricEngine waits until the webhook has heard of the cluster.
-func startFabricEngine(ctx context.Context, name, node string) engine {
-	pod := func() *corev1.Pod {
-		pod := enginePod(name, node)
-		pod.Labels[v1alpha1.LabelInject] = fabricCluster
-		return pod
-	}
-	Eventually(func(g Gomega) {
-		probe := pod()
-		g.Expect(kube.Create(ctx, probe, client.DryRunAll)).To(Succeed())
-		g.Expect(probe.Annotations).To(HaveKeyWithValue("peercache.io/injected", fabricCluster))
-	}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed(), "the webhook does not connect pods to %s", fabricCluster)
-	Expect(kube.Create(ctx, pod())).To(Succeed())
-	return engine{name: name, node: node}
 }
 
 // traffic of an interface, in bytes.

@@ -109,6 +109,7 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 	Context("replaces its nodes", updateSpecs)
 	Context("keeps what it promises", tlsSpecs)
 	Context("of a cluster with a network of its own", networkSpecs)
+	Context("of a cluster whose ports are claimed", claimSpecs)
 	Context("is watched", monitoringSpecs)
 	Context("loses", removalSpecs)
 	Context("cleans up", deletionSpecs)

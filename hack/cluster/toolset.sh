@@ -30,6 +30,7 @@ multus        passthru                 gopkg.in/k8snetworkplumbingwg/multus-cni.
 multus        install_multus           gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/install_multus
 whereabouts   whereabouts              github.com/k8snetworkplumbingwg/whereabouts/cmd
 rdma-plugin   rdma-plugin              .
+dra-driver    dra-driver               .
 helm          helm                     helm.sh/helm/v3/cmd/helm
 kind          kind                     sigs.k8s.io/kind
 "

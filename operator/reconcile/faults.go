@@ -96,6 +96,11 @@ func unschedulable(message string) string {
 			"of spec.nodePools"
 	case strings.Contains(message, "free ports"):
 		advice = "choose another spec.discovery.port and spec.monitoring.port"
+	case strings.Contains(message, "cannot allocate all claims"):
+		advice = "no devices there that are free satisfy the ResourceClaimTemplate: compare it with kubectl get resourceslices -o yaml, " +
+			"or take the machine out with spec.nodes.selector"
+	case strings.Contains(message, "device class"):
+		advice = "create the DeviceClass, or correct deviceClassName in the ResourceClaimTemplate"
 	}
 	return fmt.Sprintf("it fits on no machine (%s): %s", strings.TrimSuffix(message, "."), advice)
 }

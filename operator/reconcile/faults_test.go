@@ -55,6 +55,10 @@ func TestFindFaults(t *testing.T) {
 			"Unschedulable", "spec.discovery.port"},
 		{"two pools", testPod("a", unscheduled("1 node(s) didn't match pod anti-affinity rules.")),
 			"Unschedulable", "two of spec.nodePools"},
+		{"no devices for its claims", testPod("a", unscheduled("0/3 nodes are available: 1 cannot allocate all claims.")),
+			"Unschedulable", "kubectl get resourceslices"},
+		{"no class of its claims' devices", testPod("a", unscheduled("0/3 nodes are available: request nic0: device class x does not exist.")),
+			"Unschedulable", "create the DeviceClass"},
 		{"refused by the topology manager", testPod("a", func(pod *corev1.Pod) {
 			pod.Status.Phase = corev1.PodFailed
 			pod.Status.Reason = "TopologyAffinityError"
