@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/internal/markdown"
+	"github.com/peercache/peercache/operator/plan"
 )
 
 const (
@@ -28,8 +30,8 @@ const (
 )
 
 // claimSpecs follow the guide to DRA with its own manifests, on all three machines: two have ports that a driver offers,
-// the third has none. Of each machine's ports rail0, rail1 and rail2 only the last two are on one NUMA node. There is no
-// RDMA behind them, so pages go by TCP.
+// the third has none. Of each machine's four ports rail0 and rail3 are on one NUMA node, rail1 and rail2 on another. There is
+// no RDMA behind them, so pages go by TCP.
 func claimSpecs() {
 	var (
 		class    = &resourcev1.DeviceClass{}
@@ -88,7 +90,7 @@ func claimSpecs() {
 				pod, err := podOf(ctx, cluster.Name, machine)
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(ready(pod)).To(BeTrue(), "%s is %s", pod.Name, pod.Status.Phase)
-				g.Expect(claimedPorts(ctx, pod)).To(ConsistOf(machine+"/rail1", machine+"/rail2"), "ports of one NUMA node")
+				g.Expect(claimedPorts(ctx, pod)).To(bePairOf(machine))
 			}
 			now := clusterNamed(ctx, cluster.Name)
 			g.Expect(now.Status.ReadyNodes).To(BeEquivalentTo(2))
@@ -105,10 +107,10 @@ func claimSpecs() {
 		for _, machine := range withPorts() {
 			pod, err := podOf(ctx, cluster.Name, machine)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(portsInside(ctx, pod)).To(Equal([]string{"rail1", "rail2"}))
+			Expect(portsInside(ctx, pod, plan.ContainerName)).To(ConsistOf(claimedPorts(ctx, pod)))
 			other, err := nodePod(ctx, machine)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(portsInside(ctx, other)).To(BeEmpty(), "a pod without a claim")
+			Expect(portsInside(ctx, other, plan.ContainerName)).To(BeEmpty(), "a pod without a claim")
 		}
 
 		By("without the machine that has no ports")
@@ -121,28 +123,42 @@ func claimSpecs() {
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
 	}, SpecTimeout(5*time.Minute))
 
-	It("carries pages, also after a node got its machine's ports anew", func(ctx context.Context) {
-		from, to = startEngineOf(ctx, cluster.Name, "claimed-writer", nodes.writer), startEngineOf(ctx, cluster.Name, "claimed-reader", nodes.reader)
+	It("has sidecars with claims of their own, and carries pages to them", func(ctx context.Context) {
+		from = startEngineOf(ctx, cluster.Name, "claimed-writer", nodes.writer)
+		injectFor(ctx, cluster.Name, smallSidecar(), func(pod *corev1.Pod) bool { return len(pod.Spec.ResourceClaims) > 0 })
+		to = startEngineOf(ctx, cluster.Name, "claimed-reader", nodes.reader)
 		from.waitReady(ctx)
 		to.waitReady(ctx)
-		expectCarried(ctx, from, to)
 
-		old, err := podOf(ctx, cluster.Name, nodes.writer)
+		pod, err := kube.pod(ctx, namespace, to.name)
 		Expect(err).NotTo(HaveOccurred())
-		before := claims(ctx)
-		deleteAndWait(ctx, old.DeepCopy(), time.Minute)
-		// No other ports of the machine satisfy the claim: the former one has been given back.
+		node, err := podOf(ctx, cluster.Name, nodes.reader)
+		Expect(err).NotTo(HaveOccurred())
+		ports := claimedPorts(ctx, pod)
+		Expect(ports).To(bePairOf(nodes.reader))
+		Expect(ports).NotTo(ContainElement(BeElementOf(claimedPorts(ctx, node))), "ports of the machine's node")
+		Expect(portsInside(ctx, pod, plan.ContainerName)).To(ConsistOf(ports))
+		Expect(portsInside(ctx, pod, "engine")).To(BeEmpty())
+		expectCarried(ctx, from, to)
+	}, SpecTimeout(4*time.Minute))
+
+	It("gets its machine's ports again when a node is replaced", func(ctx context.Context) {
+		old, err := podOf(ctx, cluster.Name, nodes.reader)
+		Expect(err).NotTo(HaveOccurred())
+		ports, before := claimedPorts(ctx, old), claims(ctx)
+		deleteAndWait(ctx, old, time.Minute)
+		// The others are the sidecar's: those of the former node have been given back.
 		Eventually(func(g Gomega) {
-			pod, err := podOf(ctx, cluster.Name, nodes.writer)
+			pod, err := podOf(ctx, cluster.Name, nodes.reader)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(ready(pod)).To(BeTrue(), "%s is %s", pod.Name, pod.Status.Phase)
-			g.Expect(claimedPorts(ctx, pod)).To(ConsistOf(nodes.writer+"/rail1", nodes.writer+"/rail2"))
-			g.Expect(claims(ctx)).To(HaveLen(2))
-			g.Expect(preparedOn(ctx, nodes.writer)).To(HaveLen(1))
+			g.Expect(claimedPorts(ctx, pod)).To(ConsistOf(ports))
+			g.Expect(claims(ctx)).To(HaveLen(len(before)))
+			g.Expect(preparedOn(ctx, nodes.reader)).To(HaveLen(2), "of node and sidecar")
 		}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Succeed())
 		Expect(claims(ctx)).NotTo(ConsistOf(before), "names of the claims")
-		expectCarried(ctx, from, to)
-	}, SpecTimeout(5*time.Minute))
+		expectCarried(ctx, to, from)
+	}, SpecTimeout(4*time.Minute))
 
 	It("gives its claims back when it is deleted", func(ctx context.Context) {
 		for _, e := range []engine{from, to} {
@@ -201,11 +217,20 @@ func claimedPorts(ctx context.Context, pod *corev1.Pod) (ports []string) {
 	return ports
 }
 
-// portsInside are those that the container runtime put into the pod on behalf of the driver.
-func portsInside(ctx context.Context, pod *corev1.Pod) []string {
-	text, err := kube.exec(ctx, pod.Namespace, pod.Name, "", "sh", "-c", "cd /dev; for p in ports/*; do [ ! -c $p ] || echo ${p#*/}; done")
+// bePairOf matches two ports of a machine that are on one NUMA node.
+func bePairOf(machine string) types.GomegaMatcher {
+	return Or(ConsistOf(machine+"/rail0", machine+"/rail3"), ConsistOf(machine+"/rail1", machine+"/rail2"))
+}
+
+// portsInside are those that the container runtime put into a container on behalf of the driver, as pool/device.
+func portsInside(ctx context.Context, pod *corev1.Pod, container string) (ports []string) {
+	text, err := output(ctx, "kubectl", "exec", "-n", pod.Namespace, pod.Name, "-c", container, "--",
+		"sh", "-c", "cd /dev; for p in ports/*; do [ ! -c $p ] || echo ${p#*/}; done")
 	Expect(err).NotTo(HaveOccurred())
-	return strings.Fields(text)
+	for _, port := range strings.Fields(text) {
+		ports = append(ports, pod.Spec.NodeName+"/"+port)
+	}
+	return ports
 }
 
 // preparedOn lists what the driver keeps on a machine for claims.

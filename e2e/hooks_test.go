@@ -52,8 +52,8 @@ func (h hooks) monitoring(ctx context.Context, action string) error {
 	return command(ctx, h.program, "monitoring", action)
 }
 
-// dra installs or removes a driver that stands for DraNet: machines without the control plane have three ports, rail0 on NUMA
-// node 0, rail1 and rail2 on NUMA node 1.
+// dra installs or removes a driver that stands for DraNet: machines without the control plane have four ports, rail0 and rail3
+// on NUMA node 0, rail1 and rail2 on NUMA node 1.
 func (h hooks) dra(ctx context.Context, action string) error {
 	return command(ctx, h.program, "dra", action)
 }

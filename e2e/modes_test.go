@@ -24,14 +24,7 @@ const modePages = 60
 // those that run, writer and reader, keep their way.
 func modeSpecs() {
 	It("by a sidecar, with the client in an image volume", func(ctx context.Context) {
-		injectBy(ctx, v1alpha1.InjectionSpec{
-			Mode:   v1alpha1.InjectionSidecar,
-			Memory: &v1alpha1.MemorySpec{Pool: resource.MustParse("128Mi")},
-			Resources: &v1alpha1.SidecarResources{
-				CPU: resource.MustParse("100m"), MemoryOverhead: resource.MustParse("256Mi"),
-			},
-			Client: v1alpha1.ClientSpec{Delivery: v1alpha1.ClientImageVolume},
-		}, func(pod *corev1.Pod) bool {
+		injectBy(ctx, smallSidecar(), func(pod *corev1.Pod) bool {
 			return len(pod.Spec.InitContainers) == 1 && pod.Spec.InitContainers[0].Name == "peercached"
 		})
 		beside := startEngine(ctx, "beside", nodes.third)
@@ -66,11 +59,27 @@ func modeSpecs() {
 	}, NodeTimeout(time.Minute))
 }
 
+// smallSidecar fits beside everything else on a machine of a test.
+func smallSidecar() v1alpha1.InjectionSpec {
+	return v1alpha1.InjectionSpec{
+		Mode:   v1alpha1.InjectionSidecar,
+		Memory: &v1alpha1.MemorySpec{Pool: resource.MustParse("128Mi")},
+		Resources: &v1alpha1.SidecarResources{
+			CPU: resource.MustParse("100m"), MemoryOverhead: resource.MustParse("256Mi"),
+		},
+		Client: v1alpha1.ClientSpec{Delivery: v1alpha1.ClientImageVolume},
+	}
+}
+
 // injectBy changes how pods are connected and waits until the webhook has heard of it.
 func injectBy(ctx context.Context, injection v1alpha1.InjectionSpec, as func(*corev1.Pod) bool) {
-	changeSpec(ctx, setInjection(injection))
+	injectFor(ctx, clusterName, injection, as)
+}
+
+func injectFor(ctx context.Context, cluster string, injection v1alpha1.InjectionSpec, as func(*corev1.Pod) bool) {
+	changeSpecOf(ctx, cluster, setInjection(injection))
 	Eventually(func(g Gomega) {
-		pod := probe(ctx, g, clusterName)
+		pod := probe(ctx, g, cluster)
 		g.Expect(as(pod)).To(BeTrue(), "annotations %v, init containers %v", pod.Annotations, pod.Spec.InitContainers)
 	}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "pods are not connected by %+v", injection)
 }

@@ -70,17 +70,12 @@ func labelMachine(ctx context.Context, name, label string, value any) {
 
 // startEngineOf waits until the webhook has heard of the cluster.
 func startEngineOf(ctx context.Context, cluster, name, node string) engine {
-	pod := func() *corev1.Pod {
-		pod := enginePod(name, node)
-		pod.Labels[v1alpha1.LabelInject] = cluster
-		return pod
-	}
 	Eventually(func(g Gomega) {
-		probe := pod()
-		g.Expect(kube.Create(ctx, probe, client.DryRunAll)).To(Succeed())
-		g.Expect(probe.Annotations).To(HaveKeyWithValue("peercache.io/injected", cluster))
+		g.Expect(probe(ctx, g, cluster).Annotations).To(HaveKeyWithValue("peercache.io/injected", cluster))
 	}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed(), "the webhook does not connect pods to %s", cluster)
-	Expect(kube.Create(ctx, pod())).To(Succeed())
+	pod := enginePod(name, node)
+	pod.Labels[v1alpha1.LabelInject] = cluster
+	Expect(kube.Create(ctx, pod)).To(Succeed())
 	return engine{name: name, node: node}
 }
 

@@ -97,7 +97,7 @@ func unschedulable(message string) string {
 	case strings.Contains(message, "free ports"):
 		advice = "choose another spec.discovery.port and spec.monitoring.port"
 	case strings.Contains(message, "cannot allocate all claims"):
-		advice = "no devices there that are free satisfy the ResourceClaimTemplate: compare it with kubectl get resourceslices -o yaml, " +
+		advice = "no free devices there satisfy the ResourceClaimTemplate: compare it with kubectl get resourceslices -o yaml, " +
 			"or take the machine out with spec.nodes.selector"
 	case strings.Contains(message, "device class"):
 		advice = "create the DeviceClass, or correct deviceClassName in the ResourceClaimTemplate"

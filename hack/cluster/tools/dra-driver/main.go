@@ -2,7 +2,7 @@
 // same attributes for ports. The ports are those of the command line; what the pod gets of one is a device node,
 // /dev/ports/NAME, which nothing but its claim puts there.
 //
-//	dra-driver rail0=0 rail1=1 rail2=1    NAME=NUMA-NODE of each port of this machine
+//	dra-driver rail0=0 rail1=1    NAME=NUMA-NODE of each port of this machine
 package main
 
 import (
