@@ -160,10 +160,14 @@ func claimSpecs() {
 		expectCarried(ctx, to, from)
 	}, SpecTimeout(4*time.Minute))
 
-	It("gives its claims back when it is deleted", func(ctx context.Context) {
-		for _, e := range []engine{from, to} {
-			Expect(kube.Delete(ctx, enginePod(e.name, e.node))).To(Succeed())
+	It("gives claims back when SGLang's pod, and when the cluster is deleted", func(ctx context.Context) {
+		for _, e := range []engine{to, from} {
+			deleteAndWait(ctx, enginePod(e.name, e.node), time.Minute)
 		}
+		Eventually(func(g Gomega) {
+			g.Expect(claims(ctx)).To(HaveLen(len(withPorts())), "without the sidecar's")
+			g.Expect(preparedOn(ctx, nodes.reader)).To(HaveLen(1))
+		}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
 		deleteAndWait(ctx, clusterNamed(ctx, cluster.Name), time.Minute)
 		Eventually(func(g Gomega) {
 			g.Expect(podsFor(ctx, cluster.Name)).To(BeEmpty())
