@@ -231,7 +231,7 @@ func portsInside(ctx context.Context, pod *corev1.Pod, container string) (ports 
 	text, err := output(ctx, "kubectl", "exec", "-n", pod.Namespace, pod.Name, "-c", container, "--",
 		"sh", "-c", "cd /dev; for p in ports/*; do [ ! -c $p ] || echo ${p#*/}; done")
 	Expect(err).NotTo(HaveOccurred())
-	for _, port := range strings.Fields(text) {
+	for port := range strings.FieldsSeq(text) {
 		ports = append(ports, pod.Spec.NodeName+"/"+port)
 	}
 	return ports
