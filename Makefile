@@ -40,12 +40,11 @@ lint-shell:
 	@git ls-files ':!*.md' | xargs -r grep -lE '^#!.*(bash|/sh)|^# shellcheck shell=' | xargs -r shellcheck -x
 
 # Lanes in order of cost; each stops the run when it fails, in CI when it fails twice.
-TEST_LANES := test-model test-cpp test-tsan test-fuzz test-python test-rdma test-stress test-faults test-go test-rules test-envtest test-render test-chart-upgrade e2e
+TEST_LANES := test-model test-cpp test-tsan test-python test-rdma test-stress test-faults test-fuzz test-go test-rules test-envtest test-render test-chart-upgrade e2e
 
 .PHONY: test
 test: deps ## All tests: the protocol's model, C++ (ASan+UBSan, TSan, fuzzers), Python, stress, faults between hosts, Go, a real API server, a real cluster
-	@started=$$SECONDS; for lane in $(TEST_LANES); do hack/lane.sh $$lane || exit; done; \
-		echo "=== all lanes passed in $$((SECONDS - started)) s: $(TEST_LANES)"
+	@hack/lanes.sh $(TEST_LANES)
 
 .PHONY: clean
 clean: ## Remove what was built in the tree (caches outside stay)
