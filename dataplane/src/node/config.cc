@@ -44,6 +44,14 @@ Status SetNumber(const std::string& value, NodeConfig* c) {
   return {};
 }
 
+template <auto Member>
+Status SetSize(const std::string& value, NodeConfig* c) {
+  auto bytes = ParseSize(value);
+  if (!bytes.ok()) return bytes.status();
+  c->*Member = *bytes;
+  return {};
+}
+
 template <auto Member, int64_t kMin, int64_t kMax>
 Status SetLink(const std::string& value, NodeConfig* c) {
   int64_t number = 0;
@@ -154,13 +162,7 @@ constexpr ConfigOption kOptions[] = {
        c->socket_uids = std::move(*uids);
        return {};
      }},
-    {"pool-size", "Memory for pages, e.g. 64Gi", "4Gi",
-     [](const std::string& value, NodeConfig* c) -> Status {
-       auto bytes = ParseSize(value);
-       if (!bytes.ok()) return bytes.status();
-       c->pool_bytes = *bytes;
-       return {};
-     }},
+    {"pool-size", "Memory for pages, e.g. 64Gi", "4Gi", SetSize<&NodeConfig::pool_bytes>},
     {"huge-pages", "auto | off | 2Mi | 1Gi; auto falls back to small pages", "auto",
      [](const std::string& value, NodeConfig* c) -> Status {
        auto pages = ParseHugePages(value);
@@ -210,13 +212,7 @@ constexpr ConfigOption kOptions[] = {
     {"drain-budget",
      "Pages that a node which leaves has taken over by others at most, most-read first, e.g. 8Gi; "
      "0: none",
-     "8Gi",
-     [](const std::string& value, NodeConfig* c) -> Status {
-       auto bytes = ParseSize(value);
-       if (!bytes.ok()) return bytes.status();
-       c->drain_budget = *bytes;
-       return {};
-     }},
+     "8Gi", SetSize<&NodeConfig::drain_budget>},
     {"transport",
      "How pages travel between nodes: auto (RDMA where this machine and the peer have it, else "
      "TCP) | tcp | rdma (do not start without)",

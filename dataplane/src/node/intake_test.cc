@@ -10,6 +10,7 @@
 #include "base/checksum.h"
 #include "pool/heat.h"
 #include "pool/pool_testing.h"
+#include "transport/tcp/read_testing.h"
 #include "transport/tcp/server.h"
 
 namespace peercache {
@@ -71,14 +72,7 @@ class Holder : public PeerService {
       changed_.wait(lock, [&] { return !hold_; });
       --held_;
     }
-    answer->Start(MessageType::kReadOk, header.request_id);
-    std::vector<uint32_t> lengths;
-    for (const ReadItem& item : request.items) {
-      PagePin pin = pool_->FindAt(item.offset, item.generation, item.key);
-      lengths.push_back(pin ? item.length : 0);
-      if (pin) answer->pages.push_back(std::move(pin));
-    }
-    EncodeReadOk(lengths, &answer->frame);
+    testing::AnswerRead(pool_.get(), request, header.request_id, answer);
     return {};
   }
 

@@ -8,6 +8,7 @@
 
 #include "base/checksum.h"
 #include "pool/pool_testing.h"
+#include "transport/tcp/read_testing.h"
 #include "transport/tcp/server.h"
 
 namespace peercache {
@@ -32,14 +33,7 @@ class Holder : public PeerService {
     if (!request.Decode(&body)) return Corrupt("malformed Read");
     ++exchanges;
     std::this_thread::sleep_for(delay.load());
-    answer->Start(MessageType::kReadOk, header.request_id);
-    std::vector<uint32_t> lengths;
-    for (const ReadItem& item : request.items) {
-      PagePin pin = pool_->FindAt(item.offset, item.generation, item.key);
-      lengths.push_back(pin ? item.length : 0);
-      if (pin) answer->pages.push_back(std::move(pin));
-    }
-    EncodeReadOk(lengths, &answer->frame);
+    testing::AnswerRead(pool_.get(), request, header.request_id, answer);
     return {};
   }
   Record Add(uint64_t number) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "transport/tcp/channel.h"
+#include "transport/tcp/read_testing.h"
 #include "transport/tcp/server.h"
 #include "wire/stream.h"
 
@@ -50,14 +51,7 @@ class PoolService : public PeerService {
     if (header.type != MessageType::kRead) return Corrupt("only Read here");
     ReadRequest request;
     if (!request.Decode(&body)) return Corrupt("malformed Read");
-    answer->Start(MessageType::kReadOk, header.request_id);
-    std::vector<uint32_t> lengths;
-    for (const ReadItem& item : request.items) {
-      PagePin pin = pool_->FindAt(item.offset, item.generation, item.key);
-      lengths.push_back(pin ? static_cast<uint32_t>(pin.payload().size()) : 0);
-      if (pin) answer->pages.push_back(std::move(pin));
-    }
-    EncodeReadOk(lengths, &answer->frame);
+    AnswerRead(pool_.get(), request, header.request_id, answer);
     return {};
   }
   ReadItem Add(uint8_t fill, size_t length) {
