@@ -93,7 +93,7 @@ bench-eviction: ## Hit ratios of the eviction policies on generated sessions, un
 	@/usr/bin/python3 dataplane/bench/eviction/plot.py $(BENCH_OUT)/eviction.json $(BENCH_OUT)/eviction.png
 
 .PHONY: ratios
-ratios: build-dataplane ## Measure the data plane beside the limits of this machine (8 minutes, idle machine; needs root)
+ratios: build-dataplane ## Measure the data plane beside the limits of this machine (10 minutes, idle machine; needs root)
 	@echo "==> ratios: measurements and limits in turns"
 	@PEERCACHE_ENGINE="$$(e2e/engine/install.sh)" PYTHONPATH=dataplane/python PYTHONDONTWRITEBYTECODE=1 \
 		/usr/bin/python3 -m peercache.bench ratios --build dataplane/build/release \

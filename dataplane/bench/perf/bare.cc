@@ -53,8 +53,10 @@ Result<Pair> ConnectedPair() {
   pair.b = UniqueFd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!pair.b) return FromErrno("accepting over loopback", errno);
   const int on = 1;
-  for (const int fd : {pair.a.get(), pair.b.get()})
+  for (const int fd : {pair.a.get(), pair.b.get()}) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    (void)SetCongestion(fd, "auto");  // as nodes have it
+  }
   return pair;
 }
 
@@ -183,6 +185,7 @@ Status ServePages(const Shape& shape, uint16_t port) {
   if (!from.ok()) return from.status();
   auto listener = Listen("0.0.0.0", port);
   if (!listener.ok()) return listener.status();
+  (void)SetCongestion(listener->fd.get(), "auto");
   fmt::print("{}\n", nlohmann::json{{"port", listener->port}}.dump());
   std::fflush(stdout);
   for (;;) {

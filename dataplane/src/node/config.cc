@@ -220,6 +220,10 @@ constexpr ConfigOption kOptions[] = {
      [](const std::string& value, NodeConfig* c) {
        return SetChoice<&NodeConfig::transport>(value, {"auto", "tcp", "rdma"}, c);
      }},
+    {"tcp-congestion",
+     "Congestion control of pages sent over TCP: auto (what the host is set to; CUBIC in place of "
+     "BBR, whose pacing costs half of the throughput) | a name such as dctcp or bbr",
+     "auto", SetName<&NodeConfig::tcp_congestion>},
     {"device-name",
      "RDMA ports that are this node's rails, DEVICE or DEVICE:PORT, e.g. mlx5_0,mlx5_1:2 (default: "
      "all usable ports of hardware)",

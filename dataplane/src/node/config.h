@@ -50,8 +50,9 @@ struct NodeConfig {
   Watermarks watermarks;
   uint64_t drain_budget = uint64_t{8} << 30;
   std::string transport = "auto";  // auto | tcp | rdma
-  std::string device_name;         // of the rails: "mlx5_0,mlx5_1:2"; empty: all that are usable
-  std::string rdma_gid = "auto";   // auto | ipv4 | ipv6 | an address | a subnet
+  std::string tcp_congestion = "auto";
+  std::string device_name;        // of the rails: "mlx5_0,mlx5_1:2"; empty: all that are usable
+  std::string rdma_gid = "auto";  // auto | ipv4 | ipv6 | an address | a subnet
   rdma::LinkOptions rdma_link;
   std::chrono::microseconds rdma_spin{50};
   uint32_t rdma_max_queues = 16384;

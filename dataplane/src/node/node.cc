@@ -134,6 +134,9 @@ class Node::Impl {
     }
     auto listener = ListenForPeers(config_, discovery);
     if (!listener.ok()) return listener.status().Annotate("peer-port");
+    auto congestion = SetCongestion(listener->fd.get(), config_.tcp_congestion);
+    if (!congestion.ok()) return congestion.status().Annotate("tcp-congestion");
+    tcp_congestion_ = std::move(*congestion);
     auto address = AdvertisedAddress(config_, discovery);
     if (!address.ok()) return address.status().Annotate("advertise-addr");
     auto engines = ListenUnix(config_.socket, config_.socket_mode);
@@ -307,6 +310,7 @@ class Node::Impl {
     status.unhealthy = peers_->Unhealthy(Clock::now());
     status.tls = TlsStats();
     status.transport = transport_.why;
+    status.tcp_congestion = tcp_congestion_;
     if (transport_.fabric) status.fabric = transport_.fabric->stats();
     status.numa = numa_.stats();
     return ToJson(status, counters_);
@@ -474,6 +478,7 @@ class Node::Impl {
   std::unique_ptr<Shard> shard_;
   std::unique_ptr<Table> table_;
   std::unique_ptr<Peers> peers_;
+  std::string tcp_congestion_;
   Transport transport_;  // serves the pool, reads from the peers
   std::unique_ptr<Publisher> publisher_;
   std::unique_ptr<Locator> locator_;

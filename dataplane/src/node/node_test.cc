@@ -64,6 +64,22 @@ TEST(NodeTest, WithoutItsDeviceANodeUsesTcpAndSaysWhyOrDoesNotStart) {
       << refused.status().ToString();
 }
 
+TEST(NodeTest, ShowsTheCongestionControlOfItsPagesAndRefusesAnUnknownOne) {
+  TestCluster cluster;
+  NodeConfig config = cluster.Config("reno");
+  config.tcp_congestion = "reno";
+  auto node = Node::Start(config);
+  ASSERT_TRUE(node.ok()) << node.status().ToString();
+  EXPECT_EQ(nlohmann::json::parse((*node)->StatusJson())["transport"]["tcp_congestion"], "reno");
+  config = cluster.Config("pigeon");
+  config.tcp_congestion = "carrier-pigeon";
+  const auto refused = Node::Start(config);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.status().message().find("tcp-congestion: \"carrier-pigeon\""),
+            std::string::npos)
+      << refused.status().ToString();
+}
+
 TEST(NodeTest, OwnPagesAreReadLocally) {
   TestCluster cluster;
   auto a = cluster.Start("a");

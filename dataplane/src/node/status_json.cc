@@ -72,6 +72,7 @@ json TransportJson(const NodeStatus& s) {
   }
   return {{"kind", rails.empty() ? "tcp" : "rdma"},
           {"reason", s.transport},
+          {"tcp_congestion", s.tcp_congestion},
           {"rails", rails},
           {"links", s.fabric.links.links},
           {"queue_pairs_reading", s.fabric.links.queues},

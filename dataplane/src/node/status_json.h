@@ -38,6 +38,7 @@ struct NodeStatus {
   std::vector<uint64_t> unhealthy;
   std::optional<Tls::Stats> tls;  // empty: off
   std::string transport;          // what pages travel by, and why
+  std::string tcp_congestion;     // of pages that are sent over TCP
   FabricStats fabric;
   NumaStats numa;
 };

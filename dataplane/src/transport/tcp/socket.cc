@@ -86,6 +86,29 @@ Result<Listener> Listen(const std::string& host, uint16_t port) {
   return listener;
 }
 
+Result<std::string> SetCongestion(int socket, const std::string& wanted) {
+  const auto set = [socket](const std::string& name) {
+    return setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(),
+                      static_cast<socklen_t>(name.size())) == 0;
+  };
+  if (wanted != "auto") {
+    if (set(wanted)) return wanted;
+    return FromErrno(
+        fmt::format(
+            "\"{}\"; use auto, or one that `sysctl net.ipv4.tcp_allowed_congestion_control` "
+            "names (others need CAP_NET_ADMIN)",
+            wanted),
+        errno);
+  }
+  char name[16] = {};  // TCP_CA_NAME_MAX
+  socklen_t size = sizeof(name);
+  if (getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, &size) != 0)
+    return FromErrno("reading it", errno);
+  const std::string found(name, strnlen(name, size));
+  // Where CUBIC is missing, the host's stays.
+  return found.starts_with("bbr") && set("cubic") ? "cubic" : found;
+}
+
 Result<std::vector<HostPort>> ParseHostPorts(const std::string& text) {
   std::vector<HostPort> all;
   for (size_t at = 0; at <= text.size();) {

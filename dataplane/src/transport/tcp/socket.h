@@ -20,6 +20,12 @@ struct Listener {
 // Listens on a numeric address; port 0 takes a free one.
 Result<Listener> Listen(const std::string& host, uint16_t port);
 
+// What sends the pages: the congestion control of `socket`, or of what a listener accepts. "auto"
+// leaves what the host is set to, unless that is BBR: it paces by timers, which between nodes of
+// one network takes half of the throughput and of the cores; then it is CUBIC. Anything else is a
+// name of net.ipv4.tcp_allowed_congestion_control. Returns what is in effect.
+Result<std::string> SetCongestion(int socket, const std::string& wanted);
+
 struct HostPort {
   std::string host;
   uint16_t port = 0;

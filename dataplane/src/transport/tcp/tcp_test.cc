@@ -1,6 +1,8 @@
 // Channel and TcpServer against each other, and each against a misbehaving other side.
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <thread>
 
@@ -117,6 +119,35 @@ TEST(TcpTest, AConnectionThatThePeerClosedMeanwhileIsStaleAndReplaced) {
   f.server = std::make_unique<TcpServer>(std::move(*again), &f.service, TcpServerOptions{});
   FrameWriter third = ReadOf({}, 3);
   EXPECT_TRUE(RunOne(&channel, &third, &sink).ok()) << channel.status().ToString();
+}
+
+// ---- congestion control -----------------------------------------------------------------------
+
+TEST(TcpTest, AcceptedConnectionsHaveTheCongestionControlOfTheListener) {
+  auto listener = Listen("127.0.0.1", 0);
+  ASSERT_TRUE(listener.ok());
+  auto named = SetCongestion(listener->fd.get(), "reno");  // every kernel has it
+  ASSERT_TRUE(named.ok()) << named.status().ToString();
+  UniqueFd client = RawConnect(listener->port);
+  ASSERT_TRUE(*WaitFor(listener->fd.get(), POLLIN, Clock::now() + seconds(5)));
+  UniqueFd accepted(accept(listener->fd.get(), nullptr, nullptr));
+  ASSERT_TRUE(accepted);
+  auto inherited = SetCongestion(accepted.get(), "auto");
+  ASSERT_TRUE(inherited.ok());
+  EXPECT_EQ(*inherited, "reno");
+}
+
+TEST(TcpTest, PagesAreNotPacedByTimersUnlessThatIsAskedFor) {
+  auto listener = Listen("127.0.0.1", 0);
+  ASSERT_TRUE(listener.ok());
+  auto unknown = SetCongestion(listener->fd.get(), "carrier-pigeon");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_NE(unknown.status().message().find("\"carrier-pigeon\"; use auto"), std::string::npos);
+  if (SetCongestion(listener->fd.get(), "bbr").ok()) {  // as a host that defaults to it
+    auto found = SetCongestion(listener->fd.get(), "auto");
+    ASSERT_TRUE(found.ok());
+    EXPECT_EQ(*found, "cubic");
+  }
 }
 
 // ---- the server against hostile peers --------------------------------------------------------

@@ -4,6 +4,16 @@
 # contend PORT SIZE DEPTH QPS ITERATIONS: READs of SIZE bytes from this guest's rxe0 to itself, DEPTH in flight on each of
 # QPS queue pairs; prints MiB/s of the guest's clock.
 contend() {
+  local try speed
+  # perftest measures the processor's clock first; on a busy machine it gets 0, and all that follows from it is 0.
+  for try in {0..9}; do
+    speed=$(read_once $(($1 + 1000 * try)) "${@:2}")
+    [ "$speed" = 0.00 ] || break
+  done
+  echo "$speed"
+}
+
+read_once() {
   local port=$1 size=$2 depth=$3 qps=$4 iterations=$5 index server
   index=$(hack/soft-rdma/gid-index.sh rxe0 10.20.0.1)
   # -e: it sleeps until completions come. Polling would take the guest's one processor from the driver that works for it.
