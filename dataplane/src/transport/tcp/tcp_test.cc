@@ -129,7 +129,7 @@ TEST(TcpTest, AcceptedConnectionsHaveTheCongestionControlOfTheListener) {
   auto named = SetCongestion(listener->fd.get(), "reno");  // every kernel has it
   ASSERT_TRUE(named.ok()) << named.status().ToString();
   UniqueFd client = RawConnect(listener->port);
-  ASSERT_TRUE(*WaitFor(listener->fd.get(), POLLIN, Clock::now() + seconds(5)));
+  ASSERT_TRUE(*WaitFor(listener->fd.get(), POLLIN, Clock::now() + 5s));
   UniqueFd accepted(accept(listener->fd.get(), nullptr, nullptr));
   ASSERT_TRUE(accepted);
   auto inherited = SetCongestion(accepted.get(), "auto");
