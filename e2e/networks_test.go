@@ -134,6 +134,8 @@ func networkSpecs() {
 		// Heartbeats, probes and the suite's own questions stay on the pod network.
 		Expect(onPods).To(BeNumerically("<", pages/4), "over the pod network of both")
 	}, SpecTimeout(4*time.Minute))
+
+	Context("with rails on two NUMA nodes", numaSpecs) // here because they need Multus, too
 }
 
 // overFabric is what a user writes, and less of everything: a machine of a test has room for little beside the first

@@ -89,6 +89,13 @@ type status struct {
 		State       string `json:"state"`
 		Breaker     string `json:"breaker"`
 	} `json:"members"`
+	NUMA struct {
+		Node    int `json:"node"`
+		Threads struct {
+			CPUs string `json:"cpus"`
+			Why  string `json:"why"`
+		} `json:"threads"`
+	} `json:"numa"`
 	Pool struct {
 		Pages uint64 `json:"pages"`
 	} `json:"pool"`

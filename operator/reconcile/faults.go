@@ -17,9 +17,6 @@ import (
 // stuckAfter is how long a started node may be not ready before that is a fault and not a phase.
 const stuckAfter = time.Minute
 
-// topologyError is the reason of pods that the kubelet's topology manager does not admit.
-const topologyError = "TopologyAffinityError"
-
 // fault is what keeps one node from serving and does not go away by waiting.
 type fault struct {
 	pod    string
@@ -30,14 +27,14 @@ type fault struct {
 func (f fault) String() string { return fmt.Sprintf("pod %s: %s", f.pod, f.text) }
 
 // findFaults looks for them, sorted by pod.
-func findFaults(pods []corev1.Pod, now time.Time) []fault {
+func findFaults(pods []corev1.Pod, groups []plan.Group, now time.Time) []fault {
 	var faults []fault
 	for i := range pods {
 		pod := &pods[i]
 		if !pod.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if f := faultOf(pod, now); f != nil {
+		if f := faultOf(pod, groups, now); f != nil {
 			f.pod = pod.Name
 			faults = append(faults, *f)
 		}
@@ -46,19 +43,9 @@ func findFaults(pods []corev1.Pod, now time.Time) []fault {
 	return faults
 }
 
-func faultOf(pod *corev1.Pod, now time.Time) *fault {
+func faultOf(pod *corev1.Pod, groups []plan.Group, now time.Time) *fault {
 	if pod.Status.Phase == corev1.PodFailed {
-		if pod.Status.Reason == topologyError {
-			return &fault{reason: "NUMAMisaligned", text: fmt.Sprintf("the topology manager of %s finds no NUMA node with the "+
-				"cores, huge pages and devices of this pod together (%s): lower resources.cpu or memory.pool so that they fit, "+
-				"correct rails[].numaNode, or relax topologyManagerPolicy in that kubelet's configuration",
-				pod.Spec.NodeName, pod.Status.Message)}
-		}
-		return &fault{
-			reason: "PodFailed",
-			text: fmt.Sprintf("it failed on %s (%s: %s) and is being replaced; if that repeats, give the machine what "+
-				"it lacks or lower spec.resources", pod.Spec.NodeName, pod.Status.Reason, pod.Status.Message),
-		}
+		return refusal(pod, groups)
 	}
 	if scheduled := condition(pod, corev1.PodScheduled); scheduled != nil &&
 		scheduled.Status == corev1.ConditionFalse && scheduled.Reason == corev1.PodReasonUnschedulable {

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/plan"
 )
 
 // conditionReason is what the API accepts as the reason of a condition.
@@ -24,6 +27,22 @@ func TestFindFaults(t *testing.T) {
 				Reason: corev1.PodReasonUnschedulable, Message: message,
 			}}
 		}
+	}
+	refused := func(group string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Labels[v1alpha1.LabelGroup] = group
+			pod.Labels[v1alpha1.LabelPool] = "gpu"
+			pod.Status.Phase = corev1.PodFailed
+			pod.Status.Reason = "TopologyAffinityError"
+			pod.Status.Message = "Resources cannot be allocated with Topology locality"
+		}
+	}
+	rail := func(name string) v1alpha1.Rail { return v1alpha1.Rail{Name: name, ResourceName: "nvidia.com/" + name} }
+	gpu := &v1alpha1.NodePool{Name: "gpu"}
+	groups := []plan.Group{
+		{Name: "all", Rails: []v1alpha1.Rail{rail("rail0"), rail("rail1")}, Pool: gpu},
+		{Name: "one", Rails: []v1alpha1.Rail{rail("rail0"), {Name: "rail1"}}, Pool: gpu},
+		{Name: "one", Rails: []v1alpha1.Rail{rail("rail2"), rail("rail3")}, Pool: &v1alpha1.NodePool{Name: "disk"}},
 	}
 	tests := []struct {
 		name         string
@@ -59,11 +78,12 @@ func TestFindFaults(t *testing.T) {
 			"Unschedulable", "kubectl get resourceslices"},
 		{"no class of its claims' devices", testPod("a", unscheduled("0/3 nodes are available: request nic0: device class x does not exist.")),
 			"Unschedulable", "create the DeviceClass"},
-		{"refused by the topology manager", testPod("a", func(pod *corev1.Pod) {
-			pod.Status.Phase = corev1.PodFailed
-			pod.Status.Reason = "TopologyAffinityError"
-			pod.Status.Message = "Resources cannot be allocated with Topology locality"
-		}), "NUMAMisaligned", "topology manager of machine-1"},
+		{"refused by the topology manager", testPod("a", refused("one")), "NUMAMisaligned", "topology manager of machine-1 finds no " +
+			"NUMA node with the cores, huge pages and devices of this pod together (Resources cannot be allocated with Topology " +
+			"locality): lower resources.cpu or memory.pool so that they fit, correct rails[].numaNode; or write " +
+			"topologyManagerPolicy: best-effort"},
+		{"refused by the topology manager with several devices", testPod("a", refused("all")), "NUMAMisaligned",
+			"where rail0 and rail1 are on different NUMA nodes, give each NUMA node a node of its own, in a new cluster by layout: PerNUMA"},
 		{"refused by the kubelet", testPod("a", func(pod *corev1.Pod) {
 			pod.Status.Phase = corev1.PodFailed
 			pod.Status.Reason = "OutOfnvidia.com/gpu"
@@ -72,7 +92,7 @@ func TestFindFaults(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			faults := findFaults(cached(t, test.pod), noon)
+			faults := findFaults(cached(t, test.pod), groups, noon)
 			if test.reason == "" {
 				if len(faults) != 0 {
 					t.Fatalf("got %v, want no fault", faults)

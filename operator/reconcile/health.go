@@ -165,7 +165,8 @@ func numaRemedies(misplaced []fleet.Misplaced) []string {
 	var remedies []string
 	if threads {
 		remedies = append(remedies, "for threads, let the kubelet give the pod cores of that NUMA node (cpuManagerPolicy: static and "+
-			"topologyManagerPolicy: single-numa-node)")
+			"topologyManagerPolicy: single-numa-node, and a device plug-in that tells it where a rail is), or shared ones (a resources.cpu "+
+			"that is no whole number)")
 	}
 	if memory {
 		remedies = append(remedies, "for memory, reserve huge pages on that NUMA node, or lower memory.pool to what it has")

@@ -23,7 +23,7 @@ import (
 // whether the cluster has settled, so that it need not be looked at again soon.
 func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 	progress := measure(p.facts.daemonSets, p.facts.machines)
-	faults := findFaults(p.facts.pods, r.Now())
+	faults := findFaults(p.facts.pods, plan.Groups(p.cluster.Spec), r.Now())
 	under := followUpdate(p, progress)
 	before := p.cluster.DeepCopy()
 
@@ -49,6 +49,11 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 	var changed []metav1.Condition
 	conditions := append(judge(sight{p.problem, p.planned, p.checks, progress, under, faults}), monitoringReady(p), injectionReady(p.webhook, p.missed))
 	conditions = append(conditions, look.conditions(status.Conditions)...)
+	if len(faults) == 0 && retried(before, p.facts.pods, progress.desired, r.Now()) {
+		conditions = slices.DeleteFunc(conditions, func(c metav1.Condition) bool {
+			return c.Type == v1alpha1.ConditionDegraded || c.Type == v1alpha1.ConditionReady || c.Type == v1alpha1.ConditionProgressing
+		})
+	}
 	for _, condition := range conditions {
 		condition.ObservedGeneration = p.cluster.Generation
 		condition.LastTransitionTime = metav1.NewTime(r.Now())

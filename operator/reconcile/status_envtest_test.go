@@ -69,6 +69,33 @@ func TestLifeOfACluster(t *testing.T) {
 	}
 }
 
+func TestRefusedPodsStayBrokenWhileTheyAreTriedAgain(t *testing.T) {
+	b := newBench(t)
+	b.cluster()
+	b.pass()
+	pods := b.roll("default", true, false)
+	b.read(pods[1].Name, &pods[1])
+	pods[1].Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "TopologyAffinityError", Message: "no locality"}
+	b.must(b.Status().Update(t.Context(), &pods[1]))
+	b.pass()
+	b.condition("Degraded", metav1.ConditionTrue, "NUMAMisaligned", "the topology manager of ")
+	b.condition("Ready", metav1.ConditionFalse, "NodesBroken", "best-effort")
+
+	b.events()
+	b.must(b.Delete(t.Context(), &pods[1], client.GracePeriodSeconds(0)))
+	b.pass()
+	b.condition("Degraded", metav1.ConditionTrue, "NUMAMisaligned", "the topology manager of ")
+	b.condition("Ready", metav1.ConditionFalse, "NodesBroken", "best-effort")
+	if recorded := b.events(); len(recorded) != 0 {
+		t.Errorf("events while the next pod is awaited: %q", recorded)
+	}
+
+	b.count("default", 1, 1, 1)
+	b.pass()
+	b.condition("Degraded", metav1.ConditionFalse, "NoFaults", "")
+	b.condition("Ready", metav1.ConditionTrue, "AllNodesReady", "1/1")
+}
+
 func TestProblemKeepsWhatRuns(t *testing.T) {
 	b := newBench(t)
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails = []v1alpha1.Rail{hostRail("a", "one")} })

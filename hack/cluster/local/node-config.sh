@@ -56,7 +56,8 @@ state = "/run/containerd"
 T
 }
 
-# Disk pressure must not evict: the nodes share the machine's disk with everything else on it.
+# Disk pressure must not evict: the nodes share the machine's disk with everything else on it. Devices come from one of the
+# two NUMA nodes that node-mounts.sh shows. Cores do not: the static CPU manager would keep one of two for the system.
 kubelet_config() {
   cat <<Y
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -65,6 +66,8 @@ failCgroupV1: false
 cgroupDriver: cgroupfs
 cgroupRoot: /$PREFIX/$NODE
 cgroupsPerQOS: true
+topologyManagerPolicy: single-numa-node
+topologyManagerScope: pod
 enforceNodeAllocatable: [pods]
 containerRuntimeEndpoint: unix://$CRI_SOCKET
 failSwapOn: false

@@ -12,6 +12,7 @@ mounts_up() {
   # mount propagation into containers needs it.
   mount --make-rprivate /
   sysfs_of_this_netns
+  numa_up
   for tree in etc opt var/lib var/log; do
     mkdir -p "$DIR/overlay/$tree/upper" "$DIR/overlay/$tree/work"
     mount -t overlay "node-${tree//\//-}" \
@@ -41,4 +42,26 @@ sysfs_of_this_netns() {
   mount -t sysfs sysfs /sys
   mount --rbind "$DIR/cgroup" /sys/fs/cgroup
   umount -l "$DIR/cgroup"
+}
+
+# Two NUMA nodes, each with half of the machine's CPUs and memory, for kubelet's topology manager to choose from. Pods see
+# the machine's own sysfs, unless they mount this.
+numa_up() {
+  local shown=/sys/devices/system/node fake=$DIR/numa cpus=() half node list cpu
+  [ -d "$shown" ] || return 0  # the kernel was built without NUMA
+  mapfile -t cpus < <(lscpu --parse=cpu | grep -v '^#')
+  half=$(((${#cpus[@]} + 1) / 2))
+  for node in 0 1; do
+    list=("${cpus[@]:node * half:half}")
+    mkdir -p "$fake/node$node"
+    # Links as in the real tree, seen from where it is mounted.
+    for cpu in "${list[@]}"; do ln -sfn "../../cpu/cpu$cpu" "$fake/node$node/cpu$cpu"; done
+    (IFS=,; echo "${list[*]}") > "$fake/node$node/cpulist"
+    awk -v node="$node" '/^(MemTotal|MemFree|(Ina|A)ctive\(file\)):/ {printf "Node %d %-16s %8d kB\n", node, $1, $2 / 2}' \
+      /proc/meminfo > "$fake/node$node/meminfo"
+  done
+  echo "10 20" > "$fake/node0/distance"
+  echo "20 10" > "$fake/node1/distance"
+  tee "$fake"/{online,possible,has_cpu,has_memory,has_normal_memory} > /dev/null <<<0-1
+  mount --bind -o ro "$fake" "$shown"
 }

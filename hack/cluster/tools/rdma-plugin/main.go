@@ -1,6 +1,9 @@
 // rdma-plugin stands for k8s-rdma-shared-dev-plugin on machines without RDMA: it reads that program's configuration and
 // offers the same resources to the kubelet for ports that exist, but hands out no device. The real one ends at once
 // where the kernel has no RDMA.
+//
+// With "numaNode" in a resource it stands for the SR-IOV network device plug-in, which tells the kubelet the NUMA node of
+// each device; k8s-rdma-shared-dev-plugin tells none.
 package main
 
 import (
@@ -26,6 +29,7 @@ type resource struct {
 	Name      string `json:"resourceName"`
 	Prefix    string `json:"resourcePrefix"`
 	Shares    int    `json:"rdmaHcaMax"`
+	NUMANode  *int64 `json:"numaNode"`
 	Selectors struct {
 		Interfaces []string `json:"ifNames"`
 	} `json:"selectors"`
@@ -92,12 +96,16 @@ func (r resource) serve(ctx context.Context) error {
 
 // devices are as many as there are shares, when one of the ports exists.
 func (r resource) devices() (list []*v1beta1.Device) {
+	var near *v1beta1.TopologyInfo
+	if r.NUMANode != nil {
+		near = &v1beta1.TopologyInfo{Nodes: []*v1beta1.NUMANode{{ID: *r.NUMANode}}}
+	}
 	for _, name := range r.Selectors.Interfaces {
 		if _, err := net.InterfaceByName(name); err != nil {
 			continue
 		}
 		for i := range r.Shares {
-			list = append(list, &v1beta1.Device{ID: fmt.Sprint(i), Health: v1beta1.Healthy})
+			list = append(list, &v1beta1.Device{ID: fmt.Sprint(i), Health: v1beta1.Healthy, Topology: near})
 		}
 		return list
 	}
