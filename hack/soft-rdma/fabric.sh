@@ -54,7 +54,7 @@ fabric_up() {
     for node in A B; do
       ip -n $node addr add "$(rail_address $node "$rail")/24" dev "rail$rail"
       ip -n $node addr add "$(rail_address6 $node "$rail")/64" dev "rail$rail" nodad
-      on $node rdma link add "$(rail_device $node "$rail")" type rxe netdev "rail$rail"
+      device_add $node "$rail"
     done
   done
   for ((rail = 0; rail < RAILS; rail++)); do
@@ -98,6 +98,11 @@ rail_up() {
   ip -n "$1" addr replace "$(rail_address6 "$1" "$2")/64" dev "rail$2" nodad
   rail_ready "$1" "$2"
 }
+
+device_add() { on "$1" rdma link add "$(rail_device "$1" "$2")" type rxe netdev "rail$2"; }  # device_add NODE RAIL
+
+# device_remove NODE RAIL: programs that have it open are told (IBV_EVENT_DEVICE_FATAL) and get EIO from then on.
+device_remove() { on "$1" rdma link delete "$(rail_device "$1" "$2")"; }
 
 netem() {  # netem NODE RAIL ARGS...: what the node sends on the rail suffers from, as in tc-netem(8)
   local node=$1 rail=$2

@@ -49,13 +49,12 @@ class Service : public PeerService {
       header.generation = kGeneration;
       std::memcpy(memory->data() + size_t{i} * shape.bytes, &header, sizeof(header));
     }
-    auto pool = rdma::Registration::Make("pool", memory->bytes(), *rails,
-                                         rdma::Registration::For::kRemoteRead, memory);
-    if (!pool.ok()) return pool.status();
-    auto acceptor = rdma::Acceptor::Make(rails, std::move(*pool), 1024);
-    if (!acceptor.ok()) return acceptor.status();
     auto service = std::unique_ptr<Service>(new Service());
-    service->acceptor_ = std::move(*acceptor);
+    const Status s = service->registered_.Register("pool", memory->bytes(), *rails,
+                                                   rdma::Registration::For::kRemoteRead, memory);
+    if (!s.ok()) return s;
+    service->acceptor_ =
+        std::make_unique<rdma::Acceptor>(rails, &service->registered_, memory->bytes(), 1024);
     return service;
   }
   Status OnHello(const Hello& hello, HelloOk* answer) override {
@@ -81,6 +80,7 @@ class Service : public PeerService {
   std::atomic<bool> connected{false};
 
  private:
+  rdma::RegisteredMemory registered_;
   std::unique_ptr<rdma::Acceptor> acceptor_;
 };
 

@@ -42,7 +42,10 @@ Fabric::Fabric(const NodeConfig& config)
       spin_(config.rdma_spin),
       max_queues_(config.rdma_max_queues) {}
 
-Fabric::~Fabric() = default;
+// What rails call when their devices change is not there any longer than this.
+Fabric::~Fabric() {
+  if (rails_) rails_->Stop();
+}
 
 Result<std::unique_ptr<Fabric>> Fabric::Open(const NodeConfig& config,
                                              std::span<const rdma::RailSpec> rails,
@@ -51,14 +54,14 @@ Result<std::unique_ptr<Fabric>> Fabric::Open(const NodeConfig& config,
   auto opened = rdma::Rails::Open(rails, config.rdma_link);
   if (!opened.ok()) return opened.status();
   fabric->rails_ = std::move(*opened);
-  auto registered = rdma::Registration::Make("pool", pool, *fabric->rails_,
-                                             rdma::Registration::For::kRemoteRead, nullptr);
-  if (!registered.ok()) return registered.status();
-  fabric->registered_.Add(*registered);  // what a node takes over lands in its own pool
-  auto acceptor =
-      rdma::Acceptor::Make(fabric->rails_.get(), std::move(*registered), config.rdma_max_queues);
-  if (!acceptor.ok()) return acceptor.status();
-  fabric->acceptor_ = std::move(*acceptor);
+  fabric->rails_->OnDeviceChange(
+      [f = fabric.get()](size_t rail) { return f->registered_.Renew(*f->rails_, rail); });
+  // Where peers read, and where lands what a node takes over.
+  const Status registered = fabric->registered_.Register(
+      "pool", pool, *fabric->rails_, rdma::Registration::For::kRemoteRead, nullptr);
+  if (!registered.ok()) return registered;
+  fabric->acceptor_ = std::make_unique<rdma::Acceptor>(fabric->rails_.get(), &fabric->registered_,
+                                                       pool, config.rdma_max_queues);
   fabric->headers_ = std::make_unique<HeaderMemory>(fabric->rails_.get(), &fabric->registered_);
   return fabric;
 }
@@ -68,56 +71,55 @@ void Fabric::Start(const Peers* peers) {
   LinkOptions options;
   options.connect = stall_;
   options.max_queues = max_queues_;
-  links_ = std::make_unique<Links>(options, rails_.get(), peers, headers_.get());
+  links_ = std::make_unique<Links>(options, rails_.get(), peers, headers_.get(), &registered_);
 }
 
 // Joined, and the range forgotten, when it goes.
 class Fabric::SharedRegion final : public Shared {
  public:
   SharedRegion(Fabric* fabric, const std::string& what, const std::shared_ptr<MappedRegion>& region)
-      : fabric_(fabric), bytes_(region->size()), thread_([this, what, region] {
-          const auto made = Register(what, region);
+      : fabric_(fabric), bytes_(region->bytes()), thread_([this, what, region] {
+          const bool made = Register(what, region);
           std::lock_guard lock(mutex_);
-          range_ = made;
+          registered_ = made;
           tried_ = true;
           changed_.notify_all();
         }) {}
   ~SharedRegion() override {
     thread_.join();
-    if (range_) fabric_->registered_.Remove(range_.get());
+    if (registered_) fabric_->registered_.Remove(bytes_.data());
   }
   SharedRegion(const SharedRegion&) = delete;
   SharedRegion& operator=(const SharedRegion&) = delete;
 
   bool registered() const override {
-    std::lock_guard lock(mutex_);
-    return range_ != nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      if (!registered_) return false;
+    }
+    const auto ranges = fabric_->registered_.ranges();
+    const rdma::Registration* range = rdma::RegisteredMemory::Find(*ranges, bytes_);
+    return range != nullptr && range->known();
   }
   void AwaitIfShort() const override {
-    if (bytes_ > kShortBytes) return;
+    if (bytes_.size() > kShortBytes) return;
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return tried_; });
   }
 
  private:
-  using Range = std::shared_ptr<const rdma::Registration>;
-  Range Register(const std::string& what, const std::shared_ptr<MappedRegion>& region) const {
-    auto made = rdma::Registration::Make(what, region->bytes(), *fabric_->rails_,
-                                         rdma::Registration::For::kLocalWrite, region);
-    if (!made.ok()) {
-      spdlog::warn("pages of {} are read over TCP: {}", what, made.status().ToString());
-      return nullptr;
-    }
-    fabric_->registered_.Add(*made);
-    return *made;
+  bool Register(const std::string& what, const std::shared_ptr<MappedRegion>& region) const {
+    const Status s = fabric_->registered_.Register(what, region->bytes(), *fabric_->rails_,
+                                                   rdma::Registration::For::kLocalWrite, region);
+    if (!s.ok()) spdlog::warn("pages of {} are read over TCP: {}", what, s.ToString());
+    return s.ok();
   }
 
   Fabric* const fabric_;
-  const size_t bytes_;
+  const std::span<const std::byte> bytes_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  Range range_;
-  bool tried_ = false;
+  bool registered_ = false, tried_ = false;
   std::thread thread_;
 };
 

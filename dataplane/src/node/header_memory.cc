@@ -3,7 +3,7 @@
 namespace peercache {
 
 HeaderMemory::~HeaderMemory() {
-  for (const auto& memory : memory_) registered_->Remove(memory.get());
+  for (const std::byte* begin : memory_) registered_->Remove(begin);
 }
 
 Result<HeaderMemory::Block> HeaderMemory::Take() {
@@ -14,14 +14,13 @@ Result<HeaderMemory::Block> HeaderMemory::Take() {
                                      HugePages::kOff);
     if (!made.ok()) return made.status();
     auto region = std::make_shared<MappedRegion>(std::move(*made));
-    auto memory = rdma::Registration::Make("headers", region->bytes(), *rails_,
+    const Status s = registered_->Register("headers", region->bytes(), *rails_,
                                            rdma::Registration::For::kLocalWrite, region);
-    if (!memory.ok()) return memory.status();
+    if (!s.ok()) return s;
     auto* first = reinterpret_cast<SlotHeader*>(region->data());
     for (size_t i = 0; i < kBlocksAtOnce; ++i)
-      free_.push_back({std::span(first + i * kHeaders, kHeaders), memory->get()});
-    registered_->Add(*memory);
-    memory_.push_back(std::move(*memory));
+      free_.push_back({std::span(first + i * kHeaders, kHeaders)});
+    memory_.push_back(region->bytes().data());
   }
   const Block block = free_.back();
   free_.pop_back();

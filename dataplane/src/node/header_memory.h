@@ -22,7 +22,6 @@ class HeaderMemory {
 
   struct Block {
     std::span<SlotHeader> headers;
-    const rdma::Registration* memory = nullptr;  // that the block lies in
   };
 
   // Adds its memory to `registered`; both outlive this.
@@ -40,7 +39,7 @@ class HeaderMemory {
   rdma::RegisteredMemory* const registered_;
   std::mutex mutex_;
   std::vector<Block> free_;
-  std::vector<std::shared_ptr<const rdma::Registration>> memory_;
+  std::vector<const std::byte*> memory_;  // of each region: where it begins
 };
 
 }  // namespace peercache

@@ -37,11 +37,12 @@ bool Closed(const Channel& connection) {
 }  // namespace
 
 Links::Links(LinkOptions options, const rdma::Rails* rails, const Peers* peers,
-             HeaderMemory* headers)
+             HeaderMemory* headers, const rdma::RegisteredMemory* registered)
     : options_(options),
       rails_(rails),
       peers_(peers),
       headers_(headers),
+      registered_(registered),
       opener_([this] { OpenAsked(); }),
       sweeper_([this] { SweepIdle(); }) {}
 
@@ -216,7 +217,7 @@ Result<std::unique_ptr<Link>> Links::Open(Known* known) {
   if (s.ok()) {
     auto block = headers_->Take();
     if (!block.ok()) return block.status();
-    s = link->channel->Probe(std::as_writable_bytes(block->headers), *block->memory,
+    s = link->channel->Probe(std::as_writable_bytes(block->headers), *registered_->ranges(),
                              Clock::now() + options_.connect / kProbeShare);
     headers_->Return(*block);
   }

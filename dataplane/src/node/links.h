@@ -56,7 +56,8 @@ struct LinkStats {
 class Links {
  public:
   // All outlive this.
-  Links(LinkOptions options, const rdma::Rails* rails, const Peers* peers, HeaderMemory* headers);
+  Links(LinkOptions options, const rdma::Rails* rails, const Peers* peers, HeaderMemory* headers,
+        const rdma::RegisteredMemory* registered);
   ~Links();
 
   // Null when the peer cannot be read from by RDMA now.
@@ -94,6 +95,7 @@ class Links {
   const rdma::Rails* const rails_;
   const Peers* const peers_;
   HeaderMemory* const headers_;
+  const rdma::RegisteredMemory* const registered_;
   mutable std::mutex mutex_;
   std::condition_variable stopping_, asked_, opened_;
   bool stop_ = false;

@@ -60,9 +60,17 @@ MetricSection FabricMetrics() {
            "rate(peercache_rail_queue_pair_failures_total[5m]) > 0"},
           {"peercache_rail_downs_total",
            kCounter,
-           "Times that the rail's port went down, or lost its address.",
+           "Times that the rail's port went down, or lost its address, or its device failed.",
            {"rail"},
            {EachRail([](const RailInfo& r) { return static_cast<double>(r.stats.downs); })}},
+          {"peercache_rail_device_failures_total",
+           kCounter,
+           "Times that the rail's device failed or was taken away; each time it is opened anew "
+           "when "
+           "it is back, and what was registered is registered again.",
+           {"rail"},
+           {EachRail(
+               [](const RailInfo& r) { return static_cast<double>(r.stats.device_failures); })}},
           {"peercache_rail_address_changes_total",
            kCounter,
            "Times that the rail took another address than it had; its queue pairs were made anew.",

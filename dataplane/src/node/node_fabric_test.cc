@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -251,6 +252,48 @@ TEST(NodeFabricTest, RailsThatAreAllDownAtTheStartAreTakenIntoUseWhenTheyComeUp)
   EXPECT_TRUE(ReadsByRdma(&reader, b.get(), 0, 32));
   EXPECT_EQ(reader.Get(0, 32).wrong, 0u);
   EXPECT_EQ(Status(*b)["transport"]["rails"][0]["waits_for"], "");
+}
+
+TEST(NodeFabricTest, DevicesThatAreAllTakenAwayCostNoHitAndAreUsedAgain) {
+  const auto rails = rdma::FindTestRails();
+  std::vector<std::string> bring_back;
+  for (const rdma::RailSpec& rail : rails)
+    bring_back.push_back(
+        fmt::format("rdma link add {} type rxe netdev {}", rail.device, rdma::InterfaceOf(rail)));
+  TestCluster cluster(UseRails);
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine writer(a->socket(), 64, kPage), reader(b->socket(), 64, kPage);
+  ASSERT_EQ(writer.Set(0, 64), 64u);
+  ASSERT_TRUE(ReadsByRdma(&reader, b.get(), 0, 64));
+  for (const rdma::RailSpec& rail : rails)
+    ASSERT_EQ(std::system(("rdma link delete " + rail.device).c_str()), 0);
+  const auto read = [&](TestEngine* engine) {
+    const auto got = engine->Get(0, 64);
+    EXPECT_EQ(got.hits, 64u);
+    EXPECT_EQ(got.wrong, 0u);
+  };
+  read(&reader);
+  for (const auto& node : {a.get(), b.get()}) {
+    EXPECT_TRUE(Eventually(seconds(15), [&] {
+      const json status = Status(*node)["transport"]["rails"];
+      return std::all_of(status.begin(), status.end(),
+                         [](const json& rail) { return rail["waits_for"] == "device"; });
+    }));
+  }
+  const uint64_t by_rdma = RailBytes(*b);
+  read(&reader);
+  // One that comes meanwhile is served, too.
+  TestEngine late(b->socket(), 64, kPage);
+  read(&late);
+  EXPECT_EQ(RailBytes(*b), by_rdma);
+  for (const json& engine : Status(*b)["engines"]) EXPECT_EQ(engine["registered_bytes"], 0u);
+  for (const std::string& command : bring_back) ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_TRUE(ReadsByRdma(&reader, b.get(), 0, 64));
+  EXPECT_TRUE(ReadsByRdma(&late, b.get(), 0, 64));
+  read(&reader);
+  read(&late);
+  for (const json& engine : Status(*b)["engines"])
+    EXPECT_EQ(engine["registered_bytes"], engine["region_bytes"]);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 # The faults that fabric.sh makes do hurt, only where they are meant to, and pass: a rail that goes down and comes back, a
-# peer that dies, frames that get lost.
+# peer that dies, a device that is taken away, frames that get lost.
 # Longest: 300 s
 # shellcheck shell=bash
 . hack/soft-rdma/fabric.sh
@@ -47,6 +47,16 @@ pkill -KILL -f '^ib_read_bw -d rxe_a0'
 stands_still 0 || { echo "pages arrive from a dead peer"; exit 1; }
 stop_readers 0 $reader
 read_bw 0 4 18515 -s 131072 -n 64 || { echo "the rail does not work after the death of a peer"; exit 1; }
+
+echo "== a device is taken away under READs and brought back"
+read_bw 1 4 18515 -s 131072 -n 100000 & reader=$!
+under_way 1
+device_remove B 1
+stands_still 1 || { echo "pages arrive over a device that is gone"; exit 1; }
+stop_readers 1 $reader
+device_add B 1
+rail_ready B 1
+read_bw 1 4 18516 -s 131072 -n 64 || { echo "the device does not come back"; exit 1; }
 
 echo "== frames get lost"
 netem A 0 loss 1%

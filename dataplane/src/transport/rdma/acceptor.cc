@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "base/clock.h"
 #include "transport/rdma/queue_pair.h"
@@ -60,6 +59,7 @@ struct Acceptor::Group {
     Rail* rail = nullptr;
     size_t rail_index = 0;
     RailAddress here;
+    std::shared_ptr<const DeviceContext> device;
     QpHandle qp;
     uint32_t sequence = 0;
     enum : uint8_t { kConnecting, kConnected, kFailed };
@@ -72,7 +72,7 @@ struct Acceptor::Group {
     for (Served& s : served) {
       if (!s.qp) continue;
       StopQueuePair(*s.rail, s.qp.get());
-      s.rail->disposer().Take({place, nullptr, nullptr, std::move(s.qp)});
+      s.rail->disposer().Take({std::move(s.device), place, nullptr, nullptr, std::move(s.qp)});
     }
   }
   Group(const Group&) = delete;
@@ -87,25 +87,12 @@ struct Acceptor::Group {
   std::vector<Served> served;
 };
 
-Acceptor::Acceptor(const Rails* rails, std::shared_ptr<const Registration> pool,
-                   uint32_t max_queues)
-    : rails_(rails), pool_(std::move(pool)), max_queues_(max_queues) {}
+Acceptor::Acceptor(const Rails* rails, const RegisteredMemory* registered,
+                   std::span<const std::byte> pool, uint32_t max_queues)
+    : rails_(rails), registered_(registered), pool_(pool), max_queues_(max_queues) {}
 
-// The last queue pairs use cqs_ and count in queues_, and those that connect use this.
+// The last queue pairs count in queues_, and those that connect use this.
 Acceptor::~Acceptor() { rails_->Drain(); }
-
-Result<std::unique_ptr<Acceptor>> Acceptor::Make(const Rails* rails,
-                                                 std::shared_ptr<const Registration> pool,
-                                                 uint32_t max_queues) {
-  auto acceptor = std::unique_ptr<Acceptor>(new Acceptor(rails, std::move(pool), max_queues));
-  for (const auto& rail : rails->all()) {
-    CqHandle cq(rail->verbs().create_cq(rail->context(), 1, nullptr, nullptr, 0));
-    if (!cq)
-      return FromErrno(fmt::format("rail {}: creating a completion queue", rail->name()), errno);
-    acceptor->cqs_.push_back(std::move(cq));
-  }
-  return acceptor;
-}
 
 Result<Acceptor::Queues> Acceptor::Accept(const ConnectRequest& request, ConnectOk* answer) {
   *answer = {};
@@ -175,13 +162,18 @@ Result<std::shared_ptr<Acceptor::Group>> Acceptor::Begin(const ConnectRequest& r
 Status Acceptor::Connect(Group* group, size_t i) {
   Group::Served& served = group->served[i];
   Rail& rail = *served.rail;
-  auto qp = MakeQueuePair(rail, cqs_[served.rail_index].get(), {}, IBV_ACCESS_REMOTE_READ);
-  Status s = qp.ok() ? Status() : qp.status();
+  served.here = rail.state().address();
+  served.device = rail.device();
+  Status s = served.device ? Status() : Unavailable("its device has failed");
   if (s.ok()) {
-    served.qp = std::move(*qp);
-    served.sequence = RandomSequence();
-    served.here = rail.state().address();
-    s = ReadyToReceive(rail, served.here, served.qp.get(), group->readers[i]);
+    const DeviceContext& device = *served.device;
+    auto qp = MakeQueuePair(rail, device, device.answering.get(), {}, IBV_ACCESS_REMOTE_READ);
+    s = qp.status();
+    if (qp.ok()) {
+      served.qp = std::move(*qp);
+      served.sequence = RandomSequence();
+      s = ReadyToReceive(rail, device, served.here, served.qp.get(), group->readers[i]);
+    }
   }
   if (!s.ok()) spdlog::warn("a peer cannot read over rail {}: {}", rail.name(), s.ToString());
   served.state = s.ok() ? Group::Served::kConnected : Group::Served::kFailed;
@@ -189,16 +181,20 @@ Status Acceptor::Connect(Group* group, size_t i) {
 }
 
 void Acceptor::Offer(const Group& group, ConnectOk* answer) const {
-  answer->pool = reinterpret_cast<uint64_t>(pool_->bytes().data());
-  answer->pool_bytes = pool_->bytes().size();
-  answer->chunk_bytes = pool_->chunk_bytes();
+  const auto ranges = registered_->ranges();
+  const Registration& pool = *RegisteredMemory::Find(*ranges, pool_);
+  answer->pool = reinterpret_cast<uint64_t>(pool_.data());
+  answer->pool_bytes = pool_.size();
+  answer->chunk_bytes = pool.chunk_bytes();
   answer->queues.assign(group.served.size(), {});
   for (size_t i = 0; i < group.served.size(); ++i) {
     const Group::Served& served = group.served[i];
     if (served.state != Group::Served::kConnected) continue;
-    answer->queues[i].queue = AddressOf(*served.rail, served.here, *served.qp, served.sequence);
-    for (size_t c = 0; c < pool_->chunks(); ++c)
-      answer->queues[i].rkeys.push_back(pool_->rkey(served.rail_index, c));
+    // The keys of another device than the queue pair's open nothing.
+    if (pool.KnownTo(served.rail_index) != served.device.get()) continue;
+    answer->queues[i].queue = AddressOf(*served.device, served.here, *served.qp, served.sequence);
+    for (size_t c = 0; c < pool.chunks(); ++c)
+      answer->queues[i].rkeys.push_back(pool.rkey(served.rail_index, c));
   }
 }
 

@@ -30,11 +30,10 @@ std::vector<int> PairRails(std::span<const QueueAddress> reader, std::span<const
 
 class Acceptor {
  public:
-  // Serves `pool`, registered for remote READ with all of `rails`, which outlive the acceptor.
-  static Result<std::unique_ptr<Acceptor>> Make(const Rails* rails,
-                                                std::shared_ptr<const Registration> pool,
-                                                uint32_t max_queues);
-
+  // Serves `pool`, a range of `registered` for remote READ; these and the rails outlive the
+  // acceptor.
+  Acceptor(const Rails* rails, const RegisteredMemory* registered, std::span<const std::byte> pool,
+           uint32_t max_queues);
   ~Acceptor();
 
   // The queue pairs of one connection, connected or about to be; they answer nothing any more when
@@ -57,12 +56,11 @@ class Acceptor {
   std::shared_ptr<Group> Find(const ConnectRequest& request);
   Status Connect(Group* group, size_t i);
   void Offer(const Group& group, ConnectOk* answer) const;
-  Acceptor(const Rails* rails, std::shared_ptr<const Registration> pool, uint32_t max_queues);
 
   const Rails* const rails_;
-  const std::shared_ptr<const Registration> pool_;
+  const RegisteredMemory* const registered_;
+  const std::span<const std::byte> pool_;
   const uint32_t max_queues_;
-  std::vector<CqHandle> cqs_;  // one a rail: queue pairs need one, though nothing completes here
   std::atomic<uint32_t> queues_{0};
   std::atomic<uint64_t> refused_{0};
   std::mutex mutex_;

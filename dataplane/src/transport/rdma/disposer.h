@@ -1,6 +1,7 @@
-// Disposer: destroys queue pairs of a rail, in a thread of its own. Destroying one waits until the
-// device and the network below it have let go of its packets, and where a path has died that can be
-// seconds: neither calls nor the threads that serve peers wait for it.
+// Disposer: destroys queue pairs of a rail, and gives up its registrations, in a thread of its own.
+// Destroying a queue pair waits until the device and the network below it have let go of its
+// packets, and where a path has died that can be seconds; giving up a registration unlocks its
+// memory, page by page: neither calls nor the threads that serve peers wait for that.
 //
 //   disposer.Take(std::move(remains));      // gone soon
 //   disposer.Drain();                       // gone: all that was taken so far
@@ -17,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "transport/rdma/device_context.h"
 #include "transport/rdma/verbs.h"
 
 namespace peercache::rdma {
@@ -24,8 +26,10 @@ namespace peercache::rdma {
 class Disposer {
  public:
   // Destroyed from the last to the first: a queue pair before its completion queue, and that before
-  // its channel. `keeper`, if any, goes when all of it is gone.
+  // its channel. `keeper`, if any, goes when all of it is gone, and the last of what a device made
+  // before the device.
   struct Remains {
+    std::shared_ptr<const DeviceContext> device;
     std::shared_ptr<const void> keeper;
     CompChannelHandle channel;
     CqHandle cq;

@@ -56,12 +56,10 @@ inline std::shared_ptr<MappedRegion> TestMemory(size_t bytes) {
 class TestHolder {
  public:
   TestHolder(const Rails* rails, size_t pool_bytes) : memory_(TestMemory(pool_bytes)) {
-    auto pool = Registration::Make("pool", memory_->bytes(), *rails, Registration::For::kRemoteRead,
-                                   memory_);
-    EXPECT_TRUE(pool.ok()) << pool.status().ToString();
-    auto acceptor = Acceptor::Make(rails, *pool, 4096);
-    EXPECT_TRUE(acceptor.ok()) << acceptor.status().ToString();
-    acceptor_ = std::move(*acceptor);
+    const Status s = registered.Register("pool", memory_->bytes(), *rails,
+                                         Registration::For::kRemoteRead, memory_);
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    acceptor_ = std::make_unique<Acceptor>(rails, &registered, memory_->bytes(), 4096);
   }
   // A page of random bytes; `read.to` is left to the caller.
   PageRead Put(uint32_t length) {
@@ -90,6 +88,8 @@ class TestHolder {
   }
   Acceptor& acceptor() { return *acceptor_; }
 
+  RegisteredMemory registered;
+
  private:
   std::shared_ptr<MappedRegion> memory_;
   std::unique_ptr<Acceptor> acceptor_;
@@ -101,11 +101,9 @@ class TestHolder {
 // Memory that pages are read into, and headers.
 struct TestReader {
   TestReader(const Rails* rails, size_t bytes) : memory(TestMemory(bytes + kHeaderBytes)) {
-    auto made = Registration::Make("reader", memory->bytes(), *rails,
-                                   Registration::For::kLocalWrite, memory);
-    EXPECT_TRUE(made.ok()) << made.status().ToString();
-    registration = *made;
-    registered.Add(*made);
+    const Status s = registered.Register("reader", memory->bytes(), *rails,
+                                         Registration::For::kLocalWrite, memory);
+    EXPECT_TRUE(s.ok()) << s.ToString();
   }
   static constexpr size_t kHeaderBytes = 1024 * sizeof(SlotHeader);
   std::span<SlotHeader> headers() const {
@@ -114,7 +112,6 @@ struct TestReader {
   Bytes bytes() const { return memory->bytes().subspan(kHeaderBytes); }
 
   std::shared_ptr<MappedRegion> memory;
-  std::shared_ptr<const Registration> registration;
   RegisteredMemory registered;
 };
 
@@ -147,7 +144,7 @@ Result<TestConnection> Connect(const Rails& rails, TestHolder* holder, const Tes
   if (Status s = (*channel)->Establish(answer, Clock::now() + std::chrono::seconds(5)); !s.ok())
     return s;
   const Status probed =
-      (*channel)->Probe(std::as_writable_bytes(reader.headers()), *reader.registration,
+      (*channel)->Probe(std::as_writable_bytes(reader.headers()), *reader.registered.ranges(),
                         Clock::now() + std::chrono::seconds(5));
   if (!probed.ok()) return probed;
   return TestConnection{std::move(*queues), std::move(*channel)};

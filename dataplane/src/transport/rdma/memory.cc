@@ -60,9 +60,15 @@ Result<std::shared_ptr<const Registration>> Registration::Make(const std::string
                                                                const Rails& rails, For use,
                                                                std::shared_ptr<const void> keeper) {
   uint64_t max_mr_size = UINT64_MAX;
-  for (const auto& rail : rails.all())
-    max_mr_size = std::min<uint64_t>(max_mr_size, rail->limits().max_mr_size);
+  std::vector<size_t> all;
+  for (const auto& rail : rails.all()) {
+    all.push_back(all.size());
+    if (const auto device = rail->device())
+      max_mr_size = std::min<uint64_t>(max_mr_size, device->limits.max_mr_size);
+  }
   auto range = std::shared_ptr<Registration>(new Registration());
+  range->what_ = what;
+  range->use_ = use;
   range->keeper_ = std::move(keeper);
   range->bytes_ = bytes;
   range->chunk_bytes_ = ChunkBytes(bytes.size(), max_mr_size);
@@ -72,48 +78,95 @@ Result<std::shared_ptr<const Registration>> Registration::Make(const std::string
                     bytes.size(), max_mr_size));
   }
   range->chunks_ = (bytes.size() + range->chunk_bytes_ - 1) / range->chunk_bytes_;
-  range->mrs_.resize(rails.size() * range->chunks_);
+  range->keys_.resize(rails.size());
+  if (Status s = range->AddKeys(rails, all); !s.ok()) return s;
+  range->FindNear(rails);
+  return std::shared_ptr<const Registration>(std::move(range));
+}
+
+Result<std::shared_ptr<const Registration>> Registration::Anew(const Rails& rails,
+                                                               size_t rail) const {
+  auto range = std::shared_ptr<Registration>(new Registration(*this));
+  range->keys_[rail] = nullptr;
+  if (Status s = range->AddKeys(rails, std::span(&rail, 1)); !s.ok()) return s;
+  return std::shared_ptr<const Registration>(std::move(range));
+}
+
+Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted) {
+  struct Work {
+    Rail* rail = nullptr;
+    size_t index = 0;
+    std::shared_ptr<Keys> keys;
+    std::atomic<bool> gone{false};
+  };
+  std::vector<Work> works(wanted.size());
+  size_t count = 0;
+  for (const size_t index : wanted) {
+    auto device = rails[index].device();
+    if (!device) continue;
+    Work& work = works[count++];
+    work.rail = &rails[index];
+    work.index = index;
+    work.keys = std::shared_ptr<Keys>(
+        new Keys{std::move(device), keeper_, {}}, [rail = work.rail](const Keys* keys) {
+          rail->disposer().Take(
+              {nullptr, std::shared_ptr<const void>(keys), nullptr, nullptr, nullptr});
+        });
+    work.keys->mrs.resize(chunks_);
+  }
+  if (count == 0) return {};
 
   const int access =
-      IBV_ACCESS_LOCAL_WRITE | (use == For::kRemoteRead ? IBV_ACCESS_REMOTE_READ : 0);
+      IBV_ACCESS_LOCAL_WRITE | (use_ == For::kRemoteRead ? IBV_ACCESS_REMOTE_READ : 0);
   const TimePoint start = Clock::now();
+  const size_t parts = count * chunks_;
   std::atomic<size_t> next{0};
   std::atomic<int> error{0};
   std::atomic<size_t> failed{0};
-  const auto work = [&](bool report) {
+  const auto run = [&](bool report) {
     TimePoint reported = start;
-    for (size_t i; error == 0 && (i = next.fetch_add(1)) < range->mrs_.size();) {
-      Rail& rail = rails[i / range->chunks_];
-      const size_t offset = i % range->chunks_ * range->chunk_bytes_;
+    for (size_t i; error == 0 && (i = next.fetch_add(1)) < parts;) {
+      Work& work = works[i / chunks_];
+      if (work.gone) continue;
+      const DeviceContext& device = *work.keys->device;
+      const size_t offset = i % chunks_ * chunk_bytes_;
       const auto chunk =
-          bytes.subspan(offset, std::min<size_t>(range->chunk_bytes_, bytes.size() - offset));
-      range->mrs_[i].reset(rail.verbs().reg_mr(rail.pd(), chunk.data(), chunk.size(), access));
-      if (!range->mrs_[i]) {
+          bytes_.subspan(offset, std::min<size_t>(chunk_bytes_, bytes_.size() - offset));
+      MrHandle& mr = work.keys->mrs[i % chunks_];
+      mr.reset(device.verbs->reg_mr(device.pd.get(), chunk.data(), chunk.size(), access));
+      if (const int e = errno; !mr && device.Gone()) {
+        work.gone = true;
+      } else if (!mr) {
         failed = i;
-        error = errno == 0 ? EIO : errno;
+        error = e == 0 ? EIO : e;
       }
       if (const TimePoint now = Clock::now(); report && now - reported >= kProgressEvery) {
         reported = now;
-        spdlog::info("registering {}: {} of {} parts", what, i, range->mrs_.size());
+        spdlog::info("registering {}: {} of {} parts", what_, i, parts);
       }
     }
   };
   {
     std::vector<std::jthread> helpers;
-    for (size_t i = 1; i < std::min(kThreads, range->mrs_.size()); ++i)
-      helpers.emplace_back([&work] { work(false); });
-    work(true);
+    for (size_t i = 1; i < std::min(kThreads, parts); ++i)
+      helpers.emplace_back([&run] { run(false); });
+    run(true);
   }
   if (error != 0) {
     rlimit limit{};
     getrlimit(RLIMIT_MEMLOCK, &limit);
-    return ExplainRegistration(what, rails[failed / range->chunks_].name(), bytes.size(), error,
+    return ExplainRegistration(what_, works[failed / chunks_].rail->name(), bytes_.size(), error,
                                limit.rlim_cur, geteuid() == 0);
   }
-  range->FindNear(rails);
-  spdlog::info("registered {}: {} MiB on {} rails in {} ms", what, bytes.size() >> 20, rails.size(),
+  for (Work& work : std::span(works).first(count))
+    if (!work.gone) keys_[work.index] = std::move(work.keys);
+  spdlog::info("registered {}: {} MiB on {} rails in {} ms", what_, bytes_.size() >> 20, count,
                ToMillis(Clock::now() - start));
-  return std::shared_ptr<const Registration>(std::move(range));
+  return {};
+}
+
+bool Registration::known() const {
+  return std::any_of(keys_.begin(), keys_.end(), [](const auto& keys) { return keys != nullptr; });
 }
 
 // Afterwards, since registering brings the pages in.
@@ -141,12 +194,65 @@ void RegisteredMemory::Add(std::shared_ptr<const Registration> range) {
   ranges_ = std::move(changed);
 }
 
-void RegisteredMemory::Remove(const Registration* range) {
-  std::shared_ptr<const Ranges> old;  // deregistering takes long: not under the lock
+void RegisteredMemory::Remove(const std::byte* begin) {
+  std::shared_ptr<const Ranges> old;  // its end takes long: not under the lock
   std::lock_guard lock(mutex_);
   auto changed = std::make_shared<Ranges>(*ranges_);
-  std::erase_if(*changed, [&](const auto& known) { return known.get() == range; });
+  std::erase_if(*changed, [&](const auto& known) { return known->bytes().data() == begin; });
   old = std::exchange(ranges_, std::move(changed));
+}
+
+bool RegisteredMemory::Replace(const Registration* old, std::shared_ptr<const Registration> range) {
+  std::lock_guard lock(mutex_);
+  auto changed = std::make_shared<Ranges>(*ranges_);
+  const auto at = std::find_if(changed->begin(), changed->end(),
+                               [&](const auto& known) { return known.get() == old; });
+  if (at == changed->end()) return false;
+  *at = std::move(range);
+  ranges_ = std::move(changed);
+  return true;
+}
+
+// A device that is opened anew while a range is added is seen here or by whoever renews all.
+Status RegisteredMemory::Register(const std::string& what, std::span<std::byte> bytes,
+                                  const Rails& rails, Registration::For use,
+                                  std::shared_ptr<const void> keeper) {
+  auto made = Registration::Make(what, bytes, rails, use, std::move(keeper));
+  if (!made.ok()) return made.status();
+  Add(std::move(*made));
+  for (size_t rail = 0; rail < rails.size(); ++rail) {
+    if (Status s = Renew(rails, rail, bytes.data()); !s.ok()) spdlog::warn("{}", s.message());
+  }
+  return {};
+}
+
+Status RegisteredMemory::Renew(const Rails& rails, size_t rail) {
+  Status failure;
+  const auto all = ranges();
+  for (const auto& range : *all) {
+    const Status s = Renew(rails, rail, range->bytes().data());
+    if (s.ok()) continue;
+    if (range->use() == Registration::For::kRemoteRead) {
+      failure = s;
+    } else {
+      spdlog::warn("pages of {} are not read over this rail: {}", range->what(), s.message());
+    }
+  }
+  return failure;
+}
+
+Status RegisteredMemory::Renew(const Rails& rails, size_t rail, const std::byte* begin) {
+  for (;;) {
+    const auto all = ranges();
+    const auto at = std::find_if(all->begin(), all->end(),
+                                 [&](const auto& known) { return known->bytes().data() == begin; });
+    if (at == all->end() || (*at)->KnownTo(rail) == rails[rail].device().get()) return {};
+    auto renewed = (*at)->Anew(rails, rail);
+    if (!renewed.ok()) return renewed.status();
+    // A device that has just failed is as good as none; its rail will find out.
+    const bool done = (*renewed)->KnownTo(rail) == nullptr;
+    if (Replace(at->get(), std::move(*renewed)) && done) return {};
+  }
 }
 
 std::shared_ptr<const RegisteredMemory::Ranges> RegisteredMemory::ranges() const {

@@ -1,12 +1,16 @@
 // Registration: a range of memory that all rails of a node may touch: pinned, and known to each
 // device by a key. Large ranges are registered in chunks, since devices bound the size of a region.
+// A rail whose device has failed does not know it any more; one whose device was opened anew does
+// by other keys, in another Registration of the same range.
 //
-// RegisteredMemory: the ranges that reads may land in, found by address.
+// RegisteredMemory: the ranges that reads may land in and peers may read, found by address.
 //
-//   auto pool = Registration::Make("pool", bytes, rails, Registration::For::kRemoteRead, nullptr);
-//   memory.Add(*Registration::Make("engine", region->bytes(), rails, kLocalWrite, region));
+//   memory.Register("pool", bytes, rails, Registration::For::kRemoteRead, nullptr);
+//   memory.Register("engine", region->bytes(), rails, kLocalWrite, region);
 //   const auto ranges = memory.ranges();             // one snapshot for a batch
 //   const Registration* r = RegisteredMemory::Find(*ranges, segment);
+//   ...
+//   memory.Renew(rails, 1);                          // rail 1 has lost its device, or got it back
 //
 // Thread-safe.
 #pragma once
@@ -32,12 +36,19 @@ class Registration {
   };
 
   // Takes about a second for 10 GB and logs progress. `keeper`, if any, owns the memory and is
-  // released after it is deregistered. Errors name rail, size, limit and remedy.
+  // released after it is deregistered. Does without rails whose device has failed. Errors name
+  // rail, size, limit and remedy.
   static Result<std::shared_ptr<const Registration>> Make(const std::string& what,
                                                           std::span<std::byte> bytes,
                                                           const Rails& rails, For use,
                                                           std::shared_ptr<const void> keeper);
 
+  // The same range, as far as `rail` goes with the keys of its present device: none, if it has
+  // none.
+  Result<std::shared_ptr<const Registration>> Anew(const Rails& rails, size_t rail) const;
+
+  const std::string& what() const { return what_; }
+  For use() const { return use_; }
   std::span<std::byte> bytes() const { return bytes_; }
   uint64_t chunk_bytes() const { return chunk_bytes_; }
   size_t chunks() const { return chunks_; }
@@ -50,33 +61,61 @@ class Registration {
   }
   // The rail's device is on the NUMA node where most of the memory is, as far as that is known.
   bool IsNear(size_t rail) const { return far_.empty() || !far_[rail]; }
-  uint32_t lkey(size_t rail, size_t chunk) const { return mrs_[rail * chunks_ + chunk]->lkey; }
-  uint32_t rkey(size_t rail, size_t chunk) const { return mrs_[rail * chunks_ + chunk]->rkey; }
+  // The device that the keys below are for; null: the rail does not know the range.
+  const DeviceContext* KnownTo(size_t rail) const {
+    return keys_[rail] ? keys_[rail]->device.get() : nullptr;
+  }
+  bool known() const;  // to any rail
+  uint32_t lkey(size_t rail, size_t chunk) const { return keys_[rail]->mrs[chunk]->lkey; }
+  uint32_t rkey(size_t rail, size_t chunk) const { return keys_[rail]->mrs[chunk]->rkey; }
 
  private:
   friend class RegistrationTesting;
+  // Of one rail. Deregistering takes long, and the last to know the range may be a call that reads:
+  // the rail's Disposer does it.
+  struct Keys {
+    std::shared_ptr<const DeviceContext> device;
+    std::shared_ptr<const void> keeper;
+    std::vector<MrHandle> mrs;  // of each chunk
+  };
   Registration() = default;
+  // Of the rails that are `wanted`, as far as their devices are there.
+  Status AddKeys(const Rails& rails, std::span<const size_t> wanted);
   void FindNear(const Rails& rails);
-  std::shared_ptr<const void> keeper_;  // destroyed after mrs_
+  std::string what_;
+  For use_ = For::kLocalWrite;
+  std::shared_ptr<const void> keeper_;
   std::span<std::byte> bytes_;
   uint64_t chunk_bytes_ = 1;
   size_t chunks_ = 0;
-  std::vector<MrHandle> mrs_;  // [rail][chunk]
-  std::vector<bool> far_;      // of each rail; empty: none is near
+  std::vector<std::shared_ptr<const Keys>> keys_;  // of each rail; null: it does not know the range
+  std::vector<bool> far_;                          // of each rail; empty: none is near
 };
 
 class RegisteredMemory {
  public:
   using Ranges = std::vector<std::shared_ptr<const Registration>>;  // by address; disjoint
 
+  // As Registration::Make; afterwards its rails know the range as they do all others.
+  Status Register(const std::string& what, std::span<std::byte> bytes, const Rails& rails,
+                  Registration::For use, std::shared_ptr<const void> keeper);
   void Add(std::shared_ptr<const Registration> range);
-  // Forgets the range; it is deregistered when the last snapshot that has it is gone.
-  void Remove(const Registration* range);
+  // Forgets the range that begins there; it is deregistered when the last snapshot that has it is
+  // gone.
+  void Remove(const std::byte* begin);
+  // In place of `old`; false when that is not here any more.
+  bool Replace(const Registration* old, std::shared_ptr<const Registration> range);
+  // The rail has another device now, or none: it knows all ranges by that one afterwards. A range
+  // of an engine that it refuses is left out, and said in the log; one for peers is the error.
+  Status Renew(const Rails& rails, size_t rail);
+
   std::shared_ptr<const Ranges> ranges() const;
   // The range that holds all of `bytes`, or null.
   static const Registration* Find(const Ranges& ranges, std::span<const std::byte> bytes);
 
  private:
+  // Of the range that begins there.
+  Status Renew(const Rails& rails, size_t rail, const std::byte* begin);
   mutable std::mutex mutex_;
   std::shared_ptr<const Ranges> ranges_ = std::make_shared<Ranges>();
 };

@@ -30,7 +30,7 @@ TEST(RegisteredMemoryTest, FindsTheRangeThatHoldsAllBytes) {
   EXPECT_EQ(find(1500, 1), nullptr);
   EXPECT_EQ(find(2000, 1000), high.get());
   EXPECT_EQ(find(2500, 501 - 1), high.get());
-  registered.Remove(low.get());
+  registered.Remove(low->bytes().data());
   EXPECT_EQ(find(0, 1), nullptr);
   EXPECT_EQ(find(2000, 1), high.get());
 }
@@ -42,10 +42,32 @@ TEST(RegisteredMemoryTest, ASnapshotKeepsWhatIsRemoved) {
   const std::weak_ptr<const Registration> watched = range;
   registered.Add(std::move(range));
   auto snapshot = registered.ranges();
-  registered.Remove(watched.lock().get());
+  registered.Remove(memory.data());
   EXPECT_FALSE(watched.expired());
   snapshot.reset();
   EXPECT_TRUE(watched.expired());
+}
+
+TEST(RegisteredMemoryTest, ARangeIsReplacedWhereItIsAndOnlyWhileItIs) {
+  std::vector<std::byte> memory(3000);
+  const std::span<std::byte> all(memory);
+  RegisteredMemory registered;
+  const auto old = RegistrationTesting::Make(all.subspan(1000, 1000), 4096);
+  registered.Add(RegistrationTesting::Make(all.subspan(0, 1000), 4096));
+  registered.Add(old);
+  registered.Add(RegistrationTesting::Make(all.subspan(2000, 1000), 4096));
+  const auto before = registered.ranges();
+  const auto anew = RegistrationTesting::Make(all.subspan(1000, 1000), 4096);
+  EXPECT_TRUE(registered.Replace(old.get(), anew));
+  const auto after = registered.ranges();
+  ASSERT_EQ(after->size(), 3u);
+  EXPECT_EQ(RegisteredMemory::Find(*after, all.subspan(1500, 10)), anew.get());
+  EXPECT_EQ(RegisteredMemory::Find(*before, all.subspan(1500, 10)), old.get()) << "a batch at work";
+  EXPECT_EQ((*after)[0], (*before)[0]);
+  EXPECT_FALSE(registered.Replace(old.get(), old)) << "somebody was faster";
+  registered.Remove(all.subspan(1000).data());
+  EXPECT_FALSE(registered.Replace(anew.get(), anew)) << "it was taken back meanwhile";
+  EXPECT_EQ(registered.ranges()->size(), 2u);
 }
 
 TEST(RegistrationTest, ChunksAreWholeHugePagesWithinTheDevicesLimit) {

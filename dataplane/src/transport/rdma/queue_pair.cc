@@ -30,12 +30,12 @@ ibv_mtu PathMtu(uint8_t here, uint8_t there, uint32_t configured_bytes) {
   return mtu;
 }
 
-uint8_t ReadsAnswered(const Rail& rail) {
-  return static_cast<uint8_t>(std::clamp(rail.limits().max_qp_rd_atom, 1, 255));
+uint8_t ReadsAnswered(const DeviceContext& device) {
+  return static_cast<uint8_t>(std::clamp(device.limits.max_qp_rd_atom, 1, 255));
 }
 
-uint8_t ReadsUnderWay(const Rail& rail, const QueueAddress& peer) {
-  const int here = std::clamp(rail.limits().max_qp_init_rd_atom, 1, 255);
+uint8_t ReadsUnderWay(const DeviceContext& device, const QueueAddress& peer) {
+  const int here = std::clamp(device.limits.max_qp_init_rd_atom, 1, 255);
   return static_cast<uint8_t>(std::min<int>(here, std::max<uint8_t>(peer.reads, 1)));
 }
 
@@ -44,7 +44,8 @@ uint32_t RandomSequence() {
   return std::random_device{}() & 0xffffff;
 }
 
-Result<QpHandle> MakeQueuePair(const Rail& rail, ibv_cq* cq, QueueSize size, int access) {
+Result<QpHandle> MakeQueuePair(const Rail& rail, const DeviceContext& device, ibv_cq* cq,
+                               QueueSize size, int access) {
   ibv_qp_init_attr wanted{};
   wanted.send_cq = cq;
   wanted.recv_cq = cq;
@@ -53,7 +54,7 @@ Result<QpHandle> MakeQueuePair(const Rail& rail, ibv_cq* cq, QueueSize size, int
   wanted.cap.max_send_sge = size.segments;
   wanted.cap.max_recv_wr = 0;
   wanted.cap.max_recv_sge = 0;
-  QpHandle qp(rail.verbs().create_qp(rail.pd(), &wanted));
+  QpHandle qp(rail.verbs().create_qp(device.pd.get(), &wanted));
   if (!qp) return Failed(rail, "creating a queue pair", errno);
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
@@ -66,23 +67,23 @@ Result<QpHandle> MakeQueuePair(const Rail& rail, ibv_cq* cq, QueueSize size, int
   return qp;
 }
 
-QueueAddress AddressOf(const Rail& rail, const RailAddress& here, const ibv_qp& qp,
+QueueAddress AddressOf(const DeviceContext& device, const RailAddress& here, const ibv_qp& qp,
                        uint32_t sequence) {
   QueueAddress address = here.ForPeers();
   address.queue = qp.qp_num;
   address.sequence = sequence;
-  address.reads = ReadsAnswered(rail);
+  address.reads = ReadsAnswered(device);
   return address;
 }
 
-Status ReadyToReceive(const Rail& rail, const RailAddress& here, ibv_qp* qp,
-                      const QueueAddress& peer) {
+Status ReadyToReceive(const Rail& rail, const DeviceContext& device, const RailAddress& here,
+                      ibv_qp* qp, const QueueAddress& peer) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTR;
   attributes.path_mtu = PathMtu(here.mtu, peer.mtu, rail.link().mtu);
   attributes.dest_qp_num = peer.queue;
   attributes.rq_psn = peer.sequence & 0xffffff;
-  attributes.max_dest_rd_atomic = ReadsAnswered(rail);
+  attributes.max_dest_rd_atomic = ReadsAnswered(device);
   attributes.min_rnr_timer = kReceiverPause;
   attributes.ah_attr.port_num = rail.spec().port;
   attributes.ah_attr.sl = rail.link().service_level;
@@ -110,14 +111,15 @@ bool StopQueuePair(const Rail& rail, ibv_qp* qp) {
   return rail.verbs().modify_qp(qp, &attributes, IBV_QP_STATE) == 0;
 }
 
-Status ReadyToSend(const Rail& rail, ibv_qp* qp, uint32_t sequence, const QueueAddress& peer) {
+Status ReadyToSend(const Rail& rail, const DeviceContext& device, ibv_qp* qp, uint32_t sequence,
+                   const QueueAddress& peer) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTS;
   attributes.sq_psn = sequence & 0xffffff;
   attributes.timeout = rail.link().timeout;
   attributes.retry_cnt = rail.link().retries;
   attributes.rnr_retry = rail.link().retries;
-  attributes.max_rd_atomic = ReadsUnderWay(rail, peer);
+  attributes.max_rd_atomic = ReadsUnderWay(device, peer);
   const int error = ErrorOf(rail.verbs().modify_qp(qp, &attributes,
                                                    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
                                                        IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |

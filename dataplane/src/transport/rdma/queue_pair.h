@@ -16,27 +16,29 @@ struct QueueSize {
 };
 
 // A new queue pair in state INIT. `access`: what the peer may do (IBV_ACCESS_REMOTE_READ or 0).
-Result<QpHandle> MakeQueuePair(const Rail& rail, ibv_cq* cq, QueueSize size, int access);
+Result<QpHandle> MakeQueuePair(const Rail& rail, const DeviceContext& device, ibv_cq* cq,
+                               QueueSize size, int access);
 
 // What the peer needs to connect to it. `sequence` is its first packet number.
-QueueAddress AddressOf(const Rail& rail, const RailAddress& here, const ibv_qp& qp,
+QueueAddress AddressOf(const DeviceContext& device, const RailAddress& here, const ibv_qp& qp,
                        uint32_t sequence);
 // 24 bits nobody can guess, so that a stray packet of an earlier connection does not fit.
 uint32_t RandomSequence();
 
 // INIT -> RTR: it answers READs of the peer from here on.
-Status ReadyToReceive(const Rail& rail, const RailAddress& here, ibv_qp* qp,
-                      const QueueAddress& peer);
+Status ReadyToReceive(const Rail& rail, const DeviceContext& device, const RailAddress& here,
+                      ibv_qp* qp, const QueueAddress& peer);
 // RTR -> RTS: it can send READs.
-Status ReadyToSend(const Rail& rail, ibv_qp* qp, uint32_t sequence, const QueueAddress& peer);
+Status ReadyToSend(const Rail& rail, const DeviceContext& device, ibv_qp* qp, uint32_t sequence,
+                   const QueueAddress& peer);
 
 // Any -> ERR: it answers nothing more, sends nothing more and tries nothing again. What it had
 // under way is reported as flushed, and is over then. False when the device refuses that.
 bool StopQueuePair(const Rail& rail, ibv_qp* qp);
 
-// READs that a queue pair of this rail answers, and has under way, at once.
-uint8_t ReadsAnswered(const Rail& rail);
-uint8_t ReadsUnderWay(const Rail& rail, const QueueAddress& peer);
+// READs that a queue pair of this device answers, and has under way, at once.
+uint8_t ReadsAnswered(const DeviceContext& device);
+uint8_t ReadsUnderWay(const DeviceContext& device, const QueueAddress& peer);
 
 // The path's: the smaller of both ports' and the configured one.
 ibv_mtu PathMtu(uint8_t here, uint8_t there, uint32_t configured_bytes);

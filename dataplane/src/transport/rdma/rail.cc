@@ -19,6 +19,10 @@ constexpr int kCheckMs = 500;
 // better one than it has.
 constexpr Duration kLookEvery = std::chrono::seconds(2),
                    kLookEveryWhenUp = std::chrono::seconds(30);
+// A device that fails again sooner is opened anew at intervals that go on growing.
+constexpr Duration kSettled = std::chrono::minutes(1);
+constexpr char kOpenedAnew[] =
+    "; it is opened anew as soon as that works: see the kernel's log (dmesg) and `rdma link show`";
 
 // Whether an event may have changed the port's address; others, of single queue pairs, come in
 // hundreds.
@@ -44,46 +48,41 @@ Result<std::unique_ptr<Rail>> Rail::Open(RailSpec spec, LinkOptions link) {
   auto verbs = Verbs::Load();
   if (!verbs.ok()) return verbs.status();
   auto rail = std::unique_ptr<Rail>(new Rail(std::move(spec), link, *verbs));
-  const std::string& name = rail->name();
-
-  int count = 0;
-  ibv_device** list = (*verbs)->get_device_list(&count);
-  if (list == nullptr) return FromErrno("listing RDMA devices", errno);
-  for (int i = 0; i < count && !rail->context_; ++i) {
-    if ((*verbs)->get_device_name(list[i]) == rail->spec_.device)
-      rail->context_.reset((*verbs)->open_device(list[i]));
-  }
-  const int error = errno;
-  (*verbs)->free_device_list(list);
-  if (!rail->context_) {
-    return FromErrno(fmt::format("rail {}: opening device {} of {} (is /dev/infiniband in this "
-                                 "container, and is the device in its network namespace?)",
-                                 name, rail->spec_.device, count),
-                     error);
-  }
-  if (const int e = (*verbs)->query_device(rail->context_.get(), &rail->limits_); e != 0)
-    return FromErrno(fmt::format("rail {}: asking for the device's limits", name), e);
-  ibv_port_attr port;
-  if (const int e = (*verbs)->QueryPort(rail->context_.get(), rail->spec_.port, &port); e != 0)
-    return FromErrno(fmt::format("rail {}: asking for port {}", name, rail->spec_.port), e);
-  rail->max_message_bytes_ = port.max_msg_sz;
-  rail->pd_.reset((*verbs)->alloc_pd(rail->context_.get()));
-  if (!rail->pd_)
-    return FromErrno(fmt::format("rail {}: allocating a protection domain", name), errno);
-  const int fd = rail->context_->async_fd;
-  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+  auto device = DeviceContext::Open(rail->spec_.device, rail->spec_.port);
+  if (!device.ok()) return device.status().Annotate(fmt::format("rail {}", rail->name()));
+  rail->device_ = std::move(*device);
   rail->Look();
   return rail;
 }
 
-RailLook Rail::Seen() const {
+std::shared_ptr<const DeviceContext> Rail::device() const {
+  std::lock_guard lock(mutex_);
+  return device_;
+}
+
+void Rail::Take(std::shared_ptr<DeviceContext> device) {
+  std::lock_guard lock(mutex_);
+  if (device_) device_->failed = true;
+  device_.swap(device);  // closing takes a system call: not under the lock
+}
+
+Status Rail::DoFollow() {
+  Follow follow;
+  {
+    std::lock_guard lock(mutex_);
+    follow = follow_;
+  }
+  return follow ? follow() : Status();
+}
+
+RailLook Rail::Seen(const DeviceContext& device) const {
   ibv_port_attr attributes;
-  if (const int e = verbs_->QueryPort(context_.get(), spec_.port, &attributes); e != 0)
+  if (const int e = verbs_->QueryPort(device.context.get(), spec_.port, &attributes); e != 0)
     return {FromErrno(fmt::format("asking for port {}", spec_.port), e), WaitsFor::kDevice};
-  Device device = ReadDevice(SystemSources(), spec_.device);
-  const auto port = std::find_if(device.ports.begin(), device.ports.end(),
+  Device found = ReadDevice(SystemSources(), spec_.device);
+  const auto port = std::find_if(found.ports.begin(), found.ports.end(),
                                  [this](const Port& p) { return p.number == spec_.port; });
-  if (port == device.ports.end())
+  if (port == found.ports.end())
     return {Unavailable("its device is gone from /sys/class/infiniband"), WaitsFor::kDevice};
   port->active_mtu = MtuBytes(attributes.active_mtu);
   port->max_mtu = MtuBytes(attributes.max_mtu);
@@ -95,43 +94,88 @@ RailLook Rail::Seen() const {
 
 void Rail::Look() {
   looked_ = Clock::now();
-  state_.See(Seen());
+  RailLook look = Seen(*device());
+  if (look.waits_for == WaitsFor::kDevice) {
+    Fail(look.address.status().message());
+  } else {
+    state_.See(std::move(look));
+  }
 }
 
-bool Rail::Unchanged() const {
+bool Rail::Unchanged(const DeviceContext& device) const {
   ibv_port_attr port;
-  if (verbs_->QueryPort(context_.get(), spec_.port, &port) != 0) return false;
+  if (verbs_->QueryPort(device.context.get(), spec_.port, &port) != 0) return false;
   const bool active = port.state == IBV_PORT_ACTIVE;
   if (!up()) return active == (state_.waits().what != WaitsFor::kPort);
   const RailAddress address = state_.address();
   if (!active || port.lid != address.lid || port.active_mtu != address.mtu) return false;
   ibv_gid gid{};
-  if (verbs_->query_gid(context_.get(), spec_.port, static_cast<int>(address.gid.index), &gid) != 0)
+  if (verbs_->query_gid(device.context.get(), spec_.port, static_cast<int>(address.gid.index),
+                        &gid) != 0)
     return false;
   return std::equal(address.gid.address.begin(), address.gid.address.end(), gid.raw);
 }
 
 void Rail::Check() {
-  if (dead_) return;
+  const TimePoint now = Clock::now();
+  if (reopened_.valid()) {
+    if (reopened_.wait_for(Duration::zero()) != std::future_status::ready) return;
+    const Status s = reopened_.get();
+    if (s.ok() && device()) {
+      opened_ = now;
+      spdlog::info("rail {}: its device is open again", name());
+      Look();
+      return;
+    }
+    health_.Failed(now);
+    if (!s.ok()) state_.See({s, WaitsFor::kDevice});
+  }
+  const auto device = this->device();
+  if (!device) {
+    if (health_.Allows(now)) reopened_ = connector_.Do([this] { return Reopen(); });
+    return;
+  }
+  if (now - opened_ >= kSettled) health_.Succeeded();
   const Duration due = up() ? kLookEveryWhenUp : kLookEvery;
-  if (Clock::now() - looked_ >= due || !Unchanged()) Look();
+  if (now - looked_ >= due || !Unchanged(*device)) Look();
 }
 
-void Rail::OnEvents() {
-  bool look = false;
+void Rail::Fail(const std::string& why) {
+  device_failures_.fetch_add(1, std::memory_order_relaxed);
+  state_.See({Unavailable(why + kOpenedAnew), WaitsFor::kDevice});
+  Take(nullptr);
+  health_.Failed(Clock::now());
+  // What was registered with it is given up now, not when it is back.
+  connector_.Do([this] { return DoFollow(); });
+}
+
+Status Rail::Reopen() {
+  auto device = DeviceContext::Open(spec_.device, spec_.port);
+  if (!device.ok()) return Unavailable(device.status().message() + kOpenedAnew);
+  Take(std::move(*device));
+  Status s = DoFollow();
+  if (s.ok()) return s;
+  Take(nullptr);
+  (void)DoFollow();
+  return Unavailable(s.message() + kOpenedAnew);
+}
+
+void Rail::OnEvents(const DeviceContext& device) {
+  if (&device != this->device().get()) return Check();  // it was given up already
+  bool look = false, failed = false;
   ibv_async_event event;
-  while (verbs_->get_async_event(context_.get(), &event) == 0) {
+  while (verbs_->get_async_event(device.context.get(), &event) == 0) {
     const ibv_event_type type = event.event_type;
     spdlog::debug("rail {}: event {}", name(), verbs_->event_type_str(type));
     verbs_->ack_async_event(&event);  // before a queue pair that it names is destroyed
     look = look || IsOfPort(type);
-    if (type == IBV_EVENT_DEVICE_FATAL && !dead_) {
-      dead_ = true;
-      state_.See({Unavailable("the device has failed; restart this node when it is back"),
-                  WaitsFor::kDevice});
-    }
+    failed = failed || type == IBV_EVENT_DEVICE_FATAL;
   }
-  if (look && !dead_) {
+  // After the event, if there is one, of a device that was taken away.
+  failed = failed || IsGone(errno);
+  if (failed) {
+    Fail("its device has failed");
+  } else if (look && !reopened_.valid()) {
     Look();
   } else {
     Check();
@@ -139,7 +183,7 @@ void Rail::OnEvents() {
 }
 
 Rail::Stats Rail::stats() const {
-  return {reads_, bytes_, failures_, state_.downs(), state_.address_changes()};
+  return {reads_, bytes_, failures_, state_.downs(), device_failures_, state_.address_changes()};
 }
 
 // ---- Rails -------------------------------------------------------------------------------------
@@ -157,9 +201,20 @@ Result<std::unique_ptr<Rails>> Rails::Open(std::span<const RailSpec> specs, Link
 Rails::Rails(std::vector<std::unique_ptr<Rail>> rails)
     : rails_(std::move(rails)), stop_(eventfd(0, EFD_CLOEXEC)), watcher_([this] { Watch(); }) {}
 
-Rails::~Rails() {
+Rails::~Rails() { Stop(); }
+
+void Rails::Stop() {
+  if (!watcher_.joinable()) return;
   eventfd_write(stop_.get(), 1);
   watcher_.join();
+  for (const auto& rail : rails_) rail->connector().Drain();
+}
+
+void Rails::OnDeviceChange(const std::function<Status(size_t)>& follow) {
+  for (size_t i = 0; i < rails_.size(); ++i) {
+    std::lock_guard lock(rails_[i]->mutex_);
+    rails_[i]->follow_ = [follow, i] { return follow(i); };
+  }
 }
 
 bool Rails::any_up() const {
@@ -173,13 +228,19 @@ void Rails::Drain() const {
 }
 
 void Rails::Watch() {
-  std::vector<pollfd> fds{{stop_.get(), POLLIN, 0}};
-  for (const auto& rail : rails_) fds.push_back({rail->context()->async_fd, POLLIN, 0});
-  while (fds[0].revents == 0) {
+  for (;;) {
+    // One that has failed says so without end: only what is in use is listened to.
+    std::vector<std::shared_ptr<const DeviceContext>> devices;
+    std::vector<pollfd> fds{{stop_.get(), POLLIN, 0}};
+    for (const auto& rail : rails_) {
+      devices.push_back(rail->device());
+      fds.push_back({devices.back() ? devices.back()->context->async_fd : -1, POLLIN, 0});
+    }
     if (poll(fds.data(), fds.size(), kCheckMs) < 0 && errno != EINTR) return;
+    if (fds[0].revents != 0) return;
     for (size_t i = 0; i < rails_.size(); ++i) {
       if (fds[i + 1].revents != 0) {
-        rails_[i]->OnEvents();
+        rails_[i]->OnEvents(*devices[i]);
       } else {
         rails_[i]->Check();
       }

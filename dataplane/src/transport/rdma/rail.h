@@ -1,7 +1,7 @@
-// Rail: one open port of an RDMA device, with its protection domain: what memory is registered with
-// and queue pairs are made on. A rail stays open while the node lives; whether it may be used now,
-// and as whom it speaks, is state(): a rail whose port is down, or whose interface has no address,
-// waits for it.
+// Rail: one port of an RDMA device, which memory is registered with and queue pairs are made on. A
+// rail lives while the node does; whether it may be used now, and as whom it speaks, is state(): a
+// rail whose port is down, or whose interface has no address, waits for it, and so does one whose
+// device has failed. That one is opened anew when it is back, and what was registered is again.
 //
 // Rails: all rails of a node, and a thread that follows their asynchronous events: ports that go
 // down and come back, addresses that come and go, devices that fail.
@@ -11,7 +11,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <future>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
@@ -20,7 +23,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/status.h"
+#include "transport/peer_health.h"
 #include "transport/rdma/connector.h"
+#include "transport/rdma/device_context.h"
 #include "transport/rdma/disposer.h"
 #include "transport/rdma/link_options.h"
 #include "transport/rdma/rail_address.h"
@@ -48,10 +53,8 @@ class Rail {
   const std::string& name() const { return spec_.name; }
   const LinkOptions& link() const { return link_; }
   const Verbs& verbs() const { return *verbs_; }
-  ibv_context* context() const { return context_.get(); }
-  ibv_pd* pd() const { return pd_.get(); }
-  const ibv_device_attr& limits() const { return limits_; }
-  uint32_t max_message_bytes() const { return max_message_bytes_; }
+  // Null while there is none. Whatever is made from it holds it.
+  std::shared_ptr<const DeviceContext> device() const;
   const RailState& state() const { return state_; }
   bool up() const { return state_.up(); }
   // For the queue pairs that are made on it.
@@ -62,6 +65,7 @@ class Rail {
     uint64_t reads = 0, bytes = 0;  // READs that this node asked for, and their bytes
     uint64_t failures = 0;          // queue pairs that broke
     uint64_t downs = 0;             // RailState::downs
+    uint64_t device_failures = 0;
     uint64_t address_changes = 0;
   };
   Stats stats() const;
@@ -73,28 +77,37 @@ class Rail {
 
  private:
   friend class Rails;
+  // Brings all that is registered in line with the rail's device.
+  using Follow = std::function<Status()>;
   Rail(RailSpec spec, LinkOptions link, const Verbs* verbs);
   // Takes the events that are waiting, and looks what came of them.
-  void OnEvents();
-  // Looks whether the port still is what it was.
+  void OnEvents(const DeviceContext& device);
+  // Looks whether the port still is what it was, or whether the device is back.
   void Check();
   void Look();
-  RailLook Seen() const;
+  RailLook Seen(const DeviceContext& device) const;
   // The port is active and has its address, or is not and lacks what it lacked, as far as asking
   // the device tells.
-  bool Unchanged() const;
+  bool Unchanged(const DeviceContext& device) const;
+  // Gives the device up.
+  void Fail(const std::string& why);
+  // In the connector's thread, which a rail without a device leaves alone.
+  Status Reopen();
+  void Take(std::shared_ptr<DeviceContext> device);
+  Status DoFollow();
 
   const RailSpec spec_;
   const LinkOptions link_;
   const Verbs* const verbs_;
-  ContextHandle context_;
-  PdHandle pd_;
-  ibv_device_attr limits_{};
-  uint32_t max_message_bytes_ = 0;
+  mutable std::mutex mutex_;
+  std::shared_ptr<DeviceContext> device_;
+  Follow follow_;
   RailState state_;
-  bool dead_ = false;  // the device has failed for good
-  TimePoint looked_{};
-  std::atomic<uint64_t> reads_{0}, bytes_{0}, failures_{0};
+  // Of the thread that watches.
+  TimePoint looked_{}, opened_ = Clock::now();
+  PeerHealth health_;  // of the device: when to open it anew
+  std::future<Status> reopened_;
+  std::atomic<uint64_t> reads_{0}, bytes_{0}, failures_{0}, device_failures_{0};
   // Of each rail, so that those of a dead one do not hold up the others'. Last: what they connect
   // and destroy was made from the above; and what is connected in vain is destroyed.
   Disposer disposer_;
@@ -113,6 +126,12 @@ class Rails {
   bool any_up() const;
   // Until all that was to be connected so far is, and all queue pairs that were given up are gone.
   void Drain() const;
+
+  // Called with the number of a rail that has lost its device, or has another: what is registered
+  // has to follow, and the rail is used when this has not failed. Until Stop().
+  void OnDeviceChange(const std::function<Status(size_t)>& follow);
+  // Follows no events any more.
+  void Stop();
 
  private:
   explicit Rails(std::vector<std::unique_ptr<Rail>> rails);

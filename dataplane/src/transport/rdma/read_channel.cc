@@ -24,7 +24,7 @@ ibv_sge Sge(const Registration& range, size_t rail, uint32_t chunk, std::byte* a
 }
 
 Status Outdated(const ReadQueue& queue) {
-  return Unavailable(fmt::format("rail {} has another address now", queue.rail().name()));
+  return Unavailable(fmt::format("rail {} has another address or device now", queue.rail().name()));
 }
 
 }  // namespace
@@ -90,21 +90,28 @@ Status ReadChannel::Establish(const ConnectOk& peer, TimePoint deadline) {
     }
     path.rkeys = peer.queues[i].rkeys;
     max_segments_ = std::min(max_segments_, path.queue->max_segments());
-    max_message_bytes_ = std::min(max_message_bytes_, path.queue->rail().max_message_bytes());
+    max_message_bytes_ = std::min(max_message_bytes_, path.queue->device()->max_message_bytes);
   }
   std::erase_if(paths_, [](const Path& path) { return path.queue == nullptr; });
   segments_.resize(max_segments_ == UINT32_MAX ? 0 : max_segments_);
   return queues() > 0 ? Status() : failure;
 }
 
-Status ReadChannel::Probe(Bytes scratch, const Registration& memory, TimePoint deadline) {
+Status ReadChannel::Probe(Bytes scratch, const RegisteredMemory::Ranges& ranges,
+                          TimePoint deadline) {
+  const Registration* const memory = RegisteredMemory::Find(ranges, scratch);
+  if (memory == nullptr) return Internal("the memory to try a path with is not registered");
   const auto bytes = static_cast<uint32_t>(
       std::min<uint64_t>({kProbeBytes, pool_bytes_, chunk_bytes_, scratch.size()}));
   for (Path& path : paths_) {
     if (path.queue->broken()) continue;
+    if (memory->KnownTo(path.queue->rail_index()) != path.queue->device()) {
+      Lose(&path, Outdated(*path.queue));
+      continue;
+    }
     const ibv_sge segment =
-        Sge(memory, path.queue->rail_index(), static_cast<uint32_t>(memory.ChunkOf(scratch.data())),
-            scratch.data(), bytes);
+        Sge(*memory, path.queue->rail_index(),
+            static_cast<uint32_t>(memory->ChunkOf(scratch.data())), scratch.data(), bytes);
     path.queue->Add(pool_, path.rkeys[0], std::span(&segment, 1), bytes, 0);
     if (Status s = path.queue->Ring(Clock::now()); !s.ok()) Lose(&path, s);
   }
@@ -176,15 +183,34 @@ void ReadChannel::Begin(std::span<const PageRead> pages, const RegisteredMemory:
     missing_[i] = static_cast<uint32_t>(cut_.pieces.size() - before);
     ++left_;
   }
-  if (left_ > 0 && queues() == 0) FailPending();
+  FindReach();
+  if (left_ > 0 && !AnyReaches()) FailPending();
   Post(now);
+}
+
+void ReadChannel::FindReach() {
+  reached_.clear();
+  for (const LocalSegment& s : cut_.segments) {
+    if (std::find(reached_.begin(), reached_.end(), s.range) == reached_.end())
+      reached_.push_back(s.range);
+  }
+  for (Path& path : paths_) {
+    path.reaches = std::all_of(reached_.begin(), reached_.end(), [&](const Registration* range) {
+      return range->KnownTo(path.queue->rail_index()) == path.queue->device();
+    });
+  }
+}
+
+bool ReadChannel::AnyReaches() const {
+  return std::any_of(paths_.begin(), paths_.end(),
+                     [](const Path& path) { return path.reaches && !path.queue->broken(); });
 }
 
 ReadChannel::Path* ReadChannel::LeastBusy(const Registration& destination) {
   Path* best = nullptr;
   uint64_t least = 0;
   for (Path& path : paths_) {
-    if (path.queue->broken() || path.queue->room() == 0) continue;
+    if (path.queue->broken() || !path.reaches || path.queue->room() == 0) continue;
     const uint64_t bytes = path.queue->bytes_in_flight();
     if (bytes >= kBytesInFlight) continue;
     const bool near = destination.IsNear(path.queue->rail_index());
@@ -286,7 +312,7 @@ void ReadChannel::Lose(Path* path, const Status& why) {
   queue.rail().CountFailure();
   lost_rails_ |= 1u << queue.rail_index();
   spdlog::debug("a queue pair is lost: {}", why.ToString());
-  if (left_ > 0 && queues() == 0) FailPending();
+  if (left_ > 0 && !AnyReaches()) FailPending();
 }
 
 void ReadChannel::Abandon(Path* path, const Status& why) {

@@ -60,10 +60,10 @@ class ReadChannel {
   // Connects to what the peer offers, over all rails at once; does without those that have not
   // connected by `deadline`. Fails when no queue is left.
   Status Establish(const ConnectOk& peer, TimePoint deadline);
-  // READs the beginning of the peer's pool into `scratch`, part of `memory`, over every queue, to
+  // READs the beginning of the peer's pool into `scratch`, within `ranges`, over every queue, to
   // see that the path carries packets of its size; breaks those over which nothing comes until
   // `deadline`. Fails when no queue is left.
-  Status Probe(Bytes scratch, const Registration& memory, TimePoint deadline);
+  Status Probe(Bytes scratch, const RegisteredMemory::Ranges& ranges, TimePoint deadline);
 
   // A batch; everything given must live until done(). `headers` is as long as `pages` and lies in
   // `ranges`. `stall`: longest without progress of one queue.
@@ -93,9 +93,13 @@ class ReadChannel {
     // Shared with the rail's connector, while it is at work on it.
     std::shared_ptr<ReadQueue> queue;
     std::vector<uint32_t> rkeys;
+    bool reaches = true;  // the memory of the batch is known to its device
   };
   ReadChannel() = default;
   void Post(TimePoint now);
+  // Which paths reach the memory of the batch.
+  void FindReach();
+  bool AnyReaches() const;
   Path* LeastBusy(const Registration& destination);
   void Send(Path* path, uint32_t piece);
   void Lose(Path* path, const Status& why);
@@ -121,7 +125,8 @@ class ReadChannel {
   std::vector<uint32_t> missing_;  // pieces that each page lacks
   size_t left_ = 0;                // pages pending
   TimePoint finished_{};
-  std::vector<ibv_sge> segments_;  // of the READ being built
+  std::vector<ibv_sge> segments_;             // of the READ being built
+  std::vector<const Registration*> reached_;  // the memory of the batch
 };
 
 }  // namespace peercache::rdma

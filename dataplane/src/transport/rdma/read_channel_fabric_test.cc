@@ -23,14 +23,13 @@ using ::testing::HasSubstr;
 
 void Command(const std::string& command) { ASSERT_EQ(std::system(command.c_str()), 0) << command; }
 
-// Objects of one kind that the kernel keeps for this process.
+// Objects of one kind that the kernel keeps for programs, of which this is the only one.
 size_t CountOf(const char* kind) {
   const std::string command = fmt::format("rdma resource show {}", kind);
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   size_t count = 0;
-  const std::string self = fmt::format("pid {} ", getpid());
   for (char line[512]; fgets(line, sizeof(line), pipe.get()) != nullptr;)
-    count += std::string(line).find(self) != std::string::npos;
+    count += std::string(line).find("comm [ib_core]") == std::string::npos;
   return count;
 }
 size_t OpenFiles() {
@@ -78,6 +77,13 @@ class Batch {
 class ReadChannelFabricTest : public ::testing::Test {
  protected:
   static constexpr size_t kBytes = 48 << 20;
+  ReadChannelFabricTest() {
+    rails->OnDeviceChange([this](size_t rail) {
+      const Status s = holder.registered.Renew(*rails, rail);
+      return s.ok() ? reader.registered.Renew(*rails, rail) : s;
+    });
+  }
+  ~ReadChannelFabricTest() override { rails->Stop(); }
   std::unique_ptr<Rails> rails = OpenTestRails();
   TestHolder holder{rails.get(), kBytes};
   TestReader reader{rails.get(), kBytes};
@@ -312,6 +318,108 @@ TEST_F(ReadChannelFabricTest, ARailWhoseAddressChangesUnderReadsIsConnectedAnew)
   batch.ExpectBytes(holder);
 }
 
+TEST_F(ReadChannelFabricTest, ADeviceThatIsTakenAwayUnderReadsIsDoneWithoutAndOpenedAnew) {
+  ASSERT_GE(rails->size(), 2u);
+  Rail& rail = (*rails)[1];
+  const std::string device = rail.spec().device, interface = InterfaceOf(rail.spec());
+  const std::vector<uint32_t> lengths(32, 1 << 20);
+  Batch batch(&holder, reader.bytes(), lengths, 1);
+  const auto read = [&](ReadChannel* channel) {
+    std::memset(reader.bytes().data(), 0, reader.bytes().size());
+    EXPECT_THAT(ReadAll(channel, reader, batch.reads()), Each(PageState::kRead));
+    batch.ExpectBytes(holder);
+  };
+  const auto left = [&] {
+    rails->Drain();
+    return std::vector<size_t>{OpenFiles(),   CountOf("qp"), CountOf("mr"),
+                               CountOf("cq"), CountOf("pd"), CountOf("ctx")};
+  };
+  const std::vector<size_t> before = left();
+  for (uint64_t round = 1; round <= 3 && !HasFailure(); ++round) {
+    std::vector<uint32_t> old_keys;
+    auto connection = Connect(*rails, &holder, reader,
+                              [&](ConnectOk* answer) { old_keys = answer->queues[1].rkeys; });
+    ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+    std::thread breaker([&] {
+      std::this_thread::sleep_for(milliseconds(100));
+      Command("rdma link delete " + device);
+    });
+    bool lost = false;
+    for (const TimePoint end = Clock::now() + seconds(20); !lost && Clock::now() < end;) {
+      read(connection->channel.get());
+      lost = connection->channel->queues() < rails->size();
+    }
+    breaker.join();
+    EXPECT_TRUE(lost) << "the other rail takes over";
+    EXPECT_TRUE(Within20Seconds([&] { return !rail.up(); }));
+    EXPECT_EQ(rail.state().waits().what, WaitsFor::kDevice);
+    EXPECT_THAT(rail.state().waits().why, HasSubstr("opened anew"));
+    EXPECT_EQ(rail.stats().device_failures, round);
+    // Memory that comes meanwhile is registered with the rest, and with this one later.
+    TestReader late(rails.get(), 8 << 20);
+    auto narrow = Connect(*rails, &holder, reader);
+    ASSERT_TRUE(narrow.ok()) << narrow.status().ToString();
+    EXPECT_EQ(narrow->channel->queues(), rails->size() - 1);
+    read(narrow->channel.get());
+    Command(fmt::format("rdma link add {} type rxe netdev {}", device, interface));
+    EXPECT_TRUE(Within20Seconds([&] { return rail.up(); })) << "nobody starts it again";
+    auto stale = Connect(*rails, &holder, reader, [&](ConnectOk* answer) {
+      if (answer->queues[1].rkeys == old_keys) old_keys.clear();  // once in 256 times
+      if (!old_keys.empty()) answer->queues[1].rkeys = old_keys;
+    });
+    ASSERT_TRUE(stale.ok()) << stale.status().ToString();
+    EXPECT_EQ(stale->channel->queues(), rails->size() - (old_keys.empty() ? 0 : 1))
+        << "a key of the device that was there before opens the pool";
+    auto wide = Connect(*rails, &holder, reader);
+    ASSERT_TRUE(wide.ok()) << wide.status().ToString();
+    EXPECT_EQ(wide->channel->queues(), rails->size());
+    const uint64_t bytes = rail.stats().bytes;
+    read(wide->channel.get());
+    EXPECT_GT(rail.stats().bytes, bytes + 1'000'000u);
+    // A queue pair of the old device is noticed, if it was idle all the time.
+    read(connection->channel.get());
+    EXPECT_EQ(connection->channel->queues(), rails->size() - 1);
+    const auto ranges = late.registered.ranges();
+    ASSERT_TRUE(late.registered.Renew(*rails, 1).ok());
+    EXPECT_EQ(late.registered.ranges()->front()->KnownTo(1), rail.device().get());
+  }
+  EXPECT_EQ(left(), before) << "descriptors, and what the kernel keeps for this process";
+}
+
+TEST_F(ReadChannelFabricTest, ARailThatDoesNotKnowTheMemoryIsNotUsedForIt) {
+  ASSERT_GE(rails->size(), 2u);
+  auto connection = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  const std::string device = (*rails)[1].spec().device, interface = InterfaceOf((*rails)[1].spec());
+  // The engine's memory is not registered again.
+  rails->OnDeviceChange([this](size_t rail) { return holder.registered.Renew(*rails, rail); });
+  Command("rdma link delete " + device);
+  ASSERT_TRUE(Within20Seconds([&] { return !(*rails)[1].up(); }));
+  Command(fmt::format("rdma link add {} type rxe netdev {}", device, interface));
+  ASSERT_TRUE(Within20Seconds([&] { return (*rails)[1].up(); }));
+  auto channel = ReadChannel::Make(*rails, ~0u);
+  ASSERT_TRUE(channel.ok());
+  ConnectOk answer;
+  auto queues = AcceptNow(&holder.acceptor(), (*channel)->request(), &answer);
+  ASSERT_TRUE(queues.ok());
+  ASSERT_TRUE((*channel)->Establish(answer, Clock::now() + seconds(5)).ok());
+  EXPECT_EQ((*channel)->queues(), rails->size());
+  const uint64_t bytes = (*rails)[1].stats().bytes;
+  const std::vector<uint32_t> lengths(16, 1 << 20);
+  Batch batch(&holder, reader.bytes(), lengths, 1);
+  EXPECT_THAT(ReadAll(channel->get(), reader, batch.reads()), Each(PageState::kRead));
+  batch.ExpectBytes(holder);
+  EXPECT_EQ((*rails)[1].stats().bytes, bytes);
+  EXPECT_EQ((*channel)->queues(), rails->size()) << "it is well for other memory";
+  // Over that rail alone there is no way.
+  auto alone = ReadChannel::Make(*rails, 2);
+  ASSERT_TRUE(alone.ok());
+  queues = AcceptNow(&holder.acceptor(), (*alone)->request(), &answer);
+  ASSERT_TRUE(queues.ok());
+  ASSERT_TRUE((*alone)->Establish(answer, Clock::now() + seconds(5)).ok());
+  EXPECT_THAT(ReadAll(alone->get(), reader, batch.reads()), Each(PageState::kFailed));
+}
+
 TEST_F(ReadChannelFabricTest, AThousandConnectionsLeaveNothingBehind) {
   const auto round = [&] {
     auto connection = Connect(*rails, &holder, reader);
@@ -332,22 +440,22 @@ TEST_F(ReadChannelFabricTest, AThousandConnectionsLeaveNothingBehind) {
 }
 
 TEST_F(ReadChannelFabricTest, QueuePairsForPeersAreBounded) {
-  auto pool =
-      Registration::Make("pool", reader.bytes(), *rails, Registration::For::kRemoteRead, nullptr);
-  ASSERT_TRUE(pool.ok());
-  auto acceptor = Acceptor::Make(rails.get(), *pool, static_cast<uint32_t>(rails->size()));
-  ASSERT_TRUE(acceptor.ok());
+  RegisteredMemory registered;
+  ASSERT_TRUE(
+      registered.Register("pool", reader.bytes(), *rails, Registration::For::kRemoteRead, nullptr)
+          .ok());
+  Acceptor acceptor(rails.get(), &registered, reader.bytes(), static_cast<uint32_t>(rails->size()));
   auto channel = ReadChannel::Make(*rails, ~0u), other = ReadChannel::Make(*rails, ~0u);
   ASSERT_TRUE(channel.ok() && other.ok());
   ConnectOk answer;
-  auto first = (*acceptor)->Accept((*channel)->request(), &answer);
+  auto first = acceptor.Accept((*channel)->request(), &answer);
   ASSERT_TRUE(first.ok());
-  auto second = (*acceptor)->Accept((*other)->request(), &answer);
+  auto second = acceptor.Accept((*other)->request(), &answer);
   EXPECT_EQ(second.status().code(), Code::kResourceExhausted);
   EXPECT_THAT(second.status().message(), HasSubstr("rdma-max-queues"));
   *first = nullptr;
   rails->Drain();
-  EXPECT_TRUE((*acceptor)->Accept((*other)->request(), &answer).ok());
+  EXPECT_TRUE(acceptor.Accept((*other)->request(), &answer).ok());
 }
 
 // An address in the network of `rail` that nobody has: the kernel looks for it for a second.

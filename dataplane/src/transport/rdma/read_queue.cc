@@ -28,7 +28,9 @@ constexpr Duration kFlushLimit = std::chrono::seconds(2);
 
 Result<std::unique_ptr<ReadQueue>> ReadQueue::Make(Rail* rail, size_t rail_index) {
   auto queue = std::unique_ptr<ReadQueue>(new ReadQueue(rail, rail_index));
-  const ibv_device_attr& limits = rail->limits();
+  if (!queue->device_) return Unavailable(fmt::format("rail {}: it has no device", rail->name()));
+  const DeviceContext& device = *queue->device_;
+  const ibv_device_attr& limits = device.limits;
   const int most_reads = std::min(limits.max_qp_wr, limits.max_cqe - 1);
   // max_sge_rd is 0 where the driver does not tell.
   const int most_segments =
@@ -38,15 +40,15 @@ Result<std::unique_ptr<ReadQueue>> ReadQueue::Make(Rail* rail, size_t rail_index
   const auto failed = [&](const char* doing) {
     return FromErrno(fmt::format("rail {}: {}", rail->name(), doing), errno);
   };
-  queue->completions_.reset(rail->verbs().create_comp_channel(rail->context()));
+  queue->completions_.reset(rail->verbs().create_comp_channel(device.context.get()));
   if (!queue->completions_) return failed("creating a completion channel");
   fcntl(queue->completions_->fd, F_SETFL, fcntl(queue->completions_->fd, F_GETFL) | O_NONBLOCK);
   // One more than READs: when the pair breaks, each of them completes with an error.
-  queue->cq_.reset(rail->verbs().create_cq(rail->context(),
+  queue->cq_.reset(rail->verbs().create_cq(device.context.get(),
                                            static_cast<int>(queue->size_.reads) + 1, nullptr,
                                            queue->completions_.get(), 0));
   if (!queue->cq_) return failed("creating a completion queue");
-  auto qp = MakeQueuePair(*rail, queue->cq_.get(), queue->size_, 0);
+  auto qp = MakeQueuePair(*rail, device, queue->cq_.get(), queue->size_, 0);
   if (!qp.ok()) return qp.status();
   queue->qp_ = std::move(*qp);
   queue->slots_.resize(queue->size_.reads);
@@ -58,8 +60,8 @@ Result<std::unique_ptr<ReadQueue>> ReadQueue::Make(Rail* rail, size_t rail_index
 ReadQueue::~ReadQueue() { Break(); }
 
 Status ReadQueue::Connect(const QueueAddress& peer) {
-  if (Status s = ReadyToReceive(*rail_, here_, qp_.get(), peer); !s.ok()) return s;
-  return ReadyToSend(*rail_, qp_.get(), sequence_, peer);
+  if (Status s = ReadyToReceive(*rail_, *device_, here_, qp_.get(), peer); !s.ok()) return s;
+  return ReadyToSend(*rail_, *device_, qp_.get(), sequence_, peer);
 }
 
 void ReadQueue::Add(uint64_t remote, uint32_t rkey, std::span<const ibv_sge> segments,
@@ -138,7 +140,7 @@ bool ReadQueue::AwaitFlush() {
   ibv_wc done[kPollAtOnce];
   while (reported_ != posted_) {
     const int n = ibv_poll_cq(cq_.get(), kPollAtOnce, done);
-    if (n < 0 || (n == 0 && Clock::now() >= limit)) return false;
+    if (n < 0 || (n == 0 && (device_->failed || Clock::now() >= limit))) return false;
     if (n > 0) {
       reported_ = static_cast<uint32_t>(done[n - 1].wr_id);
     } else {
@@ -152,14 +154,16 @@ void ReadQueue::Break() {
   if (qp_ == nullptr) return;
   const bool over = StopQueuePair(*rail_, qp_.get()) && AwaitFlush();
   if (!over) {
-    spdlog::warn("rail {}: the device does not give up its READs; waiting for it", rail_->name());
+    if (!device_->Gone())
+      spdlog::warn("rail {}: the device does not give up its READs; waiting for it", rail_->name());
     qp_.reset();
   }
   Disarm();
   // Destroying a completion queue waits for this.
   if (unacknowledged_ > 0)
     rail_->verbs().ack_cq_events(cq_.get(), std::exchange(unacknowledged_, 0u));
-  rail_->disposer().Take({nullptr, std::move(completions_), std::move(cq_), std::move(qp_)});
+  rail_->disposer().Take(
+      {std::move(device_), nullptr, std::move(completions_), std::move(cq_), std::move(qp_)});
   harvested_ = rung_ = completed_ = added_;
   bytes_in_flight_ = 0;
 }

@@ -31,13 +31,16 @@ class ReadQueue {
   static Result<std::unique_ptr<ReadQueue>> Make(Rail* rail, size_t rail_index);
 
   Rail& rail() const { return *rail_; }
+  // Null when it is broken.
+  const DeviceContext* device() const { return device_.get(); }
   size_t rail_index() const { return rail_index_; }
-  QueueAddress address() const { return AddressOf(*rail_, here_, *qp_, sequence_); }
+  QueueAddress address() const { return AddressOf(*device_, here_, *qp_, sequence_); }
   Status Connect(const QueueAddress& peer);
 
   bool broken() const { return qp_ == nullptr; }
-  // The rail has another address than the pair was made with; nothing comes over it any more.
-  bool outdated() const { return rail_->state().epoch() != here_.epoch; }
+  // The rail has another address or device than the pair was made with; nothing comes over it any
+  // more.
+  bool outdated() const { return device_->failed || rail_->state().epoch() != here_.epoch; }
   uint32_t max_segments() const { return size_.segments; }
   // READs that can be added before some are harvested.
   size_t room() const { return size_.reads - (added_ - harvested_); }
@@ -86,7 +89,10 @@ class ReadQueue {
     uint32_t bytes = 0;
   };
   ReadQueue(Rail* rail, size_t rail_index)
-      : rail_(rail), rail_index_(rail_index), here_(rail->state().address()) {}
+      : rail_(rail),
+        rail_index_(rail_index),
+        here_(rail->state().address()),
+        device_(rail->device()) {}
   Status Poll(uint32_t* upto);
   // Once the pair was stopped: whether all that was posted is over.
   bool AwaitFlush();
@@ -94,6 +100,7 @@ class ReadQueue {
   Rail* const rail_;
   const size_t rail_index_;
   const RailAddress here_;
+  std::shared_ptr<const DeviceContext> device_;
   const uint32_t sequence_ = RandomSequence();
   QueueSize size_;
   CompChannelHandle completions_;
