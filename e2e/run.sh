@@ -18,7 +18,8 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # Two runs would cut each other's links and stop each other's API server, and each begins by removing what the other made.
 if [ -n "${PEERCACHE_CLUSTER_HOOKS:-}" ]; then
   LOCK=${KUBECONFIG:-}
-  [ -f "$LOCK" ] || die "KUBECONFIG='$LOCK' is no file" "name the cluster's kubeconfig, or unset PEERCACHE_CLUSTER_HOOKS"
+  LOCK=${LOCK%%:*}
+  [ -f "$LOCK" ] || die "KUBECONFIG='${KUBECONFIG:-}' is no file" "name the cluster's kubeconfig, or unset PEERCACHE_CLUSTER_HOOKS"
 else
   LOCK=${PEERCACHE_CLUSTER_DIR:-/var/tmp/peercache-cluster}/e2e.lock
   mkdir -p "${LOCK%/*}"
@@ -48,4 +49,4 @@ step "compiling the suite"
 step "running it"
 cd "$HERE"
 [ -t 1 ] || set -- -ginkgo.no-color "$@"
-exec "$PEERCACHE_CACHE/e2e.test" -test.timeout 20m -test.v -ginkgo.junit-report="$ARTIFACTS/junit.xml" "$@"
+exec "$PEERCACHE_CACHE/e2e.test" -test.timeout 40m -test.v -ginkgo.junit-report="$ARTIFACTS/junit.xml" "$@"

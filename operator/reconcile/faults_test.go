@@ -80,10 +80,9 @@ func TestFindFaults(t *testing.T) {
 			"Unschedulable", "create the DeviceClass"},
 		{"refused by the topology manager", testPod("a", refused("one")), "NUMAMisaligned", "topology manager of machine-1 finds no " +
 			"NUMA node with the cores, huge pages and devices of this pod together (Resources cannot be allocated with Topology " +
-			"locality): lower resources.cpu or memory.pool so that they fit, correct rails[].numaNode; or write " +
-			"topologyManagerPolicy: best-effort"},
+			"locality): lower resources.cpu or memory.pool so that they fit; or write topologyManagerPolicy: best-effort"},
 		{"refused by the topology manager with several devices", testPod("a", refused("all")), "NUMAMisaligned",
-			"where rail0 and rail1 are on different NUMA nodes, give each NUMA node a node of its own, in a new cluster by layout: PerNUMA"},
+			"where rail0 and rail1 are on different NUMA nodes, give each NUMA node a node of its own: under layout: PerNUMA by the right"},
 		{"refused by the kubelet", testPod("a", func(pod *corev1.Pod) {
 			pod.Status.Phase = corev1.PodFailed
 			pod.Status.Reason = "OutOfnvidia.com/gpu"

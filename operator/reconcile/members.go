@@ -69,6 +69,8 @@ type memory struct {
 	fleet *fleet.Fleet
 	// numbers is when those that change all the time were last written.
 	numbers time.Time
+	// refused is when a pod that a kubelet does not take was last seen.
+	refused time.Time
 }
 
 func (m *memory) hear(answer *fleet.Fleet, now time.Time) {

@@ -4,6 +4,7 @@ package reconcile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// Pods that the kubelet does not take have failed for good. The DaemonSet controller replaces them, one at a time and ever
-// more rarely: after 1 s, 2 s and so on to 15 minutes.
+// Pods that the kubelet does not take have failed for good. The DaemonSet controller replaces them, on each machine ever
+// more rarely: after 1 s, 2 s and so on to 15 minutes. Until then the one that failed is there to be seen.
 
 const (
 	// topologyError is the reason of pods that the kubelet's topology manager does not admit.
@@ -27,6 +28,9 @@ const (
 
 	// answerWithin is how long a kubelet may take to say whether it takes a pod.
 	answerWithin = 10 * time.Second
+	// refusedStands is how long what was said of refused pods stands once none is to be seen: until the next is made and
+	// answered for. No longer, since the next may never be made.
+	refusedStands = 3 * answerWithin
 )
 
 // refusal explains a pod that has failed.
@@ -44,11 +48,11 @@ func refusal(pod *corev1.Pod, groups []plan.Group) *fault {
 // misaligned adds what to do to what the kubelet's topology manager says. Of devices it aligns what device plug-ins hand
 // out, so those of several rails are what it may have found on different NUMA nodes.
 func misaligned(pod *corev1.Pod, groups []plan.Group) string {
-	advice := "lower resources.cpu or memory.pool so that they fit, correct rails[].numaNode"
+	advice := "lower resources.cpu or memory.pool so that they fit"
 	if rails := devicesOf(pod, groups); len(rails) > 1 {
-		advice = fmt.Sprintf("where %s are on different NUMA nodes, give each NUMA node a node of its own, in a new cluster by layout: "+
-			"PerNUMA with rails[].numaNode, in this one by a rails[].group for each NUMA node; else lower resources.cpu or memory.pool "+
-			"so that they fit", strings.Join(rails, " and "))
+		advice = fmt.Sprintf("where %s are on different NUMA nodes, give each NUMA node a node of its own: under layout: PerNUMA by the "+
+			"right rails[].numaNode, under another layout, which cannot be changed, by a rails[].group for each NUMA node; else lower "+
+			"resources.cpu or memory.pool so that they fit", strings.Join(rails, " and "))
 	}
 	return fmt.Sprintf("the topology manager of %s finds no NUMA node with the cores, huge pages and devices of this pod together "+
 		"(%s): %s; or write topologyManagerPolicy: best-effort in that kubelet's configuration and delete the pod",
@@ -70,8 +74,23 @@ func devicesOf(pod *corev1.Pod, groups []plan.Group) (rails []string) {
 	return rails
 }
 
-// retried says whether pods were refused and the kubelets have not answered yet for those in their place. What was said
-// of them then stands: else every attempt would look like a node that is well and then breaks.
+// undecided names the conditions about which nothing new can be said, since pods were refused and the kubelets have not
+// answered yet for those in their place. What was said stands: else every attempt would look like a node that is well and
+// then breaks. lastRefused is when a refused pod was last seen.
+func undecided(cluster *v1alpha1.PeerCacheCluster, pods []corev1.Pod, faults []fault, desired int32, lastRefused, now time.Time) []string {
+	others := slices.ContainsFunc(faults, func(f fault) bool { return !f.refused() })
+	if others || now.Sub(lastRefused) >= refusedStands || !retried(cluster, pods, desired, now) {
+		return nil
+	}
+	if len(faults) > 0 { // of other machines: they say what is broken
+		return []string{v1alpha1.ConditionProgressing}
+	}
+	return []string{v1alpha1.ConditionDegraded, v1alpha1.ConditionReady, v1alpha1.ConditionProgressing}
+}
+
+func (f fault) refused() bool { return f.reason == reasonMisaligned || f.reason == reasonPodFailed }
+
+// retried says whether pods were refused, and one in their place is missing or unanswered.
 func retried(cluster *v1alpha1.PeerCacheCluster, pods []corev1.Pod, desired int32, now time.Time) bool {
 	degraded := meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionDegraded)
 	if degraded == nil || degraded.Status != metav1.ConditionTrue || degraded.ObservedGeneration != cluster.Generation ||

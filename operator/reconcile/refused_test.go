@@ -3,6 +3,7 @@
 package reconcile
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -47,6 +48,38 @@ func TestRetried(t *testing.T) {
 			cluster.Status.Conditions = test.before
 			if got := retried(cluster, cached(t, test.pods...), 2, noon); got != test.want {
 				t.Errorf("retried is %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestUndecided(t *testing.T) {
+	cluster := &v1alpha1.PeerCacheCluster{}
+	cluster.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: "NUMAMisaligned"}}
+	all := []string{v1alpha1.ConditionDegraded, v1alpha1.ConditionReady, v1alpha1.ConditionProgressing}
+	refused, other := fault{reason: "NUMAMisaligned"}, fault{reason: "CrashLoopBackOff"}
+	tests := []struct {
+		name   string
+		faults []fault
+		there  int
+		seen   time.Duration // ago
+		want   []string
+	}{
+		{"the next pod is awaited", nil, 1, time.Second, all},
+		{"it is there", nil, 2, time.Second, nil},
+		{"it is never made", nil, 1, time.Minute, nil},
+		{"another machine refuses its pod still", []fault{refused}, 1, 0, all[2:]},
+		{"something else is wrong", []fault{refused, other}, 1, 0, nil},
+		{"the operator has just started", nil, 1, 24 * time.Hour, nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			pods := make([]corev1.Pod, test.there)
+			for i := range pods {
+				pods[i] = testPod("a")
+			}
+			if got := undecided(cluster, cached(t, pods...), test.faults, 2, noon.Add(-test.seen), noon); !slices.Equal(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
 	}

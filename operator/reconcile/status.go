@@ -41,7 +41,8 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 	status.Plan = p.planned
 	status.Objects = p.objects
 	look := healthOf(p)
-	showHealth(status, look, before.Status, r.memories.of(client.ObjectKeyFromObject(p.cluster)), r.Now())
+	memory := r.memories.of(client.ObjectKeyFromObject(p.cluster))
+	showHealth(status, look, before.Status, memory, r.Now())
 	if p.desired != nil {
 		status.Image = p.desired.Image
 		status.Capacity = capacity(p.cluster.Spec, p.desired, p.facts.daemonSets)
@@ -49,11 +50,11 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 	var changed []metav1.Condition
 	conditions := append(judge(sight{p.problem, p.planned, p.checks, progress, under, faults}), monitoringReady(p), injectionReady(p.webhook, p.missed))
 	conditions = append(conditions, look.conditions(status.Conditions)...)
-	if len(faults) == 0 && retried(before, p.facts.pods, progress.desired, r.Now()) {
-		conditions = slices.DeleteFunc(conditions, func(c metav1.Condition) bool {
-			return c.Type == v1alpha1.ConditionDegraded || c.Type == v1alpha1.ConditionReady || c.Type == v1alpha1.ConditionProgressing
-		})
+	if slices.ContainsFunc(faults, fault.refused) {
+		memory.refused = r.Now()
 	}
+	stand := undecided(before, p.facts.pods, faults, progress.desired, memory.refused, r.Now())
+	conditions = slices.DeleteFunc(conditions, func(c metav1.Condition) bool { return slices.Contains(stand, c.Type) })
 	for _, condition := range conditions {
 		condition.ObservedGeneration = p.cluster.Generation
 		condition.LastTransitionTime = metav1.NewTime(r.Now())

@@ -44,6 +44,12 @@ sysfs_of_this_netns() {
   umount -l "$DIR/cgroup"
 }
 
+# As the kernel writes lists: 0-3,8
+ranges() {
+  awk 'function show() {printf "%s%s", sep, first == last ? first : first "-" last; sep = ","}
+    NR == 1 {first = last = $1; next} $1 == last + 1 {last = $1; next} {show(); first = last = $1} END {show(); print ""}'
+}
+
 # Two NUMA nodes, each with half of the machine's CPUs and memory, for kubelet's topology manager to choose from. Pods see
 # the machine's own sysfs, unless they mount this.
 numa_up() {
@@ -56,7 +62,7 @@ numa_up() {
     mkdir -p "$fake/node$node"
     # Links as in the real tree, seen from where it is mounted.
     for cpu in "${list[@]}"; do ln -sfn "../../cpu/cpu$cpu" "$fake/node$node/cpu$cpu"; done
-    (IFS=,; echo "${list[*]}") > "$fake/node$node/cpulist"
+    printf '%s\n' "${list[@]}" | ranges > "$fake/node$node/cpulist"
     awk -v node="$node" '/^(MemTotal|MemFree|(Ina|A)ctive\(file\)):/ {printf "Node %d %-16s %8d kB\n", node, $1, $2 / 2}' \
       /proc/meminfo > "$fake/node$node/meminfo"
   done

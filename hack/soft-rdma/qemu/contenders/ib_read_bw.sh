@@ -7,10 +7,11 @@ contend() {
   local try speed
   # perftest measures the processor's clock first; on a busy machine it gets 0, and all that follows from it is 0.
   for try in {0..9}; do
-    speed=$(read_once $(($1 + 1000 * try)) "${@:2}")
-    [ "$speed" = 0.00 ] || break
+    speed=$(read_once $(($1 + 1000 * try)) "${@:2}") || return
+    if [ "$speed" != 0.00 ]; then echo "$speed" && return; fi
   done
-  echo "$speed"
+  echo "ib_read_bw has measured 0 MiB/s ten times: run it on a machine that is less busy" >&2
+  return 1
 }
 
 read_once() {
