@@ -63,8 +63,7 @@ Result<std::shared_ptr<const Registration>> Registration::Make(const std::string
   std::vector<size_t> all;
   for (const auto& rail : rails.all()) {
     all.push_back(all.size());
-    if (const auto device = rail->device())
-      max_mr_size = std::min<uint64_t>(max_mr_size, device->limits.max_mr_size);
+    max_mr_size = std::min(max_mr_size, rail->max_mr_size());
   }
   auto range = std::shared_ptr<Registration>(new Registration());
   range->what_ = what;
@@ -90,6 +89,13 @@ Result<std::shared_ptr<const Registration>> Registration::Anew(const Rails& rail
   range->keys_[rail] = nullptr;
   if (Status s = range->AddKeys(rails, std::span(&rail, 1)); !s.ok()) return s;
   return std::shared_ptr<const Registration>(std::move(range));
+}
+
+std::shared_ptr<const Registration> Registration::With(const Registration& other,
+                                                       size_t rail) const {
+  auto range = std::shared_ptr<Registration>(new Registration(*this));
+  range->keys_[rail] = other.keys_[rail];
+  return range;
 }
 
 Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted) {
@@ -127,6 +133,7 @@ Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted)
     TimePoint reported = start;
     for (size_t i; error == 0 && (i = next.fetch_add(1)) < parts;) {
       Work& work = works[i / chunks_];
+      if (rails.stopping()) work.gone = true;
       if (work.gone) continue;
       const DeviceContext& device = *work.keys->device;
       const size_t offset = i % chunks_ * chunk_bytes_;
@@ -202,13 +209,15 @@ void RegisteredMemory::Remove(const std::byte* begin) {
   old = std::exchange(ranges_, std::move(changed));
 }
 
-bool RegisteredMemory::Replace(const Registration* old, std::shared_ptr<const Registration> range) {
+bool RegisteredMemory::Replace(const Registration* old, size_t rail,
+                               std::shared_ptr<const Registration> range) {
   std::lock_guard lock(mutex_);
   auto changed = std::make_shared<Ranges>(*ranges_);
-  const auto at = std::find_if(changed->begin(), changed->end(),
-                               [&](const auto& known) { return known.get() == old; });
-  if (at == changed->end()) return false;
-  *at = std::move(range);
+  const auto at = std::find_if(changed->begin(), changed->end(), [&](const auto& known) {
+    return known->bytes().data() == old->bytes().data();
+  });
+  if (at == changed->end() || (*at)->KnownTo(rail) != old->KnownTo(rail)) return false;
+  *at = at->get() == old ? std::move(range) : (*at)->With(*range, rail);
   ranges_ = std::move(changed);
   return true;
 }
@@ -227,18 +236,18 @@ Status RegisteredMemory::Register(const std::string& what, std::span<std::byte> 
 }
 
 Status RegisteredMemory::Renew(const Rails& rails, size_t rail) {
-  Status failure;
   const auto all = ranges();
-  for (const auto& range : *all) {
-    const Status s = Renew(rails, rail, range->bytes().data());
-    if (s.ok()) continue;
-    if (range->use() == Registration::For::kRemoteRead) {
-      failure = s;
-    } else {
+  // What peers read comes first: without it the rail is of no use, and the others' is left alone.
+  for (const auto use : {Registration::For::kRemoteRead, Registration::For::kLocalWrite}) {
+    for (const auto& range : *all) {
+      if (range->use() != use) continue;
+      const Status s = Renew(rails, rail, range->bytes().data());
+      if (s.ok()) continue;
+      if (use == Registration::For::kRemoteRead) return s;
       spdlog::warn("pages of {} are not read over this rail: {}", range->what(), s.message());
     }
   }
-  return failure;
+  return {};
 }
 
 Status RegisteredMemory::Renew(const Rails& rails, size_t rail, const std::byte* begin) {
@@ -251,7 +260,7 @@ Status RegisteredMemory::Renew(const Rails& rails, size_t rail, const std::byte*
     if (!renewed.ok()) return renewed.status();
     // A device that has just failed is as good as none; its rail will find out.
     const bool done = (*renewed)->KnownTo(rail) == nullptr;
-    if (Replace(at->get(), std::move(*renewed)) && done) return {};
+    if (Replace(at->get(), rail, std::move(*renewed)) && done) return {};
   }
 }
 

@@ -47,6 +47,9 @@ class Registration {
   // none.
   Result<std::shared_ptr<const Registration>> Anew(const Rails& rails, size_t rail) const;
 
+  // This, with the keys that `other`, of the same range, has for `rail`.
+  std::shared_ptr<const Registration> With(const Registration& other, size_t rail) const;
+
   const std::string& what() const { return what_; }
   For use() const { return use_; }
   std::span<std::byte> bytes() const { return bytes_; }
@@ -103,8 +106,9 @@ class RegisteredMemory {
   // Forgets the range that begins there; it is deregistered when the last snapshot that has it is
   // gone.
   void Remove(const std::byte* begin);
-  // In place of `old`; false when that is not here any more.
-  bool Replace(const Registration* old, std::shared_ptr<const Registration> range);
+  // In place of `old`, as far as `rail` goes: others may have replaced it for theirs. False when
+  // the range is not here any more, or the rail knows it by other keys than `old` says.
+  bool Replace(const Registration* old, size_t rail, std::shared_ptr<const Registration> range);
   // The rail has another device now, or none: it knows all ranges by that one afterwards. A range
   // of an engine that it refuses is left out, and said in the log; one for peers is the error.
   Status Renew(const Rails& rails, size_t rail);

@@ -57,17 +57,33 @@ TEST(RegisteredMemoryTest, ARangeIsReplacedWhereItIsAndOnlyWhileItIs) {
   registered.Add(old);
   registered.Add(RegistrationTesting::Make(all.subspan(2000, 1000), 4096));
   const auto before = registered.ranges();
-  const auto anew = RegistrationTesting::Make(all.subspan(1000, 1000), 4096);
-  EXPECT_TRUE(registered.Replace(old.get(), anew));
+  const auto anew = RegistrationTesting::Known(*old, 0);
+  EXPECT_TRUE(registered.Replace(old.get(), 0, anew));
   const auto after = registered.ranges();
   ASSERT_EQ(after->size(), 3u);
   EXPECT_EQ(RegisteredMemory::Find(*after, all.subspan(1500, 10)), anew.get());
   EXPECT_EQ(RegisteredMemory::Find(*before, all.subspan(1500, 10)), old.get()) << "a batch at work";
   EXPECT_EQ((*after)[0], (*before)[0]);
-  EXPECT_FALSE(registered.Replace(old.get(), old)) << "somebody was faster";
+  EXPECT_FALSE(registered.Replace(old.get(), 0, old)) << "somebody was faster";
   registered.Remove(all.subspan(1000).data());
-  EXPECT_FALSE(registered.Replace(anew.get(), anew)) << "it was taken back meanwhile";
+  EXPECT_FALSE(registered.Replace(anew.get(), 0, anew)) << "it was taken back meanwhile";
   EXPECT_EQ(registered.ranges()->size(), 2u);
+}
+
+TEST(RegisteredMemoryTest, RailsThatComeBackTogetherKeepEachOthersKeys) {
+  std::vector<std::byte> memory(1000);
+  RegisteredMemory registered;
+  const auto none = RegistrationTesting::Make(memory, 4096, 2);
+  registered.Add(none);
+  const auto first = RegistrationTesting::Known(*none, 0);
+  const auto second = RegistrationTesting::Known(*none, 1);
+  EXPECT_TRUE(registered.Replace(none.get(), 0, first));
+  EXPECT_TRUE(registered.Replace(none.get(), 1, second));
+  const auto both = registered.ranges()->front();
+  EXPECT_EQ(both->KnownTo(0), first->KnownTo(0));
+  EXPECT_EQ(both->KnownTo(1), second->KnownTo(1));
+  EXPECT_FALSE(registered.Replace(none.get(), 0, RegistrationTesting::Known(*none, 0)))
+      << "the rail has had another device meanwhile";
 }
 
 TEST(RegistrationTest, ChunksAreWholeHugePagesWithinTheDevicesLimit) {

@@ -9,12 +9,21 @@ namespace peercache::rdma {
 
 class RegistrationTesting {
  public:
-  static std::shared_ptr<const Registration> Make(std::span<std::byte> bytes,
-                                                  uint64_t chunk_bytes) {
+  // No rail knows it.
+  static std::shared_ptr<const Registration> Make(std::span<std::byte> bytes, uint64_t chunk_bytes,
+                                                  size_t rails = 1) {
     auto range = std::shared_ptr<Registration>(new Registration());
     range->bytes_ = bytes;
     range->chunk_bytes_ = chunk_bytes;
     range->chunks_ = (bytes.size() + chunk_bytes - 1) / chunk_bytes;
+    range->keys_.resize(rails);
+    return range;
+  }
+  // The same, known to a new device of `rail`.
+  static std::shared_ptr<const Registration> Known(const Registration& old, size_t rail) {
+    auto range = std::shared_ptr<Registration>(new Registration(old));
+    range->keys_[rail] = std::shared_ptr<Registration::Keys>(
+        new Registration::Keys{std::make_shared<DeviceContext>(), nullptr, {}});
     return range;
   }
 };

@@ -50,7 +50,7 @@ Result<std::unique_ptr<Rail>> Rail::Open(RailSpec spec, LinkOptions link) {
   auto rail = std::unique_ptr<Rail>(new Rail(std::move(spec), link, *verbs));
   auto device = DeviceContext::Open(rail->spec_.device, rail->spec_.port);
   if (!device.ok()) return device.status().Annotate(fmt::format("rail {}", rail->name()));
-  rail->device_ = std::move(*device);
+  rail->Take(std::move(*device));
   rail->Look();
   return rail;
 }
@@ -62,6 +62,7 @@ std::shared_ptr<const DeviceContext> Rail::device() const {
 
 void Rail::Take(std::shared_ptr<DeviceContext> device) {
   std::lock_guard lock(mutex_);
+  if (device) max_mr_size_ = device->limits.max_mr_size;
   if (device_) device_->failed = true;
   device_.swap(device);  // closing takes a system call: not under the lock
 }
@@ -94,8 +95,10 @@ RailLook Rail::Seen(const DeviceContext& device) const {
 
 void Rail::Look() {
   looked_ = Clock::now();
-  RailLook look = Seen(*device());
-  if (look.waits_for == WaitsFor::kDevice) {
+  const auto device = this->device();
+  RailLook look = Seen(*device);
+  // Only then: all that is registered with it would have to be registered again.
+  if (look.waits_for == WaitsFor::kDevice && device->Gone()) {
     Fail(look.address.status().message());
   } else {
     state_.See(std::move(look));
@@ -136,8 +139,10 @@ void Rail::Check() {
     return;
   }
   if (now - opened_ >= kSettled) health_.Succeeded();
-  const Duration due = up() ? kLookEveryWhenUp : kLookEvery;
-  if (now - looked_ >= due || !Unchanged(*device)) Look();
+  const bool due = now - looked_ >= (up() ? kLookEveryWhenUp : kLookEvery);
+  // What an engine's memory was refused may be had now.
+  if (due && up()) connector_.Do([this] { return DoFollow(); });
+  if (due || !Unchanged(*device)) Look();
 }
 
 void Rail::Fail(const std::string& why) {
@@ -204,6 +209,7 @@ Rails::Rails(std::vector<std::unique_ptr<Rail>> rails)
 Rails::~Rails() { Stop(); }
 
 void Rails::Stop() {
+  stopping_ = true;
   if (!watcher_.joinable()) return;
   eventfd_write(stop_.get(), 1);
   watcher_.join();

@@ -55,6 +55,8 @@ class Rail {
   const Verbs& verbs() const { return *verbs_; }
   // Null while there is none. Whatever is made from it holds it.
   std::shared_ptr<const DeviceContext> device() const;
+  // Bytes, of the device, or of the last one while there is none.
+  uint64_t max_mr_size() const { return max_mr_size_; }
   const RailState& state() const { return state_; }
   bool up() const { return state_.up(); }
   // For the queue pairs that are made on it.
@@ -107,6 +109,7 @@ class Rail {
   TimePoint looked_{}, opened_ = Clock::now();
   PeerHealth health_;  // of the device: when to open it anew
   std::future<Status> reopened_;
+  std::atomic<uint64_t> max_mr_size_{UINT64_MAX};
   std::atomic<uint64_t> reads_{0}, bytes_{0}, failures_{0}, device_failures_{0};
   // Of each rail, so that those of a dead one do not hold up the others'. Last: what they connect
   // and destroy was made from the above; and what is connected in vain is destroyed.
@@ -130,13 +133,15 @@ class Rails {
   // Called with the number of a rail that has lost its device, or has another: what is registered
   // has to follow, and the rail is used when this has not failed. Until Stop().
   void OnDeviceChange(const std::function<Status(size_t)>& follow);
-  // Follows no events any more.
+  // Follows no events any more, and registers nothing more.
   void Stop();
+  bool stopping() const { return stopping_; }
 
  private:
   explicit Rails(std::vector<std::unique_ptr<Rail>> rails);
   void Watch();
   const std::vector<std::unique_ptr<Rail>> rails_;
+  std::atomic<bool> stopping_{false};
   UniqueFd stop_;  // eventfd
   std::thread watcher_;
 };
