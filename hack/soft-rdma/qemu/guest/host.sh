@@ -12,11 +12,8 @@ done
 
 # step NAME RAIL ADDRESS-PREFIX: one set of READs.
 step() {
-  local name=$1 rail=$2 prefix=$3 index tries=0
-  until index=$(hack/soft-rdma/gid-index.sh "rxe$rail" "$prefix$number"); do
-    [ $((tries += 1)) -lt 100 ] || { echo "rxe$rail has no GID for $prefix$number"; exit 1; }
-    sleep 0.1
-  done
+  local name=$1 rail=$2 prefix=$3 index
+  index=$(hack/soft-rdma/qemu/guest/await-port.sh "rxe$rail" "$prefix$number")
   local read_bw=(timeout 300 ib_read_bw -d "rxe$rail" -x "$index" -F -s 131072 -n 64)
   if [ "$number" = 1 ]; then
     "${read_bw[@]}" >"$WORK/$name.server" 2>&1 &

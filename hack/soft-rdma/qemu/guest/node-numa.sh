@@ -44,7 +44,8 @@ for interface in /sys/class/net/eth*; do
   ip link set "$interface" mtu 9000 up
   rdma link add "rxe$numa" type rxe netdev "$interface"
   echo $HUGE_PAGES >"/sys/devices/system/node/node$numa/hugepages/hugepages-2048kB/nr_hugepages"
-  for _ in {1..100}; do ! hack/soft-rdma/gid-index.sh "rxe$numa" "10.20.$numa.1" >/dev/null || break; sleep 0.1; done
+  # With --transport rdma a node needs a port that can be used when it starts.
+  hack/soft-rdma/qemu/guest/await-port.sh "rxe$numa" "10.20.$numa.1" >/dev/null
 done
 
 for numa in 0 1; do

@@ -17,8 +17,7 @@ for interface in /sys/class/net/eth*; do
 done
 
 for node in 0 1; do
-  for _ in {1..100}; do ! hack/soft-rdma/gid-index.sh rxe$node "10.20.$node.1" >/dev/null || break; sleep 0.1; done
-  index=$(hack/soft-rdma/gid-index.sh rxe$node "10.20.$node.1")
+  index=$(hack/soft-rdma/qemu/guest/await-port.sh rxe$node "10.20.$node.1")
   # What a program has to do that wants to know: an rxe device has no parent of its own.
   [ ! -e /sys/class/infiniband/rxe$node/device/numa_node ] || { echo "rxe$node has a parent after all"; exit 1; }
   found=$(node_of_interface "$(interface_of rxe$node)")
@@ -27,7 +26,10 @@ for node in 0 1; do
   read_bw=(numactl "--cpunodebind=$node" "--membind=$node" timeout 200 ib_read_bw -d "rxe$node" -x "$index" -F
     -s 131072 -n 128 --use_hugepages)
   "${read_bw[@]}" >"$WORK/server-$node" 2>&1 & server=$!
-  until [ -n "$(ss -Hltn 'sport = :18515')" ]; do sleep 0.1; done
+  until [ -n "$(ss -Hltn 'sport = :18515')" ]; do
+    kill -0 $server || { cat "$WORK/server-$node"; exit 1; }
+    sleep 0.1
+  done
   "${read_bw[@]}" 127.0.0.1 >"$WORK/client-$node" 2>&1 & client=$!
   here=$HUGE_PAGES other=$HUGE_PAGES
   while kill -0 $client 2>/dev/null; do
