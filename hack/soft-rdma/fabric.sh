@@ -77,17 +77,10 @@ gid_index() {
 
 # rail_ready NODE RAIL: waits until the port is active and has a GID for both of its addresses.
 rail_ready() {
-  local tries state
-  for ((tries = 0; tries < 100; tries++)); do
-    state=$(on "$1" cat "/sys/class/infiniband/$(rail_device "$1" "$2")/ports/1/state")
-    if [[ $state == *ACTIVE* ]] && gid_index "$1" "$2" 4 >/dev/null && gid_index "$1" "$2" 6 >/dev/null; then
-      return 0
-    fi
-    sleep 0.1
+  local address
+  for address in "$(rail_address "$1" "$2")" "$(rail_address6 "$1" "$2")"; do
+    on "$1" "$SOFT_RDMA/await-port.sh" "$(rail_device "$1" "$2")" "$address" >/dev/null || return
   done
-  echo "rail $2 of node $1 is not ready after 10 s: port $state; GIDs: $(
-    on "$1" rdma link show "$(rail_device "$1" "$2")/1"; on "$1" ip -br addr show "rail$2")" >&2
-  return 1
 }
 
 rail_down() { ip -n "$1" link set "rail$2" down; }  # rail_down NODE RAIL: the other end loses its carrier

@@ -48,11 +48,12 @@ func refusal(pod *corev1.Pod, groups []plan.Group) *fault {
 // misaligned adds what to do to what the kubelet's topology manager says. Of devices it aligns what device plug-ins hand
 // out, so those of several rails are what it may have found on different NUMA nodes.
 func misaligned(pod *corev1.Pod, groups []plan.Group) string {
-	advice := "lower resources.cpu or memory.pool so that they fit"
+	const fit = "lower resources.cpu or memory.pool so that they fit"
+	advice := fit
 	if rails := devicesOf(pod, groups); len(rails) > 1 {
 		advice = fmt.Sprintf("where %s are on different NUMA nodes, give each NUMA node a node of its own: under layout: PerNUMA by the "+
-			"right rails[].numaNode, under another layout, which cannot be changed, by a rails[].group for each NUMA node; else lower "+
-			"resources.cpu or memory.pool so that they fit", strings.Join(rails, " and "))
+			"right rails[].numaNode, under another layout, which cannot be changed, by a rails[].group for each NUMA node; else %s",
+			strings.Join(rails, " and "), fit)
 	}
 	return fmt.Sprintf("the topology manager of %s finds no NUMA node with the cores, huge pages and devices of this pod together "+
 		"(%s): %s; or write topologyManagerPolicy: best-effort in that kubelet's configuration and delete the pod",
@@ -88,13 +89,15 @@ func undecided(cluster *v1alpha1.PeerCacheCluster, pods []corev1.Pod, faults []f
 	return []string{v1alpha1.ConditionDegraded, v1alpha1.ConditionReady, v1alpha1.ConditionProgressing}
 }
 
-func (f fault) refused() bool { return f.reason == reasonMisaligned || f.reason == reasonPodFailed }
+func (f fault) refused() bool { return ofRefusal(f.reason) }
+
+func ofRefusal(reason string) bool { return reason == reasonMisaligned || reason == reasonPodFailed }
 
 // retried says whether pods were refused, and one in their place is missing or unanswered.
 func retried(cluster *v1alpha1.PeerCacheCluster, pods []corev1.Pod, desired int32, now time.Time) bool {
 	degraded := meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionDegraded)
 	if degraded == nil || degraded.Status != metav1.ConditionTrue || degraded.ObservedGeneration != cluster.Generation ||
-		degraded.Reason != reasonMisaligned && degraded.Reason != reasonPodFailed {
+		!ofRefusal(degraded.Reason) {
 		return false
 	}
 	there := int32(0)

@@ -66,8 +66,7 @@ MetricSection FabricMetrics() {
           {"peercache_rail_device_failures_total",
            kCounter,
            "Times that the rail's device failed or was taken away; each time it is opened anew "
-           "when "
-           "it is back, and what was registered is registered again.",
+           "when it is back, and what was registered is registered again.",
            {"rail"},
            {EachRail(
                [](const RailInfo& r) { return static_cast<double>(r.stats.device_failures); })}},

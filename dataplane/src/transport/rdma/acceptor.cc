@@ -72,7 +72,8 @@ struct Acceptor::Group {
     for (Served& s : served) {
       if (!s.qp) continue;
       StopQueuePair(*s.rail, s.qp.get());
-      s.rail->disposer().Take({std::move(s.device), place, nullptr, nullptr, std::move(s.qp)});
+      s.rail->disposer().Take(
+          {.device = std::move(s.device), .keeper = place, .qp = std::move(s.qp)});
     }
   }
   Group(const Group&) = delete;

@@ -29,11 +29,11 @@ class Disposer {
   // its channel. `keeper`, if any, goes when all of it is gone, and the last of what a device made
   // before the device.
   struct Remains {
-    std::shared_ptr<const DeviceContext> device;
-    std::shared_ptr<const void> keeper;
-    CompChannelHandle channel;
-    CqHandle cq;
-    QpHandle qp;
+    std::shared_ptr<const DeviceContext> device{};
+    std::shared_ptr<const void> keeper{};
+    CompChannelHandle channel{};
+    CqHandle cq{};
+    QpHandle qp{};
   };
 
   Disposer() : thread_([this] { Run(); }) {}

@@ -28,7 +28,7 @@ class Body {
 };
 
 Disposer::Remains Remains(const std::shared_future<void>& may_go, std::atomic<int>* gone) {
-  return {nullptr, std::make_shared<const Body>(may_go, gone), nullptr, nullptr, nullptr};
+  return {.keeper = std::make_shared<const Body>(may_go, gone)};
 }
 
 TEST(DisposerTest, NobodyWaitsUntilSomethingIsGoneUnlessTheyAsk) {

@@ -162,8 +162,10 @@ void ReadQueue::Break() {
   // Destroying a completion queue waits for this.
   if (unacknowledged_ > 0)
     rail_->verbs().ack_cq_events(cq_.get(), std::exchange(unacknowledged_, 0u));
-  rail_->disposer().Take(
-      {std::move(device_), nullptr, std::move(completions_), std::move(cq_), std::move(qp_)});
+  rail_->disposer().Take({.device = std::move(device_),
+                          .channel = std::move(completions_),
+                          .cq = std::move(cq_),
+                          .qp = std::move(qp_)});
   harvested_ = rung_ = completed_ = added_;
   bytes_in_flight_ = 0;
 }

@@ -13,7 +13,7 @@ done
 # step NAME RAIL ADDRESS-PREFIX: one set of READs.
 step() {
   local name=$1 rail=$2 prefix=$3 index
-  index=$(hack/soft-rdma/qemu/guest/await-port.sh "rxe$rail" "$prefix$number")
+  index=$(hack/soft-rdma/await-port.sh "rxe$rail" "$prefix$number")
   local read_bw=(timeout 300 ib_read_bw -d "rxe$rail" -x "$index" -F -s 131072 -n 64)
   if [ "$number" = 1 ]; then
     "${read_bw[@]}" >"$WORK/$name.server" 2>&1 &

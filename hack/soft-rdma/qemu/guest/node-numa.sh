@@ -45,7 +45,7 @@ for interface in /sys/class/net/eth*; do
   rdma link add "rxe$numa" type rxe netdev "$interface"
   echo $HUGE_PAGES >"/sys/devices/system/node/node$numa/hugepages/hugepages-2048kB/nr_hugepages"
   # With --transport rdma a node needs a port that can be used when it starts.
-  hack/soft-rdma/qemu/guest/await-port.sh "rxe$numa" "10.20.$numa.1" >/dev/null
+  hack/soft-rdma/await-port.sh "rxe$numa" "10.20.$numa.1" >/dev/null
 done
 
 for numa in 0 1; do

@@ -17,7 +17,7 @@ for interface in /sys/class/net/eth*; do
 done
 
 for node in 0 1; do
-  index=$(hack/soft-rdma/qemu/guest/await-port.sh rxe$node "10.20.$node.1")
+  index=$(hack/soft-rdma/await-port.sh rxe$node "10.20.$node.1")
   # What a program has to do that wants to know: an rxe device has no parent of its own.
   [ ! -e /sys/class/infiniband/rxe$node/device/numa_node ] || { echo "rxe$node has a parent after all"; exit 1; }
   found=$(node_of_interface "$(interface_of rxe$node)")
