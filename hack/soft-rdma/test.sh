@@ -13,7 +13,7 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../lib.sh"
 
 OUT=$PEERCACHE_ROOT/dataplane/build/soft-rdma
-SHOWN=40  # lines of a failed test's output
+SHOWN=30 SHOWN_END=15  # lines of a failed test's output: of what failed, which may be far above the end, and of the end
 # More only where processors are idle: a guest that gets none for a second looks like a dead node to its peer.
 jobs=${JOBS:-1}
 
@@ -56,7 +56,11 @@ report() {  # report NAME
     return
   fi
   note "$(printf 'FAIL %4d s  %s (status %d)' "$took" "$1" "$status")"
-  tail -n "$SHOWN" "$OUT/$1/output" | sed 's/^/      /' >&2
+  {
+    grep -aE -A 5 ': Failure$|FAILED|rror: ' "$OUT/$1/output" | head -n "$SHOWN" || true
+    echo '...'
+    tail -n "$SHOWN_END" "$OUT/$1/output"
+  } | cut -c 1-200 | sed 's/^/      /' >&2
   note "all of it: $OUT/$1"
   failed+=("$1")
 }

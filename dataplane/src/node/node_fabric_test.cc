@@ -31,6 +31,7 @@ void UseRails(NodeConfig* config) {
   config->rdma_spin = {};
   config->promotion_percent = 0;  // replicas would be read instead
   config->lease = milliseconds(1000);
+  config->peer_timeout = seconds(5);  // a guest may get little of the processors
 }
 
 json Status(Node& node) { return json::parse(node.StatusJson()); }
@@ -156,7 +157,10 @@ TEST(NodeFabricTest, NoWrongByteWhilePagesAreEvicted) {
 }
 
 TEST(NodeFabricTest, AHolderThatDiesCostsABoundedWaitAndNoWrongByte) {
-  TestCluster cluster(UseRails);
+  TestCluster cluster([](NodeConfig* c) {
+    UseRails(c);
+    c->peer_timeout = seconds(1);
+  });
   auto host = cluster.Start("host"), b = cluster.Start("b");
   auto a = cluster.Start("a");
   TestEngine reader(b->socket(), 64, kPage);
@@ -181,7 +185,7 @@ TEST(NodeFabricTest, AHolderThatDiesCostsABoundedWaitAndNoWrongByte) {
   killer.join();
   EXPECT_EQ(wrong, 0u);
   EXPECT_EQ(last_hits, 0u) << "its pages have gone with it";
-  EXPECT_LT(longest, milliseconds(1500));
+  EXPECT_LT(longest, milliseconds(2500));
 }
 
 TEST(NodeFabricTest, ARailThatGoesDownCostsNoHit) {

@@ -272,7 +272,13 @@ void RunAll(std::span<Channel* const> channels, const GroupLimits& limits) {
     TimePoint wake = limits.deadline;
     for (Channel* channel : channels) {
       if (channel->done()) continue;
-      const TimePoint limit = std::min(limits.deadline, channel->last_progress() + limits.stall);
+      const auto limit_of = [&] {
+        return std::min(limits.deadline, channel->last_progress() + limits.stall);
+      };
+      // What came while this thread had no processor came in time.
+      if (now >= limit_of()) channel->Advance(now);
+      if (channel->done()) continue;
+      const TimePoint limit = limit_of();
       if (now >= limit) {
         channel->Fail(DeadlineExceeded(now >= limits.deadline ? "the call's time is up"
                                                               : "the peer made no progress"));

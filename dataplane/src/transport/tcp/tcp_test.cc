@@ -71,6 +71,20 @@ TEST(TcpTest, APeerThatHangsCostsTheStallTimeOnly) {
   EXPECT_LT(Clock::now() - start, 1s);
 }
 
+TEST(TcpTest, AnAnswerThatIsThereIsTakenHoweverLateTheCallerComesToIt) {
+  Fixture f;
+  Channel channel = f.NewChannel();
+  FrameWriter first = ReadOf({}, 1);
+  ASSERT_TRUE(RunOne(&channel, &first, nullptr).ok());
+  FrameWriter request = ReadOf({}, 1);
+  channel.Begin(request.Finish(), nullptr, Clock::now());
+  pollfd entry{channel.fd(), POLLIN, 0};
+  ASSERT_EQ(poll(&entry, 1, 15'000), 1) << "the answer";
+  Channel* const channels[] = {&channel};
+  RunAll(channels, {0s, Clock::now()});
+  EXPECT_TRUE(channel.status().ok()) << channel.status().ToString();
+}
+
 // Grants so many writes, and then none: the owner of the memory has taken it back.
 class RevokedSink : public BufferSink {
  public:
