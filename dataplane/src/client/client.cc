@@ -408,7 +408,8 @@ class Client::Impl {
         return 0;
       }
       EncodeKeys(keys, &connection->Request(MessageType::kExists));
-      const Status called = connection->Call(MessageType::kExistsOk, -1, deadline);
+      const Status called =
+          connection->Call(MessageType::kExistsOk, -1, deadline, Connection::Wait::kAwake);
       if (called.ok()) {
         FrameReader reader = connection->Answer();
         const auto hits = reader.Get<uint32_t>();

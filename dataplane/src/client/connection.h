@@ -31,9 +31,12 @@ class Connection {
 
   // The frame to fill for the next Call.
   FrameWriter& Request(MessageType type);
+  // How to wait for an answer. Awake is for those that come about as fast as a thread wakes: it
+  // sleeps only after some 200 us, or at once where the last answer took longer.
+  enum class Wait : uint8_t { kAsleep, kAwake };
   // Sends the request (with `fd` if not negative) and receives its answer, which must be of type
   // `expected`; an Error answer becomes its Status. After any failure the connection is unusable.
-  Status Call(MessageType expected, int fd, TimePoint deadline);
+  Status Call(MessageType expected, int fd, TimePoint deadline, Wait wait = Wait::kAsleep);
   FrameReader Answer() const { return FrameReader(frame_.body); }
   // An Error frame leaves the connection in order; anything else that failed does not.
   bool usable() const { return usable_; }
@@ -52,6 +55,7 @@ class Connection {
   uint64_t session_ = 0;
   uint64_t next_request_ = 1;
   bool usable_ = true;
+  bool answers_soon_ = true;  // the last one that was waited for awake
   std::string node_, node_version_;
   FrameWriter writer_;
   ReceivedFrame frame_;
