@@ -94,7 +94,11 @@ def test_a_rail_that_fails_costs_no_wrong_byte_and_comes_back(fleet: RailFleet) 
     # All is within reach, and goes over the other rail.
     wait_for_rail(fleet, 0, 0)
     wait_for_rail(fleet, 1, 0)
-    assert not any(node.status()["transport"]["rails"][1]["up"] for node in fleet.nodes)
+
+    def all_know() -> bool:
+        return not any(node.status()["transport"]["rails"][1]["up"] for node in fleet.nodes)
+
+    wait_until(all_know, "a node takes rail 1 for up")
     time.sleep(max(0.0, down + DOWN_SECONDS - time.monotonic()))
     up = time.monotonic()
     fabric("rail_up A 1; rail_ready B 1")
