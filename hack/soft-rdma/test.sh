@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests over soft-RoCE: the quick ones, or those that take QEMU.
 #
-#   hack/soft-rdma/test.sh                    all of tests/*.sh, each in a guest of its own, JOBS (1) at a time
+#   hack/soft-rdma/test.sh                    all of tests/*.sh, each in a guest of its own, JOBS (2) at a time
 #   hack/soft-rdma/test.sh --full             all of qemu/tests/*.sh, which start their guests themselves
 #   hack/soft-rdma/test.sh [--full] NAME...   those whose file name contains one of the names
 #
@@ -14,8 +14,9 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 OUT=$PEERCACHE_ROOT/dataplane/build/soft-rdma
 SHOWN=30 SHOWN_END=15  # lines of a failed test's output: of what failed, which may be far above the end, and of the end
-# More only where processors are idle: a guest that gets none for a second looks like a dead node to its peer.
-jobs=${JOBS:-1}
+# Two also keep a virtual machine's processors busy: waking an idle one takes its host longer than most steps of a test. With
+# more than there are processors, a guest that gets none for a second looks like a dead node to its peer.
+jobs=${JOBS:-2}
 
 folder=hack/soft-rdma/tests prepare=$HERE/kernel/build.sh mode=()
 if [ "${1:-}" = --full ]; then
@@ -32,14 +33,16 @@ for file in "$folder"/*.sh; do
 done
 [ ${#tests[@]} -gt 0 ] || die "no test's name contains: $*" "ls $folder"
 
+limit_of() { sed -n 's/^# Longest: \([0-9]*\) s.*/\1/p' "$folder/$1.sh"; }
 for name in "${tests[@]}"; do
-  grep -q '^# Longest: [0-9]* s' "$folder/$name.sh" ||
-    die "$folder/$name.sh has no line '# Longest: N s'" "say how long it may take"
+  [ -n "$(limit_of "$name")" ] || die "$folder/$name.sh has no line '# Longest: N s'" "say how long it may take"
 done
+# The longest first, so that none of them is left alone at the end.
+mapfile -t tests < <(for name in "${tests[@]}"; do echo "$(limit_of "$name") $name"; done | sort -s -rn | cut -d ' ' -f 2)
 
 run() {  # run NAME: writes its status and its seconds into $OUT/NAME
   local name=$1 limit status=0 at=$SECONDS
-  limit=$(sed -n 's/^# Longest: \([0-9]*\) s.*/\1/p' "$folder/$name.sh")
+  limit=$(limit_of "$name")
   if [ ${#mode[@]} -gt 0 ]; then
     WORK=$OUT/$name timeout -k 5 "$limit" bash -euo pipefail "$folder/$name.sh"
   else

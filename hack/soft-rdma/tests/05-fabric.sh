@@ -1,6 +1,6 @@
 # The two nodes of fabric.sh are what it says: each sees its own devices only, with the GIDs of its addresses and the MTU
 # that the interface allows; and programs can use the processor's vector registers in several threads.
-# Longest: 300 s
+# Longest: 120 s
 # shellcheck shell=bash
 . hack/soft-rdma/fabric.sh
 

@@ -1,6 +1,6 @@
 # One-sided READs of perftest and librdmacm's connections between the nodes: each rail by itself over IPv4 and IPv6, then
 # both at once. The interfaces' counters tell that the bytes went over the wire.
-# Longest: 300 s
+# Longest: 120 s
 # shellcheck shell=bash
 . hack/soft-rdma/fabric.sh
 . hack/soft-rdma/perftest.sh

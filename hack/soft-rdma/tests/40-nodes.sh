@@ -1,6 +1,6 @@
 # Real nodes in both namespaces, with engines that check every byte, while rails and nodes fail.
-# Longest: 600 s
+# Longest: 500 s
 # shellcheck shell=bash
 . hack/soft-rdma/fabric.sh
 fabric_up
-dataplane/python/test.sh -v -p no:cacheprovider python/tests/fabric
+dataplane/python/test.sh -v -p no:cacheprovider python/tests/fabric/test_nodes.py

@@ -1,0 +1,6 @@
+# SGLang's host pools of every layout: their pages cross between nodes in both namespaces, byte for byte.
+# Longest: 240 s
+# shellcheck shell=bash
+. hack/soft-rdma/fabric.sh
+fabric_up
+dataplane/python/test.sh -v -p no:cacheprovider python/tests/fabric/test_layouts.py
