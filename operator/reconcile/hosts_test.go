@@ -193,11 +193,10 @@ func zoned(texts ...string) []corev1.Node {
 func states(pods []corev1.Pod) string {
 	var list []string
 	for i := range pods {
-		text := pods[i].Name
+		list = append(list, pods[i].Name)
 		for _, c := range hostCandidates(pods[i:i+1], nil, noon) {
-			text += fmt.Sprintf(" host=%t lost=%t ready=%t settled=%t", c.host, c.lost, c.ready, c.settled)
+			list = append(list, fmt.Sprintf("host=%t lost=%t ready=%t settled=%t", c.host, c.lost, c.ready, c.settled))
 		}
-		list = append(list, text)
 	}
 	return strings.Join(list, "; ")
 }
