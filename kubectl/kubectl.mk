@@ -11,3 +11,7 @@ build-kubectl: ## bin/kubectl-peercache, which is `kubectl peercache` where bin/
 .PHONY: krew
 krew: ## dist/krew: the plug-in for Linux and macOS as archives, and the manifest that krew installs them by
 	@$(GO_BUILD_ENV) kubectl/krew/build.sh
+
+.PHONY: test-krew
+test-krew: ## build the archives for every platform, and compare them with the manifest; test-go does so for this machine's
+	@$(GO_BUILD_ENV) go test ./internal/release -run Krew -count=1 -timeout 60m -every-platform

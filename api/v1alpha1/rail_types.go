@@ -9,14 +9,17 @@ package v1alpha1
 //	SRIOV               resourceName and network
 //	DRA                 resourceClaimTemplate; network if the driver brings no interface
 //	HostNetwork         device
+//	Network             network; with transport TCP only
 //
-// +kubebuilder:validation:XValidation:rule="self.attachment != 'SharedDevicePlugin' || has(self.resourceName)",message="resourceName is missing: attachment SharedDevicePlugin takes the device from a device plug-in; write the extended resource that it advertises, for example resourceName: rdma/hca_shared_devices_a"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'SharedDevicePlugin' || has(self.resourceName)",message="resourceName is missing: attachment SharedDevicePlugin takes the device from a device plug-in; write the extended resource that it advertises, for example resourceName: rdma/hca_shared_devices_a, or, for a network that carries pages by TCP, attachment: Network"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'SRIOV' || (has(self.resourceName) && has(self.network))",message="attachment SRIOV needs resourceName and network: write the resource of the SR-IOV device plug-in and the NetworkAttachmentDefinition that uses it, for example resourceName: nvidia.com/rail0 and network: default/rail0"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'SRIOV' || !has(self.device)",message="device cannot be set with attachment SRIOV, where the device plug-in chooses it: remove device"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'HostNetwork' || has(self.device)",message="device is missing: attachment HostNetwork uses a device of the machine; write its name, for example device: mlx5_0"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'HostNetwork' || (!has(self.network) && !has(self.interface))",message="attachment HostNetwork already has every interface of the machine: remove network and interface, or write attachment: SharedDevicePlugin or SRIOV"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'DRA' || has(self.resourceClaimTemplate)",message="resourceClaimTemplate is missing: attachment DRA takes the device from a ResourceClaim; write the name of a ResourceClaimTemplate of this namespace, for example resourceClaimTemplate: rail0"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'DRA' || (!has(self.resourceName) && !has(self.device))",message="attachment DRA leaves the device to the ResourceClaim: remove resourceName and device, or write attachment: SharedDevicePlugin"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'Network' || has(self.network)",message="network is missing: attachment Network is an interface that Multus gives to the pod; write the NetworkAttachmentDefinition, for example network: default/rail0"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'Network' || (!has(self.resourceName) && !has(self.device))",message="attachment Network takes no device: remove resourceName and device, or write attachment: SharedDevicePlugin"
 // +kubebuilder:validation:XValidation:rule="self.attachment == 'DRA' || (!has(self.resourceClaimTemplate) && !has(self.request))",message="resourceClaimTemplate and request belong to attachment DRA: write attachment: DRA, or remove them"
 // +kubebuilder:validation:XValidation:rule="!has(self.interface) || has(self.network) || self.attachment == 'HostNetwork'",message="interface names the pod's interface of a network: add network (namespace/name of a NetworkAttachmentDefinition) or remove interface"
 // +kubebuilder:validation:XValidation:rule="has(self.network) || (!has(self.ips) && !has(self.mac))",message="ips and mac are given to the pod's interface of a network: add network (namespace/name of a NetworkAttachmentDefinition) or remove ips and mac"
@@ -50,6 +53,8 @@ type Rail struct {
 	// the pod uses the machine's network; its node must then be the only one on
 	// the machine with that attachment, because the ports are the machine's. DRA:
 	// a device allocated by dynamic resource allocation (resource.k8s.io/v1).
+	// Network: an interface by Multus and no device, for transport TCP; pages
+	// travel there when discovery.interface names its interface.
 	// +required
 	Attachment RailAttachment `json:"attachment"`
 
@@ -64,7 +69,7 @@ type Rail struct {
 	ResourceName string `json:"resourceName,omitempty"`
 
 	// network is the Multus NetworkAttachmentDefinition that gives the pod an
-	// interface on this port, as name or namespace/name. Needed by SRIOV.
+	// interface on this port, as name or namespace/name. Needed by SRIOV and Network.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -127,7 +132,7 @@ type Rail struct {
 }
 
 // RailAttachment is how a port reaches the pod.
-// +kubebuilder:validation:Enum=SharedDevicePlugin;SRIOV;HostNetwork;DRA
+// +kubebuilder:validation:Enum=SharedDevicePlugin;SRIOV;HostNetwork;DRA;Network
 type RailAttachment string
 
 // The attachments.
@@ -136,4 +141,5 @@ const (
 	AttachmentSRIOV              RailAttachment = "SRIOV"
 	AttachmentHostNetwork        RailAttachment = "HostNetwork"
 	AttachmentDRA                RailAttachment = "DRA"
+	AttachmentNetwork            RailAttachment = "Network"
 )

@@ -88,7 +88,10 @@ type ResourcesSpec struct {
 type DiscoverySpec struct {
 	// replicas is how many nodes host discovery, from 1 to 7. They are found by
 	// the Service <name>-discovery, each keeps the whole membership by itself, and
-	// one that is left is enough.
+	// one that is left is enough. They are spread over machines, then over zones
+	// (the machines' label topology.kubernetes.io/zone). One that is not ready for
+	// half a minute is replaced; one that is well moves only to a pod that has been
+	// ready for two minutes and where fewer hosts are.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1

@@ -162,11 +162,25 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 		{"two rails of one name", "", rdma + "rails: [{name: a, attachment: HostNetwork, device: x}, " +
 			"{name: a, attachment: HostNetwork, device: z}]}", "Duplicate value"},
 		{"shared device without resource", "", rdma + "rails: [{name: a, attachment: SharedDevicePlugin}]}",
-			"resourceName: rdma/hca_shared_devices_a"},
+			"resourceName: rdma/hca_shared_devices_a, or, for a network that carries pages by TCP, attachment: Network"},
 		{"SR-IOV without network", "", rdma + "rails: [{name: a, attachment: SRIOV, resourceName: n/a}]}",
 			"attachment SRIOV needs resourceName and network"},
 		{"SR-IOV with device", "", rdma + "rails: [{name: a, attachment: SRIOV, resourceName: n/a, network: net, device: x}]}",
 			"remove device"},
+		{"network without a name", "", "spec: {memory: {pool: 1Gi}, rails: [{name: a, attachment: Network}]}", "network: default/rail0"},
+		{"network with a resource", "", "spec: {memory: {pool: 1Gi}, rails: [{name: a, attachment: Network, network: net, resourceName: r/a}]}",
+			"remove resourceName and device"},
+		{"network with a device", "", "spec: {memory: {pool: 1Gi}, rails: [{name: a, attachment: Network, network: net, device: x}]}",
+			"remove resourceName and device"},
+		{"network with a claim", "", "spec: {memory: {pool: 1Gi}, rails: [{name: a, attachment: Network, network: net, " +
+			"resourceClaimTemplate: t}]}", "write attachment: DRA, or remove them"},
+		{"network with RDMA", "", rdma + "rails: [{name: a, attachment: Network, network: net}]}", "brings no RDMA device: write transport: TCP"},
+		{"network where RDMA is tried", "", "spec: {transport: Auto, memory: {pool: 1Gi}, rails: [{name: a, attachment: Network, network: net}, " +
+			"{name: b, attachment: HostNetwork, device: x}]}", "brings no RDMA device: write transport: TCP"},
+		{"SR-IOV network of a rail without a device", "", "spec: {memory: {pool: 1Gi}, rails: [{name: a, attachment: Network, network: net}], " +
+			"provision: {networks: [{rail: a, type: SRIOV, ipam: {range: 10.0.0.0/24}}]}}", "type SRIOV belongs to rails with attachment SRIOV"},
+		{"plug-in for a rail without a device", "", "spec: {memory: {pool: 1Gi}, rails: [{name: a, attachment: Network, network: net}], " +
+			"provision: {devicePlugin: {resources: [{rail: a, selectors: {vendors: [15b3]}}]}}}", "must be a rail with attachment SharedDevicePlugin"},
 		{"host without device", "", rdma + "rails: [{name: a, attachment: HostNetwork}]}", "device: mlx5_0"},
 		{"host with network", "", rdma + "rails: [{name: a, attachment: HostNetwork, device: x, network: net}]}",
 			"remove network and interface"},
@@ -249,6 +263,9 @@ func TestValidSpecsAreAccepted(t *testing.T) {
 		{"pool in bytes", "spec: {memory: {pool: 1073741824}}"},
 		{"huge pages", "spec: {memory: {pool: 3Gi, hugePages: 1Gi}}"},
 		{"cores as a number", "spec: {memory: {pool: 1Gi}, resources: {cpu: 4}}"},
+		{"a network for TCP, and nothing else", "spec: {memory: {pool: 1Gi}, discovery: {interface: rail0}, rails: [{name: a, " +
+			"attachment: Network, network: net, interface: rail0, ips: [10.0.0.1/24]}], provision: {networks: [{rail: a, type: Macvlan, " +
+			"interface: e, ipam: {type: Static}}]}}"},
 		{"rails with TCP", "spec: {memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork, device: mlx5_0}]}"},
 		{"shared device on the host", "spec: {transport: RDMA, memory: {pool: 1Gi}, rails: [{name: a, " +
 			"attachment: HostNetwork, device: mlx5_0, resourceName: rdma/a}]}"},

@@ -4,15 +4,18 @@
 #
 #   kubectl/krew/build.sh [OS/ARCH...]     all platforms when none is named
 #
-# KREW_URL is where the archives will be found: a release's folder. Try the result without publishing it:
+# KREW_URL is where the archives will be found: a release's folder. KREW_OUT is where they are written instead of
+# dist/krew. Try the result without publishing it:
 #   kubectl krew install --manifest=dist/krew/peercache.yaml --archive=dist/krew/kubectl-peercache-linux-amd64.tar.gz
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 VERSION=$(cat VERSION)
 URL=${KREW_URL:-https://github.com/peercache/peercache/releases/download/v$VERSION}
-OUT=dist/krew
-[ $# -gt 0 ] || set -- linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+OUT=${KREW_OUT:-dist/krew}
+PLATFORMS="linux/amd64 linux/arm64 darwin/amd64 darwin/arm64"
+# shellcheck disable=SC2086  # a list
+[ $# -gt 0 ] || set -- $PLATFORMS
 
 mkdir -p "$OUT"
 platforms=

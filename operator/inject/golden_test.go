@@ -113,8 +113,18 @@ func of(clusterNamespace string, changes ...func(*v1alpha1.PeerCacheClusterSpec)
 	return func(f *Facts) { *f = factsOfCluster(clusterNamespace, changes...) }
 }
 
+var testOptions = Options{
+	ClientImage: "docker.io/peercache/client:0.1.0",
+	Plan:        plan.Facts{DataplaneImage: "docker.io/peercache/dataplane:0.1.0"},
+}
+
 func factsOfCluster(namespace string, changes ...func(*v1alpha1.PeerCacheClusterSpec)) Facts {
-	cluster := testCluster(namespace, func(c *v1alpha1.PeerCacheCluster) {
+	return FactsFor(clusterWith(namespace, changes...), "serving", testOptions)
+}
+
+// clusterWith is what the API server makes of a small manifest, changed by the given functions.
+func clusterWith(namespace string, changes ...func(*v1alpha1.PeerCacheClusterSpec)) *v1alpha1.PeerCacheCluster {
+	return testCluster(namespace, func(c *v1alpha1.PeerCacheCluster) {
 		c.Spec = v1alpha1.PeerCacheClusterSpec{
 			ImagePullPolicy: corev1.PullIfNotPresent,
 			Transport:       v1alpha1.TransportTCP,
@@ -134,10 +144,6 @@ func factsOfCluster(namespace string, changes ...func(*v1alpha1.PeerCacheCluster
 		for _, change := range changes {
 			change(&c.Spec)
 		}
-	})
-	return FactsFor(cluster, "serving", Options{
-		ClientImage: "docker.io/peercache/client:0.1.0",
-		Plan:        plan.Facts{DataplaneImage: "docker.io/peercache/dataplane:0.1.0"},
 	})
 }
 

@@ -4,14 +4,13 @@ package inject
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
-	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,7 +47,6 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 		options: options,
 		cached:  mgr.GetClient(),
 		live:    mgr.GetAPIReader(),
-		decoder: admission.NewDecoder(mgr.GetScheme()),
 		events:  mgr.GetEventRecorder("peercache-inject"),
 	}})
 	return nil
@@ -59,7 +57,6 @@ type handler struct {
 	options Options
 	cached  client.Reader
 	live    client.Reader
-	decoder admission.Decoder
 	events  events.EventRecorder
 }
 
@@ -69,7 +66,7 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 	defer cancel()
 
 	pod := &corev1.Pod{}
-	if err := h.decoder.Decode(req, pod); err != nil {
+	if err := json.Unmarshal(req.Object.Raw, pod); err != nil { // a decoder would read it twice, for its kind first
 		injections.WithLabelValues("unreadable", "none").Inc()
 		return admission.Allowed("").WithWarnings(fmt.Sprintf("peercache: the pod was not connected: decoding it: %v", err))
 	}
@@ -142,22 +139,6 @@ func respond(before *corev1.Pod, result Result) admission.Response {
 		response = response.WithWarnings("peercache: " + result.Note)
 	}
 	return response
-}
-
-func diff(before, after *corev1.Pod) ([]jsonpatch.JsonPatchOperation, error) {
-	a, err := json.Marshal(before)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the pod: %w", err)
-	}
-	b, err := json.Marshal(after)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the changed pod: %w", err)
-	}
-	patches, err := jsonpatch.CreatePatch(a, b)
-	if err != nil {
-		return nil, fmt.Errorf("comparing the pod with the changed pod: %w", err)
-	}
-	return patches, nil
 }
 
 // podName is the name that a pod has, or will have without its random ending.

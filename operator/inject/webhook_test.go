@@ -163,7 +163,7 @@ func TestHandle(t *testing.T) {
 			h := &handler{
 				options: Options{ClientImage: "client:test"},
 				cached:  reader(test.cached), live: reader(test.live),
-				decoder: admission.NewDecoder(scheme), events: recorder,
+				events: recorder,
 			}
 			response := h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				UID: "1", Namespace: "serving", Operation: admissionv1.Create, DryRun: new(test.dryRun),

@@ -5,8 +5,30 @@ package plan
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"github.com/peercache/peercache/api/v1alpha1"
 )
+
+// By TCP a network is all that a rail needs: no resource is requested, and the node has no more rights than without rails.
+func TestNetworkAlone(t *testing.T) {
+	rail := v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentNetwork, Network: "net", Interface: "rail0"}
+	reached := func(s *v1alpha1.PeerCacheClusterSpec) { s.Discovery.Interface = "rail0" }
+	pod := mustPlan(t, testCluster(withRails(v1alpha1.TransportTCP, rail), reached)).DaemonSets[0].Spec.Template
+	without := mustPlan(t, testCluster()).DaemonSets[0].Spec.Template
+	if got, want := pod.Annotations["k8s.v1.cni.cncf.io/networks"], `[{"name":"net","interface":"rail0"}]`; got != want {
+		t.Errorf("networks are %s, want %s", got, want)
+	}
+	node, plain := pod.Spec.Containers[0], without.Spec.Containers[0]
+	if !equality.Semantic.DeepEqual(node.Resources, plain.Resources) ||
+		!equality.Semantic.DeepEqual(node.SecurityContext, plain.SecurityContext) || pod.Spec.HostNetwork {
+		t.Errorf("resources %+v, security %+v, host network %t", node.Resources, node.SecurityContext, pod.Spec.HostNetwork)
+	}
+	inside := mustNodeInPod(t, testCluster(withRails(v1alpha1.TransportTCP, rail), reached), "default", "inference")
+	if len(inside.Networks) != 1 || inside.Networks[0].Name != "net" || len(inside.Devices) != 0 || inside.RDMA {
+		t.Errorf("a node in a pod gets %+v, %v, RDMA %t", inside.Networks, inside.Devices, inside.RDMA)
+	}
+}
 
 func TestNetworks(t *testing.T) {
 	tests := []struct {

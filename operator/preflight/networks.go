@@ -54,6 +54,10 @@ func conflict(rail v1alpha1.Rail, name string, network Network, machines int) *s
 		return &shortage{"ResourceMismatch", fmt.Sprintf("NetworkAttachmentDefinition %s of rail %q has no annotation "+
 			"k8s.v1.cni.cncf.io/resourceName, so the virtual function that the pod is given is not attached: annotate it with %s",
 			name, rail.Name, rail.ResourceName)}
+	case rail.Attachment == v1alpha1.AttachmentNetwork && network.Resource != "":
+		return &shortage{"ResourceMismatch", fmt.Sprintf("NetworkAttachmentDefinition %s attaches devices of resource %s, which rail %q does "+
+			"not request: write attachment: SRIOV and resourceName: %s, or name another network", name, network.Resource, rail.Name,
+			network.Resource)}
 	case network.Resource != "" && rail.ResourceName != "" && network.Resource != rail.ResourceName:
 		return &shortage{"ResourceMismatch", fmt.Sprintf("NetworkAttachmentDefinition %s belongs to resource %s, but rail %q "+
 			"requests %s: write resourceName: %s, or name another network", name, network.Resource, rail.Name,

@@ -251,6 +251,7 @@ func TestPools(t *testing.T) {
 func TestNetworksResolved(t *testing.T) {
 	rail := v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: "rdma/a", Network: "fabric/a"}
 	local, virtual, fixed := rail, rail, rail
+	plain := v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentNetwork, Network: "fabric/a"}
 	local.Network = "a"
 	virtual.Attachment = v1alpha1.AttachmentSRIOV
 	fixed.MAC = "02:00:00:00:00:01"
@@ -275,6 +276,9 @@ func TestNetworksResolved(t *testing.T) {
 			"False/ResourceMismatch", "write resourceName: rdma/b"},
 		{"SR-IOV without resource", []v1alpha1.Rail{virtual}, Facts{Multus: true, Networks: exists("")},
 			"False/ResourceMismatch", "annotate it with rdma/a"},
+		{"a network alone", []v1alpha1.Rail{plain}, Facts{Multus: true, Networks: exists("")}, "True/Resolved", ""},
+		{"a network alone, of a resource", []v1alpha1.Rail{plain}, Facts{Multus: true, Networks: exists("rdma/b")},
+			"False/ResourceMismatch", "write attachment: SRIOV and resourceName: rdma/b, or name another network"},
 		{"a fixed address on one machine", []v1alpha1.Rail{fixed}, Facts{Multus: true, Networks: exists(""), Machines: one},
 			"True/Resolved", ""},
 		{"a fixed address on two machines", []v1alpha1.Rail{fixed}, Facts{Multus: true, Networks: exists(""), Machines: two},

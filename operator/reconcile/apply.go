@@ -69,6 +69,9 @@ func (r *Reconciler) compare(ctx context.Context, p *pass, object client.Object)
 	if live == nil {
 		return &change{name: name, want: want}, nil
 	}
+	if ofFormer(live, p.cluster) {
+		return nil, r.former(name, p.cluster)
+	}
 	if !belongs(live, p.cluster) {
 		return nil, &plan.Problem{Reason: "NameConflict", Message: fmt.Sprintf(
 			"%s exists and does not belong to this cluster: rename or delete it, or choose another metadata.name", name)}

@@ -5,9 +5,9 @@
 //	gather    read what is there                                (facts.go)
 //	plan      decide what should be there: package plan, pure
 //	preflight look whether machines and networks can carry it     (preflight.go, package preflight)
-//	apply     write what differs, by server-side apply          (apply.go, drift.go, extras.go)
+//	apply     write what differs, by server-side apply          (apply.go, drift.go, extras.go, former.go)
 //	prune     delete DaemonSets of groups that are gone         (prune.go)
-//	discover  label the pods that host discovery                (discovery.go)
+//	discover  label the pods that host discovery                (discovery.go, hosts.go)
 //	rescue    find SGLang pods that injection missed              (missed.go, package watchdog)
 //	ask       the discovery hosts how all nodes are             (members.go)
 //	report    conditions, events and status                     (conditions.go, health.go, faults.go, status.go)
@@ -120,6 +120,7 @@ func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Resul
 		}
 		return ctrl.Result{}, true, fmt.Errorf("reading PeerCacheCluster %s: %w", request, err)
 	}
+	r.memories.of(cluster).remind(cluster)
 	if !cluster.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, true, nil // the garbage collector follows the owner references
 	}
@@ -131,7 +132,11 @@ func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if p.driverMissing, err = inject.DriverMissing(ctx, r.Client, cluster); err != nil {
 		return ctrl.Result{}, true, err
 	}
-	if err := r.realise(ctx, p); err != nil {
+	err = r.realise(ctx, p)
+	if errors.Is(err, errFormer) {
+		return ctrl.Result{RequeueAfter: whileCleared}, true, nil
+	}
+	if err != nil {
 		return ctrl.Result{}, true, err
 	}
 	if err := r.placeDiscovery(ctx, p); err != nil {

@@ -5,6 +5,7 @@ package reconcile
 import (
 	"context"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/fleet"
 )
 
@@ -46,7 +48,7 @@ func (r *Reconciler) askFleet(ctx context.Context, p *pass) {
 				net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(p.cluster.Spec.Monitoring.Port))))
 		}
 	}
-	memory, now := r.memories.of(client.ObjectKeyFromObject(p.cluster)), r.Now()
+	memory, now := r.memories.of(p.cluster), r.Now()
 	if len(addresses) > 0 && now.Sub(memory.asked) >= askEvery {
 		memory.asked = now
 		answers, err := r.Fleet.Ask(ctx, addresses)
@@ -64,6 +66,7 @@ func (r *Reconciler) askFleet(ctx context.Context, p *pass) {
 // memory is what the operator remembers of a cluster between passes, besides what is written in its status. Each
 // cluster is looked at by one worker at a time.
 type memory struct {
+	uid   types.UID // of the cluster: another one may have its name later
 	asked time.Time // the hosts, last
 	heard time.Time // their last answer, or when one was first awaited
 	fleet *fleet.Fleet
@@ -71,6 +74,29 @@ type memory struct {
 	numbers time.Time
 	// refused is when a pod that a kubelet does not take was last seen.
 	refused time.Time
+	wrote   written
+}
+
+// written is the status that was written last. The cache learns of it only after a while, in which the status would look
+// as if it had to be written again.
+type written struct {
+	over    []string // resource versions of the cluster that it is later than
+	version string   // its own
+	status  v1alpha1.PeerCacheClusterStatus
+}
+
+// remind gives a cluster from the cache the status that was written over it.
+func (m *memory) remind(cluster *v1alpha1.PeerCacheCluster) {
+	if !slices.Contains(m.wrote.over, cluster.ResourceVersion) {
+		m.wrote = written{}
+		return
+	}
+	m.wrote.status.DeepCopyInto(&cluster.Status)
+	cluster.ResourceVersion = m.wrote.version
+}
+
+func (m *memory) note(over string, cluster *v1alpha1.PeerCacheCluster) {
+	m.wrote = written{append(m.wrote.over, over), cluster.ResourceVersion, *cluster.Status.DeepCopy()}
 }
 
 func (m *memory) hear(answer *fleet.Fleet, now time.Time) {
@@ -95,16 +121,17 @@ type memories struct {
 	by map[types.NamespacedName]*memory
 }
 
-func (m *memories) of(cluster types.NamespacedName) *memory {
+func (m *memories) of(cluster *v1alpha1.PeerCacheCluster) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.by == nil {
 		m.by = map[types.NamespacedName]*memory{}
 	}
-	if m.by[cluster] == nil {
-		m.by[cluster] = &memory{}
+	key := client.ObjectKeyFromObject(cluster)
+	if m.by[key] == nil || m.by[key].uid != cluster.UID {
+		m.by[key] = &memory{uid: cluster.UID}
 	}
-	return m.by[cluster]
+	return m.by[key]
 }
 
 func (m *memories) forget(cluster types.NamespacedName) {

@@ -41,7 +41,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 	status.Plan = p.planned
 	status.Objects = p.objects
 	look := healthOf(p)
-	memory := r.memories.of(client.ObjectKeyFromObject(p.cluster))
+	memory := r.memories.of(p.cluster)
 	showHealth(status, look, before.Status, memory, r.Now())
 	if p.desired != nil {
 		status.Image = p.desired.Image
@@ -68,6 +68,9 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 		err := r.Client.Status().Patch(ctx, p.cluster, client.MergeFrom(before), client.FieldOwner(FieldManager))
 		if client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("writing the status of %s: %w", client.ObjectKeyFromObject(p.cluster), err)
+		}
+		if err == nil {
+			memory.note(before.ResourceVersion, p.cluster)
 		}
 	}
 	export(p.cluster)

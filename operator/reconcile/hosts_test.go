@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+func TestChooseHosts(t *testing.T) {
+	tests := []struct {
+		name        string
+		replicas    int
+		pods        []corev1.Pod
+		add, remove string
+		machines    []corev1.Node
+	}{
+		{name: "no pods", replicas: 3},
+		{name: "all of a few", replicas: 3, pods: []corev1.Pod{testPod("a"), testPod("b")}, add: "a b"},
+		{name: "the oldest of many", replicas: 2, add: "b c", pods: []corev1.Pod{
+			testPod("a", aged(time.Minute)), testPod("b", aged(3*time.Minute)), testPod("c", aged(2*time.Minute)),
+		}},
+		{name: "the name decides between equals", replicas: 1, add: "a", pods: []corev1.Pod{testPod("b"), testPod("a")}},
+		{name: "ready before running", replicas: 1, add: "ready", pods: []corev1.Pod{
+			testPod("old", aged(2*time.Hour), unreadyFor(time.Second)), testPod("ready"),
+		}},
+		{name: "running when none is ready", replicas: 1, add: "a", pods: []corev1.Pod{
+			testPod("a", unreadyFor(time.Second)), testPod("b", pending),
+		}},
+		{name: "pending never", replicas: 3, pods: []corev1.Pod{testPod("a", pending)}},
+		{name: "hosts stay", replicas: 2, pods: []corev1.Pod{
+			testPod("older", aged(2*time.Hour)), testPod("a", hosting), testPod("b", hosting),
+		}},
+		{name: "a host that restarts stays", replicas: 1, pods: []corev1.Pod{
+			testPod("a", hosting, unreadyFor(5*time.Second)), testPod("b"),
+		}},
+		{name: "a host that is lost is replaced", replicas: 1, add: "b", remove: "a", pods: []corev1.Pod{
+			testPod("a", hosting, unreadyFor(time.Minute)), testPod("b"),
+		}},
+		{name: "a lost host stays when none is better", replicas: 1, pods: []corev1.Pod{
+			testPod("a", hosting, unreadyFor(time.Minute)), testPod("b", unreadyFor(time.Minute)),
+		}},
+		{name: "a host that ends is replaced", replicas: 1, add: "b", pods: []corev1.Pod{
+			testPod("a", hosting, terminating), testPod("b"),
+		}},
+		{name: "a host that failed is replaced", replicas: 1, add: "b", remove: "a", pods: []corev1.Pod{
+			testPod("a", hosting, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), testPod("b"),
+		}},
+		{name: "surplus hosts lose the label", replicas: 1, remove: "a c", pods: []corev1.Pod{
+			testPod("a", hosting), testPod("b", hosting, aged(2*time.Hour)), testPod("c", hosting),
+		}},
+
+		{name: "one on each machine, though one has the oldest pods", replicas: 2, add: "a c", pods: []corev1.Pod{
+			testPod("a", on("m1"), aged(3*time.Hour)), testPod("b", on("m1"), aged(2*time.Hour)), testPod("c", on("m2")),
+		}},
+		{name: "ready before spread", replicas: 2, add: "a b", pods: []corev1.Pod{
+			testPod("a", on("m1")), testPod("b", on("m1")), testPod("c", on("m2"), unreadyFor(time.Second)),
+		}},
+		{name: "more hosts than machines: evenly", replicas: 4, add: "a d b e", pods: []corev1.Pod{
+			testPod("a", on("m1")), testPod("b", on("m1")), testPod("c", on("m1")),
+			testPod("d", on("m2")), testPod("e", on("m2")), testPod("f", on("m2")),
+		}},
+		{name: "one of two hosts on a machine moves to a machine without one", replicas: 2, add: "c", remove: "b",
+			pods: []corev1.Pod{testPod("a", on("m1"), hosting), testPod("b", on("m1"), hosting), testPod("c", on("m2"))}},
+		{name: "not to a pod that has just become ready", replicas: 2, pods: []corev1.Pod{
+			testPod("a", on("m1"), hosting), testPod("b", on("m1"), hosting), testPod("c", on("m2"), readyFor(time.Minute)),
+		}},
+		{name: "nor to one that is not", replicas: 2, pods: []corev1.Pod{
+			testPod("a", on("m1"), hosting), testPod("b", on("m1"), hosting), testPod("c", on("m2"), unreadyFor(time.Minute)),
+		}},
+		{name: "but a free place goes there at once", replicas: 2, add: "c", pods: []corev1.Pod{
+			testPod("a", on("m1"), hosting), testPod("b", on("m1")), testPod("c", on("m2"), readyFor(time.Second)),
+		}},
+		{name: "a single host has no reason to move", replicas: 1, pods: []corev1.Pod{
+			testPod("old", on("m2"), aged(2*time.Hour)), testPod("a", on("m1"), hosting), testPod("b", on("m1")),
+		}},
+		{name: "over zones, where machines are the same", replicas: 2, add: "a c", machines: zoned("m1 east", "m2 east", "m3 west"),
+			pods: []corev1.Pod{testPod("a", on("m1")), testPod("b", on("m2")), testPod("c", on("m3"))}},
+		{name: "machines before zones", replicas: 3, add: "a c b", machines: zoned("m1 east", "m2 east", "m3 west"),
+			pods: []corev1.Pod{testPod("a", on("m1")), testPod("b", on("m2")), testPod("c", on("m3")), testPod("d", on("m3"))}},
+		{name: "a zone without a host gets one of two in another", replicas: 2, add: "c", remove: "b",
+			machines: zoned("m1 east", "m2 east", "m3 west"),
+			pods:     []corev1.Pod{testPod("a", on("m1"), hosting), testPod("b", on("m2"), hosting), testPod("c", on("m3"))}},
+		{name: "zones that have one each are left alone", replicas: 3, machines: zoned("m1 east", "m2 east", "m3 west", "m4 west"),
+			pods: []corev1.Pod{testPod("a", on("m1"), hosting), testPod("b", on("m2"), hosting), testPod("c", on("m3"), hosting),
+				testPod("old", on("m4"), aged(2*time.Hour))}},
+		{name: "machines of no known zone are as one zone", replicas: 2, pods: []corev1.Pod{
+			testPod("a", on("m1"), hosting), testPod("b", on("m2"), hosting), testPod("old", on("m3"), aged(2*time.Hour)),
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			add, remove := chooseHosts(cached(t, test.pods...), test.machines, test.replicas, noon)
+			if got := names(add); got != test.add {
+				t.Errorf("adds %q, want %q", got, test.add)
+			}
+			if got := names(remove); got != test.remove {
+				t.Errorf("removes %q, want %q", got, test.remove)
+			}
+		})
+	}
+}
+
+// Whatever there is: a second look changes nothing, hosts are as many as can be, on as many machines as can be, and of
+// those that were well, one stays.
+func TestChooseHostsAtRandom(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	kinds := []func(*corev1.Pod){hosting, func(pod *corev1.Pod) { hosting(pod); unreadyFor(time.Second)(pod) },
+		func(pod *corev1.Pod) { hosting(pod); unreadyFor(time.Minute)(pod) }, readyFor(time.Second), readyFor(time.Hour),
+		readyFor(time.Hour), unreadyFor(time.Minute), pending, terminating}
+	for round := range 5000 {
+		var machines []corev1.Node
+		var pods []corev1.Pod
+		for m := range 1 + random.IntN(6) {
+			name := fmt.Sprintf("m%d", m)
+			machines = append(machines, zoned(fmt.Sprintf("%s z%d", name, random.IntN(3)))...)
+			for g := range random.IntN(4) {
+				pods = append(pods, testPod(fmt.Sprintf("%s-g%d", name, g), on(name), kinds[random.IntN(len(kinds))],
+					aged(time.Duration(random.IntN(5))*time.Hour)))
+			}
+		}
+		pods, replicas := cached(t, pods...), 1+random.IntN(5)
+		could, well, serving := 0, 0, map[string]bool{}
+		for i := range pods {
+			if c := hostCandidates(pods[i:i+1], nil, noon); len(c) == 1 {
+				could++
+				if c[0].rank() == 0 {
+					well++
+				}
+				if c[0].rank() == 0 || c[0].settled {
+					serving[c[0].machine] = true
+				}
+			}
+		}
+		add, remove := chooseHosts(pods, machines, replicas, noon)
+		before := fmt.Sprintf("round %d: %d of %s: adds %q, removes %q", round, replicas, states(pods), names(add), names(remove))
+		kept := well
+		for _, pod := range remove {
+			if c := hostCandidates([]corev1.Pod{*pod}, nil, noon); len(c) == 1 && c[0].rank() == 0 {
+				kept--
+			}
+			delete(pod.Labels, v1alpha1.LabelDiscovery)
+		}
+		for _, pod := range add {
+			hosting(pod)
+		}
+		hosts, on := 0, map[string]bool{}
+		for i := range pods {
+			if isHost(&pods[i]) && canHost(&pods[i]) {
+				hosts++
+				on[pods[i].Spec.NodeName] = true
+			}
+		}
+		if hosts != min(replicas, could) || len(on) < min(replicas, len(serving)) || well > 0 && kept == 0 {
+			t.Fatalf("%s: %d hosts on %d machines, %d of %d that were well", before, hosts, len(on), kept, well)
+		}
+		if add, remove := chooseHosts(pods, machines, replicas, noon); len(add)+len(remove) != 0 {
+			t.Fatalf("%s; a second look adds %q and removes %q", before, names(add), names(remove))
+		}
+	}
+}
+
+func on(machine string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.NodeName = machine }
+}
+
+func readyFor(since time.Duration) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(-since))
+	}
+}
+
+// zoned are machines, each written as its name and its zone.
+func zoned(texts ...string) []corev1.Node {
+	var machines []corev1.Node
+	for _, text := range texts {
+		name, zone, _ := strings.Cut(text, " ")
+		machines = append(machines, corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone}}})
+	}
+	return machines
+}
+
+// states writes pods down for a message.
+func states(pods []corev1.Pod) string {
+	var list []string
+	for i := range pods {
+		list = append(list, pods[i].Name)
+		for _, c := range hostCandidates(pods[i:i+1], nil, noon) {
+			list = append(list, fmt.Sprintf("host=%t lost=%t ready=%t settled=%t", c.host, c.lost, c.ready, c.settled))
+		}
+	}
+	return strings.Join(list, "; ")
+}
+
+func names(pods []*corev1.Pod) string {
+	var list []string
+	for _, pod := range pods {
+		list = append(list, pod.Name)
+	}
+	return strings.Join(list, " ")
+}
