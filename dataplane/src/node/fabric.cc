@@ -221,7 +221,7 @@ FabricStats Fabric::stats() const {
     stats.rails.push_back(
         {rail->name(), rail->up(),
          address.epoch == 0 ? std::string() : rdma::FormatAddress(address.gid.address),
-         rail->state().waits(), rail->spec().numa_node, rail->stats()});
+         rail->state().waits(), rail->spec().numa_node, rail->memory(), rail->stats()});
   }
   if (links_) stats.links = links_->stats();
   stats.acceptor = acceptor_->stats();

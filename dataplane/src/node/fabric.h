@@ -30,6 +30,7 @@ struct RailInfo {
   std::string address;  // that it speaks with; empty: it had none yet
   rdma::RailState::Waits waits;
   int numa_node = -1;
+  std::string memory;  // Rail::memory
   rdma::Rail::Stats stats;
 };
 
