@@ -2,9 +2,12 @@
 // descriptors, over several connections at once.
 //
 // A script; the low two bits of `argument` choose the connection. Operations:
-//   0  raw bytes                                  1  a frame: type, body
-//   2  a frame that the node accepts: type, edits 3  Region with a descriptor: kind, edits
-//   4  the connection is closed and made again    5  the file of the last Region is cut: size / 256
+//   0  raw bytes
+//   1  a frame: type, body
+//   2  a frame that the node accepts: type, edits
+//   3  Region, or DmaBuf when kind > 127, with a descriptor: kind, edits
+//   4  the connection is closed and made again
+//   5  the file of the last Region is cut: size / 256
 //   6  waits for all answers
 // Answers must be well-formed, in order and of the type that is due. Afterwards status is still
 // JSON, the engine's sessions end with its connections, and another engine is served.
@@ -176,6 +179,7 @@ class Connection : public Exchange {
         break;
       }
       case MessageType::kClearOk: break;
+      case MessageType::kDmaBufOk: Fail("there is no dma-buf among the descriptors");
       default: Fail("an answer to something that is no request");
     }
   }
@@ -200,10 +204,11 @@ class Engine {
         break;
       }
       case 3: {
-        file_ = Descriptor(first, c.fd());
-        auto body = ValidBody(MessageType::kRegion, c);
+        file_ = Descriptor(first & 0x7f, c.fd());
+        const auto type = first > 0x7f ? MessageType::kDmaBuf : MessageType::kRegion;
+        auto body = ValidBody(type, c);
         ApplyEdits(rest, body);
-        c.Ask(MessageType::kRegion, body, file_.get());
+        c.Ask(type, body, file_.get());
         break;
       }
       case 4: connection = std::make_unique<Connection>(); break;
@@ -240,7 +245,8 @@ class Engine {
         AttachRequest{session, "hostile", "0"}.Encode(&w);
         break;
       }
-      case MessageType::kRegion: RegionRequest{0, 0, kRegion}.Encode(&w); break;
+      case MessageType::kRegion:
+      case MessageType::kDmaBuf: RegionRequest{0, 0, kRegion}.Encode(&w); break;
       case MessageType::kSet: EncodePages(1, 2, keys, segments, &w); break;
       case MessageType::kGet: EncodePages(0, 2, keys, segments, &w); break;
       case MessageType::kExists: EncodeKeys(keys, &w); break;

@@ -202,6 +202,13 @@ void EngineSeeds() {
     Seed("engine", "descriptor-" + std::to_string(kind),
          attached().Add(kRegion, 0, Blob{kind}).Add(kFrame, 0, type(MessageType::kGet)).bytes);
   }
+  for (uint8_t kind = 0; kind < 9; ++kind) {
+    Seed("engine", "dma-buf-" + std::to_string(kind),
+         attached()
+             .Add(kRegion, 0, Blob{static_cast<uint8_t>(0x80 + kind)})
+             .Add(kFrame, 0, type(MessageType::kGet))
+             .bytes);
+  }
   // offset + length beyond everything, then a drop.
   Seed("engine", "region-overflow",
        attached()

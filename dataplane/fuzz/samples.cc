@@ -160,6 +160,10 @@ const Sample kSamples[] = {
      [](FrameWriter* w) {
        OfferAnswer{1 << 20, 1, {kTaken, kNoRoom}}.Encode(w);
      }},
+    {"dma-buf-ok", MessageType::kDmaBufOk,
+     [](FrameWriter* w) {
+       DmaBufOk{0, 1, "the device does not register dma-bufs"}.Encode(w);
+     }},
 };
 
 }  // namespace

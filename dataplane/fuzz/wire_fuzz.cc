@@ -115,6 +115,7 @@ constexpr RoundTrip kMessages[] = {
     Whole<ConnectOk>,  // connect-later
     Offer,
     Whole<OfferAnswer>,
+    Whole<DmaBufOk>,
 };
 
 std::vector<std::byte> Encoded(RoundTrip message, ConstBytes body, bool* decoded) {

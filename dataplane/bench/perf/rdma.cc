@@ -123,7 +123,7 @@ Result<nlohmann::json> RdmaRead(const RdmaShape& shape) {
   if (!region.ok()) return region.status();
   auto memory = std::make_shared<MappedRegion>(std::move(*region));
   auto registered = rdma::Registration::Make("pages", memory->bytes(), **rails,
-                                             rdma::Registration::For::kLocalWrite, memory);
+                                             rdma::Registration::For::kLocalWrite, memory, {});
   if (!registered.ok()) return registered.status();
   const rdma::RegisteredMemory::Ranges ranges{*registered};
   const std::span headers(reinterpret_cast<SlotHeader*>(memory->data()), shape.batch);

@@ -57,6 +57,28 @@ std::string PyClient::RegisterRegion(int fd, uint64_t base, uint64_t length) {
   return status.ok() ? "" : status.message();
 }
 
+template <typename Register>
+py::tuple PyClient::RegisterDevice(const Register& register_at) {
+  const auto client = this->client();
+  if (!client) return py::make_tuple(py::none(), "the client is closed");
+  auto ways = [&]() -> Result<DmaBufWays> {
+    py::gil_scoped_release released;
+    return register_at(client.get());
+  }();
+  if (!ways.ok()) return py::make_tuple(py::none(), ways.status().message());
+  return py::make_tuple(std::move(*ways), "");
+}
+
+py::tuple PyClient::RegisterDmaBuf(int fd, uint64_t address, uint64_t length, uint64_t offset) {
+  return RegisterDevice(
+      [=](Client* client) { return client->RegisterDmaBuf(fd, address, length, offset); });
+}
+
+py::tuple PyClient::RegisterDevicePointer(uint64_t address, uint64_t length) {
+  return RegisterDevice(
+      [=](Client* client) { return client->RegisterDevicePointer(address, length); });
+}
+
 py::list PyClient::Move(Direction direction, const py::handle& prefix, uint64_t tag,
                         const py::handle& keys, const py::handle& ptrs, const py::handle& sizes) {
   const auto client = this->client();
@@ -195,9 +217,20 @@ void BindClient(py::module_* module) {
   module->def("connect", &Connect, py::arg("socket"), py::arg("engine"), py::arg("timeout_ms"),
               py::arg("staging_bytes"),
               "Attaches to the node behind a Unix socket: (Client, \"\") or (None, reason).");
+  py::class_<DmaBufWays>(*module, "DmaBufWays")
+      .def_readonly("rdma", &DmaBufWays::rdma)
+      .def_readonly("copies", &DmaBufWays::copies)
+      .def_readonly("missing", &DmaBufWays::missing);
   py::class_<PyClient>(*module, "Client")
       .def("register_region", &PyClient::RegisterRegion, py::arg("fd"), py::arg("base"),
            py::arg("length"), "Shares a mapped memfd with the node: \"\" or the reason why not.")
+      .def("register_dmabuf", &PyClient::RegisterDmaBuf, py::arg("fd"), py::arg("address"),
+           py::arg("length"), py::arg("offset") = 0,
+           "Shares bytes [offset, offset + length) of a dma-buf, which ptrs name by `address`: "
+           "(DmaBufWays, \"\") or (None, what is missing).")
+      .def("register_device_pointer", &PyClient::RegisterDevicePointer, py::arg("address"),
+           py::arg("length"),
+           "The same of device memory of this process, which the node is in (nvidia-peermem).")
       .def("set", &PyClient::Set, py::arg("prefix"), py::arg("tag"), py::arg("keys"),
            py::arg("ptrs"), py::arg("sizes"), "True for each page that every reader can see now.")
       .def("get", &PyClient::Get, py::arg("prefix"), py::arg("keys"), py::arg("ptrs"),

@@ -25,6 +25,9 @@ class PyClient {
   explicit PyClient(std::shared_ptr<Client> client) : client_(std::move(client)) {}
 
   std::string RegisterRegion(int fd, uint64_t base, uint64_t length);
+  // (DmaBufWays, "") or (None, reason).
+  pybind11::tuple RegisterDmaBuf(int fd, uint64_t address, uint64_t length, uint64_t offset);
+  pybind11::tuple RegisterDevicePointer(uint64_t address, uint64_t length);
   pybind11::list Set(const pybind11::handle& prefix, uint64_t tag, const pybind11::handle& keys,
                      const pybind11::handle& ptrs, const pybind11::handle& sizes);
   pybind11::list Get(const pybind11::handle& prefix, const pybind11::handle& keys,
@@ -53,6 +56,8 @@ class PyClient {
                             size_t count);
   static pybind11::list Call(Client* client, Direction direction, uint64_t tag,
                              std::span<const Key> keys, std::span<const Segment> segments);
+  template <typename Register>
+  pybind11::tuple RegisterDevice(const Register& register_at);
   std::shared_ptr<Client> client() const;
   void Fault(const Status& status);
 

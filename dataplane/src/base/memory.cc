@@ -92,6 +92,7 @@ MappedRegion& MappedRegion::operator=(MappedRegion&& other) noexcept {
   mapping_ = std::exchange(other.mapping_, {});
   page_size_ = std::exchange(other.page_size_, 0);
   numa_ = std::exchange(other.numa_, {});
+  device_ = std::exchange(other.device_, Device::kNone);
   return *this;
 }
 

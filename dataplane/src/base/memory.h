@@ -41,6 +41,12 @@ class MappedRegion {
   // file ends before, and when it is anything but memory: a page fault on a file of a file system
   // may wait for a disk, a server or a process that never answers.
   static Result<MappedRegion> Map(UniqueFd fd, size_t size, MapAccess access, uint64_t offset = 0);
+  // Bytes [offset, offset + size) of a dma-buf (dma_buf.h). Drivers of GPUs may not let a processor
+  // have them: the region then has addresses, by which RDMA devices know it, but no memory there,
+  // and every access faults as one behind the end of a file does.
+  static Result<MappedRegion> MapDmaBuf(UniqueFd fd, size_t size, uint64_t offset);
+
+  enum class Device : uint8_t { kNone, kMapped, kUnmapped };
 
   MappedRegion() = default;
   MappedRegion(MappedRegion&& other) noexcept { *this = std::move(other); }
@@ -54,6 +60,8 @@ class MappedRegion {
   // 4096, 2 MiB, 1 GiB: what the kernel uses for this region.
   size_t page_size() const { return page_size_; }
   const NumaMemoryChoice& numa() const { return numa_; }
+  // Whether it is a dma-buf, and whether processors can reach it.
+  Device device() const { return device_; }
 
  private:
   static Result<MappedRegion> CreateWith(const std::string& name, size_t size, size_t page_size,
@@ -66,6 +74,7 @@ class MappedRegion {
   std::span<std::byte> mapping_;  // whole pages around data_: munmap of huge pages wants that
   size_t page_size_ = 0;
   NumaMemoryChoice numa_;
+  Device device_ = Device::kNone;
 };
 
 }  // namespace peercache

@@ -29,10 +29,18 @@ constexpr milliseconds kProbeTimeout{200};
 constexpr milliseconds kSayAgain{10'000};
 constexpr milliseconds kAttachTimeout{12'000};
 
+// Of a region that is an address of this process.
+constexpr int kNoFd = -2;
+
 struct Region {
   uint32_t id = 0;
-  UniqueFd fd;
+  UniqueFd fd{};
   uint64_t base = 0, length = 0, fd_offset = 0;
+  bool dma_buf = false;
+
+  bool Overlaps(uint64_t address, uint64_t size) const {
+    return base < address + size && address < base + length;
+  }
 };
 
 }  // namespace
@@ -44,7 +52,9 @@ class Client::Impl {
         staging_(
             options_.staging_bytes,
             [this](const MappedRegion& m) {
-              return AddRegion(m.fd(), m.data(), m.size(), 0, options_.timeout);
+              return AddRegion(m.fd(),
+                               {.base = reinterpret_cast<uint64_t>(m.data()), .length = m.size()},
+                               options_.timeout);
             },
             [this](uint32_t id) { DropRegion(id); }) {}
 
@@ -55,31 +65,31 @@ class Client::Impl {
     return {};
   }
 
-  Result<uint32_t> AddRegion(int fd, void* base, size_t length, uint64_t fd_offset,
-                             Duration limit) {
-    UniqueFd own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    if (!own)
-      return FromErrno(fmt::format("duplicating descriptor {} of the host pool", fd), errno);
+  // `ways`: of a dma-buf.
+  Result<uint32_t> AddRegion(int fd, Region region, Duration limit, DmaBufOk* ways = nullptr) {
+    if (fd != kNoFd) region.fd = UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (fd != kNoFd && !region.fd)
+      return FromErrno(fmt::format("duplicating descriptor {} of the memory to share", fd), errno);
     const TimePoint deadline = Clock::now() + limit;
     auto connection = Acquire(deadline);
     if (!connection.ok()) return connection.status();
-    Region region;
-    region.fd = std::move(own);
-    region.base = reinterpret_cast<uint64_t>(base);
-    region.length = length;
-    region.fd_offset = fd_offset;
     {
       std::lock_guard lock(mutex_);
       region.id = next_region_++;
     }
-    const Status sent = SendRegion(&*connection, region, deadline);
+    Status sent = SendRegion(&*connection, region, deadline);
+    if (FrameReader answer = connection->Answer();
+        sent.ok() && ways != nullptr && !ways->Decode(&answer))
+      sent = Corrupt("malformed DmaBufOk from the node");
     if (sent.code() == Code::kDeadlineExceeded) Stalled(connection->node());
     if (connection->usable()) Release(std::move(*connection));
-    if (!sent.ok()) return sent.Annotate("sharing host memory with the node");
+    if (!sent.ok()) return sent.Annotate("sharing memory with the node");
     const uint32_t id = region.id;
     for (const uint32_t gone : Replace(std::move(region))) DropRegion(gone);
     return id;
   }
+
+  Result<DmaBufWays> AddDevice(int fd, uint64_t address, size_t length, uint64_t offset);
 
   // Adds a region. Whatever was mapped at its addresses before is mapped there no more, and pages
   // must not go to it: those regions leave, and are returned for the node to forget.
@@ -87,8 +97,7 @@ class Client::Impl {
     std::vector<uint32_t> gone;
     std::lock_guard lock(mutex_);
     std::erase_if(regions_, [&](const Region& old) {
-      const bool overlaps =
-          old.base < region.base + region.length && region.base < old.base + old.length;
+      const bool overlaps = old.Overlaps(region.base, region.length);
       if (overlaps) gone.push_back(old.id);
       return overlaps;
     });
@@ -127,11 +136,21 @@ class Client::Impl {
     for (size_t at = 0; at < keys.size();) {
       size_t count = std::min(max_pages, keys.size() - at);
       std::vector<WireSegment> wire(count * per_page);
-      // Leading pages that lie in registered regions go as they are; others through staging.
+      // Leading pages that lie in registered regions go as they are, those in device memory apart
+      // from the others; the rest goes through staging.
       size_t direct = 0;
-      while (direct < count && Locate(segments.subspan((at + direct) * per_page, per_page),
-                                      std::span(wire).subspan(direct * per_page, per_page))) {
+      Place first = Place::kUnknown;
+      while (direct < count) {
+        const Place place = Locate(segments.subspan((at + direct) * per_page, per_page),
+                                   std::span(wire).subspan(direct * per_page, per_page));
+        if (direct == 0) first = place;
+        if (place != first || first == Place::kUnknown || first == Place::kNowhere) break;
         ++direct;
+      }
+      if (first == Place::kNowhere) {
+        Fault(InvalidArgument("a page lies in device memory in part, or beyond its region"));
+        ++at;
+        continue;
       }
       if (direct > 0) {
         wire.resize(direct * per_page);
@@ -235,21 +254,26 @@ class Client::Impl {
     {
       std::lock_guard lock(mutex_);
       for (const Region& r : regions_) {
-        copies.push_back(
-            {r.id, UniqueFd(fcntl(r.fd.get(), F_DUPFD_CLOEXEC, 0)), r.base, r.length, r.fd_offset});
+        UniqueFd fd(r.fd ? fcntl(r.fd.get(), F_DUPFD_CLOEXEC, 0) : -1);
+        copies.push_back({r.id, std::move(fd), r.base, r.length, r.fd_offset, r.dma_buf});
       }
       idle_.clear();  // they belong to the session that is gone
     }
     for (const Region& region : copies) {
-      if (Status s = SendRegion(connection, region, deadline); !s.ok()) return s;
+      const Status s = SendRegion(connection, region, deadline);
+      if (s.ok()) continue;
+      if (!region.dma_buf || !connection->usable()) return s;
+      // This node has no way to device memory that the one before had: pages there are misses.
+      Fault(s.Annotate("sharing device memory again"));
     }
     return {};
   }
 
   static Status SendRegion(Connection* connection, const Region& region, TimePoint deadline) {
     RegionRequest{region.id, region.fd_offset, region.length}.Encode(
-        &connection->Request(MessageType::kRegion));
-    return connection->Call(MessageType::kRegionOk, region.fd.get(), deadline);
+        &connection->Request(region.dma_buf ? MessageType::kDmaBuf : MessageType::kRegion));
+    return connection->Call(region.dma_buf ? MessageType::kDmaBufOk : MessageType::kRegionOk,
+                            region.fd.get(), deadline);
   }
 
   // After a broken connection: its siblings most likely broke with it.
@@ -273,18 +297,30 @@ class Client::Impl {
   }
 
   // ---- moving pages -------------------------------------------------------------------------
-  bool Locate(std::span<const Segment> segments, std::span<WireSegment> wire) const {
+  // Of a page: all in host memory that is shared, all in device memory, neither, and what must not
+  // be touched here since some of it is device memory.
+  enum class Place : uint8_t { kHost, kDevice, kUnknown, kNowhere };
+  Place Locate(std::span<const Segment> segments, std::span<WireSegment> wire) const {
     std::lock_guard lock(mutex_);
+    const auto unknown = [&] {
+      for (const Segment& s : segments)
+        for (const Region& r : regions_)
+          if (r.dma_buf && r.Overlaps(s.address, s.length)) return Place::kNowhere;
+      return Place::kUnknown;
+    };
+    std::optional<bool> device;
     for (size_t i = 0; i < segments.size(); ++i) {
       const Segment& s = segments[i];
       const auto region = std::find_if(regions_.begin(), regions_.end(), [&](const Region& r) {
         return s.address >= r.base && s.address - r.base <= r.length &&
                s.length <= r.length - (s.address - r.base);
       });
-      if (region == regions_.end() || s.length > UINT32_MAX) return false;
+      if (region == regions_.end() || s.length > UINT32_MAX) return unknown();
+      if (device.value_or(region->dma_buf) != region->dma_buf) return unknown();
+      device = region->dma_buf;
       wire[i] = {s.address - region->base, region->id, static_cast<uint32_t>(s.length)};
     }
-    return true;
+    return device.value_or(false) ? Place::kDevice : Place::kHost;
   }
 
   TimePoint DeadlineFor(uint64_t bytes) const {
@@ -363,7 +399,14 @@ class Client::Impl {
     Staging::Lane& lane = loan->lane();
     std::vector<WireSegment> wire;
     size_t pages = 0, used = 0;
-    while (pages < keys.size() && used + page_bytes(pages) <= lane.memory.size()) {
+    std::vector<WireSegment> nowhere(per_page);
+    // The caller has looked at the first page; one further on may lie in device memory, which must
+    // not be touched here.
+    const auto stages = [&](size_t page) {
+      return page == 0 ||
+             Locate(segments.subspan(page * per_page, per_page), nowhere) == Place::kUnknown;
+    };
+    while (pages < keys.size() && used + page_bytes(pages) <= lane.memory.size() && stages(pages)) {
       const size_t bytes = page_bytes(pages++);
       if (bytes > UINT32_MAX) break;
       wire.push_back({used, lane.region, static_cast<uint32_t>(bytes)});
@@ -482,8 +525,33 @@ Result<std::unique_ptr<Client>> Client::Connect(ClientOptions options) {
 }
 
 Status Client::RegisterRegion(int fd, void* base, size_t length, uint64_t fd_offset) {
-  auto region = impl_->AddRegion(fd, base, length, fd_offset, kAttachTimeout);
-  return region.ok() ? Status() : region.status();
+  const auto region = impl_->AddRegion(
+      fd, {.base = reinterpret_cast<uint64_t>(base), .length = length, .fd_offset = fd_offset},
+      kAttachTimeout);
+  return region.status();
+}
+
+Result<DmaBufWays> Client::Impl::AddDevice(int fd, uint64_t address, size_t length,
+                                           uint64_t offset) {
+  if (length == 0 || address + length < address) {
+    return InvalidArgument(fmt::format(
+        "device memory: {} bytes at address {:#x} are no memory; pass the length of what is there",
+        length, address));
+  }
+  DmaBufOk ways;
+  const auto region =
+      AddRegion(fd, {.base = address, .length = length, .fd_offset = offset, .dma_buf = true},
+                kAttachTimeout, &ways);
+  if (!region.ok()) return region.status();
+  return DmaBufWays{ways.rdma != 0, ways.copies != 0, std::move(ways.missing)};
+}
+
+Result<DmaBufWays> Client::RegisterDmaBuf(int fd, uint64_t address, size_t length,
+                                          uint64_t offset) {
+  return impl_->AddDevice(std::max(fd, -1), address, length, offset);
+}
+Result<DmaBufWays> Client::RegisterDevicePointer(uint64_t address, size_t length) {
+  return impl_->AddDevice(kNoFd, address, length, address);
 }
 
 void Client::Set(std::span<const Key> keys, std::span<const Segment> segments,

@@ -45,6 +45,12 @@ struct Segment {
   uint64_t length = 0;
 };
 
+// How the node brings pages into device memory: by READs of its RDMA devices, by copies of its own.
+struct DmaBufWays {
+  bool rdma = false, copies = false;
+  std::string missing;  // why one of them is missing; empty when none is
+};
+
 struct ClientStats {
   uint64_t set_pages = 0, set_failed = 0, get_pages = 0, get_hits = 0, exists_pages = 0,
            exists_hits = 0, bytes_set = 0, bytes_get = 0, staged_bytes = 0, faults = 0,
@@ -63,6 +69,17 @@ class Client {
   // Shares [fd_offset, fd_offset + length) of `fd`, mapped here at `base`, with the node. The fd is
   // duplicated; the caller keeps its own. Survives reconnects. Replaces regions that overlap it.
   Status RegisterRegion(int fd, void* base, size_t length, uint64_t fd_offset = 0);
+
+  // Shares bytes [offset, offset + length) of the dma-buf `fd`, such as memory of a GPU
+  // (cuMemGetHandleForAddressRange); segments name it by `address`, where this client neither reads
+  // nor writes. The fd is duplicated. Survives reconnects. Fails, naming what is missing, when the
+  // node has no way there: pages must go to host memory then. Without `copies`, get() brings what
+  // the node's rails can read, the rest is a miss, and set() stores nothing from there.
+  Result<DmaBufWays> RegisterDmaBuf(int fd, uint64_t address, size_t length, uint64_t offset = 0);
+
+  // The same of device memory at `address` of this process, where the node runs, too (embedded),
+  // and the kernel has a peer-memory driver (nvidia-peermem).
+  Result<DmaBufWays> RegisterDevicePointer(uint64_t address, size_t length);
 
   // One page per key; page i is made of segments [i * segments_per_page, (i + 1) *
   // segments_per_page). ok[i] = 1 when the page is stored and visible to every reader.

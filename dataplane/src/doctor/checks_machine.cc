@@ -76,6 +76,13 @@ std::string MemlockText(const Memlock& memlock, uint64_t pool) {
   return text;
 }
 
+bool PagesOnDemand(const Facts& facts, const rdma::Selection& rails) {
+  return facts.config.rdma_link.on_demand_paging &&
+         std::all_of(rails.ports.begin(), rails.ports.end(), [](const rdma::SelectedPort& rail) {
+           return rail.device->limits.on_demand_paging.ok();
+         });
+}
+
 }  // namespace
 
 Findings CheckNuma(const Facts& facts, const Result<rdma::Selection>& rails) {
@@ -143,6 +150,11 @@ Findings CheckMemlock(const Facts& facts, const Result<rdma::Selection>& rails) 
   if (!rails.ok()) {
     return {{Grade::kNote, "memlock",
              fmt::format("RLIMIT_MEMLOCK is {}; only RDMA needs more", FormatSize(memlock.limit))}};
+  }
+  if (PagesOnDemand(facts, *rails)) {
+    return {{Grade::kOk, "memlock",
+             "rdma-odp is on and every rail's device pages on demand: "
+             "nothing is locked"}};
   }
   const bool too_small = memlock.limit < facts.config.pool_bytes;
   return {{too_small ? Grade::kFault : Grade::kWarning, "memlock",

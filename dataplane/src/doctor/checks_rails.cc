@@ -55,6 +55,13 @@ void CheckRail(const Facts& facts, const SelectedPort& rail, Findings* findings)
       findings->push_back({mtu->fault ? Grade::kFault : Grade::kWarning, name, mtu->text});
   }
   CheckLimits(facts, rail, findings);
+  if (const Status& paging = rail.device->limits.on_demand_paging;
+      facts.config.rdma_link.on_demand_paging && !paging.ok()) {
+    findings->push_back({Grade::kWarning, rail.device->name,
+                         fmt::format("rdma-odp is on, but {}: memory is locked; turn rdma-odp off, "
+                                     "or name other devices (device-name)",
+                                     paging.message())});
+  }
 }
 
 }  // namespace
@@ -95,10 +102,13 @@ Findings CheckGpu(const Facts& facts, const Result<Selection>& rails) {
       [](const SelectedPort& rail) { return rail.device->dmabuf == rdma::Support::kYes; });
   if (dmabuf && facts.gpu.open_modules)
     return {{Grade::kOk, "GPUDirect", "by dmabuf: devices and NVIDIA's driver have it"}};
-  if (facts.gpu.peermem) return {{Grade::kOk, "GPUDirect", "by nvidia-peermem"}};
+  if (facts.gpu.peermem) {
+    return {{Grade::kOk, "GPUDirect",
+             "by nvidia-peermem, for nodes that run in the engine's process (embedded)"}};
+  }
   return {{Grade::kNote, "GPUDirect",
-           fmt::format("pages go through host memory: {}; or load nvidia-peermem (modprobe "
-                       "nvidia-peermem)",
+           fmt::format("pages go through host memory: {}; or, for an embedded node, load "
+                       "nvidia-peermem (modprobe nvidia-peermem)",
                        dmabuf ? "dmabuf needs NVIDIA's open kernel modules (nvidia-open)"
                               : "not every rail's driver has dmabuf (Linux 5.12 and rdma-core 34 "
                                 "brought it)")}};

@@ -167,6 +167,21 @@ TEST(DoctorTest, MemlockNamesTheLimitTheNeedAndTheFix) {
   EXPECT_THAT(One(facts, "memlock"), HasSubstr("note:")) << "TCP locks nothing";
 }
 
+TEST(DoctorTest, PagingOnDemandLocksNothingWhereEveryDeviceHasIt) {
+  Facts facts = Healthy();
+  facts.memlock.limit = 8 << 20;
+  facts.devices[0].limits.on_demand_paging = {};
+  EXPECT_THAT(One(facts, "memlock"), HasSubstr("fault:")) << "nobody has asked for it";
+  facts.config.rdma_link.on_demand_paging = true;
+  EXPECT_THAT(One(facts, "memlock"), HasSubstr("ok: rdma-odp is on"));
+  EXPECT_THAT(About(facts, "mlx5_0"), IsEmpty());
+  facts.devices[0].limits.on_demand_paging = Unavailable("it has no on-demand paging");
+  EXPECT_THAT(One(facts, "memlock"), HasSubstr("fault: RLIMIT_MEMLOCK is 8Mi"));
+  EXPECT_THAT(
+      One(facts, "mlx5_0"),
+      HasSubstr("warning: rdma-odp is on, but it has no on-demand paging: memory is locked"));
+}
+
 TEST(DoctorTest, HugePages) {
   Facts facts = Healthy();
   facts.huge_pages[1].free = 10;
@@ -203,7 +218,8 @@ TEST(DoctorTest, GpuDirect) {
   facts.devices[0].dmabuf = rdma::Support::kNo;
   EXPECT_THAT(One(facts, "GPUDirect"), HasSubstr("not every rail's driver has dmabuf"));
   facts.gpu.peermem = true;
-  EXPECT_EQ(One(facts, "GPUDirect"), "ok: by nvidia-peermem");
+  EXPECT_EQ(One(facts, "GPUDirect"),
+            "ok: by nvidia-peermem, for nodes that run in the engine's process (embedded)");
 }
 
 TEST(DoctorTest, WhoCannotBeReached) {

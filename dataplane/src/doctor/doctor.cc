@@ -56,7 +56,7 @@ Table LimitTable(const Facts& facts) {
                           std::to_string(l.max_sge), std::to_string(l.max_sge_rd),
                           std::to_string(l.max_cqe), std::to_string(l.max_qp_init_rd_atom),
                           std::to_string(l.max_qp_rd_atom), LimitText(l.max_mr_size),
-                          std::to_string(l.max_mr), l.odp_read ? "yes" : "no"});
+                          std::to_string(l.max_mr), l.on_demand_paging.ok() ? "yes" : "no"});
   }
   return table;
 }

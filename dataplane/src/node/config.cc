@@ -255,6 +255,16 @@ constexpr ConfigOption kOptions[] = {
      SetLink<&rdma::LinkOptions::pkey_index, 0, 65535>},
     {"rdma-mtu", "Largest payload of an RDMA packet: 0 (what both ports have) or 256 to 4096", "0",
      SetLink<&rdma::LinkOptions::mtu, 0, 4096>},
+    {"rdma-odp",
+     "on | off; on: registered memory is not locked, but paged in on demand, by devices that have "
+     "that; slower when a page is first read",
+     "off",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       if (value != "on" && value != "off")
+         return InvalidArgument(fmt::format("\"{}\" is none of on, off", value));
+       c->rdma_link.on_demand_paging = value == "on";
+       return {};
+     }},
     {"rdma-spin-us",
      "How long a call looks for completions before it sleeps until one comes; 0: sleep at once",
      "50",

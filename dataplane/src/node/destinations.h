@@ -18,6 +18,8 @@ struct Destinations {
   std::span<const Bytes> segments;
   size_t per_page = 1;
   const Permit* permit = nullptr;  // null: memory that nobody takes back
+  // Some of the segments are addresses of device memory that only READs of the rails reach.
+  bool unmapped = false;
 
   std::span<const Bytes> Of(size_t page) const {
     return segments.subspan(page * per_page, per_page);

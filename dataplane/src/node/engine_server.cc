@@ -13,6 +13,7 @@
 #include <random>
 #include <thread>
 
+#include "base/dma_buf.h"
 #include "node/session.h"
 #include "version.h"
 #include "wire/stream.h"
@@ -202,6 +203,15 @@ class EngineServer::Impl {
         return (*session)->SetRegion(request, std::move(s->frame.fd),
                                      {kMaxRegionsPerEngine, options_.max_engine_memory}, fabric_);
       }
+      case MessageType::kDmaBuf: {
+        RegionRequest request;
+        if (!request.Decode(&body)) return Corrupt("malformed DmaBuf");
+        const auto ways =
+            (*session)->SetDevice(request, std::move(s->frame.fd),
+                                  {kMaxRegionsPerEngine, options_.max_engine_memory}, fabric_);
+        if (ways.ok()) ways->Encode(&s->answer);
+        return ways.status();
+      }
       case MessageType::kClear: {
         const auto tag = body.Get<uint64_t>();
         if (!body.AtEnd()) return Corrupt("malformed Clear");
@@ -226,14 +236,23 @@ class EngineServer::Impl {
     if (!s->pages.Decode(body)) return Corrupt("malformed Set or Get");
     if (Status r = session.Resolve(s->pages.segments, &s->resolved); !r.ok()) return r;
     s->flags.assign(s->pages.keys.size(), 0);
-    if (type == MessageType::kSet) {
+    const bool set = type == MessageType::kSet;
+    if (set && s->resolved.unmapped) {
+      return InvalidArgument(
+          "pages cannot be set from device memory that its exporter does not let be mapped: copy "
+          "them to host memory first");
+    }
+    const auto access = DmaBufAccess::Begin(
+        s->resolved.regions, set ? DmaBufAccess::kRead : DmaBufAccess::kWrite, start + kTurnLimit);
+    if (!access.ok()) return access.status();
+    if (set) {
       s->sources.assign(s->resolved.segments.begin(), s->resolved.segments.end());
       pages_->Set(s->pages.keys, s->sources, s->pages.segments_per_page, s->pages.tag, s->flags,
                   permit);
       metrics_->Observe(Metrics::Op::kSet, Clock::now() - start);
     } else {
-      pages_->Get(s->pages.keys, s->resolved.segments, s->pages.segments_per_page, s->flags,
-                  permit);
+      pages_->Get(s->pages.keys, s->resolved.segments, s->pages.segments_per_page, s->flags, permit,
+                  s->resolved.unmapped);
       metrics_->Observe(Metrics::Op::kGet, Clock::now() - start);
     }
     s->resolved.regions.clear();

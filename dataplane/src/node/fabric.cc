@@ -97,9 +97,7 @@ class Fabric::SharedRegion final : public Shared {
       std::lock_guard lock(mutex_);
       if (!registered_) return false;
     }
-    const auto ranges = fabric_->registered_.ranges();
-    const rdma::Registration* range = rdma::RegisteredMemory::Find(*ranges, bytes_);
-    return range != nullptr && range->known();
+    return fabric_->Knows(bytes_);
   }
   void AwaitIfShort() const override {
     if (bytes_.size() > kShortBytes) return;
@@ -128,6 +126,36 @@ std::shared_ptr<const Fabric::Shared> Fabric::Share(const std::string& what,
   return std::make_shared<SharedRegion>(this, what, memory);
 }
 
+class Fabric::SharedDevice final : public Shared {
+ public:
+  SharedDevice(Fabric* fabric, std::span<const std::byte> bytes) : fabric_(fabric), bytes_(bytes) {}
+  ~SharedDevice() override { fabric_->registered_.Remove(bytes_.data()); }
+  SharedDevice(const SharedDevice&) = delete;
+  SharedDevice& operator=(const SharedDevice&) = delete;
+  bool registered() const override { return fabric_->Knows(bytes_); }
+  void AwaitIfShort() const override {}
+
+ private:
+  Fabric* const fabric_;
+  const std::span<const std::byte> bytes_;
+};
+
+// At once: the device has the memory already, and nothing is to be brought in or locked.
+Result<std::shared_ptr<const Fabric::Shared>> Fabric::ShareDevice(
+    const std::string& what, Bytes bytes, rdma::Registration::DmaBuf dma_buf,
+    std::shared_ptr<const void> keeper) {
+  const Status s = registered_.Register(what, bytes, *rails_, rdma::Registration::For::kLocalWrite,
+                                        std::move(keeper), dma_buf);
+  if (!s.ok()) return s;
+  return std::shared_ptr<const Shared>(std::make_shared<SharedDevice>(this, bytes));
+}
+
+bool Fabric::Knows(std::span<const std::byte> bytes) const {
+  const auto ranges = registered_.ranges();
+  const rdma::Registration* range = rdma::RegisteredMemory::Find(*ranges, bytes);
+  return range != nullptr && range->known();
+}
+
 std::vector<size_t> Fabric::Read(std::span<const RemotePage> pages, const Destinations& to,
                                  std::span<ReadOutcome> outcomes, TimePoint deadline) {
   const TimePoint now = Clock::now();
@@ -137,25 +165,60 @@ std::vector<size_t> Fabric::Read(std::span<const RemotePage> pages, const Destin
   for (size_t i = 0; i < pages.size(); ++i) groups.Add(pages[i].record.node, i);
   groups.ForEach([&](uint64_t node, std::span<const NodeGroups::Item> items) {
     Work work;
-    if (Peer* peer = peers_->Find(node); peer != nullptr) work.link = links_->Take(peer, now);
+    if (Peer* peer = peers_->Find(node); peer != nullptr) {
+      work.link = links_->Take(peer, now);
+    } else if (to.unmapped && node == peers_->self()) {
+      work.link = TakeOwn(std::min(deadline, now + stall_));
+    }
     for (const auto& item : items) {
       const RemotePage& page = pages[item.index];
       const bool fits = work.link && work.link->incarnation == page.record.incarnation &&
-                        page.until - now > kLeastLease;
+                        page.until > now + kLeastLease;
       (fits ? work.rest : rest).push_back(item.index);
     }
-    if (work.link && work.rest.empty()) links_->Return(std::move(work.link));
+    if (work.link && work.rest.empty()) Return(std::move(work.link));
     if (work.link) works.push_back(std::move(work));
   });
   const TimePoint limit = std::min(deadline, now + stall_);
   while (!works.empty()) {
     Round(works, pages, to, outcomes, limit, &rest);
     for (Work& work : works) {
-      if (work.next == work.rest.size()) links_->Return(std::move(work.link));
+      if (work.next == work.rest.size()) Return(std::move(work.link));
     }
     std::erase_if(works, [](const Work& work) { return work.link == nullptr; });
   }
   return rest;
+}
+
+std::unique_ptr<Link> Fabric::TakeOwn(TimePoint deadline) {
+  {
+    std::lock_guard lock(own_mutex_);
+    while (!own_.empty()) {
+      auto link = std::move(own_.back());
+      own_.pop_back();
+      if (link->channel->queues() > 0 && link->channel->lost_rails() == 0) return link;
+    }
+  }
+  auto channel = rdma::ReadChannel::Make(*rails_, ~0u);
+  if (!channel.ok()) return nullptr;
+  auto link = std::make_unique<Link>();
+  link->incarnation = peers_->incarnation();
+  link->channel = std::move(*channel);
+  ConnectOk answer;
+  do {
+    auto queues = acceptor_->Accept(link->channel->request(), &answer);
+    if (!queues.ok()) return nullptr;
+    link->own = std::move(*queues);
+    if (answer.later) std::this_thread::sleep_for(milliseconds(1));
+  } while (answer.later && Clock::now() < deadline);
+  if (answer.later || !link->channel->Establish(answer, deadline).ok()) return nullptr;
+  return link;
+}
+
+void Fabric::Return(std::unique_ptr<Link> link) {
+  if (link->peer != nullptr) return links_->Return(std::move(link));
+  std::lock_guard lock(own_mutex_);
+  own_.push_back(std::move(link));
 }
 
 void Fabric::Round(std::span<Work> works, std::span<const RemotePage> pages, const Destinations& to,
@@ -180,7 +243,8 @@ void Fabric::Round(std::span<Work> works, std::span<const RemotePage> pages, con
       work.reads.push_back({page.key, r.offset, r.generation, r.length, to.Of(page.page)});
     }
     work.states.assign(work.count, rdma::PageState::kPending);
-    running.push_back({work.link->channel.get(), work.link->control->fd()});
+    const Channel* const control = work.link->control.get();
+    running.push_back({work.link->channel.get(), control != nullptr ? control->fd() : -1});
   }
   const auto ranges = registered_.ranges();
   const TimePoint now = Clock::now();
@@ -221,7 +285,7 @@ FabricStats Fabric::stats() const {
     stats.rails.push_back(
         {rail->name(), rail->up(),
          address.epoch == 0 ? std::string() : rdma::FormatAddress(address.gid.address),
-         rail->state().waits(), rail->spec().numa_node, rail->stats()});
+         rail->state().waits(), rail->spec().numa_node, rail->memory(), rail->stats()});
   }
   if (links_) stats.links = links_->stats();
   stats.acceptor = acceptor_->stats();

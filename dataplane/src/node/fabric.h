@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ struct RailInfo {
   std::string address;  // that it speaks with; empty: it had none yet
   rdma::RailState::Waits waits;
   int numa_node = -1;
+  std::string memory;  // Rail::memory
   rdma::Rail::Stats stats;
 };
 
@@ -68,6 +70,13 @@ class Fabric {
   std::shared_ptr<const Shared> Share(const std::string& what,
                                       std::shared_ptr<MappedRegion> memory);
 
+  // Memory of a device that is registered, for as long as this lives; or why it cannot be. Without
+  // a dma-buf, `bytes` are its addresses in this process, which a kernel with a peer-memory driver
+  // takes as it takes any.
+  Result<std::shared_ptr<const Shared>> ShareDevice(const std::string& what, Bytes bytes,
+                                                    rdma::Registration::DmaBuf dma_buf,
+                                                    std::shared_ptr<const void> keeper);
+
   // Reads what it can of `pages` and sets their outcomes. Returns the others: no link to their
   // holder, a destination that is not registered, too little left of the lease, or a failure.
   std::vector<size_t> Read(std::span<const RemotePage> pages, const Destinations& to,
@@ -78,7 +87,12 @@ class Fabric {
  private:
   struct Work;
   class SharedRegion;
+  class SharedDevice;
   explicit Fabric(const NodeConfig& config);
+  bool Knows(std::span<const std::byte> bytes) const;  // whether any rail does
+  // A link to this node itself, for memory that only its rails reach; null: none can be had now.
+  std::unique_ptr<Link> TakeOwn(TimePoint deadline);
+  void Return(std::unique_ptr<Link> link);
   void Round(std::span<Work> works, std::span<const RemotePage> pages, const Destinations& to,
              std::span<ReadOutcome> outcomes, TimePoint deadline, std::vector<size_t>* rest);
 
@@ -90,6 +104,8 @@ class Fabric {
   std::unique_ptr<HeaderMemory> headers_;
   const Peers* peers_ = nullptr;
   std::unique_ptr<Links> links_;
+  std::mutex own_mutex_;
+  std::vector<std::unique_ptr<Link>> own_;  // as many as calls have needed at once
 };
 
 }  // namespace peercache

@@ -28,17 +28,19 @@
 #include "node/header_memory.h"
 #include "node/peers.h"
 #include "transport/peer_health.h"
+#include "transport/rdma/acceptor.h"
 #include "transport/rdma/read_channel.h"
 #include "transport/tcp/channel.h"
 
 namespace peercache {
 
 struct Link {
-  Peer* peer = nullptr;
+  Peer* peer = nullptr;      // null: this node itself
   uint64_t incarnation = 0;  // of the peer
   std::unique_ptr<rdma::ReadChannel> channel;
   std::unique_ptr<Channel> control;
-  uint32_t blamed = 0;  // a bit for each rail whose loss was counted
+  rdma::Acceptor::Queues own;  // the other ends, of a link from this node to itself
+  uint32_t blamed = 0;         // a bit for each rail whose loss was counted
   TimePoint made{}, returned{};
 };
 

@@ -86,6 +86,23 @@ TEST(NodeFabricTest, SmallMemoryIsRegisteredBeforeItsFirstCall) {
   }
 }
 
+TEST(NodeFabricTest, WithoutOnDemandPagingMemoryIsLocked) {
+  TestCluster cluster([](NodeConfig* c) {
+    UseRails(c);
+    c->rdma_link.on_demand_paging = true;
+  });
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  ASSERT_TRUE(a && b);
+  const json rails = Status(*a)["transport"]["rails"];
+  for (const json& rail : rails)
+    EXPECT_EQ(rail["memory"], "locked: it has no on-demand paging (general_caps 0x0)");
+  EXPECT_EQ(rails.size(), 2u);
+  TestEngine writer(a->socket(), 16, kPage), reader(b->socket(), 16, kPage);
+  ASSERT_EQ(writer.Set(0, 16), 16u);
+  EXPECT_TRUE(ReadsByRdma(&reader, b.get(), 0, 16));
+  EXPECT_EQ(reader.Get(0, 16).wrong, 0u);
+}
+
 TEST(NodeFabricTest, ANodeWithoutRailsIsReadOverTcp) {
   TestCluster with(UseRails);
   auto a = with.Start("a");

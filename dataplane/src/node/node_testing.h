@@ -165,16 +165,17 @@ class TestEngine {
   }
   void Write(size_t at, uint64_t n) { Fill(page(at), n); }
   bool Holds(size_t at, uint64_t n) { return Matches(page(at), n); }
-
- private:
-  std::span<std::byte> page(size_t i) {
-    return host_.bytes().subspan(i * page_bytes_, page_bytes_);
-  }
+  // The bytes of page number n.
   static void Fill(std::span<std::byte> bytes, uint64_t n) {
     uint64_t x = n * 0x9e3779b97f4a7c15u + 1;
     for (size_t i = 0; i + 8 <= bytes.size(); i += 8, x += 0x2545f4914f6cdd1d) {
       std::memcpy(bytes.data() + i, &x, 8);
     }
+  }
+
+ private:
+  std::span<std::byte> page(size_t i) {
+    return host_.bytes().subspan(i * page_bytes_, page_bytes_);
   }
   static bool Matches(std::span<const std::byte> bytes, uint64_t n) {
     std::vector<std::byte> want(bytes.size());

@@ -137,12 +137,19 @@ TimePoint Pages::DeadlineFor(uint64_t bytes, TimePoint start) const {
 }
 
 void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size_t per_page,
-                std::span<uint8_t> ok, const Permit* permit) {
+                std::span<uint8_t> ok, const Permit* permit, bool unmapped) {
   std::fill(ok.begin(), ok.end(), uint8_t{0});
   counters_->read_requests.Add(keys.size());
   const TimePoint start = Clock::now();
-  const Destinations to{segments, per_page, permit};
+  const Destinations to{segments, per_page, permit, unmapped};
   StageTime copy(&counters_->get_copy);
+  if (unmapped) {
+    // Nobody can copy from there, so the call shares nothing with others.
+    const auto others = ReadLocal(keys, to, ok, start, &copy);
+    std::vector<uint64_t> checksums(keys.size());
+    if (!others.empty()) Fetch(keys, others, to, ok, checksums, start);
+    return;
+  }
   auto wanted = GetLocal(keys, to, ok, start, &copy);
   if (wanted.empty()) return;
   const uint64_t epoch = replicas_->epoch(), kept = replicas_->kept();
@@ -211,6 +218,38 @@ std::vector<size_t> Pages::GetLocal(std::span<const Key> keys, const Destination
     pins[page].Release();
   });
   if (!here.empty()) stage->Add(Clock::now() - start);
+  return others;
+}
+
+std::vector<size_t> Pages::ReadLocal(std::span<const Key> keys, const Destinations& to,
+                                     std::span<uint8_t> ok, TimePoint start, StageTime* stage) {
+  std::vector<PagePin> pins(keys.size());
+  pool_->FindMany(keys, pins);
+  std::vector<RemotePage> here;
+  std::vector<size_t> others;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    // Its pin keeps the slot as it is for as long as the call lasts.
+    if (pins[i] && pins[i].payload().size() == to.SizeOf(i)) {
+      here.push_back({keys[i], publisher_->RecordOf(pins[i]), i, TimePoint::max()});
+    } else {
+      others.push_back(i);
+    }
+  }
+  if (here.empty()) return others;
+  std::vector<ReadOutcome> outcomes(here.size());
+  reader_.Read(here, to, outcomes, start + options_.peer_timeout);
+  for (size_t h = 0; h < here.size(); ++h) {
+    const size_t page = here[h].page;
+    ok[page] = outcomes[h] == ReadOutcome::kRead && !to.revoked();
+    if (ok[page] == 0) {
+      others.push_back(page);
+      continue;
+    }
+    (pins[page].replica() ? counters_->read_replica_hits : counters_->read_local_hits).Add(1);
+    (pins[page].replica() ? counters_->bytes_replica : counters_->bytes_local)
+        .Add(here[h].record.length);
+  }
+  stage->Add(Clock::now() - start);
   return others;
 }
 

@@ -58,8 +58,9 @@ class Pages {
   void Set(std::span<const Key> keys, std::span<const ConstBytes> segments, size_t per_page,
            uint64_t tag, std::span<uint8_t> ok, const Permit* permit = nullptr);
   // ok[i] = 1: all bytes are in place. The segments of other pages are undefined afterwards.
+  // `unmapped`: as of Destinations.
   void Get(std::span<const Key> keys, std::span<const Bytes> segments, size_t per_page,
-           std::span<uint8_t> ok, const Permit* permit = nullptr);
+           std::span<uint8_t> ok, const Permit* permit = nullptr, bool unmapped = false);
   // Length of the leading run of keys that can be read.
   size_t Exists(std::span<const Key> keys);
 
@@ -67,6 +68,9 @@ class Pages {
   // Sets ok for the pages that are here and returns the others.
   std::vector<size_t> GetLocal(std::span<const Key> keys, const Destinations& to,
                                std::span<uint8_t> ok, TimePoint start, StageTime* stage);
+  // The same by READs of the rails, into memory that only these reach.
+  std::vector<size_t> ReadLocal(std::span<const Key> keys, const Destinations& to,
+                                std::span<uint8_t> ok, TimePoint start, StageTime* stage);
   // A page that is wanted from another node, and why it has not come yet.
   struct Wanted {
     size_t page = 0;

@@ -98,6 +98,7 @@ class Peers {
   // Nodes whose breaker is open.
   std::vector<uint64_t> Unhealthy(TimePoint now) const;
   uint64_t self() const { return self_.node; }
+  uint64_t incarnation() const { return self_.incarnation; }
   // A new connection with what it has to say and show.
   std::unique_ptr<Channel> NewChannel(const PeerAddress& address) const;
 

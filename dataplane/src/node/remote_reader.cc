@@ -69,6 +69,7 @@ void RemoteReader::Read(std::span<const RemotePage> pages, const Destinations& t
   std::vector<size_t> rest(pages.size());
   std::iota(rest.begin(), rest.end(), size_t{0});
   if (fabric_ != nullptr) ReadByRdma(pages, to, outcomes, deadline, &rest);
+  if (to.unmapped) return;
   NodeGroups groups;
   for (const size_t i : rest) groups.Add(pages[i].record.node, i);
   std::vector<Holder> holders;
@@ -96,6 +97,8 @@ void RemoteReader::ReadByRdma(std::span<const RemotePage> pages, const Destinati
     }
     *rest = fabric_->Read(pages, to, outcomes, deadline);
   }
+  // What no processor can read is not verified.
+  if (to.unmapped) return;
   std::vector<size_t> doubted;
   for (size_t i = 0; i < pages.size(); ++i)
     if (outcomes[i] == ReadOutcome::kRead && Verifies(pages[i])) doubted.push_back(i);

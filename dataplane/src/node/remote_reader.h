@@ -38,6 +38,7 @@ class RemoteReader {
                Crew* crew)
       : options_(options), peers_(peers), fabric_(fabric), counters_(counters), crew_(crew) {}
 
+  // Into memory that no processor reaches, only RDMA does: what that does not bring is unreachable.
   // record.length must be the size of the destination. The destination of a page whose outcome is
   // not kRead is undefined.
   void Read(std::span<const RemotePage> pages, const Destinations& to,

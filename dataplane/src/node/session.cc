@@ -1,10 +1,22 @@
 #include "node/session.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 
 namespace peercache {
+namespace {
+
+// What a device pointer that could not be registered may lack.
+const char* PeerMemoryHint() {
+  const bool loaded = access("/sys/module/nvidia_peermem", F_OK) == 0 ||
+                      access("/sys/module/nv_peer_mem", F_OK) == 0;
+  return loaded ? "nvidia-peermem is loaded, so see the kernel's log (dmesg), or pass a dma-buf"
+                : "nvidia-peermem is not loaded: modprobe nvidia-peermem, or pass a dma-buf";
+}
+
+}  // namespace
 
 Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limits& limits,
                           Fabric* fabric) {
@@ -28,39 +40,123 @@ Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limit
   }
   auto memory = MappedRegion::Map(std::move(fd), end, MapAccess::kReadWrite);
   if (!memory.ok()) return memory.status().Annotate(fmt::format("region {}", request.region));
-  Region region{std::make_shared<MappedRegion>(std::move(*memory)), request.offset, nullptr,
-                nullptr};
+  Region region;
+  region.memory = std::make_shared<MappedRegion>(std::move(*memory));
+  region.mapped = end;
+  region.bytes = region.memory->bytes().subspan(request.offset);
   std::unique_lock lock(mutex_);
-  if (regions_.size() >= limits.regions && !regions_.contains(request.region)) {
-    return ResourceExhausted(fmt::format("region {}: an engine may share at most {} regions",
-                                         request.region, limits.regions));
-  }
-  uint64_t others = 0;  // bounded by `limits`, so adding to it cannot overflow
-  for (const auto& [id, known] : regions_) {
-    if (id != request.region) others += known.memory->size();
-  }
-  if (region.memory->size() > limits.bytes - std::min(others, limits.bytes)) {
-    return ResourceExhausted(
-        fmt::format("region {}: with it this engine would share {} bytes, at most {} are allowed; "
-                    "share less, or raise --max-engine-memory",
-                    request.region, others + region.memory->size(), limits.bytes));
-  }
+  if (Status s = CheckLimits(request.region, region.mapped, limits); !s.ok()) return s;
   region.prefault = std::make_unique<Prefault>(region.memory->bytes(), region.memory->fd());
   if (fabric != nullptr) {
     shared =
         fabric->Share(fmt::format("engine {}, region {}", engine_, request.region), region.memory);
     region.shared = shared;
   }
-  old = regions_.extract(request.region);
-  regions_.emplace(request.region, std::move(region));
+  old = Replace(request.region, std::move(region));
   lock.unlock();
   if (shared) shared->AwaitIfShort();
   return {};
 }
 
+Result<Session::Region> Session::DeviceRegion(const RegionRequest& request, UniqueFd fd) const {
+  Region region;
+  region.mapped = request.length;
+  if (fd) {
+    auto memory = MappedRegion::MapDmaBuf(std::move(fd), request.length, request.offset);
+    if (!memory.ok()) return memory.status();
+    region.memory = std::make_shared<MappedRegion>(std::move(*memory));
+    region.bytes = region.memory->bytes();
+    region.unmapped = region.memory->device() == MappedRegion::Device::kUnmapped;
+    return region;
+  }
+  // The kernel names the process at the other end: nobody else can speak of our addresses.
+  if (owner_.pid != getpid()) {
+    return InvalidArgument(
+        "no file descriptor came with it; addresses are taken only from the process that the node "
+        "runs in (an embedded node), so pass a dma-buf");
+  }
+  uint64_t end = 0;
+  if (request.length == 0 || request.offset == 0 ||
+      __builtin_add_overflow(request.offset, request.length, &end)) {
+    return InvalidArgument(
+        fmt::format("{} bytes at address {:#x} are no memory", request.length, request.offset));
+  }
+  region.bytes = {reinterpret_cast<std::byte*>(request.offset), request.length};
+  region.unmapped = true;
+  return region;
+}
+
+Result<DmaBufOk> Session::SetDevice(const RegionRequest& request, UniqueFd fd, const Limits& limits,
+                                    Fabric* fabric) {
+  const std::string name = fmt::format("device memory, region {}", request.region);
+  auto made = DeviceRegion(request, std::move(fd));
+  if (!made.ok()) return made.status().Annotate(name);
+  Region region = std::move(*made);
+  // Registering, without the lock, is asked of a device only when there is room; and again after
+  // it, since another connection of the engine may have taken that.
+  std::unique_lock lock(mutex_);
+  if (Status s = CheckLimits(request.region, region.mapped, limits); !s.ok()) return s;
+  lock.unlock();
+  DmaBufOk ways;
+  ways.copies = region.unmapped ? 0 : 1;
+  if (region.unmapped) {
+    ways.missing = name + (region.memory ? ": its exporter does not let it be mapped"
+                                         : ": the node copies nothing to addresses of a device");
+  }
+  Status registered = Unavailable("this node has no RDMA rails (transport, device-name)");
+  if (fabric != nullptr) {
+    rdma::Registration::DmaBuf dma_buf;
+    if (region.memory) dma_buf = {region.memory->fd(), request.offset};
+    auto shared = fabric->ShareDevice(fmt::format("engine {}, {}", engine_, name), region.bytes,
+                                      dma_buf, region.memory);
+    registered = shared.status();
+    if (shared.ok()) region.shared = std::move(*shared);
+  }
+  ways.rdma = registered.ok() ? 1 : 0;
+  if (!registered.ok() && region.unmapped) {
+    return Unavailable(
+        fmt::format("{}: {}; {}: use host memory", name, registered.message(),
+                    region.memory ? "nor does its exporter let it be mapped" : PeerMemoryHint()));
+  }
+  if (!registered.ok()) ways.missing = registered.Annotate(name).message();
+  lock.lock();
+  if (Status s = CheckLimits(request.region, region.mapped, limits); !s.ok()) {
+    lock.unlock();  // it is given back without the lock
+    return s;
+  }
+  const auto old = Replace(request.region, std::move(region));
+  lock.unlock();
+  return ways;
+}
+
+Status Session::CheckLimits(uint32_t region, uint64_t bytes, const Limits& limits) const {
+  if (regions_.size() >= limits.regions && !regions_.contains(region)) {
+    return ResourceExhausted(
+        fmt::format("region {}: an engine may share at most {} regions", region, limits.regions));
+  }
+  uint64_t others = 0;  // bounded by `limits`, so adding to it cannot overflow
+  for (const auto& [id, known] : regions_) {
+    if (id != region) others += known.mapped;
+  }
+  if (bytes > limits.bytes - std::min(others, limits.bytes)) {
+    return ResourceExhausted(
+        fmt::format("region {}: with it this engine would share {} bytes, at most {} are allowed; "
+                    "share less, or raise --max-engine-memory",
+                    region, others + bytes, limits.bytes));
+  }
+  return {};
+}
+
+std::map<uint32_t, Session::Region>::node_type Session::Replace(uint32_t id, Region region) {
+  auto old = regions_.extract(id);
+  regions_.emplace(id, std::move(region));
+  return old;
+}
+
 Status Session::Resolve(std::span<const WireSegment> segments, Resolved* resolved) const {
   resolved->regions.clear();
   resolved->segments.clear();
+  resolved->unmapped = false;
   std::lock_guard lock(mutex_);
   uint32_t last_id = 0;
   const Region* region = nullptr;
@@ -72,18 +168,18 @@ Status Session::Resolve(std::span<const WireSegment> segments, Resolved* resolve
       }
       region = &it->second;
       last_id = s.region;
-      if (std::find(resolved->regions.begin(), resolved->regions.end(), region->memory) ==
-          resolved->regions.end()) {
+      resolved->unmapped |= region->unmapped;
+      if (region->memory && std::find(resolved->regions.begin(), resolved->regions.end(),
+                                      region->memory) == resolved->regions.end()) {
         resolved->regions.push_back(region->memory);
       }
     }
-    const uint64_t size = region->memory->size() - region->offset;
+    const uint64_t size = region->bytes.size();
     if (s.offset > size || s.length > size - s.offset) {
       return InvalidArgument(fmt::format("segment [{}, +{}) lies outside region {} of {} bytes",
                                          s.offset, s.length, s.region, size));
     }
-    resolved->segments.push_back(
-        region->memory->bytes().subspan(region->offset + s.offset, s.length));
+    resolved->segments.push_back(region->bytes.subspan(s.offset, s.length));
   }
   return {};
 }
@@ -96,7 +192,7 @@ size_t Session::region_count() const {
 uint64_t Session::region_bytes() const {
   std::lock_guard lock(mutex_);
   uint64_t bytes = 0;
-  for (const auto& [id, region] : regions_) bytes += region.memory->size() - region.offset;
+  for (const auto& [id, region] : regions_) bytes += region.bytes.size();
   return bytes;
 }
 
@@ -104,8 +200,7 @@ uint64_t Session::registered_bytes() const {
   std::lock_guard lock(mutex_);
   uint64_t bytes = 0;
   for (const auto& [id, region] : regions_)
-    if (region.shared && region.shared->registered())
-      bytes += region.memory->size() - region.offset;
+    if (region.shared && region.shared->registered()) bytes += region.bytes.size();
   return bytes;
 }
 

@@ -50,10 +50,17 @@ class Session {
   // the region is registered with its rails, before this returns when it is small.
   Status SetRegion(const RegionRequest& request, UniqueFd fd, const Limits& limits, Fabric* fabric);
 
+  // The same with memory of a device (base/dma_buf.h). Without a descriptor the offset is its
+  // address, and the engine is this process. Fails when no way leads there. With `fabric` null
+  // there are no rails.
+  Result<DmaBufOk> SetDevice(const RegionRequest& request, UniqueFd fd, const Limits& limits,
+                             Fabric* fabric);
+
   // The regions of one call, kept mapped while this lives, and the segments in them.
   struct Resolved {
     std::vector<std::shared_ptr<MappedRegion>> regions;
     std::vector<Bytes> segments;
+    bool unmapped = false;  // some lie in device memory that only READs of the rails reach
   };
   // Fails when a segment names an unknown region or lies outside of it.
   Status Resolve(std::span<const WireSegment> segments, Resolved* resolved) const;
@@ -65,11 +72,19 @@ class Session {
 
  private:
   struct Region {
-    std::shared_ptr<MappedRegion> memory;
-    uint64_t offset = 0;                           // of the region in the mapping
-    std::unique_ptr<Prefault> prefault;            // of `memory`; destroyed before it
+    std::shared_ptr<MappedRegion> memory;  // null: device memory by its addresses in this process
+    Bytes bytes;                           // the region
+    uint64_t mapped = 0;                   // bytes, for the limit: with what lies before the region
+    bool unmapped = false;                 // nobody may touch it but the rails
+    std::unique_ptr<Prefault> prefault;    // of `memory`; destroyed before it
     std::shared_ptr<const Fabric::Shared> shared;  // null without rails
   };
+  // The region that a request for device memory means, not yet registered.
+  Result<Region> DeviceRegion(const RegionRequest& request, UniqueFd fd) const;
+  // With the region, of so many bytes, in place of what is there; the lock is held.
+  Status CheckLimits(uint32_t region, uint64_t bytes, const Limits& limits) const;
+  // Returns what was there: to be destroyed without the lock.
+  std::map<uint32_t, Region>::node_type Replace(uint32_t id, Region region);
   const uint64_t id_;
   const std::string engine_, version_;
   const PeerCredentials owner_;

@@ -67,6 +67,7 @@ json TransportJson(const NodeStatus& s) {
                      {"waits_for", rdma::WaitsForName(r.waits.what)},
                      {"why", r.waits.why},
                      {"numa_node", r.numa_node},
+                     {"memory", r.memory},
                      {"read_bytes", r.stats.bytes},
                      {"queue_pair_failures", r.stats.failures}});
   }

@@ -65,6 +65,8 @@ enum class MessageType : uint8_t {
   kExistsOk = 73,
   kClear = 74,
   kClearOk = 75,
+  kDmaBuf = 76,
+  kDmaBufOk = 77,
 };
 
 struct FrameHeader {

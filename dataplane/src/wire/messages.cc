@@ -236,6 +236,18 @@ bool RegionRequest::Decode(FrameReader* r) {
   return r->AtEnd();
 }
 
+void DmaBufOk::Encode(FrameWriter* w) const {
+  w->Put(rdma);
+  w->Put(copies);
+  w->PutString(std::string_view(missing).substr(0, kMaxMissingBytes));
+}
+bool DmaBufOk::Decode(FrameReader* r) {
+  rdma = r->Get<uint8_t>();
+  copies = r->Get<uint8_t>();
+  missing = r->GetText(kMaxMissingBytes);
+  return r->AtEnd() && rdma <= 1 && copies <= 1;
+}
+
 void EncodePages(uint64_t tag, uint32_t segments_per_page, std::span<const Key> keys,
                  std::span<const WireSegment> segments, FrameWriter* w) {
   w->Put(tag);

@@ -161,6 +161,16 @@ struct RegionRequest {  // travels with one file descriptor
   void Encode(FrameWriter* w) const;
   bool Decode(FrameReader* r);
 };
+// Device memory to share, as a region: DmaBuf has the form of a RegionRequest, whose length is not
+// 0, and travels with the descriptor of a dma-buf. Without one its offset is an address of the
+// process that both the engine and the node are in.
+struct DmaBufOk {
+  // Which ways lead there: READs of the rails, copies by the node. One of them does.
+  uint8_t rdma = 0, copies = 0;
+  std::string missing;  // why the other does not, and what would change that
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
 struct WireSegment {
   uint64_t offset = 0;  // in the region
   uint32_t region = 0;
@@ -184,6 +194,7 @@ bool DecodeFlags(FrameReader* r, std::vector<uint8_t>* flags);
 
 inline constexpr uint32_t kMaxSegmentsPerPage = 1024;
 inline constexpr size_t kMaxIdBytes = 128;
+inline constexpr size_t kMaxMissingBytes = 1024;
 // Of one offer: pages, and bytes of all but its last page.
 inline constexpr uint32_t kMaxOffered = 1024;
 inline constexpr uint64_t kMaxOfferedBytes = 32 << 20;

@@ -154,6 +154,11 @@ std::vector<Case> AllMessages() {
          RegionRequest{1, 2, 3}.Encode(w);
        },
        Decoder<RegionRequest>()},
+      {"DmaBufOk",
+       [](FrameWriter* w) {
+         DmaBufOk{1, 0, "why"}.Encode(w);
+       },
+       Decoder<DmaBufOk>()},
       {"Pages",
        [=](FrameWriter* w) {
          const WireSegment segments[] = {{0, 1, 2}, {4, 1, 2}, {8, 1, 2}, {12, 1, 2}};

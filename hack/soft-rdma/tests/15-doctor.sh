@@ -41,6 +41,11 @@ finding "rxe_a0 port 1" "ok: GID $(gid_index A 0 6) ($(rail_address6 A 0), RoCEv
 doctor 2 --rdma-gid 192.0.2.1
 finding "rxe_a0 port 1" "fault: rxe_a0 port 1: none of its usable GIDs is 192.0.2.1"
 
+echo "== paging on demand, which these devices do not have"
+doctor 1 --rdma-odp on
+finding rxe_a0 "warning: rdma-odp is on, but it has no on-demand paging (general_caps 0x0): memory is locked"
+shows '[.limits[]["paging_on_demand"]] == ["no", "no"]'
+
 echo "== without a list, devices in software are left alone"
 asked=()
 doctor 0

@@ -116,6 +116,23 @@ def test_pages_of_shared_and_private_memory(client: Any) -> None:
     assert client.exists(PREFIX, keys) == 0
 
 
+@pytest.mark.node
+def test_what_is_no_device_memory_is_refused_with_the_reason(client: Any) -> None:
+    shared = Memory(4 * PAGE)
+    for fd, why in ((shared.fd, "not a dma-buf"), (-1, "descriptor -1")):
+        ways, reason = client.register_dmabuf(fd, 0x7000_0000_0000, PAGE)
+        assert ways is None
+        assert why in reason
+    ways, reason = client.register_dmabuf(shared.fd, 2**64 - PAGE, 2 * PAGE, offset=PAGE)
+    assert ways is None
+    assert "no memory" in reason
+    ways, reason = client.register_device_pointer(shared.base, PAGE)
+    assert ways is None
+    assert "the process that the node runs in" in reason
+    assert client.exists(PREFIX, [key(0)]) == 0
+    assert client.stats()["faults"] == 0
+
+
 def rows_of(pages: list[int]) -> tuple[Any, int]:
     """An array of the rows of these pages, of two rows each, and their number."""
     rows = [row for page in pages for row in (2 * page, 2 * page + 1)]
@@ -302,6 +319,8 @@ def test_a_closed_client_misses(cluster: Cluster, extension: Any, client: Any) -
     assert own.exists(PREFIX, [key(0)]) == 0
     assert own.clear(1) == "the client is closed"
     assert own.register_region(0, 0, 1) == "the client is closed"
+    assert own.register_dmabuf(0, 1, 1) == (None, "the client is closed")
+    assert own.register_device_pointer(1, 1) == (None, "the client is closed")
     assert own.stats()["faults"] == 0
 
 

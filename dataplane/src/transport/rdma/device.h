@@ -61,7 +61,7 @@ struct DeviceLimits {
   uint64_t max_mr_size = 0;          // bytes of one
   uint32_t max_qp_rd_atom = 0;       // READs that a QP answers at once
   uint32_t max_qp_init_rd_atom = 0;  // READs that a QP has outstanding
-  bool odp_read = false;             // on-demand paging of memory that RC peers read
+  Status on_demand_paging = Unavailable("the device was not asked");  // on_demand.h
 };
 
 struct Device {

@@ -5,6 +5,8 @@
 
 #include <cerrno>
 
+#include "transport/rdma/on_demand.h"
+
 namespace peercache::rdma {
 
 Result<std::shared_ptr<DeviceContext>> DeviceContext::Open(const std::string& name, uint8_t port) {
@@ -32,8 +34,11 @@ Result<std::shared_ptr<DeviceContext>> DeviceContext::Open(const std::string& na
                      error);
   }
   ibv_context* const context = device->context.get();
-  if (const int e = verbs.query_device(context, &device->limits); e != 0)
+  ibv_device_attr_ex limits;
+  if (const int e = verbs.QueryDeviceEx(context, &limits); e != 0)
     return FromErrno("asking for the device's limits", e);
+  device->limits = limits.orig_attr;
+  device->on_demand_paging = CheckOnDemandPaging(limits.odp_caps);
   ibv_port_attr attributes;
   if (const int e = verbs.QueryPort(context, port, &attributes); e != 0)
     return FromErrno(fmt::format("asking for port {}", port), e);

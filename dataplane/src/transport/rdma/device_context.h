@@ -32,6 +32,7 @@ struct DeviceContext {
   CqHandle answering;
   ibv_device_attr limits{};
   uint32_t max_message_bytes = 0;
+  Status on_demand_paging;  // whether it has it (on_demand.h)
   // The rail has given it up.
   std::atomic<bool> failed{false};
 };

@@ -1,4 +1,4 @@
-// How queue pairs travel; the same for all rails of a cluster.
+// How queue pairs travel and memory is registered; the same for all rails of a node.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,8 @@ struct LinkOptions {
   uint8_t retries = 7;   // at most 7
   uint16_t pkey_index = 0;
   uint32_t mtu = 0;  // bytes, at most; 0: what both ports have
+  // Registered memory is not locked, by devices that have on-demand paging.
+  bool on_demand_paging = false;
 };
 
 }  // namespace peercache::rdma

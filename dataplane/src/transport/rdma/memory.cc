@@ -55,10 +55,34 @@ Status ExplainRegistration(const std::string& what, const std::string& rail, uin
   return failure;
 }
 
+Status ExplainDmaBuf(const std::string& what, const std::string& rail, int error, bool known) {
+  const std::string doing = fmt::format("registering {} with rail {}", what, rail);
+  if (!known) {
+    return Unavailable(doing +
+                       ": this libibverbs has no ibv_reg_dmabuf_mr: install rdma-core 34 "
+                       "or later");
+  }
+  const Status failure = FromErrno(doing, error);
+  switch (error) {
+    case EOPNOTSUPP:
+    case EPROTONOSUPPORT:
+    case ENOSYS:
+      return Unavailable(failure.message() +
+                         ": the device's driver does not register dma-bufs: that takes Linux 5.12 "
+                         "or later and a device such as a ConnectX-5 (peercached doctor, column "
+                         "dmabuf)");
+    default:
+      return Unavailable(failure.message() +
+                         ": the device cannot reach this memory: see the kernel's log (dmesg), and "
+                         "that both are on PCIe switches that let them speak to each other");
+  }
+}
+
 Result<std::shared_ptr<const Registration>> Registration::Make(const std::string& what,
                                                                std::span<std::byte> bytes,
                                                                const Rails& rails, For use,
-                                                               std::shared_ptr<const void> keeper) {
+                                                               std::shared_ptr<const void> keeper,
+                                                               DmaBuf dma_buf) {
   uint64_t max_mr_size = UINT64_MAX;
   std::vector<size_t> all;
   for (const auto& rail : rails.all()) {
@@ -70,6 +94,7 @@ Result<std::shared_ptr<const Registration>> Registration::Make(const std::string
   range->use_ = use;
   range->keeper_ = std::move(keeper);
   range->bytes_ = bytes;
+  range->dma_buf_ = dma_buf;
   range->chunk_bytes_ = ChunkBytes(bytes.size(), max_mr_size);
   if (range->chunk_bytes_ == 0 || bytes.empty()) {
     return InvalidArgument(
@@ -79,7 +104,7 @@ Result<std::shared_ptr<const Registration>> Registration::Make(const std::string
   range->chunks_ = (bytes.size() + range->chunk_bytes_ - 1) / range->chunk_bytes_;
   range->keys_.resize(rails.size());
   if (Status s = range->AddKeys(rails, all); !s.ok()) return s;
-  range->FindNear(rails);
+  if (dma_buf.fd < 0) range->FindNear(rails);
   return std::shared_ptr<const Registration>(std::move(range));
 }
 
@@ -121,8 +146,6 @@ Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted)
   }
   if (count == 0) return {};
 
-  const int access =
-      IBV_ACCESS_LOCAL_WRITE | (use_ == For::kRemoteRead ? IBV_ACCESS_REMOTE_READ : 0);
   const TimePoint start = Clock::now();
   const size_t parts = count * chunks_;
   std::atomic<size_t> next{0};
@@ -135,11 +158,8 @@ Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted)
       if (rails.stopping()) work.gone = true;
       if (work.gone) continue;
       const DeviceContext& device = *work.keys->device;
-      const size_t offset = i % chunks_ * chunk_bytes_;
-      const auto chunk =
-          bytes_.subspan(offset, std::min<size_t>(chunk_bytes_, bytes_.size() - offset));
       MrHandle& mr = work.keys->mrs[i % chunks_];
-      mr.reset(device.verbs->reg_mr(device.pd.get(), chunk.data(), chunk.size(), access));
+      mr = Register(*work.rail, device, i % chunks_);
       if (const int e = errno; !mr && device.Gone()) {
         work.gone = true;
       } else if (!mr) {
@@ -158,6 +178,10 @@ Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted)
       helpers.emplace_back([&run] { run(false); });
     run(true);
   }
+  if (error != 0 && dma_buf_.fd >= 0) {
+    const Rail& rail = *works[failed / chunks_].rail;
+    return ExplainDmaBuf(what_, rail.name(), error, rail.verbs().reg_dmabuf_mr != nullptr);
+  }
   if (error != 0) {
     rlimit limit{};
     getrlimit(RLIMIT_MEMLOCK, &limit);
@@ -169,6 +193,26 @@ Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted)
   spdlog::info("registered {}: {} MiB on {} rails in {} ms", what_, bytes_.size() >> 20, count,
                ToMillis(Clock::now() - start));
   return {};
+}
+
+std::span<std::byte> Registration::Chunk(size_t chunk) const {
+  const size_t at = chunk * chunk_bytes_;
+  return bytes_.subspan(at, std::min<size_t>(chunk_bytes_, bytes_.size() - at));
+}
+
+MrHandle Registration::Register(const Rail& rail, const DeviceContext& device, size_t chunk) const {
+  const auto bytes = Chunk(chunk);
+  int access = IBV_ACCESS_LOCAL_WRITE;
+  if (use_ == For::kRemoteRead) access |= IBV_ACCESS_REMOTE_READ;
+  errno = 0;
+  if (dma_buf_.fd < 0) {
+    if (rail.PagesOnDemand(device)) access |= IBV_ACCESS_ON_DEMAND;
+    return MrHandle(device.verbs->reg_mr(device.pd.get(), bytes.data(), bytes.size(), access));
+  }
+  if (device.verbs->reg_dmabuf_mr == nullptr) return nullptr;
+  return MrHandle(device.verbs->reg_dmabuf_mr(
+      device.pd.get(), dma_buf_.offset + chunk * chunk_bytes_, bytes.size(),
+      reinterpret_cast<uint64_t>(bytes.data()), dma_buf_.fd, access));
 }
 
 bool Registration::known() const {
@@ -224,8 +268,9 @@ bool RegisteredMemory::Replace(const Registration* old, size_t rail,
 // A device that is opened anew while a range is added is seen here or by whoever renews all.
 Status RegisteredMemory::Register(const std::string& what, std::span<std::byte> bytes,
                                   const Rails& rails, Registration::For use,
-                                  std::shared_ptr<const void> keeper) {
-  auto made = Registration::Make(what, bytes, rails, use, std::move(keeper));
+                                  std::shared_ptr<const void> keeper,
+                                  Registration::DmaBuf dma_buf) {
+  auto made = Registration::Make(what, bytes, rails, use, std::move(keeper), dma_buf);
   if (!made.ok()) return made.status();
   Add(std::move(*made));
   for (size_t rail = 0; rail < rails.size(); ++rail) {

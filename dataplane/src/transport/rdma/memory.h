@@ -35,13 +35,21 @@ class Registration {
     kRemoteRead,  // peers READ it, and so do READs of this node land in it
   };
 
+  // Memory of a device, as the descriptor and the offset there of a dma-buf; the range is then only
+  // addresses, by which its parts are named. `fd` lives as long as the keeper.
+  struct DmaBuf {
+    int fd = -1;  // -1: it is ordinary memory
+    uint64_t offset = 0;
+  };
+
   // Takes about a second for 10 GB and logs progress. `keeper`, if any, owns the memory and is
   // released after it is deregistered. Does without rails whose device has failed. Errors name
   // rail, size, limit and remedy.
   static Result<std::shared_ptr<const Registration>> Make(const std::string& what,
                                                           std::span<std::byte> bytes,
                                                           const Rails& rails, For use,
-                                                          std::shared_ptr<const void> keeper);
+                                                          std::shared_ptr<const void> keeper,
+                                                          DmaBuf dma_buf);
 
   // The same range, as far as `rail` goes with the keys of its present device: none, if it has
   // none.
@@ -85,10 +93,14 @@ class Registration {
   // Of the rails that are `wanted`, as far as their devices are there.
   Status AddKeys(const Rails& rails, std::span<const size_t> wanted);
   void FindNear(const Rails& rails);
+  // One chunk with one device; null, with errno.
+  MrHandle Register(const Rail& rail, const DeviceContext& device, size_t chunk) const;
+  std::span<std::byte> Chunk(size_t chunk) const;
   std::string what_;
   For use_ = For::kLocalWrite;
   std::shared_ptr<const void> keeper_;
   std::span<std::byte> bytes_;
+  DmaBuf dma_buf_;
   uint64_t chunk_bytes_ = 1;
   size_t chunks_ = 0;
   std::vector<std::shared_ptr<const Keys>> keys_;  // of each rail; null: it does not know the range
@@ -101,7 +113,8 @@ class RegisteredMemory {
 
   // As Registration::Make; afterwards its rails know the range as they do all others.
   Status Register(const std::string& what, std::span<std::byte> bytes, const Rails& rails,
-                  Registration::For use, std::shared_ptr<const void> keeper);
+                  Registration::For use, std::shared_ptr<const void> keeper,
+                  Registration::DmaBuf dma_buf = {});
   void Add(std::shared_ptr<const Registration> range);
   // Forgets the range that begins there; it is deregistered when the last snapshot that has it is
   // gone.
@@ -132,5 +145,7 @@ uint64_t ChunkBytes(uint64_t bytes, uint64_t max_mr_size);
 // none) and who this process is.
 Status ExplainRegistration(const std::string& what, const std::string& rail, uint64_t bytes,
                            int error, uint64_t memlock, bool root);
+// The same of a dma-buf. `known`: libibverbs has the call.
+Status ExplainDmaBuf(const std::string& what, const std::string& rail, int error, bool known);
 
 }  // namespace peercache::rdma

@@ -11,6 +11,7 @@
 namespace peercache::rdma {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(RegisteredMemoryTest, FindsTheRangeThatHoldsAllBytes) {
@@ -106,6 +107,13 @@ TEST(RegistrationTest, ARefusalNamesTheLimitAndTheRemedy) {
   EXPECT_THAT(full.message(), HasSubstr("smaller pool"));
   EXPECT_THAT(ExplainRegistration("pool", "r", 1, EFAULT, 0, true).message(),
               HasSubstr("registering pool"));
+}
+
+TEST(RegistrationTest, ARefusedDmaBufNamesWhatIsMissing) {
+  EXPECT_THAT(ExplainDmaBuf("dma-buf", "rxe0", EOPNOTSUPP, true).message(),
+              AllOf(HasSubstr("dma-buf with rail rxe0"), HasSubstr("Linux 5.12")));
+  EXPECT_THAT(ExplainDmaBuf("dma-buf", "r", 0, false).message(), HasSubstr("rdma-core 34"));
+  EXPECT_THAT(ExplainDmaBuf("dma-buf", "r", EREMOTEIO, true).message(), HasSubstr("PCIe"));
 }
 
 }  // namespace

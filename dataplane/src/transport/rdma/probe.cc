@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 
+#include "transport/rdma/on_demand.h"
 #include "transport/rdma/verbs.h"
 
 namespace peercache::rdma {
@@ -64,18 +65,16 @@ Result<ProbedDevice> ProbeWithVerbs(const std::string& device, size_t ports) {
     return FromErrno(device + ": ibv_query_device", error);
   const ibv_device_attr& a = attributes.orig_attr;
   ProbedDevice probed;
-  probed.limits = {
-      .max_qp = NonNegative(a.max_qp),
-      .max_qp_wr = NonNegative(a.max_qp_wr),
-      .max_sge = NonNegative(a.max_sge),
-      .max_sge_rd = NonNegative(a.max_sge_rd),
-      .max_cqe = NonNegative(a.max_cqe),
-      .max_mr = NonNegative(a.max_mr),
-      .max_mr_size = a.max_mr_size,
-      .max_qp_rd_atom = NonNegative(a.max_qp_rd_atom),
-      .max_qp_init_rd_atom = NonNegative(a.max_qp_init_rd_atom),
-      .odp_read = (attributes.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0 &&
-                  (attributes.odp_caps.per_transport_caps.rc_odp_caps & IBV_ODP_SUPPORT_READ) != 0};
+  probed.limits = {.max_qp = NonNegative(a.max_qp),
+                   .max_qp_wr = NonNegative(a.max_qp_wr),
+                   .max_sge = NonNegative(a.max_sge),
+                   .max_sge_rd = NonNegative(a.max_sge_rd),
+                   .max_cqe = NonNegative(a.max_cqe),
+                   .max_mr = NonNegative(a.max_mr),
+                   .max_mr_size = a.max_mr_size,
+                   .max_qp_rd_atom = NonNegative(a.max_qp_rd_atom),
+                   .max_qp_init_rd_atom = NonNegative(a.max_qp_init_rd_atom),
+                   .on_demand_paging = CheckOnDemandPaging(attributes.odp_caps)};
   probed.dmabuf = ProbeDmabuf(**verbs, context->get());
   for (size_t number = 1; number <= ports; ++number) {
     ibv_port_attr port;

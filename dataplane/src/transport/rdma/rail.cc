@@ -60,7 +60,19 @@ std::shared_ptr<const DeviceContext> Rail::device() const {
   return device_;
 }
 
+std::string Rail::memory() const {
+  const auto device = this->device();
+  if (!device || !link_.on_demand_paging) return "locked";
+  return PagesOnDemand(*device) ? "on demand" : "locked: " + device->on_demand_paging.message();
+}
+
 void Rail::Take(std::shared_ptr<DeviceContext> device) {
+  if (device && link_.on_demand_paging && !PagesOnDemand(*device)) {
+    spdlog::warn(
+        "rail {}: memory is locked although rdma-odp is on: device {}: {}; turn rdma-odp off, or "
+        "name other devices (device-name)",
+        name(), spec_.device, device->on_demand_paging.message());
+  }
   std::lock_guard lock(mutex_);
   if (device) max_mr_size_ = device->limits.max_mr_size;
   if (device_) device_->failed = true;

@@ -59,6 +59,12 @@ class Rail {
   uint64_t max_mr_size() const { return max_mr_size_; }
   const RailState& state() const { return state_; }
   bool up() const { return state_.up(); }
+  // Whether what is registered with that device of this rail is paged in on demand, not locked.
+  bool PagesOnDemand(const DeviceContext& device) const {
+    return link_.on_demand_paging && device.on_demand_paging.ok();
+  }
+  // For people: "locked", "on demand", or that it is locked although paging was asked for, and why.
+  std::string memory() const;
   // For the queue pairs that are made on it.
   Connector& connector() { return connector_; }
   Disposer& disposer() { return disposer_; }

@@ -512,6 +512,31 @@ TEST_F(ReadChannelFabricTest, ARailWhosePeerDoesNotAnswerIsDoneWithout) {
   EXPECT_THAT(ReadAll(connection->channel.get(), reader, batch.reads()), Each(PageState::kRead));
 }
 
+// The driver's part is stood in for: these devices have no on-demand paging.
+TEST(RegistrationFabricTest, OnDemandPagingIsAskedForOfDevicesThatHaveItOnly) {
+  auto rails = Rails::Open(FindTestRails(), {.on_demand_paging = true});
+  ASSERT_TRUE(rails.ok()) << rails.status().ToString();
+  ASSERT_GE((*rails)->size(), 2u);
+  static std::atomic<int> on_demand, locked;
+  on_demand = locked = 0;
+  auto* table = const_cast<Verbs*>(*Verbs::Load());
+  static const auto before = table->reg_mr;
+  table->reg_mr = [](ibv_pd* pd, void* address, size_t length, int access) {
+    ++((access & IBV_ACCESS_ON_DEMAND) != 0 ? on_demand : locked);
+    return before(pd, address, length, access & ~IBV_ACCESS_ON_DEMAND);
+  };
+  const Rail& first = *(*rails)->all()[0];
+  EXPECT_THAT(first.memory(), HasSubstr("locked: it has no on-demand paging"));
+  const_cast<DeviceContext&>(*first.device()).on_demand_paging = {};
+  EXPECT_EQ(first.memory(), "on demand");
+  {
+    const TestReader reader(rails->get(), 1 << 20);
+    EXPECT_EQ(on_demand, 1);
+    EXPECT_EQ(locked, static_cast<int>((*rails)->size()) - 1);
+  }
+  table->reg_mr = before;
+}
+
 TEST(RegistrationFabricTest, TooLittleMemlockIsExplained) {
   int pipe_ends[2];
   ASSERT_EQ(pipe(pipe_ends), 0);
@@ -523,7 +548,7 @@ TEST(RegistrationFabricTest, TooLittleMemlockIsExplained) {
     std::string said = "the limit could not be set";
     if (setrlimit(RLIMIT_MEMLOCK, &limit) == 0 && setuid(65534) == 0) {
       const auto made = Registration::Make("pool", memory->bytes(), *rails,
-                                           Registration::For::kRemoteRead, nullptr);
+                                           Registration::For::kRemoteRead, nullptr, {});
       said = made.ok() ? "registered" : made.status().message();
     }
     (void)!write(pipe_ends[1], said.data(), said.size());
