@@ -6,12 +6,14 @@
 // yesterday's messages tests nothing today.
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <map>
 
+#include "directory/buckets.h"
 #include "fuzz.h"
 #include "samples.h"
 
@@ -88,9 +90,9 @@ void WireSeeds() {
 
 void PeerSeeds() {
   const MessageType kRequests[] = {
-      MessageType::kLookup,   MessageType::kContact,  MessageType::kPublish,
-      MessageType::kWithdraw, MessageType::kRead,     MessageType::kHeartbeat,
-      MessageType::kLeave,    MessageType::kClearTag, MessageType::kOffer};
+      MessageType::kLookup, MessageType::kContact,   MessageType::kPublish, MessageType::kWithdraw,
+      MessageType::kRead,   MessageType::kHeartbeat, MessageType::kLeave,   MessageType::kClearTag,
+      MessageType::kOffer,  MessageType::kDirectory};
   const uint8_t kValid = 1;
   Steps all;
   all.Add(Of(MessageType::kHello), kValid);
@@ -426,6 +428,33 @@ void HttpSeeds() {
   text("silent", "");
 }
 
+// A bucket as bucket_fuzz.cc has granted it, behind a byte that has its checksum made right.
+void BucketSeeds() {
+  const uint8_t kAsIs = 0, kMadeRight = 1;
+  const auto seed = [](const char* name, uint8_t first, const Bucket& bucket) {
+    Blob blob(sizeof(bucket));
+    std::memcpy(blob.data(), &bucket, sizeof(bucket));
+    Seed("bucket", name, With(first, blob));
+  };
+  const auto with = [](uint16_t owner, uint32_t era, uint32_t elsewhere) {
+    Bucket bucket;
+    bucket.elsewhere = elsewhere;
+    bucket.entries[2] = {
+        .offset = 4096, .generation = 8, .checksum = 1, .length = 4096, .era = era, .owner = owner};
+    return bucket;
+  };
+  seed("unused", kAsIs, {});
+  seed("torn", kAsIs, with(0, 5, 0));
+  seed("found", kMadeRight, with(0, 5, 0));
+  seed("own", kMadeRight, with(2, 5, 0));
+  seed("void", kMadeRight, with(0, 4, 0));
+  seed("younger", kMadeRight, with(0, 6, 0));
+  seed("ended", kMadeRight, with(1, 5, 0));
+  seed("stranger", kMadeRight, with(9, 5, 0));
+  seed("elsewhere", kMadeRight, with(0, 4, 1));
+  Seed("bucket", "short", Blob{kMadeRight, 1, 2, 3});
+}
+
 void ConfigSeeds() {
   const auto text = [&](const char* name, uint8_t parser, std::string_view contents) {
     Seed("config", name, With(parser, Blob(contents.begin(), contents.end())));
@@ -531,6 +560,7 @@ int main(int argc, char** argv) {
   RemoteSeeds();
   PublisherSeeds();
   MembershipSeeds();
+  BucketSeeds();
   ConfigSeeds();
   HttpSeeds();
   TlsSeeds();

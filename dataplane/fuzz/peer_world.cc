@@ -213,6 +213,12 @@ void PeerWorld::CheckAnswer(MessageType request, ConstBytes frame, ConstBytes pa
       if (!answer.outcomes.empty()) offered.Hit();
       break;
     }
+    case MessageType::kDirectoryOk: {
+      DirectoryOk answer;
+      Require(answer.Decode(&body), "DirectoryOk");
+      other.Hit();
+      break;
+    }
     case MessageType::kLeaveOk:
     case MessageType::kClearTagOk: other.Hit(); break;
     default: Fail("an answer to something that is no request");

@@ -164,6 +164,10 @@ const Sample kSamples[] = {
      [](FrameWriter* w) {
        DmaBufOk{0, 1, "the device does not register dma-bufs"}.Encode(w);
      }},
+    {"directory-ok", MessageType::kDirectoryOk,
+     [](FrameWriter* w) {
+       DirectoryOk{77, 4096, 64, {{7, 77, 5, 3'000'000, 1, 1000, 0}}}.Encode(w);
+     }},
 };
 
 }  // namespace

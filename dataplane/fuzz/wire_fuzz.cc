@@ -116,6 +116,7 @@ constexpr RoundTrip kMessages[] = {
     Offer,
     Whole<OfferAnswer>,
     Whole<DmaBufOk>,
+    Whole<DirectoryOk>,
 };
 
 std::vector<std::byte> Encoded(RoundTrip message, ConstBytes body, bool* decoded) {

@@ -17,7 +17,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Bounds: hosts of shards, lives of a shard, lives of the owner, messages under way, epochs, and
-# whether readers read memory (1) or ask the holder (0).
+# whether readers read memory (1), also that of shards (2), or ask the holder (0).
 #
 # The whole protocol, in configurations that each have room for other histories:
 declare -A whole=(
@@ -28,8 +28,12 @@ declare -A whole=(
   [both]="1 2 2 1 2 1"
   [ring]="2 1 1 1 2 1"     # two shards, wanted and not
   [request]="1 2 2 1 2 0"  # reads by request
+  [buckets]="1 1 1 1 3 2"  # one-sided lookups
+  [crossing]="1 1 1 2 2 2" # and messages overtake each other
+  [former]="1 2 1 1 2 2"   # also in a former process of the shard
+  [again]="1 1 2 1 2 2"    # the owner restarts
 )
-order=(overlap messages restart ring both ghost request)
+order=(overlap messages restart ring both ghost crossing former again buckets request)
 
 # What the absence of a guard needs to show, if it is more than this:
 small="1 1 1 1 2 1"
@@ -46,6 +50,10 @@ declare -A needs=(
   [drop_copies]="1 1 1 2 2 1"
   [refuse_lower]="1 1 1 2 3 1"
   [void_lower]="1 1 1 1 3 1"
+  [check_grant]="1 1 1 1 2 2"
+  [grant_from_ask]="1 1 1 1 2 2"
+  [same_era]="1 1 1 1 3 2"
+  [rewrite_first]="1 1 1 1 2 2"
 )
 
 guards() { sed -nE 's/^#define ([a-z_]+) +[0-9]+ +\/\*.*/\1/p' "$model"; }

@@ -28,6 +28,9 @@
 #define same_life 3              /* a record of another start of the owner's process is not used */
 #define owners_times 4           /* reader and shard go by the owner's lease and ttl, if shorter */
 #define read_in_time 5           /* a read by request counts if complete within a lease */
+#define check_grant 25           /* one-sided lookups: no entry counts after what the shard has granted */
+#define grant_from_ask 26        /* a grant is counted from before it was asked for */
+#define same_era 27              /* an entry counts only under the grant's (incarnation, epoch) */
 /* holder, of reads by request */
 #define check_slot 6             /* only the page that was asked for is sent */
 /* owner */
@@ -50,6 +53,7 @@
 #define drop_copies 22           /* a message counts once */
 #define refuse_lower 23          /* a message of a lower (incarnation, epoch) is refused */
 #define void_lower 24            /* a higher one voids what was said under a lower one */
+#define rewrite_first 28         /* what is withdrawn is out of the bucket before the answer */
 
 #define ON(guard) (WITHOUT != guard)
 #ifndef WITHOUT /* check.sh gives all of these */
@@ -59,7 +63,8 @@
 #define LIVES 1
 #define MSGS 2
 #define EPOCHS 3    /* nothing is begun in the last one */
-#define ONE_SIDED 1 /* the reader reads memory (RDMA); 0: it asks the holder to send (TCP) */
+#define ONE_SIDED 1 /* the reader reads memory (RDMA); 0: it asks the holder to send (TCP);
+                     * 2: it reads the shards' buckets, too */
 #endif
 #define LEASE 1
 #define TTL 1
@@ -100,6 +105,13 @@ typedef Instance { /* one process of a shard: directory/owner_table.h */
   bit dropped;          /* that pair is refused */
   unsigned fresh : 3;   /* ticks */
   bit record
+#if ONE_SIDED > 1
+  /* The record's entry in its bucket (directory/buckets.h), which nobody sweeps: that would only
+   * keep readers from it. */
+  bit entry; unsigned e_life : 2; unsigned e_epoch : 3;
+  /* What the reader was granted by this process; ticks. Life 0: nothing. */
+  unsigned g_life : 2; unsigned g_epoch : 3; unsigned granted : 3
+#endif
 }
 
 Message msg[MSGS];
@@ -236,6 +248,20 @@ inline StartOwner() { /* step StartOwner */
 }
 
 /* ---- the shard ------------------------------------------------------------------------------- */
+#if ONE_SIDED > 1
+#define SAME_ERA (inst[i].e_life == inst[i].life && inst[i].e_epoch == inst[i].epoch)
+#define REWRITE \
+     if \
+     :: msg[m].kind == PUBLISH -> \
+        inst[i].entry = 1; inst[i].e_life = inst[i].life; inst[i].e_epoch = inst[i].epoch \
+     :: (msg[m].kind == WITHDRAW || msg[m].kind == REMOVE) && SAME_ERA && ON(rewrite_first) -> \
+        inst[i].entry = 0; inst[i].e_life = 0; inst[i].e_epoch = 0 \
+     :: else \
+     fi
+#else
+#define REWRITE skip
+#endif
+
 inline Admit() { /* step Admit: process i hears message m */
   yes = 1;
   if
@@ -256,7 +282,8 @@ inline Admit() { /* step Admit: process i hears message m */
         inst[i].fresh = msg[m].echo
      :: else
      fi;
-     inst[i].record = (msg[m].kind == CONTACT -> inst[i].record : msg[m].kind == PUBLISH)
+     inst[i].record = (msg[m].kind == CONTACT -> inst[i].record : msg[m].kind == PUBLISH);
+     REWRITE
   :: else
   fi
 }
@@ -356,6 +383,15 @@ active proctype Shard() { /* what shards do of their own accord */
 #define SAME_LIFE (r_life == life || !ON(same_life))
 #define RIGHT_BYTES (r_life == life && slot != REWRITTEN)
 
+/* Of the process i, which need not run any more to be looked into. */
+#define MAY_GRANT(i) (inst[i].life != 0 && !inst[i].dropped && inst[i].fresh > 0)
+#define HAS_GRANT(i) (inst[i].g_life != 0 && (inst[i].granted > 0 || !ON(check_grant)))
+#define OF_GRANT(i) \
+  (inst[i].e_life == inst[i].g_life && inst[i].e_epoch == inst[i].g_epoch || !ON(same_era))
+#define GRANT(i) \
+  inst[i].g_life = inst[i].life; inst[i].g_epoch = inst[i].epoch; inst[i].granted = inst[i].fresh
+#define LOOK_INTO(i) reading = 1; r_life = inst[i].g_life; lease = THEIR(LEASE)
+
 /* Its lookup is answered at once: had it been under way for longer, less of the lease would be left.
  * Nor is a request under way to the holder, or anything beyond the lease used, for the same reason. */
 active proctype Reader() {
@@ -363,6 +399,15 @@ active proctype Reader() {
   :: d_step { !reading && SERVED_BY(0) -> LOOK_UP(0) } /* step Lookup */
 #if INSTANCES > 1
   :: d_step { !reading && SERVED_BY(1) -> LOOK_UP(1) }
+#endif
+#if ONE_SIDED > 1
+  :: d_step { MAY_GRANT(0) -> GRANT(0) } /* step Served */
+  :: d_step { inst[0].g_life != 0 && !ON(grant_from_ask) -> inst[0].granted = THEIR(TTL) } /* only now it arrives */
+  :: d_step { !reading && inst[0].entry && HAS_GRANT(0) && OF_GRANT(0) -> LOOK_INTO(0) } /* step LookUpIn */
+#if INSTANCES > 1
+  :: d_step { MAY_GRANT(1) -> GRANT(1) }
+  :: d_step { !reading && inst[1].entry && HAS_GRANT(1) && OF_GRANT(1) -> LOOK_INTO(1) }
+#endif
 #endif
   :: d_step { reading && !sending -> END_OF_READ }
   :: d_step { sending && !ON(read_in_time) -> assert(RIGHT_BYTES) }
@@ -382,6 +427,17 @@ active proctype Reader() {
 #define TOO_LATE (reading && lease == 0 && ON(lease_from_ask) && \
                   (ONE_SIDED && ON(check_lease) || sending && ON(read_in_time)))
 
+#if ONE_SIDED > 1
+#define AGE_GRANT \
+  AGE(inst[i].granted); \
+  if \
+  :: inst[i].granted == 0 && ON(check_grant) && ON(grant_from_ask) -> inst[i].g_life = 0; inst[i].g_epoch = 0 \
+  :: else \
+  fi
+#else
+#define AGE_GRANT skip
+#endif
+
 active proctype Clock() {
   do
   :: d_step {
@@ -390,7 +446,7 @@ active proctype Clock() {
        for (h : 0 .. HOSTS - 1) {
          AGE(fence[h].proof); AGE(fence[h].silent); AGE(fence[h].echo); VOID_ECHO(fence[h])
        }
-       for (i : 0 .. INSTANCES - 1) { AGE(inst[i].fresh) }
+       for (i : 0 .. INSTANCES - 1) { AGE(inst[i].fresh); AGE_GRANT }
        AGE(reuse); AGE(lease);
        if :: TOO_LATE -> END_OF_READ :: else fi;
        Tidy() }

@@ -113,6 +113,34 @@ OwnerTable::Service OwnerTable::Serves(const StoredRecord& record, int64_t now, 
   return Service::kServed;
 }
 
+std::vector<ServedOwner> OwnerTable::Served(TimePoint now) const {  // model: Served
+  uint16_t places = 0;
+  {
+    std::lock_guard guard(mutex_);
+    places = static_cast<uint16_t>(places_.size());
+  }
+  std::vector<ServedOwner> served;
+  const int64_t now_ns = now.time_since_epoch().count();
+  for (uint16_t place = 0; place < places; ++place) {
+    Owner& owner = owners_[place];
+    // Era, incarnation and freshness change together under this.
+    std::lock_guard guard(owner.mutex);
+    const int64_t fresh_until = owner.fresh_until.load();
+    if (owner.dropped || fresh_until <= now_ns) continue;
+    // A node serves its own records always; what it withdraws it takes out of the buckets itself.
+    const Duration fresh = std::min<Duration>(Duration(fresh_until - now_ns), owner_ttl_);
+    served.push_back(
+        {.node = owner.node.load(),
+         .incarnation = owner.incarnation.load(),
+         .era = owner.era.load(),
+         .fresh_us = static_cast<uint32_t>(std::min<int64_t>(
+             std::chrono::duration_cast<std::chrono::microseconds>(fresh).count(), UINT32_MAX)),
+         .place = place,
+         .lease_ms = owner.lease_ms.load()});
+  }
+  return served;
+}
+
 Result<std::unique_lock<std::mutex>> OwnerTable::Lock(uint64_t node, TimePoint now,
                                                       uint16_t* place) {
   for (;;) {

@@ -28,6 +28,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -70,6 +71,8 @@ class OwnerTable {
   enum class Service : uint8_t { kServed, kSilent, kDead };
   // kServed: `out` is filled in. `now` as nanoseconds of the clock.
   Service Serves(const StoredRecord& record, int64_t now, Record* out) const;
+  // The owners whose records are served, each as it is at one moment.
+  std::vector<ServedOwner> Served(TimePoint now) const;
   bool Fresh(uint16_t owner, TimePoint now) const {
     return owners_[owner].fresh_until.load() > now.time_since_epoch().count();
   }

@@ -9,6 +9,7 @@
 //
 // Messages are lost, delayed, copied and overtake each other; pairs are partitioned; owners stall,
 // owners and shards restart, and a shard's former instance lives on as a ghost that still answers.
+// Readers ask shards, or READ their buckets, also those of an instance that does not run any more.
 // Every machine has its own clock with its own origin and rate. Everything follows from the seed.
 //
 // Each member of Guards is one rule of the protocol; a test turns it off to see the rule matter.
@@ -23,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "directory/buckets.h"
 #include "directory/fence.h"
 #include "directory/shard.h"
 
@@ -36,6 +38,10 @@ struct Guards {
   bool same_life = true;
   bool owners_times = true;  // off: reader and shard go by their own lease and ttl
   bool read_in_time = true;  // of reads by request
+  // reader, of lookups in a shard's memory
+  bool check_grant = true;
+  bool grant_from_ask = true;  // off: from when the grant came
+  bool same_era = true;
   // holder, of reads by request
   bool check_slot = true;
   // owner
@@ -58,6 +64,7 @@ struct Guards {
   bool drop_copies = true;
   bool refuse_lower = true;
   bool void_lower = true;
+  bool rewrite_first = true;  // off: buckets are rewritten some time later
 };
 
 class ReclaimSimulation {
@@ -67,6 +74,7 @@ class ReclaimSimulation {
   const std::string& violation() const { return violation_; }
   const std::string& unserved() const { return unserved_; }
   uint64_t uses() const { return uses_; }      // records used by readers within their lease
+  uint64_t looks() const { return looks_; }    // of these, records that were found in buckets
   uint64_t reuses() const { return reuses_; }  // slots that were used again
 
  private:
@@ -104,9 +112,20 @@ class ReclaimSimulation {
     std::vector<TimePoint> first_heard;     // by shard
     std::vector<TimePoint> heard;           // by shard; stands in for SilentAfter without epochs
   };
+  // Of one instance of a shard; what readers READ, for as long as any of them can.
+  struct Memory {
+    std::vector<Bucket> buckets = std::vector<Bucket>(64);
+    std::vector<Bucket> seen;  // what is READ without rewrite_first
+  };
+  struct Granted {
+    std::shared_ptr<const Memory> memory;  // null: nothing was granted
+    DirectoryOk said;
+    TimePoint asked{};
+  };
   struct Instance {
     uint64_t incarnation = 1;
     MachineClock clock;
+    std::shared_ptr<Memory> memory;
     std::unique_ptr<Shard> shard;
     std::pair<uint64_t, uint64_t> known[kOwners];  // (incarnation, epoch)
   };
@@ -165,6 +184,9 @@ class ReclaimSimulation {
   Instance* Reach(int shard);
   void RestartShard(int shard);
   void Lookup(int reader);
+  void AskForGrant(int reader, int shard);
+  void LookInto(int reader);
+  void Found(int reader, const Record& record, int key, int shard, TimePoint asked);
   void Ask(int reader, const Record& record, int key, int shard);
   Duration LeaseOf(const Record& record) const;
   void Use(const Record& record, int key, int shard);
@@ -176,7 +198,7 @@ class ReclaimSimulation {
   Nanos now_ = 0;
   uint64_t order_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  double loss_, copies_, slow_, faults_;
+  double loss_, copies_, slow_, faults_, sweeps_;
   bool calm_ = false;  // all faults are over
   static constexpr int kPast = 8;
   std::function<void()> past_[kOwners][kShards][kPast];  // arrivals of recent messages
@@ -187,7 +209,8 @@ class ReclaimSimulation {
   std::vector<MachineClock> readers_;
   uint64_t generations_ = 0;
   std::string violation_, unserved_;
-  uint64_t uses_ = 0, reuses_ = 0;
+  Granted granted_[kReaders][kShards];
+  uint64_t uses_ = 0, looks_ = 0, reuses_ = 0;
 };
 
 }  // namespace peercache

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "directory/bucket_lookup.h"
+
 namespace peercache {
 
 ReclaimSimulation::ReclaimSimulation(uint64_t seed, Guards guards) : guards_(guards), rng_(seed) {
@@ -13,6 +15,7 @@ ReclaimSimulation::ReclaimSimulation(uint64_t seed, Guards guards) : guards_(gua
   copies_ = Chance(0.5) ? 0 : 0.05;
   slow_ = Chance(0.5) ? 0.005 : 0.05;
   faults_ = Chance(0.3) ? 0.2 : 1;
+  sweeps_ = Chance(0.5) ? 1 : 0.05;
   for (int s = 0; s < kShards; ++s) {
     shards_.push_back(
         {NewInstance(1, NewClock(), guards_.own_stamps ? Between(1, INT64_MAX / 4) : 1), {}, 0});
@@ -39,9 +42,18 @@ void ReclaimSimulation::Run() {
       for (int s = 0; s < kShards; ++s) RepublishIfRaised(o, s);
     });
   }
-  for (int r = 0; r < kReaders; ++r) Every(kSecond / 25, [=, this] { Lookup(r); });
+  for (int r = 0; r < kReaders; ++r) {
+    Every(kSecond / 25, [=, this] { Lookup(r); });
+    Every(kSecond / 25, [=, this] { LookInto(r); });
+    Every(kSecond / 2, [=, this] {
+      for (int s = 0; s < kShards; ++s) AskForGrant(r, s);
+    });
+  }
   Every(kSecond, [this] {
-    for (ShardHost& host : shards_) host.now.shard->Expire(Read(host.now.clock));
+    for (ShardHost& host : shards_) {
+      host.now.memory->seen = host.now.memory->buckets;
+      if (calm_ || Chance(sweeps_)) host.now.shard->Expire(Read(host.now.clock));
+    }
     if (!calm_ && Chance(faults_ * 0.3)) Fault();
   });
   RunUntil(60 * kSecond);
@@ -364,7 +376,9 @@ ReclaimSimulation::Instance ReclaimSimulation::NewInstance(uint64_t incarnation,
   options.owner_ttl = guards_.check_fresh ? kTtl : milliseconds(3600'000);
   options.forget_after = guards_.check_fresh ? milliseconds(6500) : milliseconds(3600'000);
   options.stamp_base = stamp_base;
-  return {incarnation, clock, std::make_unique<Shard>(options), {}};
+  auto memory = std::make_shared<Memory>();
+  options.buckets = std::as_writable_bytes(std::span(memory->buckets));
+  return {incarnation, clock, std::move(memory), std::make_unique<Shard>(options), {}};
 }
 
 // What the shard does with a message: the real thing, unless a guard is off.
@@ -422,18 +436,63 @@ void ReclaimSimulation::Lookup(int r) {
     const Key keys[] = {KeyOf(key)};
     Record records[1];
     instance->shard->Lookup(keys, 1000 + r, {}, records, Read(instance->clock));
-    Deliver(-1, s, [=, this, record = records[0]] {
-      if (record.node == 0) return;
-      if (Chance(0.3)) Ask(r, record, key, s);
-      const TimePoint local = Read(readers_[r]);
-      TimePoint use_until = (guards_.lease_from_ask ? asked : local) + LeaseOf(record);
-      if (!guards_.check_lease) use_until = local + 3 * kLease;
-      if (local >= use_until) return;
-      ++uses_;
-      Use(record, key, s);
-      // Reuse is for good, so the last moment of the lease tells about the whole of it.
-      const Nanos left = Real(readers_[r], use_until - Read(readers_[r])) - 1000;
-      if (left > 0) At(now_ + left, [=, this] { Use(record, key, s); });
+    Deliver(-1, s, [=, this, record = records[0]] { Found(r, record, key, s, asked); });
+  });
+}
+
+void ReclaimSimulation::Found(int r, const Record& record, int key, int s, TimePoint asked) {
+  if (record.node == 0) return;
+  if (Chance(0.3)) Ask(r, record, key, s);
+  const TimePoint local = Read(readers_[r]);
+  TimePoint use_until = (guards_.lease_from_ask ? asked : local) + LeaseOf(record);
+  if (!guards_.check_lease) use_until = local + 3 * kLease;
+  if (local >= use_until) return;
+  ++uses_;
+  Use(record, key, s);
+  // Reuse is for good, so the last moment of the lease tells about the whole of it.
+  const Nanos left = Real(readers_[r], use_until - Read(readers_[r])) - 1000;
+  if (left > 0) At(now_ + left, [=, this] { Use(record, key, s); });
+}
+
+void ReclaimSimulation::AskForGrant(int r, int s) {
+  const TimePoint asked = Read(readers_[r]);
+  Deliver(-1, s, [=, this] {
+    const Instance* instance = Reach(s);
+    const DirectoryOk said = instance->shard->Directory(Read(instance->clock));
+    Deliver(-1, s, [=, this, memory = instance->memory] {
+      granted_[r][s] = {memory, said, guards_.grant_from_ask ? asked : Read(readers_[r])};
+    });
+  });
+}
+
+// Whatever has become of the instance whose memory it is.
+void ReclaimSimulation::LookInto(int r) {
+  const int key = Pick(kKeys);
+  const int s = (key + Pick(2)) % kShards;
+  const Granted granted = granted_[r][s];
+  if (granted.memory == nullptr) return;
+  const TimePoint asked = Read(readers_[r]);
+  Deliver(-1, s, [=, this] {
+    const auto& memory = guards_.rewrite_first || granted.memory->seen.empty()
+                             ? granted.memory->buckets
+                             : granted.memory->seen;
+    const Grant grant(granted.said, 1, granted.asked);
+    const uint64_t index = grant.IndexOf(KeyOf(key));
+    Bucket bucket = memory[index];
+    if (!guards_.same_era && bucket.checksum != 0) {
+      for (BucketEntry& entry : bucket.entries)
+        for (const ServedOwner& owner : granted.said.owners)
+          if (owner.place == entry.owner) entry.era = owner.era;
+      bucket.checksum = BucketChecksum(bucket, index, grant.seed());
+    }
+    Record record;
+    const TimePoint now = guards_.check_grant ? asked : granted.asked;
+    const auto answer = LookUpIn(std::as_bytes(std::span(&bucket, 1)), grant, KeyOf(key), 1000 + r,
+                                 {}, now, &record);
+    if (answer != BucketAnswer::kFound) return;
+    Deliver(-1, s, [=, this] {
+      ++looks_;
+      Found(r, record, key, s, asked);
     });
   });
 }

@@ -7,8 +7,11 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <random>
 
+#include "directory/buckets.h"
 #include "directory/owner_table.h"
+#include "directory/preference.h"
 #include "directory/record_table.h"
 
 namespace peercache {
@@ -17,26 +20,29 @@ namespace {
 constexpr size_t kStripes = 64;
 constexpr size_t kBlock = 256;  // keys sorted by stripe at a time, on the stack
 
-// Word 0 places keys on the ring and word 1 hashes within the stripe; see RecordTable.
+// Word 0 places keys on the ring and word 1 hashes within the stripe; see RecordTable. Of a
+// bucket's keys all are in one stripe, since both go by the low bits of word 2 and there are at
+// least as many buckets.
 size_t StripeOf(const Key& key) { return key.Word(2) % kStripes; }
-
-// Ranks the owners of one key for one reader: every pair has its own random order.
-uint64_t Preference(uint64_t reader, uint64_t node, const Key& key) {
-  uint64_t x = (reader * 0x9e3779b97f4a7c15) ^ (node * 0xc2b2ae3d27d4eb4f) ^ key.Word(3);
-  x ^= x >> 32;
-  x *= 0xd6e8feb86659fd93;
-  return x ^ (x >> 32);
-}
 
 struct Tally {
   uint64_t hits = 0, suppressed = 0;
 };
 
+uint64_t RandomSeed() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
 }  // namespace
 
 class Shard::Impl {
  public:
-  explicit Impl(const ShardOptions& options) : options_(options), owners_(options) {}
+  explicit Impl(const ShardOptions& options)
+      : options_(options),
+        owners_(options),
+        seed_(RandomSeed()),
+        buckets_(options.buckets, kStripes, seed_) {}
 
   ShardVoice Voice(uint64_t node, TimePoint now) const { return owners_.Voice(node, now); }
   Result<OwnerTable::Admission> Admit(const OwnerStamp& owner, TimePoint now) {
@@ -51,6 +57,10 @@ class Shard::Impl {
   void DropSilent(TimePoint now) { owners_.DropSilent(now); }
   void Drop(uint64_t node) { owners_.Drop(node); }
   size_t Sweep();
+  DirectoryOk Directory(TimePoint now) const {
+    if (buckets_.count() == 0) return {};
+    return {.instance = seed_, .buckets = buckets_.count(), .owners = owners_.Served(now)};
+  }
   ShardStats stats(TimePoint now) const;
 
  private:
@@ -70,6 +80,8 @@ class Shard::Impl {
 
   const ShardOptions options_;
   OwnerTable owners_;
+  const uint64_t seed_;
+  Buckets buckets_;  // each under the lock of its keys' stripe
   std::array<Stripe, kStripes> stripes_;
   std::atomic<size_t> records_{0};
   mutable std::atomic<uint64_t> lookups_{0}, hits_{0}, suppressed_{0};
@@ -78,6 +90,7 @@ class Shard::Impl {
 
 void Shard::Impl::Erase(Stripe* stripe, StoredRecord* record) {
   owners_.Count(record->owner, -1);
+  buckets_.Remove(*record);
   stripe->table.Erase(record);
   records_.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -89,6 +102,7 @@ size_t Shard::Impl::SweepStripe(Stripe* stripe) {
   const size_t erased = stripe->table.EraseIf([&](const StoredRecord& record) {
     if (owners_.Alive(record)) return false;
     owners_.Count(record.owner, -1);
+    buckets_.Remove(record);
     return true;
   });
   records_.fetch_sub(erased, std::memory_order_relaxed);
@@ -146,6 +160,7 @@ PublishOutcome Shard::Impl::Store(const OwnerTable::Admission& owner, const Publ
   StoredRecord* record = stripe.table.Find(item.key, [&](const StoredRecord& other) {
     return other.owner == owner.owner && other.era == owner.era;
   });
+  std::optional<StoredRecord> before;
   if (record == nullptr) {
     if (!MakeRoom(&stripe, item, now)) return kRefused;
     record = stripe.table.Insert(item.key);
@@ -153,6 +168,8 @@ PublishOutcome Shard::Impl::Store(const OwnerTable::Admission& owner, const Publ
     owners_.Count(owner.owner, +1);
   } else if (record->generation > item.record.generation) {
     return stored;
+  } else {
+    before = *record;
   }
   record->era = owner.era;
   record->order = ++stripe.order;
@@ -162,6 +179,7 @@ PublishOutcome Shard::Impl::Store(const OwnerTable::Admission& owner, const Publ
   record->length = item.record.length;
   record->tier = item.record.tier;
   record->replica = item.record.replica;
+  buckets_.Put(*record, before ? &*before : nullptr);
   return stored;
 }
 
@@ -290,6 +308,8 @@ void Shard::Lookup(std::span<const Key> keys, uint64_t reader, std::span<const u
                    std::span<Record> out, TimePoint now) const {
   impl_->Lookup(keys, reader, exclude, out, now);
 }
+
+DirectoryOk Shard::Directory(TimePoint now) const { return impl_->Directory(now); }
 
 size_t Shard::Expire(TimePoint now) {
   impl_->DropSilent(now);

@@ -36,6 +36,7 @@
 #include "base/clock.h"
 #include "base/key.h"
 #include "base/status.h"
+#include "wire/messages.h"
 #include "wire/record.h"
 
 namespace peercache {
@@ -48,6 +49,9 @@ struct ShardOptions {
   Duration forget_after = milliseconds(60000);  // silent owners' records are dropped; >= owner_ttl
   // Origin of the stamps for the first owner (see OwnerTable); 0: drawn at random. Tests choose it.
   int64_t stamp_base = 0;
+  // Where the records are laid out for readers that READ them (buckets.h); empty: nowhere. Zeroed,
+  // and there for as long as the shard.
+  std::span<std::byte> buckets{};
 };
 
 struct ShardStats {
@@ -90,6 +94,9 @@ class Shard {
   // readers.
   void Lookup(std::span<const Key> keys, uint64_t reader, std::span<const uint64_t> exclude,
               std::span<Record> out, TimePoint now) const;
+
+  // What a reader needs to look into the buckets itself, but where they are: `offset` is left 0.
+  DirectoryOk Directory(TimePoint now) const;
 
   // Drops records of owners silent for forget_after and frees those that epochs have overtaken;
   // returns how many. Call about once a second.

@@ -276,6 +276,14 @@ constexpr ConfigOption kOptions[] = {
      }},
     {"rdma-max-queues", "Queue pairs to peers at most, and as many for peers", "16384",
      SetNumber<&NodeConfig::rdma_max_queues, 1, 1 << 20>},
+    {"directory-lookups",
+     "How shards of other nodes are asked where pages are: rpc | one-sided (their memory is read "
+     "by "
+     "RDMA, where that reaches; takes 1/512 of pool-size more)",
+     "rpc",
+     [](const std::string& value, NodeConfig* c) {
+       return SetChoice<&NodeConfig::directory_lookups>(value, {"rpc", "one-sided"}, c);
+     }},
     {"lease-ms", "How long a reader may use a record; evicted slots rest for as long", "1000",
      SetMillis<&NodeConfig::lease, 50, 60'000>},
     {"dir-cache-ttl-ms",

@@ -23,6 +23,7 @@
 namespace peercache {
 
 struct NodeConfig {
+  bool one_sided_lookups() const { return directory_lookups == "one-sided"; }
   bool tls() const { return !tls_cert_file.empty(); }
   TlsFiles tls_files() const { return {tls_cert_file, tls_key_file, tls_ca_file, tls_peer_name}; }
 
@@ -56,6 +57,7 @@ struct NodeConfig {
   rdma::LinkOptions rdma_link;
   std::chrono::microseconds rdma_spin{50};
   uint32_t rdma_max_queues = 16384;
+  std::string directory_lookups = "rpc";  // rpc | one-sided
   milliseconds lease{1000};
   milliseconds dir_cache_ttl{1000};
   milliseconds peer_timeout{1000};

@@ -32,7 +32,10 @@ struct Counters {
       engine_refused_busy;
   Counter engine_calls_waited;
   // peer side
-  Counter served_pages, served_bytes, served_absent, lookups, lookup_keys;
+  Counter served_pages, served_bytes, served_absent, lookups, lookup_keys, grants;
+  // reader side, in keys: of the shards asked, or of their memory; and what that did not tell
+  Counter asked_for, looked_up;
+  Counter look_torn, look_elsewhere, look_ungranted, look_unread;
   // pages of a node that leaves: there, and at the peers that take them over
   Counter drain_planned, drain_moved, drain_refused, drain_failed, drain_left;
   Counter drain_planned_bytes, drain_moved_bytes, drain_refused_bytes, drain_failed_bytes,

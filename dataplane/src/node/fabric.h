@@ -35,6 +35,15 @@ struct RailInfo {
   rdma::Rail::Stats stats;
 };
 
+// Memory of a peer beside its pool's slots, to be READ as it is.
+struct BareRead {
+  uint64_t node = 0;
+  uint64_t incarnation = 0;
+  uint64_t offset = 0;  // in what is registered with the pool
+  std::span<std::byte> to{};
+  bool done = false;
+};
+
 struct FabricStats {
   std::vector<RailInfo> rails;
   LinkStats links;
@@ -81,6 +90,10 @@ class Fabric {
   // holder, a destination that is not registered, too little left of the lease, or a failure.
   std::vector<size_t> Read(std::span<const RemotePage> pages, const Destinations& to,
                            std::span<ReadOutcome> outcomes, TimePoint deadline);
+
+  // READs what it can, at most kBareBytes each.
+  static constexpr size_t kBareBytes = 256;
+  void ReadBare(std::span<BareRead> reads, TimePoint deadline);
 
   FabricStats stats() const;
 

@@ -5,10 +5,12 @@
 
 namespace peercache {
 
-Locator::Locator(LocatorOptions options, Shard* shard, Peers* peers, Counters* counters)
+Locator::Locator(LocatorOptions options, Shard* shard, Peers* peers, OneSidedLookups* one_sided,
+                 Counters* counters)
     : options_(options),
       shard_(shard),
       peers_(peers),
+      one_sided_(one_sided),
       counters_(counters),
       cache_(options.cache_ttl > Duration::zero() ? options.cache_entries : 0) {}
 
@@ -61,6 +63,48 @@ void Locator::LookupAt(NodeGroups* groups, std::span<const Key> keys, std::span<
   const TimePoint now = Clock::now();
   auto exclude = peers_->Unhealthy(now);
   exclude.insert(exclude.end(), failed.begin(), failed.end());
+  std::vector<OneSidedLookups::Look> looks;
+  std::vector<Peer*> due;
+  NodeGroups ask;
+  groups->ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
+    if (owner == peers_->self()) {
+      LookupHere(items, keys, exclude, records, now);
+      return;
+    }
+    Peer* peer = peers_->Find(owner);
+    if (peer == nullptr) return;
+    bool renew = false;
+    const auto grant = one_sided_ == nullptr ? nullptr : one_sided_->Use(owner, now, &renew);
+    if (renew) due.push_back(peer);
+    const bool look = grant && !renew && peer->health().Allows(now);
+    for (const auto& item : items) {
+      if (look) {
+        looks.push_back({item.index, owner, grant});
+      } else {
+        ask.Add(owner, item.index);
+      }
+    }
+  });
+  if (!looks.empty()) {
+    for (const auto& look : one_sided_->LookUp(looks, keys, records, exclude, now, deadline))
+      ask.Add(look.node, look.index);
+  }
+  Ask(&ask, keys, records, exclude, deadline);
+  if (!due.empty()) one_sided_->Renew(due, {options_.stall, deadline});
+}
+
+void Locator::LookupHere(std::span<const NodeGroups::Item> items, std::span<const Key> keys,
+                         std::span<const uint64_t> exclude, std::span<Record> records,
+                         TimePoint now) {
+  std::vector<Key> asked;
+  for (const auto& item : items) asked.push_back(keys[item.index]);
+  std::vector<Record> found(items.size());
+  shard_->Lookup(asked, peers_->self(), exclude, found, now);
+  for (size_t i = 0; i < items.size(); ++i) records[items[i].index] = found[i];
+}
+
+void Locator::Ask(NodeGroups* groups, std::span<const Key> keys, std::span<Record> records,
+                  std::span<const uint64_t> exclude, TimePoint deadline) {
   std::vector<Key> asked;
   std::vector<Record> found;
   std::vector<std::span<const NodeGroups::Item>> sent;
@@ -68,15 +112,9 @@ void Locator::LookupAt(NodeGroups* groups, std::span<const Key> keys, std::span<
   groups->ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
     asked.clear();
     for (const auto& item : items) asked.push_back(keys[item.index]);
-    if (owner == peers_->self()) {
-      found.assign(items.size(), Record{});
-      shard_->Lookup(asked, peers_->self(), exclude, found, now);
-      for (size_t i = 0; i < items.size(); ++i) records[items[i].index] = found[i];
-      return;
-    }
-    Peer* peer = peers_->Find(owner);
-    if (peer == nullptr) return;
-    EncodeLookup(peers_->self(), exclude, asked, &calls.Add(peer, MessageType::kLookup).request);
+    counters_->asked_for.Add(items.size());
+    EncodeLookup(peers_->self(), exclude, asked,
+                 &calls.Add(peers_->Find(owner), MessageType::kLookup).request);
     sent.push_back(items);
   });
   if (calls.empty()) return;

@@ -1,4 +1,5 @@
-// Locator: where pages are, asked of the shards that know: one lookup per owner, in parallel.
+// Locator: where pages are, asked of the shards that know: one lookup per owner, in parallel; or
+// looked up in their memory, and asked only for the rest.
 //
 // Thread-safe.
 #pragma once
@@ -13,6 +14,7 @@
 #include "membership/view.h"
 #include "node/counters.h"
 #include "node/node_groups.h"
+#include "node/one_sided.h"
 #include "node/peers.h"
 
 namespace peercache {
@@ -25,7 +27,9 @@ struct LocatorOptions {
 
 class Locator {
  public:
-  Locator(LocatorOptions options, Shard* shard, Peers* peers, Counters* counters);
+  // `one_sided`: null where all shards are asked.
+  Locator(LocatorOptions options, Shard* shard, Peers* peers, OneSidedLookups* one_sided,
+          Counters* counters);
 
   // Asks the shards, and remembers what they say. records[i].node = 0 where nothing was found but
   // at nodes that are `failed` or whose breaker is open. The records may be used for a lease from
@@ -41,13 +45,18 @@ class Locator {
   void ForgetAll() { cache_.Clear(); }
 
  private:
-  // Asks for the keys of each group at its node.
+  // Looks for the keys of each group at its node.
   void LookupAt(NodeGroups* groups, std::span<const Key> keys, std::span<Record> records,
                 TimePoint deadline, std::span<const uint64_t> failed);
+  void LookupHere(std::span<const NodeGroups::Item> items, std::span<const Key> keys,
+                  std::span<const uint64_t> exclude, std::span<Record> records, TimePoint now);
+  void Ask(NodeGroups* groups, std::span<const Key> keys, std::span<Record> records,
+           std::span<const uint64_t> exclude, TimePoint deadline);
 
   const LocatorOptions options_;
   Shard* const shard_;
   Peers* const peers_;
+  OneSidedLookups* const one_sided_;
   Counters* const counters_;
   LocationCache cache_;
 };

@@ -174,6 +174,33 @@ MetricSection DirectoryMetrics() {
            "Keys in these lookups.",
            {},
            {Of(&Counters::lookup_keys)}},
+          {"peercache_directory_grants_total",
+           kCounter,
+           "Times that this shard let another node look into its memory for the next seconds "
+           "(directory-lookups one-sided).",
+           {},
+           {Of(&Counters::grants)}},
+          {"peercache_keys_looked_up_total",
+           kCounter,
+           "Keys that this node looked up in shards of others: by asking them (rpc), or in their "
+           "memory alone (one_sided).",
+           {"how"},
+           {Of(&Counters::asked_for, {"rpc"}), Of(&Counters::looked_up, {"one_sided"})},
+           "What share of lookups is one-sided?",
+           "sum(rate(peercache_keys_looked_up_total{how=\"one_sided\"}[5m])) / "
+           "sum(rate(peercache_keys_looked_up_total[5m]))"},
+          {"peercache_one_sided_fallbacks_total",
+           kCounter,
+           "Keys that were looked up in a shard's memory in vain, so that the shard was asked: "
+           "their "
+           "bucket was just being written (torn), does not hold all records of its keys "
+           "(elsewhere), has records of an owner that the shard has not said to serve "
+           "(ungranted), or could not be read (unread).",
+           {"reason"},
+           {Of(&Counters::look_torn, {"torn"}), Of(&Counters::look_elsewhere, {"elsewhere"}),
+            Of(&Counters::look_ungranted, {"ungranted"}), Of(&Counters::look_unread, {"unread"})},
+           "Why are shards asked although their memory could be read?",
+           "sum by (reason) (rate(peercache_one_sided_fallbacks_total[5m])) > 0"},
           {"peercache_directory_withdrawals_total",
            kCounter,
            "Pages whose records were withdrawn before their slots could be reused.",

@@ -23,6 +23,7 @@
 #include "node/metrics.h"
 #include "node/mover.h"
 #include "node/numa_home.h"
+#include "node/one_sided.h"
 #include "node/pages.h"
 #include "node/peer_requests.h"
 #include "node/peers.h"
@@ -54,6 +55,12 @@ uint32_t CopyThreads(const NodeConfig& config) {
 // An engine that attaches to a node that is still joining waits for it, so that its first reads see
 // the cluster; but not for ever, since the node works alone too.
 constexpr milliseconds kAttachWait{5000};
+
+// A shard has about as many records as a node has pages, and a bucket takes four: with pages of
+// 128 KiB one in three hundred finds no place.
+size_t BucketBytes(size_t pool_bytes) {
+  return std::clamp(pool_bytes / 512, size_t{64} << 10, size_t{1} << 30);
+}
 
 uint64_t MachineMemory() {
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
@@ -141,8 +148,8 @@ class Node::Impl {
     if (!address.ok()) return address.status().Annotate("advertise-addr");
     auto engines = ListenUnix(config_.socket, config_.socket_mode);
     if (!engines.ok()) return engines.status();
-    if (Status s = MakePools(); !s.ok()) return s.Annotate("pool-size");
-    auto fabric = OpenFabric(config_, rails, std::span(pool_->base(), pool_->size()));
+    if (Status s = MakePools(rails.ok()); !s.ok()) return s.Annotate("pool-size");
+    auto fabric = OpenFabric(config_, rails, pool_->memory().bytes());
     if (!fabric.ok()) return fabric.status().Annotate("transport");
     transport_ = std::move(*fabric);
 
@@ -163,6 +170,7 @@ class Node::Impl {
     shard_options.owner_ttl = config_.member_ttl;
     shard_options.forget_after =
         std::max<Duration>(std::chrono::minutes(1), config_.member_ttl * 4);
+    if (transport_.fabric) shard_options.buckets = pool_->beside();
     shard_ = std::make_unique<Shard>(shard_options);
     TableOptions table_options;
     table_options.member_ttl = config_.member_ttl;
@@ -177,7 +185,12 @@ class Node::Impl {
     LocatorOptions locator_options;
     locator_options.stall = stall;
     locator_options.cache_ttl = std::min(config_.dir_cache_ttl, config_.lease);
-    locator_ = std::make_unique<Locator>(locator_options, shard_.get(), peers_.get(), &counters_);
+    if (transport_.fabric && config_.one_sided_lookups()) {
+      one_sided_ = std::make_unique<OneSidedLookups>(config_.member_ttl, transport_.fabric.get(),
+                                                     peers_.get(), &counters_);
+    }
+    locator_ = std::make_unique<Locator>(locator_options, shard_.get(), peers_.get(),
+                                         one_sided_.get(), &counters_);
     metrics_ = std::make_unique<Metrics>(&counters_, [this] { return Observe(); });
 
     if (config_.http) {
@@ -321,19 +334,22 @@ class Node::Impl {
 
  private:
   // The pool, and out of the same memory the one of the replicas.
-  Status MakePools() {
+  // With `rails` peers may look into the shard's buckets, which are registered with the pool.
+  Status MakePools(bool rails) {
     const size_t replicas = Replicas::ShareOf(config_.pool_bytes, config_.promotion_percent);
     PoolOptions options;
     options.numa_node = numa_.plan().memory_node;
     options.bytes = config_.pool_bytes - replicas;
     options.huge_pages = config_.huge_pages;
     options.eviction = config_.eviction;
+    if (rails && config_.one_sided_lookups()) options.beside = BucketBytes(config_.pool_bytes);
     auto pool = Pool::Create(options);
     if (!pool.ok()) return pool.status();
     pool_ = std::move(*pool);
     room_ = std::make_unique<Room>(pool_.get(), config_.lease);
     std::unique_ptr<Pool> replica_pool;
     if (replicas > 0) {
+      options.beside = 0;
       options.bytes = replicas;
       options.eviction = EvictionPolicy::kLru;
       auto made = Pool::Create(options);
@@ -481,6 +497,7 @@ class Node::Impl {
   std::string tcp_congestion_;
   Transport transport_;  // serves the pool, reads from the peers
   std::unique_ptr<Publisher> publisher_;
+  std::unique_ptr<OneSidedLookups> one_sided_;  // null: shards are asked
   std::unique_ptr<Locator> locator_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<HealthReport> health_;

@@ -56,6 +56,7 @@ Status PeerRequests::OnRequest(const FrameHeader& header, FrameReader body, Peer
   answer->Start(static_cast<MessageType>(static_cast<int>(header.type) + 1), header.request_id);
   switch (header.type) {
     case MessageType::kLookup: return OnLookup(&body, &answer->frame);
+    case MessageType::kDirectory: return OnDirectory(&body, &answer->frame);
     case MessageType::kPublish:
     case MessageType::kWithdraw:
     case MessageType::kContact: return OnOwner(header.type, &body, &answer->frame);
@@ -89,6 +90,15 @@ Status PeerRequests::OnLookup(FrameReader* body, FrameWriter* out) {
   EncodeRecords(scratch.records, out);
   counters_->lookups.Add(1);
   counters_->lookup_keys.Add(request.keys.size());
+  return {};
+}
+
+Status PeerRequests::OnDirectory(FrameReader* body, FrameWriter* out) {
+  if (!body->AtEnd()) return Malformed(MessageType::kDirectory);
+  DirectoryOk ok = shard_->Directory(Clock::now());
+  ok.offset = pool_->size();  // what is beside the slots (node.cc)
+  ok.Encode(out);
+  counters_->grants.Add(1);
   return {};
 }
 

@@ -27,6 +27,7 @@ class PeerRequests : public PeerService {
 
  private:
   Status OnLookup(FrameReader* body, FrameWriter* out);
+  Status OnDirectory(FrameReader* body, FrameWriter* out);
   Status OnOwner(MessageType type, FrameReader* body, FrameWriter* out);
   Status OnRead(FrameReader* body, PeerAnswer* answer);
   Status OnConnect(FrameReader* body, PeerAnswer* answer);

@@ -47,6 +47,13 @@ size_t RoundToChunks(size_t bytes) {
   return (bytes < 64 * chunk ? bytes + chunk - 1 : bytes) / chunk * chunk;
 }
 
+size_t WholePages(size_t bytes, HugePages pages) {
+  const size_t page = pages == HugePages::kOff   ? size_t{4} << 10
+                      : pages == HugePages::k1Gi ? size_t{1} << 30
+                                                 : size_t{2} << 20;
+  return (bytes + page - 1) / page * page;
+}
+
 Victim VictimOf(const Slot& slot) {
   return {slot.key, slot.offset(), slot.generation, slot.length, slot.published_to};
 }
@@ -60,12 +67,13 @@ struct Pool::Impl {
     bool operator>(const Waiting& other) const { return reuse_at > other.reuse_at; }
   };
 
-  Impl(MappedRegion region, size_t max_page, EvictionPolicy eviction)
+  Impl(MappedRegion region, size_t slots, size_t max_page, EvictionPolicy eviction)
       : memory(std::move(region)),
+        bytes(slots),
         max_page_bytes(max_page),
         policy(eviction),
-        table(memory.size(), SlotTable::ChunkBytes(memory.size()), SizeClassOf(max_page)),
-        index(memory.size() / kTypicalPage),
+        table(bytes, SlotTable::ChunkBytes(bytes), SizeClassOf(max_page)),
+        index(bytes / kTypicalPage),
         ghost(1),
         taken_bytes(SizeClassOf(max_page) + 1) {
     for (SizeClass c = 0; c <= SizeClassOf(max_page); ++c)
@@ -172,6 +180,7 @@ struct Pool::Impl {
   }
 
   const MappedRegion memory;
+  const size_t bytes;  // of it, for slots
   const size_t max_page_bytes;
   const EvictionPolicy policy;
   mutable std::mutex mutex;
@@ -238,7 +247,8 @@ Result<std::unique_ptr<Pool>> Pool::Create(const PoolOptions& options) {
                     FormatSize(options.max_page_bytes), UINT32_MAX));
   const size_t bytes = RoundToChunks(options.bytes);
   Result<MappedRegion> memory =
-      MappedRegion::Create("peercache-pool", bytes, options.huge_pages, options.numa_node);
+      MappedRegion::Create("peercache-pool", bytes + WholePages(options.beside, options.huge_pages),
+                           options.huge_pages, options.numa_node);
   if (!memory.ok()) return memory.status();
 
   size_t max_page = std::min(options.max_page_bytes, bytes - sizeof(SlotHeader));
@@ -248,8 +258,8 @@ Result<std::unique_ptr<Pool>> Pool::Create(const PoolOptions& options) {
   spdlog::info("pool of {} in {} pages, chunks of {}, largest page {}", FormatSize(bytes),
                FormatSize(memory->page_size()), FormatSize(SlotTable::ChunkBytes(bytes)),
                FormatSize(max_page));
-  return std::unique_ptr<Pool>(
-      new Pool(std::make_unique<Impl>(std::move(memory).value(), max_page, options.eviction)));
+  return std::unique_ptr<Pool>(new Pool(
+      std::make_unique<Impl>(std::move(memory).value(), bytes, max_page, options.eviction)));
 }
 
 Result<Reservation> Pool::Reserve(size_t length) {
@@ -274,7 +284,7 @@ Result<Reservation> Pool::Reserve(size_t length) {
   if (slot == nullptr)
     return ResourceExhausted(fmt::format(
         "no free slot for a page of {} in the pool of {}; evict pages or choose a larger pool",
-        FormatSize(length), FormatSize(impl_->memory.size())));
+        FormatSize(length), FormatSize(impl_->bytes)));
   // Outside of the mutex: the slot is ours, and the first touch of its memory may take long.
   ClearHeader(impl_->HeaderOf(*slot));
   Reservation reservation;
@@ -486,7 +496,7 @@ size_t Pool::FreeBytes(size_t class_of_length) const {
 
 PoolUse Pool::use() const {
   PoolUse use;
-  use.capacity_bytes = impl_->memory.size();
+  use.capacity_bytes = impl_->bytes;
   std::lock_guard lock(impl_->mutex);
   use.usable_bytes = impl_->table.usable_bytes();
   for (SizeClass c = 0; c < impl_->taken_bytes.size(); ++c) {
@@ -520,14 +530,15 @@ void Pool::ForEachReady(const std::function<void(const PageInfo&)>& fn) const {
 size_t Pool::max_page_bytes() const { return impl_->max_page_bytes; }
 const MappedRegion& Pool::memory() const { return impl_->memory; }
 std::byte* Pool::base() const { return impl_->memory.data(); }
-size_t Pool::size() const { return impl_->memory.size(); }
+size_t Pool::size() const { return impl_->bytes; }
+std::span<std::byte> Pool::beside() const { return impl_->memory.bytes().subspan(impl_->bytes); }
 int Pool::fd() const { return impl_->memory.fd(); }
 
 PoolStats Pool::stats() const {
   std::lock_guard lock(impl_->mutex);
   const SlotTable& table = impl_->table;
   PoolStats stats;
-  stats.capacity_bytes = impl_->memory.size();
+  stats.capacity_bytes = impl_->bytes;
   for (SlotState state : {SlotState::kWriting, SlotState::kReady, SlotState::kWithdrawing})
     stats.used_bytes += table.BytesIn(state);
   stats.quarantined_bytes = table.BytesIn(SlotState::kQuarantined);

@@ -55,6 +55,9 @@ struct PoolOptions {
                           << 20;  // larger pages are refused; at most what the pool holds
   EvictionPolicy eviction = EvictionPolicy::kLru;
   int numa_node = -1;  // where its memory should be; -1: anywhere
+  // Bytes behind the slots, in the same memory, that the pool leaves alone: what is registered with
+  // the pool is readable with it. Rounded up to whole pages.
+  size_t beside = 0;
 };
 
 struct PoolStats {
@@ -236,9 +239,11 @@ class Pool {
 
   // The longest page that Reserve takes: PoolOptions::max_page_bytes or what this pool can hold.
   size_t max_page_bytes() const;
-  const MappedRegion& memory() const;
+  // Of the slots: memory() is these and what is beside() them.
   std::byte* base() const;
   size_t size() const;
+  std::span<std::byte> beside() const;
+  const MappedRegion& memory() const;
   int fd() const;
   PoolStats stats() const;
 

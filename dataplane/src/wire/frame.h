@@ -52,6 +52,8 @@ enum class MessageType : uint8_t {
   kConnectOk = 33,
   kOffer = 34,
   kOfferOk = 35,
+  kDirectory = 36,
+  kDirectoryOk = 37,
   // engine to node
   kAttach = 64,
   kAttachOk = 65,

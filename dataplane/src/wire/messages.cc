@@ -90,6 +90,20 @@ bool DecodeRecords(FrameReader* r, std::vector<Record>* records) {
   return r->AtEnd();
 }
 
+void DirectoryOk::Encode(FrameWriter* w) const {
+  w->Put(instance);
+  w->Put(offset);
+  w->Put(buckets);
+  PutVector(std::span(owners), w);
+}
+bool DirectoryOk::Decode(FrameReader* r) {
+  instance = r->Get<uint64_t>();
+  offset = r->Get<uint64_t>();
+  buckets = r->Get<uint64_t>();
+  GetVector(r, UINT16_MAX, &owners);
+  return r->AtEnd() && (buckets & (buckets - 1)) == 0;
+}
+
 bool OwnerRequest::Decode(MessageType type, FrameReader* r) {
   stamp = r->Get<OwnerStamp>();
   publish.clear();

@@ -60,6 +60,17 @@ void EncodeLookup(uint64_t reader, std::span<const uint64_t> exclude, std::span<
 void EncodeRecords(std::span<const Record> records, FrameWriter* w);
 bool DecodeRecords(FrameReader* r, std::vector<Record>* records);
 
+// Answers Directory, a request without body: where the buckets of the shard are
+// (directory/buckets.h) and whose records they may be searched for.
+struct DirectoryOk {
+  uint64_t instance = 0;  // seed of the buckets' checksums
+  uint64_t offset = 0;    // of the first bucket, in what Connect says of the pool
+  uint64_t buckets = 0;   // a power of two; 0: there are none, this shard is asked for records
+  std::vector<ServedOwner> owners;
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
+
 struct OwnerRequest {  // Contact, Publish or Withdraw
   OwnerStamp stamp;
   std::vector<PublishItem> publish;

@@ -44,6 +44,22 @@ struct OwnerStamp {
 };
 static_assert(sizeof(OwnerStamp) == 48 && std::is_trivially_copyable_v<OwnerStamp>);
 
+// An owner whose records a shard serves, and for how long it does so without hearing from the owner
+// again: what a reader goes by that looks into the shard's memory (directory/bucket_lookup.h).
+// Flat.
+struct ServedOwner {
+  uint64_t node = 0;
+  uint64_t incarnation = 0;
+  uint32_t era = 0;  // entries of other eras are void
+  uint32_t fresh_us = 0;
+  uint16_t place = 0;  // what entries call the owner
+  uint16_t lease_ms = 0;
+  uint32_t reserved = 0;
+
+  friend bool operator==(const ServedOwner&, const ServedOwner&) = default;
+};
+static_assert(sizeof(ServedOwner) == 32 && std::is_trivially_copyable_v<ServedOwner>);
+
 struct PublishItem {
   Key key;
   Record record;  // record.node/.incarnation must equal the stamp's

@@ -1,4 +1,4 @@
-# Longest: 400 s
+# Longest: 450 s
 # The C++ tests that need devices: reads over queue pairs, and whole nodes that read each other's pools. Both ends are in
 # this process, on the two rails of node A.
 # shellcheck shell=bash

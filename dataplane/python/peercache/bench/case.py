@@ -38,6 +38,7 @@ class Case:
     mode: str = ""  # of async: sync | async | windowed | batch
     window: int = 0  # of async: requests at work at once
     requests: int = 0  # of async: how many are outstanding together
+    lookups: str = ""  # how nodes look keys up: rpc | one-sided; empty: as they are told
 
     @property
     def title(self) -> str:
@@ -53,7 +54,8 @@ class Case:
         if self.op in _NAMES:
             return _NAMES[self.op]
         place = "" if self.op == "set" else f" {self.source}"
-        return f"{self.op.upper()}{place}{f' {self.mode}' if self.mode else ''}"
+        how = f" {self.lookups}" if self.lookups else ""
+        return f"{self.op.upper()}{place}{how}{f' {self.mode}' if self.mode else ''}"
 
     @property
     def shape(self) -> str:

@@ -112,6 +112,17 @@ def saturation(s: Settings, where: Where) -> Iterator[Outcome]:
         yield from _saturate(runner, s, {})
 
 
+def lookups(s: Settings, where: Where) -> Iterator[Outcome]:
+    """Each way with nodes of its own, which remember no locations unless they are told to."""
+    s = replace(s, dir_cache_ttl=s.dir_cache_ttl or 0.0)
+    planned = plan.lookups(s)
+    total = sum(map(len, planned.values()))
+    for how, cases in planned.items():
+        options = {**where.node_options, "directory-lookups": how}
+        with running(s, replace(where, node_options=options), cases, total) as runner:
+            yield from map(runner.measure, cases)
+
+
 def suite(s: Settings, where: Where) -> Iterator[Outcome]:
     """Latency of one engine, throughput of the threads that were named, and more until the peak."""
     cases = list(dict.fromkeys([*plan.latency(replace(s, threads=(1,))), *plan.throughput(s)]))
@@ -144,6 +155,9 @@ COMMANDS: Mapping[str, Command] = {
     "latency": Command(
         "time of a call, of one page and of a batch", ("set", "exists", "get"), (1,),
         _each(plan.latency),
+    ),
+    "lookups": Command(
+        "where pages are: shards asked, and looked into by RDMA", ("exists", "get"), (1,), lookups,
     ),
     "throughput": Command(
         "bytes and pages a second, by engine threads", ("set", "get"), (1, 2, 4),

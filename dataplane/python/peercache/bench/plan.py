@@ -14,6 +14,8 @@ BATCH_BYTES = 64 * MIB
 # More threads are worth nothing when none of two steps gains this much.
 GAIN = 1.03
 MOST_ENGINES = 256
+# Values of peercached's option directory-lookups.
+LOOKUPS = ("rpc", "one-sided")
 # Requests that an AsyncClient has at work at once, at most.
 WIDEST = 32
 
@@ -40,6 +42,11 @@ def latency(s: Settings) -> list[Case]:
         for batch in batches
         for threads in s.threads
     ]
+
+
+def lookups(s: Settings) -> dict[str, list[Case]]:
+    """The same calls by each way of looking keys up, which nodes are told when they start."""
+    return {how: [replace(case, lookups=how) for case in latency(s)] for how in LOOKUPS}
 
 
 def throughput(s: Settings) -> list[Case]:

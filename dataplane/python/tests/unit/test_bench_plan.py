@@ -28,6 +28,13 @@ def test_latency_has_single_pages_and_batches() -> None:
     assert len(plan.latency(replace(SMALL, batch=1, threads=(1,)))) == 2
 
 
+def test_lookups_are_the_same_calls_by_both_ways() -> None:
+    rpc, one_sided = (plan.lookups(SMALL)[how] for how in ("rpc", "one-sided"))
+    assert [replace(case, lookups="") for case in rpc] == plan.latency(SMALL)
+    assert [replace(case, lookups="rpc") for case in one_sided] == rpc
+    assert rpc[0].title != one_sided[0].title
+
+
 def test_sweep_fits_into_memory() -> None:
     cases = plan.sweep(Settings(operations=("get",), threads=(2,)))
     assert [c.page_bytes for c in cases] == [4096 << i for i in range(13)]

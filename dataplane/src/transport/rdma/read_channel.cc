@@ -168,14 +168,14 @@ void ReadChannel::Begin(std::span<const PageRead> pages, const RegisteredMemory:
   const CutLimits limits{max_segments_, max_message_bytes_, chunk_bytes_};
   for (size_t i = 0; i < pages.size(); ++i) {
     const PageRead& page = pages[i];
-    const uint64_t slot_bytes = sizeof(SlotHeader) + uint64_t{page.length};
+    const Bytes header = page.bare ? Bytes() : std::as_writable_bytes(headers.subspan(i, 1));
+    const uint64_t slot_bytes = header.size() + uint64_t{page.length};
     if (page.offset > pool_bytes_ || slot_bytes > pool_bytes_ - page.offset) {
       states[i] = PageState::kStale;  // of another life of the peer, with another pool
       continue;
     }
     const size_t before = cut_.pieces.size();
-    if (!CutPage(static_cast<uint32_t>(i), page.offset,
-                 std::as_writable_bytes(headers.subspan(i, 1)), page.to, limits, ranges, &cut_)) {
+    if (!CutPage(static_cast<uint32_t>(i), page.offset, header, page.to, limits, ranges, &cut_)) {
       states[i] = PageState::kUnregistered;
       continue;
     }
@@ -297,12 +297,16 @@ bool ReadChannel::Advance(TimePoint now) {
 void ReadChannel::PieceDone(uint32_t index) {
   const Piece& piece = cut_.pieces[index];
   if (--missing_[piece.page] != 0) return;
+  --left_;
   const PageRead& page = pages_[piece.page];
+  if (page.bare) {
+    states_[piece.page] = PageState::kRead;
+    return;
+  }
   const SlotHeader& header = headers_[piece.page];
   const bool same = header.magic == SlotHeader::kMagic && header.length == page.length &&
                     header.generation == page.generation && header.key == page.key;
   states_[piece.page] = same ? PageState::kRead : PageState::kStale;
-  --left_;
 }
 
 void ReadChannel::Lose(Path* path, const Status& why) {

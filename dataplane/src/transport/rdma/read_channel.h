@@ -41,6 +41,7 @@ struct PageRead {
   uint64_t generation = 0;
   uint32_t length = 0;  // of the payload; the size of `to`
   std::span<const Bytes> to;
+  bool bare = false;  // just bytes: no header comes before them, none is read or checked
 };
 
 enum class PageState : uint8_t {

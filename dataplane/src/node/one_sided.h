@@ -1,0 +1,60 @@
+// OneSidedLookups: looking keys up in the memory of other nodes' shards
+// (directory/bucket_lookup.h), where rails reach them and they have granted it. Their threads take
+// no part, but for a grant about once a second: the call that finds it is due asks the shard for
+// it, and for its own keys as well.
+//
+// Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/key.h"
+#include "directory/bucket_lookup.h"
+#include "node/counters.h"
+#include "node/fabric.h"
+#include "node/peers.h"
+
+namespace peercache {
+
+class OneSidedLookups {
+ public:
+  // `owner_ttl`: the longest that a grant can last. All outlive this.
+  OneSidedLookups(Duration owner_ttl, Fabric* fabric, Peers* peers, Counters* counters);
+
+  // What may be used at this shard now; null: it has to be asked. *due: and for a grant, by this
+  // caller.
+  std::shared_ptr<const Grant> Use(uint64_t node, TimePoint now, bool* due);
+  // Asks them for grants.
+  void Renew(std::span<Peer* const> peers, const GroupLimits& limits);
+
+  struct Look {
+    size_t index = 0;  // of key and record
+    uint64_t node = 0;
+    std::shared_ptr<const Grant> grant;
+  };
+  // Fills in records. `now`: when this began. Returns the looks that have brought no answer.
+  std::vector<Look> LookUp(std::span<const Look> looks, std::span<const Key> keys,
+                           std::span<Record> records, std::span<const uint64_t> exclude,
+                           TimePoint now, TimePoint deadline);
+
+ private:
+  struct Known {
+    std::shared_ptr<const Grant> grant;
+    TimePoint due{};
+  };
+
+  const Duration renew_after_;
+  Fabric* const fabric_;
+  Peers* const peers_;
+  Counters* const counters_;
+  std::mutex mutex_;
+  std::unordered_map<uint64_t, Known> known_;
+};
+
+}  // namespace peercache

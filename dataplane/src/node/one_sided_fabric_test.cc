@@ -1,0 +1,268 @@
+// Whole nodes that look keys up in each other's shards by RDMA; as node_fabric_test.cc.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "node/node.h"
+#include "node/node_testing.h"
+
+namespace peercache {
+namespace {
+
+using nlohmann::json;
+using std::chrono::seconds;
+using testing::Eventually;
+using testing::TestCluster;
+using testing::TestEngine;
+
+constexpr size_t kPage = 64 << 10;
+
+void OneSided(NodeConfig* config) {
+  config->transport = "rdma";
+  config->device_name = std::getenv("PEERCACHE_TEST_RAILS");
+  config->rdma_spin = {};
+  config->promotion_percent = 0;  // replicas would be read instead
+  config->dir_cache_ttl = {};     // every get looks its keys up
+  config->directory_lookups = "one-sided";
+  config->pool_bytes = size_t{64} << 20;
+}
+
+uint64_t CounterOf(Node& node, const char* name) {
+  return json::parse(node.StatusJson())["counters"][name];
+}
+
+// By memory alone, of all shards but the own.
+struct Lookups {
+  explicit Lookups(Node& node)
+      : one_sided(CounterOf(node, "lookup_keys_one_sided")),
+        rpc(CounterOf(node, "lookup_keys_rpc")),
+        fallbacks(CounterOf(node, "one_sided_fallbacks")) {}
+  uint64_t one_sided, rpc, fallbacks;
+};
+
+// A get of these pages hits them all, and its lookups ask nobody.
+bool HitsWithoutAsking(TestEngine* reader, Node* node, uint64_t first, size_t count) {
+  return Eventually(seconds(20), [&] {
+    const Lookups before(*node);
+    const auto got = reader->Get(first, count);
+    EXPECT_EQ(got.hits, count);
+    EXPECT_EQ(got.wrong, 0u);
+    const Lookups after(*node);
+    return after.one_sided > before.one_sided && after.rpc == before.rpc;
+  });
+}
+
+TEST(OneSidedFabricTest, TheShardIsNotAsked) {
+  TestCluster cluster(OneSided);
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  ASSERT_TRUE(a && b);
+  TestEngine writer(a->socket(), 64, kPage), reader(b->socket(), 64, kPage);
+  ASSERT_EQ(writer.Set(0, 64), 64u);
+  ASSERT_TRUE(HitsWithoutAsking(&reader, b.get(), 0, 64));
+  EXPECT_TRUE(Eventually(seconds(20), [&] {
+    const uint64_t served = CounterOf(*a, "served_lookups");
+    const uint64_t looked = CounterOf(*b, "lookup_keys_one_sided");
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(reader.Get(0, 64).hits, 64u);
+    return CounterOf(*a, "served_lookups") == served &&
+           CounterOf(*b, "lookup_keys_one_sided") > looked;
+  }));
+  for (uint64_t round = 1; round <= 5; ++round) {
+    ASSERT_EQ(writer.Set(1000 * round, 64), 64u);
+    EXPECT_EQ(reader.Exists(1000 * round, 64), 64u) << "set is visible at once";
+    EXPECT_EQ(reader.Get(1000 * round, 64).hits, 64u);
+  }
+  EXPECT_EQ(reader.Get(500'000, 64).hits, 0u) << "nobody has these";
+}
+
+TEST(OneSidedFabricTest, AShardWithoutBucketsIsAsked) {
+  TestCluster cluster(OneSided);
+  auto a = cluster.Start("a");
+  NodeConfig config = cluster.Config("plain");
+  config.directory_lookups = "rpc";
+  auto plain = Node::Start(config);
+  ASSERT_TRUE(a && plain.ok());
+  ASSERT_TRUE(Eventually(seconds(20), [&] { return (*plain)->ready(); }));
+  TestEngine writer((*plain)->socket(), 64, kPage), reader(a->socket(), 64, kPage);
+  for (uint64_t round = 0; round < 5; ++round) {
+    ASSERT_EQ(writer.Set(1000 * round, 64), 64u);
+    EXPECT_EQ(reader.Get(1000 * round, 64).hits, 64u);
+  }
+  EXPECT_EQ(CounterOf(*a, "lookup_keys_one_sided"), 0u);
+  EXPECT_GT(CounterOf(*a, "lookup_keys_rpc"), 0u);
+}
+
+// Twice as many pages as a shard's buckets are made for.
+TEST(OneSidedFabricTest, WhatFindsNoPlaceInItsBucketIsAskedFor) {
+  constexpr size_t kSmall = 4 << 10, kAtOnce = 512;
+  TestCluster cluster([](NodeConfig* c) {
+    OneSided(c);
+    c->huge_pages = HugePages::kOff;  // or there would be room for more
+  });
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  ASSERT_TRUE(a && b);
+  TestEngine writer(a->socket(), kAtOnce, kSmall), reader(b->socket(), kAtOnce, kSmall);
+  for (uint64_t first = 0; first < 8 * kAtOnce; first += kAtOnce)
+    ASSERT_TRUE(Eventually(seconds(20), [&] { return writer.Set(first, kAtOnce) == kAtOnce; }));
+  const Lookups before(*b);
+  EXPECT_TRUE(Eventually(seconds(20), [&] {
+    for (uint64_t first = 0; first < 8 * kAtOnce; first += kAtOnce) {
+      const auto got = reader.Get(first, kAtOnce);
+      EXPECT_EQ(got.hits, kAtOnce);
+      EXPECT_EQ(got.wrong, 0u);
+    }
+    const Lookups after(*b);
+    return after.fallbacks > before.fallbacks && after.one_sided > before.one_sided;
+  }));
+}
+
+// Pages come and go in a pool far smaller than what is set, without checksums.
+TEST(OneSidedFabricTest, NoWrongByteWhilePagesAreEvicted) {
+  TestCluster cluster([](NodeConfig* c) {
+    OneSided(c);
+    c->checksums = ChecksumPolicy::kOff;
+    c->lease = milliseconds(200);
+    c->pool_bytes = size_t{8} << 20;
+  });
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  ASSERT_TRUE(a && b);
+  TestEngine writer(a->socket(), 16, kPage), reader(b->socket(), 16, kPage);
+  ASSERT_EQ(writer.Set(0, 16), 16u);
+  ASSERT_TRUE(HitsWithoutAsking(&reader, b.get(), 0, 16));
+  std::atomic<uint64_t> newest{0};
+  std::atomic<bool> stop{false};
+  std::thread setting([&] {
+    for (uint64_t first = 16; !stop; first += 16) {
+      writer.Set(first, 16);
+      newest = first;
+    }
+  });
+  size_t hits = 0, wrong = 0;
+  for (const TimePoint end = Clock::now() + seconds(6); Clock::now() < end;) {
+    const uint64_t first = newest;
+    for (const uint64_t back : {0, 32, 64}) {
+      if (back > first) continue;
+      const auto got = reader.Get(first - back, 16);
+      hits += got.hits;
+      wrong += got.wrong;
+    }
+  }
+  stop = true;
+  setting.join();
+  EXPECT_GT(hits, 100u);
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_GT(CounterOf(*b, "lookup_keys_one_sided"), 100u);
+}
+
+TEST(OneSidedFabricTest, AShardThatDiesIsLeftAndComesBack) {
+  TestCluster cluster(OneSided);
+  auto host = cluster.Start("host"), b = cluster.Start("b");
+  ASSERT_TRUE(host && b);
+  TestEngine writer(host->socket(), 32, kPage), reader(b->socket(), 32, kPage);
+  for (uint64_t life = 1; life <= 2; ++life) {
+    auto a = cluster.Start("a");
+    ASSERT_TRUE(a);
+    // Not all are acknowledged while a member comes or goes.
+    ASSERT_TRUE(Eventually(seconds(20), [&] { return writer.Set(1000 * life, 32) == 32; }));
+    ASSERT_TRUE(HitsWithoutAsking(&reader, b.get(), 1000 * life, 32));
+    a.reset();
+    // The owners publish to other shards what the lost one had.
+    EXPECT_TRUE(Eventually(seconds(20), [&] {
+      const auto got = reader.Get(1000 * life, 32);
+      EXPECT_EQ(got.wrong, 0u);
+      return got.hits == 32;
+    }));
+  }
+}
+
+// A node of its own process, which can be stopped: peercached lies beside this program.
+class Process {
+ public:
+  explicit Process(const NodeConfig& config) {
+    const auto program =
+        std::filesystem::read_symlink("/proc/self/exe").parent_path() / "peercached";
+    std::vector<std::string> words = {program,
+                                      "--node-id=" + config.node_id,
+                                      "--cluster=" + config.cluster,
+                                      "--discovery-addr=" + config.discovery_addr,
+                                      "--bind-addr=127.0.0.1",
+                                      "--advertise-addr=127.0.0.1",
+                                      "--peer-port=0",
+                                      "--http-port=0",
+                                      "--socket=" + config.socket,
+                                      "--pool-size=32Mi",
+                                      "--huge-pages=off",
+                                      "--transport=rdma",
+                                      "--device-name=" + config.device_name,
+                                      "--directory-lookups=" + config.directory_lookups,
+                                      fmt::format("--lease-ms={}", config.lease.count()),
+                                      fmt::format("--heartbeat-ms={}", config.heartbeat.count()),
+                                      fmt::format("--member-ttl-ms={}", config.member_ttl.count())};
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    EXPECT_EQ(posix_spawn(&pid_, program.c_str(), nullptr, nullptr, arguments.data(), environ), 0);
+  }
+  ~Process() {
+    Signal(SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  void Signal(int signal) const {
+    if (pid_ > 0) kill(pid_, signal);
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+// Its memory can be READ all the same, and what it has granted ends by itself.
+TEST(OneSidedFabricTest, AShardThatIsStoppedIsLeftAndNeverWrong) {
+  TestCluster cluster([](NodeConfig* c) {
+    OneSided(c);
+    c->checksums = ChecksumPolicy::kOff;
+    c->pool_bytes = size_t{8} << 20;
+  });
+  auto host = cluster.Start("host"), b = cluster.Start("b");
+  ASSERT_TRUE(host && b);
+  const Process stopped(cluster.Config("stopped"));
+  const auto members = [&] { return json::parse(b->StatusJson())["members"].size(); };
+  ASSERT_TRUE(Eventually(seconds(20), [&] { return members() == 3; }));
+  TestEngine writer(host->socket(), 32, kPage), reader(b->socket(), 32, kPage);
+  ASSERT_TRUE(Eventually(seconds(20), [&] { return writer.Set(0, 32) == 32; }));
+  ASSERT_TRUE(HitsWithoutAsking(&reader, b.get(), 0, 32));
+  stopped.Signal(SIGSTOP);
+  // Slots are reused while the stopped shard still has the records of what was there.
+  size_t wrong = 0, hits = 0;
+  uint64_t first = 0;
+  for (const TimePoint end = Clock::now() + seconds(6); Clock::now() < end; ++first) {
+    writer.Set(100 + 32 * first, 32);
+    for (const uint64_t back : {uint64_t{0}, 100 + 32 * first}) {
+      const auto got = reader.Get(back, 32);
+      wrong += got.wrong;
+      hits += got.hits;
+    }
+  }
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_GT(hits, 0u);
+  EXPECT_TRUE(Eventually(seconds(20), [&] {
+    ++first;
+    return writer.Set(100 + 32 * first, 32) == 32 && reader.Get(100 + 32 * first, 32).hits == 32;
+  })) << "others have taken its part of the ring";
+  stopped.Signal(SIGCONT);
+  ++first;
+  ASSERT_TRUE(Eventually(seconds(20), [&] { return writer.Set(100 + 32 * first, 32) == 32; }));
+  EXPECT_TRUE(Eventually(seconds(20), [&] { return reader.Get(100 + 32 * first, 32).hits == 32; }));
+}
+
+}  // namespace
+}  // namespace peercache
