@@ -124,6 +124,9 @@ func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if !cluster.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, true, nil // the garbage collector follows the owner references
 	}
+	if err := r.sweepFormer(ctx, cluster); err != nil {
+		return ctrl.Result{}, true, err
+	}
 	p := &pass{cluster: cluster, members: cluster.Status.Members, objects: cluster.Status.Objects}
 	if err := r.gather(ctx, p); err != nil {
 		return ctrl.Result{}, true, err

@@ -46,6 +46,23 @@ func TestAClusterMadeAnewWaitsForTheObjectsOfTheFormerOne(t *testing.T) {
 	b.condition("ConfigAccepted", metav1.ConditionTrue, "Accepted", "")
 }
 
+func TestAClusterMadeAnewLosesThePolicyOfTheFormerOne(t *testing.T) {
+	b := policyBench(t)
+	b.pass()
+	if !b.hasPolicy() {
+		t.Fatal("the former cluster has no policy")
+	}
+	b.must(b.Delete(t.Context(), b.get()))
+	b.cluster() // by the webhook, before anybody has heard that the former one is gone
+	b.pass()
+	if b.hasPolicy() {
+		t.Error("the new cluster asks for no policy, and keeps the former one's")
+	}
+	if wrote := b.pass(); len(wrote) != 0 {
+		t.Errorf("another look writes %q", wrote)
+	}
+}
+
 // late reads PeerCacheClusters as they were once, as a cache does that has not heard of a write.
 type late struct {
 	client.Client
