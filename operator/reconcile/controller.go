@@ -192,6 +192,9 @@ func (r *Reconciler) carryOut(ctx context.Context, p *pass, desired *plan.Desire
 		p.planned = &report.Plan
 		return nil
 	}
+	if err := r.awaitFormer(ctx, p, desired); err != nil {
+		return err
+	}
 	if err := r.applyExtras(ctx, p, desired); err != nil {
 		return err
 	}
