@@ -123,7 +123,7 @@ func (r releaseTree) try(t *testing.T, script string) (string, error) {
 	command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
 	// Neither the developer's settings nor the repository of a hook that runs this test are git's here.
 	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "GIT_") })
-	command.Dir, command.Env = r.root, append(environment, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "PEERCACHE_CACHE="+r.cache)
+	command.Dir, command.Env = r.root, slices.Concat(environment, []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "PEERCACHE_CACHE=" + r.cache})
 	said, err := command.CombinedOutput()
 	return string(said), err
 }
