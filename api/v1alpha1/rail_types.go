@@ -15,8 +15,8 @@ package v1alpha1
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'SRIOV' || (has(self.resourceName) && has(self.network))",message="attachment SRIOV needs resourceName and network: write the resource of the SR-IOV device plug-in and the NetworkAttachmentDefinition that uses it, for example resourceName: nvidia.com/rail0 and network: default/rail0"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'SRIOV' || !has(self.device)",message="device cannot be set with attachment SRIOV, where the device plug-in chooses it: remove device"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'HostNetwork' || has(self.device)",message="device is missing: attachment HostNetwork uses a device of the machine; write its name, for example device: mlx5_0"
-// +kubebuilder:validation:XValidation:rule="self.attachment != 'HostNetwork' || (!has(self.network) && !has(self.interface))",message="attachment HostNetwork already has every interface of the machine: remove network and interface, or write attachment: SharedDevicePlugin or SRIOV"
-// +kubebuilder:validation:XValidation:rule="self.attachment != 'DRA' || has(self.resourceClaimTemplate)",message="resourceClaimTemplate is missing: attachment DRA takes the device from a ResourceClaim; write the name of a ResourceClaimTemplate of this namespace, for example resourceClaimTemplate: rail0"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'HostNetwork' || (!has(self.network) && !has(self.interface))",message="attachment HostNetwork already has every interface of the machine: remove network and interface, or write attachment: SharedDevicePlugin or SRIOV, or, for a network that carries pages by TCP, Network"
+// +kubebuilder:validation:XValidation:rule="self.attachment != 'DRA' || has(self.resourceClaimTemplate)",message="resourceClaimTemplate is missing: attachment DRA takes the device from a ResourceClaim; write the name of a ResourceClaimTemplate of this namespace, for example resourceClaimTemplate: rail0, or, for a network that carries pages by TCP, attachment: Network"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'DRA' || (!has(self.resourceName) && !has(self.device))",message="attachment DRA leaves the device to the ResourceClaim: remove resourceName and device, or write attachment: SharedDevicePlugin"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'Network' || has(self.network)",message="network is missing: attachment Network is an interface that Multus gives to the pod; write the NetworkAttachmentDefinition, for example network: default/rail0"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'Network' || (!has(self.resourceName) && !has(self.device))",message="attachment Network takes no device: remove resourceName and device, or write attachment: SharedDevicePlugin"
@@ -54,7 +54,7 @@ type Rail struct {
 	// the machine with that attachment, because the ports are the machine's. DRA:
 	// a device allocated by dynamic resource allocation (resource.k8s.io/v1).
 	// Network: an interface by Multus and no device, for transport TCP; pages
-	// travel there when discovery.interface names its interface.
+	// travel there because discovery.interface names its interface, as it must.
 	// +required
 	Attachment RailAttachment `json:"attachment"`
 

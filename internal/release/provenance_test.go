@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,7 +121,9 @@ func (r releaseTree) run(t *testing.T, script string) string {
 func (r releaseTree) try(t *testing.T, script string) (string, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
-	command.Dir, command.Env = r.root, append(os.Environ(), "PEERCACHE_CACHE="+r.cache)
+	// Neither the developer's settings nor the repository of a hook that runs this test are git's here.
+	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "GIT_") })
+	command.Dir, command.Env = r.root, slices.Concat(environment, []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "PEERCACHE_CACHE=" + r.cache})
 	said, err := command.CombinedOutput()
 	return string(said), err
 }

@@ -12,10 +12,11 @@ import (
 	"testing"
 
 	"gomodules.xyz/jsonpatch/v2"
+	applying "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The patch is the one that comparing whole pods gives, for every golden case in both directions.
+// The patch makes one pod of the other, and is the one that comparing whole pods gives, for every golden case in both directions.
 func TestDiffIsThatOfWholePods(t *testing.T) {
 	inputs, err := filepath.Glob("testdata/*.in.yaml")
 	if err != nil || len(inputs) < 120 {
@@ -32,6 +33,7 @@ func TestDiffIsThatOfWholePods(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			checkApplied(t, from, to, got)
 			if want := wholeDiff(t, pair[0], pair[1]); !reflect.DeepEqual(ordered(got), want) {
 				t.Errorf("%s: the patch is %v, of whole pods %v", input, ordered(got), want)
 			}
@@ -42,6 +44,34 @@ func TestDiffIsThatOfWholePods(t *testing.T) {
 	}
 	if operations < 300 {
 		t.Errorf("the cases need %d operations only", operations)
+	}
+}
+
+// checkApplied applies the operations in the order in which they are sent.
+func checkApplied(t *testing.T, before, after *corev1.Pod, operations []jsonpatch.JsonPatchOperation) {
+	t.Helper()
+	original, err := json.Marshal(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(operations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := applying.DecodePatch(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patched, err := patch.Apply(original)
+	if err != nil {
+		t.Fatalf("%s cannot be applied to %s: %v", text, original, err)
+	}
+	want, err := json.Marshal(after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !applying.Equal(patched, want) {
+		t.Errorf("%s makes %s, want %s", text, patched, want)
 	}
 }
 
@@ -62,9 +92,10 @@ func wholeDiff(t *testing.T, before, after *corev1.Pod) []jsonpatch.JsonPatchOpe
 	return ordered(operations)
 }
 
-// ordered sorts: operations on different fields come in the order of a map. Those on one list keep theirs, for they
-// differ in their paths' ends.
+// ordered returns a sorted copy, to be compared only: operations on different fields come in the order of a map. In this
+// order they need not do the same, because those on one list depend on each other.
 func ordered(operations []jsonpatch.JsonPatchOperation) []jsonpatch.JsonPatchOperation {
+	operations = slices.Clone(operations)
 	slices.SortStableFunc(operations, func(a, b jsonpatch.JsonPatchOperation) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Operation, b.Operation))
 	})

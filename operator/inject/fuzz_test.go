@@ -34,6 +34,14 @@ func FuzzInject(f *testing.F) {
 		result := Inject(pod, facts)
 		checkResult(t, before, pod, result, facts)
 
+		if result.Injected {
+			operations, err := diff(pod, result.Pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkApplied(t, pod, result.Pod, operations)
+		}
+
 		// What injection gives shares no memory with the original.
 		if result.Injected {
 			scribble(result.Pod)

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -27,6 +28,33 @@ func TestNetworkAlone(t *testing.T) {
 	inside := mustNodeInPod(t, testCluster(withRails(v1alpha1.TransportTCP, rail), reached), "default", "inference")
 	if len(inside.Networks) != 1 || inside.Networks[0].Name != "net" || len(inside.Devices) != 0 || inside.RDMA {
 		t.Errorf("a node in a pod gets %+v, %v, RDMA %t", inside.Networks, inside.Devices, inside.RDMA)
+	}
+}
+
+// Nothing has pages travel over a network but discovery.interface.
+func TestNetworkThatCarriesNoPages(t *testing.T) {
+	network := func(name, group, device string) v1alpha1.Rail {
+		return v1alpha1.Rail{Name: name, Group: group, Attachment: v1alpha1.AttachmentNetwork, Network: "net", Interface: device}
+	}
+	for _, test := range []struct {
+		name, reached, says string
+		rails               []v1alpha1.Rail
+	}{
+		{"one in each group", "fast", "", []v1alpha1.Rail{network("a", "g", "fast"), network("b", "h", "fast")}},
+		{"discovery elsewhere", "", "write interface: fast at this rail and discovery.interface: fast", []v1alpha1.Rail{network("a", "g", "fast")}},
+		{"no name", "", "write interface: rail0 at this rail and discovery.interface: rail0", []v1alpha1.Rail{network("a", "g", "")}},
+		{"a second one", "fast", `rail "b" of group "g" is attached by Network, but carries no pages, because its interface is not ` +
+			`discovery.interface: remove the rail, for others reach these nodes at interface fast of rail "a"`,
+			[]v1alpha1.Rail{network("a", "g", "fast"), network("b", "g", "slow")}},
+		{"a second one without a name", "fast", "remove the rail", []v1alpha1.Rail{network("a", "g", "fast"), network("b", "g", "")}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := For(testCluster(withRails(v1alpha1.TransportTCP, test.rails...), reachedAtInterface(test.reached)), testFacts)
+			if test.says == "" && err != nil || test.says != "" &&
+				(err == nil || !strings.HasPrefix(err.Error(), "NetworkUnused: ") || !strings.Contains(err.Error(), test.says)) {
+				t.Errorf("got %v, want it to say %q", err, test.says)
+			}
+		})
 	}
 }
 

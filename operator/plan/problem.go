@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,8 +25,8 @@ func (p *Problem) Error() string { return p.Reason + ": " + p.Message }
 // check finds what the API server cannot: rules that need the groups, which follow from several fields.
 func check(spec v1alpha1.PeerCacheClusterSpec, groups []Group) *Problem {
 	for _, find := range []func([]Group) *Problem{
-		checkNames, checkHostNetwork, checkInterfaces, checkPeerInterface(spec), checkRequests, checkSelectors(spec),
-		checkProvision(spec),
+		checkNames, checkHostNetwork, checkInterfaces, checkPeerInterface(spec), checkUnusedNetworks(spec), checkRequests,
+		checkSelectors(spec), checkProvision(spec),
 	} {
 		if problem := find(groups); problem != nil {
 			return problem
@@ -117,6 +118,32 @@ func checkPeerInterface(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Probl
 				"nodes of group %q have no interface %q, at which discovery.interface lets others reach them: write interface: %s at one "+
 					"of the group's rails, with the network that brings it, or remove discovery.interface",
 				group.FullName(), spec.Discovery.Interface, spec.Discovery.Interface)}
+		}
+		return nil
+	}
+}
+
+// checkUnusedNetworks finds rails that are a network alone, but not the one at which others reach the node: pages travel
+// over no other. A group has one such rail at most, because a pod has one interface of that name.
+func checkUnusedNetworks(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Problem {
+	return func(groups []Group) *Problem {
+		for _, group := range groups {
+			reached := group.railsOn(spec.Discovery.Interface)
+			for _, rail := range group.railsWith(v1alpha1.AttachmentNetwork) {
+				var fix string
+				switch {
+				case len(reached) == 0:
+					name := cmp.Or(rail.Interface, "rail0")
+					fix = fmt.Sprintf("write interface: %s at this rail and discovery.interface: %s, or remove the rail", name, name)
+				case rail.Name != reached[0].Name:
+					fix = fmt.Sprintf("remove the rail, for others reach these nodes at interface %s of rail %q",
+						reached[0].Interface, reached[0].Name)
+				default:
+					continue
+				}
+				return &Problem{Reason: "NetworkUnused", Message: fmt.Sprintf("rail %q of group %q is attached by Network, but "+
+					"carries no pages, because its interface is not discovery.interface: %s", rail.Name, group.FullName(), fix)}
+			}
 		}
 		return nil
 	}

@@ -56,8 +56,8 @@ func conflict(rail v1alpha1.Rail, name string, network Network, machines int) *s
 			name, rail.Name, rail.ResourceName)}
 	case rail.Attachment == v1alpha1.AttachmentNetwork && network.Resource != "":
 		return &shortage{"ResourceMismatch", fmt.Sprintf("NetworkAttachmentDefinition %s attaches devices of resource %s, which rail %q does "+
-			"not request: write attachment: SRIOV and resourceName: %s, or name another network", name, network.Resource, rail.Name,
-			network.Resource)}
+			"not request: write attachment: SRIOV or SharedDevicePlugin with resourceName: %s, or name another network",
+			name, network.Resource, rail.Name, network.Resource)}
 	case network.Resource != "" && rail.ResourceName != "" && network.Resource != rail.ResourceName:
 		return &shortage{"ResourceMismatch", fmt.Sprintf("NetworkAttachmentDefinition %s belongs to resource %s, but rail %q "+
 			"requests %s: write resourceName: %s, or name another network", name, network.Resource, rail.Name,

@@ -251,7 +251,7 @@ func TestPools(t *testing.T) {
 func TestNetworksResolved(t *testing.T) {
 	rail := v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: "rdma/a", Network: "fabric/a"}
 	local, virtual, fixed := rail, rail, rail
-	plain := v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentNetwork, Network: "fabric/a"}
+	plain := v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentNetwork, Network: "fabric/a", Interface: "rail0"}
 	local.Network = "a"
 	virtual.Attachment = v1alpha1.AttachmentSRIOV
 	fixed.MAC = "02:00:00:00:00:01"
@@ -278,7 +278,7 @@ func TestNetworksResolved(t *testing.T) {
 			"False/ResourceMismatch", "annotate it with rdma/a"},
 		{"a network alone", []v1alpha1.Rail{plain}, Facts{Multus: true, Networks: exists("")}, "True/Resolved", ""},
 		{"a network alone, of a resource", []v1alpha1.Rail{plain}, Facts{Multus: true, Networks: exists("rdma/b")},
-			"False/ResourceMismatch", "write attachment: SRIOV and resourceName: rdma/b, or name another network"},
+			"False/ResourceMismatch", "write attachment: SRIOV or SharedDevicePlugin with resourceName: rdma/b, or name another network"},
 		{"a fixed address on one machine", []v1alpha1.Rail{fixed}, Facts{Multus: true, Networks: exists(""), Machines: one},
 			"True/Resolved", ""},
 		{"a fixed address on two machines", []v1alpha1.Rail{fixed}, Facts{Multus: true, Networks: exists(""), Machines: two},
@@ -286,7 +286,12 @@ func TestNetworksResolved(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			expect(t, check(t, cluster(rails(test.rails...)), test.facts), v1alpha1.ConditionNetworksResolved, test.want, test.says)
+			reached := func(s *v1alpha1.PeerCacheClusterSpec) {
+				if slices.ContainsFunc(test.rails, func(r v1alpha1.Rail) bool { return r.Interface == "rail0" }) {
+					s.Discovery.Interface = "rail0"
+				}
+			}
+			expect(t, check(t, cluster(rails(test.rails...), reached), test.facts), v1alpha1.ConditionNetworksResolved, test.want, test.says)
 		})
 	}
 }

@@ -58,19 +58,12 @@ func (r *Reconciler) compare(ctx context.Context, p *pass, object client.Object)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", name, err)
 	}
-	live, err := r.find(ctx, object)
-	if apierrors.IsForbidden(err) {
-		return nil, &plan.Problem{Reason: "Forbidden", Message: fmt.Sprintf(
-			"the API server does not let the operator read %s, check the operator's RBAC: %v", name, err)}
-	}
+	live, err := r.present(ctx, p, object)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
+		return nil, err
 	}
 	if live == nil {
 		return &change{name: name, want: want}, nil
-	}
-	if ofFormer(live, p.cluster) {
-		return nil, r.former(name, p.cluster)
 	}
 	if !belongs(live, p.cluster) {
 		return nil, &plan.Problem{Reason: "NameConflict", Message: fmt.Sprintf(
@@ -89,6 +82,23 @@ func (r *Reconciler) compare(ctx context.Context, p *pass, object client.Object)
 		field = "fields that are no longer wanted"
 	}
 	return &change{name: name, want: want, live: live, field: field, foreign: applied}, nil
+}
+
+// present is what there is of an object, nil when there is none, and an error when it is a former cluster's.
+func (r *Reconciler) present(ctx context.Context, p *pass, object client.Object) (client.Object, error) {
+	name := describe(object)
+	live, err := r.find(ctx, object)
+	if apierrors.IsForbidden(err) {
+		return nil, &plan.Problem{Reason: "Forbidden", Message: fmt.Sprintf(
+			"the API server does not let the operator read %s, check the operator's RBAC: %v", name, err)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	if live != nil && ofFormer(live, p.cluster) {
+		return nil, r.former(name, p.cluster)
+	}
+	return live, nil
 }
 
 func (r *Reconciler) applyOne(ctx context.Context, p *pass, object client.Object) error {

@@ -124,6 +124,9 @@ func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if !cluster.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, true, nil // the garbage collector follows the owner references
 	}
+	if err := r.sweepFormer(ctx, cluster); err != nil {
+		return ctrl.Result{}, true, err
+	}
 	p := &pass{cluster: cluster, members: cluster.Status.Members, objects: cluster.Status.Objects}
 	if err := r.gather(ctx, p); err != nil {
 		return ctrl.Result{}, true, err
@@ -188,6 +191,9 @@ func (r *Reconciler) carryOut(ctx context.Context, p *pass, desired *plan.Desire
 		}
 		p.planned = &report.Plan
 		return nil
+	}
+	if err := r.awaitFormer(ctx, p, desired); err != nil {
+		return err
 	}
 	if err := r.applyExtras(ctx, p, desired); err != nil {
 		return err

@@ -28,27 +28,37 @@ import (
 // Objects of such kinds cannot be listed while their kind is missing, and are not worth an informer each, so
 // status.objects remembers what was made. It is written before the next pass could forget to delete.
 func (r *Reconciler) applyExtras(ctx context.Context, p *pass, desired *plan.Desired) error {
+	made, err := r.makeExtras(ctx, p, desired.Extras)
+	p.objects = made
+	for _, old := range p.cluster.Status.Objects {
+		if slices.Contains(made, old) {
+			continue
+		}
+		if err == nil {
+			err = r.deleteExtra(ctx, p, old)
+		}
+		if err != nil {
+			p.objects = append(p.objects, old) // a later pass deletes or makes it
+		}
+	}
+	return err
+}
+
+// makeExtras returns what is there, also when the rest cannot be made.
+func (r *Reconciler) makeExtras(ctx context.Context, p *pass, extras []client.Object) ([]v1alpha1.MadeObject, error) {
 	var made []v1alpha1.MadeObject
-	for _, object := range desired.Extras {
+	for _, object := range extras {
 		err := r.applyOne(ctx, p, object)
 		if kindMissing(err) {
 			p.absent = append(p.absent, object.GetObjectKind().GroupVersionKind().GroupKind())
 			continue
 		}
 		if err != nil {
-			return err
+			return made, err
 		}
 		made = append(made, madeObject(object))
 	}
-	for _, old := range p.cluster.Status.Objects {
-		if !slices.Contains(made, old) {
-			if err := r.deleteExtra(ctx, p, old); err != nil {
-				return err
-			}
-		}
-	}
-	p.objects = made
-	return nil
+	return made, nil
 }
 
 func madeObject(object client.Object) v1alpha1.MadeObject {

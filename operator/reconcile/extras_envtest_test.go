@@ -144,6 +144,36 @@ func TestProvision(t *testing.T) {
 	}
 }
 
+// What was made before something got in the way is remembered, too.
+func TestWhatWasMadeBeforeAProblemIsDeleted(t *testing.T) {
+	b := newBench(t)
+	foreign := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "demo-device-plugin"},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}},
+		}}
+	b.must(b.Create(t.Context(), foreign))
+	b.cluster(provisioned)
+	b.pass()
+	b.condition("ConfigAccepted", metav1.ConditionFalse, "NameConflict", "DaemonSet "+b.namespace+"/demo-device-plugin")
+	config := &corev1.ConfigMap{}
+	b.read("demo-device-plugin", config)
+	if again := b.pass(); len(again) != 0 {
+		t.Errorf("nothing changed, but the operator wrote %q", again)
+	}
+
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Provision = v1alpha1.ProvisionSpec{} })
+	b.pass()
+	if err := b.Get(t.Context(), client.ObjectKeyFromObject(config), config); !apierrors.IsNotFound(err) {
+		t.Errorf("the plug-in's configuration is still there: %v", err)
+	}
+	b.read(foreign.Name, foreign)
+	if objects := b.get().Status.Objects; len(objects) != 0 {
+		t.Errorf("status.objects is %+v", objects)
+	}
+}
+
 func TestWhatSomebodyElseMadeAnewIsNotDeleted(t *testing.T) {
 	installNetworks(t)
 	b := newBench(t)

@@ -3,8 +3,10 @@
 package reconcile
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +33,20 @@ func ofFormer(object metav1.Object, cluster *v1alpha1.PeerCacheCluster) bool {
 	owner := metav1.GetControllerOf(object)
 	return owner != nil && owner.UID != cluster.UID && owner.Name == cluster.Name && owner.Kind == "PeerCacheCluster" &&
 		owner.APIVersion == v1alpha1.GroupVersion.String() && object.GetNamespace() == cluster.Namespace
+}
+
+// awaitFormer looks for such objects before a new cluster's first write: what was made before one is met would not be
+// remembered, because nothing is said meanwhile.
+func (r *Reconciler) awaitFormer(ctx context.Context, p *pass, desired *plan.Desired) error {
+	if p.cluster.Status.ObservedGeneration != 0 {
+		return nil
+	}
+	for _, object := range slices.Concat(desired.Extras, desired.Objects()) {
+		if _, err := r.present(ctx, p, object); err != nil && !kindMissing(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // former is the error for such an object.

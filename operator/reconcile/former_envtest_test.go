@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,7 +28,7 @@ func TestAClusterMadeAnewWaitsForTheObjectsOfTheFormerOne(t *testing.T) {
 		b.reconciler.memories.of(former).hear(&fleet.Fleet{Members: 7, Engines: 3}, time.Now())
 		return former
 	}()))
-	b.cluster()
+	b.cluster(provisioned) // the device plug-in would come first, and there was none
 	if wrote := b.pass(); len(wrote) != 0 || len(b.get().Status.Conditions) != 0 {
 		t.Errorf("wrote %q and said %+v, though what is in the way is being deleted", wrote, b.get().Status.Conditions)
 	}
@@ -44,6 +45,23 @@ func TestAClusterMadeAnewWaitsForTheObjectsOfTheFormerOne(t *testing.T) {
 	}
 	b.pass()
 	b.condition("ConfigAccepted", metav1.ConditionTrue, "Accepted", "")
+}
+
+func TestAClusterMadeAnewLosesThePolicyOfTheFormerOne(t *testing.T) {
+	b := policyBench(t)
+	b.pass()
+	if !b.hasPolicy() {
+		t.Fatal("the former cluster has no policy")
+	}
+	b.must(b.Delete(t.Context(), b.get()))
+	b.cluster() // by the webhook, before anybody has heard that the former one is gone
+	b.pass()
+	if b.hasPolicy() {
+		t.Error("the new cluster asks for no policy, and keeps the former one's")
+	}
+	if wrote := b.pass(); len(wrote) != 0 {
+		t.Errorf("another look writes %q", wrote)
+	}
 }
 
 // late reads PeerCacheClusters as they were once, as a cache does that has not heard of a write.
@@ -77,6 +95,21 @@ func TestAStatusIsWrittenOnceThoughTheCacheIsLate(t *testing.T) {
 	b.condition("Ready", metav1.ConditionFalse, "NodesStarting", "1/2")
 	if wrote := b.pass(); len(wrote) != 0 {
 		t.Errorf("before the cache has heard of the second one, %q is written again", wrote)
+	}
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Mode, s.Memory.Pool = v1alpha1.ModePlan, resource.MustParse("2Gi")
+	})
+	if wrote := b.pass(); len(wrote) != 0 {
+		t.Errorf("before the cache has heard of another spec, %q is written", wrote)
+	}
+	cache.was = b.get()
+	b.pass()
+	b.condition("Ready", metav1.ConditionFalse, "PlanOnly", "by 1 changes")
+	if plan := b.get().Status.Plan; plan == nil || len(plan.Changes) == 0 {
+		t.Errorf("the plan of the new spec is %+v", plan)
+	}
+	if wrote := b.pass(); len(wrote) != 0 {
+		t.Errorf("before the cache has heard of the new spec's status, %q is written again", wrote)
 	}
 	cache.was = nil
 	if wrote := b.pass(); len(wrote) != 0 {

@@ -30,13 +30,14 @@ type candidate struct {
 	lost          bool // it is a host that has not been ready for too long
 	ready         bool
 	settled       bool
+	draining      bool // its machine is marked to be drained, so it ends soon
 }
 
 // chooseHosts decides which pods get the discovery label and which lose it. Hosts that are well stay; free places go to
 // ready pods, then to running ones, each to where the fewest hosts are: on the machine (it may run pods of several
 // groups), then in its zone; among equals to the oldest. Because every move costs the nodes a new look at the Service,
 // a host that is well moves only where that makes them more even, and only to a pod that has settled. Pods that cannot
-// host lose the label.
+// host lose the label, and pods of machines that are drained host only where there are no others.
 func chooseHosts(pods []corev1.Pod, machines []corev1.Node, replicas int, now time.Time) (add, remove []*corev1.Pod) {
 	s := spread{left: hostCandidates(pods, machines, now), machines: map[string]int{}, zones: map[string]int{}}
 	for range min(replicas, len(s.left)) {
@@ -60,9 +61,9 @@ func chooseHosts(pods []corev1.Pod, machines []corev1.Node, replicas int, now ti
 }
 
 func hostCandidates(pods []corev1.Pod, machines []corev1.Node, now time.Time) []candidate {
-	zones := make(map[string]string, len(machines))
+	labels := make(map[string]map[string]string, len(machines))
 	for i := range machines {
-		zones[machines[i].Name] = machines[i].Labels[corev1.LabelTopologyZone]
+		labels[machines[i].Name] = machines[i].Labels
 	}
 	var candidates []candidate
 	for i := range pods {
@@ -70,11 +71,13 @@ func hostCandidates(pods []corev1.Pod, machines []corev1.Node, now time.Time) []
 		if !canHost(pod) {
 			continue
 		}
-		c := candidate{pod: pod, machine: pod.Spec.NodeName, zone: zones[pod.Spec.NodeName], host: isHost(pod)}
+		machine := labels[pod.Spec.NodeName]
+		c := candidate{pod: pod, machine: pod.Spec.NodeName, zone: machine[corev1.LabelTopologyZone], host: isHost(pod),
+			draining: machine[v1alpha1.LabelDrain] == v1alpha1.DrainNow}
 		if ready := condition(pod, corev1.PodReady); ready != nil {
 			since := now.Sub(ready.LastTransitionTime.Time)
 			c.ready = ready.Status == corev1.ConditionTrue
-			c.settled = c.ready && since > settledAfter
+			c.settled = c.ready && since > settledAfter && !c.draining
 			c.lost = c.host && !c.ready && since > lostAfter
 		}
 		candidates = append(candidates, c)
@@ -83,18 +86,21 @@ func hostCandidates(pods []corev1.Pod, machines []corev1.Node, now time.Time) []
 }
 
 // rank orders candidates before they are spread: a host that is well, a ready pod, a host that is lost, any other
-// running pod.
+// running pod; then in the same order those that end soon.
 func (c *candidate) rank() int {
+	rank := 3
 	switch {
 	case c.host && !c.lost:
-		return 0
+		rank = 0
 	case c.ready:
-		return 1
+		rank = 1
 	case c.host:
-		return 2
-	default:
-		return 3
+		rank = 2
 	}
+	if c.draining {
+		rank += 4
+	}
+	return rank
 }
 
 // spread counts the chosen hosts on each machine and in each zone.

@@ -92,6 +92,14 @@ func TestChooseHosts(t *testing.T) {
 		{name: "zones that have one each are left alone", replicas: 3, machines: zoned("m1 east", "m2 east", "m3 west", "m4 west"),
 			pods: []corev1.Pod{testPod("a", on("m1"), hosting), testPod("b", on("m2"), hosting), testPod("c", on("m3"), hosting),
 				testPod("old", on("m4"), aged(2*time.Hour))}},
+		{name: "a machine that is drained loses its host", replicas: 1, add: "b", remove: "a", machines: drained("m1"),
+			pods: []corev1.Pod{testPod("a", on("m1"), hosting), testPod("b", on("m2"), unreadyFor(time.Second))}},
+		{name: "and gets none", replicas: 2, machines: drained("m2"), add: "c", pods: []corev1.Pod{
+			testPod("a", on("m1"), hosting), testPod("old", on("m2"), aged(2*time.Hour)), testPod("c", on("m1"))}},
+		{name: "unless there are no others", replicas: 2, machines: drained("m1", "m2"), add: "b", pods: []corev1.Pod{
+			testPod("a", on("m1"), hosting), testPod("b", on("m2"))}},
+		{name: "among machines that are drained hosts stay", replicas: 1, machines: drained("m1", "m2"), pods: []corev1.Pod{
+			testPod("old", on("m1"), aged(2*time.Hour)), testPod("b", on("m2"), hosting)}},
 		{name: "machines of no known zone are as one zone", replicas: 2, pods: []corev1.Pod{
 			testPod("a", on("m1"), hosting), testPod("b", on("m2"), hosting), testPod("old", on("m3"), aged(2*time.Hour)),
 		}},
@@ -185,6 +193,14 @@ func zoned(texts ...string) []corev1.Node {
 		name, zone, _ := strings.Cut(text, " ")
 		machines = append(machines, corev1.Node{ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: map[string]string{corev1.LabelTopologyZone: zone}}})
+	}
+	return machines
+}
+
+func drained(names ...string) []corev1.Node {
+	machines := zoned(names...)
+	for i := range machines {
+		machines[i].Labels[v1alpha1.LabelDrain] = v1alpha1.DrainNow
 	}
 	return machines
 }

@@ -74,7 +74,9 @@ type memory struct {
 	numbers time.Time
 	// refused is when a pod that a kubelet does not take was last seen.
 	refused time.Time
-	wrote   written
+	// swept says that no admission policy of a former cluster of its name is left.
+	swept bool
+	wrote written
 }
 
 // written is the status that was written last. The cache learns of it only after a while, in which the status would look

@@ -5,6 +5,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,8 +24,9 @@ import (
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicies;mutatingadmissionpolicybindings,verbs=get;list;create;patch;delete
 
 // policyKinds are those of a cluster's admission policy. They have no namespace, and so no owner: the garbage collector
-// does not delete them with their cluster. Reconcile does when it hears that the cluster is gone, and sweepPolicies when
-// that was while no operator ran. Until then they do nothing, because their parameter is missing.
+// does not delete them with their cluster. Reconcile does when it hears that the cluster is gone, sweepPolicies when that
+// was while no operator ran, and sweepFormer when another cluster has its name. Without a cluster they do nothing, because
+// their parameter is missing.
 var policyKinds = []string{inject.PolicyKind, inject.PolicyBindingKind}
 
 // policies are the admission policy that a cluster asks for and its binding. They are untyped, because an older API
@@ -73,6 +75,20 @@ func (r *Reconciler) deletePolicies(ctx context.Context, cluster client.ObjectKe
 		}
 	}
 	return nil
+}
+
+// sweepFormer deletes the policy of a former cluster of this name, once: nobody hears that a cluster is gone when it is
+// made anew at once, and the new one's status does not know of it. A policy that this cluster made, or asks for, is left
+// to applyExtras.
+func (r *Reconciler) sweepFormer(ctx context.Context, cluster *v1alpha1.PeerCacheCluster) error {
+	memory := r.memories.of(cluster)
+	if memory.swept || cluster.Spec.Injection.By == v1alpha1.InjectionByPolicy ||
+		slices.ContainsFunc(cluster.Status.Objects, func(made v1alpha1.MadeObject) bool { return slices.Contains(policyKinds, made.Kind) }) {
+		return nil
+	}
+	err := r.deletePolicies(ctx, client.ObjectKeyFromObject(cluster))
+	memory.swept = err == nil
+	return err
 }
 
 func (r *Reconciler) deletePolicy(ctx context.Context, object *metav1.PartialObjectMetadata) error {

@@ -208,3 +208,52 @@ func TestMembersAreCountedWithoutEverMattering(t *testing.T) {
 	}
 	b.condition("Ready", metav1.ConditionTrue, "AllNodesReady", "")
 }
+
+// The cache may not have heard yet that a pod is gone or has lost its label: the last host is not taken away for it.
+func TestDiscoveryKeepsAHostThoughTheCacheIsLate(t *testing.T) {
+	b := newBench(t)
+	cluster := b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) { s.Discovery.Replicas = 1 })
+	b.pass()
+	pods := b.roll("default", true, false, true)
+	cached := func(hosts ...int) *pass {
+		p := &pass{cluster: cluster}
+		for i, pod := range pods {
+			pod = *pod.DeepCopy()
+			for i := range pod.Status.Conditions {
+				pod.Status.Conditions[i].LastTransitionTime = metav1.NewTime(time.Now().Add(-time.Hour))
+			}
+			if slices.Contains(hosts, i) {
+				pod.Labels[v1alpha1.LabelDiscovery] = v1alpha1.DiscoveryHost
+			}
+			p.facts.pods = append(p.facts.pods, pod)
+		}
+		return p
+	}
+	place := func(p *pass) {
+		t.Helper()
+		b.must(b.reconciler.placeDiscovery(t.Context(), p))
+	}
+	if _, err := b.reconciler.labelHost(t.Context(), pods[1].DeepCopy(), true); err != nil {
+		t.Fatal(err)
+	}
+
+	place(cached(0, 1)) // a has been a host in the cache only
+	if got := b.hosts(); got != "a" {
+		t.Errorf("hosts are %q, want a: b was lost, and a stays", got)
+	}
+
+	b.must(b.Delete(t.Context(), &pods[2], client.GracePeriodSeconds(0)))
+	b.must(b.Delete(t.Context(), &pods[0], client.GracePeriodSeconds(0)))
+	if _, err := b.reconciler.labelHost(t.Context(), pods[1].DeepCopy(), true); err != nil {
+		t.Fatal(err)
+	}
+	place(cached(1)) // b has been lost for long; a takes its place, and is gone
+	if got := b.hosts(); got != "b" {
+		t.Errorf("hosts are %q, want b until the cache knows who is left", got)
+	}
+	pods = pods[1:2]
+	place(cached(0))
+	if got := b.hosts(); got != "b" {
+		t.Errorf("hosts are %q, want b, the only pod", got)
+	}
+}
