@@ -16,9 +16,6 @@ namespace {
 // With less of its lease left than this a page is not read one-sided: it would most likely come too
 // late.
 constexpr Duration kLeastLease = milliseconds(20);
-// A queue without progress for so long has lost its path; the others take over within the stall of
-// the call. Longer than a lost packet costs (LinkOptions::timeout).
-constexpr int kQueueStallShare = 3;
 // Registered within some 50 ms, most of which is the kernel clearing it: far less than an engine's
 // time-out. Staging memory is smaller; its first read follows at once, and would go over TCP.
 constexpr size_t kShortBytes = size_t{64} << 20;
@@ -251,7 +248,7 @@ void Fabric::Round(std::span<Work> works, std::span<const RemotePage> pages, con
   for (Work& work : works) {
     if (work.count == 0) continue;
     work.link->channel->Begin(work.reads, *ranges, work.block.headers.first(work.count),
-                              work.states, stall_ / kQueueStallShare, now);
+                              work.states, queue_stall(), now);
   }
   rdma::RunReads(running, {deadline, spin_});
   for (Work& work : works) {

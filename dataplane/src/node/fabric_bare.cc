@@ -14,8 +14,6 @@ namespace {
 
 constexpr size_t kHeadersOfOne = Fabric::kBareBytes / sizeof(SlotHeader);
 constexpr size_t kAtOnce = HeaderMemory::kHeaders / kHeadersOfOne;
-// A queue that has brought nothing for so long is left, as in Fabric::Read.
-constexpr int kQueueStallShare = 3;
 
 struct Batch {
   std::unique_ptr<Link> link;
@@ -79,8 +77,7 @@ void Fabric::ReadBare(std::span<BareRead> reads, TimePoint deadline) {
     const auto ranges = registered_.ranges();
     for (Batch& batch : batches) {
       if (batch.states.empty()) continue;
-      batch.link->channel->Begin(batch.reads, *ranges, {}, batch.states, stall_ / kQueueStallShare,
-                                 now);
+      batch.link->channel->Begin(batch.reads, *ranges, {}, batch.states, queue_stall(), now);
     }
     rdma::RunReads(running, {limit, spin_});
     for (Batch& batch : batches) {
