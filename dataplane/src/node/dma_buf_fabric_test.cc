@@ -289,6 +289,17 @@ TEST_F(DmaBufFabricTest, AnEmbeddedNodeRegistersAPointer) {
     TestEngine::Fill(want, page);
     EXPECT_EQ(device, want) << page;
   }
+
+  // Freed, and allocated again at the same address: the first range goes, the second stays.
+  const auto again = client_->RegisterDevicePointer(address, kPage);
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  std::fill(device.begin(), device.end(), std::byte{0xee});
+  ASSERT_TRUE(Eventually(seconds(20), [&] {
+    client_->Get(TestEngine::Keys(0, 1), std::vector<Segment>{{address, kPage}}, 1, ok);
+    return ok[0] == 1;
+  })) << client_->stats().last_fault;
+  TestEngine::Fill(want, 0);
+  EXPECT_EQ(device, want);
 }
 
 // Offsets within the dma-buf, and in chunks' terms.

@@ -54,9 +54,9 @@ Result<std::unique_ptr<Fabric>> Fabric::Open(const NodeConfig& config,
   fabric->rails_->OnDeviceChange(
       [f = fabric.get()](size_t rail) { return f->registered_.Renew(*f->rails_, rail); });
   // Where peers read, and where lands what a node takes over.
-  const Status registered = fabric->registered_.Register(
+  const auto registered = fabric->registered_.Register(
       "pool", pool, *fabric->rails_, rdma::Registration::For::kRemoteRead, nullptr);
-  if (!registered.ok()) return registered;
+  if (!registered.ok()) return registered.status();
   fabric->acceptor_ = std::make_unique<rdma::Acceptor>(fabric->rails_.get(), &fabric->registered_,
                                                        pool, config.rdma_max_queues);
   fabric->headers_ = std::make_unique<HeaderMemory>(fabric->rails_.get(), &fabric->registered_);
@@ -76,25 +76,22 @@ class Fabric::SharedRegion final : public Shared {
  public:
   SharedRegion(Fabric* fabric, const std::string& what, const std::shared_ptr<MappedRegion>& region)
       : fabric_(fabric), bytes_(region->bytes()), thread_([this, what, region] {
-          const bool made = Register(what, region);
+          const uint64_t id = Register(what, region);
           std::lock_guard lock(mutex_);
-          registered_ = made;
+          id_ = id;
           tried_ = true;
           changed_.notify_all();
         }) {}
   ~SharedRegion() override {
     thread_.join();
-    if (registered_) fabric_->registered_.Remove(bytes_.data());
+    if (id_ != 0) fabric_->registered_.Remove(id_);
   }
   SharedRegion(const SharedRegion&) = delete;
   SharedRegion& operator=(const SharedRegion&) = delete;
 
   bool registered() const override {
-    {
-      std::lock_guard lock(mutex_);
-      if (!registered_) return false;
-    }
-    return fabric_->Knows(bytes_);
+    std::lock_guard lock(mutex_);
+    return id_ != 0 && fabric_->registered_.Known(id_);
   }
   void AwaitIfShort() const override {
     if (bytes_.size() > kShortBytes) return;
@@ -103,18 +100,21 @@ class Fabric::SharedRegion final : public Shared {
   }
 
  private:
-  bool Register(const std::string& what, const std::shared_ptr<MappedRegion>& region) const {
-    const Status s = fabric_->registered_.Register(what, region->bytes(), *fabric_->rails_,
-                                                   rdma::Registration::For::kLocalWrite, region);
-    if (!s.ok()) spdlog::warn("pages of {} are read over TCP: {}", what, s.ToString());
-    return s.ok();
+  // 0: that failed.
+  uint64_t Register(const std::string& what, const std::shared_ptr<MappedRegion>& region) const {
+    const auto id = fabric_->registered_.Register(what, region->bytes(), *fabric_->rails_,
+                                                  rdma::Registration::For::kLocalWrite, region);
+    if (id.ok()) return *id;
+    spdlog::warn("pages of {} are read over TCP: {}", what, id.status().ToString());
+    return 0;
   }
 
   Fabric* const fabric_;
   const std::span<const std::byte> bytes_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  bool registered_ = false, tried_ = false;
+  uint64_t id_ = 0;  // 0: it is not registered
+  bool tried_ = false;
   std::thread thread_;
 };
 
@@ -125,32 +125,26 @@ std::shared_ptr<const Fabric::Shared> Fabric::Share(const std::string& what,
 
 class Fabric::SharedDevice final : public Shared {
  public:
-  SharedDevice(Fabric* fabric, std::span<const std::byte> bytes) : fabric_(fabric), bytes_(bytes) {}
-  ~SharedDevice() override { fabric_->registered_.Remove(bytes_.data()); }
+  SharedDevice(Fabric* fabric, uint64_t id) : fabric_(fabric), id_(id) {}
+  ~SharedDevice() override { fabric_->registered_.Remove(id_); }
   SharedDevice(const SharedDevice&) = delete;
   SharedDevice& operator=(const SharedDevice&) = delete;
-  bool registered() const override { return fabric_->Knows(bytes_); }
+  bool registered() const override { return fabric_->registered_.Known(id_); }
   void AwaitIfShort() const override {}
 
  private:
   Fabric* const fabric_;
-  const std::span<const std::byte> bytes_;
+  const uint64_t id_;
 };
 
 // At once: the device has the memory already, and nothing is to be brought in or locked.
 Result<std::shared_ptr<const Fabric::Shared>> Fabric::ShareDevice(
     const std::string& what, Bytes bytes, rdma::Registration::DmaBuf dma_buf,
     std::shared_ptr<const void> keeper) {
-  const Status s = registered_.Register(what, bytes, *rails_, rdma::Registration::For::kLocalWrite,
-                                        std::move(keeper), dma_buf);
-  if (!s.ok()) return s;
-  return std::shared_ptr<const Shared>(std::make_shared<SharedDevice>(this, bytes));
-}
-
-bool Fabric::Knows(std::span<const std::byte> bytes) const {
-  const auto ranges = registered_.ranges();
-  const rdma::Registration* range = rdma::RegisteredMemory::Find(*ranges, bytes);
-  return range != nullptr && range->known();
+  const auto id = registered_.Register(what, bytes, *rails_, rdma::Registration::For::kLocalWrite,
+                                       std::move(keeper), dma_buf);
+  if (!id.ok()) return id.status();
+  return std::shared_ptr<const Shared>(std::make_shared<SharedDevice>(this, *id));
 }
 
 std::vector<size_t> Fabric::Read(std::span<const RemotePage> pages, const Destinations& to,

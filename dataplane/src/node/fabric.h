@@ -105,7 +105,6 @@ class Fabric {
   // A queue without progress for so long has lost its path; the others take over within the stall
   // of the call. Longer than a lost packet costs (LinkOptions::timeout).
   Duration queue_stall() const { return stall_ / 3; }
-  bool Knows(std::span<const std::byte> bytes) const;  // whether any rail does
   // A link to this node itself, for memory that only its rails reach; null: none can be had now.
   std::unique_ptr<Link> TakeOwn(TimePoint deadline);
   void Return(std::unique_ptr<Link> link);

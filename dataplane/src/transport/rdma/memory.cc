@@ -89,7 +89,9 @@ Result<std::shared_ptr<const Registration>> Registration::Make(const std::string
     all.push_back(all.size());
     max_mr_size = std::min(max_mr_size, rail->max_mr_size());
   }
+  static std::atomic<uint64_t> last_id{0};
   auto range = std::shared_ptr<Registration>(new Registration());
+  range->id_ = ++last_id;
   range->what_ = what;
   range->use_ = use;
   range->keeper_ = std::move(keeper);
@@ -244,11 +246,11 @@ void RegisteredMemory::Add(std::shared_ptr<const Registration> range) {
   ranges_ = std::move(changed);
 }
 
-void RegisteredMemory::Remove(const std::byte* begin) {
+void RegisteredMemory::Remove(uint64_t id) {
   std::shared_ptr<const Ranges> old;  // its end takes long: not under the lock
   std::lock_guard lock(mutex_);
   auto changed = std::make_shared<Ranges>(*ranges_);
-  std::erase_if(*changed, [&](const auto& known) { return known->bytes().data() == begin; });
+  std::erase_if(*changed, [&](const auto& known) { return known->id() == id; });
   old = std::exchange(ranges_, std::move(changed));
 }
 
@@ -256,9 +258,8 @@ bool RegisteredMemory::Replace(const Registration* old, size_t rail,
                                std::shared_ptr<const Registration> range) {
   std::lock_guard lock(mutex_);
   auto changed = std::make_shared<Ranges>(*ranges_);
-  const auto at = std::find_if(changed->begin(), changed->end(), [&](const auto& known) {
-    return known->bytes().data() == old->bytes().data();
-  });
+  const auto at = std::find_if(changed->begin(), changed->end(),
+                               [&](const auto& known) { return known->id() == old->id(); });
   if (at == changed->end() || (*at)->KnownTo(rail) != old->KnownTo(rail)) return false;
   *at = at->get() == old ? std::move(range) : (*at)->With(*range, rail);
   ranges_ = std::move(changed);
@@ -266,17 +267,18 @@ bool RegisteredMemory::Replace(const Registration* old, size_t rail,
 }
 
 // A device that is opened anew while a range is added is seen here or by whoever renews all.
-Status RegisteredMemory::Register(const std::string& what, std::span<std::byte> bytes,
-                                  const Rails& rails, Registration::For use,
-                                  std::shared_ptr<const void> keeper,
-                                  Registration::DmaBuf dma_buf) {
+Result<uint64_t> RegisteredMemory::Register(const std::string& what, std::span<std::byte> bytes,
+                                            const Rails& rails, Registration::For use,
+                                            std::shared_ptr<const void> keeper,
+                                            Registration::DmaBuf dma_buf) {
   auto made = Registration::Make(what, bytes, rails, use, std::move(keeper), dma_buf);
   if (!made.ok()) return made.status();
+  const uint64_t id = (*made)->id();
   Add(std::move(*made));
   for (size_t rail = 0; rail < rails.size(); ++rail) {
-    if (Status s = Renew(rails, rail, bytes.data()); !s.ok()) spdlog::warn("{}", s.message());
+    if (Status s = Renew(rails, rail, id); !s.ok()) spdlog::warn("{}", s.message());
   }
-  return {};
+  return id;
 }
 
 Status RegisteredMemory::Renew(const Rails& rails, size_t rail) {
@@ -285,7 +287,7 @@ Status RegisteredMemory::Renew(const Rails& rails, size_t rail) {
   for (const auto use : {Registration::For::kRemoteRead, Registration::For::kLocalWrite}) {
     for (const auto& range : *all) {
       if (range->use() != use) continue;
-      const Status s = Renew(rails, rail, range->bytes().data());
+      const Status s = Renew(rails, rail, range->id());
       if (s.ok()) continue;
       if (use == Registration::For::kRemoteRead) return s;
       spdlog::warn("pages of {} are not read over this rail: {}", range->what(), s.message());
@@ -294,11 +296,11 @@ Status RegisteredMemory::Renew(const Rails& rails, size_t rail) {
   return {};
 }
 
-Status RegisteredMemory::Renew(const Rails& rails, size_t rail, const std::byte* begin) {
+Status RegisteredMemory::Renew(const Rails& rails, size_t rail, uint64_t id) {
   for (;;) {
     const auto all = ranges();
     const auto at = std::find_if(all->begin(), all->end(),
-                                 [&](const auto& known) { return known->bytes().data() == begin; });
+                                 [&](const auto& known) { return known->id() == id; });
     if (at == all->end() || (*at)->KnownTo(rail) == rails[rail].device().get()) return {};
     auto renewed = (*at)->Anew(rails, rail);
     if (!renewed.ok()) return renewed.status();
@@ -311,6 +313,12 @@ Status RegisteredMemory::Renew(const Rails& rails, size_t rail, const std::byte*
 std::shared_ptr<const RegisteredMemory::Ranges> RegisteredMemory::ranges() const {
   std::lock_guard lock(mutex_);
   return ranges_;
+}
+
+bool RegisteredMemory::Known(uint64_t id) const {
+  const auto all = ranges();
+  return std::any_of(all->begin(), all->end(),
+                     [&](const auto& range) { return range->id() == id && range->known(); });
 }
 
 const Registration* RegisteredMemory::Find(const Ranges& ranges, std::span<const std::byte> bytes) {
