@@ -141,6 +141,7 @@ class Fabric::SharedDevice final : public Shared {
 Result<std::shared_ptr<const Fabric::Shared>> Fabric::ShareDevice(
     const std::string& what, Bytes bytes, rdma::Registration::DmaBuf dma_buf,
     std::shared_ptr<const void> keeper) {
+  dma_buf.device = true;
   const auto id = registered_.Register(what, bytes, *rails_, rdma::Registration::For::kLocalWrite,
                                        std::move(keeper), dma_buf);
   if (!id.ok()) return id.status();

@@ -106,7 +106,7 @@ Result<std::shared_ptr<const Registration>> Registration::Make(const std::string
   range->chunks_ = (bytes.size() + range->chunk_bytes_ - 1) / range->chunk_bytes_;
   range->keys_.resize(rails.size());
   if (Status s = range->AddKeys(rails, all); !s.ok()) return s;
-  if (dma_buf.fd < 0) range->FindNear(rails);
+  if (!dma_buf.device) range->FindNear(rails);
   return std::shared_ptr<const Registration>(std::move(range));
 }
 
@@ -208,7 +208,7 @@ MrHandle Registration::Register(const Rail& rail, const DeviceContext& device, s
   if (use_ == For::kRemoteRead) access |= IBV_ACCESS_REMOTE_READ;
   errno = 0;
   if (dma_buf_.fd < 0) {
-    if (rail.PagesOnDemand(device)) access |= IBV_ACCESS_ON_DEMAND;
+    if (!dma_buf_.device && rail.PagesOnDemand(device)) access |= IBV_ACCESS_ON_DEMAND;
     return MrHandle(device.verbs->reg_mr(device.pd.get(), bytes.data(), bytes.size(), access));
   }
   if (device.verbs->reg_dmabuf_mr == nullptr) return nullptr;

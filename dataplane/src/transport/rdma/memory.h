@@ -38,8 +38,9 @@ class Registration {
   // Memory of a device, as the descriptor and the offset there of a dma-buf; the range is then only
   // addresses, by which its parts are named. `fd` lives as long as the keeper.
   struct DmaBuf {
-    int fd = -1;  // -1: it is ordinary memory
+    int fd = -1;  // -1: there is none
     uint64_t offset = 0;
+    bool device = false;  // of a device even without one: no pages to bring in, on no NUMA node
   };
 
   // Takes about a second for 10 GB and logs progress. `keeper`, if any, owns the memory and is
