@@ -16,6 +16,12 @@ namespace {
 // With less of its lease left than this a page is not read one-sided: it would most likely come too
 // late.
 constexpr Duration kLeastLease = milliseconds(20);
+// Of the stall of a call, what making a link to this node itself may take, for which the peers' READs of
+// the call wait. It is made in a few milliseconds.
+constexpr int kOwnLinkShare = 4;
+// Links to this node itself that are kept, and for how long without use.
+constexpr size_t kIdleOwn = 4;
+constexpr Duration kOwnIdles = std::chrono::minutes(1);
 // Registered within some 50 ms, most of which is the kernel clearing it: far less than an engine's
 // time-out. Staging memory is smaller; its first read follows at once, and would go over TCP.
 constexpr size_t kShortBytes = size_t{64} << 20;
@@ -160,18 +166,26 @@ std::vector<size_t> Fabric::Read(std::span<const RemotePage> pages, const Destin
     if (Peer* peer = peers_->Find(node); peer != nullptr) {
       work.link = links_->Take(peer, now);
     } else if (to.unmapped && node == peers_->self()) {
-      work.link = TakeOwn(std::min(deadline, now + stall_));
+      work.link = TakeOwn(std::min(deadline, now + stall_ / kOwnLinkShare));
     }
+    const TimePoint taken = Clock::now();
     for (const auto& item : items) {
       const RemotePage& page = pages[item.index];
       const bool fits = work.link && work.link->incarnation == page.record.incarnation &&
-                        page.until > now + kLeastLease;
+                        page.until > taken + kLeastLease;
       (fits ? work.rest : rest).push_back(item.index);
     }
     if (work.link && work.rest.empty()) Return(std::move(work.link));
     if (work.link) works.push_back(std::move(work));
   });
-  const TimePoint limit = std::min(deadline, now + stall_);
+  // Of all READs together: NICs write until they have completed, whatever this process does. Not of
+  // the making of links, which nobody should wait for.
+  const Permit::Use use(to.permit);
+  if (!use) {
+    for (Work& work : works) Return(std::move(work.link));
+    return {};
+  }
+  const TimePoint limit = std::min(deadline, Clock::now() + stall_);
   while (!works.empty()) {
     Round(works, pages, to, outcomes, limit, &rest);
     for (Work& work : works) {
@@ -183,34 +197,58 @@ std::vector<size_t> Fabric::Read(std::span<const RemotePage> pages, const Destin
 }
 
 std::unique_ptr<Link> Fabric::TakeOwn(TimePoint deadline) {
+  std::vector<std::unique_ptr<Link>> useless;  // goes without the lock
   {
     std::lock_guard lock(own_mutex_);
     while (!own_.empty()) {
       auto link = std::move(own_.back());
       own_.pop_back();
       if (link->channel->queues() > 0 && link->channel->lost_rails() == 0) return link;
+      useless.push_back(std::move(link));
     }
   }
+  const TimePoint now = Clock::now();
+  if (!own_health_.Allows(now)) return nullptr;
+  auto link = OpenOwn(deadline);
+  if (link.ok()) {
+    own_health_.Succeeded();
+    return std::move(*link);
+  }
+  if (own_health_.state(now) == PeerHealth::State::kClosed)
+    spdlog::warn("device memory gets no pages of this node's own pool: {}",
+                 link.status().ToString());
+  own_health_.Failed(Clock::now());
+  return nullptr;
+}
+
+Result<std::unique_ptr<Link>> Fabric::OpenOwn(TimePoint deadline) {
   auto channel = rdma::ReadChannel::Make(*rails_, ~0u);
-  if (!channel.ok()) return nullptr;
+  if (!channel.ok()) return channel.status();
   auto link = std::make_unique<Link>();
   link->incarnation = peers_->incarnation();
   link->channel = std::move(*channel);
   ConnectOk answer;
   do {
     auto queues = acceptor_->Accept(link->channel->request(), &answer);
-    if (!queues.ok()) return nullptr;
+    if (!queues.ok()) return queues.status();
     link->own = std::move(*queues);
     if (answer.later) std::this_thread::sleep_for(milliseconds(1));
   } while (answer.later && Clock::now() < deadline);
-  if (answer.later || !link->channel->Establish(answer, deadline).ok()) return nullptr;
+  if (answer.later) return DeadlineExceeded("the rails have not connected to themselves");
+  if (Status s = link->channel->Establish(answer, deadline); !s.ok()) return s;
   return link;
 }
 
 void Fabric::Return(std::unique_ptr<Link> link) {
   if (link->peer != nullptr) return links_->Return(std::move(link));
+  std::vector<std::unique_ptr<Link>> useless;  // goes without the lock
   std::lock_guard lock(own_mutex_);
+  const TimePoint now = link->returned = Clock::now();
   own_.push_back(std::move(link));
+  while (own_.size() > kIdleOwn || now - own_.front()->returned > kOwnIdles) {
+    useless.push_back(std::move(own_.front()));
+    own_.erase(own_.begin());
+  }
 }
 
 void Fabric::Round(std::span<Work> works, std::span<const RemotePage> pages, const Destinations& to,
