@@ -151,11 +151,14 @@ Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted)
   const TimePoint start = Clock::now();
   const size_t parts = count * chunks_;
   std::atomic<size_t> next{0};
-  std::atomic<int> error{0};
-  std::atomic<size_t> failed{0};
+  struct Failure {
+    int error = 0;  // 0: none
+    uint32_t part = 0;
+  };
+  std::atomic<Failure> failure{Failure{}};  // the first
   const auto run = [&](bool report) {
     TimePoint reported = start;
-    for (size_t i; error == 0 && (i = next.fetch_add(1)) < parts;) {
+    for (size_t i; failure.load().error == 0 && (i = next.fetch_add(1)) < parts;) {
       Work& work = works[i / chunks_];
       if (rails.stopping()) work.gone = true;
       if (work.gone) continue;
@@ -165,8 +168,8 @@ Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted)
       if (const int e = errno; !mr && device.Gone()) {
         work.gone = true;
       } else if (!mr) {
-        failed = i;
-        error = e == 0 ? EIO : e;
+        Failure none;
+        failure.compare_exchange_strong(none, {e == 0 ? EIO : e, static_cast<uint32_t>(i)});
       }
       if (const TimePoint now = Clock::now(); report && now - reported >= kProgressEvery) {
         reported = now;
@@ -180,6 +183,7 @@ Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted)
       helpers.emplace_back([&run] { run(false); });
     run(true);
   }
+  const auto [error, failed] = failure.load();
   if (error != 0 && dma_buf_.fd >= 0) {
     const Rail& rail = *works[failed / chunks_].rail;
     return ExplainDmaBuf(what_, rail.name(), error, rail.verbs().reg_dmabuf_mr != nullptr);
