@@ -112,6 +112,8 @@ Result<DmaBufOk> Session::SetDevice(const RegionRequest& request, std::optional<
     auto shared = fabric->ShareDevice(fmt::format("engine {}, {}", engine_, name), region.bytes,
                                       dma_buf, region.memory);
     registered = shared.status();
+    if (shared.ok() && !(*shared)->registered())
+      registered = Unavailable("no rail has its device now");
     if (shared.ok()) region.shared = std::move(*shared);
   }
   ways.rdma = registered.ok() ? 1 : 0;
