@@ -246,7 +246,8 @@ class Engine {
         break;
       }
       case MessageType::kRegion:
-      case MessageType::kDmaBuf: RegionRequest{0, 0, kRegion}.Encode(&w); break;
+      case MessageType::kDmaBuf:
+      case MessageType::kDevicePointer: RegionRequest{0, 0, kRegion}.Encode(&w); break;
       case MessageType::kSet: EncodePages(1, 2, keys, segments, &w); break;
       case MessageType::kGet: EncodePages(0, 2, keys, segments, &w); break;
       case MessageType::kExists: EncodeKeys(keys, &w); break;

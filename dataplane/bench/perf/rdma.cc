@@ -50,9 +50,9 @@ class Service : public PeerService {
       std::memcpy(memory->data() + size_t{i} * shape.bytes, &header, sizeof(header));
     }
     auto service = std::unique_ptr<Service>(new Service());
-    const Status s = service->registered_.Register("pool", memory->bytes(), *rails,
-                                                   rdma::Registration::For::kRemoteRead, memory);
-    if (!s.ok()) return s;
+    const auto made = service->registered_.Register("pool", memory->bytes(), *rails,
+                                                    rdma::Registration::For::kRemoteRead, memory);
+    if (!made.ok()) return made.status();
     service->acceptor_ =
         std::make_unique<rdma::Acceptor>(rails, &service->registered_, memory->bytes(), 1024);
     return service;

@@ -255,6 +255,7 @@ class Client::Impl {
       std::lock_guard lock(mutex_);
       for (const Region& r : regions_) {
         UniqueFd fd(r.fd ? fcntl(r.fd.get(), F_DUPFD_CLOEXEC, 0) : -1);
+        if (r.fd && !fd) return FromErrno("duplicating the descriptor of shared memory", errno);
         copies.push_back({r.id, std::move(fd), r.base, r.length, r.fd_offset, r.dma_buf});
       }
       idle_.clear();  // they belong to the session that is gone
@@ -270,10 +271,12 @@ class Client::Impl {
   }
 
   static Status SendRegion(Connection* connection, const Region& region, TimePoint deadline) {
-    RegionRequest{region.id, region.fd_offset, region.length}.Encode(
-        &connection->Request(region.dma_buf ? MessageType::kDmaBuf : MessageType::kRegion));
-    return connection->Call(region.dma_buf ? MessageType::kDmaBufOk : MessageType::kRegionOk,
-                            region.fd.get(), deadline);
+    const MessageType type = !region.dma_buf ? MessageType::kRegion
+                             : region.fd     ? MessageType::kDmaBuf
+                                             : MessageType::kDevicePointer;
+    RegionRequest{region.id, region.fd_offset, region.length}.Encode(&connection->Request(type));
+    return connection->Call(static_cast<MessageType>(static_cast<int>(type) + 1), region.fd.get(),
+                            deadline);
   }
 
   // After a broken connection: its siblings most likely broke with it.

@@ -75,6 +75,8 @@ class Client {
   // nor writes. The fd is duplicated. Survives reconnects. Fails, naming what is missing, when the
   // node has no way there: pages must go to host memory then. Without `copies`, get() brings what
   // the node's rails can read, the rest is a miss, and set() stores nothing from there.
+  // On devices whose GPU_DIRECT_RDMA_WRITES_ORDERING is below "owner", call
+  // cuFlushGPUDirectRDMAWrites after get() and before a kernel reads the pages.
   Result<DmaBufWays> RegisterDmaBuf(int fd, uint64_t address, size_t length, uint64_t offset = 0);
 
   // The same of device memory at `address` of this process, where the node runs, too (embedded),

@@ -152,9 +152,11 @@ Findings CheckMemlock(const Facts& facts, const Result<rdma::Selection>& rails) 
              fmt::format("RLIMIT_MEMLOCK is {}; only RDMA needs more", FormatSize(memlock.limit))}};
   }
   if (PagesOnDemand(facts, *rails)) {
-    return {{Grade::kOk, "memlock",
-             "rdma-odp is on and every rail's device pages on demand: "
-             "nothing is locked"}};
+    return {{Grade::kNote, "memlock",
+             fmt::format("rdma-odp is on and every rail's device pages on demand: no pool is "
+                         "locked; queue pairs and completion queues are, within RLIMIT_MEMLOCK, "
+                         "which is {}",
+                         FormatSize(memlock.limit))}};
   }
   const bool too_small = memlock.limit < facts.config.pool_bytes;
   return {{too_small ? Grade::kFault : Grade::kWarning, "memlock",

@@ -173,7 +173,8 @@ TEST(DoctorTest, PagingOnDemandLocksNothingWhereEveryDeviceHasIt) {
   facts.devices[0].limits.on_demand_paging = {};
   EXPECT_THAT(One(facts, "memlock"), HasSubstr("fault:")) << "nobody has asked for it";
   facts.config.rdma_link.on_demand_paging = true;
-  EXPECT_THAT(One(facts, "memlock"), HasSubstr("ok: rdma-odp is on"));
+  EXPECT_THAT(One(facts, "memlock"), HasSubstr("note: rdma-odp is on"));
+  EXPECT_THAT(One(facts, "memlock"), HasSubstr("queue pairs and completion queues are"));
   EXPECT_THAT(About(facts, "mlx5_0"), IsEmpty());
   facts.devices[0].limits.on_demand_paging = Unavailable("it has no on-demand paging");
   EXPECT_THAT(One(facts, "memlock"), HasSubstr("fault: RLIMIT_MEMLOCK is 8Mi"));

@@ -172,9 +172,9 @@ TEST_F(DmaBufFabricTest, ADeviceWithoutItIsNamedAndPagesGoThroughTheHost) {
   EXPECT_FALSE(ways->rdma);
   EXPECT_TRUE(ways->copies);
   EXPECT_THAT(ways->missing, HasSubstr("does not register dma-bufs"));
-  EXPECT_THAT(ways->missing, HasSubstr("rxe_a0"));
-  EXPECT_EQ(Get(memory, 0), kPages) << "from the other node";
-  EXPECT_EQ(Get(memory, 100), kPages) << "from the own pool";
+  EXPECT_THAT(ways->missing, HasSubstr("rxe_a")) << "either rail";
+  EXPECT_TRUE(AllCome(memory, 0)) << "from the other node";
+  EXPECT_TRUE(AllCome(memory, 100)) << "from the own pool";
   EXPECT_EQ(RailBytes(*b_), 0u);
   const json engines = StatusOf(*b_)["engines"];
   for (const json& engine : engines) {
@@ -199,9 +199,11 @@ TEST_F(DmaBufFabricTest, WithoutAnyWayItIsRefusedAndHostMemoryServes) {
   EXPECT_THAT(ways.status().message(), HasSubstr("nor does its exporter let it be mapped"));
   TestEngine writer(a_->socket(), kPages, kPage), reader(b_->socket(), kPages, kPage);
   ASSERT_EQ(writer.Set(0, kPages), kPages);
-  const auto got = reader.Get(0, kPages);
-  EXPECT_EQ(got.hits, kPages);
-  EXPECT_EQ(got.wrong, 0u);
+  EXPECT_TRUE(Eventually(seconds(20), [&] {
+    const auto got = reader.Get(0, kPages);
+    EXPECT_EQ(got.wrong, 0u);
+    return got.hits == kPages;
+  }));
   EXPECT_EQ(client_->stats().faults, 0u);
   EXPECT_EQ(client_->Exists(TestEngine::Keys(0, kPages)), kPages) << "the session goes on";
 }
@@ -289,9 +291,20 @@ TEST_F(DmaBufFabricTest, AnEmbeddedNodeRegistersAPointer) {
     TestEngine::Fill(want, page);
     EXPECT_EQ(device, want) << page;
   }
+
+  // Freed, and allocated again at the same address: the first range goes, the second stays.
+  const auto again = client_->RegisterDevicePointer(address, kPage);
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  std::fill(device.begin(), device.end(), std::byte{0xee});
+  ASSERT_TRUE(Eventually(seconds(20), [&] {
+    client_->Get(TestEngine::Keys(0, 1), std::vector<Segment>{{address, kPage}}, 1, ok);
+    return ok[0] == 1;
+  })) << client_->stats().last_fault;
+  TestEngine::Fill(want, 0);
+  EXPECT_EQ(device, want);
 }
 
-// Offsets within the dma-buf, and in chunks' terms.
+// With an offset that is in the middle of a page, as the address is.
 TEST_F(DmaBufFabricTest, APartOfItIsWhereItsOffsetSays) {
   exporter_refuses = true;
   DeviceMemory memory;

@@ -203,12 +203,14 @@ class EngineServer::Impl {
         return (*session)->SetRegion(request, std::move(s->frame.fd),
                                      {kMaxRegionsPerEngine, options_.max_engine_memory}, fabric_);
       }
-      case MessageType::kDmaBuf: {
+      case MessageType::kDmaBuf:
+      case MessageType::kDevicePointer: {
         RegionRequest request;
-        if (!request.Decode(&body)) return Corrupt("malformed DmaBuf");
-        const auto ways =
-            (*session)->SetDevice(request, std::move(s->frame.fd),
-                                  {kMaxRegionsPerEngine, options_.max_engine_memory}, fabric_);
+        if (!request.Decode(&body)) return Corrupt("malformed DmaBuf or DevicePointer");
+        std::optional<UniqueFd> fd;
+        if (type == MessageType::kDmaBuf) fd = std::move(s->frame.fd);
+        const auto ways = (*session)->SetDevice(
+            request, std::move(fd), {kMaxRegionsPerEngine, options_.max_engine_memory}, fabric_);
         if (ways.ok()) ways->Encode(&s->answer);
         return ways.status();
       }

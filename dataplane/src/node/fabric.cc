@@ -16,6 +16,12 @@ namespace {
 // With less of its lease left than this a page is not read one-sided: it would most likely come too
 // late.
 constexpr Duration kLeastLease = milliseconds(20);
+// Of the stall of a call, what making a link to this node itself may take, for which the peers' READs of
+// the call wait. It is made in a few milliseconds.
+constexpr int kOwnLinkShare = 4;
+// Links to this node itself that are kept, and for how long without use.
+constexpr size_t kIdleOwn = 4;
+constexpr Duration kOwnIdles = std::chrono::minutes(1);
 // Registered within some 50 ms, most of which is the kernel clearing it: far less than an engine's
 // time-out. Staging memory is smaller; its first read follows at once, and would go over TCP.
 constexpr size_t kShortBytes = size_t{64} << 20;
@@ -54,9 +60,9 @@ Result<std::unique_ptr<Fabric>> Fabric::Open(const NodeConfig& config,
   fabric->rails_->OnDeviceChange(
       [f = fabric.get()](size_t rail) { return f->registered_.Renew(*f->rails_, rail); });
   // Where peers read, and where lands what a node takes over.
-  const Status registered = fabric->registered_.Register(
+  const auto registered = fabric->registered_.Register(
       "pool", pool, *fabric->rails_, rdma::Registration::For::kRemoteRead, nullptr);
-  if (!registered.ok()) return registered;
+  if (!registered.ok()) return registered.status();
   fabric->acceptor_ = std::make_unique<rdma::Acceptor>(fabric->rails_.get(), &fabric->registered_,
                                                        pool, config.rdma_max_queues);
   fabric->headers_ = std::make_unique<HeaderMemory>(fabric->rails_.get(), &fabric->registered_);
@@ -76,25 +82,22 @@ class Fabric::SharedRegion final : public Shared {
  public:
   SharedRegion(Fabric* fabric, const std::string& what, const std::shared_ptr<MappedRegion>& region)
       : fabric_(fabric), bytes_(region->bytes()), thread_([this, what, region] {
-          const bool made = Register(what, region);
+          const uint64_t id = Register(what, region);
           std::lock_guard lock(mutex_);
-          registered_ = made;
+          id_ = id;
           tried_ = true;
           changed_.notify_all();
         }) {}
   ~SharedRegion() override {
     thread_.join();
-    if (registered_) fabric_->registered_.Remove(bytes_.data());
+    if (id_ != 0) fabric_->registered_.Remove(id_);
   }
   SharedRegion(const SharedRegion&) = delete;
   SharedRegion& operator=(const SharedRegion&) = delete;
 
   bool registered() const override {
-    {
-      std::lock_guard lock(mutex_);
-      if (!registered_) return false;
-    }
-    return fabric_->Knows(bytes_);
+    std::lock_guard lock(mutex_);
+    return id_ != 0 && fabric_->registered_.Known(id_);
   }
   void AwaitIfShort() const override {
     if (bytes_.size() > kShortBytes) return;
@@ -103,18 +106,21 @@ class Fabric::SharedRegion final : public Shared {
   }
 
  private:
-  bool Register(const std::string& what, const std::shared_ptr<MappedRegion>& region) const {
-    const Status s = fabric_->registered_.Register(what, region->bytes(), *fabric_->rails_,
-                                                   rdma::Registration::For::kLocalWrite, region);
-    if (!s.ok()) spdlog::warn("pages of {} are read over TCP: {}", what, s.ToString());
-    return s.ok();
+  // 0: that failed.
+  uint64_t Register(const std::string& what, const std::shared_ptr<MappedRegion>& region) const {
+    const auto id = fabric_->registered_.Register(what, region->bytes(), *fabric_->rails_,
+                                                  rdma::Registration::For::kLocalWrite, region);
+    if (id.ok()) return *id;
+    spdlog::warn("pages of {} are read over TCP: {}", what, id.status().ToString());
+    return 0;
   }
 
   Fabric* const fabric_;
   const std::span<const std::byte> bytes_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  bool registered_ = false, tried_ = false;
+  uint64_t id_ = 0;  // 0: it is not registered
+  bool tried_ = false;
   std::thread thread_;
 };
 
@@ -125,32 +131,27 @@ std::shared_ptr<const Fabric::Shared> Fabric::Share(const std::string& what,
 
 class Fabric::SharedDevice final : public Shared {
  public:
-  SharedDevice(Fabric* fabric, std::span<const std::byte> bytes) : fabric_(fabric), bytes_(bytes) {}
-  ~SharedDevice() override { fabric_->registered_.Remove(bytes_.data()); }
+  SharedDevice(Fabric* fabric, uint64_t id) : fabric_(fabric), id_(id) {}
+  ~SharedDevice() override { fabric_->registered_.Remove(id_); }
   SharedDevice(const SharedDevice&) = delete;
   SharedDevice& operator=(const SharedDevice&) = delete;
-  bool registered() const override { return fabric_->Knows(bytes_); }
+  bool registered() const override { return fabric_->registered_.Known(id_); }
   void AwaitIfShort() const override {}
 
  private:
   Fabric* const fabric_;
-  const std::span<const std::byte> bytes_;
+  const uint64_t id_;
 };
 
 // At once: the device has the memory already, and nothing is to be brought in or locked.
 Result<std::shared_ptr<const Fabric::Shared>> Fabric::ShareDevice(
     const std::string& what, Bytes bytes, rdma::Registration::DmaBuf dma_buf,
     std::shared_ptr<const void> keeper) {
-  const Status s = registered_.Register(what, bytes, *rails_, rdma::Registration::For::kLocalWrite,
-                                        std::move(keeper), dma_buf);
-  if (!s.ok()) return s;
-  return std::shared_ptr<const Shared>(std::make_shared<SharedDevice>(this, bytes));
-}
-
-bool Fabric::Knows(std::span<const std::byte> bytes) const {
-  const auto ranges = registered_.ranges();
-  const rdma::Registration* range = rdma::RegisteredMemory::Find(*ranges, bytes);
-  return range != nullptr && range->known();
+  dma_buf.device = true;
+  const auto id = registered_.Register(what, bytes, *rails_, rdma::Registration::For::kLocalWrite,
+                                       std::move(keeper), dma_buf);
+  if (!id.ok()) return id.status();
+  return std::shared_ptr<const Shared>(std::make_shared<SharedDevice>(this, *id));
 }
 
 std::vector<size_t> Fabric::Read(std::span<const RemotePage> pages, const Destinations& to,
@@ -165,18 +166,26 @@ std::vector<size_t> Fabric::Read(std::span<const RemotePage> pages, const Destin
     if (Peer* peer = peers_->Find(node); peer != nullptr) {
       work.link = links_->Take(peer, now);
     } else if (to.unmapped && node == peers_->self()) {
-      work.link = TakeOwn(std::min(deadline, now + stall_));
+      work.link = TakeOwn(std::min(deadline, now + stall_ / kOwnLinkShare));
     }
+    const TimePoint taken = Clock::now();
     for (const auto& item : items) {
       const RemotePage& page = pages[item.index];
       const bool fits = work.link && work.link->incarnation == page.record.incarnation &&
-                        page.until > now + kLeastLease;
+                        page.until > taken + kLeastLease;
       (fits ? work.rest : rest).push_back(item.index);
     }
     if (work.link && work.rest.empty()) Return(std::move(work.link));
     if (work.link) works.push_back(std::move(work));
   });
-  const TimePoint limit = std::min(deadline, now + stall_);
+  // Of all READs together: NICs write until they have completed, whatever this process does. Not of
+  // the making of links, which nobody should wait for.
+  const Permit::Use use(to.permit);
+  if (!use) {
+    for (Work& work : works) Return(std::move(work.link));
+    return {};
+  }
+  const TimePoint limit = std::min(deadline, Clock::now() + stall_);
   while (!works.empty()) {
     Round(works, pages, to, outcomes, limit, &rest);
     for (Work& work : works) {
@@ -188,34 +197,58 @@ std::vector<size_t> Fabric::Read(std::span<const RemotePage> pages, const Destin
 }
 
 std::unique_ptr<Link> Fabric::TakeOwn(TimePoint deadline) {
+  std::vector<std::unique_ptr<Link>> useless;  // goes without the lock
   {
     std::lock_guard lock(own_mutex_);
     while (!own_.empty()) {
       auto link = std::move(own_.back());
       own_.pop_back();
       if (link->channel->queues() > 0 && link->channel->lost_rails() == 0) return link;
+      useless.push_back(std::move(link));
     }
   }
+  const TimePoint now = Clock::now();
+  if (!own_health_.Allows(now)) return nullptr;
+  auto link = OpenOwn(deadline);
+  if (link.ok()) {
+    own_health_.Succeeded();
+    return std::move(*link);
+  }
+  if (own_health_.state(now) == PeerHealth::State::kClosed)
+    spdlog::warn("device memory gets no pages of this node's own pool: {}",
+                 link.status().ToString());
+  own_health_.Failed(Clock::now());
+  return nullptr;
+}
+
+Result<std::unique_ptr<Link>> Fabric::OpenOwn(TimePoint deadline) {
   auto channel = rdma::ReadChannel::Make(*rails_, ~0u);
-  if (!channel.ok()) return nullptr;
+  if (!channel.ok()) return channel.status();
   auto link = std::make_unique<Link>();
   link->incarnation = peers_->incarnation();
   link->channel = std::move(*channel);
   ConnectOk answer;
   do {
     auto queues = acceptor_->Accept(link->channel->request(), &answer);
-    if (!queues.ok()) return nullptr;
+    if (!queues.ok()) return queues.status();
     link->own = std::move(*queues);
     if (answer.later) std::this_thread::sleep_for(milliseconds(1));
   } while (answer.later && Clock::now() < deadline);
-  if (answer.later || !link->channel->Establish(answer, deadline).ok()) return nullptr;
+  if (answer.later) return DeadlineExceeded("the rails have not connected to themselves");
+  if (Status s = link->channel->Establish(answer, deadline); !s.ok()) return s;
   return link;
 }
 
 void Fabric::Return(std::unique_ptr<Link> link) {
   if (link->peer != nullptr) return links_->Return(std::move(link));
+  std::vector<std::unique_ptr<Link>> useless;  // goes without the lock
   std::lock_guard lock(own_mutex_);
+  const TimePoint now = link->returned = Clock::now();
   own_.push_back(std::move(link));
+  while (own_.size() > kIdleOwn || now - own_.front()->returned > kOwnIdles) {
+    useless.push_back(std::move(own_.front()));
+    own_.erase(own_.begin());
+  }
 }
 
 void Fabric::Round(std::span<Work> works, std::span<const RemotePage> pages, const Destinations& to,

@@ -87,7 +87,8 @@ class Fabric {
                                                     std::shared_ptr<const void> keeper);
 
   // Reads what it can of `pages` and sets their outcomes. Returns the others: no link to their
-  // holder, a destination that is not registered, too little left of the lease, or a failure.
+  // holder, a destination that is not registered, too little left of the lease, or a failure. None
+  // are left when the engine has taken its memory back.
   std::vector<size_t> Read(std::span<const RemotePage> pages, const Destinations& to,
                            std::span<ReadOutcome> outcomes, TimePoint deadline);
 
@@ -105,9 +106,9 @@ class Fabric {
   // A queue without progress for so long has lost its path; the others take over within the stall
   // of the call. Longer than a lost packet costs (LinkOptions::timeout).
   Duration queue_stall() const { return stall_ / 3; }
-  bool Knows(std::span<const std::byte> bytes) const;  // whether any rail does
   // A link to this node itself, for memory that only its rails reach; null: none can be had now.
   std::unique_ptr<Link> TakeOwn(TimePoint deadline);
+  Result<std::unique_ptr<Link>> OpenOwn(TimePoint deadline);
   void Return(std::unique_ptr<Link> link);
   void Round(std::span<Work> works, std::span<const RemotePage> pages, const Destinations& to,
              std::span<ReadOutcome> outcomes, TimePoint deadline, std::vector<size_t>* rest);
@@ -121,7 +122,8 @@ class Fabric {
   const Peers* peers_ = nullptr;
   std::unique_ptr<Links> links_;
   std::mutex own_mutex_;
-  std::vector<std::unique_ptr<Link>> own_;  // as many as calls have needed at once
+  std::vector<std::unique_ptr<Link>> own_;  // idle ones; the one that was used last is the last
+  PeerHealth own_health_;                   // of setting them up
 };
 
 }  // namespace peercache

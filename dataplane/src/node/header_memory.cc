@@ -3,7 +3,7 @@
 namespace peercache {
 
 HeaderMemory::~HeaderMemory() {
-  for (const std::byte* begin : memory_) registered_->Remove(begin);
+  for (const uint64_t id : ranges_) registered_->Remove(id);
 }
 
 Result<HeaderMemory::Block> HeaderMemory::Take() {
@@ -14,13 +14,13 @@ Result<HeaderMemory::Block> HeaderMemory::Take() {
                                      HugePages::kOff);
     if (!made.ok()) return made.status();
     auto region = std::make_shared<MappedRegion>(std::move(*made));
-    const Status s = registered_->Register("headers", region->bytes(), *rails_,
-                                           rdma::Registration::For::kLocalWrite, region);
-    if (!s.ok()) return s;
+    const auto id = registered_->Register("headers", region->bytes(), *rails_,
+                                          rdma::Registration::For::kLocalWrite, region);
+    if (!id.ok()) return id.status();
     auto* first = reinterpret_cast<SlotHeader*>(region->data());
     for (size_t i = 0; i < kBlocksAtOnce; ++i)
       free_.push_back({std::span(first + i * kHeaders, kHeaders)});
-    memory_.push_back(region->bytes().data());
+    ranges_.push_back(*id);
   }
   const Block block = free_.back();
   free_.pop_back();

@@ -39,7 +39,7 @@ class HeaderMemory {
   rdma::RegisteredMemory* const registered_;
   std::mutex mutex_;
   std::vector<Block> free_;
-  std::vector<const std::byte*> memory_;  // of each region: where it begins
+  std::vector<uint64_t> ranges_;  // of each region: its id
 };
 
 }  // namespace peercache

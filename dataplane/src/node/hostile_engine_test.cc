@@ -132,9 +132,10 @@ TEST_F(HostileEngineTest, RegionsLargerThanTheirFileAreRefused) {
 // Real dma-bufs: dma_buf_fabric_test.cc.
 TEST_F(HostileEngineTest, WhatIsNoDmaBufIsRefusedAndTheConnectionLives) {
   Attach();
-  const auto refused = [&](int fd, uint64_t offset, uint64_t length, const std::string& why) {
+  const auto refused = [&](int fd, uint64_t offset, uint64_t length, const std::string& why,
+                           MessageType type = MessageType::kDmaBuf) {
     FrameWriter w;
-    w.Start(MessageType::kDmaBuf, 2);
+    w.Start(type, 2);
     RegionRequest{1, offset, length}.Encode(&w);
     EXPECT_EQ(Ask(&w, fd), MessageType::kError);
     EXPECT_NE(ErrorText().find(why), std::string::npos) << ErrorText();
@@ -142,11 +143,13 @@ TEST_F(HostileEngineTest, WhatIsNoDmaBufIsRefusedAndTheConnectionLives) {
   auto region = MappedRegion::Create("hostile", 1 << 20, HugePages::kOff);
   const UniqueFd file(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
-  // Without a descriptor it would be an address of this process, where the node is.
-  refused(-1, 0, 4096, "4096 bytes at address 0x0 are no memory");
-  refused(-1, 4096, 0, "no memory");
-  refused(-1, UINT64_MAX - 4095, 8192, "no memory");
-  refused(-1, 4096, 4096, "this node has no RDMA rails");
+  // An address of this process, where the node is.
+  constexpr auto kPointer = MessageType::kDevicePointer;
+  refused(-1, 0, 4096, "4096 bytes at address 0x0 are no memory", kPointer);
+  refused(-1, 4096, 0, "no memory", kPointer);
+  refused(-1, UINT64_MAX - 4095, 8192, "no memory", kPointer);
+  refused(-1, 4096, 4096, "this node has no RDMA rails", kPointer);
+  refused(-1, 4096, 4096, "no file descriptor came with it; pass a dma-buf");
   refused(region->fd(), 0, 1 << 20, "region 1: the descriptor is not a dma-buf");
   refused(region->fd(), UINT64_MAX, UINT64_MAX, "not a dma-buf");
   refused(file.get(), 0, 4096, "not a dma-buf");
@@ -159,14 +162,16 @@ TEST_F(HostileEngineTest, WhatIsNoDmaBufIsRefusedAndTheConnectionLives) {
   torn.Start(MessageType::kDmaBuf, 2);
   torn.Put(uint32_t{1});
   EXPECT_EQ(Ask(&torn, region->fd()), MessageType::kError);
-  EXPECT_NE(ErrorText().find("malformed DmaBuf"), std::string::npos) << ErrorText();
+  EXPECT_NE(ErrorText().find("malformed DmaBuf or DevicePointer"), std::string::npos)
+      << ErrorText();
 }
 
 TEST(SessionTest, AddressesOfAnotherProcessAreRefused) {
   Session session(1, "engine", "0", {getuid(), getpid() + 1}, 1);
-  const auto ways = session.SetDevice({1, 4096, 4096}, {}, {8, UINT64_MAX}, nullptr);
+  const auto ways = session.SetDevice({1, 4096, 4096}, std::nullopt, {8, UINT64_MAX}, nullptr);
   ASSERT_FALSE(ways.ok());
-  EXPECT_NE(ways.status().message().find("no file descriptor came with it"), std::string::npos);
+  EXPECT_NE(ways.status().message().find("only from the process that the node runs in"),
+            std::string::npos);
   EXPECT_EQ(session.region_count(), 0u);
 }
 

@@ -58,11 +58,13 @@ Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limit
   return {};
 }
 
-Result<Session::Region> Session::DeviceRegion(const RegionRequest& request, UniqueFd fd) const {
+Result<Session::Region> Session::DeviceRegion(const RegionRequest& request,
+                                              std::optional<UniqueFd> fd) const {
   Region region;
   region.mapped = request.length;
+  if (fd && !*fd) return InvalidArgument("no file descriptor came with it; pass a dma-buf");
   if (fd) {
-    auto memory = MappedRegion::MapDmaBuf(std::move(fd), request.length, request.offset);
+    auto memory = MappedRegion::MapDmaBuf(std::move(*fd), request.length, request.offset);
     if (!memory.ok()) return memory.status();
     region.memory = std::make_shared<MappedRegion>(std::move(*memory));
     region.bytes = region.memory->bytes();
@@ -72,7 +74,7 @@ Result<Session::Region> Session::DeviceRegion(const RegionRequest& request, Uniq
   // The kernel names the process at the other end: nobody else can speak of our addresses.
   if (owner_.pid != getpid()) {
     return InvalidArgument(
-        "no file descriptor came with it; addresses are taken only from the process that the node "
+        "addresses are taken only from the process that the node "
         "runs in (an embedded node), so pass a dma-buf");
   }
   uint64_t end = 0;
@@ -86,8 +88,8 @@ Result<Session::Region> Session::DeviceRegion(const RegionRequest& request, Uniq
   return region;
 }
 
-Result<DmaBufOk> Session::SetDevice(const RegionRequest& request, UniqueFd fd, const Limits& limits,
-                                    Fabric* fabric) {
+Result<DmaBufOk> Session::SetDevice(const RegionRequest& request, std::optional<UniqueFd> fd,
+                                    const Limits& limits, Fabric* fabric) {
   const std::string name = fmt::format("device memory, region {}", request.region);
   auto made = DeviceRegion(request, std::move(fd));
   if (!made.ok()) return made.status().Annotate(name);
@@ -110,6 +112,8 @@ Result<DmaBufOk> Session::SetDevice(const RegionRequest& request, UniqueFd fd, c
     auto shared = fabric->ShareDevice(fmt::format("engine {}, {}", engine_, name), region.bytes,
                                       dma_buf, region.memory);
     registered = shared.status();
+    if (shared.ok() && !(*shared)->registered())
+      registered = Unavailable("no rail has its device now");
     if (shared.ok()) region.shared = std::move(*shared);
   }
   ways.rdma = registered.ok() ? 1 : 0;

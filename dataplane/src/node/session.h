@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,8 +54,8 @@ class Session {
   // The same with memory of a device (base/dma_buf.h). Without a descriptor the offset is its
   // address, and the engine is this process. Fails when no way leads there. With `fabric` null
   // there are no rails.
-  Result<DmaBufOk> SetDevice(const RegionRequest& request, UniqueFd fd, const Limits& limits,
-                             Fabric* fabric);
+  Result<DmaBufOk> SetDevice(const RegionRequest& request, std::optional<UniqueFd> fd,
+                             const Limits& limits, Fabric* fabric);
 
   // The regions of one call, kept mapped while this lives, and the segments in them.
   struct Resolved {
@@ -80,7 +81,7 @@ class Session {
     std::shared_ptr<const Fabric::Shared> shared;  // null without rails
   };
   // The region that a request for device memory means, not yet registered.
-  Result<Region> DeviceRegion(const RegionRequest& request, UniqueFd fd) const;
+  Result<Region> DeviceRegion(const RegionRequest& request, std::optional<UniqueFd> fd) const;
   // With the region, of so many bytes, in place of what is there; the lock is held.
   Status CheckLimits(uint32_t region, uint64_t bytes, const Limits& limits) const;
   // Returns what was there: to be destroyed without the lock.

@@ -69,6 +69,8 @@ enum class MessageType : uint8_t {
   kClearOk = 75,
   kDmaBuf = 76,
   kDmaBufOk = 77,
+  kDevicePointer = 78,
+  kDevicePointerOk = 79,
 };
 
 struct FrameHeader {

@@ -173,8 +173,8 @@ struct RegionRequest {  // travels with one file descriptor
   bool Decode(FrameReader* r);
 };
 // Device memory to share, as a region: DmaBuf has the form of a RegionRequest, whose length is not
-// 0, and travels with the descriptor of a dma-buf. Without one its offset is an address of the
-// process that both the engine and the node are in.
+// 0, and travels with the descriptor of a dma-buf. So has DevicePointer, which comes without a
+// descriptor: its offset is an address of the process that both the engine and the node are in.
 struct DmaBufOk {
   // Which ways lead there: READs of the rails, copies by the node. One of them does.
   uint8_t rdma = 0, copies = 0;

@@ -56,9 +56,9 @@ inline std::shared_ptr<MappedRegion> TestMemory(size_t bytes) {
 class TestHolder {
  public:
   TestHolder(const Rails* rails, size_t pool_bytes) : memory_(TestMemory(pool_bytes)) {
-    const Status s = registered.Register("pool", memory_->bytes(), *rails,
-                                         Registration::For::kRemoteRead, memory_);
-    EXPECT_TRUE(s.ok()) << s.ToString();
+    const auto s = registered.Register("pool", memory_->bytes(), *rails,
+                                       Registration::For::kRemoteRead, memory_);
+    EXPECT_TRUE(s.ok()) << s.status().ToString();
     acceptor_ = std::make_unique<Acceptor>(rails, &registered, memory_->bytes(), 4096);
   }
   // A page of random bytes; `read.to` is left to the caller.
@@ -101,9 +101,9 @@ class TestHolder {
 // Memory that pages are read into, and headers.
 struct TestReader {
   TestReader(const Rails* rails, size_t bytes) : memory(TestMemory(bytes + kHeaderBytes)) {
-    const Status s = registered.Register("reader", memory->bytes(), *rails,
-                                         Registration::For::kLocalWrite, memory);
-    EXPECT_TRUE(s.ok()) << s.ToString();
+    const auto s = registered.Register("reader", memory->bytes(), *rails,
+                                       Registration::For::kLocalWrite, memory);
+    EXPECT_TRUE(s.ok()) << s.status().ToString();
   }
   static constexpr size_t kHeaderBytes = 1024 * sizeof(SlotHeader);
   std::span<SlotHeader> headers() const {

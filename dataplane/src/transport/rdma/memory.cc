@@ -89,7 +89,9 @@ Result<std::shared_ptr<const Registration>> Registration::Make(const std::string
     all.push_back(all.size());
     max_mr_size = std::min(max_mr_size, rail->max_mr_size());
   }
+  static std::atomic<uint64_t> last_id{0};
   auto range = std::shared_ptr<Registration>(new Registration());
+  range->id_ = ++last_id;
   range->what_ = what;
   range->use_ = use;
   range->keeper_ = std::move(keeper);
@@ -104,7 +106,7 @@ Result<std::shared_ptr<const Registration>> Registration::Make(const std::string
   range->chunks_ = (bytes.size() + range->chunk_bytes_ - 1) / range->chunk_bytes_;
   range->keys_.resize(rails.size());
   if (Status s = range->AddKeys(rails, all); !s.ok()) return s;
-  if (dma_buf.fd < 0) range->FindNear(rails);
+  if (!dma_buf.device) range->FindNear(rails);
   return std::shared_ptr<const Registration>(std::move(range));
 }
 
@@ -149,11 +151,14 @@ Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted)
   const TimePoint start = Clock::now();
   const size_t parts = count * chunks_;
   std::atomic<size_t> next{0};
-  std::atomic<int> error{0};
-  std::atomic<size_t> failed{0};
+  struct Failure {
+    int error = 0;  // 0: none
+    uint32_t part = 0;
+  };
+  std::atomic<Failure> failure{Failure{}};  // the first
   const auto run = [&](bool report) {
     TimePoint reported = start;
-    for (size_t i; error == 0 && (i = next.fetch_add(1)) < parts;) {
+    for (size_t i; failure.load().error == 0 && (i = next.fetch_add(1)) < parts;) {
       Work& work = works[i / chunks_];
       if (rails.stopping()) work.gone = true;
       if (work.gone) continue;
@@ -163,8 +168,8 @@ Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted)
       if (const int e = errno; !mr && device.Gone()) {
         work.gone = true;
       } else if (!mr) {
-        failed = i;
-        error = e == 0 ? EIO : e;
+        Failure none;
+        failure.compare_exchange_strong(none, {e == 0 ? EIO : e, static_cast<uint32_t>(i)});
       }
       if (const TimePoint now = Clock::now(); report && now - reported >= kProgressEvery) {
         reported = now;
@@ -178,6 +183,7 @@ Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted)
       helpers.emplace_back([&run] { run(false); });
     run(true);
   }
+  const auto [error, failed] = failure.load();
   if (error != 0 && dma_buf_.fd >= 0) {
     const Rail& rail = *works[failed / chunks_].rail;
     return ExplainDmaBuf(what_, rail.name(), error, rail.verbs().reg_dmabuf_mr != nullptr);
@@ -206,7 +212,7 @@ MrHandle Registration::Register(const Rail& rail, const DeviceContext& device, s
   if (use_ == For::kRemoteRead) access |= IBV_ACCESS_REMOTE_READ;
   errno = 0;
   if (dma_buf_.fd < 0) {
-    if (rail.PagesOnDemand(device)) access |= IBV_ACCESS_ON_DEMAND;
+    if (!dma_buf_.device && rail.PagesOnDemand(device)) access |= IBV_ACCESS_ON_DEMAND;
     return MrHandle(device.verbs->reg_mr(device.pd.get(), bytes.data(), bytes.size(), access));
   }
   if (device.verbs->reg_dmabuf_mr == nullptr) return nullptr;
@@ -244,11 +250,11 @@ void RegisteredMemory::Add(std::shared_ptr<const Registration> range) {
   ranges_ = std::move(changed);
 }
 
-void RegisteredMemory::Remove(const std::byte* begin) {
+void RegisteredMemory::Remove(uint64_t id) {
   std::shared_ptr<const Ranges> old;  // its end takes long: not under the lock
   std::lock_guard lock(mutex_);
   auto changed = std::make_shared<Ranges>(*ranges_);
-  std::erase_if(*changed, [&](const auto& known) { return known->bytes().data() == begin; });
+  std::erase_if(*changed, [&](const auto& known) { return known->id() == id; });
   old = std::exchange(ranges_, std::move(changed));
 }
 
@@ -256,9 +262,8 @@ bool RegisteredMemory::Replace(const Registration* old, size_t rail,
                                std::shared_ptr<const Registration> range) {
   std::lock_guard lock(mutex_);
   auto changed = std::make_shared<Ranges>(*ranges_);
-  const auto at = std::find_if(changed->begin(), changed->end(), [&](const auto& known) {
-    return known->bytes().data() == old->bytes().data();
-  });
+  const auto at = std::find_if(changed->begin(), changed->end(),
+                               [&](const auto& known) { return known->id() == old->id(); });
   if (at == changed->end() || (*at)->KnownTo(rail) != old->KnownTo(rail)) return false;
   *at = at->get() == old ? std::move(range) : (*at)->With(*range, rail);
   ranges_ = std::move(changed);
@@ -266,17 +271,18 @@ bool RegisteredMemory::Replace(const Registration* old, size_t rail,
 }
 
 // A device that is opened anew while a range is added is seen here or by whoever renews all.
-Status RegisteredMemory::Register(const std::string& what, std::span<std::byte> bytes,
-                                  const Rails& rails, Registration::For use,
-                                  std::shared_ptr<const void> keeper,
-                                  Registration::DmaBuf dma_buf) {
+Result<uint64_t> RegisteredMemory::Register(const std::string& what, std::span<std::byte> bytes,
+                                            const Rails& rails, Registration::For use,
+                                            std::shared_ptr<const void> keeper,
+                                            Registration::DmaBuf dma_buf) {
   auto made = Registration::Make(what, bytes, rails, use, std::move(keeper), dma_buf);
   if (!made.ok()) return made.status();
+  const uint64_t id = (*made)->id();
   Add(std::move(*made));
   for (size_t rail = 0; rail < rails.size(); ++rail) {
-    if (Status s = Renew(rails, rail, bytes.data()); !s.ok()) spdlog::warn("{}", s.message());
+    if (Status s = Renew(rails, rail, id); !s.ok()) spdlog::warn("{}", s.message());
   }
-  return {};
+  return id;
 }
 
 Status RegisteredMemory::Renew(const Rails& rails, size_t rail) {
@@ -285,7 +291,7 @@ Status RegisteredMemory::Renew(const Rails& rails, size_t rail) {
   for (const auto use : {Registration::For::kRemoteRead, Registration::For::kLocalWrite}) {
     for (const auto& range : *all) {
       if (range->use() != use) continue;
-      const Status s = Renew(rails, rail, range->bytes().data());
+      const Status s = Renew(rails, rail, range->id());
       if (s.ok()) continue;
       if (use == Registration::For::kRemoteRead) return s;
       spdlog::warn("pages of {} are not read over this rail: {}", range->what(), s.message());
@@ -294,11 +300,11 @@ Status RegisteredMemory::Renew(const Rails& rails, size_t rail) {
   return {};
 }
 
-Status RegisteredMemory::Renew(const Rails& rails, size_t rail, const std::byte* begin) {
+Status RegisteredMemory::Renew(const Rails& rails, size_t rail, uint64_t id) {
   for (;;) {
     const auto all = ranges();
     const auto at = std::find_if(all->begin(), all->end(),
-                                 [&](const auto& known) { return known->bytes().data() == begin; });
+                                 [&](const auto& known) { return known->id() == id; });
     if (at == all->end() || (*at)->KnownTo(rail) == rails[rail].device().get()) return {};
     auto renewed = (*at)->Anew(rails, rail);
     if (!renewed.ok()) return renewed.status();
@@ -311,6 +317,12 @@ Status RegisteredMemory::Renew(const Rails& rails, size_t rail, const std::byte*
 std::shared_ptr<const RegisteredMemory::Ranges> RegisteredMemory::ranges() const {
   std::lock_guard lock(mutex_);
   return ranges_;
+}
+
+bool RegisteredMemory::Known(uint64_t id) const {
+  const auto all = ranges();
+  return std::any_of(all->begin(), all->end(),
+                     [&](const auto& range) { return range->id() == id && range->known(); });
 }
 
 const Registration* RegisteredMemory::Find(const Ranges& ranges, std::span<const std::byte> bytes) {

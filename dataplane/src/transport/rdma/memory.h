@@ -38,8 +38,9 @@ class Registration {
   // Memory of a device, as the descriptor and the offset there of a dma-buf; the range is then only
   // addresses, by which its parts are named. `fd` lives as long as the keeper.
   struct DmaBuf {
-    int fd = -1;  // -1: it is ordinary memory
+    int fd = -1;  // -1: there is none
     uint64_t offset = 0;
+    bool device = false;  // of a device even without one: no pages to bring in, on no NUMA node
   };
 
   // Takes about a second for 10 GB and logs progress. `keeper`, if any, owns the memory and is
@@ -58,6 +59,8 @@ class Registration {
   // This, with the keys that `other`, of the same range, has for `rail`.
   std::shared_ptr<const Registration> With(const Registration& other, size_t rail) const;
 
+  // What Anew and With make of a range is the same one; another of the same bytes is not.
+  uint64_t id() const { return id_; }
   const std::string& what() const { return what_; }
   For use() const { return use_; }
   std::span<std::byte> bytes() const { return bytes_; }
@@ -96,6 +99,7 @@ class Registration {
   // One chunk with one device; null, with errno.
   MrHandle Register(const Rail& rail, const DeviceContext& device, size_t chunk) const;
   std::span<std::byte> Chunk(size_t chunk) const;
+  uint64_t id_ = 0;
   std::string what_;
   For use_ = For::kLocalWrite;
   std::shared_ptr<const void> keeper_;
@@ -109,16 +113,19 @@ class Registration {
 
 class RegisteredMemory {
  public:
-  using Ranges = std::vector<std::shared_ptr<const Registration>>;  // by address; disjoint
+  // By address. Disjoint, but for memory of devices that was freed and came back at the same
+  // address before its old range was removed: the one that came last is behind the others, and
+  // found.
+  using Ranges = std::vector<std::shared_ptr<const Registration>>;
 
-  // As Registration::Make; afterwards its rails know the range as they do all others.
-  Status Register(const std::string& what, std::span<std::byte> bytes, const Rails& rails,
-                  Registration::For use, std::shared_ptr<const void> keeper,
-                  Registration::DmaBuf dma_buf = {});
+  // As Registration::Make; afterwards its rails know the range as they do all others. Returns the
+  // range's id.
+  Result<uint64_t> Register(const std::string& what, std::span<std::byte> bytes, const Rails& rails,
+                            Registration::For use, std::shared_ptr<const void> keeper,
+                            Registration::DmaBuf dma_buf = {});
   void Add(std::shared_ptr<const Registration> range);
-  // Forgets the range that begins there; it is deregistered when the last snapshot that has it is
-  // gone.
-  void Remove(const std::byte* begin);
+  // Forgets the range; it is deregistered when the last snapshot that has it is gone.
+  void Remove(uint64_t id);
   // In place of `old`, as far as `rail` goes: others may have replaced it for theirs. False when
   // the range is not here any more, or the rail knows it by other keys than `old` says.
   bool Replace(const Registration* old, size_t rail, std::shared_ptr<const Registration> range);
@@ -127,12 +134,14 @@ class RegisteredMemory {
   Status Renew(const Rails& rails, size_t rail);
 
   std::shared_ptr<const Ranges> ranges() const;
+  // Whether any rail knows the range.
+  bool Known(uint64_t id) const;
   // The range that holds all of `bytes`, or null.
   static const Registration* Find(const Ranges& ranges, std::span<const std::byte> bytes);
 
  private:
-  // Of the range that begins there.
-  Status Renew(const Rails& rails, size_t rail, const std::byte* begin);
+  // Of this range.
+  Status Renew(const Rails& rails, size_t rail, uint64_t id);
   mutable std::mutex mutex_;
   std::shared_ptr<const Ranges> ranges_ = std::make_shared<Ranges>();
 };

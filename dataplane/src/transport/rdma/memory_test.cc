@@ -31,7 +31,7 @@ TEST(RegisteredMemoryTest, FindsTheRangeThatHoldsAllBytes) {
   EXPECT_EQ(find(1500, 1), nullptr);
   EXPECT_EQ(find(2000, 1000), high.get());
   EXPECT_EQ(find(2500, 501 - 1), high.get());
-  registered.Remove(low->bytes().data());
+  registered.Remove(low->id());
   EXPECT_EQ(find(0, 1), nullptr);
   EXPECT_EQ(find(2000, 1), high.get());
 }
@@ -43,10 +43,30 @@ TEST(RegisteredMemoryTest, ASnapshotKeepsWhatIsRemoved) {
   const std::weak_ptr<const Registration> watched = range;
   registered.Add(std::move(range));
   auto snapshot = registered.ranges();
-  registered.Remove(memory.data());
+  registered.Remove(snapshot->front()->id());
   EXPECT_FALSE(watched.expired());
   snapshot.reset();
   EXPECT_TRUE(watched.expired());
+}
+
+// Memory of a device that was freed and came back at its address, registered before its old range
+// is dropped.
+TEST(RegisteredMemoryTest, TheSameBytesTwiceAreTwoRangesOfWhichTheLastIsFound) {
+  std::vector<std::byte> memory(100);
+  RegisteredMemory registered;
+  const auto first = RegistrationTesting::Make(memory, 4096);
+  const auto second = RegistrationTesting::Make(memory, 4096);
+  registered.Add(first);
+  registered.Add(second);
+  EXPECT_EQ(RegisteredMemory::Find(*registered.ranges(), memory), second.get());
+  const auto anew = RegistrationTesting::Known(*second, 0);
+  EXPECT_TRUE(registered.Replace(second.get(), 0, anew));
+  EXPECT_TRUE(registered.Known(second->id()));
+  EXPECT_FALSE(registered.Known(first->id()));
+  registered.Remove(first->id());
+  EXPECT_EQ(RegisteredMemory::Find(*registered.ranges(), memory), anew.get());
+  registered.Remove(second->id());
+  EXPECT_TRUE(registered.ranges()->empty());
 }
 
 TEST(RegisteredMemoryTest, ARangeIsReplacedWhereItIsAndOnlyWhileItIs) {
@@ -66,7 +86,7 @@ TEST(RegisteredMemoryTest, ARangeIsReplacedWhereItIsAndOnlyWhileItIs) {
   EXPECT_EQ(RegisteredMemory::Find(*before, all.subspan(1500, 10)), old.get()) << "a batch at work";
   EXPECT_EQ((*after)[0], (*before)[0]);
   EXPECT_FALSE(registered.Replace(old.get(), 0, old)) << "somebody was faster";
-  registered.Remove(all.subspan(1000).data());
+  registered.Remove(old->id());
   EXPECT_FALSE(registered.Replace(anew.get(), 0, anew)) << "it was taken back meanwhile";
   EXPECT_EQ(registered.ranges()->size(), 2u);
 }

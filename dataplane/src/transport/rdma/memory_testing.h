@@ -13,6 +13,8 @@ class RegistrationTesting {
   static std::shared_ptr<const Registration> Make(std::span<std::byte> bytes, uint64_t chunk_bytes,
                                                   size_t rails = 1) {
     auto range = std::shared_ptr<Registration>(new Registration());
+    static uint64_t last_id = 0;
+    range->id_ = ++last_id;
     range->bytes_ = bytes;
     range->chunk_bytes_ = chunk_bytes;
     range->chunks_ = (bytes.size() + chunk_bytes - 1) / chunk_bytes;
