@@ -16,8 +16,8 @@ namespace {
 // With less of its lease left than this a page is not read one-sided: it would most likely come too
 // late.
 constexpr Duration kLeastLease = milliseconds(20);
-// Of the stall of a call, what making a link to this node itself may take, for which the peers' READs of
-// the call wait. It is made in a few milliseconds.
+// Of the stall of a call, what making a link to this node itself may take, for which the peers'
+// READs of the call wait. It is made in a few milliseconds.
 constexpr int kOwnLinkShare = 4;
 // Links to this node itself that are kept, and for how long without use.
 constexpr size_t kIdleOwn = 4;

@@ -534,8 +534,9 @@ TEST(RegistrationFabricTest, OnDemandPagingIsAskedForOfDevicesThatHaveItOnly) {
     EXPECT_EQ(on_demand, 1);
     EXPECT_EQ(locked, static_cast<int>((*rails)->size()) - 1);
     const auto memory = TestMemory(4096);
-    const auto device = Registration::Make("device", memory->bytes(), **rails,
-                                           Registration::For::kLocalWrite, memory, {.device = true});
+    const auto device =
+        Registration::Make("device", memory->bytes(), **rails, Registration::For::kLocalWrite,
+                           memory, {.device = true});
     EXPECT_TRUE(device.ok()) << device.status().ToString();
     EXPECT_EQ(on_demand, 1) << "a device's addresses have no pages to bring in";
   }
