@@ -136,6 +136,20 @@ TEST(OneSidedFabricTest, WhatFindsNoPlaceInItsBucketIsAskedFor) {
   }));
 }
 
+// More than are READ from a peer in one round, and in two.
+TEST(OneSidedFabricTest, ManyKeysAtOnceTakeSeveralRounds) {
+  constexpr size_t kSmall = 4 << 10, kMany = 2000;
+  TestCluster cluster(OneSided);
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  ASSERT_TRUE(a && b);
+  TestEngine writer(a->socket(), kMany, kSmall), reader(b->socket(), kMany, kSmall);
+  ASSERT_TRUE(Eventually(seconds(20), [&] { return writer.Set(0, kMany) == kMany; }));
+  EXPECT_TRUE(Eventually(seconds(20), [&] {
+    const Lookups before(*b);
+    return reader.Exists(0, kMany) == kMany && Lookups(*b).one_sided > before.one_sided + 512;
+  }));
+}
+
 // Pages come and go in a pool far smaller than what is set, without checksums.
 TEST(OneSidedFabricTest, NoWrongByteWhilePagesAreEvicted) {
   TestCluster cluster([](NodeConfig* c) {
