@@ -4,6 +4,11 @@
 #include <vector>
 
 namespace peercache {
+namespace {
+
+constexpr int kLookShare = 3;
+
+}  // namespace
 
 Locator::Locator(LocatorOptions options, Shard* shard, Peers* peers, OneSidedLookups* one_sided,
                  Counters* counters)
@@ -65,14 +70,15 @@ void Locator::LookupAt(NodeGroups* groups, std::span<const Key> keys, std::span<
   exclude.insert(exclude.end(), failed.begin(), failed.end());
   std::vector<Peer*> due;
   if (one_sided_ != nullptr) LookAt(groups, &due, keys, records, exclude, now, deadline);
-  Ask(groups, keys, records, exclude, deadline);
-  if (!due.empty()) one_sided_->Renew(due, {options_.stall, deadline});
+  Ask(groups, due, keys, records, exclude, deadline);
 }
 
 // Leaves in `groups` what has to be asked for.
 void Locator::LookAt(NodeGroups* groups, std::vector<Peer*>* due, std::span<const Key> keys,
                      std::span<Record> records, std::span<const uint64_t> exclude, TimePoint now,
                      TimePoint deadline) {
+  // Of a lookup's time the better part is left to ask for what these bring not.
+  const TimePoint limit = std::min(deadline, now + options_.stall / kLookShare);
   std::vector<OneSidedLookups::Look> looks;
   NodeGroups ask;
   groups->ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
@@ -89,7 +95,7 @@ void Locator::LookAt(NodeGroups* groups, std::vector<Peer*>* due, std::span<cons
       }
     }
   });
-  for (const auto& look : one_sided_->LookUp(looks, keys, records, exclude, now, deadline))
+  for (const auto& look : one_sided_->LookUp(looks, keys, records, exclude, now, limit))
     ask.Add(look.node, look.index);
   *groups = std::move(ask);
 }
@@ -103,8 +109,9 @@ void Locator::LookupHere(std::span<const NodeGroups::Item> items, std::span<cons
   for (size_t i = 0; i < items.size(); ++i) records[items[i].index] = found[i];
 }
 
-void Locator::Ask(NodeGroups* groups, std::span<const Key> keys, std::span<Record> records,
-                  std::span<const uint64_t> exclude, TimePoint deadline) {
+void Locator::Ask(NodeGroups* groups, std::span<Peer* const> due, std::span<const Key> keys,
+                  std::span<Record> records, std::span<const uint64_t> exclude,
+                  TimePoint deadline) {
   std::vector<Key> asked;
   std::vector<Record> found;
   std::vector<std::span<const NodeGroups::Item>> sent;
@@ -122,7 +129,11 @@ void Locator::Ask(NodeGroups* groups, std::span<const Key> keys, std::span<Recor
     EncodeLookup(peers_->self(), exclude, asked, &calls.Add(peer, MessageType::kLookup).request);
     sent.push_back(items);
   });
-  if (calls.empty()) return;
+  for (Peer* peer : due)
+    calls.Add(peer, MessageType::kDirectory).wanted = MessageType::kDirectoryOk;
+  const TimePoint now = Clock::now();  // model: grant_from_ask
+  // A peer that had no time to answer would count as one that fails.
+  if (calls.empty() || now >= deadline) return;
   calls.Run(MessageType::kLookupOk, {options_.stall, deadline});
   for (size_t c = 0; c < sent.size(); ++c) {
     const PeerCall& call = *calls.calls()[c];
@@ -131,6 +142,7 @@ void Locator::Ask(NodeGroups* groups, std::span<const Key> keys, std::span<Recor
       continue;
     for (size_t i = 0; i < found.size(); ++i) records[sent[c][i].index] = found[i];
   }
+  for (const auto& call : calls.calls().subspan(sent.size())) one_sided_->Take(*call, now);
 }
 
 }  // namespace peercache

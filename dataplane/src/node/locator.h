@@ -54,8 +54,9 @@ class Locator {
               TimePoint deadline);
   void LookupHere(std::span<const NodeGroups::Item> items, std::span<const Key> keys,
                   std::span<const uint64_t> exclude, std::span<Record> records);
-  void Ask(NodeGroups* groups, std::span<const Key> keys, std::span<Record> records,
-           std::span<const uint64_t> exclude, TimePoint deadline);
+  // Also asks those that are `due` for grants.
+  void Ask(NodeGroups* groups, std::span<Peer* const> due, std::span<const Key> keys,
+           std::span<Record> records, std::span<const uint64_t> exclude, TimePoint deadline);
 
   const LocatorOptions options_;
   Shard* const shard_;

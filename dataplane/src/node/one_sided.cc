@@ -25,26 +25,20 @@ std::shared_ptr<const Grant> OneSidedLookups::Use(uint64_t node, TimePoint now, 
   return known.grant;
 }
 
-void OneSidedLookups::Renew(std::span<Peer* const> peers, const GroupLimits& limits) {
-  if (peers.empty()) return;
-  CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
-  for (Peer* peer : peers) calls.Add(peer, MessageType::kDirectory);
-  const TimePoint asked = Clock::now();  // model: grant_from_ask
-  calls.Run(MessageType::kDirectoryOk, limits);
-  for (const auto& call : calls.calls()) {
-    std::shared_ptr<const Grant> grant;
-    const bool silent =
-        call->status.code() == Code::kUnavailable || call->status.code() == Code::kDeadlineExceeded;
-    DirectoryOk said;
-    FrameReader reader = call->answer;
-    if (call->status.ok() && said.Decode(&reader) && said.buckets != 0)
-      grant = std::make_shared<const Grant>(std::move(said), call->answered_by, asked);
-    std::lock_guard lock(mutex_);
-    Known& known = known_[call->peer->node()];
-    // What a silent shard has granted before lasts as long as it does.
-    if (!silent) known.grant = grant;
-    if (!silent && grant == nullptr) known.due = asked + kLeaveAlone;
-  }
+void OneSidedLookups::Take(const PeerCall& call, TimePoint asked) {
+  std::shared_ptr<const Grant> grant;
+  const bool silent =
+      call.status.code() == Code::kUnavailable || call.status.code() == Code::kDeadlineExceeded;
+  DirectoryOk said;
+  FrameReader reader = call.answer;
+  if (call.status.ok() && said.Decode(&reader) && said.buckets != 0)
+    grant = std::make_shared<const Grant>(std::move(said), call.answered_by, asked);
+  // What a silent shard has granted before lasts as long as it does.
+  if (silent) return;
+  std::lock_guard lock(mutex_);
+  Known& known = known_[call.peer->node()];
+  if (grant == nullptr) known.due = asked + kLeaveAlone;
+  known.grant = std::move(grant);
 }
 
 std::vector<OneSidedLookups::Look> OneSidedLookups::LookUp(std::span<const Look> looks,

@@ -30,8 +30,8 @@ class OneSidedLookups {
   // What may be used at this shard now; null: it has to be asked. *due: and for a grant, by this
   // caller.
   std::shared_ptr<const Grant> Use(uint64_t node, TimePoint now, bool* due);
-  // Asks them for grants.
-  void Renew(std::span<Peer* const> peers, const GroupLimits& limits);
+  // Takes the end of a call of kDirectory. `asked`: read before it was sent.
+  void Take(const PeerCall& call, TimePoint asked);
 
   struct Look {
     size_t index = 0;  // of key and record

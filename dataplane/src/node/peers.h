@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -118,6 +119,8 @@ struct PeerCall {
   Peer* peer = nullptr;
   FrameWriter request;  // finished by CallGroup
   PayloadSink* sink = nullptr;
+  // Of a good answer; nothing: as the group's others.
+  std::optional<MessageType> wanted;
   // Result. `answer` is valid when status is ok, until the group is gone.
   Status status;
   MessageType answer_type = MessageType::kError;
