@@ -30,7 +30,7 @@ Grant SomeGrant(TimePoint asked) {
                            .place = place,
                            .lease_ms = 1000});
   }
-  return {std::move(said), 9, asked};
+  return {std::move(said), 9, asked, std::chrono::seconds(3)};
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ class World {
     const WithdrawItem item{key, generation};
     EXPECT_TRUE(shard->Withdraw(Stamp(owner), {&item, 1}, now).ok());
   }
-  Grant Ask() const { return {shard->Directory(now), kIncarnation, now}; }
+  Grant Ask() const { return {shard->Directory(now), kIncarnation, now, options.owner_ttl}; }
   std::span<const std::byte> BytesOf(const Key& key) const {
     return std::as_bytes(std::span(&memory[BucketOf(key, shard->Directory(now).buckets)], 1));
   }
@@ -220,6 +220,36 @@ TEST(BucketsTest, AGrantEndsWithoutTheShard) {
   EXPECT_EQ(world.LookUp(key, grant, &record), BucketAnswer::kUngranted);
   EXPECT_EQ(record.node, 0u);
   EXPECT_EQ(world.ByRequest(key).node, 0u) << "as if it had been asked";
+}
+
+// Whoever has published meanwhile has not reached it.
+TEST(BucketsTest, WhatAStoppedShardHasNotIsNotAbsentForever) {
+  World world;
+  world.Greet(7);
+  world.Publish(7, KeyAt(3, 1), 11);
+  const Grant grant = world.Ask();
+  Record record;
+  world.now += world.options.owner_ttl - milliseconds(1);
+  EXPECT_EQ(world.LookUp(KeyAt(3, 2), grant, &record), BucketAnswer::kAbsent);
+  EXPECT_EQ(world.LookUp(KeyAt(4, 1), grant, &record), BucketAnswer::kAbsent);
+  world.now += milliseconds(1);
+  EXPECT_EQ(world.LookUp(KeyAt(3, 2), grant, &record), BucketAnswer::kUngranted);
+  EXPECT_EQ(world.LookUp(KeyAt(4, 1), grant, &record), BucketAnswer::kUngranted) << "never written";
+}
+
+TEST(BucketsTest, NobodyGrantsForLongerThanTheLongest) {
+  World world;
+  const Key key = KeyAt(3, 1);
+  world.Greet(7);
+  world.Publish(7, key, 11);
+  DirectoryOk said = world.shard->Directory(world.now);
+  for (ServedOwner& owner : said.owners) owner.fresh_us = UINT32_MAX;
+  const Grant grant(said, kIncarnation, world.now, milliseconds(500));
+  Record record;
+  world.now += milliseconds(499);
+  EXPECT_EQ(world.LookUp(key, grant, &record), BucketAnswer::kFound);
+  world.now += milliseconds(1);
+  EXPECT_EQ(world.LookUp(key, grant, &record), BucketAnswer::kUngranted);
 }
 
 TEST(BucketsTest, AnEntryOfAnotherEpochThanTheGrantsDoesNotCount) {

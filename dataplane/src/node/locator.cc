@@ -84,7 +84,7 @@ void Locator::LookAt(NodeGroups* groups, std::vector<Peer*>* due, std::span<cons
   groups->ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
     Peer* peer = peers_->Find(owner);
     bool renew = false;
-    const auto grant = peer == nullptr ? nullptr : one_sided_->Use(owner, now, &renew);
+    const auto grant = peer == nullptr ? nullptr : one_sided_->Use(*peer, now, &renew);
     if (renew) due->push_back(peer);
     const bool look = grant && !renew && peer->health().Allows(now);
     for (const auto& item : items) {

@@ -30,6 +30,11 @@ bool Peer::in_view() const {
   return in_view_;
 }
 
+uint64_t Peer::incarnation() const {
+  std::lock_guard lock(mutex_);
+  return member_incarnation_;
+}
+
 PeerAddress Peer::address() const {
   std::lock_guard lock(mutex_);
   return address_;

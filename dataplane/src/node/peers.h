@@ -34,6 +34,8 @@ class Peer {
   PeerHealth& health() { return health_; }
   const PeerHealth& health() const { return health_; }
   bool in_view() const;
+  // Of the member in the view; 0: it is in none.
+  uint64_t incarnation() const;
   PeerAddress address() const;
 
   // ---- the fence: what this node, as an owner, knows of the peer's shard (thread-safe)
