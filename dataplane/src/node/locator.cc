@@ -116,24 +116,26 @@ void Locator::Ask(NodeGroups* groups, std::span<Peer* const> due, std::span<cons
   std::vector<Record> found;
   std::vector<std::span<const NodeGroups::Item>> sent;
   CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
+  const TimePoint now = Clock::now();  // model: grant_from_ask
+  size_t count = 0;
   groups->ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
     if (owner == peers_->self()) {
       LookupHere(items, keys, exclude, records);
       return;
     }
     Peer* peer = peers_->Find(owner);
-    if (peer == nullptr) return;
+    if (peer == nullptr || !peer->health().Allows(now)) return;
     asked.clear();
     for (const auto& item : items) asked.push_back(keys[item.index]);
-    counters_->asked_for.Add(items.size());
+    count += items.size();
     EncodeLookup(peers_->self(), exclude, asked, &calls.Add(peer, MessageType::kLookup).request);
     sent.push_back(items);
   });
   for (Peer* peer : due)
     calls.Add(peer, MessageType::kDirectory).wanted = MessageType::kDirectoryOk;
-  const TimePoint now = Clock::now();  // model: grant_from_ask
   // A peer that had no time to answer would count as one that fails.
   if (calls.empty() || now >= deadline) return;
+  counters_->asked_for.Add(count);
   calls.Run(MessageType::kLookupOk, {options_.stall, deadline});
   for (size_t c = 0; c < sent.size(); ++c) {
     const PeerCall& call = *calls.calls()[c];
