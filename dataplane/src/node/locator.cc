@@ -6,7 +6,7 @@
 namespace peercache {
 namespace {
 
-constexpr int kLookShare = 3;
+constexpr int kLookShare = 2;
 
 }  // namespace
 
@@ -77,8 +77,9 @@ void Locator::LookupAt(NodeGroups* groups, std::span<const Key> keys, std::span<
 void Locator::LookAt(NodeGroups* groups, std::vector<Peer*>* due, std::span<const Key> keys,
                      std::span<Record> records, std::span<const uint64_t> exclude, TimePoint now,
                      TimePoint deadline) {
-  // Of a lookup's time the better part is left to ask for what these bring not.
-  const TimePoint limit = std::min(deadline, now + options_.stall / kLookShare);
+  // Longer than a silent queue is waited for (Fabric::queue_stall), so that others can take over,
+  // and the rest is left to ask for what these bring not.
+  const TimePoint limit = now + std::min(options_.stall, deadline - now) / kLookShare;
   std::vector<OneSidedLookups::Look> looks;
   NodeGroups ask;
   groups->ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
