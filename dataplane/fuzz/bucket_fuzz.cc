@@ -2,7 +2,7 @@
 //
 // The first byte says whether the checksum is made right, so that what lies behind it is reached;
 // the rest is the bucket, cut or filled up with zeros. What is found is of an owner that the grant
-// names, and never the reader's own.
+// names, and never the reader's own or of one that is excluded.
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,7 @@ constexpr uint32_t kEra = 5;
 
 Grant SomeGrant(TimePoint asked) {
   DirectoryOk said{.instance = kSeed, .offset = 4096, .buckets = kBuckets, .owners = {}};
-  for (const uint16_t place : {uint16_t{2}, uint16_t{0}, uint16_t{1}}) {
+  for (const uint16_t place : {uint16_t{2}, uint16_t{0}, uint16_t{3}, uint16_t{1}}) {
     said.owners.push_back({.node = uint64_t{1} + place,
                            .incarnation = 9,
                            .era = kEra,
@@ -30,7 +30,7 @@ Grant SomeGrant(TimePoint asked) {
                            .place = place,
                            .lease_ms = 1000});
   }
-  return {std::move(said), 9, asked};
+  return {std::move(said), 9, asked, std::chrono::seconds(3)};
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     bucket.checksum = BucketChecksum(bucket, grant.IndexOf(key), grant.seed());
     std::memcpy(bytes.data(), &bucket, sizeof(bucket));
   }
-  const uint64_t exclude[] = {42};
+  const uint64_t exclude[] = {4};
   Record record;
   const BucketAnswer answer = LookUpIn(bytes, grant, key, kReader, exclude, now, &record);
   switch (answer) {

@@ -7,8 +7,8 @@
 
 namespace peercache {
 
-Grant::Grant(DirectoryOk said, uint64_t incarnation, TimePoint asked)
-    : said_(std::move(said)), incarnation_(incarnation), asked_(asked) {
+Grant::Grant(DirectoryOk said, uint64_t incarnation, TimePoint asked, Duration longest)
+    : said_(std::move(said)), incarnation_(incarnation), asked_(asked), longest_(longest) {
   std::sort(said_.owners.begin(), said_.owners.end(),
             [](const ServedOwner& a, const ServedOwner& b) { return a.place < b.place; });
 }
@@ -27,7 +27,7 @@ const ServedOwner* Grant::Find(uint16_t place, uint32_t era, TimePoint now, bool
     return nullptr;
   }
   // model: check_grant
-  if (now - asked_ < std::chrono::microseconds(at->fresh_us)) return &*at;
+  if (Lasts(now) && now - asked_ < std::chrono::microseconds(at->fresh_us)) return &*at;
   *later = true;
   return nullptr;
 }
@@ -42,7 +42,8 @@ BucketAnswer LookUpIn(std::span<const std::byte> bytes, const Grant& grant, cons
   if (bucket.checksum == 0) {
     const bool unused = std::all_of(bytes.begin(), bytes.end(),
                                     [](std::byte byte) { return byte == std::byte{0}; });
-    return unused ? BucketAnswer::kAbsent : BucketAnswer::kTorn;
+    if (!unused) return BucketAnswer::kTorn;
+    return grant.Lasts(now) ? BucketAnswer::kAbsent : BucketAnswer::kUngranted;
   }
   if (bucket.checksum != BucketChecksum(bucket, grant.IndexOf(key), grant.seed()))
     return BucketAnswer::kTorn;
@@ -70,7 +71,7 @@ BucketAnswer LookUpIn(std::span<const std::byte> bytes, const Grant& grant, cons
                      .lease_ms = owner->lease_ms};
   }
   if (record->node != 0) return BucketAnswer::kFound;
-  if (later) return BucketAnswer::kUngranted;
+  if (later || !grant.Lasts(now)) return BucketAnswer::kUngranted;
   return bucket.elsewhere > 0 ? BucketAnswer::kElsewhere : BucketAnswer::kAbsent;
 }
 

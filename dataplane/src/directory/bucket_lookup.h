@@ -27,11 +27,14 @@ namespace peercache {
 class Grant {
  public:
   // `asked`: read before the request was sent. `incarnation`: of the process that has answered.
-  Grant(DirectoryOk said, uint64_t incarnation, TimePoint asked);
+  // `longest`: the owner_ttl that all nodes have; whatever is said ends by then.
+  Grant(DirectoryOk said, uint64_t incarnation, TimePoint asked, Duration longest);
 
   uint64_t incarnation() const { return incarnation_; }
   uint64_t seed() const { return said_.instance; }
-  TimePoint asked() const { return asked_; }
+  // For as long as the shard is taken to be at work: then even what it does not have says
+  // something.
+  bool Lasts(TimePoint now) const { return now - asked_ < longest_; }
   uint64_t IndexOf(const Key& key) const { return BucketOf(key, said_.buckets); }
   // In the peer's registered memory.
   uint64_t OffsetOf(const Key& key) const { return said_.offset + IndexOf(key) * sizeof(Bucket); }
@@ -43,6 +46,7 @@ class Grant {
   DirectoryOk said_;  // owners sorted by place
   uint64_t incarnation_;
   TimePoint asked_;
+  Duration longest_;
 };
 
 enum class BucketAnswer : uint8_t {
@@ -51,7 +55,7 @@ enum class BucketAnswer : uint8_t {
   // The shard has to be asked:
   kTorn,       // it was being written, or is no bucket of this shard's process
   kElsewhere,  // not all records of its keys are in it
-  kUngranted,  // there are records that the grant does not cover (any more)
+  kUngranted,  // the grant does not cover its records, or is over
 };
 
 // What Shard::Lookup would have answered. `now`: between when the lease of *record begins and when

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <random>
@@ -23,6 +24,11 @@ Key KeyAt(uint64_t bucket, uint64_t n) {
   std::memcpy(key.bytes.data(), words, sizeof(words));
   return key;
 }
+
+struct Reader {
+  uint64_t node = kReader;
+  std::vector<uint64_t> exclude{};
+};
 
 // A shard with buckets, and owners that speak to it.
 class World {
@@ -60,20 +66,21 @@ class World {
     const WithdrawItem item{key, generation};
     EXPECT_TRUE(shard->Withdraw(Stamp(owner), {&item, 1}, now).ok());
   }
-  Grant Ask() const { return {shard->Directory(now), kIncarnation, now}; }
+  Grant Ask() const { return {shard->Directory(now), kIncarnation, now, options.owner_ttl}; }
   std::span<const std::byte> BytesOf(const Key& key) const {
     return std::as_bytes(std::span(&memory[BucketOf(key, shard->Directory(now).buckets)], 1));
   }
-  BucketAnswer LookUp(const Key& key, const Grant& grant, Record* record) const {
-    return LookUpIn(BytesOf(key), grant, key, kReader, {}, now, record);
+  BucketAnswer LookUp(const Key& key, const Grant& grant, Record* record,
+                      const Reader& reader = {}) const {
+    return LookUpIn(BytesOf(key), grant, key, reader.node, reader.exclude, now, record);
   }
   BucketAnswer LookUp(const Key& key) const {
     Record record;
     return LookUp(key, Ask(), &record);
   }
-  Record ByRequest(const Key& key, std::span<const uint64_t> exclude = {}) const {
+  Record ByRequest(const Key& key, const Reader& reader = {}) const {
     Record record;
-    shard->Lookup({&key, 1}, kReader, exclude, {&record, 1}, now);
+    shard->Lookup({&key, 1}, reader.node, reader.exclude, {&record, 1}, now);
     return record;
   }
 
@@ -222,6 +229,36 @@ TEST(BucketsTest, AGrantEndsWithoutTheShard) {
   EXPECT_EQ(world.ByRequest(key).node, 0u) << "as if it had been asked";
 }
 
+// Whoever has published meanwhile has not reached it.
+TEST(BucketsTest, WhatAStoppedShardHasNotIsNotAbsentForever) {
+  World world;
+  world.Greet(7);
+  world.Publish(7, KeyAt(3, 1), 11);
+  const Grant grant = world.Ask();
+  Record record;
+  world.now += world.options.owner_ttl - milliseconds(1);
+  EXPECT_EQ(world.LookUp(KeyAt(3, 2), grant, &record), BucketAnswer::kAbsent);
+  EXPECT_EQ(world.LookUp(KeyAt(4, 1), grant, &record), BucketAnswer::kAbsent);
+  world.now += milliseconds(1);
+  EXPECT_EQ(world.LookUp(KeyAt(3, 2), grant, &record), BucketAnswer::kUngranted);
+  EXPECT_EQ(world.LookUp(KeyAt(4, 1), grant, &record), BucketAnswer::kUngranted) << "never written";
+}
+
+TEST(BucketsTest, NobodyGrantsForLongerThanTheLongest) {
+  World world;
+  const Key key = KeyAt(3, 1);
+  world.Greet(7);
+  world.Publish(7, key, 11);
+  DirectoryOk said = world.shard->Directory(world.now);
+  for (ServedOwner& owner : said.owners) owner.fresh_us = UINT32_MAX;
+  const Grant grant(said, kIncarnation, world.now, milliseconds(500));
+  Record record;
+  world.now += milliseconds(499);
+  EXPECT_EQ(world.LookUp(key, grant, &record), BucketAnswer::kFound);
+  world.now += milliseconds(1);
+  EXPECT_EQ(world.LookUp(key, grant, &record), BucketAnswer::kUngranted);
+}
+
 TEST(BucketsTest, AnEntryOfAnotherEpochThanTheGrantsDoesNotCount) {
   World world;
   const Key kept = KeyAt(3, 1), again = KeyAt(3, 2);
@@ -274,16 +311,26 @@ TEST(BucketsTest, AnyHistoryIsAnsweredAsByRequest) {
       }
     }
     const Key asked = KeyAt(pick(3), pick(6));
+    Reader reader{.node = 1 + pick(8)};  // an owner itself, or none
+    for (uint64_t n = 1; n <= 6; ++n)
+      if (pick(4) == 0) reader.exclude.push_back(n);
     Record seen;
-    const auto answer = world.LookUp(asked, world.Ask(), &seen);
-    const Record told = world.ByRequest(asked);
+    const auto answer = world.LookUp(asked, world.Ask(), &seen, reader);
+    const Record told = world.ByRequest(asked, reader);
     ++answers[answer];
+    if (seen.node != 0) {
+      ASSERT_NE(seen.node, reader.node) << "step " << step;
+      ASSERT_EQ(std::count(reader.exclude.begin(), reader.exclude.end(), seen.node), 0)
+          << "step " << step;
+    }
     if (answer == BucketAnswer::kFound) {
       // Of several holders, the one that by request is given may have found no place.
       if (seen != told) {
-        const uint64_t others[] = {told.node};
         ASSERT_NE(told.node, 0u) << "step " << step;
-        ASSERT_NE(world.ByRequest(asked, others).node, 0u) << "step " << step;
+        for (Record next = told; next != seen; next = world.ByRequest(asked, reader)) {
+          ASSERT_NE(next.node, 0u) << "step " << step << ": by request it is never given";
+          reader.exclude.push_back(next.node);
+        }
       }
     } else {
       ASSERT_NE(answer, BucketAnswer::kTorn);

@@ -123,8 +123,10 @@ std::vector<ServedOwner> OwnerTable::Served(TimePoint now) const {  // model: Se
   const int64_t now_ns = now.time_since_epoch().count();
   for (uint16_t place = 0; place < places; ++place) {
     Owner& owner = owners_[place];
-    // Era, incarnation and freshness change together under this.
-    std::lock_guard guard(owner.mutex);
+    // Era, incarnation and freshness change together under this. The owner of a long message is
+    // left out: its entries are asked for until the next grant.
+    const std::unique_lock lock(owner.mutex, std::try_to_lock);
+    if (!lock) continue;
     const int64_t fresh_until = owner.fresh_until.load();
     if (owner.dropped || fresh_until <= now_ns) continue;
     // A node serves its own records always; what it withdraws it takes out of the buckets itself.

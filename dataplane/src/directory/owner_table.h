@@ -71,7 +71,8 @@ class OwnerTable {
   enum class Service : uint8_t { kServed, kSilent, kDead };
   // kServed: `out` is filled in. `now` as nanoseconds of the clock.
   Service Serves(const StoredRecord& record, int64_t now, Record* out) const;
-  // The owners whose records are served, each as it is at one moment.
+  // The owners whose records are served, each as it is at one moment; but for those whose message
+  // is just being processed.
   std::vector<ServedOwner> Served(TimePoint now) const;
   bool Fresh(uint16_t owner, TimePoint now) const {
     return owners_[owner].fresh_until.load() > now.time_since_epoch().count();

@@ -476,7 +476,7 @@ void ReclaimSimulation::LookInto(int r) {
     const auto& memory = guards_.rewrite_first || granted.memory->seen.empty()
                              ? granted.memory->buckets
                              : granted.memory->seen;
-    const Grant grant(granted.said, 1, granted.asked);
+    const Grant grant(granted.said, 1, granted.asked, Duration::max());
     const uint64_t index = grant.IndexOf(KeyOf(key));
     Bucket bucket = memory[index];
     if (!guards_.same_era && bucket.checksum != 0) {

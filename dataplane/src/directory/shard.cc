@@ -169,7 +169,7 @@ PublishOutcome Shard::Impl::Store(const OwnerTable::Admission& owner, const Publ
   } else if (record->generation > item.record.generation) {
     return stored;
   } else {
-    before = *record;
+    if (buckets_.count() != 0) before = *record;
   }
   record->era = owner.era;
   record->order = ++stripe.order;

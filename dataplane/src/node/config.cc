@@ -279,7 +279,7 @@ constexpr ConfigOption kOptions[] = {
     {"directory-lookups",
      "How shards of other nodes are asked where pages are: rpc | one-sided (their memory is read "
      "by "
-     "RDMA, where that reaches; takes 1/512 of pool-size more)",
+     "RDMA, where that reaches; takes 1/512 of pool-size, in whole pages)",
      "rpc",
      [](const std::string& value, NodeConfig* c) {
        return SetChoice<&NodeConfig::directory_lookups>(value, {"rpc", "one-sided"}, c);

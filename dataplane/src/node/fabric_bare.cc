@@ -27,13 +27,13 @@ struct Batch {
 }  // namespace
 
 void Fabric::ReadBare(std::span<BareRead> reads, TimePoint deadline) {
-  const TimePoint now = Clock::now();
+  const TimePoint start = Clock::now();
   std::vector<Batch> batches;
   NodeGroups groups;
   for (size_t i = 0; i < reads.size(); ++i) groups.Add(reads[i].node, i);
   groups.ForEach([&](uint64_t node, std::span<const NodeGroups::Item> items) {
     Peer* peer = peers_->Find(node);
-    auto link = peer == nullptr ? nullptr : links_->Take(peer, now);
+    auto link = peer == nullptr ? nullptr : links_->Take(peer, start);
     if (!link) return;
     Batch batch;
     for (const auto& item : items) {
@@ -44,8 +44,10 @@ void Fabric::ReadBare(std::span<BareRead> reads, TimePoint deadline) {
     batch.link = std::move(link);
     batches.push_back(std::move(batch));
   });
-  const TimePoint limit = std::min(deadline, now + stall_);
+  const TimePoint limit = std::min(deadline, start + stall_);
   for (size_t first = 0;; first += kAtOnce) {
+    const TimePoint now = Clock::now();
+    if (now >= limit) break;  // what would be begun would be cut off, and its queues with it
     std::vector<rdma::RunningRead> running;
     for (Batch& batch : batches) {
       batch.states.clear();

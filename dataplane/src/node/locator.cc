@@ -4,6 +4,11 @@
 #include <vector>
 
 namespace peercache {
+namespace {
+
+constexpr int kLookShare = 2;
+
+}  // namespace
 
 Locator::Locator(LocatorOptions options, Shard* shard, Peers* peers, OneSidedLookups* one_sided,
                  Counters* counters)
@@ -63,19 +68,25 @@ void Locator::LookupAt(NodeGroups* groups, std::span<const Key> keys, std::span<
   const TimePoint now = Clock::now();
   auto exclude = peers_->Unhealthy(now);
   exclude.insert(exclude.end(), failed.begin(), failed.end());
-  std::vector<OneSidedLookups::Look> looks;
   std::vector<Peer*> due;
+  if (one_sided_ != nullptr) LookAt(groups, &due, keys, records, exclude, now, deadline);
+  Ask(groups, due, keys, records, exclude, deadline);
+}
+
+// Leaves in `groups` what has to be asked for.
+void Locator::LookAt(NodeGroups* groups, std::vector<Peer*>* due, std::span<const Key> keys,
+                     std::span<Record> records, std::span<const uint64_t> exclude, TimePoint now,
+                     TimePoint deadline) {
+  // Longer than a silent queue is waited for (Fabric::queue_stall), so that others can take over,
+  // and the rest is left to ask for what these bring not.
+  const TimePoint limit = now + std::min(options_.stall, deadline - now) / kLookShare;
+  std::vector<OneSidedLookups::Look> looks;
   NodeGroups ask;
   groups->ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
-    if (owner == peers_->self()) {
-      LookupHere(items, keys, exclude, records, now);
-      return;
-    }
     Peer* peer = peers_->Find(owner);
-    if (peer == nullptr) return;
     bool renew = false;
-    const auto grant = one_sided_ == nullptr ? nullptr : one_sided_->Use(owner, now, &renew);
-    if (renew) due.push_back(peer);
+    const auto grant = peer == nullptr ? nullptr : one_sided_->Use(*peer, now, &renew);
+    if (renew) due->push_back(peer);
     const bool look = grant && !renew && peer->health().Allows(now);
     for (const auto& item : items) {
       if (look) {
@@ -85,39 +96,47 @@ void Locator::LookupAt(NodeGroups* groups, std::span<const Key> keys, std::span<
       }
     }
   });
-  if (!looks.empty()) {
-    for (const auto& look : one_sided_->LookUp(looks, keys, records, exclude, now, deadline))
-      ask.Add(look.node, look.index);
-  }
-  Ask(&ask, keys, records, exclude, deadline);
-  if (!due.empty()) one_sided_->Renew(due, {options_.stall, deadline});
+  for (const auto& look : one_sided_->LookUp(looks, keys, records, exclude, now, limit))
+    ask.Add(look.node, look.index);
+  *groups = std::move(ask);
 }
 
 void Locator::LookupHere(std::span<const NodeGroups::Item> items, std::span<const Key> keys,
-                         std::span<const uint64_t> exclude, std::span<Record> records,
-                         TimePoint now) {
+                         std::span<const uint64_t> exclude, std::span<Record> records) {
   std::vector<Key> asked;
   for (const auto& item : items) asked.push_back(keys[item.index]);
   std::vector<Record> found(items.size());
-  shard_->Lookup(asked, peers_->self(), exclude, found, now);
+  shard_->Lookup(asked, peers_->self(), exclude, found, Clock::now());
   for (size_t i = 0; i < items.size(); ++i) records[items[i].index] = found[i];
 }
 
-void Locator::Ask(NodeGroups* groups, std::span<const Key> keys, std::span<Record> records,
-                  std::span<const uint64_t> exclude, TimePoint deadline) {
+void Locator::Ask(NodeGroups* groups, std::span<Peer* const> due, std::span<const Key> keys,
+                  std::span<Record> records, std::span<const uint64_t> exclude,
+                  TimePoint deadline) {
   std::vector<Key> asked;
   std::vector<Record> found;
   std::vector<std::span<const NodeGroups::Item>> sent;
   CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
+  const TimePoint now = Clock::now();  // model: grant_from_ask
+  size_t count = 0;
   groups->ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
+    if (owner == peers_->self()) {
+      LookupHere(items, keys, exclude, records);
+      return;
+    }
+    Peer* peer = peers_->Find(owner);
+    if (peer == nullptr || !peer->health().Allows(now)) return;
     asked.clear();
     for (const auto& item : items) asked.push_back(keys[item.index]);
-    counters_->asked_for.Add(items.size());
-    EncodeLookup(peers_->self(), exclude, asked,
-                 &calls.Add(peers_->Find(owner), MessageType::kLookup).request);
+    count += items.size();
+    EncodeLookup(peers_->self(), exclude, asked, &calls.Add(peer, MessageType::kLookup).request);
     sent.push_back(items);
   });
-  if (calls.empty()) return;
+  for (Peer* peer : due)
+    calls.Add(peer, MessageType::kDirectory).wanted = MessageType::kDirectoryOk;
+  // A peer that had no time to answer would count as one that fails.
+  if (calls.empty() || now >= deadline) return;
+  counters_->asked_for.Add(count);
   calls.Run(MessageType::kLookupOk, {options_.stall, deadline});
   for (size_t c = 0; c < sent.size(); ++c) {
     const PeerCall& call = *calls.calls()[c];
@@ -126,6 +145,7 @@ void Locator::Ask(NodeGroups* groups, std::span<const Key> keys, std::span<Recor
       continue;
     for (size_t i = 0; i < found.size(); ++i) records[sent[c][i].index] = found[i];
   }
+  for (const auto& call : calls.calls().subspan(sent.size())) one_sided_->Take(*call, now);
 }
 
 }  // namespace peercache

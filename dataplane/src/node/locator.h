@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/key.h"
@@ -45,13 +46,17 @@ class Locator {
   void ForgetAll() { cache_.Clear(); }
 
  private:
-  // Looks for the keys of each group at its node.
+  // Looks for the keys of each group at its node; groups are used up.
   void LookupAt(NodeGroups* groups, std::span<const Key> keys, std::span<Record> records,
                 TimePoint deadline, std::span<const uint64_t> failed);
+  void LookAt(NodeGroups* groups, std::vector<Peer*>* due, std::span<const Key> keys,
+              std::span<Record> records, std::span<const uint64_t> exclude, TimePoint now,
+              TimePoint deadline);
   void LookupHere(std::span<const NodeGroups::Item> items, std::span<const Key> keys,
-                  std::span<const uint64_t> exclude, std::span<Record> records, TimePoint now);
-  void Ask(NodeGroups* groups, std::span<const Key> keys, std::span<Record> records,
-           std::span<const uint64_t> exclude, TimePoint deadline);
+                  std::span<const uint64_t> exclude, std::span<Record> records);
+  // Also asks those that are `due` for grants.
+  void Ask(NodeGroups* groups, std::span<Peer* const> due, std::span<const Key> keys,
+           std::span<Record> records, std::span<const uint64_t> exclude, TimePoint deadline);
 
   const LocatorOptions options_;
   Shard* const shard_;

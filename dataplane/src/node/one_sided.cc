@@ -15,36 +15,41 @@ constexpr Duration kLeaveAlone = std::chrono::seconds(10);
 
 OneSidedLookups::OneSidedLookups(Duration owner_ttl, Fabric* fabric, Peers* peers,
                                  Counters* counters)
-    : renew_after_(owner_ttl / kRenewShare), fabric_(fabric), peers_(peers), counters_(counters) {}
+    : owner_ttl_(owner_ttl), fabric_(fabric), peers_(peers), counters_(counters) {}
 
-std::shared_ptr<const Grant> OneSidedLookups::Use(uint64_t node, TimePoint now, bool* due) {
+std::shared_ptr<const Grant> OneSidedLookups::Use(const Peer& peer, TimePoint now, bool* due) {
+  const uint64_t incarnation = peer.incarnation();
   std::lock_guard lock(mutex_);
-  Known& known = known_[node];
+  DropOld(now);
+  Known& known = known_[peer.node()];
   *due = now >= known.due;
-  if (*due) known.due = now + renew_after_;
+  if (*due) known.due = now + owner_ttl_ / kRenewShare;
+  if (known.grant && (known.grant->incarnation() != incarnation || !known.grant->Lasts(now)))
+    known.grant.reset();
   return known.grant;
 }
 
-void OneSidedLookups::Renew(std::span<Peer* const> peers, const GroupLimits& limits) {
-  if (peers.empty()) return;
-  CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
-  for (Peer* peer : peers) calls.Add(peer, MessageType::kDirectory);
-  const TimePoint asked = Clock::now();  // model: grant_from_ask
-  calls.Run(MessageType::kDirectoryOk, limits);
-  for (const auto& call : calls.calls()) {
-    std::shared_ptr<const Grant> grant;
-    const bool silent =
-        call->status.code() == Code::kUnavailable || call->status.code() == Code::kDeadlineExceeded;
-    DirectoryOk said;
-    FrameReader reader = call->answer;
-    if (call->status.ok() && said.Decode(&reader) && said.buckets != 0)
-      grant = std::make_shared<const Grant>(std::move(said), call->answered_by, asked);
-    std::lock_guard lock(mutex_);
-    Known& known = known_[call->peer->node()];
-    // What a silent shard has granted before lasts as long as it does.
-    if (!silent) known.grant = grant;
-    if (!silent && grant == nullptr) known.due = asked + kLeaveAlone;
-  }
+// Of nodes that nobody has looked anything up at for so long.
+void OneSidedLookups::DropOld(TimePoint now) {
+  if (now < drop_at_) return;
+  drop_at_ = now + owner_ttl_;
+  std::erase_if(known_, [&](const auto& known) { return now >= known.second.due + owner_ttl_; });
+}
+
+void OneSidedLookups::Take(const PeerCall& call, TimePoint asked) {
+  std::shared_ptr<const Grant> grant;
+  const bool silent =
+      call.status.code() == Code::kUnavailable || call.status.code() == Code::kDeadlineExceeded;
+  DirectoryOk said;
+  FrameReader reader = call.answer;
+  if (call.status.ok() && said.Decode(&reader) && said.buckets != 0)
+    grant = std::make_shared<const Grant>(std::move(said), call.answered_by, asked, owner_ttl_);
+  // What a silent shard has granted before lasts as long as it does.
+  if (silent) return;
+  std::lock_guard lock(mutex_);
+  Known& known = known_[call.peer->node()];
+  if (grant == nullptr) known.due = asked + kLeaveAlone;
+  known.grant = std::move(grant);
 }
 
 std::vector<OneSidedLookups::Look> OneSidedLookups::LookUp(std::span<const Look> looks,

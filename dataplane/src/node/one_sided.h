@@ -29,9 +29,9 @@ class OneSidedLookups {
 
   // What may be used at this shard now; null: it has to be asked. *due: and for a grant, by this
   // caller.
-  std::shared_ptr<const Grant> Use(uint64_t node, TimePoint now, bool* due);
-  // Asks them for grants.
-  void Renew(std::span<Peer* const> peers, const GroupLimits& limits);
+  std::shared_ptr<const Grant> Use(const Peer& peer, TimePoint now, bool* due);
+  // Takes the end of a call of kDirectory. `asked`: read before it was sent.
+  void Take(const PeerCall& call, TimePoint asked);
 
   struct Look {
     size_t index = 0;  // of key and record
@@ -49,12 +49,15 @@ class OneSidedLookups {
     TimePoint due{};
   };
 
-  const Duration renew_after_;
+  void DropOld(TimePoint now);
+
+  const Duration owner_ttl_;
   Fabric* const fabric_;
   Peers* const peers_;
   Counters* const counters_;
   std::mutex mutex_;
   std::unordered_map<uint64_t, Known> known_;
+  TimePoint drop_at_{};
 };
 
 }  // namespace peercache

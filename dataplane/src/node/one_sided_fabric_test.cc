@@ -56,11 +56,22 @@ bool HitsWithoutAsking(TestEngine* reader, Node* node, uint64_t first, size_t co
   return Eventually(seconds(20), [&] {
     const Lookups before(*node);
     const auto got = reader->Get(first, count);
-    EXPECT_EQ(got.hits, count);
     EXPECT_EQ(got.wrong, 0u);
+    if (got.hits != count) return false;
     const Lookups after(*node);
     return after.one_sided > before.one_sided && after.rpc == before.rpc;
   });
+}
+
+// Runs `step` for six seconds, and longer, at most twenty, on a machine too slow to have had
+// `enough`.
+template <typename Enough, typename Step>
+void RunUntil(const Enough& enough, const Step& step) {
+  const TimePoint start = Clock::now();
+  for (Duration ran{}; ran < seconds(6) || (ran < seconds(20) && !enough());
+       ran = Clock::now() - start) {
+    step();
+  }
 }
 
 TEST(OneSidedFabricTest, TheShardIsNotAsked) {
@@ -73,8 +84,7 @@ TEST(OneSidedFabricTest, TheShardIsNotAsked) {
   EXPECT_TRUE(Eventually(seconds(20), [&] {
     const uint64_t served = CounterOf(*a, "served_lookups");
     const uint64_t looked = CounterOf(*b, "lookup_keys_one_sided");
-    for (int i = 0; i < 5; ++i) EXPECT_EQ(reader.Get(0, 64).hits, 64u);
-    return CounterOf(*a, "served_lookups") == served &&
+    return reader.Get(0, 64).hits == 64 && CounterOf(*a, "served_lookups") == served &&
            CounterOf(*b, "lookup_keys_one_sided") > looked;
   }));
   for (uint64_t round = 1; round <= 5; ++round) {
@@ -102,7 +112,7 @@ TEST(OneSidedFabricTest, AShardWithoutBucketsIsAsked) {
   EXPECT_GT(CounterOf(*a, "lookup_keys_rpc"), 0u);
 }
 
-// Twice as many pages as a shard's buckets are made for.
+// As many pages as the buckets of both shards have entries: some fill up before others.
 TEST(OneSidedFabricTest, WhatFindsNoPlaceInItsBucketIsAskedFor) {
   constexpr size_t kSmall = 4 << 10, kAtOnce = 512;
   TestCluster cluster([](NodeConfig* c) {
@@ -118,11 +128,25 @@ TEST(OneSidedFabricTest, WhatFindsNoPlaceInItsBucketIsAskedFor) {
   EXPECT_TRUE(Eventually(seconds(20), [&] {
     for (uint64_t first = 0; first < 8 * kAtOnce; first += kAtOnce) {
       const auto got = reader.Get(first, kAtOnce);
-      EXPECT_EQ(got.hits, kAtOnce);
       EXPECT_EQ(got.wrong, 0u);
+      if (got.hits != kAtOnce) return false;
     }
     const Lookups after(*b);
     return after.fallbacks > before.fallbacks && after.one_sided > before.one_sided;
+  }));
+}
+
+// More than are READ from a peer in one round, and in two.
+TEST(OneSidedFabricTest, ManyKeysAtOnceTakeSeveralRounds) {
+  constexpr size_t kSmall = 4 << 10, kMany = 2000;
+  TestCluster cluster(OneSided);
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  ASSERT_TRUE(a && b);
+  TestEngine writer(a->socket(), kMany, kSmall), reader(b->socket(), kMany, kSmall);
+  ASSERT_TRUE(Eventually(seconds(20), [&] { return writer.Set(0, kMany) == kMany; }));
+  EXPECT_TRUE(Eventually(seconds(20), [&] {
+    const Lookups before(*b);
+    return reader.Exists(0, kMany) == kMany && Lookups(*b).one_sided > before.one_sided + 512;
   }));
 }
 
@@ -148,15 +172,16 @@ TEST(OneSidedFabricTest, NoWrongByteWhilePagesAreEvicted) {
     }
   });
   size_t hits = 0, wrong = 0;
-  for (const TimePoint end = Clock::now() + seconds(6); Clock::now() < end;) {
-    const uint64_t first = newest;
-    for (const uint64_t back : {0, 32, 64}) {
-      if (back > first) continue;
-      const auto got = reader.Get(first - back, 16);
-      hits += got.hits;
-      wrong += got.wrong;
-    }
-  }
+  RunUntil([&] { return hits > 100 && CounterOf(*b, "lookup_keys_one_sided") > 100; },
+           [&] {
+             const uint64_t first = newest;
+             for (const uint64_t back : {0, 32, 64}) {
+               if (back > first) continue;
+               const auto got = reader.Get(first - back, 16);
+               hits += got.hits;
+               wrong += got.wrong;
+             }
+           });
   stop = true;
   setting.join();
   EXPECT_GT(hits, 100u);
@@ -244,14 +269,16 @@ TEST(OneSidedFabricTest, AShardThatIsStoppedIsLeftAndNeverWrong) {
   // Slots are reused while the stopped shard still has the records of what was there.
   size_t wrong = 0, hits = 0;
   uint64_t first = 0;
-  for (const TimePoint end = Clock::now() + seconds(6); Clock::now() < end; ++first) {
-    writer.Set(100 + 32 * first, 32);
-    for (const uint64_t back : {uint64_t{0}, 100 + 32 * first}) {
-      const auto got = reader.Get(back, 32);
-      wrong += got.wrong;
-      hits += got.hits;
-    }
-  }
+  RunUntil([&] { return hits > 0; },
+           [&] {
+             writer.Set(100 + 32 * first, 32);
+             for (const uint64_t back : {uint64_t{0}, 100 + 32 * first}) {
+               const auto got = reader.Get(back, 32);
+               wrong += got.wrong;
+               hits += got.hits;
+             }
+             ++first;
+           });
   EXPECT_EQ(wrong, 0u);
   EXPECT_GT(hits, 0u);
   EXPECT_TRUE(Eventually(seconds(20), [&] {

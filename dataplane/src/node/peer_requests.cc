@@ -98,7 +98,7 @@ Status PeerRequests::OnDirectory(FrameReader* body, FrameWriter* out) {
   DirectoryOk ok = shard_->Directory(Clock::now());
   ok.offset = pool_->size();  // what is beside the slots (node.cc)
   ok.Encode(out);
-  counters_->grants.Add(1);
+  if (ok.buckets != 0) counters_->grants.Add(1);
   return {};
 }
 

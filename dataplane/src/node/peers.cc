@@ -30,6 +30,11 @@ bool Peer::in_view() const {
   return in_view_;
 }
 
+uint64_t Peer::incarnation() const {
+  std::lock_guard lock(mutex_);
+  return member_incarnation_;
+}
+
 PeerAddress Peer::address() const {
   std::lock_guard lock(mutex_);
   return address_;
@@ -243,10 +248,11 @@ void CallGroup::Run(MessageType expected, const GroupLimits& limits) {
     PeerCall& call = *calls_[i];
     Channel& channel = *running_[i].channel;
     call.status = channel.status();
-    if (call.status.ok() && channel.answer().type != expected) {
+    const MessageType wanted = call.wanted.value_or(expected);
+    if (call.status.ok() && channel.answer().type != wanted) {
       call.status =
           Corrupt(fmt::format("answer of type {}, expected {}",
-                              static_cast<int>(channel.answer().type), static_cast<int>(expected)));
+                              static_cast<int>(channel.answer().type), static_cast<int>(wanted)));
       channel.Fail(call.status);
     }
     if (call.status.ok()) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -33,6 +34,8 @@ class Peer {
   PeerHealth& health() { return health_; }
   const PeerHealth& health() const { return health_; }
   bool in_view() const;
+  // Of the member in the view; 0: it is in none.
+  uint64_t incarnation() const;
   PeerAddress address() const;
 
   // ---- the fence: what this node, as an owner, knows of the peer's shard (thread-safe)
@@ -118,6 +121,8 @@ struct PeerCall {
   Peer* peer = nullptr;
   FrameWriter request;  // finished by CallGroup
   PayloadSink* sink = nullptr;
+  // Of a good answer; nothing: as the group's others.
+  std::optional<MessageType> wanted;
   // Result. `answer` is valid when status is ok, until the group is gone.
   Status status;
   MessageType answer_type = MessageType::kError;

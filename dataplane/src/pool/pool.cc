@@ -245,10 +245,14 @@ Result<std::unique_ptr<Pool>> Pool::Create(const PoolOptions& options) {
         fmt::format("pool: largest page {} is not between 1 and {}; choose e.g. "
                     "64Mi",
                     FormatSize(options.max_page_bytes), UINT32_MAX));
-  const size_t bytes = RoundToChunks(options.bytes);
+  const size_t beside = options.beside == 0 ? 0 : WholePages(options.beside, options.huge_pages);
+  if (beside >= options.bytes)
+    return InvalidArgument(fmt::format(
+        "pool: size {} leaves nothing for pages after {} for the directory; choose a larger size",
+        FormatSize(options.bytes), FormatSize(beside)));
+  const size_t bytes = RoundToChunks(options.bytes - beside);
   Result<MappedRegion> memory =
-      MappedRegion::Create("peercache-pool", bytes + WholePages(options.beside, options.huge_pages),
-                           options.huge_pages, options.numa_node);
+      MappedRegion::Create("peercache-pool", bytes + beside, options.huge_pages, options.numa_node);
   if (!memory.ok()) return memory.status();
 
   size_t max_page = std::min(options.max_page_bytes, bytes - sizeof(SlotHeader));

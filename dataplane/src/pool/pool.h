@@ -56,7 +56,7 @@ struct PoolOptions {
   EvictionPolicy eviction = EvictionPolicy::kLru;
   int numa_node = -1;  // where its memory should be; -1: anywhere
   // Bytes behind the slots, in the same memory, that the pool leaves alone: what is registered with
-  // the pool is readable with it. Rounded up to whole pages.
+  // the pool is readable with it. Rounded up to whole pages, and taken out of `bytes`.
   size_t beside = 0;
 };
 

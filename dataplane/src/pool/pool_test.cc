@@ -563,6 +563,24 @@ TEST(Pool, RoundsItsSizeToChunks) {
   EXPECT_EQ(MakePool(300 * kMiB + 1)->size(), 300 * kMiB);
 }
 
+// With a node's memory and huge pages requested by its pool's size, nothing is left for more.
+TEST(Pool, WhatIsBesideTheSlotsIsOutOfItsSize) {
+  PoolOptions options;
+  options.bytes = 256 * kMiB;
+  options.huge_pages = HugePages::kOff;
+  options.beside = kMiB / 2 + 1;
+  auto pool = Pool::Create(options);
+  ASSERT_TRUE(pool.ok()) << pool.status().ToString();
+  EXPECT_EQ((*pool)->beside().size(), kMiB / 2 + 4096);
+  EXPECT_EQ((*pool)->memory().bytes().size(), (*pool)->size() + (*pool)->beside().size());
+  EXPECT_LE((*pool)->memory().bytes().size(), options.bytes);
+  EXPECT_GE((*pool)->size(), 248 * kMiB);
+  options.beside = options.bytes;
+  pool = Pool::Create(options);
+  ASSERT_FALSE(pool.ok());
+  EXPECT_THAT(pool.status().message(), HasSubstr("leaves nothing for pages"));
+}
+
 TEST(Pool, CreateNamesWhatIsWrong) {
   auto zero = Pool::Create({.bytes = 0});
   ASSERT_FALSE(zero.ok());
