@@ -15,10 +15,9 @@
 
 #include <atomic>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
 #include "base/dma_buf.h"
-#include "node/node_testing.h"
+#include "node/node_fabric_testing.h"
 #include "transport/rdma/verbs.h"
 
 namespace {
@@ -44,8 +43,10 @@ using nlohmann::json;
 using std::chrono::seconds;
 using testing::Eventually;
 using ::testing::HasSubstr;
+using testing::RailBytes;
 using testing::TestCluster;
 using testing::TestEngine;
+using testing::UseRails;
 
 constexpr size_t kPage = 128 << 10, kPages = 16, kBytes = kPages * kPage;
 // What the engine says the memory's address is: no memory of this process is there.
@@ -101,26 +102,13 @@ class StandInDriver {
   decltype(rdma::Verbs::reg_dmabuf_mr) before_;
 };
 
-void UseRails(NodeConfig* config) {
-  config->transport = "rdma";
-  config->device_name = std::getenv("PEERCACHE_TEST_RAILS");
-  config->rdma_spin = {};
-  config->promotion_percent = 0;
-  config->checksums = ChecksumPolicy::kAll;
-  config->lease = milliseconds(1000);
-}
-
-json StatusOf(Node& node) { return json::parse(node.StatusJson()); }
-uint64_t RailBytes(Node& node) {
-  uint64_t bytes = 0;
-  const json status = StatusOf(node);
-  for (const json& rail : status["transport"]["rails"]) bytes += rail["read_bytes"].get<uint64_t>();
-  return bytes;
-}
-
 class DmaBufFabricTest : public ::testing::Test {
  protected:
-  DmaBufFabricTest() : cluster_(UseRails) {
+  DmaBufFabricTest()
+      : cluster_([](NodeConfig* config) {
+          UseRails(config);
+          config->checksums = ChecksumPolicy::kAll;
+        }) {
     a_ = cluster_.Start("a");
     b_ = cluster_.Start("b");
     auto client = Client::Connect({.socket = b_->socket(), .timeout = milliseconds(15'000)});
@@ -176,7 +164,7 @@ TEST_F(DmaBufFabricTest, ADeviceWithoutItIsNamedAndPagesGoThroughTheHost) {
   EXPECT_TRUE(AllCome(memory, 0)) << "from the other node";
   EXPECT_TRUE(AllCome(memory, 100)) << "from the own pool";
   EXPECT_EQ(RailBytes(*b_), 0u);
-  const json engines = StatusOf(*b_)["engines"];
+  const json engines = testing::Status(*b_)["engines"];
   for (const json& engine : engines) {
     if (engine["name"] != "engine") continue;
     EXPECT_EQ(engine["region_bytes"], kBytes);

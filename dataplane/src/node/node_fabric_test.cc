@@ -1,17 +1,13 @@
-// Whole nodes that read each other's pools by RDMA; needs devices (hack/soft-rdma brings some).
-// PEERCACHE_TEST_RAILS lists them. All nodes are in this process and use the same rails.
+// Whole nodes that read each other's pools by RDMA.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 
-#include "node/node.h"
-#include "node/node_testing.h"
+#include "node/node_fabric_testing.h"
 #include "transport/rdma/fabric_testing.h"
 
 namespace peercache {
@@ -19,29 +15,15 @@ namespace {
 
 using nlohmann::json;
 using std::chrono::seconds;
+using testing::CounterOf;
 using testing::Eventually;
+using testing::RailBytes;
+using testing::Status;
 using testing::TestCluster;
 using testing::TestEngine;
+using testing::UseRails;
 
 constexpr size_t kPage = 128 << 10;
-
-void UseRails(NodeConfig* config) {
-  config->transport = "rdma";
-  config->device_name = std::getenv("PEERCACHE_TEST_RAILS");
-  config->rdma_spin = {};
-  config->promotion_percent = 0;  // replicas would be read instead
-  config->lease = milliseconds(1000);
-  config->peer_timeout = seconds(5);  // a guest may get little of the processors
-}
-
-json Status(Node& node) { return json::parse(node.StatusJson()); }
-uint64_t CounterOf(Node& node, const char* name) { return Status(node)["counters"][name]; }
-uint64_t RailBytes(Node& node) {
-  uint64_t bytes = 0;
-  const json status = Status(node);
-  for (const json& rail : status["transport"]["rails"]) bytes += rail["read_bytes"].get<uint64_t>();
-  return bytes;
-}
 
 // An engine whose pool is registered: until then reads go over TCP.
 bool ReadsByRdma(TestEngine* reader, Node* node, uint64_t first, size_t count) {

@@ -9,37 +9,29 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "node/node.h"
-#include "node/node_testing.h"
+#include "node/node_fabric_testing.h"
 
 namespace peercache {
 namespace {
 
-using nlohmann::json;
 using std::chrono::seconds;
+using testing::CounterOf;
 using testing::Eventually;
 using testing::TestCluster;
 using testing::TestEngine;
+using testing::UseRails;
 
 constexpr size_t kPage = 64 << 10;
 
 void OneSided(NodeConfig* config) {
-  config->transport = "rdma";
-  config->device_name = std::getenv("PEERCACHE_TEST_RAILS");
-  config->rdma_spin = {};
-  config->promotion_percent = 0;  // replicas would be read instead
-  config->dir_cache_ttl = {};     // every get looks its keys up
+  UseRails(config);
+  config->dir_cache_ttl = {};  // every get looks its keys up
   config->directory_lookups = "one-sided";
   config->pool_bytes = size_t{64} << 20;
-}
-
-uint64_t CounterOf(Node& node, const char* name) {
-  return json::parse(node.StatusJson())["counters"][name];
 }
 
 // By memory alone, of all shards but the own.
@@ -260,7 +252,7 @@ TEST(OneSidedFabricTest, AShardThatIsStoppedIsLeftAndNeverWrong) {
   auto host = cluster.Start("host"), b = cluster.Start("b");
   ASSERT_TRUE(host && b);
   const Process stopped(cluster.Config("stopped"));
-  const auto members = [&] { return json::parse(b->StatusJson())["members"].size(); };
+  const auto members = [&] { return testing::Status(*b)["members"].size(); };
   ASSERT_TRUE(Eventually(seconds(20), [&] { return members() == 3; }));
   TestEngine writer(host->socket(), 32, kPage), reader(b->socket(), 32, kPage);
   ASSERT_TRUE(Eventually(seconds(20), [&] { return writer.Set(0, 32) == 32; }));
