@@ -151,8 +151,8 @@ Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted)
   const TimePoint start = Clock::now();
   const size_t parts = count * chunks_;
   std::atomic<size_t> next{0};
-  struct Failure {
-    int error = 0;  // 0: none
+  struct alignas(8) Failure {  // one word, which atomics need no library for
+    int error = 0;             // 0: none
     uint32_t part = 0;
   };
   std::atomic<Failure> failure{Failure{}};  // the first
