@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/divide.h"
+
 namespace peercache {
 namespace {
 
@@ -57,8 +59,7 @@ Result<MappedRegion> MappedRegion::MapDmaBuf(UniqueFd fd, size_t size, uint64_t 
   MappedRegion region;
   region.page_size_ = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   const size_t lead = offset % region.page_size_;
-  const size_t length =
-      (lead + size + region.page_size_ - 1) / region.page_size_ * region.page_size_;
+  const size_t length = DivideUp(lead + size, region.page_size_) * region.page_size_;
   region.device_ = Device::kMapped;
   void* start = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(),
                        static_cast<off_t>(offset - lead));

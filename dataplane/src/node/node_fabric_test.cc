@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <string>
 #include <thread>
 
@@ -15,6 +14,7 @@ namespace {
 
 using nlohmann::json;
 using std::chrono::seconds;
+using testing::Churn;
 using testing::CounterOf;
 using testing::Eventually;
 using testing::RailBytes;
@@ -130,28 +130,11 @@ TEST(NodeFabricTest, NoWrongByteWhilePagesAreEvicted) {
   TestEngine writer(a->socket(), 16, kPage), reader(b->socket(), 16, kPage);
   ASSERT_EQ(writer.Set(0, 16), 16u);
   ASSERT_TRUE(ReadsByRdma(&reader, b.get(), 0, 16));
-  std::atomic<uint64_t> newest{0};
-  std::atomic<bool> stop{false};
-  std::thread setting([&] {
-    for (uint64_t first = 16; !stop; first += 16) {
-      writer.Set(first, 16);
-      newest = first;
-    }
-  });
-  size_t hits = 0, wrong = 0;
-  for (const TimePoint end = Clock::now() + seconds(8); Clock::now() < end;) {
-    const uint64_t first = newest;
-    for (const uint64_t back : {0, 32, 64}) {
-      if (back > first) continue;
-      const auto got = reader.Get(first - back, 16);
-      hits += got.hits;
-      wrong += got.wrong;
-    }
-  }
-  stop = true;
-  setting.join();
-  EXPECT_GT(hits, 100u);
-  EXPECT_EQ(wrong, 0u);
+  Churn churn(&writer, &reader);
+  for (const TimePoint end = Clock::now() + seconds(8); Clock::now() < end;) churn.Read();
+  churn.Stop();
+  EXPECT_GT(churn.hits, 100u);
+  EXPECT_EQ(churn.wrong, 0u);
   EXPECT_GT(Status(*a)["pool"]["evictions"].get<uint64_t>(), 100u);
 }
 

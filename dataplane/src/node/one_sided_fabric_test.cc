@@ -6,11 +6,9 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "node/node_fabric_testing.h"
@@ -19,6 +17,7 @@ namespace peercache {
 namespace {
 
 using std::chrono::seconds;
+using testing::Churn;
 using testing::CounterOf;
 using testing::Eventually;
 using testing::TestCluster;
@@ -155,29 +154,12 @@ TEST(OneSidedFabricTest, NoWrongByteWhilePagesAreEvicted) {
   TestEngine writer(a->socket(), 16, kPage), reader(b->socket(), 16, kPage);
   ASSERT_EQ(writer.Set(0, 16), 16u);
   ASSERT_TRUE(HitsWithoutAsking(&reader, b.get(), 0, 16));
-  std::atomic<uint64_t> newest{0};
-  std::atomic<bool> stop{false};
-  std::thread setting([&] {
-    for (uint64_t first = 16; !stop; first += 16) {
-      writer.Set(first, 16);
-      newest = first;
-    }
-  });
-  size_t hits = 0, wrong = 0;
-  RunUntil([&] { return hits > 100 && CounterOf(*b, "lookup_keys_one_sided") > 100; },
-           [&] {
-             const uint64_t first = newest;
-             for (const uint64_t back : {0, 32, 64}) {
-               if (back > first) continue;
-               const auto got = reader.Get(first - back, 16);
-               hits += got.hits;
-               wrong += got.wrong;
-             }
-           });
-  stop = true;
-  setting.join();
-  EXPECT_GT(hits, 100u);
-  EXPECT_EQ(wrong, 0u);
+  Churn churn(&writer, &reader);
+  RunUntil([&] { return churn.hits > 100 && CounterOf(*b, "lookup_keys_one_sided") > 100; },
+           [&] { churn.Read(); });
+  churn.Stop();
+  EXPECT_GT(churn.hits, 100u);
+  EXPECT_EQ(churn.wrong, 0u);
   EXPECT_GT(CounterOf(*b, "lookup_keys_one_sided"), 100u);
 }
 

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/divide.h"
 #include "base/size.h"
 #include "pool/ghost.h"
 #include "pool/heat.h"
@@ -51,7 +52,7 @@ size_t WholePages(size_t bytes, HugePages pages) {
   const size_t page = pages == HugePages::kOff   ? size_t{4} << 10
                       : pages == HugePages::k1Gi ? size_t{1} << 30
                                                  : size_t{2} << 20;
-  return (bytes + page - 1) / page * page;
+  return DivideUp(bytes, page) * page;
 }
 
 Victim VictimOf(const Slot& slot) {
