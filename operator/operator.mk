@@ -75,7 +75,7 @@ test-envtest: ## Go tests on a real kube-apiserver, which is built when KUBEBUIL
 SCALE_OUT ?= operator/build/scale
 
 .PHONY: scale
-scale: build-operator ## What the operator costs at 1,000 nodes and 5,000 SGLang pods, on a real API server; SCALE_ARGS="--nodes 20 --engines 100" is less (15 minutes)
+scale: build-operator ## What the operator costs at 1,000 nodes and 5,000 SGLang pods, on a real API server; SCALE_ARGS="--nodes 20 --engines 100" is less (5 to 15 minutes)
 	@echo "==> scale: the operator with simulated machines"
 	@mkdir -p $(SCALE_OUT) && rm -f $(SCALE_OUT)/scale.json
 	@$(GO_BUILD_ENV) go build -o bin/peercache-scale ./operator/scale

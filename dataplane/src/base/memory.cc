@@ -21,8 +21,6 @@ namespace {
 constexpr size_t k2MiB = size_t{2} << 20;
 constexpr size_t k1GiB = size_t{1} << 30;
 
-size_t SmallPageSize() { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
-
 Status Failed(const std::string& name, std::string_view call, size_t size, std::string_view fix) {
   Status status = FromErrno(fmt::format("{}: {} of {}", name, call, FormatSize(size)), errno);
   return {status.code(), fmt::format("{}; {}", status.message(), fix)};
@@ -65,6 +63,8 @@ Status CheckIsMemory(int fd, const struct stat& info, MapAccess access) {
 }
 
 }  // namespace
+
+size_t SmallPageSize() { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
 
 Result<HugePages> ParseHugePages(std::string_view text) {
   for (HugePages pages : {HugePages::kAuto, HugePages::kOff, HugePages::k2Mi, HugePages::k1Gi})

@@ -28,6 +28,8 @@ enum class HugePages : uint8_t { kAuto, kOff, k2Mi, k1Gi };
 Result<HugePages> ParseHugePages(std::string_view text);  // auto | off | 2Mi | 1Gi
 std::string_view HugePagesName(HugePages pages);
 
+size_t SmallPageSize();  // 4 KiB; on some arm64 kernels 64 KiB
+
 enum class MapAccess : uint8_t { kRead, kReadWrite };
 
 class MappedRegion {
@@ -57,7 +59,7 @@ class MappedRegion {
   size_t size() const { return size_; }
   std::span<std::byte> bytes() const { return {data_, size_}; }
   int fd() const { return fd_.get(); }
-  // 4096, 2 MiB, 1 GiB: what the kernel uses for this region.
+  // That of small pages, 2 MiB or 1 GiB: what the kernel uses for this region.
   size_t page_size() const { return page_size_; }
   const NumaMemoryChoice& numa() const { return numa_; }
   // Whether it is a dma-buf, and whether processors can reach it.

@@ -49,7 +49,7 @@ size_t RoundToChunks(size_t bytes) {
 }
 
 size_t WholePages(size_t bytes, HugePages pages) {
-  const size_t page = pages == HugePages::kOff   ? size_t{4} << 10
+  const size_t page = pages == HugePages::kOff   ? SmallPageSize()
                       : pages == HugePages::k1Gi ? size_t{1} << 30
                                                  : size_t{2} << 20;
   return DivideUp(bytes, page) * page;
@@ -562,7 +562,7 @@ PoolStats Pool::stats() const {
   stats.reserve_failures = impl_->reserve_failures;
   stats.duplicate_commits = impl_->duplicate_commits;
   stats.eviction = impl_->policy;
-  stats.huge = impl_->memory.page_size() > 4096;
+  stats.huge = impl_->memory.page_size() > SmallPageSize();
   return stats;
 }
 

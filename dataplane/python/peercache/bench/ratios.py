@@ -23,6 +23,8 @@ from peercache.bench.perf import Perf, Result
 
 KIB, MIB = 1 << 10, 1 << 20
 WORKING_SET = 1536 * MIB
+# A pool that keeps all of it: up to its low watermark of 75 %, beside a tenth of it in reserve.
+POOL = "2560Mi"
 # An engine's host pool: several times what caches hold, and small enough to be mapped in a moment.
 WINDOW = 256 * MIB
 MEMORY_WINDOW = 512 * MIB
@@ -155,7 +157,7 @@ def _clear(perf: Perf, node: BenchNode) -> None:
 def _remote_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> Iterator[Row]:
     """GET from another node, beside a bare connection that moves the same pages."""
     for size, label in _sizes():
-        with loopback_nodes(build, {"holder": "4Gi", "reader": "64Mi"}) as nodes:
+        with loopback_nodes(build, {"holder": POOL, "reader": "64Mi"}) as nodes:
             shape = {
                 "page_bytes": size,
                 "pages": WORKING_SET // size,
@@ -234,7 +236,7 @@ def _sharing(
     build: Path, perf: Perf, places: Mapping[str, Place] | None = None
 ) -> Iterator[dict[str, BenchNode]]:
     """A holder of the pages, and a reader that has none, with a pool that takes them all."""
-    with loopback_nodes(build, {"holder": "4Gi", "reader": "4Gi"}, None, places) as nodes:
+    with loopback_nodes(build, {"holder": POOL, "reader": "4Gi"}, None, places) as nodes:
         for node in nodes.values():
             node.settle()
         _fill(perf, nodes["holder"], SHARED_PAGES)
