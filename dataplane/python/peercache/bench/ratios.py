@@ -223,9 +223,12 @@ def _request_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> 
 
 
 ENGINES = 8
+# Fewer than elsewhere: each repetition has nodes of its own, whose pools have to be touched first.
+SHARED_SET = 1024 * MIB
+SHARED_POOLS = {"holder": "1792Mi", "reader": "2816Mi"}
 SHARED_PAGES = {
     "page_bytes": 128 * KIB,
-    "pages": WORKING_SET // (128 * KIB),
+    "pages": SHARED_SET // (128 * KIB),
     "window": WINDOW // (128 * KIB),
     "batch": SMALL_BATCH,
 }
@@ -236,7 +239,7 @@ def _sharing(
     build: Path, perf: Perf, places: Mapping[str, Place] | None = None
 ) -> Iterator[dict[str, BenchNode]]:
     """A holder of the pages, and a reader that has none, with a pool that takes them all."""
-    with loopback_nodes(build, {"holder": POOL, "reader": "4Gi"}, None, places) as nodes:
+    with loopback_nodes(build, SHARED_POOLS, None, places) as nodes:
         for node in nodes.values():
             node.settle()
         _fill(perf, nodes["holder"], SHARED_PAGES)
