@@ -42,7 +42,7 @@ var badSpecs = map[string]string{
 	"network is missing: attachment Network":                    "{memory: {pool: 1Gi}, rails: [{name: a, attachment: Network}]}",
 	"attachment Network takes no device":                        "{memory: {pool: 1Gi}, rails: [{name: a, attachment: Network, network: net, device: x}]}",
 	"attachment Network brings no RDMA device":                  "{transport: RDMA, memory: {pool: 1Gi}, rails: [{name: a, attachment: Network, network: net}]}",
-	"device is missing: attachment HostNetwork":                 "{memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork}]}",
+	"device is missing: attachment HostNetwork":                 "{transport: Auto, memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork}]}",
 	"attachment HostNetwork already has every interface":        "{memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork, device: x, network: net}]}",
 	"interface names the pod's interface of a network":          "{memory: {pool: 1Gi}, rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, interface: n1}]}",
 	"resourceClaimTemplate is missing: attachment DRA":          "{memory: {pool: 1Gi}, rails: [{name: a, attachment: DRA}]}",

@@ -34,7 +34,7 @@ const (
 
 // networkSpecs bring up a second cluster, on two machines, whose pages have a network of their own: made by the
 // operator, attached by Multus, addressed by whereabouts. There is no RDMA here, so pages go over it by TCP, and a
-// device plug-in without devices stands for the real one.
+// device plug-in without devices stands for the real one, until the rail does without.
 func networkSpecs() {
 	machines := func() []string { return []string{nodes.writer, nodes.reader} }
 	var from, to engine
@@ -82,60 +82,93 @@ func networkSpecs() {
 
 	It("gets the network and the devices from one object", func(ctx context.Context) {
 		changeSpecOf(ctx, fabricCluster, func(spec *v1alpha1.PeerCacheClusterSpec) { *spec = overFabric(v1alpha1.ModeApply).Spec })
-		Eventually(func(g Gomega) {
-			cluster := clusterNamed(ctx, fabricCluster)
-			g.Expect(conditionMessage(cluster, v1alpha1.ConditionNetworksResolved)).To(Equal("True Resolved: 1 network exists"))
-			g.Expect(conditionMessage(cluster, v1alpha1.ConditionDevicesAvailable)).To(HavePrefix("True Available: 2 machines offer"))
-			g.Expect(conditionMessage(cluster, v1alpha1.ConditionReady)).To(Equal("True AllNodesReady: 2/2 nodes serve"))
-			for _, machine := range machines() {
-				pod, err := podOf(ctx, fabricCluster, machine)
-				g.Expect(err).NotTo(HaveOccurred())
-				status, err := statusOf(ctx, pod)
-				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(status.healthyMembers()).To(Equal(2), "members that %s sees: %v", machine, status.Members)
-				for _, member := range status.Members {
-					address, err := netip.ParseAddrPort(member.Address)
-					g.Expect(err).NotTo(HaveOccurred())
-					g.Expect(netip.MustParsePrefix(fabricRange).Contains(address.Addr())).To(BeTrue(), "%s is reached at %s",
-						member.ID, member.Address)
-				}
-			}
-		}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Succeed())
+		expectOnFabric(ctx, machines())
 	}, SpecTimeout(4*time.Minute))
 
 	It("carries its pages there, and not over the pod network", func(ctx context.Context) {
 		from, to = startEngineOf(ctx, fabricCluster, "fabric-writer", nodes.writer), startEngineOf(ctx, fabricCluster, "fabric-reader", nodes.reader)
 		from.waitReady(ctx)
 		to.waitReady(ctx)
-		reading, err := podOf(ctx, fabricCluster, nodes.reader)
-		Expect(err).NotTo(HaveOccurred())
-		writing, err := podOf(ctx, fabricCluster, nodes.writer)
-		Expect(err).NotTo(HaveOccurred())
+		expectPagesOverFabric(ctx, from, to)
+	}, SpecTimeout(4*time.Minute))
 
-		body := request{Kind: "mha", Layout: "page_first", V1: true, Pages: fabricPages, Seed: freshSeed()}
-		wrote := writeAllOn(ctx, from, body)
-		const remote = `peercache_read_bytes_total{tier="remote"}`
-		pages := -metricsOf(ctx, reading)[remote]
-		port, there, here := machineBytes(ctx, nodes.reader), podBytes(ctx, writing), podBytes(ctx, reading)
-		expectRead(ctx, to, body, wrote)
-		afterHere, afterThere, afterPort := podBytes(ctx, reading), podBytes(ctx, writing), machineBytes(ctx, nodes.reader)
-		pages += metricsOf(ctx, reading)[remote]
-
-		Expect(pages).To(BeNumerically(">", 1<<20), "bytes of pages read from the other machine")
-		onPort := afterPort[fabricPort].received - port[fabricPort].received
-		onFabric := afterHere[fabricInterface].received - here[fabricInterface].received
-		sent := afterThere[fabricInterface].sent - there[fabricInterface].sent
-		onPods := afterHere["eth0"].both() - here["eth0"].both() + afterThere["eth0"].both() - there["eth0"].both()
-		AddReportEntry("bytes", strconv.FormatFloat(pages, 'f', 0, 64)+" of pages; received from the fabric "+
-			strconv.FormatFloat(onFabric, 'f', 0, 64)+", over the pod network of both "+strconv.FormatFloat(onPods, 'f', 0, 64))
-		Expect(onFabric).To(BeNumerically(">=", pages), "received by the reader's pod at %s", fabricInterface)
-		Expect(sent).To(BeNumerically(">=", pages), "sent by the writer's pod at %s", fabricInterface)
-		Expect(onPort).To(BeNumerically(">=", pages), "received by the reader's machine at %s", fabricPort)
-		// Heartbeats, probes and the suite's own questions stay on the pod network.
-		Expect(onPods).To(BeNumerically("<", pages/4), "over the pod network of both")
+	It("needs no device for that", func(ctx context.Context) {
+		asking := func(g Gomega) (count int) {
+			for _, machine := range machines() {
+				pod, err := podOf(ctx, fabricCluster, machine)
+				g.Expect(err).NotTo(HaveOccurred())
+				if _, asks := pod.Spec.Containers[0].Resources.Limits[fabricResource]; asks {
+					count++
+				}
+			}
+			return count
+		}
+		Expect(asking(NewGomega(Fail))).To(Equal(2), "nodes that ask for %s, so far", fabricResource)
+		changeSpecOf(ctx, fabricCluster, func(spec *v1alpha1.PeerCacheClusterSpec) {
+			rail := &spec.Rails[0]
+			rail.Attachment, rail.ResourceName, spec.Provision.DevicePlugin = v1alpha1.AttachmentNetwork, "", nil
+		})
+		Eventually(func(g Gomega) {
+			g.Expect(asking(g)).To(BeZero(), "nodes that ask for %s", fabricResource)
+		}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Succeed())
+		expectOnFabric(ctx, machines())
+		expectPagesOverFabric(ctx, from, to)
 	}, SpecTimeout(4*time.Minute))
 
 	Context("with rails on two NUMA nodes", numaSpecs) // here because they need Multus, too
+}
+
+// expectOnFabric waits until the nodes serve and reach each other at the interface that Multus gave them.
+func expectOnFabric(ctx context.Context, machines []string) {
+	Eventually(func(g Gomega) {
+		cluster := clusterNamed(ctx, fabricCluster)
+		g.Expect(conditionMessage(cluster, v1alpha1.ConditionNetworksResolved)).To(Equal("True Resolved: 1 network exists"))
+		g.Expect(conditionMessage(cluster, v1alpha1.ConditionDevicesAvailable)).To(HavePrefix("True Available: 2 machines offer"))
+		g.Expect(conditionMessage(cluster, v1alpha1.ConditionReady)).To(Equal("True AllNodesReady: 2/2 nodes serve"))
+		for _, machine := range machines {
+			pod, err := podOf(ctx, fabricCluster, machine)
+			g.Expect(err).NotTo(HaveOccurred())
+			status, err := statusOf(ctx, pod)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(status.healthyMembers()).To(Equal(2), "members that %s sees: %v", machine, status.Members)
+			for _, member := range status.Members {
+				address, err := netip.ParseAddrPort(member.Address)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(netip.MustParsePrefix(fabricRange).Contains(address.Addr())).To(BeTrue(), "%s is reached at %s",
+					member.ID, member.Address)
+			}
+		}
+	}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Succeed())
+}
+
+// expectPagesOverFabric has pages written at one machine and read at another, and looks over which network they went.
+func expectPagesOverFabric(ctx context.Context, from, to engine) {
+	reading, err := podOf(ctx, fabricCluster, nodes.reader)
+	Expect(err).NotTo(HaveOccurred())
+	writing, err := podOf(ctx, fabricCluster, nodes.writer)
+	Expect(err).NotTo(HaveOccurred())
+
+	body := request{Kind: "mha", Layout: "page_first", V1: true, Pages: fabricPages, Seed: freshSeed()}
+	wrote := writeAllOn(ctx, from, body)
+	const remote = `peercache_read_bytes_total{tier="remote"}`
+	pages := -metricsOf(ctx, reading)[remote]
+	port, there, here := machineBytes(ctx, nodes.reader), podBytes(ctx, writing), podBytes(ctx, reading)
+	expectRead(ctx, to, body, wrote)
+	afterHere, afterThere, afterPort := podBytes(ctx, reading), podBytes(ctx, writing), machineBytes(ctx, nodes.reader)
+	pages += metricsOf(ctx, reading)[remote]
+
+	Expect(pages).To(BeNumerically(">", 1<<20), "bytes of pages read from the other machine")
+	onPort := afterPort[fabricPort].received - port[fabricPort].received
+	onFabric := afterHere[fabricInterface].received - here[fabricInterface].received
+	sent := afterThere[fabricInterface].sent - there[fabricInterface].sent
+	onPods := afterHere["eth0"].both() - here["eth0"].both() + afterThere["eth0"].both() - there["eth0"].both()
+	AddReportEntry("bytes", strconv.FormatFloat(pages, 'f', 0, 64)+" of pages; received from the fabric "+
+		strconv.FormatFloat(onFabric, 'f', 0, 64)+", over the pod network of both "+strconv.FormatFloat(onPods, 'f', 0, 64))
+	Expect(onFabric).To(BeNumerically(">=", pages), "received by the reader's pod at %s", fabricInterface)
+	Expect(sent).To(BeNumerically(">=", pages), "sent by the writer's pod at %s", fabricInterface)
+	Expect(onPort).To(BeNumerically(">=", pages), "received by the reader's machine at %s", fabricPort)
+	// Heartbeats, probes and the suite's own questions stay on the pod network.
+	Expect(onPods).To(BeNumerically("<", pages/4), "over the pod network of both")
 }
 
 // overFabric is what a user writes, and less of everything: a machine of a test has room for little beside the first

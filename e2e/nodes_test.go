@@ -95,6 +95,9 @@ type status struct {
 			CPUs string `json:"cpus"`
 			Why  string `json:"why"`
 		} `json:"threads"`
+		Memory struct {
+			ToldBy string `json:"told_by"`
+		} `json:"memory"`
 	} `json:"numa"`
 	Pool struct {
 		Pages uint64 `json:"pages"`

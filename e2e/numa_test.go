@@ -38,7 +38,7 @@ const (
 // kubelet so, as that of SR-IOV does. Kubelet aligns devices here and not cores: its static CPU manager would keep one of
 // two for the system. Nodes keep themselves on the CPUs of their NUMA node, which they see because the pod mounts what the
 // kubelet is shown. The kernel has the memory that it has: where that is one NUMA node, memory of the other cannot be
-// bound, and the node says that it does not know (hack/soft-rdma/qemu has two).
+// bound, and the node finds its pool elsewhere (hack/soft-rdma/qemu has two).
 func numaSpecs() {
 	machine := func() string { return nodes.reader }
 
@@ -121,7 +121,9 @@ func numaSpecs() {
 		expectOneForEach(ctx, machine())
 		Eventually(func() string {
 			return conditionMessage(clusterNamed(ctx, numaCluster), v1alpha1.ConditionNUMAAligned)
-		}).WithContext(ctx).WithTimeout(time.Minute).Should(HavePrefix("True Aligned: threads and memory of "))
+		}).WithContext(ctx).WithTimeout(time.Minute).Should(Or(
+			HavePrefix("True Aligned: threads and memory of 2 nodes"), // where the kernel has two, too
+			And(HavePrefix("False Misplaced: 1 of 2 nodes are far from their rails: "), ContainSubstring(".numa1: memory elsewhere. "))))
 		AddReportEntry("NUMAAligned", conditionMessage(clusterNamed(ctx, numaCluster), v1alpha1.ConditionNUMAAligned))
 		for numa, pod := range podsByNUMANode(ctx, NewGomega(Fail)) {
 			status, err := statusOf(ctx, pod)
@@ -129,6 +131,7 @@ func numaSpecs() {
 			cpus, err := below.exec(ctx, machine(), "cat", fmt.Sprintf("%s/node%d/cpulist", numaFolder, numa))
 			Expect(err).NotTo(HaveOccurred())
 			Expect(status.NUMA.Node).To(Equal(numa))
+			Expect(status.NUMA.Memory.ToldBy).To(Equal("numa_maps"), "the runtime's seccomp profile refuses move_pages")
 			Expect(status.NUMA.Threads.CPUs).To(Equal(strings.TrimSpace(cpus)), "CPUs of %s: %s", pod.Name, status.NUMA.Threads.Why)
 		}
 	}, SpecTimeout(4*time.Minute))

@@ -4,7 +4,7 @@
 #   e2e/run.sh                                  all specs, about a quarter of an hour
 #   e2e/run.sh -ginkgo.focus='killed|rolled'    some of them; arguments go to the test binary
 #
-# One run at a time: another on the same cluster is refused.
+# One run at a time: another on the same cluster is refused, whichever way it comes there.
 # With KUBECONFIG and PEERCACHE_CLUSTER_HOOKS set, that cluster is used as it is: it must have the images.
 # Results: ${ARTIFACTS:-e2e/out}: the table of scenarios, a JUnit report, and logs after a failure.
 set -euo pipefail
@@ -15,32 +15,51 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 "$HERE/../hack/deps.sh" --cluster
 
-# Two runs would cut each other's links and stop each other's API server, and each begins by removing what the other made.
-if [ -n "${PEERCACHE_CLUSTER_HOOKS:-}" ]; then
-  LOCK=${KUBECONFIG:-}
-  LOCK=${LOCK%%:*}
-  [ -f "$LOCK" ] || die "KUBECONFIG='${KUBECONFIG:-}' is no file" "name the cluster's kubeconfig, or unset PEERCACHE_CLUSTER_HOOKS"
-else
-  LOCK=${PEERCACHE_CLUSTER_DIR:-/var/tmp/peercache-cluster}/e2e.lock
-  mkdir -p "${LOCK%/*}"
-  touch "$LOCK"
-fi
-exec 6<"$LOCK"
-flock -n 6 || die "another run of the end-to-end tests uses this cluster" \
-  "wait for it, or stop it (fuser -v $LOCK), or take another cluster"
-
 BIN=$("$HERE/../hack/cluster/build.sh" --bin-dir)
-if [ -z "${PEERCACHE_CLUSTER_HOOKS:-}" ]; then
+LOCKS=/var/tmp/peercache-e2e
+
+# Two runs would cut each other's links and stop each other's API server, and each begins by removing what the other made.
+lock() {  # lock FD NAME: as long as this run, and whoever holds FD, lives
+  local file=$LOCKS/$2.lock
+  mkdir -p "$LOCKS"
+  touch "$file"
+  eval "exec $1<'$file'"
+  flock -n "$1" || die "another run of the end-to-end tests uses this cluster" \
+    "wait for it, or stop it (fuser -v $file), or take another cluster"
+}
+
+# Whatever path, name or address leads there: a cluster is who signs for it.
+cluster_identity() {
+  KUBECONFIG=$1 "$BIN/kubectl" config view --raw --minify --flatten \
+    -o jsonpath='{.clusters[0].cluster.certificate-authority-data}{"\n"}{.clusters[0].cluster.server}{"\n"}' |
+    awk 'NF {print; exit}' | sha256sum | cut -c1-16
+}
+
+if [ -n "${PEERCACHE_CLUSTER_HOOKS:-}" ]; then
+  first=${KUBECONFIG:-}
+  [ -f "${first%%:*}" ] || die "KUBECONFIG='${KUBECONFIG:-}' is no file" "name the cluster's kubeconfig, or unset PEERCACHE_CLUSTER_HOOKS"
+  lock 6 "$(cluster_identity "$KUBECONFIG")"
+else
   export PEERCACHE_CLUSTER_HOOKS=$PEERCACHE_ROOT/hack/cluster/cluster
-  "$PEERCACHE_CLUSTER_HOOKS" up >/dev/null 6<&-  # whose daemons stay
+  folder=$(realpath -m "${PEERCACHE_CLUSTER_DIR:-/var/tmp/peercache-cluster}")
+  # Who comes up at the same time, and who uses what `up` may replace. Then what it has become.
+  lock 5 "${folder//\//-}"
+  [ ! -s "$folder/kubeconfig" ] || lock 6 "$(cluster_identity "$folder/kubeconfig")"
+  "$PEERCACHE_CLUSTER_HOOKS" up >/dev/null 5<&- 6<&-  # whose daemons stay
   KUBECONFIG=$("$PEERCACHE_CLUSTER_HOOKS" kubeconfig)
+  lock 6 "$(cluster_identity "$KUBECONFIG")"
   "$HERE/../hack/images/build-images.sh"
   "$HERE/../hack/cluster/monitoring/images.sh" >/dev/null
   step "loading the images into the cluster"
   "$HERE/../hack/images/load-images.sh"
   PEERCACHE_BUILD=$(cat "$(image_archive operator).inputs")
+  # Images are of a commit where the work tree is; CI's must be.
+  if [ -n "${CI:-}" ] || [ -z "$(git -C "$PEERCACHE_ROOT" status --porcelain)" ]; then
+    "$HERE/../hack/release/provenance.sh"
+    export PEERCACHE_PROVENANCE=$PEERCACHE_ROOT/dist/release
+  fi
 fi
-export KUBECONFIG PEERCACHE_BUILD="${PEERCACHE_BUILD:-}" ARTIFACTS="${ARTIFACTS:-$HERE/out}" PATH="$PEERCACHE_ROOT/bin:$BIN:$PATH"
+export KUBECONFIG PEERCACHE_E2E_LOCK=6 PEERCACHE_BUILD="${PEERCACHE_BUILD:-}" ARTIFACTS="${ARTIFACTS:-$HERE/out}" PATH="$PEERCACHE_ROOT/bin:$BIN:$PATH"
 
 mkdir -p "$ARTIFACTS"
 step "compiling the suite"

@@ -94,6 +94,7 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 		}
 	})
 
+	Context("is tested", runSpecs)
 	Context("connects SGLang pods", injectionSpecs)
 	Context("moves pages between machines", mainJobSpecs)
 	Context("connects SGLang pods", modeSpecs)

@@ -8,13 +8,12 @@ package v1alpha1
 //	SharedDevicePlugin  resourceName, usually network; device if the plug-in gives several
 //	SRIOV               resourceName and network
 //	DRA                 resourceClaimTemplate; network if the driver brings no interface
-//	HostNetwork         device
+//	HostNetwork         device, except with transport TCP
 //	Network             network; with transport TCP only
 //
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'SharedDevicePlugin' || has(self.resourceName)",message="resourceName is missing: attachment SharedDevicePlugin takes the device from a device plug-in; write the extended resource that it advertises, for example resourceName: rdma/hca_shared_devices_a, or, for a network that carries pages by TCP, attachment: Network"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'SRIOV' || (has(self.resourceName) && has(self.network))",message="attachment SRIOV needs resourceName and network: write the resource of the SR-IOV device plug-in and the NetworkAttachmentDefinition that uses it, for example resourceName: nvidia.com/rail0 and network: default/rail0"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'SRIOV' || !has(self.device)",message="device cannot be set with attachment SRIOV, where the device plug-in chooses it: remove device"
-// +kubebuilder:validation:XValidation:rule="self.attachment != 'HostNetwork' || has(self.device)",message="device is missing: attachment HostNetwork uses a device of the machine; write its name, for example device: mlx5_0"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'HostNetwork' || (!has(self.network) && !has(self.interface))",message="attachment HostNetwork already has every interface of the machine: remove network and interface, or write attachment: SharedDevicePlugin or SRIOV, or, for a network that carries pages by TCP, Network"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'DRA' || has(self.resourceClaimTemplate)",message="resourceClaimTemplate is missing: attachment DRA takes the device from a ResourceClaim; write the name of a ResourceClaimTemplate of this namespace, for example resourceClaimTemplate: rail0, or, for a network that carries pages by TCP, attachment: Network"
 // +kubebuilder:validation:XValidation:rule="self.attachment != 'DRA' || (!has(self.resourceName) && !has(self.device))",message="attachment DRA leaves the device to the ResourceClaim: remove resourceName and device, or write attachment: SharedDevicePlugin"
@@ -122,8 +121,8 @@ type Rail struct {
 	Request string `json:"request,omitempty"`
 
 	// device is the RDMA device to open, as `ibv_devices` lists it, for example
-	// mlx5_0. Needed by HostNetwork. Left out: the node opens the devices that the
-	// pod was given. Used by transport RDMA only.
+	// mlx5_0. Needed by HostNetwork, except with transport TCP, which opens none.
+	// Left out: the node opens the devices that the pod was given.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

@@ -27,9 +27,10 @@ type PeerCacheClusterStatus struct {
 	// InjectionReady is False when SGLang pods are not connected, because the
 	// webhook is missing, disabled or not trusted by the API server, or the API
 	// server has no admission policies, or while pods run that were missed.
-	// RailsHealthy is False when rails of running nodes are down or missing; its
-	// message names nodes and rails. Unknown while no node that hosts discovery
-	// answers; True with reason NotApplicable where pages travel by TCP.
+	// RailsHealthy is False when rails of running nodes are down or missing, or
+	// with transport TCP carry no pages; its message names nodes and rails. Unknown
+	// while no node that hosts discovery answers; True with reason NotApplicable
+	// where pages travel by TCP.
 	// NUMAAligned is False when threads or memory of a node are not on the NUMA
 	// node of its rails; its message names nodes. Unknown and NotApplicable as above.
 	// Progressing is True while nodes are being created, replaced or removed.

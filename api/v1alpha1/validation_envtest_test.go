@@ -182,6 +182,8 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 		{"plug-in for a rail without a device", "", "spec: {memory: {pool: 1Gi}, rails: [{name: a, attachment: Network, network: net}], " +
 			"provision: {devicePlugin: {resources: [{rail: a, selectors: {vendors: [15b3]}}]}}}", "must be a rail with attachment SharedDevicePlugin"},
 		{"host without device", "", rdma + "rails: [{name: a, attachment: HostNetwork}]}", "device: mlx5_0"},
+		{"host without device where RDMA is tried", "", "spec: {transport: Auto, memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork, " +
+			"device: x}, {name: b, attachment: HostNetwork}]}", "over the machine's network by TCP, transport: TCP"},
 		{"host with network", "", rdma + "rails: [{name: a, attachment: HostNetwork, device: x, network: net}]}",
 			"remove network and interface"},
 		{"interface without network", "", rdma + "rails: [{name: a, attachment: SharedDevicePlugin, resourceName: r/a, " +
@@ -267,6 +269,7 @@ func TestValidSpecsAreAccepted(t *testing.T) {
 			"attachment: Network, network: net, interface: rail0, ips: [10.0.0.1/24]}], provision: {networks: [{rail: a, type: Macvlan, " +
 			"interface: e, ipam: {type: Static}}]}}"},
 		{"rails with TCP", "spec: {memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork, device: mlx5_0}]}"},
+		{"the machine's network with TCP", "spec: {memory: {pool: 1Gi}, rails: [{name: a, attachment: HostNetwork}]}"},
 		{"shared device on the host", "spec: {transport: RDMA, memory: {pool: 1Gi}, rails: [{name: a, " +
 			"attachment: HostNetwork, device: mlx5_0, resourceName: rdma/a}]}"},
 		{"SR-IOV", "spec: {transport: RDMA, memory: {pool: 1Gi}, rails: [{name: a, attachment: SRIOV, " +

@@ -25,8 +25,8 @@ type Facts struct {
 	Socket v1alpha1.SocketDelivery
 	// DriverMissing says that they are to come from a CSI driver that is not installed.
 	DriverMissing bool
-	// Nodes are what modes Sidecar and Embedded put into a pod, by group.
-	Nodes map[string]NodeFacts
+	// Node plans what modes Sidecar and Embedded put into a pod that asks for a group; nil in mode Node.
+	Node func(group string) NodeFacts
 	// Delivery is how the Python client reaches SGLang.
 	Delivery v1alpha1.ClientDelivery
 	// ClientImage holds the Python client.
@@ -65,10 +65,7 @@ func FactsFor(cluster *v1alpha1.PeerCacheCluster, podNamespace string, options O
 		}
 	}
 	if facts.Mode == v1alpha1.InjectionSidecar || facts.Mode == v1alpha1.InjectionEmbedded {
-		facts.Nodes = map[string]NodeFacts{}
-		for _, group := range facts.Groups {
-			facts.Nodes[group] = nodeFacts(cluster, group, podNamespace, options)
-		}
+		facts.Node = func(group string) NodeFacts { return nodeFacts(cluster, group, podNamespace, options) }
 	}
 	// A pod can name Secrets of its own namespace only.
 	if cluster.Namespace == podNamespace {

@@ -82,7 +82,7 @@ func FuzzMergeExtraConfig(f *testing.F) {
 	} {
 		f.Add(value)
 	}
-	embedding := embedded(&corev1.Pod{}, Facts{}, factsOfCluster("serving", embeddedNode, sharedRails, tls).Nodes["numa0"].Node).settings
+	embedding := embedded(&corev1.Pod{}, Facts{}, factsOfCluster("serving", embeddedNode, sharedRails, tls).Node("numa0").Node).settings
 	f.Fuzz(func(t *testing.T, value string) {
 		for _, settings := range [][]setting{socketSettings("/run/peercache/default.sock"), embedding} {
 			merged, reason := mergeExtraConfig(value, settings)

@@ -57,7 +57,7 @@ func checkUnprivileged(t *testing.T, before, after *corev1.Pod, facts Facts) {
 		t.Errorf("the pod was given the machine's network or IPC")
 	}
 	for _, c := range after.Spec.InitContainers[len(before.Spec.InitContainers):] {
-		pins := c.Name == plan.ContainerName && slices.ContainsFunc(facts.Groups, func(g string) bool { return facts.Nodes[g].Node.RDMA })
+		pins := c.Name == plan.ContainerName && slices.ContainsFunc(facts.Groups, func(g string) bool { return facts.Node(g).Node.RDMA })
 		s := c.SecurityContext
 		if s == nil || *s.AllowPrivilegeEscalation || *s.RunAsNonRoot == pins || !*s.ReadOnlyRootFilesystem ||
 			s.Privileged != nil || len(s.Capabilities.Add) > 0 != pins || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) ||

@@ -29,7 +29,7 @@ func addNode(pod *corev1.Pod, facts Facts, group string) (link, string) {
 	if facts.Mode != v1alpha1.InjectionSidecar && facts.Mode != v1alpha1.InjectionEmbedded {
 		return viaSocket(plan.SocketPath(group)), addVolume(pod, machineSockets(facts))
 	}
-	fact := facts.Nodes[group]
+	fact := facts.Node(group)
 	if fact.Problem != "" {
 		return link{}, fact.Problem
 	}

@@ -13,7 +13,7 @@ import (
 
 // TestFlagsVariableInShells: unquoted, the variable becomes exactly the arguments that are appended elsewhere.
 func TestFlagsVariableInShells(t *testing.T) {
-	node := factsOfCluster("serving", embeddedNode, sharedRails, tls).Nodes["numa0"].Node
+	node := factsOfCluster("serving", embeddedNode, sharedRails, tls).Node("numa0").Node
 	for name, settings := range map[string][]setting{
 		"socket": socketSettings("/run/peercache/default.sock"), "embedded": embedded(&corev1.Pod{}, Facts{}, node).settings,
 	} {

@@ -228,6 +228,36 @@ func checkPatched(t *testing.T, raw string, response admission.Response, injecte
 	}
 }
 
+// A cluster may have many groups, and an admission has to be quick.
+func TestOnlyThePodsNodeIsPlanned(t *testing.T) {
+	for name, test := range map[string]struct {
+		group, skip string
+		planned     []string
+	}{
+		"its own group":          {group: "numa1", planned: []string{"numa1"}},
+		"the first by default":   {planned: []string{"numa0"}},
+		"none that is not there": {group: "numa7", skip: "numa7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := factsOfCluster("serving", sidecar, sharedRails)
+			var planned []string
+			node := facts.Node
+			facts.Node = func(group string) NodeFacts {
+				planned = append(planned, group)
+				return node(group)
+			}
+			pod := readPod(t, "testdata/sidecar.in.yaml")
+			if test.group != "" {
+				pod.Annotations = map[string]string{AnnotationGroup: test.group}
+			}
+			result := Inject(pod, facts)
+			if !slices.Equal(planned, test.planned) || result.Injected != (test.skip == "") || !strings.Contains(result.SkipReason, test.skip) {
+				t.Errorf("planned %q, want %q; injected %t, %s", planned, test.planned, result.Injected, result.SkipReason)
+			}
+		})
+	}
+}
+
 func TestFactsFor(t *testing.T) {
 	cluster := testCluster("serving", func(c *v1alpha1.PeerCacheCluster) {
 		c.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}

@@ -143,6 +143,16 @@ func (g Group) railsOn(name string) []v1alpha1.Rail {
 	return rails
 }
 
+// Unused are the rails that carry no pages: by TCP these travel at discovery.interface, or over the network that every pod has.
+func (g Group) Unused(spec v1alpha1.PeerCacheClusterSpec) []v1alpha1.Rail {
+	if g.rdma(spec) || g.onHostNetwork() {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(g.Rails), func(rail v1alpha1.Rail) bool {
+		return rail.Interface != "" && rail.Interface == spec.Discovery.Interface
+	})
+}
+
 // onHostNetwork relies on check: the rails of a group are attached by HostNetwork all or not at all.
 func (g Group) onHostNetwork() bool {
 	return len(g.railsWith(v1alpha1.AttachmentHostNetwork)) > 0

@@ -123,23 +123,20 @@ func checkPeerInterface(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Probl
 	}
 }
 
-// checkUnusedNetworks finds rails that are a network alone, but not the one at which others reach the node: pages travel
-// over no other. A group has one such rail at most, because a pod has one interface of that name.
+// checkUnusedNetworks finds rails that are a network alone, but not the one at which others reach the node: then they are good
+// for nothing. A group has one that is, at most, because a pod has one interface of that name.
 func checkUnusedNetworks(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Problem {
 	return func(groups []Group) *Problem {
 		for _, group := range groups {
-			reached := group.railsOn(spec.Discovery.Interface)
-			for _, rail := range group.railsWith(v1alpha1.AttachmentNetwork) {
-				var fix string
-				switch {
-				case len(reached) == 0:
-					name := cmp.Or(rail.Interface, "rail0")
-					fix = fmt.Sprintf("write interface: %s at this rail and discovery.interface: %s, or remove the rail", name, name)
-				case rail.Name != reached[0].Name:
+			for _, rail := range group.Unused(spec) {
+				if rail.Attachment != v1alpha1.AttachmentNetwork {
+					continue
+				}
+				name := cmp.Or(rail.Interface, "rail0")
+				fix := fmt.Sprintf("write interface: %s at this rail and discovery.interface: %s, or remove the rail", name, name)
+				if reached := group.railsOn(spec.Discovery.Interface); len(reached) > 0 {
 					fix = fmt.Sprintf("remove the rail, for others reach these nodes at interface %s of rail %q",
 						reached[0].Interface, reached[0].Name)
-				default:
-					continue
 				}
 				return &Problem{Reason: "NetworkUnused", Message: fmt.Sprintf("rail %q of group %q is attached by Network, but "+
 					"carries no pages, because its interface is not discovery.interface: %s", rail.Name, group.FullName(), fix)}

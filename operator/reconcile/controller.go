@@ -75,17 +75,17 @@ type Reconciler struct {
 
 // pass is one look at one cluster. The steps fill it in from top to bottom.
 type pass struct {
-	cluster *v1alpha1.PeerCacheCluster
-	facts   facts
-	desired *plan.Desired // nil when the spec cannot be put into effect
-	problem *plan.Problem // why not
-	checks  []metav1.Condition
-	objects []v1alpha1.MadeObject // made besides the nodes
-	planned *v1alpha1.PlanStatus  // in mode Plan only
-	absent  []schema.GroupKind    // asked for, but not known to the API server
-	members int32
-	heard   hearsay // of how the nodes are
-	webhook webhookState
+	cluster   *v1alpha1.PeerCacheCluster
+	facts     facts
+	desired   *plan.Desired // nil when the spec cannot be put into effect
+	problem   *plan.Problem // why not
+	checks    []metav1.Condition
+	objects   []v1alpha1.MadeObject // made besides the nodes
+	planned   *v1alpha1.PlanStatus  // in mode Plan only
+	absent    []schema.GroupKind    // asked for, but not known to the API server
+	members   int32
+	heard     hearsay // of how the nodes are
+	injection injectionState
 	// driverMissing says that the CSI driver is, by which SGLang pods are to get their sockets.
 	driverMissing bool
 	missed        missed
@@ -145,7 +145,7 @@ func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if err := r.placeDiscovery(ctx, p); err != nil {
 		return ctrl.Result{}, true, err
 	}
-	if p.webhook, err = r.lookAtInjection(ctx, p); err != nil {
+	if p.injection, err = r.lookAtInjection(ctx, p); err != nil {
 		return ctrl.Result{}, true, err
 	}
 	if err := r.rescue(ctx, p); err != nil {

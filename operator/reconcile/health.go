@@ -88,7 +88,7 @@ func (h health) railsHealthy() metav1.Condition {
 		rdma = rdma || rails > 0
 	}
 	if !rdma {
-		return is(kind, metav1.ConditionTrue, "NotApplicable", "pages travel by TCP, which opens no rails")
+		return h.railsOverTCP()
 	}
 	if condition := h.unheard(kind); condition != nil {
 		return *condition
@@ -115,6 +115,32 @@ func (h health) railsHealthy() metav1.Condition {
 			listed(missing, len(missing))))
 	}
 	return is(kind, metav1.ConditionTrue, "AllUp", fmt.Sprintf("%d rails of %d nodes are up", rails.Up, h.heard.fleet.Members))
+}
+
+// railsOverTCP says which rails the spec names for nothing. Nodes serve all the same: that may be meant for a while, to tell a
+// fault of the fabric from others.
+func (h health) railsOverTCP() metav1.Condition {
+	const kind = v1alpha1.ConditionRailsHealthy
+	var unused []string
+	for _, group := range h.groups {
+		var names []string
+		for _, rail := range group.Unused(h.spec) {
+			names = append(names, rail.Name)
+		}
+		if len(names) > 0 {
+			unused = append(unused, fmt.Sprintf("%s of group %s", strings.Join(names, " and "), group.FullName()))
+		}
+	}
+	if len(unused) == 0 {
+		return is(kind, metav1.ConditionTrue, "NotApplicable", "pages travel by TCP, which opens no rails")
+	}
+	where, fix := "over the pod network", "write interface: rail0 at one of each group's rails, beside its network, and "+
+		"discovery.interface: rail0 for pages to travel there"
+	if reached := h.spec.Discovery.Interface; reached != "" {
+		where, fix = "at "+reached+", which discovery.interface names", "remove these rails"
+	}
+	return is(kind, metav1.ConditionFalse, "RailsUnused", fmt.Sprintf("with transport: TCP pages travel %s, so these rails carry none: "+
+		"%s. For RDMA write transport: Auto; for TCP %s", where, listed(unused, len(unused)), fix))
 }
 
 // numaAligned says whether threads and memory of running nodes are near their rails.

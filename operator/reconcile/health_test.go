@@ -48,6 +48,13 @@ func TestHealthConditions(t *testing.T) {
 		h.spec = v1alpha1.PeerCacheClusterSpec{Transport: v1alpha1.TransportTCP}
 		h.groups = plan.Groups(h.spec)
 	})
+	byTCP := func(change func(*v1alpha1.PeerCacheClusterSpec)) health {
+		return with(railed(nil), func(h *health) {
+			h.spec.Transport = v1alpha1.TransportTCP
+			change(&h.spec)
+			h.groups = plan.Groups(h.spec)
+		})
+	}
 	tests := []struct {
 		name        string
 		health      health
@@ -83,6 +90,22 @@ func TestHealthConditions(t *testing.T) {
 		{"no node runs", with(railed(nil), func(h *health) { h.running = false }), "Unknown/NoNodes", "Unknown/NoNodes", nil},
 		{"only planned", with(railed(well()), func(h *health) { h.planned = true }), "Unknown/PlanOnly", "Unknown/PlanOnly", nil},
 		{"TCP, whoever answers", overTCP, "True/NotApplicable", "True/NotApplicable", []string{"TCP"}},
+		{"TCP, with rails all the same", byTCP(func(*v1alpha1.PeerCacheClusterSpec) {}), "False/RailsUnused", "Unknown/NotHeard",
+			[]string{"over the pod network, so these rails carry none: a and b of group numa0; c of group numa1. For RDMA write transport: Auto",
+				"write interface: rail0 at one of each group's rails", "discovery.interface: rail0"}},
+		{"TCP, over the network of some rails", byTCP(func(s *v1alpha1.PeerCacheClusterSpec) {
+			s.Discovery.Interface, s.Rails[0].Interface, s.Rails[2].Interface = "fast", "fast", "fast"
+		}), "False/RailsUnused", "Unknown/NotHeard", []string{"at fast, which discovery.interface names, so these rails carry none: " +
+			"b of group numa0. ", "for TCP remove these rails"}},
+		{"TCP, over the network of every rail", byTCP(func(s *v1alpha1.PeerCacheClusterSpec) {
+			s.Discovery.Interface, s.Rails[0].Interface, s.Rails[2].Interface = "fast", "fast", "fast"
+			s.Rails = slices.Delete(s.Rails, 1, 2)
+		}), "True/NotApplicable", "Unknown/NotHeard", nil},
+		{"TCP, over the machine's network", byTCP(func(s *v1alpha1.PeerCacheClusterSpec) {
+			for i := range s.Rails {
+				s.Rails[i].Attachment = v1alpha1.AttachmentHostNetwork
+			}
+		}), "True/NotApplicable", "Unknown/NotHeard", nil},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

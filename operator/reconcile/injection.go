@@ -17,11 +17,12 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// webhookState is what keeps SGLang pods from being connected, be it by the webhook or by a policy, if anything.
-type webhookState int
+// injectionState is whether SGLang pods are connected when they are created, be it by the webhook or by a policy, and what keeps them
+// from it.
+type injectionState int
 
 const (
-	webhookWorks webhookState = iota
+	webhookWorks injectionState = iota
 	webhookDisabled
 	webhookMissing
 	webhookUntrusted
@@ -32,10 +33,10 @@ const (
 )
 
 // works says that SGLang pods are connected when they are created.
-func (s webhookState) works() bool { return s == webhookWorks || s == policyWorks }
+func (s injectionState) works() bool { return s == webhookWorks || s == policyWorks }
 
 // lookAtInjection finds out what keeps SGLang pods of a cluster from being connected.
-func (r *Reconciler) lookAtInjection(ctx context.Context, p *pass) (webhookState, error) {
+func (r *Reconciler) lookAtInjection(ctx context.Context, p *pass) (injectionState, error) {
 	state := lookAtPolicy(p)
 	if p.cluster.Spec.Injection.By != v1alpha1.InjectionByPolicy {
 		var err error
@@ -50,7 +51,7 @@ func (r *Reconciler) lookAtInjection(ctx context.Context, p *pass) (webhookState
 }
 
 // lookAtPolicy goes by what the pass has made or found.
-func lookAtPolicy(p *pass) webhookState {
+func lookAtPolicy(p *pass) injectionState {
 	ofKind := func(kind string) bool {
 		return slices.ContainsFunc(p.objects, func(made v1alpha1.MadeObject) bool { return made.Kind == kind })
 	}
@@ -65,7 +66,7 @@ func lookAtPolicy(p *pass) webhookState {
 }
 
 // lookAtWebhook finds out whether the API server asks the operator about SGLang pods.
-func (r *Reconciler) lookAtWebhook(ctx context.Context) (webhookState, error) {
+func (r *Reconciler) lookAtWebhook(ctx context.Context) (injectionState, error) {
 	if r.WebhookDisabled {
 		return webhookDisabled, nil
 	}
@@ -90,7 +91,7 @@ func (r *Reconciler) lookAtWebhook(ctx context.Context) (webhookState, error) {
 }
 
 // injectionReady says whether SGLang pods that ask for the cluster get connected when they are created.
-func injectionReady(state webhookState, m missed) metav1.Condition {
+func injectionReady(state injectionState, m missed) metav1.Condition {
 	const kind = v1alpha1.ConditionInjectionReady
 	switch {
 	case state == webhookWorks && m.count > 0:

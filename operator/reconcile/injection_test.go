@@ -13,7 +13,7 @@ import (
 )
 
 func TestInjectionReady(t *testing.T) {
-	for state, want := range map[webhookState]struct {
+	for state, want := range map[injectionState]struct {
 		status       metav1.ConditionStatus
 		reason, says string
 	}{
@@ -39,7 +39,7 @@ func TestLookAtPolicy(t *testing.T) {
 	other := []schema.GroupKind{{Group: "monitoring.coreos.com", Kind: "PodMonitor"}}
 	for name, test := range map[string]struct {
 		pass pass
-		want webhookState
+		want injectionState
 	}{
 		"made":          {pass{objects: []v1alpha1.MadeObject{policy, binding}, absent: other}, policyWorks},
 		"without force": {pass{objects: []v1alpha1.MadeObject{policy}}, policyNotMade},

@@ -40,7 +40,7 @@ const (
 
 // rescue finds missed pods and, on request, recreates one of them, as long as a new pod would be connected.
 func (r *Reconciler) rescue(ctx context.Context, p *pass) error {
-	if r.Engines == nil || p.webhook == webhookDisabled {
+	if r.Engines == nil || p.injection == webhookDisabled {
 		return nil
 	}
 	pods, err := r.Engines.Missed(ctx, p.cluster)
@@ -51,7 +51,7 @@ func (r *Reconciler) rescue(ctx context.Context, p *pass) error {
 	for _, pod := range pods[:min(len(pods), maxNamed)] {
 		p.missed.names = append(p.missed.names, pod.Namespace+"/"+pod.Name)
 	}
-	if p.cluster.Spec.Injection.MissedPods != v1alpha1.MissedPodsRecreate || !p.webhook.works() ||
+	if p.cluster.Spec.Injection.MissedPods != v1alpha1.MissedPodsRecreate || !p.injection.works() ||
 		p.cluster.Spec.Mode == v1alpha1.ModePlan {
 		return nil
 	}

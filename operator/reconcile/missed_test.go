@@ -43,13 +43,13 @@ func (f *fakeEngines) RecreateOne(
 func TestRescue(t *testing.T) {
 	const recreate = v1alpha1.MissedPodsRecreate
 	for name, test := range map[string]struct {
-		engines fakeEngines
-		mode    v1alpha1.Mode
-		wish    v1alpha1.MissedPods
-		webhook webhookState
-		asked   int
-		reason  string
-		says    string
+		engines   fakeEngines
+		mode      v1alpha1.Mode
+		wish      v1alpha1.MissedPods
+		injection injectionState
+		asked     int
+		reason    string
+		says      string
 	}{
 		"none": {wish: recreate, reason: "WebhookReady"},
 		"report": {engines: fakeEngines{names: []string{"a", "b", "c", "d", "e"}}, reason: "PodsMissed",
@@ -60,13 +60,13 @@ func TestRescue(t *testing.T) {
 		"cannot": {engines: fakeEngines{names: []string{"a"}, obstacle: "pod serving/a is left alone: no"}, wish: recreate, asked: 1,
 			reason: "PodsMissed", says: "pod serving/a is left alone: no; delete it by hand"},
 		// Pods that are created anew would be missed again.
-		"without webhook": {engines: fakeEngines{names: []string{"a"}}, wish: recreate, webhook: webhookUntrusted, reason: "WebhookUntrusted"},
+		"without webhook": {engines: fakeEngines{names: []string{"a"}}, wish: recreate, injection: webhookUntrusted, reason: "WebhookUntrusted"},
 		"only planned":    {engines: fakeEngines{names: []string{"a"}}, wish: recreate, mode: v1alpha1.ModePlan, reason: "PodsMissed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder := events.NewFakeRecorder(1)
 			r := &Reconciler{Engines: &test.engines, Events: recorder}
-			p := &pass{cluster: &v1alpha1.PeerCacheCluster{}, webhook: test.webhook}
+			p := &pass{cluster: &v1alpha1.PeerCacheCluster{}, injection: test.injection}
 			p.cluster.Spec.Mode, p.cluster.Spec.Injection.MissedPods = test.mode, test.wish
 			if err := r.rescue(t.Context(), p); err != nil {
 				t.Fatal(err)
@@ -77,7 +77,7 @@ func TestRescue(t *testing.T) {
 			if evicted := len(recorder.Events); (evicted > 0) != (test.asked > 0 && test.engines.obstacle == "") {
 				t.Errorf("%d events", evicted)
 			}
-			got := injectionReady(p.webhook, p.missed)
+			got := injectionReady(p.injection, p.missed)
 			if got.Reason != test.reason || !strings.Contains(got.Message, test.says) {
 				t.Errorf("%s: %s, want %s: %s", got.Reason, got.Message, test.reason, test.says)
 			}

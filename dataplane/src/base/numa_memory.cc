@@ -52,6 +52,16 @@ const char* NumaMemoryName(NumaMemory memory) {
   return "unknown";
 }
 
+const char* NumaSourceName(NumaSource source) {
+  switch (source) {
+    case NumaSource::kNone: return "nobody";
+    case NumaSource::kRefused: return "nobody: the kernel may not be asked";
+    case NumaSource::kMovePages: return "move_pages";
+    case NumaSource::kNumaMaps: return "numa_maps";
+  }
+  return "unknown";
+}
+
 NumaFree ReadNumaFree(int node, size_t page_size, const std::string& root) {
   const std::string path = fmt::format("{}/devices/system/node/node{}/", root, node);
   if (page_size > static_cast<size_t>(::sysconf(_SC_PAGESIZE))) {
@@ -106,9 +116,11 @@ NumaSample SampleNuma(std::span<const std::byte> mapping, size_t page_size, int 
     addresses.push_back(const_cast<std::byte*>(mapping.data()) + page * page_size);
   }
   std::vector<int> where(count, -ENOENT);
-  if (::syscall(SYS_move_pages, 0, count, addresses.data(), nullptr, where.data(), 0) != 0)
+  if (::syscall(SYS_move_pages, 0, count, addresses.data(), nullptr, where.data(), 0) != 0) {
+    if (errno == EPERM) sample.source = NumaSource::kRefused;
     return sample;
-  sample.known = true;
+  }
+  sample.source = NumaSource::kMovePages;
   for (const int place : where) {
     if (place == node)
       ++sample.on_node;

@@ -38,10 +38,19 @@ NumaMemoryChoice ChooseNumaMemory(int node, size_t size, const NumaFree& free);
 NumaMemoryChoice PlaceOnNuma(std::span<std::byte> mapping, size_t page_size, int node,
                              const std::string& root = "/sys");
 
-// Where a sample of the pages is now.
+enum class NumaSource : uint8_t {
+  kNone,       // nobody knows
+  kRefused,    // the kernel may not be asked about pages (EPERM)
+  kMovePages,  // it was asked about each page of the sample
+  kNumaMaps,   // numa_maps.h
+};
+const char* NumaSourceName(NumaSource source);
+
+// Where a sample of the pages is.
 struct NumaSample {
   size_t on_node = 0, elsewhere = 0, absent = 0;  // absent: not touched yet
-  bool known = false;                             // false: the kernel does not tell
+  NumaSource source = NumaSource::kNone;
+  bool known() const { return source >= NumaSource::kMovePages; }
 };
 NumaSample SampleNuma(std::span<const std::byte> mapping, size_t page_size, int node,
                       size_t samples = 64);

@@ -54,7 +54,7 @@ TEST_F(NumaMemoryTest, BoundPagesAreOnTheNode) {
   EXPECT_EQ(Sample().absent, 64u) << "nothing has been touched";
   std::memset(region_.data(), 1, kSize / 2);
   const NumaSample sample = Sample();
-  EXPECT_TRUE(sample.known);
+  EXPECT_EQ(sample.source, NumaSource::kMovePages);
   EXPECT_EQ(sample.on_node, 32u);
   EXPECT_EQ(sample.elsewhere, 0u);
   EXPECT_EQ(sample.absent, 32u);
@@ -71,7 +71,7 @@ TEST_F(NumaMemoryTest, ASmallMappingIsSampledWhole) {
   std::memset(region_.data(), 1, 3 * kPage);
   const NumaSample sample = SampleNuma(region_.bytes().subspan(0, 3 * kPage), kPage, node_);
   EXPECT_EQ(sample.on_node, 3u);
-  EXPECT_FALSE(SampleNuma(region_.bytes(), kPage, -1).known);
+  EXPECT_FALSE(SampleNuma(region_.bytes(), kPage, -1).known());
 }
 
 TEST_F(NumaMemoryTest, ARefusalOfTheKernelLeavesFirstTouch) {
@@ -83,7 +83,8 @@ TEST_F(NumaMemoryTest, ARefusalOfTheKernelLeavesFirstTouch) {
   }).join();
   std::thread([this] {
     ASSERT_TRUE(testing::RefuseInThisThread(SYS_move_pages));
-    EXPECT_FALSE(Sample().known);
+    EXPECT_FALSE(Sample().known());
+    EXPECT_EQ(Sample().source, NumaSource::kRefused);
   }).join();
 }
 

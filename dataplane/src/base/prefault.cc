@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace peercache {
 namespace {
@@ -16,15 +17,20 @@ constexpr size_t kStep = 32 << 20;  // some 10 ms for memory that has to be zero
 
 }  // namespace
 
-Prefault::Prefault(std::span<std::byte> bytes, int file)
-    : thread_([this, bytes, file] { Run(bytes, file); }) {}
+Prefault::Prefault(std::span<std::byte> bytes, int file, std::function<void()> then)
+    : thread_([this, bytes, file, then = std::move(then)] {
+        const bool all = Run(bytes, file);
+        finished_.store(true, std::memory_order_release);
+        if (all && then) then();
+      }) {}
 
 Prefault::~Prefault() {
   stop_ = true;
   thread_.join();
 }
 
-void Prefault::Run(std::span<std::byte> bytes, int file) {
+// Whether every page is there.
+bool Prefault::Run(std::span<std::byte> bytes, int file) {
   // madvise wants whole pages; a partial one at the beginning belongs to the mapping as well.
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const size_t lead = reinterpret_cast<uintptr_t>(bytes.data()) % page;
@@ -42,12 +48,12 @@ void Prefault::Run(std::span<std::byte> bytes, int file) {
         errno != EINTR && errno != EAGAIN) {
       spdlog::debug("{} of {} bytes are not prefaulted: {}", bytes.size() - at, bytes.size(),
                     std::strerror(errno));
-      break;
+      return false;
     }
     at += step;
     done_.store(at, std::memory_order_release);
   }
-  finished_.store(true, std::memory_order_release);
+  return !stop_;
 }
 
 }  // namespace peercache

@@ -9,11 +9,12 @@
 // engines must not be charged to the node's memory cgroup.
 //
 // Memory that another process truncates meanwhile ends the work early, nothing worse. The mapping
-// must outlive this object; the destructor waits for at most one step.
+// must outlive this object; the destructor waits for at most one step, or for what is done then.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <thread>
 
@@ -24,7 +25,8 @@ class Prefault {
   static constexpr int kAll = -1;
 
   // `file`: kAll, or what `bytes` is the beginning of; it must stay open.
-  Prefault(std::span<std::byte> bytes, int file);
+  // `then` is called by the thread in the background, when every page has been brought in.
+  Prefault(std::span<std::byte> bytes, int file, std::function<void()> then = {});
   ~Prefault();
   Prefault(const Prefault&) = delete;
   Prefault& operator=(const Prefault&) = delete;
@@ -34,7 +36,7 @@ class Prefault {
   bool finished() const { return finished_.load(std::memory_order_acquire); }
 
  private:
-  void Run(std::span<std::byte> bytes, int file);
+  bool Run(std::span<std::byte> bytes, int file);
 
   std::atomic<bool> stop_{false}, finished_{false};
   std::atomic<size_t> done_{0};

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <future>
 #include <vector>
 
 #include "base/memory.h"
@@ -27,6 +28,32 @@ TEST(PrefaultTest, BringsInEveryPage) {
   while (!prefault.finished()) std::this_thread::yield();
   EXPECT_EQ(prefault.done(), region->size());
   EXPECT_EQ(ResidentPages(region->bytes()), region->size() / 4096);
+}
+
+TEST(PrefaultTest, SaysWhenEveryPageIsThere) {
+  auto region = MappedRegion::Create("prefault-test", 40 << 20, HugePages::kOff);
+  ASSERT_TRUE(region.ok()) << region.status().ToString();
+  size_t resident = 0;
+  {
+    std::promise<void> done;
+    Prefault prefault(region->bytes(), Prefault::kAll, [&] {
+      resident = ResidentPages(region->bytes());
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  EXPECT_EQ(resident, region->size() / 4096);
+  // Not of memory that cannot be brought in.
+  void* const data = mmap(nullptr, 1 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(data, MAP_FAILED);
+  bool called = false;
+  {
+    Prefault prefault({static_cast<std::byte*>(data), 1 << 20}, Prefault::kAll,
+                      [&] { called = true; });
+    while (!prefault.finished()) std::this_thread::yield();
+  }
+  EXPECT_FALSE(called);
+  munmap(data, 1 << 20);
 }
 
 TEST(PrefaultTest, UnalignedRangesAreCovered) {

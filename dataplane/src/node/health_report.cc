@@ -10,10 +10,10 @@ namespace peercache {
 NumaHealth JudgeNuma(const NumaStats& numa) {
   if (numa.wish.node < 0) return NumaHealth::kNotApplicable;
   if (numa.cpus.empty()) return NumaHealth::kThreadsElsewhere;
-  if (numa.pool.known && numa.pool.elsewhere > 0) return NumaHealth::kMemoryElsewhere;
+  if (numa.pool.known() && numa.pool.elsewhere > 0) return NumaHealth::kMemoryElsewhere;
   // Pages that nobody has touched yet can only come from there when they are bound.
   const bool bound = numa.memory.memory == NumaMemory::kBound;
-  return numa.pool.known || bound ? NumaHealth::kAligned : NumaHealth::kUnknown;
+  return numa.pool.known() || bound ? NumaHealth::kAligned : NumaHealth::kUnknown;
 }
 
 RecentReads::Gain RecentReads::Note(TimePoint now, uint64_t reads, uint64_t hits) {

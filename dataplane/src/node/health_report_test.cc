@@ -24,7 +24,9 @@ NumaStats Placed(int node, std::vector<int> cpus, NumaMemory memory, NumaSample 
 }
 
 TEST(HealthReport, NumaIsJudgedByThreadsThenByPages) {
-  const NumaSample unknown{}, near{60, 0, 4, true}, far{60, 1, 3, true}, untouched{0, 0, 64, true};
+  const auto from = NumaSource::kMovePages;
+  const NumaSample unknown{}, near{60, 0, 4, from}, far{60, 1, 3, from}, untouched{0, 0, 64, from},
+      refused{0, 0, 0, NumaSource::kRefused}, summed{60, 4, 0, NumaSource::kNumaMaps};
   struct {
     NumaStats numa;
     NumaHealth health;
@@ -36,6 +38,8 @@ TEST(HealthReport, NumaIsJudgedByThreadsThenByPages) {
       {Placed(0, {0}, NumaMemory::kPreferred, untouched), NumaHealth::kAligned},
       {Placed(0, {0}, NumaMemory::kBound, unknown), NumaHealth::kAligned},
       {Placed(0, {0}, NumaMemory::kPreferred, unknown), NumaHealth::kUnknown},
+      {Placed(0, {0}, NumaMemory::kFirstTouch, refused), NumaHealth::kUnknown},
+      {Placed(0, {0}, NumaMemory::kFirstTouch, summed), NumaHealth::kMemoryElsewhere},
   };
   for (size_t i = 0; i < std::size(cases); ++i)
     EXPECT_EQ(JudgeNuma(cases[i].numa), cases[i].health) << i;

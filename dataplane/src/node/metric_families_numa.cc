@@ -23,8 +23,9 @@ MetricSection NumaMetrics() {
           {"peercache_numa_pool_sampled_pages",
            kGauge,
            "A sample of at most 64 pages of memory of the pool, by where they are: on that NUMA "
-           "node, elsewhere, or not taken yet (absent). All 0 without a NUMA node, and where the "
-           "kernel does not tell.",
+           "node, elsewhere, or not taken yet (absent). Taken once, when all of the pool has been "
+           "touched, where the kernel may not be asked about pages. All 0 without a NUMA node, and "
+           "where nobody can tell.",
            {"place"},
            {Of([](const Scrape& s) { return s.numa.pool.on_node; }, {"node"}),
             Of([](const Scrape& s) { return s.numa.pool.elsewhere; }, {"elsewhere"}),

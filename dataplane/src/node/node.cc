@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <thread>
 
@@ -357,10 +358,12 @@ class Node::Impl {
       replica_pool = std::move(*made);
     }
     if (config_.prefault) {
-      for (Pool* p : {pool_.get(), replica_pool.get()})
-        if (p != nullptr)
-          prefault_.push_back(
-              std::make_unique<Prefault>(std::span(p->base(), p->size()), Prefault::kAll));
+      const auto prefault = [this](Pool& of, std::function<void()> then) {
+        prefault_.push_back(std::make_unique<Prefault>(std::span(of.base(), of.size()),
+                                                       Prefault::kAll, std::move(then)));
+      };
+      prefault(*pool_, [this] { numa_.Touched(pool_->memory()); });
+      if (replica_pool) prefault(*replica_pool, {});
     }
     Replicas::Promotion promotion;
     const size_t promoted = pool_->size() / 100 * config_.promotion_percent;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/cpu_list.h"
+#include "base/numa_maps.h"
 
 namespace peercache {
 namespace {
@@ -72,9 +73,24 @@ void NumaHome::Settled(const Status& pinned, const MappedRegion& pool) {
               NumaMemoryName(memory_.memory), memory_.why);
 }
 
+void NumaHome::Touched(const MappedRegion& pool) {
+  if (SampleNuma(pool.bytes(), pool.page_size(), wish_.node).source != NumaSource::kRefused) return;
+  const NumaSample sample = ReadNumaMaps(pool.bytes(), wish_.node);
+  // Nobody looks again at pages that are not there now.
+  if (!sample.known() || sample.absent > 0) return;
+  spdlog::log(sample.elsewhere > 0 ? spdlog::level::warn : spdlog::level::info,
+              "NUMA node {}: {} of {} parts of the pool are elsewhere, says numa_maps", wish_.node,
+              sample.elsewhere, sample.elsewhere + sample.on_node);
+  std::lock_guard lock(touch_->mutex);
+  touch_->sample = sample;
+}
+
 NumaStats NumaHome::stats() const {
   NumaStats stats{wish_, plan_.cpus, plan_.threads_why, memory_, {}};
   if (pool_ != nullptr) stats.pool = SampleNuma(pool_->bytes(), pool_->page_size(), wish_.node);
+  if (stats.pool.source != NumaSource::kRefused) return stats;
+  std::lock_guard lock(touch_->mutex);
+  if (touch_->sample.known()) stats.pool = touch_->sample;
   return stats;
 }
 

@@ -3,10 +3,13 @@
 //   NumaHome home(ChooseNumaNode(config.numa_node, rails));
 //   const ScopedCpus here(home.plan().cpus);          // while threads are started
 //   ... Pool::Create with numa_node = home.plan().memory_node ...
+//   home.Touched(pool->memory());                     // once all of it is
 //   home.Settled(here.status(), pool->memory());      // logs
 //   home.stats();                                     // for /v1/status and /metrics
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,6 +52,10 @@ class NumaHome {
   explicit NumaHome(NumaWish wish);
 
   const NumaPlan& plan() const { return plan_; }
+  // Once every page of the pool has been touched, and so is where it stays. Where the kernel may
+  // not be asked about single pages it sums them up then, once: that takes it a while. From any
+  // thread.
+  void Touched(const MappedRegion& pool);
   // Once the threads are started and the pool is there; `pool` must outlive this object's use.
   void Settled(const Status& pinned, const MappedRegion& pool);
   NumaStats stats() const;
@@ -58,6 +65,12 @@ class NumaHome {
   NumaPlan plan_;
   NumaMemoryChoice memory_;
   const MappedRegion* pool_ = nullptr;
+
+  struct Touch {
+    std::mutex mutex;
+    NumaSample sample;
+  };
+  std::unique_ptr<Touch> touch_ = std::make_unique<Touch>();
 };
 
 }  // namespace peercache

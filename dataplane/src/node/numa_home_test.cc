@@ -2,8 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 
 #include <cstring>
+#include <thread>
+
+#include "base/refused_syscall_testing.h"
 
 namespace peercache {
 namespace {
@@ -71,6 +75,40 @@ TEST(NumaHomeTest, SaysWhatCouldNotBeHad) {
   refused.Settled(Unavailable("keeping a thread on CPUs 0: Operation not permitted"), *region);
   EXPECT_THAT(refused.stats().cpus, IsEmpty());
   EXPECT_THAT(refused.stats().threads_why, HasSubstr("not permitted"));
+}
+
+// As in a container. What the filter refuses is refused to this thread alone.
+TEST(NumaHomeTest, AsksNumaMapsOnceWhereTheKernelMayNotBeAsked) {
+  std::thread([] {
+    ASSERT_TRUE(testing::RefuseInThisThread(SYS_move_pages));
+    const int node = ReadNumaNodes()[0].id;
+    auto region = MappedRegion::Create("home", 1 << 20, HugePages::kOff);
+    ASSERT_TRUE(region.ok());
+    NumaHome home({node, "the test"}), far({node + 500, "the test"});
+    home.Settled({}, *region);
+    far.Settled({}, *region);
+    EXPECT_EQ(home.stats().pool.source, NumaSource::kRefused);
+    std::memset(region->data(), 1, region->size() / 2);
+    home.Touched(*region);
+    EXPECT_FALSE(home.stats().pool.known()) << "half of it may yet come from anywhere";
+    std::memset(region->data(), 1, region->size());
+    home.Touched(*region);
+    far.Touched(*region);
+    EXPECT_EQ(home.stats().pool.source, NumaSource::kNumaMaps);
+    EXPECT_EQ(home.stats().pool.on_node + home.stats().pool.elsewhere, 64u);
+    EXPECT_EQ(far.stats().pool.elsewhere, 64u);
+  }).join();
+}
+
+TEST(NumaHomeTest, AsksTheKernelWhereItMay) {
+  const int node = ReadNumaNodes()[0].id;
+  auto region = MappedRegion::Create("home", 1 << 20, HugePages::kOff, node);
+  ASSERT_TRUE(region.ok());
+  NumaHome home({node, "the test"});
+  home.Settled({}, *region);
+  std::memset(region->data(), 1, region->size());
+  home.Touched(*region);
+  EXPECT_EQ(home.stats().pool.source, NumaSource::kMovePages);
 }
 
 }  // namespace

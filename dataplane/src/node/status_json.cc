@@ -81,8 +81,10 @@ json TransportJson(const NodeStatus& s) {
 }
 
 json NumaJson(const NumaStats& numa) {
-  json memory = {{"placement", NumaMemoryName(numa.memory.memory)}, {"why", numa.memory.why}};
-  if (numa.pool.known) {
+  json memory = {{"placement", NumaMemoryName(numa.memory.memory)},
+                 {"why", numa.memory.why},
+                 {"told_by", NumaSourceName(numa.pool.source)}};
+  if (numa.pool.known()) {
     memory["sampled_pages"] = {{"node", numa.pool.on_node},
                                {"elsewhere", numa.pool.elsewhere},
                                {"absent", numa.pool.absent}};

@@ -234,8 +234,8 @@ void Registration::FindNear(const Rails& rails) {
     if (node < 0) continue;
     const NumaSample sample = SampleNuma(bytes_, kBasePage, node);
     const bool near = sample.on_node >= sample.elsewhere;
-    any_near |= sample.known && near;
-    far[i] = sample.known && !near;
+    any_near |= sample.known() && near;
+    far[i] = sample.known() && !near;
   }
   if (any_near) far_ = std::move(far);
 }
