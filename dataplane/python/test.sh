@@ -20,7 +20,9 @@ die() {
   exit 1
 }
 
-"$python" -c 'import torch, numpy, psutil' 2>/dev/null ||
+# Found, not imported: torch takes seconds.
+"$python" -c 'import sys; from importlib.util import find_spec as find; sys.exit(not all(map(find, sys.argv[1:])))' \
+  torch numpy psutil ||
   die "$python lacks torch, numpy or psutil" \
     "apt-get install python3-torch python3-numpy python3-psutil (or hack/deps.sh)"
 if [[ ! -x "$venv/bin/pytest" ]]; then

@@ -38,34 +38,38 @@ rail_address() { echo "10.20.$2.$(node_number "$1")"; }             # rail_addre
 rail_address6() { echo "fd00:$((20 + $2))::$(node_number "$1")"; }  # rail_address6 NODE RAIL
 management_address() { echo "10.10.0.$(node_number "$1")"; }        # management_address NODE
 
+# One call of ip for each node: a guest starts programs slowly.
 fabric_up() {
   local node rail
   # Before the first namespace is made: the mode cannot be changed any more then.
   rdma system set netns exclusive
   ip netns add A
   ip netns add B
-  _wire mgmt0 1500
+  {
+    _wire mgmt0
+    for ((rail = 0; rail < RAILS; rail++)); do _wire "rail$rail"; done
+  } | ip -batch -
   for node in A B; do
-    ip -n $node link set lo up
-    ip -n $node addr add "$(management_address $node)/24" dev mgmt0
-  done
-  for ((rail = 0; rail < RAILS; rail++)); do
-    _wire "rail$rail" "$RAIL_MTU"
-    for node in A B; do
-      ip -n $node addr add "$(rail_address $node "$rail")/24" dev "rail$rail"
-      ip -n $node addr add "$(rail_address6 $node "$rail")/64" dev "rail$rail" nodad
-      device_add $node "$rail"
-    done
+    {
+      echo "link set lo up"
+      _end mgmt0 1500 "$(management_address $node)/24"
+      for ((rail = 0; rail < RAILS; rail++)); do
+        _end "rail$rail" "$RAIL_MTU" "$(rail_address $node "$rail")/24"
+        echo "addr add $(rail_address6 $node "$rail")/64 dev rail$rail nodad"
+      done
+    } | ip -n $node -batch -
+    for ((rail = 0; rail < RAILS; rail++)); do device_add $node "$rail"; done
   done
   for ((rail = 0; rail < RAILS; rail++)); do
     for node in A B; do rail_ready $node "$rail"; done
   done
 }
 
-_wire() {  # _wire INTERFACE MTU: one end in A, one in B, up
-  ip link add "$1" netns A type veth peer name "$1" netns B
-  ip -n A link set "$1" mtu "$2" up
-  ip -n B link set "$1" mtu "$2" up
+_wire() { echo "link add $1 netns A type veth peer name $1 netns B"; }  # _wire INTERFACE: one end in A, one in B
+
+_end() {  # _end INTERFACE MTU ADDRESS
+  echo "link set $1 mtu $2 up"
+  echo "addr add $3 dev $1"
 }
 
 # gid_index NODE RAIL 4|6: of the RoCEv2 GID that is the rail's address; fails when there is none.
@@ -77,10 +81,8 @@ gid_index() {
 
 # rail_ready NODE RAIL: waits until the port is active and has a GID for both of its addresses.
 rail_ready() {
-  local address
-  for address in "$(rail_address "$1" "$2")" "$(rail_address6 "$1" "$2")"; do
-    on "$1" "$SOFT_RDMA/await-port.sh" "$(rail_device "$1" "$2")" "$address" >/dev/null || return
-  done
+  on "$1" "$SOFT_RDMA/await-port.sh" "$(rail_device "$1" "$2")" "$(rail_address "$1" "$2")" "$(rail_address6 "$1" "$2")" \
+    >/dev/null
 }
 
 rail_down() { ip -n "$1" link set "rail$2" down; }  # rail_down NODE RAIL: the other end loses its carrier
@@ -116,4 +118,12 @@ wait_port() {
   done
   echo "nobody listens on port $2 of node $1 after 10 s" >&2
   return 1
+}
+
+# fabric_tests MODULE [FILTER]: brings the nodes up and runs the module's C++ tests that need devices, on both rails of A.
+fabric_tests() {
+  fabric_up
+  PEERCACHE_TEST_RAILS=$(rail_device A 0),$(rail_device A 1)
+  export PEERCACHE_TEST_RAILS
+  on A "dataplane/build/release/$1_fabric_test" --gtest_filter="${2:-*}"
 }

@@ -27,7 +27,7 @@ done
 # It takes a process namespace to be sure that nothing of a guest outlives it.
 need_root
 need unshare timeout mkfifo rdma ibv_devices busybox
-kernel=$("$HERE/kernel/build.sh" --path)
+kernel=${SOFT_RDMA_KERNEL:-$("$HERE/kernel/build.sh" --path)}
 
 guest_files "$HERE/guest-init.sh" "$work" "$@"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the tests over soft-RoCE: the quick ones, or those that take QEMU.
 #
-#   hack/soft-rdma/test.sh                    all of tests/*.sh, each in a guest of its own, JOBS (2) at a time
+#   hack/soft-rdma/test.sh                    all of tests/*.sh, each in a guest of its own, JOBS at a time
 #   hack/soft-rdma/test.sh --full             all of qemu/tests/*.sh, which start their guests themselves
 #   hack/soft-rdma/test.sh [--full] NAME...   those whose file name contains one of the names
 #
@@ -14,9 +14,12 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 OUT=$PEERCACHE_ROOT/dataplane/build/soft-rdma
 SHOWN=30 SHOWN_END=15  # lines of a failed test's output: of what failed, which may be far above the end, and of the end
-# Two also keep a virtual machine's processors busy: waking an idle one takes its host longer than most steps of a test. With
-# more than there are processors, a guest that gets none for a second looks like a dead node to its peer.
-jobs=${JOBS:-2}
+# A guest waits for half of its time, so two share a processor. Each stays on its own: a system call in a guest is a few
+# switches between processes of the host, far cheaper there than across processors. More at once than that, and a guest
+# that gets none of its processor for a second looks like a dead node to its peer.
+mapfile -t processors < <(taskset -cp $$ | sed 's/.*: //; s/,/\n/g' |
+  while IFS=- read -r from to; do seq "$from" "${to:-$from}"; done)
+jobs=${JOBS:-$((2 * ${#processors[@]} < 4 ? 2 * ${#processors[@]} : 4))}
 
 folder=hack/soft-rdma/tests prepare=$HERE/kernel/build.sh mode=()
 if [ "${1:-}" = --full ]; then
@@ -40,15 +43,15 @@ done
 # The longest first, so that none of them is left alone at the end.
 mapfile -t tests < <(for name in "${tests[@]}"; do echo "$(limit_of "$name") $name"; done | sort -s -rn | cut -d ' ' -f 2)
 
-run() {  # run NAME: writes its status and its seconds into $OUT/NAME
-  local name=$1 limit status=0 at=$SECONDS
+run() {  # run NAME PROCESSOR: writes its status and its seconds into $OUT/NAME
+  local name=$1 processor=$2 limit status=0 from=$SECONDS
   limit=$(limit_of "$name")
   if [ ${#mode[@]} -gt 0 ]; then
     WORK=$OUT/$name timeout -k 5 "$limit" bash -euo pipefail "$folder/$name.sh"
   else
-    "$HERE/run.sh" --time "$limit" --work "$OUT/$name" bash -euo pipefail "$folder/$name.sh"
+    taskset -c "$processor" "$HERE/run.sh" --time "$limit" --work "$OUT/$name" bash -euo pipefail "$folder/$name.sh"
   fi >"$OUT/$name/output" 2>&1 || status=$?
-  echo "$status $((SECONDS - at))" >"$OUT/$name/status"
+  echo "$status $((SECONDS - from))" >"$OUT/$name/status"
 }
 
 report() {  # report NAME
@@ -70,8 +73,12 @@ report() {  # report NAME
 
 need_root
 "$prepare" >/dev/null
+# It takes a second to find, each time.
+[ ${#mode[@]} -gt 0 ] || { SOFT_RDMA_KERNEL=$("$prepare" --path) && export SOFT_RDMA_KERNEL; }
 failed=()
-declare -A running=()  # process -> test
+declare -A running=() at=()  # process -> test, and its processor
+free=()
+for ((slot = 0; slot < jobs; slot++)); do free+=("${processors[slot % ${#processors[@]}]}"); done
 trap '[ ${#running[@]} -eq 0 ] || kill "${!running[@]}" 2>/dev/null || true' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
@@ -82,13 +89,14 @@ for name in "${tests[@]}"; do
 done
 next=0
 while [ "$next" -lt ${#tests[@]} ] || [ ${#running[@]} -gt 0 ]; do
-  while [ "$next" -lt ${#tests[@]} ] && [ ${#running[@]} -lt "$jobs" ]; do
-    run "${tests[next]}" &
-    running[$!]=${tests[next]}
-    next=$((next + 1))
+  while [ "$next" -lt ${#tests[@]} ] && [ ${#free[@]} -gt 0 ]; do
+    run "${tests[next]}" "${free[0]}" &
+    running[$!]=${tests[next]} at[$!]=${free[0]}
+    free=("${free[@]:1}") next=$((next + 1))
   done
   wait -n -p ended "${!running[@]}" || true
   report "${running[$ended]}"
+  free+=("${at[$ended]}")
   unset "running[$ended]"
 done
 [ ${#failed[@]} -eq 0 ] || die "${#failed[@]} of ${#tests[@]} tests failed: ${failed[*]}" \

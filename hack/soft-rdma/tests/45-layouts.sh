@@ -3,4 +3,4 @@
 # shellcheck shell=bash
 . hack/soft-rdma/fabric.sh
 fabric_up
-dataplane/python/test.sh -v -p no:cacheprovider python/tests/fabric/test_layouts.py
+dataplane/python/test.sh -v --durations=0 -p no:cacheprovider python/tests/fabric/test_layouts.py

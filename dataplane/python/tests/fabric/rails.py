@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ..conftest import ROOT
+from ..fleet import calls, pages
 from ..fleet.network import Host
 from ..fleet.nodes import Fleet, Node
 
 # Seconds that any state may take to come about.
 LONGEST_WAIT = 60.0
+PAGES_EACH = 100
 HOSTS = [Host("a", "A", "10.10.0.1"), Host("b", "B", "10.10.0.2")]
 
 
@@ -19,6 +23,11 @@ def wait_until(holds: Callable[[], bool], otherwise: str) -> None:
     while not holds():
         assert time.monotonic() < deadline, otherwise
         time.sleep(0.05)
+
+
+def fabric(command: str) -> None:
+    script = f". hack/soft-rdma/fabric.sh; {command}"
+    subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, check=True)
 
 
 class RailNode(Node):
@@ -48,3 +57,19 @@ class RailFleet(Fleet):
             for sample, value in self.nodes[node].metrics().items()
             if sample.startswith("peercache_rail_read_bytes_total{") and name in sample
         )
+
+
+def no_wrong_byte(log: calls.Calls, fleet: RailFleet) -> None:
+    assert len(log) > 0
+    assert log["wrong"].sum() == 0, "\n".join(engine.output() for engine in fleet.engines)
+
+
+def wait_for_rail(fleet: RailFleet, node: int, rail: int) -> None:
+    """Until the node has read ten pages more over the rail."""
+    enough = fleet.read_bytes(node, rail) + 10 * pages.PAGE_BYTES
+
+    def used() -> bool:
+        fleet.wait_full(LONGEST_WAIT)
+        return fleet.read_bytes(node, rail) >= enough
+
+    wait_until(used, f"node {node} does not read over rail {rail}")

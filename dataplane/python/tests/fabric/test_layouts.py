@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hicache_engine.hostpools import LAYOUTS
+from hicache_engine.layouts import LAYOUTS
 
 from ..integration.conftest import SHM
 from ..integration.processes import Engine

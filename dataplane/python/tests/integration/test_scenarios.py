@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hicache_engine.hostpools import LAYOUTS
+from hicache_engine.layouts import LAYOUTS
 
 from .conftest import Cluster
 from .processes import Engine, Node

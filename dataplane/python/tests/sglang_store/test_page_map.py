@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hicache_engine.hostpools import LAYOUTS
+from hicache_engine.layouts import LAYOUTS
 from peercache import page_map
 from peercache.segments import Segments
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hicache_engine.hostpools import LAYOUTS
+from hicache_engine.layouts import LAYOUTS
 
 from .conftest import PAGES, host_pool, indices, keys, page_bytes, same_bytes, storage_config
 from .fakes import FakeCluster

@@ -2,6 +2,7 @@
 
 flags      SGLang's command line, as far as it concerns HiCache
 shim       what of SGLang needs a GPU and is replaced
+layouts    which layouts host pools have
 hostpools  real host pools over CPU tensors
 cache      one real HiCacheController with its storage backend
 scenario   write pages, read them back, read under load

@@ -16,10 +16,8 @@ from sglang.srt.mem_cache.pool_host.common import get_allocator_type
 from sglang.srt.mem_cache.pool_host.mha import MHATokenToKVPoolHost
 from sglang.srt.mem_cache.pool_host.mla import MLATokenToKVPoolHost
 
-LAYOUTS = {
-    "mha": ("page_first", "page_first_direct", "page_head", "layer_first"),
-    "mla": ("page_first", "page_first_direct", "layer_first"),
-}
+from .layouts import LAYOUTS
+
 LAYERS = 4
 HEADS, HEAD_DIM = 2, 64
 KV_LORA_RANK, ROPE_DIM = 512, 64

@@ -1,0 +1,5 @@
+# Longest: 230 s
+# As 11-node-reads.sh, all the others: nodes that read each other's shards, and engines' dma-bufs.
+# shellcheck shell=bash
+. hack/soft-rdma/fabric.sh
+fabric_tests node '-NodeFabricTest.*'
