@@ -19,9 +19,9 @@ stands_still() {  # stands_still RAIL: nothing is read any more
   [ $(($(received "$1") - before)) -lt 65536 ]
 }
 
-stop_readers() {  # stop_readers RAIL PID
-  pkill -KILL -f "^ib_read_bw -d $(rail_device B "$1") " || true
-  if wait "$2"; then echo "the READs ended well"; exit 1; fi
+kill_readers() { pkill -KILL -f "^ib_read_bw -d $(rail_device B "$1") " || true; }  # kill_readers RAIL
+ended() {  # ended PID: the readers are gone, too
+  if wait "$1"; then echo "the READs ended well"; exit 1; fi
 }
 
 fabric_up
@@ -33,9 +33,11 @@ under_way 1
 rail_down A 1
 stands_still 1 || { echo "pages arrive over a rail that is down"; exit 1; }
 read_bw 0 4 18516 -s 131072 -n 64 || { echo "the other rail does not work either"; exit 1; }
-stop_readers 1 $reader
+kill_readers 1
 rail_up A 1
 rail_ready B 1
+# What they had sent is let go of by now; while the rail is down, the kernel keeps their end waiting for that, for 50 s.
+ended $reader
 for family in 4 6; do
   read_bw 1 $family 18517 -s 131072 -n 64 || { echo "the rail does not come back for IPv$family"; exit 1; }
 done
@@ -45,7 +47,8 @@ read_bw 0 4 18515 -s 131072 -n 100000 & reader=$!
 under_way 0
 pkill -KILL -f '^ib_read_bw -d rxe_a0'
 stands_still 0 || { echo "pages arrive from a dead peer"; exit 1; }
-stop_readers 0 $reader
+kill_readers 0
+ended $reader
 read_bw 0 4 18515 -s 131072 -n 64 || { echo "the rail does not work after the death of a peer"; exit 1; }
 
 echo "== a device is taken away under READs and brought back"
@@ -53,7 +56,8 @@ read_bw 1 4 18515 -s 131072 -n 100000 & reader=$!
 under_way 1
 device_remove B 1
 stands_still 1 || { echo "pages arrive over a device that is gone"; exit 1; }
-stop_readers 1 $reader
+kill_readers 1
+ended $reader
 device_add B 1
 rail_ready B 1
 read_bw 1 4 18516 -s 131072 -n 64 || { echo "the device does not come back"; exit 1; }
