@@ -1,4 +1,4 @@
-# Longest: 240 s
+# Longest: 280 s
 # The C++ tests of whole nodes that read each other's pools, all in this process, on the two rails of node A.
 # shellcheck shell=bash
 . hack/soft-rdma/fabric.sh

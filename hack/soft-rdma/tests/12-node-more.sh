@@ -1,4 +1,4 @@
-# Longest: 230 s
+# Longest: 270 s
 # As 11-node-reads.sh, all the others: nodes that read each other's shards, and engines' dma-bufs.
 # shellcheck shell=bash
 . hack/soft-rdma/fabric.sh

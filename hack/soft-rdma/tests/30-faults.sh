@@ -1,6 +1,6 @@
 # The faults that fabric.sh makes do hurt, only where they are meant to, and pass: a rail that goes down and comes back, a
 # peer that dies, a device that is taken away, frames that get lost.
-# Longest: 300 s
+# Longest: 150 s
 # shellcheck shell=bash
 . hack/soft-rdma/fabric.sh
 . hack/soft-rdma/perftest.sh

@@ -1,5 +1,5 @@
 # Real nodes in both namespaces, with engines that check every byte, while rails and nodes fail.
-# Longest: 270 s
+# Longest: 260 s
 # shellcheck shell=bash
 . hack/soft-rdma/fabric.sh
 fabric_up

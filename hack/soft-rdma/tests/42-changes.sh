@@ -1,5 +1,5 @@
 # Real nodes in both namespaces, as 40-nodes.sh, while addresses change and devices are taken away.
-# Longest: 300 s
+# Longest: 290 s
 # shellcheck shell=bash
 . hack/soft-rdma/fabric.sh
 fabric_up

@@ -1,5 +1,5 @@
 # SGLang's host pools of every layout: their pages cross between nodes in both namespaces, byte for byte.
-# Longest: 240 s
+# Longest: 220 s
 # shellcheck shell=bash
 . hack/soft-rdma/fabric.sh
 fabric_up
