@@ -1,5 +1,6 @@
 #include "base/dma_buf.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/dma-buf.h>
 #include <linux/magic.h>
@@ -56,6 +57,11 @@ Result<MappedRegion> MappedRegion::MapDmaBuf(UniqueFd fd, size_t size, uint64_t 
                     "length within it",
                     offset, offset, size, *whole));
   }
+  if ((::fcntl(fd.get(), F_GETFL) & O_ACCMODE) != O_RDWR) {
+    return InvalidArgument(
+        "the dma-buf's descriptor is not open for reading and writing, and pages are READ into it: "
+        "export it with O_RDWR");
+  }
   MappedRegion region;
   region.page_size_ = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   const size_t lead = offset % region.page_size_;
@@ -67,6 +73,7 @@ Result<MappedRegion> MappedRegion::MapDmaBuf(UniqueFd fd, size_t size, uint64_t 
     // Addresses of a file without bytes: whoever touches them meets SIGBUS, as behind the end of
     // memory that was cut short, and not somebody else's memory.
     region.device_ = Device::kUnmapped;
+    region.map_error_ = errno;
     const UniqueFd nothing(::memfd_create("dma-buf", MFD_CLOEXEC));
     if (!nothing) return FromErrno("making addresses for a dma-buf", errno);
     start = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, nothing.get(), 0);

@@ -93,6 +93,7 @@ MappedRegion& MappedRegion::operator=(MappedRegion&& other) noexcept {
   page_size_ = std::exchange(other.page_size_, 0);
   numa_ = std::exchange(other.numa_, {});
   device_ = std::exchange(other.device_, Device::kNone);
+  map_error_ = std::exchange(other.map_error_, 0);
   return *this;
 }
 

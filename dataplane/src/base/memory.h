@@ -64,6 +64,8 @@ class MappedRegion {
   const NumaMemoryChoice& numa() const { return numa_; }
   // Whether it is a dma-buf, and whether processors can reach it.
   Device device() const { return device_; }
+  // Why a dma-buf is not mapped.
+  int map_error() const { return map_error_; }
 
  private:
   static Result<MappedRegion> CreateWith(const std::string& name, size_t size, size_t page_size,
@@ -77,6 +79,7 @@ class MappedRegion {
   size_t page_size_ = 0;
   NumaMemoryChoice numa_;
   Device device_ = Device::kNone;
+  int map_error_ = 0;
 };
 
 }  // namespace peercache

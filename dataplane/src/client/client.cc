@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "client/connection.h"
 #include "client/staging.h"
+#include "version.h"
 
 namespace peercache {
 namespace {
@@ -271,6 +272,12 @@ class Client::Impl {
   }
 
   static Status SendRegion(Connection* connection, const Region& region, TimePoint deadline) {
+    if (region.dma_buf && !connection->can(FrameHeader::kCanDevice)) {
+      return Unavailable(fmt::format(
+          "the node {} (release {}) does not know device memory: bring it to the release of this "
+          "engine ({}), and use host memory until then",
+          connection->node(), connection->node_version(), kVersion));
+    }
     const MessageType type = !region.dma_buf ? MessageType::kRegion
                              : region.fd     ? MessageType::kDmaBuf
                                              : MessageType::kDevicePointer;

@@ -101,6 +101,11 @@ class FakeNode {
       PagesRequest pages;
       if (type == MessageType::kAttach) {
         AttachOk{7, "fake", "0"}.Encode(&answer);
+      } else if (type == MessageType::kDmaBuf) {  // as a release that does not know it
+        answer.Start(MessageType::kError, frame.header.request_id);
+        ErrorMessage{Corrupt("an engine cannot send message type 76")}.Encode(&answer);
+        (void)SendFrame(c->fd.get(), answer.Finish(), -1, Clock::now() + 1s);
+        break;
       } else if (type == MessageType::kExists) {
         answer.Put(uint32_t{1});
       } else if (type == MessageType::kSet || type == MessageType::kGet) {
@@ -156,6 +161,17 @@ class StoppedNodeTest : public ::testing::Test {
   const std::vector<Key> keys_{Key{}};
   std::unique_ptr<Client> client_;
 };
+
+TEST_F(StoppedNodeTest, ANodeOfAnOlderReleaseIsAskedForNothingThatWouldEndTheSession) {
+  const size_t before = node_.requests();
+  const auto ways = client_->RegisterDmaBuf(host_.fd(), uint64_t{7} << 44, 4096);
+  EXPECT_EQ(ways.status().code(), Code::kUnavailable);
+  EXPECT_NE(ways.status().message().find("the node fake (release 0) does not know device memory"),
+            std::string::npos)
+      << ways.status().message();
+  EXPECT_EQ(node_.requests(), before);
+  EXPECT_TRUE(Get(host_.data())) << "the session lives";
+}
 
 TEST_F(StoppedNodeTest, CostsOneTimeoutAndThenCallsMissAtOnceUntilItGoesOn) {
   node_.Stop();

@@ -52,6 +52,7 @@ Result<Connection> Connection::Open(const std::string& socket, const std::string
   connection.session_ = answer.session;
   connection.node_ = std::move(answer.node);
   connection.node_version_ = std::move(answer.version);
+  connection.node_can_ = connection.frame_.header.can;
   return connection;
 }
 

@@ -28,6 +28,8 @@ class Connection {
   uint64_t session() const { return session_; }
   const std::string& node() const { return node_; }
   const std::string& node_version() const { return node_version_; }
+  // Whether the node's release knows `what`, one of FrameHeader::kCan...
+  bool can(uint16_t what) const { return (node_can_ & what) != 0; }
 
   // The frame to fill for the next Call.
   FrameWriter& Request(MessageType type);
@@ -57,6 +59,7 @@ class Connection {
   bool usable_ = true;
   bool answers_soon_ = true;  // the last one that was waited for awake
   std::string node_, node_version_;
+  uint16_t node_can_ = 0;
   FrameWriter writer_;
   ReceivedFrame frame_;
 };

@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdarg>
 
 #include "base/dma_buf.h"
 #include "node/node_fabric_testing.h"
@@ -24,6 +25,8 @@ namespace {
 
 // An exporter that lets nobody map its memory, as NVIDIA's: while set, mapping a dma-buf fails.
 std::atomic<bool> exporter_refuses{false};
+// One that hands out descriptors that nobody may write to, which /dev/udmabuf cannot.
+std::atomic<bool> exported_read_only{false};
 
 }  // namespace
 
@@ -34,6 +37,16 @@ extern "C" void* mmap(void* address, size_t length, int protection, int flags, i
     return MAP_FAILED;
   }
   return reinterpret_cast<void*>(syscall(SYS_mmap, address, length, protection, flags, fd, offset));
+}
+
+extern "C" int fcntl(int fd, int command, ...) {
+  va_list rest;
+  va_start(rest, command);
+  void* const argument = va_arg(rest, void*);
+  va_end(rest);
+  const auto answer = static_cast<int>(syscall(SYS_fcntl, fd, command, argument));
+  const bool read_only = exported_read_only && command == F_GETFL && peercache::DmaBufSize(fd).ok();
+  return read_only ? (answer & ~O_ACCMODE) | O_RDONLY : answer;
 }
 
 namespace peercache {
@@ -49,6 +62,8 @@ using testing::TestEngine;
 using testing::UseRails;
 
 constexpr size_t kPage = 128 << 10, kPages = 16, kBytes = kPages * kPage;
+constexpr const char* kRefused =
+    "its exporter does not let it be mapped: Operation not supported (errno 95)";
 // What the engine says the memory's address is: no memory of this process is there.
 constexpr uint64_t kDevice = uint64_t{0x7} << 44;
 
@@ -115,7 +130,7 @@ class DmaBufFabricTest : public ::testing::Test {
     EXPECT_TRUE(client.ok()) << client.status().ToString();
     client_ = std::move(*client);
   }
-  ~DmaBufFabricTest() override { exporter_refuses = false; }
+  ~DmaBufFabricTest() override { exporter_refuses = exported_read_only = false; }
 
   Result<DmaBufWays> Register(const DeviceMemory& memory) {
     return client_->RegisterDmaBuf(memory.fd.get(), kDevice, kBytes);
@@ -184,7 +199,7 @@ TEST_F(DmaBufFabricTest, WithoutAnyWayItIsRefusedAndHostMemoryServes) {
   const auto ways = Register(memory);
   ASSERT_FALSE(ways.ok());
   EXPECT_THAT(ways.status().message(), HasSubstr("does not register dma-bufs"));
-  EXPECT_THAT(ways.status().message(), HasSubstr("nor does its exporter let it be mapped"));
+  EXPECT_THAT(ways.status().message(), HasSubstr(kRefused));
   TestEngine writer(a_->socket(), kPages, kPage), reader(b_->socket(), kPages, kPage);
   ASSERT_EQ(writer.Set(0, kPages), kPages);
   EXPECT_TRUE(Eventually(seconds(20), [&] {
@@ -207,7 +222,7 @@ TEST_F(DmaBufFabricTest, ReadsLandInMemoryThatNoProcessorReaches) {
   ASSERT_TRUE(ways.ok()) << ways.status().ToString();
   EXPECT_TRUE(ways->rdma);
   EXPECT_FALSE(ways->copies);
-  EXPECT_THAT(ways->missing, HasSubstr("does not let it be mapped"));
+  EXPECT_THAT(ways->missing, HasSubstr(kRefused));
   EXPECT_EQ(StandInDriver::registered(), 2) << "with each rail";
   EXPECT_TRUE(AllCome(memory, 0));
   EXPECT_TRUE(AllCome(memory, 100)) << "from the own pool, by READs of it";
@@ -331,6 +346,13 @@ TEST_F(DmaBufFabricTest, BadDescriptorsAndRangesAreRefusedAndTheSessionLives) {
   refused(memory.fd.get(), kBytes + 1, 0, "not inside the dma-buf");
   refused(memory.fd.get(), 4096, kBytes, "not inside the dma-buf");
   refused(memory.fd.get(), 4096, UINT64_MAX - 100, "not inside the dma-buf");
+  {
+    const StandInDriver driver(&memory);  // which would take it
+    exported_read_only = true;
+    refused(memory.fd.get(), 4096, 0, "not open for reading and writing");
+    exported_read_only = false;
+    EXPECT_EQ(StandInDriver::registered(), 0);
+  }
   EXPECT_TRUE(Register(memory).ok());
   TestEngine local(b_->socket(), kPages, kPage);
   ASSERT_EQ(local.Set(0, kPages), kPages);

@@ -319,6 +319,7 @@ class EngineServer::Impl {
       }
     }
     AttachOk{(*session)->id(), options_.node_id, kVersion}.Encode(answer);
+    answer->Can(FrameHeader::kCanDevice);
     return {};
   }
 

@@ -101,10 +101,13 @@ Result<DmaBufOk> Session::SetDevice(const RegionRequest& request, std::optional<
   lock.unlock();
   DmaBufOk ways;
   ways.copies = region.unmapped ? 0 : 1;
-  if (region.unmapped) {
-    ways.missing = name + (region.memory ? ": its exporter does not let it be mapped"
-                                         : ": the node copies nothing to addresses of a device");
-  }
+  std::string unmapped;
+  if (region.unmapped && region.memory)
+    unmapped =
+        FromErrno("its exporter does not let it be mapped", region.memory->map_error()).message();
+  else if (region.unmapped)
+    unmapped = "the node copies nothing to addresses of a device";
+  if (region.unmapped) ways.missing = name + ": " + unmapped;
   Status registered = Unavailable("this node has no RDMA rails (transport, device-name)");
   if (fabric != nullptr) {
     rdma::Registration::DmaBuf dma_buf;
@@ -118,9 +121,8 @@ Result<DmaBufOk> Session::SetDevice(const RegionRequest& request, std::optional<
   }
   ways.rdma = registered.ok() ? 1 : 0;
   if (!registered.ok() && region.unmapped) {
-    return Unavailable(
-        fmt::format("{}: {}; {}: use host memory", name, registered.message(),
-                    region.memory ? "nor does its exporter let it be mapped" : PeerMemoryHint()));
+    return Unavailable(fmt::format("{}: {}; {}: use host memory", name, registered.message(),
+                                   region.memory ? unmapped : PeerMemoryHint()));
   }
   if (!registered.ok()) ways.missing = registered.Annotate(name).message();
   lock.lock();

@@ -77,7 +77,7 @@ struct FrameHeader {
   uint32_t magic = kMagic;
   uint8_t version = kVersion;
   MessageType type = MessageType::kError;
-  uint16_t reserved = 0;
+  uint16_t can = 0;  // of AttachOk: kCan... of the node; older releases send 0, and look at none
   uint64_t request_id = 0;
   uint32_t body_length = 0;
   uint32_t reserved2 = 0;
@@ -85,6 +85,8 @@ struct FrameHeader {
 
   static constexpr uint32_t kMagic = 0x31574350;  // "PCW1"
   static constexpr uint8_t kVersion = 1;
+  // DmaBuf and DevicePointer. A node that does not know a message ends the session.
+  static constexpr uint16_t kCanDevice = 1;
 };
 static_assert(sizeof(FrameHeader) == 32 && std::is_trivially_copyable_v<FrameHeader>);
 
@@ -107,6 +109,7 @@ class FrameWriter {
     header_.type = type;
     header_.request_id = request_id;
   }
+  void Can(uint16_t what) { header_.can = what; }
   template <typename T>
   void Put(const T& value) {
     static_assert(std::is_trivially_copyable_v<T>);
