@@ -101,13 +101,14 @@ Result<DmaBufOk> Session::SetDevice(const RegionRequest& request, std::optional<
   lock.unlock();
   DmaBufOk ways;
   ways.copies = region.unmapped ? 0 : 1;
-  std::string unmapped;
-  if (region.unmapped && region.memory)
-    unmapped =
-        FromErrno("its exporter does not let it be mapped", region.memory->map_error()).message();
-  else if (region.unmapped)
-    unmapped = "the node copies nothing to addresses of a device";
-  if (region.unmapped) ways.missing = name + ": " + unmapped;
+  std::string unmapped;  // why
+  if (region.unmapped) {
+    unmapped = region.memory
+                   ? FromErrno("its exporter does not let it be mapped", region.memory->map_error())
+                         .message()
+                   : "the node copies nothing to addresses of a device";
+    ways.missing = fmt::format("{}: {}", name, unmapped);
+  }
   Status registered = Unavailable("this node has no RDMA rails (transport, device-name)");
   if (fabric != nullptr) {
     rdma::Registration::DmaBuf dma_buf;
