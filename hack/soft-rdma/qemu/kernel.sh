@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes what QEMU boots: a stock Debian kernel, and an initial ramdisk with the few modules that the guest needs.
 #
-#   hack/soft-rdma/qemu/kernel.sh     prints the folder, which holds vmlinuz and initrd.img
+#   hack/soft-rdma/qemu/kernel.sh              prints the folder, which holds vmlinuz and initrd.img
+#   hack/soft-rdma/qemu/kernel.sh backports    the newest of Debian's backports, for what the stable one has not
 #
 # Cached, one folder for each version of the kernel's package and content of this script and of init.
 set -euo pipefail
@@ -14,26 +15,39 @@ FIRST='virtio_pci 9pnet_virtio 9p overlay'
 THEN='crc32_generic crc32c_generic virtio_net e1000e veth sch_netem ib_uverbs rdma_ucm rdma_rxe'
 
 need apt-cache apt-get dpkg depmod modprobe cpio busybox xz strip
+mkdir -p "$PEERCACHE_CACHE/soft-rdma"
+apt=(-o APT::Sandbox::User=root)
+if [ "${1:-}" = backports ]; then
+  # Package lists of their own, so that this machine does not come to install from there.
+  lists=$PEERCACHE_CACHE/soft-rdma/backports
+  mkdir -p "$lists/partial"
+  echo 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian trixie-backports main' >"$lists.list"
+  apt+=(-o "Dir::Etc::sourcelist=$lists.list" -o Dir::Etc::sourceparts=/dev/null -o "Dir::State::lists=$lists"
+    -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=)
+  apt-get "${apt[@]}" update -qq >&2 || note "the list of Debian's backports is that of an earlier run"
+fi
+depends() { LC_ALL=C apt-cache "${apt[@]}" depends "$1" 2>/dev/null | awk '$1 == "Depends:" {print $2}'; }
 package='' version=''
 for package in linux-image-6.12-amd64 linux-image-amd64; do
-  version=$(LC_ALL=C apt-cache depends "$package" 2>/dev/null | awk '$1 == "Depends:" {print $2; exit}')
+  version=$(depends "$package" | grep -m 1 '^linux-image-' || true)
   [ -z "$version" ] || break
 done
 [ -n "$version" ] || die "the package sources of this machine have no linux-image-amd64" \
   "apt-get update; this lane needs a Debian machine"
-identity=$({ LC_ALL=C apt-cache policy "$version" | grep Candidate; cat "$HERE/init" "${BASH_SOURCE[0]}"; } | sha256sum | cut -c1-16)
+identity=$({ LC_ALL=C apt-cache "${apt[@]}" policy "$version" | grep Candidate; cat "$HERE/init" "${BASH_SOURCE[0]}"; } | sha256sum | cut -c1-16)
 made=$PEERCACHE_CACHE/soft-rdma/qemu-$version-$identity
 if [ -d "$made" ]; then echo "$made"; exit; fi
 
-mkdir -p "$PEERCACHE_CACHE/soft-rdma"
 work=$(mktemp -d "$made.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-note "downloading $version (100 MB)"
-(cd "$work" && apt-get download -qq -o APT::Sandbox::User=root "$version") ||
-  die "$version could not be downloaded" "apt-get update; are the package sources in /etc/apt reachable?"
-dpkg -x "$work/$version"_*.deb "$work/root"
-[ -e "$work/root/lib" ] || ln -s usr/lib "$work/root/lib"
 release=${version#linux-image-}
+# Newer kernels come in parts.
+mapfile -t parts < <(echo "$version"; depends "$version" | grep -xE "linux-(base|binary|modules)-${release//+/\\+}" || true)
+note "downloading $version (100 MB)"
+(cd "$work" && apt-get "${apt[@]}" download -qq "${parts[@]}") ||
+  die "$version could not be downloaded" "apt-get update; are the package sources in /etc/apt reachable?"
+for part in "${parts[@]}"; do dpkg -x "$work/$part"_*.deb "$work/root"; done
+[ -e "$work/root/lib" ] || ln -s usr/lib "$work/root/lib"
 depmod -b "$work/root" "$release"
 
 tree=$work/tree
@@ -66,7 +80,7 @@ for module in rdma_rxe 9p overlay; do
 done
 
 mkdir "$work/made"
-cp "$work/root/boot/vmlinuz-$release" "$work/made/vmlinuz"
+cp "$(find "$work/root/boot" "$work/root/lib/modules" -name 'vmlinuz*' 2>/dev/null | head -1)" "$work/made/vmlinuz"
 # Not compressed: that would cost an emulated processor seconds.
 (cd "$tree" && find . | cpio -o -H newc --quiet) >"$work/made/initrd.img"
 mv "$work/made" "$made"

@@ -7,6 +7,7 @@
 #     --memory SIZE    default 2G
 #     --cpus N         default 1
 #     --icount         count instructions: the guest's clock goes by 2 ns with each, whatever the host does
+#     --kernel NAME    what kernel.sh is asked for
 #     --work FOLDER    that the command can write to, in $WORK
 #
 # CMD runs as root, in the present folder and environment, with its output here. The host's / is the guest's /, and what
@@ -18,12 +19,13 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 # All that programs of this machine may have been built for, less what emulation would make slow.
 CPU=qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16
-seconds=300 memory=2G cpus=1 work='' accelerator=tcg,thread=multi extra=()
+seconds=300 memory=2G cpus=1 work='' wanted=() accelerator=tcg,thread=multi extra=()
 while [ $# -gt 0 ]; do
   case $1 in
     --time) seconds=$2 && shift 2 ;;
     --memory) memory=$2 && shift 2 ;;
     --cpus) cpus=$2 && shift 2 ;;
+    --kernel) wanted=("$2") && shift 2 ;;
     --work) work=$2 && shift 2 ;;
     --icount) accelerator="tcg,thread=single" && extra+=(-icount "shift=1,sleep=on") && shift ;;
     --qemu) read -ra arguments <<<"$2" && extra+=("${arguments[@]}") && shift 2 ;;
@@ -34,7 +36,7 @@ done
 [ $# -gt 0 ] || die "no command given" "hack/soft-rdma/qemu/run.sh CMD [ARG...]"
 need_root  # the guest reads files of all users
 need qemu-system-x86_64 timeout
-kernel=$("$HERE/kernel.sh")
+kernel=$("$HERE/kernel.sh" "${wanted[@]}")
 
 guest_files "$HERE/guest-init.sh" "$work" "$@"
 
