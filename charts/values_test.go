@@ -10,12 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 func TestLint(t *testing.T) {
 	for name, values := range map[string]string{
-		"default": "replicas=1", "everything": "replicas=2,metrics.podMonitors.enabled=true,metrics.rules.enabled=true,logLevel=debug,csi.enabled=true",
+		"default": "replicas=2", "everything": "replicas=3,metrics.podMonitors.enabled=true,metrics.rules.enabled=true,logLevel=debug,csi.enabled=true",
 		"nothing": "webhook.enabled=false,crds.install=false,rbac.aggregate=false",
 	} {
 		stdout, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "lint", "--strict", "peercache",
@@ -28,9 +29,26 @@ func TestLint(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	all := helmTemplate(t)
-	for _, kind := range []string{"PodDisruptionBudget", "PodMonitor", "PrometheusRule", "PeerCacheCluster", "Secret", "Namespace", "CSIDriver", "DaemonSet"} {
+	for _, kind := range []string{"PodMonitor", "PrometheusRule", "PeerCacheCluster", "Secret", "Namespace", "CSIDriver", "DaemonSet"} {
 		if all.has(kind) {
 			t.Errorf("a %s is rendered", kind)
+		}
+	}
+	_, pod := operatorContainer(t, all)
+	if replicas, _, _ := unstructured.NestedInt64(all.get(t, "Deployment", "peercache-operator").Object, "spec", "replicas"); replicas != 2 {
+		t.Errorf("%d operators run", replicas)
+	}
+	spread := pod["topologySpreadConstraints"].([]any)[0].(map[string]any)
+	if spread["topologyKey"] != "kubernetes.io/hostname" || spread["whenUnsatisfiable"] != "ScheduleAnyway" {
+		t.Errorf("operators are spread by %v", spread)
+	}
+	// A selector that selects no operator would neither spread nor keep any.
+	for what, selector := range map[string]any{
+		"spread": spread["labelSelector"], "kept": all.get(t, "PodDisruptionBudget", "peercache-operator").Object["spec"].(map[string]any)["selector"],
+	} {
+		want := all.get(t, "Deployment", "peercache-operator").Object["spec"].(map[string]any)["selector"]
+		if !equality.Semantic.DeepEqual(selector, want) {
+			t.Errorf("pods that are %s are chosen by %v, the operator's by %v", what, selector, want)
 		}
 	}
 	crd := all.get(t, "CustomResourceDefinition", "peercacheclusters.peercache.io")
@@ -57,7 +75,7 @@ func TestDefaults(t *testing.T) {
 // TestReleaseNamespace: nothing names the default namespace in a release elsewhere.
 func TestReleaseNamespace(t *testing.T) {
 	stdout, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "template", "x", "peercache", "--namespace", "elsewhere",
-		"--kube-version", kubeVersion, "--set", "metrics.podMonitors.enabled=true,metrics.rules.enabled=true,replicas=2,csi.enabled=true")
+		"--kube-version", kubeVersion, "--set", "metrics.podMonitors.enabled=true,metrics.rules.enabled=true,csi.enabled=true")
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
@@ -93,6 +111,11 @@ func TestValues(t *testing.T) {
 			wantArgs(t, container, "--leader-elect")
 		}},
 		{"no disruption budget", []string{"replicas=3", "podDisruptionBudget.enabled=false"}, func(t *testing.T, all objects) {
+			if all.has("PodDisruptionBudget") {
+				t.Error("a PodDisruptionBudget is rendered")
+			}
+		}},
+		{"a single operator, whose machine may be drained", []string{"replicas=1"}, func(t *testing.T, all objects) {
 			if all.has("PodDisruptionBudget") {
 				t.Error("a PodDisruptionBudget is rendered")
 			}
