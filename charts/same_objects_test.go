@@ -26,14 +26,22 @@ func TestSameMonitoring(t *testing.T) {
 	compare(t, all, kustomizeBuild(t, "../config/prometheus"))
 }
 
-// TestSameDriver: so they do for the CSI driver.
-func TestSameDriver(t *testing.T) {
-	without, all := helmTemplate(t), helmTemplate(t, "csi.enabled=true")
-	maps.DeleteFunc(all, func(key id, _ *unstructured.Unstructured) bool { return without[key] != nil })
-	if len(all) != 5 {
-		t.Errorf("csi.enabled adds %d objects, want 5", len(all))
+// TestSameAdditions: so they do for what is installed besides on request.
+func TestSameAdditions(t *testing.T) {
+	for value, added := range map[string]struct {
+		folder string
+		count  int
+	}{
+		"csi.enabled":           {"../config/csi", 5},
+		"networkPolicy.enabled": {"../config/networkpolicy", 1},
+	} {
+		without, all := helmTemplate(t), helmTemplate(t, value+"=true")
+		maps.DeleteFunc(all, func(key id, _ *unstructured.Unstructured) bool { return without[key] != nil })
+		if len(all) != added.count {
+			t.Errorf("%s adds %d objects, want %d", value, len(all), added.count)
+		}
+		compare(t, all, kustomizeBuild(t, added.folder))
 	}
-	compare(t, all, kustomizeBuild(t, "../config/csi"))
 }
 
 func compare(t *testing.T, helm, kustomize objects) {

@@ -5,6 +5,7 @@
 package charts
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ import (
 
 func TestLint(t *testing.T) {
 	for name, values := range map[string]string{
-		"default": "replicas=2", "everything": "replicas=3,metrics.podMonitors.enabled=true,metrics.rules.enabled=true,logLevel=debug,csi.enabled=true",
+		"default": "replicas=2", "everything": "replicas=3,networkPolicy.enabled=true,metrics.podMonitors.enabled=true,metrics.rules.enabled=true,logLevel=debug,csi.enabled=true",
 		"nothing": "webhook.enabled=false,crds.install=false,rbac.aggregate=false",
 	} {
 		stdout, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "lint", "--strict", "peercache",
@@ -29,7 +30,7 @@ func TestLint(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	all := helmTemplate(t)
-	for _, kind := range []string{"PodMonitor", "PrometheusRule", "PeerCacheCluster", "Secret", "Namespace", "CSIDriver", "DaemonSet"} {
+	for _, kind := range []string{"PodMonitor", "PrometheusRule", "PeerCacheCluster", "Secret", "Namespace", "CSIDriver", "DaemonSet", "NetworkPolicy"} {
 		if all.has(kind) {
 			t.Errorf("a %s is rendered", kind)
 		}
@@ -75,7 +76,7 @@ func TestDefaults(t *testing.T) {
 // TestReleaseNamespace: nothing names the default namespace in a release elsewhere.
 func TestReleaseNamespace(t *testing.T) {
 	stdout, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "template", "x", "peercache", "--namespace", "elsewhere",
-		"--kube-version", kubeVersion, "--set", "metrics.podMonitors.enabled=true,metrics.rules.enabled=true,csi.enabled=true")
+		"--kube-version", kubeVersion, "--set", "metrics.podMonitors.enabled=true,metrics.rules.enabled=true,csi.enabled=true,networkPolicy.enabled=true")
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
@@ -142,6 +143,43 @@ func TestValues(t *testing.T) {
 			container, _ := operatorContainer(t, all)
 			wantArgs(t, container, "--webhook-port=10250", "--metrics-bind-address=:9090")
 		}},
+		{"network policy", []string{
+			"networkPolicy.enabled=true", "webhook.port=10250", "metrics.port=9090",
+			"networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring",
+		}, func(t *testing.T, all objects) {
+			policy := all.get(t, "NetworkPolicy", "peercache-operator")
+			container, _ := operatorContainer(t, all)
+			var open, listens []any
+			for _, rule := range list(t, policy, "spec", "ingress") {
+				_, restricted := rule["from"]
+				for _, port := range rule["ports"].([]any) {
+					number := port.(map[string]any)["port"]
+					open = append(open, number)
+					if restricted != (number == int64(9090)) {
+						t.Errorf("port %v: from whom is limited: %v", number, restricted)
+					}
+				}
+			}
+			for _, port := range container["ports"].([]any) {
+				listens = append(listens, port.(map[string]any)["containerPort"])
+			}
+			byNumber := func(a, b any) int { return cmp.Compare(a.(int64), b.(int64)) }
+			slices.SortFunc(open, byNumber)
+			slices.SortFunc(listens, byNumber)
+			if !slices.Equal(open, listens) {
+				t.Errorf("ports %v are open, the operator listens at %v", open, listens)
+			}
+			selector, _, _ := unstructured.NestedMap(policy.Object, "spec", "podSelector")
+			own, _, _ := unstructured.NestedMap(all.get(t, "Deployment", "peercache-operator").Object, "spec", "selector")
+			if !equality.Semantic.DeepEqual(selector, own) {
+				t.Errorf("it is about pods %v, the operator's are %v", selector, own)
+			}
+		}},
+		{"network policy without a webhook", []string{"networkPolicy.enabled=true", "webhook.enabled=false"}, func(t *testing.T, all objects) {
+			if text := fmt.Sprint(all.get(t, "NetworkPolicy", "peercache-operator").Object); strings.Contains(text, "9443") {
+				t.Errorf("the webhook's port is open: %s", text)
+			}
+		}},
 		{"CSI driver", []string{
 			"csi.enabled=true", "csi.kubeletDir=/data/kubelet", "csi.priorityClassName=", "csi.nodeSelector.gpu=yes",
 			"image.tag=1.2.3", "imagePullSecrets[0].name=creds",
@@ -198,19 +236,21 @@ func TestValues(t *testing.T) {
 
 func TestBadValuesAreRefused(t *testing.T) {
 	for value, message := range map[string]string{
-		"replicaCount=2":                     "replicaCount",
-		"replicas=two":                       "replicas",
-		"client.image.tag=9":                 "tag",
-		"image.pullPolicy=Sometime":          "pullPolicy",
-		"image.tag=a b":                      "tag",
-		"webhook.port=443":                   "port",
-		"webhook.timeoutSeconds=60":          "timeoutSeconds",
-		"webhook.enable=true":                "enable",
-		"crds.keep=maybe":                    "keep",
-		"logLevel=loud":                      "logLevel",
-		"csi.kubeletDir=kubelet":             "kubeletDir",
-		"csi.kubeletDir=/data/kubelet/":      "kubeletDir",
-		"metrics.podMonitors.interval=often": "interval",
+		"replicaCount=2":                       "replicaCount",
+		"replicas=two":                         "replicas",
+		"client.image.tag=9":                   "tag",
+		"image.pullPolicy=Sometime":            "pullPolicy",
+		"image.tag=a b":                        "tag",
+		"webhook.port=443":                     "port",
+		"webhook.timeoutSeconds=60":            "timeoutSeconds",
+		"webhook.enable=true":                  "enable",
+		"crds.keep=maybe":                      "keep",
+		"networkPolicy.metricsFrom=monitoring": "metricsFrom",
+		"networkPolicy.metricsFrom[0].from=x":  "metricsFrom",
+		"logLevel=loud":                        "logLevel",
+		"csi.kubeletDir=kubelet":               "kubeletDir",
+		"csi.kubeletDir=/data/kubelet/":        "kubeletDir",
+		"metrics.podMonitors.interval=often":   "interval",
 	} {
 		_, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "template", release, "peercache",
 			"--kube-version", kubeVersion, "--set", value)
