@@ -17,7 +17,7 @@ import (
 
 func TestLint(t *testing.T) {
 	for name, values := range map[string]string{
-		"default": "replicas=2", "everything": "replicas=3,networkPolicy.enabled=true,metrics.podMonitors.enabled=true,metrics.rules.enabled=true,logLevel=debug,csi.enabled=true",
+		"default": "replicas=2", "everything": "replicas=3,networkPolicy.enabled=true,webhook.certManager.enabled=true,metrics.podMonitors.enabled=true,metrics.rules.enabled=true,logLevel=debug,csi.enabled=true",
 		"nothing": "webhook.enabled=false,crds.install=false,rbac.aggregate=false",
 	} {
 		stdout, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "lint", "--strict", "peercache",
@@ -76,7 +76,7 @@ func TestDefaults(t *testing.T) {
 // TestReleaseNamespace: nothing names the default namespace in a release elsewhere.
 func TestReleaseNamespace(t *testing.T) {
 	stdout, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "template", "x", "peercache", "--namespace", "elsewhere",
-		"--kube-version", kubeVersion, "--set", "metrics.podMonitors.enabled=true,metrics.rules.enabled=true,csi.enabled=true,networkPolicy.enabled=true")
+		"--kube-version", kubeVersion, "--set", "metrics.podMonitors.enabled=true,metrics.rules.enabled=true,csi.enabled=true,networkPolicy.enabled=true,webhook.certManager.enabled=true")
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
@@ -138,6 +138,49 @@ func TestValues(t *testing.T) {
 			}
 			container, _ := operatorContainer(t, all)
 			wantArgs(t, container, "--webhook=disabled")
+		}},
+		{"a certificate by cert-manager", []string{"webhook.certManager.enabled=true"}, func(t *testing.T, all objects) {
+			// What is signed by what: from the Certificate that is served up to the CA, which the namespace holds.
+			served := all.get(t, "Certificate", "peercache-webhook")
+			if fmt.Sprint(served.Object["spec"].(map[string]any)["dnsNames"]) != "[peercache-webhook."+namespace+".svc]" {
+				t.Errorf("it is for %v", served.Object["spec"])
+			}
+			issuer := all.get(t, "Issuer", text(t, served, "spec", "issuerRef", "name"))
+			root := all.get(t, "Certificate", "peercache-webhook-root")
+			if text(t, issuer, "spec", "ca", "secretName") != text(t, root, "spec", "secretName") {
+				t.Errorf("%v signs by another CA than %v", issuer.Object["spec"], root.Object["spec"])
+			}
+			all.get(t, "Issuer", text(t, root, "spec", "issuerRef", "name"))
+
+			container, pod := operatorContainer(t, all)
+			wantArgs(t, container, "--webhook-certificates=/etc/peercache/webhook")
+			mount := container["volumeMounts"].([]any)[1].(map[string]any)
+			volume := pod["volumes"].([]any)[1].(map[string]any)
+			if mount["mountPath"] != "/etc/peercache/webhook" || mount["name"] != volume["name"] ||
+				volume["secret"].(map[string]any)["secretName"] != text(t, served, "spec", "secretName") {
+				t.Errorf("mounts %v of %v", mount, volume)
+			}
+			configuration := all.get(t, "MutatingWebhookConfiguration", "peercache-inject")
+			if from := configuration.GetAnnotations()["cert-manager.io/inject-ca-from"]; from != namespace+"/"+served.GetName() {
+				t.Errorf("the CA is taken from %q", from)
+			}
+		}},
+		{"a certificate by an issuer that there is", []string{
+			"webhook.certManager.enabled=true", "webhook.certManager.issuerRef.kind=ClusterIssuer", "webhook.certManager.issuerRef.name=ours",
+		}, func(t *testing.T, all objects) {
+			if all.has("Issuer") {
+				t.Error("an Issuer is rendered")
+			}
+			issuer, _, _ := unstructured.NestedStringMap(all.get(t, "Certificate", "peercache-webhook").Object, "spec", "issuerRef")
+			if issuer["group"] != "cert-manager.io" || issuer["kind"] != "ClusterIssuer" || issuer["name"] != "ours" {
+				t.Errorf("signed by %v", issuer)
+			}
+		}},
+		{"no certificate without a webhook", []string{"webhook.enabled=false", "webhook.certManager.enabled=true"}, func(t *testing.T, all objects) {
+			container, pod := operatorContainer(t, all)
+			if all.has("Certificate") || all.has("Issuer") || len(pod["volumes"].([]any)) != 1 || strings.Contains(fmt.Sprint(container["args"]), "certificates") {
+				t.Errorf("parts of it are rendered: %v, %v", container["args"], pod["volumes"])
+			}
 		}},
 		{"ports", []string{"webhook.port=10250", "metrics.port=9090"}, func(t *testing.T, all objects) {
 			container, _ := operatorContainer(t, all)
@@ -236,21 +279,23 @@ func TestValues(t *testing.T) {
 
 func TestBadValuesAreRefused(t *testing.T) {
 	for value, message := range map[string]string{
-		"replicaCount=2":                       "replicaCount",
-		"replicas=two":                         "replicas",
-		"client.image.tag=9":                   "tag",
-		"image.pullPolicy=Sometime":            "pullPolicy",
-		"image.tag=a b":                        "tag",
-		"webhook.port=443":                     "port",
-		"webhook.timeoutSeconds=60":            "timeoutSeconds",
-		"webhook.enable=true":                  "enable",
-		"crds.keep=maybe":                      "keep",
-		"networkPolicy.metricsFrom=monitoring": "metricsFrom",
-		"networkPolicy.metricsFrom[0].from=x":  "metricsFrom",
-		"logLevel=loud":                        "logLevel",
-		"csi.kubeletDir=kubelet":               "kubeletDir",
-		"csi.kubeletDir=/data/kubelet/":        "kubeletDir",
-		"metrics.podMonitors.interval=often":   "interval",
+		"replicaCount=2":                                   "replicaCount",
+		"replicas=two":                                     "replicas",
+		"client.image.tag=9":                               "tag",
+		"image.pullPolicy=Sometime":                        "pullPolicy",
+		"image.tag=a b":                                    "tag",
+		"webhook.port=443":                                 "port",
+		"webhook.timeoutSeconds=60":                        "timeoutSeconds",
+		"webhook.enable=true":                              "enable",
+		"webhook.certManager.issuerRef=ours":               "issuerRef",
+		"webhook.certManager.issuerRef.kind=ClusterIssuer": "kind",
+		"crds.keep=maybe":                                  "keep",
+		"networkPolicy.metricsFrom=monitoring":             "metricsFrom",
+		"networkPolicy.metricsFrom[0].from=x":              "metricsFrom",
+		"logLevel=loud":                                    "logLevel",
+		"csi.kubeletDir=kubelet":                           "kubeletDir",
+		"csi.kubeletDir=/data/kubelet/":                    "kubeletDir",
+		"metrics.podMonitors.interval=often":               "interval",
 	} {
 		_, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "template", release, "peercache",
 			"--kube-version", kubeVersion, "--set", value)
@@ -281,6 +326,15 @@ func wantArgs(t *testing.T, container map[string]any, want ...string) {
 			t.Errorf("args %v lack %s", container["args"], arg)
 		}
 	}
+}
+
+func text(t *testing.T, object *unstructured.Unstructured, fields ...string) string {
+	t.Helper()
+	value, ok, err := unstructured.NestedString(object.Object, fields...)
+	if !ok || err != nil {
+		t.Fatalf("%s has no %v (error %v)", object.GetName(), fields, err)
+	}
+	return value
 }
 
 func list(t *testing.T, object *unstructured.Unstructured, fields ...string) []map[string]any {

@@ -75,7 +75,7 @@ var ownRights = rest.ImpersonationConfig{
 // addresses of the running operator.
 type addresses struct{ probes, webhook string }
 
-// prepare installs config/rbac and a webhook configuration without a CA.
+// prepare installs config/rbac and a webhook configuration without a CA, and takes away what the operator of another test made.
 func prepare(t *testing.T, c client.Client) {
 	t.Helper()
 	objects := []client.Object{
@@ -109,8 +109,15 @@ func prepare(t *testing.T, c client.Client) {
 			objects = append(objects, object)
 		}
 	}
+	made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "peercache-webhook-cert"}}
+	if err := client.IgnoreNotFound(c.Delete(t.Context(), made)); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.IgnoreNotFound(c.Delete(t.Context(), objects[1])); err != nil {
+		t.Fatal(err)
+	}
 	for _, object := range objects {
-		if err := c.Create(t.Context(), object); err != nil {
+		if err := client.IgnoreAlreadyExists(c.Create(t.Context(), object)); err != nil {
 			t.Fatalf("creating %s: %v", object.GetName(), err)
 		}
 	}

@@ -16,19 +16,24 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	registrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -50,11 +55,7 @@ func testStandby(t *testing.T, c client.Client, leader addresses) {
 		t.Fatalf("%s leads, after %s", now, before)
 	}
 	namespace := testenv.Namespace(t)
-	cluster := &v1alpha1.PeerCacheCluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"},
-		Spec:       v1alpha1.PeerCacheClusterSpec{Memory: v1alpha1.MemorySpec{Pool: resource.MustParse("1Gi")}},
-	}
-	if err := c.Create(t.Context(), cluster); err != nil {
+	if err := c.Create(t.Context(), demo(namespace)); err != nil {
 		t.Fatal(err)
 	}
 	byLeader := admit(t, c, leader.webhook, namespace)
@@ -66,6 +67,68 @@ func testStandby(t *testing.T, c client.Client, leader addresses) {
 	}
 	for _, served := range []string{leader.webhook, standby.webhook} {
 		testenv.Eventually(t, patience, func() error { return handshake(t.Context(), c, served) })
+	}
+}
+
+// TestCertificateOfSomebodyElse: with --webhook-certificates the operator serves what it is given, and leaves the CA of the
+// webhook configuration to whom it is from.
+func TestCertificateOfSomebodyElse(t *testing.T) {
+	c := testenv.Client(t)
+	prepare(t, c)
+	host := "peercache-webhook." + systemNamespace + ".svc"
+	certificate, privateKey, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	for name, content := range map[string][]byte{"tls.crt": certificate, "tls.key": privateKey} {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configuration := &registrationv1.MutatingWebhookConfiguration{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "peercache-inject"}, configuration); err != nil {
+		t.Fatal(err)
+	}
+	configuration.Webhooks[0].ClientConfig.CABundle = certificate
+	if err := c.Update(t.Context(), configuration); err != nil {
+		t.Fatal(err)
+	}
+	operator := startProcess(t, "--webhook-certificates="+folder)
+	testenv.Eventually(t, patience, func() error { return probe(t.Context(), operator.probes, "/readyz") })
+	leads(t, c)
+	namespace := testenv.Namespace(t)
+	cluster := demo(namespace)
+	if err := c.Create(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	admit(t, c, operator.webhook, namespace)
+	// It works, and would have written by now.
+	testenv.Eventually(t, patience, func() error {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+			return err
+		}
+		if ready := meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionInjectionReady); ready == nil || ready.Reason != "WebhookReady" {
+			return fmt.Errorf("InjectionReady is %+v", ready)
+		}
+		return nil
+	})
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "peercache-inject"}, configuration); err != nil {
+		t.Fatal(err)
+	}
+	if now := configuration.Webhooks[0].ClientConfig.CABundle; !bytes.Equal(now, certificate) {
+		t.Errorf("the CA is now\n%s", now)
+	}
+	err = c.Get(t.Context(), client.ObjectKey{Namespace: systemNamespace, Name: "peercache-webhook-cert"}, &corev1.Secret{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("it has made a Secret of its own (error %v)", err)
+	}
+}
+
+func demo(namespace string) *v1alpha1.PeerCacheCluster {
+	return &v1alpha1.PeerCacheCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"},
+		Spec:       v1alpha1.PeerCacheClusterSpec{Memory: v1alpha1.MemorySpec{Pool: resource.MustParse("1Gi")}},
 	}
 }
 
@@ -127,15 +190,16 @@ func admit(t *testing.T, c client.Client, address, namespace string) string {
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Response == nil {
 		t.Fatalf("%s answers %v (error %v)", address, answer, err)
 	}
-	if patch := string(answer.Response.Patch); answer.Response.Allowed && strings.Contains(patch, "--hicache-storage-backend") {
-		return patch
+	var steps []json.RawMessage
+	if err := json.Unmarshal(answer.Response.Patch, &steps); err != nil || !strings.Contains(string(answer.Response.Patch), "--hicache-storage-backend") {
+		t.Fatalf("%s does not connect a pod (error %v): %+v", address, err, answer.Response)
 	}
-	t.Fatalf("%s does not connect a pod: %+v", address, answer.Response)
-	return ""
+	slices.SortFunc(steps, func(a, b json.RawMessage) int { return bytes.Compare(a, b) }) // they have no order
+	return fmt.Sprintf("%s", steps)
 }
 
 // startProcess runs another operator, in a process of its own, until the test ends.
-func startProcess(t *testing.T) addresses {
+func startProcess(t *testing.T, flags ...string) addresses {
 	t.Helper()
 	probes, webhook := freePort(t), freePort(t)
 	local := func(port int) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }
@@ -152,9 +216,9 @@ func startProcess(t *testing.T) addresses {
 	if err := clientcmd.WriteToFile(kubeconfig, file); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "--leader-elect", "--namespace="+systemNamespace,
-		"--dataplane-image=dataplane:1", "--client-image=client:1", "--metrics-bind-address=0",
-		"--health-probe-bind-address="+local(probes), fmt.Sprintf("--webhook-port=%d", webhook))
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], append(flags, "--leader-elect",
+		"--namespace="+systemNamespace, "--dataplane-image=dataplane:1", "--client-image=client:1", "--metrics-bind-address=0",
+		"--health-probe-bind-address="+local(probes), fmt.Sprintf("--webhook-port=%d", webhook))...)
 	command.Env = []string{asOperator + "=1", "KUBECONFIG=" + file, "TMPDIR=" + folder}
 	var log bytes.Buffer
 	command.Stdout, command.Stderr = &log, &log
@@ -172,7 +236,7 @@ func startProcess(t *testing.T) addresses {
 			err = errors.Join(err, errors.New("it does not stop"), command.Process.Kill(), <-ended)
 		}
 		if err != nil || t.Failed() {
-			t.Errorf("the standby: %v\n%s", err, log.String())
+			t.Errorf("the operator in a process of its own: %v\n%s", err, log.String())
 		}
 	})
 	return addresses{local(probes), local(webhook)}
