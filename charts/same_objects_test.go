@@ -6,6 +6,7 @@ package charts
 
 import (
 	"maps"
+	"path/filepath"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -41,6 +42,25 @@ func TestSameAdditions(t *testing.T) {
 			t.Errorf("%s adds %d objects, want %d", value, len(all), added.count)
 		}
 		compare(t, all, kustomizeBuild(t, added.folder))
+	}
+}
+
+// TestSameOverlays: each overlay is what Helm makes with some values, and there is none that is not looked at.
+func TestSameOverlays(t *testing.T) {
+	monitoring := []string{"metrics.podMonitors.enabled=true", "metrics.rules.enabled=true"}
+	overlays := map[string][]string{
+		"with-csi":        {"csi.enabled=true"},
+		"with-monitoring": monitoring,
+		"production": append(monitoring, "csi.enabled=true", "networkPolicy.enabled=true"),
+	}
+	folders, err := filepath.Glob("../config/overlays/*")
+	if err != nil || len(folders) != len(overlays) {
+		t.Errorf("overlays are %q (error %v)", folders, err)
+	}
+	for _, folder := range folders {
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			compare(t, helmTemplate(t, overlays[filepath.Base(folder)]...), kustomizeBuild(t, folder))
+		})
 	}
 }
 
