@@ -6,6 +6,7 @@ package charts
 
 import (
 	"maps"
+	"path/filepath"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,14 +27,41 @@ func TestSameMonitoring(t *testing.T) {
 	compare(t, all, kustomizeBuild(t, "../config/prometheus"))
 }
 
-// TestSameDriver: so they do for the CSI driver.
-func TestSameDriver(t *testing.T) {
-	without, all := helmTemplate(t), helmTemplate(t, "csi.enabled=true")
-	maps.DeleteFunc(all, func(key id, _ *unstructured.Unstructured) bool { return without[key] != nil })
-	if len(all) != 5 {
-		t.Errorf("csi.enabled adds %d objects, want 5", len(all))
+// TestSameAdditions: so they do for what is installed besides on request.
+func TestSameAdditions(t *testing.T) {
+	for value, added := range map[string]struct {
+		folder string
+		count  int
+	}{
+		"csi.enabled":           {"../config/csi", 5},
+		"networkPolicy.enabled": {"../config/networkpolicy", 1},
+	} {
+		without, all := helmTemplate(t), helmTemplate(t, value+"=true")
+		maps.DeleteFunc(all, func(key id, _ *unstructured.Unstructured) bool { return without[key] != nil })
+		if len(all) != added.count {
+			t.Errorf("%s adds %d objects, want %d", value, len(all), added.count)
+		}
+		compare(t, all, kustomizeBuild(t, added.folder))
 	}
-	compare(t, all, kustomizeBuild(t, "../config/csi"))
+}
+
+// TestSameOverlays: each overlay is what Helm makes with some values, and there is none that is not looked at.
+func TestSameOverlays(t *testing.T) {
+	monitoring := []string{"metrics.podMonitors.enabled=true", "metrics.rules.enabled=true"}
+	overlays := map[string][]string{
+		"with-csi":        {"csi.enabled=true"},
+		"with-monitoring": monitoring,
+		"production": append(monitoring, "csi.enabled=true", "networkPolicy.enabled=true"),
+	}
+	folders, err := filepath.Glob("../config/overlays/*")
+	if err != nil || len(folders) != len(overlays) {
+		t.Errorf("overlays are %q (error %v)", folders, err)
+	}
+	for _, folder := range folders {
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			compare(t, helmTemplate(t, overlays[filepath.Base(folder)]...), kustomizeBuild(t, folder))
+		})
+	}
 }
 
 func compare(t *testing.T, helm, kustomize objects) {

@@ -58,7 +58,7 @@ func TestHelmOnRealAPIServer(t *testing.T) {
 		t.Fatalf("the altered chart gave the definition the short names %q", names)
 	}
 
-	helm("upgrade", release, "peercache", "--set", "replicas=2,webhook.timeoutSeconds=7")
+	helm("upgrade", release, "peercache", "--set", "replicas=3,webhook.timeoutSeconds=7")
 	if names := definition(t, c).Spec.Names.ShortNames; fmt.Sprint(names) != fmt.Sprint(crd.Spec.Names.ShortNames) {
 		t.Errorf("the upgrade left the definition with the short names %q", names)
 	}
@@ -73,7 +73,7 @@ func TestHelmOnRealAPIServer(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "peercache-operator"}, deployment); err != nil {
 		t.Fatal(err)
 	}
-	if *deployment.Spec.Replicas != 2 {
+	if *deployment.Spec.Replicas != 3 {
 		t.Errorf("the upgrade left %d replicas", *deployment.Spec.Replicas)
 	}
 

@@ -5,17 +5,19 @@
 package charts
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 func TestLint(t *testing.T) {
 	for name, values := range map[string]string{
-		"default": "replicas=1", "everything": "replicas=2,metrics.podMonitors.enabled=true,metrics.rules.enabled=true,logLevel=debug,csi.enabled=true",
+		"default": "replicas=2", "everything": "replicas=3,networkPolicy.enabled=true,webhook.certManager.enabled=true,metrics.podMonitors.enabled=true,metrics.rules.enabled=true,logLevel=debug,csi.enabled=true",
 		"nothing": "webhook.enabled=false,crds.install=false,rbac.aggregate=false",
 	} {
 		stdout, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "lint", "--strict", "peercache",
@@ -28,9 +30,26 @@ func TestLint(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	all := helmTemplate(t)
-	for _, kind := range []string{"PodDisruptionBudget", "PodMonitor", "PrometheusRule", "PeerCacheCluster", "Secret", "Namespace", "CSIDriver", "DaemonSet"} {
+	for _, kind := range []string{"PodMonitor", "PrometheusRule", "PeerCacheCluster", "Secret", "Namespace", "CSIDriver", "DaemonSet", "NetworkPolicy"} {
 		if all.has(kind) {
 			t.Errorf("a %s is rendered", kind)
+		}
+	}
+	_, pod := operatorContainer(t, all)
+	if replicas, _, _ := unstructured.NestedInt64(all.get(t, "Deployment", "peercache-operator").Object, "spec", "replicas"); replicas != 2 {
+		t.Errorf("%d operators run", replicas)
+	}
+	spread := pod["topologySpreadConstraints"].([]any)[0].(map[string]any)
+	if spread["topologyKey"] != "kubernetes.io/hostname" || spread["whenUnsatisfiable"] != "ScheduleAnyway" {
+		t.Errorf("operators are spread by %v", spread)
+	}
+	// A selector that selects no operator would neither spread nor keep any.
+	for what, selector := range map[string]any{
+		"spread": spread["labelSelector"], "kept": all.get(t, "PodDisruptionBudget", "peercache-operator").Object["spec"].(map[string]any)["selector"],
+	} {
+		want := all.get(t, "Deployment", "peercache-operator").Object["spec"].(map[string]any)["selector"]
+		if !equality.Semantic.DeepEqual(selector, want) {
+			t.Errorf("pods that are %s are chosen by %v, the operator's by %v", what, selector, want)
 		}
 	}
 	crd := all.get(t, "CustomResourceDefinition", "peercacheclusters.peercache.io")
@@ -57,7 +76,7 @@ func TestDefaults(t *testing.T) {
 // TestReleaseNamespace: nothing names the default namespace in a release elsewhere.
 func TestReleaseNamespace(t *testing.T) {
 	stdout, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "template", "x", "peercache", "--namespace", "elsewhere",
-		"--kube-version", kubeVersion, "--set", "metrics.podMonitors.enabled=true,metrics.rules.enabled=true,replicas=2,csi.enabled=true")
+		"--kube-version", kubeVersion, "--set", "metrics.podMonitors.enabled=true,metrics.rules.enabled=true,csi.enabled=true,networkPolicy.enabled=true,webhook.certManager.enabled=true")
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
@@ -97,6 +116,11 @@ func TestValues(t *testing.T) {
 				t.Error("a PodDisruptionBudget is rendered")
 			}
 		}},
+		{"a single operator, whose machine may be drained", []string{"replicas=1"}, func(t *testing.T, all objects) {
+			if all.has("PodDisruptionBudget") {
+				t.Error("a PodDisruptionBudget is rendered")
+			}
+		}},
 		{"no CRD", []string{"crds.install=false"}, func(t *testing.T, all objects) {
 			if all.has("CustomResourceDefinition") {
 				t.Error("a CustomResourceDefinition is rendered")
@@ -115,9 +139,89 @@ func TestValues(t *testing.T) {
 			container, _ := operatorContainer(t, all)
 			wantArgs(t, container, "--webhook=disabled")
 		}},
+		{"a certificate by cert-manager", []string{"webhook.certManager.enabled=true"}, func(t *testing.T, all objects) {
+			// What is signed by what: from the Certificate that is served up to the CA, which the namespace holds.
+			served := all.get(t, "Certificate", "peercache-webhook")
+			if fmt.Sprint(served.Object["spec"].(map[string]any)["dnsNames"]) != "[peercache-webhook."+namespace+".svc]" {
+				t.Errorf("it is for %v", served.Object["spec"])
+			}
+			issuer := all.get(t, "Issuer", text(t, served, "spec", "issuerRef", "name"))
+			root := all.get(t, "Certificate", "peercache-webhook-root")
+			if text(t, issuer, "spec", "ca", "secretName") != text(t, root, "spec", "secretName") {
+				t.Errorf("%v signs by another CA than %v", issuer.Object["spec"], root.Object["spec"])
+			}
+			all.get(t, "Issuer", text(t, root, "spec", "issuerRef", "name"))
+
+			container, pod := operatorContainer(t, all)
+			wantArgs(t, container, "--webhook-certificates=/etc/peercache/webhook")
+			mount := container["volumeMounts"].([]any)[1].(map[string]any)
+			volume := pod["volumes"].([]any)[1].(map[string]any)
+			if mount["mountPath"] != "/etc/peercache/webhook" || mount["name"] != volume["name"] ||
+				volume["secret"].(map[string]any)["secretName"] != text(t, served, "spec", "secretName") {
+				t.Errorf("mounts %v of %v", mount, volume)
+			}
+			configuration := all.get(t, "MutatingWebhookConfiguration", "peercache-inject")
+			if from := configuration.GetAnnotations()["cert-manager.io/inject-ca-from"]; from != namespace+"/"+served.GetName() {
+				t.Errorf("the CA is taken from %q", from)
+			}
+		}},
+		{"a certificate by an issuer that there is", []string{
+			"webhook.certManager.enabled=true", "webhook.certManager.issuerRef.kind=ClusterIssuer", "webhook.certManager.issuerRef.name=ours",
+		}, func(t *testing.T, all objects) {
+			if all.has("Issuer") {
+				t.Error("an Issuer is rendered")
+			}
+			issuer, _, _ := unstructured.NestedStringMap(all.get(t, "Certificate", "peercache-webhook").Object, "spec", "issuerRef")
+			if issuer["group"] != "cert-manager.io" || issuer["kind"] != "ClusterIssuer" || issuer["name"] != "ours" {
+				t.Errorf("signed by %v", issuer)
+			}
+		}},
+		{"no certificate without a webhook", []string{"webhook.enabled=false", "webhook.certManager.enabled=true"}, func(t *testing.T, all objects) {
+			container, pod := operatorContainer(t, all)
+			if all.has("Certificate") || all.has("Issuer") || len(pod["volumes"].([]any)) != 1 || strings.Contains(fmt.Sprint(container["args"]), "certificates") {
+				t.Errorf("parts of it are rendered: %v, %v", container["args"], pod["volumes"])
+			}
+		}},
 		{"ports", []string{"webhook.port=10250", "metrics.port=9090"}, func(t *testing.T, all objects) {
 			container, _ := operatorContainer(t, all)
 			wantArgs(t, container, "--webhook-port=10250", "--metrics-bind-address=:9090")
+		}},
+		{"network policy", []string{
+			"networkPolicy.enabled=true", "webhook.port=10250", "metrics.port=9090",
+			"networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring",
+		}, func(t *testing.T, all objects) {
+			policy := all.get(t, "NetworkPolicy", "peercache-operator")
+			container, _ := operatorContainer(t, all)
+			var open, listens []any
+			for _, rule := range list(t, policy, "spec", "ingress") {
+				_, restricted := rule["from"]
+				for _, port := range rule["ports"].([]any) {
+					number := port.(map[string]any)["port"]
+					open = append(open, number)
+					if restricted != (number == int64(9090)) {
+						t.Errorf("port %v: from whom is limited: %v", number, restricted)
+					}
+				}
+			}
+			for _, port := range container["ports"].([]any) {
+				listens = append(listens, port.(map[string]any)["containerPort"])
+			}
+			byNumber := func(a, b any) int { return cmp.Compare(a.(int64), b.(int64)) }
+			slices.SortFunc(open, byNumber)
+			slices.SortFunc(listens, byNumber)
+			if !slices.Equal(open, listens) {
+				t.Errorf("ports %v are open, the operator listens at %v", open, listens)
+			}
+			selector, _, _ := unstructured.NestedMap(policy.Object, "spec", "podSelector")
+			own, _, _ := unstructured.NestedMap(all.get(t, "Deployment", "peercache-operator").Object, "spec", "selector")
+			if !equality.Semantic.DeepEqual(selector, own) {
+				t.Errorf("it is about pods %v, the operator's are %v", selector, own)
+			}
+		}},
+		{"network policy without a webhook", []string{"networkPolicy.enabled=true", "webhook.enabled=false"}, func(t *testing.T, all objects) {
+			if text := fmt.Sprint(all.get(t, "NetworkPolicy", "peercache-operator").Object); strings.Contains(text, "9443") {
+				t.Errorf("the webhook's port is open: %s", text)
+			}
 		}},
 		{"CSI driver", []string{
 			"csi.enabled=true", "csi.kubeletDir=/data/kubelet", "csi.priorityClassName=", "csi.nodeSelector.gpu=yes",
@@ -175,19 +279,23 @@ func TestValues(t *testing.T) {
 
 func TestBadValuesAreRefused(t *testing.T) {
 	for value, message := range map[string]string{
-		"replicaCount=2":                     "replicaCount",
-		"replicas=two":                       "replicas",
-		"client.image.tag=9":                 "tag",
-		"image.pullPolicy=Sometime":          "pullPolicy",
-		"image.tag=a b":                      "tag",
-		"webhook.port=443":                   "port",
-		"webhook.timeoutSeconds=60":          "timeoutSeconds",
-		"webhook.enable=true":                "enable",
-		"crds.keep=maybe":                    "keep",
-		"logLevel=loud":                      "logLevel",
-		"csi.kubeletDir=kubelet":             "kubeletDir",
-		"csi.kubeletDir=/data/kubelet/":      "kubeletDir",
-		"metrics.podMonitors.interval=often": "interval",
+		"replicaCount=2":                                   "replicaCount",
+		"replicas=two":                                     "replicas",
+		"client.image.tag=9":                               "tag",
+		"image.pullPolicy=Sometime":                        "pullPolicy",
+		"image.tag=a b":                                    "tag",
+		"webhook.port=443":                                 "port",
+		"webhook.timeoutSeconds=60":                        "timeoutSeconds",
+		"webhook.enable=true":                              "enable",
+		"webhook.certManager.issuerRef=ours":               "issuerRef",
+		"webhook.certManager.issuerRef.kind=ClusterIssuer": "kind",
+		"crds.keep=maybe":                                  "keep",
+		"networkPolicy.metricsFrom=monitoring":             "metricsFrom",
+		"networkPolicy.metricsFrom[0].from=x":              "metricsFrom",
+		"logLevel=loud":                                    "logLevel",
+		"csi.kubeletDir=kubelet":                           "kubeletDir",
+		"csi.kubeletDir=/data/kubelet/":                    "kubeletDir",
+		"metrics.podMonitors.interval=often":               "interval",
 	} {
 		_, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "template", release, "peercache",
 			"--kube-version", kubeVersion, "--set", value)
@@ -218,6 +326,15 @@ func wantArgs(t *testing.T, container map[string]any, want ...string) {
 			t.Errorf("args %v lack %s", container["args"], arg)
 		}
 	}
+}
+
+func text(t *testing.T, object *unstructured.Unstructured, fields ...string) string {
+	t.Helper()
+	value, ok, err := unstructured.NestedString(object.Object, fields...)
+	if !ok || err != nil {
+		t.Fatalf("%s has no %v (error %v)", object.GetName(), fields, err)
+	}
+	return value
 }
 
 func list(t *testing.T, object *unstructured.Unstructured, fields ...string) []map[string]any {

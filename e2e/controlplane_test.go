@@ -43,8 +43,8 @@ func controlPlaneSpecs() {
 			}
 		}()
 
+		defer scaleOperator(context.WithoutCancel(ctx), operators(ctx)) // also when the spec is interrupted
 		scaleOperator(ctx, 0)
-		defer scaleOperator(context.WithoutCancel(ctx), 1) // also when the spec is interrupted
 		written := writer.start(ctx, "write", fresh, triggers[nodes.writer])
 		read := reader.start(ctx, "read", fresh, triggers[nodes.reader])
 		loaded := reader.start(ctx, "load", load, "")
@@ -98,11 +98,18 @@ func expectQuiet(ctx context.Context) {
 	Expect(before).To(HaveKey("DaemonSet " + clusterName + "-" + groupName))
 }
 
-func scaleOperator(ctx context.Context, replicas int32) {
+func operatorDeployment(ctx context.Context) *appsv1.Deployment {
 	var list appsv1.DeploymentList
 	Expect(kube.List(ctx, &list, client.InNamespace(systemNamespace))).To(Succeed())
 	Expect(list.Items).To(HaveLen(1), "deployments of the operator")
-	operator := &list.Items[0]
+	return &list.Items[0]
+}
+
+// operators is how many there are to be.
+func operators(ctx context.Context) int32 { return *operatorDeployment(ctx).Spec.Replicas }
+
+func scaleOperator(ctx context.Context, replicas int32) {
+	operator := operatorDeployment(ctx)
 	patch := client.MergeFrom(operator.DeepCopy())
 	operator.Spec.Replicas = &replicas
 	Expect(kube.Patch(ctx, operator, patch)).To(Succeed())

@@ -88,7 +88,7 @@ func monitoringSpecs() {
 	It("by the chart's monitors, with an alert that fires for a pod that is not connected", func(ctx context.Context) {
 		changeSpec(ctx, watched(v1alpha1.ScrapeNone)) // or nodes are scraped twice
 		installOperator(ctx, "--set", "metrics.podMonitors.enabled=true,metrics.podMonitors.interval=2s,metrics.rules.enabled=true")
-		expectTargets(ctx, "podMonitor/"+systemNamespace+"/peercache-operator/0", 1)
+		expectTargets(ctx, "podMonitor/"+systemNamespace+"/peercache-operator/0", int(operators(ctx)))
 		expectTargets(ctx, "podMonitor/"+systemNamespace+"/peercache-nodes/0", len(nodes.all()))
 		expectTargets(ctx, "podMonitor/"+namespace+"/"+clusterName+"-metrics/0", 0)
 

@@ -73,9 +73,9 @@ func probe(ctx context.Context, g Gomega, cluster string) *corev1.Pod {
 
 // withoutOperator does something while there is no operator and its webhook does not answer any more.
 func withoutOperator(ctx context.Context, do func()) {
+	defer scaleOperator(context.WithoutCancel(ctx), operators(ctx)) // also when the spec is interrupted
 	scaleOperator(ctx, 0)
-	defer scaleOperator(context.WithoutCancel(ctx), 1) // also when the spec is interrupted
-	Eventually(func(g Gomega) {                        // one that ends still answers for a moment
+	Eventually(func(g Gomega) { // one that ends still answers for a moment
 		g.Expect(probe(ctx, g, "unknown").Annotations).To(BeEmpty(), "of a pod that only the webhook would annotate")
 	}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed(), "the webhook is still there")
 	do()

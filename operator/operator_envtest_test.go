@@ -43,7 +43,13 @@ const (
 	patience        = 30 * time.Second
 )
 
-func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asOperator) != "" {
+		main()
+		return
+	}
+	os.Exit(testenv.Main(m))
+}
 
 // The whole operator runs as its own ServiceAccount, with no more rights than config/rbac gives it.
 func TestOperatorWithItsOwnRights(t *testing.T) {
@@ -57,20 +63,19 @@ func TestOperatorWithItsOwnRights(t *testing.T) {
 	t.Run("watches machines and what rails refer to", func(t *testing.T) { testPreflight(t, c) })
 	t.Run("finds SGLang pods that were missed and recreates them on request", func(t *testing.T) { testMissedPods(t, c) })
 	t.Run("makes a new certificate when the Secret is deleted", func(t *testing.T) { testRotation(t, c, address) })
-	t.Run("elects a leader", func(t *testing.T) {
-		lease := &unstructured.Unstructured{}
-		lease.SetAPIVersion("coordination.k8s.io/v1")
-		lease.SetKind("Lease")
-		if err := c.Get(t.Context(), client.ObjectKey{Namespace: systemNamespace, Name: "peercache-operator"}, lease); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Run("elects a leader, beside which another answers the webhook", func(t *testing.T) { testStandby(t, c, address) })
+}
+
+// ownRights are those of the operator's ServiceAccount.
+var ownRights = rest.ImpersonationConfig{
+	UserName: "system:serviceaccount:" + systemNamespace + ":peercache-operator",
+	Groups:   []string{"system:serviceaccounts", "system:authenticated"},
 }
 
 // addresses of the running operator.
 type addresses struct{ probes, webhook string }
 
-// prepare installs config/rbac and a webhook configuration without a CA.
+// prepare installs config/rbac and a webhook configuration without a CA, and takes away what the operator of another test made.
 func prepare(t *testing.T, c client.Client) {
 	t.Helper()
 	objects := []client.Object{
@@ -104,8 +109,15 @@ func prepare(t *testing.T, c client.Client) {
 			objects = append(objects, object)
 		}
 	}
+	made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "peercache-webhook-cert"}}
+	if err := client.IgnoreNotFound(c.Delete(t.Context(), made)); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.IgnoreNotFound(c.Delete(t.Context(), objects[1])); err != nil {
+		t.Fatal(err)
+	}
 	for _, object := range objects {
-		if err := c.Create(t.Context(), object); err != nil {
+		if err := client.IgnoreAlreadyExists(c.Create(t.Context(), object)); err != nil {
 			t.Fatalf("creating %s: %v", object.GetName(), err)
 		}
 	}
@@ -120,10 +132,7 @@ func start(t *testing.T) addresses {
 		metricsAddress: "0", probeAddress: fmt.Sprintf("127.0.0.1:%d", probes), webhookPort: webhook, webhook: webhookEnabled,
 	}
 	kubeconfig := testenv.Config()
-	kubeconfig.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + systemNamespace + ":peercache-operator",
-		Groups:   []string{"system:serviceaccounts", "system:authenticated"},
-	}
+	kubeconfig.Impersonate = ownRights
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, kubeconfig, config) }()
@@ -418,13 +427,9 @@ func testRotation(t *testing.T, c client.Client, at addresses) {
 // handshake connects to the webhook as the API server does: by the CA of the webhook configuration and
 // the name of the Service.
 func handshake(ctx context.Context, c client.Client, address string) error {
-	configuration := &admissionv1.MutatingWebhookConfiguration{}
-	if err := c.Get(ctx, client.ObjectKey{Name: "peercache-inject"}, configuration); err != nil {
+	roots, err := announced(ctx, c)
+	if err != nil {
 		return err
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(configuration.Webhooks[0].ClientConfig.CABundle) {
-		return errors.New("the webhook configuration has no CA")
 	}
 	dialer := tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: "peercache-webhook.peercache-system.svc"}}
 	connection, err := dialer.DialContext(ctx, "tcp", address)
@@ -432,6 +437,19 @@ func handshake(ctx context.Context, c client.Client, address string) error {
 		return err
 	}
 	return connection.Close()
+}
+
+// announced is the CA that the API server has been told.
+func announced(ctx context.Context, c client.Client) (*x509.CertPool, error) {
+	configuration := &admissionv1.MutatingWebhookConfiguration{}
+	if err := c.Get(ctx, client.ObjectKey{Name: "peercache-inject"}, configuration); err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(configuration.Webhooks[0].ClientConfig.CABundle) {
+		return nil, errors.New("the webhook configuration has no CA")
+	}
+	return roots, nil
 }
 
 func probe(ctx context.Context, address, path string) error {

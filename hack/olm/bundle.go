@@ -39,6 +39,12 @@ func build(in sources) (map[string][]byte, error) {
 		"metadata/annotations.yaml":                      annotations(),
 		"bundle.Dockerfile":                              dockerfile(),
 	}
+	disruption := *in.disruption.DeepCopy()
+	disruption.Namespace = "" // it is made where the operator is
+	if text, err = yaml.Marshal(disruption); err != nil {
+		return nil, fmt.Errorf("writing PodDisruptionBudget %s: %w", disruption.Name, err)
+	}
+	files["manifests/"+disruption.Name+".poddisruptionbudget.yaml"] = text
 	for _, role := range in.users {
 		if text, err = yaml.Marshal(role); err != nil {
 			return nil, fmt.Errorf("writing ClusterRole %s: %w", role.Name, err)

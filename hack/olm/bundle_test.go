@@ -12,6 +12,7 @@ import (
 	"github.com/operator-framework/api/pkg/manifests"
 	"github.com/operator-framework/api/pkg/validation"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -95,18 +96,23 @@ func TestBundleInstallsConfig(t *testing.T) {
 	want.ClientConfig, got.ClientConfig = admissionv1.WebhookClientConfig{}, admissionv1.WebhookClientConfig{}
 	same("the webhook", want, got)
 
-	for _, role := range in.users {
-		i := slices.IndexFunc(bundle.Objects, func(o *unstructured.Unstructured) bool { return o.GetName() == role.Name })
+	object := func(kind, name string, into any) {
+		i := slices.IndexFunc(bundle.Objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
 		if i < 0 {
-			t.Errorf("ClusterRole %s is not in the bundle", role.Name)
-			continue
+			t.Fatalf("%s %s is not in the bundle", kind, name)
 		}
-		var got rbacv1.ClusterRole
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(bundle.Objects[i].Object, &got); err != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(bundle.Objects[i].Object, into); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for _, role := range in.users {
+		var got rbacv1.ClusterRole
+		object("ClusterRole", role.Name, &got)
 		same("ClusterRole "+role.Name, role, got)
 	}
+	var kept policyv1.PodDisruptionBudget
+	object("PodDisruptionBudget", in.disruption.Name, &kept)
+	same("the PodDisruptionBudget", in.disruption.Spec, kept.Spec)
 }
 
 // TestBundleIsRepeatable: the same sources make the same bundle, and its image says what its metadata says.

@@ -14,6 +14,7 @@ import (
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -27,6 +28,7 @@ type sources struct {
 	version    string
 	shown      v1alpha1.ClusterServiceVersion
 	deployment appsv1.Deployment
+	disruption policyv1.PodDisruptionBudget
 	cluster    rbacv1.ClusterRole // of the operator
 	namespaced rbacv1.Role        // of the operator, in its own namespace
 	users      []rbacv1.ClusterRole
@@ -53,6 +55,7 @@ func read(root string) (sources, error) {
 		}
 	}
 	one("manager/deployment.yaml", &in.deployment)
+	one("manager/poddisruptionbudget.yaml", &in.disruption)
 	one("webhook/webhook.yaml", &in.webhook)
 	one("crd/peercache.io_peercacheclusters.yaml", &in.crd)
 	if err != nil {

@@ -120,8 +120,8 @@ func injectionReady(state injectionState, m missed) metav1.Condition {
 			"SGLang pods are not connected: install it again, from the Helm chart or config/webhook", certs.ConfigurationName))
 	case state == webhookUntrusted:
 		return is(kind, metav1.ConditionFalse, "WebhookUntrusted", fmt.Sprintf("MutatingWebhookConfiguration %s has no CA, so the API "+
-			"server passes over the webhook: wait until the operator has written it, and see its log if that takes more than a minute",
-			certs.ConfigurationName))
+			"server passes over the webhook: wait until the operator, or cert-manager where it makes the certificate, has written it, and "+
+			"see the log of either if that takes more than a minute", certs.ConfigurationName))
 	default:
 		return is(kind, metav1.ConditionTrue, "WebhookReady", "SGLang pods with the label "+v1alpha1.LabelInject+
 			" are connected when they are created")

@@ -4,7 +4,14 @@ and the operator knows them by these names, so there can be one release only.
 */}}
 {{- define "peercache.operator" -}}peercache-operator{{- end }}
 {{- define "peercache.webhookService" -}}peercache-webhook{{- end }}
+{{/* Where cert-manager leaves the certificate: not in peercache-webhook-cert, which is the operator's own affair. */}}
+{{- define "peercache.webhookSecret" -}}peercache-webhook-tls{{- end }}
 {{- define "peercache.webhookConfiguration" -}}peercache-inject{{- end }}
+
+{{/* Not empty where cert-manager makes the webhook's certificate. Values kept from an older release may lack the key. */}}
+{{- define "peercache.certManager" -}}
+{{- if and .Values.webhook.enabled (.Values.webhook.certManager | default dict).enabled }}true{{ end }}
+{{- end }}
 
 {{/* Labels of every object; the argument is {root, component}, component may be empty. */}}
 {{- define "peercache.labels" -}}
