@@ -8,11 +8,14 @@ import (
 )
 
 // UpdateSpec is how running nodes get a changed spec.
-// +kubebuilder:validation:XValidation:rule="self.strategy != 'OnDelete' || (!has(self.maxUnavailable) && !has(self.maxHitRatioDrop))",message="update.maxUnavailable and update.maxHitRatioDrop are about strategy RollingUpdate: with OnDelete, who deletes the pods decides; remove them, or write strategy: RollingUpdate"
+// +kubebuilder:validation:XValidation:rule="self.strategy != 'OnDelete' || (!has(self.maxUnavailable) && !has(self.maxHitRatioDrop))",message="update.maxUnavailable and update.maxHitRatioDrop are about strategies Drain and RollingUpdate: with OnDelete, who deletes the pods decides; remove them, or write strategy: RollingUpdate"
+// +kubebuilder:validation:XValidation:rule="self.strategy != 'Drain' || !has(self.drainBudget) || quantity(string(self.drainBudget)).compareTo(quantity('0')) > 0",message="update.strategy Drain has pages taken over, and update.drainBudget 0 none: write a budget such as 8Gi, or strategy: RollingUpdate to roll without"
 type UpdateSpec struct {
 	// strategy: RollingUpdate replaces maxUnavailable nodes of each group at a time,
-	// and the next ones when these serve. OnDelete replaces a node when somebody
-	// deletes its pod, and not before.
+	// and the next ones when these serve; what a node that leaves has taken over is
+	// up to drainBudget. Drain is the same, and is not accepted with a drainBudget
+	// of 0, so that no node goes without having its pages taken over. OnDelete
+	// replaces a node when somebody deletes its pod, and not before.
 	// +optional
 	// +kubebuilder:default=RollingUpdate
 	Strategy UpdateStrategy `json:"strategy,omitempty"`
@@ -26,7 +29,7 @@ type UpdateSpec struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^([1-9][0-9]?|100)%$') : self >= 1",message="maxUnavailable must be a number from 1, such as 2, or a percentage from 1% to 100%, such as 10%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// maxHitRatioDrop pauses RollingUpdate while status.hitRatioPercent is by more
+	// maxHitRatioDrop pauses a roll while status.hitRatioPercent is by more
 	// than this below what it was when the update began, and goes on when engines
 	// have filled the nodes again. Left out: it is not looked at.
 	// +optional
@@ -45,12 +48,13 @@ type UpdateSpec struct {
 }
 
 // UpdateStrategy says who decides when a node is replaced.
-// +kubebuilder:validation:Enum=RollingUpdate;OnDelete
+// +kubebuilder:validation:Enum=RollingUpdate;Drain;OnDelete
 type UpdateStrategy string
 
 // The strategies.
 const (
 	UpdateRolling  UpdateStrategy = "RollingUpdate"
+	UpdateDrain    UpdateStrategy = "Drain"
 	UpdateOnDelete UpdateStrategy = "OnDelete"
 )
 

@@ -39,7 +39,8 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 		{"no core", "", "spec: {memory: {pool: 1Gi}, resources: {cpu: 0}}", "whole number of cores"},
 		{"little overhead", "", "spec: {memory: {pool: 1Gi}, resources: {memoryOverhead: 1Mi}}", "write for example 512Mi"},
 		{"transport unknown", "", "spec: {transport: UDP, memory: {pool: 1Gi}}", `supported values: "TCP", "RDMA", "Auto"`},
-		{"update strategy unknown", "", "spec: {memory: {pool: 1Gi}, update: {strategy: Recreate}}", `"RollingUpdate", "OnDelete"`},
+		{"update strategy unknown", "", "spec: {memory: {pool: 1Gi}, update: {strategy: Recreate}}", `"RollingUpdate", "Drain", "OnDelete"`},
+		{"drains, but nothing moves", "", "spec: {memory: {pool: 1Gi}, update: {strategy: Drain, drainBudget: 0}}", "or strategy: RollingUpdate to roll without"},
 		{"nobody may be away", "", "spec: {memory: {pool: 1Gi}, update: {maxUnavailable: 0}}", "such as 2, or a percentage"},
 		{"no share may be away", "", "spec: {memory: {pool: 1Gi}, update: {maxUnavailable: 0%}}", "such as 2, or a percentage"},
 		{"a share without %", "", "spec: {memory: {pool: 1Gi}, update: {maxUnavailable: '2'}}", "such as 2, or a percentage"},
@@ -264,6 +265,9 @@ func TestValidSpecsAreAccepted(t *testing.T) {
 		{"decimal pool", "spec: {memory: {pool: 64M}}"},
 		{"pool in bytes", "spec: {memory: {pool: 1073741824}}"},
 		{"huge pages", "spec: {memory: {pool: 3Gi, hugePages: 1Gi}}"},
+		{"drains with the usual budget", "spec: {memory: {pool: 1Gi}, update: {strategy: Drain}}"},
+		{"drains within a budget", "spec: {memory: {pool: 1Gi}, update: {strategy: Drain, drainBudget: 1Gi, maxUnavailable: 2, maxHitRatioDrop: 2}}"},
+		{"rolls without moving anything", "spec: {memory: {pool: 1Gi}, update: {strategy: RollingUpdate, drainBudget: 0}}"},
 		{"cores as a number", "spec: {memory: {pool: 1Gi}, resources: {cpu: 4}}"},
 		{"a network for TCP, and nothing else", "spec: {memory: {pool: 1Gi}, discovery: {interface: rail0}, rails: [{name: a, " +
 			"attachment: Network, network: net, interface: rail0, ips: [10.0.0.1/24]}], provision: {networks: [{rail: a, type: Macvlan, " +

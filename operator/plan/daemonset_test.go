@@ -46,6 +46,8 @@ func TestUpdateStrategy(t *testing.T) {
 		{"one machine at a time", v1alpha1.UpdateSpec{}, nil, "1"},
 		{"more", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateRolling, MaxUnavailable: new(intstr.FromInt32(4))}, nil, "4"},
 		{"a share", v1alpha1.UpdateSpec{MaxUnavailable: new(intstr.FromString("10%"))}, nil, "10%"},
+		{"draining", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateDrain, MaxUnavailable: new(intstr.FromInt32(2))}, nil, "2"},
+		{"draining, but paused", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateDrain}, &v1alpha1.UpdateStatus{State: v1alpha1.UpdatePaused}, "OnDelete"},
 		{"by hand", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateOnDelete}, nil, "OnDelete"},
 		{"under way", v1alpha1.UpdateSpec{}, &v1alpha1.UpdateStatus{State: v1alpha1.UpdateProceeding}, "1"},
 		{"paused", v1alpha1.UpdateSpec{}, &v1alpha1.UpdateStatus{State: v1alpha1.UpdatePaused}, "OnDelete"},

@@ -21,6 +21,8 @@ const (
 	gridWidth   = 24
 	panelWidth  = gridWidth / 2
 	panelHeight = 8
+	// stateTimeline is the kind of panels whose values are 1, up, and 0, down.
+	stateTimeline = "state-timeline"
 )
 
 // dashboard is one page of Grafana. In queries, %s and $by are as in rules.
@@ -72,6 +74,30 @@ var dashboards = []dashboard{
 		{"Failed exchanges with peers", "timeseries", "cps", []query{
 			{`sum by (node) (rate(peercache_breaker_trips_total{%s}[5m]))`, "{{node}}"}}},
 	}},
+	{"rails", "rails", []panel{
+		{"Rails by machine", stateTimeline, "short", []query{
+			{`min by (node, peercache_io_group, rail) (peercache_rail_up{%s})`, "{{node}} {{peercache_io_group}} {{rail}}"}}},
+		{"What rails wait for", "timeseries", "short", []query{
+			{`peercache_rail_waits{%s} == 1`, "{{node}} {{rail}}: {{for}}"}}},
+		{"Bytes read by rail", "heatmap", "Bps", []query{
+			{`sum by (rail) (rate(peercache_rail_read_bytes_total{%s}[5m]))`, "{{rail}}"}}},
+		{"Bytes read by machine and rail", "heatmap", "Bps", []query{
+			{`sum by (node, rail) (rate(peercache_rail_read_bytes_total{%s}[5m]))`, "{{node}} {{rail}}"}}},
+		{"Rails up", "timeseries", "short", []query{{`sum by (rail) (peercache_rail_up{%s})`, "{{rail}}"}}},
+		{"Bytes of a READ, mean", "timeseries", "bytes", []query{
+			{`sum by (rail) (rate(peercache_rail_read_bytes_total{%s}[5m])) / sum by (rail) (rate(peercache_rail_reads_total{%s}[5m]))`,
+				"{{rail}}"}}},
+		{"Queue pairs that failed", "timeseries", "cps", []query{
+			{`sum by (node, rail) (rate(peercache_rail_queue_pair_failures_total{%s}[5m])) > 0`, "{{node}} {{rail}}"}}},
+		{"Ports that went down, devices that failed, addresses that changed", "timeseries", "short", []query{
+			{`sum by (node, rail) (increase(peercache_rail_downs_total{%s}[5m])) > 0`, "{{node}} {{rail}} went down"},
+			{`sum by (node, rail) (increase(peercache_rail_device_failures_total{%s}[5m])) > 0`, "{{node}} {{rail}} device failed"},
+			{`sum by (node, rail) (increase(peercache_rail_address_changes_total{%s}[5m])) > 0`, "{{node}} {{rail}} address changed"}}},
+		{"Links to peers by what became of them", "timeseries", "cps", []query{
+			{`sum by (result) (rate(peercache_rdma_link_attempts_total{%s}[5m]))`, "{{result}}"},
+			{`sum (rate(peercache_rdma_refused_readers_total{%s}[5m]))`, "readers refused"}}},
+		{"Queue pairs", "timeseries", "short", []query{{`sum by (side) (peercache_rdma_queue_pairs{%s})`, "{{side}}"}}},
+	}},
 	{"engines", "engines", []panel{
 		{"Engines attached", "timeseries", "short", []query{{`sum by (node) (peercache_engines{%s})`, "{{node}}"}}},
 		{"Time of a call, 99th percentile", "timeseries", "s", []query{
@@ -120,7 +146,7 @@ func renderDashboard(cluster *v1alpha1.PeerCacheCluster, d dashboard) string {
 		panels = append(panels, object{
 			"id": i + 1, "title": p.title, "type": p.kind, "datasource": source, "targets": targets,
 			"gridPos":     object{"h": panelHeight, "w": panelWidth, "x": i % 2 * panelWidth, "y": i / 2 * panelHeight},
-			"fieldConfig": object{"defaults": object{"unit": p.unit}, "overrides": []object{}},
+			"fieldConfig": object{"defaults": fieldDefaults(p), "overrides": []object{}},
 		})
 	}
 	sum := sha256.Sum256([]byte(cluster.Namespace + "/" + cluster.Name + "/" + d.file)) // a uid has at most 40 letters
@@ -138,4 +164,16 @@ func renderDashboard(cluster *v1alpha1.PeerCacheCluster, d dashboard) string {
 		panic(err) // maps of strings and numbers can always be encoded
 	}
 	return string(text) + "\n"
+}
+
+// fieldDefaults say how Grafana writes a panel's values.
+func fieldDefaults(p panel) map[string]any {
+	defaults := map[string]any{"unit": p.unit}
+	if p.kind == stateTimeline {
+		state := func(text, color string) map[string]any { return map[string]any{"text": text, "color": color} }
+		defaults["mappings"] = []map[string]any{
+			{"type": "value", "options": map[string]any{"0": state("down", "red"), "1": state("up", "green")}},
+		}
+	}
+	return defaults
 }

@@ -249,10 +249,17 @@ func TestRules(t *testing.T) {
 
 func TestDashboards(t *testing.T) {
 	config := extra[*corev1.ConfigMap](t, mustPlan(t, testCluster(monitored(v1alpha1.ScrapePodMonitor))), "demo-dashboards")
-	if config.Labels["grafana_dashboard"] != "1" || len(config.Data) != 3 {
-		t.Errorf("Grafana finds %v with labels %v", slices.Sorted(maps.Keys(config.Data)), config.Labels)
+	files := slices.Sorted(maps.Keys(config.Data))
+	if config.Labels["grafana_dashboard"] != "1" || !slices.Equal(files, []string{"peercache-inference-demo-cluster.json",
+		"peercache-inference-demo-engines.json", "peercache-inference-demo-nodes.json", "peercache-inference-demo-rails.json"}) {
+		t.Errorf("Grafana finds %v with labels %v", files, config.Labels)
 	}
 	known := metricsOfNodes(t)
+	for name := range known { // nothing that nodes say of rails is without a panel, but where they are
+		if strings.HasPrefix(name, "peercache_rail_") && name != "peercache_rail_numa_node" && !strings.Contains(config.Data[files[3]], name+"{") {
+			t.Errorf("no panel of %s reads %s", files[3], name)
+		}
+	}
 	seen := map[string]bool{}
 	for file, text := range config.Data {
 		var page struct {

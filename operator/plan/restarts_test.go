@@ -59,7 +59,9 @@ var changes = map[string]struct {
 		s.Provision.DevicePlugin = &v1alpha1.DevicePluginSpec{Image: "plugin", Resources: []v1alpha1.SharedResource{{Rail: "rail0"}}}
 	}},
 	"update": {false, func(s *v1alpha1.PeerCacheClusterSpec) {
-		s.Update = v1alpha1.UpdateSpec{MaxUnavailable: new(intstr.FromString("10%")), MaxHitRatioDrop: new(int32(20))}
+		s.Update = v1alpha1.UpdateSpec{
+			Strategy: v1alpha1.UpdateDrain, MaxUnavailable: new(intstr.FromString("10%")), MaxHitRatioDrop: new(int32(20)),
+		}
 	}},
 	"update.drainBudget": {true, func(s *v1alpha1.PeerCacheClusterSpec) { s.Update.DrainBudget = new(resource.MustParse("1Gi")) }},
 	"mode":               {false, func(s *v1alpha1.PeerCacheClusterSpec) { s.Mode = v1alpha1.ModePlan }},

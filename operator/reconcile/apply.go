@@ -39,8 +39,9 @@ func (r *Reconciler) apply(ctx context.Context, p *pass, desired *plan.Desired) 
 type change struct {
 	name  string
 	want  map[string]any
-	live  client.Object // nil when there is none
-	field string        // the first one that differs
+	live  client.Object  // nil when there is none
+	have  map[string]any // live, encoded
+	first difference     // its path is "" when there is nothing to add or to alter, but a field is no longer wanted
 	// foreign says that somebody else changed the object: it is not what the operator applied last, and what the
 	// operator wants has not changed.
 	foreign bool
@@ -73,15 +74,12 @@ func (r *Reconciler) compare(ctx context.Context, p *pass, object client.Object)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", name, err)
 	}
-	field := drift(plain, have)
+	first := telling(plain, have)
 	applied := live.GetAnnotations()[v1alpha1.AnnotationAppliedHash] == hash
-	if field == "" {
-		if applied {
-			return nil, nil
-		}
-		field = "fields that are no longer wanted"
+	if first.path == "" && applied {
+		return nil, nil
 	}
-	return &change{name: name, want: want, live: live, field: field, foreign: applied}, nil
+	return &change{name: name, want: want, live: live, have: have, first: first, foreign: applied}, nil
 }
 
 // present is what there is of an object, nil when there is none, and an error when it is a former cluster's.
@@ -106,38 +104,48 @@ func (r *Reconciler) applyOne(ctx context.Context, p *pass, object client.Object
 	if err != nil || change == nil {
 		return err
 	}
+	after, err := r.write(ctx, p, change.name, change.want)
+	if err != nil || change.live == nil {
+		return err
+	}
 	if change.foreign {
 		r.Events.Eventf(p.cluster, change.live, corev1.EventTypeNormal, "Repaired", "Apply",
-			"%s was changed by someone else at %s; change the PeerCacheCluster instead", change.name, change.field)
+			"%s was changed by someone else at %s; change the PeerCacheCluster instead", change.name, change.first.path)
+		return nil
 	}
-	log.FromContext(ctx).V(1).Info("object differs", "object", change.name, "field", change.field)
-	return r.write(ctx, p, change.name, change.want)
+	if change.first.path == "" {
+		change.first = dropped(change.have, after)
+	}
+	if change.first.path != "" { // else the operator writes the same in another way
+		r.Events.Eventf(p.cluster, change.live, corev1.EventTypeNormal, "Changed", "Apply", "%s changes: %s", change.name, change.first)
+	}
+	return nil
 }
 
-// write applies and notes the result where later steps look: the cache learns of it only after a while.
-func (r *Reconciler) write(ctx context.Context, p *pass, name string, want map[string]any) error {
+// write applies, notes the result where later steps look, since the cache learns of it only after a while, and returns it.
+func (r *Reconciler) write(ctx context.Context, p *pass, name string, want map[string]any) (map[string]any, error) {
 	applied := &unstructured.Unstructured{Object: want}
 	err := r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied),
 		client.FieldOwner(FieldManager), client.ForceOwnership)
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return &plan.Problem{Reason: "Rejected", Message: fmt.Sprintf(
+		return nil, &plan.Problem{Reason: "Rejected", Message: fmt.Sprintf(
 			"the API server does not accept %s, correct the field of spec that it stems from: %v", name, err)}
 	case apierrors.IsForbidden(err):
-		return &plan.Problem{Reason: "Forbidden", Message: fmt.Sprintf(
+		return nil, &plan.Problem{Reason: "Forbidden", Message: fmt.Sprintf(
 			"the API server does not let the operator write %s, check quotas and the operator's RBAC: %v", name, err)}
 	case err != nil:
-		return fmt.Errorf("applying %s: %w", name, err)
+		return nil, fmt.Errorf("applying %s: %w", name, err)
 	}
 	log.FromContext(ctx).Info("applied", "object", name)
 	if applied.GetKind() == "DaemonSet" && applied.GetLabels()[plan.LabelComponent] == plan.ComponentNode {
 		daemonSet := &appsv1.DaemonSet{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, daemonSet); err != nil {
-			return fmt.Errorf("decoding %s: %w", name, err)
+			return nil, fmt.Errorf("decoding %s: %w", name, err)
 		}
 		p.facts.daemonSets[daemonSet.Name] = daemonSet
 	}
-	return nil
+	return applied.Object, nil
 }
 
 // find reads the object from the cache and, where the cache has none, from the API server: the cache holds

@@ -176,12 +176,7 @@ func listFaults(faults []fault) string {
 		}
 		texts = append(texts, f.String())
 	}
-	message := strings.Join(texts, "; ")
-	const limit = 4096 // the API allows 32768; nobody reads that much
-	if len(message) > limit {
-		message = strings.ToValidUTF8(message[:limit], "") + "..."
-	}
-	return message
+	return cut(strings.Join(texts, "; "), 4096) // the API allows 32768
 }
 
 func is(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {

@@ -9,10 +9,17 @@ import (
 	"slices"
 )
 
-// drift names the first field of want that have does not hold with the same value, or "" when there is
-// none. What have holds beyond want is not looked at: it comes from defaulting or belongs to somebody else.
+// difference is a field that is not as it is wanted.
+type difference struct {
+	path string // "" when there is none
+	// want and have are its values; nil where there is no such field.
+	want, have any
+}
+
+// drift finds the first field of want that have does not hold with the same value.
+// What have holds beyond want is not looked at: it comes from defaulting or belongs to somebody else.
 // This is what server-side apply would change, found without asking the API server.
-func drift(want, have map[string]any) string { return driftMap("", want, have) }
+func drift(want, have map[string]any) difference { return driftMap("", want, have) }
 
 // listKeys are the fields by which server-side apply tells the elements of a list apart. A list that
 // is not named here is one value: it is compared as a whole, in order.
@@ -29,7 +36,7 @@ var listKeys = map[string]string{
 	"volumes":          "name",
 }
 
-func driftMap(path string, want, have map[string]any) string {
+func driftMap(path string, want, have map[string]any) difference {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		at := key
 		if path != "" {
@@ -37,16 +44,16 @@ func driftMap(path string, want, have map[string]any) string {
 		}
 		value, there := have[key]
 		if !there {
-			return at
+			return difference{at, want[key], nil}
 		}
-		if difference := driftValue(at, key, want[key], value); difference != "" {
-			return difference
+		if found := driftValue(at, key, want[key], value); found.path != "" {
+			return found
 		}
 	}
-	return ""
+	return difference{}
 }
 
-func driftValue(path, field string, want, have any) string {
+func driftValue(path, field string, want, have any) difference {
 	switch want := want.(type) {
 	case map[string]any:
 		if have, ok := have.(map[string]any); ok {
@@ -61,17 +68,17 @@ func driftValue(path, field string, want, have any) string {
 		}
 	default:
 		if reflect.DeepEqual(want, have) {
-			return ""
+			return difference{}
 		}
 	}
-	return path
+	return difference{path, want, have}
 }
 
-func driftKeyed(path, key string, want, have []any) string {
+func driftKeyed(path, key string, want, have []any) difference {
 	for _, element := range want {
 		wanted, ok := element.(map[string]any)
 		if !ok {
-			return path
+			return difference{path, want, have}
 		}
 		at := fmt.Sprintf("%s[%v]", path, wanted[key])
 		i := slices.IndexFunc(have, func(candidate any) bool {
@@ -79,27 +86,27 @@ func driftKeyed(path, key string, want, have []any) string {
 			return ok && fields[key] == wanted[key]
 		})
 		if i < 0 {
-			return at
+			return difference{at, wanted, nil}
 		}
-		found, ok := have[i].(map[string]any)
+		candidate, ok := have[i].(map[string]any)
 		if !ok {
-			return at
+			return difference{at, wanted, have[i]}
 		}
-		if difference := driftMap(at, wanted, found); difference != "" {
-			return difference
+		if found := driftMap(at, wanted, candidate); found.path != "" {
+			return found
 		}
 	}
-	return ""
+	return difference{}
 }
 
-func driftAtomic(path string, want, have []any) string {
+func driftAtomic(path string, want, have []any) difference {
 	if len(want) != len(have) {
-		return path
+		return difference{path, want, have}
 	}
 	for i := range want {
-		if driftValue(path, "", want[i], have[i]) != "" {
-			return path
+		if driftValue(path, "", want[i], have[i]).path != "" {
+			return difference{path, want, have}
 		}
 	}
-	return ""
+	return difference{}
 }

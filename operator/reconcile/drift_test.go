@@ -34,8 +34,8 @@ func TestDrift(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if at := drift(parse(t, test.want), parse(t, test.have)); at != test.at {
-				t.Errorf("got %q, want %q", at, test.at)
+			if found := drift(parse(t, test.want), parse(t, test.have)); found.path != test.at {
+				t.Errorf("got %q, want %q", found.path, test.at)
 			}
 		})
 	}

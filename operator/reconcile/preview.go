@@ -29,8 +29,10 @@ func (r *Reconciler) preview(ctx context.Context, p *pass, desired *plan.Desired
 		case change == nil:
 		case change.live == nil:
 			changes = append(changes, "create "+change.name)
+		case change.first.path == "":
+			changes = append(changes, fmt.Sprintf("change %s at fields that are no longer wanted", change.name))
 		default:
-			changes = append(changes, fmt.Sprintf("change %s at %s", change.name, change.field))
+			changes = append(changes, fmt.Sprintf("change %s at %s", change.name, change.first.path))
 		}
 	}
 	for _, old := range p.cluster.Status.Objects {

@@ -220,6 +220,47 @@ func TestFieldsThatAreNoLongerWantedGo(t *testing.T) {
 	}
 }
 
+// What a changed spec changes is told once, object by object; what is created or as it should be, is not.
+func TestChangesAreTold(t *testing.T) {
+	b := newBench(t)
+	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Nodes.Selector = map[string]string{"a": "1", "b": "2"}
+		s.PodTemplate = template(`{"containers": [{"name": "peercached", "env": [{"name": "TOKEN", "value": "hunter1"}]}]}`)
+	})
+	told := func() (changes []string) {
+		b.pass()
+		for _, event := range b.events() {
+			if change, is := strings.CutPrefix(event, "Normal Changed "); is {
+				changes = append(changes, strings.ReplaceAll(change, b.namespace+"/", ""))
+			}
+		}
+		return changes
+	}
+	expect := func(want ...string) {
+		t.Helper()
+		if changes := told(); !slices.Equal(changes, want) {
+			t.Errorf("told is %q, want %q", changes, want)
+		}
+		if again := told(); again != nil {
+			t.Errorf("nothing changed, but told is %q", again)
+		}
+	}
+	expect()
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Resources.MemoryOverhead = resource.MustParse("2Gi") })
+	expect("DaemonSet demo-default changes: spec.template.spec.containers[peercached].resources.limits.memory 1536Mi -> 3Gi")
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Timing.LeaseMilliseconds = 2000 })
+	if changes := told(); len(changes) != 2 || changes[0] != "ConfigMap demo-config changes: data.peercached.toml lease-ms = 1000 -> lease-ms = 2000" ||
+		!strings.HasPrefix(changes[1], "DaemonSet demo-default changes: spec.template.metadata.annotations.peercache.io/config-hash ") {
+		t.Errorf("told is %q", changes)
+	}
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { delete(s.Nodes.Selector, "b") })
+	expect("DaemonSet demo-default changes: spec.template.spec.nodeSelector.b 2 -> (none)")
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.PodTemplate = template(`{"containers": [{"name": "peercached", "env": [{"name": "TOKEN", "value": "hunter2"}]}]}`)
+	})
+	expect("DaemonSet demo-default changes: spec.template.spec.containers[peercached].env[TOKEN].value")
+}
+
 func TestImageAndConfigurationRollTheDaemonSet(t *testing.T) {
 	b := newBench(t)
 	b.cluster()
