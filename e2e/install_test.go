@@ -15,7 +15,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,11 +23,12 @@ import (
 
 const (
 	systemNamespace = "peercache-system"
-	namespace       = "peercache-e2e"
-	clusterName     = "e2e"
-	groupName       = "default"
-	monitoringPort  = 31997
-	peerPort        = 31998
+	// As in the README's quick start.
+	namespace      = "inference"
+	clusterName    = "kv"
+	groupName      = "default"
+	monitoringPort = 31997
+	peerPort       = 31998
 
 	// labelThrowaway marks namespaces that a test or the demo made and that may be removed by the next.
 	labelThrowaway = "peercache.io/throwaway"
@@ -54,18 +54,6 @@ func removeLeftovers(ctx context.Context) {
 	}).WithContext(ctx).WithTimeout(2*time.Minute).Should(Succeed(), "namespaces of an earlier run do not go away")
 }
 
-// installOperator installs the chart, or brings it to these values.
-func installOperator(ctx context.Context, values ...string) {
-	By("installing the operator with Helm")
-	Expect(command(ctx, "helm", append([]string{"upgrade", "--install", "peercache", "../charts/peercache",
-		"--namespace", systemNamespace, "--create-namespace", "--wait", "--timeout", "3m",
-		// Images that were built anew under the same tag do not change the Deployment: this does.
-		"--set-string", "podAnnotations.build=" + os.Getenv("PEERCACHE_BUILD"),
-		"--set", "csi.enabled=true",
-		"--set", "image.tag=" + version(), "--set", "dataplane.image.tag=" + version(), "--set", "client.image.tag=" + version(),
-	}, values...)...)).To(Succeed())
-}
-
 func createNamespace(ctx context.Context, name string, more ...string) {
 	labels := map[string]string{labelThrowaway: "true"}
 	for _, label := range more {
@@ -78,15 +66,6 @@ func createNamespace(ctx context.Context, name string, more ...string) {
 	Eventually(func() error {
 		return kube.Get(ctx, client.ObjectKey{Namespace: name, Name: "default"}, &corev1.ServiceAccount{})
 	}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "namespace %s has no service account", name)
-}
-
-func createPeerCacheCluster(ctx context.Context) {
-	By("creating a PeerCacheCluster")
-	object := &v1alpha1.PeerCacheCluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: clusterName},
-		Spec:       v1alpha1.PeerCacheClusterSpec{Memory: v1alpha1.MemorySpec{Pool: resource.MustParse("256Mi")}},
-	}
-	Expect(kube.Create(ctx, object)).To(Succeed())
 }
 
 func changeSpec(ctx context.Context, change func(*v1alpha1.PeerCacheClusterSpec)) {

@@ -59,8 +59,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 
 	removeLeftovers(ctx)
 	installOperator(ctx)
-	createNamespace(ctx, namespace)
-	createPeerCacheCluster(ctx)
+	createFromReadme(ctx)
 	waitForNodes(ctx)
 	waitForWebhook(ctx)
 	writer, reader = startEngine(ctx, "writer", nodes.writer), startEngine(ctx, "reader", nodes.reader)

@@ -11,8 +11,9 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/cluster/toolset.sh"
 . "$HERE/images/targets.sh"
 
-NAMESPACE=peercache-demo
-CLUSTER=demo
+# As in the README's quick start, which the demo follows.
+NAMESPACE=inference
+CLUSTER=kv
 PAGES=300
 STARTED=$SECONDS
 
@@ -44,20 +45,19 @@ remove_old() {
 install_operator() {
   helm upgrade --install peercache "$PEERCACHE_ROOT/charts/peercache" --namespace peercache-system --create-namespace \
     --set-string podAnnotations.build="$(cat "$(image_archive operator).inputs")" --wait --timeout 3m >/dev/null
-  note "helm upgrade --install peercache charts/peercache --namespace peercache-system --create-namespace"
-  kubectl create namespace "$NAMESPACE" >/dev/null
-  kubectl label namespace "$NAMESPACE" peercache.io/throwaway=true >/dev/null
-  wait_for 30 "service account of $NAMESPACE" kubectl -n "$NAMESPACE" get serviceaccount default
+  note "helm upgrade --install peercache charts/peercache --namespace peercache-system --create-namespace --wait"
+}
+
+readme_manifest() {  # peercache.yaml of the README, with a pool for these machines
+  awk '/^## Quick start on your cluster$/ {here = 1} here && /^```$/ {exit} block {print} here && /^```yaml$/ {block = 1}' \
+    "$PEERCACHE_ROOT/README.md" | sed 's/pool: 64Gi/pool: 256Mi/'
 }
 
 create_cache() {
-  kubectl -n "$NAMESPACE" apply -f - >/dev/null <<Y
-apiVersion: peercache.io/v1alpha1
-kind: PeerCacheCluster
-metadata: {name: $CLUSTER}
-spec:
-  memory: {pool: 256Mi}
-Y
+  ! kubectl get namespace "$NAMESPACE" >/dev/null 2>&1 ||
+    die "namespace $NAMESPACE is there, and was not made by the demo" "delete it, or take another cluster"
+  readme_manifest | kubectl apply -f - >/dev/null
+  kubectl label namespace "$NAMESPACE" peercache.io/throwaway=true >/dev/null
   kubectl -n "$NAMESPACE" wait --for=create "daemonset/$CLUSTER-default" --timeout=30s >/dev/null
   await 120 "PeerCacheCluster $CLUSTER to be Ready" \
     kubectl -n "$NAMESPACE" wait --for=condition=Ready "peercachecluster/$CLUSTER" --timeout=2s

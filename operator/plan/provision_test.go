@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -51,41 +52,14 @@ func extra[T any](t *testing.T, desired *Desired, name string) T {
 	return found
 }
 
+// TestDevicePluginConfiguration: the same file is read by the plug-in's own package in hack/cluster/tools/rdma-shared-plugin.
 func TestDevicePluginConfiguration(t *testing.T) {
-	const want = `{
-  "periodicUpdateInterval": 60,
-  "configList": [
-    {
-      "resourceName": "rail_0",
-      "resourcePrefix": "rdma",
-      "rdmaHcaMax": 63,
-      "selectors": {
-        "ifNames": [
-          "ens1f0np0"
-        ]
-      }
-    },
-    {
-      "resourceName": "rail_1",
-      "resourcePrefix": "example.com",
-      "rdmaHcaMax": 7,
-      "selectors": {
-        "vendors": [
-          "15b3"
-        ],
-        "deviceIDs": [
-          "1021"
-        ],
-        "drivers": [
-          "mlx5_core"
-        ]
-      }
-    }
-  ]
-}
-`
+	want, err := os.ReadFile("testdata/device-plugin.json")
+	if err != nil {
+		t.Fatal(err)
+	}
 	config := extra[*corev1.ConfigMap](t, mustPlan(t, testCluster(provisioned)), "demo-device-plugin")
-	if got := config.Data["config.json"]; got != want {
+	if got := config.Data["config.json"]; got != string(want) {
 		t.Errorf("got\n%s, want\n%s", got, want)
 	}
 }

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/peercache/peercache/internal/markdown"
+)
+
+// What the README says under this heading brings the suite's cluster up: its commands and its manifest, and nothing else.
+// The suite changes two things: the size of the pool, which would not fit these machines, and the values of suiteValues.
+const (
+	readme           = "../README.md"
+	quickStart       = "## Quick start on your cluster"
+	quickStartFile   = "peercache.yaml"
+	readmePool       = "pool: 64Gi"
+	suitePool        = "pool: 256Mi"
+	quickStartMarker = "apiVersion: v1\nkind: Namespace\n"
+)
+
+// upgraded are values that an upgrade has brought, for the rest of the suite.
+var upgraded []string
+
+// suiteValues are what the suite adds to the README's Helm command.
+func suiteValues() []string {
+	return append([]string{
+		// Images that were built anew under the same tag do not change the Deployment: this does.
+		"--set-string", "podAnnotations.build=" + os.Getenv("PEERCACHE_BUILD"),
+		"--set", "csi.enabled=true", // some specs have sockets by CSI
+	}, upgraded...)
+}
+
+// quickStartSection is the part of the README between this heading and the next.
+func quickStartSection() string {
+	text, err := os.ReadFile(readme)
+	Expect(err).NotTo(HaveOccurred())
+	_, section, found := strings.Cut(string(text), "\n"+quickStart+"\n")
+	Expect(found).To(BeTrue(), "README.md has no %q", quickStart)
+	section, _, _ = strings.Cut(section, "\n## ")
+	return section
+}
+
+// quickStartCommands are the commands of the section that begin with one of these programs, in their order.
+func quickStartCommands(programs ...string) (commands []string) {
+	for line := range strings.Lines(quickStartSection()) {
+		command, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
+		program, _, _ := strings.Cut(command, " ")
+		if indented && slices.Contains(programs, program) {
+			commands = append(commands, command)
+		}
+	}
+	return commands
+}
+
+// quickStartManifest is what the README has in peercache.yaml, with the suite's pool.
+func quickStartManifest() string {
+	var found []string
+	for _, block := range markdown.Parse(quickStartSection()).Blocks {
+		if block.Language == "yaml" && strings.HasPrefix(block.Text, quickStartMarker) {
+			found = append(found, block.Text)
+		}
+	}
+	Expect(found).To(HaveLen(1), "manifests of the README's quick start")
+	Expect(strings.Count(found[0], readmePool)).To(Equal(1), "%q in\n%s", readmePool, found[0])
+	return strings.Replace(found[0], readmePool, suitePool, 1)
+}
+
+// quickStartFolder is a folder in which the README's commands find what they name: the chart and peercache.yaml.
+func quickStartFolder() string {
+	folder := GinkgoT().TempDir()
+	charts, err := filepath.Abs("../charts")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.Symlink(charts, filepath.Join(folder, "charts"))).To(Succeed())
+	Expect(os.WriteFile(filepath.Join(folder, quickStartFile), []byte(quickStartManifest()), 0o600)).To(Succeed())
+	return folder
+}
+
+// installOperator installs the chart with the README's command, or brings it to these values.
+func installOperator(ctx context.Context, values ...string) {
+	commands := quickStartCommands("helm")
+	Expect(commands).To(HaveLen(1), "Helm commands of the README's quick start")
+	runFromReadme(ctx, commands[0], append(suiteValues(), values...)...)
+}
+
+// createFromReadme makes the PeerCacheCluster, with the namespace of the suite, and waits for it as the README does.
+func createFromReadme(ctx context.Context) {
+	for document := range strings.SplitSeq(quickStartManifest(), "\n---\n") {
+		object := &metav1.PartialObjectMetadata{}
+		Expect(yaml.Unmarshal([]byte(document), object)).To(Succeed())
+		if object.Kind == "Namespace" {
+			Expect(object.Name).To(Equal(namespace))
+		} else {
+			Expect(object.Namespace + "/" + object.Name).To(Equal(namespace + "/" + clusterName))
+		}
+	}
+	home := &corev1.Namespace{}
+	err := kube.Get(ctx, client.ObjectKey{Name: namespace}, home)
+	Expect(apierrors.IsNotFound(err)).To(BeTrue(), "namespace %s is not of the suite, which would delete it at its end (%v)", namespace, err)
+
+	commands := quickStartCommands("kubectl")
+	Expect(commands).To(HaveLen(2), "kubectl apply, and kubectl wait")
+	Expect(commands[0]).To(Equal("kubectl apply -f " + quickStartFile))
+	runFromReadme(ctx, commands[0])
+	Expect(kube.Get(ctx, client.ObjectKey{Name: namespace}, home)).To(Succeed())
+	home.Labels[labelThrowaway] = "true"
+	Expect(kube.Update(ctx, home)).To(Succeed())
+	runFromReadme(ctx, commands[1])
+}
+
+// runFromReadme runs a command as a reader of the README would, with these arguments behind its own.
+func runFromReadme(ctx context.Context, line string, more ...string) {
+	By(strings.Join(append([]string{line}, more...), " "))
+	Expect(command(ctx, "bash", append([]string{"-c", `cd "$1" && shift && ` + line + ` "$@"`, "README", quickStartFolder()},
+		more...)...)).To(Succeed())
+}
