@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/size.h"
 #include "doctor/checks.h"
+#include "node/fabric.h"
 #include "node/numa_home.h"
 
 namespace peercache::doctor {
@@ -61,26 +62,13 @@ Finding NumaMemoryFinding(const Facts& facts, const NumaPlan& plan) {
           choice.why};
 }
 
-std::string MemlockText(const Memlock& memlock, uint64_t pool) {
-  std::string text = fmt::format(
-      "RLIMIT_MEMLOCK is {}, the pool of {} and the engines' host pools have to be locked: set it "
-      "to unlimited (ulimit -l, LimitMEMLOCK=infinity of the service; in Kubernetes, of containerd "
-      "or CRI-O)",
-      FormatSize(memlock.limit), FormatSize(pool));
-  if (memlock.uid == 0) return text + ", or add the capability IPC_LOCK";
-  if (memlock.ipc_lock_granted)
-    text += fmt::format(
-        "; the capability IPC_LOCK was added, but does nothing for user {}: only "
-        "root's processes have it in effect",
-        memlock.uid);
-  return text;
-}
-
-bool PagesOnDemand(const Facts& facts, const rdma::Selection& rails) {
-  return facts.config.rdma_link.on_demand_paging &&
-         std::all_of(rails.ports.begin(), rails.ports.end(), [](const rdma::SelectedPort& rail) {
-           return rail.device->limits.on_demand_paging.ok();
-         });
+// Those whose devices lock what is registered with them.
+size_t LockingRails(const Facts& facts, const rdma::Selection& rails) {
+  return static_cast<size_t>(
+      std::count_if(rails.ports.begin(), rails.ports.end(), [&](const rdma::SelectedPort& rail) {
+        return !facts.config.rdma_link.on_demand_paging ||
+               !rail.device->limits.on_demand_paging.ok();
+      }));
 }
 
 }  // namespace
@@ -142,7 +130,7 @@ Findings CheckMemory(const Facts& facts) {
 }
 
 Findings CheckMemlock(const Facts& facts, const Result<rdma::Selection>& rails) {
-  const Memlock& memlock = facts.memlock;
+  const rdma::Memlock& memlock = facts.memlock;
   if (memlock.ipc_lock)
     return {{Grade::kOk, "memlock", "the capability IPC_LOCK is in effect: no limit binds"}};
   if (memlock.limit == UINT64_MAX) return {{Grade::kOk, "memlock", "unlimited"}};
@@ -151,16 +139,22 @@ Findings CheckMemlock(const Facts& facts, const Result<rdma::Selection>& rails) 
     return {{Grade::kNote, "memlock",
              fmt::format("RLIMIT_MEMLOCK is {}; only RDMA needs more", FormatSize(memlock.limit))}};
   }
-  if (PagesOnDemand(facts, *rails)) {
+  const size_t locking = LockingRails(facts, *rails);
+  if (locking == 0) {
     return {{Grade::kNote, "memlock",
              fmt::format("rdma-odp is on and every rail's device pages on demand: no pool is "
                          "locked; queue pairs and completion queues are, within RLIMIT_MEMLOCK, "
                          "which is {}",
                          FormatSize(memlock.limit))}};
   }
-  const bool too_small = memlock.limit < facts.config.pool_bytes;
-  return {{too_small ? Grade::kFault : Grade::kWarning, "memlock",
-           MemlockText(memlock, facts.config.pool_bytes)}};
+  const uint64_t bytes = LockedOfEachRail(facts.config.pool_bytes);
+  if (const Status s = rdma::CheckMemlock(kLocked, bytes, locking, memlock); !s.ok())
+    return {{Grade::kFault, "memlock", s.message()}};
+  return {{Grade::kWarning, "memlock",
+           fmt::format("RLIMIT_MEMLOCK is {}, enough for the {} that the pool locks; the engines' "
+                       "host pools come on top, on each rail: {}",
+                       FormatSize(memlock.limit), FormatSize(rdma::LockedBy(bytes, locking)),
+                       rdma::MemlockRemedy(memlock))}};
 }
 
 Findings CheckReach(const Facts& facts) {

@@ -152,14 +152,19 @@ TEST(DoctorTest, MemlockNamesTheLimitTheNeedAndTheFix) {
   Facts facts = Healthy();
   facts.memlock.limit = 8 << 20;
   facts.memlock.uid = 65532;
-  EXPECT_THAT(One(facts, "memlock"), AllOf(HasSubstr("fault: RLIMIT_MEMLOCK is 8Mi"),
-                                           HasSubstr("pool of 4Gi"), HasSubstr("ulimit -l")));
+  EXPECT_THAT(One(facts, "memlock"),
+              AllOf(HasSubstr("fault: RLIMIT_MEMLOCK is 8Mi"),
+                    HasSubstr("pool with headers locks 4097Mi (4097Mi on each of 1 rails)"),
+                    HasSubstr("ulimit -l")));
   EXPECT_THAT(One(facts, "memlock"), Not(HasSubstr("IPC_LOCK")));
   facts.memlock.ipc_lock_granted = true;
   EXPECT_THAT(One(facts, "memlock"),
               HasSubstr("IPC_LOCK was added, but does nothing for user 65532"));
   facts.memlock.limit = 8 * kGi;
   EXPECT_THAT(One(facts, "memlock"), HasSubstr("warning:")) << "engines' pools come on top";
+  facts.devices.push_back(Nic("mlx5_1", "10.0.1.1", 1));
+  EXPECT_THAT(One(facts, "memlock"), HasSubstr("locks 8194Mi (4097Mi on each of 2 rails)"))
+      << "each counts";
   facts.memlock.ipc_lock = true;
   EXPECT_THAT(One(facts, "memlock"), HasSubstr("ok:"));
   facts.memlock.ipc_lock = false;
@@ -177,7 +182,10 @@ TEST(DoctorTest, PagingOnDemandLocksNothingWhereEveryDeviceHasIt) {
   EXPECT_THAT(One(facts, "memlock"), HasSubstr("queue pairs and completion queues are"));
   EXPECT_THAT(About(facts, "mlx5_0"), IsEmpty());
   facts.devices[0].limits.on_demand_paging = Unavailable("it has no on-demand paging");
+  facts.devices.push_back(Nic("mlx5_1", "10.0.1.1", 1));
+  facts.devices[1].limits.on_demand_paging = {};
   EXPECT_THAT(One(facts, "memlock"), HasSubstr("fault: RLIMIT_MEMLOCK is 8Mi"));
+  EXPECT_THAT(One(facts, "memlock"), HasSubstr("on each of 1 rails"));
   EXPECT_THAT(
       One(facts, "mlx5_0"),
       HasSubstr("warning: rdma-odp is on, but it has no on-demand paging: memory is locked"));

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "node/config.h"
 #include "transport/rdma/device.h"
+#include "transport/rdma/memlock.h"
 
 namespace peercache::doctor {
 
@@ -20,15 +21,6 @@ namespace peercache::doctor {
 struct HugePagePool {
   int numa_node = 0;
   uint64_t page_size = 0, total = 0, free = 0;
-};
-
-// How much memory this process may lock; RDMA registration locks.
-struct Memlock {
-  uint64_t limit = UINT64_MAX;  // RLIMIT_MEMLOCK; UINT64_MAX: unlimited
-  uint32_t uid = 0;
-  bool ipc_lock = false;  // CAP_IPC_LOCK is effective: the limit does not bind
-  bool ipc_lock_granted =
-      false;  // but only in the bounding set, as containers of other users have it
 };
 
 // What GPUDirect needs beside the RDMA device.
@@ -64,7 +56,7 @@ struct Facts {
   std::vector<int> allowed_cpus;
   std::vector<HugePagePool> huge_pages;
   MemoryLimit memory;
-  Memlock memlock;
+  rdma::Memlock memlock;
   GpuFacts gpu;
   std::map<int, uint64_t> small_pages_free;  // bytes by NUMA node
   Result<RunningNode> running = Unavailable("it was not asked");

@@ -1,42 +1,14 @@
 #include "doctor/gather.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
-#include <charconv>
 #include <filesystem>
-#include <string_view>
 
 #include "base/small_file.h"
 #include "doctor/reach.h"
 #include "transport/rdma/verbs.h"
 
 namespace peercache::doctor {
-namespace {
-
-// The text behind "Name:" in /proc/PID/status.
-std::string_view Field(std::string_view status, std::string_view name) {
-  size_t at = status.find(name);
-  if (at == status.npos) return {};
-  at = status.find_first_not_of(" \t", at + name.size());
-  return at == status.npos ? std::string_view() : status.substr(at, status.find('\n', at) - at);
-}
-
-bool HasIpcLock(std::string_view capabilities) {
-  constexpr unsigned kIpcLock = 14;  // CAP_IPC_LOCK of <linux/capability.h>
-  uint64_t mask = 0;
-  std::from_chars(capabilities.data(), capabilities.data() + capabilities.size(), mask, 16);
-  return (mask >> kIpcLock & 1) != 0;
-}
-
-uint64_t MemlockLimit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-    return UINT64_MAX;
-  return limit.rlim_cur;
-}
-
-}  // namespace
 
 std::vector<HugePagePool> ReadHugePagePools(const std::vector<NumaNode>& nodes,
                                             const std::string& sysfs) {
@@ -53,19 +25,6 @@ std::vector<HugePagePool> ReadHugePagePools(const std::vector<NumaNode>& nodes,
     }
   }
   return pools;
-}
-
-Memlock ReadMemlock(const std::string& status, uint64_t limit) {
-  Memlock memlock;
-  memlock.limit = limit;
-  // Real, effective, saved, file system.
-  std::string_view uids = Field(status, "Uid:");
-  const size_t effective = uids.find('\t');
-  if (effective != uids.npos) uids.remove_prefix(effective + 1);
-  memlock.uid = ParseLeadingNumber<uint32_t>(uids).value_or(0);
-  memlock.ipc_lock = HasIpcLock(Field(status, "CapEff:"));
-  memlock.ipc_lock_granted = HasIpcLock(Field(status, "CapBnd:"));
-  return memlock;
 }
 
 GpuFacts ReadGpu(const std::string& sysfs, const std::string& proc) {
@@ -90,7 +49,7 @@ Facts Gather(const NodeConfig& config) {
   for (const NumaNode& node : facts.numa_nodes)
     facts.small_pages_free[node.id] = ReadNumaFree(node.id, 4096).bytes;
   facts.memory = ReadMemoryLimit();
-  facts.memlock = ReadMemlock(ReadSmallFile("/proc/self/status"), MemlockLimit());
+  facts.memlock = rdma::ReadMemlock();
   facts.gpu = ReadGpu("/sys", "/proc");
   Outlook outlook = LookAround(config);
   facts.running = std::move(outlook.running);

@@ -12,8 +12,6 @@ Facts Gather(const NodeConfig& config);
 // The parts that read files; the arguments are the roots of the file systems, tests give their own.
 std::vector<HugePagePool> ReadHugePagePools(const std::vector<NumaNode>& nodes,
                                             const std::string& sysfs);
-// `status`: the text of /proc/PID/status.
-Memlock ReadMemlock(const std::string& status, uint64_t limit);
 GpuFacts ReadGpu(const std::string& sysfs, const std::string& proc);
 
 }  // namespace peercache::doctor

@@ -33,20 +33,6 @@ TEST(GatherTest, HugePagesAreCountedByNumaNode) {
   EXPECT_EQ(pools[0].free, 500u);
 }
 
-TEST(GatherTest, MemlockOfRootAndOfAUserThatOnlyWasGrantedIt) {
-  const Memlock root = ReadMemlock(
-      "Name:\tx\nUid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\nCapBnd:\t000001ffffffffff\n", 65536);
-  EXPECT_EQ(root.limit, 65536u);
-  EXPECT_EQ(root.uid, 0u);
-  EXPECT_TRUE(root.ipc_lock);
-  const Memlock user = ReadMemlock(
-      "Uid:\t1000\t65534\t1000\t1000\nCapEff:\t0000000000000000\nCapBnd:\t0000000000004000\n", 1);
-  EXPECT_EQ(user.uid, 65534u) << "the effective one counts";
-  EXPECT_FALSE(user.ipc_lock);
-  EXPECT_TRUE(user.ipc_lock_granted);
-  EXPECT_FALSE(ReadMemlock("", 1).ipc_lock);
-}
-
 TEST(GatherTest, TheGpuDriverAndItsModules) {
   const peercache::testing::TempDir proc, sysfs;
   EXPECT_THAT(ReadGpu(sysfs.path(), proc.path()).driver, IsEmpty());

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "node/node_groups.h"
+#include "transport/rdma/memlock.h"
 #include "transport/rdma/run_reads.h"
 
 namespace peercache {
@@ -57,6 +58,11 @@ Result<std::unique_ptr<Fabric>> Fabric::Open(const NodeConfig& config,
   auto opened = rdma::Rails::Open(rails, config.rdma_link);
   if (!opened.ok()) return opened.status();
   fabric->rails_ = std::move(*opened);
+  // Before gigabytes are brought in for nothing.
+  if (Status s = rdma::CheckMemlock(kLocked, LockedOfEachRail(pool.size()),
+                                    fabric->rails_->locking(), rdma::ReadMemlock());
+      !s.ok())
+    return s;
   fabric->rails_->OnDeviceChange(
       [f = fabric.get()](size_t rail) { return f->registered_.Renew(*f->rails_, rail); });
   // Where peers read, and where lands what a node takes over.

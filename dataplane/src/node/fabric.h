@@ -50,6 +50,12 @@ struct FabricStats {
   rdma::Acceptor::Stats acceptor;
 };
 
+// Of a node's own memory, what is registered with each rail: the pool, and the first headers.
+inline constexpr char kLocked[] = "pool with headers";
+constexpr uint64_t LockedOfEachRail(uint64_t pool_bytes) {
+  return pool_bytes + HeaderMemory::kBytesAtOnce;
+}
+
 class Fabric {
  public:
   // Opens the rails and registers the pool, so that peers can read it.

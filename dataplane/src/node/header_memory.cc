@@ -10,8 +10,7 @@ Result<HeaderMemory::Block> HeaderMemory::Take() {
   std::lock_guard lock(mutex_);
   if (free_.empty()) {
     // Shared memory: a process that forks takes private pages away from the device.
-    auto made = MappedRegion::Create("headers", kBlocksAtOnce * kHeaders * sizeof(SlotHeader),
-                                     HugePages::kOff);
+    auto made = MappedRegion::Create("headers", kBytesAtOnce, HugePages::kOff);
     if (!made.ok()) return made.status();
     auto region = std::make_shared<MappedRegion>(std::move(*made));
     const auto id = registered_->Register("headers", region->bytes(), *rails_,

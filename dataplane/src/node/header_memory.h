@@ -19,6 +19,8 @@ namespace peercache {
 class HeaderMemory {
  public:
   static constexpr size_t kHeaders = 1024;  // of one block: pages read at once
+  static constexpr size_t kBlocksAtOnce = 16;
+  static constexpr size_t kBytesAtOnce = kBlocksAtOnce * kHeaders * sizeof(SlotHeader);
 
   struct Block {
     std::span<SlotHeader> headers;
@@ -33,8 +35,6 @@ class HeaderMemory {
   void Return(Block block);
 
  private:
-  static constexpr size_t kBlocksAtOnce = 16;
-
   const rdma::Rails* const rails_;
   rdma::RegisteredMemory* const registered_;
   std::mutex mutex_;

@@ -22,7 +22,7 @@ struct QueueAddress {
   uint32_t queue = 0;     // queue pair number; 0: there is none
   uint32_t sequence = 0;  // first packet sequence number, 24 bits
   uint16_t lid = 0;       // InfiniBand
-  uint8_t mtu = 0;        // ibv_mtu of the port
+  uint8_t mtu = 0;        // ibv_mtu of the port, or the smaller one that is configured
   uint8_t reads = 0;      // READs the queue pair answers at once
   uint8_t ethernet = 0;   // the link layer: 1: Ethernet, addressed by GID; 0: InfiniBand
   uint8_t reserved[7] = {};

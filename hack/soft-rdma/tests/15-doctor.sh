@@ -1,5 +1,5 @@
 # What peercached doctor says of real devices: the GID of each address, and the fault and its remedy when the address, the
-# carrier, the MTU or the memory limit is missing.
+# carrier, the MTU or the memory limit is missing; and that a node says the same of the memory limit.
 # Longest: 60 s
 # shellcheck shell=bash
 . hack/soft-rdma/fabric.sh
@@ -73,9 +73,49 @@ finding "rxe_a0 port 1" "warning: rxe_a0 port 1: rail0's MTU of 1500 limits RDMA
 ip -n A link set rail0 mtu 9000
 
 echo "== little memory may be locked"
+ip -n A addr add "$(rail_address A 1)/24" dev rail1
+ip -n A addr add "$(rail_address6 A 1)/64" dev rail1 nodad
+rail_ready A 1
+asked=(--transport rdma --device-name "rxe_a0,rxe_a1")
+# Two pools of 64 MiB, with their headers, do not fit into 100 MiB; one does.
+NEED="RLIMIT_MEMLOCK is 100Mi, pool with headers locks 130Mi (65Mi on each of 2 rails): set it to unlimited"
 # shellcheck disable=SC2016  # expands in the inner shell
-PEERCACHED_AS_USER=(bash -c 'ulimit -l 1024; exec setpriv --reuid=65534 --regid=65534 --clear-groups "$0" "$@"' "$PEERCACHED")
-status=0
-on A "${PEERCACHED_AS_USER[@]}" doctor "${QUIET[@]}" "${asked[@]}" >"$WORK/report" || status=$?
-[ $status = 2 ] || { echo "doctor as a user: status $status"; cat "$WORK/report"; exit 1; }
-finding memlock "fault: RLIMIT_MEMLOCK is 1Mi, the pool of 64Mi"
+LIMITED=(bash -c 'ulimit -l 102400; exec "$@"' limited)
+AS_USER=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+NODE=(--pool-size 64Mi --huge-pages off --bind-addr 127.0.0.1 --http-port 8080 --socket /tmp/memlock.sock)
+
+# says FILE TEXT
+says() { grep -qF "$2" "$1" || { echo "nobody says \"$2\":"; cat "$1"; exit 1; }; }
+
+# refused WHO...: neither the doctor nor the node lets this process go on
+refused() {
+  local status=0
+  on A "${LIMITED[@]}" "$@" "$PEERCACHED" doctor "${QUIET[@]}" "${asked[@]}" >"$WORK/report" || status=$?
+  [ $status = 2 ] || { echo "doctor by $*: status $status"; cat "$WORK/report"; exit 1; }
+  finding memlock "fault: $NEED"
+  status=0
+  on A "${LIMITED[@]}" "$@" "$PEERCACHED" "${NODE[@]}" "${asked[@]}" >"$WORK/log" 2>&1 || status=$?
+  [ $status = 1 ] || { echo "a node by $*: status $status"; cat "$WORK/log"; exit 1; }
+  says "$WORK/log" "transport: $NEED"
+  rm -f /tmp/memlock.sock
+}
+
+# runs ARG...: a node of user 65534 starts; its status is in $WORK/status
+runs() {
+  start A "${LIMITED[@]}" "${AS_USER[@]}" "$PEERCACHED" "${NODE[@]}" "$@" >"$WORK/log" 2>&1
+  node=$!
+  until on A curl -sf -o "$WORK/status" http://127.0.0.1:8080/v1/status; do
+    kill -0 $node || { cat "$WORK/log"; exit 1; }
+    sleep 0.1
+  done
+  kill $node
+  wait $node || { echo "the node ended with status $?"; cat "$WORK/log"; exit 1; }
+}
+
+refused "${AS_USER[@]}"
+refused setpriv --bounding-set=-ipc_lock
+finding memlock "or add the capability IPC_LOCK"
+runs --device-name rxe_a0,rxe_a1
+says "$WORK/status" "TCP, as RDMA cannot be used: $NEED"
+runs --transport rdma --device-name rxe_a0
+jq -e '.transport.rails[0].up' "$WORK/status" >/dev/null || { cat "$WORK/status"; exit 1; }

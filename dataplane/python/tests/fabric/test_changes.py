@@ -1,4 +1,4 @@
-"""As test_nodes.py, while a rail gets another address and a device is taken away.
+"""As test_nodes.py, while a rail gets an address, and another one, and a device is taken away.
 
 Runs in a guest, by hack/soft-rdma/tests/42-changes.sh.
 """
@@ -25,12 +25,36 @@ from .rails import (
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RailFleet]:
     made = RailFleet(tmp_path_factory.mktemp("nodes"), PAGES_EACH)
+    fabric("ip -n A addr flush dev rail1")
     try:
         made.start()
         made.wait_full(LONGEST_WAIT)
         yield made
     finally:
         made.stop()
+
+
+def test_a_rail_without_an_address_comes_into_use_when_it_gets_one(fleet: RailFleet) -> None:
+    def rail() -> dict[str, object]:
+        return dict(fleet.nodes[0].status()["transport"]["rails"][1])
+
+    assert rail()["waits_for"] == "address"
+    assert rail()["address"] == ""
+    assert "give the interface an IP address" in str(rail()["why"])
+    assert fleet.nodes[0].metrics()['peercache_rail_waits{rail="rxe_a1:1",for="address"}'] == 1
+    fleet.begin_load([0, 1])
+    for node in (0, 1):
+        wait_for_rail(fleet, node, 0)
+        assert fleet.read_bytes(node, 1) == 0
+    fabric(
+        "ip -n A addr add $(rail_address A 1)/24 dev rail1; "
+        "ip -n A addr add $(rail_address6 A 1)/64 dev rail1 nodad; rail_ready A 1"
+    )
+    for node in (0, 1):
+        wait_for_rail(fleet, node, 1)
+    assert rail()["waits_for"] == rail()["why"] == ""
+    assert rail()["address"] == "10.20.1.1"
+    no_wrong_byte(fleet.end_load([0, 1]), fleet)
 
 
 def test_a_rail_whose_address_changes_costs_no_wrong_byte_and_is_used_again(

@@ -1,12 +1,17 @@
 """Two real nodes, each with an engine, on the rails of hack/soft-rdma/fabric.sh: every byte is
 checked while they read one another's pages, a rail fails, a node dies.
 
+All settings of connections are other than the defaults: over IPv6, with a token and TLS, and on
+one side with a smaller MTU.
+
 Runs in a guest, by hack/soft-rdma/tests/40-nodes.sh. A guest has one processor and is as slow as
 its host is busy: what is waited for is a state.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
 import time
 from collections.abc import Iterator
 
@@ -18,18 +23,33 @@ from .rails import (
     PAGES_EACH,
     RailFleet,
     fabric,
+    make_certificate,
     no_wrong_byte,
+    rail_address6,
+    received_packets,
     wait_for_rail,
     wait_until,
 )
 
 # How long the rail is down: many times as long as any call may take.
 DOWN_SECONDS = 7.0
+CONNECTIONS = {
+    "rdma_gid": "ipv6",
+    "rdma_traffic_class": "104",
+    "rdma_hop_limit": "3",
+    "rdma_timeout": "13",
+    "rdma_retries": "6",
+}
+MTU_OF_B = 1024
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RailFleet]:
-    made = RailFleet(tmp_path_factory.mktemp("nodes"), PAGES_EACH)
+    folder = tmp_path_factory.mktemp("nodes")
+    token = folder / "token"
+    token.write_text("of-this-fleet\n")
+    flags = {**CONNECTIONS, **make_certificate(folder), "auth_token_file": str(token)}
+    made = RailFleet(folder, PAGES_EACH, of_host={"b": {"rdma_mtu": str(MTU_OF_B)}}, **flags)
     fabric("rail_down A 1")
     try:
         made.start()
@@ -67,6 +87,39 @@ def test_pages_come_over_both_rails(fleet: RailFleet) -> None:
             wait_for_rail(fleet, node, rail)
         for engine in fleet.nodes[node].status()["engines"]:
             assert engine["registered_bytes"] == engine["region_bytes"] > 0
+
+
+def test_connections_are_made_as_configured(fleet: RailFleet) -> None:
+    fleet.begin_load([0, 1])
+    for host, node in zip(fleet.hosts, fleet.nodes, strict=True):
+        status = node.status()
+        assert status["tls"]["enabled"]
+        for i, rail in enumerate(status["transport"]["rails"]):
+            assert rail["address"] == rail_address6(host, i)
+        # Requests and answers, of which many are as large as they may be: on both sides.
+        packets = received_packets(host, "rail0", 300)
+        assert {p.traffic_class for p in packets} == {104}
+        assert max(p.payload for p in packets) == MTU_OF_B
+    no_wrong_byte(fleet.end_load([0, 1]), fleet)
+
+
+def test_lost_and_late_frames_cost_no_wrong_byte(fleet: RailFleet) -> None:
+    def lost() -> int:
+        show = ["ip", "netns", "exec", "A", "tc", "-s", "-j", "qdisc", "show", "dev", "rail1"]
+        shown = subprocess.run(show, check=True, capture_output=True, text=True).stdout
+        return int(json.loads(shown)[0]["drops"])
+
+    fleet.begin_load([0, 1])
+    fabric("netem A 1 loss 1% delay 2ms")
+    wait_until(lambda: lost() >= 5, "nothing is lost")
+    # All is within reach, over whichever rail.
+    fleet.wait_full(LONGEST_WAIT)
+    for node in (0, 1):
+        wait_for_rail(fleet, node, 0)
+    fabric("netem_off A 1")
+    for node in (0, 1):
+        wait_for_rail(fleet, node, 1)
+    no_wrong_byte(fleet.end_load([0, 1]), fleet)
 
 
 def test_a_rail_that_fails_costs_no_wrong_byte_and_comes_back(fleet: RailFleet) -> None:

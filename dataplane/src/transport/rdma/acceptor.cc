@@ -193,7 +193,8 @@ void Acceptor::Offer(const Group& group, ConnectOk* answer) const {
     if (served.state != Group::Served::kConnected) continue;
     // The keys of another device than the queue pair's open nothing.
     if (pool.KnownTo(served.rail_index) != served.device.get()) continue;
-    answer->queues[i].queue = AddressOf(*served.device, served.here, *served.qp, served.sequence);
+    answer->queues[i].queue =
+        AddressOf(*served.rail, *served.device, served.here, *served.qp, served.sequence);
     for (size_t c = 0; c < pool.chunks(); ++c)
       answer->queues[i].rkeys.push_back(pool.rkey(served.rail_index, c));
   }

@@ -46,6 +46,19 @@ inline std::unique_ptr<Rails> OpenTestRails() {
   return std::move(*rails);
 }
 
+// Rails whose devices report smaller limits than they have.
+class RailTesting {
+ public:
+  static void Limit(const Rails& rails, uint64_t max_mr_size) {
+    for (const auto& rail : rails.all()) rail->max_mr_size_ = max_mr_size;
+  }
+  template <typename Change>
+  static void Limit(const Rails& rails, const Change& change) {
+    for (const auto& rail : rails.all())
+      change(&const_cast<DeviceContext&>(*rail->device()).limits);
+  }
+};
+
 inline std::shared_ptr<MappedRegion> TestMemory(size_t bytes) {
   auto region = MappedRegion::Create("test", bytes, HugePages::kOff);
   EXPECT_TRUE(region.ok()) << region.status().ToString();

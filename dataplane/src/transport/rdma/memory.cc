@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,7 +9,7 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "base/numa_memory.h"
+#include "transport/rdma/near.h"
 
 namespace peercache::rdma {
 namespace {
@@ -19,7 +17,6 @@ namespace {
 // Small enough that a large pool is pinned by several threads and shows progress, large enough that
 // a terabyte has few keys. A multiple of every size of page.
 constexpr uint64_t kUsualChunk = uint64_t{16} << 30;
-constexpr size_t kBasePage = 4096;
 constexpr uint64_t kChunkUnit = uint64_t{2} << 20;
 // Pinning is bound by the kernel's page work; more threads than this contend for its locks.
 constexpr size_t kThreads = 4;
@@ -36,15 +33,13 @@ uint64_t ChunkBytes(uint64_t bytes, uint64_t max_mr_size) {
 }
 
 Status ExplainRegistration(const std::string& what, const std::string& rail, uint64_t bytes,
-                           int error, uint64_t memlock, bool root) {
+                           size_t rails, int error, const Memlock& memlock) {
   const Status failure = FromErrno(
       fmt::format("registering {} ({} MiB) with rail {}", what, bytes >> 20, rail), error);
-  if (error == ENOMEM && !root && memlock < bytes) {
-    return ResourceExhausted(fmt::format(
-        "{}: this process may lock {} MiB (memlock): raise the limit of the container runtime "
-        "(LimitMEMLOCK=infinity for containerd, --ulimit memlock=-1) or run as root with the "
-        "capability IPC_LOCK; the capability alone does nothing for another user",
-        failure.message(), memlock >> 20));
+  // EPERM: of a limit of 0.
+  if (error == ENOMEM || error == EPERM) {
+    if (const Status s = CheckMemlock(what, bytes, rails, memlock); !s.ok())
+      return s.Annotate(failure.message());
   }
   if (error == ENOMEM) {
     return ResourceExhausted(
@@ -147,6 +142,10 @@ Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted)
     work.keys->mrs.resize(chunks_);
   }
   if (count == 0) return {};
+  const auto locking = static_cast<size_t>(std::count_if(
+      works.begin(), works.begin() + static_cast<ptrdiff_t>(count),
+      [](const Work& work) { return !work.rail->PagesOnDemand(*work.keys->device); }));
+  const Memlock memlock = ReadMemlock();
 
   const TimePoint start = Clock::now();
   const size_t parts = count * chunks_;
@@ -189,10 +188,8 @@ Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted)
     return ExplainDmaBuf(what_, rail.name(), error, rail.verbs().reg_dmabuf_mr != nullptr);
   }
   if (error != 0) {
-    rlimit limit{};
-    getrlimit(RLIMIT_MEMLOCK, &limit);
-    return ExplainRegistration(what_, works[failed / chunks_].rail->name(), bytes_.size(), error,
-                               limit.rlim_cur, geteuid() == 0);
+    return ExplainRegistration(what_, works[failed / chunks_].rail->name(), bytes_.size(), locking,
+                               error, memlock);
   }
   for (Work& work : std::span(works).first(count))
     if (!work.gone) keys_[work.index] = std::move(work.keys);
@@ -227,17 +224,9 @@ bool Registration::known() const {
 
 // Afterwards, since registering brings the pages in.
 void Registration::FindNear(const Rails& rails) {
-  bool any_near = false;
-  std::vector<bool> far(rails.size());
-  for (size_t i = 0; i < rails.size(); ++i) {
-    const int node = rails[i].spec().numa_node;
-    if (node < 0) continue;
-    const NumaSample sample = SampleNuma(bytes_, kBasePage, node);
-    const bool near = sample.on_node >= sample.elsewhere;
-    any_near |= sample.known() && near;
-    far[i] = sample.known() && !near;
-  }
-  if (any_near) far_ = std::move(far);
+  std::vector<int> nodes;
+  for (const auto& rail : rails.all()) nodes.push_back(rail->spec().numa_node);
+  far_ = FarRails(nodes, [this](int node) { return SampleTouched(bytes_, node); });
 }
 
 void RegisteredMemory::Add(std::shared_ptr<const Registration> range) {

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "transport/rdma/memlock.h"
 #include "transport/rdma/rail.h"
 
 namespace peercache::rdma {
@@ -150,10 +151,10 @@ class RegisteredMemory {
 // kMaxPoolChunks of them. 0: the memory is too large for these devices.
 uint64_t ChunkBytes(uint64_t bytes, uint64_t max_mr_size);
 
-// Why registering failed and what to do, from errno, the limit on locked memory (RLIM_INFINITY:
-// none) and who this process is.
+// Why registering with `rails` failed, with this one of them, and what to do: from errno, and what
+// this process might lock when it began.
 Status ExplainRegistration(const std::string& what, const std::string& rail, uint64_t bytes,
-                           int error, uint64_t memlock, bool root);
+                           size_t rails, int error, const Memlock& memlock);
 // The same of a dma-buf. `known`: libibverbs has the call.
 Status ExplainDmaBuf(const std::string& what, const std::string& rail, int error, bool known);
 

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <cerrno>
 
@@ -13,6 +12,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(RegisteredMemoryTest, FindsTheRangeThatHoldsAllBytes) {
   std::vector<std::byte> memory(3000);
@@ -117,16 +117,26 @@ TEST(RegistrationTest, ChunksAreWholeHugePagesWithinTheDevicesLimit) {
   EXPECT_EQ(ChunkBytes(uint64_t{1024} * 1024 * kGi, kGi), 0u) << "would need too many";
 }
 
-TEST(RegistrationTest, ARefusalNamesTheLimitAndTheRemedy) {
-  const Status limited = ExplainRegistration("pool", "mlx5_0:1", 64 << 20, ENOMEM, 8 << 20, false);
-  EXPECT_THAT(limited.message(), HasSubstr("pool (64 MiB) with rail mlx5_0:1"));
-  EXPECT_THAT(limited.message(), HasSubstr("may lock 8 MiB"));
-  EXPECT_THAT(limited.message(), HasSubstr("LimitMEMLOCK=infinity"));
-  EXPECT_THAT(limited.message(), HasSubstr("capability alone does nothing"));
-  const Status full = ExplainRegistration("pool", "r", 64 << 20, ENOMEM, RLIM_INFINITY, true);
-  EXPECT_THAT(full.message(), HasSubstr("smaller pool"));
-  EXPECT_THAT(ExplainRegistration("pool", "r", 1, EFAULT, 0, true).message(),
-              HasSubstr("registering pool"));
+TEST(RegistrationTest, ARefusalNamesTheLimitTheNeedAndTheRemedy) {
+  Memlock memlock;
+  memlock.limit = 96 << 20;
+  memlock.uid = 65534;
+  const auto explain = [&](size_t rails, int error) {
+    return ExplainRegistration("pool", "mlx5_0:1", 64 << 20, rails, error, memlock).message();
+  };
+  EXPECT_THAT(explain(2, ENOMEM), AllOf(HasSubstr("pool (64 MiB) with rail mlx5_0:1"),
+                                        HasSubstr("RLIMIT_MEMLOCK is 96Mi, pool locks 128Mi"),
+                                        HasSubstr("LimitMEMLOCK=infinity")));
+  EXPECT_THAT(explain(1, ENOMEM), HasSubstr("smaller pool")) << "within the limit";
+  memlock.uid = 0;
+  EXPECT_THAT(explain(2, ENOMEM), HasSubstr("or add the capability IPC_LOCK"))
+      << "root without it is bound, too";
+  memlock.ipc_lock = true;
+  EXPECT_THAT(explain(2, ENOMEM), HasSubstr("smaller pool"));
+  memlock = {};
+  memlock.limit = 0;
+  EXPECT_THAT(explain(1, EPERM), HasSubstr("RLIMIT_MEMLOCK is 0"));
+  EXPECT_THAT(explain(1, EFAULT), Not(HasSubstr("RLIMIT_MEMLOCK")));
 }
 
 TEST(RegistrationTest, ARefusedDmaBufNamesWhatIsMissing) {

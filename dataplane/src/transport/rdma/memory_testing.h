@@ -21,6 +21,12 @@ class RegistrationTesting {
     range->keys_.resize(rails);
     return range;
   }
+  // The same, far from these rails.
+  static std::shared_ptr<const Registration> Far(const Registration& old, std::vector<bool> far) {
+    auto range = std::shared_ptr<Registration>(new Registration(old));
+    range->far_ = std::move(far);
+    return range;
+  }
   // The same, known to a new device of `rail`.
   static std::shared_ptr<const Registration> Known(const Registration& old, size_t rail) {
     auto range = std::shared_ptr<Registration>(new Registration(old));

@@ -67,9 +67,11 @@ Result<QpHandle> MakeQueuePair(const Rail& rail, const DeviceContext& device, ib
   return qp;
 }
 
-QueueAddress AddressOf(const DeviceContext& device, const RailAddress& here, const ibv_qp& qp,
-                       uint32_t sequence) {
+QueueAddress AddressOf(const Rail& rail, const DeviceContext& device, const RailAddress& here,
+                       const ibv_qp& qp, uint32_t sequence) {
   QueueAddress address = here.ForPeers();
+  // Or the peer would send larger packets than this end takes.
+  address.mtu = PathMtu(here.mtu, here.mtu, rail.link().mtu);
   address.queue = qp.qp_num;
   address.sequence = sequence;
   address.reads = ReadsAnswered(device);

@@ -20,8 +20,8 @@ Result<QpHandle> MakeQueuePair(const Rail& rail, const DeviceContext& device, ib
                                QueueSize size, int access);
 
 // What the peer needs to connect to it. `sequence` is its first packet number.
-QueueAddress AddressOf(const DeviceContext& device, const RailAddress& here, const ibv_qp& qp,
-                       uint32_t sequence);
+QueueAddress AddressOf(const Rail& rail, const DeviceContext& device, const RailAddress& here,
+                       const ibv_qp& qp, uint32_t sequence);
 // 24 bits nobody can guess, so that a stray packet of an earlier connection does not fit.
 uint32_t RandomSequence();
 

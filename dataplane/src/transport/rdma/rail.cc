@@ -239,6 +239,13 @@ bool Rails::any_up() const {
   return std::any_of(rails_.begin(), rails_.end(), [](const auto& rail) { return rail->up(); });
 }
 
+size_t Rails::locking() const {
+  return static_cast<size_t>(std::count_if(rails_.begin(), rails_.end(), [](const auto& rail) {
+    const auto device = rail->device();
+    return device && !rail->PagesOnDemand(*device);
+  }));
+}
+
 void Rails::Drain() const {
   // First of all rails: the last to connect may give up queue pairs of the others.
   for (const auto& rail : rails_) rail->connector().Drain();

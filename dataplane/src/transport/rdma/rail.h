@@ -85,6 +85,7 @@ class Rail {
 
  private:
   friend class Rails;
+  friend class RailTesting;
   // Brings all that is registered in line with the rail's device.
   using Follow = std::function<Status()>;
   Rail(RailSpec spec, LinkOptions link, const Verbs* verbs);
@@ -133,6 +134,8 @@ class Rails {
   size_t size() const { return rails_.size(); }
   Rail& operator[](size_t i) const { return *rails_[i]; }
   bool any_up() const;
+  // How many lock what is registered with them: their devices do not page on demand.
+  size_t locking() const;
   // Until all that was to be connected so far is, and all queue pairs that were given up are gone.
   void Drain() const;
 

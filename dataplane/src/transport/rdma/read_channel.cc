@@ -285,6 +285,12 @@ bool ReadChannel::Advance(TimePoint now) {
                                          path.queue->rail().name(), ToMillis(stall_)));
       }
     }
+    if (s.code() == Code::kInvalidArgument) {
+      // Every other rail would break by it as well.
+      spdlog::debug("the memory that pages are read into is at fault: {}", s.ToString());
+      Fail();
+      return true;
+    }
     if (!s.ok()) {
       Lose(&path, s);
       moved = true;

@@ -8,7 +8,9 @@
 // A batch is striped: each READ goes to the rail with the fewest bytes under way, those of rails
 // far from the destination's memory (NUMA) counting for more. A rail that fails or stalls meanwhile
 // loses its queue pair, and what it had under way is read over the others; the batch fails when
-// none is left. So nothing lands in a destination once the channel is done().
+// none is left. Memory of this process that a device may not write to any more (a dma-buf that was
+// revoked, a file that was cut short) fails the batch at once, with all queues of the channel, and
+// is no rail's fault. So nothing lands in a destination once the channel is done().
 //
 // The header of every slot is read with the page and checked: kStale when the page is not there
 // (any more). That the slot was not reused *during* the read is not seen here, it follows from the

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "transport/rdma/fabric_testing.h"
+#include "transport/rdma/memory_testing.h"
 #include "transport/rdma/read_channel.h"
 
 namespace peercache::rdma {
@@ -420,6 +421,104 @@ TEST_F(ReadChannelFabricTest, ARailThatDoesNotKnowTheMemoryIsNotUsedForIt) {
   EXPECT_THAT(ReadAll(alone->get(), reader, batch.reads()), Each(PageState::kFailed));
 }
 
+TEST_F(ReadChannelFabricTest, PagesCrossTheBordersOfChunks) {
+  constexpr uint64_t kChunk = 2 << 20;
+  RailTesting::Limit(*rails, kChunk);
+  TestHolder cut(rails.get(), kBytes);
+  const TestReader into(rails.get(), kBytes);
+  EXPECT_EQ(cut.registered.ranges()->front()->chunk_bytes(), kChunk);
+  EXPECT_EQ(cut.registered.ranges()->front()->chunks(), kBytes / kChunk);
+  auto connection = Connect(*rails, &cut, into);
+  ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  // Of 24 chunks, at whose borders pages lie here and there in different places.
+  std::vector<uint32_t> lengths(32, 1'234'567);
+  lengths.push_back(5'000'000);
+  Batch batch(&cut, into.bytes(), lengths, 3);
+  EXPECT_THAT(ReadAll(connection->channel.get(), into, batch.reads()), Each(PageState::kRead));
+  batch.ExpectBytes(cut);
+}
+
+TEST_F(ReadChannelFabricTest, DevicesOfSmallLimitsReadToo) {
+  RailTesting::Limit(*rails, [](ibv_device_attr* limits) {
+    limits->max_qp_wr = 4;
+    limits->max_sge = 2;
+    limits->max_sge_rd = 0;
+    limits->max_cqe = 5;
+    limits->max_qp_rd_atom = limits->max_qp_init_rd_atom = 1;
+  });
+  auto connection = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  EXPECT_EQ(connection->channel->request().queues[0].reads, 1u);
+  const std::vector<uint32_t> lengths(60, 70'001);
+  Batch batch(&holder, reader.bytes(), lengths, 7);
+  EXPECT_THAT(ReadAll(connection->channel.get(), reader, batch.reads()), Each(PageState::kRead));
+  batch.ExpectBytes(holder);
+  EXPECT_EQ(connection->channel->queues(), rails->size());
+}
+
+TEST_F(ReadChannelFabricTest, ASmallBatchStaysOnTheRailNearItsMemory) {
+  ASSERT_EQ(rails->size(), 2u);
+  auto connection = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  const auto known = reader.registered.ranges()->front();
+  for (const size_t near : {0, 1}) {
+    RegisteredMemory registered;
+    registered.Add(RegistrationTesting::Far(*known, {near != 0, near != 1}));
+    const auto ranges = registered.ranges();
+    const uint64_t before[] = {(*rails)[0].stats().bytes, (*rails)[1].stats().bytes};
+    const auto brought = [&](size_t rail) { return (*rails)[rail].stats().bytes - before[rail]; };
+    const auto read = [&](size_t pages) {
+      const std::vector<uint32_t> lengths(pages, 100'000);
+      Batch batch(&holder, reader.bytes(), lengths, 1);
+      std::vector<PageState> states(pages);
+      connection->channel->Begin(batch.reads(), *ranges, reader.headers().first(pages), states,
+                                 seconds(2), Clock::now());
+      const RunningRead running{connection->channel.get(), -1};
+      RunReads(std::span(&running, 1), {Clock::now() + seconds(20), {}});
+      EXPECT_THAT(states, Each(PageState::kRead));
+    };
+    read(5);
+    EXPECT_GE(brought(near), 500'000u);
+    EXPECT_EQ(brought(1 - near), 0u);
+    read(100);
+    EXPECT_GT(brought(1 - near), 0u) << "a large one uses all";
+  }
+}
+
+// As that of an engine whose dma-buf was revoked.
+TEST_F(ReadChannelFabricTest, MemoryThatDevicesMayNotWriteToIsNoRailsFault) {
+  auto* table = const_cast<Verbs*>(*Verbs::Load());
+  static const auto before = table->reg_mr;
+  table->reg_mr = [](ibv_pd* pd, void* address, size_t length, int) {
+    return before(pd, address, length, 0);
+  };
+  const auto memory = TestMemory(1 << 20);
+  const auto revoked = Registration::Make("engine", memory->bytes(), *rails,
+                                          Registration::For::kLocalWrite, memory, {});
+  table->reg_mr = before;
+  ASSERT_TRUE(revoked.ok()) << revoked.status().ToString();
+  reader.registered.Add(*revoked);
+  auto connection = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(connection.ok()) << connection.status().ToString();
+  const auto failures = [&] {
+    uint64_t all = 0;
+    for (const auto& rail : rails->all()) all += rail->stats().failures;
+    return all;
+  };
+  const uint64_t failed = failures();
+  const std::vector<uint32_t> lengths(9, 100'000);
+  Batch bad(&holder, memory->bytes(), lengths, 1);
+  EXPECT_THAT(ReadAll(connection->channel.get(), reader, bad.reads()), Each(PageState::kFailed));
+  EXPECT_EQ(connection->channel->queues(), 0u) << "nothing lands any more";
+  EXPECT_EQ(connection->channel->lost_rails(), 0u);
+  EXPECT_EQ(failures(), failed);
+  auto again = Connect(*rails, &holder, reader);
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  Batch good(&holder, reader.bytes(), lengths, 1);
+  EXPECT_THAT(ReadAll(again->channel.get(), reader, good.reads()), Each(PageState::kRead));
+  good.ExpectBytes(holder);
+}
+
 TEST_F(ReadChannelFabricTest, AThousandConnectionsLeaveNothingBehind) {
   const auto round = [&] {
     auto connection = Connect(*rails, &holder, reader);
@@ -566,7 +665,7 @@ TEST(RegistrationFabricTest, TooLittleMemlockIsExplained) {
   said.resize(n > 0 ? static_cast<size_t>(n) : 0);
   close(pipe_ends[0]);
   waitpid(child, nullptr, 0);
-  EXPECT_THAT(said, HasSubstr("may lock 0 MiB"));
+  EXPECT_THAT(said, HasSubstr("RLIMIT_MEMLOCK is 64Ki"));
   EXPECT_THAT(said, HasSubstr("LimitMEMLOCK=infinity"));
 }
 

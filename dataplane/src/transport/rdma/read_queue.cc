@@ -111,9 +111,10 @@ Status ReadQueue::Poll(uint32_t* upto) {
     for (int i = 0; i < n; ++i) {
       if (done[i].status != IBV_WC_SUCCESS) {
         *upto = completed_;
-        return Unavailable(fmt::format("rail {}: a READ failed: {} (vendor error {:#x})",
-                                       rail_->name(), rail_->verbs().wc_status_str(done[i].status),
-                                       done[i].vendor_err));
+        const std::string why =
+            fmt::format("rail {}: a READ failed: {} (vendor error {:#x})", rail_->name(),
+                        rail_->verbs().wc_status_str(done[i].status), done[i].vendor_err);
+        return done[i].status == IBV_WC_LOC_PROT_ERR ? InvalidArgument(why) : Unavailable(why);
       }
       completed_ = static_cast<uint32_t>(done[i].wr_id);
     }

@@ -34,7 +34,7 @@ class ReadQueue {
   // Null when it is broken.
   const DeviceContext* device() const { return device_.get(); }
   size_t rail_index() const { return rail_index_; }
-  QueueAddress address() const { return AddressOf(*device_, here_, *qp_, sequence_); }
+  QueueAddress address() const { return AddressOf(*rail_, *device_, here_, *qp_, sequence_); }
   Status Connect(const QueueAddress& peer);
 
   bool broken() const { return qp_ == nullptr; }
@@ -54,7 +54,8 @@ class ReadQueue {
            uint32_t token);
   // Hands what was added to the device.
   Status Ring(TimePoint now);
-  // Calls done(token) for each READ that has completed since. Fails when the pair is broken.
+  // Calls done(token) for each READ that has completed since. Fails when the pair is broken; with
+  // kInvalidArgument when that is the fault of this process's memory, and of no rail.
   template <typename Done>
   Status Harvest(TimePoint now, const Done& done) {
     uint32_t upto = 0;
