@@ -179,10 +179,3 @@ func copyChart(t *testing.T, to string) {
 		t.Fatal(err)
 	}
 }
-
-func write(t *testing.T, file, content string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
