@@ -42,10 +42,11 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 
 // others are values of a form of their own.
 var others = map[string]any{
-	"logLevel":                     "debug",
-	"image.pullPolicy":             "Always",
-	"networkPolicy.metricsFrom":    []any{map[string]any{"podSelector": map[string]any{}}},
-	"metrics.podMonitors.interval": "15s",
+	"logLevel":                        "debug",
+	"image.pullPolicy":                "Always",
+	"networkPolicy.metricsFrom":       []any{map[string]any{"podSelector": map[string]any{}}},
+	"metrics.podMonitors.interval":    "15s",
+	"metrics.serviceMonitor.interval": "15s",
 }
 
 func another(t *testing.T, leaf string, value any) any {
