@@ -111,6 +111,13 @@ func read(t *testing.T, file string) string {
 	return string(content)
 }
 
+func write(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func parse(t *testing.T, file string, into any) {
 	t.Helper()
 	if err := yaml.Unmarshal([]byte(read(t, file)), into); err != nil {

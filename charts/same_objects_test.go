@@ -51,7 +51,7 @@ func TestSameOverlays(t *testing.T) {
 	overlays := map[string][]string{
 		"with-csi":        {"csi.enabled=true"},
 		"with-monitoring": monitoring,
-		"production": append(monitoring, "csi.enabled=true", "networkPolicy.enabled=true"),
+		"production":      append(monitoring, "csi.enabled=true", "networkPolicy.enabled=true"),
 	}
 	folders, err := filepath.Glob("../config/overlays/*")
 	if err != nil || len(folders) != len(overlays) {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -26,7 +27,15 @@ import (
 
 // TestHelmOnRealAPIServer installs the chart, upgrades it and takes it away again.
 func TestHelmOnRealAPIServer(t *testing.T) {
-	c, helm := startAPIServer(t)
+	c, try := startAPIServer(t)
+	helm := func(args ...string) string {
+		t.Helper()
+		stdout, err := try(args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stdout
+	}
 
 	notes := helm("install", release, "peercache", "--create-namespace")
 	for _, part := range []string{"kind: PeerCacheCluster", "peercache.io/inject: kv", "-n peercache-system rollout status"} {
@@ -77,6 +86,8 @@ func TestHelmOnRealAPIServer(t *testing.T) {
 		t.Errorf("the upgrade left %d replicas", *deployment.Spec.Replicas)
 	}
 
+	testMonitors(t, c, try)
+
 	helm("uninstall", release)
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(cache), cache); err != nil {
 		t.Errorf("uninstalling took the cache away: %v", err)
@@ -87,8 +98,52 @@ func TestHelmOnRealAPIServer(t *testing.T) {
 	helm("install", release, "peercache")
 }
 
-// startAPIServer also returns a function that runs helm against it, which fails the test when helm fails.
-func startAPIServer(t *testing.T) (client.Client, func(args ...string) string) {
+// testMonitors: without the kinds of the Prometheus Operator Helm says so and changes nothing. With them alerts come with a
+// warning, unless something has the operator scraped.
+func testMonitors(t *testing.T, c client.Client, helm func(args ...string) (string, error)) {
+	t.Helper()
+	for _, value := range []string{"podMonitors", "serviceMonitor", "rules"} {
+		_, err := helm("upgrade", release, "peercache", "--set", "replicas=5,metrics."+value+".enabled=true")
+		if err == nil || !strings.Contains(err.Error(), "ensure CRDs are installed first") {
+			t.Errorf("%s without their kinds: %v", value, err)
+		}
+	}
+	deployment := &appsv1.Deployment{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "peercache-operator"}, deployment); err != nil {
+		t.Fatal(err)
+	}
+	if *deployment.Spec.Replicas == 5 {
+		t.Error("what was refused was done in part")
+	}
+	for _, kind := range parseObjects(t, read(t, "../operator/reconcile/testdata/prometheus-operator.yaml")) {
+		if err := c.Create(t.Context(), kind); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const warning = "PeerCacheOperatorDown"
+	for values, warned := range map[string]bool{
+		"metrics.rules.enabled=true":                                     true,
+		"metrics.rules.enabled=true,metrics.podMonitors.enabled=true":    false,
+		"metrics.rules.enabled=true,metrics.serviceMonitor.enabled=true": false,
+		"metrics.podMonitors.enabled=true":                               false,
+	} {
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Second) { // until the API server has taken the kinds in
+			notes, err := helm("upgrade", release, "peercache", "--set", values)
+			if err == nil {
+				if strings.Contains(notes, warning) != warned {
+					t.Errorf("%s: want a warning: %v\n%s", values, warned, notes)
+				}
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// startAPIServer also returns a function that runs helm against it.
+func startAPIServer(t *testing.T) (client.Client, func(args ...string) (string, error)) {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Fatal("KUBEBUILDER_ASSETS is not set: run `make test-chart-upgrade`, or name the folder of kube-apiserver and etcd")
@@ -128,14 +183,13 @@ func startAPIServer(t *testing.T) (client.Client, func(args ...string) string) {
 		t.Fatal(err)
 	}
 	binary := program(t, "HELM", "helm")
-	return c, func(args ...string) string {
-		t.Helper()
+	return c, func(args ...string) (string, error) {
 		args = append(args, "--kubeconfig", file, "--namespace", namespace)
 		stdout, stderr, err := run(t.Context(), binary, args...)
 		if err != nil {
-			t.Fatalf("helm %q: %v: %s", args, err, stderr)
+			err = fmt.Errorf("helm %q: %w: %s", args, err, stderr)
 		}
-		return stdout
+		return stdout, err
 	}
 }
 
@@ -176,13 +230,6 @@ func definition(t *testing.T, c client.Client) *apiextensionsv1.CustomResourceDe
 func copyChart(t *testing.T, to string) {
 	t.Helper()
 	if err := os.CopyFS(to, os.DirFS("peercache")); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func write(t *testing.T, file, content string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

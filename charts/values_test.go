@@ -7,12 +7,14 @@ package charts
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 func TestLint(t *testing.T) {
@@ -30,7 +32,7 @@ func TestLint(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	all := helmTemplate(t)
-	for _, kind := range []string{"PodMonitor", "PrometheusRule", "PeerCacheCluster", "Secret", "Namespace", "CSIDriver", "DaemonSet", "NetworkPolicy"} {
+	for _, kind := range []string{"PodMonitor", "ServiceMonitor", "PrometheusRule", "PeerCacheCluster", "Secret", "Namespace", "CSIDriver", "DaemonSet", "NetworkPolicy"} {
 		if all.has(kind) {
 			t.Errorf("a %s is rendered", kind)
 		}
@@ -76,7 +78,7 @@ func TestDefaults(t *testing.T) {
 // TestReleaseNamespace: nothing names the default namespace in a release elsewhere.
 func TestReleaseNamespace(t *testing.T) {
 	stdout, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "template", "x", "peercache", "--namespace", "elsewhere",
-		"--kube-version", kubeVersion, "--set", "metrics.podMonitors.enabled=true,metrics.rules.enabled=true,csi.enabled=true,networkPolicy.enabled=true,webhook.certManager.enabled=true")
+		"--kube-version", kubeVersion, "--set", "metrics.podMonitors.enabled=true,metrics.rules.enabled=true,csi.enabled=true,networkPolicy.enabled=true,metrics.serviceMonitor.enabled=true,webhook.certManager.enabled=true")
 	if err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
@@ -259,6 +261,34 @@ func TestValues(t *testing.T) {
 			if all.get(t, "ServiceAccount", "peercache-operator").GetAnnotations()["role"] != "r" {
 				t.Error("the service account lacks its annotation")
 			}
+		}},
+		{"a service monitor", []string{
+			"metrics.podMonitors.enabled=true", "metrics.serviceMonitor.enabled=true", "metrics.port=9090",
+			"metrics.serviceMonitor.labels.release=prometheus", "metrics.serviceMonitor.interval=15s",
+		}, func(t *testing.T, all objects) {
+			monitor, service := all.get(t, "ServiceMonitor", "peercache-operator"), all.get(t, "Service", "peercache-operator-metrics")
+			endpoint, port := list(t, monitor, "spec", "endpoints")[0], list(t, service, "spec", "ports")[0]
+			if monitor.GetLabels()["release"] != "prometheus" || endpoint["interval"] != "15s" {
+				t.Errorf("labels %v, endpoint %v", monitor.GetLabels(), endpoint)
+			}
+			if endpoint["port"] != port["name"] || port["targetPort"] != "metrics" || port["port"] != int64(9090) {
+				t.Errorf("endpoint %v, port %v", endpoint, port)
+			}
+			wanted, _, _ := unstructured.NestedStringMap(monitor.Object, "spec", "selector", "matchLabels")
+			for key, other := range all {
+				if chosen := labels.SelectorFromSet(wanted).Matches(labels.Set(other.GetLabels())); key.kind == "Service" && chosen != (other == service) {
+					t.Errorf("%s is scraped: %v", key.name, chosen)
+				}
+			}
+			selector, _, _ := unstructured.NestedStringMap(service.Object, "spec", "selector")
+			own, _, _ := unstructured.NestedStringMap(all.get(t, "Deployment", "peercache-operator").Object, "spec", "selector", "matchLabels")
+			if !maps.Equal(selector, own) {
+				t.Errorf("it is about pods %v, the operator's are %v", selector, own)
+			}
+			if all[id{"PodMonitor", namespace, "peercache-operator"}] != nil {
+				t.Error("the operator is scraped twice")
+			}
+			all.get(t, "PodMonitor", "peercache-nodes")
 		}},
 		{"pod monitors", []string{
 			"metrics.podMonitors.enabled=true", "metrics.podMonitors.labels.release=prometheus", "metrics.podMonitors.interval=15s",
