@@ -20,8 +20,7 @@ import (
 // DriverMissing says whether the pods of a cluster are to get their sockets from a CSI driver that is not installed. With
 // such a volume they would never start.
 func DriverMissing(ctx context.Context, reader client.Reader, cluster *v1alpha1.PeerCacheCluster) (bool, error) {
-	injection := cluster.Spec.Injection
-	if injection.Socket != v1alpha1.SocketCSI || injection.Mode == v1alpha1.InjectionSidecar || injection.Mode == v1alpha1.InjectionEmbedded {
+	if !plan.SocketByDriver(cluster.Spec.Injection) {
 		return false, nil
 	}
 	driver := &metav1.PartialObjectMetadata{}

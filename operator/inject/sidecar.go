@@ -33,7 +33,7 @@ func addSidecar(pod *corev1.Pod, facts Facts, node plan.InPod) (reason string) {
 	if longest := maxNodeID - len(facts.PodNamespace) - len("."); nameLength(pod) > longest {
 		return "the pod's name is longer than " + strconv.Itoa(longest) + " characters, and its node is named after it: shorten it"
 	}
-	if reason := addVolume(pod, emptyVolume(plan.SocketVolume)); reason != "" {
+	if reason := addVolume(pod, sidecarSockets()); reason != "" {
 		return reason
 	}
 	switch have := findContainer(pod, node.Sidecar.Name); {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/plan"
@@ -66,6 +67,14 @@ func emptyVolume(name string) podVolume {
 		corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		func(v corev1.Volume) bool { return v.EmptyDir != nil },
 	}
+}
+
+// sidecarSockets is the directory of the pod's own node. It holds a socket and no data, so it is in memory: a disk that is
+// full or slow does not concern it. What is written there counts as the pod's memory, hence the limit.
+func sidecarSockets() podVolume {
+	volume := emptyVolume(plan.SocketVolume)
+	volume.volume.EmptyDir = &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: new(resource.MustParse("1Mi"))}
+	return volume
 }
 
 // addMounts mounts volumes, or says why they cannot be mounted. Connecting to a socket needs write permission

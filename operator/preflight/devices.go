@@ -43,9 +43,9 @@ func devicesAvailable(cluster *v1alpha1.PeerCacheCluster, desired *plan.Desired,
 		}
 	}
 	if len(short) == 0 {
-		return is(kind, metav1.ConditionTrue, "Available", fmt.Sprintf("%s what %s nodes request%s",
+		return is(kind, metav1.ConditionTrue, "Available", fmt.Sprintf("%s what %s nodes request%s%s",
 			count(len(at.machines), "machine offers", "machines offer"), possessive(len(at.machines)),
-			strays(cluster, facts.Machines, at)))
+			strays(cluster, facts.Machines, at), warnings(cluster.Spec, desired.Groups, at)))
 	}
 	texts := make([]string, 0, maxNamed+1)
 	for i, s := range short {
@@ -158,13 +158,7 @@ func strays(cluster *v1alpha1.PeerCacheCluster, machines []corev1.Node, at place
 		return ""
 	}
 	slices.Sort(names)
-	more := ""
-	if len(names) > maxNamed {
-		more = fmt.Sprintf(" and %d more", len(names)-maxNamed)
-		names = names[:maxNamed]
-	}
-	return fmt.Sprintf("; %s%s match nodes.selector but run no node: see whether their labels and taints fit one of nodePools",
-		strings.Join(names, ", "), more)
+	return fmt.Sprintf("; %s match nodes.selector but run no node: see whether their labels and taints fit one of nodePools", some(names))
 }
 
 func matches(selector, labels map[string]string) bool {

@@ -42,6 +42,8 @@ type Facts struct {
 type Report struct {
 	// Conditions NetworksResolved and DevicesAvailable.
 	Conditions []metav1.Condition
+	// SocketKernels says which machines' kernels are too old for the CSI driver; "" when none is, or it is not asked for.
+	SocketKernels string
 	// Plan is what would run where.
 	Plan v1alpha1.PlanStatus
 }
@@ -78,7 +80,8 @@ func Check(cluster *v1alpha1.PeerCacheCluster, desired *plan.Desired, facts Fact
 			networksResolved(cluster, desired.Groups, facts, placed),
 			devicesAvailable(cluster, desired, facts, placed),
 		},
-		Plan: summarise(cluster.Spec, desired, placed),
+		SocketKernels: socketKernels(cluster.Spec, placed),
+		Plan:          summarise(cluster.Spec, desired, placed),
 	}
 }
 

@@ -88,6 +88,8 @@ type pass struct {
 	injection injectionState
 	// driverMissing says that the CSI driver is, by which SGLang pods are to get their sockets.
 	driverMissing bool
+	// oldKernels says where that driver cannot work.
+	oldKernels string
 	missed        missed
 }
 
@@ -184,7 +186,7 @@ func (r *Reconciler) carryOut(ctx context.Context, p *pass, desired *plan.Desire
 	if err != nil {
 		return err
 	}
-	p.checks = report.Conditions
+	p.checks, p.oldKernels = report.Conditions, report.SocketKernels
 	if p.cluster.Spec.Mode == v1alpha1.ModePlan {
 		if report.Plan.Changes, err = r.preview(ctx, p, desired); err != nil {
 			return err

@@ -91,13 +91,17 @@ func (r *Reconciler) lookAtWebhook(ctx context.Context) (injectionState, error) 
 }
 
 // injectionReady says whether SGLang pods that ask for the cluster get connected when they are created.
-func injectionReady(state injectionState, m missed) metav1.Condition {
+// oldKernels names machines whose SGLang pods wait for their socket in vain.
+func injectionReady(state injectionState, m missed, oldKernels string) metav1.Condition {
 	const kind = v1alpha1.ConditionInjectionReady
 	switch {
 	case state == webhookWorks && m.count > 0:
 		return missedPods("the webhook was not reached", m)
 	case state == policyWorks && m.count > 0:
 		return missedPods("the admission policy was not in effect", m)
+	case state.works() && oldKernels != "":
+		return is(kind, metav1.ConditionFalse, "KernelTooOld", fmt.Sprintf("%s, so the CSI driver of injection.socket mounts no socket there, "+
+			"and SGLang pods do not start there: upgrade the kernels, keep SGLang off these machines, or write injection.socket: HostPath", oldKernels))
 	case state == policyWorks:
 		return is(kind, metav1.ConditionTrue, "PolicyReady", "SGLang pods with the label "+v1alpha1.LabelInject+
 			" are connected by a MutatingAdmissionPolicy when they are created")

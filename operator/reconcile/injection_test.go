@@ -26,9 +26,24 @@ func TestInjectionReady(t *testing.T) {
 		policyNotMade:    {metav1.ConditionFalse, "PolicyNotMade", "mode: Apply"},
 		driverMissing:    {metav1.ConditionFalse, "CSIDriverMissing", "CSIDriver csi.peercache.io"},
 	} {
-		got := injectionReady(state, missed{})
+		got := injectionReady(state, missed{}, "")
 		if got.Status != want.status || got.Reason != want.reason || !strings.Contains(got.Message, want.says) {
 			t.Errorf("state %d gives %+v, want %+v", state, got, want)
+		}
+	}
+}
+
+// Old kernels matter where pods are connected at all.
+func TestInjectionReadyWithOldKernels(t *testing.T) {
+	for state, reason := range map[injectionState]string{
+		webhookWorks: "KernelTooOld", policyWorks: "KernelTooOld", webhookMissing: "WebhookMissing", driverMissing: "CSIDriverMissing",
+	} {
+		got := injectionReady(state, missed{}, "1 of 2 machines have a Linux before 5.12 (kernel 5.4: a)")
+		if got.Status != metav1.ConditionFalse || got.Reason != reason {
+			t.Errorf("state %d gives %+v, want %s", state, got, reason)
+		}
+		if reason == "KernelTooOld" && !strings.Contains(got.Message, "(kernel 5.4: a)") {
+			t.Errorf("the message is %q", got.Message)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func TestRescue(t *testing.T) {
 			if evicted := len(recorder.Events); (evicted > 0) != (test.asked > 0 && test.engines.obstacle == "") {
 				t.Errorf("%d events", evicted)
 			}
-			got := injectionReady(p.injection, p.missed)
+			got := injectionReady(p.injection, p.missed, "")
 			if got.Reason != test.reason || !strings.Contains(got.Message, test.says) {
 				t.Errorf("%s: %s, want %s: %s", got.Reason, got.Message, test.reason, test.says)
 			}

@@ -148,6 +148,14 @@ func TestPolicyFollowsTheDriver(t *testing.T) {
 	if strings.Contains(rules(), refusal) {
 		t.Error("the policy leaves pods alone although the driver is there")
 	}
+
+	b.machine("old", corev1.ResourceList{})
+	machine := &corev1.Node{}
+	b.must(b.Get(t.Context(), client.ObjectKey{Name: b.namespace + "-old"}, machine))
+	machine.Status.NodeInfo.KernelVersion = "5.4.0-150-generic"
+	b.must(b.Status().Update(t.Context(), machine))
+	b.pass()
+	b.condition("InjectionReady", metav1.ConditionFalse, "KernelTooOld", "a Linux before 5.12 (kernel 5.4: "+machine.Name+")")
 }
 
 func TestPolicyIsNotMadeInModePlan(t *testing.T) {

@@ -76,6 +76,23 @@ func TestPreflightOfDevices(t *testing.T) {
 	b.condition("DevicesAvailable", metav1.ConditionUnknown, "ConfigNotAccepted", "")
 }
 
+func TestPreflightOfKernels(t *testing.T) {
+	b := newBench(t)
+	b.machine("a", corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi"),
+		"hugepages-2Mi": resource.MustParse("2Gi")})
+	b.cluster(b.here, func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.HugePages = v1alpha1.HugePages2Mi })
+	node := &corev1.Node{}
+	b.must(b.Get(t.Context(), client.ObjectKey{Name: b.namespace + "-a"}, node))
+	node.Status.NodeInfo.KernelVersion = "5.4.0-150-generic"
+	b.must(b.Status().Update(t.Context(), node))
+	b.pass()
+	b.condition("DevicesAvailable", metav1.ConditionTrue, "Available",
+		"; 1 of 1 machine has a Linux before 5.14 (kernel 5.4: "+b.namespace+"-a): a node that is denied its huge pages there")
+	if again := b.pass(); len(again) != 0 {
+		t.Errorf("nothing changed, but the operator wrote %q", again)
+	}
+}
+
 func TestPreflightOfClaims(t *testing.T) {
 	b := newBench(t)
 	b.machine("a", corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi")})

@@ -21,8 +21,11 @@ func slimMachine(object any) (any, error) {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: machine.Name, UID: machine.UID, ResourceVersion: machine.ResourceVersion, Labels: machine.Labels,
 		},
-		Spec:   corev1.NodeSpec{Taints: machine.Spec.Taints},
-		Status: corev1.NodeStatus{Allocatable: machine.Status.Allocatable},
+		Spec: corev1.NodeSpec{Taints: machine.Spec.Taints},
+		Status: corev1.NodeStatus{
+			Allocatable: machine.Status.Allocatable,
+			NodeInfo:    corev1.NodeSystemInfo{KernelVersion: machine.Status.NodeInfo.KernelVersion},
+		},
 	}, nil
 }
 

@@ -42,6 +42,7 @@ func TestCachedMachineIsSlim(t *testing.T) {
 		Status: corev1.NodeStatus{
 			Allocatable: corev1.ResourceList{"rdma/a": resource.MustParse("1")}, Images: []corev1.ContainerImage{{SizeBytes: 1}},
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady}},
+			NodeInfo:   corev1.NodeSystemInfo{KernelVersion: "6.1.0", BootID: "b"},
 		},
 	}
 	object, err := slimMachine(machine)
@@ -49,10 +50,11 @@ func TestCachedMachineIsSlim(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatalf("the cache makes %T of a machine (error %v)", object, err)
 	}
-	if slim.Name != "m" || slim.Labels["a"] != "b" || len(slim.Spec.Taints) != 1 || len(slim.Status.Allocatable) != 1 {
+	if slim.Name != "m" || slim.Labels["a"] != "b" || len(slim.Spec.Taints) != 1 || len(slim.Status.Allocatable) != 1 ||
+		slim.Status.NodeInfo.KernelVersion != "6.1.0" {
 		t.Errorf("preflight lacks something: %+v", slim)
 	}
-	if len(slim.Status.Images)+len(slim.Status.Conditions)+len(slim.Spec.ProviderID) != 0 {
+	if len(slim.Status.Images)+len(slim.Status.Conditions)+len(slim.Spec.ProviderID)+len(slim.Status.NodeInfo.BootID) != 0 {
 		t.Errorf("the cache keeps what nobody looks at: %+v", slim)
 	}
 }

@@ -48,7 +48,8 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 		status.Capacity = capacity(p.cluster.Spec, p.desired, p.facts.daemonSets)
 	}
 	var changed []metav1.Condition
-	conditions := append(judge(sight{p.problem, p.planned, p.checks, progress, under, faults}), monitoringReady(p), injectionReady(p.injection, p.missed))
+	conditions := append(judge(sight{p.problem, p.planned, p.checks, progress, under, faults}),
+		monitoringReady(p), injectionReady(p.injection, p.missed, p.oldKernels))
 	conditions = append(conditions, look.conditions(status.Conditions)...)
 	if slices.ContainsFunc(faults, fault.refused) {
 		memory.refused = r.Now()
