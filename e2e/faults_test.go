@@ -10,9 +10,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/api/resource"
-
-	"github.com/peercache/peercache/api/v1alpha1"
 )
 
 // callBound is the longest that a call of SGLang into its storage may take, whatever is broken: the client's timeout_ms,
@@ -96,21 +93,6 @@ func faultSpecs() {
 		AddReportEntry("writer", timeline(cutOff))
 		expectHarmless(cutOff)
 	}, SpecTimeout(3*time.Minute))
-
-	It("when the DaemonSet is rolled", func(ctx context.Context) {
-		before := nodePods(ctx)
-		expectHarmless(underLoad(ctx, 30, func() {
-			changeSpec(ctx, func(spec *v1alpha1.PeerCacheClusterSpec) {
-				spec.Resources.MemoryOverhead = resource.MustParse("520Mi")
-			})
-		}))
-		waitForNodes(ctx)
-		for node, pod := range nodePods(ctx) {
-			Expect(pod.UID).NotTo(Equal(before[node].UID), "the pod on %s was not replaced", node)
-		}
-		wrote = writeAll(ctx, body)
-		hitsReturn(ctx)
-	}, SpecTimeout(4*time.Minute))
 }
 
 // freshSeed makes pages that no run before has written.

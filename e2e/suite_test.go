@@ -107,6 +107,7 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 	Context("stands bad input", badInputSpecs)
 	Context("bounds every call and gives no wrong byte", faultSpecs)
 	Context("replaces its nodes", updateSpecs)
+	Context("is upgraded under traffic", upgradeSpecs)
 	Context("keeps what it promises", tlsSpecs)
 	Context("of a cluster with a network of its own", networkSpecs)
 	Context("of a cluster whose ports are claimed", claimSpecs)
