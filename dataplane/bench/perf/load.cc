@@ -6,6 +6,7 @@
 #include <atomic>
 #include <barrier>
 #include <cstring>
+#include <iostream>
 #include <thread>
 
 #include "measure.h"
@@ -20,16 +21,33 @@ uint64_t Mix(uint64_t x) {  // splitmix64
   return x ^ (x >> 31);
 }
 
-// One engine thread: its part of the keys and of the host pool.
+// An engine on a node: its connection, and the host pool that the node copies from or to.
+struct Engine {
+  HostPool pool;
+  std::unique_ptr<Client> client;
+
+  static Result<Engine> Connect(const std::string& socket, const Shape& shape) {
+    auto pool = HostPool::Create(shape);
+    if (!pool.ok()) return pool.status();
+    auto client = Client::Connect({.socket = socket, .engine = "perf"});
+    if (!client.ok()) return client.status();
+    const MappedRegion& memory = pool->memory();
+    if (Status s = (*client)->RegisterRegion(memory.fd(), memory.data(), memory.size()); !s.ok())
+      return s;
+    return Engine{std::move(*pool), std::move(*client)};
+  }
+};
+
+// One engine thread: its part of the keys, and of the host pool of the engine that it belongs to.
 class Worker {
  public:
-  Worker(const Shape& shape, size_t index, Client* client, HostPool* pool)
-      : shape_(shape), client_(client), pool_(pool) {
+  Worker(const Shape& shape, size_t index, Engine* engine, size_t part)
+      : shape_(shape), client_(engine->client.get()), pool_(&engine->pool) {
     keys_ = shape.shared ? shape.pages : shape.pages / shape.threads;
     warm_keys_ = shape.shared ? shape.warm_pages : shape.warm_pages / shape.threads;
     first_ = shape.first_key + (shape.shared ? 0 : index * keys_);
     window_ = std::max(shape.window / shape.threads, shape.batch);
-    place_ = index * window_;
+    place_ = part * window_;
   }
 
   // Set: the pages in the window are content for the first time; they are given the keys of later
@@ -188,16 +206,21 @@ Result<nlohmann::json> Drive(const std::string& socket, Op op, const Shape& shap
                     "each a page to measure",
                     shape.warm_pages, shape.pages, shape.threads));
   }
-  auto pool = HostPool::Create(shape);
-  if (!pool.ok()) return pool.status();
   if (op == Op::kSet && shape.check && shape.pages > shape.window) {
     return InvalidArgument("set with --check needs a --window of all --pages");
   }
-  auto client = Client::Connect({.socket = socket, .engine = "perf"});
-  if (!client.ok()) return client.status();
-  const MappedRegion& memory = pool->memory();
-  if (Status s = (*client)->RegisterRegion(memory.fd(), memory.data(), memory.size()); !s.ok())
-    return s;
+  // Threads that share pages are engines of their own, as the ranks of a model are.
+  Shape each = shape;
+  if (shape.shared) {
+    each.threads = 1;
+    each.window = shape.window / shape.threads;
+  }
+  std::vector<Engine> engines;
+  for (size_t t = 0; t < shape.threads / each.threads; ++t) {
+    auto engine = Engine::Connect(socket, each);
+    if (!engine.ok()) return engine.status();
+    engines.push_back(std::move(*engine));
+  }
 
   std::vector<Work> work(shape.threads);
   std::atomic<bool> stop{false};
@@ -207,7 +230,7 @@ Result<nlohmann::json> Drive(const std::string& socket, Op op, const Shape& shap
   std::vector<std::thread> threads;
   for (size_t t = 0; t < shape.threads; ++t) {
     threads.emplace_back([&, t] {
-      Worker worker(shape, t, client->get(), &*pool);
+      Worker worker(shape, t, &engines[t / each.threads], t % each.threads);
       worker.Prepare(op);
       work[t].latencies.reserve(1 << 20);
       phase.arrive_and_wait();
@@ -237,6 +260,25 @@ Result<nlohmann::json> Drive(const std::string& socket, Op op, const Shape& shap
   watch.Stop();
   for (std::thread& t : threads) t.join();
   return watch.Result(work);
+}
+
+Status GetInTurns(const std::string& socket, const Shape& shape) {
+  auto engine = Engine::Connect(socket, shape);
+  if (!engine.ok()) return engine.status();
+  Worker worker(shape, 0, &*engine, 0);
+  size_t calls = 0;
+  while (std::cin >> calls) {
+    Work work;
+    const TimePoint start = Clock::now();
+    for (size_t i = 0; i < calls; ++i) worker.Step(Op::kGet, &work);
+    const std::chrono::duration<double> took = Clock::now() - start;
+    if (work.hits != work.pages)
+      return Unavailable(
+          fmt::format("{} of {} pages are missing", work.pages - work.hits, work.pages));
+    fmt::print("{}\n", took.count());
+    std::fflush(stdout);
+  }
+  return {};
 }
 
 }  // namespace peercache::perf

@@ -26,7 +26,7 @@ struct Shape {
   size_t window = 1024;  // pages in the engine's host pool, over all threads
   size_t threads = 1;
   uint64_t first_key = 0;
-  bool shared = false;    // every thread works on all keys, in the same order
+  bool shared = false;    // every thread is an engine, and works on all keys in the same order
   double seconds = 1;     // 0: one pass over the keys
   double warmup = 0;      // seconds before the measurement
   size_t warm_pages = 0;  // the first of `pages`, over all threads, are the warm-up's alone: who
@@ -63,5 +63,9 @@ inline constexpr uint64_t kTag = 0x70657266;
 Result<nlohmann::json> Clear(const std::string& socket);
 
 Result<nlohmann::json> Drive(const std::string& socket, Op op, const Shape& shape);
+
+// Gets in turns with another process, so that a host that slows down slows both: reads a number of
+// calls from standard input, makes them, and prints the seconds that they took; until its end.
+Status GetInTurns(const std::string& socket, const Shape& shape);
 
 }  // namespace peercache::perf

@@ -4,6 +4,7 @@
 //   peercache-perf memcpy|tcp|pingpong [options]            the bare limits
 //   peercache-perf tcp-serve --port P [options]             the sender of tcp, for another host
 //   peercache-perf set|get|exists --socket S [options]      engines on the node behind a socket
+//   peercache-perf turns --socket S                         gets, so many at a time as stdin says
 //   peercache-perf async --socket S [options]               single requests, alone or together
 //   peercache-perf clear --socket S                         drop what set has stored
 //   peercache-perf rdma-read --devices D [--host H]         READs alone, as ib_read_bw does them
@@ -33,6 +34,13 @@ Result<nlohmann::json> Tcp(const Shape& shape, const std::string& sender) {
   return TcpPages(shape, {from->front().host, from->front().port});
 }
 
+// What the process exits with.
+int Report(const Status& status) {
+  if (status.ok()) return 0;
+  fmt::print(stderr, "peercache-perf: {}\n", status.ToString());
+  return 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -57,7 +65,8 @@ int main(int argc, char** argv) {
     sub->add_option("--threads", shape.threads, "engine threads")->capture_default_str();
     sub->add_option("--first-key", shape.first_key, "number of the first key")
         ->capture_default_str();
-    sub->add_flag("--shared", shape.shared, "every thread works on all pages, in the same order");
+    sub->add_flag("--shared", shape.shared,
+                  "every thread is an engine, and works on all pages in the same order");
     sub->add_option("--seconds", shape.seconds, "0: one pass over the pages")
         ->capture_default_str();
     sub->add_option("--warmup", shape.warmup, "seconds before the measurement")
@@ -104,6 +113,7 @@ int main(int argc, char** argv) {
   auto* set = engine("set", "store pages");
   auto* get = engine("get", "read pages");
   auto* exists = engine("exists", "ask for pages");
+  auto* turns = engine("turns", "as many gets as each line of standard input says");
   auto* async = engine("async", "N single requests, N being --batch");
   async->add_option("--op", op, "what they ask for")
       ->check(CLI::IsMember({"get", "set"}))
@@ -129,6 +139,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 
+  if (*turns) return Report(GetInTurns(socket, shape));
   auto huge = ParseHugePages(huge_pages);
   Result<nlohmann::json> result = huge.ok() ? Status() : huge.status();
   if (huge.ok()) {
@@ -152,10 +163,7 @@ int main(int argc, char** argv) {
     if (*latency) result = RpcLatency(target, shape.seconds, server);
     if (*rate) result = RpcRate(target, window, shape.seconds, server);
   }
-  if (!result.ok()) {
-    fmt::print(stderr, "peercache-perf: {}\n", result.status().ToString());
-    return 1;
-  }
+  if (!result.ok()) return Report(result.status());
   fmt::print("{}\n", result->dump());
   return 0;
 }

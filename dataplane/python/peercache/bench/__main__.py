@@ -44,10 +44,11 @@ def _ratios(arguments: argparse.Namespace) -> int:
         lambda name: print(f"    [{time.monotonic() - start:4.0f} s] {name}", flush=True),
     )
     arguments.out.mkdir(parents=True, exist_ok=True)
-    report.write_json(rows, arguments.out / "ratios.json")
+    seconds = time.monotonic() - start
+    report.write_json(rows, seconds, arguments.out / "ratios.json")
     report.write_chart(rows, arguments.out / "ratios.png")
     print(report.table(rows))
-    print(f"also in {arguments.out / 'ratios.json'} and ratios.png")
+    print(f"{seconds:.0f} s in all; also in {arguments.out / 'ratios.json'} and ratios.png")
     missed = [row.name for row in rows if not row.passed]
     if missed:
         print(f"missed by more than the noise: {', '.join(missed)}", file=sys.stderr)

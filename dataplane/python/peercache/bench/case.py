@@ -34,7 +34,7 @@ class Case:
     segments: int = 1  # of a page in the engine's host pool
     tokens_per_page: int = 64
     source: str = "remote"  # whose pool get and exists ask for: remote | local
-    transport: str = "tcp"
+    transport: str = "tcp"  # what nodes are told: tcp | rdma | auto
     mode: str = ""  # of async: sync | async | windowed | batch
     window: int = 0  # of async: requests at work at once
     requests: int = 0  # of async: how many are outstanding together
@@ -47,7 +47,8 @@ class Case:
     @property
     def name(self) -> str:
         """Without the load: what lines of a chart are called."""
-        return " ".join(filter(None, (self.subject, self.shape)))
+        over = f"over {self.transport}" if self.transport != "tcp" else ""
+        return " ".join(filter(None, (self.subject, self.shape, over)))
 
     @property
     def subject(self) -> str:
@@ -99,7 +100,6 @@ class Case:
             layout=self.layout,
             segments=self.segments,
             tokens_per_page=self.tokens_per_page,
-            transport=self.transport,
         )
 
     def to_json(self) -> dict[str, Any]:

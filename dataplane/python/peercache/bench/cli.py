@@ -22,7 +22,7 @@ def add_commands(commands: Commands) -> None:
         options.add_shape(sub)
         options.add_load(sub, command.threads, command.seconds)
         _add_own(sub, name)
-        options.add_output(sub)
+        options.add_output(sub, protocols=name == "sweep")
         sub.set_defaults(parser=sub, run=_measure)
     two_hosts.add_commands(commands)
     compare.add_command(commands)

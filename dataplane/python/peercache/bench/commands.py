@@ -115,10 +115,20 @@ def saturation(s: Settings, where: Where) -> Iterator[Outcome]:
 def lookups(s: Settings, where: Where) -> Iterator[Outcome]:
     """Each way with nodes of its own, which remember no locations unless they are told to."""
     s = replace(s, dir_cache_ttl=s.dir_cache_ttl or 0.0)
-    planned = plan.lookups(s)
+    return _by_option("directory-lookups", plan.lookups(s), s, where)
+
+
+def sweep(s: Settings, where: Where) -> Iterator[Outcome]:
+    return _by_option("transport", plan.sweep(s), s, where)
+
+
+def _by_option(
+    option: str, planned: Mapping[str, list[Case]], s: Settings, where: Where
+) -> Iterator[Outcome]:
+    """The cases of each value of an option, on nodes that have it."""
     total = sum(map(len, planned.values()))
-    for how, cases in planned.items():
-        options = {**where.node_options, "directory-lookups": how}
+    for value, cases in planned.items():
+        options = {**where.node_options, option: value}
         with running(s, replace(where, node_options=options), cases, total) as runner:
             yield from map(runner.measure, cases)
 
@@ -171,7 +181,7 @@ COMMANDS: Mapping[str, Command] = {
         (1, 2, 4), suite,
     ),
     "sweep": Command(
-        "page sizes from 4 KiB to 16 MiB", ("set", "get"), (1,), _each(plan.sweep),
+        "page sizes from 4 KiB to 16 MiB", ("set", "get"), (1,), sweep,
     ),
     "async": Command(
         "single requests: one by one, submitted together, windowed, as a batch", ("get",), (1,),

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import peercache
+from peercache.bench.binaries import find
 from peercache.bench.errors import BenchError
 from peercache.bench.perf import Result, words
 
@@ -31,7 +32,7 @@ class Engine:
         """``engine("controller", writer=socket, reader=socket, page_size=28)``."""
         command = [sys.executable, "-m", "hicache_engine.measure", what]
         command += ["--extension", str((self._build / "python").resolve())]
-        command += words(options)
+        command += ["--perf", str(find("peercache-perf", self._build)), *words(options)]
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=LIMIT_SECONDS, env=self._environment
         )

@@ -47,6 +47,7 @@ class Settings:
     check: bool = False
     limits: bool = True
     dir_cache_ttl: float | None = None
+    protocols: tuple[str, ...] = ("tcp",)  # how nodes send pages; more than one only of sweep
     sizes: tuple[int, ...] = SWEEP_SIZES
     requests: tuple[int, ...] = ASYNC_REQUESTS
     windows: tuple[int, ...] = WINDOWS
@@ -157,25 +158,30 @@ def add_load(
     )  # fmt: skip
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
+def add_output(parser: argparse.ArgumentParser, *, protocols: bool = False) -> None:
     output = parser.add_argument_group("results")
     output.add_argument(
         "--out-dir", type=Path, default=Path("peercache-bench"), metavar="DIR",
         help="for JSON, Markdown, PNG and HTML (default: peercache-bench)",
     )  # fmt: skip
     output.add_argument("--tag", default="", help="names this run, in files and titles")
-    add_build(parser)
+    add_build(parser, protocols=protocols)
 
 
-def add_build(parser: argparse.ArgumentParser) -> None:
+def add_build(parser: argparse.ArgumentParser, *, protocols: bool = False) -> None:
+    """``protocols``: several may be named, each to be measured."""
     parser.add_argument(
         "--build", type=Path, default=None, metavar="DIR",
         help="folder of a build with peercached and peercache-perf (default: those installed)",
     )  # fmt: skip
-    parser.add_argument(
-        "--protocol", choices=PROTOCOLS, default="tcp",
-        help="how nodes send pages: over RDMA, or auto, where they have it (default: tcp)",
-    )  # fmt: skip
+    how = "how nodes send pages: over RDMA, or auto, where they have it (default: tcp)"
+    if protocols:
+        parser.add_argument(
+            "--protocol", type=_choices(PROTOCOLS, "all"), default=("tcp",), dest="protocols",
+            metavar="tcp,rdma", help=f"{how}; several with commas, each with nodes of its own",
+        )  # fmt: skip
+    else:
+        parser.add_argument("--protocol", choices=PROTOCOLS, default="tcp", help=how)
     parser.add_argument(
         "--devices", "--device-name", default="", metavar="NAME[:PORT],...",
         help="RDMA ports of this host's nodes (default: all usable)",
@@ -188,10 +194,14 @@ def add_build(parser: argparse.ArgumentParser) -> None:
 
 def node_options(arguments: argparse.Namespace) -> dict[str, str]:
     """What nodes of this host are told, by name of peercached's option."""
-    options = {"transport": arguments.protocol}
+    options = {"transport": _protocols(arguments)[0]}
     if arguments.devices:
         options["device-name"] = arguments.devices
     return {**options, **dict(arguments.node_options)}
+
+
+def _protocols(arguments: argparse.Namespace) -> tuple[str, ...]:
+    return arguments.protocols if "protocols" in arguments else (arguments.protocol,)
 
 
 def _option(text: str) -> tuple[str, str]:
@@ -221,6 +231,7 @@ def settings(arguments: argparse.Namespace, operations: tuple[str, ...]) -> Sett
         check=arguments.check,
         limits=arguments.limits,
         dir_cache_ttl=arguments.dir_cache_ttl,
+        protocols=_protocols(arguments),
         sizes=getattr(arguments, "sizes", SWEEP_SIZES),
         requests=getattr(arguments, "requests", ASYNC_REQUESTS),
         windows=getattr(arguments, "windows", WINDOWS),

@@ -30,6 +30,7 @@ def base(s: Settings, op: str, layout: str) -> Case:
         segments=s.segments_of(layout),
         tokens_per_page=s.tokens_per_page,
         source=s.source,
+        transport=s.protocols[0],
     )
 
 
@@ -58,8 +59,13 @@ def throughput(s: Settings) -> list[Case]:
     ]
 
 
-def sweep(s: Settings) -> list[Case]:
-    """Page sizes, each with the same bytes in the working set."""
+def sweep(s: Settings) -> dict[str, list[Case]]:
+    """Page sizes by each protocol, which nodes are told when they start."""
+    return {protocol: _sizes(replace(s, protocols=(protocol,))) for protocol in s.protocols}
+
+
+def _sizes(s: Settings) -> list[Case]:
+    """Each size with the same bytes in the working set."""
     cases = []
     for case in _bases(s):
         for page_bytes in s.sizes:

@@ -225,12 +225,19 @@ def _request_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> 
 ENGINES = 8
 # Fewer than elsewhere: each repetition has nodes of its own, whose pools have to be touched first.
 SHARED_SET = 1024 * MIB
-SHARED_POOLS = {"holder": "1792Mi", "reader": "2816Mi"}
+SHARED_POOLS = {"holder": "2816Mi", "reader": "2816Mi"}
 SHARED_PAGES = {
     "page_bytes": 128 * KIB,
     "pages": SHARED_SET // (128 * KIB),
     "window": WINDOW // (128 * KIB),
     "batch": SMALL_BATCH,
+}
+# Other pages, for one engine beside them: a turn of its host pool to warm up, and two that count.
+ONE_PAGES = {
+    **SHARED_PAGES,
+    "first_key": SHARED_PAGES["pages"],
+    "pages": 3 * SHARED_PAGES["window"],
+    "warm_pages": SHARED_PAGES["window"],
 }
 
 
@@ -247,18 +254,26 @@ def _sharing(
 
 
 def _shared_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> Iterator[Row]:
-    """Eight engine threads that read the same pages at once, as ranks of an MLA model do."""
+    """Eight engines that read the same pages at once, as ranks of an MLA model do: each has a
+    connection and a host pool of its own. On loopback the wire is memory too, so that what they
+    get beside one engine is shown, and held to its target on a link (_link_rows).
+    """
     wire = Row("wire reads of 8 engines that share pages", "pages", "pages", 1.1, at_least=False)
     both = Row("GET by 8 sharing engines", "GB/s", "memcpy by 2", 0.70, held=False)
+    times = Row("GET by 8 sharing engines, loopback", "GB/s", "one engine", 3.0, held=False)
     for _ in range(repetitions):
         with _sharing(build, perf) as nodes:
+            _fill(perf, nodes["holder"], ONE_PAGES)
+            one = perf("get", socket=nodes["reader"].socket, **ONE_PAGES, seconds=0)
             before = nodes["holder"].counters()["served_pages"]
             got = _shared_get(perf, nodes["reader"], ENGINES)
+            times.add(_complete(one, "GET by one engine")["gb_per_s"], got)
             wire.add(SHARED_PAGES["pages"], nodes["holder"].counters()["served_pages"] - before)
         limit = perf("memcpy", **SHARED_PAGES, threads=2, seconds=seconds, warmup=0.2)
         both.add(limit["gb_per_s"], got)
     yield wire
     yield both
+    yield times
 
 
 # What one engine can read over it leaves cores for the copies of eight.
@@ -299,12 +314,14 @@ def _engine_rows(
 
     The limit of a prefetch is the same controller on a dictionary of its process, or a bare
     connection where that is slower: no bytes come from another node faster than it brings them.
+    What it is of the dictionary alone is shown beside it.
     """
     for tokens, label in ENGINE_PAGES:
         with loopback_nodes(build, {"holder": "2Gi", "reader": "64Mi"}) as nodes:
             at = {"writer": nodes["holder"].socket, "reader": nodes["reader"].socket}
             name = f"HiCacheController prefetch, {label}"
             prefetch = Row(name, "GB/s", "dictionary or bare TCP", 0.85)
+            beside = Row(f"{name}, alone", "GB/s", "dictionary", 0.85, held=False)
             page_bytes = tokens * TOKEN_BYTES
             pages = 512 * MIB // page_bytes
             got = engine("controller", **at, page_size=tokens, pages=pages, rounds=repetitions)
@@ -312,7 +329,9 @@ def _engine_rows(
             for limit, value in zip(got["dict_gb_per_s"], got["peercache_gb_per_s"], strict=True):
                 bare = perf("tcp", **shape, batch=CONTROLLER_BATCH, seconds=seconds, warmup=0.2)
                 prefetch.add(min(limit, bare["gb_per_s"]), value)
+                beside.add(limit, value)
             yield prefetch
+            yield beside
     with loopback_nodes(build, {"holder": "2Gi", "reader": "64Mi"}) as nodes:
         at = {"writer": nodes["holder"].socket, "reader": nodes["reader"].socket}
         tokens = ENGINE_PAGES[0][0]
@@ -321,15 +340,18 @@ def _engine_rows(
         cost = Row(
             "batch_get_v1 of 32 pages of 128 KiB", "us", "Client::Get in C++", 1.03, at_least=False
         )
-        threads = Row("batch_get_v1 by 4 threads, 128 KiB x 32", "GB/s", "by 1 thread", 1.0)
+        steps = [
+            Row(f"batch_get_v1 by {more} threads, pages of their own", "GB/s", f"by {few}", 1.0)
+            for few, more in ((1, 2), (2, 4))
+        ]
         for _ in range(repetitions):
-            native = perf("get", **shape, socket=at["reader"], seconds=seconds, warmup=0.2)
-            got = engine("call", **at, page_size=tokens, pages=2048, rounds=3)
-            per_call = native["seconds"] / native["calls"] * 1e6  # a mean, as on the other side
-            cost.add(per_call, statistics.median(got["batch_get_v1_us"]))
-            by_threads = got["gb_per_s_by_threads"]
-            threads.add(by_threads["1"], by_threads["4"])
-        yield from (cost, threads)
+            # Both sides of each ratio are measured in turns, by one process that steers them.
+            got = engine("call", **at, page_size=tokens, pages=2048, rounds=5)
+            cost.add(statistics.median(got["native_us"]), statistics.median(got["batch_get_v1_us"]))
+            rates = [statistics.median(got["gb_per_s_by_threads"][count]) for count in "124"]
+            for row, few, more in zip(steps, rates, rates[1:], strict=True):
+                row.add(few, more)
+        yield from (cost, *steps)
 
 
 def _fill(perf: Perf, node: BenchNode, shape: dict[str, int]) -> None:

@@ -33,9 +33,11 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
-def write_json(rows: list[Row], path: Path) -> None:
+def write_json(rows: list[Row], seconds: float, path: Path) -> None:
+    """``seconds`` is what the run took in all."""
     entries = [{**asdict(row), "ratio": row.ratio, "passed": row.passed} for row in rows]
-    path.write_text(json.dumps({"host": host(), "rows": entries}, indent=2) + "\n")
+    result = {"host": host(), "seconds": round(seconds, 1), "rows": entries}
+    path.write_text(json.dumps(result, indent=2) + "\n")
 
 
 def write_chart(rows: list[Row], path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 import pytest
 from peercache.bench.__main__ import main
+from peercache.bench.binaries import find
 from peercache.bench.nodes import loopback_nodes
 from peercache.bench.perf import Perf
 
@@ -68,6 +69,30 @@ def test_check_notices_wrong_bytes() -> None:
             assert perf("async", **at, mode=mode, check=True)["wrong"] == 8, mode
 
 
+def test_turns_take_as_many_calls_as_they_are_told() -> None:
+    pages = ("--page-bytes=4096", "--pages=16", "--batch=8")
+    with loopback_nodes(binary().parent, {"own": "64Mi"}) as nodes:
+        perf, at = find("peercache-perf", binary().parent), f"--socket={nodes['own'].socket}"
+
+        def turns(*words: str) -> subprocess.CompletedProcess[str]:
+            command = [perf, "turns", at, *pages, *words]
+            return subprocess.run(
+                command, input="3\n1\n", capture_output=True, text=True, timeout=60, check=False
+            )
+
+        missing = turns()
+        assert missing.returncode == 1
+        assert "24 of 24 pages are missing" in missing.stderr
+        Perf(binary().parent)(
+            "set", socket=nodes["own"].socket, page_bytes=4096, pages=16, seconds=0
+        )
+        before = nodes["own"].counters()["read_requests"]
+        seconds = [float(line) for line in turns().stdout.split()]
+        assert len(seconds) == 2
+        assert all(0 < s < 60 for s in seconds)
+        assert nodes["own"].counters()["read_requests"] - before == 4 * 8
+
+
 def test_throughput(tmp_path: Path) -> None:
     words = ("--op=all", "--concurrencies=1,2", "--layout=mha")
     values = bench(tmp_path, "throughput", *TINY, *words)
@@ -115,10 +140,18 @@ def test_micro(tmp_path: Path) -> None:
 
 
 def test_sweep(tmp_path: Path) -> None:
-    values = bench(tmp_path, "sweep", *TINY, "--sizes=4k,1m")
-    assert [(r["case"]["op"], r["case"]["page_bytes"]) for r in values["results"]] == [
-        ("set", 4096), ("set", 1 << 20), ("get", 4096), ("get", 1 << 20),
-    ]  # fmt: skip
+    # Where there are no RDMA devices, auto is TCP.
+    values = bench(tmp_path, "sweep", *TINY, "--sizes=4k,1m", "--protocol=tcp,auto")
+    seen = [
+        (r["case"]["transport"], r["case"]["op"], r["case"]["page_bytes"])
+        for r in values["results"]
+    ]
+    assert seen == [
+        (how, op, size)
+        for how in ("tcp", "auto")
+        for op in ("set", "get")
+        for size in (4096, 1 << 20)
+    ]
     assert_right(values, "set", "get")
 
 

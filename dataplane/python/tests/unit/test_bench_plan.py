@@ -36,12 +36,22 @@ def test_lookups_are_the_same_calls_by_both_ways() -> None:
 
 
 def test_sweep_fits_into_memory() -> None:
-    cases = plan.sweep(Settings(operations=("get",), threads=(2,)))
+    cases = plan.sweep(Settings(operations=("get",), threads=(2,)))["tcp"]
     assert [c.page_bytes for c in cases] == [4096 << i for i in range(13)]
     for case in cases:
         assert case.batch * case.page_bytes <= plan.BATCH_BYTES
         assert case.batch * case.threads <= case.pages
         assert case.pages * case.page_bytes <= 1 << 29
+
+
+def test_sweep_is_the_same_sizes_by_each_protocol() -> None:
+    by = plan.sweep(replace(SMALL, protocols=("tcp", "rdma")))
+    assert [replace(case, transport="tcp") for case in by["rdma"]] == by["tcp"]
+    assert {case.transport for case in by["rdma"]} == {"rdma"}
+    assert by["rdma"][0].title == "SET 4 KiB x 32 over rdma"
+    limit = by["rdma"][0].limit()
+    assert limit is not None
+    assert limit.title == "memcpy 4 KiB x 32"
 
 
 def test_limits_move_the_same_pages() -> None:

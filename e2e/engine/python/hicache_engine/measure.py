@@ -5,8 +5,9 @@
 
 controller  HiCacheController prefetches pages that another node holds, and the same pages from a
             dictionary in this process, in turns: GB/s of both, a value per round
-call        batch_get_v1 of such pages, beside the client's own call with the same arguments:
-            microseconds of both, a value per round; and GB/s by 1 and by 4 threads
+call        batch_get_v1 of such pages, in turns with the same calls in C++ (peercache-perf turns,
+            which wants its own pages on the writer): microseconds of both, a value per turn;
+            and GB/s by 1, 2 and 4 threads that share out the pages, a value per round
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -26,6 +27,11 @@ from hicache_engine.cache import Cache
 from hicache_engine.flags import Flags
 
 _SEED = 7
+# Keys of a call, and the rows of the host pool that their pages go to.
+_Call = tuple[list[str], Any]
+# Calls in one turn: 10 ms or so, which is short for what else a machine does.
+_TURN = 8
+_THREADS = (1, 2, 4)
 
 
 def _flags(backend: dict[str, Any], page_size: int) -> Flags:
@@ -100,69 +106,99 @@ def controller(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def call(arguments: argparse.Namespace) -> dict[str, Any]:
-    """batch_get_v1 beside Client.get with what batch_get_v1 hands to it."""
+    """batch_get_v1 beside Client::Get in C++, and by threads with pages of their own."""
     size, pages, batch = arguments.page_size, arguments.pages, arguments.batch
     with _cache(_peercache(arguments.writer, size), pages) as writer:
         writer.backup(_SEED, pages)
         page_bytes = _page_bytes(writer)
     with _cache(_peercache(arguments.reader, size), pages) as cache:
-        store, captured = cache.store, []
         hashes = cache.hashes(_SEED, pages)
         indices = cache.pool.alloc(pages * size)
         calls = [
             (hashes[at : at + batch], indices[at * size : (at + batch) * size])
             for at in range(0, pages - batch + 1, batch)
         ]
-        client, prefix = store._node.client, store._kv.prefixes[0]
-        for keys, rows in calls:
-            ptrs, sizes = cache.pool.get_page_buffer_meta(rows)
-            captured.append((prefix, keys, ptrs, sizes))
 
-        def python() -> None:
-            for keys, rows in calls:
-                if not all(store.batch_get_v1(keys, rows)):
+        def get(part: list[_Call]) -> None:
+            for keys, rows in part:
+                if not all(cache.store.batch_get_v1(keys, rows)):
                     raise RuntimeError("a page is missing")
 
-        def native() -> None:
-            for prepared in captured:
-                if not all(client.get(*prepared)):
-                    raise RuntimeError("a page is missing")
-
-        python()
-        above, below = [], []
+        get(calls)
+        above, below = _in_turns(arguments, page_bytes, get, calls)
+        rates: dict[str, list[float]] = {str(count): [] for count in _THREADS}
         for _ in range(arguments.rounds):
-            below.append(_seconds(native) / len(calls) * 1e6)
-            above.append(_seconds(python) / len(calls) * 1e6)
-        threads = {
-            str(count): statistics.median(
-                count * pages * page_bytes / 1e9 / _together(python, count)
-                for _ in range(arguments.rounds)
-            )
-            for count in (1, 2, 4)
-        }
+            for count in _THREADS:
+                seconds = _together(get, [calls[t::count] for t in range(count)])
+                rates[str(count)].append(len(calls) * batch * page_bytes / 1e9 / seconds)
     return {
         "page_bytes": page_bytes,
         "batch": batch,
-        "client_us": below,
+        "native_us": below,
         "batch_get_v1_us": above,
-        "gb_per_s_by_threads": threads,
+        "gb_per_s_by_threads": rates,
     }
 
 
-def _seconds(work: Callable[[], None]) -> float:
+def _in_turns(
+    arguments: argparse.Namespace,
+    page_bytes: int,
+    get: Callable[[list[_Call]], None],
+    calls: list[_Call],
+) -> tuple[list[float], list[float]]:
+    """Microseconds a call, here and in C++: some calls here, as many there, and so on."""
+    command = [arguments.perf, "turns", "--socket", arguments.reader]
+    for name in ("pages", "window"):
+        command += [f"--{name}", str(arguments.pages)]
+    command += ["--page-bytes", str(page_bytes), "--batch", str(arguments.batch)]
+    above, below = [], []
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as native:
+        asked, answers = native.stdin, native.stdout
+        assert asked is not None
+        assert answers is not None
+
+        def there(count: int) -> float:
+            asked.write(f"{count}\n")
+            answer = answers.readline()
+            if not answer:
+                raise RuntimeError(f"{' '.join(command)} has ended")
+            return float(answer)
+
+        there(len(calls))  # once through its host pool, as here
+        for turn in range(arguments.turns):
+            at = turn * _TURN % (len(calls) - _TURN + 1)
+            below.append(there(_TURN) / _TURN * 1e6)
+            above.append(_seconds(get, calls[at : at + _TURN]) / _TURN * 1e6)
+    return above, below
+
+
+def _seconds(work: Callable[..., None], *arguments: Any) -> float:
     started = time.perf_counter()
-    work()
+    work(*arguments)
     return time.perf_counter() - started
 
 
-def _together(work: Callable[[], None], count: int) -> float:
-    threads = [threading.Thread(target=work) for _ in range(count)]
-    started = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return time.perf_counter() - started
+def _together(get: Callable[[list[_Call]], None], parts: list[list[_Call]]) -> float:
+    """Seconds until as many threads as there are parts have each done theirs."""
+    done = []
+
+    def one(part: list[_Call]) -> None:
+        get(part)
+        done.append(part)
+
+    def all_of_them() -> None:
+        threads = [threading.Thread(target=one, args=(part,)) for part in parts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    seconds = _seconds(all_of_them)
+    if len(done) != len(parts):
+        raise RuntimeError("a thread has failed")
+    return seconds
 
 
 def main(arguments: list[str]) -> int:
@@ -175,6 +211,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--pages", type=int, default=2048)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=48, help="of call, in Python and in C++ each")
+    parser.add_argument("--perf", help="peercache-perf, for call")
     parsed = parser.parse_args(arguments)
     if parsed.extension:
         importlib.import_module("peercache").__path__.append(parsed.extension)
