@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from peercache.bench import compare, options, two_hosts
+from peercache.bench import bare_reads, compare, options, two_hosts
 from peercache.bench.commands import COMMANDS, Where
 from peercache.bench.errors import BenchError
 from peercache.bench.finish import finish
@@ -25,6 +25,7 @@ def add_commands(commands: Commands) -> None:
         options.add_output(sub, protocols=name == "sweep")
         sub.set_defaults(parser=sub, run=_measure)
     two_hosts.add_commands(commands)
+    bare_reads.add_command(commands)
     compare.add_command(commands)
 
 

@@ -36,7 +36,6 @@ DOWN_SECONDS = 7.0
 CONNECTIONS = {
     "rdma_gid": "ipv6",
     "rdma_traffic_class": "104",
-    "rdma_hop_limit": "3",
     "rdma_timeout": "13",
     "rdma_retries": "6",
 }

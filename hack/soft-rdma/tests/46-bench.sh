@@ -1,0 +1,60 @@
+# The commands of docs/rdma.md, "Measuring on your hosts", as they are there: READs alone, whole gets of engines between two
+# hosts over both rails with every byte compared, and lookups both ways.
+# Longest: 200 s
+# shellcheck shell=bash
+. hack/soft-rdma/fabric.sh
+
+BUILD=${PEERCACHE_BUILD:-dataplane/build/release}
+export PYTHONPATH=dataplane/python
+bench_on() { on "$1" /usr/bin/python3 -m peercache.bench "${@:2}" --build "$BUILD"; }  # bench_on NODE ARG...
+start_bench() { start "$1" /usr/bin/python3 -m peercache.bench "${@:2}" --build "$BUILD"; }
+
+received() { on B cat "/sys/class/net/rail$1/statistics/rx_bytes"; }
+snapshot() { before=("$(received 0)" "$(received 1)"); }
+both_rails() {  # both_rails BYTES: so many at least have come to B over each since the snapshot
+  local rail moved
+  for rail in 0 1; do
+    moved=$(($(received $rail) - before[rail]))
+    echo "rail $rail: $moved bytes"
+    [ $moved -ge "$1" ] || { echo "these are too few"; exit 1; }
+  done
+}
+
+echo guest >/proc/sys/kernel/hostname  # nodes are called after it
+fabric_up
+RAILS_OF_A=$(rail_device A 0),$(rail_device A 1)
+RAILS_OF_B=$(rail_device B 0),$(rail_device B 1)
+
+echo "== READs alone"
+snapshot
+start_bench A read --devices "$RAILS_OF_A" --page-size 64k --batch-size 16 >"$WORK/read.server" 2>&1; server=$!
+wait_port A 18515
+bench_on B read "$(management_address A)" --devices "$RAILS_OF_B" --page-size 64k --batch-size 16 --reads 160 |
+  tee "$WORK/read"
+wait $server || { cat "$WORK/read.server"; exit 1; }
+grep -qE '^ +65536 +160 +16 +2 ' "$WORK/read"
+both_rails $((65536 * 40))
+
+echo "== gets of engines"
+PAGES=(--page-size 64k --working-set 64)
+address=$(management_address A):31998
+snapshot
+start_bench A serve --discovery-addr "$address" --advertise-addr "$(management_address A)" --protocol rdma \
+  --devices "$RAILS_OF_A" "${PAGES[@]}" --readers 1 >"$WORK/serve" 2>&1; server=$!
+until grep -q '^ready at' "$WORK/serve"; do
+  kill -0 $server 2>/dev/null || { cat "$WORK/serve"; exit 1; }
+  sleep 0.2
+done
+bench_on B drive --discovery-addr "$address" --advertise-addr "$(management_address B)" --protocol rdma \
+  --devices "$RAILS_OF_B" "${PAGES[@]}" --batch-size 32 --concurrencies 1 --processes 1 --duration 0.5 --warmup 0.1 --check \
+  --out-dir "$WORK/drive"
+wait $server || { cat "$WORK/serve"; exit 1; }
+jq -e '[.results[].figures | .checked and .wrong == 0 and .hit_ratio == 1] | length > 0 and all' "$WORK/drive/drive.json" \
+  >/dev/null || { jq .results "$WORK/drive/drive.json"; exit 1; }
+both_rails $((1 << 20))
+
+echo "== lookups, both ways"
+bench_on A lookups --protocol rdma --devices "$RAILS_OF_A" --page-size 4k --working-set 64 --batch-size 8 --op exists \
+  --duration 0.2 --warmup 0 --out-dir "$WORK/lookups"
+jq -e '.results | length >= 4 and all(.figures.hit_ratio == 1)' "$WORK/lookups/lookups.json" >/dev/null ||
+  { jq .results "$WORK/lookups/lookups.json"; exit 1; }
