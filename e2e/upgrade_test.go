@@ -68,9 +68,10 @@ func upgradeSpecs() {
 		before, leader := uids(ctx), operatorLeader(ctx)
 		running, _ := startLoad(ctx, 30)
 		upgrade(ctx, "image.repository="+otherOperator)
+		// The last of the old ones, which may have taken over from the first, goes when all new ones are ready.
+		Eventually(operatorImages).WithContext(ctx).WithTimeout(time.Minute).Should(HaveEach(HavePrefix(otherOperator + ":")))
 		Eventually(operatorLeader).WithContext(ctx).WithTimeout(time.Minute).ShouldNot(Or(BeEmpty(), Equal(leader)))
 		note("the new operator works")
-		Expect(operatorImages(ctx)).To(HaveEach(HavePrefix(otherOperator + ":")))
 		Consistently(uids).WithContext(ctx).WithTimeout(10*time.Second).WithPolling(time.Second).
 			Should(ConsistOf(before), "UIDs of the nodes' pods")
 		answer := running.result(ctx, time.Minute)

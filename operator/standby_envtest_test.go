@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -202,7 +203,7 @@ func admit(t *testing.T, c client.Client, address, namespace string) string {
 func startProcess(t *testing.T, flags ...string) addresses {
 	t.Helper()
 	probes, webhook := freePort(t), freePort(t)
-	local := func(port int) string { return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)) }
+	local := func(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 	folder := t.TempDir()
 	config := testenv.Config()
 	kubeconfig := clientcmdapi.Config{
