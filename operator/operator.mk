@@ -62,6 +62,13 @@ test-go: ## Go unit tests
 	@cd hack/olm && $(GO_BUILD_ENV) go test ./...
 	@cd hack/cluster/tools/rdma-shared-plugin && $(GO_BUILD_ENV) go test ./...
 
+test-fuzz: test-fuzz-inject
+
+.PHONY: test-fuzz-inject
+test-fuzz-inject: ## Fuzz injection for 30 s
+	@echo "==> fuzzing injection"
+	@$(GO_BUILD_ENV) operator/inject/fuzz.sh 30
+
 .PHONY: test-rules
 test-rules: ## Alerts, recording rules and dashboards, with promtool
 	@echo "==> Prometheus rules and dashboards"

@@ -90,7 +90,7 @@ type pass struct {
 	driverMissing bool
 	// oldKernels says where that driver cannot work.
 	oldKernels string
-	missed        missed
+	missed     missed
 }
 
 // +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters,verbs=get;list;watch
