@@ -7,6 +7,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -148,7 +149,7 @@ func hitRatio(cluster *v1alpha1.PeerCacheCluster) string {
 	if cluster.Status.HitRatioPercent == nil {
 		return "unknown"
 	}
-	return fmt.Sprint(*cluster.Status.HitRatioPercent)
+	return strconv.Itoa(int(*cluster.Status.HitRatioPercent))
 }
 
 // operatorLeader is the operator's replica that works, "" while none does.

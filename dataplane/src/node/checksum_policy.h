@@ -27,6 +27,15 @@ inline Result<ChecksumPolicy> ParseChecksumPolicy(std::string_view text) {
   return InvalidArgument(fmt::format("\"{}\" is none of off, sampled, all", text));
 }
 
+inline std::string_view ChecksumPolicyName(ChecksumPolicy policy) {
+  switch (policy) {
+    case ChecksumPolicy::kOff: return "off";
+    case ChecksumPolicy::kSampled: return "sampled";
+    case ChecksumPolicy::kAll: return "all";
+  }
+  return "unknown";
+}
+
 inline bool ChecksumWanted(ChecksumPolicy policy, const Key& key) {
   return policy == ChecksumPolicy::kAll ||
          (policy == ChecksumPolicy::kSampled && key.Word(2) % kChecksumSample == 0);

@@ -327,7 +327,7 @@ class Node::Impl {
     status.tcp_congestion = tcp_congestion_;
     if (transport_.fabric) status.fabric = transport_.fabric->stats();
     status.numa = numa_.stats();
-    return ToJson(status, counters_);
+    return ToJson(status, config_, counters_);
   }
 
   const NodeConfig& config() const { return config_; }

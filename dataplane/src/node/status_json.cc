@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/cpu_list.h"
+#include "node/config_json.h"
 #include "node/fleet_json.h"
 #include "version.h"
 
@@ -132,7 +133,7 @@ json CountersJson(const Counters& c) {
 
 }  // namespace
 
-std::string ToJson(const NodeStatus& s, const Counters& counters) {
+std::string ToJson(const NodeStatus& s, const NodeConfig& config, const Counters& counters) {
   json engines = json::array();
   for (const EngineInfo& e : s.engines) {
     engines.push_back({{"name", e.name},
@@ -155,6 +156,7 @@ std::string ToJson(const NodeStatus& s, const Counters& counters) {
         {"ready", s.ready.ok()},
         {"reason", s.ready.message()},
         {"uptime_seconds", ToSeconds(s.uptime)}}},
+      {"config", ConfigJson(config)},
       {"ring_epoch", s.view ? s.view->epoch : 0},
       // Equal on all nodes that agree on every owner of a record.
       {"ring_fingerprint", fmt::format("{:016x}", s.view ? s.view->current.Fingerprint() : 0)},

@@ -10,6 +10,7 @@
 #include "directory/shard.h"
 #include "membership/fleet.h"
 #include "membership/view.h"
+#include "node/config.h"
 #include "node/counters.h"
 #include "node/engine_server.h"
 #include "node/fabric.h"
@@ -42,6 +43,6 @@ struct NodeStatus {
   FabricStats fabric;
   NumaStats numa;
 };
-std::string ToJson(const NodeStatus& status, const Counters& counters);
+std::string ToJson(const NodeStatus& status, const NodeConfig& config, const Counters& counters);
 
 }  // namespace peercache
