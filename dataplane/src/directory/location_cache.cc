@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "directory/by_stripe.h"
+
 namespace peercache {
 
 // A bucket has one stripe only because both are chosen by the low bits of the same word: there are
@@ -10,20 +12,45 @@ namespace peercache {
 LocationCache::LocationCache(size_t entries)
     : buckets_(entries == 0 ? 0 : std::bit_ceil(std::max(entries / 4, kStripes))) {}
 
-Record LocationCache::Find(const Key& key, TimePoint now, TimePoint* until) const {
-  if (buckets_.empty()) return {};
-  std::lock_guard lock(MutexOf(key));
+size_t LocationCache::Find(std::span<const Key> keys, std::span<Record> records,
+                           std::span<TimePoint> until, TimePoint now) const {
+  std::fill_n(records.begin(), keys.size(), Record{});
+  if (buckets_.empty()) return 0;
+  size_t found = 0;
+  ByStripe<kStripes>(keys, StripeOf, [&](size_t s, size_t first, std::span<const uint16_t> which) {
+    std::lock_guard lock(stripes_[s].mutex);
+    for (const size_t i : which) {
+      FindOne(keys[first + i], now, &records[first + i], &until[first + i]);
+      found += records[first + i].node != 0;
+    }
+  });
+  return found;
+}
+
+void LocationCache::FindOne(const Key& key, TimePoint now, Record* record, TimePoint* until) const {
   for (const Entry& entry : *BucketOf(key)) {
     if (entry.key != key || now >= entry.until) continue;  // model: Read, check_lease
     *until = entry.until;
-    return entry.record;
+    *record = entry.record;
+    return;
   }
-  return {};
 }
 
-void LocationCache::Put(const Key& key, const Record& record, TimePoint usable_until) {
+void LocationCache::Put(std::span<const Key> keys, std::span<const Record> records,
+                        TimePoint asked_at, Duration ttl) {
   if (buckets_.empty()) return;
-  std::lock_guard lock(MutexOf(key));
+  ByStripe<kStripes>(keys, StripeOf, [&](size_t s, size_t first, std::span<const uint16_t> which) {
+    std::lock_guard lock(stripes_[s].mutex);
+    for (const size_t i : which) {
+      const Record& record = records[first + i];
+      if (record.node == 0) continue;
+      const Duration lease = milliseconds(record.lease_ms);
+      PutOne(keys[first + i], record, asked_at + std::min(ttl, lease));
+    }
+  });
+}
+
+void LocationCache::PutOne(const Key& key, const Record& record, TimePoint until) {
   Bucket& bucket = *BucketOf(key);
   auto place = std::find_if(bucket.begin(), bucket.end(),
                             [&](const Entry& entry) { return entry.key == key; });
@@ -31,12 +58,12 @@ void LocationCache::Put(const Key& key, const Record& record, TimePoint usable_u
     place = std::min_element(bucket.begin(), bucket.end(),
                              [](const Entry& a, const Entry& b) { return a.until < b.until; });
   }
-  *place = {key, record, usable_until};
+  *place = {key, record, until};
 }
 
 void LocationCache::Forget(const Key& key) {
   if (buckets_.empty()) return;
-  std::lock_guard lock(MutexOf(key));
+  std::lock_guard lock(stripes_[StripeOf(key)].mutex);
   for (Entry& entry : *BucketOf(key))
     if (entry.key == key) entry = {};
 }

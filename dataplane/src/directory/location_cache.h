@@ -1,19 +1,20 @@
 // LocationCache: records that lookups have brought here, for as long as they may be used. A page
 // that was found by exists a moment ago needs no second lookup to be read.
 //
-// An entry is used until lookup sent + ttl, and ttl is at most the lease: it cannot outlive what
-// the directory promised to the lookup (directory/fence.h). It is a hint all the same: a page may
-// have been withdrawn since, which the read finds out; the caller then forgets the entry and looks
-// the key up afresh.
+// An entry is used until lookup sent + ttl, or + the holder's lease where that is shorter: it
+// cannot outlive what the directory promised to the lookup (directory/fence.h). It is a hint all
+// the same: a page may have been withdrawn since, which the read finds out; the caller then forgets
+// the entry and looks the key up afresh.
 //
 // Bounded: four entries a bucket, the one that ends first gives way. Thread-safe; allocates nothing
-// after construction; short stripe locks.
+// after construction; short stripe locks, once for each stripe of a batch.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/clock.h"
@@ -27,10 +28,14 @@ class LocationCache {
   // 88 bytes an entry; 0 entries: remembers nothing.
   explicit LocationCache(size_t entries);
 
-  // record.node = 0 when nothing is known that may be used at `now`; else *until is how long it may
-  // be used.
-  Record Find(const Key& key, TimePoint now, TimePoint* until) const;
-  void Put(const Key& key, const Record& record, TimePoint usable_until);
+  // records[i].node = 0 where nothing is known that may be used at `now`; else until[i] is how long
+  // it may be used. Returns how many are known.
+  size_t Find(std::span<const Key> keys, std::span<Record> records, std::span<TimePoint> until,
+              TimePoint now) const;
+  // What a lookup that was sent at `asked_at` has found, where records[i].node is not 0: to be used
+  // for `ttl`, and no longer than the lease of record.lease_ms.
+  void Put(std::span<const Key> keys, std::span<const Record> records, TimePoint asked_at,
+           Duration ttl);
   void Forget(const Key& key);
   void Clear();
 
@@ -45,8 +50,10 @@ class LocationCache {
   struct alignas(64) Stripe {
     std::mutex mutex;
   };
+  static size_t StripeOf(const Key& key) { return key.Word(1) % kStripes; }
   Bucket* BucketOf(const Key& key) const { return &buckets_[key.Word(1) & (buckets_.size() - 1)]; }
-  std::mutex& MutexOf(const Key& key) const { return stripes_[key.Word(1) % kStripes].mutex; }
+  void FindOne(const Key& key, TimePoint now, Record* record, TimePoint* until) const;
+  void PutOne(const Key& key, const Record& record, TimePoint until);
 
   mutable std::vector<Bucket> buckets_;  // a power of two, or none
   const std::unique_ptr<Stripe[]> stripes_ = std::make_unique<Stripe[]>(kStripes);

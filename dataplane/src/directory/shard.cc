@@ -10,6 +10,7 @@
 #include <random>
 
 #include "directory/buckets.h"
+#include "directory/by_stripe.h"
 #include "directory/owner_table.h"
 #include "directory/preference.h"
 #include "directory/record_table.h"
@@ -18,7 +19,6 @@ namespace peercache {
 namespace {
 
 constexpr size_t kStripes = 64;
-constexpr size_t kBlock = 256;  // keys sorted by stripe at a time, on the stack
 
 // Word 0 places keys on the ring and word 1 hashes within the stripe; see RecordTable. Of a
 // bucket's keys all are in one stripe, since both go by the low bits of word 2 and there are at
@@ -226,29 +226,13 @@ void Shard::Impl::Lookup(std::span<const Key> keys, uint64_t reader,
                          TimePoint now) const {  // model: Lookup
   const int64_t now_ns = now.time_since_epoch().count();
   Tally tally;
-  for (size_t first = 0; first < keys.size(); first += kBlock) {
-    const auto block = keys.subspan(first, std::min(kBlock, keys.size() - first));
-    // Counting sort by stripe, so that each stripe is locked once.
-    std::array<uint16_t, kStripes + 1> begin{};
-    for (const Key& key : block) ++begin[StripeOf(key) + 1];
-    for (size_t s = 0; s < kStripes; ++s) begin[s + 1] += begin[s];
-    std::array<uint16_t, kStripes> next;
-    std::copy_n(begin.begin(), kStripes, next.begin());
-    std::array<uint16_t, kBlock> sorted;
-    for (size_t i = 0; i < block.size(); ++i)
-      sorted[next[StripeOf(block[i])]++] = static_cast<uint16_t>(i);
-
-    for (size_t s = 0; s < kStripes; ++s) {
-      if (begin[s] == begin[s + 1]) continue;
-      const Stripe& stripe = stripes_[s];
-      std::lock_guard guard(stripe.mutex);
-      for (size_t i = begin[s]; i < begin[s + 1]; ++i) stripe.table.Prefetch(block[sorted[i]]);
-      for (size_t i = begin[s]; i < begin[s + 1]; ++i) {
-        const size_t k = sorted[i];
-        LookupOne(stripe, block[k], reader, exclude, now_ns, &out[first + k], &tally);
-      }
-    }
-  }
+  ByStripe<kStripes>(keys, StripeOf, [&](size_t s, size_t first, std::span<const uint16_t> which) {
+    const Stripe& stripe = stripes_[s];
+    std::lock_guard guard(stripe.mutex);
+    for (const size_t i : which) stripe.table.Prefetch(keys[first + i]);
+    for (const size_t i : which)
+      LookupOne(stripe, keys[first + i], reader, exclude, now_ns, &out[first + i], &tally);
+  });
   lookups_.fetch_add(keys.size(), std::memory_order_relaxed);
   hits_.fetch_add(tally.hits, std::memory_order_relaxed);
   suppressed_.fetch_add(tally.suppressed, std::memory_order_relaxed);

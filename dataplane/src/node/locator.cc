@@ -21,11 +21,7 @@ Locator::Locator(LocatorOptions options, Shard* shard, Peers* peers, OneSidedLoo
 
 size_t Locator::Recall(std::span<const Key> keys, std::span<Record> records,
                        std::span<TimePoint> until, TimePoint now) {
-  size_t found = 0;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    records[i] = cache_.Find(keys[i], now, &until[i]);
-    found += records[i].node != 0;
-  }
+  const size_t found = cache_.Find(keys, records, until, now);
   counters_->locations_recalled.Add(found);
   return found;
 }
@@ -54,13 +50,7 @@ void Locator::Lookup(const View& view, std::span<const Key> keys, std::span<Reco
     std::erase_if(missing, [&](size_t i) { return records[i].node != 0; });
     if (missing.empty() || Clock::now() >= deadline) break;
   }
-  if (options_.cache_ttl == Duration::zero()) return;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (records[i].node != 0)
-      cache_.Put(
-          keys[i], records[i],
-          asked_at + std::min(options_.cache_ttl, Duration(milliseconds(records[i].lease_ms))));
-  }
+  cache_.Put(keys, records, asked_at, std::min(options_.cache_ttl, options_.lease));
 }
 
 void Locator::LookupAt(NodeGroups* groups, std::span<const Key> keys, std::span<Record> records,

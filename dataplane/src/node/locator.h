@@ -22,7 +22,8 @@ namespace peercache {
 
 struct LocatorOptions {
   Duration stall{};      // longest without an answer of one shard
-  Duration cache_ttl{};  // how long locations are remembered; at most the lease
+  Duration lease{};      // the longest that a record may be used after it was asked for
+  Duration cache_ttl{};  // how long locations are remembered; a longer one than the lease is cut
   size_t cache_entries = 64 << 10;
 };
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "directory/fence.h"
 #include "membership/view.h"
 #include "node/node_testing.h"
 #include "wire/record.h"
@@ -62,6 +63,38 @@ TEST_F(LocatorTest, WhoseBreakerIsOpenIsNotAsked) {
   peers_.Find(kPeer)->health().Failed(Clock::now() + seconds(60));  // for longer than this takes
   Lookup(Clock::now() + seconds(20));
   EXPECT_EQ(counters_.asked_for, 0u);
+}
+
+// Whatever is configured, and whichever lease is shorter: ours or the holder's.
+TEST_F(LocatorTest, WhatIsRememberedEndsWithTheLease) {
+  const RingMember ring[] = {{kSelf, 1}};
+  view_.current = Ring(ring, 8);
+  constexpr milliseconds kShort{700};
+  for (const bool ours : {true, false}) {
+    const milliseconds lease = ours ? seconds(50) : kShort;
+    Shard shard({.self = kSelf});
+    Fence holder(kPeer, 1, OwnerTimes{.lease = lease, .owner_ttl = seconds(60)}, Clock::now());
+    OwnerStamp stamp = holder.Begin();
+    ASSERT_TRUE(shard.Contact(stamp, Clock::now()).ok());
+    const ShardVoice voice = shard.Voice(kPeer, Clock::now());
+    holder.Answered(stamp, voice.stamp, voice.instance, Clock::now());
+    const Record record{.node = kPeer, .incarnation = 1, .generation = 1, .length = 100};
+    const std::vector<PublishItem> items = {{keys_[0], record}, {keys_[1], record}};
+    std::vector<uint8_t> outcomes(items.size());
+    ASSERT_TRUE(shard.Publish(holder.Begin(), items, outcomes, Clock::now()).ok());
+    Locator locator({.stall = seconds(5),
+                     .lease = ours ? Duration(kShort) : Duration(seconds(50)),
+                     .cache_ttl = std::chrono::hours(1)},
+                    &shard, &peers_, nullptr, &counters_);
+    std::vector<Record> records(kKeys);
+    std::vector<TimePoint> until(kKeys);
+    const TimePoint before = Clock::now();
+    locator.Lookup(view_, keys_, records, before + seconds(20));
+    const TimePoint after = Clock::now();
+    ASSERT_EQ(records[0].node, kPeer);
+    EXPECT_EQ(locator.Recall(keys_, records, until, before + kShort - milliseconds(1)), 2u) << ours;
+    EXPECT_EQ(locator.Recall(keys_, records, until, after + kShort), 0u) << ours;
+  }
 }
 
 }  // namespace

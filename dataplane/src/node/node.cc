@@ -185,7 +185,8 @@ class Node::Impl {
         shard_.get(), pool_.get(), peers_.get(), &views_, &counters_);
     LocatorOptions locator_options;
     locator_options.stall = stall;
-    locator_options.cache_ttl = std::min(config_.dir_cache_ttl, config_.lease);
+    locator_options.lease = config_.lease;
+    locator_options.cache_ttl = config_.dir_cache_ttl;
     if (transport_.fabric && config_.one_sided_lookups()) {
       one_sided_ = std::make_unique<OneSidedLookups>(config_.member_ttl, transport_.fabric.get(),
                                                      peers_.get(), &counters_);

@@ -15,16 +15,6 @@ constexpr uint64_t kMinBytesPerMilli = 64 << 10;
 // Below this, waking a helper takes longer than the copy.
 constexpr uint64_t kWorthHelp = 1 << 20;
 
-// A page of a set on its way into the pool.
-struct Incoming {
-  size_t page = 0;
-  std::span<const ConstBytes> from;
-  Reservation reservation;  // empty when the page is here already
-  PagePin pin;
-  uint64_t checksum = 0;
-  bool copied = false;
-};
-
 }  // namespace
 
 template <typename Work>
@@ -61,64 +51,69 @@ void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments,
   }
   // Room is made by eviction, whose slots rest for a lease: worth waiting for, but not long.
   const TimePoint room_deadline = start + options_.peer_timeout / 2;
-  std::vector<Incoming> incoming;
+  const auto from = [&](size_t page) { return segments.subspan(page * per_page, per_page); };
+  std::vector<PagePin> pins(keys.size());       // of pages that are here
+  std::vector<Reservation> slots(keys.size());  // of those on their way
+  std::vector<size_t> lengths(keys.size()), incoming;
+  pool_->FindMany(keys, pins);
+  for (size_t i = 0; i < keys.size(); ++i) lengths[i] = pins[i] ? 0 : TotalSize(from(i));
+  room_->ReserveFree(lengths, slots);
+  incoming.reserve(keys.size());
   uint64_t copying = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
-    const auto page = segments.subspan(i * per_page, per_page);
-    const size_t length = TotalSize(page);
-    PagePin pin = pool_->Find(keys[i]);
-    if (pin && pin.payload().size() != length) {
-      counters_->refused_size.Add(1);  // equal keys name equal bytes; this caller breaks that
-      continue;
-    }
-    if (pin) {
-      if (pin.replica()) pool_->Adopt(&pin, tag);
+    if (pins[i]) {
+      if (pins[i].payload().size() != TotalSize(from(i))) {
+        counters_->refused_size.Add(1);  // equal keys name equal bytes; this caller breaks that
+        pins[i].Release();
+        continue;
+      }
+      if (pins[i].replica()) pool_->Adopt(&pins[i], tag);
       counters_->write_duplicates.Add(1);
-      incoming.push_back({i, page, {}, std::move(pin)});
       continue;
     }
-    auto reservation = room_->Reserve(length, room_deadline);
-    if (!reservation.ok()) {
-      const bool full = reservation.status().code() == Code::kResourceExhausted;
-      (full ? counters_->refused_full : counters_->refused_size).Add(1);
-      continue;
+    if (!slots[i]) {
+      auto reservation = room_->Reserve(lengths[i], room_deadline);
+      if (!reservation.ok()) {
+        const bool full = reservation.status().code() == Code::kResourceExhausted;
+        (full ? counters_->refused_full : counters_->refused_size).Add(1);
+        continue;
+      }
+      slots[i] = std::move(*reservation);
     }
-    incoming.push_back({i, page, std::move(*reservation), {}});
-    copying += length;
+    incoming.push_back(i);
+    copying += lengths[i];
   }
   const TimePoint reserved = Clock::now();
   counters_->set_reserve.Observe(reserved - start);
+  std::vector<uint64_t> checksums(keys.size());
+  std::vector<uint8_t> copied(keys.size());
   ForEach(incoming.size(), copying, [&](size_t p) {
-    Incoming& in = incoming[p];
-    if (in.pin) return;
-    in.copied = GuardedGather(in.reservation.payload(), in.from);
-    if (in.copied && ChecksumWanted(options_.checksums, keys[in.page]))
-      in.checksum = Checksum(in.reservation.payload());
+    const size_t page = incoming[p];
+    copied[page] = GuardedGather(slots[page].payload(), from(page));
+    if (copied[page] && ChecksumWanted(options_.checksums, keys[page]))
+      checksums[page] = Checksum(slots[page].payload());
   });
   const bool given_up = permit != nullptr && permit->revoked();
   if (copying > 0) counters_->set_copy.Observe(Clock::now() - reserved);
+  uint64_t bytes = 0;
+  for (const size_t page : incoming) {
+    if (!copied[page] || given_up) {
+      (given_up ? counters_->refused_given_up : counters_->refused_copy).Add(1);
+      slots[page] = {};
+    } else {
+      bytes += lengths[page];
+    }
+  }
+  pool_->CommitMany(slots, keys, tag, checksums, pins);
   std::vector<PinnedPage> pages;
   std::vector<size_t> which;
-  uint64_t bytes = 0;
-  for (Incoming& in : incoming) {
-    if (!in.pin) {
-      if (!in.copied || given_up) {
-        (given_up ? counters_->refused_given_up : counters_->refused_copy).Add(1);
-        continue;
-      }
-      bool duplicate = false;
-      const size_t length = in.reservation.payload().size();
-      in.pin =
-          pool_->Commit(std::move(in.reservation), keys[in.page], tag, in.checksum, &duplicate);
-      if (!in.pin) {
-        counters_->refused_full.Add(1);
-        continue;
-      }
-      bytes += length;
-    }
-    const Record record = publisher_->RecordOf(in.pin);
-    pages.push_back({keys[in.page], record, std::move(in.pin)});
-    which.push_back(in.page);
+  pages.reserve(keys.size());
+  which.reserve(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!pins[i]) continue;
+    const Record record = publisher_->RecordOf(pins[i]);
+    pages.push_back({keys[i], record, std::move(pins[i])});
+    which.push_back(i);
   }
   std::vector<uint8_t> published(pages.size());
   const TimePoint publishing = Clock::now();
@@ -205,6 +200,8 @@ bool Pages::CopyOut(const PagePin& pin, const Destinations& to, size_t page) {
 std::vector<size_t> Pages::GetLocal(std::span<const Key> keys, const Destinations& to,
                                     std::span<uint8_t> ok, TimePoint start, StageTime* stage) {
   std::vector<size_t> here, others;
+  here.reserve(keys.size());
+  others.reserve(keys.size());
   std::vector<PagePin> pins(keys.size());
   pool_->FindMany(keys, pins);
   uint64_t bytes = 0;
@@ -255,11 +252,18 @@ std::vector<size_t> Pages::ReadLocal(std::span<const Key> keys, const Destinatio
 
 size_t Pages::GetReplicas(std::span<const Key> keys, const Destinations& to, std::span<uint8_t> ok,
                           std::vector<size_t>* wanted, Pool* pool, StageTime* stage) {
-  std::vector<PagePin> pins(wanted->size());
+  std::vector<Key> asked;
+  asked.reserve(wanted->size());
+  for (const size_t page : *wanted) asked.push_back(keys[page]);
+  std::vector<PagePin> pins(asked.size());
   const TimePoint start = Clock::now();
-  replicas_->Find(keys, *wanted, pins);
-  for (size_t i = 0; pool != nullptr && i < pins.size(); ++i)
-    if (!pins[i]) pins[i] = pool->Find(keys[(*wanted)[i]]);
+  replicas_->Find(asked, pins);
+  if (pool != nullptr) {
+    std::vector<PagePin> more(asked.size());
+    pool->FindMany(asked, more);
+    for (size_t i = 0; i < pins.size(); ++i)
+      if (!pins[i]) pins[i] = std::move(more[i]);
+  }
   size_t kept = 0;
   for (size_t i = 0; i < pins.size(); ++i) {
     const size_t page = (*wanted)[i];
@@ -288,9 +292,11 @@ void Pages::Fetch(std::span<const Key> keys, std::span<const size_t> pages, cons
   const TimePoint deadline = DeadlineFor(bytes, start);
   StageTime read(&counters_->get_read);
   std::vector<Wanted> wanted;
+  wanted.reserve(pages.size());
   for (const size_t page : pages) wanted.push_back({page});
   std::vector<uint64_t> failed;
   std::vector<Key> asked;
+  asked.reserve(pages.size());
   std::vector<Record> records;
   std::vector<TimePoint> until;
   const auto ask = [&] {
@@ -337,6 +343,7 @@ void Pages::Read(std::span<const Key> keys, std::vector<Wanted>* wanted,
                  TimePoint deadline, StageTime* stage, std::vector<uint64_t>* failed) {
   const TimePoint start = Clock::now();
   std::vector<RemotePage> remote;
+  remote.reserve(wanted->size());
   std::vector<Wanted> left;
   const auto lost = [&](size_t page, Wanted::Why why, uint64_t holder) {
     left.push_back({page, why});
@@ -399,10 +406,13 @@ size_t Pages::Exists(std::span<const Key> keys) {
   counters_->exists_pages.Add(keys.size());
   const TimePoint start = Clock::now();
   std::vector<uint8_t> there(keys.size(), 0);
+  pool_->ContainsMany(keys, there);
+  replicas_->ContainsMany(keys, there);
   std::vector<Key> asked;
   std::vector<size_t> which;
+  asked.reserve(keys.size());
+  which.reserve(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
-    there[i] = pool_->Contains(keys[i]) || replicas_->Contains(keys[i]);
     if (there[i]) continue;
     asked.push_back(keys[i]);
     which.push_back(i);

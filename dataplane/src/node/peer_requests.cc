@@ -14,6 +14,7 @@ struct Scratch {
   LookupRequest lookup;
   OwnerRequest owner;
   ReadRequest read;
+  std::vector<PageAt> wanted;
   std::vector<Record> records;
   std::vector<uint32_t> lengths;
   ShardAnswer shard_answer;
@@ -129,14 +130,25 @@ Status PeerRequests::OnRead(FrameReader* body, PeerAnswer* answer) {
   if (!request.Decode(body)) return Malformed(MessageType::kRead);
   scratch.lengths.assign(request.items.size(), 0);
   const bool same_life = request.incarnation == self_.incarnation;  // model: same_life
-  for (size_t i = 0; same_life && i < request.items.size(); ++i) {
-    const ReadItem& item = request.items[i];
-    PagePin page = pool_->FindAt(item.offset, item.generation, item.key);
-    if (!page || page.payload().size() != item.length) continue;
-    scratch.lengths[i] = item.length;
-    counters_->served_bytes.Add(item.length);
-    answer->pages.push_back(std::move(page));
+  auto& pages = answer->pages;
+  if (same_life) {
+    scratch.wanted.clear();
+    for (const ReadItem& item : request.items)
+      scratch.wanted.push_back({item.offset, item.generation, item.key});
+    pages.resize(request.items.size());
+    pool_->FindManyAt(scratch.wanted, pages);
   }
+  uint64_t bytes = 0;
+  size_t kept = 0;
+  for (size_t i = 0; i < pages.size(); ++i) {
+    const uint32_t length = request.items[i].length;
+    if (!pages[i] || pages[i].payload().size() != length) continue;
+    scratch.lengths[i] = length;
+    bytes += length;
+    pages[kept++] = std::move(pages[i]);
+  }
+  pages.resize(kept);
+  counters_->served_bytes.Add(bytes);
   counters_->served_pages.Add(answer->pages.size());
   counters_->served_absent.Add(request.items.size() - answer->pages.size());
   EncodeReadOk(scratch.lengths, &answer->frame);

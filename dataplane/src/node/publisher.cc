@@ -101,7 +101,6 @@ void Publisher::PublishToPeers(std::span<const PinnedPage> pages, const Groups& 
   };
   std::vector<Sent> sent;
   CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
-  std::vector<PublishItem> items;
   const TimePoint now = Clock::now();
   for (const auto& [node, which] : groups) {
     if (node == peers_->self()) {
@@ -120,12 +119,7 @@ void Publisher::PublishToPeers(std::span<const PinnedPage> pages, const Groups& 
     }
     for (size_t at = 0; at < which.size(); at += kBatch) {
       const auto part = std::span(which).subspan(at, std::min(kBatch, which.size() - at));
-      items.clear();
-      for (size_t i : part) {
-        // model: Publish, note_first
-        pool_->AddPublishedTo(pages[i].record.offset, pages[i].record.generation, peer->index());
-        items.push_back({pages[i].key, pages[i].record});
-      }
+      const auto items = Note(pages, part, peer->index());
       const OwnerStamp stamp = peer->BeginOwnerMessage();
       EncodePublish(stamp, items, &calls.Add(peer, MessageType::kPublish).request);
       sent.push_back({peer, stamp, part});
@@ -186,13 +180,24 @@ bool Publisher::Contact(std::span<Peer* const> peers, const GroupLimits& limits)
   return all;
 }
 
+std::vector<PublishItem> Publisher::Note(std::span<const PinnedPage> pages,
+                                         std::span<const size_t> which, uint16_t peer) {
+  std::vector<PublishItem> items;
+  std::vector<PageAt> places;
+  items.reserve(which.size());
+  places.reserve(which.size());
+  for (const size_t i : which) {
+    const PinnedPage& page = pages[i];
+    items.push_back({page.key, page.record});
+    places.push_back({page.record.offset, page.record.generation, page.key});
+  }
+  pool_->AddPublishedTo(places, peer);  // model: Publish, note_first
+  return items;
+}
+
 bool Publisher::PublishToSelf(std::span<const PinnedPage> pages, std::span<const size_t> which,
                               std::span<uint8_t> outcomes) {
-  std::vector<PublishItem> items;
-  for (size_t i : which) {
-    pool_->AddPublishedTo(pages[i].record.offset, pages[i].record.generation, Peers::kSelf);
-    items.push_back({pages[i].key, pages[i].record});
-  }
+  const auto items = Note(pages, which, Peers::kSelf);
   return shard_->Publish(SelfStamp(), items, outcomes, Clock::now()).ok();
 }
 

@@ -70,6 +70,9 @@ class Publisher {
   };
   Targets TargetsOf(const View& view, const Key& key) const;
   OwnerStamp SelfStamp() const;
+  // Notes at the pages that they are published to a shard, before they are; what to send there.
+  std::vector<PublishItem> Note(std::span<const PinnedPage> pages, std::span<const size_t> which,
+                                uint16_t peer);
   bool PublishToSelf(std::span<const PinnedPage> pages, std::span<const size_t> which,
                      std::span<uint8_t> outcomes);
   void PublishToPeers(std::span<const PinnedPage> pages,

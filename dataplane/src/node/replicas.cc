@@ -33,10 +33,12 @@ size_t Replicas::ShareOf(size_t pool_bytes, uint32_t percent) {
   return share < kSmallestShare ? 0 : share;
 }
 
-void Replicas::Find(std::span<const Key> keys, std::span<const size_t> which,
-                    std::span<PagePin> pins) {
-  if (pool_ == nullptr) return;
-  for (size_t i = 0; i < which.size(); ++i) pins[i] = pool_->Find(keys[which[i]]);
+void Replicas::Find(std::span<const Key> keys, std::span<PagePin> pins) {
+  if (pool_ != nullptr) pool_->FindMany(keys, pins);
+}
+
+void Replicas::ContainsMany(std::span<const Key> keys, std::span<uint8_t> there) const {
+  if (pool_ != nullptr) pool_->ContainsMany(keys, there);
 }
 
 void Replicas::Observe(size_t shared, size_t alone) {

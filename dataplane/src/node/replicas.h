@@ -53,9 +53,9 @@ class Replicas {
   // that.
   static size_t ShareOf(size_t pool_bytes, uint32_t percent);
 
-  // pins[i] is empty when there is no replica of keys[which[i]].
-  void Find(std::span<const Key> keys, std::span<const size_t> which, std::span<PagePin> pins);
-  bool Contains(const Key& key) const { return pool_ != nullptr && pool_->Contains(key); }
+  // Of the private ones; as the Pool's methods of these names. Without any, pins and there stay.
+  void Find(std::span<const Key> keys, std::span<PagePin> pins);
+  void ContainsMany(std::span<const Key> keys, std::span<uint8_t> there) const;
 
   // To be passed to Keep: what was read before a clear is not kept after it.
   uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }

@@ -26,6 +26,10 @@ Result<Reservation> Room::Reserve(size_t length, TimePoint deadline) {
   return reservation;
 }
 
+void Room::ReserveFree(std::span<const size_t> lengths, std::span<Reservation> reservations) {
+  if (pace_.load(std::memory_order_relaxed) == 0) pool_->ReserveMany(lengths, reservations);
+}
+
 void Room::Refused(size_t length) {
   std::lock_guard lock(mutex_);
   wishes_[PayloadBytes(SizeClassOf(length))] += length;

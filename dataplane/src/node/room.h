@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <span>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -41,6 +42,8 @@ class Room {
 
   // Pool::Reserve, but waits for a slot, at most until the deadline.
   Result<Reservation> Reserve(size_t length, TimePoint deadline);
+  // Pool::ReserveMany of what needs no waiting; an empty reservation is to be asked for alone.
+  void ReserveFree(std::span<const size_t> lengths, std::span<Reservation> reservations);
   RoomStats stats() const;
 
   // The side that makes room. Waits until somebody asks, slots may leave quarantine, or `limit`;

@@ -20,8 +20,8 @@
 namespace peercache {
 namespace {
 
-// Keys per acquisition of the mutex in FindMany: tens of microseconds at most.
-constexpr size_t kFindBatch = 256;
+// Pages per acquisition of the mutex: tens of microseconds at most.
+constexpr size_t kBatch = 256;
 constexpr size_t kReclaimBatch = 1024;  // slots, likewise
 constexpr size_t kVictimBatch = 256;    // pages, likewise
 // Page size that the index is laid out for; smaller pages make it grow.
@@ -129,6 +129,57 @@ struct Pool::Impl {
     const bool same =
         slot != nullptr && slot->state == SlotState::kReady && slot->generation == generation;
     return same ? slot : nullptr;
+  }
+  PagePin FindAt(uint64_t offset, uint64_t generation, const Key& key) {
+    Slot* slot = ReadyAt(offset, generation);  // model: check_slot
+    return slot != nullptr && slot->key == key ? UseAndPin(slot) : PagePin();
+  }
+  bool AddPublishedTo(uint64_t offset, uint64_t generation, uint16_t peer) {
+    Slot* slot = ReadyAt(offset, generation);
+    if (slot == nullptr) return false;
+    slot->published_to.Add(peer);
+    return true;
+  }
+  Slot* Allocate(size_t length) {
+    Slot* slot = table.Allocate(SizeClassOf(length));
+    if (slot == nullptr) return nullptr;
+    slot->generation = next_generation++;
+    slot->length = static_cast<uint32_t>(length);
+    slot->published_to = {};
+    slot->replica = 0;
+    slot->heat = 0;
+    return slot;
+  }
+  PagePin Commit(Slot* slot, const Key& key, uint64_t tag, uint64_t checksum, bool* duplicate,
+                 PageKind kind) {
+    if (Slot* existing = index.Find(key); existing != nullptr) {
+      *duplicate = true;
+      ++duplicate_commits;
+      table.SetState(slot, SlotState::kFree);
+      if (kind == PageKind::kOwn) Adopt(existing, tag);
+      return UseAndPin(existing);
+    }
+    slot->key = key;
+    slot->replica = kind == PageKind::kReplica;
+    slot->tag = tag;
+    slot->checksum = checksum;
+    WriteHeader(HeaderOf(*slot), *slot);
+    table.SetState(slot, SlotState::kReady);
+    payload_bytes += slot->length;
+    if (slot->replica) CountReplica(*slot, +1);
+    taken_bytes[slot->span->size_class] += slot->span->slot_bytes;
+    index.Insert(slot);
+    Stamp(slot);
+    OrderOf(*slot).Insert(slot);
+    return Pin(slot);
+  }
+  // Calls work for each of `count`, and takes the mutex for some of them at a time.
+  template <typename Work>
+  void ForBatches(size_t count, const Work& work) {
+    for (size_t at = 0; at < count;) {
+      std::lock_guard lock(mutex);
+      for (const size_t end = std::min(count, at + kBatch); at < end; ++at) work(at);
+    }
   }
   void CountReplica(const Slot& slot, int change) {
     replicas += static_cast<uint64_t>(change);
@@ -275,22 +326,27 @@ Result<Reservation> Pool::Reserve(size_t length) {
   Slot* slot;
   {
     std::lock_guard lock(impl_->mutex);
-    slot = impl_->table.Allocate(SizeClassOf(length));
-    if (slot == nullptr) {
-      ++impl_->reserve_failures;
-    } else {
-      slot->generation = impl_->next_generation++;
-      slot->length = static_cast<uint32_t>(length);
-      slot->published_to = {};
-      slot->replica = 0;
-      slot->heat = 0;
-    }
+    slot = impl_->Allocate(length);
+    if (slot == nullptr) ++impl_->reserve_failures;
   }
   if (slot == nullptr)
     return ResourceExhausted(fmt::format(
         "no free slot for a page of {} in the pool of {}; evict pages or choose a larger pool",
         FormatSize(length), FormatSize(impl_->bytes)));
-  // Outside of the mutex: the slot is ours, and the first touch of its memory may take long.
+  return Reserved(slot);
+}
+
+void Pool::ReserveMany(std::span<const size_t> lengths, std::span<Reservation> reservations) {
+  impl_->ForBatches(lengths.size(), [&](size_t i) {
+    if (lengths[i] == 0 || lengths[i] > impl_->max_page_bytes) return;
+    reservations[i].slot_ = impl_->Allocate(lengths[i]);
+  });
+  for (Reservation& reservation : reservations)
+    if (reservation.slot_ != nullptr) reservation = Reserved(reservation.slot_);
+}
+
+// Outside of the mutex: the slot is ours, and the first touch of its memory may take long.
+Reservation Pool::Reserved(Slot* slot) {
   ClearHeader(impl_->HeaderOf(*slot));
   Reservation reservation;
   reservation.pool_ = this;
@@ -307,31 +363,26 @@ void Pool::Abort(Slot* slot) {
 
 PagePin Pool::Commit(Reservation reservation, const Key& key, uint64_t tag, uint64_t checksum,
                      bool* duplicate, PageKind kind) {
-  if (duplicate != nullptr) *duplicate = false;
-  if (!reservation) return {};
-  Slot* slot = reservation.slot_;
-  std::lock_guard lock(impl_->mutex);
-  reservation.pool_ = nullptr;  // from here on there is nothing to abort
-  if (Slot* existing = impl_->index.Find(key); existing != nullptr) {
-    if (duplicate != nullptr) *duplicate = true;
-    ++impl_->duplicate_commits;
-    impl_->table.SetState(slot, SlotState::kFree);
-    if (kind == PageKind::kOwn) impl_->Adopt(existing, tag);
-    return impl_->UseAndPin(existing);
+  bool known = false;
+  PagePin pin;
+  if (reservation) {
+    std::lock_guard lock(impl_->mutex);
+    reservation.pool_ = nullptr;  // from here on there is nothing to abort
+    pin = impl_->Commit(reservation.slot_, key, tag, checksum, &known, kind);
   }
-  slot->key = key;
-  slot->replica = kind == PageKind::kReplica;
-  slot->tag = tag;
-  slot->checksum = checksum;
-  WriteHeader(impl_->HeaderOf(*slot), *slot);
-  impl_->table.SetState(slot, SlotState::kReady);
-  impl_->payload_bytes += slot->length;
-  if (slot->replica) impl_->CountReplica(*slot, +1);
-  impl_->taken_bytes[slot->span->size_class] += slot->span->slot_bytes;
-  impl_->index.Insert(slot);
-  impl_->Stamp(slot);
-  impl_->OrderOf(*slot).Insert(slot);
-  return impl_->Pin(slot);
+  if (duplicate != nullptr) *duplicate = known;
+  return pin;
+}
+
+void Pool::CommitMany(std::span<Reservation> reservations, std::span<const Key> keys, uint64_t tag,
+                      std::span<const uint64_t> checksums, std::span<PagePin> pins) {
+  impl_->ForBatches(reservations.size(), [&](size_t i) {
+    if (!reservations[i]) return;
+    bool known = false;
+    reservations[i].pool_ = nullptr;
+    pins[i] =
+        impl_->Commit(reservations[i].slot_, keys[i], tag, checksums[i], &known, PageKind::kOwn);
+  });
 }
 
 void Pool::Adopt(PagePin* pin, uint64_t tag) {
@@ -369,7 +420,7 @@ void Pool::FindMany(std::span<const Key> keys, std::span<PagePin> pins) {
   // From the last key to the first: a later page of a prompt is worth nothing without the earlier
   // ones, so it should count as used before them, and go before them.
   for (size_t end = std::min(keys.size(), pins.size()); end > 0;) {
-    const size_t start = end - std::min(end, kFindBatch);
+    const size_t start = end - std::min(end, kBatch);
     std::lock_guard lock(impl_->mutex);
     for (size_t i = start; i < end; ++i) impl_->index.Prefetch(keys[i]);
     while (end > start) {
@@ -384,10 +435,25 @@ bool Pool::Contains(const Key& key) const {
   return impl_->index.Find(key) != nullptr;
 }
 
+void Pool::ContainsMany(std::span<const Key> keys, std::span<uint8_t> there) const {
+  for (size_t start = 0; start < keys.size(); start += kBatch) {
+    const auto batch = keys.subspan(start, std::min(kBatch, keys.size() - start));
+    std::lock_guard lock(impl_->mutex);
+    for (const Key& key : batch) impl_->index.Prefetch(key);
+    for (size_t i = 0; i < batch.size(); ++i)
+      if (impl_->index.Find(batch[i]) != nullptr) there[start + i] = 1;
+  }
+}
+
 PagePin Pool::FindAt(uint64_t offset, uint64_t generation, const Key& key) {
   std::lock_guard lock(impl_->mutex);
-  Slot* slot = impl_->ReadyAt(offset, generation);  // model: check_slot
-  return slot != nullptr && slot->key == key ? impl_->UseAndPin(slot) : PagePin();
+  return impl_->FindAt(offset, generation, key);
+}
+
+void Pool::FindManyAt(std::span<const PageAt> pages, std::span<PagePin> pins) {
+  impl_->ForBatches(pages.size(), [&](size_t i) {
+    pins[i] = impl_->FindAt(pages[i].offset, pages[i].generation, pages[i].key);
+  });
 }
 
 PagePin Pool::HoldAt(uint64_t offset, uint64_t generation) {
@@ -398,10 +464,13 @@ PagePin Pool::HoldAt(uint64_t offset, uint64_t generation) {
 
 bool Pool::AddPublishedTo(uint64_t offset, uint64_t generation, uint16_t peer) {
   std::lock_guard lock(impl_->mutex);
-  Slot* slot = impl_->ReadyAt(offset, generation);
-  if (slot == nullptr) return false;
-  slot->published_to.Add(peer);
-  return true;
+  return impl_->AddPublishedTo(offset, generation, peer);
+}
+
+void Pool::AddPublishedTo(std::span<const PageAt> pages, uint16_t peer) {
+  impl_->ForBatches(pages.size(), [&](size_t i) {
+    impl_->AddPublishedTo(pages[i].offset, pages[i].generation, peer);
+  });
 }
 
 bool Pool::RemovePublishedTo(uint64_t offset, uint64_t generation, uint16_t peer,

@@ -25,7 +25,7 @@
 // writing slot belong to the reserver alone. One mutex guards the state; only unpinning does
 // without (slot.h says why that is sound). It is held for a fraction of a microsecond per key,
 // which is far more often than the memory behind it can deliver pages. Slots cost about 112 bytes
-// each outside of the pool. Find, FindMany, FindAt and unpinning allocate nothing.
+// each outside of the pool. What finds, contains, notes and unpins allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -167,6 +167,12 @@ struct PageInfo {
   bool replica = false;
 };
 
+// A page by what its record says: nobody else's is taken for it.
+struct PageAt {
+  uint64_t offset = 0, generation = 0;
+  Key key;
+};
+
 class Pool {
  public:
   // Errors name the size, the limit and the fix (e.g. hugepages not available: which sysctl).
@@ -178,12 +184,18 @@ class Pool {
   // Takes a free slot for `length` payload bytes. kResourceExhausted when none is free now: the
   // caller evicts (TakeVictims) or refuses; kInvalidArgument when length is 0 or over the maximum.
   Result<Reservation> Reserve(size_t length);
+  // Same for many that are free now; an empty reservation where there is none: Reserve says why.
+  void ReserveMany(std::span<const size_t> lengths, std::span<Reservation> reservations);
   // Writes the header and makes the page readable under `key`. The returned pin keeps the page from
   // eviction until the caller has published it. Duplicate (key already ready): the slot is freed
   // and the pin is of the existing page, which is no replica any more if this one is none;
   // `*duplicate` says so.
   PagePin Commit(Reservation reservation, const Key& key, uint64_t tag, uint64_t checksum,
                  bool* duplicate, PageKind kind = PageKind::kOwn);
+  // Same for many under one tag, with one acquisition of the mutex per 256: pins[i] is empty where
+  // reservations[i] is.
+  void CommitMany(std::span<Reservation> reservations, std::span<const Key> keys, uint64_t tag,
+                  std::span<const uint64_t> checksums, std::span<PagePin> pins);
   // A replica that an engine of this node has set, under `tag`: from now on as any other page.
   void Adopt(PagePin* pin, uint64_t tag);
 
@@ -200,15 +212,20 @@ class Pool {
   void FindMany(std::span<const Key> keys, std::span<PagePin> pins);
   // Without pin and without counting as a use.
   bool Contains(const Key& key) const;
+  // Same for many: sets there[i] where the page is, and leaves the others as they are.
+  void ContainsMany(std::span<const Key> keys, std::span<uint8_t> there) const;
   // What a peer read asks for: the page only if slot, generation and key all still agree. `offset`
   // may be anything. Counts as a use.
   PagePin FindAt(uint64_t offset, uint64_t generation, const Key& key);
+  void FindManyAt(std::span<const PageAt> pages, std::span<PagePin> pins);
   // For the node's own work on a page that is still there: does not count as a use.
   PagePin HoldAt(uint64_t offset, uint64_t generation);
 
   // Remembers that the page was published to `peer` (an index the publisher hands out). False when
   // the page has moved on (other generation or state).
   bool AddPublishedTo(uint64_t offset, uint64_t generation, uint16_t peer);
+  // Same for many; those that have moved on are left out.
+  void AddPublishedTo(std::span<const PageAt> pages, uint16_t peer);
   // False also while more than the caller's own pins hold the page: somebody else may be publishing
   // it to that peer.
   bool RemovePublishedTo(uint64_t offset, uint64_t generation, uint16_t peer, uint32_t own_pins);
@@ -253,6 +270,7 @@ class Pool {
   struct Impl;
   explicit Pool(std::unique_ptr<Impl> impl);
   void Abort(Slot* slot);
+  Reservation Reserved(Slot* slot);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -35,7 +35,9 @@ TEST_P(PoolAllocation, NoneOnTheWayOfARead) {
   }
   const uint64_t offset = pool->Find(keys[0]).offset();
   const uint64_t generation = pool->Find(keys[0]).header().generation;
-  std::vector<PagePin> pins(keys.size());
+  std::vector<PagePin> pins(keys.size()), at(keys.size());
+  std::vector<uint8_t> there(keys.size());
+  const std::vector<PageAt> places(keys.size(), {offset, generation, keys[0]});
   const uint64_t before = allocations;
   ASSERT_GT(before, 0u) << "the counter works";
   pool->FindMany(keys, pins);
@@ -43,11 +45,16 @@ TEST_P(PoolAllocation, NoneOnTheWayOfARead) {
   PagePin miss = pool->Find(KeyOf(5000));
   PagePin by_record = pool->FindAt(offset, generation, keys[0]);
   const bool contained = pool->Contains(keys[2]);
+  pool->FindManyAt(places, at);
+  pool->ContainsMany(keys, there);
+  pool->AddPublishedTo(places, 1);
   for (PagePin& pin : pins) pin.Release();
   by_key.Release();
   by_record.Release();
   EXPECT_EQ(allocations, before);
   EXPECT_TRUE(contained);
+  EXPECT_TRUE(at.back());
+  EXPECT_EQ(there.back(), 1);
   EXPECT_FALSE(miss);
 }
 
