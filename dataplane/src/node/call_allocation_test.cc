@@ -1,25 +1,9 @@
 // What a call of an engine allocates does not grow with its pages. Counts the allocations of the
-// whole test program, engine and both nodes, by replacing operator new.
+// whole test program, engine and both nodes.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
+#include "base/allocations_testing.h"
 #include "node/node_testing.h"
-
-namespace {
-std::atomic<uint64_t> allocations{0};
-}  // namespace
-
-// Not inlined: the compiler would take malloc and delete, or new and free, for a mismatch.
-[[gnu::noinline]] void* operator new(size_t size) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace peercache {
 namespace {
@@ -34,9 +18,9 @@ constexpr int kCalls = 20;
 double ForEachPage(const std::function<void(size_t pages)>& call) {
   const auto of = [&](size_t pages) {
     for (int i = 0; i < 3; ++i) call(pages);
-    const uint64_t before = allocations.load();
+    const uint64_t before = testing::allocations.load();
     for (int i = 0; i < kCalls; ++i) call(pages);
-    return static_cast<double>(allocations.load() - before) / kCalls;
+    return static_cast<double>(testing::allocations.load() - before) / kCalls;
   };
   const double few = of(kFew), many = of(kMany);
   EXPECT_GT(few, 0) << "the counter works";

@@ -1,25 +1,10 @@
-// The paths that every read takes allocate nothing. Counts the allocations of this thread by
-// replacing operator new for the whole test program.
+// The paths that every read takes allocate nothing in this thread.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
 #include <vector>
 
+#include "base/allocations_testing.h"
 #include "pool/pool_testing.h"
-
-namespace {
-thread_local uint64_t allocations = 0;
-}  // namespace
-
-// Not inlined: the compiler would take malloc and delete, or new and free, for a mismatch.
-[[gnu::noinline]] void* operator new(size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace peercache {
 namespace {
@@ -38,7 +23,7 @@ TEST_P(PoolAllocation, NoneOnTheWayOfARead) {
   std::vector<PagePin> pins(keys.size()), at(keys.size());
   std::vector<uint8_t> there(keys.size());
   const std::vector<PageAt> places(keys.size(), {offset, generation, keys[0]});
-  const uint64_t before = allocations;
+  const uint64_t before = testing::allocations_here;
   ASSERT_GT(before, 0u) << "the counter works";
   pool->FindMany(keys, pins);
   PagePin by_key = pool->Find(keys[1]);
@@ -51,7 +36,7 @@ TEST_P(PoolAllocation, NoneOnTheWayOfARead) {
   for (PagePin& pin : pins) pin.Release();
   by_key.Release();
   by_record.Release();
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(testing::allocations_here, before);
   EXPECT_TRUE(contained);
   EXPECT_TRUE(at.back());
   EXPECT_EQ(there.back(), 1);

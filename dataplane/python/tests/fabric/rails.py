@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,6 +82,17 @@ class RailFleet(Fleet):
             for sample, value in self.nodes[node].metrics().items()
             if sample.startswith("peercache_rail_read_bytes_total{") and name in sample
         )
+
+
+@contextmanager
+def running(fleet: RailFleet) -> Iterator[RailFleet]:
+    """Until its engines have read one another's pages."""
+    try:
+        fleet.start()
+        fleet.wait_full(LONGEST_WAIT)
+        yield fleet
+    finally:
+        fleet.stop()
 
 
 def make_certificate(folder: Path) -> dict[str, str]:

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 import pytest
 
 from .rails import (
-    LONGEST_WAIT,
     PAGES_EACH,
     RailFleet,
     fabric,
     no_wrong_byte,
+    running,
     wait_for_rail,
     wait_until,
 )
@@ -26,12 +26,8 @@ from .rails import (
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RailFleet]:
     made = RailFleet(tmp_path_factory.mktemp("nodes"), PAGES_EACH)
     fabric("ip -n A addr flush dev rail1")
-    try:
-        made.start()
-        made.wait_full(LONGEST_WAIT)
+    with running(made):
         yield made
-    finally:
-        made.stop()
 
 
 def test_a_rail_without_an_address_comes_into_use_when_it_gets_one(fleet: RailFleet) -> None:

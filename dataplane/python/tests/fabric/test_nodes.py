@@ -27,6 +27,7 @@ from .rails import (
     no_wrong_byte,
     rail_address6,
     received_packets,
+    running,
     wait_for_rail,
     wait_until,
 )
@@ -50,12 +51,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RailFleet]:
     flags = {**CONNECTIONS, **make_certificate(folder), "auth_token_file": str(token)}
     made = RailFleet(folder, PAGES_EACH, of_host={"b": {"rdma_mtu": str(MTU_OF_B)}}, **flags)
     fabric("rail_down A 1")
-    try:
-        made.start()
-        made.wait_full(LONGEST_WAIT)
+    with running(made):
         yield made
-    finally:
-        made.stop()
 
 
 def test_a_rail_that_is_down_at_the_start_comes_into_use(fleet: RailFleet) -> None:
