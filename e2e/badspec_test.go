@@ -70,6 +70,7 @@ var badSpecs = map[string]string{
 	"injection.by AdmissionPolicy connects SGLang pods":         "{memory: {pool: 1Gi}, injection: {by: AdmissionPolicy, mode: Sidecar}}",
 	"injection.client.image is not used with delivery":          "{memory: {pool: 1Gi}, injection: {client: {delivery: Preinstalled, image: x}}}",
 	"update.maxUnavailable and update.maxHitRatioDrop are":      "{memory: {pool: 1Gi}, update: {strategy: OnDelete, maxUnavailable: 2}}",
+	"update.strategy Drain has pages taken over":                "{memory: {pool: 1Gi}, update: {strategy: Drain, drainBudget: 0}}",
 	"maxUnavailable must be a number from 1":                    "{memory: {pool: 1Gi}, update: {maxUnavailable: 0}}",
 	"update.drainBudget must lie between":                       "{memory: {pool: 1Gi}, update: {drainBudget: -1Gi}}",
 	"a node pool's name may hold":                               "{memory: {pool: 1Gi}, nodePools: [{name: GPU, selector: {a: b}}]}",
