@@ -48,6 +48,7 @@ func claimSpecs() {
 
 	BeforeAll(func(ctx context.Context) {
 		fromGuide(class, template, cluster)
+		cluster.Name = "claimed" // the suite's own cluster has the guide's name
 		Expect(client.IgnoreNotFound(kube.Delete(ctx, class))).To(Succeed(), "a former run may have left it")
 		Expect(below.dra(ctx, "down")).To(Succeed(), "a former run may have left it")
 		for _, machine := range nodes.all() {
