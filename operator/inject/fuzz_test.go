@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -28,6 +29,9 @@ func FuzzInject(f *testing.F) {
 		f.Add(bytes, `{ "backend_name" : "peercache" }`, "--model-path")
 	}
 	f.Fuzz(func(t *testing.T, choices []byte, config, word string) {
+		if !utf8.ValidString(config) || !utf8.ValidString(word) {
+			t.Skip("an API server sends no other text")
+		}
 		pod := (&podMaker{choices: choices, config: config, word: word}).pod()
 		facts := fuzzFacts[len(choices)%len(fuzzFacts)]()
 		before := pod.DeepCopy()
