@@ -11,6 +11,7 @@ objects_up() {
   kubectl apply -f "$FABRIC/multus.yaml" >/dev/null
   kubectl wait --for=condition=Established --timeout=60s crd --all >/dev/null
   kubectl create namespace $NAMESPACE >/dev/null
+  kubectl -n $NAMESPACE create quota not-yet --hard=requests.rdma/rail1=0 >/dev/null
 }
 
 check_all() {
@@ -19,10 +20,13 @@ check_all() {
   # Not before: a pod that is made without Multus has no interfaces of rails, and is not made anew.
   sed "s/@VERSION@/$VERSION/" "$QEMU/kubernetes/cluster.yaml" | kubectl apply -f - >/dev/null
   await "the plug-in that the operator renders offers both rails' devices" devices_offered
+  # This plug-in tells the kubelet no NUMA nodes, so the pod that comes first gets a core of the first one, whatever its port.
+  await "the pod of NUMA node 0 has its core" admitted 0
+  kubectl -n $NAMESPACE delete quota not-yet >/dev/null
   await "two nodes of the cache run" nodes_run
   conditions_show
-  pool_shows 0
-  pool_shows 1
+  placement_shows 0
+  placement_shows 1
   pages_travel 0 1
   pages_travel 1 0
 }
@@ -59,24 +63,40 @@ cluster() { kubectl -n $NAMESPACE get peercachecluster kv -o json; }
 condition() { cluster | jq -e --arg type "$1" --arg status "$2" 'any(.status.conditions[]; .type == $type and .status == $status)'; }
 pod() { kubectl -n $NAMESPACE get pods -l "peercache.io/group=numa$1" -o json | jq -e '.items | if length == 1 then .[0] else error end'; }
 pod_name() { pod "$1" | jq -r .metadata.name; }
+admitted() { pod "$1" | jq -e 'any(.status.conditions[]; .type == "PodReadyToStartContainers" and .status == "True")'; }
 runs() { pod "$1" | jq -e 'any(.status.conditions[]; .type == "Ready" and .status == "True")'; }
 nodes_run() { runs 0 && runs 1; }
 status() { curl -sf "http://$(pod "$1" | jq -r .status.podIP):31997/v1/status"; }
 
 conditions_show() {
   local type
-  for type in Ready RailsHealthy DevicesAvailable NetworksResolved; do
+  for type in Ready NUMAAligned RailsHealthy DevicesAvailable NetworksResolved; do
     await "condition $type is True" condition $type True
   done
   cluster | jq -r '.status.conditions[] | "      \(.type) \(.status) \(.reason): \(.message)"' | cut -c 1-160 >&2
 }
 
-# pool_shows NUMA-NODE: the kernel's word on where the memory is
-pool_shows() {
-  local numa=$1 pool
+# placement_shows NUMA-NODE: of the pod there, as the API server, the node itself and the kernel have it
+placement_shows() {
+  local numa=$1 cpus devices pool
+  pod "$numa" >"$LOGS/pod-$numa.json"
+  expect "numa$numa: Guaranteed, with the device of rail$numa alone, on the pod network, without privilege" \
+    jq -e --arg resource "rdma/rail$numa" '.status.qosClass == "Guaranteed" and (.spec.hostNetwork | not)
+      and ([.spec.containers[0].resources.limits | to_entries[] | select(.key | startswith("rdma/"))] == [{key: $resource, value: "1"}])
+      and all(.spec.containers[], .spec.initContainers[]; .securityContext | (.privileged | not) and .allowPrivilegeEscalation == false
+        and .capabilities.drop == ["ALL"])' "$LOGS/pod-$numa.json"
+  cpus=$(in_pod "$numa" grep Cpus_allowed_list: /proc/1/status | cut -f 2)
+  expect "numa$numa: the kubelet gave it CPU $cpus alone, which is on NUMA node $numa" \
+    test "$cpus" = $((1 + numa))
+  devices=$(in_pod "$numa" sh -c 'cd /dev/infiniband && for d in uverbs*; do cat /sys/class/infiniband_verbs/$d/ibdev; done')
+  expect "numa$numa: the plug-in gave it the device of its port alone: $devices" test "$devices" = "rxe$numa"
   pool=$(in_pod "$numa" grep peercache-pool /proc/1/numa_maps)
   expect "numa$numa: the kernel says of its pool: ${pool#* }" \
     eval '[[ $pool == *" bind:$numa "* && $pool != *" N$((1 - numa))="* ]]'
+  status "$numa" >"$LOGS/status-$numa.json"
+  expect "numa$numa: $(jq -c .numa "$LOGS/status-$numa.json")" \
+    jq -e --argjson numa "$numa" --arg cpus "$cpus" '.numa | .node == $numa and .threads.cpus == $cpus and .memory.placement == "bound"' \
+    "$LOGS/status-$numa.json"
 }
 
 in_pod() { kubectl -n $NAMESPACE exec "$(pod_name "$1")" -c peercached -- "${@:2}"; }
