@@ -21,6 +21,11 @@ test-rdma-full: build-dataplane ## The same with a stock Debian kernel under QEM
 	@echo "==> RDMA over soft-RoCE, emulated machines (several minutes)"
 	@hack/soft-rdma/test.sh --full
 
+.PHONY: test-rdma-kubernetes
+test-rdma-kubernetes: ## RoCE under a real Kubernetes: a QEMU guest with two NUMA nodes and ports is its node; needs root
+	@echo "==> RoCE under Kubernetes, an emulated machine (four minutes on two idle processors)"
+	@hack/soft-rdma/qemu/kubernetes.sh
+
 # RATIO_CONTENDERS=ib_read_bw, against itself, checks the method; see hack/soft-rdma/qemu/ratio.sh.
 RATIO_CONTENDERS ?= peercache peercache-get
 

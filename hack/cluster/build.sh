@@ -5,6 +5,7 @@
 #   hack/cluster/build.sh             build what is missing, print one line per program
 #   hack/cluster/build.sh --bin-dir   the same, then print the folder that holds them all
 #   hack/cluster/build.sh --monitoring   what the add-on monitoring needs, then print the folder: four minutes when cold
+#   hack/cluster/build.sh --rdma      what make test-rdma-kubernetes needs besides, then print the folder
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../lib.sh"
@@ -14,7 +15,8 @@ need go
 case ${1:-} in
   '' | --bin-dir) ;;
   --monitoring) TOOLSET=$MONITORING_TOOLSET ;;
-  *) die "unknown argument '$1'" "hack/cluster/build.sh [--bin-dir | --monitoring]" ;;
+  --rdma) TOOLSET=$RDMA_TOOLSET ;;
+  *) die "unknown argument '$1'" "hack/cluster/build.sh [--bin-dir | --monitoring | --rdma]" ;;
 esac
 
 mkdir -p "$PEERCACHE_CACHE"

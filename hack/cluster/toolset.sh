@@ -43,6 +43,12 @@ prometheus    prometheus-operator         github.com/prometheus-operator/prometh
 prometheus    prometheus-config-reloader  github.com/prometheus-operator/prometheus-operator/cmd/prometheus-config-reloader
 "
 
+# What make test-rdma-kubernetes needs besides: the real plug-in for shared RDMA devices.
+# shellcheck disable=SC2034  # build.sh reads it
+RDMA_TOOLSET="
+rdma-shared-plugin  k8s-rdma-shared-dp  github.com/Mellanox/k8s-rdma-shared-dev-plugin/cmd/k8s-rdma-shared-dp
+"
+
 # The Go build cache is keyed on the flags: one set for everything, the operator's own build included.
 # Debug information would be stripped at the end (-s -w) and costs the compiler a fifth of its time.
 export CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS='-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false'

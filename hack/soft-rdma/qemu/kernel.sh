@@ -14,6 +14,9 @@ FIRST='virtio_pci 9pnet_virtio 9p overlay'
 # RDMA over Ethernet, its wires, and NICs. rxe finds its checksum only when that is there before the first device is.
 THEN='crc32_generic crc32c_generic virtio_net e1000e veth sch_netem ib_uverbs rdma_ucm rdma_rxe'
 
+# What a Kubernetes node needs besides: a disk, pods' networks, the devices that its plug-in hands out with each port.
+THEN+=' virtio_blk ext4 af_packet macvlan ib_umad'
+
 need apt-cache apt-get dpkg depmod modprobe cpio busybox xz strip
 mkdir -p "$PEERCACHE_CACHE/soft-rdma"
 apt=(-o APT::Sandbox::User=root)

@@ -7,6 +7,8 @@
 #     --memory SIZE    default 2G
 #     --cpus N         default 1
 #     --icount         count instructions: the guest's clock goes by 2 ns with each, whatever the host does
+#     --one-thread     one thread runs all processors in turns: where the kernel patches itself while other processors run,
+#                      which the emulation in parallel does not always survive (Oops: int3)
 #     --kernel NAME    what kernel.sh is asked for
 #     --work FOLDER    that the command can write to, in $WORK
 #
@@ -28,6 +30,7 @@ while [ $# -gt 0 ]; do
     --kernel) wanted=("$2") && shift 2 ;;
     --work) work=$2 && shift 2 ;;
     --icount) accelerator="tcg,thread=single" && extra+=(-icount "shift=1,sleep=on") && shift ;;
+    --one-thread) accelerator="tcg,thread=single" && shift ;;
     --qemu) read -ra arguments <<<"$2" && extra+=("${arguments[@]}") && shift 2 ;;
     -*) die "unknown option '$1'" "sed -n '2,/^set/p' hack/soft-rdma/qemu/run.sh" ;;
     *) break ;;

@@ -1,0 +1,129 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2016,SC2154  # programs of jq; what ../kubernetes.sh has set
+# What the lane shows, step by step.
+
+NAMESPACE=inference
+PATIENCE=${PATIENCE:-600}  # seconds, for each step
+PAGES=(--page-bytes 65536 --pages 64 --window 64 --batch 16 --seconds 0)
+
+# What is wanted is said while the guest boots.
+objects_up() {
+  kubectl apply -f "$FABRIC/multus.yaml" >/dev/null
+  kubectl wait --for=condition=Established --timeout=60s crd --all >/dev/null
+  kubectl create namespace $NAMESPACE >/dev/null
+  kubectl -n $NAMESPACE create quota not-yet --hard=requests.rdma/rail1=0 >/dev/null
+}
+
+check_all() {
+  await "the guest is a Ready node" node_is_ready
+  await "Multus runs there" rolled_out kube-system kube-multus-ds
+  # Not before: a pod that is made without Multus has no interfaces of rails, and is not made anew.
+  sed "s/@VERSION@/$VERSION/" "$QEMU/kubernetes/cluster.yaml" | kubectl apply -f - >/dev/null
+  await "the plug-in that the operator renders offers both rails' devices" devices_offered
+  # This plug-in tells the kubelet no NUMA nodes, so the pod that comes first gets a core of the first one, whatever its port.
+  await "the pod of NUMA node 0 has its core" admitted 0
+  kubectl -n $NAMESPACE delete quota not-yet >/dev/null
+  await "two nodes of the cache run" nodes_run
+  conditions_show
+  placement_shows 0
+  placement_shows 1
+  pages_travel 0 1
+  pages_travel 1 0
+}
+
+# await WHAT CMD...: as wait_for, but ends when the guest does. A busy host makes a slow emulation several times slower.
+await() {
+  local what=$1 end=$((SECONDS + PATIENCE))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    kill -0 "$guest" 2>/dev/null || die "the guest ended while waiting until $what" "see $LOGS/guest.log"
+    [ "$SECONDS" -lt "$end" ] || die "not within $PATIENCE s: $what" "see $LOGS and $CLUSTER_DIR/guest/log"
+    sleep 1
+  done
+  note "$what ($SECONDS s)"
+}
+
+# expect WHAT CMD...
+expect() {
+  local what=$1
+  shift
+  "$@" >/dev/null || die "not so: $what" "see $LOGS and $CLUSTER_DIR/guest/log"
+  note "$what"
+}
+
+node_is_ready() { kubectl get node "$NODE" --no-headers | awk '$2 != "Ready" {exit 1}'; }
+
+rolled_out() { kubectl -n "$1" get daemonset "$2" -o json | jq -e '.status | .desiredNumberScheduled == 1 and .numberReady == 1'; }
+
+devices_offered() {
+  kubectl get node "$NODE" -o json | jq -e '.status.allocatable | .["rdma/rail0"] == "4" and .["rdma/rail1"] == "4"'
+}
+
+cluster() { kubectl -n $NAMESPACE get peercachecluster kv -o json; }
+condition() { cluster | jq -e --arg type "$1" --arg status "$2" 'any(.status.conditions[]; .type == $type and .status == $status)'; }
+pod() { kubectl -n $NAMESPACE get pods -l "peercache.io/group=numa$1" -o json | jq -e '.items | if length == 1 then .[0] else error end'; }
+pod_name() { pod "$1" | jq -r .metadata.name; }
+admitted() { pod "$1" | jq -e 'any(.status.conditions[]; .type == "PodReadyToStartContainers" and .status == "True")'; }
+runs() { pod "$1" | jq -e 'any(.status.conditions[]; .type == "Ready" and .status == "True")'; }
+nodes_run() { runs 0 && runs 1; }
+status() { curl -sf "http://$(pod "$1" | jq -r .status.podIP):31997/v1/status"; }
+
+conditions_show() {
+  local type
+  for type in Ready NUMAAligned RailsHealthy DevicesAvailable NetworksResolved; do
+    await "condition $type is True" condition $type True
+  done
+  cluster | jq -r '.status.conditions[] | "      \(.type) \(.status) \(.reason): \(.message)"' | cut -c 1-160 >&2
+}
+
+# placement_shows NUMA-NODE: of the pod there, as the API server, the node itself and the kernel have it
+placement_shows() {
+  local numa=$1 cpus devices pool
+  pod "$numa" >"$LOGS/pod-$numa.json"
+  expect "numa$numa: Guaranteed, with the device of rail$numa alone, on the pod network, without privilege" \
+    jq -e --arg resource "rdma/rail$numa" '.status.qosClass == "Guaranteed" and (.spec.hostNetwork | not)
+      and ([.spec.containers[0].resources.limits | to_entries[] | select(.key | startswith("rdma/"))] == [{key: $resource, value: "1"}])
+      and all(.spec.containers[], .spec.initContainers[]; .securityContext | (.privileged | not) and .allowPrivilegeEscalation == false
+        and .capabilities.drop == ["ALL"])' "$LOGS/pod-$numa.json"
+  cpus=$(in_pod "$numa" grep Cpus_allowed_list: /proc/1/status | cut -f 2)
+  expect "numa$numa: the kubelet gave it CPU $cpus alone, which is on NUMA node $numa" \
+    test "$cpus" = $((1 + numa))
+  devices=$(in_pod "$numa" sh -c 'cd /dev/infiniband && for d in uverbs*; do cat /sys/class/infiniband_verbs/$d/ibdev; done')
+  expect "numa$numa: the plug-in gave it the device of its port alone: $devices" test "$devices" = "rxe$numa"
+  pool=$(in_pod "$numa" grep peercache-pool /proc/1/numa_maps)
+  expect "numa$numa: the kernel says of its pool: ${pool#* }" \
+    eval '[[ $pool == *" bind:$numa "* && $pool != *" N$((1 - numa))="* ]]'
+  status "$numa" >"$LOGS/status-$numa.json"
+  expect "numa$numa: $(jq -c .numa "$LOGS/status-$numa.json")" \
+    jq -e --argjson numa "$numa" --arg cpus "$cpus" '.numa | .node == $numa and .threads.cpus == $cpus and .memory.placement == "bound"' \
+    "$LOGS/status-$numa.json"
+}
+
+in_pod() { kubectl -n $NAMESPACE exec "$(pod_name "$1")" -c peercached -- "${@:2}"; }
+
+# pages_travel FROM TO: set at one pod's socket, read at the other's, every byte checked
+pages_travel() {
+  local from=$1 to=$2 key=$((1000 * ($1 + 1)))
+  perf "$from" set --first-key $key >"$LOGS/set-$from"
+  # Not at once, maybe: a call waits for queue pairs only so long, and is served over TCP then.
+  await "numa$to reads all pages of numa$from over its rail" arrive "$to" $key
+  expect "numa$to: no byte was wrong in $(wc -l <"$LOGS/get-$to") passes; READs brought $(cat "$LOGS/read-$to") bytes of the last" \
+    jq -se 'all(.wrong == 0)' "$LOGS/get-$to"
+}
+
+# arrive NUMA-NODE KEY: one pass over the pages, whose bytes the rail has read
+arrive() {
+  local before after
+  before=$(rail_bytes "$1") || return 1
+  perf "$1" get --first-key "$2" --check >"$LOGS/last-$1" || return 1
+  cat "$LOGS/last-$1" >>"$LOGS/get-$1"
+  after=$(rail_bytes "$1") || return 1
+  echo $((after - before)) >"$LOGS/read-$1"
+  jq -e '.hits == 64' "$LOGS/last-$1" && [ $((after - before)) -ge $((64 * 65536)) ]
+}
+
+perf() {  # perf NUMA-NODE set|get OPTION...: in the pod, as an engine of that machine
+  in_pod "$1" peercache-perf "$2" --socket "/run/peercache/numa$1.sock" "${PAGES[@]}" "${@:3}"
+}
+
+rail_bytes() { status "$1" | jq '.transport.rails[0].read_bytes'; }
