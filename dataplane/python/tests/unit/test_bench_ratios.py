@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from peercache.bench.ratios import Row
+from peercache.bench.ratios import Row, turns
 from peercache.bench.report import table
 
 
@@ -27,3 +27,12 @@ def test_a_row_that_is_only_shown_fails_nothing_and_hides_nothing() -> None:
     assert "0.50" in line
     assert "0.90" in line
     assert line.rstrip(" |").endswith("shown")
+
+
+def test_rows_that_miss_are_repeated_once_more() -> None:
+    for values, repetitions in (((0.95,), 5), ((0.5,), 10), ((0.5,) * 5 + (0.95,) * 5, 10)):
+        made = Row("what", "GB/s", "memcpy", 0.9)
+        for i, _ in enumerate(turns([row(value=1.0), made], 5)):
+            made.add(1.0, values[i % len(values)])
+        assert len(made.values) == repetitions
+        assert made.passed == (0.95 in values)
