@@ -54,12 +54,12 @@ bool HitsWithoutAsking(TestEngine* reader, Node* node, uint64_t first, size_t co
   });
 }
 
-// Runs `step` for six seconds, and longer, at most twenty, on a machine too slow to have had
+// Runs `step` for four seconds, and longer, at most twenty, on a machine too slow to have had
 // `enough`.
 template <typename Enough, typename Step>
 void RunUntil(const Enough& enough, const Step& step) {
   const TimePoint start = Clock::now();
-  for (Duration ran{}; ran < seconds(6) || (ran < seconds(20) && !enough());
+  for (Duration ran{}; ran < seconds(4) || (ran < seconds(20) && !enough());
        ran = Clock::now() - start) {
     step();
   }

@@ -21,7 +21,7 @@ PAGES_EACH = 100
 ROCE_PORT = 4791
 ETH_P_IPV6 = 0x86DD
 # Of each thread of an engine, between two calls.
-PAUSE_SECONDS = 0.02
+PAUSE_SECONDS = 0.1
 HOSTS = [Host("a", "A", "10.10.0.1"), Host("b", "B", "10.10.0.2")]
 
 
@@ -29,7 +29,7 @@ def wait_until(holds: Callable[[], bool], otherwise: str) -> None:
     deadline = time.monotonic() + LONGEST_WAIT
     while not holds():
         assert time.monotonic() < deadline, otherwise
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 def fabric(command: str) -> None:
