@@ -19,12 +19,7 @@ status() { curl -fs "http://10.20.0.1:$((PORT + 100 + $1))/v1/status"; }
 
 perf() { timeout 100 "$BUILD/bench/peercache-perf" "$1" --page-bytes $PAGE --pages $PAGES --window $PAGES --batch 32 --seconds 0 "${@:2}"; }
 
-ip link add rail0 type veth peer name wire0
-ip addr add 10.20.0.1/24 dev rail0
-ip link set wire0 mtu 9000 up
-ip link set rail0 mtu 9000 up
-rdma link add rxe0 type rxe netdev rail0
-hack/soft-rdma/await-port.sh rxe0 10.20.0.1 >/dev/null
+. hack/soft-rdma/qemu/guest/rail.sh
 chmod 666 /dev/infiniband/uverbs0
 mkdir -m 777 $SOCKETS
 uname -r

@@ -13,12 +13,7 @@ measure() {  # measure NAME ARGS...: in a shell of its own, as each contender de
   )
 }
 
-ip link add rail0 type veth peer name wire0
-ip addr add 10.20.0.1/24 dev rail0
-ip link set wire0 mtu 9000 up
-ip link set rail0 mtu 9000 up
-rdma link add rxe0 type rxe netdev rail0
-hack/soft-rdma/await-port.sh rxe0 10.20.0.1 >/dev/null
+. hack/soft-rdma/qemu/guest/rail.sh
 
 port=18515
 for ((round = 1; round <= rounds; round++)); do
