@@ -14,7 +14,6 @@ namespace {
 
 using nlohmann::json;
 using std::chrono::seconds;
-using testing::Churn;
 using testing::CounterOf;
 using testing::Eventually;
 using testing::RailBytes;
@@ -115,27 +114,6 @@ TEST(NodeFabricTest, AHolderThatStartsAgainIsReadAgain) {
     EXPECT_TRUE(ReadsByRdma(&reader, reader_node.get(), life * 100, 32));
     EXPECT_EQ(reader.Get(life * 100, 32).wrong, 0u);
   }
-}
-
-// Pages come and go in a pool far smaller than what is set, without checksums: what keeps the bytes
-// right is the protocol.
-TEST(NodeFabricTest, NoWrongByteWhilePagesAreEvicted) {
-  TestCluster cluster([](NodeConfig* c) {
-    UseRails(c);
-    c->checksums = ChecksumPolicy::kOff;
-    c->lease = milliseconds(200);
-    c->pool_bytes = size_t{16} << 20;
-  });
-  auto a = cluster.Start("a"), b = cluster.Start("b");
-  TestEngine writer(a->socket(), 16, kPage), reader(b->socket(), 16, kPage);
-  ASSERT_EQ(writer.Set(0, 16), 16u);
-  ASSERT_TRUE(ReadsByRdma(&reader, b.get(), 0, 16));
-  Churn churn(&writer, &reader);
-  for (const TimePoint end = Clock::now() + seconds(4); Clock::now() < end;) churn.Read();
-  churn.Stop();
-  EXPECT_GT(churn.hits, 100u);
-  EXPECT_EQ(churn.wrong, 0u);
-  EXPECT_GT(Status(*a)["pool"]["evictions"].get<uint64_t>(), 100u);
 }
 
 TEST(NodeFabricTest, AHolderThatDiesCostsABoundedWaitAndNoWrongByte) {

@@ -2,16 +2,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
-#include <vector>
 
 #include "node/node_fabric_testing.h"
+#include "node/node_process_testing.h"
 
 namespace peercache {
 namespace {
@@ -184,45 +181,18 @@ TEST(OneSidedFabricTest, AShardThatDiesIsLeftAndComesBack) {
   }
 }
 
-// A node of its own process, which can be stopped: peercached lies beside this program.
-class Process {
- public:
-  explicit Process(const NodeConfig& config) {
-    const auto program =
-        std::filesystem::read_symlink("/proc/self/exe").parent_path() / "peercached";
-    std::vector<std::string> words = {program,
-                                      "--node-id=" + config.node_id,
-                                      "--cluster=" + config.cluster,
-                                      "--discovery-addr=" + config.discovery_addr,
-                                      "--bind-addr=127.0.0.1",
-                                      "--advertise-addr=127.0.0.1",
-                                      "--peer-port=0",
-                                      "--http-port=0",
-                                      "--socket=" + config.socket,
-                                      "--pool-size=32Mi",
-                                      "--huge-pages=off",
-                                      "--transport=rdma",
-                                      "--device-name=" + config.device_name,
-                                      "--directory-lookups=" + config.directory_lookups,
-                                      fmt::format("--lease-ms={}", config.lease.count()),
-                                      fmt::format("--heartbeat-ms={}", config.heartbeat.count()),
-                                      fmt::format("--member-ttl-ms={}", config.member_ttl.count())};
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    EXPECT_EQ(posix_spawn(&pid_, program.c_str(), nullptr, nullptr, arguments.data(), environ), 0);
-  }
-  ~Process() {
-    Signal(SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-  void Signal(int signal) const {
-    if (pid_ > 0) kill(pid_, signal);
-  }
-
- private:
-  pid_t pid_ = -1;
-};
+// The node of `config` as a process of its own, which can be stopped.
+testing::NodeProcess Process(const NodeConfig& config) {
+  return testing::NodeProcess({"node-id=" + config.node_id, "cluster=" + config.cluster,
+                               "discovery-addr=" + config.discovery_addr, "bind-addr=127.0.0.1",
+                               "advertise-addr=127.0.0.1", "peer-port=0", "http-port=0",
+                               "socket=" + config.socket, "pool-size=32Mi", "huge-pages=off",
+                               "transport=rdma", "device-name=" + config.device_name,
+                               "directory-lookups=" + config.directory_lookups,
+                               fmt::format("lease-ms={}", config.lease.count()),
+                               fmt::format("heartbeat-ms={}", config.heartbeat.count()),
+                               fmt::format("member-ttl-ms={}", config.member_ttl.count())});
+}
 
 // Its memory can be READ all the same, and what it has granted ends by itself.
 TEST(OneSidedFabricTest, AShardThatIsStoppedIsLeftAndNeverWrong) {
@@ -233,7 +203,7 @@ TEST(OneSidedFabricTest, AShardThatIsStoppedIsLeftAndNeverWrong) {
   });
   auto host = cluster.Start("host"), b = cluster.Start("b");
   ASSERT_TRUE(host && b);
-  const Process stopped(cluster.Config("stopped"));
+  const auto stopped = Process(cluster.Config("stopped"));
   const auto members = [&] { return testing::Status(*b)["members"].size(); };
   ASSERT_TRUE(Eventually(seconds(20), [&] { return members() == 3; }));
   TestEngine writer(host->socket(), 32, kPage), reader(b->socket(), 32, kPage);

@@ -2,4 +2,4 @@
 # As 11-node-reads.sh, all the others: nodes that read each other's shards, and engines' dma-bufs.
 # shellcheck shell=bash
 . hack/soft-rdma/fabric.sh
-fabric_tests node '-NodeFabricTest.*'
+fabric_tests node '-NodeFabricTest.*:StressFabricTest.*'

@@ -1,8 +1,9 @@
 """What PeerCache reaches of what the machine can do, as ratios measured in one run.
 
 Every row is repeated, limit and measurement in turns, so that a machine that slows down slows both.
-A row's ratio is the median of the repetitions; it fails when even the upper quartile misses the
-target, which is more than the noise between repetitions.
+A row's ratio is the median of the repetitions, and its noise the distance from there to their
+quartile on the better side. It fails when the target is missed by more than that: of five
+repetitions, when fewer than two reach it.
 """
 
 from __future__ import annotations

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from peercache.bench import __main__ as command
+from peercache.bench import ratios
 from peercache.bench.ratios import Row, turns
 from peercache.bench.report import table
 
@@ -11,6 +17,39 @@ def row(*, held: bool = True, at_least: bool = True, value: float) -> Row:
     for noise in (0.98, 0.99, 1.0, 1.01, 1.02):
         made.add(1.0, value * noise)
     return made
+
+
+@pytest.mark.parametrize("at_least", [True, False])
+@pytest.mark.parametrize(
+    ("reached", "passes"), [(5, True), (4, True), (3, True), (2, True), (1, False), (0, False)]
+)
+def test_a_row_fails_when_fewer_than_two_of_five_repetitions_reach_the_target(
+    at_least: bool, reached: int, passes: bool
+) -> None:
+    made = Row("what", "GB/s", "memcpy", 0.9, at_least=at_least)
+    good, bad = (0.9, 0.899) if at_least else (0.9, 0.901)
+    for i in range(5):
+        made.add(1.0, good if i < reached else bad)
+    assert made.passed == passes
+
+
+@pytest.mark.parametrize(("value", "status"), [(0.9, 0), (0.85, 1)])
+def test_the_command_fails_with_a_row_and_names_it(
+    value: float,
+    status: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def measured(*_: object) -> Sequence[Row]:
+        return [row(value=value), row(value=0.1, held=False)]
+
+    monkeypatch.setattr(ratios, "measure", measured)
+    monkeypatch.setattr(command, "Engine", lambda *_: None)
+    folders = ["--build", str(tmp_path), "--engine", str(tmp_path), "--out", str(tmp_path)]
+    assert command.main(["ratios", *folders]) == status
+    missed = "missed by more than the noise: what\n" if status else ""
+    assert capsys.readouterr().err == missed
 
 
 def test_a_row_fails_when_its_upper_quartile_misses_the_target() -> None:
