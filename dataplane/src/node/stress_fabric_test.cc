@@ -107,18 +107,22 @@ struct Seen {
   std::atomic<size_t> hits{0}, misses{0}, sets{0}, wrong{0};
 };
 
-// Gets, whose misses are set, and as many sets of its own as `writes` says, until `stop`.
+// Gets, whose misses are set, and as many sets of its own as `writes` says, until `stop`. As SGLang
+// does, asks for the pages before, so that a get goes by what was remembered, for up to a lease.
 void Use(const std::string& socket, unsigned seed, double writes, const std::atomic<bool>& stop,
          Seen* seen) {
   TestEngine engine(socket, kBatch, kPage);
   std::mt19937_64 random(seed);
   std::bernoulli_distribution write(writes);
   std::uniform_int_distribution<uint64_t> pick(0, kWorkingSet - kBatch);
+  std::uniform_int_distribution<int64_t> pause(0, kLease.count());
   while (!stop) {
     const uint64_t first = pick(random);
     size_t done = 0;
     bool full = false;
     if (!write(random)) {
+      engine.Exists(first, kBatch);
+      std::this_thread::sleep_for(milliseconds(pause(random)));
       const auto got = engine.Get(first, kBatch);
       done = got.hits;
       full = got.hits == kBatch;
@@ -176,8 +180,8 @@ void NoWrongByte(const std::string& checksums) {
   Seen seen;
   std::atomic<bool> stop{false};
   std::vector<std::thread> engines;
-  for (unsigned i = 0; i < 4; ++i) {
-    engines.emplace_back(Use, nodes[i % 2]->socket(), i, i < 2 ? 0.0 : 0.3, std::cref(stop), &seen);
+  for (unsigned i = 0; i < 6; ++i) {
+    engines.emplace_back(Use, nodes[i % 2]->socket(), i, i < 4 ? 0.0 : 0.9, std::cref(stop), &seen);
   }
   const TimePoint start = Clock::now();
   TimePoint restart = start + kBetweenRestarts;

@@ -5,6 +5,8 @@
 #include <functional>
 #include <random>
 
+#include "wire/heartbeat.h"
+
 namespace peercache {
 namespace {
 
@@ -281,6 +283,47 @@ TEST(MessagesTest, OutcomesOfOffersAreKnown) {
   EXPECT_TRUE(decodes({0, 0, {}}));
   EXPECT_FALSE(decodes({0, 2, {}}));
   EXPECT_FALSE(decodes({0, 1, {kNoRoom + 1}}));
+}
+
+size_t FrameOf(const std::function<void(FrameWriter*)>& encode) {
+  FrameWriter w;
+  w.Start(MessageType::kError, 1);
+  encode(&w);
+  return w.Finish().size();
+}
+
+// docs/performance.md, "Traffic of the membership", and what python/tests/fleet/test_crowd.py
+// counts with.
+TEST(MessagesTest, TrafficOfTheMembershipIsAsDocumented) {
+  const OwnerStamp stamp;
+  const auto answer = [](size_t items) {
+    return FrameOf([&](FrameWriter* w) {
+      ShardAnswer{1, 2, Code::kOk, std::vector<uint8_t>(items)}.Encode(w);
+    });
+  };
+  const auto publish = [&](size_t items) {
+    const std::vector<PublishItem> published(items);
+    return FrameOf([&](FrameWriter* w) { EncodePublish(stamp, published, w); });
+  };
+  EXPECT_EQ(FrameOf([&](FrameWriter* w) { EncodeContact(stamp, w); }), 80u);
+  EXPECT_EQ(answer(0), 53u);
+  EXPECT_EQ(publish(0), 84u);
+  EXPECT_EQ(publish(7) - publish(0), 7u * 80);
+  EXPECT_EQ(answer(7) - answer(0), 7u);
+  Heartbeat beat;
+  beat.member.id = "node";       // 4
+  beat.member.host = "1.2.3.4";  // 7
+  beat.health.group = "default";
+  EXPECT_EQ(FrameOf([&](FrameWriter* w) { beat.Encode(w); }), 100u + 4 + 7 + 7);
+  const auto list = [&](size_t members) {
+    MemberListMessage message;
+    message.members.assign(members, {beat.member, 0});
+    return FrameOf([&](FrameWriter* w) { message.Encode(w); });
+  };
+  EXPECT_EQ(list(0), 37u);
+  EXPECT_EQ(list(5) - list(0), 5u * (41 + 4 + 7));
+  beat.member.synced = {1, 2};
+  EXPECT_EQ(list(5) - list(0), 5u * (41 + 4 + 7 + 2 * 8));
 }
 
 TEST(MessagesTest, NamesAreChecked) {

@@ -26,6 +26,8 @@ from typing import TypeVar
 NAMESPACES = Path("/run/netns")
 PREFIX = "pcfault"
 CLONE_NEWNET = 0x40000000
+# Of IP and TCP with time stamps; the loopback counts without Ethernet's.
+PACKET_HEADERS = 20 + 32
 
 _Result = TypeVar("_Result")
 
@@ -96,6 +98,13 @@ def inside(namespace: str, work: Callable[[], _Result]) -> _Result:
     if errors:
         raise errors[0]
     return results[0]
+
+
+def loopback_bytes(namespace: str) -> int:
+    """What has gone over the loopback of the namespace, which is all TCP over IPv4: its payload."""
+    lines = inside(namespace, Path("/proc/thread-self/net/dev").read_text).splitlines()
+    received = next(line.split() for line in lines if line.lstrip().startswith("lo:"))
+    return int(received[1]) - int(received[2]) * PACKET_HEADERS
 
 
 def remove_stale() -> None:

@@ -79,7 +79,9 @@ class Node(Process):
 class EngineProcess(Process):
     """engine.py on a node's socket."""
 
-    def __init__(self, name: str, folder: Path, node_socket: str) -> None:
+    def __init__(
+        self, name: str, folder: Path, node_socket: str, page_bytes: int = pages.PAGE_BYTES
+    ) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
         with self.log.open("ab") as output:
@@ -94,7 +96,11 @@ class EngineProcess(Process):
                     name,
                 ],
                 cwd=PYTHON,
-                env={**os.environ, "PYTHONPATH": ""},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": "",
+                    pages.PAGE_BYTES_VARIABLE: str(page_bytes),
+                },
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
@@ -131,12 +137,14 @@ class Fleet:
         hosts: Sequence[Host],
         pages_each: int,
         holders: int | None = None,
+        page_bytes: int = pages.PAGE_BYTES,
         **flags: str,
     ) -> None:
         self.folder = folder
         self._network = network
         self.hosts = list(hosts)
         self.pages_each = pages_each
+        self.page_bytes = page_bytes
         self.holders = list(range(len(self.hosts) if holders is None else holders))
         self.flags = flags
         self.discovery = ",".join(f"{h.address}:{PEER_PORT}" for h in self.hosts[:DISCOVERY_HOSTS])
@@ -157,7 +165,8 @@ class Fleet:
             self.fill(i)
 
     def engine(self, node: int, suffix: str = "") -> EngineProcess:
-        return EngineProcess(f"engine-{node}{suffix}", self.folder, self.nodes[node].socket)
+        name, socket = f"engine-{node}{suffix}", self.nodes[node].socket
+        return EngineProcess(name, self.folder, socket, self.page_bytes)
 
     def fill(self, holder: int) -> None:
         """Sets the pages of the holder, which are in its own pool afterwards."""

@@ -6,11 +6,14 @@ Used by the engine processes, which import nothing but numpy and the extension.
 from __future__ import annotations
 
 import hashlib
+import os
 
 import numpy as np
 from numpy.typing import NDArray
 
-PAGE_BYTES = 32 << 10
+# Engines of a fleet that wants others are told so.
+PAGE_BYTES_VARIABLE = "FLEET_PAGE_BYTES"
+PAGE_BYTES = int(os.environ.get(PAGE_BYTES_VARIABLE, 32 << 10))
 WORDS = PAGE_BYTES // 8
 # Unequal parts show mix-ups.
 SEGMENTS = (PAGE_BYTES // 4, PAGE_BYTES - PAGE_BYTES // 4)

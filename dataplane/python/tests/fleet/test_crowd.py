@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ import pytest
 from . import calls
 from .calls import Summary
 from .conftest import Report
-from .network import Network
+from .network import Host, Network, loopback_bytes
 from .nodes import DISCOVERY_HOSTS, Fleet, Node
 
 NODES = 64
@@ -30,13 +30,24 @@ HEARTBEAT_SECONDS = 0.5
 KEEPALIVE_SECONDS = 0.5
 COUNT_SECONDS = 5.0
 TRAFFIC_ERROR = 0.2
+BYTES_ERROR = 0.1
+# Frames without the names in them; wire/messages_test.cc holds them to the wire.
+HEARTBEAT_BYTES = 100  # and the names of member, address and group
+LIST_BYTES, LISTED_BYTES = 37, 41  # and of each listed member, its name and address
+CONTACT_BYTES = 80 + 53  # with its answer
+PUBLISH_BYTES = 84 + 53  # with its answer
+PUBLISHED_BYTES = 80 + 1  # of each record
+GROUP = "default"
 GONE_SECONDS = 5.0
 LEAVE_SECONDS = 20.0
 AGREE_SECONDS = 20.0
 BACK_SECONDS = 2.0
 
 TRAFFIC = f"{'of 64 idle nodes, per node and second':<62} {'formula':>8} {'measured':>9}"
-REPAIR = f"{'records published again':<24} {'formula':>8} {'measured':>9} {'agreed s':>9}"
+REPAIR = (
+    f"{'records published again':<24} {'formula':>8} {'measured':>9} {'messages':>9} {'bytes':>9} "
+    f"{'agreed s':>9}"
+)
 
 
 @pytest.fixture
@@ -73,6 +84,7 @@ def messages(kind: str) -> str:
     return f'peercache_directory_messages_total{{kind="{kind}"}}'
 
 
+PUBLISH = messages("publish")
 HEARTBEATS = "peercache_heartbeats_total"
 ANSWERED = "peercache_heartbeats_answered_total"
 REPUBLISHED = "peercache_directory_republishes_total"
@@ -82,24 +94,36 @@ def scrape(nodes: Iterable[Node]) -> list[tuple[float, dict[str, float]]]:
     return [(time.monotonic(), node.metrics()) for node in nodes]
 
 
+def idle_bytes(hosts: Sequence[Host]) -> float:
+    """Of all messages of all nodes, per node and second."""
+    names = sum(len(host.name) + len(host.address) for host in hosts)
+    count = len(hosts)
+    listed = LIST_BYTES + LISTED_BYTES * count + names
+    beats = DISCOVERY_HOSTS * (HEARTBEAT_BYTES + names / count + len(GROUP) + listed)
+    return beats / HEARTBEAT_SECONDS + (count - 1) * CONTACT_BYTES / KEEPALIVE_SECONDS
+
+
 def total(nodes: Iterable[Node], name: str) -> float:
     return sum(metrics[name] for _, metrics in scrape(nodes))
 
 
-def per_second(nodes: list[Node], names: list[str]) -> dict[str, list[float]]:
-    """Of each node, while nothing happens."""
+def per_second(nodes: list[Node], names: list[str]) -> tuple[dict[str, list[float]], float]:
+    """Of each node, while nothing happens; and the bytes that all of them send together."""
+    namespace = nodes[0].host.namespace
     before = scrape(nodes)
+    begun, sent = time.monotonic(), loopback_bytes(namespace)
     time.sleep(COUNT_SECONDS)
+    rate = (loopback_bytes(namespace) - sent) / (time.monotonic() - begun)
     pairs = list(zip(before, scrape(nodes), strict=True))
     return {
         name: [(now[name] - then[name]) / (at - since) for (since, then), (at, now) in pairs]
         for name in names
-    }
+    }, rate
 
 
 def check_idle_traffic(nodes: list[Node], report: Report) -> None:
     kinds = ["contact", "publish", "withdraw"]
-    rates = per_second(nodes, [HEARTBEATS, ANSWERED, *map(messages, kinds)])
+    rates, sent = per_second(nodes, [HEARTBEATS, ANSWERED, *map(messages, kinds)])
     expected = {
         HEARTBEATS: DISCOVERY_HOSTS / HEARTBEAT_SECONDS,
         messages("contact"): (NODES - 1) / KEEPALIVE_SECONDS,
@@ -115,6 +139,9 @@ def check_idle_traffic(nodes: list[Node], report: Report) -> None:
     report.add(TRAFFIC, f"{ANSWERED + ' (discovery hosts)':<62} {formula:>8.1f} {measured:>9.1f}")
     assert hosts == pytest.approx([formula] * DISCOVERY_HOSTS, rel=TRAFFIC_ERROR)
     assert sum(rates[ANSWERED][DISCOVERY_HOSTS:]) == 0
+    formula, measured = idle_bytes([node.host for node in nodes]), sent / NODES
+    report.add(TRAFFIC, f"{'bytes of all of these':<62} {formula:>8.0f} {measured:>9.0f}")
+    assert measured == pytest.approx(formula, rel=BYTES_ERROR)
 
 
 @pytest.mark.node
@@ -125,7 +152,7 @@ def test_64_nodes_join_leave_and_repair(fleet: Fleet, report: Report) -> None:
     check_idle_traffic(nodes, report)
 
     # A quarter of the nodes goes at once: half of them leaves, half of them dies.
-    republished = total(nodes[:HOLDERS], REPUBLISHED)
+    republished, published = (total(nodes[:HOLDERS], name) for name in (REPUBLISHED, PUBLISH))
     fleet.begin_load(READERS, writes=0.0)
     time.sleep(1)
     change = time.monotonic()
@@ -149,9 +176,17 @@ def test_64_nodes_join_leave_and_repair(fleet: Fleet, report: Report) -> None:
     fleet.wait_full()
     # Each record of the shards that went was published again once, and little else.
     moved = total(nodes[:HOLDERS], REPUBLISHED) - republished
+    sent = total(nodes[:HOLDERS], PUBLISH) - published
     formula = HOLDERS * PAGES_EACH * len(gone) / NODES
-    report.add(REPAIR, f"{'16 of 64 go':<24} {formula:>8.0f} {moved:>9.0f} {agreed:>9.1f}")
+    size = moved * PUBLISHED_BYTES + sent * PUBLISH_BYTES
+    report.add(
+        REPAIR,
+        f"{'16 of 64 go':<24} {formula:>8.0f} {moved:>9.0f} {sent:>9.0f} {size:>9.0f} "
+        f"{agreed:>9.1f}",
+    )
     assert 0.7 < moved / formula < 1.6
+    # At worst each of them travels alone.
+    assert 0 < sent <= 1.6 * formula
 
     # They come back, and nothing is missed meanwhile.
     fleet.begin_load(READERS, writes=0.0)
@@ -170,6 +205,6 @@ def test_64_nodes_join_leave_and_repair(fleet: Fleet, report: Report) -> None:
         calls.seconds_until_full(log, change, end, fleet.holders),
     )
     report.add(Summary.HEADER, seen.row())
-    report.add(REPAIR, f"{'16 of 64 come':<24} {'':>8} {'':>9} {end - change:>9.1f}")
+    report.add(REPAIR, f"{'16 of 64 come':<24} {'':>38} {end - change:>9.1f}")
     assert log["wrong"].sum() == 0
     assert seen.back_after_fault == 0
