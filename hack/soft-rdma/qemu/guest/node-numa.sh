@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # In the guest of ../tests/12-node-numa.sh.
-PEERCACHED=${PEERCACHED:-dataplane/build/release/peercached}
+BUILD=${PEERCACHE_BUILD:-dataplane/build/release}
+PEERCACHED=${PEERCACHED:-$BUILD/peercached}
 HUGE_PAGES=48  # on each NUMA node; the pool takes 32
 CPUS=(0-1 2-3)
 
@@ -63,6 +64,46 @@ stop
 node --transport rdma --device-name rxe0,rxe1 --numa-node 1
 is_on 1
 stop
+
+echo "== pages of one node for another, engines and both nodes on NUMA node 1"
+PAGES=32 PAGE_BYTES=131072
+SLOW=(--lease-ms 20000 --peer-timeout-ms 20000 --member-ttl-ms 60000)  # as emulated machines are
+# perf set|get NAME [OPTION...]: what it says is in $WORK/NAME
+perf() {
+  numactl --cpunodebind=1 --membind=1 timeout 60 "$BUILD/bench/peercache-perf" "$1" --page-bytes $PAGE_BYTES --pages $PAGES \
+    --window $PAGES --batch 8 --seconds 0 "${@:3}" >"$WORK/$2" || fail "$2: $(cat "$WORK/$2")"
+}
+read_bytes() { curl -sf http://127.0.0.1:8080/v1/status | jq '.transport.rails[0].read_bytes'; }
+"$PEERCACHED" --node-id holder --socket /tmp/holder.sock --bind-addr 127.0.0.1 --peer-port 31998 --http-port 8081 \
+  --discovery-addr 127.0.0.1:31998 --pool-size 64Mi --promotion-percent 0 --huge-pages off --transport rdma \
+  --device-name rxe1 "${SLOW[@]}" >"$WORK/holder.log" 2>&1 &
+holder=$!
+# The first one takes the port of --discovery-addr.
+until curl -sf -o /dev/null http://127.0.0.1:8081/readyz; do
+  kill -0 $holder || { cat "$WORK/holder.log"; exit 1; }
+  sleep 0.1
+done
+node --node-id reader --transport rdma --device-name rxe1 --discovery-addr 127.0.0.1:31998 --dir-cache-ttl-ms 0 "${SLOW[@]}"
+is_on 1
+until curl -sf http://127.0.0.1:8081/v1/status |
+  jq -e '.numa.node == 1 and [.members[].state] == ["active", "active"]' >/dev/null; do
+  kill -0 $holder || { cat "$WORK/holder.log"; exit 1; }
+  sleep 0.1
+done
+perf set set --socket /tmp/holder.sock
+# The first get is served over TCP, while queue pairs are made.
+for round in {1..30}; do
+  [ "$round" -lt 30 ] || fail "the last get: $(cat "$WORK/get"), $brought bytes of it by RDMA"
+  before=$(read_bytes)
+  perf get get --check --socket /tmp/peercache.sock
+  jq -e '.wrong == 0' "$WORK/get" >/dev/null || fail "get: $(cat "$WORK/get")"
+  brought=$(($(read_bytes) - before))
+  [ "$(jq .hits "$WORK/get")" != $PAGES ] || [ "$brought" -lt $((PAGES * PAGE_BYTES)) ] || break
+done
+echo "round $round: $brought bytes of $PAGES pages by RDMA"
+stop
+kill $holder
+wait $holder || { cat "$WORK/holder.log"; exit 1; }
 
 echo "== more than the NUMA node has"
 echo 16 >/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages

@@ -1,4 +1,5 @@
-# Two machines with a kernel each and two rails between them: READs over each rail, IPv4 and IPv6, through loss and delay.
+# Two machines with a kernel each and two rails between them: READs over each rail, IPv4 and IPv6, and gets of a node from
+# the other over both, with every byte compared; all of that through loss and delay, too.
 # Longest: 600 s
 # shellcheck shell=bash
 wires() {  # wires on|off NUMBER: the sockets' servers are those of the first machine
@@ -15,7 +16,8 @@ host() {  # host NUMBER on|off
 }
 
 sockets=$(mktemp -d)
-trap 'rm -rf "$sockets"' EXIT
+first=''
+trap '[ -z "$first" ] || kill $first 2>/dev/null || true; rm -rf "$sockets"' EXIT
 host 1 on >"$WORK/host1" 2>&1 & first=$!
 until [ -S "$sockets/rail0" ] && [ -S "$sockets/rail1" ]; do
   kill -0 $first || { cat "$WORK/host1"; exit 1; }
@@ -23,3 +25,4 @@ until [ -S "$sockets/rail0" ] && [ -S "$sockets/rail1" ]; do
 done
 (host 2 off) || { echo "host 1 said:"; cat "$WORK/host1"; exit 1; }
 wait $first || { cat "$WORK/host1"; exit 1; }
+first=''
