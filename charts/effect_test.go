@@ -43,6 +43,7 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 // others are values of a form of their own.
 var others = map[string]any{
 	"logLevel":                        "debug",
+	"tracing.endpoint":                "http://collector:4318",
 	"image.pullPolicy":                "Always",
 	"networkPolicy.metricsFrom":       []any{map[string]any{"podSelector": map[string]any{}}},
 	"metrics.podMonitors.interval":    "15s",

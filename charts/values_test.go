@@ -243,6 +243,10 @@ func TestValues(t *testing.T) {
 			container, _ := operatorContainer(t, all)
 			wantArgs(t, container, "--zap-log-level=debug")
 		}},
+		{"traces", []string{"tracing.endpoint=http://collector.monitoring:4318"}, func(t *testing.T, all objects) {
+			container, _ := operatorContainer(t, all)
+			wantArgs(t, container, "--tracing-endpoint=http://collector.monitoring:4318")
+		}},
 		{"pod", []string{
 			"podLabels.team=kv", "podAnnotations.note=x", "priorityClassName=high", "nodeSelector.zone=a",
 			"tolerations[0].operator=Exists", "serviceAccount.annotations.role=r",
@@ -323,6 +327,8 @@ func TestBadValuesAreRefused(t *testing.T) {
 		"networkPolicy.metricsFrom=monitoring":             "metricsFrom",
 		"networkPolicy.metricsFrom[0].from=x":              "metricsFrom",
 		"logLevel=loud":                                    "logLevel",
+		"tracing.endpoint=collector:4318":                  "tracing",
+		"tracing.endpoint=http://collector?tenant=a":       "tracing",
 		"csi.kubeletDir=kubelet":                           "kubeletDir",
 		"csi.kubeletDir=/data/kubelet/":                    "kubeletDir",
 		"metrics.podMonitors.interval=often":               "interval",

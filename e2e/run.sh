@@ -56,6 +56,7 @@ else
   # Images are of a commit where the work tree is; CI's must be.
   if [ -n "${CI:-}" ] || [ -z "$(git -C "$PEERCACHE_ROOT" status --porcelain)" ]; then
     "$HERE/../hack/release/provenance.sh"
+    "$HERE/../hack/release/sbom.sh"
     export PEERCACHE_PROVENANCE=$PEERCACHE_ROOT/dist/release
   fi
 fi

@@ -58,8 +58,25 @@ func runSpecs() {
 			Expect(statement.Subject).To(HaveLen(2), "archive and image")
 			subject := statement.Subject[1]
 			Expect(running).To(HaveKeyWithValue(subject.Name, []string{"sha256:" + subject.Digest.SHA256}))
+			expectListed(filepath.Join(folder, image+".spdx.json"), statement.Subject[0].Digest.SHA256)
 		}
 	}, SpecTimeout(time.Minute))
+}
+
+// expectListed: the list of what is in an image is of the archive with that digest, and is not empty.
+func expectListed(file, archive string) {
+	var list struct {
+		Packages []struct {
+			Name      string
+			Checksums []struct{ ChecksumValue string }
+		}
+	}
+	text, err := os.ReadFile(file)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(json.Unmarshal(text, &list)).To(Succeed(), "%s", text)
+	Expect(len(list.Packages)).To(BeNumerically(">", 10), "%s", text)
+	Expect(list.Packages[0].Checksums).To(HaveLen(1))
+	Expect(list.Packages[0].Checksums[0].ChecksumValue).To(Equal(archive))
 }
 
 // runningImages are the IDs of what the pods of operator, nodes and engines run, by the image's name.

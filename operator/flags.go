@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/peercache/peercache/operator/tracing"
 )
 
 const (
@@ -35,6 +37,7 @@ type options struct {
 	webhookPort    int
 	webhook        string
 	certificates   string
+	tracing        string
 	showVersion    bool
 	log            zap.Options
 }
@@ -69,6 +72,8 @@ func parseFlags(args []string, getenv func(string) string, output io.Writer) (op
 	set.StringVar(&o.webhook, "webhook", webhookEnabled, "run the webhook: enabled or disabled")
 	set.StringVar(&o.certificates, "webhook-certificates", "", "`folder` with tls.crt and tls.key for the webhook, which somebody "+
 		"else makes, renews and has the API server trust, such as OLM; empty: the operator does all that")
+	set.StringVar(&o.tracing, "tracing-endpoint", "", "`address` of an OpenTelemetry collector that takes OTLP over HTTP, such as "+
+		"http://collector:4318, for spans of what the operator does; empty: none are made")
 	set.BoolVar(&o.showVersion, "version", false, "print the version and exit")
 	o.log.BindFlags(set)
 	if err := set.Parse(args); err != nil {
@@ -98,9 +103,11 @@ func (o options) validate(rest []string) error {
 		return fmt.Errorf("--webhook-port=%d is no port: write a number from 1 to 65535", o.webhookPort)
 	case o.namespace == "" && (o.webhook == webhookEnabled || o.leaderElect):
 		return errors.New("the operator's namespace is unknown outside a pod: write --namespace=peercache-system")
-	default:
-		return nil
 	}
+	if err := tracing.Check(o.tracing); err != nil {
+		return fmt.Errorf("--tracing-endpoint=%s %w", o.tracing, err)
+	}
+	return nil
 }
 
 func namespaceOfPod() string {

@@ -42,6 +42,8 @@ func TestBadFlagsSayWhatToWrite(t *testing.T) {
 		{[]string{"--webhook=on"}, "write enabled or disabled"},
 		{[]string{"--webhook-port=70000"}, "from 1 to 65535"},
 		{[]string{"--webhook=disabled", "--webhook-certificates=/certs"}, "leave one of them out"},
+		{[]string{"--namespace=ns", "--tracing-endpoint=collector:4318"}, "--tracing-endpoint=collector:4318 is no address of a collector: " +
+			"write scheme, host and port, as in http://collector:4318"},
 		{[]string{"run"}, `unexpected argument "run"`},
 		{nil, "--namespace=peercache-system"},
 		{[]string{"--webhook=disabled", "--leader-elect"}, "--namespace=peercache-system"},

@@ -30,6 +30,7 @@ import (
 	"github.com/peercache/peercache/operator/inject"
 	"github.com/peercache/peercache/operator/plan"
 	"github.com/peercache/peercache/operator/reconcile"
+	"github.com/peercache/peercache/operator/tracing"
 	"github.com/peercache/peercache/operator/watchdog"
 )
 
@@ -66,6 +67,15 @@ func main() {
 func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 	ctrl.Log.Info("starting", "version", version, "dataplaneImage", config.dataplaneImage,
 		"clientImage", config.clientImage, "webhook", config.webhook)
+	traces, err := tracing.Start(config.tracing, version)
+	if err != nil {
+		return err
+	}
+	defer traces.Stop()
+	if config.tracing != "" {
+		kubeconfig = rest.CopyConfig(kubeconfig)
+		kubeconfig.Wrap(tracing.Requests)
+	}
 	keeper := certs.NewKeeper(config.namespace)
 	mgr, err := ctrl.NewManager(kubeconfig, managerOptions(config, keeper))
 	if err != nil {
@@ -83,6 +93,7 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 		Facts:           facts,
 		WebhookDisabled: config.webhook == webhookDisabled,
 		Now:             time.Now,
+		Tracer:          traces.Tracer(),
 	}
 	injection := inject.Options{ClientImage: config.clientImage, Plan: facts}
 	reconciler.Injection = injection

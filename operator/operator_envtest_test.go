@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/internal/otlp"
 	"github.com/peercache/peercache/internal/testenv"
 	"github.com/peercache/peercache/operator/plan"
 )
@@ -60,6 +61,7 @@ func TestOperatorWithItsOwnRights(t *testing.T) {
 		testCertificate(t, c, address)
 	})
 	t.Run("reconciles what it watches", func(t *testing.T) { testWatches(t, c) })
+	t.Run("sends spans of that", func(t *testing.T) { testTraces(t, address.collector) })
 	t.Run("watches machines and what rails refer to", func(t *testing.T) { testPreflight(t, c) })
 	t.Run("finds SGLang pods that were missed and recreates them on request", func(t *testing.T) { testMissedPods(t, c) })
 	t.Run("makes a new certificate when the Secret is deleted", func(t *testing.T) { testRotation(t, c, address) })
@@ -73,7 +75,10 @@ var ownRights = rest.ImpersonationConfig{
 }
 
 // addresses of the running operator.
-type addresses struct{ probes, webhook string }
+type addresses struct {
+	probes, webhook string
+	collector       *otlp.Collector // of its spans, where it is to send any
+}
 
 // prepare installs config/rbac and a webhook configuration without a CA, and takes away what the operator of another test made.
 func prepare(t *testing.T, c client.Client) {
@@ -126,8 +131,9 @@ func prepare(t *testing.T, c client.Client) {
 // start runs the operator until the test ends.
 func start(t *testing.T) addresses {
 	t.Helper()
-	probes, webhook := freePort(t), freePort(t)
+	probes, webhook, collector := freePort(t), freePort(t), otlp.Start(t)
 	config := options{
+		tracing:        collector.URL,
 		dataplaneImage: "dataplane:1", clientImage: "client:1", namespace: systemNamespace, leaderElect: true,
 		metricsAddress: "0", probeAddress: fmt.Sprintf("127.0.0.1:%d", probes), webhookPort: webhook, webhook: webhookEnabled,
 	}
@@ -147,7 +153,7 @@ func start(t *testing.T) addresses {
 			t.Error("the operator does not stop")
 		}
 	})
-	return addresses{config.probeAddress, fmt.Sprintf("127.0.0.1:%d", webhook)}
+	return addresses{config.probeAddress, fmt.Sprintf("127.0.0.1:%d", webhook), collector}
 }
 
 func testCertificate(t *testing.T, c client.Client, at addresses) {
@@ -158,6 +164,26 @@ func testCertificate(t *testing.T, c client.Client, at addresses) {
 	if err := handshake(t.Context(), c, at.webhook); err != nil {
 		t.Error(err)
 	}
+}
+
+// testTraces looks for the request that made a DaemonSet, as part of a step of a pass over a cluster.
+func testTraces(t *testing.T, collector *otlp.Collector) {
+	testenv.Eventually(t, patience, func() error {
+		spans := map[string]otlp.Span{}
+		for _, span := range collector.Spans() {
+			spans[string(span.SpanId)] = span
+		}
+		for _, request := range spans {
+			step := spans[string(request.ParentSpanId)]
+			pass := spans[string(step.GetParentSpanId())]
+			if strings.Contains(otlp.Attributes(request.Attributes)["url.path"], "/daemonsets/demo-") && request.Name == http.MethodPatch &&
+				step.GetName() == "apply" && pass.GetName() == "reconcile" &&
+				otlp.Attributes(pass.Attributes)["peercache.cluster"] == "demo" && pass.Sender["service.name"] == "peercache-operator" {
+				return nil
+			}
+		}
+		return fmt.Errorf("of %d spans none is of a request that applies a DaemonSet", len(spans))
+	})
 }
 
 func testPreflight(t *testing.T, c client.Client) {

@@ -240,5 +240,5 @@ func startProcess(t *testing.T, flags ...string) addresses {
 			t.Errorf("the operator in a process of its own: %v\n%s", err, log.String())
 		}
 	})
-	return addresses{local(probes), local(webhook)}
+	return addresses{probes: local(probes), webhook: local(webhook)}
 }

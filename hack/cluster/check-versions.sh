@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 git ls-files go.mod 'hack/cluster/tools/*/go.mod' | grep -v /kind/ | xargs awk '
   $1 == "exclude" && $2 == "(" { excluded = 1 }
   $1 == ")" { excluded = 0 }
-  excluded || /; apart: / { next }
+  excluded || /(;|\/\/) apart: / { next }
   $1 == "require" && NF >= 3 { sub(/^require /, "") }
   $1 ~ /\./ && $2 ~ /^v/ && $2 != "v0.0.0" && !/=>/ {
     if ($1 in version && version[$1] != $2) {

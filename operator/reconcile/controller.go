@@ -8,12 +8,13 @@
 //	apply     write what differs, by server-side apply          (apply.go, drift.go, extras.go, former.go)
 //	prune     delete DaemonSets of groups that are gone         (prune.go)
 //	discover  label the pods that host discovery                (discovery.go, hosts.go)
+//	injection find out whether SGLang pods are connected        (injection.go)
 //	rescue    find SGLang pods that injection missed              (missed.go, package watchdog)
 //	ask       the discovery hosts how all nodes are             (members.go)
 //	report    conditions, events and status                     (conditions.go, health.go, faults.go, status.go)
 //
 // A step that has nothing to change writes nothing. All decisions are pure functions of what was read;
-// this file only calls them in order. Objects are deleted by their owner references alone, but for admission policies,
+// this file only calls them in order, each in a span of its own (trace.go). Objects are deleted by their owner references alone, but for admission policies,
 // which cannot have any (policy.go).
 package reconcile
 
@@ -23,6 +24,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
@@ -34,6 +37,8 @@ import (
 	"github.com/peercache/peercache/operator/fleet"
 	"github.com/peercache/peercache/operator/inject"
 	"github.com/peercache/peercache/operator/plan"
+	"github.com/peercache/peercache/operator/preflight"
+	"github.com/peercache/peercache/operator/tracing"
 )
 
 const (
@@ -68,6 +73,8 @@ type Reconciler struct {
 	WebhookDisabled bool
 	// Now is the clock.
 	Now func() time.Time
+	// Tracer makes a span of every pass; nil where nobody wants any.
+	Tracer trace.Tracer
 
 	memories memories
 	found    finds
@@ -91,6 +98,8 @@ type pass struct {
 	// oldKernels says where that driver cannot work.
 	oldKernels string
 	missed     missed
+	// settled says that nothing is to be expected soon.
+	settled bool
 }
 
 // +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters,verbs=get;list;watch
@@ -103,14 +112,18 @@ type pass struct {
 
 // Reconcile takes one pass over one cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	ctx, span := r.begin(ctx, request)
+	defer span.End()
 	result, exists, err := r.look(ctx, request)
-	if !exists {
+	if exists {
+		exportPass(request.NamespacedName, err)
+	} else {
 		r.memories.forget(request.NamespacedName)
 		withdraw(request.NamespacedName)
-		return result, errors.Join(err, r.deletePolicies(ctx, request.NamespacedName))
+		err = errors.Join(err, r.deletePolicies(ctx, request.NamespacedName))
 	}
-	exportPass(request.NamespacedName, err)
-	return result, err
+	span.SetAttributes(resultOf(result, exists, err))
+	return result, tracing.Note(span, err)
 }
 
 // look takes the steps of a pass in order, and says whether the cluster exists.
@@ -130,35 +143,28 @@ func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, true, err
 	}
 	p := &pass{cluster: cluster, members: cluster.Status.Members, objects: cluster.Status.Objects}
-	if err := r.gather(ctx, p); err != nil {
+	if err := r.step(ctx, p, "gather", r.gather); err != nil {
 		return ctrl.Result{}, true, err
 	}
-	var err error
-	if p.driverMissing, err = inject.DriverMissing(ctx, r.Client, cluster); err != nil {
-		return ctrl.Result{}, true, err
-	}
-	err = r.realise(ctx, p)
+	err := r.realise(ctx, p)
 	if errors.Is(err, errFormer) {
 		return ctrl.Result{RequeueAfter: whileCleared}, true, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, true, err
 	}
-	if err := r.placeDiscovery(ctx, p); err != nil {
-		return ctrl.Result{}, true, err
+	for _, step := range []struct {
+		name string
+		do   func(context.Context, *pass) error
+	}{
+		{"discover", r.placeDiscovery}, {"injection", r.lookAtInjection}, {"rescue", r.rescue},
+		{"ask", func(ctx context.Context, p *pass) error { r.askFleet(ctx, p); return nil }}, {"report", r.report},
+	} {
+		if err := r.step(ctx, p, step.name, step.do); err != nil {
+			return ctrl.Result{}, true, err
+		}
 	}
-	if p.injection, err = r.lookAtInjection(ctx, p); err != nil {
-		return ctrl.Result{}, true, err
-	}
-	if err := r.rescue(ctx, p); err != nil {
-		return ctrl.Result{}, true, err
-	}
-	r.askFleet(ctx, p)
-	settled, err := r.report(ctx, p)
-	if err != nil {
-		return ctrl.Result{}, true, err
-	}
-	if settled && !p.missed.beingRecreated {
+	if p.settled && !p.missed.beingRecreated {
 		return ctrl.Result{RequeueAfter: whileStable}, true, nil
 	}
 	return ctrl.Result{RequeueAfter: whileChanging}, true, nil
@@ -167,7 +173,11 @@ func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Resul
 // realise plans and carries out. A spec that cannot be put into effect is no error of ours: it is noted
 // in the pass, whatever runs is left alone, and the user hears of it through the conditions.
 func (r *Reconciler) realise(ctx context.Context, p *pass) error {
-	desired, err := plan.For(p.cluster, r.Facts)
+	var desired *plan.Desired
+	err := r.step(ctx, p, "plan", func(_ context.Context, p *pass) (err error) {
+		desired, err = plan.For(p.cluster, r.Facts)
+		return err
+	})
 	if err == nil {
 		desired.Extras = append(desired.Extras, policies(p.cluster, r.Injection, p.driverMissing)...)
 		err = r.carryOut(ctx, p, desired)
@@ -175,6 +185,7 @@ func (r *Reconciler) realise(ctx context.Context, p *pass) error {
 	if errors.As(err, &p.problem) {
 		log.FromContext(ctx).Info("the spec cannot be put into effect", "reason", p.problem.Reason,
 			"message", p.problem.Message)
+		trace.SpanFromContext(ctx).SetAttributes(attribute.String(attributeRefused, p.problem.Reason))
 		return nil
 	}
 	return err
@@ -182,27 +193,36 @@ func (r *Reconciler) realise(ctx context.Context, p *pass) error {
 
 // carryOut puts a plan into effect, or shows what that would do.
 func (r *Reconciler) carryOut(ctx context.Context, p *pass, desired *plan.Desired) error {
-	report, err := r.preflight(ctx, p, desired)
+	var report preflight.Report
+	err := r.step(ctx, p, "preflight", func(ctx context.Context, p *pass) (err error) {
+		report, err = r.preflight(ctx, p, desired)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	p.checks, p.oldKernels = report.Conditions, report.SocketKernels
 	if p.cluster.Spec.Mode == v1alpha1.ModePlan {
-		if report.Plan.Changes, err = r.preview(ctx, p, desired); err != nil {
+		return r.step(ctx, p, "preview", func(ctx context.Context, p *pass) (err error) {
+			report.Plan.Changes, err = r.preview(ctx, p, desired)
+			if err == nil {
+				p.planned = &report.Plan
+			}
+			return err
+		})
+	}
+	err = r.step(ctx, p, "apply", func(ctx context.Context, p *pass) error {
+		if err := r.awaitFormer(ctx, p, desired); err != nil {
 			return err
 		}
-		p.planned = &report.Plan
-		return nil
-	}
-	if err := r.awaitFormer(ctx, p, desired); err != nil {
-		return err
-	}
-	if err := r.applyExtras(ctx, p, desired); err != nil {
-		return err
-	}
-	if err := r.apply(ctx, p, desired); err != nil {
+		if err := r.applyExtras(ctx, p, desired); err != nil {
+			return err
+		}
+		return r.apply(ctx, p, desired)
+	})
+	if err != nil {
 		return err
 	}
 	p.desired = desired
-	return r.prune(ctx, p)
+	return r.step(ctx, p, "prune", r.prune)
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject"
 	"github.com/peercache/peercache/operator/plan"
 )
 
@@ -28,7 +29,7 @@ type facts struct {
 const shared = client.UnsafeDisableDeepCopy
 
 // gather reads the DaemonSets of the cluster's nodes, their pods and all machines from the cache. What merely carries the
-// cluster's label but does not belong to it is left out.
+// cluster's label but does not belong to it is left out. It also looks for the CSI driver, where that is to be used.
 func (r *Reconciler) gather(ctx context.Context, p *pass) error {
 	scope := []client.ListOption{
 		client.InNamespace(p.cluster.Namespace),
@@ -61,5 +62,7 @@ func (r *Reconciler) gather(ctx context.Context, p *pass) error {
 		return fmt.Errorf("listing Kubernetes nodes: %w", err)
 	}
 	p.facts.machines = machines.Items
-	return nil
+	var err error
+	p.driverMissing, err = inject.DriverMissing(ctx, r.Client, p.cluster)
+	return err
 }

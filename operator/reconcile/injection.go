@@ -36,18 +36,15 @@ const (
 func (s injectionState) works() bool { return s == webhookWorks || s == policyWorks }
 
 // lookAtInjection finds out what keeps SGLang pods of a cluster from being connected.
-func (r *Reconciler) lookAtInjection(ctx context.Context, p *pass) (injectionState, error) {
-	state := lookAtPolicy(p)
+func (r *Reconciler) lookAtInjection(ctx context.Context, p *pass) (err error) {
+	p.injection = lookAtPolicy(p)
 	if p.cluster.Spec.Injection.By != v1alpha1.InjectionByPolicy {
-		var err error
-		if state, err = r.lookAtWebhook(ctx); err != nil {
-			return state, err
-		}
+		p.injection, err = r.lookAtWebhook(ctx)
 	}
-	if state.works() && p.driverMissing {
-		return driverMissing, nil
+	if err == nil && p.injection.works() && p.driverMissing {
+		p.injection = driverMissing
 	}
-	return state, nil
+	return err
 }
 
 // lookAtPolicy goes by what the pass has made or found.

@@ -10,12 +10,14 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/fleet"
+	"github.com/peercache/peercache/operator/tracing"
 )
 
 const (
@@ -54,6 +56,7 @@ func (r *Reconciler) askFleet(ctx context.Context, p *pass) {
 		answers, err := r.Fleet.Ask(ctx, addresses)
 		if err != nil {
 			log.FromContext(ctx).V(1).Info("some nodes did not tell their members", "error", err.Error())
+			_ = tracing.Note(trace.SpanFromContext(ctx), err)
 		}
 		if len(answers) > 0 {
 			p.members = fleet.ActiveMembers(answers)

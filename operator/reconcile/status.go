@@ -19,9 +19,9 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// report writes the status if it changed and records an event for every condition that did. It says
+// report writes the status if it changed and records an event for every condition that did. It finds out
 // whether the cluster has settled, so that it need not be looked at again soon.
-func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
+func (r *Reconciler) report(ctx context.Context, p *pass) error {
 	progress := measure(p.facts.daemonSets, p.facts.machines)
 	faults := findFaults(p.facts.pods, plan.Groups(p.cluster.Spec), r.Now())
 	under := followUpdate(p, progress)
@@ -68,7 +68,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 	if !equality.Semantic.DeepEqual(before.Status, p.cluster.Status) {
 		err := r.Client.Status().Patch(ctx, p.cluster, client.MergeFrom(before), client.FieldOwner(FieldManager))
 		if client.IgnoreNotFound(err) != nil {
-			return false, fmt.Errorf("writing the status of %s: %w", client.ObjectKeyFromObject(p.cluster), err)
+			return fmt.Errorf("writing the status of %s: %w", client.ObjectKeyFromObject(p.cluster), err)
 		}
 		if err == nil {
 			memory.note(before.ResourceVersion, p.cluster)
@@ -83,10 +83,9 @@ func (r *Reconciler) report(ctx context.Context, p *pass) (bool, error) {
 		reason, message := drainEvent(before.Status.DrainedNodes, progress)
 		r.Events.Eventf(p.cluster, nil, corev1.EventTypeNormal, reason, "Observe", "%s", message)
 	}
-	if p.planned != nil {
-		return true, nil
-	}
-	return progress.complete() && progress.desired > 0 && p.members >= progress.desired && allTrue(p.checks), nil
+	p.settled = p.planned != nil ||
+		progress.complete() && progress.desired > 0 && p.members >= progress.desired && allTrue(p.checks)
+	return nil
 }
 
 // drainEvent says what became of drained machines.

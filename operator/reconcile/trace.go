@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/peercache/peercache/operator/tracing"
+)
+
+// What spans of passes say; docs/operations.md explains them.
+const (
+	attributeNamespace = "k8s.namespace.name"
+	attributeCluster   = "peercache.cluster"
+	attributeResult    = "peercache.result"
+	attributeRefused   = "peercache.refused"
+)
+
+// begin starts the span of a pass.
+func (r *Reconciler) begin(ctx context.Context, request ctrl.Request) (context.Context, trace.Span) {
+	tracer := r.Tracer
+	if tracer == nil {
+		tracer = noop.Tracer{}
+	}
+	return tracer.Start(ctx, "reconcile", trace.WithAttributes(
+		attribute.String(attributeNamespace, request.Namespace), attribute.String(attributeCluster, request.Name)))
+}
+
+// step takes one step of a pass, in a span below that of the pass.
+func (r *Reconciler) step(ctx context.Context, p *pass, name string, do func(context.Context, *pass) error) error {
+	return tracing.Step(ctx, name, func(ctx context.Context) error { return do(ctx, p) })
+}
+
+// resultOf is what a pass ended with.
+func resultOf(result ctrl.Result, exists bool, err error) attribute.KeyValue {
+	word := "changing"
+	switch {
+	case err != nil:
+		word = "failed"
+	case !exists:
+		word = "gone"
+	case result.RequeueAfter == 0:
+		word = "deleting"
+	case result.RequeueAfter == whileStable:
+		word = "stable"
+	}
+	return attribute.String(attributeResult, word)
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package tracing sends spans of the operator's work to an OpenTelemetry collector, on request:
+//
+//	traces, err := tracing.Start("http://collector.monitoring:4318", version)
+//	defer traces.Stop()
+//	reconciler.Tracer = traces.Tracer()
+//	kubeconfig.Wrap(tracing.Requests)
+//
+// Without an endpoint there is no exporter and no goroutine, and a span costs next to nothing.
+package tracing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+const (
+	scope = "github.com/peercache/peercache/operator"
+	// tracesPath is where OTLP over HTTP takes spans, below the collector's address.
+	tracesPath = "/v1/traces"
+	// farewell bounds how long the operator's end waits for a collector that does not answer.
+	farewell = 3 * time.Second
+)
+
+// Check says what is wrong with the address of a collector.
+func Check(endpoint string) error {
+	if endpoint == "" {
+		return nil
+	}
+	parsed, err := url.Parse(endpoint)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: write it as http://collector:4318", err)
+	case parsed.Scheme != "http" && parsed.Scheme != "https", parsed.Hostname() == "":
+		return errors.New("is no address of a collector: write scheme, host and port, as in http://collector:4318")
+	case parsed.RawQuery != "", parsed.Fragment != "", parsed.User != nil:
+		return errors.New("has more than scheme, host, port and path: write it as http://collector:4318")
+	case strings.HasSuffix(strings.TrimRight(parsed.Path, "/"), tracesPath):
+		return fmt.Errorf("ends with %s, which is added to it: write %s", tracesPath,
+			strings.TrimSuffix(strings.TrimRight(endpoint, "/"), tracesPath))
+	}
+	return nil
+}
+
+// Traces are on their way to a collector, or nowhere.
+type Traces struct{ provider *sdktrace.TracerProvider }
+
+// Start begins to send spans; to nobody without an endpoint, which Check must have found good.
+func Start(endpoint, version string) (Traces, error) {
+	if endpoint == "" {
+		return Traces{}, nil
+	}
+	parsed, err := url.Parse(endpoint)
+	if err != nil {
+		return Traces{}, fmt.Errorf("the collector's address: %w", err)
+	}
+	target := parsed.JoinPath(tracesPath)
+	// A collector that is away is nothing to wait for here: it is looked for with every batch.
+	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(target.String()))
+	if err != nil {
+		return Traces{}, fmt.Errorf("setting up spans for %s: %w", target, err)
+	}
+	about := []attribute.KeyValue{attribute.String("service.name", "peercache-operator"), attribute.String("service.version", version)}
+	if pod, err := os.Hostname(); err == nil {
+		about = append(about, attribute.String("service.instance.id", pod))
+	}
+	self, err := resource.Merge(resource.Default(), resource.NewSchemaless(about...))
+	if err != nil {
+		return Traces{}, fmt.Errorf("describing the operator in spans: %w", err)
+	}
+	log := ctrl.Log.WithName("tracing")
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		log.Error(err, "spans are lost: does a collector take OTLP over HTTP there?", "endpoint", target.String())
+	}))
+	log.Info("sending spans", "endpoint", target.String())
+	return Traces{sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(self))}, nil
+}
+
+// Tracer makes spans.
+func (t Traces) Tracer() trace.Tracer {
+	if t.provider == nil {
+		return noop.Tracer{}
+	}
+	return t.provider.Tracer(scope)
+}
+
+// Stop sends what is left.
+func (t Traces) Stop() {
+	if t.provider == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	if err := t.provider.Shutdown(ctx); err != nil {
+		otel.Handle(err)
+	}
+}
+
+// Step does something in a span below that of the context; where there is none, it just does it.
+func Step(ctx context.Context, name string, do func(context.Context) error) error {
+	ctx, span := trace.SpanFromContext(ctx).TracerProvider().Tracer(scope).Start(ctx, name)
+	defer span.End()
+	return Note(span, do(ctx))
+}
+
+// Note has a span tell that what it is of ended with an error, if it did.
+func Note(span trace.Span, err error) error {
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+	}
+	return err
+}

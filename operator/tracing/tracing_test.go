@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tracing
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"runtime/pprof"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	collected "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/peercache/peercache/internal/otlp"
+)
+
+func TestSpansArriveAtACollector(t *testing.T) {
+	collector := otlp.Start(t)
+	traces, err := Start(collector.URL+"/", "1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, span := traces.Tracer().Start(t.Context(), "reconcile")
+	if err := Step(ctx, "apply", func(context.Context) error { return errors.New("out of ink") }); err == nil {
+		t.Error("the step's error is lost")
+	}
+	span.End()
+	traces.Stop()
+
+	spans := collector.Spans()
+	if len(spans) != 2 {
+		t.Fatalf("%d spans arrived", len(spans))
+	}
+	step, whole := spans[0], spans[1]
+	if step.Name != "apply" || whole.Name != "reconcile" || !bytes.Equal(step.ParentSpanId, whole.SpanId) || !bytes.Equal(step.TraceId, whole.TraceId) {
+		t.Errorf("spans %v below %v", step.Span, whole.Span)
+	}
+	if step.Status.GetCode() != collected.Status_STATUS_CODE_ERROR || step.Status.GetMessage() != "out of ink" ||
+		whole.Status.GetCode() != collected.Status_STATUS_CODE_UNSET {
+		t.Errorf("the step ended with %v, the whole with %v", step.Status, whole.Status)
+	}
+	if whole.Sender["service.name"] != "peercache-operator" || whole.Sender["service.version"] != "1.2.3" || whole.Sender["service.instance.id"] == "" {
+		t.Errorf("they are from %v", whole.Sender)
+	}
+}
+
+// The exporter's goroutine is there when it is asked for, which shows that its absence means something.
+func TestNothingRunsWithoutAnEndpoint(t *testing.T) {
+	collector := otlp.Start(t)
+	for endpoint, want := range map[string]bool{"": false, collector.URL: true} {
+		traces, err := Start(endpoint, "1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, span := traces.Tracer().Start(t.Context(), "reconcile")
+		done := false
+		if err := Step(ctx, "apply", func(context.Context) error { done = true; return nil }); err != nil || !done {
+			t.Errorf("a step with endpoint %q: %v, done %t", endpoint, err, done)
+		}
+		if span.IsRecording() != want {
+			t.Errorf("with endpoint %q spans are made: %t", endpoint, span.IsRecording())
+		}
+		span.End()
+		if got := exporterRuns(t); got != want {
+			t.Errorf("with endpoint %q an exporter runs: %t", endpoint, got)
+		}
+		traces.Stop()
+		if exporterRuns(t) {
+			t.Errorf("with endpoint %q an exporter runs after the end", endpoint)
+		}
+	}
+}
+
+func exporterRuns(t *testing.T) bool {
+	t.Helper()
+	var stacks bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&stacks, 2); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(stacks.String(), "batchSpanProcessor")
+}
+
+func TestCheck(t *testing.T) {
+	for endpoint, says := range map[string]string{
+		"": "", "http://collector:4318": "", "https://collector.monitoring.svc/tenant-1/": "", "http://[fd00::1]:4318": "",
+		"collector:4318":                   "write scheme, host and port",
+		"grpc://collector:4317":            "as in http://collector:4318",
+		"http://:4318":                     "write scheme, host and port",
+		"http://collector:port":            "write it as http://collector:4318",
+		"http://user:secret@collector":     "more than scheme, host, port and path",
+		"http://collector:4318?tenant=1":   "more than scheme, host, port and path",
+		"http://collector:4318/v1/traces/": "write http://collector:4318",
+	} {
+		err := Check(endpoint)
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want it to say %q", endpoint, err, says)
+		}
+	}
+}
+
+func TestRequests(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+		if request.URL.Path == "/broken" {
+			writer.WriteHeader(http.StatusInternalServerError)
+		}
+		if request.URL.Path == "/missing" {
+			writer.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer server.Close()
+	exporter := tracetest.NewInMemoryExporter()
+	tracer := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter)).Tracer("test")
+	client := &http.Client{Transport: Requests(http.DefaultTransport)}
+	ask := func(ctx context.Context, address string) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(ctx, http.MethodPatch, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response, err := client.Do(request); err == nil {
+			_ = response.Body.Close()
+		}
+	}
+	ask(t.Context(), server.URL+"/cache")
+	if spans := exporter.GetSpans(); len(spans) != 0 {
+		t.Errorf("a request of nobody's work has span %v", spans)
+	}
+	ctx, span := tracer.Start(t.Context(), "reconcile")
+	for _, path := range []string{"/fine", "/missing", "/broken"} {
+		ask(ctx, server.URL+path)
+	}
+	ask(ctx, "http://127.0.0.1:0/nobody")
+	spans := exporter.GetSpans()
+	if len(spans) != 4 {
+		t.Fatalf("%d spans of 4 requests", len(spans))
+	}
+	for i, want := range []struct {
+		path   string
+		answer int64
+		status codes.Code
+	}{{"/fine", 200, codes.Unset}, {"/missing", 404, codes.Unset}, {"/broken", 500, codes.Error}, {"/nobody", 0, codes.Error}} {
+		got := attribute.NewSet(spans[i].Attributes...)
+		path, _ := got.Value("url.path")
+		answer, _ := got.Value("http.response.status_code")
+		if spans[i].Name != http.MethodPatch || path.AsString() != want.path || answer.AsInt64() != want.answer ||
+			spans[i].Status.Code != want.status || spans[i].Parent.SpanID() != span.SpanContext().SpanID() {
+			t.Errorf("request %d is %+v, want %+v", i, spans[i], want)
+		}
+	}
+}
