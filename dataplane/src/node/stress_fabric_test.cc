@@ -47,6 +47,12 @@ const Place kPlaces[] = {{"a", "A", "10.10.0.1", "rxe_a0,rxe_a1"},
                          {"b", "B", "10.10.0.2", "rxe_b0,rxe_b1"}};
 constexpr int kHttpPort = 31997;
 
+struct Counted {
+  uint64_t rail_bytes = 0, evictions = 0, remote_hits = 0;
+  // A page and its header are read at once.
+  uint64_t pages_by_read() const { return rail_bytes / (kPage + kHeader); }
+};
+
 // One of the nodes, in all its lives.
 class Lives {
  public:
@@ -68,9 +74,8 @@ class Lives {
     process_ = std::make_unique<NodeProcess>(
         options_, std::vector<std::string>{"ip", "netns", "exec", place_.space});
   }
-  // What it has counted is added up first.
   void End(int signal) {
-    Count();
+    before_ = Total();
     process_->End(signal);
   }
   void Signal(int signal) { process_->Signal(signal); }
@@ -78,21 +83,19 @@ class Lives {
     const auto answer = http_.Get("/readyz");
     return answer && answer->status == 200;
   }
-  void Count() {
+  // Of all lives so far.
+  Counted Total() {
+    Counted total = before_;
     const auto answer = http_.Get("/v1/status");
-    if (!answer) return;
+    if (!answer) return total;
     const json status = json::parse(answer->body);
     for (const json& rail : status["transport"]["rails"])
-      rail_bytes_ += rail["read_bytes"].get<uint64_t>();
-    evictions_ += status["pool"]["evictions"].get<uint64_t>();
-    remote_hits_ += status["counters"]["read_remote_hits"].get<uint64_t>();
+      total.rail_bytes += rail["read_bytes"].get<uint64_t>();
+    total.evictions += status["pool"]["evictions"].get<uint64_t>();
+    total.remote_hits += status["counters"]["read_remote_hits"].get<uint64_t>();
+    return total;
   }
-
   const std::string& socket() const { return socket_; }
-  // A page and its header are read at once.
-  uint64_t pages_by_read() const { return rail_bytes_ / (kPage + kHeader); }
-  uint64_t evictions() const { return evictions_; }
-  uint64_t remote_hits() const { return remote_hits_; }
 
  private:
   const Place place_;
@@ -100,7 +103,7 @@ class Lives {
   const std::vector<std::string> options_;
   httplib::Client http_;
   std::unique_ptr<NodeProcess> process_;
-  uint64_t rail_bytes_ = 0, evictions_ = 0, remote_hits_ = 0;
+  Counted before_;
 };
 
 struct Seen {
@@ -187,25 +190,36 @@ void NoWrongByte(const std::string& checksums) {
   TimePoint restart = start + kBetweenRestarts;
   std::mt19937 random(1);
   Troubles troubles;
-  const auto by_read = [&] { return nodes[0]->pages_by_read() + nodes[1]->pages_by_read(); };
-  const auto evictions = [&] { return nodes[0]->evictions() + nodes[1]->evictions(); };
+  const auto counted = [&] {
+    Counted sum = nodes[0]->Total();
+    const Counted other = nodes[1]->Total();
+    sum.rail_bytes += other.rail_bytes;
+    sum.evictions += other.evictions;
+    sum.remote_hits += other.remote_hits;
+    return sum;
+  };
   const auto enough = [&] {
-    return troubles.restarts >= 2 && by_read() > 100 && evictions() > 100 && seen.hits > 200;
+    const Counted now = counted();
+    return troubles.restarts >= 2 && now.pages_by_read() > 100 && now.evictions > 100 &&
+           seen.hits > 200;
   };
   for (Duration ran{}; ran < StressTime() || (ran < kLongest && !enough());
        ran = Clock::now() - start) {
-    Trouble(&nodes, &random, &restart, &troubles);
+    if (ran < StressTime() || troubles.restarts < 2) {
+      Trouble(&nodes, &random, &restart, &troubles);
+    } else {
+      // Rails that fail again and again are tried less and less often.
+      std::this_thread::sleep_for(milliseconds(100));
+    }
   }
   stop = true;
   for (std::thread& engine : engines) engine.join();
-  for (const auto& node : nodes) node->Count();
+  const Counted all = counted();
   fmt::print(
       "stress over RDMA, checksums {}: {} hits, {} from the other node, {} pages READ, {} misses, "
-      "{} "
-      "sets, {} evictions, {} restarts, {} stutters, {} wrong pages\n",
-      checksums, seen.hits.load(), nodes[0]->remote_hits() + nodes[1]->remote_hits(), by_read(),
-      seen.misses.load(), seen.sets.load(), evictions(), troubles.restarts, troubles.stutters,
-      seen.wrong.load());
+      "{} sets, {} evictions, {} restarts, {} stutters, {} wrong pages\n",
+      checksums, seen.hits.load(), all.remote_hits, all.pages_by_read(), seen.misses.load(),
+      seen.sets.load(), all.evictions, troubles.restarts, troubles.stutters, seen.wrong.load());
   EXPECT_EQ(seen.wrong, 0u) << "wrong bytes";
   EXPECT_TRUE(enough()) << "it was not the pressure it was meant to be";
 }
