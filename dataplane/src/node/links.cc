@@ -261,7 +261,7 @@ LinkStats Links::stats() const {
 void Links::SweepIdle() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    stopping_.wait_for(lock, kSweepEvery);
+    stopping_.wait_for(lock, std::min(kSweepEvery, options_.idle));
     const TimePoint now = Clock::now();
     std::vector<std::unique_ptr<Link>> old;
     for (auto& entry : known_) {

@@ -1,4 +1,5 @@
-"""As test_nodes.py, while a rail gets an address, and another one, and a device is taken away.
+"""As test_nodes.py, while a rail gets an address, and another one, and a device is taken away. The
+nodes look keys up by READs of each other's shards.
 
 Runs in a guest, by hack/soft-rdma/tests/42-changes.sh.
 """
@@ -7,11 +8,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from .rails import (
+    LONGEST_WAIT,
     PAGES_EACH,
     RailFleet,
     fabric,
@@ -21,10 +24,13 @@ from .rails import (
     wait_until,
 )
 
+REMEMBERED_MS = 100  # locations of pages
+
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RailFleet]:
-    made = RailFleet(tmp_path_factory.mktemp("nodes"), PAGES_EACH)
+    flags = {"directory_lookups": "one-sided", "dir_cache_ttl_ms": str(REMEMBERED_MS)}
+    made = RailFleet(tmp_path_factory.mktemp("nodes"), PAGES_EACH, **flags)
     fabric("ip -n A addr flush dev rail1")
     with running(made):
         yield made
@@ -51,6 +57,25 @@ def test_a_rail_without_an_address_comes_into_use_when_it_gets_one(fleet: RailFl
     assert rail()["waits_for"] == rail()["why"] == ""
     assert rail()["address"] == "10.20.1.1"
     no_wrong_byte(fleet.end_load([0, 1]), fleet)
+
+
+def test_lookups_cross_from_host_to_host_and_ask_nobody(fleet: RailFleet) -> None:
+    def looked_up(node: int) -> tuple[float, float]:
+        """Keys of the other node's shard: by READs of its memory, and by asking it."""
+        name, metrics = "peercache_keys_looked_up_total", fleet.nodes[node].metrics()
+        return metrics[f'{name}{{how="one_sided"}}'], metrics[f'{name}{{how="rpc"}}']
+
+    def finds_all_without_asking(node: int) -> bool:
+        time.sleep(2 * REMEMBERED_MS / 1000)
+        read, asked = looked_up(node)
+        fleet.wait_full(LONGEST_WAIT)
+        read_now, asked_now = looked_up(node)
+        # About half of the 2 * PAGES_EACH keys belong to the other shard.
+        return read_now >= read + PAGES_EACH / 2 and asked_now == asked
+
+    for node in (0, 1):
+        # A shard is asked for leave about once a second, and for the keys of that call.
+        wait_until(lambda at=node: finds_all_without_asking(at), "a shard is asked")
 
 
 def test_a_rail_whose_address_changes_costs_no_wrong_byte_and_is_used_again(

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "transport/rdma/queue_pair.h"
-
 namespace peercache::rdma {
 namespace {
 
@@ -52,15 +50,6 @@ TEST(PairRailsTest, ARailThatIsDownAnswersNobody) {
 TEST(PairRailsTest, EthernetAndInfiniBandDoNotMeet) {
   QueueAddress infiniband;
   EXPECT_THAT(PairRails(std::span(&infiniband, 1), std::vector{In(1)}, kUp), ElementsAre(-1));
-}
-
-TEST(PathMtuTest, IsTheSmallestOfBothPortsAndTheConfigured) {
-  EXPECT_EQ(PathMtu(IBV_MTU_4096, IBV_MTU_1024, 0), IBV_MTU_1024);
-  EXPECT_EQ(PathMtu(IBV_MTU_1024, IBV_MTU_4096, 0), IBV_MTU_1024);
-  EXPECT_EQ(PathMtu(IBV_MTU_4096, IBV_MTU_4096, 2048), IBV_MTU_2048);
-  EXPECT_EQ(PathMtu(IBV_MTU_4096, IBV_MTU_4096, 1500), IBV_MTU_1024);
-  EXPECT_EQ(PathMtu(IBV_MTU_4096, IBV_MTU_4096, 1), IBV_MTU_256);
-  EXPECT_EQ(PathMtu(0, 200, 0), IBV_MTU_256) << "what a peer says may be nonsense";
 }
 
 }  // namespace

@@ -2,10 +2,13 @@
 // there are some (hack/soft-rdma). PEERCACHE_TEST_RAILS lists them, as device-name does.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
@@ -29,6 +32,20 @@ inline std::vector<RailSpec> FindTestRails() {
   auto rails = FindRails(names == nullptr ? "" : names, "auto");
   EXPECT_TRUE(rails.ok()) << rails.status().ToString();
   return rails.ok() ? std::move(*rails) : std::vector<RailSpec>();
+}
+
+// Objects of one kind that the kernel keeps for programs, of which this is the only one.
+inline size_t CountOf(const char* kind) {
+  const std::string command = fmt::format("rdma resource show {}", kind);
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+  size_t count = 0;
+  for (char line[512]; fgets(line, sizeof(line), pipe.get()) != nullptr;)
+    count += std::string(line).find("comm [ib_core]") == std::string::npos;
+  return count;
+}
+inline size_t OpenFiles() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(files), end(files)));
 }
 
 // The network interface that a rail speaks through.

@@ -40,7 +40,4 @@ bool StopQueuePair(const Rail& rail, ibv_qp* qp);
 uint8_t ReadsAnswered(const DeviceContext& device);
 uint8_t ReadsUnderWay(const DeviceContext& device, const QueueAddress& peer);
 
-// The path's: the smaller of both ports' and the configured one.
-ibv_mtu PathMtu(uint8_t here, uint8_t there, uint32_t configured_bytes);
-
 }  // namespace peercache::rdma

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdio>
 #include <filesystem>
 #include <thread>
 
@@ -23,20 +22,6 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 
 void Command(const std::string& command) { ASSERT_EQ(std::system(command.c_str()), 0) << command; }
-
-// Objects of one kind that the kernel keeps for programs, of which this is the only one.
-size_t CountOf(const char* kind) {
-  const std::string command = fmt::format("rdma resource show {}", kind);
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
-  size_t count = 0;
-  for (char line[512]; fgets(line, sizeof(line), pipe.get()) != nullptr;)
-    count += std::string(line).find("comm [ib_core]") == std::string::npos;
-  return count;
-}
-size_t OpenFiles() {
-  const std::filesystem::directory_iterator files("/proc/self/fd");
-  return static_cast<size_t>(std::distance(begin(files), end(files)));
-}
 
 // Pages of many sizes with their destinations cut into segments.
 class Batch {
@@ -517,25 +502,6 @@ TEST_F(ReadChannelFabricTest, MemoryThatDevicesMayNotWriteToIsNoRailsFault) {
   Batch good(&holder, reader.bytes(), lengths, 1);
   EXPECT_THAT(ReadAll(again->channel.get(), reader, good.reads()), Each(PageState::kRead));
   good.ExpectBytes(holder);
-}
-
-TEST_F(ReadChannelFabricTest, AThousandConnectionsLeaveNothingBehind) {
-  const auto round = [&] {
-    auto connection = Connect(*rails, &holder, reader);
-    ASSERT_TRUE(connection.ok()) << connection.status().ToString();
-  };
-  round();  // what is made once is made
-  rails->Drain();
-  const size_t files = OpenFiles(), queues = CountOf("qp"), regions = CountOf("mr"),
-               completions = CountOf("cq");
-  for (int i = 0; i < 1000 && !HasFailure(); ++i) round();
-  rails->Drain();
-  EXPECT_EQ(OpenFiles(), files);
-  EXPECT_EQ(CountOf("qp"), queues);
-  EXPECT_EQ(CountOf("mr"), regions);
-  EXPECT_EQ(CountOf("cq"), completions);
-  EXPECT_GT(regions, 0u) << "the kernel counts";
-  EXPECT_EQ(holder.acceptor().stats().queues, 0u);
 }
 
 TEST_F(ReadChannelFabricTest, QueuePairsForPeersAreBounded) {
