@@ -8,15 +8,20 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime/pprof"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	collected "go.opentelemetry.io/proto/otlp/trace/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/peercache/peercache/internal/otlp"
 )
@@ -68,23 +73,64 @@ func TestNothingRunsWithoutAnEndpoint(t *testing.T) {
 			t.Errorf("with endpoint %q spans are made: %t", endpoint, span.IsRecording())
 		}
 		span.End()
-		if got := exporterRuns(t); got != want {
-			t.Errorf("with endpoint %q an exporter runs: %t", endpoint, got)
-		}
+		awaitExporter(t, want, "with endpoint "+endpoint)
 		traces.Stop()
-		if exporterRuns(t) {
-			t.Errorf("with endpoint %q an exporter runs after the end", endpoint)
-		}
+		awaitExporter(t, false, "after the end, with endpoint "+endpoint)
 	}
 }
 
-func exporterRuns(t *testing.T) bool {
-	t.Helper()
-	var stacks bytes.Buffer
-	if err := pprof.Lookup("goroutine").WriteTo(&stacks, 2); err != nil {
+// operatorLog is what the package logs: the logger can be set once in a process.
+var operatorLog struct {
+	sync.Mutex
+	strings.Builder
+}
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(funcr.New(func(_, line string) {
+		operatorLog.Lock()
+		defer operatorLog.Unlock()
+		operatorLog.WriteString(line + "\n")
+	}, funcr.Options{}))
+	os.Exit(m.Run())
+}
+
+// A collector that is away costs its spans and a line in the log, and keeps nobody.
+func TestCollectorIsAway(t *testing.T) {
+	away := httptest.NewServer(nil)
+	away.Close()
+	traces, err := Start(away.URL, "1")
+	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Contains(stacks.String(), "batchSpanProcessor")
+	ctx, span := traces.Tracer().Start(t.Context(), "reconcile")
+	if err := Step(ctx, "apply", func(context.Context) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	span.End()
+	traces.Stop()
+	operatorLog.Lock()
+	defer operatorLog.Unlock()
+	_, said, _ := strings.Cut(operatorLog.String(), "spans are lost")
+	if !strings.Contains(said, away.URL+"/v1/traces") {
+		t.Errorf("the log says\n%s", operatorLog.String())
+	}
+}
+
+// awaitExporter waits until there is a goroutine of an exporter, or none: they begin and end in their own time.
+func awaitExporter(t *testing.T, want bool, when string) {
+	t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		var stacks bytes.Buffer
+		if err := pprof.Lookup("goroutine").WriteTo(&stacks, 2); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(stacks.String(), "NewBatchSpanProcessor") == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s an exporter runs: %t", when, !want)
+		}
+	}
 }
 
 func TestCheck(t *testing.T) {

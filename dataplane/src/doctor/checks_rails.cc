@@ -36,6 +36,32 @@ void CheckLimits(const Facts& facts, const SelectedPort& rail, Findings* finding
                    rail.device->limits.max_mr, scarce ? "; choose a smaller pool" : "")});
 }
 
+// Whether two ports carry a virtual function's packets (VF-LAG). The kernel's driver then makes one
+// RDMA device for both, and names it so; a bond alone does not make it.
+void CheckUplink(const Uplink& uplink, const std::string& name, Findings* findings) {
+  const auto lag =
+      std::find_if(uplink.devices.begin(), uplink.devices.end(),
+                   [](const auto& device) { return device.starts_with("mlx5_bond_"); });
+  const std::string seen =
+      fmt::format("{}{}{}", fmt::join(uplink.devices, ", "),
+                  uplink.devices.empty() || uplink.interfaces.empty() ? "" : ", ",
+                  fmt::join(uplink.interfaces, ", "));
+  std::string text = fmt::format("a virtual function of {}", uplink.function);
+  if (lag != uplink.devices.end()) {
+    text += fmt::format(", under LAG ({}): both ports carry it", *lag);
+  } else if (!uplink.interfaces.empty() && !uplink.bonded) {
+    text += fmt::format(", not under LAG ({} is in no bond): one port carries it", seen);
+  } else if (!uplink.devices.empty()) {
+    text += fmt::format(", not under LAG as far as names tell ({}): one port carries it", seen);
+  } else {
+    text +=
+        "; whether under LAG is not to be seen from here: then the machine has a device "
+        "mlx5_bond_0 "
+        "(ls /sys/class/infiniband)";
+  }
+  findings->push_back({Grade::kNote, name, text});
+}
+
 void CheckRail(const Facts& facts, const SelectedPort& rail, Findings* findings) {
   const std::string name = rail.port->Name();
   if (!rail.usable.ok()) {
@@ -54,6 +80,8 @@ void CheckRail(const Facts& facts, const SelectedPort& rail, Findings* findings)
     if (const auto mtu = rdma::CheckMtu(*rail.port, *interface))
       findings->push_back({mtu->fault ? Grade::kFault : Grade::kWarning, name, mtu->text});
   }
+  if (const auto uplink = facts.uplinks.find(rail.device->name); uplink != facts.uplinks.end())
+    CheckUplink(uplink->second, name, findings);
   CheckLimits(facts, rail, findings);
   if (const Status& paging = rail.device->limits.on_demand_paging;
       facts.config.rdma_link.on_demand_paging && !paging.ok()) {

@@ -82,6 +82,27 @@ TEST(DoctorTest, AHealthyHostHasNothingToReport) {
                           HasSubstr("4096 of 4096 of 2Mi")));
 }
 
+TEST(DoctorTest, SaysWhetherAVirtualFunctionIsUnderLag) {
+  const auto said = [](Uplink uplink) {
+    Facts facts = Healthy();
+    uplink.function = "0000:3b:00.0";
+    facts.uplinks["mlx5_0"] = uplink;
+    EXPECT_EQ(Diagnose(facts).ExitCode(), 0) << "it is information";
+    return About(facts, "mlx5_0 port 1").at(1);
+  };
+  EXPECT_EQ(
+      said({"", {"mlx5_bond_0"}, {"ens1f0 in bond0"}, true}),
+      "note: a virtual function of 0000:3b:00.0, under LAG (mlx5_bond_0): both ports carry it");
+  EXPECT_THAT(said({"", {}, {"ens1f0"}, false}), HasSubstr("not under LAG (ens1f0 is in no bond)"));
+  EXPECT_THAT(said({"", {"mlx5_1"}, {"ens1f0 in bond0"}, true}),
+              HasSubstr("not under LAG as far as names tell (mlx5_1, ens1f0 in bond0)"))
+      << "a bond of ports whose driver does not take part";
+  EXPECT_THAT(said({"", {"mlx5_1"}, {}, false}),
+              HasSubstr("not under LAG as far as names tell (mlx5_1)"));
+  EXPECT_THAT(said({}), HasSubstr("not to be seen from here"));
+  EXPECT_THAT(said({"", {}, {"ens1f0 in bond0"}, true}), HasSubstr("not to be seen from here"));
+}
+
 TEST(DoctorTest, IsUsefulWithoutRdma) {
   Facts facts = Healthy();
   facts.devices.clear();

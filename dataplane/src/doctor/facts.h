@@ -30,6 +30,15 @@ struct GpuFacts {
   bool peermem = false;       // nvidia-peermem or its predecessor nv_peer_mem is loaded
 };
 
+// Of a virtual function: what of the port behind it this network namespace shows. Both lists are
+// empty in most pods.
+struct Uplink {
+  std::string function;                 // PCI address of the physical function
+  std::vector<std::string> devices;     // its RDMA devices
+  std::vector<std::string> interfaces;  // its interfaces, "ens1f0" or, in a bond, "ens1f0 in bond0"
+  bool bonded = false;                  // one of these is in a bond
+};
+
 // What a node that runs here already says of itself: it holds the memory that one to come would ask
 // for.
 struct RunningNode {
@@ -57,6 +66,7 @@ struct Facts {
   std::vector<HugePagePool> huge_pages;
   MemoryLimit memory;
   rdma::Memlock memlock;
+  std::map<std::string, Uplink> uplinks;  // by device; of virtual functions alone
   GpuFacts gpu;
   std::map<int, uint64_t> small_pages_free;  // bytes by NUMA node
   Result<RunningNode> running = Unavailable("it was not asked");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/small_file.h"
@@ -9,6 +10,18 @@
 #include "transport/rdma/verbs.h"
 
 namespace peercache::doctor {
+namespace {
+
+std::vector<std::filesystem::path> Entries(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> entries;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    entries.push_back(entry.path());
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+}  // namespace
 
 std::vector<HugePagePool> ReadHugePagePools(const std::vector<NumaNode>& nodes,
                                             const std::string& sysfs) {
@@ -27,6 +40,26 @@ std::vector<HugePagePool> ReadHugePagePools(const std::vector<NumaNode>& nodes,
   return pools;
 }
 
+Uplink ReadUplink(const std::string& device, const std::string& sysfs) {
+  Uplink uplink;
+  std::error_code error;
+  const auto function =
+      std::filesystem::canonical(sysfs + "/class/infiniband/" + device + "/device/physfn", error);
+  if (error) return uplink;
+  uplink.function = function.filename();
+  for (const auto& entry : Entries(function / "infiniband"))
+    uplink.devices.push_back(entry.filename());
+  for (const auto& entry : Entries(function / "net")) {
+    std::string text = entry.filename();
+    if (std::filesystem::exists(entry / "master/bonding", error)) {
+      uplink.bonded = true;
+      text += " in " + std::filesystem::canonical(entry / "master", error).filename().string();
+    }
+    uplink.interfaces.push_back(text);
+  }
+  return uplink;
+}
+
 GpuFacts ReadGpu(const std::string& sysfs, const std::string& proc) {
   GpuFacts gpu;
   const std::string version = ReadSmallFile(proc + "/driver/nvidia/version");
@@ -43,6 +76,8 @@ Facts Gather(const NodeConfig& config) {
   facts.config = config;
   facts.verbs = rdma::Verbs::Load().status();
   facts.devices = rdma::ReadDevices(rdma::SystemSources());
+  for (const rdma::Device& device : facts.devices)
+    if (device.virtual_function) facts.uplinks[device.name] = ReadUplink(device.name, "/sys");
   facts.numa_nodes = ReadNumaNodes();
   facts.allowed_cpus = AllowedCpus();
   facts.huge_pages = ReadHugePagePools(facts.numa_nodes, "/sys");

@@ -12,6 +12,7 @@ Facts Gather(const NodeConfig& config);
 // The parts that read files; the arguments are the roots of the file systems, tests give their own.
 std::vector<HugePagePool> ReadHugePagePools(const std::vector<NumaNode>& nodes,
                                             const std::string& sysfs);
+Uplink ReadUplink(const std::string& device, const std::string& sysfs);
 GpuFacts ReadGpu(const std::string& sysfs, const std::string& proc);
 
 }  // namespace peercache::doctor

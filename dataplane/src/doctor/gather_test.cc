@@ -10,6 +10,7 @@
 namespace peercache::doctor {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
@@ -31,6 +32,43 @@ TEST(GatherTest, HugePagesAreCountedByNumaNode) {
   EXPECT_EQ(pools[0].page_size, 2u << 20);
   EXPECT_EQ(pools[0].total, 512u);
   EXPECT_EQ(pools[0].free, 500u);
+}
+
+TEST(GatherTest, TheUplinkOfAVirtualFunction) {
+  namespace fs = std::filesystem;
+  const peercache::testing::TempDir sysfs;
+  const std::string pci = sysfs.path() + "/devices/pci0000:3a/", infiniband = "/class/infiniband/";
+  fs::create_directories(pci + "0000:3b:00.2/infiniband/mlx5_3");
+  fs::create_directory_symlink("../0000:3b:00.0", pci + "0000:3b:00.2/physfn");
+  fs::create_directories(pci + "0000:3b:00.0");
+  fs::create_directories(sysfs.path() + infiniband + "mlx5_3");
+  fs::create_directory_symlink(pci + "0000:3b:00.2", sysfs.path() + infiniband + "mlx5_3/device");
+
+  // As in a pod: neither interface nor RDMA device of the physical function is there.
+  Uplink uplink = ReadUplink("mlx5_3", sysfs.path());
+  EXPECT_EQ(uplink.function, "0000:3b:00.0");
+  EXPECT_THAT(uplink.devices, IsEmpty());
+  EXPECT_THAT(uplink.interfaces, IsEmpty());
+  EXPECT_FALSE(uplink.bonded);
+
+  fs::create_directories(pci + "0000:3b:00.0/infiniband/mlx5_bond_0");
+  fs::create_directories(pci + "0000:3b:00.0/net/ens1f0");
+  uplink = ReadUplink("mlx5_3", sysfs.path());
+  EXPECT_THAT(uplink.devices, ElementsAre("mlx5_bond_0"));
+  EXPECT_THAT(uplink.interfaces, ElementsAre("ens1f0"));
+  EXPECT_FALSE(uplink.bonded);
+
+  // A bridge is no bond.
+  fs::create_directories(sysfs.path() + "/devices/virtual/net/bond0/bonding");
+  fs::create_directories(sysfs.path() + "/devices/virtual/net/br0/bridge");
+  fs::create_directories(pci + "0000:3b:00.0/net/ens1f0_0");
+  fs::create_directory_symlink(sysfs.path() + "/devices/virtual/net/bond0",
+                               pci + "0000:3b:00.0/net/ens1f0/master");
+  fs::create_directory_symlink(sysfs.path() + "/devices/virtual/net/br0",
+                               pci + "0000:3b:00.0/net/ens1f0_0/master");
+  uplink = ReadUplink("mlx5_3", sysfs.path());
+  EXPECT_THAT(uplink.interfaces, ElementsAre("ens1f0 in bond0", "ens1f0_0"));
+  EXPECT_TRUE(uplink.bonded);
 }
 
 TEST(GatherTest, TheGpuDriverAndItsModules) {
