@@ -54,7 +54,7 @@ std::vector<std::byte> HostilePeer::RightAnswer(MessageType type) const {
       for (size_t i = 0; i < kPages; ++i) {
         records.push_back({node, incarnation, 4096 * i, 1, i % 2, kPage, Tier::kMemory, 0, 60'000});
       }
-      EncodeRecords(records, &w);
+      EncodeRecords(records, {}, &w);
       break;
     }
     case MessageType::kReadOk: {

@@ -166,7 +166,8 @@ void PeerWorld::CheckAnswer(MessageType request, ConstBytes frame, ConstBytes pa
     }
     case MessageType::kLookupOk: {
       std::vector<Record> records;
-      Require(DecodeRecords(&body, &records), "LookupOk");
+      std::vector<OtherRecord> others;
+      Require(DecodeRecords(&body, &records, &others), "LookupOk");
       for (const Record& r : records) {
         if (r.node != 0) found.Hit();
       }

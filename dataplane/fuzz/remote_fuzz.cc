@@ -49,7 +49,7 @@ void Run() {
   LocatorOptions locator_options;
   locator_options.stall = locator_options.cache_ttl = kStall;
   locator_options.cache_entries = 64;
-  Locator locator(locator_options, &node.shard, &node.peers, nullptr, &node.counters);
+  Locator locator(locator_options, &node.shard, &node.peers, nullptr, nullptr, &node.counters);
   std::vector<Key> keys;
   for (size_t i = 0; i < kPages; ++i) keys.push_back(NodeOfHostilePeer::KeyOf(i));
   std::vector<Record> records(kPages);

@@ -63,7 +63,7 @@ const Sample kSamples[] = {
     {"lookup-ok", MessageType::kLookupOk,
      [](FrameWriter* w) {
        const Record records[] = {{7, 77, 4096, 1, 0, 4096, Tier::kMemory, 0, 1000}, {}};
-       EncodeRecords(records, w);
+       EncodeRecords(records, {}, w);
      }},
     {"contact", MessageType::kContact,
      [](FrameWriter* w) {

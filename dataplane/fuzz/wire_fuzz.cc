@@ -65,6 +65,15 @@ bool Lookup(FrameReader* r, FrameWriter* w) {
   return true;
 }
 
+bool LookupOk(FrameReader* r, FrameWriter* w) {
+  std::vector<Record> records;
+  std::vector<OtherRecord> others;
+  if (!DecodeRecords(r, &records, &others)) return false;
+  for (const OtherRecord& other : others) Require(other.index < records.size(), "of a key");
+  EncodeRecords(records, others, w);
+  return true;
+}
+
 bool Read(FrameReader* r, FrameWriter* w) {
   ReadRequest request;
   if (!request.Decode(r)) return false;
@@ -95,7 +104,7 @@ constexpr RoundTrip kMessages[] = {
     Whole<HelloOk>,
     Whole<ShardAnswer>,
     Lookup,
-    List<Record, DecodeRecords, EncodeRecords>,
+    LookupOk,
     Owner<MessageType::kContact>,
     Owner<MessageType::kPublish>,
     Owner<MessageType::kWithdraw>,

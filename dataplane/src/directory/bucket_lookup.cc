@@ -34,7 +34,8 @@ const ServedOwner* Grant::Find(uint16_t place, uint32_t era, TimePoint now, bool
 
 BucketAnswer LookUpIn(std::span<const std::byte> bytes, const Grant& grant, const Key& key,
                       uint64_t reader, std::span<const uint64_t> exclude, TimePoint now,
-                      Record* record) {  // model: LookUpIn
+                      Record* record, std::vector<OtherRecord>* others,
+                      uint32_t index) {  // model: LookUpIn
   *record = Record{};
   if (bytes.size() != sizeof(Bucket)) return BucketAnswer::kTorn;
   Bucket bucket;
@@ -49,7 +50,7 @@ BucketAnswer LookUpIn(std::span<const std::byte> bytes, const Grant& grant, cons
     return BucketAnswer::kTorn;
   const auto wanted = BucketKey(key);
   bool later = false;
-  uint64_t best = 0;
+  Preferred preferred(reader, key, index, record, others);
   for (const BucketEntry& entry : bucket.entries) {
     if (entry.generation == 0 || entry.key != wanted) continue;
     const ServedOwner* owner = grant.Find(entry.owner, entry.era, now, &later);
@@ -57,10 +58,7 @@ BucketAnswer LookUpIn(std::span<const std::byte> bytes, const Grant& grant, cons
         std::find(exclude.begin(), exclude.end(), owner->node) != exclude.end()) {
       continue;
     }
-    const uint64_t preference = Preference(reader, owner->node, key);
-    if (record->node != 0 && preference <= best) continue;
-    best = preference;
-    *record = Record{.node = owner->node,
+    preferred.Offer({.node = owner->node,
                      .incarnation = owner->incarnation,
                      .offset = entry.offset,
                      .generation = entry.generation,
@@ -68,7 +66,7 @@ BucketAnswer LookUpIn(std::span<const std::byte> bytes, const Grant& grant, cons
                      .length = entry.length,
                      .tier = static_cast<Tier>(entry.tier),
                      .replica = entry.replica,
-                     .lease_ms = owner->lease_ms};
+                     .lease_ms = owner->lease_ms});
   }
   if (record->node != 0) return BucketAnswer::kFound;
   if (later || !grant.Lasts(now)) return BucketAnswer::kUngranted;

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/key.h"
@@ -59,9 +60,10 @@ enum class BucketAnswer : uint8_t {
 };
 
 // What Shard::Lookup would have answered. `now`: between when the lease of *record begins and when
-// the bucket was READ.
+// the bucket was READ. With `others`, further holders are added to it as records of `index`.
 BucketAnswer LookUpIn(std::span<const std::byte> bucket, const Grant& grant, const Key& key,
                       uint64_t reader, std::span<const uint64_t> exclude, TimePoint now,
-                      Record* record);
+                      Record* record, std::vector<OtherRecord>* others = nullptr,
+                      uint32_t index = 0);
 
 }  // namespace peercache

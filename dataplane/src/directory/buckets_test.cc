@@ -104,6 +104,32 @@ TEST(BucketsTest, SayWhatALookupByRequestSays) {
   EXPECT_EQ(world.LookUp(KeyAt(4, 1)), BucketAnswer::kAbsent);
 }
 
+TEST(BucketsTest, NameTheOtherHoldersAsALookupByRequestDoes) {
+  World world;
+  const Key key = KeyAt(3, 1);
+  for (const uint64_t owner : {7, 8, 9}) {
+    world.Greet(owner);
+    ASSERT_EQ(world.Publish(owner, key, owner), kServed);
+  }
+  const auto sorted = [](const Record& best, const std::vector<OtherRecord>& others) {
+    std::map<uint64_t, uint64_t> generations{{best.node, best.generation}};
+    for (const OtherRecord& other : others) {
+      EXPECT_EQ(other.index, 0u);
+      generations[other.record.node] = other.record.generation;
+    }
+    return generations;
+  };
+  Record seen, said;
+  std::vector<OtherRecord> seen_others, said_others;
+  ASSERT_EQ(
+      LookUpIn(world.BytesOf(key), world.Ask(), key, kReader, {}, world.now, &seen, &seen_others),
+      BucketAnswer::kFound);
+  world.shard->Lookup({&key, 1}, kReader, {}, {&said, 1}, world.now, &said_others);
+  EXPECT_EQ(seen, said);
+  EXPECT_EQ(seen_others.size(), 2u);
+  EXPECT_EQ(sorted(seen, seen_others), sorted(said, said_others));
+}
+
 TEST(BucketsTest, WhatIsWithdrawnIsGoneWhenWithdrawReturns) {
   World world;
   const Key key = KeyAt(3, 1);

@@ -53,7 +53,7 @@ class Shard::Impl {
   PublishOutcome Store(const OwnerTable::Admission& owner, const PublishItem& item, TimePoint now);
   void Remove(const OwnerTable::Admission& owner, const WithdrawItem& item);
   void Lookup(std::span<const Key> keys, uint64_t reader, std::span<const uint64_t> exclude,
-              std::span<Record> out, TimePoint now) const;
+              std::span<Record> out, TimePoint now, std::vector<OtherRecord>* others) const;
   void DropSilent(TimePoint now) { owners_.DropSilent(now); }
   void Drop(uint64_t node) { owners_.Drop(node); }
   size_t Sweep();
@@ -76,7 +76,8 @@ class Shard::Impl {
   bool MakeRoom(Stripe* stripe, const PublishItem& item, TimePoint now);
   size_t SweepStripe(Stripe* stripe);
   void LookupOne(const Stripe& stripe, const Key& key, uint64_t reader,
-                 std::span<const uint64_t> exclude, int64_t now, Record* out, Tally* tally) const;
+                 std::span<const uint64_t> exclude, int64_t now, Record* out, Preferred preferred,
+                 Tally* tally) const;
 
   const ShardOptions options_;
   OwnerTable owners_;
@@ -194,8 +195,7 @@ void Shard::Impl::Remove(const OwnerTable::Admission& owner, const WithdrawItem&
 
 void Shard::Impl::LookupOne(const Stripe& stripe, const Key& key, uint64_t reader,
                             std::span<const uint64_t> exclude, int64_t now, Record* out,
-                            Tally* tally) const {
-  uint64_t best = 0;
+                            Preferred preferred, Tally* tally) const {
   bool silent = false;
   *out = Record{};
   stripe.table.ForEachOf(key, [&](const StoredRecord& stored) {
@@ -209,10 +209,7 @@ void Shard::Impl::LookupOne(const Stripe& stripe, const Key& key, uint64_t reade
         std::find(exclude.begin(), exclude.end(), record.node) != exclude.end()) {
       return;
     }
-    const uint64_t preference = Preference(reader, record.node, key);
-    if (out->node != 0 && preference <= best) return;
-    best = preference;
-    *out = record;
+    preferred.Offer(record);
   });
   if (out->node != 0) {
     ++tally->hits;
@@ -222,16 +219,19 @@ void Shard::Impl::LookupOne(const Stripe& stripe, const Key& key, uint64_t reade
 }
 
 void Shard::Impl::Lookup(std::span<const Key> keys, uint64_t reader,
-                         std::span<const uint64_t> exclude, std::span<Record> out,
-                         TimePoint now) const {  // model: Lookup
+                         std::span<const uint64_t> exclude, std::span<Record> out, TimePoint now,
+                         std::vector<OtherRecord>* others) const {  // model: Lookup
   const int64_t now_ns = now.time_since_epoch().count();
   Tally tally;
   ByStripe<kStripes>(keys, StripeOf, [&](size_t s, size_t first, std::span<const uint16_t> which) {
     const Stripe& stripe = stripes_[s];
     std::lock_guard guard(stripe.mutex);
     for (const size_t i : which) stripe.table.Prefetch(keys[first + i]);
-    for (const size_t i : which)
-      LookupOne(stripe, keys[first + i], reader, exclude, now_ns, &out[first + i], &tally);
+    for (const size_t i : which) {
+      const size_t at = first + i;
+      LookupOne(stripe, keys[at], reader, exclude, now_ns, &out[at],
+                {reader, keys[at], static_cast<uint32_t>(at), &out[at], others}, &tally);
+    }
   });
   lookups_.fetch_add(keys.size(), std::memory_order_relaxed);
   hits_.fetch_add(tally.hits, std::memory_order_relaxed);
@@ -289,8 +289,8 @@ Status Shard::Withdraw(const OwnerStamp& owner, std::span<const WithdrawItem> it
 }
 
 void Shard::Lookup(std::span<const Key> keys, uint64_t reader, std::span<const uint64_t> exclude,
-                   std::span<Record> out, TimePoint now) const {
-  impl_->Lookup(keys, reader, exclude, out, now);
+                   std::span<Record> out, TimePoint now, std::vector<OtherRecord>* others) const {
+  impl_->Lookup(keys, reader, exclude, out, now, others);
 }
 
 DirectoryOk Shard::Directory(TimePoint now) const { return impl_->Directory(now); }

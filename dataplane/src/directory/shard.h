@@ -25,7 +25,7 @@
 //
 // Thread-safety: all methods from any thread. Messages of one owner are processed one after
 // another, those of different owners in parallel; lookups take only short stripe locks and do not
-// allocate. `now` must have been read after the message was received.
+// allocate, but for `others` to grow. `now` must have been read after the message was received.
 #pragma once
 
 #include <cstdint>
@@ -91,9 +91,10 @@ class Shard {
   // out[i].node = 0 when there is no record of a fresh owner outside `exclude`. `reader` itself is
   // never named: it has looked into its own pool before it asked, so a record of its own is of a
   // page that it has just evicted. Of several owners, one is chosen by (reader, key), which spreads
-  // readers.
+  // readers; the others are added to `others`, if that is not null.
   void Lookup(std::span<const Key> keys, uint64_t reader, std::span<const uint64_t> exclude,
-              std::span<Record> out, TimePoint now) const;
+              std::span<Record> out, TimePoint now,
+              std::vector<OtherRecord>* others = nullptr) const;
 
   // What a reader needs to look into the buckets itself, but where they are: `offset` is left 0.
   DirectoryOk Directory(TimePoint now) const;

@@ -265,6 +265,30 @@ TEST_F(ShardTest, ExcludedOwnersAreNotNamedNorTheReaderItselfAndReadersSpread) {
   EXPECT_EQ(Find(1, At(20), 123), Find(1, At(20), 123));
 }
 
+TEST_F(ShardTest, NamesTheOtherHoldersToReadersThatChoose) {
+  for (uint64_t node : {kA, kB, uint64_t{30}}) Publish(From(node, 1, At(0)), 1, 3, At(10));
+  Publish(From(kB, 1, At(0)), 2, 3, At(10));
+  const Key keys[] = {KeyOf(2), KeyOf(1), KeyOf(3)};
+  Record out[3];
+  std::vector<OtherRecord> others;
+  shard_->Lookup(keys, kReader, {}, out, At(20), &others);
+  EXPECT_EQ(out[0].node, kB);
+  EXPECT_EQ(out[1], Find(1, At(20))) << "the one that others are told of";
+  EXPECT_EQ(out[2].node, 0u);
+  std::set<uint64_t> holders{out[1].node};
+  for (const OtherRecord& other : others) {
+    EXPECT_EQ(other.index, 1u) << "of a key that has several";
+    EXPECT_EQ(other.record.generation, 3u);
+    holders.insert(other.record.node);
+  }
+  EXPECT_EQ(others.size(), 2u);
+  EXPECT_EQ(holders, (std::set<uint64_t>{kA, kB, 30}));
+  others.clear();
+  shard_->Lookup(keys, kA, std::vector<uint64_t>{kB}, out, At(20), &others);
+  EXPECT_EQ(out[1].node, 30u);
+  EXPECT_TRUE(others.empty()) << "one of them asks, one is excluded";
+}
+
 TEST_F(ShardTest, KeepsFourOwnersOfAKeyTheSilentThenTheOldestGivingWay) {
   for (uint64_t node = 1; node <= 4; ++node) Publish(From(node * 100, 1, At(0)), 1, 3, At(10));
   shard_->Contact(From(100, 1, At(4000)), At(4000)).code();

@@ -27,7 +27,8 @@ struct NodeConfig {
   bool tls() const { return !tls_cert_file.empty(); }
   TlsFiles tls_files() const { return {tls_cert_file, tls_key_file, tls_ca_file, tls_peer_name}; }
 
-  std::string node_id;  // default: hostname.group
+  std::string node_id;   // default: hostname.group
+  uint32_t machine = 0;  // 0: ThisMachine(). No option: tests have many nodes on one
   std::string cluster = "default";
   std::string group = "default";
   std::string discovery_addr;  // host:port[,host:port...]; empty: this node alone

@@ -32,6 +32,7 @@ constexpr size_t kShortBytes = size_t{64} << 20;
 // A holder, what is to be read from it, and the link it is read over.
 struct Fabric::Work {
   std::unique_ptr<Link> link;
+  UnderWay reading;
   std::vector<size_t> rest;  // indices of pages, from `next` on
   size_t next = 0;
   // The round at work.
@@ -169,20 +170,25 @@ std::vector<size_t> Fabric::Read(std::span<const RemotePage> pages, const Destin
   for (size_t i = 0; i < pages.size(); ++i) groups.Add(pages[i].record.node, i);
   groups.ForEach([&](uint64_t node, std::span<const NodeGroups::Item> items) {
     Work work;
-    if (Peer* peer = peers_->Find(node); peer != nullptr) {
+    Peer* const peer = peers_->Find(node);
+    if (peer != nullptr) {
       work.link = links_->Take(peer, now);
     } else if (to.unmapped && node == peers_->self()) {
       work.link = TakeOwn(std::min(deadline, now + stall_ / kOwnLinkShare));
     }
     const TimePoint taken = Clock::now();
+    uint64_t bytes = 0;
     for (const auto& item : items) {
       const RemotePage& page = pages[item.index];
       const bool fits = work.link && work.link->incarnation == page.record.incarnation &&
                         page.until > taken + kLeastLease;
       (fits ? work.rest : rest).push_back(item.index);
+      if (fits) bytes += page.record.length;
     }
     if (work.link && work.rest.empty()) Return(std::move(work.link));
-    if (work.link) works.push_back(std::move(work));
+    if (!work.link) return;
+    if (peer != nullptr) work.reading = peer->Reading(bytes);
+    works.push_back(std::move(work));
   });
   // Of all READs together: NICs write until they have completed, whatever this process does. Not of
   // the making of links, which nobody should wait for.

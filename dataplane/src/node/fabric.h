@@ -98,6 +98,9 @@ class Fabric {
   std::vector<size_t> Read(std::span<const RemotePage> pages, const Destinations& to,
                            std::span<ReadOutcome> outcomes, TimePoint deadline);
 
+  // Whether the pages of this peer are likely to be read by RDMA.
+  bool Reaches(uint64_t node, TimePoint now) const { return links_->Reaches(node, now); }
+
   // READs what it can, at most kBareBytes each.
   static constexpr size_t kBareBytes = 256;
   void ReadBare(std::span<BareRead> reads, TimePoint deadline);

@@ -174,7 +174,7 @@ class IntakeTest : public ::testing::Test {
       &peers_,
       &views_,
       &counters_};
-  Locator locator_{{.stall = 30s}, &shard_, &peers_, nullptr, &counters_};
+  Locator locator_{{.stall = 30s}, &shard_, &peers_, nullptr, nullptr, &counters_};
   Room room_{pool_.get(), 60s};
   std::unique_ptr<Intake> intake_;
 };

@@ -253,6 +253,13 @@ void Links::Return(std::unique_ptr<Link> link) {
   Count(-1);
 }
 
+bool Links::Reaches(uint64_t node, TimePoint now) const {
+  if (!rails_->any_up()) return false;
+  std::lock_guard lock(mutex_);
+  const auto known = known_.find(node);
+  return known == known_.end() || known->second->health.state(now) == PeerHealth::State::kClosed;
+}
+
 LinkStats Links::stats() const {
   std::lock_guard lock(mutex_);
   return stats_;

@@ -65,6 +65,8 @@ class Links {
   // Null when the peer cannot be read from by RDMA now.
   std::unique_ptr<Link> Take(Peer* peer, TimePoint now);
   void Return(std::unique_ptr<Link> link);
+  // As far as is known: the last link that was set up worked, or none was tried yet.
+  bool Reaches(uint64_t node, TimePoint now) const;
   LinkStats stats() const;
 
  private:

@@ -1,7 +1,11 @@
 #include "node/locator.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 #include <vector>
+
+#include "directory/preference.h"
 
 namespace peercache {
 namespace {
@@ -10,11 +14,12 @@ constexpr int kLookShare = 2;
 
 }  // namespace
 
-Locator::Locator(LocatorOptions options, Shard* shard, Peers* peers, OneSidedLookups* one_sided,
-                 Counters* counters)
+Locator::Locator(LocatorOptions options, Shard* shard, Peers* peers, Fabric* fabric,
+                 OneSidedLookups* one_sided, Counters* counters)
     : options_(options),
       shard_(shard),
       peers_(peers),
+      fabric_(fabric),
       one_sided_(one_sided),
       counters_(counters),
       cache_(options.cache_ttl > Duration::zero() ? options.cache_entries : 0) {}
@@ -30,6 +35,7 @@ void Locator::Lookup(const View& view, std::span<const Key> keys, std::span<Reco
                      TimePoint deadline, std::span<const uint64_t> failed) {
   const TimePoint asked_at = Clock::now();  // model: lease_from_ask
   std::fill(records.begin(), records.end(), Record{});
+  Found found{records, {}};
   std::vector<size_t> missing(keys.size());
   for (size_t i = 0; i < missing.size(); ++i) missing[i] = i;
   // The owners in `current`, then for what is missing those in `next` and `previous` (view.h).
@@ -46,26 +52,27 @@ void Locator::Lookup(const View& view, std::span<const Key> keys, std::span<Reco
       if (owner != 0 && !repeated) groups.Add(owner, i);
     }
     asked[rounds++] = ring;
-    if (!groups.empty()) LookupAt(&groups, keys, records, deadline, failed);
+    if (!groups.empty()) LookupAt(&groups, keys, &found, deadline, failed);
     std::erase_if(missing, [&](size_t i) { return records[i].node != 0; });
     if (missing.empty() || Clock::now() >= deadline) break;
   }
+  ChooseNearest(keys, &found);
   cache_.Put(keys, records, asked_at, std::min(options_.cache_ttl, options_.lease));
 }
 
-void Locator::LookupAt(NodeGroups* groups, std::span<const Key> keys, std::span<Record> records,
+void Locator::LookupAt(NodeGroups* groups, std::span<const Key> keys, Found* found,
                        TimePoint deadline, std::span<const uint64_t> failed) {
   const TimePoint now = Clock::now();
   auto exclude = peers_->Unhealthy(now);
   exclude.insert(exclude.end(), failed.begin(), failed.end());
   std::vector<Peer*> due;
-  if (one_sided_ != nullptr) LookAt(groups, &due, keys, records, exclude, now, deadline);
-  Ask(groups, due, keys, records, exclude, deadline);
+  if (one_sided_ != nullptr) LookAt(groups, &due, keys, found, exclude, now, deadline);
+  Ask(groups, due, keys, found, exclude, deadline);
 }
 
 // Leaves in `groups` what has to be asked for.
 void Locator::LookAt(NodeGroups* groups, std::vector<Peer*>* due, std::span<const Key> keys,
-                     std::span<Record> records, std::span<const uint64_t> exclude, TimePoint now,
+                     Found* found, std::span<const uint64_t> exclude, TimePoint now,
                      TimePoint deadline) {
   // Longer than a silent queue is waited for (Fabric::queue_stall), so that others can take over,
   // and the rest is left to ask for what these bring not.
@@ -86,32 +93,41 @@ void Locator::LookAt(NodeGroups* groups, std::vector<Peer*>* due, std::span<cons
       }
     }
   });
-  for (const auto& look : one_sided_->LookUp(looks, keys, records, exclude, now, limit))
+  for (const auto& look :
+       one_sided_->LookUp(looks, keys, found->records, &found->others, exclude, now, limit))
     ask.Add(look.node, look.index);
   *groups = std::move(ask);
 }
 
 void Locator::LookupHere(std::span<const NodeGroups::Item> items, std::span<const Key> keys,
-                         std::span<const uint64_t> exclude, std::span<Record> records) {
+                         std::span<const uint64_t> exclude, Found* found) {
   std::vector<Key> asked;
   for (const auto& item : items) asked.push_back(keys[item.index]);
-  std::vector<Record> found(items.size());
-  shard_->Lookup(asked, peers_->self(), exclude, found, Clock::now());
-  for (size_t i = 0; i < items.size(); ++i) records[items[i].index] = found[i];
+  std::vector<Record> records(items.size());
+  std::vector<OtherRecord> others;
+  shard_->Lookup(asked, peers_->self(), exclude, records, Clock::now(), &others);
+  Take(items, records, others, found);
+}
+
+void Locator::Take(std::span<const NodeGroups::Item> items, std::span<const Record> records,
+                   std::span<const OtherRecord> others, Found* found) {
+  for (size_t i = 0; i < items.size(); ++i) found->records[items[i].index] = records[i];
+  for (const OtherRecord& other : others)
+    found->others.push_back({static_cast<uint32_t>(items[other.index].index), 0, other.record});
 }
 
 void Locator::Ask(NodeGroups* groups, std::span<Peer* const> due, std::span<const Key> keys,
-                  std::span<Record> records, std::span<const uint64_t> exclude,
-                  TimePoint deadline) {
+                  Found* found, std::span<const uint64_t> exclude, TimePoint deadline) {
   std::vector<Key> asked;
-  std::vector<Record> found;
+  std::vector<Record> records;
+  std::vector<OtherRecord> others;
   std::vector<std::span<const NodeGroups::Item>> sent;
   CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
   const TimePoint now = Clock::now();  // model: grant_from_ask
   size_t count = 0;
   groups->ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
     if (owner == peers_->self()) {
-      LookupHere(items, keys, exclude, records);
+      LookupHere(items, keys, exclude, found);
       return;
     }
     Peer* peer = peers_->Find(owner);
@@ -119,7 +135,9 @@ void Locator::Ask(NodeGroups* groups, std::span<Peer* const> due, std::span<cons
     asked.clear();
     for (const auto& item : items) asked.push_back(keys[item.index]);
     count += items.size();
-    EncodeLookup(peers_->self(), exclude, asked, &calls.Add(peer, MessageType::kLookup).request);
+    FrameWriter& request = calls.Add(peer, MessageType::kLookup).request;
+    request.Can(FrameHeader::kChooses);
+    EncodeLookup(peers_->self(), exclude, asked, &request);
     sent.push_back(items);
   });
   for (Peer* peer : due)
@@ -131,11 +149,46 @@ void Locator::Ask(NodeGroups* groups, std::span<Peer* const> due, std::span<cons
   for (size_t c = 0; c < sent.size(); ++c) {
     const PeerCall& call = *calls.calls()[c];
     FrameReader reader = call.answer;
-    if (!call.status.ok() || !DecodeRecords(&reader, &found) || found.size() != sent[c].size())
-      continue;
-    for (size_t i = 0; i < found.size(); ++i) records[sent[c][i].index] = found[i];
+    if (call.status.ok() && DecodeRecords(&reader, &records, &others) &&
+        records.size() == sent[c].size())
+      Take(sent[c], records, others, found);
   }
   for (const auto& call : calls.calls().subspan(sent.size())) one_sided_->Take(*call, now);
+}
+
+void Locator::ChooseNearest(std::span<const Key> keys, Found* found) const {
+  auto& others = found->others;
+  if (others.empty()) return;
+  std::sort(others.begin(), others.end(),
+            [](const OtherRecord& a, const OtherRecord& b) { return a.index < b.index; });
+  const TimePoint now = Clock::now();
+  std::vector<std::pair<uint64_t, Way>> known;  // a few nodes hold what many read
+  const auto way_to = [&](uint64_t node, const Key& key) {
+    auto at = std::ranges::find(known, node, &std::pair<uint64_t, Way>::first);
+    if (at == known.end()) at = known.insert(at, {node, WayTo(node, now)});
+    Way way = at->second;
+    way.preference = Preference(peers_->self(), node, key);
+    return way;
+  };
+  std::array<Way, kMostWays> ways;
+  for (size_t begin = 0, end = 0; begin < others.size(); begin = end) {
+    const uint32_t index = others[begin].index;
+    while (end < others.size() && others[end].index == index) ++end;
+    const size_t count = std::min(1 + end - begin, ways.size());
+    Record& record = found->records[index];
+    ways[0] = way_to(record.node, keys[index]);
+    for (size_t i = 1; i < count; ++i)
+      ways[i] = way_to(others[begin + i - 1].record.node, keys[index]);
+    const size_t nearest = Nearest(std::span(ways).first(count));
+    if (nearest > 0) record = others[begin + nearest - 1].record;
+  }
+}
+
+Way Locator::WayTo(uint64_t node, TimePoint now) const {
+  Way way;
+  if (const Peer* peer = peers_->Find(node)) way = peer->way(peers_->machine());
+  way.rdma = fabric_ != nullptr && fabric_->Reaches(node, now);
+  return way;
 }
 
 }  // namespace peercache

@@ -1,5 +1,6 @@
 // Locator: where pages are, asked of the shards that know: one lookup per owner, in parallel; or
-// looked up in their memory, and asked only for the rest.
+// looked up in their memory, and asked only for the rest. Of several holders of a page it names the
+// nearest (nearest.h).
 //
 // Thread-safe.
 #pragma once
@@ -14,6 +15,8 @@
 #include "directory/shard.h"
 #include "membership/view.h"
 #include "node/counters.h"
+#include "node/fabric.h"
+#include "node/nearest.h"
 #include "node/node_groups.h"
 #include "node/one_sided.h"
 #include "node/peers.h"
@@ -29,9 +32,9 @@ struct LocatorOptions {
 
 class Locator {
  public:
-  // `one_sided`: null where all shards are asked.
-  Locator(LocatorOptions options, Shard* shard, Peers* peers, OneSidedLookups* one_sided,
-          Counters* counters);
+  // `fabric`: null without RDMA. `one_sided`: null where all shards are asked.
+  Locator(LocatorOptions options, Shard* shard, Peers* peers, Fabric* fabric,
+          OneSidedLookups* one_sided, Counters* counters);
 
   // Asks the shards, and remembers what they say. records[i].node = 0 where nothing was found but
   // at nodes that are `failed` or whose breaker is open. The records may be used for a lease from
@@ -47,21 +50,33 @@ class Locator {
   void ForgetAll() { cache_.Clear(); }
 
  private:
+  // What is found: a record for each key, and the records of its other holders.
+  struct Found {
+    std::span<Record> records;
+    std::vector<OtherRecord> others;
+  };
   // Looks for the keys of each group at its node; groups are used up.
-  void LookupAt(NodeGroups* groups, std::span<const Key> keys, std::span<Record> records,
-                TimePoint deadline, std::span<const uint64_t> failed);
-  void LookAt(NodeGroups* groups, std::vector<Peer*>* due, std::span<const Key> keys,
-              std::span<Record> records, std::span<const uint64_t> exclude, TimePoint now,
-              TimePoint deadline);
+  void LookupAt(NodeGroups* groups, std::span<const Key> keys, Found* found, TimePoint deadline,
+                std::span<const uint64_t> failed);
+  void LookAt(NodeGroups* groups, std::vector<Peer*>* due, std::span<const Key> keys, Found* found,
+              std::span<const uint64_t> exclude, TimePoint now, TimePoint deadline);
   void LookupHere(std::span<const NodeGroups::Item> items, std::span<const Key> keys,
-                  std::span<const uint64_t> exclude, std::span<Record> records);
+                  std::span<const uint64_t> exclude, Found* found);
   // Also asks those that are `due` for grants.
-  void Ask(NodeGroups* groups, std::span<Peer* const> due, std::span<const Key> keys,
-           std::span<Record> records, std::span<const uint64_t> exclude, TimePoint deadline);
+  void Ask(NodeGroups* groups, std::span<Peer* const> due, std::span<const Key> keys, Found* found,
+           std::span<const uint64_t> exclude, TimePoint deadline);
+  // Takes over what one shard has answered for `items`.
+  static void Take(std::span<const NodeGroups::Item> items, std::span<const Record> records,
+                   std::span<const OtherRecord> others, Found* found);
+  // Puts the nearest of all holders into records.
+  void ChooseNearest(std::span<const Key> keys, Found* found) const;
+  // All but the preference.
+  Way WayTo(uint64_t node, TimePoint now) const;
 
   const LocatorOptions options_;
   Shard* const shard_;
   Peers* const peers_;
+  Fabric* const fabric_;
   OneSidedLookups* const one_sided_;
   Counters* const counters_;
   LocationCache cache_;

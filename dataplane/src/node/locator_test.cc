@@ -46,7 +46,7 @@ class LocatorTest : public ::testing::Test {
   Peers peers_{Hello{"test", "", kSelf, 1}, secret_.get(), OwnerTimes{}};
   Shard shard_{ShardOptions{.self = kSelf}};
   Counters counters_;
-  Locator locator_{{.stall = seconds(5)}, &shard_, &peers_, nullptr, &counters_};
+  Locator locator_{{.stall = seconds(5)}, &shard_, &peers_, nullptr, nullptr, &counters_};
   std::vector<Key> keys_;
 };
 
@@ -63,6 +63,48 @@ TEST_F(LocatorTest, WhoseBreakerIsOpenIsNotAsked) {
   peers_.Find(kPeer)->health().Failed(Clock::now() + seconds(60));  // for longer than this takes
   Lookup(Clock::now() + seconds(20));
   EXPECT_EQ(counters_.asked_for, 0u);
+}
+
+// Two hold each page, and this node's own shard knows it. How far they are is measured.
+TEST_F(LocatorTest, OfSeveralHoldersTheNearestIsNamed) {
+  const uint64_t other = NodeHash("other");
+  Member member = view_.members.front();
+  member.id = "other";
+  view_.by_node[other] = view_.members.size();
+  view_.members.push_back(member);
+  const RingMember ring[] = {{kSelf, 1}};
+  view_.current = Ring(ring, 8);
+  peers_.Update(view_);
+  for (const uint64_t holder : {kPeer, other}) {
+    Fence fence(holder, 1, OwnerTimes{.lease = seconds(50), .owner_ttl = seconds(60)},
+                Clock::now());
+    const OwnerStamp stamp = fence.Begin();
+    ASSERT_TRUE(shard_.Contact(stamp, Clock::now()).ok());
+    const ShardVoice voice = shard_.Voice(holder, Clock::now());
+    fence.Answered(stamp, voice.stamp, voice.instance, Clock::now());
+    std::vector<PublishItem> items;
+    for (const Key& key : keys_)
+      items.push_back({key, {.node = holder, .incarnation = 1, .generation = 1, .length = 100}});
+    std::vector<uint8_t> outcomes(items.size());
+    ASSERT_TRUE(shard_.Publish(fence.Begin(), items, outcomes, Clock::now()).ok());
+  }
+  const auto all_at = [&](uint64_t holder, std::span<const uint64_t> failed = {}) {
+    std::vector<Record> records(kKeys);
+    locator_.Lookup(view_, keys_, records, Clock::now() + seconds(20), failed);
+    return std::ranges::all_of(records, [&](const Record& r) { return r.node == holder; });
+  };
+  for (const auto& [near, far] : {std::pair(kPeer, other), std::pair(other, kPeer)}) {
+    peers_.Find(near)->round_trip().Forget();
+    peers_.Find(near)->round_trip().Took(milliseconds(1));
+    peers_.Find(far)->round_trip().Forget();
+    peers_.Find(far)->round_trip().Took(milliseconds(30));
+    EXPECT_TRUE(all_at(near));
+    EXPECT_TRUE(all_at(far, {&near, 1})) << "the nearer one has failed";
+    const UnderWay much = peers_.Find(near)->Reading(uint64_t{1} << 30);
+    EXPECT_TRUE(all_at(near)) << "still the nearer";
+    peers_.Find(far)->round_trip().Took(milliseconds(1));
+    EXPECT_TRUE(all_at(far)) << "as near, and idle";
+  }
 }
 
 // Whatever is configured, and whichever lease is shorter: ours or the holder's.
@@ -85,7 +127,7 @@ TEST_F(LocatorTest, WhatIsRememberedEndsWithTheLease) {
     Locator locator({.stall = seconds(5),
                      .lease = ours ? Duration(kShort) : Duration(seconds(50)),
                      .cache_ttl = std::chrono::hours(1)},
-                    &shard, &peers_, nullptr, &counters_);
+                    &shard, &peers_, nullptr, nullptr, &counters_);
     std::vector<Record> records(kKeys);
     std::vector<TimePoint> until(kKeys);
     const TimePoint before = Clock::now();

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/interface_address.h"
+#include "base/machine.h"
 #include "base/prefault.h"
 #include "directory/shard.h"
 #include "membership/table.h"
@@ -128,6 +129,7 @@ class Node::Impl {
       discovery = std::move(*parsed);
     }
     if (config_.node_id.empty()) config_.node_id = DefaultId(config_);
+    if (config_.machine == 0) config_.machine = ThisMachine();
     const FoundRails rails = FindRails(config_);
     numa_ = NumaHome(ChooseNumaNode(config_.numa_node, NumaRails(rails)));
     const ScopedCpus here(numa_.plan().cpus);  // what is started below stays there
@@ -163,7 +165,7 @@ class Node::Impl {
     self_.peer_port = listener->port;
     self_.capacity_bytes = pool_->size();
 
-    const Hello hello{config_.cluster, "", NodeHash(self_.id), self_.incarnation};
+    const Hello hello{config_.cluster, "", NodeHash(self_.id), self_.incarnation, config_.machine};
     const Duration stall = StallOf(config_.peer_timeout);
     ShardOptions shard_options;
     shard_options.self = hello.node;
@@ -192,7 +194,7 @@ class Node::Impl {
                                                      peers_.get(), &counters_);
     }
     locator_ = std::make_unique<Locator>(locator_options, shard_.get(), peers_.get(),
-                                         one_sided_.get(), &counters_);
+                                         transport_.fabric.get(), one_sided_.get(), &counters_);
     metrics_ = std::make_unique<Metrics>(&counters_, [this] { return Observe(); });
 
     if (config_.http) {

@@ -55,6 +55,7 @@ void OneSidedLookups::Take(const PeerCall& call, TimePoint asked) {
 std::vector<OneSidedLookups::Look> OneSidedLookups::LookUp(std::span<const Look> looks,
                                                            std::span<const Key> keys,
                                                            std::span<Record> records,
+                                                           std::vector<OtherRecord>* others,
                                                            std::span<const uint64_t> exclude,
                                                            TimePoint now, TimePoint deadline) {
   std::vector<Look> rest;
@@ -78,8 +79,9 @@ std::vector<OneSidedLookups::Look> OneSidedLookups::LookUp(std::span<const Look>
       rest.push_back(look);
       continue;
     }
-    const BucketAnswer answer = LookUpIn(buckets[i], *look.grant, keys[look.index], peers_->self(),
-                                         exclude, now, &records[look.index]);
+    const BucketAnswer answer =
+        LookUpIn(buckets[i], *look.grant, keys[look.index], peers_->self(), exclude, now,
+                 &records[look.index], others, static_cast<uint32_t>(look.index));
     ++answers[static_cast<size_t>(answer)];
     if (answer != BucketAnswer::kFound && answer != BucketAnswer::kAbsent) rest.push_back(look);
   }

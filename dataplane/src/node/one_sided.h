@@ -38,10 +38,11 @@ class OneSidedLookups {
     uint64_t node = 0;
     std::shared_ptr<const Grant> grant;
   };
-  // Fills in records. `now`: when this began. Returns the looks that have brought no answer.
+  // Fills in records, and adds to `others`. `now`: when this began. Returns the looks that have
+  // brought no answer.
   std::vector<Look> LookUp(std::span<const Look> looks, std::span<const Key> keys,
-                           std::span<Record> records, std::span<const uint64_t> exclude,
-                           TimePoint now, TimePoint deadline);
+                           std::span<Record> records, std::vector<OtherRecord>* others,
+                           std::span<const uint64_t> exclude, TimePoint now, TimePoint deadline);
 
  private:
   struct Known {

@@ -16,6 +16,7 @@ struct Scratch {
   ReadRequest read;
   std::vector<PageAt> wanted;
   std::vector<Record> records;
+  std::vector<OtherRecord> others;
   std::vector<uint32_t> lengths;
   ShardAnswer shard_answer;
 };
@@ -49,6 +50,7 @@ Status PeerRequests::OnHello(const Hello& hello, HelloOk* answer) {
   }
   answer->node = self_.node;
   answer->incarnation = self_.incarnation;
+  answer->machine = self_.machine;
   return {};
 }
 
@@ -56,7 +58,7 @@ Status PeerRequests::OnRequest(const FrameHeader& header, FrameReader body, Peer
   // The answer to a request of type T has type T + 1.
   answer->Start(static_cast<MessageType>(static_cast<int>(header.type) + 1), header.request_id);
   switch (header.type) {
-    case MessageType::kLookup: return OnLookup(&body, &answer->frame);
+    case MessageType::kLookup: return OnLookup(header, &body, &answer->frame);
     case MessageType::kDirectory: return OnDirectory(&body, &answer->frame);
     case MessageType::kPublish:
     case MessageType::kWithdraw:
@@ -83,12 +85,15 @@ Status PeerRequests::OnRequest(const FrameHeader& header, FrameReader body, Peer
   }
 }
 
-Status PeerRequests::OnLookup(FrameReader* body, FrameWriter* out) {
+Status PeerRequests::OnLookup(const FrameHeader& header, FrameReader* body, FrameWriter* out) {
   auto& request = scratch.lookup;
   if (!request.Decode(body)) return Malformed(MessageType::kLookup);
   scratch.records.assign(request.keys.size(), Record{});
-  shard_->Lookup(request.keys, request.reader, request.exclude, scratch.records, Clock::now());
-  EncodeRecords(scratch.records, out);
+  scratch.others.clear();
+  const bool chooses = (header.can & FrameHeader::kChooses) != 0;
+  shard_->Lookup(request.keys, request.reader, request.exclude, scratch.records, Clock::now(),
+                 chooses ? &scratch.others : nullptr);
+  EncodeRecords(scratch.records, scratch.others, out);
   counters_->lookups.Add(1);
   counters_->lookup_keys.Add(request.keys.size());
   return {};

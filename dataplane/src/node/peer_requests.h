@@ -26,7 +26,7 @@ class PeerRequests : public PeerService {
   Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override;
 
  private:
-  Status OnLookup(FrameReader* body, FrameWriter* out);
+  Status OnLookup(const FrameHeader& header, FrameReader* body, FrameWriter* out);
   Status OnDirectory(FrameReader* body, FrameWriter* out);
   Status OnOwner(MessageType type, FrameReader* body, FrameWriter* out);
   Status OnRead(FrameReader* body, PeerAnswer* answer);

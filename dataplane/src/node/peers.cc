@@ -40,6 +40,12 @@ PeerAddress Peer::address() const {
   return address_;
 }
 
+Way Peer::way(uint32_t own_machine) const {
+  return {.here = own_machine != 0 && machine_.load(std::memory_order_relaxed) == own_machine,
+          .round_trip = round_trip_.get(),
+          .under_way = under_way_.load(std::memory_order_relaxed)};
+}
+
 void Peer::GiveUp() {
   std::lock_guard lock(mutex_);
   fence_.GiveUp();
@@ -119,6 +125,7 @@ void Peers::Update(const View& view) {
         peer->address_ = {member.host, member.peer_port};
         peer->member_incarnation_ = member.incarnation;
         peer->health_.Reset();  // whatever failed before was another process
+        peer->round_trip_.Forget();
       }
       peer->in_view_ = true;
     }
@@ -209,6 +216,7 @@ PeerCall& CallGroup::Add(Peer* peer, MessageType type) {
 
 void CallGroup::Begin(size_t i, TimePoint now) {
   PeerCall& call = *calls_[i];
+  call.began = Clock::now();
   running_[i].address = call.peer->address();
   running_[i].channel = call.peer->TakeChannel(peers_);
   running_[i].channel->Begin(call.request.bytes(), call.sink, now);
@@ -260,6 +268,7 @@ void CallGroup::Run(MessageType expected, const GroupLimits& limits) {
       call.answer = channel.body();
       call.answered_by = channel.peer_incarnation();
       call.finished = channel.finished();
+      call.peer->machine_.store(channel.peer_machine(), std::memory_order_relaxed);
       call.peer->health().Succeeded();
     } else if (call.status.code() == Code::kUnavailable ||
                call.status.code() == Code::kDeadlineExceeded) {

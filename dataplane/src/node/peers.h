@@ -4,6 +4,7 @@
 // (used in PublishedTo) and its fence stay meaningful while it is away.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include "base/clock.h"
 #include "directory/fence.h"
 #include "membership/view.h"
+#include "node/nearest.h"
 #include "node/secret.h"
 #include "transport/peer_health.h"
 #include "transport/tcp/channel.h"
@@ -37,6 +39,10 @@ class Peer {
   // Of the member in the view; 0: it is in none.
   uint64_t incarnation() const;
   PeerAddress address() const;
+  // All but the preference; `rdma` is for the caller to say. Lock-free.
+  Way way(uint32_t own_machine) const;
+  RoundTrip& round_trip() { return round_trip_; }
+  UnderWay Reading(uint64_t bytes) { return {&under_way_, bytes}; }
 
   // ---- the fence: what this node, as an owner, knows of the peer's shard (thread-safe)
   OwnerStamp BeginOwnerMessage();
@@ -66,6 +72,9 @@ class Peer {
   const uint64_t node_;
   const uint16_t index_;
   PeerHealth health_;
+  RoundTrip round_trip_;
+  std::atomic<uint64_t> under_way_{0};
+  std::atomic<uint32_t> machine_{0};  // 0: it has not said
   mutable std::mutex mutex_;
   PeerAddress address_;
   uint64_t member_incarnation_ = 0;
@@ -102,6 +111,7 @@ class Peers {
   std::vector<uint64_t> Unhealthy(TimePoint now) const;
   uint64_t self() const { return self_.node; }
   uint64_t incarnation() const { return self_.incarnation; }
+  uint32_t machine() const { return self_.machine; }
   // A new connection with what it has to say and show.
   std::unique_ptr<Channel> NewChannel(const PeerAddress& address) const;
 
@@ -128,7 +138,8 @@ struct PeerCall {
   MessageType answer_type = MessageType::kError;
   FrameReader answer{{}};
   uint64_t answered_by = 0;  // incarnation of the peer
-  TimePoint finished{};      // when the last byte of the answer was here
+  TimePoint began{};
+  TimePoint finished{};  // when the last byte of the answer was here
 };
 
 // Calls to several peers at once, in the calling thread. Each channel goes back to its peer when

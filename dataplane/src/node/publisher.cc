@@ -176,6 +176,7 @@ bool Publisher::Contact(std::span<Peer* const> peers, const GroupLimits& limits)
     // A contact without answer puts nothing into the shard, so the epoch stays.
     const bool arrived = call.status.ok() && answer.Decode(&reader);
     all &= arrived && peers[i]->EndOwnerMessage(stamps[i], &answer, answered);
+    if (arrived) peers[i]->round_trip().Took(call.finished - call.began);
   }
   return all;
 }

@@ -200,6 +200,14 @@ TEST_F(PublisherTest, APageThatTheShardNeedNotKnowAnyMoreIsWithdrawnFromIt) {
   EXPECT_EQ(found[0].lease_ms, 50u);
 }
 
+TEST_F(PublisherTest, KeepalivesMeasureTheRoundTrip) {
+  const Peer* peer = peers_.Find(kShard);
+  EXPECT_EQ(peer->way(0).round_trip, Duration::zero());
+  publisher_.KeepAlive();
+  EXPECT_GT(peer->way(0).round_trip, Duration::zero());
+  EXPECT_LT(peer->way(0).round_trip, std::chrono::seconds(10));
+}
+
 TEST_F(PublisherTest, ANoteStaysWhileAFormerProcessOfTheShardMayServe) {
   ASSERT_TRUE(Publish());
   host_.Restart();

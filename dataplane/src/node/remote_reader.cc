@@ -131,6 +131,7 @@ void RemoteReader::Round(std::span<Holder> holders, std::span<const RemotePage> 
                          TimePoint deadline) {
   std::vector<std::span<const NodeGroups::Item>> asked;
   std::vector<std::unique_ptr<ScatterSink>> sinks;
+  std::vector<UnderWay> reading;
   std::vector<ReadItem> items;
   CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
   for (Holder& holder : holders) {
@@ -153,6 +154,7 @@ void RemoteReader::Round(std::span<Holder> holders, std::span<const RemotePage> 
     PeerCall& call = calls.Add(holder.peer, MessageType::kRead);
     call.sink = sinks.back().get();
     EncodeRead(incarnation, items, &call.request);
+    reading.push_back(holder.peer->Reading(bytes));
   }
   const TimePoint sent = Clock::now();  // model: Ask
   calls.Run(MessageType::kReadOk, {options_.stall, deadline});

@@ -77,16 +77,20 @@ struct FrameHeader {
   uint32_t magic = kMagic;
   uint8_t version = kVersion;
   MessageType type = MessageType::kError;
-  uint16_t can = 0;  // of AttachOk: kCan... of the node; older releases send 0, and look at none
+  // Of AttachOk: kCan... of the node. Of Lookup: kChooses. Older releases send 0, and look at none.
+  uint16_t can = 0;
   uint64_t request_id = 0;
   uint32_t body_length = 0;
-  uint32_t reserved2 = 0;
+  // Of Hello and HelloOk: which machine the sender runs on (base/machine.h). Older releases send 0.
+  uint32_t machine = 0;
   uint64_t payload_length = 0;
 
   static constexpr uint32_t kMagic = 0x31574350;  // "PCW1"
   static constexpr uint8_t kVersion = 1;
   // DmaBuf and DevicePointer. A node that does not know a message ends the session.
   static constexpr uint16_t kCanDevice = 1;
+  // The reader takes all records of a key and chooses among them (node/nearest.h).
+  static constexpr uint16_t kChooses = 2;
 };
 static_assert(sizeof(FrameHeader) == 32 && std::is_trivially_copyable_v<FrameHeader>);
 
@@ -110,6 +114,7 @@ class FrameWriter {
     header_.request_id = request_id;
   }
   void Can(uint16_t what) { header_.can = what; }
+  void Machine(uint32_t machine) { header_.machine = machine; }
   template <typename T>
   void Put(const T& value) {
     static_assert(std::is_trivially_copyable_v<T>);

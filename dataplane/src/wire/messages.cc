@@ -6,6 +6,8 @@ namespace peercache {
 namespace {
 
 constexpr uint32_t kMaxMembers = 4096;
+// A key's records in one shard are one more (Shard::kOwnersPerKey).
+constexpr uint32_t kMaxOtherRecords = 3;
 
 template <typename T>
 void PutVector(std::span<const T> values, FrameWriter* w) {
@@ -37,6 +39,7 @@ void Hello::Encode(FrameWriter* w) const {
   w->PutString(token);
   w->Put(node);
   w->Put(incarnation);
+  w->Machine(machine);
 }
 bool Hello::Decode(FrameReader* r) {
   cluster = r->GetName(kMaxIdBytes);
@@ -48,6 +51,7 @@ bool Hello::Decode(FrameReader* r) {
 void HelloOk::Encode(FrameWriter* w) const {
   w->Put(node);
   w->Put(incarnation);
+  w->Machine(machine);
 }
 bool HelloOk::Decode(FrameReader* r) {
   node = r->Get<uint64_t>();
@@ -84,10 +88,19 @@ bool LookupRequest::Decode(FrameReader* r) {
   GetVector(r, kMaxItems, &keys);
   return r->AtEnd();
 }
-void EncodeRecords(std::span<const Record> records, FrameWriter* w) { PutVector(records, w); }
-bool DecodeRecords(FrameReader* r, std::vector<Record>* records) {
+void EncodeRecords(std::span<const Record> records, std::span<const OtherRecord> others,
+                   FrameWriter* w) {
+  PutVector(records, w);
+  if (!others.empty()) PutVector(others, w);
+}
+bool DecodeRecords(FrameReader* r, std::vector<Record>* records, std::vector<OtherRecord>* others) {
   GetVector(r, kMaxItems, records);
-  return r->AtEnd();
+  others->clear();
+  if (r->AtEnd()) return true;
+  GetVector(r, kMaxItems * kMaxOtherRecords, others);
+  return r->AtEnd() && !others->empty() &&
+         std::ranges::all_of(
+             *others, [&](const OtherRecord& other) { return other.index < records->size(); });
 }
 
 void DirectoryOk::Encode(FrameWriter* w) const {

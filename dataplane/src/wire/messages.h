@@ -29,12 +29,14 @@ struct Hello {
   std::string token;    // shared secret; empty when authentication is off
   uint64_t node = 0;
   uint64_t incarnation = 0;
+  uint32_t machine = 0;  // FrameHeader::machine; not part of the body
   void Encode(FrameWriter* w) const;
   bool Decode(FrameReader* r);
 };
 struct HelloOk {
   uint64_t node = 0;
   uint64_t incarnation = 0;
+  uint32_t machine = 0;  // FrameHeader::machine; not part of the body
   void Encode(FrameWriter* w) const;
   bool Decode(FrameReader* r);
 };
@@ -57,8 +59,11 @@ struct LookupRequest {
 };
 void EncodeLookup(uint64_t reader, std::span<const uint64_t> exclude, std::span<const Key> keys,
                   FrameWriter* w);
-void EncodeRecords(std::span<const Record> records, FrameWriter* w);
-bool DecodeRecords(FrameReader* r, std::vector<Record>* records);
+// One record per key, node 0 for none. `others`: further holders, only for readers whose Lookup
+// says that they choose themselves (FrameHeader::kChooses).
+void EncodeRecords(std::span<const Record> records, std::span<const OtherRecord> others,
+                   FrameWriter* w);
+bool DecodeRecords(FrameReader* r, std::vector<Record>* records, std::vector<OtherRecord>* others);
 
 // Answers Directory, a request without body: where the buckets of the shard are
 // (directory/buckets.h) and whose records they may be searched for.

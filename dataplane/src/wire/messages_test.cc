@@ -87,11 +87,12 @@ std::vector<Case> AllMessages() {
       {"Records",
        [=](FrameWriter* w) {
          const Record records[] = {record, record};
-         EncodeRecords(records, w);
+         EncodeRecords(records, {}, w);
        },
        [](FrameReader* r) {
          std::vector<Record> records;
-         return DecodeRecords(r, &records);
+         std::vector<OtherRecord> others;
+         return DecodeRecords(r, &records, &others);
        }},
       {"Contact", [=](FrameWriter* w) { EncodeContact(stamp, w); },
        [](FrameReader* r) {
@@ -252,6 +253,41 @@ TEST(MessagesTest, ValuesSurvive) {
 }
 
 // Names of others end up in logs, in JSON and in what other nodes are told.
+TEST(MessagesTest, OtherRecordsAreOfKeysThatWereAskedFor) {
+  const Record records[2] = {{.node = 1}, {.node = 2}};
+  for (const uint32_t index : {0u, 1u, 2u}) {
+    const OtherRecord other{index, 0, {.node = 3}};
+    const auto body = BodyOf({"",
+                              [&](FrameWriter* w) {
+                                EncodeRecords(records, {&other, 1}, w);
+                              },
+                              {}});
+    FrameReader r(body);
+    std::vector<Record> got;
+    std::vector<OtherRecord> others{{}, {}};
+    EXPECT_EQ(DecodeRecords(&r, &got, &others), index < 2) << index;
+    if (index == 2) continue;
+    EXPECT_EQ(got[1].node, 2u);
+    ASSERT_EQ(others.size(), 1u);
+    EXPECT_EQ(others[0].index, index);
+    EXPECT_EQ(others[0].record.node, 3u);
+  }
+}
+
+// Else one meaning would have two forms.
+TEST(MessagesTest, AnEmptyListOfOtherRecordsIsLeftOut) {
+  const auto body = BodyOf({"",
+                            [](FrameWriter* w) {
+                              EncodeRecords({}, {}, w);
+                              w->Put(uint32_t{0});
+                            },
+                            {}});
+  FrameReader r(body);
+  std::vector<Record> records;
+  std::vector<OtherRecord> others;
+  EXPECT_FALSE(DecodeRecords(&r, &records, &others));
+}
+
 TEST(MessagesTest, OffersAreBounded) {
   const auto decodes = [](std::vector<OfferItem> items) {
     FrameWriter w;

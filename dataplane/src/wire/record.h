@@ -26,6 +26,15 @@ struct Record {
 };
 static_assert(sizeof(Record) == 48 && std::is_trivially_copyable_v<Record>);
 
+// A record of a page beside the one that a lookup has named, for a reader that chooses itself.
+// Flat.
+struct OtherRecord {
+  uint32_t index = 0;  // of the key that was looked up
+  uint32_t reserved = 0;
+  Record record;
+};
+static_assert(sizeof(OtherRecord) == 56 && std::is_trivially_copyable_v<OtherRecord>);
+
 // Who speaks, and how recently it heard from this shard. Made by Fence::Begin, one per message.
 // Flat.
 //

@@ -179,6 +179,7 @@ void Channel::OnBody() {
     }
     greeted_ = true;
     peer_incarnation_ = hello.incarnation;
+    peer_machine_ = header_.machine;
     state_ = State::kHeader;
     return;
   }

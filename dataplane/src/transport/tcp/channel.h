@@ -78,8 +78,9 @@ class Channel {
   // The connection had served an earlier exchange, and this one failed before any answer byte came:
   // the peer had closed it meanwhile. The caller may try again on a new connection.
   bool stale() const { return stale_; }
-  // Known after the first successful exchange.
+  // These two are known after the first successful exchange.
   uint64_t peer_incarnation() const { return peer_incarnation_; }
+  uint32_t peer_machine() const { return peer_machine_; }
 
  private:
   enum class State : uint8_t {
@@ -124,6 +125,7 @@ class Channel {
   bool stale_ = false;
   bool got_bytes_ = false;
   uint64_t peer_incarnation_ = 0;
+  uint32_t peer_machine_ = 0;
   TimePoint last_progress_{}, finished_{};
 
   std::span<const std::byte> unsent_hello_, unsent_;
