@@ -252,7 +252,6 @@ TEST(MessagesTest, ValuesSurvive) {
   EXPECT_EQ(m.capacity_bytes, uint64_t{1} << 30);
 }
 
-// Names of others end up in logs, in JSON and in what other nodes are told.
 TEST(MessagesTest, OtherRecordsAreOfKeysThatWereAskedFor) {
   const Record records[2] = {{.node = 1}, {.node = 2}};
   for (const uint32_t index : {0u, 1u, 2u}) {
@@ -288,6 +287,7 @@ TEST(MessagesTest, AnEmptyListOfOtherRecordsIsLeftOut) {
   EXPECT_FALSE(DecodeRecords(&r, &records, &others));
 }
 
+// Names of others end up in logs, in JSON and in what other nodes are told.
 TEST(MessagesTest, OffersAreBounded) {
   const auto decodes = [](std::vector<OfferItem> items) {
     FrameWriter w;
