@@ -31,13 +31,18 @@ Version: 1
 
 type file struct{ name, content string }
 
-// pack writes files as tar.
+// pack writes files as tar; one whose content begins with an arrow is a link.
 func pack(t *testing.T, files ...file) string {
 	t.Helper()
 	var buffer bytes.Buffer
 	writer := tar.NewWriter(&buffer)
 	for _, file := range files {
-		if err := writer.WriteHeader(&tar.Header{Name: file.name, Mode: 0o755, Size: int64(len(file.content))}); err != nil {
+		header := &tar.Header{Name: file.name, Mode: 0o755, Size: int64(len(file.content))}
+		if to, link := strings.CutPrefix(file.content, "-> "); link {
+			*header = tar.Header{Name: file.name, Typeflag: tar.TypeSymlink, Linkname: to}
+			file.content = ""
+		}
+		if err := writer.WriteHeader(header); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := writer.Write([]byte(file.content)); err != nil {
@@ -115,7 +120,7 @@ func TestOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want []string
-	for _, module := range strings.Fields(string(said)) {
+	for module := range strings.FieldsSeq(string(said)) {
 		want = append(want, "pkg:golang/"+module)
 	}
 	slices.Sort(want)
@@ -137,6 +142,17 @@ func TestDebian(t *testing.T) {
 	got := purls(list(t, save(t, old, pack(t, file{"./var/lib/dpkg/status", dpkgStatus}))))
 	if want := []string{"pkg:deb/debian/libc6@2.36-9%2Bdeb12u10?arch=amd64&distro=debian-12"}; !slices.Equal(got, want) {
 		t.Errorf("listed are %v, want %v", got, want)
+	}
+}
+
+// TestEqualLayers: of two layers with the same content an archive has one, and a link to it.
+func TestEqualLayers(t *testing.T) {
+	status := pack(t, file{"var/lib/dpkg/status", dpkgStatus})
+	if got := purls(list(t, save(t, "-> ../b/layer.tar", status))); len(got) != 1 {
+		t.Errorf("with the link first there is %v", got)
+	}
+	if got := purls(list(t, save(t, status, pack(t, file{"var/lib/dpkg/.wh.status", ""}), "-> ../a/layer.tar"))); len(got) != 1 {
+		t.Errorf("with the link last there is %v", got)
 	}
 }
 
