@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests over soft-RoCE: the quick ones, or those that take QEMU.
+# Runs the tests over soft-RoCE: the quick ones, or the longer ones, most of which take QEMU.
 #
 #   hack/soft-rdma/test.sh                    all of tests/*.sh, each in a guest of its own, JOBS at a time
 #   hack/soft-rdma/test.sh --full             all of qemu/tests/*.sh, which start their guests themselves

@@ -1,5 +1,5 @@
 # The commands of docs/rdma.md, "Measuring on your hosts", as they are there: READs alone, whole gets of engines between two
-# hosts over both rails with every byte compared, and lookups both ways.
+# hosts over both rails with every byte compared.
 # Longest: 200 s
 # shellcheck shell=bash
 . hack/soft-rdma/fabric.sh
@@ -52,9 +52,3 @@ wait $server || { cat "$WORK/serve"; exit 1; }
 jq -e '[.results[].figures | .checked and .wrong == 0 and .hit_ratio == 1] | length > 0 and all' "$WORK/drive/drive.json" \
   >/dev/null || { jq .results "$WORK/drive/drive.json"; exit 1; }
 both_rails $((1 << 20))
-
-echo "== lookups, both ways"
-bench_on A lookups --protocol rdma --devices "$RAILS_OF_A" --page-size 4k --working-set 64 --batch-size 8 --op exists \
-  --duration 0.2 --warmup 0 --out-dir "$WORK/lookups"
-jq -e '.results | length >= 4 and all(.figures.hit_ratio == 1)' "$WORK/lookups/lookups.json" >/dev/null ||
-  { jq .results "$WORK/lookups/lookups.json"; exit 1; }

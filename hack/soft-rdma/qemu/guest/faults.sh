@@ -1,7 +1,6 @@
-# The faults that fabric.sh makes do hurt, only where they are meant to, and pass: a rail that goes down and comes back, a
-# peer that dies, a device that is taken away, frames that get lost.
-# Longest: 150 s
 # shellcheck shell=bash
+# In the guest of ../tests/05-user-mode.sh: the faults that fabric.sh makes do hurt, only where they are meant to, and pass: a rail that goes down and comes back, a
+# peer that dies, a device that is taken away, frames that get lost.
 . hack/soft-rdma/fabric.sh
 . hack/soft-rdma/perftest.sh
 
