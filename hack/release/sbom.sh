@@ -6,6 +6,7 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 . "$PEERCACHE_ROOT/hack/images/targets.sh"
+. "$PEERCACHE_ROOT/hack/cluster/toolset.sh"
 
 OUT=$PEERCACHE_ROOT/dist/release
 
@@ -18,8 +19,7 @@ done
 mkdir -p "$OUT"
 for image in "$@"; do
   file=$OUT/$image.spdx.json
-  (cd "$PEERCACHE_ROOT" && CGO_ENABLED=0 GOFLAGS='-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false' \
-    go run ./internal/sbom "$(image_name "$image")" "$(image_archive "$image")") >"$file.new"
+  (cd "$PEERCACHE_ROOT" && go run ./internal/sbom "$(image_name "$image")" "$(image_archive "$image")") >"$file.new"
   mv "$file.new" "$file"
   note "${file#"$PEERCACHE_ROOT"/}: $(($(jq '.packages | length' "$file") - 1)) packages"
 done
