@@ -60,7 +60,7 @@ class PageMap:
 
 def _place(indices: Any) -> tuple[int, int] | None:
     """Where the rows lie in memory, and how many they are."""
-    if indices is None or indices.dtype is not torch.int64 or indices.device.type != "cpu":
+    if indices is None or indices.dtype is not torch.int64 or not indices.is_cpu:
         return None
     if not indices.is_contiguous():
         return None

@@ -24,7 +24,6 @@ from peercache.faults import Faults, never_raises
 from peercache.identity import Pages
 from peercache.metrics import TransferMetrics
 from peercache.namespace import all_page_hashes, clear_tag, page_hash
-from peercache.page_map import PageMap
 from peercache.segments import Segments
 
 logger = logging.getLogger(__name__)
@@ -296,50 +295,45 @@ class PeerCacheStore(HiCacheStorage):
         if not pages.writer:
             return [True] * len(keys)
         client, tag = self._node.client, self._tag
-        return self._move(
-            "set",
-            pages,
-            keys,
-            indices,
-            lambda prefix, places: places.set(client, prefix, tag, keys, indices),
-            lambda prefix, *arguments: client.set(prefix, tag, *arguments),
+        started = time.perf_counter()
+        if pages.map is not None:
+            done = pages.map.set(client, pages.prefixes[0], tag, keys, indices)
+            if done is not None:
+                self._account("set", done, started, pages.map.page_bytes * len(keys))
+                return done
+        return self._by_address(
+            "set", pages, keys, indices, lambda prefix, *where: client.set(prefix, tag, *where)
         )
 
     def _get_segments(self, pages: Pages, keys: list[str], indices: Any) -> list[bool]:
         client = self._node.client
-        return self._move(
-            "get",
-            pages,
-            keys,
-            indices,
-            lambda prefix, places: places.get(client, prefix, keys, indices),
-            client.get,
-        )
+        started = time.perf_counter()
+        if pages.map is not None:
+            done = pages.map.get(client, pages.prefixes[0], keys, indices)
+            if done is not None:
+                self._account("get", done, started, pages.map.page_bytes * len(keys))
+                return done
+        return self._by_address("get", pages, keys, indices, client.get)
 
-    def _move(
+    def _by_address(
         self,
         operation: str,
         pages: Pages,
         keys: list[str],
         indices: Any,
-        by_rows: Callable[[bytes, PageMap], list[bool] | None],
-        by_address: Callable[[bytes, list[str], list[int], list[int]], list[bool]],
+        move: Callable[[bytes, list[str], list[int], list[int]], list[bool]],
     ) -> list[bool]:
+        """Of pages that SGLang has to be asked for."""
         if not keys:
             return []
         started = time.perf_counter()
-        if pages.map is not None:
-            moved = by_rows(pages.prefixes[0], pages.map)
-            if moved is not None:
-                self._account(operation, moved, started, size=pages.map.page_bytes * len(keys))
-                return moved
         hashes = _hashes(keys)
         groups = _segments(pages, keys, indices)
         done = [True] * len(keys)
         for prefix, group in zip(pages.prefixes, groups, strict=True):
-            answer = by_address(prefix, hashes, group.ptrs, group.sizes)
+            answer = move(prefix, hashes, group.ptrs, group.sizes)
             done = [a and b for a, b in zip(done, answer, strict=True)]
-        self._account(operation, done, started, size=sum(sum(group.sizes) for group in groups))
+        self._account(operation, done, started, sum(sum(group.sizes) for group in groups))
         return done
 
     def _leading_run(self, pages: Pages, keys: Sequence[str]) -> int:

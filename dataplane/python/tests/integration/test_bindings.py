@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import mmap
 import os
+import string
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -176,6 +177,21 @@ def test_pages_by_their_rows(client: Any, extension: Any) -> None:
         place = ctypes.addressof(wrong)
         assert client.get_rows(PREFIX, keys[:1], pool, place, 2) is None
     assert client.stats()["faults"] == faults, "nothing was done"
+
+
+@pytest.mark.node
+def test_what_is_a_digit(client: Any) -> None:
+    page = Memory(PAGE)
+    assert client.set(PREFIX, 2, [key("digits")], [page.base], [PAGE]) == [True]
+    assert client.exists(PREFIX, [key("digits").upper()]) == 1
+    for position in (0, 31, 63):
+        text = key("digits")
+        for code in range(256):
+            digit = chr(code)
+            faults = client.stats()["faults"]
+            client.exists(PREFIX, [text[:position] + digit + text[position + 1 :]])
+            valid = digit in string.hexdigits
+            assert client.stats()["faults"] == faults + (not valid), (position, digit)
 
 
 @pytest.mark.node

@@ -64,7 +64,7 @@ class FakeClient:
         sizes: Sequence[int],
     ) -> list[bool]:
         self._enter("set")
-        per_page = len(ptrs) // len(keys)
+        per_page = len(ptrs) // max(1, len(keys))
         for i, key in enumerate(keys):
             at = slice(i * per_page, (i + 1) * per_page)
             page = b"".join(map(ctypes.string_at, ptrs[at], sizes[at]))
@@ -76,7 +76,7 @@ class FakeClient:
         self, prefix: bytes, keys: Sequence[str], ptrs: Sequence[int], sizes: Sequence[int]
     ) -> list[bool]:
         self._enter("get")
-        per_page = len(ptrs) // len(keys)
+        per_page = len(ptrs) // max(1, len(keys))
         done = []
         for i, key in enumerate(keys):
             page = self.cluster.pages.get((prefix, key))
