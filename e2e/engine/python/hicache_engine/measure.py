@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import sglang  # noqa: F401 -- puts the stand-ins of hicache_engine.shim in place first
@@ -119,9 +120,12 @@ def call(arguments: argparse.Namespace) -> dict[str, Any]:
             for at in range(0, pages - batch + 1, batch)
         ]
 
+        # As a class has it: Cache times the calls of its store, which is not what is measured.
+        batch_get_v1 = partial(type(cache.store).batch_get_v1, cache.store)
+
         def get(part: list[_Call]) -> None:
             for keys, rows in part:
-                if not all(cache.store.batch_get_v1(keys, rows)):
+                if not all(batch_get_v1(keys, rows)):
                     raise RuntimeError("a page is missing")
 
         get(calls)
