@@ -157,26 +157,89 @@ nlohmann::json RunThreads(const Shape& shape, std::vector<pid_t> cpu_of,
   return watch.Result(work);
 }
 
-}  // namespace
+// The end of bare TCP that pages come to: a connection for each thread.
+struct Receiver {
+  HostPool to;
+  std::vector<UniqueFd> connections;
+  std::unique_ptr<Child> sender;  // over loopback
+};
 
-Result<nlohmann::json> Memcpy(const Shape& shape) {
-  auto from = HostPool::Create(shape);
-  if (!from.ok()) return from.status();
-  auto to = Pages("copies", shape.pages, shape);
-  if (!to.ok()) return to.status();
-  const size_t window = std::max(shape.window / shape.threads, shape.batch);
+Status ConnectTo(const Sender& from, const Shape& shape, Receiver* receiver) {
+  for (size_t t = 0; t < shape.threads; ++t) {
+    auto fd = Connected(from);
+    if (!fd.ok()) return fd.status();
+    receiver->connections.push_back(std::move(*fd));
+  }
+  return {};
+}
+
+Status SendHere(const Shape& shape, Receiver* receiver) {
+  auto memory = Pages("pages", shape.pages, shape);
+  if (!memory.ok()) return memory.status();
+  std::vector<Pair> pairs;
+  for (size_t t = 0; t < shape.threads; ++t) {
+    auto pair = ConnectedPair();
+    if (!pair.ok()) return pair.status();
+    pairs.push_back(std::move(*pair));
+  }
   const size_t share = shape.pages / shape.threads;
-  std::vector<std::pair<size_t, size_t>> next(shape.threads);  // page read, page written
-  return RunThreads(shape, {}, [&](size_t t, Work* work) {
-    auto& [in, out] = next[t];
+  receiver->sender = std::make_unique<Child>([&] {
+    for (Pair& pair : pairs) pair.b.Reset();
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < shape.threads; ++t)
+      threads.emplace_back(
+          [&, t] { SendPages(pairs[t].a.get(), *memory, shape, t * share, share); });
+    for (std::thread& t : threads) t.join();
+  });
+  for (Pair& pair : pairs) receiver->connections.push_back(std::move(pair.b));
+  return {};
+}
+
+nlohmann::json Receive(Receiver* receiver, const Shape& shape) {
+  const size_t window = std::max(shape.window / shape.threads, shape.batch);
+  std::vector<size_t> next(shape.threads);
+  std::vector<std::vector<iovec>> parts(shape.threads);
+  std::vector<Segment> segments(shape.threads * shape.segments);
+  std::vector<pid_t> cpu_of;
+  if (receiver->sender != nullptr) cpu_of.push_back(receiver->sender->pid());
+  return RunThreads(shape, std::move(cpu_of), [&](size_t t, Work* work) {
+    if (next[t] + shape.batch > window) next[t] = 0;
+    parts[t].clear();
+    const auto mine = std::span(segments).subspan(t * shape.segments, shape.segments);
     for (size_t i = 0; i < shape.batch; ++i) {
-      std::memcpy(to->data() + (t * share + out) * shape.page_bytes,
-                  from->memory().data() + (t * window + in) * shape.page_bytes, shape.page_bytes);
-      in = (in + 1) % window;
-      out = (out + 1) % share;
+      receiver->to.SegmentsOf(t * window + next[t]++, mine);
+      for (const Segment& s : mine)
+        parts[t].push_back({reinterpret_cast<void*>(s.address), s.length});
     }
+    if (!MoveAll(receiver->connections[t].get(), &parts[t], readv)) return;
     work->pages += shape.batch;
     work->bytes += shape.batch * shape.page_bytes;
+  });
+}
+
+}  // namespace
+
+Result<Measurement> Memcpy(const Shape& shape) {
+  auto pool = HostPool::Create(shape);
+  if (!pool.ok()) return pool.status();
+  auto copies = Pages("copies", shape.pages, shape);
+  if (!copies.ok()) return copies.status();
+  const size_t window = std::max(shape.window / shape.threads, shape.batch);
+  const size_t share = shape.pages / shape.threads;
+  return Measurement([=, from = std::make_shared<HostPool>(std::move(*pool)),
+                      to = std::make_shared<MappedRegion>(std::move(*copies))] {
+    std::vector<std::pair<size_t, size_t>> next(shape.threads);  // page read, page written
+    return RunThreads(shape, {}, [&](size_t t, Work* work) {
+      auto& [in, out] = next[t];
+      for (size_t i = 0; i < shape.batch; ++i) {
+        std::memcpy(to->data() + (t * share + out) * shape.page_bytes,
+                    from->memory().data() + (t * window + in) * shape.page_bytes, shape.page_bytes);
+        in = (in + 1) % window;
+        out = (out + 1) % share;
+      }
+      work->pages += shape.batch;
+      work->bytes += shape.batch * shape.page_bytes;
+    });
   });
 }
 
@@ -198,56 +261,15 @@ Status ServePages(const Shape& shape, uint16_t port) {
   }
 }
 
-Result<nlohmann::json> TcpPages(const Shape& shape, const Sender& from) {
-  auto to = HostPool::Create(shape);
-  if (!to.ok()) return to.status();
-  std::vector<UniqueFd> connections;
-  std::unique_ptr<Child> sender;
-  if (from.port != 0) {
-    for (size_t t = 0; t < shape.threads; ++t) {
-      auto fd = Connected(from);
-      if (!fd.ok()) return fd.status();
-      connections.push_back(std::move(*fd));
-    }
-  } else {
-    auto memory = Pages("pages", shape.pages, shape);
-    if (!memory.ok()) return memory.status();
-    std::vector<Pair> pairs;
-    for (size_t t = 0; t < shape.threads; ++t) {
-      auto pair = ConnectedPair();
-      if (!pair.ok()) return pair.status();
-      pairs.push_back(std::move(*pair));
-    }
-    const size_t share = shape.pages / shape.threads;
-    sender = std::make_unique<Child>([&] {
-      for (Pair& pair : pairs) pair.b.Reset();
-      std::vector<std::thread> threads;
-      for (size_t t = 0; t < shape.threads; ++t)
-        threads.emplace_back(
-            [&, t] { SendPages(pairs[t].a.get(), *memory, shape, t * share, share); });
-      for (std::thread& t : threads) t.join();
-    });
-    for (Pair& pair : pairs) connections.push_back(std::move(pair.b));
-  }
-  const size_t window = std::max(shape.window / shape.threads, shape.batch);
-  std::vector<size_t> next(shape.threads);
-  std::vector<std::vector<iovec>> parts(shape.threads);
-  std::vector<Segment> segments(shape.threads * shape.segments);
-  const std::vector<pid_t> cpu_of =
-      sender != nullptr ? std::vector<pid_t>{sender->pid()} : std::vector<pid_t>();
-  return RunThreads(shape, cpu_of, [&](size_t t, Work* work) {
-    if (next[t] + shape.batch > window) next[t] = 0;
-    parts[t].clear();
-    const auto mine = std::span(segments).subspan(t * shape.segments, shape.segments);
-    for (size_t i = 0; i < shape.batch; ++i) {
-      to->SegmentsOf(t * window + next[t]++, mine);
-      for (const Segment& s : mine)
-        parts[t].push_back({reinterpret_cast<void*>(s.address), s.length});
-    }
-    if (!MoveAll(connections[t].get(), &parts[t], readv)) return;
-    work->pages += shape.batch;
-    work->bytes += shape.batch * shape.page_bytes;
-  });
+Result<Measurement> TcpPages(const Shape& shape, const Sender& from) {
+  auto receiver = std::make_shared<Receiver>();
+  auto pool = HostPool::Create(shape);
+  if (!pool.ok()) return pool.status();
+  receiver->to = std::move(*pool);
+  const Status connected =
+      from.port != 0 ? ConnectTo(from, shape, receiver.get()) : SendHere(shape, receiver.get());
+  if (!connected.ok()) return connected;
+  return Measurement([=] { return Receive(receiver.get(), shape); });
 }
 
 Result<nlohmann::json> TcpPingPong(size_t message_bytes, double seconds) {

@@ -12,7 +12,7 @@
 namespace peercache::perf {
 
 // memcpy from a host pool of `window` pages to another memory of `pages` pages, page by page.
-Result<nlohmann::json> Memcpy(const Shape& shape);
+Result<Measurement> Memcpy(const Shape& shape);
 
 // Where ServePages is at work, on another host. No port: a process of our own, over loopback.
 struct Sender {
@@ -22,7 +22,7 @@ struct Sender {
 
 // Two processes and one connection per thread: the sender sends the pages of a memory of `pages`
 // pages, the receiver receives them into the pages of its host pool.
-Result<nlohmann::json> TcpPages(const Shape& shape, const Sender& from);
+Result<Measurement> TcpPages(const Shape& shape, const Sender& from);
 
 // The sender, for receivers on other hosts: says {"port": N} on standard output, and then sends to
 // whoever connects until it is killed.

@@ -116,6 +116,49 @@ class Worker {
   std::vector<uint8_t> ok_;
 };
 
+// Each thread of each engine does its part.
+nlohmann::json RunEngines(std::span<Engine> engines, size_t threads_each, Op op,
+                          const Shape& shape) {
+  std::vector<Work> work(shape.threads);
+  std::atomic<bool> stop{false};
+  Stopwatch watch(shape.cpu_of);
+  // Everyone is prepared; warm-up is over; the measurement is over.
+  std::barrier phase(static_cast<std::ptrdiff_t>(shape.threads) + 1);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < shape.threads; ++t) {
+    threads.emplace_back([&, t] {
+      Worker worker(shape, t, &engines[t / threads_each], t % threads_each);
+      worker.Prepare(op);
+      work[t].latencies.reserve(1 << 20);
+      phase.arrive_and_wait();
+      const TimePoint warm = Clock::now() + Duration(static_cast<int64_t>(shape.warmup * 1e9));
+      // At least once through the window: the node meets every page of it for the first time.
+      if (shape.warmup > 0 || shape.warm_pages > 0) worker.Warm(op, warm);
+      phase.arrive_and_wait();
+      phase.arrive_and_wait();  // the watch runs
+      if (shape.seconds > 0) {
+        while (!stop.load(std::memory_order_relaxed)) worker.Step(op, &work[t]);
+      } else {
+        while (worker.Step(op, &work[t])) {
+        }
+      }
+      phase.arrive_and_wait();
+    });
+  }
+  phase.arrive_and_wait();
+  phase.arrive_and_wait();
+  watch.Start();
+  phase.arrive_and_wait();
+  if (shape.seconds > 0) {
+    std::this_thread::sleep_for(Duration(static_cast<int64_t>(shape.seconds * 1e9)));
+    stop = true;
+  }
+  phase.arrive_and_wait();
+  watch.Stop();
+  for (std::thread& t : threads) t.join();
+  return watch.Result(work);
+}
+
 }  // namespace
 
 Key KeyOf(uint64_t number) {
@@ -195,7 +238,7 @@ Result<nlohmann::json> Clear(const std::string& socket) {
   return nlohmann::json::object();
 }
 
-Result<nlohmann::json> Drive(const std::string& socket, Op op, const Shape& shape) {
+Result<Measurement> Drive(const std::string& socket, Op op, const Shape& shape) {
   if (shape.threads == 0 || shape.batch == 0 || shape.pages < shape.threads) {
     return InvalidArgument(fmt::format("threads {}, batch {}, pages {}: each must be at least 1",
                                        shape.threads, shape.batch, shape.pages));
@@ -215,51 +258,14 @@ Result<nlohmann::json> Drive(const std::string& socket, Op op, const Shape& shap
     each.threads = 1;
     each.window = shape.window / shape.threads;
   }
-  std::vector<Engine> engines;
+  auto engines = std::make_shared<std::vector<Engine>>();
   for (size_t t = 0; t < shape.threads / each.threads; ++t) {
     auto engine = Engine::Connect(socket, each);
     if (!engine.ok()) return engine.status();
-    engines.push_back(std::move(*engine));
+    engines->push_back(std::move(*engine));
   }
-
-  std::vector<Work> work(shape.threads);
-  std::atomic<bool> stop{false};
-  Stopwatch watch(shape.cpu_of);
-  // Everyone is prepared; warm-up is over; the measurement is over.
-  std::barrier phase(static_cast<std::ptrdiff_t>(shape.threads) + 1);
-  std::vector<std::thread> threads;
-  for (size_t t = 0; t < shape.threads; ++t) {
-    threads.emplace_back([&, t] {
-      Worker worker(shape, t, &engines[t / each.threads], t % each.threads);
-      worker.Prepare(op);
-      work[t].latencies.reserve(1 << 20);
-      phase.arrive_and_wait();
-      const TimePoint warm = Clock::now() + Duration(static_cast<int64_t>(shape.warmup * 1e9));
-      // At least once through the window: the node meets every page of it for the first time.
-      if (shape.warmup > 0 || shape.warm_pages > 0) worker.Warm(op, warm);
-      phase.arrive_and_wait();
-      phase.arrive_and_wait();  // the watch runs
-      if (shape.seconds > 0) {
-        while (!stop.load(std::memory_order_relaxed)) worker.Step(op, &work[t]);
-      } else {
-        while (worker.Step(op, &work[t])) {
-        }
-      }
-      phase.arrive_and_wait();
-    });
-  }
-  phase.arrive_and_wait();
-  phase.arrive_and_wait();
-  watch.Start();
-  phase.arrive_and_wait();
-  if (shape.seconds > 0) {
-    std::this_thread::sleep_for(Duration(static_cast<int64_t>(shape.seconds * 1e9)));
-    stop = true;
-  }
-  phase.arrive_and_wait();
-  watch.Stop();
-  for (std::thread& t : threads) t.join();
-  return watch.Result(work);
+  return Measurement(
+      [=, threads = each.threads] { return RunEngines(*engines, threads, op, shape); });
 }
 
 Status GetInTurns(const std::string& socket, const Shape& shape) {

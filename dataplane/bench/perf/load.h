@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "client/client.h"
+#include "measure.h"
 
 namespace peercache::perf {
 
@@ -62,7 +63,7 @@ enum class Op { kSet, kGet, kExists };
 inline constexpr uint64_t kTag = 0x70657266;
 Result<nlohmann::json> Clear(const std::string& socket);
 
-Result<nlohmann::json> Drive(const std::string& socket, Op op, const Shape& shape);
+Result<Measurement> Drive(const std::string& socket, Op op, const Shape& shape);
 
 // Gets in turns with another process, so that a host that slows down slows both: reads a number of
 // calls from standard input, makes them, and prints the seconds that they took; until its end.

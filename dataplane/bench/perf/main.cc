@@ -13,6 +13,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <iostream>
 
 #include "async.h"
 #include "bare.h"
@@ -27,7 +28,7 @@ using namespace peercache::perf;
 
 namespace {
 
-Result<nlohmann::json> Tcp(const Shape& shape, const std::string& sender) {
+Result<Measurement> Tcp(const Shape& shape, const std::string& sender) {
   if (sender.empty()) return TcpPages(shape, {});
   const auto from = ParseHostPorts(sender);
   if (!from.ok()) return from.status().Annotate("--from");
@@ -39,6 +40,19 @@ int Report(const Status& status) {
   if (status.ok()) return 0;
   fmt::print(stderr, "peercache-perf: {}\n", status.ToString());
   return 1;
+}
+
+// Prints what is measured: once, or once for each line of standard input.
+Status Print(const Measurement& measure, bool repeat) {
+  std::string line;
+  while (!repeat || std::getline(std::cin, line)) {
+    const auto result = measure();
+    if (!result.ok()) return result.status();
+    fmt::print("{}\n", result->dump());
+    std::fflush(stdout);
+    if (!repeat) break;
+  }
+  return {};
 }
 
 }  // namespace
@@ -53,6 +67,7 @@ int main(int argc, char** argv) {
               mode = "async";
   RpcTarget target;
   RdmaShape rdma;
+  bool repeat = false;
   size_t message_bytes = 64, window = 256, async_window = 4;
   const auto with_shape = [&](CLI::App* sub) {
     sub->add_option("--page-bytes", shape.page_bytes, "bytes of a page")->capture_default_str();
@@ -77,6 +92,7 @@ int main(int argc, char** argv) {
     sub->add_option("--huge-pages", huge_pages, "of the host pool: auto, off, 2Mi, 1Gi")
         ->capture_default_str();
     sub->add_option("--cpu-of", shape.cpu_of, "process ids whose CPU time counts as well");
+    sub->add_flag("--repeat", repeat, "once for each line of standard input, in the same memory");
     return sub;
   };
   const auto engine = [&](const char* name, const char* help) {
@@ -125,7 +141,7 @@ int main(int argc, char** argv) {
   auto* clear = app.add_subcommand("clear", "drop what set has stored, on all nodes");
   clear->add_option("--socket", socket, "of the node")->capture_default_str();
   auto* latency = rpc("rpc-latency", "lookups, one in flight");
-  auto* rate = rpc("rpc-rate", "lookups, many in flight");
+  rpc("rpc-rate", "lookups, many in flight");
   auto* rdma_read =
       app.add_subcommand("rdma-read", "READs over RDMA; without --host, what is read from");
   rdma_read->add_option("--devices", rdma.devices, "e.g. mlx5_0,mlx5_1 (default: all)");
@@ -140,30 +156,30 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   if (*turns) return Report(GetInTurns(socket, shape));
-  auto huge = ParseHugePages(huge_pages);
-  Result<nlohmann::json> result = huge.ok() ? Status() : huge.status();
-  if (huge.ok()) {
-    shape.huge_pages = *huge;
-    const pid_t server = shape.cpu_of.empty() ? 0 : shape.cpu_of.front();
-    if (*memcpy_sub) result = Memcpy(shape);
-    if (*tcp) result = Tcp(shape, sender);
-    if (*tcp_serve) result = ServePages(shape, serve_port);
-    if (*pingpong) result = TcpPingPong(message_bytes, shape.seconds);
-    if (*set) result = Drive(socket, Op::kSet, shape);
-    if (*get) result = Drive(socket, Op::kGet, shape);
-    if (*exists) result = Drive(socket, Op::kExists, shape);
+  const auto huge = ParseHugePages(huge_pages);
+  if (!huge.ok()) return Report(huge.status());
+  shape.huge_pages = *huge;
+  if (*tcp_serve) return Report(ServePages(shape, serve_port));
+  const pid_t server = shape.cpu_of.empty() ? 0 : shape.cpu_of.front();
+  const auto measurement = [&]() -> Result<Measurement> {
+    if (*memcpy_sub) return Memcpy(shape);
+    if (*tcp) return Tcp(shape, sender);
+    if (*set) return Drive(socket, Op::kSet, shape);
+    if (*get) return Drive(socket, Op::kGet, shape);
+    if (*exists) return Drive(socket, Op::kExists, shape);
+    if (*pingpong) return Measurement([&] { return TcpPingPong(message_bytes, shape.seconds); });
     if (*async) {
-      auto parsed = ParseAsyncMode(mode);
-      result = parsed.ok()
-                   ? Async(socket, op == "set" ? Op::kSet : Op::kGet, *parsed, async_window, shape)
-                   : parsed.status();
+      const auto parsed = ParseAsyncMode(mode);
+      if (!parsed.ok()) return parsed.status();
+      return Measurement([&, parsed = *parsed] {
+        return Async(socket, op == "set" ? Op::kSet : Op::kGet, parsed, async_window, shape);
+      });
     }
-    if (*clear) result = Clear(socket);
-    if (*rdma_read) result = rdma.host.empty() ? RdmaServe(rdma) : RdmaRead(rdma);
-    if (*latency) result = RpcLatency(target, shape.seconds, server);
-    if (*rate) result = RpcRate(target, window, shape.seconds, server);
-  }
-  if (!result.ok()) return Report(result.status());
-  fmt::print("{}\n", result->dump());
-  return 0;
+    if (*clear) return Measurement([&] { return Clear(socket); });
+    if (*rdma_read)
+      return Measurement([&] { return rdma.host.empty() ? RdmaServe(rdma) : RdmaRead(rdma); });
+    if (*latency) return Measurement([&] { return RpcLatency(target, shape.seconds, server); });
+    return Measurement([&] { return RpcRate(target, window, shape.seconds, server); });
+  }();
+  return Report(measurement.ok() ? Print(*measurement, repeat) : measurement.status());
 }

@@ -5,13 +5,19 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/status.h"
 
 namespace peercache::perf {
+
+// One measurement; again and again in the same memory and over the same connections. Memory that
+// was just mapped is slower for a while, the more so in a guest, whose host maps it as well.
+using Measurement = std::function<Result<nlohmann::json>()>;
 
 // CPU seconds (user and system) used so far by this process and by `others`.
 double CpuSeconds(std::span<const pid_t> others);

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import select
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,23 @@ class Perf:
                 process.kill()  # nothing to one that has ended
                 process.wait()
 
+    @contextlib.contextmanager
+    def repeated(self, what: str, **options: object) -> Iterator[Callable[[], Result]]:
+        """A function that measures the same each time, in one process and its memory."""
+        command = [str(self._binary), what, "--repeat", *words(options)]
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        ) as process:
+            try:
+                yield lambda: _again(process, command, options)
+            finally:
+                process.kill()
+
 
 def words(options: Options) -> list[str]:
     """The options as peercache-perf takes them."""
@@ -59,12 +78,34 @@ def words(options: Options) -> list[str]:
     return command
 
 
+def _limit(options: Options) -> float:
+    return LIMIT_SECONDS + sum(float(str(options.get(name, 0))) for name in ("seconds", "warmup"))
+
+
+def _late(command: list[str], options: Options) -> BenchError:
+    return BenchError(f"{' '.join(command)} has not ended after {_limit(options):.0f} s")
+
+
+def _again(process: subprocess.Popen[str], command: list[str], options: Options) -> Result:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with contextlib.suppress(BrokenPipeError):  # it has ended: its standard error says why
+        process.stdin.write("\n")
+    if not select.select([process.stdout], [], [], _limit(options))[0]:
+        raise _late(command, options)
+    line = process.stdout.readline()
+    if not line:
+        raise BenchError(f"{' '.join(command)} failed: {process.stderr.read().strip()}")
+    result: Result = json.loads(line)
+    return result
+
+
 def _result(process: subprocess.Popen[str], command: list[str], options: Options) -> Result:
-    limit = LIMIT_SECONDS + sum(float(str(options.get(name, 0))) for name in ("seconds", "warmup"))
     try:
-        output, errors = process.communicate(timeout=limit)
+        output, errors = process.communicate(timeout=_limit(options))
     except subprocess.TimeoutExpired:
-        raise BenchError(f"{' '.join(command)} has not ended after {limit:.0f} s") from None
+        raise _late(command, options) from None
     if process.returncode != 0:
         raise BenchError(f"{' '.join(command)} failed: {errors.strip()}")
     result: Result = json.loads(output)

@@ -130,9 +130,9 @@ def _memory_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> I
     """SET and GET of a node's own pool, beside memcpy by as many threads: one.
 
     A new engine's memory is mapped by the node while its first calls come, so these warm up; what
-    is measured then is four times the host pool. Slots have been written before: where the machine
-    is itself a guest, the first write after prefaulting still waits for the host's page tables,
-    which memcpy has behind it too, as it goes round.
+    is measured then is four times the host pool. Slots have been written before, and the host pools
+    are the same ones in all repetitions: where the machine is itself a guest, the first write after
+    prefaulting still waits for the host's page tables.
     """
     with loopback_nodes(build, {"own": "6Gi"}, {"copy-threads": "1"}) as nodes:
         node = nodes["own"]
@@ -150,12 +150,16 @@ def _memory_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> I
             pages = f"{dict(_sizes())[size]} x {batch}"
             put = Row(f"SET into the own node, {pages}", "GB/s", "memcpy", 0.90, held=held)
             get = Row(f"GET from the own node, {pages}", "GB/s", "memcpy", 0.90, held=held)
-            for _ in turns([put, get], repetitions):
-                limit = perf("memcpy", **shape, seconds=seconds, warmup=0.2)["gb_per_s"]
-                put.add(limit, _complete(perf("set", **sets), put.name)["gb_per_s"])
-                got = perf("get", **at, seconds=seconds, warmup=0.2)
-                get.add(limit, _complete(got, get.name)["gb_per_s"])
-                _clear(perf, node)
+            with (
+                perf.repeated("memcpy", **shape, seconds=seconds, warmup=0.2) as copied,
+                perf.repeated("set", **sets) as stored,
+                perf.repeated("get", **at, seconds=seconds, warmup=0.2) as read,
+            ):
+                for _ in turns([put, get], repetitions):
+                    limit = copied()["gb_per_s"]
+                    put.add(limit, _complete(stored(), put.name)["gb_per_s"])
+                    get.add(limit, _complete(read(), get.name)["gb_per_s"])
+                    _clear(perf, node)
             yield put
             yield get
 
@@ -180,20 +184,19 @@ def _remote_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> I
                 name = f"GET from another node, {label} x {batch}"
                 row = Row(name, "GB/s", "bare TCP", target)
                 cpu = Row(f"CPU of {name}", "s/GB", "bare TCP", 1.3, at_least=False)
-                for _ in turns([row, cpu], repetitions):
-                    limit = perf("tcp", **shape, batch=batch, seconds=seconds, warmup=0.2)
-                    got = perf(
-                        "get",
-                        **shape,
-                        batch=batch,
-                        seconds=seconds,
-                        warmup=0.2,
-                        socket=nodes["reader"].socket,
-                        cpu_of=[node.pid for node in nodes.values()],
-                    )
-                    _complete(got, name)
-                    row.add(limit["gb_per_s"], got["gb_per_s"])
-                    cpu.add(limit["cpu_s_per_gb"], got["cpu_s_per_gb"])
+                each = {**shape, "batch": batch, "seconds": seconds, "warmup": 0.2}
+                at = {
+                    "socket": nodes["reader"].socket,
+                    "cpu_of": [node.pid for node in nodes.values()],
+                }
+                with (
+                    perf.repeated("tcp", **each) as sent,
+                    perf.repeated("get", **each, **at) as read,
+                ):
+                    for _ in turns([row, cpu], repetitions):
+                        limit, got = sent(), _complete(read(), name)
+                        row.add(limit["gb_per_s"], got["gb_per_s"])
+                        cpu.add(limit["cpu_s_per_gb"], got["cpu_s_per_gb"])
                 yield row
                 yield cpu
 
@@ -340,9 +343,10 @@ def _engine_rows(
             for _ in turns([prefetch], 1):
                 got = engine("controller", **at, page_size=tokens, pages=pages, rounds=repetitions)
                 pairs = zip(got["dict_gb_per_s"], got["peercache_gb_per_s"], strict=True)
-                for limit, value in pairs:
-                    prefetch.add(min(limit, perf("tcp", **bare_shape)["gb_per_s"]), value)
-                    beside.add(limit, value)
+                with perf.repeated("tcp", **bare_shape) as sent:
+                    for limit, value in pairs:
+                        prefetch.add(min(limit, sent()["gb_per_s"]), value)
+                        beside.add(limit, value)
             yield prefetch
             yield beside
     with loopback_nodes(build, {"holder": "2Gi", "reader": "64Mi"}) as nodes:

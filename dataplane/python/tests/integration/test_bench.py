@@ -15,6 +15,7 @@ from typing import Any, TextIO
 import pytest
 from peercache.bench.__main__ import main
 from peercache.bench.binaries import find
+from peercache.bench.errors import BenchError
 from peercache.bench.nodes import loopback_nodes
 from peercache.bench.perf import Perf
 
@@ -91,6 +92,30 @@ def test_turns_take_as_many_calls_as_they_are_told() -> None:
         assert len(seconds) == 2
         assert all(0 < s < 60 for s in seconds)
         assert nodes["own"].counters()["read_requests"] - before == 4 * 8
+
+
+def test_a_repeated_measurement_is_the_whole_measurement_each_time() -> None:
+    perf = Perf(binary().parent)
+    pages = {"page_bytes": 4096, "pages": 16, "batch": 8, "seconds": 0}
+    with loopback_nodes(binary().parent, {"own": "64Mi"}) as nodes:
+        at = {**pages, "socket": nodes["own"].socket}
+        perf("set", **at)
+        with (
+            perf.repeated("get", **at, window=16, check=True) as read,
+            perf.repeated("memcpy", **{**pages, "seconds": 0.01}) as copied,
+            perf.repeated("tcp", **{**pages, "seconds": 0.01}) as sent,
+        ):
+            for _ in range(3):
+                got = read()
+                assert (got["pages"], got["hits"], got["wrong"]) == (16, 16, 0)
+                assert copied()["gb_per_s"] > 0
+                assert sent()["gb_per_s"] > 0
+        assert nodes["own"].counters()["read_requests"] == 3 * 16
+    with (
+        perf.repeated("get", **at) as read,
+        pytest.raises(BenchError, match="is peercached running"),
+    ):
+        read()
 
 
 def test_throughput(tmp_path: Path) -> None:
