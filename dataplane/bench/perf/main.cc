@@ -9,6 +9,8 @@
 //   peercache-perf clear --socket S                         drop what set has stored
 //   peercache-perf rdma-read --devices D [--host H]         READs alone, as ib_read_bw does them
 //   peercache-perf rpc-latency|rpc-rate --port P [options]  small requests to a node
+//
+// With --repeat, memcpy, tcp, set, get and exists measure once for each line of standard input.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -92,7 +94,6 @@ int main(int argc, char** argv) {
     sub->add_option("--huge-pages", huge_pages, "of the host pool: auto, off, 2Mi, 1Gi")
         ->capture_default_str();
     sub->add_option("--cpu-of", shape.cpu_of, "process ids whose CPU time counts as well");
-    sub->add_flag("--repeat", repeat, "once for each line of standard input, in the same memory");
     return sub;
   };
   const auto engine = [&](const char* name, const char* help) {
@@ -140,6 +141,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   auto* clear = app.add_subcommand("clear", "drop what set has stored, on all nodes");
   clear->add_option("--socket", socket, "of the node")->capture_default_str();
+  for (auto* sub : {memcpy_sub, tcp, set, get, exists}) {
+    sub->add_flag("--repeat", repeat, "once for each line of standard input, in the same memory");
+  }
   auto* latency = rpc("rpc-latency", "lookups, one in flight");
   rpc("rpc-rate", "lookups, many in flight");
   auto* rdma_read =
