@@ -34,7 +34,7 @@ class Connection {
   // The frame to fill for the next Call.
   FrameWriter& Request(MessageType type);
   // How to wait for an answer. Awake is for those that come about as fast as a thread wakes: it
-  // sleeps only after some 200 us, or at once where the last answer took longer.
+  // sleeps only after some 400 us, or at once where the last answer took longer.
   enum class Wait : uint8_t { kAsleep, kAwake };
   // Sends the request (with `fd` if not negative) and receives its answer, which must be of type
   // `expected`; an Error answer becomes its Status. After any failure the connection is unusable.
