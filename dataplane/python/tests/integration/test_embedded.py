@@ -21,6 +21,7 @@ def test_two_processes_share_pages(cluster: Cluster) -> None:
         "global_segment_size": "256mb",
         "local_hostname": "127.0.0.1",
         "huge_pages": "off",
+        "timeout_ms": 10000,  # what is shared is tested here, and not how soon on a busy machine
     }
     host = cluster.bare_engine("host", {**extra, "control_port": cluster.discovery_port})
     guest = cluster.bare_engine("guest", {**extra, "metrics_port": metrics_port})
