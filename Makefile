@@ -37,7 +37,7 @@ lint: deps ## All linters and "is what is generated up to date"
 .PHONY: lint-shell
 lint-shell:
 	@echo "==> shellcheck"
-	@git ls-files ':!*.md' | xargs -r grep -lE '^#!.*(bash|/sh)|^# shellcheck shell=' | xargs -r shellcheck -x
+	@git ls-files --cached --others --exclude-standard ':!*.md' | xargs -r grep -lE '^#!.*(bash|/sh)|^# shellcheck shell=' | xargs -r shellcheck -x
 
 # Lanes in order of cost; each stops the run when it fails, in CI when it fails twice.
 TEST_LANES := test-model test-cpp test-tsan test-python test-rdma test-stress test-faults test-fuzz test-go test-rules test-envtest test-render test-chart-upgrade e2e

@@ -1,6 +1,4 @@
 // Registration of memory with real devices (hack/soft-rdma brings some).
-#include "transport/rdma/memory.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -10,6 +8,7 @@
 #include <atomic>
 
 #include "transport/rdma/fabric_testing.h"
+#include "transport/rdma/memory.h"
 #include "transport/rdma/verbs.h"
 
 namespace peercache::rdma {
