@@ -127,17 +127,27 @@ func testMonitors(t *testing.T, c client.Client, helm func(args ...string) (stri
 		"metrics.rules.enabled=true,metrics.serviceMonitor.enabled=true": false,
 		"metrics.podMonitors.enabled=true":                               false,
 	} {
-		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Second) { // until the API server has taken the kinds in
-			notes, err := helm("upgrade", release, "peercache", "--set", values)
-			if err == nil {
-				if strings.Contains(notes, warning) != warned {
-					t.Errorf("%s: want a warning: %v\n%s", values, warned, notes)
-				}
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatal(err)
-			}
+		notes := ""
+		onceServed(t, func() (err error) {
+			notes, err = helm("upgrade", release, "peercache", "--set", values)
+			return err
+		})
+		if strings.Contains(notes, warning) != warned {
+			t.Errorf("%s: want a warning: %v\n%s", values, warned, notes)
+		}
+	}
+}
+
+// onceServed tries until the API server has taken in kinds that were just defined: it does so a moment after it has stored them.
+func onceServed(t *testing.T, try func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Second) {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
 		}
 	}
 }
@@ -204,9 +214,12 @@ func applyNotes(t *testing.T, c client.Client, notes string, object *v1alpha1.Pe
 	all := parseObjects(t, manifest)
 	wanted := all.get(t, "PeerCacheCluster", object.Name)
 	wanted.SetNamespace(object.Namespace)
-	if err := c.Create(t.Context(), wanted); err != nil {
-		t.Fatalf("creating what the notes recommend: %v", err)
-	}
+	onceServed(t, func() error {
+		if err := c.Create(t.Context(), wanted); err != nil {
+			return fmt.Errorf("creating what the notes recommend: %w", err)
+		}
+		return nil
+	})
 }
 
 func webhookConfiguration(t *testing.T, c client.Client) *admissionregistrationv1.MutatingWebhookConfiguration {
