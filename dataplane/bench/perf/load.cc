@@ -1,5 +1,6 @@
 #include "load.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,6 +20,19 @@ uint64_t Mix(uint64_t x) {  // splitmix64
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
   return x ^ (x >> 31);
+}
+
+Result<MappedRegion> NewMemory(size_t bytes, HugePages huge_pages) {
+  const size_t whole = (bytes + (size_t{2} << 20) - 1) >> 21 << 21;
+  auto memory = MappedRegion::Create("host-pool", whole, huge_pages);
+  if (memory.ok()) std::memset(memory->data(), 1, memory->size());  // no page fault is measured
+  return memory;
+}
+
+Result<MappedRegion> OpenMemory(const std::string& path, size_t bytes) {
+  UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!fd) return FromErrno(fmt::format("opening {} (--host-pool)", path), errno);
+  return MappedRegion::Map(std::move(fd), bytes, MapAccess::kReadWrite);
 }
 
 // An engine on a node: its connection, and the host pool that the node copies from or to.
@@ -196,14 +210,13 @@ Result<HostPool> HostPool::Create(const Shape& shape) {
                     shape.page_bytes, shape.segments));
   }
   const size_t window = std::max(shape.window / shape.threads, shape.batch) * shape.threads;
-  const size_t bytes = (window * shape.page_bytes + (size_t{2} << 20) - 1) >> 21 << 21;
-  auto memory = MappedRegion::Create("host-pool", bytes, shape.huge_pages);
+  auto memory = shape.host_pool.empty() ? NewMemory(window * shape.page_bytes, shape.huge_pages)
+                                        : OpenMemory(shape.host_pool, window * shape.page_bytes);
   if (!memory.ok()) return memory.status();
   HostPool pool;
   pool.shape_ = shape;
   pool.shape_.window = window;
   pool.memory_ = std::move(*memory);
-  std::memset(pool.memory_.data(), 1, pool.memory_.size());  // no page fault is measured
   return pool;
 }
 

@@ -34,7 +34,8 @@ struct Shape {
                           // has read a page may have kept it; 0: the warm-up has none of its own
   bool check = false;     // verify every byte that was read, outside of the measured time
   HugePages huge_pages = HugePages::kOff;  // of the host pool, and of what memcpy copies to
-  std::vector<pid_t> cpu_of;               // processes whose CPU time counts
+  std::string host_pool;      // the memory of another engine's, which is then that of this one too
+  std::vector<pid_t> cpu_of;  // processes whose CPU time counts
 };
 
 Key KeyOf(uint64_t number);

@@ -131,6 +131,8 @@ int main(int argc, char** argv) {
   auto* get = engine("get", "read pages");
   auto* exists = engine("exists", "ask for pages");
   auto* turns = engine("turns", "as many gets as each line of standard input says");
+  turns->add_option("--host-pool", shape.host_pool,
+                    "file of another engine's shared memory: the pages go there, at any place");
   auto* async = engine("async", "N single requests, N being --batch");
   async->add_option("--op", op, "what they ask for")
       ->check(CLI::IsMember({"get", "set"}))

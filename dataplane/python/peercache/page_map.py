@@ -18,7 +18,6 @@ from peercache.extension import load
 from peercache.segments import Segments
 
 if TYPE_CHECKING:
-    from peercache._peercache import Client
     from peercache._peercache import PageMap as NativeMap
 
 logger = logging.getLogger(__name__)
@@ -27,40 +26,26 @@ logger = logging.getLogger(__name__)
 # larger pool so many, spread evenly.
 MOST_COMPARED = 64 << 10
 _AT_ONCE = 4096
+_INT64 = torch.int64
 
 
 @dataclass(frozen=True)
 class PageMap:
-    """Moves pages by their rows: ``indices`` is SGLang's int64 tensor of rows in host memory.
-
-    None: not pages of this pool, or keys that are no hashes; SGLang is to be asked.
-    """
+    """What Client.set_rows and get_rows want, and the bytes of a page."""
 
     native: NativeMap
     page_bytes: int
 
-    def set(
-        self, client: Client, prefix: bytes, tag: int, keys: list[str], indices: Any
-    ) -> list[bool] | None:
-        place = _place(indices)
-        return place and client.set_rows(prefix, tag, keys, self.native, *place)
-
-    def get(
-        self, client: Client, prefix: bytes, keys: list[str], indices: Any
-    ) -> list[bool] | None:
-        place = _place(indices)
-        return place and client.get_rows(prefix, keys, self.native, *place)
-
     def segments(self, indices: Any) -> Segments | None:
-        """The addresses of the pages."""
-        place = _place(indices)
-        found = place and self.native.segments(*place)
+        """The addresses of the pages; None: not pages of this pool, and SGLang is to be asked."""
+        rows = place(indices)
+        found = rows and self.native.segments(*rows)
         return Segments(*found) if found else None
 
 
-def _place(indices: Any) -> tuple[int, int] | None:
-    """Where the rows lie in memory, and how many they are."""
-    if indices is None or indices.dtype is not torch.int64 or not indices.is_cpu:
+def place(indices: Any) -> tuple[int, int] | None:
+    """Where rows lie in memory, and how many they are; None unless they are int64, as SGLang's."""
+    if indices is None or indices.dtype is not _INT64 or not indices.is_cpu:
         return None
     if not indices.is_contiguous():
         return None

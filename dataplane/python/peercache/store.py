@@ -24,6 +24,7 @@ from peercache.faults import Faults, never_raises
 from peercache.identity import Pages
 from peercache.metrics import TransferMetrics
 from peercache.namespace import all_page_hashes, clear_tag, page_hash
+from peercache.page_map import place
 from peercache.segments import Segments
 
 logger = logging.getLogger(__name__)
@@ -124,7 +125,7 @@ class PeerCacheStore(HiCacheStorage):
     ) -> list[bool]:
         if self._logical_anchor:
             return [True] * len(keys)
-        return self._set_segments(self._require_kv(), keys, host_indices)
+        return self._set_segments(self._kv or self._require_kv(), keys, host_indices)
 
     @never_raises(_all_false)
     def batch_get_v1(
@@ -132,7 +133,7 @@ class PeerCacheStore(HiCacheStorage):
     ) -> list[bool]:
         if self._logical_anchor:
             return [True] * len(keys)
-        return self._get_segments(self._require_kv(), keys, host_indices)
+        return self._get_segments(self._kv or self._require_kv(), keys, host_indices)
 
     # ---- generic --------------------------------------------------------------------------------
 
@@ -298,11 +299,14 @@ class PeerCacheStore(HiCacheStorage):
         if not pages.writer:
             return [True] * len(keys)
         client, tag = self._node.client, self._tag
-        started = time.perf_counter()
-        if pages.map is not None:
-            done = pages.map.set(client, pages.prefixes[0], tag, keys, indices)
+        started = time.perf_counter() if self._metrics.enabled else 0
+        known = pages.map
+        rows = known and place(indices)
+        if known and rows:
+            done = client.set_rows(pages.prefixes[0], tag, keys, known.native, *rows)
             if done is not None:
-                self._account("set", done, started, pages.map.page_bytes * len(keys))
+                if self._metrics.enabled or not all(done):
+                    self._account("set", done, started, known.page_bytes * len(keys))
                 return done
         return self._by_address(
             "set", pages, keys, indices, lambda prefix, *where: client.set(prefix, tag, *where)
@@ -310,11 +314,14 @@ class PeerCacheStore(HiCacheStorage):
 
     def _get_segments(self, pages: Pages, keys: list[str], indices: Any) -> list[bool]:
         client = self._node.client
-        started = time.perf_counter()
-        if pages.map is not None:
-            done = pages.map.get(client, pages.prefixes[0], keys, indices)
+        started = time.perf_counter() if self._metrics.enabled else 0
+        known = pages.map
+        rows = known and place(indices)
+        if known and rows:
+            done = client.get_rows(pages.prefixes[0], keys, known.native, *rows)
             if done is not None:
-                self._account("get", done, started, pages.map.page_bytes * len(keys))
+                if self._metrics.enabled or not all(done):
+                    self._account("get", done, started, known.page_bytes * len(keys))
                 return done
         return self._by_address("get", pages, keys, indices, client.get)
 

@@ -75,10 +75,16 @@ def test_turns_take_as_many_calls_as_they_are_told() -> None:
     with loopback_nodes(binary().parent, {"own": "64Mi"}) as nodes:
         perf, at = find("peercache-perf", binary().parent), f"--socket={nodes['own'].socket}"
 
-        def turns(*words: str) -> subprocess.CompletedProcess[str]:
+        def turns(*words: str, fds: tuple[int, ...] = ()) -> subprocess.CompletedProcess[str]:
             command = [perf, "turns", at, *pages, *words]
             return subprocess.run(
-                command, input="3\n1\n", capture_output=True, text=True, timeout=60, check=False
+                command,
+                input="3\n1\n",
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+                pass_fds=fds,
             )
 
         missing = turns()
@@ -92,6 +98,18 @@ def test_turns_take_as_many_calls_as_they_are_told() -> None:
         assert len(seconds) == 2
         assert all(0 < s < 60 for s in seconds)
         assert nodes["own"].counters()["read_requests"] - before == 4 * 8
+
+        memory = os.memfd_create("engine")
+        try:
+            at_memory = f"--host-pool=/dev/fd/{memory}"
+            small = turns("--window=16", at_memory, fds=(memory,))
+            assert small.returncode == 1
+            assert "not inside the file of 0 bytes" in small.stderr
+            os.truncate(memory, 16 * 4096)
+            assert turns("--window=16", at_memory, fds=(memory,)).returncode == 0
+            assert all(any(os.pread(memory, 4096, at * 4096)) for at in range(16))
+        finally:
+            os.close(memory)
 
 
 def test_a_repeated_measurement_is_the_whole_measurement_each_time() -> None:
