@@ -226,6 +226,17 @@ TEST(DoctorTest, HugePages) {
 }
 
 // It has taken what the checks above would look for.
+TEST(DoctorTest, AGuestWhoseIdleProcessorsHaltAtOnce) {
+  Facts facts = Healthy();
+  EXPECT_THAT(About(facts, "idle processors"), IsEmpty()) << "not a guest";
+  facts.halt_poll = std::chrono::microseconds(200);
+  EXPECT_EQ(One(facts, "idle processors"), "ok: poll for 200 us before they halt");
+  facts.halt_poll = Duration(0);
+  EXPECT_THAT(One(facts, "idle processors"),
+              AllOf(HasSubstr("note: halt at once"), HasSubstr("echo 200000 > /sys/module")));
+  EXPECT_EQ(Diagnose(facts).ExitCode(), 0) << "it is the machine's setting, and a matter of speed";
+}
+
 TEST(DoctorTest, BesideARunningNodeItsOwnWordCounts) {
   Facts facts = Healthy();
   for (HugePagePool& pool : facts.huge_pages) pool.free = 0;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,9 @@ struct Facts {
   std::vector<NumaNode> numa_nodes;
   std::vector<int> allowed_cpus;
   std::vector<HugePagePool> huge_pages;
+  // For how long an idle processor of this virtual machine polls before it halts; nothing where no
+  // such thing is set.
+  std::optional<Duration> halt_poll;
   MemoryLimit memory;
   rdma::Memlock memlock;
   std::map<std::string, Uplink> uplinks;  // by device; of virtual functions alone

@@ -40,6 +40,15 @@ std::vector<HugePagePool> ReadHugePagePools(const std::vector<NumaNode>& nodes,
   return pools;
 }
 
+std::optional<Duration> ReadHaltPoll(const std::string& sysfs) {
+  // Hosts have the governor's parameters too; the driver is for guests alone.
+  if (ReadSmallFile(sysfs + "/devices/system/cpu/cpuidle/current_driver") != "haltpoll")
+    return std::nullopt;
+  const auto ns = ReadNumber<uint64_t>(sysfs + "/module/haltpoll/parameters/guest_halt_poll_ns");
+  if (!ns) return std::nullopt;
+  return std::chrono::nanoseconds(*ns);
+}
+
 Uplink ReadUplink(const std::string& device, const std::string& sysfs) {
   Uplink uplink;
   std::error_code error;
@@ -81,6 +90,7 @@ Facts Gather(const NodeConfig& config) {
   facts.numa_nodes = ReadNumaNodes();
   facts.allowed_cpus = AllowedCpus();
   facts.huge_pages = ReadHugePagePools(facts.numa_nodes, "/sys");
+  facts.halt_poll = ReadHaltPoll("/sys");
   for (const NumaNode& node : facts.numa_nodes)
     facts.small_pages_free[node.id] = ReadNumaFree(node.id, 4096).bytes;
   facts.memory = ReadMemoryLimit();

@@ -10,6 +10,7 @@ namespace peercache::doctor {
 Facts Gather(const NodeConfig& config);
 
 // The parts that read files; the arguments are the roots of the file systems, tests give their own.
+std::optional<Duration> ReadHaltPoll(const std::string& sysfs);
 std::vector<HugePagePool> ReadHugePagePools(const std::vector<NumaNode>& nodes,
                                             const std::string& sysfs);
 Uplink ReadUplink(const std::string& device, const std::string& sysfs);

@@ -34,6 +34,18 @@ TEST(GatherTest, HugePagesAreCountedByNumaNode) {
   EXPECT_EQ(pools[0].free, 500u);
 }
 
+TEST(GatherTest, HowLongIdleProcessorsOfAGuestPoll) {
+  const peercache::testing::TempDir sysfs;
+  Write(sysfs, "module/haltpoll/parameters/guest_halt_poll_ns", "200000\n");
+  EXPECT_EQ(ReadHaltPoll(sysfs.path()), std::nullopt) << "a host";
+  Write(sysfs, "devices/system/cpu/cpuidle/current_driver", "intel_idle\n");
+  EXPECT_EQ(ReadHaltPoll(sysfs.path()), std::nullopt);
+  Write(sysfs, "devices/system/cpu/cpuidle/current_driver", "haltpoll\n");
+  EXPECT_EQ(ReadHaltPoll(sysfs.path()), std::chrono::microseconds(200));
+  Write(sysfs, "module/haltpoll/parameters/guest_halt_poll_ns", "0\n");
+  EXPECT_EQ(ReadHaltPoll(sysfs.path()), Duration(0));
+}
+
 TEST(GatherTest, TheUplinkOfAVirtualFunction) {
   namespace fs = std::filesystem;
   const peercache::testing::TempDir sysfs;

@@ -9,6 +9,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from peercache.bench.idle import halt_poll_ns
+
 
 def host() -> dict[str, Any]:
     memory = _fields(Path("/proc/meminfo"))
@@ -20,6 +22,7 @@ def host() -> dict[str, Any]:
         "numa_nodes": len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1,
         "memory": memory.get("MemTotal", "unknown"),
         "huge_pages_free": memory.get("HugePages_Free", "unknown"),
+        "halt_poll_ns": halt_poll_ns(),
         "load_before": round(os.getloadavg()[0], 2),
         "kernel": platform.release(),
         "python": platform.python_version(),
