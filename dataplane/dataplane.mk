@@ -1,8 +1,7 @@
 # Recipes of the data plane and its Python package. Included by the root Makefile.
 
 JOBS ?= $(shell nproc)
-# New files too, before they are added: what lint passes on is then what a commit holds.
-CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'dataplane/*.cc' 'dataplane/*.h')
+CPP_FILES = $(shell $(LIST_FILES) 'dataplane/*.cc' 'dataplane/*.h')
 PYTHON_INCLUDE ?= $(shell /usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')
 PYTHON_SOABI ?= $(shell /usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_config_var("SOABI"))')
 

@@ -123,10 +123,7 @@ Result<UniqueFd> Connected(const Sender& sender) {
 }
 
 Result<MappedRegion> Pages(const char* name, size_t pages, const Shape& shape) {
-  const size_t bytes = (pages * shape.page_bytes + (size_t{2} << 20) - 1) >> 21 << 21;
-  auto memory = MappedRegion::Create(name, bytes, shape.huge_pages);
-  if (memory.ok()) std::memset(memory->data(), 2, memory->size());
-  return memory;
+  return WrittenMemory(name, pages * shape.page_bytes, shape.huge_pages);
 }
 
 // Runs step(thread) on every thread for shape.seconds after shape.warmup.

@@ -22,13 +22,6 @@ uint64_t Mix(uint64_t x) {  // splitmix64
   return x ^ (x >> 31);
 }
 
-Result<MappedRegion> NewMemory(size_t bytes, HugePages huge_pages) {
-  const size_t whole = (bytes + (size_t{2} << 20) - 1) >> 21 << 21;
-  auto memory = MappedRegion::Create("host-pool", whole, huge_pages);
-  if (memory.ok()) std::memset(memory->data(), 1, memory->size());  // no page fault is measured
-  return memory;
-}
-
 Result<MappedRegion> OpenMemory(const std::string& path, size_t bytes) {
   UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!fd) return FromErrno(fmt::format("opening {} (--host-pool)", path), errno);
@@ -202,6 +195,13 @@ bool IsPage(uint64_t number, std::span<const std::byte> page) {
   return true;
 }
 
+Result<MappedRegion> WrittenMemory(const char* name, size_t bytes, HugePages huge_pages) {
+  const size_t whole = (bytes + (size_t{2} << 20) - 1) >> 21 << 21;
+  auto memory = MappedRegion::Create(name, whole, huge_pages);
+  if (memory.ok()) std::memset(memory->data(), 1, memory->size());
+  return memory;
+}
+
 Result<HostPool> HostPool::Create(const Shape& shape) {
   if (shape.segments == 0 || shape.page_bytes % (8 * shape.segments) != 0) {
     return InvalidArgument(
@@ -210,8 +210,9 @@ Result<HostPool> HostPool::Create(const Shape& shape) {
                     shape.page_bytes, shape.segments));
   }
   const size_t window = std::max(shape.window / shape.threads, shape.batch) * shape.threads;
-  auto memory = shape.host_pool.empty() ? NewMemory(window * shape.page_bytes, shape.huge_pages)
-                                        : OpenMemory(shape.host_pool, window * shape.page_bytes);
+  const size_t bytes = window * shape.page_bytes;
+  auto memory = shape.host_pool.empty() ? WrittenMemory("host-pool", bytes, shape.huge_pages)
+                                        : OpenMemory(shape.host_pool, bytes);
   if (!memory.ok()) return memory.status();
   HostPool pool;
   pool.shape_ = shape;

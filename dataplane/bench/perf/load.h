@@ -43,6 +43,10 @@ Key KeyOf(uint64_t number);
 void FillPage(uint64_t number, std::span<std::byte> page);
 bool IsPage(uint64_t number, std::span<const std::byte> page);
 
+// Memory of at least `bytes`, whole pages of 2 MiB, that has been written: no page fault is
+// measured.
+Result<MappedRegion> WrittenMemory(const char* name, size_t bytes, HugePages huge_pages);
+
 // The host pool of an engine, which holds the pages of all threads.
 class HostPool {
  public:

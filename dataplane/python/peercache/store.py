@@ -125,7 +125,7 @@ class PeerCacheStore(HiCacheStorage):
     ) -> list[bool]:
         if self._logical_anchor:
             return [True] * len(keys)
-        return self._set_segments(self._kv or self._require_kv(), keys, host_indices)
+        return self._set_segments(self._require_kv(), keys, host_indices)
 
     @never_raises(_all_false)
     def batch_get_v1(
@@ -133,7 +133,7 @@ class PeerCacheStore(HiCacheStorage):
     ) -> list[bool]:
         if self._logical_anchor:
             return [True] * len(keys)
-        return self._get_segments(self._kv or self._require_kv(), keys, host_indices)
+        return self._get_segments(self._require_kv(), keys, host_indices)
 
     # ---- generic --------------------------------------------------------------------------------
 
@@ -299,14 +299,13 @@ class PeerCacheStore(HiCacheStorage):
         if not pages.writer:
             return [True] * len(keys)
         client, tag = self._node.client, self._tag
-        started = time.perf_counter() if self._metrics.enabled else 0
+        started = time.perf_counter()
         known = pages.map
         rows = known and place(indices)
         if known and rows:
             done = client.set_rows(pages.prefixes[0], tag, keys, known.native, *rows)
             if done is not None:
-                if self._metrics.enabled or not all(done):
-                    self._account("set", done, started, known.page_bytes * len(keys))
+                self._account("set", done, started, known.page_bytes * len(keys))
                 return done
         return self._by_address(
             "set", pages, keys, indices, lambda prefix, *where: client.set(prefix, tag, *where)
@@ -314,14 +313,13 @@ class PeerCacheStore(HiCacheStorage):
 
     def _get_segments(self, pages: Pages, keys: list[str], indices: Any) -> list[bool]:
         client = self._node.client
-        started = time.perf_counter() if self._metrics.enabled else 0
+        started = time.perf_counter()
         known = pages.map
         rows = known and place(indices)
         if known and rows:
             done = client.get_rows(pages.prefixes[0], keys, known.native, *rows)
             if done is not None:
-                if self._metrics.enabled or not all(done):
-                    self._account("get", done, started, known.page_bytes * len(keys))
+                self._account("get", done, started, known.page_bytes * len(keys))
                 return done
         return self._by_address("get", pages, keys, indices, client.get)
 
