@@ -12,60 +12,69 @@ namespace peercache {
 LocationCache::LocationCache(size_t entries)
     : buckets_(entries == 0 ? 0 : std::bit_ceil(std::max(entries / 4, kStripes))) {}
 
+size_t LocationCache::Bucket::PlaceOf(const Key& wanted) const {
+  return static_cast<size_t>(std::ranges::find(word, wanted.Word(3)) - word.begin());
+}
+
 size_t LocationCache::Find(std::span<const Key> keys, std::span<Record> records,
                            std::span<TimePoint> until, TimePoint now) const {
   std::fill_n(records.begin(), keys.size(), Record{});
   if (buckets_.empty()) return 0;
   size_t found = 0;
-  ByStripe<kStripes>(keys, StripeOf, [&](size_t s, size_t first, std::span<const uint16_t> which) {
-    std::lock_guard lock(stripes_[s].mutex);
-    for (const size_t i : which) {
-      FindOne(keys[first + i], now, &records[first + i], &until[first + i]);
-      found += records[first + i].node != 0;
-    }
-  });
+  const auto place_of = [&](const Key& key) { return BucketOf(key); };
+  ByStripe<kStripes>(keys, StripeOf, place_of,
+                     [&](size_t s, size_t first, std::span<const uint16_t> which) {
+                       std::lock_guard lock(stripes_[s].mutex);
+                       for (const size_t i : which) {
+                         FindOne(keys[first + i], now, &records[first + i], &until[first + i]);
+                         found += records[first + i].node != 0;
+                       }
+                     });
   return found;
 }
 
 void LocationCache::FindOne(const Key& key, TimePoint now, Record* record, TimePoint* until) const {
-  for (const Entry& entry : *BucketOf(key)) {
-    if (entry.key != key || now >= entry.until) continue;  // model: Read, check_lease
-    *until = entry.until;
-    *record = entry.record;
-    return;
-  }
+  const Bucket& bucket = *BucketOf(key);
+  const size_t place = bucket.PlaceOf(key);
+  if (place == Bucket::kPlaces || now >= bucket.until[place]) return;  // model: Read, check_lease
+  if (bucket.key[place] != key) return;
+  *until = bucket.until[place];
+  *record = bucket.record[place];
 }
 
 void LocationCache::Put(std::span<const Key> keys, std::span<const Record> records,
                         TimePoint asked_at, Duration ttl) {
   if (buckets_.empty()) return;
-  ByStripe<kStripes>(keys, StripeOf, [&](size_t s, size_t first, std::span<const uint16_t> which) {
-    std::lock_guard lock(stripes_[s].mutex);
-    for (const size_t i : which) {
-      const Record& record = records[first + i];
-      if (record.node == 0) continue;
-      const Duration lease = milliseconds(record.lease_ms);
-      PutOne(keys[first + i], record, asked_at + std::min(ttl, lease));
-    }
-  });
+  const auto place_of = [&](const Key& key) { return BucketOf(key); };
+  ByStripe<kStripes>(keys, StripeOf, place_of,
+                     [&](size_t s, size_t first, std::span<const uint16_t> which) {
+                       std::lock_guard lock(stripes_[s].mutex);
+                       for (const size_t i : which) {
+                         const Record& record = records[first + i];
+                         if (record.node == 0) continue;
+                         const Duration lease = milliseconds(record.lease_ms);
+                         PutOne(keys[first + i], record, asked_at + std::min(ttl, lease));
+                       }
+                     });
 }
 
 void LocationCache::PutOne(const Key& key, const Record& record, TimePoint until) {
   Bucket& bucket = *BucketOf(key);
-  auto place = std::find_if(bucket.begin(), bucket.end(),
-                            [&](const Entry& entry) { return entry.key == key; });
-  if (place == bucket.end()) {
-    place = std::min_element(bucket.begin(), bucket.end(),
-                             [](const Entry& a, const Entry& b) { return a.until < b.until; });
-  }
-  *place = {key, record, until};
+  size_t place = bucket.PlaceOf(key);
+  if (place == Bucket::kPlaces)
+    place = static_cast<size_t>(std::ranges::min_element(bucket.until) - bucket.until.begin());
+  bucket.word[place] = key.Word(3);
+  bucket.until[place] = until;
+  bucket.key[place] = key;
+  bucket.record[place] = record;
 }
 
 void LocationCache::Forget(const Key& key) {
   if (buckets_.empty()) return;
   std::lock_guard lock(stripes_[StripeOf(key)].mutex);
-  for (Entry& entry : *BucketOf(key))
-    if (entry.key == key) entry = {};
+  Bucket& bucket = *BucketOf(key);
+  const size_t place = bucket.PlaceOf(key);
+  if (place != Bucket::kPlaces) bucket.until[place] = {};
 }
 
 void LocationCache::Clear() {

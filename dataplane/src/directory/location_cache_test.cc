@@ -11,7 +11,8 @@ using std::chrono::seconds;
 
 Key KeyOf(uint64_t number) {
   Key key;
-  std::memcpy(key.bytes.data() + 8, &number, sizeof(number));
+  for (const size_t word : {1, 3})  // the bucket, and what tells keys of a bucket apart
+    std::memcpy(key.bytes.data() + 8 * word, &number, sizeof(number));
   return key;
 }
 Record RecordOn(uint64_t node, uint16_t lease_ms = 60'000) {
@@ -104,6 +105,18 @@ TEST(LocationCacheTest, WhatEndsFirstGivesWay) {
     cache.Put(KeyOf(i * 64), RecordOn(i + 1), now, seconds(10 - static_cast<int>(i)));
   EXPECT_EQ(cache.Find(KeyOf(3 * 64), now).node, 0u) << "it ended first when the fifth came";
   for (const uint64_t i : {0, 1, 2, 4}) EXPECT_EQ(cache.Find(KeyOf(i * 64), now).node, i + 1);
+}
+
+TEST(LocationCacheTest, OfKeysThatLookAlikeTheNewestIsKnown) {
+  Cache cache(256);
+  const TimePoint now = Clock::now();
+  Key other = KeyOf(1);
+  other.bytes[0] = 1;  // same bucket, same Word(3)
+  cache.Put(KeyOf(1), RecordOn(7), now, seconds(1));
+  EXPECT_EQ(cache.Find(other, now).node, 0u);
+  cache.Put(other, RecordOn(8), now, seconds(1));
+  EXPECT_EQ(cache.Find(other, now).node, 8u);
+  EXPECT_EQ(cache.Find(KeyOf(1), now).node, 0u);
 }
 
 TEST(LocationCacheTest, WithoutEntriesNothingIsRemembered) {

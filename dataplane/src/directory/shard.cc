@@ -223,16 +223,18 @@ void Shard::Impl::Lookup(std::span<const Key> keys, uint64_t reader,
                          std::vector<OtherRecord>* others) const {  // model: Lookup
   const int64_t now_ns = now.time_since_epoch().count();
   Tally tally;
-  ByStripe<kStripes>(keys, StripeOf, [&](size_t s, size_t first, std::span<const uint16_t> which) {
-    const Stripe& stripe = stripes_[s];
-    std::lock_guard guard(stripe.mutex);
-    for (const size_t i : which) stripe.table.Prefetch(keys[first + i]);
-    for (const size_t i : which) {
-      const size_t at = first + i;
-      LookupOne(stripe, keys[at], reader, exclude, now_ns, &out[at],
-                {reader, keys[at], static_cast<uint32_t>(at), &out[at], others}, &tally);
-    }
-  });
+  const auto place_of = [&](const Key& key) { return &stripes_[StripeOf(key)]; };
+  ByStripe<kStripes>(
+      keys, StripeOf, place_of, [&](size_t s, size_t first, std::span<const uint16_t> which) {
+        const Stripe& stripe = stripes_[s];
+        std::lock_guard guard(stripe.mutex);
+        for (const size_t i : which) stripe.table.Prefetch(keys[first + i]);
+        for (const size_t i : which) {
+          const size_t at = first + i;
+          LookupOne(stripe, keys[at], reader, exclude, now_ns, &out[at],
+                    {reader, keys[at], static_cast<uint32_t>(at), &out[at], others}, &tally);
+        }
+      });
   lookups_.fetch_add(keys.size(), std::memory_order_relaxed);
   hits_.fetch_add(tally.hits, std::memory_order_relaxed);
   suppressed_.fetch_add(tally.suppressed, std::memory_order_relaxed);

@@ -25,6 +25,9 @@ namespace {
 constexpr milliseconds kSendTimeout{5000};
 // A call that gets no turn for this long is refused: sooner than its engine gives up (client.h).
 constexpr milliseconds kTurnLimit{1000};
+// An engine that has asked which pages there are asks for more of them, or gets them, within some
+// 10 us, which is less than it takes this thread to sleep and be woken.
+constexpr auto kAsksAgain = std::chrono::microseconds(20);
 // Two names and a number fit many times.
 constexpr uint32_t kMaxAttachBody = 4 << 10;
 
@@ -160,6 +163,8 @@ class EngineServer::Impl {
     std::shared_ptr<Session> session;
     Scratch scratch;
     for (;;) {
+      if (scratch.frame.header.type == MessageType::kExists)
+        AwaitAwake(fd, Clock::now() + kAsksAgain);
       Status received = Receive(c, session.get(), &scratch.frame);
       if (received.code() == Code::kUnavailable) return;  // the engine has closed
       Status handled = received.ok() ? Handle(c, &session, &scratch) : received;

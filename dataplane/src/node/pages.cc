@@ -408,14 +408,12 @@ size_t Pages::Exists(std::span<const Key> keys) {
   std::vector<uint8_t> there(keys.size(), 0);
   pool_->ContainsMany(keys, there);
   replicas_->ContainsMany(keys, there);
-  std::vector<Key> asked;
-  std::vector<size_t> which;
-  asked.reserve(keys.size());
-  which.reserve(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (there[i]) continue;
-    asked.push_back(keys[i]);
-    which.push_back(i);
+  std::span<const Key> asked = keys;
+  std::vector<Key> elsewhere;
+  if (std::ranges::find(there, uint8_t{1}) != there.end()) {
+    for (size_t i = 0; i < keys.size(); ++i)
+      if (!there[i]) elsewhere.push_back(keys[i]);
+    asked = elsewhere;
   }
   if (!asked.empty()) {
     if (const auto view = views_->Wait(start + options_.peer_timeout)) {
@@ -423,9 +421,9 @@ size_t Pages::Exists(std::span<const Key> keys) {
       const TimePoint lookup = Clock::now();
       locator_->Lookup(*view, asked, records, start + options_.stall);
       counters_->exists_lookup.Observe(Clock::now() - lookup);
-      for (size_t i = 0; i < asked.size(); ++i) {
-        there[which[i]] = records[i].node != 0;
-      }
+      auto record = records.begin();
+      for (uint8_t& found : there)
+        if (!found) found = (record++)->node != 0;
     }
   }
   const auto end = std::find(there.begin(), there.end(), uint8_t{0});

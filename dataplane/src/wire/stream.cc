@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -10,6 +11,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
+#include <utility>
 
 namespace peercache {
 namespace {
@@ -25,11 +28,11 @@ Result<sockaddr_un> UnixAddress(const std::string& path) {
   return address;
 }
 
-// Receives into `out` completely; descriptors that arrive are kept in *fd.
-Status ReceiveAll(int socket, std::span<std::byte> out, std::optional<TimePoint> deadline,
-                  UniqueFd* fd) {
-  while (!out.empty()) {
-    iovec iov{out.data(), out.size()};
+// Receives until there are `least` bytes, and takes up to `most` when they are there already.
+Status Receive(int socket, size_t least, size_t most, std::optional<TimePoint> deadline,
+               ReceivedFrame* to) {
+  while (to->have < least) {
+    iovec iov{to->in.data() + to->have, most - to->have};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 4)];
     msghdr message{};
     message.msg_iov = &iov;
@@ -46,7 +49,7 @@ Status ReceiveAll(int socket, std::span<std::byte> out, std::optional<TimePoint>
       if (!*readable) return DeadlineExceeded("no answer in time");
       continue;
     }
-    int received = 0;
+    bool several = (message.msg_flags & MSG_CTRUNC) != 0;
     for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
       if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
       const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -54,16 +57,12 @@ Status ReceiveAll(int socket, std::span<std::byte> out, std::optional<TimePoint>
         int value = -1;
         std::memcpy(&value, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
         UniqueFd owned(value);
-        if (++received == 1 && !*fd)
-          *fd = std::move(owned);
-        else
-          received = 2;
+        several |= static_cast<bool>(to->last_fd);
+        to->last_fd = std::move(owned);
       }
     }
-    if (received > 1 || (message.msg_flags & MSG_CTRUNC) != 0) {
-      return Corrupt("more than one file descriptor with one frame");
-    }
-    out = out.subspan(static_cast<size_t>(n));
+    if (several) return Corrupt("more than one file descriptor with one frame");
+    to->have += static_cast<size_t>(n);
   }
   return {};
 }
@@ -83,6 +82,13 @@ Result<bool> WaitFor(int fd, short events, std::optional<TimePoint> deadline) {
     if (n > 0) return true;
     if (n < 0 && errno != EINTR) return FromErrno("poll", errno);
   }
+}
+
+void AwaitAwake(int fd, TimePoint until) {
+  static const bool one = std::thread::hardware_concurrency() == 1;  // of those it may run on
+  if (one) return;
+  pollfd entry{fd, POLLIN, 0};
+  while (poll(&entry, 1, 0) == 0 && Clock::now() < until) sched_yield();
 }
 
 Status SendFrame(int socket, std::span<const std::byte> frame, int fd, TimePoint deadline) {
@@ -119,18 +125,27 @@ Status SendFrame(int socket, std::span<const std::byte> frame, int fd, TimePoint
 
 Status ReceiveFrame(int socket, std::optional<TimePoint> deadline, ReceivedFrame* frame,
                     uint32_t max_body) {
+  auto& in = frame->in;
   frame->fd = UniqueFd();
-  std::byte raw[sizeof(FrameHeader)];
-  if (Status s = ReceiveAll(socket, raw, deadline, &frame->fd); !s.ok()) return s;
-  std::memcpy(&frame->header, raw, sizeof(raw));
+  frame->have -= frame->used;
+  std::memmove(in.data(), in.data() + std::exchange(frame->used, 0), frame->have);
+  constexpr size_t kHeader = sizeof(FrameHeader);
+  if (Status s = Receive(socket, kHeader, in.size(), deadline, frame); !s.ok()) return s;
+  std::memcpy(&frame->header, in.data(), kHeader);
   if (Status s = CheckHeader(frame->header); !s.ok()) return s;
   if (frame->header.payload_length != 0) return Corrupt("payload on a Unix socket");
-  if (frame->header.body_length > max_body) {
-    return Corrupt(fmt::format("frame body of {} bytes, at most {} allowed here",
-                               frame->header.body_length, max_body));
-  }
-  frame->body.resize(frame->header.body_length);
-  return ReceiveAll(socket, frame->body, deadline, &frame->fd);
+  const size_t length = frame->header.body_length;
+  if (length > max_body)
+    return Corrupt(
+        fmt::format("frame body of {} bytes, at most {} allowed here", length, max_body));
+  const size_t size = kHeader + length;
+  if (in.size() < size) in.resize(size);
+  if (Status s = Receive(socket, size, size, deadline, frame); !s.ok()) return s;
+  frame->body = std::span(in).subspan(kHeader, length);
+  frame->used = size;
+  // A system call brings no descriptor but that of the last frame it brings a part of (unix(7)).
+  if (frame->have == size) frame->fd = std::move(frame->last_fd);
+  return {};
 }
 
 Result<PeerCredentials> CredentialsOf(int socket) {

@@ -90,8 +90,7 @@ def measure(
 ) -> list[Row]:
     """All rows, in some minutes. Raises BenchError when something cannot be measured.
 
-    Small requests wake threads, as the ping-pongs do that are their limits. The limits of all else
-    never let a processor idle, so idle ones poll while it is measured: what the host of a virtual
+    Most limits never let a processor idle. So idle ones poll meanwhile: what the host of a virtual
     machine takes to wake them would count on one side alone.
     """
     perf = Perf(build)
@@ -102,12 +101,12 @@ def measure(
             rows.append(row)
             progress(f"{row.name}: {row.ratio:.2f}")
 
-    # These come first: once gigabytes have been freed, a guest gives them back to its host for a
-    # while, and what waits for a thread to wake up sees it.
-    add(_request_rows(build, perf, repetitions, seconds))
     with polling_idle() as halt_poll_ns:
         if halt_poll_ns is not None:
-            progress(f"idle processors poll for {DEFAULT_NS} ns from here on, not {halt_poll_ns}")
+            progress(f"idle processors poll for {DEFAULT_NS} ns meanwhile, not {halt_poll_ns}")
+        # These come first: once gigabytes have been freed, a guest gives them back to its host for
+        # a while, and what waits for a thread to wake up sees it.
+        add(_request_rows(build, perf, repetitions, seconds))
         for part in (_memory_rows, _remote_rows, _shared_rows, _link_rows):
             add(part(build, perf, repetitions, seconds))
         add(_engine_rows(build, perf, engine, repetitions, seconds))
@@ -216,39 +215,24 @@ def _remote_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> I
                 yield cpu
 
 
-# A round trip of a small request may take this many times a bare ping-pong.
-ROUND_TRIP = 1.5
-
-
 def _request_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> Iterator[Row]:
-    """Small requests. The limits of exists are the promised figures themselves, or where waking a
-    thread takes so long that these are out of reach, what a bare ping-pong of the same moment says:
-    an exists is two round trips, from the engine to its node and on to the other one.
-    """
+    """Small requests."""
     with loopback_nodes(build, {"holder": "1Gi", "reader": "64Mi"}) as nodes:
         shape = {"page_bytes": 4 * KIB, "pages": 4096, "window": 4096}
         _fill(perf, nodes["holder"], shape)
         at = {"socket": nodes["reader"].socket, **shape, "seconds": seconds}
         peer = {"port": nodes["holder"].peer_port, "cluster": CLUSTER, "seconds": seconds}
-        rate = Row("EXISTS on another node, batches of 128", "keys/s", "promised or ping-pong", 1.0)
-        wait = Row("EXISTS of 32 keys, p50", "us", "promised or ping-pong", 1.0, at_least=False)
-        single = Row(
-            "request to a peer, one in flight, p50", "us", "ping-pong", ROUND_TRIP, at_least=False
-        )
+        rate = Row("EXISTS on another node, batches of 128", "keys/s", "promised", 1.0)
+        wait = Row("EXISTS of 32 keys, p50", "us", "promised", 1.0, at_least=False)
+        one = Row("request to a peer, one in flight, p50", "us", "ping-pong", 1.5, at_least=False)
         many = Row("requests to a peer, many in flight", "1/s", "promised", 1.0)
-        for _ in turns([rate, wait, single, many], repetitions):
+        for _ in turns([rate, wait, one, many], repetitions):
+            rate.add(1e6, perf("exists", **at, batch=CONTROLLER_BATCH)["pages_per_s"])
+            wait.add(80, perf("exists", **at, batch=SMALL_BATCH)["latency_us"]["p50"])
             bare = perf("pingpong", seconds=seconds)["latency_us"]["p50"]
-            two_trips = 2 * ROUND_TRIP * bare
-            rate.add(
-                min(1e6, CONTROLLER_BATCH / two_trips * 1e6),
-                perf("exists", **at, batch=CONTROLLER_BATCH)["pages_per_s"],
-            )
-            wait.add(
-                max(80, two_trips), perf("exists", **at, batch=SMALL_BATCH)["latency_us"]["p50"]
-            )
-            single.add(bare, perf("rpc-latency", **peer)["latency_us"]["p50"])
+            one.add(bare, perf("rpc-latency", **peer)["latency_us"]["p50"])
             many.add(3e5, perf("rpc-rate", **peer)["calls_per_s"])
-        yield from (rate, wait, single, many)
+        yield from (rate, wait, one, many)
 
 
 ENGINES = 8

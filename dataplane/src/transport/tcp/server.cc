@@ -148,8 +148,8 @@ class TcpServer::Impl {
       }
       auto visit = gate_.Admit(SourceOf(from.data()), Clock::now());
       if (!visit) continue;
-      ++accepted_;
       ++connections_;
+      ++accepted_;
       asio::co_spawn(lane->context, Serve(lane, std::move(socket), std::move(*visit)),
                      asio::detached);
     }

@@ -221,7 +221,10 @@ TEST_F(TlsTest, GarbageAndTruncatedHandshakesAreRefused) {
     UniqueFd fd = RawConnect(f.server->port());
     SendAll(fd.get(), std::as_bytes(std::span("\x16\x03\x01\x02\x00\x01\x00", 7)));
   }
-  EXPECT_TRUE(Eventually([&] { return f.server->stats().connections == 0; }));
+  EXPECT_TRUE(Eventually([&] {
+    const auto stats = f.server->stats();
+    return stats.accepted == std::size(garbage) + 1 && stats.connections == 0;
+  }));
   EXPECT_EQ(f.server->stats().gate.failures, std::size(garbage)) << "breaking off is no failure";
   EXPECT_EQ(f.server->stats().strangers, 0u);
   ExpectServes(&f);

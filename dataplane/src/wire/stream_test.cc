@@ -1,0 +1,105 @@
+#include "wire/stream.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace peercache {
+namespace {
+
+using namespace std::chrono_literals;
+
+class StreamTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+    sender_ = UniqueFd(ends[0]);
+    receiver_ = UniqueFd(ends[1]);
+  }
+  static std::vector<std::byte> Frame(uint64_t id, size_t body) {
+    FrameWriter w;
+    w.Start(MessageType::kExists, id);
+    const std::vector<uint8_t> bytes(body, static_cast<uint8_t>(id));
+    w.PutSpan(std::span<const uint8_t>(bytes));
+    const auto frame = w.Finish();
+    return {frame.begin(), frame.end()};
+  }
+  void Send(std::span<const std::byte> bytes, int fd = -1) {
+    ASSERT_TRUE(SendFrame(sender_.get(), bytes, fd, Clock::now() + 5s).ok());
+  }
+  Status Receive() { return ReceiveFrame(receiver_.get(), Clock::now() + 5s, &frame_); }
+  void ExpectFrame(uint64_t id, size_t body, bool with_descriptor = false) {
+    const Status s = Receive();
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    EXPECT_EQ(frame_.header.request_id, id);
+    EXPECT_EQ(frame_.body.size(), body);
+    EXPECT_TRUE(std::ranges::all_of(frame_.body, [&](std::byte b) { return b == std::byte(id); }));
+    EXPECT_EQ(static_cast<bool>(frame_.fd), with_descriptor) << "frame " << id;
+  }
+  UniqueFd sender_, receiver_;
+  ReceivedFrame frame_;
+};
+
+TEST_F(StreamTest, FramesThatCameTogetherAreTakenApart) {
+  std::vector<std::byte> all;
+  for (uint64_t id = 1; id <= 3; ++id) std::ranges::copy(Frame(id, 10 * id), back_inserter(all));
+  Send(all);
+  for (uint64_t id = 1; id <= 3; ++id) ExpectFrame(id, 10 * id);
+  sender_.Reset();
+  EXPECT_EQ(Receive().code(), Code::kUnavailable);
+}
+
+TEST_F(StreamTest, AFrameMayComeInPiecesBehindAnother) {
+  const auto second = Frame(2, 100);
+  for (size_t cut = 1; cut < second.size(); cut += 13) {
+    auto both = Frame(1, 7);
+    std::ranges::copy(std::span(second).first(cut), back_inserter(both));
+    Send(both);
+    ExpectFrame(1, 7);
+    Send(std::span(second).subspan(cut));
+    ExpectFrame(2, 100);
+  }
+}
+
+TEST_F(StreamTest, ADescriptorBelongsToTheFrameItWasSentWith) {
+  for (uint64_t id = 1; id <= 8; ++id) Send(Frame(id, 20), id % 3 == 0 ? STDERR_FILENO : -1);
+  for (uint64_t id = 1; id <= 8; ++id) ExpectFrame(id, 20, id % 3 == 0);
+}
+
+TEST_F(StreamTest, LargeFramesKeepTheirDescriptorsToo) {
+  constexpr size_t kLarge = 60'000;  // more than the buffer has room for at first
+  for (const auto& [id, body] : {std::pair{1, 5}, {2, 60'000}, {3, 5}, {4, 5}})
+    Send(Frame(static_cast<uint64_t>(id), static_cast<size_t>(body)),
+         id % 2 == 0 ? STDERR_FILENO : -1);
+  ExpectFrame(1, 5);
+  ExpectFrame(2, kLarge, true);
+  ExpectFrame(3, 5);
+  ExpectFrame(4, 5, true);
+}
+
+TEST_F(StreamTest, TwoDescriptorsWithOneFrameAreRefused) {
+  const auto frame = Frame(1, 20);
+  Send(std::span(frame).first(30), STDERR_FILENO);
+  Send(std::span(frame).subspan(30), STDERR_FILENO);
+  EXPECT_EQ(Receive().code(), Code::kCorrupt);
+}
+
+TEST_F(StreamTest, AwaitAwakeReturnsWhenThereIsSomethingOrTheTimeIsOver) {
+  const TimePoint start = Clock::now();
+  AwaitAwake(receiver_.get(), start + 20ms);
+  const bool waits = std::thread::hardware_concurrency() > 1;
+  EXPECT_GE(Clock::now() - start, waits ? 20ms : 0ms);
+  Send(Frame(1, 0));
+  AwaitAwake(receiver_.get(), Clock::now() + 60s);
+  EXPECT_LT(Clock::now() - start, 30s);
+  ExpectFrame(1, 0);
+}
+
+}  // namespace
+}  // namespace peercache
