@@ -31,11 +31,12 @@ size_t Locator::Recall(std::span<const Key> keys, std::span<Record> records,
   return found;
 }
 
-void Locator::Lookup(const View& view, std::span<const Key> keys, std::span<Record> records,
-                     TimePoint deadline, std::span<const uint64_t> failed) {
+std::vector<size_t> Locator::Lookup(const View& view, std::span<const Key> keys,
+                                    std::span<Record> records, TimePoint deadline,
+                                    std::span<const uint64_t> failed) {
   const TimePoint asked_at = Clock::now();  // model: lease_from_ask
   std::fill(records.begin(), records.end(), Record{});
-  Found found{records, {}};
+  Found found{records, {}, {}};
   std::vector<size_t> missing(keys.size());
   for (size_t i = 0; i < missing.size(); ++i) missing[i] = i;
   // The owners in `current`, then for what is missing those in `next` and `previous` (view.h).
@@ -58,6 +59,12 @@ void Locator::Lookup(const View& view, std::span<const Key> keys, std::span<Reco
   }
   ChooseNearest(keys, &found);
   cache_.Put(keys, records, asked_at, std::min(options_.cache_ttl, options_.lease));
+  auto unanswered = std::move(found.unanswered);
+  std::erase_if(unanswered, [&](size_t i) { return records[i].node != 0; });
+  std::ranges::sort(unanswered);
+  const auto repeated = std::ranges::unique(unanswered);
+  unanswered.erase(repeated.begin(), repeated.end());
+  return unanswered;
 }
 
 void Locator::LookupAt(NodeGroups* groups, std::span<const Key> keys, Found* found,
@@ -125,13 +132,16 @@ void Locator::Ask(NodeGroups* groups, std::span<Peer* const> due, std::span<cons
   CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
   const TimePoint now = Clock::now();  // model: grant_from_ask
   size_t count = 0;
+  const auto unanswered = [&](std::span<const NodeGroups::Item> items) {
+    for (const auto& item : items) found->unanswered.push_back(item.index);
+  };
   groups->ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
     if (owner == peers_->self()) {
       LookupHere(items, keys, exclude, found);
       return;
     }
     Peer* peer = peers_->Find(owner);
-    if (peer == nullptr || !peer->health().Allows(now)) return;
+    if (peer == nullptr || !peer->health().Allows(now)) return unanswered(items);
     asked.clear();
     for (const auto& item : items) asked.push_back(keys[item.index]);
     count += items.size();
@@ -142,16 +152,23 @@ void Locator::Ask(NodeGroups* groups, std::span<Peer* const> due, std::span<cons
   });
   for (Peer* peer : due)
     calls.Add(peer, MessageType::kDirectory).wanted = MessageType::kDirectoryOk;
+  if (calls.empty()) return;
   // A peer that had no time to answer would count as one that fails.
-  if (calls.empty() || now >= deadline) return;
+  if (now >= deadline) {
+    for (const auto items : sent) unanswered(items);
+    return;
+  }
   counters_->asked_for.Add(count);
   calls.Run(MessageType::kLookupOk, {options_.stall, deadline});
   for (size_t c = 0; c < sent.size(); ++c) {
     const PeerCall& call = *calls.calls()[c];
     FrameReader reader = call.answer;
     if (call.status.ok() && DecodeRecords(&reader, &records, &others) &&
-        records.size() == sent[c].size())
+        records.size() == sent[c].size()) {
       Take(sent[c], records, others, found);
+    } else {
+      unanswered(sent[c]);
+    }
   }
   for (const auto& call : calls.calls().subspan(sent.size())) one_sided_->Take(*call, now);
 }

@@ -38,9 +38,10 @@ class Locator {
 
   // Asks the shards, and remembers what they say. records[i].node = 0 where nothing was found but
   // at nodes that are `failed` or whose breaker is open. The records may be used for a lease from
-  // when this was called (record.lease_ms, and at most ours).
-  void Lookup(const View& view, std::span<const Key> keys, std::span<Record> records,
-              TimePoint deadline, std::span<const uint64_t> failed = {});
+  // when this was called (record.lease_ms, and at most ours). Returns the keys, in order, of which
+  // nothing was found and a shard that was to be asked has not answered.
+  std::vector<size_t> Lookup(const View& view, std::span<const Key> keys, std::span<Record> records,
+                             TimePoint deadline, std::span<const uint64_t> failed = {});
   // What is still remembered of earlier lookups, and until when each may be used. Returns how many
   // were found.
   size_t Recall(std::span<const Key> keys, std::span<Record> records, std::span<TimePoint> until,
@@ -50,10 +51,12 @@ class Locator {
   void ForgetAll() { cache_.Clear(); }
 
  private:
-  // What is found: a record for each key, and the records of its other holders.
+  // What is found: a record for each key, the records of its other holders, and the keys that a
+  // shard has not answered.
   struct Found {
     std::span<Record> records;
     std::vector<OtherRecord> others;
+    std::vector<size_t> unanswered;
   };
   // Looks for the keys of each group at its node; groups are used up.
   void LookupAt(NodeGroups* groups, std::span<const Key> keys, Found* found, TimePoint deadline,

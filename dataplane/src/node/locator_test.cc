@@ -35,9 +35,23 @@ class LocatorTest : public ::testing::Test {
   }
 
   uint64_t Blamed() { return peers_.Find(kPeer)->health().trips(); }
-  void Lookup(TimePoint deadline) {
+  std::vector<size_t> Lookup(TimePoint deadline) {
     std::vector<Record> records(kKeys);
-    locator_.Lookup(view_, keys_, records, deadline);
+    return locator_.Lookup(view_, keys_, records, deadline);
+  }
+  // This node's own shard learns that the holder has the pages.
+  void Publish(uint64_t holder) {
+    Fence fence(holder, 1, OwnerTimes{.lease = seconds(50), .owner_ttl = seconds(60)},
+                Clock::now());
+    const OwnerStamp stamp = fence.Begin();
+    ASSERT_TRUE(shard_.Contact(stamp, Clock::now()).ok());
+    const ShardVoice voice = shard_.Voice(holder, Clock::now());
+    fence.Answered(stamp, voice.stamp, voice.instance, Clock::now());
+    std::vector<PublishItem> items;
+    for (const Key& key : keys_)
+      items.push_back({key, {.node = holder, .incarnation = 1, .generation = 1, .length = 100}});
+    std::vector<uint8_t> outcomes(items.size());
+    ASSERT_TRUE(shard_.Publish(fence.Begin(), items, outcomes, Clock::now()).ok());
   }
 
   const uint64_t kPeer = NodeHash("peer"), kSelf = NodeHash("self");
@@ -65,6 +79,25 @@ TEST_F(LocatorTest, WhoseBreakerIsOpenIsNotAsked) {
   EXPECT_EQ(counters_.asked_for, 0u);
 }
 
+TEST_F(LocatorTest, SaysOfWhichKeysNothingWasHeard) {
+  const std::vector<size_t> all = {0, 1, 2};
+  EXPECT_EQ(Lookup(Clock::now()), all) << "no time to ask";
+  EXPECT_EQ(Lookup(Clock::now() + seconds(20)), all) << "nobody listens";
+  EXPECT_EQ(Lookup(Clock::now() + seconds(20)), all) << "the breaker is open";
+  // The shard that ought to know does not answer; the one that did before knows nothing.
+  const RingMember self[] = {{kSelf, 1}};
+  view_.previous = Ring(self, 8);
+  EXPECT_EQ(Lookup(Clock::now() + seconds(20)), all);
+  Publish(NodeHash("other"));
+  EXPECT_TRUE(Lookup(Clock::now() + seconds(20)).empty()) << "it knows where they are";
+}
+
+TEST_F(LocatorTest, WhatNobodyHasWasAnswered) {
+  const RingMember self[] = {{kSelf, 1}};
+  view_.current = Ring(self, 8);
+  EXPECT_TRUE(Lookup(Clock::now() + seconds(20)).empty());
+}
+
 // Two hold each page, and this node's own shard knows it. How far they are is measured.
 TEST_F(LocatorTest, OfSeveralHoldersTheNearestIsNamed) {
   const uint64_t other = NodeHash("other");
@@ -75,19 +108,8 @@ TEST_F(LocatorTest, OfSeveralHoldersTheNearestIsNamed) {
   const RingMember ring[] = {{kSelf, 1}};
   view_.current = Ring(ring, 8);
   peers_.Update(view_);
-  for (const uint64_t holder : {kPeer, other}) {
-    Fence fence(holder, 1, OwnerTimes{.lease = seconds(50), .owner_ttl = seconds(60)},
-                Clock::now());
-    const OwnerStamp stamp = fence.Begin();
-    ASSERT_TRUE(shard_.Contact(stamp, Clock::now()).ok());
-    const ShardVoice voice = shard_.Voice(holder, Clock::now());
-    fence.Answered(stamp, voice.stamp, voice.instance, Clock::now());
-    std::vector<PublishItem> items;
-    for (const Key& key : keys_)
-      items.push_back({key, {.node = holder, .incarnation = 1, .generation = 1, .length = 100}});
-    std::vector<uint8_t> outcomes(items.size());
-    ASSERT_TRUE(shard_.Publish(fence.Begin(), items, outcomes, Clock::now()).ok());
-  }
+  Publish(kPeer);
+  Publish(other);
   const auto all_at = [&](uint64_t holder, std::span<const uint64_t> failed = {}) {
     std::vector<Record> records(kKeys);
     locator_.Lookup(view_, keys_, records, Clock::now() + seconds(20), failed);

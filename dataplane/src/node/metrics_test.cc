@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 
 #include "base/fd.h"
 #include "node/metric_families.h"
@@ -237,6 +238,27 @@ TEST(MetricsTest, ADeadPeerMovesItsBreaker) {
   const Scraped after(*a);
   EXPECT_EQ(after["peercache_members"], 2);
   EXPECT_EQ(after.Sum("peercache_breakers"), 1);
+}
+
+TEST(MetricsTest, WhatOnlyADeadShardMayKnowIsUnreachableNotAbsent) {
+  TestCluster cluster([](NodeConfig* c) { c->member_ttl = milliseconds(30'000); });
+  const auto a = cluster.Start("a");
+  auto b = cluster.Start("b");
+  TestEngine engine(a->socket(), 64, 4096);
+  const std::string unreachable = "peercache_read_misses_total{reason=\"unreachable\"}";
+  ASSERT_EQ(engine.Get(0, 64).hits, 0u);
+  const Scraped before(*a);
+  EXPECT_EQ(before[unreachable], 0);
+  EXPECT_EQ(before["peercache_read_misses_total{reason=\"absent\"}"], 64);
+  // Asked all the while, since b is out of the rings soon after nobody reaches it.
+  std::thread end([&] { b.reset(); });
+  EXPECT_TRUE(Eventually(std::chrono::seconds(20), [&] {
+    engine.Get(0, 64);
+    return Scraped(*a)[unreachable] > 0;
+  }));
+  end.join();
+  const Scraped after(*a);
+  EXPECT_EQ(after["peercache_read_requests_total"], after.Sum("peercache_read_misses_total"));
 }
 
 TEST(MetricsTest, ANodeShowsWhoIsThere) {

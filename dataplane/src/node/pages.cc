@@ -318,20 +318,26 @@ void Pages::Fetch(std::span<const Key> keys, std::span<const size_t> pages, cons
   for (int round = 0; round < 2 && !wanted.empty(); ++round) {
     ask();
     const TimePoint lookup = Clock::now();
-    locator_->Lookup(*view, asked, records, std::min(deadline, lookup + options_.stall), failed);
+    const auto unanswered = locator_->Lookup(*view, asked, records,
+                                             std::min(deadline, lookup + options_.stall), failed);
     counters_->get_lookup.Observe(Clock::now() - lookup);
     // The holder lets a slot rest by its own lease, which may be another than ours.
     for (size_t i = 0; i < records.size(); ++i)
       until[i] = lookup + std::min<Duration>(options_.lease, milliseconds(records[i].lease_ms));
+    for (const size_t i : unanswered)
+      if (wanted[i].why == Wanted::kAbsent) wanted[i].why = Wanted::kUnanswered;
     const size_t before = wanted.size();
     Read(keys, &wanted, records, until, to, ok, checksums, deadline, &read, &failed);
     if (round > 0) {
       counters_->read_elsewhere.Add(before - wanted.size());
       break;
     }
-    // Nobody has these.
-    counters_->miss_absent.Add(
-        std::erase_if(wanted, [](const Wanted& w) { return w.why == Wanted::kAbsent; }));
+    const auto drop = [&](Wanted::Why why) {
+      return std::erase_if(wanted, [why](const Wanted& w) { return w.why == why; });
+    };
+    // Nobody has these, or who has them cannot be known in time.
+    counters_->miss_absent.Add(drop(Wanted::kAbsent));
+    counters_->miss_unreachable.Add(drop(Wanted::kUnanswered));
   }
   for (const Wanted& w : wanted)
     (w.why == Wanted::kStale ? counters_->miss_stale : counters_->miss_unreachable).Add(1);

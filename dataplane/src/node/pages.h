@@ -74,7 +74,7 @@ class Pages {
   // A page that is wanted from another node, and why it has not come yet.
   struct Wanted {
     size_t page = 0;
-    enum Why : uint8_t { kAbsent, kStale, kUnreachable } why = kAbsent;
+    enum Why : uint8_t { kAbsent, kUnanswered, kStale, kUnreachable } why = kAbsent;
   };
   // Brings pages from other nodes. checksums[page]: by the record that it was read with.
   void Fetch(std::span<const Key> keys, std::span<const size_t> pages, const Destinations& to,
