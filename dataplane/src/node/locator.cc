@@ -62,8 +62,7 @@ std::vector<size_t> Locator::Lookup(const View& view, std::span<const Key> keys,
   auto unanswered = std::move(found.unanswered);
   std::erase_if(unanswered, [&](size_t i) { return records[i].node != 0; });
   std::ranges::sort(unanswered);
-  const auto repeated = std::ranges::unique(unanswered);
-  unanswered.erase(repeated.begin(), repeated.end());
+  unanswered.erase(std::unique(unanswered.begin(), unanswered.end()), unanswered.end());
   return unanswered;
 }
 
