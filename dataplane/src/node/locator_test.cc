@@ -39,20 +39,21 @@ class LocatorTest : public ::testing::Test {
     std::vector<Record> records(kKeys);
     return locator_.Lookup(view_, keys_, records, deadline);
   }
-  // This node's own shard learns that the holder has the pages.
-  void Publish(uint64_t holder) {
-    Fence fence(holder, 1, OwnerTimes{.lease = seconds(50), .owner_ttl = seconds(60)},
-                Clock::now());
+  // The shard learns that the holder has the pages.
+  static void Publish(uint64_t holder, milliseconds lease, std::span<const Key> keys,
+                      Shard* shard) {
+    Fence fence(holder, 1, OwnerTimes{.lease = lease, .owner_ttl = seconds(60)}, Clock::now());
     const OwnerStamp stamp = fence.Begin();
-    ASSERT_TRUE(shard_.Contact(stamp, Clock::now()).ok());
-    const ShardVoice voice = shard_.Voice(holder, Clock::now());
+    ASSERT_TRUE(shard->Contact(stamp, Clock::now()).ok());
+    const ShardVoice voice = shard->Voice(holder, Clock::now());
     fence.Answered(stamp, voice.stamp, voice.instance, Clock::now());
     std::vector<PublishItem> items;
-    for (const Key& key : keys_)
+    for (const Key& key : keys)
       items.push_back({key, {.node = holder, .incarnation = 1, .generation = 1, .length = 100}});
     std::vector<uint8_t> outcomes(items.size());
-    ASSERT_TRUE(shard_.Publish(fence.Begin(), items, outcomes, Clock::now()).ok());
+    ASSERT_TRUE(shard->Publish(fence.Begin(), items, outcomes, Clock::now()).ok());
   }
+  void Publish(uint64_t holder) { Publish(holder, seconds(50), keys_, &shard_); }
 
   const uint64_t kPeer = NodeHash("peer"), kSelf = NodeHash("self");
   View view_;
@@ -137,15 +138,7 @@ TEST_F(LocatorTest, WhatIsRememberedEndsWithTheLease) {
   for (const bool ours : {true, false}) {
     const milliseconds lease = ours ? seconds(50) : kShort;
     Shard shard({.self = kSelf});
-    Fence holder(kPeer, 1, OwnerTimes{.lease = lease, .owner_ttl = seconds(60)}, Clock::now());
-    OwnerStamp stamp = holder.Begin();
-    ASSERT_TRUE(shard.Contact(stamp, Clock::now()).ok());
-    const ShardVoice voice = shard.Voice(kPeer, Clock::now());
-    holder.Answered(stamp, voice.stamp, voice.instance, Clock::now());
-    const Record record{.node = kPeer, .incarnation = 1, .generation = 1, .length = 100};
-    const std::vector<PublishItem> items = {{keys_[0], record}, {keys_[1], record}};
-    std::vector<uint8_t> outcomes(items.size());
-    ASSERT_TRUE(shard.Publish(holder.Begin(), items, outcomes, Clock::now()).ok());
+    Publish(kPeer, lease, std::span(keys_).first(2), &shard);
     Locator locator({.stall = seconds(5),
                      .lease = ours ? Duration(kShort) : Duration(seconds(50)),
                      .cache_ttl = std::chrono::hours(1)},

@@ -48,11 +48,9 @@ MetricSection ReadMetrics() {
            kCounter,
            "Pages not delivered, by reason: nobody in reach has it (absent), its holder or the "
            "shard that knows where it is did not answer (unreachable), it moved on twice (stale), "
-           "it came too late to be trusted "
-           "(lease_expired), the engine's memory could not be written (engine_memory), its bytes "
-           "were wrong (checksum), this node knows no member yet (not_joined), the engine waited "
-           "no "
-           "longer and took its memory back (given_up).",
+           "it came too late to be trusted (lease_expired), the engine's memory could not be "
+           "written (engine_memory), its bytes were wrong (checksum), this node knows no member "
+           "yet (not_joined), the engine waited no longer and took its memory back (given_up).",
            {"reason"},
            {Of(&Counters::miss_absent, {"absent"}),
             Of(&Counters::miss_unreachable, {"unreachable"}), Of(&Counters::miss_stale, {"stale"}),

@@ -189,7 +189,7 @@ def test_64_nodes_join_leave_and_repair(fleet: Fleet, report: Report) -> None:
     # At worst each of them travels alone.
     assert 0 < sent <= 1.6 * formula
 
-    # They come back, and no page is lost sight of meanwhile.
+    # They come back, and nothing is missed meanwhile.
     readers = [nodes[i] for i in READERS]
     absent = total(readers, ABSENT)
     fleet.begin_load(READERS, writes=0.0)
@@ -210,6 +210,5 @@ def test_64_nodes_join_leave_and_repair(fleet: Fleet, report: Report) -> None:
     report.add(Summary.HEADER, seen.row())
     report.add(REPAIR, f"{'16 of 64 come':<24} {'':>38} {end - change:>9.1f}")
     assert log["wrong"].sum() == 0
-    assert total(readers, ABSENT) == absent
-    # Two processors may keep one of 64 nodes from answering within a call's patience.
-    assert calls.hit_rate(log, fleet.holders) >= calls.FULL_RATE
+    assert total(readers, ABSENT) == absent, "the directory lost sight of pages"
+    assert seen.back_after_fault == 0, "no page was lost sight of, but nodes did not answer in time"
