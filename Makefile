@@ -42,13 +42,26 @@ lint-shell:
 	@echo "==> shellcheck"
 	@$(LIST_FILES) ':!*.md' | xargs -r grep -lE '^#!.*(bash|/sh)|^# shellcheck shell=' | xargs -r shellcheck -x
 
-# Lanes in order of cost; each stops the run when it fails, in CI when it fails twice.
-TEST_LANES := test-model test-cpp test-tsan test-python test-rdma test-stress test-faults test-fuzz test-go test-rules test-envtest test-render test-chart-upgrade e2e
+# Lanes in order of cost; hack/lanes says what ends a run and what is tried again.
+TEST_LANES := test-checks test-model test-cpp test-tsan test-python test-rdma test-stress test-faults test-fuzz test-go test-rules test-envtest test-render test-chart-upgrade e2e
 
 .PHONY: test
 test: deps ## All tests: the protocol's model, C++ (ASan+UBSan, TSan, fuzzers), Python, stress, faults between hosts, Go, a real API server, a real cluster
-	@hack/lanes.sh $(TEST_LANES)
+	@/usr/bin/python3 hack/lanes $(LANES_BEFORE) $(TEST_LANES)
+
+.PHONY: test-checks
+test-checks: ## The checks of the checks: what ends a run of the lanes, and what is tried again
+	@echo "==> what runs the lanes, and the helpers of hack/lib.sh"
+	@dataplane/python/test.sh -q -p no:cacheprovider ../hack/lanes
+
+lint-python: lint-lanes
+
+.PHONY: lint-lanes
+lint-lanes:
+	@cd dataplane && ruff check --config pyproject.toml ../hack/lanes && \
+		ruff format --check --config pyproject.toml ../hack/lanes && \
+		MYPYPATH=../hack/lanes mypy $(addprefix ../hack/lanes/,__main__.py run.py named.py alarms.py)
 
 .PHONY: clean
 clean: ## Remove what was built in the tree (caches outside stay)
-	rm -rf bin dist dataplane/build e2e/out
+	rm -rf bin build dist dataplane/build e2e/out

@@ -2,6 +2,7 @@
 #   make -f charts/charts.mk test-render
 
 GO_BUILD_ENV ?= CGO_ENABLED=0 GOFLAGS='-mod=readonly -buildvcs=false -trimpath'
+include hack/go.mk
 # The folder with helm, kubectl (for `kubectl kustomize`), kube-apiserver and etcd.
 TOOLS_BIN = $$(hack/cluster/build.sh --bin-dir)
 
@@ -19,10 +20,10 @@ chart-readme: ## write the table of values in charts/peercache/README.md anew
 .PHONY: test-render
 test-render: ## what Helm and kustomize render, compared; needs the programs of hack/cluster/build.sh
 	@echo "==> Helm chart and kustomize bases"
-	@bin=$(TOOLS_BIN) && PATH="$$bin:$$PATH" $(GO_BUILD_ENV) go test -tags render ./charts
+	@bin=$(TOOLS_BIN) && PATH="$$bin:$$PATH" $(GO_BUILD_ENV) $(call go_test,-tags render,./charts)
 
 .PHONY: test-chart-upgrade
 test-chart-upgrade: ## Helm installs and upgrades the chart on a real kube-apiserver
 	@echo "==> Helm on a real kube-apiserver"
 	@bin=$(TOOLS_BIN) && PATH="$$bin:$$PATH" KUBEBUILDER_ASSETS="$$bin" $(GO_BUILD_ENV) \
-		go test -tags 'render envtest' -timeout 15m ./charts
+		$(call go_test,-tags 'render envtest' -timeout 15m,./charts)

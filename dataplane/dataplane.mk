@@ -16,11 +16,12 @@ build-dataplane: ## dataplane/build/release: peercached and the extension for th
 # Several sources compiled as one: half the time when everything is compiled, more after an edit.
 UNITY ?= $(if $(CI),ON,OFF)
 
-# One sanitizer: configure, build, run.
+# One sanitizer: configure, build, run; ONLY names one test.
 define run_preset
 	@echo "==> C++ unit tests, $(1) (the build takes a few minutes when cold)"
 	@cd dataplane && cmake --preset $(1) -DCMAKE_UNITY_BUILD=$(UNITY) >/dev/null && \
-		cmake --build --preset $(1) -j $(JOBS) && ./unit_tests.sh $(1) $(JOBS)
+		cmake --build --preset $(1) -j $(JOBS) && ctest --preset $(1) -j $(JOBS) --no-tests=error \
+		$${ONLY:+-R "^$$(sed 's/[^[:alnum:]_]/[&]/g' <<<"$$ONLY")$$"}
 endef
 
 .PHONY: test-cpp
@@ -64,14 +65,15 @@ generate-metrics-doc: ## Write docs/metrics.md from the table of metrics
 .PHONY: test-python
 test-python: build-dataplane ## Python tests, with real nodes and SGLang's real HiCache
 	@echo "==> Python tests"
-	@dataplane/python/test.sh -q
+	@dataplane/python/test.sh -q $${ONLY:+"$$ONLY"}
 
 FLEET = python/tests/fleet
 
 .PHONY: test-faults
 test-faults: build-dataplane ## Hosts in network namespaces that die, freeze, are cut off, lose frames; 64 nodes; needs root
 	@echo "==> faults between hosts (4 minutes)"
-	@dataplane/python/test.sh -v -s $(FLEET)/test_harness.py $(FLEET)/test_faults.py $(FLEET)/test_crowd.py
+	@dataplane/python/test.sh -v -s $(FLEET)/test_harness.py $(FLEET)/test_faults.py $(FLEET)/test_clears.py \
+		$(FLEET)/test_crowd.py
 
 .PHONY: test-stress
 test-stress: build-dataplane ## Readers, writers, evictions and restarts on tiny pools, every byte verified, STRESS_SECONDS (60) per kind of checksum

@@ -130,6 +130,7 @@ func claimSpecs() {
 		to = startEngineOf(ctx, cluster.Name, "claimed-reader", nodes.reader)
 		from.waitReady(ctx)
 		to.waitReady(ctx)
+		waitAttached(ctx, to, time.Minute) // SGLang does not wait for its sidecar
 
 		pod, err := kube.pod(ctx, namespace, to.name)
 		Expect(err).NotTo(HaveOccurred())

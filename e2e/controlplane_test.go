@@ -15,6 +15,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -23,6 +27,40 @@ import (
 func controlPlaneSpecs() {
 	It("with an operator that writes nothing while nothing changes", func(ctx context.Context) {
 		expectQuiet(ctx)
+	}, SpecTimeout(4*time.Minute))
+
+	It("with an operator that writes nothing of a cluster that cannot settle, and undoes what somebody else changes", func(ctx context.Context) {
+		cluster := &v1alpha1.PeerCacheCluster{}
+		cluster.Namespace, cluster.Name = namespace, "unsettled"
+		cluster.Spec.Memory.Pool = resource.MustParse("1Gi")
+		cluster.Spec.Nodes.Selector = map[string]string{"example.com/machines": "none"}
+		cluster.Spec.PodTemplate = &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{Raw: []byte(
+			`{"containers": [{"name": "tool", "image": "tool", "ports": [{"containerPort": 8002}, {"containerPort": 8001}]}]}`)}}
+		Expect(kube.Create(ctx, cluster)).To(Succeed())
+		defer func() { deleteAndWait(context.WithoutCancel(ctx), cluster, 30*time.Second) }()
+		expectUnwritten(ctx, cluster.Name, "default", lookEvery+5*time.Second)
+		Expect(kube.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)).To(Succeed())
+		Expect(meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionReady)).
+			To(HaveField("Reason", "NoNodes"), "it would settle")
+
+		daemonSet := &appsv1.DaemonSet{}
+		key := client.ObjectKey{Namespace: namespace, Name: cluster.Name + "-default"}
+		const port = 8003
+		Expect(kube.Get(ctx, key, daemonSet)).To(Succeed())
+		before := client.MergeFrom(daemonSet.DeepCopy())
+		for i := range daemonSet.Spec.Template.Spec.Containers {
+			daemonSet.Spec.Template.Spec.Containers[i].Image = "changed"
+			daemonSet.Spec.Template.Spec.Containers[i].Ports = append(daemonSet.Spec.Template.Spec.Containers[i].Ports,
+				corev1.ContainerPort{ContainerPort: port})
+		}
+		Expect(kube.Patch(ctx, daemonSet, before)).To(Succeed())
+		Eventually(func(g Gomega) {
+			g.Expect(kube.Get(ctx, key, daemonSet)).To(Succeed())
+			for _, container := range daemonSet.Spec.Template.Spec.Containers {
+				g.Expect(container.Image).NotTo(Equal("changed"))
+				g.Expect(container.Ports).To(ContainElement(HaveField("ContainerPort", BeEquivalentTo(port))), "somebody else's port")
+			}
+		}).WithContext(ctx).WithTimeout(10 * time.Second).Should(Succeed())
 	}, SpecTimeout(4*time.Minute))
 
 	It("while the operator and the API server are away", func(ctx context.Context) {
@@ -70,19 +108,25 @@ func controlPlaneSpecs() {
 
 		wrote, got, during := written.result(ctx, time.Minute), read.result(ctx, time.Minute), loaded.result(ctx, time.Minute)
 		Expect(got.Hit).To(Equal(fresh.Pages*pageTokens), "tokens that the reader was promised")
-		Expect(got.SHA256s).To(Equal(wrote.SHA256s), "bytes of the pages")
+		Expect(rightPages(reader, got, wrote.SHA256s)).To(Equal(fresh.Pages), "pages that hit")
 		AddReportEntry("reader", timeline(during))
 		expectHarmless(during)
 		Expect(during.FullRounds).To(Equal(during.Rounds), "hits were lost: %s", timeline(during))
 	}, SpecTimeout(4*time.Minute))
 }
 
-// expectQuiet waits until nothing of the cluster has been written for a while.
-func expectQuiet(ctx context.Context) {
+// lookEvery is how often the operator looks at a cluster at least.
+const lookEvery = 30 * time.Second
+
+// expectQuiet waits until nothing of the engines' cluster has been written for a while.
+func expectQuiet(ctx context.Context) { expectUnwritten(ctx, clusterName, groupName, 12*time.Second) }
+
+// expectUnwritten waits until nothing of a cluster, which has this group, has been written for so long.
+func expectUnwritten(ctx context.Context, name, group string, quiet time.Duration) {
 	versions := func() map[string]string {
-		all := owned(ctx)
+		all := ownedBy(ctx, name)
 		cluster := &v1alpha1.PeerCacheCluster{}
-		Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
+		Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, cluster)).To(Succeed())
 		all["PeerCacheCluster"] = cluster.ResourceVersion
 		return all
 	}
@@ -93,9 +137,9 @@ func expectQuiet(ctx context.Context) {
 		if now := versions(); !maps.Equal(now, before) {
 			before, since = now, time.Now()
 		}
-		g.Expect(time.Since(since)).To(BeNumerically(">=", 12*time.Second), "since the last write: %v", before)
+		g.Expect(time.Since(since)).To(BeNumerically(">=", quiet), "since the last write: %v", before)
 	}).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(Succeed())
-	Expect(before).To(HaveKey("DaemonSet " + clusterName + "-" + groupName))
+	Expect(before).To(HaveKey("DaemonSet " + name + "-" + group))
 }
 
 func operatorDeployment(ctx context.Context) *appsv1.Deployment {

@@ -52,14 +52,17 @@ func deletionSpecs() {
 	}, SpecTimeout(3*time.Minute))
 }
 
-// owned lists what belongs to the cluster, by the label that everything of it carries: "DaemonSet e2e-default"
+// owned lists what belongs to the cluster of the engines.
+func owned(ctx context.Context) map[string]string { return ownedBy(ctx, clusterName) }
+
+// ownedBy lists what belongs to a cluster, by the label that everything of it carries: "DaemonSet e2e-default"
 // with its resource version.
-func owned(ctx context.Context) map[string]string {
+func ownedBy(ctx context.Context, cluster string) map[string]string {
 	versions := map[string]string{}
 	lists := []client.ObjectList{&appsv1.DaemonSetList{}, &appsv1.ControllerRevisionList{}, &corev1.PodList{},
 		&corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}}
 	for _, list := range lists {
-		Expect(kube.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelCluster: clusterName})).To(Succeed())
+		Expect(kube.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelCluster: cluster})).To(Succeed())
 		items, err := meta.ExtractList(list)
 		Expect(err).NotTo(HaveOccurred())
 		for _, item := range items {

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/internal/wrongbytes"
 )
 
 const (
@@ -104,13 +105,15 @@ type result struct {
 	MaxCallSeconds float64  `json:"max_call_seconds"`
 	SharedMemory   bool     `json:"shared_memory"`
 
-	Rounds      int     `json:"rounds"`
-	Pages       int     `json:"pages"`
-	Wrong       int     `json:"wrong"`
-	EmptyRounds int     `json:"empty_rounds"`
-	FullRounds  int     `json:"full_rounds"`
-	Last        *round  `json:"last"`
-	Timeline    []round `json:"timeline"`
+	Rounds      int `json:"rounds"`
+	Pages       int `json:"pages"`
+	Wrong       int `json:"wrong"`
+	EmptyRounds int `json:"empty_rounds"`
+	// WrongPages are the first of them.
+	WrongPages []wrongbytes.Page `json:"wrong_pages"`
+	FullRounds int               `json:"full_rounds"`
+	Last       *round            `json:"last"`
+	Timeline   []round           `json:"timeline"`
 }
 
 // round is one pass over the pages of a load.
@@ -139,6 +142,7 @@ func parseResult(e engine, action, output string) (result, error) {
 	if err := json.Unmarshal([]byte(output), &answer); err != nil {
 		return result{}, fmt.Errorf("%s on engine %s answered %q: %w", action, e.name, output, err)
 	}
+	wrongbytes.None(endSpec, e.name, answer.Wrong, answer.WrongPages)
 	return answer, nil
 }
 

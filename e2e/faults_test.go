@@ -46,7 +46,7 @@ func faultSpecs() {
 		Eventually(func(g Gomega) {
 			got, err := reader.do(ctx, "read", body)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(got.SHA256s).To(Equal(wrote.SHA256s))
+			g.Expect(rightPages(reader, got, wrote.SHA256s)).To(Equal(body.Pages), "pages that hit")
 		}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "hits do not return")
 	}
 

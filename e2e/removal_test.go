@@ -108,7 +108,7 @@ func removalSpecs() {
 		Eventually(func(g Gomega) {
 			got, err := stays.do(ctx, "read", body)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(got.SHA256s).To(Equal(wrote.SHA256s))
+			g.Expect(rightPages(*stays, got, wrote.SHA256s)).To(Equal(body.Pages), "pages that hit")
 		}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "hits do not return")
 	}, SpecTimeout(7*time.Minute))
 }

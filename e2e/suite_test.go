@@ -101,6 +101,7 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 	Context("connects SGLang pods", restrictedSpecs)
 	Context("connects SGLang pods", policySpecs)
 	Context("tells, as kubectl peercache,", kubectlSpecs)
+	Context("lets SGLang start", engineFirstSpecs)
 	Context("keeps serving", controlPlaneSpecs)
 	Context("keeps serving", missedPodSpecs)
 	Context("stands bad input", badSpecSpecs)

@@ -78,4 +78,41 @@ func updateSpecs() {
 		AddReportEntry("reader", timeline(answer))
 		expectHarmless(answer)
 	}, SpecTimeout(6*time.Minute))
+
+	It("pausing within ten seconds when the pools are emptied in the middle of a roll", func(ctx context.Context) {
+		state := func(ctx context.Context) v1alpha1.UpdateState {
+			if update := clusterNamed(ctx, clusterName).Status.Update; update != nil {
+				return update.State
+			}
+			return ""
+		}
+		body := request{Kind: "mha", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
+		load := body
+		load.Seconds, load.SHA256s = 120, writeAll(ctx, body).SHA256s
+		running := reader.start(ctx, "load", load, "")
+		waitUntilReading(ctx, nodes.reader)
+		Eventually(func() *int32 { return clusterNamed(ctx, clusterName).Status.HitRatioPercent }).WithContext(ctx).
+			WithTimeout(100*time.Second).Should(HaveValue(BeNumerically(">=", 90)), "percent of the pages that the load gets")
+
+		DeferCleanup(func(ctx context.Context) { changeSpec(ctx, overhead("530Mi", v1alpha1.UpdateSpec{})) })
+		changeSpec(ctx, overhead("540Mi", v1alpha1.UpdateSpec{MaxHitRatioDrop: new(int32(50))}))
+		Eventually(state).WithContext(ctx).WithTimeout(30 * time.Second).WithPolling(200 * time.Millisecond).
+			Should(Equal(v1alpha1.UpdateProceeding))
+		_, err := writer.do(ctx, "clear", body) // a node that is being replaced hears nothing of it, and has no pages
+		Expect(err).NotTo(HaveOccurred())
+		emptied := time.Now()
+		Eventually(state).WithContext(ctx).WithTimeout(10*time.Second).WithPolling(200*time.Millisecond).
+			Should(Equal(v1alpha1.UpdatePaused), "the roll, with nothing found any more")
+		AddReportEntry("paused", time.Since(emptied).Round(100*time.Millisecond).String()+" after the pools were emptied")
+
+		By("filling the pools again")
+		writeAll(ctx, body)
+		Eventually(func(g Gomega) {
+			g.Expect(condition(ctx, g, v1alpha1.ConditionProgressing)).To(HavePrefix("False"))
+			g.Expect(condition(ctx, g, v1alpha1.ConditionReady)).To(HavePrefix("True"))
+		}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Succeed())
+		answer := running.result(ctx, 3*time.Minute)
+		AddReportEntry("reader", timeline(answer))
+		expectHarmless(answer)
+	}, SpecTimeout(10*time.Minute))
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs all that building and testing PeerCache needs on Debian 12 or a recent Ubuntu (amd64).
-# Idempotent: a second when everything is there. Needs root only when packages are missing.
+# Idempotent: a few seconds when everything is there. Needs root only when packages are missing.
 #
 #   hack/deps.sh              packages, Go, Python linters
 #   hack/deps.sh --cluster    what `make demo` and `make e2e` need: C++ and Python are compiled inside of images only
@@ -13,7 +13,7 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 GO_VERSION=1.26.8
 GO_ZIP_SHA256=30c2b1bf7dcc88d3eb0a1364e47ddd9128edb3110a30e8a0ef61cd5856b31de7
-PYTHON_LINTERS='ruff==0.17.5 mypy==2.4.1'
+PYTHON_LINTERS=$HERE/python-linters.txt  # ruff and mypy
 
 PACKAGES=(  # what a cluster and its images need
   # tools of these scripts
@@ -43,9 +43,9 @@ DEVELOPMENT_PACKAGES=(  # what building and testing outside of images needs besi
 
 # Of its thousands of lines, those on what was asked for.
 apt_get() {
-  logged "$PEERCACHE_CACHE/apt-$1.log" "^(Need to get|Fetched|E:|Setting up ($(paste -sd'|' <<<"$missing" | sed 's/[+.]/\\&/g')) )" \
-    apt-get -q "$@" ||
-    die "apt-get $1 failed" "see the messages above; are the package sources in /etc/apt reachable?"
+  retried logged "$PEERCACHE_CACHE/apt-$1.log" "^(Need to get|Fetched|E:|Setting up ($(paste -sd'|' <<<"$missing" | sed 's/[+.]/\\&/g')) )" \
+    apt-get -q -o Acquire::Retries=3 "$@" ||
+    die "apt-get $1 failed" "see the messages above and $PEERCACHE_CACHE/apt-$1.log; are the package sources in /etc/apt reachable?"
 }
 
 install_packages() {
@@ -74,7 +74,7 @@ install_go() {
   proxy=${GOPROXY:-https://proxy.golang.org}
   proxy=${proxy%%[,|]*}
   mkdir -p "$PEERCACHE_CACHE"
-  curl -fsSL --retry 3 -o "$zip" "$proxy/golang.org/toolchain/@v/v0.0.1-go$GO_VERSION.linux-amd64.zip" ||
+  retried curl -fsSL -o "$zip" "$proxy/golang.org/toolchain/@v/v0.0.1-go$GO_VERSION.linux-amd64.zip" ||
     die "Go $GO_VERSION could not be downloaded from $proxy" "set GOPROXY to a proxy that is reachable, or install Go >= $GO_VERSION by hand"
   sha256sum --quiet -c <<<"$GO_ZIP_SHA256  $zip" || die "$zip is not what it should be" "remove it and try again"
   rm -rf "$dir" "$dir.new"
@@ -91,20 +91,36 @@ install_go() {
   [ "$current" = "go$GO_VERSION" ] || die "'go' is still ${current:-missing}" "put $dir/bin first on your PATH"
 }
 
+# What the tests and linters of Go are built of: `go` itself gives up when the proxy refuses once.
+fetch_modules() {
+  local module
+  for module in . hack/olm hack/cluster/tools/rdma-shared-plugin; do
+    (cd "$PEERCACHE_ROOT/$module" && retried go mod download) ||
+      die "the modules of $module/go.mod cannot be had" "see the messages above; is GOPROXY=$(go env GOPROXY) reachable?"
+  done
+}
+
 install_linters() {
   local bin=$PEERCACHE_CACHE/bin dir
   mkdir -p "$bin"
-  dir=$PEERCACHE_CACHE/python-linters/$(sha256sum <<<"$PYTHON_LINTERS" | cut -c1-16)
+  dir=$PEERCACHE_CACHE/python-linters/$(sha256sum <"$PYTHON_LINTERS" | cut -c1-16)
   if [ ! -x "$dir/bin/mypy" ]; then
-    step "installing $PYTHON_LINTERS"
+    step "installing ruff and mypy"
     rm -rf "$dir"
     /usr/bin/python3 -m venv "$dir"
-    # shellcheck disable=SC2086  # a list
-    "$dir/bin/pip" install -q --disable-pip-version-check $PYTHON_LINTERS
+    retried "$dir/bin/pip" install -q --disable-pip-version-check --require-hashes --only-binary :all: -r "$PYTHON_LINTERS" ||
+      die "pip cannot install $PYTHON_LINTERS" "check the network and the package index (pip config list)"
   fi
   ln -sfn "$dir/bin/ruff" "$bin/ruff"
   ln -sfn "$dir/bin/mypy" "$bin/mypy"
   note "linters: $bin"
+}
+
+fetch_promtool() {  # fetch_promtool DIR
+  local get=(apt-get -q -o APT::Sandbox::User=root -o Acquire::Retries=3)
+  cd "$1"
+  { "${get[@]}" download prometheus || { "${get[@]}" update && "${get[@]}" download prometheus; }; } &&
+    dpkg-deb -x prometheus_*.deb .
 }
 
 # Out of Debian's package, without installing that: it would also start a Prometheus.
@@ -114,17 +130,12 @@ install_promtool() {
   step "fetching promtool"
   mkdir -p "$bin"
   dir=$(mktemp -d "$PEERCACHE_CACHE/promtool.XXXXXX")
-  (
-    cd "$dir"
-    apt-get -q -o APT::Sandbox::User=root download prometheus ||
-      { apt-get -q update && apt-get -q -o APT::Sandbox::User=root download prometheus; }
-    dpkg-deb -x prometheus_*.deb .
-  ) >"$PEERCACHE_CACHE/promtool.log" 2>&1 ||
-    die "promtool could not be had from package prometheus (see $PEERCACHE_CACHE/promtool.log)" "put promtool of any Prometheus release on your PATH"
+  retried logged "$PEERCACHE_CACHE/promtool.log" '^E: ' fetch_promtool "$dir" ||
+    die "promtool could not be had from package prometheus" "see the messages above, or put promtool of any Prometheus release on your PATH"
   install -m 0755 "$dir/usr/bin/promtool" "$bin/promtool"
   rm -rf "$dir"
 }
 
 install_packages
 install_go
-[ "${1:-}" = --cluster ] || { install_linters; install_promtool; }
+[ "${1:-}" = --cluster ] || { fetch_modules; install_linters; install_promtool; }

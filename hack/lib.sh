@@ -44,6 +44,31 @@ logged() {
   fi
 }
 
+# Seconds before each further try of `retried`: a mirror that refuses does so for moments, or for good.
+RETRY_PAUSES=(5 15 45)
+
+# retried CMD...: a download, tried again while it fails. Its status is that of the last try. CMD says itself why it fails.
+retried() {
+  local pause status
+  for pause in "${RETRY_PAUSES[@]}" ''; do
+    status=0
+    "$@" || status=$?
+    if [ $status = 0 ] || [ -z "$pause" ]; then return $status; fi
+    note "failed with status $status, tried again in $pause s: $*"
+    sleep "$pause"
+  done
+}
+
+# standard_streams_only CMD...: CMD without the other descriptors that are open here, as locks are.
+standard_streams_only() (
+  for fd in "/proc/$BASHPID/fd/"*; do
+    fd=${fd##*/}
+    # Bash reads the script from its own, 255.
+    if [ "$fd" -gt 2 ] && [ "$fd" -ne 255 ]; then eval "exec $fd>&-"; fi
+  done
+  exec "$@"
+)
+
 # wait_for SECONDS WHAT CMD...: polls until CMD succeeds.
 wait_for() {
   local limit=$1 what=$2 end=$((SECONDS + $1))

@@ -25,9 +25,13 @@ func fleetOfThree() (*fakePods, []client.Object) {
 		{"name": "mlx5_1:1", "up": false, "waits_for": "port",
 			"why": "mlx5_1 port 1: the port is DOWN (Disabled): check the cable and set ens2f0np0 up",
 			"numa_node": -1, "read_bytes": 1024, "queue_pair_failures": 12}`
-	before := `"read_requests": 1000, "read_local_hits": 500, "read_remote_hits": 250, "bytes_read": 1000, "write_stored": 10`
-	after := `"read_requests": 3000, "read_local_hits": 500, "read_remote_hits": 2000, "read_shared_hits": 50, "read_replica_hits": 50,` +
-		`"bytes_read": 4294968296, "write_stored": 110, "bytes_written": 2097152, "served_pages": 5, "served_bytes": 1048576`
+	// All that is read is found; not all that is looked up.
+	before := `"lookups": {"looked_up_pages": 1000, "delivered_pages": 750, "delivered": {"tcp": {"pages": 250, "tokens": 16000}}},
+		"counters": {"read_requests": 750, "read_local_hits": 500, "read_remote_hits": 250, "bytes_read": 1000, "write_stored": 10}`
+	after := `"lookups": {"looked_up_pages": 3000, "delivered_pages": 2600, "delivered": {"tcp": {"pages": 2100, "tokens": 134400},
+			"local": {"pages": 500, "tokens": 0}}},
+		"counters": {"read_requests": 2600, "read_local_hits": 500, "read_remote_hits": 2000, "read_shared_hits": 50, "read_replica_hits": 50,
+		"bytes_read": 4294968296, "write_stored": 110, "bytes_written": 2097152, "served_pages": 5, "served_bytes": 1048576}`
 	pods := &fakePods{answers: map[string][]any{
 		"kv-default-a /v1/status": {status("node-a", members("closed"), rails, before), status("node-a", members("closed"), rails, after)},
 		"kv-default-b /v1/status": {status("node-b", members("open"), "", "")},
@@ -240,7 +244,7 @@ func TestMembersSayTheLatest(t *testing.T) {
 		if err := json.Unmarshal([]byte(got.stdout), &document); err != nil {
 			t.Fatalf("%v\n%s", err, got.stdout)
 		}
-		if health := document.Clusters[0].Members[0].Health; health["recentReads"] != want || health["railsUp"] != 2.0 {
+		if health := document.Clusters[0].Members[0].Health; health["recentLookedUp"] != want || health["railsUp"] != 2.0 {
 			t.Errorf("with %g s beside 3.5 s: %v, want %g reads", age, health, want)
 		}
 	}

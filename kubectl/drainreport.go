@@ -91,7 +91,7 @@ func (r *drainReport) before(w io.Writer) {
 	_, _ = fmt.Fprintln(w, "are missed from now on, and computed again; none is wrong. Engines of this machine go on without cache, and attach")
 	_, _ = fmt.Fprintln(w, "again when its nodes are back.")
 	if !r.Cordoned {
-		_, _ = fmt.Fprintf(w, "%[1]s is not cordoned: SGLang pods that are scheduled there now do not start before the nodes are back: "+
+		_, _ = fmt.Fprintf(w, "%[1]s is not cordoned: SGLang pods that are scheduled there now run without cache until the nodes are back: "+
 			"kubectl cordon %[1]s\n", r.Machine)
 	}
 }

@@ -4,6 +4,7 @@ package kubectl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -267,8 +268,8 @@ func crashing(pod *corev1.Pod) {
 	}
 }
 
-// status is a node's /v1/status, as peercached writes it, with the members, rails and counters given.
-func status(machine, members, rails, counters string) string {
+// status is a node's /v1/status, as peercached writes it, with the members, rails, and lookups and counters given.
+func status(machine, members, rails, counted string) string {
 	kind := "tcp"
 	if rails != "" {
 		kind = "rdma"
@@ -281,8 +282,8 @@ func status(machine, members, rails, counters string) string {
   "transport": {"kind": %[5]q, "reason": "as the spec says", "rails": [%[3]s], "links": 2},
   "pool": {"capacity_bytes": 68719476736, "used_bytes": 17179869184, "pages": 131072},
   "engines": [{"name": "sglang-0", "uid": 0}],
-  "counters": {%[4]s}
-}`, machine, members, rails, counters, kind)
+  %[4]s
+}`, machine, members, rails, cmp.Or(counted, `"counters": {}`), kind)
 }
 
 func memberJSON(machine, state, breaker string, reachable bool) string {
@@ -293,6 +294,6 @@ func memberJSON(machine, state, breaker string, reachable bool) string {
 // healthy adds to a member what it says of itself; numbers are rails, rails up, reads and hits.
 func healthy(member string, age float64, numa, railDown string, numbers ...int) string {
 	return fmt.Sprintf(`%s, "health": {"age_seconds": %g, "group": "default", "rails": %d, "rails_up": %d, "rail_down": %q, "numa": %q,`+
-		`"engines": 1, "recent_reads": %d, "recent_hits": %d, "pool_used_bytes": 17179869184}}`,
+		`"engines": 1, "recent_looked_up": %d, "recent_delivered": %d, "pool_used_bytes": 17179869184}}`,
 		strings.TrimSuffix(member, "}"), age, numbers[0], numbers[1], railDown, numa, numbers[2], numbers[3])
 }

@@ -93,9 +93,9 @@ type memberHealth struct {
 	NUMA      string `json:"numa"`
 	Engines   uint64 `json:"engines"`
 	UsedBytes uint64 `json:"usedBytes"`
-	// RecentReads and RecentHits count pages of about the last minute.
-	RecentReads uint64 `json:"recentReads"`
-	RecentHits  uint64 `json:"recentHits"`
+	// RecentLookedUp and RecentDelivered count pages of about the last minute.
+	RecentLookedUp  uint64 `json:"recentLookedUp"`
+	RecentDelivered uint64 `json:"recentDelivered"`
 }
 
 // hear keeps the latest word of the member.
@@ -105,7 +105,8 @@ func (m *member) hear(said *fleet.Health) {
 	}
 	m.Health = &memberHealth{
 		AgeSeconds: said.AgeSeconds, Group: said.Group, Rails: said.Rails, RailsUp: said.RailsUp, RailDown: said.RailDown, NUMA: said.NUMA,
-		Engines: said.Engines, UsedBytes: said.PoolUsedBytes, RecentReads: said.RecentReads, RecentHits: said.RecentHits,
+		Engines: said.Engines, UsedBytes: said.PoolUsedBytes, RecentLookedUp: said.RecentLookedUp,
+		RecentDelivered: said.RecentDelivered,
 	}
 }
 
@@ -223,8 +224,8 @@ func (h *memberHealth) cells() healthCells {
 		return healthCells{}
 	}
 	c := healthCells{used: size(h.UsedBytes), engines: strconv.FormatUint(h.Engines, 10)}
-	if h.RecentReads > 0 {
-		c.hits = percent(float64(min(h.RecentHits, h.RecentReads)), float64(h.RecentReads))
+	if h.RecentLookedUp > 0 {
+		c.hits = percent(float64(min(h.RecentDelivered, h.RecentLookedUp)), float64(h.RecentLookedUp))
 	}
 	if h.Rails > 0 {
 		c.rails = fmt.Sprintf("%d/%d", h.RailsUp, h.Rails)

@@ -91,13 +91,14 @@ type nodeTop struct {
 	PoolUsed     uint64 `json:"poolUsedBytes"`
 	PoolCapacity uint64 `json:"poolCapacityBytes"`
 	Engines      int    `json:"engines"`
-	// Hits of Asked pages were there since the sample before, HitsEver of AskedEver since the node was started.
+	// Engines looked up Asked pages since the sample before and got Hits; AskedEver and HitsEver since the node was started.
 	Hits      float64 `json:"hits"`
 	Asked     float64 `json:"asked"`
 	HitsEver  float64 `json:"hitsEver"`
 	AskedEver float64 `json:"askedEver"`
 	// Per second since the sample before.
 	PagesRead    float64 `json:"pagesReadPerSecond"`
+	TokensRead   float64 `json:"tokensReadPerSecond"`
 	BytesRead    float64 `json:"bytesReadPerSecond"`
 	PagesWritten float64 `json:"pagesWrittenPerSecond"`
 	BytesWritten float64 `json:"bytesWrittenPerSecond"`
@@ -130,7 +131,7 @@ func makeTop(name identity, before map[string]answer, after []answer) (clusterRe
 func (t *nodeTop) measure(before, after answer) {
 	now := after.status
 	t.PoolUsed, t.PoolCapacity, t.Engines = now.Pool.UsedBytes, now.Pool.CapacityBytes, len(now.Engines)
-	t.HitsEver, t.AskedEver = float64(now.Counters.Hits()), float64(now.Counters.ReadRequests)
+	t.HitsEver, t.AskedEver = float64(now.Lookups.DeliveredPages), float64(now.Lookups.LookedUpPages)
 	seconds := after.at.Sub(before.at).Seconds()
 	if before.err != nil || before.pod == nil || seconds <= 0 ||
 		before.status.Node.Incarnation != now.Node.Incarnation {
@@ -139,9 +140,13 @@ func (t *nodeTop) measure(before, after answer) {
 	since := func(of func(fleet.Counters) uint64) float64 {
 		return max(0, float64(of(now.Counters))-float64(of(before.status.Counters)))
 	}
-	t.Hits = since(fleet.Counters.Hits)
-	t.Asked = since(func(c fleet.Counters) uint64 { return c.ReadRequests })
-	t.PagesRead = t.Hits / seconds
+	looked := func(of func(fleet.Lookups) uint64) float64 {
+		return max(0, float64(of(now.Lookups))-float64(of(before.status.Lookups)))
+	}
+	t.Hits = looked(func(l fleet.Lookups) uint64 { return l.DeliveredPages })
+	t.Asked = looked(func(l fleet.Lookups) uint64 { return l.LookedUpPages })
+	t.TokensRead = looked(fleet.Lookups.DeliveredTokens) / seconds
+	t.PagesRead = since(fleet.Counters.Hits) / seconds
 	t.BytesRead = since(func(c fleet.Counters) uint64 { return c.BytesRead }) / seconds
 	t.PagesWritten = since(func(c fleet.Counters) uint64 { return c.WriteStored }) / seconds
 	t.BytesWritten = since(func(c fleet.Counters) uint64 { return c.BytesWritten }) / seconds
@@ -157,6 +162,7 @@ func (t *nodeTop) add(o nodeTop) {
 	t.HitsEver += o.HitsEver
 	t.AskedEver += o.AskedEver
 	t.PagesRead += o.PagesRead
+	t.TokensRead += o.TokensRead
 	t.BytesRead += o.BytesRead
 	t.PagesWritten += o.PagesWritten
 	t.BytesWritten += o.BytesWritten

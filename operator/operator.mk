@@ -7,22 +7,25 @@ PEERCACHE_CACHE ?= $(HOME)/.cache/peercache
 GO_FLAGS := -buildvcs=false -trimpath -gcflags=all=-dwarf=false
 GO_BUILD_ENV := CGO_ENABLED=0 GOFLAGS='-mod=readonly $(GO_FLAGS)'
 
+include hack/go.mk
+
+# Versions and digests of the modules, as go.sum has them.
 CONTROLLER_GEN_VERSION := v0.20.1
+CONTROLLER_GEN_DIGEST := h1:gkfMt9YodI0K85oT8rVi80NTXO/kDmabKR5Ajn5GYxs=
 CONTROLLER_GEN := $(PEERCACHE_CACHE)/tools/controller-gen-$(CONTROLLER_GEN_VERSION)/controller-gen
 GOLANGCI_LINT_VERSION := v2.15.0
+GOLANGCI_LINT_DIGEST := h1:w94zf8HAYI7hm3164kwKsvZRuqXvY+YxeFoTbu1OLg8=
 GOLANGCI_LINT := $(PEERCACHE_CACHE)/tools/golangci-lint-$(GOLANGCI_LINT_VERSION)/golangci-lint
 
 $(CONTROLLER_GEN):
 	@echo "==> building controller-gen $(CONTROLLER_GEN_VERSION) (once, about a minute)"
-	@mkdir -p $(@D)
-	@CGO_ENABLED=0 GOFLAGS='$(GO_FLAGS)' GOBIN=$(@D) \
-		go install sigs.k8s.io/controller-tools/cmd/controller-gen@$(CONTROLLER_GEN_VERSION)
+	@CGO_ENABLED=0 GOFLAGS='$(GO_FLAGS)' hack/go-install.sh \
+		sigs.k8s.io/controller-tools $(CONTROLLER_GEN_VERSION) $(CONTROLLER_GEN_DIGEST) cmd/controller-gen $(@D)
 
 $(GOLANGCI_LINT):
 	@echo "==> building golangci-lint $(GOLANGCI_LINT_VERSION) (once, several minutes)"
-	@mkdir -p $(@D)
-	@CGO_ENABLED=0 GOFLAGS='$(GO_FLAGS)' GOBIN=$(@D) \
-		go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	@CGO_ENABLED=0 GOFLAGS='$(GO_FLAGS)' hack/go-install.sh \
+		github.com/golangci/golangci-lint/v2 $(GOLANGCI_LINT_VERSION) $(GOLANGCI_LINT_DIGEST) cmd/golangci-lint $(@D)
 
 .PHONY: generate
 generate: $(CONTROLLER_GEN) ## write deep copies, the CRD with its reference and the operator's RBAC from the Go markers
@@ -58,9 +61,15 @@ build-operator: ## bin/peercache-operator
 .PHONY: test-go
 test-go: ## Go unit tests
 	@echo "==> Go unit tests"
-	@$(GO_BUILD_ENV) go test ./api/... ./config/... ./internal/... ./operator/... ./kubectl/... ./charts/...
-	@cd hack/olm && $(GO_BUILD_ENV) go test ./...
-	@cd hack/cluster/tools/rdma-shared-plugin && $(GO_BUILD_ENV) go test ./...
+ifdef ONLY
+	@$(GO_BUILD_ENV) $(call go_test)
+else
+	@status=0; \
+		$(GO_BUILD_ENV) go test ./api/... ./config/... ./internal/... ./operator/... ./kubectl/... ./charts/... || status=1; \
+		for module in hack/olm hack/cluster/tools/rdma-shared-plugin; do \
+			$(GO_BUILD_ENV) go -C $$module test ./... || status=1; \
+		done; exit $$status
+endif
 
 test-fuzz: test-fuzz-inject
 
@@ -72,13 +81,15 @@ test-fuzz-inject: ## Fuzz injection for 30 s
 .PHONY: test-rules
 test-rules: ## Alerts, recording rules and dashboards, with promtool
 	@echo "==> Prometheus rules and dashboards"
-	@$(GO_BUILD_ENV) go test -tags promtool ./operator ./operator/plan ./internal/promtool -run 'Rules|Dashboards|Exported|Fill'
+	@$(GO_BUILD_ENV) $(call go_test,-tags promtool,\
+		./operator ./operator/plan ./internal/promtool -run 'Rules|Dashboards|Exported|Fill')
 
 .PHONY: test-envtest
 test-envtest: ## Go tests on a real kube-apiserver, which is built when KUBEBUILDER_ASSETS names none
 	@echo "==> Go tests on a real kube-apiserver"
 	@assets="$${KUBEBUILDER_ASSETS:-$$(hack/cluster/build.sh --bin-dir)}" && \
-		KUBEBUILDER_ASSETS="$$assets" $(GO_BUILD_ENV) go test -tags envtest -timeout 15m ./api/... ./operator/... ./kubectl/...
+		KUBEBUILDER_ASSETS="$$assets" $(GO_BUILD_ENV) \
+		$(call go_test,-tags envtest -timeout 15m,./api/... ./operator/... ./kubectl/...)
 
 # Where `make scale` leaves its result, its chart and the operator's logs.
 SCALE_OUT ?= operator/build/scale

@@ -22,7 +22,7 @@ import (
 // +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.status.nodes`,description="Ready nodes / wanted nodes"
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.memory.pool`,description="Memory for pages on every node"
 // +kubebuilder:printcolumn:name="Transport",type=string,JSONPath=`.spec.transport`,description="How pages travel between nodes"
-// +kubebuilder:printcolumn:name="Hit%",type=integer,JSONPath=`.status.hitRatioPercent`,description="Pages found of a hundred that were asked for in the last minute"
+// +kubebuilder:printcolumn:name="Hit%",type=integer,JSONPath=`.status.hitRatioPercent`,description="Pages delivered of a hundred that were looked up in the last minute"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is ready or not"
 // +kubebuilder:printcolumn:name="Capacity",type=string,priority=1,JSONPath=`.status.capacity`,description="Memory for pages on all nodes that serve"

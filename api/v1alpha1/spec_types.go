@@ -91,7 +91,7 @@ type DiscoverySpec struct {
 	// one that is left is enough. They are spread over machines, then over zones
 	// (the machines' label topology.kubernetes.io/zone). One that is not ready for
 	// half a minute is replaced; one that is well moves only to a pod that has been
-	// ready for two minutes and where fewer hosts are.
+	// ready for two minutes, or half as long as the host, and where fewer hosts are.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1

@@ -96,9 +96,9 @@ type PeerCacheClusterStatus struct {
 	// +optional
 	NUMAMismatched int32 `json:"numaMismatched"`
 
-	// hitRatioPercent is how many of a hundred pages that engines asked for were
-	// found, over the last 60 to 70 seconds and all nodes. It is absent when nobody
-	// asked. A change of less than 5 is shown within a minute, a larger one with the
+	// hitRatioPercent is how many of a hundred pages that engines looked up were
+	// delivered, over the last 60 to 70 seconds and all nodes. It is absent when none
+	// was looked up. A change of less than 5 is shown within a minute, a larger one with the
 	// next look at the nodes, at least every half minute.
 	// +optional
 	HitRatioPercent *int32 `json:"hitRatioPercent,omitempty"`

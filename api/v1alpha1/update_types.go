@@ -29,9 +29,10 @@ type UpdateSpec struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^([1-9][0-9]?|100)%$') : self >= 1",message="maxUnavailable must be a number from 1, such as 2, or a percentage from 1% to 100%, such as 10%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// maxHitRatioDrop pauses a roll while status.hitRatioPercent is by more
-	// than this below what it was when the update began, and goes on when engines
-	// have filled the nodes again. Left out: it is not looked at.
+	// maxHitRatioDrop pauses a roll while the hit ratio of the last minute, or of the
+	// last five seconds, is by more than this below what status.hitRatioPercent was
+	// when the update began. The roll goes on when engines have filled the nodes
+	// again. Left out: it is not looked at.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=99
@@ -61,7 +62,7 @@ const (
 // UpdateStatus is an update under way.
 type UpdateStatus struct {
 	// hitRatioBefore is status.hitRatioPercent of when it began; absent when nobody
-	// asked for pages then.
+	// looked up pages then.
 	// +optional
 	HitRatioBefore *int32 `json:"hitRatioBefore,omitempty"`
 

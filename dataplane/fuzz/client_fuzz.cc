@@ -25,8 +25,8 @@ namespace peercache::fuzz {
 namespace {
 
 Reached connected("clients connected"), shared("regions shared"), set("pages set"),
-    got("pages got"), found("pages found"), cleared("tags cleared"), faults("faults"),
-    staged("staged pages got");
+    got("pages got"), found("pages found"), present("pages present"), cleared("tags cleared"),
+    faults("faults"), staged("staged pages got");
 
 constexpr size_t kPage = 4096;
 constexpr size_t kPages = 4;
@@ -41,7 +41,8 @@ std::vector<std::byte> RightAnswer(MessageType type) {
       break;
     case MessageType::kAttachOk: AttachOk{5, "node", "0"}.Encode(&w); break;
     case MessageType::kSetOk:
-    case MessageType::kGetOk: EncodeFlags(flags, &w); break;
+    case MessageType::kGetOk:
+    case MessageType::kPresenceOk: EncodeFlags(flags, &w); break;
     case MessageType::kExistsOk: w.Put(uint32_t{3}); break;
     default: break;
   }
@@ -61,6 +62,7 @@ std::vector<Blob> Connections(Input input) {
     header.type = static_cast<MessageType>(type);
     header.request_id = request_id++;
     header.body_length = static_cast<uint32_t>(body.size());
+    if (header.type == MessageType::kAttachOk) header.can = FrameHeader::kCanPresence;
     append(std::as_bytes(std::span(&header, 1)));
     append(body);
   };
@@ -148,7 +150,7 @@ void RunClient() {
     faults.Hit();
     return;
   }
-  connected.Hit();
+  if ((*client)->attached()) connected.Hit();
   HostPool pool(memory->bytes());
   if ((*client)->RegisterRegion(memory->fd(), memory->data(), memory->size()).ok()) shared.Hit();
   std::vector<Key> keys(kPages);
@@ -169,6 +171,8 @@ void RunClient() {
   Hit(&staged, Count(ok));
   unshared.CheckGaps();
   pool.CheckGaps();
+  (void)(*client)->Presence(keys, ok);
+  Hit(&present, Count(ok));
   if ((*client)->stats().faults > 0) faults.Hit();
 }
 

@@ -21,6 +21,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/holes.h"
+#include "base/wrong_bytes.h"
 #include "client/client.h"
 #include "exchange.h"
 #include "fuzz.h"
@@ -32,8 +34,8 @@ namespace peercache::fuzz {
 namespace {
 
 Reached attached("engines attached"), joined("sessions joined"), shared("regions shared"),
-    set("pages set"), got("pages got"), exists("exists answered"), errors("errors sent"),
-    served("the other engine was served");
+    set("pages set"), got("pages got"), exists("exists answered"), presence("presence answered"),
+    errors("errors sent"), served("the other engine was served");
 
 constexpr std::chrono::seconds kPatience{30};
 constexpr size_t kRegion = 64 << 10;
@@ -90,7 +92,9 @@ class World {
     client_->Set(keys, from, 1, 1, ok);
     client_->Get(keys, to, 1, ok);
     if (ok[0] != 0) {
-      Require(std::memcmp(memory_.data(), memory_.data() + kPage, kPage) == 0, "the right bytes");
+      const auto bytes = memory_.bytes();
+      Require(HasRightBytes("the page", bytes.subspan(kPage, kPage), bytes.first(kPage)),
+              "the right bytes");
       served.Hit();
     }
     const TimePoint deadline = Clock::now() + kPatience;
@@ -113,6 +117,7 @@ class World {
 UniqueFd Memfd(size_t size, int seals) {
   UniqueFd fd(memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   Require(fd && ftruncate(fd.get(), static_cast<off_t>(size)) == 0, "memfd");
+  if (size <= kRegion) Require(FillHoles(fd.get(), size).ok(), "memory");
   if (seals != 0) Require(fcntl(fd.get(), F_ADD_SEALS, seals) == 0, "seals");
   return fd;
 }
@@ -178,6 +183,10 @@ class Connection : public Exchange {
         exists.Hit();
         break;
       }
+      case MessageType::kPresenceOk:
+        Require(DecodeFlags(&body, &flags), "a flag for each key");
+        presence.Hit();
+        break;
       case MessageType::kClearOk: break;
       case MessageType::kDmaBufOk: Fail("there is no dma-buf among the descriptors");
       default: Fail("an answer to something that is no request");
@@ -250,7 +259,8 @@ class Engine {
       case MessageType::kDevicePointer: RegionRequest{0, 0, kRegion}.Encode(&w); break;
       case MessageType::kSet: EncodePages(1, 2, keys, segments, &w); break;
       case MessageType::kGet: EncodePages(0, 2, keys, segments, &w); break;
-      case MessageType::kExists: EncodeKeys(keys, &w); break;
+      case MessageType::kExists:
+      case MessageType::kPresence: EncodeKeys(keys, &w); break;
       case MessageType::kClear: w.Put(uint64_t{1}); break;
       default: break;
     }

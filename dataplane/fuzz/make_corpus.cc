@@ -92,7 +92,7 @@ void PeerSeeds() {
   const MessageType kRequests[] = {
       MessageType::kLookup, MessageType::kContact,   MessageType::kPublish, MessageType::kWithdraw,
       MessageType::kRead,   MessageType::kHeartbeat, MessageType::kLeave,   MessageType::kClearTag,
-      MessageType::kOffer,  MessageType::kDirectory};
+      MessageType::kOffer,  MessageType::kDirectory, MessageType::kClears};
   const uint8_t kValid = 1;
   Steps all;
   all.Add(Of(MessageType::kHello), kValid);
@@ -105,6 +105,13 @@ void PeerSeeds() {
            .Add(Of(MessageType::kLookup), kValid)
            .Add(Of(MessageType::kWithdraw), kValid)
            .Add(Of(MessageType::kLookup), kValid)
+           .bytes);
+  Seed("peer_requests", "clears",
+       Steps()
+           .Add(Of(MessageType::kClearTag), kValid)
+           .Add(Of(MessageType::kClears), kValid)
+           .Add(Of(MessageType::kContact), kValid | FrameHeader::kHearsClears)
+           .Add(Of(MessageType::kClears), 0, BodyOf(Named("clears")))
            .bytes);
   Seed("peer_requests", "members",
        Steps()
@@ -181,6 +188,14 @@ void EngineSeeds() {
            .Add(kFrame, 0, type(MessageType::kClear))
            .Add(kFrame, 0, type(MessageType::kExists))
            .bytes);
+  Seed("engine", "presence",
+       attached()
+           .Add(kFrame, 0, type(MessageType::kPresence))
+           .Add(kRegion, 0, Blob{0})
+           .Add(kFrame, 0, type(MessageType::kSet))
+           .Add(kFrame, 0, type(MessageType::kPresence))
+           .Add(kBody, 0, With(Of(MessageType::kPresence), Blob{2, 0, 0, 0, 1}))
+           .bytes);
   Seed("engine", "two-connections",
        attached()
            .Add(kFrame, 1, type(MessageType::kAttach))
@@ -240,7 +255,12 @@ void EngineSeeds() {
 void ClientSeeds() {
   const uint8_t kRaw = 0, kBody = 1, kRight = 2, kId = 3, kNext = 4;
   const auto connected = [&] {
-    return Steps().Add(kRight, Of(MessageType::kAttachOk)).Add(kRight, Of(MessageType::kRegionOk));
+    // The client keeps the first connection, and calls on others.
+    return Steps()
+        .Add(kRight, Of(MessageType::kAttachOk))
+        .Add(kNext)
+        .Add(kRight, Of(MessageType::kAttachOk))
+        .Add(kRight, Of(MessageType::kRegionOk));
   };
   const auto all = [&] {
     return connected()
@@ -249,8 +269,13 @@ void ClientSeeds() {
         .Add(kRight, Of(MessageType::kExistsOk))
         .Add(kRight, Of(MessageType::kClearOk));
   };
-  Seed("client", "all",
-       all().Add(kRight, Of(MessageType::kRegionOk)).Add(kRight, Of(MessageType::kGetOk)).bytes);
+  const auto more = [&] {
+    return all().Add(kRight, Of(MessageType::kRegionOk)).Add(kRight, Of(MessageType::kGetOk));
+  };
+  Seed("client", "all", more().bytes);
+  Seed("client", "presence", more().Add(kRight, Of(MessageType::kPresenceOk)).bytes);
+  Seed("client", "presence-of-fewer",
+       more().Add(kBody, Of(MessageType::kPresenceOk), Blob{3, 0, 0, 0, 1, 1, 1}).bytes);
   Seed("client", "silent", Blob{});
   Seed("client", "attach-only", Steps().Add(kRight, Of(MessageType::kAttachOk)).bytes);
   Seed("client", "refused", Steps().Add(kRight, Of(MessageType::kError)).bytes);
@@ -267,6 +292,8 @@ void ClientSeeds() {
            .Add(kNext)
            .Add(kRight, Of(MessageType::kAttachOk), Blob{0, 0, 6})
            .Add(kRight, Of(MessageType::kRegionOk))
+           .Add(kNext)
+           .Add(kRight, Of(MessageType::kAttachOk), Blob{0, 0, 6})
            .Add(kRight, Of(MessageType::kSetOk))
            .Add(kRight, Of(MessageType::kGetOk))
            .bytes);

@@ -154,7 +154,8 @@ class Membership {
     Require((fleet.rails_up < fleet.rails) == (fleet.with_rails_down > 0) &&
                 fleet.rails_down.size() <= fleet.with_rails_down,
             "whose rails are down is counted");
-    Require(fleet.recent_hits <= fleet.recent_reads, "no more is found than asked for");
+    Require(fleet.recent_delivered <= fleet.recent_looked_up, "no more is got than looked up");
+    Require(fleet.latest_delivered <= fleet.latest_looked_up, "nor lately");
     if (fleet.with_rails_down > 0) down.Hit();
   }
   void TakeList(ConstBytes body) {

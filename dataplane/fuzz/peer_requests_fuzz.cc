@@ -1,7 +1,8 @@
 // What other nodes ask of a node: PeerRequests with a real pool, shard and table behind it.
 //
 // A script; each step is one request of type `operation`. Argument 0: the bytes are its body. Else
-// the body is one that the node accepts, and the bytes are edits to it.
+// the body is one that the node accepts, and the bytes are edits to it; its higher bits are what
+// the caller can.
 
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace {
 
 Reached refused("requests refused");
 
-Status Ask(PeerWorld* world, MessageType type, ConstBytes body, PeerAnswer* answer) {
+Status Ask(PeerWorld* world, MessageType type, uint16_t can, ConstBytes body, PeerAnswer* answer) {
   if (type == MessageType::kHello) {
     FrameReader reader(body);
     Hello hello;
@@ -26,6 +27,7 @@ Status Ask(PeerWorld* world, MessageType type, ConstBytes body, PeerAnswer* answ
   }
   FrameHeader header;
   header.type = type;
+  header.can = can;
   header.request_id = 1;
   header.body_length = static_cast<uint32_t>(body.size());
   return world->service()->OnRequest(header, FrameReader(body), answer);
@@ -42,7 +44,8 @@ void RunStep(PeerWorld* world, const Step& step) {
     ApplyEdits(step.bytes, body);
   }
   PeerAnswer answer;
-  if (!Ask(world, type, body, &answer).ok()) {
+  // What the argument says beyond its lowest bit.
+  if (!Ask(world, type, static_cast<uint16_t>(step.argument & ~1u), body, &answer).ok()) {
     refused.Hit();
     return;
   }

@@ -10,7 +10,7 @@ namespace {
 
 Reached greeted("peers greeted"), found("lookups that found"), owner("owner messages taken"),
     read("pages read"), absent("pages absent"), listed("members listed"), other("other answers"),
-    offered("pages offered");
+    offered("pages offered"), cleared("clears known");
 
 constexpr uint64_t kSelf = 99, kOwner = 7, kReader = 8;
 
@@ -72,9 +72,11 @@ PeerWorld::PeerWorld()
       secret_(TheSecret()),
       shard_(SmallShard()),
       table_(SmallTable(), LongAgo()),
+      peers_(Hello{kCluster, "", kSelf, kIncarnation}, secret_.get(), OwnerTimes{}),
+      clears_({}, &peers_, &views_, &counters_, [](auto) { return size_t{0}; }),
       requests_(
           Hello{kCluster, "", kSelf, kIncarnation}, secret_.get(), stored_.pool.get(), &shard_,
-          &table_, &counters_, nullptr, [](uint64_t) { return size_t{0}; },
+          &table_, &counters_, nullptr, &clears_, [](uint64_t) { return size_t{0}; },
           [](const OfferRequest& offer) -> Result<OfferAnswer> {
             return OfferAnswer{0, 1, std::vector<uint8_t>(offer.items.size(), kNoRoom)};
           }) {}
@@ -141,6 +143,7 @@ std::vector<std::byte> PeerWorld::ValidBody(MessageType type) {
       break;
     }
     case MessageType::kClearTag: w.Put(uint64_t{1}); break;
+    case MessageType::kClears: ClearsMessage{{0, {{1, 5}}}, 1, {kReader}}.Encode(&w); break;
     default: break;
   }
   const auto frame = w.Finish();
@@ -218,6 +221,13 @@ void PeerWorld::CheckAnswer(MessageType request, ConstBytes frame, ConstBytes pa
       DirectoryOk answer;
       Require(answer.Decode(&body), "DirectoryOk");
       other.Hit();
+      break;
+    }
+    case MessageType::kClearsOk: {
+      ClearsAnswer answer;
+      Require(answer.Decode(&body), "ClearsOk");
+      Require(answer.state.entries.size() <= kMostClears, "no more clears than are kept");
+      if (!answer.state.entries.empty()) cleared.Hit();
       break;
     }
     case MessageType::kLeaveOk:

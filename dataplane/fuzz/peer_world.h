@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "fuzz.h"
+#include "node/clears.h"
 #include "node/peer_requests.h"
+#include "node/views.h"
 
 namespace peercache::fuzz {
 
@@ -43,6 +45,9 @@ class PeerWorld {
   Shard shard_;
   Table table_;
   Counters counters_;
+  Views views_;
+  Peers peers_;
+  Clears clears_;  // not started: it asks nobody
   PeerRequests requests_;
   uint64_t sequence_ = 0;
 };

@@ -93,7 +93,8 @@ const Sample kSamples[] = {
     {"heartbeat", MessageType::kHeartbeat,
      [](FrameWriter* w) {
        Heartbeat{SomeMember(),
-                 {"numa0", 8, 7, "mlx5_3 port 1", NumaHealth::kMemoryElsewhere, 4, 1000, 900, 5000}}
+                 {"numa0", 8, 7, "mlx5_3 port 1", NumaHealth::kMemoryElsewhere, 4, 1000, 900, 5000,
+                  80, 70}}
            .Encode(w);
      }},
     {"heartbeat-ok", MessageType::kHeartbeatOk,
@@ -167,6 +168,18 @@ const Sample kSamples[] = {
     {"directory-ok", MessageType::kDirectoryOk,
      [](FrameWriter* w) {
        DirectoryOk{77, 4096, 64, {{7, 77, 5, 3'000'000, 1, 1000, 0}}}.Encode(w);
+     }},
+    {"contact-ok", MessageType::kContactOk,
+     [](FrameWriter* w) {
+       ShardAnswer{5, 77, Code::kOk, {}, ClearsVoice{0x1234567, 1}}.Encode(w);
+     }},
+    {"clears", MessageType::kClears,
+     [](FrameWriter* w) {
+       ClearsMessage{{3, {{5, 1000}, {6, 4}}}, 1, {7, 9}}.Encode(w);
+     }},
+    {"clears-ok", MessageType::kClearsOk,
+     [](FrameWriter* w) {
+       ClearsAnswer{{3, {{5, 1000}}}, 1}.Encode(w);
      }},
 };
 

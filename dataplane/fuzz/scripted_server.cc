@@ -4,9 +4,15 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include "base/clock.h"
 #include "wire/stream.h"
 
 namespace peercache::fuzz {
+namespace {
+
+constexpr milliseconds kSilence{100};
+
+}  // namespace
 
 ScriptedServer::ScriptedServer(UniqueFd listener)
     : listener_(std::move(listener)), thread_([this] { Run(); }) {}
@@ -23,20 +29,35 @@ Blob ScriptedServer::Next() {
 }
 
 void ScriptedServer::Run() {
+  // Clients keep connections while they make others.
+  struct Open {
+    UniqueFd fd;
+    TimePoint until;  // of its silence
+  };
+  std::vector<Open> open;
+  std::vector<pollfd> entries;
   for (;;) {
-    (void)WaitFor(listener_.get(), POLLIN, std::nullopt);
+    entries.assign(1, {listener_.get(), POLLIN, 0});
+    for (const Open& o : open) entries.push_back({o.fd.get(), POLLIN, 0});
+    (void)poll(entries.data(), entries.size(), open.empty() ? -1 : 20);
+    const TimePoint now = Clock::now();
+    char sink[4096];
+    for (size_t i = 0; i < open.size(); ++i) {
+      const bool heard = entries[i + 1].revents != 0;
+      if (heard) open[i].until = now + kSilence;
+      const bool ended = heard && recv(open[i].fd.get(), sink, sizeof(sink), MSG_DONTWAIT) <= 0;
+      if (ended || now > open[i].until) open[i].fd.Reset();
+    }
+    std::erase_if(open, [](const Open& o) { return !o.fd; });
+    if (entries[0].revents == 0) continue;
     UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!fd) continue;
     const Blob bytes = Next();
-    // A client that keeps its connection must not keep this thread from the next one.
-    timeval patience{0, 100'000};
+    const timeval patience{0, 100'000};
     setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     (void)!send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     shutdown(fd.get(), SHUT_WR);
-    char sink[4096];
-    while (recv(fd.get(), sink, sizeof(sink), 0) > 0) {
-    }
+    open.push_back({std::move(fd), now + kSilence});
   }
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks the model of the reclamation protocol with spin: the whole protocol exhaustively, in every
-# configuration below; then without each of its guards, where a reader must be given wrong bytes.
+# Checks the models of the reclamation protocol and of clears with spin: the whole protocol
+# exhaustively, in every configuration below; then without each of its guards, where a reader must be
+# given wrong bytes, or a page that was cleared.
 #
 #   check.sh            all, JOBS (default 2) at a time
 #   check.sh NAME       only this configuration or guard; of a guard also the shortest history
@@ -56,7 +57,7 @@ declare -A needs=(
   [rewrite_first]="1 1 1 1 2 2"
 )
 
-guards() { sed -nE 's/^#define ([a-z_]+) +[0-9]+ +\/\*.*/\1/p' "$model"; }
+guards() { sed -nE 's/^#define ([a-z_]+) +[0-9]+ +\/\*.*/\1/p' "${1:-$model}"; }
 
 # compile GUARD BOUNDS DIR: the checker; GUARD 0: the whole protocol
 compile() {
@@ -75,6 +76,38 @@ compile() {
     if [[ $1 == "$only" ]]; then flags+=(-DREACH); fi
     gcc "${flags[@]}" -w -DSAFETY -DCOLLAPSE -DNOREDUCE -DMEMLIM=1800 -o pan pan.c
   )
+}
+
+# check_clears NAME GUARD: the same of clears.pml
+check_clears() {
+  local name=$1 guard=$2 dir=$work/$1 start=$SECONDS verdict=wrong states errors
+  mkdir -p "$dir"
+  if ! (
+    cd "$dir"
+    cp "$here/clears.pml" .
+    spin -DWITHOUT="$guard" -a clears.pml
+    gcc -O1 -w -DSAFETY -DCOLLAPSE -DNOREDUCE -DMEMLIM=1800 -o pan pan.c
+  ) >"$dir.log" 2>&1; then
+    cat "$dir.log"
+    return 1
+  fi
+  (cd "$dir" && ./pan -m100000) >"$dir/out" 2>&1 || true
+  states=$(sed -nE 's/^ *([0-9.e+]+) states, stored.*/\1/p' "$dir/out")
+  errors=$(sed -nE 's/.*errors: ([0-9]+).*/\1/p' "$dir/out")
+  if [[ $guard != 0 ]]; then
+    if [[ $errors == 1 ]] && grep -q 'assertion violated' "$dir/out"; then
+      verdict="counterexample found"
+    fi
+  elif [[ $errors == 0 && ${states%.*} -gt 1000 ]] &&
+    ! grep -qE 'max search depth too small|not completed|memory limit|memory exceeded|error:' "$dir/out"; then
+    verdict="no cleared page, search complete"
+  fi
+  printf '%-30s %9s states %4d s  %s\n' "$name" "${states:-0}" $((SECONDS - start)) "$verdict"
+  if [[ $verdict == wrong ]]; then
+    cat "$dir/out"
+    return 1
+  fi
+  rm -rf "$dir"
 }
 
 # The steps of the shortest counterexample, as lines of the model.
@@ -126,8 +159,12 @@ for guard in $(guards); do
     runs+=("without-$guard $guard ${needs[$guard]:-$small}")
   fi
 done
+if [[ -z $only || $only == clears ]]; then runs+=("clears 0 clears"); fi
+for guard in $(guards "$here/clears.pml"); do
+  if [[ -z $only || $only == "$guard" ]]; then runs+=("clears-without-$guard $guard clears"); fi
+done
 if ((${#runs[@]} == 0)); then
-  echo "$only is neither a configuration (${order[*]}) nor a guard of $model" >&2
+  echo "$only is neither a configuration (${order[*]} clears) nor a guard of the models" >&2
   exit 1
 fi
 
@@ -137,7 +174,11 @@ for run in "${runs[@]}"; do
     wait -n || failed=1
   done
   read -r name guard bounds <<<"$run"
-  check "$name" "$guard" "$bounds" &
+  if [[ $bounds == clears ]]; then
+    check_clears "$name" "$guard" &
+  else
+    check "$name" "$guard" "$bounds" &
+  fi
 done
 while (($(jobs -p | wc -l) > 0)); do
   wait -n || failed=1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The steps and guards of the model, the comments "model: NAME, ..." in the code, the switches of the
+# The steps and guards of the models, the comments "model: NAME, ..." in the code, the switches of the
 # simulation, their tests and the table in docs/protocol.md name the same things.
 set -euo pipefail
 
@@ -32,4 +32,10 @@ same "guards of model/reclaim.pml, guards turned off in src/directory/reclaim_te
   "$guards" "$tested"
 same "guards of model/reclaim.pml, table of docs/protocol.md" \
   "$guards" "$table"
+clears=$(sed -nE 's/^#define ([a-z_]+) +[0-9]+ +\/\*.*/\1/p' model/clears.pml | sort)
+same "guards of model/clears.pml, comments \"model clears: \" in src" "$clears" \
+  "$(grep -rhoE 'model clears: [a-z_]+(, [a-z_]+)*' src --include='*.h' --include='*.cc' |
+    sed 's/model clears: //' | tr -d ',' | tr ' ' '\n' | sort -u)"
+same "guards of model/clears.pml, table of docs/protocol.md" "$clears" \
+  "$(awk -F'`' '/^[|] clears: `[a-z_]+` [|]/ { print $2 }' ../docs/protocol.md | sort)"
 echo "model: $(wc -l <<<"$steps") steps and $(wc -l <<<"$guards") guards have the same names in code, simulation and docs"

@@ -25,15 +25,23 @@ die() {
   torch numpy psutil ||
   die "$python lacks torch, numpy or psutil" \
     "apt-get install python3-torch python3-numpy python3-psutil (or hack/deps.sh)"
-if [[ ! -x "$venv/bin/pytest" ]]; then
+# One run at a time installs. A guest of test-rdma, whose disk is read-only, finds it complete.
+if [[ ! -e "$venv/complete" ]]; then
+  mkdir -p "$cache"
+  exec 9>"$venv.lock"
+  flock 9
+fi
+if [[ ! -e "$venv/complete" ]]; then
   printf '==> installing pytest into %s\n' "$venv" >&2
   rm -rf "$venv"
   "$python" -m venv --system-site-packages "$venv" ||
     die "$python cannot make a virtual environment" "apt-get install python3-venv"
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes \
     --requirement "$here/tests/requirements.txt" ||
     die "pip cannot install $here/tests/requirements.txt" "check the network and pip config list"
+  touch "$venv/complete"
 fi
+exec 9>&-
 if [[ -z "${PEERCACHE_ENGINE:-}" ]]; then
   PEERCACHE_ENGINE="$("$here/../../e2e/engine/install.sh")"
   export PEERCACHE_ENGINE

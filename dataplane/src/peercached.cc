@@ -17,6 +17,7 @@
 #include <string>
 
 #include "base/copy.h"
+#include "base/descriptors.h"
 #include "doctor/doctor.h"
 #include "node/command_line.h"
 #include "node/config.h"
@@ -27,6 +28,16 @@ namespace {
 
 // Within the 30 s that Kubernetes grants by default.
 constexpr std::chrono::milliseconds kLeaveLimit{20'000};
+
+// Every rail of every link to a peer takes one, and every connection.
+void RaiseDescriptors() {
+  const auto before = peercache::RaiseDescriptorLimit();
+  if (!before.ok()) {
+    spdlog::warn("{}", before.status().message());
+  } else {
+    spdlog::info("descriptors: the limit was {}, and is {} now", before->soft, before->hard);
+  }
+}
 
 }  // namespace
 
@@ -67,6 +78,7 @@ int main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   InstallCopyGuard();
+  RaiseDescriptors();
 
   auto node = Node::Start(*config);
   if (!node.ok()) {

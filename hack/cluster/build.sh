@@ -34,6 +34,10 @@ while read -r tool program package; do
   if [ ! -x "$bin/$program" ]; then
     start=$SECONDS
     mkdir -p "$bin"
+    # The modules that it is built of; `go` itself gives up at the first refusal of the proxy.
+    (cd "$TOOLS_DIR/$tool" &&
+      retried go list -deps -tags "$(tool_tags "$tool")" "$package" 2> >(grep -v '^go: downloading' >&2) >/dev/null) 9>&- ||
+      die "the modules of $program cannot be had" "see the messages above; is GOPROXY=$(go env GOPROXY) reachable?"
     (cd "$TOOLS_DIR/$tool" &&
       nice go build -tags "$(tool_tags "$tool")" -ldflags "$(tool_ldflags "$tool")" -o "$bin/.$program" "$package" \
         2> >(grep -v '^go: downloading' >&2)) 9>&- ||

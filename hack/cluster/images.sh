@@ -28,8 +28,9 @@ make_images() {
 # `wget -T` crashes in either; tests use `timeout`.)
 busybox_image() {  # busybox_image DIR
   local dir=$1 busybox applet library files=() links=()
-  (cd "$dir" && apt-get -q download busybox >/dev/null 2>&1 && dpkg -x busybox_*.deb root && rm busybox_*.deb) ||
-    die "Debian's package busybox cannot be downloaded" "check: apt-get update && apt-get download busybox"
+  (cd "$dir" && retried apt-get -qq -o Acquire::Retries=3 -o APT::Sandbox::User=root download busybox >&2 &&
+    dpkg -x busybox_*.deb root && rm busybox_*.deb) ||
+    die "Debian's package busybox cannot be downloaded" "see the messages above; apt-get update where the lists are old"
   busybox=$dir/root/bin/busybox
   files=("$busybox:/bin/busybox")
   for library in $(ldd "$busybox" | grep -oE '/[^ ]+'); do files+=("$(readlink -f "$library"):$library"); done

@@ -85,6 +85,6 @@ toolset_bin() {
 }
 
 module_dir() {  # module_dir TOOL MODULE: its sources, at the version that the tool is built from
-  (cd "$TOOLS_DIR/$1" && go mod download -json "$2" | jq -er .Dir) ||
+  (cd "$TOOLS_DIR/$1" && retried go mod download -json "$2" | jq -er .Dir) ||
     die "module $2 cannot be had" "is GOPROXY=$(go env GOPROXY) reachable?"
 }

@@ -4,6 +4,9 @@
 
 DEBIAN_IMAGE=docker.io/library/debian:bookworm-slim
 
+# Of the headers that python-headers.xml names, as headers_digest has it.
+HEADERS_DIGEST=cdca4924ac69830f15a34f5bf798a6fdde0a4ebffb2c35d6bd2e2c8034dde86c
+
 base_images() { sed -n 's/^\(FROM\|ARG DEBIAN=\)[ ]*\(docker\.io[^ ]*\).*/\2/p' "$PEERCACHE_ROOT/Dockerfile" | sort -u; }
 
 base_images_ensure() {
@@ -41,17 +44,22 @@ stand_in() {
 }
 
 stand_in_debian() {
-  local tar=$ARCHIVES/tmp/debian.tar sources=()
+  local tar=$ARCHIVES/tmp/debian.tar log=$ARCHIVES/debian.log sources=()
   need mmdebstrap
   # Where the machine is of the same release, its own package sources are known to work.
   [ ! -f /etc/apt/sources.list.d/debian.sources ] || ! grep -q bookworm /etc/apt/sources.list.d/debian.sources ||
     sources=(/etc/apt/sources.list.d/debian.sources)
   # force-unsafe-io as in the original: a layer that a crash spoils is made anew.
-  mmdebstrap --quiet --variant=minbase --dpkgopt='force-unsafe-io' \
+  # With apt's own messages: a quiet mmdebstrap says only that apt has failed. It hands its next free descriptor to
+  # /bin/sh by number, and dash knows none above 9: "Bad fd number", where ten are open already.
+  retried logged "$log" '^(E: |Err:|/bin/sh: )' standard_streams_only mmdebstrap --verbose --variant=minbase --dpkgopt='force-unsafe-io' \
+    --aptopt='Acquire::Retries "3"' \
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
     --dpkgopt='path-exclude=/usr/share/locale/*' \
     --aptopt='Dir::Cache::pkgcache ""' --aptopt='Dir::Cache::srcpkgcache ""' \
-    --aptopt='DPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb"; }' bookworm "$tar" "${sources[@]}"
+    --aptopt='DPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb"; }' bookworm "$tar" "${sources[@]}" ||
+    die "mmdebstrap could not make $1 from packages" \
+      "see the messages above and $log; do the package sources answer (${sources[*]:-deb.debian.org})? then run it again"
   stand_in "$1" scratch "add @ $tar /" "config --cmd bash @"
   rm "$tar"
 }
@@ -69,6 +77,8 @@ stand_in_golang() {
     "config --env PATH=$path --env GOPATH=/go @"
 }
 
+headers_digest() { (cd "$1" && find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1); }
+
 # Headers of each CPython come in a Maven artifact; an extension needs nothing else to be built.
 stand_in_python() {
   local version=${1##*:} dir=$ARCHIVES/python-headers
@@ -76,8 +86,11 @@ stand_in_python() {
   if [ ! -d "$dir" ]; then
     need mvn
     rm -rf "$dir.new"
-    mvn -q -B -f "$HERE/python-headers.xml" -Dheaders="$dir.new" dependency:unpack ||
+    retried mvn -q -B -f "$HERE/python-headers.xml" -Dheaders="$dir.new" dependency:unpack ||
       die "the CPython headers could not be had from Maven Central" "check the network and ~/.m2/settings.xml; see hack/images/README.md"
+    [ "$(headers_digest "$dir.new")" = $HEADERS_DIGEST ] ||
+      die "the CPython headers have the digest $(headers_digest "$dir.new"), expected $HEADERS_DIGEST" \
+        "after a change of python-headers.xml write it to hack/images/base-images.sh; else look where they came from (~/.m2/settings.xml)"
     mv "$dir.new" "$dir"
   fi
   local headers=$dir/$version/org/bytedeco/cpython/linux-x86_64/include/python$version

@@ -27,8 +27,9 @@ builder_cleanup() {
 host_args() {  # fills ARGS with what lets a step reach and reuse what the machine has
   local apt=$ARCHIVES/tmp/99host certs=/etc/ssl/certs/ca-certificates.crt name
   ARGS=(--volume "$ARCHIVES/ccache:/host/ccache" --build-arg CCACHE_DIR=/host/ccache)
-  apt-config dump 2>/dev/null | grep -E '^Acquire::(http|https|ftp|Check|Retries)' > "$apt" || true
-  [ ! -s "$apt" ] || ARGS+=(--volume "$apt:/etc/apt/apt.conf.d/99host:ro")
+  echo 'Acquire::Retries "3";' > "$apt"
+  apt-config dump 2>/dev/null | grep -E '^Acquire::(http|https|ftp|Check|Retries)' >> "$apt" || true
+  ARGS+=(--volume "$apt:/etc/apt/apt.conf.d/99host:ro")
   if command -v go >/dev/null; then
     mkdir -p "$(go env GOCACHE)" "$(go env GOMODCACHE)"
     ARGS+=(--volume "$(go env GOCACHE):/host/go-build" --build-arg GOCACHE=/host/go-build
@@ -55,6 +56,9 @@ host_args() {  # fills ARGS with what lets a step reach and reuse what the machi
 build_image() {
   local ARGS dockerfile=$ARCHIVES/tmp/Dockerfile.$1
   host_args
+  # Into the cache that the step sees: `go` itself gives up at the first refusal.
+  [ "$1" != operator ] || ! command -v go >/dev/null || (cd "$PEERCACHE_ROOT" && retried go mod download) ||
+    die "the operator's modules cannot be had" "is GOPROXY=$(go env GOPROXY) reachable?"
   needed_stages "$1" > "$dockerfile"
   logged "$ARCHIVES/tmp/$1.log" '^(\[[0-9/]+\] )?STEP .*: RUN |^\[[0-9]*0/[0-9]+\]' \
     nice "${BUILDAH[@]}" bud --layers --pull-never "${ARGS[@]}" --target "$1" \

@@ -12,10 +12,14 @@ type Fleet struct {
 	NUMA    Placement  `json:"numa"`
 	Groups  []GroupSum `json:"groups"`
 	Engines uint64     `json:"engines"`
-	// RecentReads are the pages that engines asked for in about the last minute, RecentHits those that were found.
-	RecentReads uint64  `json:"recent_reads"`
-	RecentHits  uint64  `json:"recent_hits"`
-	Pool        PoolSum `json:"pool"`
+	// RecentLookedUp are the pages that engines looked up in about the last minute, RecentDelivered those that they got
+	// (docs/hit-ratio.md). A node of an earlier release tells neither.
+	RecentLookedUp  uint64 `json:"recent_looked_up"`
+	RecentDelivered uint64 `json:"recent_delivered"`
+	// LatestLookedUp and LatestDelivered are the same of the last five seconds.
+	LatestLookedUp  uint64  `json:"latest_looked_up"`
+	LatestDelivered uint64  `json:"latest_delivered"`
+	Pool            PoolSum `json:"pool"`
 }
 
 // RailSum counts the rails that members have opened.
@@ -82,11 +86,27 @@ func Whole(answers []NodeStatus) *Fleet {
 	return best
 }
 
-// HitPercent is how many of a hundred recent reads were hits, rounded; false when there were no reads.
+// latestLeast is how many pages the last five seconds must have looked up for their ratio to mean anything: a few prompts that
+// nobody had before are no fall.
+const latestLeast = 512
+
+// HitPercent is how many of a hundred pages that were looked up in the last minute were delivered, rounded; false when none
+// was looked up.
 func (f *Fleet) HitPercent() (int32, bool) {
-	if f.RecentReads == 0 {
+	return percentOf(f.RecentDelivered, f.RecentLookedUp)
+}
+
+// LatestHitPercent is the same of the last five seconds; false when too few pages were looked up in them.
+func (f *Fleet) LatestHitPercent() (int32, bool) {
+	if f.LatestLookedUp < latestLeast {
 		return 0, false
 	}
-	hits := min(f.RecentHits, f.RecentReads)
-	return int32(float64(hits)/float64(f.RecentReads)*100 + 0.5), true
+	return percentOf(f.LatestDelivered, f.LatestLookedUp)
+}
+
+func percentOf(delivered, lookedUp uint64) (int32, bool) {
+	if lookedUp == 0 {
+		return 0, false
+	}
+	return int32(float64(min(delivered, lookedUp))/float64(lookedUp)*100 + 0.5), true
 }

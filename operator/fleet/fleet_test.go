@@ -14,7 +14,7 @@ import (
 const fleetJSON = `{
   "node": {"id": "gpu-1.numa0", "group": "numa0", "state": "active"},
   "members": [{"id": "gpu-1.numa0", "state": "active", "health": {"age_seconds": 0.25, "group": "numa0", "rails": 8,
-    "rails_up": 7, "rail_down": "mlx5_3 port 1", "numa": "memory_elsewhere", "engines": 2, "recent_reads": 10, "recent_hits": 9,
+    "rails_up": 7, "rail_down": "mlx5_3 port 1", "numa": "memory_elsewhere", "engines": 2, "recent_looked_up": 10, "recent_delivered": 9,
     "pool_used_bytes": 18446744073709551615}}],
   "fleet": {
     "warming": false, "members": 4, "states": {"active": 4, "draining": 0, "joining": 0},
@@ -23,7 +23,8 @@ const fleetJSON = `{
     "numa": {"aligned": 1, "misplaced": 1, "not_applicable": 1, "unknown": 1,
       "first_misplaced": [{"id": "gpu-2.numa0", "what": "memory_elsewhere"}]},
     "groups": [{"name": "numa0", "members": 4, "rails": 16, "rails_up": 15}],
-    "engines": 3, "recent_reads": 18446744073709551615, "recent_hits": 7,
+    "engines": 3, "recent_looked_up": 18446744073709551615, "recent_delivered": 7,
+    "latest_looked_up": 600, "latest_delivered": 6,
     "pool": {"used_bytes": 5, "capacity_bytes": 18446744073709551615}
   }
 }`
@@ -42,7 +43,7 @@ func TestAskBringsTheFleet(t *testing.T) {
 		NUMA: Placement{Aligned: 1, Misplaced: 1, NotApplicable: 1, Unknown: 1,
 			FirstMisplaced: []Misplaced{{ID: "gpu-2.numa0", What: MemoryElsewhere}}},
 		Groups:  []GroupSum{{Name: "numa0", Members: 4, Rails: 16, RailsUp: 15}},
-		Engines: 3, RecentReads: math.MaxUint64, RecentHits: 7,
+		Engines: 3, RecentLookedUp: math.MaxUint64, RecentDelivered: 7, LatestLookedUp: 600, LatestDelivered: 6,
 		Pool: PoolSum{UsedBytes: 5, CapacityBytes: math.MaxUint64},
 	}
 	if got := answers[0].Fleet; !reflect.DeepEqual(got, want) {
@@ -50,7 +51,7 @@ func TestAskBringsTheFleet(t *testing.T) {
 	}
 	health := &Health{
 		AgeSeconds: 0.25, Group: "numa0", Rails: 8, RailsUp: 7, RailDown: "mlx5_3 port 1", NUMA: MemoryElsewhere, Engines: 2,
-		RecentReads: 10, RecentHits: 9, PoolUsedBytes: math.MaxUint64,
+		RecentLookedUp: 10, RecentDelivered: 9, PoolUsedBytes: math.MaxUint64,
 	}
 	if got := answers[0].Members[0].Health; !reflect.DeepEqual(got, health) {
 		t.Errorf("the member says %+v, want %+v", got, health)
@@ -100,10 +101,38 @@ func TestHitPercent(t *testing.T) {
 		{math.MaxUint64, math.MaxUint64, 100, true}, {10, 20, 100, true},
 	}
 	for _, test := range tests {
-		fleet := Fleet{RecentReads: test.reads, RecentHits: test.hits}
+		fleet := Fleet{RecentLookedUp: test.reads, RecentDelivered: test.hits}
 		if got, known := fleet.HitPercent(); got != test.want || known != test.known {
 			t.Errorf("%d of %d: got %d %t, want %d %t", test.hits, test.reads, got, known, test.want, test.known)
 		}
+	}
+}
+
+func TestLatestHitPercent(t *testing.T) {
+	tests := []struct {
+		lookedUp, delivered uint64
+		want                int32
+		known               bool
+	}{
+		{0, 0, 0, false}, {latestLeast - 1, 0, 0, false}, {latestLeast, 0, 0, true}, {1000, 505, 51, true},
+	}
+	for _, test := range tests {
+		fleet := Fleet{LatestLookedUp: test.lookedUp, LatestDelivered: test.delivered}
+		if got, known := fleet.LatestHitPercent(); got != test.want || known != test.known {
+			t.Errorf("%d of %d: got %d %t, want %d %t", test.delivered, test.lookedUp, got, known, test.want, test.known)
+		}
+	}
+}
+
+// A node of an earlier release counts gets alone, of which nearly all are hits: that is no hit ratio.
+func TestWhatEarlierReleasesCountIsNoHitRatio(t *testing.T) {
+	var status NodeStatus
+	earlier := `{"fleet": {"members": 3, "recent_reads": 1000, "recent_hits": 990}}`
+	if err := json.Unmarshal([]byte(earlier), &status); err != nil {
+		t.Fatal(err)
+	}
+	if percent, known := status.Fleet.HitPercent(); known {
+		t.Errorf("got %d %%", percent)
 	}
 }
 

@@ -10,6 +10,7 @@ type NodeStatus struct {
 	Transport Transport `json:"transport"`
 	Pool      Pool      `json:"pool"`
 	Engines   []Engine  `json:"engines"`
+	Lookups   Lookups   `json:"lookups"`
 	Counters  Counters  `json:"counters"`
 	// Fleet is nil where the node hosts no discovery.
 	Fleet *Fleet `json:"fleet"`
@@ -54,10 +55,10 @@ type Health struct {
 	// NUMA is aligned, not_applicable, unknown, ThreadsElsewhere or MemoryElsewhere.
 	NUMA    string `json:"numa"`
 	Engines uint64 `json:"engines"`
-	// RecentReads are the pages that its engines asked for in about the last minute, RecentHits those that were found.
-	RecentReads   uint64 `json:"recent_reads"`
-	RecentHits    uint64 `json:"recent_hits"`
-	PoolUsedBytes uint64 `json:"pool_used_bytes"`
+	// RecentLookedUp are the pages that its engines looked up in about the last minute, RecentDelivered those that they got.
+	RecentLookedUp  uint64 `json:"recent_looked_up"`
+	RecentDelivered uint64 `json:"recent_delivered"`
+	PoolUsedBytes   uint64 `json:"pool_used_bytes"`
 }
 
 // Transport is how the node sends and receives pages.
@@ -90,6 +91,29 @@ type Pool struct {
 // Engine is an SGLang process that is attached to the node.
 type Engine struct {
 	Name string `json:"name"`
+}
+
+// Lookups count what engines looked up and what they got of it since the node was started: docs/hit-ratio.md.
+type Lookups struct {
+	LookedUpPages  uint64 `json:"looked_up_pages"`
+	DeliveredPages uint64 `json:"delivered_pages"`
+	// Delivered is by tier: local, replica, shared, tcp, rdma.
+	Delivered map[string]PageCount `json:"delivered"`
+}
+
+// PageCount counts pages, and the tokens of those whose engine says how many a page has.
+type PageCount struct {
+	Pages  uint64 `json:"pages"`
+	Tokens uint64 `json:"tokens"`
+}
+
+// DeliveredTokens are the tokens of all tiers.
+func (l Lookups) DeliveredTokens() uint64 {
+	var sum uint64
+	for _, tier := range l.Delivered {
+		sum += tier.Tokens
+	}
+	return sum
 }
 
 // Counters count pages, unless their names say bytes, since the node was started.

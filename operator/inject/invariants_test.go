@@ -46,6 +46,24 @@ func checkResult(t *testing.T, before, pod *corev1.Pod, result Result, facts Fac
 	}
 	if result.Injected {
 		checkUnprivileged(t, pod, result.Pod, facts)
+		checkNotHeldBack(t, pod, result.Pod)
+	}
+}
+
+// checkNotHeldBack: a pod starts on a machine where the cluster has no node, or not yet. (What else could hold a pod back, such as
+// gates and node selectors, injection leaves alone: nothingLost.)
+func checkNotHeldBack(t *testing.T, before, after *corev1.Pod) {
+	t.Helper()
+	for _, v := range after.Spec.Volumes[len(before.Spec.Volumes):] {
+		if v.HostPath != nil && (v.HostPath.Type == nil || *v.HostPath.Type != corev1.HostPathDirectoryOrCreate) {
+			t.Errorf("volume %s must be there before the pod starts: %s", v.Name, toJSON(v.HostPath))
+		}
+	}
+	for _, c := range after.Spec.InitContainers[len(before.Spec.InitContainers):] {
+		sidecar := c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		if !sidecar && slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == plan.SocketVolume }) {
+			t.Errorf("init container %s has the node's socket, and may wait for it", c.Name)
+		}
 	}
 }
 

@@ -41,10 +41,14 @@ type query struct{ expr, legend string }
 var dashboards = []dashboard{
 	{"cluster", "cluster", []panel{
 		{"Hit ratio", "timeseries", "percentunit", []query{
-			{`sum by ($by) (rate(peercache_read_hits_total{%s}[5m])) / sum by ($by) (rate(peercache_read_requests_total{%s}[5m]))`,
+			{`sum by ($by) (rate(peercache_delivered_pages_total{%s}[5m])) / sum by ($by) (rate(peercache_lookup_pages_total{%s}[5m]))`,
 				"all"},
-			{`sum by (tier) (rate(peercache_read_hits_total{%s}[5m]))` +
-				` / ignoring(tier) group_left sum (rate(peercache_read_requests_total{%s}[5m]))`, "{{tier}}"}}},
+			{`sum by (tier) (rate(peercache_delivered_pages_total{%s}[5m]))` +
+				` / ignoring(tier) group_left sum (rate(peercache_lookup_pages_total{%s}[5m]))`, "{{tier}}"}}},
+		{"Tokens looked up, found, delivered", "timeseries", "cps", []query{
+			{`sum (rate(peercache_lookup_tokens_total{%s}[5m]))`, "looked up"},
+			{`sum (rate(peercache_lookup_found_tokens_total{%s}[5m]))`, "found"},
+			{`sum by (tier) (rate(peercache_delivered_tokens_total{%s}[5m]))`, "delivered: {{tier}}"}}},
 		{"Bytes read by engines", "timeseries", "Bps", []query{{`sum by (tier) (rate(peercache_read_bytes_total{%s}[5m]))`, "{{tier}}"}}},
 		{"Bytes stored", "timeseries", "Bps", []query{{`sum (rate(peercache_write_bytes_total{%s}[5m]))`, "written"}}},
 		{"Misses by reason", "timeseries", "cps", []query{{`sum by (reason) (rate(peercache_read_misses_total{%s}[5m]))`, "{{reason}}"}}},
@@ -106,10 +110,10 @@ var dashboards = []dashboard{
 			{`histogram_quantile(0.99, sum by (stage, le) (rate(peercache_stage_latency_seconds_bucket{%s,op="get"}[5m])))`, "{{stage}}"}}},
 		{"Time of a set by stage, 99th percentile", "timeseries", "s", []query{
 			{`histogram_quantile(0.99, sum by (stage, le) (rate(peercache_stage_latency_seconds_bucket{%s,op="set"}[5m])))`, "{{stage}}"}}},
-		{"Pages asked for and stored", "timeseries", "cps", []query{
-			{`sum (rate(peercache_read_requests_total{%s}[5m]))`, "read"},
-			{`sum (rate(peercache_write_requests_total{%s}[5m]))`, "written"},
-			{`sum (rate(peercache_exists_pages_total{%s}[5m]))`, "looked for"}}},
+		{"Pages looked up, delivered and stored", "timeseries", "cps", []query{
+			{`sum by (op) (rate(peercache_lookup_pages_total{%s}[5m]))`, "looked up: {{op}}"},
+			{`sum (rate(peercache_delivered_pages_total{%s}[5m]))`, "delivered"},
+			{`sum (rate(peercache_write_requests_total{%s}[5m]))`, "written"}}},
 		{"Refused engines and calls that waited", "timeseries", "cps", []query{
 			{`sum by (reason) (rate(peercache_engine_refused_total{%s}[5m]))`, "refused: {{reason}}"},
 			{`sum (rate(peercache_engine_calls_waited_total{%s}[5m]))`, "waited"}}},

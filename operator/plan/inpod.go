@@ -158,8 +158,9 @@ func checkInPod(cluster *v1alpha1.PeerCacheCluster, group Group, elsewhere bool)
 // sidecarID is unique in all namespaces; a pod that keeps its name, as in a StatefulSet, keeps its place.
 const sidecarID = "$(POD_NAMESPACE).$(POD_NAME)"
 
-// buildSidecar makes of a node's container a native sidecar. The kubelet starts SGLang once it has started up. It
-// has no say in whether the pod is ready: SGLang serves without its cache, too. All settings are in its
+// buildSidecar makes of a node's container a native sidecar. It has no say in when SGLang starts, nor in whether
+// the pod is ready: SGLang serves without its cache, too, and attaches when there is one. So it has no startup
+// probe, which the kubelet would wait for, for ever while the sidecar crashes. All settings are in its
 // environment, because a ConfigMap of the cluster's namespace may be out of reach.
 func buildSidecar(cluster *v1alpha1.PeerCacheCluster, group Group, image string) corev1.Container {
 	spec := cluster.Spec
@@ -172,10 +173,10 @@ func buildSidecar(cluster *v1alpha1.PeerCacheCluster, group Group, image string)
 	c.Env = append(c.Env, variables(settings(cluster))...)
 	c.Env = append(c.Env, variables(nodeSettings(spec, group, sidecarID))...)
 	c.Ports[0].Name, c.Ports[1].Name = sidecarPeer, sidecarHTTP
-	for _, probe := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe} {
-		probe.HTTPGet.Port.StrVal = sidecarHTTP
-	}
-	c.ReadinessProbe = nil
+	// Liveness gives it as long to allocate its pool as that probe gives a node of the cluster.
+	c.LivenessProbe.FailureThreshold = c.StartupProbe.PeriodSeconds * c.StartupProbe.FailureThreshold / c.LivenessProbe.PeriodSeconds
+	c.LivenessProbe.HTTPGet.Port.StrVal = sidecarHTTP
+	c.StartupProbe, c.ReadinessProbe = nil, nil
 	c.VolumeMounts = []corev1.VolumeMount{{Name: SocketVolume, MountPath: SocketDir}}
 	_, c.Resources.Claims = group.claims()
 	// The socket lies in a directory of the pod that anyone may write to, so only pinned memory needs root.

@@ -71,21 +71,25 @@ func TestSidecarIsConfiguredAsTheClustersOwnNodes(t *testing.T) {
 	}
 }
 
-func TestSidecarStartsBeforeSGLangAndDoesNotMakeThePodUnready(t *testing.T) {
+func TestSidecarHoldsUpNeitherSGLangNorThePod(t *testing.T) {
 	sidecar := mustNodeInPod(t, testCluster(), "default", "inference").Sidecar
 	if sidecar.RestartPolicy == nil || *sidecar.RestartPolicy != corev1.ContainerRestartPolicyAlways {
 		t.Errorf("restart policy %v: an init container that is not restarted keeps SGLang from starting", sidecar.RestartPolicy)
 	}
-	if sidecar.StartupProbe == nil || sidecar.LivenessProbe == nil || sidecar.ReadinessProbe != nil {
-		t.Errorf("probes: %+v", sidecar)
+	if sidecar.StartupProbe != nil || sidecar.ReadinessProbe != nil {
+		t.Errorf("SGLang waits for probes: %+v, %+v", sidecar.StartupProbe, sidecar.ReadinessProbe)
+	}
+	own := mustPlan(t, testCluster()).DaemonSets[0].Spec.Template.Spec.Containers[0]
+	starts := own.StartupProbe.PeriodSeconds * own.StartupProbe.FailureThreshold
+	if live := sidecar.LivenessProbe; live.PeriodSeconds*live.FailureThreshold < starts {
+		t.Errorf("liveness %+v: the pool may take %d s", live, starts)
 	}
 	for _, port := range sidecar.Ports {
 		if !strings.HasPrefix(port.Name, "peercache-") || len(port.Name) > 15 {
 			t.Errorf("port %q", port.Name)
 		}
 	}
-	if own := mustPlan(t, testCluster()).DaemonSets[0].Spec.Template.Spec.Containers[0]; own.Ports[0].Name != "peer" ||
-		own.StartupProbe.HTTPGet.Port.StrVal != "http" || own.ReadinessProbe == nil {
+	if own.Ports[0].Name != "peer" || own.StartupProbe.HTTPGet.Port.StrVal != "http" || own.ReadinessProbe == nil {
 		t.Errorf("the cluster's own nodes changed: %+v", own)
 	}
 	if sidecar.SecurityContext.RunAsUser != nil || !*sidecar.SecurityContext.RunAsNonRoot {

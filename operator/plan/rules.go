@@ -21,9 +21,11 @@ const runbooks = "https://github.com/peercache/peercache/blob/main/docs/runbooks
 type recording struct{ record, expr string }
 
 var recordings = []recording{
-	{"peercache:read_hit_ratio:rate5m", `sum by ($by) (rate(peercache_read_hits_total{%s}[5m]))` +
-		` / sum by ($by) (rate(peercache_read_requests_total{%s}[5m]))`},
-	{"peercache:read_pages:rate5m", `sum by ($by) (rate(peercache_read_requests_total{%s}[5m]))`},
+	{"peercache:hit_ratio:rate5m", `sum by ($by) (rate(peercache_delivered_pages_total{%s}[5m]))` +
+		` / sum by ($by) (rate(peercache_lookup_pages_total{%s}[5m]))`},
+	{"peercache:token_hit_ratio:rate5m", `sum by ($by) (rate(peercache_delivered_tokens_total{%s}[5m]))` +
+		` / sum by ($by) (rate(peercache_lookup_tokens_total{%s}[5m]))`},
+	{"peercache:lookup_pages:rate5m", `sum by ($by) (rate(peercache_lookup_pages_total{%s}[5m]))`},
 	{"peercache:read_bytes:rate5m", `sum by ($by, tier) (rate(peercache_read_bytes_total{%s}[5m]))`},
 	{"peercache:write_bytes:rate5m", `sum by ($by) (rate(peercache_write_bytes_total{%s}[5m]))`},
 	{"peercache:pool_used:ratio", `sum by ($by) (peercache_pool_bytes{%s,state="used"})` +
@@ -78,11 +80,11 @@ var alerts = []alert{
 		"{{ $value | humanizePercentage }} of the pages to store in {{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} " +
 			"are refused."},
 	{"PeerCacheHitRatioFell", "warning", "30m",
-		`peercache:read_hit_ratio:rate5m{%s} < 0.5 * (peercache:read_hit_ratio:rate5m{%s} offset 1d)` +
-			` and peercache:read_pages:rate5m{%s} > 1`,
+		`peercache:hit_ratio:rate5m{%s} < 0.5 * (peercache:hit_ratio:rate5m{%s} offset 1d)` +
+			` and peercache:lookup_pages:rate5m{%s} > 1`,
 		"The hit ratio of PeerCache is less than half of yesterday's",
-		"{{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} finds {{ $value | humanizePercentage }} of the pages " +
-			"asked for."},
+		"Engines get {{ $value | humanizePercentage }} of the pages that they look up in {{ $labels.namespace }}/" +
+			"{{ $labels.peercache_io_cluster }}."},
 	{"PeerCacheRepairBacklog", "warning", "15m", `min_over_time(peercache_repair_backlog_pages{%s}[15m]) > 0`,
 		"Records of PeerCache pages are not where the ring wants them",
 		"Node {{ $labels.pod }} on {{ $labels.node }} has had pages to repair for half an hour; others may miss them."},

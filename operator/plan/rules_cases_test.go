@@ -79,16 +79,22 @@ var ruleCases = []ruleCase{
 
 	// A day of nine hits in ten, then one in ten.
 	{alert: "PeerCacheHitRatioFell", every: "5m", at: "1485m",
-		series: [][2]string{{`peercache_read_requests_total{@,node}`, "0+3000x300"},
-			{`peercache_read_hits_total{@,node,tier="local"}`, "0+2700x288 777900+300x12"}},
-		says: "inference/demo finds 10% of the pages asked for."},
+		series: [][2]string{{`peercache_lookup_pages_total{@,node,op="exists"}`, "0+3000x300"},
+			{`peercache_delivered_pages_total{@,node,tier="local"}`, "0+2700x288 777900+300x12"}},
+		says: "Engines get 10% of the pages that they look up in inference/demo."},
 	{alert: "PeerCacheHitRatioFell", every: "5m", at: "1485m",
-		series: [][2]string{{`peercache_read_requests_total{@,node}`, "0+3000x300"},
-			{`peercache_read_hits_total{@,node,tier="local"}`, "0+2700x288 779100+1500x12"}}},
+		series: [][2]string{{`peercache_lookup_pages_total{@,node,op="exists"}`, "0+3000x300"},
+			{`peercache_delivered_pages_total{@,node,tier="local"}`, "0+2700x288 779100+1500x12"}}},
+	// Nothing is found any more, so nothing is read, either.
+	{alert: "PeerCacheHitRatioFell", every: "5m", at: "1485m",
+		series: [][2]string{{`peercache_lookup_pages_total{@,node,op="exists"}`, "0+3000x300"},
+			{`peercache_delivered_pages_total{@,node,tier="tcp"}`, "0+2700x288 777600x12"},
+			{`peercache_read_requests_total{@,node}`, "0+2700x288 777600x12"}},
+		says: "Engines get 0% of the pages that they look up in inference/demo."},
 	// The same fall when hardly anybody reads.
 	{alert: "PeerCacheHitRatioFell", every: "5m", at: "1485m",
-		series: [][2]string{{`peercache_read_requests_total{@,node}`, "0+50x300"},
-			{`peercache_read_hits_total{@,node,tier="local"}`, "0+45x288 12965+5x12"}}},
+		series: [][2]string{{`peercache_lookup_pages_total{@,node,op="exists"}`, "0+50x300"},
+			{`peercache_delivered_pages_total{@,node,tier="local"}`, "0+45x288 12965+5x12"}}},
 
 	{alert: "PeerCacheRepairBacklog", at: "40m", onNode: true, series: [][2]string{{`peercache_repair_backlog_pages{@,node}`, "5x60"}},
 		says: "Node demo-1 on gpu-1 has had pages to repair for half an hour; others may miss them."},

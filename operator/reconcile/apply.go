@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -42,9 +43,11 @@ type change struct {
 	live  client.Object  // nil when there is none
 	have  map[string]any // live, encoded
 	first difference     // its path is "" when there is nothing to add or to alter, but a field is no longer wanted
-	// foreign says that somebody else changed the object: it is not what the operator applied last, and what the
-	// operator wants has not changed.
+	// foreign says that somebody else changed or deleted the object: it is not what the operator applied last, and what
+	// the operator wants has not changed.
 	foreign bool
+	plain   map[string]any // want without its digest
+	hash    string         // that digest
 }
 
 // compare finds out whether an object has to be written; nil says that it is as it should be.
@@ -63,8 +66,9 @@ func (r *Reconciler) compare(ctx context.Context, p *pass, object client.Object)
 	if err != nil {
 		return nil, err
 	}
+	known := r.memories.of(p.cluster).objects
 	if live == nil {
-		return &change{name: name, want: want}, nil
+		return &change{name: name, want: want, foreign: known[name] != nil, plain: plain, hash: hash}, nil
 	}
 	if !belongs(live, p.cluster) {
 		return nil, &plan.Problem{Reason: "NameConflict", Message: fmt.Sprintf(
@@ -74,12 +78,12 @@ func (r *Reconciler) compare(ctx context.Context, p *pass, object client.Object)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", name, err)
 	}
-	first := telling(plain, have)
+	first := telling(known.expected(name, hash, plain), have)
 	applied := live.GetAnnotations()[v1alpha1.AnnotationAppliedHash] == hash
 	if first.path == "" && applied {
 		return nil, nil
 	}
-	return &change{name: name, want: want, live: live, have: have, first: first, foreign: applied}, nil
+	return &change{name: name, want: want, live: live, have: have, first: first, foreign: applied, plain: plain, hash: hash}, nil
 }
 
 // present is what there is of an object, nil when there is none, and an error when it is a former cluster's.
@@ -104,22 +108,42 @@ func (r *Reconciler) applyOne(ctx context.Context, p *pass, object client.Object
 	if err != nil || change == nil {
 		return err
 	}
+	known, now := r.memories.of(p.cluster).objects, r.Now()
+	if change.foreign {
+		if wait := known.of(change.name).repairIn(now); wait > 0 {
+			p.waiting = append(p.waiting, now.Add(wait))
+			return nil
+		}
+	}
 	after, err := r.write(ctx, p, change.name, change.want)
-	if err != nil || change.live == nil {
+	if err != nil {
 		return err
 	}
-	if change.foreign {
-		r.Events.Eventf(p.cluster, change.live, corev1.EventTypeNormal, "Repaired", "Apply",
-			"%s was changed by someone else at %s; change the PeerCacheCluster instead", change.name, change.first.path)
-		return nil
-	}
-	if change.first.path == "" {
-		change.first = dropped(change.have, after)
-	}
-	if change.first.path != "" { // else the operator writes the same in another way
-		r.Events.Eventf(p.cluster, change.live, corev1.EventTypeNormal, "Changed", "Apply", "%s changes: %s", change.name, change.first)
+	p.changed = true
+	made := known.of(change.name)
+	altered := made.note(change.hash, change.plain, after)
+	switch {
+	case altered.path != "":
+		r.Events.Eventf(p.cluster, change.live, corev1.EventTypeWarning, "Altered", "Apply", "%s is not stored as it was applied: %s. "+
+			"Remove the admission webhook or policy that alters it, or the field of the PeerCacheCluster that this API server does "+
+			"not support", change.name, altered)
+	case change.foreign:
+		made.repairedAt(now)
+		r.tellRepair(p.cluster, change, made.wait)
+	case change.live != nil:
+		r.tellChange(p.cluster, change, after)
 	}
 	return nil
+}
+
+// tellChange records what a changed spec changes.
+func (r *Reconciler) tellChange(cluster *v1alpha1.PeerCacheCluster, c *change, after map[string]any) {
+	if c.first.path == "" {
+		c.first = dropped(c.have, after)
+	}
+	if c.first.path != "" { // else the operator writes the same in another way
+		r.Events.Eventf(cluster, c.live, corev1.EventTypeNormal, "Changed", "Apply", "%s changes: %s", c.name, c.first)
+	}
 }
 
 // write applies, notes the result where later steps look, since the cache learns of it only after a while, and returns it.
@@ -179,7 +203,8 @@ func (r *Reconciler) find(ctx context.Context, object client.Object) (client.Obj
 	return live, nil
 }
 
-// encode turns a typed object into what is applied: without status, which is not the operator's.
+// encode turns a typed object into what is applied: without status, which is not the operator's, and without fields that
+// have no value, for which the API server may have a default.
 func encode(object client.Object) (map[string]any, error) {
 	want, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -188,7 +213,22 @@ func encode(object client.Object) (map[string]any, error) {
 	delete(want, "status")
 	unstructured.RemoveNestedField(want, "metadata", "creationTimestamp")
 	unstructured.RemoveNestedField(want, "spec", "template", "metadata", "creationTimestamp")
+	dropNulls(want)
 	return want, nil
+}
+
+func dropNulls(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		maps.DeleteFunc(value, func(_ string, field any) bool { return field == nil })
+		for _, field := range value {
+			dropNulls(field)
+		}
+	case []any:
+		for _, element := range value {
+			dropNulls(element)
+		}
+	}
 }
 
 // stamp notes the digest of the whole object in its annotations. It tells a field that is no longer wanted

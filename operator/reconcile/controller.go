@@ -41,13 +41,6 @@ import (
 	"github.com/peercache/peercache/operator/tracing"
 )
 
-const (
-	// whileStable is how often a cluster is looked at although nothing happened, to ask how its nodes are.
-	whileStable = 30 * time.Second
-	// whileChanging is the same while nodes come, go or are broken.
-	whileChanging = 5 * time.Second
-)
-
 // Asker asks nodes for their status; see fleet.Client.
 type Asker interface {
 	Ask(ctx context.Context, addresses []string) ([]fleet.NodeStatus, error)
@@ -98,8 +91,12 @@ type pass struct {
 	// oldKernels says where that driver cannot work.
 	oldKernels string
 	missed     missed
+	// changed says that this pass changed something.
+	changed bool
 	// settled says that nothing is to be expected soon.
 	settled bool
+	// waiting are the times at which a pass has something to do.
+	waiting []time.Time
 }
 
 // +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters,verbs=get;list;watch
@@ -114,44 +111,44 @@ type pass struct {
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	ctx, span := r.begin(ctx, request)
 	defer span.End()
-	result, exists, err := r.look(ctx, request)
-	if exists {
-		exportPass(request.NamespacedName, err)
-	} else {
+	ended, err := r.look(ctx, request)
+	if ended.word == resultGone {
 		r.memories.forget(request.NamespacedName)
 		withdraw(request.NamespacedName)
 		err = errors.Join(err, r.deletePolicies(ctx, request.NamespacedName))
+	} else {
+		exportPass(request.NamespacedName, err)
 	}
-	span.SetAttributes(resultOf(result, exists, err))
-	return result, tracing.Note(span, err)
+	span.SetAttributes(resultOf(ended, err))
+	return ctrl.Result{RequeueAfter: ended.again}, tracing.Note(span, err)
 }
 
-// look takes the steps of a pass in order, and says whether the cluster exists.
-func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Result, bool, error) {
+// look takes the steps of a pass in order.
+func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (outcome, error) {
 	cluster := &v1alpha1.PeerCacheCluster{}
 	if err := r.Client.Get(ctx, request.NamespacedName, cluster); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			return ctrl.Result{}, false, nil
+			return outcome{word: resultGone}, nil
 		}
-		return ctrl.Result{}, true, fmt.Errorf("reading PeerCacheCluster %s: %w", request, err)
+		return outcome{}, fmt.Errorf("reading PeerCacheCluster %s: %w", request, err)
 	}
 	r.memories.of(cluster).remind(cluster)
 	if !cluster.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, true, nil // the garbage collector follows the owner references
+		return outcome{word: resultDeleting}, nil // the garbage collector follows the owner references
 	}
 	if err := r.sweepFormer(ctx, cluster); err != nil {
-		return ctrl.Result{}, true, err
+		return outcome{}, err
 	}
 	p := &pass{cluster: cluster, members: cluster.Status.Members, objects: cluster.Status.Objects}
 	if err := r.step(ctx, p, "gather", r.gather); err != nil {
-		return ctrl.Result{}, true, err
+		return outcome{}, err
 	}
 	err := r.realise(ctx, p)
 	if errors.Is(err, errFormer) {
-		return ctrl.Result{RequeueAfter: whileCleared}, true, nil
+		return outcome{resultChanging, whileCleared}, nil
 	}
 	if err != nil {
-		return ctrl.Result{}, true, err
+		return outcome{}, err
 	}
 	for _, step := range []struct {
 		name string
@@ -161,13 +158,10 @@ func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (ctrl.Resul
 		{"ask", func(ctx context.Context, p *pass) error { r.askFleet(ctx, p); return nil }}, {"report", r.report},
 	} {
 		if err := r.step(ctx, p, step.name, step.do); err != nil {
-			return ctrl.Result{}, true, err
+			return outcome{}, err
 		}
 	}
-	if p.settled && !p.missed.beingRecreated {
-		return ctrl.Result{RequeueAfter: whileStable}, true, nil
-	}
-	return ctrl.Result{RequeueAfter: whileChanging}, true, nil
+	return r.outcomeOf(p), nil
 }
 
 // realise plans and carries out. A spec that cannot be put into effect is no error of ours: it is noted

@@ -26,6 +26,7 @@ func (r *Reconciler) placeDiscovery(ctx context.Context, p *pass) error {
 		hosts = append(hosts, staying(p.facts.pods, remove)...)
 	}
 	gone := false
+	p.changed = p.changed || len(hosts)+len(remove) > 0
 	for _, pod := range hosts {
 		found, err := r.labelHost(ctx, pod, true)
 		if err != nil {

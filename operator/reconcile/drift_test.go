@@ -4,7 +4,17 @@ package reconcile
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/applyconfigurations"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
 func TestDrift(t *testing.T) {
@@ -30,6 +40,18 @@ func TestDrift(t *testing.T) {
 		{"keyed list: removed element", `{"containers":[{"name":"a"}]}`, `{"containers":[{"name":"b"}]}`, "containers[a]"},
 		{"keyed list: keyed by mount path", `{"volumeMounts":[{"mountPath":"/a","name":"v"}]}`,
 			`{"volumeMounts":[{"mountPath":"/a","name":"w"}]}`, "volumeMounts[/a].name"},
+		{"ports without names", `{"ports":[{"containerPort":1},{"containerPort":2}]}`,
+			`{"ports":[{"containerPort":1,"protocol":"TCP"},{"containerPort":2,"protocol":"TCP"}]}`, ""},
+		{"ports: order", `{"ports":[{"containerPort":1,"protocol":"UDP"},{"containerPort":1}]}`,
+			`{"ports":[{"containerPort":1,"protocol":"TCP"},{"containerPort":1,"protocol":"UDP"}]}`, ""},
+		{"ports: another protocol", `{"ports":[{"containerPort":1}]}`, `{"ports":[{"containerPort":1,"protocol":"UDP"}]}`, "ports[1]"},
+		{"ports: another name", `{"ports":[{"containerPort":1,"name":"a"}]}`,
+			`{"ports":[{"containerPort":1,"name":"b","protocol":"TCP"}]}`, "ports[1].name"},
+		{"ports of a Service", `{"ports":[{"port":1,"targetPort":2},{"port":1,"protocol":"UDP"}]}`,
+			`{"ports":[{"port":9},{"port":1,"protocol":"UDP"},{"port":1,"protocol":"TCP","targetPort":3}]}`, "ports[1].targetPort"},
+		{"topology spread: somebody else's", `{"topologySpreadConstraints":[{"topologyKey":"a","whenUnsatisfiable":"x","maxSkew":1}]}`,
+			`{"topologySpreadConstraints":[{"topologyKey":"a","whenUnsatisfiable":"y","maxSkew":2},` +
+				`{"topologyKey":"a","whenUnsatisfiable":"x","maxSkew":1}]}`, ""},
 		{"the first difference in order of names", `{"b":1,"a":1}`, `{"b":2,"a":2}`, "a"},
 	}
 	for _, test := range tests {
@@ -38,6 +60,66 @@ func TestDrift(t *testing.T) {
 				t.Errorf("got %q, want %q", found.path, test.at)
 			}
 		})
+	}
+}
+
+// listKeys says of every list what the API server's schema says: a list that is missing here would be compared as a whole,
+// and whoever adds an element to it would have the operator write for ever.
+func TestListKeysAreThoseOfTheSchema(t *testing.T) {
+	found := map[string][]string{}
+	converter := applyconfigurations.NewTypeConverter(clientgoscheme.Scheme)
+	for _, object := range []runtime.Object{
+		&appsv1.DaemonSet{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"}},
+		&corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}},
+		&corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}},
+		&admissionv1.MutatingAdmissionPolicy{TypeMeta: metav1.TypeMeta{
+			APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicy"}},
+	} {
+		typed, err := converter.ObjectToTyped(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		collectKeys(typed.Schema(), typed.TypeRef(), "", map[string]bool{}, found)
+	}
+	delete(found, "conditions")          // only in status
+	delete(found, "ephemeralContainers") // only in pods that run
+	for field, keys := range found {
+		ours := listKeys[field]
+		for _, key := range keys {
+			if !slices.Contains(ours, key) {
+				t.Errorf("elements of %s are told apart by %v, but the operator goes by %v", field, keys, ours)
+			}
+		}
+	}
+	for field := range listKeys { // which also shows that the schema is read
+		if found[field] == nil {
+			t.Errorf("the API server tells no elements of %s apart, but the operator does", field)
+		}
+	}
+}
+
+// collectKeys walks through a type and notes by the names of fields the keys of their lists.
+func collectKeys(all *schema.Schema, ref schema.TypeRef, field string, seen map[string]bool, found map[string][]string) {
+	if ref.NamedType != nil {
+		if seen[field+" "+*ref.NamedType] {
+			return
+		}
+		seen[field+" "+*ref.NamedType] = true
+	}
+	atom, known := all.Resolve(ref)
+	switch {
+	case !known:
+	case atom.List != nil:
+		if atom.List.ElementRelationship == schema.Associative && len(atom.Keys) > 0 {
+			found[field] = append(found[field], atom.Keys...)
+		}
+		if atom.List.ElementRelationship == schema.Associative {
+			collectKeys(all, atom.List.ElementType, field+"[]", seen, found)
+		}
+	case atom.Map != nil:
+		for _, inner := range atom.Fields {
+			collectKeys(all, inner.Type, inner.Name, seen, found)
+		}
 	}
 }
 

@@ -93,6 +93,8 @@ func (r *Reconciler) deleteExtra(ctx context.Context, p *pass, old v1alpha1.Made
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting %s, which is no longer asked for: %w", name, err)
 	}
+	p.changed = true
+	delete(r.memories.of(p.cluster).objects, name)
 	log.FromContext(ctx).Info("deleted", "object", name)
 	r.Events.Eventf(p.cluster, object, corev1.EventTypeNormal, "ObjectRemoved", "Prune",
 		"deleted %s, because the spec no longer asks for it", name)

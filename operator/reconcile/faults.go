@@ -62,7 +62,7 @@ func faultOf(pod *corev1.Pod, groups []plan.Group, now time.Time) *fault {
 	}
 	ready := condition(pod, corev1.PodReady)
 	if pod.Status.Phase == corev1.PodRunning && ready != nil && ready.Status != corev1.ConditionTrue &&
-		now.Sub(ready.LastTransitionTime.Time) > stuckAfter {
+		now.Sub(ready.LastTransitionTime.Time) >= stuckAfter {
 		return &fault{reason: "NotReady", text: fmt.Sprintf(
 			"it runs on %s but has not been ready for more than a minute: ask /readyz on its HTTP port, see "+
 				"kubectl logs, and check that the machine is up", pod.Spec.NodeName)}

@@ -30,7 +30,7 @@ func well() *fleet.Fleet {
 	return &fleet.Fleet{
 		Members: 4, Rails: fleet.RailSum{Total: 6, Up: 6}, NUMA: fleet.Placement{Aligned: 4},
 		Groups:  []fleet.GroupSum{{Name: "numa0", Members: 2, Rails: 4, RailsUp: 4}, {Name: "numa1", Members: 2, Rails: 2, RailsUp: 2}},
-		Engines: 8, RecentReads: 100, RecentHits: 80,
+		Engines: 8, RecentLookedUp: 100, RecentDelivered: 80,
 	}
 }
 
@@ -235,7 +235,7 @@ func TestNumbersAreQuiet(t *testing.T) {
 			now := time.Unix(1000, 0)
 			m := &memory{numbers: now.Add(-test.after)}
 			status := v1alpha1.PeerCacheClusterStatus{HitRatioPercent: test.shown, Engines: test.engines}
-			showNumbers(&status, fleet.Fleet{Engines: test.attach, RecentReads: 100, RecentHits: test.hits}, m, now)
+			showNumbers(&status, fleet.Fleet{Engines: test.attach, RecentLookedUp: 100, RecentDelivered: test.hits}, m, now)
 			if wrote := m.numbers.Equal(now); wrote != test.writes {
 				t.Errorf("wrote is %t", wrote)
 			}

@@ -18,7 +18,9 @@ const (
 	// than a restart of the container, which does not change the pod's address.
 	lostAfter = 30 * time.Second
 	// settledAfter is how long a pod must have been ready to take the place of a host that is well, for the sake of
-	// spreading. One that comes and goes would otherwise have hosts moved each time.
+	// spreading. One that comes and goes would otherwise have hosts moved each time. Half as long as the host is enough: in
+	// a cluster that comes up, hosts move while its nodes look for them anyway, and each further move needs a pod that
+	// has been ready for longer.
 	settledAfter = 2 * time.Minute
 )
 
@@ -29,8 +31,8 @@ type candidate struct {
 	host          bool // it has the label
 	lost          bool // it is a host that has not been ready for too long
 	ready         bool
-	settled       bool
-	draining      bool // its machine is marked to be drained, so it ends soon
+	since         time.Duration // that it is ready, or is not
+	draining      bool          // its machine is marked to be drained, so it ends soon
 }
 
 // chooseHosts decides which pods get the discovery label and which lose it. Hosts that are well stay; free places go to
@@ -75,14 +77,18 @@ func hostCandidates(pods []corev1.Pod, machines []corev1.Node, now time.Time) []
 		c := candidate{pod: pod, machine: pod.Spec.NodeName, zone: machine[corev1.LabelTopologyZone], host: isHost(pod),
 			draining: machine[v1alpha1.LabelDrain] == v1alpha1.DrainNow}
 		if ready := condition(pod, corev1.PodReady); ready != nil {
-			since := now.Sub(ready.LastTransitionTime.Time)
+			c.since = now.Sub(ready.LastTransitionTime.Time)
 			c.ready = ready.Status == corev1.ConditionTrue
-			c.settled = c.ready && since > settledAfter && !c.draining
-			c.lost = c.host && !c.ready && since > lostAfter
+			c.lost = c.host && !c.ready && c.since >= lostAfter
 		}
 		candidates = append(candidates, c)
 	}
 	return candidates
+}
+
+// settledBeside says whether a pod may take the place of a host that is well.
+func (c *candidate) settledBeside(host *candidate) bool {
+	return c.ready && !c.draining && (c.since > settledAfter || host.ready && c.since >= host.since/2)
 }
 
 // rank orders candidates before they are spread: a host that is well, a ready pod, a host that is lost, any other
@@ -154,7 +160,7 @@ func (s *spread) improve() bool {
 	for i := range slices.Backward(s.chosen) { // whom was chosen last has the least reason to stay
 		host := &s.chosen[i]
 		s.count(host, -1)
-		j := s.best(func(c *candidate) bool { return c.settled && s.crowd(c, host) < 0 })
+		j := s.best(func(c *candidate) bool { return c.settledBeside(host) && s.crowd(c, host) < 0 })
 		if j >= 0 {
 			*host, s.left[j] = s.left[j], *host
 		}

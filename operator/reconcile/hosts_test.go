@@ -73,6 +73,18 @@ func TestChooseHosts(t *testing.T) {
 		{name: "not to a pod that has just become ready", replicas: 2, pods: []corev1.Pod{
 			testPod("a", on("m1"), hosting), testPod("b", on("m1"), hosting), testPod("c", on("m2"), readyFor(time.Minute)),
 		}},
+		{name: "but where the host is hardly older", replicas: 2, add: "c", remove: "b", pods: []corev1.Pod{
+			testPod("a", on("m1"), hosting, readyFor(20*time.Second)), testPod("b", on("m1"), hosting, readyFor(20*time.Second)),
+			testPod("c", on("m2"), readyFor(10*time.Second)),
+		}},
+		{name: "not while it is twice as old", replicas: 2, pods: []corev1.Pod{
+			testPod("a", on("m1"), hosting, readyFor(20*time.Second)), testPod("b", on("m1"), hosting, readyFor(20*time.Second)),
+			testPod("c", on("m2"), readyFor(9*time.Second)),
+		}},
+		{name: "nor while it restarts", replicas: 2, pods: []corev1.Pod{
+			testPod("a", on("m1"), hosting, unreadyFor(time.Second)), testPod("b", on("m1"), hosting, unreadyFor(time.Second)),
+			testPod("c", on("m2"), readyFor(time.Minute)),
+		}},
 		{name: "nor to one that is not", replicas: 2, pods: []corev1.Pod{
 			testPod("a", on("m1"), hosting), testPod("b", on("m1"), hosting), testPod("c", on("m2"), unreadyFor(time.Minute)),
 		}},
@@ -121,7 +133,7 @@ func TestChooseHosts(t *testing.T) {
 // those that were well, one stays.
 func TestChooseHostsAtRandom(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	kinds := []func(*corev1.Pod){hosting, func(pod *corev1.Pod) { hosting(pod); unreadyFor(time.Second)(pod) },
+	kinds := []func(*corev1.Pod){hosting, func(pod *corev1.Pod) { hosting(pod); readyFor(10 * time.Second)(pod) }, func(pod *corev1.Pod) { hosting(pod); unreadyFor(time.Second)(pod) },
 		func(pod *corev1.Pod) { hosting(pod); unreadyFor(time.Minute)(pod) }, readyFor(time.Second), readyFor(time.Hour),
 		readyFor(time.Hour), unreadyFor(time.Minute), pending, terminating}
 	for round := range 5000 {
@@ -143,7 +155,7 @@ func TestChooseHostsAtRandom(t *testing.T) {
 				if c[0].rank() == 0 {
 					well++
 				}
-				if c[0].rank() == 0 || c[0].settled {
+				if c[0].rank() == 0 || c[0].settledBeside(&candidate{}) {
 					serving[c[0].machine] = true
 				}
 			}
@@ -173,6 +185,75 @@ func TestChooseHostsAtRandom(t *testing.T) {
 		if add, remove := chooseHosts(pods, machines, replicas, noon); len(add)+len(remove) != 0 {
 			t.Fatalf("%s; a second look adds %q and removes %q", before, names(add), names(remove))
 		}
+	}
+}
+
+// comingUp plays a cluster of two groups whose machines come one after another, a second apart, as the kubelets bring them,
+// and looks at it every second. It returns at which seconds hosts were placed or moved, and the pods as they are at the end.
+func comingUp(t *testing.T, machines, seconds int, also func(second int, pods []corev1.Pod)) (moves []int, pods []corev1.Pod) {
+	t.Helper()
+	var all []corev1.Node
+	for m := range machines {
+		all = append(all, zoned(fmt.Sprintf("m%d z%d", m, m%3))...)
+	}
+	for second := range seconds {
+		now := noon.Add(time.Duration(second) * time.Second)
+		if second < machines {
+			for g := range 2 {
+				pods = append(pods, testPod(fmt.Sprintf("g%d-m%d", g, second), on(fmt.Sprintf("m%d", second)), func(pod *corev1.Pod) {
+					pod.CreationTimestamp = metav1.NewTime(now)
+					pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now)
+				}))
+			}
+		}
+		also(second, pods)
+		add, remove := chooseHosts(pods, all, 3, now)
+		for _, pod := range add {
+			hosting(pod)
+		}
+		for _, pod := range remove {
+			delete(pod.Labels, v1alpha1.LabelDiscovery)
+		}
+		if len(add)+len(remove) > 0 {
+			moves = append(moves, second)
+		}
+	}
+	return moves, pods
+}
+
+// While nodes come up, hosts are spread within moments: nothing is left to be moved later, when all is quiet.
+func TestHostsAreSpreadWhileTheClusterComesUp(t *testing.T) {
+	moves, pods := comingUp(t, 30, 600, func(int, []corev1.Pod) {})
+	if len(moves) > 4 || moves[len(moves)-1] > 5 {
+		t.Errorf("hosts moved at seconds %v; all zones have nodes after 3 s", moves)
+	}
+	on := map[string]bool{}
+	for i := range pods {
+		if isHost(&pods[i]) {
+			on[pods[i].Spec.NodeName] = true
+		}
+	}
+	if len(on) != 3 {
+		t.Errorf("hosts are on machines %v", on)
+	}
+}
+
+// A pod that comes and goes, and is the only one of its zone, has hosts moved ever more rarely.
+func TestHostsAreNotMovedForAPodThatComesAndGoes(t *testing.T) {
+	const period = 80
+	moves, _ := comingUp(t, 3, 3600, func(second int, pods []corev1.Pod) {
+		for i := range pods {
+			if pods[i].Spec.NodeName == "m2" && second%(period/2) == 0 {
+				pods[i].Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(time.Duration(second) * time.Second))
+				pods[i].Status.Conditions[0].Status = corev1.ConditionTrue
+				if second/(period/2)%2 == 1 {
+					pods[i].Status.Conditions[0].Status = corev1.ConditionFalse
+				}
+			}
+		}
+	})
+	if len(moves) > 8 || moves[len(moves)-1] > 5*period {
+		t.Errorf("hosts moved at seconds %v", moves)
 	}
 }
 
@@ -211,7 +292,7 @@ func states(pods []corev1.Pod) string {
 	for i := range pods {
 		list = append(list, pods[i].Name)
 		for _, c := range hostCandidates(pods[i:i+1], nil, noon) {
-			list = append(list, fmt.Sprintf("host=%t lost=%t ready=%t settled=%t", c.host, c.lost, c.ready, c.settled))
+			list = append(list, fmt.Sprintf("host=%t lost=%t ready=%t since=%s", c.host, c.lost, c.ready, c.since))
 		}
 	}
 	return strings.Join(list, "; ")

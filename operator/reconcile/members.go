@@ -24,6 +24,9 @@ const (
 	// askEvery bounds how often the nodes of a cluster are asked: pod events come in bursts, and a node that
 	// does not answer holds a pass up for a second.
 	askEvery = 5 * time.Second
+	// askGatedEvery is the same while a falling hit ratio is to pause an update within ten seconds. Passes are up to five
+	// seconds apart, and one that an event makes must not put off the next look at the nodes.
+	askGatedEvery = time.Second
 	// believedFor is how long an answer is gone by when no later one comes. It is longer than it takes to move
 	// discovery from hosts that are lost, so that this alone makes no condition flap.
 	believedFor = time.Minute
@@ -51,7 +54,11 @@ func (r *Reconciler) askFleet(ctx context.Context, p *pass) {
 		}
 	}
 	memory, now := r.memories.of(p.cluster), r.Now()
-	if len(addresses) > 0 && now.Sub(memory.asked) >= askEvery {
+	pause := askEvery
+	if gated(p.cluster) {
+		pause = askGatedEvery
+	}
+	if len(addresses) > 0 && now.Sub(memory.asked) >= pause {
 		memory.asked = now
 		answers, err := r.Fleet.Ask(ctx, addresses)
 		if err != nil {
@@ -80,6 +87,10 @@ type memory struct {
 	// swept says that no admission policy of a former cluster of its name is left.
 	swept bool
 	wrote written
+	// changed is when a pass last changed something.
+	changed time.Time
+	// objects are those that were written.
+	objects records
 }
 
 // written is the status that was written last. The cache learns of it only after a while, in which the status would look
@@ -134,7 +145,7 @@ func (m *memories) of(cluster *v1alpha1.PeerCacheCluster) *memory {
 	}
 	key := client.ObjectKeyFromObject(cluster)
 	if m.by[key] == nil || m.by[key].uid != cluster.UID {
-		m.by[key] = &memory{uid: cluster.UID}
+		m.by[key] = &memory{uid: cluster.UID, objects: records{}}
 	}
 	return m.by[key]
 }

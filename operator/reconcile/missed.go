@@ -59,6 +59,7 @@ func (r *Reconciler) rescue(ctx context.Context, p *pass) error {
 	evicted, obstacle := r.Engines.RecreateOne(ctx, p.cluster, pods)
 	p.missed.obstacle = obstacle
 	if evicted != nil {
+		p.changed = true
 		r.Events.Eventf(p.cluster, evicted, corev1.EventTypeNormal, "PodRecreated", "Recreate",
 			"evicted pod %s/%s, which was created without being connected, so that it is created anew", evicted.Namespace, evicted.Name)
 	}

@@ -23,6 +23,8 @@ func (r *Reconciler) prune(ctx context.Context, p *pass) error {
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting DaemonSet %s of a group that is gone: %w", daemonSet.Name, err)
 		}
+		p.changed = true
+		delete(r.memories.of(p.cluster).objects, title("DaemonSet", client.ObjectKeyFromObject(daemonSet)))
 		delete(p.facts.daemonSets, daemonSet.Name)
 		r.Events.Eventf(p.cluster, daemonSet, corev1.EventTypeNormal, "GroupRemoved", "Prune",
 			"deleted DaemonSet %s, because spec.rails no longer has its group", daemonSet.Name)

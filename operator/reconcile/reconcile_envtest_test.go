@@ -121,14 +121,50 @@ func TestQuietWhenNothingChanged(t *testing.T) {
 		s.Resources.MemoryOverhead = resource.MustParse("1024Mi")
 		s.Resources.CPU = resource.MustParse("2")
 	}
+	ports := func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.PodTemplate = template(`{"containers": [{"name": "peercached", "ports": [{"containerPort": 7001}, {"containerPort": 7002}]}, ` +
+			`{"name": "sidecar", "image": "tool:1", "ports": [{"containerPort": 8002}, {"containerPort": 8001, "protocol": "UDP"}, ` +
+			`{"containerPort": 8001}]}], "initContainers": [{"name": "proxy", "image": "tool:1", "restartPolicy": "Always", ` +
+			`"ports": [{"containerPort": 9001}, {"containerPort": 9002, "hostPort": 9003}]}]}`)
+	}
+	// Whatever a pod's spec may hold that the API server fills in, prints otherwise or merges by keys.
+	whole := func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.PodTemplate = template(`{"hostAliases": [{"ip": "10.0.0.2", "hostnames": ["b"]}, {"ip": "10.0.0.1", "hostnames": ["a"]}],
+			"topologySpreadConstraints": [
+				{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"a": "b"}}},
+				{"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
+			"dnsConfig": {"options": [{"name": "ndots", "value": "2"}, {"name": "edns0"}]}, "securityContext": {"fsGroup": 7},
+			"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+				{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}},
+			"volumes": [
+				{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"],
+					"resources": {"requests": {"storage": "1024Mi"}}}}}},
+				{"name": "block", "persistentVolumeClaim": {"claimName": "block"}},
+				{"name": "mixed", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}},
+					{"configMap": {"name": "c"}}, {"downwardAPI": {"items": [{"path": "p", "fieldRef": {"fieldPath": "metadata.name"}}]}}]}},
+				{"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "0.5Gi"}},
+				{"name": "iscsi", "iscsi": {"targetPortal": "a:1", "iqn": "iqn.2001-04.com.example:storage", "lun": 0}}],
+			"containers": [{"name": "sidecar", "image": "tool", "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}},
+				"env": [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}, {"name": "EMPTY", "value": ""},
+					{"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}],
+				"volumeDevices": [{"name": "block", "devicePath": "/dev/b"}], "volumeMounts": [{"name": "scratch", "mountPath": "/b"},
+					{"name": "memory", "mountPath": "/a"}],
+				"livenessProbe": {"httpGet": {"port": 80}}, "startupProbe": {"grpc": {"port": 81}},
+				"readinessProbe": {"exec": {"command": ["true"]}}, "lifecycle": {"preStop": {"sleep": {"seconds": 1}}},
+				"securityContext": {"capabilities": {"drop": ["ALL"]}}}]}`)
+	}
 	for name, change := range map[string]func(*v1alpha1.PeerCacheClusterSpec){
 		"defaults": func(*v1alpha1.PeerCacheClusterSpec) {}, "rails": rails, "pools": pools, "odd quantities": odd,
+		"ports without names": ports, "whole pods": whole,
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			b.cluster(change)
 			if first := b.pass(); len(first) < 5 {
 				t.Fatalf("the counter misses writes: %q", first)
+			}
+			if told := b.events(); slices.ContainsFunc(told, func(event string) bool { return strings.Contains(event, "Altered") }) {
+				t.Errorf("the API server is said to alter objects: %q", told)
 			}
 			for range 2 {
 				if again := b.pass(); len(again) != 0 {
@@ -199,6 +235,28 @@ func TestOthersMayAdd(t *testing.T) {
 	}
 	if b.daemonSet("default").Annotations["example.com/note"] != "mine" {
 		t.Error("a note of somebody else is lost")
+	}
+}
+
+// Who adds an element to a list that is merged by keys owns it.
+func TestOthersMayAddToListsWithKeys(t *testing.T) {
+	b := newBench(t)
+	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.PodTemplate = template(`{"hostAliases": [{"ip": "10.0.0.2", "hostnames": ["b"]}], "topologySpreadConstraints": [` +
+			`{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]}`)
+	})
+	b.pass()
+	daemonSet := b.daemonSet("default")
+	pod := &daemonSet.Spec.Template.Spec
+	pod.HostAliases = append([]corev1.HostAlias{{IP: "10.0.0.1", Hostnames: []string{"a"}}}, pod.HostAliases...)
+	pod.TopologySpreadConstraints = append(pod.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
+		MaxSkew: 3, TopologyKey: "rack", WhenUnsatisfiable: corev1.ScheduleAnyway})
+	pod.Containers[0].Ports = append([]corev1.ContainerPort{{ContainerPort: 7001}}, pod.Containers[0].Ports...)
+	b.must(b.Update(t.Context(), daemonSet))
+	for range 2 {
+		if wrote := b.pass(); slices.ContainsFunc(wrote, func(w string) bool { return strings.Contains(w, "daemonsets") }) {
+			t.Errorf("the operator fights about elements that are not its own: %q", wrote)
+		}
 	}
 }
 

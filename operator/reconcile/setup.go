@@ -5,6 +5,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -50,7 +52,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	build := ctrl.NewControllerManagedBy(mgr).
 		Named("peercachecluster").
-		For(&v1alpha1.PeerCacheCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.PeerCacheCluster{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, updateTurned))).
 		Owns(&appsv1.DaemonSet{}).
 		Owns(&corev1.ConfigMap{}).
 		Owns(&corev1.Service{}).
@@ -59,7 +61,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.everyCluster), builder.WithPredicates(machineChanged)).
 		// The driver comes and goes with an installation, and admission policies depend on it.
 		WatchesMetadata(&storagev1.CSIDriver{}, handler.EnqueueRequestsFromMapFunc(r.everyCluster), builder.WithPredicates(ourDriver)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4})
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: 4,
+			// A pass that failed is tried again after 5 ms, and then ever more rarely.
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](5*time.Millisecond, whileStable),
+		})
 	if err := mgr.Add(manager.RunnableFunc(r.sweepPolicies)); err != nil {
 		return fmt.Errorf("setting up the deletion of admission policies: %w", err)
 	}
@@ -70,6 +76,17 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return fmt.Errorf("setting up the PeerCacheCluster controller: %w", err)
 	}
 	return nil
+}
+
+// updateTurned passes what pauses an update, or ends a pause: the next pass puts that into effect.
+var updateTurned = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, okBefore := e.ObjectOld.(*v1alpha1.PeerCacheCluster)
+		after, okAfter := e.ObjectNew.(*v1alpha1.PeerCacheCluster)
+		return okBefore && okAfter && paused(before.Status.Update) != paused(after.Status.Update)
+	},
 }
 
 // machineChanged passes over the kubelets' heartbeats.

@@ -73,6 +73,7 @@ func (r *Reconciler) report(ctx context.Context, p *pass) error {
 		if err == nil {
 			memory.note(before.ResourceVersion, p.cluster)
 		}
+		p.changed = p.changed || progressed(before.Status, p.cluster.Status)
 	}
 	export(p.cluster)
 	for _, condition := range changed {

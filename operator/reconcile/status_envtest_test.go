@@ -185,7 +185,7 @@ func TestMembersAreCountedWithoutEverMattering(t *testing.T) {
 	b.roll("default", true, true)
 	b.fleet.answers = []fleet.NodeStatus{{
 		Members: []fleet.Member{{ID: "x", State: "active"}, {ID: "y", State: "active"}},
-		Fleet:   &fleet.Fleet{Members: 2, Engines: 3, RecentReads: 10, RecentHits: 9},
+		Fleet:   &fleet.Fleet{Members: 2, Engines: 3, RecentLookedUp: 10, RecentDelivered: 9},
 	}}
 	b.pass() // labels the hosts, which are asked from then on
 	b.reconciler.Now = func() time.Time { return time.Now().Add(askEvery) }

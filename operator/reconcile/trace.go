@@ -4,6 +4,7 @@ package reconcile
 
 import (
 	"context"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -36,18 +37,24 @@ func (r *Reconciler) step(ctx context.Context, p *pass, name string, do func(con
 	return tracing.Step(ctx, name, func(ctx context.Context) error { return do(ctx, p) })
 }
 
-// resultOf is what a pass ended with.
-func resultOf(result ctrl.Result, exists bool, err error) attribute.KeyValue {
-	word := "changing"
-	switch {
-	case err != nil:
-		word = "failed"
-	case !exists:
-		word = "gone"
-	case result.RequeueAfter == 0:
-		word = "deleting"
-	case result.RequeueAfter == whileStable:
-		word = "stable"
+// What a pass ended with.
+const (
+	resultStable   = "stable"
+	resultChanging = "changing"
+	resultDeleting = "deleting"
+	resultGone     = "gone"
+	resultFailed   = "failed"
+)
+
+// outcome is what a pass ended with, and the time to the next one; 0 when only events call for one.
+type outcome struct {
+	word  string
+	again time.Duration
+}
+
+func resultOf(o outcome, err error) attribute.KeyValue {
+	if err != nil {
+		o.word = resultFailed
 	}
-	return attribute.String(attributeResult, word)
+	return attribute.String(attributeResult, o.word)
 }

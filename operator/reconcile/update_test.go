@@ -5,6 +5,8 @@ package reconcile
 import (
 	"testing"
 
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/fleet"
 )
@@ -69,11 +71,80 @@ func TestFollowUpdate(t *testing.T) {
 	}
 }
 
+// The pools are emptied in the middle of a roll: the last minute was good for most of it, the last seconds were not.
+func TestFollowUpdateSeesAFallAtOnce(t *testing.T) {
+	tests := []struct {
+		name   string
+		heard  fleet.Fleet
+		paused bool
+	}{
+		{"as before", fleet.Fleet{RecentLookedUp: 60000, RecentDelivered: 54000, LatestLookedUp: 5000, LatestDelivered: 4500}, false},
+		{"emptied", fleet.Fleet{RecentLookedUp: 60000, RecentDelivered: 49500, LatestLookedUp: 5000}, true},
+		{"a few prompts that nobody had", fleet.Fleet{RecentLookedUp: 60000, RecentDelivered: 53900, LatestLookedUp: 100}, false},
+		{"filled again, and so for seconds", fleet.Fleet{RecentLookedUp: 60000, RecentDelivered: 30000, LatestLookedUp: 5000,
+			LatestDelivered: 4500}, true},
+		{"nobody looks anything up", fleet.Fleet{}, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			p := &pass{cluster: &v1alpha1.PeerCacheCluster{}}
+			p.cluster.Spec.Update.MaxHitRatioDrop = new(int32(20))
+			p.cluster.Status.Update = &v1alpha1.UpdateStatus{HitRatioBefore: new(int32(90)), State: v1alpha1.UpdateProceeding}
+			p.heard.fleet = &test.heard
+			if got := followUpdate(p, rollout{desired: 3, ready: 3, updated: 1}); got.paused() != test.paused {
+				t.Errorf("paused is %t, want %t", got.paused(), test.paused)
+			}
+		})
+	}
+}
+
+// A status of an earlier release shows hits of gets, nearly a hundred; no roll may be held to that.
+func TestFollowUpdateBeginsWithARatioThatTheNodesTell(t *testing.T) {
+	for _, test := range []struct {
+		heard *fleet.Fleet
+		want  int32
+	}{{&fleet.Fleet{Members: 3}, -1}, {fleetWithHits(55), 99}, {nil, 99}} {
+		p := &pass{cluster: &v1alpha1.PeerCacheCluster{}}
+		p.cluster.Spec.Update.MaxHitRatioDrop = new(int32(20))
+		p.cluster.Status.HitRatioPercent = new(int32(99))
+		p.heard.fleet = test.heard
+		got := followUpdate(p, rollout{desired: 3, ready: 3, updated: 0}).under
+		if percentOf(got.HitRatioBefore) != test.want {
+			t.Errorf("with %+v it begins with %d, want %d", test.heard, percentOf(got.HitRatioBefore), test.want)
+		}
+	}
+}
+
+func TestAPauseIsPutIntoEffectAtOnce(t *testing.T) {
+	in := func(state v1alpha1.UpdateState) *v1alpha1.PeerCacheCluster {
+		cluster := &v1alpha1.PeerCacheCluster{}
+		if state != "" {
+			cluster.Status.Update = &v1alpha1.UpdateStatus{State: state}
+		}
+		return cluster
+	}
+	for _, test := range []struct {
+		before, after v1alpha1.UpdateState
+		passes        bool
+	}{
+		{v1alpha1.UpdateProceeding, v1alpha1.UpdatePaused, true},
+		{v1alpha1.UpdatePaused, v1alpha1.UpdateProceeding, true},
+		{v1alpha1.UpdatePaused, "", true},
+		{"", v1alpha1.UpdateProceeding, false},
+		{v1alpha1.UpdatePaused, v1alpha1.UpdatePaused, false},
+		{"", "", false},
+	} {
+		if got := updateTurned.Update(event.UpdateEvent{ObjectOld: in(test.before), ObjectNew: in(test.after)}); got != test.passes {
+			t.Errorf("from %q to %q: got %t", test.before, test.after, got)
+		}
+	}
+}
+
 func fleetWithHits(percent int32) *fleet.Fleet {
 	if percent < 0 {
 		return &fleet.Fleet{}
 	}
-	return &fleet.Fleet{RecentReads: 1000, RecentHits: uint64(percent) * 10}
+	return &fleet.Fleet{RecentLookedUp: 1000, RecentDelivered: uint64(percent) * 10}
 }
 
 func percentOf(value *int32) int32 {

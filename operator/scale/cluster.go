@@ -3,8 +3,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +20,8 @@ import (
 const (
 	servingNamespace = "serving"
 	clusterName      = "kv"
+	// hostReplicas are the discovery hosts of a cluster, by default.
+	hostReplicas = 3
 )
 
 func railResource(rail int) string { return fmt.Sprintf("rdma/rail%d", rail) }
@@ -89,4 +93,27 @@ func unstable(c config, cluster *v1alpha1.PeerCacheCluster) string {
 		}
 	}
 	return ""
+}
+
+// crowded says how the discovery hosts are not where they stay yet; "" when each is on a machine and in a zone of its own,
+// as far as there are as many.
+func crowded(ctx context.Context, from client.Client, c config) (string, error) {
+	var hosts corev1.PodList
+	if err := from.List(ctx, &hosts, client.InNamespace(servingNamespace),
+		client.MatchingLabels{v1alpha1.LabelDiscovery: v1alpha1.DiscoveryHost}); err != nil {
+		return "", fmt.Errorf("listing discovery hosts: %w", err)
+	}
+	machines, inZones := map[string]bool{}, map[string]bool{}
+	for _, host := range hosts.Items {
+		machine := &corev1.Node{}
+		if err := from.Get(ctx, client.ObjectKey{Name: host.Spec.NodeName}, machine); err != nil {
+			return "", fmt.Errorf("reading the machine of discovery host %s: %w", host.Name, err)
+		}
+		machines[machine.Name], inZones[machine.Labels[corev1.LabelTopologyZone]] = true, true
+	}
+	want := min(hostReplicas, c.nodes)
+	if len(hosts.Items) == min(hostReplicas, c.nodes*c.groups) && len(machines) == want && len(inZones) == min(want, zones) {
+		return "", nil
+	}
+	return fmt.Sprintf("%d discovery hosts on %d machines in %d zones", len(hosts.Items), len(machines), len(inZones)), nil
 }

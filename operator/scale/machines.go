@@ -21,6 +21,7 @@ const (
 	maxMachines = 10000
 	// featureLabels are as many as node feature discovery and a GPU operator give a machine together.
 	featureLabels = 60
+	zones         = 3
 	// images are as many as a kubelet reports.
 	images = 50
 	// reportEvery is how often a kubelet writes its Node although nothing changed.
@@ -36,7 +37,7 @@ func newMachine(i int, c config) *corev1.Node {
 	name := machineName(i)
 	machine := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 		"kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux",
-		"topology.kubernetes.io/zone": fmt.Sprintf("zone-%d", i%3), selectorLabel: "true",
+		corev1.LabelTopologyZone: fmt.Sprintf("zone-%d", i%zones), selectorLabel: "true",
 	}}}
 	for n := range featureLabels {
 		machine.Labels[fmt.Sprintf("feature.node.kubernetes.io/cpu-cpuid.FEATURE%02d", n)] = "true"

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -208,12 +209,12 @@ func (m *measurement) apply(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until the status is complete and has stood still for a while, and returns when it changed last. `up`
-// may bring an error that makes waiting useless.
+// settle waits until the status is complete and has stood still for a while and the discovery hosts are where they stay,
+// and returns when the status changed last. `up` may bring an error that makes waiting useless.
 func (m *measurement) settle(ctx context.Context, tell func(string), up <-chan error) (time.Time, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, stableWithin, fmt.Errorf("the status is not stable after %s", stableWithin))
 	defer cancel()
-	version, changed, missing := "", time.Now(), ""
+	version, changed, missing, crowd := "", time.Now(), "", ""
 	for pause(ctx, lookEvery) == nil {
 		select {
 		case err := <-up:
@@ -232,11 +233,16 @@ func (m *measurement) settle(ctx context.Context, tell func(string), up <-chan e
 			missing = unstable(m.config, cluster)
 			tell(missing)
 		}
-		if missing == "" && up == nil && time.Since(changed) >= m.quiet {
-			return changed, nil
+		if missing != "" || up != nil || time.Since(changed) < m.quiet {
+			continue
 		}
+		var err error
+		if crowd, err = crowded(ctx, m.world.client, m.config); err != nil || crowd == "" {
+			return changed, err
+		}
+		tell(crowd)
 	}
-	return changed, fmt.Errorf("%w: %s", context.Cause(ctx), missing)
+	return changed, fmt.Errorf("%w: %s", context.Cause(ctx), cmp.Or(missing, crowd))
 }
 
 func (m *measurement) engines(ctx context.Context) error {

@@ -52,8 +52,10 @@ type health struct {
 	RailsUp       int     `json:"rails_up"`
 	NUMA          string  `json:"numa"`
 	Engines       int     `json:"engines"`
-	RecentReads   uint64  `json:"recent_reads"`
-	RecentHits    uint64  `json:"recent_hits"`
+	RecentLooked  uint64  `json:"recent_looked_up"`
+	RecentGot     uint64  `json:"recent_delivered"`
+	LatestLooked  uint64  `json:"latest_looked_up"`
+	LatestGot     uint64  `json:"latest_delivered"`
 	PoolUsedBytes uint64  `json:"pool_used_bytes"`
 }
 
@@ -93,7 +95,7 @@ func (m *members) join(machine string, group int, ip string) {
 		State: fleet.StateActive, Address: net.JoinHostPort(ip, "31998"), HTTPPort: m.port, CapacityBytes: poolBytes,
 		Breaker: "closed", Reachable: true, Health: health{
 			AgeSeconds: 0.123456789, Group: groupName(group), Rails: m.config.rails, RailsUp: m.config.rails, NUMA: "aligned",
-			RecentReads: 123456, RecentHits: 98765, PoolUsedBytes: poolBytes / 10 * 9,
+			RecentLooked: 123456, RecentGot: 98765, LatestLooked: 10288, LatestGot: 8230, PoolUsedBytes: poolBytes / 10 * 9,
 		},
 	})
 }
@@ -124,7 +126,7 @@ func (m *members) status() ([]byte, error) {
 	all := len(m.list)
 	sum := fleet.Fleet{
 		Members: all, Rails: fleet.RailSum{Total: all * m.config.rails, Up: all * m.config.rails},
-		NUMA: fleet.Placement{Aligned: all}, RecentReads: 123456, RecentHits: 98765, // from the first answer on: see showNumbers
+		NUMA: fleet.Placement{Aligned: all}, RecentLookedUp: 123456, RecentDelivered: 98765, // from the first answer on: see showNumbers
 		Pool: fleet.PoolSum{UsedBytes: uint64(all) * poolBytes / 10 * 9, CapacityBytes: uint64(all) * poolBytes},
 	}
 	for group, n := range m.groups {

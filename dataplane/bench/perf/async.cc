@@ -130,7 +130,8 @@ Result<AsyncMode> ParseAsyncMode(const std::string& name) {
 
 Result<nlohmann::json> Async(const std::string& socket, Op op, AsyncMode mode, size_t window,
                              const Shape& shape) {
-  if (op == Op::kExists || shape.batch == 0 || shape.pages == 0 || shape.threads != 1) {
+  if ((op != Op::kSet && op != Op::kGet) || shape.batch == 0 || shape.pages == 0 ||
+      shape.threads != 1) {
     return InvalidArgument(
         fmt::format("async: set or get, one thread (not {}), batch {} and pages {} at least 1",
                     shape.threads, shape.batch, shape.pages));
@@ -139,6 +140,7 @@ Result<nlohmann::json> Async(const std::string& socket, Op op, AsyncMode mode, s
   if (!pool.ok()) return pool.status();
   auto connected = Client::Connect({.socket = socket, .engine = "perf"});
   if (!connected.ok()) return connected.status();
+  if (Status s = (*connected)->state(); !s.ok()) return s;
   const std::shared_ptr<Client> client = std::move(*connected);
   const MappedRegion& memory = pool->memory();
   if (Status s = client->RegisterRegion(memory.fd(), memory.data(), memory.size()); !s.ok())

@@ -10,6 +10,7 @@
 #include <iostream>
 #include <thread>
 
+#include "base/wrong_bytes.h"
 #include "measure.h"
 
 namespace peercache::perf {
@@ -38,6 +39,7 @@ struct Engine {
     if (!pool.ok()) return pool.status();
     auto client = Client::Connect({.socket = socket, .engine = "perf"});
     if (!client.ok()) return client.status();
+    if (Status s = (*client)->state(); !s.ok()) return s;
     const MappedRegion& memory = pool->memory();
     if (Status s = (*client)->RegisterRegion(memory.fd(), memory.data(), memory.size()); !s.ok())
       return s;
@@ -92,6 +94,7 @@ class Worker {
       case Op::kSet: client_->Set(batch_, segments_, shape_.segments, kTag, ok_); break;
       case Op::kGet: client_->Get(batch_, segments_, shape_.segments, ok_); break;
       case Op::kExists: hits = client_->Exists(batch_); break;
+      case Op::kPresence: (void)client_->Presence(batch_, ok_); break;
     }
     work->latencies.push_back(Clock::now() - start);
     if (op != Op::kExists)
@@ -103,7 +106,7 @@ class Worker {
     ++work->calls;
     work->pages += count;
     work->hits += hits;
-    if (op != Op::kExists) work->bytes += hits * shape_.page_bytes;
+    if (op == Op::kSet || op == Op::kGet) work->bytes += hits * shape_.page_bytes;
     in_window_ += count;
     next_ += count;
     if (next_ < keys_) return true;
@@ -185,16 +188,6 @@ void FillPage(uint64_t number, std::span<std::byte> page) {
   }
 }
 
-bool IsPage(uint64_t number, std::span<const std::byte> page) {
-  const uint64_t base = Mix(number);
-  for (size_t i = 0; i + 8 <= page.size(); i += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, page.data() + i, 8);
-    if (word != base + i) return false;
-  }
-  return true;
-}
-
 Result<MappedRegion> WrittenMemory(const char* name, size_t bytes, HugePages huge_pages) {
   const size_t whole = (bytes + (size_t{2} << 20) - 1) >> 21 << 21;
   auto memory = MappedRegion::Create(name, whole, huge_pages);
@@ -238,11 +231,12 @@ void HostPool::Fill(size_t at, uint64_t number) {
 }
 
 bool HostPool::Check(size_t at, uint64_t number) const {
-  std::vector<std::byte> page(shape_.page_bytes);
+  std::vector<std::byte> page(shape_.page_bytes), want(shape_.page_bytes);
   const size_t each = shape_.page_bytes / shape_.segments;
   for (size_t s = 0; s < shape_.segments; ++s)
     std::memcpy(page.data() + s * each, memory_.data() + (s * shape_.window + at) * each, each);
-  return IsPage(number, page);
+  FillPage(number, want);
+  return HasRightBytes(fmt::format("page {}", number), page, want);
 }
 
 Result<nlohmann::json> Clear(const std::string& socket) {

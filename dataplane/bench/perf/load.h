@@ -39,9 +39,7 @@ struct Shape {
 };
 
 Key KeyOf(uint64_t number);
-// Writes page `number`, or compares with it.
 void FillPage(uint64_t number, std::span<std::byte> page);
-bool IsPage(uint64_t number, std::span<const std::byte> page);
 
 // Memory of at least `bytes`, whole pages of 2 MiB, that has been written: no page fault is
 // measured.
@@ -54,6 +52,7 @@ class HostPool {
   // Segments of the page in place `at` of the window.
   void SegmentsOf(size_t at, std::span<Segment> segments) const;
   void Fill(size_t at, uint64_t number);
+  // Whether the page in place `at` is page `number`; says what is wrong.
   bool Check(size_t at, uint64_t number) const;
   const MappedRegion& memory() const { return memory_; }
 
@@ -62,7 +61,7 @@ class HostPool {
   MappedRegion memory_;
 };
 
-enum class Op { kSet, kGet, kExists };
+enum class Op { kSet, kGet, kExists, kPresence };
 
 // Every page that Drive has set has this tag.
 inline constexpr uint64_t kTag = 0x70657266;

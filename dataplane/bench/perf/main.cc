@@ -3,15 +3,18 @@
 //
 //   peercache-perf memcpy|tcp|pingpong [options]            the bare limits
 //   peercache-perf tcp-serve --port P [options]             the sender of tcp, for another host
-//   peercache-perf set|get|exists --socket S [options]      engines on the node behind a socket
+//   peercache-perf set|get|exists|presence --socket S       engines on the node behind a socket
 //   peercache-perf turns --socket S                         gets, so many at a time as stdin says
 //   peercache-perf async --socket S [options]               single requests, alone or together
 //   peercache-perf clear --socket S                         drop what set has stored
 //   peercache-perf rdma-read --devices D [--host H]         READs alone, as ib_read_bw does them
 //   peercache-perf rpc-latency|rpc-rate --port P [options]  small requests to a node
 //
-// With --repeat, memcpy, tcp, set, get and exists measure once for each line of standard input.
+// With --repeat, memcpy, tcp, set, get, exists and presence measure once for each line of standard
+// input.
 #include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -60,6 +63,7 @@ Status Print(const Measurement& measure, bool repeat) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("perf"));  // results alone go to stdout
   CLI::App app("Measures PeerCache's native data path, and the limits of this machine beside it.",
                "peercache-perf");
   app.set_version_flag("--version", kVersion);
@@ -130,6 +134,7 @@ int main(int argc, char** argv) {
   auto* set = engine("set", "store pages");
   auto* get = engine("get", "read pages");
   auto* exists = engine("exists", "ask for pages");
+  auto* presence = engine("presence", "ask for each page of a batch");
   auto* turns = engine("turns", "as many gets as each line of standard input says");
   turns->add_option("--host-pool", shape.host_pool,
                     "file of another engine's shared memory: the pages go there, at any place");
@@ -143,7 +148,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   auto* clear = app.add_subcommand("clear", "drop what set has stored, on all nodes");
   clear->add_option("--socket", socket, "of the node")->capture_default_str();
-  for (auto* sub : {memcpy_sub, tcp, set, get, exists}) {
+  for (auto* sub : {memcpy_sub, tcp, set, get, exists, presence}) {
     sub->add_flag("--repeat", repeat, "once for each line of standard input, in the same memory");
   }
   auto* latency = rpc("rpc-latency", "lookups, one in flight");
@@ -173,6 +178,7 @@ int main(int argc, char** argv) {
     if (*set) return Drive(socket, Op::kSet, shape);
     if (*get) return Drive(socket, Op::kGet, shape);
     if (*exists) return Drive(socket, Op::kExists, shape);
+    if (*presence) return Drive(socket, Op::kPresence, shape);
     if (*pingpong) return Measurement([&] { return TcpPingPong(message_bytes, shape.seconds); });
     if (*async) {
       const auto parsed = ParseAsyncMode(mode);

@@ -109,6 +109,28 @@ Result<std::vector<Key>> ParseKeys(const py::handle& prefix, const py::handle& k
   return parsed;
 }
 
+Result<KeysOfEach> ParseKeysOfEach(const py::handle& prefixes, const py::handle& keys) {
+  const py::object fast = Fast(prefixes);
+  if (!fast || Items(fast).empty()) return InvalidArgument("prefixes is not a sequence of bytes");
+  const auto items = Items(fast);
+  auto first = ParseKeys(items[0], keys);  // the texts are read once
+  if (!first.ok()) return first.status();
+  const auto from = ParsePrefix(items[0]);
+  KeysOfEach all{items.size(), std::move(*first)};
+  const size_t each = all.keys.size();
+  all.keys.reserve(each * items.size());
+  for (size_t p = 1; p < items.size(); ++p) {
+    auto difference = ParsePrefix(items[p]);
+    if (!difference.ok()) return difference.status();
+    for (size_t b = 0; b < difference->bytes.size(); ++b) difference->bytes[b] ^= from->bytes[b];
+    for (size_t i = 0; i < each; ++i) {
+      Key& key = all.keys.emplace_back(all.keys[i]);
+      for (size_t b = 0; b < key.bytes.size(); ++b) key.bytes[b] ^= difference->bytes[b];
+    }
+  }
+  return all;
+}
+
 Result<std::vector<Segment>> ParseSegments(const py::handle& ptrs, const py::handle& sizes) {
   const py::object fast_ptrs = Fast(ptrs);
   const py::object fast_sizes = Fast(sizes);

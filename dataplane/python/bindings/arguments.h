@@ -21,6 +21,13 @@ namespace peercache::bindings {
 // namespace the map is one to one, so it cannot make two pages collide.
 Result<std::vector<Key>> ParseKeys(const pybind11::handle& prefix, const pybind11::handle& keys);
 
+// The same under each of several prefixes, one after the other.
+struct KeysOfEach {
+  size_t prefixes = 0;  // at least one
+  std::vector<Key> keys;
+};
+Result<KeysOfEach> ParseKeysOfEach(const pybind11::handle& prefixes, const pybind11::handle& keys);
+
 // Pairs of equally long sequences of addresses and lengths.
 Result<std::vector<Segment>> ParseSegments(const pybind11::handle& ptrs,
                                            const pybind11::handle& sizes);

@@ -1,6 +1,7 @@
 #include "bindings/py_client.h"
 
 #include <fmt/format.h>
+#include <pybind11/stl.h>
 
 #include <chrono>
 #include <vector>
@@ -33,6 +34,10 @@ py::list AllFalse(const py::handle& keys) {
   return ToBools(std::vector<uint8_t>(count > 0 ? static_cast<size_t>(count) : 0));
 }
 
+Counting CountingOf(PageTokens page_tokens) {
+  return {page_tokens.value_or(0), page_tokens.has_value()};
+}
+
 }  // namespace
 
 std::shared_ptr<Client> PyClient::client() const {
@@ -47,6 +52,11 @@ void PyClient::Fault(const Status& status) {
   ++bad_calls_;
   faults_before_bad_call_ = faults;
   last_bad_call_ = status.ToString();
+}
+
+bool PyClient::Attached() const {
+  const auto client = this->client();
+  return client && client->attached();
 }
 
 std::string PyClient::RegisterRegion(int fd, uint64_t base, uint64_t length) {
@@ -80,7 +90,8 @@ py::tuple PyClient::RegisterDevicePointer(uint64_t address, uint64_t length) {
 }
 
 py::list PyClient::Move(Direction direction, const py::handle& prefix, uint64_t tag,
-                        const py::handle& keys, const py::handle& ptrs, const py::handle& sizes) {
+                        const py::handle& keys, const py::handle& ptrs, const py::handle& sizes,
+                        Counting counting) {
   const auto client = this->client();
   if (!client) return AllFalse(keys);
   const auto parsed = ParseKeys(prefix, keys);
@@ -99,12 +110,12 @@ py::list PyClient::Move(Direction direction, const py::handle& prefix, uint64_t 
         fmt::format("{} segments do not divide into {} pages", segments->size(), parsed->size())));
     return AllFalse(keys);
   }
-  return Call(client.get(), direction, tag, *parsed, *segments);
+  return Call(client.get(), direction, tag, *parsed, *segments, counting);
 }
 
 py::object PyClient::MoveRows(Direction direction, const py::handle& prefix, uint64_t tag,
                               const py::handle& keys, const PageMap& map, uint64_t rows,
-                              size_t count) {
+                              size_t count, Counting counting) {
   const auto client = this->client();
   if (!client) return AllFalse(keys);
   const auto parsed = ParseKeys(prefix, keys);
@@ -112,12 +123,13 @@ py::object PyClient::MoveRows(Direction direction, const py::handle& prefix, uin
   const auto segments = map.Segments({reinterpret_cast<const int64_t*>(rows), count});
   if (!segments || segments->size() != parsed->size() * map.per_page()) return py::none();
   if (parsed->empty()) return py::list();
-  return Call(client.get(), direction, tag, *parsed, *segments);
+  return Call(client.get(), direction, tag, *parsed, *segments, counting);
 }
 
 // `segments` divide into as many pages as there are keys, which is at least one.
 py::list PyClient::Call(Client* client, Direction direction, uint64_t tag,
-                        std::span<const Key> keys, std::span<const Segment> segments) {
+                        std::span<const Key> keys, std::span<const Segment> segments,
+                        Counting counting) {
   std::vector<uint8_t> ok(keys.size());
   {
     py::gil_scoped_release released;
@@ -125,7 +137,7 @@ py::list PyClient::Call(Client* client, Direction direction, uint64_t tag,
     if (direction == Direction::kSet) {
       client->Set(keys, segments, per_page, tag, ok);
     } else {
-      client->Get(keys, segments, per_page, ok);
+      client->Get(keys, segments, per_page, ok, counting);
     }
   }
   return ToBools(ok);
@@ -137,8 +149,8 @@ py::list PyClient::Set(const py::handle& prefix, uint64_t tag, const py::handle&
 }
 
 py::list PyClient::Get(const py::handle& prefix, const py::handle& keys, const py::handle& ptrs,
-                       const py::handle& sizes) {
-  return Move(Direction::kGet, prefix, 0, keys, ptrs, sizes);
+                       const py::handle& sizes, PageTokens page_tokens) {
+  return Move(Direction::kGet, prefix, 0, keys, ptrs, sizes, CountingOf(page_tokens));
 }
 
 py::object PyClient::SetRows(const py::handle& prefix, uint64_t tag, const py::handle& keys,
@@ -147,11 +159,11 @@ py::object PyClient::SetRows(const py::handle& prefix, uint64_t tag, const py::h
 }
 
 py::object PyClient::GetRows(const py::handle& prefix, const py::handle& keys, const PageMap& map,
-                             uint64_t rows, size_t count) {
-  return MoveRows(Direction::kGet, prefix, 0, keys, map, rows, count);
+                             uint64_t rows, size_t count, PageTokens page_tokens) {
+  return MoveRows(Direction::kGet, prefix, 0, keys, map, rows, count, CountingOf(page_tokens));
 }
 
-size_t PyClient::Exists(const py::handle& prefix, const py::handle& keys) {
+size_t PyClient::Exists(const py::handle& prefix, const py::handle& keys, PageTokens page_tokens) {
   const auto client = this->client();
   if (!client) return 0;
   const auto parsed = ParseKeys(prefix, keys);
@@ -161,7 +173,23 @@ size_t PyClient::Exists(const py::handle& prefix, const py::handle& keys) {
   }
   if (parsed->empty()) return 0;
   py::gil_scoped_release released;
-  return client->Exists(*parsed);
+  return client->Exists(*parsed, CountingOf(page_tokens));
+}
+
+py::object PyClient::Presence(const py::handle& prefixes, const py::handle& keys) {
+  const auto parsed = ParseKeysOfEach(prefixes, keys);
+  if (!parsed.ok()) return py::none();
+  std::vector<uint8_t> there(parsed->keys.size());
+  if (const auto client = this->client(); client && !there.empty()) {
+    py::gil_scoped_release released;
+    if (!client->Presence(parsed->keys, there)) there.clear();
+  }
+  if (there.size() != parsed->keys.size()) return py::none();
+  const size_t each = there.size() / parsed->prefixes;
+  py::list lists(parsed->prefixes);
+  for (size_t i = 0; i < parsed->prefixes; ++i)
+    lists[i] = py::bytes(reinterpret_cast<const char*>(there.data()) + i * each, each);
+  return lists;
 }
 
 std::string PyClient::Clear(uint64_t tag) {
@@ -194,12 +222,17 @@ py::dict PyClient::Stats() const {
   dict["get_hits"] = stats.get_hits;
   dict["exists_pages"] = stats.exists_pages;
   dict["exists_hits"] = stats.exists_hits;
+  dict["presence_pages"] = stats.presence_pages;
+  dict["presence_hits"] = stats.presence_hits;
   dict["bytes_set"] = stats.bytes_set;
   dict["bytes_get"] = stats.bytes_get;
   dict["staged_bytes"] = stats.staged_bytes;
   dict["faults"] = stats.faults + bad_calls;
   dict["reconnects"] = stats.reconnects;
   dict["last_fault"] = last_fault;
+  dict["attached"] = client && stats.attached;
+  dict["node"] = stats.node;
+  dict["detached"] = client ? stats.detached : "the client is closed";
   return dict;
 }
 
@@ -214,16 +247,21 @@ void PyClient::Close() {
 }
 
 void BindClient(py::module_* module) {
-  module->def("connect", &Connect, py::arg("socket"), py::arg("engine"), py::arg("timeout_ms"),
-              py::arg("staging_bytes"),
-              "Attaches to the node behind a Unix socket: (Client, \"\") or (None, reason).");
+  module->def(
+      "connect", &Connect, py::arg("socket"), py::arg("engine"), py::arg("timeout_ms"),
+      py::arg("staging_bytes"),
+      "A client of the node behind a Unix socket, now or when there is one: (Client, \"\"), "
+      "or (None, reason) when waiting for it would not help.");
   py::class_<DmaBufWays>(*module, "DmaBufWays")
       .def_readonly("rdma", &DmaBufWays::rdma)
       .def_readonly("copies", &DmaBufWays::copies)
       .def_readonly("missing", &DmaBufWays::missing);
   py::class_<PyClient>(*module, "Client")
+      .def_property_readonly("attached", &PyClient::Attached, "Whether there is a node now.")
       .def("register_region", &PyClient::RegisterRegion, py::arg("fd"), py::arg("base"),
-           py::arg("length"), "Shares a mapped memfd with the node: \"\" or the reason why not.")
+           py::arg("length"),
+           "Shares a mapped memfd with the node, now or when there is one: \"\" or the reason why "
+           "not.")
       .def("register_dmabuf", &PyClient::RegisterDmaBuf, py::arg("fd"), py::arg("address"),
            py::arg("length"), py::arg("offset") = 0,
            "Shares bytes [offset, offset + length) of a dma-buf, which ptrs name by `address`: "
@@ -234,15 +272,23 @@ void BindClient(py::module_* module) {
       .def("set", &PyClient::Set, py::arg("prefix"), py::arg("tag"), py::arg("keys"),
            py::arg("ptrs"), py::arg("sizes"), "True for each page that every reader can see now.")
       .def("get", &PyClient::Get, py::arg("prefix"), py::arg("keys"), py::arg("ptrs"),
-           py::arg("sizes"), "True for each page whose bytes are in place.")
+           py::arg("sizes"), py::arg("page_tokens") = PageTokens(0),
+           "True for each page whose bytes are in place. page_tokens, for the hit ratio: tokens of "
+           "a page, 0 when not known; None: other calls count these pages.")
       .def("set_rows", &PyClient::SetRows, py::arg("prefix"), py::arg("tag"), py::arg("keys"),
            py::arg("map"), py::arg("rows"), py::arg("count"),
            "set() of the pages whose rows are the `count` int64 at address `rows`; None, and "
            "nothing was done, when they are not pages of the map or a key is not 64 hex digits.")
       .def("get_rows", &PyClient::GetRows, py::arg("prefix"), py::arg("keys"), py::arg("map"),
-           py::arg("rows"), py::arg("count"), "get(), as set_rows().")
+           py::arg("rows"), py::arg("count"), py::arg("page_tokens") = PageTokens(0),
+           "get(), as set_rows().")
       .def("exists", &PyClient::Exists, py::arg("prefix"), py::arg("keys"),
+           py::arg("page_tokens") = PageTokens(0),
            "Length of the leading run of keys that can be read now.")
+      .def("presence", &PyClient::Presence, py::arg("prefixes"), py::arg("keys"),
+           "For each prefix a bytes object with 1 for each key that can be read now, else 0; None, "
+           "and nothing was asked, when a key is not 64 hex digits or the node is of a release "
+           "that only counts leading runs.")
       .def("clear", &PyClient::Clear, py::arg("tag"),
            "Drops the pages set under tag: \"\" or why not.")
       .def("asynchronous", &PyClient::Asynchronous, py::arg("window") = AsyncOptions{}.window,

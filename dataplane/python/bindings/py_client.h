@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,10 +21,15 @@
 
 namespace peercache::bindings {
 
+// Of an exists or a get, for the node's hit ratio: tokens of a page, 0 when that is not known; None
+// when the pages are not counted.
+using PageTokens = std::optional<uint32_t>;
+
 class PyClient {
  public:
   explicit PyClient(std::shared_ptr<Client> client) : client_(std::move(client)) {}
 
+  bool Attached() const;
   std::string RegisterRegion(int fd, uint64_t base, uint64_t length);
   // (DmaBufWays, "") or (None, reason).
   pybind11::tuple RegisterDmaBuf(int fd, uint64_t address, uint64_t length, uint64_t offset);
@@ -31,15 +37,20 @@ class PyClient {
   pybind11::list Set(const pybind11::handle& prefix, uint64_t tag, const pybind11::handle& keys,
                      const pybind11::handle& ptrs, const pybind11::handle& sizes);
   pybind11::list Get(const pybind11::handle& prefix, const pybind11::handle& keys,
-                     const pybind11::handle& ptrs, const pybind11::handle& sizes);
+                     const pybind11::handle& ptrs, const pybind11::handle& sizes,
+                     PageTokens page_tokens);
   // Like Set and Get, of the pages whose rows are the `count` int64 at address `rows`. None, and
   // nothing was done, when they are not pages of the map, one for each key, or a key is no hash.
   pybind11::object SetRows(const pybind11::handle& prefix, uint64_t tag,
                            const pybind11::handle& keys, const PageMap& map, uint64_t rows,
                            size_t count);
   pybind11::object GetRows(const pybind11::handle& prefix, const pybind11::handle& keys,
-                           const PageMap& map, uint64_t rows, size_t count);
-  size_t Exists(const pybind11::handle& prefix, const pybind11::handle& keys);
+                           const PageMap& map, uint64_t rows, size_t count, PageTokens page_tokens);
+  size_t Exists(const pybind11::handle& prefix, const pybind11::handle& keys,
+                PageTokens page_tokens);
+  // For each of the prefixes a bytes object with 1 for each key that can be read, else 0. None, and
+  // nothing was asked, when a key is no hash or the node's release does not know the question.
+  pybind11::object Presence(const pybind11::handle& prefixes, const pybind11::handle& keys);
   std::string Clear(uint64_t tag);
   // Null when the client is closed.
   std::unique_ptr<PyAsyncClient> Asynchronous(size_t window, size_t max_pending);
@@ -50,12 +61,13 @@ class PyClient {
   enum class Direction { kSet, kGet };
   pybind11::list Move(Direction direction, const pybind11::handle& prefix, uint64_t tag,
                       const pybind11::handle& keys, const pybind11::handle& ptrs,
-                      const pybind11::handle& sizes);
+                      const pybind11::handle& sizes, Counting counting = {});
   pybind11::object MoveRows(Direction direction, const pybind11::handle& prefix, uint64_t tag,
                             const pybind11::handle& keys, const PageMap& map, uint64_t rows,
-                            size_t count);
+                            size_t count, Counting counting = {});
   static pybind11::list Call(Client* client, Direction direction, uint64_t tag,
-                             std::span<const Key> keys, std::span<const Segment> segments);
+                             std::span<const Key> keys, std::span<const Segment> segments,
+                             Counting counting);
   template <typename Register>
   pybind11::tuple RegisterDevice(const Register& register_at);
   std::shared_ptr<Client> client() const;

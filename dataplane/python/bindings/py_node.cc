@@ -10,6 +10,7 @@
 
 #include "node/config.h"
 #include "node/node.h"
+#include "transport/rdma/verbs.h"
 
 namespace py = pybind11;
 
@@ -75,6 +76,9 @@ py::tuple StartNode(const std::map<std::string, std::string>& options) {
     py::gil_scoped_release released;
     auto config = ParseConfig(options);
     if (!config.ok()) return config.status();
+    // An engine starts processes, and may do so with its pool registered. Whether the library is
+    // there is for the node to say.
+    if (config->transport != "tcp") (void)rdma::Verbs::Load(rdma::Verbs::Process::kMayFork);
     return Node::Start(std::move(config.value()));
   }();
   if (!started.ok()) return py::make_tuple(py::none(), started.status().message());

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -20,10 +22,11 @@ logger = logging.getLogger(__name__)
 
 
 class Attachment:
-    """A connected client, and the node in this process if the configuration asks for one.
+    """A client, and the node in this process if the configuration asks for one.
 
-    Raises ConfigError when there is no node to attach to: a configuration that cannot work must
-    fail the attach, not every later call.
+    A node that is not there is no error: the client attaches when it comes. Raises ConfigError when
+    waiting would not help: a configuration that cannot work must fail the attach, not every later
+    call.
     """
 
     def __init__(self, config: StoreConfig, engine: str) -> None:
@@ -39,18 +42,18 @@ class Attachment:
         if client is None:
             if self._embedded:
                 embedded.release()
-                raise ConfigError(f"the embedded node does not answer: {reason}")
+                raise ConfigError(f"the embedded node refuses this engine: {reason}")
             raise ConfigError.of(
                 "socket",
                 socket,
-                f"leads to no node ({reason})",
-                "check that peercached runs on this machine with this socket and that the socket's "
-                "folder is mounted here",
+                f"leads to no node that takes this engine ({reason})",
+                "name the socket of this machine's peercached, and see that it admits this user",
             )
         self.client: Client = client
+        _open.add(self)
 
     def share(self, regions: Sequence[Region]) -> int:
-        """Shares memory with the node; returns how many bytes are shared now for the first time.
+        """Shares memory with the node, now or when it comes; returns how many bytes are new.
 
         What cannot be shared still works: its pages go through the staging ring.
         """
@@ -93,6 +96,17 @@ class Attachment:
             embedded.release()
 
 
-def engine_name(model: str, tp_rank: int, tp_size: int) -> str:
+_open: weakref.WeakSet[Attachment] = weakref.WeakSet()
+
+
+# Registered after that of an embedded node, and called before it: a client's thread must not see
+# its node go, and say so, while the process comes apart.
+@atexit.register
+def _close_at_exit() -> None:
+    for attachment in list(_open):
+        attachment.close()
+
+
+def engine_name(model: str, ranks: str) -> str:
     """How the node's status names this engine."""
-    return f"{os.uname().nodename}/{os.getpid()} tp{tp_rank}/{tp_size} {model}"[:128]
+    return f"{os.uname().nodename}/{os.getpid()} {ranks} {model}"[:128]

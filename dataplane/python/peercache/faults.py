@@ -58,15 +58,20 @@ class Faults:
             return dict(self._counts)
 
 
-def never_raises(answer: Callable[..., Any]) -> Callable[[_Function], _Function]:
+def never_raises(
+    answer: Callable[..., Any], needs_node: bool = False
+) -> Callable[[_Function], _Function]:
     """Makes a method of an object with ``faults`` return ``answer(...)`` instead of raising.
 
-    ``answer`` is called with the method's own arguments, without self.
+    ``answer`` is called with the method's own arguments, without self. With ``needs_node`` it is
+    the answer, too, while the object is not ``attached``: no fault, and nothing is done.
     """
 
     def decorate(method: _Function) -> _Function:
         @functools.wraps(method)
         def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if needs_node and not self.attached:
+                return answer(*args, **kwargs)
             try:
                 return method(self, *args, **kwargs)
             except Exception as error:  # the whole point: any fault is a miss

@@ -12,6 +12,7 @@ from typing import Any
 
 from peercache import page_map, pools
 from peercache.config import ConfigError
+from peercache.loaded import Loaded, Names
 from peercache.namespace import Namespace, Rank
 from peercache.page_map import PageMap
 
@@ -23,17 +24,24 @@ FLAT = "flat"
 
 @dataclass(frozen=True)
 class Pages:
-    """The pages of one host pool and the prefixes of their keys."""
+    """The pages of one host pool and the names of their keys."""
 
     name: str
     pool: Any
-    prefixes: tuple[bytes, ...]  # one per head group; one when pages are not split
+    names: Names  # one prefix per head group; one when pages are not split
     writer: bool  # False: another rank writes the same bytes
     map: PageMap | None = None  # where they lie, when that is known
+    replicated: bool = False  # all TP ranks hold the same bytes
+    whole: bool = False  # they travel through flat tensors, which SGLang copies from and to
+
+    @property
+    def prefixes(self) -> tuple[bytes, ...]:
+        """To look pages up, under the weights of this moment. Raises Unnamed."""
+        return self.names.read()
 
     @property
     def split(self) -> int:
-        return len(self.prefixes)
+        return len(self.names)
 
 
 def model_name(storage: Any, tag: str) -> str:
@@ -47,7 +55,7 @@ def model_name(storage: Any, tag: str) -> str:
     return str(name)
 
 
-def segment_pages(storage: Any, tag: str, name: str, pool: Any) -> Pages:
+def segment_pages(storage: Any, loaded: Loaded, name: str, pool: Any) -> Pages:
     """Pages that travel straight between pool and node; ConfigError if they cannot."""
     split = head_groups(storage) if name == "kv" else 1
     try:
@@ -58,11 +66,30 @@ def segment_pages(storage: Any, tag: str, name: str, pool: Any) -> Pages:
             f"no zero-copy interface ({error}): remove "
             '"interface_v1" from the extra-config, or choose another --hicache-mem-layout'
         ) from error
-    pages = _pages(storage, tag, name, pool, SEGMENTS, groups[0].sizes, split)
+    pages = _pages(storage, loaded, name, pool, SEGMENTS, groups[0].sizes, split)
     return pages if split > 1 else replace(pages, map=page_map.learn(pool))
 
 
-def flat_pages(storage: Any, tag: str, name: str, pool: Any) -> Pages:
+def side_pages(storage: Any, loaded: Loaded, name: str, pool: Any) -> Pages:
+    """Pages of a pool beside the KV: as segments, or whole where the pool tells no addresses.
+
+    SGLang 0.5.23 tells none of index keys in layout layer_first and of Mamba states with side
+    states. ConfigError when the pool does not copy pages either.
+    """
+    try:
+        return segment_pages(storage, loaded, name, pool)
+    except ConfigError as error:
+        try:
+            return flat_pages(storage, loaded, name, pool)
+        except ConfigError:
+            raise ConfigError(
+                f"{type(pool).__name__} with layout {getattr(pool, 'layout', '?')} neither tells "
+                f"where its pages lie nor copies them ({error.__cause__}); try another "
+                "--hicache-mem-layout"
+            ) from error
+
+
+def flat_pages(storage: Any, loaded: Loaded, name: str, pool: Any) -> Pages:
     """Pages that SGLang copies into flat tensors (its generic interface)."""
     try:
         page = pool.get_dummy_flat_data_page()
@@ -71,7 +98,13 @@ def flat_pages(storage: Any, tag: str, name: str, pool: Any) -> Pages:
             f"host pool {name} ({type(pool).__name__}) has no generic interface ({error}): set "
             '"interface_v1": 1 in the extra-config'
         ) from error
-    return _pages(storage, tag, name, pool, FLAT, [page.numel() * page.element_size()], 1)
+    size = page.numel() * page.element_size()
+    return replace(_pages(storage, loaded, name, pool, FLAT, [size], 1), whole=True)
+
+
+def writes_for_all(storage: Any) -> bool:
+    """Whether SGLang has this TP rank write what all ranks hold alike."""
+    return bool(getattr(storage, "is_storage_writer", storage.tp_rank == 0))
 
 
 def head_groups(storage: Any) -> int:
@@ -82,25 +115,27 @@ def head_groups(storage: Any) -> int:
 
 
 def _pages(
-    storage: Any, tag: str, name: str, pool: Any, encoding: str, sizes: list[int], split: int
+    storage: Any, loaded: Loaded, name: str, pool: Any, encoding: str, sizes: list[int], split: int
 ) -> Pages:
     replicated = pools.is_replicated(name, pool, bool(storage.is_mla_model))
     shape = pools.shape(pool, sizes, split)
     if pools.is_byte_view(pool):
         shape["kv_cache_dtype"] = _kv_cache_dtype()
-    prefixes = tuple(
+    namespaces = tuple(
         Namespace(
-            model=str(storage.model_name or ""),
-            tag=tag,
+            model=loaded.model,
+            tag=loaded.tag,
             pool=name,
             encoding=encoding,
             rank=_rank(storage, replicated, split, group),
             shape=shape,
-        ).prefix()
+        )
         for group in range(split)
     )
-    writer = not replicated or bool(getattr(storage, "is_storage_writer", storage.tp_rank == 0))
-    return Pages(name, pool, prefixes, writer)
+    loaded.pools.append(pool)
+    names = Names(loaded, namespaces, pools.may_hold_draft(name, pool))
+    writer = not replicated or writes_for_all(storage)
+    return Pages(name, pool, names, writer, replicated=replicated)
 
 
 def _rank(storage: Any, replicated: bool, split: int, group: int) -> Rank:
@@ -111,6 +146,34 @@ def _rank(storage: Any, replicated: bool, split: int, group: int) -> Rank:
         cp=(getattr(storage, "attn_cp_rank", 0), getattr(storage, "attn_cp_size", 1)),
         dcp=(getattr(storage, "dcp_rank", 0), getattr(storage, "dcp_size", 1)),
     )
+
+
+def ranks(storage: Any) -> str:
+    """The ranks of this process, those of one alone left out: dp1/2 pp0/2 cp0/2 tp3/4."""
+    pairs = {
+        "dp": _data_parallel(storage),
+        "pp": (storage.pp_rank, storage.pp_size),
+        "cp": (getattr(storage, "attn_cp_rank", 0), getattr(storage, "attn_cp_size", 1)),
+        "dcp": (getattr(storage, "dcp_rank", 0), getattr(storage, "dcp_size", 1)),
+    }
+    several = [f"{name}{rank}/{size}" for name, (rank, size) in pairs.items() if size > 1]
+    return " ".join([*several, f"tp{storage.tp_rank}/{storage.tp_size}"])
+
+
+def _data_parallel(storage: Any) -> tuple[int, int]:
+    """SGLang's configuration has the rank of DP attention only, and no size."""
+    rank = int(getattr(storage, "dp_rank", 0) or 0)
+    try:
+        from sglang.srt.runtime_context import get_parallel
+
+        parallel = get_parallel()
+        attention, replicas = int(parallel.attn_dp_size), int(parallel.dp_size)
+        if replicas > 1:
+            return int(parallel.dp_rank or 0), replicas
+    except Exception as error:  # another SGLang, or one that is not running
+        logger.debug("SGLang does not tell its data parallelism: %s", error)
+        attention = rank + 1
+    return rank, max(attention, rank + 1)
 
 
 def _first_page(pool: Any) -> Any:

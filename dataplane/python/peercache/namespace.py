@@ -36,16 +36,34 @@ class Rank:
 class Namespace:
     """All that two engines must agree on to share pages."""
 
-    model: str
+    model: str  # the served name, where that is more than the path of the weights
     tag: str  # the user's own
     pool: str  # SGLang's name of the host pool: kv, mamba, ...
     encoding: str  # "segments" (zero copy) or "flat" (SGLang's generic pages): byte orders differ
     rank: Rank
     shape: Mapping[str, object]  # dtype, layout, page size, heads, ... of the host pool
+    weights: str = ""  # weights_name(); "" until it is known
 
     def prefix(self) -> bytes:
         """The 32 bytes that are XORed onto the page hashes of this namespace."""
-        return _digest("pages", asdict(self))
+        fields = asdict(self)
+        if not self.weights:
+            del fields["weights"]
+        return _digest("pages", fields)
+
+
+def weights_name(
+    *, target: str, draft: str, adapters: Mapping[str, str], from_memory: bool, version: str
+) -> str:
+    """Names weights: what their files are, and what SGLang calls their version."""
+    fields = {
+        "target": target,
+        "draft": draft,
+        "adapters": dict(adapters),
+        "from_memory": from_memory,
+        "version": version,
+    }
+    return _digest("weights", fields).hex()
 
 
 def clear_tag(model: str, tag: str) -> int:

@@ -32,6 +32,8 @@ _SHAPE_ATTRIBUTES = (
     "size_per_token",
     "dcp_size",
 )
+# Names that SGLang gives to formats of pages of its own.
+_FORMAT = "storage_format_tag"
 _DTYPE_ATTRIBUTES = ("dtype", "conv_dtype", "temporal_dtype")
 # Of the shape, what shrinks when a page is split into head groups.
 _SPLIT_ATTRIBUTES = ("head_num", "size_per_token")
@@ -116,6 +118,8 @@ def shape(pool: Any, page_segments: Iterable[int], split: int = 1) -> dict[str, 
         value = getattr(pool, name, None)
         if isinstance(value, int):
             found[name] = value // split if name in _SPLIT_ATTRIBUTES else value
+    if getattr(pool, _FORMAT, None):
+        found[_FORMAT] = str(getattr(pool, _FORMAT))
     return found
 
 
@@ -126,11 +130,24 @@ def is_byte_view(pool: Any) -> bool:
 
 def is_replicated(name: str, pool: Any, mla_model: bool) -> bool:
     """Whether all TP ranks hold the same bytes. In doubt no: that costs hits, yes costs bytes."""
-    if not mla_model or name == _MAMBA:
+    if not mla_model or name == _MAMBA or _has_heads(pool):
         return False
     if name == _KV or name in _REPLICATED_SIDECARS or name.startswith(_REPLICATED_SIDECAR_FAMILY):
         return True
     return hasattr(pool, "kv_lora_rank") or type(pool).__name__.startswith("DeepSeekV4")
+
+
+def may_hold_draft(name: str, pool: Any) -> bool:
+    """Whether KV of the model that speculates is in the pool: beside the target's, or alone."""
+    if "draft" in name or name.startswith("auxiliary"):
+        return True
+    layers = getattr(pool, "layer_num", None)
+    return layers is None or layers != getattr(pool, "target_layer_num", None)
+
+
+def _has_heads(pool: Any) -> bool:
+    """Of a pool beside MLA KV, such as that of a draft with MHA: each TP rank has its own heads."""
+    return hasattr(pool, "head_num") and not hasattr(pool, "kv_lora_rank")
 
 
 def _buffers(pool: Any) -> list[Any]:

@@ -6,6 +6,7 @@ pool of its own with its own rule for which of its pages must exist. Pure.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 # Keys asked for in the query after a gap; doubled with every full run. Small, because where one
@@ -13,47 +14,73 @@ from collections.abc import Callable, Sequence
 _KEYS_AFTER_GAP = 16
 
 
-def presence(keys: Sequence[str], leading_run: Callable[[Sequence[str]], int]) -> list[bool]:
+def presence(keys: Sequence[str], exists: Callable[[Sequence[str]], int]) -> bytes:
     """Which keys exist, found out with a query that only counts the leading run.
 
     Costs one query when nothing is absent, and one more per absent page.
     """
-    present: list[bool] = []
+    present = bytearray()
     chunk = len(keys)
     while len(present) < len(keys):
         asked = keys[len(present) : len(present) + chunk]
-        run = min(leading_run(asked), len(asked))
-        present += [True] * run
+        run = min(exists(asked), len(asked))
+        present += b"\1" * run
         if run < len(asked):
-            present.append(False)
+            present.append(0)
             chunk = _KEYS_AFTER_GAP
         else:
             chunk *= 2
-    return present
+    return bytes(present)
 
 
-def leading_true(flags: Sequence[bool]) -> int:
-    """Length of the leading run of True."""
-    for index, flag in enumerate(flags):
-        if not flag:
-            return index
-    return len(flags)
+def in_all(answers: Sequence[bytes], count: int) -> bytes:
+    """Of ``count`` flags, 1 for those that are 1 in all answers; none when there is no answer."""
+    if not answers:
+        return bytes(count)
+    both = int.from_bytes(answers[0], "little")
+    for answer in answers[1:]:
+        both &= int.from_bytes(answer, "little")
+    return both.to_bytes(count, "little")
 
 
-def restorable_with_trailing(present: Sequence[bool], window: int) -> set[int]:
-    """Prefix lengths for a pool that needs only the last ``window`` pages of the prefix."""
-    window = max(1, window)
-    lengths: set[int] = set()
-    run = 0
-    for length, flag in enumerate(present, start=1):
-        run = run + 1 if flag else 0
-        if run >= min(window, length):
-            lengths.add(length)
-    return lengths
+def leading_run(present: bytes) -> int:
+    """Length of the leading run of 1."""
+    run = present.find(0)
+    return len(present) if run < 0 else run
 
 
-def covered_by_groups(present: Sequence[bool], block_pages: int, group_pages: int) -> int:
+def lengths(restorable: bytes) -> list[int]:
+    """The prefix lengths that are restorable: flag i is of length i + 1."""
+    return list(itertools.compress(itertools.count(1), restorable))
+
+
+def only_leading(run: int, count: int) -> bytes:
+    """Of ``count`` flags, 1 for the first ``run``."""
+    return b"\1" * run + bytes(count - run)
+
+
+def restorable_with_all(present: bytes) -> bytes:
+    """Which prefix lengths can be restored of a pool that needs all pages of the prefix."""
+    return only_leading(leading_run(present), len(present))
+
+
+def restorable_with_trailing(present: bytes, window: int) -> bytes:
+    """The same of a pool that needs only the last ``window`` pages of the prefix."""
+    if not present:
+        return b""
+    window = min(max(1, window), len(present))
+    # Page i is byte i + window - 1 of a number; pages before the first count as present.
+    pages = int.from_bytes(b"\1" * (window - 1) + present, "little")
+    covered = 1  # so many pages that end at a byte are present where it is 1
+    while covered < window:
+        step = min(covered, window - covered)
+        pages &= pages << 8 * step
+        covered += step
+    return pages.to_bytes(window - 1 + len(present), "little")[window - 1 :]
+
+
+def covered_by_groups(present: bytes, block_pages: int, group_pages: int) -> int:
     """Pages of KV under the leading complete groups: ``group_pages`` keys for ``block_pages``."""
     if block_pages <= 0 or group_pages <= 0:
         return 0
-    return leading_true(present) // group_pages * block_pages
+    return leading_run(present) // group_pages * block_pages

@@ -2,14 +2,17 @@
 
 SGLang calls it as ``PeerCacheStore(storage_config, {})`` from the backend ``dynamic``. What can be
 wrong about the configuration raises during the attach; afterwards nothing raises: a fault is a
-miss, counted in ``faults`` and logged at most once a minute.
+miss, counted in ``faults`` and logged at most once a minute. While there is no node, everything is
+a miss at once.
 
 All methods are thread-safe: SGLang backs up, queries and prefetches from one thread each.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
+import operator
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -17,13 +20,15 @@ from typing import Any
 
 from sglang.srt.mem_cache.hicache_storage import HiCacheStorage, PoolName, PoolTransferResult
 
-from peercache import identity, pools, sidecars
+from peercache import identity, pools, sidecars, updates
 from peercache.attachment import Attachment, engine_name
 from peercache.config import ConfigError, parse
 from peercache.faults import Faults, never_raises
+from peercache.host_pools import HostPools
 from peercache.identity import Pages
+from peercache.loaded import Loaded
 from peercache.metrics import TransferMetrics
-from peercache.namespace import all_page_hashes, clear_tag, page_hash
+from peercache.namespace import all_page_hashes, page_hash
 from peercache.page_map import place
 from peercache.segments import Segments
 
@@ -70,27 +75,34 @@ class PeerCacheStore(HiCacheStorage):
             storage_config.extra_config or {}, os.environ, int(storage_config.tp_size)
         )
         model = identity.model_name(storage_config, self._config.tag)
-        self._tag = clear_tag(model, self._config.tag)
+        self._loaded = Loaded(storage_config, self._config.tag)
         self._kv: Pages | None = None
         self._logical_anchor = False
-        self._sidecars: dict[str, Pages] = {}
+        self._pools = HostPools(storage_config, self._loaded)
+        # The pool whose calls the node counts, for all pools of a page (docs/hit-ratio.md).
+        self._counted: Pages | None = None
+        self._page_tokens = 0
         self._metrics = TransferMetrics(bool(storage_config.enable_storage_metrics))
         for note in self._config.notes:
             logger.warning("PeerCache: %s", note)
         self._node = Attachment(
             self._config,
-            engine_name(model, int(storage_config.tp_rank), int(storage_config.tp_size)),
+            engine_name(model, identity.ranks(storage_config)),
         )
+        updates.watch(self._loaded)
 
     # ---- attach: whatever raises here fails the attach ------------------------------------------
 
     def register_mem_pool_host(self, mem_pool_host: Any) -> None:
         super().register_mem_pool_host(mem_pool_host)
+        logical = getattr(self._storage, "logical_page_size", None)
+        self._page_tokens = int(logical or getattr(mem_pool_host, "page_size", None) or 0)
         if not pools.has_memory(mem_pool_host):
             self._logical_anchor = True  # its bytes come as sidecars, through v2
             return
         make = identity.segment_pages if self._config.interface_v1 else identity.flat_pages
-        self._kv = make(self._storage, self._config.tag, _KV, mem_pool_host)
+        self._kv = make(self._storage, self._loaded, _KV, mem_pool_host)
+        self._counted = self._kv
         self._share(mem_pool_host)
 
     def register_mem_host_pool_v2(self, host_pool: Any, host_pool_name: Any) -> None:
@@ -99,13 +111,19 @@ class PeerCacheStore(HiCacheStorage):
             return
         name = str(host_pool_name)
         if name == _KV and self._kv is not None and self._kv.pool is host_pool:
-            if self._config.interface_v1:
-                self._sidecars[name] = self._kv
+            self._pools.put(self._kv)
             return
-        self._sidecars[name] = identity.segment_pages(
-            self._storage, self._config.tag, name, host_pool
-        )
-        self._share(host_pool)
+        pages = self._pools.add(name, host_pool)
+        if pages is not None and not pages.whole:
+            self._share(host_pool)
+
+    def on_host_pools_registered(self) -> None:
+        super().on_host_pools_registered()
+        self._pools.say()  # pools of a draft model come later
+
+    def stores_alone(self, name: Any) -> bool:
+        """Asked by SGLang's rule of who writes: see writers.py."""
+        return self._pools.stores_alone(name)
 
     def _share(self, pool: Any) -> None:
         regions = pools.regions(pool)
@@ -119,7 +137,7 @@ class PeerCacheStore(HiCacheStorage):
 
     # ---- zero copy (interface_v1) ---------------------------------------------------------------
 
-    @never_raises(_all_false)
+    @never_raises(_all_false, needs_node=True)
     def batch_set_v1(
         self, keys: list[str], host_indices: Any, extra_info: Any = None
     ) -> list[bool]:
@@ -127,7 +145,7 @@ class PeerCacheStore(HiCacheStorage):
             return [True] * len(keys)
         return self._set_segments(self._require_kv(), keys, host_indices)
 
-    @never_raises(_all_false)
+    @never_raises(_all_false, needs_node=True)
     def batch_get_v1(
         self, keys: list[str], host_indices: Any, extra_info: Any = None
     ) -> list[bool]:
@@ -137,7 +155,7 @@ class PeerCacheStore(HiCacheStorage):
 
     # ---- generic --------------------------------------------------------------------------------
 
-    @never_raises(_false)
+    @never_raises(_false, needs_node=True)
     def batch_set(
         self,
         keys: list[str],
@@ -145,37 +163,29 @@ class PeerCacheStore(HiCacheStorage):
         target_locations: Any = None,
         target_sizes: Any = None,
     ) -> bool:
+        if self._logical_anchor:
+            return True
         pages = self._require_kv()
         if not pages.writer or not keys:
             return True
-        tensors = [_on_cpu(value).contiguous() for value in _one_each(keys, values, "values")]
-        started = time.perf_counter()
-        done = self._node.client.set(
-            pages.prefixes[0], self._tag, _hashes(keys), *_addresses(tensors)
-        )
-        self._account("set", done, started, tensors=tensors)
-        return all(done)
+        prefix = pages.names.write()[0]
+        return all(self._set_tensors(prefix, keys, _one_each(keys, values, "values")))
 
-    @never_raises(_all_none)
+    @never_raises(_all_none, needs_node=True)
     def batch_get(
         self, keys: list[str], target_locations: Any = None, target_sizes: Any = None
     ) -> list[Any]:
-        pages = self._require_kv()
         if not keys:
             return []
         if target_locations is None:
-            target_locations = [pages.pool.get_dummy_flat_data_page() for _ in keys]
+            target_locations = [self.mem_pool_host.get_dummy_flat_data_page() for _ in keys]
         targets = _one_each(keys, target_locations, "target_locations")
-        tensors = [_on_cpu(target).contiguous() for target in targets]
-        started = time.perf_counter()
-        done = self._node.client.get(pages.prefixes[0], _hashes(keys), *_addresses(tensors))
-        self._account("get", done, started, tensors=tensors)
-        for target, tensor, ok in zip(targets, tensors, done, strict=True):
-            if ok and tensor.data_ptr() != target.data_ptr():
-                target.copy_(tensor)
+        if self._logical_anchor:
+            return list(targets)  # empty, as its pages are
+        done = self._get_tensors(self._require_kv(), keys, targets)
         return [target if ok else None for target, ok in zip(targets, done, strict=True)]
 
-    @never_raises(_false)
+    @never_raises(_false, needs_node=True)
     def set(
         self,
         key: str,
@@ -185,24 +195,24 @@ class PeerCacheStore(HiCacheStorage):
     ) -> bool:
         return bool(self.batch_set([key], [value]))
 
-    @never_raises(_none)
+    @never_raises(_none, needs_node=True)
     def get(self, key: str, target_location: Any = None, target_sizes: Any = None) -> Any:
         targets = None if target_location is None else [target_location]
         return self.batch_get([key], targets)[0]
 
     # ---- queries --------------------------------------------------------------------------------
 
-    @never_raises(_false)
+    @never_raises(_false, needs_node=True)
     def exists(self, key: str) -> bool:
         return bool(self.batch_exists([key]) == 1)
 
-    @never_raises(_zero)
+    @never_raises(_zero, needs_node=True)
     def batch_exists(self, keys: list[str], extra_info: Any = None) -> int:
         if self._logical_anchor:
             return 0
         return self._leading_run(self._require_kv(), keys)
 
-    @never_raises(_no_hit)
+    @never_raises(_no_hit, needs_node=True)
     def batch_exists_v2(
         self, keys: list[str], pool_transfers: Any = None, extra_info: Any = None
     ) -> Any:
@@ -211,65 +221,90 @@ class PeerCacheStore(HiCacheStorage):
         else:
             kv_pages = self._leading_run(self._require_kv(), keys)
         hits: dict[Any, int] = {PoolName.KV: kv_pages} if kv_pages else {}
-        restorable = set(range(1, kv_pages + 1))
-        for transfer in pool_transfers or []:
-            if not restorable:
+        restorable = b"\1" * kv_pages
+        transfers = list(pool_transfers or []) if kv_pages else []
+        along = [t for t in transfers if _policy(t) != "block_groups"]
+        present = dict(
+            zip([t.name for t in along], self._presence(along, keys[:kv_pages]), strict=True)
+        )
+        for transfer in transfers:
+            if not any(restorable):
                 break
-            policy = str(getattr(transfer.hit_policy, "value", transfer.hit_policy))
+            policy = _policy(transfer)
             if policy == "block_groups":
-                present = self._presence(transfer.name, list(transfer.keys or []))
+                (groups,) = self._presence([transfer], list(transfer.keys or []))
                 hits[transfer.name] = sidecars.covered_by_groups(
-                    present, transfer.block_pages, transfer.group_pages
+                    groups, transfer.block_pages, transfer.group_pages
                 )
                 continue  # by contract it never limits the prefix
+            own = present[transfer.name]
             if policy == "all_pages":
-                run = self._leading_run(self._require(transfer.name), keys[:kv_pages])
-                lengths = set(range(1, run + 1))
+                own = sidecars.restorable_with_all(own)
             elif policy == "trailing_pages":
-                lengths = sidecars.restorable_with_trailing(
-                    self._presence(transfer.name, keys[:kv_pages]), len(transfer.keys or [])
-                )
+                own = sidecars.restorable_with_trailing(own, len(transfer.keys or []))
             else:
                 raise ValueError(f"unknown hit policy {policy!r} of pool {transfer.name}")
-            if lengths:
-                hits[transfer.name] = max(lengths)
-            restorable &= lengths
-        return PoolTransferResult(max(restorable, default=0), hits, sorted(restorable))
+            if any(own):
+                hits[transfer.name] = own.rindex(1) + 1
+            restorable = sidecars.in_all([restorable, own], kv_pages)
+        return PoolTransferResult(restorable.rfind(1) + 1, hits, sidecars.lengths(restorable))
 
     # ---- several pools (hybrid models) ----------------------------------------------------------
 
-    @never_raises(_each_false)
+    @never_raises(_each_false, needs_node=True)
     def batch_set_v2(self, transfers: list[Any], extra_info: Any = None) -> dict[Any, list[bool]]:
-        return {
-            transfer.name: self._set_segments(
-                self._require(transfer.name), transfer.keys or [], transfer.host_indices
-            )
-            for transfer in transfers
-        }
+        return self._each("batch_set_v2", transfers, self._set_pages)
 
-    @never_raises(_each_false)
+    @never_raises(_each_false, needs_node=True)
     def batch_get_v2(self, transfers: list[Any], extra_info: Any = None) -> dict[Any, list[bool]]:
-        return {
-            transfer.name: self._get_segments(
-                self._require(transfer.name), transfer.keys or [], transfer.host_indices
-            )
-            for transfer in transfers
-        }
+        return self._each("batch_get_v2", transfers, self._get_pages)
+
+    def _each(
+        self,
+        operation: str,
+        transfers: list[Any],
+        move: Callable[[Pages, list[str], Any], list[bool]],
+    ) -> dict[Any, list[bool]]:
+        """A transfer that cannot be done fails alone."""
+        done: dict[Any, list[bool]] = {}
+        for transfer in transfers:
+            keys = transfer.keys or []
+            done[transfer.name] = [False] * len(keys)
+            try:
+                pages = self._pools.find(transfer.name)
+                if pages is not None:
+                    done[transfer.name] = move(pages, keys, transfer.host_indices)
+            except Exception as error:  # of this pool; the others go on
+                reason = f"host pool {transfer.name}: {type(error).__name__}: {error}"
+                self.faults.record(operation, reason)
+        return done
 
     # ---- the rest -------------------------------------------------------------------------------
 
     @never_raises(_false)
     def clear(self) -> bool:
-        """Drops all pages of this model under this tag, on every node that can be reached."""
-        reason = self._node.client.clear(self._tag)
+        """Drops all pages of this model under this tag, on every node.
+
+        False: some node has not heard of it. The fault names it, and it drops them before it serves
+        again.
+        """
+        reason = self._node.client.clear(self._loaded.clear_tag)
         if reason:
             self.faults.record("clear", reason)
+            # Faults are logged once a minute; who has not heard is never left out.
+            logger.warning("PeerCache: the clear is not complete: %s", reason)
         return not reason
 
     @never_raises(_none)
     def get_stats(self) -> Any:
         """SGLang's StorageMetrics since the last call; None when it does not collect them."""
         return self._metrics.take()
+
+    # Of C alone: a call without a node is to cost no more than a microsecond.
+    attached = property(
+        operator.attrgetter("_node.client.attached"),
+        doc="Whether there is a node now; the client looks for one by itself.",
+    )
 
     def stats(self) -> dict[str, Any]:
         """The client's counters, and the faults by operation."""
@@ -286,11 +321,53 @@ class PeerCacheStore(HiCacheStorage):
             raise LookupError("no host pool is registered")
         return self._kv
 
-    def _require(self, name: Any) -> Pages:
-        pages = self._sidecars.get(str(name))
-        if pages is None:
-            raise LookupError(f"host pool {name} is not registered")
-        return pages
+    def _set_pages(self, pages: Pages, keys: list[str], indices: Any) -> list[bool]:
+        if not pages.whole:
+            return self._set_segments(pages, keys, indices)
+        if not pages.writer:
+            return [True] * len(keys)
+        prefix = pages.names.write()[0]  # before the bytes are taken
+        copies = [pages.pool.get_data_page(row) for row in _first_rows(pages, keys, indices)]
+        return self._set_tensors(prefix, keys, copies)
+
+    def _get_pages(self, pages: Pages, keys: list[str], indices: Any) -> list[bool]:
+        if not pages.whole:
+            return self._get_segments(pages, keys, indices)
+        rows = _first_rows(pages, keys, indices)
+        copies = [pages.pool.get_dummy_flat_data_page() for _ in rows]
+        done = self._get_tensors(pages, keys, copies)
+        for row, copy, ok in zip(rows, copies, done, strict=True):
+            if ok:
+                pages.pool.set_from_flat_data_page(row, copy)
+        return done
+
+    def _set_tensors(self, prefix: bytes, keys: list[str], values: Any) -> list[bool]:
+        if not keys:
+            return []
+        tensors = [_on_cpu(value).contiguous() for value in values]
+        started = time.perf_counter()
+        done = self._node.client.set(
+            prefix, self._loaded.clear_tag, _hashes(keys), *_addresses(tensors)
+        )
+        self._account("set", done, started, tensors=tensors)
+        return done
+
+    def _get_tensors(self, pages: Pages, keys: list[str], targets: Any) -> list[bool]:
+        if not keys:
+            return []
+        tensors = [_on_cpu(target).contiguous() for target in targets]
+        started = time.perf_counter()
+        done = self._node.client.get(
+            pages.prefixes[0],
+            _hashes(keys),
+            *_addresses(tensors),
+            page_tokens=self._tokens(pages, True),
+        )
+        self._account("get", done, started, tensors=tensors)
+        for target, tensor, ok in zip(targets, tensors, done, strict=True):
+            if ok and tensor.data_ptr() != target.data_ptr():
+                target.copy_(tensor)
+        return done
 
     # The next two are alike, and share no more than what they call: each frame that a call passes
     # through with cold caches costs it a microsecond or two.
@@ -298,35 +375,53 @@ class PeerCacheStore(HiCacheStorage):
     def _set_segments(self, pages: Pages, keys: list[str], indices: Any) -> list[bool]:
         if not pages.writer:
             return [True] * len(keys)
-        client, tag = self._node.client, self._tag
+        client, tag = self._node.client, self._loaded.clear_tag
+        prefixes = pages.names.write()
         started = time.perf_counter()
         known = pages.map
         rows = known and place(indices)
         if known and rows:
-            done = client.set_rows(pages.prefixes[0], tag, keys, known.native, *rows)
+            done = client.set_rows(prefixes[0], tag, keys, known.native, *rows)
             if done is not None:
                 self._account("set", done, started, known.page_bytes * len(keys))
                 return done
         return self._by_address(
-            "set", pages, keys, indices, lambda prefix, *where: client.set(prefix, tag, *where)
+            "set",
+            pages,
+            prefixes,
+            keys,
+            indices,
+            lambda prefix, *where: client.set(prefix, tag, *where),
         )
 
     def _get_segments(self, pages: Pages, keys: list[str], indices: Any) -> list[bool]:
         client = self._node.client
+        prefixes = pages.prefixes
         started = time.perf_counter()
         known = pages.map
         rows = known and place(indices)
         if known and rows:
-            done = client.get_rows(pages.prefixes[0], keys, known.native, *rows)
+            tokens = self._tokens(pages, True)
+            done = client.get_rows(prefixes[0], keys, known.native, *rows, page_tokens=tokens)
             if done is not None:
                 self._account("get", done, started, known.page_bytes * len(keys))
                 return done
-        return self._by_address("get", pages, keys, indices, client.get)
+        return self._by_address(
+            "get",
+            pages,
+            prefixes,
+            keys,
+            indices,
+            lambda prefix, hashes, ptrs, sizes: client.get(
+                prefix, hashes, ptrs, sizes, page_tokens=self._tokens(pages, prefix == prefixes[0])
+            ),
+        )
 
     def _by_address(
         self,
         operation: str,
         pages: Pages,
+        prefixes: tuple[bytes, ...],
         keys: list[str],
         indices: Any,
         move: Callable[[bytes, list[str], list[int], list[int]], list[bool]],
@@ -338,25 +433,82 @@ class PeerCacheStore(HiCacheStorage):
         hashes = _hashes(keys)
         groups = _segments(pages, keys, indices)
         done = [True] * len(keys)
-        for prefix, group in zip(pages.prefixes, groups, strict=True):
+        for prefix, group in zip(prefixes, groups, strict=True):
             answer = move(prefix, hashes, group.ptrs, group.sizes)
             done = [a and b for a, b in zip(done, answer, strict=True)]
         self._account(operation, done, started, sum(sum(group.sizes) for group in groups))
         return done
 
+    def _tokens(self, pages: Pages, first: bool) -> int | None:
+        """Of a page, for the hit ratio; None where another call, or head group, counts the page."""
+        return self._page_tokens if first and pages is self._counted else None
+
     def _leading_run(self, pages: Pages, keys: Sequence[str]) -> int:
         hashes = _hashes(keys)
         run = len(hashes)
-        for prefix in pages.prefixes:
+        for group, prefix in enumerate(pages.prefixes):
             if run:
-                run = self._node.client.exists(prefix, hashes[:run])
+                tokens = self._tokens(pages, group == 0)
+                run = self._node.client.exists(prefix, hashes[:run], page_tokens=tokens)
         if run < len(hashes):
             self._note_faults("exists")
         return run
 
-    def _presence(self, name: Any, keys: Sequence[str]) -> list[bool]:
-        pages = self._require(name)
-        return sidecars.presence(keys, lambda asked: self._leading_run(pages, asked))
+    def _presence(self, transfers: Sequence[Any], keys: Sequence[str]) -> list[bytes]:
+        """For each pool 1 for each page that can be read, else 0: one question for all pools.
+
+        Exists asks for the pool whose pages count in the hit ratio, and presence for all others: it
+        asks for some pages twice, so it counts none.
+        """
+        asked = []  # for each pool a prefix for each of its head groups
+        led: dict[bytes, bytes] = {}
+        for transfer in transfers:
+            pages = self._pools.find(transfer.name)
+            asked.append(pages.prefixes if pages is not None else ())
+            if pages is None or _policy(transfer) != "all_pages":
+                continue
+            if self._counted is None:
+                self._counted = pages  # the anchor has no pages of its own
+            if pages is self._counted and keys:
+                run = self._node.client.exists(
+                    pages.prefixes[0], _hashes(keys), page_tokens=self._page_tokens
+                )
+                led[pages.prefixes[0]] = sidecars.only_leading(run, len(keys))
+        others = [
+            (transfer, prefix)
+            for transfer, of_pool in zip(transfers, asked, strict=True)
+            for prefix in of_pool
+            if prefix not in led
+        ]
+        found = led | self._presence_of(others, keys)
+        answers = [sidecars.in_all([found[p] for p in of_pool], len(keys)) for of_pool in asked]
+        if not all(map(all, answers)):
+            self._note_faults("exists")
+        return answers
+
+    def _presence_of(
+        self, asked: Sequence[tuple[Any, bytes]], keys: Sequence[str]
+    ) -> dict[bytes, bytes]:
+        """Which of the keys can be read under each prefix."""
+        if not asked or not keys:
+            return {prefix: b"" for _, prefix in asked}
+        client, prefixes = self._node.client, [prefix for _, prefix in asked]
+        found = client.presence(prefixes, keys)
+        if found is None:  # keys that are no hashes, or a node of an older release
+            keys = _hashes(keys)
+            found = client.presence(prefixes, keys)
+        if found is not None:
+            return dict(zip(prefixes, found, strict=True))
+        # Leading runs are all that it counts. Behind its first absent page, a pool that needs all
+        # has nothing.
+        runs = {}
+        for transfer, prefix in asked:
+            exists = functools.partial(client.exists, prefix, page_tokens=None)
+            if _policy(transfer) == "trailing_pages":
+                runs[prefix] = sidecars.presence(keys, exists)
+            else:
+                runs[prefix] = sidecars.only_leading(exists(keys), len(keys))
+        return runs
 
     def _account(
         self,
@@ -383,13 +535,27 @@ def _hashes(keys: Sequence[str]) -> list[str]:
 
 
 def _segments(pages: Pages, keys: Sequence[str], indices: Any) -> list[Segments]:
+    _page_rows(pages, keys, indices)
+    return pools.segments(pages.pool, indices, pages.split)
+
+
+def _page_rows(pages: Pages, keys: Sequence[str], indices: Any) -> int:
+    """Rows of a page; ValueError unless there are indices for that many of each key."""
     rows = int(getattr(pages.pool, "page_size", 1)) * int(getattr(pages.pool, "dcp_size", 1))
     if indices is None or len(indices) != len(keys) * rows:
         raise ValueError(
             f"{len(keys)} pages of {rows} rows in pool {pages.name}, but "
             f"{0 if indices is None else len(indices)} indices"
         )
-    return pools.segments(pages.pool, indices, pages.split)
+    return rows
+
+
+def _first_rows(pages: Pages, keys: Sequence[str], indices: Any) -> list[int]:
+    return [int(row) for row in indices[:: _page_rows(pages, keys, indices)]]
+
+
+def _policy(transfer: Any) -> str:
+    return str(getattr(transfer.hit_policy, "value", transfer.hit_policy))
 
 
 def _one_each(keys: Sequence[str], items: Any, what: str) -> Any:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,3 +28,12 @@ def pytest_configure() -> None:
     if "PEERCACHE_ENGINE" not in os.environ:
         made = subprocess.run([ENGINE / "install.sh"], check=True, capture_output=True, text=True)
         os.environ["PEERCACHE_ENGINE"] = made.stdout.strip()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _flags_end_with_the_module() -> Iterator[None]:
+    """What an engine in this process publishes as its server's flags is not the next module's."""
+    yield
+    shim = sys.modules.get("hicache_engine.shim")
+    if shim is not None and shim._published:
+        shim.publish_defaults()

@@ -1,9 +1,20 @@
 #include "base/crew.h"
 
+#include <spdlog/spdlog.h>
+
+#include "base/thread.h"
+
 namespace peercache {
 
 Crew::Crew(unsigned helpers) {
-  for (unsigned i = 0; i < helpers; ++i) helpers_.emplace_back([this] { Help(); });
+  for (unsigned i = 0; i < helpers; ++i) {
+    auto helper = StartThread([this] { Help(); });
+    if (!helper.ok()) {
+      spdlog::warn("{} of {} threads help to copy: {}", i, helpers, helper.status().message());
+      return;
+    }
+    helpers_.push_back(std::move(*helper));
+  }
 }
 
 Crew::~Crew() {

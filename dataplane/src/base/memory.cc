@@ -41,10 +41,8 @@ Status Populate(const std::string& name, std::span<std::byte> bytes, size_t page
   return Failed(name, "taking huge pages", bytes.size(), HugePageFix(page_size));
 }
 
-Status CheckIsMemory(int fd, const struct stat& info, MapAccess access) {
-  struct statfs system {};
-  if (::fstatfs(fd, &system) != 0)
-    return FromErrno("reading the file system of a shared memory file", errno);
+Status CheckIsMemory(int fd, const struct stat& info, const struct statfs& system,
+                     MapAccess access) {
   if (!S_ISREG(info.st_mode) ||
       (system.f_type != TMPFS_MAGIC && system.f_type != HUGETLBFS_MAGIC)) {
     return InvalidArgument(
@@ -164,7 +162,10 @@ Result<MappedRegion> MappedRegion::Map(UniqueFd fd, size_t size, MapAccess acces
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0)
     return FromErrno("reading the size of a shared memory file", errno);
-  if (Status s = CheckIsMemory(fd.get(), info, access); !s.ok()) return s;
+  struct statfs system {};
+  if (::fstatfs(fd.get(), &system) != 0)
+    return FromErrno("reading the file system of a shared memory file", errno);
+  if (Status s = CheckIsMemory(fd.get(), info, system, access); !s.ok()) return s;
   const uint64_t file_size = info.st_size < 0 ? 0 : static_cast<uint64_t>(info.st_size);
   if (size == 0 || offset > file_size || size > file_size - offset)
     return InvalidArgument(fmt::format(
@@ -172,10 +173,10 @@ Result<MappedRegion> MappedRegion::Map(UniqueFd fd, size_t size, MapAccess acces
         "and a length within it",
         offset, offset, size, file_size));
   MappedRegion region;
-  // hugetlbfs reports its page size here; mappings must begin and end on one.
-  region.page_size_ = static_cast<size_t>(info.st_blksize) > SmallPageSize()
-                          ? static_cast<size_t>(info.st_blksize)
-                          : SmallPageSize();
+  // Mappings of hugetlbfs begin and end on one of its pages. tmpfs maps small ones, also where it
+  // makes them of huge pages and says so in st_blksize.
+  region.page_size_ =
+      system.f_type == HUGETLBFS_MAGIC ? static_cast<size_t>(system.f_bsize) : SmallPageSize();
   const size_t lead = offset % region.page_size_;
   const size_t length =
       (lead + size + region.page_size_ - 1) / region.page_size_ * region.page_size_;

@@ -3,13 +3,18 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <thread>
 
 #include "base/memory_limit.h"
+#include "base/temp_dir_testing.h"
 
 namespace peercache {
 namespace {
@@ -93,6 +98,31 @@ TEST(MappedRegion, MapRefusesWhatIsNotMemory) {
   ::unlink(name);
   ASSERT_EQ(::ftruncate(file.get(), 4096), 0);
   EXPECT_TRUE(MappedRegion::Map(std::move(file), 4096, MapAccess::kReadWrite).ok());
+}
+
+// Where the administrator lets shared memory have huge pages, tmpfs names their size as the block
+// size of a file, and yet maps small ones.
+TEST(MappedRegion, MapsFilesOfATmpfsThatHasHugePagesBySmallOnes) {
+  const testing::TempDir dir;
+  const size_t small = SmallPageSize();
+  UniqueFd fd;
+  // A mount of this thread's own, which ends with it.
+  std::thread([&] {
+    ASSERT_EQ(::unshare(CLONE_NEWNS), 0) << "this test mounts a file system: run it as root";
+    ASSERT_EQ(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+    ASSERT_EQ(::mount("tmpfs", dir.path().c_str(), "tmpfs", 0, "huge=always"), 0)
+        << std::strerror(errno);
+    fd = UniqueFd(::open((dir.path() + "/file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  }).join();
+  ASSERT_TRUE(fd);
+  ASSERT_EQ(::ftruncate(fd.get(), static_cast<off_t>(3 * small)), 0);
+  struct stat info {};
+  ASSERT_EQ(::fstat(fd.get(), &info), 0);
+  ASSERT_GT(static_cast<size_t>(info.st_blksize), small) << "this kernel has no such tmpfs";
+  auto region = MappedRegion::Map(std::move(fd), small, MapAccess::kReadWrite, small);
+  ASSERT_TRUE(region.ok()) << region.status().ToString();
+  EXPECT_EQ(region->page_size(), small);
+  std::memset(region->data(), 1, region->size());
 }
 
 TEST(MappedRegion, MapRefusesWhatCannotBeWritten) {

@@ -10,8 +10,9 @@
 // for that reason. All calls block, are bounded in time, never throw, and are safe from many
 // threads at once: each in-flight call owns one connection of a small pool.
 //
-// When the node is gone, calls answer misses (false / 0) at once and reconnect in the background of
-// later calls; nothing is an error to the caller. When it does not answer (stopped, frozen), the
+// A node that is not there, not ready, restarting or gone is a miss: calls answer false / 0 at
+// once. A thread of the client attaches when the node comes (attachment.h), and shares the
+// registered regions in every new session. When the node does not answer (stopped, frozen), the
 // calls under way end after `timeout` and the next ones answer misses at once, but for one now and
 // then that looks whether it answers again. Only a get whose node was stopped in the middle of a
 // copy into the engine's page waits until that copy is over or the node is gone: the page would be
@@ -29,6 +30,8 @@
 #include "base/clock.h"
 #include "base/key.h"
 #include "base/status.h"
+#include "client/segment.h"
+#include "wire/frame.h"
 
 namespace peercache {
 
@@ -39,12 +42,6 @@ struct ClientOptions {
   size_t staging_bytes = size_t{64} << 20;  // of the staging ring
 };
 
-// A run of bytes in this process's memory.
-struct Segment {
-  uint64_t address = 0;
-  uint64_t length = 0;
-};
-
 // How the node brings pages into device memory: by READs of its RDMA devices, by copies of its own.
 struct DmaBufWays {
   bool rdma = false, copies = false;
@@ -53,29 +50,39 @@ struct DmaBufWays {
 
 struct ClientStats {
   uint64_t set_pages = 0, set_failed = 0, get_pages = 0, get_hits = 0, exists_pages = 0,
-           exists_hits = 0, bytes_set = 0, bytes_get = 0, staged_bytes = 0, faults = 0,
-           reconnects = 0;
+           exists_hits = 0, presence_pages = 0, presence_hits = 0, bytes_set = 0, bytes_get = 0,
+           staged_bytes = 0, faults = 0, reconnects = 0;
   std::string last_fault;
+  bool attached = false;
+  std::string node;      // name and release of the node that it is or was attached to
+  std::string detached;  // why it is not attached
 };
 
 class Client {
  public:
-  // Fails with a message that names the socket and the remedy when no node answers there.
+  // Needs no node. Fails, with a message that names the socket and the remedy, only when waiting
+  // would not help: the path can be no socket, or who listens there is no node or refuses this
+  // engine. Waits for the answer of a node that takes the connection, for 6 s at most.
   static Result<std::unique_ptr<Client>> Connect(ClientOptions options);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // Shares [fd_offset, fd_offset + length) of `fd`, mapped here at `base`, with the node. The fd is
-  // duplicated; the caller keeps its own. Survives reconnects. Replaces regions that overlap it.
+  bool attached() const;
+  // Ok while attached, and otherwise why not.
+  Status state() const;
+
+  // Shares [fd_offset, fd_offset + length) of `fd`, mapped here at `base`, with the node: at once,
+  // or when there is one. The fd is duplicated; the caller keeps its own. Survives reconnects.
+  // Replaces regions that overlap it. Fails when the node does not take the memory.
   Status RegisterRegion(int fd, void* base, size_t length, uint64_t fd_offset = 0);
 
   // Shares bytes [offset, offset + length) of the dma-buf `fd`, such as memory of a GPU
   // (cuMemGetHandleForAddressRange); segments name it by `address`, where this client neither reads
   // nor writes. The fd is duplicated. Survives reconnects. Fails, naming what is missing, when the
-  // node has no way there: pages must go to host memory then. Without `copies`, get() brings what
-  // the node's rails can read, the rest is a miss, and set() stores nothing from there.
-  // On devices whose GPU_DIRECT_RDMA_WRITES_ORDERING is below "owner", call
+  // node has no way there or is not attached: pages must go to host memory then. Without `copies`,
+  // get() brings what the node's rails can read, the rest is a miss, and set() stores nothing from
+  // there. On devices whose GPU_DIRECT_RDMA_WRITES_ORDERING is below "owner", call
   // cuFlushGPUDirectRDMAWrites after get() and before a kernel reads the pages.
   Result<DmaBufWays> RegisterDmaBuf(int fd, uint64_t address, size_t length, uint64_t offset = 0);
 
@@ -89,10 +96,16 @@ class Client {
            uint64_t tag, std::span<uint8_t> ok);
   // ok[i] = 1 when the page's bytes are in place. A page with ok[i] = 0 has undefined content.
   void Get(std::span<const Key> keys, std::span<const Segment> segments, size_t segments_per_page,
-           std::span<uint8_t> ok);
+           std::span<uint8_t> ok, Counting counting = {});
   // Length of the leading run of keys that can be read now.
-  size_t Exists(std::span<const Key> keys);
-  // Drops every page set under `tag` on every reachable node.
+  size_t Exists(std::span<const Key> keys, Counting counting = {});
+  // there[i] = 1 when keys[i] can be read now. One question to the node for each 65,536 keys, each
+  // of which costs it what it costs Exists; not counted in the hit ratio. False, and nothing was
+  // asked, when the node's release does not know the question: ask Exists instead.
+  bool Presence(std::span<const Key> keys, std::span<uint8_t> there);
+  // Drops every page set under `tag` on every node. Otherwise the status names the members that
+  // have not heard: each drops the pages before it serves again, and the others read nothing from
+  // it until then. Takes up to twice the time-out when a member does not answer.
   Status Clear(uint64_t tag);
 
   ClientStats stats() const;

@@ -173,6 +173,16 @@ TEST_F(StoppedNodeTest, ANodeOfAnOlderReleaseIsAskedForNothingThatWouldEndTheSes
   EXPECT_TRUE(Get(host_.data())) << "the session lives";
 }
 
+TEST_F(StoppedNodeTest, ANodeOfAnOlderReleaseIsNotAskedForPresence) {
+  const size_t before = node_.requests();
+  std::vector<uint8_t> there(1, 1);
+  EXPECT_FALSE(client_->Presence(keys_, there)) << "the caller asks for leading runs instead";
+  EXPECT_EQ(there[0], 0);
+  EXPECT_EQ(node_.requests(), before);
+  EXPECT_EQ(client_->stats().faults, 0u);
+  EXPECT_EQ(client_->Exists(keys_), 1u) << "the session lives";
+}
+
 TEST_F(StoppedNodeTest, CostsOneTimeoutAndThenCallsMissAtOnceUntilItGoesOn) {
   node_.Stop();
   const Duration first = Time([&] { EXPECT_EQ(client_->Exists(keys_), 0u); });

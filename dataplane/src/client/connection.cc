@@ -18,30 +18,60 @@ constexpr auto kAwake = std::chrono::microseconds(400);
 
 }  // namespace
 
-Result<Connection> Connection::Open(const std::string& socket, const std::string& engine,
-                                    uint64_t session, TimePoint deadline) {
+Result<Connection> Connection::Connect(const std::string& socket) {
   auto fd = ConnectUnix(socket);
   if (!fd.ok()) return fd.status();
   Connection connection;
+  connection.socket_ = socket;
   connection.fd_ = std::move(*fd);
   auto permit = Permit::Create();
   if (!permit.ok()) return permit.status();
   connection.permit_ = std::move(*permit);
-  AttachRequest request{session, engine.substr(0, kMaxIdBytes), kVersion};
-  request.Encode(&connection.Request(MessageType::kAttach));
-  if (Status s = connection.Call(MessageType::kAttachOk, connection.permit_->fd(), deadline);
-      !s.ok()) {
-    return s.Annotate("attaching to the node at " + socket);
-  }
-  AttachOk answer;
-  FrameReader reader = connection.Answer();
-  if (!answer.Decode(&reader)) return Corrupt("malformed AttachOk from the node at " + socket);
-  connection.session_ = answer.session;
-  connection.node_ = std::move(answer.node);
-  connection.node_version_ = std::move(answer.version);
-  connection.node_can_ = connection.frame_.header.can;
   return connection;
 }
+
+Status Connection::Attach(const std::string& engine, uint64_t session, TimePoint deadline) {
+  AttachRequest request{session, engine.substr(0, kMaxIdBytes), kVersion};
+  request.Encode(&Request(MessageType::kAttach));
+  if (Status s = Call(MessageType::kAttachOk, permit_->fd(), deadline); !s.ok()) {
+    const FrameHeader& answer = frame_.header;
+    if (answer.magic == FrameHeader::kMagic && answer.version != FrameHeader::kVersion) {
+      return Unavailable(fmt::format(
+          "the node at {} speaks protocol version {}, this engine (release {}) version {}; bring "
+          "both to one release. The node says: {}",
+          socket_, answer.version, kVersion, FrameHeader::kVersion, s.message()));
+    }
+    return s.Annotate("attaching to the node at " + socket_);
+  }
+  AttachOk answer;
+  FrameReader reader = Answer();
+  if (!answer.Decode(&reader) || answer.session == 0 ||
+      (session != 0 && answer.session != session)) {
+    usable_ = false;
+    return Corrupt("malformed AttachOk from the node at " + socket_);
+  }
+  session_ = answer.session;
+  node_ = std::move(answer.node);
+  node_version_ = std::move(answer.version);
+  node_can_ = frame_.header.can;
+  return {};
+}
+
+Result<Connection> Connection::Open(const std::string& socket, const std::string& engine,
+                                    uint64_t session, TimePoint deadline) {
+  auto connection = Connect(socket);
+  if (!connection.ok()) return connection;
+  if (Status s = connection->Attach(engine, session, deadline); !s.ok()) return s;
+  return connection;
+}
+
+void Connection::AwaitEnd() const {
+  // No event is asked for: what is always reported is the end of both directions, and an error.
+  for (pollfd entry{fd_.get(), 0, 0}; poll(&entry, 1, -1) < 0 && errno == EINTR;) {
+  }
+}
+
+void Connection::Cut() const { shutdown(fd_.get(), SHUT_RDWR); }
 
 FrameWriter& Connection::Request(MessageType type) {
   writer_.Start(type, next_request_++);

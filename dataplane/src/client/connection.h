@@ -20,8 +20,12 @@ namespace peercache {
 
 class Connection {
  public:
-  // Connects and attaches to `session` (0: a new one). kAborted: the node does not know the
-  // session, because it has restarted.
+  // A connection that is not attached yet.
+  static Result<Connection> Connect(const std::string& socket);
+  // Attaches to `session` (0: a new one). kAborted: the node does not know the session, because it
+  // has restarted. kUnavailable: the node speaks another protocol.
+  Status Attach(const std::string& engine, uint64_t session, TimePoint deadline);
+  // Both.
   static Result<Connection> Open(const std::string& socket, const std::string& engine,
                                  uint64_t session, TimePoint deadline);
 
@@ -43,6 +47,11 @@ class Connection {
   // An Error frame leaves the connection in order; anything else that failed does not.
   bool usable() const { return usable_; }
 
+  // Waits, without limit, until the node has closed the connection or this side has Cut() it, which
+  // any thread may; a call that is under way ends then as well.
+  void AwaitEnd() const;
+  void Cut() const;
+
   // The connection is at its end. The node reads nothing from the engine's pages that would count,
   // and begins no write into them.
   void Revoke();
@@ -53,12 +62,12 @@ class Connection {
  private:
   Connection() = default;
   UniqueFd fd_;
-  std::optional<Permit> permit_;  // always there after Open
+  std::optional<Permit> permit_;  // always there after Connect
   uint64_t session_ = 0;
   uint64_t next_request_ = 1;
   bool usable_ = true;
   bool answers_soon_ = true;  // the last one that was waited for awake
-  std::string node_, node_version_;
+  std::string socket_, node_, node_version_;
   uint16_t node_can_ = 0;
   FrameWriter writer_;
   ReceivedFrame frame_;

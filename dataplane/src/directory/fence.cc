@@ -3,10 +3,11 @@
 namespace peercache {
 
 // model: former_life
-Fence::Fence(uint64_t self, uint64_t incarnation, OwnerTimes times, TimePoint now)
+Fence::Fence(uint64_t self, uint64_t incarnation, OwnerTimes times, TimePoint now, uint64_t epoch)
     : self_(self),
       incarnation_(incarnation),
       times_(times),
+      epoch_(epoch),
       silent_after_(now + Padded(times.owner_ttl)) {}
 
 OwnerStamp Fence::Begin() {  // model: Begin

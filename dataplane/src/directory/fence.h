@@ -37,8 +37,8 @@
 // suspended). The argument is checked exhaustively, within bounds, by dataplane/model; comments
 // that begin with "model" name its steps and guards where the code takes them.
 //
-// A fence lives as long as the process: a second fence for the same peer would start again at epoch
-// 1 and be refused. Not thread-safe: the publisher guards it.
+// A second fence for the same peer begins above every epoch of the first, or the shard refuses it.
+// Not thread-safe: the publisher guards it.
 #pragma once
 
 #include <algorithm>
@@ -67,8 +67,8 @@ constexpr uint16_t LeaseOnTheWire(milliseconds lease) {
 
 class Fence {
  public:
-  // `now`: any time after a former process of this node has ceased to send.
-  Fence(uint64_t self, uint64_t incarnation, OwnerTimes times, TimePoint now);
+  // `now`: any time after a former process of this node has ceased to send. `epoch`: the first.
+  Fence(uint64_t self, uint64_t incarnation, OwnerTimes times, TimePoint now, uint64_t epoch = 1);
 
   OwnerStamp Begin();
   // `shard_instance` differs from the last one: the shard restarted and lost all; the epoch has
@@ -103,7 +103,7 @@ class Fence {
   uint64_t self_;
   uint64_t incarnation_;
   OwnerTimes times_;
-  uint64_t epoch_ = 1;
+  uint64_t epoch_;
   uint64_t sequence_ = 0;
   int64_t echo_ = 0;
   uint64_t shard_instance_ = 0;  // 0: never answered

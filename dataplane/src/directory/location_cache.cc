@@ -44,11 +44,17 @@ void LocationCache::FindOne(const Key& key, TimePoint now, Record* record, TimeP
 
 void LocationCache::Put(std::span<const Key> keys, std::span<const Record> records,
                         TimePoint asked_at, Duration ttl) {
+  Put(keys, records, asked_at, ttl, era());
+}
+
+void LocationCache::Put(std::span<const Key> keys, std::span<const Record> records,
+                        TimePoint asked_at, Duration ttl, uint64_t era) {
   if (buckets_.empty()) return;
   const auto place_of = [&](const Key& key) { return BucketOf(key); };
   ByStripe<kStripes>(keys, StripeOf, place_of,
                      [&](size_t s, size_t first, std::span<const uint16_t> which) {
                        std::lock_guard lock(stripes_[s].mutex);
+                       if (era != this->era()) return;  // Clear is about to come here, or has been
                        for (const size_t i : which) {
                          const Record& record = records[first + i];
                          if (record.node == 0) continue;
@@ -78,6 +84,7 @@ void LocationCache::Forget(const Key& key) {
 }
 
 void LocationCache::Clear() {
+  era_.fetch_add(1, std::memory_order_acq_rel);
   for (size_t stripe = 0; stripe < kStripes; ++stripe) {
     std::lock_guard lock(stripes_[stripe].mutex);
     for (size_t b = stripe; b < buckets_.size(); b += kStripes) buckets_[b] = {};

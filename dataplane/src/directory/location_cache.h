@@ -11,6 +11,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -36,8 +37,12 @@ class LocationCache {
   // for `ttl`, and no longer than the lease of record.lease_ms.
   void Put(std::span<const Key> keys, std::span<const Record> records, TimePoint asked_at,
            Duration ttl);
+  // The same of a lookup that was sent in an `era`: nothing is kept of it when a Clear came after.
+  void Put(std::span<const Key> keys, std::span<const Record> records, TimePoint asked_at,
+           Duration ttl, uint64_t era);
   void Forget(const Key& key);
   void Clear();
+  uint64_t era() const { return era_.load(std::memory_order_acquire); }
 
  private:
   // To find a key's place takes one cache line, which a batch fetches ahead. Two keys of a bucket
@@ -61,6 +66,7 @@ class LocationCache {
   void FindOne(const Key& key, TimePoint now, Record* record, TimePoint* until) const;
   void PutOne(const Key& key, const Record& record, TimePoint until);
 
+  std::atomic<uint64_t> era_{0};         // Clears so far
   mutable std::vector<Bucket> buckets_;  // a power of two, or none
   const std::unique_ptr<Stripe[]> stripes_ = std::make_unique<Stripe[]>(kStripes);
 };

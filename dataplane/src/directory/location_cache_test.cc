@@ -149,5 +149,20 @@ TEST(LocationCacheTest, ThreadsSeeWholeRecords) {
   for (std::thread& t : threads) t.join();
 }
 
+TEST(LocationCacheTest, KeepsNothingOfALookupThatBeganBeforeAClear) {
+  LocationCache cache(64);
+  const TimePoint now = Clock::now();
+  const Key key = KeyOf(1);
+  const Record record = RecordOn(7);
+  const uint64_t before = cache.era();
+  cache.Clear();
+  cache.Put({&key, 1}, {&record, 1}, now, seconds(1), before);
+  Record found;
+  TimePoint until;
+  EXPECT_EQ(cache.Find({&key, 1}, {&found, 1}, {&until, 1}, now), 0u);
+  cache.Put({&key, 1}, {&record, 1}, now, seconds(1), cache.era());
+  EXPECT_EQ(cache.Find({&key, 1}, {&found, 1}, {&until, 1}, now), 1u);
+}
+
 }  // namespace
 }  // namespace peercache

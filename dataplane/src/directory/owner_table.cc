@@ -50,6 +50,13 @@ Result<OwnerTable::Admission> OwnerTable::Admit(const OwnerStamp& stamp, TimePoi
   if (!locked.ok()) return locked.status();
   Owner& owner = owners_[place];
 
+  // The process that spoke last may have started under a clock that was ahead. When it has been
+  // silent for long, another one speaks for the owner, whatever its number.
+  if (stamp.incarnation < owner.incarnation.load() && stamp.node != self_ &&
+      owner.heard + owner_ttl_ < now) {
+    Forget(&owner, now);
+    owner.went_back = true;
+  }
   const auto said = std::tuple(stamp.incarnation, stamp.epoch);
   const auto known = std::tuple(owner.incarnation.load(), owner.epoch);
   if (said < known) {  // model: refuse_lower
@@ -68,8 +75,11 @@ Result<OwnerTable::Admission> OwnerTable::Admit(const OwnerStamp& stamp, TimePoi
   }
   if (said > known) {
     Void(&owner);  // model: void_lower
-    owner.incarnation.store(stamp.incarnation);
+    const bool other_process = stamp.incarnation != owner.incarnation.exchange(stamp.incarnation);
     owner.lease_ms.store(stamp.lease_ms);
+    // It may be the former process's, under way for long: what the present one has proven must not
+    // make that fresh.
+    if (other_process && owner.went_back) owner.fresh_until.store(0);
     owner.epoch = stamp.epoch;
     owner.dropped = false;
     owner.window.Reset();
@@ -83,7 +93,8 @@ Result<OwnerTable::Admission> OwnerTable::Admit(const OwnerStamp& stamp, TimePoi
   owner.heard = std::max(owner.heard, now);
   // An echo of the future was never issued by this instance; nor was one below the base. What the
   // owner proved under a former pair stays proven: it was alive then. model: own_echo, own_stamps
-  const int64_t issued = stamp.echo >= owner.base ? stamp.echo - owner.base : INT64_MAX;
+  const int64_t base = owner.base.load();
+  const int64_t issued = stamp.echo >= base ? stamp.echo - base : INT64_MAX;
   if (stamp.node != self_ && issued <= now.time_since_epoch().count()) {
     // model: owners_times
     const Duration ttl = std::min<Duration>(owner_ttl_, milliseconds(stamp.ttl_ms));
@@ -178,13 +189,7 @@ Result<uint16_t> OwnerTable::Place(uint64_t node, TimePoint now) {
     places_.erase(owners_[place].node.load());
   }
   Owner& owner = owners_[place];
-  Void(&owner);            // eras of a place only grow: nothing of a former owner comes alive
-  owner.base = NewBase();  // model: RestartShard
-  owner.incarnation.store(0);
-  owner.epoch = 0;
-  owner.dropped = false;
-  owner.heard = now;
-  owner.window.Reset();
+  Forget(&owner, now);
   owner.node.store(node);
   owner.fresh_until.store(node == self_ ? kAlways : 0);
   places_.emplace(node, place);
@@ -195,7 +200,7 @@ ShardVoice OwnerTable::Voice(uint64_t node, TimePoint now) const {
   std::lock_guard guard(mutex_);
   const auto it = places_.find(node);
   if (it == places_.end()) return {};
-  const int64_t base = owners_[it->second].base;
+  const int64_t base = owners_[it->second].base.load();
   return {base + now.time_since_epoch().count(), static_cast<uint64_t>(base)};
 }
 
@@ -203,6 +208,18 @@ int64_t OwnerTable::NewBase() {
   // Far enough apart that no uptime leads from one to another.
   constexpr int64_t kApart = int64_t{1} << 54;
   return first_base_ == 0 ? RandomBase() : first_base_ + kApart * bases_++;
+}
+
+void OwnerTable::Forget(Owner* owner, TimePoint now) {
+  Void(owner);                   // eras of a place only grow: nothing of before comes alive again
+  owner->base.store(NewBase());  // model: RestartShard
+  owner->incarnation.store(0);
+  owner->fresh_until.store(0);
+  owner->epoch = 0;
+  owner->dropped = false;
+  owner->went_back = false;
+  owner->heard = now;
+  owner->window.Reset();
 }
 
 void OwnerTable::Void(Owner* owner) {

@@ -13,8 +13,10 @@
 // freshness or incarnation therefore sees the newer era, and drops the old record.
 //
 // A place is kept (as a tombstone with its pair) after the owner's records are dropped, and given
-// to another owner only when all places are taken, and then only after forget_after of silence.
-// Each taking of a place is an instance of its own in the sense of directory/fence.h: it has its
+// to another owner only when all places are taken, and then only after forget_after of silence. It
+// is also begun anew for a process of the same owner with a lower incarnation (a wall clock that
+// was set back), once the former process has been silent for owner_ttl.
+// Each beginning of a place is an instance of its own in the sense of directory/fence.h: it has its
 // own origin of stamps, drawn at random so that a stamp of another instance is never taken for a
 // recent one, and the origin is also its name. So to an owner that was forgotten the shard looks as
 // if it had restarted: echoes of before are void, and the owner publishes everything again.
@@ -100,9 +102,10 @@ class OwnerTable {
     std::atomic<int64_t> records{0};  // stored, alive or not
     // Under mutex.
     alignas(64) std::mutex mutex;
-    int64_t base = 0;  // of the stamps it is given; also written under the table's mutex
+    std::atomic<int64_t> base{0};  // of the stamps it is given; read without the mutex
     uint64_t epoch = 0;
-    bool dropped = false;  // the pair is refused
+    bool dropped = false;    // the pair is refused
+    bool went_back = false;  // an incarnation has followed a higher one
     TimePoint heard{};
     SequenceWindow window;
   };
@@ -110,6 +113,8 @@ class OwnerTable {
   // The owner's place, found or taken, locked.
   Result<std::unique_lock<std::mutex>> Lock(uint64_t node, TimePoint now, uint16_t* place);
   Result<uint16_t> Place(uint64_t node, TimePoint now);
+  // All that is known of the owner, as by a restart of the shard. Under its mutex.
+  void Forget(Owner* owner, TimePoint now);
   void Void(Owner* owner);
   int64_t NewBase();
 
@@ -123,7 +128,7 @@ class OwnerTable {
 
   mutable std::mutex mutex_;  // taken before an owner's mutex, or released before it
   std::unordered_map<uint64_t, uint16_t> places_;
-  int64_t bases_ = 0;  // given out
+  std::atomic<int64_t> bases_{0};  // given out
 };
 
 }  // namespace peercache

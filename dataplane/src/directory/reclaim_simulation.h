@@ -165,6 +165,7 @@ class ReclaimSimulation {
   static uint64_t NodeOf(int owner) { return 100 + owner; }
   static Key KeyOf(int key);
   static OwnerTimes TimesOf(int owner);
+  uint64_t NextIncarnation(int owner);
   void StartOwner(int owner, uint64_t incarnation);
   void Send(int owner, int shard, Processed processed, Over over);
   void Contact(int owner, int shard);
@@ -205,6 +206,8 @@ class ReclaimSimulation {
   Nanos blocked_until_[kOwners][kShards] = {};
 
   std::vector<Owner> owners_;
+  static constexpr uint64_t kFirstIncarnation = uint64_t{1} << 40;  // far from where it would wrap
+  std::set<uint64_t> incarnations_;                                 // of all processes so far
   std::vector<ShardHost> shards_;
   std::vector<MachineClock> readers_;
   uint64_t generations_ = 0;

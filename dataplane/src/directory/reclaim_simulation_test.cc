@@ -24,7 +24,7 @@ ReclaimSimulation::ReclaimSimulation(uint64_t seed, Guards guards) : guards_(gua
   owners_.resize(kOwners);
   for (int o = 0; o < kOwners; ++o) {
     owners_[o].clock = NewClock();
-    StartOwner(o, 1);
+    StartOwner(o, kFirstIncarnation + static_cast<uint64_t>(o));
   }
 }
 
@@ -114,12 +114,12 @@ void ReclaimSimulation::Fault() {
     case 2: owners_[owner].stalled_until = now_ + Between(kSecond, 10 * kSecond); break;
     case 3: RestartShard(shard); break;
     case 4:
-      if (Chance(0.3)) StartOwner(owner, owners_[owner].incarnation + 1);
+      if (Chance(0.3)) StartOwner(owner, NextIncarnation(owner));
       break;
     case 5: shards_[shard].now.shard->Forget(NodeOf(owner)); break;
     case 6:
       RestartShard(shard);
-      StartOwner(owner, owners_[owner].incarnation + 1);
+      StartOwner(owner, NextIncarnation(owner));
       break;
   }
 }
@@ -135,6 +135,16 @@ Key ReclaimSimulation::KeyOf(int key) {
 
 // Owner 1 has been configured to half the times.
 OwnerTimes ReclaimSimulation::TimesOf(int o) { return {kLease / (1 + o), kTtl / (1 + o)}; }
+
+// One process in three starts under a wall clock that has gone back.
+uint64_t ReclaimSimulation::NextIncarnation(int o) {
+  constexpr Nanos kClockJump = 1000;
+  const uint64_t now = owners_[o].incarnation;
+  uint64_t next = Chance(0.33) ? now - static_cast<uint64_t>(Between(1, kClockJump))
+                               : now + static_cast<uint64_t>(Between(1, kClockJump));
+  while (!incarnations_.insert(next).second) ++next;  // no two processes start at one instant
+  return next;
+}
 
 void ReclaimSimulation::StartOwner(int o, uint64_t incarnation) {
   Owner& owner = owners_[o];
@@ -393,13 +403,13 @@ Code ReclaimSimulation::Hear(Instance* instance, int o, OwnerStamp stamp,
   if (!guards_.owners_times) stamp.ttl_ms = static_cast<uint32_t>(kTtl.count());
   auto& known = instance->known[o];
   const auto said = std::pair(stamp.incarnation, stamp.epoch);
-  if (said < known) {
-    if (guards_.refuse_lower || stamp.incarnation < known.first) return Code::kAborted;
+  if (said.first == known.first && said < known && !guards_.refuse_lower)
     stamp.epoch = known.second;
-  }
-  known = std::max(known, said);
   if (!guards_.void_lower) stamp.epoch = 1;
-  return processed(instance->shard.get(), stamp, at).code();
+  const Code code = processed(instance->shard.get(), stamp, at).code();
+  if (said.first != known.first && code == Code::kOk) known = said;
+  if (said.first == known.first) known = std::max(known, said);
+  return code;
 }
 
 bool ReclaimSimulation::Haunted(const ShardHost& host) const {

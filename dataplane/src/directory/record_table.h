@@ -26,8 +26,7 @@ struct StoredRecord {
   uint64_t generation = 0;
   uint64_t checksum = 0;
   uint32_t length = 0;
-  uint32_t era = 0;    // of the owner when it was published; see OwnerTable
-  uint32_t order = 0;  // of publishing within the stripe, wraps around
+  uint32_t era = 0;  // of the owner when it was published; see OwnerTable
   uint16_t owner = 0;
   Tier tier = Tier::kMemory;
   uint8_t replica = 0;
@@ -38,15 +37,16 @@ class RecordTable {
  public:
   size_t size() const { return size_; }
 
-  // fn(const StoredRecord&) for every record of the key.
+  // fn(const StoredRecord&) for the records of the key, in no particular order, while it returns
+  // true.
   template <typename Fn>
-  void ForEachOf(const Key& key, Fn&& fn) const {
+  void VisitOf(const Key& key, Fn&& fn) const {
     if (index_.empty()) return;
     const uint32_t tag = Tag(key);
     for (size_t i = tag & mask_; index_[i].number != 0; i = (i + 1) & mask_) {
       if (index_[i].tag != tag) continue;
       const StoredRecord& record = At(index_[i].number);
-      if (record.key == key) fn(record);
+      if (record.key == key && !fn(record)) return;
     }
   }
   // Fetches the cache line at which the key's probe run begins.

@@ -19,7 +19,10 @@ Key MakeKey(uint32_t tag, uint8_t id) {
 
 std::multiset<uint64_t> Generations(const RecordTable& table, const Key& key) {
   std::multiset<uint64_t> result;
-  table.ForEachOf(key, [&](const StoredRecord& record) { result.insert(record.generation); });
+  table.VisitOf(key, [&](const StoredRecord& record) {
+    result.insert(record.generation);
+    return true;
+  });
   return result;
 }
 

@@ -50,7 +50,7 @@ class Shard::Impl {
     if (!admission.ok()) refused_stale_.fetch_add(1, std::memory_order_relaxed);
     return admission;
   }
-  PublishOutcome Store(const OwnerTable::Admission& owner, const PublishItem& item, TimePoint now);
+  PublishOutcome Store(const OwnerTable::Admission& owner, const PublishItem& item);
   void Remove(const OwnerTable::Admission& owner, const WithdrawItem& item);
   void Lookup(std::span<const Key> keys, uint64_t reader, std::span<const uint64_t> exclude,
               std::span<Record> out, TimePoint now, std::vector<OtherRecord>* others) const;
@@ -67,13 +67,12 @@ class Shard::Impl {
   struct alignas(64) Stripe {
     mutable std::mutex mutex;
     RecordTable table;
-    uint32_t order = 0;
     uint64_t swept = 0;  // OwnerTable::voided() of the last sweep
   };
 
   // All under the stripe's lock.
   void Erase(Stripe* stripe, StoredRecord* record);
-  bool MakeRoom(Stripe* stripe, const PublishItem& item, TimePoint now);
+  bool MakeRoom(Stripe* stripe, const Key& key);
   size_t SweepStripe(Stripe* stripe);
   void LookupOne(const Stripe& stripe, const Key& key, uint64_t reader,
                  std::span<const uint64_t> exclude, int64_t now, Record* out, Preferred preferred,
@@ -119,32 +118,11 @@ size_t Shard::Impl::Sweep() {
   return erased;
 }
 
-// Room for one more record of the key within both bounds, counted in records_ already when true.
-bool Shard::Impl::MakeRoom(Stripe* stripe, const PublishItem& item, TimePoint now) {
-  const Key& key = item.key;
+// Room for one more record of the key, counted in records_ already when true.
+bool Shard::Impl::MakeRoom(Stripe* stripe, const Key& key) {
   while (StoredRecord* dead = stripe->table.Find(
              key, [&](const StoredRecord& record) { return !owners_.Alive(record); })) {
     Erase(stripe, dead);
-  }
-  enum Rank { kSilent, kReplica, kOwn };  // in this order they give way; of equals the older one
-  int count = 0;
-  Rank rank = kOwn;  // of the record that gives way, like the next two
-  uint32_t age = 0;  // the order wraps around
-  uint32_t order = 0;
-  stripe->table.ForEachOf(key, [&](const StoredRecord& record) {
-    const Rank its_rank = !owners_.Fresh(record.owner, now) ? kSilent
-                          : record.replica != 0             ? kReplica
-                                                            : kOwn;
-    const uint32_t its_age = stripe->order - record.order;
-    if (++count > 1 && (its_rank > rank || (its_rank == rank && its_age < age))) return;
-    rank = its_rank;
-    age = its_age;
-    order = record.order;
-  });
-  if (count >= kOwnersPerKey) {
-    if (item.record.replica != 0 && rank == kOwn) return false;
-    Erase(stripe, stripe->table.Find(
-                      key, [&](const StoredRecord& record) { return record.order == order; }));
   }
   if (records_.fetch_add(1, std::memory_order_relaxed) < options_.max_records) return true;
   if (SweepStripe(stripe) > 0) return true;
@@ -153,8 +131,7 @@ bool Shard::Impl::MakeRoom(Stripe* stripe, const PublishItem& item, TimePoint no
   return false;
 }
 
-PublishOutcome Shard::Impl::Store(const OwnerTable::Admission& owner, const PublishItem& item,
-                                  TimePoint now) {
+PublishOutcome Shard::Impl::Store(const OwnerTable::Admission& owner, const PublishItem& item) {
   const PublishOutcome stored = owner.fresh ? kServed : kStored;
   Stripe& stripe = stripes_[StripeOf(item.key)];
   std::lock_guard guard(stripe.mutex);
@@ -163,7 +140,7 @@ PublishOutcome Shard::Impl::Store(const OwnerTable::Admission& owner, const Publ
   });
   std::optional<StoredRecord> before;
   if (record == nullptr) {
-    if (!MakeRoom(&stripe, item, now)) return kRefused;
+    if (!MakeRoom(&stripe, item.key)) return kRefused;
     record = stripe.table.Insert(item.key);
     record->owner = owner.owner;
     owners_.Count(owner.owner, +1);
@@ -173,7 +150,6 @@ PublishOutcome Shard::Impl::Store(const OwnerTable::Admission& owner, const Publ
     if (buckets_.count() != 0) before = *record;
   }
   record->era = owner.era;
-  record->order = ++stripe.order;
   record->offset = item.record.offset;
   record->generation = item.record.generation;
   record->checksum = item.record.checksum;
@@ -197,19 +173,21 @@ void Shard::Impl::LookupOne(const Stripe& stripe, const Key& key, uint64_t reade
                             std::span<const uint64_t> exclude, int64_t now, Record* out,
                             Preferred preferred, Tally* tally) const {
   bool silent = false;
+  size_t named = 0;
   *out = Record{};
-  stripe.table.ForEachOf(key, [&](const StoredRecord& stored) {
+  stripe.table.VisitOf(key, [&](const StoredRecord& stored) {
     Record record;
     switch (owners_.Serves(stored, now, &record)) {
-      case OwnerTable::Service::kDead: return;
-      case OwnerTable::Service::kSilent: silent = true; return;
+      case OwnerTable::Service::kDead: return true;
+      case OwnerTable::Service::kSilent: silent = true; return true;
       case OwnerTable::Service::kServed: break;
     }
     if (record.node == reader ||
         std::find(exclude.begin(), exclude.end(), record.node) != exclude.end()) {
-      return;
+      return true;
     }
     preferred.Offer(record);
+    return ++named < kHoldersNamed;
   });
   if (out->node != 0) {
     ++tally->hits;
@@ -278,7 +256,7 @@ Status Shard::Publish(const OwnerStamp& owner, std::span<const PublishItem> item
   }
   const auto admission = impl_->Admit(owner, now);
   if (!admission.ok()) return admission.status();
-  for (size_t i = 0; i < items.size(); ++i) outcome[i] = impl_->Store(*admission, items[i], now);
+  for (size_t i = 0; i < items.size(); ++i) outcome[i] = impl_->Store(*admission, items[i]);
   return {};
 }
 

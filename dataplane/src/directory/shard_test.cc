@@ -197,6 +197,50 @@ TEST_F(ShardTest, ANewIncarnationOutranksAnyEpoch) {
   EXPECT_EQ(status_.code(), Code::kAborted);
 }
 
+// An owner that started under a clock an hour ahead, died, and is back under the right one.
+TEST_F(ShardTest, ALowerIncarnationIsHeardOnceTheHigherOneHasBeenSilent) {
+  constexpr uint64_t kAhead = 3600, kRight = 7;
+  const OwnerStamp former = From(kA, 1, At(0), kAhead);
+  EXPECT_EQ(Publish(former, 1, 30, At(10)), kServed);
+  const uint64_t instance = shard_->Voice(kA, At(10)).instance;
+  Publish(From(kA, 1, At(20), kRight), 2, 3, At(3000));
+  EXPECT_EQ(status_.code(), Code::kAborted) << "the other may be alive";
+  EXPECT_EQ(shard_->Contact(From(kA, 2, At(3000), kRight), At(3011)).code(), Code::kOk);
+  EXPECT_NE(shard_->Voice(kA, At(3011)).instance, instance);
+  EXPECT_EQ(Find(1, At(3011)).node, 0u) << "that process and its pages are gone";
+  EXPECT_EQ(Publish(From(kA, 2, At(3011), kRight), 2, 3, At(3020)), kServed);
+  EXPECT_EQ(Find(2, At(3030)).incarnation, kRight);
+  // A copy of what the former one said voids the records, is served to nobody, and keeps the owner
+  // away no longer than before.
+  OwnerStamp late = former;
+  late.sequence = ++sequence_;
+  EXPECT_EQ(Publish(late, 1, 30, At(3040)), kStored);
+  EXPECT_EQ(Find(1, At(3050)).node, 0u);
+  EXPECT_EQ(Find(2, At(3050)).node, 0u);
+  EXPECT_EQ(shard_->Contact(From(kA, 3, At(3050), kRight), At(3060)).code(), Code::kAborted);
+  EXPECT_EQ(shard_->Contact(From(kA, 4, At(6040), kRight), At(6041)).code(), Code::kOk);
+  EXPECT_EQ(Publish(From(kA, 4, At(6041), kRight), 2, 3, At(6050)), kServed);
+}
+
+// The former process was only stopped: what it published before is void, and it learns of that.
+TEST_F(ShardTest, AnOwnerWhosePlaceAnotherProcessTookMeetsAnotherInstance) {
+  Fence fence(kA, 3600, OwnerTimes{}, At(0));
+  const auto tell = [&](int64_t ms) {
+    const ShardVoice voice = shard_->Voice(kA, At(ms));
+    return fence.Answered(fence.Begin(), voice.stamp, voice.instance, At(ms));
+  };
+  ASSERT_TRUE(shard_->Contact(fence.Begin(), At(0)).ok());
+  EXPECT_FALSE(tell(0));
+  const OwnerStamp publish = fence.Begin();
+  EXPECT_EQ(Publish(publish, 1, 3, At(1)), kServed);
+  ASSERT_TRUE(shard_->Contact(From(kA, 1, At(4000), 7), At(4000)).ok());
+  EXPECT_EQ(Publish(publish, 1, 3, At(4010)), kStored) << "a copy";
+  EXPECT_EQ(Find(1, At(4010)).node, 0u);
+  EXPECT_TRUE(tell(4020));
+  ASSERT_TRUE(shard_->Contact(fence.Begin(), At(4030)).ok());
+  EXPECT_EQ(Find(1, At(4040)).node, 0u) << "not published again yet";
+}
+
 TEST_F(ShardTest, EpochsOfOneOwnerLeaveOthersAlone) {
   Publish(From(kA, 1, At(0)), 1, 3, At(10));
   Publish(From(kB, 1, At(0)), 1, 8, At(10));
@@ -289,37 +333,26 @@ TEST_F(ShardTest, NamesTheOtherHoldersToReadersThatChoose) {
   EXPECT_TRUE(others.empty()) << "one of them asks, one is excluded";
 }
 
-TEST_F(ShardTest, KeepsFourOwnersOfAKeyTheSilentThenTheOldestGivingWay) {
-  for (uint64_t node = 1; node <= 4; ++node) Publish(From(node * 100, 1, At(0)), 1, 3, At(10));
-  shard_->Contact(From(100, 1, At(4000)), At(4000)).code();
-  shard_->Contact(From(200, 1, At(4000)), At(4000)).code();
-  shard_->Contact(From(400, 1, At(4000)), At(4000)).code();
-  // 300 is silent by now; then 100 is the oldest.
-  EXPECT_EQ(Publish(From(500, 1, At(4000)), 1, 3, At(4010)), kServed);
-  EXPECT_EQ(Holders(1, At(4020)), (std::set<uint64_t>{100, 200, 400, 500}));
-  EXPECT_EQ(Publish(From(600, 1, At(4000)), 1, 3, At(4030)), kServed);
-  EXPECT_EQ(Holders(1, At(4040)), (std::set<uint64_t>{200, 400, 500, 600}));
-  EXPECT_EQ(shard_->stats(At(4040)).records, 4u);
-}
-
-// Replicas come and go: when they have gone, the pages they were copied from must be found.
-TEST_F(ShardTest, ReplicasGiveWayAndPushOutNobody) {
-  const auto publish = [&](uint64_t node, int64_t at, bool replica) {
-    return Publish(From(node, 1, At(0)), 1, 3, At(at), replica);
-  };
-  EXPECT_EQ(publish(100, 10, false), kServed);
-  for (uint64_t node : {200, 300, 400}) EXPECT_EQ(publish(node, 20, true), kServed);
-  EXPECT_EQ(publish(500, 30, true), kServed) << "the oldest replica gives way";
-  EXPECT_EQ(Holders(1, At(40)), (std::set<uint64_t>{100, 300, 400, 500}));
-  for (uint64_t node : {600, 700, 800}) EXPECT_EQ(publish(node, 50, false), kServed);
-  EXPECT_EQ(Holders(1, At(60)), (std::set<uint64_t>{100, 600, 700, 800}));
-  EXPECT_EQ(publish(900, 70, true), kRefused);
-  EXPECT_EQ(Holders(1, At(80)), (std::set<uint64_t>{100, 600, 700, 800}));
-  EXPECT_EQ(shard_->stats(At(80)).refused_full, 0u) << "the shard is not full";
-  // Set there as well, a replica is a page like any other, and the other way round.
-  EXPECT_EQ(publish(800, 90, true), kServed);
-  EXPECT_EQ(publish(900, 100, false), kServed);
-  EXPECT_EQ(Holders(1, At(110)), (std::set<uint64_t>{100, 600, 700, 900}));
+TEST_F(ShardTest, KeepsTheRecordsOfAllOwnersOfAKeyAndNamesAFew) {
+  constexpr uint64_t kOwners = 100;
+  std::set<uint64_t> all;
+  for (uint64_t node = 1; node <= kOwners; ++node) {
+    const bool replica = node % 3 == 0;
+    EXPECT_EQ(Publish(From(node * 100, 1, At(0)), 1, 3, At(10), replica), kServed);
+    all.insert(node * 100);
+  }
+  EXPECT_EQ(shard_->stats(At(20)).records, kOwners);
+  EXPECT_EQ(Holders(1, At(20)), all);
+  const Key keys[] = {KeyOf(1)};
+  Record out[1];
+  std::vector<OtherRecord> others;
+  shard_->Lookup(keys, kReader, {}, out, At(20), &others);
+  EXPECT_EQ(others.size() + 1, Shard::kHoldersNamed);
+  // Whoever is left is found: all but one withdraw or fall silent.
+  for (uint64_t node = 2; node <= kOwners; node += 2)
+    ASSERT_TRUE(Withdraw(From(node * 100, 1, At(0)), 1, 3, At(30)).ok());
+  ASSERT_TRUE(shard_->Contact(From(7700, 1, At(4000)), At(4000)).ok());
+  EXPECT_EQ(Holders(1, At(4010)), (std::set<uint64_t>{7700}));
 }
 
 TEST_F(ShardTest, RefusesBeyondMaxRecordsAndTakesRoomOfVoidRecords) {

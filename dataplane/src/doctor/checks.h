@@ -23,6 +23,7 @@ Findings CheckNuma(const Facts& facts, const Result<rdma::Selection>& rails);
 Findings CheckMemory(const Facts& facts);  // the pool, its pages
 Findings CheckIdle(const Facts& facts);    // what processors of a guest do when idle
 Findings CheckMemlock(const Facts& facts, const Result<rdma::Selection>& rails);
+Findings CheckDescriptors(const Facts& facts, const Result<rdma::Selection>& rails);
 Findings CheckGpu(const Facts& facts, const Result<rdma::Selection>& rails);
 Findings CheckReach(const Facts& facts);
 

@@ -15,6 +15,12 @@ namespace {
 
 constexpr uint64_t k2MiB = uint64_t{2} << 20;
 constexpr uint64_t k1GiB = uint64_t{1} << 30;
+// Descriptors for all but links over RDMA: connections of engines and of peers, memory, files.
+constexpr uint64_t kOtherDescriptors = 1024;
+// Up to eight to each of 64 peers (node/links.cc).
+constexpr uint64_t kFewLinks = 512;
+constexpr char kRaiseDescriptors[] =
+    "raise the hard limit (LimitNOFILE of the container runtime's or the node's service)";
 
 std::vector<NumaRail> NumaRails(const Result<rdma::Selection>& rails) {
   std::vector<NumaRail> numa;
@@ -170,6 +176,29 @@ Findings CheckMemlock(const Facts& facts, const Result<rdma::Selection>& rails) 
                        "host pools come on top, on each rail: {}",
                        FormatSize(memlock.limit), FormatSize(rdma::LockedBy(bytes, locking)),
                        rdma::MemlockRemedy(memlock))}};
+}
+
+Findings CheckDescriptors(const Facts& facts, const Result<rdma::Selection>& rails) {
+  const auto [soft, hard] = facts.descriptors;
+  const std::string limits =
+      soft < hard ? fmt::format("{}, which the node raises to {} when it starts", soft, hard)
+                  : std::to_string(hard);
+  // A link has a queue pair on each rail, with a descriptor each, and a connection.
+  const uint64_t queues = rails.ok() ? rails->ports.size() : 0;
+  const uint64_t of_link = queues + 1;
+  const uint64_t links = hard > kOtherDescriptors ? (hard - kOtherDescriptors) / of_link : 0;
+  if (queues == 0) {
+    if (hard >= 2 * kOtherDescriptors) return {{Grade::kOk, "descriptors", limits}};
+    return {{Grade::kWarning, "descriptors",
+             limits + ": few for a cluster of many nodes and engines; " + kRaiseDescriptors}};
+  }
+  const std::string room = fmt::format("{}: room for {} links over RDMA", limits, links);
+  if (links >= std::min<uint64_t>(kFewLinks, facts.config.rdma_max_queues / queues))
+    return {{Grade::kOk, "descriptors", room}};
+  return {{Grade::kWarning, "descriptors",
+           fmt::format("{} of {} descriptors each, and calls use several to a peer; pages of "
+                       "further peers come over TCP; {}",
+                       room, of_link, kRaiseDescriptors)}};
 }
 
 Findings CheckReach(const Facts& facts) {

@@ -103,6 +103,28 @@ TEST(DoctorTest, SaysWhetherAVirtualFunctionIsUnderLag) {
   EXPECT_THAT(said({"", {}, {"ens1f0 in bond0"}, true}), HasSubstr("not to be seen from here"));
 }
 
+TEST(DoctorTest, SaysForHowManyLinksDescriptorsSuffice) {
+  Facts facts = Healthy();
+  facts.descriptors = {1024, 524'288};
+  EXPECT_EQ(One(facts, "descriptors"),
+            "ok: 1024, which the node raises to 524288 when it starts: room for 261632 links over "
+            "RDMA");
+  facts.descriptors = {128, 2000};
+  EXPECT_THAT(One(facts, "descriptors"),
+              AllOf(HasSubstr("warning: 128, which the node raises to 2000"),
+                    HasSubstr("room for 488 links over RDMA of 2 descriptors each"),
+                    HasSubstr("LimitNOFILE")));
+  facts.config.rdma_max_queues = 256;
+  EXPECT_THAT(One(facts, "descriptors"), HasSubstr("ok: 128")) << "it never has more";
+  facts.config.transport = "tcp";
+  facts.descriptors = {128, 4096};
+  EXPECT_EQ(One(facts, "descriptors"), "ok: 128, which the node raises to 4096 when it starts");
+  facts.descriptors = {128, 1024};
+  EXPECT_THAT(One(facts, "descriptors"), HasSubstr("warning: 128"));
+  facts.descriptors = {4096, 4096};
+  EXPECT_EQ(One(facts, "descriptors"), "ok: 4096");
+}
+
 TEST(DoctorTest, IsUsefulWithoutRdma) {
   Facts facts = Healthy();
   facts.devices.clear();

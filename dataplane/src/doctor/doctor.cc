@@ -140,7 +140,8 @@ Report Diagnose(const Facts& facts) {
                    NumaTable(facts)};
   for (Findings findings :
        {CheckRails(facts, rails), CheckNuma(facts, rails), CheckMemory(facts), CheckIdle(facts),
-        CheckMemlock(facts, rails), CheckGpu(facts, rails), CheckReach(facts)})
+        CheckMemlock(facts, rails), CheckDescriptors(facts, rails), CheckGpu(facts, rails),
+        CheckReach(facts)})
     report.findings.insert(report.findings.end(), std::make_move_iterator(findings.begin()),
                            std::make_move_iterator(findings.end()));
   return report;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/memory_limit.h"
 #include "base/numa.h"
 #include "base/numa_memory.h"
@@ -70,6 +71,7 @@ struct Facts {
   std::optional<Duration> halt_poll;
   MemoryLimit memory;
   rdma::Memlock memlock;
+  DescriptorLimit descriptors{1 << 20, 1 << 20};
   std::map<std::string, Uplink> uplinks;  // by device; of virtual functions alone
   GpuFacts gpu;
   std::map<int, uint64_t> small_pages_free;  // bytes by NUMA node

@@ -95,6 +95,7 @@ Facts Gather(const NodeConfig& config) {
     facts.small_pages_free[node.id] = ReadNumaFree(node.id, 4096).bytes;
   facts.memory = ReadMemoryLimit();
   facts.memlock = rdma::ReadMemlock();
+  facts.descriptors = ReadDescriptorLimit();
   facts.gpu = ReadGpu("/sys", "/proc");
   Outlook outlook = LookAround(config);
   facts.running = std::move(outlook.running);

@@ -41,8 +41,10 @@ FleetSummary SummariseFleet(std::span<const MemberReport> reports) {
     group.rails += health.rails;
     group.rails_up += health.rails_up;
     Add(health.engines, &fleet.engines);
-    Add(health.recent_reads, &fleet.recent_reads);
-    Add(health.recent_hits, &fleet.recent_hits);
+    Add(health.recent_looked_up, &fleet.recent_looked_up);
+    Add(health.recent_delivered, &fleet.recent_delivered);
+    Add(health.latest_looked_up, &fleet.latest_looked_up);
+    Add(health.latest_delivered, &fleet.latest_delivered);
     Add(health.pool_used_bytes, &fleet.pool_used_bytes);
     Add(report.capacity_bytes, &fleet.pool_capacity_bytes);
   }

@@ -36,7 +36,8 @@ struct FleetSummary {
   std::vector<FleetGroup> groups;        // first by name
   // Sums that do not fit stay at the largest number.
   uint64_t engines = 0;
-  uint64_t recent_reads = 0, recent_hits = 0;
+  uint64_t recent_looked_up = 0, recent_delivered = 0;
+  uint64_t latest_looked_up = 0, latest_delivered = 0;
   uint64_t pool_used_bytes = 0, pool_capacity_bytes = 0;
 
   size_t misplaced_members() const;

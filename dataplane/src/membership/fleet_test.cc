@@ -24,9 +24,9 @@ std::vector<std::string> Ids(const std::vector<MemberReport>& reports) {
 TEST(Fleet, AddsUpWhatMembersSay) {
   using enum NumaHealth;
   std::vector<MemberReport> reports = {
-      Report("a", {"numa0", 4, 4, "", kAligned, 2, 100, 80, 10}),
+      Report("a", {"numa0", 4, 4, "", kAligned, 2, 100, 80, 10, 20, 15}),
       Report("b", {"numa0", 4, 3, "mlx5_1 port 1", kThreadsElsewhere, 0, 0, 0, 20}),
-      Report("c", {"numa1", 2, 0, "mlx5_8 port 1", kMemoryElsewhere, 1, 50, 10, 30}),
+      Report("c", {"numa1", 2, 0, "mlx5_8 port 1", kMemoryElsewhere, 1, 50, 10, 30, 5, 1}),
       Report("d", {"storage", 0, 0, "", kNotApplicable, 0, 0, 0, 40}),
       Report("e", {}),
   };
@@ -43,8 +43,10 @@ TEST(Fleet, AddsUpWhatMembersSay) {
   EXPECT_EQ(Ids(fleet.rails_down), (std::vector<std::string>{"b", "c"}));
   EXPECT_EQ(fleet.rails_down[0].health.rail_down, "mlx5_1 port 1");
   EXPECT_EQ(fleet.engines, 3u);
-  EXPECT_EQ(fleet.recent_reads, 150u);
-  EXPECT_EQ(fleet.recent_hits, 90u);
+  EXPECT_EQ(fleet.recent_looked_up, 150u);
+  EXPECT_EQ(fleet.recent_delivered, 90u);
+  EXPECT_EQ(fleet.latest_looked_up, 25u);
+  EXPECT_EQ(fleet.latest_delivered, 16u);
   EXPECT_EQ(fleet.pool_used_bytes, 100u);
   EXPECT_EQ(fleet.pool_capacity_bytes, 5000u);
   ASSERT_EQ(fleet.groups.size(), 4u);
@@ -61,7 +63,7 @@ TEST(Fleet, IsSmallHoweverManyMembersAreBroken) {
     broken.group = fmt::format("group{:04}", i);
     broken.rails = 8;
     broken.numa = NumaHealth::kMemoryElsewhere;
-    broken.recent_reads = broken.recent_hits = broken.pool_used_bytes = UINT64_MAX;
+    broken.recent_looked_up = broken.recent_delivered = broken.pool_used_bytes = UINT64_MAX;
     reports.push_back(Report(fmt::format("node{:04}", i), broken));
   }
   const FleetSummary fleet = SummariseFleet(reports);
@@ -71,8 +73,8 @@ TEST(Fleet, IsSmallHoweverManyMembersAreBroken) {
   EXPECT_EQ(fleet.misplaced.size(), FleetSummary::kMostNamed);
   EXPECT_EQ(fleet.groups.size(), FleetSummary::kMostGroups);
   EXPECT_EQ(fleet.rails, 4096u * 8) << "also those of groups that are not shown";
-  EXPECT_EQ(fleet.recent_reads, UINT64_MAX) << "it does not wrap round";
-  EXPECT_EQ(fleet.recent_hits, UINT64_MAX);
+  EXPECT_EQ(fleet.recent_looked_up, UINT64_MAX) << "it does not wrap round";
+  EXPECT_EQ(fleet.recent_delivered, UINT64_MAX);
   EXPECT_EQ(fleet.pool_used_bytes, UINT64_MAX);
 }
 

@@ -71,12 +71,31 @@ TEST_F(CallAllocation, ExistsOnAnotherNode) {
       kNone);
 }
 
+TEST_F(CallAllocation, PresenceOnAnotherNode) {
+  EXPECT_LT(ForEachPage([&](size_t pages) {
+              const std::span<uint8_t> there = std::span(ok_).first(pages);
+              ASSERT_TRUE(reader_.client().Presence(Keys(pages), there));
+            }),
+            kNone);
+}
+
 TEST_F(CallAllocation, SetOfPagesThatAreHere) {
   EXPECT_LT(ForEachPage([&](size_t pages) {
               const std::span<uint8_t> ok = std::span(ok_).first(pages);
               writer_.client().Set(Keys(pages), segments_[pages == kMany], 2, 1, ok);
             }),
             kNone);
+}
+
+TEST_F(CallAllocation, NothingWithoutANode) {
+  auto client = Client::Connect({.socket = cluster_.dir() + "/nobody.sock"});
+  ASSERT_TRUE(client.ok());
+  ASSERT_FALSE((*client)->attached());
+  const uint64_t before = testing::allocations_here;
+  EXPECT_EQ((*client)->Exists(keys_), 0u);
+  (*client)->Get(keys_, segments_[1], 2, ok_);
+  (*client)->Set(keys_, segments_[1], 2, 1, ok_);
+  EXPECT_EQ(testing::allocations_here, before);
 }
 
 }  // namespace

@@ -17,6 +17,8 @@
 namespace peercache {
 namespace {
 
+constexpr milliseconds kMostPeerTimeout{60'000};
+
 Status Number(const std::string& value, int64_t min, int64_t max, const char* unit, int64_t* out) {
   const char* end = value.data() + value.size();
   const auto [rest, error] = std::from_chars(value.data(), end, *out);
@@ -74,12 +76,21 @@ Status SetWatermark(const std::string& value, NodeConfig* c) {
   return {};
 }
 
-template <auto Member>
-Status SetSwitch(const std::string& value, NodeConfig* c) {
+Status Switch(const std::string& value, bool* out) {
   if (value != "on" && value != "off")
     return InvalidArgument(fmt::format("\"{}\" is none of on, off", value));
-  c->*Member = value == "on";
+  *out = value == "on";
   return {};
+}
+
+template <auto Member>
+Status SetSwitch(const std::string& value, NodeConfig* c) {
+  return Switch(value, &(c->*Member));
+}
+
+template <auto Member>
+Status SetLinkSwitch(const std::string& value, NodeConfig* c) {
+  return Switch(value, &(c->rdma_link.*Member));
 }
 
 template <auto Member>
@@ -248,8 +259,9 @@ constexpr ConfigOption kOptions[] = {
      "Routers a packet may cross; for RoCE the kernel takes that of its route instead", "64",
      SetLink<&rdma::LinkOptions::hop_limit, 1, 255>},
     {"rdma-timeout",
-     "Wait for an acknowledgement before a packet is sent again: 4.096 us * 2^N, e.g. 14: 67 ms",
-     "14", SetLink<&rdma::LinkOptions::timeout, 1, 31>},
+     "Wait for an acknowledgement before a packet is sent again: 4.096 us * 2^N, e.g. 12: 17 ms; "
+     "where it is not set, less with a peer-timeout-ms below 504",
+     "12", SetLink<&rdma::LinkOptions::timeout, 1, 31>},
     {"rdma-retries", "Times a packet is sent again before its queue pair is given up", "7",
      SetLink<&rdma::LinkOptions::retries, 0, 7>},
     {"rdma-pkey-index", "Index of the partition key (InfiniBand)", "0",
@@ -259,13 +271,11 @@ constexpr ConfigOption kOptions[] = {
     {"rdma-odp",
      "on | off; on: registered memory is not locked, but paged in on demand, by devices that have "
      "that; slower when a page is first read",
-     "off",
-     [](const std::string& value, NodeConfig* c) -> Status {
-       if (value != "on" && value != "off")
-         return InvalidArgument(fmt::format("\"{}\" is none of on, off", value));
-       c->rdma_link.on_demand_paging = value == "on";
-       return {};
-     }},
+     "off", SetLinkSwitch<&rdma::LinkOptions::on_demand_paging>},
+    {"rdma-relaxed-ordering",
+     "on | off; on: devices write what a READ brings in any order until it is complete, without "
+     "which many machines do not reach 200 Gb/s",
+     "on", SetLinkSwitch<&rdma::LinkOptions::relaxed_ordering>},
     {"rdma-spin-us",
      "How long a call looks for completions before it sleeps until one comes; 0: sleep at once",
      "50",
@@ -291,7 +301,7 @@ constexpr ConfigOption kOptions[] = {
      "How long a page's location is remembered between exists and get; 0: never; at most the lease",
      "1000", SetMillis<&NodeConfig::dir_cache_ttl, 0, 60'000>},
     {"peer-timeout-ms", "Longest a call may stall on other nodes", "1000",
-     SetMillis<&NodeConfig::peer_timeout, 50, 60'000>},
+     SetMillis<&NodeConfig::peer_timeout, 50, kMostPeerTimeout.count()>},
     {"heartbeat-ms", "Time between heartbeats to the discovery hosts", "500",
      SetMillis<&NodeConfig::heartbeat, 20, 60'000>},
     {"member-ttl-ms", "Silence after which a member counts as dead", "3000",
@@ -374,6 +384,32 @@ Status CheckTls(const NodeConfig& c) {
   return {};
 }
 
+// A queue that waits for an acknowledgement makes no progress, and must not be given up for that.
+bool OutlastsLostPacket(Duration queue_stall, uint8_t timeout) {
+  return queue_stall >= rdma::kAckTimeoutSpread * rdma::AckTimeout(timeout);
+}
+
+Status CheckAckTimeout(const NodeConfig& c) {
+  const uint8_t given = c.rdma_link.timeout;
+  const Duration stall = c.rdma_queue_stall();
+  if (c.transport == "tcp" || OutlastsLostPacket(stall, given)) return {};
+  uint8_t most = given;
+  while (!OutlastsLostPacket(stall, most)) --most;
+  milliseconds enough = c.peer_timeout;
+  while (enough <= kMostPeerTimeout &&
+         !OutlastsLostPacket(NodeConfig::RdmaQueueStall(enough), given))
+    ++enough;
+  const auto ms = [](Duration d) { return std::chrono::duration<double, std::milli>(d).count(); };
+  return InvalidArgument(fmt::format(
+      "rdma-timeout: {} is {:.3g} ms, and a lost packet costs up to {} times that; with "
+      "peer-timeout-ms {} a READ is given up after {:.3g} ms without progress; use at most {}{}",
+      given, ms(rdma::AckTimeout(given)), rdma::kAckTimeoutSpread, c.peer_timeout.count(),
+      ms(stall), most,
+      enough <= kMostPeerTimeout
+          ? fmt::format(", or a peer-timeout-ms of at least {}", enough.count())
+          : ""));
+}
+
 Status CheckWhole(const NodeConfig& c) {
   constexpr size_t kSmallestPool = size_t{8} << 20;
   if (c.pool_bytes < kSmallestPool) {
@@ -394,6 +430,7 @@ Status CheckWhole(const NodeConfig& c) {
   if (!c.auth_token_file.empty() && !std::ifstream(c.auth_token_file)) {
     return InvalidArgument(fmt::format("auth-token-file: cannot read \"{}\"", c.auth_token_file));
   }
+  if (Status s = CheckAckTimeout(c); !s.ok()) return s;
   return CheckTls(c);
 }
 
@@ -414,6 +451,10 @@ Result<NodeConfig> ParseConfig(const std::map<std::string, std::string>& values)
           fmt::format("unknown option \"{}\"; known are {}", name, fmt::join(names, ", ")));
     }
     if (Status s = option->apply(value, &config); !s.ok()) return s.Annotate(name);
+  }
+  if (!values.contains("rdma-timeout")) {
+    while (!OutlastsLostPacket(config.rdma_queue_stall(), config.rdma_link.timeout))
+      --config.rdma_link.timeout;
   }
   if (Status s = CheckWhole(config); !s.ok()) return s;
   return config;

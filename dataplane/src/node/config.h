@@ -24,11 +24,18 @@ namespace peercache {
 
 struct NodeConfig {
   bool one_sided_lookups() const { return directory_lookups == "one-sided"; }
+  // A queue without progress for so long has lost its path; the others take over within the time
+  // that RDMA has of a call (fabric.h).
+  static Duration RdmaQueueStall(milliseconds peer_timeout) {
+    return Duration(peer_timeout) * 2 / 15;
+  }
+  Duration rdma_queue_stall() const { return RdmaQueueStall(peer_timeout); }
   bool tls() const { return !tls_cert_file.empty(); }
   TlsFiles tls_files() const { return {tls_cert_file, tls_key_file, tls_ca_file, tls_peer_name}; }
 
-  std::string node_id;   // default: hostname.group
-  uint32_t machine = 0;  // 0: ThisMachine(). No option: tests have many nodes on one
+  std::string node_id;       // default: hostname.group
+  uint32_t machine = 0;      // 0: ThisMachine(). No option: tests have many nodes on one
+  uint64_t incarnation = 0;  // 0: the wall clock. No option: tests have clocks that go back
   std::string cluster = "default";
   std::string group = "default";
   std::string discovery_addr;  // host:port[,host:port...]; empty: this node alone

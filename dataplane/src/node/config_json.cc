@@ -57,6 +57,7 @@ nlohmann::json ConfigJson(const NodeConfig& c) {
           {"rdma-pkey-index", link.pkey_index},
           {"rdma-mtu", link.mtu},
           {"rdma-odp", Switch(link.on_demand_paging)},
+          {"rdma-relaxed-ordering", Switch(link.relaxed_ordering)},
           {"rdma-spin-us", c.rdma_spin.count()},
           {"rdma-max-queues", c.rdma_max_queues},
           {"directory-lookups", c.directory_lookups},

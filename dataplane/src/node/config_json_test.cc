@@ -48,6 +48,7 @@ Values Unusual() {
           {"rdma-pkey-index", "2"},
           {"rdma-mtu", "4096"},
           {"rdma-odp", "on"},
+          {"rdma-relaxed-ordering", "off"},
           {"rdma-spin-us", "51"},
           {"rdma-max-queues", "99"},
           {"directory-lookups", "one-sided"},

@@ -46,6 +46,20 @@ TEST(ConfigTest, ValuesAreTaken) {
   EXPECT_EQ(config->drain_budget, uint64_t{512} << 20);
 }
 
+TEST(ConfigTest, AQueueOutlastsALostPacketWhateverPeerTimeoutIs) {
+  for (const char* peer_timeout : {"50", "51", "300", "503", "504", "1000", "2013", "60000"}) {
+    const auto config = ParseConfig({{"peer-timeout-ms", peer_timeout}});
+    ASSERT_TRUE(config.ok()) << peer_timeout << ": " << config.status().ToString();
+    EXPECT_GE(config->rdma_queue_stall(), 4 * rdma::AckTimeout(config->rdma_link.timeout))
+        << peer_timeout;
+    EXPECT_LE(config->rdma_link.timeout, 12);
+  }
+  EXPECT_EQ(ParseConfig({})->rdma_link.timeout, 12);
+  EXPECT_EQ(ParseConfig({{"peer-timeout-ms", "503"}})->rdma_link.timeout, 11);
+  EXPECT_TRUE(ParseConfig({{"rdma-timeout", "14"}, {"peer-timeout-ms", "2014"}}).ok());
+  EXPECT_TRUE(ParseConfig({{"rdma-timeout", "31"}, {"transport", "tcp"}}).ok());
+}
+
 struct BadCase {
   std::map<std::string, std::string> values;
   const char* name;
@@ -89,6 +103,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{{"lease-ms", "-5"}}, "lease-ms", "-5"},
         BadCase{{{"member-ttl-ms", "600"}, {"heartbeat-ms", "500"}}, "member-ttl-ms", "1500"},
         BadCase{{{"heartbeat-ms", "7370"}}, "heartbeat-ms", "22110"},
+        BadCase{{{"rdma-timeout", "14"}}, "rdma-timeout: 14 is 67.1 ms", "at most 12"},
+        BadCase{{{"rdma-timeout", "14"}}, "peer-timeout-ms 1000 a READ", "133 ms without progress"},
+        BadCase{{{"rdma-timeout", "14"}}, "rdma-timeout", "peer-timeout-ms of at least 2014"},
+        BadCase{{{"rdma-timeout", "31"}, {"transport", "rdma"}}, "rdma-timeout", "at most 12"},
+        BadCase{{{"rdma-timeout", "12"}, {"peer-timeout-ms", "500"}}, "rdma-timeout", "at most 11"},
+        BadCase{{{"rdma-relaxed-ordering", "yes"}}, "rdma-relaxed-ordering", "none of on, off"},
         BadCase{{{"node-id", "a b"}}, "node-id", "a b"},
         BadCase{{{"auth-token-file", "/does/not/exist"}}, "auth-token-file", "/does/not/exist"},
         BadCase{{{"tls-cert-file", "/dev/null"}, {"tls-ca-file", "/dev/null"}},

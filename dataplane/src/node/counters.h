@@ -2,6 +2,7 @@
 // metric_families.cc turns them into what /metrics shows; status shows some of them.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -15,16 +16,32 @@ struct Counter {
   operator uint64_t() const { return value.load(std::memory_order_relaxed); }
 };
 
+struct PageCounter {
+  Counter pages, tokens;  // tokens of those pages whose engine says how many a page has
+  void Add(uint64_t n, uint64_t page_tokens) {
+    pages.Add(n);
+    tokens.Add(n * page_tokens);
+  }
+};
+
+// Where a page came from that an engine got.
+enum class PageSource : uint8_t { kNowhere, kLocal, kReplica, kShared, kTcp, kRdma };
+inline constexpr size_t kPageSources = 6;
+
 struct Counters {
+  // what engines look up and get: docs/hit-ratio.md
+  PageCounter lookup_exists, lookup_get, found;
+  std::array<PageCounter, kPageSources> delivered;  // by PageSource
   // engine side, in pages unless said
   Counter read_requests, read_local_hits, read_remote_hits, read_shared_hits, read_replica_hits;
   Counter miss_absent, miss_unreachable, miss_stale, miss_expired, miss_copy, miss_corrupt,
-      miss_no_view, miss_given_up;
+      miss_no_view, miss_behind, miss_given_up;
   Counter verified, locations_recalled, read_elsewhere;
   Counter write_requests, write_duplicates, write_stored;
   Counter refused_full, refused_size, refused_copy, refused_unacknowledged, refused_no_view,
       refused_given_up;
   Counter exists_requests, exists_pages, exists_pages_found;
+  Counter presence_requests, presence_pages, presence_pages_found;
   // bytes, by where the pages were found
   Counter bytes_local, bytes_remote, bytes_shared, bytes_replica, bytes_written;
   Counter engine_bad_requests;
@@ -44,14 +61,23 @@ struct Counters {
   // directory upkeep
   Counter republished, withdrawn, withdraw_unacknowledged, repair_passes;
   Counter publish_messages, withdraw_messages, contact_messages;
+  // clears of this node's engines, and those of them that some member has not heard of; times that
+  // this node has caught up with what it had missed
+  Counter clears, clears_unheard, clears_caught_up;
   // membership
   Counter heartbeats, heartbeats_answered, heartbeat_failures;
   // whole calls of engines, and the stages they went through: at most one observation per call
-  LatencyHistogram op_set, op_get, op_exists;
+  LatencyHistogram op_set, op_get, op_exists, op_presence;
   LatencyHistogram set_reserve, set_copy, set_publish;
   LatencyHistogram get_copy, get_lookup, get_read, get_share;
-  LatencyHistogram exists_lookup;
+  LatencyHistogram exists_lookup, presence_lookup;
 
+  uint64_t looked_up_pages() const { return lookup_exists.pages + lookup_get.pages; }
+  uint64_t delivered_pages() const {
+    uint64_t sum = 0;
+    for (const PageCounter& source : delivered) sum += source.pages;
+    return sum;
+  }
   uint64_t bytes_read() const { return bytes_local + bytes_remote + bytes_shared + bytes_replica; }
 };
 

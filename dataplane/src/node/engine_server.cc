@@ -14,6 +14,8 @@
 #include <thread>
 
 #include "base/dma_buf.h"
+#include "base/rate_limit.h"
+#include "base/thread.h"
 #include "node/session.h"
 #include "version.h"
 #include "wire/stream.h"
@@ -28,8 +30,17 @@ constexpr milliseconds kTurnLimit{1000};
 // An engine that has asked which pages there are asks for more of them, or gets them, within some
 // 10 us, which is less than it takes this thread to sleep and be woken.
 constexpr auto kAsksAgain = std::chrono::microseconds(20);
+// Of refused attaches, in the log.
+constexpr RateLimit kSayRefused{std::chrono::seconds(10), 20};
 // Two names and a number fit many times.
 constexpr uint32_t kMaxAttachBody = 4 << 10;
+// Of engines for which there is no thread: one line now and then.
+constexpr RateLimit kComplaints{std::chrono::seconds(10), 1};
+
+// Questions about keys, after which the engine asks again or gets pages.
+bool Asks(MessageType type) {
+  return type == MessageType::kExists || type == MessageType::kPresence;
+}
 
 }  // namespace
 
@@ -127,11 +138,21 @@ class EngineServer::Impl {
       Connection& c = connections_.emplace_back();
       c.fd = std::move(fd);
       c.peer = *peer;
-      c.thread = std::thread([this, &c] {
+      auto thread = StartThread([this, &c] {
         Serve(&c);
         shutdown(c.fd.get(), SHUT_RDWR);
         c.finished = true;
       });
+      if (!thread.ok()) {
+        counters_->engine_refused_limit.Add(1);
+        connections_.pop_back();
+        if (const TimePoint now = Clock::now(); !complaints_.Full(kComplaints, now)) {
+          complaints_.Add(kComplaints, now);
+          spdlog::error("an engine is refused: {}", thread.status().message());
+        }
+        continue;
+      }
+      c.thread = std::move(*thread);
     }
   }
 
@@ -163,15 +184,13 @@ class EngineServer::Impl {
     std::shared_ptr<Session> session;
     Scratch scratch;
     for (;;) {
-      if (scratch.frame.header.type == MessageType::kExists)
-        AwaitAwake(fd, Clock::now() + kAsksAgain);
+      if (Asks(scratch.frame.header.type)) AwaitAwake(fd, Clock::now() + kAsksAgain);
       Status received = Receive(c, session.get(), &scratch.frame);
       if (received.code() == Code::kUnavailable) return;  // the engine has closed
       Status handled = received.ok() ? Handle(c, &session, &scratch) : received;
       if (!handled.ok()) {
         if (handled.code() != Code::kUnavailable) counters_->engine_bad_requests.Add(1);
-        spdlog::warn("engine {}: {}", session ? session->engine() : "(not attached)",
-                     handled.ToString());
+        Say(session.get(), handled);
         scratch.answer.Start(MessageType::kError, scratch.frame.header.request_id);
         ErrorMessage{handled}.Encode(&scratch.answer);
       }
@@ -183,6 +202,18 @@ class EngineServer::Impl {
     }
   }
 
+  // Engines that are refused ask again every second.
+  void Say(const Session* session, const Status& handled) {
+    if (session == nullptr) {
+      std::lock_guard lock(mutex_);
+      const TimePoint now = Clock::now();
+      if (said_.Full(kSayRefused, now)) return;
+      said_.Add(kSayRefused, now);
+    }
+    spdlog::warn("engine {}: {}", session ? session->engine() : "(not attached)",
+                 handled.ToString());
+  }
+
   Status Handle(Connection* c, std::shared_ptr<Session>* session, Scratch* s) {
     const MessageType type = s->frame.header.type;
     FrameReader body(s->frame.body);
@@ -191,7 +222,7 @@ class EngineServer::Impl {
     if (type == MessageType::kAttach)
       return Attach(c, &body, std::move(s->frame.fd), session, &s->answer);
     if (!*session) return Corrupt("the first message must be Attach");
-    if (type == MessageType::kSet || type == MessageType::kGet || type == MessageType::kExists) {
+    if (type == MessageType::kSet || type == MessageType::kGet || Asks(type)) {
       const auto pass = (*session)->gate().Enter(Clock::now() + kTurnLimit);
       if (pass && pass->waited()) counters_->engine_calls_waited.Add(1);
       if (pass) return Move(type, **session, c->permit ? &*c->permit : nullptr, &body, s);
@@ -230,14 +261,25 @@ class EngineServer::Impl {
     }
   }
 
-  // Set, Get and Exists.
-  Status Move(MessageType type, const Session& session, const Permit* permit, FrameReader* body,
+  // Set, Get, Exists and Presence.
+  Status Move(MessageType type, Session& session, const Permit* permit, FrameReader* body,
               Scratch* s) {
     const TimePoint start = Clock::now();
+    const Counting counting = CountingOf(s->frame.header);
     if (type == MessageType::kExists) {
       if (!DecodeKeys(body, &s->keys)) return Corrupt("malformed Exists");
-      s->answer.Put(static_cast<uint32_t>(pages_->Exists(s->keys)));
+      const size_t found = pages_->Exists(s->keys);
+      session.lookups().Asked(counting, s->keys.size(), found, counters_);
+      s->answer.Put(static_cast<uint32_t>(found));
       metrics_->Observe(Metrics::Op::kExists, Clock::now() - start);
+      return {};
+    }
+    if (type == MessageType::kPresence) {
+      if (!DecodeKeys(body, &s->keys)) return Corrupt("malformed Presence");
+      s->flags.resize(s->keys.size());
+      pages_->Presence(s->keys, s->flags);
+      EncodeFlags(s->flags, &s->answer);
+      metrics_->Observe(Metrics::Op::kPresence, Clock::now() - start);
       return {};
     }
     if (!s->pages.Decode(body)) return Corrupt("malformed Set or Get");
@@ -260,6 +302,8 @@ class EngineServer::Impl {
     } else {
       pages_->Get(s->pages.keys, s->resolved.segments, s->pages.segments_per_page, s->flags, permit,
                   s->resolved.unmapped);
+      session.lookups().Got(counting, s->flags, counters_);
+      for (uint8_t& flag : s->flags) flag = flag != 0;
       metrics_->Observe(Metrics::Op::kGet, Clock::now() - start);
     }
     s->resolved.regions.clear();
@@ -324,7 +368,7 @@ class EngineServer::Impl {
       }
     }
     AttachOk{(*session)->id(), options_.node_id, kVersion}.Encode(answer);
-    answer->Can(FrameHeader::kCanDevice);
+    answer->Can(FrameHeader::kCanDevice | FrameHeader::kCanPresence);
     return {};
   }
 
@@ -347,6 +391,8 @@ class EngineServer::Impl {
   std::random_device random_;
   std::list<Connection> connections_;
   std::vector<std::weak_ptr<Session>> sessions_;
+  Meter complaints_;  // of the acceptor
+  Meter said_;
   std::thread acceptor_;
 };
 

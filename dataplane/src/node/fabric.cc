@@ -9,7 +9,6 @@
 
 #include "node/node_groups.h"
 #include "transport/rdma/memlock.h"
-#include "transport/rdma/run_reads.h"
 
 namespace peercache {
 namespace {
@@ -33,6 +32,11 @@ constexpr size_t kShortBytes = size_t{64} << 20;
 struct Fabric::Work {
   std::unique_ptr<Link> link;
   UnderWay reading;
+  // What was not tried yet goes to `untried`.
+  void GiveBack(std::vector<size_t>* untried) {
+    untried->insert(untried->end(), rest.begin() + static_cast<ptrdiff_t>(next), rest.end());
+    next = rest.size();
+  }
   std::vector<size_t> rest;  // indices of pages, from `next` on
   size_t next = 0;
   // The round at work.
@@ -44,6 +48,7 @@ struct Fabric::Work {
 
 Fabric::Fabric(const NodeConfig& config)
     : stall_(config.peer_timeout * 2 / 5),
+      queue_stall_(config.rdma_queue_stall()),
       spin_(config.rdma_spin),
       max_queues_(config.rdma_max_queues) {}
 
@@ -170,7 +175,7 @@ std::vector<size_t> Fabric::Read(std::span<const RemotePage> pages, const Destin
   for (size_t i = 0; i < pages.size(); ++i) groups.Add(pages[i].record.node, i);
   groups.ForEach([&](uint64_t node, std::span<const NodeGroups::Item> items) {
     Work work;
-    Peer* const peer = peers_->Find(node);
+    const PeerRef peer = peers_->Find(node);
     if (peer != nullptr) {
       work.link = links_->Take(peer, now);
     } else if (to.unmapped && node == peers_->self()) {
@@ -197,10 +202,12 @@ std::vector<size_t> Fabric::Read(std::span<const RemotePage> pages, const Destin
     for (Work& work : works) Return(std::move(work.link));
     return {};
   }
-  const TimePoint limit = std::min(deadline, Clock::now() + stall_);
+  const TimePoint last_post = std::min(deadline, Clock::now() + stall_);
   while (!works.empty()) {
-    Round(works, pages, to, outcomes, limit, &rest);
+    const bool late = Clock::now() >= last_post;
+    if (!late) Round(works, pages, to, outcomes, {deadline, spin_, last_post}, &rest);
     for (Work& work : works) {
+      if (late) work.GiveBack(&rest);
       if (work.next == work.rest.size()) Return(std::move(work.link));
     }
     std::erase_if(works, [](const Work& work) { return work.link == nullptr; });
@@ -264,16 +271,15 @@ void Fabric::Return(std::unique_ptr<Link> link) {
 }
 
 void Fabric::Round(std::span<Work> works, std::span<const RemotePage> pages, const Destinations& to,
-                   std::span<ReadOutcome> outcomes, TimePoint deadline, std::vector<size_t>* rest) {
+                   std::span<ReadOutcome> outcomes, const rdma::ReadLimits& limits,
+                   std::vector<size_t>* rest) {
   std::vector<rdma::RunningRead> running;
   for (Work& work : works) {
     work.count = 0;
     auto block = headers_->Take();
     if (!block.ok()) {
       spdlog::error("{}", block.status().ToString());
-      rest->insert(rest->end(), work.rest.begin() + static_cast<ptrdiff_t>(work.next),
-                   work.rest.end());
-      work.next = work.rest.size();
+      work.GiveBack(rest);
       continue;
     }
     work.block = *block;
@@ -293,9 +299,9 @@ void Fabric::Round(std::span<Work> works, std::span<const RemotePage> pages, con
   for (Work& work : works) {
     if (work.count == 0) continue;
     work.link->channel->Begin(work.reads, *ranges, work.block.headers.first(work.count),
-                              work.states, queue_stall(), now);
+                              work.states, queue_stall_, now);
   }
-  rdma::RunReads(running, {deadline, spin_});
+  rdma::RunReads(running, limits);
   for (Work& work : works) {
     if (work.count == 0) continue;
     headers_->Return(work.block);
@@ -307,7 +313,7 @@ void Fabric::Round(std::span<Work> works, std::span<const RemotePage> pages, con
           // Nobody guards the slot after the lease, so bytes that came later may be another page's.
           // model: check_lease
           if (finished < pages[index].until) {
-            outcomes[index] = ReadOutcome::kRead;
+            outcomes[index] = ReadOutcome::kReadByRdma;
           } else {
             rest->push_back(index);
           }
@@ -327,7 +333,8 @@ FabricStats Fabric::stats() const {
     stats.rails.push_back(
         {rail->name(), rail->up(),
          address.epoch == 0 ? std::string() : rdma::FormatAddress(address.gid.address),
-         rail->state().waits(), rail->spec().numa_node, rail->memory(), rail->stats()});
+         rail->state().waits(), rail->spec().numa_node, rail->memory(), rail->ordering(),
+         rail->stats()});
   }
   if (links_) stats.links = links_->stats();
   stats.acceptor = acceptor_->stats();

@@ -22,6 +22,7 @@
 #include "transport/rdma/acceptor.h"
 #include "transport/rdma/memory.h"
 #include "transport/rdma/rail.h"
+#include "transport/rdma/run_reads.h"
 
 namespace peercache {
 
@@ -31,7 +32,8 @@ struct RailInfo {
   std::string address;  // that it speaks with; empty: it had none yet
   rdma::RailState::Waits waits;
   int numa_node = -1;
-  std::string memory;  // Rail::memory
+  std::string memory;    // Rail::memory
+  std::string ordering;  // Rail::ordering
   rdma::Rail::Stats stats;
 };
 
@@ -92,9 +94,11 @@ class Fabric {
                                                     rdma::Registration::DmaBuf dma_buf,
                                                     std::shared_ptr<const void> keeper);
 
-  // Reads what it can of `pages` and sets their outcomes. Returns the others: no link to their
-  // holder, a destination that is not registered, too little left of the lease, or a failure. None
-  // are left when the engine has taken its memory back.
+  // Reads what it can of `pages` and sets their outcomes. Begins READs for two fifths of
+  // peer-timeout, so that TCP has the rest, and returns by `deadline`, but for a device that does
+  // not give up what it has under way (run_reads.h). Returns the others: no link to their holder, a
+  // destination that is not registered, too little left of the lease, or a failure. None are left
+  // when the engine has taken its memory back.
   std::vector<size_t> Read(std::span<const RemotePage> pages, const Destinations& to,
                            std::span<ReadOutcome> outcomes, TimePoint deadline);
 
@@ -112,17 +116,16 @@ class Fabric {
   class SharedRegion;
   class SharedDevice;
   explicit Fabric(const NodeConfig& config);
-  // A queue without progress for so long has lost its path; the others take over within the stall
-  // of the call. Longer than a lost packet costs (LinkOptions::timeout).
-  Duration queue_stall() const { return stall_ / 3; }
   // A link to this node itself, for memory that only its rails reach; null: none can be had now.
   std::unique_ptr<Link> TakeOwn(TimePoint deadline);
   Result<std::unique_ptr<Link>> OpenOwn(TimePoint deadline);
   void Return(std::unique_ptr<Link> link);
   void Round(std::span<Work> works, std::span<const RemotePage> pages, const Destinations& to,
-             std::span<ReadOutcome> outcomes, TimePoint deadline, std::vector<size_t>* rest);
+             std::span<ReadOutcome> outcomes, const rdma::ReadLimits& limits,
+             std::vector<size_t>* rest);
 
-  const Duration stall_, spin_;
+  // For how long a call posts READs, and that a queue may make no progress.
+  const Duration stall_, queue_stall_, spin_;
   const uint32_t max_queues_;
   std::unique_ptr<rdma::Rails> rails_;
   rdma::RegisteredMemory registered_;

@@ -32,7 +32,7 @@ void Fabric::ReadBare(std::span<BareRead> reads, TimePoint deadline) {
   NodeGroups groups;
   for (size_t i = 0; i < reads.size(); ++i) groups.Add(reads[i].node, i);
   groups.ForEach([&](uint64_t node, std::span<const NodeGroups::Item> items) {
-    Peer* peer = peers_->Find(node);
+    const PeerRef peer = peers_->Find(node);
     auto link = peer == nullptr ? nullptr : links_->Take(peer, start);
     if (!link) return;
     Batch batch;
@@ -47,7 +47,7 @@ void Fabric::ReadBare(std::span<BareRead> reads, TimePoint deadline) {
   const TimePoint limit = std::min(deadline, start + stall_);
   for (size_t first = 0;; first += kAtOnce) {
     const TimePoint now = Clock::now();
-    if (now >= limit) break;  // what would be begun would be cut off, and its queues with it
+    if (now >= limit) break;
     std::vector<rdma::RunningRead> running;
     for (Batch& batch : batches) {
       batch.states.clear();
@@ -79,9 +79,10 @@ void Fabric::ReadBare(std::span<BareRead> reads, TimePoint deadline) {
     const auto ranges = registered_.ranges();
     for (Batch& batch : batches) {
       if (batch.states.empty()) continue;
-      batch.link->channel->Begin(batch.reads, *ranges, {}, batch.states, queue_stall(), now);
+      batch.link->channel->Begin(batch.reads, *ranges, {}, batch.states, queue_stall_, now);
     }
-    rdma::RunReads(running, {limit, spin_});
+    // A queue that brings nothing is lost by then, and one that does is kept.
+    rdma::RunReads(running, {limit + queue_stall_, spin_, limit});
     for (Batch& batch : batches) {
       if (batch.states.empty()) continue;
       for (size_t i = 0; i < batch.states.size(); ++i) {

@@ -55,8 +55,10 @@ json FleetJson(const FleetSummary& f, bool warming) {
             {"first_misplaced", misplaced}}},
           {"groups", groups},
           {"engines", f.engines},
-          {"recent_reads", f.recent_reads},
-          {"recent_hits", f.recent_hits},
+          {"recent_looked_up", f.recent_looked_up},
+          {"recent_delivered", f.recent_delivered},
+          {"latest_looked_up", f.latest_looked_up},
+          {"latest_delivered", f.latest_delivered},
           {"pool", {{"used_bytes", f.pool_used_bytes}, {"capacity_bytes", f.pool_capacity_bytes}}}};
 }
 
@@ -68,8 +70,10 @@ json HealthJson(const MemberReport& r) {
                  {"rails_up", h.rails_up},
                  {"numa", NumaName(h.numa)},
                  {"engines", h.engines},
-                 {"recent_reads", h.recent_reads},
-                 {"recent_hits", h.recent_hits},
+                 {"recent_looked_up", h.recent_looked_up},
+                 {"recent_delivered", h.recent_delivered},
+                 {"latest_looked_up", h.latest_looked_up},
+                 {"latest_delivered", h.latest_delivered},
                  {"pool_used_bytes", h.pool_used_bytes}};
   if (!h.rail_down.empty()) health["rail_down"] = h.rail_down;
   return health;

@@ -33,7 +33,7 @@ void Flights::Join(std::span<const Key> keys, std::span<const size_t> wanted, Ca
     if (taken && bucket->call->epoch_ == call->epoch_) {
       std::lock_guard leader_lock(bucket->call->mutex_);
       ++bucket->call->followers_;
-      followed->push_back({bucket->call, bucket->page, page});
+      followed->push_back({bucket->call->shared_from_this(), bucket->page, page});
       continue;
     }
     led->push_back(page);
@@ -58,7 +58,8 @@ bool Flights::Copy(const Followed& followed, const Destinations& to, TimePoint d
   {
     std::unique_lock lock(leader.mutex_);
     there = leader.changed_.wait_until(lock, deadline, [&] { return leader.landed_; }) &&
-            leader.ok_[followed.leader_page] != 0;
+            !leader.left_ && leader.ok_[followed.leader_page] != 0;
+    if (there) ++leader.copying_;
   }
   bool copied = false;
   if (there) {
@@ -67,19 +68,23 @@ bool Flights::Copy(const Followed& followed, const Destinations& to, TimePoint d
     copied = use && GuardedMove(to.Of(followed.page), leader.to_.Of(followed.leader_page)) &&
              !leader.to_.revoked();
   }
-  // Under the lock: the leader may be gone as soon as the last follower has left.
   std::lock_guard lock(leader.mutex_);
-  if (--leader.followers_ == 0) leader.changed_.notify_all();
+  if (there) --leader.copying_;
+  --leader.followers_;
+  if (leader.followers_ == 0 || leader.copying_ == 0) leader.changed_.notify_all();
   return copied;
 }
 
-void Flights::Leave(std::span<const Key> keys, std::span<const size_t> led, Call* call) {
+void Flights::Leave(std::span<const Key> keys, std::span<const size_t> led, Call* call,
+                    TimePoint deadline) {
   {
     std::lock_guard lock(mutex_);
     for (const size_t page : led) Erase(keys[page], call);
   }
   std::unique_lock lock(call->mutex_);
-  call->changed_.wait(lock, [&] { return call->followers_ == 0; });
+  call->changed_.wait_until(lock, deadline, [&] { return call->followers_ == 0; });
+  call->left_ = true;
+  call->changed_.wait(lock, [&] { return call->copying_ == 0; });
 }
 
 }  // namespace peercache

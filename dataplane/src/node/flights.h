@@ -2,22 +2,23 @@
 // that want it wait for it and copy it from the first one's destination, instead of fetching it
 // once more. The same key twice in one call is fetched once, too.
 //
-//   Flights::Call call(destinations);
-//   flights.Join(keys, wanted, &call, &led, &followed);     // who brings what
+//   const auto call = std::make_shared<Flights::Call>(destinations, epoch);
+//   flights.Join(keys, wanted, call.get(), &led, &followed);     // who brings what
 //   ... bring the pages of `led`, setting ok[page] ...
-//   flights.Land(&call, led, ok);                           // followers may copy now
+//   flights.Land(call.get(), ok);                                // followers may copy now
 //   for (const auto& f : followed) ok[f.page] = flights.Copy(f, destinations, deadline);
-//   flights.WaitForFollowers(&call);                        // before the destinations are given
-//   back
+//   flights.Leave(keys, led, call.get(), deadline);  // before the destinations are given back
 //
-// Nobody waits for another before its own pages have landed, so there is no cycle of waiting, and
-// every wait is as bounded as the fetch of the call waited for.
+// Nobody waits for another before its own pages have landed, so there is no cycle of waiting. Each
+// call waits until its own deadline at most: a follower until then for the leader's pages, a leader
+// until then for followers to copy; those that have not begun to by then miss.
 //
 // Thread-safe. One lock per call and side, not per page.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -30,7 +31,7 @@ namespace peercache {
 
 class Flights {
  public:
-  class Call {
+  class Call : public std::enable_shared_from_this<Call> {
    public:
     // Calls of different epochs do not share: what was on its way before a clear is not given to
     // those who ask after it.
@@ -44,13 +45,14 @@ class Flights {
     const uint64_t epoch_;
     std::mutex mutex_;
     std::condition_variable changed_;
-    bool landed_ = false;
+    bool landed_ = false, left_ = false;
     std::span<const uint8_t> ok_;
     size_t followers_ = 0;  // calls' pages that are waiting or copying
+    size_t copying_ = 0;    // of these: the leader cannot give its pages back
   };
   // A page of this call that another call (or this one, under another index) brings.
   struct Followed {
-    Call* leader = nullptr;
+    std::shared_ptr<Call> leader;  // which may have left
     size_t leader_page = 0;
     size_t page = 0;
   };
@@ -62,10 +64,12 @@ class Flights {
             std::vector<size_t>* led, std::vector<Followed>* followed);
   // ok must live until Leave has returned.
   void Land(Call* call, std::span<const uint8_t> ok);
-  // Waits until the page has landed and copies it. False when it was not found, came too late, or
-  // has another size.
+  // Waits until the page has landed and copies it. False when it was not found, came too late, has
+  // another size, or the leader has left.
   bool Copy(const Followed& followed, const Destinations& to, TimePoint deadline);
-  void Leave(std::span<const Key> keys, std::span<const size_t> led, Call* call);
+  // Waits for the followers until `deadline`, and for those that are copying then.
+  void Leave(std::span<const Key> keys, std::span<const size_t> led, Call* call,
+             TimePoint deadline);
 
  private:
   struct Bucket {

@@ -4,8 +4,12 @@
 
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <numeric>
+#include <string>
 #include <thread>
+
+#include "base/wrong_bytes.h"
 
 namespace peercache {
 namespace {
@@ -34,9 +38,9 @@ struct Batch {
     ok[page] = 1;
   }
   bool Holds(size_t page, uint8_t fill) const {
-    for (size_t i = 0; i < 64; ++i)
-      if (memory[page * 64 + i] != std::byte{fill}) return false;
-    return true;
+    const std::vector<std::byte> want(64, std::byte{fill});
+    return HasRightBytes("page " + std::to_string(page), std::span(memory).subspan(page * 64, 64),
+                         want);
   }
   std::vector<std::byte> memory;
   std::vector<uint8_t> ok;
@@ -47,27 +51,33 @@ struct Batch {
   std::vector<Flights::Followed> followed;
 };
 
+std::shared_ptr<Flights::Call> Begin(const Batch& batch, uint64_t epoch) {
+  return std::make_shared<Flights::Call>(batch.to, epoch);
+}
+
+TimePoint Soon() { return Clock::now() + seconds(20); }
+
 TEST(FlightsTest, TheSecondCallFollowsTheFirst) {
   Flights flights;
   Batch a({1, 2}), b({2, 3}, 4);
-  Flights::Call call_a(a.to, 1), call_b(b.to, 1);
-  flights.Join(a.keys, a.wanted, &call_a, &a.led, &a.followed);
-  flights.Join(b.keys, b.wanted, &call_b, &b.led, &b.followed);
+  const auto call_a = Begin(a, 1), call_b = Begin(b, 1);
+  flights.Join(a.keys, a.wanted, call_a.get(), &a.led, &a.followed);
+  flights.Join(b.keys, b.wanted, call_b.get(), &b.led, &b.followed);
   EXPECT_EQ(a.led, (std::vector<size_t>{0, 1}));
   EXPECT_EQ(b.led, (std::vector<size_t>{1}));
   ASSERT_EQ(b.followed.size(), 1u);
 
   std::thread follower([&] {
     b.Bring(1, 33);
-    flights.Land(&call_b, b.ok);
-    EXPECT_TRUE(flights.Copy(b.followed[0], b.to, Clock::now() + seconds(20)));
-    flights.Leave(b.keys, b.led, &call_b);
+    flights.Land(call_b.get(), b.ok);
+    EXPECT_TRUE(flights.Copy(b.followed[0], b.to, Soon()));
+    flights.Leave(b.keys, b.led, call_b.get(), Soon());
   });
   std::this_thread::sleep_for(milliseconds(20));
   a.Bring(0, 11);
   a.Bring(1, 22);
-  flights.Land(&call_a, a.ok);
-  flights.Leave(a.keys, a.led, &call_a);
+  flights.Land(call_a.get(), a.ok);
+  flights.Leave(a.keys, a.led, call_a.get(), Soon());
   // The leader may reuse its pages now; the follower has its copy.
   std::fill(a.memory.begin(), a.memory.end(), std::byte{0});
   follower.join();
@@ -75,24 +85,24 @@ TEST(FlightsTest, TheSecondCallFollowsTheFirst) {
   EXPECT_TRUE(b.Holds(1, 33));
 
   Batch c({1, 2, 3});
-  Flights::Call call_c(c.to, 1);
-  flights.Join(c.keys, c.wanted, &call_c, &c.led, &c.followed);
+  const auto call_c = Begin(c, 1);
+  flights.Join(c.keys, c.wanted, call_c.get(), &c.led, &c.followed);
   EXPECT_EQ(c.led.size(), 3u) << "all earlier flights are over";
-  flights.Land(&call_c, c.ok);
-  flights.Leave(c.keys, c.led, &call_c);
+  flights.Land(call_c.get(), c.ok);
+  flights.Leave(c.keys, c.led, call_c.get(), Soon());
 }
 
 TEST(FlightsTest, AKeyThatComesTwiceInOneCallIsFetchedOnce) {
   Flights flights;
   Batch a({7, 8, 7, 7});
-  Flights::Call call(a.to, 1);
-  flights.Join(a.keys, a.wanted, &call, &a.led, &a.followed);
+  const auto call = Begin(a, 1);
+  flights.Join(a.keys, a.wanted, call.get(), &a.led, &a.followed);
   EXPECT_EQ(a.led, (std::vector<size_t>{0, 1}));
   ASSERT_EQ(a.followed.size(), 2u);
   a.Bring(0, 5);
-  flights.Land(&call, a.ok);
-  for (const auto& f : a.followed) EXPECT_TRUE(flights.Copy(f, a.to, Clock::now() + seconds(20)));
-  flights.Leave(a.keys, a.led, &call);
+  flights.Land(call.get(), a.ok);
+  for (const auto& f : a.followed) EXPECT_TRUE(flights.Copy(f, a.to, Soon()));
+  flights.Leave(a.keys, a.led, call.get(), Soon());
   EXPECT_TRUE(a.Holds(2, 5));
   EXPECT_TRUE(a.Holds(3, 5));
 }
@@ -100,14 +110,14 @@ TEST(FlightsTest, AKeyThatComesTwiceInOneCallIsFetchedOnce) {
 TEST(FlightsTest, WhatTheLeaderDidNotFindIsAMissOfItsFollowersToo) {
   Flights flights;
   Batch a({1}), b({1});
-  Flights::Call call_a(a.to, 1), call_b(b.to, 1);
-  flights.Join(a.keys, a.wanted, &call_a, &a.led, &a.followed);
-  flights.Join(b.keys, b.wanted, &call_b, &b.led, &b.followed);
-  flights.Land(&call_a, a.ok);
-  flights.Land(&call_b, b.ok);
-  EXPECT_FALSE(flights.Copy(b.followed[0], b.to, Clock::now() + seconds(20)));
-  flights.Leave(a.keys, a.led, &call_a);
-  flights.Leave(b.keys, b.led, &call_b);
+  const auto call_a = Begin(a, 1), call_b = Begin(b, 1);
+  flights.Join(a.keys, a.wanted, call_a.get(), &a.led, &a.followed);
+  flights.Join(b.keys, b.wanted, call_b.get(), &b.led, &b.followed);
+  flights.Land(call_a.get(), a.ok);
+  flights.Land(call_b.get(), b.ok);
+  EXPECT_FALSE(flights.Copy(b.followed[0], b.to, Soon()));
+  flights.Leave(a.keys, a.led, call_a.get(), Soon());
+  flights.Leave(b.keys, b.led, call_b.get(), Soon());
 }
 
 // The engine of the leader has given its page to somebody else, whose bytes these are.
@@ -117,49 +127,69 @@ TEST(FlightsTest, WhatIsCopiedFromPagesThatWereTakenBackDoesNotCount) {
   Batch a({1}), b({1}), c({1});
   a.to.permit = &permit;
   c.to.permit = &other;
-  Flights::Call call_a(a.to, 1), call_b(b.to, 1), call_c(c.to, 1);
-  flights.Join(a.keys, a.wanted, &call_a, &a.led, &a.followed);
-  flights.Join(b.keys, b.wanted, &call_b, &b.led, &b.followed);
-  flights.Join(c.keys, c.wanted, &call_c, &c.led, &c.followed);
+  const auto call_a = Begin(a, 1), call_b = Begin(b, 1), call_c = Begin(c, 1);
+  flights.Join(a.keys, a.wanted, call_a.get(), &a.led, &a.followed);
+  flights.Join(b.keys, b.wanted, call_b.get(), &b.led, &b.followed);
+  flights.Join(c.keys, c.wanted, call_c.get(), &c.led, &c.followed);
   a.Bring(0, 5);
-  flights.Land(&call_a, a.ok);
+  flights.Land(call_a.get(), a.ok);
   other.Revoke();
-  EXPECT_FALSE(flights.Copy(c.followed[0], c.to, Clock::now() + seconds(1)));
+  EXPECT_FALSE(flights.Copy(c.followed[0], c.to, Soon()));
   EXPECT_TRUE(c.Holds(0, 0)) << "its own page was taken back";
   permit.Revoke();
-  EXPECT_FALSE(flights.Copy(b.followed[0], b.to, Clock::now() + seconds(1)));
-  flights.Leave(a.keys, a.led, &call_a);
+  EXPECT_FALSE(flights.Copy(b.followed[0], b.to, Soon()));
+  flights.Leave(a.keys, a.led, call_a.get(), Soon());
 }
 
 TEST(FlightsTest, AFollowerWaitsNoLongerThanItsDeadline) {
   Flights flights;
   Batch a({1}), b({1});
-  Flights::Call call_a(a.to, 1), call_b(b.to, 1);
-  flights.Join(a.keys, a.wanted, &call_a, &a.led, &a.followed);
-  flights.Join(b.keys, b.wanted, &call_b, &b.led, &b.followed);
-  flights.Land(&call_b, b.ok);
+  const auto call_a = Begin(a, 1), call_b = Begin(b, 1);
+  flights.Join(a.keys, a.wanted, call_a.get(), &a.led, &a.followed);
+  flights.Join(b.keys, b.wanted, call_b.get(), &b.led, &b.followed);
+  flights.Land(call_b.get(), b.ok);
   EXPECT_FALSE(flights.Copy(b.followed[0], b.to, Clock::now() + milliseconds(30)));
-  flights.Leave(b.keys, b.led, &call_b);
+  flights.Leave(b.keys, b.led, call_b.get(), Soon());
   a.Bring(0, 1);
-  flights.Land(&call_a, a.ok);
-  flights.Leave(a.keys, a.led, &call_a);  // does not wait for the one that has left
+  flights.Land(call_a.get(), a.ok);
+  flights.Leave(a.keys, a.led, call_a.get(), Soon());  // does not wait for the one that has left
+}
+
+// A follower still waits for pages of its own, from a holder that is slow.
+TEST(FlightsTest, ALeaderWaitsNoLongerThanItsDeadline) {
+  Flights flights;
+  Batch a({1}), b({1, 2});
+  const auto call_a = Begin(a, 1), call_b = Begin(b, 1);
+  flights.Join(a.keys, a.wanted, call_a.get(), &a.led, &a.followed);
+  flights.Join(b.keys, b.wanted, call_b.get(), &b.led, &b.followed);
+  a.Bring(0, 1);
+  flights.Land(call_a.get(), a.ok);
+  const TimePoint deadline = Clock::now() + milliseconds(30);
+  flights.Leave(a.keys, a.led, call_a.get(), deadline);
+  EXPECT_GE(Clock::now(), deadline) << "followers have until then";
+  std::fill(a.memory.begin(), a.memory.end(), std::byte{9});
+  b.Bring(1, 2);
+  flights.Land(call_b.get(), b.ok);
+  EXPECT_FALSE(flights.Copy(b.followed[0], b.to, Soon())) << "these are not its pages any more";
+  EXPECT_TRUE(b.Holds(0, 0));
+  flights.Leave(b.keys, b.led, call_b.get(), Soon());
 }
 
 TEST(FlightsTest, WhatTookOffBeforeAClearIsNotSharedAfterIt) {
   Flights flights;
   Batch a({1}), b({1}), c({1});
-  Flights::Call call_a(a.to, 1), call_b(b.to, 2), call_c(c.to, 2);
-  flights.Join(a.keys, a.wanted, &call_a, &a.led, &a.followed);
-  flights.Join(b.keys, b.wanted, &call_b, &b.led, &b.followed);
+  const auto call_a = Begin(a, 1), call_b = Begin(b, 2), call_c = Begin(c, 2);
+  flights.Join(a.keys, a.wanted, call_a.get(), &a.led, &a.followed);
+  flights.Join(b.keys, b.wanted, call_b.get(), &b.led, &b.followed);
   EXPECT_EQ(b.led.size(), 1u);
-  flights.Land(&call_b, b.ok);
-  flights.Leave(b.keys, b.led, &call_b);  // takes nothing away from the older flight
-  flights.Land(&call_a, a.ok);
-  flights.Leave(a.keys, a.led, &call_a);
-  flights.Join(c.keys, c.wanted, &call_c, &c.led, &c.followed);
+  flights.Land(call_b.get(), b.ok);
+  flights.Leave(b.keys, b.led, call_b.get(), Soon());  // takes nothing away from the older flight
+  flights.Land(call_a.get(), a.ok);
+  flights.Leave(a.keys, a.led, call_a.get(), Soon());
+  flights.Join(c.keys, c.wanted, call_c.get(), &c.led, &c.followed);
   EXPECT_EQ(c.led.size(), 1u);
-  flights.Land(&call_c, c.ok);
-  flights.Leave(c.keys, c.led, &call_c);
+  flights.Land(call_c.get(), c.ok);
+  flights.Leave(c.keys, c.led, call_c.get(), Soon());
 }
 
 // Threads want overlapping, random batches; every page must be right and nobody may hang.
@@ -177,14 +207,13 @@ TEST(FlightsTest, ManyCallsThatLeadAndFollowEachOther) {
           numbers.push_back((random >> 40) % 40);
         }
         Batch batch(numbers);
-        Flights::Call call(batch.to, 1);
-        flights.Join(batch.keys, batch.wanted, &call, &batch.led, &batch.followed);
+        const auto call = Begin(batch, 1);
+        flights.Join(batch.keys, batch.wanted, call.get(), &batch.led, &batch.followed);
         for (const size_t page : batch.led) batch.Bring(page, static_cast<uint8_t>(numbers[page]));
         if (round % 16 == 0) std::this_thread::yield();
-        flights.Land(&call, batch.ok);
-        for (const auto& f : batch.followed)
-          batch.ok[f.page] = flights.Copy(f, batch.to, Clock::now() + seconds(60));
-        flights.Leave(batch.keys, batch.led, &call);
+        flights.Land(call.get(), batch.ok);
+        for (const auto& f : batch.followed) batch.ok[f.page] = flights.Copy(f, batch.to, Soon());
+        flights.Leave(batch.keys, batch.led, call.get(), Soon());
         for (size_t i = 0; i < numbers.size(); ++i)
           ASSERT_TRUE(batch.ok[i] && batch.Holds(i, static_cast<uint8_t>(numbers[i])));
         fetched += batch.led.size();

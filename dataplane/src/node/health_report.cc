@@ -16,14 +16,15 @@ NumaHealth JudgeNuma(const NumaStats& numa) {
   return numa.pool.known() || bound ? NumaHealth::kAligned : NumaHealth::kUnknown;
 }
 
-RecentReads::Gain RecentReads::Note(TimePoint now, uint64_t reads, uint64_t hits) {
-  if (samples_.empty() || now - samples_.back().at >= kStep) samples_.push_back({now, reads, hits});
-  while (samples_.size() > 1 && samples_[1].at <= now - kWindow) samples_.pop_front();
+RecentLookups::Gain RecentLookups::Note(TimePoint now, uint64_t looked_up, uint64_t delivered) {
+  if (samples_.empty() || now - samples_.back().at >= step_)
+    samples_.push_back({now, looked_up, delivered});
+  while (samples_.size() > 1 && samples_[1].at <= now - window_) samples_.pop_front();
   const Sample& from = samples_.front();
   Gain gain;
-  gain.reads = reads - std::min(reads, from.reads);
-  // A page is counted as asked for before it is as found, but the two are not read at one instant.
-  gain.hits = std::min(gain.reads, hits - std::min(hits, from.hits));
+  gain.looked_up = looked_up - std::min(looked_up, from.looked_up);
+  // A page may have been looked up before the window and be delivered in it.
+  gain.delivered = std::min(gain.looked_up, delivered - std::min(delivered, from.delivered));
   return gain;
 }
 
@@ -56,11 +57,13 @@ MemberHealth HealthReport::Now(TimePoint now) {
   }
   std::lock_guard lock(mutex_);
   const Counters& c = *counters_;
-  const RecentReads::Gain gain = recent_.Note(
-      now, c.read_requests,
-      c.read_local_hits + c.read_remote_hits + c.read_shared_hits + c.read_replica_hits);
-  health.recent_reads = gain.reads;
-  health.recent_hits = gain.hits;
+  const uint64_t delivered = c.delivered_pages(), looked_up = c.looked_up_pages();
+  const RecentLookups::Gain recent = recent_.Note(now, looked_up, delivered);
+  health.recent_looked_up = recent.looked_up;
+  health.recent_delivered = recent.delivered;
+  const RecentLookups::Gain latest = latest_.Note(now, looked_up, delivered);
+  health.latest_looked_up = latest.looked_up;
+  health.latest_delivered = latest.delivered;
   if (engines_ != nullptr) health.engines = static_cast<uint32_t>(engines_->engines().size());
   if (numa_ != nullptr && now >= look_at_numa_) {
     placement_ = JudgeNuma(numa_->stats());

@@ -26,24 +26,24 @@ namespace peercache {
 // Pure.
 NumaHealth JudgeNuma(const NumaStats& numa);
 
-// What two counters that only grow have gained in about the last minute.
-class RecentReads {
+// What two counters that only grow have gained in a window of time.
+class RecentLookups {
  public:
-  static constexpr Duration kWindow = std::chrono::seconds(60);
-  // Between the samples that are kept, of which there are so always few.
-  static constexpr Duration kStep = std::chrono::seconds(10);
+  // `step`: between the samples that are kept, window / step of them at most.
+  RecentLookups(Duration window, Duration step) : window_(window), step_(step) {}
 
   struct Gain {
-    uint64_t reads = 0, hits = 0;  // hits <= reads
+    uint64_t looked_up = 0, delivered = 0;  // delivered <= looked_up
   };
-  // The counters now; from the first call on, over at most kWindow + kStep.
-  Gain Note(TimePoint now, uint64_t reads, uint64_t hits);
+  // The counters now; from the first call on, over at most window + step.
+  Gain Note(TimePoint now, uint64_t looked_up, uint64_t delivered);
 
  private:
   struct Sample {
     TimePoint at;
-    uint64_t reads, hits;
+    uint64_t looked_up, delivered;
   };
+  const Duration window_, step_;
   std::deque<Sample> samples_;  // oldest first
 };
 
@@ -66,7 +66,8 @@ class HealthReport {
   const Pool* const pool_;
   const Fabric* const fabric_;
   std::mutex mutex_;
-  RecentReads recent_;
+  RecentLookups recent_{std::chrono::seconds(60), std::chrono::seconds(10)};
+  RecentLookups latest_{std::chrono::seconds(4), std::chrono::seconds(1)};
   const EngineServer* engines_ = nullptr;  // these two: null while not serving
   const NumaHome* numa_ = nullptr;
   NumaHealth placement_ = NumaHealth::kUnknown;

@@ -47,36 +47,57 @@ TEST(HealthReport, NumaIsJudgedByThreadsThenByPages) {
 
 TimePoint At(int64_t s) { return TimePoint(std::chrono::seconds(1'000 + s)); }
 
-TEST(RecentReads, CountsTheLastMinuteAlone) {
-  RecentReads recent;
-  EXPECT_EQ(recent.Note(At(0), 500, 100).reads, 0u) << "what was before the first look is old";
+TEST(RecentLookups, CountsTheLastMinuteAlone) {
+  RecentLookups recent(std::chrono::seconds(60), std::chrono::seconds(10));
+  EXPECT_EQ(recent.Note(At(0), 500, 100).looked_up, 0u) << "what was before the first look is old";
   // 10 pages a second, of which 4 are found for the first minutes and 9 later.
-  RecentReads::Gain gain;
+  RecentLookups::Gain gain;
   uint64_t reads = 500, hits = 100;
   for (int second = 1; second <= 300; ++second) {
     reads += 10;
     hits += second <= 120 ? 4 : 9;
     gain = recent.Note(At(second), reads, hits);
-    EXPECT_LE(gain.reads, 700u) << second;
+    EXPECT_LE(gain.looked_up, 700u) << second;
     if (second >= 60) {
-      EXPECT_GE(gain.reads, 600u) << second;
+      EXPECT_GE(gain.looked_up, 600u) << second;
     }
     if (second == 120) {
-      EXPECT_EQ(gain.hits * 10, gain.reads * 4);
+      EXPECT_EQ(gain.delivered * 10, gain.looked_up * 4);
     }
   }
-  EXPECT_EQ(gain.hits * 10, gain.reads * 9);
+  EXPECT_EQ(gain.delivered * 10, gain.looked_up * 9);
   // Nobody reads any more.
   for (int second = 301; second <= 371; ++second) gain = recent.Note(At(second), reads, hits);
-  EXPECT_EQ(gain.reads, 0u);
+  EXPECT_EQ(gain.looked_up, 0u);
 }
 
-TEST(RecentReads, AreNeverMoreHitsThanReads) {
-  RecentReads recent;
+// What gates an update asks for: nothing is found any more, and five seconds later nothing else is
+// said.
+TEST(RecentLookups, OfAShortWindowFallAsSoon) {
+  RecentLookups latest(std::chrono::seconds(4), std::chrono::seconds(1));
+  RecentLookups::Gain gain;
+  uint64_t looked_up = 0, delivered = 0;
+  for (int half = 0; half <= 120; ++half) {  // as heartbeats come
+    const bool emptied = half > 100;
+    looked_up += 50;
+    delivered += emptied ? 0 : 45;
+    gain = latest.Note(At(0) + milliseconds(half * 500), looked_up, delivered);
+    EXPECT_LE(gain.looked_up, 500u) << half;
+    if (half > 8 && !emptied) {
+      EXPECT_EQ(gain.delivered * 10, gain.looked_up * 9) << half;
+    }
+    if (half >= 110) {
+      EXPECT_EQ(gain.delivered, 0u) << half;
+    }
+  }
+}
+
+TEST(RecentLookups, NeverDeliverMoreThanIsLookedUp) {
+  RecentLookups recent(std::chrono::seconds(60), std::chrono::seconds(10));
   (void)recent.Note(At(0), 0, 0);
   const auto gain = recent.Note(At(1), 5, 6);
-  EXPECT_EQ(gain.reads, 5u);
-  EXPECT_EQ(gain.hits, 5u);
+  EXPECT_EQ(gain.looked_up, 5u);
+  EXPECT_EQ(gain.delivered, 5u);
 }
 
 nlohmann::json StatusOf(const Node& node) { return nlohmann::json::parse(node.StatusJson()); }
@@ -94,8 +115,9 @@ TEST(HealthReport, ADiscoveryHostKnowsHowItsMembersAre) {
   ASSERT_TRUE(Eventually(std::chrono::seconds(10), [&] {
     status = StatusOf(*host);
     const auto& heard = status["fleet"];
-    return heard["recent_reads"] == asked && heard["recent_hits"] >= 12 && heard["engines"] == 2 &&
-           heard["pool"]["used_bytes"] > 0 && heard["states"]["active"] == 2;
+    return heard["recent_looked_up"] == asked && heard["recent_delivered"] >= 12 &&
+           heard["engines"] == 2 && heard["pool"]["used_bytes"] > 0 &&
+           heard["states"]["active"] == 2;
   })) << status.dump(2);
 
   const auto& fleet = status["fleet"];
@@ -107,7 +129,7 @@ TEST(HealthReport, ADiscoveryHostKnowsHowItsMembersAre) {
   const auto& health = status["members"][1]["health"];
   EXPECT_EQ(health["group"], "default");
   EXPECT_EQ(health["engines"], 1);
-  EXPECT_EQ(health["recent_reads"], asked);
+  EXPECT_EQ(health["recent_looked_up"], asked);
   EXPECT_EQ(health["numa"], "not_applicable");
   const auto elsewhere = StatusOf(*other);
   EXPECT_FALSE(elsewhere.contains("fleet")) << "it hosts no discovery";
@@ -117,9 +139,13 @@ TEST(HealthReport, ADiscoveryHostKnowsHowItsMembersAre) {
 TEST(FleetJson, NamesWhoNeedsAttention) {
   MemberReport report;
   report.id = "gpu-7.numa0";
-  report.health = {"numa0", 8, 7, "mlx5_3 port 1", NumaHealth::kMemoryElsewhere, 0, 10, 9, 0};
+  report.health = {"numa0", 8, 7, "mlx5_3 port 1", NumaHealth::kMemoryElsewhere, 0, 10, 9, 0, 5, 4};
   const auto fleet = FleetJson(SummariseFleet(std::span(&report, 1)), true);
   EXPECT_EQ(fleet["warming"], true);
+  EXPECT_EQ(fleet["recent_looked_up"], 10);
+  EXPECT_EQ(fleet["recent_delivered"], 9);
+  EXPECT_EQ(fleet["latest_looked_up"], 5);
+  EXPECT_EQ(fleet["latest_delivered"], 4);
   EXPECT_EQ(fleet["rails"]["up"], 7);
   EXPECT_EQ(fleet["rails"]["members_with_some_down"], 1);
   const auto& down = fleet["rails"]["first_down"];

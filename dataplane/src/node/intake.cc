@@ -237,7 +237,7 @@ void Intake::Read(std::span<const OfferItem> items, std::span<Incoming> incoming
   std::vector<ReadOutcome> outcomes(remote.size());
   reader_.Read(remote, {segments, 1, nullptr}, outcomes, deadline);
   for (size_t r = 0; r < remote.size(); ++r) {
-    if (outcomes[r] != ReadOutcome::kRead) continue;
+    if (!Arrived(outcomes[r])) continue;
     incoming[wanted[remote[r].page]].read = true;
     incoming[wanted[remote[r].page]].checksum = remote[r].record.checksum;
   }

@@ -57,10 +57,10 @@ Links::~Links() {
   sweeper_.join();
 }
 
-Links::Known* Links::Of(Peer* peer) {
+std::shared_ptr<Links::Known> Links::Of(const PeerRef& peer) {
   auto& known = known_[peer->node()];
-  if (!known) known = std::make_unique<Known>(peer);
-  return known.get();
+  if (!known) known = std::make_shared<Known>(peer);
+  return known;
 }
 
 uint32_t Links::Candidates(const Known& known, TimePoint now) const {
@@ -107,13 +107,13 @@ std::unique_ptr<Link> Links::TakeIdle(Known* known, TimePoint now,
   return nullptr;
 }
 
-std::unique_ptr<Link> Links::Take(Peer* peer, TimePoint now) {
+std::unique_ptr<Link> Links::Take(const PeerRef& peer, TimePoint now) {
   const TimePoint until = now + kWaitForLink;
   std::vector<std::unique_ptr<Link>> useless;  // goes without the lock
   std::unique_lock lock(mutex_);
-  Known* const known = Of(peer);
+  const std::shared_ptr<Known> known = Of(peer);
   for (;;) {
-    if (auto link = TakeIdle(known, now, &useless)) {
+    if (auto link = TakeIdle(known.get(), now, &useless)) {
       if (Outdated(*known, *link, now)) AskFor(known, false, now);
       return link;
     }
@@ -125,7 +125,7 @@ std::unique_ptr<Link> Links::Take(Peer* peer, TimePoint now) {
   }
 }
 
-bool Links::AskFor(Known* known, bool urgent, TimePoint now) {
+bool Links::AskFor(const std::shared_ptr<Known>& known, bool urgent, TimePoint now) {
   if (known->opening) return true;
   if (!known->health.Allows(now) || !known->peer->health().Allows(now) || !rails_->any_up())
     return false;
@@ -150,10 +150,10 @@ void Links::OpenAsked() {
   for (;;) {
     asked_.wait(lock, [this] { return stop_ || !to_open_.empty(); });
     if (stop_) return;
-    Known* const known = to_open_.front();
+    const std::shared_ptr<Known> known = std::move(to_open_.front());
     to_open_.pop_front();
     lock.unlock();
-    auto link = Open(known);
+    auto link = Open(known.get());
     const TimePoint now = Clock::now();
     lock.lock();
     known->opening = false;
@@ -240,7 +240,7 @@ void Links::Return(std::unique_ptr<Link> link) {
   const TimePoint now = Clock::now();
   const uint32_t lost = link->channel->lost_rails() & ~link->blamed;
   std::lock_guard lock(mutex_);
-  Known* known = Of(link->peer);
+  const std::shared_ptr<Known> known = Of(link->peer);
   for (size_t i = 0; i < rails_->size(); ++i)
     if ((lost >> i & 1) != 0) known->rails[i].Failed(now);
   link->blamed |= lost;
@@ -280,6 +280,10 @@ void Links::SweepIdle() {
       });
     }
     Count(-static_cast<int64_t>(old.size()));
+    std::erase_if(known_, [](const auto& entry) {
+      const Known& known = *entry.second;
+      return known.idle.empty() && !known.opening && !known.peer->in_view();
+    });
     // Destroying queue pairs takes system calls.
     lock.unlock();
     old.clear();

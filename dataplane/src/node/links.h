@@ -35,7 +35,7 @@
 namespace peercache {
 
 struct Link {
-  Peer* peer = nullptr;      // null: this node itself
+  PeerRef peer;              // null: this node itself
   uint64_t incarnation = 0;  // of the peer
   std::unique_ptr<rdma::ReadChannel> channel;
   std::unique_ptr<Channel> control;
@@ -63,7 +63,7 @@ class Links {
   ~Links();
 
   // Null when the peer cannot be read from by RDMA now.
-  std::unique_ptr<Link> Take(Peer* peer, TimePoint now);
+  std::unique_ptr<Link> Take(const PeerRef& peer, TimePoint now);
   void Return(std::unique_ptr<Link> link);
   // As far as is known: the last link that was set up worked, or none was tried yet.
   bool Reaches(uint64_t node, TimePoint now) const;
@@ -71,22 +71,23 @@ class Links {
 
  private:
   struct Known {
-    explicit Known(Peer* of) : peer(of) {}
-    Peer* const peer;
+    explicit Known(PeerRef of) : peer(std::move(of)) {}
+    const PeerRef peer;
     std::vector<std::unique_ptr<Link>> idle;
     bool opening = false;                     // or about to be: in to_open_
     TimePoint asked{};                        // when that began
     PeerHealth health;                        // of setting up links
     std::array<PeerHealth, kMaxRails> rails;  // towards this peer
   };
-  Known* Of(Peer* peer);
+  // Whoever uses it without the lock holds it.
+  std::shared_ptr<Known> Of(const PeerRef& peer);
   // The best of those that are idle; what is of no use any more goes into `useless`.
   std::unique_ptr<Link> TakeIdle(Known* known, TimePoint now,
                                  std::vector<std::unique_ptr<Link>>* useless);
   // There are rails by now that it lacks.
   bool Outdated(const Known& known, const Link& link, TimePoint now) const;
   // Has a link made, unless one is being made. False when none can be had now.
-  bool AskFor(Known* known, bool urgent, TimePoint now);
+  bool AskFor(const std::shared_ptr<Known>& known, bool urgent, TimePoint now);
   // Of the rails that are up, those that may be tried towards the peer; a bit each.
   uint32_t Candidates(const Known& known, TimePoint now) const;
   void OpenAsked();
@@ -103,8 +104,8 @@ class Links {
   mutable std::mutex mutex_;
   std::condition_variable stopping_, asked_, opened_;
   bool stop_ = false;
-  std::deque<Known*> to_open_;
-  std::unordered_map<uint64_t, std::unique_ptr<Known>> known_;
+  std::deque<std::shared_ptr<Known>> to_open_;
+  std::unordered_map<uint64_t, std::shared_ptr<Known>> known_;
   LinkStats stats_;
   std::thread opener_, sweeper_;
 };

@@ -67,7 +67,7 @@ class LinksFabricTest : public ::testing::Test {
       view.by_node = {{NodeHash(member.id), 0}};
       peers.Update(view);
     }
-    Peer* holder() const { return peers.Find(NodeHash("holder")); }
+    PeerRef holder() const { return peers.Find(NodeHash("holder")); }
     const std::unique_ptr<Secret> secret;
     Peers peers;
   };

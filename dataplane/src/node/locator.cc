@@ -26,7 +26,18 @@ Locator::Locator(LocatorOptions options, Shard* shard, Peers* peers, Fabric* fab
 
 size_t Locator::Recall(std::span<const Key> keys, std::span<Record> records,
                        std::span<TimePoint> until, TimePoint now) {
-  const size_t found = cache_.Find(keys, records, until, now);
+  size_t found = cache_.Find(keys, records, until, now);
+  if (found == 0 || peers_->AllVouched()) return Recalled(found);
+  const auto avoid = peers_->ToAvoid(now);
+  for (Record& record : records) {
+    if (record.node == 0 || std::ranges::find(avoid, record.node) == avoid.end()) continue;
+    record.node = 0;
+    --found;
+  }
+  return Recalled(found);
+}
+
+size_t Locator::Recalled(size_t found) {
   counters_->locations_recalled.Add(found);
   return found;
 }
@@ -35,6 +46,7 @@ std::vector<size_t> Locator::Lookup(const View& view, std::span<const Key> keys,
                                     std::span<Record> records, TimePoint deadline,
                                     std::span<const uint64_t> failed) {
   const TimePoint asked_at = Clock::now();  // model: lease_from_ask
+  const uint64_t era = cache_.era();
   std::fill(records.begin(), records.end(), Record{});
   Found found{records, {}, {}};
   std::vector<size_t> missing(keys.size());
@@ -58,7 +70,7 @@ std::vector<size_t> Locator::Lookup(const View& view, std::span<const Key> keys,
     if (missing.empty() || Clock::now() >= deadline) break;
   }
   ChooseNearest(keys, &found);
-  cache_.Put(keys, records, asked_at, std::min(options_.cache_ttl, options_.lease));
+  cache_.Put(keys, records, asked_at, std::min(options_.cache_ttl, options_.lease), era);
   auto unanswered = std::move(found.unanswered);
   std::erase_if(unanswered, [&](size_t i) { return records[i].node != 0; });
   std::ranges::sort(unanswered);
@@ -69,15 +81,15 @@ std::vector<size_t> Locator::Lookup(const View& view, std::span<const Key> keys,
 void Locator::LookupAt(NodeGroups* groups, std::span<const Key> keys, Found* found,
                        TimePoint deadline, std::span<const uint64_t> failed) {
   const TimePoint now = Clock::now();
-  auto exclude = peers_->Unhealthy(now);
+  auto exclude = peers_->ToAvoid(now);
   exclude.insert(exclude.end(), failed.begin(), failed.end());
-  std::vector<Peer*> due;
+  std::vector<PeerRef> due;
   if (one_sided_ != nullptr) LookAt(groups, &due, keys, found, exclude, now, deadline);
   Ask(groups, due, keys, found, exclude, deadline);
 }
 
 // Leaves in `groups` what has to be asked for.
-void Locator::LookAt(NodeGroups* groups, std::vector<Peer*>* due, std::span<const Key> keys,
+void Locator::LookAt(NodeGroups* groups, std::vector<PeerRef>* due, std::span<const Key> keys,
                      Found* found, std::span<const uint64_t> exclude, TimePoint now,
                      TimePoint deadline) {
   // Longer than a silent queue is waited for (Fabric::queue_stall), so that others can take over,
@@ -86,11 +98,11 @@ void Locator::LookAt(NodeGroups* groups, std::vector<Peer*>* due, std::span<cons
   std::vector<OneSidedLookups::Look> looks;
   NodeGroups ask;
   groups->ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
-    Peer* peer = peers_->Find(owner);
+    const PeerRef peer = peers_->Find(owner);
     bool renew = false;
     const auto grant = peer == nullptr ? nullptr : one_sided_->Use(*peer, now, &renew);
     if (renew) due->push_back(peer);
-    const bool look = grant && !renew && peer->health().Allows(now);
+    const bool look = grant && !renew && peer->health().Allows(now) && peers_->Vouched(*peer);
     for (const auto& item : items) {
       if (look) {
         looks.push_back({item.index, owner, grant});
@@ -122,7 +134,7 @@ void Locator::Take(std::span<const NodeGroups::Item> items, std::span<const Reco
     found->others.push_back({static_cast<uint32_t>(items[other.index].index), 0, other.record});
 }
 
-void Locator::Ask(NodeGroups* groups, std::span<Peer* const> due, std::span<const Key> keys,
+void Locator::Ask(NodeGroups* groups, std::span<const PeerRef> due, std::span<const Key> keys,
                   Found* found, std::span<const uint64_t> exclude, TimePoint deadline) {
   std::vector<Key> asked;
   std::vector<Record> records;
@@ -139,8 +151,9 @@ void Locator::Ask(NodeGroups* groups, std::span<Peer* const> due, std::span<cons
       LookupHere(items, keys, exclude, found);
       return;
     }
-    Peer* peer = peers_->Find(owner);
-    if (peer == nullptr || !peer->health().Allows(now)) return unanswered(items);
+    const PeerRef peer = peers_->Find(owner);
+    if (peer == nullptr || !peer->health().Allows(now) || !peers_->Vouched(*peer))
+      return unanswered(items);
     asked.clear();
     for (const auto& item : items) asked.push_back(keys[item.index]);
     count += items.size();
@@ -149,7 +162,7 @@ void Locator::Ask(NodeGroups* groups, std::span<Peer* const> due, std::span<cons
     EncodeLookup(peers_->self(), exclude, asked, &request);
     sent.push_back(items);
   });
-  for (Peer* peer : due)
+  for (const PeerRef& peer : due)
     calls.Add(peer, MessageType::kDirectory).wanted = MessageType::kDirectoryOk;
   if (calls.empty()) return;
   // A peer that had no time to answer would count as one that fails.
@@ -202,7 +215,7 @@ void Locator::ChooseNearest(std::span<const Key> keys, Found* found) const {
 
 Way Locator::WayTo(uint64_t node, TimePoint now) const {
   Way way;
-  if (const Peer* peer = peers_->Find(node)) way = peer->way(peers_->machine());
+  if (const PeerRef peer = peers_->Find(node)) way = peer->way(peers_->machine());
   way.rdma = fabric_ != nullptr && fabric_->Reaches(node, now);
   return way;
 }

@@ -58,16 +58,17 @@ class Locator {
     std::vector<OtherRecord> others;
     std::vector<size_t> unanswered;
   };
+  size_t Recalled(size_t found);
   // Looks for the keys of each group at its node; groups are used up.
   void LookupAt(NodeGroups* groups, std::span<const Key> keys, Found* found, TimePoint deadline,
                 std::span<const uint64_t> failed);
-  void LookAt(NodeGroups* groups, std::vector<Peer*>* due, std::span<const Key> keys, Found* found,
-              std::span<const uint64_t> exclude, TimePoint now, TimePoint deadline);
+  void LookAt(NodeGroups* groups, std::vector<PeerRef>* due, std::span<const Key> keys,
+              Found* found, std::span<const uint64_t> exclude, TimePoint now, TimePoint deadline);
   void LookupHere(std::span<const NodeGroups::Item> items, std::span<const Key> keys,
                   std::span<const uint64_t> exclude, Found* found);
   // Also asks those that are `due` for grants.
-  void Ask(NodeGroups* groups, std::span<Peer* const> due, std::span<const Key> keys, Found* found,
-           std::span<const uint64_t> exclude, TimePoint deadline);
+  void Ask(NodeGroups* groups, std::span<const PeerRef> due, std::span<const Key> keys,
+           Found* found, std::span<const uint64_t> exclude, TimePoint deadline);
   // Takes over what one shard has answered for `items`.
   static void Take(std::span<const NodeGroups::Item> items, std::span<const Record> records,
                    std::span<const OtherRecord> others, Found* found);

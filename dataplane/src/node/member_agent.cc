@@ -127,7 +127,8 @@ void MemberAgent::RunHeartbeats() {
   }
 }
 
-std::vector<MemberList> MemberAgent::Ask(MessageType type, FrameWriter* request) {
+std::vector<MemberList> MemberAgent::Ask(MessageType type, const FrameWriter& request,
+                                         const FrameWriter* latest) {
   std::vector<PeerAddress> addresses;
   {
     std::lock_guard lock(mutex_);
@@ -144,12 +145,13 @@ std::vector<MemberList> MemberAgent::Ask(MessageType type, FrameWriter* request)
     // A new connection says what the secret is now, so a channel that failed is made anew.
     const auto begin = [&] {
       channel = peers_->NewChannel(address);
-      channel->Begin(request->bytes(), nullptr, now);
+      channel->Begin(request.bytes(), nullptr, now);
     };
     if (!channel || !channel->status().ok()) {
       begin();
     } else {
-      channel->Begin(request->bytes(), nullptr, now);
+      const bool hears = (channel->answer().can & FrameHeader::kHearsLookups) != 0;
+      channel->Begin((hears && latest != nullptr ? *latest : request).bytes(), nullptr, now);
       if (channel->stale()) begin();
     }
     running.push_back(channel.get());
@@ -200,11 +202,14 @@ void MemberAgent::Beat() {
     if (options_.discovery.empty()) {
       answers.push_back({false, {{self, Duration::zero()}}});
     } else {
-      FrameWriter request;
-      request.Start(MessageType::kHeartbeat, 1);
-      Heartbeat{self, health_()}.Encode(&request);
-      request.Finish();
-      answers = Ask(MessageType::kHeartbeat, &request);
+      const Heartbeat heartbeat{self, health_()};
+      FrameWriter request, latest;
+      for (FrameWriter* w : {&request, &latest}) {
+        w->Start(MessageType::kHeartbeat, 1);
+        heartbeat.Encode(w, w == &latest);
+        w->Finish();
+      }
+      answers = Ask(MessageType::kHeartbeat, request, &latest);
     }
     const TimePoint now = Clock::now();
     MergeLists(answers, options_.member_ttl, now, &known_);
@@ -278,7 +283,7 @@ bool MemberAgent::Leave(Duration limit) {
   }
   wake_.notify_all();
   request.Finish();
-  if (!options_.discovery.empty()) (void)Ask(MessageType::kLeave, &request);
+  if (!options_.discovery.empty()) (void)Ask(MessageType::kLeave, request, nullptr);
   return complete;
 }
 

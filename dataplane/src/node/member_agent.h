@@ -65,7 +65,9 @@ class MemberAgent {
   void RunResolver();
   void Beat();
   bool Hurried(TimePoint now) const;
-  std::vector<MemberList> Ask(MessageType type, FrameWriter* request);
+  // `latest`, if any, instead of `request` to hosts that hear the latest lookups.
+  std::vector<MemberList> Ask(MessageType type, const FrameWriter& request,
+                              const FrameWriter* latest);
   bool WaitUntil(TimePoint deadline, const std::function<bool()>& done);
 
   const MemberAgentOptions options_;

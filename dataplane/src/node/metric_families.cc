@@ -6,9 +6,9 @@ namespace peercache {
 
 const std::vector<MetricSection>& MetricSections() {
   static const std::vector<MetricSection> sections = {
-      ReadMetrics(),      WriteMetrics(),  LatencyMetrics(), EngineMetrics(), PoolMetrics(),
-      DirectoryMetrics(), MemberMetrics(), DrainMetrics(),   PeerMetrics(),   TlsMetrics(),
-      FabricMetrics(),    NumaMetrics(),   ProcessMetrics(),
+      LookupMetrics(), ReadMetrics(),      WriteMetrics(),  LatencyMetrics(), EngineMetrics(),
+      PoolMetrics(),   DirectoryMetrics(), ClearMetrics(),  MemberMetrics(),  DrainMetrics(),
+      PeerMetrics(),   TlsMetrics(),       FabricMetrics(), NumaMetrics(),    ProcessMetrics(),
   };
   return sections;
 }
@@ -24,8 +24,8 @@ const std::vector<FormerMetric>& FormerMetrics() {
       {"peercache_read_failures_total",
        "sum without (reason) (peercache_read_misses_total{reason!=\"absent\"})"},
       {"peercache_read_hit_rate",
-       "sum without (tier) (rate(peercache_read_hits_total[5m])) / "
-       "rate(peercache_read_requests_total[5m])"},
+       "sum without (tier) (rate(peercache_delivered_pages_total[5m])) / "
+       "sum without (op) (rate(peercache_lookup_pages_total[5m]))"},
       {"peercache_bytes_read_total", "sum without (tier) (peercache_read_bytes_total)"},
       {"peercache_bytes_written_total", "peercache_write_bytes_total"},
       {"peercache_write_requests_total", "peercache_write_requests_total"},

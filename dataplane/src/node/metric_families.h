@@ -16,6 +16,7 @@
 
 #include "directory/shard.h"
 #include "membership/view.h"
+#include "node/clears.h"
 #include "node/counters.h"
 #include "node/fabric.h"
 #include "node/numa_home.h"
@@ -36,6 +37,7 @@ struct Scrape {
   size_t reserve_bytes = 0;
   ShardStats shard;
   uint64_t repair_backlog = 0;
+  ClearsStats clears;
   std::shared_ptr<const View> view;  // null before the first answer of a discovery host
   Peers::Breakers breakers;
   TcpServerStats server;

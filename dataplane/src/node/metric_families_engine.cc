@@ -8,19 +8,102 @@ constexpr auto kHistogram = MetricType::kHistogram;
 
 }  // namespace
 
+MetricSection LookupMetrics() {
+  // Of one of the two halves of a PageCounter.
+  const auto of = [](auto counter, Counter PageCounter::*half, Values values) {
+    return Of([=](const Scrape& s) { return uint64_t{counter(*s.counters).*half}; },
+              std::move(values));
+  };
+  const auto by_op = [&](Counter PageCounter::*half) -> std::vector<Series> {
+    return {
+        of([](const Counters& c) -> const PageCounter& { return c.lookup_exists; }, half,
+           {"exists"}),
+        of([](const Counters& c) -> const PageCounter& { return c.lookup_get; }, half, {"get"})};
+  };
+  const auto found = [&](Counter PageCounter::*half) -> std::vector<Series> {
+    return {of([](const Counters& c) -> const PageCounter& { return c.found; }, half, {})};
+  };
+  const auto by_tier = [&](Counter PageCounter::*half) {
+    constexpr std::pair<PageSource, const char*> kTiers[] = {{PageSource::kLocal, "local"},
+                                                             {PageSource::kReplica, "replica"},
+                                                             {PageSource::kShared, "shared"},
+                                                             {PageSource::kTcp, "tcp"},
+                                                             {PageSource::kRdma, "rdma"}};
+    std::vector<Series> series;
+    for (const auto& [source, name] : kTiers) {
+      const auto index = static_cast<size_t>(source);
+      series.push_back(
+          of([index](const Counters& c) -> const PageCounter& { return c.delivered[index]; }, half,
+             {name}));
+    }
+    return series;
+  };
+  return {
+      "Lookups",
+      "What engines look for and what they get of it. A page is counted once, however many keys it "
+      "has: [the hit ratio](hit-ratio.md) says how.",
+      {
+          {"peercache_lookup_pages_total",
+           kCounter,
+           "Pages that engines looked up: asked for by an exists call, or got without one (get).",
+           {"op"},
+           by_op(&PageCounter::pages),
+           "What is the hit ratio?",
+           "sum(rate(peercache_delivered_pages_total[5m])) / "
+           "sum(rate(peercache_lookup_pages_total[5m]))"},
+          {"peercache_lookup_tokens_total",
+           kCounter,
+           "Tokens of these pages, of engines that say how many a page has.",
+           {"op"},
+           by_op(&PageCounter::tokens),
+           "What is the hit ratio by tokens?",
+           "sum(rate(peercache_delivered_tokens_total[5m])) / "
+           "sum(rate(peercache_lookup_tokens_total[5m]))"},
+          {"peercache_lookup_found_pages_total",
+           kCounter,
+           "Pages in the leading runs that exists calls found.",
+           {},
+           found(&PageCounter::pages),
+           "What share of the pages that are found do engines never get?",
+           "1 - sum(rate(peercache_delivered_pages_total[5m])) / "
+           "(sum(rate(peercache_lookup_found_pages_total[5m])) + "
+           "sum(rate(peercache_lookup_pages_total{op=\"get\"}[5m])))"},
+          {"peercache_lookup_found_tokens_total",
+           kCounter,
+           "Tokens of these pages.",
+           {},
+           found(&PageCounter::tokens)},
+          {"peercache_delivered_pages_total",
+           kCounter,
+           "Pages that engines got, by where they were found: the own pool (local), this node's "
+           "copy of another node's page (replica), a call of this node that was bringing the page "
+           "anyway (shared), another node over TCP (tcp) or RDMA (rdma).",
+           {"tier"},
+           by_tier(&PageCounter::pages),
+           "Where do hits come from?",
+           "sum by (tier) (rate(peercache_delivered_pages_total[5m]))"},
+          {"peercache_delivered_tokens_total",
+           kCounter,
+           "Tokens of these pages.",
+           {"tier"},
+           by_tier(&PageCounter::tokens),
+           "How many tokens a second need no prefill? (each rank counts its own)",
+           "sum(rate(peercache_delivered_tokens_total[5m]))"},
+      }};
+}
+
 MetricSection ReadMetrics() {
   return {
       "Reads",
-      "Pages that engines get. Every page asked for is a hit of one tier or a miss with a reason.",
+      "Pages that engines get, each under a key of its own. Every page asked for is a hit of one "
+      "tier or a miss with a reason.",
       {
           {"peercache_read_requests_total",
            kCounter,
-           "Pages that engines asked to read.",
+           "Pages that engines asked to read. SGLang reads only what exists calls found, not all "
+           "that it looked up.",
            {},
-           {Of(&Counters::read_requests)},
-           "What share of the pages that engines want is found?",
-           "sum(rate(peercache_read_hits_total[5m])) / "
-           "sum(rate(peercache_read_requests_total[5m]))"},
+           {Of(&Counters::read_requests)}},
           {"peercache_read_hits_total",
            kCounter,
            "Pages delivered, by where they were found: the own pool (local), another node "
@@ -31,8 +114,9 @@ MetricSection ReadMetrics() {
            {Of(&Counters::read_local_hits, {"local"}), Of(&Counters::read_remote_hits, {"remote"}),
             Of(&Counters::read_shared_hits, {"shared"}),
             Of(&Counters::read_replica_hits, {"replica"})},
-           "Where do hits come from?",
-           "sum by (tier) (rate(peercache_read_hits_total[5m]))"},
+           "What share of the pages that are read does not arrive?",
+           "1 - sum(rate(peercache_read_hits_total[5m])) / "
+           "sum(rate(peercache_read_requests_total[5m]))"},
           {"peercache_read_bytes_total",
            kCounter,
            "Bytes delivered to engines, by where they were found; only those of tier remote "
@@ -50,13 +134,14 @@ MetricSection ReadMetrics() {
            "shard that knows where it is did not answer (unreachable), it moved on twice (stale), "
            "it came too late to be trusted (lease_expired), the engine's memory could not be "
            "written (engine_memory), its bytes were wrong (checksum), this node knows no member "
-           "yet (not_joined), the engine waited no longer and took its memory back (given_up).",
+           "yet (not_joined), it may have missed a clear while it was stopped or cut off (behind), "
+           "the engine waited no longer and took its memory back (given_up).",
            {"reason"},
            {Of(&Counters::miss_absent, {"absent"}),
             Of(&Counters::miss_unreachable, {"unreachable"}), Of(&Counters::miss_stale, {"stale"}),
             Of(&Counters::miss_expired, {"lease_expired"}),
             Of(&Counters::miss_copy, {"engine_memory"}), Of(&Counters::miss_corrupt, {"checksum"}),
-            Of(&Counters::miss_no_view, {"not_joined"}),
+            Of(&Counters::miss_no_view, {"not_joined"}), Of(&Counters::miss_behind, {"behind"}),
             Of(&Counters::miss_given_up, {"given_up"})},
            "Why are pages missed that should have been there? (checksum at all: memory or network "
            "corrupts bytes)",
@@ -86,10 +171,22 @@ MetricSection ReadMetrics() {
            kCounter,
            "Pages in the leading runs that exists calls found.",
            {},
-           {Of(&Counters::exists_pages_found)},
-           "What share of the prefixes that engines ask for is cached?",
-           "sum(rate(peercache_exists_pages_found_total[5m])) / "
-           "sum(rate(peercache_exists_pages_total[5m]))"},
+           {Of(&Counters::exists_pages_found)}},
+          {"peercache_presence_requests_total",
+           kCounter,
+           "Presence calls of engines: those of hybrid models, which ask for each page of a pool.",
+           {},
+           {Of(&Counters::presence_requests)}},
+          {"peercache_presence_pages_total",
+           kCounter,
+           "Pages asked for by presence calls. A sparse pool (Mamba states) has few of them.",
+           {},
+           {Of(&Counters::presence_pages)}},
+          {"peercache_presence_pages_found_total",
+           kCounter,
+           "Pages that presence calls found.",
+           {},
+           {Of(&Counters::presence_pages_found)}},
           {"peercache_read_elsewhere_total",
            kCounter,
            "Pages that their first holder did not give (it failed, or had evicted them just then) "
@@ -191,7 +288,7 @@ MetricSection LatencyMetrics() {
            "Time an engine's call took in the node.",
            {"op"},
            {Of(&Counters::op_set, {"set"}), Of(&Counters::op_get, {"get"}),
-            Of(&Counters::op_exists, {"exists"})},
+            Of(&Counters::op_exists, {"exists"}), Of(&Counters::op_presence, {"presence"})},
            "How long do gets take?",
            "histogram_quantile(0.99, sum by (le) "
            "(rate(peercache_op_latency_seconds_bucket{op=\"get\"}[5m])))"},
@@ -207,7 +304,8 @@ MetricSection LatencyMetrics() {
             Of(&Counters::set_publish, {"set", "publish"}),
             Of(&Counters::get_copy, {"get", "copy"}), Of(&Counters::get_lookup, {"get", "lookup"}),
             Of(&Counters::get_read, {"get", "read"}), Of(&Counters::get_share, {"get", "share"}),
-            Of(&Counters::exists_lookup, {"exists", "lookup"})},
+            Of(&Counters::exists_lookup, {"exists", "lookup"}),
+            Of(&Counters::presence_lookup, {"presence", "lookup"})},
            "Which stage makes calls slow?",
            "sum by (op, stage) (rate(peercache_stage_latency_seconds_sum[5m])) / "
            "on (op) group_left sum by (op) (rate(peercache_op_latency_seconds_sum[5m]))"},

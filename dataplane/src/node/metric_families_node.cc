@@ -384,6 +384,15 @@ MetricSection PeerMetrics() {
             Of([](const Scrape& s) { return s.server.crowded_out; }, {"crowded_out"})},
            "Does somebody scan or flood the peer port?",
            "sum by (reason) (rate(peercache_peer_refused_total[5m])) > 0"},
+          {"peercache_peer_unfinished_total",
+           kCounter,
+           "Connections closed because a request did not come to its end within 10 s and a second "
+           "for "
+           "each 8 MiB.",
+           {},
+           {Of([](const Scrape& s) { return s.server.unfinished; })},
+           "Does a peer, or the way to it, hang in the middle of requests?",
+           "rate(peercache_peer_unfinished_total[5m]) > 0"},
           {"peercache_peer_failed_hellos_total",
            kCounter,
            "Connections refused at their Hello: wrong token or cluster, foreign clients.",

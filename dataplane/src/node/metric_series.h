@@ -47,6 +47,7 @@ constexpr auto kCounter = MetricType::kCounter;
 constexpr auto kGauge = MetricType::kGauge;
 
 // The sections, in files by subject.
+MetricSection LookupMetrics();
 MetricSection ReadMetrics();
 MetricSection WriteMetrics();
 MetricSection LatencyMetrics();
@@ -54,6 +55,7 @@ MetricSection EngineMetrics();
 MetricSection PoolMetrics();
 MetricSection DirectoryMetrics();
 MetricSection MemberMetrics();
+MetricSection ClearMetrics();
 MetricSection DrainMetrics();
 MetricSection PeerMetrics();
 MetricSection TlsMetrics();

@@ -84,7 +84,8 @@ std::string MetricsText(const Scrape& scrape) {
 }
 
 Metrics::Metrics(Counters* counters, std::function<Scrape()> scrape)
-    : op_latency_{&counters->op_set, &counters->op_get, &counters->op_exists},
+    : op_latency_{&counters->op_set, &counters->op_get, &counters->op_exists,
+                  &counters->op_presence},
       scrape_(std::move(scrape)) {}
 
 std::string Metrics::Text() const { return MetricsText(scrape_()); }

@@ -17,7 +17,7 @@ struct Scrape;  // metric_families.h
 
 class Metrics {
  public:
-  enum class Op : uint8_t { kSet, kGet, kExists };
+  enum class Op : uint8_t { kSet, kGet, kExists, kPresence };
 
   // `scrape` is called at every scrape.
   Metrics(Counters* counters, std::function<Scrape()> scrape);
@@ -27,7 +27,7 @@ class Metrics {
   std::string Text() const;
 
  private:
-  LatencyHistogram* const op_latency_[3];
+  LatencyHistogram* const op_latency_[4];
   const std::function<Scrape()> scrape_;
 };
 

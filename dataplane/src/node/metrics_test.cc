@@ -173,6 +173,8 @@ TEST(MetricsTest, ASetMovesItsBytesItsStagesAndTheSlots) {
   ASSERT_EQ(engine.Set(0, 8), 8u);
   ASSERT_EQ(engine.Set(4, 8), 8u);
   ASSERT_EQ(engine.Exists(0, 16), 12u);
+  std::vector<uint8_t> there(16);
+  ASSERT_TRUE(engine.client().Presence(TestEngine::Keys(8, 16), there));
 
   const Scraped scraped(*a);
   EXPECT_EQ(scraped["peercache_write_requests_total"], 16);
@@ -187,6 +189,12 @@ TEST(MetricsTest, ASetMovesItsBytesItsStagesAndTheSlots) {
     EXPECT_EQ(scraped.Stage("set", stage), 2) << stage;
   EXPECT_EQ(scraped.Stage("exists", "lookup"), 1);
   EXPECT_EQ(scraped["peercache_op_latency_seconds_count{op=\"exists\"}"], 1);
+  EXPECT_EQ(scraped["peercache_exists_pages_total"], 16) << "a sparse pool's pages do not count";
+  EXPECT_EQ(scraped["peercache_presence_requests_total"], 1);
+  EXPECT_EQ(scraped["peercache_presence_pages_total"], 16);
+  EXPECT_EQ(scraped["peercache_presence_pages_found_total"], 4);
+  EXPECT_EQ(scraped.Stage("presence", "lookup"), 1);
+  EXPECT_EQ(scraped["peercache_op_latency_seconds_count{op=\"presence\"}"], 1);
 }
 
 TEST(MetricsTest, AFullPoolMovesEvictionsQuarantineAndStalls) {

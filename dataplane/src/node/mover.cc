@@ -73,9 +73,9 @@ std::vector<Mover::Lane> Mover::Ask(TimePoint deadline) {
   for (const Member& member : view->members) {
     const uint64_t node = NodeHash(member.id);
     if (member.state != MemberState::kActive || view->IsUnreachable(node)) continue;
-    if (Peer* peer = peers_->Find(node); peer != nullptr) {
+    if (PeerRef peer = peers_->Find(node); peer != nullptr) {
       Lane lane;
-      lane.peer = peer;
+      lane.peer = std::move(peer);
       lanes.push_back(std::move(lane));
     }
   }

@@ -33,7 +33,7 @@ class Mover {
  private:
   // A peer, and what it is to take.
   struct Lane {
-    Peer* peer = nullptr;
+    PeerRef peer;
     uint64_t room = 0;
     std::vector<OfferItem> queue;  // from `next` on
     size_t next = 0;

@@ -15,6 +15,8 @@
 #include "base/prefault.h"
 #include "directory/shard.h"
 #include "membership/table.h"
+#include "node/clearing.h"
+#include "node/clears.h"
 #include "node/engine_server.h"
 #include "node/health_report.h"
 #include "node/http.h"
@@ -64,13 +66,15 @@ size_t BucketBytes(size_t pool_bytes) {
   return std::clamp(pool_bytes / 512, size_t{64} << 10, size_t{1} << 30);
 }
 
+uint64_t WallClockNanoseconds() {
+  return static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch() /
+                               std::chrono::nanoseconds(1));
+}
+
 uint64_t MachineMemory() {
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
          static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
-
-// Between two rounds of a clear: about the time a page is in use by a read or a publish.
-constexpr milliseconds kClearPause{5};
 
 Result<Listener> ListenForPeers(const NodeConfig& config, std::span<const HostPort> discovery) {
   if (config.peer_port != 0) return Listen(config.bind_addr, config.peer_port);
@@ -157,10 +161,9 @@ class Node::Impl {
     transport_ = std::move(*fabric);
 
     self_.id = config_.node_id;
-    // Grows with every start; wall clock, so that no state has to survive.
-    // model: StartOwner
-    self_.incarnation = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch() /
-                                              std::chrono::nanoseconds(1));
+    // Grows with every start, but for clocks that go back (OwnerTable::Admit); wall clock, so that
+    // no state has to survive. model: StartOwner
+    self_.incarnation = config_.incarnation != 0 ? config_.incarnation : WallClockNanoseconds();
     self_.host = std::move(*address);
     self_.peer_port = listener->port;
     self_.capacity_bytes = pool_->size();
@@ -182,9 +185,16 @@ class Node::Impl {
     const OwnerTimes times{.lease = config_.lease, .owner_ttl = config_.member_ttl};
     peers_ = std::make_unique<Peers>(hello, secret_.get(), times, tls_.get());
     if (transport_.fabric) transport_.fabric->Start(peers_.get());
+    const auto sweep = [this](std::optional<uint64_t> tag) { return Sweep(tag); };
+    clears_ =
+        std::make_unique<Clears>(ClearsOptions{config_.peer_timeout, stall, config_.member_ttl},
+                                 peers_.get(), &views_, &counters_, sweep);
+    clearing_ = std::make_unique<Clearing>(
+        ClearingOptions{self_.id, config_.peer_timeout, stall, peers_->remember()}, peers_.get(),
+        clears_.get(), &counters_, sweep);
     publisher_ = std::make_unique<Publisher>(
         PublisherOptions{self_.incarnation, config_.lease, config_.peer_timeout, stall},
-        shard_.get(), pool_.get(), peers_.get(), &views_, &counters_);
+        shard_.get(), pool_.get(), peers_.get(), &views_, &counters_, clears_.get());
     LocatorOptions locator_options;
     locator_options.stall = stall;
     locator_options.lease = config_.lease;
@@ -211,7 +221,7 @@ class Node::Impl {
     agent_options.vnodes = config_.vnodes;
     requests_ = std::make_unique<PeerRequests>(
         hello, secret_.get(), pool_.get(), shard_.get(), table_.get(), &counters_,
-        transport_.fabric.get(), [this](uint64_t tag) { return ClearHere(tag); },
+        transport_.fabric.get(), clears_.get(), [this](uint64_t tag) { return Sweep(tag); },
         [this](const OfferRequest& offer) { return Take(offer); });
     TcpServerOptions server_options;
     server_options.threads = config_.io_threads;
@@ -234,11 +244,12 @@ class Node::Impl {
         peers_.get(), &views_, publisher_.get(), locator_.get(), room_.get(),
         transport_.fabric.get(), &counters_, [this] { return upkeep_->reserve_bytes(); });
     upkeep_ready_ = true;
+    clears_->Start();
     pages_ = std::make_unique<Pages>(PagesOptions{config_.lease, config_.peer_timeout, stall,
                                                   config_.checksums, CopyThreads(config_)},
                                      pool_.get(), peers_.get(), &views_, publisher_.get(),
                                      locator_.get(), replicas_.get(), room_.get(),
-                                     transport_.fabric.get(), &counters_);
+                                     transport_.fabric.get(), clears_.get(), &counters_);
     EngineServerOptions engine_options;
     engine_options.node_id = self_.id;
     engine_options.max_engines = config_.max_engines;
@@ -248,8 +259,8 @@ class Node::Impl {
         config_.max_engine_memory != 0 ? config_.max_engine_memory : MachineMemory();
     engines_ = std::make_unique<EngineServer>(
         std::move(*engines), engine_options, pages_.get(), transport_.fabric.get(), metrics_.get(),
-        &counters_, [this] { views_.Wait(Clock::now() + kAttachWait); },
-        [this](uint64_t tag) { return ClearEverywhere(tag); });
+        &counters_, [this] { AwaitJoined(Clock::now() + kAttachWait); },
+        [this](uint64_t tag) { return Clear(tag); });
     numa_.Settled(here.status(), pool_->memory());
     health_->Serve(engines_.get(), &numa_);
     started_ = Clock::now();
@@ -265,6 +276,7 @@ class Node::Impl {
     http_.reset();
     if (health_) health_->Stop();
     engines_.reset();
+    if (clears_) clears_->Stop();
     upkeep_ready_ = false;
     server_.reset();
     intake_.reset();
@@ -405,6 +417,7 @@ class Node::Impl {
     if (upkeep_ready_) s.reserve_bytes = upkeep_->reserve_bytes();
     s.shard = shard_->stats(now);
     s.repair_backlog = publisher_->backlog();
+    s.clears = clears_->stats(now);
     s.view = views_.Get();
     s.breakers = peers_->breakers(now);
     if (server_) s.server = server_->stats();
@@ -432,56 +445,27 @@ class Node::Impl {
     return s;
   }
 
+  // An engine that attaches while this node starts: its first reads see the cluster.
+  void AwaitJoined(TimePoint deadline) {
+    if (views_.Wait(deadline) != nullptr) (void)clears_->Await(Clock::now(), deadline);
+  }
+
+  Status Clear(uint64_t tag) {
+    if (views_.Wait(Clock::now() + config_.peer_timeout) == nullptr)
+      return Unavailable("clear: this node knows no other member yet; repeat it when it is ready");
+    return clearing_->Clear(tag);
+  }
+
   Result<OfferAnswer> Take(const OfferRequest& offer) {
     if (!upkeep_ready_) return Status(Code::kAborted, "this node is starting, or about to end");
     return intake_->Answer(offer);
   }
 
-  size_t ClearHere(uint64_t tag) {
+  size_t Sweep(std::optional<uint64_t> tag) {
     locator_->ForgetAll();
     replicas_->Clear();
     if (upkeep_ready_) intake_->Forget();
     return upkeep_ready_ ? upkeep_->Clear(tag) : 0;
-  }
-
-  // Asks every member, again and again while pages of the tag are in use there.
-  Status ClearEverywhere(uint64_t tag) {
-    const TimePoint deadline = Clock::now() + config_.peer_timeout;
-    std::vector<Peer*> pending = peers_->InView();
-    bool here = true, everywhere = false;
-    for (;;) {
-      if (here) here = ClearHere(tag) > 0;
-      CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
-      for (Peer* peer : pending) calls.Add(peer, MessageType::kClearTag).request.Put(tag);
-      calls.Run(MessageType::kClearTagOk, {StallOf(config_.peer_timeout), deadline});
-      pending.clear();
-      for (const auto& call : calls.calls()) {
-        FrameReader answer = call->answer;
-        if (!call->status.ok() || answer.Get<uint32_t>() != 0) pending.push_back(call->peer);
-      }
-      // What the last sweep still found may have been read from there since.
-      if (here || !pending.empty()) everywhere = false;
-      if (!here && pending.empty()) {
-        if (everywhere) return {};
-        // Until the last page was gone, reads could bring it to nodes that had been cleared before:
-        // once more, to end their flights and drop their replicas.
-        everywhere = true;
-        pending = peers_->InView();
-        here = true;
-        continue;
-      }
-      if (Clock::now() >= deadline) break;
-      std::this_thread::sleep_for(kClearPause);
-    }
-    const auto view = views_.Get();
-    std::vector<std::string> names;
-    if (here) names.push_back(self_.id);
-    for (Peer* peer : pending) {
-      const Member* member = view ? view->Find(peer->node()) : nullptr;
-      names.push_back(member ? member->id : "a member that has just left");
-    }
-    return Unavailable(fmt::format("clear: pages may be left on {}; repeat it when they answer",
-                                   fmt::join(names, ", ")));
   }
 
   NodeConfig config_;
@@ -502,6 +486,8 @@ class Node::Impl {
   std::unique_ptr<Peers> peers_;
   std::string tcp_congestion_;
   Transport transport_;  // serves the pool, reads from the peers
+  std::unique_ptr<Clears> clears_;
+  std::unique_ptr<Clearing> clearing_;
   std::unique_ptr<Publisher> publisher_;
   std::unique_ptr<OneSidedLookups> one_sided_;  // null: shards are asked
   std::unique_ptr<Locator> locator_;

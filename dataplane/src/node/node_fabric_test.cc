@@ -75,8 +75,10 @@ TEST(NodeFabricTest, WithoutOnDemandPagingMemoryIsLocked) {
   auto a = cluster.Start("a"), b = cluster.Start("b");
   ASSERT_TRUE(a && b);
   const json rails = Status(*a)["transport"]["rails"];
-  for (const json& rail : rails)
+  for (const json& rail : rails) {
     EXPECT_EQ(rail["memory"], "locked: it has no on-demand paging (general_caps 0x0)");
+    EXPECT_EQ(rail["ordering"], "relaxed");
+  }
   EXPECT_EQ(rails.size(), 2u);
   TestEngine writer(a->socket(), 16, kPage), reader(b->socket(), 16, kPage);
   ASSERT_EQ(writer.Set(0, 16), 16u);

@@ -156,6 +156,41 @@ TEST(NodeTest, ExistsCountsTheLeadingRun) {
   EXPECT_EQ(reader.client().Exists({}), 0u);
 }
 
+TEST(NodeTest, PresenceAnswersForEachKey) {
+  TestCluster cluster;
+  const auto a = cluster.Start("a"), b = cluster.Start("b");
+  constexpr size_t kKeys = 300;
+  TestEngine writer(a->socket(), 1, kPage), reader(b->socket(), 1, kPage);
+  std::vector<uint8_t> expected(kKeys, 0);
+  for (size_t i = 0; i < kKeys; i += 1 + i % 7) {  // some here, some at the other node
+    ASSERT_EQ((i % 2 == 0 ? writer : reader).Set(i, 1), 1u);
+    expected[i] = 1;
+  }
+  const auto keys = TestEngine::Keys(0, kKeys);
+  std::vector<uint8_t> there(kKeys, 2);
+  EXPECT_TRUE(reader.client().Presence(keys, there));
+  EXPECT_EQ(there, expected);
+  const auto run = std::find(there.begin(), there.end(), 0) - there.begin();
+  EXPECT_EQ(reader.Exists(0, kKeys), static_cast<size_t>(run)) << "exists follows from presence";
+  EXPECT_TRUE(reader.client().Presence({}, {}));
+  const std::vector<Key> same(3, keys[0]);
+  there.assign(3, 0);
+  EXPECT_TRUE(reader.client().Presence(same, there));
+  EXPECT_EQ(there, std::vector<uint8_t>(3, 1)) << "a key that is asked for three times";
+}
+
+TEST(NodeTest, PresenceOfMoreKeysThanOneMessageHolds) {
+  TestCluster cluster;
+  const auto a = cluster.Start("a");
+  TestEngine engine(a->socket(), 2, kPage);
+  const uint64_t last = kMaxItems + 1;
+  ASSERT_EQ(engine.Set(0, 1) + engine.Set(last, 1), 2u);
+  std::vector<uint8_t> there(last + 1);
+  EXPECT_TRUE(engine.client().Presence(TestEngine::Keys(0, last + 1), there));
+  EXPECT_EQ(std::count(there.begin(), there.end(), 1), 2);
+  EXPECT_EQ(there.front() + there.back(), 2);
+}
+
 TEST(NodeTest, MemoryWithoutDescriptorGoesThroughTheStagingRing) {
   TestCluster cluster;
   auto a = cluster.Start("a"), b = cluster.Start("b");

@@ -15,6 +15,7 @@
 
 #include "base/memory.h"
 #include "base/temp_dir_testing.h"
+#include "base/wrong_bytes.h"
 #include "client/client.h"
 #include "node/node.h"
 #include "transport/tcp/socket.h"
@@ -112,6 +113,7 @@ class TestEngine {
     EXPECT_TRUE(client.ok()) << client.status().ToString();
     if (!client.ok()) return;
     client_ = std::move(*client);
+    EXPECT_TRUE(client_->attached()) << client_->state().ToString();
     if (shared) {
       EXPECT_TRUE(client_->RegisterRegion(host_.fd(), host_.data(), host_.size()).ok());
     }
@@ -132,19 +134,23 @@ class TestEngine {
     size_t hits = 0;
     size_t wrong = 0;
   };
-  Got Get(uint64_t first, size_t count) {
+  Got Get(uint64_t first, size_t count, Counting counting = {}) {
     std::memset(host_.data(), 0xee, count * page_bytes_);
     std::vector<uint8_t> ok(count);
-    client_->Get(Keys(first, count), Segments(count), 2, ok);
+    client_->Get(Keys(first, count), Segments(count), 2, ok, counting);
     Got got;
     for (size_t i = 0; i < count; ++i) {
       if (!ok[i]) continue;
       ++got.hits;
-      if (!Holds(i, first + i)) ++got.wrong;
+      if (Holds(i, first + i)) continue;
+      ++got.wrong;
+      ADD_FAILURE() << "page " << first + i << " has wrong bytes";  // whatever the test looks at
     }
     return got;
   }
-  size_t Exists(uint64_t first, size_t count) { return client_->Exists(Keys(first, count)); }
+  size_t Exists(uint64_t first, size_t count, Counting counting = {}) {
+    return client_->Exists(Keys(first, count), counting);
+  }
 
   static std::vector<Key> Keys(uint64_t first, size_t count) {
     std::vector<Key> keys;
@@ -180,7 +186,9 @@ class TestEngine {
   static bool Matches(std::span<const std::byte> bytes, uint64_t n) {
     std::vector<std::byte> want(bytes.size());
     Fill(want, n);
-    return std::memcmp(bytes.data(), want.data(), bytes.size() / 8 * 8) == 0;
+    const size_t words = bytes.size() / 8 * 8;
+    return HasRightBytes("page " + std::to_string(n), bytes.first(words),
+                         std::span(want).first(words));
   }
 
   size_t page_bytes_;

@@ -235,5 +235,41 @@ TEST(OneSidedFabricTest, AShardThatIsStoppedIsLeftAndNeverWrong) {
   EXPECT_TRUE(Eventually(seconds(20), [&] { return reader.Get(100 + 32 * first, 32).hits == 32; }));
 }
 
+// Its device answers READs of its pool, and its records are in buckets that do so, too.
+TEST(OneSidedFabricTest, PagesOfAStoppedHolderAreNotReadAfterAClear) {
+  TestCluster cluster([](NodeConfig* c) {
+    OneSided(c);
+    c->member_ttl = seconds(10);  // longer than this takes: its records are served all the time
+    c->promotion_percent = 0;
+  });
+  auto host = cluster.Start("host"), b = cluster.Start("b");
+  ASSERT_TRUE(host && b);
+  const NodeConfig config = cluster.Config("holder");
+  const auto holder = Process(config);
+  const auto members = [&] { return testing::Status(*b)["members"].size(); };
+  ASSERT_TRUE(Eventually(seconds(20), [&] { return members() == 3; }));
+  TestEngine writer(config.socket, 32, kPage), reader(b->socket(), 32, kPage);
+  ASSERT_TRUE(Eventually(seconds(20), [&] { return writer.Set(0, 32, 7) == 32; }));
+  ASSERT_TRUE(Eventually(seconds(20), [&] {
+    const uint64_t before = testing::RailBytes(*b);
+    return reader.Get(0, 32).hits == 32 && testing::RailBytes(*b) > before;
+  }));
+  holder.Signal(SIGSTOP);
+  EXPECT_GT(reader.Get(0, 32).hits, 0u) << "else this proves nothing";
+  const Status status = reader.client().Clear(7);
+  EXPECT_NE(status.message().find("have not heard: holder;"), std::string::npos)
+      << status.ToString();
+  EXPECT_EQ(reader.Get(0, 32).hits, 0u);
+  EXPECT_EQ(reader.Exists(0, 32), 0u);
+  holder.Signal(SIGCONT);
+  for (const TimePoint end = Clock::now() + seconds(2); Clock::now() < end;) {
+    EXPECT_EQ(writer.Get(0, 32).hits, 0u);
+    EXPECT_EQ(reader.Get(0, 32).hits, 0u);
+  }
+  // And it is read again.
+  ASSERT_EQ(writer.Set(100, 32, 7), 32u);
+  EXPECT_TRUE(Eventually(seconds(20), [&] { return reader.Get(100, 32).hits == 32; }));
+}
+
 }  // namespace
 }  // namespace peercache

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "base/checksum.h"
 
@@ -14,6 +15,11 @@ constexpr uint64_t kMinBytesPerMilli = 64 << 10;
 
 // Below this, waking a helper takes longer than the copy.
 constexpr uint64_t kWorthHelp = 1 << 20;
+
+constexpr uint8_t From(PageSource source) { return static_cast<uint8_t>(source); }
+PageSource Here(const PagePin& pin) {
+  return pin.replica() ? PageSource::kReplica : PageSource::kLocal;
+}
 
 }  // namespace
 
@@ -28,7 +34,7 @@ void Pages::ForEach(size_t count, uint64_t bytes, const Work& work) {
 
 Pages::Pages(PagesOptions options, Pool* pool, Peers* peers, const Views* views,
              Publisher* publisher, Locator* locator, Replicas* replicas, Room* room, Fabric* fabric,
-             Counters* counters)
+             Clears* clears, Counters* counters)
     : options_(options),
       pool_(pool),
       views_(views),
@@ -36,6 +42,7 @@ Pages::Pages(PagesOptions options, Pool* pool, Peers* peers, const Views* views,
       locator_(locator),
       replicas_(replicas),
       room_(room),
+      clears_(clears),
       counters_(counters),
       crew_(options.copy_threads - 1),
       reader_({options.lease, options.stall, options.checksums}, peers, fabric, counters, &crew_) {}
@@ -126,6 +133,10 @@ void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments,
   counters_->bytes_written.Add(bytes);
 }
 
+bool Pages::MayServe(TimePoint start) {
+  return clears_->Current(start) || clears_->Await(start, start + options_.peer_timeout);
+}
+
 TimePoint Pages::DeadlineFor(uint64_t bytes, TimePoint start) const {
   return start + options_.peer_timeout +
          milliseconds(static_cast<int64_t>(bytes / kMinBytesPerMilli));
@@ -136,6 +147,11 @@ void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size
   std::fill(ok.begin(), ok.end(), uint8_t{0});
   counters_->read_requests.Add(keys.size());
   const TimePoint start = Clock::now();
+  if (!MayServe(start)) {
+    const bool joined = views_->Get() != nullptr;
+    (joined ? counters_->miss_behind : counters_->miss_no_view).Add(keys.size());
+    return;
+  }
   const Destinations to{segments, per_page, permit, unmapped};
   StageTime copy(&counters_->get_copy);
   if (unmapped) {
@@ -150,10 +166,10 @@ void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size
   const uint64_t epoch = replicas_->epoch(), kept = replicas_->kept();
   size_t replicated = GetReplicas(keys, to, ok, &wanted, nullptr, &copy);
 
-  Flights::Call call(to, epoch);
+  const auto call = std::make_shared<Flights::Call>(to, epoch);
   std::vector<size_t> led;
   std::vector<Flights::Followed> followed;
-  flights_.Join(keys, wanted, &call, &led, &followed);
+  flights_.Join(keys, wanted, call.get(), &led, &followed);
   std::vector<size_t> absent = led;
   // Between the two looks, a call that was bringing these pages may have left them as replicas and
   // ended. Copying what the first look had found takes long enough for that.
@@ -161,11 +177,12 @@ void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size
   replicas_->Observe(replicated + followed.size(), absent.size());
   std::vector<uint64_t> checksums(absent.empty() ? 0 : keys.size());
   if (!absent.empty()) Fetch(keys, absent, to, ok, checksums, start);
-  flights_.Land(&call, ok);
+  flights_.Land(call.get(), ok);
   if (!followed.empty()) {
     const TimePoint landed = Clock::now();
     for (const Flights::Followed& f : followed) {
-      ok[f.page] = flights_.Copy(f, to, DeadlineFor(to.SizeOf(f.page) * followed.size(), start));
+      const TimePoint deadline = DeadlineFor(to.SizeOf(f.page) * followed.size(), start);
+      if (flights_.Copy(f, to, deadline)) ok[f.page] = From(PageSource::kShared);
       (ok[f.page] ? counters_->read_shared_hits : counters_->miss_absent).Add(1);
       if (ok[f.page]) counters_->bytes_shared.Add(to.SizeOf(f.page));
     }
@@ -173,15 +190,17 @@ void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size
   }
   // Kept before others cease to follow, so that nobody finds neither the flight nor the replica.
   if (!absent.empty()) replicas_->Keep(keys, absent, ok, to, epoch, checksums);
-  flights_.Leave(keys, led, &call);
+  uint64_t bytes = 0;
+  for (const size_t page : wanted) bytes += to.SizeOf(page);
+  flights_.Leave(keys, led, call.get(), DeadlineFor(bytes, start));
 }
 
-bool Pages::CopyOut(const PagePin& pin, const Destinations& to, size_t page) {
+PageSource Pages::CopyOut(const PagePin& pin, const Destinations& to, size_t page) {
   {
     const Permit::Use use(to.permit);
     if (!use || !GuardedScatter(to.Of(page), pin.payload())) {
       (use ? counters_->miss_copy : counters_->miss_given_up).Add(1);
-      return false;
+      return PageSource::kNowhere;
     }
   }
   const SlotHeader& header = pin.header();
@@ -189,12 +208,12 @@ bool Pages::CopyOut(const PagePin& pin, const Destinations& to, size_t page) {
     counters_->verified.Add(1);
     if (Checksum(pin.payload()) != header.checksum) {
       counters_->miss_corrupt.Add(1);
-      return false;
+      return PageSource::kNowhere;
     }
   }
   (pin.replica() ? counters_->read_replica_hits : counters_->read_local_hits).Add(1);
   (pin.replica() ? counters_->bytes_replica : counters_->bytes_local).Add(pin.payload().size());
-  return true;
+  return Here(pin);
 }
 
 std::vector<size_t> Pages::GetLocal(std::span<const Key> keys, const Destinations& to,
@@ -211,7 +230,7 @@ std::vector<size_t> Pages::GetLocal(std::span<const Key> keys, const Destination
   }
   ForEach(here.size(), bytes, [&](size_t h) {
     const size_t page = here[h];
-    ok[page] = CopyOut(pins[page], to, page);
+    ok[page] = From(CopyOut(pins[page], to, page));
     pins[page].Release();
   });
   if (!here.empty()) stage->Add(Clock::now() - start);
@@ -237,11 +256,11 @@ std::vector<size_t> Pages::ReadLocal(std::span<const Key> keys, const Destinatio
   reader_.Read(here, to, outcomes, start + options_.peer_timeout);
   for (size_t h = 0; h < here.size(); ++h) {
     const size_t page = here[h].page;
-    ok[page] = outcomes[h] == ReadOutcome::kRead && !to.revoked();
-    if (ok[page] == 0) {
+    if (!Arrived(outcomes[h]) || to.revoked()) {
       others.push_back(page);
       continue;
     }
+    ok[page] = From(Here(pins[page]));
     (pins[page].replica() ? counters_->read_replica_hits : counters_->read_local_hits).Add(1);
     (pins[page].replica() ? counters_->bytes_replica : counters_->bytes_local)
         .Add(here[h].record.length);
@@ -267,8 +286,8 @@ size_t Pages::GetReplicas(std::span<const Key> keys, const Destinations& to, std
   size_t kept = 0;
   for (size_t i = 0; i < pins.size(); ++i) {
     const size_t page = (*wanted)[i];
-    if (pins[i] && CopyOut(pins[i], to, page)) {
-      ok[page] = 1;
+    if (pins[i]) ok[page] = From(CopyOut(pins[i], to, page));
+    if (ok[page]) {
       pins[i].Release();
     } else {
       (*wanted)[kept++] = page;
@@ -388,7 +407,8 @@ void Pages::Read(std::span<const Key> keys, std::vector<Wanted>* wanted,
     const size_t page = remote[i].page;
     switch (outcomes[i]) {
       case ReadOutcome::kRead:
-        ok[page] = 1;
+      case ReadOutcome::kReadByRdma:
+        ok[page] = From(outcomes[i] == ReadOutcome::kRead ? PageSource::kTcp : PageSource::kRdma);
         checksums[page] = record.checksum;
         counters_->read_remote_hits.Add(1);
         counters_->bytes_remote.Add(record.length);
@@ -410,8 +430,28 @@ void Pages::Read(std::span<const Key> keys, std::vector<Wanted>* wanted,
 size_t Pages::Exists(std::span<const Key> keys) {
   counters_->exists_requests.Add(1);
   counters_->exists_pages.Add(keys.size());
-  const TimePoint start = Clock::now();
   std::vector<uint8_t> there(keys.size(), 0);
+  Find(keys, there, &counters_->exists_lookup);
+  const auto end = std::find(there.begin(), there.end(), uint8_t{0});
+  const auto hits = static_cast<size_t>(end - there.begin());
+  counters_->exists_pages_found.Add(hits);
+  return hits;
+}
+
+size_t Pages::Presence(std::span<const Key> keys, std::span<uint8_t> there) {
+  counters_->presence_requests.Add(1);
+  counters_->presence_pages.Add(keys.size());
+  std::fill(there.begin(), there.end(), uint8_t{0});
+  Find(keys, there, &counters_->presence_lookup);
+  const auto found = static_cast<size_t>(std::count(there.begin(), there.end(), uint8_t{1}));
+  counters_->presence_pages_found.Add(found);
+  return found;
+}
+
+void Pages::Find(std::span<const Key> keys, std::span<uint8_t> there,
+                 LatencyHistogram* lookup_time) {
+  const TimePoint start = Clock::now();
+  if (!MayServe(start)) return;
   pool_->ContainsMany(keys, there);
   replicas_->ContainsMany(keys, there);
   std::span<const Key> asked = keys;
@@ -421,21 +461,16 @@ size_t Pages::Exists(std::span<const Key> keys) {
       if (!there[i]) elsewhere.push_back(keys[i]);
     asked = elsewhere;
   }
-  if (!asked.empty()) {
-    if (const auto view = views_->Wait(start + options_.peer_timeout)) {
-      std::vector<Record> records(asked.size());
-      const TimePoint lookup = Clock::now();
-      locator_->Lookup(*view, asked, records, start + options_.stall);
-      counters_->exists_lookup.Observe(Clock::now() - lookup);
-      auto record = records.begin();
-      for (uint8_t& found : there)
-        if (!found) found = (record++)->node != 0;
-    }
-  }
-  const auto end = std::find(there.begin(), there.end(), uint8_t{0});
-  const auto hits = static_cast<size_t>(end - there.begin());
-  counters_->exists_pages_found.Add(hits);
-  return hits;
+  if (asked.empty()) return;
+  const auto view = views_->Wait(start + options_.peer_timeout);
+  if (view == nullptr) return;
+  std::vector<Record> records(asked.size());
+  const TimePoint lookup = Clock::now();
+  locator_->Lookup(*view, asked, records, start + options_.stall);
+  lookup_time->Observe(Clock::now() - lookup);
+  auto record = records.begin();
+  for (uint8_t& found : there)
+    if (!found) found = (record++)->node != 0;
 }
 
 }  // namespace peercache

@@ -1,15 +1,15 @@
-// Pages: the three things engines ask of a node, over batches: set, get, exists.
+// Pages: what engines ask of a node, over batches: set, get, exists, presence.
 //
 //   Set     copy into own slots, then publish: answered when every owner of a record has
 //           acknowledged
 //   Get     own pool; then what another call is already bringing (flights.h); then one lookup per
 //           owner in parallel, one read per holder in parallel. Bytes go straight to the engine's
 //           segments
-//   Exists  own pool, then lookups
+//   Exists  own pool, then lookups; Presence answers for each key
 //
 // Each call runs in the calling thread and is bounded in time by its size and the peer time-out. A
-// fault anywhere is a miss (get, exists) or a refusal (set) of the pages concerned, with a counted
-// reason, never an error.
+// fault anywhere is a miss (get, exists, presence) or a refusal (set) of the pages concerned, with
+// a counted reason, never an error.
 //
 // With a permit (base/permit.h), the engine can take its pages back while a call is at work: from
 // then on nothing is written there, and what was read there is not stored.
@@ -26,6 +26,7 @@
 #include "base/crew.h"
 #include "base/key.h"
 #include "node/checksum_policy.h"
+#include "node/clears.h"
 #include "node/counters.h"
 #include "node/destinations.h"
 #include "node/flights.h"
@@ -52,19 +53,24 @@ struct PagesOptions {
 class Pages {
  public:
   Pages(PagesOptions options, Pool* pool, Peers* peers, const Views* views, Publisher* publisher,
-        Locator* locator, Replicas* replicas, Room* room, Fabric* fabric, Counters* counters);
+        Locator* locator, Replicas* replicas, Room* room, Fabric* fabric, Clears* clears,
+        Counters* counters);
 
   // Page i is made of segments [i * per_page, (i + 1) * per_page). ok[i] = 1: stored and visible.
   void Set(std::span<const Key> keys, std::span<const ConstBytes> segments, size_t per_page,
            uint64_t tag, std::span<uint8_t> ok, const Permit* permit = nullptr);
-  // ok[i] = 1: all bytes are in place. The segments of other pages are undefined afterwards.
-  // `unmapped`: as of Destinations.
+  // ok[i]: the PageSource whose bytes are in place. The segments of pages from nowhere, 0, are
+  // undefined afterwards. `unmapped`: as of Destinations.
   void Get(std::span<const Key> keys, std::span<const Bytes> segments, size_t per_page,
            std::span<uint8_t> ok, const Permit* permit = nullptr, bool unmapped = false);
   // Length of the leading run of keys that can be read.
   size_t Exists(std::span<const Key> keys);
+  // there[i] = 1: keys[i] can be read. Returns how many can.
+  size_t Presence(std::span<const Key> keys, std::span<uint8_t> there);
 
  private:
+  // Sets there[i] to 1 where keys[i] can be read. `there` is all 0.
+  void Find(std::span<const Key> keys, std::span<uint8_t> there, LatencyHistogram* lookup_time);
   // Sets ok for the pages that are here and returns the others.
   std::vector<size_t> GetLocal(std::span<const Key> keys, const Destinations& to,
                                std::span<uint8_t> ok, TimePoint start, StageTime* stage);
@@ -89,8 +95,10 @@ class Pages {
   // many. With `pool`, also those that have come into the pool.
   size_t GetReplicas(std::span<const Key> keys, const Destinations& to, std::span<uint8_t> ok,
                      std::vector<size_t>* wanted, Pool* pool, StageTime* stage);
-  // False: the bytes are wrong, or the engine's memory is gone or taken back.
-  bool CopyOut(const PagePin& pin, const Destinations& to, size_t page);
+  // False: this node may have missed a clear, so it gives no page now.
+  bool MayServe(TimePoint start);
+  // Where the page was. Nowhere: the bytes are wrong, or the engine's memory is gone or taken back.
+  PageSource CopyOut(const PagePin& pin, const Destinations& to, size_t page);
   // work(i) for i in [0, count), with help when `bytes` are worth it.
   template <typename Work>
   void ForEach(size_t count, uint64_t bytes, const Work& work);
@@ -103,6 +111,7 @@ class Pages {
   Locator* const locator_;
   Replicas* const replicas_;
   Room* const room_;
+  Clears* const clears_;
   Counters* const counters_;
   Crew crew_;
   RemoteReader reader_;

@@ -25,7 +25,7 @@ thread_local Scratch scratch;
 }  // namespace
 
 PeerRequests::PeerRequests(Hello self, const Secret* secret, Pool* pool, Shard* shard, Table* table,
-                           Counters* counters, Fabric* fabric,
+                           Counters* counters, Fabric* fabric, Clears* clears,
                            std::function<size_t(uint64_t)> clear, Taker take)
     : self_(std::move(self)),
       secret_(secret),
@@ -34,6 +34,7 @@ PeerRequests::PeerRequests(Hello self, const Secret* secret, Pool* pool, Shard* 
       table_(table),
       counters_(counters),
       fabric_(fabric),
+      clears_(clears),
       clear_(std::move(clear)),
       take_(std::move(take)) {}
 
@@ -62,7 +63,7 @@ Status PeerRequests::OnRequest(const FrameHeader& header, FrameReader body, Peer
     case MessageType::kDirectory: return OnDirectory(&body, &answer->frame);
     case MessageType::kPublish:
     case MessageType::kWithdraw:
-    case MessageType::kContact: return OnOwner(header.type, &body, &answer->frame);
+    case MessageType::kContact: return OnOwner(header, &body, &answer->frame);
     case MessageType::kRead: return OnRead(&body, answer);
     case MessageType::kConnect: return OnConnect(&body, answer);
     case MessageType::kOffer: return OnOffer(&body, &answer->frame);
@@ -77,6 +78,12 @@ Status PeerRequests::OnRequest(const FrameHeader& header, FrameReader body, Peer
       const auto tag = body.Get<uint64_t>();
       if (!body.AtEnd()) return Malformed(header.type);
       answer->frame.Put(static_cast<uint32_t>(clear_(tag)));
+      return {};
+    }
+    case MessageType::kClears: {
+      ClearsMessage message;
+      if (!message.Decode(&body)) return Malformed(header.type);
+      clears_->Answer(message).Encode(&answer->frame);
       return {};
     }
     default:
@@ -108,7 +115,8 @@ Status PeerRequests::OnDirectory(FrameReader* body, FrameWriter* out) {
   return {};
 }
 
-Status PeerRequests::OnOwner(MessageType type, FrameReader* body, FrameWriter* out) {
+Status PeerRequests::OnOwner(const FrameHeader& header, FrameReader* body, FrameWriter* out) {
+  const MessageType type = header.type;
   auto& request = scratch.owner;
   if (!request.Decode(type, body)) return Malformed(type);
   const TimePoint now = Clock::now();
@@ -126,6 +134,9 @@ Status PeerRequests::OnOwner(MessageType type, FrameReader* body, FrameWriter* o
   const ShardVoice voice = shard_->Voice(request.stamp.node, now);
   answer.stamp = voice.stamp;
   answer.instance = voice.instance;
+  answer.clears.reset();
+  if (type == MessageType::kContact && (header.can & FrameHeader::kHearsClears) != 0)
+    answer.clears = clears_->Voice(now);
   answer.Encode(out);
   return {};
 }
@@ -187,6 +198,7 @@ Status PeerRequests::OnHeartbeat(FrameReader* body, FrameWriter* out) {
   const TimePoint now = Clock::now();
   if (Status s = table_->Heartbeat(beat.member, now, beat.health); !s.ok()) return s;
   counters_->heartbeats_answered.Add(1);
+  out->Can(FrameHeader::kHearsLookups);
   ToWire(table_->List(now)).Encode(out);
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include "directory/shard.h"
 #include "membership/table.h"
+#include "node/clears.h"
 #include "node/counters.h"
 #include "node/fabric.h"
 #include "node/secret.h"
@@ -19,8 +20,8 @@ class PeerRequests : public PeerService {
   using Taker = std::function<Result<OfferAnswer>(const OfferRequest&)>;
 
   PeerRequests(Hello self, const Secret* secret, Pool* pool, Shard* shard, Table* table,
-               Counters* counters, Fabric* fabric, std::function<size_t(uint64_t tag)> clear,
-               Taker take);
+               Counters* counters, Fabric* fabric, Clears* clears,
+               std::function<size_t(uint64_t tag)> clear, Taker take);
 
   Status OnHello(const Hello& hello, HelloOk* answer) override;
   Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override;
@@ -28,7 +29,7 @@ class PeerRequests : public PeerService {
  private:
   Status OnLookup(const FrameHeader& header, FrameReader* body, FrameWriter* out);
   Status OnDirectory(FrameReader* body, FrameWriter* out);
-  Status OnOwner(MessageType type, FrameReader* body, FrameWriter* out);
+  Status OnOwner(const FrameHeader& header, FrameReader* body, FrameWriter* out);
   Status OnRead(FrameReader* body, PeerAnswer* answer);
   Status OnConnect(FrameReader* body, PeerAnswer* answer);
   Status OnOffer(FrameReader* body, FrameWriter* out);
@@ -40,7 +41,8 @@ class PeerRequests : public PeerService {
   Shard* const shard_;
   Table* const table_;
   Counters* const counters_;
-  Fabric* const fabric_;                         // null without RDMA
+  Fabric* const fabric_;  // null without RDMA
+  Clears* const clears_;
   const std::function<size_t(uint64_t)> clear_;  // Upkeep::Clear
   const Taker take_;                             // Intake::Answer
 };

@@ -1,8 +1,9 @@
 #include "node/peers.h"
 
-#include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace peercache {
 
@@ -111,12 +112,8 @@ void Peers::Update(const View& view) {
     for (const Member& member : view.members) {
       const uint64_t node = NodeHash(member.id);
       if (node == self_.node) continue;
-      auto& peer = peers_[node];
-      if (!peer) {
-        peer = std::make_unique<Peer>(node, static_cast<uint16_t>(by_index_.size()),
-                                      Fence(self_.node, self_.incarnation, times_, started_));
-        by_index_.push_back(peer.get());
-      }
+      const PeerRef peer = FindOrAdd(node);
+      if (peer == nullptr) continue;
       std::lock_guard peer_lock(peer->mutex_);
       const bool moved =
           peer->address_.host != member.host || peer->address_.port != member.peer_port;
@@ -126,13 +123,20 @@ void Peers::Update(const View& view) {
         peer->member_incarnation_ = member.incarnation;
         peer->health_.Reset();  // whatever failed before was another process
         peer->round_trip_.Forget();
+        peer->word_.store(-1, std::memory_order_release);
       }
+      peer->id_ = member.id;
+      peer->left_ = member.state == MemberState::kDraining;
       peer->in_view_ = true;
     }
     for (auto& [node, peer] : peers_) {
       if (view.HasMember(node)) continue;
       std::lock_guard peer_lock(peer->mutex_);
-      if (peer->in_view_) peer->fence_.GiveUp();  // model: Leave
+      if (peer->in_view_) {
+        peer->fence_.GiveUp();  // model: Leave
+        peer->lost_at_ = Clock::now();
+        peer->word_.store(-1, std::memory_order_release);
+      }
       peer->in_view_ = false;
       peer->idle_.clear();
       peer->member_incarnation_ = 0;
@@ -140,31 +144,124 @@ void Peers::Update(const View& view) {
   }
 }
 
-Peer* Peers::Find(uint64_t node) const {
-  std::lock_guard lock(mutex_);
-  const auto it = peers_.find(node);
-  return it == peers_.end() ? nullptr : it->second.get();
+PeerRef Peers::FindOrAdd(uint64_t node) {
+  if (const auto it = peers_.find(node); it != peers_.end()) return it->second;
+  uint16_t index = 0;
+  if (!free_.empty()) {
+    index = free_.back();
+    free_.pop_back();
+  } else if (by_index_.size() <= UINT16_MAX) {
+    index = static_cast<uint16_t>(by_index_.size());
+    by_index_.emplace_back();
+  } else {
+    spdlog::error("{} members have been here within moments: {:016x} is left out", UINT16_MAX,
+                  node);
+    return nullptr;
+  }
+  auto peer = std::make_shared<Peer>(
+      node, index, Fence(self_.node, self_.incarnation, times_, started_, first_epoch_));
+  by_index_[index] = peer;
+  peers_.emplace(node, peer);
+  return peer;
 }
 
-Peer* Peers::At(uint16_t index) const {
+void Peers::ForgetGone(TimePoint now) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(peers_, [&](const auto& entry) {
+    const PeerRef& peer = entry.second;
+    // These two hold it; more only come by this lock.
+    if (peer.use_count() > 2 || peer->in_view()) return false;
+    {
+      std::lock_guard peer_lock(peer->mutex_);
+      if (!peer->left_ && now <= peer->lost_at_ + remember()) return false;
+    }
+    peer->GiveUp();  // model: gone_gives_up
+    if (now <= peer->SilentAfter()) return false;
+    first_epoch_ = std::max(first_epoch_, peer->epoch() + 1);
+    dropped_trips_ += peer->health().trips();
+    free_.push_back(peer->index());
+    by_index_[peer->index()] = nullptr;
+    return true;
+  });
+}
+
+PeerRef Peers::Find(uint64_t node) const {
+  std::lock_guard lock(mutex_);
+  const auto it = peers_.find(node);
+  return it == peers_.end() ? nullptr : it->second;
+}
+
+PeerRef Peers::At(uint16_t index) const {
   std::lock_guard lock(mutex_);
   return index < by_index_.size() ? by_index_[index] : nullptr;
 }
 
-std::vector<Peer*> Peers::All() const {
+std::vector<PeerRef> Peers::All() const {
   std::lock_guard lock(mutex_);
-  return {by_index_.begin() + 1, by_index_.end()};
+  std::vector<PeerRef> all;
+  all.reserve(peers_.size());
+  for (const PeerRef& peer : by_index_)
+    if (peer != nullptr) all.push_back(peer);
+  return all;
 }
 
-std::vector<Peer*> Peers::InView() const {
+std::vector<PeerRef> Peers::InView() const {
   auto all = All();
-  std::erase_if(all, [](Peer* peer) { return !peer->in_view(); });
+  std::erase_if(all, [](const PeerRef& peer) { return !peer->in_view(); });
   return all;
+}
+
+std::vector<PeerRef> Peers::Lost(TimePoint now, Duration limit) const {
+  auto all = All();
+  std::erase_if(all, [&](const PeerRef& peer) {
+    std::lock_guard lock(peer->mutex_);
+    return peer->in_view_ || peer->left_ || peer->lost_at_ + limit < now;
+  });
+  return all;
+}
+
+std::string Peers::NameOf(const Peer& peer) const {
+  std::lock_guard lock(peer.mutex_);
+  return peer.id_;
+}
+
+void Peers::Vouch(const PeerRef& peer, uint64_t incarnation, int64_t version) {
+  std::lock_guard lock(peer->mutex_);
+  // Who has left the view or was restarted meanwhile speaks for itself when it is back.
+  if (peer->in_view_ && peer->member_incarnation_ == incarnation && peer->word() < version)
+    peer->word_.store(version, std::memory_order_release);
+}
+
+void Peers::Cleared(int64_t version, std::span<const uint64_t> unheard) {
+  for (const PeerRef& peer : InView()) {
+    const bool heard = std::ranges::find(unheard, peer->node()) == unheard.end();
+    std::lock_guard lock(peer->mutex_);
+    if (heard && peer->in_view_ && peer->word() == version - 1)
+      peer->word_.store(version, std::memory_order_release);
+  }
+}
+
+std::vector<uint64_t> Peers::ToAvoid(TimePoint now) const {
+  auto nodes = Unhealthy(now);
+  if (AllVouched()) return nodes;
+  for (const PeerRef& peer : All())
+    if (!Vouched(*peer)) nodes.push_back(peer->node());
+  return nodes;
+}
+
+size_t Peers::UnvouchedInView() const {
+  const auto peers = InView();
+  return static_cast<size_t>(
+      std::ranges::count_if(peers, [this](const PeerRef& peer) { return !Vouched(*peer); }));
 }
 
 Peers::Breakers Peers::breakers(TimePoint now) const {
   Breakers breakers;
-  for (const Peer* peer : All()) {
+  {
+    std::lock_guard lock(mutex_);
+    breakers.trips = dropped_trips_;
+  }
+  for (const PeerRef& peer : All()) {
     breakers.trips += peer->health().trips();
     if (!peer->in_view()) continue;
     breakers.unsynced += peer->needs_resync();
@@ -179,7 +276,7 @@ Peers::Breakers Peers::breakers(TimePoint now) const {
 
 std::vector<uint64_t> Peers::Suspects(TimePoint now) const {
   std::vector<uint64_t> nodes;
-  for (const Peer* peer : InView()) {
+  for (const PeerRef& peer : InView()) {
     if (peer->health().Suspect(now)) nodes.push_back(peer->node());
   }
   std::sort(nodes.begin(), nodes.end());
@@ -190,8 +287,8 @@ std::vector<uint64_t> Peers::Suspects(TimePoint now) const {
 std::vector<uint64_t> Peers::Unhealthy(TimePoint now) const {
   std::vector<uint64_t> nodes;
   std::lock_guard lock(mutex_);
-  for (size_t i = 1; i < by_index_.size(); ++i) {
-    if (!by_index_[i]->health().Allows(now)) nodes.push_back(by_index_[i]->node());
+  for (const auto& [node, peer] : peers_) {
+    if (!peer->health().Allows(now)) nodes.push_back(node);
   }
   return nodes;
 }
@@ -206,10 +303,10 @@ CallGroup::~CallGroup() {
   }
 }
 
-PeerCall& CallGroup::Add(Peer* peer, MessageType type) {
+PeerCall& CallGroup::Add(PeerRef peer, MessageType type) {
   calls_.push_back(std::make_unique<PeerCall>());
   PeerCall& call = *calls_.back();
-  call.peer = peer;
+  call.peer = std::move(peer);
   call.request.Start(type, 1);
   return call;
 }
@@ -256,6 +353,7 @@ void CallGroup::Run(MessageType expected, const GroupLimits& limits) {
     PeerCall& call = *calls_[i];
     Channel& channel = *running_[i].channel;
     call.status = channel.status();
+    call.refused = channel.refused();
     const MessageType wanted = call.wanted.value_or(expected);
     if (call.status.ok() && channel.answer().type != wanted) {
       call.status =

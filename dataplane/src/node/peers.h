@@ -1,9 +1,11 @@
 // Peers: the nodes this node talks to, and groups of calls to them.
 //
-// A Peer is made when its member first appears and lives as long as the node, so that its index
-// (used in PublishedTo) and its fence stay meaningful while it is away.
+// A Peer is made when its member first appears. It outlives its membership, so that its index (used
+// in PublishedTo) and its fence stay meaningful while its shard may still serve records. Then it is
+// dropped and the index is given to another (ForgetGone), so that members may come and go for ever.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -26,6 +28,10 @@
 namespace peercache {
 
 class Peers;
+class Peer;
+
+// Whoever holds one keeps the peer, its index and its fence.
+using PeerRef = std::shared_ptr<Peer>;
 
 class Peer {
  public:
@@ -43,6 +49,9 @@ class Peer {
   Way way(uint32_t own_machine) const;
   RoundTrip& round_trip() { return round_trip_; }
   UnderWay Reading(uint64_t bytes) { return {&under_way_, bytes}; }
+
+  // ---- clears: what the peer has told of those it knows (clears.h); -1: nothing yet
+  int64_t word() const { return word_.load(std::memory_order_acquire); }
 
   // ---- the fence: what this node, as an owner, knows of the peer's shard (thread-safe)
   OwnerStamp BeginOwnerMessage();
@@ -75,7 +84,11 @@ class Peer {
   RoundTrip round_trip_;
   std::atomic<uint64_t> under_way_{0};
   std::atomic<uint32_t> machine_{0};  // 0: it has not said
+  std::atomic<int64_t> word_{-1};
   mutable std::mutex mutex_;
+  std::string id_;
+  bool left_ = false;    // it said so, when it was last in the view
+  TimePoint lost_at_{};  // when it was not in the view any more
   PeerAddress address_;
   uint64_t member_incarnation_ = 0;
   std::vector<std::unique_ptr<Channel>> idle_;
@@ -93,11 +106,26 @@ class Peers {
 
   // Takes over addresses and incarnations of a new view; peers that left it are abandoned.
   void Update(const View& view);
+  // Drops the peers that have left the view, that nobody holds, that were not lost within
+  // remember(), and whose shards serve nothing of this node's any more. What is still noted under
+  // their indexes is void: whoever gets such an index is told of all pages anyway
+  // (Peer::needs_resync). Call about once a second.
+  void ForgetGone(TimePoint now);
+  // Who was lost longer ago, without saying that it leaves, is taken for gone.
+  Duration remember() const {
+    return std::max<Duration>(std::chrono::minutes(1), 4 * times_.owner_ttl);
+  }
   // Null for unknown nodes and for this node itself.
-  Peer* Find(uint64_t node) const;
-  Peer* At(uint16_t index) const;
-  std::vector<Peer*> InView() const;
-  std::vector<Peer*> All() const;
+  PeerRef Find(uint64_t node) const;
+  // Null for indexes that nobody has.
+  PeerRef At(uint16_t index) const;
+  std::vector<PeerRef> InView() const;
+  std::vector<PeerRef> All() const;
+  // Those that have been in the view within `limit` and are not any more, without having said that
+  // they leave.
+  std::vector<PeerRef> Lost(TimePoint now, Duration limit) const;
+  // For people.
+  std::string NameOf(const Peer& peer) const;
   // The members of the view, by the state of their breaker.
   struct Breakers {
     size_t closed = 0, open = 0, half_open = 0;
@@ -109,6 +137,27 @@ class Peers {
   std::vector<uint64_t> Suspects(TimePoint now) const;
   // Nodes whose breaker is open.
   std::vector<uint64_t> Unhealthy(TimePoint now) const;
+
+  // ---- clears. Versions of what this node knows of them count from 0: none is known.
+  // Only peers that know as much as this node does now are read from, and asked where pages are.
+  // The peer, in this incarnation, has said that it knows all of `version`.
+  void Vouch(const PeerRef& peer, uint64_t incarnation, int64_t version);
+  // What makes `version` has been heard of: who knows of it as well has yet to say so.
+  // model clears: fresh_word
+  void Learned(int64_t version) { needed_.store(version, std::memory_order_release); }
+  // The clear that made `version` is known to all members of the view but `unheard`.
+  // model clears: name_unheard
+  void Cleared(int64_t version, std::span<const uint64_t> unheard);
+  // model clears: vouched_only
+  bool Vouched(const Peer& peer) const {
+    return peer.word() >= needed_.load(std::memory_order_acquire) ||
+           needed_.load(std::memory_order_acquire) == 0;
+  }
+  // Nodes whose breaker is open, or that are not vouched for.
+  std::vector<uint64_t> ToAvoid(TimePoint now) const;
+  bool AllVouched() const { return needed_.load(std::memory_order_acquire) == 0; }
+  size_t UnvouchedInView() const;
+
   uint64_t self() const { return self_.node; }
   uint64_t incarnation() const { return self_.incarnation; }
   uint32_t machine() const { return self_.machine; }
@@ -116,19 +165,26 @@ class Peers {
   std::unique_ptr<Channel> NewChannel(const PeerAddress& address) const;
 
  private:
+  // Null when all indexes are taken.
+  PeerRef FindOrAdd(uint64_t node);
+
   const Hello self_;
   const Secret* const secret_;
   const Tls* const tls_;
   const OwnerTimes times_;
   const TimePoint started_;
+  std::atomic<int64_t> needed_{0};
   mutable std::mutex mutex_;
-  std::unordered_map<uint64_t, std::unique_ptr<Peer>> peers_;
-  std::vector<Peer*> by_index_;  // [0] is null: this node
+  std::unordered_map<uint64_t, PeerRef> peers_;
+  std::vector<PeerRef> by_index_;  // null: this node ([0]), or nobody has the index now
+  std::vector<uint16_t> free_;     // indexes that nobody has, but those beyond by_index_
+  uint64_t first_epoch_ = 1;       // of new fences: above those of all peers that were dropped
+  uint64_t dropped_trips_ = 0;
 };
 
 // One request to one peer.
 struct PeerCall {
-  Peer* peer = nullptr;
+  PeerRef peer;
   FrameWriter request;  // finished by CallGroup
   PayloadSink* sink = nullptr;
   // Of a good answer; nothing: as the group's others.
@@ -137,6 +193,7 @@ struct PeerCall {
   Status status;
   MessageType answer_type = MessageType::kError;
   FrameReader answer{{}};
+  bool refused = false;      // nobody listens at the peer's address
   uint64_t answered_by = 0;  // incarnation of the peer
   TimePoint began{};
   TimePoint finished{};  // when the last byte of the answer was here
@@ -154,7 +211,7 @@ class CallGroup {
   CallGroup& operator=(const CallGroup&) = delete;
 
   // The call is owned by the group; fill its request (start it with `type`).
-  PeerCall& Add(Peer* peer, MessageType type);
+  PeerCall& Add(PeerRef peer, MessageType type);
   // Runs all added calls; each ends with its own status. `expected` is the type of a good answer.
   void Run(MessageType expected, const GroupLimits& limits);
   std::span<const std::unique_ptr<PeerCall>> calls() const { return calls_; }

@@ -13,19 +13,21 @@ constexpr size_t kBatch = 2048;
 constexpr Duration kForgetAgain = milliseconds(500);
 using Groups = std::unordered_map<uint64_t, std::vector<size_t>>;
 
-// A shard that has enough records of a page refuses those of replicas.
+// A set is acknowledged only when its page can be found; a replica that a full directory has no
+// room for is of use to this node's engines all the same.
 bool MustBeServed(const PinnedPage& page) { return page.record.replica == 0; }
 
 }  // namespace
 
 Publisher::Publisher(PublisherOptions options, Shard* shard, Pool* pool, Peers* peers,
-                     const Views* views, Counters* counters)
+                     const Views* views, Counters* counters, Clears* clears)
     : options_(options),
       shard_(shard),
       pool_(pool),
       peers_(peers),
       views_(views),
-      counters_(counters) {}
+      counters_(counters),
+      clears_(clears) {}
 
 Record Publisher::RecordOf(const PagePin& pin) const {
   Record record;
@@ -95,7 +97,7 @@ void Publisher::Publish(std::span<const PinnedPage> pages, std::span<uint8_t> ok
 void Publisher::PublishToPeers(std::span<const PinnedPage> pages, const Groups& groups,
                                std::span<uint8_t> failed, TimePoint deadline) {
   struct Sent {
-    Peer* peer;
+    PeerRef peer;
     OwnerStamp stamp;
     std::span<const size_t> which;
   };
@@ -112,7 +114,7 @@ void Publisher::PublishToPeers(std::span<const PinnedPage> pages, const Groups& 
       }
       continue;
     }
-    Peer* peer = peers_->Find(node);
+    const PeerRef peer = peers_->Find(node);
     if (peer == nullptr || !peer->health().Allows(now)) {
       for (size_t i : which) failed[i] = 1;
       continue;
@@ -130,7 +132,7 @@ void Publisher::PublishToPeers(std::span<const PinnedPage> pages, const Groups& 
   calls.Run(MessageType::kPublishOk, {options_.stall, deadline});
   const TimePoint answered = Clock::now();
   std::vector<size_t> stored;  // acknowledged, but not served before a Contact
-  std::vector<Peer*> contacts;
+  std::vector<PeerRef> contacts;
   for (size_t c = 0; c < sent.size(); ++c) {
     ShardAnswer answer;
     const bool valid = End(*calls.calls()[c], sent[c].stamp, &answer, answered) &&
@@ -158,14 +160,17 @@ bool Publisher::End(const PeerCall& call, const OwnerStamp& sent, ShardAnswer* a
 }
 
 // model: Contact
-bool Publisher::Contact(std::span<Peer* const> peers, const GroupLimits& limits) {
+bool Publisher::Contact(std::span<const PeerRef> peers, const GroupLimits& limits) {
   CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
   std::vector<OwnerStamp> stamps;
-  for (Peer* peer : peers) {
+  for (const PeerRef& peer : peers) {
     stamps.push_back(peer->BeginOwnerMessage());
-    EncodeContact(stamps.back(), &calls.Add(peer, MessageType::kContact).request);
+    FrameWriter& request = calls.Add(peer, MessageType::kContact).request;
+    if (clears_ != nullptr) request.Can(FrameHeader::kHearsClears);
+    EncodeContact(stamps.back(), &request);
   }
   counters_->contact_messages.Add(peers.size());
+  const TimePoint asked = Clock::now();
   calls.Run(MessageType::kContactOk, limits);
   const TimePoint answered = Clock::now();
   bool all = true;
@@ -177,6 +182,8 @@ bool Publisher::Contact(std::span<Peer* const> peers, const GroupLimits& limits)
     const bool arrived = call.status.ok() && answer.Decode(&reader);
     all &= arrived && peers[i]->EndOwnerMessage(stamps[i], &answer, answered);
     if (arrived) peers[i]->round_trip().Took(call.finished - call.began);
+    if (arrived && clears_ != nullptr)
+      clears_->Heard(peers[i], call.answered_by, answer.clears, asked);
   }
   return all;
 }
@@ -204,18 +211,18 @@ bool Publisher::PublishToSelf(std::span<const PinnedPage> pages, std::span<const
 
 void Publisher::Withdraw(std::span<const Victim> victims, std::span<TimePoint> reuse_at) {
   TimePoint now = Clock::now();  // model: Withdraw
-  std::unordered_map<Peer*, std::vector<size_t>> groups;
+  std::unordered_map<PeerRef, std::vector<size_t>> groups;
   std::vector<WithdrawItem> own;
   const auto all = peers_->All();
   for (size_t i = 0; i < victims.size(); ++i) {
     const PublishedTo& to = victims[i].published_to;
     if (to.Contains(Peers::kSelf)) own.push_back({victims[i].key, victims[i].generation});
     if (to.everywhere) {
-      for (Peer* peer : all) groups[peer].push_back(i);
+      for (const PeerRef& peer : all) groups[peer].push_back(i);
       continue;
     }
     for (int p = 0; p < to.count; ++p) {
-      if (Peer* peer = peers_->At(to.peers[p])) groups[peer].push_back(i);
+      if (const PeerRef peer = peers_->At(to.peers[p])) groups[peer].push_back(i);
     }
   }
   if (!own.empty()) (void)shard_->Withdraw(SelfStamp(), own, now);
@@ -254,14 +261,15 @@ void Publisher::Withdraw(std::span<const Victim> victims, std::span<TimePoint> r
 }
 
 void Publisher::KeepAlive() {
+  peers_->ForgetGone(Clock::now());
   const auto peers = peers_->InView();
   if (!peers.empty()) (void)Contact(peers, Limits(Clock::now()));
 }
 
 bool Publisher::Repair(const std::shared_ptr<const View>& view) {
   const bool grace_over = view->previous.empty();
-  std::unordered_map<Peer*, uint64_t> resync;  // peer -> epoch at the start
-  for (Peer* peer : peers_->InView()) {
+  std::unordered_map<PeerRef, uint64_t> resync;  // peer -> epoch at the start
+  for (const PeerRef& peer : peers_->InView()) {
     // Who is in no ring is told of everything again when it is in one.
     if (view->IsUnreachable(peer->node())) continue;
     if (peer->needs_resync()) resync.emplace(peer, peer->epoch());
@@ -286,7 +294,7 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
     int missing_count = 0;
     for (int t = 0; t < targets.count; ++t) {
       const uint64_t node = targets.nodes[t];
-      Peer* peer = peers_->Find(node);
+      const PeerRef peer = peers_->Find(node);
       const bool there = node == peers_->self()
                              ? info.published_to.Contains(Peers::kSelf)
                              : peer != nullptr && info.published_to.Contains(peer->index()) &&
@@ -296,7 +304,11 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
     std::vector<uint16_t> surplus;
     for (int p = 0; grace_over && p < info.published_to.count; ++p) {
       const uint16_t index = info.published_to.peers[p];
-      Peer* peer = peers_->At(index);
+      const PeerRef peer = peers_->At(index);
+      if (peer == nullptr && index != Peers::kSelf) {
+        ForgetVoid(info, index);
+        continue;
+      }
       const uint64_t node = index == Peers::kSelf ? peers_->self() : peer->node();
       const bool wanted = std::any_of(targets.nodes, targets.nodes + targets.count,
                                       [node](uint64_t t) { return t == node; });
@@ -340,7 +352,11 @@ void Publisher::NoteAgain(const PagePin& pin, uint16_t index, TimePoint until) {
   forget_at_ = std::min(forget_at_, until);
 }
 
-void Publisher::ForgetGone(const PageInfo& page, Peer* peer, TimePoint now) {
+void Publisher::ForgetVoid(const PageInfo& page, uint16_t index) {
+  if (const PagePin pin = pool_->HoldAt(page.offset, page.generation)) (void)Unnote(pin, index);
+}
+
+void Publisher::ForgetGone(const PageInfo& page, const PeerRef& peer, TimePoint now) {
   if (now <= peer->SilentAfter()) {
     forget_at_ = std::min(forget_at_, peer->SilentAfter());
     return;
@@ -371,7 +387,8 @@ size_t Publisher::FlushRepair(std::vector<PinnedPage>* pages, Groups* publish,
     if (index == Peers::kSelf) {
       acknowledged = shard_->Withdraw(SelfStamp(), items, now).ok();
     } else {
-      Peer* peer = peers_->At(index);
+      const PeerRef peer = peers_->At(index);
+      if (peer == nullptr) continue;  // it was dropped meanwhile: nothing is left there
       CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
       const OwnerStamp stamp = peer->BeginOwnerMessage();
       EncodeWithdraw(stamp, items, &calls.Add(peer, MessageType::kWithdraw).request);
@@ -399,7 +416,7 @@ size_t Publisher::FlushRepair(std::vector<PinnedPage>* pages, Groups* publish,
 void Publisher::DisownAll() {
   disowned_ = true;
   shard_->Forget(peers_->self());
-  for (Peer* peer : peers_->InView()) peer->GiveUp();
+  for (const PeerRef& peer : peers_->InView()) peer->GiveUp();
   KeepAlive();  // carries the new epoch, which drops everything of the former ones
 }
 

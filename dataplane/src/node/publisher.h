@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "directory/shard.h"
+#include "node/clears.h"
 #include "node/counters.h"
 #include "node/peers.h"
 #include "node/views.h"
@@ -45,7 +46,7 @@ struct PinnedPage {
 class Publisher {
  public:
   Publisher(PublisherOptions options, Shard* shard, Pool* pool, Peers* peers, const Views* views,
-            Counters* counters);
+            Counters* counters, Clears* clears = nullptr);
 
   Record RecordOf(const PagePin& pin) const;
   // ok[i] = 1 when every owner of the record, in a view that is still current, has acknowledged it.
@@ -81,7 +82,7 @@ class Publisher {
   // Decodes the answer and ends the owner message; true when it counts.
   static bool End(const PeerCall& call, const OwnerStamp& sent, ShardAnswer* answer, TimePoint now);
   // True when all have acknowledged.
-  bool Contact(std::span<Peer* const> peers, const GroupLimits& limits);
+  bool Contact(std::span<const PeerRef> peers, const GroupLimits& limits);
   // Returns how many of the pages are not in place now.
   size_t FlushRepair(std::vector<PinnedPage>* pages,
                      std::unordered_map<uint64_t, std::vector<size_t>>* publish,
@@ -91,8 +92,10 @@ class Publisher {
   bool Unnote(const PagePin& pin, uint16_t index);
   // Takes that back, as the shard may serve the record `until`.
   void NoteAgain(const PagePin& pin, uint16_t index, TimePoint until);
+  // Removes a note of a peer that has been dropped (Peers::ForgetGone).
+  void ForgetVoid(const PageInfo& page, uint16_t index);
   // Removes the note if the peer, which has left the view, cannot serve the page any more.
-  void ForgetGone(const PageInfo& page, Peer* peer, TimePoint now);
+  void ForgetGone(const PageInfo& page, const PeerRef& peer, TimePoint now);
   GroupLimits Limits(TimePoint now) const;
 
   const PublisherOptions options_;
@@ -101,6 +104,7 @@ class Publisher {
   Peers* const peers_;
   const Views* const views_;
   Counters* const counters_;
+  Clears* const clears_;  // is told what peers know; null: nobody is
   std::atomic<uint64_t> backlog_{0};
   std::atomic<bool> disowned_{false};
   uint64_t repaired_epoch_ = 0;  // of the last view that a complete pass was made for

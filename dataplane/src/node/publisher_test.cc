@@ -201,7 +201,7 @@ TEST_F(PublisherTest, APageThatTheShardNeedNotKnowAnyMoreIsWithdrawnFromIt) {
 }
 
 TEST_F(PublisherTest, KeepalivesMeasureTheRoundTrip) {
-  const Peer* peer = peers_.Find(kShard);
+  const PeerRef peer = peers_.Find(kShard);
   EXPECT_EQ(peer->way(0).round_trip, Duration::zero());
   publisher_.KeepAlive();
   EXPECT_GT(peer->way(0).round_trip, Duration::zero());
@@ -276,6 +276,28 @@ TEST_F(PublisherTest, ANoteOfAShardThatIsGoneStaysUntilItIsSilentAboutTheLastEpo
   ASSERT_TRUE(Publish());  // which brings back the shard's stamp of just now
   ASSERT_TRUE(host_.Serves(key_));
   RepairUntilTheNoteIsGone(gone_, false);
+}
+
+// The index of a member that is gone for good is another's later: the note must not pass for one of
+// that member.
+TEST_F(PublisherTest, ANoteOfAShardThatWasForgottenIsVoid) {
+  ASSERT_TRUE(Publish());
+  const uint16_t index = peers_.Find(kShard)->index();
+  peers_.Update(*gone_);
+  peers_.ForgetGone(Clock::now() + std::chrono::minutes(2));
+  ASSERT_EQ(peers_.Find(kShard), nullptr);
+  peers_.Update(*back_);
+  ASSERT_EQ(peers_.Find(kShard)->index(), index);
+  host_.Restart();  // as another member would: it knows nothing
+  const TimePoint deadline = Clock::now() + milliseconds(20'000);
+  while (!host_.Serves(key_) && Clock::now() < deadline) publisher_.Repair(back_);
+  EXPECT_TRUE(host_.Serves(key_));
+  // And where nobody has the index, the note goes.
+  peers_.Update(*gone_);
+  peers_.ForgetGone(Clock::now() + std::chrono::minutes(2));
+  EXPECT_TRUE(publisher_.Repair(gone_));
+  pool_->ForEachReady(
+      [&](const PageInfo& page) { EXPECT_FALSE(page.published_to.Contains(index)); });
 }
 
 }  // namespace

@@ -20,10 +20,15 @@ struct RemotePage {
 
 enum class ReadOutcome : uint8_t {
   kUnreachable = 0,  // no answer, or none in time
-  kRead,
+  kRead,             // over TCP
+  kReadByRdma,
   kStale,    // the holder has the page no more
   kExpired,  // it came too late to be trusted
   kCorrupt,  // its checksum is wrong
 };
+
+inline bool Arrived(ReadOutcome outcome) {
+  return outcome == ReadOutcome::kRead || outcome == ReadOutcome::kReadByRdma;
+}
 
 }  // namespace peercache

@@ -59,7 +59,7 @@ class ScatterSink : public PayloadSink {
 
 // One holder and what is still to be read from it.
 struct RemoteReader::Holder {
-  Peer* peer = nullptr;
+  PeerRef peer;
   std::span<const NodeGroups::Item> rest;
 };
 
@@ -74,7 +74,8 @@ void RemoteReader::Read(std::span<const RemotePage> pages, const Destinations& t
   for (const size_t i : rest) groups.Add(pages[i].record.node, i);
   std::vector<Holder> holders;
   groups.ForEach([&](uint64_t node, std::span<const NodeGroups::Item> items) {
-    if (Peer* peer = peers_->Find(node); peer != nullptr) holders.push_back({peer, items});
+    if (PeerRef peer = peers_->Find(node); peer != nullptr)
+      holders.push_back({std::move(peer), items});
   });
   auto parts = Parts(holders, pages);
   crew_->For(parts.size(), [&](size_t p) {
@@ -93,10 +94,12 @@ void RemoteReader::ReadByRdma(std::span<const RemotePage> pages, const Destinati
   if (to.unmapped) return;
   std::vector<size_t> doubted;
   for (size_t i = 0; i < pages.size(); ++i)
-    if (outcomes[i] == ReadOutcome::kRead && Verifies(pages[i])) doubted.push_back(i);
+    if (outcomes[i] == ReadOutcome::kReadByRdma && Verifies(pages[i])) doubted.push_back(i);
   if (doubted.empty()) return;
-  crew_->For(doubted.size(),
-             [&](size_t d) { outcomes[doubted[d]] = Verify(pages[doubted[d]], to); });
+  crew_->For(doubted.size(), [&](size_t d) {
+    const ReadOutcome verified = Verify(pages[doubted[d]], to);
+    if (!Arrived(verified)) outcomes[doubted[d]] = verified;
+  });
 }
 
 // Parts of about the same number of bytes, one for each thread that is free.

@@ -40,7 +40,7 @@ class RemoteReader {
 
   // Into memory that no processor reaches, only RDMA does: what that does not bring is unreachable.
   // record.length must be the size of the destination. The destination of a page whose outcome is
-  // not kRead is undefined.
+  // has not Arrived is undefined.
   void Read(std::span<const RemotePage> pages, const Destinations& to,
             std::span<ReadOutcome> outcomes, TimePoint deadline);
 

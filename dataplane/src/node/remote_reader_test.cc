@@ -113,7 +113,7 @@ struct Fixture {
 TEST(RemoteReaderTest, LargeReadsAreSeveralExchanges) {
   Fixture f(1100);  // 68 MiB
   f.Read();
-  EXPECT_EQ(f.Count(ReadOutcome::kRead), 1100u);
+  ASSERT_EQ(f.Count(ReadOutcome::kRead), 1100u);
   EXPECT_EQ(f.holder.exchanges, 3);
   for (size_t i = 0; i < 1100; ++i) ASSERT_TRUE(IsPageOf(f.segments[i], KeyOf(i)));
   EXPECT_EQ(f.counters.verified, 1100u);
@@ -123,7 +123,7 @@ TEST(RemoteReaderTest, WhatIsLargeIsReadInPartsByAllWhoAreFree) {
   for (const auto& [count, parts] : {std::pair{1100, 3}, {31, 1}, {32, 2}, {1, 1}}) {
     Fixture f(static_cast<size_t>(count), ChecksumPolicy::kAll, milliseconds(10'000), 2);
     f.Read();
-    EXPECT_EQ(f.Count(ReadOutcome::kRead), static_cast<size_t>(count));
+    ASSERT_EQ(f.Count(ReadOutcome::kRead), static_cast<size_t>(count));
     EXPECT_EQ(f.holder.exchanges, parts) << count;
     for (size_t i = 0; i < f.segments.size(); ++i) ASSERT_TRUE(IsPageOf(f.segments[i], KeyOf(i)));
   }

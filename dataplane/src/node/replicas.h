@@ -92,7 +92,7 @@ class Replicas {
   const std::unique_ptr<Pool> pool_;
   const Promotion promotion_;
   // Held shared while a replica that was read in an epoch is committed, so that none is committed
-  // after a clear has ended that epoch and looked for them.
+  // after a clear has ended that epoch and looked for them. model clears: end_flights
   std::shared_mutex committing_;
   std::atomic<uint64_t> epoch_{0}, kept_{0};
   std::atomic<uint32_t> sharing_{0};  // percent, a moving average

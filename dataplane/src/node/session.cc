@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/holes.h"
+
 namespace peercache {
 namespace {
 
@@ -40,6 +42,13 @@ Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limit
   }
   auto memory = MappedRegion::Map(std::move(fd), end, MapAccess::kReadWrite);
   if (!memory.ok()) return memory.status().Annotate(fmt::format("region {}", request.region));
+  if (const uint64_t holes = HoleBytes(memory->fd()); holes > 0) {
+    return InvalidArgument(fmt::format(
+        "region {}: {} bytes of its file have no memory yet, and the node, which would be the "
+        "first to touch them, will not have it counted as its own; take it with fallocate() before "
+        "the region is shared, as the client of this release does for the region's part",
+        request.region, holes));
+  }
   Region region;
   region.memory = std::make_shared<MappedRegion>(std::move(*memory));
   region.mapped = end;

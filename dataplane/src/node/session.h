@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "node/call_gate.h"
 #include "node/fabric.h"
+#include "node/lookups.h"
 #include "wire/messages.h"
 #include "wire/stream.h"
 
@@ -42,6 +43,8 @@ class Session {
 
   // What its calls pass through.
   CallGate& gate() { return gate_; }
+  // What is counted of them.
+  Lookups& lookups() { return lookups_; }
 
   struct Limits {
     size_t regions = 0;
@@ -90,6 +93,7 @@ class Session {
   const std::string engine_, version_;
   const PeerCredentials owner_;
   CallGate gate_;
+  Lookups lookups_;
   mutable std::mutex mutex_;
   std::map<uint32_t, Region> regions_;
 };

@@ -69,6 +69,7 @@ json TransportJson(const NodeStatus& s) {
                      {"why", r.waits.why},
                      {"numa_node", r.numa_node},
                      {"memory", r.memory},
+                     {"ordering", r.ordering},
                      {"read_bytes", r.stats.bytes},
                      {"queue_pair_failures", r.stats.failures}});
   }
@@ -106,6 +107,27 @@ json DrainJson(const Counters& c) {
           {"refused", both(c.drain_refused, c.drain_refused_bytes)},
           {"failed", both(c.drain_failed, c.drain_failed_bytes)},
           {"left", both(c.drain_left, c.drain_left_bytes)}};
+}
+
+// Since the start: docs/hit-ratio.md.
+json LookupsJson(const Counters& c) {
+  const auto both = [](const PageCounter& counter) {
+    return json{{"pages", static_cast<uint64_t>(counter.pages)},
+                {"tokens", static_cast<uint64_t>(counter.tokens)}};
+  };
+  const auto delivered = [&](PageSource source) {
+    return both(c.delivered[static_cast<size_t>(source)]);
+  };
+  return {{"looked_up_pages", c.looked_up_pages()},
+          {"delivered_pages", c.delivered_pages()},
+          {"looked_up", {{"exists", both(c.lookup_exists)}, {"get", both(c.lookup_get)}}},
+          {"found", both(c.found)},
+          {"delivered",
+           {{"local", delivered(PageSource::kLocal)},
+            {"replica", delivered(PageSource::kReplica)},
+            {"shared", delivered(PageSource::kShared)},
+            {"tcp", delivered(PageSource::kTcp)},
+            {"rdma", delivered(PageSource::kRdma)}}}};
 }
 
 json CountersJson(const Counters& c) {
@@ -186,6 +208,7 @@ std::string ToJson(const NodeStatus& s, const NodeConfig& config, const Counters
         {"fresh_owners", s.shard.fresh_owners}}},
       {"drain", DrainJson(counters)},
       {"engines", engines},
+      {"lookups", LookupsJson(counters)},
       {"counters", CountersJson(counters)}};
   if (!s.reports.empty()) document["fleet"] = FleetJson(SummariseFleet(s.reports), s.warming);
   // Names are checked where they come in; whatever slips through must not take the status away.

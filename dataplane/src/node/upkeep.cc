@@ -107,7 +107,7 @@ TimePoint Upkeep::Retire(std::span<const Victim> victims) {
   return start + after / static_cast<int64_t>(victims.size());
 }
 
-size_t Upkeep::Clear(uint64_t tag) {
+size_t Upkeep::Clear(std::optional<uint64_t> tag) {
   size_t busy = 0;
   auto victims = pool_->TakeTagged(tag, &busy);
   std::lock_guard lock(cleared_mutex_);

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -38,10 +39,10 @@ class Upkeep {
          const Views* views, Room* room, std::function<void(const View&)> synced);
   ~Upkeep();
 
-  // Takes the pages under `tag` out of service at once; their slots are freed in the background.
-  // Returns how many can still be found: in use (being sent or published), or with records that are
-  // not withdrawn yet. Ask again until there are none.
-  size_t Clear(uint64_t tag);
+  // Takes the pages under `tag`, or all of them, out of service at once; their slots are freed in
+  // the background. Returns how many can still be found: in use (being sent or published), or with
+  // records that are not withdrawn yet. Ask again until there are none.
+  size_t Clear(std::optional<uint64_t> tag);
   // Ends the keeping of the directory and voids every record of this node, before it goes away: a
   // pass that came later would publish them all again.
   void Disown();

@@ -53,5 +53,29 @@ TEST(KeyIndex, AgreesWithAMapWhenHashesCollide) {
   }
 }
 
+// A table of millions of keys is not moved within one operation, which others would wait for.
+TEST(KeyIndex, GrowsAFewEntriesAtATime) {
+  constexpr size_t kKeys = 200'000;
+  std::vector<Slot> slots(kKeys);
+  for (size_t i = 0; i < kKeys; ++i) slots[i].key = KeyOf(i);
+  KeyIndex index(0);
+  size_t growths = 0, longest = 0, grown_for = 0;
+  for (size_t i = 0; i < kKeys; ++i) {
+    const bool before = index.growing();
+    index.Insert(&slots[i]);
+    growths += !before && index.growing();
+    grown_for = index.growing() ? grown_for + 1 : 0;
+    longest = std::max(longest, grown_for);
+    // Whatever has been moved and whatever has not.
+    ASSERT_EQ(index.Find(slots[i / 2].key), &slots[i / 2]) << i;
+    ASSERT_EQ(index.Find(slots[i].key), &slots[i]) << i;
+  }
+  EXPECT_GE(growths, 10u);
+  EXPECT_GT(longest, kKeys / 8) << "the last growth is spread over many insertions";
+  for (size_t i = 0; i < kKeys; i += 2) index.Erase(&slots[i]);
+  for (size_t i = 0; i < kKeys; ++i)
+    ASSERT_EQ(index.Find(slots[i].key) != nullptr, i % 2 == 1) << i;
+}
+
 }  // namespace
 }  // namespace peercache

@@ -521,7 +521,7 @@ std::vector<Victim> Pool::TakeReplicas(size_t bytes) {
   return victims;
 }
 
-std::vector<Victim> Pool::TakeTagged(uint64_t tag, size_t* busy) {
+std::vector<Victim> Pool::TakeTagged(std::optional<uint64_t> tag, size_t* busy) {
   std::vector<Victim> victims;
   size_t pinned = 0;
   for (size_t chunk = 0; chunk < impl_->table.chunk_count(); ++chunk) {
@@ -529,10 +529,14 @@ std::vector<Victim> Pool::TakeTagged(uint64_t tag, size_t* busy) {
     Span* span = impl_->SpanFrom(chunk);
     for (uint32_t i = 0; span != nullptr && i < span->slot_count; ++i) {
       Slot* slot = &span->slots[i];
-      if (slot->state != SlotState::kReady || (slot->tag != tag && !slot->replica)) continue;
+      if (slot->state != SlotState::kReady) continue;
+      if (tag && slot->tag != *tag && !slot->replica) continue;
       if (slot->pinned()) {
         ++pinned;
       } else {
+        // A reader on another machine may hold its location, or be told of it by a shard that has
+        // not heard of the withdrawal: a READ finds no page there from now on.
+        ClearHeader(impl_->HeaderOf(*slot));
         victims.push_back(impl_->TakeOut(slot, false));
         ++impl_->cleared;
       }

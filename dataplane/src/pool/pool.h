@@ -236,9 +236,10 @@ class Pool {
   std::vector<Victim> TakeVictims(size_t bytes, size_t class_of_length);
   // Unpinned replicas of all sizes, those that were not used for longest first.
   std::vector<Victim> TakeReplicas(size_t bytes);
-  // All unpinned ready pages under `tag`, and all replicas, of whose tags nothing is known (clear).
-  // Pinned ones are counted in `*busy` and stay.
-  std::vector<Victim> TakeTagged(uint64_t tag, size_t* busy);
+  // All unpinned ready pages under `tag`, and all replicas, of whose tags nothing is known (clear);
+  // without a tag, all pages. Their headers say so in the memory that peers READ. Pinned ones are
+  // counted in `*busy` and stay.
+  std::vector<Victim> TakeTagged(std::optional<uint64_t> tag, size_t* busy);
   // Once per victim; a second time changes nothing.
   void Quarantine(const Victim& victim, TimePoint reuse_at);
   // Frees what may be reused; returns the bytes freed.

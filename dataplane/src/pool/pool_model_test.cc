@@ -7,6 +7,7 @@
 #include <map>
 #include <ostream>
 #include <random>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -244,7 +245,10 @@ class Model {
     const auto victims = pool_->TakeTagged(tag, &busy);
     ASSERT_EQ(busy, pinned);
     ASSERT_EQ(victims.size(), free);
-    for (const Victim& victim : victims) TookOut(victim);
+    for (const Victim& victim : victims) {
+      cleared_.insert(victim.generation);
+      TookOut(victim);
+    }
   }
   void QuarantineOne() {
     for (size_t n = 1 + random_() % 4; n > 0 && !withdrawn_.empty(); --n) {
@@ -270,7 +274,8 @@ class Model {
   }
   void CheckUntouched(const Victim& victim) {
     const auto* header = reinterpret_cast<const SlotHeader*>(pool_->base() + victim.offset);
-    ASSERT_EQ(header->generation, victim.generation);
+    // Of a cleared page the header says at once that there is none; the bytes stay.
+    ASSERT_EQ(header->generation, cleared_.contains(victim.generation) ? 0 : victim.generation);
     ASSERT_EQ(header->key, victim.key);
     const size_t some = std::min<size_t>(victim.length, 256);
     ASSERT_TRUE(IsPageOf({pool_->base() + victim.offset + sizeof(SlotHeader), some}, victim.key));
@@ -286,6 +291,7 @@ class Model {
   std::map<uint64_t, Page> ready_;  // by offset
   std::unordered_map<Key, uint64_t, KeyHash> by_key_;
   std::vector<Victim> withdrawn_;
+  std::set<uint64_t> cleared_;  // generations
   std::multimap<TimePoint, Victim> quarantined_;
   std::map<uint64_t, uint64_t> claimed_;  // all slots that are not free: begin, end
   std::vector<Record> past_;

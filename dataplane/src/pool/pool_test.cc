@@ -478,6 +478,24 @@ TEST(Pool, TakeTaggedTakesThatTagAndCountsPinnedPages) {
   EXPECT_EQ(pool->stats().evictions, 0u);
 }
 
+TEST(Pool, AClearedPageIsNotTakenForOneInTheMemoryThatPeersRead) {
+  auto pool = MakePool(16 * kMiB);
+  const auto header = [&](uint64_t offset) {
+    SlotHeader read;
+    std::memcpy(&read, pool->base() + offset, sizeof(read));
+    return read;
+  };
+  uint64_t offsets[3];
+  for (uint64_t i = 0; i < 3; ++i) offsets[i] = Put(*pool, i, 5000, i).offset();
+  size_t busy = 0;
+  ASSERT_EQ(pool->TakeTagged(1, &busy).size(), 1u);
+  EXPECT_EQ(header(offsets[1]).generation, 0u);
+  EXPECT_NE(header(offsets[0]).generation, 0u);
+  EXPECT_EQ(pool->TakeTagged(std::nullopt, &busy).size(), 2u) << "the others";
+  EXPECT_EQ(header(offsets[0]).generation, 0u);
+  EXPECT_EQ(busy, 0u);
+}
+
 TEST(Pool, RemembersWhereAPageWasPublished) {
   auto pool = MakePool(16 * kMiB);
   PagePin pin = Put(*pool, 1, 5000);

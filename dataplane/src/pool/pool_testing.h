@@ -8,7 +8,9 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <vector>
 
+#include "base/wrong_bytes.h"
 #include "pool/pool.h"
 
 namespace peercache {
@@ -57,19 +59,27 @@ inline void Fill(std::span<std::byte> payload, const Key& key) {
     std::memcpy(payload.data() + i, block.data(), std::min(sizeof(block), payload.size() - i));
 }
 
+// Whether these are the key's bytes; says what is wrong with them.
 inline bool IsPageOf(std::span<const std::byte> payload, const Key& key) {
   const PageBlock block = BlockOf(key);
-  for (size_t i = 0; i < payload.size(); i += sizeof(block))
-    if (std::memcmp(payload.data() + i, block.data(),
-                    std::min(sizeof(block), payload.size() - i)) != 0)
-      return false;
-  return !payload.empty();
+  size_t i = 0;
+  while (i < payload.size() && std::memcmp(payload.data() + i, block.data(),
+                                           std::min(sizeof(block), payload.size() - i)) == 0)
+    i += sizeof(block);
+  if (i >= payload.size()) return !payload.empty();
+  std::vector<std::byte> want(payload.size());
+  Fill(want, key);
+  return HasRightBytes("page of key " + key.ShortHex(), payload, want);
 }
 
 inline bool IsPageOf(const PagePin& pin, const Key& key) {
-  return pin && pin.header().magic == SlotHeader::kMagic && pin.header().key == key &&
-         pin.header().length == pin.payload().size() && pin.header().generation != 0 &&
-         IsPageOf(pin.payload(), key);
+  if (!pin) return false;  // a miss
+  if (pin.header().key != key)
+    return HasRightBytes("header of key " + key.ShortHex(),
+                         std::as_bytes(std::span(pin.header().key.bytes)),
+                         std::as_bytes(std::span(key.bytes)));
+  return pin.header().magic == SlotHeader::kMagic && pin.header().generation != 0 &&
+         pin.header().length == pin.payload().size() && IsPageOf(pin.payload(), key);
 }
 
 // Reserves, fills and commits; an empty pin when there is no room.

@@ -50,7 +50,7 @@ void S3FifoOrder::Peek(size_t most, std::vector<const Slot*>* next) const {
 }
 
 Slot* S3FifoOrder::NextOfSmall() {
-  for (size_t left = small_.size(); left > 0; --left) {
+  for (size_t left = std::min(small_.size(), kMostLooks); left > 0; --left) {
     Slot* slot = small_.back();
     if (slot->pinned()) {
       small_.MoveToFront(slot);
@@ -67,12 +67,15 @@ Slot* S3FifoOrder::NextOfSmall() {
 }
 
 Slot* S3FifoOrder::NextOfMain() {
-  // Every round takes one use off each page, so after these only pinned ones are left.
-  for (size_t left = main_.size() * (kMostUses + 1); left > 0; --left) {
+  for (size_t left = std::min(main_.size() * kMostUses, kMostLooks); left > 0; --left) {
     Slot* slot = main_.back();
     if (!slot->pinned() && slot->uses == 0) return slot;
     if (slot->uses > 0) --slot->uses;
     main_.MoveToFront(slot);
+  }
+  for (size_t left = std::min(main_.size(), kMostLooks); left > 0; --left) {
+    if (!main_.back()->pinned()) return main_.back();
+    main_.MoveToFront(main_.back());
   }
   return nullptr;
 }

@@ -24,13 +24,19 @@ class Windows {
       if (CanGo(first, &newest)) heap_.push_back({newest, first});
     }
     std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
+    oldest_can_go_ = false;
   }
 
   // Drops windows that turn out pinned or that share a span with one taken; false when none is
-  // left.
+  // left. Looks at the slots of a window once: nothing is pinned while the caller has the mutex.
   bool Oldest(uint64_t* newest_use) {
-    while (!heap_.empty() && (Overlaps(heap_.front().second) || Pinned(heap_.front().second)))
-      Pop();
+    while (!heap_.empty() && !oldest_can_go_) {
+      if (Overlaps(heap_.front().second) || Pinned(heap_.front().second)) {
+        Pop();
+      } else {
+        oldest_can_go_ = true;
+      }
+    }
     if (heap_.empty()) return false;
     *newest_use = heap_.front().first;
     return true;
@@ -84,6 +90,7 @@ class Windows {
   void Pop() {
     std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
     heap_.pop_back();
+    oldest_can_go_ = false;
   }
 
   const SlotTable& table_;
@@ -91,6 +98,7 @@ class Windows {
   size_t chunks_ = 0;
   std::vector<bool> gone_;
   std::vector<std::pair<uint64_t, size_t>> heap_;  // newest use, first chunk
+  bool oldest_can_go_ = false;                     // known of the front
 };
 
 }  // namespace

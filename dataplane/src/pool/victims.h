@@ -6,6 +6,9 @@
 // pinned and nothing being written, and it is as old as its most recently used page. At each step
 // the older of the two goes, so a class cannot hold on to chunks whose every page is colder than
 // what another class would have to drop.
+//
+// Costs: one pass over the table of chunks, and over the slots of the windows that are looked at,
+// each once; beside that a few steps for each page that is taken.
 #pragma once
 
 #include <cstddef>

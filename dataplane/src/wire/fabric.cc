@@ -45,7 +45,7 @@ bool ConnectOk::Decode(FrameReader* r) {
     return false;
   const uint64_t chunks = pool_bytes / chunk_bytes + (pool_bytes % chunk_bytes != 0);
   for (const Served& served : queues)
-    if (served.queue.queue != 0 && served.rkeys.size() != chunks) return false;
+    if (served.queue.queue != 0 && (chunks == 0 || served.rkeys.size() != chunks)) return false;
   return true;
 }
 

@@ -74,6 +74,10 @@ TEST(FabricMessagesTest, KeysMustCoverThePool) {
   ok.chunk_bytes = 0;
   EXPECT_FALSE(RoundTrip(ok, &got));
   ok = Answer();
+  ok.pool_bytes = 0;
+  ok.queues[0].rkeys.clear();
+  EXPECT_FALSE(RoundTrip(ok, &got)) << "a queue pair without a key to READ the first page with";
+  ok = Answer();
   ok.pool = UINT64_MAX;
   EXPECT_FALSE(RoundTrip(ok, &got)) << "it would wrap";
 }

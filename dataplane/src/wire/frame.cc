@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "version.h"
+
 namespace peercache {
 
 Status CheckHeader(const FrameHeader& header) {
@@ -10,10 +12,12 @@ Status CheckHeader(const FrameHeader& header) {
         "frame starts with {:#010x}, expected {:#010x}: the other side does not speak PeerCache",
         header.magic, FrameHeader::kMagic));
   }
-  if (header.version != FrameHeader::kVersion) {
-    return Corrupt(fmt::format(
-        "frame has protocol version {}, this side speaks {}: run the same release on both sides",
-        header.version, FrameHeader::kVersion));
+  // An Error has one form in all versions: each side can read why the other does not understand it.
+  if (header.version != FrameHeader::kVersion && header.type != MessageType::kError) {
+    return Corrupt(
+        fmt::format("frame has protocol version {}, this side (release {}) speaks {}: run the same "
+                    "release on both sides",
+                    header.version, kVersion, FrameHeader::kVersion));
   }
   if (header.body_length > kMaxBody) {
     return Corrupt(

@@ -54,6 +54,8 @@ enum class MessageType : uint8_t {
   kOfferOk = 35,
   kDirectory = 36,
   kDirectoryOk = 37,
+  kClears = 38,
+  kClearsOk = 39,
   // engine to node
   kAttach = 64,
   kAttachOk = 65,
@@ -71,18 +73,23 @@ enum class MessageType : uint8_t {
   kDmaBufOk = 77,
   kDevicePointer = 78,
   kDevicePointerOk = 79,
+  kPresence = 80,
+  kPresenceOk = 81,
 };
 
 struct FrameHeader {
   uint32_t magic = kMagic;
   uint8_t version = kVersion;
   MessageType type = MessageType::kError;
-  // Of AttachOk: kCan... of the node. Of Lookup: kChooses. Older releases send 0, and look at none.
+  // Of AttachOk: kCan... of the node. Of Lookup: kChooses. Of Contact: kHearsClears. Of Exists and
+  // Get: kUncounted. Of HeartbeatOk: kHearsLookups. Older releases send 0, and look at none.
   uint16_t can = 0;
   uint64_t request_id = 0;
   uint32_t body_length = 0;
-  // Of Hello and HelloOk: which machine the sender runs on (base/machine.h). Older releases send 0.
-  uint32_t machine = 0;
+  // Of Hello and HelloOk: which machine the sender runs on (base/machine.h). Of Exists and Get:
+  // tokens of a page. 0: not told, as by older releases, which look at it in Hello and HelloOk
+  // only.
+  uint32_t number = 0;
   uint64_t payload_length = 0;
 
   static constexpr uint32_t kMagic = 0x31574350;  // "PCW1"
@@ -91,18 +98,36 @@ struct FrameHeader {
   static constexpr uint16_t kCanDevice = 1;
   // The reader takes all records of a key and chooses among them (node/nearest.h).
   static constexpr uint16_t kChooses = 2;
+  // The node takes Presence.
+  static constexpr uint16_t kCanPresence = 4;
+  // The owner takes an answer that says which clears the shard's node knows.
+  static constexpr uint16_t kHearsClears = 4;
+  // The node does not count these pages: other calls count those that they belong to.
+  static constexpr uint16_t kUncounted = 16;
+  // The host takes heartbeats that end with the latest lookups (wire/heartbeat.h).
+  static constexpr uint16_t kHearsLookups = 8;
 };
 static_assert(sizeof(FrameHeader) == 32 && std::is_trivially_copyable_v<FrameHeader>);
 
+// What an engine says of the pages of an Exists or Get, for the hit ratio (docs/hit-ratio.md).
+struct Counting {
+  uint32_t page_tokens = 0;  // 0: not told
+  // False: part of pages that another call counts, such as a side pool's.
+  bool counted = true;
+};
+
 inline constexpr uint32_t kMaxBody = 16u << 20;
 inline constexpr uint64_t kMaxPayload = uint64_t{8} << 30;
-// Keys in one Lookup, Publish, Withdraw, Read, Set, Get or Exists; larger calls are split by
-// senders.
+// Keys in one Lookup, Publish, Withdraw, Read, Set, Get, Exists or Presence; larger calls are split
+// by senders.
 inline constexpr uint32_t kMaxItems = 64 << 10;
 
 // ok, or why this header cannot be the start of a frame. Says what was expected, because the usual
 // cause is a foreign client on the port or a version skew.
 Status CheckHeader(const FrameHeader& header);
+inline Counting CountingOf(const FrameHeader& header) {
+  return {header.number, (header.can & FrameHeader::kUncounted) == 0};
+}
 
 class FrameWriter {
  public:
@@ -114,7 +139,11 @@ class FrameWriter {
     header_.request_id = request_id;
   }
   void Can(uint16_t what) { header_.can = what; }
-  void Machine(uint32_t machine) { header_.machine = machine; }
+  void Machine(uint32_t machine) { header_.number = machine; }
+  void Count(Counting counting) {
+    header_.number = counting.page_tokens;
+    header_.can = counting.counted ? 0 : FrameHeader::kUncounted;
+  }
   template <typename T>
   void Put(const T& value) {
     static_assert(std::is_trivially_copyable_v<T>);

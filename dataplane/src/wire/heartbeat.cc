@@ -7,7 +7,7 @@
 
 namespace peercache {
 
-void Heartbeat::Encode(FrameWriter* w) const {
+void Heartbeat::Encode(FrameWriter* w, bool latest) const {
   EncodeMember(member, w);
   w->PutString(std::string_view(health.group).substr(0, kMaxIdBytes));
   w->Put(health.rails);
@@ -15,9 +15,12 @@ void Heartbeat::Encode(FrameWriter* w) const {
   w->PutString(std::string_view(health.rail_down).substr(0, kMaxRailNameBytes));
   w->Put(static_cast<uint8_t>(health.numa));
   w->Put(health.engines);
-  w->Put(health.recent_reads);
-  w->Put(health.recent_hits);
+  w->Put(health.recent_looked_up);
+  w->Put(health.recent_delivered);
   w->Put(health.pool_used_bytes);
+  if (!latest) return;
+  w->Put(health.latest_looked_up);
+  w->Put(health.latest_delivered);
 }
 
 bool Heartbeat::Decode(FrameReader* r) {
@@ -28,12 +31,17 @@ bool Heartbeat::Decode(FrameReader* r) {
   health.rail_down = r->GetText(kMaxRailNameBytes);
   const auto numa = r->Get<uint8_t>();
   health.engines = r->Get<uint32_t>();
-  health.recent_reads = r->Get<uint64_t>();
-  health.recent_hits = r->Get<uint64_t>();
+  health.recent_looked_up = r->Get<uint64_t>();
+  health.recent_delivered = r->Get<uint64_t>();
   health.pool_used_bytes = r->Get<uint64_t>();
+  const bool latest = !r->AtEnd();
+  health.latest_looked_up = latest ? r->Get<uint64_t>() : 0;
+  health.latest_delivered = latest ? r->Get<uint64_t>() : 0;
   // What cannot be is no heartbeat; so nobody who adds these up has to ask.
   if (health.rails > kMaxRails || health.rails_up > health.rails) return false;
-  if (health.recent_hits > health.recent_reads) return false;
+  if (health.recent_delivered > health.recent_looked_up) return false;
+  if (health.latest_delivered > health.latest_looked_up) return false;
+  if (!latest) health.recent_looked_up = health.recent_delivered = 0;
   if (numa > static_cast<uint8_t>(NumaHealth::kMemoryElsewhere)) return false;
   health.numa = static_cast<NumaHealth>(numa);
   return r->AtEnd();

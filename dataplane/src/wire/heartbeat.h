@@ -31,17 +31,21 @@ struct MemberHealth {
   std::string rail_down;  // one that is not up; at most kMaxRailNameBytes
   NumaHealth numa = NumaHealth::kUnknown;
   uint32_t engines = 0;  // attached
-  // Pages that engines asked for in about the last minute, and those of them that were found. Not
-  // totals: their sum over members would jump with every restart.
-  uint64_t recent_reads = 0, recent_hits = 0;
+  // Pages that engines looked up in about the last minute, and those that they got
+  // (docs/hit-ratio.md). Not totals: their sum over members would jump with every restart.
+  uint64_t recent_looked_up = 0, recent_delivered = 0;
   uint64_t pool_used_bytes = 0;
+  // The same of the last 5 seconds, for who must see a fall at once.
+  uint64_t latest_looked_up = 0, latest_delivered = 0;
   bool operator==(const MemberHealth&) const = default;
 };
 
 struct Heartbeat {
   Member member;
   MemberHealth health;
-  void Encode(FrameWriter* w) const;
+  // `latest`: ends with the latest lookups, which older releases do not take. Theirs end without,
+  // and their recent ones count gets alone: such a member is heard as one that looks nothing up.
+  void Encode(FrameWriter* w, bool latest = true) const;
   bool Decode(FrameReader* r);
 };
 

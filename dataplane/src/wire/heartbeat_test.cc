@@ -17,7 +17,8 @@ Heartbeat Full() {
   beat.member.state = MemberState::kActive;
   beat.member.host = "10.0.0.7";
   beat.member.peer_port = 31998;
-  beat.health = {"numa0", 8, 7, "mlx5_3 port 1", NumaHealth::kMemoryElsewhere, 4, 1000, 900, 5000};
+  beat.health = {"numa0", 8,  7, "mlx5_3 port 1", NumaHealth::kMemoryElsewhere, 4, 1000, 900,
+                 5000,    80, 70};
   return beat;
 }
 
@@ -47,7 +48,10 @@ TEST(Heartbeat, WhatIsSaidIsHeard) {
 TEST(Heartbeat, AnythingShorterOrLongerIsNone) {
   auto body = BodyOf(Full());
   Heartbeat heard;
+  // Without the latest lookups it is one of an older release.
+  constexpr size_t kLatest = 16;
   for (size_t n = 0; n < body.size(); ++n) {
+    if (n == body.size() - kLatest) continue;
     const std::vector<std::byte> cut(body.begin(), body.begin() + static_cast<std::ptrdiff_t>(n));
     FrameReader r(cut);
     EXPECT_FALSE(heard.Decode(&r)) << n << " of " << body.size();
@@ -57,11 +61,26 @@ TEST(Heartbeat, AnythingShorterOrLongerIsNone) {
   EXPECT_FALSE(heard.Decode(&r));
 }
 
+TEST(Heartbeat, OfAnOlderReleaseSaysNothingOfLookups) {
+  FrameWriter w;
+  w.Start(MessageType::kHeartbeat, 1);
+  Full().Encode(&w, false);
+  FrameReader r(w.Finish().subspan(sizeof(FrameHeader)));
+  Heartbeat heard;
+  ASSERT_TRUE(heard.Decode(&r));
+  EXPECT_EQ(heard.health.recent_looked_up, 0u)
+      << "it counted gets, which are not what was looked up";
+  EXPECT_EQ(heard.health.recent_delivered, 0u);
+  EXPECT_EQ(heard.health.latest_looked_up, 0u);
+  EXPECT_EQ(heard.health.pool_used_bytes, 5000u);
+}
+
 TEST(Heartbeat, WhatCannotBeIsRefused) {
   const std::vector<std::pair<const char*, std::function<void(MemberHealth*)>>> impossible = {
       {"more rails than there can be", [](MemberHealth* h) { h->rails = kMaxRails + 1; }},
       {"more rails up than there are", [](MemberHealth* h) { h->rails_up = 9; }},
-      {"more pages found than asked for", [](MemberHealth* h) { h->recent_hits = 1001; }},
+      {"more pages found than asked for", [](MemberHealth* h) { h->recent_delivered = 1001; }},
+      {"more of the latest", [](MemberHealth* h) { h->latest_delivered = 81; }},
       {"no such placement", [](MemberHealth* h) { h->numa = static_cast<NumaHealth>(5); }},
       {"a group that is no name", [](MemberHealth* h) { h->group = "a b"; }},
   };

@@ -6,7 +6,7 @@ namespace peercache {
 namespace {
 
 constexpr uint32_t kMaxMembers = 4096;
-// A key's records in one shard are one more (Shard::kOwnersPerKey).
+// A lookup names one more holder of a key (Shard::kHoldersNamed).
 constexpr uint32_t kMaxOtherRecords = 3;
 
 template <typename T>
@@ -64,6 +64,7 @@ void ShardAnswer::Encode(FrameWriter* w) const {
   w->Put(instance);
   w->Put(static_cast<uint8_t>(code));
   PutVector(std::span<const uint8_t>(outcomes), w);
+  if (clears) clears->Encode(w);
 }
 bool ShardAnswer::Decode(FrameReader* r) {
   stamp = r->Get<int64_t>();
@@ -73,7 +74,8 @@ bool ShardAnswer::Decode(FrameReader* r) {
   if (value > static_cast<uint8_t>(Code::kInternal)) return false;
   if (std::ranges::any_of(outcomes, [](uint8_t o) { return o > kStored; })) return false;
   code = static_cast<Code>(value);
-  return r->AtEnd();
+  clears.reset();
+  return r->AtEnd() || (r->ok() && clears.emplace().Decode(r));
 }
 
 void EncodeLookup(uint64_t reader, std::span<const uint64_t> exclude, std::span<const Key> keys,

@@ -5,12 +5,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/key.h"
 #include "base/status.h"
+#include "wire/clears.h"
 #include "wire/frame.h"
 #include "wire/member.h"
 #include "wire/record.h"
@@ -29,14 +31,14 @@ struct Hello {
   std::string token;    // shared secret; empty when authentication is off
   uint64_t node = 0;
   uint64_t incarnation = 0;
-  uint32_t machine = 0;  // FrameHeader::machine; not part of the body
+  uint32_t machine = 0;  // FrameHeader::number; not part of the body
   void Encode(FrameWriter* w) const;
   bool Decode(FrameReader* r);
 };
 struct HelloOk {
   uint64_t node = 0;
   uint64_t incarnation = 0;
-  uint32_t machine = 0;  // FrameHeader::machine; not part of the body
+  uint32_t machine = 0;  // FrameHeader::number; not part of the body
   void Encode(FrameWriter* w) const;
   bool Decode(FrameReader* r);
 };
@@ -48,6 +50,8 @@ struct ShardAnswer {
   uint64_t instance = 0;
   Code code = Code::kOk;          // e.g. kAborted: a newer (incarnation, epoch) is known
   std::vector<uint8_t> outcomes;  // PublishOutcome per item; Publish only
+  // Of ContactOk, for owners that say kHearsClears. Older releases say nothing of clears.
+  std::optional<ClearsVoice> clears{};
   void Encode(FrameWriter* w) const;
   bool Decode(FrameReader* r);
 };
@@ -202,9 +206,11 @@ struct PagesRequest {  // Set and Get
 };
 void EncodePages(uint64_t tag, uint32_t segments_per_page, std::span<const Key> keys,
                  std::span<const WireSegment> segments, FrameWriter* w);
+// Exists and Presence. The first is answered by the length of the leading run of keys that can be
+// read, the second by a flag for each key.
 void EncodeKeys(std::span<const Key> keys, FrameWriter* w);
 bool DecodeKeys(FrameReader* r, std::vector<Key>* keys);
-// One per page, each 0 or 1.
+// One per page or key, each 0 or 1.
 void EncodeFlags(std::span<const uint8_t> flags, FrameWriter* w);
 bool DecodeFlags(FrameReader* r, std::vector<uint8_t>* flags);
 

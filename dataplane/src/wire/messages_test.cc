@@ -343,6 +343,12 @@ TEST(MessagesTest, TrafficOfTheMembershipIsAsDocumented) {
   };
   EXPECT_EQ(FrameOf([&](FrameWriter* w) { EncodeContact(stamp, w); }), 80u);
   EXPECT_EQ(answer(0), 53u);
+  const auto contact = [](FrameWriter* w) {
+    ShardAnswer says{1, 2, Code::kOk, {}};
+    says.clears.emplace();
+    says.Encode(w);
+  };
+  EXPECT_EQ(FrameOf(contact), 62u);
   EXPECT_EQ(publish(0), 84u);
   EXPECT_EQ(publish(7) - publish(0), 7u * 80);
   EXPECT_EQ(answer(7) - answer(0), 7u);
@@ -350,7 +356,9 @@ TEST(MessagesTest, TrafficOfTheMembershipIsAsDocumented) {
   beat.member.id = "node";       // 4
   beat.member.host = "1.2.3.4";  // 7
   beat.health.group = "default";
-  EXPECT_EQ(FrameOf([&](FrameWriter* w) { beat.Encode(w); }), 100u + 4 + 7 + 7);
+  EXPECT_EQ(FrameOf([&](FrameWriter* w) { beat.Encode(w); }), 116u + 4 + 7 + 7);
+  EXPECT_EQ(FrameOf([&](FrameWriter* w) { beat.Encode(w, false); }), 100u + 4 + 7 + 7)
+      << "to hosts of older releases";
   const auto list = [&](size_t members) {
     MemberListMessage message;
     message.members.assign(members, {beat.member, 0});
@@ -453,6 +461,8 @@ TEST(FrameTest, HeadersThatAreNotOursAreExplained) {
   EXPECT_NE(CheckHeader(header).message().find("does not speak PeerCache"), std::string::npos);
   header = {};
   header.version = 9;
+  EXPECT_TRUE(CheckHeader(header).ok()) << "an Error, which says why the two do not get along";
+  header.type = MessageType::kHello;
   EXPECT_NE(CheckHeader(header).message().find("version 9"), std::string::npos);
   header = {};
   header.body_length = kMaxBody + 1;

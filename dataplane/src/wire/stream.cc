@@ -17,6 +17,12 @@
 namespace peercache {
 namespace {
 
+// What a receiver without a deadline keeps of its buffer, and of a larger one for how long.
+constexpr size_t kKept = 64 << 10;
+constexpr milliseconds kKeepTime{5'000};
+// From the header of a frame to its end, where nothing else bounds it.
+constexpr milliseconds kRestOfFrame{10'000};
+
 Result<sockaddr_un> UnixAddress(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -26,6 +32,43 @@ Result<sockaddr_un> UnixAddress(const std::string& path) {
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
+}
+
+// Why nobody was reached at `path`: see ConnectUnix.
+Status NotConnected(const std::string& path, int error) {
+  struct stat file {};
+  const bool there = stat(path.c_str(), &file) == 0;
+  if (there && !S_ISSOCK(file.st_mode)) {
+    return InvalidArgument(
+        S_ISDIR(file.st_mode)
+            ? fmt::format("socket \"{0}\" is a folder: name the node's socket in it, such as "
+                          "{0}/default.sock",
+                          path)
+            : fmt::format("socket \"{}\" is a file of another kind: name the node's socket", path));
+  }
+  const auto failed = [&](Code code, std::string_view hint) {
+    return Status(code, FromErrno(fmt::format("connecting to {} {}", path, hint), error).message());
+  };
+  switch (error) {
+    case ENOENT:
+      return failed(Code::kUnavailable,
+                    "no such file: is peercached running on this node, and is its socket directory "
+                    "mounted here?");
+    case ECONNREFUSED:
+      return failed(Code::kUnavailable, "nobody listens: peercached has stopped; it is retried");
+    case EAGAIN: return failed(Code::kUnavailable, "the node's queue of new connections is full");
+    case EACCES:
+      return failed(Code::kUnauthenticated,
+                    "permission denied: start peercached with a wider --socket-mode");
+    case ENOTDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+      return failed(Code::kInvalidArgument, "the path leads nowhere: name the node's socket");
+    case EPROTOTYPE:
+      return failed(Code::kInvalidArgument,
+                    "this socket is no node's: name the socket of peercached");
+    default: return failed(Code::kUnavailable, "");
+  }
 }
 
 // Receives until there are `least` bytes, and takes up to `most` when they are there already.
@@ -129,6 +172,11 @@ Status ReceiveFrame(int socket, std::optional<TimePoint> deadline, ReceivedFrame
   frame->fd = UniqueFd();
   frame->have -= frame->used;
   std::memmove(in.data(), in.data() + std::exchange(frame->used, 0), frame->have);
+  if (!deadline && frame->have == 0 && in.size() > kKept) {
+    auto readable = WaitFor(socket, POLLIN, Clock::now() + kKeepTime);
+    if (!readable.ok()) return readable.status();
+    if (!*readable) in = ReceivedFrame().in;
+  }
   constexpr size_t kHeader = sizeof(FrameHeader);
   if (Status s = Receive(socket, kHeader, in.size(), deadline, frame); !s.ok()) return s;
   std::memcpy(&frame->header, in.data(), kHeader);
@@ -139,8 +187,13 @@ Status ReceiveFrame(int socket, std::optional<TimePoint> deadline, ReceivedFrame
     return Corrupt(
         fmt::format("frame body of {} bytes, at most {} allowed here", length, max_body));
   const size_t size = kHeader + length;
-  if (in.size() < size) in.resize(size);
-  if (Status s = Receive(socket, size, size, deadline, frame); !s.ok()) return s;
+  const TimePoint whole = deadline.value_or(Clock::now() + kRestOfFrame);
+  while (frame->have < size) {
+    // Memory for twice of what has come, whatever was announced.
+    if (frame->have == in.size()) in.resize(std::min(size, 2 * in.size()));
+    const size_t part = std::min(size, in.size());
+    if (Status s = Receive(socket, part, part, whole, frame); !s.ok()) return s;
+  }
   frame->body = std::span(in).subspan(kHeader, length);
   frame->used = size;
   // A system call brings no descriptor but that of the last frame it brings a part of (unix(7)).
@@ -162,17 +215,8 @@ Result<UniqueFd> ConnectUnix(const std::string& path) {
   if (!address.ok()) return address.status();
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return FromErrno("socket", errno);
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
-    const int error = errno;
-    const char* hint =
-        error == ENOENT         ? "no such file: is peercached running on this node, and is its "
-                                  "socket directory mounted here?"
-        : error == ECONNREFUSED ? "nobody listens: peercached has stopped; it is retried"
-        : error == EACCES       ? "permission denied: start peercached with a wider --socket-mode"
-        : error == EAGAIN       ? "the node's queue of new connections is full"
-                                : "";
-    return FromErrno(fmt::format("connecting to {} {}", path, hint), error);
-  }
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0)
+    return NotConnected(path, errno);
   return fd;
 }
 

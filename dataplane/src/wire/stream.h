@@ -14,8 +14,8 @@
 
 namespace peercache {
 
-// Frames received from one socket, one after another. The buffer is reused: it is as large as the
-// largest so far.
+// Frames received from one socket, one after another. The buffer is reused. It grows with what
+// arrives, not with what a header announces, and shrinks when a receiver without a deadline waits.
 struct ReceivedFrame {
   FrameHeader header;
   std::span<const std::byte> body;  // valid until the next frame is received
@@ -30,12 +30,14 @@ struct ReceivedFrame {
 // Sends the frame, with `fd` attached when it is not negative.
 Status SendFrame(int socket, std::span<const std::byte> frame, int fd, TimePoint deadline);
 // Receives one frame. kUnavailable when the other side closed; kCorrupt when it is not a frame.
-// Several descriptors with one frame are refused. Waits without limit when `deadline` is absent.
-// A body above `max_body` is kCorrupt, before memory is taken for it.
+// Several descriptors with one frame are refused. Waits without limit when `deadline` is absent,
+// but for the rest of a frame that has begun: 10 s. A body above `max_body` is kCorrupt, before
+// memory is taken for it.
 Status ReceiveFrame(int socket, std::optional<TimePoint> deadline, ReceivedFrame* frame,
                     uint32_t max_body = kMaxBody);
 
-// Connects to the Unix socket at `path`; non-blocking afterwards.
+// Connects to the Unix socket at `path`; non-blocking afterwards. kUnavailable: nobody is there
+// now. kInvalidArgument: `path` can be no node's socket. kUnauthenticated: its mode forbids it.
 Result<UniqueFd> ConnectUnix(const std::string& path);
 // Listens at `path` with `mode`, replacing a dead socket file; a live one is an error.
 Result<UniqueFd> ListenUnix(const std::string& path, uint32_t mode);

@@ -83,6 +83,20 @@ TEST_F(StreamTest, LargeFramesKeepTheirDescriptorsToo) {
   ExpectFrame(4, 5, true);
 }
 
+TEST_F(StreamTest, MemoryGrowsWithWhatArrives) {
+  constexpr size_t kLarge = 5 << 20;
+  const auto frame = Frame(7, kLarge);
+  Send(std::span(frame).first(100));
+  EXPECT_EQ(ReceiveFrame(receiver_.get(), Clock::now() + 50ms, &frame_).code(),
+            Code::kDeadlineExceeded);
+  EXPECT_LE(frame_.in.size(), size_t{16} << 10) << "5 MiB were announced";
+
+  std::thread rest([&] { Send(std::span(frame).subspan(100)); });
+  ExpectFrame(7, kLarge);
+  rest.join();
+  EXPECT_LT(frame_.in.size(), 2 * kLarge);
+}
+
 TEST_F(StreamTest, TwoDescriptorsWithOneFrameAreRefused) {
   const auto frame = Frame(1, 20);
   Send(std::span(frame).first(30), STDERR_FILENO);

@@ -18,18 +18,28 @@ node_ctr() {
   provider_node_exec "$1" ctr -a "$CRI_SOCKET" -n k8s.io "${@:2}" 2> >(grep -v level=warning >&2)
 }
 
+# Image volumes ask for an image by the digest of its configuration, a name that the CRI plug-in adds.
 has_all() {  # has_all NODE FILE
   local ref config
   while read -r ref config; do
     [ "$(node_image_config "$1" "$ref" 2>/dev/null)" = "$config" ] || return 1
+    [ -n "$(node_ctr "$1" images list --quiet "name==$config")" ] || return 1
   done < <(archive_images "$2")
 }
 
 import_one() {  # import_one NODE FILE
+  local ref try
   has_all "$1" "$2" && return 0
+  # The plug-in adds it when a tag appears, not when a tag moves.
+  while read -r ref _; do
+    node_ctr "$1" images remove --sync "$ref" >/dev/null 2>&1 </dev/null || true
+  done < <(archive_images "$2")
   # Containerd keeps an old tag on its old image when an import is cut short: hence the check after it.
-  if node_ctr "$1" images import --local --discard-unpacked-layers --platform linux/amd64 - < "$2" >/dev/null && has_all "$1" "$2"; then
-    return 0
+  if node_ctr "$1" images import --local --discard-unpacked-layers --platform linux/amd64 - < "$2" >/dev/null; then
+    for ((try = 0; try < 50; ++try)); do  # the plug-in hears of it a moment later
+      has_all "$1" "$2" && return 0
+      sleep 0.2
+    done
   fi
   printf 'error: %s was not imported on %s\n' "$2" "$1" >&2
   return 1

@@ -4,14 +4,19 @@
 #   hack/soft-rdma/kernel/build.sh           build it when absent
 #   hack/soft-rdma/kernel/build.sh --path    the same, then print its path
 #
-# The source is Debian's package linux-source-6.12. SOFT_RDMA_KERNEL_SOURCE names a linux-6.12.*.tar.xz to be used
-# instead, where there is no such package. What is built lies in the cache, one file for each content of this folder and
-# of the source.
+# The source is the version of Debian's package that ./source names by version and digest, so that every machine tests
+# on one kernel. SOFT_RDMA_KERNEL_SOURCE chooses another on purpose:
+#
+#   newest                      the newest version of the package; build.sh says what to write to ./source when it is to stay
+#   FILE                        a linux-6.12.*.tar.xz of kernel.org, where there is no such package
+#
+# What is built lies in the cache, one file for each content of this folder and of the source.
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../../lib.sh"
 
-PACKAGE=linux-source-6.12
+read -r PACKAGE VERSION DIGEST < <(grep -v '^#' "$HERE/source")
+SOURCE=${SOFT_RDMA_KERNEL_SOURCE:-}
 case ${1:-} in
   '' | --path) ;;
   *) die "unknown argument '$1'" "hack/soft-rdma/kernel/build.sh [--path]" ;;
@@ -22,20 +27,34 @@ esac
 CACHE=$PEERCACHE_CACHE/soft-rdma
 mkdir -p "$CACHE"
 
-# The content of a file given, or the version of the package that would be downloaded.
-source_identity() {
-  local version
-  if [ -n "${SOFT_RDMA_KERNEL_SOURCE:-}" ]; then
-    [ -r "$SOFT_RDMA_KERNEL_SOURCE" ] || die "SOFT_RDMA_KERNEL_SOURCE=$SOFT_RDMA_KERNEL_SOURCE cannot be read" \
-      "name a linux-6.12.*.tar.xz from kernel.org"
-    sha256sum <"$SOFT_RDMA_KERNEL_SOURCE"
-    return
-  fi
-  need apt-cache
-  version=$(LC_ALL=C apt-cache policy "$PACKAGE" | awk '$1 == "Candidate:" && $2 != "(none)" {print $2}')
-  [ -n "$version" ] || die "the package sources of this machine have no $PACKAGE" \
-    "apt-get update; on Ubuntu set SOFT_RDMA_KERNEL_SOURCE to a linux-6.12.*.tar.xz from kernel.org"
-  echo "$PACKAGE $version"
+# The value of a field of what the package sources say of $PACKAGE=$VERSION.
+package_field() { LC_ALL=C apt-cache show "$PACKAGE=$VERSION" 2>/dev/null | awk -v "field=$1:" '$1 == field {print $2; exit}'; }
+
+need sha256sum
+case $SOURCE in
+  '') ;;
+  newest)
+    need apt-cache
+    VERSION=$(LC_ALL=C apt-cache policy "$PACKAGE" | awk '$1 == "Candidate:" && $2 != "(none)" {print $2}')
+    [ -n "$VERSION" ] || die "the package sources of this machine have no $PACKAGE" "apt-get update"
+    DIGEST=$(package_field SHA256)
+    ;;
+  *)
+    [ -r "$SOURCE" ] || die "SOFT_RDMA_KERNEL_SOURCE=$SOURCE cannot be read" "name a linux-6.12.*.tar.xz from kernel.org, or 'newest'"
+    DIGEST=$(sha256sum <"$SOURCE" | cut -d ' ' -f 1)
+    ;;
+esac
+
+# download INTO: the package, when its content is what DIGEST says.
+download() {
+  note "downloading $PACKAGE $VERSION (150 MB)"
+  [ -n "$(package_field Filename)" ] || retried apt-get update -qq -o Acquire::Retries=3 || true
+  (cd "$1" && retried apt-get download -qq -o Acquire::Retries=3 -o APT::Sandbox::User=root "$PACKAGE=$VERSION") ||
+    die "$PACKAGE $VERSION could not be downloaded" \
+      "apt-get update; where the archive has only newer ones: SOFT_RDMA_KERNEL_SOURCE=newest make test-rdma, then write that version to hack/soft-rdma/kernel/source; on Ubuntu SOFT_RDMA_KERNEL_SOURCE=linux-6.12.*.tar.xz of kernel.org"
+  sha256sum --quiet -c <<<"$DIGEST  $(echo "$1/$PACKAGE"_*.deb)" >&2 ||
+    die "$PACKAGE $VERSION is not the package whose digest hack/soft-rdma/kernel/source has" \
+      "look where it came from (apt-cache policy $PACKAGE); do not build it"
 }
 
 # Of its 1.4 GB, a third is left out: code of drivers and architectures of which only the Kconfig files are read.
@@ -51,11 +70,9 @@ unpack() {  # unpack TARBALL INTO
 }
 
 build() {  # build WORK OUTPUT
-  local work=$1 tree=$1/linux tarball=${SOFT_RDMA_KERNEL_SOURCE:-} patch missing
-  if [ -z "$tarball" ]; then
-    note "downloading $PACKAGE (150 MB)"
-    (cd "$work" && apt-get download -qq -o APT::Sandbox::User=root "$PACKAGE") ||
-      die "$PACKAGE could not be downloaded" "apt-get update; are the package sources in /etc/apt reachable?"
+  local work=$1 tree=$1/linux tarball=$SOURCE patch missing
+  if [ -z "$SOURCE" ] || [ "$SOURCE" = newest ]; then
+    download "$work"
     dpkg -x "$work/$PACKAGE"_*.deb "$work/package"
     rm "$work/$PACKAGE"_*.deb
     tarball=$work/package/usr/src/$PACKAGE.tar.xz
@@ -81,7 +98,7 @@ build() {  # build WORK OUTPUT
   mv "$2.new" "$2"
 }
 
-identity=$({ source_identity; cat "$HERE/config" "$HERE"/patches/*.patch "${BASH_SOURCE[0]}"; } | sha256sum | cut -c1-16)
+identity=$({ echo "$DIGEST"; cat "$HERE/config" "$HERE"/patches/*.patch "${BASH_SOURCE[0]}"; } | sha256sum | cut -c1-16)
 kernel=$CACHE/linux-$identity
 if [ ! -x "$kernel" ]; then
   # Two builds at once would do all the work twice.
@@ -96,6 +113,7 @@ if [ ! -x "$kernel" ]; then
     trap 'rm -rf "$work"' EXIT
     build "$work" "$kernel" 9>&-
     note "$(printf 'built in %d s: %s' $((SECONDS - start)) "$kernel")"
+    [ "$SOURCE" != newest ] || note "once the tests pass on it, write to hack/soft-rdma/kernel/source: $PACKAGE $VERSION $DIGEST"
   fi
 fi
 if [ "${1:-}" = --path ]; then echo "$kernel"; fi

@@ -19,7 +19,7 @@ THEN+=' virtio_blk ext4 af_packet macvlan ib_umad'
 
 need apt-cache apt-get dpkg depmod modprobe cpio busybox xz strip
 mkdir -p "$PEERCACHE_CACHE/soft-rdma"
-apt=(-o APT::Sandbox::User=root)
+apt=(-o APT::Sandbox::User=root -o Acquire::Retries=3)
 if [ "${1:-}" = backports ]; then
   # Package lists of their own, so that this machine does not come to install from there.
   lists=$PEERCACHE_CACHE/soft-rdma/backports
@@ -27,7 +27,7 @@ if [ "${1:-}" = backports ]; then
   echo 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian trixie-backports main' >"$lists.list"
   apt+=(-o "Dir::Etc::sourcelist=$lists.list" -o Dir::Etc::sourceparts=/dev/null -o "Dir::State::lists=$lists"
     -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache=)
-  apt-get "${apt[@]}" update -qq >&2 || note "the list of Debian's backports is that of an earlier run"
+  retried apt-get "${apt[@]}" update -qq >&2 || note "the list of Debian's backports is that of an earlier run"
 fi
 depends() { LC_ALL=C apt-cache "${apt[@]}" depends "$1" 2>/dev/null | awk '$1 == "Depends:" {print $2}'; }
 package='' version=''
@@ -47,7 +47,7 @@ release=${version#linux-image-}
 # Newer kernels come in parts.
 mapfile -t parts < <(echo "$version"; depends "$version" | grep -xE "linux-(base|binary|modules)-${release//+/\\+}" || true)
 note "downloading $version (100 MB)"
-(cd "$work" && apt-get "${apt[@]}" download -qq "${parts[@]}") ||
+(cd "$work" && retried apt-get "${apt[@]}" download -qq "${parts[@]}") ||
   die "$version could not be downloaded" "apt-get update; are the package sources in /etc/apt reachable?"
 for part in "${parts[@]}"; do dpkg -x "$work/$part"_*.deb "$work/root"; done
 [ -e "$work/root/lib" ] || ln -s usr/lib "$work/root/lib"

@@ -8,6 +8,15 @@ expect() {  # expect WHAT WANTED GOT
   [ "$2" = "$3" ] || { echo "$1: wanted '$2', got '$3'"; exit 1; }
 }
 
+# port_becomes WHAT NODE DEVICE STATE: the kernel tells a port of its link's end some time after the link has ended.
+port_becomes() {
+  local state='' end=$((SECONDS + 10))
+  until [ "$state" = "$4" ]; do
+    [ "$SECONDS" -lt "$end" ] || { echo "$1: wanted '$4', still '$state' after 10 s"; exit 1; }
+    state=$(on "$2" cat "/sys/class/infiniband/$3/ports/1/state")
+  done
+}
+
 fabric_up
 for node in A B; do
   expect "devices of $node" "$(rail_device $node 0) $(rail_device $node 1)" \
@@ -25,8 +34,8 @@ done
 expect "devices outside of A and B" "" "$(ls /sys/class/infiniband)"
 
 rail_down A 1
-expect "port of a rail that is down" "1: DOWN" "$(on A cat /sys/class/infiniband/rxe_a1/ports/1/state)"
-expect "port at its other end" "1: DOWN" "$(on B cat /sys/class/infiniband/rxe_b1/ports/1/state)"
+port_becomes "port of a rail that is down" A rxe_a1 "1: DOWN"
+port_becomes "port at its other end" B rxe_b1 "1: DOWN"
 expect "port of the other rail" "4: ACTIVE" "$(on A cat /sys/class/infiniband/rxe_a0/ports/1/state)"
 rail_up A 1
 rail_ready B 1

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import select
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -98,6 +100,8 @@ def _again(process: subprocess.Popen[str], command: list[str], options: Options)
     if not line:
         raise BenchError(f"{' '.join(command)} failed: {process.stderr.read().strip()}")
     result: Result = json.loads(line)
+    if result.get("wrong"):  # the pages are named before the answer
+        sys.stderr.write(os.read(process.stderr.fileno(), 1 << 16).decode())
     return result
 
 
@@ -109,4 +113,6 @@ def _result(process: subprocess.Popen[str], command: list[str], options: Options
     if process.returncode != 0:
         raise BenchError(f"{' '.join(command)} failed: {errors.strip()}")
     result: Result = json.loads(output)
+    if result.get("wrong"):  # errors name the pages
+        sys.stderr.write(errors)
     return result

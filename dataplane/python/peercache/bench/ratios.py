@@ -107,6 +107,7 @@ def measure(
         # These come first: once gigabytes have been freed, a guest gives them back to its host for
         # a while, and what waits for a thread to wake up sees it.
         add(_request_rows(build, perf, repetitions, seconds))
+        add(_presence_rows(build, perf, repetitions, seconds))
         for part in (_memory_rows, _remote_rows, _shared_rows, _link_rows):
             add(part(build, perf, repetitions, seconds))
         add(_engine_rows(build, perf, engine, repetitions, seconds))
@@ -233,6 +234,28 @@ def _request_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> 
             one.add(bare, perf("rpc-latency", **peer)["latency_us"]["p50"])
             many.add(3e5, perf("rpc-rate", **peer)["calls_per_s"])
         yield from (rate, wait, one, many)
+
+
+# Pages of 16 tokens in a prompt of 262,144.
+PRESENCE_KEYS = 16 << 10
+
+
+def _presence_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> Iterator[Row]:
+    """Which pages of one pool of a long prompt exist: one call. SGLang asks for them at once."""
+    with loopback_nodes(build, {"holder": "1Gi", "reader": "64Mi"}) as nodes:
+        shape = {"page_bytes": 4 * KIB, "pages": PRESENCE_KEYS, "window": PRESENCE_KEYS}
+        _fill(perf, nodes["holder"], shape)
+        asked = {**shape, "batch": PRESENCE_KEYS, "seconds": seconds}
+        name = f"PRESENCE of {PRESENCE_KEYS:,} keys"
+        own = Row(f"{name} on the own node, p50", "us", "promised", 1.0, at_least=False)
+        other = Row(
+            f"{name} on another node, p50", "us", "promised", 1.0, at_least=False, held=False
+        )
+        for _ in turns([own, other], repetitions):
+            for row, node in ((own, "holder"), (other, "reader")):
+                measured = perf("presence", socket=nodes[node].socket, **asked)
+                row.add(5000, measured["latency_us"]["p50"])
+        yield from (own, other)
 
 
 ENGINES = 8

@@ -37,7 +37,7 @@ DOWN_SECONDS = 4.0
 CONNECTIONS = {
     "rdma_gid": "ipv6",
     "rdma_traffic_class": "104",
-    "rdma_timeout": "13",
+    "rdma_timeout": "11",
     "rdma_retries": "6",
 }
 MTU_OF_B = 1024

@@ -6,6 +6,8 @@ Reads one JSON command per line on stdin and answers each with one line:
 
     {"do": "set", "first": 0, "count": 100}           {"stored": 100}
     {"do": "get", "first": 0, "count": 100}           {"hits": 100, "wrong": 0}
+    {"do": "exists", "first": 0, "count": 100}        {"found": 100}
+    {"do": "clear"}                                   {"reason": ""}   or who has not heard
     {"do": "load", "holders": [[0, 100], ...], ...}   {}   calls until "stop", in threads:
         "refill": pages that missed are set; "anywhere": sets are of the pages that all read
     {"do": "stop", "log": "file.npy"}                 {"calls": 12345}
@@ -225,6 +227,15 @@ class Engine:
             hits += sum(found)
             wrong += bad
         return {"hits": hits, "wrong": wrong}
+
+    def exists(self, command: dict[str, Any]) -> dict[str, Any]:
+        found = 0
+        for part in _batches(command):
+            found += self.client.exists(NAMESPACE, [pages.key(n) for n in part])
+        return {"found": found}
+
+    def clear(self, command: dict[str, Any]) -> dict[str, Any]:
+        return {"reason": self.client.clear(TAG)}
 
     def load(self, command: dict[str, Any]) -> dict[str, Any]:
         self.threads = [

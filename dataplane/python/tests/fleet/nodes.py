@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import wrong_bytes
 from ..conftest import PYTHON
 from ..integration.processes import START_SECONDS, Process, extension_folder, peercached
 from . import calls, pages
@@ -195,7 +196,7 @@ class Fleet:
             for reader, holder in sorted(missing):
                 first = holder * pages.HOLDER_STRIDE
                 done = self.engines[reader].ask("get", first=first, count=self.pages_each)
-                assert done["wrong"] == 0
+                wrong_bytes.check_none(done["wrong"], self.engines[reader].output())
                 if done["hits"] == self.pages_each:
                     missing.discard((reader, holder))
             assert time.monotonic() < deadline, f"(reader, holder) without all hits: {missing}"
@@ -220,7 +221,10 @@ class Fleet:
             engine.send("stop", log=str(files[-1]))
         for engine in engines:
             engine.answer()
-        return calls.load(files)
+        log = calls.load(files)
+        details = "\n".join(engine.output() for engine in engines)
+        wrong_bytes.check_none(int(log["wrong"].sum()), details)
+        return log
 
     def stop(self) -> None:
         """Ends everything at once; a process that had ended before is a failure."""

@@ -11,6 +11,8 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import wrong_bytes
+
 # Engines of a fleet that wants others are told so.
 PAGE_BYTES_VARIABLE = "FLEET_PAGE_BYTES"
 PAGE_BYTES = int(os.environ.get(PAGE_BYTES_VARIABLE, 32 << 10))
@@ -47,8 +49,10 @@ def describe(words: Words, number: int, candidates: range) -> str:
     first = int(differing[0])
     for other in candidates:
         if words[first] == content(other)[first]:
-            return (
-                f"page {number} has {len(differing)} wrong words from word {first}: of page {other}"
-            )
-    kind = "never written" if words[first] == POISON else hex(int(words[first]))
-    return f"page {number} has {len(differing)} wrong words from word {first}: {kind}"
+            kind = f"of page {other}"
+            break
+    else:
+        kind = "never written" if words[first] == POISON else hex(int(words[first]))
+    return wrong_bytes.report(
+        f"page {number} has {len(differing)} wrong words from word {first}: {kind}"
+    )

@@ -93,6 +93,7 @@ def observe(fleet: Fleet, scenario: Scenario, report: Report) -> None:
     quiet = calls.between(log, begun + 0.5, fault - 0.1)
     assert calls.hit_rate(quiet, fleet.holders) == 1
     assert seen.p999 <= LONGEST_P999
+    assert seen.longest < TIMEOUT_MS / 1000, "an engine has given its own node up"
     waits = calls.summarize("", settled).p99 - calls.summarize("", quiet).p99
     assert waits <= scenario.settled_p99, "the breakers let calls wait again and again"
     assert rate >= scenario.least_rate

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .. import wrong_bytes
 from ..conftest import ENGINE, PYTHON, ROOT
 
 START_SECONDS = 60
@@ -142,7 +143,8 @@ def peercached(
         "huge-pages": "off",
         **{flag.replace("_", "-"): value for flag, value in flags.items()},
     }
-    return [str(binary()), *(f"--{flag}={value}" for flag, value in options.items())]
+    given = (f"--{flag}={value}" for flag, value in options.items() if value)
+    return [str(binary()), *given]
 
 
 class Node(Process):
@@ -211,8 +213,10 @@ class Engine(Process):
 
     def ask(self, action: str, **request: object) -> Any:
         try:
-            return http(f"http://127.0.0.1:{self.port}/{action}", request)
+            answer = http(f"http://127.0.0.1:{self.port}/{action}", request)
         except urllib.error.HTTPError as error:
             raise AssertionError(
                 f"{self.name} {action}: {error.read().decode()}\n{self.output()}"
             ) from None
+        wrong_bytes.check_none(answer.get("wrong", 0), answer.get("wrong_pages"))
+        return answer

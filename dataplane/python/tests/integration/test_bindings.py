@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from .. import wrong_bytes
 from .conftest import Cluster
 from .processes import extension_folder
 
@@ -87,10 +88,27 @@ def test_the_extension_loads_into_other_images() -> None:
 
 
 @pytest.mark.node
-def test_a_missing_node_is_a_reason(extension: Any) -> None:
+def test_a_missing_node_is_no_reason(extension: Any) -> None:
     client, reason = extension.connect("/nowhere/x.sock", "test", 200, 1 << 20)
+    assert reason == ""
+    assert client.attached is False
+    page = Memory(PAGE)
+    assert client.register_region(page.fd, page.base, PAGE) == ""
+    assert client.set(PREFIX, 1, [key(0)], [page.base], [PAGE]) == [False]
+    assert client.get(PREFIX, [key(0)], [page.base], [PAGE]) == [False]
+    assert client.exists(PREFIX, [key(0)]) == 0
+    stats = client.stats()
+    assert (stats["attached"], stats["faults"]) == (False, 0)
+    assert "/nowhere/x.sock" in stats["detached"]
+    assert "/nowhere/x.sock" in client.clear(1)
+    client.close()
+
+
+@pytest.mark.node
+def test_what_can_be_no_node_is_a_reason(extension: Any) -> None:
+    client, reason = extension.connect("/usr", "test", 200, 1 << 20)
     assert client is None
-    assert "/nowhere/x.sock" in reason
+    assert "/usr/default.sock" in reason
 
 
 @pytest.mark.node
@@ -109,12 +127,34 @@ def test_pages_of_shared_and_private_memory(client: Any) -> None:
     base = ctypes.addressof(private)
     targets = [base + i * PAGE for i in range(32)]
     assert client.get(PREFIX, keys, targets, [PAGE] * 32) == [True] * 16
-    assert private.raw == shared.map[: 32 * PAGE]
+    wrong_bytes.check_page("0 to 15", private.raw, shared.map[: 32 * PAGE])
     wrong_sizes = client.get(PREFIX, keys, targets, [PAGE // 2] * 32)
     assert wrong_sizes == [False] * 16
     assert client.get(PREFIX, [key("none"), keys[1]], targets[:4], [PAGE] * 4) == [False, True]
     assert client.clear(1) == ""
     assert client.exists(PREFIX, keys) == 0
+
+
+@pytest.mark.node
+def test_presence_of_keys_under_several_prefixes(client: Any) -> None:
+    page = Memory(PAGE)
+    keys = [key(f"sparse {i}") for i in range(6)]
+    prefixes = [PREFIX, bytes(32), b"\xff" * 32]
+    for prefix, at in ((prefixes[0], 1), (prefixes[0], 4), (prefixes[2], 0), (prefixes[2], 4)):
+        assert client.set(prefix, 3, [keys[at]], [page.base], [PAGE]) == [True]
+    expected = [bytes([0, 1, 0, 0, 1, 0]), bytes(6), bytes([1, 0, 0, 0, 1, 0])]
+    assert client.presence(prefixes, keys) == expected
+    assert client.presence(tuple(prefixes[:1]), [k.upper() for k in keys]) == expected[:1]
+    assert client.presence(prefixes, []) == [b"", b"", b""]
+    stats = client.stats()
+    wrong = [
+        ([], keys), (None, keys), ([PREFIX[:31]], keys), ([PREFIX, "x"], keys), ([PREFIX], None),
+        ([PREFIX], ["x"]), ([PREFIX], [keys[0], None]), (PREFIX, keys),
+    ]  # fmt: skip
+    for wrong_prefixes, wrong_keys in wrong:
+        assert client.presence(wrong_prefixes, wrong_keys) is None
+    assert client.stats() == stats, "nothing was asked"
+    assert client.clear(3) == ""
 
 
 @pytest.mark.node
@@ -156,8 +196,8 @@ def test_pages_by_their_rows(client: Any, extension: Any) -> None:
     assert client.set_rows(PREFIX, 2, keys, pool, at, count) == [True] * 16
     assert client.get(PREFIX, keys[:1], [shared.base + PAGE * 16, shared.base + PAGE * 17],
                       [PAGE] * 2) == [True]  # fmt: skip
-    assert shared.map[16 * PAGE : 17 * PAGE] == before[:PAGE]
-    assert shared.map[17 * PAGE : 18 * PAGE] == before[32 * PAGE : 33 * PAGE]
+    wrong_bytes.check_page(0, shared.map[16 * PAGE : 17 * PAGE], before[:PAGE])
+    wrong_bytes.check_page(0, shared.map[17 * PAGE : 18 * PAGE], before[32 * PAGE : 33 * PAGE])
     rows, count = rows_of(list(range(31, 15, -1)))
     at = ctypes.addressof(rows)
     assert client.get_rows(PREFIX, keys, pool, at, count) == [True] * 16
@@ -165,7 +205,7 @@ def test_pages_by_their_rows(client: Any, extension: Any) -> None:
         for half in (0, 32):
             page = half + 31 - i
             got = shared.map[page * PAGE : (page + 1) * PAGE]
-            assert got == before[(half + i) * PAGE : (half + i + 1) * PAGE]
+            wrong_bytes.check_page(i, got, before[(half + i) * PAGE : (half + i + 1) * PAGE])
     assert client.get_rows(PREFIX, [], pool, at, 0) == []
     assert client.get_rows(PREFIX, [key("none"), keys[0]], pool, at, 4) == [False, True]
     faults = client.stats()["faults"]
@@ -267,8 +307,12 @@ def test_many_threads_share_a_client(client: Any) -> None:
                 wrong.append((thread, i, "set"))
             if client.get(PREFIX, name, [ctypes.addressof(target)], [PAGE]) != [True]:
                 wrong.append((thread, i, "get"))
-            if target.raw != shared.map[thread * PAGE : (thread + 1) * PAGE]:
-                wrong.append((thread, i, "bytes"))
+            try:
+                wrong_bytes.check_page(
+                    name, target.raw, shared.map[thread * PAGE : (thread + 1) * PAGE]
+                )
+            except AssertionError as error:
+                wrong.append((thread, i, str(error)))
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
     for thread in threads:
@@ -304,7 +348,7 @@ def test_calls_are_submitted_and_awaited(client: Any) -> None:
     ]
     asynchronous.close()  # finishes them
     assert [call.pages() for call in gets] == [[True]] * 63 + [[False]]
-    assert shared.map[64 * PAGE : 127 * PAGE] == shared.map[: 63 * PAGE]
+    wrong_bytes.check_page("0 to 62", shared.map[64 * PAGE : 127 * PAGE], shared.map[: 63 * PAGE])
     assert asynchronous.get(PREFIX, keys[:1], [shared.base], [PAGE])[1] == "the client is closed"
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .conftest import Cluster
-from .processes import binary, free_port
+from .processes import Process, binary, free_port, peercached
 
 
 def doctor(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -53,3 +54,37 @@ def test_beside_a_node(cluster: Cluster) -> None:
     assert findings(report, f"discovery {cluster.discovery}")[0]["grade"] == "ok"
     assert not findings(report, "members")
     assert "the node that runs here" in findings(report, "huge pages")[0]["text"]
+
+
+# Container runtimes start programs with few descriptors, and let them raise that.
+FEW = ["prlimit", "--nofile=128:4096"]
+
+
+@pytest.mark.node
+def test_few_descriptors_are_raised(tmp_path: Path) -> None:
+    http_port = free_port()
+    command = peercached(
+        "a", "127.0.0.1", free_port(), http_port, "", str(tmp_path / "a.sock"), "64Mi", {}
+    )
+    node = Process("a", tmp_path, [*FEW, *command], {})
+    try:
+        node.wait_for(f"http://127.0.0.1:{http_port}/healthz")
+        limits = Path(f"/proc/{node.popen.pid}/limits").read_text()
+        assert re.search(r"Max open files +4096 +4096 ", limits)
+        assert "descriptors: the limit was 128, and is 4096 now" in node.output()
+    finally:
+        node.stop()
+
+
+@pytest.mark.node
+def test_few_descriptors_are_found() -> None:
+    done = subprocess.run(
+        [*FEW, str(binary()), "doctor", "--json", "--http", "off", "--transport", "tcp"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    found = findings(json.loads(done.stdout), "descriptors")
+    assert [finding["text"] for finding in found] == [
+        "128, which the node raises to 4096 when it starts"
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import peercache
 import pytest
 
+from .. import wrong_bytes
 from ..conftest import ROOT
 from .fakes import FakeCluster
 
@@ -71,11 +73,12 @@ def page_bytes(pool: Any, pages: int = PAGES) -> list[bytes]:
     ]
 
 
-def same_bytes(one: Any, other: Any) -> bool:
-    """Whether two tensors hold the same bytes (random bits are often NaN, which equals nothing)."""
+def check_tensor(page: object, got: Any, want: Any) -> None:
+    """Two tensors hold the same bytes (random bits are often NaN, which equals nothing)."""
     import torch
 
-    return bool(one.contiguous().view(torch.int16).equal(other.contiguous().view(torch.int16)))
+    both = [t.contiguous().view(torch.int16).numpy().tobytes() for t in (got, want)]
+    wrong_bytes.check_page(page, *both)
 
 
 @pytest.fixture
@@ -101,3 +104,15 @@ def make_store(cluster: FakeCluster) -> Callable[..., Any]:
         return store
 
     return make
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an engine publishes as its server's flags ends with the test."""
+    import sglang.srt  # noqa: F401 -- fills in what is published by default
+    from hicache_engine import shim
+    from peercache import updates
+
+    monkeypatch.setattr(updates, "_latest", None)
+    copies = {name: types.SimpleNamespace(**vars(each)) for name, each in shim._published.items()}
+    monkeypatch.setattr(shim, "_published", copies)

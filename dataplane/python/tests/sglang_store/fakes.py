@@ -17,8 +17,11 @@ class FakeCluster:
         self.pages: dict[tuple[bytes, str], bytes] = {}
         self.tags: dict[tuple[bytes, str], int] = {}
         self.clients: list[FakeClient] = []
+        # (operation, pages, tokens of each) of the calls that a node would count.
+        self.counted: list[tuple[str, int, int]] = []
         self.refuse_connect = ""
         self.refuse_region = ""
+        self.knows_presence = True  # False: nodes of an older release
 
     def connect(
         self, socket: str, engine: str, timeout_ms: int, staging_bytes: int
@@ -43,6 +46,8 @@ class FakeClient:
         self.faults = 0
         self.broken = False
         self.closed = False
+        self.attached = True
+        self.unheard = ""  # what clear answers
 
     def _enter(self, name: str) -> None:
         self.calls.append(name)
@@ -73,9 +78,16 @@ class FakeClient:
         return [True] * len(keys)
 
     def get(
-        self, prefix: bytes, keys: Sequence[str], ptrs: Sequence[int], sizes: Sequence[int]
+        self,
+        prefix: bytes,
+        keys: Sequence[str],
+        ptrs: Sequence[int],
+        sizes: Sequence[int],
+        page_tokens: int | None = 0,
     ) -> list[bool]:
         self._enter("get")
+        if page_tokens is not None:
+            self.cluster.counted.append(("get", len(keys), page_tokens))
         per_page = len(ptrs) // max(1, len(keys))
         done = []
         for i, key in enumerate(keys):
@@ -97,23 +109,37 @@ class FakeClient:
         return None if found is None else self.set(prefix, tag, keys, *found)
 
     def get_rows(
-        self, prefix: bytes, keys: Sequence[str], map: Any, rows: int, count: int
+        self,
+        prefix: bytes,
+        keys: Sequence[str],
+        map: Any,
+        rows: int,
+        count: int,
+        page_tokens: int | None = 0,
     ) -> list[bool] | None:
         found = _addresses(keys, map, rows, count)
-        return None if found is None else self.get(prefix, keys, *found)
+        return None if found is None else self.get(prefix, keys, *found, page_tokens=page_tokens)
 
-    def exists(self, prefix: bytes, keys: Sequence[str]) -> int:
+    def exists(self, prefix: bytes, keys: Sequence[str], page_tokens: int | None = 0) -> int:
         self._enter("exists")
+        if page_tokens is not None:
+            self.cluster.counted.append(("exists", len(keys), page_tokens))
         for i, key in enumerate(keys):
             if (prefix, key) not in self.cluster.pages:
                 return i
         return len(keys)
 
+    def presence(self, prefixes: Sequence[bytes], keys: Sequence[str]) -> list[bytes] | None:
+        if not self.cluster.knows_presence or not all_page_hashes(keys):
+            return None
+        self._enter("presence")
+        return [bytes((prefix, key) in self.cluster.pages for key in keys) for prefix in prefixes]
+
     def clear(self, tag: int) -> str:
         self._enter("clear")
         for name in [name for name, own in self.cluster.tags.items() if own == tag]:
             del self.cluster.pages[name], self.cluster.tags[name]
-        return ""
+        return self.unheard
 
     def stats(self) -> dict[str, int | str]:
         return {"faults": self.faults, "last_fault": "page lost" if self.faults else ""}

@@ -13,6 +13,15 @@ from .conftest import SOCKET, host_pool, indices, keys
 from .fakes import FakeCluster
 
 Make = Callable[..., Any]
+# SGLang has it for MLA alone.
+DCP = {
+    "dcp_rank": 1,
+    "dcp_size": 2,
+    "tp_rank": 1,
+    "tp_size": 2,
+    "is_mla_model": True,
+    "logical_page_size": 32,
+}
 
 
 @pytest.fixture
@@ -25,12 +34,41 @@ def shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "hicache_storage_backend_extra_config", '{"allocator": "shm"}')
 
 
-def test_an_unreachable_node_fails_the_attach(make_store: Make, cluster: FakeCluster) -> None:
-    cluster.refuse_connect = "no such file"
+def test_a_node_that_refuses_the_engine_fails_the_attach(
+    make_store: Make, cluster: FakeCluster
+) -> None:
+    cluster.refuse_connect = "processes of user 7 may not attach"
     with pytest.raises(
-        ConfigError, match=rf'"socket" = "{SOCKET}" leads to no node \(no such file'
+        ConfigError,
+        match=rf'"socket" = "{SOCKET}" leads to no node that takes this engine \(processes of',
     ):
         make_store(None)
+
+
+def test_without_a_node_all_is_a_miss_that_reaches_no_client(
+    make_store: Make, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = host_pool("mha", "page_first")
+    store = make_store(pool)
+    store.register_mem_host_pool_v2(pool, "kv")
+    (client,) = cluster.clients
+    client.attached = False
+    transfers = [types.SimpleNamespace(name="kv", keys=keys(), host_indices=indices())]
+    assert store.attached is False
+    assert store.batch_exists(keys()) == 0
+    assert store.exists(keys()[0]) is False
+    assert store.batch_exists_v2(keys(), transfers).kv_hit_pages == 0
+    assert store.batch_set_v1(keys(), indices()) == [False] * len(keys())
+    assert store.batch_get_v1(keys(), indices()) == [False] * len(keys())
+    assert store.batch_set_v2(transfers) == {"kv": [False] * len(keys())}
+    assert store.batch_get_v2(transfers) == {"kv": [False] * len(keys())}
+    assert store.batch_set(keys(), [None] * len(keys())) is False
+    assert store.batch_get(keys()) == [None] * len(keys())
+    assert client.calls == []
+    assert store.stats()["store_faults"] == {}
+    assert [r for r in caplog.records if r.name.startswith("peercache")] == []
+    client.attached = True
+    assert all(store.batch_set_v1(keys(), indices()))
 
 
 def test_an_unknown_key_fails_the_attach(make_store: Make) -> None:
@@ -42,6 +80,47 @@ def test_a_nameless_model_needs_a_tag(make_store: Make) -> None:
     with pytest.raises(ConfigError, match="--served-model-name"):
         make_store(None, model_name=None)
     assert make_store(None, model_name=None, extra={"tag": "blue"})
+
+
+@pytest.mark.parametrize(
+    ("ranks", "name"),
+    [
+        ({}, "tp0/1 test/model"),
+        ({"pp_rank": 1, "pp_size": 2}, "pp1/2 tp0/1 test/model"),
+        ({"attn_cp_rank": 1, "attn_cp_size": 4}, "cp1/4 tp0/1 test/model"),
+        (DCP, "dcp1/2 tp1/2 test/model"),
+    ],
+    ids=["alone", "pp", "cp", "dcp"],
+)
+def test_the_node_sees_the_ranks_of_an_engine(
+    make_store: Make, cluster: FakeCluster, ranks: dict[str, int], name: str
+) -> None:
+    make_store(None, **ranks)
+    assert cluster.clients[0].engine.split(" ", 1)[1] == name
+
+
+@pytest.mark.parametrize(
+    ("parallel", "name"),
+    [
+        ({"attn_dp_size": 4, "dp_size": 1}, "dp1/4 tp0/1 test/model"),
+        ({"attn_dp_size": 1, "dp_size": 2, "dp_rank": 0}, "dp0/2 tp0/1 test/model"),
+        ({}, "dp1/2 tp0/1 test/model"),
+    ],
+    ids=["attention", "replicas", "untold"],
+)
+def test_the_node_sees_the_rank_of_data_parallelism(
+    make_store: Make,
+    cluster: FakeCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    parallel: dict[str, int],
+    name: str,
+) -> None:
+    from sglang.srt.runtime_context import get_parallel
+
+    for field, value in parallel.items():
+        monkeypatch.setattr(get_parallel(), field, value, raising=False)
+    make_store(None, dp_rank=1)
+    assert cluster.clients[0].engine.split(" ", 1)[1] == name
 
 
 def test_embedded_mode_needs_the_node_in_the_extension(

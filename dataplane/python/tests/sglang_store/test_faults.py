@@ -114,6 +114,19 @@ def test_faults_of_the_client_are_logged_once(
     assert store.stats()["store_faults"] == {"get": 3 * PAGES}
 
 
+def test_a_clear_that_some_node_has_not_heard_of_says_which(
+    make_store: Make, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = make_store(host_pool("mha", "page_first"))
+    assert store.batch_get_v1(keys(), indices()) == [False] * PAGES  # a fault of the same minute
+    cluster.clients[0].unheard = "clear: 1 of 4 members have not heard: n3"
+    assert store.clear() is False
+    assert store.faults.counts()["clear"] == 1
+    assert "the clear is not complete: clear: 1 of 4 members have not heard: n3" in caplog.text
+    cluster.clients[0].unheard = ""
+    assert store.clear() is True
+
+
 def test_close_is_idempotent(make_store: Make, cluster: FakeCluster) -> None:
     store = make_store(host_pool("mha", "page_first"))
     store.close()

@@ -41,6 +41,8 @@ def test_logs_at_most_once_a_minute_and_says_what_it_left_out(
 
 
 class Store:
+    attached = True
+
     def __init__(self) -> None:
         self.faults = Faults(logging.getLogger("test"))
 
@@ -49,6 +51,10 @@ class Store:
         if "bad" in keys:
             raise RuntimeError("boom")
         return [True] * len(keys)
+
+    @never_raises(lambda keys: len(keys), needs_node=True)
+    def missing(self, keys: list[str]) -> int:
+        return -len(keys)
 
     @never_raises(lambda: None)
     def stop(self) -> None:
@@ -65,3 +71,12 @@ def test_an_exception_becomes_the_answer() -> None:
 def test_what_is_no_fault_of_the_cache_passes() -> None:
     with pytest.raises(KeyboardInterrupt):
         Store().stop()
+
+
+def test_without_a_node_the_answer_is_given_at_once_and_is_no_fault() -> None:
+    store = Store()
+    assert store.missing(["a"]) == -1
+    store.attached = False
+    assert store.missing(["a"]) == 1
+    assert store.get(["a"]) == [True], "it needs no node"
+    assert store.faults.counts() == {}

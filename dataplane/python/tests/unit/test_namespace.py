@@ -38,6 +38,7 @@ def test_the_prefix_is_stable() -> None:
         {"tag": "blue"},
         {"pool": "mamba"},
         {"encoding": "flat"},
+        {"weights": "5f1e"},
         {"rank": Rank(tp=(1, 2), pp=(0, 1), cp=(0, 1), dcp=(0, 1))},
         {"rank": Rank(tp=(0, 4), pp=(0, 1), cp=(0, 1), dcp=(0, 1))},
         {"rank": Rank(tp=None, pp=(0, 1), cp=(0, 1), dcp=(0, 1))},

@@ -32,7 +32,7 @@ ModifyQp ToInit(const LinkOptions& link, uint8_t port, int access) {
 }
 
 ModifyQp ToReceive(const LinkOptions& link, uint8_t port, const RailAddress& here,
-                   const QueueAddress& peer, uint8_t reads) {
+                   const QueueAddress& peer, uint8_t reads, uint32_t flow) {
   ModifyQp change;
   ibv_qp_attr& to = change.attributes;
   to.qp_state = IBV_QPS_RTR;
@@ -50,6 +50,7 @@ ModifyQp ToReceive(const LinkOptions& link, uint8_t port, const RailAddress& her
     std::copy(peer.gid.begin(), peer.gid.end(), to.ah_attr.grh.dgid.raw);
     to.ah_attr.grh.sgid_index = static_cast<uint8_t>(here.gid.index);
     to.ah_attr.grh.hop_limit = link.hop_limit;
+    if (here.ethernet) to.ah_attr.grh.flow_label = flow;
     to.ah_attr.grh.traffic_class = link.traffic_class;
   }
   change.mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |

@@ -22,9 +22,9 @@ struct ModifyQp {
 
 // RESET -> INIT. `access`: what the peer may do (IBV_ACCESS_REMOTE_READ or 0).
 ModifyQp ToInit(const LinkOptions& link, uint8_t port, int access);
-// INIT -> RTR; answers `reads` READs of the peer at once.
+// INIT -> RTR; answers `reads` READs of the peer at once. `flow`: the flow label of RoCE packets.
 ModifyQp ToReceive(const LinkOptions& link, uint8_t port, const RailAddress& here,
-                   const QueueAddress& peer, uint8_t reads);
+                   const QueueAddress& peer, uint8_t reads, uint32_t flow);
 // RTR -> RTS; has `reads` READs under way at once. `sequence` is its first packet number.
 ModifyQp ToSend(const LinkOptions& link, uint32_t sequence, uint8_t reads);
 

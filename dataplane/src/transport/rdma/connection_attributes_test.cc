@@ -14,6 +14,7 @@ using peercache::testing::FakeSysfs;
 using peercache::testing::Ip;
 
 constexpr uint8_t kPort = 2;
+constexpr uint32_t kFlow = 0xabcde;
 
 // Port 2 of an adapter, as a rail sees it.
 RailAddress Look(const FakeSysfs& sysfs, uint8_t mtu) {
@@ -62,7 +63,7 @@ LinkOptions Options() {
 TEST(ConnectionAttributesTest, PortsOfOneInfiniBandSubnetAreAddressedByLid) {
   const RailAddress here = InfiniBand("0x1f", "fe80::506b:4b03:c1:2a3c", IBV_MTU_4096);
   const RailAddress there = InfiniBand("0x2e", "fe80::506b:4b03:c1:2a3d", IBV_MTU_2048);
-  const ModifyQp change = ToReceive(Options(), kPort, here, QueueOf(there), 16);
+  const ModifyQp change = ToReceive(Options(), kPort, here, QueueOf(there), 16, kFlow);
   const ibv_qp_attr& to = change.attributes;
   EXPECT_EQ(to.ah_attr.is_global, 0);
   EXPECT_EQ(to.ah_attr.dlid, 0x2e) << "the peer's, not the own";
@@ -77,11 +78,12 @@ TEST(ConnectionAttributesTest, PortsOfOneInfiniBandSubnetAreAddressedByLid) {
 TEST(ConnectionAttributesTest, AnotherInfiniBandSubnetIsAddressedByGidToo) {
   const RailAddress here = InfiniBand("0x1f", "fec0:0:0:1:506b:4b03:c1:2a3c", IBV_MTU_4096);
   const RailAddress there = InfiniBand("0x2e", "fec0:0:0:2:506b:4b03:c1:2a3d", IBV_MTU_4096);
-  const ModifyQp change = ToReceive(Options(), kPort, here, QueueOf(there), 16);
+  const ModifyQp change = ToReceive(Options(), kPort, here, QueueOf(there), 16, kFlow);
   const ibv_ah_attr& to = change.attributes.ah_attr;
   EXPECT_EQ(to.is_global, 1);
   EXPECT_TRUE(std::equal(there.gid.address.begin(), there.gid.address.end(), to.grh.dgid.raw));
   EXPECT_EQ(to.grh.sgid_index, 0);
+  EXPECT_EQ(to.grh.flow_label, 0u) << "InfiniBand's switches have no use for it";
   EXPECT_EQ(to.grh.hop_limit, 61);
   EXPECT_EQ(to.dlid, 0x2e);
   EXPECT_EQ(to.sl, 3);
@@ -94,14 +96,14 @@ TEST(ConnectionAttributesTest, RoceIsAddressedByGidAlsoWithinANetwork) {
   EXPECT_EQ(here.network, there.network);
   LinkOptions options = Options();
   options.mtu = 1024;
-  const ModifyQp change = ToReceive(options, kPort, here, QueueOf(there), 16);
+  const ModifyQp change = ToReceive(options, kPort, here, QueueOf(there), 16, kFlow);
   const ibv_ah_attr& to = change.attributes.ah_attr;
   EXPECT_EQ(to.is_global, 1);
   EXPECT_TRUE(std::equal(there.gid.address.begin(), there.gid.address.end(), to.grh.dgid.raw));
   EXPECT_EQ(to.grh.sgid_index, 5) << "of the own table";
   EXPECT_EQ(to.grh.hop_limit, 61);
   EXPECT_EQ(to.grh.traffic_class, 104);
-  EXPECT_EQ(to.grh.flow_label, 0u);
+  EXPECT_EQ(to.grh.flow_label, kFlow);
   EXPECT_EQ(to.dlid, 0);
   EXPECT_EQ(to.port_num, kPort);
   EXPECT_EQ(change.attributes.path_mtu, IBV_MTU_1024) << "as configured";
@@ -109,7 +111,7 @@ TEST(ConnectionAttributesTest, RoceIsAddressedByGidAlsoWithinANetwork) {
 
 TEST(ConnectionAttributesTest, WhatAPeerIsConnectedToIsWhatItSaid) {
   const RailAddress port = InfiniBand("0x1f", "fe80::506b:4b03:c1:2a3c", IBV_MTU_4096);
-  const ModifyQp change = ToReceive(Options(), kPort, port, QueueOf(port), 16);
+  const ModifyQp change = ToReceive(Options(), kPort, port, QueueOf(port), 16, kFlow);
   EXPECT_EQ(change.attributes.qp_state, IBV_QPS_RTR);
   EXPECT_EQ(change.attributes.dest_qp_num, 0x123456u);
   EXPECT_EQ(change.attributes.rq_psn, 0x654321u);

@@ -8,6 +8,7 @@
 // Thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -21,6 +22,11 @@ namespace peercache::rdma {
 struct DeviceContext {
   static Result<std::shared_ptr<DeviceContext>> Open(const std::string& name, uint8_t port);
 
+  // Of the next completion queue: the device's interrupts, and so its processors, in turn.
+  int NextVector() const {
+    const auto vectors = static_cast<unsigned>(std::max(context->num_comp_vectors, 1));
+    return static_cast<int>(next_vector_.fetch_add(1, std::memory_order_relaxed) % vectors);
+  }
   // Whether it answers no calls any more, as a device that was taken away. Asks it.
   bool Gone() const;
 
@@ -35,6 +41,9 @@ struct DeviceContext {
   Status on_demand_paging;  // whether it has it (on_demand.h)
   // The rail has given it up.
   std::atomic<bool> failed{false};
+
+ private:
+  mutable std::atomic<unsigned> next_vector_{0};
 };
 
 // What the kernel answers for a device that was taken away.

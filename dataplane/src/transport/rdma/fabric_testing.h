@@ -63,12 +63,16 @@ inline std::unique_ptr<Rails> OpenTestRails() {
   return std::move(*rails);
 }
 
-// Rails whose devices report smaller limits than they have.
+// Rails whose devices report smaller limits than they have, or addresses that nobody looked up.
 class RailTesting {
  public:
   static void Limit(const Rails& rails, uint64_t max_mr_size) {
     for (const auto& rail : rails.all()) rail->max_mr_size_ = max_mr_size;
   }
+  static void See(Rail* rail, RailAddress address) {
+    rail->state_.See({std::move(address), WaitsFor::kNothing});
+  }
+  static void Down(Rail* rail) { rail->state_.See({Unavailable("a test"), WaitsFor::kPort}); }
   template <typename Change>
   static void Limit(const Rails& rails, const Change& change) {
     for (const auto& rail : rails.all())

@@ -3,18 +3,29 @@
 
 #include <cstdint>
 
+#include "base/clock.h"
+
 namespace peercache::rdma {
 
 struct LinkOptions {
   uint8_t traffic_class = 0;  // DSCP << 2 of RoCE v2
   uint8_t service_level = 0;
   uint8_t hop_limit = 64;
-  uint8_t timeout = 14;  // of an acknowledgement: 4.096 us * 2^timeout
+  uint8_t timeout = 12;  // of an acknowledgement: AckTimeout
   uint8_t retries = 7;   // at most 7
   uint16_t pkey_index = 0;
   uint32_t mtu = 0;  // bytes, at most; 0: what both ports have
   // Registered memory is not locked, by devices that have on-demand paging.
   bool on_demand_paging = false;
+  // Devices may write what a READ brings in any order until it is complete (memory.cc).
+  bool relaxed_ordering = true;
 };
+
+// What `timeout` stands for. A device may take up to four times as long, says InfiniBand's
+// specification (volume 1, 9.7.6.1.3).
+constexpr std::chrono::nanoseconds AckTimeout(uint8_t timeout) {
+  return std::chrono::nanoseconds(int64_t{4096} << timeout);
+}
+constexpr int kAckTimeoutSpread = 4;
 
 }  // namespace peercache::rdma

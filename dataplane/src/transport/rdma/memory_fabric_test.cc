@@ -24,10 +24,11 @@ TEST(RegistrationFabricTest, OnDemandPagingIsAskedForOfDevicesThatHaveItOnly) {
   static std::atomic<int> on_demand, locked;
   on_demand = locked = 0;
   auto* table = const_cast<Verbs*>(*Verbs::Load());
-  static const auto before = table->reg_mr;
-  table->reg_mr = [](ibv_pd* pd, void* address, size_t length, int access) {
+  static const auto before = table->reg_mr_iova2;
+  table->reg_mr_iova2 = [](ibv_pd* pd, void* address, size_t length, uint64_t iova,
+                           unsigned access) {
     ++((access & IBV_ACCESS_ON_DEMAND) != 0 ? on_demand : locked);
-    return before(pd, address, length, access & ~IBV_ACCESS_ON_DEMAND);
+    return before(pd, address, length, iova, access & ~unsigned{IBV_ACCESS_ON_DEMAND});
   };
   const Rail& first = *(*rails)->all()[0];
   EXPECT_THAT(first.memory(), HasSubstr("locked: it has no on-demand paging"));
@@ -44,7 +45,7 @@ TEST(RegistrationFabricTest, OnDemandPagingIsAskedForOfDevicesThatHaveItOnly) {
     EXPECT_TRUE(device.ok()) << device.status().ToString();
     EXPECT_EQ(on_demand, 1) << "a device's addresses have no pages to bring in";
   }
-  table->reg_mr = before;
+  table->reg_mr_iova2 = before;
 }
 
 TEST(RegistrationFabricTest, TooLittleMemlockIsExplained) {

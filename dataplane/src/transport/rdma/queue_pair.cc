@@ -39,6 +39,11 @@ uint32_t RandomSequence() {
   return std::random_device{}() & 0xffffff;
 }
 
+uint32_t RandomFlowLabel() {
+  constexpr uint32_t kMost = (1 << 20) - 1;
+  return std::random_device{}() % kMost + 1;
+}
+
 Result<QpHandle> MakeQueuePair(const Rail& rail, const DeviceContext& device, ibv_cq* cq,
                                QueueSize size, int access) {
   ibv_qp_init_attr wanted{};
@@ -69,8 +74,9 @@ QueueAddress AddressOf(const Rail& rail, const DeviceContext& device, const Rail
 
 Status ReadyToReceive(const Rail& rail, const DeviceContext& device, const RailAddress& here,
                       ibv_qp* qp, const QueueAddress& peer) {
-  const int error =
-      Modify(rail, qp, ToReceive(rail.link(), rail.spec().port, here, peer, ReadsAnswered(device)));
+  const int error = Modify(rail, qp,
+                           ToReceive(rail.link(), rail.spec().port, here, peer,
+                                     ReadsAnswered(device), RandomFlowLabel()));
   if (error != 0)
     return Failed(rail, "connecting a queue pair (is there a route to the peer's address?)", error);
   return {};

@@ -24,6 +24,10 @@ QueueAddress AddressOf(const Rail& rail, const DeviceContext& device, const Rail
                        const ibv_qp& qp, uint32_t sequence);
 // 24 bits nobody can guess, so that a stray packet of an earlier connection does not fit.
 uint32_t RandomSequence();
+// 20 bits, never 0. Of RoCE packets the UDP source port follows from it, by which switches choose
+// among equal paths; so each queue pair takes a path of its own, and one that is made anew most
+// likely another.
+uint32_t RandomFlowLabel();
 
 // INIT -> RTR: it answers READs of the peer from here on.
 Status ReadyToReceive(const Rail& rail, const DeviceContext& device, const RailAddress& here,

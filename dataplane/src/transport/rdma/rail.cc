@@ -66,6 +66,13 @@ std::string Rail::memory() const {
   return PagesOnDemand(*device) ? "on demand" : "locked: " + device->on_demand_paging.message();
 }
 
+std::string Rail::ordering() const {
+  if (OrdersRelaxed()) return "relaxed";
+  return link_.relaxed_ordering ? "strict: this libibverbs has no ibv_reg_mr_iova2: install "
+                                  "rdma-core 28 or later"
+                                : "strict";
+}
+
 void Rail::Take(std::shared_ptr<DeviceContext> device) {
   if (device && link_.on_demand_paging && !PagesOnDemand(*device)) {
     spdlog::warn(

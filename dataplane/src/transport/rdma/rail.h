@@ -63,6 +63,11 @@ class Rail {
   bool PagesOnDemand(const DeviceContext& device) const {
     return link_.on_demand_paging && device.on_demand_paging.ok();
   }
+  // Whether memory is registered so that devices may write it in any order (memory.cc): as asked
+  // for, and as far as this libibverbs has it.
+  bool OrdersRelaxed() const { return link_.relaxed_ordering && verbs_->reg_mr_iova2 != nullptr; }
+  // For people: "relaxed", "strict", or that it is strict although relaxed was asked for, and why.
+  std::string ordering() const;
   // For people: "locked", "on demand", or that it is locked although paging was asked for, and why.
   std::string memory() const;
   // For the queue pairs that are made on it.

@@ -113,7 +113,7 @@ Status ReadChannel::Probe(Bytes scratch, const RegisteredMemory::Ranges& ranges,
         Sge(*memory, path.queue->rail_index(),
             static_cast<uint32_t>(memory->ChunkOf(scratch.data())), scratch.data(), bytes);
     path.queue->Add(pool_, path.rkeys[0], std::span(&segment, 1), bytes, 0);
-    if (Status s = path.queue->Ring(Clock::now()); !s.ok()) Lose(&path, s);
+    if (Status s = path.queue->Ring(); !s.ok()) Lose(&path, s);
   }
   const auto waiting = [&] {
     return std::any_of(paths_.begin(), paths_.end(),
@@ -121,9 +121,10 @@ Status ReadChannel::Probe(Bytes scratch, const RegisteredMemory::Ranges& ranges,
   };
   while (waiting()) {
     const TimePoint now = Clock::now();
+    TakeBack(now);
     for (Path& path : paths_) {
-      if (path.queue->in_flight() == 0) continue;
-      Status s = path.queue->Harvest(now, [](uint32_t) {});
+      if (path.queue->broken() || path.queue->in_flight() == 0) continue;
+      Status s = path.queue->Harvest([](uint32_t) {});
       if (s.ok() && path.queue->in_flight() > 0 && now >= deadline) {
         s = DeadlineExceeded(fmt::format(
             "rail {}: a READ of {} bytes brought nothing: is the MTU of the network as large as "
@@ -159,6 +160,7 @@ void ReadChannel::Begin(std::span<const PageRead> pages, const RegisteredMemory:
   cut_.pieces.clear();
   cut_.segments.clear();
   again_.clear();
+  posting_ = true;
   next_ = 0;
   missing_.assign(pages.size(), 0);
   left_ = 0;
@@ -185,7 +187,7 @@ void ReadChannel::Begin(std::span<const PageRead> pages, const RegisteredMemory:
   }
   FindReach();
   if (left_ > 0 && !AnyReaches()) FailPending();
-  Post(now);
+  Post();
 }
 
 void ReadChannel::FindReach() {
@@ -233,7 +235,7 @@ void ReadChannel::Send(Path* path, uint32_t index) {
                    std::span(segments_).first(piece.count), piece.bytes, index);
 }
 
-void ReadChannel::Post(TimePoint now) {
+void ReadChannel::Post() {
   for (bool lost = true; lost;) {
     lost = false;
     while (!again_.empty() || next_ < cut_.pieces.size()) {
@@ -251,7 +253,7 @@ void ReadChannel::Post(TimePoint now) {
     }
     for (Path& path : paths_) {
       if (path.queue->broken()) continue;
-      if (Status s = path.queue->Ring(now); !s.ok()) {
+      if (Status s = path.queue->Ring(); !s.ok()) {
         Lose(&path, s);
         lost = true;
       }
@@ -259,12 +261,31 @@ void ReadChannel::Post(TimePoint now) {
   }
 }
 
-bool ReadChannel::Advance(TimePoint now) {
-  bool moved = false;
+bool ReadChannel::done() const { return left_ == 0 && Quiet(); }
+
+bool ReadChannel::Quiet() const {
+  return std::none_of(paths_.begin(), paths_.end(), [](const Path& path) {
+    return path.queue->in_flight() > 0 || path.queue->stopping();
+  });
+}
+
+bool ReadChannel::TakeBack(TimePoint now) {
+  bool any = false;
   for (Path& path : paths_) {
-    if (path.queue->in_flight() == 0) continue;
+    // Establish forgets some before it drops their paths.
+    if (path.queue == nullptr || !path.queue->stopping()) continue;
+    any |= path.queue->Over(now, [&](uint32_t piece) { again_.push_back(piece); });
+  }
+  if (left_ == 0 || !posting_) again_.clear();
+  return any;
+}
+
+bool ReadChannel::Advance(TimePoint now) {
+  bool moved = TakeBack(now);
+  for (Path& path : paths_) {
+    if (path.queue->broken() || path.queue->in_flight() == 0) continue;
     uint64_t reads = 0, bytes = 0;
-    Status s = path.queue->Harvest(now, [&](uint32_t piece) {
+    Status s = path.queue->Harvest([&](uint32_t piece) {
       ++reads;
       bytes += cut_.pieces[piece].bytes;
       PieceDone(piece);
@@ -296,8 +317,18 @@ bool ReadChannel::Advance(TimePoint now) {
       moved = true;
     }
   }
-  if (moved || !again_.empty()) Post(now);
+  if (!posting_) {
+    if (left_ > 0 && Quiet()) FailPending();
+  } else if (moved || !again_.empty()) {
+    Post();
+  }
   return moved;
+}
+
+void ReadChannel::StopPosting() {
+  posting_ = false;
+  again_.clear();
+  if (left_ > 0 && Quiet()) FailPending();
 }
 
 void ReadChannel::PieceDone(uint32_t index) {
@@ -317,8 +348,10 @@ void ReadChannel::PieceDone(uint32_t index) {
 
 void ReadChannel::Lose(Path* path, const Status& why) {
   ReadQueue& queue = *path->queue;
-  queue.ForEachInFlight([&](uint32_t piece) { again_.push_back(piece); });
-  queue.Break();
+  if (queue.broken()) return;
+  const TimePoint now = Clock::now();
+  queue.Stop(now);
+  TakeBack(now);  // at once, as a rule
   queue.rail().CountFailure();
   lost_rails_ |= 1u << queue.rail_index();
   spdlog::debug("a queue pair is lost: {}", why.ToString());
@@ -341,8 +374,10 @@ void ReadChannel::FailPending() {
 }
 
 void ReadChannel::Fail() {
-  for (Path& path : paths_) path.queue->Break();
+  const TimePoint now = Clock::now();
+  for (Path& path : paths_) path.queue->Stop(now);
   FailPending();
+  TakeBack(now);
 }
 
 void ReadChannel::AppendFds(std::vector<int>* fds) const {
@@ -359,7 +394,7 @@ void ReadChannel::Arm() {
 
 void ReadChannel::Disarm() {
   for (Path& path : paths_)
-    if (!path.queue->broken()) path.queue->Disarm();
+    if (path.queue->device() != nullptr) path.queue->Disarm();
 }
 
 }  // namespace peercache::rdma

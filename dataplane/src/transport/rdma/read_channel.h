@@ -10,7 +10,9 @@
 // loses its queue pair, and what it had under way is read over the others; the batch fails when
 // none is left. Memory of this process that a device may not write to any more (a dma-buf that was
 // revoked, a file that was cut short) fails the batch at once, with all queues of the channel, and
-// is no rail's fault. So nothing lands in a destination once the channel is done().
+// is no rail's fault. Nothing lands in a destination once the channel is done(): it is not before
+// the device has given up what lost queues had under way, or the kernel has taken it from the
+// device.
 //
 // The header of every slot is read with the page and checked: kStale when the page is not there
 // (any more). That the slot was not reused *during* the read is not seen here, it follows from the
@@ -75,10 +77,12 @@ class ReadChannel {
              TimePoint now);
   // Takes what has completed and posts what has room. True when anything moved.
   bool Advance(TimePoint now);
-  bool done() const { return left_ == 0; }
+  bool done() const;
   // No page of the batch was complete later.
   TimePoint finished() const { return finished_; }
-  // Gives up: breaks all queues, what is pending has failed.
+  // Begins no more READs: done() when those under way are. What lacks others has failed.
+  void StopPosting();
+  // Gives up: breaks all queues, what is pending has failed. done() a moment later.
   void Fail();
 
   // Queues that work; rails that have lost theirs since Make (a bit each).
@@ -99,7 +103,10 @@ class ReadChannel {
     bool reaches = true;  // the memory of the batch is known to its device
   };
   ReadChannel() = default;
-  void Post(TimePoint now);
+  void Post();
+  // Takes back what lost queues had under way, once it lands no more. True when any did.
+  bool TakeBack(TimePoint now);
+  bool Quiet() const;  // nothing is under way, and nothing may land
   // Which paths reach the memory of the batch.
   void FindReach();
   bool AnyReaches() const;
@@ -127,6 +134,7 @@ class ReadChannel {
   size_t next_ = 0;                // first piece that was never posted
   std::vector<uint32_t> missing_;  // pieces that each page lacks
   size_t left_ = 0;                // pages pending
+  bool posting_ = true;
   TimePoint finished_{};
   std::vector<ibv_sge> segments_;             // of the READ being built
   std::vector<const Registration*> reached_;  // the memory of the batch

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/wrong_bytes.h"
 #include "transport/rdma/fabric_testing.h"
 #include "transport/rdma/memory_testing.h"
 #include "transport/rdma/read_channel.h"
@@ -45,7 +46,8 @@ class Batch {
       const auto payload = holder.Payload(read);
       size_t at = 0;
       for (const Bytes& part : read.to) {
-        ASSERT_EQ(std::memcmp(part.data(), payload.data() + at, part.size()), 0);
+        ASSERT_TRUE(HasRightBytes("page of key " + read.key.ShortHex(), part,
+                                  payload.subspan(at, part.size())));
         at += part.size();
       }
     }
@@ -469,14 +471,14 @@ TEST_F(ReadChannelFabricTest, ASmallBatchStaysOnTheRailNearItsMemory) {
 // As that of an engine whose dma-buf was revoked.
 TEST_F(ReadChannelFabricTest, MemoryThatDevicesMayNotWriteToIsNoRailsFault) {
   auto* table = const_cast<Verbs*>(*Verbs::Load());
-  static const auto before = table->reg_mr;
-  table->reg_mr = [](ibv_pd* pd, void* address, size_t length, int) {
-    return before(pd, address, length, 0);
+  static const auto before = table->reg_mr_iova2;
+  table->reg_mr_iova2 = [](ibv_pd* pd, void* address, size_t length, uint64_t iova, unsigned) {
+    return before(pd, address, length, iova, 0);
   };
   const auto memory = TestMemory(1 << 20);
   const auto revoked = Registration::Make("engine", memory->bytes(), *rails,
                                           Registration::For::kLocalWrite, memory, {});
-  table->reg_mr = before;
+  table->reg_mr_iova2 = before;
   ASSERT_TRUE(revoked.ok()) << revoked.status().ToString();
   reader.registered.Add(*revoked);
   auto connection = Connect(*rails, &holder, reader);

@@ -20,9 +20,13 @@ constexpr int kSegments = 16;
 // Every so many READs one completion, so that slots come free while others are under way.
 constexpr uint32_t kSignalEvery = 8;
 constexpr int kPollAtOnce = 16;
+// Or after as many bytes, so that a slow path shows its progress: a queue that shows none is given
+// up (ReadChannel::Begin).
+constexpr uint64_t kSignalBytes = 1 << 20;
 // A device flushes a stopped pair in microseconds. For one that has not after this long there is
-// only destroying the pair, which waits for it without limit.
-constexpr Duration kFlushLimit = std::chrono::seconds(2);
+// only destroying the pair.
+constexpr Duration kFlushLimit = milliseconds(100);
+constexpr Duration kLookAgain = std::chrono::microseconds(50);
 
 }  // namespace
 
@@ -46,7 +50,7 @@ Result<std::unique_ptr<ReadQueue>> ReadQueue::Make(Rail* rail, size_t rail_index
   // One more than READs: when the pair breaks, each of them completes with an error.
   queue->cq_.reset(rail->verbs().create_cq(device.context.get(),
                                            static_cast<int>(queue->size_.reads) + 1, nullptr,
-                                           queue->completions_.get(), 0));
+                                           queue->completions_.get(), device.NextVector()));
   if (!queue->cq_) return failed("creating a completion queue");
   auto qp = MakeQueuePair(*rail, device, queue->cq_.get(), queue->size_, 0);
   if (!qp.ok()) return qp.status();
@@ -75,7 +79,10 @@ void ReadQueue::Add(uint64_t remote, uint32_t rkey, std::span<const ibv_sge> seg
   work.sg_list = copy;
   work.num_sge = static_cast<int>(segments.size());
   work.opcode = IBV_WR_RDMA_READ;
-  work.send_flags = (added_ + 1) % kSignalEvery == 0 ? IBV_SEND_SIGNALED : 0;
+  unsignalled_bytes_ += bytes;
+  const bool signal = (added_ + 1) % kSignalEvery == 0 || unsignalled_bytes_ >= kSignalBytes;
+  if (signal) unsignalled_bytes_ = 0;
+  work.send_flags = signal ? IBV_SEND_SIGNALED : 0;
   work.wr.rdma.remote_addr = remote;
   work.wr.rdma.rkey = rkey;
   slots_[at] = {token, bytes};
@@ -83,13 +90,14 @@ void ReadQueue::Add(uint64_t remote, uint32_t rkey, std::span<const ibv_sge> seg
   ++added_;
 }
 
-Status ReadQueue::Ring(TimePoint now) {
+Status ReadQueue::Ring() {
   if (rung_ == added_) return {};
-  if (rung_ == harvested_) last_progress_ = now;  // it was idle
+  if (rung_ == harvested_) last_progress_ = Clock::now();  // it was idle
   for (uint32_t i = rung_; i + 1 != added_; ++i)
     work_[i % size_.reads].next = &work_[(i + 1) % size_.reads];
   // The last of a chain is signalled, or nobody would learn of it.
   work_[(added_ - 1) % size_.reads].send_flags = IBV_SEND_SIGNALED;
+  unsignalled_bytes_ = 0;
   const uint32_t count = added_ - rung_;
   ibv_send_wr* refused = nullptr;
   const int error = ibv_post_send(qp_.get(), &work_[rung_ % size_.reads], &refused);
@@ -136,39 +144,52 @@ void ReadQueue::Disarm() {
   while (rail_->verbs().get_cq_event(completions_.get(), &cq, &user) == 0) ++unacknowledged_;
 }
 
-bool ReadQueue::AwaitFlush() {
-  const TimePoint limit = Clock::now() + kFlushLimit;
+void ReadQueue::Stop(TimePoint now) {
+  if (stopped_) return;
+  stopped_ = true;
+  // At once where the device refuses that, as one that was taken away.
+  destroy_at_ = StopQueuePair(*rail_, qp_.get()) ? now + kFlushLimit : TimePoint{};
+}
+
+bool ReadQueue::Flushed() {
   ibv_wc done[kPollAtOnce];
   while (reported_ != posted_) {
     const int n = ibv_poll_cq(cq_.get(), kPollAtOnce, done);
-    if (n < 0 || (n == 0 && (device_->failed || Clock::now() >= limit))) return false;
-    if (n > 0) {
-      reported_ = static_cast<uint32_t>(done[n - 1].wr_id);
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
+    if (n <= 0) return false;
+    reported_ = static_cast<uint32_t>(done[n - 1].wr_id);
   }
   return true;
 }
 
-void ReadQueue::Break() {
-  if (qp_ == nullptr) return;
-  const bool over = StopQueuePair(*rail_, qp_.get()) && AwaitFlush();
-  if (!over) {
-    if (!device_->Gone())
+bool ReadQueue::Destroyed(TimePoint now) {
+  if (qp_ != nullptr && (now >= destroy_at_ || device_->failed)) {
+    if (!device_->failed && destroy_at_ != TimePoint{})
       spdlog::warn("rail {}: the device does not give up its READs; waiting for it", rail_->name());
-    qp_.reset();
+    destroyed_ = std::make_shared<std::atomic<bool>>(false);
+    // Released when the pair is gone.
+    std::shared_ptr<const void> gone(destroyed_.get(),
+                                     [flag = destroyed_](const void*) { flag->store(true); });
+    rail_->disposer().Take({.device = device_, .keeper = std::move(gone), .qp = std::move(qp_)});
   }
+  return destroyed_ != nullptr && destroyed_->load();
+}
+
+void ReadQueue::Dispose() {
   Disarm();
   // Destroying a completion queue waits for this.
   if (unacknowledged_ > 0)
     rail_->verbs().ack_cq_events(cq_.get(), std::exchange(unacknowledged_, 0u));
+  // A pair that is being destroyed goes before its completion queue: the Disposer keeps the order.
   rail_->disposer().Take({.device = std::move(device_),
                           .channel = std::move(completions_),
                           .cq = std::move(cq_),
                           .qp = std::move(qp_)});
-  harvested_ = rung_ = completed_ = added_;
-  bytes_in_flight_ = 0;
+}
+
+void ReadQueue::Break() {
+  if (qp_ == nullptr && !stopped_) return;  // it was never made
+  Stop(Clock::now());
+  while (!Over(Clock::now(), [](uint32_t) {})) std::this_thread::sleep_for(kLookAgain);
 }
 
 }  // namespace peercache::rdma

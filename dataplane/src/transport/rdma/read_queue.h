@@ -6,13 +6,17 @@
 //   queue.Harvest([&](uint32_t token) { ... });        // in the order they were added
 //
 // Only some READs are signalled; that one completed says that all before it did. When the pair
-// breaks, Harvest fails, and what was not reported is in doubt: Break() stops the pair and waits
-// until the device is done with what it had, and after that nothing is written to the destinations
-// any more. The pair is destroyed later, by the rail's Disposer.
+// breaks, Harvest fails, and what was not reported is in doubt, since it may land at any time.
+// Stop() has the device give it up; it lands no more once Over(), of which there are two proofs:
+//   - the device has reported the end of all that it had, as it does within microseconds;
+//   - or the pair is destroyed, which takes the kernel as long as the device, or its reset, takes.
+// Neither is waited for here, so that the other rails go on meanwhile. The pair is destroyed by the
+// rail's Disposer.
 //
 // Used by one thread at a time.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -31,13 +35,15 @@ class ReadQueue {
   static Result<std::unique_ptr<ReadQueue>> Make(Rail* rail, size_t rail_index);
 
   Rail& rail() const { return *rail_; }
-  // Null when it is broken.
+  // Null when it is broken, and that is over.
   const DeviceContext* device() const { return device_.get(); }
   size_t rail_index() const { return rail_index_; }
   QueueAddress address() const { return AddressOf(*rail_, *device_, here_, *qp_, sequence_); }
   Status Connect(const QueueAddress& peer);
 
-  bool broken() const { return qp_ == nullptr; }
+  bool broken() const { return stopped_; }
+  // Broken, and what it had under way may still land.
+  bool stopping() const { return stopped_ && device_ != nullptr; }
   // The rail has another address or device than the pair was made with; nothing comes over it any
   // more.
   bool outdated() const { return device_->failed || rail_->state().epoch() != here_.epoch; }
@@ -53,26 +59,22 @@ class ReadQueue {
   void Add(uint64_t remote, uint32_t rkey, std::span<const ibv_sge> segments, uint32_t bytes,
            uint32_t token);
   // Hands what was added to the device.
-  Status Ring(TimePoint now);
+  Status Ring();
   // Calls done(token) for each READ that has completed since. Fails when the pair is broken; with
   // kInvalidArgument when that is the fault of this process's memory, and of no rail.
   template <typename Done>
-  Status Harvest(TimePoint now, const Done& done) {
+  Status Harvest(const Done& done) {
     uint32_t upto = 0;
     Status status = Poll(&upto);
+    // Not by a clock that was read before: this thread may have waited for a processor since.
+    if (harvested_ != upto) last_progress_ = Clock::now();
     while (harvested_ != upto) {
       const Slot& slot = slots_[harvested_ % size_.reads];
       bytes_in_flight_ -= slot.bytes;
       ++harvested_;
-      last_progress_ = now;
       done(slot.token);
     }
     return status;
-  }
-  // Tokens of what is in flight.
-  template <typename Each>
-  void ForEachInFlight(const Each& each) const {
-    for (uint32_t i = harvested_; i != added_; ++i) each(slots_[i % size_.reads].token);
   }
 
   // For waiting: Arm, Harvest once more, then poll fd(); Disarm before the next Arm.
@@ -80,7 +82,19 @@ class ReadQueue {
   Status Arm();
   void Disarm();
 
-  // Ends the pair; nothing is in flight afterwards and nothing lands any more.
+  // Ends the pair: it asks for nothing more.
+  void Stop(TimePoint now);
+  // Of a stopped pair: whether nothing lands any more. Then lost(token) was called for each READ
+  // that was in flight, and nothing is in flight any more. Takes no system call that waits.
+  template <typename Lost>
+  bool Over(TimePoint now, const Lost& lost) {
+    if (device_ != nullptr && !Flushed() && !Destroyed(now)) return false;
+    if (device_ != nullptr) Dispose();
+    for (; harvested_ != added_; ++harvested_) lost(slots_[harvested_ % size_.reads].token);
+    bytes_in_flight_ = 0;
+    return true;
+  }
+  // Stops the pair and waits until that is over.
   void Break();
   ~ReadQueue();
 
@@ -95,8 +109,11 @@ class ReadQueue {
         here_(rail->state().address()),
         device_(rail->device()) {}
   Status Poll(uint32_t* upto);
-  // Once the pair was stopped: whether all that was posted is over.
-  bool AwaitFlush();
+  // Of a stopped pair: whether the device has reported on all that was posted.
+  bool Flushed();
+  // The same by destroying it, which begins when it was not flushed in time.
+  bool Destroyed(TimePoint now);
+  void Dispose();
 
   Rail* const rail_;
   const size_t rail_index_;
@@ -106,13 +123,16 @@ class ReadQueue {
   QueueSize size_;
   CompChannelHandle completions_;
   CqHandle cq_;
-  QpHandle qp_;
-  unsigned unacknowledged_ = 0;  // completion events
+  QpHandle qp_;  // null: it is being destroyed
+  bool stopped_ = false;
+  TimePoint destroy_at_{};
+  std::shared_ptr<std::atomic<bool>> destroyed_;  // null: that has not begun
+  unsigned unacknowledged_ = 0;                   // completion events
   // Counts of READs; they wrap.
   uint32_t added_ = 0, rung_ = 0, harvested_ = 0;
   uint32_t completed_ = 0;              // known to be complete
   uint32_t posted_ = 0, reported_ = 0;  // that the device took, and that it has reported on
-  uint64_t bytes_in_flight_ = 0;
+  uint64_t bytes_in_flight_ = 0, unsignalled_bytes_ = 0;
   TimePoint last_progress_{};
   std::vector<Slot> slots_;        // ring of size_.reads
   std::vector<ibv_send_wr> work_;  // [size_.reads]

@@ -26,7 +26,8 @@ void Sleep(std::span<const RunningRead> reads, Duration most) {
   for (const RunningRead& read : reads) {
     if (read.channel->done()) continue;
     read.channel->AppendFds(&queues);
-    if (read.control < 0) continue;
+    // With no queue left, that it has ended is known.
+    if (read.control < 0 || read.channel->queues() == 0) continue;
     fds.push_back({read.control, POLLRDHUP, 0});
     controls.push_back(&read);
   }
@@ -40,23 +41,34 @@ void Sleep(std::span<const RunningRead> reads, Duration most) {
 }  // namespace
 
 void RunReads(std::span<const RunningRead> reads, const ReadLimits& limits) {
+  const auto each_at_work = [&](void (ReadChannel::*act)()) {
+    for (const RunningRead& read : reads)
+      if (!read.channel->done()) (read.channel->*act)();
+  };
   TimePoint moved_at = Clock::now();
+  bool posting = true, reading = true;
   for (;;) {
     const TimePoint now = Clock::now();
     if (AdvanceAll(reads, now)) moved_at = now;
-    const bool busy = std::any_of(reads.begin(), reads.end(),
-                                  [](const RunningRead& read) { return !read.channel->done(); });
-    if (!busy) return;
-    if (now >= limits.deadline) {
-      for (const RunningRead& read : reads)
-        if (!read.channel->done()) read.channel->Fail();
-      return;
+    if (posting && now >= limits.last_post) {
+      posting = false;
+      each_at_work(&ReadChannel::StopPosting);
     }
+    if (reading && now >= limits.deadline) {
+      reading = false;
+      each_at_work(&ReadChannel::Fail);
+    }
+    if (std::all_of(reads.begin(), reads.end(),
+                    [](const RunningRead& read) { return read.channel->done(); }))
+      return;
     if (now - moved_at < limits.spin || now == moved_at) continue;
-    for (const RunningRead& read : reads)
-      if (!read.channel->done()) read.channel->Arm();
+    each_at_work(&ReadChannel::Arm);
     // What completed before they were armed raises no event.
-    if (!AdvanceAll(reads, now)) Sleep(reads, std::min(kLongestSleep, limits.deadline - now));
+    const TimePoint next = !reading  ? TimePoint::max()
+                           : posting ? std::min(limits.last_post, limits.deadline)
+                                     : limits.deadline;
+    if (!AdvanceAll(reads, now))
+      Sleep(reads, next - now < kLongestSleep ? next - now : kLongestSleep);
     for (const RunningRead& read : reads) read.channel->Disarm();
   }
 }

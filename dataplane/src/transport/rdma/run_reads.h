@@ -10,9 +10,12 @@
 namespace peercache::rdma {
 
 struct ReadLimits {
+  // What is not done then fails, and its queues are given up.
   TimePoint deadline{};
   // How long to look for completions before sleeping until one comes. Zero: sleep at once.
   Duration spin{};
+  // No READs are begun any more: those under way go on, and queues that bring something are kept.
+  TimePoint last_post = TimePoint::max();
 };
 
 // A channel that is at work, and the connection it was set up over: when the peer's process ends,
@@ -22,7 +25,8 @@ struct RunningRead {
   int control = -1;
 };
 
-// Runs all until each is done; what is not done by the deadline fails.
+// Runs all until each is done. That is by the deadline, but for a device that does not give up what
+// it has under way, and writes into the destinations until the kernel has taken them from it.
 void RunReads(std::span<const RunningRead> reads, const ReadLimits& limits);
 
 }  // namespace peercache::rdma

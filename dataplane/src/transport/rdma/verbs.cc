@@ -3,8 +3,10 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <sys/utsname.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <string>
 
@@ -27,10 +29,34 @@ void Check(int error, const char* what) {
 
 const Verbs& Table() { return **Verbs::Load(); }
 
+// Registered memory is copied for a child at fork() since Linux 5.12. Before, the pages would
+// become the child's, and the device would write into those of nobody.
+void MakeSafeForFork(void* library) {
+  enum ibv_fork_status (*state)() = nullptr;  // since rdma-core 35
+  int (*init)() = nullptr;
+  if (Find(library, "ibv_is_fork_initialized", &state) && state() == IBV_FORK_UNNEEDED) return;
+  utsname kernel{};
+  uname(&kernel);
+  if (state == nullptr && ForkCopiesRegisteredMemory(kernel.release)) return;
+  if (!Find(library, "ibv_fork_init", &init)) return;
+  if (const int error = init(); error != 0) {
+    spdlog::warn(
+        "RDMA: ibv_fork_init failed ({}), since something else in this process has used verbs "
+        "before: a child that is forked may corrupt registered memory; use Linux 5.12 or later",
+        std::strerror(error));
+  }
+}
+
 }  // namespace
 
-Result<const Verbs*> Verbs::Load() {
-  static const Result<Verbs> loaded = []() -> Result<Verbs> {
+bool ForkCopiesRegisteredMemory(const char* kernel_release) {
+  int major = 0, minor = 0;
+  if (std::sscanf(kernel_release, "%d.%d", &major, &minor) != 2) return false;
+  return major > 5 || (major == 5 && minor >= 12);
+}
+
+Result<const Verbs*> Verbs::Load(Process process) {
+  static const Result<Verbs> loaded = [process]() -> Result<Verbs> {
     // Never unloaded: providers register themselves in it.
     void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
@@ -72,11 +98,13 @@ Result<const Verbs*> Verbs::Load() {
     need("ibv_wc_status_str", &v.wc_status_str);
     need("ibv_port_state_str", &v.port_state_str);
     need("ibv_event_type_str", &v.event_type_str);
+    Find(library, "ibv_reg_mr_iova2", &v.reg_mr_iova2);
     Find(library, "ibv_reg_dmabuf_mr", &v.reg_dmabuf_mr);
     if (!missing.empty()) {
       return Unavailable(fmt::format("{} is too old, it lacks{}: install rdma-core 24 or later",
                                      kLibrary, missing));
     }
+    if (process == Process::kMayFork) MakeSafeForFork(library);
     return v;
   }();
   if (!loaded.ok()) return loaded.status();

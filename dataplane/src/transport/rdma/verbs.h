@@ -29,8 +29,13 @@
 namespace peercache::rdma {
 
 struct Verbs {
-  // The one table of the process; kUnavailable when the library is not there or is too old.
-  static Result<const Verbs*> Load();
+  // Whether this process may fork, as an engine that a node is embedded in does.
+  enum class Process : uint8_t { kNeverForks, kMayFork };
+
+  // The one table of the process; kUnavailable when the library is not there or is too old. The
+  // first call says what `process` is: memory is made safe for fork before any other verb is used,
+  // since libibverbs refuses that later.
+  static Result<const Verbs*> Load(Process process = Process::kNeverForks);
 
   // As in libibverbs, by the same names.
   ibv_device** (*get_device_list)(int* count) = nullptr;
@@ -47,6 +52,10 @@ struct Verbs {
   ibv_pd* (*alloc_pd)(ibv_context* context) = nullptr;
   int (*dealloc_pd)(ibv_pd* pd) = nullptr;
   ibv_mr* (*reg_mr)(ibv_pd* pd, void* address, size_t length, int access) = nullptr;
+  // Null in libraries before 28 (2020), which do not know optional access flags. Those that have it
+  // take such flags away where the kernel does not know them.
+  ibv_mr* (*reg_mr_iova2)(ibv_pd* pd, void* address, size_t length, uint64_t iova,
+                          unsigned int access) = nullptr;
   int (*dereg_mr)(ibv_mr* mr) = nullptr;
   ibv_comp_channel* (*create_comp_channel)(ibv_context* context) = nullptr;
   int (*destroy_comp_channel)(ibv_comp_channel* channel) = nullptr;
@@ -72,6 +81,10 @@ struct Verbs {
  private:
   int (*query_port)(ibv_context* context, uint8_t port, ibv_port_attr* attributes) = nullptr;
 };
+
+// Whether the kernel of that release (uname) copies registered memory for a child at fork(), so
+// that the device goes on with the parent's. Of a text that is no release: false.
+bool ForkCopiesRegisteredMemory(const char* kernel_release);
 
 // Of payload in a packet; 0: unknown.
 constexpr uint32_t MtuBytes(ibv_mtu mtu) {

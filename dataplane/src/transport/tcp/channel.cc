@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <cstring>
 
@@ -19,6 +20,9 @@ namespace {
 // While a payload arrives, the thread is woken for this much at once. Waking it for every segment
 // costs a third of the throughput; with much more, the copy of the last part starts late.
 constexpr uint64_t kLowWater = 128 << 10;
+// Memory for the body of an answer before any of it has come, and what is kept of it for the next.
+constexpr size_t kFirstBody = 8 << 10;
+constexpr size_t kKeptBody = 1 << 20;
 
 }  // namespace
 
@@ -37,6 +41,7 @@ void Channel::Begin(std::span<const std::byte> request, PayloadSink* sink, TimeP
   sink_ = sink;
   status_ = {};
   stale_ = false;
+  refused_ = false;
   got_bytes_ = false;
   last_progress_ = now;
   if (fd_) {
@@ -54,6 +59,7 @@ void Channel::Connect(TimePoint) {
   unsent_hello_ = hello_.bytes();
   auto fd = StartConnect(address_.host, address_.port);
   if (!fd.ok()) {
+    refused_ = errno == ECONNREFUSED;  // on one machine it is said at once
     Fail(fd.status());
     return;
   }
@@ -75,6 +81,7 @@ void Channel::Advance(TimePoint now) {
         socklen_t size = sizeof(error);
         getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
         if (error != 0) {
+          refused_ = error == ECONNREFUSED;
           OnBroken(FromErrno(Name() + ": connecting", error));
           return;
         }
@@ -99,7 +106,7 @@ void Channel::Advance(TimePoint now) {
         break;
       case State::kHelloBody:
       case State::kBody:
-        if (!Receive(body_, now)) return;
+        if (!ReceiveBody(now)) return;
         OnBody();
         break;
       case State::kPayload:
@@ -153,12 +160,23 @@ bool Channel::Receive(std::span<std::byte> part, TimePoint now) {
   return true;
 }
 
+// Memory for twice of what has come, whatever was announced.
+bool Channel::ReceiveBody(TimePoint now) {
+  for (;;) {
+    if (!Receive(std::span(body_), now)) return false;
+    if (body_.size() == header_.body_length) return true;
+    received_ = body_.size();
+    body_.resize(std::min<size_t>(header_.body_length, 2 * body_.size()));
+  }
+}
+
 void Channel::OnHeader() {
   if (Status s = CheckHeader(header_); !s.ok()) {
     Fail(s.Annotate(fmt::format("answer of {}:{}", address_.host, address_.port)));
     return;
   }
-  body_.resize(header_.body_length);
+  if (body_.capacity() > kKeptBody && header_.body_length <= kKeptBody) body_ = {};
+  body_.resize(std::min<size_t>(header_.body_length, kFirstBody));
   state_ = state_ == State::kHelloHeader ? State::kHelloBody : State::kBody;
 }
 
@@ -179,7 +197,7 @@ void Channel::OnBody() {
     }
     greeted_ = true;
     peer_incarnation_ = hello.incarnation;
-    peer_machine_ = header_.machine;
+    peer_machine_ = header_.number;
     state_ = State::kHeader;
     return;
   }

@@ -78,6 +78,8 @@ class Channel {
   // The connection had served an earlier exchange, and this one failed before any answer byte came:
   // the peer had closed it meanwhile. The caller may try again on a new connection.
   bool stale() const { return stale_; }
+  // Nobody listens at the address: the process that did is gone.
+  bool refused() const { return refused_; }
   // These two are known after the first successful exchange.
   uint64_t peer_incarnation() const { return peer_incarnation_; }
   uint32_t peer_machine() const { return peer_machine_; }
@@ -104,6 +106,7 @@ class Channel {
   bool Progressed(const Moved& moved, std::string_view doing, TimePoint now);
   // Receives up to the end of the current part; true when it is complete.
   bool Receive(std::span<std::byte> part, TimePoint now);
+  bool ReceiveBody(TimePoint now);
   bool ReceivePayload(TimePoint now);
   void SetLowWater(int bytes);
   void Finish();
@@ -123,6 +126,7 @@ class Channel {
   bool greeted_ = false;  // HelloOk has been received on this connection
   bool served_ = false;   // an exchange has succeeded on this connection
   bool stale_ = false;
+  bool refused_ = false;
   bool got_bytes_ = false;
   uint64_t peer_incarnation_ = 0;
   uint32_t peer_machine_ = 0;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/iovec.h"
+#include "transport/tcp/inbox.h"
 #include "transport/tcp/page_pipe.h"
 #include "transport/tcp/stream.h"
 
@@ -24,12 +25,14 @@ using asio::awaitable;
 using asio::ip::tcp;
 constexpr auto kAwait = asio::experimental::as_tuple(asio::use_awaitable);
 
-constexpr size_t kReadBuffer = 64 << 10;
 // Before Hello nobody is trusted with memory.
-constexpr uint32_t kMaxBodyBeforeHello = 8 << 10;
+constexpr uint32_t kMaxBodyBeforeHello = Inbox::kFirst - sizeof(FrameHeader);
 // Parts that are sent at once, when pages are copied into the socket.
 constexpr size_t kPartsPerCall = 256;
-constexpr size_t kStrangersBuffer = sizeof(FrameHeader) + kMaxBodyBeforeHello;
+// What a peer must take at least, beyond write_stall: 64 MiB/s of pages, as readers expect them
+// (node/pages.cc); and send, beyond frame_limit: an eighth of that.
+constexpr uint64_t kPageBytesPerMilli = 64 << 10;
+constexpr uint64_t kFrameBytesPerMilli = kPageBytesPerMilli / 8;
 // Answers that wait for the end of what was received together; a small request can have a large
 // answer.
 constexpr size_t kMaxWaiting = 1 << 20;
@@ -87,6 +90,7 @@ class TcpServer::Impl {
     s.refused = refused_;
     s.too_slow = too_slow_;
     s.crowded_out = crowded_out_;
+    s.unfinished = unfinished_;
     s.gate = gate_.stats();
     return s;
   }
@@ -98,8 +102,7 @@ class TcpServer::Impl {
         : lane(l),
           socket(std::move(s)),
           stream(socket.native_handle(), tls ? tls->Accepting(socket.native_handle()) : nullptr),
-          visit(std::move(v)),
-          in(kStrangersBuffer) {}
+          visit(std::move(v)) {}
     void Close() {
       stream.Detach();
       asio::error_code ignored;
@@ -111,11 +114,11 @@ class TcpServer::Impl {
     std::list<Connection*>::iterator here;  // in one of the lane's lists
     std::optional<Gate::Visit> visit;       // while it is a stranger
     const TimePoint arrived = Clock::now();
-    std::vector<std::byte> in;
-    size_t have = 0;  // bytes of `in` that are filled
+    Inbox in;
     bool greeted = false;
     bool writing = false;
-    TimePoint progress{};  // of the write in flight
+    // Of the write in flight: its last progress, and when all of it must be done.
+    TimePoint progress{}, write_until{};
     PeerAnswer answer;
     std::shared_ptr<const void> lent;  // PeerAnswer::lent of an earlier answer
     std::vector<std::byte> out;        // complete answers without pages, sent together
@@ -155,8 +158,8 @@ class TcpServer::Impl {
     }
   }
 
-  // Disconnects peers that do not take their answers, because they hold pins, and strangers that do
-  // not greet.
+  // Disconnects peers that do not take their answers, because they hold pins, or do not finish
+  // their requests, because they hold memory, and strangers that do not greet.
   awaitable<void> Sweep(Lane* lane) {
     const auto every = std::min<Duration>(std::chrono::seconds(1), options_.hello_timeout / 2);
     asio::steady_timer timer(lane->context);
@@ -170,7 +173,15 @@ class TcpServer::Impl {
       }
       const TimePoint limit = now - options_.write_stall;
       for (Connection* c : lane->connections) {
-        if (c->writing && c->progress <= limit) c->Close();
+        if (c->writing) {
+          if (c->progress <= limit || c->write_until <= now) c->Close();
+          continue;
+        }
+        const milliseconds more(c->in.wanted() / kFrameBytesPerMilli);
+        if (c->in.began() && *c->in.began() + options_.frame_limit + more <= now) {
+          ++unfinished_;
+          c->Close();
+        }
       }
     }
   }
@@ -199,32 +210,19 @@ class TcpServer::Impl {
     c.socket.non_blocking(true, ignored);
     c.socket.set_option(tcp::no_delay(true), ignored);
     c.socket.set_option(asio::socket_base::keep_alive(true), ignored);
-    const bool encrypted = c.stream.encrypted();
-    for (bool open = !encrypted || co_await Handshake(&c); open;) {
-      if (encrypted) {
-        if (!co_await Decrypt(&c)) break;
-      } else {
-        auto [error, n] = co_await c.socket.async_read_some(
-            asio::buffer(c.in.data() + c.have, c.in.size() - c.have), kAwait);
-        if (error) break;
-        c.have += n;
-      }
-      size_t used = 0;
+    for (bool open = !c.stream.encrypted() || co_await Handshake(&c); open;) {
+      if (!co_await Receive(&c)) break;
       while (open) {
-        const auto frame = NextFrame(&c, used, &open);
+        const auto frame = NextFrame(&c, &open);
         if (frame.empty()) break;
-        used += frame.size();
         Handle(&c, frame, &open);
-        if (c.greeted && c.visit) {
-          NoStranger(&c);
-          c.in.resize(kReadBuffer);
-        }
+        c.in.Consume(frame.size());
+        if (c.greeted && c.visit) NoStranger(&c);
         const bool large = !c.answer.pages.empty() || c.out.size() > kMaxWaiting;
         if (large && open) open = co_await Flush(lane, &c);
       }
       if (!c.out.empty()) open = co_await Flush(lane, &c) && open;
-      std::memmove(c.in.data(), c.in.data() + used, c.have - used);
-      c.have -= used;
+      c.in.Settle(Clock::now());
     }
     if (c.visit) NoStranger(&c);
     lane->connections.erase(c.here);
@@ -258,24 +256,32 @@ class TcpServer::Impl {
     (void)send(c->socket.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
 
-  // Receives at least a byte into `in`. What TLS has read ahead would be waited for in vain.
-  awaitable<bool> Decrypt(Connection* c) {
+  // At least a byte into `in`.
+  awaitable<bool> Receive(Connection* c) {
     for (;;) {
-      const Moved moved = c->stream.Receive(std::span(c->in).subspan(c->have));
-      c->have += moved.bytes;
+      const auto room = c->in.Room();
+      if (!c->stream.encrypted()) {  // a system call less than to try and to wait
+        auto [error, n] =
+            co_await c->socket.async_read_some(asio::buffer(room.data(), room.size()), kAwait);
+        if (error) co_return false;
+        c->in.Arrived(n, Clock::now());
+        co_return true;
+      }
+      const Moved moved = c->stream.Receive(room);  // TLS may have read ahead: before any wait
+      if (moved.bytes > 0) c->in.Arrived(moved.bytes, Clock::now());
       if (moved.io == Io::kMoved) co_return true;
       if (!co_await Again(c, moved)) co_return false;
     }
   }
 
-  // The next complete frame at `used`, or empty when more bytes are needed (room for them is made).
-  std::span<const std::byte> NextFrame(Connection* c, size_t used, bool* open) {
-    const size_t available = c->have - used;
-    if (available < sizeof(FrameHeader)) return {};
+  // The next complete frame, or empty when more bytes are needed.
+  std::span<const std::byte> NextFrame(Connection* c, bool* open) {
+    const auto available = c->in.unread();
+    if (available.size() < sizeof(FrameHeader)) return {};
     FrameHeader header;
-    std::memcpy(&header, c->in.data() + used, sizeof(header));
+    std::memcpy(&header, available.data(), sizeof(header));
     Status s = CheckHeader(header);
-    if (!s.ok() && !c->greeted && LooksLikeTls(c->in[used], c->in[used + 1]))
+    if (!s.ok() && !c->greeted && LooksLikeTls(available[0], available[1]))
       s = Status(Code::kUnauthenticated, kUnexpectedTls);
     if (s.ok() && header.payload_length != 0) s = Corrupt("a request cannot carry a payload");
     if (s.ok() && !c->greeted &&
@@ -287,8 +293,8 @@ class TcpServer::Impl {
       return {};
     }
     const size_t size = sizeof(header) + header.body_length;
-    if (available >= size) return {c->in.data() + used, size};
-    if (c->in.size() < used + size) c->in.resize(used + size);
+    if (available.size() >= size) return available.first(size);
+    c->in.Want(size);
     return {};
   }
 
@@ -343,8 +349,11 @@ class TcpServer::Impl {
 
   // Sends `out` and then the answer's pages; releases the pins.
   awaitable<bool> Flush(Lane* lane, Connection* c) {
+    uint64_t bytes = 0;
+    for (const PagePin& page : c->answer.pages) bytes += page.payload().size();
     c->writing = true;
     c->progress = Clock::now();
+    c->write_until = c->progress + options_.write_stall + milliseconds(bytes / kPageBytesPerMilli);
     c->pages.assign(1, {c->out.data(), c->out.size()});
     bool good =
         co_await Copy(c, 0, c->answer.pages.empty() ? Stream::More::kLast : Stream::More::kMore);
@@ -358,6 +367,8 @@ class TcpServer::Impl {
       c->answer.pages.clear();
     }
     c->out.clear();
+    if (c->out.capacity() > kMaxWaiting) c->out.shrink_to_fit();
+    if (c->answer.frame.bytes().size() > kMaxWaiting) c->answer.frame = FrameWriter();
     c->writing = false;
     co_return good;
   }
@@ -436,7 +447,7 @@ class TcpServer::Impl {
   Gate gate_;
   std::atomic<uint64_t> connections_{0}, strangers_{0}, accepted_{0}, bad_frames_{0},
       bytes_sent_{0};
-  std::atomic<uint64_t> refused_{0}, too_slow_{0}, crowded_out_{0};
+  std::atomic<uint64_t> refused_{0}, too_slow_{0}, crowded_out_{0}, unfinished_{0};
   std::atomic<bool> pipes_work_{true};
   std::vector<std::unique_ptr<Lane>> lanes_;
 };

@@ -25,6 +25,7 @@ struct TcpServerOptions {
   uint32_t threads = 2;
   uint32_t max_connections = 16384;
   Duration write_stall = milliseconds(10'000);  // longest a peer may not take any byte of an answer
+  Duration frame_limit = milliseconds(10'000);  // from a request's first byte to its last
   uint32_t max_strangers = 1024;
   Duration hello_timeout =
       milliseconds(5'000);  // from the connect to a complete Hello, TLS included
@@ -37,6 +38,7 @@ struct TcpServerStats {
   // Connections that were closed early: beyond max_connections, no Hello in time, given up for
   // newer strangers; and what the gate turned away.
   uint64_t refused = 0, too_slow = 0, crowded_out = 0;
+  uint64_t unfinished = 0;  // connections closed for a request that did not come to its end in time
   GateStats gate;
 };
 

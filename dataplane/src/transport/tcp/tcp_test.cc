@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "base/wrong_bytes.h"
 #include "transport/tcp/tcp_testing.h"
 
 namespace peercache {
@@ -31,9 +32,10 @@ TEST(TcpTest, PagesArriveInPiecesAndInOrder) {
         continue;
       }
       ASSERT_EQ(sink.lengths[i], 60001u + i);
-      for (size_t b = 0; b < sink.lengths[i]; ++b, ++at) {
-        ASSERT_EQ(sink.buffer[at], std::byte(i + 1));
-      }
+      const std::vector<std::byte> want(sink.lengths[i], std::byte(i + 1));
+      ASSERT_TRUE(HasRightBytes("page " + std::to_string(i),
+                                std::span(sink.buffer).subspan(at, want.size()), want));
+      at += want.size();
     }
   }
   EXPECT_EQ(channel.peer_incarnation(), 7u);

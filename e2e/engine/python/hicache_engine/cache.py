@@ -14,7 +14,7 @@ from sglang.srt.managers.cache_controller import HiCacheController
 from sglang.srt.mem_cache.memory_pool import MLATokenToKVPool
 from sglang.srt.mem_cache.utils import get_storage_hash_str
 
-from hicache_engine import hostpools, shim
+from hicache_engine import hostpools, hub, shim
 from hicache_engine.flags import Flags
 
 _ANSWER_SECONDS = 120
@@ -58,12 +58,23 @@ class Cache:
     def __init__(self, flags: Flags, kind: str, layout: str, v1: bool | None, pages: int) -> None:
         self.flags = flags
         self.pages = pages
+        hub.provide(flags.path, flags.identity.get("revision"))
         shim.publish(
-            types.SimpleNamespace(
+            memory=types.SimpleNamespace(
                 hicache_storage_backend=flags.storage_backend,
                 hicache_storage_backend_extra_config=flags.extra_config_text,
             ),
-            types.SimpleNamespace(kv_cache_dtype=flags.kv_cache_dtype),
+            model=shim.declared(
+                "model",
+                model_path=flags.path,
+                kv_cache_dtype=flags.kv_cache_dtype,
+                **flags.identity,
+            ),
+            serving=shim.declared(
+                "serving",
+                served_model_name=flags.model,
+                weight_version=flags.weight_version,
+            ),
         )
         extra = flags.extra_config()
         if v1 is not None:

@@ -36,16 +36,8 @@ _THREADS = (1, 2, 4)
 
 
 def _flags(backend: dict[str, Any], page_size: int) -> Flags:
-    return Flags(
-        model="measure",
-        page_size=page_size,
-        layout="page_first",
-        kv_cache_dtype="auto",
-        port=0,
-        storage_backend="dynamic",
-        extra_config_text=json.dumps({"interface_v1": 1, "allocator": "shm", **backend}),
-        ignored=(),
-    )
+    extra = {"interface_v1": 1, "allocator": "shm", **backend}
+    return Flags.of_backend("measure", page_size, json.dumps(extra))
 
 
 def _peercache(socket: str, page_size: int) -> Flags:

@@ -12,6 +12,8 @@ from hicache_engine.flags import Flags
 
 # Rounds of a load that are reported one by one; the totals count all.
 _MAX_ROUNDS = 500
+# Wrong pages of a load that are named.
+_MAX_WRONG = 5
 
 
 @dataclass(frozen=True)
@@ -77,18 +79,27 @@ def clear(flags: Flags, request: Request) -> dict[str, Any]:
 
 
 def load(flags: Flags, request: Request) -> dict[str, Any]:
-    """Reads the same pages for ``seconds`` and checks every byte against ``sha256s``."""
+    """Reads the same pages for ``seconds`` and checks every byte against ``sha256s``.
+
+    Whoever asked reports what is wrong: {wrong, wrong_pages: [{page, got, want}, ...]}.
+    """
     expected = request.sha256s
+    wrong_pages: list[dict[str, Any]] = []
 
     def one(cache: Cache) -> dict[str, int]:
         cache.scribble()
         done = cache.prefetch(request.seed, request.pages)
-        wrong = sum(got != want for got, want in zip(done.sha256s, expected, strict=False))
-        return {"pages": len(done.sha256s), "wrong": wrong}
+        wrong = [
+            {"page": page, "got": got, "want": want}
+            for page, (got, want) in enumerate(zip(done.sha256s, expected, strict=False))
+            if got != want
+        ]
+        wrong_pages.extend(wrong[: _MAX_WRONG - len(wrong_pages)])
+        return {"pages": len(done.sha256s), "wrong": len(wrong)}
 
     if len(expected) != request.pages:
         raise ValueError(f"{len(expected)} sha256s for {request.pages} pages: pass those of /write")
-    return _repeat(flags, request, one)
+    return {**_repeat(flags, request, one), "wrong_pages": wrong_pages}
 
 
 def load_write(flags: Flags, request: Request) -> dict[str, Any]:

@@ -35,18 +35,19 @@ def main(arguments: Sequence[str]) -> int:
         return _serve(flags)
     from hicache_engine.cache import Cache
 
+    logger.info("attaching the storage backend %s", flags.storage_backend)
     try:
         attached = Cache(flags, "mha", flags.layout, None, _STARTUP_PAGES)
     except Exception:  # any failure to attach ends a server
         logger.exception("storage backend %s does not attach", flags.storage_backend)
         return 1
     with attached:
-        return _serve(flags)
+        return _serve(flags, attached.stats)
 
 
-def _serve(flags: Flags) -> int:
+def _serve(flags: Flags, stats: Callable[[], dict[str, Any]] = dict) -> int:
     # Only ever driven through kubectl exec, so that a pod's network shows nothing of it.
-    server = ThreadingHTTPServer(("127.0.0.1", flags.port), _handler(flags))
+    server = ThreadingHTTPServer(("127.0.0.1", flags.port), _handler(flags, stats))
     server.daemon_threads = True
 
     def stop(*_: object) -> None:
@@ -71,11 +72,13 @@ def _actions() -> dict[str, Callable[[Flags, Any], dict[str, Any]]]:
     }
 
 
-def _handler(flags: Flags) -> type[BaseHTTPRequestHandler]:
+def _handler(flags: Flags, stats: Callable[[], dict[str, Any]]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path == "/health":
-                self._answer(200, {"status": "ok", "storage_backend": flags.storage_backend})
+                health = {"status": "ok", "storage_backend": flags.storage_backend}
+                # Of the backend that was attached when the server started.
+                self._answer(200, {**health, "stats": stats()})
             else:
                 self._answer(404, {"error": f"no such path {self.path}"})
 

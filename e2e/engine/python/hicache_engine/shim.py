@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import array
 import ctypes
+import functools
 import gc
 import hashlib
+import importlib
 import os
 import sys
 import types
@@ -19,12 +21,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hicache_engine import hub
+
 _DEFAULT_FOLDER = "/opt/engine"
+_MODEL = "test/model"  # until an engine names its own
 _KERNELS = (
     "sglang.kernels",
     "sglang.kernels.ops",
     "sglang.kernels.ops.kvcache",
     "sglang.kernels.ops.kvcache.hicache",
+    "sglang.kernels.ops.kvcache.hisparse",
     "sglang.kernels.ops.kvcache.mla_buffer",
 )
 _SERVER = (
@@ -35,11 +41,14 @@ _SERVER = (
     "sglang.srt.layers.dcp.layout",
     "sglang.srt.layers.dp_attention",
     "sglang.srt.mem_cache.allocator",
+    "sglang.srt.mem_cache.allocator.page_interleave",
     "sglang.srt.mem_cache.base_prefix_cache",
     "sglang.srt.mem_cache.cpp_utils",
     "sglang.srt.mem_cache.cpp_utils.native_hash",
     "sglang.srt.mem_cache.deepseek_v4_memory_pool",
     "sglang.srt.mem_cache.memory_pool",
+    "sglang.srt.mem_cache.page_interleave",
+    "sglang.srt.mem_cache.radix_cache",
     "sglang.srt.platforms",
     "sglang.srt.runtime_context",
     "sglang.srt.utils",
@@ -107,9 +116,57 @@ def install() -> None:
 _published: dict[str, types.SimpleNamespace] = {}
 
 
-def publish(memory: types.SimpleNamespace, model: types.SimpleNamespace) -> None:
+def publish(**namespaces: types.SimpleNamespace) -> None:
     """Makes the server's flags visible where SGLang's code looks for them."""
-    _published.update(memory=memory, model=model)
+    _published.update(namespaces)
+
+
+def publish_defaults() -> None:
+    """The flags of a server that has been given none."""
+    publish(
+        memory=types.SimpleNamespace(
+            hicache_storage_backend=None, hicache_storage_backend_extra_config=None
+        ),
+        model=declared("model", model_path=_MODEL, revision=None),
+        spec=declared("spec"),
+        serving=declared("serving", served_model_name=_MODEL),
+        # Its declaration needs more of the server than there is.
+        lora=types.SimpleNamespace(enable_lora=None, lora_paths=None),
+    )
+
+
+def _namespace(name: str) -> types.SimpleNamespace:
+    return _published[name]
+
+
+def declared(name: str, **given: object) -> types.SimpleNamespace:
+    """A namespace of flags as SGLang declares it, with its defaults where none is given."""
+    msgspec = importlib.import_module("msgspec")
+    module = importlib.import_module(f"sglang.srt.arg_groups.fields.{name}")
+    fields = msgspec.structs.fields(getattr(module, name.capitalize()))
+    unknown = given.keys() - {field.name for field in fields}
+    if unknown:
+        raise ValueError(f"SGLang has no flags {sorted(unknown)} in {name}")
+    return types.SimpleNamespace(**{**{field.name: field.default for field in fields}, **given})
+
+
+def join_ranks(rank: int, size: int, rendezvous: str) -> Any:
+    """Makes this process one of ``size`` TP ranks over gloo; they meet in the file. The group."""
+    import torch.distributed as ranks
+
+    ranks.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=size)
+    parallel = sys.modules["sglang.srt.runtime_context"].get_parallel()
+    parallel.tp_rank = parallel.attn_tp_rank = rank
+    parallel.tp_size = parallel.attn_tp_size = parallel.launch_world_size = size
+    if not hasattr(ranks, "get_process_group_ranks"):
+        setattr(  # noqa: B010 -- torch 2 has it
+            ranks, "get_process_group_ranks", lambda group: list(range(ranks.get_world_size(group)))
+        )
+    state: Any = sys.modules["sglang.srt.distributed.parallel_state"]
+    state.create_custom_parallel_group = lambda group_ranks, backend: ranks.new_group(
+        group_ranks, backend=backend
+    )
+    return ranks.group.WORLD
 
 
 def chained_hash(tokens: Any, prior: bytes | None, page_size: int | None = None) -> str | list[str]:
@@ -132,6 +189,10 @@ def _complete_torch() -> None:
 
     if not hasattr(torch, "uint64"):
         setattr(torch, "uint64", torch.int64)  # noqa: B010 -- torch 2 has it: tables of pointers
+    if not hasattr(torch.Tensor, "nbytes"):
+        setattr(  # noqa: B010
+            torch.Tensor, "nbytes", property(lambda tensor: tensor.numel() * tensor.element_size())
+        )
     if not hasattr(torch.dtype, "itemsize"):
         # torch.dtype takes no new attributes, except through the dict behind its mappingproxy.
         attributes = gc.get_referents(torch.dtype.__dict__)[0]
@@ -184,10 +245,7 @@ def _fill_runtime_context() -> None:
     context: Any = sys.modules["sglang.srt.runtime_context"]
     context.get_parallel = lambda: parallel
     context.get_memory = lambda: _published["memory"]
-    context.get_model = lambda: _published["model"]
-    publish(
-        types.SimpleNamespace(
-            hicache_storage_backend=None, hicache_storage_backend_extra_config=None
-        ),
-        types.SimpleNamespace(kv_cache_dtype="auto"),
-    )
+    for name in ("model", "spec", "lora", "serving"):
+        setattr(context, f"get_{name}", functools.partial(_namespace, name))
+    hub.provide(_MODEL)
+    publish_defaults()

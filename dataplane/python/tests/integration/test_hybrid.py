@@ -1,0 +1,232 @@
+"""Models with several host pools: SGLang's real controller and pools over a real node."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import peercache
+import pytest
+
+from ..conftest import ENGINE
+from .conftest import SHM, Cluster
+from .processes import Node, extension_folder, installed_package
+
+pytestmark = pytest.mark.node
+
+PAGES, PAGE_SIZE = 64, 16
+BACKEND = {
+    "backend_name": "peercache",
+    "module_path": "peercache.store",
+    "class_name": "PeerCacheStore",
+    "tag": "hybrid",
+}
+RANK_SECONDS = 120
+
+
+@pytest.fixture(scope="module")
+def node(cluster: Cluster) -> Iterator[Node]:
+    """A node, and host pools in shared memory."""
+    import sglang  # noqa: F401 -- installs the stand-ins
+    from hicache_engine import shim
+    from sglang.srt.runtime_context import get_memory
+
+    folder = str(extension_folder())
+    if folder not in peercache.__path__:
+        peercache.__path__.append(folder)
+    memory = get_memory()
+    shared = types.SimpleNamespace(
+        hicache_storage_backend="dynamic", hicache_storage_backend_extra_config=json.dumps(SHM)
+    )
+    shim.publish(memory=shared)
+    yield cluster.node("hybrid")
+    shim.publish(memory=memory)
+
+
+@pytest.fixture
+def states(node: Node) -> Callable[..., Any]:
+    """MLA KV, index keys for each page, and states after some pages only."""
+
+    def make(layout: str = "page_first", v1: int = 1, side_states: bool = False) -> Any:
+        from hicache_engine import hostpools, sidepools
+        from hicache_engine.hybrid import Hybrid, Side
+        from sglang.srt.mem_cache.hicache_storage import PoolName
+
+        kv = hostpools.build("mla", layout, PAGE_SIZE, PAGES * PAGE_SIZE)
+        mamba = sidepools.mamba(16, side_states=side_states)
+        sides = [
+            Side(PoolName.INDEXER, sidepools.indexer(kv)),
+            Side(PoolName.MAMBA, mamba, indices_from=None, window=1),
+        ]
+        return Hybrid(kv, sides, {**BACKEND, "socket": node.socket, "interface_v1": v1})
+
+    return make
+
+
+@pytest.fixture
+def v4(node: Node) -> Callable[..., Any]:
+    """DeepSeek-V4: an anchor without memory, compressed KV, a window, and states of the window."""
+
+    def make(layout: str, v1: int) -> Any:
+        from hicache_engine import sidepools
+        from hicache_engine.hybrid import Hybrid, Side, V4Device
+        from sglang.srt.mem_cache.hicache_storage import PoolName
+
+        at = (PAGES, PAGE_SIZE, layout)
+        sides = [
+            Side(PoolName.DEEPSEEK_V4_C4, sidepools.v4_paged("c4", *at, item_bytes=640)),
+            Side(PoolName.DEEPSEEK_V4_C128, sidepools.v4_paged("c128", *at, item_bytes=64)),
+            Side(PoolName.SWA, sidepools.v4_paged("swa", *at, item_bytes=512), None, window=2),
+            Side(
+                PoolName.DEEPSEEK_V4_C4_STATE,
+                sidepools.v4_state("c4 state", *at),
+                indices_from=PoolName.SWA,
+                window=2,
+            ),
+        ]
+        extra = {**BACKEND, "socket": node.socket, "interface_v1": v1}
+        return Hybrid(sidepools.v4_anchor(*at), sides, extra, device=V4Device(), model="test/v4")
+
+    return make
+
+
+def cross(make: Callable[..., Any], seed: int, asked: int, expected: int) -> None:
+    """What one engine writes in nodes that end at 5, 12 and 20 pages, another one reads."""
+    with make() as writer:
+        writer.fill(seed)
+        written = writer.backup(seed, [5, 12, 20])
+        assert written.pages == 20
+    with make() as reader:
+        reader.fill(seed + 1)
+        read = reader.prefetch(seed, asked)
+        assert (read.hit, read.pages) == (expected, expected)
+        for side in reader.sides:
+            # Of a pool with a window the node that ends there wrote the last pages.
+            last = [5, 12, 20].index(expected) if side.window else 0
+            ends = [min(side.window, end) for end in (5, 7, 8)]
+            begin = sum(ends[:last]) if side.window else 0
+            count = ends[last] if side.window else expected
+            name = side.name.value
+            assert read.data[name] == written.data[name][begin : begin + count], name
+        assert read.data["kv"] == written.data["kv"][:expected]
+        assert reader.store.stats()["faults"] == 0
+        assert reader.store.faults.counts() == {}
+
+
+@pytest.mark.parametrize("v1", [1, 0])
+@pytest.mark.parametrize("layout", ["page_first", "page_first_direct", "layer_first"])
+def test_kv_index_keys_and_sparse_states(states: Callable[..., Any], layout: str, v1: int) -> None:
+    seed = 10 + 4 * v1
+    cross(lambda: states(layout, v1), seed, asked=25, expected=20)
+    cross(lambda: states(layout, v1), seed + 2, asked=19, expected=12)
+
+
+def test_states_with_side_states_travel_whole(states: Callable[..., Any]) -> None:
+    cross(lambda: states(side_states=True), seed=31, asked=20, expected=20)
+
+
+@pytest.mark.parametrize("v1", [1, 0])
+@pytest.mark.parametrize("layout", ["page_first", "layer_first"])
+def test_deepseek_v4(v4: Callable[..., Any], layout: str, v1: int) -> None:
+    cross(lambda: v4(layout, v1), seed=41 + v1, asked=25, expected=20)
+
+
+def test_the_presence_of_sparse_states_is_one_question(
+    states: Callable[..., Any], node: Node
+) -> None:
+    def asked() -> tuple[float, float]:
+        text = node.metrics()
+        return tuple(  # type: ignore[return-value]
+            float(re.search(rf"^peercache_{what}_requests_total (\S+)$", text, re.M)[1])  # type: ignore[index]
+            for what in ("exists", "presence")
+        )
+
+    with states() as engine:
+        engine.fill(51)
+        assert engine.backup(51, [40]).pages == 40  # 39 of the pages have no state
+        before = asked()
+        assert engine.prefetch(51, 40).hit == 40
+        after = asked()
+    assert [now - then for now, then in zip(after, before, strict=True)] == [1, 1]
+
+
+def test_faults_that_sglang_injects_cost_hits_and_no_bytes(
+    states: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SGLANG_TEST_HICACHE_BACKEND_RANDOM_DELAY", "0.002")
+    monkeypatch.setenv("SGLANG_TEST_HICACHE_BACKEND_RANDOM_FAILURE", "0.2")
+    written: dict[int, Any] = {}
+    restored = 0
+    with states() as engine:
+        assert type(engine.controller.storage_backend).__name__ == "HiCacheStorageFailureInjector"
+        for seed in range(100, 130):
+            engine.fill(seed)
+            written[seed] = engine.backup(seed, [6, 10])
+        for seed in written:
+            engine.fill(0)
+            read = engine.prefetch(seed, 10)
+            assert read.data.get("kv", []) == written[seed].data["kv"][: read.pages]
+            assert read.data.get("indexer", []) == written[seed].data["indexer"][: read.pages]
+            if read.pool_hits.get("mamba"):
+                state = {6: 0, 10: 1}[read.hit]
+                assert read.data["mamba"] == [written[seed].data["mamba"][state]]
+            restored += read.pages
+        assert engine.store.faults.counts() == {}
+    assert restored > 0
+
+
+@pytest.fixture
+def ranks(node: Node, tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
+    """Two TP ranks of an MLA model with a draft of its own heads; what each has printed."""
+
+    def run(*flags: str) -> list[dict[str, Any]]:
+        extra = {**BACKEND, **SHM, "socket": node.socket, "tag": tmp_path.name}
+        path = os.pathsep.join(map(str, (ENGINE / "python", installed_package(tmp_path))))
+        command = [sys.executable, "-m", "hicache_engine.tp_rank"]
+        meeting = [str(tmp_path / "ranks"), json.dumps(extra), *flags]
+        running = [
+            subprocess.Popen(
+                [*command, str(rank), "2", *meeting],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "PYTHONPATH": path},
+            )
+            for rank in range(2)
+        ]
+        try:
+            ended = [process.communicate(timeout=RANK_SECONDS) for process in running]
+        finally:
+            for process in running:
+                process.kill()
+        for process, (_, errors) in zip(running, ended, strict=True):
+            assert process.returncode == 0, errors[-4000:]
+        return [{**json.loads(out), "log": errors} for out, errors in ended]
+
+    return run
+
+
+def test_each_tp_rank_stores_the_heads_of_its_draft(
+    ranks: Callable[..., list[dict[str, Any]]],
+) -> None:
+    for answer in ranks():
+        assert (answer["written"], answer["hit"], answer["restored"]) == (40, 40, 40)
+        assert answer["same"] == {"kv": True, "draft": True, "draft_swa": True}
+        assert answer["faults"] == {}
+
+
+def test_without_sglangs_hooks_a_rank_says_once_what_is_lost(
+    ranks: Callable[..., list[dict[str, Any]]],
+) -> None:
+    first, second = ranks("--no-hooks")
+    assert (first["hit"], second["hit"]) == (0, 0), "the ranks agree on the shortest prefix"
+    assert "finds nothing in L3" not in first["log"], "rank 0 stores its own"
+    assert second["log"].count("finds nothing in L3") == 1, second["log"][-4000:]
+    assert "use SGLang 0.5.23, TP size 1, or no draft model" in second["log"]

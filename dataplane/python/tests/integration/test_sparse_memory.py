@@ -1,0 +1,143 @@
+"""Shared memory that nobody has touched yet, and a node under a limit of memory.
+
+Memory of a file counts as that of the process that touches it first. It is the engine that has to
+be it, or its host pool fills the node's limit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .. import wrong_bytes
+from .conftest import Cluster
+from .processes import Node, extension_folder
+
+MIB = 1 << 20
+PAGE = 64 << 10
+POOL = 64 * MIB
+SPARSE = 512 * MIB
+# What a node of this size uses beside its pool, generously, and much less than the sparse memory.
+LIMIT = POOL + 192 * MIB
+PREFIX = bytes(32)
+BATCH = 256
+
+
+class MemoryGroup:
+    """A memory cgroup with a limit, of version 2 where that has the controller, else of 1."""
+
+    def __init__(self, name: str, limit: int) -> None:
+        root = Path("/sys/fs/cgroup")
+        if "memory" in _words(root / "cgroup.controllers"):
+            (root / "cgroup.subtree_control").write_text("+memory")
+            self._folder, bound, self._used = root / name, "memory.max", "memory.current"
+        else:
+            self._folder = root / "memory" / name
+            bound, self._used = "memory.limit_in_bytes", "memory.usage_in_bytes"
+        self._folder.mkdir()  # needs root, as the lanes have it
+        (self._folder / bound).write_text(str(limit))
+
+    def add(self, pid: int) -> None:
+        (self._folder / "cgroup.procs").write_text(str(pid))
+
+    def used(self) -> int:
+        return int((self._folder / self._used).read_text())
+
+    def remove(self) -> None:
+        self._folder.rmdir()
+
+
+def _words(file: Path) -> list[str]:
+    return file.read_text().split() if file.is_file() else []
+
+
+class Sparse:
+    """A mapped memfd without memory."""
+
+    def __init__(self, size: int) -> None:
+        self.fd = os.memfd_create("sparse")
+        os.ftruncate(self.fd, size)
+        self.map = mmap.mmap(self.fd, size)
+        self.base = ctypes.addressof(ctypes.c_char.from_buffer(self.map))
+        self.size = size
+
+    def taken(self) -> int:
+        return os.fstat(self.fd).st_blocks * 512
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+@pytest.fixture
+def limited(cluster: Cluster) -> Iterator[tuple[Node, MemoryGroup]]:
+    group = MemoryGroup(f"peercache-test-{os.getpid()}", LIMIT)
+    node = cluster.node("limited", pool_size=str(POOL))
+    group.add(node.popen.pid)
+    yield node, group
+    node.stop()
+    group.remove()
+
+
+def connect(socket: str) -> Any:
+    import peercache
+
+    folder = str(extension_folder())
+    if folder not in peercache.__path__:
+        peercache.__path__.append(folder)
+    from peercache import _peercache
+
+    connected, reason = _peercache.connect(socket, "sparse", 5000, 1 << 20)
+    assert reason == ""
+    return connected
+
+
+@pytest.fixture
+def client(limited: tuple[Node, MemoryGroup]) -> Iterator[Any]:
+    connected = connect(limited[0].socket)
+    yield connected
+    connected.close()
+
+
+@pytest.mark.node
+def test_sparse_memory_counts_as_the_engines(
+    limited: tuple[Node, MemoryGroup], client: Any
+) -> None:
+    node, group = limited
+    sources, targets = Sparse(SPARSE), Sparse(SPARSE)
+    assert sources.taken() == targets.taken() == 0
+    for memory in (sources, targets):
+        assert client.register_region(memory.fd, memory.base, memory.size) == ""
+        assert memory.taken() == SPARSE, "the engine took it, before the node could"
+    keys = [f"{i:064x}" for i in range(SPARSE // PAGE)]
+    delivered = 0  # the pool is full most of the time, and refuses what comes too fast
+    for first in range(0, len(keys), BATCH):
+        sources.map[first * PAGE] = 7  # the other pages of the batch were never written
+        batch = range(first, first + BATCH)
+        named, sizes = [keys[i] for i in batch], [PAGE] * BATCH
+        client.set(PREFIX, 1, named, [sources.base + i * PAGE for i in batch], sizes)
+        got = client.get(PREFIX, named, [targets.base + i * PAGE for i in batch], sizes)
+        delivered += sum(got)
+        for i in (i for i, there in zip(batch, got, strict=True) if there):
+            page = slice(i * PAGE, (i + 1) * PAGE)
+            wrong_bytes.check_page(i, targets.map[page], sources.map[page])
+    assert delivered >= POOL // PAGE // 2
+    assert node.popen.poll() is None, node.output()
+    assert group.used() < LIMIT - 32 * MIB, "what the kernel reclaims at the limit does not hide it"
+    assert client.stats()["faults"] == 0, client.stats()["last_fault"]
+    sources.close()
+    targets.close()
+
+
+@pytest.mark.node
+def test_an_engine_without_a_node_takes_none(tmp_path: Path) -> None:
+    connected, memory = connect(str(tmp_path / "absent.sock")), Sparse(SPARSE)
+    assert connected.register_region(memory.fd, memory.base, memory.size) == ""
+    assert memory.taken() == 0
+    connected.close()
+    memory.close()

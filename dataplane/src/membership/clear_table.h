@@ -1,0 +1,50 @@
+// ClearTable: the clears that a node knows, as it tells them to others. Pure.
+//
+// A clear is a tag and an epoch. Of a tag the highest epoch counts: whoever has applied it has
+// applied all before it. Epochs are numbers that only grow: the clearer takes one above every epoch
+// that it knows, and above the wall clock, so that two clearers that do not know of each other take
+// different ones. Nothing is compared with a clock: one that is an hour fast lends its lead to all
+// clears that come later.
+//
+// Two tables that tell each other all become equal, in whatever order: of every tag the higher
+// epoch stays. Bounded: beyond kMostClears tags the oldest clear is forgotten, and its epoch is the
+// floor from then on. Who learns of a floor above its own may have missed a forgotten clear, and
+// drops everything.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "wire/clears.h"
+
+namespace peercache {
+
+class ClearTable {
+ public:
+  // What has to be dropped before `heard` may be taken.
+  struct News {
+    std::vector<uint64_t> tags;
+    bool all = false;
+    bool empty() const { return tags.empty() && !all; }
+  };
+  News Missing(const ClearState& heard) const;
+  void Take(const ClearState& heard);
+
+  // An epoch for a clear that is made now. `wall`: nanoseconds since 1970, as far as they are
+  // right.
+  uint64_t NextEpoch(uint64_t wall) const;
+  // Of the last clear of the tag; at least the floor.
+  uint64_t EpochOf(uint64_t tag) const;
+  ClearState state() const;
+  size_t size() const { return epochs_.size(); }
+  uint64_t floor() const { return floor_; }
+  // Equal for equal tables; 0 for the empty one alone.
+  uint64_t digest() const;
+
+ private:
+  uint64_t floor_ = 0;
+  std::map<uint64_t, uint64_t> epochs_;  // by tag; above the floor
+};
+
+}  // namespace peercache

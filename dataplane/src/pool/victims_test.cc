@@ -1,0 +1,73 @@
+// What choosing victims costs.
+#include "pool/victims.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/clock.h"
+#include "pool/pool_testing.h"
+
+namespace peercache {
+namespace {
+
+constexpr size_t kChunk = 64 * kMiB, kPool = 64 * kChunk;
+constexpr size_t kTaken = 256;
+
+// A table without memory: `small` pages of 16 KiB that were used last, and `large` of 32 KiB,
+// older.
+class Victims {
+ public:
+  explicit Victims(size_t small, size_t large) {
+    for (size_t i = 0; i < large; ++i) Add(kLarge, order_.get());
+    for (size_t i = 0; i < small; ++i) Add(kSmall, others_.get());
+  }
+
+  // Takes large pages; the shortest of a few tries.
+  Duration Take() {
+    Duration best = Duration::max();
+    for (int round = 0; round < 5; ++round) {
+      std::vector<Slot*> taken;
+      const TimePoint start = Clock::now();
+      const size_t gained = TakeVictims(table_, order_.get(), SlotBytes(kLarge) * kTaken, kTaken,
+                                        kLarge, [&](Slot* slot) {
+                                          order_->Remove(slot, true);
+                                          taken.push_back(slot);
+                                        });
+      best = std::min(best, Clock::now() - start);
+      EXPECT_EQ(gained, SlotBytes(kLarge) * kTaken);
+      EXPECT_EQ(taken.size(), kTaken);
+      for (const Slot* slot : taken) EXPECT_EQ(slot->span->size_class, kLarge);
+    }
+    return best;
+  }
+
+ private:
+  static inline const SizeClass kSmall = SizeClassOf(15 * kKiB), kLarge = SizeClassOf(30 * kKiB);
+
+  void Add(SizeClass size_class, EvictionOrder* order) {
+    Slot* slot = table_.Allocate(size_class);
+    ASSERT_NE(slot, nullptr);
+    slot->last_use = slot->span->newest_use = ++uses_;
+    table_.SetState(slot, SlotState::kReady);
+    order->Insert(slot);
+  }
+
+  SlotTable table_{kPool, kChunk, SizeClassOf(kMiB)};
+  std::unique_ptr<EvictionOrder> order_ = MakeEvictionOrder(EvictionPolicy::kLru, nullptr),
+                                 others_ = MakeEvictionOrder(EvictionPolicy::kLru, nullptr);
+  uint64_t uses_ = 0;
+};
+
+// With pages of another size in the pool, each step compares with the oldest of their chunks. That
+// must not look at all pages of the chunk again for every page that is taken.
+TEST(VictimsTest, PagesOfOtherSizesCostOneLookEach) {
+  const Duration alone = Victims(0, 5 * kTaken).Take();
+  const Duration beside = Victims(8 * kChunk / (16 * kKiB), 5 * kTaken).Take();
+  EXPECT_LT(beside, 40 * alone + milliseconds(1))
+      << beside.count() << " ns beside pages of another size, " << alone.count() << " ns alone";
+}
+
+}  // namespace
+}  // namespace peercache

@@ -1,0 +1,67 @@
+// FakeVerbs: what the fake libibverbs.so.1 has been told, and how its one device, fake0, behaves.
+// READs are copies within the process, at the rate of the queue pair.
+//
+//   FakeVerbs& fake = FakeVerbs::Get();
+//   fake.Reset();
+//   fake.bytes_per_second = 10 << 20;
+//   ... read ...
+//   EXPECT_THAT(fake.registrations(), Each(...));
+//
+// Thread-safe but for Reset and the behaviour, which are for when nobody is at work.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace peercache::rdma {
+
+class __attribute__((visibility("default"))) FakeVerbs {
+ public:
+  struct Registered {
+    std::string by;  // "ibv_reg_mr"
+    unsigned access = 0;
+  };
+  struct Modified {
+    ibv_qp_attr attributes{};
+    int mask = 0;
+  };
+
+  static FakeVerbs& Get();
+  void Reset();
+
+  // How it behaves.
+  static constexpr int kVectors = 3;
+  std::atomic<uint64_t> bytes_per_second{0};  // of each queue pair; 0: no time at all
+  std::atomic<bool> brings{true};             // or READs never end: the path is dead
+  std::atomic<int> relaxed_error{0};          // of registering memory with relaxed ordering
+  std::atomic<ibv_fork_status> fork{IBV_FORK_DISABLED};
+  // Which queue pair, by its number, a stop does not make report what it had under way; 0: none.
+  // Its destruction waits until LetGo.
+  std::atomic<uint32_t> holds_on{0};
+  // What the one that holds on has under way lands, late; then it lets go.
+  void LetGo();
+
+  // What it was told.
+  std::vector<std::string> calls() const;  // in order
+  std::vector<Registered> registrations() const;
+  std::vector<int> vectors() const;  // of completion queues with a channel
+  std::vector<Modified> modified() const;
+  size_t destroyed() const;  // queue pairs
+  // READs of all queue pairs that are neither done nor flushed: they may still land.
+  size_t under_way() const;
+
+  // For the library.
+  struct State;
+  State* state() const { return state_; }
+
+ private:
+  FakeVerbs();
+  State* const state_;
+};
+
+}  // namespace peercache::rdma

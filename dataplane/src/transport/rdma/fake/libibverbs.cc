@@ -1,0 +1,368 @@
+#include <infiniband/verbs.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+
+#include "transport/rdma/fake/fake_verbs.h"
+
+#undef ibv_get_device_list
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+namespace peercache::rdma {
+
+using FakeClock = std::chrono::steady_clock;
+
+struct FakeRead {
+  ibv_send_wr work{};
+  std::vector<ibv_sge> segments;
+  FakeClock::time_point due;
+};
+
+struct FakeQueuePair {
+  ibv_qp qp{};
+  bool stopped = false;
+  FakeClock::time_point busy_until;
+  std::deque<FakeRead> under_way;
+};
+
+struct FakeCompletionQueue {
+  ibv_cq cq{};
+  ibv_comp_channel* channel = nullptr;
+};
+
+struct FakeVerbs::State {
+  std::mutex mutex;
+  std::condition_variable let_go;
+  std::vector<std::string> calls;
+  std::vector<Registered> registrations;
+  std::vector<int> vectors;
+  std::vector<Modified> modified;
+  size_t destroyed = 0;
+  uint32_t next_queue_pair = 1, next_key = 1;
+  std::map<ibv_qp*, std::unique_ptr<FakeQueuePair>> queue_pairs;
+  std::map<ibv_cq*, std::unique_ptr<FakeCompletionQueue>> queues;
+
+  void Note(const char* call) {
+    const std::lock_guard lock(mutex);
+    calls.emplace_back(call);
+  }
+};
+
+FakeVerbs::FakeVerbs() : state_(new State) {}
+
+FakeVerbs& FakeVerbs::Get() {
+  static auto* fake = new FakeVerbs;
+  return *fake;
+}
+
+void FakeVerbs::Reset() {
+  const std::lock_guard lock(state_->mutex);
+  bytes_per_second = 0;
+  brings = true;
+  relaxed_error = 0;
+  holds_on = 0;
+  state_->calls.clear();
+  state_->registrations.clear();
+  state_->vectors.clear();
+  state_->modified.clear();
+  state_->destroyed = 0;
+}
+
+std::vector<std::string> FakeVerbs::calls() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->calls;
+}
+std::vector<FakeVerbs::Registered> FakeVerbs::registrations() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->registrations;
+}
+std::vector<int> FakeVerbs::vectors() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->vectors;
+}
+std::vector<FakeVerbs::Modified> FakeVerbs::modified() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->modified;
+}
+size_t FakeVerbs::destroyed() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->destroyed;
+}
+
+size_t FakeVerbs::under_way() const {
+  const std::lock_guard lock(state_->mutex);
+  size_t reads = 0;
+  for (const auto& [qp, pair] : state_->queue_pairs) reads += pair->under_way.size();
+  return reads;
+}
+
+namespace {
+
+void Land(const FakeRead& read) {
+  const auto* from = reinterpret_cast<const std::byte*>(read.work.wr.rdma.remote_addr);
+  for (const ibv_sge& segment : read.segments) {
+    std::memcpy(reinterpret_cast<void*>(segment.addr), from, segment.length);
+    from += segment.length;
+  }
+}
+
+FakeVerbs::State& Known() { return *FakeVerbs::Get().state(); }
+
+int PostSend(ibv_qp* qp, ibv_send_wr* work, ibv_send_wr**) {
+  const std::lock_guard lock(Known().mutex);
+  FakeQueuePair& pair = *Known().queue_pairs.at(qp);
+  const uint64_t rate = FakeVerbs::Get().bytes_per_second;
+  for (; work != nullptr; work = work->next) {
+    FakeRead read{*work, {work->sg_list, work->sg_list + work->num_sge}, {}};
+    uint64_t bytes = 0;
+    for (const ibv_sge& segment : read.segments) bytes += segment.length;
+    pair.busy_until = std::max(pair.busy_until, FakeClock::now());
+    if (rate > 0) pair.busy_until += std::chrono::nanoseconds(bytes * 1'000'000'000 / rate);
+    read.due = pair.busy_until;
+    pair.under_way.push_back(std::move(read));
+  }
+  return 0;
+}
+
+int PollCq(ibv_cq* cq, int most, ibv_wc* done) {
+  const std::lock_guard lock(Known().mutex);
+  const FakeVerbs& fake = FakeVerbs::Get();
+  const auto now = FakeClock::now();
+  int count = 0;
+  for (auto& [qp, pair] : Known().queue_pairs) {
+    if (qp->send_cq != cq) continue;
+    while (count < most && !pair->under_way.empty()) {
+      const FakeRead& read = pair->under_way.front();
+      bool report = true;
+      ibv_wc wc{};
+      wc.wr_id = read.work.wr_id;
+      if (pair->stopped) {
+        if (qp->qp_num == fake.holds_on) break;
+        wc.status = IBV_WC_WR_FLUSH_ERR;
+      } else {
+        if (!fake.brings || read.due > now) break;
+        Land(read);
+        report = (read.work.send_flags & IBV_SEND_SIGNALED) != 0;
+      }
+      pair->under_way.pop_front();
+      if (report) done[count++] = wc;
+    }
+  }
+  return count;
+}
+
+// Readable when the next READ that is signalled is due.
+int RequestNotify(ibv_cq* cq, int) {
+  const std::lock_guard lock(Known().mutex);
+  auto first = FakeClock::time_point::max();
+  for (const auto& [qp, pair] : Known().queue_pairs) {
+    if (qp->send_cq != cq || !FakeVerbs::Get().brings) continue;
+    const auto& reads = pair->under_way;
+    const auto next = std::find_if(reads.begin(), reads.end(), [](const FakeRead& read) {
+      return (read.work.send_flags & IBV_SEND_SIGNALED) != 0;
+    });
+    if (next != reads.end()) first = std::min(first, next->due);
+  }
+  itimerspec when{};
+  if (first != FakeClock::time_point::max()) {
+    const int64_t ns = std::chrono::nanoseconds(first.time_since_epoch()).count();
+    when.it_value = {ns / 1'000'000'000, std::max<int64_t>(ns % 1'000'000'000, 1)};
+  }
+  timerfd_settime(Known().queues.at(cq)->channel->fd, TFD_TIMER_ABSTIME, &when, nullptr);
+  return 0;
+}
+
+ibv_mr* Register(ibv_pd* pd, void* address, size_t length, const char* by, unsigned access) {
+  const std::lock_guard lock(Known().mutex);
+  Known().registrations.push_back({by, access});
+  const int error = FakeVerbs::Get().relaxed_error;
+  if (error != 0 && (access & IBV_ACCESS_RELAXED_ORDERING) != 0) {
+    errno = error;
+    return nullptr;
+  }
+  auto* mr = new ibv_mr{};
+  mr->context = pd->context;
+  mr->pd = pd;
+  mr->addr = address;
+  mr->length = length;
+  mr->lkey = mr->rkey = Known().next_key++;
+  return mr;
+}
+
+ibv_device* TheDevice() {
+  static ibv_device device{};
+  std::strcpy(device.name, "fake0");
+  return &device;
+}
+
+}  // namespace
+
+void FakeVerbs::LetGo() {
+  const std::lock_guard lock(state_->mutex);
+  for (auto& [qp, pair] : state_->queue_pairs) {
+    if (qp->qp_num != holds_on) continue;
+    for (const FakeRead& read : pair->under_way) Land(read);
+    pair->under_way.clear();
+  }
+  holds_on = 0;
+  state_->let_go.notify_all();
+}
+
+}  // namespace peercache::rdma
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+using namespace peercache::rdma;  // NOLINT: the whole file is this library
+
+ibv_device** ibv_get_device_list(int* count) {
+  Known().Note("ibv_get_device_list");
+  *count = 1;
+  return new ibv_device* [2] { TheDevice(), nullptr };
+}
+void ibv_free_device_list(ibv_device** list) { delete[] list; }
+const char* ibv_get_device_name(ibv_device* device) { return device->name; }
+__be64 ibv_get_device_guid(ibv_device*) { return 0; }
+ibv_context* ibv_open_device(ibv_device* device) {
+  Known().Note("ibv_open_device");
+  auto* context = new ibv_context{};
+  context->device = device;
+  context->ops.post_send = PostSend;
+  context->ops.poll_cq = PollCq;
+  context->ops.req_notify_cq = RequestNotify;
+  context->async_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  context->num_comp_vectors = FakeVerbs::kVectors;
+  return context;
+}
+int ibv_close_device(ibv_context* context) {
+  close(context->async_fd);
+  delete context;
+  return 0;
+}
+int ibv_query_device(ibv_context*, ibv_device_attr* attributes) {
+  attributes->max_mr_size = UINT64_MAX;
+  attributes->max_qp_wr = attributes->max_cqe = 1 << 15;
+  attributes->max_sge = attributes->max_sge_rd = 30;
+  attributes->max_qp_rd_atom = attributes->max_qp_init_rd_atom = 16;
+  return 0;
+}
+int ibv_query_port(ibv_context*, uint8_t, struct _compat_ibv_port_attr* compatible) {
+  auto* attributes = reinterpret_cast<ibv_port_attr*>(compatible);
+  attributes->state = IBV_PORT_ACTIVE;
+  attributes->max_mtu = attributes->active_mtu = IBV_MTU_4096;
+  attributes->max_msg_sz = 1U << 30;
+  return 0;
+}
+int ibv_query_pkey(ibv_context*, uint8_t, int, __be16* pkey) {
+  *pkey = 0xffff;
+  return 0;
+}
+int ibv_query_gid(ibv_context*, uint8_t, int, ibv_gid* gid) {
+  std::memset(gid, 0, sizeof(*gid));
+  return 0;
+}
+int ibv_get_async_event(ibv_context*, ibv_async_event*) {
+  errno = EAGAIN;
+  return -1;
+}
+void ibv_ack_async_event(ibv_async_event*) {}
+ibv_pd* ibv_alloc_pd(ibv_context* context) { return new ibv_pd{context, 0}; }
+int ibv_dealloc_pd(ibv_pd* pd) {
+  delete pd;
+  return 0;
+}
+ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
+  return Register(pd, address, length, "ibv_reg_mr", static_cast<unsigned>(access));
+}
+ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t, unsigned int access) {
+  return Register(pd, address, length, "ibv_reg_mr_iova2", access);
+}
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t, size_t length, uint64_t iova, int, int access) {
+  return Register(pd, reinterpret_cast<void*>(iova), length, "ibv_reg_dmabuf_mr",
+                  static_cast<unsigned>(access));
+}
+int ibv_dereg_mr(ibv_mr* mr) {
+  delete mr;
+  return 0;
+}
+ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+  return new ibv_comp_channel{context, timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), 0};
+}
+int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
+  close(channel->fd);
+  delete channel;
+  return 0;
+}
+ibv_cq* ibv_create_cq(ibv_context* context, int, void* user, ibv_comp_channel* channel,
+                      int vector) {
+  const std::lock_guard lock(Known().mutex);
+  if (channel != nullptr) Known().vectors.push_back(vector);
+  auto queue = std::make_unique<FakeCompletionQueue>();
+  queue->cq.context = context;
+  queue->cq.cq_context = user;
+  queue->channel = channel;
+  ibv_cq* const cq = &queue->cq;
+  Known().queues[cq] = std::move(queue);
+  return cq;
+}
+int ibv_destroy_cq(ibv_cq* cq) {
+  const std::lock_guard lock(Known().mutex);
+  Known().queues.erase(cq);
+  return 0;
+}
+int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq**, void**) {
+  uint64_t times = 0;
+  return read(channel->fd, &times, sizeof(times)) == sizeof(times) ? 0 : -1;
+}
+void ibv_ack_cq_events(ibv_cq*, unsigned int) {}
+ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
+  const std::lock_guard lock(Known().mutex);
+  auto pair = std::make_unique<FakeQueuePair>();
+  pair->qp.context = pd->context;
+  pair->qp.pd = pd;
+  pair->qp.send_cq = attributes->send_cq;
+  pair->qp.qp_num = Known().next_queue_pair++;
+  ibv_qp* const qp = &pair->qp;
+  Known().queue_pairs[qp] = std::move(pair);
+  return qp;
+}
+int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
+  const std::lock_guard lock(Known().mutex);
+  Known().modified.push_back({*attributes, mask});
+  if (attributes->qp_state == IBV_QPS_ERR) Known().queue_pairs.at(qp)->stopped = true;
+  return 0;
+}
+int ibv_destroy_qp(ibv_qp* qp) {
+  std::unique_lock lock(Known().mutex);
+  const uint32_t number = qp->qp_num;
+  Known().let_go.wait(lock, [&] { return FakeVerbs::Get().holds_on != number; });
+  Known().queue_pairs.erase(qp);
+  ++Known().destroyed;
+  return 0;
+}
+const char* ibv_wc_status_str(ibv_wc_status) { return "a status"; }
+const char* ibv_port_state_str(ibv_port_state) { return "a state"; }
+const char* ibv_event_type_str(ibv_event_type) { return "an event"; }
+ibv_fork_status ibv_is_fork_initialized() {
+  Known().Note("ibv_is_fork_initialized");
+  return FakeVerbs::Get().fork;
+}
+int ibv_fork_init() {
+  Known().Note("ibv_fork_init");
+  return 0;
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

@@ -1,0 +1,94 @@
+// What memory is registered with.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "transport/rdma/fake/fake_testing.h"
+
+namespace peercache::rdma {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr unsigned kPool = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+constexpr unsigned kRelaxed = IBV_ACCESS_RELAXED_ORDERING;
+
+class FakeRegistrationTest : public ::testing::Test {
+ protected:
+  FakeRegistrationTest() { fake.Reset(); }
+  ~FakeRegistrationTest() override { table->reg_mr_iova2 = known; }
+
+  // "call: flags" of each registration that making a range of `use` takes.
+  std::vector<std::string> Make(const Rails& rails, Registration::For use,
+                                Registration::DmaBuf dma_buf = {}) {
+    const size_t before = fake.registrations().size();
+    const auto memory = TestMemory(1 << 20);
+    made = Registration::Make("test", memory->bytes(), rails, use, memory, dma_buf).status();
+    std::vector<std::string> said;
+    for (const auto& registered : fake.registrations())
+      said.push_back(registered.by + ": " + std::to_string(registered.access));
+    said.erase(said.begin(), said.begin() + static_cast<ptrdiff_t>(before));
+    return said;
+  }
+  static std::string Said(const std::string& by, unsigned access) {
+    return by + ": " + std::to_string(access);
+  }
+
+  FakeVerbs& fake = FakeVerbs::Get();
+  Verbs* const table = const_cast<Verbs*>(*Verbs::Load());
+  decltype(table->reg_mr_iova2) const known = table->reg_mr_iova2;
+  Status made;
+};
+
+TEST_F(FakeRegistrationTest, AllMemoryOfAllRailsIsWrittenInAnyOrder) {
+  const auto rails = FakeRails(2);
+  const std::string pool = Said("ibv_reg_mr_iova2", kPool | kRelaxed);
+  const std::string engine = Said("ibv_reg_mr_iova2", IBV_ACCESS_LOCAL_WRITE | kRelaxed);
+  const std::string device = Said("ibv_reg_dmabuf_mr", IBV_ACCESS_LOCAL_WRITE | kRelaxed);
+  using Of = Registration::For;
+  EXPECT_EQ(Make(*rails, Of::kRemoteRead), (std::vector{pool, pool}));
+  EXPECT_EQ(Make(*rails, Of::kLocalWrite), (std::vector{engine, engine}));
+  EXPECT_EQ(Make(*rails, Of::kLocalWrite, {.device = true}), (std::vector{engine, engine}));
+  EXPECT_EQ(Make(*rails, Of::kLocalWrite, {.fd = 0, .device = true}),
+            (std::vector{device, device}));
+  EXPECT_EQ((*rails)[0].ordering(), "relaxed");
+}
+
+TEST_F(FakeRegistrationTest, TheSwitchTurnsItOff) {
+  const auto rails = FakeRails(1, {.relaxed_ordering = false});
+  EXPECT_EQ(Make(*rails, Registration::For::kRemoteRead), std::vector{Said("ibv_reg_mr", kPool)});
+  EXPECT_EQ(Make(*rails, Registration::For::kLocalWrite, {.fd = 0, .device = true}),
+            std::vector{Said("ibv_reg_dmabuf_mr", IBV_ACCESS_LOCAL_WRITE)});
+  EXPECT_EQ((*rails)[0].ordering(), "strict");
+}
+
+TEST_F(FakeRegistrationTest, AnOldLibraryIsNotAskedForIt) {
+  table->reg_mr_iova2 = nullptr;
+  const auto rails = FakeRails(1);
+  EXPECT_EQ(Make(*rails, Registration::For::kRemoteRead), std::vector{Said("ibv_reg_mr", kPool)});
+  EXPECT_THAT((*rails)[0].ordering(), HasSubstr("install rdma-core 28"));
+}
+
+TEST_F(FakeRegistrationTest, MemoryIsTriedWithoutItWhereTheKernelDoesNotKnowIt) {
+  const auto rails = FakeRails(1);
+  using Of = Registration::For;
+  const std::string with = Said("ibv_reg_dmabuf_mr", IBV_ACCESS_LOCAL_WRITE | kRelaxed);
+  const std::string without = Said("ibv_reg_dmabuf_mr", IBV_ACCESS_LOCAL_WRITE);
+  for (const int error : {EINVAL, EOPNOTSUPP}) {
+    fake.relaxed_error = error;
+    EXPECT_EQ(Make(*rails, Of::kLocalWrite, {.fd = 0, .device = true}),
+              (std::vector{with, without}));
+    EXPECT_TRUE(made.ok()) << made.ToString();
+    EXPECT_EQ(Make(*rails, Of::kRemoteRead),
+              (std::vector{Said("ibv_reg_mr_iova2", kPool | kRelaxed), Said("ibv_reg_mr", kPool)}));
+    EXPECT_TRUE(made.ok()) << made.ToString();
+  }
+  fake.relaxed_error = EREMOTEIO;
+  EXPECT_EQ(Make(*rails, Of::kLocalWrite, {.fd = 0, .device = true}), std::vector{with})
+      << "it is refused for another reason";
+  EXPECT_THAT(made.message(), HasSubstr("PCIe"));
+}
+
+}  // namespace
+}  // namespace peercache::rdma

@@ -1,0 +1,110 @@
+// What peers that have greeted can cost a server: memory, and pages that are pinned.
+#include <fstream>
+
+#include "base/memory.h"
+#include "transport/tcp/inbox.h"
+#include "transport/tcp/tcp_testing.h"
+
+namespace peercache {
+namespace {
+
+using namespace testing;
+
+constexpr size_t kMiB = 1 << 20;
+
+// A header that announces the largest body, and as many bytes of that body.
+std::vector<std::byte> Beginning(size_t bytes) {
+  FrameHeader header;
+  header.type = MessageType::kRead;
+  header.body_length = kMaxBody;
+  std::vector<std::byte> frame(sizeof(header) + bytes);
+  std::memcpy(frame.data(), &header, sizeof(header));
+  return frame;
+}
+
+UniqueFd Greeted(Fixture* f) {
+  UniqueFd fd = RawConnect(f->server->port());
+  SendAll(fd.get(), HelloFrame("test"));
+  ReceivedFrame frame;
+  EXPECT_TRUE(ReceiveFrame(fd.get(), Clock::now() + 5s, &frame).ok());
+  return fd;
+}
+
+// Bytes of this process that are in memory.
+size_t Resident() {
+  size_t pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return resident * SmallPageSize();
+}
+
+TEST(TcpBoundsTest, AnnouncedBytesCostNothing) {
+  Fixture f;
+  const size_t before = Resident();
+  std::vector<UniqueFd> peers;
+  for (int i = 0; i < 100; ++i) {
+    peers.push_back(Greeted(&f));
+    SendAll(peers.back().get(), Beginning(100));
+  }
+  ExpectServes(&f);
+  EXPECT_LT(Resident(), before + 100 * kMiB) << "they announced 1.6 GB";
+  for (const UniqueFd& fd : peers) EXPECT_FALSE(ServerClosed(fd.get()));
+}
+
+TEST(TcpBoundsTest, ARequestThatDripsIsCutOff) {
+  Fixture f({.frame_limit = 300ms, .hello_timeout = 200ms});
+  UniqueFd fd = Greeted(&f);
+  FrameWriter w = ReadOf({}, 1);
+  const auto request = w.Finish();
+  const TimePoint start = Clock::now();
+  for (size_t i = 0; !ServerClosed(fd.get()) && Clock::now() < start + 5s; ++i) {
+    SendAll(fd.get(), i < request.size() - 1 ? request.subspan(i, 1) : request.first(0));
+    std::this_thread::sleep_for(20ms);
+  }
+  EXPECT_LT(Clock::now() - start, 3s);
+  EXPECT_TRUE(Eventually([&] { return f.server->stats().unfinished == 1; }));
+  EXPECT_TRUE(Eventually([&] { return f.server->stats().connections == 0; }));
+}
+
+TEST(TcpBoundsTest, AReaderThatTakesItsPagesDripByDripIsCutOff) {
+  Fixture f;  // write_stall: 1 s
+  std::vector<ReadItem> items;
+  for (uint8_t i = 1; i <= 24; ++i) items.push_back(f.service.Add(i, 2 * kMiB));
+  UniqueFd fd = Greeted(&f);
+  FrameWriter w = ReadOf(items, 1);
+  SendAll(fd.get(), w.Finish());
+  const TimePoint start = Clock::now();
+  std::vector<std::byte> part(256 << 10);
+  size_t got = 0;
+  bool open = true;
+  while (open && Clock::now() < start + 20s) {
+    const ssize_t n = recv(fd.get(), part.data(), part.size(), 0);
+    open = n > 0 || (n < 0 && errno == EAGAIN);
+    if (n > 0) got += static_cast<size_t>(n);
+    std::this_thread::sleep_for(100ms);  // 2.5 MB/s, and never still for a second
+  }
+  EXPECT_FALSE(open);
+  EXPECT_LT(got, 24 * 2 * kMiB);
+  EXPECT_LT(Clock::now() - start, 15s) << "the kernel's buffers are taken after that, too";
+  EXPECT_TRUE(Eventually([&] { return f.server->stats().connections == 0; }));
+}
+
+TEST(TcpBoundsTest, LargeRequestsOfManyPeersAreAllAnswered) {
+  Fixture f;
+  std::vector<std::thread> peers;
+  for (int i = 0; i < 6; ++i) {
+    peers.emplace_back([&f] {
+      const std::vector<ReadItem> gone(30'000);  // 2 MiB; none of these is in the pool
+      Channel channel = f.NewChannel();
+      for (uint64_t round = 1; round <= 5; ++round) {
+        FrameWriter request = ReadOf(gone, round);
+        BufferSink sink(16);
+        EXPECT_TRUE(RunOne(&channel, &request, &sink, 5s).ok()) << channel.status().ToString();
+        EXPECT_EQ(sink.lengths.size(), gone.size());
+      }
+    });
+  }
+  for (std::thread& peer : peers) peer.join();
+}
+
+}  // namespace
+}  // namespace peercache

@@ -1,0 +1,60 @@
+#include "wire/clears.h"
+
+#include <algorithm>
+#include <span>
+
+namespace peercache {
+namespace {
+
+constexpr uint32_t kMaxUnheard = 4096;  // as many as there are members
+
+}  // namespace
+
+void ClearState::Encode(FrameWriter* w) const {
+  w->Put(floor);
+  w->Put(static_cast<uint32_t>(entries.size()));
+  w->PutSpan(std::span<const ClearEntry>(entries));
+}
+bool ClearState::Decode(FrameReader* r) {
+  floor = r->Get<uint64_t>();
+  r->GetInto(r->GetCount(kMostClears), &entries);
+  return r->ok() && floor <= kMaxClearEpoch &&
+         std::ranges::all_of(entries, [](const ClearEntry& entry) {
+           return entry.epoch > 0 && entry.epoch <= kMaxClearEpoch;
+         });
+}
+
+void ClearsVoice::Encode(FrameWriter* w) const {
+  w->Put(digest);
+  w->Put(current);
+}
+bool ClearsVoice::Decode(FrameReader* r) {
+  digest = r->Get<uint64_t>();
+  current = r->Get<uint8_t>();
+  return r->AtEnd() && current <= 1;
+}
+
+void ClearsMessage::Encode(FrameWriter* w) const {
+  state.Encode(w);
+  w->Put(kind);
+  w->Put(static_cast<uint32_t>(unheard.size()));
+  w->PutSpan(std::span<const uint64_t>(unheard));
+}
+bool ClearsMessage::Decode(FrameReader* r) {
+  if (!state.Decode(r)) return false;
+  kind = r->Get<uint8_t>();
+  r->GetInto(r->GetCount(kMaxUnheard), &unheard);
+  return r->AtEnd() && kind <= kHeard;
+}
+
+void ClearsAnswer::Encode(FrameWriter* w) const {
+  state.Encode(w);
+  w->Put(current);
+}
+bool ClearsAnswer::Decode(FrameReader* r) {
+  if (!state.Decode(r)) return false;
+  current = r->Get<uint8_t>();
+  return r->AtEnd() && current <= 1;
+}
+
+}  // namespace peercache

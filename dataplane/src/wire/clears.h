@@ -1,0 +1,63 @@
+// Clears: what nodes tell each other of the clears that engines have made, so that a member that
+// was away hears of those it has missed (membership/clear_table.h, docs/protocol.md).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "wire/frame.h"
+
+namespace peercache {
+
+// The last clear of a tag. Flat.
+struct ClearEntry {
+  uint64_t tag = 0;
+  uint64_t epoch = 0;  // 1 to kMaxClearEpoch
+  friend bool operator==(const ClearEntry&, const ClearEntry&) = default;
+};
+static_assert(sizeof(ClearEntry) == 16 && std::is_trivially_copyable_v<ClearEntry>);
+
+inline constexpr uint64_t kMaxClearEpoch = uint64_t{1} << 63;
+// Tags whose last clear is remembered one by one.
+inline constexpr size_t kMostClears = 256;
+
+struct ClearState {
+  uint64_t floor = 0;               // any tag may have been cleared in epochs up to this one
+  std::vector<ClearEntry> entries;  // above the floor, one a tag
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+  friend bool operator==(const ClearState&, const ClearState&) = default;
+};
+
+// What a node knows, in short.
+struct ClearsVoice {
+  uint64_t digest = 0;  // of its ClearState; 0: it knows of no clear
+  uint8_t current = 0;  // 1: it has been in contact all the time, or has caught up since
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
+
+// The request: tells clears, and asks for those that the other knows.
+struct ClearsMessage {
+  enum Kind : uint8_t {
+    kTable = 0,  // all that the sender knows
+    kMade = 1,   // a clear that an engine makes now
+    kHeard = 2,  // all members of the sender's view know that clear but `unheard` (NodeHashes)
+  };
+  ClearState state;
+  uint8_t kind = kTable;
+  std::vector<uint64_t> unheard;
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
+// Its answer: all clears that this node has applied by now.
+struct ClearsAnswer {
+  ClearState state;
+  uint8_t current = 0;
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
+
+}  // namespace peercache

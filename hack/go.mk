@@ -1,0 +1,6 @@
+# How the lanes of Go's tests call it. Included by the makefiles that have some.
+
+GO_MODULE := github.com/peercache/peercache
+# $(call go_test,FLAGS,PACKAGES), or the one test that ONLY names, as PACKAGE.TestName.
+go_test = go $(if $(ONLY),-C $(patsubst $(GO_MODULE)/%,%,$(basename $(ONLY))) test $(1) \
+	-run '^$(patsubst .%,%,$(suffix $(ONLY)))$$' .,test $(1) $(2))

@@ -1,0 +1,26 @@
+"""What ends a run at the first time, in every lane: wrong bytes, and any sanitizer's report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+# The same in base/wrong_bytes.h, tests/wrong_bytes.py of the data plane and e2e/wrongbytes_test.go.
+WRONG_BYTES = "PEERCACHE-" + "WRONG-BYTES"
+
+# Address-, Leak-, Thread-, Memory- and UndefinedBehaviorSanitizer, libFuzzer, Go's race detector.
+_REPORT = re.compile(
+    r"(ERROR|WARNING|SUMMARY|FATAL): \w+Sanitizer\b"
+    r"|==\d+== ?\w+Sanitizer\b|\w+Sanitizer:DEADLYSIGNAL|\w+Sanitizer:? CHECK failed"
+    r"|(ERROR|SUMMARY): libFuzzer: "
+    r"|: runtime error: "
+    r"|WARNING: DATA RACE"
+)
+
+
+def alarm(lines: Iterable[str]) -> str:
+    """The first line that ends the run, or ""."""
+    for line in lines:
+        if WRONG_BYTES in line or _REPORT.search(line):
+            return line.strip()
+    return ""

@@ -1,0 +1,150 @@
+"""The tests that a lane's log says have failed, by name: make LANE ONLY=NAME runs one of them.
+
+A log in which anything else failed (a build, a crash, the time limit of the whole) has no names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import takewhile
+
+Lines = list[str]
+REASON_LINES = 30
+
+
+@dataclass(frozen=True)
+class Framework:
+    """How one test framework writes."""
+
+    # Of the tests that failed, if nothing else did.
+    failed: Callable[[Lines], list[str]]
+    # Whether exactly one test ran, and passed: a name that nothing has passes otherwise.
+    one_passed: Callable[[Lines], bool]
+    # The line at which the output of a test begins, and the lines at which another's does.
+    begins: Callable[[str], re.Pattern[str]]
+    others: re.Pattern[str]
+
+    def reason(self, lines: Lines, name: str) -> str:
+        """The end of what the test printed."""
+        begins = self.begins(name)
+        at = next((i for i, line in enumerate(lines) if begins.search(line)), None)
+        if at is None:
+            return "\n".join(lines[-REASON_LINES:])
+        own = takewhile(lambda line: not self.others.search(line), lines[at + 1 :])
+        return "\n".join([lines[at], *own][-REASON_LINES:])
+
+
+def _matches(pattern: str, lines: Lines) -> list[re.Match[str]]:
+    return [match for match in map(re.compile(pattern).search, lines) if match]
+
+
+def _complete(names: list[str], count: int) -> list[str]:
+    """All that failed have names, or none is of use."""
+    return names if len(names) == count and len(set(names)) == count else []
+
+
+def _last_number(pattern: str, lines: Lines) -> int:
+    found = _matches(pattern, lines)
+    return int(found[-1][1]) if found else 0
+
+
+# ---- ctest
+
+
+def _ctest_failed(lines: Lines) -> list[str]:
+    # A crash is (SEGFAULT), (Subprocess aborted) and so on; a test without program is (Not Run).
+    names = [m[1] for m in _matches(r"^\s+\d+ - (.+) \((?:Failed|Timeout)\)$", lines)]
+    return _complete(names, _last_number(r"tests passed, (\d+) tests failed out of", lines))
+
+
+CTEST = Framework(
+    failed=_ctest_failed,
+    one_passed=lambda lines: bool(_matches(r"^100% tests passed, 0 tests failed out of 1$", lines)),
+    begins=lambda name: re.compile(rf" Test +#\d+: {re.escape(name)} \.*\s*\*\*\*"),
+    others=re.compile(r"^\s*\d+/\d+ Test +#|^\s+Start +\d+: |% tests passed, "),
+)
+
+
+# ---- pytest
+
+
+def _pytest_failed(lines: Lines) -> list[str]:
+    if _matches(r"^!{3,} .* !{3,}$", lines):  # interrupted, or stopped at a number of failures
+        return []
+    names = [
+        m[1]
+        for m in _matches(r"^(?:FAILED|ERROR) (\S+?::[\w:]+(?:\[.*?\](?= - |$))?)(?: - |$)", lines)
+    ]
+    end = _matches(r"^(?:=+ )?(?:\d+ \w+, )*\d+ \w+ in [\d.]+s", lines)
+    counts = re.findall(r"(\d+) (?:failed|errors?)\b", end[-1][0]) if end else []
+    return _complete(names, sum(map(int, counts)))
+
+
+PYTEST = Framework(
+    failed=_pytest_failed,
+    one_passed=lambda lines: bool(_matches(r"^(?:=+ )?1 passed(?:, \d+ warnings?)? in ", lines)),
+    begins=lambda name: re.compile(
+        rf"^_+ (?:ERROR at \w+ of )?{re.escape(name.split('::', 1)[1].replace('::', '.'))} _+$"
+    ),
+    others=re.compile(r"^_{3,} .* _{3,}$|^={3,} .* ={3,}$"),
+)
+
+
+# ---- go test: PACKAGE.TestName
+
+
+def _go_failed(lines: Lines) -> list[str]:
+    # After a panic, and after the time limit, which is one, the rest of a package has not run.
+    if _matches(r"^panic: |^fatal error: |^FAIL\t\S+ \[", lines):
+        return []
+    names, tests, bare = [], [], False
+    for line in lines:
+        if match := re.match(r"--- FAIL: (\w+) \(", line):
+            tests.append(match[1])
+        elif match := re.match(r"FAIL\t(\S+)\t[\d.]+s$", line):
+            bare = bare or not tests  # TestMain, or os.Exit
+            names += [f"{match[1]}.{test}" for test in tests]
+            tests = []
+    return [] if bare or tests else names
+
+
+def _go_one_passed(lines: Lines) -> bool:
+    ok = _matches(r"^ok  \t", lines)
+    return len(ok) == 1 and "[no tests to run]" not in ok[0].string and not _matches("^FAIL", lines)
+
+
+GO = Framework(
+    failed=_go_failed,
+    one_passed=_go_one_passed,
+    begins=lambda name: re.compile(rf"^--- FAIL: {re.escape(name.rsplit('.', 1)[1])} \("),
+    others=re.compile(r"^(?:--- |FAIL\b|ok  \t|PASS$|=== )"),
+)
+
+
+# ---- ginkgo: the texts of containers and spec
+
+
+_GINKGO_NODES = r"\[(?:It|BeforeEach|JustBeforeEach|JustAfterEach|AfterEach)\] "
+
+
+def _ginkgo_failed(lines: Lines) -> list[str]:
+    # A suite that was interrupted, or took too long, says so between FAIL! and the counts.
+    end = _matches(r"^FAIL! -- \d+ Passed \| (\d+) Failed \| ", lines)
+    found = _matches(rf"^  \[(?:FAIL|TIMEDOUT)\] (.*?){_GINKGO_NODES}(.*)$", lines)
+    return _complete([m[1] + m[2] for m in found], int(end[-1][1]) if end else 0)
+
+
+GINKGO = Framework(
+    failed=_ginkgo_failed,
+    one_passed=lambda lines: bool(
+        _matches(r"^Ran 1 of \d+ Specs ", lines)
+        and _matches(r"^SUCCESS! -- 1 Passed \| 0 Failed ", lines)
+    ),
+    # A report has the kind of the node that failed before that node's own text.
+    begins=lambda name: re.compile(
+        "^(?! )" + rf" (?:{_GINKGO_NODES})?".join(map(re.escape, name.split(" "))) + "$"
+    ),
+    others=re.compile(r"^-{30}$"),
+)

@@ -1,0 +1,207 @@
+"""Runs lanes, and decides what is tried again.
+
+Many tests wait for something with a deadline, which a machine that others use too may miss. So in
+CI a named test that failed is tried again alone, at most three in the whole run. Each is a defect
+of the test or of the product all the same. Never tried again: wrong bytes, a sanitizer's or
+fuzzer's report, a build, a crash, and the lanes that search for faults: what they find is there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from alarms import alarm
+from named import CTEST, GINKGO, GO, PYTEST, Framework
+
+# Lanes that have named tests which wait; no other lane is ever tried again.
+FRAMEWORKS: dict[str, Framework] = {
+    "test-cpp": CTEST,
+    "test-python": PYTEST,
+    "test-go": GO,
+    "test-rules": GO,
+    "test-envtest": GO,
+    "test-render": GO,
+    "test-chart-upgrade": GO,
+    "e2e": GINKGO,
+}
+MOST_AGAIN = 3  # in a run
+
+# Fuzzing wants processors and waits for nothing, the lanes after it mostly wait: so it runs beside
+# them, and its output comes at the end. Schedulers weigh sessions, and only then the processes in
+# one: fuzzing gets a session of its own, with a third of the others' weight. That is enough for
+# each target to run its inputs.
+BESIDE = "test-fuzz"
+LESS_WEIGHT = "{ echo 5 > /proc/self/autogroup; } 2>/dev/null; exec nice -n 5 "
+
+
+class Run:
+    """One run: its lanes' times and what it has tried again."""
+
+    def __init__(self, artifacts: Path, again: bool) -> None:
+        self.artifacts = artifacts
+        self.again = again
+        self.times: list[tuple[str, float, str]] = []
+        self.again_of: list[tuple[str, str, bool]] = []  # lane, name, and whether it passed then
+        self._left = MOST_AGAIN
+        self._beside: subprocess.Popen[bytes] | None = None
+        self._beside_began = 0.0
+
+    def all(self, lanes: list[str]) -> int:
+        """The run's exit status."""
+        self.artifacts.mkdir(parents=True, exist_ok=True)
+        (self.artifacts / "flaky.tsv").write_text("lane\tname\tsecond try\treason\n")
+        (self.artifacts / "lanes.tsv").write_text("lane\tseconds\tresult\n")
+        began = time.monotonic()
+        passed = True
+        for lane in lanes:
+            if lane == BESIDE:
+                self._begin_beside()
+            elif not (self._lane(lane) and self._beside_is_well()):
+                passed = False
+                break
+        passed = self._end_beside(passed) and passed
+        self._report(time.monotonic() - began, passed)
+        return 0 if passed else 1
+
+    def _lane(self, lane: str) -> bool:
+        say(f"=== lane {lane}")
+        began = time.monotonic()
+        log = self.artifacts / f"{lane}.log"
+        well = make(lane, log)
+        passed = self._judge(lane, log, well)
+        self._note(lane, time.monotonic() - began, passed)
+        return passed
+
+    def _judge(self, lane: str, log: Path, well: bool) -> bool:
+        """Whether the lane passes: at once, or after its tests that failed have passed alone."""
+        lines = read(log)
+        if found := alarm(lines):
+            say(f"error: {lane} is not tried again: wrong bytes or a sanitizer's report: {found}")
+            return False
+        if well or not self.again:
+            return well
+        framework = FRAMEWORKS.get(lane)
+        if framework is None:
+            say(f"error: {lane} is never tried again")
+            return False
+        names = framework.failed(lines)
+        if not names:
+            say(f"error: {lane} is not tried again: more than tests with names has failed")
+            return False
+        if len(names) > self._left:
+            left = f"{len(names)} tests failed, and {self._left} more may be tried"
+            say(f"error: {lane} is not tried again: {left}")
+            return False
+        self._left -= len(names)
+        # All are tried, also after one has failed, so that the list is complete.
+        passed = [self._alone(lane, framework, name, lines) for name in names]
+        return all(passed)
+
+    def _alone(self, lane: str, framework: Framework, name: str, first: list[str]) -> bool:
+        say(f"=== lane {lane}: once more, alone: {name}")
+        log = self.artifacts / f"{lane}.again-{len(self.again_of) + 1}.log"
+        well = make(lane, log, ONLY=name)
+        lines = read(log)
+        found = alarm(lines)
+        passed = well and not found and framework.one_passed(lines)
+        self.again_of.append((lane, name, passed))
+        verdict = "passed" if passed else "failed"
+        row = (lane, name, verdict, framework.reason(first, name))
+        with (self.artifacts / "flaky.tsv").open("a") as file:
+            file.write("\t".join(map(cell, row)) + "\n")
+        if not passed:
+            say(f"error: {name} {found or 'failed again'}; see {log}")
+        return passed
+
+    def _note(self, lane: str, seconds: float, passed: bool) -> None:
+        result = "passed" if passed else "FAILED"
+        say(f"=== lane {lane} {result} after {seconds:.0f} s")
+        self.times.append((lane, seconds, result))
+        with (self.artifacts / "lanes.tsv").open("a") as file:
+            file.write(f"{lane}\t{seconds:.0f}\t{result}\n")
+
+    def _begin_beside(self) -> None:
+        say(f"=== lane {BESIDE} begins, beside the next ones")
+        self._beside_began = time.monotonic()
+        with (self.artifacts / f"{BESIDE}.log").open("wb") as log:
+            self._beside = subprocess.Popen(
+                ["bash", "-c", f"{LESS_WEIGHT} make --no-print-directory {BESIDE}"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        atexit.register(self._kill_beside)
+
+    def _beside_is_well(self) -> bool:
+        return self._beside is None or self._beside.poll() in (None, 0)
+
+    def _end_beside(self, wait: bool) -> bool:
+        """Waits for it, unless the run is over already and it has not failed itself."""
+        if self._beside is None:
+            return True
+        if wait and self._beside.poll() is None:
+            say(f"=== waiting for lane {BESIDE}")
+            self._beside.wait()
+        ended = self._beside.poll()
+        if ended is None:
+            self._kill_beside()
+            return True
+        log = self.artifacts / f"{BESIDE}.log"
+        sys.stdout.buffer.write(log.read_bytes())
+        passed = self._judge(BESIDE, log, ended == 0)
+        self._note(BESIDE, time.monotonic() - self._beside_began, passed)
+        return passed
+
+    def _kill_beside(self) -> None:
+        if self._beside is not None and self._beside.poll() is None:
+            os.killpg(self._beside.pid, signal.SIGKILL)
+            self._beside.wait()
+
+    def _report(self, seconds: float, passed: bool) -> None:
+        width = max((len(lane) for lane, _, _ in self.times), default=0)
+        for lane, took, result in self.times:
+            say(f"  {lane:<{width}} {took:>6.0f} s  {result}")
+        for lane, name, well in self.again_of:
+            if well:
+                say(f"FLAKY: {name} of lane {lane} failed once, and passed alone")
+        result = "all lanes passed" if passed else "FAILED"
+        say(f"=== {result} after {seconds:.0f} s; logs, lanes.tsv, flaky.tsv: {self.artifacts}")
+
+
+def make(lane: str, log: Path, **variables: str) -> bool:
+    """Whether the target could be made; what it prints is shown and kept."""
+    with (
+        log.open("wb") as file,
+        subprocess.Popen(
+            ["make", "--no-print-directory", lane],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **variables},
+        ) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            file.write(line)
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+    return process.returncode == 0
+
+
+def read(log: Path) -> list[str]:
+    return log.read_text(errors="replace").splitlines()
+
+
+def cell(text: str) -> str:
+    """Of a table with tabs between its columns."""
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
+
+
+def say(line: str) -> None:
+    print(line, flush=True)

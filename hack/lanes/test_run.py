@@ -1,0 +1,241 @@
+"""The program itself, on lanes of a makefile of its own."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from alarms import WRONG_BYTES
+
+PROGRAM = Path(__file__).parent
+PASSES = "100% tests passed, 0 tests failed out of 1"
+
+
+def ctest_summary(*names: str, status: str = "Failed") -> str:
+    lines = [
+        f"{i}/9 Test  #{i}: {name} ....***{status}  0.1 sec\nlate: 3 s"
+        for i, name in enumerate(names)
+    ]
+    lines += [
+        f"50% tests passed, {len(names)} tests failed out of 9",
+        "The following tests FAILED:",
+    ]
+    return "\n".join([*lines, *(f"\t  {i} - {name} ({status})" for i, name in enumerate(names))])
+
+
+class Lanes:
+    """Lanes whose recipes are shell scripts. The file `tried` has a line per try: LANE ONLY."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.makefile = folder / "Makefile"
+        self.makefile.write_text("SHELL := /bin/bash\n.DEFAULT:\n\t@bash $@.lane\n")
+
+    def add(self, lane: str, script: str) -> None:
+        begin = f'echo "{lane}${{ONLY:+ $ONLY}}" >> tried\n'
+        (self.folder / f"{lane}.lane").write_text(begin + textwrap.dedent(script))
+
+    def prints(self, lane: str, text: str, status: int, alone: str = PASSES) -> None:
+        """What the lane prints, and what it prints when it is given one test."""
+        (self.folder / f"{lane}.first").write_text(text + "\n")
+        (self.folder / f"{lane}.alone").write_text(alone + "\n")
+        self.add(
+            lane,
+            f"""\
+            if [ -n "${{ONLY:-}}" ]; then cat {lane}.alone; ! grep -q FAILED {lane}.alone; exit; fi
+            cat {lane}.first; exit {status}
+            """,
+        )
+
+    def run(self, *lanes: str, ci: bool = True) -> subprocess.CompletedProcess[str]:
+        environment = {
+            k: v for k, v in os.environ.items() if k not in ("CI", "ONLY", "ARTIFACTS", "MAKEFLAGS")
+        }
+        return subprocess.run(
+            [sys.executable, PROGRAM, *lanes],
+            cwd=self.folder,
+            env={**environment, **({"CI": "true"} if ci else {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    @property
+    def tried(self) -> list[str]:
+        return (self.folder / "tried").read_text().splitlines()
+
+    def table(self, name: str) -> list[dict[str, str]]:
+        with (self.folder / "build" / "lanes" / name).open() as file:
+            return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+@pytest.fixture
+def lanes(tmp_path: Path) -> Lanes:
+    return Lanes(tmp_path)
+
+
+def test_lanes_run_in_order_and_their_times_are_kept(lanes: Lanes) -> None:
+    lanes.add("test-model", "sleep 1.2; echo modelled")
+    lanes.prints("test-cpp", "all well", 0)
+    done = lanes.run("test-model", "test-cpp")
+    assert done.returncode == 0, done.stdout
+    assert lanes.tried == ["test-model", "test-cpp"]
+    assert "modelled" in done.stdout
+    assert "all lanes passed" in done.stdout
+    rows = lanes.table("lanes.tsv")
+    assert [(row["lane"], row["result"]) for row in rows] == [
+        ("test-model", "passed"),
+        ("test-cpp", "passed"),
+    ]
+    assert 1 <= int(rows[0]["seconds"]) <= 30
+    assert lanes.table("flaky.tsv") == []
+
+
+def test_the_first_lane_that_fails_ends_the_run(lanes: Lanes) -> None:
+    lanes.add("test-model", "echo 'a guard is missing'; exit 1")
+    lanes.prints("test-cpp", "", 0)
+    done = lanes.run("test-model", "test-cpp")
+    assert done.returncode == 1
+    assert lanes.tried == ["test-model"]
+    assert lanes.table("lanes.tsv")[0]["result"] == "FAILED"
+
+
+def test_a_test_that_fails_once_and_passes_alone_is_listed(lanes: Lanes) -> None:
+    lanes.prints("test-cpp", ctest_summary("Suite.Waits/1"), 2)
+    lanes.prints("test-go", "", 0)
+    done = lanes.run("test-cpp", "test-go")
+    assert done.returncode == 0, done.stdout
+    assert lanes.tried == ["test-cpp", "test-cpp Suite.Waits/1", "test-go"]
+    (row,) = lanes.table("flaky.tsv")
+    assert (row["lane"], row["name"], row["second try"]) == ("test-cpp", "Suite.Waits/1", "passed")
+    assert row["reason"].endswith("late: 3 s")
+    assert "FLAKY: Suite.Waits/1 of lane test-cpp" in done.stdout.splitlines()[-2]
+
+
+def test_a_test_that_fails_twice_fails_the_run(lanes: Lanes) -> None:
+    lanes.prints("test-cpp", ctest_summary("Suite.Waits"), 2, alone=ctest_summary("Suite.Waits"))
+    done = lanes.run("test-cpp")
+    assert done.returncode == 1
+    assert lanes.tried == ["test-cpp", "test-cpp Suite.Waits"]
+    assert lanes.table("flaky.tsv")[0]["second try"] == "failed"
+    assert "FLAKY" not in done.stdout
+
+
+def test_a_second_try_that_runs_nothing_proves_nothing(lanes: Lanes) -> None:
+    lanes.prints("test-cpp", ctest_summary("Suite.Waits"), 2, alone="No tests were found!!!")
+    assert lanes.run("test-cpp").returncode == 1
+
+
+REPORTS = [
+    f"{WRONG_BYTES}: page 7 of key 12: 8 of 4096 bytes differ from byte 40 on",
+    "==12==ERROR: AddressSanitizer: heap-use-after-free on address 0x1",
+    "AddressSanitizer:DEADLYSIGNAL",
+    "==12==ERROR: LeakSanitizer: detected memory leaks",
+    "WARNING: ThreadSanitizer: data race (pid=12)",
+    "==12==WARNING: MemorySanitizer: use-of-uninitialized-value",
+    "pool.cc:12:3: runtime error: signed integer overflow",
+    "SUMMARY: UndefinedBehaviorSanitizer: undefined-behavior pool.cc:12:3",
+    "==12== ERROR: libFuzzer: deadly signal",
+    "WARNING: DATA RACE",
+]
+
+
+@pytest.mark.parametrize("report", REPORTS, ids=[f"report-{i}" for i in range(len(REPORTS))])
+@pytest.mark.parametrize("status", [0, 2], ids=["unnoticed", "failed"])
+def test_wrong_bytes_and_sanitizers_end_the_run(lanes: Lanes, report: str, status: int) -> None:
+    lanes.prints("test-cpp", f"{report}\n{ctest_summary('Suite.Waits')}", status)
+    done = lanes.run("test-cpp", "test-go")
+    assert done.returncode == 1
+    assert lanes.tried == ["test-cpp"]
+    assert "not tried again" in done.stdout
+
+
+def test_wrong_bytes_of_the_second_try_end_the_run(lanes: Lanes) -> None:
+    lanes.prints(
+        "test-cpp", ctest_summary("Suite.Waits"), 2, alone=f"{WRONG_BYTES}: page 7\n{PASSES}"
+    )
+    assert lanes.run("test-cpp").returncode == 1
+
+
+@pytest.mark.parametrize(
+    "lane",
+    ["test-model", "test-tsan", "test-stress", "test-faults", "test-rdma", "test-fuzz", "lint"],
+)
+def test_other_lanes_are_never_tried_again(lanes: Lanes, lane: str) -> None:
+    lanes.prints(
+        lane, ctest_summary("Suite.Waits") + "\nFAILED tests/a.py::test_b\n1 failed in 2.00s", 2
+    )
+    assert lanes.run(lane).returncode == 1
+    assert lanes.tried == [lane]
+
+
+def test_four_failed_tests_fail_at_once(lanes: Lanes) -> None:
+    lanes.prints("test-cpp", ctest_summary("A.A", "A.B", "A.C", "A.D"), 2)
+    done = lanes.run("test-cpp")
+    assert done.returncode == 1
+    assert lanes.tried == ["test-cpp"]
+    assert "4 tests failed, and 3 more may be tried" in done.stdout
+
+
+def test_all_lanes_share_the_three_tries(lanes: Lanes) -> None:
+    lanes.prints("test-cpp", ctest_summary("A.A", "A.B"), 2)
+    go = "--- FAIL: TestA (0.00s)\nFAIL\tm/a\t0.010s\n--- FAIL: TestB (0.00s)\nFAIL\tm/b\t0.010s"
+    lanes.prints("test-go", go, 2)
+    done = lanes.run("test-cpp", "test-go")
+    assert done.returncode == 1
+    assert lanes.tried == ["test-cpp", "test-cpp A.A", "test-cpp A.B", "test-go"]
+    assert "2 tests failed, and 1 more may be tried" in done.stdout
+    assert len(lanes.table("flaky.tsv")) == 2
+
+
+def test_a_build_that_fails_has_no_named_test(lanes: Lanes) -> None:
+    lanes.prints(
+        "test-cpp", "node.cc:12:3: error: expected ';'\nninja: build stopped: subcommand failed.", 2
+    )
+    assert lanes.run("test-cpp").returncode == 1
+    assert lanes.tried == ["test-cpp"]
+
+
+def test_outside_of_ci_nothing_is_tried_again(lanes: Lanes) -> None:
+    lanes.prints("test-cpp", ctest_summary("Suite.Waits"), 2)
+    assert lanes.run("test-cpp", ci=False).returncode == 1
+    assert lanes.tried == ["test-cpp"]
+
+
+def test_fuzzing_runs_beside_the_lanes_after_it(lanes: Lanes) -> None:
+    lanes.add("test-fuzz", "sleep 2; echo fuzzed")
+    lanes.add("test-go", "test ! -e over")
+    lanes.prints("e2e", "clustered", 0)
+    done = lanes.run("test-fuzz", "test-go", "e2e")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.index("clustered") < done.stdout.index("fuzzed")
+    assert [row["lane"] for row in lanes.table("lanes.tsv")] == ["test-go", "e2e", "test-fuzz"]
+
+
+def test_what_fuzzing_finds_ends_the_run_after_the_present_lane(lanes: Lanes) -> None:
+    lanes.add("test-fuzz", "echo '==1== ERROR: libFuzzer: deadly signal'; exit 1")
+    lanes.add("test-go", "sleep 1")
+    lanes.prints("e2e", "", 0)
+    done = lanes.run("test-fuzz", "test-go", "e2e")
+    assert done.returncode == 1
+    assert "deadly signal" in done.stdout
+    assert sorted(lanes.tried) == ["test-fuzz", "test-go"]
+
+
+def test_fuzzing_ends_with_the_run(lanes: Lanes) -> None:
+    lanes.add("test-fuzz", "echo $$ > pid; sleep 100")
+    lanes.add("test-go", "until [ -s pid ]; do sleep 0.1; done; exit 1")
+    assert lanes.run("test-fuzz", "test-go").returncode == 1
+    process = Path("/proc", (lanes.folder / "pid").read_text().strip())
+    deadline = time.monotonic() + 10
+    while process.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
