@@ -71,11 +71,15 @@ TEST(NodeTest, EnginesThatReadTheSamePagesAtOnceCostOneWireRead) {
   for (int e = 0; e < 4; ++e) {
     engines.emplace_back([&] {
       TestEngine engine(b->socket(), 64, 256 << 10);
+      const auto keys = TestEngine::Keys(0, 64);
+      const auto segments = engine.Segments(64);
+      std::vector<uint8_t> ok(64);
+      // What else a get needs is done before, or one engine is through before another begins.
+      for (size_t i = 0; i < 64; ++i) engine.Write(i, 1000 + i);
       ++waiting;
       while (waiting < 4) std::this_thread::yield();
-      const auto got = engine.Get(0, 64);
-      EXPECT_EQ(got.hits, 64u);
-      EXPECT_EQ(got.wrong, 0u);
+      engine.client().Get(keys, segments, 2, ok);
+      for (size_t i = 0; i < 64; ++i) EXPECT_TRUE(ok[i] == 1 && engine.Holds(i, i)) << i;
     });
   }
   for (std::thread& t : engines) t.join();
