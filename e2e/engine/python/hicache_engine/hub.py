@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,7 +29,7 @@ def provide(model: str, revision: str | None = None) -> None:
     commit = hashlib.sha1(f"{model}@{revision or 'main'}".encode()).hexdigest()
     reference = repository / "refs" / (revision or "main")
     reference.parent.mkdir(parents=True, exist_ok=True)
-    reference.write_text(commit)
+    _place(reference, commit.encode())
     write(repository / "snapshots" / commit, seed=commit)
 
 
@@ -42,14 +43,14 @@ def write(folder: Path, seed: str, config: Mapping[str, object] | None = None) -
         "rope_theta": 10000.0,
         **(config or {}),
     }
-    (folder / "config.json").write_text(json.dumps(described))
+    _place(folder / "config.json", json.dumps(described).encode())
     files = {f"model-{layer + 1:05}-of-{LAYERS:05}.safetensors": layer for layer in range(LAYERS)}
     weight_map = {}
     for file, layer in files.items():
         names = [f"model.layers.{layer}.{part}.weight" for part in ("q_proj", "k_proj", "mlp")]
         write_safetensors(folder / file, {name: _bytes(f"{seed} {name}") for name in names})
         weight_map.update(dict.fromkeys(names, file))
-    (folder / _INDEX).write_text(json.dumps({"weight_map": weight_map}))
+    _place(folder / _INDEX, json.dumps({"weight_map": weight_map}).encode())
 
 
 def write_safetensors(path: Path, tensors: Mapping[str, bytes]) -> None:
@@ -60,7 +61,14 @@ def write_safetensors(path: Path, tensors: Mapping[str, bytes]) -> None:
         header[name] = {"dtype": "I8", "shape": [len(data)], "data_offsets": [at, at + len(data)]}
         at += len(data)
     text = json.dumps(header).encode()
-    path.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(tensors.values()))
+    _place(path, len(text).to_bytes(8, "little") + text + b"".join(tensors.values()))
+
+
+def _place(path: Path, contents: bytes) -> None:
+    """Whole at once, as the hub's client does: other engines may be reading."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    part.write_bytes(contents)
+    part.replace(path)
 
 
 def _bytes(seed: str) -> bytes:
