@@ -75,7 +75,11 @@ func probe(ctx context.Context, g Gomega, cluster string) *corev1.Pod {
 func withoutOperator(ctx context.Context, do func()) {
 	defer scaleOperator(context.WithoutCancel(ctx), operators(ctx)) // also when the spec is interrupted
 	scaleOperator(ctx, 0)
-	Eventually(func(g Gomega) { // one that ends still answers for a moment
+	Eventually(func(g Gomega) { // one that ends still answers, and a Deployment does not count it
+		var pods corev1.PodList
+		g.Expect(kube.List(ctx, &pods, client.InNamespace(systemNamespace),
+			client.MatchingLabels{"app.kubernetes.io/component": "operator"})).To(Succeed())
+		g.Expect(pods.Items).To(BeEmpty(), "pods of the operator")
 		g.Expect(probe(ctx, g, "unknown").Annotations).To(BeEmpty(), "of a pod that only the webhook would annotate")
 	}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed(), "the webhook is still there")
 	do()
