@@ -149,6 +149,7 @@ def test_a_node_that_dies_under_reads_costs_no_wrong_byte(fleet: RailFleet) -> N
 
     fleet.begin_load([1])
     wait_for_rail(fleet, 1, 0)
+    time.sleep(0.5)  # the threads of the load are at it by then; a fast machine is here before
     fleet.nodes[0].kill()
     wait_until(lambda: hits(0) == 0, "the dead node's pages are still found")
     wait_until(lambda: hits(1) == PAGES_EACH, "the reader's own pages are not found")
