@@ -87,12 +87,13 @@ void FuzzFile(Input contents) {
 }
 
 void FuzzToken(const std::string& contents) {
-  auto secret = Secret::Of(contents, std::chrono::seconds(60));
+  auto secret = Secret::Of(contents, "fuzz", std::chrono::seconds(60));
   if (!secret.ok()) return;
   tokens.Hit();
   const TimePoint now = Clock::now();
-  Require(!(*secret)->Accepts("", now), "a file never means no authentication");
-  Require((*secret)->Accepts((*secret)->ToSend(now), now), "what is sent is accepted");
+  const auto key = (*secret)->ToProve(now);
+  Require(!(*secret)->none() && key && key->id != 0, "a file never means no authentication");
+  Require((*secret)->Find(key->id, now).has_value(), "what is proven is accepted");
 }
 
 }  // namespace

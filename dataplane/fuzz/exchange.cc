@@ -115,7 +115,9 @@ bool Exchange::Take() {
   const FrameHeader request = asked_.front();
   asked_.pop_front();
   Require(header.request_id == request.request_id, "answers come in order");
-  Require(header.type == MessageType::kError ||
+  const bool challenged =
+      request.type == MessageType::kHello && header.type == MessageType::kChallenge;
+  Require(header.type == MessageType::kError || challenged ||
               static_cast<int>(header.type) == static_cast<int>(request.type) + 1,
           "the type that is due");
   OnAnswer(&request, std::span(answer).first(frame), std::span(answer).subspan(frame));

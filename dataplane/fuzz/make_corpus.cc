@@ -120,12 +120,10 @@ void PeerSeeds() {
            .Add(Of(MessageType::kHeartbeat), kValid)
            .Add(Of(MessageType::kHeartbeat), 0, BodyOf(Named("heartbeat")))
            .bytes);
-  // Another generation of the second page, and a wrong token.
-  const Blob other_generation = {12 + 56 + 8, 0, 0xff}, other_token = {8, 0, 'x'};
+  // Another generation of the second page.
+  const Blob other_generation = {12 + 56 + 8, 0, 0xff};
   Seed("peer_requests", "moved-on",
        Steps().Add(Of(MessageType::kRead), kValid, other_generation).bytes);
-  Seed("peer_requests", "wrong-token",
-       Steps().Add(Of(MessageType::kHello), kValid, other_token).bytes);
   for (const Sample& m : Samples()) {
     Seed("peer_requests", std::string("raw-") + m.name,
          Steps().Add(Of(m.type), 0, BodyOf(m)).bytes);
@@ -159,8 +157,29 @@ void PeerSeeds() {
            .Add(kFrame, Of(MessageType::kRead))
            .bytes);
   Seed("peer_server", "no-hello", Steps().Add(kFrame, Of(MessageType::kRead)).bytes);
-  Seed("peer_server", "wrong-token",
-       Steps().Add(kFrame, Of(MessageType::kHello), other_token).bytes);
+  const auto keyed = [&](const char* greeting) {
+    return Steps()
+        .Add(kBody, Of(MessageType::kHello), BodyOf(Named(greeting)))
+        .Add(kPause)
+        .Add(kFrame, Of(MessageType::kProve));
+  };
+  Seed("peer_server", "secret", keyed("hello-key").Add(kFrame, Of(MessageType::kLookup)).bytes);
+  Seed("peer_server", "secret-of-membership",
+       keyed("hello-members").Add(kFrame, Of(MessageType::kHeartbeat)).bytes);
+  Seed("peer_server", "secret-of-membership-only",
+       keyed("hello-members").Add(kFrame, Of(MessageType::kLookup)).bytes);
+  Seed("peer_server", "secret-too-early",
+       Steps()
+           .Add(kBody, Of(MessageType::kHello), BodyOf(Named("hello-key")))
+           .Add(kFrame, Of(MessageType::kLookup))
+           .bytes);
+  const Blob other_proof = {5, 0, 'x'};
+  Seed("peer_server", "secret-wrong-proof",
+       Steps()
+           .Add(kBody, Of(MessageType::kHello), BodyOf(Named("hello-key")))
+           .Add(kPause)
+           .Add(kFrame, Of(MessageType::kProve), other_proof)
+           .bytes);
   Seed("peer_server", "hello-twice",
        Steps().Add(kFrame, Of(MessageType::kHello)).Add(kFrame, Of(MessageType::kHello)).bytes);
   Seed("peer_server", "large-hello",
@@ -492,7 +511,7 @@ void ConfigSeeds() {
   text("users", 2, "same,0,4294967295");
   text("any-user", 2, "any");
   text("huge-pages", 3, "2Mi");
-  text("token", 5, "first\r\nsecond\n\n");
+  text("token", 5, "the first of the two\r\nthe second of the two\n\n");
   const char* values[] = {"node7", "10.0.0.1:31998", "64Gi", "250", "on", "0660", "auto", "info"};
   for (uint8_t i = 0; i < std::size(values); ++i) {
     text(("option-" + std::to_string(i)).c_str(), 4,

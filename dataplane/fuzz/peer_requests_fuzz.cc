@@ -18,11 +18,15 @@ Status Ask(PeerWorld* world, MessageType type, uint16_t can, ConstBytes body, Pe
   if (type == MessageType::kHello) {
     FrameReader reader(body);
     Hello hello;
-    HelloOk ok;
+    Greeting greeting;
     if (!hello.Decode(&reader)) return Corrupt("malformed Hello");
-    if (Status s = world->service()->OnHello(hello, &ok); !s.ok()) return s;
-    answer->Start(MessageType::kHelloOk, 1);
-    ok.Encode(&answer->frame);
+    if (Status s = world->service()->OnHello(hello, &greeting); !s.ok()) return s;
+    answer->Start(greeting.proving ? MessageType::kChallenge : MessageType::kHelloOk, 1);
+    if (greeting.proving) {
+      greeting.proving->challenge.Encode(&answer->frame);
+    } else {
+      greeting.Encode(&answer->frame);
+    }
     return {};
   }
   FrameHeader header;

@@ -22,7 +22,7 @@
 namespace peercache::fuzz {
 namespace {
 
-Reached errors("errors sent"), answers("answers sent");
+Reached errors("errors sent"), answers("answers sent"), proven("peers proven");
 
 // Answers of the present world; the server and its thread outlive the worlds of single inputs.
 class CurrentWorld : public PeerService {
@@ -31,7 +31,7 @@ class CurrentWorld : public PeerService {
     std::lock_guard lock(mutex_);
     world_ = world;
   }
-  Status OnHello(const Hello& hello, HelloOk* answer) override {
+  Status OnHello(const Hello& hello, Greeting* answer) override {
     std::lock_guard lock(mutex_);
     return world_->service()->OnHello(hello, answer);
   }
@@ -39,9 +39,13 @@ class CurrentWorld : public PeerService {
     std::lock_guard lock(mutex_);
     return world_->service()->OnRequest(header, body, answer);
   }
+  bool Trusts(uint64_t key) const override {
+    std::lock_guard lock(mutex_);
+    return world_ == nullptr || world_->service()->Trusts(key);
+  }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   PeerWorld* world_ = nullptr;
 };
 
@@ -98,6 +102,7 @@ class Peer : public Exchange {
       return;
     }
     answers.Hit();
+    if (header.type == MessageType::kProveOk) proven.Hit();
     if (request != nullptr) world_->CheckAnswer(request->type, frame, payload);
   }
 

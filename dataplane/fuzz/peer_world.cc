@@ -10,7 +10,7 @@ namespace {
 
 Reached greeted("peers greeted"), found("lookups that found"), owner("owner messages taken"),
     read("pages read"), absent("pages absent"), listed("members listed"), other("other answers"),
-    offered("pages offered"), cleared("clears known");
+    offered("pages offered"), cleared("clears known"), challenged("peers challenged");
 
 constexpr uint64_t kSelf = 99, kOwner = 7, kReader = 8;
 
@@ -32,8 +32,14 @@ TableOptions SmallTable() {
 // As one that has been told all: every answer is `settled`.
 TimePoint LongAgo() { return Clock::now() - std::chrono::hours(1); }
 
+const Hello kHello{PeerWorld::kCluster, "10.0.0.1:1", kSelf, PeerWorld::kIncarnation};
+
+Result<OfferAnswer> TakeNothing(const OfferRequest& offer) {
+  return OfferAnswer{0, 1, std::vector<uint8_t>(offer.items.size(), kNoRoom)};
+}
+
 std::unique_ptr<Secret> TheSecret() {
-  auto secret = Secret::Of(PeerWorld::kToken, std::chrono::seconds(60));
+  auto secret = Secret::Of(PeerWorld::kToken, PeerWorld::kCluster, std::chrono::seconds(60));
   Require(secret.ok(), "the token is one");
   return std::move(*secret);
 }
@@ -72,14 +78,31 @@ PeerWorld::PeerWorld()
       secret_(TheSecret()),
       shard_(SmallShard()),
       table_(SmallTable(), LongAgo()),
-      peers_(Hello{kCluster, "", kSelf, kIncarnation}, secret_.get(), OwnerTimes{}),
+      peers_(kHello, none_.get(), OwnerTimes{}),
       clears_({}, &peers_, &views_, &counters_, [](auto) { return size_t{0}; }),
-      requests_(
-          Hello{kCluster, "", kSelf, kIncarnation}, secret_.get(), stored_.pool.get(), &shard_,
-          &table_, &counters_, nullptr, &clears_, [](uint64_t) { return size_t{0}; },
-          [](const OfferRequest& offer) -> Result<OfferAnswer> {
-            return OfferAnswer{0, 1, std::vector<uint8_t>(offer.items.size(), kNoRoom)};
-          }) {}
+      open_(
+          kHello, none_.get(), stored_.pool.get(), &shard_, &table_, &counters_, nullptr, &clears_,
+          [](uint64_t) { return size_t{0}; }, TakeNothing),
+      guarded_(
+          kHello, secret_.get(), stored_.pool.get(), &shard_, &table_, &counters_, nullptr,
+          &clears_, [](uint64_t) { return size_t{0}; }, TakeNothing) {}
+
+Status PeerWorld::Both::OnHello(const Hello& hello, Greeting* answer) {
+  PeerRequests& node = hello.key == 0 ? world->open_ : world->guarded_;
+  Status s = node.OnHello(hello, answer);
+  world->hello_ = hello;
+  world->challenge_.reset();
+  if (answer->proving) world->challenge_ = answer->proving->challenge;
+  return s;
+}
+
+Status PeerWorld::Both::OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) {
+  return world->open_.OnRequest(header, body, answer);
+}
+
+bool PeerWorld::Both::Trusts(uint64_t key) const {
+  return (key == 0 ? world->open_ : world->guarded_).Trusts(key);
+}
 
 std::vector<std::byte> PeerWorld::ValidBody(MessageType type) {
   FrameWriter w;
@@ -93,7 +116,13 @@ std::vector<std::byte> PeerWorld::ValidBody(MessageType type) {
                    .ttl_ms = 3000,
                    .lease_ms = 1000};
   switch (type) {
-    case MessageType::kHello: Hello{kCluster, kToken, kOwner, 1}.Encode(&w); break;
+    case MessageType::kHello: Hello{kCluster, "", kOwner, 1}.Encode(&w); break;
+    case MessageType::kProve: {
+      const auto key = secret_->ToProve(Clock::now());
+      const auto proof = Prove(*key, PeerRole::kCaller, hello_, challenge_.value_or(Challenge{}));
+      ProveMessage{*proof}.Encode(&w);
+      break;
+    }
     case MessageType::kLookup: EncodeLookup(kReader, {}, keys, &w); break;
     case MessageType::kContact:
       stamp.sequence = ++sequence_;
@@ -157,7 +186,8 @@ void PeerWorld::CheckAnswer(MessageType request, ConstBytes frame, ConstBytes pa
   Require(CheckHeader(header).ok(), "an answer has a valid header");
   Require(header.body_length == frame.size() - sizeof(header), "and the length it says");
   Require(header.payload_length == payload.size(), "and the payload it says");
-  Require(static_cast<int>(header.type) == static_cast<int>(request) + 1,
+  const bool to_key = request == MessageType::kHello && header.type == MessageType::kChallenge;
+  Require(to_key || static_cast<int>(header.type) == static_cast<int>(request) + 1,
           "and the type that is due");
   FrameReader body(frame.subspan(sizeof(header)));
   switch (header.type) {
@@ -167,6 +197,13 @@ void PeerWorld::CheckAnswer(MessageType request, ConstBytes frame, ConstBytes pa
       greeted.Hit();
       break;
     }
+    case MessageType::kChallenge: {
+      Challenge challenge;
+      Require(challenge.Decode(&body) && challenge.node == kSelf, "Challenge");
+      challenged.Hit();
+      break;
+    }
+    case MessageType::kProveOk: Require(body.AtEnd(), "ProveOk"); break;
     case MessageType::kLookupOk: {
       std::vector<Record> records;
       std::vector<OtherRecord> others;

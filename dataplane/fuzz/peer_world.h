@@ -16,11 +16,12 @@ class PeerWorld {
   static constexpr size_t kPages = 8;
   static constexpr uint64_t kIncarnation = 77;
   static constexpr char kCluster[] = "fuzz";
-  static constexpr char kToken[] = "token";
+  static constexpr char kToken[] = "the token of fuzz";
 
   PeerWorld();
 
-  PeerService* service() { return &requests_; }
+  // To callers that name a key it is a node that has a secret, to others one without.
+  PeerService* service() { return &both_; }
   // The body of a request that the node accepts, holding what a peer would know by now. Empty for
   // types that have none.
   std::vector<std::byte> ValidBody(MessageType type);
@@ -38,18 +39,29 @@ class PeerWorld {
     std::unique_ptr<Pool> pool;
     std::vector<Page> pages;
   };
+  struct Both : PeerService {
+    explicit Both(PeerWorld* w) : world(w) {}
+    Status OnHello(const Hello& hello, Greeting* answer) override;
+    Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override;
+    bool Trusts(uint64_t key) const override;
+    PeerWorld* const world;
+  };
   static Stored& Shared();
 
   Stored& stored_;
-  std::unique_ptr<Secret> secret_;
+  const std::unique_ptr<Secret> none_ = Secret::None(), secret_;
   Shard shard_;
   Table table_;
   Counters counters_;
   Views views_;
   Peers peers_;
   Clears clears_;  // not started: it asks nobody
-  PeerRequests requests_;
+  PeerRequests open_, guarded_;
+  Both both_{this};
   uint64_t sequence_ = 0;
+  // The latest that a caller and this node said of themselves.
+  Hello hello_;
+  std::optional<Challenge> challenge_;
 };
 
 }  // namespace peercache::fuzz

@@ -1,6 +1,8 @@
 #include "samples.h"
 
 #include "fuzz.h"
+#include "peer_world.h"
+#include "transport/peer_key.h"
 #include "wire/fabric.h"
 #include "wire/heartbeat.h"
 
@@ -39,12 +41,18 @@ QueueAddress SomeQueue(uint32_t number) {
   return queue;
 }
 
+// Of the secret that a fuzzed node has (peer_world.h).
+uint64_t TheKey() {
+  const auto key = DeriveKey(PeerWorld::kCluster, PeerWorld::kToken);
+  return key.ok() ? key->id : 1;
+}
+
 const Sample kSamples[] = {
     {"error", MessageType::kError,
      [](FrameWriter* w) { ErrorMessage{Status(Code::kAborted, "why not")}.Encode(w); }},
     {"hello", MessageType::kHello,
      [](FrameWriter* w) {
-       Hello{"fuzz", "token", 1, 2}.Encode(w);
+       Hello{"fuzz", "", 1, 2}.Encode(w);
      }},
     {"hello-ok", MessageType::kHelloOk,
      [](FrameWriter* w) {
@@ -181,6 +189,15 @@ const Sample kSamples[] = {
      [](FrameWriter* w) {
        ClearsAnswer{{3, {{5, 1000}}}, 1}.Encode(w);
      }},
+    {"hello-key", MessageType::kHello,
+     [](FrameWriter* w) { Hello{"fuzz", "10.0.0.1:1", 1, 2, 0, TheKey(), {3}}.Encode(w); }},
+    {"hello-members", MessageType::kHello,
+     [](FrameWriter* w) { Hello{"fuzz", "", 1, 2, 0, TheKey(), {3}}.Encode(w); }},
+    {"challenge", MessageType::kChallenge,
+     [](FrameWriter* w) {
+       Challenge{1, 2, 0, {4}, {5}}.Encode(w);
+     }},
+    {"prove", MessageType::kProve, [](FrameWriter* w) { ProveMessage{{6}}.Encode(w); }},
 };
 
 }  // namespace

@@ -142,6 +142,10 @@ constexpr RoundTrip kMessages[] = {
     Whole<ShardAnswer>,  // contact-ok
     Whole<ClearsMessage>,
     Whole<ClearsAnswer>,
+    Whole<Hello>,  // hello-key
+    Whole<Hello>,  // hello-members
+    Whole<Challenge>,
+    Whole<ProveMessage>,
 };
 
 std::vector<std::byte> Encoded(RoundTrip message, ConstBytes body, bool* decoded) {

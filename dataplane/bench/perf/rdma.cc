@@ -57,9 +57,9 @@ class Service : public PeerService {
         std::make_unique<rdma::Acceptor>(rails, &service->registered_, memory->bytes(), 1024);
     return service;
   }
-  Status OnHello(const Hello& hello, HelloOk* answer) override {
+  Status OnHello(const Hello& hello, Greeting* answer) override {
     if (hello.cluster != kCluster) return {Code::kUnauthenticated, "this serves rdma-read only"};
-    *answer = {1, 1};
+    *answer = {{1, 1}};
     return {};
   }
   Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override {

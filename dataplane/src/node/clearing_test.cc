@@ -53,8 +53,8 @@ class FakeMember : public PeerService {
   }
   uint64_t node() const { return NodeHash(id_); }
 
-  Status OnHello(const Hello&, HelloOk* answer) override {
-    *answer = {node(), 1};
+  Status OnHello(const Hello&, Greeting* answer) override {
+    *answer = {{node(), 1}};
     return {};
   }
   Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override {

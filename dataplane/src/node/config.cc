@@ -326,11 +326,12 @@ constexpr ConfigOption kOptions[] = {
     {"copy-threads", "Threads that move the pages of one call; 0: as many as cores, at most 4", "0",
      SetNumber<&NodeConfig::copy_threads, 0, 64>},
     {"auth-token-file",
-     "File with the secret all nodes of the cluster share; followed when it changes", "",
-     SetText<&NodeConfig::auth_token_file>},
+     "File with the token all nodes of the cluster share, which they prove and never send: write "
+     "one with \"openssl rand -hex 32\"; followed when it changes",
+     "", SetText<&NodeConfig::auth_token_file>},
     {"auth-spread-ms",
      "Time within which all nodes see a change of auth-token-file; the old token is accepted for "
-     "twice as long",
+     "twice as long, and what was connected by it ends then",
      "60000", SetMillis<&NodeConfig::auth_spread, 100, 3'600'000>},
     {"tls-cert-file",
      "PEM file with this node's certificate (and those between it and the CA): peers and discovery "

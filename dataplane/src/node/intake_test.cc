@@ -58,8 +58,8 @@ class Holder : public PeerService {
   }
   uint16_t port() const { return server_->port(); }
 
-  Status OnHello(const Hello&, HelloOk* answer) override {
-    *answer = {kHolder, 1};
+  Status OnHello(const Hello&, Greeting* answer) override {
+    *answer = {{kHolder, 1}};
     return {};
   }
   Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override {

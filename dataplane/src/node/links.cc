@@ -71,6 +71,7 @@ uint32_t Links::Candidates(const Known& known, TimePoint now) const {
 }
 
 bool Links::Outdated(const Known& known, const Link& link, TimePoint now) const {
+  if (!peers_->Current(*link.control)) return true;  // the peer will end it soon
   return now - link.made > kIncompleteLife &&
          (Candidates(known, now) & ~link.channel->working_rails()) != 0;
 }
@@ -209,7 +210,7 @@ Result<std::unique_ptr<Link>> Links::Open(Known* known) {
   auto link = std::make_unique<Link>();
   link->peer = known->peer;
   link->channel = std::move(*channel);
-  link->control = peers_->NewChannel(known->peer->address());
+  link->control = peers_->NewChannel(known->peer->node(), known->peer->address());
   const auto answer = Ask(link.get());
   if (!answer.ok()) return answer.status();
   link->incarnation = link->control->peer_incarnation();

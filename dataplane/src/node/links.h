@@ -84,7 +84,7 @@ class Links {
   // The best of those that are idle; what is of no use any more goes into `useless`.
   std::unique_ptr<Link> TakeIdle(Known* known, TimePoint now,
                                  std::vector<std::unique_ptr<Link>>* useless);
-  // There are rails by now that it lacks.
+  // There are rails by now that it lacks, or another secret.
   bool Outdated(const Known& known, const Link& link, TimePoint now) const;
   // Has a link made, unless one is being made. False when none can be had now.
   bool AskFor(const std::shared_ptr<Known>& known, bool urgent, TimePoint now);

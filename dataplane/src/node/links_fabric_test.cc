@@ -19,7 +19,7 @@ using testing::Eventually;
 using testing::TestCluster;
 using testing::UseRails;
 
-constexpr char kToken[] = "of-this-cluster";
+constexpr char kToken[] = "the-token-of-this-cluster";
 
 // A node that can be read, and what a reader needs that is no node.
 struct World {
@@ -50,7 +50,7 @@ class LinksFabricTest : public ::testing::Test {
   }
 
   static Result<std::unique_ptr<Secret>> Token(const std::string& token) {
-    return Secret::Of(token, minutes(1));
+    return Secret::Of(token, "test", minutes(1));
   }
   // Whom a reader knows that has this token: the holder.
   struct Known {

@@ -142,12 +142,12 @@ std::vector<MemberList> MemberAgent::Ask(MessageType type, const FrameWriter& re
   const TimePoint now = Clock::now();
   for (const PeerAddress& address : addresses) {
     auto& channel = channels_[Text(address)];
-    // A new connection says what the secret is now, so a channel that failed is made anew.
+    // A new connection proves what the secret is now, so a channel that failed is made anew.
     const auto begin = [&] {
-      channel = peers_->NewChannel(address);
+      channel = peers_->NewDiscoveryChannel(address);
       channel->Begin(request.bytes(), nullptr, now);
     };
-    if (!channel || !channel->status().ok()) {
+    if (!channel || !channel->status().ok() || !peers_->Current(*channel)) {
       begin();
     } else {
       const bool hears = (channel->answer().can & FrameHeader::kHearsLookups) != 0;

@@ -63,8 +63,8 @@ class TakingPeer : public PeerService {
     return taken_.size();
   }
 
-  Status OnHello(const Hello&, HelloOk* answer) override {
-    *answer = {NodeHash(id_), 1};
+  Status OnHello(const Hello&, Greeting* answer) override {
+    *answer = {{NodeHash(id_), 1}};
     return {};
   }
   Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override {

@@ -138,7 +138,7 @@ class Node::Impl {
     numa_ = NumaHome(ChooseNumaNode(config_.numa_node, NumaRails(rails)));
     const ScopedCpus here(numa_.plan().cpus);  // what is started below stays there
 
-    auto secret = Secret::Load(config_.auth_token_file, config_.auth_spread);
+    auto secret = Secret::Load(config_.auth_token_file, config_.cluster, config_.auth_spread);
     if (!secret.ok()) return secret.status().Annotate("auth-token-file");
     secret_ = std::move(*secret);
     if (config_.tls()) {
@@ -168,7 +168,8 @@ class Node::Impl {
     self_.peer_port = listener->port;
     self_.capacity_bytes = pool_->size();
 
-    const Hello hello{config_.cluster, "", NodeHash(self_.id), self_.incarnation, config_.machine};
+    const Hello hello{config_.cluster, fmt::format("{}:{}", self_.host, self_.peer_port),
+                      NodeHash(self_.id), self_.incarnation, config_.machine};
     const Duration stall = StallOf(config_.peer_timeout);
     ShardOptions shard_options;
     shard_options.self = hello.node;

@@ -38,21 +38,58 @@ PeerRequests::PeerRequests(Hello self, const Secret* secret, Pool* pool, Shard* 
       clear_(std::move(clear)),
       take_(std::move(take)) {}
 
-Status PeerRequests::OnHello(const Hello& hello, HelloOk* answer) {
+Status PeerRequests::OnHello(const Hello& hello, Greeting* answer) {
   if (hello.cluster != self_.cluster) {
     return {Code::kUnauthenticated,
             fmt::format("this node belongs to cluster \"{}\", the caller to \"{}\": give both the "
                         "same --cluster, or correct --discovery-addr",
                         self_.cluster, hello.cluster)};
   }
-  if (!secret_->Accepts(hello.token, Clock::now())) {
-    return {Code::kUnauthenticated,
-            "wrong token: all nodes of a cluster need the same --auth-token-file contents"};
-  }
   answer->node = self_.node;
   answer->incarnation = self_.incarnation;
   answer->machine = self_.machine;
+  if (secret_->none()) {
+    if (hello.key == 0 && hello.to.empty()) return {};
+    return {Code::kUnauthenticated,
+            "the caller has a secret, this node has none: give all nodes of a cluster the same "
+            "--auth-token-file contents"};
+  }
+  if (hello.key == 0) {
+    return {Code::kUnauthenticated,
+            "the caller names no secret: give all nodes of a cluster the same --auth-token-file "
+            "contents, and run the same release on them"};
+  }
+  const auto key = secret_->Find(hello.key, Clock::now());
+  if (!key) {
+    return {Code::kUnauthenticated,
+            "the caller has another secret: all nodes of a cluster need the same "
+            "--auth-token-file contents"};
+  }
+  if (!hello.to.empty() && hello.to != self_.to) {
+    return Unavailable(fmt::format(
+        "the caller has dialled {}, this is node {:016x} at {}: it hears of that in a moment",
+        hello.to, self_.node, self_.to));
+  }
+  return Challenged(hello, *key, answer);
+}
+
+Status PeerRequests::Challenged(const Hello& hello, const PeerKey& key, Greeting* answer) const {
+  const auto nonce = FreshNonce();
+  if (!nonce.ok()) return nonce.status();
+  auto& proving = answer->proving.emplace();
+  proving.key = key.id;
+  proving.challenge = {self_.node, self_.incarnation, self_.machine, *nonce, {}};
+  const auto own = Prove(key, PeerRole::kAnswerer, hello, proving.challenge);
+  const auto expected = Prove(key, PeerRole::kCaller, hello, proving.challenge);
+  if (!own.ok()) return own.status();
+  if (!expected.ok()) return expected.status();
+  proving.challenge.proof = *own;
+  proving.expected = *expected;
   return {};
+}
+
+bool PeerRequests::Trusts(uint64_t key) const {
+  return secret_->none() || secret_->Find(key, Clock::now()).has_value();
 }
 
 Status PeerRequests::OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) {

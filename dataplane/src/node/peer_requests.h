@@ -19,14 +19,17 @@ class PeerRequests : public PeerService {
  public:
   using Taker = std::function<Result<OfferAnswer>(const OfferRequest&)>;
 
+  // `self.to`: the address that this node tells others.
   PeerRequests(Hello self, const Secret* secret, Pool* pool, Shard* shard, Table* table,
                Counters* counters, Fabric* fabric, Clears* clears,
                std::function<size_t(uint64_t tag)> clear, Taker take);
 
-  Status OnHello(const Hello& hello, HelloOk* answer) override;
+  Status OnHello(const Hello& hello, Greeting* answer) override;
+  bool Trusts(uint64_t key) const override;
   Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override;
 
  private:
+  Status Challenged(const Hello& hello, const PeerKey& key, Greeting* answer) const;
   Status OnLookup(const FrameHeader& header, FrameReader* body, FrameWriter* out);
   Status OnDirectory(FrameReader* body, FrameWriter* out);
   Status OnOwner(const FrameHeader& header, FrameReader* body, FrameWriter* out);

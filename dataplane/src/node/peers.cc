@@ -74,12 +74,12 @@ void Peer::Resynced(uint64_t epoch) {
 
 std::unique_ptr<Channel> Peer::TakeChannel(const Peers& peers) {
   std::lock_guard lock(mutex_);
-  if (!idle_.empty()) {
+  while (!idle_.empty()) {
     auto channel = std::move(idle_.back());
     idle_.pop_back();
-    return channel;
+    if (peers.Current(*channel)) return channel;
   }
-  return peers.NewChannel(address_);
+  return peers.NewChannel(node_, address_);
 }
 
 void Peer::ReturnChannel(std::unique_ptr<Channel> channel, const PeerAddress& address) {
@@ -100,10 +100,22 @@ Peers::Peers(Hello self, const Secret* secret, OwnerTimes times, const Tls* tls)
       started_(Clock::now()),
       by_index_{nullptr} {}
 
-std::unique_ptr<Channel> Peers::NewChannel(const PeerAddress& address) const {
+std::unique_ptr<Channel> Peers::NewChannel(uint64_t node, const PeerAddress& address) const {
+  const auto key = secret_->ToProve(Clock::now());
   Hello hello = self_;
-  hello.token = secret_->ToSend(Clock::now());
-  return std::make_unique<Channel>(address, hello, tls_);
+  hello.to.clear();
+  if (!key) return std::make_unique<Channel>(address, std::move(hello), tls_);
+  if (node != 0) hello.to = fmt::format("{}:{}", address.host, address.port);
+  return std::make_unique<Channel>(address, std::move(hello), tls_, Channel::Proving{*key, node});
+}
+
+std::unique_ptr<Channel> Peers::NewDiscoveryChannel(const PeerAddress& address) const {
+  return NewChannel(0, address);
+}
+
+bool Peers::Current(const Channel& channel) const {
+  const auto key = secret_->ToProve(Clock::now());
+  return channel.key() == (key ? key->id : 0);
 }
 
 void Peers::Update(const View& view) {

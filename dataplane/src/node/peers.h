@@ -101,7 +101,7 @@ class Peers {
  public:
   static constexpr uint16_t kSelf = 0;  // index of this node itself
 
-  // `secret` fills in the token of every Hello. With `tls`, connections are encrypted.
+  // New connections prove that they know `secret`. With `tls`, they are encrypted.
   Peers(Hello self, const Secret* secret, OwnerTimes times, const Tls* tls = nullptr);
 
   // Takes over addresses and incarnations of a new view; peers that left it are abandoned.
@@ -161,8 +161,12 @@ class Peers {
   uint64_t self() const { return self_.node; }
   uint64_t incarnation() const { return self_.incarnation; }
   uint32_t machine() const { return self_.machine; }
-  // A new connection with what it has to say and show.
-  std::unique_ptr<Channel> NewChannel(const PeerAddress& address) const;
+  // A new connection to a member, as its address is known.
+  std::unique_ptr<Channel> NewChannel(uint64_t node, const PeerAddress& address) const;
+  // To an address of discovery, whoever answers there. Good for membership only.
+  std::unique_ptr<Channel> NewDiscoveryChannel(const PeerAddress& address) const;
+  // Whether new connections are made in the same way.
+  bool Current(const Channel& channel) const;
 
  private:
   // Null when all indexes are taken.

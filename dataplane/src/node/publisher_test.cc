@@ -61,8 +61,8 @@ class ShardHost : public PeerService {
   }
   uint16_t port() const { return server_->port(); }
 
-  Status OnHello(const Hello&, HelloOk* answer) override {
-    *answer = {kShard, 1};
+  Status OnHello(const Hello&, Greeting* answer) override {
+    *answer = {{kShard, 1}};
     return {};
   }
   Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override {

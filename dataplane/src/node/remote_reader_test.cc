@@ -26,8 +26,8 @@ class Holder : public PeerService {
     EXPECT_TRUE(listener.ok());
     server_ = std::make_unique<TcpServer>(std::move(*listener), this, TcpServerOptions{});
   }
-  Status OnHello(const Hello&, HelloOk* answer) override {
-    *answer = {node_, 7};
+  Status OnHello(const Hello&, Greeting* answer) override {
+    *answer = {{node_, 7}};
     return {};
   }
   Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override {

@@ -10,20 +10,12 @@ namespace {
 
 constexpr milliseconds kLookEvery{2000};
 constexpr size_t kMaxTokens = 8;
-// A Hello with it must fit what a stranger may send.
 constexpr size_t kMaxTokenBytes = 4096;
+// 128 bits if drawn at random as bytes, 64 as hexadecimal digits.
+constexpr size_t kMinTokenBytes = 16;
 
-bool Same(std::string_view known, std::string_view given) {
-  unsigned difference = known.size() == given.size() ? 0 : 1;
-  for (size_t i = 0; i < given.size(); ++i) {
-    difference |= static_cast<unsigned char>(given[i]) ^
-                  static_cast<unsigned char>(known.empty() ? 0 : known[i % known.size()]);
-  }
-  return difference == 0;
-}
-
-Result<std::vector<std::string>> Parse(const std::string& contents) {
-  std::vector<std::string> tokens;
+Result<std::vector<PeerKey>> Parse(const std::string& contents, const std::string& cluster) {
+  std::vector<PeerKey> keys;
   for (size_t at = 0; at < contents.size();) {
     const size_t end = std::min(contents.find('\n', at), contents.size());
     std::string line = contents.substr(at, end - at);
@@ -34,37 +26,45 @@ Result<std::vector<std::string>> Parse(const std::string& contents) {
       return InvalidArgument(
           fmt::format("a token of {} bytes; use at most {}", line.size(), kMaxTokenBytes));
     }
-    tokens.push_back(std::move(line));
+    if (line.size() < kMinTokenBytes) {
+      return InvalidArgument(
+          fmt::format("a token of {} bytes, which can be guessed; make one of at least {} with "
+                      "\"openssl rand -hex 32\"",
+                      line.size(), kMinTokenBytes));
+    }
+    auto key = DeriveKey(cluster, line);
+    if (!key.ok()) return key.status();
+    keys.push_back(*key);
   }
-  if (tokens.empty()) return InvalidArgument("no token in it; write one per line");
-  if (tokens.size() > kMaxTokens) {
+  if (keys.empty()) return InvalidArgument("no token in it; write one per line");
+  if (keys.size() > kMaxTokens) {
     return InvalidArgument(
-        fmt::format("{} tokens; write at most {}, one per line", tokens.size(), kMaxTokens));
+        fmt::format("{} tokens; write at most {}, one per line", keys.size(), kMaxTokens));
   }
-  return tokens;
+  return keys;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Secret>> Secret::Of(const std::string& contents, Duration spread) {
-  auto secret = std::unique_ptr<Secret>(new Secret(spread));
-  auto tokens = Parse(contents);
-  if (!tokens.ok()) return tokens.status();
-  secret->versions_.push_back({std::move(*tokens), TimePoint::min()});
+Result<std::unique_ptr<Secret>> Secret::Of(const std::string& contents, const std::string& cluster,
+                                           Duration spread) {
+  auto secret = std::unique_ptr<Secret>(new Secret(cluster, spread, false));
+  auto keys = Parse(contents, cluster);
+  if (!keys.ok()) return keys.status();
+  secret->versions_.push_back({std::move(*keys), TimePoint::min()});
   return secret;
 }
 
 std::unique_ptr<Secret> Secret::None() {
-  auto none = std::unique_ptr<Secret>(new Secret(Duration::zero()));
-  none->versions_.push_back({{""}, TimePoint::min()});
-  return none;
+  return std::unique_ptr<Secret>(new Secret("", Duration::zero(), true));
 }
 
-Result<std::unique_ptr<Secret>> Secret::Load(const std::string& path, Duration spread) {
+Result<std::unique_ptr<Secret>> Secret::Load(const std::string& path, const std::string& cluster,
+                                             Duration spread) {
   if (path.empty()) return None();
   auto contents = ReadSmallFile(path, FileWatch::kMaxBytes);
   if (!contents.ok()) return contents.status();
-  auto secret = Of(*contents, spread);
+  auto secret = Of(*contents, cluster, spread);
   if (!secret.ok()) return secret.status().Annotate(fmt::format("\"{}\"", path));
   (*secret)->watch_ = std::make_unique<FileWatch>(
       std::vector<std::string>{path}, Contents{*contents},
@@ -73,7 +73,7 @@ Result<std::unique_ptr<Secret>> Secret::Load(const std::string& path, Duration s
         const Status replaced = self->Replace(now.front(), Clock::now());
         if (replaced.ok()) {
           spdlog::info(
-              "\"{}\" has changed: its token is sent from {} s on, the former is accepted "
+              "\"{}\" has changed: its token is proven from {} s on, the former is accepted "
               "until then and as long again",
               path, std::chrono::duration_cast<std::chrono::seconds>(self->spread_).count());
         } else {
@@ -85,10 +85,10 @@ Result<std::unique_ptr<Secret>> Secret::Load(const std::string& path, Duration s
 }
 
 Status Secret::Replace(const std::string& contents, TimePoint now) {
-  auto tokens = Parse(contents);
-  if (!tokens.ok()) return tokens.status();
+  auto keys = Parse(contents, cluster_);
+  if (!keys.ok()) return keys.status();
   std::lock_guard lock(mutex_);
-  versions_.push_back({std::move(*tokens), now});
+  versions_.push_back({std::move(*keys), now});
   // A version is accepted until 2 * spread after its successor.
   const auto in_force = std::find_if(versions_.begin() + 1, versions_.end(),
                                      [&](const Version& v) { return v.since + 2 * spread_ > now; });
@@ -96,21 +96,22 @@ Status Secret::Replace(const std::string& contents, TimePoint now) {
   return {};
 }
 
-std::string Secret::ToSend(TimePoint now) const {
+std::optional<PeerKey> Secret::ToProve(TimePoint now) const {
+  if (none_) return {};
   std::lock_guard lock(mutex_);
   const auto seen_by_all = std::find_if(versions_.rbegin(), versions_.rend() - 1,
                                         [&](const Version& v) { return v.since + spread_ <= now; });
-  return seen_by_all->tokens.front();
+  return seen_by_all->keys.front();
 }
 
-bool Secret::Accepts(std::string_view token, TimePoint now) const {
+std::optional<PeerKey> Secret::Find(uint64_t id, TimePoint now) const {
   std::lock_guard lock(mutex_);
-  bool accepted = false;
   for (size_t i = 0; i < versions_.size(); ++i) {
     if (i + 1 < versions_.size() && versions_[i + 1].since + 2 * spread_ <= now) continue;
-    for (const std::string& known : versions_[i].tokens) accepted |= Same(known, token);
+    for (const PeerKey& key : versions_[i].keys)
+      if (key.id == id) return key;
   }
-  return accepted;
+  return {};
 }
 
 }  // namespace peercache

@@ -89,13 +89,13 @@ TEST_F(TlsNodesTest, OutsidersDoNotJoinAndDisturbNobody) {
 }
 
 TEST_F(TlsNodesTest, TheTokenIsCheckedInsideOfTls) {
-  token_file_ = dir_.Write("token", "right\n");
+  token_file_ = dir_.Write("token", "the right token of all\n");
   UseMember("a");
   auto a = cluster_.Start("a");
   UseMember("b");
   auto b = cluster_.Start("b");
   EXPECT_TRUE(b->ready());
-  token_file_ = dir_.Write("other", "wrong\n");
+  token_file_ = dir_.Write("other", "a token that is wrong\n");
   UseMember("c");
   auto c = cluster_.Start("c", false);
   std::this_thread::sleep_for(500ms);

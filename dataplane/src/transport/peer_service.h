@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/status.h"
@@ -27,11 +28,25 @@ struct PeerAnswer {
   }
 };
 
+// What a caller has to prove before it is answered anything.
+struct ProofAsked {
+  Challenge challenge;
+  Proof expected{};  // from the caller
+  uint64_t key = 0;  // PeerKey::id
+};
+
+// The answer to a Hello.
+struct Greeting : HelloOk {
+  std::optional<ProofAsked> proving{};  // nothing: there is no secret
+};
+
 class PeerService {
  public:
   virtual ~PeerService() = default;
   // Checks a new connection's Hello and fills the answer, or says why not.
-  virtual Status OnHello(const Hello& hello, HelloOk* answer) = 0;
+  virtual Status OnHello(const Hello& hello, Greeting* answer) = 0;
+  // Whether connections that were made by this key may stay.
+  virtual bool Trusts(uint64_t key) const { return key == 0; }
   // Handles one request without blocking. A failure is sent as Error and closes the connection.
   // Called from several threads at once.
   virtual Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) = 0;

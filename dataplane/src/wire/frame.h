@@ -31,6 +31,9 @@ enum class MessageType : uint8_t {
   kError = 1,
   kHello = 2,
   kHelloOk = 3,
+  kChallenge = 5,  // answers a Hello that names a key
+  kProve = 6,
+  kProveOk = 7,
   // node to node
   kLookup = 16,
   kLookupOk = 17,
@@ -86,9 +89,9 @@ struct FrameHeader {
   uint16_t can = 0;
   uint64_t request_id = 0;
   uint32_t body_length = 0;
-  // Of Hello and HelloOk: which machine the sender runs on (base/machine.h). Of Exists and Get:
-  // tokens of a page. 0: not told, as by older releases, which look at it in Hello and HelloOk
-  // only.
+  // Of Hello, HelloOk and Challenge: which machine the sender runs on (base/machine.h). Of Exists
+  // and Get: tokens of a page. 0: not told, as by older releases, which look at it in Hello and
+  // HelloOk only.
   uint32_t number = 0;
   uint64_t payload_length = 0;
 

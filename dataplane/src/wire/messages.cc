@@ -36,16 +36,42 @@ bool ErrorMessage::Decode(FrameReader* r) {
 
 void Hello::Encode(FrameWriter* w) const {
   w->PutString(cluster);
-  w->PutString(token);
+  w->PutString(to);
   w->Put(node);
   w->Put(incarnation);
   w->Machine(machine);
+  if (key == 0) return;
+  w->Put(key);
+  w->Put(nonce);
 }
 bool Hello::Decode(FrameReader* r) {
   cluster = r->GetName(kMaxIdBytes);
-  token = r->GetString(4096);
+  to = r->GetText(kMaxToBytes);
   node = r->Get<uint64_t>();
   incarnation = r->Get<uint64_t>();
+  key = 0;
+  if (r->AtEnd()) return true;
+  key = r->Get<uint64_t>();
+  nonce = r->Get<Nonce>();
+  return r->AtEnd() && key != 0;
+}
+void Challenge::Encode(FrameWriter* w) const {
+  w->Put(node);
+  w->Put(incarnation);
+  w->Machine(machine);
+  w->Put(nonce);
+  w->Put(proof);
+}
+bool Challenge::Decode(FrameReader* r) {
+  node = r->Get<uint64_t>();
+  incarnation = r->Get<uint64_t>();
+  nonce = r->Get<Nonce>();
+  proof = r->Get<Proof>();
+  return r->AtEnd();
+}
+void ProveMessage::Encode(FrameWriter* w) const { w->Put(proof); }
+bool ProveMessage::Decode(FrameReader* r) {
+  proof = r->Get<Proof>();
   return r->AtEnd();
 }
 void HelloOk::Encode(FrameWriter* w) const {

@@ -4,6 +4,7 @@
 // Vectors in messages are reused by their owners, so that steady traffic does not allocate.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -26,12 +27,35 @@ struct ErrorMessage {
 };
 
 // ---- connection set-up between nodes -----------------------------------------------------------
+// Where nodes share a secret, Hello is answered by Challenge, and Challenge by Prove, on which
+// ProveOk follows (transport/peer_key.h). Else by HelloOk.
+using Nonce = std::array<uint8_t, 32>;
+using Proof = std::array<uint8_t, 32>;
+
 struct Hello {
   std::string cluster;  // nodes of different clusters refuse each other
-  std::string token;    // shared secret; empty when authentication is off
+  // With a key: what the caller has dialled, as the member there says its address is. Empty: an
+  // address of discovery, and nothing but membership is asked for. Empty without a key.
+  std::string to;
   uint64_t node = 0;
   uint64_t incarnation = 0;
   uint32_t machine = 0;  // FrameHeader::number; not part of the body
+  uint64_t key = 0;      // PeerKey::id; 0: the caller has no secret
+  Nonce nonce{};         // only with a key
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
+struct Challenge {
+  uint64_t node = 0;
+  uint64_t incarnation = 0;
+  uint32_t machine = 0;  // FrameHeader::number; not part of the body
+  Nonce nonce{};
+  Proof proof{};  // that the answering node has the key
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
+struct ProveMessage {
+  Proof proof{};  // that the caller has it
   void Encode(FrameWriter* w) const;
   bool Decode(FrameReader* r);
 };
@@ -216,6 +240,8 @@ bool DecodeFlags(FrameReader* r, std::vector<uint8_t>* flags);
 
 inline constexpr uint32_t kMaxSegmentsPerPage = 1024;
 inline constexpr size_t kMaxIdBytes = 128;
+// Of Hello::to. Older releases had their token in its place.
+inline constexpr size_t kMaxToBytes = 4096;
 inline constexpr size_t kMaxMissingBytes = 1024;
 // Of one offer: pages, and bytes of all but its last page.
 inline constexpr uint32_t kMaxOffered = 1024;

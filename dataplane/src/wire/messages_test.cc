@@ -54,9 +54,15 @@ std::vector<Case> AllMessages() {
        Decoder<ErrorMessage>()},
       {"Hello",
        [](FrameWriter* w) {
-         Hello{"c", "token", 1, 2}.Encode(w);
+         Hello{"c", "", 1, 2}.Encode(w);
        },
        Decoder<Hello>()},
+      {"Challenge",
+       [](FrameWriter* w) {
+         Challenge{1, 2, 0, {3}, {4}}.Encode(w);
+       },
+       Decoder<Challenge>()},
+      {"Prove", [](FrameWriter* w) { ProveMessage{{5}}.Encode(w); }, Decoder<ProveMessage>()},
       {"HelloOk",
        [](FrameWriter* w) {
          HelloOk{1, 2}.Encode(w);
@@ -389,7 +395,7 @@ TEST(MessagesTest, NamesAreChecked) {
   EXPECT_TRUE(heartbeat(SomeMember()));
   const std::string bad[] = {"a\nb", "a b", "caf\xc3\xa9", "\x7f", std::string(1, '\0'), "\xff"};
   for (const std::string& name : bad) {
-    EXPECT_FALSE(decodes(Hello{name, "token", 1, 2})) << name;
+    EXPECT_FALSE(decodes(Hello{name, "", 1, 2})) << name;
     EXPECT_FALSE(decodes(LeaveRequest{name, 1})) << name;
     Member member = SomeMember();
     member.id = name;
@@ -397,8 +403,34 @@ TEST(MessagesTest, NamesAreChecked) {
     member = SomeMember();
     member.host = name;
     EXPECT_FALSE(heartbeat(member)) << name;
-    EXPECT_TRUE(decodes(Hello{"cluster", name, 1, 2})) << "a token may be any bytes";
   }
+}
+
+// Without a key a Hello is as releases without Challenge know it.
+TEST(MessagesTest, AHelloMayNameAKey) {
+  const Hello with{"c", "10.0.0.1:31998", 1, 2, 0, 3, {4}};
+  Hello without = with;
+  without.key = 0;
+  FrameWriter w;
+  w.Start(MessageType::kHello, 1);
+  with.Encode(&w);
+  const auto all = w.Finish().subspan(sizeof(FrameHeader));
+  Hello decoded;
+  FrameReader whole(all);
+  ASSERT_TRUE(decoded.Decode(&whole));
+  EXPECT_EQ(decoded.to, "10.0.0.1:31998");
+  EXPECT_EQ(decoded.key, 3u);
+  EXPECT_EQ(decoded.nonce, with.nonce);
+  const size_t of_key = sizeof(with.key) + sizeof(with.nonce);
+  for (size_t size = all.size() - of_key + 1; size < all.size(); ++size) {
+    FrameReader part(all.first(size));
+    EXPECT_FALSE(decoded.Decode(&part)) << size;
+  }
+  w.Start(MessageType::kHello, 1);
+  without.Encode(&w);
+  FrameReader shorter(w.Finish().subspan(sizeof(FrameHeader)));
+  ASSERT_TRUE(decoded.Decode(&shorter));
+  EXPECT_EQ(decoded.key, 0u);
 }
 
 TEST(MessagesTest, TextsAreMadePrintable) {

@@ -47,7 +47,7 @@ MTU_OF_B = 1024
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RailFleet]:
     folder = tmp_path_factory.mktemp("nodes")
     token = folder / "token"
-    token.write_text("of-this-fleet\n")
+    token.write_text("the-token-of-this-fleet\n")
     flags = {**CONNECTIONS, **make_certificate(folder), "auth_token_file": str(token)}
     made = RailFleet(folder, PAGES_EACH, of_host={"b": {"rdma_mtu": str(MTU_OF_B)}}, **flags)
     fabric("rail_down A 1")

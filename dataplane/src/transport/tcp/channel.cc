@@ -26,11 +26,9 @@ constexpr size_t kKeptBody = 1 << 20;
 
 }  // namespace
 
-Channel::Channel(PeerAddress address, const Hello& hello, const Tls* tls)
-    : address_(std::move(address)), tls_(tls) {
-  hello_.Start(MessageType::kHello, 0);
-  hello.Encode(&hello_);
-  hello_.Finish();
+Channel::Channel(PeerAddress address, Hello hello, const Tls* tls, std::optional<Proving> proving)
+    : address_(std::move(address)), tls_(tls), hello_(std::move(hello)), proving_(proving) {
+  if (proving_) hello_.key = proving_->key.id;
 }
 
 void Channel::Begin(std::span<const std::byte> request, PayloadSink* sink, TimePoint now) {
@@ -54,9 +52,20 @@ void Channel::Begin(std::span<const std::byte> request, PayloadSink* sink, TimeP
 
 void Channel::Connect(TimePoint) {
   greeted_ = false;
+  challenged_ = false;
   served_ = false;
   low_water_ = 1;
-  unsent_hello_ = hello_.bytes();
+  if (proving_) {
+    auto nonce = FreshNonce();
+    if (!nonce.ok()) {
+      Fail(nonce.status());
+      return;
+    }
+    hello_.nonce = *nonce;
+  }
+  greeting_.Start(MessageType::kHello, 0);
+  hello_.Encode(&greeting_);
+  unsent_hello_ = greeting_.Finish();
   auto fd = StartConnect(address_.host, address_.port);
   if (!fd.ok()) {
     refused_ = errno == ECONNREFUSED;  // on one machine it is said at once
@@ -131,10 +140,12 @@ bool Channel::Progressed(const Moved& moved, std::string_view doing, TimePoint n
 }
 
 bool Channel::Send(TimePoint now) {
-  while (!unsent_hello_.empty() || !unsent_.empty()) {
+  // Whoever has proven nothing is told nothing.
+  const bool alone = proving_ && !challenged_;
+  while (!unsent_hello_.empty() || (!alone && !unsent_.empty())) {
     const iovec parts[2] = {{const_cast<std::byte*>(unsent_hello_.data()), unsent_hello_.size()},
                             {const_cast<std::byte*>(unsent_.data()), unsent_.size()}};
-    const Moved moved = stream_.Send(parts, Stream::More::kLast);
+    const Moved moved = stream_.Send(std::span(parts, alone ? 1 : 2), Stream::More::kLast);
     if (!Progressed(moved, "sending", now)) return false;
     const size_t of_hello = std::min(moved.bytes, unsent_hello_.size());
     unsent_hello_ = unsent_hello_.subspan(of_hello);
@@ -189,16 +200,7 @@ void Channel::OnBody() {
     return;
   }
   if (state_ == State::kHelloBody) {
-    HelloOk hello;
-    FrameReader reader(body_);
-    if (header_.type != MessageType::kHelloOk || !hello.Decode(&reader)) {
-      Fail(Corrupt("malformed HelloOk"));
-      return;
-    }
-    greeted_ = true;
-    peer_incarnation_ = hello.incarnation;
-    peer_machine_ = header_.number;
-    state_ = State::kHeader;
+    if (Status s = OnHelloBody(); !s.ok()) Fail(s.Annotate(Name()));
     return;
   }
   if (header_.request_id != request_id_) {
@@ -228,6 +230,49 @@ void Channel::OnBody() {
     return;
   }
   state_ = State::kPayload;
+}
+
+Status Channel::OnHelloBody() {
+  if (proving_ && !challenged_) return OnChallenge();
+  FrameReader reader(body_);
+  if (proving_) {
+    if (header_.type != MessageType::kProveOk || !reader.AtEnd())
+      return Corrupt("malformed ProveOk");
+  } else {
+    HelloOk ok;
+    if (header_.type != MessageType::kHelloOk || !ok.Decode(&reader))
+      return Corrupt("malformed HelloOk");
+    peer_incarnation_ = ok.incarnation;
+    peer_machine_ = header_.number;
+  }
+  greeted_ = true;
+  state_ = State::kHeader;
+  return {};
+}
+
+Status Channel::OnChallenge() {
+  Challenge challenge;
+  FrameReader reader(body_);
+  if (header_.type != MessageType::kChallenge || !challenge.Decode(&reader))
+    return {Code::kUnauthenticated, "it does not prove that it has the cluster's secret"};
+  challenge.machine = header_.number;
+  const auto expected = Prove(proving_->key, PeerRole::kAnswerer, hello_, challenge);
+  const auto own = Prove(proving_->key, PeerRole::kCaller, hello_, challenge);
+  if (!expected.ok()) return expected.status();
+  if (!own.ok()) return own.status();
+  if (!Same(*expected, challenge.proof))
+    return {Code::kUnauthenticated, "it has not the cluster's secret"};
+  if (proving_->node != 0 && proving_->node != challenge.node)
+    return Unavailable(
+        fmt::format("node {:016x} answers, not {:016x}", challenge.node, proving_->node));
+  peer_incarnation_ = challenge.incarnation;
+  peer_machine_ = challenge.machine;
+  challenged_ = true;
+  greeting_.Start(MessageType::kProve, 0);
+  ProveMessage{*own}.Encode(&greeting_);
+  unsent_hello_ = greeting_.Finish();
+  state_ = State::kSending;
+  return {};
 }
 
 bool Channel::ReceivePayload(TimePoint now) {

@@ -10,12 +10,14 @@
 // destination back after a time-out.
 //
 // Connecting, TLS and the Hello handshake are part of the first exchange: Hello goes out together
-// with the first request, so a new connection costs no extra round trip (with TLS, one).
+// with the first request, so a new connection costs no extra round trip. With TLS it costs one, and
+// with a key to prove another: the request waits until the other side has proven that it has it.
 #pragma once
 
 #include <sys/uio.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +25,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/status.h"
+#include "transport/peer_key.h"
 #include "transport/tcp/stream.h"
 #include "transport/tcp/tls.h"
 #include "wire/messages.h"
@@ -51,9 +54,16 @@ struct PeerAddress {
 
 class Channel {
  public:
-  // `hello` is sent first on the new connection; its contents are copied. With `tls`, which
-  // outlives the channel, connections are encrypted.
-  Channel(PeerAddress address, const Hello& hello, const Tls* tls = nullptr);
+  // What both sides prove to each other.
+  struct Proving {
+    PeerKey key;
+    uint64_t node = 0;  // who must answer; 0: any node that has the key
+  };
+
+  // `hello` is sent first on a new connection. With `tls`, which outlives the channel, connections
+  // are encrypted.
+  Channel(PeerAddress address, Hello hello, const Tls* tls = nullptr,
+          std::optional<Proving> proving = {});
 
   // `request` must stay alive and unchanged until done(); `sink` may be null when no payload is
   // due.
@@ -80,6 +90,8 @@ class Channel {
   bool stale() const { return stale_; }
   // Nobody listens at the address: the process that did is gone.
   bool refused() const { return refused_; }
+  // Of what is proven; 0: nothing.
+  uint64_t key() const { return proving_ ? proving_->key.id : 0; }
   // These two are known after the first successful exchange.
   uint64_t peer_incarnation() const { return peer_incarnation_; }
   uint32_t peer_machine() const { return peer_machine_; }
@@ -112,19 +124,24 @@ class Channel {
   void Finish();
   void OnHeader();
   void OnBody();
+  Status OnHelloBody();
+  Status OnChallenge();
   void OnBroken(const Status& why);
   std::string Name() const;
 
   const PeerAddress address_;
   const Tls* tls_;
-  FrameWriter hello_;
+  Hello hello_;
+  const std::optional<Proving> proving_;
+  FrameWriter greeting_;  // Hello, and then Prove
   UniqueFd fd_;
   Stream stream_;  // over fd_
   short events_ = 0;
   State state_ = State::kIdle;
   Status status_;
-  bool greeted_ = false;  // HelloOk has been received on this connection
-  bool served_ = false;   // an exchange has succeeded on this connection
+  bool greeted_ = false;     // the other side knows and answers us, on this connection
+  bool challenged_ = false;  // and before that has proven itself
+  bool served_ = false;      // an exchange has succeeded on this connection
   bool stale_ = false;
   bool refused_ = false;
   bool got_bytes_ = false;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/iovec.h"
+#include "transport/peer_key.h"
 #include "transport/tcp/inbox.h"
 #include "transport/tcp/page_pipe.h"
 #include "transport/tcp/stream.h"
@@ -91,6 +92,7 @@ class TcpServer::Impl {
     s.too_slow = too_slow_;
     s.crowded_out = crowded_out_;
     s.unfinished = unfinished_;
+    s.distrusted = distrusted_;
     s.gate = gate_.stats();
     return s;
   }
@@ -117,6 +119,9 @@ class TcpServer::Impl {
     Inbox in;
     bool greeted = false;
     bool writing = false;
+    std::optional<Proof> expected;  // until it is greeted, where there is a secret
+    uint64_t key = 0;               // that it was greeted by, and what for
+    bool only_members = false;
     // Of the write in flight: its last progress, and when all of it must be done.
     TimePoint progress{}, write_until{};
     PeerAnswer answer;
@@ -175,6 +180,12 @@ class TcpServer::Impl {
       for (Connection* c : lane->connections) {
         if (c->writing) {
           if (c->progress <= limit || c->write_until <= now) c->Close();
+          continue;
+        }
+        // Between requests: a peer that asked at this moment asks again, on a new connection.
+        if (!service_->Trusts(c->key)) {
+          ++distrusted_;
+          c->Close();
           continue;
         }
         const milliseconds more(c->in.wanted() / kFrameBytesPerMilli);
@@ -285,8 +296,15 @@ class TcpServer::Impl {
       s = Status(Code::kUnauthenticated, kUnexpectedTls);
     if (s.ok() && header.payload_length != 0) s = Corrupt("a request cannot carry a payload");
     if (s.ok() && !c->greeted &&
-        (header.type != MessageType::kHello || header.body_length > kMaxBodyBeforeHello)) {
-      s = Status(Code::kUnauthenticated, "the first frame must be Hello");
+        (header.type != (c->expected ? MessageType::kProve : MessageType::kHello) ||
+         header.body_length > kMaxBodyBeforeHello)) {
+      s = Status(Code::kUnauthenticated, c->expected ? "the frame after Hello must be Prove"
+                                                     : "the first frame must be Hello");
+    }
+    if (s.ok() && c->greeted && c->only_members && header.type != MessageType::kHeartbeat &&
+        header.type != MessageType::kLeave) {
+      s = Status(Code::kUnauthenticated,
+                 "the caller has not said whom it has dialled: that is enough for membership only");
     }
     if (!s.ok()) {
       Refuse(c, header.request_id, s, open);
@@ -304,14 +322,7 @@ class TcpServer::Impl {
     FrameReader body(frame.subspan(sizeof(header)));
     Status s;
     if (!c->greeted) {
-      Hello hello;
-      HelloOk ok;
-      s = hello.Decode(&body) ? service_->OnHello(hello, &ok) : Corrupt("malformed Hello");
-      if (s.ok()) {
-        c->greeted = true;
-        c->answer.Start(MessageType::kHelloOk, header.request_id);
-        ok.Encode(&c->answer.frame);
-      }
+      s = c->expected ? OnProve(c, header, body) : OnHello(c, header, body);
     } else {
       s = service_->OnRequest(header, body, &c->answer);
       if (c->answer.lent) c->lent = std::move(c->answer.lent);
@@ -324,6 +335,37 @@ class TcpServer::Impl {
     for (const PagePin& page : c->answer.pages) payload += page.payload().size();
     const auto bytes = c->answer.frame.Finish(payload);
     c->out.insert(c->out.end(), bytes.begin(), bytes.end());
+  }
+
+  Status OnHello(Connection* c, const FrameHeader& header, FrameReader body) {
+    Hello hello;
+    Greeting greeting;
+    if (!hello.Decode(&body)) return Corrupt("malformed Hello");
+    hello.machine = header.number;
+    if (Status s = service_->OnHello(hello, &greeting); !s.ok()) return s;
+    if (!greeting.proving) {
+      c->greeted = true;
+      c->answer.Start(MessageType::kHelloOk, header.request_id);
+      greeting.Encode(&c->answer.frame);
+      return {};
+    }
+    c->expected = greeting.proving->expected;
+    c->key = greeting.proving->key;
+    c->only_members = hello.to.empty();
+    c->answer.Start(MessageType::kChallenge, header.request_id);
+    greeting.proving->challenge.Encode(&c->answer.frame);
+    return {};
+  }
+
+  static Status OnProve(Connection* c, const FrameHeader& header, FrameReader body) {
+    ProveMessage message;
+    if (!message.Decode(&body)) return Corrupt("malformed Prove");
+    if (!Same(message.proof, *c->expected))
+      return {Code::kUnauthenticated, "the caller has not the cluster's secret"};
+    c->expected.reset();
+    c->greeted = true;
+    c->answer.Start(MessageType::kProveOk, header.request_id);
+    return {};
   }
 
   void Refuse(Connection* c, uint64_t request_id, const Status& status, bool* open) {
@@ -447,7 +489,7 @@ class TcpServer::Impl {
   Gate gate_;
   std::atomic<uint64_t> connections_{0}, strangers_{0}, accepted_{0}, bad_frames_{0},
       bytes_sent_{0};
-  std::atomic<uint64_t> refused_{0}, too_slow_{0}, crowded_out_{0}, unfinished_{0};
+  std::atomic<uint64_t> refused_{0}, too_slow_{0}, crowded_out_{0}, unfinished_{0}, distrusted_{0};
   std::atomic<bool> pipes_work_{true};
   std::vector<std::unique_ptr<Lane>> lanes_;
 };

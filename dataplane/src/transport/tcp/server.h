@@ -7,6 +7,8 @@
 // get less: small frames, little time, a bounded number in all, and per source what gate.h says.
 // Too many in all cost the oldest its place: it has had the most time to greet, and those who hold
 // places without greeting are older than those who come to work.
+//
+// Connections that were made by a secret end within a second or so of the secret.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +41,7 @@ struct TcpServerStats {
   // newer strangers; and what the gate turned away.
   uint64_t refused = 0, too_slow = 0, crowded_out = 0;
   uint64_t unfinished = 0;  // connections closed for a request that did not come to its end in time
+  uint64_t distrusted = 0;  // and because the secret they were made by is none any more
   GateStats gate;
 };
 

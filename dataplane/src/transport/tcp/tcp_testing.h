@@ -35,9 +35,9 @@ class PoolService : public PeerService {
     EXPECT_TRUE(pool.ok()) << pool.status().ToString();
     pool_ = std::move(*pool);
   }
-  Status OnHello(const Hello& hello, HelloOk* answer) override {
+  Status OnHello(const Hello& hello, Greeting* answer) override {
     if (hello.cluster != "test") return {Code::kUnauthenticated, "another cluster"};
-    *answer = {99, 7};
+    *answer = {{99, 7}};
     return {};
   }
   Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override {
