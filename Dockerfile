@@ -42,7 +42,7 @@ FROM ${DEBIAN} AS cpp
 RUN apt-get update && apt-get install -y --no-install-recommends \
       g++ cmake ninja-build ccache pkg-config \
       libibverbs-dev librdmacm-dev libnuma-dev liburing-dev libasio-dev libspdlog-dev libfmt-dev \
-      libxxhash-dev libcli11-dev nlohmann-json3-dev prometheus-cpp-dev libcpp-httplib-dev libssl-dev \
+      libxxhash-dev libcli11-dev nlohmann-json3-dev prometheus-cpp-dev libmicrohttpd-dev libssl-dev \
       ca-certificates python3-pip \
     && rm -rf /var/lib/apt/lists/*
 # The same source compiles once, in whichever build folder.
@@ -62,15 +62,18 @@ RUN --mount=type=cache,target=/root/.cache/ccache cd dataplane \
     && cmake --preset release -DCMAKE_UNITY_BUILD=ON \
     && cmake --build --preset release --target peercached peercache-perf \
     && install -D -s build/release/peercached /out/peercached \
-    && install -D -s build/release/bench/peercache-perf /out/peercache-perf
+    && install -D -s build/release/bench/peercache-perf /out/peercache-perf \
+    && cmake/compiled-in.sh build/release /compiled-in
 
 FROM ${DEBIAN} AS dataplane
 RUN apt-get update && apt-get install -y --no-install-recommends \
       libibverbs1 ibverbs-providers librdmacm1 libnuma1 liburing2 libfmt9 libspdlog1.10 libxxhash0 \
-      libprometheus-cpp-core1.0 libcpp-httplib0.11 libssl3 \
+      libprometheus-cpp-core1.0 libmicrohttpd12 libssl3 \
     && rm -rf /var/lib/apt/lists/*
 # peercache-perf is what `kubectl peercache bench` measures with: 1 MiB.
 COPY --from=dataplane-build /out/peercached /out/peercache-perf /usr/local/bin/
+# For who asks what is in the image, and under which licences.
+COPY --from=dataplane-build /compiled-in /
 # A library that the list above lacks would otherwise first be missed on a node.
 RUN if ldd /usr/local/bin/peercached /usr/local/bin/peercache-perf | grep 'not found'; then exit 1; fi
 ENTRYPOINT ["/usr/local/bin/peercached"]
@@ -81,6 +84,7 @@ FROM docker.io/library/python:3.10-slim-bookworm AS cpython-310
 FROM docker.io/library/python:3.11-slim-bookworm AS cpython-311
 FROM docker.io/library/python:3.12-slim-bookworm AS cpython-312
 FROM docker.io/library/python:3.13-slim-bookworm AS cpython-313
+FROM docker.io/library/python:3.14-slim-bookworm AS cpython-314
 
 FROM cpp AS client-build
 ARG CCACHE_DIR=/root/.cache/ccache
@@ -94,6 +98,7 @@ COPY --from=cpython-310 /usr/local/include/python3.10 /usr/local/include/python3
 COPY --from=cpython-311 /usr/local/include/python3.11 /usr/local/include/python3.11
 COPY --from=cpython-312 /usr/local/include/python3.12 /usr/local/include/python3.12
 COPY --from=cpython-313 /usr/local/include/python3.13 /usr/local/include/python3.13
+COPY --from=cpython-314 /usr/local/include/python3.14 /usr/local/include/python3.14
 COPY VERSION ./
 COPY dataplane/CMakeLists.txt dataplane/CMakePresets.json dataplane/
 COPY dataplane/cmake dataplane/cmake
@@ -102,14 +107,15 @@ COPY dataplane/python/CMakeLists.txt dataplane/python/
 COPY dataplane/python/bindings dataplane/python/bindings
 RUN --mount=type=cache,target=/root/.cache/ccache set -eu; \
     pybind11=$(dataplane/python/pybind11.sh); \
-    for v in 310 311 312 313; do \
+    for v in 310 311 312 313 314; do \
       cmake -G Ninja -S dataplane -B "build/$v" -DCMAKE_BUILD_TYPE=Release \
         -DPEERCACHE_TESTS=OFF -DPEERCACHE_DAEMON=OFF -DPEERCACHE_PYBIND11_INCLUDE="$pybind11" \
         -DPEERCACHE_PYTHON_INCLUDE="/usr/local/include/python3.${v#3}" \
         -DPEERCACHE_PYTHON_SOABI="cpython-$v-x86_64-linux-gnu"; \
       cmake --build "build/$v" --target _peercache; \
       find "build/$v" -name '_peercache*.so' -exec install -D -t /out/peercache {} +; \
-    done
+    done; \
+    dataplane/cmake/compiled-in.sh build/310 /compiled-in
 # The extension is loaded inside images that are not ours: it may need nothing but the C library, of
 # Ubuntu 22.04 or newer.
 RUN for so in /out/peercache/*.so; do \
@@ -122,6 +128,7 @@ COPY dataplane/python/peercache /out/peercache
 
 FROM ${DEBIAN} AS client
 COPY --from=client-build /out/peercache /opt/peercache/python/peercache
+COPY --from=client-build /compiled-in /
 USER 65532:65532
 # What the injected init container runs: hand the package over to the engine's container.
 CMD ["cp", "-a", "/opt/peercache/python/.", "/peercache/"]

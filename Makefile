@@ -14,6 +14,8 @@ LIST_FILES := git ls-files --cached --others --exclude-standard
 include hack/cluster.mk
 include hack/images.mk
 include hack/olm.mk
+include hack/release.mk
+include hack/site.mk
 include hack/soft-rdma.mk
 include dataplane/dataplane.mk
 include operator/operator.mk
@@ -34,33 +36,39 @@ build: deps ## Build everything natively: peercached, the Python extension, the 
 generate-all: generate generate-metrics-doc chart-files chart-readme ## Everything that is generated and committed
 
 .PHONY: lint
-lint: deps ## All linters and "is what is generated up to date"
-	@$(MAKE) --no-print-directory lint-shell lint-cpp lint-python lint-go generate-check
+lint: deps ## All linters, who includes whom, and "is what is generated up to date"
+	@$(MAKE) --no-print-directory lint-rooms lint-shell lint-workflows lint-cpp lint-python lint-go generate-check
+
+.PHONY: lint-rooms
+lint-rooms: ## Which folder may use which: hack/rooms/rooms.txt
+	@echo "==> rooms"
+	@/usr/bin/python3 hack/rooms
 
 .PHONY: lint-shell
 lint-shell:
 	@echo "==> shellcheck"
 	@$(LIST_FILES) ':!*.md' | xargs -r grep -lE '^#!.*(bash|/sh)|^# shellcheck shell=' | xargs -r shellcheck -x
 
-# Lanes in order of cost; hack/lanes says what ends a run and what is tried again.
-TEST_LANES := test-checks test-model test-cpp test-tsan test-python test-rdma test-stress test-faults test-fuzz test-go test-rules test-envtest test-render test-chart-upgrade e2e
+# Lanes in order of cost, but that guests of test-rdma want processors for themselves; hack/lanes says what ends a run and what is tried again.
+TEST_LANES := test-checks test-model test-cpp test-rdma e2e-build test-tsan test-python test-dashboard test-stress test-faults test-hostile test-fuzz test-site test-go test-rules test-envtest test-render test-chart-upgrade test-push e2e
 
 .PHONY: test
 test: deps ## All tests: the protocol's model, C++ (ASan+UBSan, TSan, fuzzers), Python, stress, faults between hosts, Go, a real API server, a real cluster
 	@/usr/bin/python3 hack/lanes $(LANES_BEFORE) $(TEST_LANES)
 
 .PHONY: test-checks
-test-checks: ## The checks of the checks: what ends a run of the lanes, and what is tried again
-	@echo "==> what runs the lanes, and the helpers of hack/lib.sh"
-	@dataplane/python/test.sh -q -p no:cacheprovider ../hack/lanes
+test-checks: ## The checks of the checks: what ends a run of the lanes, what is tried again, who may include whom, how the website reads pages, wheels
+	@echo "==> what runs the lanes, the helpers of hack/lib.sh, the rooms, the website, wheels"
+	@dataplane/python/test.sh -q -p no:cacheprovider ../hack/lanes ../hack/rooms ../hack/site ../hack/release/wheels
 
 lint-python: lint-lanes
 
 .PHONY: lint-lanes
 lint-lanes:
-	@cd dataplane && ruff check --config pyproject.toml ../hack/lanes && \
-		ruff format --check --config pyproject.toml ../hack/lanes && \
-		MYPYPATH=../hack/lanes mypy $(addprefix ../hack/lanes/,__main__.py run.py named.py alarms.py)
+	@cd dataplane && ruff check --config pyproject.toml ../hack/lanes ../hack/rooms && \
+		ruff format --check --config pyproject.toml ../hack/lanes ../hack/rooms && \
+		MYPYPATH=../hack/lanes mypy $(addprefix ../hack/lanes/,__main__.py beside.py run.py named.py alarms.py) && \
+		MYPYPATH=../hack/rooms mypy $(addprefix ../hack/rooms/,__main__.py rooms.py)
 
 .PHONY: clean
 clean: ## Remove what was built in the tree (caches outside stay)

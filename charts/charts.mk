@@ -8,10 +8,12 @@ TOOLS_BIN = $$(hack/cluster/build.sh --bin-dir)
 
 .PHONY: chart-files
 chart-files: ## copy the generated CRD and RBAC rules, and the alerts, into the chart
-	@echo "==> copying config/crd, config/rbac/role.yaml and config/prometheus/operator-rules.yaml into charts/peercache/files"
+	@echo "==> copying config/crd, config/rbac/role.yaml, config/rights and config/prometheus/operator-rules.yaml into charts/peercache/files"
 	@install -m 0644 -D -t charts/peercache/files/prometheus config/prometheus/operator-rules.yaml
 	@install -m 0644 -D -t charts/peercache/files/crd config/crd/peercache.io_*.yaml
 	@install -m 0644 -D -t charts/peercache/files/rbac config/rbac/role.yaml
+	@for role in config/rights/*/role.yaml; do \
+		install -m 0644 -D "$$role" "charts/peercache/files/rights/$$(basename "$$(dirname "$$role")").yaml"; done
 
 .PHONY: chart-readme
 chart-readme: ## write the table of values in charts/peercache/README.md anew

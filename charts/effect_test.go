@@ -46,6 +46,9 @@ var others = map[string]any{
 	"tracing.endpoint":                "http://collector:4318",
 	"image.pullPolicy":                "Always",
 	"networkPolicy.metricsFrom":       []any{map[string]any{"podSelector": map[string]any{}}},
+	"rbac.namespaces":                 []any{"inference"},
+	"rbac.networks.namespaces":        []any{"inference"},
+	"rbac.missedPods.namespaces":      []any{"inference"},
 	"metrics.podMonitors.interval":    "15s",
 	"metrics.serviceMonitor.interval": "15s",
 }

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestGeneratedFiles: the chart holds what controller-gen wrote, and the alerts, byte for byte.
+// TestGeneratedFiles: the chart holds what controller-gen wrote, the roles of config/rights and the alerts, byte for byte.
 func TestGeneratedFiles(t *testing.T) {
 	generated, err := filepath.Glob("../config/crd/peercache.io_*.yaml")
 	if err != nil || len(generated) == 0 {
@@ -27,6 +27,13 @@ func TestGeneratedFiles(t *testing.T) {
 		"../config/rbac/role.yaml":                 "peercache/files/rbac/role.yaml",
 		"../config/prometheus/operator-rules.yaml": "peercache/files/prometheus/operator-rules.yaml",
 	}
+	rights, err := filepath.Glob("../config/rights/*/role.yaml")
+	if err != nil || len(rights) == 0 {
+		t.Fatalf("no roles in config/rights (error %v)", err)
+	}
+	for _, file := range rights {
+		pairs[file] = filepath.Join("peercache/files/rights", filepath.Base(filepath.Dir(file))+".yaml")
+	}
 	for _, file := range generated {
 		pairs[file] = filepath.Join("peercache/files/crd", filepath.Base(file))
 	}
@@ -35,9 +42,11 @@ func TestGeneratedFiles(t *testing.T) {
 			t.Errorf("charts/%s is not %s: run `make chart-files`", copied, strings.TrimPrefix(source, "../"))
 		}
 	}
-	copies, err := filepath.Glob("peercache/files/crd/*")
-	if err != nil || len(copies) != len(generated) {
-		t.Errorf("%d CRDs in the chart, %d in config/crd (error %v)", len(copies), len(generated), err)
+	for folder, want := range map[string]int{"crd": len(generated), "rights": len(rights)} {
+		copies, err := filepath.Glob("peercache/files/" + folder + "/*")
+		if err != nil || len(copies) != want {
+			t.Errorf("%d files in %s of the chart, %d in config (error %v)", len(copies), folder, want, err)
+		}
 	}
 }
 
@@ -49,7 +58,7 @@ func TestVersions(t *testing.T) {
 	if chart.Version != version || chart.AppVersion != version {
 		t.Errorf("Chart.yaml says version %s and appVersion %s, VERSION says %s", chart.Version, chart.AppVersion, version)
 	}
-	for file, count := range map[string]int{"../config/manager/deployment.yaml": 3, "../config/csi/daemonset.yaml": 1} {
+	for file, count := range map[string]int{"../config/manager/deployment.yaml": 3, "../config/csi/daemonset.yaml": 1, "peercache/Chart.yaml": 3} {
 		images := regexp.MustCompile(`peercache/(?:operator|dataplane|client):(\S+)`).FindAllStringSubmatch(read(t, file), -1)
 		if len(images) != count {
 			t.Errorf("%s names %d images, want %d", file, len(images), count)

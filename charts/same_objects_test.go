@@ -35,6 +35,11 @@ func TestSameAdditions(t *testing.T) {
 	}{
 		"csi.enabled":           {"../config/csi", 5},
 		"networkPolicy.enabled": {"../config/networkpolicy", 1},
+
+		"rbac.admissionPolicies.enabled": {"../config/rights/admission-policies", 2},
+		"rbac.missedPods.enabled":        {"../config/rights/missed-pods", 2},
+		"rbac.networks.enabled":          {"../config/rights/networks", 2},
+		"rbac.monitoring.enabled":        {"../config/rights/monitoring", 2},
 	} {
 		without, all := helmTemplate(t), helmTemplate(t, value+"=true")
 		maps.DeleteFunc(all, func(key id, _ *unstructured.Unstructured) bool { return without[key] != nil })

@@ -5,16 +5,16 @@ CPP_FILES = $(shell $(LIST_FILES) 'dataplane/*.cc' 'dataplane/*.h')
 PYTHON_INCLUDE ?= $(shell /usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')
 PYTHON_SOABI ?= $(shell /usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_config_var("SOABI"))')
 
+# Several sources compiled as one: half the time when everything is compiled, more after an edit.
+UNITY ?= $(if $(CI),ON,OFF)
+
 .PHONY: build-dataplane
 build-dataplane: ## dataplane/build/release: peercached and the extension for this machine's Python
 	@echo "==> building the data plane (a few minutes when cold)"
-	@cd dataplane && cmake --preset release \
+	@cd dataplane && cmake --preset release -DCMAKE_UNITY_BUILD=$(UNITY) \
 		-DPEERCACHE_PYTHON_INCLUDE=$(PYTHON_INCLUDE) -DPEERCACHE_PYTHON_SOABI=$(PYTHON_SOABI) \
 		-DPEERCACHE_PYBIND11_INCLUDE="$$(python/pybind11.sh)" >/dev/null && \
 		cmake --build build/release -j $(JOBS)
-
-# Several sources compiled as one: half the time when everything is compiled, more after an edit.
-UNITY ?= $(if $(CI),ON,OFF)
 
 # One sanitizer: configure, build, run; ONLY names one test.
 define run_preset
@@ -39,8 +39,8 @@ test-model: ## Check the model of the reclamation protocol exhaustively, and tha
 
 .PHONY: build-fuzz
 build-fuzz:
-	@echo "==> building the fuzz targets with clang (a few minutes when cold)"
-	@cd dataplane && cmake --preset fuzz -DCMAKE_UNITY_BUILD=$(UNITY) >/dev/null && cmake --build --preset fuzz -j $(JOBS)
+	@echo "==> linking the fuzz targets, of what test-cpp has compiled (a few minutes when cold)"
+	@cd dataplane && cmake --preset asan -DCMAKE_UNITY_BUILD=$(UNITY) >/dev/null && cmake --build --preset fuzz -j $(JOBS)
 
 .PHONY: test-fuzz
 test-fuzz: build-fuzz ## Fuzz every parser of foreign bytes, FUZZ_SECONDS (60) each
@@ -53,7 +53,7 @@ fuzz-merge: build-fuzz ## Keep what fuzzing has found and adds coverage, in data
 
 .PHONY: fuzz-seeds
 fuzz-seeds: build-fuzz ## Write dataplane/fuzz/corpus/*/seed-* anew, after a change of messages
-	@dataplane/build/fuzz/fuzz/make_corpus dataplane/fuzz/corpus
+	@dataplane/build/asan/fuzz/make_corpus dataplane/fuzz/corpus
 
 .PHONY: generate-metrics-doc
 generate-metrics-doc: ## Write docs/metrics.md from the table of metrics
@@ -75,8 +75,31 @@ test-faults: build-dataplane ## Hosts in network namespaces that die, freeze, ar
 	@dataplane/python/test.sh -v -s $(FLEET)/test_harness.py $(FLEET)/test_faults.py $(FLEET)/test_clears.py \
 		$(FLEET)/test_crowd.py
 
+.PHONY: test-hostile
+test-hostile: build-dataplane ## Attacks of strangers, members and engines on real nodes, as a table: attack, bound, measured
+	@echo "==> attacks (a minute and a half)"
+	@dataplane/python/test.sh -q python/tests/hostile
+
+.PHONY: test-kill
+test-kill: ## Kill processes with a pool file at 250 random points, and look at every byte that the next one has
+	@echo "==> kill -9 at random points (a minute when built)"
+	@cd dataplane && cmake --preset asan -DCMAKE_UNITY_BUILD=$(UNITY) >/dev/null && \
+		cmake --build build/asan -j $(JOBS) --target pool_test node_test peercached
+	@PEERCACHE_KILL_ROUNDS=200 dataplane/build/asan/pool_test --gtest_filter='AdoptionKillTest.*'
+	@PEERCACHE_KILL_ROUNDS=50 dataplane/build/asan/node_test --gtest_filter='RestartTest.Whenever*'
+
+.PHONY: test-dashboard
+test-dashboard: build-dataplane ## The dashboard of real nodes in a real browser (chromium)
+	@echo "==> dashboard in a browser (2 minutes)"
+	@PEERCACHE_TESTS=browser dataplane/python/test.sh -q "$${ONLY:-python/tests/browser}"
+
+.PHONY: pictures
+pictures: build-dataplane ## Write docs/pictures anew: the dashboard of real nodes under load, PICTURE_MINUTES (20); needs root
+	@echo "==> pictures of the dashboard"
+	@PEERCACHE_TESTS=browser dataplane/python/test.sh -q -s -o python_files=pictures.py python/tests/browser/pictures.py
+
 .PHONY: test-stress
-test-stress: build-dataplane ## Readers, writers, evictions and restarts on tiny pools, every byte verified, STRESS_SECONDS (60) per kind of checksum
+test-stress: build-dataplane test-kill ## Readers, writers, evictions and restarts on tiny pools, every byte verified, STRESS_SECONDS (60) per kind of checksum
 	@echo "==> stress with verification (3 minutes)"
 	@dataplane/python/test.sh -v -s $(FLEET)/test_stress.py
 
@@ -98,7 +121,7 @@ bench-eviction: ## Hit ratios of the eviction policies on generated sessions, un
 ratios: build-dataplane ## Measure the data plane beside the limits of this machine (10 minutes, idle machine; needs root)
 	@echo "==> ratios: measurements and limits in turns"
 	@PEERCACHE_ENGINE="$$(e2e/engine/install.sh)" PYTHONPATH=dataplane/python PYTHONDONTWRITEBYTECODE=1 \
-		/usr/bin/python3 -m peercache.bench ratios --build dataplane/build/release \
+		/usr/bin/python3 -m peercache_bench ratios --build dataplane/build/release \
 		--engine e2e/engine/python --out $(BENCH_OUT)
 
 .PHONY: format
@@ -115,5 +138,5 @@ lint-cpp:
 lint-python:
 	@echo "==> ruff, mypy"
 	@cd dataplane && ruff check python bench && ruff format --check python bench && mypy
-	@cd dataplane && for script in bench/eviction/*.py; do mypy "$$script" || exit; done
+	@cd dataplane && for script in bench/eviction/*.py bench/gpu/*.py; do mypy "$$script" || exit; done
 	@cd e2e/engine && ruff check python && ruff format --check python && mypy

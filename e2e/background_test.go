@@ -22,14 +22,16 @@ type background struct {
 	file   string
 }
 
-// socketFolder is where the engine pods see the machine's directory of sockets.
+// socketFolder is where the engine pods see the machine's folder of sockets for their namespace.
 const socketFolder = "/run/peercache"
 
-// machineFolder is the same directory on the machine.
-func machineFolder() string { return "/run/peercache/" + namespace + "/" + clusterName }
+// machineFolder is the same folder on the machine.
+func machineFolder() string {
+	return "/run/peercache/" + namespace + "/" + clusterName + ".tenants/" + namespace
+}
 
 // start begins an action. With a trigger it waits inside the pod until that file appears in the machine's
-// directory of sockets, the one place that a pod and its machine share.
+// folder of sockets, the one place that a pod and its machine share.
 func (e engine) start(ctx context.Context, action string, body request, trigger string) background {
 	text, err := json.Marshal(body)
 	Expect(err).NotTo(HaveOccurred())

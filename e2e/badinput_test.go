@@ -101,7 +101,9 @@ func badInputSpecs() {
 	It("from an engine that is killed in the middle of a set: its session ends, others are served", func(ctx context.Context) {
 		victim := startEngine(ctx, "victim", nodes.reader)
 		victim.waitReady(ctx)
-		before, err := nodeStatus(ctx, nodes.reader)
+		node, err := nodePod(ctx, nodes.reader)
+		Expect(err).NotTo(HaveOccurred())
+		before, err := wholeStatus(ctx, node)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(before.engineNames()).To(ContainElement(HavePrefix(victim.name + "/")))
 		stored := nodeMetrics(ctx, nodes.reader)["peercache_write_stored_total"]
@@ -118,7 +120,7 @@ func badInputSpecs() {
 			strings.ReplaceAll(string(pod.UID), "-", "."))) // systemd writes the UID with underscores
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(func(g Gomega) {
-			now, err := nodeStatus(ctx, nodes.reader)
+			now, err := wholeStatus(ctx, node)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(now.engineNames()).NotTo(ContainElement(HavePrefix(victim.name+"/")), "sessions of the dead engine")
 			g.Expect(now.engineNames()).To(ContainElement(HavePrefix(reader.name + "/")))
@@ -127,7 +129,7 @@ func badInputSpecs() {
 		Expect(err).NotTo(HaveOccurred())
 		deleteAndWait(ctx, pod, 30*time.Second)
 
-		node, err := nodePod(ctx, nodes.reader)
+		node, err = nodePod(ctx, nodes.reader)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(ready(node)).To(BeTrue())
 		body := request{Kind: "mha", Layout: "page_head", V1: false, Pages: 100, Seed: freshSeed()}

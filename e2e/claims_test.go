@@ -78,7 +78,7 @@ func claimSpecs() {
 
 	It("is told which template is missing before any pod starts", func(ctx context.Context) {
 		expectPlanned(ctx, cluster.Name, v1alpha1.ConditionDevicesAvailable, "False ClaimTemplateMissing: ResourceClaimTemplate "+
-			template.Name+" does not exist in namespace "+namespace+": create it, or correct rails[].resourceClaimTemplate")
+			template.Name+" does not exist in namespace "+namespace+": create it, or correct rails[].dra.resourceClaimTemplate")
 	}, SpecTimeout(time.Minute))
 
 	It("runs where ports satisfy its claim, and says what keeps it from another machine", func(ctx context.Context) {
@@ -94,13 +94,13 @@ func claimSpecs() {
 				g.Expect(claimedPorts(ctx, pod)).To(bePairOf(machine))
 			}
 			now := clusterNamed(ctx, cluster.Name)
-			g.Expect(now.Status.ReadyNodes).To(BeEquivalentTo(2))
-			g.Expect(conditionMessage(now, v1alpha1.ConditionReady)).To(HavePrefix("False NodesBroken: 2/3 nodes are ready; "))
+			g.Expect(now.Status.ReadyMembers).To(BeEquivalentTo(2))
+			g.Expect(conditionMessage(now, v1alpha1.ConditionReady)).To(HavePrefix("False MembersBroken: 2/3 members are ready; "))
 			g.Expect(conditionMessage(now, v1alpha1.ConditionDegraded)).To(And(
 				HavePrefix("True Unschedulable: pod "), ContainSubstring("cannot allocate all claims"),
 				ContainSubstring("kubectl get resourceslices"), ContainSubstring("spec.nodes.selector")))
 			g.Expect(conditionMessage(now, v1alpha1.ConditionRailsHealthy)).To(HavePrefix(
-				"False RailsMissing: nodes have opened fewer rails than the spec names: group default: 0 instead of 4 on 2 nodes"))
+				"False RailsMissing: members have opened fewer rails than the spec names: group default: 0 instead of 4 on 2 members"))
 		}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Succeed())
 		AddReportEntry("Degraded", conditionMessage(clusterNamed(ctx, cluster.Name), v1alpha1.ConditionDegraded))
 
@@ -118,8 +118,8 @@ func claimSpecs() {
 		label(ctx, nodes.third, nil)
 		Eventually(func(g Gomega) {
 			now := clusterNamed(ctx, cluster.Name)
-			g.Expect(conditionMessage(now, v1alpha1.ConditionReady)).To(Equal("True AllNodesReady: 2/2 nodes serve"))
-			g.Expect(conditionMessage(now, v1alpha1.ConditionDegraded)).To(Equal("False NoFaults: no node is broken"))
+			g.Expect(conditionMessage(now, v1alpha1.ConditionReady)).To(Equal("True AllMembersReady: 2/2 members serve"))
+			g.Expect(conditionMessage(now, v1alpha1.ConditionDegraded)).To(Equal("False NoFaults: no member is broken"))
 			g.Expect(claims(ctx)).To(HaveLen(2))
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
 	}, SpecTimeout(5*time.Minute))
@@ -138,13 +138,13 @@ func claimSpecs() {
 		Expect(err).NotTo(HaveOccurred())
 		ports := claimedPorts(ctx, pod)
 		Expect(ports).To(bePairOf(nodes.reader))
-		Expect(ports).NotTo(ContainElement(BeElementOf(claimedPorts(ctx, node))), "ports of the machine's node")
+		Expect(ports).NotTo(ContainElement(BeElementOf(claimedPorts(ctx, node))), "ports of the machine's member")
 		Expect(portsInside(ctx, pod, plan.ContainerName)).To(ConsistOf(ports))
 		Expect(portsInside(ctx, pod, "engine")).To(BeEmpty())
 		expectCarried(ctx, from, to)
 	}, SpecTimeout(4*time.Minute))
 
-	It("gets its machine's ports again when a node is replaced", func(ctx context.Context) {
+	It("gets its machine's ports again when a member is replaced", func(ctx context.Context) {
 		old, err := podOf(ctx, cluster.Name, nodes.reader)
 		Expect(err).NotTo(HaveOccurred())
 		ports, before := claimedPorts(ctx, old), claims(ctx)
@@ -156,7 +156,7 @@ func claimSpecs() {
 			g.Expect(ready(pod)).To(BeTrue(), "%s is %s", pod.Name, pod.Status.Phase)
 			g.Expect(claimedPorts(ctx, pod)).To(ConsistOf(ports))
 			g.Expect(claims(ctx)).To(HaveLen(len(before)))
-			g.Expect(preparedOn(ctx, nodes.reader)).To(HaveLen(2), "of node and sidecar")
+			g.Expect(preparedOn(ctx, nodes.reader)).To(HaveLen(2), "of member and sidecar")
 		}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Succeed())
 		Expect(claims(ctx)).NotTo(ConsistOf(before), "names of the claims")
 		expectCarried(ctx, to, from)

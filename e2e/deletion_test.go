@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,7 +61,8 @@ func owned(ctx context.Context) map[string]string { return ownedBy(ctx, clusterN
 func ownedBy(ctx context.Context, cluster string) map[string]string {
 	versions := map[string]string{}
 	lists := []client.ObjectList{&appsv1.DaemonSetList{}, &appsv1.ControllerRevisionList{}, &corev1.PodList{},
-		&corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}}
+		&corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}, &corev1.SecretList{},
+		&networkingv1.NetworkPolicyList{}}
 	for _, list := range lists {
 		Expect(kube.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelCluster: cluster})).To(Succeed())
 		items, err := meta.ExtractList(list)

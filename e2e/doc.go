@@ -12,10 +12,12 @@
 //
 //	HOOKS node-exec NODE CMD...        run a command on a machine
 //	HOOKS node-link NODE up|down       plug or unplug its network
+//	HOOKS node-restart NODE            turn it off and on again: its memory is lost, its disk is not
 //	HOOKS control-plane stop|start     stop or start the API server
 //	HOOKS fabric up|down               install or remove Multus and whereabouts; machines have a second network, at fabric0
 //	HOOKS monitoring up|down           install or remove the Prometheus Operator and a Prometheus that scrapes all namespaces
 //	HOOKS dra up|down                  install or remove a driver of dynamic resource allocation that stands for DraNet
+//	HOOKS registry up|down             install or remove a registry that machines pull from; prints its address
 //
 // hack/cluster/cluster is one for both of its providers, except that kind has no second network. ARTIFACTS (default
 // e2e/out) is the folder for the table of scenarios and, after a failure, for logs and events.

@@ -6,6 +6,11 @@ e2e: ## End-to-end tests on a real cluster of three nodes, which stays up
 	@echo "==> end-to-end tests"
 	@e2e/run.sh $(E2E_ARGS)
 
+.PHONY: e2e-build
+e2e-build: ## What the end-to-end tests need: Kubernetes, the images, the suite (cached; half an hour when cold)
+	@echo "==> building what the end-to-end tests need"
+	@e2e/build.sh
+
 .PHONY: demo
 demo: ## From nothing to a running cluster; pages of one SGLang pod read by another
 	@hack/demo.sh

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/plan"
 )
 
 // embeddedSpecs connect an engine by a node in its own process.
@@ -38,7 +39,8 @@ func embeddedSpecs() {
 		Expect(created.Spec.Containers).To(HaveLen(len(written.Spec.Containers)))
 		Expect(created.Spec.Containers[0].SecurityContext).To(BeNil())
 		for _, v := range created.Spec.Volumes {
-			Expect(v.Name).To(Or(Equal("package"), HavePrefix("kube-api-access-")), "volumes besides the user's and Kubernetes'")
+			Expect(v.Name).To(Or(Equal("package"), Equal(plan.TokenVolume), Equal(plan.TenantVolume), HavePrefix("kube-api-access-")),
+				"volumes besides the user's, Kubernetes' and the nodes' secrets")
 		}
 		inside.waitReady(ctx)
 		first := joined(ctx, inside)
@@ -74,7 +76,7 @@ func embeddedSpecs() {
 			}
 			cluster := &v1alpha1.PeerCacheCluster{}
 			g.Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
-			g.Expect(cluster.Status.Members).To(BeEquivalentTo(len(nodes.all())), "status.members")
+			g.Expect(cluster.Status.ActiveMembers).To(BeEquivalentTo(len(nodes.all())), "status.activeMembers")
 		}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "a node that is gone stays a member")
 		exchange(ctx, writer, reader, 24)
 	}, SpecTimeout(5*time.Minute))

@@ -50,13 +50,12 @@ func faultSpecs() {
 		}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "hits do not return")
 	}
 
-	It("when the writer's node is killed: its pages are gone, and come back when they are written again", func(ctx context.Context) {
+	It("when the writer's node is killed: its pages come back with it", func(ctx context.Context) {
 		answer := underLoad(ctx, 12, func() { kill(ctx, nodes.writer) })
 		expectHarmless(answer)
 		Expect(answer.FullRounds).To(BeNumerically(">", 0))
 		Expect(answer.FullRounds).To(BeNumerically("<", answer.Rounds), "the fault was not noticed: %s", timeline(answer))
 		waitForNodes(ctx)
-		wrote = writeAll(ctx, body)
 		hitsReturn(ctx)
 	}, SpecTimeout(3*time.Minute))
 

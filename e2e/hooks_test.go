@@ -38,6 +38,11 @@ func (h hooks) link(ctx context.Context, node, state string) error {
 	return command(ctx, h.program, "node-link", node, state)
 }
 
+// restart turns a machine off and on again: its memory is lost, its disk is not.
+func (h hooks) restart(ctx context.Context, node string) error {
+	return command(ctx, h.program, "node-restart", node)
+}
+
 func (h hooks) controlPlane(ctx context.Context, action string) error {
 	return command(ctx, h.program, "control-plane", action)
 }
@@ -56,6 +61,12 @@ func (h hooks) monitoring(ctx context.Context, action string) error {
 // on NUMA node 0, rail1 and rail2 on NUMA node 1.
 func (h hooks) dra(ctx context.Context, action string) error {
 	return command(ctx, h.program, "dra", action)
+}
+
+// registry installs a registry that all machines pull from, and returns its address; or removes it.
+func (h hooks) registry(ctx context.Context, action string) (string, error) {
+	address, err := output(ctx, h.program, "registry", action)
+	return strings.TrimSpace(address), err
 }
 
 // command runs a program; what it prints is in the error.

@@ -12,7 +12,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 )
@@ -37,13 +36,18 @@ func injectionSpecs() {
 					Expect(string(name)).NotTo(ContainSubstring("/"), "devices of %s", c.Name)
 				}
 			}
+			for _, m := range pod.Spec.Containers[0].VolumeMounts {
+				if m.Name == "peercache-socket" {
+					Expect(m.SubPath).To(Equal(namespace), "folder of sockets")
+				}
+			}
 			var paths []string
 			for _, v := range pod.Spec.Volumes {
 				if v.HostPath != nil {
 					paths = append(paths, v.HostPath.Path)
 				}
 			}
-			Expect(paths).To(Equal([]string{"/run/peercache/" + namespace + "/" + clusterName}), "directories of the machine")
+			Expect(paths).To(Equal([]string{"/run/peercache/" + namespace + "/" + clusterName + ".tenants"}), "directories of the machine")
 			Expect(strings.Join(pod.Spec.Containers[0].Args, " ")).To(ContainSubstring("--hicache-storage-backend dynamic"))
 		}
 	}, SpecTimeout(30*time.Second))
@@ -66,12 +70,10 @@ func injectionSpecs() {
 		Expect(who).To(MatchRegexp(`CapEff:\s+0+\n`))
 	}, SpecTimeout(30*time.Second))
 
-	It("and the operator hears of it from the discovery hosts", func(ctx context.Context) {
-		var cluster v1alpha1.PeerCacheCluster
-		Eventually(func() (int32, error) {
-			err := kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, &cluster)
-			return cluster.Status.Engines, err
-		}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeNumerically(">=", 2), "status.engines")
+	It("and the discovery hosts hear of it", func(ctx context.Context) {
+		Eventually(func() string { return peercacheOK(ctx, "status", clusterName) }).
+			WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(MatchRegexp(`(?m)^[2-9] engines attached, `))
+		cluster := clusterNamed(ctx, clusterName)
 		for _, kind := range []string{v1alpha1.ConditionRailsHealthy, v1alpha1.ConditionNUMAAligned} {
 			Expect(meta.FindStatusCondition(cluster.Status.Conditions, kind)).To(HaveField("Reason", "NotApplicable"), "%s over TCP", kind)
 		}

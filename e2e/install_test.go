@@ -79,7 +79,8 @@ func waitForNodes(ctx context.Context) {
 		g.Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
 		g.Expect(cluster.Status.ObservedGeneration).To(Equal(cluster.Generation))
 		g.Expect(conditionMessage(cluster, v1alpha1.ConditionReady)).To(HavePrefix("True"))
-		g.Expect(cluster.Status.ReadyNodes).To(BeEquivalentTo(len(nodes.all())))
+		g.Expect(conditionMessage(cluster, v1alpha1.ConditionAvailable)).To(HavePrefix("True"))
+		g.Expect(cluster.Status.ReadyMembers).To(BeEquivalentTo(len(nodes.all())))
 		for _, node := range nodes.all() {
 			status, err := nodeStatus(ctx, node)
 			g.Expect(err).NotTo(HaveOccurred())

@@ -80,7 +80,12 @@ func mainJobSpecs() {
 		Expect(read["peercache_write_stored_total"]).To(BeZero(), "pages stored on the reader's node")
 		Expect(wrote["peercache_members"]).To(BeEquivalentTo(len(nodes.all())))
 		for node, engines := range map[string]int{nodes.writer: 1, nodes.reader: 1, nodes.third: 0} {
-			answer, err := nodeStatus(ctx, node)
+			pod, err := nodePod(ctx, node)
+			Expect(err).NotTo(HaveOccurred())
+			toStrangers, err := statusOf(ctx, pod)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(strings.Join(toStrangers.engineNames(), "")).To(BeEmpty())
+			answer, err := wholeStatus(ctx, pod)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(answer.Engines).To(HaveLen(engines), "engines of the node on %s", node)
 			for _, e := range answer.Engines {

@@ -64,7 +64,7 @@ func smallSidecar() v1alpha1.InjectionSpec {
 	return v1alpha1.InjectionSpec{
 		Mode:   v1alpha1.InjectionSidecar,
 		Memory: &v1alpha1.MemorySpec{Pool: resource.MustParse("128Mi")},
-		Resources: &v1alpha1.SidecarResources{
+		Resources: &v1alpha1.ResourcesSpec{
 			CPU: resource.MustParse("100m"), MemoryOverhead: resource.MustParse("256Mi"),
 		},
 		Client: v1alpha1.ClientSpec{Delivery: v1alpha1.ClientImageVolume},

@@ -74,10 +74,10 @@ func networkSpecs() {
 
 		Expect(below.fabric(ctx, "up")).To(Succeed())
 		changeSpecOf(ctx, fabricCluster, func(spec *v1alpha1.PeerCacheClusterSpec) {
-			spec.Rails[0].Network, spec.Provision.Networks = "nowhere", nil
+			spec.Rails[0].Network.Name, spec.Provision.Networks = "nowhere", nil
 		})
 		expectPlanned(ctx, fabricCluster, v1alpha1.ConditionNetworksResolved, "False NetworkMissing: NetworkAttachmentDefinition "+namespace+
-			"/nowhere does not exist: create it, or correct rails[].network")
+			"/nowhere does not exist: create it, or correct rails[].network.name")
 	}, SpecTimeout(4*time.Minute))
 
 	It("gets the network and the devices from one object", func(ctx context.Context) {
@@ -106,7 +106,7 @@ func networkSpecs() {
 		Expect(asking(NewGomega(Fail))).To(Equal(2), "nodes that ask for %s, so far", fabricResource)
 		changeSpecOf(ctx, fabricCluster, func(spec *v1alpha1.PeerCacheClusterSpec) {
 			rail := &spec.Rails[0]
-			rail.Attachment, rail.ResourceName, spec.Provision.DevicePlugin = v1alpha1.AttachmentNetwork, "", nil
+			rail.Attachment, rail.SharedDevicePlugin, spec.Provision.DevicePlugin = v1alpha1.AttachmentNetwork, nil, nil
 		})
 		Eventually(func(g Gomega) {
 			g.Expect(asking(g)).To(BeZero(), "nodes that ask for %s", fabricResource)
@@ -124,11 +124,11 @@ func expectOnFabric(ctx context.Context, machines []string) {
 		cluster := clusterNamed(ctx, fabricCluster)
 		g.Expect(conditionMessage(cluster, v1alpha1.ConditionNetworksResolved)).To(Equal("True Resolved: 1 network exists"))
 		g.Expect(conditionMessage(cluster, v1alpha1.ConditionDevicesAvailable)).To(HavePrefix("True Available: 2 machines offer"))
-		g.Expect(conditionMessage(cluster, v1alpha1.ConditionReady)).To(Equal("True AllNodesReady: 2/2 nodes serve"))
+		g.Expect(conditionMessage(cluster, v1alpha1.ConditionReady)).To(Equal("True AllMembersReady: 2/2 members serve"))
 		for _, machine := range machines {
 			pod, err := podOf(ctx, fabricCluster, machine)
 			g.Expect(err).NotTo(HaveOccurred())
-			status, err := statusOf(ctx, pod)
+			status, err := wholeStatus(ctx, pod)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(status.healthyMembers()).To(Equal(2), "members that %s sees: %v", machine, status.Members)
 			for _, member := range status.Members {
@@ -184,8 +184,8 @@ func overFabric(mode v1alpha1.Mode) *v1alpha1.PeerCacheCluster {
 			Memory:    v1alpha1.MemorySpec{Pool: resource.MustParse("128Mi")},
 			Discovery: v1alpha1.DiscoverySpec{Interface: fabricInterface},
 			Rails: []v1alpha1.Rail{{
-				Name: "rail0", Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: fabricResource,
-				Network: "rail0", Interface: fabricInterface,
+				Name: "rail0", Attachment: v1alpha1.AttachmentSharedDevicePlugin, SharedDevicePlugin: &v1alpha1.SharedDevice{ResourceName: v1alpha1.ExtendedResource(fabricResource)},
+				Network: &v1alpha1.RailNetwork{Name: "rail0", Interface: fabricInterface},
 			}},
 			Provision: v1alpha1.ProvisionSpec{
 				DevicePlugin: &v1alpha1.DevicePluginSpec{

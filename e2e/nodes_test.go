@@ -106,6 +106,11 @@ type status struct {
 		Name    string `json:"name"`
 		Regions int    `json:"regions"`
 	} `json:"engines"`
+	// Disk is nil where the node has no drives.
+	Disk *struct {
+		Pages        int `json:"pages"`
+		WaitingPages int `json:"waiting_pages"`
+	} `json:"disk"`
 }
 
 func (s status) healthyMembers() (count int) {
@@ -130,6 +135,20 @@ func nodeStatus(ctx context.Context, node string) (status, error) {
 		return status{}, err
 	}
 	return statusOf(ctx, pod)
+}
+
+// wholeStatus is what the node tells from inside of its pod only: addresses, and who the engines are.
+func wholeStatus(ctx context.Context, pod *corev1.Pod) (status, error) {
+	var answer status
+	command := append([]string{"peercached", "status"}, pod.Spec.Containers[0].Args...)
+	body, err := kube.exec(ctx, pod.Namespace, pod.Name, "", command...)
+	if err != nil {
+		return answer, err
+	}
+	if err := json.Unmarshal([]byte(body), &answer); err != nil {
+		return answer, fmt.Errorf("peercached status in %s: %w", pod.Name, err)
+	}
+	return answer, nil
 }
 
 func statusOf(ctx context.Context, pod *corev1.Pod) (status, error) {

@@ -54,8 +54,8 @@ func numaSpecs() {
 			node := &corev1.Node{}
 			g.Expect(kube.Get(ctx, client.ObjectKey{Name: machine()}, node)).To(Succeed())
 			for _, rail := range overTwoRails(v1alpha1.LayoutPerNUMA).Spec.Rails {
-				g.Expect(node.Status.Allocatable.Name(corev1.ResourceName(rail.ResourceName), resource.DecimalSI).Value()).
-					To(BeEquivalentTo(4), "%s of %s", rail.ResourceName, machine())
+				g.Expect(node.Status.Allocatable.Name(corev1.ResourceName(rail.ResourceName()), resource.DecimalSI).Value()).
+					To(BeEquivalentTo(4), "%s of %s", rail.ResourceName(), machine())
 			}
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
 	}, NodeTimeout(4*time.Minute))
@@ -84,7 +84,7 @@ func numaSpecs() {
 				HavePrefix("True NUMAMisaligned: pod "), ContainSubstring("the topology manager of "+machine()),
 				ContainSubstring("rail0 and rail1"), ContainSubstring("layout: PerNUMA"),
 				ContainSubstring("rails[].group"), ContainSubstring("best-effort")))
-			g.Expect(conditionMessage(cluster, v1alpha1.ConditionReady)).To(HavePrefix("False NodesBroken: 0/1 nodes are ready; "))
+			g.Expect(conditionMessage(cluster, v1alpha1.ConditionReady)).To(HavePrefix("False MembersBroken: 0/1 members are ready; "))
 		}
 		Eventually(refused).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
 		AddReportEntry("Degraded", conditionMessage(clusterNamed(ctx, numaCluster), v1alpha1.ConditionDegraded))
@@ -103,7 +103,7 @@ func numaSpecs() {
 		Eventually(refused).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
 		_, well := said(ctx, "NoFaults")
 		ill, _ := said(ctx, "NUMAMisaligned")
-		Expect(well).To(BeTemporally("<", ill), "when it was last said that no node is broken")
+		Expect(well).To(BeTemporally("<", ill), "when it was last said that no member is broken")
 	}, SpecTimeout(3*time.Minute))
 
 	It("has a node on each NUMA node, with its rail, once the rails are in groups", func(ctx context.Context) {
@@ -122,8 +122,8 @@ func numaSpecs() {
 		Eventually(func() string {
 			return conditionMessage(clusterNamed(ctx, numaCluster), v1alpha1.ConditionNUMAAligned)
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(Or(
-			HavePrefix("True Aligned: threads and memory of 2 nodes"), // where the kernel has two, too
-			And(HavePrefix("False Misplaced: 1 of 2 nodes are far from their rails: "), ContainSubstring(".numa1: memory elsewhere. "))))
+			HavePrefix("True Aligned: threads and memory of 2 members"), // where the kernel has two, too
+			And(HavePrefix("False Misplaced: 1 of 2 members are far from their rails: "), ContainSubstring(".numa1: memory elsewhere. "))))
 		AddReportEntry("NUMAAligned", conditionMessage(clusterNamed(ctx, numaCluster), v1alpha1.ConditionNUMAAligned))
 		for numa, pod := range podsByNUMANode(ctx, NewGomega(Fail)) {
 			status, err := statusOf(ctx, pod)
@@ -147,8 +147,8 @@ func withMultus(ctx context.Context) bool {
 func expectOneForEach(ctx context.Context, machine string) {
 	Eventually(func(g Gomega) {
 		cluster := clusterNamed(ctx, numaCluster)
-		g.Expect(conditionMessage(cluster, v1alpha1.ConditionReady)).To(Equal("True AllNodesReady: 2/2 nodes serve"))
-		g.Expect(conditionMessage(cluster, v1alpha1.ConditionDegraded)).To(Equal("False NoFaults: no node is broken"))
+		g.Expect(conditionMessage(cluster, v1alpha1.ConditionReady)).To(Equal("True AllMembersReady: 2/2 members serve"))
+		g.Expect(conditionMessage(cluster, v1alpha1.ConditionDegraded)).To(Equal("False NoFaults: no member is broken"))
 		var given []string
 		for numa, pod := range podsByNUMANode(ctx, g) {
 			given = append(given, fmt.Sprintf("nvidia.com/rail%d for pod %s from NUMA node %d", numa, pod.Name, numa))
@@ -226,7 +226,7 @@ func twoRails(machine string) []client.Object {
 	var resources []map[string]any
 	var objects []client.Object
 	for numa, rail := range overTwoRails(v1alpha1.LayoutPerNUMA).Spec.Rails {
-		_, name, _ := strings.Cut(rail.ResourceName, "/")
+		_, name, _ := strings.Cut(rail.ResourceName(), "/")
 		resources = append(resources, map[string]any{
 			"resourceName": name, "resourcePrefix": "nvidia.com", "rdmaHcaMax": 4, "numaNode": numa,
 			"selectors": map[string]any{"ifNames": []string{fabricPort}},
@@ -236,8 +236,8 @@ func twoRails(machine string) []client.Object {
 			fabricPort, 80+numa)}}}
 		network.SetGroupVersionKind(plan.NetworkKind)
 		network.SetNamespace(namespace)
-		network.SetName(rail.Network)
-		network.SetAnnotations(map[string]string{"k8s.v1.cni.cncf.io/resourceName": rail.ResourceName})
+		network.SetName(rail.Network.Name)
+		network.SetAnnotations(map[string]string{"k8s.v1.cni.cncf.io/resourceName": rail.ResourceName()})
 		objects = append(objects, network)
 	}
 	config, err := json.Marshal(map[string]any{"configList": resources})
@@ -273,7 +273,7 @@ func overTwoRails(layout v1alpha1.Layout) *v1alpha1.PeerCacheCluster {
 	var rails []v1alpha1.Rail
 	for numa := range int32(2) {
 		name := fmt.Sprintf("rail%d", numa)
-		rail := v1alpha1.Rail{Name: name, Attachment: v1alpha1.AttachmentSRIOV, ResourceName: "nvidia.com/" + name, Network: "numa-" + name}
+		rail := v1alpha1.Rail{Name: name, Attachment: v1alpha1.AttachmentSRIOV, SRIOV: &v1alpha1.VirtualFunction{ResourceName: v1alpha1.ExtendedResource("nvidia.com/" + name)}, Network: &v1alpha1.RailNetwork{Name: "numa-" + name}}
 		if layout == v1alpha1.LayoutPerNUMA {
 			rail.NUMANode = new(numa)
 		}

@@ -33,16 +33,15 @@ const (
 	quickStartMarker = "apiVersion: v1\nkind: Namespace\n"
 )
 
-// upgraded are values that an upgrade has brought, for the rest of the suite.
-var upgraded []string
-
 // suiteValues are what the suite adds to the README's Helm command.
 func suiteValues() []string {
-	return append([]string{
+	return []string{
 		// Images that were built anew under the same tag do not change the Deployment: this does.
 		"--set-string", "podAnnotations.build=" + os.Getenv("PEERCACHE_BUILD"),
 		"--set", "csi.enabled=true", // some specs have sockets by CSI
-	}, upgraded...)
+		// What some specs ask of the operator.
+		"--set", "rbac.admissionPolicies.enabled=true,rbac.missedPods.enabled=true,rbac.networks.enabled=true,rbac.monitoring.enabled=true",
+	}
 }
 
 // quickStartSection is the part of the README between this heading and the next.
@@ -90,8 +89,13 @@ func quickStartFolder() string {
 	return folder
 }
 
-// installOperator installs the chart with the README's command, or brings it to these values.
+// installOperator installs the chart with the README's command, or brings it to these values. After an upgrade from a
+// registry it stays with the chart of the registry.
 func installOperator(ctx context.Context, values ...string) {
+	if published != nil {
+		published.install(ctx, append(suiteValues(), values...)...)
+		return
+	}
 	commands := quickStartCommands("helm")
 	Expect(commands).To(HaveLen(1), "Helm commands of the README's quick start")
 	runFromReadme(ctx, commands[0], append(suiteValues(), values...)...)

@@ -84,8 +84,8 @@ func removalSpecs() {
 			g.Expect(now).To(And(HaveLen(2), HaveKey(stays.node), HaveKey(nodes.third)), "discovery hosts")
 			cluster := &v1alpha1.PeerCacheCluster{}
 			g.Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
-			g.Expect(cluster.Status.Nodes).To(Equal("2/2"))
-			g.Expect(conditionMessage(cluster, v1alpha1.ConditionReady)).To(Equal("True AllNodesReady: 2/2 nodes serve"))
+			g.Expect(cluster.Status.Members).To(Equal("2/2"))
+			g.Expect(conditionMessage(cluster, v1alpha1.ConditionReady)).To(Equal("True AllMembersReady: 2/2 members serve"))
 			for _, name := range []string{gone.name, pod.Name} {
 				_, err := kube.pod(ctx, namespace, name)
 				g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "pod %s is still there", name)

@@ -39,25 +39,28 @@ func restrictedSpecs() {
 	}, NodeTimeout(time.Minute))
 
 	It("but not by hostPath where Pod Security is restricted", func(ctx context.Context) {
-		err := kube.Create(ctx, restrictedPod("by-path", restricted), client.DryRunAll)
-		Expect(apierrors.IsForbidden(err)).To(BeTrue(), "error %v", err)
-		Expect(err).To(MatchError(And(ContainSubstring(`violates PodSecurity "restricted`), ContainSubstring("peercache-socket"))))
-	}, SpecTimeout(30*time.Second))
+		injectBy(ctx, guestInjection(v1alpha1.SocketHostPath), hasSocketVolume(false))
+		Eventually(func(g Gomega) { // until the webhook has heard of the selector
+			err := kube.Create(ctx, restrictedPod("by-path", nodes.third, restricted), client.DryRunAll)
+			g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "error %v", err)
+			g.Expect(err).To(MatchError(And(ContainSubstring(`violates PodSecurity "restricted`), ContainSubstring("peercache-socket"))))
+		}).WithContext(ctx).WithTimeout(30 * time.Second).Should(Succeed())
+	}, SpecTimeout(90*time.Second))
 
 	It("by a CSI volume where Pod Security is restricted, across restarts of node and driver", func(ctx context.Context) {
-		injection := nodeInjection(v1alpha1.SocketCSI)
-		injection.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
-			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{namespace, restricted},
-		}}}
-		injectBy(ctx, injection, hasSocketVolume(true))
+		injectBy(ctx, guestInjection(v1alpha1.SocketCSI), hasSocketVolume(true))
 		guest := engine{name: "guest", node: nodes.third, namespace: restricted}
-		Expect(kube.Create(ctx, restrictedPod(guest.name, restricted))).To(Succeed())
+		other := engine{name: "other", node: nodes.reader, namespace: restricted}
+		for _, e := range []engine{guest, other} {
+			Expect(kube.Create(ctx, restrictedPod(e.name, e.node, restricted))).To(Succeed())
+		}
 		guest.waitReady(ctx)
+		other.waitReady(ctx)
 		pod, err := kube.pod(ctx, restricted, guest.name)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(pod.Annotations).To(HaveKeyWithValue("peercache.io/injected", clusterName))
-		exchange(ctx, writer, guest, 11)
-		exchange(ctx, guest, reader, 12)
+		exchange(ctx, other, guest, 11)
+		exchange(ctx, guest, other, 12)
 
 		By("which the engine cannot change")
 		_, err = kube.exec(ctx, restricted, guest.name, "", "touch", "/run/peercache/other.sock")
@@ -68,11 +71,11 @@ func restrictedSpecs() {
 		Expect(err).NotTo(HaveOccurred())
 		deleteAndWait(ctx, node, time.Minute)
 		waitForNodes(ctx)
-		exchange(ctx, guest, reader, 13)
+		exchange(ctx, guest, other, 13)
 
 		By("going on when the driver is replaced")
 		replaceDriver(ctx, nodes.third)
-		exchange(ctx, writer, guest, 14)
+		exchange(ctx, other, guest, 14)
 
 		By("unmounting when the pod ends")
 		deleteAndWait(ctx, pod, time.Minute)
@@ -82,7 +85,8 @@ func restrictedSpecs() {
 	}, SpecTimeout(5*time.Minute))
 
 	It("but not from a namespace that the cluster does not serve, whatever its pods ask of the driver", func(ctx context.Context) {
-		pod := restrictedPod("stranger", stranger)
+		injectBy(ctx, guestInjection(v1alpha1.SocketCSI), hasSocketVolume(true))
+		pod := restrictedPod("stranger", nodes.third, stranger)
 		delete(pod.Labels, v1alpha1.LabelInject)
 		pod.Spec.Volumes = []corev1.Volume{{Name: "socket", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
 			Driver: "csi.peercache.io", ReadOnly: new(true), VolumeAttributes: map[string]string{
@@ -116,6 +120,13 @@ func nodeInjection(socket v1alpha1.SocketDelivery) v1alpha1.InjectionSpec {
 	}}
 }
 
+// guestInjection serves the namespace of the guests, too.
+func guestInjection(socket v1alpha1.SocketDelivery) v1alpha1.InjectionSpec {
+	injection := nodeInjection(socket)
+	injection.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: restricted}}
+	return injection
+}
+
 func hasSocketVolume(byCSI bool) func(*corev1.Pod) bool {
 	return func(pod *corev1.Pod) bool {
 		for _, v := range pod.Spec.Volumes {
@@ -128,8 +139,8 @@ func hasSocketVolume(byCSI bool) func(*corev1.Pod) bool {
 }
 
 // restrictedPod is an engine that Pod Security restricted admits.
-func restrictedPod(name, in string) *corev1.Pod {
-	pod := enginePod(name, nodes.third)
+func restrictedPod(name, node, in string) *corev1.Pod {
+	pod := enginePod(name, node)
 	pod.Namespace = in
 	pod.Annotations = map[string]string{v1alpha1.AnnotationClusterNamespace: namespace}
 	pod.Spec.SecurityContext = &corev1.PodSecurityContext{

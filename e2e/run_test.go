@@ -61,20 +61,36 @@ func runSpecs() {
 			expectListed(filepath.Join(folder, image+".spdx.json"), statement.Subject[0].Digest.SHA256)
 		}
 	}, SpecTimeout(time.Minute))
+
+	It("and on a client of which pip installs the wheel", func(ctx context.Context) {
+		Expect(command(ctx, "../hack/release/wheels.sh")).To(Succeed())
+		home := GinkgoT().TempDir()
+		python := filepath.Join(home, "bin/python")
+		Expect(command(ctx, "/usr/bin/python3", "-m", "venv", home)).To(Succeed())
+		Expect(command(ctx, python, "-m", "pip", "install", "--quiet", "--no-index", "--only-binary", ":all:",
+			"--find-links", "../dist/wheels", "peercache-k8s=="+version())).To(Succeed())
+		said, err := output(ctx, python, "-m", "peercache", "--version") // loads the extension
+		Expect(err).NotTo(HaveOccurred())
+		Expect(said).To(ContainSubstring(version()))
+	}, SpecTimeout(3*time.Minute))
 }
 
-// expectListed: the list of what is in an image is of the archive with that digest, and is not empty.
+// expectListed: the list of what is in an image is of the archive with that digest, is not empty, and names licences.
 func expectListed(file, archive string) {
 	var list struct {
 		Packages []struct {
 			Name      string
 			Checksums []struct{ ChecksumValue string }
+			Declared  string `json:"licenseDeclared"`
 		}
 	}
 	text, err := os.ReadFile(file)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(json.Unmarshal(text, &list)).To(Succeed(), "%s", text)
 	Expect(len(list.Packages)).To(BeNumerically(">", 10), "%s", text)
+	for _, listed := range list.Packages[1:] {
+		Expect(listed.Declared).NotTo(BeElementOf("", "NOASSERTION"), "licence of %s in %s", listed.Name, file)
+	}
 	Expect(list.Packages[0].Checksums).To(HaveLen(1))
 	Expect(list.Packages[0].Checksums[0].ChecksumValue).To(Equal(archive))
 }

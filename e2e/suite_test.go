@@ -72,6 +72,10 @@ var _ = BeforeSuite(func(ctx context.Context) {
 var _ = AfterSuite(func(ctx context.Context) {
 	if kube != nil && !failed {
 		deleteAndWait(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, 2*time.Minute)
+		if published != nil {
+			_, err := below.registry(ctx, "down")
+			Expect(err).NotTo(HaveOccurred())
+		}
 	}
 }, NodeTimeout(3*time.Minute))
 
@@ -96,9 +100,11 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 	Context("is tested", runSpecs)
 	Context("connects SGLang pods", injectionSpecs)
 	Context("moves pages between machines", mainJobSpecs)
+	Context("knows its nodes", tokenSpecs)
 	Context("connects SGLang pods", modeSpecs)
 	Context("connects SGLang pods", embeddedSpecs)
 	Context("connects SGLang pods", restrictedSpecs)
+	Context("connects SGLang pods", tenantSpecs)
 	Context("connects SGLang pods", policySpecs)
 	Context("tells, as kubectl peercache,", kubectlSpecs)
 	Context("lets SGLang start", engineFirstSpecs)
@@ -110,10 +116,12 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 	Context("replaces its nodes", updateSpecs)
 	Context("is upgraded under traffic", upgradeSpecs)
 	Context("keeps what it promises", tlsSpecs)
+	Context("keeps what it promises", rotationSpecs)
 	Context("of a cluster with a network of its own", networkSpecs)
 	Context("of a cluster whose ports are claimed", claimSpecs)
 	Context("is watched", monitoringSpecs)
 	Context("loses", removalSpecs)
+	Context("has its pages still", diskSpecs) // after the others: its machine takes half a minute to register anew, once restarted
 	Context("cleans up", deletionSpecs)
 })
 

@@ -121,19 +121,73 @@ move_pages() {  # move_pages KIND LAYOUT INTERFACE-V1
     if $equal == $pages then empty else error("pages differ") end'
 }
 
+node_restarts() { kubectl -n "$NAMESPACE" get pod "$(node_pod "$1")" -o 'jsonpath={.status.containerStatuses[0].restartCount}'; }
+
+serves_again() {  # serves_again NODE RESTARTS: has its node restarted more often than that, and is it ready?
+  [ "$(node_restarts "$1")" -gt "$2" ] &&
+    kubectl -n "$NAMESPACE" wait --for=condition=Ready "pod/$(node_pod "$1")" --timeout=1s >/dev/null
+}
+
+# Pages that are written once, and read again when the process that holds them has been killed.
+kill_node() {  # kill_node NODE
+  local request wrote restarts pages
+  request=$(jq -nc --argjson pages "$PAGES" --argjson seed "$RANDOM" '{kind: "mha", layout: "page_first", v1: true, seed: $seed, pages: $pages}')
+  wrote=$(engine writer write "$request") || die "writing pages failed: $wrote" "kubectl -n $NAMESPACE logs writer"
+  restarts=$(node_restarts "$1")
+  note "kill -9 of peercached on $1"
+  "$HERE/cluster/cluster" node-exec "$1" pkill -9 -x peercached
+  await 60 "the node on $1 to serve again" serves_again "$1" "$restarts"
+  await 30 "all pages to be found again" found_again "$request" "$(jq -c .sha256s <<<"$wrote")"
+  pages=$(node_status "$1" | jq -r .pool.pages)
+  note "its node is back with $pages pages; $PAGES of $PAGES pages read on $READER are equal byte for byte, and none was written anew"
+}
+
+found_again() {  # found_again REQUEST SHA256S
+  local read
+  read=$(engine reader read "$1") && [ "$(jq -c .sha256s <<<"$read")" = "$2" ]
+}
+
 node_pod() {  # node_pod NODE: the cache's pod there
   kubectl -n "$NAMESPACE" get pods -l "peercache.io/cluster=$CLUSTER" --field-selector "spec.nodeName=$1" -o 'jsonpath={.items[0].metadata.name}'
 }
 
+node_status() {  # node_status NODE
+  kubectl get --raw "/api/v1/namespaces/$NAMESPACE/pods/$(node_pod "$1"):31997/proxy/v1/status"
+}
+
 show_nodes() {
-  local node pod
+  local node
   for node in "$WRITER" "$READER" "$THIRD"; do
-    pod=$(node_pod "$node")
-    kubectl get --raw "/api/v1/namespaces/$NAMESPACE/pods/$pod:31997/proxy/v1/status" | jq -r --arg node "$node" '
+    node_status "$node" | jq -r --arg node "$node" '
       "    \($node): \(.pool.pages) pages in \(.pool.used_bytes / 1048576 | round) MiB, " +
       "\(.counters.served_pages) served to other nodes, \(.counters.read_remote_hits) read from other nodes, " +
       "\(.engines | length) engine(s), \(.members | length) members"'
   done
+}
+
+# The pod whose dashboard shows the whole cluster.
+discovery_host() {
+  kubectl -n "$NAMESPACE" get pods -l "peercache.io/cluster=$CLUSTER,peercache.io/discovery=host" -o 'jsonpath={.items[0].metadata.name}'
+}
+
+# A picture of the dashboard, where a browser is. It asks through a port-forward, as a user does.
+show_dashboard() {
+  local browser picture=$PEERCACHE_ROOT/build/demo/dashboard.png log forward port
+  browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
+    note "no picture of it: there is no chromium on this machine"
+    return
+  }
+  mkdir -p "$(dirname "$picture")"
+  log=$(mktemp)
+  kubectl -n "$NAMESPACE" port-forward "pod/$(discovery_host)" :31997 >"$log" & forward=$!
+  await 30 "the port-forward" grep -q '^Forwarding' "$log"
+  port=$(sed -n 's/^Forwarding from 127.0.0.1:\([0-9]*\) .*/\1/p' "$log" | head -1)
+  timeout 60 "$browser" --headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync \
+    --hide-scrollbars --window-size=1280,2200 --virtual-time-budget=10000 --screenshot="$picture" "http://127.0.0.1:$port/" >/dev/null 2>&1 ||
+    note "the browser could not be run: $browser"
+  kill "$forward" 2>/dev/null || true
+  rm -f "$log"
+  [ ! -s "$picture" ] || note "a picture of it: $picture"
 }
 
 part "packages"
@@ -179,6 +233,12 @@ move_pages mha layer_first false
 move_pages mla page_first_direct true
 show_nodes
 
+part "the node on $WRITER is killed, and comes back with its pages"
+kill_node "$WRITER"
+
+part "the dashboard"
+show_dashboard
+
 part "done; the cluster stays up"
 POD=$(node_pod "$WRITER")
 cat <<T
@@ -190,6 +250,8 @@ Look around:
   kubectl -n $NAMESPACE get pod reader -o yaml                # what the webhook did
   kubectl -n $NAMESPACE exec writer -c sglang -- enginectl write '{"kind": "mla", "seed": 7, "pages": 100}'
   kubectl -n $NAMESPACE exec reader -c sglang -- enginectl read  '{"kind": "mla", "seed": 7, "pages": 100}'
+The dashboard, at http://127.0.0.1:31997/ while this runs:
+  kubectl -n $NAMESPACE port-forward pod/$(discovery_host) 31997
 Metrics and status of the node on $WRITER:
   kubectl get --raw /api/v1/namespaces/$NAMESPACE/pods/$POD:31997/proxy/metrics
   kubectl get --raw /api/v1/namespaces/$NAMESPACE/pods/$POD:31997/proxy/v1/status

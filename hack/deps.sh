@@ -27,7 +27,7 @@ PACKAGES=(  # what a cluster and its images need
 DEVELOPMENT_PACKAGES=(  # what building and testing outside of images needs besides
   g++ cmake ninja-build ccache pkg-config clang clang-format libclang-rt-dev shellcheck
   libibverbs-dev librdmacm-dev libnuma-dev liburing-dev libasio-dev libspdlog-dev libfmt-dev
-  nlohmann-json3-dev libcli11-dev libxxhash-dev prometheus-cpp-dev libcpp-httplib-dev libssl-dev openssl
+  nlohmann-json3-dev libcli11-dev libxxhash-dev prometheus-cpp-dev libmicrohttpd-dev libssl-dev openssl
   libgtest-dev libgmock-dev libbenchmark-dev
   # RDMA without a NIC: the guest's kernel and what runs in it; emulated machines
   flex bison bc patch ibverbs-providers ibverbs-utils rdmacm-utils perftest busybox-static
@@ -36,8 +36,8 @@ DEVELOPMENT_PACKAGES=(  # what building and testing outside of images needs besi
   spin
   # Python client, and the SGLang engine that tests it
   pybind11-dev python3-dev python3-pip python3-venv python3-torch python3-numpy python3-psutil
-  # charts of measurements
-  python3-matplotlib
+  # charts of measurements; the browser of the dashboard's tests
+  python3-matplotlib chromium
 )
 [ "${1:-}" = --cluster ] || PACKAGES+=("${DEVELOPMENT_PACKAGES[@]}")
 

@@ -31,30 +31,35 @@ import (
 )
 
 const (
-	// answerWithin bounds one answer of a node.
-	answerWithin = 10 * time.Second
-	// maxAnswer bounds its size: /metrics with thousands of series, /v1/status with ten thousand members.
+	// requestTimeout bounds one request to a node.
+	requestTimeout = 10 * time.Second
+	// maxAnswer bounds one answer: /metrics with thousands of series, /v1/status with ten thousand members.
 	maxAnswer = 16 << 20
 )
 
-// access is the Kubernetes cluster: objects, and what only pods can tell.
+// access reads objects of the Kubernetes cluster, and reaches pods for what only they can tell.
 type access struct {
 	client.Reader
-	// patch changes an object. Only labels of machines are.
+	// patch changes an object. The plug-in changes only labels of machines and one annotation of PeerCacheClusters.
 	patch func(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error
-	pods  podAccess
-	// namespace is that of -n or of the kubeconfig.
+	// create and remove make and delete an object. The plug-in makes only the pods of discover, and deletes these.
+	create func(ctx context.Context, object client.Object, options ...client.CreateOption) error
+	remove func(ctx context.Context, object client.Object, options ...client.DeleteOption) error
+	pods   podAccess
+	// namespace is the value of -n, or the namespace of the kubeconfig.
 	namespace string
 }
 
 // podAccess reaches pods through the API server.
 type podAccess interface {
-	// get fetches a path from a pod's HTTP port.
+	// get fetches a path from the HTTP port of a pod.
 	get(ctx context.Context, pod *corev1.Pod, port int32, path string) ([]byte, error)
-	// exec runs a command in the pod's container. A command that ran and failed is no error.
+	// exec runs a command in a container of the pod. A command that exits with another status than 0 is no error.
 	exec(ctx context.Context, pod *corev1.Pod, container string, command ...string) (execResult, error)
-	// logs are the last of a container, or of its run before.
+	// logs returns the end of the log of a container, or of its previous run.
 	logs(ctx context.Context, pod *corev1.Pod, options corev1.PodLogOptions) ([]byte, error)
+	// forward passes connections to a port of this machine on to a port of the pod; see apiServerPods.forward.
+	forward(ctx context.Context, pod *corev1.Pod, remote int32, local uint16, ready func(local uint16)) error
 }
 
 type execResult struct {
@@ -62,7 +67,7 @@ type execResult struct {
 	status         int
 }
 
-// connect reads the kubeconfig. The API server is asked nothing yet.
+// connect reads the kubeconfig. It sends no request to the API server.
 func connect(flags *genericclioptions.ConfigFlags) (*access, error) {
 	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -75,7 +80,7 @@ func connect(flags *genericclioptions.ConfigFlags) (*access, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w: check --kubeconfig, --context and KUBECONFIG", err)
 	}
-	// Every node of a cluster is asked at once; the client's own limit would take minutes over a thousand.
+	// A command asks every node. With the default limit of the client, a thousand nodes take minutes.
 	config.QPS, config.Burst = 100, 200
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
@@ -91,17 +96,20 @@ func connect(flags *genericclioptions.ConfigFlags) (*access, error) {
 	if err != nil {
 		return nil, explain(err, "connecting to "+config.Host)
 	}
-	return &access{Reader: objects, patch: objects.Patch, pods: &throughAPI{config, clientset}, namespace: namespace}, nil
+	return &access{
+		Reader: objects, patch: objects.Patch, create: objects.Create, remove: objects.Delete,
+		pods: &apiServerPods{config, clientset}, namespace: namespace,
+	}, nil
 }
 
-// throughAPI is podAccess on a real API server.
-type throughAPI struct {
+// apiServerPods implements podAccess through the API server.
+type apiServerPods struct {
 	config    *rest.Config
 	clientset *kubernetes.Clientset
 }
 
-func (t *throughAPI) get(ctx context.Context, pod *corev1.Pod, port int32, path string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+func (t *apiServerPods) get(ctx context.Context, pod *corev1.Pod, port int32, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	stream, err := t.clientset.CoreV1().Pods(pod.Namespace).
 		ProxyGet("http", pod.Name, strconv.Itoa(int(port)), path, nil).Stream(ctx)
@@ -111,7 +119,7 @@ func (t *throughAPI) get(ctx context.Context, pod *corev1.Pod, port int32, path 
 	return readAll(stream, "getting "+path+" of pod "+pod.Name)
 }
 
-func (t *throughAPI) logs(ctx context.Context, pod *corev1.Pod, options corev1.PodLogOptions) ([]byte, error) {
+func (t *apiServerPods) logs(ctx context.Context, pod *corev1.Pod, options corev1.PodLogOptions) ([]byte, error) {
 	doing := "reading the log of pod " + pod.Name
 	stream, err := t.clientset.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &options).Stream(ctx)
 	if err != nil {
@@ -131,7 +139,7 @@ func readAll(stream io.ReadCloser, doing string) ([]byte, error) {
 	return text, nil
 }
 
-func (t *throughAPI) exec(
+func (t *apiServerPods) exec(
 	ctx context.Context, pod *corev1.Pod, container string, command ...string,
 ) (execResult, error) {
 	doing := "running " + command[0] + " in pod " + pod.Name
@@ -158,8 +166,8 @@ func (t *throughAPI) exec(
 	}
 }
 
-// executor speaks WebSocket, and SPDY where a proxy on the way does not let that through, as kubectl does.
-func (t *throughAPI) executor(request *rest.Request) (remotecommand.Executor, error) {
+// executor uses WebSocket like kubectl, and falls back to SPDY where a proxy does not pass WebSocket.
+func (t *apiServerPods) executor(request *rest.Request) (remotecommand.Executor, error) {
 	spdy, err := remotecommand.NewSPDYExecutor(t.config, "POST", request.URL())
 	if err != nil {
 		return nil, err
@@ -173,7 +181,7 @@ func (t *throughAPI) executor(request *rest.Request) (remotecommand.Executor, er
 	})
 }
 
-// explain adds to an error of the API server what to do about it.
+// explain adds to an error of the API server what the user can do about it.
 func explain(err error, doing string) error {
 	advice := ""
 	var network *net.OpError

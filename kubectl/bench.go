@@ -22,13 +22,13 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// benchProgram is in the data plane's image. It is an engine like others to the node.
+// benchProgram is a program of the data plane's image. To the node it is an engine like others.
 const benchProgram = "peercache-perf"
 
-// benchStepWithin bounds one run of it, which takes seconds even on a slow network.
-const benchStepWithin = time.Minute
+// benchStepTimeout bounds one run of benchProgram, which takes seconds even on a slow network.
+const benchStepTimeout = time.Minute
 
-// benchFlags say what is measured.
+// benchFlags are the flags of bench.
 type benchFlags struct {
 	nodes    []string
 	maxNodes int
@@ -47,9 +47,9 @@ func (p *plugin) benchCommand() *cobra.Command {
 	}
 	command := &cobra.Command{
 		Use:   "bench [NAME]",
-		Short: "How fast pages get from every node to every other, as a matrix",
-		Long: "For each pair of nodes, one stores pages in its pool and the other reads them once, as an engine does. It runs in\n" +
-			"the nodes' pods, with their cores and memory, one pair at a time. It takes room in the pools of up to --size, and so\n" +
+		Short: "How fast pages get from every member to every other, as a matrix",
+		Long: "For each pair of members, one stores pages in its pool and the other reads them once, as an engine does. It runs in\n" +
+			"the members' pods, with their cores and memory, one pair at a time. It takes room in the pools of up to --size, and so\n" +
 			"pages from those that are full; it removes its own pages again. The exit status is 1 when a pair cannot be\n" +
 			"measured or pages are missed.",
 		Args: atMostOneName,
@@ -66,28 +66,28 @@ func (p *plugin) benchCommand() *cobra.Command {
 			if err := out.print(p.Out, r); err != nil {
 				return err
 			}
-			if r.wrong() {
-				return errWrong
+			if r.hasProblems() {
+				return errUnhealthy
 			}
 			return nil
 		},
 	}
 	out.addTo(command)
 	f := command.Flags()
-	f.StringSliceVar(&flags.nodes, "nodes", nil, "nodes to measure between, as kubectl peercache members names them")
-	f.IntVar(&flags.maxNodes, "max-nodes", flags.maxNodes, "how many nodes are taken where --nodes names none")
+	f.StringSliceVar(&flags.nodes, "members", nil, "members to measure between, as kubectl peercache members names them")
+	f.IntVar(&flags.maxNodes, "max-members", flags.maxNodes, "how many members are taken where --members names none")
 	f.Var(quantity{&flags.size}, "size", "bytes of pages for each pair; at most an eighth of the smallest pool is taken")
 	f.Var(quantity{&flags.page}, "page-size", "bytes of a page")
 	f.IntVar(&flags.batch, "batch", flags.batch, "pages of a call")
 	f.IntVar(&flags.threads, "threads", flags.threads, "engine threads, each with a call of its own")
-	f.DurationVar(&flags.timeout, "timeout", flags.timeout, "of all of it")
+	f.DurationVar(&flags.timeout, "timeout", flags.timeout, "limit for the whole benchmark")
 	return command
 }
 
-// quantity makes a resource.Quantity a flag.
+// quantity implements pflag.Value for a resource.Quantity.
 type quantity struct{ *resource.Quantity }
 
-// Set and Type complete it.
+// Set parses the value of the flag.
 func (q quantity) Set(text string) error {
 	parsed, err := resource.ParseQuantity(text)
 	if err != nil {
@@ -108,30 +108,30 @@ func (f *benchFlags) check() error {
 	case f.batch < 1 || f.threads < 1 || f.threads > 64:
 		return errors.New("--batch and --threads must be at least 1, and --threads at most 64: leave them out for 16 and 2")
 	case f.maxNodes < 2:
-		return errors.New("--max-nodes must be at least 2: leave it out for 4")
+		return errors.New("--max-members must be at least 2: leave it out for 4")
 	}
 	return nil
 }
 
-// shape is what each run measures: pages of a pair, of which the first only warm it up.
-type shape struct {
+// workload is the number of pages that each pair stores and reads. Reads of the first warm pages are not measured.
+type workload struct {
 	pages, warm int64
 }
 
-// shapeFor fits the measurement into pools and memory. What the engine's own memory takes comes out of
-// resources.memoryOverhead: beyond it, the kernel would end the node.
-func shapeFor(cluster *v1alpha1.PeerCacheCluster, smallestPool uint64, f benchFlags) (shape, error) {
+// workloadFor limits the pages to an eighth of the smallest pool. The buffers of benchProgram count against
+// resources.memoryOverhead of the node's container: beyond the memory limit, the kernel kills the node.
+func workloadFor(cluster *v1alpha1.PeerCacheCluster, smallestPool uint64, f benchFlags) (workload, error) {
 	call := f.page.Value() * int64(f.batch) * int64(f.threads)
 	overhead := cluster.Spec.Resources.MemoryOverhead.Value()
 	if call > overhead/4 {
-		return shape{}, fmt.Errorf("--page-size × --batch × --threads is %s, more than a quarter of resources.memoryOverhead (%s), "+
-			"in which the benchmark runs: lower one of them, or raise that", size(float64(call)), size(float64(overhead)))
+		return workload{}, fmt.Errorf("--page-size × --batch × --threads is %s, more than a quarter of resources.memoryOverhead (%s), "+
+			"in which the benchmark runs: lower one of the flags, or raise the field", size(float64(call)), size(float64(overhead)))
 	}
 	bytes := min(f.size.Value(), int64(smallestPool/8)) //nolint:gosec // an eighth of a pool fits
 	round := int64(f.batch * f.threads)
-	s := shape{pages: bytes / f.page.Value() / round * round, warm: round}
+	s := workload{pages: bytes / f.page.Value() / round * round, warm: round}
 	if s.pages < 3*s.warm {
-		return shape{}, fmt.Errorf("%s are room for %d pages, and %d are needed: raise --size, lower --page-size, --batch or "+
+		return workload{}, fmt.Errorf("%s hold %d pages, and the benchmark needs %d: raise --size, lower --page-size, --batch or "+
 			"--threads, or use a cluster with larger pools", size(float64(bytes)), bytes/f.page.Value(), 3*s.warm)
 	}
 	return s, nil
@@ -163,7 +163,7 @@ func (p *plugin) bench(ctx context.Context, names []string, flags benchFlags) (*
 			smallest = capacity
 		}
 	}
-	s, err := shapeFor(cluster, smallest, flags)
+	s, err := workloadFor(cluster, smallest, flags)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (p *plugin) bench(ctx context.Context, names []string, flags benchFlags) (*
 	for _, pod := range chosen {
 		r.Nodes = append(r.Nodes, nodeName(pod))
 	}
-	key, err := freshKey()
+	key, err := randomFirstKey()
 	if err != nil {
 		return nil, err
 	}
@@ -186,22 +186,23 @@ func (p *plugin) bench(ctx context.Context, names []string, flags benchFlags) (*
 			_, _ = fmt.Fprintf(p.ErrOut, "%d of %d: %s reads from %s\n", done, len(chosen)*(len(chosen)-1),
 				nodeName(reader), nodeName(holder))
 			r.Pairs = append(r.Pairs, benchPair(ctx, a, holder, reader, key, s, flags))
-			key += uint64(s.pages) //nolint:gosec // positive
+			key += uint64(s.pages) //nolint:gosec // it is positive
 		}
 	}
 	return r, nil
 }
 
-// freshKey is the number of the first page. Page n has the same key everywhere, so two benchmarks must not meet.
-func freshKey() (uint64, error) {
+// randomFirstKey draws the number of the first page. The key of page n is the same in every run, so two benchmarks must
+// not use the same numbers.
+func randomFirstKey() (uint64, error) {
 	var bytes [8]byte
 	if _, err := rand.Read(bytes[:]); err != nil {
-		return 0, fmt.Errorf("drawing a number: %w", err)
+		return 0, fmt.Errorf("drawing the number of the first page: %w", err)
 	}
 	return binary.LittleEndian.Uint64(bytes[:]) >> 16, nil
 }
 
-// benchNodes chooses whom to measure.
+// benchNodes returns the ready nodes that --members names, or the first --max-members ones.
 func benchNodes(name identity, pods []*corev1.Pod, flags benchFlags) ([]*corev1.Pod, error) {
 	ready := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return notRunning(pod) != "" || !podReady(pod) })
 	if len(flags.nodes) > 0 {
@@ -209,7 +210,7 @@ func benchNodes(name identity, pods []*corev1.Pod, flags benchFlags) ([]*corev1.
 		for _, wanted := range flags.nodes {
 			i := slices.IndexFunc(ready, func(pod *corev1.Pod) bool { return nodeName(pod) == wanted })
 			if i < 0 {
-				return nil, fmt.Errorf("--nodes names %s, which is no ready node of %s: see kubectl peercache members %s",
+				return nil, fmt.Errorf("--members names %s, which is no ready member of %s: see kubectl peercache members %s",
 					wanted, name, name.arguments())
 			}
 			if !slices.Contains(chosen, ready[i]) {
@@ -220,7 +221,7 @@ func benchNodes(name identity, pods []*corev1.Pod, flags benchFlags) ([]*corev1.
 	}
 	if len(ready) < 2 {
 		return nil, fmt.Errorf("%s has %s to measure between, and two are needed: see kubectl peercache doctor %s",
-			name, several(len(ready), "ready node"), name.arguments())
+			name, plural(len(ready), "ready member"), name.arguments())
 	}
 	if len(flags.nodes) == 0 {
 		ready = ready[:min(len(ready), flags.maxNodes)]
@@ -228,9 +229,9 @@ func benchNodes(name identity, pods []*corev1.Pod, flags benchFlags) ([]*corev1.
 	return ready, nil
 }
 
-// benchPair has one node store pages and another read them.
+// benchPair stores pages on holder and reads them from reader.
 func benchPair(
-	ctx context.Context, a *access, holder, reader *corev1.Pod, key uint64, s shape, flags benchFlags,
+	ctx context.Context, a *access, holder, reader *corev1.Pod, key uint64, s workload, flags benchFlags,
 ) benchResult {
 	result := benchResult{Holder: nodeName(holder), Reader: nodeName(reader)}
 	options := []string{
@@ -239,10 +240,10 @@ func benchPair(
 		"--pages", strconv.FormatInt(s.pages, 10), "--first-key", strconv.FormatUint(key, 10), "--seconds", "0",
 	}
 	defer func() {
-		// Also when the time is over: pages of a benchmark must not stay.
-		clearing, cancel := context.WithTimeout(context.WithoutCancel(ctx), benchStepWithin)
+		// The pages are removed even after the timeout: they would displace pages of engines.
+		clearCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), benchStepTimeout)
 		defer cancel()
-		if _, err := runPerf(clearing, a, holder, "clear"); err != nil && result.Error == "" {
+		if _, err := runPerf(clearCtx, a, holder, "clear"); err != nil && result.Error == "" {
 			result.Error = err.Error()
 		}
 	}()
@@ -266,7 +267,7 @@ func benchPair(
 	return result
 }
 
-// perfResult is what benchProgram prints.
+// perfResult is the output of benchProgram.
 type perfResult struct {
 	Seconds float64 `json:"seconds"`
 	Pages   uint64  `json:"pages"`
@@ -279,11 +280,11 @@ type perfResult struct {
 }
 
 func runPerf(ctx context.Context, a *access, pod *corev1.Pod, arguments ...string) (perfResult, error) {
-	ctx, cancel := context.WithTimeout(ctx, benchStepWithin)
+	ctx, cancel := context.WithTimeout(ctx, benchStepTimeout)
 	defer cancel()
 	command := append([]string{benchProgram}, arguments...)
 	command = append(command, "--socket", plan.SocketPath(pod.Labels[v1alpha1.LabelGroup]))
-	ran, err := a.pods.exec(ctx, pod, plan.ContainerName, command...)
+	output, err := a.pods.exec(ctx, pod, plan.ContainerName, command...)
 	if err != nil && strings.Contains(err.Error(), "executable file not found") {
 		return perfResult{}, fmt.Errorf("the image of %s has no %s: run the data plane that belongs to this plug-in, or see "+
 			"docs/benchmarks.md", nodeName(pod), benchProgram)
@@ -292,11 +293,11 @@ func runPerf(ctx context.Context, a *access, pod *corev1.Pod, arguments ...strin
 		return perfResult{}, err
 	}
 	var result perfResult
-	if ran.status != 0 {
-		return result, fmt.Errorf("%s %s on %s ended with status %d: %s", benchProgram, arguments[0], nodeName(pod), ran.status,
-			strings.TrimSpace(ran.stderr))
+	if output.status != 0 {
+		return result, fmt.Errorf("%s %s on %s ended with status %d: %s", benchProgram, arguments[0], nodeName(pod), output.status,
+			strings.TrimSpace(output.stderr))
 	}
-	if err := json.Unmarshal([]byte(ran.stdout), &result); err != nil {
+	if err := json.Unmarshal([]byte(output.stdout), &result); err != nil {
 		return result, fmt.Errorf("%s %s on %s: %w: is its image of the version of this plug-in?", benchProgram, arguments[0],
 			nodeName(pod), err)
 	}

@@ -17,7 +17,7 @@ func perf(seconds float64, pages, hits int) execResult {
 		"latency_us": {"p50": 100.5, "p99": 900}}`, seconds, pages, hits, hits<<20)}
 }
 
-// benchFleet: from b to a all goes well, from a to b pages are missed.
+// benchFleet has two nodes. Node a reads every page of b, and node b misses pages of a.
 func benchFleet() (*fakePods, []client.Object) {
 	pods, objects := fleetOfThree()
 	pods.answers["kv-default-a exec peercache-perf set"] = []any{perf(1, 256, 256)}
@@ -31,8 +31,8 @@ func benchFleet() (*fakePods, []client.Object) {
 
 func TestBench(t *testing.T) {
 	pods, objects := benchFleet()
-	got := try(t, pods, objects, "bench", "kv")
-	if got.status != 1 { // pages were missed
+	got := runCommand(t, pods, objects, "bench", "kv")
+	if got.status != 1 { // because pages were missed
 		t.Errorf("status %d, stderr %s", got.status, got.stderr)
 	}
 	golden(t, "bench.txt", got.stdout)
@@ -57,15 +57,15 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// TestBenchClears: pages of a benchmark do not stay, whatever fails.
-func TestBenchClears(t *testing.T) {
+// TestBenchClearsPages checks that the pages of a benchmark are removed after every kind of failure.
+func TestBenchClearsPages(t *testing.T) {
 	for name, failure := range map[string]any{
 		"status":     execResult{status: 1, stderr: "peercache-perf: unavailable: connecting to /run/peercache/default.sock"},
 		"no program": errors.New(`exec: "peercache-perf": executable file not found in $PATH`),
 	} {
 		pods, objects := benchFleet()
 		pods.answers["kv-default-a exec peercache-perf get"] = []any{failure}
-		got := try(t, pods, objects, "bench", "--nodes", "node-a.default,node-b.default")
+		got := runCommand(t, pods, objects, "bench", "--members", "node-a.default,node-b.default")
 		if got.status != 1 || !strings.Contains(got.stdout, "error") || !strings.Contains(got.stdout, "node-a.default reads from node-b.default: ") {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -81,7 +81,7 @@ func TestBenchClears(t *testing.T) {
 	}
 }
 
-func TestShapeFor(t *testing.T) {
+func TestWorkloadFor(t *testing.T) {
 	flags := func(size, page string, batch, threads int) benchFlags {
 		return benchFlags{size: resource.MustParse(size), page: resource.MustParse(page), batch: batch, threads: threads}
 	}
@@ -89,16 +89,16 @@ func TestShapeFor(t *testing.T) {
 	for name, test := range map[string]struct {
 		pool  uint64
 		flags benchFlags
-		want  shape
+		want  workload
 		err   string
 	}{
-		"large pool":      {64 << 30, flags("256Mi", "1Mi", 16, 2), shape{256, 32}, ""},
-		"an eighth of it": {1 << 30, flags("256Mi", "1Mi", 16, 2), shape{128, 32}, ""},
-		"whole calls":     {64 << 30, flags("250Mi", "1Mi", 16, 2), shape{224, 32}, ""},
-		"small pool":      {256 << 20, flags("256Mi", "1Mi", 16, 2), shape{}, "room for 32 pages, and 96 are needed"},
-		"too much memory": {64 << 30, flags("1Gi", "16Mi", 16, 2), shape{}, "a quarter of resources.memoryOverhead (512Mi)"},
+		"large pool":      {64 << 30, flags("256Mi", "1Mi", 16, 2), workload{256, 32}, ""},
+		"an eighth of it": {1 << 30, flags("256Mi", "1Mi", 16, 2), workload{128, 32}, ""},
+		"whole calls":     {64 << 30, flags("250Mi", "1Mi", 16, 2), workload{224, 32}, ""},
+		"small pool":      {256 << 20, flags("256Mi", "1Mi", 16, 2), workload{}, "hold 32 pages, and the benchmark needs 96"},
+		"too much memory": {64 << 30, flags("1Gi", "16Mi", 16, 2), workload{}, "a quarter of resources.memoryOverhead (512Mi)"},
 	} {
-		got, err := shapeFor(c, test.pool, test.flags)
+		got, err := workloadFor(c, test.pool, test.flags)
 		if got != test.want || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
@@ -108,15 +108,15 @@ func TestShapeFor(t *testing.T) {
 func TestBenchFlags(t *testing.T) {
 	pods, objects := benchFleet()
 	for args, want := range map[string]string{
-		"--nodes node-a.default,node-x.default": "names node-x.default, which is no ready node of inference/kv",
-		"--nodes node-c.default,node-a.default": "names node-c.default, which is no ready node of inference/kv",
-		"--page-size 1Gi":                       "write a size from 4Ki to 64Mi",
-		"--page-size 5001":                      "write a multiple of 8 bytes",
-		"--size lots":                           `"lots" is no size: write for example 256Mi`,
-		"--threads 0":                           "at least 1",
-		"--max-nodes 1":                         "at least 2",
+		"--members node-a.default,node-x.default": "names node-x.default, which is no ready member of inference/kv",
+		"--members node-c.default,node-a.default": "names node-c.default, which is no ready member of inference/kv",
+		"--page-size 1Gi":                         "write a size from 4Ki to 64Mi",
+		"--page-size 5001":                        "write a multiple of 8 bytes",
+		"--size lots":                             `"lots" is no size: write for example 256Mi`,
+		"--threads 0":                             "at least 1",
+		"--max-members 1":                         "at least 2",
 	} {
-		got := try(t, pods, objects, append([]string{"bench", "kv"}, strings.Fields(args)...)...)
+		got := runCommand(t, pods, objects, append([]string{"bench", "kv"}, strings.Fields(args)...)...)
 		if got.status != 1 || !strings.Contains(got.stderr, want) {
 			t.Errorf("%s: %+v", args, got)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// maxLog bounds one log in a bundle, whatever its lines are like.
+// maxLog bounds one log in a bundle in bytes, however long its lines are.
 const maxLog = int64(4 << 20)
 
 func (p *plugin) bundleCommand() *cobra.Command {
@@ -29,7 +29,7 @@ func (p *plugin) bundleCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "support-bundle [NAME]",
 		Short: "Everything that helps to find a fault, in one archive, without secrets",
-		Long: "Writes an archive with the PeerCacheClusters, the operator, the nodes' pods, logs, status and metrics, what the\n" +
+		Long: "Writes an archive with the PeerCacheClusters, the operator, the members' pods, logs, status and metrics, what the\n" +
 			"doctor says, events, and what the machines can allocate. Secrets are never read. Values of environment variables,\n" +
 			"foreign annotations, and what looks like a secret in logs and arguments are replaced by " + redacted + ".",
 		Args: atMostOneName,
@@ -56,7 +56,7 @@ func (p *plugin) supportBundle(ctx context.Context, names []string, file string,
 	}
 	root := "peercache-support-" + p.now().UTC().Format("20060102-150405")
 	file = cmp.Or(file, root+".tar.gz")
-	// Neither shared with others on this machine nor written over something else.
+	// The archive is readable for its user alone, and replaces no file.
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the user names it
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s exists: name another file with -o, or remove it", file)
@@ -87,8 +87,8 @@ func (p *plugin) supportBundle(ctx context.Context, names []string, file string,
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
-	_, _ = fmt.Fprintf(p.Out, "%s: %s of %s; what could not be had: %d (errors.txt)\n", file, several(b.count, "file"),
-		several(len(clusters), "cluster"), missing)
+	_, _ = fmt.Fprintf(p.Out, "%s: %s of %s; what could not be had: %d (errors.txt)\n", file, plural(b.count, "file"),
+		plural(len(clusters), "cluster"), missing)
 	_, _ = fmt.Fprintln(p.Out, "next: look through it before you give it away")
 	return nil
 }
@@ -96,7 +96,7 @@ func (p *plugin) supportBundle(ctx context.Context, names []string, file string,
 const bundleReadme = `What a PeerCache cluster looked like: see docs/kubectl.md of PeerCache.
 
 clusters/NAMESPACE/NAME/  the PeerCacheCluster, its objects and events, what status, members and doctor say
-clusters/.../nodes/NODE/  the node's pod, its logs, /v1/status and /metrics
+clusters/.../members/MEMBER/  its pod, logs, /v1/status and /metrics
 operator/                 the operator's Deployment, pods, logs and events
 machines.yaml             what the Kubernetes nodes can allocate
 errors.txt                what could not be had, and why
@@ -111,43 +111,44 @@ func (p *plugin) bundleCluster(
 	folder := path.Join("clusters", cluster.Namespace, cluster.Name)
 	_, _ = fmt.Fprintln(p.ErrOut, "looking at", identityOf(cluster))
 	b.object(path.Join(folder, "cluster.yaml"), cluster)
-	b.report(path.Join(folder, "status.txt"), makeStatus([]v1alpha1.PeerCacheCluster{*cluster}, p.now()))
+	b.report(path.Join(folder, "status.txt"), p.statusReport(ctx, a, []v1alpha1.PeerCacheCluster{*cluster}))
 
-	ours := []client.ListOption{
+	owned := []client.ListOption{
 		client.InNamespace(cluster.Namespace), client.MatchingLabels{v1alpha1.LabelCluster: cluster.Name},
 	}
-	b.list(ctx, a, path.Join(folder, "daemonsets.yaml"), &appsv1.DaemonSetList{}, ours...)
-	b.list(ctx, a, path.Join(folder, "configmaps.yaml"), &corev1.ConfigMapList{}, ours...)
-	b.list(ctx, a, path.Join(folder, "services.yaml"), &corev1.ServiceList{}, ours...)
+	b.list(ctx, a, path.Join(folder, "daemonsets.yaml"), &appsv1.DaemonSetList{}, owned...)
+	b.list(ctx, a, path.Join(folder, "configmaps.yaml"), &corev1.ConfigMapList{}, owned...)
+	b.list(ctx, a, path.Join(folder, "services.yaml"), &corev1.ServiceList{}, owned...)
 	b.list(ctx, a, path.Join(folder, "events.yaml"), &corev1.EventList{}, client.InNamespace(cluster.Namespace))
 
 	pods, err := a.nodePods(ctx, cluster)
-	b.failed(err)
+	b.addFailure(err)
 	var answers []answer
-	// A few nodes at a time, so that not the whole archive is in memory.
-	for some := range slices.Chunk(pods, atOnce) {
-		for _, got := range p.ask(ctx, a, cluster, some) {
+	// The nodes are read in batches, so that memory does not hold the files of all of them.
+	for batch := range slices.Chunk(pods, maxConcurrent) {
+		for _, got := range p.ask(ctx, a, cluster, batch) {
 			answers = append(answers, got)
-			b.failed(got.err)
+			b.addFailure(got.err)
 		}
-		files := eachPod(some, func(pod *corev1.Pod) *podFiles { return nodeFiles(ctx, a, cluster, pod, lines) })
+		files := eachPod(batch, func(pod *corev1.Pod) *podFiles { return nodeFiles(ctx, a, cluster, pod, lines) })
 		for _, found := range files {
-			found.addTo(b, path.Join(folder, "nodes", nodeName(found.pod)))
+			found.addTo(b, path.Join(folder, "members", nodeName(found.pod)))
 		}
 	}
-	members, err := makeMembers(identityOf(cluster), pods, hostsAmong(answers, discoveryHosts(pods)))
-	b.failed(err)
+	hosts := answersOf(answers, discoveryHosts(pods))
+	members, err := makeMembers(identityOf(cluster), pods, hosts, addresses(ctx, a, hosts))
+	b.addFailure(err)
 	if err == nil {
 		b.report(path.Join(folder, "members.txt"), members)
 	}
-	b.report(path.Join(folder, "doctor.txt"), makeDoctor(cluster, answers, examine(ctx, a, pods)))
+	b.report(path.Join(folder, "doctor.txt"), makeDoctor(cluster, answers, runDoctors(ctx, a, pods)))
 }
 
-func hostsAmong(answers []answer, hosts []*corev1.Pod) []answer {
+func answersOf(answers []answer, hosts []*corev1.Pod) []answer {
 	return slices.DeleteFunc(slices.Clone(answers), func(got answer) bool { return !slices.Contains(hosts, got.pod) })
 }
 
-// podFiles are a pod and what it says.
+// podFiles is a pod with its logs and answers.
 type podFiles struct {
 	pod      *corev1.Pod
 	texts    map[string][]byte
@@ -162,7 +163,7 @@ func (f *podFiles) keep(name string, text []byte, err error) {
 	f.texts[name] = text
 }
 
-// logsOf reads the log of every container, and of its run before where there was one.
+// logsOf reads the log of every container, and of its previous run after a restart.
 func logsOf(ctx context.Context, a *access, pod *corev1.Pod, lines int64) *podFiles {
 	f := &podFiles{pod: pod, texts: map[string][]byte{}}
 	for _, container := range pod.Status.ContainerStatuses {
@@ -202,20 +203,20 @@ func (f *podFiles) addTo(b *bundle, folder string) {
 		b.text(path.Join(folder, name), f.texts[name])
 	}
 	for _, err := range f.failures {
-		b.failed(err)
+		b.addFailure(err)
 	}
 }
 
-// bundleOperator looks for the operator in all namespaces, which not everybody may do.
+// bundleOperator looks for the operator in all namespaces. A user without the right to that gets a line in errors.txt.
 func bundleOperator(ctx context.Context, a *access, b *bundle, lines int64) {
 	labels := client.MatchingLabels{plan.LabelName: plan.AppName, plan.LabelComponent: "operator"}
 	var deployments appsv1.DeploymentList
 	if err := a.List(ctx, &deployments, labels); err != nil {
-		b.failed(explain(err, "looking for the operator"))
+		b.addFailure(explain(err, "looking for the operator"))
 		return
 	}
 	if len(deployments.Items) == 0 {
-		b.failed(errors.New("no Deployment has the operator's labels: it is not installed, or under other labels"))
+		b.addFailure(errors.New("no Deployment has the operator's labels: it is not installed, or under other labels"))
 	}
 	for i := range deployments.Items {
 		deployment := &deployments.Items[i]
@@ -224,7 +225,7 @@ func bundleOperator(ctx context.Context, a *access, b *bundle, lines int64) {
 		b.list(ctx, a, path.Join(folder, "events.yaml"), &corev1.EventList{}, client.InNamespace(deployment.Namespace))
 		var pods corev1.PodList
 		if err := a.List(ctx, &pods, client.InNamespace(deployment.Namespace), labels); err != nil {
-			b.failed(explain(err, "listing the operator's pods"))
+			b.addFailure(explain(err, "listing the operator's pods"))
 		}
 		for j := range pods.Items {
 			pod := &pods.Items[j]
@@ -233,11 +234,11 @@ func bundleOperator(ctx context.Context, a *access, b *bundle, lines int64) {
 	}
 }
 
-// bundleMachines keeps of the Kubernetes nodes what placement depends on.
+// bundleMachines adds the Kubernetes nodes, without the fields that placement does not depend on.
 func bundleMachines(ctx context.Context, a *access, b *bundle) {
 	var machines corev1.NodeList
 	if err := a.List(ctx, &machines); err != nil {
-		b.failed(explain(err, "listing the Kubernetes nodes"))
+		b.addFailure(explain(err, "listing the Kubernetes nodes"))
 		return
 	}
 	for i := range machines.Items {

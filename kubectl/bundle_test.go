@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// unpack returns the files below the archive's one folder.
+// unpack returns the files of the archive by their paths below its one folder.
 func unpack(t *testing.T, file string) map[string]string {
 	t.Helper()
 	in, err := os.Open(file)
@@ -53,8 +53,8 @@ func unpack(t *testing.T, file string) map[string]string {
 	}
 }
 
-// leaks are secrets as users have them, each in another place.
-var leaks = []string{
+// exampleSecrets are secrets in the places where users have them.
+var exampleSecrets = []string{
 	"s3cret-env", "s3cret-annotation", "s3cret-applied", "s3cret-argument", "s3cret-flag", "s3cret-log", "s3cret-header",
 	"s3cret-volume", "s3cret-in-url", "MIIEvQIBADANBg", "eyJhbGciOi.eyJzdWIiOi", "s3cret-of-secret", "s3cret-template",
 }
@@ -77,7 +77,7 @@ func leakyObjects() (*fakePods, []client.Object) {
 		Driver: "d", VolumeAttributes: map[string]string{"any": "s3cret-volume"},
 	}}}}
 	doctor := "kv-default-a exec peercached doctor --json --config=/etc/peercache/peercached.toml"
-	pods.answers[strings.Join(append([]string{"kv-default-a exec"}, doctorOf(node)...), " ")] = pods.answers[doctor]
+	pods.answers[strings.Join(append([]string{"kv-default-a exec"}, peercached(node, "doctor", "--json")...), " ")] = pods.answers[doctor]
 	pods.answers["kv-default-a logs peercached"] = []any{"joined\npassword=s3cret-log\nhttps://user:s3cret-in-url@host/\n" +
 		"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----\nAuthorization: Bearer eyJhbGciOi.eyJzdWIiOi.x\n"}
 	pods.answers["kv-default-b logs peercached"] = []any{"joined\n"}
@@ -107,7 +107,7 @@ func leakyObjects() (*fakePods, []client.Object) {
 func TestSupportBundle(t *testing.T) {
 	pods, objects := leakyObjects()
 	file := filepath.Join(t.TempDir(), "b.tar.gz")
-	got := try(t, pods, objects, "support-bundle", "-o", file)
+	got := runCommand(t, pods, objects, "support-bundle", "-o", file)
 	if got.status != 0 {
 		t.Fatalf("%+v", got)
 	}
@@ -117,11 +117,11 @@ func TestSupportBundle(t *testing.T) {
 		"README.txt": "Secrets were never read", "version.txt": "kubectl-peercache 0.1.0",
 		kv + "cluster.yaml": "pool: 64Gi", kv + "status.txt": "NOT READY", kv + "members.txt": "3 active",
 		kv + "doctor.txt": "mlx5_1 port 1", kv + "daemonsets.yaml": "kv-default", kv + "events.yaml": "Killing",
-		kv + "nodes/node-a.default/pod.yaml":                          "PEERCACHE_GROUP",
-		kv + "nodes/node-a.default/peercached.log":                    "joined",
-		kv + "nodes/node-a.default/status.json":                       `"id": "node-a.default"`,
-		kv + "nodes/node-a.default/metrics.txt":                       "peercache_members 3",
-		kv + "nodes/node-c.default/peercached-previous.log":           "cannot bind",
+		kv + "members/node-a.default/pod.yaml":                        "PEERCACHE_GROUP",
+		kv + "members/node-a.default/peercached.log":                  "joined",
+		kv + "members/node-a.default/status.json":                     `"id": "node-a.default"`,
+		kv + "members/node-a.default/metrics.txt":                     "peercache_members 3",
+		kv + "members/node-c.default/peercached-previous.log":         "cannot bind",
 		"operator/peercache-system/peercache-operator.yaml":           "peercache-operator",
 		"operator/peercache-system/peercache-operator-1/operator.log": "starting",
 		"machines.yaml": "v1.36.3",
@@ -132,7 +132,7 @@ func TestSupportBundle(t *testing.T) {
 		}
 	}
 	for name, text := range files {
-		for _, leak := range leaks {
+		for _, leak := range exampleSecrets {
 			if strings.Contains(text, leak) {
 				t.Errorf("%s gives %s away:\n%s", name, leak, text)
 			}
@@ -141,8 +141,8 @@ func TestSupportBundle(t *testing.T) {
 			t.Errorf("%s holds a Secret", name)
 		}
 	}
-	// What helps and is no secret stays.
-	pod := files[kv+"nodes/node-a.default/pod.yaml"]
+	// The bundle keeps what is no secret and helps.
+	pod := files[kv+"members/node-a.default/pod.yaml"]
 	for _, keeps := range []string{"peercache.io/config-hash: abc123", "value: default", "MY_SETTING", "--auth-token-file=/etc/token"} {
 		if !strings.Contains(pod, keeps) {
 			t.Errorf("the pod lacks %q:\n%s", keeps, pod)
@@ -154,7 +154,7 @@ func TestSupportBundle(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("others may read the archive: %v, %v", info.Mode(), err)
 	}
-	if again := try(t, pods, objects, "support-bundle", "-o", file); again.status != 1 || !strings.Contains(again.stderr, "exists: name another file") {
+	if again := runCommand(t, pods, objects, "support-bundle", "-o", file); again.status != 1 || !strings.Contains(again.stderr, "exists: name another file") {
 		t.Errorf("the archive was overwritten: %+v", again)
 	}
 }

@@ -29,10 +29,10 @@ func (p *plugin) readCluster(file string) (*v1alpha1.PeerCacheCluster, error) {
 func parseCluster(text []byte) (*v1alpha1.PeerCacheCluster, error) {
 	var fields map[string]any
 	if err := yaml.Unmarshal(text, &fields); err != nil {
-		return nil, fmt.Errorf("%w: it must hold one PeerCacheCluster", err)
+		return nil, fmt.Errorf("%w: write one PeerCacheCluster into the file", err)
 	}
 	if fields["kind"] != "PeerCacheCluster" {
-		return nil, fmt.Errorf("it holds a %v: it must hold one PeerCacheCluster", fields["kind"])
+		return nil, fmt.Errorf("kind is %v: write one PeerCacheCluster into the file", fields["kind"])
 	}
 	schema, err := clusterSchema()
 	if err != nil {
@@ -47,7 +47,7 @@ func parseCluster(text []byte) (*v1alpha1.PeerCacheCluster, error) {
 	return cluster, nil
 }
 
-// clusterSchema is the schema of a PeerCacheCluster, from the CustomResourceDefinition.
+// clusterSchema returns the schema of a PeerCacheCluster from the embedded CustomResourceDefinition.
 func clusterSchema() (map[string]any, error) {
 	var definition struct {
 		Spec struct {
@@ -70,7 +70,7 @@ func clusterSchema() (map[string]any, error) {
 	return nil, fmt.Errorf("the CustomResourceDefinition in this program has no version %s", v1alpha1.GroupVersion.Version)
 }
 
-// fillDefaults does what the API server does: a field that is left out gets its default, and then what is in it.
+// fillDefaults sets defaults as the API server does: first of a missing field, then of the fields in its value.
 func fillDefaults(schema map[string]any, value any) {
 	switch v := value.(type) {
 	case map[string]any:

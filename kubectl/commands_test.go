@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// fleetOfThree: two discovery hosts that agree but for a breaker, and a node that does not stay up.
+// fleetOfThree has two discovery hosts that agree except about a breaker, and a node that crashes.
 func fleetOfThree() (*fakePods, []client.Object) {
 	members := func(breaker string) string {
 		return strings.Join([]string{
@@ -25,9 +27,13 @@ func fleetOfThree() (*fakePods, []client.Object) {
 		{"name": "mlx5_1:1", "up": false, "waits_for": "port",
 			"why": "mlx5_1 port 1: the port is DOWN (Disabled): check the cable and set ens2f0np0 up",
 			"numa_node": -1, "read_bytes": 1024, "queue_pair_failures": 12}`
-	// All that is read is found; not all that is looked up.
+	disk := `, "disk": {"pages": 4000000, "capacity_bytes": 1073741824000, "used_bytes": 524288000000, "budget_left_bytes": 44739242666, "devices": [
+		{"path": "/var/lib/peercache/disk0", "io": "aio (io_uring is not permitted)", "on": true, "why": "", "bytes": 536870912000, "recovered": true},
+		{"path": "/var/lib/peercache/disk1", "io": "", "on": false, "why": "8 errors within a minute, the last: input/output error", "bytes": 0,
+			"recovered": false}]}`
+	// The cumulative hit ratio must come from lookups, not from pages read: every page that is read was found.
 	before := `"lookups": {"looked_up_pages": 1000, "delivered_pages": 750, "delivered": {"tcp": {"pages": 250, "tokens": 16000}}},
-		"counters": {"read_requests": 750, "read_local_hits": 500, "read_remote_hits": 250, "bytes_read": 1000, "write_stored": 10}`
+		"counters": {"read_requests": 750, "read_local_hits": 500, "read_remote_hits": 250, "bytes_read": 1000, "write_stored": 10}` + disk
 	after := `"lookups": {"looked_up_pages": 3000, "delivered_pages": 2600, "delivered": {"tcp": {"pages": 2100, "tokens": 134400},
 			"local": {"pages": 500, "tokens": 0}}},
 		"counters": {"read_requests": 2600, "read_local_hits": 500, "read_remote_hits": 2000, "read_shared_hits": 50, "read_replica_hits": 50,
@@ -35,6 +41,7 @@ func fleetOfThree() (*fakePods, []client.Object) {
 	pods := &fakePods{answers: map[string][]any{
 		"kv-default-a /v1/status": {status("node-a", members("closed"), rails, before), status("node-a", members("closed"), rails, after)},
 		"kv-default-b /v1/status": {status("node-b", members("open"), "", "")},
+		"kv-default-a exec peercached status --config=/etc/peercache/peercached.toml": {execResult{stdout: status("node-a", members("closed"), rails, before)}},
 		"kv-default-a exec peercached doctor --json --config=/etc/peercache/peercached.toml": {execResult{status: 2, stdout: `{"exit_code": 2,
 			"findings": [{"grade": "ok", "subject": "memlock", "text": "unlimited"},
 			{"grade": "fault", "subject": "mlx5_1 port 1", "text": "is down: plug in the cable, and switch the port on"},
@@ -45,12 +52,21 @@ func fleetOfThree() (*fakePods, []client.Object) {
 	broken := set(
 		is("Degraded", "True", "CrashLoopBackOff", "pod kv-default-c: it exits again and again, last exit code 1 (Error): see "+
 			"kubectl logs --previous -n inference kv-default-c"),
-		is("Ready", "False", "NodesBroken", "2/3 nodes are ready; pod kv-default-c: it exits again and again"),
+		is("Ready", "False", "MembersBroken", "2/3 members are ready; pod kv-default-c: it exits again and again"),
 	)
 	kv := cluster("kv", broken, func(c *v1alpha1.PeerCacheCluster) {
-		c.Status.ReadyNodes, c.Status.Groups[0].Ready, c.Status.Capacity = 2, 2, *c.Spec.Memory.Pool.ToDec()
+		c.Status.ReadyMembers, c.Status.Groups[0].Ready, c.Status.Capacity = 2, 2, *c.Spec.Memory.Pool.ToDec()
+		c.Status.Disk = &v1alpha1.DiskStatus{Capacity: resource.MustParse("1000Gi"), Used: resource.MustParse("500000Mi"), Off: 1}
 	})
-	return pods, []client.Object{kv, nodePod("node-a", host), nodePod("node-b", host), nodePod("node-c", crashing)}
+	return pods, []client.Object{kv, nodePod("node-a", host, withDrives), nodePod("node-b", host), nodePod("node-c", crashing)}
+}
+
+// withDrives gives a pod a folder of its machine and a volume.
+func withDrives(pod *corev1.Pod) {
+	pod.Spec.Volumes = []corev1.Volume{
+		{Name: "disk0", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/mnt/nvme0/peercache"}}},
+		{Name: "disk1", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
+	}
 }
 
 func TestCommands(t *testing.T) {
@@ -64,12 +80,13 @@ func TestCommands(t *testing.T) {
 		{"members", []string{"members", "kv"}, 0},
 		{"members-yaml", []string{"members", "kv", "-o", "yaml"}, 0},
 		{"rails", []string{"rails", "kv"}, 0},
+		{"disks", []string{"disks", "kv"}, 0},
 		{"top", []string{"top", "kv"}, 0},
 		{"doctor", []string{"doctor", "kv"}, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pods, objects := fleetOfThree()
-			got := try(t, pods, objects, test.args...)
+			got := runCommand(t, pods, objects, test.args...)
 			if got.status != test.status || got.stderr != "" {
 				t.Errorf("status %d, want %d; stderr %q", got.status, test.status, got.stderr)
 			}
@@ -78,11 +95,11 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestJSON: every report is one document of clusters, whatever is wrong with some node.
+// TestJSON checks that every report is one JSON document, even where a node has failed.
 func TestJSON(t *testing.T) {
-	for _, command := range []string{"status", "members", "rails", "top", "doctor"} {
+	for _, command := range []string{"status", "members", "rails", "disks", "top", "doctor"} {
 		pods, objects := fleetOfThree()
-		got := try(t, pods, objects, command, "-o", "json")
+		got := runCommand(t, pods, objects, command, "-o", "json")
 		var document struct {
 			Clusters []struct {
 				Namespace, Name string
@@ -106,15 +123,15 @@ func TestDoctorIsContent(t *testing.T) {
 			pods.answers[key] = []any{fine}
 		}
 	}
-	if got := try(t, pods, objects, "doctor"); got.status != 0 ||
-		got.stdout != "inference/kv: nothing is wrong: conditions and 2 nodes were looked at\n" {
+	if got := runCommand(t, pods, objects, "doctor"); got.status != 0 ||
+		got.stdout != "inference/kv: nothing is wrong: conditions and 2 members were looked at\n" {
 		t.Errorf("%+v", got)
 	}
 	pods.answers["kv-default-b exec peercached doctor --json --config=/etc/peercache/peercached.toml"] = []any{warns}
-	if got := try(t, pods, objects, "doctor"); got.status != 0 || !strings.Contains(got.stdout, "warning  node-b.default  huge pages") {
+	if got := runCommand(t, pods, objects, "doctor"); got.status != 0 || !strings.Contains(got.stdout, "warning  node-b.default  huge pages") {
 		t.Errorf("a warning gives status %d:\n%s", got.status, got.stdout)
 	}
-	if got := try(t, pods, objects, "doctor", "--fail-on", "warning"); got.status != 1 {
+	if got := runCommand(t, pods, objects, "doctor", "--fail-on", "warning"); got.status != 1 {
 		t.Errorf("with --fail-on warning the status is %d", got.status)
 	}
 }
@@ -130,7 +147,7 @@ func TestDoctorWithoutFindings(t *testing.T) {
 				pods.answers[key] = []any{result}
 			}
 		}
-		got := try(t, pods, objects, "doctor")
+		got := runCommand(t, pods, objects, "doctor")
 		if got.status != 1 || !strings.Contains(got.stdout, "node-a.default +1") ||
 			!strings.Contains(got.stdout, "peercached doctor ended with status") {
 			t.Errorf("%s: status %d\n%s", name, got.status, got.stdout)
@@ -138,7 +155,7 @@ func TestDoctorWithoutFindings(t *testing.T) {
 	}
 }
 
-// TestNextSteps: whatever the state, something to do is named, and the cause before what follows from it.
+// TestNextSteps checks that each state has a next step, and that causes come before their effects.
 func TestNextSteps(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*v1alpha1.PeerCacheCluster)
@@ -148,7 +165,7 @@ func TestNextSteps(t *testing.T) {
 		"no operator": {func(c *v1alpha1.PeerCacheCluster) { c.Status = v1alpha1.PeerCacheClusterStatus{} },
 			[]string{"the operator has not seen"}},
 		"new change":    {func(c *v1alpha1.PeerCacheCluster) { c.Generation++ }, []string{"the operator has not seen"}},
-		"only planned":  {func(c *v1alpha1.PeerCacheCluster) { c.Spec.Mode = v1alpha1.ModePlan }, []string{"nothing is made in mode: Plan"}},
+		"only planned":  {func(c *v1alpha1.PeerCacheCluster) { c.Spec.Mode = v1alpha1.ModePlan }, []string{"mode: Plan creates nothing"}},
 		"refused":       {set(is("ConfigAccepted", "False", "X", "m"), is("Ready", "False", "X", "m")), []string{"correct the spec"}},
 		"no huge pages": {set(is("DevicesAvailable", "False", "X", "m"), is("Degraded", "True", "X", "m")), []string{"give the machines", "look at the broken"}},
 		"starting":      {set(is("Progressing", "True", "X", "m"), is("Ready", "False", "X", "m")), []string{"wait: kubectl wait"}},
@@ -168,7 +185,7 @@ func TestNextSteps(t *testing.T) {
 	}
 }
 
-// TestErrors: every error says what to do next.
+// TestErrors checks that every error says what to do next.
 func TestErrors(t *testing.T) {
 	pods, objects := fleetOfThree()
 	other := cluster("other")
@@ -182,7 +199,7 @@ func TestErrors(t *testing.T) {
 		"no cluster": {nil, []string{"status"}, "namespace inference has no PeerCacheCluster: name its namespace with -n, or use -A for all"},
 		"none anywhere": {nil, []string{"status", "-A"},
 			"there is no PeerCacheCluster: create one, as in config/samples/minimal.yaml"},
-		"another name": {objects, []string{"top", "vk"}, "has no PeerCacheCluster vk, but kv: write one of these, or another namespace with -n"},
+		"another name": {objects, []string{"top", "vk"}, "has no PeerCacheCluster vk; it has kv: write one of these names, or another namespace with -n"},
 		"two names":    {objects, []string{"rails", "a", "b"}, "kubectl peercache rails takes one NAME, and there are 2"},
 		"name and all": {objects, []string{"members", "kv", "-A"}, "exclude each other"},
 		"format":       {objects, []string{"status", "-o", "xml"}, `"xml" is no format: write json or yaml`},
@@ -190,7 +207,7 @@ func TestErrors(t *testing.T) {
 		"no pods":      {[]client.Object{other}, []string{"members"}, "inference/other has no pods: see kubectl peercache status other -n inference"},
 		"bench of two": {[]client.Object{other, cluster("kv"), far}, []string{"bench", "-A"},
 			"there are 3 PeerCacheClusters (elsewhere/far, inference/kv, inference/other): write the NAME"},
-		"bench alone": {[]client.Object{cluster("kv"), nodePod("node-a")}, []string{"bench"}, "has 1 ready node to measure between, and two are needed"},
+		"bench alone": {[]client.Object{cluster("kv"), nodePod("node-a")}, []string{"bench"}, "has 1 ready member to measure between, and two are needed"},
 		"interval":    {objects, []string{"top", "--interval", "1ms"}, "too short"},
 		"fail-on":     {objects, []string{"doctor", "--fail-on", "note"}, "write fault or warning"},
 		"inject":      {objects, []string{"inject", "-f", "x"}, "add --dry-run"},
@@ -199,7 +216,7 @@ func TestErrors(t *testing.T) {
 			"no discovery host of inference/kv answers (kv-default-d /v1/status: connection refused): see kubectl peercache doctor kv -n inference"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := try(t, pods, test.objects, test.args...)
+			got := runCommand(t, pods, test.objects, test.args...)
 			if got.status != 1 || !strings.HasPrefix(got.stderr, "error: ") || !strings.Contains(got.stderr, test.want) {
 				t.Errorf("status %d, stderr %q, want %q", got.status, got.stderr, test.want)
 			}
@@ -227,15 +244,15 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestMembersSayTheLatest: of what several hosts have heard of a member, the youngest counts.
-func TestMembersSayTheLatest(t *testing.T) {
+// TestMembersKeepLatestHealth checks that the youngest health counts where several hosts know one.
+func TestMembersKeepLatestHealth(t *testing.T) {
 	pods, objects := fleetOfThree()
 	member := memberJSON("node-a", "active", "closed", true)
 	said := func(age float64, reads int) string { return healthy(member, age, "aligned", "", 2, 2, reads, 0) }
 	pods.answers["kv-default-a /v1/status"] = []any{status("node-a", said(3.5, 1), "", "")}
 	for age, want := range map[float64]float64{0.5: 2, 9: 1} {
 		pods.answers["kv-default-b /v1/status"] = []any{status("node-b", said(age, 2), "", "")}
-		got := try(t, pods, objects, "members", "-o", "json")
+		got := runCommand(t, pods, objects, "members", "-o", "json")
 		var document struct {
 			Clusters []struct {
 				Members []struct{ Health map[string]any }
@@ -247,5 +264,35 @@ func TestMembersSayTheLatest(t *testing.T) {
 		if health := document.Clusters[0].Members[0].Health; health["recentLookedUp"] != want || health["railsUp"] != 2.0 {
 			t.Errorf("with %g s beside 3.5 s: %v, want %g reads", age, health, want)
 		}
+	}
+}
+
+// TestDoctorNamesMembersThatReadOverTCP checks the line of a member with rails that reads over TCP, which no condition names.
+func TestDoctorNamesMembersThatReadOverTCP(t *testing.T) {
+	for name, test := range map[string]struct {
+		transport v1alpha1.Transport
+		activity  string
+		faults    string
+	}{
+		"over TCP":               {v1alpha1.TransportRDMA, `{"delivered": {"tcp": 600, "rdma": 400}}`, "node-a.default  transport"},
+		"a few":                  {v1alpha1.TransportRDMA, `{"delivered": {"tcp": 6, "rdma": 994}}`, ""},
+		"an older node":          {v1alpha1.TransportRDMA, `null`, ""},
+		"TCP is what is wanted":  {v1alpha1.TransportTCP, `{"delivered": {"tcp": 1000}}`, ""},
+		"nothing is read lately": {v1alpha1.TransportRDMA, `{"delivered": {"tcp": 3}}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kv := cluster("kv", func(c *v1alpha1.PeerCacheCluster) {
+				c.Spec.Transport, c.Spec.Rails = test.transport, []v1alpha1.Rail{{Name: "rail0"}}
+			})
+			said := strings.Replace(status("node-a", "", "", ""), `"pool"`, `"activity": `+test.activity+`, "pool"`, 1)
+			pods := &fakePods{answers: map[string][]any{
+				"kv-default-a /v1/status":             {said},
+				"kv-default-a exec peercached doctor": {execResult{stdout: `{"findings": []}`}},
+			}}
+			got := runCommand(t, pods, []client.Object{kv, nodePod("node-a")}, "doctor", "kv")
+			if failed := got.status != 0; failed != (test.faults != "") || !strings.Contains(got.stdout, test.faults) {
+				t.Errorf("status %d, stderr %q:\n%s", got.status, got.stderr, got.stdout)
+			}
+		})
 	}
 }

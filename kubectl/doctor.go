@@ -20,10 +20,10 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// doctorWithin bounds `peercached doctor` on one node, which takes a few seconds where peers are silent.
-const doctorWithin = 30 * time.Second
+// doctorTimeout bounds `peercached doctor` on one node, which takes a few seconds where peers do not answer.
+const doctorTimeout = 30 * time.Second
 
-// Grades, as `peercached doctor` has them.
+// The grades of `peercached doctor` that the report takes over.
 const (
 	gradeFault   = "fault"
 	gradeWarning = "warning"
@@ -34,8 +34,8 @@ func (p *plugin) doctorCommand() *cobra.Command {
 	failOn := gradeFault
 	command := &cobra.Command{
 		Use:   "doctor [NAME]",
-		Short: "What is wrong and what to do: conditions, pods, and peercached doctor on every node",
-		Long: "Looks at the cluster's conditions and pods, runs `peercached doctor` in every node's pod, and prints one table\n" +
+		Short: "What is wrong and what to do: conditions, pods, and peercached doctor on every member",
+		Long: "Looks at the cluster's conditions and pods, runs `peercached doctor` in every member's pod, and prints one table\n" +
 			"with a remedy for each fault. The exit status is 1 when something is wrong.",
 		Args: atMostOneName,
 		RunE: func(command *cobra.Command, names []string) error {
@@ -46,12 +46,12 @@ func (p *plugin) doctorCommand() *cobra.Command {
 			err := p.forClusters(command.Context(), names, &out, func(
 				ctx context.Context, a *access, cluster *v1alpha1.PeerCacheCluster, pods []*corev1.Pod,
 			) (clusterReport, error) {
-				r := makeDoctor(cluster, p.ask(ctx, a, cluster, pods), examine(ctx, a, pods))
+				r := makeDoctor(cluster, p.ask(ctx, a, cluster, pods), runDoctors(ctx, a, pods))
 				wrong = wrong || r.Faults > 0 || failOn == gradeWarning && r.Warnings > 0
 				return r, nil
 			})
 			if err == nil && wrong {
-				return errWrong
+				return errUnhealthy
 			}
 			return err
 		},
@@ -61,40 +61,41 @@ func (p *plugin) doctorCommand() *cobra.Command {
 	return command
 }
 
-// finding is one of `peercached doctor --json`.
+// finding is one finding of `peercached doctor --json`.
 type finding struct {
 	Grade   string `json:"grade"`
 	Subject string `json:"subject"`
 	Text    string `json:"text"`
 }
 
-// examination is what the doctor says on one node.
-type examination struct {
+// doctorResult is the output of the doctor on one node.
+type doctorResult struct {
 	pod      *corev1.Pod
 	findings []finding
 	err      error
 }
 
-// examine runs the doctor on every pod that runs.
-func examine(ctx context.Context, a *access, pods []*corev1.Pod) []examination {
-	return eachPod(pods, func(pod *corev1.Pod) examination {
+// runDoctors runs the doctor on every pod that runs.
+func runDoctors(ctx context.Context, a *access, pods []*corev1.Pod) []doctorResult {
+	return eachPod(pods, func(pod *corev1.Pod) doctorResult {
 		if notRunning(pod) != "" {
-			return examination{pod: pod}
+			return doctorResult{pod: pod}
 		}
-		ctx, cancel := context.WithTimeout(ctx, doctorWithin)
+		ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 		defer cancel()
-		result, err := a.pods.exec(ctx, pod, plan.ContainerName, doctorOf(pod)...)
+		result, err := a.pods.exec(ctx, pod, plan.ContainerName, peercached(pod, "doctor", "--json")...)
 		if err != nil {
-			return examination{pod: pod, err: err}
+			return doctorResult{pod: pod, err: err}
 		}
 		findings, err := parseDoctor(result)
-		return examination{pod: pod, findings: findings, err: err}
+		return doctorResult{pod: pod, findings: findings, err: err}
 	})
 }
 
-// doctorOf is the command with the options of the node itself. Those of its environment are there by themselves.
-func doctorOf(pod *corev1.Pod) []string {
-	command := []string{"peercached", "doctor", "--json"}
+// peercached returns a command line of the node's program with the node's own options. The options in its environment
+// apply by themselves.
+func peercached(pod *corev1.Pod, arguments ...string) []string {
+	command := append([]string{"peercached"}, arguments...)
 	for _, container := range pod.Spec.Containers {
 		if container.Name == plan.ContainerName {
 			command = append(command, container.Args...)
@@ -103,44 +104,44 @@ func doctorOf(pod *corev1.Pod) []string {
 	return command
 }
 
-// parseDoctor reads the findings, which are there whatever the exit status, unless the options were refused.
+// parseDoctor reads the findings. The doctor prints them with every exit status, unless it refuses its options.
 func parseDoctor(result execResult) ([]finding, error) {
-	var said struct {
+	var output struct {
 		Findings []finding `json:"findings"`
 	}
-	if err := json.Unmarshal([]byte(result.stdout), &said); err != nil {
+	if err := json.Unmarshal([]byte(result.stdout), &output); err != nil {
 		lines := strings.Split(strings.TrimSpace(result.stderr), "\n")
 		return nil, fmt.Errorf("peercached doctor ended with status %d: %s", result.status,
 			cmp.Or(lines[len(lines)-1], err.Error()))
 	}
-	return said.Findings, nil
+	return output.Findings, nil
 }
 
 type doctorReport struct {
 	identity
-	Nodes    int `json:"nodes"`
+	Nodes    int `json:"members"`
 	Faults   int `json:"faults"`
 	Warnings int `json:"warnings"`
-	// Troubles are all of them, faults first.
-	Troubles []trouble `json:"troubles"`
+	// Problems are all faults and warnings, faults first.
+	Problems []problem `json:"troubles"`
 }
 
-// trouble is one thing that is wrong, in one place or several.
-type trouble struct {
+// problem is one fault or warning, in one place or several.
+type problem struct {
 	Grade   string   `json:"grade"`
 	Where   []string `json:"where"`
 	Subject string   `json:"subject"`
 	Text    string   `json:"text"`
 }
 
-// whole is where a trouble is that concerns the cluster and no node of it.
-const whole = "cluster"
+// wholeCluster is the place of a problem that concerns the cluster and no single node.
+const wholeCluster = "cluster"
 
-func makeDoctor(cluster *v1alpha1.PeerCacheCluster, answers []answer, examined []examination) *doctorReport {
-	r := &doctorReport{identity: identityOf(cluster), Nodes: len(answers), Troubles: []trouble{}}
-	r.lookAtConditions(cluster)
+func makeDoctor(cluster *v1alpha1.PeerCacheCluster, answers []answer, examined []doctorResult) *doctorReport {
+	r := &doctorReport{identity: identityOf(cluster), Nodes: len(answers), Problems: []problem{}}
+	r.addConditions(cluster)
 	for _, got := range answers {
-		r.lookAtPod(got)
+		r.addPod(got, plan.OnlyRDMA(cluster.Spec))
 	}
 	for _, e := range examined {
 		if e.err != nil {
@@ -152,8 +153,8 @@ func makeDoctor(cluster *v1alpha1.PeerCacheCluster, answers []answer, examined [
 			}
 		}
 	}
-	slices.SortStableFunc(r.Troubles, func(a, b trouble) int { return cmp.Compare(a.Grade, b.Grade) }) // fault, warning
-	for _, t := range r.Troubles {
+	slices.SortStableFunc(r.Problems, func(a, b problem) int { return cmp.Compare(a.Grade, b.Grade) }) // "fault" sorts before "warning"
+	for _, t := range r.Problems {
 		if t.Grade == gradeFault {
 			r.Faults++
 		} else {
@@ -163,26 +164,27 @@ func makeDoctor(cluster *v1alpha1.PeerCacheCluster, answers []answer, examined [
 	return r
 }
 
-func (r *doctorReport) lookAtConditions(cluster *v1alpha1.PeerCacheCluster) {
+func (r *doctorReport) addConditions(cluster *v1alpha1.PeerCacheCluster) {
 	conditions := cluster.Status.Conditions
 	if len(conditions) == 0 || cluster.Status.ObservedGeneration < cluster.Generation {
-		r.add(gradeFault, whole, "operator", nextSteps(cluster, nil)[0])
+		r.add(gradeFault, wholeCluster, "operator", nextSteps(cluster, nil)[0])
 	}
-	// While nodes are being started or replaced, not being ready is a phase.
-	underWay := meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionProgressing)
+	// While nodes start or are replaced, a cluster that is not ready is no fault.
+	progressing := meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionProgressing)
 	for _, c := range notFine(conditions) {
 		grade := gradeFault
 		switch {
-		case c.Type == v1alpha1.ConditionProgressing:
+		case c.Type == v1alpha1.ConditionProgressing, c.Type == v1alpha1.ConditionPeersAuthenticated:
 			grade = gradeWarning
-		case c.Type == v1alpha1.ConditionReady && underWay, c.Status == "Unknown":
+		case (c.Type == v1alpha1.ConditionReady || c.Type == v1alpha1.ConditionAvailable) && progressing, c.Status == "Unknown":
 			grade = gradeWarning
 		}
-		r.add(grade, whole, c.Type, c.Reason+": "+c.Message)
+		r.add(grade, wholeCluster, c.Type, c.Reason+": "+c.Message)
 	}
 }
 
-func (r *doctorReport) lookAtPod(got answer) {
+// addPod reports a pod that does not serve, or that reads over TCP where all members have rails.
+func (r *doctorReport) addPod(got answer, onlyRDMA bool) {
 	where := nodeName(got.pod)
 	switch why := notRunning(got.pod); {
 	case why != "":
@@ -191,34 +193,40 @@ func (r *doctorReport) lookAtPod(got answer) {
 		r.add(gradeFault, where, "status", got.err.Error())
 	case !got.status.Node.Ready:
 		r.add(gradeFault, where, "ready", cmp.Or(got.status.Node.Reason, "it is not ready and does not say why"))
+	case onlyRDMA:
+		if overTCP, known := got.status.Activity.OverTCP(); overTCP && known {
+			r.add(gradeFault, where, "transport", "pages of other members come over TCP, though all members have rails: see which pairs "+
+				"are slow (kubectl peercache bench); groups whose rails are in other subnets need routes in provision.networks[].ipam, "+
+				"or layout: PerNode")
+		}
 	}
 }
 
-// add joins what is wrong in the same way in several places.
+// add joins equal problems of several places.
 func (r *doctorReport) add(grade, where, subject, text string) {
-	for i := range r.Troubles {
-		if t := &r.Troubles[i]; t.Grade == grade && t.Subject == subject && t.Text == text {
+	for i := range r.Problems {
+		if t := &r.Problems[i]; t.Grade == grade && t.Subject == subject && t.Text == text {
 			if !slices.Contains(t.Where, where) {
 				t.Where = append(t.Where, where)
 			}
 			return
 		}
 	}
-	r.Troubles = append(r.Troubles, trouble{grade, []string{where}, subject, text})
+	r.Problems = append(r.Problems, problem{grade, []string{where}, subject, text})
 }
 
 func (r *doctorReport) text(w io.Writer) {
-	if len(r.Troubles) == 0 {
-		_, _ = fmt.Fprintf(w, "%s: nothing is wrong: conditions and %s were looked at\n", r.identity, several(r.Nodes, "node"))
+	if len(r.Problems) == 0 {
+		_, _ = fmt.Fprintf(w, "%s: nothing is wrong: conditions and %s were looked at\n", r.identity, plural(r.Nodes, "member"))
 		return
 	}
-	_, _ = fmt.Fprintf(w, "%s: %s, %s; conditions and %s were looked at\n\n", r.identity, several(r.Faults, "fault"),
-		several(r.Warnings, "warning"), several(r.Nodes, "node"))
+	_, _ = fmt.Fprintf(w, "%s: %s, %s; conditions and %s were looked at\n\n", r.identity, plural(r.Faults, "fault"),
+		plural(r.Warnings, "warning"), plural(r.Nodes, "member"))
 	t := newTable("GRADE", "WHERE", "SUBJECT", "WHAT IT IS, AND WHAT TO DO")
-	for _, found := range r.Troubles {
+	for _, found := range r.Problems {
 		grade := found.Grade
 		if grade == gradeFault {
-			grade = strings.ToUpper(grade) // stands out without colour
+			grade = strings.ToUpper(grade) // capitals stand out without colour
 		}
 		where := found.Where[0]
 		if more := len(found.Where) - 1; more > 0 {

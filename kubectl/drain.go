@@ -18,7 +18,7 @@ import (
 	"github.com/peercache/peercache/operator/preflight"
 )
 
-// drainOptions are those of drain and undrain.
+// drainOptions are the flags of drain and undrain.
 type drainOptions struct {
 	out     format
 	wait    bool
@@ -29,9 +29,9 @@ type drainOptions struct {
 func (o *drainOptions) addTo(command *cobra.Command, until string) {
 	o.out.addTo(command)
 	flags := command.Flags()
-	flags.BoolVar(&o.wait, "wait", false, "return when "+until+", and say meanwhile how far it is")
-	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long --wait waits at most; the label stays as it is then")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "only say what would happen")
+	flags.BoolVar(&o.wait, "wait", false, "return when "+until+", and print each step meanwhile")
+	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "limit of --wait; the label stays when it is over")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would happen, and change nothing")
 }
 
 func (p *plugin) drainCommand() *cobra.Command {
@@ -39,8 +39,8 @@ func (p *plugin) drainCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "drain NODE",
 		Short: "Takes PeerCache off a Kubernetes node for maintenance, and says what that costs",
-		Long: "Labels a Kubernetes node with " + v1alpha1.LabelDrain + "=" + v1alpha1.DrainNow + ". The PeerCache nodes of all " +
-			"PeerCacheClusters leave it, in\nthe order that a leaving node has, and stay away until `undrain`. SGLang pods stay, and go on " +
+		Long: "Labels a Kubernetes node with " + v1alpha1.LabelDrain + "=" + v1alpha1.DrainNow + ". The PeerCache members of all " +
+			"PeerCacheClusters leave it, in\nthe order that a leaving member has, and stay away until `undrain`. SGLang pods stay, and go on " +
 			"without cache;\n`kubectl drain` evicts them. New ones do not start there meanwhile, so cordon it first.",
 		Args: oneMachine,
 		RunE: func(command *cobra.Command, args []string) error { return p.drain(command.Context(), args[0], options) },
@@ -63,71 +63,67 @@ func (p *plugin) undrainCommand() *cobra.Command {
 	return command
 }
 
-func oneMachine(c *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("%s takes the name of one Kubernetes node, and there are %d: see kubectl get nodes", c.CommandPath(), len(args))
-	}
-	return nil
-}
+// oneMachine accepts the one argument of drain and undrain.
+var oneMachine = exactlyOne("the name of one Kubernetes node", "see kubectl get nodes")
 
 func (p *plugin) drain(ctx context.Context, name string, o drainOptions) error {
-	a, machine, found, err := p.lookAtMachine(ctx, name)
+	a, machine, found, err := p.readMachine(ctx, name)
 	if err != nil {
 		return err
 	}
 	if len(found) == 0 {
-		return fmt.Errorf("no PeerCacheCluster has a node on %s, so there is nothing to drain: see kubectl get pods -A -o wide -l "+
+		return fmt.Errorf("no PeerCacheCluster has a member on %s, so there is nothing to drain: see kubectl get pods -A -o wide -l "+
 			"app.kubernetes.io/name=peercache,app.kubernetes.io/component=node", name)
 	}
-	r := &drainReport{Machine: name, Action: actionDrain, DryRun: o.dryRun, Members: p.describe(ctx, a, found)}
+	r := &drainReport{Machine: name, Action: actionDrain, DryRun: o.dryRun, Members: p.describeMembers(ctx, a, found)}
 	r.Already = preflight.IsDrained(machine)
 	r.Cordoned = machine.Spec.Unschedulable
-	return p.carryOut(ctx, a, machine, found, r, o, v1alpha1.DrainNow)
+	return p.apply(ctx, a, machine, found, r, o, v1alpha1.DrainNow)
 }
 
 func (p *plugin) undrain(ctx context.Context, name string, o drainOptions) error {
-	a, machine, found, err := p.lookAtMachine(ctx, name)
+	a, machine, found, err := p.readMachine(ctx, name)
 	if err != nil {
 		return err
 	}
-	r := &drainReport{Machine: name, Action: actionUndrain, DryRun: o.dryRun, Members: p.describe(ctx, a, found)}
+	r := &drainReport{Machine: name, Action: actionUndrain, DryRun: o.dryRun, Members: p.describeMembers(ctx, a, found)}
 	_, labelled := machine.Labels[v1alpha1.LabelDrain]
 	r.Already = !labelled
-	return p.carryOut(ctx, a, machine, found, r, o, nil)
+	return p.apply(ctx, a, machine, found, r, o, nil)
 }
 
-// carryOut says what will happen, lets it happen, and waits for it.
-func (p *plugin) carryOut(
-	ctx context.Context, a *access, machine *corev1.Node, found []resident, r *drainReport, o drainOptions, label any,
+// apply prints what will happen, sets the label, and waits for the members with --wait.
+func (p *plugin) apply(
+	ctx context.Context, a *access, machine *corev1.Node, found []localMember, r *drainReport, o drainOptions, label any,
 ) error {
 	asText := o.out == ""
 	if asText {
-		r.before(p.Out)
+		r.writeBefore(p.Out)
 	}
 	if !r.Already && !o.dryRun {
 		if err := a.label(ctx, machine, label); err != nil {
 			return err
 		}
 	}
-	var failure error
+	var waitErr error
 	if o.wait && !o.dryRun {
-		failure = p.await(ctx, a, found, r, o.timeout)
-		r.Complete = failure == nil
+		waitErr = p.waitForMembers(ctx, a, found, r, o.timeout)
+		r.Complete = waitErr == nil
 	}
 	if asText {
-		if failure == nil {
-			r.after(p.Out)
+		if waitErr == nil {
+			r.writeAfter(p.Out)
 		}
-		return failure
+		return waitErr
 	}
 	if err := o.out.print(p.Out, r); err != nil {
 		return err
 	}
-	return failure
+	return waitErr
 }
 
-// lookAtMachine finds a Kubernetes node, and who of PeerCache belongs there.
-func (p *plugin) lookAtMachine(ctx context.Context, name string) (*access, *corev1.Node, []resident, error) {
+// readMachine returns a Kubernetes node and the PeerCache members that belong on it.
+func (p *plugin) readMachine(ctx context.Context, name string) (*access, *corev1.Node, []localMember, error) {
 	a, err := p.connect()
 	if err != nil {
 		return nil, nil, nil, err
@@ -135,16 +131,16 @@ func (p *plugin) lookAtMachine(ctx context.Context, name string) (*access, *core
 	machine := &corev1.Node{}
 	if err := a.Get(ctx, client.ObjectKey{Name: name}, machine); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, nil, nil, fmt.Errorf("there is no Kubernetes node %s: see kubectl get nodes; members are called machine.group, "+
-				"and the machine is meant here", name)
+			return nil, nil, nil, fmt.Errorf("there is no Kubernetes node %s: see kubectl get nodes; a member is called "+
+				"machine.group, and this command takes the machine", name)
 		}
 		return nil, nil, nil, explain(err, "reading Kubernetes node "+name)
 	}
-	found, err := a.residents(ctx, machine)
+	found, err := a.localMembers(ctx, machine)
 	return a, machine, found, err
 }
 
-// label sets the drain label, or takes it away where value is nil.
+// label sets the drain label, or removes it where value is nil.
 func (a *access) label(ctx context.Context, machine *corev1.Node, value any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{v1alpha1.LabelDrain: value}}})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-func machine(name string, labels ...string) *corev1.Node {
+func labelledNode(name string, labels ...string) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name}}}
 	for _, label := range labels {
 		key, value, _ := strings.Cut(label, "=")
@@ -28,7 +28,7 @@ func machine(name string, labels ...string) *corev1.Node {
 	return node
 }
 
-// owned gives a cluster the DaemonSet that the operator makes for it, and the pods to it.
+// owned adds the DaemonSet that the operator makes for a cluster, and makes it the owner of the pods.
 func owned(t *testing.T, c *v1alpha1.PeerCacheCluster, pods ...*corev1.Pod) []client.Object {
 	t.Helper()
 	c.UID = types.UID("uid-of-" + c.Name)
@@ -52,7 +52,7 @@ func owned(t *testing.T, c *v1alpha1.PeerCacheCluster, pods ...*corev1.Pod) []cl
 	return objects
 }
 
-// threeMachines run cluster kv; node-b also runs the only node of cluster small, which does not answer.
+// threeMachines run cluster kv. Machine node-b also runs the only node of cluster small, which does not answer.
 func threeMachines(t *testing.T, labelsOfB ...string) (*fakePods, client.Client) {
 	t.Helper()
 	all := strings.Join([]string{
@@ -65,13 +65,13 @@ func threeMachines(t *testing.T, labelsOfB ...string) (*fakePods, client.Client)
 		"kv-default-c /v1/status": {status("node-c", left, "", "")},
 	}}
 	objects := owned(t, cluster("kv"), nodePod("node-a"), nodePod("node-b"), nodePod("node-c"))
-	small := cluster("small", func(c *v1alpha1.PeerCacheCluster) { c.Status.ReadyNodes = 1 })
+	small := cluster("small", func(c *v1alpha1.PeerCacheCluster) { c.Status.ReadyMembers = 1 })
 	small.Namespace = "elsewhere"
 	small.Spec.Nodes.Selector = map[string]string{"kubernetes.io/hostname": "node-b"}
 	only := nodePod("node-b")
 	only.Namespace, only.Name = "elsewhere", "small-default-b"
 	objects = append(objects, owned(t, small, only)...)
-	return pods, store(t, append(objects, machine("node-a"), machine("node-b", labelsOfB...), machine("node-c"), machine("node-d", "x=y"))...)
+	return pods, store(t, append(objects, labelledNode("node-a"), labelledNode("node-b", labelsOfB...), labelledNode("node-c"), labelledNode("node-d", "x=y"))...)
 }
 
 func labelOf(t *testing.T, s client.Client, name string) string {
@@ -88,16 +88,16 @@ func labelOf(t *testing.T, s client.Client, name string) string {
 
 func TestDrain(t *testing.T) {
 	pods, s := threeMachines(t)
-	got := tryOn(t, pods, s, nil, "drain", "node-b", "--dry-run")
+	got := runCommandOn(t, pods, s, nil, "drain", "node-b", "--dry-run")
 	if got.status != 0 || labelOf(t, s, "node-b") != "" || !strings.HasSuffix(got.stdout, "nothing was changed (--dry-run)\n") {
 		t.Errorf("--dry-run: %+v, the label is %q", got, labelOf(t, s, "node-b"))
 	}
-	got = tryOn(t, pods, s, nil, "drain", "node-b")
+	got = runCommandOn(t, pods, s, nil, "drain", "node-b")
 	if got.status != 0 || got.stderr != "" || labelOf(t, s, "node-b") != "true" {
 		t.Errorf("%+v, the label is %q", got, labelOf(t, s, "node-b"))
 	}
 	golden(t, "drain.txt", got.stdout)
-	again := tryOn(t, pods, s, nil, "drain", "node-b")
+	again := runCommandOn(t, pods, s, nil, "drain", "node-b")
 	if again.status != 0 || !strings.HasPrefix(again.stdout, "node-b is drained already\n") {
 		t.Errorf("a second time: %+v", again)
 	}
@@ -112,7 +112,7 @@ func TestDrain(t *testing.T) {
 	if err := s.Update(t.Context(), cordoned); err != nil {
 		t.Fatal(err)
 	}
-	if got := tryOn(t, pods, s, nil, "drain", "node-a", "--dry-run"); got.status != 0 || strings.Contains(got.stdout, "cordoned") {
+	if got := runCommandOn(t, pods, s, nil, "drain", "node-a", "--dry-run"); got.status != 0 || strings.Contains(got.stdout, "cordoned") {
 		t.Errorf("a cordoned machine: %+v", got)
 	}
 	for _, name := range []string{"node-a", "node-c"} {
@@ -122,7 +122,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestDrainWaits: until the pods are gone and no host lists the member, and says each step once.
+// TestDrainWaits checks that --wait returns once the pods are gone and no host lists the member, and prints each step
+// once.
 func TestDrainWaits(t *testing.T) {
 	pods, s := threeMachines(t)
 	change := func(namespace, name string, delete bool) {
@@ -143,7 +144,7 @@ func TestDrainWaits(t *testing.T) {
 			}
 		}
 	}
-	got := tryOn(t, pods, s, func(round int) {
+	got := runCommandOn(t, pods, s, func(round int) {
 		switch round {
 		case 2:
 			change("inference", "kv-default-b", true)
@@ -162,8 +163,8 @@ func TestDrainWaits(t *testing.T) {
 		t.Fatalf("%v: %s", err, got.stdout)
 	}
 	if !r.Complete || r.Already || r.Machine != "node-b" || r.Action != "drain" || len(r.Members) != 2 ||
-		r.Members[1].Engines != 1 || r.Members[1].UsedBytes != 16<<30 || r.Members[1].OtherNodes != 2 ||
-		r.Members[0].Cluster.Namespace != "elsewhere" || r.Members[0].State != "unknown" || r.Members[0].OtherNodes != 0 {
+		r.Members[1].Engines != 1 || r.Members[1].UsedBytes != 16<<30 || r.Members[1].Elsewhere != 2 ||
+		r.Members[0].Cluster.Namespace != "elsewhere" || r.Members[0].State != "unknown" || r.Members[0].Elsewhere != 0 {
 		t.Errorf("report %+v", r)
 	}
 }
@@ -171,8 +172,8 @@ func TestDrainWaits(t *testing.T) {
 func TestDrainDoesNotWaitForEver(t *testing.T) {
 	pods, s := threeMachines(t)
 	rounds := 0
-	got := tryOn(t, pods, s, func(round int) { rounds = round }, "drain", "node-b", "--wait", "--timeout", "30s")
-	if got.status != 1 || rounds != 30 || !strings.Contains(got.stderr, "error: node-b is not done with drain after 30s: elsewhere/small "+
+	got := runCommandOn(t, pods, s, func(round int) { rounds = round }, "drain", "node-b", "--wait", "--timeout", "30s")
+	if got.status != 1 || rounds != 30 || !strings.Contains(got.stderr, "error: node-b: drain is not complete after 30s: elsewhere/small "+
 		"node-b.default still runs: the DaemonSet controller has not deleted pod small-default-b; inference/kv") {
 		t.Errorf("after %d rounds: %+v", rounds, got)
 	}
@@ -202,7 +203,7 @@ func TestUndrain(t *testing.T) {
 	second.Namespace, second.Name = "elsewhere", "small-default-b"
 	owned(t, small, second)
 	objects[1], objects[3] = []*corev1.Pod{first}, []*corev1.Pod{second}
-	got := tryOn(t, pods, s, func(round int) {
+	got := runCommandOn(t, pods, s, func(round int) {
 		for _, pod := range objects[round] {
 			if err := s.Create(t.Context(), pod); err != nil {
 				t.Fatal(err)
@@ -213,13 +214,13 @@ func TestUndrain(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	golden(t, "undrain.txt", got.stdout+"---\n"+got.stderr)
-	again := tryOn(t, pods, s, nil, "undrain", "node-b")
+	again := runCommandOn(t, pods, s, nil, "undrain", "node-b")
 	if again.status != 0 || again.stdout != "node-b is not drained\n" {
 		t.Errorf("a second time: %+v", again)
 	}
-	// Another value drains nothing, and is taken away.
+	// Another value of the label drains nothing, and undrain removes it too.
 	pods, s = threeMachines(t, "peercache.io/drain=yes")
-	if got := tryOn(t, pods, s, nil, "undrain", "node-b"); got.status != 0 || labelOf(t, s, "node-b") != "" {
+	if got := runCommandOn(t, pods, s, nil, "undrain", "node-b"); got.status != 0 || labelOf(t, s, "node-b") != "" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -231,18 +232,18 @@ func TestDrainRefuses(t *testing.T) {
 		want   string
 	}{
 		"no such machine":    {[]string{"drain", "node-z"}, nil, "there is no Kubernetes node node-z: see kubectl get nodes"},
-		"a member's name":    {[]string{"undrain", "node-b.default"}, nil, "members are called machine.group"},
+		"a member's name":    {[]string{"undrain", "node-b.default"}, nil, "a member is called machine.group"},
 		"no machine named":   {[]string{"drain"}, nil, "takes the name of one Kubernetes node, and there are 0"},
 		"two machines named": {[]string{"drain", "node-a", "node-b"}, nil, "and there are 2"},
 		"nothing there": {[]string{"drain", "node-a"}, func(s client.Client) error {
 			return s.DeleteAllOf(t.Context(), &appsv1.DaemonSet{}, client.InNamespace("inference"))
-		}, "no PeerCacheCluster has a node on node-a, so there is nothing to drain"},
+		}, "no PeerCacheCluster has a member on node-a, so there is nothing to drain"},
 		"an operator that knows no drain": {[]string{"drain", "node-a"}, func(s client.Client) error {
 			daemonSet := &appsv1.DaemonSet{}
 			err := s.Get(t.Context(), client.ObjectKey{Namespace: "inference", Name: "kv-default"}, daemonSet)
 			daemonSet.Spec.Template.Spec.Affinity = nil
 			return errors.Join(err, s.Update(t.Context(), daemonSet))
-		}, "pod inference/kv-default-a would stay on node-a, because DaemonSet kv-default does not heed the label peercache.io/drain"},
+		}, "pod inference/kv-default-a would stay on node-a, because DaemonSet kv-default ignores the label peercache.io/drain"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pods, s := threeMachines(t)
@@ -251,7 +252,7 @@ func TestDrainRefuses(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got := tryOn(t, pods, s, nil, test.args...)
+			got := runCommandOn(t, pods, s, nil, test.args...)
 			if got.status != 1 || got.stdout != "" || !strings.Contains(got.stderr, test.want) {
 				t.Errorf("status %d, stdout %q, stderr %q, want %q", got.status, got.stdout, got.stderr, test.want)
 			}

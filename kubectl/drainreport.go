@@ -10,57 +10,57 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// stateUnknown is that of a node that does not answer.
+// stateUnknown is the state of a node that does not answer.
 const stateUnknown = "unknown"
 
-// The actions.
+// The actions of a drainReport.
 const (
 	actionDrain   = "drain"
 	actionUndrain = "undrain"
 )
 
-// drainReport is what drain and undrain say.
+// drainReport is the report of drain and undrain.
 type drainReport struct {
 	Machine string `json:"machine"`
-	// Action is drain or undrain.
+	// Action is actionDrain or actionUndrain.
 	Action string `json:"action"`
-	// Already says that there was nothing to change, DryRun that nothing was to be changed.
+	// Already is true where the label needed no change.
 	Already bool `json:"already"`
 	DryRun  bool `json:"dryRun,omitempty"`
-	// Cordoned says of a machine to be drained that no pods are scheduled there.
+	// Cordoned is true where Kubernetes schedules no pods on the machine to be drained.
 	Cordoned bool `json:"cordoned"`
-	// Complete says that --wait has seen all members gone, or back.
+	// Complete is true after --wait has seen all members leave or return.
 	Complete bool `json:"complete"`
-	// Members are those that belong on the machine, as they were before.
+	// Members are the members that belong on the machine, in their state before the command.
 	Members []drainMember `json:"members"`
 }
 
 func (r *drainReport) leaves() bool { return r.Action == actionDrain }
 
-// drainMember is a node that leaves its cluster, or comes back.
+// drainMember is a member that leaves its cluster or returns to it.
 type drainMember struct {
 	Cluster identity `json:"cluster"`
 	Member  string   `json:"member"`
 	Pod     string   `json:"pod,omitempty"`
-	// State is joining, active or draining; absent where no pod runs, and unknown where it does not answer.
+	// State is joining, active or draining. It is absent where no pod runs, and unknown where the node does not answer.
 	State         string `json:"state"`
 	UsedBytes     uint64 `json:"usedBytes"`
 	CapacityBytes uint64 `json:"capacityBytes"`
-	// Engines are attached to it: SGLang ranks of this machine.
+	// Engines is the number of engines that are attached: SGLang ranks of this machine.
 	Engines int `json:"engines"`
-	// OtherNodes is how many nodes of the cluster serve on other machines.
-	OtherNodes int32  `json:"otherNodes"`
-	Note       string `json:"note,omitempty"`
+	// Elsewhere is the number of ready members of the cluster on other machines.
+	Elsewhere int32  `json:"membersElsewhere"`
+	Note      string `json:"note,omitempty"`
 }
 
-// text is not used: a person is told before and after.
+// text is part of report. The commands call writeBefore and writeAfter themselves.
 func (r *drainReport) text(w io.Writer) {
-	r.before(w)
-	r.after(w)
+	r.writeBefore(w)
+	r.writeAfter(w)
 }
 
-// before says what will happen.
-func (r *drainReport) before(w io.Writer) {
+// writeBefore prints what will happen.
+func (r *drainReport) writeBefore(w io.Writer) {
 	switch {
 	case r.Already && r.leaves():
 		_, _ = fmt.Fprintf(w, "%s is drained already\n", r.Machine)
@@ -69,35 +69,35 @@ func (r *drainReport) before(w io.Writer) {
 		_, _ = fmt.Fprintf(w, "%s is not drained\n", r.Machine)
 		return
 	case !r.leaves():
-		_, _ = fmt.Fprintf(w, "%s: %s\n", r.Machine, r.movers("comes back, with an empty pool", "come back, with empty pools", "would come back"))
+		_, _ = fmt.Fprintf(w, "%s: %s\n", r.Machine, r.membersWithVerb("comes back, with an empty pool", "come back, with empty pools", "would come back"))
 		return
 	}
 	var bytes uint64
 	engines := 0
-	t := newTable("CLUSTER", "MEMBER", "STATE", "PAGES", "OF", "ENGINES", "OTHER NODES", "NOTE").numbers(3, 4, 5, 6)
+	t := newTable("CLUSTER", "MEMBER", "STATE", "PAGES", "OF", "ENGINES", "ELSEWHERE", "NOTE").numbers(3, 4, 5, 6)
 	for _, m := range r.Members {
 		bytes += m.UsedBytes
 		engines += m.Engines
 		if m.State == stateAbsent || m.State == stateUnknown {
-			t.add(m.Cluster.String(), m.Member, m.State, "", "", "", strconv.Itoa(int(m.OtherNodes)), m.note())
+			t.add(m.Cluster.String(), m.Member, m.State, "", "", "", strconv.Itoa(int(m.Elsewhere)), m.note())
 			continue
 		}
 		t.add(m.Cluster.String(), m.Member, m.State, size(m.UsedBytes), size(m.CapacityBytes), strconv.Itoa(m.Engines),
-			strconv.Itoa(int(m.OtherNodes)), m.note())
+			strconv.Itoa(int(m.Elsewhere)), m.note())
 	}
-	_, _ = fmt.Fprintf(w, "%s: %s with %s of pages and %s\n\n", r.Machine, r.movers("leaves", "leave", "would leave"), size(bytes), several(engines, "engine"))
+	_, _ = fmt.Fprintf(w, "%s: %s with %s of pages and %s\n\n", r.Machine, r.membersWithVerb("leaves", "leave", "would leave"), size(bytes), plural(engines, "engine"))
 	t.write(w)
 	_, _ = fmt.Fprintln(w, "\nThe pages that were read most are taken over by other members that have room (spec.update.drainBudget). The others")
 	_, _ = fmt.Fprintln(w, "are missed from now on, and computed again; none is wrong. Engines of this machine go on without cache, and attach")
-	_, _ = fmt.Fprintln(w, "again when its nodes are back.")
+	_, _ = fmt.Fprintln(w, "again when its members are back.")
 	if !r.Cordoned {
-		_, _ = fmt.Fprintf(w, "%[1]s is not cordoned: SGLang pods that are scheduled there now run without cache until the nodes are back: "+
+		_, _ = fmt.Fprintf(w, "%[1]s is not cordoned: SGLang pods that are scheduled there now run without cache until the members are back: "+
 			"kubectl cordon %[1]s\n", r.Machine)
 	}
 }
 
-// movers says how many members move, with the verb for one, for several, or for a dry run.
-func (r *drainReport) movers(one, many, would string) string {
+// membersWithVerb counts the members, with the verb for one member, for several, or for a dry run.
+func (r *drainReport) membersWithVerb(one, many, would string) string {
 	verb := one
 	if len(r.Members) > 1 {
 		verb = many
@@ -105,13 +105,13 @@ func (r *drainReport) movers(one, many, would string) string {
 	if r.DryRun {
 		verb = would
 	}
-	return several(len(r.Members), "member") + " " + verb
+	return plural(len(r.Members), "member") + " " + verb
 }
 
 func (m drainMember) note() string {
-	const last = "no node of the cluster serves elsewhere: all its engines go on without cache"
+	const last = "no member of the cluster serves elsewhere: all its engines go on without cache"
 	switch {
-	case m.OtherNodes > 0:
+	case m.Elsewhere > 0:
 		return m.Note
 	case m.Note == "":
 		return last
@@ -119,8 +119,8 @@ func (m drainMember) note() string {
 	return m.Note + "; " + last
 }
 
-// after says what has happened, and what comes next.
-func (r *drainReport) after(w io.Writer) {
+// writeAfter prints what has happened, and the next step.
+func (r *drainReport) writeAfter(w io.Writer) {
 	if r.DryRun {
 		_, _ = fmt.Fprintln(w, "nothing was changed (--dry-run)")
 		return

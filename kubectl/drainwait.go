@@ -13,73 +13,74 @@ import (
 	"github.com/peercache/peercache/operator/fleet"
 )
 
-// drainPoll is how often --wait looks.
+// drainPoll is the interval at which --wait looks at the members.
 const drainPoll = time.Second
 
-// The last stage of either way; nothing is waited for any more.
+// The last stages of drain and undrain.
 const (
 	stageLeft   = "has left the cluster"
 	stageServes = "serves"
 )
 
-// await looks until every resident has left or is back, and tells each step of theirs.
-func (p *plugin) await(ctx context.Context, a *access, found []resident, r *drainReport, timeout time.Duration) error {
+// waitForMembers waits until every member has left or is back, and prints each of their steps.
+func (p *plugin) waitForMembers(ctx context.Context, a *access, members []localMember, r *drainReport, timeout time.Duration) error {
 	began := p.now()
-	told := map[string]string{}
+	printed := map[string]string{}
 	for {
 		pods, err := a.podsOn(ctx, r.Machine)
 		if err != nil {
 			return err
 		}
 		var pending []string
-		for _, one := range found {
-			stage := stageOfReturn(pods[one.owner])
+		for _, m := range members {
+			stage := returnStage(pods[m.owner])
 			if r.leaves() {
-				stage = p.stageOfLeaving(ctx, a, one, pods[one.owner])
+				stage = p.leavingStage(ctx, a, m, pods[m.owner])
 			}
-			who := identityOf(one.cluster).String() + " " + one.member
-			if told[who] != stage {
-				told[who] = stage
-				_, _ = fmt.Fprintf(p.ErrOut, "%4ds  %s %s\n", int(p.now().Sub(began).Seconds()), who, stage)
+			name := identityOf(m.cluster).String() + " " + m.member
+			if printed[name] != stage {
+				printed[name] = stage
+				_, _ = fmt.Fprintf(p.ErrOut, "%4ds  %s %s\n", int(p.now().Sub(began).Seconds()), name, stage)
 			}
 			if stage != stageLeft && stage != stageServes {
-				pending = append(pending, who+" "+stage)
+				pending = append(pending, name+" "+stage)
 			}
 		}
 		if len(pending) == 0 {
 			return nil
 		}
 		if p.now().Sub(began) >= timeout {
-			return fmt.Errorf("%s is not done with %s after %s: %s: wait on with the same command, or see kubectl peercache status -A",
+			return fmt.Errorf("%s: %s is not complete after %s: %s: repeat the command to wait on, or see kubectl peercache status -A",
 				r.Machine, r.Action, timeout, strings.Join(pending, "; "))
 		}
 		if err := p.sleep(ctx, drainPoll); err != nil {
-			return fmt.Errorf("no longer waiting for %s: %w: the label stays as it is, and the same command waits on", r.Machine, err)
+			return fmt.Errorf("waiting for %s was interrupted: %w: the label stays as it is; repeat the command to wait on", r.Machine, err)
 		}
 	}
 }
 
-// stageOfLeaving: a member may outlive its pod, by its time to live, when it was killed before it had said goodbye.
-func (p *plugin) stageOfLeaving(ctx context.Context, a *access, one resident, pod *corev1.Pod) string {
+// leavingStage describes how far a member has left. A node that was killed stays a member until its time to live is
+// over.
+func (p *plugin) leavingStage(ctx context.Context, a *access, m localMember, pod *corev1.Pod) string {
 	switch {
 	case pod != nil && pod.DeletionTimestamp == nil:
 		return "still runs: the DaemonSet controller has not deleted pod " + pod.Name
 	case pod != nil:
 		return "hands over: pod " + pod.Name + " is being deleted"
 	}
-	pods, err := a.nodePods(ctx, one.cluster)
+	pods, err := a.nodePods(ctx, m.cluster)
 	if err != nil {
-		return "has no pod any more, but who is a member cannot be asked: " + err.Error()
+		return "has no pod any more, but the members cannot be read: " + err.Error()
 	}
-	for _, host := range p.ask(ctx, a, one.cluster, discoveryHosts(pods)) {
-		if host.err == nil && lists(host.status, one.member) {
+	for _, host := range p.ask(ctx, a, m.cluster, discoveryHosts(pods)) {
+		if host.err == nil && hasMember(host.status, m.member) {
 			return "has no pod any more, but is still a member by the word of " + nodeName(host.pod)
 		}
 	}
 	return stageLeft
 }
 
-func lists(status fleet.NodeStatus, id string) bool {
+func hasMember(status fleet.NodeStatus, id string) bool {
 	for _, m := range status.Members {
 		if m.ID == id {
 			return true
@@ -88,7 +89,7 @@ func lists(status fleet.NodeStatus, id string) bool {
 	return false
 }
 
-func stageOfReturn(pod *corev1.Pod) string {
+func returnStage(pod *corev1.Pod) string {
 	switch {
 	case pod == nil:
 		return "has no pod yet"

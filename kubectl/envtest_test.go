@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -21,11 +22,13 @@ import (
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/internal/testenv"
+	"github.com/peercache/peercache/operator/plan"
 )
 
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
-// kubeconfig writes one with two contexts: the administrator in a namespace, and an API server that is not there.
+// kubeconfig writes a kubeconfig with two contexts: the administrator in a namespace, and an API server that does not
+// exist.
 func kubeconfig(t *testing.T, namespace string) string {
 	t.Helper()
 	admin := testenv.Config()
@@ -43,7 +46,7 @@ func kubeconfig(t *testing.T, namespace string) string {
 	return file
 }
 
-// runReal runs a whole command line, options of kubectl included.
+// runReal runs a whole command line, with options of kubectl.
 func runReal(t *testing.T, args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -74,7 +77,7 @@ func TestOptionsOfKubectl(t *testing.T) {
 		out    string
 		err    string
 	}{
-		"namespace of the context": {[]string{"status"}, 0, namespace + "/kv: ready, 3 of 3 nodes serve", ""},
+		"namespace of the context": {[]string{"status"}, 0, namespace + "/kv: ready, 3 of 3 members serve", ""},
 		"another namespace":        {[]string{"status", "kv", "-n", other}, 0, other + "/kv: ready", ""},
 		"no namespace":             {[]string{"status", "-n", "nowhere"}, 1, "", "namespace nowhere has no PeerCacheCluster"},
 		"all":                      {[]string{"status", "-A"}, 0, other + "/kv: ready", ""},
@@ -84,7 +87,7 @@ func TestOptionsOfKubectl(t *testing.T) {
 			`cannot list resource "peercacheclusters"`},
 		"what to do about it": {[]string{"status", "--as", "nobody"}, 1, "", "ask for the rights that docs/kubectl.md lists"},
 		"no pods":             {[]string{"members"}, 1, "", "has no pods: see kubectl peercache status kv -n " + namespace},
-		"doctor without pods": {[]string{"doctor"}, 0, "nothing is wrong: conditions and 0 nodes were looked at", ""},
+		"doctor without pods": {[]string{"doctor"}, 0, "nothing is wrong: conditions and 0 members were looked at", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := runReal(t, append(test.args, "--kubeconfig", file, "--cache-dir", t.TempDir())...)
@@ -95,8 +98,8 @@ func TestOptionsOfKubectl(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreTheServers: inject --cluster-file sees what the API server would have stored.
-func TestDefaultsAreTheServers(t *testing.T) {
+// TestDefaultsMatchAPIServer checks that inject --cluster-file uses the cluster that the API server would have stored.
+func TestDefaultsMatchAPIServer(t *testing.T) {
 	c, namespace := testenv.Client(t), testenv.Namespace(t)
 	files, err := filepath.Glob("../config/samples/*.yaml")
 	if err != nil || len(files) < 3 {
@@ -134,7 +137,7 @@ func TestDefaultsAreTheServers(t *testing.T) {
 	}
 }
 
-// create stores a manifest as it is written, without passing through types that might add to it.
+// create stores a manifest as it is written. Go types could add fields to it.
 func create(t *testing.T, c client.Client, manifest []byte, namespace string) {
 	t.Helper()
 	object := &unstructured.Unstructured{}
@@ -144,5 +147,59 @@ func create(t *testing.T, c client.Client, manifest []byte, namespace string) {
 	object.SetNamespace(namespace)
 	if err := c.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestDiscoveredIsAccepted gives what discover writes to the API server, and plans it.
+func TestDiscoveredIsAccepted(t *testing.T) {
+	c, namespace := testenv.Client(t), testenv.Namespace(t)
+	text, err := os.ReadFile(filepath.Join("testdata", eightRails))
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := &unstructured.Unstructured{}
+	if err := yaml.UnmarshalStrict(text, &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	object.SetNamespace(namespace)
+	if err := c.Create(t.Context(), object, client.FieldValidation("Strict")); err != nil {
+		t.Fatal(err)
+	}
+	cluster := &v1alpha1.PeerCacheCluster{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), cluster); err != nil {
+		t.Fatal(err)
+	}
+	desired, err := plan.For(cluster, plan.Facts{DataplaneImage: "dataplane"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(desired.Groups) != 2 || len(desired.Groups[0].Rails) != 4 || len(desired.Networks()) != 8 {
+		t.Errorf("groups %+v, networks %v; want two groups of four rails, eight networks", desired.Groups, desired.Networks())
+	}
+}
+
+// TestDiscoverPodsAreAccepted makes the pods of discover on an API server without kubelets, which takes them, and on which they
+// never end.
+func TestDiscoverPodsAreAccepted(t *testing.T) {
+	c, namespace := testenv.Client(t), testenv.Namespace(t)
+	file := kubeconfig(t, namespace)
+	for name, test := range map[string]struct {
+		args []string
+		says string
+	}{
+		"pods that do not end": {nil, "pods have not ended after 10ms: gpu-a is Pending; gpu-b is Pending"},
+		"no rights":            {[]string{"--as", "nobody"}, "making a pod on gpu-a in namespace " + namespace},
+		"no operator":          {[]string{"--image", ""}, "the operator is not installed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"discover", "gpu-a", "gpu-b", "--image", "operator", "--timeout", "10ms", "--kubeconfig", file}, test.args...)
+			if got := runReal(t, args...); got.status != 1 || !strings.Contains(got.stderr, test.says) || strings.Contains(got.stderr, "stays") {
+				t.Errorf("%+v, want %q", got, test.says)
+			}
+			var left corev1.PodList
+			if err := c.List(t.Context(), &left, client.InNamespace(namespace)); err != nil || len(left.Items) != 0 {
+				t.Errorf("%d pods are left, %v", len(left.Items), err)
+			}
+		})
 	}
 }

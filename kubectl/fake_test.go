@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -30,8 +31,7 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// What commands print is compared with testdata/<case>.txt. After an intended change write the files anew and read
-// the difference:
+// The output of commands is compared with testdata/<case>.txt. After an intended change, write the files and read the diff:
 //
 //	go test ./kubectl -update && git diff
 var update = flag.Bool("update", false, "write testdata anew")
@@ -56,12 +56,15 @@ func golden(t *testing.T, name, got string) {
 
 var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
-// fakePods answers for pods: each request takes the next of its answers, and the last again and again.
+// fakePods answers for pods. Each request takes the next of its answers, and repeats the last one.
 type fakePods struct {
 	mu sync.Mutex
-	// answers of "POD PATH", "POD logs CONTAINER" and "POD exec WORD..." (the first key that the command begins with).
+	// answers has the keys "POD PATH", "POD logs CONTAINER" and "POD exec WORD..." (the key may be a beginning of the
+	// command).
 	answers map[string][]any
 	asked   []string
+	// end is what the user does who ends a command; see userEnds.
+	end context.CancelFunc
 }
 
 func (f *fakePods) next(key string) (any, error) {
@@ -90,8 +93,11 @@ func (f *fakePods) get(_ context.Context, pod *corev1.Pod, port int32, path stri
 	if err != nil {
 		return nil, err
 	}
-	return []byte(text.(string)), nil
+	return []byte(addressOf.ReplaceAllString(text.(string), "")), nil
 }
+
+// addressOf matches what a node tells only to clients on its own machine.
+var addressOf = regexp.MustCompile(`"address": "[^"]*", `)
 
 func (f *fakePods) logs(_ context.Context, pod *corev1.Pod, options corev1.PodLogOptions) ([]byte, error) {
 	if options.TailLines == nil || options.LimitBytes == nil {
@@ -110,7 +116,7 @@ func (f *fakePods) logs(_ context.Context, pod *corev1.Pod, options corev1.PodLo
 
 func (f *fakePods) exec(_ context.Context, pod *corev1.Pod, container string, command ...string) (execResult, error) {
 	if container != plan.ContainerName {
-		return execResult{}, fmt.Errorf("container %s is not the node's", container)
+		return execResult{}, fmt.Errorf("container %s is not the member's", container)
 	}
 	result, err := f.next(pod.Name + " exec " + strings.Join(command, " "))
 	if err != nil {
@@ -119,20 +125,20 @@ func (f *fakePods) exec(_ context.Context, pod *corev1.Pod, container string, co
 	return result.(execResult), nil
 }
 
-// outcome is what a command line did.
+// outcome is the result of a command line.
 type outcome struct {
 	status         int
 	stdout, stderr string
 	asked          []string
 }
 
-// try runs a command line against objects and pods.
-func try(t *testing.T, pods *fakePods, objects []client.Object, args ...string) outcome {
+// runCommand runs a command line against objects and pods.
+func runCommand(t *testing.T, pods *fakePods, objects []client.Object, args ...string) outcome {
 	t.Helper()
-	return tryOn(t, pods, store(t, objects...), nil, args...)
+	return runCommandOn(t, pods, store(t, objects...), nil, args...)
 }
 
-// store is an API server's memory.
+// store returns a client with the objects.
 func store(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -145,8 +151,16 @@ func store(t *testing.T, objects ...client.Object) client.Client {
 		WithIndex(&corev1.Pod{}, fieldMachine, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
 }
 
-// tryOn runs a command line against a store, which passes changes whenever the command sleeps.
-func tryOn(t *testing.T, pods *fakePods, objects client.Client, passes func(round int), args ...string) outcome {
+// runCommandOn runs a command line against a store. It calls onSleep whenever the command sleeps.
+func runCommandOn(t *testing.T, pods *fakePods, objects client.Client, onSleep func(round int), args ...string) outcome {
+	t.Helper()
+	return runCommandUntil(t.Context(), t, pods, objects, onSleep, args...)
+}
+
+// runCommandUntil runs a command line until it ends or ctx is done.
+func runCommandUntil(
+	ctx context.Context, t *testing.T, pods *fakePods, objects client.Client, onSleep func(round int), args ...string,
+) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	p := &plugin{
@@ -155,24 +169,27 @@ func tryOn(t *testing.T, pods *fakePods, objects client.Client, passes func(roun
 	}
 	at, round := noon, 0
 	p.now = func() time.Time { return at }
-	p.sleep = func(_ context.Context, d time.Duration) error {
+	p.sleep = func(ctx context.Context, d time.Duration) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		at = at.Add(d)
 		round++
-		if passes != nil {
-			passes(round)
+		if onSleep != nil {
+			onSleep(round)
 		}
 		return nil
 	}
 	p.connect = func() (*access, error) {
 		return &access{
-			Reader: objects, patch: objects.Patch, pods: pods, namespace: "inference",
+			Reader: objects, patch: objects.Patch, create: objects.Create, remove: objects.Delete, pods: pods, namespace: "inference",
 		}, nil
 	}
-	status := p.run(t.Context(), args)
+	status := p.run(ctx, args)
 	return outcome{status, stdout.String(), stderr.String(), pods.asked}
 }
 
-// cluster is one that serves; change makes it another.
+// cluster returns a cluster that serves, after the changes.
 func cluster(name string, change ...func(*v1alpha1.PeerCacheCluster)) *v1alpha1.PeerCacheCluster {
 	c := &v1alpha1.PeerCacheCluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "peercache.io/v1alpha1", Kind: "PeerCacheCluster"},
@@ -184,19 +201,19 @@ func cluster(name string, change ...func(*v1alpha1.PeerCacheCluster)) *v1alpha1.
 			Monitoring: v1alpha1.MonitoringSpec{Port: 31997},
 		},
 		Status: v1alpha1.PeerCacheClusterStatus{
-			ObservedGeneration: 3, DesiredNodes: 3, ReadyNodes: 3, UpdatedNodes: 3, Members: 3,
+			ObservedGeneration: 3, DesiredMembers: 3, ReadyMembers: 3, UpdatedMembers: 3, ActiveMembers: 3,
 			Capacity: resource.MustParse("192Gi"), Image: "docker.io/peercache/dataplane:0.1.0",
-			Engines: 2, HitRatioPercent: new(int32(87)),
 			Groups: []v1alpha1.GroupStatus{{
 				Name: "default", Desired: 3, Ready: 3, Updated: 3, Rails: v1alpha1.RailsStatus{Desired: 6, Ready: 5, Down: 1},
 			}},
 			Conditions: []metav1.Condition{
 				is("ConfigAccepted", "True", "Accepted", "the spec is in effect"),
-				is("DevicesAvailable", "True", "AllThere", "every machine offers what its nodes request"),
-				is("Progressing", "False", "Settled", "no node is being started or replaced"),
-				is("Degraded", "False", "NoFaults", "no node is broken"),
+				is("DevicesAvailable", "True", "AllThere", "every machine offers what its members request"),
+				is("Progressing", "False", "Settled", "no member is being started or replaced"),
+				is("Degraded", "False", "NoFaults", "no member is broken"),
 				is("InjectionReady", "True", "WebhookReady", "SGLang pods are connected"),
-				is("Ready", "True", "AllNodesReady", "3/3 nodes serve"),
+				is("Available", "True", "Serving", "each of 1 groups has a ready member"),
+				is("Ready", "True", "AllMembersReady", "3/3 members serve"),
 			},
 		},
 	}
@@ -226,7 +243,7 @@ func set(conditions ...metav1.Condition) func(*v1alpha1.PeerCacheCluster) {
 	}
 }
 
-// nodePod is the pod of cluster kv on a machine, ready unless changed.
+// nodePod returns the ready pod of cluster kv on a machine, after the changes.
 func nodePod(machine string, change ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -259,7 +276,7 @@ func nodePod(machine string, change ...func(*corev1.Pod)) *corev1.Pod {
 
 func host(pod *corev1.Pod) { pod.Labels[v1alpha1.LabelDiscovery] = v1alpha1.DiscoveryHost }
 
-// crashing is a pod whose container does not stay up.
+// crashing makes a pod one whose container crashes.
 func crashing(pod *corev1.Pod) {
 	pod.Status.Conditions[0].Status = corev1.ConditionFalse
 	pod.Status.ContainerStatuses[0].RestartCount = 7
@@ -268,7 +285,7 @@ func crashing(pod *corev1.Pod) {
 	}
 }
 
-// status is a node's /v1/status, as peercached writes it, with the members, rails, and lookups and counters given.
+// status returns the /v1/status of a node, as peercached writes it.
 func status(machine, members, rails, counted string) string {
 	kind := "tcp"
 	if rails != "" {
@@ -282,6 +299,7 @@ func status(machine, members, rails, counted string) string {
   "transport": {"kind": %[5]q, "reason": "as the spec says", "rails": [%[3]s], "links": 2},
   "pool": {"capacity_bytes": 68719476736, "used_bytes": 17179869184, "pages": 131072},
   "engines": [{"name": "sglang-0", "uid": 0}],
+  "fleet": {"warming": false, "members": 3, "engines": 2, "recent_looked_up": 1000, "recent_delivered": 870},
   %[4]s
 }`, machine, members, rails, cmp.Or(counted, `"counters": {}`), kind)
 }
@@ -291,7 +309,7 @@ func memberJSON(machine, state, breaker string, reachable bool) string {
 		`"capacity_bytes": 68719476736, "breaker": %q, "reachable": %t}`, machine, state, machine[len(machine)-1]-'a'+1, breaker, reachable)
 }
 
-// healthy adds to a member what it says of itself; numbers are rails, rails up, reads and hits.
+// healthy adds a member's health to its JSON. numbers are rails, rails up, pages looked up and pages delivered.
 func healthy(member string, age float64, numa, railDown string, numbers ...int) string {
 	return fmt.Sprintf(`%s, "health": {"age_seconds": %g, "group": "default", "rails": %d, "rails_up": %d, "rail_down": %q, "numa": %q,`+
 		`"engines": 1, "recent_looked_up": %d, "recent_delivered": %d, "pool_used_bytes": 17179869184}}`,

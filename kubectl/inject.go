@@ -22,7 +22,7 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// injectFlags are those of the command.
+// injectFlags are the flags of inject.
 type injectFlags struct {
 	file, clusterFile           string
 	clientImage, dataplaneImage string
@@ -68,7 +68,7 @@ func (p *plugin) injectCommand() *cobra.Command {
 	return command
 }
 
-// options are those of the operator's webhook.
+// options are the options of the operator's webhook.
 func (f injectFlags) options() inject.Options {
 	return inject.Options{ClientImage: f.clientImage, Plan: plan.Facts{DataplaneImage: f.dataplaneImage}}
 }
@@ -82,7 +82,7 @@ func (p *plugin) inject(ctx context.Context, flags injectFlags) (report, error) 
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flags.file, err)
 	}
-	find, namespace := p.factsOfAPI, ""
+	find, namespace := p.factsFromAPI, ""
 	if flags.clusterFile != "" {
 		cluster, err := p.readCluster(flags.clusterFile)
 		if err != nil {
@@ -90,7 +90,8 @@ func (p *plugin) inject(ctx context.Context, flags injectFlags) (report, error) 
 		}
 		namespace = cluster.Namespace
 		find = func(_ context.Context, pod *corev1.Pod, options inject.Options) (inject.Facts, string, error) {
-			return inject.FactsFor(cluster, pod.Namespace, options), asksFor(pod, cluster), nil
+			return inject.FactsFor(cluster, pod.Namespace, options),
+				cmp.Or(notRequested(pod, cluster), inject.RefusesOthers(cluster, pod.Namespace)), nil
 		}
 	} else if namespace, err = p.namespace(); err != nil {
 		return nil, err
@@ -133,8 +134,8 @@ func (p *plugin) namespace() (string, error) {
 const noLabel = "the pod has no label " + v1alpha1.LabelInject + ", so the webhook is not called: write the name of a " +
 	"PeerCacheCluster there"
 
-// asksFor says why a pod does not ask for a cluster, or "".
-func asksFor(pod *corev1.Pod, cluster *v1alpha1.PeerCacheCluster) string {
+// notRequested returns why the webhook would not connect the pod to the cluster, or "".
+func notRequested(pod *corev1.Pod, cluster *v1alpha1.PeerCacheCluster) string {
 	switch asked := pod.Labels[v1alpha1.LabelInject]; asked {
 	case "":
 		return noLabel
@@ -146,8 +147,9 @@ func asksFor(pod *corev1.Pod, cluster *v1alpha1.PeerCacheCluster) string {
 	}
 }
 
-// factsOfAPI are those of the cluster that a pod asks for, or says why the webhook would not find it or leave the pod alone.
-func (p *plugin) factsOfAPI(ctx context.Context, pod *corev1.Pod, options inject.Options) (inject.Facts, string, error) {
+// factsFromAPI gathers the facts about the cluster that the pod names. Or it returns the reason why the webhook would not
+// find that cluster, or would leave the pod alone.
+func (p *plugin) factsFromAPI(ctx context.Context, pod *corev1.Pod, options inject.Options) (inject.Facts, string, error) {
 	var none inject.Facts
 	key := inject.ClusterOf(pod, pod.Namespace)
 	if key.Name == "" {
@@ -182,18 +184,19 @@ type injectReport struct {
 }
 
 type injected struct {
-	// Name is that of the pod, or of the object whose template it is.
+	// Name is the name of the pod, or of the object whose template the pod is.
 	Name     string `json:"name"`
 	Injected bool   `json:"injected"`
-	// SkipReason says why the pod, or one of its containers, would be left alone; Note what is left to the user.
+	// SkipReason is why the webhook would leave the pod or one of its containers alone. Note is what the user still has
+	// to do.
 	SkipReason string `json:"skipReason,omitempty"`
 	Note       string `json:"note,omitempty"`
-	// Diff is unified, between the pod as it is written and as it would be.
+	// Diff is a unified diff from the pod as it is written to the pod after injection.
 	Diff string      `json:"diff,omitempty"`
 	Pod  *corev1.Pod `json:"pod"`
 }
 
-// dryRun applies the webhook's rules. A skip reason that is known already comes first.
+// dryRun applies the webhook's rules to a pod, unless skip is a reason to leave it alone.
 func dryRun(found foundPod, facts inject.Facts, skip string) (injected, error) {
 	result := inject.Result{Pod: found.pod, SkipReason: skip}
 	if skip == "" {
@@ -221,7 +224,7 @@ func dryRun(found foundPod, facts inject.Facts, skip string) (injected, error) {
 		Diff: diff, Pod: result.Pod}, nil
 }
 
-// manifest is a pod as a user writes it.
+// manifest writes a pod as a user does.
 func manifest(pod *corev1.Pod) (string, error) {
 	text, err := yaml.Marshal(pod)
 	if err != nil {
@@ -230,7 +233,7 @@ func manifest(pod *corev1.Pod) (string, error) {
 	lines := strings.SplitAfter(string(text), "\n")
 	kept := lines[:0]
 	for _, line := range lines {
-		// What every encoded pod has and nobody writes.
+		// The encoder writes these lines for every pod; users do not.
 		switch strings.TrimSpace(line) {
 		case "status: {}", "creationTimestamp: null", "resources: {}":
 		default:

@@ -19,7 +19,7 @@ import (
 
 func TestInjectOffline(t *testing.T) {
 	args := []string{"inject", "--dry-run", "-f", "testdata/engines.yaml", "--cluster-file", "testdata/cluster.yaml"}
-	got := try(t, &fakePods{}, nil, args...)
+	got := runCommand(t, &fakePods{}, nil, args...)
 	if got.status != 0 {
 		t.Fatalf("%+v", got)
 	}
@@ -45,15 +45,32 @@ func TestInjectOffline(t *testing.T) {
 	}
 }
 
-// TestInjectIsTheWebhook: the pod is what the webhook's function makes of it, so applying it again changes nothing.
-func TestInjectIsTheWebhook(t *testing.T) {
+// TestInjectOfflineOtherNamespace checks a cluster without a selector: which namespaces it serves is known without an API
+// server.
+func TestInjectOfflineOtherNamespace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pod.yaml")
+	text := "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  namespace: elsewhere\n  labels: {peercache.io/inject: kv}\n" +
+		"  annotations: {peercache.io/cluster-namespace: inference}\n" +
+		"spec: {containers: [{name: e, image: i, command: [python3, -m, sglang.launch_server]}]}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := runCommand(t, &fakePods{}, nil, "inject", "--dry-run", "-f", file, "--cluster-file", "testdata/cluster.yaml")
+	if want := "PeerCacheCluster inference/kv serves only pods of its own namespace, and this one is in elsewhere"; got.status != 0 ||
+		!strings.Contains(got.stdout, want) {
+		t.Errorf("%+v, want %q", got, want)
+	}
+}
+
+// TestInjectMatchesWebhook checks that the pod is the result of the webhook: injecting it again changes nothing.
+func TestInjectMatchesWebhook(t *testing.T) {
 	stored, err := parseCluster([]byte("kind: PeerCacheCluster\nmetadata: {name: kv, namespace: inference}\nspec: {memory: {pool: 64Gi}}"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, source := range [][]string{{"--cluster-file", "testdata/cluster.yaml"}, nil} {
 		args := append([]string{"inject", "--dry-run", "-o", "json", "-f", "testdata/engines.yaml"}, source...)
-		got := try(t, &fakePods{}, []client.Object{stored}, args...)
+		got := runCommand(t, &fakePods{}, []client.Object{stored}, args...)
 		var document struct {
 			Pods []struct {
 				Name     string
@@ -81,7 +98,11 @@ func TestInjectIsTheWebhook(t *testing.T) {
 func TestInjectAsksTheAPI(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pod.yaml")
 	pod := func(name string) []string {
-		text := "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {peercache.io/inject: " + name + "}}\nspec:\n" +
+		text := "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {peercache.io/inject: " + name + "}"
+		if name == "selective" {
+			text += ", annotations: {peercache.io/cluster-namespace: caches}"
+		}
+		text += "}\nspec:\n" +
 			"  containers: [{name: e, image: i, command: [python3, -m, sglang.launch_server]}]\n"
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -91,6 +112,7 @@ func TestInjectAsksTheAPI(t *testing.T) {
 	selective := cluster("selective", func(c *v1alpha1.PeerCacheCluster) {
 		c.Spec.Injection.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "kv"}}
 	})
+	selective.Namespace = "caches"
 	namespace := func(labels map[string]string) client.Object {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "inference", Labels: labels}}
 	}
@@ -113,7 +135,7 @@ func TestInjectAsksTheAPI(t *testing.T) {
 		default:
 			test.args = pod("kv")
 		}
-		if got := try(t, &fakePods{}, test.objects, test.args...); got.status != 0 || !strings.Contains(got.stdout, test.want) {
+		if got := runCommand(t, &fakePods{}, test.objects, test.args...); got.status != 0 || !strings.Contains(got.stdout, test.want) {
 			t.Errorf("%s: %+v, want %q", name, got, test.want)
 		}
 	}
@@ -130,13 +152,13 @@ func TestBadManifests(t *testing.T) {
 			t.Errorf("%q gives %v, want %q", text, err, want)
 		}
 	}
-	got := try(t, &fakePods{}, nil, "inject", "--dry-run", "-f", "testdata/engines.yaml", "--cluster-file", "testdata/engines.yaml")
-	if got.status != 1 || !strings.Contains(got.stderr, "it must hold one PeerCacheCluster") {
+	got := runCommand(t, &fakePods{}, nil, "inject", "--dry-run", "-f", "testdata/engines.yaml", "--cluster-file", "testdata/engines.yaml")
+	if got.status != 1 || !strings.Contains(got.stderr, "write one PeerCacheCluster into the file") {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestDefaults: a cluster from a file is what the API server would have stored.
+// TestDefaults checks that a cluster from a file gets the defaults of the API server.
 func TestDefaults(t *testing.T) {
 	c, err := parseCluster([]byte("kind: PeerCacheCluster\nspec:\n  memory: {pool: 1Gi}\n  nodePools: [{name: gpu, memory: {pool: 2Gi}}]\n" +
 		"  discovery: {port: 4000}\n"))

@@ -5,6 +5,7 @@ package kubectl
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -17,9 +18,10 @@ import (
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/fleet"
+	"github.com/peercache/peercache/operator/plan"
 )
 
-// maxHosts bounds who is asked for the members where no pod is labelled as discovery host.
+// maxHosts bounds the nodes that are asked for the members where no pod has the label of a discovery host.
 const maxHosts = 3
 
 func (p *plugin) membersCommand() *cobra.Command {
@@ -32,7 +34,8 @@ func (p *plugin) membersCommand() *cobra.Command {
 			return p.forClusters(command.Context(), names, &out, func(
 				ctx context.Context, a *access, cluster *v1alpha1.PeerCacheCluster, pods []*corev1.Pod,
 			) (clusterReport, error) {
-				return makeMembers(identityOf(cluster), pods, p.ask(ctx, a, cluster, discoveryHosts(pods)))
+				answers := p.ask(ctx, a, cluster, discoveryHosts(pods))
+				return makeMembers(identityOf(cluster), pods, answers, addresses(ctx, a, answers))
 			})
 		},
 	}
@@ -40,7 +43,28 @@ func (p *plugin) membersCommand() *cobra.Command {
 	return command
 }
 
-// discoveryHosts are the pods that know every member: those with the label, or else some that run.
+// addresses returns the addresses of the members by name. A node tells addresses only to clients on its own machine, so
+// the command runs inside a pod. Without the right to exec, addresses stay unknown.
+func addresses(ctx context.Context, a *access, answers []answer) map[string]string {
+	i := slices.IndexFunc(answers, func(got answer) bool { return got.err == nil })
+	if i < 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
+	defer cancel()
+	result, err := a.pods.exec(ctx, answers[i].pod, plan.ContainerName, peercached(answers[i].pod, "status")...)
+	var status fleet.NodeStatus
+	if err != nil || json.Unmarshal([]byte(result.stdout), &status) != nil {
+		return nil
+	}
+	known := map[string]string{}
+	for _, m := range status.Members {
+		known[m.ID] = m.Address
+	}
+	return known
+}
+
+// discoveryHosts returns the pods that know every member: the labelled ones, or else some ready pods.
 func discoveryHosts(pods []*corev1.Pod) []*corev1.Pod {
 	var hosts, others []*corev1.Pod
 	for _, pod := range pods {
@@ -59,30 +83,32 @@ func discoveryHosts(pods []*corev1.Pod) []*corev1.Pod {
 
 type membersReport struct {
 	identity
-	// Hosts are those that answered.
+	// Hosts are the discovery hosts that answered.
 	Hosts []string `json:"hosts"`
-	// Silent says why others did not.
+	// Silent are the reasons why other hosts did not answer.
 	Silent  []string `json:"silent"`
 	Members []member `json:"members"`
 }
 
 type member struct {
 	Name string `json:"name"`
-	// State is joining, active or draining, or absent for a node that is no member. Where hosts differ, all of
-	// their words are here.
-	State         string `json:"state"`
+	// State is joining, active or draining, or absent for a node that is no member. Where hosts differ, it holds all of
+	// their states.
+	State string `json:"state"`
+	// Address is empty where it is not known.
 	Address       string `json:"address"`
 	CapacityBytes uint64 `json:"capacityBytes"`
 	Reachable     bool   `json:"reachable"`
-	// SeenBy is how many hosts list the member, BreakerOpenAt how many of them get no answers from it.
+	// SeenBy is the number of hosts that list the member. BreakerOpenAt is the number of hosts that get no answers from
+	// it.
 	SeenBy        int `json:"seenBy"`
 	BreakerOpenAt int `json:"breakerOpenAt"`
-	// Health is what it said of itself; the latest that a host has heard, or null.
+	// Health is the latest health that a host has received from the member, or null.
 	Health *memberHealth `json:"health"`
 	Note   string        `json:"note,omitempty"`
 }
 
-// memberHealth is fleet.Health for scripts.
+// memberHealth is fleet.Health in the JSON of the report.
 type memberHealth struct {
 	AgeSeconds float64 `json:"ageSeconds"`
 	Group      string  `json:"group"`
@@ -93,27 +119,27 @@ type memberHealth struct {
 	NUMA      string `json:"numa"`
 	Engines   uint64 `json:"engines"`
 	UsedBytes uint64 `json:"usedBytes"`
-	// RecentLookedUp and RecentDelivered count pages of about the last minute.
+	// RecentLookedUp and RecentDelivered are numbers of pages of about the last minute.
 	RecentLookedUp  uint64 `json:"recentLookedUp"`
 	RecentDelivered uint64 `json:"recentDelivered"`
 }
 
-// hear keeps the latest word of the member.
-func (m *member) hear(said *fleet.Health) {
-	if said == nil || m.Health != nil && m.Health.AgeSeconds <= said.AgeSeconds {
+// setHealth keeps the younger health.
+func (m *member) setHealth(health *fleet.Health) {
+	if health == nil || m.Health != nil && m.Health.AgeSeconds <= health.AgeSeconds {
 		return
 	}
 	m.Health = &memberHealth{
-		AgeSeconds: said.AgeSeconds, Group: said.Group, Rails: said.Rails, RailsUp: said.RailsUp, RailDown: said.RailDown, NUMA: said.NUMA,
-		Engines: said.Engines, UsedBytes: said.PoolUsedBytes, RecentLookedUp: said.RecentLookedUp,
-		RecentDelivered: said.RecentDelivered,
+		AgeSeconds: health.AgeSeconds, Group: health.Group, Rails: health.Rails, RailsUp: health.RailsUp, RailDown: health.RailDown, NUMA: health.NUMA,
+		Engines: health.Engines, UsedBytes: health.PoolUsedBytes, RecentLookedUp: health.RecentLookedUp,
+		RecentDelivered: health.RecentDelivered,
 	}
 }
 
 const stateAbsent = "absent"
 
-// makeMembers joins what the hosts say, and compares it with the pods there are.
-func makeMembers(name identity, pods []*corev1.Pod, answers []answer) (clusterReport, error) {
+// makeMembers merges the answers of the hosts, and compares them with the pods.
+func makeMembers(name identity, pods []*corev1.Pod, answers []answer, addresses map[string]string) (clusterReport, error) {
 	r := &membersReport{identity: name, Hosts: []string{}, Silent: []string{}, Members: []member{}}
 	byName := map[string]*member{}
 	states := map[string][]string{}
@@ -126,11 +152,11 @@ func makeMembers(name identity, pods []*corev1.Pod, answers []answer) (clusterRe
 		for _, m := range got.status.Members {
 			row, known := byName[m.ID]
 			if !known {
-				row = &member{Name: m.ID, Address: m.Address, CapacityBytes: m.CapacityBytes, Reachable: true}
+				row = &member{Name: m.ID, Address: addresses[m.ID], CapacityBytes: m.CapacityBytes, Reachable: true}
 				byName[m.ID] = row
 			}
 			row.SeenBy++
-			row.hear(m.Health)
+			row.setHealth(m.Health)
 			row.Reachable = row.Reachable && m.Reachable
 			if m.Breaker == fleet.BreakerOpen {
 				row.BreakerOpenAt++
@@ -141,7 +167,7 @@ func makeMembers(name identity, pods []*corev1.Pod, answers []answer) (clusterRe
 		}
 	}
 	if len(r.Hosts) == 0 {
-		return nil, noHostAnswers(name, pods, r.Silent)
+		return nil, noAnswerError(name, pods, r.Silent)
 	}
 	for id, row := range byName {
 		slices.Sort(states[id])
@@ -178,12 +204,12 @@ func addPods(byName map[string]*member, pods []*corev1.Pod) {
 	}
 }
 
-func noHostAnswers(name identity, pods []*corev1.Pod, silent []string) error {
+func noAnswerError(name identity, pods []*corev1.Pod, silent []string) error {
 	if len(pods) == 0 {
 		return fmt.Errorf("%s has no pods: see kubectl peercache status %s", name, name.arguments())
 	}
 	if len(silent) == 0 {
-		return fmt.Errorf("no node of %s runs: see kubectl peercache doctor %s", name, name.arguments())
+		return fmt.Errorf("no member of %s runs: see kubectl peercache doctor %s", name, name.arguments())
 	}
 	return fmt.Errorf("no discovery host of %s answers (%s): see kubectl peercache doctor %s",
 		name, strings.Join(silent, "; "), name.arguments())
@@ -196,8 +222,8 @@ func (r *membersReport) text(w io.Writer) {
 			active++
 		}
 	}
-	_, _ = fmt.Fprintf(w, "%s: %s, %d active, by the word of %s\n\n", r.identity, several(len(r.Members), "member"),
-		active, several(len(r.Hosts), "discovery host"))
+	_, _ = fmt.Fprintf(w, "%s: %s, %d active, by the word of %s\n\n", r.identity, plural(len(r.Members), "member"),
+		active, plural(len(r.Hosts), "discovery host"))
 	t := newTable("MEMBER", "STATE", "REACHABLE", "SEEN BY", "USED", "CAPACITY", "HITS", "ENGINES", "RAILS UP", "NUMA", "ADDRESS", "NOTE").
 		numbers(3, 4, 5, 6, 7, 8)
 	for _, m := range r.Members {
@@ -216,7 +242,7 @@ func (r *membersReport) text(w io.Writer) {
 	}
 }
 
-// healthCells are those of a row; empty where nothing is known, or nothing applies.
+// healthCells are the cells of a row. A cell is empty where its value is unknown or does not apply.
 type healthCells struct{ used, hits, engines, rails, numa, note string }
 
 func (h *memberHealth) cells() healthCells {
@@ -243,5 +269,5 @@ func (m member) breakers(hosts int) string {
 	if m.BreakerOpenAt == 0 {
 		return ""
 	}
-	return fmt.Sprintf("gives no answers to %d of %s", m.BreakerOpenAt, several(hosts, "host"))
+	return fmt.Sprintf("gives no answers to %d of %s", m.BreakerOpenAt, plural(hosts, "host"))
 }

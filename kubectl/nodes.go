@@ -19,17 +19,17 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// atOnce bounds the nodes that are asked at the same time: each costs the API server a connection.
-const atOnce = 16
+// maxConcurrent bounds concurrent requests to nodes: each holds a connection of the API server.
+const maxConcurrent = 16
 
-// nodePods are a cluster's data-plane pods, by machine and group.
+// nodePods returns the data-plane pods of a cluster, ordered by machine and group.
 func (a *access) nodePods(ctx context.Context, cluster *v1alpha1.PeerCacheCluster) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	err := a.List(ctx, &list, client.InNamespace(cluster.Namespace), client.MatchingLabels{
 		v1alpha1.LabelCluster: cluster.Name, plan.LabelComponent: plan.ComponentNode,
 	})
 	if err != nil {
-		return nil, explain(err, fmt.Sprintf("listing the nodes of %s", identityOf(cluster)))
+		return nil, explain(err, fmt.Sprintf("listing the members of %s", identityOf(cluster)))
 	}
 	pods := make([]*corev1.Pod, 0, len(list.Items))
 	for i := range list.Items {
@@ -41,7 +41,8 @@ func (a *access) nodePods(ctx context.Context, cluster *v1alpha1.PeerCacheCluste
 	return pods, nil
 }
 
-// nodeName is what members call the node of a pod: machine.group. A pod without a machine has its own name.
+// nodeName returns the member name of the node of a pod: machine.group. For a pod without a machine it is the name of
+// the pod.
 func nodeName(pod *corev1.Pod) string {
 	if pod.Spec.NodeName == "" {
 		return pod.Name
@@ -49,7 +50,7 @@ func nodeName(pod *corev1.Pod) string {
 	return pod.Spec.NodeName + "." + pod.Labels[v1alpha1.LabelGroup]
 }
 
-// answer is a node's word, or why there is none.
+// answer is the status of a node, or the error of asking for it.
 type answer struct {
 	pod    *corev1.Pod
 	status fleet.NodeStatus
@@ -57,7 +58,7 @@ type answer struct {
 	err    error
 }
 
-// ask requests the status of every pod's node, in their order.
+// ask requests the status of the node of every pod, and returns the answers in the order of pods.
 func (p *plugin) ask(ctx context.Context, a *access, cluster *v1alpha1.PeerCacheCluster, pods []*corev1.Pod) []answer {
 	return eachPod(pods, func(pod *corev1.Pod) answer {
 		got := answer{pod: pod}
@@ -77,10 +78,10 @@ func (p *plugin) ask(ctx context.Context, a *access, cluster *v1alpha1.PeerCache
 	})
 }
 
-// eachPod does the same with all pods, a few at once, and returns the results in their order.
+// eachPod calls do for every pod, maxConcurrent at a time, and returns the results in the order of pods.
 func eachPod[T any](pods []*corev1.Pod, do func(*corev1.Pod) T) []T {
 	results := make([]T, len(pods))
-	slots := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, maxConcurrent)
 	var wait sync.WaitGroup
 	for i, pod := range pods {
 		slots <- struct{}{}
@@ -93,7 +94,7 @@ func eachPod[T any](pods []*corev1.Pod, do func(*corev1.Pod) T) []T {
 	return results
 }
 
-// notRunning says what a pod does instead of running, or "".
+// notRunning returns what a pod does instead of running, or "".
 func notRunning(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp != nil {
 		return "is being deleted"

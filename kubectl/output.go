@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// report is what a command found out. Its exported fields are what scripts get.
+// report is the result of a command. -o json and -o yaml print its exported fields.
 type report interface {
-	// text writes it for people.
+	// text writes the report for people.
 	text(w io.Writer)
 }
 
@@ -24,7 +24,7 @@ func (f *format) addTo(command *cobra.Command) {
 	command.Flags().VarP(f, "output", "o", "json or yaml; a table when left out")
 }
 
-// String, Set and Type make it a flag.
+// String, Set and Type implement pflag.Value.
 func (f *format) String() string { return string(*f) }
 
 func (f *format) Set(value string) error {

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// templates are where the kinds of objects keep the pods that they make: Deployments, StatefulSets, Jobs and most
-// others; CronJobs; LeaderWorkerSets.
+// templates are the paths of pod templates: of Deployments, StatefulSets, Jobs and most other kinds; of CronJobs; of
+// LeaderWorkerSets.
 var templates = [][]string{
 	{"spec", "template"},
 	{"spec", "jobTemplate", "spec", "template"},
@@ -27,13 +27,13 @@ var templates = [][]string{
 	{"spec", "leaderWorkerTemplate", "workerTemplate"},
 }
 
-// foundPod is a pod of a manifest, or one that its object would make.
+// foundPod is a pod in a manifest, or the pod of a template in it.
 type foundPod struct {
 	name string
 	pod  *corev1.Pod
 }
 
-// podsOf finds the pods in a file of YAML or JSON documents.
+// podsOf returns the pods in a file of YAML or JSON documents.
 func podsOf(text []byte) ([]foundPod, error) {
 	var pods []foundPod
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))

@@ -19,7 +19,7 @@ func (p *plugin) railsCommand() *cobra.Command {
 	var out format
 	command := &cobra.Command{
 		Use:   "rails [NAME]",
-		Short: "The RDMA ports of every node: state, NUMA node, bytes read, failures",
+		Short: "The RDMA ports of every member: state, NUMA node, bytes read, failures",
 		Args:  atMostOneName,
 		RunE: func(command *cobra.Command, names []string) error {
 			return p.forClusters(command.Context(), names, &out, func(
@@ -35,23 +35,23 @@ func (p *plugin) railsCommand() *cobra.Command {
 
 type railsReport struct {
 	identity
-	Nodes []nodeRails `json:"nodes"`
+	Nodes []nodeRails `json:"members"`
 }
 
 type nodeRails struct {
-	Node string `json:"node"`
-	// Transport is tcp or rdma, and Reason says why.
+	Node string `json:"member"`
+	// Transport is tcp or rdma, and Reason is why the node uses it.
 	Transport string `json:"transport,omitempty"`
 	Reason    string `json:"reason,omitempty"`
 	Rails     []rail `json:"rails"`
-	// Error says why the node did not answer.
+	// Error is why the node did not answer.
 	Error string `json:"error,omitempty"`
 }
 
 type rail struct {
 	Name string `json:"name"`
 	Up   bool   `json:"up"`
-	// Why says what a rail that is not up waits for, and the remedy.
+	// Why is what a rail that is not up waits for, and the remedy.
 	Why string `json:"why,omitempty"`
 	// NUMANode is negative where it is not known.
 	NUMANode  int    `json:"numaNode"`
@@ -61,7 +61,7 @@ type rail struct {
 
 func makeRails(name identity, answers []answer) (clusterReport, error) {
 	if len(answers) == 0 {
-		return nil, noHostAnswers(name, nil, nil)
+		return nil, noAnswerError(name, nil, nil)
 	}
 	r := &railsReport{identity: name}
 	for _, got := range answers {
@@ -82,7 +82,7 @@ func makeRails(name identity, answers []answer) (clusterReport, error) {
 
 func (r *railsReport) text(w io.Writer) {
 	rails, down, without := 0, 0, 0
-	t := newTable("NODE", "RAIL", "UP", "NUMA", "READ", "FAILURES", "NOTE").numbers(3, 4, 5)
+	t := newTable("MEMBER", "RAIL", "UP", "NUMA", "READ", "FAILURES", "NOTE").numbers(3, 4, 5)
 	for _, node := range r.Nodes {
 		if len(node.Rails) == 0 {
 			without++
@@ -100,13 +100,13 @@ func (r *railsReport) text(w io.Writer) {
 			}
 			if !seen.Up {
 				down++
-				note = "pages go over the node's other rails, or TCP: " +
+				note = "pages go over the member's other rails, or TCP: " +
 					cmp.Or(seen.Why, "check cable, switch port and GID")
 			}
 			t.add(node.Node, seen.Name, yesNo(seen.Up), numa, size(seen.ReadBytes), count(float64(seen.Failures)), note)
 		}
 	}
-	_, _ = fmt.Fprintf(w, "%s: %s on %s, %d down, %s without\n\n", r.identity, several(rails, "rail"),
-		several(len(r.Nodes)-without, "node"), down, several(without, "node"))
+	_, _ = fmt.Fprintf(w, "%s: %s on %s, %d down, %s without\n\n", r.identity, plural(rails, "rail"),
+		plural(len(r.Nodes)-without, "member"), down, plural(without, "member"))
 	t.write(w)
 }

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// redacted stands where something was that may be a secret.
+// redacted replaces everything that may be a secret.
 const redacted = "REDACTED"
 
-// publicEnv are the variables whose values the operator writes. All others are somebody else's.
+// publicEnv are the variables whose values the operator writes. Values of all other variables are redacted.
 var publicEnv = []string{
 	"NODE_NAME", "POD_IP", "POD_NAMESPACE",
 	"PEERCACHE_NODE_ID", "PEERCACHE_GROUP", "PEERCACHE_ADVERTISE_ADDR", "PEERCACHE_SOCKET", "PEERCACHE_POOL_SIZE",
@@ -19,13 +19,13 @@ var publicEnv = []string{
 	"PEERCACHE_DATAPLANE_IMAGE", "PEERCACHE_CLIENT_IMAGE",
 }
 
-// publicAnnotations are the prefixes of annotations that explain something here.
+// publicAnnotations are the prefixes of annotations that are kept.
 var publicAnnotations = []string{
 	"peercache.io/", "k8s.v1.cni.cncf.io/", "deployment.kubernetes.io/", "deprecated.daemonset.template.generation",
 }
 
-// redactObject removes from an object, in the form that JSON has in Go, what may be secret and is of no use: values
-// of variables and headers, foreign annotations, what kubectl remembers of the last apply, options of volumes.
+// redactObject redacts an object in the form of JSON in Go: values of variables and headers, annotations of others,
+// options of volumes, and secrets in texts. kubectl's last applied configuration is one of those annotations.
 func redactObject(object map[string]any) {
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		delete(metadata, "managedFields")
@@ -64,7 +64,7 @@ func redactAny(value any) any {
 	return value
 }
 
-// redactValues takes the values out of a list of {name, value}.
+// redactValues redacts the values in a list of {name, value}.
 func redactValues(list any) {
 	entries, _ := list.([]any)
 	for _, entry := range entries {
@@ -95,7 +95,7 @@ func redactAll(value any) {
 	}
 }
 
-// redactArguments also knows a secret that is an argument of its own: --token abc.
+// redactArguments also redacts a secret that is an argument of its own: --token abc.
 func redactArguments(value any) {
 	arguments, _ := value.([]any)
 	after := false
@@ -121,7 +121,7 @@ var (
 	secretNames = regexp.MustCompile(`(?i)passw|secret|token|credential|api[-_]?key|private[-_]?key`)
 )
 
-// redactText removes what looks like a secret from a log, a file or an argument.
+// redactText redacts what looks like a secret in a log, a file or an argument.
 func redactText(text string) string {
 	text = privateKeys.ReplaceAllString(text, redacted)
 	text = credentials.ReplaceAllString(text, "$1 "+redacted)
@@ -136,7 +136,7 @@ func redactText(text string) string {
 	})
 }
 
-// isSecretName tells password from password-file, whose value is a path.
+// isSecretName is true for password, and false for password-file, whose value is a path.
 func isSecretName(name string) bool {
 	if !secretNames.MatchString(name) {
 		return false

@@ -16,7 +16,7 @@ import (
 // clusterReport is the report of one cluster.
 type clusterReport interface{ report }
 
-// clusterReports is that of several.
+// clusterReports are the reports of several clusters.
 type clusterReports struct {
 	Clusters []clusterReport `json:"clusters"`
 }
@@ -30,8 +30,8 @@ func (r clusterReports) text(w io.Writer) {
 	}
 }
 
-// forClusters makes and prints the report of every cluster that is meant. An error of one of several leaves the
-// others' reports.
+// forClusters makes and prints the report of every selected cluster. After an error with one cluster, it still prints the
+// reports of the others.
 func (p *plugin) forClusters(ctx context.Context, names []string, out *format, make func(
 	ctx context.Context, a *access, cluster *v1alpha1.PeerCacheCluster, pods []*corev1.Pod,
 ) (clusterReport, error)) error {

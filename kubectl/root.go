@@ -20,19 +20,19 @@ type plugin struct {
 	genericiooptions.IOStreams
 	version string
 	flags   *genericclioptions.ConfigFlags
-	// everywhere is --all-namespaces.
-	everywhere bool
-	// connect and the clock are replaced in tests.
+	// allNamespaces is the value of --all-namespaces.
+	allNamespaces bool
+	// Tests replace connect, now and sleep.
 	connect func() (*access, error)
 	now     func() time.Time
 	sleep   func(ctx context.Context, d time.Duration) error
 }
 
-// errWrong ends a command whose report, which is printed already, says that something is wrong.
-var errWrong = errors.New("something is wrong")
+// errUnhealthy ends a command with status 1. The report, which is printed already, says what is wrong.
+var errUnhealthy = errors.New("something is wrong")
 
-// Run executes a command line and returns the exit status: 0, or 1 after an error and where doctor or bench
-// found something wrong.
+// Run executes a command line and returns the exit status. The status is 1 after an error, and where doctor or bench found
+// something wrong.
 func Run(ctx context.Context, args []string, version string, streams genericiooptions.IOStreams) int {
 	p := &plugin{IOStreams: streams, version: version, now: time.Now, sleep: sleep}
 	p.flags = genericclioptions.NewConfigFlags(true)
@@ -41,14 +41,14 @@ func Run(ctx context.Context, args []string, version string, streams genericioop
 }
 
 func (p *plugin) run(ctx context.Context, args []string) int {
-	log.SetLogger(logr.Discard()) // what goes wrong is in the errors
+	log.SetLogger(logr.Discard()) // the errors say what goes wrong
 	command := p.command()
 	command.SetArgs(args)
 	err := command.ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}
-	if !errors.Is(err, errWrong) {
+	if !errors.Is(err, errUnhealthy) {
 		_, _ = fmt.Fprintln(p.ErrOut, "error:", err)
 	}
 	return 1
@@ -58,8 +58,9 @@ func (p *plugin) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubectl-peercache",
 		Short: "Shows, examines and measures PeerCacheClusters",
-		Long: "Shows, examines and measures PeerCacheClusters. Only drain and undrain change something in the Kubernetes cluster:\n" +
-			"a label of the machine that they name.\n\n" +
+		Long: "Shows, examines and measures PeerCacheClusters. Four commands change something in the Kubernetes cluster: drain and\n" +
+			"undrain a label of the machine that they name, rotate an annotation of its PeerCacheCluster, and discover runs a pod on\n" +
+			"each machine for some seconds.\n\n" +
 			"NAME is a PeerCacheCluster of the namespace; without it, all of them are meant.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl peercache"},
 		Version:       p.version,
@@ -73,13 +74,14 @@ func (p *plugin) command() *cobra.Command {
 		return fmt.Errorf("%w: see '%s --help'", err, c.CommandPath())
 	})
 	p.flags.AddFlags(root.PersistentFlags())
-	root.PersistentFlags().BoolVarP(&p.everywhere, "all-namespaces", "A", false, "PeerCacheClusters of all namespaces")
-	root.AddCommand(p.statusCommand(), p.membersCommand(), p.railsCommand(), p.topCommand(), p.doctorCommand(),
-		p.benchCommand(), p.drainCommand(), p.undrainCommand(), p.injectCommand(), p.bundleCommand())
+	root.PersistentFlags().BoolVarP(&p.allNamespaces, "all-namespaces", "A", false, "PeerCacheClusters of all namespaces")
+	root.AddCommand(p.statusCommand(), p.membersCommand(), p.railsCommand(), p.disksCommand(), p.topCommand(), p.dashboardCommand(),
+		p.doctorCommand(), p.benchCommand(), p.drainCommand(), p.undrainCommand(), p.rotateCommand(), p.injectCommand(), p.discoverCommand(),
+		p.bundleCommand())
 	return root
 }
 
-// atMostOneName is the argument of most commands.
+// atMostOneName accepts the optional NAME of most commands.
 func atMostOneName(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return fmt.Errorf("%s takes one NAME, and there are %d: leave NAME out for all PeerCacheClusters of the namespace",
@@ -88,7 +90,17 @@ func atMostOneName(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// sleep waits, or returns the context's error.
+// exactlyOne accepts one argument. what describes it, and hint says how to find its value.
+func exactlyOne(what, hint string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("%s takes %s, and there are %d: %s", c.CommandPath(), what, len(args), hint)
+		}
+		return nil
+	}
+}
+
+// sleep waits for d, or returns the error of the context.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

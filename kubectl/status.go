@@ -4,6 +4,8 @@ package kubectl
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/fleet"
 )
 
 func (p *plugin) statusCommand() *cobra.Command {
@@ -34,7 +37,7 @@ func (p *plugin) statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return out.print(p.Out, makeStatus(clusters, p.now()))
+			return out.print(p.Out, p.statusReport(command.Context(), a, clusters))
 		},
 	}
 	out.addTo(command)
@@ -47,25 +50,31 @@ type statusReport struct {
 
 type clusterStatus struct {
 	identity
-	Ready        bool   `json:"ready"`
-	Mode         string `json:"mode"`
-	Transport    string `json:"transport"`
-	DesiredNodes int32  `json:"desiredNodes"`
-	// DrainedNodes are not among the desired ones, because their machines are drained.
-	DrainedNodes int32  `json:"drainedNodes"`
-	ReadyNodes   int32  `json:"readyNodes"`
-	Members      int32  `json:"members"`
-	Capacity     string `json:"capacity"`
-	Image        string `json:"image,omitempty"`
-	Engines      int32  `json:"engines"`
-	// HitRatioPercent is of about the last minute; null when nobody read.
+	// Available says that the cache serves, and Ready that nothing is missing.
+	Available      bool   `json:"available"`
+	Ready          bool   `json:"ready"`
+	Mode           string `json:"mode"`
+	Transport      string `json:"transport"`
+	DesiredMembers int32  `json:"desiredMembers"`
+	// DrainedMembers is the number of members that are not desired now, because their machines are drained.
+	DrainedMembers int32  `json:"drainedMembers"`
+	ReadyMembers   int32  `json:"readyMembers"`
+	ActiveMembers  int32  `json:"activeMembers"`
+	Capacity       string `json:"capacity"`
+	// Disk is null where members keep pages in memory alone.
+	Disk  *v1alpha1.DiskStatus `json:"disk"`
+	Image string               `json:"image,omitempty"`
+	// Engines and HitRatioPercent are what a discovery host says now. They are null when Unheard says why none was heard.
+	Engines *uint64 `json:"engines"`
+	// HitRatioPercent covers about the last minute. It is null when no engine read.
 	HitRatioPercent *int32        `json:"hitRatioPercent"`
+	Unheard         string        `json:"unheard,omitempty"`
 	Groups          []groupStatus `json:"groups"`
-	// NotFine are the conditions that are not as they should be, causes first.
+	// NotFine are the conditions that are not as they should be, causes before effects.
 	NotFine []condition `json:"notFine"`
-	// Fine are the others, as Type=Status.
+	// Fine are the other conditions, as Type=Status.
 	Fine []string `json:"fine"`
-	// Next is what to do, the most urgent first.
+	// Next is what the user should do, the most urgent first.
 	Next []string `json:"next"`
 }
 
@@ -75,7 +84,7 @@ type groupStatus struct {
 	Drained int32  `json:"drained"`
 	Ready   int32  `json:"ready"`
 	Updated int32  `json:"updated"`
-	// Rails of all the group's nodes.
+	// RailsDesired and RailsReady count the rails of all nodes of the group.
 	RailsDesired int32 `json:"railsDesired"`
 	RailsReady   int32 `json:"railsReady"`
 }
@@ -85,23 +94,26 @@ type condition struct {
 	Status  string `json:"status"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Since is when the status became what it is, and age how long ago that was.
+	// Since is the time of the last change of the status, and age the time since then.
 	Since metav1.Time `json:"since"`
 	age   string
 }
 
-// causes come before what follows from them. Types that are not listed stand between Degraded and Progressing.
-var causes = map[string]int{
+// conditionOrder sorts causes before effects. Types that are not listed stand between InjectionReady and Progressing.
+var conditionOrder = map[string]int{
 	v1alpha1.ConditionConfigAccepted:   -5,
 	v1alpha1.ConditionNetworksResolved: -4,
 	v1alpha1.ConditionDevicesAvailable: -3,
 	v1alpha1.ConditionDegraded:         -2,
 	v1alpha1.ConditionInjectionReady:   -1,
-	v1alpha1.ConditionProgressing:      1,
-	v1alpha1.ConditionReady:            2,
+
+	v1alpha1.ConditionPeersAuthenticated: 4, // the user has decided this, and it has no effect on the others
+	v1alpha1.ConditionProgressing:        1,
+	v1alpha1.ConditionReady:              2,
+	v1alpha1.ConditionAvailable:          3,
 }
 
-// isFine knows the two conditions that are fine while they are False.
+// isFine is true for the good status of a condition, which is False for Degraded and Progressing.
 func isFine(c metav1.Condition) bool {
 	switch c.Type {
 	case v1alpha1.ConditionDegraded, v1alpha1.ConditionProgressing:
@@ -111,13 +123,52 @@ func isFine(c metav1.Condition) bool {
 	}
 }
 
-// notFine are the conditions that are not as they should be, causes first.
+// notFine returns the conditions that are not as they should be, causes before effects.
 func notFine(conditions []metav1.Condition) []metav1.Condition {
 	bad := slices.DeleteFunc(slices.Clone(conditions), isFine)
 	slices.SortStableFunc(bad, func(a, b metav1.Condition) int {
-		return cmp.Or(cmp.Compare(causes[a.Type], causes[b.Type]), cmp.Compare(a.Type, b.Type))
+		return cmp.Or(cmp.Compare(conditionOrder[a.Type], conditionOrder[b.Type]), cmp.Compare(a.Type, b.Type))
 	})
 	return bad
+}
+
+// statusReport is the status of clusters, with what their discovery hosts say now. Whoever may not ask these is told the rest.
+func (p *plugin) statusReport(ctx context.Context, a *access, clusters []v1alpha1.PeerCacheCluster) statusReport {
+	report := makeStatus(clusters, p.now())
+	for i := range clusters {
+		report.Clusters[i].hear(p.askHosts(ctx, a, &clusters[i]))
+	}
+	return report
+}
+
+// askHosts returns what the discovery hosts of a cluster have heard from all members.
+func (p *plugin) askHosts(ctx context.Context, a *access, cluster *v1alpha1.PeerCacheCluster) (*fleet.Fleet, error) {
+	pods, err := a.nodePods(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	var statuses []fleet.NodeStatus
+	err = errors.New("no member runs")
+	for _, got := range p.ask(ctx, a, cluster, discoveryHosts(pods)) {
+		if err = got.err; err == nil {
+			statuses = append(statuses, got.status)
+		}
+	}
+	if heard := fleet.MostComplete(statuses); heard != nil {
+		return heard, nil
+	}
+	return nil, cmp.Or(err, errors.New("no member hosts discovery yet"))
+}
+
+func (c *clusterStatus) hear(heard *fleet.Fleet, err error) {
+	if err != nil {
+		c.Unheard = err.Error()
+		return
+	}
+	c.Engines = &heard.Engines
+	if percent, known := heard.HitPercent(); known {
+		c.HitRatioPercent = &percent
+	}
 }
 
 func makeStatus(clusters []v1alpha1.PeerCacheCluster, now time.Time) statusReport {
@@ -131,22 +182,22 @@ func makeStatus(clusters []v1alpha1.PeerCacheCluster, now time.Time) statusRepor
 func statusOf(cluster *v1alpha1.PeerCacheCluster, now time.Time) clusterStatus {
 	seen := cluster.Status
 	s := clusterStatus{
-		identity:     identityOf(cluster),
-		Ready:        meta.IsStatusConditionTrue(seen.Conditions, v1alpha1.ConditionReady),
-		Mode:         string(cluster.Spec.Mode),
-		Transport:    string(cluster.Spec.Transport),
-		DesiredNodes: seen.DesiredNodes,
-		DrainedNodes: seen.DrainedNodes,
-		ReadyNodes:   seen.ReadyNodes,
-		Members:      seen.Members,
-		Capacity:     seen.Capacity.String(),
-		Image:        seen.Image,
-		Engines:      seen.Engines,
+		identity:       identityOf(cluster),
+		Available:      meta.IsStatusConditionTrue(seen.Conditions, v1alpha1.ConditionAvailable),
+		Ready:          meta.IsStatusConditionTrue(seen.Conditions, v1alpha1.ConditionReady),
+		Mode:           string(cluster.Spec.Mode),
+		Transport:      string(cluster.Spec.Transport),
+		DesiredMembers: seen.DesiredMembers,
+		DrainedMembers: seen.DrainedMembers,
+		ReadyMembers:   seen.ReadyMembers,
+		ActiveMembers:  seen.ActiveMembers,
+		Capacity:       seen.Capacity.String(),
+		Disk:           seen.Disk,
+		Image:          seen.Image,
 
-		HitRatioPercent: seen.HitRatioPercent,
-		Groups:          []groupStatus{},
-		NotFine:         []condition{},
-		Fine:            []string{},
+		Groups:  []groupStatus{},
+		NotFine: []condition{},
+		Fine:    []string{},
 	}
 	for _, group := range seen.Groups {
 		s.Groups = append(s.Groups, groupStatus{
@@ -169,7 +220,7 @@ func statusOf(cluster *v1alpha1.PeerCacheCluster, now time.Time) clusterStatus {
 	return s
 }
 
-// nextSteps is what to do now, the most urgent first.
+// nextSteps returns what the user should do, the most urgent first.
 func nextSteps(cluster *v1alpha1.PeerCacheCluster, bad []metav1.Condition) []string {
 	name := identityOf(cluster)
 	if len(cluster.Status.Conditions) == 0 || cluster.Status.ObservedGeneration < cluster.Generation {
@@ -177,7 +228,7 @@ func nextSteps(cluster *v1alpha1.PeerCacheCluster, bad []metav1.Condition) []str
 			"kubectl get pods -A -l app.kubernetes.io/component=operator,app.kubernetes.io/name=peercache"}
 	}
 	if cluster.Spec.Mode == v1alpha1.ModePlan {
-		return []string{"nothing is made in mode: Plan: read status.plan (kubectl get pcc " + name.arguments() +
+		return []string{"mode: Plan creates nothing: read status.plan (kubectl get pcc " + name.arguments() +
 			" -o yaml), then write mode: Apply"}
 	}
 	var steps []string
@@ -192,7 +243,7 @@ func nextSteps(cluster *v1alpha1.PeerCacheCluster, bad []metav1.Condition) []str
 		steps = append(steps, "give the machines or networks what the messages name, or change the spec")
 	}
 	if are[v1alpha1.ConditionDegraded] {
-		steps = append(steps, "look at the broken nodes: kubectl peercache doctor "+name.arguments())
+		steps = append(steps, "look at the broken members: kubectl peercache doctor "+name.arguments())
 	}
 	if are[v1alpha1.ConditionInjectionReady] {
 		steps = append(steps, "do what InjectionReady says, then create the SGLang pods anew that were started meanwhile")
@@ -219,21 +270,23 @@ func (r statusReport) text(w io.Writer) {
 }
 
 func (c clusterStatus) text(w io.Writer) {
-	state := "NOT READY"
-	if c.Ready {
+	state := "NOT AVAILABLE"
+	switch {
+	case c.Available && c.Ready:
 		state = "ready"
-	}
-	hits := "nobody reads"
-	if c.HitRatioPercent != nil {
-		hits = fmt.Sprintf("%d%% hits", *c.HitRatioPercent)
+	case c.Available:
+		state = "available, NOT READY"
 	}
 	drained := ""
-	if c.DrainedNodes > 0 {
-		drained = fmt.Sprintf(" (%d drained)", c.DrainedNodes)
+	if c.DrainedMembers > 0 {
+		drained = fmt.Sprintf(" (%d drained)", c.DrainedMembers)
 	}
-	_, _ = fmt.Fprintf(w, "%s: %s, %d of %s serve%s, %s, %s for pages, transport %s\n", c.identity, state,
-		c.ReadyNodes, several(int(c.DesiredNodes), "node"), drained, several(int(c.Members), "member"), c.Capacity, c.Transport)
-	_, _ = fmt.Fprintf(w, "%s attached, %s\n\n", several(int(c.Engines), "engine"), hits)
+	_, _ = fmt.Fprintf(w, "%s: %s, %d of %s serve%s, %d active, %s for pages, transport %s\n", c.identity, state,
+		c.ReadyMembers, plural(int(c.DesiredMembers), "member"), drained, c.ActiveMembers, c.Capacity, c.Transport)
+	if c.Disk != nil {
+		_, _ = fmt.Fprintf(w, "%s of %s on disk used, %s off\n", sizeOf(c.Disk.Used), sizeOf(c.Disk.Capacity), plural(int(c.Disk.Off), "drive"))
+	}
+	_, _ = fmt.Fprintf(w, "%s\n\n", c.heard())
 	if len(c.NotFine) > 0 {
 		conditions := newTable("CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE")
 		for _, bad := range c.NotFine {
@@ -257,6 +310,18 @@ func (c clusterStatus) text(w io.Writer) {
 	for _, step := range c.Next {
 		_, _ = fmt.Fprintln(w, "next:", step)
 	}
+}
+
+// heard is the line about engines.
+func (c clusterStatus) heard() string {
+	if c.Engines == nil {
+		return "engines and hits are not known: " + c.Unheard
+	}
+	hits := "nobody reads"
+	if c.HitRatioPercent != nil {
+		hits = fmt.Sprintf("%d%% hits", *c.HitRatioPercent)
+	}
+	return fmt.Sprintf("%s attached, %s", plural(int(min(*c.Engines, 1<<30)), "engine"), hits)
 }
 
 // railsUp is empty where pages travel by TCP.

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// gap is between two columns.
-	gap = "  "
-	// wide is where the last column is broken, so that sentences stay readable on a terminal.
-	wide = 120
-	// narrowest is what the last column has at least, however wide the others are.
-	narrowest = 40
+	// columnGap separates two columns.
+	columnGap = "  "
+	// maxWidth is the width at which the last column is wrapped, so that sentences fit a terminal.
+	maxWidth = 120
+	// minLastColumn is the least width of the last column, however wide the others are.
+	minLastColumn = 40
 )
 
-// table is written in columns as wide as their widest cell. The last column may hold sentences: they are broken
-// at blanks. Without any it is left out.
+// table has columns as wide as their widest cell. The last column may hold sentences, which are wrapped. An empty last
+// column is left out.
 type table struct {
 	head []string
-	// right says which columns hold numbers.
+	// right marks the columns of numbers.
 	right map[int]bool
 	rows  [][]string
 }
@@ -37,7 +37,7 @@ func (t *table) numbers(columns ...int) *table {
 	return t
 }
 
-// add appends a row. An empty cell is shown as a dash, but for the last.
+// add appends a row. An empty cell is shown as a dash, except in the last column.
 func (t *table) add(cells ...string) {
 	for i, cell := range cells[:len(cells)-1] {
 		if cell == "" {
@@ -57,10 +57,10 @@ func (t *table) write(w io.Writer) {
 		for _, row := range t.rows {
 			widths[column] = max(widths[column], utf8.RuneCountInString(row[column]))
 		}
-		before += widths[column] + len(gap)
+		before += widths[column] + len(columnGap)
 	}
 	lastWidth := utf8.RuneCountInString(t.head[last])
-	room := max(wide-before, narrowest)
+	room := max(maxWidth-before, minLastColumn)
 	for _, row := range t.rows {
 		for _, line := range wrap(row[last], room) {
 			lastWidth = max(lastWidth, utf8.RuneCountInString(line))
@@ -74,7 +74,7 @@ func (t *table) write(w io.Writer) {
 				if i == 0 {
 					cell = row[column]
 				}
-				text.WriteString(t.pad(column, cell, width) + gap)
+				text.WriteString(t.pad(column, cell, width) + columnGap)
 			}
 			text.WriteString(t.pad(last, line, lastWidth))
 			_, _ = fmt.Fprintln(w, strings.TrimRight(text.String(), " "))
@@ -82,7 +82,7 @@ func (t *table) write(w io.Writer) {
 	}
 }
 
-// dropEmpty leaves the last column out where no row has anything in it.
+// dropEmpty removes the last column where it is empty in all rows.
 func (t *table) dropEmpty() {
 	last := len(t.head) - 1
 	if slices.ContainsFunc(t.rows, func(row []string) bool { return row[last] != "" }) {
@@ -102,7 +102,7 @@ func (t *table) pad(column int, cell string, width int) string {
 	return cell + spaces
 }
 
-// wrap breaks a text at blanks into lines of at most width runes. A longer word has a line of its own.
+// wrap breaks a text at blanks into lines of at most width runes. A longer word gets a line of its own.
 func wrap(text string, width int) []string {
 	var lines []string
 	line := ""

@@ -22,7 +22,7 @@ func (p *plugin) topCommand() *cobra.Command {
 	interval := 2 * time.Second
 	command := &cobra.Command{
 		Use:   "top [NAME]",
-		Short: "What moves: pool, hit ratio, pages and bytes per second of every node",
+		Short: "What moves: pool, hit ratio, pages and bytes per second of every member",
 		Args:  atMostOneName,
 		RunE: func(command *cobra.Command, names []string) error {
 			if interval < 100*time.Millisecond {
@@ -37,7 +37,7 @@ func (p *plugin) topCommand() *cobra.Command {
 	return command
 }
 
-// top keeps the last sample of every cluster, so that each round of watching costs one.
+// top keeps the last sample of every cluster, so that each round of --watch takes only one.
 func (p *plugin) top(ctx context.Context, names []string, out *format, interval time.Duration, watch bool) error {
 	last := map[identity]map[string]answer{}
 	round := func(
@@ -64,7 +64,7 @@ func (p *plugin) top(ctx context.Context, names []string, out *format, interval 
 			_, _ = fmt.Fprintln(p.ErrOut, "error:", err)
 		}
 		if err := p.sleep(ctx, interval); err != nil {
-			return nil //nolint:nilerr // Ctrl-C is how watching ends
+			return nil //nolint:nilerr // Ctrl-C ends --watch
 		}
 		if *out == "" {
 			_, _ = fmt.Fprintln(p.Out)
@@ -82,28 +82,29 @@ func byNode(answers []answer) map[string]answer {
 
 type topReport struct {
 	identity
-	Nodes []nodeTop `json:"nodes"`
+	Nodes []nodeTop `json:"members"`
 	Total nodeTop   `json:"total"`
 }
 
 type nodeTop struct {
-	Node         string `json:"node,omitempty"`
+	Node         string `json:"member,omitempty"`
 	PoolUsed     uint64 `json:"poolUsedBytes"`
 	PoolCapacity uint64 `json:"poolCapacityBytes"`
 	Engines      int    `json:"engines"`
-	// Engines looked up Asked pages since the sample before and got Hits; AskedEver and HitsEver since the node was started.
+	// Asked and Hits are the pages that engines looked up and got since the previous sample. AskedEver and HitsEver count
+	// since the start of the node.
 	Hits      float64 `json:"hits"`
 	Asked     float64 `json:"asked"`
 	HitsEver  float64 `json:"hitsEver"`
 	AskedEver float64 `json:"askedEver"`
-	// Per second since the sample before.
+	// The rates are per second, since the previous sample.
 	PagesRead    float64 `json:"pagesReadPerSecond"`
 	TokensRead   float64 `json:"tokensReadPerSecond"`
 	BytesRead    float64 `json:"bytesReadPerSecond"`
 	PagesWritten float64 `json:"pagesWrittenPerSecond"`
 	BytesWritten float64 `json:"bytesWrittenPerSecond"`
 	BytesServed  float64 `json:"bytesServedPerSecond"`
-	// Error says why there are no figures.
+	// Error is why the row has no figures.
 	Error string `json:"error,omitempty"`
 }
 
@@ -122,12 +123,12 @@ func makeTop(name identity, before map[string]answer, after []answer) (clusterRe
 		r.Nodes = append(r.Nodes, row)
 	}
 	if answered == 0 {
-		return nil, fmt.Errorf("no node of %s answers: see kubectl peercache doctor %s", name, name.arguments())
+		return nil, fmt.Errorf("no member of %s answers: see kubectl peercache doctor %s", name, name.arguments())
 	}
 	return r, nil
 }
 
-// measure compares two samples. Those of different lives of a node have no rates in common.
+// measure sets the rates between two samples. After a restart of the node, its counters begin at 0 and give no rates.
 func (t *nodeTop) measure(before, after answer) {
 	now := after.status
 	t.PoolUsed, t.PoolCapacity, t.Engines = now.Pool.UsedBytes, now.Pool.CapacityBytes, len(now.Engines)
@@ -169,7 +170,7 @@ func (t *nodeTop) add(o nodeTop) {
 	t.BytesServed += o.BytesServed
 }
 
-// ratio is empty where nothing was asked for.
+// ratio is empty where nothing was looked up.
 func ratio(part, whole float64) string {
 	if whole == 0 {
 		return ""
@@ -178,7 +179,7 @@ func ratio(part, whole float64) string {
 }
 
 func (r *topReport) text(w io.Writer) {
-	t := newTable("NODE", "ENGINES", "POOL", "USED", "HITS", "HITS EVER", "READ P/S", "READ B/S", "SET P/S", "SET B/S",
+	t := newTable("MEMBER", "ENGINES", "POOL", "USED", "HITS", "HITS EVER", "READ P/S", "READ B/S", "SET P/S", "SET B/S",
 		"SERVED B/S", "NOTE").numbers(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 	row := func(name string, n nodeTop) {
 		if n.Error != "" {
@@ -193,6 +194,6 @@ func (r *topReport) text(w io.Writer) {
 		row(node.Node, node)
 	}
 	row("total", r.Total)
-	_, _ = fmt.Fprintf(w, "%s: %s\n\n", r.identity, several(len(r.Nodes), "node"))
+	_, _ = fmt.Fprintf(w, "%s: %s\n\n", r.identity, plural(len(r.Nodes), "member"))
 	t.write(w)
 }

@@ -6,19 +6,24 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// size writes bytes with three digits at most: 512, 1.5Ki, 64Gi.
+// size writes bytes with at most three digits: 512, 1.5Ki, 64Gi.
 func size[N uint64 | float64](bytes N) string {
 	return scaled(float64(bytes), 1024, []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"})
 }
 
-// count writes a number with three digits at most: 7, 1.5k, 64M.
+// sizeOf is size of a quantity of bytes.
+func sizeOf(bytes resource.Quantity) string { return size(bytes.AsApproximateFloat64()) }
+
+// count writes a number with at most three digits: 7, 1.5k, 64M.
 func count(n float64) string { return scaled(n, 1000, []string{"", "k", "M", "G", "T"}) }
 
 func scaled(n, step float64, units []string) string {
 	unit := 0
-	// From 999.5 on it would be written with four digits.
+	// A number from 999.5 on would have four digits.
 	for ; n >= min(step, 999.5) && unit < len(units)-1; unit++ {
 		n /= step
 	}
@@ -28,7 +33,7 @@ func scaled(n, step float64, units []string) string {
 	return strings.TrimSuffix(strconv.FormatFloat(n, 'f', 1, 64), ".0") + units[unit]
 }
 
-// percent writes a share. Only all is 100 %, and only nothing is 0 %.
+// percent writes a share. It writes 100 % only for all, and 0 % only for none.
 func percent(part, whole float64) string {
 	switch share := 100 * part / whole; {
 	case share > 99.9 && share < 100:
@@ -49,8 +54,8 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// several writes "1 node" and "3 nodes".
-func several(n int, what string) string {
+// plural writes "1 node" and "3 nodes".
+func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/peercache/peercache/operator/certs"
 )
 
-// TestGivenCertificate: with --webhook-certificates the webhook serves what lies there, and the operator has no business
-// with the Secret of its own.
+// TestGivenCertificate checks that with --webhook-certificates the webhook serves the files there, and that the operator does not
+// watch its own Secret.
 func TestGivenCertificate(t *testing.T) {
 	folder := t.TempDir()
 	certificate, key, err := cert.GenerateSelfSignedCertKey("given.example", nil, nil)
@@ -56,7 +56,7 @@ func TestGivenCertificate(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // what it serves is looked at
+	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // the test compares the certificate itself
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		connection, err := dialer.DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {

@@ -19,14 +19,14 @@ const (
 	webhookEnabled  = "enabled"
 	webhookDisabled = "disabled"
 
-	// namespaceFile tells a pod its namespace.
+	// namespaceFile has the namespace of a pod.
 	namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 )
 
-// errHelp says that the help was asked for and printed.
+// errHelp is returned after the help was printed.
 var errHelp = flag.ErrHelp
 
-// options are what the command line and the environment say.
+// options are the settings from the command line and the environment.
 type options struct {
 	dataplaneImage string
 	clientImage    string
@@ -42,14 +42,14 @@ type options struct {
 	log            zap.Options
 }
 
-// parseFlags reads the command line. The images may also come from the environment; a flag wins.
+// parseFlags reads the command line. The environment may give the images; a flag overrides it.
 func parseFlags(args []string, getenv func(string) string, output io.Writer) (options, error) {
 	var o options
 	set := flag.NewFlagSet("peercache-operator", flag.ContinueOnError)
 	set.SetOutput(output)
 	set.Usage = func() {
-		_, _ = fmt.Fprintf(output, "peercache-operator %s runs PeerCacheClusters on Kubernetes.\n\nFlags:\n",
-			version)
+		_, _ = fmt.Fprintf(output, "peercache-operator %s runs PeerCacheClusters on Kubernetes.\n"+
+			"With the one argument %s it prints what RDMA ports this machine has, as JSON.\n\nFlags:\n", version, machineCommand)
 		set.PrintDefaults()
 	}
 	image := func(name, env, fallback, usage string) *string {
@@ -64,16 +64,16 @@ func parseFlags(args []string, getenv func(string) string, output io.Writer) (op
 	client := image("client-image", "PEERCACHE_CLIENT_IMAGE",
 		"docker.io/peercache/client:"+version, "`image` of the client package where the cluster names none")
 	set.StringVar(&o.namespace, "namespace", getenv("POD_NAMESPACE"),
-		"the operator's own `namespace`; found by itself in a pod (environment: POD_NAMESPACE)")
-	set.BoolVar(&o.leaderElect, "leader-elect", false, "let one of several replicas work at a time")
+		"the operator's own `namespace`; in a pod it is known (environment: POD_NAMESPACE)")
+	set.BoolVar(&o.leaderElect, "leader-elect", false, "let only one of several replicas reconcile at a time")
 	set.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of /metrics, 0 for none")
 	set.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz")
 	set.IntVar(&o.webhookPort, "webhook-port", 9443, "`port` of the webhook that connects SGLang pods")
 	set.StringVar(&o.webhook, "webhook", webhookEnabled, "run the webhook: enabled or disabled")
-	set.StringVar(&o.certificates, "webhook-certificates", "", "`folder` with tls.crt and tls.key for the webhook, which somebody "+
-		"else makes, renews and has the API server trust, such as OLM; empty: the operator does all that")
+	set.StringVar(&o.certificates, "webhook-certificates", "", "`folder` with tls.crt and tls.key for the webhook, which another "+
+		"program such as OLM makes, renews and lets the API server trust; empty: the operator does this itself")
 	set.StringVar(&o.tracing, "tracing-endpoint", "", "`address` of an OpenTelemetry collector that takes OTLP over HTTP, such as "+
-		"http://collector:4318, for spans of what the operator does; empty: none are made")
+		"http://collector:4318, for spans of the operator; empty: the operator sends none")
 	set.BoolVar(&o.showVersion, "version", false, "print the version and exit")
 	o.log.BindFlags(set)
 	if err := set.Parse(args); err != nil {
@@ -86,7 +86,7 @@ func parseFlags(args []string, getenv func(string) string, output io.Writer) (op
 	return o, o.validate(set.Args())
 }
 
-// keepsCertificate says that the webhook's certificate is the operator's own affair.
+// keepsCertificate is true where the operator makes the webhook's certificate itself.
 func (o options) keepsCertificate() bool { return o.webhook == webhookEnabled && o.certificates == "" }
 
 func (o options) validate(rest []string) error {
@@ -98,7 +98,7 @@ func (o options) validate(rest []string) error {
 	case o.webhook != webhookEnabled && o.webhook != webhookDisabled:
 		return fmt.Errorf("--webhook=%s is unknown: write enabled or disabled", o.webhook)
 	case o.webhook == webhookDisabled && o.certificates != "":
-		return fmt.Errorf("--webhook-certificates=%s is of no use with --webhook=disabled: leave one of them out", o.certificates)
+		return fmt.Errorf("--webhook-certificates=%s has no effect with --webhook=disabled: leave one of them out", o.certificates)
 	case o.webhookPort < 1 || o.webhookPort > 65535:
 		return fmt.Errorf("--webhook-port=%d is no port: write a number from 1 to 65535", o.webhookPort)
 	case o.namespace == "" && (o.webhook == webhookEnabled || o.leaderElect):
@@ -113,7 +113,7 @@ func (o options) validate(rest []string) error {
 func namespaceOfPod() string {
 	content, err := os.ReadFile(namespaceFile)
 	if err != nil {
-		return "" // not in a pod
+		return "" // the process is not in a pod
 	}
 	return strings.TrimSpace(string(content))
 }

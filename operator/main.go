@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command peercache-operator runs PeerCacheClusters: it keeps their nodes as specified (package reconcile)
-// and connects SGLang pods to them (package inject, a webhook). `peercache-operator --help` lists the flags.
+// and connects SGLang pods to them (package inject, a webhook). `peercache-operator --help` lists the flags. `peercache-operator machine`
+// describes the machine that it runs on (package machine).
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,6 +30,7 @@ import (
 	"github.com/peercache/peercache/operator/certs"
 	"github.com/peercache/peercache/operator/fleet"
 	"github.com/peercache/peercache/operator/inject"
+	"github.com/peercache/peercache/operator/machine"
 	"github.com/peercache/peercache/operator/plan"
 	"github.com/peercache/peercache/operator/reconcile"
 	"github.com/peercache/peercache/operator/tracing"
@@ -39,7 +42,18 @@ import (
 // version is set by the linker: -ldflags "-X main.version=$(cat VERSION)".
 var version = "0.0.0-unreleased"
 
+// machineCommand describes this machine's RDMA ports instead of running the operator. `kubectl peercache discover` runs it in a
+// pod on each machine.
+const machineCommand = "machine"
+
 func main() {
+	if slices.Equal(os.Args[1:], []string{machineCommand}) {
+		if err := machine.Print(os.Stdout, "/"); err != nil {
+			fmt.Fprintln(os.Stderr, "peercache-operator:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	config, err := parseFlags(os.Args[1:], os.Getenv, os.Stderr)
 	switch {
 	case errors.Is(err, errHelp):
@@ -63,7 +77,7 @@ func main() {
 	}
 }
 
-// run works until the context ends, which it does on SIGTERM and SIGINT.
+// run works until the context ends, on SIGTERM or SIGINT.
 func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 	ctrl.Log.Info("starting", "version", version, "dataplaneImage", config.dataplaneImage,
 		"clientImage", config.clientImage, "webhook", config.webhook)
@@ -97,8 +111,8 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 	}
 	injection := inject.Options{ClientImage: config.clientImage, Plan: facts}
 	reconciler.Injection = injection
-	// Also without the webhook: admission policies connect pods, too.
-	if reconciler.Engines, err = watchdog.New(mgr, injection); err != nil {
+	// The watchdog also runs without the webhook, because admission policies connect pods as well.
+	if reconciler.Watchdog, err = watchdog.New(mgr, injection); err != nil {
 		return err
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
@@ -133,7 +147,7 @@ func managerOptions(config options, keeper *certs.Keeper) manager.Options {
 	cached := reconcile.CacheByObject()
 	server := webhook.Options{Port: config.webhookPort, CertDir: config.certificates}
 	if config.keepsCertificate() {
-		server.TLSOpts = []func(*tls.Config){keeper.UseIn}
+		server.TLSOpts = []func(*tls.Config){keeper.ConfigureTLS}
 		object, scope := certs.CacheByObject(config.namespace)
 		cached[object] = scope
 	}
@@ -149,7 +163,7 @@ func managerOptions(config options, keeper *certs.Keeper) manager.Options {
 		LeaderElection:          config.leaderElect,
 		LeaderElectionID:        "peercache-operator",
 		LeaderElectionNamespace: config.namespace,
-		// The process ends when the manager does, so another replica may take over at once.
+		// The process exits after the manager, so another replica may take over at once.
 		LeaderElectionReleaseOnCancel: true,
 	}
 }

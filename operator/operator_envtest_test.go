@@ -41,7 +41,7 @@ import (
 
 const (
 	systemNamespace = "peercache-system"
-	patience        = 30 * time.Second
+	timeout         = 30 * time.Second
 )
 
 func TestMain(m *testing.M) {
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Main(m))
 }
 
-// The whole operator runs as its own ServiceAccount, with no more rights than config/rbac gives it.
+// TestOperatorWithItsOwnRights runs the whole operator as its own ServiceAccount, with only the rights in config.
 func TestOperatorWithItsOwnRights(t *testing.T) {
 	c := testenv.Client(t)
 	prepare(t, c)
@@ -68,19 +68,20 @@ func TestOperatorWithItsOwnRights(t *testing.T) {
 	t.Run("elects a leader, beside which another answers the webhook", func(t *testing.T) { testStandby(t, c, address) })
 }
 
-// ownRights are those of the operator's ServiceAccount.
+// ownRights impersonates the operator's ServiceAccount.
 var ownRights = rest.ImpersonationConfig{
 	UserName: "system:serviceaccount:" + systemNamespace + ":peercache-operator",
 	Groups:   []string{"system:serviceaccounts", "system:authenticated"},
 }
 
-// addresses of the running operator.
+// addresses are the addresses of the running operator.
 type addresses struct {
 	probes, webhook string
-	collector       *otlp.Collector // of its spans, where it is to send any
+	collector       *otlp.Collector // receives its spans, or nil
 }
 
-// prepare installs config/rbac and a webhook configuration without a CA, and takes away what the operator of another test made.
+// prepare installs config/rbac, all of config/rights and a webhook configuration without a CA. It removes what the operator of
+// another test made.
 func prepare(t *testing.T, c client.Client) {
 	t.Helper()
 	objects := []client.Object{
@@ -100,8 +101,8 @@ func prepare(t *testing.T, c client.Client) {
 			}},
 		},
 	}
-	for _, file := range []string{"serviceaccount.yaml", "role.yaml", "bindings.yaml"} {
-		content, err := os.ReadFile(filepath.Join("..", "config", "rbac", file))
+	for _, file := range rightsFiles(t) {
+		content, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,6 +129,16 @@ func prepare(t *testing.T, c client.Client) {
 	}
 }
 
+// rightsFiles are the manifests of all optional rights of the operator.
+func rightsFiles(t *testing.T) []string {
+	t.Helper()
+	features, err := filepath.Glob("../config/rights/*/[rb]*.yaml")
+	if err != nil || len(features) < 10 {
+		t.Fatalf("files in config/rights: %q (error %v)", features, err)
+	}
+	return append(features, "../config/rbac/serviceaccount.yaml", "../config/rbac/role.yaml", "../config/rbac/bindings.yaml")
+}
+
 // start runs the operator until the test ends.
 func start(t *testing.T) addresses {
 	t.Helper()
@@ -149,7 +160,7 @@ func start(t *testing.T) addresses {
 			if err != nil {
 				t.Errorf("the operator stopped with %v", err)
 			}
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			t.Error("the operator does not stop")
 		}
 	})
@@ -157,7 +168,7 @@ func start(t *testing.T) addresses {
 }
 
 func testCertificate(t *testing.T, c client.Client, at addresses) {
-	testenv.Eventually(t, patience, func() error { return probe(t.Context(), at.probes, "/readyz") })
+	testenv.Eventually(t, timeout, func() error { return probe(t.Context(), at.probes, "/readyz") })
 	if err := probe(t.Context(), at.probes, "/healthz"); err != nil {
 		t.Error(err)
 	}
@@ -166,9 +177,9 @@ func testCertificate(t *testing.T, c client.Client, at addresses) {
 	}
 }
 
-// testTraces looks for the request that made a DaemonSet, as part of a step of a pass over a cluster.
+// testTraces looks for the span of the request that applied a DaemonSet, within a step of a reconcile.
 func testTraces(t *testing.T, collector *otlp.Collector) {
-	testenv.Eventually(t, patience, func() error {
+	testenv.Eventually(t, timeout, func() error {
 		spans := map[string]otlp.Span{}
 		for _, span := range collector.Spans() {
 			spans[string(span.SpanId)] = span
@@ -194,7 +205,8 @@ func testPreflight(t *testing.T, c client.Client) {
 			Memory: v1alpha1.MemorySpec{Pool: resource.MustParse("1Gi")},
 			Nodes:  v1alpha1.NodesSpec{Selector: map[string]string{"test": namespace}},
 			Rails: []v1alpha1.Rail{{
-				Name: "a", Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "nic", Network: "fabric",
+				Name: "a", Attachment: v1alpha1.AttachmentDRA, DRA: &v1alpha1.ClaimedDevice{ResourceClaimTemplate: "nic"},
+				Network: &v1alpha1.RailNetwork{Name: "fabric"},
 			}},
 		},
 	}
@@ -213,11 +225,11 @@ func testPreflight(t *testing.T, c client.Client) {
 			return nil
 		}
 	}
-	testenv.Eventually(t, patience, reason("DevicesAvailable", "ClaimTemplateMissing"))
-	testenv.Eventually(t, patience, reason("NetworksResolved", "MultusMissing"))
-	testenv.Eventually(t, patience, reason("InjectionReady", "WebhookReady"))
+	testenv.Eventually(t, timeout, reason("DevicesAvailable", "ClaimTemplateMissing"))
+	testenv.Eventually(t, timeout, reason("NetworksResolved", "MultusMissing"))
+	testenv.Eventually(t, timeout, reason("InjectionReady", "WebhookReady"))
 
-	change := func(change func(*v1alpha1.PeerCacheClusterSpec)) { // the operator writes the status meanwhile
+	change := func(change func(*v1alpha1.PeerCacheClusterSpec)) { // a patch, because the operator writes the status meanwhile
 		before := cluster.DeepCopy()
 		change(&cluster.Spec)
 		if err := c.Patch(t.Context(), cluster, client.MergeFrom(before)); err != nil {
@@ -225,18 +237,18 @@ func testPreflight(t *testing.T, c client.Client) {
 		}
 	}
 	change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails = nil })
-	testenv.Eventually(t, patience, reason("DevicesAvailable", "NoMachines"))
+	testenv.Eventually(t, timeout, reason("DevicesAvailable", "NoMachines"))
 	t.Log("a machine that joins is seen at once")
 	machine := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{"test": namespace}}}
 	if err := c.Create(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
 	ready := machine.DeepCopy()
-	ready.Spec.Taints = nil // the API server gives a new machine the taint not-ready
+	ready.Spec.Taints = nil // the API server adds the taint not-ready to a new machine
 	if err := c.Patch(t.Context(), ready, client.MergeFrom(machine)); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, patience, reason("DevicesAvailable", "CPUShort"))
+	testenv.Eventually(t, timeout, reason("DevicesAvailable", "CPUShort"))
 
 	t.Log("what is asked for besides the nodes comes and goes")
 	kinds := envtest.CRDInstallOptions{Paths: []string{
@@ -246,7 +258,7 @@ func testPreflight(t *testing.T, c client.Client) {
 		t.Fatal(err)
 	}
 	change(func(s *v1alpha1.PeerCacheClusterSpec) {
-		s.Rails = []v1alpha1.Rail{{Name: "a", Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: "rdma/a", Network: "fabric"}}
+		s.Rails = []v1alpha1.Rail{{Name: "a", Attachment: v1alpha1.AttachmentSharedDevicePlugin, SharedDevicePlugin: &v1alpha1.SharedDevice{ResourceName: "rdma/a"}, Network: &v1alpha1.RailNetwork{Name: "fabric"}}}
 		s.Provision.DevicePlugin = &v1alpha1.DevicePluginSpec{Resources: []v1alpha1.SharedResource{
 			{Rail: "a", Selectors: v1alpha1.PortSelectors{Vendors: []string{"15b3"}}}}}
 		s.Monitoring.Scrape, s.Monitoring.Rules = v1alpha1.ScrapeServiceMonitor, v1alpha1.RulesPrometheusRule
@@ -267,7 +279,7 @@ func testPreflight(t *testing.T, c client.Client) {
 		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "demo-device-plugin"}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "demo-device-plugin"}}}
 	for _, object := range made {
-		testenv.Eventually(t, patience, func() error {
+		testenv.Eventually(t, timeout, func() error {
 			return c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: object.GetName()}, object)
 		})
 	}
@@ -276,7 +288,7 @@ func testPreflight(t *testing.T, c client.Client) {
 		s.Monitoring.Scrape, s.Monitoring.Rules = v1alpha1.ScrapeNone, v1alpha1.RulesNone
 	})
 	for _, object := range made {
-		testenv.Eventually(t, patience, func() error {
+		testenv.Eventually(t, timeout, func() error {
 			err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object)
 			if apierrors.IsNotFound(err) {
 				return nil
@@ -286,7 +298,7 @@ func testPreflight(t *testing.T, c client.Client) {
 	}
 }
 
-// A pod that gets its label after it was created was never shown to the webhook.
+// testMissedPods labels a pod after its creation, so that the webhook never saw it.
 func testMissedPods(t *testing.T, c client.Client) {
 	namespace := testenv.Namespace(t)
 	cluster := &v1alpha1.PeerCacheCluster{
@@ -326,17 +338,17 @@ func testMissedPods(t *testing.T, c client.Client) {
 			return nil
 		}
 	}
-	testenv.Eventually(t, patience, missed(0, "WebhookReady"))
+	testenv.Eventually(t, timeout, missed(0, "WebhookReady"))
 	change(pod, `{"metadata":{"labels":{"peercache.io/inject":"demo"}}}`)
-	testenv.Eventually(t, patience, missed(1, "PodsMissed"))
+	testenv.Eventually(t, timeout, missed(1, "PodsMissed"))
 	change(cluster, `{"spec":{"injection":{"missedPods":"Recreate"}}}`)
-	testenv.Eventually(t, patience, func() error {
+	testenv.Eventually(t, timeout, func() error {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("pod engine is still there (error %w)", err)
 		}
 		return nil
 	})
-	testenv.Eventually(t, patience, missed(0, "WebhookReady"))
+	testenv.Eventually(t, timeout, missed(0, "WebhookReady"))
 }
 
 func testWatches(t *testing.T, c client.Client) {
@@ -352,16 +364,16 @@ func testWatches(t *testing.T, c client.Client) {
 		return c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, into)
 	}
 	daemonSet := &appsv1.DaemonSet{}
-	testenv.Eventually(t, patience, func() error { return read("demo-default", daemonSet) })
+	testenv.Eventually(t, timeout, func() error { return read("demo-default", daemonSet) })
 
 	t.Log("a deleted ConfigMap comes back")
 	config := &corev1.ConfigMap{}
-	testenv.Eventually(t, patience, func() error { return read("demo-config", config) })
+	testenv.Eventually(t, timeout, func() error { return read("demo-config", config) })
 	before := config.UID
 	if err := c.Delete(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, patience, func() error {
+	testenv.Eventually(t, timeout, func() error {
 		if err := read("demo-config", config); err != nil {
 			return err
 		}
@@ -373,12 +385,12 @@ func testWatches(t *testing.T, c client.Client) {
 
 	t.Log("a label that is taken from an object comes back, although the cache then loses sight of it")
 	service := &corev1.Service{}
-	testenv.Eventually(t, patience, func() error { return read("demo-discovery", service) })
+	testenv.Eventually(t, timeout, func() error { return read("demo-discovery", service) })
 	service.Labels = nil
 	if err := c.Update(t.Context(), service); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, patience, func() error {
+	testenv.Eventually(t, timeout, func() error {
 		if err := read("demo-discovery", service); err != nil {
 			return err
 		}
@@ -404,7 +416,7 @@ func testWatches(t *testing.T, c client.Client) {
 	if err := c.Status().Update(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, patience, func() error {
+	testenv.Eventually(t, timeout, func() error {
 		if err := read(pod.Name, pod); err != nil {
 			return err
 		}
@@ -415,7 +427,7 @@ func testWatches(t *testing.T, c client.Client) {
 	})
 
 	t.Log("events reach the cluster's description")
-	testenv.Eventually(t, patience, func() error {
+	testenv.Eventually(t, timeout, func() error {
 		var events corev1.EventList
 		if err := c.List(t.Context(), &events, client.InNamespace(namespace)); err != nil {
 			return err
@@ -439,7 +451,7 @@ func testRotation(t *testing.T, c client.Client, at addresses) {
 	if err := c.Delete(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, patience, func() error {
+	testenv.Eventually(t, timeout, func() error {
 		if err := c.Get(t.Context(), key, secret); err != nil {
 			return err
 		}
@@ -450,10 +462,10 @@ func testRotation(t *testing.T, c client.Client, at addresses) {
 	})
 }
 
-// handshake connects to the webhook as the API server does: by the CA of the webhook configuration and
-// the name of the Service.
+// handshake connects to the webhook as the API server does: with the CA of the webhook configuration and the name of the
+// Service.
 func handshake(ctx context.Context, c client.Client, address string) error {
-	roots, err := announced(ctx, c)
+	roots, err := configuredCA(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -465,8 +477,8 @@ func handshake(ctx context.Context, c client.Client, address string) error {
 	return connection.Close()
 }
 
-// announced is the CA that the API server has been told.
-func announced(ctx context.Context, c client.Client) (*x509.CertPool, error) {
+// configuredCA is the CA in the webhook configuration.
+func configuredCA(ctx context.Context, c client.Client) (*x509.CertPool, error) {
 	configuration := &admissionv1.MutatingWebhookConfiguration{}
 	if err := c.Get(ctx, client.ObjectKey{Name: "peercache-inject"}, configuration); err != nil {
 		return nil, err

@@ -40,6 +40,12 @@ func TestOperatorRulesFireWhenTheyShould(t *testing.T) {
 		{Alert: "PeerCacheReconcileFails", Series: one(`peercache_operator_cluster_pass_failed{`+cluster+`}`, "1x30"), At: "20m", Labels: of,
 			Description: "Looking at PeerCacheCluster inference/demo has ended with an error for a quarter of an hour."},
 		{Alert: "PeerCacheReconcileFails", Series: one(`peercache_operator_cluster_pass_failed{`+cluster+`}`, "1x9 0 1x9"), At: "18m"},
+		{Alert: "PeerCacheClusterUnavailable", Series: one(`peercache_operator_cluster_condition{`+cluster+`,condition="Available"}`, "0x60"), At: "10m",
+			Labels: with("condition", "Available"), Description: "PeerCacheCluster inference/demo has not been Available for five minutes: SGLang " +
+				"pods of some group miss. Its condition says why."},
+		{Alert: "PeerCacheClusterUnavailable", Series: []promtool.Series{
+			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Available"}`, Values: "0x4 1x60"},
+			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Ready"}`, Values: "0x60"}}, At: "20m"},
 		{Alert: "PeerCacheClusterNotReady", Series: one(`peercache_operator_cluster_condition{`+cluster+`,condition="Ready"}`, "0x60"), At: "40m",
 			Labels: with("condition", "Ready"), Description: "PeerCacheCluster inference/demo has not been Ready for half an hour; its condition says why."},
 		{Alert: "PeerCacheClusterNotReady", Series: []promtool.Series{

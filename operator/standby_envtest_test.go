@@ -41,17 +41,17 @@ import (
 	"github.com/peercache/peercache/internal/testenv"
 )
 
-// asOperator makes the test's own binary the operator: names of controllers are unique in a process, so that another
-// replica needs one.
+// asOperator makes the test binary run as the operator. Controller names are unique in a process, so another replica needs its
+// own process.
 const asOperator = "PEERCACHE_TEST_AS_OPERATOR"
 
-// testStandby: a replica that does not lead answers the webhook as the one that does, with the same certificate.
+// testStandby checks that a replica that does not lead answers the webhook with the same certificate as the leader.
 func testStandby(t *testing.T, c client.Client, leader addresses) {
-	// A lease is also held by who has just ended.
-	testenv.Eventually(t, patience, func() error { return probe(t.Context(), leader.probes, "/readyz") })
+	// The lease may still belong to an operator that has just stopped.
+	testenv.Eventually(t, timeout, func() error { return probe(t.Context(), leader.probes, "/readyz") })
 	before := leads(t, c)
 	standby := startProcess(t)
-	testenv.Eventually(t, patience, func() error { return probe(t.Context(), standby.probes, "/readyz") })
+	testenv.Eventually(t, timeout, func() error { return probe(t.Context(), standby.probes, "/readyz") })
 	if now := leads(t, c); now != before {
 		t.Fatalf("%s leads, after %s", now, before)
 	}
@@ -67,12 +67,12 @@ func testStandby(t *testing.T, c client.Client, leader addresses) {
 		testRotation(t, c, addresses{webhook: served})
 	}
 	for _, served := range []string{leader.webhook, standby.webhook} {
-		testenv.Eventually(t, patience, func() error { return handshake(t.Context(), c, served) })
+		testenv.Eventually(t, timeout, func() error { return handshake(t.Context(), c, served) })
 	}
 }
 
-// TestCertificateOfSomebodyElse: with --webhook-certificates the operator serves what it is given, and leaves the CA of the
-// webhook configuration to whom it is from.
+// TestCertificateOfSomebodyElse checks that with --webhook-certificates the operator serves the given certificate, and does not
+// change the CA of the webhook configuration.
 func TestCertificateOfSomebodyElse(t *testing.T) {
 	c := testenv.Client(t)
 	prepare(t, c)
@@ -96,7 +96,7 @@ func TestCertificateOfSomebodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	operator := startProcess(t, "--webhook-certificates="+folder)
-	testenv.Eventually(t, patience, func() error { return probe(t.Context(), operator.probes, "/readyz") })
+	testenv.Eventually(t, timeout, func() error { return probe(t.Context(), operator.probes, "/readyz") })
 	leads(t, c)
 	namespace := testenv.Namespace(t)
 	cluster := demo(namespace)
@@ -104,8 +104,8 @@ func TestCertificateOfSomebodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	admit(t, c, operator.webhook, namespace)
-	// It works, and would have written by now.
-	testenv.Eventually(t, patience, func() error {
+	// The operator reconciles, so it would have written the CA by now.
+	testenv.Eventually(t, timeout, func() error {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func demo(namespace string) *v1alpha1.PeerCacheCluster {
 func leads(t *testing.T, c client.Client) string {
 	t.Helper()
 	var lease coordinationv1.Lease
-	testenv.Eventually(t, patience, func() error {
+	testenv.Eventually(t, timeout, func() error {
 		err := c.Get(t.Context(), client.ObjectKey{Namespace: systemNamespace, Name: "peercache-operator"}, &lease)
 		if err == nil && (lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "") {
 			err = errors.New("nobody leads")
@@ -146,10 +146,10 @@ func leads(t *testing.T, c client.Client) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// admit shows a replica a pod as the API server does, and returns the patch.
+// admit sends a pod to a replica as the API server does, and returns the patch.
 func admit(t *testing.T, c client.Client, address, namespace string) string {
 	t.Helper()
-	roots, err := announced(t.Context(), c)
+	roots, err := configuredCA(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func admit(t *testing.T, c client.Client, address, namespace string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	browser := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{
+	browser := &http.Client{Timeout: timeout, Transport: &http.Transport{TLSClientConfig: &tls.Config{
 		RootCAs: roots, ServerName: "peercache-webhook." + systemNamespace + ".svc",
 	}}}
 	defer browser.CloseIdleConnections()
@@ -195,11 +195,11 @@ func admit(t *testing.T, c client.Client, address, namespace string) string {
 	if err := json.Unmarshal(answer.Response.Patch, &steps); err != nil || !strings.Contains(string(answer.Response.Patch), "--hicache-storage-backend") {
 		t.Fatalf("%s does not connect a pod (error %v): %+v", address, err, answer.Response)
 	}
-	slices.SortFunc(steps, func(a, b json.RawMessage) int { return bytes.Compare(a, b) }) // they have no order
+	slices.SortFunc(steps, func(a, b json.RawMessage) int { return bytes.Compare(a, b) }) // their order is not defined
 	return fmt.Sprintf("%s", steps)
 }
 
-// startProcess runs another operator, in a process of its own, until the test ends.
+// startProcess runs another operator in its own process until the test ends.
 func startProcess(t *testing.T, flags ...string) addresses {
 	t.Helper()
 	probes, webhook := freePort(t), freePort(t)
@@ -233,7 +233,7 @@ func startProcess(t *testing.T, flags ...string) addresses {
 		select {
 		case status := <-ended:
 			err = errors.Join(err, status)
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			err = errors.Join(err, errors.New("it does not stop"), command.Process.Kill(), <-ended)
 		}
 		if err != nil || t.Failed() {

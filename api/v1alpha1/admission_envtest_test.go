@@ -27,7 +27,7 @@ import (
 const ownNetworks = `spec:
   memory: {pool: 1Gi}
   transport: RDMA
-  rails: [{name: rail0, attachment: SharedDevicePlugin, resourceName: rdma/rail0, network: rail0}]
+  rails: [{name: rail0, attachment: SharedDevicePlugin, sharedDevicePlugin: {resourceName: rdma/rail0}, network: {name: rail0}}]
   provision: {networks: [{rail: rail0, type: HostDevice, interface: eth0, ipam: {range: 10.9.0.0/24}}]}`
 
 // TestNetworksNeedTheRightToMakeThem: an editor of PeerCacheClusters does not get a machine's port by writing one.
@@ -82,7 +82,7 @@ func TestNetworksNeedTheRightToMakeThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rails[0].(map[string]any)["network"] = "other"
+	rails[0].(map[string]any)["network"] = map[string]any{"name": "other"}
 	if err := refusal(change([]string{"spec", "rails"}, rails)); err != nil {
 		t.Errorf("a network of another name: %v", err)
 	}
@@ -97,7 +97,7 @@ func TestNetworksNeedTheRightToMakeThem(t *testing.T) {
 
 // refusal is nil if the error is the policy's, and says what to do.
 func refusal(err error) error {
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "name networks that exist in rails[].network") {
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "name networks that exist in rails[].network.name") {
 		return errors.Join(errors.New("not the policy's refusal"), err)
 	}
 	return nil

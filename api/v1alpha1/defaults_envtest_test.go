@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,8 +25,8 @@ import (
 const defaulted = `{"discovery":{"port":31998,"replicas":3},"imagePullPolicy":"IfNotPresent",` +
 	`"injection":{"by":"Webhook","client":{"delivery":"InitContainer","imagePullPolicy":"IfNotPresent"},"missedPods":"Report","mode":"Node","socket":"HostPath"},` +
 	`"layout":"PerNUMA","memory":{"hugePages":"None","pool":"1Gi"},"mode":"Apply","monitoring":{"dashboards":"None","port":31997,"rules":"None","scrape":"None"},"nodes":{},` +
-	`"resources":{"cpu":"1","memoryOverhead":"512Mi"},"timing":{"heartbeatMilliseconds":500,"leaseMilliseconds":1000,` +
-	`"memberTTLMilliseconds":3000,"peerTimeoutMilliseconds":1000},"transport":"TCP","update":{"strategy":"RollingUpdate"}}`
+	`"resources":{"cpu":"1","memoryOverhead":"512Mi"},"security":{"networkPolicy":"Peers","peers":"Token"},"sharing":"Namespace","timing":{"heartbeatMilliseconds":500,"leaseMilliseconds":1000,` +
+	`"memberTTLMilliseconds":3000,"peerTimeoutMilliseconds":1000},"transport":"TCP","update":{"strategy":"InPlace"}}`
 
 func TestDefaults(t *testing.T) {
 	c, namespace := testenv.Client(t), testenv.Namespace(t)
@@ -53,6 +54,42 @@ func TestDefaults(t *testing.T) {
 				t.Errorf("got\n%s, want\n%s", got, defaulted)
 			}
 		})
+	}
+}
+
+func TestDiskDefaults(t *testing.T) {
+	c, namespace := testenv.Client(t), testenv.Namespace(t)
+	object := manifest(t, namespace, "disk", "spec: {memory: {pool: 1Gi}, disk: {size: 1Gi, volumeClaim: {storageClassName: a}}}")
+	if err := c.Create(t.Context(), object, client.FieldValidation("Strict")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(object.Object["spec"].(map[string]any)["disk"])
+	if want := `{"io":"Auto","size":"1Gi","volumeClaim":{"count":1,"storageClassName":"a"},"writeBudget":"1"}`; err != nil || string(got) != want {
+		t.Errorf("got %s, want %s (%v)", got, want, err)
+	}
+}
+
+// TestNamespaceSelectors checks that the API server keeps a selector of all namespaces apart from none, which selects no other.
+func TestNamespaceSelectors(t *testing.T) {
+	c, namespace := testenv.Client(t), testenv.Namespace(t)
+	for name, test := range map[string]struct {
+		spec string
+		want *metav1.LabelSelector
+	}{
+		"own": {"spec: {memory: {pool: 1Gi}}", nil},
+		"all": {"spec: {memory: {pool: 1Gi}, injection: {namespaceSelector: {}}}", &metav1.LabelSelector{}},
+	} {
+		object := manifest(t, namespace, name, test.spec)
+		if err := c.Create(t.Context(), object, client.FieldValidation("Strict")); err != nil {
+			t.Fatal(err)
+		}
+		stored := &v1alpha1.PeerCacheCluster{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), stored); err != nil {
+			t.Fatal(err)
+		}
+		if got := stored.Spec.Injection.NamespaceSelector; !equality.Semantic.DeepEqual(got, test.want) || (got == nil) != (test.want == nil) {
+			t.Errorf("%s: the selector is %+v, want %+v", name, got, test.want)
+		}
 	}
 }
 

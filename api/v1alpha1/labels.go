@@ -14,6 +14,13 @@ const (
 	LabelDiscovery = "peercache.io/discovery"
 	// DiscoveryHost is the value of LabelDiscovery.
 	DiscoveryHost = "host"
+	// LabelPeers is equal on the nodes' pods that accept each other: a digest of identity, token and TLS. It differs
+	// between the two halves of a roll that changes one of these.
+	LabelPeers = "peercache.io/peers"
+	// LabelPodShape is the digest of a node's pod without its images.
+	LabelPodShape = "peercache.io/pod-shape"
+	// LabelRestarting is on a pod whose image was patched until its containers have restarted: their restarts before.
+	LabelRestarting = "peercache.io/restarting"
 	// LabelDrain, set to DrainNow on a Kubernetes node, keeps the nodes of all clusters off it, and asks those that
 	// run there to leave.
 	LabelDrain = "peercache.io/drain"
@@ -23,6 +30,11 @@ const (
 	LabelInject = "peercache.io/inject"
 	// AnnotationClusterNamespace names the namespace of that PeerCacheCluster where it is not the pod's own.
 	AnnotationClusterNamespace = "peercache.io/cluster-namespace"
+	// AnnotationRotateToken, on a PeerCacheCluster, asks for a new token, once for each value that it is given.
+	AnnotationRotateToken = "peercache.io/rotate-token" //nolint:gosec // a name
+	// AnnotationConfirmLoss, on a PeerCacheCluster, names what the spec has no place for any more and whose pages may be lost,
+	// separated by commas: a group by its name, a folder of spec.disk.hostPath as GROUP:FOLDER.
+	AnnotationConfirmLoss = "peercache.io/confirm-loss"
 	// AnnotationConfigHash makes pods restart when their configuration changes.
 	AnnotationConfigHash = "peercache.io/config-hash"
 	// AnnotationAppliedHash is the digest of an object as the operator last applied it.

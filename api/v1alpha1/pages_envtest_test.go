@@ -275,7 +275,11 @@ func describe(desired *plan.Desired) string {
 		row("runs as", privileges(pod.Spec, node))
 	}
 	for _, object := range desired.Extras {
-		fmt.Fprintf(&text, "%s %s\n", object.GetObjectKind().GroupVersionKind().Kind, object.GetName())
+		kind := object.GetObjectKind().GroupVersionKind().Kind
+		if kind == "NetworkPolicy" { // like Services and Secrets, whatever the manifest says
+			continue
+		}
+		fmt.Fprintf(&text, "%s %s\n", kind, object.GetName())
 	}
 	return text.String()
 }

@@ -9,8 +9,8 @@ import (
 
 // PeerCacheCluster is one peer-to-peer KV cache for SGLang's HiCache.
 //
-// The operator runs one pod per chosen Kubernetes node and group ("node" below
-// always means such a pod, a PeerCache member). Every node gives a pool of
+// The operator runs one pod per chosen Kubernetes node and group: a member of the
+// cache. A node is always one of Kubernetes. Every member gives a pool of
 // memory, holds a part of the directory, and serves the SGLang pods on its
 // machine through a Unix socket. There is no master. SGLang pods in use carry
 // the label peercache.io/inject: <name of this object>.
@@ -18,26 +18,27 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=peercacheclusters,singular=peercachecluster,shortName=pcc,categories=all
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether every node serves"
-// +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.status.nodes`,description="Ready nodes / wanted nodes"
-// +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.memory.pool`,description="Memory for pages on every node"
-// +kubebuilder:printcolumn:name="Transport",type=string,JSONPath=`.spec.transport`,description="How pages travel between nodes"
-// +kubebuilder:printcolumn:name="Hit%",type=integer,JSONPath=`.status.hitRatioPercent`,description="Pages delivered of a hundred that were looked up in the last minute"
+// +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].status`,description="Whether the cache serves: every group has a ready member"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether every member serves with the current spec"
+// +kubebuilder:printcolumn:name="Members",type=string,JSONPath=`.status.members`,description="Ready members / wanted members"
+// +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.memory.pool`,description="Memory for pages of every member"
+// +kubebuilder:printcolumn:name="Transport",type=string,JSONPath=`.spec.transport`,description="How pages travel between members"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="Why it is ready or not"
-// +kubebuilder:printcolumn:name="Capacity",type=string,priority=1,JSONPath=`.status.capacity`,description="Memory for pages on all nodes that serve"
-// +kubebuilder:printcolumn:name="Rails",type=integer,priority=1,JSONPath=`.status.rails.ready`,description="Rails of running nodes that are up"
-// +kubebuilder:printcolumn:name="Engines",type=integer,priority=1,JSONPath=`.status.engines`,description="SGLang ranks attached to nodes"
-// +kubebuilder:printcolumn:name="Drained",type=integer,priority=1,JSONPath=`.status.drainedNodes`,description="Nodes that are away because their machine is drained"
-// +kubebuilder:printcolumn:name="Members",type=integer,priority=1,JSONPath=`.status.members`,description="Active members that the nodes see"
+// +kubebuilder:printcolumn:name="Capacity",type=string,priority=1,JSONPath=`.status.capacity`,description="Memory for pages of all members that serve"
+// +kubebuilder:printcolumn:name="Disk",type=string,priority=1,JSONPath=`.status.disk.capacity`,description="Room for pages on the drives of all members"
+// +kubebuilder:printcolumn:name="Rails",type=integer,priority=1,JSONPath=`.status.rails.ready`,description="Rails of running members that are up"
+// +kubebuilder:printcolumn:name="Drained",type=integer,priority=1,JSONPath=`.status.drainedMembers`,description="Members that are away because their machine is drained"
+// +kubebuilder:printcolumn:name="Active",type=integer,priority=1,JSONPath=`.status.activeMembers`,description="Active members that the members see"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name becomes part of Service and DaemonSet names: write at most 40 lower-case letters, digits and '-', beginning with a letter and not ending with '-'"
 type PeerCacheCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what you want. A change that concerns the nodes' pods takes effect by
-	// a rolling restart, one node of each group at a time; docs/upgrade.md says
-	// which fields do. layout cannot be changed.
+	// spec is what you want. A change that concerns the members' pods takes effect by
+	// a rolling restart, spec.update.maxUnavailable members of each group at a time;
+	// docs/upgrade.md says which fields do. One that takes all members of a group away,
+	// or a folder of disk.hostPath, waits for the annotation peercache.io/confirm-loss.
 	// +required
 	Spec PeerCacheClusterSpec `json:"spec"`
 
@@ -58,14 +59,14 @@ type PeerCacheClusterList struct {
 // PeerCacheClusterSpec is what the user wants.
 //
 // +kubebuilder:validation:XValidation:rule="self.transport != 'RDMA' || (has(self.rails) && size(self.rails) > 0)",message="transport RDMA needs at least one entry in rails: add the network port(s) to use, or write transport: TCP"
-// +kubebuilder:validation:XValidation:rule="self.transport == 'TCP' || !has(self.rails) || self.rails.all(r, r.attachment != 'Network')",message="attachment Network brings no RDMA device: write transport: TCP, or for each of these rails the attachment that brings one, such as SharedDevicePlugin with its resourceName"
-// +kubebuilder:validation:XValidation:rule="self.transport == 'TCP' || !has(self.rails) || self.rails.all(r, r.attachment != 'HostNetwork' || has(r.device))",message="device is missing: attachment HostNetwork uses an RDMA device of the machine; write its name, for example device: mlx5_0, or, for pages that travel over the machine's network by TCP, transport: TCP"
+// +kubebuilder:validation:XValidation:rule="self.transport == 'TCP' || !has(self.rails) || self.rails.all(r, r.attachment != 'Network')",message="attachment Network brings no RDMA device: write transport: TCP, or for each of these rails the attachment that brings one, such as SharedDevicePlugin"
+// +kubebuilder:validation:XValidation:rule="self.transport == 'TCP' || !has(self.rails) || self.rails.all(r, r.attachment != 'HostNetwork' || (has(r.hostNetwork) && has(r.hostNetwork.device)))",message="hostNetwork.device is missing: attachment HostNetwork uses an RDMA device of the machine; write its name, for example hostNetwork: {device: mlx5_0}, or, for pages that travel over the machine's network by TCP, transport: TCP"
 // +kubebuilder:validation:XValidation:rule="!has(self.rails) || self.rails.all(r, !has(r.numaNode) || (self.layout == 'PerNUMA' && !has(r.group)))",message="rails[].numaNode chooses the group under layout: PerNUMA for a rail that names no group: remove numaNode, or remove the rail's group and use layout: PerNUMA"
 // +kubebuilder:validation:XValidation:rule="!has(self.rails) || self.layout != 'PerNUMA' || self.rails.all(r, has(r.group) || has(r.numaNode)) || self.rails.all(r, has(r.group) || !has(r.numaNode))",message="under layout: PerNUMA either every rail without a group names its numaNode or none does: add the missing rails[].numaNode (see /sys/class/net/<interface>/device/numa_node)"
-// +kubebuilder:validation:XValidation:rule="self.transport != 'RDMA' || !has(self.nodePools) || self.nodePools.all(p, has(p.rails) && size(p.rails) > 0)",message="transport RDMA needs rails on every node pool: name them in nodePools[].rails, or write transport: Auto, which uses RDMA between nodes with rails and TCP otherwise"
+// +kubebuilder:validation:XValidation:rule="self.transport != 'RDMA' || !has(self.nodePools) || self.nodePools.all(p, has(p.rails) && size(p.rails) > 0)",message="transport RDMA needs rails on every node pool: name them in nodePools[].rails, or write transport: Auto, which uses RDMA between members with rails and TCP otherwise"
 // +kubebuilder:validation:XValidation:rule="!has(self.nodePools) || self.nodePools.all(p, !has(p.rails) || p.rails.all(n, has(self.rails) && self.rails.exists(r, r.name == n)))",message="nodePools[].rails names a rail that the cluster does not have: add it to rails, or remove the name from the pool"
 // +kubebuilder:validation:XValidation:rule="!has(self.provision) || !has(self.provision.devicePlugin) || self.provision.devicePlugin.resources.all(x, has(self.rails) && self.rails.exists(r, r.name == x.rail && r.attachment == 'SharedDevicePlugin'))",message="provision.devicePlugin.resources[].rail must be a rail with attachment SharedDevicePlugin: correct its name, or the rail's attachment"
-// +kubebuilder:validation:XValidation:rule="!has(self.provision) || !has(self.provision.networks) || self.provision.networks.all(n, has(self.rails) && self.rails.exists(r, r.name == n.rail && has(r.network) && !r.network.contains('/')))",message="provision.networks[].rail must be a rail that names its network, in this namespace: write rails[].network without a namespace, for example network: rail0"
+// +kubebuilder:validation:XValidation:rule="!has(self.provision) || !has(self.provision.networks) || self.provision.networks.all(n, has(self.rails) && self.rails.exists(r, r.name == n.rail && has(r.network) && !r.network.name.contains('/')))",message="provision.networks[].rail must be a rail with a network in this namespace: write rails[].network.name without a namespace, for example network: {name: rail0}"
 // +kubebuilder:validation:XValidation:rule="!has(self.provision) || !has(self.provision.networks) || !has(self.rails) || self.provision.networks.all(n, self.rails.all(r, r.name != n.rail || (r.attachment == 'SRIOV') == (n.type == 'SRIOV')))",message="provision.networks[].type SRIOV belongs to rails with attachment SRIOV, and the other types to other attachments: correct one of them"
 // +kubebuilder:validation:XValidation:rule="self.discovery.port != self.monitoring.port",message="discovery.port and monitoring.port must differ: leave both out to get 31998 and 31997"
 type PeerCacheClusterSpec struct {
@@ -98,10 +99,10 @@ type PeerCacheClusterSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// transport moves the pages between nodes. TCP needs nothing but the pod
+	// transport moves the pages between members. TCP needs nothing but the pod
 	// network. RDMA reads with one-sided RDMA READ and needs rails. Auto is RDMA
-	// between nodes that have rails and TCP with all others. With TCP, rails still
-	// group the nodes and attach networks, but rails[].device is not opened, so
+	// between members that have rails and TCP with all others. With TCP, rails still
+	// group the members and attach networks, but no rail's device is opened, so
 	// that a cluster can be switched to TCP and back to find a fault. A transport
 	// that the released data plane cannot use yet is refused by condition
 	// ConfigAccepted.
@@ -110,15 +111,14 @@ type PeerCacheClusterSpec struct {
 	Transport Transport `json:"transport,omitempty"`
 
 	// layout chooses the group of every rail that names none. Each group gets its
-	// own DaemonSet, so a machine runs one node per group. PerNUMA: rails with the
-	// same numaNode form a group, which keeps ports, memory and threads of a node
+	// own DaemonSet, so a machine runs one member per group. PerNUMA: rails with the
+	// same numaNode form a group, which keeps ports, memory and threads of a member
 	// on one NUMA node. PerRail: each rail is a group of its own. PerNode: all
-	// rails form one group. It cannot be changed later, because every page would
-	// be lost: create a second PeerCacheCluster instead, or name rails[].group,
-	// which can be changed.
+	// rails form one group. A change
+	// gives rails other groups, whose members begin with empty pools, so it waits for
+	// the annotation peercache.io/confirm-loss.
 	// +optional
 	// +kubebuilder:default=PerNUMA
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="layout cannot be changed: create a second PeerCacheCluster with the layout you want, or set rails[].group, which can be changed"
 	Layout Layout `json:"layout,omitempty"`
 
 	// nodes chooses the Kubernetes nodes that take part. Left out: all of them
@@ -149,53 +149,88 @@ type PeerCacheClusterSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	NodePools []NodePool `json:"nodePools,omitempty"`
 
-	// memory of every node.
+	// memory of every member.
 	// +required
 	Memory MemorySpec `json:"memory"`
 
-	// resources of every node besides the pool. They are requested and limited
+	// disk gives members local drives for pages beyond their memory, which stay when
+	// a member restarts. Left out: they keep pages in memory alone, as members inside
+	// SGLang pods (injection.mode) always do.
+	// +optional
+	Disk *DiskSpec `json:"disk,omitempty"`
+
+	// resources of every member besides the pool. They are requested and limited
 	// alike, so that the pod has Guaranteed QoS and the kubelet's CPU and topology
 	// managers can align it.
 	// +optional
 	// +kubebuilder:default={}
 	Resources ResourcesSpec `json:"resources,omitzero"`
 
-	// provision makes what rails need besides the nodes: a device plug-in and
+	// provision makes what rails need besides the members: a device plug-in and
 	// networks. Left out: somebody else makes them.
 	// +optional
 	Provision ProvisionSpec `json:"provision,omitzero"`
 
-	// podTemplate is merged into the nodes' pod template, for what no other field
-	// of spec says: affinity, further labels, environment, sidecars. Use the other
+	// rdma is how pages travel over RDMA. The defaults suit a network without priorities.
+	// +optional
+	RDMA RDMASpec `json:"rdma,omitzero"`
+
+	// extraConfig sets options of peercached that no other field sets, by name, for
+	// example log-level: debug. docs/operations.md says what they mean. An option that
+	// peercached does not have, or that another field sets, is refused by condition
+	// ConfigAccepted, which names that field. Members inside SGLang (injection.mode
+	// Embedded) get none of it: their options are in the pod's extra config.
+	// Example: {"log-level": "debug", "max-directory-records": "33554432"}
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	ExtraConfig map[string]string `json:"extraConfig,omitempty"`
+
+	// podTemplate is merged into the members' pod template, for what no other field
+	// of spec says: affinity, further labels, sidecars. Use the other
 	// fields where there is one; what contradicts what PeerCache needs breaks it.
 	// Sidecars (injection.mode) get the environment of its container peercached, and
 	// nothing else: the pod around them is not the operator's, and their cores and
-	// memory are in injection. Embedded nodes get nothing of it.
+	// memory are in injection. Embedded members get nothing of it.
 	// +optional
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
 
-	// update is how running nodes get a changed spec.
+	// update is how running members get a changed spec.
 	// +optional
 	// +kubebuilder:default={}
 	Update UpdateSpec `json:"update,omitzero"`
 
-	// discovery is how nodes find each other.
+	// discovery is how members find each other.
 	// +optional
 	// +kubebuilder:default={}
 	Discovery DiscoverySpec `json:"discovery,omitzero"`
+
+	// sharing is whose pages an SGLang pod may find. Namespace: those of pods of its
+	// own namespace. Pods of another namespace never read, find or clear them,
+	// whatever they ask for: a member tells namespaces apart by the socket that a pod
+	// is given, and derives the keys of each from a secret, which the operator draws
+	// once and keeps in the Secret NAME-tenants of this namespace, where NAME is this
+	// object's. Members inside SGLang pods (injection.mode) then serve this namespace
+	// alone. Cluster: those of all pods that may use this cluster
+	// (injection.namespaceSelector), for namespaces that trust each other, such as
+	// several that serve one model. A change restarts the members and loses their
+	// pages, and SGLang pods miss until they are created anew.
+	// +optional
+	// +kubebuilder:default=Namespace
+	Sharing Sharing `json:"sharing,omitempty"`
 
 	// injection is how SGLang pods are connected to this cluster.
 	// +optional
 	// +kubebuilder:default={}
 	Injection InjectionSpec `json:"injection,omitzero"`
 
-	// monitoring is how nodes are watched.
+	// monitoring is how members are watched.
 	// +optional
 	// +kubebuilder:default={}
 	Monitoring MonitoringSpec `json:"monitoring,omitzero"`
 
-	// security of the connections between nodes.
+	// security of the connections between members.
 	// +optional
+	// +kubebuilder:default={}
 	Security SecuritySpec `json:"security,omitzero"`
 
 	// timing holds the bounds on waiting. The defaults suit a data-centre network.
@@ -214,7 +249,7 @@ const (
 	ModePlan  Mode = "Plan"
 )
 
-// Transport moves pages between nodes.
+// Transport moves pages between members.
 // +kubebuilder:validation:Enum=TCP;RDMA;Auto
 type Transport string
 
@@ -223,6 +258,18 @@ const (
 	TransportTCP  Transport = "TCP"
 	TransportRDMA Transport = "RDMA"
 	TransportAuto Transport = "Auto"
+)
+
+// Sharing is whose pages an SGLang pod may find.
+// +kubebuilder:validation:Enum=Namespace;Cluster
+type Sharing string
+
+// Whose pages it may find.
+const (
+	// SharingNamespace keeps the pages of namespaces apart.
+	SharingNamespace Sharing = "Namespace"
+	// SharingCluster lets all pods of a cluster find each other's pages.
+	SharingCluster Sharing = "Cluster"
 )
 
 // Layout is the default grouping of rails.

@@ -4,7 +4,7 @@ package v1alpha1
 
 import "k8s.io/apimachinery/pkg/runtime"
 
-// PodTemplate is merged into the pod template that the operator writes for the nodes.
+// PodTemplate is merged into the pod template that the operator writes for the members.
 type PodTemplate struct {
 	// metadata is added to the pods: labels for cost accounting or network
 	// policies, annotations for other controllers.

@@ -21,25 +21,30 @@ type NodePool struct {
 	// +kubebuilder:validation:MaxProperties=32
 	Selector map[string]string `json:"selector"`
 
-	// tolerations of this pool's nodes, besides those of spec.nodes.tolerations.
+	// tolerations of this pool's members, besides those of spec.nodes.tolerations.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
 	// rails that the machines of this pool have, by name. Left out: none; the
-	// nodes then use TCP.
+	// members then use TCP.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=20
 	Rails []string `json:"rails,omitempty"`
 
-	// memory of this pool's nodes. Left out: spec.memory.
+	// memory of this pool's members. Left out: spec.memory.
 	// +optional
 	Memory *MemorySpec `json:"memory,omitempty"`
 
-	// resources of this pool's nodes. Left out: spec.resources.
+	// disk of this pool's members. Left out: spec.disk. Where some machines have no
+	// drives, leave spec.disk out and write it in the pools that have.
+	// +optional
+	Disk *DiskSpec `json:"disk,omitempty"`
+
+	// resources of this pool's members. Left out: spec.resources.
 	// +optional
 	Resources *ResourcesSpec `json:"resources,omitempty"`
 }

@@ -2,7 +2,7 @@
 
 package v1alpha1
 
-// ProvisionSpec is what the operator makes besides the nodes, so that rails have what they need.
+// ProvisionSpec is what the operator makes besides the members, so that rails have what they need.
 type ProvisionSpec struct {
 	// devicePlugin runs k8s-rdma-shared-dev-plugin on the machines with rails, so
 	// that they offer the resources of rails with attachment SharedDevicePlugin.
@@ -11,7 +11,8 @@ type ProvisionSpec struct {
 	DevicePlugin *DevicePluginSpec `json:"devicePlugin,omitempty"`
 
 	// networks makes the NetworkAttachmentDefinitions that rails name, in this
-	// namespace. Multus must be installed.
+	// namespace. Multus must be installed, and the operator must be allowed to make
+	// them (rbac.networks of the Helm chart, or config/rights/networks).
 	// +optional
 	// +listType=map
 	// +listMapKey=rail
@@ -142,12 +143,13 @@ const (
 
 // IPAMSpec is where addresses come from.
 //
-// +kubebuilder:validation:XValidation:rule="(self.type == 'Static') != has(self.range)",message="ipam.range is needed by types Whereabouts and HostLocal, and Static takes the addresses from rails[].ips: write for example range: 192.168.10.0/24, or remove it"
+// +kubebuilder:validation:XValidation:rule="(self.type == 'Static') != has(self.range)",message="ipam.range is needed by types Whereabouts and HostLocal, and Static takes the addresses from rails[].network.ips: write for example range: 192.168.10.0/24, or remove it"
 // +kubebuilder:validation:XValidation:rule="!has(self.exclude) || self.type == 'Whereabouts'",message="ipam.exclude belongs to type Whereabouts: remove it, or write type: Whereabouts"
 type IPAMSpec struct {
 	// type of the allocator. Whereabouts: one range for all machines, which needs
 	// whereabouts. HostLocal: each machine counts by itself, so a range suits one
-	// machine. Static: the addresses of rails[].ips.
+	// machine. Static: the addresses of
+	// rails[].network.ips.
 	// +optional
 	// +kubebuilder:default=Whereabouts
 	Type IPAMType `json:"type,omitempty"`
@@ -166,6 +168,31 @@ type IPAMSpec struct {
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.all(r, isCIDR(r))",message="ipam.exclude must hold networks: write for example 192.168.10.0/30"
 	Exclude []string `json:"exclude,omitempty"`
+
+	// routes lead from the interface to the subnets of other rails, so that members of
+	// different groups read from each other by RDMA. Needed where rails have one subnet
+	// each and layout is PerNUMA or PerRail.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Routes []Route `json:"routes,omitempty"`
+}
+
+// Route is a way to another subnet.
+type Route struct {
+	// destination is a network, for example 192.168.11.0/24.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="isCIDR(self)",message="routes[].destination must be a network: write for example 192.168.11.0/24"
+	Destination string `json:"destination"`
+
+	// gateway is the router's address in the subnet of the interface, for example
+	// 192.168.10.1.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="routes[].gateway must be an address: write for example 192.168.10.1"
+	Gateway string `json:"gateway"`
 }
 
 // IPAMType is an allocator of addresses.

@@ -16,7 +16,7 @@ type NodesSpec struct {
 	// +kubebuilder:validation:MaxProperties=32
 	Selector map[string]string `json:"selector,omitempty"`
 
-	// tolerations let nodes run on tainted machines, such as GPU machines with
+	// tolerations let members run on tainted machines, such as GPU machines with
 	// nvidia.com/gpu:NoSchedule.
 	// +optional
 	// +listType=atomic
@@ -31,15 +31,15 @@ type NodesSpec struct {
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 }
 
-// MemorySpec is the memory of a node.
+// MemorySpec is the memory of a member.
 //
 // The rules on quantities parse each once, inside all(): the API server reckons the cost of a rule with
 // quantities as long as a request can be, and bounds the sum of all rules.
 //
 // +kubebuilder:validation:XValidation:rule="self.hugePages == 'None' || [quantity(string(self.pool))].all(q, q.compareTo(quantity('64Ti')) > 0 || q.asInteger() % (self.hugePages == '1Gi' ? 1073741824 : 2097152) == 0)",message="memory.pool must be a multiple of memory.hugePages: round it, for example to 64Gi, or write hugePages: None"
 type MemorySpec struct {
-	// pool is the memory that each node gives to pages, from 16Mi to 64Ti, for
-	// example 64Gi. It is allocated when the node starts and never grows; a full
+	// pool is the memory that each member gives to pages, from 16Mi to 64Ti, for
+	// example 64Gi. It is allocated when the member starts and never grows; a full
 	// pool makes room by evicting the pages that were used longest ago. A machine
 	// that runs several groups gives it once per group.
 	// +required
@@ -67,16 +67,19 @@ const (
 	HugePages1Gi  HugePages = "1Gi"
 )
 
-// ResourcesSpec is what a node needs besides its pool.
+// ResourcesSpec is what a member needs besides its pool. Both amounts are requested and limited alike, so that the pod is
+// Guaranteed.
 type ResourcesSpec struct {
-	// cpu is the number of whole cores of each node. Whole cores let the kubelet's
-	// static CPU manager pin them.
+	// cpu of each member in cores, from 100m to 1024. A whole number lets the kubelet's
+	// static CPU manager give the member cores of its own. Any other number, such as
+	// 3500m, leaves it on the cores that all pods share, for machines whose kubelet
+	// would choose cores of the wrong NUMA node (docs/rails.md).
 	// +optional
 	// +kubebuilder:default="1"
-	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.isInteger() && q.compareTo(quantity('1')) >= 0 && q.compareTo(quantity('1024')) <= 0)",message="resources.cpu must be a whole number of cores from 1 to 1024, because only whole cores can be pinned: write for example 2"
+	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.compareTo(quantity('100m')) >= 0 && q.compareTo(quantity('1024')) <= 0)",message="resources.cpu must lie between 100m and 1024 cores: write for example 2, or 3500m for cores that are shared with other pods"
 	CPU resource.Quantity `json:"cpu,omitzero"`
 
-	// memoryOverhead is the memory of each node besides the pool: code, directory,
+	// memoryOverhead is the memory of each member besides the pool: code, directory,
 	// connections, buffers. It is at least 64Mi.
 	// +optional
 	// +kubebuilder:default="512Mi"
@@ -84,9 +87,9 @@ type ResourcesSpec struct {
 	MemoryOverhead resource.Quantity `json:"memoryOverhead,omitzero"`
 }
 
-// DiscoverySpec is how nodes find each other.
+// DiscoverySpec is how members find each other.
 type DiscoverySpec struct {
-	// replicas is how many nodes host discovery, from 1 to 7. They are found by
+	// replicas is how many members host discovery, from 1 to 7. They are found by
 	// the Service <name>-discovery, each keeps the whole membership by itself, and
 	// one that is left is enough. They are spread over machines, then over zones
 	// (the machines' label topology.kubernetes.io/zone). One that is not ready for
@@ -98,7 +101,7 @@ type DiscoverySpec struct {
 	// +kubebuilder:validation:Maximum=7
 	Replicas int32 `json:"replicas,omitempty"`
 
-	// port on which nodes talk to each other: discovery, directory and, with
+	// port on which members talk to each other: discovery, directory and, with
 	// transport TCP, pages.
 	// +optional
 	// +kubebuilder:default=31998
@@ -106,10 +109,10 @@ type DiscoverySpec struct {
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
 
-	// interface of the nodes' pods at which other nodes reach them, for everything
+	// interface of the members' pods at which other members reach them, for everything
 	// but finding each other, which stays on the pod network. It is an interface of
-	// a rail (rails[].interface) in every group, or with attachment HostNetwork one
-	// of the machine, and all nodes must reach each other there. With transport TCP
+	// a rail (rails[].network.interface) in every group, or with attachment HostNetwork one
+	// of the machine, and all members must reach each other there. With transport TCP
 	// pages then travel over that network. Left out: the pod network.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -118,9 +121,9 @@ type DiscoverySpec struct {
 	Interface string `json:"interface,omitempty"`
 }
 
-// MonitoringSpec is how nodes are watched.
+// MonitoringSpec is how members are watched.
 type MonitoringSpec struct {
-	// port of each node's HTTP server: /metrics for Prometheus, /healthz, /readyz
+	// port of each member's HTTP server: /metrics for Prometheus, /healthz, /readyz
 	// and /v1/status.
 	// +optional
 	// +kubebuilder:default=31997
@@ -128,10 +131,12 @@ type MonitoringSpec struct {
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
 
-	// scrape is how Prometheus finds the nodes: None leaves that to you, PodMonitor
-	// and ServiceMonitor make an object of that kind of the Prometheus Operator.
+	// scrape is how Prometheus finds the members: None leaves that to you, PodMonitor
+	// and ServiceMonitor make an object of that kind of the Prometheus Operator. The
+	// operator must be allowed to (rbac.monitoring of the Helm chart, or
+	// config/rights/monitoring).
 	// Choose None where a monitor for all clusters exists, such as that of the Helm
-	// chart's metrics.podMonitors, or nodes are scraped twice. With injection.mode:
+	// chart's metrics.podMonitors, or members are scraped twice. With injection.mode:
 	// Sidecar both also make a PodMonitor for the sidecars.
 	// +optional
 	// +kubebuilder:default=None
@@ -162,7 +167,7 @@ type MonitoringSpec struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// ScrapeKind is what makes Prometheus scrape the nodes.
+// ScrapeKind is what makes Prometheus scrape the members.
 // +kubebuilder:validation:Enum=None;PodMonitor;ServiceMonitor
 type ScrapeKind string
 
@@ -206,7 +211,7 @@ type TimingSpec struct {
 	// +kubebuilder:validation:Maximum=60000
 	LeaseMilliseconds int32 `json:"leaseMilliseconds,omitempty"`
 
-	// peerTimeoutMilliseconds is the longest that a call waits for a node that
+	// peerTimeoutMilliseconds is the longest that a call waits for a member that
 	// does not answer. After that its pages are misses, and calls to it fail at
 	// once until it answers again.
 	// +optional
@@ -215,14 +220,14 @@ type TimingSpec struct {
 	// +kubebuilder:validation:Maximum=60000
 	PeerTimeoutMilliseconds int32 `json:"peerTimeoutMilliseconds,omitempty"`
 
-	// heartbeatMilliseconds is how often a node reports to every discovery host.
+	// heartbeatMilliseconds is how often a member reports to every discovery host.
 	// +optional
 	// +kubebuilder:default=500
 	// +kubebuilder:validation:Minimum=50
 	// +kubebuilder:validation:Maximum=60000
 	HeartbeatMilliseconds int32 `json:"heartbeatMilliseconds,omitempty"`
 
-	// memberTTLMilliseconds is how long a node stays a member after its last
+	// memberTTLMilliseconds is how long a member stays in the list after its last
 	// heartbeat.
 	// +optional
 	// +kubebuilder:default=3000
@@ -231,21 +236,79 @@ type TimingSpec struct {
 	MemberTTLMilliseconds int32 `json:"memberTTLMilliseconds,omitempty"`
 }
 
-// SecuritySpec is how connections between nodes are protected.
+// SecuritySpec is how connections between members are protected. Members of which one
+// has a token or TLS and the other has not refuse each other. So while a change of
+// these fields rolls through the cluster, pages on members of the other kind are
+// misses.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.token) || !has(self.peers) || self.peers != 'Insecure'",message="security.token is not used with security.peers: Insecure: remove security.token, or write security.peers: Token"
 type SecuritySpec struct {
-	// tls encrypts the connections between nodes and has both sides show a
-	// certificate. Left out: they are neither encrypted nor authenticated. Nodes
-	// with and without TLS refuse each other, so while a change of this field
-	// rolls through the cluster, pages on nodes of the other kind are misses.
+	// peers is whom a member talks to. Token: to members that prove that they have the
+	// cluster's token, which is never sent. Insecure: to everybody who reaches its
+	// port and names the cluster, and who may then read, change and clear pages. With
+	// tls only those who show a certificate may.
+	// +optional
+	// +kubebuilder:default=Token
+	Peers PeerTrust `json:"peers,omitempty"`
+
+	// token is where the token comes from. Left out: the operator draws one and
+	// keeps it in the Secret NAME-token of this namespace, where NAME is this object's.
+	// +optional
+	Token *TokenSpec `json:"token,omitempty"`
+
+	// networkPolicy is who reaches the members' port for peers, as far as the network of
+	// the Kubernetes cluster enforces policies. Peers: a NetworkPolicy lets nobody but
+	// the cluster's own members and the SGLang pods that name it, and leaves the other
+	// ports that the members' pods name open. It does not cover networks of rails, and
+	// is not made where rails are attached by HostNetwork. None: the operator makes no
+	// policy, as SGLang pods need that have a member inside and hostNetwork.
+	// +optional
+	// +kubebuilder:default=Peers
+	NetworkPolicy NetworkPolicyKind `json:"networkPolicy,omitempty"`
+
+	// tls encrypts the connections between members and has both sides show a
+	// certificate. Left out: they are not encrypted.
 	// +optional
 	TLS *TLSSpec `json:"tls,omitempty"`
 }
 
-// TLSSpec is where the certificate of the nodes comes from.
+// PeerTrust is whom a member talks to.
+// +kubebuilder:validation:Enum=Token;Insecure
+type PeerTrust string
+
+// Whom a member talks to.
+const (
+	PeersToken    PeerTrust = "Token"
+	PeersInsecure PeerTrust = "Insecure"
+)
+
+// NetworkPolicyKind is who reaches the members' port for peers.
+// +kubebuilder:validation:Enum=Peers;None
+type NetworkPolicyKind string
+
+// Who reaches the members' port for peers.
+const (
+	NetworkPolicyPeers NetworkPolicyKind = "Peers"
+	NetworkPolicyNone  NetworkPolicyKind = "None"
+)
+
+// TokenSpec is where the token of the members comes from.
+type TokenSpec struct {
+	// secretName is a Secret in this namespace with the key token: one token of at
+	// least 16 bytes per line, of which members prove the first and accept all. The
+	// operator does not read it. The members follow its changes without a restart.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="secretName must be the name of a Secret in this namespace: write for example kv-peers-token"
+	SecretName string `json:"secretName"`
+}
+
+// TLSSpec is where the certificate of the members comes from.
 type TLSSpec struct {
 	// secretName is a Secret of type kubernetes.io/tls in this namespace with the
 	// keys tls.crt, tls.key and ca.crt, as cert-manager makes it. Every certificate
-	// of the CAs in ca.crt is a member's, unless peerName is given. The nodes
+	// of the CAs in ca.crt is a member's, unless peerName is given. The members
 	// follow changes of the Secret without a restart. The certificate must be good
 	// for server and client authentication.
 	// +required
@@ -255,7 +318,7 @@ type TLSSpec struct {
 	SecretName string `json:"secretName"`
 
 	// peerName is a DNS name that the certificate carries in its subjectAltName
-	// and that every node asks of the others, for a CA that signs certificates of
+	// and that every member asks of the others, for a CA that signs certificates of
 	// others, too.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -269,47 +332,49 @@ type TLSSpec struct {
 //
 // The rules also hold for the default, {}, before the defaults of its fields are filled in.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.memory) || self.mode != 'Node'",message="injection.memory is the memory of a node inside the SGLang pod: write injection.mode: Sidecar or Embedded, or remove it (spec.memory is that of the cluster's own nodes)"
+// +kubebuilder:validation:XValidation:rule="!has(self.memory) || self.mode != 'Node'",message="injection.memory is the memory of a member inside the SGLang pod: write injection.mode: Sidecar or Embedded, or remove it (spec.memory is that of the cluster's own members)"
 // +kubebuilder:validation:XValidation:rule="!has(self.resources) || self.mode == 'Sidecar'",message="injection.resources are those of the sidecar: write injection.mode: Sidecar, or remove them"
-// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Embedded' || self.client.delivery == 'Preinstalled'",message="injection.mode Embedded needs the package with a node in the SGLang image (pip install ./dataplane), because the client image has none: write injection.client.delivery: Preinstalled"
-// +kubebuilder:validation:XValidation:rule="!has(self.by) || self.by != 'AdmissionPolicy' || !has(self.mode) || self.mode == 'Node'",message="injection.by AdmissionPolicy connects SGLang pods to the nodes of their machines only: write injection.mode: Node, or injection.by: Webhook"
+// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Embedded' || self.client.delivery == 'Preinstalled'",message="injection.mode Embedded needs the package with a member in the SGLang image (pip install ./dataplane), because the client image has none: write injection.client.delivery: Preinstalled"
+// +kubebuilder:validation:XValidation:rule="!has(self.by) || self.by != 'AdmissionPolicy' || !has(self.mode) || self.mode == 'Node'",message="injection.by AdmissionPolicy connects SGLang pods to the members of their machines only: write injection.mode: Node, or injection.by: Webhook"
 type InjectionSpec struct {
 	// by is who connects SGLang pods. Webhook: the operator, which the API server
 	// asks about every pod with the label. AdmissionPolicy: the API server itself, by
 	// rules that the operator writes into a MutatingAdmissionPolicy, so that no
 	// webhook has to run or be reached. The pods come out the same. It needs
 	// Kubernetes 1.36 or newer and mode Node, and leaves a container alone whose extra
-	// config has objects within its JSON object.
+	// config has objects within its JSON object. The operator must be allowed to write
+	// such policies (rbac.admissionPolicies of the Helm chart, or
+	// config/rights/admission-policies).
 	// +optional
 	// +kubebuilder:default=Webhook
 	By InjectionBy `json:"by,omitempty"`
 
-	// mode is where the PeerCache node of an SGLang pod runs. Node: in this
+	// mode is where the PeerCache member of an SGLang pod runs. Node: in this
 	// cluster's pod on the same machine, reached through a Unix socket; the SGLang
 	// pod needs no device and no privilege, and pages survive it. Sidecar: in a
 	// container of its own in the SGLang pod (a native sidecar, so Kubernetes 1.29
-	// or newer). Embedded: inside the SGLang process. The last two join the nodes
+	// or newer). Embedded: inside the SGLang process. The last two join the members
 	// of this cluster as further members, take their pool out of the SGLang pod's
 	// memory, and take their pages with them when the pod ends; discovery stays
-	// with the cluster's own nodes, of which at least one must run. With transport
-	// RDMA they get the devices, networks and IPC_LOCK that the cluster's own nodes
+	// with the cluster's own members, of which at least one must run. With transport
+	// RDMA they get the devices, networks and IPC_LOCK that the cluster's own members
 	// would get. A pod that cannot be connected so says why in its annotation
 	// peercache.io/skip-reason.
 	// +optional
 	// +kubebuilder:default=Node
 	Mode InjectionMode `json:"mode,omitempty"`
 
-	// memory of the node inside an SGLang pod. Left out: as the cluster's own
-	// nodes of the pod's group. For Sidecar it is requested and limited by the
+	// memory of the member inside an SGLang pod. Left out: as the cluster's own
+	// members of the pod's group. For Sidecar it is requested and limited by the
 	// sidecar; for Embedded the memory limit of the SGLang container, where it has
 	// one, must leave room for it.
 	// +optional
 	Memory *MemorySpec `json:"memory,omitempty"`
 
 	// resources of the sidecar besides its pool. Left out: as the cluster's own
-	// nodes of the pod's group.
+	// members of the pod's group.
 	// +optional
-	Resources *SidecarResources `json:"resources,omitempty"`
+	Resources *ResourcesSpec `json:"resources,omitempty"`
 
 	// client is the Python package that runs inside SGLang.
 	// +optional
@@ -317,29 +382,47 @@ type InjectionSpec struct {
 	Client ClientSpec `json:"client,omitzero"`
 
 	// socket is how the directory of the Unix sockets reaches the SGLang pod in
-	// mode Node. HostPath mounts /run/peercache/<namespace>/<name> of the machine,
-	// so the SGLang pod's namespace must allow hostPath volumes (Pod Security
-	// "privileged"). CSI gives the same directory as an ephemeral volume of the
-	// driver csi.peercache.io, which Pod Security "restricted" allows, and only to
-	// pods of the namespaces that namespaceSelector selects. The driver is a
-	// DaemonSet of its own (csi.enabled of the Helm chart, or config/csi) and has to
+	// mode Node. HostPath mounts it from /run/peercache of the machine, so the
+	// SGLang pod's namespace must allow hostPath volumes (Pod Security "privileged"),
+	// and whoever writes a pod there can mount any other directory as well. CSI gives
+	// the same directory as an ephemeral volume of the driver csi.peercache.io, which
+	// Pod Security "restricted" allows, and only to pods of this namespace and of
+	// those that namespaceSelector selects; with sharing: Namespace the driver, not
+	// the pod, says of which namespace the directory is. The driver
+	// is a DaemonSet of its own (csi.enabled of the Helm chart, or config/csi) and has to
 	// run on the SGLang pod's machine; where it is not installed, pods are left
 	// alone, and condition InjectionReady says so.
 	// +optional
 	// +kubebuilder:default=HostPath
 	Socket SocketDelivery `json:"socket,omitempty"`
 
-	// namespaceSelector restricts the namespaces whose pods may use this cluster.
-	// Left out: all namespaces.
+	// namespaceSelector says which other namespaces' pods may use this cluster,
+	// beside those of its own namespace, which always may. Left out: no others. {}
+	// selects all namespaces, and matchLabels: {kubernetes.io/metadata.name: NAME}
+	// one. In those the operator's images are used instead of this cluster's
+	// (injection.client.image, image), since whoever writes this resource has no say
+	// there over what runs.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+
+	// imagePullSecrets name Secrets with the credentials of the registry of the
+	// operator's images, in the namespaces of the SGLang pods. They are added to
+	// every pod that is connected, also where imagePullSecrets of this cluster, which
+	// are of its own namespace, do not exist. A Secret that a namespace lacks does no
+	// harm.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
 	// missedPods is what becomes of running pods that ask for this cluster and were
 	// not connected, because the webhook was not reached, or the policy not in
 	// effect, when they were created or because they got their label later. Report counts them in status.missedPods
 	// and names some in condition InjectionReady. Recreate also evicts those that a
 	// controller owns and that would be connected now, one every ten seconds and
-	// within their PodDisruptionBudgets, so that they are created anew.
+	// within their PodDisruptionBudgets, so that they are created anew. The operator
+	// must be allowed to evict them (rbac.missedPods of the Helm chart, or
+	// config/rights/missed-pods).
 	// +optional
 	// +kubebuilder:default=Report
 	MissedPods MissedPods `json:"missedPods,omitempty"`
@@ -367,34 +450,17 @@ const (
 	MissedPodsRecreate MissedPods = "Recreate"
 )
 
-// SidecarResources is what a sidecar needs besides its pool. Both amounts are requested and limited alike, so that a
-// Guaranteed pod stays Guaranteed.
-type SidecarResources struct {
-	// cpu of the sidecar, from 100m to 1024, for example 500m. Whole cores can be
-	// pinned by the kubelet's static CPU manager, in a pod that is Guaranteed.
-	// +optional
-	// +kubebuilder:default="1"
-	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.compareTo(quantity('100m')) >= 0 && q.compareTo(quantity('1024')) <= 0)",message="injection.resources.cpu must lie between 100m and 1024 cores: write for example 500m"
-	CPU resource.Quantity `json:"cpu,omitzero"`
-
-	// memoryOverhead is the memory of the sidecar besides its pool, at least 64Mi.
-	// +optional
-	// +kubebuilder:default="512Mi"
-	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.compareTo(quantity('64Mi')) >= 0 && q.compareTo(quantity('1Ti')) <= 0 && q.isInteger())",message="resources.memoryOverhead must lie between 64Mi and 1Ti: write for example 512Mi"
-	MemoryOverhead resource.Quantity `json:"memoryOverhead,omitzero"`
-}
-
-// InjectionMode is where the node of an SGLang pod runs.
+// InjectionMode is where the member of an SGLang pod runs.
 // +kubebuilder:validation:Enum=Node;Sidecar;Embedded
 type InjectionMode string
 
 // The modes of injection.
 const (
-	// InjectionNode uses the cluster's node on the pod's machine.
+	// InjectionNode uses the cluster's member on the pod's machine.
 	InjectionNode InjectionMode = "Node"
-	// InjectionSidecar runs a node beside SGLang.
+	// InjectionSidecar runs a member beside SGLang.
 	InjectionSidecar InjectionMode = "Sidecar"
-	// InjectionEmbedded runs a node inside SGLang.
+	// InjectionEmbedded runs a member inside SGLang.
 	InjectionEmbedded InjectionMode = "Embedded"
 )
 

@@ -20,93 +20,93 @@ type PeerCacheClusterStatus struct {
 	// says what to change.
 	// NetworksResolved is False when a network that a rail names does not exist or
 	// does not fit the rail.
-	// DevicesAvailable is False when a machine does not offer what its nodes
+	// DevicesAvailable is False when a machine does not offer what its members
 	// request: devices, huge pages, memory, cores; its message names machines.
 	// MonitoringReady is False when spec.monitoring asks for kinds of the
 	// Prometheus Operator that do not exist.
 	// InjectionReady is False when SGLang pods are not connected, because the
 	// webhook is missing, disabled or not trusted by the API server, or the API
 	// server has no admission policies, or while pods run that were missed.
-	// RailsHealthy is False when rails of running nodes are down or missing, or
-	// with transport TCP carry no pages; its message names nodes and rails. Unknown
-	// while no node that hosts discovery answers; True with reason NotApplicable
+	// RailsHealthy is False when rails of running members are down or missing, or
+	// with transport TCP carry no pages; its message names members and rails. Unknown
+	// while no member that hosts discovery answers; True with reason NotApplicable
 	// where pages travel by TCP.
-	// NUMAAligned is False when threads or memory of a node are not on the NUMA
-	// node of its rails; its message names nodes. Unknown and NotApplicable as above.
-	// Progressing is True while nodes are being created, replaced or removed.
-	// Degraded is True when a node is broken and does not get well by waiting; its
+	// NUMAAligned is False when threads or memory of a member are not on the NUMA
+	// node of its rails; its message names members. Unknown and NotApplicable as above.
+	// DisksHealthy is False when drives of running members are off; its message names
+	// members and drives. Their other drives serve. Unknown as RailsHealthy; True with
+	// reason NotApplicable without spec.disk.
+	// PeersAuthenticated is False when security.peers is Insecure and there is no TLS.
+	// Its message says how far a rotation of the token is.
+	// Progressing is True while members are being created, replaced or removed.
+	// Degraded is True when a member is broken and does not get well by waiting; its
 	// message names the pod.
-	// Ready is True when every wanted node serves with the current spec, or, with
-	// spec.update.strategy OnDelete, with a former one. Nodes on drained machines
+	// Available is True while the cache serves: every group has a ready member, and a
+	// discovery host is ready. Members may be missing. It is the one to alert on.
+	// Ready is True when every wanted member serves with the current spec, or, with
+	// spec.update.strategy OnDelete, with a former one. Members on drained machines
 	// are not wanted; its message names these machines.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// groups shows every group with its nodes.
+	// groups shows every group with its members.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Groups []GroupStatus `json:"groups,omitempty"`
 
-	// desiredNodes is how many nodes there should be: over all groups, the
+	// desiredMembers is how many members there should be: over all groups, the
 	// Kubernetes nodes that are chosen.
 	// +optional
-	DesiredNodes int32 `json:"desiredNodes"`
+	DesiredMembers int32 `json:"desiredMembers"`
 
-	// drainedNodes is how many nodes are not wanted for now, because their
+	// drainedMembers is how many members are not wanted for now, because their
 	// Kubernetes node carries the label peercache.io/drain=true. They are not among
-	// desiredNodes.
+	// desiredMembers.
 	// +optional
-	DrainedNodes int32 `json:"drainedNodes,omitempty"`
+	DrainedMembers int32 `json:"drainedMembers,omitempty"`
 
-	// readyNodes is how many nodes serve.
+	// readyMembers is how many members serve.
 	// +optional
-	ReadyNodes int32 `json:"readyNodes"`
+	ReadyMembers int32 `json:"readyMembers"`
 
-	// updatedNodes is how many nodes run the current spec.
+	// updatedMembers is how many members run the current spec.
 	// +optional
-	UpdatedNodes int32 `json:"updatedNodes"`
+	UpdatedMembers int32 `json:"updatedMembers"`
 
-	// update is there while nodes run a former spec.
+	// update is there while members run a former spec.
 	// +optional
 	Update *UpdateStatus `json:"update,omitempty"`
 
-	// capacity is the memory for pages on all nodes that serve, together.
+	// capacity is the memory for pages on all members that serve, together.
 	// +optional
 	Capacity resource.Quantity `json:"capacity,omitzero"`
 
-	// nodes is "readyNodes/desiredNodes", for kubectl get.
+	// members is "readyMembers/desiredMembers", for kubectl get.
 	// +optional
-	Nodes string `json:"nodes,omitempty"`
+	Members string `json:"members,omitempty"`
 
-	// members is how many active members the discovery hosts count, asked from
+	// activeMembers is how many active members the discovery hosts count, asked from
 	// time to time. It keeps its last value when none of them answers.
 	// +optional
-	Members int32 `json:"members"`
+	ActiveMembers int32 `json:"activeMembers"`
 
-	// rails of all nodes. Ready and down keep their last value while no discovery
+	// rails of all members. Ready and down keep their last value while no discovery
 	// host answers.
 	// +optional
 	Rails RailsStatus `json:"rails,omitzero"`
 
-	// numaMismatched is how many nodes have threads or memory that are not on the
+	// disk of all members. It is absent where no member has one, and keeps its last
+	// value while no discovery host answers.
+	// +optional
+	Disk *DiskStatus `json:"disk,omitempty"`
+
+	// numaMismatched is how many members have threads or memory that are not on the
 	// NUMA node of their rails.
 	// +optional
 	NUMAMismatched int32 `json:"numaMismatched"`
-
-	// hitRatioPercent is how many of a hundred pages that engines looked up were
-	// delivered, over the last 60 to 70 seconds and all nodes. It is absent when none
-	// was looked up. A change of less than 5 is shown within a minute, a larger one with the
-	// next look at the nodes, at least every half minute.
-	// +optional
-	HitRatioPercent *int32 `json:"hitRatioPercent,omitempty"`
-
-	// engines is how many SGLang ranks are attached to nodes. It is renewed like
-	// hitRatioPercent, and at once when the first comes or the last goes.
-	// +optional
-	Engines int32 `json:"engines"`
 
 	// missedPods is how many running pods ask for this cluster without having been
 	// connected or told why not; see spec.injection.missedPods.
@@ -118,10 +118,15 @@ type PeerCacheClusterStatus struct {
 	Image string `json:"image,omitempty"`
 
 	// objects that the operator made on request in this namespace, besides the
-	// nodes' own. They are deleted when the spec no longer asks for them.
+	// members' own. They are deleted when the spec no longer asks for them.
 	// +optional
 	// +listType=atomic
 	Objects []MadeObject `json:"objects,omitempty"`
+
+	// rotatedToken is the value of the annotation peercache.io/rotate-token for which
+	// the token was last replaced: whoever has only the former one is refused.
+	// +optional
+	RotatedToken string `json:"rotatedToken,omitempty"`
 
 	// plan is what Apply would do, while spec.mode is Plan.
 	// +optional
@@ -150,9 +155,9 @@ type PlanStatus struct {
 	// +required
 	Machines int32 `json:"machines"`
 
-	// nodes is how many nodes there would be on them.
+	// members is how many members there would be on them.
 	// +required
-	Nodes int32 `json:"nodes"`
+	Members int32 `json:"members"`
 
 	// pool is the memory for pages on all of them together.
 	// +required
@@ -177,68 +182,85 @@ type PlannedGroup struct {
 	// +required
 	Name string `json:"name"`
 
-	// machines is how many Kubernetes nodes would run a node of the group.
+	// machines is how many Kubernetes nodes would run a member of the group.
 	// +required
 	Machines int32 `json:"machines"`
 
-	// rails that each of these nodes would drive.
+	// rails that each of these members would drive.
 	// +optional
 	// +listType=atomic
 	Rails []string `json:"rails,omitempty"`
 
-	// requests of each of these nodes: cores, memory, huge pages, devices.
+	// requests of each of these members: cores, memory, huge pages, devices.
 	// +optional
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 }
 
-// GroupStatus is one group with its nodes.
+// GroupStatus is one group with its members.
 type GroupStatus struct {
 	// name of the group, with node pools <pool>-<group>; its DaemonSet is
 	// <cluster>-<name>.
 	// +required
 	Name string `json:"name"`
 
-	// desired is how many nodes the group should have.
+	// desired is how many members the group should have.
 	// +required
 	Desired int32 `json:"desired"`
 
-	// drained is how many nodes of the group are away, because their Kubernetes
+	// drained is how many members of the group are away, because their Kubernetes
 	// node is drained; they are not among desired.
 	// +optional
 	Drained int32 `json:"drained,omitempty"`
 
-	// ready is how many nodes of the group serve.
+	// ready is how many members of the group serve.
 	// +required
 	Ready int32 `json:"ready"`
 
-	// updated is how many nodes of the group run the current spec.
+	// updated is how many members of the group run the current spec.
 	// +optional
 	Updated int32 `json:"updated"`
 
-	// rails of the group's nodes.
+	// rails of the group's members.
 	// +optional
 	Rails RailsStatus `json:"rails,omitzero"`
 }
 
-// RailsStatus counts rails over nodes: a rail of the spec counts once for every node
+// RailsStatus counts rails over members: a rail of the spec counts once for every member
 // that drives it. All are 0 where pages travel by TCP.
 type RailsStatus struct {
-	// desired is how many rails the wanted nodes should drive together.
+	// desired is how many rails the wanted members should drive together.
 	// +optional
 	Desired int32 `json:"desired"`
 
-	// ready is how many rails of running nodes are up.
+	// ready is how many rails of running members are up.
 	// +optional
 	Ready int32 `json:"ready"`
 
-	// down is how many rails of running nodes are not up. Those of nodes that do
+	// down is how many rails of running members are not up. Those of members that do
 	// not run are neither ready nor down.
 	// +optional
 	Down int32 `json:"down"`
 }
 
+// DiskStatus sums up the drives of members.
+type DiskStatus struct {
+	// capacity is the room for pages on the drives that are on, together.
+	// +required
+	Capacity resource.Quantity `json:"capacity"`
+
+	// used is how much of it pages take. It is written when it has changed by a
+	// twentieth of capacity.
+	// +required
+	Used resource.Quantity `json:"used"`
+
+	// off is how many drives are off.
+	// +required
+	Off int32 `json:"off"`
+}
+
 // The condition types.
 const (
+	ConditionAvailable      = "Available"
 	ConditionReady          = "Ready"
 	ConditionProgressing    = "Progressing"
 	ConditionDegraded       = "Degraded"
@@ -250,4 +272,7 @@ const (
 	ConditionInjectionReady   = "InjectionReady"
 	ConditionRailsHealthy     = "RailsHealthy"
 	ConditionNUMAAligned      = "NUMAAligned"
+	ConditionDisksHealthy     = "DisksHealthy"
+
+	ConditionPeersAuthenticated = "PeersAuthenticated"
 )

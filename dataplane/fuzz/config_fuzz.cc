@@ -14,17 +14,19 @@
 #include "base/memory.h"
 #include "base/size.h"
 #include "fuzz.h"
-#include "node/command_line.h"
-#include "node/config.h"
-#include "node/secret.h"
-#include "node/uid_list.h"
+#include "node/config/command_line.h"
+#include "node/config/config.h"
+#include "node/engine/uid_list.h"
+#include "node/peer/secret.h"
+#include "node/tenant/tenant_key.h"
 #include "transport/tcp/socket.h"
 
 namespace peercache::fuzz {
 namespace {
 
 Reached sizes("sizes"), hosts("host lists"), users("user lists"), options("options taken"),
-    refused("options refused"), files("files taken"), broken("files refused"), tokens("tokens");
+    refused("options refused"), files("files taken"), broken("files refused"), tokens("tokens"),
+    tenants("tenants");
 
 void FuzzSize(const std::string& text) {
   auto size = ParseSize(text);
@@ -56,6 +58,12 @@ void FuzzUids(const std::string& text) {
   users.Hit();
   auto again = UidList::Parse(list->ToString());
   Require(again.ok() && again->ToString() == list->ToString(), "the same users");
+}
+
+void FuzzTenant(const std::string& text) {
+  if (!IsTenantName(text)) return;
+  tenants.Hit();
+  Require(ParseConfig({{"tenant", text}}).ok(), "a name that a folder may have");
 }
 
 // One option by number, and its value.
@@ -110,7 +118,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 0: FuzzSize(text); break;
     case 1: FuzzHostPorts(text); break;
     case 2: FuzzUids(text); break;
-    case 3: (void)peercache::ParseHugePages(text); break;
+    case 3:
+      (void)peercache::ParseHugePages(text);
+      FuzzTenant(text);
+      break;
     case 4:
       if (!rest.empty()) FuzzOption(rest[0], text.substr(1));
       break;

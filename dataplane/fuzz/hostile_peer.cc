@@ -67,7 +67,14 @@ std::vector<std::byte> HostilePeer::RightAnswer(MessageType type) const {
       ShardAnswer{1'000'000, incarnation, Code::kOk, {kServed, kStored, kRefused, kServed}}.Encode(
           &w);
       break;
-    case MessageType::kWithdrawOk:
+    case MessageType::kWithdrawOk: {
+      WithdrawAnswer answer;
+      answer.stamp = 2'000'000;
+      answer.instance = incarnation;
+      answer.unserved_ms = {kNeverServed, 0, 60'000, 1};
+      answer.Encode(&w);
+      break;
+    }
     case MessageType::kContactOk:
       ShardAnswer{2'000'000, incarnation, Code::kOk, {}}.Encode(&w);
       break;

@@ -7,9 +7,9 @@
 
 #include "fuzz.h"
 #include "membership/view.h"
-#include "node/counters.h"
-#include "node/peers.h"
-#include "node/secret.h"
+#include "node/count/counters.h"
+#include "node/peer/peers.h"
+#include "node/peer/secret.h"
 #include "scripted_server.h"
 
 namespace peercache::fuzz {

@@ -13,6 +13,7 @@
 #include <iterator>
 #include <map>
 
+#include "corpus.h"
 #include "directory/buckets.h"
 #include "fuzz.h"
 #include "samples.h"
@@ -22,35 +23,6 @@ namespace {
 
 // Seeds by their path in the corpus.
 std::map<std::filesystem::path, Blob> seeds;
-
-void Seed(const std::string& target, const std::string& name, const Blob& bytes) {
-  const bool fresh = seeds.emplace(std::filesystem::path(target) / ("seed-" + name), bytes).second;
-  Require(fresh, "every seed has a name of its own");
-}
-
-ConstBytes Text(std::string_view text) { return std::as_bytes(std::span(text)); }
-
-uint8_t Of(MessageType type) { return static_cast<uint8_t>(type); }
-
-ConstBytes Bytes(const Blob& blob) { return std::as_bytes(std::span(blob)); }
-
-// A script under construction.
-struct Steps {
-  Blob bytes;
-  Steps& Add(uint8_t operation, uint8_t argument = 0, ConstBytes with = {}) {
-    AppendStep(operation, argument, with, &bytes);
-    return *this;
-  }
-  Steps& Add(uint8_t operation, uint8_t argument, const Blob& with) {
-    return Add(operation, argument, Bytes(with));
-  }
-};
-
-Blob With(uint8_t first, const Blob& rest) {
-  Blob blob = {first};
-  blob.insert(blob.end(), rest.begin(), rest.end());
-  return blob;
-}
 
 // ---- wire ------------------------------------------------------------------------------------
 
@@ -92,7 +64,7 @@ void PeerSeeds() {
   const MessageType kRequests[] = {
       MessageType::kLookup, MessageType::kContact,   MessageType::kPublish, MessageType::kWithdraw,
       MessageType::kRead,   MessageType::kHeartbeat, MessageType::kLeave,   MessageType::kClearTag,
-      MessageType::kOffer,  MessageType::kDirectory, MessageType::kClears};
+      MessageType::kOffer,  MessageType::kDirectory, MessageType::kClears,  MessageType::kFetch};
   const uint8_t kValid = 1;
   Steps all;
   all.Add(Of(MessageType::kHello), kValid);
@@ -112,6 +84,13 @@ void PeerSeeds() {
            .Add(Of(MessageType::kClears), kValid)
            .Add(Of(MessageType::kContact), kValid | FrameHeader::kHearsClears)
            .Add(Of(MessageType::kClears), 0, BodyOf(Named("clears")))
+           .bytes);
+  Seed("peer_requests", "withdrawn",
+       Steps()
+           .Add(Of(MessageType::kPublish), kValid)
+           .Add(Of(MessageType::kContact), kValid)
+           .Add(Of(MessageType::kLookup), kValid)
+           .Add(Of(MessageType::kWithdraw), kValid | FrameHeader::kHearsServed)
            .bytes);
   Seed("peer_requests", "members",
        Steps()
@@ -445,6 +424,7 @@ void MembershipSeeds() {
   Seed("membership", "bodies",
        Steps()
            .Add(kList, 0, BodyOf(Named("heartbeat-ok")))
+           .Add(kList, 0, BodyOf(Named("heartbeat-ok-once")))
            .Add(kBeat, 0, BodyOf(Named("heartbeat")))
            .Add(kTable, 10)
            .Add(kMerge, 1)
@@ -470,6 +450,8 @@ void HttpSeeds() {
   text("chunks",
        "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nffffffff\r\nx");
   text("expect", "POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc");
+  text("length", "POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n");
+  text("long", "GET /" + std::string(9000, 'a') + " HTTP/1.1\r\n\r\n");
   text("foreign", "SSH-2.0-OpenSSH_9.2\r\n");
   text("silent", "");
 }
@@ -501,6 +483,33 @@ void BucketSeeds() {
   Seed("bucket", "short", Blob{kMadeRight, 1, 2, 3});
 }
 
+// Changes to the file that pool_fuzz.cc begins with.
+void PoolSeeds() {
+  const uint8_t kHeader = 0, kStates = 1, kSlot = 2;
+  const auto change = [](const char* name, uint8_t where, uint8_t slot, uint16_t offset,
+                         Blob bytes) {
+    bytes.insert(bytes.begin(), {static_cast<uint8_t>(offset), static_cast<uint8_t>(offset >> 8)});
+    Seed("pool", name, Steps().Add(where, slot, bytes).bytes);
+  };
+  Seed("pool", "whole", {});
+  change("magic", kHeader, 0, 0, {0});
+  change("fingerprint-length", kHeader, 0, 8, {0xff, 0xff, 0xff, 0xff});
+  change("crashed", kHeader, 0, 12, {11});
+  change("generation-limit", kHeader, 0, 16, {3});
+  change("fingerprint", kHeader, 0, 40, {'x'});
+  change("note", kHeader, 0, 4096 + 20, {1, 2});
+  change("span-class", kStates, 0, 0, {0xff});
+  change("span-chunks", kStates, 0, 4, {9});
+  change("span-gone", kStates, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0});
+  change("states", kStates, 0, 16, {1, 2, 3, 4, 5, 0});
+  change("no-state", kStates, 0, 16, {77});
+  change("replicas", kStates, 0, 16, {5, 5, 5, 5, 5, 5});
+  change("key", kSlot, 1, 8, {1});
+  change("key-twice", kSlot, 1, 8, Blob(32, 1));
+  change("length", kSlot, 2, 4, {0, 0, 0, 0});
+  change("generation", kSlot, 3, 40, {0, 0, 0, 0, 0, 0, 0, 0});
+}
+
 void ConfigSeeds() {
   const auto text = [&](const char* name, uint8_t parser, std::string_view contents) {
     Seed("config", name, With(parser, Blob(contents.begin(), contents.end())));
@@ -511,6 +520,7 @@ void ConfigSeeds() {
   text("users", 2, "same,0,4294967295");
   text("any-user", 2, "any");
   text("huge-pages", 3, "2Mi");
+  text("tenant", 3, "team-a");
   text("token", 5, "the first of the two\r\nthe second of the two\n\n");
   const char* values[] = {"node7", "10.0.0.1:31998", "64Gi", "250", "on", "0660", "auto", "info"};
   for (uint8_t i = 0; i < std::size(values); ++i) {
@@ -590,6 +600,12 @@ size_t Update(const std::filesystem::path& dir, bool check) {
 }
 
 }  // namespace
+
+void Seed(const std::string& target, const std::string& name, const Blob& bytes) {
+  const bool fresh = seeds.emplace(std::filesystem::path(target) / ("seed-" + name), bytes).second;
+  Require(fresh, "every seed has a name of its own");
+}
+
 }  // namespace peercache::fuzz
 
 int main(int argc, char** argv) {
@@ -607,9 +623,13 @@ int main(int argc, char** argv) {
   PublisherSeeds();
   MembershipSeeds();
   BucketSeeds();
+  PoolSeeds();
   ConfigSeeds();
   HttpSeeds();
   TlsSeeds();
+  ReadChannelSeeds();
+  LinksSeeds();
+  DiskSeeds();
   const size_t differences = Update(argv[argc - 1], check);
   if (check && differences > 0) {
     std::cerr << differences << " seeds are stale; run: make fuzz-seeds\n";

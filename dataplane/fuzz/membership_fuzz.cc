@@ -72,7 +72,7 @@ class Membership {
           for (uint8_t i = 0; i < 4; ++i) {
             list.members.push_back({MemberOf(static_cast<uint8_t>(step.argument + i)), 1000});
           }
-          list.Encode(w);
+          list.EncodeOnce(w);
         });
         ApplyEdits(step.bytes, body);
         TakeList(body);
@@ -159,9 +159,10 @@ class Membership {
     if (fleet.with_rails_down > 0) down.Hit();
   }
   void TakeList(ConstBytes body) {
-    FrameReader reader(body);
+    // In the form for members of this release, or of an older one.
+    FrameReader once(body), each(body);
     MemberListMessage message;
-    if (!message.Decode(&reader)) return;
+    if (!message.DecodeOnce(&once) && !message.Decode(&each)) return;
     lists.Hit();
     answers_.push_back(FromWire(message));
   }

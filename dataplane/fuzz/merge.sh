@@ -2,11 +2,11 @@
 # Takes inputs that fuzzing has found over into the kept corpus: for each target the fewest that cover
 # all that is covered now, up to a bound, so that the corpus stays small enough to run in every build.
 #
-#   fuzz/merge.sh [TARGET...]       all targets by default, after fuzz/run.sh has filled build/fuzz/corpus
+#   fuzz/merge.sh [TARGET...]       all targets by default, after fuzz/run.sh has filled build/asan/corpus
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-BUILD=build/fuzz
+BUILD=build/asan
 # 11 targets of these come to at most 1 MB.
 MAX_FILES=50   # of a target, with its seeds and regressions
 MAX_BYTES=2048 # of a file that was found

@@ -79,7 +79,7 @@ PeerWorld::PeerWorld()
       shard_(SmallShard()),
       table_(SmallTable(), LongAgo()),
       peers_(kHello, none_.get(), OwnerTimes{}),
-      clears_({}, &peers_, &views_, &counters_, [](auto) { return size_t{0}; }),
+      clears_({}, &peers_, &views_, &counters_, [](auto, uint64_t) { return size_t{0}; }),
       open_(
           kHello, none_.get(), stored_.pool.get(), &shard_, &table_, &counters_, nullptr, &clears_,
           [](uint64_t) { return size_t{0}; }, TakeNothing),
@@ -171,6 +171,7 @@ std::vector<std::byte> PeerWorld::ValidBody(MessageType type) {
       EncodeOffer(kOwner, 1, items, &w);
       break;
     }
+    case MessageType::kFetch: EncodeKeys(keys, &w); break;
     case MessageType::kClearTag: w.Put(uint64_t{1}); break;
     case MessageType::kClears: ClearsMessage{{0, {{1, 5}}}, 1, {kReader}}.Encode(&w); break;
     default: break;
@@ -216,8 +217,9 @@ void PeerWorld::CheckAnswer(MessageType request, ConstBytes frame, ConstBytes pa
     case MessageType::kPublishOk:
     case MessageType::kWithdrawOk:
     case MessageType::kContactOk: {
-      ShardAnswer answer;
-      Require(answer.Decode(&body), "ShardAnswer");
+      WithdrawAnswer answer;
+      const bool withdrawn = request == MessageType::kWithdraw;
+      Require(withdrawn ? answer.Decode(&body) : answer.ShardAnswer::Decode(&body), "ShardAnswer");
       Require(answer.code != Code::kOk || (answer.instance != 0 && answer.stamp > 0),
               "whoever is accepted is told what to echo");
       if (answer.code == Code::kOk) owner.Hit();
@@ -244,7 +246,8 @@ void PeerWorld::CheckAnswer(MessageType request, ConstBytes frame, ConstBytes pa
     }
     case MessageType::kHeartbeatOk: {
       MemberListMessage list;
-      Require(list.Decode(&body), "HeartbeatOk");
+      FrameReader again = body;  // in the form for members of this release
+      Require(list.Decode(&body) || list.DecodeOnce(&again), "HeartbeatOk");
       if (!list.members.empty()) listed.Hit();
       break;
     }
@@ -252,6 +255,13 @@ void PeerWorld::CheckAnswer(MessageType request, ConstBytes frame, ConstBytes pa
       OfferAnswer answer;
       Require(answer.Decode(&body), "OfferOk");
       if (!answer.outcomes.empty()) offered.Hit();
+      break;
+    }
+    case MessageType::kFetchOk: {
+      FetchAnswer answer;
+      Require(answer.Decode(&body) && answer.incarnation == kIncarnation, "FetchOk");
+      for (const FetchPlace& place : answer.places)
+        if (place.state == kFetchHere) found.Hit();
       break;
     }
     case MessageType::kDirectoryOk: {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "fuzz.h"
-#include "node/clears.h"
+#include "node/clear/clears.h"
+#include "node/peer/views.h"
 #include "node/peer_requests.h"
-#include "node/views.h"
 
 namespace peercache::fuzz {
 

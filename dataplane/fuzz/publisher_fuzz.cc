@@ -8,7 +8,7 @@
 
 #include "fuzz.h"
 #include "hostile_peer.h"
-#include "node/publisher.h"
+#include "node/owner/publisher.h"
 #include "pool/pool.h"
 
 namespace peercache::fuzz {
@@ -33,22 +33,22 @@ Pool& SharedPool() {
   return *pool;
 }
 
-std::vector<PinnedPage> SetPages(Pool* pool, const Publisher& publisher) {
-  std::vector<PinnedPage> pages;
+std::vector<HeldPage> SetPages(Pool* pool, const Publisher& publisher) {
+  std::vector<HeldPage> pages;
   for (size_t i = 0; i < HostilePeer::kPages; ++i) {
     auto reservation = pool->Reserve(HostilePeer::kPage);
     Require(reservation.ok(), "the pool has room");
     const Key key = NodeOfHostilePeer::KeyOf(i);
     bool duplicate = false;
-    PinnedPage page{key, {}, pool->Commit(std::move(*reservation), key, kTag, 0, &duplicate)};
+    PagePin pin = pool->Commit(std::move(*reservation), key, kTag, 0, &duplicate);
     Require(!duplicate, "pages of former inputs are gone");
-    page.record = publisher.RecordOf(page.pin);
-    pages.push_back(std::move(page));
+    const Record record = publisher.RecordOf(pin);
+    pages.push_back({key, record, std::move(pin)});
   }
   return pages;
 }
 
-void CheckNoted(Pool* pool, std::span<const PinnedPage> pages, std::span<const uint8_t> ok,
+void CheckNoted(Pool* pool, std::span<const HeldPage> pages, std::span<const uint8_t> ok,
                 uint16_t peer) {
   pool->ForEachReady([&](const PageInfo& info) {
     for (size_t i = 0; i < pages.size(); ++i) {
@@ -60,7 +60,7 @@ void CheckNoted(Pool* pool, std::span<const PinnedPage> pages, std::span<const u
   });
 }
 
-void WithdrawAll(Pool* pool, Publisher* publisher, const Counters& counters) {
+void WithdrawAll(Pool* pool, Publisher* publisher, const Counters& counters, uint16_t peer) {
   size_t busy = 0;
   const auto victims = pool->TakeTagged(kTag, &busy);
   Require(busy == 0 && victims.size() == HostilePeer::kPages, "nobody holds a page any more");
@@ -68,9 +68,11 @@ void WithdrawAll(Pool* pool, Publisher* publisher, const Counters& counters) {
   const TimePoint before = Clock::now();
   const uint64_t lost = counters.withdraw_unacknowledged;
   publisher->Withdraw(victims, reuse_at);
-  (counters.withdraw_unacknowledged == lost ? acknowledged : ignored).Hit();
+  const bool answered = counters.withdraw_unacknowledged == lost;
+  (answered ? acknowledged : ignored).Hit();
   for (size_t i = 0; i < victims.size(); ++i) {
-    Require(reuse_at[i] >= before + kLease, "no slot is reused within the lease");
+    Require(answered || !victims[i].published_to.Contains(peer) || reuse_at[i] >= before + kLease,
+            "no slot is reused within the lease when the shard has not answered");
     Require(reuse_at[i] < before + std::chrono::minutes(1), "and each some time");
     pool->Quarantine(victims[i], reuse_at[i]);
   }
@@ -82,7 +84,8 @@ void Run() {
   Views views;
   views.Set(node.view);
   Pool& pool = SharedPool();
-  Publisher publisher({1, kLease, HostilePeer::kStall, HostilePeer::kStall}, &node.shard, &pool,
+  PoolHoldings holdings(&pool);
+  Publisher publisher({1, kLease, HostilePeer::kStall, HostilePeer::kStall}, &node.shard, &holdings,
                       &node.peers, &views, &node.counters);
   auto pages = SetPages(&pool, publisher);
   std::vector<uint8_t> ok(pages.size());
@@ -91,7 +94,7 @@ void Run() {
   pages.clear();
   publisher.KeepAlive();
   (publisher.Repair(node.view) ? repaired : unrepaired).Hit();
-  WithdrawAll(&pool, &publisher, node.counters);
+  WithdrawAll(&pool, &publisher, node.counters, node.peers.All().front()->index());
   publisher.DisownAll();
 }
 

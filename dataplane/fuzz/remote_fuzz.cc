@@ -8,8 +8,9 @@
 
 #include "fuzz.h"
 #include "hostile_peer.h"
-#include "node/locator.h"
-#include "node/remote_reader.h"
+#include "node/read/locator.h"
+#include "node/read/remote_reader.h"
+#include "node/read/tcp_reader.h"
 
 namespace peercache::fuzz {
 namespace {
@@ -60,14 +61,14 @@ void Run() {
   std::vector<RemotePage> pages;
   for (size_t i = 0; i < kPages; ++i) {
     if (records[i].node != 0) found.Hit();
-    // What node/pages.cc passes on.
+    // What node/read/fetcher.cc passes on.
     if (records[i].node == 0 || records[i].length != to.SizeOf(i)) continue;
     if (node.peers.Find(records[i].node) != nullptr) usable.Hit();
     pages.push_back({keys[i], records[i], i, TimePoint::max()});
   }
   Crew alone(0);
-  RemoteReader reader({std::chrono::seconds(60), kStall, ChecksumPolicy::kAll}, &node.peers,
-                      nullptr, &node.counters, &alone);
+  TcpReader tcp({std::chrono::seconds(60), kStall}, &node.peers);
+  RemoteReader reader({&tcp}, ChecksumPolicy::kAll, &node.counters, &alone);
   for (int round = 0; round < 2; ++round) {
     std::vector<ReadOutcome> outcomes(pages.size());
     reader.Read(pages, to, outcomes, Clock::now() + kStall);

@@ -1,6 +1,6 @@
 // main() of a target without libFuzzer: runs every file of the folder it is given. This is how the
-// corpus is a test of every build, with gcc's sanitizers too. Fails when the corpus does not get to
-// all that the target is for, because then it is not the place to start fuzzing from.
+// corpus is a unit test. Fails when the corpus does not get to all that the target is for, because
+// then it is not the place to start fuzzing from.
 
 #include <cstdio>
 #include <filesystem>

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the fuzz targets of build/fuzz, some at a time, each for a while, from the corpus that is kept.
+# Runs the fuzz targets of build/asan, some at a time, each for a while, from the corpus that is kept.
 #
 #   fuzz/run.sh [TARGET...]         all targets by default
 #   FUZZ_SECONDS=60                 for each target; the whole takes about targets / jobs times that
@@ -13,7 +13,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-BUILD=build/fuzz
+BUILD=build/asan
 SECONDS_EACH=${FUZZ_SECONDS:-60}
 JOBS=${FUZZ_JOBS:-2}
 SEED=${FUZZ_SEED:-${CI:+1}}

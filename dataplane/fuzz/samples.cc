@@ -198,6 +198,27 @@ const Sample kSamples[] = {
        Challenge{1, 2, 0, {4}, {5}}.Encode(w);
      }},
     {"prove", MessageType::kProve, [](FrameWriter* w) { ProveMessage{{6}}.Encode(w); }},
+    {"heartbeat-ok-once", MessageType::kHeartbeatOk,
+     [](FrameWriter* w) {
+       MemberListMessage{1, {{SomeMember(), 5}, {SomeMember(), 6}}}.EncodeOnce(w);
+     }},
+    {"withdraw-ok", MessageType::kWithdrawOk,
+     [](FrameWriter* w) {
+       WithdrawAnswer answer;
+       answer.stamp = 5;
+       answer.instance = 77;
+       answer.unserved_ms = {kNeverServed, 0, 1500};
+       answer.Encode(w);
+     }},
+    {"fetch", MessageType::kFetch,
+     [](FrameWriter* w) {
+       const Key keys[] = {SomeKey(1), SomeKey(2)};
+       EncodeKeys(keys, w);
+     }},
+    {"fetch-ok", MessageType::kFetchOk,
+     [](FrameWriter* w) {
+       FetchAnswer{3, {{512, 9, 1000, kFetchHere}, {0, 0, 0, kFetchComing}}}.Encode(w);
+     }},
 };
 
 }  // namespace

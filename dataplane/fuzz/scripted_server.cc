@@ -14,8 +14,8 @@ constexpr milliseconds kSilence{100};
 
 }  // namespace
 
-ScriptedServer::ScriptedServer(UniqueFd listener)
-    : listener_(std::move(listener)), thread_([this] { Run(); }) {}
+ScriptedServer::ScriptedServer(UniqueFd listener, Afterwards afterwards)
+    : listener_(std::move(listener)), afterwards_(afterwards), thread_([this] { Run(); }) {}
 
 void ScriptedServer::Answer(std::vector<Blob> connections) {
   std::lock_guard lock(mutex_);
@@ -56,7 +56,7 @@ void ScriptedServer::Run() {
     const timeval patience{0, 100'000};
     setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     (void)!send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    shutdown(fd.get(), SHUT_WR);
+    if (afterwards_ == Afterwards::kHalfClose) shutdown(fd.get(), SHUT_WR);
     open.push_back({std::move(fd), now + kSilence});
   }
 }

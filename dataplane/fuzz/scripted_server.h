@@ -15,10 +15,11 @@ using Blob = std::vector<uint8_t>;  // what is sent on one connection
 
 class ScriptedServer {
  public:
+  enum class Afterwards : uint8_t { kHalfClose, kStay };
   // Serves for ever: make it once, and never destroy it.
-  explicit ScriptedServer(UniqueFd listener);
+  explicit ScriptedServer(UniqueFd listener, Afterwards afterwards = Afterwards::kHalfClose);
   // What the next connections get; those after the last get nothing. Each is half-closed after
-  // that, and closed when the client closes it or is silent for a while.
+  // that, as a rule, and closed when the client closes it or is silent for a while.
   void Answer(std::vector<Blob> connections);
 
  private:
@@ -26,6 +27,7 @@ class ScriptedServer {
   Blob Next();
 
   const UniqueFd listener_;
+  const Afterwards afterwards_;
   std::mutex mutex_;
   std::vector<Blob> connections_;
   size_t next_ = 0;

@@ -4,7 +4,7 @@
 # given wrong bytes, or a page that was cleared.
 #
 #   check.sh            all, JOBS (default 2) at a time
-#   check.sh NAME       only this configuration or guard; of a guard also the shortest history
+#   check.sh NAME       only this one; of what gives wrong bytes also the shortest history
 #
 # Prints a line for each run. Fails unless every search was complete and every verdict is the one
 # that is due. Memory: at most 1.8 GB a run.
@@ -18,7 +18,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # Bounds: hosts of shards, lives of a shard, lives of the owner, messages under way, epochs, and
-# whether readers read memory (1), also that of shards (2), or ask the holder (0).
+# whether readers read memory (1), also that of shards (2), or ask the holder (0). Then words: split,
+# reads take time; local, who asks is on the holder's machine; back, incarnations go back; stops=,
+# whose clocks may stand still (1 readers', 2 shards', 4 owners', added); headers, by which READs
+# count then.
 #
 # The whole protocol, in configurations that each have room for other histories:
 declare -A whole=(
@@ -28,19 +31,25 @@ declare -A whole=(
   [restart]="1 1 2 2 2 1"  # the owner restarts
   [both]="1 2 2 1 2 1"
   [ring]="2 1 1 1 2 1"     # two shards, wanted and not
-  [request]="1 2 2 1 2 0"  # reads by request
-  [buckets]="1 1 1 1 3 2"  # one-sided lookups
-  [crossing]="1 1 1 2 2 2" # and messages overtake each other
-  [former]="1 2 1 1 2 2"   # also in a former process of the shard
-  [again]="1 1 2 1 2 2"    # the owner restarts
+  [buckets]="1 1 1 1 3 2 split"       # one-sided lookups; reads take time
+  [crossing]="1 1 1 2 2 2"            # and messages overtake each other
+  [former]="1 2 1 1 2 2 split stops=4" # also in a former process of the shard; owners stand still
+  [again]="1 1 2 1 2 2 split stops=4" # the owner restarts
+  [request]="1 2 2 1 2 0 local back stops=6" # reads by request; owners and shards stand still
+  [later]="1 1 2 1 2 0 local stops=6" # and incarnations do not go back
+  [remote]="1 2 1 1 2 0 stops=7"      # from another machine; everybody stands still
+  [stopped_reader]="1 1 1 1 2 1 split stops=1 headers"
+  [stopped_shard]="1 1 1 1 2 1 split stops=2 headers"
+  [stopped]="1 1 1 1 2 2 split stops=7 headers" # everybody stands still; one-sided lookups, too
 )
-order=(overlap messages restart ring both ghost crossing former again buckets request)
+order=(overlap messages restart ring both ghost crossing request former again buckets stopped later
+  remote stopped_reader stopped_shard)
 
 # What the absence of a guard needs to show, if it is more than this:
 small="1 1 1 1 2 1"
 declare -A needs=(
   [same_life]="1 1 2 1 2 1"
-  [read_in_time]="1 1 1 1 2 0"
+  [read_in_time]="1 1 1 1 2 0 local"
   [check_slot]="1 1 1 1 2 0"
   [raise_on_restart]="1 2 1 1 2 1"
   [former_life]="1 2 2 1 2 1"
@@ -55,6 +64,18 @@ declare -A needs=(
   [grant_from_ask]="1 1 1 1 2 2"
   [same_era]="1 1 1 1 3 2"
   [rewrite_first]="1 1 1 1 2 2"
+  [time_last]="1 1 1 1 2 1 split"
+  [new_name]="1 1 2 2 2 1 back"
+  [header_last]="${whole[stopped_reader]}"
+  [void_first]="${whole[stopped_reader]}"
+  [pin_till_acked]="1 1 1 1 2 0 stops=1"
+  [served_directly]="1 1 1 1 2 0 local"
+  [served_by_grant]="1 1 1 1 2 2"
+)
+# What it shows there as well.
+declare -A also=(
+  [header_last]=stopped_shard
+  [void_first]=stopped_shard
 )
 
 guards() { sed -nE 's/^#define ([a-z_]+) +[0-9]+ +\/\*.*/\1/p' "${1:-$model}"; }
@@ -62,31 +83,46 @@ guards() { sed -nE 's/^#define ([a-z_]+) +[0-9]+ +\/\*.*/\1/p' "${1:-$model}"; }
 # compile GUARD BOUNDS DIR: the checker; GUARD 0: the whole protocol
 compile() {
   local -a b
+  local word split=0 near=0 back=0 stops=0 headers=0
   read -ra b <<<"$2"
+  for word in "${b[@]:6}"; do
+    case $word in
+      split) split=1 ;;
+      local) near=1 ;;
+      back) back=1 ;;
+      headers) headers=1 ;;
+      stops=*) stops=${word#stops=} ;;
+      *) echo "$word in bounds \"$2\" is no word that check.sh knows" && return 1 ;;
+    esac
+  done
   mkdir -p "$3"
   (
     cd "$3"
     cp "$model" . # spin looks for the history beside it
     spin -DWITHOUT="$1" -DHOSTS="${b[0]}" -DSHARD_LIVES="${b[1]}" -DLIVES="${b[2]}" \
-      -DMSGS="${b[3]}" -DEPOCHS="${b[4]}" -DONE_SIDED="${b[5]}" -a reclaim.pml
+      -DMSGS="${b[3]}" -DEPOCHS="${b[4]}" -DONE_SIDED="${b[5]}" \
+      -DSPLIT=$split -DLOCAL=$near -DBACK=$back -DSTOPS="$stops" -DHEADERS=$headers -a reclaim.pml
     # A whole search is worth an optimizer, the short ones are not. NOREDUCE: all steps touch what is
-    # shared, so there is nothing to reduce. REACH: for the shortest history.
+    # shared, so there is nothing to reduce. No COLLAPSE: of states this small it saves no memory, and
+    # is half of the time. REACH: for the shortest history.
     local -a flags=(-O1)
     if [[ $1 != 0 ]]; then flags=(-O0); fi
-    if [[ $1 == "$only" ]]; then flags+=(-DREACH); fi
-    gcc "${flags[@]}" -w -DSAFETY -DCOLLAPSE -DNOREDUCE -DMEMLIM=1800 -o pan pan.c
+    if [[ $1 != 0 && -n $only ]]; then flags+=(-DREACH); fi
+    gcc "${flags[@]}" -w -DSAFETY -DNOREDUCE -DMEMLIM=1800 -o pan pan.c
   )
 }
 
 # check_clears NAME GUARD: the same of clears.pml
 check_clears() {
-  local name=$1 guard=$2 dir=$work/$1 start=$SECONDS verdict=wrong states errors
+  local name=$1 guard=$2 dir=$work/$1 start=$SECONDS verdict=wrong states errors optimize
   mkdir -p "$dir"
   if ! (
     cd "$dir"
     cp "$here/clears.pml" .
     spin -DWITHOUT="$guard" -a clears.pml
-    gcc -O1 -w -DSAFETY -DCOLLAPSE -DNOREDUCE -DMEMLIM=1800 -o pan pan.c
+    optimize=-O1
+    if [[ $guard != 0 ]]; then optimize=-O0; fi
+    gcc $optimize -w -DSAFETY -DNOREDUCE -DMEMLIM=1800 -o pan pan.c
   ) >"$dir.log" 2>&1; then
     cat "$dir.log"
     return 1
@@ -132,7 +168,7 @@ check() {
   states=$(sed -nE 's/^ *([0-9.e+]+) states, stored.*/\1/p' "$dir/out")
   errors=$(sed -nE 's/.*errors: ([0-9]+).*/\1/p' "$dir/out")
   if [[ $guard != 0 ]]; then
-    if [[ $errors == 1 ]] && grep -q 'assertion violated.*r_life==life' "$dir/out"; then
+    if [[ $errors == 1 ]] && grep -qE 'assertion violated .*(r_life==life|!\(wrong\))' "$dir/out"; then
       verdict="counterexample found"
     fi
   elif [[ $errors == 0 && ${states%.*} -gt 1000 ]] &&
@@ -144,7 +180,7 @@ check() {
     cat "$dir/out"
     return 1
   fi
-  if [[ $guard == "$only" ]]; then (cd "$dir" && history_of); fi
+  if [[ $guard != 0 && -n $only ]]; then (cd "$dir" && history_of); fi
   rm -rf "$dir"
 }
 
@@ -155,16 +191,17 @@ for name in "${order[@]}"; do
   if [[ -z $only || $only == "$name" ]]; then runs+=("$name 0 ${whole[$name]}"); fi
 done
 for guard in $(guards); do
-  if [[ -z $only || $only == "$guard" ]]; then
-    runs+=("without-$guard $guard ${needs[$guard]:-$small}")
-  fi
+  if [[ -n $only && $only != "$guard" ]]; then continue; fi
+  runs+=("without-$guard $guard ${needs[$guard]:-$small}")
+  other=${also[$guard]:-}
+  if [[ -n $other ]]; then runs+=("$other-without-$guard $guard ${whole[$other]}"); fi
 done
 if [[ -z $only || $only == clears ]]; then runs+=("clears 0 clears"); fi
 for guard in $(guards "$here/clears.pml"); do
   if [[ -z $only || $only == "$guard" ]]; then runs+=("clears-without-$guard $guard clears"); fi
 done
 if ((${#runs[@]} == 0)); then
-  echo "$only is neither a configuration (${order[*]} clears) nor a guard of the models" >&2
+  echo "$only is no configuration (${order[*]} clears) or guard" >&2
   exit 1
 fi
 

@@ -12,7 +12,7 @@ code=$(grep -rhoE 'model: [A-Za-z_]+(, [A-Za-z_]+)*' src --include='*.h' --inclu
 simulation=$(sed -n '/^struct Guards {/,/^};/p' src/directory/reclaim_simulation.h |
   sed -nE 's/^ *bool ([a-z_]+) = true;.*/\1/p' | sort)
 tested=$(grep -oE 'PEERCACHE_GUARD\([a-z_]+\)' src/directory/reclaim_test.cc |
-  grep -v '(name)' | sed -E 's/.*\((.*)\)/\1/' | sort)
+  grep -v '(name)' | sed -E 's/.*\((.*)\)/\1/' | sort -u)
 
 table=$(awk -F'`' '/^[|] `[a-z_]+` [|]/ { print $2 }' ../docs/protocol.md | sort)
 

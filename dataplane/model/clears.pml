@@ -1,5 +1,5 @@
 /* Clears: after a clear has ended nobody is given a page that was set before it. docs/protocol.md
- * tells the rules in words, node/clears.h is the code; check.sh runs this exhaustively, whole and
+ * tells the rules in words, node/clear/clears.h is the code; check.sh runs this exhaustively, whole and
  * without each guard.
  *
  * MEMBERS nodes, of which 0 carries an engine's clear to the others and the last has the page. Any

@@ -7,13 +7,15 @@
 #
 # PEERCACHE_BUILD names the build's folder (default: dataplane/build/release); it holds peercached and
 # python/_peercache.*.so. pytest lives in ${PEERCACHE_CACHE:-~/.cache/peercache}, one folder for each
-# content of tests/requirements.txt.
+# content of tests/requirements.txt. PEERCACHE_TESTS names a folder of tests with requirements besides.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 cache="${PEERCACHE_CACHE:-${HOME:-/root}/.cache/peercache}"
 python="${PYTHON:-/usr/bin/python3}"
-venv="$cache/python-tests-$(cat "$here/tests/requirements.txt" <("$python" --version) | sha256sum | cut -c1-12)"
+requirements=("$here/tests/requirements.txt")
+[[ -z "${PEERCACHE_TESTS:-}" ]] || requirements+=("$here/tests/$PEERCACHE_TESTS/requirements.txt")
+venv="$cache/python-tests-$(cat "${requirements[@]}" <("$python" --version) | sha256sum | cut -c1-12)"
 
 die() {
   printf 'error: %s\n  fix: %s\n' "$1" "$2" >&2
@@ -37,8 +39,8 @@ if [[ ! -e "$venv/complete" ]]; then
   "$python" -m venv --system-site-packages "$venv" ||
     die "$python cannot make a virtual environment" "apt-get install python3-venv"
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes \
-    --requirement "$here/tests/requirements.txt" ||
-    die "pip cannot install $here/tests/requirements.txt" "check the network and pip config list"
+    "${requirements[@]/#/--requirement=}" ||
+    die "pip cannot install ${requirements[*]}" "check the network and pip config list"
   touch "$venv/complete"
 fi
 exec 9>&-

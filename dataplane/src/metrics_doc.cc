@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "node/metrics_markdown.h"
+#include "node/report/metrics_markdown.h"
 
 int main(int argc, char** argv) {
   const bool check = argc == 3 && std::string_view(argv[1]) == "--check";

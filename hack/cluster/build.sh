@@ -6,6 +6,8 @@
 #   hack/cluster/build.sh --bin-dir   the same, then print the folder that holds them all
 #   hack/cluster/build.sh --monitoring   what the add-on monitoring needs, then print the folder: four minutes when cold
 #   hack/cluster/build.sh --rdma      what make test-rdma-kubernetes needs besides, then print the folder
+#   hack/cluster/build.sh --push      what make push needs, then print the folder
+#   hack/cluster/build.sh --registry  the registry that tests push to, then print the folder
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../lib.sh"
@@ -16,7 +18,9 @@ case ${1:-} in
   '' | --bin-dir) ;;
   --monitoring) TOOLSET=$MONITORING_TOOLSET ;;
   --rdma) TOOLSET=$RDMA_TOOLSET ;;
-  *) die "unknown argument '$1'" "hack/cluster/build.sh [--bin-dir | --monitoring | --rdma]" ;;
+  --push) TOOLSET=$PUSH_TOOLSET ;;
+  --registry) TOOLSET=$REGISTRY_TOOLSET ;;
+  *) die "unknown argument '$1'" "hack/cluster/build.sh [--bin-dir | --monitoring | --rdma | --push | --registry]" ;;
 esac
 
 mkdir -p "$PEERCACHE_CACHE"

@@ -49,6 +49,19 @@ RDMA_TOOLSET="
 rdma-shared-plugin  k8s-rdma-shared-dp  github.com/Mellanox/k8s-rdma-shared-dev-plugin/cmd/k8s-rdma-shared-dp
 "
 
+# What make push needs: it copies images, and Helm the chart.
+# shellcheck disable=SC2034  # build.sh reads it
+PUSH_TOOLSET="
+crane         crane                    github.com/google/go-containerregistry/cmd/crane
+helm          helm                     helm.sh/helm/v3/cmd/helm
+"
+
+# The registry that tests push to.
+# shellcheck disable=SC2034  # build.sh reads it
+REGISTRY_TOOLSET="
+registry      registry                 .
+"
+
 # The Go build cache is keyed on the flags: one set for everything, the operator's own build included.
 # Debug information would be stripped at the end (-s -w) and costs the compiler a fifth of its time.
 export CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS='-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false'

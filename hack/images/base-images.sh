@@ -5,12 +5,17 @@
 DEBIAN_IMAGE=docker.io/library/debian:bookworm-slim
 
 # Of the headers that python-headers.xml names, as headers_digest has it.
-HEADERS_DIGEST=cdca4924ac69830f15a34f5bf798a6fdde0a4ebffb2c35d6bd2e2c8034dde86c
+HEADERS_DIGEST=346533cf4a70d0adfffdedd32c91d8b4571f6800cb7e8f74bd1076c783fd9b4d
 
 base_images() { sed -n 's/^\(FROM\|ARG DEBIAN=\)[ ]*\(docker\.io[^ ]*\).*/\2/p' "$PEERCACHE_ROOT/Dockerfile" | sort -u; }
 
 base_images_ensure() {
-  local image registry=unknown
+  local image registry=unknown recipe
+  recipe=$(cat "$HERE/base-images.sh" "$HERE/python-headers.xml" | sha256sum)
+  if [ "$(cat "$ARCHIVES/base-images" 2>/dev/null)" != "$recipe" ]; then
+    # Stand-ins that were made in another way would be taken for what they are not any more.
+    for image in $(base_images); do "${BUILDAH[@]}" rmi -f "$image" >/dev/null 2>&1 || true; done
+  fi
   # Debian first: the others are built on it.
   for image in "$DEBIAN_IMAGE" $(base_images); do
     if "${BUILDAH[@]}" inspect --type image "$image" >/dev/null 2>&1; then continue; fi
@@ -28,6 +33,7 @@ base_images_ensure() {
       *) die "no stand-in is known for base image $image" "add one to hack/images/base-images.sh, or build where it can be pulled" ;;
     esac
   done
+  echo "$recipe" > "$ARCHIVES/base-images"
 }
 
 # stand_in NAME BASE STEP...: commits a container made from BASE; each STEP is a buildah command line
@@ -54,7 +60,7 @@ stand_in_debian() {
   # /bin/sh by number, and dash knows none above 9: "Bad fd number", where ten are open already.
   retried logged "$log" '^(E: |Err:|/bin/sh: )' standard_streams_only mmdebstrap --verbose --variant=minbase --dpkgopt='force-unsafe-io' \
     --aptopt='Acquire::Retries "3"' \
-    --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
+    --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' --dpkgopt='path-exclude=/usr/share/man/*' \
     --dpkgopt='path-exclude=/usr/share/locale/*' \
     --aptopt='Dir::Cache::pkgcache ""' --aptopt='Dir::Cache::srcpkgcache ""' \
     --aptopt='DPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb"; }' bookworm "$tar" "${sources[@]}" ||
@@ -83,7 +89,7 @@ headers_digest() { (cd "$1" && find . -type f -print0 | LC_ALL=C sort -z | xargs
 stand_in_python() {
   local version=${1##*:} dir=$ARCHIVES/python-headers
   version=${version%%-*}
-  if [ ! -d "$dir" ]; then
+  if [ ! -d "$dir" ] || [ "$(cat "$dir/digest" 2>/dev/null)" != $HEADERS_DIGEST ]; then
     need mvn
     rm -rf "$dir.new"
     retried mvn -q -B -f "$HERE/python-headers.xml" -Dheaders="$dir.new" dependency:unpack ||
@@ -91,6 +97,8 @@ stand_in_python() {
     [ "$(headers_digest "$dir.new")" = $HEADERS_DIGEST ] ||
       die "the CPython headers have the digest $(headers_digest "$dir.new"), expected $HEADERS_DIGEST" \
         "after a change of python-headers.xml write it to hack/images/base-images.sh; else look where they came from (~/.m2/settings.xml)"
+    echo $HEADERS_DIGEST > "$dir.new/digest"
+    rm -rf "$dir"
     mv "$dir.new" "$dir"
   fi
   local headers=$dir/$version/org/bytedeco/cpython/linux-x86_64/include/python$version

@@ -10,8 +10,8 @@ export BUILDAH_ISOLATION=chroot TMPDIR=$ARCHIVES/tmp
 
 builder_prepare() {
   need_root
-  need buildah
-  mkdir -p "$ARCHIVES"/{tmp,ccache}
+  need buildah ccache
+  mkdir -p "$ARCHIVES/tmp"
   builder_cleanup
   trap builder_cleanup EXIT
   [ -z "$1" ] || "${BUILDAH[@]}" rmi --prune >/dev/null
@@ -25,8 +25,11 @@ builder_cleanup() {
 }
 
 host_args() {  # fills ARGS with what lets a step reach and reuse what the machine has
-  local apt=$ARCHIVES/tmp/99host certs=/etc/ssl/certs/ca-certificates.crt name
-  ARGS=(--volume "$ARCHIVES/ccache:/host/ccache" --build-arg CCACHE_DIR=/host/ccache)
+  local apt=$ARCHIVES/tmp/99host certs=/etc/ssl/certs/ca-certificates.crt name ccache
+  # The machine's own: what it has compiled with the same compiler is not compiled again.
+  ccache=$(ccache --get-config cache_dir)
+  mkdir -p "$ccache"
+  ARGS=(--volume "$ccache:/host/ccache" --build-arg CCACHE_DIR=/host/ccache)
   echo 'Acquire::Retries "3";' > "$apt"
   apt-config dump 2>/dev/null | grep -E '^Acquire::(http|https|ftp|Check|Retries)' >> "$apt" || true
   ARGS+=(--volume "$apt:/etc/apt/apt.conf.d/99host:ro")

@@ -8,36 +8,30 @@ fuzzer's report, a build, a crash, and the lanes that search for faults: what th
 
 from __future__ import annotations
 
-import atexit
 import os
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 from alarms import alarm
+from beside import NICE, Beside
 from named import CTEST, GINKGO, GO, PYTEST, Framework
 
 # Lanes that have named tests which wait; no other lane is ever tried again.
 FRAMEWORKS: dict[str, Framework] = {
     "test-cpp": CTEST,
     "test-python": PYTEST,
+    "test-dashboard": PYTEST,
     "test-go": GO,
     "test-rules": GO,
     "test-envtest": GO,
     "test-render": GO,
     "test-chart-upgrade": GO,
+    "test-push": GO,
     "e2e": GINKGO,
 }
 MOST_AGAIN = 3  # in a run
-
-# Fuzzing wants processors and waits for nothing, the lanes after it mostly wait: so it runs beside
-# them, and its output comes at the end. Schedulers weigh sessions, and only then the processes in
-# one: fuzzing gets a session of its own, with a third of the others' weight. That is enough for
-# each target to run its inputs.
-BESIDE = "test-fuzz"
-LESS_WEIGHT = "{ echo 5 > /proc/self/autogroup; } 2>/dev/null; exec nice -n 5 "
 
 
 class Run:
@@ -49,8 +43,7 @@ class Run:
         self.times: list[tuple[str, float, str]] = []
         self.again_of: list[tuple[str, str, bool]] = []  # lane, name, and whether it passed then
         self._left = MOST_AGAIN
-        self._beside: subprocess.Popen[bytes] | None = None
-        self._beside_began = 0.0
+        self._beside: list[Beside] = []
 
     def all(self, lanes: list[str]) -> int:
         """The run's exit status."""
@@ -60,12 +53,14 @@ class Run:
         began = time.monotonic()
         passed = True
         for lane in lanes:
-            if lane == BESIDE:
-                self._begin_beside()
-            elif not (self._lane(lane) and self._beside_is_well()):
+            if lane in NICE:
+                say(f"=== lane {lane} begins, beside the next ones")
+                self._beside.append(Beside(lane, self.artifacts / f"{lane}.log"))
+            elif not (self._lane(lane) and all(beside.well for beside in self._beside)):
                 passed = False
                 break
-        passed = self._end_beside(passed) and passed
+        for beside in self._beside:
+            passed = self._end(beside, passed) and passed
         self._report(time.monotonic() - began, passed)
         return 0 if passed else 1
 
@@ -126,43 +121,18 @@ class Run:
         with (self.artifacts / "lanes.tsv").open("a") as file:
             file.write(f"{lane}\t{seconds:.0f}\t{result}\n")
 
-    def _begin_beside(self) -> None:
-        say(f"=== lane {BESIDE} begins, beside the next ones")
-        self._beside_began = time.monotonic()
-        with (self.artifacts / f"{BESIDE}.log").open("wb") as log:
-            self._beside = subprocess.Popen(
-                ["bash", "-c", f"{LESS_WEIGHT} make --no-print-directory {BESIDE}"],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        atexit.register(self._kill_beside)
-
-    def _beside_is_well(self) -> bool:
-        return self._beside is None or self._beside.poll() in (None, 0)
-
-    def _end_beside(self, wait: bool) -> bool:
+    def _end(self, beside: Beside, wait: bool) -> bool:
         """Waits for it, unless the run is over already and it has not failed itself."""
-        if self._beside is None:
+        if wait and beside.runs:
+            say(f"=== waiting for lane {beside.lane}")
+            beside.wait()
+        if beside.runs:
+            beside.kill()
             return True
-        if wait and self._beside.poll() is None:
-            say(f"=== waiting for lane {BESIDE}")
-            self._beside.wait()
-        ended = self._beside.poll()
-        if ended is None:
-            self._kill_beside()
-            return True
-        log = self.artifacts / f"{BESIDE}.log"
-        sys.stdout.buffer.write(log.read_bytes())
-        passed = self._judge(BESIDE, log, ended == 0)
-        self._note(BESIDE, time.monotonic() - self._beside_began, passed)
+        sys.stdout.buffer.write(beside.log.read_bytes())
+        passed = self._judge(beside.lane, beside.log, beside.well)
+        self._note(beside.lane, beside.seconds, passed)
         return passed
-
-    def _kill_beside(self) -> None:
-        if self._beside is not None and self._beside.poll() is None:
-            os.killpg(self._beside.pid, signal.SIGKILL)
-            self._beside.wait()
 
     def _report(self, seconds: float, passed: bool) -> None:
         width = max((len(lane) for lane, _, _ in self.times), default=0)

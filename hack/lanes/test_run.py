@@ -220,6 +220,29 @@ def test_fuzzing_runs_beside_the_lanes_after_it(lanes: Lanes) -> None:
     assert [row["lane"] for row in lanes.table("lanes.tsv")] == ["test-go", "e2e", "test-fuzz"]
 
 
+def test_several_lanes_run_beside_others(lanes: Lanes) -> None:
+    lanes.add("e2e-build", "sleep 2; touch built; echo built")
+    lanes.add("test-fuzz", "sleep 1; echo fuzzed")
+    lanes.add("test-go", "test ! -e built")
+    lanes.add("e2e", "until [ -e built ]; do sleep 0.1; done; echo clustered")
+    done = lanes.run("e2e-build", "test-fuzz", "test-go", "e2e")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.index("clustered") < done.stdout.index("fuzzed")
+    rows = [row["lane"] for row in lanes.table("lanes.tsv")]
+    assert rows == ["test-go", "e2e", "e2e-build", "test-fuzz"]
+
+
+def test_a_build_that_fails_beside_ends_the_run_and_is_not_tried_again(lanes: Lanes) -> None:
+    lanes.add("e2e-build", "echo 'no image'; exit 1")
+    lanes.add("test-go", "sleep 1")
+    lanes.prints("e2e", "", 0)
+    done = lanes.run("e2e-build", "test-go", "e2e")
+    assert done.returncode == 1
+    assert "no image" in done.stdout
+    assert "e2e-build is never tried again" in done.stdout
+    assert sorted(lanes.tried) == ["e2e-build", "test-go"]
+
+
 def test_what_fuzzing_finds_ends_the_run_after_the_present_lane(lanes: Lanes) -> None:
     lanes.add("test-fuzz", "echo '==1== ERROR: libFuzzer: deadly signal'; exit 1")
     lanes.add("test-go", "sleep 1")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/blang/semver/v4"
@@ -45,7 +46,7 @@ func build(in sources) (map[string][]byte, error) {
 		return nil, fmt.Errorf("writing PodDisruptionBudget %s: %w", disruption.Name, err)
 	}
 	files["manifests/"+disruption.Name+".poddisruptionbudget.yaml"] = text
-	for _, role := range in.users {
+	for _, role := range slices.Concat(in.users, in.features) {
 		if text, err = yaml.Marshal(role); err != nil {
 			return nil, fmt.Errorf("writing ClusterRole %s: %w", role.Name, err)
 		}

@@ -65,7 +65,7 @@ func TestBundleInstallsConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(in.cluster.Rules) == 0 || len(in.namespaced.Rules) == 0 || len(in.webhook.Webhooks) != 1 || len(in.users) != 2 {
+	if len(in.cluster.Rules) == 0 || len(in.namespaced.Rules) == 0 || len(in.webhook.Webhooks) != 1 || len(in.users) != 2 || len(in.features) != 4 {
 		t.Fatal("config/ was not read")
 	}
 	same := func(what string, want, got any) {
@@ -105,7 +105,12 @@ func TestBundleInstallsConfig(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, role := range in.users {
+	if !slices.ContainsFunc(strategy.ClusterPermissions[0].Rules, func(r rbacv1.PolicyRule) bool {
+		return slices.Contains(r.Resources, "daemonsets") && slices.Contains(r.Verbs, "patch")
+	}) {
+		t.Error("with OLM the operator may not make nodes")
+	}
+	for _, role := range slices.Concat(in.users, in.features) {
 		var got rbacv1.ClusterRole
 		object("ClusterRole", role.Name, &got)
 		same("ClusterRole "+role.Name, role, got)

@@ -32,6 +32,7 @@ type sources struct {
 	cluster    rbacv1.ClusterRole // of the operator
 	namespaced rbacv1.Role        // of the operator, in its own namespace
 	users      []rbacv1.ClusterRole
+	features   []rbacv1.ClusterRole // of the operator, for who installs to bind
 	webhook    admissionv1.MutatingWebhookConfiguration
 	crd        apiextensionsv1.CustomResourceDefinition
 	crdText    []byte
@@ -73,6 +74,9 @@ func read(root string) (sources, error) {
 	if err != nil {
 		return in, err
 	}
+	if err := readRights(config("rights/*/role.yaml"), &in); err != nil {
+		return in, err
+	}
 	err = documents(config("rbac/user-roles.yaml"), func(text []byte) error {
 		var role rbacv1.ClusterRole
 		err := yaml.UnmarshalStrict(text, &role)
@@ -87,6 +91,33 @@ func read(root string) (sources, error) {
 		in.samples = append(in.samples, sample)
 		return err
 	})
+}
+
+// readRights reads what the operator may write. What it needs to run nodes it always has.
+func readRights(pattern string, in *sources) error {
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		return fmt.Errorf("%s: %w", pattern, err)
+	}
+	for _, file := range files {
+		err := documents(file, func(text []byte) error {
+			var role rbacv1.ClusterRole
+			if err := yaml.UnmarshalStrict(text, &role); err != nil {
+				return err
+			}
+			switch filepath.Base(filepath.Dir(file)) {
+			case "nodes", "tokens":
+				in.cluster.Rules = append(in.cluster.Rules, role.Rules...)
+			default:
+				in.features = append(in.features, role)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func load(path string) ([]byte, error) { return os.ReadFile(path) } //nolint:gosec // of the repository

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # From which commit, by which builder and when each image was made: dist/release/IMAGE.provenance.json, an in-toto
-# statement with a predicate of SLSA provenance v1. It is not signed here: that is for whoever releases
-# (cosign attest --type slsaprovenance1 --predicate).
+# statement with a predicate of SLSA provenance v1. sign.sh attests it, of what push.sh has pushed.
 #
 #   hack/release/provenance.sh [IMAGE...]     operator, dataplane and client when none is named; they must be built
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What is in each image, for who has to know: dist/release/IMAGE.spdx.json (SPDX 2.3), of the packages of Debian and the
-# modules of Go in the image itself (internal/sbom).
+# modules of Go in the image itself, and of what its programs are compiled from, with their licences (internal/sbom).
 #
 #   hack/release/sbom.sh [IMAGE...]     operator, dataplane and client when none is named; they must be built
 set -euo pipefail

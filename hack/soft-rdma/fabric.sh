@@ -87,6 +87,15 @@ rail_ready() {
 
 rail_down() { ip -n "$1" link set "rail$2" down; }  # rail_down NODE RAIL: the other end loses its carrier
 
+# port_becomes WHAT NODE DEVICE STATE: the kernel tells a port of its link's end some time after the link has ended.
+port_becomes() {
+  local state='' end=$((SECONDS + 10))
+  until [ "$state" = "$4" ]; do
+    [ "$SECONDS" -lt "$end" ] || { echo "$1: wanted '$4', still '$state' after 10 s"; exit 1; }
+    state=$(on "$2" cat "/sys/class/infiniband/$3/ports/1/state")
+  done
+}
+
 # rail_up NODE RAIL. An interface that goes down loses its IPv6 addresses, and with them the GID.
 rail_up() {
   ip -n "$1" link set "rail$2" up

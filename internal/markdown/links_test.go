@@ -12,12 +12,13 @@ import (
 
 const root = "../.."
 
-// pages are all that a reader may come across.
+// pages are all pages of the repository.
 var pages = []string{
-	"README.md", "CONTRIBUTING.md", "docs", "charts", "hack", "e2e", "dataplane/python/README.md", "dataplane/fuzz/README.md",
+	"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "SECURITY.md", "SUPPORT.md",
+	"docs", "charts", "hack", "e2e", "dataplane/python/README.md", "dataplane/fuzz/README.md",
 }
 
-// read reads all pages in some files and folders of the repository.
+// read returns all pages in some files and folders of the repository.
 func read(t *testing.T, paths ...string) []Page {
 	t.Helper()
 	files, err := Files(root, paths...)
@@ -35,7 +36,7 @@ func read(t *testing.T, paths ...string) []Page {
 	return all
 }
 
-// TestLinks: what a page refers to in this repository is there, with its heading.
+// TestLinks checks that the files and headings to which pages refer exist in this repository.
 func TestLinks(t *testing.T) {
 	checked, all := 0, read(t, pages...)
 	for _, page := range all {
@@ -54,7 +55,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// follow says what is wrong with a link, or "".
+// follow returns what is wrong with a link, or "".
 func follow(from, target string) string {
 	path, anchor, _ := strings.Cut(target, "#")
 	to := from
@@ -80,7 +81,7 @@ func follow(from, target string) string {
 	return ""
 }
 
-// TestEveryPageIsLinked: a page of docs/ is reached from the README over links, or nobody finds it.
+// TestEveryPageIsLinked checks that links lead from the README to every page of docs/.
 func TestEveryPageIsLinked(t *testing.T) {
 	start := filepath.Join(root, "README.md")
 	reached, queue := map[string]bool{start: true}, []string{start}
@@ -111,7 +112,8 @@ func TestEveryPageIsLinked(t *testing.T) {
 	}
 }
 
-// TestTables: every table has a head and as many cells in each row, or it does not show as one.
+// TestTables checks that every table has a head, and the same number of cells in each row. Otherwise it is not rendered as a
+// table.
 func TestTables(t *testing.T) {
 	for _, page := range read(t, pages...) {
 		for _, table := range page.Tables {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package markdown reads this repository's pages for the tests that keep them true: fenced blocks, headings and links.
+// Package markdown reads the pages of this repository for the tests that check them: fenced blocks, headings and links.
 //
 //	page, err := markdown.Read("../../docs/rails.md")
 //	for _, block := range page.Blocks { if block.Language == "yaml" { ... } }
 //
-// It understands the Markdown that these pages are written in, not all of it.
+// It supports only the Markdown that these pages use.
 package markdown
 
 import (
@@ -23,12 +23,12 @@ type Page struct {
 	File   string
 	Blocks []Block
 	Links  []Link
-	// Anchors are the names of its headings, as they stand behind # in an address.
+	// Anchors are the names of the headings, as they stand behind # in an address.
 	Anchors []string
 	Tables  []Table
 }
 
-// Table is a table with its head. One without the line of dashes below the head has no rows, and shows as text.
+// Table is a table with its head. A table without the line of dashes has no rows, and is rendered as text.
 type Table struct {
 	Line int
 	Head []string
@@ -38,9 +38,9 @@ type Table struct {
 // Block is a fenced block.
 type Block struct {
 	Language string
-	// Line is that of the fence, from 1.
+	// Line is the line number of the fence, from 1.
 	Line int
-	// Text has every line of the block, each with its end.
+	// Text has every line of the block with its line end.
 	Text string
 }
 
@@ -59,7 +59,7 @@ var (
 
 // Read reads one file.
 func Read(file string) (Page, error) {
-	content, err := os.ReadFile(file) //nolint:gosec // pages of this repository, named by tests
+	content, err := os.ReadFile(file) //nolint:gosec // tests name pages of this repository
 	if err != nil {
 		return Page{}, err
 	}
@@ -68,7 +68,7 @@ func Read(file string) (Page, error) {
 	return page, nil
 }
 
-// Parse reads the text of a page.
+// Parse parses the text of a page.
 func Parse(text string) Page {
 	var page Page
 	var block *Block
@@ -106,7 +106,7 @@ func (p *Page) readLine(line string, number int) {
 	for _, anchor := range htmlAnchor.FindAllStringSubmatch(line, -1) {
 		p.Anchors = append(p.Anchors, anchor[1])
 	}
-	// A link may have code as its text: only what is wholly code is no link.
+	// The text of a link may be code. Code around a whole link makes it no link.
 	bare := codePattern.ReplaceAllString(line, "``")
 	for _, link := range linkPattern.FindAllStringSubmatch(bare, -1) {
 		p.Links = append(p.Links, Link{Target: link[1], Line: number})
@@ -124,7 +124,7 @@ func table(rows []string, line int) Table {
 	return t
 }
 
-// cells takes a row apart. A bar with a backslash before it belongs to a cell.
+// cells splits a row. A bar after a backslash belongs to a cell.
 func cells(row string) []string {
 	const bar = "\x00"
 	row = strings.ReplaceAll(row, `\|`, bar)
@@ -135,7 +135,7 @@ func cells(row string) []string {
 	return list
 }
 
-// addAnchor numbers headings of one name as GitHub does.
+// addAnchor numbers headings of the same name as GitHub does.
 func (p *Page) addAnchor(name string) {
 	unique := name
 	for n := 1; slices.Contains(p.Anchors, unique); n++ {
@@ -144,7 +144,7 @@ func (p *Page) addAnchor(name string) {
 	p.Anchors = append(p.Anchors, unique)
 }
 
-// fenceOf is the run of ` or ~ with which a line begins or ends a block, or "".
+// fenceOf returns the run of ` or ~ that begins or ends a block, or "".
 func fenceOf(line string) string {
 	line = strings.TrimLeft(line, " ")
 	for _, mark := range []string{"`", "~"} {
@@ -156,7 +156,7 @@ func fenceOf(line string) string {
 	return ""
 }
 
-// Anchor is what GitHub makes of a heading: lower case, letters, digits, '-' and '_', blanks as '-'.
+// Anchor returns the anchor of a heading as GitHub does: lower case, letters, digits, '-' and '_', blanks as '-'.
 func Anchor(heading string) string {
 	heading = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(heading, "$1")
 	var anchor strings.Builder
@@ -171,7 +171,7 @@ func Anchor(heading string) string {
 	return anchor.String()
 }
 
-// Files lists the pages below some folders of the repository, and single files, sorted.
+// Files returns the pages below some folders of the repository, and single files, sorted.
 func Files(root string, names ...string) ([]string, error) {
 	var files []string
 	for _, name := range names {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// source is the text of all files below a folder with an ending.
+// source is the text of all files below some folders whose names have this ending.
 func source(t *testing.T, ending string, folders ...string) string {
 	t.Helper()
 	var text strings.Builder
@@ -31,7 +31,7 @@ func source(t *testing.T, ending string, folders ...string) string {
 	return text.String()
 }
 
-// quotes are what the groups of a pattern match in the pages below docs and in the README, each with where it stands.
+// quotes returns the first group of each match of a pattern in the README and the pages below docs, with its page.
 func quotes(t *testing.T, pattern string) map[string]string {
 	t.Helper()
 	files, err := Files(root, "README.md", "docs")
@@ -51,7 +51,7 @@ func quotes(t *testing.T, pattern string) map[string]string {
 	return found
 }
 
-// TestQuotedReasons: reasons of conditions in tables are reasons that the operator gives.
+// TestQuotedReasons checks that the operator has the reasons that tables name.
 func TestQuotedReasons(t *testing.T) {
 	operator := source(t, ".go", "operator")
 	checked := 0
@@ -65,7 +65,7 @@ func TestQuotedReasons(t *testing.T) {
 				for _, reason := range regexp.MustCompile("`([A-Z][A-Za-z]+)`").FindAllStringSubmatch(row[column], -1) {
 					checked++
 					if !strings.Contains(operator, `"`+reason[1]+`"`) && !strings.Contains(operator, "Reason"+reason[1]) {
-						t.Errorf("%s:%d: the operator never says %s", strings.TrimPrefix(page.File, root+"/"), table.Line+2+i, reason[1])
+						t.Errorf("%s:%d: the operator has no reason %s", strings.TrimPrefix(page.File, root+"/"), table.Line+2+i, reason[1])
 					}
 				}
 			}
@@ -76,7 +76,7 @@ func TestQuotedReasons(t *testing.T) {
 	}
 }
 
-// TestQuotedCommands: commands of the plug-in and targets of make exist.
+// TestQuotedCommands checks that the plug-in has the commands, and make the targets, that pages name.
 func TestQuotedCommands(t *testing.T) {
 	plugin := source(t, ".go", "kubectl")
 	for command, page := range quotes(t, `kubectl peercache ([a-z][-a-z]+)`) {
@@ -97,16 +97,37 @@ func TestQuotedCommands(t *testing.T) {
 	}
 }
 
-// TestQuotedMetrics: a metric that a page names is one that nodes or the operator have, or that a rule records.
+// TestQuotedMetrics checks that nodes, the operator or a recording rule have the metrics that pages name.
 func TestQuotedMetrics(t *testing.T) {
 	known := source(t, ".cc", "dataplane/src") + source(t, ".go", "operator") + source(t, ".yaml", "config/prometheus")
 	for metric, page := range quotes(t, `\b(peercache_(?:operator_)?[a-z_]+[a-z])\b`) {
 		base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(metric, "")
-		if strings.HasPrefix(metric, "peercache_io_") { // labels
+		if strings.HasPrefix(metric, "peercache_io_") || metric == "peercache_bench" { // labels, and a Python package
 			continue
 		}
 		if !strings.Contains(known, metric) && !strings.Contains(known, base) {
-			t.Errorf("%s: nobody has the metric %s", page, metric)
+			t.Errorf("%s: there is no metric %s", page, metric)
 		}
+	}
+}
+
+// TestQuotedFigures: speeds that the README names are of a table in docs/performance.md, which names their command.
+func TestQuotedFigures(t *testing.T) {
+	read := func(name string) string {
+		content, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	measured := read("docs/performance.md")
+	figures := regexp.MustCompile(`[0-9][0-9.,]* (?:GB/s|s/GB|keys/s)`).FindAllString(read("README.md"), -1)
+	for _, figure := range figures {
+		if !strings.Contains(measured, "| "+figure+" |") {
+			t.Errorf("README.md: %s is in no table of docs/performance.md", figure)
+		}
+	}
+	if len(figures) == 0 {
+		t.Error("no figures were found")
 	}
 }

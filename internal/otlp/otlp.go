@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package otlp is a collector for tests: it takes OTLP over HTTP and keeps the spans.
+// Package otlp is a collector for tests: it accepts OTLP over HTTP and keeps the spans.
 //
 //	collector := otlp.Start(t)
 //	... send to collector.URL + "/v1/traces" ...
@@ -20,20 +20,20 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Span is one that arrived, and the attributes of who sent it.
+// Span is a received span, and the attributes of its sender.
 type Span struct {
 	*trace.Span
 	Sender map[string]string
 }
 
-// Collector keeps what it is sent.
+// Collector keeps the spans that it receives.
 type Collector struct {
 	*httptest.Server
 	mu    sync.Mutex
 	spans []Span
 }
 
-// Start begins to listen; what is no OTLP at its one path fails the test.
+// Start starts a collector. A request that is not OTLP, or has another path, fails the test.
 func Start(t *testing.T) *Collector {
 	t.Helper()
 	c := &Collector{}
@@ -49,7 +49,7 @@ func Start(t *testing.T) *Collector {
 			return
 		}
 		c.keep(&sent)
-		writer.Header().Set("Content-Type", "application/x-protobuf") // an empty answer says that all were taken
+		writer.Header().Set("Content-Type", "application/x-protobuf") // an empty answer accepts all spans
 	}))
 	t.Cleanup(c.Close)
 	return c
@@ -68,14 +68,14 @@ func (c *Collector) keep(sent *collector.ExportTraceServiceRequest) {
 	}
 }
 
-// Spans are those that arrived, in the order in which they ended.
+// Spans returns the received spans in the order in which they ended.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]Span(nil), c.spans...)
 }
 
-// Attributes are those with strings as values.
+// Attributes returns the attributes with string values.
 func Attributes(list []*common.KeyValue) map[string]string {
 	attributes := map[string]string{}
 	for _, attribute := range list {

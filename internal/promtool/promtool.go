@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package promtool tests Prometheus rules with Prometheus' own promtool: that it takes them, and that each alert
-// fires when it should, with the text it should, and not otherwise.
+// Package promtool tests Prometheus rules with Prometheus' own promtool: the syntax of the rules, and for each alert when it
+// fires and with which text.
 //
 //	promtool.Test(t, rule.Spec, []promtool.Case{{Alert: "NodeDown", Series: ..., At: "6m", Description: "..."}, ...})
 //
-// hack/deps.sh installs promtool; without it a test fails.
+// hack/deps.sh installs promtool. Without it, the tests fail.
 package promtool
 
 import (
@@ -24,24 +24,24 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Series is the history of one time series in promtool's notation ("0+2x60"), a value for each Case.Every.
+// Series is the history of one time series in the notation of promtool ("0+2x60"), with one value for each Case.Every.
 type Series struct{ Name, Values string }
 
-// Case says what is to become of one alert.
+// Case is one history and the expected state of one alert.
 type Case struct {
 	Alert  string
 	Series []Series
-	At     string // when the alert is looked at, for example 10m
-	// Every is the time between values and between evaluations; empty: 1m. Long histories take long at that.
+	At     string // when the alert is evaluated, for example 10m
+	// Every is the time between values and between evaluations, "" for 1m. Long histories are slow with that.
 	Every string
-	// Description with which the alert fires once; empty: it must not fire.
+	// Description is the description of the firing alert. If it is empty, the alert must not fire.
 	Description string
-	// Labels with which it fires besides those that its rule gives it.
+	// Labels are the labels of the firing alert, besides those of its rule.
 	Labels map[string]string
 }
 
-// Fill puts labels into the name of a series: `up{@}` with "@": {a: b} becomes `up{a="b"}`. A place stands between braces
-// and commas.
+// Fill puts labels into the name of a series: with "@": {a: b}, `up{@}` becomes `up{a="b"}`. Braces and commas delimit
+// a place.
 func Fill(name string, places map[string]map[string]string) string {
 	head, rest, found := strings.Cut(name, "{")
 	if !found {
@@ -62,8 +62,8 @@ func Fill(name string, places map[string]map[string]string) string {
 	return head + "{" + strings.Join(parts, ",") + "}"
 }
 
-// Test fails unless promtool takes the rules, every case comes out as it says, and every alert has a case in which
-// it fires and one in which it does not.
+// Test fails unless promtool accepts the rules, every case has the expected result, and every alert has a case in which it
+// fires and one in which it does not.
 func Test(t *testing.T, rules monitoringv1.PrometheusRuleSpec, cases []Case) {
 	t.Helper()
 	dir := t.TempDir()
@@ -79,7 +79,7 @@ func Test(t *testing.T, rules monitoringv1.PrometheusRuleSpec, cases []Case) {
 		}
 	}
 	fires, quiet := map[string]bool{}, map[string]bool{}
-	files := map[string][]testGroup{} // by time between evaluations, which is one for a file
+	files := map[string][]testGroup{} // by the time between evaluations, which a file can have only one of
 	for i, c := range cases {
 		rule, known := alerts[c.Alert]
 		if !known {
@@ -105,7 +105,7 @@ func Test(t *testing.T, rules monitoringv1.PrometheusRuleSpec, cases []Case) {
 	}
 }
 
-// Parse fails unless promtool understands every expression.
+// Parse fails unless promtool can parse every expression.
 func Parse(t *testing.T, expressions []string) {
 	t.Helper()
 	group := monitoringv1.RuleGroup{Name: "expressions"}
@@ -179,7 +179,7 @@ func run(t *testing.T, dir string, args ...string) {
 	if err != nil {
 		t.Fatalf("promtool is missing (run hack/deps.sh, and let make set the PATH): %v", err)
 	}
-	command := exec.CommandContext(t.Context(), program, args...) //nolint:gosec // the arguments are ours
+	command := exec.CommandContext(t.Context(), program, args...) //nolint:gosec // this package makes the arguments
 	command.Dir = dir
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, output)

@@ -30,10 +30,11 @@ import (
 
 const root = "../.."
 
-// everyPlatform costs minutes where the compiler's cache has nothing of the other platforms, and most of a gigabyte in it.
+// everyPlatform takes minutes and most of a gigabyte of the compiler's cache, unless that has the other platforms
+// already.
 var everyPlatform = flag.Bool("every-platform", false, "build kubectl-peercache for all platforms, not only for this one")
 
-// platforms are those for which the script builds when it is told none.
+// platforms returns the platforms for which the script builds by default.
 func platforms(t *testing.T) []string {
 	t.Helper()
 	script, err := os.ReadFile(root + "/kubectl/krew/build.sh")
@@ -47,7 +48,7 @@ func platforms(t *testing.T) []string {
 	return strings.Fields(string(found[1]))
 }
 
-// plugin is the manifest, as krew reads it.
+// plugin is the manifest as krew reads it.
 type plugin struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -77,7 +78,7 @@ func TestKrewArchives(t *testing.T) {
 	if *everyPlatform {
 		wanted = platforms(t)
 	}
-	// go test runs a test again when a file has changed that the test itself has read; the script reads this one.
+	// go test reruns a cached test when a file that the test has read changes. The script reads this one.
 	if _, err := os.ReadFile(root + "/kubectl/krew/peercache.yaml"); err != nil {
 		t.Fatal(err)
 	}
@@ -159,8 +160,8 @@ func unpack(t *testing.T, archive []byte) map[string][]byte {
 	}
 }
 
-// platformOf reads for which machine a program was linked, and that it needs no library of the machine's where that is
-// Linux.
+// platformOf returns the platform for which a program was linked. On Linux it checks that the program needs no shared
+// library.
 func platformOf(program []byte) (string, error) {
 	if file, err := elf.NewFile(bytes.NewReader(program)); err == nil {
 		for _, part := range file.Progs {
@@ -178,12 +179,12 @@ func platformOf(program []byte) (string, error) {
 	return "darwin/" + map[macho.Cpu]string{macho.CpuAmd64: "amd64", macho.CpuArm64: "arm64"}[file.Cpu], nil
 }
 
-// systemCall finds what a file takes of package syscall. Signals are called the same on Linux and macOS.
+// systemCall matches the uses of package syscall. Signals have the same names on Linux and macOS.
 var systemCall = regexp.MustCompile(`\bsyscall\.(\w+)`)
 
-// What is compiled here is what is compiled for the other platforms: the plug-in's own packages are the same files
-// everywhere, and use nothing that differs. So their code need not be compiled for each in every run.
-func TestPluginIsTheSameOnEveryPlatform(t *testing.T) {
+// TestPluginHasTheSameSourcesOnEveryPlatform checks that the packages of the plug-in have the same files on every platform and
+// use nothing that differs. So a run need not compile them for each platform.
+func TestPluginHasTheSameSourcesOnEveryPlatform(t *testing.T) {
 	type listed struct {
 		ImportPath, Dir  string
 		GoFiles, Imports []string

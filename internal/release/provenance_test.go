@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// statement is what in-toto's Statement v1 and SLSA's provenance v1 allow, as far as we use it.
+// statement is the part of in-toto's Statement v1 and SLSA's provenance v1 that the scripts write.
 type statement struct {
 	Type    string `json:"_type"`
 	Subject []struct {
@@ -46,7 +46,8 @@ type statement struct {
 	} `json:"predicate"`
 }
 
-// releaseTree is a repository with the scripts and little stand-ins for the sources, and a cache with an image of them.
+// releaseTree is a repository with the scripts and small substitutes for the sources, and a cache with an image of
+// them.
 type releaseTree struct{ root, cache, archive string }
 
 func newReleaseTree(t *testing.T) releaseTree {
@@ -69,7 +70,8 @@ func newReleaseTree(t *testing.T) releaseTree {
 	return tree
 }
 
-// build puts an image into the cache, as hack/images/build-images.sh does, and returns the archive and its configuration.
+// build puts an image into the cache as hack/images/build-images.sh does, and returns the archive and its
+// configuration.
 func (r releaseTree) build(t *testing.T) (archive, config []byte) {
 	t.Helper()
 	config = []byte(`{"architecture": "amd64", "os": "linux"}`)
@@ -111,24 +113,24 @@ func (r releaseTree) write(t *testing.T, file string, content []byte) {
 
 func (r releaseTree) run(t *testing.T, script string) string {
 	t.Helper()
-	said, err := r.try(t, script)
+	said, err := r.runErr(t, script)
 	if err != nil {
 		t.Fatalf("%s: %v: %s", script, err, said)
 	}
 	return said
 }
 
-func (r releaseTree) try(t *testing.T, script string) (string, error) {
+func (r releaseTree) runErr(t *testing.T, script string) (string, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
-	// Neither the developer's settings nor the repository of a hook that runs this test are git's here.
+	// git must not use the settings of the developer, or the repository of a hook that runs this test.
 	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "GIT_") })
 	command.Dir, command.Env = r.root, slices.Concat(environment, []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "PEERCACHE_CACHE=" + r.cache})
 	said, err := command.CombinedOutput()
 	return string(said), err
 }
 
-func TestProvenanceNamesWhatItWasMadeFrom(t *testing.T) {
+func TestProvenance(t *testing.T) {
 	tree := newReleaseTree(t)
 	archive, config := tree.build(t)
 	tree.run(t, "hack/release/provenance.sh operator")
@@ -179,7 +181,7 @@ func TestProvenanceIsRefused(t *testing.T) {
 			tree := newReleaseTree(t)
 			tree.build(t)
 			tree.run(t, "ARCHIVE="+tree.archive+"; "+test.change)
-			if said, err := tree.try(t, "hack/release/provenance.sh operator"); err == nil || !strings.Contains(said, test.says) {
+			if said, err := tree.runErr(t, "hack/release/provenance.sh operator"); err == nil || !strings.Contains(said, test.says) {
 				t.Errorf("error %v, says %q, want %q", err, said, test.says)
 			}
 		})

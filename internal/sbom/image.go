@@ -22,35 +22,33 @@ import (
 	"time"
 )
 
-// image is what an archive holds.
+// image is the content of an archive.
 type image struct {
-	file  string // the archive
-	sum   string // its SHA-256
+	file  string // path of the archive
+	sum   string // SHA-256 of the archive
 	made  time.Time
 	parts []part
 }
 
-// part is something in an image that somebody else makes, or a module of ours.
+// part is something in an image that is not of this repository, or a module of this repository.
 type part struct {
 	name, version string
 	purl          string
+	compiled      bool   // into programs of the image; otherwise it is there itself
+	module        string // PATH@VERSION of a Go module
+	licence       licence
 }
 
-// Files of Debian, without the leading slash.
-const (
-	packagesFile = "var/lib/dpkg/status"
-	releaseFile  = "usr/lib/os-release"
-)
-
-// files are those of an image that say what is in it, by path. A later layer replaces and removes those of earlier ones.
+// files are the files of an image that describe its content, by path. A later layer replaces and removes files of
+// earlier ones.
 type files map[string][]byte
 
 func readImage(archive string) (image, error) {
-	info, err := os.Stat(archive) //nolint:gosec // named by who runs this
+	info, err := os.Stat(archive) //nolint:gosec // the caller names it
 	if err != nil {
 		return image{}, err
 	}
-	content, err := os.ReadFile(archive) //nolint:gosec // named by who runs this
+	content, err := os.ReadFile(archive) //nolint:gosec // the caller names it
 	if err != nil {
 		return image{}, err
 	}
@@ -70,17 +68,21 @@ func readImage(archive string) (image, error) {
 			return image{}, fmt.Errorf("layer %s: %w", layer, err)
 		}
 	}
+	parts := found.parts()
+	if err := addGoLicences(parts); err != nil {
+		return image{}, err
+	}
 	sum := sha256.Sum256(content)
-	return image{filepath.Base(archive), hex.EncodeToString(sum[:]), info.ModTime().UTC(), found.parts()}, nil
+	return image{filepath.Base(archive), hex.EncodeToString(sum[:]), info.ModTime().UTC(), parts}, nil
 }
 
-// untar reads all of it: images are some 100 MB, and a layer may come before the list of layers.
+// untar reads the whole archive: images have some 100 MB, and a layer may come before the list of layers.
 func untar(archive []byte) (map[string][]byte, error) {
 	entries, links := map[string][]byte{}, map[string]string{}
 	err := each(bytes.NewReader(archive), func(header *tar.Header, content io.Reader) (err error) {
 		name := path.Clean(header.Name)
-		if header.Typeflag == tar.TypeSymlink { // two equal layers
-			links[name] = path.Join(path.Dir(name), header.Linkname) //nolint:gosec // the name of another entry, and of no file
+		if header.Typeflag == tar.TypeSymlink { // a link between two equal layers
+			links[name] = path.Join(path.Dir(name), header.Linkname) //nolint:gosec // it names another entry, not a file
 			return nil
 		}
 		entries[name], err = io.ReadAll(content)
@@ -103,13 +105,17 @@ func (f files) add(layer []byte) error {
 	}
 	return each(content, func(header *tar.Header, content io.Reader) error {
 		name := path.Clean(strings.TrimPrefix(header.Name, "/"))
-		if removed, ok := strings.CutPrefix(path.Base(name), ".wh."); ok { // what a layer takes from those below
+		if removed, ok := strings.CutPrefix(path.Base(name), ".wh."); ok { // the layer removes a file of an earlier layer
 			f.remove(path.Join(path.Dir(name), removed))
 			return nil
 		}
 		delete(f, name)
+		if header.Typeflag == tar.TypeSymlink && isCopyright(name) {
+			f[name] = []byte(linkMark + header.Linkname)
+			return nil
+		}
 		start := bufio.NewReader(content)
-		if name != packagesFile && name != releaseFile && !isProgram(header, start) {
+		if name != packagesFile && name != releaseFile && name != compiledFile && !strings.HasSuffix(name, "/copyright") && !isProgram(header, start) {
 			return nil
 		}
 		var err error
@@ -119,11 +125,11 @@ func (f files) add(layer []byte) error {
 }
 
 func isProgram(header *tar.Header, content *bufio.Reader) bool {
-	magic, _ := content.Peek(4) // less of a file that is shorter
+	magic, _ := content.Peek(4) // a shorter file gives fewer bytes
 	return header.Typeflag == tar.TypeReg && header.Mode&0o111 != 0 && string(magic) == "\x7fELF"
 }
 
-// remove takes a file or a folder away; the name `.wh..opq`, of which the beginning is gone, empties the folder it is in.
+// remove removes a file or a folder. The name `.wh..opq`, here without its prefix, empties its folder.
 func (f files) remove(name string) {
 	if path.Base(name) == ".wh..opq" {
 		name = path.Dir(name)
@@ -135,18 +141,18 @@ func (f files) remove(name string) {
 	}
 }
 
-// parts are all, each once, sorted.
+// parts returns all parts, each once, sorted.
 func (f files) parts() []part {
-	all := debianPackages(f[packagesFile], f[releaseFile])
+	all := slices.Concat(f.debianPackages(packagesFile), f.debianPackages(compiledFile))
 	for _, content := range f {
 		program, err := buildinfo.Read(bytes.NewReader(content))
 		if err != nil {
-			continue // not made of Go
+			continue // it is no Go program
 		}
 		all = append(all, goModules(program)...)
 	}
 	slices.SortFunc(all, func(a, b part) int { return strings.Compare(a.purl, b.purl) })
-	return slices.Compact(all)
+	return slices.CompactFunc(all, func(a, b part) bool { return a.purl == b.purl })
 }
 
 func each(archive io.Reader, do func(*tar.Header, io.Reader) error) error {

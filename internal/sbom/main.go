@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sbom writes what is in an image, a docker archive, as SPDX 2.3 in JSON: the packages of Debian, and the modules of
-// which its programs in Go are built. hack/release/sbom.sh runs it for each image of a release.
+// Command sbom writes what is in an image, a docker archive, as SPDX 2.3 in JSON: the packages of Debian, the modules of
+// which its programs in Go are built, and what its other programs are compiled from, each with its licence.
+// hack/release/sbom.sh runs it for each image of a release.
 //
 //	go run ./internal/sbom docker.io/peercache/operator:0.1.0 operator-0.1.0.tar >operator.spdx.json
 package main

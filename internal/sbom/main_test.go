@@ -31,7 +31,7 @@ Version: 1
 
 type file struct{ name, content string }
 
-// pack writes files as tar; one whose content begins with an arrow is a link.
+// pack writes files as tar. Content that begins with an arrow makes a link.
 func pack(t *testing.T, files ...file) string {
 	t.Helper()
 	var buffer bytes.Buffer
@@ -55,7 +55,7 @@ func pack(t *testing.T, files ...file) string {
 	return buffer.String()
 }
 
-// save writes an image of layers as `docker save` does.
+// save writes an image of these layers as `docker save` does.
 func save(t *testing.T, layers ...string) string {
 	t.Helper()
 	entries := []file{{"config.json", "{}"}}
@@ -75,7 +75,7 @@ func save(t *testing.T, layers ...string) string {
 	return archive
 }
 
-// list is the document of an image; nothing in it is unknown to this package.
+// list returns the document of an image, and fails on unknown fields.
 func list(t *testing.T, archive string) document {
 	t.Helper()
 	var output bytes.Buffer
@@ -111,7 +111,7 @@ func build(t *testing.T, source string) string {
 	return string(content)
 }
 
-// TestOperator: the list of the operator's image is what Go says the operator is built of, which is asked in another way.
+// TestOperator compares the list of the operator's image with the modules that the go command lists for the operator.
 func TestOperator(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}@{{.Version}}{{end}}{{end}}", "./operator")
 	command.Dir = filepath.Join("..", "..")
@@ -125,8 +125,14 @@ func TestOperator(t *testing.T) {
 	}
 	slices.Sort(want)
 	want = slices.Compact(want)
+	made := list(t, save(t, pack(t, file{"usr/local/bin/peercache-operator", build(t, "./operator")})))
+	for _, listed := range made.Packages[1:] {
+		if listed.Declared == unknown {
+			t.Errorf("the licence of %s %s is not known", listed.Name, listed.VersionInfo)
+		}
+	}
 	var got []string
-	for _, purl := range purls(list(t, save(t, pack(t, file{"usr/local/bin/peercache-operator", build(t, "./operator")})))) {
+	for _, purl := range purls(made) {
 		if !strings.HasPrefix(purl, "pkg:golang/stdlib@") {
 			got = append(got, strings.ReplaceAll(purl, "%2B", "+"))
 		}
@@ -145,7 +151,7 @@ func TestDebian(t *testing.T) {
 	}
 }
 
-// TestEqualLayers: of two layers with the same content an archive has one, and a link to it.
+// TestEqualLayers checks an archive with two equal layers, which has one of them and a link to it.
 func TestEqualLayers(t *testing.T) {
 	status := pack(t, file{"var/lib/dpkg/status", dpkgStatus})
 	if got := purls(list(t, save(t, "-> ../b/layer.tar", status))); len(got) != 1 {
@@ -156,7 +162,7 @@ func TestEqualLayers(t *testing.T) {
 	}
 }
 
-// TestRemoved: what a later layer takes away is not in the image.
+// TestRemoved checks that a part that a later layer removes is not listed.
 func TestRemoved(t *testing.T) {
 	status := file{"var/lib/dpkg/status", dpkgStatus}
 	program := file{"opt/tools/sbom", build(t, "./internal/sbom")}
@@ -205,6 +211,7 @@ func TestForm(t *testing.T) {
 			t.Errorf("relationship %+v is of what is not there", relation)
 		}
 	}
+	expectQuoted(t, made)
 	if len(made.Relationships) != len(made.Packages) {
 		t.Errorf("%d relationships of %d packages", len(made.Relationships), len(made.Packages))
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -20,6 +21,7 @@ type document struct {
 	CreationInfo      creation       `json:"creationInfo"`
 	Packages          []spdxPackage  `json:"packages"`
 	Relationships     []relationship `json:"relationships"`
+	Quoted            []quoted       `json:"hasExtractedLicensingInfos,omitempty"`
 }
 
 type creation struct {
@@ -33,6 +35,9 @@ type spdxPackage struct {
 	VersionInfo      string      `json:"versionInfo"`
 	DownloadLocation string      `json:"downloadLocation"`
 	FilesAnalyzed    bool        `json:"filesAnalyzed"`
+	Concluded        string      `json:"licenseConcluded"`
+	Declared         string      `json:"licenseDeclared"`
+	Copyright        string      `json:"copyrightText"`
 	Purpose          string      `json:"primaryPackagePurpose,omitempty"`
 	File             string      `json:"packageFileName,omitempty"`
 	Checksums        []checksum  `json:"checksums,omitempty"`
@@ -62,7 +67,7 @@ const (
 	unknown    = "NOASSERTION"
 )
 
-// describe says what is in the image of that name. The same archive gives the same document.
+// describe returns the document of an image. The same archive gives the same document.
 func describe(name string, from image) document {
 	base, version, _ := strings.Cut(path.Base(name), ":")
 	made := document{
@@ -71,6 +76,7 @@ func describe(name string, from image) document {
 		CreationInfo:      creation{from.made.Format(time.RFC3339), []string{"Organization: PeerCache", "Tool: peercache-sbom"}},
 		Packages: []spdxPackage{{
 			Name: strings.TrimSuffix(name, ":"+version), SPDXID: imageID, VersionInfo: version, DownloadLocation: unknown,
+			Concluded: unknown, Declared: unknown, Copyright: unknown,
 			Purpose: "CONTAINER", File: from.file, Checksums: []checksum{{"SHA256", from.sum}},
 		}},
 		Relationships: []relationship{{documentID, "DESCRIBES", imageID}},
@@ -79,9 +85,15 @@ func describe(name string, from image) document {
 		id := fmt.Sprintf("SPDXRef-%d-%s", i+1, notInID.ReplaceAllString(part.name, "-"))
 		made.Packages = append(made.Packages, spdxPackage{
 			Name: part.name, SPDXID: id, VersionInfo: part.version, DownloadLocation: unknown,
+			Concluded: unknown, Declared: cmp.Or(part.licence.expression, unknown), Copyright: unknown,
 			ExternalRefs: []reference{{"PACKAGE-MANAGER", "purl", part.purl}},
 		})
-		made.Relationships = append(made.Relationships, relationship{imageID, "CONTAINS", id})
+		made.Quoted = append(made.Quoted, part.licence.texts...)
+		kind := "CONTAINS"
+		if part.compiled {
+			kind = "STATIC_LINK"
+		}
+		made.Relationships = append(made.Relationships, relationship{imageID, kind, id})
 	}
 	return made
 }

@@ -7,8 +7,8 @@
 //	func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 //	func TestX(t *testing.T)    { c := testenv.Client(t); namespace := testenv.Namespace(t) ... }
 //
-// Such tests carry the build tag envtest and run with `make test-envtest`. KUBEBUILDER_ASSETS names the folder
-// that holds kube-apiserver and etcd; without it the tests fail, because a test that does not run proves nothing.
+// Such tests have the build tag envtest and run with `make test-envtest`. KUBEBUILDER_ASSETS names the folder with
+// kube-apiserver and etcd. Without it the tests fail, because a skipped test proves nothing.
 package testenv
 
 import (
@@ -36,7 +36,7 @@ const assets = "KUBEBUILDER_ASSETS"
 
 var config *rest.Config
 
-// Main runs the tests of a package against an API server of its own and returns the exit status.
+// Main runs the tests of a package against its own API server, and returns the exit status.
 func Main(m *testing.M) int {
 	if os.Getenv(assets) == "" {
 		fmt.Fprintf(os.Stderr, "%s is not set: these tests need kube-apiserver and etcd; run them with `make test-envtest`, "+
@@ -53,13 +53,13 @@ func Main(m *testing.M) int {
 		CRDDirectoryPaths:        []string{filepath.Join(folder, "config", "crd")},
 		ErrorIfCRDPathMissing:    true,
 		Scheme:                   Scheme(),
-		ControlPlaneStartTimeout: 2 * time.Minute, // on a busy machine
+		ControlPlaneStartTimeout: 2 * time.Minute, // for a busy machine
 		ControlPlaneStopTimeout:  time.Minute,
 	}
 	started, err := environment.Start()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "starting kube-apiserver and etcd from %s: %v\n", os.Getenv(assets), err)
-		if err := environment.Stop(); err != nil { // one of them may run
+		if err := environment.Stop(); err != nil { // one of the processes may be running
 			fmt.Fprintf(os.Stderr, "stopping them: %v\n", err)
 		}
 		return 1
@@ -73,10 +73,10 @@ func Main(m *testing.M) int {
 	return status
 }
 
-// Config is a copy of the administrator's configuration.
+// Config returns a copy of the administrator's configuration.
 func Config() *rest.Config { return rest.CopyConfig(config) }
 
-// Scheme knows Kubernetes' kinds and PeerCache's.
+// Scheme has the kinds of Kubernetes and PeerCache.
 func Scheme() *apiruntime.Scheme {
 	scheme := apiruntime.NewScheme()
 	for _, add := range []func(*apiruntime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
@@ -87,7 +87,7 @@ func Scheme() *apiruntime.Scheme {
 	return scheme
 }
 
-// Client is an administrator's client that reads from the API server itself.
+// Client returns an administrator's client that reads from the API server.
 func Client(t *testing.T) client.Client {
 	t.Helper()
 	c, err := client.New(Config(), client.Options{Scheme: Scheme()})
@@ -97,7 +97,7 @@ func Client(t *testing.T) client.Client {
 	return c
 }
 
-// Namespace makes a fresh namespace, so that tests do not see each other's objects.
+// Namespace creates a namespace, so that tests do not see objects of other tests.
 func Namespace(t *testing.T) string {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
@@ -119,7 +119,7 @@ func Eventually(t *testing.T, within time.Duration, check func() error) {
 	t.Fatalf("after %s: %v", within, err)
 }
 
-// root is the folder of go.mod, above the package whose tests run.
+// root returns the folder of go.mod, above the package whose tests run.
 func root() (string, error) {
 	folder, err := os.Getwd()
 	if err != nil {

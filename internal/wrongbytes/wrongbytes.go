@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wrongbytes says that a page read from the cache has other bytes than were set, for tests in Go.
+// Package wrongbytes reports pages that were read with other bytes than were written, for tests in Go.
 package wrongbytes
 
 import "fmt"
 
-// Marker is what hack/lanes looks for: a run that prints it has failed.
+// Marker is the text for which hack/lanes searches: a run that prints it has failed.
 const Marker = "PEERCACHE-WRONG-BYTES"
 
-// Right is the number of pages that came, of which none is wrong: got and want are the digests of pages by number.
-// A page that did not come is no digest, or an empty one. Of the first wrong page fail is told, and must not return:
-// Ginkgo's Fail ends the spec, also from within an Eventually, which would go on until the bytes are right.
+// Right returns the number of correct pages. got and want are the digests of pages by number. A missed page has no digest, or an
+// empty one. Right calls fail for the first wrong page. fail must not return: the Fail of Ginkgo ends the spec, also within an
+// Eventually, which would otherwise retry until the bytes are right.
 func Right(fail func(report string), reader string, got, want []string) (right int) {
 	for page, digest := range got {
 		if digest == "" {
@@ -30,14 +30,14 @@ func Right(fail func(report string), reader string, got, want []string) (right i
 	return right
 }
 
-// Page is a wrong page that another program has found: what the test engine answers to a load.
+// Page is a wrong page that another program has found: the answer of the test engine to a load.
 type Page struct {
 	Page int    `json:"page"`
 	Got  string `json:"got"`
 	Want string `json:"want"`
 }
 
-// None fails when there are some; first is one or more of them.
+// None calls fail when there are wrong pages. first holds one or more of them.
 func None(fail func(report string), reader string, count int, first []Page) {
 	if count > 0 || len(first) > 0 {
 		fail(fmt.Sprintf("%s: %d pages that %s got; digests of their bytes: %+v", Marker, max(count, len(first)), reader, first))

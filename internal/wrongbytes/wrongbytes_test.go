@@ -10,8 +10,8 @@ import (
 	"github.com/onsi/gomega"
 )
 
-// told runs the check with a fail that does not return, as Ginkgo's.
-func told(check func(fail func(string))) (report string) {
+// reportOf runs a check with a fail that does not return, as that of Ginkgo.
+func reportOf(check func(fail func(string))) (report string) {
 	type ended string
 	defer func() {
 		if end, ok := recover().(ended); ok {
@@ -37,7 +37,7 @@ func TestRight(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			right := 0
-			report := told(func(fail func(string)) { right = Right(fail, "reader", test.got, test.want) })
+			report := reportOf(func(fail func(string)) { right = Right(fail, "reader", test.got, test.want) })
 			if right != test.right || !strings.Contains(report, test.report) || (test.report == "") != (report == "") {
 				t.Errorf("%d right, %q", right, report)
 			}
@@ -49,20 +49,20 @@ func TestRight(t *testing.T) {
 }
 
 func TestNone(t *testing.T) {
-	if report := told(func(fail func(string)) { None(fail, "reader", 0, nil) }); report != "" {
+	if report := reportOf(func(fail func(string)) { None(fail, "reader", 0, nil) }); report != "" {
 		t.Error(report)
 	}
-	report := told(func(fail func(string)) { None(fail, "reader", 7, []Page{{3, "a", "b"}}) })
+	report := reportOf(func(fail func(string)) { None(fail, "reader", 7, []Page{{3, "a", "b"}}) })
 	if !strings.HasPrefix(report, Marker+": 7 pages that reader got") || !strings.Contains(report, "{Page:3 Got:a Want:b}") {
 		t.Error(report)
 	}
 }
 
-// Wrong bytes that are right at the next try are wrong all the same.
-func TestEventuallyIsEnded(t *testing.T) {
+// TestFailEndsEventually checks that wrong bytes fail even where the next read is right.
+func TestFailEndsEventually(t *testing.T) {
 	tries := 0
 	g := gomega.NewGomega(func(message string, _ ...int) { t.Error(message) })
-	report := told(func(fail func(string)) {
+	report := reportOf(func(fail func(string)) {
 		g.Eventually(func(inner gomega.Gomega) {
 			tries++
 			got := []string{"b"}

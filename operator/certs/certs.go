@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package certs gives the webhook server a certificate that it makes, renews and announces by itself, without
-// cert-manager.
+// Package certs gives the webhook server a certificate without cert-manager. It creates, renews and announces it.
 //
 //	keeper := certs.NewKeeper("peercache-system")
-//	server := webhook.NewServer(webhook.Options{TLSOpts: []func(*tls.Config){keeper.UseIn}})
+//	server := webhook.NewServer(webhook.Options{TLSOpts: []func(*tls.Config){keeper.ConfigureTLS}})
 //	err := keeper.Setup(ctx, mgr)
 //	err = mgr.AddReadyzCheck("webhook-certificate", keeper.Ready)
 //
-// The certificate lives in a Secret that all replicas of the operator share. cert-controller creates it, renews
-// it long before it ends, and writes its CA into the webhook configuration. Every replica watches the Secret
-// and serves what it holds at once. (Mounting the Secret instead would add up to two minutes, until the kubelet
-// brings the files up to date.) The private key is never written to disk.
+// The certificate is in a Secret that all replicas of the operator share. cert-controller creates it, renews it long before
+// it expires, and writes its CA into the webhook configuration. Every replica watches the Secret and serves a change at once;
+// with a mount of the Secret, a change would take up to two minutes. The private key is never written to disk.
 package certs
 
 import (
@@ -36,9 +34,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The names that the manifests and the operator agree on.
+// The names that the manifests and the operator share.
 const (
-	SecretName        = "peercache-webhook-cert" //nolint:gosec // a name
+	SecretName        = "peercache-webhook-cert" //nolint:gosec // it is a name
 	ServiceName       = "peercache-webhook"
 	ConfigurationName = "peercache-inject"
 	WebhookName       = "inject.peercache.io"
@@ -53,12 +51,12 @@ const (
 	privateKey = "tls.key"
 )
 
-// Keeper holds the certificate that is being served.
+// Keeper serves the current certificate.
 type Keeper struct {
 	secret  types.NamespacedName
-	marker  string // directory in which cert-controller waits for tls.crt
+	marker  string // the directory where cert-controller waits for tls.crt
 	current atomic.Pointer[tls.Certificate]
-	renewed chan struct{} // closed when cert-controller has announced the CA
+	renewed chan struct{} // closed after cert-controller has announced the CA
 }
 
 // +kubebuilder:rbac:groups="",namespace=peercache-system,resources=secrets,verbs=get;list;watch;create
@@ -66,15 +64,15 @@ type Keeper struct {
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=peercache-inject,verbs=update
 
-// CacheByObject restricts the manager's cache of Secrets to the one that is needed.
+// CacheByObject restricts the manager's cache of Secrets to this one.
 func CacheByObject(namespace string) (client.Object, cache.ByObject) {
 	return &corev1.Secret{}, cache.ByObject{Namespaces: map[string]cache.Config{
 		namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", SecretName)},
 	}}
 }
 
-// NewKeeper returns a Keeper without a certificate; Setup makes it get one. The namespace is that of the
-// Secret and of the webhook's Service: the operator's own.
+// NewKeeper returns a Keeper without a certificate, which Setup creates. The namespace is the operator's own, with the Secret and
+// the webhook's Service.
 func NewKeeper(namespace string) *Keeper {
 	return &Keeper{
 		secret:  types.NamespacedName{Namespace: namespace, Name: SecretName},
@@ -121,7 +119,8 @@ func (k *Keeper) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	}); err != nil {
 		return fmt.Errorf("watching Secret %s: %w", k.secret, err)
 	}
-	// Every replica runs its own rotator: the Secret's resourceVersion decides who wins, and all become ready.
+	// Every replica runs its own rotator. The resourceVersion of the Secret resolves conflicts, and all replicas become
+	// ready.
 	err = rotator.AddRotator(mgr, &rotator.CertRotator{
 		SecretKey:      k.secret,
 		CertDir:        k.marker,
@@ -138,7 +137,7 @@ func (k *Keeper) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	return nil
 }
 
-// ensureSecret creates the empty Secret that cert-controller expects to find.
+// ensureSecret creates the empty Secret that cert-controller requires.
 func (k *Keeper) ensureSecret(ctx context.Context, writer client.Client) error {
 	err := writer.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: k.secret.Namespace,
@@ -151,7 +150,7 @@ func (k *Keeper) ensureSecret(ctx context.Context, writer client.Client) error {
 	return nil
 }
 
-// load starts to serve what the Secret holds. A Secret that is still empty is no error.
+// load begins to serve the certificate in the Secret. An empty Secret is no error.
 func (k *Keeper) load(secret *corev1.Secret) error {
 	if len(secret.Data[certKey]) == 0 {
 		return nil
@@ -164,15 +163,15 @@ func (k *Keeper) load(secret *corev1.Secret) error {
 	if pair.Leaf != nil {
 		expiry.Set(float64(pair.Leaf.NotAfter.Unix()))
 	}
-	// cert-controller goes on when it sees the file; it is written last, and holds nothing secret.
+	// cert-controller continues when it sees the file, so the file is written last. It contains no secret.
 	if err := os.WriteFile(filepath.Join(k.marker, certKey), secret.Data[certKey], 0o600); err != nil {
 		return fmt.Errorf("noting that the certificate is loaded: %w", err)
 	}
 	return nil
 }
 
-// UseIn makes a server serve the current certificate.
-func (k *Keeper) UseIn(config *tls.Config) {
+// ConfigureTLS makes a server serve the current certificate.
+func (k *Keeper) ConfigureTLS(config *tls.Config) {
 	config.MinVersion = tls.VersionTLS12
 	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if certificate := k.current.Load(); certificate != nil {
@@ -182,7 +181,7 @@ func (k *Keeper) UseIn(config *tls.Config) {
 	}
 }
 
-// Ready is a readiness check: the certificate is being served and the API server has been told its CA.
+// Ready is a readiness check. It succeeds when a certificate is served and the webhook configuration has its CA.
 func (k *Keeper) Ready(*http.Request) error {
 	if k.current.Load() == nil {
 		return fmt.Errorf("the Secret %s holds no certificate yet", k.secret)

@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// secret holds a fresh certificate, made as cert-controller makes it.
+// secret returns a Secret with a new certificate, as cert-controller makes it.
 func secret(t *testing.T) *corev1.Secret {
 	t.Helper()
 	maker := &rotator.CertRotator{CAName: "ca", DNSName: ServiceName + ".ns.svc"}
@@ -30,7 +30,7 @@ func TestKeeperServesWhatTheSecretHolds(t *testing.T) {
 	k := NewKeeper("ns")
 	k.marker = t.TempDir()
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	k.UseIn(config)
+	k.ConfigureTLS(config)
 
 	if _, err := config.GetCertificate(nil); err == nil || !strings.Contains(err.Error(), "ns/"+SecretName) {
 		t.Errorf("without a certificate it says %v", err)
@@ -66,7 +66,7 @@ func TestKeeperServesWhatTheSecretHolds(t *testing.T) {
 	}
 }
 
-func TestKeeperKeepsItsCertificateWhenTheSecretIsSpoiled(t *testing.T) {
+func TestKeeperKeepsItsCertificateWhenTheSecretIsInvalid(t *testing.T) {
 	k := NewKeeper("ns")
 	k.marker = t.TempDir()
 	good := secret(t)
@@ -74,12 +74,12 @@ func TestKeeperKeepsItsCertificateWhenTheSecretIsSpoiled(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := k.current.Load()
-	for name, spoiled := range map[string]map[string][]byte{
+	for name, invalid := range map[string]map[string][]byte{
 		"no key":      {certKey: good.Data[certKey]},
 		"not PEM":     {certKey: []byte("x"), privateKey: []byte("y")},
 		"another key": {certKey: good.Data[certKey], privateKey: secret(t).Data[privateKey]},
 	} {
-		if err := k.load(&corev1.Secret{Data: spoiled}); err == nil {
+		if err := k.load(&corev1.Secret{Data: invalid}); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
 		if k.current.Load() != before {

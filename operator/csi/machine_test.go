@@ -31,19 +31,19 @@ const (
 	aPod         = "0b1d3a52-5b5e-4f4e-9c1f-1d9a6a3c7e11"
 )
 
-// machine is a driver as on a machine: with its sockets, a kubelet's folder of pods whose mounts reach the machine's own
-// view of it, and the directory of all sockets.
+// machine is a driver with its sockets, the directory of all sockets, and a kubelet's directory of pods. Mounts there propagate
+// to the view of the machine.
 type machine struct {
 	options
-	root  string // of all sockets
-	hosts string // the folder of pods as the machine sees it
+	root  string // the directory of all sockets
+	hosts string // the directory of pods in the view of the machine
 	ended chan error
 }
 
 // startMachine runs the driver until the test ends.
 func startMachine(t *testing.T, live ...client.Object) *machine {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "csi") // paths of Unix sockets must be short
+	folder, err := os.MkdirTemp("", "csi") // the paths of Unix sockets must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func startMachine(t *testing.T, live ...client.Object) *machine {
 			t.Fatal(err)
 		}
 	}
-	// As mountPropagation: Bidirectional does: what is mounted in one appears in the other.
+	// As with mountPropagation: Bidirectional, a mount in one directory appears in the other.
 	for _, mount := range []struct {
 		source, target, kind string
 		flags                uintptr
@@ -105,16 +105,19 @@ func kvCluster() *v1alpha1.PeerCacheCluster {
 }
 
 func namespaces() []client.Object {
-	hostPath := kvCluster()
+	hostPath, private := kvCluster(), kvCluster()
 	hostPath.Name, hostPath.Spec.Injection.Socket = "by-path", v1alpha1.SocketHostPath
+	private.Name, private.Spec.Injection.NamespaceSelector = "private", nil
+	shared := kvCluster()
+	shared.Name, shared.Spec.Sharing = "shared", v1alpha1.SharingCluster
 	return []client.Object{
-		kvCluster(), hostPath,
+		kvCluster(), hostPath, private, shared,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "inference", Labels: map[string]string{"team": "a"}}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "others", Labels: map[string]string{"team": "b"}}},
 	}
 }
 
-// dial waits for a socket.
+// dial connects to a socket, and waits until it exists.
 func dial(t *testing.T, path string) *grpc.ClientConn {
 	t.Helper()
 	connection, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -136,12 +139,12 @@ func (m *machine) registry(t *testing.T) registration.RegistrationClient {
 	return registration.NewRegistrationClient(dial(t, m.registrationSocket()))
 }
 
-// target is where the kubelet wants the volume of a pod.
+// target is the target path of the volume of a pod.
 func (m *machine) target(pod string) string {
 	return filepath.Join(m.pods(), pod, "volumes/kubernetes.io~csi/peercache-socket/mount")
 }
 
-// request is the kubelet's for an inline volume of a pod.
+// request is the kubelet's request for an inline volume of a pod.
 func (m *machine) request(change ...func(*csispec.NodePublishVolumeRequest)) *csispec.NodePublishVolumeRequest {
 	request := &csispec.NodePublishVolumeRequest{
 		VolumeId:   "csi-" + aPod,
@@ -186,10 +189,17 @@ func (m *machine) unpublish(t *testing.T, target string) {
 	}
 }
 
-// startNode listens where a node of the cluster would, and greets who connects, until the function that it returns is called.
+// startNode listens as a node of the cluster would for pods of namespace inference, and sends a greeting to each client. The
+// returned function stops it.
 func (m *machine) startNode(t *testing.T, greeting string) (stop func()) {
 	t.Helper()
-	path := filepath.Join(m.root, "serving/kv/default.sock")
+	return m.listenBelow(t, "serving/kv.tenants/inference", greeting)
+}
+
+// listenBelow is startNode in a folder below the directory of all sockets.
+func (m *machine) listenBelow(t *testing.T, folder, greeting string) (stop func()) {
+	t.Helper()
+	path := filepath.Join(m.root, folder, "default.sock")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -212,10 +222,10 @@ func (m *machine) startNode(t *testing.T, greeting string) (stop func()) {
 	return stop
 }
 
-// greetingAt is what the node says to who connects below a mount point, as an engine does.
+// greetingAt returns the greeting of the node whose socket is below a mount point.
 func greetingAt(t *testing.T, target string) string {
 	t.Helper()
-	directory, err := os.Open(target) // the path itself is longer than that of a socket may be
+	directory, err := os.Open(target) // the path is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +240,7 @@ func greetingAt(t *testing.T, target string) string {
 	return string(greeting[:n])
 }
 
-// mountsBelow lists mount points, the last ones first.
+// mountsBelow returns the mount points below a folder, the last ones first.
 func mountsBelow(t *testing.T, folder string) []string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mountinfo")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command peercache-csi gives pods the directory with the Unix sockets of a PeerCacheCluster's nodes as a CSI ephemeral
-// volume, so that SGLang pods need no hostPath and may live in namespaces with Pod Security "baseline" or "restricted":
+// volume. SGLang pods then need no hostPath, and may run in namespaces with Pod Security "baseline" or "restricted":
 //
 //	volumes:
 //	  - name: peercache-socket
@@ -10,12 +10,12 @@
 //	      readOnly: true
 //	      volumeAttributes: {namespace: serving, cluster: kv}
 //
-// It runs once per machine, apart from the nodes of any cluster, and mounts the machine's directory, so a volume outlives
-// the node's pod and this one. Kubernetes asks privilege of whoever mounts for others: that is why this is a program of its
-// own with a single task. It has no state but the mounts themselves.
+// It runs once per machine, separately from the nodes of any cluster. It mounts a directory of the machine, so a volume
+// outlives the pod of the node and of the driver. Mounting for other pods needs privilege, so this program has only that task.
+// It keeps no state except the mounts.
 //
-// Files: request.go says what a request may ask for, access.go which pods a cluster serves, mount.go mounts, service.go
-// answers the kubelet, register.go makes this known to it.
+// Files: request.go checks requests, access.go decides which pods a cluster serves, mount.go mounts, service.go answers the
+// kubelet, register.go registers the driver with it.
 package main
 
 import (
@@ -44,8 +44,8 @@ import (
 // version is set by the linker: -ldflags "-X main.version=$(cat VERSION)".
 var version = "0.0.0-unreleased"
 
-// checkWithin bounds --check.
-const checkWithin = 3 * time.Second
+// checkTimeout bounds --check.
+const checkTimeout = 3 * time.Second
 
 type options struct {
 	kubeletDir string
@@ -53,7 +53,7 @@ type options struct {
 	check      bool
 }
 
-// places are the paths that follow from the kubelet's folder. They are the same here and for the kubelet.
+// The paths depend on the kubelet's directory. They are the same in this container and for the kubelet.
 func (o options) csiSocket() string {
 	return filepath.Join(o.kubeletDir, "plugins", plan.CSIDriver, "csi.sock")
 }
@@ -77,7 +77,7 @@ func main() {
 	}
 }
 
-// start does what the flags ask for, until it is told to stop.
+// start runs what the flags ask for, until a signal arrives.
 func start(o options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -93,7 +93,7 @@ func parseFlags(args []string, getenv func(string) string, output io.Writer) (op
 	set.SetOutput(output)
 	set.StringVar(&o.kubeletDir, "kubelet-dir", "/var/lib/kubelet", "the kubelet's `folder` (its --root-dir), mounted here at the same path")
 	set.StringVar(&o.machine, "node-name", getenv("NODE_NAME"), "`name` of the Kubernetes node (environment: NODE_NAME)")
-	set.BoolVar(&o.check, "check", false, "ask the one that runs here whether the kubelet knows it, and exit")
+	set.BoolVar(&o.check, "check", false, "ask the driver that runs here whether the kubelet has registered it, and exit")
 	if err := set.Parse(args); err != nil {
 		return o, err
 	}
@@ -118,8 +118,8 @@ func run(ctx context.Context, o options) error {
 	return serve(ctx, o, &service{machine: o.machine, pods: o.pods(), access: access{clusters}, mounts: mounts{root: plan.SocketDir}})
 }
 
-// serve answers the kubelet on both sockets. It ends with an error when the kubelet refuses the driver, so that it is
-// started anew and tries again.
+// serve answers the kubelet on both sockets. It returns an error when the kubelet refuses the driver, so that the container
+// restarts and registers again.
 func serve(ctx context.Context, o options, driver *service) error {
 	server := grpc.NewServer(grpc.UnaryInterceptor(logged))
 	csispec.RegisterIdentityServer(server, driver)
@@ -130,7 +130,7 @@ func serve(ctx context.Context, o options, driver *service) error {
 	registration.RegisterRegistrationServer(registry, registrar)
 
 	failed := make(chan error, 2)
-	// The registration comes last, because the kubelet calls the driver as soon as it sees it.
+	// The registration comes last, because the kubelet calls the driver as soon as it sees its socket.
 	for _, s := range []struct {
 		server *grpc.Server
 		path   string
@@ -140,12 +140,12 @@ func serve(ctx context.Context, o options, driver *service) error {
 			return err
 		}
 		go func() { failed <- s.server.Serve(listener) }()
-		defer s.server.Stop() // which closes the listener and so removes its socket
+		defer s.server.Stop() // this closes the listener, which removes its socket
 	}
 	select {
 	case <-ctx.Done():
 		slog.Info("stopping")
-		registry.Stop() // the kubelet sends nothing new from here on
+		registry.Stop() // the kubelet sends no new requests now
 		server.GracefulStop()
 		return nil
 	case err := <-failed:
@@ -155,7 +155,7 @@ func serve(ctx context.Context, o options, driver *service) error {
 	}
 }
 
-// listen makes a socket that only root may use, in the place of one that an earlier process left.
+// listen creates a socket that only root may use. It replaces the socket of an earlier process.
 func listen(ctx context.Context, path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, fmt.Errorf("making the folder of a socket: %w", err)
@@ -168,14 +168,14 @@ func listen(ctx context.Context, path string) (net.Listener, error) {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, fmt.Errorf("keeping others from a socket: %w", err)
+		return nil, fmt.Errorf("restricting the permissions of a socket: %w", err)
 	}
 	return listener, nil
 }
 
-// check is the pod's readiness probe.
+// check is the readiness probe of the pod.
 func check(ctx context.Context, o options) error {
-	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	connection, err := grpc.NewClient("unix://"+o.csiSocket(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -187,7 +187,7 @@ func check(ctx context.Context, o options) error {
 	case err != nil:
 		return fmt.Errorf("asking %s: %w", o.csiSocket(), err)
 	case !answer.GetReady().GetValue():
-		return fmt.Errorf("the kubelet has not registered %s yet: is --kubelet-dir=%s its --root-dir?", plan.CSIDriver, o.kubeletDir)
+		return fmt.Errorf("the kubelet has not registered %s yet: wait, or write its --root-dir as --kubelet-dir, which is %s now", plan.CSIDriver, o.kubeletDir)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// TestMain runs the tests in a mount namespace of their own: they mount for real, and nothing of it may reach the machine.
+// TestMain runs the tests in their own mount namespace, so that their mounts do not affect the machine.
 func TestMain(m *testing.M) {
 	const inside = "PEERCACHE_CSI_TEST_INSIDE"
 	if os.Getenv(inside) != "" {
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	command.Env = append(os.Environ(), inside+"=yes")
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	command.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
-	if os.Getuid() != 0 { // in a user namespace of its own, everybody may mount
+	if os.Getuid() != 0 { // in a new user namespace, every user may mount
 		command.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
 		command.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
 		command.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
@@ -47,14 +47,14 @@ func TestParseFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, place := range []struct{ got, want string }{
+	for _, test := range []struct{ got, want string }{
 		{o.machine, "machine-a"},
 		{o.csiSocket(), "/data/kubelet/plugins/csi.peercache.io/csi.sock"},
 		{o.registrationSocket(), "/data/kubelet/plugins_registry/csi.peercache.io-reg.sock"},
 		{o.pods(), "/data/kubelet/pods"},
 	} {
-		if place.got != place.want {
-			t.Errorf("got %s, want %s", place.got, place.want)
+		if test.got != test.want {
+			t.Errorf("got %s, want %s", test.got, test.want)
 		}
 	}
 	for args, want := range map[string]string{

@@ -11,24 +11,31 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
-	"k8s.io/apimachinery/pkg/types"
 )
 
-// mounts puts directories below root in their places. The kernel remembers what is mounted; nothing is kept here.
+// mounts mounts directories below root at targets. The kernel is the only record of the mounts.
 type mounts struct {
 	root string
 	mu   sync.Mutex
 }
 
-// publish mounts the directory of a cluster, read-only: connecting to a socket needs write permission on the socket alone,
-// and whoever could write to the directory could put another socket in a node's place.
+// socketDir is a directory of sockets on the machine.
+type socketDir struct {
+	// cluster is the path of the directory of a cluster, relative to that of all sockets.
+	cluster string
+	// tenant is the folder of a namespace in it, or "" for the directory itself.
+	tenant string
+}
+
+// publish mounts a directory of sockets read-only. Connecting to a socket needs write permission on the socket alone, and a pod
+// that could write to the directory could replace the socket of a node.
 //
-// It is the machine's directory, not one of a pod's, so the mount outlives all pods of the data plane. One that does not
-// exist yet is made, as for hostPath, so that SGLang pods may start before the node.
-func (m *mounts) publish(cluster types.NamespacedName, target string) error {
+// The directory belongs to the machine and not to a pod, so the mount outlives all pods of the data plane. A missing directory
+// is created, as for hostPath, so that SGLang pods may start before the node.
+func (m *mounts) publish(from socketDir, target string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	source, err := openBelow(m.root, filepath.Join(cluster.Namespace, cluster.Name))
+	source, err := m.open(from)
 	if err != nil {
 		return err
 	}
@@ -40,45 +47,70 @@ func (m *mounts) publish(cluster types.NamespacedName, target string) error {
 	if err != nil || same {
 		return err
 	}
-	// Something else is there only if the directory was made anew since.
+	// Another mount exists only if the directory was recreated since.
 	if err := unmount(target); err != nil {
 		return err
 	}
 	return bind(source, target)
 }
 
-// unpublish undoes it, as often as it is called.
+// unpublish removes a mount. It is idempotent.
 func (m *mounts) unpublish(target string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := unmount(target); err != nil {
 		return err
 	}
-	// Not RemoveAll: a mount that somehow is still there would lose its files.
+	// RemoveAll would delete files in a mount that still exists.
 	if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the mount point: %w", err)
 	}
 	return nil
 }
 
-// openBelow opens a directory that lies below another, whatever links there are on the way.
-func openBelow(root, path string) (*os.File, error) {
-	below, err := os.OpenRoot(root)
+// open opens a directory of sockets below root, and creates it if it is missing. It follows no link out of root.
+func (m *mounts) open(from socketDir) (*os.File, error) {
+	all, err := os.OpenRoot(m.root)
 	if err != nil {
 		return nil, fmt.Errorf("opening the directory of all sockets: %w", err)
 	}
-	defer func() { _ = below.Close() }()
-	if err := below.MkdirAll(path, 0o755); err != nil {
-		return nil, fmt.Errorf("making the directory of sockets below %s: %w", root, err)
+	defer func() { _ = all.Close() }()
+	if err := all.MkdirAll(from.cluster, 0o755); err != nil {
+		return nil, fmt.Errorf("making the directory of sockets below %s: %w", m.root, err)
 	}
-	directory, err := below.OpenFile(path, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	directory, err := all.OpenFile(from.cluster, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return nil, fmt.Errorf("opening the directory of sockets below %s: %w", root, err)
+		return nil, fmt.Errorf("opening the directory of sockets below %s: %w", m.root, err)
 	}
-	return directory, nil
+	if from.tenant == "" {
+		return directory, nil
+	}
+	defer func() { _ = directory.Close() }()
+	return openTenant(directory, from.tenant)
 }
 
-// isMounted says whether the target is the source, mounted read-only.
+// openTenant opens the folder of a tenant, and gives it to the owner of the directory: the user of the nodes, who could not listen
+// in a folder of root. That user could replace the folder by a link, even to the folder of another tenant, so links are not
+// followed.
+func openTenant(directory *os.File, tenant string) (*os.File, error) {
+	at := int(directory.Fd())
+	if err := unix.Mkdirat(at, tenant, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("making folder %s in %s: %w", tenant, directory.Name(), err)
+	}
+	fd, err := unix.Openat(at, tenant, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("opening folder %s in %s: %w", tenant, directory.Name(), err)
+	}
+	folder := os.NewFile(uintptr(fd), filepath.Join(directory.Name(), tenant))
+	var nodes unix.Stat_t
+	if err := errors.Join(unix.Fstat(at, &nodes), folder.Chown(int(nodes.Uid), int(nodes.Gid))); err != nil {
+		_ = folder.Close()
+		return nil, fmt.Errorf("giving folder %s to the nodes' user: %w", folder.Name(), err)
+	}
+	return folder, nil
+}
+
+// isMounted is true where source is mounted read-only at target.
 func isMounted(source *os.File, target string) (bool, error) {
 	from, err := source.Stat()
 	if err != nil {
@@ -95,8 +127,8 @@ func isMounted(source *os.File, target string) (bool, error) {
 	return os.SameFile(from, to) && mount.Flags&unix.ST_RDONLY != 0, nil
 }
 
-// bind attaches a mount that is read-only already. A mount that is made read-only afterwards, as with mount(2), would
-// stay writable where it has propagated to: on the machine, from which the kubelet gives it to the pod.
+// bind attaches a mount that is already read-only. With mount(2), a mount becomes read-only only afterwards; the copy that has
+// propagated to the machine, from which the kubelet mounts it into the pod, would stay writable.
 func bind(source *os.File, target string) error {
 	fd := int(source.Fd())
 	tree, err := unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
@@ -127,12 +159,12 @@ func advice(err error) string {
 	}
 }
 
-// unmount takes away all that is mounted at a path, which need not exist.
+// unmount removes all mounts at a path, which need not exist.
 func unmount(target string) error {
 	for {
 		err := unix.Unmount(target, unix.UMOUNT_NOFOLLOW)
 		switch {
-		case errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT): // no mount, or no longer one
+		case errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT): // nothing is mounted there
 			return nil
 		case err != nil:
 			return fmt.Errorf("unmounting %s: %w", target, err)

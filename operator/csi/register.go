@@ -13,7 +13,7 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// registrar tells the kubelet, which finds it in its folder plugins_registry, where the driver is.
+// registrar tells the kubelet the address of the driver. The kubelet finds it in its directory plugins_registry.
 type registrar struct {
 	registration.UnimplementedRegistrationServer
 
@@ -44,7 +44,7 @@ func (r *registrar) NotifyRegistrationStatus(
 	}
 	select {
 	case r.refused <- fmt.Errorf("the kubelet has not registered %s: %s", plan.CSIDriver, status.GetError()):
-	default: // it ends already
+	default: // an earlier refusal ends the driver already
 	}
 	return &registration.RegistrationStatusResponse{}, nil
 }

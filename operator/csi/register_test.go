@@ -49,10 +49,10 @@ func TestRegistration(t *testing.T) {
 	}
 }
 
-// TestRegistrationRefused: the driver ends, so that the kubelet is asked again.
+// TestRegistrationRefused checks that the driver exits, so that it registers again after its restart.
 func TestRegistrationRefused(t *testing.T) {
 	m := startMachine(t)
-	// It may end before it has answered.
+	// The driver may exit before it answers.
 	_, _ = m.registry(t).NotifyRegistrationStatus(within(t), &registration.RegistrationStatus{Error: "a reason"})
 	select {
 	case err := <-m.ended:
@@ -64,7 +64,7 @@ func TestRegistrationRefused(t *testing.T) {
 	}
 }
 
-// TestLeftoverSockets: those of a process that was killed are replaced.
+// TestLeftoverSockets checks that the sockets of a killed process are replaced.
 func TestLeftoverSockets(t *testing.T) {
 	m := startMachine(t)
 	m.registry(t)

@@ -17,15 +17,15 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// What the kubelet adds to a pod's own volume attributes, because podInfoOnMount of the CSIDriver asks for it. It overrules
-// attributes of the same names that the pod's author wrote.
+// The attributes that the kubelet adds to a pod's volume attributes, because the CSIDriver has podInfoOnMount. They override
+// attributes of the same names in the pod.
 const (
 	kubeletPrefix    = "csi.storage.k8s.io/"
 	contextEphemeral = kubeletPrefix + "ephemeral"
 	contextNamespace = kubeletPrefix + "pod.namespace"
 )
 
-// volume is what a pod asks for.
+// volume is the volume that a pod asks for.
 type volume struct {
 	cluster      types.NamespacedName
 	podNamespace string
@@ -36,7 +36,7 @@ func invalid(format string, args ...any) error {
 	return status.Errorf(codes.InvalidArgument, format, args...)
 }
 
-// parsePublish reads a request whose volume attributes an author of pods wrote, so nothing in them is to be trusted.
+// parsePublish checks a request. The author of a pod wrote its volume attributes, so they are not trusted.
 func parsePublish(request *csispec.NodePublishVolumeRequest, pods string) (volume, error) {
 	if err := checkVolume(request.GetVolumeId(), request.GetTargetPath(), pods); err != nil {
 		return volume{}, err
@@ -47,8 +47,8 @@ func parsePublish(request *csispec.NodePublishVolumeRequest, pods string) (volum
 	case capability.GetBlock() != nil:
 		return volume{}, invalid("volume_capability asks for a block device: a volume of %s is a directory, so mount it", plan.CSIDriver)
 	case !request.GetReadonly():
-		// Some runtimes (runc from 1.2 on) make a volume writable in the pod that is not asked for read-only, whatever is
-		// mounted here; and who could write could put another socket in a node's place.
+		// Some runtimes (runc from 1.2 on) make a volume writable in a pod that does not ask for read-only, whatever the mount is. A
+		// pod that can write could replace the socket of a node.
 		return volume{}, invalid("the volume is not read-only: write readOnly: true under spec.volumes[].csi")
 	}
 	attributes := request.GetVolumeContext()
@@ -69,6 +69,10 @@ func parsePublish(request *csispec.NodePublishVolumeRequest, pods string) (volum
 				"`kubectl get pcc -A` lists", name, attributes[name], map[string]string{plan.CSINamespace: "namespace", plan.CSICluster: "name"}[name])
 		}
 	}
+	if problems := validation.IsDNS1123Label(attributes[contextNamespace]); len(problems) > 0 {
+		return volume{}, invalid("%s is %q, which is no namespace: the kubelet says it, so look at its version", contextNamespace,
+			attributes[contextNamespace])
+	}
 	return volume{
 		cluster:      types.NamespacedName{Namespace: attributes[plan.CSINamespace], Name: attributes[plan.CSICluster]},
 		podNamespace: attributes[contextNamespace],
@@ -76,8 +80,8 @@ func parsePublish(request *csispec.NodePublishVolumeRequest, pods string) (volum
 	}, nil
 }
 
-// checkVolume is what publishing and unpublishing have in common. A target elsewhere than in the kubelet's folder of pods
-// would be lost in this container, or hide something of it.
+// checkVolume checks the fields that publishing and unpublishing share. A target outside the kubelet's directory of pods would
+// stay in this container, or hide a directory of it.
 func checkVolume(id, target, pods string) error {
 	switch {
 	case id == "":

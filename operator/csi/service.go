@@ -15,14 +15,14 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// service is the driver as the kubelet sees it. What is not implemented here is not needed for volumes that live and die
-// with a pod, and is refused as such.
+// service implements the driver for the kubelet. Volumes that live as long as a pod need no other calls, which return
+// Unimplemented.
 type service struct {
 	csispec.UnimplementedIdentityServer
 	csispec.UnimplementedNodeServer
 
 	machine    string
-	pods       string // the kubelet's folder of pods
+	pods       string // the kubelet's directory of pods
 	access     access
 	mounts     mounts
 	registered func() bool
@@ -33,7 +33,7 @@ func (s *service) GetPluginInfo(context.Context, *csispec.GetPluginInfoRequest) 
 	return &csispec.GetPluginInfoResponse{Name: plan.CSIDriver, VendorVersion: version}, nil
 }
 
-// GetPluginCapabilities implements csi.IdentityServer: there is nothing but volumes inside pods.
+// GetPluginCapabilities implements csi.IdentityServer: the driver has ephemeral volumes only.
 func (s *service) GetPluginCapabilities(
 	context.Context, *csispec.GetPluginCapabilitiesRequest,
 ) (*csispec.GetPluginCapabilitiesResponse, error) {
@@ -65,10 +65,11 @@ func (s *service) NodePublishVolume(
 	if err != nil {
 		return nil, err
 	}
-	if err := s.access.check(ctx, wanted); err != nil {
+	source, err := s.access.socketDirOf(ctx, wanted)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.mounts.publish(wanted.cluster, wanted.target); err != nil {
+	if err := s.mounts.publish(source, wanted.target); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	return &csispec.NodePublishVolumeResponse{}, nil
@@ -87,7 +88,7 @@ func (s *service) NodeUnpublishVolume(
 	return &csispec.NodeUnpublishVolumeResponse{}, nil
 }
 
-// logged writes what changes something, and what fails.
+// logged logs the calls that change a mount, and failed calls.
 func logged(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	answer, err := handle(ctx, request)
 	var what []any

@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,10 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestPublish: an engine reaches its node through the volume, in the driver's view and in the machine's, and can change
-// nothing there.
+// TestPublish checks that an engine reaches its node through the volume, in the view of the driver and of the machine, and cannot
+// write there.
 func TestPublish(t *testing.T) {
 	m := startMachine(t, namespaces()...)
 	stop := m.startNode(t, "first")
@@ -40,7 +43,7 @@ func TestPublish(t *testing.T) {
 		}
 	}
 
-	// The node's pod is replaced: a new process makes a new socket in the same directory.
+	// The pod of the node is replaced: a new process creates a new socket in the same directory.
 	stop()
 	m.startNode(t, "second")
 	if got := greetingAt(t, onMachine); got != "second" {
@@ -48,7 +51,19 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// TestPublishTwice: the kubelet repeats itself, also after a restart of the driver.
+// TestPublishInOwnNamespace checks that the cluster's own namespace is served whatever the selector is, without reading
+// it.
+func TestPublishInOwnNamespace(t *testing.T) {
+	m := startMachine(t, namespaces()...)
+	for _, cluster := range []string{"kv", "private"} {
+		m.publish(t, func(r *csispec.NodePublishVolumeRequest) {
+			r.VolumeContext["cluster"], r.VolumeContext["csi.storage.k8s.io/pod.namespace"] = cluster, "serving"
+		})
+		m.unpublish(t, m.target(aPod))
+	}
+}
+
+// TestPublishTwice checks repeated calls of the kubelet, also after a restart of the driver.
 func TestPublishTwice(t *testing.T) {
 	m := startMachine(t, namespaces()...)
 	before := len(mountsBelow(t, m.pods()))
@@ -66,12 +81,12 @@ func TestPublishTwice(t *testing.T) {
 			t.Errorf("after unpublishing, the mount point is there (error %v)", err)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(m.root, "serving/kv")); err != nil {
+	if _, err := os.Stat(filepath.Join(m.root, "serving/kv.tenants/inference")); err != nil {
 		t.Errorf("unpublishing took the directory of the sockets: %v", err)
 	}
 }
 
-// TestPublishBeforeNode: SGLang pods may start first.
+// TestPublishBeforeNode checks that SGLang pods may start before the node.
 func TestPublishBeforeNode(t *testing.T) {
 	m := startMachine(t, namespaces()...)
 	m.publish(t)
@@ -81,8 +96,8 @@ func TestPublishBeforeNode(t *testing.T) {
 	}
 }
 
-// TestDirectoryMadeAnew: what was mounted is no longer where the nodes are.
-func TestDirectoryMadeAnew(t *testing.T) {
+// TestDirectoryRecreated checks that a mount of a deleted directory is replaced.
+func TestDirectoryRecreated(t *testing.T) {
 	m := startMachine(t, namespaces()...)
 	m.publish(t)
 	if err := os.RemoveAll(filepath.Join(m.root, "serving")); err != nil {
@@ -95,7 +110,74 @@ func TestDirectoryMadeAnew(t *testing.T) {
 	}
 }
 
-// TestUnpublishKeepsFiles: a mount point that is none, for whatever reason, is not emptied.
+// TestTenants checks that each namespace has its own sockets, and that a pod gets those of the namespace that the kubelet
+// names.
+func TestTenants(t *testing.T) {
+	m := startMachine(t, append(namespaces(), &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: "research", Labels: map[string]string{"team": "a"}},
+	})...)
+	greetings := map[string]string{"inference": "to inference", "research": "to research", "serving": "to serving"}
+	for namespace, greeting := range greetings {
+		m.listenBelow(t, "serving/kv.tenants/"+namespace, greeting)
+	}
+	m.listenBelow(t, "serving/kv.tenants", "to anybody")
+	m.listenBelow(t, "serving/kv", "to pods of before")
+	for namespace, want := range greetings {
+		m.publish(t, func(r *csispec.NodePublishVolumeRequest) {
+			r.VolumeContext["csi.storage.k8s.io/pod.namespace"] = namespace
+		})
+		if got := greetingAt(t, m.target(aPod)); got != want {
+			t.Errorf("a pod of %s hears %q", namespace, got)
+		}
+		for _, above := range []string{"..", "../inference", "inference"} {
+			if entries, err := os.ReadDir(m.target(aPod) + "/" + above); err == nil && strings.Contains(fmt.Sprint(entries), "default.sock") {
+				t.Errorf("a pod of %s sees %v at %s", namespace, entries, above)
+			}
+		}
+		m.unpublish(t, m.target(aPod))
+	}
+}
+
+// TestSharedByTheCluster checks that pods of all namespaces get the same sockets.
+func TestSharedByTheCluster(t *testing.T) {
+	m := startMachine(t, namespaces()...)
+	m.listenBelow(t, "serving/shared", "to all")
+	for _, namespace := range []string{"inference", "serving"} {
+		m.publish(t, func(r *csispec.NodePublishVolumeRequest) {
+			r.VolumeContext["cluster"], r.VolumeContext["csi.storage.k8s.io/pod.namespace"] = "shared", namespace
+		})
+		if got := greetingAt(t, m.target(aPod)); got != "to all" {
+			t.Errorf("a pod of %s hears %q", namespace, got)
+		}
+		m.unpublish(t, m.target(aPod))
+	}
+}
+
+// TestNodesOwnTheFoldersOfTenants checks that a node that is not root can listen in a folder that the driver creates or
+// finds.
+func TestNodesOwnTheFoldersOfTenants(t *testing.T) {
+	m := startMachine(t, namespaces()...)
+	all := filepath.Join(m.root, "serving/kv.tenants")
+	if err := errors.Join(os.MkdirAll(all, 0o755), os.Chown(all, 31998, 31998)); err != nil {
+		t.Fatal(err)
+	}
+	for _, before := range []string{"nothing", "a folder of root"} {
+		m.publish(t)
+		var folder unix.Stat_t
+		if err := unix.Stat(all+"/inference", &folder); err != nil {
+			t.Fatal(err)
+		}
+		if folder.Uid != 31998 || folder.Gid != 31998 || folder.Mode&0o777 != 0o755 {
+			t.Errorf("where there was %s, the folder is of %d:%d with mode %o", before, folder.Uid, folder.Gid, folder.Mode)
+		}
+		m.unpublish(t, m.target(aPod))
+		if err := os.Chown(all+"/inference", 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestUnpublishKeepsFiles checks that files at a target that is not mounted are kept.
 func TestUnpublishKeepsFiles(t *testing.T) {
 	m := startMachine(t, namespaces()...)
 	file := filepath.Join(m.target(aPod), "file")
@@ -120,7 +202,7 @@ func TestRefused(t *testing.T) {
 	if err := os.MkdirAll(secret, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// What only root could make.
+	// Only root could have created these.
 	if err := os.MkdirAll(filepath.Join(m.root, "inference"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -153,11 +235,17 @@ func TestRefused(t *testing.T) {
 		"no namespace":      {without("namespace"), codes.InvalidArgument, `volumeAttributes.namespace is ""`},
 		"no cluster":        {without("cluster"), codes.InvalidArgument, `volumeAttributes.cluster is ""`},
 		"not inline":        {without("csi.storage.k8s.io/ephemeral"), codes.InvalidArgument, "podInfoOnMount: true"},
-		"of nobody's pod":   {without("csi.storage.k8s.io/pod.namespace"), codes.InvalidArgument, "podInfoOnMount: true"},
-		"no such cluster":   {attribute("cluster", "other"), codes.NotFound, "PeerCacheCluster serving/other does not exist"},
-		"by hostPath only":  {attribute("cluster", "by-path"), codes.PermissionDenied, "write injection.socket: CSI"},
+		"no pod namespace":  {without("csi.storage.k8s.io/pod.namespace"), codes.InvalidArgument, "podInfoOnMount: true"},
+		"of a pod whose namespace is a path": {
+			attribute("csi.storage.k8s.io/pod.namespace", "../serving"), codes.InvalidArgument, "which is no namespace",
+		},
+		"no such cluster":  {attribute("cluster", "other"), codes.NotFound, "PeerCacheCluster serving/other does not exist"},
+		"by hostPath only": {attribute("cluster", "by-path"), codes.PermissionDenied, "write injection.socket: CSI"},
 		"of a namespace that is not served": {
 			attribute("csi.storage.k8s.io/pod.namespace", "others"), codes.PermissionDenied, "namespace others does not have them",
+		},
+		"of another namespace than the cluster's, which has no selector": {
+			attribute("cluster", "private"), codes.PermissionDenied, "serves only pods of its own namespace, and this one is in inference",
 		},
 		"of an unknown namespace": {
 			attribute("csi.storage.k8s.io/pod.namespace", "gone"), codes.PermissionDenied, "reading namespace gone failed",
@@ -193,14 +281,18 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLinks: not even a link below the directory of all sockets leads out of it.
+// TestLinks checks that a link below the directory of all sockets does not lead out of it.
 func TestLinks(t *testing.T) {
 	m := startMachine(t, namespaces()...)
 	secret := filepath.Join(filepath.Dir(m.root), "secret")
-	for _, link := range []struct{ target, at string }{{secret, "serving/kv"}, {"../../secret", "serving/kv"}, {secret, "serving"}} {
+	for _, link := range []struct{ target, at string }{
+		{secret, "serving/kv.tenants"}, {"../../secret", "serving/kv.tenants"}, {secret, "serving"},
+		{secret + "/inference", "serving/kv.tenants/inference"}, {"other", "serving/kv.tenants/inference"},
+	} {
 		at := filepath.Join(m.root, link.at)
-		if err := errors.Join(os.RemoveAll(filepath.Join(m.root, "serving")), os.MkdirAll(secret+"/kv", 0o755),
-			os.MkdirAll(filepath.Dir(at), 0o755), os.Symlink(link.target, at)); err != nil {
+		if err := errors.Join(os.RemoveAll(filepath.Join(m.root, "serving")), os.MkdirAll(secret+"/kv.tenants/inference", 0o755),
+			os.MkdirAll(secret+"/inference", 0o755), os.MkdirAll(filepath.Join(m.root, "serving/kv.tenants/other"), 0o755),
+			os.RemoveAll(at), os.MkdirAll(filepath.Dir(at), 0o755), os.Symlink(link.target, at)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := m.node(t).NodePublishVolume(within(t), m.request()); status.Code(err) != codes.Internal {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet talks to the nodes' HTTP API.
+// Package fleet talks to the HTTP API of nodes.
 //
 //	answers, errs := fleet.NewClient().Ask(ctx, []string{"10.1.2.3:31997", "10.1.4.5:31997"})
 //
-// A node may be slow, dead or not a node at all. Every request is bounded in time and size, a few run at
-// once, and one that fails costs the others nothing.
+// A node may be slow or dead, and an address may belong to another program. Every request is bounded in time and size, a few
+// run concurrently, and a failure does not affect the others.
 package fleet
 
 import (
@@ -22,35 +22,35 @@ import (
 const (
 	// timeout bounds one request from connecting to the last byte.
 	timeout = time.Second
-	// parallel bounds the requests in flight.
-	parallel = 8
+	// maxConcurrent bounds the concurrent requests.
+	maxConcurrent = 8
 	// maxBody bounds an answer: ten thousand members with long names fit.
 	maxBody = 4 << 20
 )
 
-// Client asks nodes. It is safe for concurrent use.
+// Client asks nodes for their status. It is safe for concurrent use.
 type Client struct {
 	http *http.Client
 }
 
-// NewClient returns a Client. Connections are not kept: nodes are asked seldom, and each by address.
+// NewClient returns a Client. It keeps no connections, because each node is asked seldom.
 func NewClient() *Client {
 	return &Client{http: &http.Client{
 		Timeout: timeout,
 		Transport: &http.Transport{
-			Proxy:             nil, // pod addresses are never behind a proxy
+			Proxy:             nil, // no proxy leads to the addresses of pods
 			DisableKeepAlives: true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// Ask requests the status of every address ("host:port"). It returns the answers in the order of the
-// addresses, without those that failed, and one error for each failure, joined.
+// Ask requests the status of every address ("host:port"). It returns the answers in the order of the addresses, without the
+// failed ones, and the joined errors of these.
 func (c *Client) Ask(ctx context.Context, addresses []string) ([]NodeStatus, error) {
 	results := make([]*NodeStatus, len(addresses))
 	failures := make([]error, len(addresses))
-	slots := make(chan struct{}, parallel)
+	slots := make(chan struct{}, maxConcurrent)
 	var wait sync.WaitGroup
 	for i, address := range addresses {
 		slots <- struct{}{}

@@ -97,7 +97,7 @@ func TestAskIsBounded(t *testing.T) {
 		<-r.Context().Done()
 	}
 	var addresses []string
-	for range parallel + 3 {
+	for range maxConcurrent + 3 {
 		addresses = append(addresses, node(t, hanging))
 	}
 	start := time.Now()
@@ -108,8 +108,8 @@ func TestAskIsBounded(t *testing.T) {
 	if took := time.Since(start); took > 3*timeout {
 		t.Errorf("took %s for two rounds of %s", took, timeout)
 	}
-	if n := most.Load(); n > parallel {
-		t.Errorf("%d requests at once, more than %d", n, parallel)
+	if n := most.Load(); n > maxConcurrent {
+		t.Errorf("%d requests at once, more than %d", n, maxConcurrent)
 	}
 }
 

@@ -2,24 +2,27 @@
 
 package fleet
 
-// Fleet is what a discovery host has heard from all members: sums, and the first few that need attention. It is
-// small at any number of members, so that one request tells of a thousand nodes.
+// Fleet is what a discovery host has received from all members: sums, and the first few members that need attention. It stays
+// small with any number of members, so that one request covers a thousand nodes.
 type Fleet struct {
-	// Warming says that the host has just started and may not have heard of every member.
+	// Warming is true where the host started recently, and may not have heard from every member.
 	Warming bool       `json:"warming"`
 	Members int        `json:"members"`
 	Rails   RailSum    `json:"rails"`
+	Disks   DiskSum    `json:"disks"`
 	NUMA    Placement  `json:"numa"`
 	Groups  []GroupSum `json:"groups"`
 	Engines uint64     `json:"engines"`
-	// RecentLookedUp are the pages that engines looked up in about the last minute, RecentDelivered those that they got
-	// (docs/hit-ratio.md). A node of an earlier release tells neither.
+	// RecentLookedUp is the number of pages that engines looked up in about the last minute, and RecentDelivered the number that
+	// they got (docs/hit-ratio.md). Nodes of earlier releases send neither.
 	RecentLookedUp  uint64 `json:"recent_looked_up"`
 	RecentDelivered uint64 `json:"recent_delivered"`
-	// LatestLookedUp and LatestDelivered are the same of the last five seconds.
+	// LatestLookedUp and LatestDelivered are the numbers of the last five seconds.
 	LatestLookedUp  uint64  `json:"latest_looked_up"`
 	LatestDelivered uint64  `json:"latest_delivered"`
 	Pool            PoolSum `json:"pool"`
+	// Activity is what members did in about the last ten seconds. Nodes of earlier releases do not say.
+	Activity *Activity `json:"activity"`
 }
 
 // RailSum counts the rails that members have opened.
@@ -30,12 +33,33 @@ type RailSum struct {
 	FirstDown           []RailsDown `json:"first_down"`
 }
 
-// RailsDown is a member some of whose rails are not up; Rail is one of them.
+// RailsDown is a member with rails that are not up. Rail is one of them.
 type RailsDown struct {
 	ID      string `json:"id"`
 	Rails   int    `json:"rails"`
 	RailsUp int    `json:"rails_up"`
 	Rail    string `json:"rail"`
+}
+
+// DiskSum sums up the drives on which members keep pages. Nodes of earlier releases send none.
+type DiskSum struct {
+	Total int `json:"total"`
+	On    int `json:"on"`
+	// Recovering is the number of those that are on and still read which pages they have.
+	Recovering         int        `json:"recovering"`
+	MembersWithSomeOff int        `json:"members_with_some_off"`
+	FirstOff           []DisksOff `json:"first_off"`
+	// UsedBytes and CapacityBytes are those of the drives that are on.
+	UsedBytes     uint64 `json:"used_bytes"`
+	CapacityBytes uint64 `json:"capacity_bytes"`
+}
+
+// DisksOff is a member with drives that are off. Disk is the path of one of them, as the member knows it.
+type DisksOff struct {
+	ID      string `json:"id"`
+	Disks   int    `json:"disks"`
+	DisksOn int    `json:"disks_on"`
+	Disk    string `json:"disk"`
 }
 
 // Placement counts members by whether their threads and memory are on the NUMA node of their rails.
@@ -47,13 +71,13 @@ type Placement struct {
 	FirstMisplaced []Misplaced `json:"first_misplaced"`
 }
 
-// Misplaced is a member that runs elsewhere; What is ThreadsElsewhere or MemoryElsewhere.
+// Misplaced is a member on another NUMA node. What is ThreadsElsewhere or MemoryElsewhere.
 type Misplaced struct {
 	ID   string `json:"id"`
 	What string `json:"what"`
 }
 
-// What can be misplaced.
+// The values of Misplaced.What.
 const (
 	ThreadsElsewhere = "threads_elsewhere"
 	MemoryElsewhere  = "memory_elsewhere"
@@ -67,15 +91,15 @@ type GroupSum struct {
 	RailsUp int    `json:"rails_up"`
 }
 
-// PoolSum is the memory for pages on all members.
+// PoolSum is the memory for pages of all members.
 type PoolSum struct {
 	UsedBytes     uint64 `json:"used_bytes"`
 	CapacityBytes uint64 `json:"capacity_bytes"`
 }
 
-// Whole picks the answer of the host that has heard of the most members; nil when no host that has had the time to
-// hear of everyone is among them.
-func Whole(answers []NodeStatus) *Fleet {
+// MostComplete returns the answer of the host that knows the most members. It ignores hosts that are warming, and returns nil
+// without another.
+func MostComplete(answers []NodeStatus) *Fleet {
 	var best *Fleet
 	for i := range answers {
 		candidate := answers[i].Fleet
@@ -86,19 +110,43 @@ func Whole(answers []NodeStatus) *Fleet {
 	return best
 }
 
-// latestLeast is how many pages the last five seconds must have looked up for their ratio to mean anything: a few prompts that
-// nobody had before are no fall.
-const latestLeast = 512
+// Activity is what a node, or all members together, did lately.
+type Activity struct {
+	// Delivered counts pages by tier, as Lookups.Delivered does.
+	Delivered map[string]uint64 `json:"delivered"`
+}
 
-// HitPercent is how many of a hundred pages that were looked up in the last minute were delivered, rounded; false when none
-// was looked up.
+const (
+	// minReadPages is the least number of pages from other members that tells how they come. While links are made, the first
+	// pages come over TCP.
+	minReadPages = 512
+	// maxSharePercent is how many of 100 of these may come over TCP where all members have rails. The dashboard says the same.
+	maxSharePercent = 5
+)
+
+// OverTCP is true where more than a few pages from other members came over TCP. It returns false as the second value where too
+// few came to tell.
+func (a *Activity) OverTCP() (overTCP, known bool) {
+	if a == nil {
+		return false, false
+	}
+	tcp, all := a.Delivered["tcp"], a.Delivered["tcp"]+a.Delivered["rdma"]
+	return 100*tcp > maxSharePercent*all, all >= minReadPages
+}
+
+// minLatestPages is the least number of lookups in five seconds for a meaningful ratio: a few new prompts are no fall of the
+// ratio.
+const minLatestPages = 512
+
+// HitPercent is the percentage of pages looked up in the last minute that were delivered. It returns false where none was
+// looked up.
 func (f *Fleet) HitPercent() (int32, bool) {
 	return percentOf(f.RecentDelivered, f.RecentLookedUp)
 }
 
-// LatestHitPercent is the same of the last five seconds; false when too few pages were looked up in them.
+// LatestHitPercent is the percentage of the last five seconds. It returns false below minLatestPages lookups.
 func (f *Fleet) LatestHitPercent() (int32, bool) {
-	if f.LatestLookedUp < latestLeast {
+	if f.LatestLookedUp < minLatestPages {
 		return 0, false
 	}
 	return percentOf(f.LatestDelivered, f.LatestLookedUp)

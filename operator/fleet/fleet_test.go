@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What peercached writes, with every field of Fleet.
+// fleetJSON has every field of Fleet as peercached writes it.
 const fleetJSON = `{
   "node": {"id": "gpu-1.numa0", "group": "numa0", "state": "active"},
   "members": [{"id": "gpu-1.numa0", "state": "active", "health": {"age_seconds": 0.25, "group": "numa0", "rails": 8,
@@ -20,6 +20,9 @@ const fleetJSON = `{
     "warming": false, "members": 4, "states": {"active": 4, "draining": 0, "joining": 0},
     "rails": {"total": 16, "up": 15, "members_with_some_down": 1,
       "first_down": [{"id": "gpu-2.numa0", "rails": 8, "rails_up": 7, "rail": "mlx5_3 port 1"}]},
+    "disks": {"total": 8, "on": 7, "recovering": 2, "members_with_some_off": 1,
+      "first_off": [{"id": "gpu-2.numa0", "disks": 2, "disks_on": 1, "disk": "/var/lib/peercache/disk1"}],
+      "used_bytes": 6, "capacity_bytes": 18446744073709551615},
     "numa": {"aligned": 1, "misplaced": 1, "not_applicable": 1, "unknown": 1,
       "first_misplaced": [{"id": "gpu-2.numa0", "what": "memory_elsewhere"}]},
     "groups": [{"name": "numa0", "members": 4, "rails": 16, "rails_up": 15}],
@@ -29,7 +32,7 @@ const fleetJSON = `{
   }
 }`
 
-func TestAskBringsTheFleet(t *testing.T) {
+func TestAskReturnsTheFleet(t *testing.T) {
 	host := node(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(fleetJSON)) })
 	member := node(t, answering("b", "b=active"))
 	answers, err := NewClient().Ask(t.Context(), []string{host, member})
@@ -40,6 +43,9 @@ func TestAskBringsTheFleet(t *testing.T) {
 		Members: 4,
 		Rails: RailSum{Total: 16, Up: 15, MembersWithSomeDown: 1,
 			FirstDown: []RailsDown{{ID: "gpu-2.numa0", Rails: 8, RailsUp: 7, Rail: "mlx5_3 port 1"}}},
+		Disks: DiskSum{Total: 8, On: 7, Recovering: 2, MembersWithSomeOff: 1,
+			FirstOff:  []DisksOff{{ID: "gpu-2.numa0", Disks: 2, DisksOn: 1, Disk: "/var/lib/peercache/disk1"}},
+			UsedBytes: 6, CapacityBytes: math.MaxUint64},
 		NUMA: Placement{Aligned: 1, Misplaced: 1, NotApplicable: 1, Unknown: 1,
 			FirstMisplaced: []Misplaced{{ID: "gpu-2.numa0", What: MemoryElsewhere}}},
 		Groups:  []GroupSum{{Name: "numa0", Members: 4, Rails: 16, RailsUp: 15}},
@@ -64,14 +70,14 @@ func TestAskBringsTheFleet(t *testing.T) {
 	}
 }
 
-func TestWhole(t *testing.T) {
+func TestMostComplete(t *testing.T) {
 	host := func(members int, warming bool) NodeStatus {
 		return NodeStatus{Fleet: &Fleet{Members: members, Warming: warming}}
 	}
 	tests := []struct {
 		name    string
 		answers []NodeStatus
-		want    int // members; -1: nobody knows
+		want    int // the number of members, or -1 where it is unknown
 	}{
 		{"no answer", nil, -1},
 		{"no host among them", []NodeStatus{{}}, -1},
@@ -81,7 +87,7 @@ func TestWhole(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			got := -1
-			if whole := Whole(test.answers); whole != nil {
+			if whole := MostComplete(test.answers); whole != nil {
 				got = whole.Members
 			}
 			if got != test.want {
@@ -114,7 +120,7 @@ func TestLatestHitPercent(t *testing.T) {
 		want                int32
 		known               bool
 	}{
-		{0, 0, 0, false}, {latestLeast - 1, 0, 0, false}, {latestLeast, 0, 0, true}, {1000, 505, 51, true},
+		{0, 0, 0, false}, {minLatestPages - 1, 0, 0, false}, {minLatestPages, 0, 0, true}, {1000, 505, 51, true},
 	}
 	for _, test := range tests {
 		fleet := Fleet{LatestLookedUp: test.lookedUp, LatestDelivered: test.delivered}
@@ -124,8 +130,8 @@ func TestLatestHitPercent(t *testing.T) {
 	}
 }
 
-// A node of an earlier release counts gets alone, of which nearly all are hits: that is no hit ratio.
-func TestWhatEarlierReleasesCountIsNoHitRatio(t *testing.T) {
+// TestCountersOfEarlierReleasesGiveNoHitRatio: nodes of earlier releases count reads, of which nearly all hit.
+func TestCountersOfEarlierReleasesGiveNoHitRatio(t *testing.T) {
 	var status NodeStatus
 	earlier := `{"fleet": {"members": 3, "recent_reads": 1000, "recent_hits": 990}}`
 	if err := json.Unmarshal([]byte(earlier), &status); err != nil {
@@ -136,7 +142,7 @@ func TestWhatEarlierReleasesCountIsNoHitRatio(t *testing.T) {
 	}
 }
 
-func TestFleetIsReadWhateverIsMissing(t *testing.T) {
+func TestFleetWithMissingFields(t *testing.T) {
 	var status NodeStatus
 	if err := json.Unmarshal([]byte(`{"fleet": {}}`), &status); err != nil || status.Fleet == nil {
 		t.Fatalf("got %+v, %v", status, err)

@@ -2,8 +2,8 @@
 
 package fleet
 
-// NodeStatus is the part of a node's /v1/status that the operator and the kubectl plug-in read. Fields that
-// a newer node adds are ignored, and those that an older one lacks are zero.
+// NodeStatus is the part of a node's /v1/status that the operator and the kubectl plug-in read. Additional fields of a newer
+// node are ignored, and fields that an older node lacks are zero.
 type NodeStatus struct {
 	Node      Node      `json:"node"`
 	Members   []Member  `json:"members"`
@@ -12,6 +12,10 @@ type NodeStatus struct {
 	Engines   []Engine  `json:"engines"`
 	Lookups   Lookups   `json:"lookups"`
 	Counters  Counters  `json:"counters"`
+	// Activity is nil for the first seconds.
+	Activity *Activity `json:"activity"`
+	// Disk is nil where the node keeps pages in memory alone.
+	Disk *Disk `json:"disk"`
 	// Fleet is nil where the node hosts no discovery.
 	Fleet *Fleet `json:"fleet"`
 }
@@ -22,10 +26,10 @@ type Node struct {
 	Version string `json:"version"`
 	Group   string `json:"group"`
 	State   string `json:"state"`
-	// Incarnation changes when the node is started again, and with it all counters begin anew.
+	// Incarnation changes with each start of the node, which resets all counters.
 	Incarnation uint64 `json:"incarnation"`
 	Ready       bool   `json:"ready"`
-	// Reason says why the node is not ready.
+	// Reason is why the node is not ready.
 	Reason string `json:"reason"`
 }
 
@@ -37,25 +41,26 @@ type Member struct {
 	CapacityBytes uint64 `json:"capacity_bytes"`
 	// Breaker is BreakerOpen while the answering node gets no answers from the member.
 	Breaker string `json:"breaker"`
-	// Reachable is false when most members get no answers from it: it is in no ring then.
+	// Reachable is false when most members get no answers from this one. It then is in no ring.
 	Reachable bool `json:"reachable"`
-	// Health is what the member last said of itself, where the answering node hosts discovery and has heard it.
+	// Health is the last health that the answering node received from the member, if it hosts discovery.
 	Health *Health `json:"health"`
 }
 
-// Health is what a member tells the discovery hosts with its heartbeats.
+// Health is what a member sends to the discovery hosts with its heartbeats.
 type Health struct {
-	// AgeSeconds is how long ago it was said.
+	// AgeSeconds is the age of the values.
 	AgeSeconds float64 `json:"age_seconds"`
 	Group      string  `json:"group"`
 	Rails      int     `json:"rails"`
 	RailsUp    int     `json:"rails_up"`
-	// RailDown is one of those that are not up.
+	// RailDown is one of the rails that are not up.
 	RailDown string `json:"rail_down"`
 	// NUMA is aligned, not_applicable, unknown, ThreadsElsewhere or MemoryElsewhere.
 	NUMA    string `json:"numa"`
 	Engines uint64 `json:"engines"`
-	// RecentLookedUp are the pages that its engines looked up in about the last minute, RecentDelivered those that they got.
+	// RecentLookedUp is the number of pages that its engines looked up in about the last minute, and RecentDelivered the number
+	// that they got.
 	RecentLookedUp  uint64 `json:"recent_looked_up"`
 	RecentDelivered uint64 `json:"recent_delivered"`
 	PoolUsedBytes   uint64 `json:"pool_used_bytes"`
@@ -64,7 +69,7 @@ type Health struct {
 // Transport is how the node sends and receives pages.
 type Transport struct {
 	Kind string `json:"kind"`
-	// Reason says why it is that kind.
+	// Reason is why the node uses that kind.
 	Reason string `json:"reason"`
 	Rails  []Rail `json:"rails"`
 }
@@ -73,7 +78,7 @@ type Transport struct {
 type Rail struct {
 	Name string `json:"name"`
 	Up   bool   `json:"up"`
-	// Why says what a rail that is not up waits for, and the remedy.
+	// Why is what a rail that is not up waits for, and the remedy.
 	Why string `json:"why"`
 	// NUMANode is negative where it is not known.
 	NUMANode          int    `json:"numa_node"`
@@ -88,26 +93,49 @@ type Pool struct {
 	Pages         uint64 `json:"pages"`
 }
 
+// Disk is the node's drives for pages.
+type Disk struct {
+	Pages         uint64 `json:"pages"`
+	CapacityBytes uint64 `json:"capacity_bytes"`
+	UsedBytes     uint64 `json:"used_bytes"`
+	// BudgetLeftBytes is what may be written now, below 0 where more was under way; nil without a bound.
+	BudgetLeftBytes *float64     `json:"budget_left_bytes"`
+	Devices         []DiskDevice `json:"devices"`
+}
+
+// DiskDevice is one drive.
+type DiskDevice struct {
+	// Path is where the node finds it.
+	Path string `json:"path"`
+	// IO is how the node reads and writes it, and why not otherwise.
+	IO string `json:"io"`
+	On bool   `json:"on"`
+	// Why is why the drive is off, or why its file began empty.
+	Why       string `json:"why"`
+	Bytes     uint64 `json:"bytes"`
+	Recovered bool   `json:"recovered"`
+}
+
 // Engine is an SGLang process that is attached to the node.
 type Engine struct {
 	Name string `json:"name"`
 }
 
-// Lookups count what engines looked up and what they got of it since the node was started: docs/hit-ratio.md.
+// Lookups counts the pages that engines looked up and got since the start of the node: docs/hit-ratio.md.
 type Lookups struct {
 	LookedUpPages  uint64 `json:"looked_up_pages"`
 	DeliveredPages uint64 `json:"delivered_pages"`
-	// Delivered is by tier: local, replica, shared, tcp, rdma.
+	// Delivered has one entry per tier: local, replica, shared, tcp, rdma.
 	Delivered map[string]PageCount `json:"delivered"`
 }
 
-// PageCount counts pages, and the tokens of those whose engine says how many a page has.
+// PageCount counts pages, and the tokens of pages whose engine gives their number.
 type PageCount struct {
 	Pages  uint64 `json:"pages"`
 	Tokens uint64 `json:"tokens"`
 }
 
-// DeliveredTokens are the tokens of all tiers.
+// DeliveredTokens is the number of tokens of all tiers.
 func (l Lookups) DeliveredTokens() uint64 {
 	var sum uint64
 	for _, tier := range l.Delivered {
@@ -116,7 +144,7 @@ func (l Lookups) DeliveredTokens() uint64 {
 	return sum
 }
 
-// Counters count pages, unless their names say bytes, since the node was started.
+// Counters counts pages, or bytes where the name says so, since the start of the node.
 type Counters struct {
 	ReadRequests    uint64 `json:"read_requests"`
 	ReadLocalHits   uint64 `json:"read_local_hits"`
@@ -130,7 +158,7 @@ type Counters struct {
 	ServedBytes     uint64 `json:"served_bytes"`
 }
 
-// Hits are the pages that were read, wherever they were found.
+// Hits is the number of pages that were found in any tier.
 func (c Counters) Hits() uint64 {
 	return c.ReadLocalHits + c.ReadRemoteHits + c.ReadSharedHits + c.ReadReplicaHits
 }
@@ -142,8 +170,8 @@ const (
 	BreakerOpen = "open"
 )
 
-// ActiveMembers counts the members that at least one of the answers sees as active. Views differ for a
-// moment while nodes come and go; one node that sees a member is proof enough that it is there.
+// ActiveMembers counts the members that at least one answer lists as active. Views differ briefly while nodes come and go; one
+// node that sees a member is enough.
 func ActiveMembers(answers []NodeStatus) int32 {
 	active := map[string]struct{}{}
 	for _, answer := range answers {

@@ -10,13 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject/names"
+	"github.com/peercache/peercache/operator/inject/reasons"
 )
 
-// nobody is the user of added containers where the pod chooses none: any that is not root will do.
-const nobody int64 = 65532
+// nonRootUser is the user of added containers where the pod chooses none. Any user that is not root can run them.
+const nonRootUser int64 = 65532
 
-// addClient gives the pod the Python client and returns how containers mount it, or says why it cannot. Whatever
-// the delivery, they find it at the same path.
+// addClient gives the pod the Python client, and returns the mounts for its containers or a reason. Every delivery uses the
+// same path.
 func addClient(pod *corev1.Pod, facts Facts) (mounts []corev1.VolumeMount, reason string) {
 	switch facts.Delivery {
 	case v1alpha1.ClientPreinstalled:
@@ -26,7 +28,7 @@ func addClient(pod *corev1.Pod, facts Facts) (mounts []corev1.VolumeMount, reaso
 			return nil, reason
 		}
 	default:
-		if reason := addVolume(pod, emptyVolume(clientName)); reason != "" {
+		if reason := addVolume(pod, emptyVolume(names.Client)); reason != "" {
 			return nil, reason
 		}
 		if reason := addInitContainer(pod, facts); reason != "" {
@@ -34,21 +36,29 @@ func addClient(pod *corev1.Pod, facts Facts) (mounts []corev1.VolumeMount, reaso
 		}
 	}
 	addPullSecrets(pod, facts)
-	return []corev1.VolumeMount{clientMount(facts)}, ""
+	return []corev1.VolumeMount{ClientMount(facts)}, ""
 }
 
-// clientMount is where SGLang finds the client.
-func clientMount(facts Facts) corev1.VolumeMount {
-	mount := corev1.VolumeMount{Name: clientName, MountPath: clientDir, ReadOnly: true}
+// ClientMount is the mount of the client in an SGLang container.
+func ClientMount(facts Facts) corev1.VolumeMount {
+	mount := corev1.VolumeMount{Name: names.Client, MountPath: names.ClientDir, ReadOnly: true}
 	if facts.Delivery == v1alpha1.ClientImageVolume {
-		mount.SubPath = strings.TrimPrefix(clientDir, "/")
+		mount.SubPath = strings.TrimPrefix(names.ClientDir, "/")
 	}
 	return mount
 }
 
+// ClientVolume is the volume that holds the client. With v1alpha1.ClientPreinstalled there is no volume.
+func ClientVolume(facts Facts) corev1.Volume {
+	if facts.Delivery == v1alpha1.ClientImageVolume {
+		return clientImage(facts).volume
+	}
+	return emptyVolume(names.Client).volume
+}
+
 func clientImage(facts Facts) podVolume {
 	return podVolume{
-		corev1.Volume{Name: clientName, VolumeSource: corev1.VolumeSource{
+		corev1.Volume{Name: names.Client, VolumeSource: corev1.VolumeSource{
 			Image: &corev1.ImageVolumeSource{Reference: facts.ClientImage, PullPolicy: facts.ClientPullPolicy},
 		}},
 		func(v corev1.Volume) bool { return v.Image != nil && v.Image.Reference == facts.ClientImage },
@@ -63,18 +73,18 @@ func addPullSecrets(pod *corev1.Pod, facts Facts) {
 	}
 }
 
-// addInitContainer adds the container that copies the client, or says why it cannot.
+// addInitContainer adds the container that copies the client, or returns a reason.
 func addInitContainer(pod *corev1.Pod, facts Facts) (reason string) {
-	switch have := findContainer(pod, clientName); {
+	switch have := findContainer(pod, names.Client); {
 	case have == nil:
-		pod.Spec.InitContainers = append(pod.Spec.InitContainers, clientContainer(pod, facts))
-	case !mountsAt(have, clientName, clientCopyDir):
-		return reasonContainerTaken(clientName)
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, ClientContainer(pod, facts))
+	case !mountsAt(have, names.Client, names.ClientCopyDir):
+		return reasons.ContainerTaken(names.Client)
 	}
 	return ""
 }
 
-// findContainer looks for a name among all containers of the pod, which share one space of names.
+// findContainer searches all containers of the pod, which share one name space.
 func findContainer(pod *corev1.Pod, name string) *corev1.Container {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		if i := slices.IndexFunc(list, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {
@@ -90,9 +100,10 @@ func mountsAt(c *corev1.Container, volume, path string) bool {
 	})
 }
 
-func clientContainer(pod *corev1.Pod, facts Facts) corev1.Container {
-	// Equal requests and limits keep a Guaranteed pod Guaranteed. Init containers run one after another
-	// before the others, so this little is never added to what the pod needs.
+// ClientContainer is the init container that copies the client into its volume.
+func ClientContainer(pod *corev1.Pod, facts Facts) corev1.Container {
+	// Equal requests and limits keep a Guaranteed pod Guaranteed. Init containers run one after another before the others,
+	// so these amounts do not add to the requests of the pod.
 	need := corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse("100m"),
 		corev1.ResourceMemory: resource.MustParse("128Mi"),
@@ -104,22 +115,23 @@ func clientContainer(pod *corev1.Pod, facts Facts) corev1.Container {
 		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
-	runAsNobody(pod, security)
+	runAsNonRoot(pod, security)
 	return corev1.Container{
-		Name:            clientName,
+		Name:            names.Client,
 		Image:           facts.ClientImage,
 		ImagePullPolicy: facts.ClientPullPolicy,
-		// Not cp -a: it would set the times of the volume's root directory, which belongs to root, and fail.
-		Command:         []string{"cp", "-r", clientDir + "/.", clientCopyDir + "/"},
+		// cp -a would set the times of the volume's root directory. That directory belongs to root, so cp -a would
+		// fail.
+		Command:         []string{"cp", "-r", names.ClientDir + "/.", names.ClientCopyDir + "/"},
 		Resources:       corev1.ResourceRequirements{Requests: need, Limits: need.DeepCopy()},
-		VolumeMounts:    []corev1.VolumeMount{{Name: clientName, MountPath: clientCopyDir}},
+		VolumeMounts:    []corev1.VolumeMount{{Name: names.Client, MountPath: names.ClientCopyDir}},
 		SecurityContext: security,
 	}
 }
 
-// runAsNobody leaves the user to the pod, unless that would be root.
-func runAsNobody(pod *corev1.Pod, security *corev1.SecurityContext) {
+// runAsNonRoot sets a user only where the pod chooses none or root.
+func runAsNonRoot(pod *corev1.Pod, security *corev1.SecurityContext) {
 	if pod.Spec.SecurityContext == nil || pod.Spec.SecurityContext.RunAsUser == nil || *pod.Spec.SecurityContext.RunAsUser == 0 {
-		security.RunAsUser = new(nobody)
+		security.RunAsUser = new(nonRootUser)
 	}
 }

@@ -3,64 +3,55 @@
 package inject
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/peercache/peercache/operator/inject/names"
+	"github.com/peercache/peercache/operator/inject/reasons"
+	"github.com/peercache/peercache/operator/inject/sglang"
 )
 
-// Delivery is how a container is given the flags.
+// Delivery is the way in which a container gets the flags.
 type Delivery string
 
-// The deliveries.
+// The values of Delivery.
 const (
-	// DeliveryFlags appends them to the arguments.
+	// DeliveryFlags appends the flags to the arguments.
 	DeliveryFlags Delivery = "flags"
-	// DeliveryEnvironment leaves the arguments alone and offers the flags in PEERCACHE_SGLANG_ARGS.
+	// DeliveryEnvironment changes no argument, and offers the flags in PEERCACHE_SGLANG_ARGS.
 	DeliveryEnvironment Delivery = "environment"
 )
 
-var (
-	// launchText recognises a start of SGLang inside a longer text, such as the script of `sh -c`.
-	launchText = regexp.MustCompile(`\bsglang(\.launch_server\b|/launch_server\.py\b|\s+serve\b)`)
-	// launchScript and launchProgram are SGLang's script and its program as words, by whatever path.
-	launchScript  = regexp.MustCompile(`(^|/)sglang/launch_server\.py$`)
-	launchProgram = regexp.MustCompile(`(^|/)sglang$`)
-	shell         = regexp.MustCompile(`(^|/)(sh|bash|dash|ash|ksh|zsh)$`)
-)
-
-// launchModule follows -m, or is one word with it.
-const launchModule = "sglang.launch_server"
-
-// findContainers returns the indices of the containers to inject, or why there is none. Init containers
-// are never taken: one that runs SGLang does so for a purpose of its own, such as downloading a model.
+// findContainers returns the indices of the containers to inject, or a reason. It ignores init containers: one that runs
+// SGLang does so for another purpose, such as downloading a model.
 func findContainers(pod *corev1.Pod) (indices []int, reason string) {
-	if names, ok := pod.Annotations[AnnotationContainer]; ok {
-		return namedContainers(pod, names)
+	if named, ok := pod.Annotations[names.AnnotationContainer]; ok {
+		return namedContainers(pod, named)
 	}
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		if c.Name == defaultContainer || mentionsLaunch(c) {
+		if c.Name == names.DefaultContainer || mentionsLaunch(c) {
 			indices = append(indices, i)
 		}
 	}
 	if len(indices) == 0 {
-		return nil, reasonNoEngine(strings.Join(containerNames(pod.Spec.Containers), ", "))
+		return nil, reasons.NoSGLang(strings.Join(containerNames(pod.Spec.Containers), ", "))
 	}
 	return indices, ""
 }
 
-func namedContainers(pod *corev1.Pod, names string) (indices []int, reason string) {
+func namedContainers(pod *corev1.Pod, named string) (indices []int, reason string) {
 	have := containerNames(pod.Spec.Containers)
-	for name := range strings.SplitSeq(names, ",") {
+	for name := range strings.SplitSeq(named, ",") {
 		name = strings.TrimSpace(name)
 		i := slices.Index(have, name)
 		switch {
 		case i < 0 && slices.Contains(containerNames(pod.Spec.InitContainers), name):
-			return nil, reasonInitContainer(name, strings.Join(have, ", "))
+			return nil, reasons.InitContainerNamed(name, strings.Join(have, ", "))
 		case i < 0:
-			return nil, reasonNoSuchContainer(name, strings.Join(have, ", "))
+			return nil, reasons.ContainerUnknown(name, strings.Join(have, ", "))
 		case !slices.Contains(indices, i):
 			indices = append(indices, i)
 		}
@@ -70,45 +61,32 @@ func namedContainers(pod *corev1.Pod, names string) (indices []int, reason strin
 }
 
 func mentionsLaunch(c *corev1.Container) bool {
-	words := containerArgv(c).words
-	return launchWord(words) >= 0 || slices.ContainsFunc(words, launchText.MatchString)
+	words := sglang.ContainerArgv(c).Words
+	return sglang.LaunchWord(words) >= 0 || slices.ContainsFunc(words, sglang.LaunchText.MatchString)
 }
 
-// launchWord finds the word after which the flags of SGLang begin, where SGLang is started directly.
-func launchWord(words []string) int {
-	for i, word := range words {
-		switch {
-		case word == launchModule && i > 0 && words[i-1] == "-m", word == "-m"+launchModule, launchScript.MatchString(word):
-			return i
-		case launchProgram.MatchString(word) && i+1 < len(words) && words[i+1] == "serve":
-			return i + 1
-		}
-	}
-	return -1
-}
-
-// deliveryFor decides how a container can be given the flags, and returns its arguments as SGLang sees them.
-func deliveryFor(c *corev1.Container, annotated bool) (Delivery, argv) {
-	args := containerArgv(c)
-	launch := launchWord(args.words)
-	before := args.words
+// deliveryFor returns the delivery for a container, and its arguments as SGLang sees them.
+func deliveryFor(c *corev1.Container, annotated bool) (Delivery, sglang.Argv) {
+	args := sglang.ContainerArgv(c)
+	launch := sglang.LaunchWord(args.Words)
+	before := args.Words
 	if launch >= 0 {
-		before = args.words[:launch]
-		args.start = launch + 1
+		before = args.Words[:launch]
+		args.Start = launch + 1
 	}
 	switch {
-	case slices.ContainsFunc(before, shell.MatchString):
+	case slices.ContainsFunc(before, sglang.Shell.MatchString):
 		return DeliveryEnvironment, args
 	case launch >= 0:
 		return DeliveryFlags, args
-	case slices.ContainsFunc(args.words, launchText.MatchString):
+	case slices.ContainsFunc(args.Words, sglang.LaunchText.MatchString):
 		return DeliveryEnvironment, args
-	// The user vouches for the container, whatever its image starts.
+	// The user has named the container, so its image's entry point counts as SGLang.
 	case annotated:
 		return DeliveryFlags, args
-	// Only by its name: its arguments must look like SGLang's, and there must be some, because args that
-	// appear where there were none would replace what the image starts by default.
-	case len(c.Command) == 0 && len(c.Args) > 0 && strings.HasPrefix(c.Args[0], "-") && args.has(modelPath):
+	// The container is known only by its name. Its arguments must look like SGLang's, and must exist: new args would
+	// replace the default arguments of the image.
+	case len(c.Command) == 0 && len(c.Args) > 0 && strings.HasPrefix(c.Args[0], "-") && args.Has(sglang.ModelPath):
 		return DeliveryFlags, args
 	default:
 		return DeliveryEnvironment, args
@@ -116,9 +94,9 @@ func deliveryFor(c *corev1.Container, annotated bool) (Delivery, argv) {
 }
 
 func containerNames(containers []corev1.Container) []string {
-	names := make([]string, len(containers))
+	list := make([]string, len(containers))
 	for i := range containers {
-		names[i] = containers[i].Name
+		list[i] = containers[i].Name
 	}
-	return names
+	return list
 }

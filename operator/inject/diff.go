@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// diff is the patch that makes one pod of the other. Most of a pod stays as it is: what is equal is left out of both
-// before they are written as JSON and compared, which costs an admission 22 % less CPU time and 30 % less memory.
+// diff returns the patch from before to after. It removes the equal fields of both before it encodes and compares them,
+// which costs an admission 22 % less CPU time and 30 % less memory.
 func diff(before, after *corev1.Pod) ([]jsonpatch.JsonPatchOperation, error) {
 	reducedBefore, reducedAfter := reduce(before, after)
 	a, err := json.Marshal(reducedBefore)
@@ -30,17 +30,17 @@ func diff(before, after *corev1.Pod) ([]jsonpatch.JsonPatchOperation, error) {
 	return patches, nil
 }
 
-// reduce returns copies whose specs lack what is equal in both. Elements of lists keep their places, by which a patch names
-// them, and the metadata stays whole.
+// reduce returns copies whose specs lack the equal fields. Elements of lists keep their indices, because a patch names them.
+// The metadata stays whole.
 func reduce(before, after *corev1.Pod) (*corev1.Pod, *corev1.Pod) {
 	a, b := *before, *after
-	forgetEqual(reflect.ValueOf(&a.Spec).Elem(), reflect.ValueOf(&b.Spec).Elem())
+	clearEqual(reflect.ValueOf(&a.Spec).Elem(), reflect.ValueOf(&b.Spec).Elem())
 	return &a, &b
 }
 
-// forgetEqual sets the fields of two structures of one type to zero that are equal in both, and so on in lists of
-// structures, of which it makes copies.
-func forgetEqual(a, b reflect.Value) {
+// clearEqual sets the equal fields of two structures of one type to zero. It copies lists of structures, and clears the equal
+// fields of their elements.
+func clearEqual(a, b reflect.Value) {
 	for i := range a.NumField() {
 		left, right := a.Field(i), b.Field(i)
 		switch {
@@ -51,7 +51,7 @@ func forgetEqual(a, b reflect.Value) {
 			left.Set(copyOf(left))
 			right.Set(copyOf(right))
 			for j := range min(left.Len(), right.Len()) {
-				forgetEqual(left.Index(j), right.Index(j))
+				clearEqual(left.Index(j), right.Index(j))
 			}
 		}
 	}

@@ -14,19 +14,22 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 	applying "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/peercache/peercache/operator/inject/injecttest"
 )
 
-// The patch makes one pod of the other, and is the one that comparing whole pods gives, for every golden case in both directions.
-func TestDiffIsThatOfWholePods(t *testing.T) {
+// TestDiffEqualsFullDiff checks that the patch changes one pod into the other, and equals the patch between whole pods, for
+// every golden case in both directions.
+func TestDiffEqualsFullDiff(t *testing.T) {
 	inputs, err := filepath.Glob("testdata/*.in.yaml")
 	if err != nil || len(inputs) < 120 {
 		t.Fatalf("found %d cases (error %v)", len(inputs), err)
 	}
 	operations := 0
 	for _, input := range inputs {
-		before, after := readPod(t, input), readPod(t, strings.Replace(input, ".in.yaml", ".out.yaml", 1))
+		before, after := injecttest.ReadPod(t, input), injecttest.ReadPod(t, strings.Replace(input, ".in.yaml", ".out.yaml", 1))
 		before.Status.Phase, after.Status.Phase = corev1.PodPending, corev1.PodPending
-		operations += len(wholeDiff(t, before, after))
+		operations += len(fullDiff(t, before, after))
 		for _, pair := range [][2]*corev1.Pod{{before, after}, {after, before}, {after, after}, {{}, before}} {
 			from, to := pair[0].DeepCopy(), pair[1].DeepCopy()
 			got, err := diff(from, to)
@@ -34,7 +37,7 @@ func TestDiffIsThatOfWholePods(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkApplied(t, from, to, got)
-			if want := wholeDiff(t, pair[0], pair[1]); !reflect.DeepEqual(ordered(got), want) {
+			if want := fullDiff(t, pair[0], pair[1]); !reflect.DeepEqual(ordered(got), want) {
 				t.Errorf("%s: the patch is %v, of whole pods %v", input, ordered(got), want)
 			}
 			if !reflect.DeepEqual(from, pair[0]) || !reflect.DeepEqual(to, pair[1]) {
@@ -75,7 +78,7 @@ func checkApplied(t *testing.T, before, after *corev1.Pod, operations []jsonpatc
 	}
 }
 
-func wholeDiff(t *testing.T, before, after *corev1.Pod) []jsonpatch.JsonPatchOperation {
+func fullDiff(t *testing.T, before, after *corev1.Pod) []jsonpatch.JsonPatchOperation {
 	t.Helper()
 	var texts [2][]byte
 	for i, pod := range []*corev1.Pod{before, after} {
@@ -92,8 +95,8 @@ func wholeDiff(t *testing.T, before, after *corev1.Pod) []jsonpatch.JsonPatchOpe
 	return ordered(operations)
 }
 
-// ordered returns a sorted copy, to be compared only: operations on different fields come in the order of a map. In this
-// order they need not do the same, because those on one list depend on each other.
+// ordered returns a sorted copy for comparison. Operations on different fields come in the order of a map. The sorted list
+// cannot be applied, because operations on one list depend on their order.
 func ordered(operations []jsonpatch.JsonPatchOperation) []jsonpatch.JsonPatchOperation {
 	operations = slices.Clone(operations)
 	slices.SortStableFunc(operations, func(a, b jsonpatch.JsonPatchOperation) int {

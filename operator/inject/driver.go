@@ -17,8 +17,8 @@ import (
 
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csidrivers,verbs=get;list;watch
 
-// DriverMissing says whether the pods of a cluster are to get their sockets from a CSI driver that is not installed. With
-// such a volume they would never start.
+// DriverMissing is true where the pods of a cluster get their sockets from a CSI driver that is not installed. A pod with
+// such a volume never starts.
 func DriverMissing(ctx context.Context, reader client.Reader, cluster *v1alpha1.PeerCacheCluster) (bool, error) {
 	if !plan.SocketByDriver(cluster.Spec.Injection) {
 		return false, nil
@@ -29,14 +29,14 @@ func DriverMissing(ctx context.Context, reader client.Reader, cluster *v1alpha1.
 	switch {
 	case apierrors.IsNotFound(err):
 		return true, nil
-	case err != nil && !apierrors.IsForbidden(err): // who may not look, such as a user of kubectl, hopes for the best
+	case err != nil && !apierrors.IsForbidden(err): // a caller without the right to read it, such as a user of kubectl, assumes that it exists
 		return false, fmt.Errorf("reading CSIDriver %s: %w", plan.CSIDriver, err)
 	default:
 		return false, nil
 	}
 }
 
-// Gather is FactsFor, and what has to be asked for besides.
+// Gather is FactsFor with the facts that need an API server.
 func Gather(
 	ctx context.Context, reader client.Reader, cluster *v1alpha1.PeerCacheCluster, podNamespace string, options Options,
 ) (Facts, error) {

@@ -11,14 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject/names"
+	"github.com/peercache/peercache/operator/inject/sglang"
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// embeddedKeys translates options of peercached into keys of the extra config. What is missing here is left to
-// the embedded node: its id, ports, of which every rank of the pod needs its own, and the pod's address.
+// embeddedKeys translates options of peercached into keys of the extra config. The embedded node chooses all other options:
+// its id, its ports, of which every rank of the pod needs its own, and the pod's address.
 var embeddedKeys = map[string]struct {
 	key     string
-	instead string // another spelling, which the user may have chosen
+	instead string // another spelling that the user may have chosen
 	json    func(string) string
 }{
 	"discovery-addr":  {"discovery_addr", "", strconv.Quote},
@@ -32,15 +34,22 @@ var embeddedKeys = map[string]struct {
 	"peer-timeout-ms": {"peer_timeout_ms", "", plainNumber},
 	"heartbeat-ms":    {"heartbeat_interval", "", seconds},
 	"member-ttl-ms":   {"member_ttl", "", seconds},
+	"auth-token-file": {"auth_token_file", "", strconv.Quote},
+	"insecure-peers":  {"insecure_peers", "", isOn},
 	"tls-cert-file":   {"tls_cert_file", "", strconv.Quote},
 	"tls-key-file":    {"tls_key_file", "", strconv.Quote},
 	"tls-ca-file":     {"tls_ca_file", "", strconv.Quote},
 	"tls-peer-name":   {"tls_peer_name", "", strconv.Quote},
+
+	"tenant":             {"tenant", "", strconv.Quote},
+	"tenant-secret-file": {"tenant_secret_file", "", strconv.Quote},
 }
 
 func plainNumber(value string) string { return value }
 
-// seconds writes milliseconds as seconds.
+func isOn(value string) string { return strconv.FormatBool(value == "on") }
+
+// seconds converts milliseconds to seconds.
 func seconds(value string) string {
 	milliseconds, err := strconv.Atoi(value)
 	if err != nil {
@@ -49,24 +58,24 @@ func seconds(value string) string {
 	return strconv.FormatFloat(float64(milliseconds)/1000, 'f', -1, 64)
 }
 
-// embedded is a node inside the SGLang process.
-func embedded(pod *corev1.Pod, facts Facts, node plan.InPod) link {
-	l := link{settings: commonSettings(), node: &node, podName: nameLength(pod)}
-	// An id is <namespace>.<pod>.<container>.<process>.
-	l.room = maxNodeID - len(facts.PodNamespace) - len(".") - l.podName - len(".") - len(".4194304")
+// embeddedLink is the link to a node inside the SGLang process.
+func embeddedLink(pod *corev1.Pod, facts Facts, node plan.InPod) link {
+	l := link{settings: sglang.CommonSettings(), node: &node, podName: nameLength(pod)}
+	// The id of the node is <namespace>.<pod>.<container>.<process>.
+	l.maxContainerName = maxNodeID - len(facts.PodNamespace) - len(".") - l.podName - len(".") - len(".4194304")
 	for _, s := range node.Settings {
 		if known, ok := embeddedKeys[s.Name]; ok && s.Value != plan.PodAddress {
-			l.settings = append(l.settings, setting{key: known.key, value: known.json(s.Value), instead: known.instead})
+			l.settings = append(l.settings, sglang.Setting{Key: known.key, Value: known.json(s.Value), Instead: known.instead})
 		}
 	}
-	if node.TLS != nil {
-		l.mounts = append(l.mounts, node.TLSMount)
+	for _, secret := range node.Secrets {
+		l.mounts = append(l.mounts, secret.Mount)
 	}
 	return l
 }
 
-// nodeIdentity tells the package what to name its nodes after. Every container has a process 1 and the pod's host name,
-// which is unique in a namespace at most.
+// nodeIdentity sets the variables from which the package makes the id of the node. The process id and the host name are not
+// enough: every container has a process 1, and the host name is unique in its namespace only.
 func nodeIdentity(container string) []corev1.EnvVar {
 	fromField := func(name, field string) corev1.EnvVar {
 		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
@@ -74,21 +83,21 @@ func nodeIdentity(container string) []corev1.EnvVar {
 		}}
 	}
 	return []corev1.EnvVar{
-		fromField(envPodNamespace, "metadata.namespace"),
-		fromField(envPodName, "metadata.name"),
-		{Name: envNodeID, Value: "$(" + envPodNamespace + ").$(" + envPodName + ")." + container},
+		fromField(names.EnvPodNamespace, "metadata.namespace"),
+		fromField(names.EnvPodName, "metadata.name"),
+		{Name: names.EnvNodeID, Value: "$(" + names.EnvPodNamespace + ").$(" + names.EnvPodName + ")." + container},
 	}
 }
 
-// hostNode gives an SGLang container what the node inside it needs, or says why it cannot have it. The user's
-// own requests and limits stay as they are: they are what the machine was chosen for.
-func hostNode(c *corev1.Container, l link) (reason string) {
+// prepareEmbeddedNode gives an SGLang container the resources for the node inside it, or returns a reason. The user's own
+// requests and limits stay: the scheduler chooses the machine by them.
+func prepareEmbeddedNode(c *corev1.Container, l link) (reason string) {
 	node := l.node
 	if node == nil {
 		return ""
 	}
-	if len(c.Name) > l.room {
-		return "and its pod have names of together more than " + strconv.Itoa(l.room+l.podName) + " characters, and nodes are named after " +
+	if len(c.Name) > l.maxContainerName {
+		return "and its pod have names of together more than " + strconv.Itoa(l.maxContainerName+l.podName) + " characters, and nodes are named after " +
 			"them: shorten them"
 	}
 	needs := node.Devices.DeepCopy()
@@ -98,7 +107,7 @@ func hostNode(c *corev1.Container, l link) (reason string) {
 			return "requests neither cores nor memory, without which Kubernetes gives no huge pages: add resources, or write " +
 				"injection.memory with hugePages: None"
 		}
-	} else if reason := tooLittleMemory(c, node); reason != "" {
+	} else if reason := memoryReason(c, node); reason != "" {
 		return reason
 	}
 	for _, name := range slices.Sorted(maps.Keys(needs)) {
@@ -112,13 +121,14 @@ func hostNode(c *corev1.Container, l link) (reason string) {
 		}
 	}
 	if node.RDMA {
-		allowPinning(c)
+		addIPCLock(c)
 	}
 	return ""
 }
 
-// tooLittleMemory: the pool is shared memory of the container, and whoever set a limit did not know of it.
-func tooLittleMemory(c *corev1.Container, node *plan.InPod) (reason string) {
+// memoryReason returns why the memory limit is too low. The pool is shared memory of the container, and counts against a
+// limit that the user chose without it.
+func memoryReason(c *corev1.Container, node *plan.InPod) (reason string) {
 	limit, limited := c.Resources.Limits[corev1.ResourceMemory]
 	need := node.Memory.Pool.DeepCopy()
 	need.Add(node.Overhead[corev1.ResourceMemory])
@@ -129,7 +139,7 @@ func tooLittleMemory(c *corev1.Container, node *plan.InPod) (reason string) {
 		": add that to the limit, or lower injection.memory.pool"
 }
 
-// addResource requests a device or huge pages, unless the user has requested as much.
+// addResource requests a device or huge pages, unless the user has requested at least as much.
 func addResource(c *corev1.Container, name corev1.ResourceName, need resource.Quantity) (reason string) {
 	if have, ok := c.Resources.Limits[name]; ok {
 		if have.Cmp(need) < 0 {
@@ -147,8 +157,8 @@ func addResource(c *corev1.Container, name corev1.ResourceName, need resource.Qu
 	return ""
 }
 
-// allowPinning lets the container keep its pool in memory, where the network card reads it.
-func allowPinning(c *corev1.Container) {
+// addIPCLock allows the container to pin the pool, which the network card reads.
+func addIPCLock(c *corev1.Container) {
 	const pin corev1.Capability = "IPC_LOCK"
 	if c.SecurityContext == nil {
 		c.SecurityContext = &corev1.SecurityContext{}

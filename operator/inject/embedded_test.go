@@ -6,12 +6,14 @@ import (
 	"os"
 	"regexp"
 	"testing"
+
+	"github.com/peercache/peercache/operator/inject/sglang"
 )
 
-// An unknown key fails SGLang's start, so every key that injection writes must be one of the package's, and of a
-// node in the process.
-func TestEmbeddedKeysAreThoseOfThePackage(t *testing.T) {
-	source, err := os.ReadFile("../../dataplane/python/peercache/config_keys.py")
+// TestEmbeddedKeysExistInPackage checks that every key that injection writes is a key of the package, for a node in the
+// process. An unknown key fails the start of SGLang.
+func TestEmbeddedKeysExistInPackage(t *testing.T) {
+	source, err := os.ReadFile("../../dataplane/python/peercache/core/config_keys.py")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,9 +33,9 @@ func TestEmbeddedKeysAreThoseOfThePackage(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range socketSettings("x") {
-		if scope := known[s.key].scope; scope != "ANY" && scope != "SOCKET" {
-			t.Errorf("%s is a key of scope %q", s.key, scope)
+	for _, s := range sglang.SocketSettings("x") {
+		if scope := known[s.Key].scope; scope != "ANY" && scope != "SOCKET" {
+			t.Errorf("%s is a key of scope %q", s.Key, scope)
 		}
 	}
 }

@@ -7,18 +7,25 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/peercache/peercache/operator/inject/names"
+	"github.com/peercache/peercache/operator/inject/reasons"
+	"github.com/peercache/peercache/operator/inject/sglang"
 )
 
-// addEnv gives a container its environment, or says why it cannot.
+// addEnv gives a container its variables, or returns a reason.
 func addEnv(c *corev1.Container, l link) (reason string) {
 	if l.delivered {
 		if reason := prependPythonPath(c); reason != "" {
 			return reason
 		}
 	}
-	add := []corev1.EnvVar{{Name: envFlags, Value: allFlags(l.settings)}}
+	add := []corev1.EnvVar{{Name: names.EnvFlags, Value: sglang.AllFlags(l.settings)}}
 	if l.socket != "" {
-		add = slices.Insert(add, 0, corev1.EnvVar{Name: envSocket, Value: l.socket})
+		add = slices.Insert(add, 0, corev1.EnvVar{Name: names.EnvSocket, Value: l.socket})
+	}
+	if l.numaSockets != "" {
+		add = append(add, corev1.EnvVar{Name: names.EnvNUMASockets, Value: l.numaSockets})
 	}
 	if l.node != nil {
 		add = append(add, nodeIdentity(c.Name)...)
@@ -31,36 +38,36 @@ func addEnv(c *corev1.Container, l link) (reason string) {
 	return ""
 }
 
-// prependPythonPath puts the client in front of what the user has on PYTHONPATH. A PYTHONPATH that the image
-// itself sets cannot be seen from here and is replaced.
+// prependPythonPath puts the client before the user's PYTHONPATH. A PYTHONPATH of the image is not visible in the pod, and is
+// replaced.
 func prependPythonPath(c *corev1.Container) (reason string) {
-	i := lastEnv(c.Env, envPythonPath)
+	i := lastEnv(c.Env, names.EnvPythonPath)
 	switch {
 	case i < 0 && len(c.EnvFrom) == 0:
-		c.Env = append(c.Env, corev1.EnvVar{Name: envPythonPath, Value: clientDir})
+		c.Env = append(c.Env, corev1.EnvVar{Name: names.EnvPythonPath, Value: names.ClientDir})
 	case i < 0:
-		// A ConfigMap or Secret may bring PYTHONPATH. Its value is known when ours is expanded; where there is
-		// none, Kubernetes leaves the reference as it stands, a directory that does not exist.
-		c.Env = append(c.Env, corev1.EnvVar{Name: envPythonPath, Value: clientDir + ":$(" + envPythonPath + ")"})
+		// A ConfigMap or Secret may set PYTHONPATH. Kubernetes expands our reference to its value. Without one, Kubernetes leaves
+		// the reference in place, which names no directory and has no effect.
+		c.Env = append(c.Env, corev1.EnvVar{Name: names.EnvPythonPath, Value: names.ClientDir + ":$(" + names.EnvPythonPath + ")"})
 	case c.Env[i].ValueFrom != nil:
-		// Only a plain value can refer to another one, so the user's moves to a name of its own.
-		if lastEnv(c.Env, envUserPythonPath) >= 0 {
-			return reasonUserPythonPath()
+		// A value can refer only to another variable, so the user's definition gets another name.
+		if lastEnv(c.Env, names.EnvUserPythonPath) >= 0 {
+			return reasons.VariableTaken()
 		}
 		users := c.Env[i]
-		users.Name = envUserPythonPath
-		ours := corev1.EnvVar{Name: envPythonPath, Value: clientDir + ":$(" + envUserPythonPath + ")"}
+		users.Name = names.EnvUserPythonPath
+		ours := corev1.EnvVar{Name: names.EnvPythonPath, Value: names.ClientDir + ":$(" + names.EnvUserPythonPath + ")"}
 		c.Env = slices.Replace(c.Env, i, i+1, users, ours)
 	case c.Env[i].Value == "":
-		// An empty element would put the working directory on the path.
-		c.Env[i].Value = clientDir
-	case !slices.Contains(strings.Split(c.Env[i].Value, ":"), clientDir):
-		c.Env[i].Value = clientDir + ":" + c.Env[i].Value
+		// An empty element of PYTHONPATH would mean the working directory.
+		c.Env[i].Value = names.ClientDir
+	case !slices.Contains(strings.Split(c.Env[i].Value, ":"), names.ClientDir):
+		c.Env[i].Value = names.ClientDir + ":" + c.Env[i].Value
 	}
 	return ""
 }
 
-// lastEnv finds the definition of a variable that counts: Kubernetes lets the last one win.
+// lastEnv returns the index of the last definition of a variable, which Kubernetes uses, or -1.
 func lastEnv(env []corev1.EnvVar, name string) int {
 	for i, v := range slices.Backward(env) {
 		if v.Name == name {

@@ -6,67 +6,31 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/peercache/peercache/operator/inject/reasons"
+	"github.com/peercache/peercache/operator/inject/sglang"
 )
 
-const (
-	backendName = "peercache"
-	modulePath  = "peercache.store"
-
-	keySocket    = "socket"
-	keyDiscovery = "discovery_addr"
-)
-
-// setting is one key of the extra config with its value as JSON.
-type setting struct {
-	key, value string
-	// instead is another spelling of the key.
-	instead string
-}
-
-// commonSettings are the keys that the Python store needs in any pod. allocator: shm makes SGLang put its host
-// pool into a memfd that the store can pass on to the node.
-func commonSettings() []setting {
-	return []setting{
-		{key: "backend_name", value: `"` + backendName + `"`},
-		{key: "module_path", value: `"` + modulePath + `"`},
-		{key: "class_name", value: `"PeerCacheStore"`},
-		{key: "interface_v1", value: "1"},
-		{key: "allocator", value: `"shm"`},
-	}
-}
-
-// socketSettings lead to a node behind a socket.
-func socketSettings(socket string) []setting {
-	// The name of a group has no character that JSON escapes: the API server checks it.
-	return append(commonSettings(), setting{key: keySocket, value: `"` + socket + `"`})
-}
-
-// newExtraConfig is the value for a user who gives none: JSON without blanks, so that it stays one word in
-// an unquoted shell variable.
-func newExtraConfig(settings []setting) string {
-	return "{" + joinSettings(settings) + "}"
-}
-
-// mergeExtraConfig adds the keys that are missing in the user's value, or says why the value is left alone.
-// It works on the text, so that everything that the user wrote stays as it was written.
-func mergeExtraConfig(value string, settings []setting) (merged, reason string) {
+// mergeExtraConfig adds the missing keys to the user's value, or returns a reason. It edits the text, so that the user's
+// keys stay as they are written.
+func mergeExtraConfig(value string, settings []sglang.Setting) (merged, reason string) {
 	text := strings.TrimSpace(value)
 	var object map[string]json.RawMessage
 	if strings.HasPrefix(text, "@") {
-		return "", reasonConfigInFile(text[1:])
+		return "", reasons.ConfigInFile(text[1:])
 	}
 	if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {
-		return "", reasonNoObject()
+		return "", reasons.ConfigNotObject()
 	}
-	if reason := foreign(object, settings); reason != "" {
+	if reason := ownConfigReason(object, settings); reason != "" {
 		return "", reason
 	}
 
-	var missing []setting
+	var missing []sglang.Setting
 	for _, s := range settings {
-		_, given := object[s.key]
-		_, givenInstead := object[s.instead]
-		if !given && (s.instead == "" || !givenInstead) {
+		_, given := object[s.Key]
+		_, givenInstead := object[s.Instead]
+		if !given && (s.Instead == "" || !givenInstead) {
 			missing = append(missing, s)
 		}
 	}
@@ -77,17 +41,17 @@ func mergeExtraConfig(value string, settings []setting) (merged, reason string) 
 	if len(object) > 0 {
 		body = strings.TrimRight(body, " \t\r\n") + ","
 	}
-	return body + joinSettings(missing) + "}", ""
+	return body + sglang.JoinSettings(missing) + "}", ""
 }
 
-// foreign says why a config is the user's own business: it loads something else, or leads to another node than
-// the settings do.
-func foreign(object map[string]json.RawMessage, settings []setting) string {
+// ownConfigReason returns why a config is not extended: it loads another backend, or uses another node than the
+// settings.
+func ownConfigReason(object map[string]json.RawMessage, settings []sglang.Setting) string {
 	for _, check := range []struct {
 		key  string
 		ours func(string) bool
 	}{
-		{"backend_name", func(v string) bool { return v == backendName }},
+		{"backend_name", func(v string) bool { return v == sglang.BackendName }},
 		{"module_path", func(v string) bool { return v == "peercache" || strings.HasPrefix(v, "peercache.") }},
 	} {
 		raw, ok := object[check.key]
@@ -96,28 +60,20 @@ func foreign(object map[string]json.RawMessage, settings []setting) string {
 		}
 		var v string
 		if json.Unmarshal(raw, &v) != nil || !check.ours(v) {
-			return reasonForeignBackend(check.key, string(raw))
+			return reasons.ConfigOtherBackend(check.key, string(raw))
 		}
 	}
-	ours := slices.IndexFunc(settings, func(s setting) bool { return s.key == keyDiscovery })
-	theirs, ok := object[keyDiscovery]
-	switch _, viaSocket := object[keySocket]; {
+	ours := slices.IndexFunc(settings, func(s sglang.Setting) bool { return s.Key == sglang.KeyDiscovery })
+	theirs, ok := object[sglang.KeyDiscovery]
+	switch _, viaSocket := object[sglang.KeySocket]; {
 	case ok && ours < 0:
-		return reasonOwnNode()
-	case ok && string(theirs) != settings[ours].value:
-		return "runs a PeerCache node of another cluster (" + keyDiscovery + " " + string(theirs) + " in " + extraConfig.name +
+		return reasons.ConfigOwnNode()
+	case ok && string(theirs) != settings[ours].Value:
+		return "runs a PeerCache node of another cluster (" + sglang.KeyDiscovery + " " + string(theirs) + " in " + sglang.ExtraConfig.Name +
 			"): remove that key to join this one"
 	case viaSocket && ours >= 0:
-		return "uses a PeerCache node behind a socket (" + keySocket + " in " + extraConfig.name +
+		return "uses a PeerCache node behind a socket (" + sglang.KeySocket + " in " + sglang.ExtraConfig.Name +
 			"): remove that key to run the node in SGLang"
 	}
 	return ""
-}
-
-func joinSettings(list []setting) string {
-	parts := make([]string, len(list))
-	for i, s := range list {
-		parts[i] = `"` + s.key + `":` + s.value
-	}
-	return strings.Join(parts, ",")
 }

@@ -14,11 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject/names"
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// checkResult holds whatever pod comes in: the input is untouched, the user loses nothing, a second
-// injection changes nothing, and the result says what happened.
+// checkResult checks the invariants of every result: the input is unchanged, the user loses nothing, a second injection
+// changes nothing, and the result says what happened.
 func checkResult(t *testing.T, before, pod *corev1.Pod, result Result, facts Facts) {
 	t.Helper()
 	if !reflect.DeepEqual(before, pod) {
@@ -30,28 +31,53 @@ func checkResult(t *testing.T, before, pod *corev1.Pod, result Result, facts Fac
 	if again := Inject(result.Pod, facts); !reflect.DeepEqual(again, result) {
 		t.Errorf("a second injection gives something else:\n%s\nafter the first gave:\n%s", toJSON(again), toJSON(result))
 	}
-	injected := result.Pod.Annotations[AnnotationInjected]
+	injected := result.Pod.Annotations[names.AnnotationInjected]
 	switch {
 	case result.Injected && injected != facts.Cluster:
-		t.Errorf("annotation %s is %q on an injected pod", AnnotationInjected, injected)
+		t.Errorf("annotation %s is %q on an injected pod", names.AnnotationInjected, injected)
 	case !result.Injected && injected != "":
-		t.Errorf("annotation %s is %q on a pod that was not injected", AnnotationInjected, injected)
+		t.Errorf("annotation %s is %q on a pod that was not injected", names.AnnotationInjected, injected)
 	case !result.Injected && result.SkipReason == "":
 		t.Errorf("neither injected nor a reason")
 	case !result.Injected && !reflect.DeepEqual(result.Pod.Spec, pod.Spec):
 		t.Errorf("a pod that was not injected has another spec")
 	}
-	if got := result.Pod.Annotations[AnnotationSkipReason]; got != result.SkipReason {
-		t.Errorf("annotation %s is %q, want %q", AnnotationSkipReason, got, result.SkipReason)
+	if got := result.Pod.Annotations[names.AnnotationSkipReason]; got != result.SkipReason {
+		t.Errorf("annotation %s is %q, want %q", names.AnnotationSkipReason, got, result.SkipReason)
 	}
 	if result.Injected {
 		checkUnprivileged(t, pod, result.Pod, facts)
 		checkNotHeldBack(t, pod, result.Pod)
+		checkTenant(t, result, facts)
 	}
 }
 
-// checkNotHeldBack: a pod starts on a machine where the cluster has no node, or not yet. (What else could hold a pod back, such as
-// gates and node selectors, injection leaves alone: nothingLost.)
+// checkTenant checks that an engine sees the sockets of its own namespace, and no others.
+func checkTenant(t *testing.T, result Result, facts Facts) {
+	t.Helper()
+	if facts.Mode == v1alpha1.InjectionSidecar || facts.Mode == v1alpha1.InjectionEmbedded {
+		return // the pod has its own node
+	}
+	want := map[bool]string{true: facts.PodNamespace}[facts.Sharing != v1alpha1.SharingCluster && facts.Socket != v1alpha1.SocketCSI]
+	named := map[string]int{}
+	for _, c := range result.Pod.Spec.Containers {
+		named[c.Name]++
+	}
+	for _, c := range result.Pod.Spec.Containers {
+		// The API server refuses a pod with two containers of one name, and the annotation cannot say which of them it means.
+		if named[c.Name] > 1 || !strings.Contains(","+result.Pod.Annotations[names.AnnotationContainers], ","+c.Name+"=") {
+			continue
+		}
+		for _, m := range c.VolumeMounts {
+			if overlap(m.MountPath, plan.SocketDir) && (m.Name != plan.SocketVolume || m.SubPath != want) {
+				t.Errorf("container %s sees %s of volume %s, want %q", c.Name, toJSON(m), m.Name, want)
+			}
+		}
+	}
+}
+
+// checkNotHeldBack checks that a pod starts on a machine where the cluster has no node yet. nothingLost covers the other
+// fields that could delay a pod, such as gates and node selectors.
 func checkNotHeldBack(t *testing.T, before, after *corev1.Pod) {
 	t.Helper()
 	for _, v := range after.Spec.Volumes[len(before.Spec.Volumes):] {
@@ -67,8 +93,8 @@ func checkNotHeldBack(t *testing.T, before, after *corev1.Pod) {
 	}
 }
 
-// checkUnprivileged: what injection adds needs no network of the machine and no privilege, and keeps the pod's
-// quality of service. Only what runs a node with RDMA may pin memory.
+// checkUnprivileged checks that injection adds no host network and no privilege, and keeps the quality of service class. Only
+// a container that runs a node with RDMA may pin memory.
 func checkUnprivileged(t *testing.T, before, after *corev1.Pod, facts Facts) {
 	t.Helper()
 	if after.Spec.HostNetwork != before.Spec.HostNetwork || after.Spec.HostIPC != before.Spec.HostIPC {
@@ -88,13 +114,13 @@ func checkUnprivileged(t *testing.T, before, after *corev1.Pod, facts Facts) {
 	}
 }
 
-// nothingLost compares an injected pod with the original, and says what of the original is missing or has
-// another value. Everything that injection may touch is checked and put back, and then all must be equal.
+// nothingLost returns an error where an injected pod lacks or changes a part of the original. It checks each field that
+// injection may change and restores it; then both pods must be equal.
 func nothingLost(before, after *corev1.Pod) error {
 	after = after.DeepCopy()
 	for key, value := range before.Annotations {
-		if strings.HasPrefix(key, "peercache.io/injected") || key == AnnotationSkipReason || key == AnnotationNote {
-			continue // a report of an earlier injection, which this one replaces
+		if strings.HasPrefix(key, "peercache.io/injected") || key == names.AnnotationSkipReason || key == names.AnnotationNote {
+			continue // injection replaces the report of an earlier one
 		}
 		if key == plan.MultusNetworks && networksKept(value, after.Annotations[key]) {
 			continue
@@ -110,26 +136,26 @@ func nothingLost(before, after *corev1.Pod) error {
 	}
 	after.Annotations = before.Annotations
 	if _, ok := before.Labels[v1alpha1.LabelGroup]; !ok {
-		delete(after.Labels, v1alpha1.LabelGroup) // of a sidecar, for the metrics
+		delete(after.Labels, v1alpha1.LabelGroup) // the sidecar needs it for its metrics
 		if len(before.Labels) == 0 {
 			after.Labels = before.Labels
 		}
 	}
 
-	if err := begins("volumes", before.Spec.Volumes, after.Spec.Volumes, 3); err != nil {
+	if err := beginsWith("volumes", before.Spec.Volumes, after.Spec.Volumes, 5); err != nil {
 		return err
 	}
 	after.Spec.Volumes = before.Spec.Volumes
-	if err := begins("initContainers", before.Spec.InitContainers, after.Spec.InitContainers, 2); err != nil {
+	if err := beginsWith("initContainers", before.Spec.InitContainers, after.Spec.InitContainers, 2); err != nil {
 		return err
 	}
 	after.Spec.InitContainers = before.Spec.InitContainers
-	if err := begins("imagePullSecrets", before.Spec.ImagePullSecrets, after.Spec.ImagePullSecrets, 8); err != nil {
+	if err := beginsWith("imagePullSecrets", before.Spec.ImagePullSecrets, after.Spec.ImagePullSecrets, 8); err != nil {
 		return err
 	}
 	after.Spec.ImagePullSecrets = before.Spec.ImagePullSecrets
 
-	if err := begins("resourceClaims", before.Spec.ResourceClaims, after.Spec.ResourceClaims, 8); err != nil {
+	if err := beginsWith("resourceClaims", before.Spec.ResourceClaims, after.Spec.ResourceClaims, 8); err != nil {
 		return err
 	}
 	after.Spec.ResourceClaims = before.Spec.ResourceClaims
@@ -148,9 +174,9 @@ func nothingLost(before, after *corev1.Pod) error {
 	return nil
 }
 
-// containerKept also puts the checked fields of after back.
+// containerKept checks one container, and restores the checked fields of after.
 func containerKept(before, after *corev1.Container) error {
-	if err := begins("volumeMounts", before.VolumeMounts, after.VolumeMounts, 2); err != nil {
+	if err := beginsWith("volumeMounts", before.VolumeMounts, after.VolumeMounts, 3); err != nil {
 		return err
 	}
 	if err := wordsKept(before.Command, after.Command); err != nil {
@@ -175,7 +201,7 @@ func containerKept(before, after *corev1.Container) error {
 	return nil
 }
 
-// resourcesKept: what the user requests is requested as it was, and nothing but devices and huge pages is added.
+// resourcesKept checks that the user's requests stay, and that only devices and huge pages are added.
 func resourcesKept(before, after *corev1.Container) error {
 	for _, side := range []struct {
 		what    string
@@ -195,14 +221,14 @@ func resourcesKept(before, after *corev1.Container) error {
 			}
 		}
 	}
-	if err := begins("claims", before.Resources.Claims, after.Resources.Claims, 8); err != nil {
+	if err := beginsWith("claims", before.Resources.Claims, after.Resources.Claims, 8); err != nil {
 		return err
 	}
 	after.Resources = before.Resources
 	return nil
 }
 
-// rightsKept: nothing but IPC_LOCK is added to what a container may do.
+// rightsKept checks that a container gets no right but IPC_LOCK.
 func rightsKept(before, after *corev1.Container) error {
 	if reflect.DeepEqual(before.SecurityContext, after.SecurityContext) {
 		return nil
@@ -222,7 +248,7 @@ func rightsKept(before, after *corev1.Container) error {
 	return nil
 }
 
-// networksKept: what the user asks of Multus still stands in front, as it was written.
+// networksKept checks that the user's networks for Multus stay in front, as they were written.
 func networksKept(before, after string) bool {
 	before = strings.TrimSpace(before)
 	if !strings.HasPrefix(before, "[") {
@@ -238,7 +264,7 @@ func networksKept(before, after string) bool {
 	return len(was) == 0 || reflect.DeepEqual(was, is[:len(was)])
 }
 
-// wordsKept: only a JSON object may change, and keeps all its keys and values.
+// wordsKept checks that only a JSON object changes, and keeps all its keys and values.
 func wordsKept(before, after []string) error {
 	for i := range before {
 		if before[i] == after[i] {
@@ -267,7 +293,7 @@ func jsonPart(word string) string {
 	return word
 }
 
-// envKept: what counts of each variable is still there under its name, or for PYTHONPATH behind the client.
+// envKept checks that the value of each variable stays under its name, or for PYTHONPATH behind the client.
 func envKept(before, after []corev1.EnvVar) error {
 	was, is := effective(before), effective(after)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
@@ -275,20 +301,20 @@ func envKept(before, after []corev1.EnvVar) error {
 		if reflect.DeepEqual(want, got) {
 			continue
 		}
-		if name != envPythonPath {
+		if name != names.EnvPythonPath {
 			return fmt.Errorf("variable %s was %s and is %s", name, toJSON(want), toJSON(got))
 		}
-		moved := is[envUserPythonPath]
-		moved.Name = envPythonPath
+		moved := is[names.EnvUserPythonPath]
+		moved.Name = names.EnvPythonPath
 		switch {
-		case want.ValueFrom != nil && reflect.DeepEqual(want, moved) && got.Value == clientDir+":$("+envUserPythonPath+")":
-		case want.ValueFrom == nil && want.Value == "" && got.Value == clientDir:
-		case want.ValueFrom == nil && want.Value != "" && got.Value == clientDir+":"+want.Value:
+		case want.ValueFrom != nil && reflect.DeepEqual(want, moved) && got.Value == names.ClientDir+":$("+names.EnvUserPythonPath+")":
+		case want.ValueFrom == nil && want.Value == "" && got.Value == names.ClientDir:
+		case want.ValueFrom == nil && want.Value != "" && got.Value == names.ClientDir+":"+want.Value:
 		default:
 			return fmt.Errorf("PYTHONPATH was %s and is %s", toJSON(want), toJSON(got))
 		}
 	}
-	ours := []string{envPythonPath, envUserPythonPath, envSocket, envFlags, envPodNamespace, envPodName, envNodeID}
+	ours := []string{names.EnvPythonPath, names.EnvUserPythonPath, names.EnvSocket, names.EnvNUMASockets, names.EnvFlags, names.EnvPodNamespace, names.EnvPodName, names.EnvNodeID}
 	for name := range is {
 		if _, ok := was[name]; !ok && !slices.Contains(ours, name) {
 			return fmt.Errorf("variable %s appeared", name)
@@ -308,7 +334,7 @@ func envKept(before, after []corev1.EnvVar) error {
 	return nil
 }
 
-// effective is the definition of each variable that counts: the last.
+// effective returns the definition of each variable that counts, which is the last.
 func effective(env []corev1.EnvVar) map[string]corev1.EnvVar {
 	last := map[string]corev1.EnvVar{}
 	for _, v := range env {
@@ -317,8 +343,8 @@ func effective(env []corev1.EnvVar) map[string]corev1.EnvVar {
 	return last
 }
 
-// begins: the list still begins with what it was, and at most a few are added.
-func begins[T any](what string, before, after []T, added int) error {
+// beginsWith checks that a list still begins with the former list, and has at most a few more elements.
+func beginsWith[T any](what string, before, after []T, added int) error {
 	if len(after) < len(before) || len(after) > len(before)+added {
 		return fmt.Errorf("%s: %d became %d", what, len(before), len(after))
 	}

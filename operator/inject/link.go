@@ -3,60 +3,68 @@
 package inject
 
 import (
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject/names"
+	"github.com/peercache/peercache/operator/inject/sglang"
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// link is how the SGLang containers of a pod find their node: what each of them is given.
+// link is what each SGLang container of a pod gets to reach its node.
 type link struct {
-	// settings of the extra config.
-	settings []setting
-	// socket of the node, "" where it runs in the SGLang process.
+	// settings are the keys of the extra config.
+	settings []sglang.Setting
+	// socket is the path of the socket, or "" where the node runs in the SGLang process.
 	socket string
 	mounts []corev1.VolumeMount
-	// node runs in the SGLang process, if any does.
+	// numaSockets are the sockets between which each rank chooses by its GPU, or "".
+	numaSockets string
+	// node is the node in the SGLang process, or nil.
 	node *plan.InPod
-	// room is what the pod's name, of podName characters, leaves of the id of such a node for the container's.
-	room, podName int
-	// delivered says that the client is mounted, and not part of the image.
+	// maxContainerName bounds the length of a container name, so that the id of an embedded node fits. podName is the length of
+	// the name of the pod.
+	maxContainerName, podName int
+	// delivered is true where the client is mounted, and false where the image has it.
 	delivered bool
 }
 
-// addNode gives the pod what its node needs, wherever that runs, or says why it cannot have it.
+// addNode gives the pod what its node needs, or returns a reason.
 func addNode(pod *corev1.Pod, facts Facts, group string) (link, string) {
 	if facts.Mode != v1alpha1.InjectionSidecar && facts.Mode != v1alpha1.InjectionEmbedded {
-		return viaSocket(plan.SocketPath(group)), addVolume(pod, machineSockets(facts))
+		l := viaSocket(plan.SocketPath(group), SocketMount(facts))
+		if _, asked := pod.Annotations[names.AnnotationGroup]; !asked {
+			l.numaSockets = facts.NUMASockets
+		}
+		return l, addVolume(pod, machineSockets(facts))
 	}
 	fact := facts.Node(group)
 	if fact.Problem != "" {
 		return link{}, fact.Problem
 	}
-	if reason := cannotResolve(pod); reason != "" {
+	if reason := dnsReason(pod); reason != "" {
 		return link{}, reason
 	}
-	for _, add := range []func(*corev1.Pod, plan.InPod) string{addCertificate, addClaims, addNetworks} {
+	for _, add := range []func(*corev1.Pod, plan.InPod) string{addSecrets, addClaims, addNetworks} {
 		if reason := add(pod, fact.Node); reason != "" {
 			return link{}, reason
 		}
 	}
 	if facts.Mode == v1alpha1.InjectionEmbedded {
-		return embedded(pod, facts, fact.Node), ""
+		return embeddedLink(pod, facts, fact.Node), ""
 	}
-	return viaSocket(plan.SocketPath(group)), addSidecar(pod, facts, fact.Node)
+	mount := corev1.VolumeMount{Name: plan.SocketVolume, MountPath: plan.SocketDir, ReadOnly: true}
+	return viaSocket(plan.SocketPath(group), mount), addSidecar(pod, facts, fact.Node)
 }
 
-func viaSocket(socket string) link {
-	return link{
-		settings: socketSettings(socket),
-		socket:   socket,
-		mounts:   []corev1.VolumeMount{{Name: plan.SocketVolume, MountPath: plan.SocketDir, ReadOnly: true}},
-	}
+func viaSocket(socket string, mount corev1.VolumeMount) link {
+	return link{settings: sglang.SocketSettings(socket), socket: socket, mounts: []corev1.VolumeMount{mount}}
 }
 
-// cannotResolve says why a node in the pod would not find the others. Theirs is a name of the cluster's DNS.
-func cannotResolve(pod *corev1.Pod) string {
+// dnsReason returns why a node in the pod could not find the others, which have a name in the cluster's DNS.
+func dnsReason(pod *corev1.Pod) string {
 	policy := pod.Spec.DNSPolicy
 	if policy == corev1.DNSDefault || pod.Spec.HostNetwork && policy != corev1.DNSClusterFirstWithHostNet && policy != corev1.DNSNone {
 		return "the pod resolves names as its machine does, and so would not find the other nodes: write dnsPolicy: " +
@@ -65,13 +73,16 @@ func cannotResolve(pod *corev1.Pod) string {
 	return ""
 }
 
-func addCertificate(pod *corev1.Pod, node plan.InPod) string {
-	if node.TLS == nil {
-		return ""
+// addSecrets gives the pod the certificate and the token of the node.
+func addSecrets(pod *corev1.Pod, node plan.InPod) string {
+	for _, secret := range node.Secrets {
+		if reason := addVolume(pod, podVolume{secret.Volume, func(v corev1.Volume) bool {
+			return v.Secret != nil && v.Secret.SecretName == secret.Volume.Secret.SecretName
+		}}); reason != "" {
+			return reason
+		}
 	}
-	return addVolume(pod, podVolume{*node.TLS, func(v corev1.Volume) bool {
-		return v.Secret != nil && v.Secret.SecretName == node.TLS.Secret.SecretName
-	}})
+	return ""
 }
 
 // addClaims gives the pod the ResourceClaims of the node's rails.
@@ -83,7 +94,7 @@ func addClaims(pod *corev1.Pod, node plan.InPod) string {
 				continue
 			}
 			if have.ResourceClaimTemplateName == nil || *have.ResourceClaimTemplateName != *claim.ResourceClaimTemplateName {
-				return "the pod has a resource claim of its own named " + quote(claim.Name) + ", as a rail is: rename it"
+				return "the pod has a resource claim of its own named " + strconv.Quote(claim.Name) + ", as a rail is: rename it"
 			}
 			taken = true
 		}

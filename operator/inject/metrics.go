@@ -13,7 +13,7 @@ var injections = prometheus.NewCounterVec(prometheus.CounterOpts{
 		"skipped or unreadable; and why: no_cluster (the one that it names cannot be used), unsuitable, or none.",
 }, []string{"outcome", "reason"})
 
-// The series that there are, so that the first of a kind is an increase and not a new series.
+// All series exist from the start, so that the first event is an increase of a series.
 func init() {
 	metrics.Registry.MustRegister(injections)
 	for _, labels := range [][2]string{
@@ -23,7 +23,7 @@ func init() {
 	}
 }
 
-// count notes an answer; `known` says that the cluster could be read.
+// count counts an answer. known is true where the cluster could be read.
 func count(result Result, known bool) {
 	switch {
 	case result.Injected && result.SkipReason == "":

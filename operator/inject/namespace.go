@@ -12,21 +12,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject/reasons"
 )
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
-// RefusesNamespace says why a cluster does not serve the pods of a namespace, "" when it does.
+// RefusesNamespace returns why a cluster does not serve the pods of a namespace, or "". A cluster serves its own namespace, and
+// those that its selector selects.
 func RefusesNamespace(ctx context.Context, live client.Reader, cluster *v1alpha1.PeerCacheCluster, namespace string) string {
-	if cluster.Spec.Injection.NamespaceSelector == nil {
-		return ""
+	if reason := RefusesOthers(cluster, namespace); reason != "" || namespace == cluster.Namespace {
+		return reason
 	}
 	name := cluster.Namespace + "/" + cluster.Name
 	selector, err := metav1.LabelSelectorAsSelector(cluster.Spec.Injection.NamespaceSelector)
-	if err != nil {
-		return reasonSelector(name, err)
+	switch {
+	case err != nil:
+		return reasons.SelectorInvalid(name, err)
+	case selector.Empty():
+		return ""
 	}
-	// Read past the cache: it is one small request, and it spares the operator watching every namespace.
+	// The live read is one small request. A cached read would make the operator watch every namespace.
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := live.Get(ctx, client.ObjectKey{Name: namespace}, object); err != nil {
@@ -35,10 +40,19 @@ func RefusesNamespace(ctx context.Context, live client.Reader, cluster *v1alpha1
 	if selector.Matches(labels.Set(object.Labels)) {
 		return ""
 	}
-	return reasonNamespace(name, selector.String(), namespace)
+	return reasons.NamespaceNotSelected(name, selector.String(), namespace)
 }
 
-// ClusterOf names the PeerCacheCluster that a pod of a namespace asks for; its name is "" when it asks for none.
+// RefusesOthers is the part of RefusesNamespace that needs no API server: without a selector, a cluster serves only its own
+// namespace.
+func RefusesOthers(cluster *v1alpha1.PeerCacheCluster, namespace string) string {
+	if namespace == cluster.Namespace || cluster.Spec.Injection.NamespaceSelector != nil {
+		return ""
+	}
+	return reasons.NamespaceNotServed(cluster.Namespace+"/"+cluster.Name, namespace)
+}
+
+// ClusterOf returns the PeerCacheCluster that a pod names. The name is "" where the pod names none.
 func ClusterOf(pod metav1.Object, namespace string) client.ObjectKey {
 	key := client.ObjectKey{Namespace: namespace, Name: pod.GetLabels()[v1alpha1.LabelInject]}
 	if other := pod.GetAnnotations()[v1alpha1.AnnotationClusterNamespace]; other != "" {

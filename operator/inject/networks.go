@@ -12,8 +12,8 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// addNetworks asks Multus for the networks of the node's rails, besides those that the user asks for, or says why
-// it cannot. The annotation is either a JSON list or the short form namespace/name@interface with commas.
+// addNetworks adds the networks of the node's rails to the annotation for Multus, or returns a reason. The annotation is a
+// JSON list, or the short form namespace/name@interface with commas.
 func addNetworks(pod *corev1.Pod, node plan.InPod) (reason string) {
 	value := strings.TrimSpace(pod.Annotations[plan.MultusNetworks])
 	if len(node.Networks) == 0 {
@@ -27,7 +27,7 @@ func addNetworks(pod *corev1.Pod, node plan.InPod) (reason string) {
 	for _, want := range node.Networks {
 		switch i := slices.IndexFunc(have, func(h plan.NetworkSelection) bool { return sameNetwork(h, want) }); {
 		case i >= 0:
-			have = slices.Delete(have, i, i+1) // two rails may want an interface each on one network
+			have = slices.Delete(have, i, i+1) // two rails may want one interface each on the same network
 			continue
 		case slices.ContainsFunc(have, func(h plan.NetworkSelection) bool {
 			return h.Interface != "" && h.Interface == want.Interface
@@ -66,12 +66,12 @@ func readNetworks(value string) (have []plan.NetworkSelection, short bool, reaso
 	return have, true, ""
 }
 
-// sameNetwork: a rail that leaves its interface's name to Multus takes any.
+// sameNetwork is true where have serves a rail that wants want. A rail without an interface name accepts any.
 func sameNetwork(have, want plan.NetworkSelection) bool {
 	return have.Name == want.Name && have.Namespace == want.Namespace && (want.Interface == "" || have.Interface == want.Interface)
 }
 
-// writeNetworks appends in the form that the user chose, and leaves what is there as it is written.
+// writeNetworks appends in the user's form, and keeps the text that is there.
 func writeNetworks(value string, short bool, missing []plan.NetworkSelection) string {
 	if short {
 		items := []string{value}

@@ -8,24 +8,28 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/peercache/peercache/operator/inject/names"
+	"github.com/peercache/peercache/operator/inject/reasons"
+	"github.com/peercache/peercache/operator/inject/sglang"
 )
 
-// Result is what became of a pod.
+// Result is the outcome of Inject.
 type Result struct {
-	// Pod is a changed copy. Where nothing was injected it differs from the original in annotations only.
+	// Pod is a changed copy. Without injection it differs from the original in annotations only.
 	Pod *corev1.Pod
-	// Injected says whether at least one container was connected.
+	// Injected is true where at least one container was connected.
 	Injected bool
-	// SkipReason says why the pod, or one of its SGLang containers, was left alone.
+	// SkipReason is why the pod, or one of its SGLang containers, was left alone.
 	SkipReason string
-	// Note says what the user still has to do.
+	// Note is what the user still has to do.
 	Note string
 }
 
-// Inject connects the SGLang containers of a pod. It never changes its arguments.
+// Inject connects the SGLang containers of a pod. It does not change its arguments.
 func Inject(pod *corev1.Pod, facts Facts) Result {
 	if facts.DriverMissing {
-		return Skip(pod, reasonNoDriver(facts.Namespace+"/"+facts.Cluster))
+		return Skip(pod, reasons.DriverMissing(facts.Namespace+"/"+facts.Cluster))
 	}
 	group, reason := facts.group(pod)
 	if reason != "" {
@@ -46,57 +50,59 @@ func Inject(pod *corev1.Pod, facts Facts) Result {
 		return Skip(pod, reason)
 	}
 	l.mounts, l.delivered = slices.Concat(client, l.mounts), len(client) > 0
-	_, annotated := pod.Annotations[AnnotationContainer]
-	var given, reasons, notes []string
+	_, annotated := pod.Annotations[names.AnnotationContainer]
+	var given, skipped, notes []string
+	if note := facts.Note(); note != "" {
+		notes = append(notes, note)
+	}
 	for _, i := range indices {
 		name := pod.Spec.Containers[i].Name
 		container, delivery, reason := injectContainer(&pod.Spec.Containers[i], l, annotated)
 		if reason != "" {
-			reasons = append(reasons, ofContainer(name, reason))
+			skipped = append(skipped, reasons.OfContainer(name, reason))
 			continue
 		}
 		changed.Spec.Containers[i] = *container
 		given = append(given, name+"="+string(delivery))
 		if note := noteFor(container, delivery, annotated); note != "" {
-			notes = append(notes, ofContainer(name, note))
+			notes = append(notes, reasons.OfContainer(name, note))
 		}
 	}
 	if len(given) == 0 {
-		return Skip(pod, strings.Join(reasons, "; "))
+		return Skip(pod, strings.Join(skipped, "; "))
 	}
 	result := Result{
-		Pod: changed, Injected: true, SkipReason: strings.Join(reasons, "; "), Note: strings.Join(notes, "; "),
+		Pod: changed, Injected: true, SkipReason: strings.Join(skipped, "; "), Note: strings.Join(notes, "; "),
 	}
 	annotate(changed, map[string]string{
-		AnnotationInjected:   facts.Cluster,
-		AnnotationContainers: strings.Join(given, ","),
-		AnnotationSkipReason: result.SkipReason,
-		AnnotationNote:       result.Note,
+		names.AnnotationInjected:   facts.Cluster,
+		names.AnnotationContainers: strings.Join(given, ","),
+		names.AnnotationSkipReason: result.SkipReason,
+		names.AnnotationNote:       result.Note,
 	})
 	return result
 }
 
-// Skip leaves a pod as it is, with an annotation that says why.
+// Skip returns the pod with an annotation that gives the reason.
 func Skip(pod *corev1.Pod, reason string) Result {
 	result := Result{Pod: pod.DeepCopy(), SkipReason: reason}
 	annotate(result.Pod, map[string]string{
-		AnnotationInjected:   "",
-		AnnotationContainers: "",
-		AnnotationSkipReason: reason,
-		AnnotationNote:       "",
+		names.AnnotationInjected:   "",
+		names.AnnotationContainers: "",
+		names.AnnotationSkipReason: reason,
+		names.AnnotationNote:       "",
 	})
 	return result
 }
 
-// injectContainer returns a changed copy of a container and how it was given the flags, or why it was left
-// alone.
+// injectContainer returns a changed copy of a container and its delivery, or a reason.
 func injectContainer(
 	original *corev1.Container, l link, annotated bool,
 ) (*corev1.Container, Delivery, string) {
 	c := original.DeepCopy()
 	delivery, args := deliveryFor(c, annotated)
-	// A file of flags may choose another backend, and flags on the command line would overrule it unseen.
-	if delivery == DeliveryFlags && args.has(configFile) {
+	// A file of flags may choose another backend. Flags on the command line would silently override it.
+	if delivery == DeliveryFlags && args.Has(sglang.ConfigFile) {
 		delivery = DeliveryEnvironment
 	}
 	if delivery == DeliveryFlags {
@@ -112,7 +118,7 @@ func injectContainer(
 	if reason := addMounts(c, l.mounts); reason != "" {
 		return nil, "", reason
 	}
-	if reason := hostNode(c, l); reason != "" {
+	if reason := prepareEmbeddedNode(c, l); reason != "" {
 		return nil, "", reason
 	}
 	return c, delivery, ""
@@ -126,23 +132,23 @@ func (ch change) apply(c *corev1.Container) {
 			c.Args[i-len(c.Command)] = ch.rewrite.word
 		}
 	}
-	// Also where the program is in command: what runs is command followed by args.
+	// Args are right even where the program is in command: the container runs command followed by args.
 	c.Args = append(c.Args, ch.add...)
 }
 
-// noteFor says what is left to the user, where the flags could not be appended.
+// noteFor returns what the user still has to do where the flags could not be appended.
 func noteFor(c *corev1.Container, delivery Delivery, annotated bool) string {
-	uses := func(word string) bool { return strings.Contains(word, envFlags) }
-	if delivery == DeliveryFlags || slices.ContainsFunc(containerArgv(c).words, uses) {
+	uses := func(word string) bool { return strings.Contains(word, names.EnvFlags) }
+	if delivery == DeliveryFlags || slices.ContainsFunc(sglang.ContainerArgv(c).Words, uses) {
 		return ""
 	}
 	if direct, _ := deliveryFor(c, annotated); direct == DeliveryFlags {
-		return noteConfigFile()
+		return reasons.NoteConfigFile()
 	}
-	return noteScript()
+	return reasons.NoteScript()
 }
 
-// annotate sets annotations and removes those that are empty, such as the reason of an earlier attempt.
+// annotate sets annotations, and removes the empty ones, such as the reason of an earlier attempt.
 func annotate(pod *corev1.Pod, annotations map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		switch value := annotations[key]; {

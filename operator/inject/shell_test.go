@@ -9,20 +9,24 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/peercache/peercache/operator/inject/names"
+	"github.com/peercache/peercache/operator/inject/sglang"
 )
 
-// TestFlagsVariableInShells: unquoted, the variable becomes exactly the arguments that are appended elsewhere.
+// TestFlagsVariableInShells checks that the unquoted variable expands to exactly the arguments that are appended
+// elsewhere.
 func TestFlagsVariableInShells(t *testing.T) {
 	node := factsOfCluster("serving", embeddedNode, sharedRails, tls).Node("numa0").Node
-	for name, settings := range map[string][]setting{
-		"socket": socketSettings("/run/peercache/default.sock"), "embedded": embedded(&corev1.Pod{}, Facts{}, node).settings,
+	for name, settings := range map[string][]sglang.Setting{
+		"socket": sglang.SocketSettings("/run/peercache/default.sock"), "embedded": embeddedLink(&corev1.Pod{}, Facts{}, node).settings,
 	} {
 		t.Run(name, func(t *testing.T) { checkInShells(t, settings) })
 	}
 }
 
-func checkInShells(t *testing.T, settings []setting) {
-	change, reason := decideFlags(argv{}, settings)
+func checkInShells(t *testing.T, settings []sglang.Setting) {
+	change, reason := decideFlags(sglang.Argv{}, settings)
 	if reason != "" {
 		t.Fatal(reason)
 	}
@@ -31,10 +35,10 @@ func checkInShells(t *testing.T, settings []setting) {
 		if err != nil {
 			t.Fatalf("%v: install %s", err, shell)
 		}
-		// In a directory where a pattern would find something.
-		command := exec.CommandContext(t.Context(), path, "-c", `touch '{a' b; exec printf '%s\n' $`+envFlags)
+		// The directory has a file that an unquoted pattern would match.
+		command := exec.CommandContext(t.Context(), path, "-c", `touch '{a' b; exec printf '%s\n' $`+names.EnvFlags)
 		command.Dir = t.TempDir()
-		command.Env = []string{envFlags + "=" + allFlags(settings), "PATH=/usr/bin:/bin"}
+		command.Env = []string{names.EnvFlags + "=" + sglang.AllFlags(settings), "PATH=/usr/bin:/bin"}
 		output, err := command.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s: %v: %s", shell, err, output)

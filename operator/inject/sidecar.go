@@ -9,13 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject/reasons"
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// maxNodeID is how long the id of a node may be.
+// maxNodeID is the maximum length of the id of a node.
 const maxNodeID = 128
 
-// nameLength is how long the pod's name is, or can become where the API server appends five characters.
+// nameLength is the length of the pod's name. To a generateName, the API server appends five characters.
 func nameLength(pod *corev1.Pod) int {
 	if pod.Name != "" {
 		return len(pod.Name)
@@ -23,13 +24,13 @@ func nameLength(pod *corev1.Pod) int {
 	return len(pod.GenerateName) + 5
 }
 
-// addSidecar adds the container that runs the pod's node, or says why it cannot.
+// addSidecar adds the container that runs the pod's node, or returns a reason.
 func addSidecar(pod *corev1.Pod, facts Facts, node plan.InPod) (reason string) {
 	if pod.Spec.HostNetwork {
 		return "the pod uses the network of its machine, where the sidecar's ports may be taken: remove hostNetwork, or " +
 			"write injection.mode: Node"
 	}
-	// Its id is <namespace>.<pod>.
+	// The id of the node is <namespace>.<pod>.
 	if longest := maxNodeID - len(facts.PodNamespace) - len("."); nameLength(pod) > longest {
 		return "the pod's name is longer than " + strconv.Itoa(longest) + " characters, and its node is named after it: shorten it"
 	}
@@ -38,7 +39,7 @@ func addSidecar(pod *corev1.Pod, facts Facts, node plan.InPod) (reason string) {
 	}
 	switch have := findContainer(pod, node.Sidecar.Name); {
 	case have != nil && !mountsAt(have, plan.SocketVolume, plan.SocketDir):
-		return reasonContainerTaken(node.Sidecar.Name)
+		return reasons.ContainerTaken(node.Sidecar.Name)
 	case have != nil:
 		return ""
 	}
@@ -48,15 +49,15 @@ func addSidecar(pod *corev1.Pod, facts Facts, node plan.InPod) (reason string) {
 	labelGroup(pod, node.Group)
 	sidecar := *node.Sidecar.DeepCopy()
 	if !node.RDMA {
-		runAsNobody(pod, sidecar.SecurityContext)
+		runAsNonRoot(pod, sidecar.SecurityContext)
 	}
 	pod.Spec.InitContainers = append(pod.Spec.InitContainers, sidecar)
 	addPullSecrets(pod, facts)
 	return ""
 }
 
-// labelGroup names the node's group for the metrics, as the pods of the cluster's own nodes do. Nothing selects pods by it
-// alone, and a label of the user's stays.
+// labelGroup sets the group label for the metrics, as the cluster's own pods have it. No selector uses this label alone. A
+// label of the user stays.
 func labelGroup(pod *corev1.Pod, group string) {
 	if _, taken := pod.Labels[v1alpha1.LabelGroup]; taken {
 		return
@@ -67,13 +68,13 @@ func labelGroup(pod *corev1.Pod, group string) {
 	pod.Labels[v1alpha1.LabelGroup] = group
 }
 
-// portTaken says which container has one of the sidecar's ports: those of a pod share its network.
+// portTaken returns the reason where a container uses a port of the sidecar: the containers of a pod share its network.
 func portTaken(pod *corev1.Pod, ports []int32) (reason string) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for _, c := range list {
 			for _, port := range c.Ports {
 				if slices.Contains(ports, port.ContainerPort) && port.Protocol != corev1.ProtocolUDP && port.Protocol != corev1.ProtocolSCTP {
-					return "container " + quote(c.Name) + " has port " + strconv.Itoa(int(port.ContainerPort)) +
+					return "container " + strconv.Quote(c.Name) + " has port " + strconv.Itoa(int(port.ContainerPort)) +
 						", which the sidecar needs: change it, or discovery.port or monitoring.port of the cluster"
 				}
 			}

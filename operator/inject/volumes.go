@@ -11,35 +11,42 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject/reasons"
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// podVolume is a volume to add, and how it is recognised when it is there already.
+// podVolume is a volume to add. matches recognises it in a pod that has it already.
 type podVolume struct {
-	volume corev1.Volume
-	ours   func(corev1.Volume) bool
+	volume  corev1.Volume
+	matches func(corev1.Volume) bool
 }
 
-// addVolume adds a volume to the pod, or says why it cannot.
+// addVolume adds a volume to the pod, or returns a reason.
 func addVolume(pod *corev1.Pod, add podVolume) (reason string) {
 	i := slices.IndexFunc(pod.Spec.Volumes, func(have corev1.Volume) bool { return have.Name == add.volume.Name })
 	switch {
 	case i < 0:
 		pod.Spec.Volumes = append(pod.Spec.Volumes, add.volume)
-	case !add.ours(pod.Spec.Volumes[i]):
-		return reasonVolumeTaken(add.volume.Name)
+	case !add.matches(pod.Spec.Volumes[i]):
+		return reasons.VolumeTaken(add.volume.Name)
 	}
 	return ""
 }
 
-// machineSockets is the directory where the cluster's nodes of the machine have their sockets. One that does
-// not exist yet is created, by the kubelet or by the CSI driver, so that an SGLang pod that starts before the node does
-// is not held back; the store connects when the socket appears.
+// machineSockets is the directory with the sockets of the cluster's nodes on the machine. The kubelet or the CSI driver
+// creates a missing directory, so a pod can start before the node; the store connects when the socket appears.
+//
+// Where namespaces are isolated, the CSI driver mounts the folder of the pod's namespace, whatever the pod says. A hostPath
+// holds the folders of all namespaces, and the mount selects one by subPath. The kubelet then creates that folder with the
+// permissions and the group of its parent. With a hostPath of its own, the folder would belong to root.
 func machineSockets(facts Facts) podVolume {
 	if facts.Socket == v1alpha1.SocketCSI {
-		return fromDriver(map[string]string{plan.CSINamespace: facts.Namespace, plan.CSICluster: facts.Cluster})
+		return csiSockets(map[string]string{plan.CSINamespace: facts.Namespace, plan.CSICluster: facts.Cluster})
 	}
 	directory := plan.HostSocketDir(facts.Namespace, facts.Cluster)
+	if plan.Isolated(facts.Sharing) {
+		directory = plan.HostTenantsDir(facts.Namespace, facts.Cluster)
+	}
 	return podVolume{
 		corev1.Volume{Name: plan.SocketVolume, VolumeSource: corev1.VolumeSource{
 			HostPath: &corev1.HostPathVolumeSource{Path: directory, Type: new(corev1.HostPathDirectoryOrCreate)},
@@ -48,8 +55,25 @@ func machineSockets(facts Facts) podVolume {
 	}
 }
 
-// fromDriver is the same directory from the CSI driver.
-func fromDriver(attributes map[string]string) podVolume {
+// SocketVolume is the volume of machineSockets.
+func SocketVolume(facts Facts) corev1.Volume { return machineSockets(facts).volume }
+
+// SocketMount is the mount of the machine's sockets in an SGLang container.
+func SocketMount(facts Facts) corev1.VolumeMount {
+	mount := corev1.VolumeMount{Name: plan.SocketVolume, MountPath: plan.SocketDir, ReadOnly: true}
+	if facts.FolderPerNamespace() {
+		mount.SubPath = facts.PodNamespace
+	}
+	return mount
+}
+
+// FolderPerNamespace is true where the volume of sockets holds a folder for each namespace.
+func (f Facts) FolderPerNamespace() bool {
+	return plan.Isolated(f.Sharing) && f.Socket != v1alpha1.SocketCSI
+}
+
+// csiSockets is the directory of sockets from the CSI driver.
+func csiSockets(attributes map[string]string) podVolume {
 	return podVolume{
 		corev1.Volume{Name: plan.SocketVolume, VolumeSource: corev1.VolumeSource{
 			CSI: &corev1.CSIVolumeSource{Driver: plan.CSIDriver, ReadOnly: new(true), VolumeAttributes: attributes},
@@ -61,7 +85,7 @@ func fromDriver(attributes map[string]string) podVolume {
 	}
 }
 
-// emptyVolume is a directory that lives as long as the pod.
+// emptyVolume is an emptyDir.
 func emptyVolume(name string) podVolume {
 	return podVolume{
 		corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
@@ -69,26 +93,26 @@ func emptyVolume(name string) podVolume {
 	}
 }
 
-// sidecarSockets is the directory of the pod's own node. It holds a socket and no data, so it is in memory: a disk that is
-// full or slow does not concern it. What is written there counts as the pod's memory, hence the limit.
+// sidecarSockets is the directory with the socket of the sidecar. It is in memory, so that a full or slow disk does not matter.
+// Files in it count as memory of the pod, hence the limit.
 func sidecarSockets() podVolume {
 	volume := emptyVolume(plan.SocketVolume)
 	volume.volume.EmptyDir = &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: new(resource.MustParse("1Mi"))}
 	return volume
 }
 
-// addMounts mounts volumes, or says why they cannot be mounted. Connecting to a socket needs write permission
-// on the socket, not on the mount, so all are read-only.
+// addMounts adds mounts, or returns a reason. Connecting needs write permission on the socket and not on the mount, so all
+// mounts are read-only.
 func addMounts(c *corev1.Container, mounts []corev1.VolumeMount) (reason string) {
 	for _, m := range mounts {
 		mounted := false
 		for _, have := range c.VolumeMounts {
 			switch {
-			case have.Name == m.Name && have.MountPath == m.MountPath:
+			case have.Name == m.Name && have.MountPath == m.MountPath && have.SubPath == m.SubPath:
 				mounted = true
 			case overlap(have.MountPath, m.MountPath):
-				// A mount above ours may be read-only, and then the runtime cannot create our directory in it.
-				return reasonOverlap(have.Name, have.MountPath, m.MountPath)
+				// A mount above ours may be read-only. The runtime then cannot create our directory in it.
+				return reasons.MountOverlap(have.Name, have.MountPath, m.MountPath)
 			}
 		}
 		if !mounted {
@@ -98,7 +122,7 @@ func addMounts(c *corev1.Container, mounts []corev1.VolumeMount) (reason string)
 	return ""
 }
 
-// overlap says whether one path is the other, or lies above it.
+// overlap is true where one path equals the other or contains it.
 func overlap(a, b string) bool {
 	a, b = strings.TrimRight(a, "/")+"/", strings.TrimRight(b, "/")+"/"
 	return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)

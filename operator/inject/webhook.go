@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject/reasons"
 	"github.com/peercache/peercache/operator/plan"
 )
 
@@ -27,14 +28,14 @@ import (
 // Path is where the webhook server serves injection.
 const Path = "/mutate-v1-pod"
 
-// answerWithin leaves time for the answer within the 5 s that the API server waits.
-const answerWithin = 3 * time.Second
+// handleTimeout leaves time to answer within the 5 s that the API server waits.
+const handleTimeout = 3 * time.Second
 
 // Options configure the webhook.
 type Options struct {
-	// ClientImage is used by clusters that name no client image.
+	// ClientImage is the image for clusters that name none.
 	ClientImage string
-	// Plan is what nodes inside SGLang pods depend on besides their cluster.
+	// Plan has the facts for nodes inside SGLang pods that do not come from the cluster.
 	Plan plan.Facts
 }
 
@@ -52,7 +53,7 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 	return nil
 }
 
-// handler answers admission requests for pods. It admits every pod, whatever goes wrong.
+// handler answers admission requests for pods. It admits every pod, even after an error.
 type handler struct {
 	options Options
 	cached  client.Reader
@@ -62,17 +63,17 @@ type handler struct {
 
 // Handle implements admission.Handler.
 func (h *handler) Handle(ctx context.Context, req admission.Request) admission.Response {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, handleTimeout)
 	defer cancel()
 
 	pod := &corev1.Pod{}
-	if err := json.Unmarshal(req.Object.Raw, pod); err != nil { // a decoder would read it twice, for its kind first
+	if err := json.Unmarshal(req.Object.Raw, pod); err != nil { // a decoder would parse it twice, the first time for its kind
 		injections.WithLabelValues("unreadable", "none").Inc()
 		return admission.Allowed("").WithWarnings(fmt.Sprintf("peercache: the pod was not connected: decoding it: %v", err))
 	}
 	result, cluster := h.inject(ctx, req.Namespace, pod)
 	if cluster != nil && cluster.Spec.Injection.By == v1alpha1.InjectionByPolicy {
-		return admission.Allowed("") // the API server has done it, or left it to be reported as missed
+		return admission.Allowed("") // the policy has connected the pod, or the watchdog reports it as missed
 	}
 	ctrl.LoggerFrom(ctx).Info("answered", "namespace", req.Namespace, "pod", podName(pod),
 		"cluster", pod.Labels[v1alpha1.LabelInject], "injected", result.Injected,
@@ -88,7 +89,7 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 	return respond(pod, result)
 }
 
-// inject gathers the facts and applies them. The cluster is nil where it is not known.
+// inject gathers the facts and calls Inject. The cluster is nil where it could not be read.
 func (h *handler) inject(ctx context.Context, namespace string, pod *corev1.Pod) (Result, *v1alpha1.PeerCacheCluster) {
 	key := ClusterOf(pod, namespace)
 	if key.Name == "" {
@@ -102,7 +103,7 @@ func (h *handler) inject(ctx context.Context, namespace string, pod *corev1.Pod)
 	case err != nil:
 		return Skip(pod, fmt.Sprintf("reading PeerCacheCluster %s failed: %v: create the pod again later", key, err)), nil
 	case !cluster.DeletionTimestamp.IsZero():
-		return Skip(pod, reasonDeleting(key.String())), cluster
+		return Skip(pod, reasons.ClusterDeleting(key.String())), cluster
 	}
 	if reason := RefusesNamespace(ctx, h.live, cluster, namespace); reason != "" {
 		return Skip(pod, reason), cluster
@@ -114,7 +115,8 @@ func (h *handler) inject(ctx context.Context, namespace string, pod *corev1.Pod)
 	return Inject(pod, facts), cluster
 }
 
-// cluster reads from the cache, and past it for a cluster that was created just before its pods.
+// cluster reads the cluster from the cache. It asks the API server for one that the cache lacks, which may be only
+// seconds old.
 func (h *handler) cluster(ctx context.Context, key client.ObjectKey) (*v1alpha1.PeerCacheCluster, error) {
 	cluster := &v1alpha1.PeerCacheCluster{}
 	err := h.cached.Get(ctx, key, cluster)
@@ -124,8 +126,8 @@ func (h *handler) cluster(ctx context.Context, key client.ObjectKey) (*v1alpha1.
 	return cluster, err
 }
 
-// respond turns a result into a patch. Both sides of the comparison went through our types, so fields of the
-// pod that these types do not know yet are in neither and stay as they are.
+// respond turns a result into a patch. Both pods were decoded with the same types. Fields that these types lack are in
+// neither, so the patch keeps them.
 func respond(before *corev1.Pod, result Result) admission.Response {
 	patches, err := diff(before, result.Pod)
 	if err != nil {
@@ -141,7 +143,7 @@ func respond(before *corev1.Pod, result Result) admission.Response {
 	return response
 }
 
-// podName is the name that a pod has, or will have without its random ending.
+// podName is the name of the pod, or its generateName with "*" for the random ending.
 func podName(pod *corev1.Pod) string {
 	if pod.Name != "" {
 		return pod.Name

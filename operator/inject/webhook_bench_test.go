@@ -30,9 +30,9 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// BenchmarkAdmission is what an admission costs the operator's process besides TLS and HTTP: the request as the API
-// server sends it, to the answer as bytes. The pod is the leader of a LeaderWorkerSet with a router and an exporter at
-// its side; the operator logs as it does in a cluster.
+// BenchmarkAdmission measures an admission without TLS and HTTP: from the request as the API server sends it to the bytes
+// of the answer. The pod is the leader of a LeaderWorkerSet with a router and an exporter. The operator logs as in a
+// cluster.
 //
 //	go test ./operator/inject -run '^$' -bench Admission -benchmem
 func BenchmarkAdmission(b *testing.B) {
@@ -63,8 +63,8 @@ func BenchmarkAdmission(b *testing.B) {
 	}
 }
 
-// cpuTime is what this process has had of the CPUs, garbage collection included. Unlike the time that has passed it says
-// the same on a busy machine.
+// cpuTime is the CPU time of this process, garbage collection included. Unlike elapsed time, it does not depend on
+// other load.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
@@ -77,15 +77,15 @@ func cpuTime(b *testing.B) time.Duration {
 func benchWebhook(cluster *v1alpha1.PeerCacheCluster) http.Handler {
 	ctrl.SetLogger(zap.New(zap.WriteTo(io.Discard), zap.Level(zapcore.InfoLevel), zap.JSONEncoder()))
 	return &admission.Webhook{Handler: &handler{
-		options: testOptions, cached: copies{cluster}, live: copies{cluster},
+		options: testOptions, cached: copyingReader{cluster}, live: copyingReader{cluster},
 		events: events.NewFakeRecorder(1),
 	}}
 }
 
-// copies answers as the manager's cache does: with a copy.
-type copies struct{ cluster *v1alpha1.PeerCacheCluster }
+// copyingReader returns a copy of the cluster, as the manager's cache does.
+type copyingReader struct{ cluster *v1alpha1.PeerCacheCluster }
 
-func (c copies) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (c copyingReader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	cluster, ok := into.(*v1alpha1.PeerCacheCluster)
 	if !ok || key != client.ObjectKeyFromObject(c.cluster) {
 		return fmt.Errorf("nobody has %T %s", into, key)
@@ -94,7 +94,7 @@ func (c copies) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	return nil
 }
 
-func (c copies) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+func (c copyingReader) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	return fmt.Errorf("an admission lists %T", list)
 }
 

@@ -34,6 +34,7 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/internal/testenv"
 	"github.com/peercache/peercache/operator/inject"
+	"github.com/peercache/peercache/operator/inject/names"
 	"github.com/peercache/peercache/operator/plan"
 )
 
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
 const clientImage = "docker.io/peercache/client:test"
 
-// warnings collects what the API server tells the user of a client.
+// warnings collects the warnings that the API server sends to a client.
 type warnings struct {
 	mutex sync.Mutex
 	text  []string
@@ -59,7 +60,7 @@ func (w *warnings) has(part string) bool {
 	return strings.Contains(strings.Join(w.text, "\n"), part)
 }
 
-// installWebhook registers config/webhook with the API server and returns where it will be called.
+// installWebhook registers config/webhook with the API server, and returns where the API server calls it.
 func installWebhook(t *testing.T) *envtest.WebhookInstallOptions {
 	t.Helper()
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
@@ -71,7 +72,7 @@ func installWebhook(t *testing.T) *envtest.WebhookInstallOptions {
 		t.Fatalf("installing the webhook configuration: %v", err)
 	}
 	t.Cleanup(func() {
-		// The test's own context has ended by now.
+		// The context of the test has ended by now.
 		if err := testenv.Client(t).Delete(context.WithoutCancel(t.Context()), configuration); err != nil {
 			t.Errorf("removing the webhook configuration: %v", err)
 		}
@@ -85,12 +86,12 @@ func installWebhook(t *testing.T) *envtest.WebhookInstallOptions {
 // serveWebhook runs the webhook until the test ends.
 func serveWebhook(t *testing.T) {
 	t.Helper()
-	at := installWebhook(t)
+	options := installWebhook(t)
 	mgr, err := ctrl.NewManager(testenv.Config(), ctrl.Options{
 		Scheme:  testenv.Scheme(),
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		WebhookServer: webhook.NewServer(webhook.Options{
-			Host: at.LocalServingHost, Port: at.LocalServingPort, CertDir: at.LocalServingCertDir,
+			Host: options.LocalServingHost, Port: options.LocalServingPort, CertDir: options.LocalServingCertDir,
 		}),
 	})
 	if err != nil {
@@ -122,6 +123,7 @@ func TestWebhook(t *testing.T) {
 	t.Run("a later change of the pod is left alone", leavesUpdatesAlone)
 	t.Run("without its cluster a pod gets a reason and a warning", explainsMissingCluster)
 	t.Run("the cluster's namespaceSelector is honoured and an event says so", honoursNamespaceSelector)
+	t.Run("without one a cluster serves no other namespace, and the pod says what to write", servesItsOwnNamespace)
 	t.Run("a pod of a cluster with an admission policy is left to it", leavesToPolicy)
 	t.Run("a Guaranteed pod stays Guaranteed", keepsQualityOfService)
 	for name, spec := range testdataSpecs {
@@ -134,7 +136,7 @@ func connects(t *testing.T) {
 	c, namespace := testenv.Client(t), newServing(t, nil)
 	pod := newEngine(namespace)
 	create(t, c, pod)
-	if pod.Annotations[inject.AnnotationInjected] != "kv" || pod.Annotations[inject.AnnotationContainers] != "main=flags" {
+	if pod.Annotations[names.AnnotationInjected] != "kv" || pod.Annotations[names.AnnotationContainers] != "main=flags" {
 		t.Errorf("annotations: %v", pod.Annotations)
 	}
 	if len(pod.Spec.InitContainers) != 1 || pod.Spec.InitContainers[0].Image != clientImage {
@@ -150,7 +152,7 @@ func connects(t *testing.T) {
 			directory = v.HostPath.Path
 		}
 	}
-	if directory != "/run/peercache/"+namespace+"/kv" {
+	if directory != "/run/peercache/"+namespace+"/kv.tenants" {
 		t.Errorf("socket directory: %s", directory)
 	}
 }
@@ -201,7 +203,7 @@ func explainsMissingCluster(t *testing.T) {
 	pod := newEngine(namespace)
 	create(t, c, pod)
 	want := "PeerCacheCluster " + namespace + "/kv does not exist"
-	if reason := pod.Annotations[inject.AnnotationSkipReason]; !strings.Contains(reason, want) {
+	if reason := pod.Annotations[names.AnnotationSkipReason]; !strings.Contains(reason, want) {
 		t.Errorf("reason: %s", reason)
 	}
 	if len(pod.Spec.InitContainers) != 0 || len(pod.Spec.Containers[0].Env) != 0 {
@@ -214,15 +216,21 @@ func explainsMissingCluster(t *testing.T) {
 
 func honoursNamespaceSelector(t *testing.T) {
 	c := testenv.Client(t)
-	namespace := newServing(t, &metav1.LabelSelector{MatchLabels: map[string]string{"purpose": "inference"}})
-	first := newEngine(namespace)
+	served := newServing(t, &metav1.LabelSelector{MatchLabels: map[string]string{"purpose": "inference"}})
+	namespace := testenv.Namespace(t)
+	newPod := func() *corev1.Pod {
+		pod := newEngine(namespace)
+		pod.Annotations = map[string]string{v1alpha1.AnnotationClusterNamespace: served}
+		return pod
+	}
+	first := newPod()
 	create(t, c, first)
-	if reason := first.Annotations[inject.AnnotationSkipReason]; !strings.Contains(reason, "purpose=inference") {
+	if reason := first.Annotations[names.AnnotationSkipReason]; !strings.Contains(reason, "purpose=inference") {
 		t.Errorf("reason: %s", reason)
 	}
 	testenv.Eventually(t, 30*time.Second, func() error {
 		list := &eventsv1.EventList{}
-		if err := c.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
+		if err := c.List(t.Context(), list, client.InNamespace(served)); err != nil {
 			return err
 		}
 		for _, event := range list.Items {
@@ -239,10 +247,22 @@ func honoursNamespaceSelector(t *testing.T) {
 	if err := c.Patch(t.Context(), object, patch); err != nil {
 		t.Fatal(err)
 	}
-	second := newEngine(namespace)
-	create(t, c, second)
-	if second.Annotations[inject.AnnotationInjected] != "kv" {
-		t.Errorf("annotations: %v", second.Annotations)
+	for _, pod := range []*corev1.Pod{newPod(), newEngine(served)} {
+		create(t, c, pod)
+		if pod.Annotations[names.AnnotationInjected] != "kv" {
+			t.Errorf("annotations: %v", pod.Annotations)
+		}
+	}
+}
+
+func servesItsOwnNamespace(t *testing.T) {
+	c, served, namespace := testenv.Client(t), newServing(t, nil), testenv.Namespace(t)
+	pod := newEngine(namespace)
+	pod.Annotations = map[string]string{v1alpha1.AnnotationClusterNamespace: served}
+	create(t, c, pod)
+	want := "namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: " + namespace + "}}"
+	if reason := pod.Annotations[names.AnnotationSkipReason]; !strings.Contains(reason, want) || len(pod.Spec.InitContainers) != 0 {
+		t.Errorf("reason: %s; init containers: %+v", reason, pod.Spec.InitContainers)
 	}
 }
 
@@ -254,7 +274,7 @@ func keepsQualityOfService(t *testing.T) {
 	}
 	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: need, Limits: need}
 	create(t, c, pod)
-	if pod.Annotations[inject.AnnotationInjected] != "kv" || pod.Status.QOSClass != corev1.PodQOSGuaranteed {
+	if pod.Annotations[names.AnnotationInjected] != "kv" || pod.Status.QOSClass != corev1.PodQOSGuaranteed {
 		t.Errorf("annotations %v, quality of service %s", pod.Annotations, pod.Status.QOSClass)
 	}
 }
@@ -268,9 +288,10 @@ var testdataSpecs = map[string]v1alpha1.PeerCacheClusterSpec{
 	"sidecar with rails": {
 		Transport: v1alpha1.TransportRDMA,
 		Rails: []v1alpha1.Rail{{
-			Name: "rail0", Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: "rdma/rail0", Network: "rail0",
+			Name: "rail0", Attachment: v1alpha1.AttachmentSharedDevicePlugin, SharedDevicePlugin: &v1alpha1.SharedDevice{ResourceName: "rdma/rail0"},
+			Network: &v1alpha1.RailNetwork{Name: "rail0"},
 		}, {
-			Name: "rail1", Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "nics",
+			Name: "rail1", Attachment: v1alpha1.AttachmentDRA, DRA: &v1alpha1.ClaimedDevice{ResourceClaimTemplate: "nics"},
 		}},
 		Security: v1alpha1.SecuritySpec{TLS: &v1alpha1.TLSSpec{SecretName: "kv-peers-tls"}},
 		Injection: v1alpha1.InjectionSpec{
@@ -280,9 +301,10 @@ var testdataSpecs = map[string]v1alpha1.PeerCacheClusterSpec{
 	"embedded with rails": {
 		Transport: v1alpha1.TransportRDMA,
 		Rails: []v1alpha1.Rail{{
-			Name: "rail0", Attachment: v1alpha1.AttachmentSRIOV, ResourceName: "n.com/rail0", Network: "rail0",
+			Name: "rail0", Attachment: v1alpha1.AttachmentSRIOV, SRIOV: &v1alpha1.VirtualFunction{ResourceName: "n.com/rail0"},
+			Network: &v1alpha1.RailNetwork{Name: "rail0"},
 		}, {
-			Name: "rail1", Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "nics",
+			Name: "rail1", Attachment: v1alpha1.AttachmentDRA, DRA: &v1alpha1.ClaimedDevice{ResourceClaimTemplate: "nics"},
 		}},
 		Security: v1alpha1.SecuritySpec{TLS: &v1alpha1.TLSSpec{SecretName: "kv-peers-tls"}},
 		Injection: v1alpha1.InjectionSpec{
@@ -292,8 +314,8 @@ var testdataSpecs = map[string]v1alpha1.PeerCacheClusterSpec{
 	},
 }
 
-// acceptsTestdata: with the label a pod is accepted whenever it is without, and the pod that comes out,
-// with all the defaults that the API server filled in, goes in again unchanged.
+// acceptsTestdata checks every pod of testdata. With the label, the API server accepts it whenever it accepts it without. The
+// result, with all defaults, is admitted again unchanged.
 func acceptsTestdata(t *testing.T, spec v1alpha1.PeerCacheClusterSpec) {
 	c := testenv.Client(t)
 	namespace := newServingAs(t, spec)
@@ -349,7 +371,7 @@ func initContainerIsRestricted(t *testing.T) {
 	if err := c.Create(t.Context(), restricted); err != nil {
 		t.Fatal(err)
 	}
-	// The socket directory is a hostPath, which that level forbids for any pod; all else must pass.
+	// The socket directory is a hostPath, which that level forbids for every pod. The rest must pass.
 	copying := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "copy-", Namespace: restricted.Name},
 		Spec: corev1.PodSpec{
@@ -367,10 +389,10 @@ func initContainerIsRestricted(t *testing.T) {
 	}
 }
 
-// TestWebhookIsDown: nothing listens where the API server calls.
+// TestWebhookIsDown checks that pods are created while nothing listens where the API server calls.
 func TestWebhookIsDown(t *testing.T) {
-	at := installWebhook(t)
-	address := net.JoinHostPort(at.LocalServingHost, strconv.Itoa(at.LocalServingPort))
+	options := installWebhook(t)
+	address := net.JoinHostPort(options.LocalServingHost, strconv.Itoa(options.LocalServingPort))
 	if connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address); err == nil {
 		t.Fatal(errors.Join(errors.New("something listens at "+address), connection.Close()))
 	}
@@ -382,7 +404,7 @@ func TestWebhookIsDown(t *testing.T) {
 	}
 }
 
-// newServing makes a namespace with the cluster kv.
+// newServing creates a namespace with the cluster kv.
 func newServing(t *testing.T, selector *metav1.LabelSelector) string {
 	t.Helper()
 	return newServingAs(t, v1alpha1.PeerCacheClusterSpec{Injection: v1alpha1.InjectionSpec{NamespaceSelector: selector}})

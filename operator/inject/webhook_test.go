@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -26,6 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject/injecttest"
+	"github.com/peercache/peercache/operator/inject/names"
 )
 
 func testScheme(t *testing.T) *runtime.Scheme {
@@ -68,6 +71,13 @@ const enginePod = `{
     "args": ["python3", "-m", "sglang.launch_server", "--model-path", "x"]}]}
 }`
 
+// podOfOtherNamespace names a cluster of another namespace.
+var podOfOtherNamespace = strings.Replace(enginePod, `"labels"`, `"annotations": {"peercache.io/cluster-namespace": "elsewhere"}, "labels"`, 1)
+
+func servesAll(c *v1alpha1.PeerCacheCluster) {
+	c.Spec.Injection.NamespaceSelector = &metav1.LabelSelector{}
+}
+
 func TestHandle(t *testing.T) {
 	notReachable := errors.New("connection refused")
 	cases := map[string]struct {
@@ -77,7 +87,7 @@ func TestHandle(t *testing.T) {
 		err      error
 		dryRun   bool
 		injected bool
-		warning  string // part of it
+		warning  string // a part of the warning
 		event    bool
 	}{
 		"injected": {pod: enginePod, cached: []client.Object{testCluster("serving")}, injected: true},
@@ -89,8 +99,22 @@ func TestHandle(t *testing.T) {
 			warning: "PeerCacheCluster serving/kv does not exist",
 		},
 		"cluster in the namespace of the annotation": {
-			pod:    strings.Replace(enginePod, `"labels"`, `"annotations": {"peercache.io/cluster-namespace": "elsewhere"}, "labels"`, 1),
-			cached: []client.Object{testCluster("elsewhere")}, injected: true,
+			pod:    podOfOtherNamespace,
+			cached: []client.Object{testCluster("elsewhere", servesAll)}, injected: true,
+		},
+		"cluster of another namespace, which serves its own only": {
+			pod: podOfOtherNamespace, event: true, cached: []client.Object{testCluster("elsewhere")},
+			warning: "in serving: write spec.injection.namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: serving}}",
+		},
+		"client image of a cluster elsewhere": {
+			pod: podOfOtherNamespace, injected: true,
+			warning: "not those of PeerCacheCluster elsewhere/kv (spec.injection.client.image)",
+			cached: []client.Object{testCluster("elsewhere", servesAll, func(c *v1alpha1.PeerCacheCluster) {
+				c.Spec.Injection.Client.Image = "author/client:1"
+			})},
+		},
+		"own namespace, whatever is selected": {
+			pod: enginePod, injected: true, cached: []client.Object{testCluster("serving", onlyPurpose("inference"))},
 		},
 		"empty label": {
 			pod: strings.Replace(enginePod, `"kv"`, `""`, 1), warning: "label peercache.io/inject is empty",
@@ -105,22 +129,22 @@ func TestHandle(t *testing.T) {
 			})},
 		},
 		"namespace is selected": {
-			pod: enginePod, injected: true,
-			cached: []client.Object{testCluster("serving", onlyPurpose("inference"))},
+			pod: podOfOtherNamespace, injected: true,
+			cached: []client.Object{testCluster("elsewhere", onlyPurpose("inference"))},
 			live:   []client.Object{namespace("serving", map[string]string{"purpose": "inference"})},
 		},
 		"namespace is not selected": {
-			pod: enginePod, warning: "serves only namespaces with the labels purpose=inference", event: true,
-			cached: []client.Object{testCluster("serving", onlyPurpose("inference"))},
+			pod: podOfOtherNamespace, warning: "serves only namespaces with the labels purpose=inference", event: true,
+			cached: []client.Object{testCluster("elsewhere", onlyPurpose("inference"))},
 			live:   []client.Object{namespace("serving", map[string]string{"purpose": "training"})},
 		},
 		"namespace cannot be read": {
-			pod: enginePod, warning: "reading namespace serving failed", event: true,
-			cached: []client.Object{testCluster("serving", onlyPurpose("inference"))},
+			pod: podOfOtherNamespace, warning: "reading namespace serving failed", event: true,
+			cached: []client.Object{testCluster("elsewhere", onlyPurpose("inference"))},
 		},
 		"namespace selector is not valid": {
-			pod: enginePod, warning: "namespaceSelector of PeerCacheCluster serving/kv is not valid", event: true,
-			cached: []client.Object{testCluster("serving", func(c *v1alpha1.PeerCacheCluster) {
+			pod: podOfOtherNamespace, warning: "namespaceSelector of PeerCacheCluster elsewhere/kv is not valid", event: true,
+			cached: []client.Object{testCluster("elsewhere", func(c *v1alpha1.PeerCacheCluster) {
 				c.Spec.Injection.NamespaceSelector = &metav1.LabelSelector{
 					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}},
 				}
@@ -215,10 +239,10 @@ func checkPatched(t *testing.T, raw string, response admission.Response, injecte
 	if err := json.Unmarshal(patched, pod); err != nil {
 		t.Fatal(err)
 	}
-	if got := pod.Annotations[AnnotationInjected] == "kv"; got != injected {
+	if got := pod.Annotations[names.AnnotationInjected] == "kv"; got != injected {
 		t.Errorf("injected: %v, want %v: %s", got, injected, patched)
 	}
-	if !injected && pod.Annotations[AnnotationSkipReason] == "" {
+	if !injected && pod.Annotations[names.AnnotationSkipReason] == "" {
 		t.Errorf("no reason on the pod: %s", patched)
 	}
 	for _, operation := range response.Patches {
@@ -228,8 +252,9 @@ func checkPatched(t *testing.T, raw string, response admission.Response, injecte
 	}
 }
 
-// A cluster may have many groups, and an admission has to be quick.
-func TestOnlyThePodsNodeIsPlanned(t *testing.T) {
+// TestPlansOnlyTheGroupOfThePod checks that an admission plans one group. A cluster may have many, and an admission must be
+// fast.
+func TestPlansOnlyTheGroupOfThePod(t *testing.T) {
 	for name, test := range map[string]struct {
 		group, skip string
 		planned     []string
@@ -246,9 +271,9 @@ func TestOnlyThePodsNodeIsPlanned(t *testing.T) {
 				planned = append(planned, group)
 				return node(group)
 			}
-			pod := readPod(t, "testdata/sidecar.in.yaml")
+			pod := injecttest.ReadPod(t, "testdata/sidecar.in.yaml")
 			if test.group != "" {
-				pod.Annotations = map[string]string{AnnotationGroup: test.group}
+				pod.Annotations = map[string]string{names.AnnotationGroup: test.group}
 			}
 			result := Inject(pod, facts)
 			if !slices.Equal(planned, test.planned) || result.Injected != (test.skip == "") || !strings.Contains(result.SkipReason, test.skip) {
@@ -278,8 +303,16 @@ func TestFactsFor(t *testing.T) {
 	if other := FactsFor(cluster, "elsewhere", Options{ClientImage: "client:default"}); len(other.PullSecrets) != 0 {
 		t.Errorf("pull secrets of another namespace: %+v", other.PullSecrets)
 	}
+	cluster.Spec.Injection.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "mirror"}, {Name: "registry"}}
+	for namespace, want := range map[string]string{"serving": "[{registry} {mirror}]", "elsewhere": "[{mirror} {registry}]"} {
+		if got := fmt.Sprint(FactsFor(cluster, namespace, Options{}).PullSecrets); got != want {
+			t.Errorf("pull secrets in %s: %s, want %s", namespace, got, want)
+		}
+	}
 	cluster.Spec.Injection.Client.Image = "client:own"
-	if facts := FactsFor(cluster, "serving", Options{ClientImage: "client:default"}); facts.ClientImage != "client:own" {
-		t.Errorf("client image: %s", facts.ClientImage)
+	for namespace, want := range map[string]string{"serving": "client:own", "elsewhere": "client:default"} {
+		if facts := FactsFor(cluster, namespace, Options{ClientImage: "client:default"}); facts.ClientImage != want {
+			t.Errorf("client image in %s: %s, want %s", namespace, facts.ClientImage, want)
+		}
 	}
 }

@@ -8,22 +8,23 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// claims are the group's ResourceClaims: one per rail, except that rails which name requests of one template
-// share a claim. A container lists a claim once and thereby gets the devices of all its requests.
+// claims returns the group's ResourceClaims: one per rail, and one for all rails that name requests of the same template. A
+// container lists a claim once, and gets the devices of all its requests.
 func (g Group) claims() ([]corev1.PodResourceClaim, []corev1.ResourceClaim) {
 	var ofPod []corev1.PodResourceClaim
 	var ofContainer []corev1.ResourceClaim
 	shared := map[string]bool{}
 	for _, rail := range g.railsWith(v1alpha1.AttachmentDRA) {
-		if rail.Request != "" {
-			if shared[rail.ResourceClaimTemplate] {
+		claim := rail.Claim()
+		if claim.Request != "" {
+			if shared[claim.ResourceClaimTemplate] {
 				continue
 			}
-			shared[rail.ResourceClaimTemplate] = true
+			shared[claim.ResourceClaimTemplate] = true
 		}
-		// The first rail of a shared claim lends its name: it is unique, and valid as a DNS label.
+		// A shared claim has the name of its first rail, which is unique and a valid DNS label.
 		ofPod = append(ofPod, corev1.PodResourceClaim{
-			Name: rail.Name, ResourceClaimTemplateName: new(rail.ResourceClaimTemplate),
+			Name: rail.Name, ResourceClaimTemplateName: new(claim.ResourceClaimTemplate),
 		})
 		ofContainer = append(ofContainer, corev1.ResourceClaim{Name: rail.Name})
 	}

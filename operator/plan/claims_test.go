@@ -13,7 +13,7 @@ func TestClaims(t *testing.T) {
 	tests := []struct {
 		name  string
 		rails []v1alpha1.Rail
-		want  string // claim=template of the pod
+		want  string // claims of the pod as claim=template
 	}{
 		{"none", []v1alpha1.Rail{onHost("a", "", "mlx5_0")}, ""},
 		{"one per rail", []v1alpha1.Rail{byClaim("a", "nic", ""), byClaim("b", "nic", "")}, "a=nic b=nic"},

@@ -13,7 +13,7 @@ import (
 
 const testImage = "docker.io/peercache/dataplane:test"
 
-// testCluster is what the API server makes of the smallest manifest, changed by the given functions.
+// testCluster returns the smallest cluster with the defaults of the API server, after the changes.
 func testCluster(changes ...func(*v1alpha1.PeerCacheClusterSpec)) *v1alpha1.PeerCacheCluster {
 	cluster := &v1alpha1.PeerCacheCluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "inference", Name: "demo", UID: "uid-1"},
@@ -53,12 +53,13 @@ func mustPlan(t *testing.T, cluster *v1alpha1.PeerCacheCluster) *Desired {
 func shared(name string, numa int32) v1alpha1.Rail {
 	return v1alpha1.Rail{
 		Name: name, NUMANode: new(numa), Attachment: v1alpha1.AttachmentSharedDevicePlugin,
-		ResourceName: "rdma/hca_" + name, Network: "default/" + name,
+		SharedDevicePlugin: &v1alpha1.SharedDevice{ResourceName: v1alpha1.ExtendedResource("rdma/hca_" + name)},
+		Network:            &v1alpha1.RailNetwork{Name: "default/" + name},
 	}
 }
 
 func onHost(name, group, device string) v1alpha1.Rail {
-	return v1alpha1.Rail{Name: name, Group: group, Attachment: v1alpha1.AttachmentHostNetwork, Device: device}
+	return v1alpha1.Rail{Name: name, Group: group, Attachment: v1alpha1.AttachmentHostNetwork, HostNetwork: &v1alpha1.HostDevice{Device: v1alpha1.DeviceName(device)}}
 }
 
 func withRails(transport v1alpha1.Transport, rails ...v1alpha1.Rail) func(*v1alpha1.PeerCacheClusterSpec) {
@@ -66,4 +67,16 @@ func withRails(transport v1alpha1.Transport, rails ...v1alpha1.Rail) func(*v1alp
 		spec.Transport = transport
 		spec.Rails = rails
 	}
+}
+
+func insecure(s *v1alpha1.PeerCacheClusterSpec) { s.Security.Peers = v1alpha1.PeersInsecure }
+
+func namedToken(s *v1alpha1.PeerCacheClusterSpec) {
+	s.Security.Token = &v1alpha1.TokenSpec{SecretName: "kv-peers-token"}
+}
+
+func shareAll(s *v1alpha1.PeerCacheClusterSpec) { s.Sharing = v1alpha1.SharingCluster }
+
+func noPolicy(s *v1alpha1.PeerCacheClusterSpec) {
+	s.Security.NetworkPolicy = v1alpha1.NetworkPolicyNone
 }

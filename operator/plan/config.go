@@ -17,14 +17,14 @@ import (
 // Setting is an option of peercached with its value.
 type Setting struct {
 	Name string
-	// Value as it stands on a command line.
+	// Value is the value as on a command line.
 	Value string
-	// Number says that the value is one, which a configuration file writes without quotes.
+	// Number is true for a number, which a configuration file writes without quotes.
 	Number bool
 }
 
-// settings are what all nodes of the cluster have in common. What differs between groups and machines comes
-// from the environment (buildEnv in pod.go).
+// settings are the options that all nodes of the cluster share. Options that differ between groups and machines are in the
+// environment (buildEnv in pod.go).
 func settings(cluster *v1alpha1.PeerCacheCluster) []Setting {
 	spec := cluster.Spec
 	var list []Setting
@@ -32,7 +32,7 @@ func settings(cluster *v1alpha1.PeerCacheCluster) []Setting {
 	number := func(name string, value int32) {
 		list = append(list, Setting{Name: name, Value: strconv.Itoa(int(value)), Number: true})
 	}
-	text("cluster", cluster.Name)
+	text("cluster", Identity(cluster))
 	text("discovery-addr", discoveryAddress(cluster))
 	number("peer-port", spec.Discovery.Port)
 	number("http-port", spec.Monitoring.Port)
@@ -40,6 +40,15 @@ func settings(cluster *v1alpha1.PeerCacheCluster) []Setting {
 	number("peer-timeout-ms", spec.Timing.PeerTimeoutMilliseconds)
 	number("heartbeat-ms", spec.Timing.HeartbeatMilliseconds)
 	number("member-ttl-ms", spec.Timing.MemberTTLMilliseconds)
+	switch {
+	case tokenSecret(cluster) != "":
+		text("auth-token-file", path.Join(tokenDir, TokenKey))
+	case spec.Security.TLS == nil: // certificates authenticate the peers
+		text("insecure-peers", "on")
+	}
+	list = append(list, tenantSettings(cluster)...)
+	list = append(list, rdmaSettings(spec.RDMA)...)
+	list = append(list, extraSettings(spec.ExtraConfig)...)
 	if budget := spec.Update.DrainBudget; budget != nil {
 		text("drain-budget", byteSize(*budget))
 	}
@@ -54,13 +63,20 @@ func settings(cluster *v1alpha1.PeerCacheCluster) []Setting {
 	return list
 }
 
-// renderConfig is the configuration file of the cluster's own nodes. Nothing of the environment may be in it,
-// because peercached prefers the file.
+// renderConfig writes the configuration file of the cluster's own nodes. An option must not be in both the file and the
+// environment, because peercached prefers the file.
 func renderConfig(cluster *v1alpha1.PeerCacheCluster) string {
 	var file strings.Builder
 	fmt.Fprintf(&file, "# Written by peercache-operator for PeerCacheCluster %s/%s; changes are undone.\n",
 		cluster.Namespace, cluster.Name)
-	for _, s := range settings(cluster) {
+	list := settings(cluster)
+	if Isolated(cluster.Spec.Sharing) {
+		list = append(list, Setting{Name: "tenants-dir", Value: tenantsDir})
+	}
+	if cluster.Spec.Update.DrainBudget == nil && cluster.Spec.Update.Strategy == v1alpha1.UpdateInPlace {
+		list = append(list, Setting{Name: "drain-budget", Value: defaultDrainBudget})
+	}
+	for _, s := range list {
 		value := s.Value
 		if !s.Number {
 			value = strconv.Quote(value)
@@ -70,8 +86,8 @@ func renderConfig(cluster *v1alpha1.PeerCacheCluster) string {
 	return file.String()
 }
 
-// byteSize writes the quantity in a unit that means the same to Kubernetes and to peercached. Memory comes
-// in whole pages, so a size that does not divide is rounded down: never more than was asked for.
+// byteSize writes the quantity in a unit that means the same to Kubernetes and to peercached. It rounds down to whole pages of
+// 4096 bytes, so that a node never takes more than the spec allows.
 func byteSize(quantity resource.Quantity) string {
 	const page = 4096
 	bytes := quantity.Value() / page * page
@@ -86,7 +102,8 @@ func byteSize(quantity resource.Quantity) string {
 	return strconv.FormatInt(bytes, 10)
 }
 
-// hugePages turns None into off rather than auto: what was not requested from Kubernetes must not be taken.
+// hugePages turns None into off rather than auto: a node must not take huge pages that it did not request from
+// Kubernetes.
 func hugePages(size v1alpha1.HugePages) string {
 	if size == v1alpha1.HugePages2Mi || size == v1alpha1.HugePages1Gi {
 		return string(size)

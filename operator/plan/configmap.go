@@ -12,7 +12,7 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// configKey is the file name of the nodes' configuration.
+// configKey is the name of the nodes' configuration file.
 const configKey = "peercached.toml"
 
 func buildConfigMap(cluster *v1alpha1.PeerCacheCluster) *corev1.ConfigMap {
@@ -23,9 +23,14 @@ func buildConfigMap(cluster *v1alpha1.PeerCacheCluster) *corev1.ConfigMap {
 	}
 }
 
-// configHash goes into the pods' annotations: a changed configuration is a changed pod template, so
-// the DaemonSet controller restarts the nodes one by one.
+// configHash is an annotation of the pods. A changed configuration changes the pod template, so the DaemonSet controller
+// restarts the nodes.
 func configHash(config *corev1.ConfigMap) string {
-	sum := sha256.Sum256([]byte(config.Data[configKey]))
+	return digest([]byte(config.Data[configKey]))
+}
+
+// digest tells contents apart in a label or an annotation.
+func digest(contents []byte) string {
+	sum := sha256.Sum256(contents)
 	return hex.EncodeToString(sum[:8])
 }

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"path"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,23 +15,32 @@ import (
 )
 
 const (
-	// SocketDir is where the socket directory is mounted, in nodes and in SGLang pods.
+	// SocketDir is the mount path of the socket directory, in nodes and in SGLang pods.
 	SocketDir = "/run/peercache"
-	// shutdownSeconds bounds leaving the cluster: a node that is told to stop says goodbye first.
+	// shutdownSeconds is the termination grace period of a node, which leaves the cluster in that time.
 	shutdownSeconds = 30
 )
 
-// HostSocketDir is the machine's directory that holds the sockets of one cluster's nodes.
+// HostSocketDir is the directory on a machine with the sockets of one cluster's nodes.
 func HostSocketDir(namespace, cluster string) string { return path.Join(SocketDir, namespace, cluster) }
 
-// SocketPath is the socket of a group's node, as nodes and SGLang pods see it.
+// HostTenantsDir is the directory on a machine with a folder of sockets for each namespace, where the cluster isolates them. It
+// lies beside HostSocketDir: pods from operators without tenants mount the whole of HostSocketDir. No name of a cluster has a
+// dot, so the path is unique.
+func HostTenantsDir(namespace, cluster string) string {
+	return HostSocketDir(namespace, cluster) + ".tenants"
+}
+
+// SocketPath is the path of the socket of a group's node, in nodes and in SGLang pods.
 func SocketPath(group string) string { return path.Join(SocketDir, group+".sock") }
 
-// buildDaemonSet runs one node per machine of its pool for one group.
+// buildDaemonSet runs one node of the group on each machine of its pool.
 func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, image, hash string) (*appsv1.DaemonSet, *Problem) {
+	labels := podLabels(cluster, group)
+	labels[v1alpha1.LabelPeers] = peersDigest(cluster)
 	template, problem := mergeTemplate(corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
-			Labels:      podLabels(cluster, group),
+			Labels:      labels,
 			Annotations: podAnnotations(group, hash),
 		},
 		Spec: buildPodSpec(cluster, group, image),
@@ -38,7 +48,8 @@ func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, image, hash
 	if problem != nil {
 		return nil, problem
 	}
-	keepOffDrained(&template.Spec)
+	excludeDrained(&template.Spec)
+	template.Labels[v1alpha1.LabelPodShape] = podShape(template)
 	meta := objectMeta(cluster, DaemonSetName(cluster.Name, group))
 	meta.Labels = podLabels(cluster, group)
 	return &appsv1.DaemonSet{
@@ -53,21 +64,40 @@ func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, image, hash
 	}, nil
 }
 
-// updateStrategy replaces one machine's node at a time unless told otherwise, so that only its pages are away. An update
-// that is paused is one in which nobody but the user replaces nodes.
+// updateStrategy replaces a tenth of a group at a time by default, so that only their pages are missing. While an update is
+// paused, only the user replaces nodes.
 func updateStrategy(cluster *v1alpha1.PeerCacheCluster) appsv1.DaemonSetUpdateStrategy {
-	wanted, under := cluster.Spec.Update, cluster.Status.Update
-	if wanted.Strategy == v1alpha1.UpdateOnDelete || under != nil && under.State == v1alpha1.UpdatePaused {
+	spec, status := cluster.Spec.Update, cluster.Status.Update
+	if spec.Strategy == v1alpha1.UpdateOnDelete || spec.Strategy == v1alpha1.UpdateInPlace || status != nil && status.State == v1alpha1.UpdatePaused {
 		return appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
 	}
-	away := intstr.FromInt32(1)
-	if wanted.MaxUnavailable != nil {
-		away = *wanted.MaxUnavailable
-	}
+	return RollingUpdate(spec)
+}
+
+// RollingUpdate has the DaemonSet controller replace pods.
+func RollingUpdate(spec v1alpha1.UpdateSpec) appsv1.DaemonSetUpdateStrategy {
+	maxUnavailable := maxUnavailable(spec)
 	return appsv1.DaemonSetUpdateStrategy{
 		Type:          appsv1.RollingUpdateDaemonSetStrategyType,
-		RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &away, MaxSurge: new(intstr.FromInt32(0))},
+		RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &maxUnavailable, MaxSurge: new(intstr.FromInt32(0))},
 	}
+}
+
+// podShape is the digest of a template without its images: pods that differ in images alone can be updated in place
+// (package inplace).
+func podShape(template corev1.PodTemplateSpec) string {
+	shape := template.DeepCopy()
+	delete(shape.Labels, v1alpha1.LabelPodShape)
+	for _, containers := range [][]corev1.Container{shape.Spec.InitContainers, shape.Spec.Containers} {
+		for i := range containers {
+			containers[i].Image = ""
+		}
+	}
+	text, err := json.Marshal(shape)
+	if err != nil {
+		panic(err) // the types of Kubernetes can be encoded
+	}
+	return digest(text)
 }
 
 func podAnnotations(group Group, hash string) map[string]string {

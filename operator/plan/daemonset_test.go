@@ -30,9 +30,33 @@ func TestDaemonSet(t *testing.T) {
 		"app.kubernetes.io/name": "peercache", "app.kubernetes.io/component": "node",
 		"app.kubernetes.io/instance": "demo", "app.kubernetes.io/managed-by": "peercache-operator",
 		"peercache.io/cluster": "demo", "peercache.io/group": "default",
+		"peercache.io/peers": peersDigest(testCluster()), "peercache.io/pod-shape": podShape(daemonSet.Spec.Template),
 	}
 	if !maps.Equal(daemonSet.Spec.Template.Labels, labels) {
 		t.Errorf("pod labels are %v, want %v", daemonSet.Spec.Template.Labels, labels)
+	}
+}
+
+// TestPodShape changes the image, and then something else.
+func TestPodShape(t *testing.T) {
+	shape := func(change func(*v1alpha1.PeerCacheClusterSpec)) string {
+		cluster := testCluster()
+		change(&cluster.Spec)
+		return mustPlan(t, cluster).DaemonSets[0].Spec.Template.Labels[v1alpha1.LabelPodShape]
+	}
+	before := shape(func(*v1alpha1.PeerCacheClusterSpec) {})
+	if after := shape(func(s *v1alpha1.PeerCacheClusterSpec) { s.Image = "dataplane:2" }); after != before {
+		t.Errorf("another image changes the shape from %s to %s", before, after)
+	}
+	for name, change := range map[string]func(*v1alpha1.PeerCacheClusterSpec){
+		"the configuration": func(s *v1alpha1.PeerCacheClusterSpec) { s.Timing.LeaseMilliseconds = 2000 },
+		"an annotation": func(s *v1alpha1.PeerCacheClusterSpec) {
+			s.PodTemplate = &v1alpha1.PodTemplate{Metadata: v1alpha1.PodTemplateMetadata{Annotations: map[string]string{"a": "b"}}}
+		},
+	} {
+		if shape(change) == before {
+			t.Errorf("%s does not change the shape", name)
+		}
 	}
 }
 
@@ -41,16 +65,15 @@ func TestUpdateStrategy(t *testing.T) {
 		name string
 		spec v1alpha1.UpdateSpec
 		now  *v1alpha1.UpdateStatus
-		want string // MaxUnavailable, or OnDelete
+		want string // MaxUnavailable or OnDelete
 	}{
-		{"one machine at a time", v1alpha1.UpdateSpec{}, nil, "1"},
+		{"in place", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateInPlace}, nil, "OnDelete"},
+		{"a tenth at a time", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateRolling}, nil, "10%"},
 		{"more", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateRolling, MaxUnavailable: new(intstr.FromInt32(4))}, nil, "4"},
-		{"a share", v1alpha1.UpdateSpec{MaxUnavailable: new(intstr.FromString("10%"))}, nil, "10%"},
-		{"draining", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateDrain, MaxUnavailable: new(intstr.FromInt32(2))}, nil, "2"},
-		{"draining, but paused", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateDrain}, &v1alpha1.UpdateStatus{State: v1alpha1.UpdatePaused}, "OnDelete"},
+		{"a share", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateRolling, MaxUnavailable: new(intstr.FromString("25%"))}, nil, "25%"},
 		{"by hand", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateOnDelete}, nil, "OnDelete"},
-		{"under way", v1alpha1.UpdateSpec{}, &v1alpha1.UpdateStatus{State: v1alpha1.UpdateProceeding}, "1"},
-		{"paused", v1alpha1.UpdateSpec{}, &v1alpha1.UpdateStatus{State: v1alpha1.UpdatePaused}, "OnDelete"},
+		{"under way", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateRolling}, &v1alpha1.UpdateStatus{State: v1alpha1.UpdateProceeding}, "10%"},
+		{"paused", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateRolling}, &v1alpha1.UpdateStatus{State: v1alpha1.UpdatePaused}, "OnDelete"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -72,18 +95,10 @@ func TestUpdateStrategy(t *testing.T) {
 }
 
 func TestSocketDirectory(t *testing.T) {
-	pod := mustPlan(t, testCluster()).DaemonSets[0].Spec.Template.Spec
-	var onMachine string
-	for _, volume := range pod.Volumes {
-		if volume.HostPath != nil {
-			onMachine = volume.HostPath.Path
-			if *volume.HostPath.Type != corev1.HostPathDirectoryOrCreate {
-				t.Errorf("the directory %s is not created", onMachine)
-			}
-		}
-	}
-	if onMachine != "/run/peercache/inference/demo" {
-		t.Errorf("sockets are in %q of the machine", onMachine)
+	pod := mustPlan(t, testCluster(shareAll)).DaemonSets[0].Spec.Template.Spec
+	sockets := volumeNamed(t, pod, "socket").HostPath
+	if sockets == nil || sockets.Path != "/run/peercache/inference/demo" || *sockets.Type != corev1.HostPathDirectoryOrCreate {
+		t.Errorf("sockets are in %+v of the machine", sockets)
 	}
 	if got := SocketPath("numa0"); got != "/run/peercache/numa0.sock" {
 		t.Errorf("socket is %q", got)

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// grafanaLabel is what Grafana's sidecar looks for by default.
+	// grafanaLabel is the label by which Grafana's sidecar finds dashboards by default.
 	grafanaLabel = "grafana_dashboard"
-	// gridWidth is that of a Grafana dashboard; panels stand in rows of two.
+	// gridWidth is the width of a Grafana dashboard. Panels stand in rows of two.
 	gridWidth   = 24
 	panelWidth  = gridWidth / 2
 	panelHeight = 8
-	// stateTimeline is the kind of panels whose values are 1, up, and 0, down.
+	// stateTimeline is the panel type for values of 1 (up) and 0 (down).
 	stateTimeline = "state-timeline"
 )
 
-// dashboard is one page of Grafana. In queries, %s and $by are as in rules.
+// dashboard is one Grafana dashboard. Its queries have the placeholders %s and $by of recording.
 type dashboard struct {
 	file, title string
 	panels      []panel
@@ -102,6 +102,34 @@ var dashboards = []dashboard{
 			{`sum (rate(peercache_rdma_refused_readers_total{%s}[5m]))`, "readers refused"}}},
 		{"Queue pairs", "timeseries", "short", []query{{`sum by (side) (peercache_rdma_queue_pairs{%s})`, "{{side}}"}}},
 	}},
+	{"disks", "disks", []panel{
+		{"Disks by machine", stateTimeline, "short", []query{
+			{`min by (node, peercache_io_group, path) (peercache_disk_up{%s})`, "{{node}} {{peercache_io_group}} {{path}}"}}},
+		{"Used", "timeseries", "percentunit", []query{
+			{`sum by (node, peercache_io_group) (peercache_disk_used_bytes{%s})` +
+				` / sum by (node, peercache_io_group) (peercache_disk_capacity_bytes{%s})`, "{{node}} {{peercache_io_group}}"}}},
+		{"Bytes read and written", "timeseries", "Bps", []query{
+			{`sum (rate(peercache_disk_read_bytes_total{%s}[5m]))`, "read"},
+			{`sum (rate(peercache_disk_written_bytes_total{%s}[5m]))`, "written"}}},
+		{"Bytes written by machine and disk", "heatmap", "Bps", []query{
+			{`sum by (node, peercache_io_group, path) (rate(peercache_disk_written_bytes_total{%s}[5m]))`, "{{node}} {{peercache_io_group}} {{path}}"}}},
+		{"Pages written, promoted and dropped", "timeseries", "cps", []query{
+			{`sum (rate(peercache_disk_written_pages_total{%s}[5m]))`, "written"},
+			{`sum (rate(peercache_disk_promoted_pages_total{%s}[5m]))`, "promoted into memory"},
+			{`sum (rate(peercache_disk_fetched_pages_total{%s}[5m]))`, "promoted for other members"},
+			{`sum by (reason) (rate(peercache_disk_dropped_pages_total{%s}[5m]))`, "dropped: {{reason}}"}}},
+		{"Write budget left, of a day's", "timeseries", "percentunit", []query{
+			{`peercache_disk_budget_left_bytes{%s} / (peercache_disk_budget_bytes_a_day{%s} > 0)`, "{{node}} {{peercache_io_group}}"}}},
+		{"Pages on disk", "timeseries", "short", []query{{`sum by (node) (peercache_disk_pages{%s})`, "{{node}}"}}},
+		{"Pages that wait to be written", "timeseries", "short", []query{{`sum by (node) (peercache_disk_waiting_pages{%s})`, "{{node}}"}}},
+		{"Reads that brought no page", "timeseries", "cps", []query{
+			{`sum by (outcome) (rate(peercache_disk_reads_total{%s,outcome!="hit"}[5m])) > 0`, "{{outcome}}"}}},
+		{"Bytes written for each byte of a page", "timeseries", "short", []query{
+			{`sum (rate(peercache_disk_written_bytes_total{%s}[1h])) / sum (rate(peercache_disk_page_bytes_total{%s}[1h]))`, "written"}}},
+		{"Errors, and disks that recover", "timeseries", "short", []query{
+			{`sum by (node, path) (increase(peercache_disk_errors_total{%s}[5m])) > 0`, "{{node}} {{path}} errors"},
+			{`count by (node) (peercache_disk_recovered{%s} == 0)`, "{{node}} recovering"}}},
+	}},
 	{"engines", "engines", []panel{
 		{"Engines attached", "timeseries", "short", []query{{`sum by (node) (peercache_engines{%s})`, "{{node}}"}}},
 		{"Time of a call, 99th percentile", "timeseries", "s", []query{
@@ -120,7 +148,7 @@ var dashboards = []dashboard{
 	}},
 }
 
-// buildDashboards makes a ConfigMap with one file per dashboard.
+// buildDashboards returns a ConfigMap with one file per dashboard.
 func buildDashboards(cluster *v1alpha1.PeerCacheCluster) *corev1.ConfigMap {
 	config := &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
@@ -135,7 +163,7 @@ func buildDashboards(cluster *v1alpha1.PeerCacheCluster) *corev1.ConfigMap {
 	return config
 }
 
-// renderDashboard writes Grafana's own format.
+// renderDashboard writes the JSON model of Grafana.
 func renderDashboard(cluster *v1alpha1.PeerCacheCluster, d dashboard) string {
 	type object = map[string]any
 	source := object{"type": "prometheus", "uid": "${datasource}"}
@@ -153,7 +181,7 @@ func renderDashboard(cluster *v1alpha1.PeerCacheCluster, d dashboard) string {
 			"fieldConfig": object{"defaults": fieldDefaults(p), "overrides": []object{}},
 		})
 	}
-	sum := sha256.Sum256([]byte(cluster.Namespace + "/" + cluster.Name + "/" + d.file)) // a uid has at most 40 letters
+	sum := sha256.Sum256([]byte(cluster.Namespace + "/" + cluster.Name + "/" + d.file)) // a uid has at most 40 characters
 	text, err := json.MarshalIndent(object{
 		"uid":           hex.EncodeToString(sum[:10]),
 		"title":         fmt.Sprintf("PeerCache %s/%s: %s", cluster.Namespace, cluster.Name, d.title),
@@ -165,12 +193,12 @@ func renderDashboard(cluster *v1alpha1.PeerCacheCluster, d dashboard) string {
 		"panels":        panels,
 	}, "", " ")
 	if err != nil {
-		panic(err) // maps of strings and numbers can always be encoded
+		panic(err) // encoding maps of strings and numbers cannot fail
 	}
 	return string(text) + "\n"
 }
 
-// fieldDefaults say how Grafana writes a panel's values.
+// fieldDefaults are the units and limits of a panel's values.
 func fieldDefaults(p panel) map[string]any {
 	defaults := map[string]any{"unit": p.unit}
 	if p.kind == stateTimeline {

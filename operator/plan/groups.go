@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,10 +11,10 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// DefaultGroup is the group of machines without rails, and of rails that nothing else groups.
+// DefaultGroup is the group of machines without rails, and of rails without another group.
 const DefaultGroup = "default"
 
-// Group is the set of rails that one node drives, on the machines of one pool. It has a DaemonSet of its own.
+// Group is the set of rails that one node drives, on the machines of one pool. Each group has a DaemonSet.
 type Group struct {
 	Name  string
 	Rails []v1alpha1.Rail // sorted by name
@@ -21,9 +22,9 @@ type Group struct {
 	Pool *v1alpha1.NodePool
 }
 
-// Groups sorts the rails into groups, ordered by pool as in the spec and then by name. There is always at
-// least one. Groups of different pools may have one name: a machine belongs to one pool, so that sockets and
-// node ids stay unique, and an SGLang pod finds its socket under the same name on both kinds of machines.
+// Groups returns the groups, at least one, in the order of pools and then by name. Groups of different pools may have the same
+// name: a machine belongs to one pool, so sockets and node ids stay unique, and an SGLang pod finds its socket under the same
+// name on machines of both pools.
 func Groups(spec v1alpha1.PeerCacheClusterSpec) []Group {
 	if len(spec.NodePools) == 0 {
 		return groupsOf(spec.Rails, spec.Layout, nil)
@@ -73,7 +74,7 @@ func groupOf(rail v1alpha1.Rail, layout v1alpha1.Layout) string {
 	}
 }
 
-// FullName tells the group from those of other pools; its DaemonSet is named after it.
+// FullName distinguishes the group from those of other pools. It is part of the name of the DaemonSet.
 func (g Group) FullName() string {
 	if g.Pool == nil {
 		return g.Name
@@ -81,7 +82,7 @@ func (g Group) FullName() string {
 	return g.Pool.Name + "-" + g.Name
 }
 
-// Memory of the group's nodes.
+// Memory is the memory of the group's nodes.
 func (g Group) Memory(spec v1alpha1.PeerCacheClusterSpec) v1alpha1.MemorySpec {
 	if g.Pool != nil && g.Pool.Memory != nil {
 		return *g.Pool.Memory
@@ -96,7 +97,7 @@ func (g Group) resources(spec v1alpha1.PeerCacheClusterSpec) v1alpha1.ResourcesS
 	return spec.Resources
 }
 
-// transport is what the group's nodes use: without rails there is only one.
+// transport is the transport of the group's nodes. Without rails only TCP is possible.
 func (g Group) transport(spec v1alpha1.PeerCacheClusterSpec) v1alpha1.Transport {
 	if len(g.Rails) == 0 {
 		return v1alpha1.TransportTCP
@@ -104,12 +105,12 @@ func (g Group) transport(spec v1alpha1.PeerCacheClusterSpec) v1alpha1.Transport 
 	return spec.Transport
 }
 
-// rdma says whether the group's nodes open RDMA devices.
+// rdma is true where the group's nodes open RDMA devices.
 func (g Group) rdma(spec v1alpha1.PeerCacheClusterSpec) bool {
 	return g.transport(spec) != v1alpha1.TransportTCP
 }
 
-// OpenRails is how many rails each of the group's nodes opens.
+// OpenRails is the number of rails that each node of the group opens.
 func (g Group) OpenRails(spec v1alpha1.PeerCacheClusterSpec) int {
 	if !g.rdma(spec) {
 		return 0
@@ -117,7 +118,12 @@ func (g Group) OpenRails(spec v1alpha1.PeerCacheClusterSpec) int {
 	return len(g.Rails)
 }
 
-// NearNUMA says whether the group's nodes may have a NUMA node to be on.
+// OnlyRDMA is true where all members have rails for RDMA, so that no page has to travel by TCP.
+func OnlyRDMA(spec v1alpha1.PeerCacheClusterSpec) bool {
+	return !slices.ContainsFunc(Groups(spec), func(g Group) bool { return !g.rdma(spec) })
+}
+
+// NearNUMA is true where the group's nodes may have to run on a NUMA node.
 func (g Group) NearNUMA(spec v1alpha1.PeerCacheClusterSpec) bool {
 	return g.rdma(spec) || g.numaNode() != ""
 }
@@ -132,28 +138,30 @@ func (g Group) railsWith(attachment v1alpha1.RailAttachment) []v1alpha1.Rail {
 	return rails
 }
 
-// railsOn are the rails whose interface in the pod has that name: one, or none.
+// railsOn returns the rail whose interface in the pod has the name, if any.
 func (g Group) railsOn(name string) []v1alpha1.Rail {
 	var rails []v1alpha1.Rail
 	for _, rail := range g.Rails {
-		if name != "" && rail.Interface == name {
+		if name != "" && rail.Attached().Interface == name {
 			rails = append(rails, rail)
 		}
 	}
 	return rails
 }
 
-// Unused are the rails that carry no pages: by TCP these travel at discovery.interface, or over the network that every pod has.
+// Unused are the rails that carry no pages. With TCP, pages travel at discovery.interface or over the default network of the
+// pod.
 func (g Group) Unused(spec v1alpha1.PeerCacheClusterSpec) []v1alpha1.Rail {
 	if g.rdma(spec) || g.onHostNetwork() {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(g.Rails), func(rail v1alpha1.Rail) bool {
-		return rail.Interface != "" && rail.Interface == spec.Discovery.Interface
+		name := rail.Attached().Interface
+		return name != "" && name == spec.Discovery.Interface
 	})
 }
 
-// onHostNetwork relies on check: the rails of a group are attached by HostNetwork all or not at all.
+// onHostNetwork relies on check: either all rails of a group are attached by HostNetwork, or none.
 func (g Group) onHostNetwork() bool {
 	return len(g.railsWith(v1alpha1.AttachmentHostNetwork)) > 0
 }
@@ -162,14 +170,35 @@ func (g Group) onHostNetwork() bool {
 func (g Group) devices() []string {
 	var devices []string
 	for _, rail := range g.Rails {
-		if rail.Device != "" && !slices.Contains(devices, rail.Device) {
-			devices = append(devices, rail.Device)
+		if device := rail.Device(); device != "" && !slices.Contains(devices, device) {
+			devices = append(devices, device)
 		}
 	}
 	return devices
 }
 
-// numaNode is the NUMA node of all the group's rails, or "" where they have none in common.
+// NUMASockets says which socket of a machine is that of which NUMA node, as NODE=PATH,NODE=PATH; "" where the groups are not
+// those of several NUMA nodes. SGLang's ranks choose by their GPU (peercache/sglang/gpu.py).
+func NUMASockets(spec v1alpha1.PeerCacheClusterSpec) string {
+	sockets := map[string]string{}
+	for _, group := range Groups(spec) { // pools may have groups of the same name
+		node := group.numaNode()
+		if have, taken := sockets[node]; node == "" || taken && have != SocketPath(group.Name) {
+			return ""
+		}
+		sockets[node] = SocketPath(group.Name)
+	}
+	if len(sockets) < 2 {
+		return ""
+	}
+	var parts []string
+	for _, node := range slices.Sorted(maps.Keys(sockets)) {
+		parts = append(parts, node+"="+sockets[node])
+	}
+	return strings.Join(parts, ",")
+}
+
+// numaNode is the NUMA node of all the group's rails, or "" where they have no common one.
 func (g Group) numaNode() string {
 	node := ""
 	for _, rail := range g.Rails {

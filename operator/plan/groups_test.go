@@ -23,7 +23,7 @@ func TestGroups(t *testing.T) {
 		name   string
 		layout v1alpha1.Layout
 		rails  []v1alpha1.Rail
-		want   string // group:rail,rail group:rail
+		want   string // as "group:rail,rail group:rail"
 	}{
 		{"no rails", v1alpha1.LayoutPerNUMA, nil, "default:"},
 		{"no rails, per rail", v1alpha1.LayoutPerRail, nil, "default:"},
@@ -71,12 +71,12 @@ func inGroup(group string, rail v1alpha1.Rail) v1alpha1.Rail {
 }
 
 func withInterface(name, pod string) v1alpha1.Rail {
-	return v1alpha1.Rail{Name: name, Network: "net", Interface: pod}
+	return v1alpha1.Rail{Name: name, Network: &v1alpha1.RailNetwork{Name: "net", Interface: pod}}
 }
 
 func byClaim(name, template, request string) v1alpha1.Rail {
 	return v1alpha1.Rail{
-		Name: name, Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: template, Request: request,
+		Name: name, Attachment: v1alpha1.AttachmentDRA, DRA: &v1alpha1.ClaimedDevice{ResourceClaimTemplate: template, Request: request},
 	}
 }
 
@@ -94,16 +94,18 @@ func TestProblems(t *testing.T) {
 		{"a group half on the host",
 			[]v1alpha1.Rail{onHost("a", "g", "mlx5_0"), {Name: "b", Group: "g", Attachment: v1alpha1.AttachmentSRIOV}},
 			"MixedAttachments", `rail "a" another rails[].group`},
+		{"a rail of an earlier release", []v1alpha1.Rail{shared("a", 0), {Name: "b", NUMANode: new(int32(0)), Attachment: v1alpha1.AttachmentSRIOV}},
+			"RailIncomplete", `rail "b" has attachment SRIOV, but not its settings`},
 		{"interfaces of different names", []v1alpha1.Rail{withInterface("a", "net1"), withInterface("b", "net2")}, "", ""},
 		{"one interface in two pods", []v1alpha1.Rail{inGroup("g", withInterface("a", "net1")),
 			inGroup("h", withInterface("b", "net1"))}, "", ""},
 		{"two interfaces of one name", []v1alpha1.Rail{withInterface("a", "net1"), withInterface("b", "net1")},
 			"InterfaceConflict", `rails "a" and "b" of group "default" both ask for net1 in one pod: give one of them ` +
 				"another interface"},
-		{"two interfaces of one MAC", []v1alpha1.Rail{{Name: "a", MAC: "02:00:00:00:00:01"},
-			{Name: "b", MAC: "02:00:00:00:00:01"}}, "InterfaceConflict", "another mac"},
-		{"two interfaces of one address", []v1alpha1.Rail{{Name: "a", IPs: []string{"10.1.0.1/24", "10.1.0.2/24"}},
-			{Name: "b", IPs: []string{"10.1.0.2/24"}}}, "InterfaceConflict", "another ips"},
+		{"two interfaces of one MAC", []v1alpha1.Rail{{Name: "a", Network: &v1alpha1.RailNetwork{MAC: "02:00:00:00:00:01"}},
+			{Name: "b", Network: &v1alpha1.RailNetwork{MAC: "02:00:00:00:00:01"}}}, "InterfaceConflict", "another mac"},
+		{"two interfaces of one address", []v1alpha1.Rail{{Name: "a", Network: &v1alpha1.RailNetwork{IPs: []string{"10.1.0.1/24", "10.1.0.2/24"}}},
+			{Name: "b", Network: &v1alpha1.RailNetwork{IPs: []string{"10.1.0.2/24"}}}}, "InterfaceConflict", "another ips"},
 		{"requests of one claim", []v1alpha1.Rail{byClaim("a", "t", "x"), byClaim("b", "t", "y")}, "", ""},
 		{"a claim each", []v1alpha1.Rail{byClaim("a", "t", ""), byClaim("b", "t", "")}, "", ""},
 		{"one request twice", []v1alpha1.Rail{byClaim("a", "t", "x"), byClaim("b", "t", "x")},
@@ -146,7 +148,7 @@ func TestEveryNodeHasTheInterfaceAtWhichItIsReached(t *testing.T) {
 		{"its rail's", "", []func(*v1alpha1.PeerCacheClusterSpec){withRails(v1alpha1.TransportTCP, withInterface("a", "fast"))}},
 		{"the machine's", "", []func(*v1alpha1.PeerCacheClusterSpec){withRails(v1alpha1.TransportRDMA, onHost("a", "g", "mlx5_0"))}},
 		{"no rail's", `nodes of group "default" have no interface "fast"`, nil},
-		{"another rail's", "write interface: fast at one", []func(*v1alpha1.PeerCacheClusterSpec){
+		{"another rail's", "write network.interface: fast at one", []func(*v1alpha1.PeerCacheClusterSpec){
 			withRails(v1alpha1.TransportTCP, withInterface("a", "net1"))}},
 		{"of some groups", `nodes of group "h"`, []func(*v1alpha1.PeerCacheClusterSpec){withRails(v1alpha1.TransportTCP,
 			inGroup("g", withInterface("a", "fast")), inGroup("h", withInterface("b", "slow")))}},
@@ -163,5 +165,36 @@ func TestEveryNodeHasTheInterfaceAtWhichItIsReached(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "InterfaceMissing: ") || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: got %v, want it to say %q", test.name, err, test.says)
 		}
+	}
+}
+
+func TestNUMASockets(t *testing.T) {
+	rail := func(name string, numaNode int32, group string) v1alpha1.Rail {
+		r := v1alpha1.Rail{Name: name, Group: group}
+		if numaNode >= 0 {
+			r.NUMANode = new(numaNode)
+		}
+		return r
+	}
+	for name, test := range map[string]struct {
+		rails  []v1alpha1.Rail
+		layout v1alpha1.Layout
+		want   string
+	}{
+		"no rails": {nil, v1alpha1.LayoutPerNUMA, ""},
+		"a group for each NUMA node": {[]v1alpha1.Rail{rail("a", 0, ""), rail("b", 1, ""), rail("c", 1, "")}, v1alpha1.LayoutPerNUMA,
+			"0=/run/peercache/numa0.sock,1=/run/peercache/numa1.sock"},
+		"one NUMA node":                 {[]v1alpha1.Rail{rail("a", 1, "")}, v1alpha1.LayoutPerNUMA, ""},
+		"several groups of a NUMA node": {[]v1alpha1.Rail{rail("a", 0, ""), rail("b", 0, ""), rail("c", 1, "")}, v1alpha1.LayoutPerRail, ""},
+		"all rails in one group":        {[]v1alpha1.Rail{rail("a", -1, ""), rail("b", -1, "")}, v1alpha1.LayoutPerNode, ""},
+		"a group whose NUMA node is not known": {[]v1alpha1.Rail{rail("a", 0, ""), rail("b", 1, ""), rail("c", -1, "other")},
+			v1alpha1.LayoutPerNUMA, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := NUMASockets(v1alpha1.PeerCacheClusterSpec{Rails: test.rails, Layout: test.layout})
+			if got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 )
@@ -13,44 +14,47 @@ import (
 // The volumes of a node inside an SGLang pod.
 const (
 	SocketVolume = "peercache-socket"
-	TLSVolume    = "peercache-tls"
+	TLSVolume    = inPodPrefix + volumeTLS
+	TokenVolume  = inPodPrefix + volumeToken
+	TenantVolume = inPodPrefix + volumeTenantSecret
+
+	inPodPrefix = "peercache-"
 )
 
-// The sidecar's ports bear our name: a Service of the user's may look for a port named http.
+// The names of the ports of a sidecar. The prefix avoids names such as http, which a Service of the user may select.
 const (
 	sidecarPeer = "peercache-peer"
 	sidecarHTTP = "peercache-http"
 )
 
-// InPod is a node that runs inside an SGLang pod: what it is told, and what the pod must bring for it. It follows
-// from the cluster by the same builders as the cluster's own nodes.
+// InPod is a node that runs inside an SGLang pod: its settings, and what it needs from the pod. The builders are those of the
+// cluster's own nodes.
 type InPod struct {
-	// Group that the node belongs to.
+	// Group is the group of the node.
 	Group string
-	// Settings are all options of peercached, for a node inside the SGLang process.
+	// Settings are all options of peercached for a node inside the SGLang process.
 	Settings []Setting
-	// Sidecar runs peercached with the same settings. It mounts SocketVolume, and TLSVolume where there is one.
+	// Sidecar runs peercached with the same settings. It mounts SocketVolume and Secrets.
 	Sidecar corev1.Container
-	// TLS is the volume with the certificate, or nil, and TLSMount where the settings look for it.
-	TLS      *corev1.Volume
-	TLSMount corev1.VolumeMount
-	// Claims belong to the pod, and Resources.Claims of Sidecar to whoever runs the node.
+	// Secrets are the Secrets that the settings name.
+	Secrets []MountedSecret
+	// Claims are the ResourceClaims of the pod. The container that runs the node uses the Resources.Claims of Sidecar.
 	Claims []corev1.PodResourceClaim
-	// Networks of the rails.
+	// Networks are the networks of the rails.
 	Networks []NetworkSelection
 	// Devices are the extended resources of the rails.
 	Devices corev1.ResourceList
-	// Memory of the node, and Overhead besides its pool.
+	// Memory is the memory of the node, and Overhead what it needs besides its pool.
 	Memory   v1alpha1.MemorySpec
 	Overhead corev1.ResourceList
-	// RDMA says that it pins memory.
+	// RDMA is true where the node pins memory.
 	RDMA bool
-	// Ports that a sidecar listens at.
+	// Ports are the ports at which a sidecar listens.
 	Ports []int32
 }
 
-// NodeInPod plans the node of a group inside a pod of the given namespace. Rails only count where pages travel by
-// RDMA: for TCP an SGLang pod needs no device, and no network but that of discovery.interface.
+// NodeInPod plans the node of a group inside a pod of a namespace. Rails matter only for RDMA: with TCP, an SGLang pod needs no
+// device, and no network except that of discovery.interface.
 func NodeInPod(
 	cluster *v1alpha1.PeerCacheCluster, groupName, podNamespace string, facts Facts,
 ) (*InPod, *Problem) {
@@ -60,25 +64,32 @@ func NodeInPod(
 		return nil, problem
 	}
 	group := findGroup(groups, groupName)
-	group.overrideFor(&cluster.Spec)
+	group.applyInjection(&cluster.Spec)
 	rdma := group.rdma(cluster.Spec)
 	if !rdma {
 		group.Rails = group.railsOn(cluster.Spec.Discovery.Interface)
 		cluster.Spec.Transport = v1alpha1.TransportTCP
 	}
-	elsewhere := podNamespace != cluster.Namespace
-	if problem := checkInPod(cluster, group, elsewhere); problem != nil {
+	otherNamespace := podNamespace != cluster.Namespace
+	if problem := checkInPod(cluster, group, otherNamespace); problem != nil {
 		return nil, problem
 	}
 	image := cluster.Spec.Image
 	if image == "" {
 		image = facts.DataplaneImage
 	}
+	if otherNamespace { // the owner of a cluster chooses what runs in its own namespace only
+		image, cluster.Spec.ImagePullPolicy = facts.DataplaneImage, corev1.PullIfNotPresent
+	}
 
 	spec := cluster.Spec
 	sidecar := buildSidecar(cluster, group, image)
+	own := sidecar.Env
 	if problem := mergeSidecar(&sidecar, spec.PodTemplate); problem != nil {
 		return nil, problem
+	}
+	if otherNamespace && spec.Injection.Mode == v1alpha1.InjectionSidecar && !equality.Semantic.DeepEqual(own, sidecar.Env) {
+		return nil, environmentProblem(cluster)
 	}
 	node := &InPod{
 		Group:    group.Name,
@@ -92,22 +103,31 @@ func NodeInPod(
 		Ports:    []int32{spec.Discovery.Port, spec.Monitoring.Port},
 	}
 	node.Claims, _ = group.claims()
-	if elsewhere {
+	if otherNamespace {
 		for i := range node.Networks {
 			if node.Networks[i].Namespace == "" {
 				node.Networks[i].Namespace = cluster.Namespace
 			}
 		}
 	}
-	if tls := spec.Security.TLS; tls != nil {
-		// The container that mounts it may run as any user, and nobody else sees it.
-		node.TLS, node.TLSMount = new(tlsVolume(TLSVolume, *tls, 0o444)), tlsMount(TLSVolume)
-		node.Sidecar.VolumeMounts = append(node.Sidecar.VolumeMounts, node.TLSMount)
+	for _, m := range secretMounts(cluster) {
+		// The container may run as any user, and no other container sees the file.
+		secret := m.in(inPodPrefix+m.volume, 0o444)
+		node.Secrets = append(node.Secrets, secret)
+		node.Sidecar.VolumeMounts = append(node.Sidecar.VolumeMounts, secret.Mount)
 	}
 	return node, nil
 }
 
-// findGroup takes the first of groups of one name in several pools: at admission nobody knows the machine.
+// environmentProblem refuses an environment in a pod of another namespace: variables could read every Secret there, and load
+// code.
+func environmentProblem(cluster *v1alpha1.PeerCacheCluster) *Problem {
+	return &Problem{Reason: "EnvironmentElsewhere", Message: fmt.Sprintf("PeerCacheCluster %s/%s gives its nodes an environment "+
+		"(spec.podTemplate), which a pod of another namespace does not take: remove that part of podTemplate, create the pod in "+
+		"namespace %s, or write injection.mode: Node", cluster.Namespace, cluster.Name, cluster.Namespace)}
+}
+
+// findGroup returns the first group of the name. At admission, the machine and so the pool is not known.
 func findGroup(groups []Group, name string) Group {
 	for _, group := range groups {
 		if group.Name == name {
@@ -117,20 +137,22 @@ func findGroup(groups []Group, name string) Group {
 	return groups[0]
 }
 
-// overrideFor gives the group what spec.injection says of its nodes inside SGLang pods.
-func (g *Group) overrideFor(spec *v1alpha1.PeerCacheClusterSpec) {
+// applyInjection puts the memory and resources of spec.injection, or else of the group, into spec. A node inside an SGLang pod
+// has no disk.
+func (g *Group) applyInjection(spec *v1alpha1.PeerCacheClusterSpec) {
 	spec.Memory, spec.Resources = g.Memory(*spec), g.resources(*spec)
 	if spec.Injection.Memory != nil {
 		spec.Memory = *spec.Injection.Memory
 	}
 	if own := spec.Injection.Resources; own != nil {
-		spec.Resources = v1alpha1.ResourcesSpec{CPU: own.CPU, MemoryOverhead: own.MemoryOverhead}
+		spec.Resources = *own
 	}
-	g.Pool = nil // what it said is in spec now
+	spec.Disk = nil
+	g.Pool = nil // spec has its values now
 }
 
-// checkInPod finds what the cluster's own nodes can have, and a node in an SGLang pod cannot.
-func checkInPod(cluster *v1alpha1.PeerCacheCluster, group Group, elsewhere bool) *Problem {
+// checkInPod returns the problem where the cluster's own nodes could run, but a node in an SGLang pod could not.
+func checkInPod(cluster *v1alpha1.PeerCacheCluster, group Group, otherNamespace bool) *Problem {
 	name := cluster.Namespace + "/" + cluster.Name
 	problem := func(reason, format string, args ...any) *Problem {
 		return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
@@ -139,15 +161,22 @@ func checkInPod(cluster *v1alpha1.PeerCacheCluster, group Group, elsewhere bool)
 	case group.onHostNetwork():
 		return problem("HostNetworkRails", "rails of group %q of PeerCacheCluster %s are attached by HostNetwork, which only its own "+
 			"nodes can use: write injection.mode: Node, or choose another attachment", group.Name, name)
-	case elsewhere && cluster.Spec.Security.TLS != nil:
+	case otherNamespace && cluster.Spec.Security.TLS != nil:
 		return problem("TLSElsewhere", "PeerCacheCluster %s uses TLS, and a pod can mount Secrets of its own namespace only: create the "+
 			"pod in namespace %s, or write injection.mode: Node", name, cluster.Namespace)
-	case elsewhere && len(group.railsWith(v1alpha1.AttachmentDRA)) > 0:
+	case otherNamespace && len(group.railsWith(v1alpha1.AttachmentDRA)) > 0:
 		return problem("ClaimsElsewhere", "rails of group %q of PeerCacheCluster %s come from ResourceClaimTemplates, which a pod finds "+
 			"in its own namespace only: create the pod in namespace %s, or write injection.mode: Node", group.Name, name, cluster.Namespace)
+	case otherNamespace && tokenSecret(cluster) != "":
+		return problem("TokenElsewhere", "nodes of PeerCacheCluster %s prove a token to each other, and a pod can mount Secrets of its own "+
+			"namespace only: create the pod in namespace %s, or write injection.mode: Node", name, cluster.Namespace)
+	case otherNamespace && tenantSecret(cluster) != "":
+		return problem("TenantsElsewhere", "nodes of PeerCacheCluster %s keep the pages of namespaces apart by a secret, and a pod can mount "+
+			"Secrets of its own namespace only: create the pod in namespace %s, or write injection.mode: Node, or sharing: Cluster", name,
+			cluster.Namespace)
 	}
 	for _, rail := range group.Rails {
-		if len(rail.IPs) > 0 || rail.MAC != "" {
+		if attached := rail.Attached(); len(attached.IPs) > 0 || attached.MAC != "" {
 			return problem("AddressShared", "rail %q of PeerCacheCluster %s asks for addresses of its own, which only one pod can have: "+
 				"remove its ips and mac and let the network's IPAM choose, or write injection.mode: Node", rail.Name, name)
 		}
@@ -155,13 +184,13 @@ func checkInPod(cluster *v1alpha1.PeerCacheCluster, group Group, elsewhere bool)
 	return nil
 }
 
-// sidecarID is unique in all namespaces; a pod that keeps its name, as in a StatefulSet, keeps its place.
+// sidecarID is unique in all namespaces. A pod that keeps its name, as in a StatefulSet, keeps its place in the ring.
 const sidecarID = "$(POD_NAMESPACE).$(POD_NAME)"
 
-// buildSidecar makes of a node's container a native sidecar. It has no say in when SGLang starts, nor in whether
-// the pod is ready: SGLang serves without its cache, too, and attaches when there is one. So it has no startup
-// probe, which the kubelet would wait for, for ever while the sidecar crashes. All settings are in its
-// environment, because a ConfigMap of the cluster's namespace may be out of reach.
+// buildSidecar turns the container of a node into a native sidecar. It must not delay the start of SGLang or the readiness of
+// the pod: SGLang also serves without its cache, and attaches later. So it has no startup probe, for which the kubelet would
+// wait even while the sidecar crashes. All settings are in the environment, because a pod of another namespace cannot mount the
+// cluster's ConfigMap.
 func buildSidecar(cluster *v1alpha1.PeerCacheCluster, group Group, image string) corev1.Container {
 	spec := cluster.Spec
 	c := buildContainer(spec, group, image)
@@ -173,13 +202,13 @@ func buildSidecar(cluster *v1alpha1.PeerCacheCluster, group Group, image string)
 	c.Env = append(c.Env, variables(settings(cluster))...)
 	c.Env = append(c.Env, variables(nodeSettings(spec, group, sidecarID))...)
 	c.Ports[0].Name, c.Ports[1].Name = sidecarPeer, sidecarHTTP
-	// Liveness gives it as long to allocate its pool as that probe gives a node of the cluster.
+	// The liveness probe allows as much time to allocate the pool as the startup probe of a cluster's own node.
 	c.LivenessProbe.FailureThreshold = c.StartupProbe.PeriodSeconds * c.StartupProbe.FailureThreshold / c.LivenessProbe.PeriodSeconds
 	c.LivenessProbe.HTTPGet.Port.StrVal = sidecarHTTP
 	c.StartupProbe, c.ReadinessProbe = nil, nil
 	c.VolumeMounts = []corev1.VolumeMount{{Name: SocketVolume, MountPath: SocketDir}}
 	_, c.Resources.Claims = group.claims()
-	// The socket lies in a directory of the pod that anyone may write to, so only pinned memory needs root.
+	// The socket directory is an emptyDir that every user may write to, so only pinned memory needs root.
 	c.SecurityContext.RunAsNonRoot = new(!group.rdma(spec))
 	if !group.rdma(spec) {
 		c.SecurityContext.RunAsUser, c.SecurityContext.RunAsGroup = nil, nil

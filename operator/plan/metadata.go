@@ -30,8 +30,7 @@ func discoveryName(cluster string) string      { return cluster + "-discovery" }
 // DaemonSetName is the name of a group's DaemonSet.
 func DaemonSetName(cluster string, group Group) string { return cluster + "-" + group.FullName() }
 
-// objectMeta is the metadata that all owned objects share. The owner reference is what deletes them
-// together with the cluster.
+// objectMeta is the metadata that all owned objects share. The owner reference deletes them together with the cluster.
 func objectMeta(cluster *v1alpha1.PeerCacheCluster, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name:      name,
@@ -43,7 +42,7 @@ func objectMeta(cluster *v1alpha1.PeerCacheCluster, name string) metav1.ObjectMe
 	}
 }
 
-// componentMeta is the metadata of an object that belongs to another part than the nodes.
+// componentMeta is the metadata of an object of another component than the nodes.
 func componentMeta(cluster *v1alpha1.PeerCacheCluster, name, component string) metav1.ObjectMeta {
 	meta := objectMeta(cluster, name)
 	meta.Labels[LabelComponent] = component
@@ -59,7 +58,7 @@ func clusterLabels(cluster *v1alpha1.PeerCacheCluster) map[string]string {
 	}
 }
 
-// podLabels are the labels of a group's pods, and of its DaemonSet.
+// podLabels are the labels of a group's pods and of its DaemonSet.
 func podLabels(cluster *v1alpha1.PeerCacheCluster, group Group) map[string]string {
 	labels := clusterLabels(cluster)
 	labels[LabelComponent] = ComponentNode

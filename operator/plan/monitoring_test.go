@@ -29,6 +29,11 @@ func monitored(scrape v1alpha1.ScrapeKind) func(*v1alpha1.PeerCacheClusterSpec) 
 	}
 }
 
+// onlyRDMA gives a cluster all alerts.
+func onlyRDMA(s *v1alpha1.PeerCacheClusterSpec) {
+	s.Transport, s.Rails = v1alpha1.TransportRDMA, []v1alpha1.Rail{shared("a", 0)}
+}
+
 func TestPodMonitor(t *testing.T) {
 	desired := mustPlan(t, testCluster(monitored(v1alpha1.ScrapePodMonitor)))
 	monitor := extra[*monitoringv1.PodMonitor](t, desired, "demo-metrics")
@@ -63,12 +68,13 @@ func TestServiceMonitor(t *testing.T) {
 	if !selects(service.Spec.Selector, desired.DaemonSets[0].Spec.Template.Labels) || monitor.Spec.Endpoints[0].Port != service.Spec.Ports[0].Name {
 		t.Errorf("the Service %+v leads to no node", service.Spec)
 	}
-	if extras := mustPlan(t, testCluster()).Extras; len(extras) != 0 {
+	if extras := mustPlan(t, testCluster(noPolicy)).Extras; len(extras) != 0 {
 		t.Errorf("nothing was asked for, and there is %v", extras)
 	}
 }
 
-// Sidecars are found by what injection writes, in all namespaces, and their metrics are labelled as those of other nodes.
+// TestSidecarMonitor checks that the monitor finds the sidecars of all namespaces by what injection writes, and gives their
+// metrics the labels of other nodes.
 func TestSidecarMonitor(t *testing.T) {
 	for _, scrape := range []v1alpha1.ScrapeKind{v1alpha1.ScrapePodMonitor, v1alpha1.ScrapeServiceMonitor, v1alpha1.ScrapeNone} {
 		cluster := testCluster(monitored(scrape), func(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.Mode = v1alpha1.InjectionSidecar })
@@ -97,7 +103,7 @@ func TestSidecarMonitor(t *testing.T) {
 		for _, test := range []struct {
 			name  string
 			found map[string]string
-			want  map[string]string // nil: dropped
+			want  map[string]string // nil for a dropped target
 		}{
 			{"beside the cluster", map[string]string{"__meta_kubernetes_namespace": "inference"}, map[string]string{
 				"namespace": "inference", "pod_namespace": "inference", "peercache_io_cluster": "demo", "node": "m"}},
@@ -110,7 +116,7 @@ func TestSidecarMonitor(t *testing.T) {
 		} {
 			test.found["__meta_kubernetes_pod_node_name"] = "m"
 			test.found["__meta_kubernetes_pod_label_peercache_io_inject"] = "demo"
-			test.found["namespace"] = test.found["__meta_kubernetes_namespace"] // as the Prometheus Operator has it
+			test.found["namespace"] = test.found["__meta_kubernetes_namespace"] // as the Prometheus Operator sets it
 			got := relabel(t, test.found, endpoint.RelabelConfigs)
 			maps.DeleteFunc(got, func(name, _ string) bool { return strings.HasPrefix(name, "__") })
 			if !maps.Equal(got, test.want) {
@@ -125,8 +131,8 @@ func TestSidecarMonitor(t *testing.T) {
 	}
 }
 
-// relabel does what Prometheus does, as far as our monitors use it: actions replace and keep. A target that is dropped has
-// no labels.
+// relabel applies relabel configurations as Prometheus does, for the actions that the monitors use: replace and keep. It
+// returns nil for a dropped target.
 func relabel(t *testing.T, target map[string]string, configs []monitoringv1.RelabelConfig) map[string]string {
 	t.Helper()
 	result := maps.Clone(target)
@@ -157,7 +163,7 @@ func relabel(t *testing.T, target map[string]string, configs []monitoringv1.Rela
 	return result
 }
 
-// metricsOfNodes are the names in docs/metrics.md, which is generated from the data plane. A histogram is read by its
+// metricsOfNodes are the metrics in docs/metrics.md, which is generated from the data plane. A histogram stands for its
 // buckets.
 func metricsOfNodes(t *testing.T) map[string]bool {
 	t.Helper()
@@ -178,7 +184,7 @@ func metricsOfNodes(t *testing.T) map[string]bool {
 	return names
 }
 
-// checkExpression finds metrics that nodes do not have, and parts of the cluster's matchers that were forgotten.
+// checkExpression reports metrics that nodes do not have, and selectors without all matchers of the cluster.
 func checkExpression(t *testing.T, where, expr string, known map[string]bool) {
 	t.Helper()
 	for _, name := range regexp.MustCompile(`\b(peercache_[a-z0-9_]+|peercache:[a-z0-9_:]+|up)\{([^}]*)\}`).FindAllStringSubmatch(expr, -1) {
@@ -200,7 +206,7 @@ func checkExpression(t *testing.T, where, expr string, known map[string]bool) {
 }
 
 func TestRules(t *testing.T) {
-	rule := extra[*monitoringv1.PrometheusRule](t, mustPlan(t, testCluster(monitored(v1alpha1.ScrapePodMonitor))), "demo-metrics")
+	rule := extra[*monitoringv1.PrometheusRule](t, mustPlan(t, testCluster(monitored(v1alpha1.ScrapePodMonitor), onlyRDMA)), "demo-metrics")
 	known := metricsOfNodes(t)
 	for _, r := range rule.Spec.Groups[0].Rules {
 		if !strings.HasPrefix(r.Record, "peercache:") {
@@ -251,13 +257,15 @@ func TestDashboards(t *testing.T) {
 	config := extra[*corev1.ConfigMap](t, mustPlan(t, testCluster(monitored(v1alpha1.ScrapePodMonitor))), "demo-dashboards")
 	files := slices.Sorted(maps.Keys(config.Data))
 	if config.Labels["grafana_dashboard"] != "1" || !slices.Equal(files, []string{"peercache-inference-demo-cluster.json",
-		"peercache-inference-demo-engines.json", "peercache-inference-demo-nodes.json", "peercache-inference-demo-rails.json"}) {
+		"peercache-inference-demo-disks.json", "peercache-inference-demo-engines.json", "peercache-inference-demo-nodes.json", "peercache-inference-demo-rails.json"}) {
 		t.Errorf("Grafana finds %v with labels %v", files, config.Labels)
 	}
 	known := metricsOfNodes(t)
-	for name := range known { // nothing that nodes say of rails is without a panel, but where they are
-		if strings.HasPrefix(name, "peercache_rail_") && name != "peercache_rail_numa_node" && !strings.Contains(config.Data[files[3]], name+"{") {
-			t.Errorf("no panel of %s reads %s", files[3], name)
+	for prefix, file := range map[string]string{"peercache_rail_": "peercache-inference-demo-rails.json", "peercache_disk_": "peercache-inference-demo-disks.json"} {
+		for name := range known { // each has a panel, except the position of rails
+			if strings.HasPrefix(name, prefix) && name != "peercache_rail_numa_node" && !strings.Contains(config.Data[file], name+"{") {
+				t.Errorf("no panel of %s reads %s", file, name)
+			}
 		}
 	}
 	seen := map[string]bool{}

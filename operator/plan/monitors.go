@@ -17,16 +17,16 @@ import (
 
 const (
 	componentMetrics = "metrics"
-	// labelOfNode is the label of the metrics that names the machine.
+	// labelOfNode is the label of the metrics with the name of the machine.
 	labelOfNode = "node"
 )
 
-// targetLabels become labels of the metrics, with _ for what Prometheus does not allow: peercache_io_cluster.
+// targetLabels become labels of the metrics. Prometheus replaces disallowed characters by _: peercache_io_cluster.
 var targetLabels = []string{v1alpha1.LabelCluster, v1alpha1.LabelPool, v1alpha1.LabelGroup}
 
 func metricsName(cluster string) string { return cluster + "-metrics" }
 
-// buildMonitoring makes what the Prometheus Operator and Grafana read.
+// buildMonitoring returns the objects for the Prometheus Operator and Grafana.
 func buildMonitoring(cluster *v1alpha1.PeerCacheCluster) []client.Object {
 	spec := cluster.Spec.Monitoring
 	var objects []client.Object
@@ -54,12 +54,12 @@ func monitorMeta(cluster *v1alpha1.PeerCacheCluster, name string) metav1.ObjectM
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	maps.Copy(labels, meta.Labels) // the operator finds its objects by these
+	maps.Copy(labels, meta.Labels) // these override user labels, because the operator finds its objects by them
 	meta.Labels = labels
 	return meta
 }
 
-// nodesOf selects the pods of all the cluster's nodes.
+// nodesOf are the labels that select the pods of all the cluster's nodes.
 func nodesOf(cluster *v1alpha1.PeerCacheCluster) map[string]string {
 	return map[string]string{v1alpha1.LabelCluster: cluster.Name, LabelComponent: ComponentNode}
 }
@@ -86,7 +86,7 @@ func buildPodMonitor(cluster *v1alpha1.PeerCacheCluster) *monitoringv1.PodMonito
 	}
 }
 
-// buildMetricsService is what a ServiceMonitor needs. The discovery Service has the hosts of discovery only.
+// buildMetricsService returns the Service for the ServiceMonitor. The discovery Service selects discovery hosts only.
 func buildMetricsService(cluster *v1alpha1.PeerCacheCluster) *corev1.Service {
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
@@ -94,7 +94,7 @@ func buildMetricsService(cluster *v1alpha1.PeerCacheCluster) *corev1.Service {
 		Spec: corev1.ServiceSpec{
 			Type:                     corev1.ServiceTypeClusterIP,
 			ClusterIP:                corev1.ClusterIPNone,
-			PublishNotReadyAddresses: true, // a node that is not ready is the one to look at
+			PublishNotReadyAddresses: true, // nodes that are not ready must be scraped too
 			Selector:                 nodesOf(cluster),
 			Ports: []corev1.ServicePort{{
 				Name: portHTTP, Protocol: corev1.ProtocolTCP, Port: cluster.Spec.Monitoring.Port,
@@ -122,25 +122,25 @@ func buildServiceMonitor(cluster *v1alpha1.PeerCacheCluster) *monitoringv1.Servi
 	}
 }
 
-// buildSidecarMonitor finds the nodes inside SGLang pods: those that ask for the cluster, in whatever namespace, and have
-// the sidecar's port. It is a PodMonitor with either way of scraping, because a Service has pods of its own namespace only.
-// The labels of the metrics are made those of the cluster's own nodes, so that rules and dashboards cover both; the
-// namespace of the pod is in pod_namespace.
+// buildSidecarMonitor selects the sidecars of the cluster in all namespaces: the pods that ask for the cluster and have the
+// sidecar's port. It is a PodMonitor with either kind of scraping, because a Service selects pods of its own namespace only. It
+// sets the labels of the metrics to those of the cluster's own nodes, so that rules and dashboards cover both. The namespace of
+// the pod is in pod_namespace.
 func buildSidecarMonitor(cluster *v1alpha1.PeerCacheCluster) *monitoringv1.PodMonitor {
 	const (
-		namespace = "__meta_kubernetes_namespace"
-		asks      = "__meta_kubernetes_pod_annotation_peercache_io_cluster_namespace" // v1alpha1.AnnotationClusterNamespace
-		named     = "__meta_kubernetes_pod_label_peercache_io_inject"                 // v1alpha1.LabelInject
+		namespace        = "__meta_kubernetes_namespace"
+		clusterNamespace = "__meta_kubernetes_pod_annotation_peercache_io_cluster_namespace" // v1alpha1.AnnotationClusterNamespace
+		clusterName      = "__meta_kubernetes_pod_label_peercache_io_inject"                 // v1alpha1.LabelInject
 	)
 	from := func(target string, sources ...monitoringv1.LabelName) monitoringv1.RelabelConfig {
 		return monitoringv1.RelabelConfig{SourceLabels: sources, TargetLabel: target}
 	}
-	// A cluster of the same name in the pod's own namespace is another one.
-	ours := monitoringv1.RelabelConfig{
-		SourceLabels: []monitoringv1.LabelName{namespace, asks}, Action: "keep",
+	// A cluster of the same name in the pod's own namespace is another cluster.
+	keepOwn := monitoringv1.RelabelConfig{
+		SourceLabels: []monitoringv1.LabelName{namespace, clusterNamespace}, Action: "keep",
 		Regex: fmt.Sprintf("%[1]s;|.*;%[1]s", cluster.Namespace),
 	}
-	home := monitoringv1.RelabelConfig{TargetLabel: "namespace", Replacement: new(cluster.Namespace)}
+	ownNamespace := monitoringv1.RelabelConfig{TargetLabel: "namespace", Replacement: new(cluster.Namespace)}
 	return &monitoringv1.PodMonitor{
 		TypeMeta:   metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.PodMonitorsKind},
 		ObjectMeta: monitorMeta(cluster, cluster.Name+"-sidecars"),
@@ -151,7 +151,7 @@ func buildSidecarMonitor(cluster *v1alpha1.PeerCacheCluster) *monitoringv1.PodMo
 			PodMetricsEndpoints: []monitoringv1.PodMetricsEndpoint{{
 				Port:           new(sidecarHTTP),
 				Interval:       monitoringv1.Duration(cluster.Spec.Monitoring.Interval),
-				RelabelConfigs: append(machineLabel(), ours, from("pod_namespace", namespace), home, from("peercache_io_cluster", named)),
+				RelabelConfigs: append(machineLabel(), keepOwn, from("pod_namespace", namespace), ownNamespace, from("peercache_io_cluster", clusterName)),
 			}},
 		},
 	}

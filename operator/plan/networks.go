@@ -11,11 +11,11 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// MultusNetworks is the annotation by which a pod asks Multus for interfaces.
+// MultusNetworks is the annotation with which a pod asks Multus for interfaces.
 const MultusNetworks = "k8s.v1.cni.cncf.io/networks"
 
-// NetworkSelection is one element of that annotation, as the Network Plumbing Working Group defines it
-// (NetworkSelectionElement). An element without namespace is looked for in the pod's.
+// NetworkSelection is one element of MultusNetworks, as the Network Plumbing Working Group defines it
+// (NetworkSelectionElement). Without a namespace, it means the namespace of the pod.
 type NetworkSelection struct {
 	Name      string   `json:"name"`
 	Namespace string   `json:"namespace,omitempty"`
@@ -28,18 +28,19 @@ type NetworkSelection struct {
 func (g Group) selections() []NetworkSelection {
 	var selections []NetworkSelection
 	for _, rail := range g.Rails {
-		if rail.Network == "" {
+		attached := rail.Attached()
+		if attached.Name == "" {
 			continue
 		}
 		namespace, name := splitNetwork(rail)
 		selections = append(selections, NetworkSelection{
-			Name: name, Namespace: namespace, Interface: rail.Interface, IPs: rail.IPs, MAC: rail.MAC,
+			Name: name, Namespace: namespace, Interface: attached.Interface, IPs: attached.IPs, MAC: attached.MAC,
 		})
 	}
 	return selections
 }
 
-// networks is the value of the annotation, "" when the group's rails need no network.
+// networks is the value of MultusNetworks, or "" where no rail needs a network.
 func (g Group) networks() string {
 	selections := g.selections()
 	if len(selections) == 0 {
@@ -47,12 +48,12 @@ func (g Group) networks() string {
 	}
 	text, err := json.Marshal(selections)
 	if err != nil {
-		panic(err) // a struct of strings can always be encoded
+		panic(err) // encoding a struct of strings cannot fail
 	}
 	return string(text)
 }
 
-// NetworkOf is the NetworkAttachmentDefinition that a rail names: Multus looks in the pod's namespace by default.
+// NetworkOf is the NetworkAttachmentDefinition that a rail names. Its default namespace is that of the pod.
 func NetworkOf(cluster *v1alpha1.PeerCacheCluster, rail v1alpha1.Rail) types.NamespacedName {
 	namespace, name := splitNetwork(rail)
 	if namespace == "" {
@@ -61,11 +62,12 @@ func NetworkOf(cluster *v1alpha1.PeerCacheCluster, rail v1alpha1.Rail) types.Nam
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// splitNetwork takes rails[].network apart; the namespace is "" where the rail names none.
+// splitNetwork splits rails[].network.name. The namespace is "" where the rail names none.
 func splitNetwork(rail v1alpha1.Rail) (namespace, name string) {
-	namespace, name, found := strings.Cut(rail.Network, "/")
+	attached := rail.Attached().Name
+	namespace, name, found := strings.Cut(attached, "/")
 	if !found {
-		return "", rail.Network
+		return "", attached
 	}
 	return namespace, name
 }

@@ -11,9 +11,10 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// By TCP a network is all that a rail needs: no resource is requested, and the node has no more rights than without rails.
+// TestNetworkAlone checks that with TCP a rail needs only a network: no resource is requested, and the node has no more rights
+// than without rails.
 func TestNetworkAlone(t *testing.T) {
-	rail := v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentNetwork, Network: "net", Interface: "rail0"}
+	rail := v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentNetwork, Network: &v1alpha1.RailNetwork{Name: "net", Interface: "rail0"}}
 	reached := func(s *v1alpha1.PeerCacheClusterSpec) { s.Discovery.Interface = "rail0" }
 	pod := mustPlan(t, testCluster(withRails(v1alpha1.TransportTCP, rail), reached)).DaemonSets[0].Spec.Template
 	without := mustPlan(t, testCluster()).DaemonSets[0].Spec.Template
@@ -31,18 +32,18 @@ func TestNetworkAlone(t *testing.T) {
 	}
 }
 
-// Nothing has pages travel over a network but discovery.interface.
+// TestNetworkThatCarriesNoPages checks rails whose network is not that of discovery.interface.
 func TestNetworkThatCarriesNoPages(t *testing.T) {
 	network := func(name, group, device string) v1alpha1.Rail {
-		return v1alpha1.Rail{Name: name, Group: group, Attachment: v1alpha1.AttachmentNetwork, Network: "net", Interface: device}
+		return v1alpha1.Rail{Name: name, Group: group, Attachment: v1alpha1.AttachmentNetwork, Network: &v1alpha1.RailNetwork{Name: "net", Interface: device}}
 	}
 	for _, test := range []struct {
 		name, reached, says string
 		rails               []v1alpha1.Rail
 	}{
 		{"one in each group", "fast", "", []v1alpha1.Rail{network("a", "g", "fast"), network("b", "h", "fast")}},
-		{"discovery elsewhere", "", "write interface: fast at this rail and discovery.interface: fast", []v1alpha1.Rail{network("a", "g", "fast")}},
-		{"no name", "", "write interface: rail0 at this rail and discovery.interface: rail0", []v1alpha1.Rail{network("a", "g", "")}},
+		{"discovery elsewhere", "", "write network.interface: fast at this rail and discovery.interface: fast", []v1alpha1.Rail{network("a", "g", "fast")}},
+		{"no name", "", "write network.interface: rail0 at this rail and discovery.interface: rail0", []v1alpha1.Rail{network("a", "g", "")}},
 		{"a second one", "fast", `rail "b" of group "g" is attached by Network, but carries no pages, because its interface is not ` +
 			`discovery.interface: remove the rail, for others reach these nodes at interface fast of rail "a"`,
 			[]v1alpha1.Rail{network("a", "g", "fast"), network("b", "g", "slow")}},
@@ -66,14 +67,14 @@ func TestNetworks(t *testing.T) {
 	}{
 		{"none", nil, ""},
 		{"host network", []v1alpha1.Rail{onHost("a", "g", "mlx5_0")}, ""},
-		{"one", []v1alpha1.Rail{{Name: "a", Network: "default/rail0"}}, `[{"name":"rail0","namespace":"default"}]`},
-		{"in the cluster's namespace", []v1alpha1.Rail{{Name: "a", Network: "rail0"}}, `[{"name":"rail0"}]`},
+		{"one", []v1alpha1.Rail{{Name: "a", Network: &v1alpha1.RailNetwork{Name: "default/rail0"}}}, `[{"name":"rail0","namespace":"default"}]`},
+		{"in the cluster's namespace", []v1alpha1.Rail{{Name: "a", Network: &v1alpha1.RailNetwork{Name: "rail0"}}}, `[{"name":"rail0"}]`},
 		{"two with interfaces", []v1alpha1.Rail{
-			{Name: "b", Network: "net-b"},
-			{Name: "a", Network: "default/net-a", Interface: "rail0"},
+			{Name: "b", Network: &v1alpha1.RailNetwork{Name: "net-b"}},
+			{Name: "a", Network: &v1alpha1.RailNetwork{Name: "default/net-a", Interface: "rail0"}},
 		}, `[{"name":"net-a","namespace":"default","interface":"rail0"},{"name":"net-b"}]`},
 		{"addresses", []v1alpha1.Rail{{
-			Name: "a", Network: "n", IPs: []string{"10.1.0.1/24", "fd00::1/64"}, MAC: "02:00:00:00:00:01",
+			Name: "a", Network: &v1alpha1.RailNetwork{Name: "n", IPs: []string{"10.1.0.1/24", "fd00::1/64"}, MAC: "02:00:00:00:00:01"},
 		}}, `[{"name":"n","ips":["10.1.0.1/24","fd00::1/64"],"mac":"02:00:00:00:00:01"}]`},
 	}
 	for _, test := range tests {

@@ -12,7 +12,7 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// nodeSelector is what the cluster and the group's pool ask of a machine.
+// nodeSelector is the selector of the cluster and of the group's pool.
 func nodeSelector(spec v1alpha1.PeerCacheClusterSpec, group Group) map[string]string {
 	if group.Pool == nil {
 		return spec.Nodes.Selector
@@ -30,10 +30,10 @@ func tolerations(spec v1alpha1.PeerCacheClusterSpec, group Group) []corev1.Toler
 	return slices.Concat(spec.Nodes.Tolerations, group.Pool.Tolerations)
 }
 
-// keepOffDrained takes the pod off machines that are drained: the DaemonSet controller then deletes it, and its node
-// leaves. It comes after the user's podTemplate, whose alternatives (any of them suffices) are narrowed one by one. One
-// that says nothing matches no machine, and stays so.
-func keepOffDrained(pod *corev1.PodSpec) {
+// excludeDrained excludes drained machines: the DaemonSet controller then deletes the pod, and its node leaves the cluster. It
+// runs after the merge of the user's podTemplate, and adds the requirement to each alternative there. An empty alternative
+// matches no machine and stays empty.
+func excludeDrained(pod *corev1.PodSpec) {
 	if pod.Affinity == nil {
 		pod.Affinity = &corev1.Affinity{}
 	}
@@ -58,10 +58,9 @@ func keepOffDrained(pod *corev1.PodSpec) {
 	}
 }
 
-// affinity keeps two nodes of one group off one machine: they would take each other's socket and identity.
-// Without pools the one DaemonSet of a group sees to that. With them a machine may be moved to another pool,
-// whose node then waits for the former one to be gone. Affinity holds in both directions, so pods of a
-// cluster that has just dropped its pools wait as well.
+// affinity prevents two nodes of one group on one machine, which would use the same socket and identity. Without pools, the one
+// DaemonSet of a group ensures that. With pools, a machine may move to another pool, whose node then waits until the former one
+// is gone. Anti-affinity works in both directions, so pods of a cluster that has just dropped its pools wait as well.
 func affinity(cluster *v1alpha1.PeerCacheCluster, group Group) *corev1.Affinity {
 	if group.Pool == nil {
 		return nil

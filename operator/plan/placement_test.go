@@ -12,12 +12,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// gpuAndStorage is a cluster of machines with two rails and of machines without.
+// gpuAndStorage makes a cluster of machines with two rails and machines without rails.
 func gpuAndStorage(s *v1alpha1.PeerCacheClusterSpec) {
 	s.Transport = v1alpha1.TransportAuto
 	s.Rails = []v1alpha1.Rail{shared("rail0", 0), shared("rail1", 1)}
@@ -109,7 +110,7 @@ func TestNodePools(t *testing.T) {
 	}
 }
 
-// Two nodes of one group on one machine would take each other's socket.
+// TestPoolsKeepNodesOfOneGroupApart: two nodes of one group on one machine would use the same socket.
 func TestPoolsKeepNodesOfOneGroupApart(t *testing.T) {
 	desired := mustPlan(t, testCluster(gpuAndStorage))
 	terms := desired.DaemonSets[0].Spec.Template.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
@@ -122,8 +123,8 @@ func TestPoolsKeepNodesOfOneGroupApart(t *testing.T) {
 	}
 }
 
-// A drained machine is left out by every alternative of the affinity, and one that matches nothing does not come to match
-// all others.
+// TestDrainedMachinesAreLeftOut checks that every alternative of the affinity excludes drained machines, and that an empty
+// alternative stays empty.
 func TestDrainedMachinesAreLeftOut(t *testing.T) {
 	const not = `{"key":"peercache.io/drain","operator":"NotIn","values":["true"]}`
 	const zone = `{"key":"zone","operator":"Exists"}`
@@ -173,6 +174,10 @@ func TestProblemsOfPools(t *testing.T) {
 			func(s *v1alpha1.PeerCacheClusterSpec) {
 				s.Nodes.Selector = map[string]string{"pool": "y"}
 				s.NodePools = []v1alpha1.NodePool{pool("y"), pool("x")}
+			}},
+		{"a selector without values", "SelectorInvalid", "injection.namespaceSelector cannot be used",
+			func(s *v1alpha1.PeerCacheClusterSpec) {
+				s.Injection.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "In"}}}
 			}},
 	}
 	for _, test := range tests {

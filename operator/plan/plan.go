@@ -5,9 +5,9 @@
 //	desired, err := plan.For(cluster, facts)
 //	for _, object := range desired.Objects() { ... apply it ... }
 //
-// Everything here is pure: the same cluster and facts give the same objects, nothing is read from or
-// written to a cluster, and the clock is not looked at. One file builds one kind of object and has its test
-// beside it. A spec that cannot be put into effect is a *Problem, which says what to change.
+// The package is pure: the same cluster and facts give the same objects. It does not access a Kubernetes cluster, and does
+// not read the clock. Each file builds one kind of object and has its test beside it. A spec that cannot be put into effect
+// gives a *Problem, which says what to change.
 package plan
 
 import (
@@ -19,25 +19,30 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// Facts is what a plan depends on besides the cluster.
+// Facts are the inputs of a plan besides the cluster.
 type Facts struct {
-	// DataplaneImage is used where the cluster names no image.
+	// DataplaneImage is the image for clusters that name none.
 	DataplaneImage string
 }
 
-// Desired is everything that must exist for one cluster.
+// Desired has all objects of one cluster.
 type Desired struct {
 	Image          string
 	Groups         []Group
 	ServiceAccount *corev1.ServiceAccount
-	Config         *corev1.ConfigMap
-	Discovery      *corev1.Service
-	DaemonSets     []*appsv1.DaemonSet // in the order of Groups
-	// Extras were asked for besides the nodes; their kinds may not exist.
+	// Token is the Secret that the operator keeps, without its content. It is nil where the operator keeps none.
+	Token *corev1.Secret
+	// Tenants is the Secret from which nodes derive the keys of tenants, without its content. It is nil where there are no
+	// tenants.
+	Tenants    *corev1.Secret
+	Config     *corev1.ConfigMap
+	Discovery  *corev1.Service
+	DaemonSets []*appsv1.DaemonSet // in the order of Groups
+	// Extras are the objects that the spec asks for besides the nodes. Their kinds may not exist.
 	Extras []client.Object
 }
 
-// Objects lists the objects in the order in which they must be created: what a pod refers to comes first.
+// Objects returns the objects in the order of creation: those that a pod refers to come first.
 func (d *Desired) Objects() []client.Object {
 	objects := []client.Object{d.ServiceAccount, d.Config, d.Discovery}
 	for _, daemonSet := range d.DaemonSets {
@@ -46,7 +51,7 @@ func (d *Desired) Objects() []client.Object {
 	return objects
 }
 
-// Networks are the NetworkAttachmentDefinitions among Extras.
+// Networks returns the NetworkAttachmentDefinitions among Extras.
 func (d *Desired) Networks() map[types.NamespacedName]client.Object {
 	networks := map[types.NamespacedName]client.Object{}
 	for _, object := range d.Extras {
@@ -57,9 +62,9 @@ func (d *Desired) Networks() map[types.NamespacedName]client.Object {
 	return networks
 }
 
-// For plans one cluster. The error, if any, is a *Problem.
+// For plans one cluster. Its error is a *Problem.
 func For(cluster *v1alpha1.PeerCacheCluster, facts Facts) (*Desired, error) {
-	cluster = cluster.DeepCopy() // the objects share parts of the spec
+	cluster = cluster.DeepCopy() // the objects would share parts of the spec
 	groups := Groups(cluster.Spec)
 	if problem := check(cluster.Spec, groups); problem != nil {
 		return nil, problem
@@ -73,6 +78,8 @@ func For(cluster *v1alpha1.PeerCacheCluster, facts Facts) (*Desired, error) {
 		Image:          image,
 		Groups:         groups,
 		ServiceAccount: buildServiceAccount(cluster),
+		Token:          buildToken(cluster),
+		Tenants:        buildTenantSecret(cluster),
 		Config:         config,
 		Discovery:      buildDiscoveryService(cluster),
 		Extras:         buildExtras(cluster),
@@ -84,5 +91,6 @@ func For(cluster *v1alpha1.PeerCacheCluster, facts Facts) (*Desired, error) {
 		}
 		desired.DaemonSets = append(desired.DaemonSets, daemonSet)
 	}
+	desired.Extras = append(desired.Extras, buildNetworkPolicy(cluster, groups, desired.DaemonSets)...)
 	return desired, nil
 }

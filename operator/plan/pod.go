@@ -14,12 +14,13 @@ import (
 )
 
 const (
+	poolSizeOption = "pool-size"
 	// ContainerName is the name of the container that runs peercached.
 	ContainerName = "peercached"
 
 	configDir    = "/etc/peercache"
-	tlsDir       = "/etc/peercache-tls" // beside configDir: nothing can be mounted inside a ConfigMap
-	caKey        = "ca.crt"             // of a kubernetes.io/tls Secret, as cert-manager fills it
+	tlsDir       = "/etc/peercache-tls" // not below configDir: a ConfigMap volume cannot hold another mount
+	caKey        = "ca.crt"             // the key of the CA in a kubernetes.io/tls Secret of cert-manager
 	volumeConfig = "config"
 	volumeSocket = "socket"
 	volumeTLS    = "tls"
@@ -47,16 +48,20 @@ func buildPodSpec(cluster *v1alpha1.PeerCacheCluster, group Group, image string)
 			{Name: volumeConfig, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 				LocalObjectReference: corev1.LocalObjectReference{Name: configMapName(cluster.Name)},
 			}}},
-			{Name: volumeSocket, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
-				Path: HostSocketDir(cluster.Namespace, cluster.Name),
-				Type: new(corev1.HostPathDirectoryOrCreate),
-			}}},
 		},
 	}
-	if tls := spec.Security.TLS; tls != nil {
-		pod.Volumes = append(pod.Volumes, tlsVolume(volumeTLS, *tls, 0o440))
+	pod.Volumes = append(pod.Volumes, socketVolumes(cluster)...)
+	if group.keepsPool(spec) {
+		pod.Volumes = append(pod.Volumes, group.poolVolume(spec))
 		mounts := &pod.Containers[0].VolumeMounts
-		*mounts = append(*mounts, tlsMount(volumeTLS))
+		*mounts = append(*mounts, corev1.VolumeMount{Name: volumePool, MountPath: poolDir})
+	}
+	group.addDisk(&pod, cluster)
+	for _, m := range secretMounts(cluster) {
+		secret := m.in(m.volume, 0o440)
+		pod.Volumes = append(pod.Volumes, secret.Volume)
+		mounts := &pod.Containers[0].VolumeMounts
+		*mounts = append(*mounts, secret.Mount)
 	}
 	pod.ResourceClaims, pod.Containers[0].Resources.Claims = group.claims()
 	if group.onHostNetwork() {
@@ -64,17 +69,6 @@ func buildPodSpec(cluster *v1alpha1.PeerCacheCluster, group Group, image string)
 		pod.DNSPolicy = corev1.DNSClusterFirstWithHostNet
 	}
 	return pod
-}
-
-func tlsVolume(name string, tls v1alpha1.TLSSpec, mode int32) corev1.Volume {
-	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
-		Secret: &corev1.SecretVolumeSource{SecretName: tls.SecretName, DefaultMode: new(mode)},
-	}}
-}
-
-// tlsMount mounts the whole Secret, not single files of it: only then does the kubelet bring changes.
-func tlsMount(volume string) corev1.VolumeMount {
-	return corev1.VolumeMount{Name: volume, MountPath: tlsDir, ReadOnly: true}
 }
 
 func buildContainer(spec v1alpha1.PeerCacheClusterSpec, group Group, image string) corev1.Container {
@@ -89,11 +83,8 @@ func buildContainer(spec v1alpha1.PeerCacheClusterSpec, group Group, image strin
 			{Name: portPeer, ContainerPort: spec.Discovery.Port, Protocol: corev1.ProtocolTCP},
 			{Name: portHTTP, ContainerPort: spec.Monitoring.Port, Protocol: corev1.ProtocolTCP},
 		},
-		VolumeMounts: []corev1.VolumeMount{
-			{Name: volumeConfig, MountPath: configDir, ReadOnly: true},
-			{Name: volumeSocket, MountPath: SocketDir},
-		},
-		// A large pool takes minutes to allocate, above all on a machine that has to move memory for huge pages.
+		VolumeMounts: append([]corev1.VolumeMount{{Name: volumeConfig, MountPath: configDir, ReadOnly: true}}, socketMounts(spec.Sharing)...),
+		// Allocating a large pool takes minutes, above all on a machine that has to compact memory for huge pages.
 		StartupProbe:    buildProbe("/healthz", 2, 300),
 		LivenessProbe:   buildProbe("/healthz", 10, 6),
 		ReadinessProbe:  buildProbe("/readyz", 2, 2),
@@ -107,15 +98,25 @@ func fromField(name, field string) corev1.EnvVar {
 	}}
 }
 
-// buildEnv is what differs between groups and machines. NODE_NAME and POD_IP come first, because
-// $(NAME) refers to variables defined above.
+// buildEnv returns the settings that differ between groups and machines. NODE_NAME and POD_IP come first, because $(NAME)
+// refers to variables that are defined before.
 func buildEnv(spec v1alpha1.PeerCacheClusterSpec, group Group) []corev1.EnvVar {
 	env := []corev1.EnvVar{fromField("NODE_NAME", "spec.nodeName"), fromField("POD_IP", "status.podIP")}
-	return append(env, variables(nodeSettings(spec, group, "$(NODE_NAME)."+group.Name))...)
+	list := nodeSettings(spec, group, "$(NODE_NAME)."+group.Name)
+	if group.keepsPool(spec) {
+		for i := range list {
+			if list[i].Name == poolSizeOption {
+				list[i].Value = byteSize(group.filePool(spec))
+			}
+		}
+		list = append(list, Setting{Name: "pool-file", Value: poolDir})
+	}
+	list = append(list, group.diskSettings(spec)...)
+	return append(env, variables(list)...)
 }
 
-// PodAddress is where other nodes reach a node that has no interface of its own for them. Only a container's
-// environment can say it.
+// PodAddress is the default address at which other nodes reach a node. Only the environment of a container can express
+// it.
 const PodAddress = "$(POD_IP)"
 
 // nodeSettings are the settings of one node.
@@ -125,21 +126,21 @@ func nodeSettings(spec v1alpha1.PeerCacheClusterSpec, group Group, id string) []
 		{Name: "group", Value: group.FullName()},
 		{Name: "advertise-addr", Value: cmp.Or(spec.Discovery.Interface, PodAddress)},
 		{Name: "socket", Value: SocketPath(group.Name)},
-		{Name: "pool-size", Value: byteSize(group.Memory(spec).Pool)},
+		{Name: poolSizeOption, Value: byteSize(group.Memory(spec).Pool)},
 		{Name: "huge-pages", Value: hugePages(group.Memory(spec).HugePages)},
 		{Name: "transport", Value: strings.ToLower(string(group.transport(spec)))},
 	}
 	if devices := group.devices(); len(devices) > 0 && group.rdma(spec) {
 		list = append(list, Setting{Name: "device-name", Value: strings.Join(devices, ",")})
 	}
-	// Without rails whose NUMA node is known, peercached looks at what it was given by itself.
+	// Without a known NUMA node, peercached finds it from its devices.
 	if node := group.numaNode(); node != "" {
 		list = append(list, Setting{Name: "numa-node", Value: node})
 	}
 	return list
 }
 
-// variables gives settings as peercached reads them from the environment.
+// variables converts settings to the environment variables of peercached.
 func variables(settings []Setting) []corev1.EnvVar {
 	env := make([]corev1.EnvVar, len(settings))
 	for i, s := range settings {

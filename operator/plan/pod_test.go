@@ -11,7 +11,7 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-func TestPodTakesOverTheSpec(t *testing.T) {
+func TestPodHasTheFieldsOfTheSpec(t *testing.T) {
 	pod := mustPlan(t, testCluster(func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.ImagePullPolicy = corev1.PullNever
 		s.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
@@ -39,18 +39,17 @@ func TestTheTLSSecretIsMountedWhole(t *testing.T) {
 	pod := mustPlan(t, testCluster(func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Security.TLS = &v1alpha1.TLSSpec{SecretName: "kv-peers-tls"}
 	})).DaemonSets[0].Spec.Template.Spec
-	volume := pod.Volumes[len(pod.Volumes)-1]
+	volume := volumeNamed(t, pod, "tls")
 	if volume.Secret == nil || volume.Secret.SecretName != "kv-peers-tls" || *volume.Secret.DefaultMode != 0o440 ||
 		len(volume.Secret.Items) != 0 {
-		t.Errorf("the last volume is %+v", volume)
+		t.Errorf("the volume is %+v", volume)
 	}
-	mounts := pod.Containers[0].VolumeMounts
-	mount := mounts[len(mounts)-1]
-	if mount.Name != volume.Name || mount.MountPath != "/etc/peercache-tls" || !mount.ReadOnly || mount.SubPath != "" {
-		t.Errorf("the last mount is %+v", mount)
+	want := corev1.VolumeMount{Name: "tls", MountPath: "/etc/peercache-tls", ReadOnly: true}
+	if mounts := pod.Containers[0].VolumeMounts; !slices.Contains(mounts, want) {
+		t.Errorf("the mounts are %+v", mounts)
 	}
-	for _, volume := range mustPlan(t, testCluster()).DaemonSets[0].Spec.Template.Spec.Volumes {
-		if volume.Secret != nil {
+	for _, volume := range mustPlan(t, testCluster(shareAll)).DaemonSets[0].Spec.Template.Spec.Volumes {
+		if volume.Secret != nil && volume.Secret.SecretName != "demo-token" {
 			t.Errorf("without TLS there is volume %+v", volume)
 		}
 	}
@@ -143,7 +142,7 @@ func TestTCPOpensNoDevice(t *testing.T) {
 
 func TestSecurity(t *testing.T) {
 	hostWithPlugin := onHost("a", "g", "mlx5_0")
-	hostWithPlugin.ResourceName = "rdma/hca"
+	hostWithPlugin.HostNetwork.ResourceName = "rdma/hca"
 	tests := []struct {
 		name        string
 		change      func(*v1alpha1.PeerCacheClusterSpec)
@@ -201,9 +200,19 @@ func TestSecurity(t *testing.T) {
 	}
 }
 
-func TestTheSocketDirectoryIsTheNodes(t *testing.T) {
+// volumeNamed returns a volume of the pod by its name.
+func volumeNamed(t *testing.T, pod corev1.PodSpec, name string) corev1.Volume {
+	t.Helper()
+	i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == name })
+	if i < 0 {
+		t.Fatalf("no volume %s in %+v", name, pod.Volumes)
+	}
+	return pod.Volumes[i]
+}
+
+func TestNodesOwnTheSocketDirectory(t *testing.T) {
 	for transport, want := range map[v1alpha1.Transport]string{v1alpha1.TransportTCP: "31998:31998", v1alpha1.TransportRDMA: "0:0"} {
-		pod := mustPlan(t, testCluster(withRails(transport, shared("a", 0)))).DaemonSets[0].Spec.Template.Spec
+		pod := mustPlan(t, testCluster(withRails(transport, shared("a", 0)), shareAll)).DaemonSets[0].Spec.Template.Spec
 		if len(pod.InitContainers) != 1 {
 			t.Fatalf("%s: init containers are %+v", transport, pod.InitContainers)
 		}

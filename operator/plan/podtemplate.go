@@ -15,26 +15,26 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// mergeTemplate puts the user's podTemplate over the operator's template. What the operator relies on cannot be
-// taken away: its labels and annotations, by which it finds pods, and the container.
+// mergeTemplate merges the user's podTemplate into the operator's template. It refuses to change the labels and annotations by
+// which the operator finds pods, and to remove the container.
 func mergeTemplate(template corev1.PodTemplateSpec, user *v1alpha1.PodTemplate) (corev1.PodTemplateSpec, *Problem) {
 	if user == nil {
 		return template, nil
 	}
 	for _, added := range []struct {
-		field      string
-		mine, your map[string]string
+		field          string
+		operator, user map[string]string
 	}{
 		{"labels", template.Labels, user.Metadata.Labels},
 		{"annotations", template.Annotations, user.Metadata.Annotations},
 	} {
-		for _, key := range slices.Sorted(maps.Keys(added.your)) {
-			if _, taken := added.mine[key]; taken {
+		for _, key := range slices.Sorted(maps.Keys(added.user)) {
+			if _, taken := added.operator[key]; taken {
 				return template, templateProblem("podTemplate.metadata.%s sets %s, which the operator sets itself: remove it",
 					added.field, key)
 			}
 		}
-		maps.Copy(added.mine, added.your)
+		maps.Copy(added.operator, added.user)
 	}
 	if user.Spec == nil || len(user.Spec.Raw) == 0 {
 		return template, nil
@@ -50,7 +50,7 @@ func mergeTemplate(template corev1.PodTemplateSpec, user *v1alpha1.PodTemplate) 
 func mergePod(pod corev1.PodSpec, patch []byte) (corev1.PodSpec, *Problem) {
 	original, err := json.Marshal(pod)
 	if err != nil {
-		panic(err) // what the builders make can always be encoded
+		panic(err) // encoding a built pod cannot fail
 	}
 	merged, err := strategicpatch.StrategicMergePatch(original, patch, corev1.PodSpec{})
 	if err != nil {
@@ -70,9 +70,8 @@ func mergePod(pod corev1.PodSpec, patch []byte) (corev1.PodSpec, *Problem) {
 	return result, nil
 }
 
-// mergeSidecar gives a sidecar what podTemplate says of the environment of the node's container. The rest of podTemplate is
-// about pods of the operator's own: a sidecar's pod, its metadata, volumes and scheduling are the user's, and its resources
-// are in spec.injection.
+// mergeSidecar gives a sidecar the environment of the node's container in podTemplate. The rest of podTemplate applies to the
+// operator's own pods: the pod of a sidecar belongs to the user, and its resources are in spec.injection.
 func mergeSidecar(sidecar *corev1.Container, user *v1alpha1.PodTemplate) *Problem {
 	if user == nil || user.Spec == nil || len(user.Spec.Raw) == 0 {
 		return nil

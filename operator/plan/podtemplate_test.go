@@ -95,7 +95,8 @@ func TestAnEmptyPodTemplateChangesNothing(t *testing.T) {
 	}
 }
 
-// A sidecar has the environment of podTemplate, and nothing else of it: the pod is the user's.
+// TestSidecarHasTheEnvironmentOfPodTemplate checks that a sidecar gets only the environment of podTemplate: the pod is the
+// user's.
 func TestSidecarHasTheEnvironmentOfPodTemplate(t *testing.T) {
 	edit := withTemplate(t, `
 metadata: {labels: {team: inference}}
@@ -120,7 +121,7 @@ spec:
 	if value(got, "TZ") != "UTC" || value(got, "PEERCACHE_LEASE_MS") != "2000" || len(got.Env) != len(plain.Env)+1 {
 		t.Errorf("the environment is %+v", got.Env)
 	}
-	// What refers to variables comes after them, or it is taken literally.
+	// A value can refer only to variables before it. Otherwise Kubernetes takes the reference literally.
 	before := func(first, second string) bool {
 		index := func(name string) int {
 			return slices.IndexFunc(got.Env, func(v corev1.EnvVar) bool { return v.Name == name })

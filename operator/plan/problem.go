@@ -9,12 +9,15 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
 // Problem is a spec that the API server accepts but that cannot be put into effect.
 type Problem struct {
-	// Reason is one word in CamelCase, for a condition.
+	// Reason is the reason of the condition, in CamelCase.
 	Reason string
 	// Message names the field and the fix.
 	Message string
@@ -22,11 +25,12 @@ type Problem struct {
 
 func (p *Problem) Error() string { return p.Reason + ": " + p.Message }
 
-// check finds what the API server cannot: rules that need the groups, which follow from several fields.
+// check returns the first problem that the API server cannot detect, because it depends on several fields.
 func check(spec v1alpha1.PeerCacheClusterSpec, groups []Group) *Problem {
 	for _, find := range []func([]Group) *Problem{
 		checkNames, checkHostNetwork, checkInterfaces, checkPeerInterface(spec), checkUnusedNetworks(spec), checkRequests,
-		checkSelectors(spec), checkProvision(spec),
+		checkSelectors(spec), checkNamespaceSelector(spec), checkProvision(spec),
+		checkAttachments, checkExtraConfig(spec),
 	} {
 		if problem := find(groups); problem != nil {
 			return problem
@@ -35,7 +39,7 @@ func check(spec v1alpha1.PeerCacheClusterSpec, groups []Group) *Problem {
 	return nil
 }
 
-// checkNames finds DaemonSets of one name: pool "a-b" with group "c", and pool "a" with group "b-c".
+// checkNames detects equal names of DaemonSets: pool "a-b" with group "c", and pool "a" with group "b-c".
 func checkNames(groups []Group) *Problem {
 	taken := map[string]Group{}
 	for _, group := range groups {
@@ -49,7 +53,7 @@ func checkNames(groups []Group) *Problem {
 	return nil
 }
 
-// checkHostNetwork looks at each pool by itself: groups of different pools never meet on a machine.
+// checkHostNetwork checks each pool separately: groups of different pools never share a machine.
 func checkHostNetwork(groups []Group) *Problem {
 	onHost := map[*v1alpha1.NodePool]Group{}
 	for _, group := range groups {
@@ -78,13 +82,32 @@ func checkHostNetwork(groups []Group) *Problem {
 	return nil
 }
 
-// checkInterfaces finds names and addresses that two rails of a pod would both want.
+// checkAttachments detects rails without the settings of their attachment. The API server refuses them, but objects that an
+// earlier release stored may have them: their nodes must not be replaced by ones without devices.
+func checkAttachments(groups []Group) *Problem {
+	for _, group := range groups {
+		for _, rail := range group.Rails {
+			missing := map[v1alpha1.RailAttachment]bool{
+				v1alpha1.AttachmentSharedDevicePlugin: rail.SharedDevicePlugin == nil, v1alpha1.AttachmentSRIOV: rail.SRIOV == nil,
+				v1alpha1.AttachmentDRA: rail.DRA == nil,
+			}
+			if missing[rail.Attachment] {
+				return &Problem{Reason: "RailIncomplete", Message: fmt.Sprintf("rail %q has attachment %s, but not its settings, because it "+
+					"was written for an earlier release: apply your manifest again, with its rails as docs/upgrade.md says", rail.Name, rail.Attachment)}
+			}
+		}
+	}
+	return nil
+}
+
+// checkInterfaces detects names and addresses that two rails of a pod would both use.
 func checkInterfaces(groups []Group) *Problem {
 	for _, group := range groups {
 		owner := map[string]string{}
 		for _, rail := range group.Rails {
-			wanted := map[string]string{"interface": rail.Interface, "mac": rail.MAC}
-			for _, ip := range rail.IPs {
+			attached := rail.Attached()
+			wanted := map[string]string{"interface": attached.Interface, "mac": attached.MAC}
+			for _, ip := range attached.IPs {
 				wanted["ips "+ip] = ip
 			}
 			for _, field := range slices.Sorted(maps.Keys(wanted)) {
@@ -104,7 +127,7 @@ func checkInterfaces(groups []Group) *Problem {
 	return nil
 }
 
-// checkPeerInterface finds groups whose nodes would not have the interface at which others are to reach them.
+// checkPeerInterface detects groups whose nodes lack the interface at which others reach them.
 func checkPeerInterface(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Problem {
 	return func(groups []Group) *Problem {
 		if spec.Discovery.Interface == "" {
@@ -115,16 +138,16 @@ func checkPeerInterface(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Probl
 				continue
 			}
 			return &Problem{Reason: "InterfaceMissing", Message: fmt.Sprintf(
-				"nodes of group %q have no interface %q, at which discovery.interface lets others reach them: write interface: %s at one "+
-					"of the group's rails, with the network that brings it, or remove discovery.interface",
+				"nodes of group %q have no interface %q, at which discovery.interface lets others reach them: write network.interface: %s at "+
+					"one of the group's rails, or remove discovery.interface",
 				group.FullName(), spec.Discovery.Interface, spec.Discovery.Interface)}
 		}
 		return nil
 	}
 }
 
-// checkUnusedNetworks finds rails that are a network alone, but not the one at which others reach the node: then they are good
-// for nothing. A group has one that is, at most, because a pod has one interface of that name.
+// checkUnusedNetworks detects rails that are only a network, and not the network of discovery.interface: they carry no pages.
+// At most one rail of a group can be that network, because a pod has one interface of the name.
 func checkUnusedNetworks(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Problem {
 	return func(groups []Group) *Problem {
 		for _, group := range groups {
@@ -132,11 +155,11 @@ func checkUnusedNetworks(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Prob
 				if rail.Attachment != v1alpha1.AttachmentNetwork {
 					continue
 				}
-				name := cmp.Or(rail.Interface, "rail0")
-				fix := fmt.Sprintf("write interface: %s at this rail and discovery.interface: %s, or remove the rail", name, name)
+				name := cmp.Or(rail.Attached().Interface, "rail0")
+				fix := fmt.Sprintf("write network.interface: %s at this rail and discovery.interface: %s, or remove the rail", name, name)
 				if reached := group.railsOn(spec.Discovery.Interface); len(reached) > 0 {
 					fix = fmt.Sprintf("remove the rail, for others reach these nodes at interface %s of rail %q",
-						reached[0].Interface, reached[0].Name)
+						reached[0].Attached().Interface, reached[0].Name)
 				}
 				return &Problem{Reason: "NetworkUnused", Message: fmt.Sprintf("rail %q of group %q is attached by Network, but "+
 					"carries no pages, because its interface is not discovery.interface: %s", rail.Name, group.FullName(), fix)}
@@ -146,28 +169,28 @@ func checkUnusedNetworks(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Prob
 	}
 }
 
-// checkRequests finds requests of a shared ResourceClaim that two rails name: a request is one device.
+// checkRequests detects requests of a shared ResourceClaim that two rails name. One request is one device.
 func checkRequests(groups []Group) *Problem {
 	for _, group := range groups {
 		owner := map[[2]string]string{}
-		mode := map[string]v1alpha1.Rail{}
+		mode := map[string]v1alpha1.Rail{} // the last rail of a template
 		for _, rail := range group.railsWith(v1alpha1.AttachmentDRA) {
-			template := rail.ResourceClaimTemplate
-			if other, found := mode[template]; found && (other.Request == "") != (rail.Request == "") {
+			template, request := rail.Claim().ResourceClaimTemplate, rail.Claim().Request
+			if other, found := mode[template]; found && (other.Claim().Request == "") != (request == "") {
 				return &Problem{Reason: "RequestMissing", Message: fmt.Sprintf(
 					"of rails %q and %q of group %q, both with resourceClaimTemplate: %s, only one names its request: name a "+
 						"request for both to share one claim, or for none to get a claim each",
 					other.Name, rail.Name, group.Name, template)}
 			}
 			mode[template] = rail
-			if rail.Request == "" {
+			if request == "" {
 				continue
 			}
-			key := [2]string{template, rail.Request}
+			key := [2]string{template, request}
 			if other, taken := owner[key]; taken {
 				return &Problem{Reason: "RequestConflict", Message: fmt.Sprintf(
 					"rails %q and %q of group %q both stand for request %q of resourceClaimTemplate %q: name a request of its "+
-						"own for each rail", other, rail.Name, group.Name, rail.Request, template)}
+						"own for each rail", other, rail.Name, group.Name, request, template)}
 			}
 			owner[key] = rail.Name
 		}
@@ -175,7 +198,18 @@ func checkRequests(groups []Group) *Problem {
 	return nil
 }
 
-// checkSelectors finds pools that contradict spec.nodes and would never have a machine.
+// checkNamespaceSelector detects a selector that the API server accepts and no pod's namespace could be compared with.
+func checkNamespaceSelector(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Problem {
+	return func([]Group) *Problem {
+		if _, err := metav1.LabelSelectorAsSelector(spec.Injection.NamespaceSelector); err != nil {
+			return &Problem{Reason: "SelectorInvalid", Message: fmt.Sprintf("injection.namespaceSelector cannot be used: %v: write for "+
+				"example {matchLabels: {%s: NAMESPACE}} for one namespace, {} for all, or leave it out for this one", err, corev1.LabelMetadataName)}
+		}
+		return nil
+	}
+}
+
+// checkSelectors detects pools that contradict spec.nodes and would never have a machine.
 func checkSelectors(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Problem {
 	return func([]Group) *Problem {
 		for _, pool := range spec.NodePools {

@@ -12,10 +12,10 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// sharedResourceName is what k8s-rdma-shared-dev-plugin accepts behind the prefix.
+// sharedResourceName matches what k8s-rdma-shared-dev-plugin accepts after the prefix.
 var sharedResourceName = regexp.MustCompile(`^[a-zA-Z0-9_]+$`)
 
-// buildExtras makes what the cluster asks for besides its nodes. Some of the kinds may not exist.
+// buildExtras returns the objects that the cluster asks for besides its nodes. Some of their kinds may not exist.
 func buildExtras(cluster *v1alpha1.PeerCacheCluster) []client.Object {
 	var extras []client.Object
 	for _, network := range cluster.Spec.Provision.Networks {
@@ -28,7 +28,7 @@ func buildExtras(cluster *v1alpha1.PeerCacheCluster) []client.Object {
 	return append(extras, buildMonitoring(cluster)...)
 }
 
-// checkProvision finds what cannot be provisioned together.
+// checkProvision detects combinations that cannot be provisioned.
 func checkProvision(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Problem {
 	return func(groups []Group) *Problem {
 		if problem := checkDevicePlugin(spec, groups); problem != nil {
@@ -51,7 +51,7 @@ func checkDevicePlugin(spec v1alpha1.PeerCacheClusterSpec, groups []Group) *Prob
 	}
 	owner := map[string]string{}
 	for _, wanted := range plugin.Resources {
-		_, name, _ := strings.Cut(railNamed(spec, wanted.Rail).ResourceName, "/")
+		_, name, _ := strings.Cut(railNamed(spec, wanted.Rail).ResourceName(), "/")
 		if !sharedResourceName.MatchString(name) {
 			return provisionProblem("resource %q of rail %q cannot be offered by k8s-rdma-shared-dev-plugin, which accepts letters, "+
 				"digits and '_' only: write for example resourceName: rdma/rail_0", name, wanted.Rail)
@@ -69,19 +69,20 @@ func checkNetworks(spec v1alpha1.PeerCacheClusterSpec) *Problem {
 	owner := map[string]string{}
 	for _, network := range spec.Provision.Networks {
 		rail := railNamed(spec, network.Rail)
-		if other, taken := owner[rail.Network]; taken {
+		attached := rail.Attached()
+		if other, taken := owner[attached.Name]; taken {
 			return provisionProblem("rails %q and %q both name network %q, which provision.networks can make once only: remove one of "+
-				"them there, or give each rail its own network", other, rail.Name, rail.Network)
+				"them there, or give each rail its own network", other, rail.Name, attached.Name)
 		}
-		owner[rail.Network] = rail.Name
+		owner[attached.Name] = rail.Name
 		switch {
-		case network.IPAM.Type == v1alpha1.IPAMStatic && len(rail.IPs) == 0:
-			return provisionProblem("network %q has ipam type Static, but rail %q names no addresses: add rails[].ips, or write "+
-				"type: Whereabouts", rail.Network, rail.Name)
-		case network.IPAM.Type != v1alpha1.IPAMStatic && len(rail.IPs) > 0:
+		case network.IPAM.Type == v1alpha1.IPAMStatic && len(attached.IPs) == 0:
+			return provisionProblem("network %q has ipam type Static, but rail %q names no addresses: add rails[].network.ips, or write "+
+				"type: Whereabouts", attached.Name, rail.Name)
+		case network.IPAM.Type != v1alpha1.IPAMStatic && len(attached.IPs) > 0:
 			return provisionProblem("rail %q names ips, which need ipam type Static in provision.networks: write type: Static, or "+
 				"remove ips", rail.Name)
-		case network.Type == v1alpha1.NetworkIPVLAN && rail.MAC != "":
+		case network.Type == v1alpha1.NetworkIPVLAN && attached.MAC != "":
 			return provisionProblem("rail %q names a mac, but interfaces of type IPVLAN have that of the port: remove mac, or write "+
 				"type: Macvlan", rail.Name)
 		}

@@ -3,8 +3,6 @@
 package plan
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -22,9 +20,9 @@ const (
 	ComponentDevicePlugin = "device-plugin"
 
 	devicePluginConfig = "config.json"
-	// devicePluginConfigDir is where the plug-in looks by default.
+	// devicePluginConfigDir is where the plug-in reads its configuration by default.
 	devicePluginConfigDir = "/k8s-rdma-shared-dev-plugin"
-	// rescanSeconds is how often the plug-in looks for ports that appeared.
+	// rescanSeconds is how often the plug-in looks for new ports.
 	rescanSeconds = 60
 )
 
@@ -50,7 +48,7 @@ type devicePluginSelectors struct {
 
 func devicePluginName(cluster string) string { return cluster + "-" + ComponentDevicePlugin }
 
-// buildDevicePlugin makes the plug-in's configuration and the DaemonSet that runs it.
+// buildDevicePlugin returns the configuration of the plug-in and the DaemonSet that runs it.
 func buildDevicePlugin(cluster *v1alpha1.PeerCacheCluster, spec v1alpha1.DevicePluginSpec) (*corev1.ConfigMap, *appsv1.DaemonSet) {
 	file := renderDevicePlugin(cluster.Spec, spec)
 	config := &corev1.ConfigMap{
@@ -58,7 +56,6 @@ func buildDevicePlugin(cluster *v1alpha1.PeerCacheCluster, spec v1alpha1.DeviceP
 		ObjectMeta: componentMeta(cluster, devicePluginName(cluster.Name), ComponentDevicePlugin),
 		Data:       map[string]string{devicePluginConfig: file},
 	}
-	sum := sha256.Sum256([]byte(file))
 	labels := config.Labels
 	daemonSet := &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
@@ -71,7 +68,7 @@ func buildDevicePlugin(cluster *v1alpha1.PeerCacheCluster, spec v1alpha1.DeviceP
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{
 					Labels:      maps.Clone(labels),
-					Annotations: map[string]string{v1alpha1.AnnotationConfigHash: hex.EncodeToString(sum[:8])},
+					Annotations: map[string]string{v1alpha1.AnnotationConfigHash: digest([]byte(file))},
 				},
 				Spec: devicePluginPod(cluster, spec.Image),
 			},
@@ -84,7 +81,7 @@ func buildDevicePlugin(cluster *v1alpha1.PeerCacheCluster, spec v1alpha1.DeviceP
 func renderDevicePlugin(spec v1alpha1.PeerCacheClusterSpec, plugin v1alpha1.DevicePluginSpec) string {
 	file := devicePluginFile{PeriodicUpdateInterval: rescanSeconds}
 	for _, wanted := range plugin.Resources {
-		prefix, name, _ := strings.Cut(railNamed(spec, wanted.Rail).ResourceName, "/")
+		prefix, name, _ := strings.Cut(railNamed(spec, wanted.Rail).ResourceName(), "/")
 		file.ConfigList = append(file.ConfigList, devicePluginResource{
 			ResourceName: name, ResourcePrefix: prefix, RdmaHcaMax: wanted.Shares,
 			Selectors: devicePluginSelectors{
@@ -96,13 +93,13 @@ func renderDevicePlugin(spec v1alpha1.PeerCacheClusterSpec, plugin v1alpha1.Devi
 	slices.SortFunc(file.ConfigList, func(a, b devicePluginResource) int { return strings.Compare(a.ResourceName, b.ResourceName) })
 	text, err := json.MarshalIndent(file, "", "  ")
 	if err != nil {
-		panic(err) // a struct of strings and numbers can always be encoded
+		panic(err) // encoding a struct of strings and numbers cannot fail
 	}
 	return string(text) + "\n"
 }
 
-// devicePluginPod talks to the kubelet over sockets in its folders and hands out character devices, for which it has
-// to be privileged. It looks at the machine's ports, so it is on the machine's network.
+// devicePluginPod is privileged: the plug-in talks to the kubelet over sockets in its folders, and hands out character devices.
+// It uses the host network to see the ports of the machine.
 func devicePluginPod(cluster *v1alpha1.PeerCacheCluster, image string) corev1.PodSpec {
 	spec := cluster.Spec
 	pod := corev1.PodSpec{
@@ -146,7 +143,7 @@ func devicePluginPod(cluster *v1alpha1.PeerCacheCluster, image string) corev1.Po
 	return pod
 }
 
-// machinesWithRails matches the machines of every pool that has rails; nil means all machines.
+// machinesWithRails matches the machines of every pool that has rails. It returns nil for all machines.
 func machinesWithRails(spec v1alpha1.PeerCacheClusterSpec) *corev1.Affinity {
 	if len(spec.NodePools) == 0 {
 		return nil
@@ -169,7 +166,7 @@ func machinesWithRails(spec v1alpha1.PeerCacheClusterSpec) *corev1.Affinity {
 	}}
 }
 
-// railNamed relies on the CRD, which refuses names of rails that do not exist.
+// railNamed relies on the CRD, which refuses unknown names of rails.
 func railNamed(spec v1alpha1.PeerCacheClusterSpec, name string) v1alpha1.Rail {
 	i := slices.IndexFunc(spec.Rails, func(r v1alpha1.Rail) bool { return r.Name == name })
 	if i < 0 {

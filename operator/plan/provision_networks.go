@@ -12,10 +12,10 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// NetworkKind is Multus' kind of networks.
+// NetworkKind is the kind of networks of Multus.
 var NetworkKind = schema.GroupVersionKind{Group: "k8s.cni.cncf.io", Version: "v1", Kind: "NetworkAttachmentDefinition"}
 
-// NetworkResource is the annotation by which a network says whose devices it attaches.
+// NetworkResource is the annotation with the resource whose devices a network attaches.
 const NetworkResource = "k8s.v1.cni.cncf.io/resourceName"
 
 // cniConfig is the configuration of the CNI plug-ins macvlan, ipvlan, host-device and sriov.
@@ -33,29 +33,36 @@ type cniConfig struct {
 
 type ipamConfig struct {
 	Type    string        `json:"type"`
-	Range   string        `json:"range,omitempty"`   // whereabouts
-	Exclude []string      `json:"exclude,omitempty"` // whereabouts
-	Ranges  [][]ipamRange `json:"ranges,omitempty"`  // host-local: a list of sets
+	Range   string        `json:"range,omitempty"`   // for whereabouts
+	Exclude []string      `json:"exclude,omitempty"` // for whereabouts
+	Ranges  [][]ipamRange `json:"ranges,omitempty"`  // for host-local, a list of sets
+	Routes  []ipamRoute   `json:"routes,omitempty"`
+}
+
+type ipamRoute struct {
+	Destination string `json:"dst"`
+	Gateway     string `json:"gw"`
 }
 
 type ipamRange struct {
 	Subnet string `json:"subnet"`
 }
 
-// buildNetwork makes the NetworkAttachmentDefinition of a rail. The capabilities let Multus pass
-// on what the rail asks for.
+// buildNetwork returns the NetworkAttachmentDefinition of a rail. The capabilities let Multus pass on the addresses of
+// the rail.
 func buildNetwork(cluster *v1alpha1.PeerCacheCluster, network v1alpha1.ProvisionedNetwork) *unstructured.Unstructured {
 	rail := railNamed(cluster.Spec, network.Rail)
 	_, name := splitNetwork(rail)
+	attached := rail.Attached()
 	config := cniConfig{
 		CNIVersion: "0.3.1", Name: name, MTU: network.MTU, IPAM: ipamOf(network.IPAM),
 	}
-	if len(rail.IPs) > 0 || rail.MAC != "" {
+	if len(attached.IPs) > 0 || attached.MAC != "" {
 		config.Capabilities = map[string]bool{}
-		if len(rail.IPs) > 0 {
+		if len(attached.IPs) > 0 {
 			config.Capabilities["ips"] = true
 		}
-		if rail.MAC != "" {
+		if attached.MAC != "" {
 			config.Capabilities["mac"] = true
 		}
 	}
@@ -71,7 +78,7 @@ func buildNetwork(cluster *v1alpha1.PeerCacheCluster, network v1alpha1.Provision
 	}
 	text, err := json.Marshal(config)
 	if err != nil {
-		panic(err) // a struct of strings and numbers can always be encoded
+		panic(err) // encoding a struct of strings and numbers cannot fail
 	}
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": string(text)}}}
 	object.SetGroupVersionKind(NetworkKind)
@@ -82,18 +89,23 @@ func buildNetwork(cluster *v1alpha1.PeerCacheCluster, network v1alpha1.Provision
 	object.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(cluster,
 		v1alpha1.GroupVersion.WithKind("PeerCacheCluster"))})
 	if network.Type == v1alpha1.NetworkSRIOV {
-		object.SetAnnotations(map[string]string{NetworkResource: rail.ResourceName})
+		object.SetAnnotations(map[string]string{NetworkResource: rail.ResourceName()})
 	}
 	return object
 }
 
 func ipamOf(ipam v1alpha1.IPAMSpec) ipamConfig {
+	var config ipamConfig
 	switch ipam.Type {
 	case v1alpha1.IPAMHostLocal:
-		return ipamConfig{Type: "host-local", Ranges: [][]ipamRange{{{Subnet: ipam.Range}}}}
+		config = ipamConfig{Type: "host-local", Ranges: [][]ipamRange{{{Subnet: ipam.Range}}}}
 	case v1alpha1.IPAMStatic:
-		return ipamConfig{Type: "static"}
+		config = ipamConfig{Type: "static"}
 	default:
-		return ipamConfig{Type: "whereabouts", Range: ipam.Range, Exclude: ipam.Exclude}
+		config = ipamConfig{Type: "whereabouts", Range: ipam.Range, Exclude: ipam.Exclude}
 	}
+	for _, route := range ipam.Routes {
+		config.Routes = append(config.Routes, ipamRoute(route))
+	}
+	return config
 }

@@ -19,10 +19,9 @@ import (
 
 func provisioned(s *v1alpha1.PeerCacheClusterSpec) {
 	s.Rails = []v1alpha1.Rail{
-		{Name: "rail0", Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: "rdma/rail_0", Network: "rail0"},
-		{Name: "rail1", Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: "example.com/rail_1", Network: "rail1",
-			IPs: []string{"10.0.0.1/24"}, MAC: "02:00:00:00:00:01"},
-		{Name: "rail2", Attachment: v1alpha1.AttachmentSRIOV, ResourceName: "nvidia.com/rail2", Network: "rail2"},
+		{Name: "rail0", Attachment: v1alpha1.AttachmentSharedDevicePlugin, SharedDevicePlugin: &v1alpha1.SharedDevice{ResourceName: "rdma/rail_0"}, Network: &v1alpha1.RailNetwork{Name: "rail0"}},
+		{Name: "rail1", Attachment: v1alpha1.AttachmentSharedDevicePlugin, SharedDevicePlugin: &v1alpha1.SharedDevice{ResourceName: "example.com/rail_1"}, Network: &v1alpha1.RailNetwork{Name: "rail1", IPs: []string{"10.0.0.1/24"}, MAC: "02:00:00:00:00:01"}},
+		{Name: "rail2", Attachment: v1alpha1.AttachmentSRIOV, SRIOV: &v1alpha1.VirtualFunction{ResourceName: "nvidia.com/rail2"}, Network: &v1alpha1.RailNetwork{Name: "rail2"}},
 	}
 	s.Provision = v1alpha1.ProvisionSpec{
 		DevicePlugin: &v1alpha1.DevicePluginSpec{Image: "plugin:1", Resources: []v1alpha1.SharedResource{
@@ -32,7 +31,8 @@ func provisioned(s *v1alpha1.PeerCacheClusterSpec) {
 		}},
 		Networks: []v1alpha1.ProvisionedNetwork{
 			{Rail: "rail0", Type: v1alpha1.NetworkMacvlan, Interface: "ens1f0np0", MTU: 9000,
-				IPAM: v1alpha1.IPAMSpec{Type: v1alpha1.IPAMWhereabouts, Range: "10.1.0.0/24", Exclude: []string{"10.1.0.0/30"}}},
+				IPAM: v1alpha1.IPAMSpec{Type: v1alpha1.IPAMWhereabouts, Range: "10.1.0.0/24", Exclude: []string{"10.1.0.0/30"},
+					Routes: []v1alpha1.Route{{Destination: "10.2.0.0/24", Gateway: "10.1.0.1"}}}},
 			{Rail: "rail1", Type: v1alpha1.NetworkMacvlan, Interface: "ens2f0np0", IPAM: v1alpha1.IPAMSpec{Type: v1alpha1.IPAMStatic}},
 			{Rail: "rail2", Type: v1alpha1.NetworkSRIOV, IPAM: v1alpha1.IPAMSpec{Type: v1alpha1.IPAMHostLocal, Range: "10.2.0.0/24"}},
 		},
@@ -52,7 +52,8 @@ func extra[T any](t *testing.T, desired *Desired, name string) T {
 	return found
 }
 
-// TestDevicePluginConfiguration: the same file is read by the plug-in's own package in hack/cluster/tools/rdma-shared-plugin.
+// TestDevicePluginConfiguration compares the configuration with a file. hack/cluster/tools/rdma-shared-plugin reads the same
+// file with the package of the plug-in.
 func TestDevicePluginConfiguration(t *testing.T) {
 	want, err := os.ReadFile("testdata/device-plugin.json")
 	if err != nil {
@@ -107,7 +108,7 @@ func TestDevicePluginPod(t *testing.T) {
 
 func TestProvisionedNetworks(t *testing.T) {
 	desired := mustPlan(t, testCluster(provisioned, func(s *v1alpha1.PeerCacheClusterSpec) {
-		s.Rails = append(s.Rails, v1alpha1.Rail{Name: "rail3", Network: "rail3"}, v1alpha1.Rail{Name: "rail4", Network: "rail4"})
+		s.Rails = append(s.Rails, v1alpha1.Rail{Name: "rail3", Network: &v1alpha1.RailNetwork{Name: "rail3"}}, v1alpha1.Rail{Name: "rail4", Network: &v1alpha1.RailNetwork{Name: "rail4"}})
 		s.Provision.Networks = append(s.Provision.Networks,
 			v1alpha1.ProvisionedNetwork{Rail: "rail3", Type: v1alpha1.NetworkIPVLAN, Interface: "ens3", MTU: 1500,
 				IPAM: v1alpha1.IPAMSpec{Type: v1alpha1.IPAMWhereabouts, Range: "fd00::/64"}},
@@ -116,7 +117,8 @@ func TestProvisionedNetworks(t *testing.T) {
 	}))
 	for name, want := range map[string]string{
 		"rail0": `{"cniVersion":"0.3.1","name":"rail0","type":"macvlan","master":"ens1f0np0","mode":"bridge","mtu":9000,` +
-			`"ipam":{"type":"whereabouts","range":"10.1.0.0/24","exclude":["10.1.0.0/30"]}}`,
+			`"ipam":{"type":"whereabouts","range":"10.1.0.0/24","exclude":["10.1.0.0/30"],` +
+			`"routes":[{"dst":"10.2.0.0/24","gw":"10.1.0.1"}]}}`,
 		"rail1": `{"cniVersion":"0.3.1","name":"rail1","type":"macvlan","master":"ens2f0np0","mode":"bridge",` +
 			`"capabilities":{"ips":true,"mac":true},"ipam":{"type":"static"}}`,
 		"rail2": `{"cniVersion":"0.3.1","name":"rail2","type":"sriov",` +
@@ -154,17 +156,17 @@ func TestProvisionProblems(t *testing.T) {
 			s.Rails[0].Group = "device-plugin"
 		}},
 		{"a name that the plug-in refuses", "write for example resourceName: rdma/rail_0", func(s *v1alpha1.PeerCacheClusterSpec) {
-			s.Rails[0].ResourceName = "rdma/rail-0"
+			s.Rails[0].SharedDevicePlugin.ResourceName = "rdma/rail-0"
 		}},
 		{"one resource twice", `rails "rail1" and "rail0" both request resource "rail_1"`, func(s *v1alpha1.PeerCacheClusterSpec) {
-			s.Rails[0].ResourceName = "rdma/rail_1"
+			s.Rails[0].SharedDevicePlugin.ResourceName = "rdma/rail_1"
 		}},
 		{"one network twice", "give each rail its own network", func(s *v1alpha1.PeerCacheClusterSpec) {
-			s.Rails[1].Network = "rail0"
+			s.Rails[1].Network.Name = "rail0"
 		}},
-		{"static without addresses", "add rails[].ips", func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails[1].IPs = nil }},
+		{"static without addresses", "add rails[].network.ips", func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails[1].Network.IPs = nil }},
 		{"addresses without static", "write type: Static", func(s *v1alpha1.PeerCacheClusterSpec) {
-			s.Rails[0].IPs = []string{"10.9.0.1/24"}
+			s.Rails[0].Network.IPs = []string{"10.9.0.1/24"}
 		}},
 		{"MAC on IPVLAN", "write type: Macvlan", func(s *v1alpha1.PeerCacheClusterSpec) {
 			s.Provision.Networks[1].Type = v1alpha1.NetworkIPVLAN

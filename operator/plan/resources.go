@@ -11,12 +11,12 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// buildResources requests and limits the same amounts, which makes the pod Guaranteed: the static CPU
-// manager and the topology manager align such pods only. The pool is shared memory, which counts towards
-// the container's memory unless it is made of huge pages.
+// buildResources requests and limits the same amounts, so that the pod is Guaranteed: the static CPU manager and the topology
+// manager align only such pods. The pool is shared memory, which counts as memory of the container unless it uses huge pages.
 func buildResources(spec v1alpha1.PeerCacheClusterSpec, group Group) corev1.ResourceRequirements {
 	pool := group.Memory(spec)
 	memory := group.resources(spec).MemoryOverhead.DeepCopy()
+	memory.Add(group.diskMemory(spec))
 	list := corev1.ResourceList{corev1.ResourceCPU: group.resources(spec).CPU.DeepCopy()}
 	switch pool.HugePages {
 	case v1alpha1.HugePages2Mi, v1alpha1.HugePages1Gi:
@@ -33,12 +33,13 @@ func buildResources(spec v1alpha1.PeerCacheClusterSpec, group Group) corev1.Reso
 func (g Group) devicesOf() corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for _, rail := range g.Rails {
-		if rail.ResourceName == "" {
+		name := corev1.ResourceName(rail.ResourceName())
+		if name == "" {
 			continue
 		}
-		count := list[corev1.ResourceName(rail.ResourceName)]
+		count := list[name]
 		count.Add(*resource.NewQuantity(1, resource.DecimalSI))
-		list[corev1.ResourceName(rail.ResourceName)] = count
+		list[name] = count
 	}
 	return list
 }

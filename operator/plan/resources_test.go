@@ -30,8 +30,8 @@ func TestResources(t *testing.T) {
 			s.Memory.HugePages = v1alpha1.HugePages1Gi
 		}, map[string]string{"cpu": "1", "memory": "512Mi", "hugepages-1Gi": "1Gi"}},
 		{"one device per rail", withRails(v1alpha1.TransportRDMA,
-			v1alpha1.Rail{Name: "a", ResourceName: "rdma/x"}, v1alpha1.Rail{Name: "b", ResourceName: "rdma/x"},
-			v1alpha1.Rail{Name: "c", ResourceName: "rdma/y"}, v1alpha1.Rail{Name: "d"}),
+			v1alpha1.Rail{Name: "a", SharedDevicePlugin: &v1alpha1.SharedDevice{ResourceName: "rdma/x"}}, v1alpha1.Rail{Name: "b", SharedDevicePlugin: &v1alpha1.SharedDevice{ResourceName: "rdma/x"}},
+			v1alpha1.Rail{Name: "c", SharedDevicePlugin: &v1alpha1.SharedDevice{ResourceName: "rdma/y"}}, v1alpha1.Rail{Name: "d"}),
 			map[string]string{"cpu": "1", "memory": "1536Mi", "rdma/x": "2", "rdma/y": "1"}},
 	}
 	for _, test := range tests {

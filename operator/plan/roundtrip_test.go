@@ -15,8 +15,8 @@ import (
 
 const roundTrip = "testdata/roundtrip"
 
-// TestRoundTripFiles: what the operator makes of cluster.json is what stands beside it. test_config.py of the data plane starts a
-// real node with these files and compares its /v1/status with cluster.json.
+// TestRoundTripFiles compares what the operator makes of cluster.json with the files beside it. test_config.py of the data
+// plane starts a real node with these files, and compares its /v1/status with cluster.json.
 func TestRoundTripFiles(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(roundTrip, "cluster.json"))
 	if err != nil {

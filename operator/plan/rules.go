@@ -4,6 +4,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
@@ -13,11 +14,10 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// runbooks is where the page of each alert stands, named after it.
+// runbooks is the address of the pages of the alerts, which are named after them.
 const runbooks = "https://github.com/peercache/peercache/blob/main/docs/runbooks/"
 
-// recording is a rule that is evaluated once for all who look. In expressions, %s stands for the matchers of the
-// cluster and $by for its labels.
+// recording is a recording rule. In expressions, %s stands for the matchers of the cluster and $by for its labels.
 type recording struct{ record, expr string }
 
 var recordings = []recording{
@@ -34,7 +34,7 @@ var recordings = []recording{
 		`histogram_quantile(0.99, sum by ($by, op, le) (rate(peercache_op_latency_seconds_bucket{%s}[5m])))`},
 }
 
-// alert is a rule that somebody is told of. Its page in docs/runbooks says what to do.
+// alert is an alerting rule. Its page in docs/runbooks says what to do.
 type alert struct {
 	name, severity, hold, expr, summary, description string
 }
@@ -57,6 +57,23 @@ var alerts = []alert{
 	{"PeerCacheRailDown", "warning", "5m", `peercache_rail_up{%s} == 0`,
 		"A rail of a PeerCache node is down",
 		"Rail {{ $labels.rail }} of node {{ $labels.pod }} on {{ $labels.node }} is down; reads go over the others, or over TCP."},
+	{"PeerCacheDiskOff", "warning", "5m", `peercache_disk_up{%s} == 0`,
+		"A drive of a PeerCache node is off",
+		"Drive {{ $labels.path }} of node {{ $labels.pod }} on {{ $labels.node }} is off; its pages are misses until the node starts again."},
+	{"PeerCacheDiskBudgetSpent", "info", "1h", `peercache_disk_budget_left_bytes{%s} < peercache_disk_budget_bytes_a_day{%s} / 96`,
+		"A PeerCache node has spent what it may write to disk",
+		"Node {{ $labels.pod }} on {{ $labels.node }} has had less than a quarter of an hour's share of its write budget left for an hour; " +
+			"most new pages are not written."},
+	{"PeerCacheDiskDropsPages", "warning", "15m",
+		`sum without (reason) (rate(peercache_disk_dropped_pages_total{%s,reason!~"budget|cleared"}[15m]))` +
+			` > rate(peercache_disk_written_pages_total{%s}[15m])`,
+		"The drives of a PeerCache node do not keep up",
+		"Node {{ $labels.pod }} on {{ $labels.node }} drops {{ $value | humanize }} pages a second that it wanted to write to disk, more than it writes."},
+	{"PeerCacheDiskWears", "info", "1h",
+		`increase(peercache_disk_written_bytes_total{%s}[1d]) / (peercache_disk_capacity_bytes{%s} > 0) > 1` +
+			` unless on ($by, pod) peercache_disk_budget_bytes_a_day{%s} > 0`,
+		"A drive of PeerCache is written more than once a day, without a budget",
+		"Node {{ $labels.pod }} on {{ $labels.node }} has written its part of drive {{ $labels.path }} {{ $value | humanize }} times within a day."},
 	{"PeerCacheNUMAMisplaced", "info", "30m",
 		`peercache_numa_cpus{%s} == 0 and peercache_numa_node{%s} >= 0` +
 			` or sum without (place) (peercache_numa_pool_sampled_pages{%s,place="elsewhere"}) > 0`,
@@ -103,16 +120,30 @@ var alerts = []alert{
 		"Node {{ $labels.pod }} on {{ $labels.node }} refuses connections: a scanner, another cluster's node, or a wrong token."},
 }
 
-// buildRules makes the recording rules and alerts of one cluster.
+// alertsOfRDMA are for clusters whose members all have rails: with others TCP is no fault.
+var alertsOfRDMA = []alert{
+	{"PeerCacheReadsOverTCP", "warning", "15m",
+		`sum by ($by, pod, node) (rate(peercache_delivered_pages_total{%s,tier="tcp"}[5m]))` +
+			` / sum by ($by, pod, node) (rate(peercache_delivered_pages_total{%s,tier=~"tcp|rdma"}[5m])) > 0.05`,
+		"A PeerCache node with rails reads over TCP",
+		"{{ $value | humanizePercentage }} of the pages that node {{ $labels.pod }} on {{ $labels.node }} gets from other members " +
+			"come over TCP, though it has rails."},
+}
+
+// buildRules returns the recording rules and alerts of one cluster.
 func buildRules(cluster *v1alpha1.PeerCacheCluster) *monitoringv1.PrometheusRule {
 	expr := func(text string) intstr.IntOrString { return intstr.FromString(expression(cluster, text)) }
 	records := monitoringv1.RuleGroup{Name: "peercache.records"}
 	for _, r := range recordings {
 		records.Rules = append(records.Rules, monitoringv1.Rule{Record: r.record, Expr: expr(r.expr)})
 	}
-	told := monitoringv1.RuleGroup{Name: "peercache.alerts"}
-	for _, a := range alerts {
-		told.Rules = append(told.Rules, monitoringv1.Rule{
+	alertGroup := monitoringv1.RuleGroup{Name: "peercache.alerts"}
+	wanted := alerts
+	if OnlyRDMA(cluster.Spec) {
+		wanted = slices.Concat(alerts, alertsOfRDMA)
+	}
+	for _, a := range wanted {
+		alertGroup.Rules = append(alertGroup.Rules, monitoringv1.Rule{
 			Alert:  a.name,
 			Expr:   expr(a.expr),
 			For:    new(monitoringv1.Duration(a.hold)),
@@ -125,11 +156,11 @@ func buildRules(cluster *v1alpha1.PeerCacheCluster) *monitoringv1.PrometheusRule
 	return &monitoringv1.PrometheusRule{
 		TypeMeta:   metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.PrometheusRuleKind},
 		ObjectMeta: monitorMeta(cluster, metricsName(cluster.Name)),
-		Spec:       monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{records, told}},
+		Spec:       monitoringv1.PrometheusRuleSpec{Groups: []monitoringv1.RuleGroup{records, alertGroup}},
 	}
 }
 
-// expression puts the cluster into an expression.
+// expression replaces the placeholders of an expression.
 func expression(cluster *v1alpha1.PeerCacheCluster, text string) string {
 	matchers := fmt.Sprintf(`namespace=%q,peercache_io_cluster=%q`, cluster.Namespace, cluster.Name)
 	return strings.NewReplacer("%s", matchers, "$by", "namespace, peercache_io_cluster").Replace(text)

@@ -4,16 +4,16 @@
 
 package plan
 
-// ruleCase is one history of metrics, and what is to become of one alert at its end. In series, @ stands for the labels
-// of the cluster and node for those of a node; values are in promtool's notation, from minute 0 on.
+// ruleCase is one history of metrics, and the expected state of one alert at its end. In series, @ stands for the labels of the
+// cluster and node for those of a node. Values are in the notation of promtool, from minute 0 on.
 type ruleCase struct {
 	alert  string
 	series [][2]string
-	at     string // when the alert is looked at
-	every  string // between values, when it is not a minute
-	// says is the description with which the alert fires; empty: it must not fire.
+	at     string // when the alert is evaluated
+	every  string // time between values, "" for a minute
+	// says is the description of the firing alert. If it is empty, the alert must not fire.
 	says string
-	// labels with which it fires besides the cluster's, the severity and, with onNode, the node's.
+	// labels are the labels of the firing alert, besides those of the cluster, the severity and, with onNode, the node.
 	labels map[string]string
 	onNode bool
 }
@@ -43,6 +43,51 @@ var ruleCases = []ruleCase{
 		series: [][2]string{{`peercache_rail_up{@,node,rail="mlx5_3 port 1"}`, "0x20"}, {`peercache_rail_up{@,node,rail="mlx5_2 port 1"}`, "1x20"}},
 		says:   "Rail mlx5_3 port 1 of node demo-1 on gpu-1 is down; reads go over the others, or over TCP."},
 	{alert: "PeerCacheRailDown", at: "20m", series: [][2]string{{`peercache_rail_up{@,node,rail="mlx5_3 port 1"}`, "1 0x3 1x20"}}},
+
+	{alert: "PeerCacheReadsOverTCP", at: "30m", onNode: true,
+		series: [][2]string{{`peercache_delivered_pages_total{@,node,tier="tcp"}`, "0+60x40"}, {`peercache_delivered_pages_total{@,node,tier="rdma"}`, "0+180x40"}},
+		says:   "25% of the pages that node demo-1 on gpu-1 gets from other members come over TCP, though it has rails."},
+	// Its first reads, while links are made; another that reads from nobody.
+	{alert: "PeerCacheReadsOverTCP", at: "30m",
+		series: [][2]string{{`peercache_delivered_pages_total{@,node,tier="tcp"}`, "0+60x5 300x35"}, {`peercache_delivered_pages_total{@,node,tier="rdma"}`, "0+180x40"},
+			{`peercache_delivered_pages_total{@,pod="idle",tier="tcp"}`, "0x40"}, {`peercache_delivered_pages_total{@,pod="idle",tier="rdma"}`, "0x40"}}},
+
+	{alert: "PeerCacheDiskOff", at: "6m", onNode: true, labels: map[string]string{"path": "/d/disk1"},
+		series: [][2]string{{`peercache_disk_up{@,node,path="/d/disk1"}`, "0x20"}, {`peercache_disk_up{@,node,path="/d/disk0"}`, "1x20"}},
+		says:   "Drive /d/disk1 of node demo-1 on gpu-1 is off; its pages are misses until the node starts again."},
+	{alert: "PeerCacheDiskOff", at: "20m", series: [][2]string{{`peercache_disk_up{@,node,path="/d/disk1"}`, "1 0x3 1x20"}}},
+
+	{alert: "PeerCacheDiskBudgetSpent", at: "70m", onNode: true,
+		series: [][2]string{{`peercache_disk_budget_left_bytes{@,node}`, "-1x90"}, {`peercache_disk_budget_bytes_a_day{@,node}`, "96x90"}},
+		says: "Node demo-1 on gpu-1 has had less than a quarter of an hour's share of its write budget left for an hour; most new pages are " +
+			"not written."},
+	// A node begins with an hour's share. One without a budget has none left.
+	{alert: "PeerCacheDiskBudgetSpent", at: "70m",
+		series: [][2]string{{`peercache_disk_budget_left_bytes{@,node}`, "4-0.05x60 1x30"}, {`peercache_disk_budget_bytes_a_day{@,node}`, "96x90"},
+			{`peercache_disk_budget_left_bytes{@,pod="unlimited"}`, "0x90"}, {`peercache_disk_budget_bytes_a_day{@,pod="unlimited"}`, "0x90"}}},
+
+	{alert: "PeerCacheDiskDropsPages", at: "40m", onNode: true,
+		series: [][2]string{{`peercache_disk_dropped_pages_total{@,node,reason="overtaken"}`, "0+60x60"},
+			{`peercache_disk_dropped_pages_total{@,node,reason="index"}`, "0+60x60"}, {`peercache_disk_written_pages_total{@,node}`, "0+90x60"}},
+		says: "Node demo-1 on gpu-1 drops 2 pages a second that it wanted to write to disk, more than it writes."},
+	{alert: "PeerCacheDiskDropsPages", at: "40m",
+		series: [][2]string{{`peercache_disk_dropped_pages_total{@,node,reason="overtaken"}`, "0+60x60"},
+			{`peercache_disk_dropped_pages_total{@,node,reason="budget"}`, "0+600x60"},
+			{`peercache_disk_dropped_pages_total{@,node,reason="cleared"}`, "0+600x60"}, {`peercache_disk_written_pages_total{@,node}`, "0+90x60"}}},
+
+	// A drive is written twice a day; in the second case once in two, or within its budget, or it is off.
+	{alert: "PeerCacheDiskWears", every: "10m", at: "1600m", onNode: true, labels: map[string]string{"path": "/d/disk0"},
+		series: [][2]string{{`peercache_disk_written_bytes_total{@,node,path="/d/disk0"}`, "0+144x200"},
+			{`peercache_disk_capacity_bytes{@,node,path="/d/disk0"}`, "10368x200"}},
+		says: "Node demo-1 on gpu-1 has written its part of drive /d/disk0 2 times within a day."},
+	{alert: "PeerCacheDiskWears", every: "10m", at: "1600m",
+		series: [][2]string{{`peercache_disk_written_bytes_total{@,node,path="/d/disk0"}`, "0+144x200"},
+			{`peercache_disk_capacity_bytes{@,node,path="/d/disk0"}`, "41472x200"},
+			{`peercache_disk_written_bytes_total{@,node,path="/d/disk1"}`, "0+144x200"},
+			{`peercache_disk_capacity_bytes{@,node,path="/d/disk1"}`, "0x200"},
+			{`peercache_disk_written_bytes_total{@,pod="budget",path="/d/disk0"}`, "0+144x200"},
+			{`peercache_disk_capacity_bytes{@,pod="budget",path="/d/disk0"}`, "10368x200"},
+			{`peercache_disk_budget_bytes_a_day{@,pod="budget"}`, "103680x200"}}},
 
 	{alert: "PeerCacheNUMAMisplaced", at: "40m", onNode: true,
 		series: [][2]string{{`peercache_numa_cpus{@,node}`, "0x60"}, {`peercache_numa_node{@,node}`, "1x60"}},
@@ -77,7 +122,7 @@ var ruleCases = []ruleCase{
 	{alert: "PeerCacheWritesRefused", at: "20m",
 		series: [][2]string{{`peercache_write_refused_total{@,node,reason="full"}`, "0+5x60"}, {`peercache_write_requests_total{@,node}`, "0+1000x60"}}},
 
-	// A day of nine hits in ten, then one in ten.
+	// A day of 90 % hits is followed by 10 %.
 	{alert: "PeerCacheHitRatioFell", every: "5m", at: "1485m",
 		series: [][2]string{{`peercache_lookup_pages_total{@,node,op="exists"}`, "0+3000x300"},
 			{`peercache_delivered_pages_total{@,node,tier="local"}`, "0+2700x288 777900+300x12"}},
@@ -85,13 +130,13 @@ var ruleCases = []ruleCase{
 	{alert: "PeerCacheHitRatioFell", every: "5m", at: "1485m",
 		series: [][2]string{{`peercache_lookup_pages_total{@,node,op="exists"}`, "0+3000x300"},
 			{`peercache_delivered_pages_total{@,node,tier="local"}`, "0+2700x288 779100+1500x12"}}},
-	// Nothing is found any more, so nothing is read, either.
+	// Every lookup misses, so nothing is read.
 	{alert: "PeerCacheHitRatioFell", every: "5m", at: "1485m",
 		series: [][2]string{{`peercache_lookup_pages_total{@,node,op="exists"}`, "0+3000x300"},
 			{`peercache_delivered_pages_total{@,node,tier="tcp"}`, "0+2700x288 777600x12"},
 			{`peercache_read_requests_total{@,node}`, "0+2700x288 777600x12"}},
 		says: "Engines get 0% of the pages that they look up in inference/demo."},
-	// The same fall when hardly anybody reads.
+	// The hits fall equally, but engines hardly look up pages.
 	{alert: "PeerCacheHitRatioFell", every: "5m", at: "1485m",
 		series: [][2]string{{`peercache_lookup_pages_total{@,node,op="exists"}`, "0+50x300"},
 			{`peercache_delivered_pages_total{@,node,tier="local"}`, "0+45x288 12965+5x12"}}},

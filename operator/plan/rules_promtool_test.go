@@ -19,10 +19,10 @@ import (
 
 func renderedRules(t *testing.T) *monitoringv1.PrometheusRule {
 	t.Helper()
-	return extra[*monitoringv1.PrometheusRule](t, mustPlan(t, testCluster(monitored(v1alpha1.ScrapePodMonitor))), "demo-metrics")
+	return extra[*monitoringv1.PrometheusRule](t, mustPlan(t, testCluster(monitored(v1alpha1.ScrapePodMonitor), onlyRDMA)), "demo-metrics")
 }
 
-func TestRulesFireWhenTheyShould(t *testing.T) {
+func TestRulesFire(t *testing.T) {
 	clusters := map[string]string{"namespace": "inference", "peercache_io_cluster": "demo"}
 	node := map[string]string{"pod": "demo-1", "node": "gpu-1"}
 	var cases []promtool.Case
@@ -43,7 +43,7 @@ func TestRulesFireWhenTheyShould(t *testing.T) {
 	promtool.Test(t, renderedRules(t).Spec, cases)
 }
 
-func TestDashboardsAskWhatPrometheusUnderstands(t *testing.T) {
+func TestDashboardQueriesParse(t *testing.T) {
 	config := extra[*corev1.ConfigMap](t, mustPlan(t, testCluster(monitored(v1alpha1.ScrapePodMonitor))), "demo-dashboards")
 	var expressions []string
 	for file, text := range config.Data {

@@ -14,14 +14,13 @@ import (
 const (
 	// SocketDirectoryName is the name of the init container that gives the socket directory to the node.
 	SocketDirectoryName = "socket-directory"
-	// nodeUser runs nodes that need no privilege. Whoever runs as this user and has the machine's socket directory could
-	// put another socket in a node's place; so it is a number that images do not use, and SGLang pods get that directory
-	// read-only.
+	// nodeUser runs nodes that need no privilege. A process of this user that can write to the machine's socket directory could
+	// replace the socket of a node. So it is a number that images do not use, and SGLang pods get the directory read-only.
 	nodeUser = 31998
 )
 
-// user runs the group's nodes. RDMA pins memory: Kubernetes gives IPC_LOCK to processes of root only, and what others
-// may pin is left to the container runtime's configuration.
+// user is the user of the group's nodes. RDMA pins memory: Kubernetes gives IPC_LOCK only to processes of root, and the limit of
+// other users depends on the configuration of the container runtime.
 func (g Group) user(spec v1alpha1.PeerCacheClusterSpec) int64 {
 	if g.rdma(spec) {
 		return 0
@@ -29,7 +28,13 @@ func (g Group) user(spec v1alpha1.PeerCacheClusterSpec) int64 {
 	return nodeUser
 }
 
-// buildPodSecurityContext lets the node's user read Secrets, which are root's.
+// owner is the user and its group in the notation of chown.
+func (g Group) owner(spec v1alpha1.PeerCacheClusterSpec) string {
+	user := strconv.FormatInt(g.user(spec), 10)
+	return user + ":" + user
+}
+
+// buildPodSecurityContext lets the node's user read Secrets, which belong to root.
 func buildPodSecurityContext(spec v1alpha1.PeerCacheClusterSpec, group Group) *corev1.PodSecurityContext {
 	if group.user(spec) == 0 {
 		return nil
@@ -37,30 +42,40 @@ func buildPodSecurityContext(spec v1alpha1.PeerCacheClusterSpec, group Group) *c
 	return &corev1.PodSecurityContext{FSGroup: new(group.user(spec))}
 }
 
-// buildSocketDirectory gives the directory on the machine to the node's user: the kubelet makes it for root. It does so
-// for root, too, which has no right to override permissions, and whose directory another transport may have given away.
-// For the pod to be Guaranteed this must have limits as well; they are less than the node's, so they cost nothing.
+// buildSocketDirectory gives the directory on the machine, which the kubelet makes for root, to the node's user. It does so for
+// root as well, because an earlier transport may have given it to nodeUser, and root here has no right to override permissions.
 func buildSocketDirectory(spec v1alpha1.PeerCacheClusterSpec, group Group, image string) corev1.Container {
-	user := strconv.FormatInt(group.user(spec), 10)
+	command := []string{"chown", group.owner(spec), SocketDir}
+	mount := corev1.VolumeMount{Name: volumeSocket, MountPath: SocketDir}
+	if Isolated(spec.Sharing) {
+		command = chownTenantsDir(group.owner(spec))
+		mount = corev1.VolumeMount{Name: volumeTenants, MountPath: tenantsDir}
+	}
+	return chownContainer(SocketDirectoryName, image, spec.ImagePullPolicy, command, []corev1.VolumeMount{mount})
+}
+
+// chownContainer is an init container that runs as root with no right but to chown. The limits make the pod Guaranteed. They are
+// lower than those of the node, so they add nothing.
+func chownContainer(name, image string, pull corev1.PullPolicy, command []string, mounts []corev1.VolumeMount) corev1.Container {
 	little := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
 	}
-	security := confined()
+	security := restrictedSecurityContext()
 	security.RunAsUser = new(int64(0))
 	security.Capabilities.Add = []corev1.Capability{"CHOWN"}
 	return corev1.Container{
-		Name:            SocketDirectoryName,
+		Name:            name,
 		Image:           image,
-		ImagePullPolicy: spec.ImagePullPolicy,
-		Command:         []string{"chown", user + ":" + user, SocketDir},
+		ImagePullPolicy: pull,
+		Command:         command,
 		Resources:       corev1.ResourceRequirements{Requests: little, Limits: little.DeepCopy()},
-		VolumeMounts:    []corev1.VolumeMount{{Name: volumeSocket, MountPath: SocketDir}},
+		VolumeMounts:    mounts,
 		SecurityContext: security,
 	}
 }
 
-// confined is a container that may do nothing.
-func confined() *corev1.SecurityContext {
+// restrictedSecurityContext is the context of a container without any privilege.
+func restrictedSecurityContext() *corev1.SecurityContext {
 	return &corev1.SecurityContext{
 		ReadOnlyRootFilesystem:   new(true),
 		AllowPrivilegeEscalation: new(false),
@@ -69,18 +84,18 @@ func confined() *corev1.SecurityContext {
 	}
 }
 
-// buildSecurityContext drops all that is not needed. On the machine's network without a device plug-in, only a
-// privileged container is let at the RDMA device.
+// buildSecurityContext drops all privileges that the node does not need. On the host network without a device plug-in, only a
+// privileged container can open the RDMA device.
 func buildSecurityContext(spec v1alpha1.PeerCacheClusterSpec, group Group) *corev1.SecurityContext {
 	rdma := group.rdma(spec)
 	for _, rail := range group.railsWith(v1alpha1.AttachmentHostNetwork) {
-		if rdma && rail.ResourceName == "" {
+		if rdma && rail.ResourceName() == "" {
 			return &corev1.SecurityContext{
 				RunAsUser: new(group.user(spec)), ReadOnlyRootFilesystem: new(true), Privileged: new(true),
 			}
 		}
 	}
-	security := confined()
+	security := restrictedSecurityContext()
 	security.RunAsUser = new(group.user(spec))
 	if rdma {
 		security.Capabilities.Add = []corev1.Capability{"IPC_LOCK"}

@@ -12,8 +12,8 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// buildDiscoveryService is the headless Service whose name resolves to every discovery host. It lists pods
-// that are not ready, because a node becomes ready only after it has found the others through it.
+// buildDiscoveryService returns the headless Service whose name resolves to every discovery host. It publishes pods that are not
+// ready, because a node becomes ready only after it has found the others through the Service.
 func buildDiscoveryService(cluster *v1alpha1.PeerCacheCluster) *corev1.Service {
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
@@ -36,7 +36,7 @@ func buildDiscoveryService(cluster *v1alpha1.PeerCacheCluster) *corev1.Service {
 	}
 }
 
-// discoveryAddress is left without the cluster's domain, which the operator does not know.
+// discoveryAddress lacks the domain of the Kubernetes cluster, which the operator does not know.
 func discoveryAddress(cluster *v1alpha1.PeerCacheCluster) string {
 	return fmt.Sprintf("%s.%s.svc:%d", discoveryName(cluster.Name), cluster.Namespace, cluster.Spec.Discovery.Port)
 }

@@ -16,25 +16,25 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// maxNamed bounds a message: one plug-in that is missing is missing on every machine.
+// maxNamed bounds the machines in a message: a missing plug-in is usually missing on every machine.
 const maxNamed = 3
 
-// shortage is a machine that lacks something.
+// shortage is something that a machine or network lacks.
 type shortage struct{ reason, text string }
 
-// devicesAvailable compares what nodes request with what machines offer: devices, huge pages, memory, cores.
+// devicesAvailable compares the requests of nodes with what machines offer: devices, huge pages, memory, cores.
 func devicesAvailable(cluster *v1alpha1.PeerCacheCluster, desired *plan.Desired, facts Facts, at placed) metav1.Condition {
 	const kind = v1alpha1.ConditionDevicesAvailable
 	if problem := missingTemplate(cluster, desired.Groups, facts); problem != nil {
-		return is(kind, metav1.ConditionFalse, problem.reason, problem.text)
+		return newCondition(kind, metav1.ConditionFalse, problem.reason, problem.text)
 	}
 	if len(at.machines) == 0 && slices.ContainsFunc(desired.DaemonSets, func(d *appsv1.DaemonSet) bool {
 		return len(Drained(d, facts.Machines)) > 0
 	}) {
-		return is(kind, metav1.ConditionUnknown, "AllDrained", "every machine that would take part is drained")
+		return newCondition(kind, metav1.ConditionUnknown, "AllDrained", "every machine that would take part is drained")
 	}
 	if len(at.machines) == 0 {
-		return is(kind, metav1.ConditionUnknown, "NoMachines", "no Kubernetes node takes part yet")
+		return newCondition(kind, metav1.ConditionUnknown, "NoMachines", "no Kubernetes node takes part yet")
 	}
 	var short []shortage
 	for _, machine := range at.machines {
@@ -43,9 +43,9 @@ func devicesAvailable(cluster *v1alpha1.PeerCacheCluster, desired *plan.Desired,
 		}
 	}
 	if len(short) == 0 {
-		return is(kind, metav1.ConditionTrue, "Available", fmt.Sprintf("%s what %s nodes request%s%s",
+		return newCondition(kind, metav1.ConditionTrue, "Available", fmt.Sprintf("%s what %s members request%s%s",
 			count(len(at.machines), "machine offers", "machines offer"), possessive(len(at.machines)),
-			strays(cluster, facts.Machines, at), warnings(cluster.Spec, desired.Groups, at)))
+			unpooledMachines(cluster, facts.Machines, at), warnings(cluster.Spec, desired.Groups, at)))
 	}
 	texts := make([]string, 0, maxNamed+1)
 	for i, s := range short {
@@ -55,11 +55,11 @@ func devicesAvailable(cluster *v1alpha1.PeerCacheCluster, desired *plan.Desired,
 		}
 		texts = append(texts, s.text)
 	}
-	return is(kind, metav1.ConditionFalse, short[0].reason, fmt.Sprintf("%d of %s: %s",
+	return newCondition(kind, metav1.ConditionFalse, short[0].reason, fmt.Sprintf("%d of %s: %s",
 		len(short), count(len(at.machines), "machine lacks something", "machines lack something"), strings.Join(texts, "; ")))
 }
 
-// shortageOf finds the first thing that a machine lacks for all its nodes together, or nil.
+// shortageOf returns the first resource that a machine lacks for all its nodes together, or nil.
 func shortageOf(machine *corev1.Node, desired *plan.Desired, groups []int) *shortage {
 	wanted := corev1.ResourceList{}
 	taken := map[string]plan.Group{}
@@ -84,7 +84,7 @@ func shortageOf(machine *corev1.Node, desired *plan.Desired, groups []int) *shor
 	return nil
 }
 
-// byImportance puts devices first, because a machine without them was probably not meant.
+// byImportance puts devices first: a machine without them was probably selected by mistake.
 func byImportance(a, b corev1.ResourceName) int {
 	rank := func(name corev1.ResourceName) int {
 		switch {
@@ -105,7 +105,7 @@ func byImportance(a, b corev1.ResourceName) int {
 func adviceFor(name corev1.ResourceName) (reason, advice string) {
 	switch {
 	case strings.Contains(string(name), "/"):
-		return "DeviceMissing", "let the device plug-in offer it there, correct rails[].resourceName, or take the machine out " +
+		return "DeviceMissing", "let the device plug-in offer it there, correct the rail's resourceName, or take the machine out " +
 			"with nodes.selector"
 	case strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix):
 		return "HugePagesShort", "reserve huge pages on it and restart its kubelet, lower memory.pool, or write hugePages: None"
@@ -118,7 +118,7 @@ func adviceFor(name corev1.ResourceName) (reason, advice string) {
 	}
 }
 
-// missingTemplate finds a ResourceClaimTemplate without which no pod of a group can be created.
+// missingTemplate detects a missing ResourceClaimTemplate, without which no pod of a group can be created.
 func missingTemplate(cluster *v1alpha1.PeerCacheCluster, groups []plan.Group, facts Facts) *shortage {
 	_, templates := References(cluster, groups)
 	if len(templates) == 0 {
@@ -138,12 +138,12 @@ func missingTemplate(cluster *v1alpha1.PeerCacheCluster, groups []plan.Group, fa
 		return nil
 	}
 	return &shortage{"ClaimTemplateMissing", fmt.Sprintf(
-		"ResourceClaimTemplate %s does not exist in namespace %s: create it, or correct rails[].resourceClaimTemplate",
+		"ResourceClaimTemplate %s does not exist in namespace %s: create it, or correct rails[].dra.resourceClaimTemplate",
 		strings.Join(missing, ", "), cluster.Namespace)}
 }
 
-// strays mentions machines that were asked for but belong to no pool.
-func strays(cluster *v1alpha1.PeerCacheCluster, machines []corev1.Node, at placed) string {
+// unpooledMachines names machines that spec.nodes selects but no pool.
+func unpooledMachines(cluster *v1alpha1.PeerCacheCluster, machines []corev1.Node, at placed) string {
 	if len(cluster.Spec.NodePools) == 0 || len(cluster.Spec.Nodes.Selector) == 0 {
 		return ""
 	}
@@ -158,7 +158,7 @@ func strays(cluster *v1alpha1.PeerCacheCluster, machines []corev1.Node, at place
 		return ""
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("; %s match nodes.selector but run no node: see whether their labels and taints fit one of nodePools", some(names))
+	return fmt.Sprintf("; %s match nodes.selector but run no member: see whether their labels and taints fit one of nodePools", firstNames(names))
 }
 
 func matches(selector, labels map[string]string) bool {

@@ -17,19 +17,18 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// placed says which machines every DaemonSet will run on.
+// placed has the machines on which the DaemonSets will run.
 type placed struct {
-	machines []*corev1.Node         // those with at least one node, sorted by name
+	machines []*corev1.Node         // machines with at least one node, sorted by name
 	groups   map[*corev1.Node][]int // indexes into Desired.Groups
-	count    []int                  // machines per group
+	count    []int                  // number of machines per group
 }
 
-// place asks the question that the DaemonSet controller asks: selector, affinity and taints, but not free
-// resources.
+// place decides as the DaemonSet controller does: by selector, affinity and taints, but not by free resources.
 func place(desired *plan.Desired, machines []corev1.Node) placed {
 	result := placed{groups: map[*corev1.Node][]int{}, count: make([]int, len(desired.Groups))}
 	for i, daemonSet := range desired.DaemonSets {
-		runsOn := chooser(daemonSet)
+		runsOn := machineFilter(daemonSet)
 		for j := range machines {
 			machine := &machines[j]
 			if !runsOn(machine) {
@@ -46,21 +45,21 @@ func place(desired *plan.Desired, machines []corev1.Node) placed {
 	return result
 }
 
-// chooser says of a machine whether the DaemonSet's pods belong there.
-func chooser(daemonSet *appsv1.DaemonSet) func(machine *corev1.Node) bool {
+// machineFilter returns whether the DaemonSet's pods belong on a machine.
+func machineFilter(daemonSet *appsv1.DaemonSet) func(machine *corev1.Node) bool {
 	pod := daemonSet.Spec.Template.Spec
 	affinity := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: pod})
 	tolerations := slices.Concat(pod.Tolerations, tolerationsOfDaemons(pod.HostNetwork))
 	return func(machine *corev1.Node) bool {
-		matches, err := affinity.Match(machine) // one that is in error matches nothing, and the API server refuses it
+		matches, err := affinity.Match(machine) // an invalid affinity matches nothing, and the API server refuses it
 		return err == nil && matches && tolerates(tolerations, machine.Spec.Taints)
 	}
 }
 
-// Drained names the machines where the DaemonSet's pods would belong, were they not drained.
+// Drained returns the drained machines to which the DaemonSet's pods otherwise belong.
 func Drained(daemonSet *appsv1.DaemonSet, machines []corev1.Node) []string {
 	var names []string
-	runsOn := chooser(daemonSet)
+	runsOn := machineFilter(daemonSet)
 	for i := range machines {
 		if !IsDrained(&machines[i]) || runsOn(&machines[i]) {
 			continue
@@ -75,7 +74,7 @@ func Drained(daemonSet *appsv1.DaemonSet, machines []corev1.Node) []string {
 	return names
 }
 
-// IsDrained says whether nodes of the cache are to stay off the machine for now.
+// IsDrained is true where nodes of the cache must stay off the machine.
 func IsDrained(machine *corev1.Node) bool {
 	return machine.Labels[v1alpha1.LabelDrain] == v1alpha1.DrainNow
 }
@@ -90,7 +89,7 @@ func tolerates(tolerations []corev1.Toleration, taints []corev1.Taint) bool {
 	return true
 }
 
-// tolerationsOfDaemons are those that the DaemonSet controller adds to its pods.
+// tolerationsOfDaemons are the tolerations that the DaemonSet controller adds to pods.
 func tolerationsOfDaemons(hostNetwork bool) []corev1.Toleration {
 	exists := func(key string, effect corev1.TaintEffect) corev1.Toleration {
 		return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect}
@@ -109,17 +108,17 @@ func tolerationsOfDaemons(hostNetwork bool) []corev1.Toleration {
 	return list
 }
 
-// summarise adds up nodes, rails and memory.
+// summarise counts nodes, rails and memory.
 func summarise(spec v1alpha1.PeerCacheClusterSpec, desired *plan.Desired, at placed) v1alpha1.PlanStatus {
-	status := v1alpha1.PlanStatus{Machines: size(len(at.machines))}
+	status := v1alpha1.PlanStatus{Machines: toInt32(len(at.machines))}
 	for i, group := range desired.Groups {
 		planned := v1alpha1.PlannedGroup{
-			Name: group.FullName(), Machines: size(at.count[i]), Requests: requests(desired.DaemonSets[i]),
+			Name: group.FullName(), Machines: toInt32(at.count[i]), Requests: requests(desired.DaemonSets[i]),
 		}
 		for _, rail := range group.Rails {
 			planned.Rails = append(planned.Rails, rail.Name)
 		}
-		status.Nodes += planned.Machines
+		status.Members += planned.Machines
 		pool := group.Memory(spec).Pool.DeepCopy()
 		pool.Mul(int64(planned.Machines))
 		status.Pool.Add(pool)
@@ -128,7 +127,7 @@ func summarise(spec v1alpha1.PeerCacheClusterSpec, desired *plan.Desired, at pla
 	return status
 }
 
-// requests are those of all containers of a pod together.
+// requests is the sum of the requests of all containers of a pod.
 func requests(daemonSet *appsv1.DaemonSet) corev1.ResourceList {
 	total := corev1.ResourceList{}
 	for _, container := range daemonSet.Spec.Template.Spec.Containers {
@@ -145,4 +144,4 @@ func add(total, list corev1.ResourceList) {
 	}
 }
 
-func size(n int) int32 { return int32(n) } //nolint:gosec // counts of machines
+func toInt32(n int) int32 { return int32(n) } //nolint:gosec // n is a number of machines

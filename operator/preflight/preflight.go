@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package preflight says, before any pod runs, whether the machines and networks of a Kubernetes cluster can carry
-// what was planned, and what to do where they cannot.
+// Package preflight decides, before any pod runs, whether the machines and networks of a Kubernetes cluster can run a plan, and
+// what to change where they cannot.
 //
 //	report := preflight.Check(cluster, desired, facts)
 //
-// It is pure: facts are gathered elsewhere (operator/reconcile/preflight.go), and References names what there is to
-// gather. Nothing here keeps a cluster from being applied; a shortage becomes a condition, because machines and
-// networks may still come.
+// The package is pure: operator/reconcile/preflight.go gathers the facts, and References names the objects to read. A shortage
+// does not stop the operator from applying the plan. It becomes a condition, because machines and networks may still appear.
 package preflight
 
 import (
@@ -19,41 +18,42 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// Network is what preflight looks at in a NetworkAttachmentDefinition.
+// Network has the parts of a NetworkAttachmentDefinition that preflight reads.
 type Network struct {
-	// Resource is the extended resource that the network belongs to, by its annotation; "" if it names none.
+	// Resource is the extended resource in the annotation of the network, or "".
 	Resource string
 }
 
-// Facts are what is known about the Kubernetes cluster.
+// Facts are the known state of the Kubernetes cluster.
 type Facts struct {
 	Machines []corev1.Node
-	// Multus says whether the kind NetworkAttachmentDefinition exists.
+	// Multus is true where the kind NetworkAttachmentDefinition exists.
 	Multus bool
-	// Networks holds those of References that exist.
+	// Networks has the networks of References that exist.
 	Networks map[types.NamespacedName]Network
-	// DRA says whether the API server serves resource.k8s.io/v1.
+	// DRA is true where the API server serves resource.k8s.io/v1.
 	DRA bool
-	// Templates holds those ResourceClaimTemplates of References that exist.
+	// Templates has the ResourceClaimTemplates of References that exist.
 	Templates map[types.NamespacedName]bool
 }
 
-// Report is the outcome.
+// Report is the result of Check.
 type Report struct {
-	// Conditions NetworksResolved and DevicesAvailable.
+	// Conditions are NetworksResolved and DevicesAvailable.
 	Conditions []metav1.Condition
-	// SocketKernels says which machines' kernels are too old for the CSI driver; "" when none is, or it is not asked for.
+	// SocketKernels names the machines whose kernels are too old for the CSI driver. It is "" where there is none, or no driver is
+	// used.
 	SocketKernels string
 	// Plan is what would run where.
 	Plan v1alpha1.PlanStatus
 }
 
-// References lists what the rails refer to: NetworkAttachmentDefinitions and ResourceClaimTemplates.
+// References returns the NetworkAttachmentDefinitions and ResourceClaimTemplates to which the rails refer.
 func References(cluster *v1alpha1.PeerCacheCluster, groups []plan.Group) (networks, templates []types.NamespacedName) {
 	seen := map[types.NamespacedName]bool{}
 	for _, group := range groups {
 		for _, rail := range group.Rails {
-			if rail.Network != "" && !seen[plan.NetworkOf(cluster, rail)] {
+			if rail.Network != nil && !seen[plan.NetworkOf(cluster, rail)] {
 				networks = append(networks, plan.NetworkOf(cluster, rail))
 				seen[plan.NetworkOf(cluster, rail)] = true
 			}
@@ -62,8 +62,8 @@ func References(cluster *v1alpha1.PeerCacheCluster, groups []plan.Group) (networ
 	clear(seen)
 	for _, group := range groups {
 		for _, rail := range group.Rails {
-			name := types.NamespacedName{Namespace: cluster.Namespace, Name: rail.ResourceClaimTemplate}
-			if rail.ResourceClaimTemplate != "" && !seen[name] {
+			name := types.NamespacedName{Namespace: cluster.Namespace, Name: rail.Claim().ResourceClaimTemplate}
+			if name.Name != "" && !seen[name] {
 				templates = append(templates, name)
 				seen[name] = true
 			}
@@ -72,7 +72,7 @@ func References(cluster *v1alpha1.PeerCacheCluster, groups []plan.Group) (networ
 	return networks, templates
 }
 
-// Check looks at everything.
+// Check compares a plan with the facts.
 func Check(cluster *v1alpha1.PeerCacheCluster, desired *plan.Desired, facts Facts) Report {
 	placed := place(desired, facts.Machines)
 	return Report{
@@ -85,6 +85,6 @@ func Check(cluster *v1alpha1.PeerCacheCluster, desired *plan.Desired, facts Fact
 	}
 }
 
-func is(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+func newCondition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }

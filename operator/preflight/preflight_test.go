@@ -42,10 +42,10 @@ func rails(list ...v1alpha1.Rail) edit {
 }
 
 func shared(name, device string) v1alpha1.Rail {
-	return v1alpha1.Rail{Name: name, Group: name, Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: device}
+	return v1alpha1.Rail{Name: name, Group: name, Attachment: v1alpha1.AttachmentSharedDevicePlugin, SharedDevicePlugin: &v1alpha1.SharedDevice{ResourceName: v1alpha1.ExtendedResource(device)}}
 }
 
-// machine offers 8 cores and 16 GiB, and what else is listed as "name=amount".
+// machine returns a machine with 8 cores and 16 GiB, and with extra resources as "name=amount".
 func machine(name string, extra ...string) corev1.Node {
 	node := corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"name": name, "cache": "yes"}},
@@ -89,9 +89,9 @@ func TestDevicesAvailable(t *testing.T) {
 		want, says string
 	}{
 		{"nothing there", nil, nil, "Unknown/NoMachines", "no Kubernetes node"},
-		{"one", nil, []corev1.Node{machine("m")}, "True/Available", "1 machine offers what its nodes request"},
+		{"one", nil, []corev1.Node{machine("m")}, "True/Available", "1 machine offers what its members request"},
 		{"two", []edit{twoGroups}, []corev1.Node{machine("m", "rdma/a=1", "rdma/b=9"), machine("n", "rdma/a=1", "rdma/b=9")},
-			"True/Available", "2 machines offer what their nodes request"},
+			"True/Available", "2 machines offer what their members request"},
 		{"no device", []edit{twoGroups}, []corev1.Node{machine("n", "rdma/a=1", "rdma/b=1"), machine("m", "rdma/a=1")},
 			"False/DeviceMissing", "1 of 2 machines lack something: machine m offers 0 rdma/b of 1: let the device plug-in"},
 		{"devices before memory", []edit{twoGroups, func(s *v1alpha1.PeerCacheClusterSpec) {
@@ -107,7 +107,7 @@ func TestDevicesAvailable(t *testing.T) {
 			[]corev1.Node{machine("m")}, "False/CPUShort", "lower resources.cpu"},
 		{"many machines", []edit{rails(shared("a", "rdma/a"))},
 			[]corev1.Node{machine("5"), machine("4"), machine("3"), machine("2"), machine("1")}, "False/DeviceMissing", "and 2 more"},
-		{"a claim template", []edit{rails(v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "t"})},
+		{"a claim template", []edit{rails(v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentDRA, DRA: &v1alpha1.ClaimedDevice{ResourceClaimTemplate: "t"}})},
 			[]corev1.Node{machine("m")}, "False/ClaimTemplateMissing", "ResourceClaimTemplate t does not exist in namespace inference"},
 	}
 	for _, test := range tests {
@@ -119,7 +119,7 @@ func TestDevicesAvailable(t *testing.T) {
 }
 
 func TestClaimTemplates(t *testing.T) {
-	c := cluster(rails(v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "t"}))
+	c := cluster(rails(v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentDRA, DRA: &v1alpha1.ClaimedDevice{ResourceClaimTemplate: "t"}}))
 	facts := Facts{Machines: []corev1.Node{machine("m")}}
 	expect(t, check(t, c, facts), v1alpha1.ConditionDevicesAvailable, "False/DRAUnavailable", "Kubernetes 1.34")
 	facts.DRA = true
@@ -127,7 +127,7 @@ func TestClaimTemplates(t *testing.T) {
 	expect(t, check(t, c, facts), v1alpha1.ConditionDevicesAvailable, "True/Available", "")
 }
 
-func TestMachinesAreChosenAsTheDaemonSetControllerDoes(t *testing.T) {
+func TestPlacementMatchesDaemonSetController(t *testing.T) {
 	tainted := func(name, key string, effect corev1.TaintEffect) corev1.Node {
 		node := machine(name)
 		node.Spec.Taints = []corev1.Taint{{Key: key, Effect: effect}}
@@ -139,7 +139,7 @@ func TestMachinesAreChosenAsTheDaemonSetControllerDoes(t *testing.T) {
 		tainted("cordoned", corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule),
 		tainted("starting", corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule),
 	}
-	host := rails(v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentHostNetwork, Device: "mlx5_0"})
+	host := rails(v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentHostNetwork, HostNetwork: &v1alpha1.HostDevice{Device: "mlx5_0"}})
 	affinity := func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.PodTemplate = &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{Raw: []byte(`{"affinity": {"nodeAffinity": ` +
 			`{"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [` +
@@ -176,7 +176,7 @@ func TestDrained(t *testing.T) {
 	elsewhere.Labels = map[string]string{}
 	here := func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Nodes.Selector = map[string]string{"cache": "yes"}
-		s.Memory.Pool = resource.MustParse("32Gi") // more than any machine has
+		s.Memory.Pool = resource.MustParse("32Gi") // no machine has that much
 	}
 	small := []corev1.Node{drain(machine("a"), "true"), drain(elsewhere, "true")}
 	desired, err := plan.For(cluster(here), plan.Facts{})
@@ -189,7 +189,7 @@ func TestDrained(t *testing.T) {
 	if _, still := small[0].Labels[v1alpha1.LabelDrain]; !still {
 		t.Error("the machine itself lost its label")
 	}
-	// What a drained machine lacks is no matter until it comes back.
+	// A shortage of a drained machine does not matter until the machine is undrained.
 	expect(t, check(t, cluster(here), Facts{Machines: small}), v1alpha1.ConditionDevicesAvailable, "Unknown/AllDrained", "is drained")
 	large := machine("b")
 	large.Status.Allocatable["memory"] = resource.MustParse("64Gi")
@@ -205,7 +205,7 @@ func TestDrained(t *testing.T) {
 	}
 	stray := meta.FindStatusCondition(check(t, cluster(pools), Facts{Machines: append(small, large)}).Conditions,
 		v1alpha1.ConditionDevicesAvailable)
-	if strings.Contains(stray.Message, "match nodes.selector but run no node") {
+	if strings.Contains(stray.Message, "match nodes.selector but run no member") {
 		t.Errorf("a drained machine is taken for one that no pool wants: %s", stray.Message)
 	}
 }
@@ -230,8 +230,8 @@ func TestPools(t *testing.T) {
 		label(machine("f", "rdma/a=1"), "fast"), label(machine("s"), "slow"), label(machine("b"), "big"), machine("stray"),
 	}
 	report := check(t, cluster(pools), Facts{Machines: good})
-	expect(t, report, v1alpha1.ConditionDevicesAvailable, "True/Available", "; stray match nodes.selector but run no node")
-	if report.Plan.Machines != 3 || report.Plan.Nodes != 3 || report.Plan.Pool.String() != "14Gi" {
+	expect(t, report, v1alpha1.ConditionDevicesAvailable, "True/Available", "; stray match nodes.selector but run no member")
+	if report.Plan.Machines != 3 || report.Plan.Members != 3 || report.Plan.Pool.String() != "14Gi" {
 		t.Errorf("the plan is %+v", report.Plan)
 	}
 	var groups []string
@@ -249,12 +249,12 @@ func TestPools(t *testing.T) {
 }
 
 func TestNetworksResolved(t *testing.T) {
-	rail := v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: "rdma/a", Network: "fabric/a"}
+	rail := v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentSharedDevicePlugin, SharedDevicePlugin: &v1alpha1.SharedDevice{ResourceName: "rdma/a"}, Network: &v1alpha1.RailNetwork{Name: "fabric/a"}}
 	local, virtual, fixed := rail, rail, rail
-	plain := v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentNetwork, Network: "fabric/a", Interface: "rail0"}
-	local.Network = "a"
-	virtual.Attachment = v1alpha1.AttachmentSRIOV
-	fixed.MAC = "02:00:00:00:00:01"
+	plain := v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentNetwork, Network: &v1alpha1.RailNetwork{Name: "fabric/a", Interface: "rail0"}}
+	local.Network = &v1alpha1.RailNetwork{Name: "a"}
+	virtual.Attachment, virtual.SharedDevicePlugin, virtual.SRIOV = v1alpha1.AttachmentSRIOV, nil, &v1alpha1.VirtualFunction{ResourceName: "rdma/a"}
+	fixed.Network = &v1alpha1.RailNetwork{Name: "fabric/a", MAC: "02:00:00:00:00:01"}
 	exists := func(resourceName string) map[types.NamespacedName]Network {
 		return map[types.NamespacedName]Network{{Namespace: "fabric", Name: "a"}: {Resource: resourceName}}
 	}
@@ -287,7 +287,7 @@ func TestNetworksResolved(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			reached := func(s *v1alpha1.PeerCacheClusterSpec) {
-				if slices.ContainsFunc(test.rails, func(r v1alpha1.Rail) bool { return r.Interface == "rail0" }) {
+				if slices.ContainsFunc(test.rails, func(r v1alpha1.Rail) bool { return r.Attached().Interface == "rail0" }) {
 					s.Discovery.Interface = "rail0"
 				}
 			}

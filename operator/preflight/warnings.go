@@ -15,11 +15,11 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// What keeps nobody from starting, and is better known before: kernels that lack something, and pods that some kubelets
-// refuse. A feature that vendors carry back to older kernels, as dma-bufs of the RDMA drivers, is not judged by the version:
-// `peercached doctor` tries it.
+// Warnings are about problems that do not stop nodes from starting: kernels without a feature, and pods that some kubelets
+// refuse. A version says nothing about features that vendors port to older kernels, such as dma-bufs of RDMA drivers;
+// `peercached doctor` tries those.
 
-// version is that of a Linux, without its patch level.
+// version is a version of Linux, without its patch level.
 type version struct{ major, minor int }
 
 func (v version) String() string { return fmt.Sprintf("%d.%d", v.major, v.minor) }
@@ -29,13 +29,15 @@ func (v version) before(w version) bool {
 }
 
 var (
-	// mountsDetached has mount_setattr(2), by which the CSI driver mounts sockets.
-	mountsDetached = version{5, 12}
-	// populates has MADV_POPULATE_WRITE, by which a node takes its pool's memory.
-	populates = version{5, 14}
+	// kernelMountSetattr is the first version with mount_setattr(2), with which the CSI driver mounts sockets.
+	kernelMountSetattr = version{5, 12}
+	// kernelMadvPopulate is the first version with MADV_POPULATE_WRITE, with which a node allocates the memory of its
+	// pool.
+	kernelMadvPopulate = version{5, 14}
 )
 
-// kernelOf reads what a kubelet says, such as 5.14.0-570.el9.x86_64. What is not understood is not warned about.
+// kernelOf parses the version of a kubelet, such as 5.14.0-570.el9.x86_64. A version that it cannot parse causes no
+// warning.
 func kernelOf(machine *corev1.Node) (version, bool) {
 	parts := strings.SplitN(machine.Status.NodeInfo.KernelVersion, ".", 3)
 	if len(parts) < 3 {
@@ -46,7 +48,7 @@ func kernelOf(machine *corev1.Node) (version, bool) {
 	return version{major, minor}, errMajor == nil && errMinor == nil
 }
 
-// olderThan says which machines have an older kernel, by version; "" when none has.
+// olderThan names the machines with an older kernel, by version, or returns "".
 func olderThan(needed version, machines []*corev1.Node) string {
 	old, total := map[version][]string{}, 0
 	for _, machine := range machines {
@@ -70,29 +72,30 @@ func olderThan(needed version, machines []*corev1.Node) string {
 			texts = append(texts, fmt.Sprintf("and %d more kernels", len(kernels)-maxNamed))
 			break
 		}
-		texts = append(texts, fmt.Sprintf("kernel %s: %s", kernel, some(old[kernel])))
+		texts = append(texts, fmt.Sprintf("kernel %s: %s", kernel, firstNames(old[kernel])))
 	}
 	return fmt.Sprintf("%d of %s a Linux before %s (%s)", total, count(len(machines), "machine has", "machines have"), needed,
 		strings.Join(texts, "; "))
 }
 
-// some names the first few of many.
-func some(names []string) string {
+// firstNames joins at most maxNamed names.
+func firstNames(names []string) string {
 	if len(names) <= maxNamed {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
 }
 
-// socketKernels says where the CSI driver cannot mount sockets, and SGLang pods so wait for ever; "" when nowhere.
+// socketKernels names the machines where the CSI driver cannot mount sockets, so that SGLang pods wait forever, or
+// returns "".
 func socketKernels(spec v1alpha1.PeerCacheClusterSpec, at placed) string {
 	if !plan.SocketByDriver(spec.Injection) {
 		return ""
 	}
-	return olderThan(mountsDetached, at.machines)
+	return olderThan(kernelMountSetattr, at.machines)
 }
 
-// warnings are of machines that offer what nodes request.
+// warnings returns the warnings for machines that offer all requests.
 func warnings(spec v1alpha1.PeerCacheClusterSpec, groups []plan.Group, at placed) string {
 	texts := slices.Concat(populateWarnings(spec, groups, at), topologyWarnings(groups))
 	if len(texts) == 0 {
@@ -102,16 +105,16 @@ func warnings(spec v1alpha1.PeerCacheClusterSpec, groups []plan.Group, at placed
 }
 
 func populateWarnings(spec v1alpha1.PeerCacheClusterSpec, groups []plan.Group, at placed) []string {
-	old := olderThan(populates, at.machines)
+	old := olderThan(kernelMadvPopulate, at.machines)
 	if old == "" {
 		return nil
 	}
 	var lacking []string
 	if slices.ContainsFunc(groups, func(g plan.Group) bool { return g.NearNUMA(spec) }) {
-		lacking = append(lacking, "no node can tell there whether its memory is near its rails (NUMAAligned)")
+		lacking = append(lacking, "no member can tell there whether its memory is near its rails (NUMAAligned)")
 	}
 	if slices.ContainsFunc(groups, func(g plan.Group) bool { return g.Memory(spec).HugePages != v1alpha1.HugePagesNone }) {
-		lacking = append(lacking, "a node that is denied its huge pages there ends with SIGBUS instead of saying so")
+		lacking = append(lacking, "a member that is denied its huge pages there ends with SIGBUS instead of saying so")
 	}
 	if len(lacking) == 0 {
 		return nil
@@ -119,8 +122,8 @@ func populateWarnings(spec v1alpha1.PeerCacheClusterSpec, groups []plan.Group, a
 	return []string{old + ": " + strings.Join(lacking, ", and ")}
 }
 
-// topologyWarnings name pods with devices of several plug-in resources of which nobody said that they are on one NUMA
-// node. A kubelet's policy is not to be had without rights over the whole machine (docs/rails.md).
+// topologyWarnings names pods with devices of several resources whose NUMA nodes the spec does not give. The operator cannot read
+// the policy of a kubelet without rights over the whole machine (docs/rails.md).
 func topologyWarnings(groups []plan.Group) (texts []string) {
 	for _, group := range groups {
 		var rails []string
@@ -128,13 +131,13 @@ func topologyWarnings(groups []plan.Group) (texts []string) {
 		for _, rail := range group.Rails {
 			if rail.Attachment == v1alpha1.AttachmentSRIOV && rail.NUMANode == nil {
 				rails = append(rails, rail.Name)
-				resources[rail.ResourceName] = true
+				resources[rail.ResourceName()] = true
 			}
 		}
 		if len(resources) > 1 {
 			texts = append(texts, fmt.Sprintf("rails %s of group %s are devices of one pod, which a kubelet with "+
 				"topologyManagerPolicy: single-numa-node or restricted refuses where they are on different NUMA nodes: give each "+
-				"NUMA node a node of its own, under layout: PerNUMA by rails[].numaNode, under another by a rails[].group for each", some(rails), group.FullName()))
+				"NUMA node a member of its own, under layout: PerNUMA by rails[].numaNode, under another by a rails[].group for each", firstNames(rails), group.FullName()))
 		}
 	}
 	return texts

@@ -13,7 +13,7 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// withKernels makes machines a, b, c and so on.
+// withKernels returns machines a, b, c and so on, with these kernels.
 func withKernels(kernels ...string) []corev1.Node {
 	machines := make([]corev1.Node, 0, len(kernels))
 	for i, kernel := range kernels {
@@ -75,10 +75,10 @@ func TestOldKernels(t *testing.T) {
 }
 
 func virtual(name, device string) v1alpha1.Rail {
-	return v1alpha1.Rail{Name: name, Attachment: v1alpha1.AttachmentSRIOV, ResourceName: device, Group: "g"}
+	return v1alpha1.Rail{Name: name, Attachment: v1alpha1.AttachmentSRIOV, Group: "g", SRIOV: &v1alpha1.VirtualFunction{ResourceName: v1alpha1.ExtendedResource(device)}}
 }
 
-// Warnings stand in the message of a condition that is True: nothing keeps nodes from starting.
+// TestWarnings checks that warnings are in the message of a condition that is True, because they do not stop nodes.
 func TestWarnings(t *testing.T) {
 	huge := func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.HugePages = v1alpha1.HugePages2Mi }
 	rdma := func(list ...v1alpha1.Rail) edit {
@@ -86,8 +86,8 @@ func TestWarnings(t *testing.T) {
 	}
 	near := virtual("a", "x/a")
 	near.Group, near.NUMANode = "", new(int32(0))
-	far := near
-	far.Name, far.ResourceName, far.NUMANode = "b", "x/b", new(int32(1))
+	far := virtual("b", "x/b")
+	far.Group, far.NUMANode = "", new(int32(1))
 	none := []string{"refuses", "SIGBUS", "NUMAAligned"}
 	tests := []struct {
 		name       string
@@ -96,7 +96,7 @@ func TestWarnings(t *testing.T) {
 		says, lack []string
 	}{
 		{"nothing wanted of a kernel", func(*v1alpha1.PeerCacheClusterSpec) {}, "5.4.0", nil, none},
-		{"huge pages", huge, "5.4.0", []string{"2 of 2 machines have a Linux before 5.14 (kernel 5.4: a, b): a node that is denied its huge " +
+		{"huge pages", huge, "5.4.0", []string{"2 of 2 machines have a Linux before 5.14 (kernel 5.4: a, b): a member that is denied its huge " +
 			"pages there ends with SIGBUS"}, []string{"NUMAAligned", "refuses"}},
 		{"huge pages of a newer kernel", huge, "5.14.0", nil, none},
 		{"rails", rdma(near), "5.4.0", []string{"whether its memory is near its rails (NUMAAligned)"}, []string{"SIGBUS", "refuses"}},
@@ -105,7 +105,7 @@ func TestWarnings(t *testing.T) {
 			[]string{"SIGBUS", "NUMAAligned"}},
 		{"devices of one resource, which the kubelet chooses together", rdma(virtual("a", "x/a"), virtual("b", "x/a")), "6.1.0", nil, none},
 		{"devices that the kubelet does not place", rdma(shared("a", "x/a"), shared("b", "x/b")), "6.1.0", nil, none},
-		{"a node for each NUMA node", rdma(near, far), "6.1.0", nil, none},
+		{"a member for each NUMA node", rdma(near, far), "6.1.0", nil, none},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

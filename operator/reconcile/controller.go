@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reconcile makes a cluster what its PeerCacheCluster says, in small ordered steps:
+// Package reconcile brings the objects of a PeerCacheCluster to what its spec says. A pass over one cluster takes these steps:
 //
-//	gather    read what is there                                (facts.go)
-//	plan      decide what should be there: package plan, pure
-//	preflight look whether machines and networks can carry it     (preflight.go, package preflight)
-//	apply     write what differs, by server-side apply          (apply.go, drift.go, extras.go, former.go)
-//	prune     delete DaemonSets of groups that are gone         (prune.go)
-//	discover  label the pods that host discovery                (discovery.go, hosts.go)
-//	injection find out whether SGLang pods are connected        (injection.go)
-//	rescue    find SGLang pods that injection missed              (missed.go, package watchdog)
-//	ask       the discovery hosts how all nodes are             (members.go)
-//	report    conditions, events and status                     (conditions.go, health.go, faults.go, status.go)
+//	gather    read DaemonSets, pods and machines from the cache         (facts.go)
+//	plan      compute the desired objects                               (package plan)
+//	preflight compare the plan with machines and networks               (preflight.go, package preflight)
+//	apply     write the objects that differ, by server-side apply       (package apply)
+//	prune     delete DaemonSets of groups that are gone                 (package apply)
+//	discover  label the pods that host discovery                        (discovery.go, package discovery)
+//	update    give pods another image in place                          (inplace.go, package inplace)
+//	injection check that SGLang pods are connected                      (injection.go)
+//	rescue    find SGLang pods that injection missed, recreate them     (recreate.go, package watchdog)
+//	ask       ask the discovery hosts for the health of all nodes       (fleet.go, package fleet)
+//	report    write status, conditions and events                       (status.go, package status)
 //
-// A step that has nothing to change writes nothing. All decisions are pure functions of what was read;
-// this file only calls them in order, each in a span of its own (trace.go). Objects are deleted by their owner references alone, but for admission policies,
-// which cannot have any (policy.go).
+// A step writes nothing when nothing changes. The packages in the right column decide, as pure functions of what was read;
+// apply, watchdog and fleet talk to the API server and to nodes. This package reads, and calls the others in order, each step
+// in a span of its own (trace.go). memory.go holds what is remembered between passes, requeue.go decides when the next pass
+// comes. Owner references delete a cluster's objects; the operator deletes only those that cannot have an owner, or that the
+// spec no longer requests.
 package reconcile
 
 import (
@@ -26,23 +29,23 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/apply"
 	"github.com/peercache/peercache/operator/fleet"
 	"github.com/peercache/peercache/operator/inject"
 	"github.com/peercache/peercache/operator/plan"
 	"github.com/peercache/peercache/operator/preflight"
+	"github.com/peercache/peercache/operator/status"
 	"github.com/peercache/peercache/operator/tracing"
 )
 
-// Asker asks nodes for their status; see fleet.Client.
-type Asker interface {
+// FleetClient asks nodes for their status; see fleet.Client.
+type FleetClient interface {
 	Ask(ctx context.Context, addresses []string) ([]fleet.NodeStatus, error)
 }
 
@@ -50,81 +53,73 @@ type Asker interface {
 type Reconciler struct {
 	// Client reads from the manager's cache and writes to the API server.
 	Client client.Client
-	// Live reads from the API server. It is used only before an object is created.
+	// Live reads from the API server, past the cache.
 	Live client.Reader
 	// Events records what happens to a cluster.
 	Events events.EventRecorder
-	// Fleet asks the nodes.
-	Fleet Asker
-	// Engines finds SGLang pods that were missed; nil where nobody does.
-	Engines Engines
-	// Facts go into every plan.
+	// Fleet asks the discovery hosts.
+	Fleet FleetClient
+	// Watchdog finds SGLang pods that injection missed; nil disables that.
+	Watchdog Watchdog
+	// Facts are the input of every plan besides the cluster.
 	Facts plan.Facts
-	// Injection goes into the admission policies of clusters that ask for one.
+	// Injection configures the admission policies of clusters that request one.
 	Injection inject.Options
-	// WebhookDisabled says that the operator does not connect SGLang pods itself.
+	// WebhookDisabled says that the operator runs without its webhook.
 	WebhookDisabled bool
 	// Now is the clock.
 	Now func() time.Time
-	// Tracer makes a span of every pass; nil where nobody wants any.
+	// Tracer makes a span of every pass; nil disables that.
 	Tracer trace.Tracer
 
-	memories memories
-	found    finds
+	memories clusterMemories
+	lookups  lookupCache
 }
 
-// pass is one look at one cluster. The steps fill it in from top to bottom.
+// pass is one pass over one cluster. The steps fill it in from top to bottom.
 type pass struct {
-	cluster   *v1alpha1.PeerCacheCluster
-	facts     facts
-	desired   *plan.Desired // nil when the spec cannot be put into effect
-	problem   *plan.Problem // why not
-	checks    []metav1.Condition
-	objects   []v1alpha1.MadeObject // made besides the nodes
-	planned   *v1alpha1.PlanStatus  // in mode Plan only
-	absent    []schema.GroupKind    // asked for, but not known to the API server
-	members   int32
-	heard     hearsay // of how the nodes are
-	injection injectionState
-	// driverMissing says that the CSI driver is, by which SGLang pods are to get their sockets.
+	// Observed is the input of the status.
+	status.Observed
+	// driverMissing says that injection.socket asks for the CSI driver, which is not installed.
 	driverMissing bool
-	// oldKernels says where that driver cannot work.
-	oldKernels string
-	missed     missed
-	// changed says that this pass changed something.
+	// changed says that this pass wrote or deleted an object.
 	changed bool
-	// settled says that nothing is to be expected soon.
+	// settled says that no change is expected soon.
 	settled bool
-	// waiting are the times at which a pass has something to do.
-	waiting []time.Time
+	// deadlines are the times at which a pass has more to do.
+	deadlines []time.Time
+}
+
+func (r *Reconciler) applier() *apply.Applier {
+	return &apply.Applier{Client: r.Client, Live: r.Live, Events: r.Events, Now: r.Now}
 }
 
 // +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters/status,verbs=patch
-// +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters/finalizers,verbs=update
-// +kubebuilder:rbac:groups=apps,resources=daemonsets,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=configmaps;services;serviceaccounts,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apps,resources=daemonsets,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=configmaps;services;serviceaccounts,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get
 // +kubebuilder:rbac:groups="";events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile takes one pass over one cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	ctx, span := r.begin(ctx, request)
 	defer span.End()
-	ended, err := r.look(ctx, request)
+	ended, err := r.reconcile(ctx, request)
 	if ended.word == resultGone {
 		r.memories.forget(request.NamespacedName)
-		withdraw(request.NamespacedName)
-		err = errors.Join(err, r.deletePolicies(ctx, request.NamespacedName))
+		deleteMetrics(request.NamespacedName)
+		err = errors.Join(err, r.applier().DeletePolicies(ctx, request.NamespacedName))
 	} else {
 		exportPass(request.NamespacedName, err)
 	}
 	span.SetAttributes(resultOf(ended, err))
-	return ctrl.Result{RequeueAfter: ended.again}, tracing.Note(span, err)
+	return ctrl.Result{RequeueAfter: ended.again}, tracing.RecordError(span, err)
 }
 
-// look takes the steps of a pass in order.
-func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (outcome, error) {
+// reconcile takes the steps of a pass in order.
+func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (outcome, error) {
 	cluster := &v1alpha1.PeerCacheCluster{}
 	if err := r.Client.Get(ctx, request.NamespacedName, cluster); err != nil {
 		if client.IgnoreNotFound(err) == nil {
@@ -132,20 +127,21 @@ func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (outcome, e
 		}
 		return outcome{}, fmt.Errorf("reading PeerCacheCluster %s: %w", request, err)
 	}
-	r.memories.of(cluster).remind(cluster)
+	memory := r.memories.get(cluster)
+	memory.overlayStatus(cluster)
 	if !cluster.DeletionTimestamp.IsZero() {
 		return outcome{word: resultDeleting}, nil // the garbage collector follows the owner references
 	}
-	if err := r.sweepFormer(ctx, cluster); err != nil {
+	if err := r.applier().DeleteFormerPolicies(ctx, cluster, &memory.applied); err != nil {
 		return outcome{}, err
 	}
-	p := &pass{cluster: cluster, members: cluster.Status.Members, objects: cluster.Status.Objects}
+	p := &pass{Observed: status.Observed{Cluster: cluster, ActiveMembers: cluster.Status.ActiveMembers, Objects: cluster.Status.Objects}}
 	if err := r.step(ctx, p, "gather", r.gather); err != nil {
 		return outcome{}, err
 	}
-	err := r.realise(ctx, p)
-	if errors.Is(err, errFormer) {
-		return outcome{resultChanging, whileCleared}, nil
+	err := r.planAndApply(ctx, p)
+	if errors.Is(err, apply.ErrFormerObjects) {
+		return outcome{resultChanging, apply.FormerPoll}, nil
 	}
 	if err != nil {
 		return outcome{}, err
@@ -154,7 +150,7 @@ func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (outcome, e
 		name string
 		do   func(context.Context, *pass) error
 	}{
-		{"discover", r.placeDiscovery}, {"injection", r.lookAtInjection}, {"rescue", r.rescue},
+		{"discover", r.discover}, {"update", r.updateInPlace}, {"injection", r.checkInjection}, {"rescue", r.recreateMissed},
 		{"ask", func(ctx context.Context, p *pass) error { r.askFleet(ctx, p); return nil }}, {"report", r.report},
 	} {
 		if err := r.step(ctx, p, step.name, step.do); err != nil {
@@ -164,29 +160,30 @@ func (r *Reconciler) look(ctx context.Context, request ctrl.Request) (outcome, e
 	return r.outcomeOf(p), nil
 }
 
-// realise plans and carries out. A spec that cannot be put into effect is no error of ours: it is noted
-// in the pass, whatever runs is left alone, and the user hears of it through the conditions.
-func (r *Reconciler) realise(ctx context.Context, p *pass) error {
+// planAndApply plans and applies. A spec that cannot be put into effect is not an error of the operator: it is noted in
+// the pass, running nodes are left alone, and the conditions tell the user.
+func (r *Reconciler) planAndApply(ctx context.Context, p *pass) error {
 	var desired *plan.Desired
 	err := r.step(ctx, p, "plan", func(_ context.Context, p *pass) (err error) {
-		desired, err = plan.For(p.cluster, r.Facts)
+		desired, err = plan.For(p.Cluster, r.Facts)
 		return err
 	})
 	if err == nil {
-		desired.Extras = append(desired.Extras, policies(p.cluster, r.Injection, p.driverMissing)...)
-		err = r.carryOut(ctx, p, desired)
+		p.replaceWhereNeeded(desired)
+		desired.Extras = append(desired.Extras, apply.Policies(p.Cluster, r.Injection, p.driverMissing)...)
+		err = r.apply(ctx, p, desired)
 	}
-	if errors.As(err, &p.problem) {
-		log.FromContext(ctx).Info("the spec cannot be put into effect", "reason", p.problem.Reason,
-			"message", p.problem.Message)
-		trace.SpanFromContext(ctx).SetAttributes(attribute.String(attributeRefused, p.problem.Reason))
+	if errors.As(err, &p.Problem) {
+		log.FromContext(ctx).Info("the spec cannot be put into effect", "reason", p.Problem.Reason,
+			"message", p.Problem.Message)
+		trace.SpanFromContext(ctx).SetAttributes(attribute.String(attributeRefused, p.Problem.Reason))
 		return nil
 	}
 	return err
 }
 
-// carryOut puts a plan into effect, or shows what that would do.
-func (r *Reconciler) carryOut(ctx context.Context, p *pass, desired *plan.Desired) error {
+// apply runs preflight and puts a plan into effect; in mode Plan it lists the changes instead.
+func (r *Reconciler) apply(ctx context.Context, p *pass, desired *plan.Desired) error {
 	var report preflight.Report
 	err := r.step(ctx, p, "preflight", func(ctx context.Context, p *pass) (err error) {
 		report, err = r.preflight(ctx, p, desired)
@@ -195,28 +192,38 @@ func (r *Reconciler) carryOut(ctx context.Context, p *pass, desired *plan.Desire
 	if err != nil {
 		return err
 	}
-	p.checks, p.oldKernels = report.Conditions, report.SocketKernels
-	if p.cluster.Spec.Mode == v1alpha1.ModePlan {
+	p.Checks, p.OldKernels = report.Conditions, report.SocketKernels
+	if p.Cluster.Status.Update != nil {
+		desired.AllowForLost(p.DaemonSets, p.Pods, p.Machines)
+	}
+	applier := r.applier()
+	run := &apply.Run{
+		Cluster: p.Cluster, Memory: &r.memories.get(p.Cluster).applied, DaemonSets: p.DaemonSets, Objects: p.Objects,
+	}
+	defer p.take(run)
+	if p.Cluster.Spec.Mode == v1alpha1.ModePlan {
 		return r.step(ctx, p, "preview", func(ctx context.Context, p *pass) (err error) {
-			report.Plan.Changes, err = r.preview(ctx, p, desired)
+			report.Plan.Changes, err = applier.Preview(ctx, run, desired)
 			if err == nil {
-				p.planned = &report.Plan
+				p.Planned = &report.Plan
 			}
 			return err
 		})
 	}
-	err = r.step(ctx, p, "apply", func(ctx context.Context, p *pass) error {
-		if err := r.awaitFormer(ctx, p, desired); err != nil {
-			return err
-		}
-		if err := r.applyExtras(ctx, p, desired); err != nil {
-			return err
-		}
-		return r.apply(ctx, p, desired)
-	})
+	if problem := desired.UnconfirmedLoss(p.Cluster, p.DaemonSets); problem != nil {
+		return problem
+	}
+	err = r.step(ctx, p, "apply", func(ctx context.Context, _ *pass) error { return applier.Apply(ctx, run, desired) })
 	if err != nil {
 		return err
 	}
-	p.desired = desired
-	return r.step(ctx, p, "prune", r.prune)
+	p.Desired = desired
+	return r.step(ctx, p, "prune", func(ctx context.Context, _ *pass) error { return applier.Prune(ctx, run, desired) })
+}
+
+// take copies the results of a run.
+func (p *pass) take(run *apply.Run) {
+	p.Objects, p.UnknownKinds, p.ForbiddenKinds, p.Token = run.Objects, run.UnknownKinds, run.ForbiddenKinds, run.Token
+	p.changed = p.changed || run.Changed
+	p.deadlines = append(p.deadlines, run.Deadlines...)
 }

@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
-// bench is one namespace with a reconciler that is called by hand, so that a test sees every pass.
+// bench is a test bench: one namespace with a reconciler that the test calls, so that it sees every pass.
 type bench struct {
 	*testing.T
 	client.Client
@@ -75,7 +75,7 @@ func (b *bench) cluster(changes ...func(*v1alpha1.PeerCacheClusterSpec)) *v1alph
 	return cluster
 }
 
-// change updates the cluster's spec.
+// change updates the spec of the cluster.
 func (b *bench) change(change func(*v1alpha1.PeerCacheClusterSpec)) {
 	b.Helper()
 	cluster := b.get()
@@ -102,7 +102,7 @@ func (b *bench) daemonSet(group string) *appsv1.DaemonSet {
 	return daemonSet
 }
 
-// pass reconciles once and returns what was written.
+// pass reconciles once, and returns the writes.
 func (b *bench) pass() []string {
 	b.Helper()
 	b.writes.reset()
@@ -112,8 +112,9 @@ func (b *bench) pass() []string {
 	return b.writes.list()
 }
 
-// roll plays the DaemonSet controller and the kubelets: it gives the group pods and counts the ready ones.
-func (b *bench) roll(group string, ready ...bool) []corev1.Pod {
+// startPods acts as the DaemonSet controller and the kubelets: it creates the pods of a group and counts the ready
+// ones.
+func (b *bench) startPods(group string, ready ...bool) []corev1.Pod {
 	b.Helper()
 	daemonSet := b.daemonSet(group)
 	pods := make([]corev1.Pod, len(ready))
@@ -142,12 +143,12 @@ func (b *bench) roll(group string, ready ...bool) []corev1.Pod {
 		}
 		b.must(b.Status().Update(b.Context(), &pods[i]))
 	}
-	b.count(group, int32(len(ready)), int32(len(ready)), readyCount)
+	b.setCounts(group, int32(len(ready)), int32(len(ready)), readyCount)
 	return pods
 }
 
-// count plays the DaemonSet controller's status.
-func (b *bench) count(group string, desired, updated, ready int32) {
+// setCounts sets the status of a DaemonSet, as its controller does.
+func (b *bench) setCounts(group string, desired, updated, ready int32) {
 	b.Helper()
 	daemonSet := b.daemonSet(group)
 	daemonSet.Status = appsv1.DaemonSetStatus{
@@ -157,7 +158,7 @@ func (b *bench) count(group string, desired, updated, ready int32) {
 	b.must(b.Status().Update(b.Context(), daemonSet))
 }
 
-// condition checks one condition of the cluster, which must speak about the present generation.
+// condition checks one condition of the cluster, and that it has the current generation.
 func (b *bench) condition(kind string, status metav1.ConditionStatus, reason, says string) {
 	b.Helper()
 	cluster := b.get()
@@ -175,7 +176,7 @@ func (b *bench) condition(kind string, status metav1.ConditionStatus, reason, sa
 	}
 }
 
-// hosts lists the last letters of the pods that carry the discovery label.
+// hosts returns the last letters of the names of the pods with the discovery label.
 func (b *bench) hosts() string {
 	b.Helper()
 	var pods corev1.PodList
@@ -188,7 +189,7 @@ func (b *bench) hosts() string {
 	return strings.Join(letters, " ")
 }
 
-// events returns what was recorded since the last call, one text per event.
+// events returns the events since the last call, one text per event.
 func (b *bench) events() []string {
 	var list []string
 	for {
@@ -208,17 +209,17 @@ func (b *bench) must(err error) {
 	}
 }
 
-// writes notes every request that could change something.
+// writes records every request that may change something.
 type writes struct {
-	mu    sync.Mutex
-	notes []string
+	mu       sync.Mutex
+	requests []string
 }
 
 func (w *writes) watch(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		if request.Method != http.MethodGet {
 			w.mu.Lock()
-			w.notes = append(w.notes, request.Method+" "+request.URL.Path)
+			w.requests = append(w.requests, request.Method+" "+request.URL.Path)
 			w.mu.Unlock()
 		}
 		return next.RoundTrip(request)
@@ -228,20 +229,20 @@ func (w *writes) watch(next http.RoundTripper) http.RoundTripper {
 func (w *writes) reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.notes = nil
+	w.requests = nil
 }
 
 func (w *writes) list() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.notes
+	return w.requests
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-// fakeFleet answers for the nodes.
+// fakeFleet answers in the place of the nodes.
 type fakeFleet struct {
 	asked   []string
 	answers []fleet.NodeStatus

@@ -28,7 +28,7 @@ func TestInjectionReadyFollowsTheWebhook(t *testing.T) {
 		}
 	}
 	webhook := &admissionv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "inject.peercache.io-7hx2p"}, // as OLM names it
+		ObjectMeta: metav1.ObjectMeta{Name: "inject.peercache.io-7hx2p"}, // a name that OLM gives
 		Webhooks:   []admissionv1.MutatingWebhook{named(certs.WebhookName), named("else.example.com")},
 	}
 	b.must(b.Create(t.Context(), webhook))

@@ -9,9 +9,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/status"
 )
 
-// The labels of a cluster. The label namespace is that of the operator's own pod.
+// The labels that name a cluster. The label "namespace" is taken: scraping sets it to that of the operator's pod.
 const (
 	labelNamespace = "cluster_namespace"
 	labelCluster   = "cluster"
@@ -22,9 +23,9 @@ var (
 		Name: "peercache_operator_cluster_condition",
 		Help: "Condition of a PeerCacheCluster: 1 True, 0 False, -1 Unknown. Not there for what mode: Plan leaves open.",
 	}, []string{labelNamespace, labelCluster, "condition"})
-	clusterNodes = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "peercache_operator_cluster_nodes",
-		Help: "Nodes of a PeerCacheCluster: desired, ready, updated to the current spec; and drained, which are not desired.",
+	clusterMembers = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "peercache_operator_cluster_members",
+		Help: "Members of a PeerCacheCluster: desired, ready, updated to the current spec; and drained, which are not desired.",
 	}, []string{labelNamespace, labelCluster, "state"})
 	passFailed = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "peercache_operator_cluster_pass_failed",
@@ -32,15 +33,12 @@ var (
 	}, []string{labelNamespace, labelCluster})
 )
 
-func init() { metrics.Registry.MustRegister(clusterCondition, clusterNodes, passFailed) }
+func init() { metrics.Registry.MustRegister(clusterCondition, clusterMembers, passFailed) }
 
-// reasonPlanOnly is that of conditions about which nothing is to be said in mode: Plan.
-const reasonPlanOnly = "PlanOnly"
-
-// export shows a cluster's status to Prometheus.
-func export(cluster *v1alpha1.PeerCacheCluster) {
+// exportStatus sets the metrics of a cluster's status.
+func exportStatus(cluster *v1alpha1.PeerCacheCluster) {
 	for _, condition := range cluster.Status.Conditions {
-		if condition.Reason == reasonPlanOnly {
+		if condition.Reason == status.ReasonPlanOnly {
 			clusterCondition.DeleteLabelValues(cluster.Namespace, cluster.Name, condition.Type)
 			continue
 		}
@@ -53,11 +51,11 @@ func export(cluster *v1alpha1.PeerCacheCluster) {
 		}
 		clusterCondition.WithLabelValues(cluster.Namespace, cluster.Name, condition.Type).Set(value)
 	}
-	for state, nodes := range map[string]int32{
-		"desired": cluster.Status.DesiredNodes, "ready": cluster.Status.ReadyNodes, "updated": cluster.Status.UpdatedNodes,
-		"drained": cluster.Status.DrainedNodes,
+	for state, members := range map[string]int32{
+		"desired": cluster.Status.DesiredMembers, "ready": cluster.Status.ReadyMembers, "updated": cluster.Status.UpdatedMembers,
+		"drained": cluster.Status.DrainedMembers,
 	} {
-		clusterNodes.WithLabelValues(cluster.Namespace, cluster.Name, state).Set(float64(nodes))
+		clusterMembers.WithLabelValues(cluster.Namespace, cluster.Name, state).Set(float64(members))
 	}
 }
 
@@ -69,10 +67,10 @@ func exportPass(cluster types.NamespacedName, err error) {
 	passFailed.WithLabelValues(cluster.Namespace, cluster.Name).Set(failed)
 }
 
-// withdraw ends the series of a cluster that is gone.
-func withdraw(cluster types.NamespacedName) {
+// deleteMetrics deletes the series of a cluster that is gone.
+func deleteMetrics(cluster types.NamespacedName) {
 	labels := prometheus.Labels{labelNamespace: cluster.Namespace, labelCluster: cluster.Name}
 	clusterCondition.DeletePartialMatch(labels)
-	clusterNodes.DeletePartialMatch(labels)
+	clusterMembers.DeletePartialMatch(labels)
 	passFailed.DeletePartialMatch(labels)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/peercache/peercache/internal/testenv"
 )
 
-// exists says whether an object of the Prometheus Operator is there.
+// exists is true where an object of the Prometheus Operator exists.
 func (b *bench) exists(kind, name string) bool {
 	b.Helper()
 	object := &unstructured.Unstructured{}
@@ -28,7 +28,7 @@ func (b *bench) exists(kind, name string) bool {
 	return err == nil
 }
 
-// The Prometheus Operator is installed while this operator runs.
+// TestMonitoring installs the Prometheus Operator while this operator runs.
 func TestMonitoring(t *testing.T) {
 	b := newBench(t)
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {

@@ -22,11 +22,13 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/internal/testenv"
 	"github.com/peercache/peercache/operator/inject"
+	"github.com/peercache/peercache/operator/inject/names"
+	"github.com/peercache/peercache/operator/inject/policy"
 )
 
 func byPolicy(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.By = v1alpha1.InjectionByPolicy }
 
-// policyBench has a cluster with a policy, which goes when the test ends: it has no namespace.
+// policyBench has a cluster with a policy. The policy has no namespace, so the test deletes it at its end.
 func policyBench(t *testing.T, changes ...func(*v1alpha1.PeerCacheClusterSpec)) *bench {
 	t.Helper()
 	b := newBench(t)
@@ -34,14 +36,14 @@ func policyBench(t *testing.T, changes ...func(*v1alpha1.PeerCacheClusterSpec)) 
 	b.cluster(append(changes, byPolicy)...)
 	t.Cleanup(func() {
 		key := client.ObjectKey{Namespace: b.namespace, Name: "demo"}
-		if err := b.reconciler.deletePolicies(context.WithoutCancel(t.Context()), key); err != nil {
+		if err := b.reconciler.applier().DeletePolicies(context.WithoutCancel(t.Context()), key); err != nil {
 			t.Error(err)
 		}
 	})
 	return b
 }
 
-// hasPolicy says whether both objects exist; only one of them is a mistake.
+// hasPolicy is true where both objects exist. It fails where only one does.
 func (b *bench) hasPolicy() bool {
 	b.Helper()
 	key := client.ObjectKey{Name: "peercache." + b.namespace + ".demo"}
@@ -60,7 +62,7 @@ func (b *bench) hasPolicy() bool {
 	return found == 2
 }
 
-// connects says whether the API server connects a pod.
+// connects is true where the API server connects a pod.
 func (b *bench) connects() (bool, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "engine", Labels: map[string]string{v1alpha1.LabelInject: "demo"}},
@@ -69,7 +71,7 @@ func (b *bench) connects() (bool, error) {
 		}}},
 	}
 	err := b.Create(b.Context(), pod, client.DryRunAll)
-	return pod.Annotations[inject.AnnotationInjected] == "demo" && len(pod.Spec.InitContainers) == 1 &&
+	return pod.Annotations[names.AnnotationInjected] == "demo" && len(pod.Spec.InitContainers) == 1 &&
 		pod.Spec.InitContainers[0].Image == "client:1", err
 }
 
@@ -92,16 +94,16 @@ func TestPolicyFollowsItsCluster(t *testing.T) {
 	}
 	b.untilConnects(true)
 
-	policy := &admissionv1.MutatingAdmissionPolicy{}
-	b.must(b.Get(t.Context(), client.ObjectKey{Name: inject.PolicyName(b.namespace, "demo")}, policy))
-	rules := policy.Spec.Variables
-	policy.Spec.Variables = append(slices.Clone(rules), admissionv1.Variable{Name: "theirs", Expression: "1"})
-	b.must(b.Update(t.Context(), policy))
+	stored := &admissionv1.MutatingAdmissionPolicy{}
+	b.must(b.Get(t.Context(), client.ObjectKey{Name: policy.Name(b.namespace, "demo")}, stored))
+	rules := stored.Spec.Variables
+	stored.Spec.Variables = append(slices.Clone(rules), admissionv1.Variable{Name: "theirs", Expression: "1"})
+	b.must(b.Update(t.Context(), stored))
 	b.events()
 	b.pass()
-	b.must(b.Get(t.Context(), client.ObjectKeyFromObject(policy), policy))
-	if len(policy.Spec.Variables) != len(rules) {
-		t.Errorf("the policy keeps what somebody else wrote: %d variables instead of %d", len(policy.Spec.Variables), len(rules))
+	b.must(b.Get(t.Context(), client.ObjectKeyFromObject(stored), stored))
+	if len(stored.Spec.Variables) != len(rules) {
+		t.Errorf("the policy keeps what somebody else wrote: %d variables instead of %d", len(stored.Spec.Variables), len(rules))
 	}
 	if events := strings.Join(b.events(), "\n"); !strings.Contains(events, "Repaired MutatingAdmissionPolicy peercache."+b.namespace+".demo ") {
 		t.Errorf("events: %s", events)
@@ -122,15 +124,16 @@ func TestPolicyFollowsItsCluster(t *testing.T) {
 	}
 }
 
-// TestPolicyFollowsTheDriver: while the CSI driver is not installed, pods are left alone and the cluster says so.
+// TestPolicyFollowsTheDriver checks that pods are left alone while the CSI driver is not installed, and that a
+// condition says so.
 func TestPolicyFollowsTheDriver(t *testing.T) {
 	b := policyBench(t, func(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.Socket = v1alpha1.SocketCSI })
 	b.pass()
 	b.condition("InjectionReady", metav1.ConditionFalse, "CSIDriverMissing", "csi.enabled of the Helm chart")
 	rules := func() string {
-		policy := &admissionv1.MutatingAdmissionPolicy{}
-		b.must(b.Get(t.Context(), client.ObjectKey{Name: inject.PolicyName(b.namespace, "demo")}, policy))
-		return fmt.Sprint(policy.Spec.Variables)
+		stored := &admissionv1.MutatingAdmissionPolicy{}
+		b.must(b.Get(t.Context(), client.ObjectKey{Name: policy.Name(b.namespace, "demo")}, stored))
+		return fmt.Sprint(stored.Spec.Variables)
 	}
 	const refusal = "by the CSI driver csi.peercache.io"
 	if !strings.Contains(rules(), refusal) {
@@ -162,7 +165,7 @@ func TestPolicyIsNotMadeInModePlan(t *testing.T) {
 	b := policyBench(t, func(s *v1alpha1.PeerCacheClusterSpec) { s.Mode = v1alpha1.ModePlan })
 	b.pass()
 	b.condition("InjectionReady", metav1.ConditionFalse, "PolicyNotMade", "mode: Apply")
-	name := inject.PolicyName(b.namespace, "demo")
+	name := policy.Name(b.namespace, "demo")
 	for _, want := range []string{"create MutatingAdmissionPolicy " + name, "create MutatingAdmissionPolicyBinding " + name} {
 		if changes := b.get().Status.Plan.Changes; !slices.Contains(changes, want) {
 			t.Errorf("the plan has no %q: %q", want, changes)
@@ -173,9 +176,9 @@ func TestPolicyIsNotMadeInModePlan(t *testing.T) {
 	}
 }
 
-// TestPolicyIsSwept: a cluster that goes while no operator runs leaves a policy that does nothing, and that the next
-// operator deletes.
-func TestPolicyIsSwept(t *testing.T) {
+// TestOrphanedPolicyIsDeleted deletes a cluster while no operator runs. Its policy then does nothing, and the next operator deletes
+// it.
+func TestOrphanedPolicyIsDeleted(t *testing.T) {
 	gone, stays := policyBench(t), policyBench(t)
 	gone.pass()
 	stays.pass()
@@ -193,7 +196,7 @@ func TestPolicyIsSwept(t *testing.T) {
 		}
 	})
 
-	gone.must(gone.reconciler.sweepPolicies(t.Context()))
+	gone.must(gone.reconciler.applier().DeleteOrphanedPolicies(t.Context()))
 	if gone.hasPolicy() {
 		t.Error("the policy of a cluster that is gone stays")
 	}
@@ -202,11 +205,11 @@ func TestPolicyIsSwept(t *testing.T) {
 	}
 }
 
-// TestPolicyLeavesOthersAlone: an object of somebody else's stays as it is.
-func TestPolicyLeavesOthersAlone(t *testing.T) {
+// TestPoliciesOfOthersAreKept checks that a policy that the operator did not make is not changed.
+func TestPoliciesOfOthersAreKept(t *testing.T) {
 	b := policyBench(t)
 	theirs := &admissionv1.MutatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: inject.PolicyName(b.namespace, "demo")},
+		ObjectMeta: metav1.ObjectMeta{Name: policy.Name(b.namespace, "demo")},
 		Spec:       admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "theirs"},
 	}
 	b.must(b.Create(t.Context(), theirs))

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/peercache/peercache/operator/apply"
 	"github.com/peercache/peercache/operator/plan"
 	"github.com/peercache/peercache/operator/preflight"
+	"github.com/peercache/peercache/operator/rights"
 )
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
@@ -24,21 +25,21 @@ import (
 
 var templateKind = schema.GroupVersionKind{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaimTemplate"}
 
-// remembered is how long something that was found is not looked for again: pod events come in bursts. What is
-// missing is looked for on every pass.
-const remembered = 30 * time.Second
+// lookupTTL is how long an object that was found is not looked up again: pod events come in bursts. A missing object is
+// looked up in every pass.
+const lookupTTL = 30 * time.Second
 
-// preflight gathers what the plan refers to, and judges it.
+// preflight looks up what the plan refers to, and checks it.
 func (r *Reconciler) preflight(ctx context.Context, p *pass, desired *plan.Desired) (preflight.Report, error) {
 	facts := preflight.Facts{
-		Machines: p.facts.machines, Multus: true, DRA: true,
+		Machines: p.Machines, Multus: true, DRA: true,
 		Networks: map[types.NamespacedName]preflight.Network{}, Templates: map[types.NamespacedName]bool{},
 	}
-	networks, templates := preflight.References(p.cluster, desired.Groups)
+	networks, templates := preflight.References(p.Cluster, desired.Groups)
 	made := desired.Networks()
 	for _, name := range networks {
 		if network, ours := made[name]; ours {
-			if _, _, err := r.lookUp(ctx, plan.NetworkKind, name); kindMissing(err) {
+			if _, _, err := r.lookUp(ctx, plan.NetworkKind, name); apply.KindMissing(err) {
 				facts.Multus = false
 			} else if err != nil {
 				return preflight.Report{}, err
@@ -48,7 +49,7 @@ func (r *Reconciler) preflight(ctx context.Context, p *pass, desired *plan.Desir
 		}
 		found, annotations, err := r.lookUp(ctx, plan.NetworkKind, name)
 		switch {
-		case kindMissing(err):
+		case apply.KindMissing(err):
 			facts.Multus = false
 		case err != nil:
 			return preflight.Report{}, err
@@ -59,78 +60,74 @@ func (r *Reconciler) preflight(ctx context.Context, p *pass, desired *plan.Desir
 	for _, name := range templates {
 		found, _, err := r.lookUp(ctx, templateKind, name)
 		switch {
-		case kindMissing(err):
+		case apply.KindMissing(err):
 			facts.DRA = false
 		case err != nil:
 			return preflight.Report{}, err
 		}
 		facts.Templates[name] = found
 	}
-	return preflight.Check(p.cluster, desired, facts), nil
+	return preflight.Check(p.Cluster, desired, facts), nil
 }
 
-// lookUp asks the API server for the metadata of an object. There is no cache of such objects: their kinds may
-// not exist, and only those that rails name matter.
+// lookUp reads the metadata of an object from the API server. The manager's cache does not hold such objects: the API
+// server may not serve their kinds, and only those that rails name matter.
 func (r *Reconciler) lookUp(
 	ctx context.Context, kind schema.GroupVersionKind, name types.NamespacedName,
 ) (bool, map[string]string, error) {
-	if annotations, known := r.found.get(kind, name, r.Now()); known {
+	if annotations, known := r.lookups.get(kind, name, r.Now()); known {
 		return true, annotations, nil
 	}
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
 	err := r.Live.Get(ctx, name, object)
 	switch {
-	case apierrors.IsNotFound(err) && !kindMissing(err):
+	case apierrors.IsNotFound(err) && !apply.KindMissing(err):
 		return false, nil, nil
+	case apierrors.IsForbidden(err):
+		return false, nil, rights.Forbidden("read", apply.Title(kind.Kind, name), kind.GroupKind(), name.Namespace, err)
 	case err != nil:
 		return false, nil, fmt.Errorf("looking for %s %s: %w", kind.Kind, name, err)
 	}
-	r.found.put(kind, name, object.Annotations, r.Now())
+	r.lookups.put(kind, name, object.Annotations, r.Now())
 	return true, object.Annotations, nil
 }
 
-// kindMissing also knows a kind that was removed while the operator ran, as when Multus is uninstalled: the operator
-// still has the way to it, and the API server answers there as on any path that it does not know.
-func kindMissing(err error) bool {
-	return meta.IsNoMatchError(err) ||
-		apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
-}
-
-// finds remembers objects that were found.
-type finds struct {
+// lookupCache remembers objects that were found.
+type lookupCache struct {
 	mu   sync.Mutex
-	list map[findKey]find
+	list map[lookupKey]lookup
 }
 
-type findKey struct {
+type lookupKey struct {
 	kind schema.GroupVersionKind
 	name types.NamespacedName
 }
 
-type find struct {
+type lookup struct {
 	annotations map[string]string
 	at          time.Time
 }
 
-func (f *finds) get(kind schema.GroupVersionKind, name types.NamespacedName, now time.Time) (map[string]string, bool) {
+func (f *lookupCache) get(kind schema.GroupVersionKind, name types.NamespacedName, now time.Time) (map[string]string, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	found, there := f.list[findKey{kind, name}]
-	return found.annotations, there && now.Sub(found.at) < remembered
+	found, there := f.list[lookupKey{kind, name}]
+	return found.annotations, there && now.Sub(found.at) < lookupTTL
 }
 
-// put also forgets what has become old, so that the list does not grow with networks that nobody names any more.
-func (f *finds) put(kind schema.GroupVersionKind, name types.NamespacedName, annotations map[string]string, now time.Time) {
+// put also forgets entries that have expired, so that the cache does not grow with networks that no rail names any
+// more.
+func (f *lookupCache) put(kind schema.GroupVersionKind, name types.NamespacedName, annotations map[string]string, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.list == nil {
-		f.list = map[findKey]find{}
+		f.list = map[lookupKey]lookup{}
 	}
 	for key, old := range f.list {
-		if now.Sub(old.at) >= remembered {
+		if now.Sub(old.at) >= lookupTTL {
 			delete(f.list, key)
 		}
 	}
-	f.list[findKey{kind, name}] = find{annotations, now}
+	f.list[lookupKey{kind, name}] = lookup{annotations, now}
 }

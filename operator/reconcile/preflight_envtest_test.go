@@ -23,7 +23,7 @@ import (
 	"github.com/peercache/peercache/internal/testenv"
 )
 
-// machine makes a Kubernetes node that only clusters with the selector {test: <namespace>} choose.
+// machine creates a Kubernetes node that only clusters with the selector {test: <namespace>} select.
 func (b *bench) machine(name string, allocatable corev1.ResourceList) {
 	b.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
@@ -35,7 +35,7 @@ func (b *bench) machine(name string, allocatable corev1.ResourceList) {
 			b.Log(err)
 		}
 	})
-	node.Spec.Taints = nil // the API server gives a new machine the taint not-ready
+	node.Spec.Taints = nil // the API server adds the taint not-ready to a new machine
 	b.must(b.Update(b.Context(), node))
 	node.Status.Allocatable = allocatable
 	b.must(b.Status().Update(b.Context(), node))
@@ -51,7 +51,7 @@ func TestPreflightOfDevices(t *testing.T) {
 	b.cluster(b.here, func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails = []v1alpha1.Rail{sharedRail("a", "g")} })
 	b.pass()
 	b.condition("DevicesAvailable", metav1.ConditionFalse, "DeviceMissing", b.namespace+"-a offers 0 rdma/x of 1")
-	b.daemonSet("g") // the device may still come
+	b.daemonSet("g") // the device may still appear, so nodes are created
 	if recorded := b.events(); !slices.ContainsFunc(recorded, func(e string) bool {
 		return strings.HasPrefix(e, "Warning DeviceMissing")
 	}) {
@@ -87,7 +87,7 @@ func TestPreflightOfKernels(t *testing.T) {
 	b.must(b.Status().Update(t.Context(), node))
 	b.pass()
 	b.condition("DevicesAvailable", metav1.ConditionTrue, "Available",
-		"; 1 of 1 machine has a Linux before 5.14 (kernel 5.4: "+b.namespace+"-a): a node that is denied its huge pages there")
+		"; 1 of 1 machine has a Linux before 5.14 (kernel 5.4: "+b.namespace+"-a): a member that is denied its huge pages there")
 	if again := b.pass(); len(again) != 0 {
 		t.Errorf("nothing changed, but the operator wrote %q", again)
 	}
@@ -97,7 +97,7 @@ func TestPreflightOfClaims(t *testing.T) {
 	b := newBench(t)
 	b.machine("a", corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi")})
 	b.cluster(b.here, func(s *v1alpha1.PeerCacheClusterSpec) {
-		s.Rails = []v1alpha1.Rail{{Name: "a", Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "nic"}}
+		s.Rails = []v1alpha1.Rail{{Name: "a", Attachment: v1alpha1.AttachmentDRA, DRA: &v1alpha1.ClaimedDevice{ResourceClaimTemplate: "nic"}}}
 	})
 	b.pass()
 	b.condition("DevicesAvailable", metav1.ConditionFalse, "ClaimTemplateMissing", "ResourceClaimTemplate nic does not exist")
@@ -112,11 +112,11 @@ func TestPreflightOfClaims(t *testing.T) {
 	b.condition("DevicesAvailable", metav1.ConditionTrue, "Available", "")
 }
 
-// The kind of networks appears while the operator runs, as when Multus is installed later.
+// TestPreflightOfNetworks installs the kind of networks while the operator runs, as when Multus is installed later.
 func TestPreflightOfNetworks(t *testing.T) {
 	b := newBench(t)
 	rail := sharedRail("a", "g")
-	rail.Network = "fabric"
+	rail.Network = &v1alpha1.RailNetwork{Name: "fabric"}
 	b.cluster(b.here, func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails = []v1alpha1.Rail{rail} })
 	b.pass()
 	b.condition("NetworksResolved", metav1.ConditionFalse, "MultusMissing", "install Multus")
@@ -136,20 +136,20 @@ func TestPreflightOfNetworks(t *testing.T) {
 	b.condition("NetworksResolved", metav1.ConditionFalse, "ResourceMismatch", "write resourceName: rdma/other")
 	network.SetAnnotations(nil)
 	b.must(b.Update(t.Context(), network))
-	b.reconciler.Now = func() time.Time { return time.Now().Add(2 * remembered) }
+	b.reconciler.Now = func() time.Time { return time.Now().Add(2 * lookupTTL) }
 	b.pass()
 	b.condition("NetworksResolved", metav1.ConditionTrue, "Resolved", "1 network exists")
 }
 
-// The DaemonSet carries what makes its controller take the pod off a drained machine, and the machine is counted, not
-// missed.
+// TestDrainedMachines checks that the DaemonSet has the affinity with which its controller deletes pods of drained machines, and
+// that the status counts the machine as drained.
 func TestDrainedMachines(t *testing.T) {
 	b := newBench(t)
 	b.machine("a", corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi")})
-	b.machine("b", corev1.ResourceList{}) // too small: a shortage, unless it is drained
+	b.machine("b", corev1.ResourceList{}) // too small, which is a shortage unless it is drained
 	b.cluster(b.here)
 	b.pass()
-	b.count("default", 2, 2, 2)
+	b.setCounts("default", 2, 2, 2)
 	b.pass()
 	b.condition("DevicesAvailable", metav1.ConditionFalse, "CPUShort", b.namespace+"-b")
 	terms := b.daemonSet("default").Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
@@ -160,34 +160,34 @@ func TestDrainedMachines(t *testing.T) {
 	b.events()
 
 	b.label("b", "true")
-	b.count("default", 1, 1, 1)
+	b.setCounts("default", 1, 1, 1)
 	b.pass()
 	b.condition("DevicesAvailable", metav1.ConditionTrue, "Available", "1 machine offers")
-	b.condition("Ready", metav1.ConditionTrue, "AllNodesReady", "1/1 nodes serve; drained machines: "+b.namespace+"-b")
-	if status := b.get().Status; status.DesiredNodes != 1 || status.DrainedNodes != 1 || status.Groups[0].Drained != 1 {
+	b.condition("Ready", metav1.ConditionTrue, "AllMembersReady", "1/1 members serve; drained machines: "+b.namespace+"-b")
+	if status := b.get().Status; status.DesiredMembers != 1 || status.DrainedMembers != 1 || status.Groups[0].Drained != 1 {
 		t.Errorf("status is %+v", status)
 	}
-	b.event("Normal Drained drained machines: " + b.namespace + "-b; nodes that are away or leaving: 1, before: 0;")
+	b.event("Normal Drained drained machines: " + b.namespace + "-b; members that are away or leaving: 1, before: 0;")
 	if again := b.pass(); len(again) != 0 {
 		t.Errorf("nothing changed, but the operator wrote %q", again)
 	}
 
 	b.label("a", "true")
-	b.count("default", 0, 0, 0)
+	b.setCounts("default", 0, 0, 0)
 	b.pass()
 	b.condition("Ready", metav1.ConditionFalse, "AllDrained", "kubectl peercache undrain")
 	b.label("a", "")
 	b.label("b", "")
-	b.count("default", 2, 2, 2)
+	b.setCounts("default", 2, 2, 2)
 	b.pass()
-	b.condition("Ready", metav1.ConditionTrue, "AllNodesReady", "2/2 nodes serve")
-	b.event("Normal Undrained no machine is drained any more; nodes that come back: 2")
-	if status := b.get().Status; status.DrainedNodes != 0 || status.Groups[0].Drained != 0 {
+	b.condition("Ready", metav1.ConditionTrue, "AllMembersReady", "2/2 members serve")
+	b.event("Normal Undrained no machine is drained any more; members that come back: 2")
+	if status := b.get().Status; status.DrainedMembers != 0 || status.Groups[0].Drained != 0 {
 		t.Errorf("status is %+v", status)
 	}
 }
 
-// label drains a machine, or brings it back.
+// label drains a machine, or undrains it.
 func (b *bench) label(machine, value string) {
 	b.Helper()
 	node := &corev1.Node{}
@@ -199,7 +199,7 @@ func (b *bench) label(machine, value string) {
 	b.must(b.Update(b.Context(), node))
 }
 
-// event looks for one, by its beginning, among those since the last call.
+// event fails unless an event since the last call begins with the text.
 func (b *bench) event(begins string) {
 	b.Helper()
 	recorded := b.events()
@@ -216,11 +216,11 @@ func TestModePlanCreatesNothing(t *testing.T) {
 	if wrote := b.pass(); len(wrote) != 1 || !strings.HasSuffix(wrote[0], "/status") {
 		t.Errorf("mode Plan wrote %q", wrote)
 	}
-	b.condition("Ready", metav1.ConditionFalse, "PlanOnly", "2 nodes on 2 machines would hold 2Gi of pages, by 4 changes")
+	b.condition("Ready", metav1.ConditionFalse, "PlanOnly", "2 members on 2 machines would hold 2Gi of pages, by 7 changes")
 	b.condition("ConfigAccepted", metav1.ConditionTrue, "Planned", "")
 	plan := b.get().Status.Plan
 	if plan == nil || len(plan.Groups) != 1 || plan.Groups[0].Machines != 2 || plan.Groups[0].Requests.Cpu().String() != "1" ||
-		len(plan.Changes) != 4 || plan.Changes[3] != "create DaemonSet "+b.namespace+"/demo-default" {
+		len(plan.Changes) != 7 || plan.Changes[6] != "create DaemonSet "+b.namespace+"/demo-default" {
 		t.Fatalf("the plan is %+v", plan)
 	}
 	if again := b.pass(); len(again) != 0 {
@@ -229,9 +229,9 @@ func TestModePlanCreatesNothing(t *testing.T) {
 
 	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Mode = v1alpha1.ModeApply })
 	b.pass()
-	b.count("default", 2, 2, 2)
+	b.setCounts("default", 2, 2, 2)
 	b.pass()
-	b.condition("Ready", metav1.ConditionTrue, "AllNodesReady", "")
+	b.condition("Ready", metav1.ConditionTrue, "AllMembersReady", "")
 	if plan := b.get().Status.Plan; plan != nil {
 		t.Errorf("the plan is still shown: %+v", plan)
 	}
@@ -242,7 +242,10 @@ func TestModePlanCreatesNothing(t *testing.T) {
 		s.Rails = []v1alpha1.Rail{hostRail("a", "g")}
 	})
 	b.pass()
-	want := []string{"create DaemonSet " + b.namespace + "/demo-g", "delete DaemonSet " + b.namespace + "/demo-default"}
+	want := []string{
+		"create DaemonSet " + b.namespace + "/demo-g", "delete NetworkPolicy " + b.namespace + "/demo-peers",
+		"delete DaemonSet " + b.namespace + "/demo-default",
+	}
 	if plan := b.get().Status.Plan; !slices.Equal(plan.Changes, want) {
 		t.Errorf("changes are %q, want %q", plan.Changes, want)
 	}

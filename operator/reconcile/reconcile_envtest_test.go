@@ -21,11 +21,11 @@ import (
 )
 
 func hostRail(name, group string) v1alpha1.Rail {
-	return v1alpha1.Rail{Name: name, Group: group, Attachment: v1alpha1.AttachmentHostNetwork, Device: "mlx5_" + name}
+	return v1alpha1.Rail{Name: name, Group: group, Attachment: v1alpha1.AttachmentHostNetwork, HostNetwork: &v1alpha1.HostDevice{Device: v1alpha1.DeviceName("mlx5_" + name)}}
 }
 
 func sharedRail(name, group string) v1alpha1.Rail {
-	return v1alpha1.Rail{Name: name, Group: group, Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: "rdma/x"}
+	return v1alpha1.Rail{Name: name, Group: group, Attachment: v1alpha1.AttachmentSharedDevicePlugin, SharedDevicePlugin: &v1alpha1.SharedDevice{ResourceName: "rdma/x"}}
 }
 
 func TestFirstPassCreatesEverything(t *testing.T) {
@@ -63,7 +63,7 @@ func template(patch string) *v1alpha1.PodTemplate {
 	}
 }
 
-// The merged template is stored as merged, and what is taken back is gone.
+// TestPodTemplate checks that the merged template is stored, and that fields removed from podTemplate are removed.
 func TestPodTemplate(t *testing.T) {
 	b := newBench(t)
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
@@ -88,7 +88,7 @@ func TestPodTemplate(t *testing.T) {
 	b.condition("ConfigAccepted", metav1.ConditionFalse, "PodTemplateInvalid", `unknown field "hostNetwrk"`)
 }
 
-func TestQuietWhenNothingChanged(t *testing.T) {
+func TestNoWritesWithoutChanges(t *testing.T) {
 	rails := func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Transport = v1alpha1.TransportRDMA
 		s.Rails = []v1alpha1.Rail{hostRail("a", "g"), sharedRail("b", "h"), sharedRail("c", "h")}
@@ -104,10 +104,9 @@ func TestQuietWhenNothingChanged(t *testing.T) {
 	pools := func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Transport = v1alpha1.TransportAuto
 		s.Rails = []v1alpha1.Rail{
-			{Name: "a", Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "pair", Request: "x"},
-			{Name: "b", Attachment: v1alpha1.AttachmentDRA, ResourceClaimTemplate: "pair", Request: "y"},
-			{Name: "c", Attachment: v1alpha1.AttachmentSRIOV, ResourceName: "nvidia.com/c", Network: "default/c",
-				IPs: []string{"10.9.0.2/24"}, MAC: "02:00:00:00:00:01"},
+			{Name: "a", Attachment: v1alpha1.AttachmentDRA, DRA: &v1alpha1.ClaimedDevice{ResourceClaimTemplate: "pair", Request: "x"}},
+			{Name: "b", Attachment: v1alpha1.AttachmentDRA, DRA: &v1alpha1.ClaimedDevice{ResourceClaimTemplate: "pair", Request: "y"}},
+			{Name: "c", Attachment: v1alpha1.AttachmentSRIOV, SRIOV: &v1alpha1.VirtualFunction{ResourceName: "nvidia.com/c"}, Network: &v1alpha1.RailNetwork{Name: "default/c", IPs: []string{"10.9.0.2/24"}, MAC: "02:00:00:00:00:01"}},
 		}
 		s.NodePools = []v1alpha1.NodePool{
 			{Name: "gpu", Selector: map[string]string{"gpu": "yes"}, Rails: []string{"a", "b", "c"},
@@ -116,7 +115,15 @@ func TestQuietWhenNothingChanged(t *testing.T) {
 				Memory: &v1alpha1.MemorySpec{Pool: resource.MustParse("1.5Gi")}, Resources: &v1alpha1.ResourcesSpec{}},
 		}
 	}
-	odd := func(s *v1alpha1.PeerCacheClusterSpec) { // quantities that are not written as the API server prints them
+	drives := func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Disk = &v1alpha1.DiskSpec{HostPath: []v1alpha1.DiskFolder{"/mnt/b", "/mnt/a"}, Size: resource.MustParse("1.5Gi")}
+		s.NodePools = []v1alpha1.NodePool{
+			{Name: "folders", Selector: map[string]string{"disk": "a"}},
+			{Name: "volumes", Selector: map[string]string{"disk": "b"}, Disk: &v1alpha1.DiskSpec{
+				VolumeClaim: &v1alpha1.DiskClaim{StorageClassName: "local", Count: 2}, Size: resource.MustParse("2T")}},
+		}
+	}
+	unusualQuantities := func(s *v1alpha1.PeerCacheClusterSpec) { // quantities that the API server prints differently
 		s.Memory.Pool = resource.MustParse("1.5Gi")
 		s.Resources.MemoryOverhead = resource.MustParse("1024Mi")
 		s.Resources.CPU = resource.MustParse("2")
@@ -127,7 +134,7 @@ func TestQuietWhenNothingChanged(t *testing.T) {
 			`{"containerPort": 8001}]}], "initContainers": [{"name": "proxy", "image": "tool:1", "restartPolicy": "Always", ` +
 			`"ports": [{"containerPort": 9001}, {"containerPort": 9002, "hostPort": 9003}]}]}`)
 	}
-	// Whatever a pod's spec may hold that the API server fills in, prints otherwise or merges by keys.
+	// The spec has every kind of field that the API server defaults, prints differently or merges by keys.
 	whole := func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.PodTemplate = template(`{"hostAliases": [{"ip": "10.0.0.2", "hostnames": ["b"]}, {"ip": "10.0.0.1", "hostnames": ["a"]}],
 			"topologySpreadConstraints": [
@@ -154,7 +161,7 @@ func TestQuietWhenNothingChanged(t *testing.T) {
 				"securityContext": {"capabilities": {"drop": ["ALL"]}}}]}`)
 	}
 	for name, change := range map[string]func(*v1alpha1.PeerCacheClusterSpec){
-		"defaults": func(*v1alpha1.PeerCacheClusterSpec) {}, "rails": rails, "pools": pools, "odd quantities": odd,
+		"defaults": func(*v1alpha1.PeerCacheClusterSpec) {}, "rails": rails, "pools": pools, "drives": drives, "odd quantities": unusualQuantities,
 		"ports without names": ports, "whole pods": whole,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,13 +182,13 @@ func TestQuietWhenNothingChanged(t *testing.T) {
 	}
 }
 
-func TestQuietOnceSettled(t *testing.T) {
+func TestNoWritesOnceSettled(t *testing.T) {
 	b := newBench(t)
 	b.cluster()
 	b.pass()
-	b.roll("default", true, true)
+	b.startPods("default", true, true)
 	b.pass()
-	b.condition("Ready", metav1.ConditionTrue, "AllNodesReady", "2/2")
+	b.condition("Ready", metav1.ConditionTrue, "AllMembersReady", "2/2")
 	if again := b.pass(); len(again) != 0 {
 		t.Errorf("nothing changed, but the operator wrote %q", again)
 	}
@@ -238,7 +245,7 @@ func TestOthersMayAdd(t *testing.T) {
 	}
 }
 
-// Who adds an element to a list that is merged by keys owns it.
+// TestOthersMayAddToListsWithKeys: an element of a list with keys belongs to whoever added it.
 func TestOthersMayAddToListsWithKeys(t *testing.T) {
 	b := newBench(t)
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
@@ -260,7 +267,7 @@ func TestOthersMayAddToListsWithKeys(t *testing.T) {
 	}
 }
 
-func TestFieldsThatAreNoLongerWantedGo(t *testing.T) {
+func TestUnwantedFieldsAreRemoved(t *testing.T) {
 	b := newBench(t)
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Nodes.Selector = map[string]string{"a": "1", "b": "2"}
@@ -278,8 +285,9 @@ func TestFieldsThatAreNoLongerWantedGo(t *testing.T) {
 	}
 }
 
-// What a changed spec changes is told once, object by object; what is created or as it should be, is not.
-func TestChangesAreTold(t *testing.T) {
+// TestChangesCauseEvents checks that each object that a change of the spec changes causes one event, and other objects cause
+// none.
+func TestChangesCauseEvents(t *testing.T) {
 	b := newBench(t)
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Nodes.Selector = map[string]string{"a": "1", "b": "2"}
@@ -319,12 +327,12 @@ func TestChangesAreTold(t *testing.T) {
 	expect("DaemonSet demo-default changes: spec.template.spec.containers[peercached].env[TOKEN].value")
 }
 
-func TestImageAndConfigurationRollTheDaemonSet(t *testing.T) {
+func TestImageAndConfigurationRestartNodes(t *testing.T) {
 	b := newBench(t)
 	b.cluster()
 	b.pass()
 	first := b.daemonSet("default")
-	b.count("default", 2, 2, 2)
+	b.setCounts("default", 2, 2, 2)
 
 	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Image = "dataplane:2" })
 	b.pass()
@@ -338,31 +346,31 @@ func TestImageAndConfigurationRollTheDaemonSet(t *testing.T) {
 	b.condition("Progressing", metav1.ConditionTrue, "WaitingForController", "")
 	b.condition("Ready", metav1.ConditionFalse, "WaitingForController", "")
 
-	b.count("default", 2, 1, 2)
+	b.setCounts("default", 2, 1, 2)
 	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Timing.LeaseMilliseconds = 2000 })
 	b.pass()
 	third := b.daemonSet("default")
 	if third.Spec.Template.Annotations[v1alpha1.AnnotationConfigHash] ==
 		second.Spec.Template.Annotations[v1alpha1.AnnotationConfigHash] {
-		t.Error("a changed configuration does not restart the nodes")
+		t.Error("a changed configuration does not restart the members")
 	}
-	b.count("default", 2, 1, 2)
+	b.setCounts("default", 2, 1, 2)
 	b.pass()
 	b.condition("Ready", metav1.ConditionFalse, "RollingOut", "1 of 2")
-	b.count("default", 2, 2, 2)
+	b.setCounts("default", 2, 2, 2)
 	b.pass()
-	b.condition("Ready", metav1.ConditionTrue, "AllNodesReady", "2/2")
+	b.condition("Ready", metav1.ConditionTrue, "AllMembersReady", "2/2")
 	b.condition("Progressing", metav1.ConditionFalse, "Settled", "")
 }
 
-func TestGroupsThatAreGoneArePruned(t *testing.T) {
+func TestRemovedGroupsArePruned(t *testing.T) {
 	b := newBench(t)
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Rails = []v1alpha1.Rail{sharedRail("a", "one"), sharedRail("b", "two")}
 	})
 	b.pass()
-	b.count("one", 2, 2, 2)
-	b.count("two", 2, 2, 1)
+	b.setCounts("one", 2, 2, 2)
+	b.setCounts("two", 2, 2, 1)
 	stranger := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "demo-stranger",
 			Labels: map[string]string{v1alpha1.LabelCluster: "demo"}},
@@ -372,12 +380,22 @@ func TestGroupsThatAreGoneArePruned(t *testing.T) {
 	b.pass()
 	status := b.get().Status
 	if len(status.Groups) != 2 || status.Groups[1] != (v1alpha1.GroupStatus{Name: "two", Desired: 2, Ready: 1, Updated: 2}) ||
-		status.Nodes != "3/4" || status.DesiredNodes != 4 || status.ReadyNodes != 3 || status.UpdatedNodes != 4 ||
+		status.Members != "3/4" || status.DesiredMembers != 4 || status.ReadyMembers != 3 || status.UpdatedMembers != 4 ||
 		status.Capacity.String() != "3Gi" {
 		t.Errorf("status is %+v", status)
 	}
 
-	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails = s.Rails[:1] })
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails, s.Image = s.Rails[:1], "dataplane:2" })
+	b.pass()
+	b.condition("ConfigAccepted", metav1.ConditionFalse, "LossNotConfirmed", "peercache.io/confirm-loss=two --overwrite")
+	b.daemonSet("two")
+	if image := b.daemonSet("one").Spec.Template.Spec.Containers[0].Image; image == "dataplane:2" {
+		t.Error("half of a change that is not confirmed is in effect")
+	}
+	if again := b.pass(); len(again) != 0 {
+		t.Errorf("waiting for the confirmation writes %q", again)
+	}
+	b.confirmLoss("two")
 	b.events()
 	b.pass()
 	err := b.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: "demo-two"}, &appsv1.DaemonSet{})
@@ -386,7 +404,7 @@ func TestGroupsThatAreGoneArePruned(t *testing.T) {
 	}
 	b.daemonSet("one")
 	b.read("demo-stranger", stranger)
-	if status := b.get().Status; len(status.Groups) != 1 || status.Nodes != "2/2" {
+	if status := b.get().Status; len(status.Groups) != 1 || status.Members != "2/2" {
 		t.Errorf("status still counts the group: %+v", status)
 	}
 	if recorded := strings.Join(b.events(), "\n"); !strings.Contains(recorded, "GroupRemoved") {
@@ -394,7 +412,15 @@ func TestGroupsThatAreGoneArePruned(t *testing.T) {
 	}
 }
 
-func TestPoolsAreCountedByThemselves(t *testing.T) {
+// confirmLoss sets the annotation of a user who gives up the pages of some groups.
+func (b *bench) confirmLoss(groups string) {
+	b.Helper()
+	cluster := b.get()
+	cluster.Annotations = map[string]string{v1alpha1.AnnotationConfirmLoss: groups}
+	b.must(b.Update(b.Context(), cluster))
+}
+
+func TestPoolsAreCountedSeparately(t *testing.T) {
 	b := newBench(t)
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Rails = []v1alpha1.Rail{sharedRail("a", "fast")}
@@ -404,14 +430,15 @@ func TestPoolsAreCountedByThemselves(t *testing.T) {
 		}
 	})
 	b.pass()
-	b.count("gpu-fast", 2, 2, 1)
-	b.count("disk-default", 1, 1, 1)
+	b.setCounts("gpu-fast", 2, 2, 1)
+	b.setCounts("disk-default", 1, 1, 1)
 	b.pass()
 	groups := b.get().Status.Groups
 	want := []v1alpha1.GroupStatus{{Name: "disk-default", Desired: 1, Ready: 1, Updated: 1}, {Name: "gpu-fast", Desired: 2, Ready: 1, Updated: 2}}
 	if !slices.Equal(groups, want) {
 		t.Errorf("groups are %+v, want %+v", groups, want)
 	}
+	b.confirmLoss("disk-default")
 	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.NodePools = s.NodePools[:1] })
 	b.pass()
 	if groups := b.get().Status.Groups; len(groups) != 1 || groups[0].Name != "gpu-fast" {

@@ -15,10 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/apply"
 )
 
-// Somebody who undoes every repair at once has the object repaired ever more rarely, is told of, and loses in the end.
-func TestFightsAreSlow(t *testing.T) {
+// TestRepairsOfAContestedObjectBecomeRare changes an object after every repair. Repairs become rare, and an event reports the
+// change. When the changes stop, the operator's version stays.
+func TestRepairsOfAContestedObjectBecomeRare(t *testing.T) {
 	for name, act := range map[string]func(*bench) bool{
 		"a DaemonSet that another edits": func(b *bench) bool {
 			daemonSet := b.daemonSet("default")
@@ -41,39 +43,39 @@ func TestFightsAreSlow(t *testing.T) {
 			b := newBench(t)
 			b.cluster()
 			b.pass()
-			b.roll("default", true, true)
+			b.startPods("default", true, true)
 			c := newClock(b)
 			c.wait(10 * time.Minute)
 			b.events()
-			acted, looks := 0, 0
-			for end := c.now.Add(time.Hour); c.now.Before(end); looks++ { // after the first repair each is undone at once
+			acted, passes := 0, 0
+			for end := c.now.Add(time.Hour); c.now.Before(end); passes++ { // each repair is undone immediately
 				if act(b) {
 					acted++
-					c.look() // the event calls for it at once
+					c.reconcile() // the event triggers a pass
 				}
-				_, again := c.look()
+				_, again := c.reconcile()
 				c.now = c.now.Add(again)
 			}
-			if acted > 20 || looks > 250 {
-				t.Errorf("%d repairs and %d looks in an hour, want at most 20 and 250", acted-1, looks)
+			if acted > 20 || passes > 250 {
+				t.Errorf("%d repairs and %d passes in an hour, want at most 20 and 250", acted-1, passes)
 			}
 			recorded := slices.DeleteFunc(b.events(), func(event string) bool { return !strings.Contains(event, " Repaired") })
 			if len(recorded) < 2 || !strings.HasPrefix(recorded[0], "Normal Repaired ") || !strings.HasPrefix(recorded[1], "Warning RepairedAgain ") {
 				t.Errorf("the user is told %q", recorded)
 			}
-			c.wait(repairAtLeast)
+			c.wait(apply.MaxRepairDelay)
 			if !act(b) {
-				t.Errorf("the other stopped more than %s ago, and the object is not repaired", repairAtLeast)
+				t.Errorf("the other stopped more than %s ago, and the object is not repaired", apply.MaxRepairDelay)
 			}
 		})
 	}
 }
 
-// A field that the API server alters is told once, and not written again and again.
-func TestWhatTheAPIServerAltersIsTold(t *testing.T) {
+// TestFieldAlteredByTheAPIServerIsReported checks that such a field causes one event, and no repeated writes.
+func TestFieldAlteredByTheAPIServerIsReported(t *testing.T) {
 	b := newBench(t)
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
-		s.PodTemplate = template(`{"serviceAccount": "other"}`) // serviceAccountName, which the operator sets, wins
+		s.PodTemplate = template(`{"serviceAccount": "other"}`) // serviceAccountName overrides it
 	})
 	b.pass()
 	const told = "Warning Altered DaemonSet "

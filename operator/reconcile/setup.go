@@ -5,6 +5,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -27,50 +28,52 @@ import (
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/plan"
+	"github.com/peercache/peercache/operator/slim"
+	"github.com/peercache/peercache/operator/status"
 )
 
-// CacheByObject restricts the manager's cache to what PeerCache owns, so that its memory does not grow
-// with the rest of the Kubernetes cluster.
+// CacheByObject restricts the manager's cache to objects of PeerCache, so that its memory does not grow with the rest
+// of the Kubernetes cluster.
 func CacheByObject() map[client.Object]cache.ByObject {
 	owned := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{plan.LabelManagedBy: plan.ManagedBy})}
 	nodes := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{
 		plan.LabelManagedBy: plan.ManagedBy,
 		plan.LabelComponent: plan.ComponentNode,
-	}), Transform: slimPod}
+	}), Transform: slim.Pod}
 	return map[client.Object]cache.ByObject{
 		&appsv1.DaemonSet{}:      owned,
 		&corev1.ConfigMap{}:      owned,
 		&corev1.Service{}:        owned,
 		&corev1.ServiceAccount{}: owned,
 		&corev1.Pod{}:            nodes,
-		&corev1.Node{}:           {Transform: slimMachine},
+		&corev1.Node{}:           {Transform: slim.Machine},
 	}
 }
 
-// SetupWithManager registers the reconciler and what makes it run: changes of a cluster's spec, of the
-// objects that it owns, and of its nodes' pods.
+// SetupWithManager registers the reconciler. A change of a cluster's spec, of its objects, of its nodes' pods, of
+// machines or of the CSI driver triggers a pass.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	build := ctrl.NewControllerManagedBy(mgr).
 		Named("peercachecluster").
-		For(&v1alpha1.PeerCacheCluster{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, updateTurned))).
+		For(&v1alpha1.PeerCacheCluster{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, updatePauseChanged, userAsked))).
 		Owns(&appsv1.DaemonSet{}).
 		Owns(&corev1.ConfigMap{}).
 		Owns(&corev1.Service{}).
 		Owns(&corev1.ServiceAccount{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(clusterOfPod)).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.everyCluster), builder.WithPredicates(machineChanged)).
-		// The driver comes and goes with an installation, and admission policies depend on it.
-		WatchesMetadata(&storagev1.CSIDriver{}, handler.EnqueueRequestsFromMapFunc(r.everyCluster), builder.WithPredicates(ourDriver)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allClusters), builder.WithPredicates(machineChanged)).
+		// Installing or removing the driver changes admission policies.
+		WatchesMetadata(&storagev1.CSIDriver{}, handler.EnqueueRequestsFromMapFunc(r.allClusters), builder.WithPredicates(csiDriverInstalled)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 4,
-			// A pass that failed is tried again after 5 ms, and then ever more rarely.
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](5*time.Millisecond, whileStable),
+			// A failed pass is repeated after 5 ms, then with exponential backoff.
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](5*time.Millisecond, stableInterval),
 		})
-	if err := mgr.Add(manager.RunnableFunc(r.sweepPolicies)); err != nil {
+	if err := mgr.Add(manager.RunnableFunc(r.applier().DeleteOrphanedPolicies)); err != nil {
 		return fmt.Errorf("setting up the deletion of admission policies: %w", err)
 	}
-	if r.Engines != nil {
-		build = build.WatchesRawSource(r.Engines.Source())
+	if r.Watchdog != nil {
+		build = build.WatchesRawSource(r.Watchdog.Source())
 	}
 	if err := build.Complete(r); err != nil {
 		return fmt.Errorf("setting up the PeerCacheCluster controller: %w", err)
@@ -78,35 +81,47 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// updateTurned passes what pauses an update, or ends a pause: the next pass puts that into effect.
-var updateTurned = predicate.Funcs{
-	CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
-	GenericFunc: func(event.GenericEvent) bool { return false },
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		before, okBefore := e.ObjectOld.(*v1alpha1.PeerCacheCluster)
-		after, okAfter := e.ObjectNew.(*v1alpha1.PeerCacheCluster)
-		return okBefore && okAfter && paused(before.Status.Update) != paused(after.Status.Update)
-	},
+// updatePauseChanged passes the start and the end of a pause of an update: the next pass puts it into effect.
+var updatePauseChanged = onUpdate(func(old, changed client.Object) bool {
+	before, okBefore := old.(*v1alpha1.PeerCacheCluster)
+	after, okAfter := changed.(*v1alpha1.PeerCacheCluster)
+	return okBefore && okAfter && status.Paused(before.Status.Update) != status.Paused(after.Status.Update)
+})
+
+// userAsked passes changes of the annotations with which a user asks for something.
+var userAsked = onUpdate(func(before, after client.Object) bool {
+	return slices.ContainsFunc([]string{v1alpha1.AnnotationRotateToken, v1alpha1.AnnotationConfirmLoss}, func(key string) bool {
+		return before.GetAnnotations()[key] != after.GetAnnotations()[key]
+	})
+})
+
+// onUpdate passes the updates that satisfy a function, and no other event.
+func onUpdate(passes func(before, after client.Object) bool) predicate.Funcs {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return passes(e.ObjectOld, e.ObjectNew) },
+	}
 }
 
-// machineChanged passes over the kubelets' heartbeats.
+// machineChanged drops updates that change nothing the cache holds, such as heartbeats of kubelets.
 var machineChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	before, _ := slimMachine(e.ObjectOld)
-	after, _ := slimMachine(e.ObjectNew)
+	before, _ := slim.Machine(e.ObjectOld)
+	after, _ := slim.Machine(e.ObjectNew)
 	old, okOld := before.(*corev1.Node)
 	now, okNow := after.(*corev1.Node)
 	return !okOld || !okNow || !equality.Semantic.DeepEqual(old.Labels, now.Labels) ||
 		!equality.Semantic.DeepEqual(old.Spec, now.Spec) || !equality.Semantic.DeepEqual(old.Status, now.Status)
 }}
 
-// ourDriver passes over the drivers of others and over changes of ours.
-var ourDriver = predicate.And(
+// csiDriverInstalled passes the creation and the deletion of PeerCache's CSIDriver.
+var csiDriverInstalled = predicate.And(
 	predicate.NewPredicateFuncs(func(driver client.Object) bool { return driver.GetName() == plan.CSIDriver }),
 	predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }},
 )
 
-// everyCluster looks at all clusters again: which of them choose a machine is only known from their plans.
-func (r *Reconciler) everyCluster(ctx context.Context, _ client.Object) []ctrl.Request {
+// allClusters triggers a pass over every cluster: which clusters select a machine is known only from their plans.
+func (r *Reconciler) allClusters(ctx context.Context, _ client.Object) []ctrl.Request {
 	var clusters v1alpha1.PeerCacheClusterList
 	if err := r.Client.List(ctx, &clusters); err != nil {
 		log.FromContext(ctx).Error(err, "listing PeerCacheClusters; they are looked at again within half a minute")
@@ -119,7 +134,7 @@ func (r *Reconciler) everyCluster(ctx context.Context, _ client.Object) []ctrl.R
 	return requests
 }
 
-// clusterOfPod finds a pod's cluster by its label: a pod is owned by a DaemonSet, not by the cluster.
+// clusterOfPod finds a pod's cluster by its label, because a DaemonSet owns the pod, not the cluster.
 func clusterOfPod(_ context.Context, pod client.Object) []ctrl.Request {
 	cluster := pod.GetLabels()[v1alpha1.LabelCluster]
 	if cluster == "" {

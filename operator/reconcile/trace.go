@@ -14,7 +14,7 @@ import (
 	"github.com/peercache/peercache/operator/tracing"
 )
 
-// What spans of passes say; docs/operations.md explains them.
+// Attributes of the span of a pass; docs/operations.md explains them.
 const (
 	attributeNamespace = "k8s.namespace.name"
 	attributeCluster   = "peercache.cluster"
@@ -22,7 +22,6 @@ const (
 	attributeRefused   = "peercache.refused"
 )
 
-// begin starts the span of a pass.
 func (r *Reconciler) begin(ctx context.Context, request ctrl.Request) (context.Context, trace.Span) {
 	tracer := r.Tracer
 	if tracer == nil {
@@ -32,12 +31,12 @@ func (r *Reconciler) begin(ctx context.Context, request ctrl.Request) (context.C
 		attribute.String(attributeNamespace, request.Namespace), attribute.String(attributeCluster, request.Name)))
 }
 
-// step takes one step of a pass, in a span below that of the pass.
+// step takes one step of a pass, in a child span.
 func (r *Reconciler) step(ctx context.Context, p *pass, name string, do func(context.Context, *pass) error) error {
 	return tracing.Step(ctx, name, func(ctx context.Context) error { return do(ctx, p) })
 }
 
-// What a pass ended with.
+// The results of a pass.
 const (
 	resultStable   = "stable"
 	resultChanging = "changing"
@@ -46,7 +45,7 @@ const (
 	resultFailed   = "failed"
 )
 
-// outcome is what a pass ended with, and the time to the next one; 0 when only events call for one.
+// outcome is the result of a pass, and the time to the next one; 0 when only an event triggers it.
 type outcome struct {
 	word  string
 	again time.Duration

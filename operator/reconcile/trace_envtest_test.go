@@ -21,10 +21,10 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// blind cannot find out which pods were missed.
-type blind struct{ fakeEngines }
+// failingWatchdog cannot list the missed pods.
+type failingWatchdog struct{ fakeWatchdog }
 
-func (*blind) Missed(context.Context, *v1alpha1.PeerCacheCluster) ([]metav1.PartialObjectMetadata, error) {
+func (*failingWatchdog) Missed(context.Context, *v1alpha1.PeerCacheCluster) ([]metav1.PartialObjectMetadata, error) {
 	return nil, errors.New("no eyes")
 }
 
@@ -32,7 +32,7 @@ func TestPassIsTraced(t *testing.T) {
 	b := newBench(t)
 	exporter := tracetest.NewInMemoryExporter()
 	b.reconciler.Tracer = sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter)).Tracer("test")
-	// pass checks the span of one pass, and returns the names of its steps in order, and the last of them.
+	// pass checks the span of one pass, and returns the names of its steps in order, and the last span.
 	pass := func(result, refused string) ([]string, tracetest.SpanStub) {
 		t.Helper()
 		exporter.Reset()
@@ -69,7 +69,7 @@ func TestPassIsTraced(t *testing.T) {
 			t.Errorf("%s takes the steps %v, want %v", what, got, steps)
 		}
 	}
-	follow := []string{"discover", "injection", "rescue", "ask", "report"}
+	follow := []string{"discover", "update", "injection", "rescue", "ask", "report"}
 
 	steps, _ := pass("gone", "")
 	want("no cluster", steps)
@@ -77,13 +77,13 @@ func TestPassIsTraced(t *testing.T) {
 	steps, _ = pass("changing", "")
 	want("a new cluster", steps, append([]string{"gather", "plan", "preflight", "apply", "prune"}, follow...)...)
 
-	b.reconciler.Engines = &blind{}
+	b.reconciler.Watchdog = &failingWatchdog{}
 	steps, last := pass("failed", "")
-	want("a pass that fails", steps, "gather", "plan", "preflight", "apply", "prune", "discover", "injection", "rescue")
+	want("a pass that fails", steps, "gather", "plan", "preflight", "apply", "prune", "discover", "update", "injection", "rescue")
 	if last.Status.Code != codes.Error || last.Status.Description != "no eyes" {
 		t.Errorf("the step that failed ended with %+v", last.Status)
 	}
-	b.reconciler.Engines = nil
+	b.reconciler.Watchdog = nil
 
 	b.change(func(spec *v1alpha1.PeerCacheClusterSpec) { spec.Mode = v1alpha1.ModePlan })
 	steps, _ = pass("stable", "")

@@ -11,7 +11,10 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/fleet"
@@ -21,10 +24,10 @@ func TestUpdateWaitsForTheHitRatio(t *testing.T) {
 	b := newBench(t)
 	var passed time.Duration
 	b.reconciler.Now = func() time.Time { return time.Now().Add(passed) }
-	// hear lets the nodes say how many of a hundred pages they find.
-	hear := func(percent uint64) {
+	// setHits sets the hit ratio that the nodes report, in percent.
+	setHits := func(percent uint64) {
 		b.fleet.answers = []fleet.NodeStatus{{Fleet: &fleet.Fleet{Members: 3, RecentLookedUp: 100, RecentDelivered: percent}}}
-		passed += askEvery
+		passed += askInterval
 		b.pass()
 	}
 	strategy := func(want appsv1.DaemonSetUpdateStrategyType) {
@@ -33,27 +36,29 @@ func TestUpdateWaitsForTheHitRatio(t *testing.T) {
 			t.Errorf("the strategy is %+v, want %s", got, want)
 		}
 	}
-	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) { s.Update.MaxHitRatioDrop = new(int32(20)) })
+	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Update = v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateRolling, MaxHitRatioDrop: new(int32(20))}
+	})
 	b.pass()
-	b.roll("default", true, true, true)
-	b.pass() // labels the hosts, which are asked from then on
-	hear(90)
-	if status := b.get().Status; status.Update != nil || status.HitRatioPercent == nil {
+	b.startPods("default", true, true, true)
+	b.pass() // labels the hosts, which later passes ask
+	setHits(90)
+	if status := b.get().Status; status.Update != nil {
 		t.Fatalf("before the update the status is %+v", status)
 	}
 
 	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Image = "dataplane:2" })
 	b.pass()
-	b.count("default", 3, 1, 3)
-	hear(71)
+	b.setCounts("default", 3, 1, 3)
+	setHits(71)
 	b.condition("Progressing", metav1.ConditionTrue, "RollingOut", "1 of 3")
 	strategy(appsv1.RollingUpdateDaemonSetStrategyType)
 
 	b.events()
-	hear(60)
+	setHits(60)
 	b.pass()
 	strategy(appsv1.OnDeleteDaemonSetStrategyType)
-	b.count("default", 3, 1, 3)
+	b.setCounts("default", 3, 1, 3)
 	b.pass()
 	b.condition("Progressing", metav1.ConditionTrue, "Paused", "60 of 100 pages are found instead of 90: it goes on at 70")
 	if recorded := b.events(); !slices.ContainsFunc(recorded, func(e string) bool { return strings.HasPrefix(e, "Warning Paused") }) {
@@ -63,25 +68,46 @@ func TestUpdateWaitsForTheHitRatio(t *testing.T) {
 		t.Errorf("a pause writes %q", again)
 	}
 
-	hear(75)
+	setHits(75)
 	b.pass()
 	strategy(appsv1.RollingUpdateDaemonSetStrategyType)
-	b.count("default", 3, 3, 3)
+	b.setCounts("default", 3, 3, 3)
 	b.pass()
-	b.condition("Ready", metav1.ConditionTrue, "AllNodesReady", "3/3")
+	b.condition("Ready", metav1.ConditionTrue, "AllMembersReady", "3/3")
 	if update := b.get().Status.Update; update != nil {
 		t.Errorf("an update that is over is still remembered: %+v", update)
 	}
 }
 
-// Pools that are emptied in the middle of a roll pause it within ten seconds: of all that the nodes say, only the last
-// seconds show it by then.
+// TestUpdateIsHeldToTheRatioOfWhenItBegins has engines begin to read after the operator has last asked.
+func TestUpdateIsHeldToTheRatioOfWhenItBegins(t *testing.T) {
+	b := newBench(t)
+	var passed time.Duration
+	b.reconciler.Now = func() time.Time { return time.Now().Add(passed) }
+	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) { s.Update.MaxHitRatioDrop = new(int32(50)) })
+	b.pass()
+	b.startPods("default", true, true, true)
+	b.pass()
+	b.fleet.answers = []fleet.NodeStatus{{Fleet: &fleet.Fleet{Members: 3}}}
+	passed += askInterval
+	b.pass()
+	b.fleet.answers = []fleet.NodeStatus{{Fleet: &fleet.Fleet{Members: 3, RecentLookedUp: 100, RecentDelivered: 95}}}
+	passed += 2 * gatedAskInterval
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Image = "dataplane:2" })
+	b.pass()
+	if update := b.get().Status.Update; update == nil || update.HitRatioBefore == nil || *update.HitRatioBefore != 95 {
+		t.Errorf("the update is %+v", update)
+	}
+}
+
+// TestUpdatePausesWithinTenSeconds empties the pools during an update. Within ten seconds, only the numbers of the last five
+// seconds show the fall.
 func TestUpdatePausesWithinTenSeconds(t *testing.T) {
 	b := newBench(t)
 	var passed time.Duration
 	b.reconciler.Now = func() time.Time { return time.Now().Add(passed) }
-	// say is what nodes tell so long after they were emptied; before that, engines got 90 of 100 pages.
-	say := func(since time.Duration) {
+	// setAnswers sets what the nodes report this long after they were emptied. Before, engines got 90 of 100 pages.
+	setAnswers := func(since time.Duration) {
 		const perSecond = 1000
 		good := func(window time.Duration) uint64 {
 			return uint64(max(0, (window-since).Seconds()) * perSecond * 9 / 10)
@@ -93,24 +119,24 @@ func TestUpdatePausesWithinTenSeconds(t *testing.T) {
 	}
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) { s.Update.MaxHitRatioDrop = new(int32(50)) })
 	b.pass()
-	b.roll("default", true, true, true)
+	b.startPods("default", true, true, true)
 	b.pass()
-	say(0)
-	passed += askEvery
+	setAnswers(0)
+	passed += askInterval
 	b.pass()
 	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Image = "dataplane:2" })
 	b.pass()
-	b.count("default", 3, 1, 3)
+	b.setCounts("default", 3, 1, 3)
 	b.pass()
 
-	// The passes of a roll are five seconds apart at most. One comes just before the fall shows.
+	// Passes during an update are at most five seconds apart. One comes just before the fall is visible.
 	var since time.Duration
 	for _, since = range []time.Duration{2 * time.Second, 7 * time.Second, 12 * time.Second} {
-		say(since)
-		passed += whileChanging
+		setAnswers(since)
+		passed += changingInterval
 		b.pass()
 		if update := b.get().Status.Update; update != nil && update.State == v1alpha1.UpdatePaused {
-			b.pass() // the status has turned, which makes the next pass
+			b.pass() // the change of the status triggers the next pass
 			break
 		}
 	}
@@ -120,27 +146,84 @@ func TestUpdatePausesWithinTenSeconds(t *testing.T) {
 	if got := b.daemonSet("default").Spec.UpdateStrategy.Type; got != appsv1.OnDeleteDaemonSetStrategyType {
 		t.Errorf("the strategy is %s", got)
 	}
-	// Asked more often than otherwise: a pass that an event makes learns what is new.
-	say(2 * time.Minute)
+	// During the update the operator asks nodes more often, so a pass that an event triggers has new numbers.
+	setAnswers(2 * time.Minute)
 	b.fleet.answers[0].Fleet.RecentDelivered, b.fleet.answers[0].Fleet.LatestDelivered = 54000, 4500
-	passed += askGatedEvery
+	passed += gatedAskInterval
 	b.pass()
 	if update := b.get().Status.Update; update == nil || update.State != v1alpha1.UpdateProceeding {
 		t.Errorf("with the ratio back, the update is %+v", update)
 	}
 }
 
+// TestUpdateGoesOnPastALostMachine loses a machine during an update of three members.
+func TestUpdateGoesOnPastALostMachine(t *testing.T) {
+	b := newBench(t)
+	b.machine("a", corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi")})
+	budget := func(want string) {
+		t.Helper()
+		if got := b.daemonSet("default").Spec.UpdateStrategy.RollingUpdate.MaxUnavailable.String(); got != want {
+			t.Errorf("%s members may be away, want %s", got, want)
+		}
+	}
+	b.cluster(b.here, func(s *v1alpha1.PeerCacheClusterSpec) { s.Update.Strategy = v1alpha1.UpdateRolling })
+	b.pass()
+	daemonSet := b.daemonSet("default")
+	daemonSet.Spec.Template.Spec.NodeName = b.namespace + "-a"
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: b.namespace, Name: "demo-default-a", Labels: daemonSet.Spec.Template.Labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(daemonSet, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))},
+		},
+		Spec: daemonSet.Spec.Template.Spec,
+	}
+	b.must(b.Create(t.Context(), pod))
+	b.setCounts("default", 3, 3, 3)
+	b.pass()
+	b.taint("a", corev1.TaintNodeUnreachable)
+	if wrote := b.pass(); len(wrote) != 0 {
+		t.Errorf("without an update a lost machine wrote %q", wrote)
+	}
+
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Image = "dataplane:2" })
+	b.pass()
+	b.setCounts("default", 3, 0, 2)
+	b.pass()
+	b.pass() // the update is in the status now
+	budget("2")
+	b.setCounts("default", 3, 1, 2)
+	b.pass()
+	if wrote := b.pass(); len(wrote) != 0 {
+		t.Errorf("the machine is still away, but the operator wrote %q", wrote)
+	}
+	b.taint("a", "")
+	b.pass()
+	budget("10%")
+}
+
+// taint marks a machine as Kubernetes does when it is not ready; "" takes the mark away.
+func (b *bench) taint(machine, key string) {
+	b.Helper()
+	node := &corev1.Node{}
+	b.must(b.Get(b.Context(), client.ObjectKey{Name: b.namespace + "-" + machine}, node))
+	node.Spec.Taints = nil
+	if key != "" {
+		node.Spec.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoExecute}}
+	}
+	b.must(b.Update(b.Context(), node))
+}
+
 func TestUpdateByHand(t *testing.T) {
 	b := newBench(t)
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) { s.Update.Strategy = v1alpha1.UpdateOnDelete })
 	b.pass()
-	b.roll("default", true, true)
+	b.startPods("default", true, true)
 	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Image = "dataplane:2" })
 	b.pass()
-	b.count("default", 2, 0, 2)
+	b.setCounts("default", 2, 0, 2)
 	b.pass()
 	b.condition("Progressing", metav1.ConditionFalse, "WaitingForDeletion", "0 of 2")
-	b.condition("Ready", metav1.ConditionTrue, "AllNodesReady", "2/2 nodes serve; 0 of 2")
+	b.condition("Ready", metav1.ConditionTrue, "AllMembersReady", "2/2 members serve; 0 of 2")
 	if again := b.pass(); len(again) != 0 {
 		t.Errorf("waiting writes %q", again)
 	}
@@ -148,7 +231,7 @@ func TestUpdateByHand(t *testing.T) {
 		s.Update = v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateRolling}
 	})
 	b.pass()
-	if got := b.daemonSet("default").Spec.UpdateStrategy; got.RollingUpdate == nil || got.RollingUpdate.MaxUnavailable.IntValue() != 1 {
+	if got := b.daemonSet("default").Spec.UpdateStrategy; got.RollingUpdate == nil || got.RollingUpdate.MaxUnavailable.String() != "10%" {
 		t.Errorf("the strategy is %+v", got)
 	}
 }

@@ -32,23 +32,23 @@ import (
 	"github.com/peercache/peercache/operator/inject"
 )
 
-// admissions is a load on the webhook. Requests are sent when it is their time, whether or not earlier ones were
-// answered, and a latency counts from that time: a webhook that stalls is not asked less.
+// admissions is a load on the webhook. Each request is sent at its scheduled time, whether or not earlier ones were answered. A
+// latency counts from that time, so a stall of the webhook does not reduce the load.
 type admissions struct {
 	client *http.Client
 	url    string
-	bodies [][]byte // an AdmissionReview each; sent in turns
+	bodies [][]byte // one AdmissionReview each, sent in rotation
 }
 
-// answers of the webhook.
+// answers are the counts and latencies of the answers.
 type answers struct {
 	asked, failed, patched int
 	latencies              []time.Duration // sorted
-	late                   []time.Duration // sorted: how long after their time requests were sent, which is this machine's doing
+	late                   []time.Duration // sorted delays of sending, caused by this machine
 	lastFailure            error
 }
 
-// quantile of sorted durations, in milliseconds.
+// quantile returns a quantile of sorted durations in milliseconds.
 func quantile(sorted []time.Duration, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -57,8 +57,8 @@ func quantile(sorted []time.Duration, q float64) float64 {
 	return float64(sorted[at].Microseconds()) / 1000
 }
 
-// newAdmissions trusts what the API server trusts. The pods are those of the injection's golden tests, asking for the
-// cluster that there is.
+// newAdmissions trusts the CA in the webhook configuration, as the API server does. The pods are those of the golden tests of
+// injection, with the label of the cluster.
 func newAdmissions(ctx context.Context, c config, reader client.Reader, port int) (*admissions, error) {
 	webhook := &registrationv1.MutatingWebhookConfiguration{}
 	if err := reader.Get(ctx, client.ObjectKey{Name: certs.ConfigurationName}, webhook); err != nil {
@@ -71,7 +71,7 @@ func newAdmissions(ctx context.Context, c config, reader client.Reader, port int
 	a := &admissions{
 		url: fmt.Sprintf("https://127.0.0.1:%d%s?timeout=5s", port, inject.Path),
 		client: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
-			ForceAttemptHTTP2: true, // as the API server
+			ForceAttemptHTTP2: true, // as the API server does
 			TLSClientConfig: &tls.Config{
 				MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: certs.ServiceName + "." + systemNamespace + ".svc"},
 		}},
@@ -91,7 +91,7 @@ func newAdmissions(ctx context.Context, c config, reader client.Reader, port int
 }
 
 func reviewOf(file string, i int) ([]byte, error) {
-	text, err := os.ReadFile(file) //nolint:gosec // of the repository
+	text, err := os.ReadFile(file) //nolint:gosec // a file of the repository
 	if err != nil {
 		return nil, fmt.Errorf("reading a pod: %w", err)
 	}
@@ -117,13 +117,13 @@ func reviewOf(file string, i int) ([]byte, error) {
 	})
 }
 
-// ask keeps a rate per second for a while.
+// ask sends rate requests per second for a while.
 func (a *admissions) ask(ctx context.Context, rate int, during time.Duration) answers {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	var found answers
 	count := int(during.Seconds() * float64(rate))
-	slots := make(chan struct{}, rate) // a second's worth at most
+	slots := make(chan struct{}, rate) // at most the requests of one second
 	start := time.Now()
 	for i := range count {
 		due := start.Add(time.Duration(i) * time.Second / time.Duration(rate))
@@ -133,7 +133,7 @@ func (a *admissions) ask(ctx context.Context, rate int, during time.Duration) an
 		slots <- struct{}{}
 		wait.Go(func() {
 			late := time.Since(due)
-			patched, err := a.one(ctx, a.bodies[i%len(a.bodies)])
+			patched, err := a.request(ctx, a.bodies[i%len(a.bodies)])
 			took := time.Since(due)
 			<-slots
 			mu.Lock()
@@ -155,8 +155,8 @@ func (a *admissions) ask(ctx context.Context, rate int, during time.Duration) an
 	return found
 }
 
-// one asks once, and says whether the pod is to be changed.
-func (a *admissions) one(ctx context.Context, body []byte) (bool, error) {
+// request sends one request, and returns whether the answer changes the pod.
+func (a *admissions) request(ctx context.Context, body []byte) (bool, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, bytes.NewReader(body))
 	if err != nil {
 		return false, err

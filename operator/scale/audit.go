@@ -14,8 +14,8 @@ import (
 	"sync"
 )
 
-// auditPolicy has the API server note every request of the operator and none of anybody else. (Its metrics count
-// requests too, but not by user, and this program writes the same kinds as the operator.)
+// auditPolicy logs every request of the operator and no others. The metrics of the API server do not count by user, and this
+// program writes the same kinds as the operator.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -29,7 +29,8 @@ type call struct{ verb, resource string }
 
 func (c call) String() string { return c.verb + " " + c.resource }
 
-// leases are renewed by whoever leads, however large the cluster is: they are counted apart.
+// isLease is true for the renewals of the leader, which do not depend on the size of the cluster and are counted
+// separately.
 func (c call) isLease() bool { return c.resource == "leases" }
 
 func (c call) isWrite() bool {
@@ -39,7 +40,7 @@ func (c call) isWrite() bool {
 // tally counts requests by kind.
 type tally map[call]int
 
-// since is what has been added to an earlier tally.
+// since returns the requests since an earlier tally.
 func (t tally) since(before tally) tally {
 	added := tally{}
 	for kind, n := range t {
@@ -50,7 +51,7 @@ func (t tally) since(before tally) tally {
 	return added
 }
 
-// writes are requests that change something, renewals of leases aside.
+// writes returns the requests that change an object other than a lease.
 func (t tally) writes() tally {
 	return t.only(func(c call) bool { return c.isWrite() && !c.isLease() })
 }
@@ -78,25 +79,25 @@ func (t tally) byName() map[string]int {
 	return names
 }
 
-// auditLog follows the API server's audit log.
+// auditLog follows the audit log of the API server.
 type auditLog struct {
 	file string
 
 	mu     sync.Mutex
 	offset int64
-	rest   []byte // of a line that is not complete yet
+	rest   []byte // the beginning of an incomplete line
 	counts tally
 }
 
 func newAuditLog(file string) *auditLog { return &auditLog{file: file, counts: tally{}} }
 
-// read takes in what was added and returns all that was counted so far.
+// read counts the new lines, and returns all counts so far.
 func (a *auditLog) read() (tally, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	file, err := os.Open(a.file)
 	if errors.Is(err, os.ErrNotExist) {
-		return maps.Clone(a.counts), nil // nothing to note yet
+		return maps.Clone(a.counts), nil // no request was logged yet
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
@@ -134,7 +135,7 @@ func parseAudit(line []byte) (call, error) {
 	if err := json.Unmarshal(line, &entry); err != nil {
 		return call{}, fmt.Errorf("reading a line of the audit log: %w", err)
 	}
-	kind := call{verb: entry.Verb, resource: entry.RequestURI} // discovery of kinds names no resource
+	kind := call{verb: entry.Verb, resource: entry.RequestURI} // requests for the discovery of kinds have no resource
 	if ref := entry.ObjectRef; ref != nil {
 		kind.resource = ref.Resource
 		if ref.Subresource != "" {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestAuditLogIsFollowed(t *testing.T) {
+func TestAuditLog(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	log := newAuditLog(file)
 	read := func() tally {

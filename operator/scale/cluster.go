@@ -20,7 +20,7 @@ import (
 const (
 	servingNamespace = "serving"
 	clusterName      = "kv"
-	// hostReplicas are the discovery hosts of a cluster, by default.
+	// hostReplicas is the default number of discovery hosts.
 	hostReplicas = 3
 )
 
@@ -28,7 +28,7 @@ func railResource(rail int) string { return fmt.Sprintf("rdma/rail%d", rail) }
 func railNetwork(rail int) string  { return fmt.Sprintf("rail%d", rail) }
 func groupName(group int) string   { return fmt.Sprintf("numa%d", group) }
 
-// newCluster is the PeerCacheCluster that is applied.
+// newCluster returns the PeerCacheCluster that is applied.
 func newCluster(c config, httpPort int) *v1alpha1.PeerCacheCluster {
 	cluster := &v1alpha1.PeerCacheCluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: servingNamespace, Name: clusterName},
@@ -36,19 +36,21 @@ func newCluster(c config, httpPort int) *v1alpha1.PeerCacheCluster {
 			Transport: v1alpha1.TransportRDMA, Layout: v1alpha1.LayoutPerNUMA,
 			Memory:     v1alpha1.MemorySpec{Pool: resource.MustParse("64Gi"), HugePages: v1alpha1.HugePages1Gi},
 			Nodes:      v1alpha1.NodesSpec{Selector: map[string]string{selectorLabel: "true"}},
-			Monitoring: v1alpha1.MonitoringSpec{Port: int32(httpPort)}, //nolint:gosec // a port
+			Monitoring: v1alpha1.MonitoringSpec{Port: int32(httpPort)}, //nolint:gosec // it is a port
 		},
 	}
 	for rail := range c.groups * c.rails {
 		cluster.Spec.Rails = append(cluster.Spec.Rails, v1alpha1.Rail{
 			Name: railNetwork(rail), NUMANode: new(int32(rail / c.rails)), //nolint:gosec // at most 32
-			Attachment: v1alpha1.AttachmentSharedDevicePlugin, ResourceName: railResource(rail), Network: railNetwork(rail),
+			Attachment:         v1alpha1.AttachmentSharedDevicePlugin,
+			SharedDevicePlugin: &v1alpha1.SharedDevice{ResourceName: v1alpha1.ExtendedResource(railResource(rail))},
+			Network:            &v1alpha1.RailNetwork{Name: railNetwork(rail)},
 		})
 	}
 	return cluster
 }
 
-// newNetworks are what its rails refer to.
+// newNetworks returns the networks of its rails.
 func newNetworks(c config) []client.Object {
 	networks := make([]client.Object, c.groups*c.rails)
 	for rail := range networks {
@@ -62,23 +64,20 @@ func newNetworks(c config) []client.Object {
 	return networks
 }
 
-// unstable says what a status still lacks; "" when everything is there.
-func unstable(c config, cluster *v1alpha1.PeerCacheCluster) string {
+// incomplete returns what a status still lacks, or "".
+func incomplete(c config, cluster *v1alpha1.PeerCacheCluster) string {
 	status, want := cluster.Status, int32(c.nodes*c.groups) //nolint:gosec // see validate
 	rails := want * int32(c.rails)                          //nolint:gosec // see validate
 	switch {
-	case status.DesiredNodes != want || status.ReadyNodes != want || status.UpdatedNodes != want:
-		return fmt.Sprintf("nodes %s of %d", status.Nodes, want)
-	case status.Members != want:
-		return fmt.Sprintf("%d members of %d", status.Members, want)
+	case status.DesiredMembers != want || status.ReadyMembers != want || status.UpdatedMembers != want:
+		return fmt.Sprintf("members %s of %d", status.Members, want)
+	case status.ActiveMembers != want:
+		return fmt.Sprintf("%d active members of %d", status.ActiveMembers, want)
 	case status.Rails.Ready != rails || status.Rails.Desired != rails:
 		return fmt.Sprintf("%d rails of %d", status.Rails.Ready, rails)
 	}
-	if status.HitRatioPercent == nil {
-		return "no hit ratio" // it would be written later
-	}
 	for kind, good := range map[string]metav1.ConditionStatus{
-		v1alpha1.ConditionReady: metav1.ConditionTrue, v1alpha1.ConditionConfigAccepted: metav1.ConditionTrue,
+		v1alpha1.ConditionAvailable: metav1.ConditionTrue, v1alpha1.ConditionReady: metav1.ConditionTrue, v1alpha1.ConditionConfigAccepted: metav1.ConditionTrue,
 		v1alpha1.ConditionNetworksResolved: metav1.ConditionTrue, v1alpha1.ConditionDevicesAvailable: metav1.ConditionTrue,
 		v1alpha1.ConditionInjectionReady: metav1.ConditionTrue, v1alpha1.ConditionRailsHealthy: metav1.ConditionTrue,
 		v1alpha1.ConditionNUMAAligned: metav1.ConditionTrue, v1alpha1.ConditionProgressing: metav1.ConditionFalse,
@@ -95,9 +94,9 @@ func unstable(c config, cluster *v1alpha1.PeerCacheCluster) string {
 	return ""
 }
 
-// crowded says how the discovery hosts are not where they stay yet; "" when each is on a machine and in a zone of its own,
-// as far as there are as many.
-func crowded(ctx context.Context, from client.Client, c config) (string, error) {
+// misplacedHosts returns how the discovery hosts are placed until each has its own machine and zone, as far as there are enough.
+// Then it returns "".
+func misplacedHosts(ctx context.Context, from client.Client, c config) (string, error) {
 	var hosts corev1.PodList
 	if err := from.List(ctx, &hosts, client.InNamespace(servingNamespace),
 		client.MatchingLabels{v1alpha1.LabelDiscovery: v1alpha1.DiscoveryHost}); err != nil {

@@ -20,12 +20,12 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// countEvery is how often the DaemonSet controller writes what it counts. Kubernetes' own has 20 requests a second for
-// everything, so that this is as often as it may be.
-const countEvery = 100 * time.Millisecond
+// countInterval is how often the DaemonSet controller writes its counts. Kubernetes' controllers are limited to 20 requests a
+// second in all, so they are not faster.
+const countInterval = 100 * time.Millisecond
 
-// daemons plays the DaemonSet controller and the kubelets: for every machine a pod of each DaemonSet, which first runs
-// and then is ready, and the DaemonSets' counts.
+// daemons simulates the DaemonSet controller and the kubelets: for each machine a pod of each DaemonSet, which runs and then is
+// ready, and the counts of the DaemonSets.
 type daemons struct {
 	client  client.Client
 	config  config
@@ -35,7 +35,7 @@ type daemons struct {
 	names          []string // of all pods
 }
 
-// address is that of a group's pod on a machine: all of 127.0.0.0/8 belongs to this machine.
+// address is the address of a group's pod on a machine. All of 127.0.0.0/8 belongs to this machine.
 func address(machine, group int) string {
 	return fmt.Sprintf("127.%d.%d.%d", 1+group, machine/200, 1+machine%200)
 }
@@ -43,14 +43,14 @@ func address(machine, group int) string {
 // bringUp returns when all pods are ready and counted.
 func (d *daemons) bringUp(ctx context.Context) error {
 	var sets []appsv1.DaemonSet
-	for len(sets) < d.config.groups { // until the operator has made them
+	for len(sets) < d.config.groups { // until the operator has created them
 		var list appsv1.DaemonSetList
 		if err := d.client.List(ctx, &list, client.InNamespace(servingNamespace),
 			client.MatchingLabels{v1alpha1.LabelCluster: clusterName}); err != nil {
 			return fmt.Errorf("listing DaemonSets: %w", err)
 		}
 		sets = list.Items
-		if err := pause(ctx, countEvery); err != nil {
+		if err := pause(ctx, countInterval); err != nil {
 			return err
 		}
 	}
@@ -91,14 +91,14 @@ func (d *daemons) bringUp(ctx context.Context) error {
 	return err
 }
 
-// keepCounting writes a DaemonSet's counts while they change.
+// keepCounting writes the counts of a DaemonSet while they change.
 func (d *daemons) keepCounting(ctx context.Context, done <-chan struct{}, set *appsv1.DaemonSet, ready *atomic.Int64) error {
 	written := int64(0)
 	for {
 		select {
 		case <-done:
 			return nil
-		case <-time.After(countEvery):
+		case <-time.After(countInterval):
 		}
 		now := ready.Load()
 		if now == written {
@@ -127,7 +127,7 @@ func (d *daemons) count(ctx context.Context, set *appsv1.DaemonSet, ready int64)
 	return nil
 }
 
-// start is what a kubelet writes, in the order in which it does.
+// start writes what a kubelet writes, in the same order.
 func (d *daemons) start(ctx context.Context, pod *corev1.Pod, ip string, group int) error {
 	if err := d.client.Create(ctx, pod); err != nil {
 		return fmt.Errorf("creating pod %s: %w", pod.Name, err)
@@ -148,7 +148,7 @@ func (d *daemons) start(ctx context.Context, pod *corev1.Pod, ip string, group i
 	return nil
 }
 
-// newNode is a pod as the DaemonSet controller, the scheduler and Multus make it.
+// newNode returns a pod as the DaemonSet controller, the scheduler and Multus make it.
 func newNode(set *appsv1.DaemonSet, machine int) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -172,7 +172,7 @@ func newNode(set *appsv1.DaemonSet, machine int) *corev1.Pod {
 	return pod
 }
 
-// networkStatus is about what Multus notes for the pod's networks, of which there are as many as commas and one.
+// networkStatus resembles the annotation of Multus for the networks of a pod, which are separated by commas.
 func networkStatus(networks string) string {
 	const one = `{"name":"serving/rail0","interface":"net1","ips":["192.168.100.100"],"mac":"02:00:c0:a8:64:64","dns":{},` +
 		`"device-info":{"type":"rdma","version":"1.1.0","rdma":{"rdma-device":"mlx5_0"}}}`

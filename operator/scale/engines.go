@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
-	"github.com/peercache/peercache/operator/inject"
+	"github.com/peercache/peercache/operator/inject/names"
 )
 
-// newEngine is a pod of a ReplicaSet that serves a model and asks for the cluster.
+// newEngine returns a pod of a ReplicaSet that runs SGLang and asks for the cluster.
 func newEngine(i int, c config) *corev1.Pod {
 	owner := fmt.Sprintf("qwen-%03d-7c9d8b6f5d", i/100)
 	return &corev1.Pod{
@@ -48,14 +48,14 @@ func newEngine(i int, c config) *corev1.Pod {
 	}
 }
 
-// createEngines has the API server admit all SGLang pods, which then run. It counts those that were connected.
+// createEngines creates all SGLang pods, sets them running, and counts the connected ones.
 func createEngines(ctx context.Context, to client.Client, c config, created, connected *atomic.Int64) error {
 	return inParallel(ctx, c.engines, func(ctx context.Context, i int) error {
 		pod := newEngine(i, c)
 		if err := to.Create(ctx, pod); err != nil {
 			return fmt.Errorf("creating SGLang pod %s: %w", pod.Name, err)
 		}
-		if pod.Annotations[inject.AnnotationInjected] != "" {
+		if pod.Annotations[names.AnnotationInjected] != "" {
 			connected.Add(1)
 		}
 		created.Add(1)

@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	// maxMachines have an address each, see address.
+	// maxMachines is the number of machines for which address has addresses.
 	maxMachines = 10000
-	// featureLabels are as many as node feature discovery and a GPU operator give a machine together.
+	// featureLabels is the number of labels that node feature discovery and a GPU operator set together.
 	featureLabels = 60
 	zones         = 3
-	// images are as many as a kubelet reports.
+	// images is the number of images that a kubelet reports.
 	images = 50
-	// reportEvery is how often a kubelet writes its Node although nothing changed.
-	reportEvery = 5 * time.Minute
+	// reportInterval is how often a kubelet writes an unchanged Node.
+	reportInterval = 5 * time.Minute
 
 	selectorLabel = "peercache.io/node"
 )
 
 func machineName(i int) string { return fmt.Sprintf("machine-%04d", i) }
 
-// newMachine is a GPU server as its kubelet and the usual daemons describe it.
+// newMachine returns a GPU server as its kubelet and the usual daemons describe it.
 func newMachine(i int, c config) *corev1.Node {
 	name := machineName(i)
 	machine := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
@@ -86,7 +86,7 @@ func conditionsOfMachine() []corev1.NodeCondition {
 	return conditions
 }
 
-// createMachines registers all machines.
+// createMachines creates all machines.
 func createMachines(ctx context.Context, to client.Client, c config, done *atomic.Int64) error {
 	return inParallel(ctx, c.nodes, func(ctx context.Context, i int) error {
 		defer done.Add(1)
@@ -95,7 +95,7 @@ func createMachines(ctx context.Context, to client.Client, c config, done *atomi
 			return fmt.Errorf("creating %s: %w", machine.Name, err)
 		}
 		before := machine.DeepCopy()
-		machine.Spec.Taints = nil // the API server gives a new machine the taint not-ready, a controller takes it away
+		machine.Spec.Taints = nil // the API server adds the taint not-ready, which a controller would remove
 		if err := to.Patch(ctx, machine, client.MergeFrom(before)); err != nil {
 			return fmt.Errorf("removing the taint of %s: %w", machine.Name, err)
 		}
@@ -103,11 +103,10 @@ func createMachines(ctx context.Context, to client.Client, c config, done *atomi
 	})
 }
 
-// heartbeat writes what kubelets write while nothing happens: Nodes with new times, at the rate that so many
-// kubelets have and at least one a second, and now and then the status of a pod with the time of a probe, which has the
-// operator look at its cluster.
+// heartbeat writes what kubelets write while nothing happens. It updates times in Nodes, at the rate of that many kubelets and at
+// least once a second. It also updates the time of a probe in the status of some pods, which triggers a reconcile.
 func heartbeat(ctx context.Context, to client.Client, c config, pods []string, beats *atomic.Int64) error {
-	every := min(time.Second, reportEvery/time.Duration(c.nodes))
+	every := min(time.Second, reportInterval/time.Duration(c.nodes))
 	lastPod := time.Now()
 	for i, end := 0, time.Now().Add(c.idle); time.Now().Before(end); i++ {
 		if err := pause(ctx, every); err != nil {

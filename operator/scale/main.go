@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command scale measures what the operator costs where there are many machines, and fails when a limit is missed:
+// Command scale measures what the operator costs with many machines. It fails when a limit is missed.
 //
 //	make scale
 //	go run ./operator/scale --operator bin/peercache-operator --nodes 20 --engines 100
 //
-// Real are etcd, kube-apiserver, the operator's program in a process of its own with the rights of config/rbac, and its
-// webhook, which the API server asks over TLS. Machines, kubelets, the DaemonSet controller and the nodes' answers to
-// the operator are played by this program. It goes through these phases (measure.go):
+// Real are etcd, kube-apiserver, and the program of the operator: it runs in its own process with the rights of
+// config/default, and the API server calls its webhook over TLS. This program simulates machines, kubelets, the DaemonSet
+// controller and the answers of the nodes to the operator. A run has these phases (measure.go):
 //
-//	apply    a PeerCacheCluster is created; its nodes come up; until its status no longer changes
-//	engines  SGLang pods are created and connected by the webhook
-//	idle     nothing happens but the kubelets' heartbeats: nothing may be written
-//	load     admissions at a fixed rate, straight to the webhook
-//	restart  a new operator meets all of it at once, as in an upgrade
+//	apply    creates a PeerCacheCluster and its nodes, until its status no longer changes
+//	engines  creates SGLang pods, which the webhook connects
+//	idle     sends only the heartbeats of kubelets: the operator must write nothing
+//	load     sends admissions at a fixed rate directly to the webhook
+//	restart  starts a new operator that lists everything at once, as after an upgrade
 //
-// What the operator asked of the API server is taken from the API server's audit log (audit.go), its memory from the
-// kernel (process.go).
+// The requests of the operator come from the audit log of the API server (audit.go), and its memory from the kernel
+// (process.go).
 package main
 
 import (
@@ -35,15 +35,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// config is what is measured.
+// config is the size of a run.
 type config struct {
-	root     string // of the repository
-	operator string // the program
-	out      string // folder of scale.json and of the operator's log
+	root     string // folder of the repository
+	operator string // program of the operator
+	out      string // folder for scale.json and the log of the operator
 
 	nodes, groups, rails, engines int
 
-	quiet time.Duration // how long the status stands still before it counts as stable
+	quiet time.Duration // how long the status must be unchanged to be stable
 	idle  time.Duration
 	rate  int // admissions per second
 	load  time.Duration
@@ -104,7 +104,7 @@ func main() {
 	}
 }
 
-// run measures, shows the result and says whether all limits are met.
+// run measures, prints the result, and returns whether all limits are met.
 func run(ctx context.Context, c config) (bool, error) {
 	if err := os.MkdirAll(c.out, 0o750); err != nil {
 		return false, fmt.Errorf("making the folder for results (--out): %w", err)

@@ -28,27 +28,27 @@ const (
 )
 
 const (
-	// stableWithin bounds how long a full cluster takes to come up on a busy machine.
-	stableWithin = 20 * time.Minute
-	lookEvery    = 100 * time.Millisecond
-	sampleEvery  = time.Second
+	// stableTimeout bounds the start of a full cluster on a busy machine.
+	stableTimeout  = 20 * time.Minute
+	pollInterval   = 100 * time.Millisecond
+	sampleInterval = time.Second
 )
 
 // measurement is one run.
 type measurement struct {
 	config
 	*progress
-	world    *world
-	ports    ports
-	folder   string
-	members  *members
-	daemons  *daemons
-	operator atomic.Pointer[process]
-	phase    atomic.Pointer[string]
-	result   *result
+	controlPlane *controlPlane
+	ports        ports
+	folder       string
+	members      *members
+	daemons      *daemons
+	operator     atomic.Pointer[process]
+	phase        atomic.Pointer[string]
+	result       *result
 }
 
-// measure goes through all phases.
+// measure runs all phases.
 func measure(ctx context.Context, c config, p *progress) (found *result, err error) {
 	folder, err := os.MkdirTemp("", "peercache-scale-")
 	if err != nil {
@@ -65,11 +65,11 @@ func measure(ctx context.Context, c config, p *progress) (found *result, err err
 	}
 	defer func() { err = errors.Join(err, m.members.close()) }()
 	p.say("starting etcd and kube-apiserver")
-	if m.world, err = startWorld(ctx, c, folder, m.ports.webhook); err != nil {
+	if m.controlPlane, err = startControlPlane(ctx, c, folder, m.ports.webhook); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, m.world.stop()) }()
-	m.daemons = &daemons{client: m.world.client, config: c, members: m.members}
+	defer func() { err = errors.Join(err, m.controlPlane.stop()) }()
+	m.daemons = &daemons{client: m.controlPlane.client, config: c, members: m.members}
 	if err := m.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -88,31 +88,31 @@ func measure(ctx context.Context, c config, p *progress) (found *result, err err
 	}{
 		{phaseApply, m.apply}, {phaseEngines, m.engines}, {phaseIdle, m.idle}, {phaseLoad, m.load}, {phaseRestart, m.restart},
 	} {
-		if err := m.during(ctx, one.name, one.do); err != nil {
+		if err := m.runPhase(ctx, one.name, one.do); err != nil {
 			return nil, fmt.Errorf("phase %s: %w", one.name, err)
 		}
 	}
 	m.result.Fleet = answered{m.members.asked.Load(), m.members.size()}
-	m.result.judge()
+	m.result.checkLimits()
 	return m.result, nil
 }
 
 func (m *measurement) prepare(ctx context.Context) error {
 	var done atomic.Int64
-	stop := m.progress.during(func() string { return fmt.Sprintf("machines %d of %d", done.Load(), m.nodes) })
+	stop := m.during(func() string { return fmt.Sprintf("machines %d of %d", done.Load(), m.nodes) })
 	defer stop()
 	m.say("registering %d machines", m.nodes)
 	for _, network := range newNetworks(m.config) {
-		if err := m.world.client.Create(ctx, network); err != nil {
+		if err := m.controlPlane.client.Create(ctx, network); err != nil {
 			return fmt.Errorf("creating network %s: %w", network.GetName(), err)
 		}
 	}
-	return createMachines(ctx, m.world.client, m.config, &done)
+	return createMachines(ctx, m.controlPlane.client, m.config, &done)
 }
 
 func (m *measurement) startOperator(ctx context.Context, log string) error {
 	m.say("starting the operator")
-	operator, err := startOperator(ctx, m.config, m.world, m.ports, m.folder, filepath.Join(m.out, log))
+	operator, err := startOperator(ctx, m.config, m.controlPlane, m.ports, m.folder, filepath.Join(m.out, log))
 	if err != nil {
 		return err
 	}
@@ -120,11 +120,11 @@ func (m *measurement) startOperator(ctx context.Context, log string) error {
 	return nil
 }
 
-// during does a phase and notes what the operator did meanwhile.
-func (m *measurement) during(ctx context.Context, name string, do func(context.Context) error) error {
+// runPhase runs a phase and records what the operator did in it.
+func (m *measurement) runPhase(ctx context.Context, name string, do func(context.Context) error) error {
 	m.say("phase %s", name)
 	m.phase.Store(&name)
-	calls, err := m.world.audit.read()
+	calls, err := m.controlPlane.audit.read()
 	if err != nil {
 		return err
 	}
@@ -142,13 +142,13 @@ func (m *measurement) during(ctx context.Context, name string, do func(context.C
 		return err
 	}
 	if name == phaseRestart {
-		before = work{} // it is another process
+		before = work{} // the operator is another process now
 	}
 	p.Passes, p.CPUSeconds, p.HeapMiB = int(after.passes-before.passes), after.cpu-before.cpu, after.heap/(1<<20)
 	if p.MemoryMiB, p.PeakMemoryMiB, err = m.operator.Load().memory(); err != nil {
 		return err
 	}
-	now, err := m.world.audit.read()
+	now, err := m.controlPlane.audit.read()
 	if err != nil {
 		return err
 	}
@@ -162,16 +162,16 @@ func (m *measurement) during(ctx context.Context, name string, do func(context.C
 	return nil
 }
 
-// sample notes memory and writes over time.
+// sample records memory and writes over time.
 func (m *measurement) sample(ctx context.Context) {
 	started := time.Now()
-	for pause(ctx, sampleEvery) == nil {
+	for pause(ctx, sampleInterval) == nil {
 		phase := m.phase.Load()
 		memory, _, err := m.operator.Load().memory()
 		if err != nil || phase == nil {
-			continue // it is just being restarted
+			continue // the operator is restarting
 		}
-		calls, err := m.world.audit.read()
+		calls, err := m.controlPlane.audit.read()
 		if err != nil {
 			continue // the phase reports it
 		}
@@ -180,17 +180,17 @@ func (m *measurement) sample(ctx context.Context) {
 	}
 }
 
-// apply creates the cluster and waits until its status is what it will be.
+// apply creates the cluster and waits until its status is final.
 func (m *measurement) apply(ctx context.Context) error {
 	var last atomic.Pointer[string]
 	last.Store(new(""))
-	stop := m.progress.during(func() string {
+	stop := m.during(func() string {
 		return fmt.Sprintf("pods %d created, %d ready of %d; status: %s", m.daemons.created.Load(), m.daemons.ready.Load(),
 			m.nodes*m.groups, *last.Load())
 	})
 	defer stop()
 	started := time.Now()
-	if err := m.world.client.Create(ctx, newCluster(m.config, m.members.port)); err != nil {
+	if err := m.controlPlane.client.Create(ctx, newCluster(m.config, m.members.port)); err != nil {
 		return fmt.Errorf("creating the PeerCacheCluster: %w", err)
 	}
 	up := make(chan error, 1)
@@ -200,7 +200,7 @@ func (m *measurement) apply(ctx context.Context) error {
 		ready.Store(new(time.Now()))
 		up <- err
 	}()
-	changed, err := m.settle(ctx, func(missing string) { last.Store(&missing) }, up)
+	changed, err := m.waitStable(ctx, func(missing string) { last.Store(&missing) }, up)
 	if err != nil {
 		return err
 	}
@@ -209,13 +209,13 @@ func (m *measurement) apply(ctx context.Context) error {
 	return nil
 }
 
-// settle waits until the status is complete and has stood still for a while and the discovery hosts are where they stay,
-// and returns when the status changed last. `up` may bring an error that makes waiting useless.
-func (m *measurement) settle(ctx context.Context, tell func(string), up <-chan error) (time.Time, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, stableWithin, fmt.Errorf("the status is not stable after %s", stableWithin))
+// waitStable waits until the status is complete and unchanged for a while, and the discovery hosts have their final machines. It
+// returns the time of the last change. An error from up ends the wait.
+func (m *measurement) waitStable(ctx context.Context, tell func(string), up <-chan error) (time.Time, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, stableTimeout, fmt.Errorf("the status is not stable after %s", stableTimeout))
 	defer cancel()
-	version, changed, missing, crowd := "", time.Now(), "", ""
-	for pause(ctx, lookEvery) == nil {
+	version, changed, missing, misplaced := "", time.Now(), "", ""
+	for pause(ctx, pollInterval) == nil {
 		select {
 		case err := <-up:
 			if err != nil {
@@ -225,55 +225,55 @@ func (m *measurement) settle(ctx context.Context, tell func(string), up <-chan e
 		default:
 		}
 		cluster := &v1alpha1.PeerCacheCluster{}
-		if err := m.world.client.Get(ctx, client.ObjectKey{Namespace: servingNamespace, Name: clusterName}, cluster); err != nil {
+		if err := m.controlPlane.client.Get(ctx, client.ObjectKey{Namespace: servingNamespace, Name: clusterName}, cluster); err != nil {
 			return changed, fmt.Errorf("reading the PeerCacheCluster: %w", err)
 		}
 		if cluster.ResourceVersion != version {
 			version, changed = cluster.ResourceVersion, time.Now()
-			missing = unstable(m.config, cluster)
+			missing = incomplete(m.config, cluster)
 			tell(missing)
 		}
 		if missing != "" || up != nil || time.Since(changed) < m.quiet {
 			continue
 		}
 		var err error
-		if crowd, err = crowded(ctx, m.world.client, m.config); err != nil || crowd == "" {
+		if misplaced, err = misplacedHosts(ctx, m.controlPlane.client, m.config); err != nil || misplaced == "" {
 			return changed, err
 		}
-		tell(crowd)
+		tell(misplaced)
 	}
-	return changed, fmt.Errorf("%w: %s", context.Cause(ctx), cmp.Or(missing, crowd))
+	return changed, fmt.Errorf("%w: %s", context.Cause(ctx), cmp.Or(missing, misplaced))
 }
 
 func (m *measurement) engines(ctx context.Context) error {
 	var created, connected atomic.Int64
-	stop := m.progress.during(func() string {
+	stop := m.during(func() string {
 		return fmt.Sprintf("SGLang pods %d of %d, %d connected", created.Load(), m.config.engines, connected.Load())
 	})
 	defer stop()
-	if err := createEngines(ctx, m.world.client, m.config, &created, &connected); err != nil {
+	if err := createEngines(ctx, m.controlPlane.client, m.config, &created, &connected); err != nil {
 		return err
 	}
 	m.result.Connected = int(connected.Load())
-	_, err := m.settle(ctx, func(string) {}, nil)
+	_, err := m.waitStable(ctx, func(string) {}, nil)
 	return err
 }
 
 func (m *measurement) idle(ctx context.Context) error {
 	var beats atomic.Int64
-	stop := m.progress.during(func() string { return fmt.Sprintf("kubelets wrote %d times", beats.Load()) })
+	stop := m.during(func() string { return fmt.Sprintf("kubelets wrote %d times", beats.Load()) })
 	defer stop()
-	return heartbeat(ctx, m.world.client, m.config, m.daemons.names, &beats)
+	return heartbeat(ctx, m.controlPlane.client, m.config, m.daemons.names, &beats)
 }
 
 func (m *measurement) load(ctx context.Context) error {
-	load, err := newAdmissions(ctx, m.config, m.world.client, m.ports.webhook)
+	load, err := newAdmissions(ctx, m.config, m.controlPlane.client, m.ports.webhook)
 	if err != nil {
 		return err
 	}
-	stop := m.progress.during(func() string { return fmt.Sprintf("%d admissions a second", m.rate) })
+	stop := m.during(func() string { return fmt.Sprintf("%d admissions a second", m.rate) })
 	defer stop()
-	load.ask(ctx, m.rate, time.Second) // connects, and compiles nothing for the first time afterwards
+	load.ask(ctx, m.rate, time.Second) // opens connections and initialises the webhook before the measurement
 	got := load.ask(ctx, m.rate, m.config.load)
 	if got.lastFailure != nil {
 		m.say("%d admissions failed, the last with: %v", got.failed, got.lastFailure)
@@ -286,7 +286,7 @@ func (m *measurement) load(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// restart replaces the operator, which lists everything at once and must find nothing to do.
+// restart replaces the operator, which lists everything at once and must write nothing.
 func (m *measurement) restart(ctx context.Context) error {
 	if err := m.operator.Load().stop(); err != nil {
 		return err
@@ -294,8 +294,8 @@ func (m *measurement) restart(ctx context.Context) error {
 	if err := m.startOperator(ctx, "operator-restarted.log"); err != nil {
 		return err
 	}
-	// Replicas that stand by do not look at clusters: it is ready before it leads.
-	for deadline := time.Now().Add(patience); ; {
+	// A standby replica does not reconcile: it is ready before it leads.
+	for deadline := time.Now().Add(startTimeout); ; {
 		done, err := m.operator.Load().work(ctx)
 		if err != nil {
 			return err
@@ -306,10 +306,10 @@ func (m *measurement) restart(ctx context.Context) error {
 		if time.Now().After(deadline) {
 			return errors.New("the operator that was started again does not look at the cluster")
 		}
-		if err := pause(ctx, countEvery); err != nil {
+		if err := pause(ctx, countInterval); err != nil {
 			return err
 		}
 	}
-	_, err := m.settle(ctx, func(string) {}, nil)
+	_, err := m.waitStable(ctx, func(string) {}, nil)
 	return err
 }

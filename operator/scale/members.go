@@ -17,22 +17,22 @@ import (
 	"github.com/peercache/peercache/operator/fleet"
 )
 
-// members plays the nodes' HTTP servers: each answers /v1/status as a discovery host does, which has heard of all
-// nodes that are ready. The answer has the fields and so the size of a real one.
+// members simulates the HTTP servers of the nodes. Each answers /v1/status as a discovery host that knows all ready nodes. An
+// answer has the fields and so the size of a real one.
 type members struct {
 	config config
 	port   int
 	server *http.Server
 
-	asked, answered atomic.Int64 // requests, bytes
+	asked, answered atomic.Int64 // requests and bytes
 
 	mu     sync.Mutex
 	list   []member
-	groups []int // members of each
+	groups []int // the number of members of each group
 	body   []byte
 }
 
-// member has all fields that a node shows, of which the operator reads a part.
+// member has all fields that a node writes. The operator reads some of them.
 type member struct {
 	ID            string `json:"id"`
 	Incarnation   uint64 `json:"incarnation"`
@@ -67,13 +67,13 @@ func newMembers(c config, port int) *members {
 	return m
 }
 
-// listen starts the HTTP server of the node with an address.
+// listen starts the HTTP server of the node with this address.
 func (m *members) listen(ctx context.Context, ip string) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(ip, strconv.Itoa(m.port)))
 	if err != nil {
 		return fmt.Errorf("playing the node at %s: %w", ip, err)
 	}
-	go func() { _ = m.server.Serve(listener) }() // until the server is closed
+	go func() { _ = m.server.Serve(listener) }() // it returns when the server is closed
 	return nil
 }
 
@@ -111,9 +111,9 @@ func (m *members) serve(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// size of an answer.
+// size is the size of an answer in bytes.
 func (m *members) size() int {
-	body, _ := m.status() // an error comes to light as an answer that is missed
+	body, _ := m.status() // serve reports the error
 	return len(body)
 }
 
@@ -126,7 +126,7 @@ func (m *members) status() ([]byte, error) {
 	all := len(m.list)
 	sum := fleet.Fleet{
 		Members: all, Rails: fleet.RailSum{Total: all * m.config.rails, Up: all * m.config.rails},
-		NUMA: fleet.Placement{Aligned: all}, RecentLookedUp: 123456, RecentDelivered: 98765, // from the first answer on: see showNumbers
+		NUMA: fleet.Placement{Aligned: all}, RecentLookedUp: 123456, RecentDelivered: 98765, // constant, so that the status does not change later
 		Pool: fleet.PoolSum{UsedBytes: uint64(all) * poolBytes / 10 * 9, CapacityBytes: uint64(all) * poolBytes},
 	}
 	for group, n := range m.groups {

@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// writers bounds the requests of this program that are under way.
+// writers bounds the concurrent requests of this program.
 const writers = 16
 
-// inParallel does n things, a few at a time, until one fails.
+// inParallel calls do n times, at most writers at a time, until one call fails.
 func inParallel(ctx context.Context, n int, do func(context.Context, int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -20,10 +20,10 @@ import (
 	"time"
 )
 
-// patience bounds what takes seconds, on a busy machine.
-const patience = 2 * time.Minute
+// startTimeout bounds the start and the stop of the operator, which take seconds, on a busy machine.
+const startTimeout = 2 * time.Minute
 
-// ports of the operator.
+// ports are the ports of the operator.
 type ports struct{ webhook, probes, metrics int }
 
 // process is a running operator.
@@ -35,8 +35,8 @@ type process struct {
 }
 
 // startOperator runs the program as its Deployment does, and returns when it is ready.
-func startOperator(ctx context.Context, c config, w *world, p ports, folder, log string) (*process, error) {
-	output, err := os.Create(log) //nolint:gosec // in --out
+func startOperator(ctx context.Context, c config, w *controlPlane, p ports, folder, log string) (*process, error) {
+	output, err := os.Create(log) //nolint:gosec // a file in --out
 	if err != nil {
 		return nil, fmt.Errorf("making the operator's log: %w", err)
 	}
@@ -57,7 +57,7 @@ func startOperator(ctx context.Context, c config, w *world, p ports, folder, log
 		return nil, fmt.Errorf("starting the operator (--operator, `make build-operator` builds it): %w", err)
 	}
 	go func() { o.ended <- command.Wait() }()
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(startTimeout); ; {
 		_, err := fetch(ctx, "http://"+local(p.probes)+"/readyz")
 		if err == nil {
 			return o, nil
@@ -65,7 +65,7 @@ func startOperator(ctx context.Context, c config, w *world, p ports, folder, log
 		select {
 		case failure := <-o.ended:
 			return nil, fmt.Errorf("the operator ended, see %s: %w", log, failure)
-		case <-time.After(countEvery):
+		case <-time.After(countInterval):
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
 			return nil, errors.Join(fmt.Errorf("the operator does not become ready, see %s: %w", log, err), o.stop())
@@ -73,7 +73,7 @@ func startOperator(ctx context.Context, c config, w *world, p ports, folder, log
 	}
 }
 
-// stop ends the operator as the kubelet does.
+// stop stops the operator as the kubelet does.
 func (o *process) stop() error {
 	if err := o.command.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stopping the operator: %w", err)
@@ -84,12 +84,13 @@ func (o *process) stop() error {
 			return fmt.Errorf("the operator stopped: %w", err)
 		}
 		return nil
-	case <-time.After(patience):
+	case <-time.After(startTimeout):
 		return errors.Join(errors.New("the operator does not stop on SIGTERM"), o.command.Process.Kill())
 	}
 }
 
-// memory is what the kernel counts for the operator, in MiB: now and at its highest, files of the program included.
+// memory returns the resident memory of the operator in MiB, now and at its peak, including the pages of the program
+// file.
 func (o *process) memory() (now, peak float64, err error) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.command.Process.Pid))
 	if err != nil {
@@ -98,11 +99,11 @@ func (o *process) memory() (now, peak float64, err error) {
 	return statusField(content, "VmRSS"), statusField(content, "VmHWM"), nil
 }
 
-// statusField reads a line of /proc/PID/status such as "VmRSS:   123456 kB", in MiB.
+// statusField returns a field of /proc/PID/status such as "VmRSS:   123456 kB", in MiB.
 func statusField(content []byte, name string) float64 {
 	for line := range bytes.Lines(content) {
 		if fields := strings.Fields(string(line)); len(fields) >= 2 && fields[0] == name+":" {
-			kilobytes, _ := strconv.ParseFloat(fields[1], 64) // the kernel writes numbers
+			kilobytes, _ := strconv.ParseFloat(fields[1], 64) // the kernel writes a number
 			return kilobytes / 1024
 		}
 	}
@@ -111,9 +112,9 @@ func statusField(content []byte, name string) float64 {
 
 // work is how much the operator has done.
 type work struct {
-	passes float64 // looks at a cluster
-	cpu    float64 // seconds
-	heap   float64 // bytes in use, garbage included
+	passes float64 // number of reconciles
+	cpu    float64 // in seconds
+	heap   float64 // bytes in use, with garbage
 }
 
 func (o *process) work(ctx context.Context) (work, error) {
@@ -128,13 +129,13 @@ func (o *process) work(ctx context.Context) (work, error) {
 	}, nil
 }
 
-// sumOf adds the values of the series that begin so.
+// sumOf adds the values of the series with this prefix.
 func sumOf(metrics []byte, beginning string) float64 {
 	sum := 0.0
 	scanner := bufio.NewScanner(bytes.NewReader(metrics))
 	for scanner.Scan() {
 		if line := scanner.Text(); strings.HasPrefix(line, beginning) {
-			value, _ := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64) // metrics are numbers
+			value, _ := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64) // a metric is a number
 			sum += value
 		}
 	}
@@ -158,7 +159,7 @@ func fetch(ctx context.Context, url string) ([]byte, error) {
 	return body, err
 }
 
-// freePorts finds ports of this machine that nobody uses now.
+// freePorts returns ports of this machine that are free now.
 func freePorts(ctx context.Context, n int) ([]int, error) {
 	found := make([]int, n)
 	for i := range found {
@@ -166,7 +167,7 @@ func freePorts(ctx context.Context, n int) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("looking for a free port: %w", err)
 		}
-		defer func() { _ = listener.Close() }() // only at the end, so that all differ
+		defer func() { _ = listener.Close() }() // all stay open until the end, so that the ports differ
 		if address, ok := listener.Addr().(*net.TCPAddr); ok {
 			found[i] = address.Port
 		}

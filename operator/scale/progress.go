@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// sayEvery is how often a phase tells how far it is.
-const sayEvery = 3 * time.Second
+// progressInterval is how often a phase prints its state.
+const progressInterval = 3 * time.Second
 
-// progress tells a person what is going on, with the seconds since the start.
+// progress prints the state of the run, with the seconds since its start.
 type progress struct {
 	mu    sync.Mutex
 	to    io.Writer
@@ -27,12 +27,12 @@ func (p *progress) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.to, "%7.1f s  %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// during tells now and then how a phase is, until the returned function is called.
+// during prints the state of a phase regularly until the returned function is called.
 func (p *progress) during(state func() string) (stop func()) {
 	ended := make(chan struct{})
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		ticker := time.NewTicker(sayEvery)
+		ticker := time.NewTicker(progressInterval)
 		defer ticker.Stop()
 		for {
 			select {

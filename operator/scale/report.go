@@ -17,17 +17,17 @@ import (
 const (
 	maxWritesPerNode = 3
 	maxMemoryMiB     = 200
-	maxWebhookP99    = 10 // milliseconds
+	maxWebhookP99    = 10 // in milliseconds
 )
 
-// ownAtStart are what an operator writes about itself when it starts, however large the clusters are: who leads, the
-// attempt to create the webhook's Secret, and the webhook's CA.
+// ownAtStart are the writes of a starting operator that do not depend on the size of clusters: the events of leader election, the
+// attempt to create the webhook's Secret, and the CA of the webhook.
 var ownAtStart = []string{"create events", "create secrets", "update mutatingwebhookconfigurations"}
 
-// limitWebhookP99 is the only one that depends on what else the machine does.
+// limitWebhookP99 is the only limit that depends on other load of the machine.
 const limitWebhookP99 = "webhook p99, ms"
 
-// result is what was measured; scale.json is it.
+// result is the content of scale.json.
 type result struct {
 	Nodes         int `json:"nodes"`
 	Groups        int `json:"groups"`
@@ -35,9 +35,9 @@ type result struct {
 	EnginePods    int `json:"engine_pods"`
 	Cores         int `json:"cores"`
 
-	// StableSeconds are from the request that creates the cluster to the last change of its status.
+	// StableSeconds is the time from the creation of the cluster to the last change of its status.
 	StableSeconds float64 `json:"stable_seconds"`
-	// LagSeconds are the part of it after the last pod was ready and counted: what the operator adds.
+	// LagSeconds is the part of StableSeconds after the last pod was ready and counted: the share of the operator.
 	LagSeconds float64 `json:"lag_seconds"`
 
 	Phases    []phase  `json:"phases"`
@@ -48,26 +48,27 @@ type result struct {
 	Limits    []limit  `json:"limits"`
 }
 
-// phase is what the operator did in a part of the run.
+// phase is what the operator did in one phase.
 type phase struct {
 	Name    string         `json:"name"`
 	Seconds float64        `json:"seconds"`
 	Writes  map[string]int `json:"writes"`
 	Reads   map[string]int `json:"reads"`
-	// LeaseRenewals do not depend on the size of the cluster.
+	// LeaseRenewals does not depend on the size of the cluster.
 	LeaseRenewals int     `json:"lease_renewals"`
 	Passes        int     `json:"passes"`
 	CPUSeconds    float64 `json:"cpu_seconds"`
-	// The operator's resident memory at the end of the phase, its highest since it started, and its Go heap.
+	// The memory fields are the resident memory at the end of the phase, its peak since the start of the operator, and
+	// the Go heap.
 	MemoryMiB     float64 `json:"memory_mib"`
 	PeakMemoryMiB float64 `json:"peak_memory_mib"`
 	HeapMiB       float64 `json:"heap_mib"`
 }
 
-// endOfSeries is written once for events that were repeated, six to twelve minutes later.
+// endOfSeries is a write that ends a series of repeated events, six to twelve minutes later.
 const endOfSeries = "patch events"
 
-// writes counts all but the kinds that are left out.
+// writes counts all writes except the kinds in leftOut.
 func (p phase) writes(leftOut ...string) int {
 	sum := 0
 	for name, n := range p.Writes {
@@ -89,16 +90,16 @@ type latency struct {
 	P99     float64 `json:"p99_ms"`
 	P999    float64 `json:"p999_ms"`
 	Max     float64 `json:"max_ms"`
-	LateP99 float64 `json:"late_p99_ms"` // of the requests themselves, contained in the others
+	LateP99 float64 `json:"late_p99_ms"` // delay of sending, which the other latencies contain
 }
 
-// answered is what the operator asked the discovery hosts.
+// answered counts the requests of the operator to discovery hosts.
 type answered struct {
 	Requests    int64 `json:"requests"`
 	AnswerBytes int   `json:"answer_bytes"`
 }
 
-// sample is one look at the run, about every second.
+// sample is one sample of the run, taken about every second.
 type sample struct {
 	Seconds   float64 `json:"seconds"`
 	Phase     string  `json:"phase"`
@@ -107,7 +108,7 @@ type sample struct {
 	PodsReady int64   `json:"pods_ready"`
 }
 
-// limit is one promise.
+// limit is one limit with the measured value.
 type limit struct {
 	What  string  `json:"what"`
 	Found float64 `json:"found"`
@@ -124,8 +125,8 @@ func (r *result) phase(name string) phase {
 	return phase{}
 }
 
-// judge compares with the limits.
-func (r *result) judge() {
+// checkLimits compares the measurement with the limits.
+func (r *result) checkLimits() {
 	peak := 0.0
 	for _, p := range r.Phases {
 		peak = max(peak, p.PeakMemoryMiB)
@@ -192,7 +193,7 @@ func (r *result) save(file string) error {
 	if err != nil {
 		return fmt.Errorf("encoding the result: %w", err)
 	}
-	if err := os.WriteFile(file, append(content, '\n'), 0o600); err != nil { //nolint:gosec // below --out
+	if err := os.WriteFile(file, append(content, '\n'), 0o600); err != nil { //nolint:gosec // a file below --out
 		return fmt.Errorf("writing the result: %w", err)
 	}
 	return nil

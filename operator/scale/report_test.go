@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// good is a result that meets every limit exactly.
+// good returns a result that exactly meets every limit.
 func good() *result {
 	return &result{
 		Nodes: 10, EnginePods: 5, Connected: 5, Webhook: latency{P99: maxWebhookP99},
@@ -33,7 +33,7 @@ func TestLimits(t *testing.T) {
 	} {
 		r := good()
 		spoil(r)
-		r.judge()
+		r.checkLimits()
 		if r.met() != (name == "") {
 			t.Errorf("case %q: met is %t: %+v", name, r.met(), r.Limits)
 		}
@@ -65,7 +65,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-func TestWhatTheKernelAndTheOperatorSay(t *testing.T) {
+func TestParseKernelAndMetrics(t *testing.T) {
 	status := []byte("Name:\toperator\nVmHWM:\t  204800 kB\nVmRSS:\t  102400 kB\n")
 	if now, peak := statusField(status, "VmRSS"), statusField(status, "VmHWM"); now != 100 || peak != 200 {
 		t.Errorf("memory is %g, at most %g", now, peak)

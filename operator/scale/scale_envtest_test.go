@@ -15,8 +15,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// The whole measurement at a small size: what is counted must hold at any size and on any machine. Times are not
-// looked at, and memory only as far as a limit that this size is far from.
+// TestWritesDoNotGrowWithNodes runs the whole measurement at a small size. Counts must be the same at any size and on any
+// machine. It ignores times, and memory is far from its limit at this size.
 func TestWritesDoNotGrowWithNodes(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
 	program := filepath.Join(t.TempDir(), "peercache-operator")

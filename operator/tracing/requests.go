@@ -10,21 +10,21 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Requests puts every request that is part of a span's work into a span of its own. What the API server refuses is no error
-// yet: much is asked for because it may not be there, and the step that asks says when that is one.
+// Requests gives every request within a span a span of its own. A refusal of the API server is not an error of the span: many
+// reads may fail as expected, and the step decides.
 func Requests(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
-		above := trace.SpanFromContext(request.Context())
-		if !above.IsRecording() { // caches and leader election
+		parent := trace.SpanFromContext(request.Context())
+		if !parent.IsRecording() { // as for caches and leader election
 			return next.RoundTrip(request)
 		}
-		ctx, span := above.TracerProvider().Tracer(scope).Start(request.Context(), request.Method,
+		ctx, span := parent.TracerProvider().Tracer(scope).Start(request.Context(), request.Method,
 			trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 				attribute.String("http.request.method", request.Method), attribute.String("url.path", request.URL.Path)))
 		defer span.End()
 		response, err := next.RoundTrip(request.WithContext(ctx))
 		if err != nil {
-			return response, Note(span, err)
+			return response, RecordError(span, err)
 		}
 		span.SetAttributes(attribute.Int("http.response.status_code", response.StatusCode))
 		if response.StatusCode >= http.StatusInternalServerError {

@@ -7,7 +7,7 @@
 //	reconciler.Tracer = traces.Tracer()
 //	kubeconfig.Wrap(tracing.Requests)
 //
-// Without an endpoint there is no exporter and no goroutine, and a span costs next to nothing.
+// Without an endpoint, there is no exporter and no goroutine, and a span costs almost nothing.
 package tracing
 
 import (
@@ -32,13 +32,13 @@ import (
 
 const (
 	scope = "github.com/peercache/peercache/operator"
-	// tracesPath is where OTLP over HTTP takes spans, below the collector's address.
+	// tracesPath is the path for OTLP over HTTP below the address of the collector.
 	tracesPath = "/v1/traces"
-	// farewell bounds how long the operator's end waits for a collector that does not answer.
-	farewell = 3 * time.Second
+	// shutdownTimeout bounds the last sending of spans when the operator stops.
+	shutdownTimeout = 3 * time.Second
 )
 
-// Check says what is wrong with the address of a collector.
+// Check returns what is wrong with the address of a collector.
 func Check(endpoint string) error {
 	if endpoint == "" {
 		return nil
@@ -58,10 +58,10 @@ func Check(endpoint string) error {
 	return nil
 }
 
-// Traces are on their way to a collector, or nowhere.
+// Traces sends spans to a collector, or drops them.
 type Traces struct{ provider *sdktrace.TracerProvider }
 
-// Start begins to send spans; to nobody without an endpoint, which Check must have found good.
+// Start begins to send spans. Without an endpoint it drops them. Check must have accepted the endpoint.
 func Start(endpoint, version string) (Traces, error) {
 	if endpoint == "" {
 		return Traces{}, nil
@@ -71,16 +71,16 @@ func Start(endpoint, version string) (Traces, error) {
 		return Traces{}, fmt.Errorf("the collector's address: %w", err)
 	}
 	target := parsed.JoinPath(tracesPath)
-	// A collector that is away is nothing to wait for here: it is looked for with every batch.
+	// The exporter connects for each batch, so an unreachable collector does not delay the start.
 	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(target.String()))
 	if err != nil {
 		return Traces{}, fmt.Errorf("setting up spans for %s: %w", target, err)
 	}
-	about := []attribute.KeyValue{attribute.String("service.name", "peercache-operator"), attribute.String("service.version", version)}
+	own := []attribute.KeyValue{attribute.String("service.name", "peercache-operator"), attribute.String("service.version", version)}
 	if pod, err := os.Hostname(); err == nil {
-		about = append(about, attribute.String("service.instance.id", pod))
+		own = append(own, attribute.String("service.instance.id", pod))
 	}
-	self, err := resource.Merge(resource.Default(), resource.NewSchemaless(about...))
+	attributes, err := resource.Merge(resource.Default(), resource.NewSchemaless(own...))
 	if err != nil {
 		return Traces{}, fmt.Errorf("describing the operator in spans: %w", err)
 	}
@@ -89,10 +89,10 @@ func Start(endpoint, version string) (Traces, error) {
 		log.Error(err, "spans are lost: does a collector take OTLP over HTTP there?", "endpoint", target.String())
 	}))
 	log.Info("sending spans", "endpoint", target.String())
-	return Traces{sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(self))}, nil
+	return Traces{sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(attributes))}, nil
 }
 
-// Tracer makes spans.
+// Tracer returns the tracer of the operator.
 func (t Traces) Tracer() trace.Tracer {
 	if t.provider == nil {
 		return noop.Tracer{}
@@ -100,27 +100,27 @@ func (t Traces) Tracer() trace.Tracer {
 	return t.provider.Tracer(scope)
 }
 
-// Stop sends what is left.
+// Stop sends the remaining spans.
 func (t Traces) Stop() {
 	if t.provider == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
 		otel.Handle(err)
 	}
 }
 
-// Step does something in a span below that of the context; where there is none, it just does it.
+// Step runs do in a span below the span of the context. Without one, it only runs do.
 func Step(ctx context.Context, name string, do func(context.Context) error) error {
 	ctx, span := trace.SpanFromContext(ctx).TracerProvider().Tracer(scope).Start(ctx, name)
 	defer span.End()
-	return Note(span, do(ctx))
+	return RecordError(span, do(ctx))
 }
 
-// Note has a span tell that what it is of ended with an error, if it did.
-func Note(span trace.Span, err error) error {
+// RecordError sets the status of a span after an error, and returns the error.
+func RecordError(span trace.Span, err error) error {
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())
 	}

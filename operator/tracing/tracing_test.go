@@ -26,14 +26,14 @@ import (
 	"github.com/peercache/peercache/internal/otlp"
 )
 
-func TestSpansArriveAtACollector(t *testing.T) {
+func TestSpansReachTheCollector(t *testing.T) {
 	collector := otlp.Start(t)
 	traces, err := Start(collector.URL+"/", "1.2.3")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, span := traces.Tracer().Start(t.Context(), "reconcile")
-	if err := Step(ctx, "apply", func(context.Context) error { return errors.New("out of ink") }); err == nil {
+	if err := Step(ctx, "apply", func(context.Context) error { return errors.New("the API server is down") }); err == nil {
 		t.Error("the step's error is lost")
 	}
 	span.End()
@@ -43,20 +43,21 @@ func TestSpansArriveAtACollector(t *testing.T) {
 	if len(spans) != 2 {
 		t.Fatalf("%d spans arrived", len(spans))
 	}
-	step, whole := spans[0], spans[1]
-	if step.Name != "apply" || whole.Name != "reconcile" || !bytes.Equal(step.ParentSpanId, whole.SpanId) || !bytes.Equal(step.TraceId, whole.TraceId) {
-		t.Errorf("spans %v below %v", step.Span, whole.Span)
+	step, root := spans[0], spans[1]
+	if step.Name != "apply" || root.Name != "reconcile" || !bytes.Equal(step.ParentSpanId, root.SpanId) || !bytes.Equal(step.TraceId, root.TraceId) {
+		t.Errorf("spans %v below %v", step.Span, root.Span)
 	}
-	if step.Status.GetCode() != collected.Status_STATUS_CODE_ERROR || step.Status.GetMessage() != "out of ink" ||
-		whole.Status.GetCode() != collected.Status_STATUS_CODE_UNSET {
-		t.Errorf("the step ended with %v, the whole with %v", step.Status, whole.Status)
+	if step.Status.GetCode() != collected.Status_STATUS_CODE_ERROR || step.Status.GetMessage() != "the API server is down" ||
+		root.Status.GetCode() != collected.Status_STATUS_CODE_UNSET {
+		t.Errorf("the step ended with %v, the whole with %v", step.Status, root.Status)
 	}
-	if whole.Sender["service.name"] != "peercache-operator" || whole.Sender["service.version"] != "1.2.3" || whole.Sender["service.instance.id"] == "" {
-		t.Errorf("they are from %v", whole.Sender)
+	if root.Sender["service.name"] != "peercache-operator" || root.Sender["service.version"] != "1.2.3" || root.Sender["service.instance.id"] == "" {
+		t.Errorf("they are from %v", root.Sender)
 	}
 }
 
-// The exporter's goroutine is there when it is asked for, which shows that its absence means something.
+// TestNothingRunsWithoutAnEndpoint also checks that an endpoint starts the exporter's goroutine, so that its absence is
+// meaningful.
 func TestNothingRunsWithoutAnEndpoint(t *testing.T) {
 	collector := otlp.Start(t)
 	for endpoint, want := range map[string]bool{"": false, collector.URL: true} {
@@ -79,7 +80,7 @@ func TestNothingRunsWithoutAnEndpoint(t *testing.T) {
 	}
 }
 
-// operatorLog is what the package logs: the logger can be set once in a process.
+// operatorLog is the log of the package. A process can set its logger only once.
 var operatorLog struct {
 	sync.Mutex
 	strings.Builder
@@ -94,11 +95,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A collector that is away costs its spans and a line in the log, and keeps nobody.
-func TestCollectorIsAway(t *testing.T) {
-	away := httptest.NewServer(nil)
-	away.Close()
-	traces, err := Start(away.URL, "1")
+// TestUnreachableCollector checks that an unreachable collector costs its spans and a line in the log, and delays
+// nothing.
+func TestUnreachableCollector(t *testing.T) {
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	traces, err := Start(closed.URL, "1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,12 +113,12 @@ func TestCollectorIsAway(t *testing.T) {
 	operatorLog.Lock()
 	defer operatorLog.Unlock()
 	_, said, _ := strings.Cut(operatorLog.String(), "spans are lost")
-	if !strings.Contains(said, away.URL+"/v1/traces") {
+	if !strings.Contains(said, closed.URL+"/v1/traces") {
 		t.Errorf("the log says\n%s", operatorLog.String())
 	}
 }
 
-// awaitExporter waits until there is a goroutine of an exporter, or none: they begin and end in their own time.
+// awaitExporter waits until an exporter goroutine exists, or none does. They start and stop asynchronously.
 func awaitExporter(t *testing.T, want bool, when string) {
 	t.Helper()
 	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(10 * time.Millisecond) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package watchdog finds SGLang pods that injection has missed: they carry the label that asks for a
-// PeerCacheCluster, and neither were connected nor told why not. That happens when the webhook is not reached while
-// a pod is created, since it never holds one back, and when a pod gets its label later.
+// Package watchdog finds SGLang pods that injection has missed: they have the label that asks for a PeerCacheCluster, but
+// neither the annotation of a connected pod nor a reason. That happens when the API server does not reach the webhook, which
+// never blocks a pod, and when a pod gets its label after its creation.
 //
-//	dog, err := watchdog.New(mgr, options)
-//	missed, err := dog.Missed(ctx, cluster)       // from a cache; costs as much as there are missed pods
-//	done, err := dog.RecreateOne(ctx, cluster, missed)
+//	w, err := watchdog.New(mgr, options)
+//	missed, err := w.Missed(ctx, cluster)               // from a cache
+//	evicted, obstacle := w.RecreateOne(ctx, cluster, missed)
 //
-// Of all pods with the label only a few metadata are kept, and finished pods are not even sent. A pod is evicted only
-// when it is certain to help: what it would become is computed first, by the same function as the webhook's. When a
-// pod's successor is missed as well, the webhook is at fault, and the owner's pods are left alone for a while.
+// The cache keeps only some metadata of pods with the label, and excludes finished pods. A pod is evicted only when its
+// successor would be connected, according to the function that the webhook uses. When the successor is missed as well, the
+// webhook is at fault, and the owner's pods are left alone for a while.
 package watchdog

@@ -21,22 +21,23 @@ import (
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/inject"
+	"github.com/peercache/peercache/operator/inject/names"
 )
 
-// missedBy is the index of missed pods by the cluster that they ask for.
+// missedBy is the index of missed pods by the cluster that they name.
 const missedBy = "missed-by"
 
-// podMeta is what the cache holds of a pod.
+// podMeta is the type of pods in the cache.
 func podMeta() *metav1.PartialObjectMetadata {
 	pod := &metav1.PartialObjectMetadata{}
 	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 	return pod
 }
 
-// cacheOptions restrict the cache to metadata of unfinished pods with the label. The label's value is not selected:
-// one cache serves all clusters.
+// cacheOptions restrict the cache to the metadata of unfinished pods with the label. One cache serves all clusters, so the value
+// of the label does not matter.
 func cacheOptions() (cache.Options, error) {
-	asks, err := labels.NewRequirement(v1alpha1.LabelInject, selection.Exists, nil)
+	requirement, err := labels.NewRequirement(v1alpha1.LabelInject, selection.Exists, nil)
 	if err != nil {
 		return cache.Options{}, fmt.Errorf("selecting pods by %s: %w", v1alpha1.LabelInject, err)
 	}
@@ -45,12 +46,12 @@ func cacheOptions() (cache.Options, error) {
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 	)
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		podMeta(): {Label: labels.NewSelector().Add(*asks), Field: unfinished, Transform: slim},
+		podMeta(): {Label: labels.NewSelector().Add(*requirement), Field: unfinished, Transform: trimPod},
 	}}, nil
 }
 
-// slim drops what nobody here looks at; with thousands of pods it is most of the memory.
-func slim(object any) (any, error) {
+// trimPod drops unused fields, which are most of the memory with thousands of pods.
+func trimPod(object any) (any, error) {
 	pod, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return object, nil
@@ -60,7 +61,7 @@ func slim(object any) (any, error) {
 		CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
 		Labels: map[string]string{v1alpha1.LabelInject: pod.Labels[v1alpha1.LabelInject]},
 	}}
-	for _, key := range []string{inject.AnnotationInjected, inject.AnnotationSkipReason, v1alpha1.AnnotationClusterNamespace} {
+	for _, key := range []string{names.AnnotationInjected, names.AnnotationSkipReason, v1alpha1.AnnotationClusterNamespace} {
 		if value, ok := pod.Annotations[key]; ok {
 			if kept.Annotations == nil {
 				kept.Annotations = map[string]string{}
@@ -74,14 +75,14 @@ func slim(object any) (any, error) {
 	return kept, nil
 }
 
-// isMissed says whether a pod asks for a cluster and has heard nothing.
+// isMissed is true for a pod that names a cluster, and has neither been connected nor got a reason.
 func isMissed(pod metav1.Object) bool {
 	annotations := pod.GetAnnotations()
 	return pod.GetLabels()[v1alpha1.LabelInject] != "" && pod.GetDeletionTimestamp().IsZero() &&
-		annotations[inject.AnnotationInjected] == "" && annotations[inject.AnnotationSkipReason] == ""
+		annotations[names.AnnotationInjected] == "" && annotations[names.AnnotationSkipReason] == ""
 }
 
-// clusterOf is the cluster to look at again when a pod changes.
+// clusterOf returns the cluster to reconcile when a pod changes.
 func clusterOf(_ context.Context, pod client.Object) []ctrl.Request {
 	key := inject.ClusterOf(pod, pod.GetNamespace())
 	if key.Name == "" {
@@ -90,7 +91,7 @@ func clusterOf(_ context.Context, pod client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: key}}
 }
 
-// missedChanged passes over all pods that are connected, whatever happens to them.
+// missedChanged ignores every change of connected pods.
 func missedChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(e event.CreateEvent) bool { return isMissed(e.Object) },
@@ -100,7 +101,7 @@ func missedChanged() predicate.Predicate {
 	}
 }
 
-// Missed lists the pods that ask for a cluster which would serve them, oldest first.
+// Missed returns the missed pods that the cluster would serve, oldest first.
 func (d *Watchdog) Missed(ctx context.Context, c *v1alpha1.PeerCacheCluster) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))

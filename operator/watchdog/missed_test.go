@@ -13,6 +13,7 @@ import (
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/inject"
+	"github.com/peercache/peercache/operator/inject/names"
 )
 
 var noon = time.Date(2025, 6, 1, 12, 0, 0, 0, time.UTC)
@@ -42,8 +43,8 @@ func TestIsMissed(t *testing.T) {
 		missed bool
 	}{
 		"nothing happened": {func(*metav1.PartialObjectMetadata) {}, true},
-		"connected":        {annotated(inject.AnnotationInjected), false},
-		"told why not":     {annotated(inject.AnnotationSkipReason), false},
+		"connected":        {annotated(names.AnnotationInjected), false},
+		"with a reason":    {annotated(names.AnnotationSkipReason), false},
 		"terminating":      {terminating, false},
 		"not labelled":     {func(p *metav1.PartialObjectMetadata) { p.Labels = nil }, false},
 		"empty label":      {func(p *metav1.PartialObjectMetadata) { p.Labels[v1alpha1.LabelInject] = "" }, false},
@@ -52,7 +53,7 @@ func TestIsMissed(t *testing.T) {
 		if isMissed(pod) != test.missed {
 			t.Errorf("%s: missed %t, want %t", name, !test.missed, test.missed)
 		}
-		kept, err := slim(pod)
+		kept, err := trimPod(pod)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,8 +63,8 @@ func TestIsMissed(t *testing.T) {
 	}
 }
 
-func TestSlimKeepsWhatIsUsed(t *testing.T) {
-	kept, _ := slim(meta(func(p *metav1.PartialObjectMetadata) { p.Annotations[v1alpha1.AnnotationClusterNamespace] = "caches" }))
+func TestTrimPod(t *testing.T) {
+	kept, _ := trimPod(meta(func(p *metav1.PartialObjectMetadata) { p.Annotations[v1alpha1.AnnotationClusterNamespace] = "caches" }))
 	pod, _ := kept.(*metav1.PartialObjectMetadata)
 	if len(pod.Labels) != 1 || len(pod.Annotations) != 1 || len(pod.OwnerReferences) != 1 || pod.OwnerReferences[0].UID != "owner" {
 		t.Errorf("%+v", pod)
@@ -76,9 +77,10 @@ func TestSlimKeepsWhatIsUsed(t *testing.T) {
 	}
 }
 
-// Thousands of pods that are connected must not have their cluster looked at whenever something happens to them.
-func TestOnlyMissedPodsAreLookedAt(t *testing.T) {
-	changed, missed, connected := missedChanged(), meta(), meta(annotated(inject.AnnotationInjected))
+// TestOnlyMissedPodsCauseReconciles checks that events of connected pods, of which there are thousands, cause no
+// reconcile.
+func TestOnlyMissedPodsCauseReconciles(t *testing.T) {
+	changed, missed, connected := missedChanged(), meta(), meta(annotated(names.AnnotationInjected))
 	for name, test := range map[string]struct{ got, want bool }{
 		"created missed":    {changed.Create(event.CreateEvent{Object: missed}), true},
 		"created connected": {changed.Create(event.CreateEvent{Object: connected}), false},
@@ -94,10 +96,10 @@ func TestOnlyMissedPodsAreLookedAt(t *testing.T) {
 	}
 }
 
-func TestWhoIsLeftAlone(t *testing.T) {
+func TestSkipReason(t *testing.T) {
 	evicted := noon.Add(-30*time.Second + 500*time.Millisecond)
-	dog := newWatchdog(nil, nil, nil, inject.Options{})
-	dog.tried.owners = map[types.UID]time.Time{"owner": evicted}
+	w := newWatchdog(nil, nil, nil, inject.Options{})
+	w.history.owners = map[types.UID]time.Time{"owner": evicted}
 	at := func(when time.Time) func(*metav1.PartialObjectMetadata) {
 		return func(p *metav1.PartialObjectMetadata) { p.CreationTimestamp = metav1.NewTime(when) }
 	}
@@ -111,13 +113,13 @@ func TestWhoIsLeftAlone(t *testing.T) {
 		"owned, not controlled":  {func(p *metav1.PartialObjectMetadata) { p.OwnerReferences = p.OwnerReferences[:1] }, "no controller owns it"},
 		"of the machine's files": {func(p *metav1.PartialObjectMetadata) { p.OwnerReferences[1].Kind = "Node" }, "static pod"},
 	} {
-		got := dog.refuses(meta(test.change))
+		got := w.skipReason(meta(test.change))
 		if (got == "") != (test.says == "") || !strings.Contains(got, test.says) {
 			t.Errorf("%s: %q, want %q", name, got, test.says)
 		}
 	}
-	dog.tried.forget(noon.Add(again))
-	if reason := dog.refuses(meta(at(noon))); reason != "" {
+	w.history.forget(noon.Add(retryAfter))
+	if reason := w.skipReason(meta(at(noon))); reason != "" {
 		t.Errorf("after a while it is tried again, but: %s", reason)
 	}
 }

@@ -20,60 +20,57 @@ import (
 	"github.com/peercache/peercache/operator/inject"
 )
 
-// +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
-
 const (
-	// Every is how often a pod of one cluster is recreated: an SGLang server takes long to load its model, and the
-	// others must carry the load meanwhile.
-	Every = 10 * time.Second
-	// again is how long the pods of an owner are left alone after one was recreated and missed once more.
-	again = 10 * time.Minute
-	// evictWithin bounds an eviction.
-	evictWithin = 3 * time.Second
+	// RecreateInterval is the interval between two pods of one cluster: an SGLang server takes long to load its model, and the other
+	// servers carry its load meanwhile.
+	RecreateInterval = 10 * time.Second
+	// retryAfter is how long the pods of an owner are left alone after one was recreated and missed again.
+	retryAfter = 10 * time.Minute
+	// evictionTimeout bounds an eviction.
+	evictionTimeout = 3 * time.Second
 )
 
-// attempts remembers what was tried. Another replica that takes over begins anew, which costs at most one pod of
-// every owner.
-type attempts struct {
-	turns  map[types.NamespacedName]turn // by cluster
-	owners map[types.UID]time.Time       // when a pod of theirs was evicted
-	pods   map[types.UID]refusal         // what need not be looked at again for a while
+// history is what was tried. Another replica begins with an empty one, which costs at most one pod of every owner.
+type history struct {
+	clusters map[types.NamespacedName]attempt // the last attempt of each cluster
+	owners   map[types.UID]time.Time          // the last eviction of a pod of each owner
+	pods     map[types.UID]skip               // pods that are not read again for a while
 }
 
-// turn is the last look at a cluster's missed pods, and why the first of them was left alone.
-type turn struct {
+// attempt is the last pass over a cluster's missed pods, with the reason why the first of them was left alone.
+type attempt struct {
 	at       time.Time
 	obstacle string
 }
 
-type refusal struct {
+type skip struct {
 	reason string
 	until  time.Time
 }
 
-func (a *attempts) forget(now time.Time) {
-	maps.DeleteFunc(a.owners, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= again })
-	maps.DeleteFunc(a.pods, func(_ types.UID, r refusal) bool { return !now.Before(r.until) })
-	maps.DeleteFunc(a.turns, func(_ types.NamespacedName, t turn) bool { return now.Sub(t.at) >= again })
+func (a *history) forget(now time.Time) {
+	maps.DeleteFunc(a.owners, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= retryAfter })
+	maps.DeleteFunc(a.pods, func(_ types.UID, r skip) bool { return !now.Before(r.until) })
+	maps.DeleteFunc(a.clusters, func(_ types.NamespacedName, t attempt) bool { return now.Sub(t.at) >= retryAfter })
 }
 
-// RecreateOne evicts one of a cluster's missed pods, when it is time for it, and returns it. Otherwise it says why
-// the first of them is left alone, "" when it is merely not its turn.
+// RecreateOne evicts and returns one of a cluster's missed pods, at most one in RecreateInterval. Otherwise obstacle is why the
+// first pod is left alone, or "" while the interval lasts.
 func (d *Watchdog) RecreateOne(
 	ctx context.Context, c *v1alpha1.PeerCacheCluster, missed []metav1.PartialObjectMetadata,
 ) (evicted *metav1.PartialObjectMetadata, obstacle string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now, key := d.now(), client.ObjectKeyFromObject(c)
-	if last := d.tried.turns[key]; now.Sub(last.at) < Every {
+	if last := d.history.clusters[key]; now.Sub(last.at) < RecreateInterval {
 		return nil, last.obstacle
 	}
-	d.tried.forget(now)
+	d.history.forget(now)
 	for i := range missed {
 		pod := &missed[i]
-		reason := d.try(ctx, c, pod, now)
+		reason := d.tryEvict(ctx, c, pod, now)
 		if reason == "" {
-			d.tried.owners[metav1.GetControllerOf(pod).UID] = now
+			d.history.owners[metav1.GetControllerOf(pod).UID] = now
 			evicted, obstacle = pod, ""
 			break
 		}
@@ -81,28 +78,28 @@ func (d *Watchdog) RecreateOne(
 			obstacle = fmt.Sprintf("pod %s/%s is left alone: %s", pod.Namespace, pod.Name, reason)
 		}
 	}
-	d.tried.turns[key] = turn{now, obstacle}
+	d.history.clusters[key] = attempt{now, obstacle}
 	return evicted, obstacle
 }
 
-// try evicts a pod, or says why not. A reason that lies in the pod is remembered, so that thousands of pods that
-// cannot be helped are not read again and again.
-func (d *Watchdog) try(ctx context.Context, c *v1alpha1.PeerCacheCluster, pod *metav1.PartialObjectMetadata, now time.Time) string {
-	if known, ok := d.tried.pods[pod.UID]; ok {
+// tryEvict evicts a pod, or returns a reason. It remembers reasons that depend on the pod alone, so that it does not read
+// thousands of such pods repeatedly.
+func (d *Watchdog) tryEvict(ctx context.Context, c *v1alpha1.PeerCacheCluster, pod *metav1.PartialObjectMetadata, now time.Time) string {
+	if known, ok := d.history.pods[pod.UID]; ok {
 		return known.reason
 	}
-	if reason := d.refuses(pod); reason != "" {
+	if reason := d.skipReason(pod); reason != "" {
 		return reason
 	}
 	reason, lasting := d.evict(ctx, c, pod)
 	if reason != "" && lasting {
-		d.tried.pods[pod.UID] = refusal{reason, now.Add(again)}
+		d.history.pods[pod.UID] = skip{reason, now.Add(retryAfter)}
 	}
 	return reason
 }
 
-// refuses says why a pod is not recreated by what is known of it here.
-func (d *Watchdog) refuses(pod *metav1.PartialObjectMetadata) string {
+// skipReason returns why a pod is not recreated, as far as the cached metadata show.
+func (d *Watchdog) skipReason(pod *metav1.PartialObjectMetadata) string {
 	owner := metav1.GetControllerOf(pod)
 	switch {
 	case owner == nil:
@@ -110,16 +107,16 @@ func (d *Watchdog) refuses(pod *metav1.PartialObjectMetadata) string {
 	case owner.Kind == "Node":
 		return "it is a static pod of its machine"
 	}
-	// Creation times are whole seconds.
-	if last, tried := d.tried.owners[owner.UID]; tried && !pod.CreationTimestamp.Time.Before(last.Truncate(time.Second)) {
+	// Creation times have a resolution of one second.
+	if last, tried := d.history.owners[owner.UID]; tried && !pod.CreationTimestamp.Time.Before(last.Truncate(time.Second)) {
 		return fmt.Sprintf("a pod of %s %s was recreated and missed again, so look why the API server does not reach the webhook",
 			owner.Kind, owner.Name)
 	}
 	return ""
 }
 
-// evict has a pod deleted within its PodDisruptionBudget, or says why not and whether that will stay
-// so. It reads the pod first: what is in the cache may be old, and only all of it tells what it would become.
+// evict deletes a pod within its PodDisruptionBudget, or returns a reason and whether it is lasting. It reads the pod first:
+// the cache may be old, and lacks the spec that injection needs.
 func (d *Watchdog) evict(ctx context.Context, c *v1alpha1.PeerCacheCluster, found *metav1.PartialObjectMetadata) (reason string, lasting bool) {
 	pod := &corev1.Pod{}
 	if err := d.live.Get(ctx, client.ObjectKeyFromObject(found), pod); err != nil {
@@ -141,13 +138,16 @@ func (d *Watchdog) evict(ctx context.Context, c *v1alpha1.PeerCacheCluster, foun
 			Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion},
 		},
 	}
-	// The client itself repeats an eviction that is refused for the moment, for minutes.
-	ctx, cancel := context.WithTimeout(ctx, evictWithin)
+	// The client retries an eviction that the budget refuses for minutes.
+	ctx, cancel := context.WithTimeout(ctx, evictionTimeout)
 	defer cancel()
 	err = d.writer.SubResource("eviction").Create(ctx, pod, eviction)
 	switch {
 	case apierrors.IsTooManyRequests(err):
 		return "its PodDisruptionBudget does not allow it now", false
+	case apierrors.IsForbidden(err):
+		return "the operator may not evict pods of its namespace: set rbac.missedPods.enabled=true of the Helm chart, or apply " +
+			"config/rights/missed-pods", true
 	case err != nil:
 		return "evicting it: " + err.Error(), false
 	}

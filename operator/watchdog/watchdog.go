@@ -21,7 +21,7 @@ import (
 	"github.com/peercache/peercache/operator/inject"
 )
 
-// Watchdog knows the SGLang pods that were missed.
+// Watchdog finds and recreates missed SGLang pods.
 type Watchdog struct {
 	pods    cache.Cache
 	live    client.Reader
@@ -29,12 +29,12 @@ type Watchdog struct {
 	options inject.Options
 	now     func() time.Time
 
-	mu    sync.Mutex
-	tried attempts
+	mu      sync.Mutex
+	history history
 }
 
-// New sets up the watchdog and its cache, which has a selection of its own and so cannot be the manager's: that one
-// holds pods of nodes. The options are the webhook's.
+// New sets up the watchdog and its cache. That cache selects other pods than the manager's cache, which holds pods of nodes. The
+// options are those of the webhook.
 func New(mgr ctrl.Manager, options inject.Options) (*Watchdog, error) {
 	pods, err := newCache(mgr.GetConfig(), mgr.GetScheme())
 	if err != nil {
@@ -49,13 +49,13 @@ func New(mgr ctrl.Manager, options inject.Options) (*Watchdog, error) {
 func newWatchdog(pods cache.Cache, live client.Reader, writer client.Client, options inject.Options) *Watchdog {
 	return &Watchdog{
 		pods: pods, live: live, writer: writer, options: options, now: time.Now,
-		tried: attempts{
-			turns: map[types.NamespacedName]turn{}, owners: map[types.UID]time.Time{}, pods: map[types.UID]refusal{},
+		history: history{
+			clusters: map[types.NamespacedName]attempt{}, owners: map[types.UID]time.Time{}, pods: map[types.UID]skip{},
 		},
 	}
 }
 
-// newCache has the shape of a second cluster, because that is what a manager starts before its controllers.
+// newCache returns a cluster.Cluster, because a manager starts those before its controllers.
 func newCache(config *rest.Config, scheme *runtime.Scheme) (cluster.Cluster, error) {
 	options, err := cacheOptions()
 	if err != nil {
@@ -65,7 +65,7 @@ func newCache(config *rest.Config, scheme *runtime.Scheme) (cluster.Cluster, err
 	if err != nil {
 		return nil, fmt.Errorf("setting up the cache of SGLang pods: %w", err)
 	}
-	// The index has missed pods only, so that looking for them does not go through all the others.
+	// The index contains only missed pods, so that listing them does not read the others.
 	err = pods.GetFieldIndexer().IndexField(context.Background(), podMeta(), missedBy, func(pod client.Object) []string {
 		if !isMissed(pod) {
 			return nil
@@ -78,7 +78,7 @@ func newCache(config *rest.Config, scheme *runtime.Scheme) (cluster.Cluster, err
 	return pods, nil
 }
 
-// Source has a cluster reconciled when one of its pods is found to be missed, or no longer is.
+// Source triggers a reconcile of a cluster when one of its pods becomes missed, or is no longer missed.
 func (d *Watchdog) Source() source.Source {
 	return source.Kind(d.pods, client.Object(podMeta()), handler.EnqueueRequestsFromMapFunc(clusterOf), missedChanged())
 }

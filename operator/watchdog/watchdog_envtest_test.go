@@ -7,6 +7,7 @@ package watchdog
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -19,35 +20,37 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/internal/testenv"
 	"github.com/peercache/peercache/operator/inject"
+	"github.com/peercache/peercache/operator/inject/names"
 )
 
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
 
-// kennel is a namespace with a cluster and a watchdog with a clock of its own.
-type kennel struct {
+// fixture is a namespace with a cluster, and a watchdog with its own clock.
+type fixture struct {
 	*testing.T
 	client.Client
 	namespace string
 	cluster   *v1alpha1.PeerCacheCluster
-	dog       *Watchdog
+	watchdog  *Watchdog
 	clock     time.Time
 }
 
-func newKennel(t *testing.T) *kennel {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	k := &kennel{T: t, Client: testenv.Client(t), namespace: testenv.Namespace(t), clock: time.Now().Add(-time.Hour)}
-	k.cluster = &v1alpha1.PeerCacheCluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: "kv"},
+	f := &fixture{T: t, Client: testenv.Client(t), namespace: testenv.Namespace(t), clock: time.Now().Add(-time.Hour)}
+	f.cluster = &v1alpha1.PeerCacheCluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "kv"},
 		Spec:       v1alpha1.PeerCacheClusterSpec{Memory: v1alpha1.MemorySpec{Pool: resource.MustParse("1Gi")}},
 	}
-	k.must(k.Create(t.Context(), k.cluster))
+	f.must(f.Create(t.Context(), f.cluster))
 	pods, err := newCache(testenv.Config(), testenv.Scheme())
-	k.must(err)
+	f.must(err)
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
 	go func() { stopped <- pods.Start(ctx) }()
@@ -60,24 +63,24 @@ func newKennel(t *testing.T) *kennel {
 	if !pods.GetCache().WaitForCacheSync(t.Context()) {
 		t.Fatal("the cache does not fill")
 	}
-	k.dog = newWatchdog(pods.GetCache(), k.Client, k.Client, inject.Options{ClientImage: "client:test"})
-	k.dog.now = func() time.Time { return k.clock }
-	return k
+	f.watchdog = newWatchdog(pods.GetCache(), f.Client, f.Client, inject.Options{ClientImage: "client:test"})
+	f.watchdog.now = func() time.Time { return f.clock }
+	return f
 }
 
-func (k *kennel) must(err error) {
-	k.Helper()
+func (f *fixture) must(err error) {
+	f.Helper()
 	if err != nil {
-		k.Fatal(err)
+		f.Fatal(err)
 	}
 }
 
-// pod creates an SGLang pod of a ReplicaSet; no webhook is there to connect it.
-func (k *kennel) pod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
-	k.Helper()
+// pod creates an SGLang pod of a ReplicaSet. No webhook connects it.
+func (f *fixture) pod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
+	f.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: k.namespace, Name: name, Labels: map[string]string{v1alpha1.LabelInject: "kv", "app": name},
+			Namespace: f.namespace, Name: name, Labels: map[string]string{v1alpha1.LabelInject: "kv", "app": name},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "engine", UID: "owner-1", Controller: new(true),
 			}},
@@ -89,29 +92,29 @@ func (k *kennel) pod(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	for _, change := range changes {
 		change(pod)
 	}
-	k.must(k.Create(k.Context(), pod))
+	f.must(f.Create(f.Context(), pod))
 	return pod
 }
 
-func (k *kennel) phase(pod *corev1.Pod, phase corev1.PodPhase) {
-	k.Helper()
+func (f *fixture) phase(pod *corev1.Pod, phase corev1.PodPhase) {
+	f.Helper()
 	pod.Status.Phase = phase
-	k.must(k.Status().Update(k.Context(), pod))
+	f.must(f.Status().Update(f.Context(), pod))
 }
 
-// missed waits until these pods are missed, and gives them.
-func (k *kennel) missed(names ...string) []metav1.PartialObjectMetadata {
-	k.Helper()
+// missed waits until exactly these pods are missed, and returns them.
+func (f *fixture) missed(names ...string) []metav1.PartialObjectMetadata {
+	f.Helper()
 	var pods []metav1.PartialObjectMetadata
-	testenv.Eventually(k.T, 20*time.Second, func() (err error) {
-		if pods, err = k.dog.Missed(k.Context(), k.cluster); err != nil {
+	testenv.Eventually(f.T, 20*time.Second, func() (err error) {
+		if pods, err = f.watchdog.Missed(f.Context(), f.cluster); err != nil {
 			return err
 		}
 		var got []string
 		for _, pod := range pods {
 			got = append(got, pod.Name)
 		}
-		slices.Sort(got) // pods of one second are in the order of their namespaces, which have random names
+		slices.Sort(got) // pods of the same second are sorted by their namespaces, which have random names
 		if strings.Join(got, " ") != strings.Join(names, " ") {
 			return fmt.Errorf("missed %q, want %q", got, names)
 		}
@@ -120,127 +123,165 @@ func (k *kennel) missed(names ...string) []metav1.PartialObjectMetadata {
 	return pods
 }
 
-// turn lets time pass and has one pod recreated.
-func (k *kennel) turn(after time.Duration, pods []metav1.PartialObjectMetadata) (evicted, obstacle string) {
-	k.Helper()
-	k.clock = k.clock.Add(after)
-	pod, obstacle := k.dog.RecreateOne(k.Context(), k.cluster, pods)
+// recreate advances the clock and recreates one pod.
+func (f *fixture) recreate(after time.Duration, pods []metav1.PartialObjectMetadata) (evicted, obstacle string) {
+	f.Helper()
+	f.clock = f.clock.Add(after)
+	pod, obstacle := f.watchdog.RecreateOne(f.Context(), f.cluster, pods)
 	if pod == nil {
 		return "", obstacle
 	}
-	err := k.Get(k.Context(), client.ObjectKeyFromObject(pod), &corev1.Pod{})
+	err := f.Get(f.Context(), client.ObjectKeyFromObject(pod), &corev1.Pod{})
 	if !apierrors.IsNotFound(err) {
-		k.Errorf("pod %s is still there: %v", pod.Name, err)
+		f.Errorf("pod %s is still there: %v", pod.Name, err)
 	}
 	return pod.Name, obstacle
 }
 
-func free(p *corev1.Pod) { p.OwnerReferences = nil }
+func withoutOwner(p *corev1.Pod) { p.OwnerReferences = nil }
 
 func TestMissed(t *testing.T) {
-	k := newKennel(t)
-	k.pod("b-missed")
-	k.pod("a-missed", free)
-	k.pod("connected", func(p *corev1.Pod) { p.Annotations = map[string]string{inject.AnnotationInjected: "kv"} })
-	k.pod("skipped", func(p *corev1.Pod) { p.Annotations = map[string]string{inject.AnnotationSkipReason: "no"} })
-	k.pod("unlabelled", func(p *corev1.Pod) { p.Labels = nil })
-	k.pod("of-another", func(p *corev1.Pod) { p.Labels[v1alpha1.LabelInject] = "other" })
-	k.phase(k.pod("finished"), corev1.PodSucceeded)
+	f := newFixture(t)
+	f.pod("b-missed")
+	f.pod("a-missed", withoutOwner)
+	f.pod("connected", func(p *corev1.Pod) { p.Annotations = map[string]string{names.AnnotationInjected: "kv"} })
+	f.pod("skipped", func(p *corev1.Pod) { p.Annotations = map[string]string{names.AnnotationSkipReason: "no"} })
+	f.pod("unlabelled", func(p *corev1.Pod) { p.Labels = nil })
+	f.pod("of-another", func(p *corev1.Pod) { p.Labels[v1alpha1.LabelInject] = "other" })
+	f.phase(f.pod("finished"), corev1.PodSucceeded)
 	elsewhere := testenv.Namespace(t)
-	k.pod("elsewhere", func(p *corev1.Pod) {
-		p.Namespace, p.Annotations = elsewhere, map[string]string{v1alpha1.AnnotationClusterNamespace: k.namespace}
+	f.pod("elsewhere", func(p *corev1.Pod) {
+		p.Namespace, p.Annotations = elsewhere, map[string]string{v1alpha1.AnnotationClusterNamespace: f.namespace}
 	})
-	pods := k.missed("a-missed", "b-missed", "elsewhere")
+	f.missed("a-missed", "b-missed") // the cluster does not serve the other namespace
+	f.cluster.Spec.Injection.NamespaceSelector = &metav1.LabelSelector{}
+	pods := f.missed("a-missed", "b-missed", "elsewhere")
 	for _, pod := range pods {
 		if pod.Labels["app"] != "" || pod.ManagedFields != nil {
 			t.Errorf("the cache holds more than it needs: %+v", pod)
 		}
 	}
 
-	// A namespace that the cluster does not serve is none of its business.
-	k.cluster.Spec.Injection.NamespaceSelector = &metav1.LabelSelector{
-		MatchLabels: map[string]string{"kubernetes.io/metadata.name": k.namespace},
+	// A namespace that is no longer selected is not served. The cluster's own namespace always is.
+	f.cluster.Spec.Injection.NamespaceSelector = &metav1.LabelSelector{
+		MatchLabels: map[string]string{"kubernetes.io/metadata.name": "somewhere"},
 	}
-	k.missed("a-missed", "b-missed")
+	f.missed("a-missed", "b-missed")
 }
 
 func TestRecreateOne(t *testing.T) {
-	k := newKennel(t)
-	k.pod("a")
-	k.pod("b", free)
-	k.pod("c", func(p *corev1.Pod) {
+	f := newFixture(t)
+	f.pod("a")
+	f.pod("b", withoutOwner)
+	f.pod("c", func(p *corev1.Pod) {
 		p.OwnerReferences[0].UID, p.Spec.Containers[0].Args = "owner-2", []string{"nginx"}
 	})
-	k.pod("d", func(p *corev1.Pod) { p.OwnerReferences[0].UID = "owner-3" })
-	pods := k.missed("a", "b", "c", "d")
+	f.pod("d", func(p *corev1.Pod) { p.OwnerReferences[0].UID = "owner-3" })
+	pods := f.missed("a", "b", "c", "d")
 
-	if evicted, obstacle := k.turn(time.Minute, pods); evicted != "a" || obstacle != "" {
+	if evicted, obstacle := f.recreate(time.Minute, pods); evicted != "a" || obstacle != "" {
 		t.Errorf("evicted %q, %q", evicted, obstacle)
 	}
-	pods = k.missed("b", "c", "d")
-	if evicted, obstacle := k.turn(Every/2, pods); evicted != "" || obstacle != "" {
+	pods = f.missed("b", "c", "d")
+	if evicted, obstacle := f.recreate(RecreateInterval/2, pods); evicted != "" || obstacle != "" {
 		t.Errorf("too soon: evicted %q, %q", evicted, obstacle)
 	}
-	if evicted, _ := k.turn(Every/2, pods); evicted != "d" {
+	if evicted, _ := f.recreate(RecreateInterval/2, pods); evicted != "d" {
 		t.Errorf("evicted %q, want the first that can be helped", evicted)
 	}
-	pods = k.missed("b", "c")
-	evicted, obstacle := k.turn(Every, pods)
-	if evicted != "" || !strings.Contains(obstacle, k.namespace+"/b is left alone: no controller owns it") {
+	pods = f.missed("b", "c")
+	evicted, obstacle := f.recreate(RecreateInterval, pods)
+	if evicted != "" || !strings.Contains(obstacle, f.namespace+"/b is left alone: no controller owns it") {
 		t.Errorf("evicted %q, %q", evicted, obstacle)
 	}
-	if _, remembered := k.turn(time.Second, pods); remembered != obstacle {
+	if _, remembered := f.recreate(time.Second, pods); remembered != obstacle {
 		t.Errorf("between turns the obstacle is %q", remembered)
 	}
-	if _, obstacle := k.turn(Every, pods[1:]); !strings.Contains(obstacle, "would not be connected: no container starts SGLang") {
+	if _, obstacle := f.recreate(RecreateInterval, pods[1:]); !strings.Contains(obstacle, "would not be connected: no container starts SGLang") {
 		t.Errorf("obstacle %q", obstacle)
 	}
 
-	// The successor of a is missed, too: something else is wrong, and evicting pods does not help.
-	k.pod("e")
-	if evicted, obstacle := k.turn(Every, k.missed("b", "c", "e")[2:]); evicted != "" || !strings.Contains(obstacle, "missed again") {
+	// The successor of a is missed too, so evicting pods does not help.
+	f.pod("e")
+	if evicted, obstacle := f.recreate(RecreateInterval, f.missed("b", "c", "e")[2:]); evicted != "" || !strings.Contains(obstacle, "missed again") {
 		t.Errorf("evicted %q, %q", evicted, obstacle)
 	}
-	if evicted, _ := k.turn(again, k.missed("b", "c", "e")[2:]); evicted != "e" {
-		t.Errorf("after %s: evicted %q", again, evicted)
+	if evicted, _ := f.recreate(retryAfter, f.missed("b", "c", "e")[2:]); evicted != "e" {
+		t.Errorf("after %s: evicted %q", retryAfter, evicted)
 	}
 }
 
 func TestRecreateKeepsBudgets(t *testing.T) {
-	k := newKennel(t)
-	pod := k.pod("guarded")
-	k.phase(pod, corev1.PodRunning)
+	f := newFixture(t)
+	pod := f.pod("guarded")
+	f.phase(pod, corev1.PodRunning)
 	budget := &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Namespace: k.namespace, Name: "engines"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "engines"},
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: new(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "guarded"}},
 		},
 	}
-	k.must(k.Create(t.Context(), budget))
-	budget.Status.ObservedGeneration = budget.Generation // plays the controller that nobody runs here
-	k.must(k.Status().Update(t.Context(), budget))
-	pods := k.missed("guarded")
-	if evicted, obstacle := k.turn(time.Minute, pods); evicted != "" || !strings.Contains(obstacle, "PodDisruptionBudget") {
+	f.must(f.Create(t.Context(), budget))
+	budget.Status.ObservedGeneration = budget.Generation // as the controller would do, which does not run here
+	f.must(f.Status().Update(t.Context(), budget))
+	pods := f.missed("guarded")
+	if evicted, obstacle := f.recreate(time.Minute, pods); evicted != "" || !strings.Contains(obstacle, "PodDisruptionBudget") {
 		t.Errorf("evicted %q, %q", evicted, obstacle)
 	}
-	k.must(k.Delete(t.Context(), budget))
-	if evicted, obstacle := k.turn(Every, pods); evicted != "guarded" {
+	f.must(f.Delete(t.Context(), budget))
+	if evicted, obstacle := f.recreate(RecreateInterval, pods); evicted != "guarded" {
 		t.Errorf("without the budget: evicted %q, %q", evicted, obstacle)
 	}
 }
 
-// What was found may be another pod by now, or connected, or finished.
-func TestRecreateLooksAgain(t *testing.T) {
-	k := newKennel(t)
-	pod := k.pod("a")
-	pods := k.missed("a")
-	k.phase(pod, corev1.PodFailed)
-	if evicted, obstacle := k.turn(time.Minute, pods); evicted != "" || !strings.Contains(obstacle, "changed meanwhile") {
+// TestRecreateReadsThePodAgain: the pod may have been replaced, connected or finished meanwhile.
+func TestRecreateReadsThePodAgain(t *testing.T) {
+	f := newFixture(t)
+	pod := f.pod("a")
+	pods := f.missed("a")
+	f.phase(pod, corev1.PodFailed)
+	if evicted, obstacle := f.recreate(time.Minute, pods); evicted != "" || !strings.Contains(obstacle, "changed meanwhile") {
 		t.Errorf("evicted %q, %q", evicted, obstacle)
 	}
-	k.must(k.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
-	k.pod("a")
-	if evicted, obstacle := k.turn(Every, pods); evicted != "" || !strings.Contains(obstacle, "changed meanwhile") {
+	f.must(f.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	f.pod("a")
+	if evicted, obstacle := f.recreate(RecreateInterval, pods); evicted != "" || !strings.Contains(obstacle, "changed meanwhile") {
 		t.Errorf("evicted %q, %q", evicted, obstacle)
 	}
 }
+
+// TestRecreateWithoutRights checks that an operator without the right to evict names the remedy, and does not try every pod
+// repeatedly.
+func TestRecreateWithoutRights(t *testing.T) {
+	f := newFixture(t)
+	config, asked := testenv.Config(), 0
+	config.Impersonate = rest.ImpersonationConfig{UserName: "restricted", Groups: []string{"system:authenticated"}}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(request.URL.Path, "/eviction") {
+				asked++
+			}
+			return next.RoundTrip(request)
+		})
+	})
+	restricted, err := client.New(config, client.Options{Scheme: testenv.Scheme()})
+	f.must(err)
+	f.watchdog.writer = restricted
+	f.pod("a")
+	f.pod("b")
+	pods := f.missed("a", "b")
+	for range 3 {
+		pod, obstacle := f.watchdog.RecreateOne(t.Context(), f.cluster, pods)
+		if pod != nil || !strings.Contains(obstacle, "/a is left alone: the operator may not evict pods of its namespace: set rbac.missedPods") {
+			t.Errorf("evicted %v, %q", pod, obstacle)
+		}
+		f.clock = f.clock.Add(RecreateInterval)
+	}
+	if asked != len(pods) {
+		t.Errorf("%d evictions of %d pods were tried", asked, len(pods))
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }

@@ -164,7 +164,7 @@ Result<nlohmann::json> RdmaRead(const RdmaShape& shape) {
   if (Status s = CheckShape(shape); !s.ok()) return s;
   auto rails = OpenRails(shape.devices);
   if (!rails.ok()) return rails.status();
-  const size_t headers_bytes = WholePages(shape.batch * sizeof(SlotHeader));
+  const size_t headers_bytes = WholePages(2 * shape.batch * sizeof(SlotHeader));
   auto region = MappedRegion::Create(
       "pages", headers_bytes + WholePages(size_t{shape.bytes} * shape.batch), HugePages::kOff);
   if (!region.ok()) return region.status();
@@ -173,7 +173,7 @@ Result<nlohmann::json> RdmaRead(const RdmaShape& shape) {
                                              rdma::Registration::For::kLocalWrite, memory, {});
   if (!registered.ok()) return registered.status();
   const rdma::RegisteredMemory::Ranges ranges{*registered};
-  const std::span headers(reinterpret_cast<SlotHeader*>(memory->data()), shape.batch);
+  const std::span headers(reinterpret_cast<SlotHeader*>(memory->data()), 2 * shape.batch);
 
   auto connection = ConnectAll(**rails, shape);
   if (!connection.ok()) return connection.status();

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "node/config.h"
+#include "node/config/config.h"
 #include "node/node.h"
 #include "transport/rdma/verbs.h"
 

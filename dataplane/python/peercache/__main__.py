@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from peercache.extension import ExtensionMissing, load
+from peercache.core.extension import ExtensionMissing, load
 
 
 def main(argv: list[str] | None = None) -> int:

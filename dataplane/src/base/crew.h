@@ -14,6 +14,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -35,8 +36,18 @@ class Crew {
     Run({[](const void* context, size_t i) { (*static_cast<const Work*>(context))(i); }, &work,
          count});
   }
+  // The same for work that copies so many bytes in all; the caller alone where that is not worth
+  // help.
+  template <typename Work>
+  void ForBytes(size_t count, uint64_t bytes, const Work& work) {
+    if (bytes >= kWorthHelp) return For(count, work);
+    for (size_t i = 0; i < count; ++i) work(i);
+  }
 
  private:
+  // Below this, waking a helper takes longer than the copy.
+  static constexpr uint64_t kWorthHelp = 1 << 20;
+
   struct Job {
     void (*call)(const void* context, size_t index) = nullptr;
     const void* context = nullptr;

@@ -157,8 +157,8 @@ Result<MappedRegion> MappedRegion::CreateWith(const std::string& name, size_t si
   return region;
 }
 
-Result<MappedRegion> MappedRegion::Map(UniqueFd fd, size_t size, MapAccess access,
-                                       uint64_t offset) {
+Result<MappedRegion> MappedRegion::Map(UniqueFd fd, size_t size, MapAccess access, uint64_t offset,
+                                       int numa_node) {
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0)
     return FromErrno("reading the size of a shared memory file", errno);
@@ -190,6 +190,7 @@ Result<MappedRegion> MappedRegion::Map(UniqueFd fd, size_t size, MapAccess acces
   region.mapping_ = {static_cast<std::byte*>(start), length};
   region.data_ = region.mapping_.data() + lead;
   region.size_ = size;
+  if (numa_node >= 0) region.numa_ = PlaceOnNuma(region.mapping_, region.page_size_, numa_node);
   return region;
 }
 

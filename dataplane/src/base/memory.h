@@ -41,8 +41,10 @@ class MappedRegion {
                                      int numa_node = -1);
   // Bytes [offset, offset + size) of another process's memfd or /dev/shm file; refused when the
   // file ends before, and when it is anything but memory: a page fault on a file of a file system
-  // may wait for a disk, a server or a process that never answers.
-  static Result<MappedRegion> Map(UniqueFd fd, size_t size, MapAccess access, uint64_t offset = 0);
+  // may wait for a disk, a server or a process that never answers. `numa_node`: where pages that
+  // the file does not have yet should be; -1: that is its owner's business.
+  static Result<MappedRegion> Map(UniqueFd fd, size_t size, MapAccess access, uint64_t offset = 0,
+                                  int numa_node = -1);
   // Bytes [offset, offset + size) of a dma-buf (dma_buf.h). Drivers of GPUs may not let a processor
   // have them: the region then has addresses, by which RDMA devices know it, but no memory there,
   // and every access faults as one behind the end of a file does.

@@ -11,9 +11,9 @@ namespace peercache::testing {
 
 class TempDir {
  public:
-  TempDir() {
-    char name[] = "/tmp/peercache-test-XXXXXX";
-    path_ = mkdtemp(name);
+  // `in`: /dev/shm for files that have to be memory, /var/tmp for those that have to be on a disk.
+  explicit TempDir(const std::string& in = "/tmp") : path_(in + "/peercache-test-XXXXXX") {
+    mkdtemp(path_.data());
   }
   ~TempDir() {
     std::error_code ignored;

@@ -207,9 +207,9 @@ class Client::Impl {
         }
         return;
       }
-      if (called.code() == Code::kDeadlineExceeded) {
+      if (called.code() == Code::kDeadlineExceeded) node_.Stalled(connection->node());
+      if (!connection->usable()) {
         connection->Revoke();
-        node_.Stalled(connection->node());
         // Of a set, the node reads what it will not store; that harms nobody.
         if (!set && poisoned != nullptr) *poisoned = !connection->LetGo({});
         if (!set && poisoned == nullptr) AwaitLetGo(&*connection);
@@ -227,8 +227,9 @@ class Client::Impl {
   static void AwaitLetGo(Connection* connection) {
     while (!connection->LetGo(kSayAgain)) {
       spdlog::error(
-          "the node {} was stopped while it wrote into a page of this engine, which waits until it "
-          "goes on or is gone; let it go on (SIGCONT), or restart peercached",
+          "the node {} was stopped or killed while it wrote into a page of this engine, which "
+          "waits until the node goes on or its process has ended; let it go on (SIGCONT), or end "
+          "it (SIGKILL) and look at why it does not end",
           connection->node());
     }
   }

@@ -17,6 +17,12 @@
 // then that looks whether it answers again. Only a get whose node was stopped in the middle of a
 // copy into the engine's page waits until that copy is over or the node is gone: the page would be
 // written while somebody else uses it.
+//
+// Costs of a call: one message to the node and one back, 20 to 40 us where the node's thread has to
+// be woken; then one copy of each byte by the node. A segment outside every region costs a second
+// copy of its bytes, by the caller, and a call that needs more of the staging ring than is free
+// waits for the calls that have it. Exists and Presence move 32 bytes a key and touch no page.
+// Worse: many calls of one page each, which pay for a message a page (async_client.h joins them).
 #pragma once
 
 #include <atomic>

@@ -54,6 +54,7 @@ Status Connection::Attach(const std::string& engine, uint64_t session, TimePoint
   node_ = std::move(answer.node);
   node_version_ = std::move(answer.version);
   node_can_ = frame_.header.can;
+  process_ = std::move(frame_.fd);
   return {};
 }
 
@@ -115,14 +116,20 @@ bool Connection::LetGo(Duration limit) {
   constexpr Duration kLook = milliseconds(1);
   const TimePoint deadline = Clock::now() + limit;
   std::byte sink[4096];
+  bool ended = false;  // the connection
   while (permit_->InUse()) {
-    const ssize_t n = recv(fd_.get(), sink, sizeof(sink), 0);
-    if (n == 0) return true;  // the node is gone, and its memory with it
-    if (n > 0 || errno == EINTR) continue;
-    if (errno != EAGAIN) return true;
+    if (!ended) {
+      const ssize_t n = recv(fd_.get(), sink, sizeof(sink), 0);
+      if (n > 0 || (n < 0 && errno == EINTR)) continue;
+      ended = n == 0 || errno != EAGAIN;
+      // The kernel closes the files of a process in no order: its NICs may still carry out READs.
+      if (ended && !process_) return true;
+    }
     const TimePoint now = Clock::now();
+    const auto happened = WaitFor(ended ? process_.get() : fd_.get(), POLLIN,
+                                  std::min(now + kLook, std::max(now, deadline)));
+    if (ended && happened.ok() && *happened) return true;
     if (now >= deadline) return false;
-    (void)WaitFor(fd_.get(), POLLIN, std::min(deadline, now + kLook));
   }
   return true;
 }

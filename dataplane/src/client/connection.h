@@ -55,8 +55,10 @@ class Connection {
   // The connection is at its end. The node reads nothing from the engine's pages that would count,
   // and begins no write into them.
   void Revoke();
-  // After Revoke: waits for a write that has begun. False when it is not over after `limit`,
-  // because the node was stopped in the middle of it; true when it is over, or the node is gone.
+  // After Revoke: waits for a write that has begun. True when it is over, or the node's process has
+  // ended and the kernel has taken down its queue pairs. False when neither has happened after
+  // `limit`: the node was stopped in the middle of the write, or is being taken down. Of a node
+  // that has not lent its process, the end of the connection counts as the end of the process.
   bool LetGo(Duration limit);
 
  private:
@@ -69,6 +71,7 @@ class Connection {
   bool answers_soon_ = true;  // the last one that was waited for awake
   std::string socket_, node_, node_version_;
   uint16_t node_can_ = 0;
+  UniqueFd process_;  // the node's (base/process.h); none: of an older release
   FrameWriter writer_;
   ReceivedFrame frame_;
 };

@@ -1,5 +1,7 @@
 #include "directory/fence.h"
 
+#include "directory/lease.h"
+
 namespace peercache {
 
 // model: former_life
@@ -18,7 +20,7 @@ OwnerStamp Fence::Begin() {  // model: Begin
           .echo = echo_,
           .sequence = ++sequence_,
           .ttl_ms = static_cast<uint32_t>(times_.owner_ttl.count()),
-          .lease_ms = LeaseOnTheWire(times_.lease)};
+          .lease_ms = Lease::OnTheWire(times_.lease)};
 }
 
 bool Fence::Answered(const OwnerStamp& sent, int64_t shard_stamp, uint64_t shard_instance,

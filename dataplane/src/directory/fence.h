@@ -4,7 +4,7 @@
 //   Begin() -> OwnerStamp     stamp for one message about to be sent; never send it twice
 //   Answered(stamp, ...)      the shard accepted the message; true: the shard has restarted
 //   Failed(stamp)             no answer, or a refusal (kAborted)
-//   ReuseAfter(over)          when a slot that this shard had a record of may be reused
+//   ReuseAfter(over, unserved)  when a slot that this shard had a record of may be reused
 //
 // Why a slot is never reused under a reader. A reader uses a record until (time it sent the lookup)
 // + lease. So a slot may be reused more than one lease after the last instant at which any shard
@@ -32,10 +32,17 @@
 //      is never before (start of this fence) + owner_ttl.
 //
 // ReuseAfter is the maximum of (a) and SilentAfter plus the lease, which is right in all cases.
-// Assumed: monotonic clocks whose rates differ by less than Padded() allows and which do not stop
-// while the process can still run (CLOCK_MONOTONIC stops only while the whole machine is
-// suspended). The argument is checked exhaustively, within bounds, by dataplane/model; comments
-// that begin with "model" name its steps and guards where the code takes them.
+//
+// In (a) the shard says for how long it had not served the record when it answered (shard.h). That
+// is a duration by the shard's clock, and the answer came at t at the latest: so it served the
+// record last before t less that duration. Nothing of before is missing. What the shard had served
+// under a former epoch is in (b); a record that it has lost since counts as served just now.
+// What nobody but others know is not said here: of a shard whose note was removed, and what the
+// owner has sent itself (Victim::told).
+// Assumed: clocks whose rates differ by less than Padded() allows. Those of owners may stand still
+// for as long as they like. docs/protocol.md says what happens when others do. The argument is
+// checked exhaustively, within bounds, by dataplane/model; comments that begin with "model" name
+// its steps and guards where the code takes them.
 //
 // A second fence for the same peer begins above every epoch of the first, or the shard refuses it.
 // Not thread-safe: the publisher guards it.
@@ -49,21 +56,24 @@
 
 namespace peercache {
 
-// A wait on one machine that must outlast the same duration on another: clocks disciplined by a
-// kernel differ by at most 0.1 %, so 1/64 leaves an ample margin. model: pad_waits
+// A wait on one machine that must outlast the same duration on another. Nobody slews Clock, and
+// oscillators are within 0.05 % of the time, so 1/64 leaves an ample margin. model: pad_waits
 constexpr Duration Padded(Duration d) { return d + d / 64; }
+// A duration that another machine has measured: at least so much of it has passed on this one.
+constexpr Duration Shrunk(Duration d) { return d - d / 64; }
+
+// When no reader holds a record any more that was served last so long before `over`; LastTime's.
+constexpr TimePoint UnheldAfter(TimePoint over, uint32_t unserved_ms, Duration lease) {
+  // Longer than a lease is as good as for ever.
+  const Duration unserved = std::min<Duration>(milliseconds(unserved_ms), 2 * Padded(lease));
+  return over - Shrunk(unserved) + Padded(lease);
+}
 
 // What this node's records may be used for; travels in its stamps.
 struct OwnerTimes {
   milliseconds lease{1000};
   milliseconds owner_ttl{3000};
 };
-
-// As records and stamps carry it. Longer than the field holds is longer than any configuration
-// allows.
-constexpr uint16_t LeaseOnTheWire(milliseconds lease) {
-  return static_cast<uint16_t>(std::clamp<int64_t>(lease.count(), 0, UINT16_MAX));
-}
 
 class Fence {
  public:
@@ -89,11 +99,14 @@ class Fence {
   bool Counts(const OwnerStamp& sent) const { return sent.epoch == epoch_; }
   // No record of ours from an epoch before the current one is served by that shard after this time.
   TimePoint SilentAfter() const { return silent_after_; }
+  // Nor held by a reader after this one.
+  TimePoint UnheldAfter() const { return silent_after_ + Padded(times_.lease); }
   // When a slot withdrawn from this shard may be reused; strictly later is right. `over`: when the
   // withdrawal's answer came, or, without an answer, any time since Failed or GiveUp.
+  // `unserved_ms`: what an answer that Counts has said of the record (Shard::Withdraw); else 0.
   // model: wait_silence, wait_lease
-  TimePoint ReuseAfter(TimePoint over) const {
-    return std::max(over, silent_after_) + Padded(times_.lease);
+  TimePoint ReuseAfter(TimePoint over, uint32_t unserved_ms = 0) const {
+    return std::max(peercache::UnheldAfter(over, unserved_ms, times_.lease), UnheldAfter());
   }
 
  private:

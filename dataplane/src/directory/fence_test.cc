@@ -12,6 +12,51 @@ constexpr Duration kTtl = kTimes.owner_ttl, kLease = kTimes.lease;
 TimePoint At(int64_t ms) { return TimePoint(milliseconds(1'000'000 + ms)); }
 Fence MakeFence() { return Fence(7, 3, kTimes, TimePoint()); }
 
+// Of the clock that Clock is: chrony slews CLOCK_MONOTONIC by 1/12 unless told otherwise, the raw
+// one is the oscillator. Those of servers are within 100 ppm; a kernel that has to calibrate one
+// accepts an error of 500.
+constexpr double kRateError = 0.0005 + (Clock::kSource == CLOCK_MONOTONIC_RAW ? 0.0 : 1.0 / 12);
+
+TEST(Fence, AFastOwnerOutwaitsASlowReader) {
+  for (const Duration d : {kLease, kTtl, Duration(milliseconds(60))}) {
+    const double waited = ToSeconds(Padded(d)) / (1 + kRateError);
+    const double used = ToSeconds(d) / (1 - kRateError);
+    EXPECT_GT(waited, used) << ToMillis(d) << " ms";
+  }
+}
+
+TEST(Fence, AFastShardIsOutwaitedToo) {
+  // What the shard's clock has shown, less what is taken off, has passed by the owner's as well.
+  for (const Duration d : {kLease, kTtl, Duration(milliseconds(60))}) {
+    const double passed = ToSeconds(d) / (1 + kRateError) * (1 - kRateError);
+    EXPECT_LT(ToSeconds(Shrunk(d)), passed) << ToMillis(d) << " ms";
+  }
+}
+
+TEST(Fence, ASlotRestsALeaseFromWhenItsRecordWasServedLast) {
+  Fence fence = MakeFence();
+  ASSERT_FALSE(fence.Answered(fence.Begin(), 500, 1, At(0)));
+  EXPECT_EQ(fence.ReuseAfter(At(5000)), At(5000) + Padded(kLease));
+  EXPECT_EQ(fence.ReuseAfter(At(5000), 0), At(5000) + Padded(kLease));
+  EXPECT_EQ(fence.ReuseAfter(At(5000), 640), At(5000) - milliseconds(630) + Padded(kLease));
+  // Longer than a lease by both clocks: at once.
+  EXPECT_GT(fence.ReuseAfter(At(5000), 1031), At(5000));
+  EXPECT_LT(fence.ReuseAfter(At(5000), 1040), At(5000));
+  EXPECT_LT(fence.ReuseAfter(At(5000), 1'000'000), At(5000));
+  EXPECT_LT(fence.ReuseAfter(At(5000), kNeverServed), At(5000));
+}
+
+// Whatever the shard says of the present epoch: under a former one it may have served the record
+// until it was silent about that.
+TEST(Fence, WhatAFormerEpochHasServedIsWaitedForAllTheSame) {
+  Fence fence = MakeFence();
+  ASSERT_FALSE(fence.Answered(fence.Begin(), 500, 1, At(0)));
+  fence.Failed(fence.Begin());
+  EXPECT_EQ(fence.UnheldAfter(), At(0) + Padded(kTtl) + Padded(kLease));
+  EXPECT_EQ(fence.ReuseAfter(At(3500), kNeverServed), fence.UnheldAfter());
+  EXPECT_LT(fence.ReuseAfter(At(6000), kNeverServed), At(6000));
+}
+
 TEST(Fence, StampsCarryEpochEchoFreshNumbersAndTheOwnersTimes) {
   Fence fence = MakeFence();
   const OwnerStamp first = fence.Begin();

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "directory/by_stripe.h"
+#include "directory/lease.h"
 
 namespace peercache {
 
@@ -58,8 +59,7 @@ void LocationCache::Put(std::span<const Key> keys, std::span<const Record> recor
                        for (const size_t i : which) {
                          const Record& record = records[first + i];
                          if (record.node == 0) continue;
-                         const Duration lease = milliseconds(record.lease_ms);
-                         PutOne(keys[first + i], record, asked_at + std::min(ttl, lease));
+                         PutOne(keys[first + i], record, Lease(ttl, record).EndsAfter(asked_at));
                        }
                      });
 }

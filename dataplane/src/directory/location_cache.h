@@ -6,8 +6,10 @@
 // the same: a page may have been withdrawn since, which the read finds out; the caller then forgets
 // the entry and looks the key up afresh.
 //
-// Bounded: four entries a bucket, the one that ends first gives way. Thread-safe; allocates nothing
-// after construction; short stripe locks, once for each stripe of a batch.
+// Bounded: four entries a bucket, the one that ends first gives way. Thread-safe.
+//
+// Costs: a key takes one cache line to miss and three to hit; a batch takes each stripe's lock
+// once. It allocates nothing after construction. Worse: Clear passes over every bucket.
 #pragma once
 
 #include <array>

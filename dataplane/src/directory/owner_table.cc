@@ -25,7 +25,8 @@ bool SequenceWindow::Take(uint64_t sequence) {
     if (sequence - newest_ >= kSpan) {
       seen_.reset();
     } else {
-      for (uint64_t n = newest_ + 1; n <= sequence; ++n) seen_.reset(n % kSpan);
+      // Not up to `sequence` inclusive: the last number has none above it.
+      for (uint64_t n = newest_; n != sequence;) seen_.reset(++n % kSpan);
     }
     newest_ = sequence;
   } else if (newest_ - sequence >= kSpan || seen_.test(sequence % kSpan)) {
@@ -51,7 +52,7 @@ Result<OwnerTable::Admission> OwnerTable::Admit(const OwnerStamp& stamp, TimePoi
   Owner& owner = owners_[place];
 
   // The process that spoke last may have started under a clock that was ahead. When it has been
-  // silent for long, another one speaks for the owner, whatever its number.
+  // silent for long, another one speaks for the owner, whatever its number. model: new_name
   if (stamp.incarnation < owner.incarnation.load() && stamp.node != self_ &&
       owner.heard + owner_ttl_ < now) {
     Forget(&owner, now);

@@ -17,8 +17,9 @@ inline uint64_t Preference(uint64_t reader, uint64_t node, const Key& key) {
   return x ^ (x >> 32);
 }
 
-// Of the holders of one key, the one that its reader prefers becomes *best, whose node is 0 before
-// the first. The rest go to `others`, if that is not null, as records of `index`.
+// Of the holders of one key, the one that its reader prefers, one with the page in memory before
+// all others, becomes *best, whose node is 0 before the first. The rest go to `others`, if that is
+// not null, as records of `index`.
 class Preferred {
  public:
   Preferred(uint64_t reader, const Key& key, uint32_t index, Record* best,
@@ -27,7 +28,8 @@ class Preferred {
 
   void Offer(const Record& record) {
     const uint64_t preference = Preference(reader_, record.node, key_);
-    const bool better = best_->node == 0 || preference > preference_;
+    const bool better = best_->node == 0 || record.tier < best_->tier ||
+                        (record.tier == best_->tier && preference > preference_);
     if (others_ != nullptr && best_->node != 0)
       others_->push_back({index_, 0, better ? *best_ : record});
     if (!better) return;

@@ -5,17 +5,17 @@
 #include <algorithm>
 #include <cmath>
 
-#include "directory/bucket_lookup.h"
-
 namespace peercache {
 
-ReclaimSimulation::ReclaimSimulation(uint64_t seed, Guards guards) : guards_(guards), rng_(seed) {
+ReclaimSimulation::ReclaimSimulation(uint64_t seed, Guards guards, Setting setting)
+    : guards_(guards), setting_(setting), rng_(seed) {
   // Weather of this run: from a nearly healthy network to one that hardly works.
   loss_ = Chance(0.5) ? 0.002 : 0.03;
   copies_ = Chance(0.5) ? 0 : 0.05;
   slow_ = Chance(0.5) ? 0.005 : 0.05;
   faults_ = Chance(0.3) ? 0.2 : 1;
   sweeps_ = Chance(0.5) ? 1 : 0.05;
+  grants_ = Chance(0.6);
   for (int s = 0; s < kShards; ++s) {
     shards_.push_back(
         {NewInstance(1, NewClock(), guards_.own_stamps ? Between(1, INT64_MAX / 4) : 1), {}, 0});
@@ -31,10 +31,11 @@ ReclaimSimulation::ReclaimSimulation(uint64_t seed, Guards guards) : guards_(gua
 void ReclaimSimulation::Run() {
   for (int o = 0; o < kOwners; ++o) {
     Every(kSecond / 2, [=, this] {
-      if (now_ < owners_[o].stalled_until) return;
+      if (now_ < owners_[o].stalled_until || Paused(owners_[o].clock)) return;
       for (int s = 0; s < kShards; ++s) Contact(o, s);
     });
     Every(kSecond / 10, [=, this] {
+      if (Paused(owners_[o].clock)) return;
       if (now_ >= owners_[o].stalled_until && !calm_) {
         Set(o);
         Tidy(o);
@@ -44,6 +45,7 @@ void ReclaimSimulation::Run() {
   }
   for (int r = 0; r < kReaders; ++r) {
     Every(kSecond / 25, [=, this] { Lookup(r); });
+    if (!grants_) continue;
     Every(kSecond / 25, [=, this] { LookInto(r); });
     Every(kSecond / 2, [=, this] {
       for (int s = 0; s < kShards; ++s) AskForGrant(r, s);
@@ -55,11 +57,20 @@ void ReclaimSimulation::Run() {
       if (calm_ || Chance(sweeps_)) host.now.shard->Expire(Read(host.now.clock));
     }
     if (!calm_ && Chance(faults_ * 0.3)) Fault();
+    if (!calm_ && Chance(faults_ * 0.3)) PauseSome();
+    if (!calm_ && Chance(copies_ * 4)) {  // somebody has kept a message
+      const auto& arrive = past_[Pick(kOwners)][Pick(kShards)][Pick(kPast)];
+      if (arrive) At(now_ + Between(0, kSecond), arrive);
+    }
   });
   RunUntil(60 * kSecond);
   if (!violation_.empty()) return;
   calm_ = true;
-  for (Owner& owner : owners_) owner.stalled_until = 0;
+  for (Owner& owner : owners_) {
+    owner.stalled_until = 0;
+    EndPause(&owner.clock);
+  }
+  for (ShardHost& host : shards_) EndPause(&host.now.clock);
   RunUntil(now_ + 15 * kSecond);
   CheckServed();
 }
@@ -67,11 +78,48 @@ void ReclaimSimulation::Run() {
 // ---- chance, time and the network ---------------------------------------------------------------
 
 ReclaimSimulation::MachineClock ReclaimSimulation::NewClock() {
-  return {Between(kSecond, 1'000'000 * kSecond), 1 + kMaxDrift * (Pick(3) - 1)};
+  const double most = guards_.raw_clock ? kMaxDrift : kMaxSlew;
+  return {Between(kSecond, 1'000'000 * kSecond), 1 + most * (Pick(3) - 1)};
 }
 
 TimePoint ReclaimSimulation::Read(const MachineClock& clock) const {
-  return TimePoint(Duration(clock.origin + std::llround(static_cast<double>(now_) * clock.rate)));
+  const Nanos stood = clock.stood + std::min(now_, clock.stands_until) - clock.stands_from;
+  return TimePoint(
+      Duration(clock.origin + std::llround(static_cast<double>(now_ - stood) * clock.rate)));
+}
+
+void ReclaimSimulation::Pause(MachineClock* clock) {
+  if (Paused(*clock)) return;
+  clock->stood += clock->stands_until - clock->stands_from;
+  clock->stands_from = now_;
+  clock->stands_until = now_ + Between(kSecond / 10, 8 * kSecond);
+}
+
+void ReclaimSimulation::EndPause(MachineClock* clock) const {
+  clock->stands_until = std::min(clock->stands_until, now_);
+}
+
+void ReclaimSimulation::PauseSome() {
+  switch (Pick(3)) {
+    case 0:
+      if (setting_.owners_pause) Pause(&owners_[Pick(kOwners)].clock);
+      break;
+    case 1:
+      if (setting_.shards_pause) {
+        ShardHost& host = shards_[Pick(kShards)];
+        Pause(&host.now.clock);
+        host.ghost.clock = host.now.clock;
+      }
+      break;
+    case 2:
+      if (setting_.readers_pause) Pause(&readers_[Pick(kReaders)]);
+      break;
+  }
+}
+
+void ReclaimSimulation::OnMachine(const MachineClock& clock, std::function<void()> run) {
+  if (!Paused(clock)) return run();
+  At(clock.stands_until + Between(0, kSecond / 50), std::move(run));
 }
 
 ReclaimSimulation::Nanos ReclaimSimulation::Real(const MachineClock& clock, Duration local) {
@@ -108,7 +156,7 @@ void ReclaimSimulation::Every(Nanos period, std::function<void()> run) {
 
 void ReclaimSimulation::Fault() {
   const int owner = Pick(kOwners), shard = Pick(kShards);
-  switch (Pick(7)) {
+  switch (Pick(8)) {
     case 0:
     case 1: blocked_until_[owner][shard] = now_ + Between(kSecond / 2, 12 * kSecond); break;
     case 2: owners_[owner].stalled_until = now_ + Between(kSecond, 10 * kSecond); break;
@@ -121,6 +169,19 @@ void ReclaimSimulation::Fault() {
       RestartShard(shard);
       StartOwner(owner, NextIncarnation(owner));
       break;
+    case 7: HearOfThePast(owner, shard); break;
+  }
+}
+
+// The owner says nothing for long. Somebody delivers a message of its former process, and when that
+// has been silent for a ttl, some of its own.
+void ReclaimSimulation::HearOfThePast(int o, int s) {
+  const Nanos ttl = std::chrono::nanoseconds(kTtl).count(), silence = ttl + 2 * kSecond;
+  owners_[o].stalled_until = now_ + silence;
+  if (former_[o][s]) At(now_ + Between(0, kSecond / 5), former_[o][s]);
+  for (int i = 0; i < kPast / 2; ++i) {
+    const auto& arrive = past_[o][s][Pick(kPast)];
+    if (arrive) At(now_ + ttl + Between(kSecond / 2, 3 * kSecond / 2), arrive);
   }
 }
 
@@ -148,6 +209,7 @@ uint64_t ReclaimSimulation::NextIncarnation(int o) {
 
 void ReclaimSimulation::StartOwner(int o, uint64_t incarnation) {
   Owner& owner = owners_[o];
+  for (int s = 0; s < kShards; ++s) former_[o][s] = past_[o][s][Pick(kPast)];
   owner.incarnation = incarnation;
   owner.slots.assign(kSlots, {});
   OwnerTimes times = TimesOf(o);
@@ -168,30 +230,37 @@ void ReclaimSimulation::Send(int o, int s, Processed processed, Over over) {
 
   const auto fail = [=, this] {
     if (guards_.raise_epoch) owners_[o].fences[s].Failed(stamp);
-    over(false, false);
+    over(false, false, 0);
   };
-  const auto answered = [=, this](Code code, ShardVoice voice) {
+  const auto answered = [=, this](Heard heard, ShardVoice voice) {
     if (*done || owners_[o].incarnation != incarnation) return;
     *done = true;
-    if (code != Code::kOk) return fail();
+    if (heard.code != Code::kOk) return fail();
     Owner& self = owners_[o];
     self.heard[s] = Read(self.clock);
     if (self.first_heard[s] == TimePoint()) self.first_heard[s] = self.heard[s];
     self.fences[s].Answered(stamp, voice.stamp, guards_.raise_on_restart ? voice.instance : 1,
                             guards_.count_from_hearing ? self.heard[s] : self.first_heard[s]);
-    over(self.fences[s].Counts(stamp), stamp.echo == 0);
+    over(self.fences[s].Counts(stamp), stamp.echo == 0, heard.unserved_ms);
   };
-  const auto arrive = [=, this] {
+  const auto hear = [=, this] {
     ShardHost& host = shards_[s];
     if (host.ghost_listens && Haunted(host) && Chance(0.5))
       (void)Hear(&host.ghost, o, stamp, processed);
     Instance* instance = host.ghost_listens ? &host.now : Reach(s);
-    const Code code = Hear(instance, o, stamp, processed);
+    const Heard heard = Hear(instance, o, stamp, processed);
     ShardVoice voice = instance->shard->Voice(NodeOf(o), Read(instance->clock));
     if (!guards_.own_stamps) voice.instance = instance->incarnation;
+    if (!guards_.new_name && voice.instance != 0) {
+      uint64_t& name = instance->name[o];
+      if (name == 0) name = voice.instance;
+      voice.stamp += static_cast<int64_t>(name - voice.instance);
+      voice.instance = name;
+    }
     // kStored shows in the outcome of a publish; the model contacts after any message without echo.
-    Deliver(o, s, [=] { answered(code, voice); });
+    Deliver(o, s, [=] { answered(heard, voice); });
   };
+  const auto arrive = [=, this] { OnMachine(shards_[s].now.clock, hear); };
   past_[o][s][stamp.sequence % kPast] = arrive;
   Deliver(o, s, arrive);
   At(now_ + Real(owner.clock, kTimeout), [=, this] {
@@ -204,8 +273,10 @@ void ReclaimSimulation::Send(int o, int s, Processed processed, Over over) {
 void ReclaimSimulation::Contact(int o, int s) {
   Send(
       o, s,
-      [](Shard* shard, const OwnerStamp& stamp, TimePoint at) { return shard->Contact(stamp, at); },
-      [](bool, bool) {});
+      [](Instance* instance, const OwnerStamp& stamp, TimePoint at) {
+        return Heard{instance->shard->Contact(stamp, at).code()};
+      },
+      [](bool, bool, uint32_t) {});
 }
 
 void ReclaimSimulation::Publish(int o, int s, const std::vector<int>& slots) {
@@ -224,11 +295,11 @@ void ReclaimSimulation::Publish(int o, int s, const std::vector<int>& slots) {
   }
   Send(
       o, s,
-      [items](Shard* shard, const OwnerStamp& stamp, TimePoint at) {
+      [items](Instance* instance, const OwnerStamp& stamp, TimePoint at) {
         std::vector<uint8_t> outcome(items.size());
-        return shard->Publish(stamp, items, outcome, at);
+        return Heard{instance->shard->Publish(stamp, items, outcome, at).code()};
       },
-      [=, this](bool answered, bool stored_only) {
+      [=, this](bool answered, bool stored_only, uint32_t) {
         for (int i : slots) {
           Slot& slot = owners_[o].slots[i];
           --slot.in_flight;
@@ -255,9 +326,7 @@ void ReclaimSimulation::Set(int o) {
   const TimePoint local = Read(owner.clock);
   for (Slot& slot : owner.slots) {
     if (slot.state != SlotState::kResting || local <= slot.reuse_at) continue;
-    const uint64_t generation = slot.generation;
-    slot = Slot();
-    slot.generation = generation;
+    slot = Slot{.generation = slot.generation, .header = slot.header};
   }
 
   const int key = Pick(kKeys);
@@ -277,7 +346,7 @@ void ReclaimSimulation::Set(int o) {
   if (slot.generation != 0) ++reuses_;
   slot.state = SlotState::kReady;
   slot.key = key;
-  slot.generation = ++generations_;  // here the memory is overwritten
+  Fill(o, free);
   Publish(o, key % kShards, {free});
   if (Chance(0.3)) Publish(o, (key + 1) % kShards, {free});
 }
@@ -300,248 +369,126 @@ void ReclaimSimulation::Remove(int o, int s, int i) {
   if (guards_.keep_note_in_flight) slot.published_to.erase(s);
   slot.removing.insert(s);
   ++slot.in_flight;
-  const std::vector<WithdrawItem> items{{KeyOf(slot.key), slot.generation}};
-  Send(
-      o, s,
-      [items](Shard* shard, const OwnerStamp& stamp, TimePoint at) {
-        return shard->Withdraw(stamp, items, at);
-      },
-      [=, this](bool answered, bool) {
-        Owner& owner = owners_[o];
-        Slot& page = owner.slots[i];
-        --page.in_flight;
-        page.removing.erase(s);
-        const bool silent = Read(owner.clock) > owner.fences[s].SilentAfter();
-        const bool over = answered && (silent || !guards_.keep_note_till_silent);
-        if (guards_.keep_note_in_flight && !over) page.published_to.insert(s);
-        if (!guards_.keep_note_in_flight && over) page.published_to.erase(s);
-      });
+  Send(o, s, Withdrawal(o, i), [=, this](bool answered, bool, uint32_t) {
+    Owner& owner = owners_[o];
+    Slot& page = owner.slots[i];
+    --page.in_flight;
+    page.removing.erase(s);
+    const bool silent = Read(owner.clock) > owner.fences[s].SilentAfter();
+    const bool over = answered && (silent || !guards_.keep_note_till_silent);
+    if (guards_.keep_note_in_flight && !over) page.published_to.insert(s);
+    if (!guards_.keep_note_in_flight && over) page.published_to.erase(s);
+    if (guards_.served_elsewhere) page.told.Raise(Read(owner.clock));
+  });
 }
 
 // The shard has left, as far as this owner knows; it may live all the same.
 void ReclaimSimulation::ForgetGone(int o, int s, int i) {
   Owner& owner = owners_[o];
   if (guards_.gone_gives_up) owner.fences[s].GiveUp();
-  const bool silent = Read(owner.clock) > owner.fences[s].SilentAfter();
-  if (silent || !guards_.keep_note_till_silent) owner.slots[i].published_to.erase(s);
+  const bool unheld = Read(owner.clock) > owner.fences[s].UnheldAfter();
+  if (unheld || !guards_.keep_note_till_silent) owner.slots[i].published_to.erase(s);
+}
+
+ReclaimSimulation::Processed ReclaimSimulation::Withdrawal(int o, int i) {
+  const Slot& slot = owners_[o].slots[i];
+  const std::vector<WithdrawItem> items{{KeyOf(slot.key), slot.generation}};
+  return [=, this](Instance* instance, const OwnerStamp& stamp, TimePoint at) {
+    std::vector<uint32_t> unserved(1);
+    const uint64_t before = instance->shard->stats(at).records;
+    const Code code = instance->shard->Withdraw(stamp, items, at, unserved).code();
+    const bool there = instance->shard->stats(at).records != before;
+    uint32_t says = unserved[0];
+    if (!guards_.served_by_grant)
+      says = there ? instance->served[{o, items[0].generation}].MillisAgo(at) : 0;
+    if ((!guards_.served_unknown && !there) || !guards_.served_stamp) says = kNeverServed;
+    return Heard{code, says};
+  };
 }
 
 void ReclaimSimulation::Withdraw(int o, int i) {
   Owner& owner = owners_[o];
   Slot& slot = owner.slots[i];
   if (slot.state != SlotState::kReady || (guards_.settle_publish && slot.in_flight > 0)) return;
+  if (slot.reads > 0) return;
   slot.state = SlotState::kWithdrawing;
-  slot.reuse_at = Read(owner.clock);
+  slot.withdrawn = Read(owner.clock);
+  const Duration lease = owner.fences[0].UnheldAfter() - owner.fences[0].SilentAfter();
+  slot.reuse_at = slot.withdrawn;
+  if (const uint32_t ago = slot.told.MillisAgo(slot.withdrawn); ago != LastTime::kNever)
+    slot.reuse_at = std::max(slot.reuse_at, slot.withdrawn - milliseconds(ago) + lease);
   slot.pending = static_cast<int>(slot.published_to.size());
+  if (slot.pending == 0) return Rest(o, i);
   for (int s : slot.published_to) {
     if (guards_.raise_epoch && Chance(0.03)) {  // as with an open breaker
       owner.fences[s].GiveUp();
-      WithdrawnFrom(o, s, i, false);
+      WithdrawnFrom(o, s, i, false, 0);
       continue;
     }
-    const std::vector<WithdrawItem> items{{KeyOf(slot.key), slot.generation}};
-    Send(
-        o, s,
-        [items](Shard* shard, const OwnerStamp& stamp, TimePoint at) {
-          return shard->Withdraw(stamp, items, at);
-        },
-        [=, this](bool answered, bool) { WithdrawnFrom(o, s, i, answered); });
+    Send(o, s, Withdrawal(o, i), [=, this](bool answered, bool, uint32_t unserved_ms) {
+      WithdrawnFrom(o, s, i, answered, answered ? unserved_ms : 0);
+    });
   }
 }
 
-void ReclaimSimulation::WithdrawnFrom(int o, int s, int i, bool answered) {
+void ReclaimSimulation::WithdrawnFrom(int o, int s, int i, bool answered, uint32_t unserved_ms) {
   Owner& owner = owners_[o];
   Slot& slot = owner.slots[i];
+  const Fence& fence = owner.fences[s];
   const TimePoint local = Read(owner.clock);
-  TimePoint reuse_at = owner.fences[s].ReuseAfter(local);
-  const Duration lease = reuse_at - std::max(local, owner.fences[s].SilentAfter());
+  const Duration lease = fence.UnheldAfter() - fence.SilentAfter();
+  TimePoint reuse_at = fence.ReuseAfter(local, unserved_ms);
   if (!guards_.wait_silence) reuse_at = local + lease;
   if (!guards_.raise_epoch && !answered)
     reuse_at = std::max(reuse_at, owner.heard[s] + Padded(TimesOf(o).owner_ttl) + lease);
   slot.reuse_at = std::max(slot.reuse_at, reuse_at);
-  if (--slot.pending > 0) return;
+  if (--slot.pending == 0) Rest(o, i);
+}
+
+void ReclaimSimulation::Rest(int o, int i) {
+  Owner& owner = owners_[o];
+  Slot& slot = owner.slots[i];
+  const TimePoint local = Read(owner.clock);
+  slot.reuse_at = std::max(slot.reuse_at, slot.withdrawn);
+  if (slot.reuse_at - slot.withdrawn < TimesOf(o).lease) ++early_;
   slot.state = SlotState::kResting;
   // Most slots are written as soon as they may be, the others with some set.
   const uint64_t incarnation = owner.incarnation, generation = slot.generation;
   if (Chance(0.2)) return;
-  At(now_ + Real(owner.clock, slot.reuse_at - local) + 1000, [=, this] {
-    Slot& rested = owners_[o].slots[i];
-    if (owners_[o].incarnation != incarnation || rested.generation != generation ||
-        rested.state != SlotState::kResting) {
-      return;
-    }
-    rested = Slot();
-    rested.generation = ++generations_;
-    ++reuses_;
-  });
+  At(now_ + Real(owner.clock, std::max(Duration::zero(), slot.reuse_at - local)) + 1000,
+     [=, this] { Rewrite(o, i, incarnation, generation); });
 }
 
-// ---- shards and readers -------------------------------------------------------------------------
-
-ReclaimSimulation::Instance ReclaimSimulation::NewInstance(uint64_t incarnation, MachineClock clock,
-                                                           int64_t stamp_base) {
-  ShardOptions options;
-  options.self = 1;
-  options.max_owners = 8;
-  options.owner_ttl = guards_.check_fresh ? kTtl : milliseconds(3600'000);
-  options.forget_after = guards_.check_fresh ? milliseconds(6500) : milliseconds(3600'000);
-  options.stamp_base = stamp_base;
-  auto memory = std::make_shared<Memory>();
-  options.buckets = std::as_writable_bytes(std::span(memory->buckets));
-  return {incarnation, clock, std::move(memory), std::make_unique<Shard>(options), {}};
-}
-
-// What the shard does with a message: the real thing, unless a guard is off.
-Code ReclaimSimulation::Hear(Instance* instance, int o, OwnerStamp stamp,
-                             const Processed& processed) {
-  const TimePoint at = Read(instance->clock);
-  stamp.ttl_ms = static_cast<uint32_t>(TimesOf(o).owner_ttl.count());
-  stamp.lease_ms = static_cast<uint16_t>(TimesOf(o).lease.count());
-  if (!guards_.own_echo) stamp.echo = instance->shard->Voice(NodeOf(o), at).stamp;
-  if (!guards_.drop_copies) stamp.sequence = 0;
-  if (!guards_.check_fresh) stamp.ttl_ms = 3600'000;
-  if (!guards_.owners_times) stamp.ttl_ms = static_cast<uint32_t>(kTtl.count());
-  auto& known = instance->known[o];
-  const auto said = std::pair(stamp.incarnation, stamp.epoch);
-  if (said.first == known.first && said < known && !guards_.refuse_lower)
-    stamp.epoch = known.second;
-  if (!guards_.void_lower) stamp.epoch = 1;
-  const Code code = processed(instance->shard.get(), stamp, at).code();
-  if (said.first != known.first && code == Code::kOk) known = said;
-  if (said.first == known.first) known = std::max(known, said);
-  return code;
-}
-
-bool ReclaimSimulation::Haunted(const ShardHost& host) const {
-  return !calm_ && host.ghost.shard && now_ < host.ghost_until;
-}
-
-ReclaimSimulation::Instance* ReclaimSimulation::Reach(int s) {
-  ShardHost& host = shards_[s];
-  return Haunted(host) && Chance(0.3) ? &host.ghost : &host.now;
-}
-
-void ReclaimSimulation::RestartShard(int s) {
-  ShardHost& host = shards_[s];
-  const uint64_t incarnation = host.now.incarnation + 1;
-  const MachineClock clock = host.now.clock;
-  host.ghost = std::move(host.now);
-  host.ghost_listens = Chance(0.5);
-  host.ghost_until = Chance(0.5) ? now_ + Between(kSecond, 8 * kSecond) : 0;
-  // Without stamps of its own, an instance is as good as the one before for an owner's echo.
-  const int64_t base = Between(1, INT64_MAX / 4);
-  for (auto& past : past_) {  // its first messages are those that somebody has kept
-    const auto& arrive = past[s][Pick(kPast)];
-    if (arrive && Chance(0.5)) At(now_ + Between(0, kSecond / 5), arrive);
+void ReclaimSimulation::Rewrite(int o, int i, uint64_t incarnation, uint64_t generation) {
+  const Owner& owner = owners_[o];
+  const Slot& slot = owner.slots[i];
+  if (owner.incarnation != incarnation || slot.generation != generation ||
+      slot.state != SlotState::kResting) {
+    return;
   }
-  host.now = NewInstance(incarnation, clock, guards_.own_stamps ? base : 1);
+  if (const Duration left = slot.reuse_at - Read(owner.clock); left >= Duration::zero()) {
+    const Nanos pause = std::max<Nanos>(0, owner.clock.stands_until - now_);
+    At(now_ + pause + Real(owner.clock, left) + 1000,
+       [=, this] { Rewrite(o, i, incarnation, generation); });
+    return;
+  }
+  owners_[o].slots[i] = Slot{.generation = slot.generation, .header = slot.header};
+  Fill(o, i);
+  ++reuses_;
 }
 
-void ReclaimSimulation::Lookup(int r) {
-  const int key = Pick(kKeys);
-  const int s = (key + Pick(2)) % kShards;
-  const TimePoint asked = Read(readers_[r]);
-  Deliver(-1, s, [=, this] {
-    Instance* instance = Reach(s);
-    const Key keys[] = {KeyOf(key)};
-    Record records[1];
-    instance->shard->Lookup(keys, 1000 + r, {}, records, Read(instance->clock));
-    Deliver(-1, s, [=, this, record = records[0]] { Found(r, record, key, s, asked); });
+// The memory is overwritten.
+void ReclaimSimulation::Fill(int o, int i) {
+  Slot& slot = owners_[o].slots[i];
+  slot.generation = ++generations_;
+  if (guards_.void_first) {
+    slot.header = slot.generation;
+    return;
+  }
+  At(now_ + Between(0, kSecond / 5), [=, this, generation = slot.generation] {
+    Slot& filled = owners_[o].slots[i];
+    filled.header = std::max(filled.header, generation);
   });
-}
-
-void ReclaimSimulation::Found(int r, const Record& record, int key, int s, TimePoint asked) {
-  if (record.node == 0) return;
-  if (Chance(0.3)) Ask(r, record, key, s);
-  const TimePoint local = Read(readers_[r]);
-  TimePoint use_until = (guards_.lease_from_ask ? asked : local) + LeaseOf(record);
-  if (!guards_.check_lease) use_until = local + 3 * kLease;
-  if (local >= use_until) return;
-  ++uses_;
-  Use(record, key, s);
-  // Reuse is for good, so the last moment of the lease tells about the whole of it.
-  const Nanos left = Real(readers_[r], use_until - Read(readers_[r])) - 1000;
-  if (left > 0) At(now_ + left, [=, this] { Use(record, key, s); });
-}
-
-void ReclaimSimulation::AskForGrant(int r, int s) {
-  const TimePoint asked = Read(readers_[r]);
-  Deliver(-1, s, [=, this] {
-    const Instance* instance = Reach(s);
-    const DirectoryOk said = instance->shard->Directory(Read(instance->clock));
-    Deliver(-1, s, [=, this, memory = instance->memory] {
-      granted_[r][s] = {memory, said, guards_.grant_from_ask ? asked : Read(readers_[r])};
-    });
-  });
-}
-
-// Whatever has become of the instance whose memory it is.
-void ReclaimSimulation::LookInto(int r) {
-  const int key = Pick(kKeys);
-  const int s = (key + Pick(2)) % kShards;
-  const Granted granted = granted_[r][s];
-  if (granted.memory == nullptr) return;
-  const TimePoint asked = Read(readers_[r]);
-  Deliver(-1, s, [=, this] {
-    const auto& memory = guards_.rewrite_first || granted.memory->seen.empty()
-                             ? granted.memory->buckets
-                             : granted.memory->seen;
-    const Grant grant(granted.said, 1, granted.asked, Duration::max());
-    const uint64_t index = grant.IndexOf(KeyOf(key));
-    Bucket bucket = memory[index];
-    if (!guards_.same_era && bucket.checksum != 0) {
-      for (BucketEntry& entry : bucket.entries)
-        for (const ServedOwner& owner : granted.said.owners)
-          if (owner.place == entry.owner) entry.era = owner.era;
-      bucket.checksum = BucketChecksum(bucket, index, grant.seed());
-    }
-    Record record;
-    const TimePoint now = guards_.check_grant ? asked : granted.asked;
-    const auto answer = LookUpIn(std::as_bytes(std::span(&bucket, 1)), grant, KeyOf(key), 1000 + r,
-                                 {}, now, &record);
-    if (answer != BucketAnswer::kFound) return;
-    Deliver(-1, s, [=, this] {
-      ++looks_;
-      Found(r, record, key, s, asked);
-    });
-  });
-}
-
-Duration ReclaimSimulation::LeaseOf(const Record& record) const {
-  const milliseconds owners(record.lease_ms);
-  return guards_.owners_times ? std::min(kLease, owners) : kLease;
-}
-
-// A read by request: the holder looks at its slot, the reader at the time. The record may be old.
-void ReclaimSimulation::Ask(int r, const Record& record, int key, int shard) {
-  const int o = static_cast<int>(record.node - NodeOf(0));
-  At(now_ + Between(0, 2 * kSecond), [=, this] {
-    const TimePoint sent = Read(readers_[r]);
-    Deliver(-1, shard, [=, this] {
-      const Owner& owner = owners_[o];
-      const Slot& slot = owner.slots[record.offset];
-      if (record.incarnation != owner.incarnation) return;
-      const bool there = slot.state == SlotState::kReady && slot.generation == record.generation;
-      if (guards_.check_slot && !there) return;
-      Deliver(-1, shard, [=, this] {
-        if (record.incarnation != owners_[o].incarnation) return;  // its connection is gone
-        if (guards_.read_in_time && Read(readers_[r]) - sent >= LeaseOf(record)) return;
-        Use(record, key, shard);
-      });
-    });
-  });
-}
-
-void ReclaimSimulation::Use(const Record& record, int key, int shard) {
-  const Owner& owner = owners_[record.node - 100];
-  // That process and its memory are gone.
-  if (guards_.same_life && record.incarnation != owner.incarnation) return;
-  const Slot& slot = owner.slots[record.offset];
-  if (slot.generation == record.generation || !violation_.empty()) return;
-  violation_ = fmt::format(
-      "at {} ms: page {} of owner {} slot {}, generation {}, given by shard {}, is "
-      "overwritten by generation {}",
-      now_ / 1'000'000, key, record.node, record.offset, record.generation, shard, slot.generation);
 }
 
 void ReclaimSimulation::CheckServed() {

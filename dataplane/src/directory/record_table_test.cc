@@ -17,7 +17,7 @@ Key MakeKey(uint32_t tag, uint8_t id) {
   return key;
 }
 
-std::multiset<uint64_t> Generations(const RecordTable& table, const Key& key) {
+std::multiset<uint64_t> Generations(RecordTable& table, const Key& key) {
   std::multiset<uint64_t> result;
   table.VisitOf(key, [&](const StoredRecord& record) {
     result.insert(record.generation);

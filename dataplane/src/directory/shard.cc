@@ -11,6 +11,7 @@
 
 #include "directory/buckets.h"
 #include "directory/by_stripe.h"
+#include "directory/fence.h"
 #include "directory/owner_table.h"
 #include "directory/preference.h"
 #include "directory/record_table.h"
@@ -51,16 +52,16 @@ class Shard::Impl {
     return admission;
   }
   PublishOutcome Store(const OwnerTable::Admission& owner, const PublishItem& item);
-  void Remove(const OwnerTable::Admission& owner, const WithdrawItem& item);
+  // For how long the record has not been served, as Withdraw tells.
+  uint32_t Remove(const OwnerTable::Admission& owner, const WithdrawItem& item, TimePoint now);
+  // The same of what readers may have found in the buckets.
+  uint32_t UnseenMillis(TimePoint now) const;
   void Lookup(std::span<const Key> keys, uint64_t reader, std::span<const uint64_t> exclude,
-              std::span<Record> out, TimePoint now, std::vector<OtherRecord>* others) const;
+              std::span<Record> out, TimePoint now, std::vector<OtherRecord>* others);
   void DropSilent(TimePoint now) { owners_.DropSilent(now); }
   void Drop(uint64_t node) { owners_.Drop(node); }
   size_t Sweep();
-  DirectoryOk Directory(TimePoint now) const {
-    if (buckets_.count() == 0) return {};
-    return {.instance = seed_, .buckets = buckets_.count(), .owners = owners_.Served(now)};
-  }
+  DirectoryOk Directory(TimePoint now);
   ShardStats stats(TimePoint now) const;
 
  private:
@@ -74,9 +75,8 @@ class Shard::Impl {
   void Erase(Stripe* stripe, StoredRecord* record);
   bool MakeRoom(Stripe* stripe, const Key& key);
   size_t SweepStripe(Stripe* stripe);
-  void LookupOne(const Stripe& stripe, const Key& key, uint64_t reader,
-                 std::span<const uint64_t> exclude, int64_t now, Record* out, Preferred preferred,
-                 Tally* tally) const;
+  void LookupOne(Stripe* stripe, const Key& key, uint64_t reader, std::span<const uint64_t> exclude,
+                 TimePoint now, Record* out, Preferred preferred, Tally* tally);
 
   const ShardOptions options_;
   OwnerTable owners_;
@@ -84,6 +84,7 @@ class Shard::Impl {
   Buckets buckets_;  // each under the lock of its keys' stripe
   std::array<Stripe, kStripes> stripes_;
   std::atomic<size_t> records_{0};
+  std::atomic<int64_t> granted_until_{0};  // when the last grant has ended everywhere; as Clock's
   mutable std::atomic<uint64_t> lookups_{0}, hits_{0}, suppressed_{0};
   std::atomic<uint64_t> refused_full_{0}, refused_stale_{0};
 };
@@ -140,7 +141,11 @@ PublishOutcome Shard::Impl::Store(const OwnerTable::Admission& owner, const Publ
   });
   std::optional<StoredRecord> before;
   if (record == nullptr) {
-    if (!MakeRoom(&stripe, item.key)) return kRefused;
+    // The last eighth is for pages in memory: sets are not refused for pages on disk.
+    if (item.record.tier == Tier::kDisk &&
+        records_.load(std::memory_order_relaxed) >= options_.max_records / 8 * 7)
+      return kRefused;
+    if (!MakeRoom(&stripe, item.key)) return kRefused;  // model: CrowdOut
     record = stripe.table.Insert(item.key);
     record->owner = owner.owner;
     owners_.Count(owner.owner, +1);
@@ -148,6 +153,7 @@ PublishOutcome Shard::Impl::Store(const OwnerTable::Admission& owner, const Publ
     return stored;
   } else {
     if (buckets_.count() != 0) before = *record;
+    if (record->generation < item.record.generation) record->served = {};  // model: Replace
   }
   record->era = owner.era;
   record->offset = item.record.offset;
@@ -160,24 +166,49 @@ PublishOutcome Shard::Impl::Store(const OwnerTable::Admission& owner, const Publ
   return stored;
 }
 
-void Shard::Impl::Remove(const OwnerTable::Admission& owner, const WithdrawItem& item) {
+uint32_t Shard::Impl::Remove(const OwnerTable::Admission& owner, const WithdrawItem& item,
+                             TimePoint now) {
   Stripe& stripe = stripes_[StripeOf(item.key)];
   std::lock_guard guard(stripe.mutex);
   StoredRecord* record = stripe.table.Find(item.key, [&](const StoredRecord& other) {
     return other.owner == owner.owner && other.era == owner.era;
   });
-  if (record != nullptr && record->generation == item.generation) Erase(&stripe, record);
+  // It may have gone a moment ago, as what is void does. model: served_unknown
+  if (record == nullptr || record->generation != item.generation) return 0;
+  const uint32_t unserved = record->served.MillisAgo(now);
+  Erase(&stripe, record);
+  return unserved;
 }
 
-void Shard::Impl::LookupOne(const Stripe& stripe, const Key& key, uint64_t reader,
-                            std::span<const uint64_t> exclude, int64_t now, Record* out,
-                            Preferred preferred, Tally* tally) const {
+// Read when all that is withdrawn is out of the buckets: who is granted a look later finds nothing.
+uint32_t Shard::Impl::UnseenMillis(TimePoint now) const {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const int64_t until = granted_until_.load(std::memory_order_seq_cst);
+  if (until == 0) return kNeverServed;
+  const Duration unseen = now.time_since_epoch() - Duration(until);
+  return static_cast<uint32_t>(std::clamp<int64_t>(ToMillis(unseen), 0, kNeverServed - 1));
+}
+
+DirectoryOk Shard::Impl::Directory(TimePoint now) {
+  if (buckets_.count() == 0) return {};
+  // Before anybody hears of the grant, which readers count by clocks of their own.
+  // model: served_by_grant
+  const int64_t until = (now.time_since_epoch() + Padded(options_.owner_ttl)).count();
+  int64_t before = granted_until_.load();
+  while (before < until && !granted_until_.compare_exchange_weak(before, until)) {
+  }
+  return {.instance = seed_, .buckets = buckets_.count(), .owners = owners_.Served(now)};
+}
+
+void Shard::Impl::LookupOne(Stripe* stripe, const Key& key, uint64_t reader,
+                            std::span<const uint64_t> exclude, TimePoint now, Record* out,
+                            Preferred preferred, Tally* tally) {
   bool silent = false;
   size_t named = 0;
   *out = Record{};
-  stripe.table.VisitOf(key, [&](const StoredRecord& stored) {
+  stripe->table.VisitOf(key, [&](StoredRecord& stored) {
     Record record;
-    switch (owners_.Serves(stored, now, &record)) {
+    switch (owners_.Serves(stored, now.time_since_epoch().count(), &record)) {
       case OwnerTable::Service::kDead: return true;
       case OwnerTable::Service::kSilent: silent = true; return true;
       case OwnerTable::Service::kServed: break;
@@ -186,6 +217,9 @@ void Shard::Impl::LookupOne(const Stripe& stripe, const Key& key, uint64_t reade
         std::find(exclude.begin(), exclude.end(), record.node) != exclude.end()) {
       return true;
     }
+    // Under the lock that a withdrawal takes: what it tells covers answers that are still to be
+    // sent. The reader's lease has begun before `now`. model: served_stamp
+    stored.served.Raise(now);
     preferred.Offer(record);
     return ++named < kHoldersNamed;
   });
@@ -198,18 +232,17 @@ void Shard::Impl::LookupOne(const Stripe& stripe, const Key& key, uint64_t reade
 
 void Shard::Impl::Lookup(std::span<const Key> keys, uint64_t reader,
                          std::span<const uint64_t> exclude, std::span<Record> out, TimePoint now,
-                         std::vector<OtherRecord>* others) const {  // model: Lookup
-  const int64_t now_ns = now.time_since_epoch().count();
+                         std::vector<OtherRecord>* others) {  // model: Lookup
   Tally tally;
   const auto place_of = [&](const Key& key) { return &stripes_[StripeOf(key)]; };
   ByStripe<kStripes>(
       keys, StripeOf, place_of, [&](size_t s, size_t first, std::span<const uint16_t> which) {
-        const Stripe& stripe = stripes_[s];
+        Stripe& stripe = stripes_[s];
         std::lock_guard guard(stripe.mutex);
         for (const size_t i : which) stripe.table.Prefetch(keys[first + i]);
         for (const size_t i : which) {
           const size_t at = first + i;
-          LookupOne(stripe, keys[at], reader, exclude, now_ns, &out[at],
+          LookupOne(&stripe, keys[at], reader, exclude, now, &out[at],
                     {reader, keys[at], static_cast<uint32_t>(at), &out[at], others}, &tally);
         }
       });
@@ -260,11 +293,21 @@ Status Shard::Publish(const OwnerStamp& owner, std::span<const PublishItem> item
   return {};
 }
 
-Status Shard::Withdraw(const OwnerStamp& owner, std::span<const WithdrawItem> items,
-                       TimePoint now) {
+Status Shard::Withdraw(const OwnerStamp& owner, std::span<const WithdrawItem> items, TimePoint now,
+                       std::span<uint32_t> unserved_ms) {
+  if (!unserved_ms.empty() && unserved_ms.size() != items.size()) {
+    return InvalidArgument(
+        fmt::format("unserved_ms has {} places for {} items: give one for each, or none",
+                    unserved_ms.size(), items.size()));
+  }
   const auto admission = impl_->Admit(owner, now);
   if (!admission.ok()) return admission.status();
-  for (const WithdrawItem& item : items) impl_->Remove(*admission, item);
+  for (size_t i = 0; i < items.size(); ++i) {
+    const uint32_t unserved = impl_->Remove(*admission, items[i], now);
+    if (!unserved_ms.empty()) unserved_ms[i] = unserved;
+  }
+  const uint32_t unseen = impl_->UnseenMillis(now);
+  for (uint32_t& unserved : unserved_ms) unserved = std::min(unserved, unseen);
   return {};
 }
 

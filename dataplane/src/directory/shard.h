@@ -22,6 +22,13 @@
 // replicas of a page that they read often. The shard keeps the record of every one of them, so the
 // page is found for as long as any of them has it. A lookup names kHoldersNamed of them.
 //
+// With every record the shard keeps when a reader was last told of it. So the owner of a withdrawn
+// page learns for how long nobody has been, and need not wait a whole lease for readers that are
+// not there (Fence::ReuseAfter). Only its owner's word takes a record of the present epoch away, so
+// nothing is forgotten of what comes back. What the shard cannot know counts as told just now: of a
+// record that it does not have, and of all of them while a grant may last by which readers look
+// into the buckets.
+//
 // Costs: publishing or withdrawing a key passes over the records of its other owners (about 0.1 us
 // each); a lookup stops at the last holder that it names, and passes over silent owners before it.
 //
@@ -89,7 +96,10 @@ class Shard {
   Status Publish(const OwnerStamp& owner, std::span<const PublishItem> items,
                  std::span<uint8_t> outcome, TimePoint now);
   // Unknown keys and other generations are ignored: the outcome is what was asked for.
-  Status Withdraw(const OwnerStamp& owner, std::span<const WithdrawItem> items, TimePoint now);
+  // unserved_ms[i]: for how long, at least, no reader has been told of items[i], or kNeverServed.
+  // Empty: nobody wants to know.
+  Status Withdraw(const OwnerStamp& owner, std::span<const WithdrawItem> items, TimePoint now,
+                  std::span<uint32_t> unserved_ms = {});
 
   // out[i].node = 0 when there is no record of a fresh owner outside `exclude`. `reader` itself is
   // never named: it has looked into its own pool before it asked, so a record of its own is of a

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "directory/buckets.h"
 #include "directory/fence.h"
 #include "directory/owner_table.h"
 
@@ -69,6 +70,16 @@ class ShardTest : public testing::Test {
     const WithdrawItem items[] = {{KeyOf(key), generation}};
     return shard_->Withdraw(owner, items, now);
   }
+  std::vector<uint32_t> WithdrawnUnserved(const OwnerStamp& owner, std::vector<uint64_t> keys,
+                                          uint64_t generation, TimePoint now) {
+    OwnerStamp stamp = owner;
+    stamp.sequence = ++sequence_;
+    std::vector<WithdrawItem> items;
+    for (const uint64_t key : keys) items.push_back({KeyOf(key), generation});
+    std::vector<uint32_t> unserved(items.size(), 12345);
+    EXPECT_TRUE(shard_->Withdraw(stamp, items, now, unserved).ok());
+    return unserved;
+  }
   Record Find(uint64_t key, TimePoint now, uint64_t reader = kReader,
               std::vector<uint64_t> exclude = {}) {
     const Key keys[] = {KeyOf(key)};
@@ -94,6 +105,104 @@ TEST_F(ShardTest, ServesWhatAFreshOwnerPublished) {
   EXPECT_EQ(Publish(owner, 1, 3, At(10)), kServed);
   EXPECT_EQ(Find(1, At(20)), Item(1, owner, 3).record);
   EXPECT_EQ(Find(2, At(20)).node, 0u);
+}
+
+// ---- for how long nobody was told of a record
+
+TEST_F(ShardTest, AWithdrawalSaysForHowLongTheRecordWasNotServed) {
+  const OwnerStamp owner = From(kA, 1, At(0));
+  for (const uint64_t key : {1, 2, 3})
+    ASSERT_EQ(Publish(From(kA, 1, At(0)), key, 3, At(10)), kServed);
+  EXPECT_EQ(Find(1, At(100)).node, kA);
+  EXPECT_EQ(Find(1, At(500)).node, kA);
+  EXPECT_EQ(Find(2, At(2000)).node, kA);
+  EXPECT_EQ(WithdrawnUnserved(owner, {1, 2, 3, 4}, 3, At(2000)),
+            (std::vector<uint32_t>{1499, 0, kNeverServed, 0}));
+}
+
+TEST_F(ShardTest, OnlyWhoWasToldCounts) {
+  for (const uint64_t key : {1, 2, 3}) Publish(From(kA, 1, At(0)), key, 3, At(10));
+  EXPECT_EQ(Find(1, At(500), kA).node, 0u) << "its own owner asks";
+  EXPECT_EQ(Find(2, At(500), kReader, {kA}).node, 0u) << "who has tried it";
+  EXPECT_EQ(Find(3, At(3500)).node, 0u) << "it is silent";
+  ASSERT_TRUE(shard_->Contact(From(kA, 1, At(4000)), At(4001)).ok());
+  EXPECT_EQ(WithdrawnUnserved(From(kA, 1, At(4000)), {1, 2, 3}, 3, At(4002)),
+            (std::vector<uint32_t>(3, kNeverServed)));
+}
+
+// A reader that takes all holders is told of all of them.
+TEST_F(ShardTest, EveryHolderThatIsNamedWasServed) {
+  const OwnerStamp a = From(kA, 1, At(0)), b = From(kB, 1, At(0));
+  Publish(a, 1, 3, At(10));
+  Publish(b, 1, 4, At(10));
+  const Key keys[] = {KeyOf(1)};
+  Record out[1];
+  std::vector<OtherRecord> others;
+  shard_->Lookup(keys, kReader, {}, out, At(100), &others);
+  ASSERT_EQ(others.size(), 1u);
+  EXPECT_EQ(WithdrawnUnserved(a, {1}, 3, At(600)), (std::vector<uint32_t>{499}));
+  EXPECT_EQ(WithdrawnUnserved(b, {1}, 4, At(600)), (std::vector<uint32_t>{499}));
+}
+
+// What the shard has lost, or never had under this generation, somebody may have been told of.
+TEST_F(ShardTest, WhatTheShardDoesNotHaveItMayHaveServedJustNow) {
+  Publish(From(kA, 1, At(0)), 1, 3, At(10));
+  EXPECT_EQ(WithdrawnUnserved(From(kA, 1, At(0)), {1}, 2, At(500)), (std::vector<uint32_t>{0}))
+      << "another generation";
+  Find(1, At(600));
+  // A higher epoch voids the record; published again, it begins anew. Who was told before is for
+  // the owner's fence to know.
+  EXPECT_EQ(WithdrawnUnserved(From(kA, 2, At(0)), {1}, 3, At(700)), (std::vector<uint32_t>{0}));
+  Publish(From(kA, 2, At(0)), 1, 3, At(800));
+  EXPECT_EQ(WithdrawnUnserved(From(kA, 2, At(0)), {1}, 3, At(900)),
+            (std::vector<uint32_t>{kNeverServed}));
+  EXPECT_EQ(WithdrawnUnserved(From(kA, 2, At(0)), {1}, 3, At(901)), (std::vector<uint32_t>{0}))
+      << "it is gone";
+}
+
+TEST_F(ShardTest, ARecordThatIsPublishedAgainWasServedWhenItWas) {
+  const OwnerStamp owner = From(kA, 1, At(0));
+  Publish(owner, 1, 3, At(10));
+  Find(1, At(100));
+  Publish(From(kA, 1, At(0)), 1, 3, At(900));
+  EXPECT_EQ(WithdrawnUnserved(From(kA, 1, At(0)), {1}, 3, At(1100)), (std::vector<uint32_t>{999}));
+  // Another page under the same key is not what readers were told of.
+  Publish(From(kA, 1, At(0)), 1, 4, At(1200));
+  Find(1, At(1300));
+  Publish(From(kA, 1, At(0)), 1, 5, At(1400));
+  EXPECT_EQ(WithdrawnUnserved(From(kA, 1, At(0)), {1}, 5, At(1500)),
+            (std::vector<uint32_t>{kNeverServed}));
+}
+
+// A one-sided lookup leaves no trace: while a grant may last, all records count as served just now.
+TEST_F(ShardTest, WhoeverMayLookIntoTheBucketsCountsAsTold) {
+  std::vector<Bucket> buckets(64);
+  ShardOptions options;
+  options.buckets = std::as_writable_bytes(std::span(buckets));
+  options.owner_ttl = kTtl;
+  Make(options);
+  const OwnerStamp owner = From(kA, 1, At(0));
+  Publish(owner, 1, 3, At(10));
+  EXPECT_EQ(WithdrawnUnserved(From(kA, 1, At(0)), {1}, 3, At(500)),
+            (std::vector<uint32_t>{kNeverServed}))
+      << "nobody was granted anything";
+  ASSERT_NE(shard_->Directory(At(1000)).buckets, 0u);
+  // Also of what is published after the grant.
+  Publish(From(kA, 1, At(900)), 1, 4, At(1500));
+  EXPECT_EQ(WithdrawnUnserved(From(kA, 1, At(900)), {1}, 4, At(2000)), (std::vector<uint32_t>{0}));
+  const int64_t end = 1000 + ToMillis(Padded(kTtl));  // rounded down
+  Publish(From(kA, 1, At(3500)), 1, 5, At(3600));
+  EXPECT_EQ(WithdrawnUnserved(From(kA, 1, At(3500)), {1}, 5, At(end)), (std::vector<uint32_t>{0}));
+  Publish(From(kA, 1, At(3500)), 1, 6, At(end + 1));
+  EXPECT_EQ(WithdrawnUnserved(From(kA, 1, At(3500)), {1}, 6, At(end + 400)),
+            (std::vector<uint32_t>{399}));
+}
+
+TEST_F(ShardTest, PlacesForTimesMustFit) {
+  uint32_t times[2] = {};
+  const WithdrawItem items[] = {{KeyOf(1), 1}};
+  EXPECT_EQ(shard_->Withdraw(From(kA, 1, At(0)), items, At(1), times).code(),
+            Code::kInvalidArgument);
 }
 
 TEST_F(ShardTest, FreshnessEndsOneTtlAfterTheEchoHoweverLateTheMessageCame) {
@@ -460,6 +569,16 @@ TEST_F(ShardTest, LooksUpThousandsOfKeysInOneCallInTheirOrder) {
   EXPECT_EQ(stats.hits, 2000u);
   EXPECT_EQ(stats.records, 2000u);
   EXPECT_EQ(stats.fresh_owners, 1u);
+}
+
+// A member that lies may send them; whoever counts up to them never ends.
+TEST(SequenceWindow, TakesTheHighestNumbersToo) {
+  SequenceWindow window;
+  EXPECT_TRUE(window.Take(UINT64_MAX - 1));
+  EXPECT_TRUE(window.Take(UINT64_MAX));
+  EXPECT_FALSE(window.Take(UINT64_MAX));
+  EXPECT_TRUE(window.Take(UINT64_MAX - 2));
+  EXPECT_FALSE(window.Take(1)) << "too old to tell";
 }
 
 TEST(SequenceWindow, TakesEachNumberOnceInAnyOrder) {

@@ -7,8 +7,8 @@
 #include "base/memory.h"
 #include "base/size.h"
 #include "doctor/checks.h"
-#include "node/fabric.h"
-#include "node/numa_home.h"
+#include "node/rails/fabric.h"
+#include "pool/numa_home.h"
 
 namespace peercache::doctor {
 namespace {

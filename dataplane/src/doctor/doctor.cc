@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "doctor/checks.h"
 #include "doctor/gather.h"
+#include "doctor/reach.h"
 
 namespace peercache::doctor {
 namespace {
@@ -153,6 +154,15 @@ int Run(const NodeConfig& config, bool json) {
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
   return report.ExitCode();
+}
+
+int PrintStatus(const NodeConfig& config) {
+  const auto status = LocalStatus(config);
+  std::FILE* const out = status.ok() ? stdout : stderr;
+  const std::string text = status.ok() ? *status : status.status().message() + "\n";
+  std::fwrite(text.data(), 1, text.size(), out);
+  std::fflush(out);
+  return status.ok() ? 0 : 1;
 }
 
 }  // namespace peercache::doctor

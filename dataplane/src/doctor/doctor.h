@@ -12,5 +12,7 @@ Report Diagnose(const Facts& facts);
 
 // Looks, prints to standard output, returns the exit code (report.h).
 int Run(const NodeConfig& config, bool json);
+// Prints what the node that runs here says of itself; the exit code is 1 when there is none.
+int PrintStatus(const NodeConfig& config);
 
 }  // namespace peercache::doctor

@@ -13,7 +13,7 @@
 #include "base/numa.h"
 #include "base/numa_memory.h"
 #include "base/status.h"
-#include "node/config.h"
+#include "node/config/config.h"
 #include "transport/rdma/device.h"
 #include "transport/rdma/memlock.h"
 

@@ -1,7 +1,6 @@
 #include "doctor/reach.h"
 
 #include <fmt/format.h>
-#include <httplib.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -11,6 +10,8 @@
 
 #include "base/fd.h"
 #include "base/small_file.h"
+#include "node/config/exposure.h"
+#include "node/report/http_get.h"
 #include "transport/tcp/socket.h"
 
 namespace peercache::doctor {
@@ -42,23 +43,6 @@ int ConnectError(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
-Result<std::string> LocalStatus(const NodeConfig& config) {
-  const std::string address =
-      config.bind_addr == "0.0.0.0" || config.bind_addr == "::" ? "127.0.0.1" : config.bind_addr;
-  if (!config.http || config.http_port == 0)
-    return Unavailable(
-        "the HTTP port of the node here is off or any, so its members are not known");
-  httplib::Client client(address, config.http_port);
-  client.set_connection_timeout(kConnectLimit);
-  client.set_read_timeout(kConnectLimit);
-  const httplib::Result answer = client.Get("/v1/status");
-  if (answer && answer->status == 200) return answer->body;
-  return Unavailable(
-      fmt::format("no node answers at {} ({}): members are looked at only beside a running node",
-                  HostPortText(address, config.http_port),
-                  answer ? fmt::format("HTTP {}", answer->status) : "no connection"));
-}
-
 void AddDiscovery(const NodeConfig& config, std::vector<Target>* targets,
                   std::vector<Reach>* unresolved) {
   if (config.discovery_addr.empty()) return;
@@ -77,6 +61,19 @@ void AddDiscovery(const NodeConfig& config, std::vector<Target>* targets,
 }
 
 }  // namespace
+
+Result<std::string> LocalStatus(const NodeConfig& config) {
+  const std::string address = OwnAddress(config);
+  if (!config.http || config.http_port == 0)
+    return Unavailable(
+        "the HTTP port of the node here is off or any, so its members are not known");
+  const auto answer = HttpGet(address, config.http_port, "/v1/status", kConnectLimit);
+  if (answer.ok() && answer->status == 200) return answer->body;
+  return Unavailable(fmt::format(
+      "no node answers at {} ({}): members are looked at only beside a running node",
+      HostPortText(address, config.http_port),
+      answer.ok() ? fmt::format("HTTP {}", answer->status) : answer.status().message()));
+}
 
 std::vector<Reach> Connect(std::span<const Target> targets, Duration limit) {
   const TimePoint start = Clock::now(), deadline = start + limit;

@@ -27,6 +27,9 @@ struct NodeView {
 };
 Result<NodeView> ParseNodeStatus(const std::string& json, size_t most);
 
+// /v1/status of the node at the HTTP port of this configuration, whole.
+Result<std::string> LocalStatus(const NodeConfig& config);
+
 struct Outlook {
   Result<RunningNode> running;
   std::vector<Reach> reach;

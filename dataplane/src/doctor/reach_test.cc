@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include "node/http.h"
+#include "node/report/http.h"
 #include "transport/tcp/socket.h"
 
 namespace peercache::doctor {
@@ -77,12 +77,12 @@ TEST(LookAroundTest, SeesTheNodeThatRunsHereAndItsMembers) {
   HttpHandlers handlers;
   handlers.healthy = handlers.ready = [] { return Status(); };
   handlers.metrics = [] { return std::string(); };
-  handlers.status = [port = member->port] {
+  handlers.status = [port = member->port](Asker) {
     return R"({"members": [{"id": "n2", "address": "127.0.0.1:)" + std::to_string(port) + "\"}]}";
   };
   auto http = Http::Bind("127.0.0.1", 0, std::move(handlers));
   ASSERT_TRUE(http.ok());
-  (*http)->Serve();
+  ASSERT_TRUE((*http)->Serve().ok());
   NodeConfig config;
   config.http_port = (*http)->port();
   config.discovery_addr = "127.0.0.1:" + std::to_string(member->port);

@@ -5,6 +5,34 @@
 #include <algorithm>
 
 namespace peercache {
+namespace {
+
+constexpr uint64_t kYear = uint64_t{365} * 24 * 3600 * 1'000'000'000;
+// Whatever a clock says, it is 2026 at least.
+constexpr uint64_t kEarliest = 56 * kYear;
+// How far a clock may be ahead of this one.
+constexpr uint64_t kMostLead = 10 * kYear;
+
+}  // namespace
+
+bool Plausible(const ClearState& state, uint64_t wall) {
+  const uint64_t most = std::min(std::max(wall, kEarliest), kMaxClearEpoch / 2) + kMostLead;
+  return state.floor <= most && std::ranges::all_of(state.entries, [most](const ClearEntry& entry) {
+           return entry.epoch <= most;
+         });
+}
+
+ClearState KnownToBoth(const ClearState& a, const ClearState& b) {
+  ClearState both{std::min(a.floor, b.floor), {}};
+  const auto take = [&](const ClearEntry& entry) {
+    const uint64_t epoch = std::min(EpochIn(a, entry.tag), EpochIn(b, entry.tag));
+    if (epoch > both.floor && EpochIn(both, entry.tag) < epoch)
+      both.entries.push_back({entry.tag, epoch});
+  };
+  std::ranges::for_each(a.entries, take);
+  std::ranges::for_each(b.entries, take);
+  return both;
+}
 
 ClearTable::News ClearTable::Missing(const ClearState& heard) const {
   News news;

@@ -6,6 +6,9 @@
 // different ones. Nothing is compared with a clock: one that is an hour fast lends its lead to all
 // clears that come later.
 //
+// An epoch that no clock can have led to is not believed: whoever said the highest one would leave
+// none for the clears that follow.
+//
 // Two tables that tell each other all become equal, in whatever order: of every tag the higher
 // epoch stays. Bounded: beyond kMostClears tags the oldest clear is forgotten, and its epoch is the
 // floor from then on. Who learns of a floor above its own may have missed a forgotten clear, and
@@ -19,6 +22,13 @@
 #include "wire/clears.h"
 
 namespace peercache {
+
+// Whether its epochs can come from clocks of today, of which one may be years ahead. `wall` as in
+// ClearTable::NextEpoch; one that was never set is no reason to believe nobody.
+bool Plausible(const ClearState& state, uint64_t wall);
+
+// The clears that both have applied: of each tag the lower epoch.
+ClearState KnownToBoth(const ClearState& a, const ClearState& b);
 
 class ClearTable {
  public:

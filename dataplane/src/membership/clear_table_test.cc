@@ -85,5 +85,31 @@ TEST(ClearTable, WhatIsForgottenCountsAsAClearOfEverything) {
   EXPECT_TRUE(ClearTable().Missing(table.state()).all) << "also a member that has just started";
 }
 
+TEST(ClearTable, EpochsOfNoClockAreNotPlausible) {
+  constexpr uint64_t kToday = 1'800'000'000'000'000'000, kYear = 31'536'000'000'000'000;
+  for (const uint64_t wall : {uint64_t{0}, kToday}) {
+    EXPECT_TRUE(Plausible({}, wall));
+    EXPECT_TRUE(Plausible({kToday, {{1, kToday + kYear}}}, wall)) << "a clock that is ahead";
+    EXPECT_FALSE(Plausible({0, {{1, 5}, {2, kToday + 20 * kYear}}}, wall));
+    EXPECT_FALSE(Plausible({kMaxClearEpoch, {}}, wall));
+  }
+  EXPECT_FALSE(Plausible({0, {{1, kMaxClearEpoch}}}, UINT64_MAX)) << "nobody is believed that";
+  // What this node would say itself is believed.
+  EXPECT_TRUE(Plausible({0, {{1, ClearTable().NextEpoch(UINT64_MAX)}}}, UINT64_MAX));
+}
+
+TEST(ClearTable, OfTwoThatHavePagesOnlyWhatBothHaveAppliedIsKnown) {
+  const ClearState a{5, {{1, 10}, {2, 20}}}, b{7, {{1, 12}, {3, 30}}};
+  // Tag 2 has the floor of b, and tag 3 that of a, which is the floor of both.
+  EXPECT_EQ(KnownToBoth(a, b), (ClearState{5, {{1, 10}, {2, 7}}}));
+  EXPECT_EQ(KnownToBoth(a, a), a);
+  EXPECT_EQ(KnownToBoth(a, {}), ClearState{});
+  // A table of what both know misses something of what either knows.
+  ClearTable known;
+  known.Take(KnownToBoth(a, b));
+  EXPECT_FALSE(known.Missing(a).empty());
+  EXPECT_FALSE(known.Missing(b).empty());
+}
+
 }  // namespace
 }  // namespace peercache

@@ -1,5 +1,6 @@
 #include "membership/fleet.h"
 
+#include <algorithm>
 #include <map>
 
 namespace peercache {
@@ -47,6 +48,19 @@ FleetSummary SummariseFleet(std::span<const MemberReport> reports) {
     Add(health.latest_delivered, &fleet.latest_delivered);
     Add(health.pool_used_bytes, &fleet.pool_used_bytes);
     Add(report.capacity_bytes, &fleet.pool_capacity_bytes);
+    if (!health.activity) continue;
+    const Activity::Drives& drives = health.activity->drives;
+    fleet.drives += drives.total;
+    fleet.drives_on += drives.on;
+    fleet.drives_recovering += drives.recovering;
+    Add(drives.used_bytes, &fleet.drives_used_bytes);
+    Add(drives.capacity_bytes, &fleet.drives_capacity_bytes);
+    if (drives.on < drives.total) {
+      ++fleet.with_drives_off;
+      Name(report, &fleet.drives_off);
+    }
+    fleet.flow.Add(health.activity->flow);
+    fleet.flow_length = std::max(fleet.flow_length, milliseconds(health.activity->milliseconds));
   }
   for (auto& [name, group] : groups) {
     if (fleet.groups.size() == FleetSummary::kMostGroups) break;

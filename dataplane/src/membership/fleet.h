@@ -31,6 +31,11 @@ struct FleetSummary {
   std::array<size_t, 5> in_numa{};   // by NumaHealth
   size_t rails = 0, rails_up = 0;
   size_t with_rails_down = 0;
+  // Drives of members that tell of them.
+  size_t drives = 0, drives_on = 0, drives_recovering = 0;
+  uint64_t drives_used_bytes = 0, drives_capacity_bytes = 0;
+  size_t with_drives_off = 0;
+  std::vector<MemberReport> drives_off;  // first by id
   std::vector<MemberReport> rails_down;  // first by id
   std::vector<MemberReport> misplaced;   // first by id: threads or memory elsewhere
   std::vector<FleetGroup> groups;        // first by name
@@ -39,6 +44,9 @@ struct FleetSummary {
   uint64_t recent_looked_up = 0, recent_delivered = 0;
   uint64_t latest_looked_up = 0, latest_delivered = 0;
   uint64_t pool_used_bytes = 0, pool_capacity_bytes = 0;
+  // What members that say so did lately, each in about the last `flow_length`.
+  Flow flow;
+  milliseconds flow_length{1};  // the longest of them
 
   size_t misplaced_members() const;
 };

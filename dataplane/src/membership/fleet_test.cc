@@ -56,6 +56,17 @@ TEST(Fleet, AddsUpWhatMembersSay) {
   EXPECT_EQ(fleet.groups[1].rails_up, 7u);
 }
 
+TEST(Fleet, AddsUpWhatMembersDid) {
+  std::vector<MemberReport> reports = {Report("a", {}), Report("b", {}), Report("c", {})};
+  reports[0].health.activity.emplace().milliseconds = 9000;
+  reports[0].health.activity->flow.read_bytes = 100;
+  reports[2].health.activity.emplace().milliseconds = 10'000;
+  reports[2].health.activity->flow.read_bytes = 50;
+  const FleetSummary fleet = SummariseFleet(reports);
+  EXPECT_EQ(fleet.flow.read_bytes, 150u);
+  EXPECT_EQ(fleet.flow_length, milliseconds(10'000));
+}
+
 TEST(Fleet, IsSmallHoweverManyMembersAreBroken) {
   std::vector<MemberReport> reports;
   for (int i = 0; i < 4096; ++i) {

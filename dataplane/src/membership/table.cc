@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace peercache {
 namespace {
@@ -105,8 +106,11 @@ Status Table::Heartbeat(const Member& member, TimePoint now, const MemberHealth&
   MemberState state = member.state;
   // Heartbeats of several connections can overtake each other; a state never goes back.
   if (member.incarnation == known && !expired) state = std::max(state, entry.member.state);
+  std::optional<Activity> activity = health.activity;
+  if (!activity && member.incarnation == known) activity = std::move(entry.health.activity);
   entry = Entry{member, health, std::max(entry.heard, now)};
   entry.member.state = state;
+  entry.health.activity = std::move(activity);
   return {};
 }
 

@@ -89,12 +89,33 @@ TEST(Table, MalformedMembersAreNamed) {
   EXPECT_NE(refusal([](Member* m) { m->peer_port = 0; }).find("peer_port"), std::string::npos);
   EXPECT_NE(refusal([](Member* m) { m->state = static_cast<MemberState>(9); }).find("member.state"),
             std::string::npos);
-  EXPECT_NE(refusal([](Member* m) { m->synced.resize(kMostListed + 1); }).find("member.synced"),
+  EXPECT_NE(refusal([](Member* m) {
+              m->synced = std::vector<uint64_t>(kMostListed + 1);
+            }).find("member.synced"),
             std::string::npos);
-  EXPECT_NE(
-      refusal([](Member* m) { m->unreachable.resize(kMostListed + 1); }).find("member.unreachable"),
-      std::string::npos);
+  EXPECT_NE(refusal([](Member* m) {
+              m->unreachable = std::vector<uint64_t>(kMostListed + 1);
+            }).find("member.unreachable"),
+            std::string::npos);
   EXPECT_TRUE(table.List(At(0)).members.empty());
+}
+
+// Not every heartbeat says what the member did.
+TEST(Table, KeepsWhatAMemberDidUntilItSaysMoreOrStartsAnew) {
+  Table table({}, At(0));
+  const auto activity = [&] { return table.Reports(At(1000)).front().health.activity; };
+  MemberHealth health;
+  Member a = MakeMember("a");
+  health.activity.emplace().milliseconds = 10'000;
+  ASSERT_TRUE(table.Heartbeat(a, At(0), health).ok());
+  ASSERT_TRUE(table.Heartbeat(a, At(500)).ok());
+  EXPECT_EQ(activity(), health.activity);
+  health.activity->flow.looked_up = 5;
+  ASSERT_TRUE(table.Heartbeat(a, At(900), health).ok());
+  EXPECT_EQ(activity(), health.activity);
+  ++a.incarnation;
+  ASSERT_TRUE(table.Heartbeat(a, At(1000)).ok());
+  EXPECT_FALSE(activity());
 }
 
 TEST(Table, KeepsHowMembersAreToItself) {

@@ -18,7 +18,11 @@ std::vector<Member> Sorted(const KnownMembers& known) {
   members.reserve(known.size());
   for (const auto& [id, item] : known) {
     members.push_back(item.member);
-    std::sort(members.back().synced.begin(), members.back().synced.end());
+    SharedList& synced = members.back().synced;
+    if (std::ranges::is_sorted(synced)) continue;
+    std::vector<uint64_t> sorted(synced.begin(), synced.end());
+    std::ranges::sort(sorted);
+    synced = std::move(sorted);
   }
   std::sort(members.begin(), members.end(),
             [](const Member& a, const Member& b) { return a.id < b.id; });
@@ -26,18 +30,32 @@ std::vector<Member> Sorted(const KnownMembers& known) {
 }
 
 // NodeHashes, sorted, of the members that more than half of the voters on them cannot reach.
+// Cost: entries of distinct lists, not of all lists, are counted with a look-up each.
 std::vector<uint64_t> ReportedUnreachable(const KnownMembers& known, Duration voting,
                                           TimePoint now) {
+  struct Said {
+    const SharedList* list;
+    size_t voters = 0;
+  };
+  std::unordered_map<const void*, Said> said;
   std::unordered_map<uint64_t, size_t> reports;
   std::unordered_set<uint64_t> voters;
+  std::vector<uint64_t> of_themselves;
   for (const auto& [id, item] : known) {
     if (item.heard + voting < now) continue;
     const uint64_t voter = NodeHash(id);
     voters.insert(voter);
-    for (const uint64_t node : item.member.unreachable) {
-      if (node != voter) ++reports[node];
-    }
+    const SharedList& list = item.member.unreachable;
+    if (list.empty()) continue;
+    ++said.try_emplace(list.identity(), Said{&list}).first->second.voters;
+    if (list.Contains(voter)) of_themselves.push_back(voter);
   }
+  for (const auto& [identity, same] : said) {
+    // Who names a member twice has one vote.
+    const std::unordered_set<uint64_t> nodes(same.list->begin(), same.list->end());
+    for (const uint64_t node : nodes) reports[node] += same.voters;
+  }
+  for (const uint64_t voter : of_themselves) --reports[voter];
   std::vector<uint64_t> unreachable;
   for (const auto& [node, count] : reports) {
     const size_t others = voters.size() - voters.count(node);
@@ -62,15 +80,15 @@ std::vector<uint64_t> Unreachable(const std::vector<Member>& members, const Know
   if (!anybody) {
     unreachable.clear();
     for (const Member& member : members) {
-      if (NodeHash(member.id) == options.self) unreachable = member.unreachable;
+      if (NodeHash(member.id) == options.self)
+        unreachable.assign(member.unreachable.begin(), member.unreachable.end());
     }
     std::erase(unreachable, options.self);
     std::sort(unreachable.begin(), unreachable.end());
   }
-  std::erase_if(unreachable, [&](uint64_t node) {
-    return std::none_of(members.begin(), members.end(),
-                        [node](const Member& member) { return NodeHash(member.id) == node; });
-  });
+  std::unordered_set<uint64_t> nodes;
+  for (const Member& member : members) nodes.insert(NodeHash(member.id));
+  std::erase_if(unreachable, [&](uint64_t node) { return !nodes.contains(node); });
   return unreachable;
 }
 
@@ -139,7 +157,7 @@ bool EveryoneSynced(const View& view, const Member& self) {
   const uint64_t token = SyncToken(self);
   return std::all_of(view.members.begin(), view.members.end(), [&](const Member& member) {
     return member.id == self.id || view.IsUnreachable(NodeHash(member.id)) ||
-           std::find(member.synced.begin(), member.synced.end(), token) != member.synced.end();
+           member.synced.Contains(token);
   });
 }
 

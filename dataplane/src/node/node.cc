@@ -13,34 +13,43 @@
 #include "base/interface_address.h"
 #include "base/machine.h"
 #include "base/prefault.h"
+#include "directory/fence.h"
 #include "directory/shard.h"
 #include "membership/table.h"
-#include "node/clearing.h"
-#include "node/clears.h"
-#include "node/engine_server.h"
-#include "node/health_report.h"
-#include "node/http.h"
-#include "node/intake.h"
-#include "node/locator.h"
-#include "node/member_agent.h"
-#include "node/metric_families.h"
-#include "node/metrics.h"
-#include "node/mover.h"
-#include "node/numa_home.h"
-#include "node/one_sided.h"
-#include "node/pages.h"
+#include "node/clear/clearing.h"
+#include "node/clear/clears.h"
+#include "node/config/exposure.h"
+#include "node/disk/disk_pages.h"
+#include "node/drain/intake.h"
+#include "node/drain/mover.h"
+#include "node/engine/engine_sockets.h"
+#include "node/engine/pages.h"
+#include "node/mapped/mapped_reader.h"
+#include "node/mapped/pool_server.h"
+#include "node/owner/publisher.h"
+#include "node/owner/upkeep.h"
+#include "node/peer/member_agent.h"
+#include "node/peer/peers.h"
+#include "node/peer/secret.h"
+#include "node/peer/views.h"
 #include "node/peer_requests.h"
-#include "node/peers.h"
-#include "node/publisher.h"
-#include "node/replicas.h"
-#include "node/secret.h"
-#include "node/status_json.h"
+#include "node/read/locator.h"
+#include "node/read/one_sided.h"
+#include "node/read/replicas.h"
+#include "node/read/tcp_reader.h"
+#include "node/report/health_report.h"
+#include "node/report/http.h"
+#include "node/report/metric_families.h"
+#include "node/report/metrics.h"
+#include "node/report/recorder.h"
+#include "node/report/status_json.h"
+#include "node/tenant/tenants.h"
 #include "node/transport_choice.h"
-#include "node/upkeep.h"
-#include "node/views.h"
+#include "pool/numa_home.h"
 #include "transport/tcp/server.h"
 #include "transport/tcp/tls.h"
 #include "version.h"
+#include "wire/frame_memory.h"
 #include "wire/stream.h"
 
 namespace peercache {
@@ -71,22 +80,24 @@ uint64_t WallClockNanoseconds() {
                                std::chrono::nanoseconds(1));
 }
 
-uint64_t MachineMemory() {
+uint64_t OrMachineMemory(uint64_t limit) {
+  if (limit != 0) return limit;
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
          static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-Result<Listener> ListenForPeers(const NodeConfig& config, std::span<const HostPort> discovery) {
-  if (config.peer_port != 0) return Listen(config.bind_addr, config.peer_port);
+Result<Listener> ListenForPeers(const NodeConfig& config, const std::string& bind_addr,
+                                std::span<const HostPort> discovery) {
+  if (config.peer_port != 0) return Listen(bind_addr, config.peer_port);
   // Bare metal: the process whose address is named in discovery_addr hosts discovery; of several on
   // the same machine the first one does.
   for (const HostPort& entry : discovery) {
     const auto addresses = Resolve(entry.host);
     if (!addresses.ok() || addresses->empty() || !IsLocalAddress(addresses->front())) continue;
-    auto listener = Listen(config.bind_addr, entry.port);
+    auto listener = Listen(bind_addr, entry.port);
     if (listener.ok()) return listener;
   }
-  return Listen(config.bind_addr, 0);
+  return Listen(bind_addr, 0);
 }
 
 Result<std::string> AdvertisedAddress(const NodeConfig& config,
@@ -99,8 +110,7 @@ Result<std::string> AdvertisedAddress(const NodeConfig& config,
     std::string local = LocalAddressTowards(addresses->front(), entry.port);
     if (!local.empty()) return local;
   }
-  const bool any = config.bind_addr == "0.0.0.0" || config.bind_addr == "::";
-  return any ? std::string("127.0.0.1") : config.bind_addr;
+  return OwnAddress(config);
 }
 
 std::vector<NumaRail> NumaRails(const FoundRails& rails) {
@@ -108,6 +118,13 @@ std::vector<NumaRail> NumaRails(const FoundRails& rails) {
   if (!rails.ok()) return numa;
   for (const rdma::RailSpec& rail : *rails) numa.push_back({rail.name, rail.numa_node});
   return numa;
+}
+
+// Where engines attach, for the log.
+std::string Where(const NodeConfig& config) {
+  if (config.tenants_dir.empty()) return config.socket;
+  return fmt::format("{}{}{}/TENANT/{}", config.socket, config.socket.empty() ? "" : " and ",
+                     config.tenants_dir, config.tenant_socket_name());
 }
 
 std::string DefaultId(const NodeConfig& config) {
@@ -146,16 +163,29 @@ class Node::Impl {
       if (!tls.ok()) return tls.status();
       tls_ = std::move(*tls);
     }
-    auto listener = ListenForPeers(config_, discovery);
+    auto bind_addr = PeerBindAddress(config_, discovery);
+    if (!bind_addr.ok()) return bind_addr.status();
+    auto listener = ListenForPeers(config_, *bind_addr, discovery);
     if (!listener.ok()) return listener.status().Annotate("peer-port");
     auto congestion = SetCongestion(listener->fd.get(), config_.tcp_congestion);
     if (!congestion.ok()) return congestion.status().Annotate("tcp-congestion");
     tcp_congestion_ = std::move(*congestion);
     auto address = AdvertisedAddress(config_, discovery);
     if (!address.ok()) return address.status().Annotate("advertise-addr");
-    auto engines = ListenUnix(config_.socket, config_.socket_mode);
+    if (Status s = OpenDisk(); !s.ok()) return s.Annotate("disk-path");
+    if (Status s = MakePools(rails.ok()); !s.ok())
+      return config_.pool_file.empty() ? s.Annotate("pool-size") : s;
+    auto tenants =
+        Tenants::Create({config_.cluster, config_.tenant_secret_file, config_.max_engines,
+                         OrMachineMemory(config_.max_tenant_memory)},
+                        pool_.get());
+    if (!tenants.ok()) return tenants.status();
+    tenants_ = std::move(*tenants);
+    auto engines = EngineSockets::Bind({config_.socket, config_.socket_mode, config_.tenant,
+                                        config_.tenants_dir, config_.tenant_socket_name()},
+                                       tenants_.get());
     if (!engines.ok()) return engines.status();
-    if (Status s = MakePools(rails.ok()); !s.ok()) return s.Annotate("pool-size");
+    engines_ = std::move(*engines);
     auto fabric = OpenFabric(config_, rails, pool_->memory().bytes());
     if (!fabric.ok()) return fabric.status().Annotate("transport");
     transport_ = std::move(*fabric);
@@ -164,6 +194,7 @@ class Node::Impl {
     // Grows with every start, but for clocks that go back (OwnerTable::Admit); wall clock, so that
     // no state has to survive. model: StartOwner
     self_.incarnation = config_.incarnation != 0 ? config_.incarnation : WallClockNanoseconds();
+    if (pool_->file() != nullptr) self_.incarnation = pool_->file()->Incarnation(self_.incarnation);
     self_.host = std::move(*address);
     self_.peer_port = listener->port;
     self_.capacity_bytes = pool_->size();
@@ -184,18 +215,25 @@ class Node::Impl {
     table_options.warm_up = config_.heartbeat * 3;
     table_ = std::make_unique<Table>(table_options, Clock::now());
     const OwnerTimes times{.lease = config_.lease, .owner_ttl = config_.member_ttl};
-    peers_ = std::make_unique<Peers>(hello, secret_.get(), times, tls_.get());
+    peers_ = std::make_unique<Peers>(hello, secret_.get(), times, tls_.get(), &frame_memory_);
     if (transport_.fabric) transport_.fabric->Start(peers_.get());
-    const auto sweep = [this](std::optional<uint64_t> tag) { return Sweep(tag); };
+    const auto sweep = [this](std::optional<uint64_t> tag, uint64_t epoch) {
+      return Sweep(tag, epoch);
+    };
     clears_ =
-        std::make_unique<Clears>(ClearsOptions{config_.peer_timeout, stall, config_.member_ttl},
+        std::make_unique<Clears>(KeptClears({config_.peer_timeout, stall, config_.member_ttl}),
                                  peers_.get(), &views_, &counters_, sweep);
     clearing_ = std::make_unique<Clearing>(
         ClearingOptions{self_.id, config_.peer_timeout, stall, peers_->remember()}, peers_.get(),
         clears_.get(), &counters_, sweep);
+    holdings_.emplace(pool_.get());
+    if (disk_) disk_->Start(pool_.get(), room_.get());
     publisher_ = std::make_unique<Publisher>(
-        PublisherOptions{self_.incarnation, config_.lease, config_.peer_timeout, stall},
-        shard_.get(), pool_.get(), peers_.get(), &views_, &counters_, clears_.get());
+        PublisherOptions{self_.incarnation, config_.lease, config_.peer_timeout, stall,
+                         std::min<Duration>(config_.member_ttl / 6, milliseconds(1000))},
+        shard_.get(), &*holdings_, peers_.get(), &views_, &counters_, clears_.get(),
+        disk_ ? disk_->holdings() : nullptr);
+    if (disk_) disk_->Serve(publisher_.get());
     LocatorOptions locator_options;
     locator_options.stall = stall;
     locator_options.lease = config_.lease;
@@ -206,7 +244,9 @@ class Node::Impl {
     }
     locator_ = std::make_unique<Locator>(locator_options, shard_.get(), peers_.get(),
                                          transport_.fabric.get(), one_sided_.get(), &counters_);
-    metrics_ = std::make_unique<Metrics>(&counters_, [this] { return Observe(); });
+
+    MapPools(hello);
+    tcp_reader_ = std::make_unique<TcpReader>(TcpReaderOptions{config_.lease, stall}, peers_.get());
 
     if (config_.http) {
       auto http = Http::Bind(config_.bind_addr, config_.http_port, Handlers());
@@ -222,53 +262,63 @@ class Node::Impl {
     agent_options.vnodes = config_.vnodes;
     requests_ = std::make_unique<PeerRequests>(
         hello, secret_.get(), pool_.get(), shard_.get(), table_.get(), &counters_,
-        transport_.fabric.get(), clears_.get(), [this](uint64_t tag) { return Sweep(tag); },
-        [this](const OfferRequest& offer) { return Take(offer); });
+        transport_.fabric.get(), clears_.get(), [this](uint64_t tag) { return Sweep(tag, 0); },
+        [this](const OfferRequest& offer) { return Take(offer); }, disk_.get());
     TcpServerOptions server_options;
     server_options.threads = config_.io_threads;
     server_options.tls = tls_.get();
+    server_options.memory = &frame_memory_;
     server_ = std::make_unique<TcpServer>(std::move(*listener), requests_.get(), server_options);
+    recorder_.emplace(Recorded{&counters_, pool_.get(), transport_.fabric.get(), peers_.get(),
+                               &views_, table_.get(), config_.machine});
+    if (Status status = recorder_->Start(); !status.ok()) return status;
     health_ = std::make_unique<HealthReport>(config_.group, &counters_, pool_.get(),
-                                             transport_.fabric.get());
+                                             transport_.fabric.get(), &*recorder_, disk_.get());
     agent_ =
         std::make_unique<MemberAgent>(std::move(agent_options), self_, &views_, peers_.get(),
                                       &counters_, [this] { return health_->Now(Clock::now()); });
     UpkeepOptions upkeep_options;
     upkeep_options.lease = config_.lease;
     upkeep_options.watermarks = config_.watermarks;
-    upkeep_options.keepalive = std::min<Duration>(config_.member_ttl / 6, milliseconds(1000));
-    upkeep_ = std::make_unique<Upkeep>(upkeep_options, pool_.get(), replicas_.get(), shard_.get(),
-                                       publisher_.get(), &views_, room_.get(),
-                                       [this](const View& view) { agent_->Synced(view); });
+    upkeep_ = std::make_unique<Upkeep>(
+        upkeep_options, pool_.get(), replicas_.get(), shard_.get(), publisher_.get(), &views_,
+        room_.get(), [this](const View& view) { agent_->Synced(view); },
+        disk_ ? disk_->behind() : nullptr);
     intake_ = std::make_unique<Intake>(
         IntakeOptions{config_.lease, config_.peer_timeout, stall, config_.checksums}, pool_.get(),
-        peers_.get(), &views_, publisher_.get(), locator_.get(), room_.get(),
-        transport_.fabric.get(), &counters_, [this] { return upkeep_->reserve_bytes(); });
+        peers_.get(), &views_, publisher_.get(), locator_.get(), room_.get(), Readers(), &counters_,
+        [this] { return upkeep_->reserve_bytes(); });
     upkeep_ready_ = true;
     clears_->Start();
     pages_ = std::make_unique<Pages>(PagesOptions{config_.lease, config_.peer_timeout, stall,
                                                   config_.checksums, CopyThreads(config_)},
-                                     pool_.get(), peers_.get(), &views_, publisher_.get(),
-                                     locator_.get(), replicas_.get(), room_.get(),
-                                     transport_.fabric.get(), clears_.get(), &counters_);
+                                     pool_.get(), &views_, peers_.get(), publisher_.get(),
+                                     locator_.get(), replicas_.get(), room_.get(), Readers(),
+                                     clears_.get(), &counters_, disk_.get());
     EngineServerOptions engine_options;
     engine_options.node_id = self_.id;
     engine_options.max_engines = config_.max_engines;
     engine_options.uids = config_.socket_uids;
     engine_options.engine_concurrency = config_.engine_concurrency;
-    engine_options.max_engine_memory =
-        config_.max_engine_memory != 0 ? config_.max_engine_memory : MachineMemory();
-    engines_ = std::make_unique<EngineServer>(
-        std::move(*engines), engine_options, pages_.get(), transport_.fabric.get(), metrics_.get(),
-        &counters_, [this] { AwaitJoined(Clock::now() + kAttachWait); },
-        [this](uint64_t tag) { return Clear(tag); });
+    engine_options.memory = &frame_memory_;
+    engine_options.max_engine_memory = OrMachineMemory(config_.max_engine_memory);
+    const EngineServices services{tenants_.get(),
+                                  pages_.get(),
+                                  transport_.fabric.get(),
+                                  &counters_,
+                                  [this] { AwaitJoined(Clock::now() + kAttachWait); },
+                                  [this](uint64_t tag) { return Clear(tag); }};
+    if (Status s = engines_->Serve(engine_options, services); !s.ok()) return s;
+    serving_ = true;
     numa_.Settled(here.status(), pool_->memory());
     health_->Serve(engines_.get(), &numa_);
     started_ = Clock::now();
-    if (http_) http_->Serve();  // last: its handlers look at everything above
+    if (http_) {  // last: its handlers look at everything above
+      if (Status s = http_->Serve(); !s.ok()) return s;
+    }
     spdlog::info("node {} (peercached {}): peers at {}:{}{}, engines at {}, pool {} MiB{}; {}",
                  self_.id, kVersion, self_.host, self_.peer_port, tls_ ? " (TLS)" : "",
-                 config_.socket, pool_->size() >> 20,
+                 Where(config_), pool_->size() >> 20,
                  http_ ? fmt::format(", http port {}", http_->port()) : "", transport_.why);
     return {};
   }
@@ -276,6 +326,7 @@ class Node::Impl {
   ~Impl() {
     http_.reset();
     if (health_) health_->Stop();
+    serving_ = false;
     engines_.reset();
     if (clears_) clears_->Stop();
     upkeep_ready_ = false;
@@ -283,11 +334,10 @@ class Node::Impl {
     intake_.reset();
     upkeep_.reset();
     agent_.reset();
-    if (pool_) unlink(config_.socket.c_str());
   }
 
   Status Ready() const {
-    if (!agent_ || !engines_) return Unavailable("starting");
+    if (!agent_ || !serving_) return Unavailable("starting");
     if (left_) return Unavailable("this node has left the cluster");
     if (views_.Get() == nullptr) {
       const auto hosts = agent_->hosts();
@@ -321,7 +371,7 @@ class Node::Impl {
     spdlog::info("left the cluster{}", complete ? "" : " before everyone had taken over");
   }
 
-  std::string StatusText() const {
+  std::string StatusText(Asker asker) const {
     NodeStatus status;
     status.self = self_;
     status.self.state = agent_ ? agent_->state() : MemberState::kJoining;
@@ -333,23 +383,98 @@ class Node::Impl {
     status.reports = table_->Reports(Clock::now());
     status.warming = table_->warming(Clock::now());
     status.pool = pool_->stats();
+    status.adoption = pool_->adoption();
+    if (disk_) status.disk = disk_->report();
     status.room = room_->stats();
     if (upkeep_ready_) status.reserve_bytes = upkeep_->reserve_bytes();
     status.shard = shard_->stats(Clock::now());
-    if (engines_) status.engines = engines_->engines();
+    if (serving_) {
+      status.engines = engines_->engines();
+      status.unserved_tenants = engines_->unserved();
+    }
+    status.tenants = tenants_->infos();
     status.unhealthy = peers_->Unhealthy(Clock::now());
     status.tls = TlsStats();
     status.transport = transport_.why;
     status.tcp_congestion = tcp_congestion_;
     if (transport_.fabric) status.fabric = transport_.fabric->stats();
     status.numa = numa_.stats();
-    return ToJson(status, config_, counters_);
+    status.activity = recorder_->Latest();
+    status.events = recorder_->Past(Clock::now());
+    return ToJson(status, config_, counters_, asker);
   }
 
   const NodeConfig& config() const { return config_; }
   const Member& self() const { return self_; }
 
  private:
+  // How pages come from other nodes, the fastest way first.
+  std::vector<PageReader*> Readers() const {
+    std::vector<PageReader*> readers;
+    if (mapped_reader_) readers.push_back(mapped_reader_.get());
+    if (transport_.fabric) readers.push_back(transport_.fabric.get());
+    readers.push_back(tcp_reader_.get());
+    return readers;
+  }
+  // Pools of nodes on this machine are read where they are. With TLS and no secret, who connects to
+  // a socket has proven nothing.
+  void MapPools(const Hello& hello) {
+    const std::string directory = config_.shared_directory();
+    if (!config_.map_pools || directory.empty() || (secret_->none() && config_.tls())) return;
+    mapped_reader_ = std::make_unique<MappedReader>(directory, hello, peers_.get(), secret_.get());
+    if (pool_->file() != nullptr) {
+      // Nobody can be kept from writing to a file that they may open, as to a sealed memfd.
+      spdlog::info("nodes of this machine read this node's pages as others do: pool-file is set");
+      return;
+    }
+    Hello holder = hello;
+    holder.to = PoolSocket(directory, hello.node);
+    auto server = PoolServer::Open(directory, holder, secret_.get(), pool_->memory());
+    if (!server.ok()) {
+      spdlog::warn("nodes of this machine read this node's pages as others do (map-pools): {}",
+                   server.status().ToString());
+      return;
+    }
+    pool_server_ = std::move(*server);
+  }
+  // The drives, before the pool, which takes its generations from there.
+  Status OpenDisk() {
+    if (config_.disk_paths.empty()) return {};
+    auto disk = DiskPages::Open(config_.disk_options(), config_.peer_timeout);
+    if (!disk.ok()) return disk.status();
+    disk_ = std::move(*disk);
+    return {};
+  }
+  // What the pool's file and the drives know of clears, and keeping it in the file; in the drives a
+  // clear keeps itself.
+  ClearsOptions KeptClears(ClearsOptions options) {
+    ClearTable heard;
+    std::optional<ClearState> known;  // of all that have pages of before
+    const auto add = [&](const ClearState& state, bool has_pages) {
+      heard.Take(state);
+      if (has_pages) known = known ? KnownToBoth(*known, state) : state;
+    };
+    if (disk_) add(disk_->KnownClears(), disk_->has_past());
+    PoolFile* const file = pool_->file();
+    if (file != nullptr) {
+      const std::vector<std::byte> note = file->LoadNote();
+      FrameReader reader(note);
+      ClearState state;
+      if (note.empty() || !state.Decode(&reader)) state = {};
+      add(state, pool_->adoption().pages > 0);
+    }
+    options.pages_of_before = known.has_value() && !config_.discovery_addr.empty();
+    options.heard = heard.state();
+    options.known = known.value_or(options.heard);
+    if (file == nullptr) return options;
+    options.keep = [file](const ClearState& state) {
+      FrameWriter writer;
+      writer.Start(MessageType::kClears, 0);
+      state.Encode(&writer);
+      file->SaveNote(writer.Finish().subspan(sizeof(FrameHeader)));
+    };
+    return options;
+  }
   // The pool, and out of the same memory the one of the replicas.
   // With `rails` peers may look into the shard's buckets, which are registered with the pool.
   Status MakePools(bool rails) {
@@ -359,14 +484,26 @@ class Node::Impl {
     options.bytes = config_.pool_bytes - replicas;
     options.huge_pages = config_.huge_pages;
     options.eviction = config_.eviction;
+    if (disk_) options.generations = disk_->generations();
+    if (!config_.pool_file.empty()) {
+      const auto secret = TenantSecretName(config_.cluster, config_.tenant_secret_file);
+      if (!secret.ok()) return secret.status().Annotate("tenant-secret-file");
+      options.file = {
+          config_.pool_file,
+          config_.pool_file_name(),
+          {{"cluster", config_.cluster}, {"node-id", config_.node_id}, {"tenant-secret", *secret}},
+          Padded(config_.lease)};
+    }
     if (rails && config_.one_sided_lookups()) options.beside = BucketBytes(config_.pool_bytes);
     auto pool = Pool::Create(options);
     if (!pool.ok()) return pool.status();
     pool_ = std::move(*pool);
-    room_ = std::make_unique<Room>(pool_.get(), config_.lease);
+    room_ = std::make_unique<Room>(pool_.get());
     std::unique_ptr<Pool> replica_pool;
     if (replicas > 0) {
       options.beside = 0;
+      options.file = {};
+      options.generations = nullptr;
       options.bytes = replicas;
       options.eviction = EvictionPolicy::kLru;
       auto made = Pool::Create(options);
@@ -395,17 +532,15 @@ class Node::Impl {
   }
 
   std::optional<Tls::Stats> TlsStats() const {
-    if (!tls_) return std::nullopt;
-    return tls_->stats();
+    return tls_ ? std::optional(tls_->stats()) : std::nullopt;
   }
 
   HttpHandlers Handlers() {
-    HttpHandlers handlers;
-    handlers.healthy = [] { return Status(); };
-    handlers.ready = [this] { return Ready(); };
-    handlers.metrics = [this] { return metrics_->Text(); };
-    handlers.status = [this] { return StatusText(); };
-    return handlers;
+    return {.healthy = [] { return Status(); },
+            .ready = [this] { return Ready(); },
+            .metrics = [this] { return MetricsText(Observe()); },
+            .status = [this](Asker asker) { return StatusText(asker); },
+            .history = [this] { return recorder_->HistoryJson(); }};
   }
 
   Scrape Observe() const {
@@ -413,6 +548,8 @@ class Node::Impl {
     Scrape s;
     s.counters = &counters_;
     s.pool = pool_->stats();
+    s.adoption = pool_->adoption();
+    if (disk_) s.disk = disk_->report();
     s.replicas = replicas_->stats();
     s.room = room_->stats();
     if (upkeep_ready_) s.reserve_bytes = upkeep_->reserve_bytes();
@@ -422,7 +559,9 @@ class Node::Impl {
     s.view = views_.Get();
     s.breakers = peers_->breakers(now);
     if (server_) s.server = server_->stats();
+    s.frames = frame_memory_.stats();
     s.tls = TlsStats();
+    if (http_) s.http = http_->stats();
     if (transport_.fabric) s.fabric = transport_.fabric->stats();
     if (agent_) {
       const MemberAgent::Hosts hosts = agent_->hosts();
@@ -431,7 +570,9 @@ class Node::Impl {
     }
     s.ready = Ready().ok();
     s.uptime = now - started_;
-    if (engines_) {
+    s.tenants = tenants_->infos();
+    if (serving_) {
+      s.unserved_tenants = engines_->unserved();
       for (const EngineInfo& engine : engines_->engines()) {
         ++s.engines;
         s.engine_connections += engine.connections;
@@ -462,11 +603,16 @@ class Node::Impl {
     return intake_->Answer(offer);
   }
 
-  size_t Sweep(std::optional<uint64_t> tag) {
+  size_t Sweep(std::optional<uint64_t> tag, uint64_t epoch) {
     locator_->ForgetAll();
     replicas_->Clear();
-    if (upkeep_ready_) intake_->Forget();
-    return upkeep_ready_ ? upkeep_->Clear(tag) : 0;
+    // Pages of the process before may be there already, and nobody to take them out of service.
+    if (!upkeep_ready_) return pool_->file() != nullptr || disk_ ? 1 : 0;
+    intake_->Forget();
+    const size_t left = upkeep_->Clear(tag);
+    if (left > 0 || !disk_) return left;
+    if (!disk_->Clear(tag, epoch)) return 1;
+    return upkeep_->Clear(tag);  // what came back from the disk meanwhile
   }
 
   NodeConfig config_;
@@ -475,13 +621,16 @@ class Node::Impl {
   Counters counters_;
   Views views_;
   NumaHome numa_;
-  std::atomic<bool> left_{false}, upkeep_ready_{false};
+  FrameMemory frame_memory_;
+  std::atomic<bool> left_{false}, upkeep_ready_{false}, serving_{false};
   std::unique_ptr<Secret> secret_;
   std::unique_ptr<Tls> tls_;  // null: peers speak without TLS
   std::unique_ptr<Pool> pool_;
+  std::unique_ptr<Tenants> tenants_;
   std::unique_ptr<Replicas> replicas_;
   std::vector<std::unique_ptr<Prefault>> prefault_;  // of the two pools
   std::unique_ptr<Room> room_;
+  std::unique_ptr<DiskPages> disk_;  // null without
   std::unique_ptr<Shard> shard_;
   std::unique_ptr<Table> table_;
   std::unique_ptr<Peers> peers_;
@@ -489,10 +638,14 @@ class Node::Impl {
   Transport transport_;  // serves the pool, reads from the peers
   std::unique_ptr<Clears> clears_;
   std::unique_ptr<Clearing> clearing_;
+  std::optional<PoolHoldings> holdings_;
   std::unique_ptr<Publisher> publisher_;
   std::unique_ptr<OneSidedLookups> one_sided_;  // null: shards are asked
   std::unique_ptr<Locator> locator_;
-  std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<PoolServer> pool_server_;
+  std::unique_ptr<MappedReader> mapped_reader_;
+  std::unique_ptr<TcpReader> tcp_reader_;
+  std::optional<Recorder> recorder_;
   std::unique_ptr<HealthReport> health_;
   std::unique_ptr<MemberAgent> agent_;
   std::unique_ptr<Upkeep> upkeep_;
@@ -501,7 +654,7 @@ class Node::Impl {
   std::unique_ptr<PeerRequests> requests_;
   std::unique_ptr<TcpServer> server_;
   std::unique_ptr<Pages> pages_;
-  std::unique_ptr<EngineServer> engines_;
+  std::unique_ptr<EngineSockets> engines_;
 };
 
 Node::Node(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -517,7 +670,7 @@ bool Node::ready() const { return impl_->Ready().ok(); }
 const std::string& Node::socket() const { return impl_->config().socket; }
 uint16_t Node::peer_port() const { return impl_->self().peer_port; }
 uint16_t Node::http_port() const { return impl_->self().http_port; }
-std::string Node::StatusJson() const { return impl_->StatusText(); }
+std::string Node::StatusJson() const { return impl_->StatusText(Asker::kOwnMachine); }
 void Node::Leave(milliseconds limit) { impl_->Leave(limit); }
 
 }  // namespace peercache

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "node/config.h"
+#include "node/config/config.h"
 
 namespace peercache {
 

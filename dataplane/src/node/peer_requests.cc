@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/give_back.h"
+
 namespace peercache {
 namespace {
 
@@ -14,11 +16,20 @@ struct Scratch {
   LookupRequest lookup;
   OwnerRequest owner;
   ReadRequest read;
+  std::vector<Key> fetch;
   std::vector<PageAt> wanted;
   std::vector<Record> records;
   std::vector<OtherRecord> others;
   std::vector<uint32_t> lengths;
-  ShardAnswer shard_answer;
+  WithdrawAnswer shard_answer;
+
+  // What a large request has left.
+  void Rest() {
+    constexpr size_t kKept = 4 * kKeptBytes;  // of a thread, not of a connection
+    GiveBack(kKept, &fetch, &lookup.exclude, &lookup.keys, &owner.publish, &owner.withdraw,
+             &read.items, &wanted, &records, &others, &lengths, &shard_answer.outcomes,
+             &shard_answer.unserved_ms);
+  }
 };
 thread_local Scratch scratch;
 
@@ -26,7 +37,7 @@ thread_local Scratch scratch;
 
 PeerRequests::PeerRequests(Hello self, const Secret* secret, Pool* pool, Shard* shard, Table* table,
                            Counters* counters, Fabric* fabric, Clears* clears,
-                           std::function<size_t(uint64_t)> clear, Taker take)
+                           std::function<size_t(uint64_t)> clear, Taker take, DiskPages* disk)
     : self_(std::move(self)),
       secret_(secret),
       pool_(pool),
@@ -36,7 +47,8 @@ PeerRequests::PeerRequests(Hello self, const Secret* secret, Pool* pool, Shard* 
       fabric_(fabric),
       clears_(clears),
       clear_(std::move(clear)),
-      take_(std::move(take)) {}
+      take_(std::move(take)),
+      disk_(disk) {}
 
 Status PeerRequests::OnHello(const Hello& hello, Greeting* answer) {
   if (hello.cluster != self_.cluster) {
@@ -70,21 +82,9 @@ Status PeerRequests::OnHello(const Hello& hello, Greeting* answer) {
         "the caller has dialled {}, this is node {:016x} at {}: it hears of that in a moment",
         hello.to, self_.node, self_.to));
   }
-  return Challenged(hello, *key, answer);
-}
-
-Status PeerRequests::Challenged(const Hello& hello, const PeerKey& key, Greeting* answer) const {
-  const auto nonce = FreshNonce();
-  if (!nonce.ok()) return nonce.status();
-  auto& proving = answer->proving.emplace();
-  proving.key = key.id;
-  proving.challenge = {self_.node, self_.incarnation, self_.machine, *nonce, {}};
-  const auto own = Prove(key, PeerRole::kAnswerer, hello, proving.challenge);
-  const auto expected = Prove(key, PeerRole::kCaller, hello, proving.challenge);
-  if (!own.ok()) return own.status();
-  if (!expected.ok()) return expected.status();
-  proving.challenge.proof = *own;
-  proving.expected = *expected;
+  auto asked = Ask(*key, hello, {self_.node, self_.incarnation, self_.machine, {}, {}});
+  if (!asked.ok()) return asked.status();
+  answer->proving = std::move(*asked);
   return {};
 }
 
@@ -93,8 +93,13 @@ bool PeerRequests::Trusts(uint64_t key) const {
 }
 
 Status PeerRequests::OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) {
-  // The answer to a request of type T has type T + 1.
-  answer->Start(static_cast<MessageType>(static_cast<int>(header.type) + 1), header.request_id);
+  answer->Start(AnswerTo(header.type), header.request_id);
+  Status s = Answer(header, body, answer);
+  scratch.Rest();
+  return s;
+}
+
+Status PeerRequests::Answer(const FrameHeader& header, FrameReader body, PeerAnswer* answer) {
   switch (header.type) {
     case MessageType::kLookup: return OnLookup(header, &body, &answer->frame);
     case MessageType::kDirectory: return OnDirectory(&body, &answer->frame);
@@ -102,9 +107,10 @@ Status PeerRequests::OnRequest(const FrameHeader& header, FrameReader body, Peer
     case MessageType::kWithdraw:
     case MessageType::kContact: return OnOwner(header, &body, &answer->frame);
     case MessageType::kRead: return OnRead(&body, answer);
+    case MessageType::kFetch: return OnFetch(&body, &answer->frame);
     case MessageType::kConnect: return OnConnect(&body, answer);
     case MessageType::kOffer: return OnOffer(&body, &answer->frame);
-    case MessageType::kHeartbeat: return OnHeartbeat(&body, &answer->frame);
+    case MessageType::kHeartbeat: return OnHeartbeat(header, &body, &answer->frame);
     case MessageType::kLeave: {
       LeaveRequest request;
       if (!request.Decode(&body)) return Malformed(header.type);
@@ -120,8 +126,9 @@ Status PeerRequests::OnRequest(const FrameHeader& header, FrameReader body, Peer
     case MessageType::kClears: {
       ClearsMessage message;
       if (!message.Decode(&body)) return Malformed(header.type);
-      clears_->Answer(message).Encode(&answer->frame);
-      return {};
+      const auto clears = clears_->Answer(message);
+      if (clears.ok()) clears->Encode(&answer->frame);
+      return clears.status();
     }
     default:
       return Corrupt(
@@ -156,14 +163,25 @@ Status PeerRequests::OnOwner(const FrameHeader& header, FrameReader* body, Frame
   const MessageType type = header.type;
   auto& request = scratch.owner;
   if (!request.Decode(type, body)) return Malformed(type);
+  // Its own shard would take this node's own words for those of a former process, for ever.
+  if (request.stamp.node == self_.node) {
+    return InvalidArgument(
+        fmt::format("the caller speaks for node {:016x}, which is this one: give each node an id "
+                    "of its own",
+                    self_.node));
+  }
   const TimePoint now = Clock::now();
   auto& answer = scratch.shard_answer;
   answer.outcomes.assign(request.publish.size(), kRefused);
+  const bool hears_served =
+      type == MessageType::kWithdraw && (header.can & FrameHeader::kHearsServed) != 0;
+  answer.unserved_ms.assign(hears_served ? request.withdraw.size() : 0, 0);
   Status s;
   if (type == MessageType::kPublish) {
     s = shard_->Publish(request.stamp, request.publish, answer.outcomes, now);
   } else if (type == MessageType::kWithdraw) {
-    s = shard_->Withdraw(request.stamp, request.withdraw, now);
+    s = shard_->Withdraw(request.stamp, request.withdraw, now, answer.unserved_ms);
+    if (!s.ok()) answer.unserved_ms.clear();
   } else {
     s = shard_->Contact(request.stamp, now);
   }
@@ -189,7 +207,7 @@ Status PeerRequests::OnRead(FrameReader* body, PeerAnswer* answer) {
     for (const ReadItem& item : request.items)
       scratch.wanted.push_back({item.offset, item.generation, item.key});
     pages.resize(request.items.size());
-    pool_->FindManyAt(scratch.wanted, pages);
+    pool_->FindManyAt(scratch.wanted, pages, Clock::now());
   }
   uint64_t bytes = 0;
   size_t kept = 0;
@@ -201,10 +219,44 @@ Status PeerRequests::OnRead(FrameReader* body, PeerAnswer* answer) {
     pages[kept++] = std::move(pages[i]);
   }
   pages.resize(kept);
+  if (bytes > kMaxPayload) {
+    return InvalidArgument(
+        fmt::format("Read of {} bytes: at most {} in one answer", bytes, kMaxPayload));
+  }
   counters_->served_bytes.Add(bytes);
   counters_->served_pages.Add(answer->pages.size());
   counters_->served_absent.Add(request.items.size() - answer->pages.size());
   EncodeReadOk(scratch.lengths, &answer->frame);
+  return {};
+}
+
+Status PeerRequests::OnFetch(FrameReader* body, FrameWriter* out) {
+  auto& keys = scratch.fetch;
+  if (!DecodeKeys(body, &keys)) return Malformed(MessageType::kFetch);
+  FetchAnswer answer{self_.incarnation, std::vector<FetchPlace>(keys.size())};
+  std::vector<PagePin> pins(keys.size());
+  const TimePoint now = Clock::now();
+  pool_->FindMany(keys, pins);
+  std::vector<Key> absent;
+  std::vector<size_t> which;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (!pins[i]) {
+      absent.push_back(keys[i]);
+      which.push_back(i);
+      continue;
+    }
+    const SlotHeader& header = pins[i].header();
+    answer.places[i] = {pins[i].offset(), header.generation, header.length, kFetchHere};
+    // No shard knows that the reader was told: the slot rests for its lease. model: served_directly
+    pool_->Told(pins[i].offset(), header.generation, now);
+  }
+  if (disk_ != nullptr && !absent.empty()) {
+    std::vector<uint8_t> coming(absent.size(), 0);
+    disk_->Want(absent, coming);
+    for (size_t i = 0; i < absent.size(); ++i)
+      if (coming[i]) answer.places[which[i]].state = kFetchComing;
+  }
+  answer.Encode(out);
   return {};
 }
 
@@ -229,14 +281,19 @@ Status PeerRequests::OnOffer(FrameReader* body, FrameWriter* out) {
   return {};
 }
 
-Status PeerRequests::OnHeartbeat(FrameReader* body, FrameWriter* out) {
+Status PeerRequests::OnHeartbeat(const FrameHeader& header, FrameReader* body, FrameWriter* out) {
   Heartbeat beat;
   if (!beat.Decode(body)) return Malformed(MessageType::kHeartbeat);
   const TimePoint now = Clock::now();
   if (Status s = table_->Heartbeat(beat.member, now, beat.health); !s.ok()) return s;
   counters_->heartbeats_answered.Add(1);
-  out->Can(FrameHeader::kHearsLookups);
-  ToWire(table_->List(now)).Encode(out);
+  out->Can(Heartbeat::kHearsAll);
+  const MemberListMessage list = ToWire(table_->List(now));
+  if ((header.can & FrameHeader::kHearsCrowds) != 0) {
+    list.EncodeOnce(out);
+  } else {
+    list.Encode(out);
+  }
   return {};
 }
 

@@ -6,10 +6,11 @@
 
 #include "directory/shard.h"
 #include "membership/table.h"
-#include "node/clears.h"
-#include "node/counters.h"
-#include "node/fabric.h"
-#include "node/secret.h"
+#include "node/clear/clears.h"
+#include "node/count/counters.h"
+#include "node/disk/disk_pages.h"
+#include "node/peer/secret.h"
+#include "node/rails/fabric.h"
 #include "pool/pool.h"
 #include "transport/peer_service.h"
 
@@ -22,21 +23,22 @@ class PeerRequests : public PeerService {
   // `self.to`: the address that this node tells others.
   PeerRequests(Hello self, const Secret* secret, Pool* pool, Shard* shard, Table* table,
                Counters* counters, Fabric* fabric, Clears* clears,
-               std::function<size_t(uint64_t tag)> clear, Taker take);
+               std::function<size_t(uint64_t tag)> clear, Taker take, DiskPages* disk = nullptr);
 
   Status OnHello(const Hello& hello, Greeting* answer) override;
   bool Trusts(uint64_t key) const override;
   Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override;
 
  private:
-  Status Challenged(const Hello& hello, const PeerKey& key, Greeting* answer) const;
+  Status Answer(const FrameHeader& header, FrameReader body, PeerAnswer* answer);
   Status OnLookup(const FrameHeader& header, FrameReader* body, FrameWriter* out);
   Status OnDirectory(FrameReader* body, FrameWriter* out);
   Status OnOwner(const FrameHeader& header, FrameReader* body, FrameWriter* out);
   Status OnRead(FrameReader* body, PeerAnswer* answer);
+  Status OnFetch(FrameReader* body, FrameWriter* out);
   Status OnConnect(FrameReader* body, PeerAnswer* answer);
   Status OnOffer(FrameReader* body, FrameWriter* out);
-  Status OnHeartbeat(FrameReader* body, FrameWriter* out);
+  Status OnHeartbeat(const FrameHeader& header, FrameReader* body, FrameWriter* out);
 
   const Hello self_;
   const Secret* const secret_;
@@ -48,6 +50,7 @@ class PeerRequests : public PeerService {
   Clears* const clears_;
   const std::function<size_t(uint64_t)> clear_;  // Upkeep::Clear
   const Taker take_;                             // Intake::Answer
+  DiskPages* const disk_;                        // null without
 };
 
 }  // namespace peercache

@@ -18,7 +18,9 @@ FoundRails FindRails(const NodeConfig& config) {
 Result<Transport> OpenFabric(const NodeConfig& config, const FoundRails& rails,
                              std::span<std::byte> pool) {
   if (config.transport == "tcp") return Transport{nullptr, rails.status().message()};
-  auto fabric = rails.ok() ? Fabric::Open(config, *rails, pool)
+  const FabricOptions options{config.peer_timeout, config.rdma_queue_stall(), config.rdma_spin,
+                              config.rdma_max_queues, config.rdma_link};
+  auto fabric = rails.ok() ? Fabric::Open(options, *rails, pool)
                            : Result<std::unique_ptr<Fabric>>(rails.status());
   if (fabric.ok()) {
     return Transport{std::move(*fabric),

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "node/config.h"
-#include "node/fabric.h"
+#include "node/config/config.h"
+#include "node/rails/fabric.h"
 #include "transport/rdma/rail.h"
 
 namespace peercache {

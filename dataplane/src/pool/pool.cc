@@ -10,10 +10,11 @@
 
 #include "base/divide.h"
 #include "base/size.h"
+#include "pool/fair_order.h"
 #include "pool/ghost.h"
 #include "pool/heat.h"
 #include "pool/key_index.h"
-#include "pool/replicas_first.h"
+#include "pool/resting_slots.h"
 #include "pool/slot_table.h"
 #include "pool/victims.h"
 
@@ -41,6 +42,9 @@ void WriteHeader(SlotHeader* header, const Slot& slot) {
   std::atomic_ref(header->generation).store(slot.generation, std::memory_order_release);
 }
 
+// Generations that a process may use before it says so to the next one.
+constexpr uint64_t kGenerations = uint64_t{1} << 20;
+
 // Losing part of a chunk is under 2 % of a pool with at least 64 of them, but may be all of a small
 // one.
 size_t RoundToChunks(size_t bytes) {
@@ -56,29 +60,26 @@ size_t WholePages(size_t bytes, HugePages pages) {
 }
 
 Victim VictimOf(const Slot& slot) {
-  return {slot.key, slot.offset(), slot.generation, slot.length, slot.published_to};
+  return {slot.key, slot.offset(), slot.generation, slot.length, slot.published_to, slot.told};
 }
 
 }  // namespace
 
 struct Pool::Impl {
-  struct Waiting {  // in quarantine
-    TimePoint reuse_at;
-    Slot* slot;
-    bool operator>(const Waiting& other) const { return reuse_at > other.reuse_at; }
-  };
-
-  Impl(MappedRegion region, size_t slots, size_t max_page, EvictionPolicy eviction)
-      : memory(std::move(region)),
+  Impl(MappedRegion region, std::unique_ptr<PoolFile> of, StateTable states, size_t slots,
+       size_t max_page, EvictionPolicy eviction)
+      : file(std::move(of)),
+        memory(std::move(region)),
         bytes(slots),
         max_page_bytes(max_page),
         policy(eviction),
-        table(bytes, SlotTable::ChunkBytes(bytes), SizeClassOf(max_page)),
+        table(bytes, SlotTable::ChunkBytes(bytes), SizeClassOf(max_page), states),
         index(bytes / kTypicalPage),
         ghost(1),
         taken_bytes(SizeClassOf(max_page) + 1) {
     for (SizeClass c = 0; c <= SizeClassOf(max_page); ++c)
-      orders.push_back(std::make_unique<ReplicasFirst>(MakeEvictionOrder(policy, &ghost)));
+      orders.push_back(std::make_unique<FairOrder>(
+          &shares, [this] { return MakeEvictionOrder(policy, &ghost); }));
   }
 
   SlotHeader* HeaderOf(const Slot& slot) const {
@@ -90,7 +91,7 @@ struct Pool::Impl {
   bool HasClassOf(size_t length) const {
     return length != 0 && length <= PayloadBytes(static_cast<SizeClass>(orders.size()) - 1);
   }
-  ReplicasFirst& OrderOf(const Slot& slot) { return *orders[slot.span->size_class]; }
+  FairOrder& OrderOf(const Slot& slot) { return *orders[slot.span->size_class]; }
 
   // Under the mutex:
   uint8_t HeatOf(const Slot& slot) const {
@@ -130,9 +131,11 @@ struct Pool::Impl {
         slot != nullptr && slot->state == SlotState::kReady && slot->generation == generation;
     return same ? slot : nullptr;
   }
-  PagePin FindAt(uint64_t offset, uint64_t generation, const Key& key) {
-    Slot* slot = ReadyAt(offset, generation);  // model: check_slot
-    return slot != nullptr && slot->key == key ? UseAndPin(slot) : PagePin();
+  PagePin FindAt(uint64_t offset, uint64_t generation, const Key& key, TimePoint now) {
+    Slot* slot = ReadyAt(offset, generation);  // model: Ask, check_slot
+    if (slot == nullptr || slot->key != key) return {};
+    slot->told.Raise(now);  // model: served_directly
+    return UseAndPin(slot);
   }
   bool AddPublishedTo(uint64_t offset, uint64_t generation, uint16_t peer) {
     Slot* slot = ReadyAt(offset, generation);
@@ -141,22 +144,29 @@ struct Pool::Impl {
     return true;
   }
   Slot* Allocate(size_t length) {
+    if (rests_until) return nullptr;
     Slot* slot = table.Allocate(SizeClassOf(length));
     if (slot == nullptr) return nullptr;
-    slot->generation = next_generation++;
+    slot->generation = generations->Next();
+    if (slot->generation >= generation_limit) {
+      generation_limit = slot->generation + kGenerations;
+      file->RaiseGenerationLimit(generation_limit);
+    }
     slot->length = static_cast<uint32_t>(length);
     slot->published_to = {};
+    slot->told = {};
     slot->replica = 0;
+    slot->tenant = 0;
     slot->heat = 0;
     return slot;
   }
   PagePin Commit(Slot* slot, const Key& key, uint64_t tag, uint64_t checksum, bool* duplicate,
-                 PageKind kind) {
+                 PageKind kind, TenantNumber tenant = 0) {
     if (Slot* existing = index.Find(key); existing != nullptr) {
       *duplicate = true;
       ++duplicate_commits;
       table.SetState(slot, SlotState::kFree);
-      if (kind == PageKind::kOwn) Adopt(existing, tag);
+      if (kind == PageKind::kOwn) Adopt(existing, tag, tenant);
       return UseAndPin(existing);
     }
     slot->key = key;
@@ -166,7 +176,12 @@ struct Pool::Impl {
     WriteHeader(HeaderOf(*slot), *slot);
     table.SetState(slot, SlotState::kReady);
     payload_bytes += slot->length;
-    if (slot->replica) CountReplica(*slot, +1);
+    slot->tenant = tenant;
+    if (slot->replica) {
+      CountReplica(*slot, +1);
+    } else {
+      shares.Add(tenant, slot->span->slot_bytes);
+    }
     taken_bytes[slot->span->size_class] += slot->span->slot_bytes;
     index.Insert(slot);
     Stamp(slot);
@@ -185,13 +200,16 @@ struct Pool::Impl {
     replicas += static_cast<uint64_t>(change);
     replica_bytes += static_cast<size_t>(change) * slot.span->slot_bytes;
   }
-  void Adopt(Slot* slot, uint64_t tag) {
+  void Adopt(Slot* slot, uint64_t tag, TenantNumber tenant) {
     if (!slot->replica) return;
     OrderOf(*slot).Remove(slot, false);
     CountReplica(*slot, -1);
     slot->replica = 0;
+    slot->tenant = tenant;
+    shares.Add(tenant, slot->span->slot_bytes);
     slot->tag = tag;
     std::atomic_ref(HeaderOf(*slot)->tag).store(tag, std::memory_order_relaxed);
+    if (slot->span->states != nullptr) StateTable::Set(*slot, SlotState::kReady);
     OrderOf(*slot).Insert(slot);
     Stamp(slot);
   }
@@ -201,29 +219,34 @@ struct Pool::Impl {
     table.SetState(slot, SlotState::kWithdrawing);
     payload_bytes -= slot->length;
     if (evicted) ++(slot->replica ? evictions_replica : evictions);
-    if (slot->replica) CountReplica(*slot, -1);
+    if (slot->replica) {
+      CountReplica(*slot, -1);
+    } else {
+      shares.Remove(static_cast<TenantNumber>(slot->tenant), slot->span->slot_bytes);
+    }
     return VictimOf(*slot);
   }
-  // At most kReclaimBatch slots; takes the mutex itself.
+  // At most kReclaimBatch slots; takes the mutex itself, not while headers come into the cache.
   size_t ReclaimSome(TimePoint now) {
-    std::lock_guard lock(mutex);
+    std::unique_lock lock(mutex);
+    const std::vector<Slot*> due = quarantine.TakeDue(now, kReclaimBatch);
+    lock.unlock();
+    // A free slot may become part of one of another size, whose page is written over its header.
+    for (const Slot* slot : due) ClearHeader(HeaderOf(*slot));  // model: void_first
+    lock.lock();
     size_t freed = 0;
-    for (size_t i = 0; i < kReclaimBatch; ++i) {
-      if (quarantine.empty() || now <= quarantine.front().reuse_at) break;
-      std::pop_heap(quarantine.begin(), quarantine.end(), std::greater<>());
-      Waiting& due = quarantine.back();
-      // Only unpinned pages are withdrawn and nobody pins them after, so none is pinned here. Were
-      // that ever wrong, this keeps the reader from paying with wrong bytes.
-      if (due.slot->pinned()) {
-        due.reuse_at = now;
-        std::push_heap(quarantine.begin(), quarantine.end(), std::greater<>());
-        continue;
-      }
-      freed += due.slot->span->slot_bytes;
-      table.SetState(due.slot, SlotState::kFree);
-      quarantine.pop_back();
+    for (Slot* slot : due) {
+      freed += slot->span->slot_bytes;
+      table.SetState(slot, SlotState::kFree);
     }
     return freed;
+  }
+  // What is free from now on because the rest of an adopted pool is over.
+  size_t EndRest(TimePoint now) {
+    std::lock_guard lock(mutex);
+    if (!rests_until || now <= *rests_until) return 0;
+    rests_until.reset();
+    return table.BytesIn(SlotState::kFree) + table.unassigned_bytes();
   }
   // The span that begins at this chunk, if one does.
   Span* SpanFrom(size_t chunk) const {
@@ -231,6 +254,24 @@ struct Pool::Impl {
     return span != nullptr && span->first_chunk == chunk ? span : nullptr;
   }
 
+  // A page of the process before, as if it had just been committed. Before anybody else is here.
+  bool Keep(Slot* slot) {
+    if (index.Find(slot->key) != nullptr) return false;
+    index.Insert(slot);
+    payload_bytes += slot->length;
+    if (slot->replica) {
+      CountReplica(*slot, +1);
+    } else {
+      shares.Add(0, slot->span->slot_bytes);
+    }
+    Stamp(slot);
+    OrderOf(*slot).Insert(slot);
+    return true;
+  }
+
+  const std::unique_ptr<PoolFile> file;  // null: a memfd
+  Adoption adoption;
+  std::optional<TimePoint> rests_until;  // no slot is handed out before
   const MappedRegion memory;
   const size_t bytes;  // of it, for slots
   const size_t max_page_bytes;
@@ -239,10 +280,13 @@ struct Pool::Impl {
   SlotTable table;
   KeyIndex index;  // of all ready slots, and no others
   Ghost ghost;
-  std::vector<std::unique_ptr<ReplicasFirst>> orders;  // by size class, as the next
+  PoolShares shares;
+  std::vector<std::unique_ptr<FairOrder>> orders;  // by size class, as the next
   std::vector<uint64_t> taken_bytes;
-  std::vector<Waiting> quarantine;  // heap, next to be reused first
-  uint64_t next_generation = 1;     // of the whole pool: none ever repeats
+  RestingSlots quarantine;
+  Sequence own_generations;
+  Sequence* generations = &own_generations;  // of the whole pool: none ever repeats
+  uint64_t generation_limit = UINT64_MAX;    // that the next process begins with
   uint64_t uses = 0;
   size_t payload_bytes = 0;
   uint64_t replicas = 0;
@@ -250,41 +294,6 @@ struct Pool::Impl {
   uint64_t evictions = 0, evictions_resize = 0, evictions_replica = 0, cleared = 0;
   uint64_t reserve_failures = 0, duplicate_commits = 0;
 };
-
-PagePin& PagePin::operator=(PagePin&& other) noexcept {
-  if (this == &other) return *this;
-  Release();
-  slot_ = std::exchange(other.slot_, nullptr);
-  offset_ = std::exchange(other.offset_, 0);
-  replica_ = std::exchange(other.replica_, false);
-  header_ = std::exchange(other.header_, nullptr);
-  payload_ = std::exchange(other.payload_, {});
-  return *this;
-}
-
-void PagePin::Release() {
-  // Release: all reads of the page come before whoever sees the count fall. The slot may be gone
-  // right after.
-  if (Slot* slot = std::exchange(slot_, nullptr); slot != nullptr)
-    slot->pins.fetch_sub(1, std::memory_order_release);
-  offset_ = 0;
-  header_ = nullptr;
-  payload_ = {};
-}
-
-Reservation& Reservation::operator=(Reservation&& other) noexcept {
-  if (this == &other) return *this;
-  if (pool_ != nullptr) pool_->Abort(slot_);
-  pool_ = std::exchange(other.pool_, nullptr);
-  slot_ = std::exchange(other.slot_, nullptr);
-  generation_ = std::exchange(other.generation_, 0);
-  payload_ = std::exchange(other.payload_, {});
-  return *this;
-}
-
-Reservation::~Reservation() {
-  if (pool_ != nullptr) pool_->Abort(slot_);
-}
 
 Pool::Pool(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Pool::~Pool() = default;
@@ -302,20 +311,62 @@ Result<std::unique_ptr<Pool>> Pool::Create(const PoolOptions& options) {
     return InvalidArgument(fmt::format(
         "pool: size {} leaves nothing for pages after {} for the directory; choose a larger size",
         FormatSize(options.bytes), FormatSize(beside)));
-  const size_t bytes = RoundToChunks(options.bytes - beside);
-  Result<MappedRegion> memory =
-      MappedRegion::Create("peercache-pool", bytes + beside, options.huge_pages, options.numa_node);
-  if (!memory.ok()) return memory.status();
-
-  size_t max_page = std::min(options.max_page_bytes, bytes - sizeof(SlotHeader));
+  // The table of states takes less than one of 4096.
+  const size_t states = options.file.path.empty() ? 0 : options.bytes / 4096 + PoolFile::kTailBytes;
+  const size_t bytes = RoundToChunks(options.bytes - std::min(beside + states, options.bytes - 1));
+  size_t max_page = std::min(options.max_page_bytes, bytes - kPageAlignment);
   SizeClass largest = SizeClassOf(max_page);
   while (SlotBytes(largest) > bytes) --largest;
   max_page = std::min(max_page, PayloadBytes(largest));
+  if (!options.file.path.empty()) return OfFile(options, bytes, beside, max_page);
+  Result<MappedRegion> memory =
+      MappedRegion::Create("peercache-pool", bytes + beside, options.huge_pages, options.numa_node);
+  if (!memory.ok()) return memory.status();
   spdlog::info("pool of {} in {} pages, chunks of {}, largest page {}", FormatSize(bytes),
                FormatSize(memory->page_size()), FormatSize(SlotTable::ChunkBytes(bytes)),
                FormatSize(max_page));
-  return std::unique_ptr<Pool>(new Pool(
-      std::make_unique<Impl>(std::move(memory).value(), bytes, max_page, options.eviction)));
+  auto pool = std::unique_ptr<Pool>(new Pool(std::make_unique<Impl>(
+      std::move(memory).value(), nullptr, StateTable(), bytes, max_page, options.eviction)));
+  if (options.generations != nullptr) pool->impl_->generations = options.generations;
+  return pool;
+}
+
+Result<std::unique_ptr<Pool>> Pool::OfFile(const PoolOptions& options, size_t bytes, size_t beside,
+                                           size_t max_page) {
+  const size_t chunk = SlotTable::ChunkBytes(bytes);
+  auto opened =
+      PoolFile::Open(options.file, bytes + beside, StateTable::BytesFor(bytes / chunk, chunk),
+                     options.huge_pages, options.numa_node);
+  if (!opened.ok()) return opened.status();
+  std::unique_ptr<PoolFile> file = std::move(*opened);
+  std::vector<StateTable::SpanAt> spans;
+  if (file->start() == PoolStart::kAdopted) {
+    const StateTable was(file->states(), bytes / chunk, chunk);
+    if (auto found = was.Spans(SizeClassOf(max_page)); found.ok()) {
+      spans = std::move(*found);
+    } else if (Status s = file->Damaged(found.status().message()); !s.ok()) {
+      return s;
+    }
+  }
+  const StateTable states(file->states(), bytes / chunk, chunk);
+  MappedRegion memory = file->TakePages();
+  auto pool = std::unique_ptr<Pool>(new Pool(std::make_unique<Impl>(
+      std::move(memory), std::move(file), states, bytes, max_page, options.eviction)));
+  Impl& impl = *pool->impl_;
+  impl.adoption.start = impl.file->start();
+  impl.adoption.why = impl.file->why();
+  if (options.generations != nullptr) impl.generations = options.generations;
+  impl.generation_limit = impl.file->generation_limit();
+  impl.generations->RaiseTo(impl.generation_limit);
+  AdoptPages(
+      spans, impl.generation_limit, impl.memory, &impl.table,
+      [&](Slot* slot) { return impl.Keep(slot); }, &impl.adoption);
+  if (impl.adoption.start == PoolStart::kAdopted)  // that is of the former process
+    std::ranges::fill(pool->beside(), std::byte{});
+  if (impl.adoption.start == PoolStart::kAdopted && options.file.rest > Duration{})
+    impl.rests_until = Clock::now() + options.file.rest;
+  LogStart(*impl.file, bytes, impl.memory.page_size(), impl.adoption);
+  return pool;
 }
 
 Result<Reservation> Pool::Reserve(size_t length) {
@@ -375,20 +426,36 @@ PagePin Pool::Commit(Reservation reservation, const Key& key, uint64_t tag, uint
 }
 
 void Pool::CommitMany(std::span<Reservation> reservations, std::span<const Key> keys, uint64_t tag,
-                      std::span<const uint64_t> checksums, std::span<PagePin> pins) {
+                      std::span<const uint64_t> checksums, std::span<PagePin> pins,
+                      TenantNumber tenant) {
   impl_->ForBatches(reservations.size(), [&](size_t i) {
     if (!reservations[i]) return;
     bool known = false;
     reservations[i].pool_ = nullptr;
-    pins[i] =
-        impl_->Commit(reservations[i].slot_, keys[i], tag, checksums[i], &known, PageKind::kOwn);
+    pins[i] = impl_->Commit(reservations[i].slot_, keys[i], tag, checksums[i], &known,
+                            PageKind::kOwn, tenant);
   });
 }
 
-void Pool::Adopt(PagePin* pin, uint64_t tag) {
+void Pool::Adopt(PagePin* pin, uint64_t tag, TenantNumber tenant) {
   std::lock_guard lock(impl_->mutex);
-  impl_->Adopt(pin->slot_, tag);
+  impl_->Adopt(pin->slot_, tag, tenant);
   pin->replica_ = false;
+}
+
+void Pool::SetPresent(TenantNumber tenant, bool present) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->shares.SetPresent(tenant, present);
+}
+
+bool Pool::Spared(TenantNumber tenant) const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->shares.Spared(tenant);
+}
+
+uint64_t Pool::BytesOf(TenantNumber tenant) const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->shares.BytesOf(tenant);
 }
 
 void Pool::Warm(const PagePin& pin, uint8_t heat) {
@@ -445,15 +512,20 @@ void Pool::ContainsMany(std::span<const Key> keys, std::span<uint8_t> there) con
   }
 }
 
-PagePin Pool::FindAt(uint64_t offset, uint64_t generation, const Key& key) {
+PagePin Pool::FindAt(uint64_t offset, uint64_t generation, const Key& key, TimePoint now) {
   std::lock_guard lock(impl_->mutex);
-  return impl_->FindAt(offset, generation, key);
+  return impl_->FindAt(offset, generation, key, now);
 }
 
-void Pool::FindManyAt(std::span<const PageAt> pages, std::span<PagePin> pins) {
+void Pool::FindManyAt(std::span<const PageAt> pages, std::span<PagePin> pins, TimePoint now) {
   impl_->ForBatches(pages.size(), [&](size_t i) {
-    pins[i] = impl_->FindAt(pages[i].offset, pages[i].generation, pages[i].key);
+    pins[i] = impl_->FindAt(pages[i].offset, pages[i].generation, pages[i].key, now);
   });
+}
+
+void Pool::Told(uint64_t offset, uint64_t generation, TimePoint now) {
+  std::lock_guard lock(impl_->mutex);
+  if (Slot* slot = impl_->ReadyAt(offset, generation); slot != nullptr) slot->told.Raise(now);
 }
 
 PagePin Pool::HoldAt(uint64_t offset, uint64_t generation) {
@@ -483,7 +555,7 @@ bool Pool::RemovePublishedTo(uint64_t offset, uint64_t generation, uint16_t peer
   return true;
 }
 
-std::vector<Victim> Pool::TakeVictims(size_t bytes, size_t class_of_length) {
+std::vector<Victim> Pool::TakeVictims(size_t bytes, size_t class_of_length, bool spare) {
   std::vector<Victim> victims;
   if (!impl_->HasClassOf(class_of_length)) return victims;
   const SizeClass size_class = SizeClassOf(class_of_length);
@@ -494,8 +566,11 @@ std::vector<Victim> Pool::TakeVictims(size_t bytes, size_t class_of_length) {
   while (bytes > 0) {
     std::lock_guard lock(impl_->mutex);  // per batch: readers get in between
     if (impl_->policy != EvictionPolicy::kLru) impl_->ghost.SetWindow(impl_->index.size());
-    const size_t gained = peercache::TakeVictims(impl_->table, impl_->orders[size_class].get(),
-                                                 bytes, kVictimBatch, size_class, take);
+    FairOrder* const order = impl_->orders[size_class].get();
+    order->Spare(spare);
+    const size_t gained = peercache::TakeVictims(impl_->table, impl_->shares, order, bytes,
+                                                 kVictimBatch, size_class, take);
+    order->Spare(true);
     if (gained == 0) break;
     bytes -= std::min(bytes, gained);
   }
@@ -556,12 +631,11 @@ void Pool::Quarantine(const Victim& victim, TimePoint reuse_at) {  // model: Qua
     return;
   }
   impl_->table.SetState(slot, SlotState::kQuarantined);
-  impl_->quarantine.push_back({reuse_at, slot});
-  std::push_heap(impl_->quarantine.begin(), impl_->quarantine.end(), std::greater<>());
+  impl_->quarantine.Add(slot, reuse_at);
 }
 
 size_t Pool::Reclaim(TimePoint now) {  // model: Reuse
-  size_t freed = 0;
+  size_t freed = impl_->EndRest(now);
   while (size_t batch = impl_->ReclaimSome(now)) freed += batch;
   return freed;
 }
@@ -587,7 +661,7 @@ PoolUse Pool::use() const {
 
 TimePoint Pool::NextReuse() const {
   std::lock_guard lock(impl_->mutex);
-  return impl_->quarantine.empty() ? TimePoint::max() : impl_->quarantine.front().reuse_at;
+  return std::min(impl_->quarantine.next(), impl_->rests_until.value_or(TimePoint::max()));
 }
 
 void Pool::ForEachReady(const std::function<void(const PageInfo&)>& fn) const {
@@ -606,6 +680,8 @@ void Pool::ForEachReady(const std::function<void(const PageInfo&)>& fn) const {
 }
 
 size_t Pool::max_page_bytes() const { return impl_->max_page_bytes; }
+const Adoption& Pool::adoption() const { return impl_->adoption; }
+PoolFile* Pool::file() const { return impl_->file.get(); }
 const MappedRegion& Pool::memory() const { return impl_->memory; }
 std::byte* Pool::base() const { return impl_->memory.data(); }
 size_t Pool::size() const { return impl_->bytes; }

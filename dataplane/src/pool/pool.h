@@ -1,9 +1,10 @@
 // Pool: the node's registered memory, divided into slots of several sizes at once.
 //
-// The pool is one memfd (huge pages when asked for and available). It is cut into chunks; a run of
+// The pool is one memfd (huge pages when asked for and available), or a file that outlives the
+// process (pool_file.h). It is cut into chunks; a run of
 // chunks belongs to one size class at a time and holds equal slots; when all of them are free, the
-// chunks can change their class (slot_table.h). A slot is a 64-byte SlotHeader followed by the
-// page's bytes.
+// chunks can change their class (slot_table.h). A slot is a SlotHeader followed by the page's
+// bytes, which are aligned for disks (slot_header.h).
 //
 // Life of a slot (the only legal transitions):
 //
@@ -12,20 +13,24 @@
 //   writing -> free         Abort, or Commit when the key is already there: nobody can have seen it
 //   ready -> withdrawing    TakeVictims / TakeTagged: out of the index; not readable any more
 //   withdrawing -> quarantined   Quarantine(reuse_at): all shards have acknowledged the withdrawal
-//   quarantined -> free     Reclaim(now): now > reuse_at and no pins
+//   quarantined -> free     Reclaim(now): now > reuse_at and no pins; the header is void from here
 //
 // The pool knows nothing of shards and leases: it stores where a page was published (PublishedTo)
 // for its owner and believes the reuse_at it is given. That division makes "no slot is reused under
 // a reader" checkable here by two conditions: the time has passed, the pins are zero.
 //
-// A header's generation is 0 from Reserve to Commit, so even a reader that breaks its lease cannot
-// take bytes that are being replaced for the page that was there.
+// A header's generation is 0 from Reclaim to Commit, before any byte of its slot is written again,
+// also as part of a slot of another size. So a reader that breaks its lease, because its machine
+// was paused, does not take such bytes for the page that was there, if it reads the header last.
 //
 // Thread-safety: all methods may be called from any thread. Pinned bytes are immutable; bytes of a
 // writing slot belong to the reserver alone. One mutex guards the state; only unpinning does
-// without (slot.h says why that is sound). It is held for a fraction of a microsecond per key,
-// which is far more often than the memory behind it can deliver pages. Slots cost about 112 bytes
-// each outside of the pool. What finds, contains, notes and unpins allocates nothing.
+// without (slot.h says why that is sound).
+//
+// Costs: the mutex is held for a fraction of a microsecond per key, once for 256 keys of a batch;
+// the memory behind it delivers pages far more slowly. Slots cost about 120 bytes each outside of
+// the pool. What finds, contains, notes and unpins allocates nothing. Worse: TakeTagged and
+// ForEachReady pass over every slot; ForEachReady lets go of the mutex in between.
 #pragma once
 
 #include <cstddef>
@@ -39,10 +44,15 @@
 
 #include "base/clock.h"
 #include "base/key.h"
+#include "base/last_time.h"
 #include "base/memory.h"
+#include "base/sequence.h"
 #include "base/status.h"
+#include "pool/adoption.h"
 #include "pool/eviction.h"
+#include "pool/pool_file.h"
 #include "pool/published_to.h"
+#include "pool/shares.h"
 #include "pool/size_class.h"
 #include "pool/slot_header.h"
 
@@ -54,7 +64,11 @@ struct PoolOptions {
   size_t max_page_bytes = size_t{64}
                           << 20;  // larger pages are refused; at most what the pool holds
   EvictionPolicy eviction = EvictionPolicy::kLru;
-  int numa_node = -1;  // where its memory should be; -1: anywhere
+  int numa_node = -1;         // where its memory should be; -1: anywhere
+  PoolFileOptions file = {};  // path empty: a memfd
+  // Where generations come from; no slot is reserved after it has gone. Null: from a counter of the
+  // pool's own.
+  Sequence* generations = nullptr;
   // Bytes behind the slots, in the same memory, that the pool leaves alone: what is registered with
   // the pool is readable with it. Rounded up to whole pages, and taken out of `bytes`.
   size_t beside = 0;
@@ -87,7 +101,7 @@ struct PoolUse {
   struct Size {
     size_t length = 0;         // longest page of the class
     size_t slot_bytes = 0;     // that one of its pages occupies
-    uint64_t taken_bytes = 0;  // slots that sets have filled since the start
+    uint64_t taken_bytes = 0;  // slots that were filled since the start
     size_t free_bytes = 0;     // free slots, without those in usable chunks
     size_t quarantined_bytes = 0;
   };
@@ -151,6 +165,7 @@ struct Victim {
   uint64_t generation = 0;
   uint32_t length = 0;
   PublishedTo published_to;
+  LastTime told;  // when others than these shards have told a reader of the page
 };
 
 // A ready page as the repair pass sees it.
@@ -192,12 +207,20 @@ class Pool {
   // `*duplicate` says so.
   PagePin Commit(Reservation reservation, const Key& key, uint64_t tag, uint64_t checksum,
                  bool* duplicate, PageKind kind = PageKind::kOwn);
-  // Same for many under one tag, with one acquisition of the mutex per 256: pins[i] is empty where
-  // reservations[i] is.
+  // Same for many of one tenant under one tag, with one acquisition of the mutex per 256: pins[i]
+  // is empty where reservations[i] is.
   void CommitMany(std::span<Reservation> reservations, std::span<const Key> keys, uint64_t tag,
-                  std::span<const uint64_t> checksums, std::span<PagePin> pins);
+                  std::span<const uint64_t> checksums, std::span<PagePin> pins,
+                  TenantNumber tenant = 0);
   // A replica that an engine of this node has set, under `tag`: from now on as any other page.
-  void Adopt(PagePin* pin, uint64_t tag);
+  void Adopt(PagePin* pin, uint64_t tag, TenantNumber tenant = 0);
+
+  // Whether the tenant has a share of the pool (shares.h).
+  void SetPresent(TenantNumber tenant, bool present);
+  // It has less than its share, so its pages stay.
+  bool Spared(TenantNumber tenant) const;
+  // Of slots with its pages.
+  uint64_t BytesOf(TenantNumber tenant) const;
 
   // A page that was read elsewhere before it came here: it is at least as hot.
   void Warm(const PagePin& pin, uint8_t heat);
@@ -215,9 +238,15 @@ class Pool {
   // Same for many: sets there[i] where the page is, and leaves the others as they are.
   void ContainsMany(std::span<const Key> keys, std::span<uint8_t> there) const;
   // What a peer read asks for: the page only if slot, generation and key all still agree. `offset`
-  // may be anything. Counts as a use.
-  PagePin FindAt(uint64_t offset, uint64_t generation, const Key& key);
-  void FindManyAt(std::span<const PageAt> pages, std::span<PagePin> pins);
+  // may be anything. Counts as a use, and as told to a reader: a lease begins at `now` at the
+  // latest.
+  PagePin FindAt(uint64_t offset, uint64_t generation, const Key& key,
+                 TimePoint now = Clock::now());
+  void FindManyAt(std::span<const PageAt> pages, std::span<PagePin> pins,
+                  TimePoint now = Clock::now());
+  // Until `now` readers may have been told of the page by a shard that is not in its PublishedTo
+  // any more. Of a page that the caller holds.
+  void Told(uint64_t offset, uint64_t generation, TimePoint now);
   // For the node's own work on a page that is still there: does not count as a use.
   PagePin HoldAt(uint64_t offset, uint64_t generation);
 
@@ -233,7 +262,9 @@ class Pool {
   // Unpinned pages in the order of the policy, at least `bytes` of slots if there are as many, for
   // slots of class_of_length. Pages of other sizes go by whole chunks, when every page in them is
   // older than what this class would have to drop or it has no (more) pages of its own (victims.h).
-  std::vector<Victim> TakeVictims(size_t bytes, size_t class_of_length);
+  // Pages of tenants below their share go only with `spare` off: when one of these asks, and others
+  // have nothing that makes room for it.
+  std::vector<Victim> TakeVictims(size_t bytes, size_t class_of_length, bool spare = true);
   // Unpinned replicas of all sizes, those that were not used for longest first.
   std::vector<Victim> TakeReplicas(size_t bytes);
   // All unpinned ready pages under `tag`, and all replicas, of whose tags nothing is known (clear);
@@ -250,6 +281,12 @@ class Pool {
   PoolUse use() const;
   // When the next slot leaves quarantine; TimePoint::max() when none is in it.
   TimePoint NextReuse() const;
+
+  // How it began. Until PoolFileOptions::rest has passed, a pool with a file that had been used has
+  // no free slots.
+  const Adoption& adoption() const;
+  // Null: this pool ends with its process.
+  PoolFile* file() const;
 
   // Calls fn for every ready page; holds no lock during fn. Pages that come or go meanwhile may or
   // may not be seen.
@@ -270,6 +307,8 @@ class Pool {
   friend class Reservation;
   struct Impl;
   explicit Pool(std::unique_ptr<Impl> impl);
+  static Result<std::unique_ptr<Pool>> OfFile(const PoolOptions& options, size_t bytes,
+                                              size_t beside, size_t max_page);
   void Abort(Slot* slot);
   Reservation Reserved(Slot* slot);
   std::unique_ptr<Impl> impl_;

@@ -87,8 +87,8 @@ class Model {
 
   // A slot that the pool hands out overlaps none that is in use.
   void Claim(uint64_t offset, size_t length) {
-    ASSERT_EQ(offset % 64, 0u);
-    ASSERT_LE(offset + Size(length), pool_->size());
+    ASSERT_EQ((offset + sizeof(SlotHeader)) % kPageAlignment, 0u);
+    ASSERT_LE(offset - kSlotLead + Size(length), pool_->size());
     const auto next = claimed_.lower_bound(offset);
     if (next != claimed_.end()) {
       ASSERT_GE(next->first, offset + Size(length));

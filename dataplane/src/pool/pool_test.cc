@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -35,6 +36,7 @@ TEST(Pool, GivesBackWhatWasCommitted) {
   EXPECT_EQ(pin.header().checksum, 88u);
   EXPECT_EQ(reinterpret_cast<const std::byte*>(&pin.header()), pool->base() + pin.offset());
   EXPECT_EQ(pin.payload().data(), pool->base() + pin.offset() + sizeof(SlotHeader));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(pin.payload().data()) % kPageAlignment, 0u);
 
   EXPECT_TRUE(pool->Contains(KeyOf(1)));
   EXPECT_TRUE(IsPageOf(pool->Find(KeyOf(1)), KeyOf(1)));
@@ -525,6 +527,35 @@ TEST(Pool, RemembersWhereAPageWasPublished) {
   pool->Reclaim(Clock::now() + milliseconds(1));
   ASSERT_EQ(Put(*pool, 2, 5000).offset(), offset);
   EXPECT_EQ(pool->TakeVictims(1, 5000).at(0).published_to.count, 0);
+}
+
+TEST(Pool, RemembersWhenItHasToldReadersItself) {
+  auto pool = MakePool(16 * kMiB);
+  const TimePoint now = Clock::now();
+  PageAt at[3];
+  for (uint64_t i = 0; i < 3; ++i) {
+    const PagePin pin = Put(*pool, i, 5000);
+    at[i] = {pin.offset(), pin.header().generation, KeyOf(i)};
+  }
+  PagePin pins[1];
+  pool->FindManyAt({&at[1], 1}, pins, now);
+  pins[0].Release();
+  pool->Told(at[2].offset, at[2].generation, now + milliseconds(100));
+  pool->Told(at[2].offset, at[2].generation + 1, now + milliseconds(900));  // has moved on
+  EXPECT_FALSE(pool->FindAt(at[0].offset, at[0].generation + 1, at[0].key, now));
+  EXPECT_TRUE(pool->Find(KeyOf(0))) << "an engine of this node, which holds a pin";
+  std::map<Key, uint32_t> ago;
+  for (const Victim& victim : pool->TakeVictims(16 * kMiB, 5000)) {
+    ago[victim.key] = victim.told.MillisAgo(now + milliseconds(500));
+    pool->Quarantine(victim, now);
+  }
+  EXPECT_EQ(ago, (std::map<Key, uint32_t>{
+                     {KeyOf(0), LastTime::kNever}, {KeyOf(1), 499}, {KeyOf(2), 399}}));
+  // The next page in such a slot is one that nobody was told of.
+  pool->Reclaim(now + milliseconds(1));
+  for (uint64_t i = 0; i < 3; ++i) Put(*pool, 10 + i, 5000);
+  for (const Victim& victim : pool->TakeVictims(16 * kMiB, 5000))
+    EXPECT_EQ(victim.told.MillisAgo(now + milliseconds(500)), LastTime::kNever);
 }
 
 TEST(PublishedTo, BeyondFourIsEverywhere) {

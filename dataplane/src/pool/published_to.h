@@ -15,10 +15,13 @@ struct PublishedTo {
   uint8_t count = 0;
   bool everywhere = false;
 
-  bool Contains(uint16_t peer) const {
+  // It may have a record.
+  bool Contains(uint16_t peer) const { return everywhere || Names(peer); }
+  // It was sent one.
+  bool Names(uint16_t peer) const {
     for (int i = 0; i < count; ++i)
       if (peers[i] == peer) return true;
-    return everywhere;
+    return false;
   }
   void Add(uint16_t peer) {
     if (Contains(peer)) return;

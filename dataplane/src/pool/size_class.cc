@@ -31,6 +31,6 @@ size_t PayloadBytes(SizeClass size_class) {
   return start + size_class % kSteps * (start / kSteps);
 }
 
-size_t SlotBytes(SizeClass size_class) { return sizeof(SlotHeader) + PayloadBytes(size_class); }
+size_t SlotBytes(SizeClass size_class) { return kPageAlignment + PayloadBytes(size_class); }
 
 }  // namespace peercache

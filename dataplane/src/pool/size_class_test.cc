@@ -45,8 +45,8 @@ TEST(SizeClass, PowersOfTwoWasteNothing) {
 
 TEST(SizeClass, KeepsHeadersAndPayloadsAligned) {
   for (SizeClass c = 0; c < 2000; ++c) {
-    EXPECT_EQ(SlotBytes(c), PayloadBytes(c) + 64);
-    EXPECT_EQ(SlotBytes(c) % 64, 0u);
+    EXPECT_EQ(SlotBytes(c), PayloadBytes(c) + 512);
+    EXPECT_EQ(SlotBytes(c) % 512, 0u);
     EXPECT_EQ(SizeClassOf(PayloadBytes(c)), c);
   }
 }

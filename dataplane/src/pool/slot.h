@@ -14,8 +14,10 @@
 #include <memory>
 
 #include "base/key.h"
+#include "base/last_time.h"
 #include "pool/published_to.h"
 #include "pool/size_class.h"
+#include "pool/slot_header.h"
 
 namespace peercache {
 
@@ -34,7 +36,8 @@ struct Slot {
   Slot* previous = nullptr;
   Slot* next = nullptr;
   Span* span = nullptr;
-  uint32_t index = 0;  // in its span
+  uint32_t index : 24 = 0;  // in its span
+  uint32_t tenant : 8 = 0;  // that has set it (shares.h)
   uint32_t length = 0;
   std::atomic<uint32_t> pins = 0;
   SlotState state = SlotState::kFree;
@@ -43,8 +46,9 @@ struct Slot {
   uint8_t replica : 1 = 0;  // a copy of a page that another node holds
   uint8_t heat : 4 = 0;     // at last_use (heat.h)
   PublishedTo published_to;
+  LastTime told;  // of the page, but by the shards it is published to
 
-  inline uint64_t offset() const;
+  inline uint64_t offset() const;  // of its header in the pool
   bool pinned() const {
     return pins.load(std::memory_order_acquire) != 0;
   }  // model: settle_publish
@@ -58,6 +62,8 @@ struct Span {
   uint64_t offset = 0;  // of the first slot in the pool
   size_t slot_bytes = 0;
   std::unique_ptr<Slot[]> slots;
+  uint8_t* states =
+      nullptr;  // of the slots, for the next process (state_table.h); null: there is none
   Slot* free = nullptr;
   std::array<uint32_t, kSlotStates> count{};  // slots by state
   uint64_t newest_use = 0;                    // of all its pages, also of those gone
@@ -66,6 +72,8 @@ struct Span {
   bool idle() const { return Count(SlotState::kFree) == slot_count; }
 };
 
-uint64_t Slot::offset() const { return span->offset + uint64_t{index} * span->slot_bytes; }
+uint64_t Slot::offset() const {
+  return span->offset + uint64_t{index} * span->slot_bytes + kSlotLead;
+}
 
 }  // namespace peercache

@@ -1,7 +1,11 @@
-// SlotHeader: the first 64 bytes of a slot, read together with the payload by remote READs and
-// checked against the record that led there.
+// SlotHeader: the 64 bytes before a page in its slot, read after the page by remote READs and
+// checked against the record that led there. A record's offset is that of the header.
+//
+// A slot begins with kSlotLead bytes that nobody uses, so that the page, which follows the header,
+// begins on a block of 512 bytes: a disk reads and writes it where it lies (O_DIRECT).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -18,7 +22,15 @@ struct SlotHeader {
   uint64_t tag = 0;         // namespace tag, for clear
 
   static constexpr uint32_t kMagic = 0x50435331;  // "PCS1"
+
+  // It is of a page of this key and length; which of that key's, its generation says.
+  bool IsOf(const Key& page, uint32_t page_length) const {
+    return magic == kMagic && length == page_length && key == page;
+  }
 };
 static_assert(sizeof(SlotHeader) == 64 && std::is_trivially_copyable_v<SlotHeader>);
+
+inline constexpr size_t kPageAlignment = 512;  // of a page in the pool
+inline constexpr size_t kSlotLead = kPageAlignment - sizeof(SlotHeader);
 
 }  // namespace peercache

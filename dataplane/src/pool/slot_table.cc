@@ -20,8 +20,9 @@ size_t SlotTable::ChunkBytes(size_t pool_bytes) {
   return std::clamp(std::bit_floor(pool_bytes / kChunksPerPool), kSmallestChunk, kLargestChunk);
 }
 
-SlotTable::SlotTable(size_t pool_bytes, size_t chunk_bytes, SizeClass largest)
+SlotTable::SlotTable(size_t pool_bytes, size_t chunk_bytes, SizeClass largest, StateTable states)
     : chunk_bytes_(chunk_bytes),
+      states_(states),
       by_chunk_(pool_bytes / chunk_bytes),
       classes_(largest + 1),
       unassigned_chunks_(by_chunk_.size()),
@@ -58,6 +59,7 @@ Slot* SlotTable::TakeFree(ClassSlots* of) {
 
 void SlotTable::SetState(Slot* slot, SlotState state) {
   Span* span = slot->span;
+  if (span->states != nullptr) StateTable::Set(*slot, state);
   ClassSlots& of = classes_[span->size_class];
   const auto account = [&](SlotState which, size_t by) {  // by: 1 or -1, wrapping
     span->count[static_cast<size_t>(which)] += static_cast<uint32_t>(by);
@@ -84,9 +86,10 @@ Slot* SlotTable::At(uint64_t offset) const {
   if (chunk >= by_chunk_.size()) return nullptr;
   const Span* span = by_chunk_[chunk].get();
   if (span == nullptr) return nullptr;
-  const uint64_t index = (offset - span->offset) / span->slot_bytes;
-  if (index >= span->slot_count || index * span->slot_bytes != offset - span->offset)
-    return nullptr;
+  if (offset < span->offset + kSlotLead) return nullptr;
+  const uint64_t start = offset - span->offset - kSlotLead;
+  const uint64_t index = start / span->slot_bytes;
+  if (index >= span->slot_count || index * span->slot_bytes != start) return nullptr;
   return &span->slots[index];
 }
 
@@ -157,7 +160,7 @@ void SlotTable::MakeSpan(SizeClass size_class, size_t first, size_t chunks) {
   for (uint32_t i = span->slot_count; i-- > 0;) {  // handed out from the front
     Slot& slot = span->slots[i];
     slot.span = span.get();
-    slot.index = i;
+    slot.index = i & 0xffffff;  // a chunk has at most 64 MiB / 4608 B
     slot.next = span->free;
     span->free = &slot;
   }
@@ -172,9 +175,46 @@ void SlotTable::MakeSpan(SizeClass size_class, size_t first, size_t chunks) {
   ++spans_;
   unassigned_chunks_ -= chunks;
   for (size_t chunk = first; chunk < first + chunks; ++chunk) by_chunk_[chunk] = span;
+  span->states = states_.StatesFrom(first);
+  states_.SpanMade(first, chunks, size_class);
+}
+
+Span* SlotTable::Restore(const StateTable::SpanAt& at) {
+  MakeSpan(at.size_class, at.first, at.chunks);
+  return by_chunk_[at.first].get();
+}
+
+void SlotTable::SetReady(Span* span, std::span<const uint8_t> ready) {
+  ClassSlots& of = classes_[span->size_class];
+  uint32_t count = 0;
+  span->free = nullptr;
+  for (uint32_t i = span->slot_count; i-- > 0;) {  // handed out from the front
+    Slot& slot = span->slots[i];
+    slot.next = nullptr;
+    if (ready[i] != 0) {
+      slot.state = SlotState::kReady;
+      ++count;
+    } else {
+      slot.next = span->free;
+      span->free = &slot;
+    }
+  }
+  if (count == 0) return;
+  const auto move = [&](SlotState state, uint32_t by) {  // by: wrapping
+    span->count[static_cast<size_t>(state)] += by;
+    bytes_in_[static_cast<size_t>(state)] += static_cast<int32_t>(by) * span->slot_bytes;
+    slots_in_[static_cast<size_t>(state)] += static_cast<uint64_t>(static_cast<int32_t>(by));
+  };
+  move(SlotState::kFree, 0 - count);
+  move(SlotState::kReady, count);
+  of.free -= count;
+  of.idle -= span->slot_count;
+  usable_chunks_ -= span->chunks;
+  if (span->free == nullptr) std::erase(of.available, span);
 }
 
 void SlotTable::TakeApart(Span* span) {
+  states_.SpanGone(span->first_chunk);
   ClassSlots& of = classes_[span->size_class];
   of.available.erase(std::find(of.available.begin(), of.available.end(), span));
   of.free -= span->slot_count;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "pool/slot.h"
+#include "pool/state_table.h"
 
 namespace peercache {
 
@@ -22,14 +23,19 @@ class SlotTable {
  public:
   static size_t ChunkBytes(size_t pool_bytes);
 
-  // `pool_bytes` a multiple of `chunk_bytes`, which is a power of two.
-  SlotTable(size_t pool_bytes, size_t chunk_bytes, SizeClass largest);
+  // `pool_bytes` a multiple of `chunk_bytes`, which is a power of two. `states` follows what is
+  // done here.
+  SlotTable(size_t pool_bytes, size_t chunk_bytes, SizeClass largest, StateTable states = {});
 
   // A free slot of the class, in state writing; nullptr when there is none.
   Slot* Allocate(SizeClass size_class);
   // Changes the state and keeps all counts. Free slots become available to Allocate.
   void SetState(Slot* slot, SlotState state);
-  // The slot that starts at `offset`, which may come from anywhere; nullptr when none does.
+  // A span of the process before, of chunks that no span has. Its slots are free.
+  Span* Restore(const StateTable::SpanAt& at);
+  // Slots of a restored span that are ready: those where `ready` is not 0.
+  void SetReady(Span* span, std::span<const uint8_t> ready);
+  // The slot whose header is at `offset`, which may come from anywhere; nullptr when none is.
   Slot* At(uint64_t offset) const;
 
   // Bytes of slots of this class that are free or could be made of idle chunks, counting
@@ -53,6 +59,7 @@ class SlotTable {
   // For those who look for chunks to empty.
   size_t chunk_count() const { return by_chunk_.size(); }
   size_t chunk_bytes() const { return chunk_bytes_; }
+  const StateTable& states() const { return states_; }
   Span* SpanOf(size_t chunk) const { return by_chunk_[chunk].get(); }
   // Whether spans of other classes exist.
   bool HasOthers(SizeClass size_class) const { return spans_ > classes_[size_class].spans; }
@@ -77,6 +84,7 @@ class SlotTable {
   Slot* TakeFree(ClassSlots* of);
 
   const size_t chunk_bytes_;
+  StateTable states_;
   std::vector<std::shared_ptr<Span>> by_chunk_;
   std::vector<ClassSlots> classes_;
   std::array<size_t, kSlotStates> bytes_in_{};

@@ -37,14 +37,14 @@ TEST(SlotTable, SlotsOfEveryClassAreDisjointAndAligned) {
     uint64_t end = 0;
     std::set<uint64_t> offsets;
     for (Slot* slot : Drain(table, c)) {
-      EXPECT_EQ(slot->offset() % 64, 0u);
+      EXPECT_EQ((slot->offset() + sizeof(SlotHeader)) % kPageAlignment, 0u);
       EXPECT_EQ(table.At(slot->offset()), slot);
       EXPECT_TRUE(offsets.insert(slot->offset()).second);
     }
     ASSERT_FALSE(offsets.empty()) << length;
     for (uint64_t offset : offsets) {
-      EXPECT_GE(offset, end);
-      end = offset + SlotBytes(c);
+      EXPECT_GE(offset - kSlotLead, end);
+      end = offset - kSlotLead + SlotBytes(c);
     }
     EXPECT_LE(end, 64 * kMiB);
   }
@@ -60,6 +60,18 @@ TEST(SlotTable, LosesAtMostAnEighthToTheEndsOfSpans) {
     EXPECT_LE(run.best * chunk % SlotBytes(c) * 8, run.best * chunk) << length;
     EXPECT_GE(run.least * chunk, SlotBytes(c));
     EXPECT_LE(run.least, run.best);
+  }
+}
+
+// docs/operations.md has these figures.
+TEST(SlotTable, AGibibyteHoldsSoManyPages) {
+  constexpr size_t kPool = size_t{1} << 30;
+  const std::pair<size_t, size_t> sizes[] = {
+      {4, 232960}, {16, 63488}, {64, 16256}, {128, 8128}, {1024, 960}};
+  for (const auto& [kib, pages] : sizes) {
+    const SizeClass c = SizeClassOf(kib * kKiB);
+    SlotTable table(kPool, SlotTable::ChunkBytes(kPool), c);
+    EXPECT_EQ(Drain(table, c).size(), pages) << kib;
   }
 }
 
@@ -109,7 +121,7 @@ TEST(SlotTable, ARunNeedsAdjacentChunks) {
   EXPECT_EQ(table.FreeBytes(large), SlotBytes(large));
   Slot* slot = table.Allocate(large);
   ASSERT_NE(slot, nullptr);
-  EXPECT_EQ(slot->offset(), 0u);
+  EXPECT_EQ(slot->offset(), kSlotLead);
 }
 
 TEST(SlotTable, FreeBytesIsWhatAllocateGives) {

@@ -10,8 +10,8 @@ namespace {
 // The windows of chunks that could be emptied for a class, oldest first.
 class Windows {
  public:
-  Windows(const SlotTable& table, SizeClass size_class, size_t chunks)
-      : table_(table), size_class_(size_class), gone_(table.chunk_count()) {
+  Windows(const SlotTable& table, const PoolShares& shares, SizeClass size_class, size_t chunks)
+      : table_(table), shares_(shares), size_class_(size_class), gone_(table.chunk_count()) {
     SetLength(chunks);
   }
 
@@ -27,11 +27,11 @@ class Windows {
     oldest_can_go_ = false;
   }
 
-  // Drops windows that turn out pinned or that share a span with one taken; false when none is
-  // left. Looks at the slots of a window once: nothing is pinned while the caller has the mutex.
+  // Drops windows that have to stay or that share a span with one taken; false when none is left.
+  // Looks at the slots of a window once: nothing is pinned while the caller has the mutex.
   bool Oldest(uint64_t* newest_use) {
     while (!heap_.empty() && !oldest_can_go_) {
-      if (Overlaps(heap_.front().second) || Pinned(heap_.front().second)) {
+      if (Overlaps(heap_.front().second) || Stays(heap_.front().second)) {
         Pop();
       } else {
         oldest_can_go_ = true;
@@ -75,12 +75,16 @@ class Windows {
     });
     return can && pages;
   }
-  bool Pinned(size_t first) const {
+  bool Stays(size_t first) const {
     return !ForEachSpan(first, [&](Span& span) {
       for (uint32_t i = 0; i < span.slot_count; ++i)
-        if (span.slots[i].pinned()) return false;
+        if (Stays(span.slots[i])) return false;
       return true;
     });
+  }
+  bool Stays(const Slot& slot) const {
+    return slot.pinned() || (slot.state == SlotState::kReady && !slot.replica &&
+                             shares_.Spared(static_cast<TenantNumber>(slot.tenant)));
   }
   bool Overlaps(size_t first) const {
     for (size_t chunk = first; chunk < first + chunks_; ++chunk)
@@ -94,6 +98,7 @@ class Windows {
   }
 
   const SlotTable& table_;
+  const PoolShares& shares_;
   const SizeClass size_class_;
   size_t chunks_ = 0;
   std::vector<bool> gone_;
@@ -103,15 +108,16 @@ class Windows {
 
 }  // namespace
 
-size_t TakeVictims(const SlotTable& table, EvictionOrder* own, size_t bytes, size_t most_pages,
-                   SizeClass size_class, const std::function<void(Slot*)>& take) {
+size_t TakeVictims(const SlotTable& table, const PoolShares& shares, EvictionOrder* own,
+                   size_t bytes, size_t most_pages, SizeClass size_class,
+                   const std::function<void(Slot*)>& take) {
   const size_t slot_bytes = SlotBytes(size_class);
   const SlotTable::RunLength run = table.RunLengthOf(size_class);
   const auto room = [&](size_t chunks) {
     return chunks * table.chunk_bytes() / slot_bytes * slot_bytes;
   };
   size_t chunks = bytes <= room(run.least) ? run.least : run.best;
-  Windows windows(table, size_class, chunks);
+  Windows windows(table, shares, size_class, chunks);
   size_t gained = 0, pages = 0;
   const auto take_counted = [&](Slot* slot) {
     take(slot);

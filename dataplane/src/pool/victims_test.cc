@@ -30,8 +30,8 @@ class Victims {
     for (int round = 0; round < 5; ++round) {
       std::vector<Slot*> taken;
       const TimePoint start = Clock::now();
-      const size_t gained = TakeVictims(table_, order_.get(), SlotBytes(kLarge) * kTaken, kTaken,
-                                        kLarge, [&](Slot* slot) {
+      const size_t gained = TakeVictims(table_, {}, order_.get(), SlotBytes(kLarge) * kTaken,
+                                        kTaken, kLarge, [&](Slot* slot) {
                                           order_->Remove(slot, true);
                                           taken.push_back(slot);
                                         });

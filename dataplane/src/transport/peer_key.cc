@@ -1,14 +1,13 @@
 #include "transport/peer_key.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <sys/random.h>
 
 #include <cerrno>
 #include <cstring>
-#include <span>
-#include <vector>
+#include <string>
+
+#include "transport/hmac.h"
 
 namespace peercache {
 namespace {
@@ -16,31 +15,14 @@ namespace {
 // Other uses of a secret get other words.
 constexpr std::string_view kKeyOf = "peercache peers 1 ", kIdOf = "id";
 
-using Digest = std::array<uint8_t, 32>;
-
-// Fails for want of memory. That must not look like a digest, which both sides would agree on.
-Result<Digest> Hmac(std::span<const uint8_t> key, std::span<const uint8_t> text) {
-  Digest digest{};
-  unsigned size = 0;
-  if (HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), text.data(), text.size(),
-           digest.data(), &size) == nullptr ||
-      size != digest.size())
-    return ResourceExhausted("no memory for HMAC-SHA256");
-  return digest;
-}
-
-std::span<const uint8_t> Bytes(std::string_view text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
-
 }  // namespace
 
 Result<PeerKey> DeriveKey(std::string_view cluster, std::string_view secret) {
   std::string words(kKeyOf);
   words += cluster;
-  const auto bytes = Hmac(Bytes(secret), Bytes(words));
+  const auto bytes = Hmac(TextBytes(secret), TextBytes(words));
   if (!bytes.ok()) return bytes.status();
-  const auto id = Hmac(*bytes, Bytes(kIdOf));
+  const auto id = Hmac(*bytes, TextBytes(kIdOf));
   if (!id.ok()) return id.status();
   PeerKey key{0, *bytes};
   std::memcpy(&key.id, id->data(), sizeof(key.id));
@@ -62,6 +44,28 @@ Result<Proof> Prove(const PeerKey& key, PeerRole role, const Hello& hello,
   unproven.Encode(&words);
   const auto text = words.bytes().subspan(sizeof(FrameHeader));
   return Hmac(key.bytes, {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+}
+
+Result<ProofAsked> Ask(const PeerKey& key, const Hello& hello, const Challenge& self) {
+  const auto nonce = FreshNonce();
+  if (!nonce.ok()) return nonce.status();
+  ProofAsked asked{self, {}, key.id};
+  asked.challenge.nonce = *nonce;
+  const auto own = Prove(key, PeerRole::kAnswerer, hello, asked.challenge);
+  const auto expected = Prove(key, PeerRole::kCaller, hello, asked.challenge);
+  if (!own.ok()) return own.status();
+  if (!expected.ok()) return expected.status();
+  asked.challenge.proof = *own;
+  asked.expected = *expected;
+  return asked;
+}
+
+Result<Proof> Respond(const PeerKey& key, const Hello& hello, const Challenge& challenge) {
+  const auto expected = Prove(key, PeerRole::kAnswerer, hello, challenge);
+  if (!expected.ok()) return expected.status();
+  if (!Same(*expected, challenge.proof))
+    return Status(Code::kUnauthenticated, "it has not the cluster's secret");
+  return Prove(key, PeerRole::kCaller, hello, challenge);
 }
 
 bool Same(const Proof& a, const Proof& b) {

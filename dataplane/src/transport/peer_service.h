@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "pool/pool.h"
+#include "transport/peer_key.h"
 #include "wire/frame.h"
 #include "wire/messages.h"
 
@@ -15,7 +16,7 @@ namespace peercache {
 // The answer under construction; reused from request to request.
 struct PeerAnswer {
   FrameWriter frame;
-  std::vector<PagePin> pages;  // sent after the frame, in order; pinned until they are sent
+  std::vector<PagePin> pages;  // sent after the frame, in order; pinned until they have arrived
   // What the peer was given along with the answer; the connection holds it until it is closed, or
   // another answer brings another.
   std::shared_ptr<const void> lent;
@@ -26,13 +27,6 @@ struct PeerAnswer {
     lent.reset();
     frame.Start(type, request_id);
   }
-};
-
-// What a caller has to prove before it is answered anything.
-struct ProofAsked {
-  Challenge challenge;
-  Proof expected{};  // from the caller
-  uint64_t key = 0;  // PeerKey::id
 };
 
 // The answer to a Hello.

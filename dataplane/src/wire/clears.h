@@ -2,6 +2,7 @@
 // was away hears of those it has missed (membership/clear_table.h, docs/protocol.md).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -30,6 +31,12 @@ struct ClearState {
   bool Decode(FrameReader* r);
   friend bool operator==(const ClearState&, const ClearState&) = default;
 };
+
+// Of the last clear of the tag that is known there.
+inline uint64_t EpochIn(const ClearState& state, uint64_t tag) {
+  const auto it = std::ranges::find(state.entries, tag, &ClearEntry::tag);
+  return it == state.entries.end() ? state.floor : it->epoch;
+}
 
 // What a node knows, in short.
 struct ClearsVoice {

@@ -59,6 +59,8 @@ enum class MessageType : uint8_t {
   kDirectoryOk = 37,
   kClears = 38,
   kClearsOk = 39,
+  kFetch = 40,
+  kFetchOk = 41,
   // engine to node
   kAttach = 64,
   kAttachOk = 65,
@@ -80,12 +82,18 @@ enum class MessageType : uint8_t {
   kPresenceOk = 81,
 };
 
+// Of a good answer to a request.
+constexpr MessageType AnswerTo(MessageType request) {
+  return static_cast<MessageType>(static_cast<uint8_t>(request) + 1);
+}
+
 struct FrameHeader {
   uint32_t magic = kMagic;
   uint8_t version = kVersion;
   MessageType type = MessageType::kError;
-  // Of AttachOk: kCan... of the node. Of Lookup: kChooses. Of Contact: kHearsClears. Of Exists and
-  // Get: kUncounted. Of HeartbeatOk: kHearsLookups. Older releases send 0, and look at none.
+  // Of AttachOk: kCan... of the node. Of Lookup: kChooses. Of Contact: kHearsClears. Of Withdraw:
+  // kHearsServed. Of Exists and Get: kUncounted. Of Heartbeat: kHearsCrowds. Of HeartbeatOk:
+  // kHears... of the host. Older releases send 0, and look at none.
   uint16_t can = 0;
   uint64_t request_id = 0;
   uint32_t body_length = 0;
@@ -99,7 +107,7 @@ struct FrameHeader {
   static constexpr uint8_t kVersion = 1;
   // DmaBuf and DevicePointer. A node that does not know a message ends the session.
   static constexpr uint16_t kCanDevice = 1;
-  // The reader takes all records of a key and chooses among them (node/nearest.h).
+  // The reader takes all records of a key and chooses among them (node/peer/nearest.h).
   static constexpr uint16_t kChooses = 2;
   // The node takes Presence.
   static constexpr uint16_t kCanPresence = 4;
@@ -109,6 +117,15 @@ struct FrameHeader {
   static constexpr uint16_t kUncounted = 16;
   // The host takes heartbeats that end with the latest lookups (wire/heartbeat.h).
   static constexpr uint16_t kHearsLookups = 8;
+  // The host takes lists of kMostListed entries (wire/member.h). The member takes an answer that
+  // says each list once; a host that takes the former gives it.
+  static constexpr uint16_t kHearsCrowds = 32;
+  // The host takes heartbeats that end with what the member did (wire/activity.h).
+  static constexpr uint16_t kHearsActivity = 64;
+  // The host takes activities that end with the member's drives.
+  static constexpr uint16_t kHearsDrives = 256;
+  // The owner takes an answer that says for how long records were not served (WithdrawAnswer).
+  static constexpr uint16_t kHearsServed = 128;
 };
 static_assert(sizeof(FrameHeader) == 32 && std::is_trivially_copyable_v<FrameHeader>);
 
@@ -121,8 +138,8 @@ struct Counting {
 
 inline constexpr uint32_t kMaxBody = 16u << 20;
 inline constexpr uint64_t kMaxPayload = uint64_t{8} << 30;
-// Keys in one Lookup, Publish, Withdraw, Read, Set, Get, Exists or Presence; larger calls are split
-// by senders.
+// Keys in one Lookup, Publish, Withdraw, Read, Fetch, Set, Get, Exists or Presence; larger calls
+// are split by senders.
 inline constexpr uint32_t kMaxItems = 64 << 10;
 
 // ok, or why this header cannot be the start of a frame. Says what was expected, because the usual

@@ -7,8 +7,9 @@
 
 namespace peercache {
 
-void Heartbeat::Encode(FrameWriter* w, bool latest) const {
-  EncodeMember(member, w);
+void Heartbeat::Encode(FrameWriter* w, uint16_t host) const {
+  const bool crowds = (host & FrameHeader::kHearsCrowds) != 0;
+  EncodeMember(member, crowds ? kMostListed : kMostListedBefore, w);
   w->PutString(std::string_view(health.group).substr(0, kMaxIdBytes));
   w->Put(health.rails);
   w->Put(health.rails_up);
@@ -18,13 +19,15 @@ void Heartbeat::Encode(FrameWriter* w, bool latest) const {
   w->Put(health.recent_looked_up);
   w->Put(health.recent_delivered);
   w->Put(health.pool_used_bytes);
-  if (!latest) return;
+  if ((host & FrameHeader::kHearsLookups) == 0) return;
   w->Put(health.latest_looked_up);
   w->Put(health.latest_delivered);
+  if ((host & FrameHeader::kHearsActivity) != 0 && health.activity)
+    health.activity->Encode(w, (host & FrameHeader::kHearsDrives) != 0);
 }
 
 bool Heartbeat::Decode(FrameReader* r) {
-  if (!DecodeMember(r, &member)) return false;
+  if (!DecodeMember(r, kMostListed, &member)) return false;
   health.group = r->GetName(kMaxIdBytes);
   health.rails = r->Get<uint8_t>();
   health.rails_up = r->Get<uint8_t>();
@@ -44,7 +47,9 @@ bool Heartbeat::Decode(FrameReader* r) {
   if (!latest) health.recent_looked_up = health.recent_delivered = 0;
   if (numa > static_cast<uint8_t>(NumaHealth::kMemoryElsewhere)) return false;
   health.numa = static_cast<NumaHealth>(numa);
-  return r->AtEnd();
+  health.activity.reset();
+  if (!r->ok() || r->AtEnd()) return r->ok();
+  return health.activity.emplace().Decode(r) && r->AtEnd();
 }
 
 }  // namespace peercache

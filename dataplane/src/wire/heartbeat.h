@@ -5,8 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "wire/activity.h"
 #include "wire/frame.h"
 #include "wire/member.h"
 
@@ -23,7 +25,7 @@ enum class NumaHealth : uint8_t {
 
 inline constexpr size_t kMaxRailNameBytes = 64;
 
-// Less than 300 bytes on the wire, however long the names are.
+// Less than 300 bytes on the wire, however long the names are, and what it did.
 struct MemberHealth {
   std::string group;      // at most kMaxIdBytes
   uint8_t rails = 0;      // at most kMaxRails
@@ -37,15 +39,22 @@ struct MemberHealth {
   uint64_t pool_used_bytes = 0;
   // The same of the last 5 seconds, for who must see a fall at once.
   uint64_t latest_looked_up = 0, latest_delivered = 0;
+  // Not in every heartbeat; the host keeps the last one.
+  std::optional<Activity> activity{};
   bool operator==(const MemberHealth&) const = default;
 };
 
 struct Heartbeat {
+  static constexpr uint16_t kHearsAll = FrameHeader::kHearsLookups | FrameHeader::kHearsCrowds |
+                                        FrameHeader::kHearsActivity | FrameHeader::kHearsDrives;
   Member member;
   MemberHealth health;
-  // `latest`: ends with the latest lookups, which older releases do not take. Theirs end without,
-  // and their recent ones count gets alone: such a member is heard as one that looks nothing up.
-  void Encode(FrameWriter* w, bool latest = true) const;
+  // For a host that takes `host`, FrameHeader::kHears... of its answers. Without kHearsLookups the
+  // latest lookups are left out. Heartbeats of older releases end without them, and their recent
+  // ones count gets alone: such a member is heard as one that looks nothing up. Without
+  // kHearsCrowds the member's lists are cut to what older releases read. Without kHearsActivity, or
+  // without kHearsLookups, the activity is left out; without kHearsDrives, its drives are.
+  void Encode(FrameWriter* w, uint16_t host = kHearsAll) const;
   bool Decode(FrameReader* r);
 };
 

@@ -64,7 +64,7 @@ TEST(Heartbeat, AnythingShorterOrLongerIsNone) {
 TEST(Heartbeat, OfAnOlderReleaseSaysNothingOfLookups) {
   FrameWriter w;
   w.Start(MessageType::kHeartbeat, 1);
-  Full().Encode(&w, false);
+  Full().Encode(&w, 0);
   FrameReader r(w.Finish().subspan(sizeof(FrameHeader)));
   Heartbeat heard;
   ASSERT_TRUE(heard.Decode(&r));
@@ -73,6 +73,24 @@ TEST(Heartbeat, OfAnOlderReleaseSaysNothingOfLookups) {
   EXPECT_EQ(heard.health.recent_delivered, 0u);
   EXPECT_EQ(heard.health.latest_looked_up, 0u);
   EXPECT_EQ(heard.health.pool_used_bytes, 5000u);
+}
+
+TEST(Heartbeat, SaysWhatTheMemberDidToHostsThatTakeIt) {
+  Heartbeat beat = Full(), heard;
+  beat.health.activity.emplace().milliseconds = 10'000;
+  ASSERT_TRUE(Decodes(beat, &heard));
+  EXPECT_EQ(heard.health, beat.health);
+  ASSERT_TRUE(Decodes(Full(), &heard));
+  EXPECT_FALSE(heard.health.activity) << "nothing is left of an earlier one";
+  for (const uint16_t host : {uint16_t{0}, FrameHeader::kHearsLookups, FrameHeader::kHearsActivity,
+                              FrameHeader::kHearsCrowds}) {
+    FrameWriter w, without;
+    w.Start(MessageType::kHeartbeat, 1);
+    beat.Encode(&w, host);
+    without.Start(MessageType::kHeartbeat, 1);
+    Full().Encode(&without, host);
+    EXPECT_EQ(w.Finish().size(), without.Finish().size()) << host;
+  }
 }
 
 TEST(Heartbeat, WhatCannotBeIsRefused) {

@@ -4,7 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
+
+#include "wire/shared_list.h"
 
 namespace peercache {
 
@@ -14,10 +15,13 @@ enum class MemberState : uint8_t {
   kDraining = 2,  // still owns its arc; owners publish to its successors in advance
 };
 
-// Entries of the lists below. With more changes or losses at once the members agree on the smallest
-// and come to the others afterwards; so what a host answers grows with the number of members, not
-// with its square.
-constexpr size_t kMostListed = 64;
+constexpr uint32_t kMaxMembers = 4096;  // of a cluster
+// Entries of the lists below: as many as there can be members. When many come or are lost at once,
+// most members name the same ones, and a host says each list once (MemberListMessage); so what it
+// answers grows with the number of members, not with its square.
+constexpr size_t kMostListed = kMaxMembers;
+// What older releases read: the smallest.
+constexpr size_t kMostListedBefore = 64;
 
 struct Member {
   std::string id;            // stable name, e.g. "node7.default"; at most 128 bytes
@@ -29,10 +33,10 @@ struct Member {
   uint64_t capacity_bytes = 0;  // of its pool; weight on the ring
   // SyncToken of every joining or draining member whose change this member has finished preparing
   // for: its records are published to the owners of after the change.
-  std::vector<uint64_t> synced;
+  SharedList synced;
   // NodeHashes of members that this one gets no answers from. What most members say of a member
   // counts (membership/view.h).
-  std::vector<uint64_t> unreachable;
+  SharedList unreachable;
 };
 
 // 64-bit name of a member in records and ring; xxh3 of the id.

@@ -5,7 +5,6 @@
 namespace peercache {
 namespace {
 
-constexpr uint32_t kMaxMembers = 4096;
 // A lookup names one more holder of a key (Shard::kHoldersNamed).
 constexpr uint32_t kMaxOtherRecords = 3;
 
@@ -92,7 +91,7 @@ void ShardAnswer::Encode(FrameWriter* w) const {
   PutVector(std::span<const uint8_t>(outcomes), w);
   if (clears) clears->Encode(w);
 }
-bool ShardAnswer::Decode(FrameReader* r) {
+bool ShardAnswer::DecodeStart(FrameReader* r) {
   stamp = r->Get<int64_t>();
   instance = r->Get<uint64_t>();
   const auto value = r->Get<uint8_t>();
@@ -101,7 +100,21 @@ bool ShardAnswer::Decode(FrameReader* r) {
   if (std::ranges::any_of(outcomes, [](uint8_t o) { return o > kStored; })) return false;
   code = static_cast<Code>(value);
   clears.reset();
-  return r->AtEnd() || (r->ok() && clears.emplace().Decode(r));
+  return r->ok();
+}
+bool ShardAnswer::Decode(FrameReader* r) {
+  return DecodeStart(r) && (r->AtEnd() || clears.emplace().Decode(r));
+}
+void WithdrawAnswer::Encode(FrameWriter* w) const {
+  ShardAnswer::Encode(w);
+  if (!unserved_ms.empty()) PutVector(std::span(unserved_ms), w);
+}
+bool WithdrawAnswer::Decode(FrameReader* r) {
+  unserved_ms.clear();
+  if (!DecodeStart(r)) return false;
+  if (r->AtEnd()) return true;
+  GetVector(r, kMaxItems, &unserved_ms);
+  return r->AtEnd() && !unserved_ms.empty();
 }
 
 void EncodeLookup(uint64_t reader, std::span<const uint64_t> exclude, std::span<const Key> keys,
@@ -178,6 +191,18 @@ bool DecodeReadOk(FrameReader* r, std::vector<uint32_t>* lengths) {
   return r->AtEnd();
 }
 
+void FetchAnswer::Encode(FrameWriter* w) const {
+  w->Put(incarnation);
+  PutVector(std::span<const FetchPlace>(places), w);
+}
+bool FetchAnswer::Decode(FrameReader* r) {
+  incarnation = r->Get<uint64_t>();
+  GetVector(r, kMaxItems, &places);
+  return r->AtEnd() && std::ranges::all_of(places, [](const FetchPlace& place) {
+           return place.state <= kFetchHere;
+         });
+}
+
 bool OfferRequest::Decode(FrameReader* r) {
   from = r->Get<uint64_t>();
   batch = r->Get<uint64_t>();
@@ -204,49 +229,6 @@ bool OfferAnswer::Decode(FrameReader* r) {
          std::ranges::all_of(outcomes, [](uint8_t o) { return o <= kNoRoom; });
 }
 
-void EncodeMember(const Member& member, FrameWriter* w) {
-  w->PutString(member.id);
-  w->Put(member.incarnation);
-  w->Put(static_cast<uint8_t>(member.state));
-  w->PutString(member.host);
-  w->Put(member.peer_port);
-  w->Put(member.http_port);
-  w->Put(member.capacity_bytes);
-  PutVector(std::span<const uint64_t>(member.synced), w);
-  PutVector(std::span<const uint64_t>(member.unreachable), w);
-}
-bool DecodeMember(FrameReader* r, Member* member) {
-  member->id = r->GetName(kMaxIdBytes);
-  member->incarnation = r->Get<uint64_t>();
-  const auto state = r->Get<uint8_t>();
-  member->host = r->GetName(kMaxIdBytes);
-  member->peer_port = r->Get<uint16_t>();
-  member->http_port = r->Get<uint16_t>();
-  member->capacity_bytes = r->Get<uint64_t>();
-  GetVector(r, kMostListed, &member->synced);
-  GetVector(r, kMostListed, &member->unreachable);
-  if (state > static_cast<uint8_t>(MemberState::kDraining)) return false;
-  member->state = static_cast<MemberState>(state);
-  return r->ok();
-}
-void MemberListMessage::Encode(FrameWriter* w) const {
-  w->Put(warming);
-  w->Put(static_cast<uint32_t>(members.size()));
-  for (const auto& listed : members) {
-    EncodeMember(listed.member, w);
-    w->Put(listed.age_ns);
-  }
-}
-bool MemberListMessage::Decode(FrameReader* r) {
-  warming = r->Get<uint8_t>();
-  members.resize(r->GetCount(kMaxMembers));
-  for (auto& listed : members) {
-    if (!DecodeMember(r, &listed.member)) return false;
-    listed.age_ns = r->Get<int64_t>();
-    if (listed.age_ns < 0) return false;
-  }
-  return r->AtEnd();
-}
 void LeaveRequest::Encode(FrameWriter* w) const {
   w->PutString(id);
   w->Put(incarnation);

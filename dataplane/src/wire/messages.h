@@ -78,6 +78,20 @@ struct ShardAnswer {
   std::optional<ClearsVoice> clears{};
   void Encode(FrameWriter* w) const;
   bool Decode(FrameReader* r);
+
+ protected:
+  bool DecodeStart(FrameReader* r);  // without clears
+};
+// Of WithdrawOk, for owners that say kHearsServed. Older releases, and a shard that refuses, say
+// nothing of the records.
+struct WithdrawAnswer : ShardAnswer {
+  std::vector<uint32_t> unserved_ms;  // for each item: Shard::Withdraw
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+  // For how long, at least, item i of `items` was not served. 0: it does not say.
+  uint32_t UnservedMillis(size_t i, size_t items) const {
+    return unserved_ms.size() == items ? unserved_ms[i] : 0;
+  }
 };
 struct LookupRequest {
   uint64_t reader = 0;
@@ -131,6 +145,28 @@ void EncodeRead(uint64_t incarnation, std::span<const ReadItem> items, FrameWrit
 void EncodeReadOk(std::span<const uint32_t> lengths, FrameWriter* w);
 bool DecodeReadOk(FrameReader* r, std::vector<uint32_t>* lengths);
 
+// ---- pages on a peer's disk ---------------------------------------------------------------------
+// A reader that has a record of the tier kDisk asks its holder for where the pages are in its pool;
+// the request is EncodeKeys. The holder begins to bring those there that are on disk, and waits for
+// none: the reader asks again for what is coming.
+enum FetchState : uint32_t {
+  kFetchAbsent = 0,  // it does not have the page, or no room for it
+  kFetchComing = 1,
+  kFetchHere = 2,  // to be read there, for a lease from when it was asked
+};
+struct FetchPlace {
+  uint64_t offset = 0, generation = 0;
+  uint32_t length = 0;
+  uint32_t state = kFetchAbsent;
+};
+static_assert(sizeof(FetchPlace) == 24);
+struct FetchAnswer {
+  uint64_t incarnation = 0;  // of the holder
+  std::vector<FetchPlace> places;
+  void Encode(FrameWriter* w) const;
+  bool Decode(FrameReader* r);
+};
+
 // ---- pages of a node that leaves ---------------------------------------------------------------
 // The node offers pages, and its peer takes over what it has room for: it looks them up, reads them
 // and sets them as any reader and any setter would. That takes longer than an answer may, so the
@@ -167,13 +203,23 @@ struct WireListedMember {
   Member member;
   int64_t age_ns = 0;
 };
-void EncodeMember(const Member& member, FrameWriter* w);
-bool DecodeMember(FrameReader* r, Member* member);
+// The first `most` entries of each of the member's lists.
+void EncodeMember(const Member& member, size_t most, FrameWriter* w);
+// False for a member whose lists are longer than `most`.
+bool DecodeMember(FrameReader* r, size_t most, Member* member);
 struct MemberListMessage {
+  // Entries of all lists that EncodeOnce says whole: 2 MiB.
+  static constexpr size_t kMostWhole = size_t{256} << 10;
+
   uint8_t warming = 0;
   std::vector<WireListedMember> members;
+  // As older releases read it: each member with its lists, cut to kMostListedBefore.
   void Encode(FrameWriter* w) const;
   bool Decode(FrameReader* r);
+  // Says each list once, however many members have it. Lists that do not fit into kMostWhole are
+  // cut to kMostListedBefore, so any answer has a bound.
+  void EncodeOnce(FrameWriter* w) const;
+  bool DecodeOnce(FrameReader* r);
 };
 struct LeaveRequest {
   std::string id;

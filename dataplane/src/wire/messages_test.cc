@@ -245,11 +245,11 @@ TEST(MessagesTest, RandomBytesNeverDoHarm) {
 TEST(MessagesTest, ValuesSurvive) {
   FrameWriter w;
   w.Start(MessageType::kHeartbeat, 1);
-  EncodeMember(SomeMember(), &w);
+  EncodeMember(SomeMember(), kMostListed, &w);
   const auto frame = w.Finish();
   FrameReader r(frame.subspan(sizeof(FrameHeader)));
   Member m;
-  ASSERT_TRUE(DecodeMember(&r, &m));
+  ASSERT_TRUE(DecodeMember(&r, kMostListed, &m));
   EXPECT_TRUE(r.AtEnd());
   EXPECT_EQ(m.id, "node7.default");
   EXPECT_EQ(m.state, MemberState::kDraining);
@@ -327,6 +327,21 @@ TEST(MessagesTest, OutcomesOfOffersAreKnown) {
   EXPECT_FALSE(decodes({0, 1, {kNoRoom + 1}}));
 }
 
+TEST(MessagesTest, StatesOfFetchedPagesAreKnown) {
+  const auto decodes = [](const FetchAnswer& answer) {
+    FrameWriter w;
+    w.Start(MessageType::kFetchOk, 1);
+    answer.Encode(&w);
+    FrameReader r(w.Finish().subspan(sizeof(FrameHeader)));
+    FetchAnswer decoded;
+    return decoded.Decode(&r) && decoded.incarnation == answer.incarnation &&
+           decoded.places.size() == answer.places.size();
+  };
+  EXPECT_TRUE(decodes({5, {}}));
+  EXPECT_TRUE(decodes({5, {{64, 7, 1000, kFetchHere}, {0, 0, 0, kFetchComing}}}));
+  EXPECT_FALSE(decodes({5, {{64, 7, 1000, kFetchHere + 1}}}));
+}
+
 size_t FrameOf(const std::function<void(FrameWriter*)>& encode) {
   FrameWriter w;
   w.Start(MessageType::kError, 1);
@@ -358,22 +373,31 @@ TEST(MessagesTest, TrafficOfTheMembershipIsAsDocumented) {
   EXPECT_EQ(publish(0), 84u);
   EXPECT_EQ(publish(7) - publish(0), 7u * 80);
   EXPECT_EQ(answer(7) - answer(0), 7u);
+  const auto withdrawn = [](size_t items) {
+    return FrameOf([&](FrameWriter* w) {
+      WithdrawAnswer says;
+      says.unserved_ms.assign(items, 1);
+      says.Encode(w);
+    });
+  };
+  EXPECT_EQ(withdrawn(0), 53u) << "to owners of older releases";
+  EXPECT_EQ(withdrawn(7), 57u + 7 * 4);
   Heartbeat beat;
   beat.member.id = "node";       // 4
   beat.member.host = "1.2.3.4";  // 7
   beat.health.group = "default";
   EXPECT_EQ(FrameOf([&](FrameWriter* w) { beat.Encode(w); }), 116u + 4 + 7 + 7);
-  EXPECT_EQ(FrameOf([&](FrameWriter* w) { beat.Encode(w, false); }), 100u + 4 + 7 + 7)
+  EXPECT_EQ(FrameOf([&](FrameWriter* w) { beat.Encode(w, 0); }), 100u + 4 + 7 + 7)
       << "to hosts of older releases";
   const auto list = [&](size_t members) {
     MemberListMessage message;
     message.members.assign(members, {beat.member, 0});
-    return FrameOf([&](FrameWriter* w) { message.Encode(w); });
+    return FrameOf([&](FrameWriter* w) { message.EncodeOnce(w); });
   };
-  EXPECT_EQ(list(0), 37u);
+  EXPECT_EQ(list(0), 41u);
   EXPECT_EQ(list(5) - list(0), 5u * (41 + 4 + 7));
   beat.member.synced = {1, 2};
-  EXPECT_EQ(list(5) - list(0), 5u * (41 + 4 + 7 + 2 * 8));
+  EXPECT_EQ(list(5) - list(0), 5u * (41 + 4 + 7) + 4 + 2 * 8);
 }
 
 TEST(MessagesTest, NamesAreChecked) {
@@ -387,10 +411,10 @@ TEST(MessagesTest, NamesAreChecked) {
   const auto heartbeat = [](const Member& member) {
     FrameWriter w;
     w.Start(MessageType::kHeartbeat, 1);
-    EncodeMember(member, &w);
+    EncodeMember(member, kMostListed, &w);
     FrameReader r(w.Finish().subspan(sizeof(FrameHeader)));
     Member decoded;
-    return DecodeMember(&r, &decoded);
+    return DecodeMember(&r, kMostListed, &decoded);
   };
   EXPECT_TRUE(heartbeat(SomeMember()));
   const std::string bad[] = {"a\nb", "a b", "caf\xc3\xa9", "\x7f", std::string(1, '\0'), "\xff"};
@@ -470,6 +494,45 @@ TEST(MessagesTest, OutcomesAreKnown) {
     FrameReader r(w.Finish().subspan(sizeof(FrameHeader)));
     ShardAnswer decoded;
     EXPECT_EQ(decoded.Decode(&r), outcome == kStored) << static_cast<int>(outcome);
+  }
+}
+
+// What an older shard leaves out, what a refusal leaves out, and what does not fit the question all
+// mean that the record may have been served just now.
+TEST(MessagesTest, AWithdrawalThatSaysNothingOfItsRecordsLeavesThemServed) {
+  const auto decoded = [](const auto& answer) {
+    FrameWriter w;
+    w.Start(MessageType::kWithdrawOk, 1);
+    answer.Encode(&w);
+    FrameReader r(w.Finish().subspan(sizeof(FrameHeader)));
+    WithdrawAnswer got;
+    got.unserved_ms = {1, 2, 3};  // of another answer
+    EXPECT_TRUE(got.Decode(&r));
+    return got;
+  };
+  const WithdrawAnswer older = decoded(ShardAnswer{5, 77, Code::kOk, {}, {}});
+  EXPECT_EQ(older.stamp, 5);
+  EXPECT_EQ(older.UnservedMillis(2, 3), 0u);
+  WithdrawAnswer says;
+  says.stamp = 6;
+  says.unserved_ms = {7, kNeverServed};
+  const WithdrawAnswer got = decoded(says);
+  EXPECT_EQ(got.stamp, 6);
+  EXPECT_EQ(got.UnservedMillis(0, 2), 7u);
+  EXPECT_EQ(got.UnservedMillis(1, 2), kNeverServed);
+  for (const size_t items : {0u, 1u, 3u}) EXPECT_EQ(got.UnservedMillis(0, items), 0u) << items;
+
+  // Cut anywhere else than behind what an older shard says, or with more behind it, it is
+  // malformed.
+  FrameWriter w;
+  w.Start(MessageType::kWithdrawOk, 1);
+  says.Encode(&w);
+  w.Put(uint8_t{0});
+  const auto body = w.Finish().subspan(sizeof(FrameHeader));
+  for (size_t size = 0; size <= body.size(); ++size) {
+    FrameReader r(body.first(size));
+    WithdrawAnswer cut;
+    EXPECT_EQ(cut.Decode(&r), size == 21 || size + 1 == body.size()) << size;
   }
 }
 

@@ -19,7 +19,7 @@ struct Record {
   uint64_t checksum = 0;     // xxh3-64 of the payload; 0: not computed
   uint32_t length = 0;       // payload bytes
   Tier tier = Tier::kMemory;
-  uint8_t replica = 0;    // 1: a copy of another node's page (node/replicas.h)
+  uint8_t replica = 0;    // 1: a copy of another node's page (node/read/replicas.h)
   uint16_t lease_ms = 0;  // how long the holder lets this be used; see OwnerStamp
 
   friend bool operator==(const Record&, const Record&) = default;
@@ -77,6 +77,8 @@ struct WithdrawItem {
   Key key;
   uint64_t generation = 0;  // only this generation is removed
 };
+// What a shard says of a withdrawn record that no reader was ever told of (WithdrawAnswer).
+inline constexpr uint32_t kNeverServed = UINT32_MAX;
 
 // What became of a published item.
 enum PublishOutcome : uint8_t {

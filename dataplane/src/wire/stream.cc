@@ -1,5 +1,6 @@
 #include "wire/stream.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sched.h>
@@ -17,8 +18,7 @@
 namespace peercache {
 namespace {
 
-// What a receiver without a deadline keeps of its buffer, and of a larger one for how long.
-constexpr size_t kKept = 64 << 10;
+// For how long a receiver without a deadline keeps a buffer that has grown.
 constexpr milliseconds kKeepTime{5'000};
 // From the header of a frame to its end, where nothing else bounds it.
 constexpr milliseconds kRestOfFrame{10'000};
@@ -172,10 +172,11 @@ Status ReceiveFrame(int socket, std::optional<TimePoint> deadline, ReceivedFrame
   frame->fd = UniqueFd();
   frame->have -= frame->used;
   std::memmove(in.data(), in.data() + std::exchange(frame->used, 0), frame->have);
-  if (!deadline && frame->have == 0 && in.size() > kKept) {
+  in.Shrink(frame->have);
+  if (!deadline && frame->have == 0 && in.size() > FrameBuffer::kFirst) {
     auto readable = WaitFor(socket, POLLIN, Clock::now() + kKeepTime);
     if (!readable.ok()) return readable.status();
-    if (!*readable) in = ReceivedFrame().in;
+    if (!*readable) in.Rest();
   }
   constexpr size_t kHeader = sizeof(FrameHeader);
   if (Status s = Receive(socket, kHeader, in.size(), deadline, frame); !s.ok()) return s;
@@ -189,12 +190,16 @@ Status ReceiveFrame(int socket, std::optional<TimePoint> deadline, ReceivedFrame
   const size_t size = kHeader + length;
   const TimePoint whole = deadline.value_or(Clock::now() + kRestOfFrame);
   while (frame->have < size) {
-    // Memory for twice of what has come, whatever was announced.
-    if (frame->have == in.size()) in.resize(std::min(size, 2 * in.size()));
+    if (in.full(frame->have)) {
+      if (!in.Ask(frame->have, size, socket) && !in.hold().Await(whole))
+        return DeadlineExceeded("no memory for the frame in time");
+      if (!in.Grow(frame->have, size)) return ResourceExhausted("no memory for the frame");
+    }
     const size_t part = std::min(size, in.size());
     if (Status s = Receive(socket, part, part, whole, frame); !s.ok()) return s;
   }
-  frame->body = std::span(in).subspan(kHeader, length);
+  in.hold().Whole();
+  frame->body = in.bytes().subspan(kHeader, length);
   frame->used = size;
   // A system call brings no descriptor but that of the last frame it brings a part of (unix(7)).
   if (frame->have == size) frame->fd = std::move(frame->last_fd);
@@ -239,7 +244,12 @@ Result<UniqueFd> ListenUnix(const std::string& path, uint32_t mode) {
         fmt::format("binding socket {}: does its directory exist and is it writable?", path),
         errno);
   }
-  if (chmod(path.c_str(), mode) != 0) return FromErrno("chmod " + path, errno);
+  // Of the file that was made, not of one that a link in its place leads to.
+  const UniqueFd file(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status {};
+  if (!file || fstat(file.get(), &status) != 0 || !S_ISSOCK(status.st_mode) ||
+      chmod(fmt::format("/proc/self/fd/{}", file.get()).c_str(), mode) != 0)
+    return FromErrno("chmod " + path, errno);
   if (listen(fd.get(), 128) != 0) return FromErrno("listening at " + path, errno);
   return fd;
 }

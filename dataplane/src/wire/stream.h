@@ -5,24 +5,28 @@
 #include <cstddef>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/status.h"
 #include "wire/frame.h"
+#include "wire/frame_buffer.h"
 
 namespace peercache {
 
 // Frames received from one socket, one after another. The buffer is reused. It grows with what
-// arrives, not with what a header announces, and shrinks when a receiver without a deadline waits.
+// arrives, not with what a header announces, and waits for memory of a large frame where there is a
+// budget. A large frame's memory is given back before the next frame is waited for, the rest when a
+// receiver without a deadline has waited for a while.
 struct ReceivedFrame {
+  explicit ReceivedFrame(FrameMemory* memory = nullptr) : in(memory) {}
+
   FrameHeader header;
   std::span<const std::byte> body;  // valid until the next frame is received
   UniqueFd fd;                      // that travelled with the frame, if any
 
   // Of ReceiveFrame: what one system call has brought, and how much of it is this frame.
-  std::vector<std::byte> in = std::vector<std::byte>(8 << 10);
+  FrameBuffer in;
   size_t have = 0, used = 0;
   UniqueFd last_fd;  // of the last frame that has begun
 };

@@ -97,6 +97,29 @@ TEST_F(StreamTest, MemoryGrowsWithWhatArrives) {
   EXPECT_LT(frame_.in.size(), 2 * kLarge);
 }
 
+TEST_F(StreamTest, ALargeFrameWaitsForMemoryAndGivesItBack) {
+  constexpr size_t kLarge = 5 << 20;
+  FrameMemory memory((6 << 20) + FrameMemory::kForSmaller);
+  frame_ = ReceivedFrame(&memory);
+  FrameMemory::Hold other(&memory);
+  ASSERT_TRUE(other.Ask(FrameMemory::kLarge, sender_.get()));
+  other.Whole();
+  std::thread sends([&] {
+    Send(Frame(7, kLarge));
+    Send(Frame(8, 10));
+  });
+  EXPECT_EQ(ReceiveFrame(receiver_.get(), Clock::now() + 50ms, &frame_).code(),
+            Code::kDeadlineExceeded);
+  EXPECT_LE(frame_.in.size(), FrameMemory::kFree);
+  other.Release();
+  ExpectFrame(7, kLarge);
+  EXPECT_GT(memory.stats().held, kLarge);
+  ExpectFrame(8, 10);
+  sends.join();
+  EXPECT_EQ(memory.stats().held, 0u);
+  EXPECT_LE(frame_.in.size(), FrameMemory::kFree);
+}
+
 TEST_F(StreamTest, TwoDescriptorsWithOneFrameAreRefused) {
   const auto frame = Frame(1, 20);
   Send(std::span(frame).first(30), STDERR_FILENO);

@@ -54,6 +54,12 @@ provider_node_exec() {  # provider_node_exec NODE CMD...
   docker exec -i "$@"
 }
 
+provider_node_restart() {
+  kind_need_node "$1"
+  docker kill "$1" >/dev/null
+  docker start "$1" >/dev/null
+}
+
 # The plug is pulled at the engine's side of the cable, so that the node keeps addresses and routes.
 provider_node_link() {
   local peer

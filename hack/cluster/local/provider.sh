@@ -44,20 +44,39 @@ all_nodes_alive() {
 }
 
 nodes_start() {
-  local node dir
-  for node in "${NODES[@]}"; do
-    dir=$(node_dir "$node")
-    mkdir -p "$dir"
-    # nsenter and not `ip netns exec`: the latter replaces /sys, cgroups included.
-    setsid nsenter --net="/run/netns/$(node_netns "$node")" \
-      unshare --mount --propagation private --uts --ipc --pid --fork --kill-child --mount-proc \
-      bash "$HERE/local/node-init.sh" "$node" > "$dir/init.log" 2>&1 < /dev/null 8>&- &
-    echo $! > "$dir/unshare.pid"
-  done
-  for node in "${NODES[@]}"; do
-    dir=$(node_dir "$node")
-    wait_for 10 "node $node started (see $dir/init.log)" sh -c "pgrep -P '$(cat "$dir/unshare.pid")' > '$dir/init.pid'"
-  done
+  local node
+  for node in "${NODES[@]}"; do node_start "$node"; done
+  for node in "${NODES[@]}"; do await_started "$node"; done
+}
+
+node_start() {  # node_start NODE; environment: CLUSTER_IMAGES
+  local dir
+  dir=$(node_dir "$1")
+  mkdir -p "$dir"
+  # nsenter and not `ip netns exec`: the latter replaces /sys, cgroups included. Locks of the caller are not for daemons: 8 is
+  # that of hack/cluster/cluster, 5 and 6 are those of e2e/run.sh.
+  setsid nsenter --net="/run/netns/$(node_netns "$1")" \
+    unshare --mount --propagation private --uts --ipc --pid --fork --kill-child --mount-proc \
+    bash "$HERE/local/node-init.sh" "$1" > "$dir/init.log" 2>&1 < /dev/null 5>&- 6>&- 8>&- &
+  echo $! > "$dir/unshare.pid"
+}
+
+await_started() {
+  local dir
+  dir=$(node_dir "$1")
+  wait_for 10 "node $1 started (see $dir/init.log)" sh -c "pgrep -P '$(cat "$dir/unshare.pid")' > '$dir/init.pid'"
+}
+
+# Kills every process of the node. PID 1 of the namespace takes them with it, and the mounts.
+node_kill() {
+  local pid
+  if pid=$(node_pid "$1"); then kill -9 "$pid"; fi
+}
+
+await_dead() {
+  local pid
+  pid=$(cat "$(node_dir "$1")/unshare.pid" 2>/dev/null) || return 0
+  wait_for 20 "processes of $1 to end" sh -c "! kill -0 $pid"
 }
 
 wait_ready() {
@@ -72,17 +91,11 @@ wait_ready() {
 }
 
 provider_down() {
-  local node pid mounts=()
+  local node mounts=()
   need_root
   step "removing nodes, network, cgroups"
-  for node in "${NODES[@]}"; do
-    # PID 1 of the namespace takes every process of the node with it.
-    if pid=$(node_pid "$node"); then kill -9 "$pid"; fi
-  done
-  for node in "${NODES[@]}"; do
-    pid=$(cat "$(node_dir "$node")/unshare.pid" 2>/dev/null) || continue
-    wait_for 20 "processes of $node to end" sh -c "! kill -0 $pid"
-  done
+  for node in "${NODES[@]}"; do node_kill "$node"; done
+  for node in "${NODES[@]}"; do await_dead "$node"; done
   net_down
   wait_for 20 "cgroups of the cluster to empty" cgroups_down
   mapfile -t mounts < <(awk -v d="$CLUSTER_DIR/" 'index($2, d) == 1 {print $2}' /proc/mounts | tac)
@@ -115,6 +128,17 @@ provider_node_exec() {  # provider_node_exec NODE CMD...
 provider_node_link() {
   need_node "$1"
   net_link "$1" "$2"
+}
+
+# As by a loss of power: processes, /run and memory-backed volumes are gone, files of the disk are not.
+provider_node_restart() {
+  need_node "$1"
+  node_kill "$1"
+  await_dead "$1"
+  CLUSTER_IMAGES=$("$HERE/images.sh")
+  export CLUSTER_IMAGES BIN CLUSTER_DIR
+  node_start "$1"
+  await_started "$1"
 }
 
 provider_fabric() { :; }  # every node has the interface, see network.sh

@@ -8,15 +8,6 @@ expect() {  # expect WHAT WANTED GOT
   [ "$2" = "$3" ] || { echo "$1: wanted '$2', got '$3'"; exit 1; }
 }
 
-# port_becomes WHAT NODE DEVICE STATE: the kernel tells a port of its link's end some time after the link has ended.
-port_becomes() {
-  local state='' end=$((SECONDS + 10))
-  until [ "$state" = "$4" ]; do
-    [ "$SECONDS" -lt "$end" ] || { echo "$1: wanted '$4', still '$state' after 10 s"; exit 1; }
-    state=$(on "$2" cat "/sys/class/infiniband/$3/ports/1/state")
-  done
-}
-
 fabric_up
 for node in A B; do
   expect "devices of $node" "$(rail_device $node 0) $(rail_device $node 1)" \

@@ -54,6 +54,7 @@ asked=(--transport rdma --device-name "rxe_a0,rxe_a1")
 
 echo "== no carrier"
 rail_down B 1
+port_becomes "port at its other end" A rxe_a1 "1: DOWN"
 doctor 2
 finding "rxe_a1 port 1" "fault: rxe_a1 port 1: the port is DOWN"
 rail_up B 1

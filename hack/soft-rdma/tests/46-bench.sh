@@ -6,8 +6,8 @@
 
 BUILD=${PEERCACHE_BUILD:-dataplane/build/release}
 export PYTHONPATH=dataplane/python
-bench_on() { on "$1" /usr/bin/python3 -m peercache.bench "${@:2}" --build "$BUILD"; }  # bench_on NODE ARG...
-start_bench() { start "$1" /usr/bin/python3 -m peercache.bench "${@:2}" --build "$BUILD"; }
+bench_on() { on "$1" /usr/bin/python3 -m peercache_bench "${@:2}" --build "$BUILD"; }  # bench_on NODE ARG...
+start_bench() { start "$1" /usr/bin/python3 -m peercache_bench "${@:2}" --build "$BUILD"; }
 
 received() { on B cat "/sys/class/net/rail$1/statistics/rx_bytes"; }
 snapshot() { before=("$(received 0)" "$(received 1)"); }

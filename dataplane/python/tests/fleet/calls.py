@@ -66,6 +66,14 @@ def hit_rate(calls: Calls, holders: Sequence[int]) -> float:
     return float(gets["hits"][:, list(holders)].sum()) / asked if asked else 1.0
 
 
+def hit_rate_over_time(calls: Calls, holders: Sequence[int]) -> float:
+    """As hit_rate, with each call weighed by its time: calls that miss at once are many."""
+    gets = calls[calls["op"] == GET]
+    asked = gets["asked"][:, list(holders)].sum(axis=1) * gets["took"]
+    hits = gets["hits"][:, list(holders)].sum(axis=1) * gets["took"]
+    return float(hits.sum() / asked.sum()) if asked.sum() > 0 else 1.0
+
+
 def seconds_until_full(
     calls: Calls,
     start: float,

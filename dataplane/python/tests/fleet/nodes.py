@@ -45,14 +45,14 @@ class Node(Process):
         """The command that runs another one on the host."""
         return ["nsenter", f"--net={NAMESPACES / host.namespace}"] if host.namespace else []
 
-    def ask(self, path: str, timeout: float = 5) -> tuple[int, str]:
-        """Status and body of a GET on the node's HTTP port."""
+    def ask(self, path: str, timeout: float = 5, asker: Host | None = None) -> tuple[int, str]:
+        """Status and body of a GET on the node's HTTP port, from its own host or another."""
 
         def connect() -> socket.socket:
             return socket.create_connection((self.host.address, HTTP_PORT), timeout)
 
         connection = http.client.HTTPConnection(self.host.address, HTTP_PORT, timeout=timeout)
-        connection.sock = inside(self.host.namespace, connect)
+        connection.sock = inside((asker or self.host).namespace, connect)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()

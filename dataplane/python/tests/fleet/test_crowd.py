@@ -33,7 +33,7 @@ TRAFFIC_ERROR = 0.2
 BYTES_ERROR = 0.1
 # Frames without the names in them; wire/messages_test.cc holds them to the wire.
 HEARTBEAT_BYTES = 116  # and the names of member, address and group
-LIST_BYTES, LISTED_BYTES = 37, 41  # and of each listed member, its name and address
+LIST_BYTES, LISTED_BYTES = 41, 41  # and of each listed member, its name and address
 CONTACT_BYTES = 80 + 62  # with its answer
 PUBLISH_BYTES = 84 + 53  # with its answer
 PUBLISHED_BYTES = 80 + 1  # of each record

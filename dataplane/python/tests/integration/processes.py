@@ -13,6 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -141,6 +142,9 @@ def peercached(
         "socket": socket_path,
         "pool-size": pool_size,
         "huge-pages": "off",
+        "map-pools": "off",  # nodes stand for machines
+        # Networks of the tests have no strangers.
+        **({} if ip_address(address).is_loopback else {"insecure-peers": "on"}),
         **{flag.replace("_", "-"): value for flag, value in flags.items()},
     }
     given = (f"--{flag}={value}" for flag, value in options.items() if value)

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import pytest
-from peercache.bench.__main__ import main
-from peercache.bench.binaries import find
-from peercache.bench.errors import BenchError
-from peercache.bench.nodes import loopback_nodes
-from peercache.bench.perf import Perf
+from peercache_bench.__main__ import main
+from peercache_bench.binaries import find
+from peercache_bench.errors import BenchError
+from peercache_bench.nodes import loopback_nodes
+from peercache_bench.perf import Perf
 
 from ..conftest import PYTHON
 from .processes import binary, free_port
@@ -222,7 +222,7 @@ class Started:
 
     def __init__(self, folder: Path, command: str, *words: str) -> None:
         # As from a terminal, also when these tests run in the background, where SIGINT is ignored.
-        start = ["env", "--default-signal=INT", sys.executable, "-m", "peercache.bench", command]
+        start = ["env", "--default-signal=INT", sys.executable, "-m", "peercache_bench", command]
         self.popen = subprocess.Popen(
             [*start, f"--build={binary().parent}", *words],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -44,7 +44,7 @@ def extension() -> Any:
     folder = str(extension_folder())
     if folder not in peercache.__path__:
         peercache.__path__.append(folder)
-    from peercache.extension import load
+    from peercache.core.extension import load
 
     return load()
 

@@ -30,11 +30,12 @@ def expected(spec: dict[str, Any], metadata: dict[str, str]) -> dict[str, object
     (rail,) = spec["rails"]
     timing = spec["timing"]
     return {
-        "cluster": metadata["name"],
+        "cluster": f"{metadata['namespace']}/{metadata['name']}",
+        "tenant": metadata["namespace"],
         "node-id": f"machine.numa{rail['numaNode']}",
         "group": f"numa{rail['numaNode']}",
         "numa-node": str(rail["numaNode"]),
-        "device-name": rail["device"],
+        "device-name": rail["hostNetwork"]["device"],
         "transport": spec["transport"].lower(),
         "pool-size": spec["memory"]["pool"],
         "huge-pages": {"None": "off"}[spec["memory"]["hugePages"]],
@@ -54,11 +55,19 @@ def test_fields_of_the_object_are_in_the_status(tmp_path: Path) -> None:
     document = json.loads((FILES / "cluster.json").read_text())
     fields = expected(document["spec"], document["metadata"])
     peers, status = document["spec"]["discovery"]["port"], document["spec"]["monitoring"]["port"]
-    # What only machines of a cluster have: a folder of sockets, a name for discovery hosts.
+    token, secret = tmp_path / "token", tmp_path / "secret"
+    for file in (token, secret):
+        file.write_text("of at least 16 bytes")
+    tenants = tmp_path / "tenants"
+    tenants.mkdir()
+    # What only machines of a cluster have: sockets' folder, a name for discovery hosts, a Secret.
     here = {
         "bind-addr": ADDRESS,
         "discovery-addr": f"{ADDRESS}:{peers}",
         "socket": str(tmp_path / "node.sock"),
+        "auth-token-file": str(token),
+        "tenant-secret-file": str(secret),
+        "tenants-dir": str(tenants),
     }
     command = [str(binary()), f"--config={FILES / 'peercached.toml'}"]
     command += [f"--{name}={value}" for name, value in here.items()]

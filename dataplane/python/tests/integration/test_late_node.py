@@ -245,6 +245,7 @@ def test_the_log_says_once_that_there_is_no_node_and_once_that_there_is(
 def test_a_cluster_that_nobody_answers_for_does_not_fail_an_embedded_node(attach: Attach) -> None:
     cache = attach(
         discovery_addr=f"127.0.0.1:{free_port()},nobody.invalid:31998",
+        insecure_peers=True,
         local_hostname="127.0.0.1",
         global_segment_size="64mb",
         huge_pages="off",

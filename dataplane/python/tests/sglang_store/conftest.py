@@ -83,7 +83,7 @@ def check_tensor(page: object, got: Any, want: Any) -> None:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
-    from peercache import attachment
+    from peercache.core import attachment
 
     fake = FakeCluster()
     monkeypatch.setattr(attachment, "load", fake.extension)
@@ -111,7 +111,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an engine publishes as its server's flags ends with the test."""
     import sglang.srt  # noqa: F401 -- fills in what is published by default
     from hicache_engine import shim
-    from peercache import updates
+    from peercache.sglang import updates
 
     monkeypatch.setattr(updates, "_latest", None)
     copies = {name: types.SimpleNamespace(**vars(each)) for name, each in shim._published.items()}

@@ -40,7 +40,7 @@ def flags(path: Path | str = "test/model", *more: str, **extra: object) -> Any:
 def engine(path: Path | str = "test/model", *more: str, **extra: object) -> Iterator[Any]:
     """A cache with its controller, attached; stands for a process of its own."""
     from hicache_engine.cache import Cache
-    from peercache import updates
+    from peercache.sglang import updates
 
     updates._latest = None
     with Cache(flags(path, *more, **extra), "mha", "page_first", None, PAGES + 1) as cache:

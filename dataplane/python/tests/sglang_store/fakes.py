@@ -7,7 +7,7 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from peercache.namespace import all_page_hashes
+from peercache.sglang.namespace import all_page_hashes
 
 
 class FakeCluster:

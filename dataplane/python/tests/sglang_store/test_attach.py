@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from peercache.config import ConfigError
+from peercache.core.config import ConfigError
 
 from .conftest import SOCKET, host_pool, indices, keys
 from .fakes import FakeCluster
@@ -126,7 +126,7 @@ def test_the_node_sees_the_rank_of_data_parallelism(
 def test_embedded_mode_needs_the_node_in_the_extension(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from peercache import embedded
+    from peercache.core import embedded
     from peercache.store import PeerCacheStore
 
     from .conftest import storage_config
@@ -205,7 +205,7 @@ def test_a_pool_without_flat_pages_fails_the_attach_with_the_remedy(
 def test_rdma_on_tcp_is_mentioned(
     make_store: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from peercache import embedded
+    from peercache.core import embedded
     from peercache.store import PeerCacheStore
 
     from .conftest import storage_config

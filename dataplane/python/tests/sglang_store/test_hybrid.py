@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from peercache import pools
+from peercache.sglang import pools
 from sglang.srt.mem_cache.hicache_storage import PoolHitPolicy, PoolName, PoolTransfer
 
 from .. import wrong_bytes

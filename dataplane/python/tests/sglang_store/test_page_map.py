@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 from hicache_engine.layouts import LAYOUTS
-from peercache import page_map
-from peercache.segments import Segments
+from peercache.core.segments import Segments
+from peercache.sglang import page_map
 
 from .conftest import PAGES, host_pool
 

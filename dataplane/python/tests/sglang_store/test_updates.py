@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from hicache_engine import hub, shim
-from peercache import updates
-from peercache.loaded import Loaded
+from peercache.sglang import updates
+from peercache.sglang.weights import LiveWeights
 
 from . import updating
 from .conftest import host_pool, indices, keys
@@ -119,10 +119,10 @@ def test_an_update_from_disk_is_known_by_its_files(folder: Path, tmp_path: Path)
         assert Scheduler(cache).from_disk(tmp_path / "next").success
         assert hits(cache) == 0
         assert write(cache) == PAGES
-        cleared = cache.store._loaded.clear_tag
+        cleared = cache.store._weights.clear_tag
     with engine(tmp_path / "copy") as other:
         assert hits(other) == PAGES
-        assert other.store._loaded.clear_tag == cleared
+        assert other.store._weights.clear_tag == cleared
         assert Scheduler(other).from_disk(folder).success
         assert hits(other) == PAGES
 
@@ -321,7 +321,7 @@ def test_a_hook_that_fails_ends_caching_and_not_the_update(
     with engine(folder, **RUN) as cache:
         scheduler = Scheduler(cache)
         with monkeypatch.context() as patch:
-            patch.setattr(cache.store._loaded, "version", lambda: 1 / 0)
+            patch.setattr(cache.store._weights, "version", lambda: 1 / 0)
             assert scheduler.from_ipc(weight_version="1").success
         assert write(cache) == 0
 
@@ -357,11 +357,11 @@ def test_every_way_to_store_waits_for_the_flush(
     make_store: Any, cluster: FakeCluster, way: str
 ) -> None:
     store = ways_to_store(make_store)[way]
-    updates._tell(lambda loaded: loaded.began(session=False, empty=False))
+    updates._notify(lambda weights: weights.update_began(session=False, empty=False))
     rename("1")
     store()
     assert cluster.pages == {}
-    updates._tell(Loaded.flushed)
+    updates._notify(LiveWeights.caches_flushed)
     store()
     assert cluster.pages != {}
 
@@ -393,7 +393,7 @@ def test_every_way_to_read_misses_while_the_weights_have_no_name(
     generic.batch_set(keys(), [pool.get_data_page(0)] * pages)
     hit = [True] * pages
     assert found() == [pages, True, pages, hit, hit, hit, True]
-    updates._tell(lambda loaded: loaded.began(session=True, empty=True))
+    updates._notify(lambda weights: weights.update_began(session=True, empty=True))
     missed = [False] * pages
     assert found() == [0, False, 0, missed, missed, missed, False]
 
@@ -402,5 +402,5 @@ def test_the_names_of_a_call_cost_little(make_store: Any) -> None:
     """About 0.6 us on a machine that does nothing else."""
     pages = make_store(host_pool("mha", "page_first"))._kv
     calls = 10_000
-    best = min(timeit.repeat(pages.names.write, number=calls, repeat=20)) / calls
+    best = min(timeit.repeat(pages.key_prefixes.for_writes, number=calls, repeat=20)) / calls
     assert best < 10e-6, best

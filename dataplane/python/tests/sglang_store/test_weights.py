@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from hicache_engine import hub, shim
-from peercache import told
-from peercache.config import ConfigError
+from peercache.core.config import ConfigError
+from peercache.sglang import server_args
 
 from .conftest import host_pool
 from .engines import PAGES, engine, hits, write
@@ -352,13 +352,13 @@ def test_lora_adapters_that_cannot_be_identified_ask_for_a_tag(
 
 def test_sglang_declares_every_field_that_is_read() -> None:
     for namespace, fields in (
-        ("model", told.MODEL),
-        ("spec", told.SPEC),
-        ("serving", told.SERVING),
+        ("model", server_args.MODEL),
+        ("spec", server_args.SPEC),
+        ("serving", server_args.SERVING),
     ):
         assert set(fields) <= vars(shim.declared(namespace)).keys(), namespace
     source = Path(shim.source_folder(), "srt/arg_groups/fields/lora.py").read_text()
-    assert all(f"    {field}: A[" in source for field in told.LORA)
+    assert all(f"    {field}: A[" in source for field in server_args.LORA)
     adapter = Path(shim.source_folder(), "srt/lora/lora_registry.py").read_text()
     assert all(f"    {field}: " in adapter for field in ("lora_id", "lora_path"))
 

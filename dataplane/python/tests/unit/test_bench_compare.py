@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from peercache.bench import compare, output, two_hosts
-from peercache.bench.__main__ import main
-from peercache.bench.case import Case
-from peercache.bench.errors import BenchError
-from peercache.bench.options import Settings
+from peercache_bench import compare, output, two_hosts
+from peercache_bench.__main__ import main
+from peercache_bench.case import Case
+from peercache_bench.errors import BenchError
+from peercache_bench.options import Settings
 
 from .test_bench_output import get, run
 

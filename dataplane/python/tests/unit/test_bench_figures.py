@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peercache.bench.figures import (
+from peercache_bench.figures import (
     Figures,
     add_histograms,
     combine,

@@ -1,11 +1,11 @@
-"""peercache.bench.idle: the setting of the machine is changed for a while, where there is one."""
+"""peercache_bench.idle: the setting of the machine is changed for a while, where there is one."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from peercache.bench.idle import DEFAULT_NS, DRIVER, HALT_POLL_NS, halt_poll_ns, polling_idle
+from peercache_bench.idle import DEFAULT_NS, DRIVER, HALT_POLL_NS, halt_poll_ns, polling_idle
 
 
 def machine(root: Path, driver: str, ns: str) -> Path:

@@ -6,11 +6,11 @@ import argparse
 import shlex
 
 import pytest
-from peercache.bench import options
-from peercache.bench.__main__ import main
-from peercache.bench.options import Settings
-from peercache.bench.refused import FLAGS
-from peercache.bench.units import counts, number, size, size_text, sizes
+from peercache_bench import options
+from peercache_bench.__main__ import main
+from peercache_bench.options import Settings
+from peercache_bench.refused import FLAGS
+from peercache_bench.units import counts, number, size, size_text, sizes
 
 
 def parsed(*words: str) -> Settings:

@@ -8,12 +8,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from peercache.bench import draw, finish, html, output, tables
-from peercache.bench.case import Case
-from peercache.bench.charts import charts
-from peercache.bench.errors import BenchError
-from peercache.bench.figures import combine
-from peercache.bench.outcome import Outcome, Run, load
+from peercache_bench import draw, finish, html, output, tables
+from peercache_bench.case import Case
+from peercache_bench.charts import charts
+from peercache_bench.errors import BenchError
+from peercache_bench.figures import combine
+from peercache_bench.outcome import Outcome, Run, load
 
 from .test_bench_figures import raw
 

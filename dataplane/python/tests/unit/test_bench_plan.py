@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from peercache.bench import plan
-from peercache.bench.case import Case
-from peercache.bench.commands import needed_bytes, node_options, pool_bytes
-from peercache.bench.options import Settings
+from peercache_bench import plan
+from peercache_bench.case import Case
+from peercache_bench.commands import needed_bytes, node_options, pool_bytes
+from peercache_bench.options import Settings
 
 SMALL = Settings(working_set=64, page_bytes=4096, threads=(1, 3), operations=("set", "get"))
 

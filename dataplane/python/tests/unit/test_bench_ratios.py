@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from peercache.bench import __main__ as command
-from peercache.bench import ratios
-from peercache.bench.ratios import Row, turns
-from peercache.bench.report import table
+from peercache_bench import __main__ as command
+from peercache_bench import ratios
+from peercache_bench.ratios import Row, turns
+from peercache_bench.report import table
 
 
 def row(*, held: bool = True, at_least: bool = True, value: float) -> Row:

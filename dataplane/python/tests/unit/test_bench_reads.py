@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 import pytest
-from peercache.bench import bare_reads
-from peercache.bench.__main__ import main
+from peercache_bench import bare_reads
+from peercache_bench.__main__ import main
 
 RESULT = {"pages": 160, "rails": 2, "gb_per_s": 1.5, "latency_us": {"p50": 10.0, "p99": 20.25}}
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peercache import config, values
-from peercache.config_keys import KEYS, REFUSED, SGLANG_KEYS, Scope
+from peercache.core import config, values
+from peercache.core.config_keys import KEYS, REFUSED, SGLANG_KEYS, Scope
 
 SOCKET = {"socket": "/run/peercache/default.sock"}
 EMBEDDED = {"discovery_addr": "10.0.0.1:31998"}
@@ -89,7 +89,10 @@ def test_every_embedded_key_reaches_the_node() -> None:
             "huge_pages": "2Mi",
             "eviction": "s3fifo",
             "cluster": "blue",
+            "tenant": "team-a",
+            "tenant_secret_file": "/etc/tenant-secret",
             "auth_token_file": "/etc/token",
+            "insecure_peers": True,
             "tls_cert_file": "/etc/tls/tls.crt",
             "tls_key_file": "/etc/tls/tls.key",
             "tls_ca_file": "/etc/tls/ca.crt",
@@ -118,7 +121,10 @@ def test_every_embedded_key_reaches_the_node() -> None:
         "huge-pages": "2Mi",
         "eviction": "s3fifo",
         "cluster": "blue",
+        "tenant": "team-a",
+        "tenant-secret-file": "/etc/tenant-secret",
         "auth-token-file": "/etc/token",
+        "insecure-peers": "on",
         "tls-cert-file": "/etc/tls/tls.crt",
         "tls-key-file": "/etc/tls/tls.key",
         "tls-ca-file": "/etc/tls/ca.crt",
@@ -126,6 +132,24 @@ def test_every_embedded_key_reaches_the_node() -> None:
         "log-level": "debug",
     }
     assert parsed.notes == ()
+
+
+def test_each_rank_has_a_folder_and_its_share_of_the_disk() -> None:
+    def disk(tp_size: int = 1, tp_rank: int = 0, **keys: object) -> dict[str, str]:
+        options = config.parse({**EMBEDDED, **keys}, {}, tp_size, tp_rank).node_options or {}
+        return {flag: value for flag, value in options.items() if flag.startswith("disk-")}
+
+    assert disk() == {}
+    assert disk(disk_enabled=False, disk_path="/data", disk_size="8gb") == {}
+    assert disk(disk_enabled=True) == {
+        "disk-path": "/data/peercache/tp0",
+        "disk-size": str(100 << 30),
+    }
+    assert disk(4, 3, disk_path="/nvme0/,/nvme1", disk_size="8gb", disk_write_budget="3") == {
+        "disk-path": "/nvme0/tp3,/nvme1/tp3",
+        "disk-size": str(2 << 30),
+        "disk-write-budget": "3",
+    }
 
 
 def test_sglangs_own_keys_are_left_alone() -> None:
@@ -155,8 +179,7 @@ def test_sglangs_own_keys_are_left_alone() -> None:
         ({**SOCKET, "metrics_port": 1}, r'"metrics_port" = 1 configures a node.*"discovery_addr"'),
         ({**EMBEDDED, "protocol": "udp"}, r'"protocol" = "udp".*"tcp", "auto", "rdma"'),
         ({**EMBEDDED, "mode": "hybrid"}, r'"mode" = "hybrid" is not supported.*write "p2p"'),
-        ({**EMBEDDED, "disk_enabled": True}, r'"disk_enabled" = true .*no disk tier; write false'),
-        ({**EMBEDDED, "disk_enabled": 0}, r'"disk_enabled" = 0 is not supported'),
+        ({**EMBEDDED, "disk_size": "much"}, r'"disk_size" = "much" is not a size'),
         ({**EMBEDDED, "gid_index": 3}, r'"gid_index" = 3 .*chosen by address'),
         ({**EMBEDDED, "device_name": 3}, r'"device_name" = 3 is not a list of names'),
         ({**EMBEDDED, "heartbeat_interval": "2s"}, r'"heartbeat_interval" = "2s" is not a number'),
@@ -219,7 +242,7 @@ def test_all_keys_of_the_original_are_decided_on() -> None:
 
 
 def test_node_options_exist_in_peercached() -> None:
-    source = (Path(__file__).parents[3] / "src" / "node" / "config.cc").read_text()
+    source = (Path(__file__).parents[3] / "src" / "node" / "config" / "config.cc").read_text()
     known = set(re.findall(r'^\s*\{"([a-z-]+)",', source, re.MULTILINE))
     flags = {key.flag for key in KEYS.values() if key.flag}
     assert flags <= known

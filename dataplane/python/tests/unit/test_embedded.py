@@ -7,7 +7,7 @@ import socket
 from types import SimpleNamespace
 
 import pytest
-from peercache import embedded
+from peercache.core import embedded
 
 
 @pytest.fixture

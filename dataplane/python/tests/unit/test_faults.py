@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from peercache.faults import Faults, never_raises
+from peercache.core.faults import Faults, never_raises
 
 
 class Clock:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from peercache.config import parse
+from peercache.core.config import parse
 
 PODS = Path(__file__).parents[4] / "operator" / "inject" / "testdata"
 
@@ -36,7 +36,14 @@ def test_parses(name: str, extra: dict[str, object]) -> None:
     assert config.interface_v1
     if name.startswith("embedded"):
         assert config.node_options is not None
-        assert config.node_options["cluster"] == "kv"
+        namespace, _, cluster = config.node_options["cluster"].partition("/")
+        assert (namespace in ("serving", "caches"), cluster) == (True, "kv")
+        # A token can be mounted in the cluster's own namespace alone.
+        trust = {"auth-token-file": "/etc/peercache-token/token", "insecure-peers": "on"}
+        wanted = "auth-token-file" if namespace == "serving" else "insecure-peers"
+        assert {name: config.node_options.get(name) for name in trust} == {
+            name: trust[name] if name == wanted else None for name in trust
+        }
         assert config.node_options["discovery-addr"].startswith("kv-discovery.")
         assert config.node_options["heartbeat-ms"] == "500"
         assert config.node_options["member-ttl-ms"] == "3000"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import types
 
 import pytest
-from peercache import __main__, extension
+from peercache import __main__
+from peercache.core import extension
 
 
 def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

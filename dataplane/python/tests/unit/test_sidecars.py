@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
-from peercache import sidecars
+from peercache.sglang import sidecars
 
 PRESENT = st.lists(st.booleans(), max_size=200)
 

@@ -72,8 +72,7 @@ struct Acceptor::Group {
     for (Served& s : served) {
       if (!s.qp) continue;
       StopQueuePair(*s.rail, s.qp.get());
-      s.rail->disposer().Take(
-          {.device = std::move(s.device), .keeper = place, .qp = std::move(s.qp)});
+      s.rail->Dispose({.device = std::move(s.device), .keeper = place, .qp = std::move(s.qp)});
     }
   }
   Group(const Group&) = delete;

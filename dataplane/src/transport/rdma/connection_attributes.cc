@@ -10,6 +10,8 @@ namespace {
 // Only for receives, which nobody posts here; the shortest that is not 655 ms (0).
 constexpr uint8_t kReceiverPause = 1;
 constexpr uint32_t kSequenceBits = 0xffffff;
+// For RoCE the kernel takes that of the route instead (ip route ... hoplimit).
+constexpr uint8_t kHopLimit = 64;
 
 }  // namespace
 
@@ -49,7 +51,7 @@ ModifyQp ToReceive(const LinkOptions& link, uint8_t port, const RailAddress& her
     to.ah_attr.is_global = 1;
     std::copy(peer.gid.begin(), peer.gid.end(), to.ah_attr.grh.dgid.raw);
     to.ah_attr.grh.sgid_index = static_cast<uint8_t>(here.gid.index);
-    to.ah_attr.grh.hop_limit = link.hop_limit;
+    to.ah_attr.grh.hop_limit = kHopLimit;
     if (here.ethernet) to.ah_attr.grh.flow_label = flow;
     to.ah_attr.grh.traffic_class = link.traffic_class;
   }

@@ -52,12 +52,7 @@ QueueAddress QueueOf(const RailAddress& port) {
 }
 
 LinkOptions Options() {
-  return {.traffic_class = 104,
-          .service_level = 3,
-          .hop_limit = 61,
-          .timeout = 13,
-          .retries = 6,
-          .pkey_index = 5};
+  return {.traffic_class = 104, .service_level = 3, .timeout = 13, .retries = 6, .pkey_index = 5};
 }
 
 TEST(ConnectionAttributesTest, PortsOfOneInfiniBandSubnetAreAddressedByLid) {
@@ -84,7 +79,7 @@ TEST(ConnectionAttributesTest, AnotherInfiniBandSubnetIsAddressedByGidToo) {
   EXPECT_TRUE(std::equal(there.gid.address.begin(), there.gid.address.end(), to.grh.dgid.raw));
   EXPECT_EQ(to.grh.sgid_index, 0);
   EXPECT_EQ(to.grh.flow_label, 0u) << "InfiniBand's switches have no use for it";
-  EXPECT_EQ(to.grh.hop_limit, 61);
+  EXPECT_EQ(to.grh.hop_limit, 64);
   EXPECT_EQ(to.dlid, 0x2e);
   EXPECT_EQ(to.sl, 3);
   EXPECT_EQ(to.port_num, kPort);
@@ -101,7 +96,7 @@ TEST(ConnectionAttributesTest, RoceIsAddressedByGidAlsoWithinANetwork) {
   EXPECT_EQ(to.is_global, 1);
   EXPECT_TRUE(std::equal(there.gid.address.begin(), there.gid.address.end(), to.grh.dgid.raw));
   EXPECT_EQ(to.grh.sgid_index, 5) << "of the own table";
-  EXPECT_EQ(to.grh.hop_limit, 61);
+  EXPECT_EQ(to.grh.hop_limit, 64);
   EXPECT_EQ(to.grh.traffic_class, 104);
   EXPECT_EQ(to.grh.flow_label, kFlow);
   EXPECT_EQ(to.dlid, 0);

@@ -58,8 +58,13 @@ GidType ParseGidType(const std::string& text, LinkLayer layer) {
   return layer == LinkLayer::kInfiniBand ? GidType::kInfiniBand : GidType::kRoceV1;
 }
 
+// A queue pair names the GID it speaks with by 8 bits (ibv_global_route.sgid_index); tables of
+// cards with many VLANs and containers are longer.
+constexpr uint32_t kLastGid = UINT8_MAX;
+
 void ReadGids(const std::string& path, Port* port) {
   for (const uint32_t index : Numbers(path + "/gids")) {
+    if (index > kLastGid) continue;
     const auto address = ParseAddress(ReadSmallFile(fmt::format("{}/gids/{}", path, index)));
     if (!address.ok() || *address == Address{}) continue;  // an entry that is not in use
     Gid gid;

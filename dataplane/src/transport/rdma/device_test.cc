@@ -31,6 +31,7 @@ TEST(DeviceTest, ReadsARoceFunction) {
   sysfs.AddGid(port, 1, "fe80::1", "RoCE v2", "eth2");
   sysfs.AddGid(port, 2, "", "", "");
   sysfs.AddGid(port, 10, "10.0.0.5", "RoCE v2", "eth2");
+  sysfs.AddGid(port, 256, "10.0.0.6", "RoCE v2", "eth2");  // no queue pair could name it
   sysfs.AddInterface("lo", 65536, "", {Ip("127.0.0.1")});
   sysfs.AddInterface("eth2", 9000, pci, {Ip("10.0.0.5"), Ip("fe80::1")});
   sysfs.probes["mlx5_2"] = {.limits = {.max_qp = 131072, .max_mr_size = UINT64_MAX},

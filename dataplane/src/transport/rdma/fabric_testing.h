@@ -167,12 +167,12 @@ struct TestConnection {
 
 // Connects; `tamper` may change what the holder answers.
 template <typename Tamper>
-Result<TestConnection> Connect(const Rails& rails, TestHolder* holder, const TestReader& reader,
+Result<TestConnection> Connect(const Rails& rails, Acceptor* acceptor, const TestReader& reader,
                                const Tamper& tamper) {
   auto channel = ReadChannel::Make(rails, ~0u);
   if (!channel.ok()) return channel.status();
   ConnectOk answer;
-  auto queues = AcceptNow(&holder->acceptor(), (*channel)->request(), &answer);
+  auto queues = AcceptNow(acceptor, (*channel)->request(), &answer);
   if (!queues.ok()) return queues.status();
   tamper(&answer);
   if (Status s = (*channel)->Establish(answer, Clock::now() + std::chrono::seconds(5)); !s.ok())
@@ -182,6 +182,11 @@ Result<TestConnection> Connect(const Rails& rails, TestHolder* holder, const Tes
                         Clock::now() + std::chrono::seconds(5));
   if (!probed.ok()) return probed;
   return TestConnection{std::move(*queues), std::move(*channel)};
+}
+template <typename Tamper>
+Result<TestConnection> Connect(const Rails& rails, TestHolder* holder, const TestReader& reader,
+                               const Tamper& tamper) {
+  return Connect(rails, &holder->acceptor(), reader, tamper);
 }
 inline Result<TestConnection> Connect(const Rails& rails, TestHolder* holder,
                                       const TestReader& reader) {
@@ -193,7 +198,8 @@ inline std::vector<PageState> ReadAll(ReadChannel* channel, const TestReader& re
                                       Duration stall = std::chrono::seconds(2)) {
   std::vector<PageState> states(pages.size());
   const auto ranges = reader.registered.ranges();
-  channel->Begin(pages, *ranges, reader.headers().first(pages.size()), states, stall, Clock::now());
+  channel->Begin(pages, *ranges, reader.headers().first(2 * pages.size()), states, stall,
+                 Clock::now());
   const RunningRead running{channel, -1};
   RunReads(std::span(&running, 1), {Clock::now() + std::chrono::seconds(20), {}});
   return states;

@@ -10,7 +10,6 @@ namespace peercache::rdma {
 struct LinkOptions {
   uint8_t traffic_class = 0;  // DSCP << 2 of RoCE v2
   uint8_t service_level = 0;
-  uint8_t hop_limit = 64;
   uint8_t timeout = 12;  // of an acknowledgement: AckTimeout
   uint8_t retries = 7;   // at most 7
   uint16_t pkey_index = 0;

@@ -143,7 +143,7 @@ Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted)
     work.index = index;
     work.keys = std::shared_ptr<Keys>(
         new Keys{std::move(device), keeper_, {}}, [rail = work.rail](const Keys* keys) {
-          rail->disposer().Take({.keeper = std::shared_ptr<const Keys>(keys)});
+          rail->Dispose({.keeper = std::shared_ptr<const Keys>(keys)});
         });
     work.keys->mrs.resize(chunks_);
   }

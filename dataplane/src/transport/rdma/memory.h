@@ -87,7 +87,7 @@ class Registration {
  private:
   friend class RegistrationTesting;
   // Of one rail. Deregistering takes long, and the last to know the range may be a call that reads:
-  // the rail's Disposer does it.
+  // Rail::Dispose does it.
   struct Keys {
     std::shared_ptr<const DeviceContext> device;
     std::shared_ptr<const void> keeper;

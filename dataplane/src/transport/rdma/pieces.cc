@@ -11,17 +11,18 @@ constexpr uint64_t kPart = 1 << 20;
 
 }  // namespace
 
-bool CutPage(uint32_t page, uint64_t offset, Bytes header, std::span<const Bytes> segments,
-             const CutLimits& limits, const RegisteredMemory::Ranges& ranges, Cut* cut) {
+bool CutPage(uint32_t page, uint64_t offset, const HeaderPlaces& header,
+             std::span<const Bytes> segments, const CutLimits& limits,
+             const RegisteredMemory::Ranges& ranges, Cut* cut) {
   const size_t pieces_before = cut->pieces.size(), segments_before = cut->segments.size();
-  const uint64_t total = header.size() + TotalSize(segments);
+  const uint64_t slot = offset, total = header.first.size() + TotalSize(segments);
   const uint64_t parts = std::max<uint64_t>(1, (total + kPart / 2) / kPart);
   const uint64_t part = std::min<uint64_t>((total + parts - 1) / parts, limits.bytes);
 
   Piece piece{.page = page};
   const auto finish = [&] {
     if (piece.count > 0) cut->pieces.push_back(piece);
-    piece = {.page = page};
+    piece = {.page = page, .again = piece.again};
   };
   const Registration* range = nullptr;  // most often the one of the segment before
   const auto add = [&](Bytes bytes) {
@@ -54,8 +55,12 @@ bool CutPage(uint32_t page, uint64_t offset, Bytes header, std::span<const Bytes
     }
     return true;
   };
-  bool good = add(header);
+  bool good = add(header.first);
   for (const Bytes& segment : segments) good = good && add(segment);
+  finish();
+  piece.again = true;
+  offset = slot;
+  good = good && add(header.again);
   finish();
   if (!good) {
     cut->pieces.resize(pieces_before);

@@ -3,7 +3,7 @@
 // cross a border between two registered chunks. Pure.
 //
 // The first 64 bytes that are read are the slot's header; they land in scratch memory, the rest in
-// the page's own segments.
+// the page's own segments. The page's last READ brings the header again.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,7 @@ struct Piece {
   uint32_t page = 0;
   uint32_t first = 0;  // segments [first, first + count) of the cut
   uint32_t count = 0;
+  bool again = false;  // the header, after the page
 };
 
 struct CutLimits {
@@ -44,9 +45,15 @@ struct Cut {
   std::vector<LocalSegment> segments;
 };
 
+// Where a page's header lands, as long as each other; both are empty where none is read.
+struct HeaderPlaces {
+  Bytes first, again;
+};
+
 // Appends the READs of page number `page`, whose slot begins at `offset` of the holder's pool, to
 // `cut`. False, appending nothing, when some of the memory is not in `ranges`.
-bool CutPage(uint32_t page, uint64_t offset, Bytes header, std::span<const Bytes> segments,
-             const CutLimits& limits, const RegisteredMemory::Ranges& ranges, Cut* cut);
+bool CutPage(uint32_t page, uint64_t offset, const HeaderPlaces& header,
+             std::span<const Bytes> segments, const CutLimits& limits,
+             const RegisteredMemory::Ranges& ranges, Cut* cut);
 
 }  // namespace peercache::rdma

@@ -173,6 +173,10 @@ void Rail::Fail(const std::string& why) {
   connector_.Do([this] { return DoFollow(); });
 }
 
+void Rail::Dispose(Remains remains) {
+  disposer_.Do([remains = std::move(remains)] { return Status(); });
+}
+
 Status Rail::Reopen() {
   auto device = DeviceContext::Open(spec_.device, spec_.port);
   if (!device.ok()) return Unavailable(device.status().message() + kOpenedAnew);
@@ -256,7 +260,7 @@ size_t Rails::locking() const {
 void Rails::Drain() const {
   // First of all rails: the last to connect may give up queue pairs of the others.
   for (const auto& rail : rails_) rail->connector().Drain();
-  for (const auto& rail : rails_) rail->disposer().Drain();
+  for (const auto& rail : rails_) rail->disposer_.Drain();
 }
 
 void Rails::Watch() {

@@ -24,13 +24,13 @@
 #include "base/fd.h"
 #include "base/status.h"
 #include "transport/peer_health.h"
-#include "transport/rdma/connector.h"
 #include "transport/rdma/device_context.h"
-#include "transport/rdma/disposer.h"
 #include "transport/rdma/link_options.h"
 #include "transport/rdma/rail_address.h"
 #include "transport/rdma/rail_state.h"
+#include "transport/rdma/remains.h"
 #include "transport/rdma/verbs.h"
+#include "transport/rdma/worker.h"
 #include "wire/fabric.h"
 
 namespace peercache::rdma {
@@ -70,9 +70,14 @@ class Rail {
   std::string ordering() const;
   // For people: "locked", "on demand", or that it is locked although paging was asked for, and why.
   std::string memory() const;
-  // For the queue pairs that are made on it.
-  Connector& connector() { return connector_; }
-  Disposer& disposer() { return disposer_; }
+  // Connects queue pairs. Connecting one looks up where the peer's address leads, and for an
+  // address that nobody answers to the kernel waits about a second: neither calls nor the threads
+  // that serve peers wait for it.
+  Worker& connector() { return connector_; }
+  // Soon destroyed, in a thread of its own. Destroying a queue pair waits until the device and the
+  // network below it have let go of its packets, which takes seconds where a path has died. Giving
+  // up a registration unlocks its memory, page by page.
+  void Dispose(Remains remains);
 
   struct Stats {
     uint64_t reads = 0, bytes = 0;  // READs that this node asked for, and their bytes
@@ -125,8 +130,8 @@ class Rail {
   std::atomic<uint64_t> reads_{0}, bytes_{0}, failures_{0}, device_failures_{0};
   // Of each rail, so that those of a dead one do not hold up the others'. Last: what they connect
   // and destroy was made from the above; and what is connected in vain is destroyed.
-  Disposer disposer_;
-  Connector connector_;
+  Worker disposer_;
+  Worker connector_;
 };
 
 class Rails {

@@ -23,6 +23,10 @@ ibv_sge Sge(const Registration& range, size_t rail, uint32_t chunk, std::byte* a
   return {reinterpret_cast<uint64_t>(at), bytes, range.lkey(rail, chunk)};
 }
 
+bool IsOf(const SlotHeader& header, const PageRead& page) {
+  return header.generation == page.generation && header.IsOf(page.key, page.length);
+}
+
 Status Outdated(const ReadQueue& queue) {
   return Unavailable(fmt::format("rail {} has another address or device now", queue.rail().name()));
 }
@@ -160,9 +164,10 @@ void ReadChannel::Begin(std::span<const PageRead> pages, const RegisteredMemory:
   cut_.pieces.clear();
   cut_.segments.clear();
   again_.clear();
+  complete_.clear();
   posting_ = true;
   next_ = 0;
-  missing_.assign(pages.size(), 0);
+  progress_.assign(pages.size(), {});
   left_ = 0;
   finished_ = now;
   for (Path& path : paths_)
@@ -170,8 +175,11 @@ void ReadChannel::Begin(std::span<const PageRead> pages, const RegisteredMemory:
   const CutLimits limits{max_segments_, max_message_bytes_, chunk_bytes_};
   for (size_t i = 0; i < pages.size(); ++i) {
     const PageRead& page = pages[i];
-    const Bytes header = page.bare ? Bytes() : std::as_writable_bytes(headers.subspan(i, 1));
-    const uint64_t slot_bytes = header.size() + uint64_t{page.length};
+    HeaderPlaces header;
+    if (!page.bare)
+      header = {std::as_writable_bytes(headers.subspan(2 * i, 1)),
+                std::as_writable_bytes(headers.subspan(2 * i + 1, 1))};
+    const uint64_t slot_bytes = header.first.size() + uint64_t{page.length};
     if (page.offset > pool_bytes_ || slot_bytes > pool_bytes_ - page.offset) {
       states[i] = PageState::kStale;  // of another life of the peer, with another pool
       continue;
@@ -181,8 +189,18 @@ void ReadChannel::Begin(std::span<const PageRead> pages, const RegisteredMemory:
       states[i] = PageState::kUnregistered;
       continue;
     }
+    Progress& progress = progress_[i];
+    progress.missing = static_cast<uint32_t>(cut_.pieces.size() - before);
+    if (!page.bare) {
+      --progress.missing;
+      progress.header = static_cast<uint32_t>(cut_.pieces.size()) - 1;
+      if (cut_.pieces[progress.header - 1].again) {
+        states[i] = PageState::kFailed;  // a border of the peer's chunks is within the header
+        cut_.pieces.resize(before);
+        continue;
+      }
+    }
     states[i] = PageState::kPending;
-    missing_[i] = static_cast<uint32_t>(cut_.pieces.size() - before);
     ++left_;
   }
   FindReach();
@@ -208,14 +226,19 @@ bool ReadChannel::AnyReaches() const {
                      [](const Path& path) { return path.reaches && !path.queue->broken(); });
 }
 
-ReadChannel::Path* ReadChannel::LeastBusy(const Registration& destination) {
+ReadChannel::Path* ReadChannel::LeastBusy(const Piece& piece) {
+  // The header's segment comes first, and lies elsewhere.
+  const Registration& destination = *cut_.segments[piece.first + piece.count - 1].range;
   Path* best = nullptr;
   uint64_t least = 0;
   for (Path& path : paths_) {
-    if (path.queue->broken() || !path.reaches || path.queue->room() == 0) continue;
-    const uint64_t bytes = path.queue->bytes_in_flight();
-    if (bytes >= kBytesInFlight) continue;
-    const bool near = destination.IsNear(path.queue->rail_index());
+    const ReadQueue& queue = *path.queue;
+    if (queue.broken() || !path.reaches || queue.room() == 0) continue;
+    const uint64_t bytes = queue.bytes_in_flight();
+    // Headers have the other half, so that they find room behind their pages.
+    if (!piece.again && (bytes >= kBytesInFlight || 2 * queue.in_flight() >= queue.capacity()))
+      continue;
+    const bool near = destination.IsNear(queue.rail_index());
     const uint64_t cost = near ? bytes : kFar + 2 * bytes;
     if (best != nullptr && cost >= least) continue;
     best = &path;
@@ -224,7 +247,7 @@ ReadChannel::Path* ReadChannel::LeastBusy(const Registration& destination) {
   return best;
 }
 
-void ReadChannel::Send(Path* path, uint32_t index) {
+void ReadChannel::Send(Path* path, uint32_t index, ReadQueue::Order order) {
   const Piece& piece = cut_.pieces[index];
   const size_t rail = path->queue->rail_index();
   for (uint32_t i = 0; i < piece.count; ++i) {
@@ -232,25 +255,21 @@ void ReadChannel::Send(Path* path, uint32_t index) {
     segments_[i] = Sge(*s.range, rail, s.chunk, s.at, s.bytes);
   }
   path->queue->Add(pool_ + piece.offset, path->rkeys[piece.chunk],
-                   std::span(segments_).first(piece.count), piece.bytes, index);
+                   std::span(segments_).first(piece.count), piece.bytes, index, order);
+  Progress& progress = progress_[piece.page];
+  const auto number = static_cast<uint32_t>(path - paths_.data());
+  if (piece.again) {
+    progress.asked = true;
+  } else {
+    progress.path = progress.path == kNone || progress.path == number ? number : kSeveral;
+  }
 }
 
 void ReadChannel::Post() {
   for (bool lost = true; lost;) {
     lost = false;
-    while (!again_.empty() || next_ < cut_.pieces.size()) {
-      const uint32_t piece = again_.empty() ? static_cast<uint32_t>(next_) : again_.back();
-      // The header's segment comes first, and lies elsewhere.
-      const Piece& p = cut_.pieces[piece];
-      Path* path = LeastBusy(*cut_.segments[p.first + p.count - 1].range);
-      if (path == nullptr) break;
-      Send(path, piece);
-      if (again_.empty()) {
-        ++next_;
-      } else {
-        again_.pop_back();
-      }
-    }
+    PostHeaders();
+    if (posting_) PostPages();
     for (Path& path : paths_) {
       if (path.queue->broken()) continue;
       if (Status s = path.queue->Ring(); !s.ok()) {
@@ -258,6 +277,51 @@ void ReadChannel::Post() {
         lost = true;
       }
     }
+  }
+}
+
+void ReadChannel::PostHeaders() {
+  while (!complete_.empty()) {
+    const uint32_t piece = progress_[complete_.back()].header;
+    Path* path = LeastBusy(cut_.pieces[piece]);
+    if (path == nullptr) return;
+    Send(path, piece);
+    complete_.pop_back();
+  }
+}
+
+void ReadChannel::PostPages() {
+  bool posted = false;
+  while (!again_.empty() || next_ < cut_.pieces.size()) {
+    const uint32_t piece = again_.empty() ? static_cast<uint32_t>(next_) : again_.back();
+    if (!cut_.pieces[piece].again) {
+      Path* path = LeastBusy(cut_.pieces[piece]);
+      if (path == nullptr) return;
+      Send(path, piece);
+      posted = true;
+    }
+    if (again_.empty()) {
+      ++next_;
+    } else {
+      again_.pop_back();
+    }
+  }
+  if (posted) ChainHeaders();
+}
+
+// model: header_last
+void ReadChannel::ChainHeaders() {
+  uint32_t fenced = 0;  // paths; what follows a fenced READ is held back with it
+  for (const Progress& progress : progress_) {
+    if (progress.missing == 0 || progress.asked || progress.path >= paths_.size() ||
+        progress.header == kNone)
+      continue;
+    Path& path = paths_[progress.path];
+    if (path.queue->broken() || path.queue->room() == 0) continue;
+    const uint32_t bit = 1u << progress.path;
+    const bool first = (fenced & bit) == 0;
+    Send(&path, progress.header, first ? ReadQueue::Order::kFence : ReadQueue::Order::kAny);
+    fenced |= bit;
   }
 }
 
@@ -274,9 +338,10 @@ bool ReadChannel::TakeBack(TimePoint now) {
   for (Path& path : paths_) {
     // Establish forgets some before it drops their paths.
     if (path.queue == nullptr || !path.queue->stopping()) continue;
-    any |= path.queue->Over(now, [&](uint32_t piece) { again_.push_back(piece); });
+    any |= path.queue->Over(now, [&](uint32_t piece) { PieceLost(piece); });
   }
   if (left_ == 0 || !posting_) again_.clear();
+  if (left_ == 0) complete_.clear();
   return any;
 }
 
@@ -317,33 +382,46 @@ bool ReadChannel::Advance(TimePoint now) {
       moved = true;
     }
   }
-  if (!posting_) {
-    if (left_ > 0 && Quiet()) FailPending();
-  } else if (moved || !again_.empty()) {
-    Post();
-  }
+  if (posting_ ? moved || !again_.empty() || !complete_.empty() : !complete_.empty()) Post();
+  if (!posting_ && left_ > 0 && Quiet()) FailPending();
   return moved;
 }
 
 void ReadChannel::StopPosting() {
   posting_ = false;
   again_.clear();
-  if (left_ > 0 && Quiet()) FailPending();
+  if (left_ > 0 && complete_.empty() && Quiet()) FailPending();
 }
 
 void ReadChannel::PieceDone(uint32_t index) {
   const Piece& piece = cut_.pieces[index];
-  if (--missing_[piece.page] != 0) return;
-  --left_;
   const PageRead& page = pages_[piece.page];
-  if (page.bare) {
-    states_[piece.page] = PageState::kRead;
-    return;
+  Progress& progress = progress_[piece.page];
+  if (!piece.again) {
+    if (--progress.missing != 0) return;
+    if (page.bare) return PageDone(piece.page, PageState::kRead);
+    if (progress.asked) return;
+    if (!IsOf(headers_[2 * piece.page], page)) return PageDone(piece.page, PageState::kStale);
+    return complete_.push_back(piece.page);
   }
-  const SlotHeader& header = headers_[piece.page];
-  const bool same = header.magic == SlotHeader::kMagic && header.length == page.length &&
-                    header.generation == page.generation && header.key == page.key;
-  states_[piece.page] = same ? PageState::kRead : PageState::kStale;
+  const bool was = IsOf(headers_[2 * piece.page], page);
+  const bool is = IsOf(headers_[2 * piece.page + 1], page);
+  PageDone(piece.page, was && is ? PageState::kRead : PageState::kStale);
+}
+
+void ReadChannel::PageDone(uint32_t page, PageState state) {
+  --left_;
+  states_[page] = state;
+}
+
+void ReadChannel::PieceLost(uint32_t index) {
+  if (left_ == 0) return;  // of a probe, or of a batch that is given up
+  const Piece& piece = cut_.pieces[index];
+  if (!piece.again) return again_.push_back(index);
+  // Of a page that was lost with it, it is asked for anew behind that.
+  Progress& progress = progress_[piece.page];
+  progress.asked = false;
+  if (progress.missing == 0) complete_.push_back(piece.page);
 }
 
 void ReadChannel::Lose(Path* path, const Status& why) {
@@ -370,6 +448,7 @@ void ReadChannel::FailPending() {
     if (states_[i] == PageState::kPending) states_[i] = PageState::kFailed;
   left_ = 0;
   again_.clear();
+  complete_.clear();
   next_ = cut_.pieces.size();
 }
 

@@ -14,9 +14,21 @@
 // the device has given up what lost queues had under way, or the kernel has taken it from the
 // device.
 //
-// The header of every slot is read with the page and checked: kStale when the page is not there
-// (any more). That the slot was not reused *during* the read is not seen here, it follows from the
-// lease: the caller has to discard what was finished() too late.
+// The header of every slot is read with its page and again after it, and checked: kStale when the
+// page is not there (any more), or was not there any more when its last byte came. A holder voids a
+// header before it writes any byte of the slot, so this holds however long a machine was paused and
+// whatever its clock says. By clocks that run it follows from the lease: the caller discards what
+// was finished() too late.
+//
+// "After" is more than posted later. The peer is asked for it when all READs of the page are
+// complete: by a fence behind them on their queue pair, without a further doorbell, or by posting
+// it then. InfiniBand (volume 1, 10.8.3.3) holds a fenced request back until all READs before it
+// are complete. Without it the order of requests is no order of bytes: a device fetches what it
+// sends by reads that may overtake each other, and what was lost on the way is fetched again alone.
+//
+// Costs: two work requests more than a bare read of the same pages, of 64 bytes each, for every
+// page; a doorbell for each rail and batch. Begin and Advance neither allocate, once their vectors
+// have grown to the largest batch, nor lock. Establish waits for the peer.
 //
 // Used by one thread at a time.
 #pragma once
@@ -70,8 +82,8 @@ class ReadChannel {
   // `deadline`. Fails when no queue is left.
   Status Probe(Bytes scratch, const RegisteredMemory::Ranges& ranges, TimePoint deadline);
 
-  // A batch; everything given must live until done(). `headers` is as long as `pages` and lies in
-  // `ranges`. `stall`: longest without progress of one queue.
+  // A batch; everything given must live until done(). `headers` has two for each page, but for bare
+  // ones, and lies in `ranges`. `stall`: longest without progress of one queue.
   void Begin(std::span<const PageRead> pages, const RegisteredMemory::Ranges& ranges,
              std::span<SlotHeader> headers, std::span<PageState> states, Duration stall,
              TimePoint now);
@@ -80,7 +92,8 @@ class ReadChannel {
   bool done() const;
   // No page of the batch was complete later.
   TimePoint finished() const { return finished_; }
-  // Begins no more READs: done() when those under way are. What lacks others has failed.
+  // Begins no more READs, but of headers: done() when those under way are. What lacks others has
+  // failed.
   void StopPosting();
   // Gives up: breaks all queues, what is pending has failed. done() a moment later.
   void Fail();
@@ -103,20 +116,35 @@ class ReadChannel {
     bool reaches = true;  // the memory of the batch is known to its device
   };
   ReadChannel() = default;
+  // Where a page of the batch stands.
+  static constexpr uint32_t kNone = UINT32_MAX, kSeveral = UINT32_MAX - 1;
+  struct Progress {
+    uint32_t missing = 0;     // READs that are not complete, without that of its header again
+    uint32_t header = kNone;  // that one's piece
+    uint32_t path = kNone;    // the one over which all its READs went, or kSeveral
+    bool asked = false;       // that one is under way
+  };
   void Post();
+  // Again, of pages that have come.
+  void PostHeaders();
+  void PostPages();
+  // Of pages that are under way over one path, behind them, once nothing else is to be posted.
+  void ChainHeaders();
   // Takes back what lost queues had under way, once it lands no more. True when any did.
   bool TakeBack(TimePoint now);
   bool Quiet() const;  // nothing is under way, and nothing may land
   // Which paths reach the memory of the batch.
   void FindReach();
   bool AnyReaches() const;
-  Path* LeastBusy(const Registration& destination);
-  void Send(Path* path, uint32_t piece);
+  Path* LeastBusy(const Piece& piece);
+  void Send(Path* path, uint32_t piece, ReadQueue::Order order = ReadQueue::Order::kAny);
   void Lose(Path* path, const Status& why);
   // As Lose, of a queue that is not used yet and that the connector may be at work on: it goes when
   // that is done. Leaves the path without one.
   void Abandon(Path* path, const Status& why);
   void PieceDone(uint32_t piece);
+  void PageDone(uint32_t page, PageState state);
+  void PieceLost(uint32_t piece);
   void FailPending();
 
   std::vector<Path> paths_;
@@ -130,10 +158,11 @@ class ReadChannel {
   std::span<PageState> states_;
   Duration stall_{};
   Cut cut_;
-  std::vector<uint32_t> again_;    // pieces that a lost queue had under way
-  size_t next_ = 0;                // first piece that was never posted
-  std::vector<uint32_t> missing_;  // pieces that each page lacks
-  size_t left_ = 0;                // pages pending
+  std::vector<uint32_t> again_;     // pieces that a lost queue had under way
+  size_t next_ = 0;                 // first piece that was never posted, but for headers again
+  std::vector<uint32_t> complete_;  // pages that lack that alone, and it is not asked for
+  std::vector<Progress> progress_;  // of each page
+  size_t left_ = 0;                 // pages pending
   bool posting_ = true;
   TimePoint finished_{};
   std::vector<ibv_sge> segments_;             // of the READ being built

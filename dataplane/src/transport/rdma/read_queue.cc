@@ -12,13 +12,14 @@
 namespace peercache::rdma {
 namespace {
 
-// READs in flight: with pages of 128 KiB four times what 400 Gb/s have under way in 20 us, and few
-// enough that a thousand queues cost little memory.
-constexpr int kReads = 64;
+// READs in flight: half of them of pages, the others of their headers (read_channel.cc). With pages
+// of 128 KiB four times what 400 Gb/s have under way in 20 us, and few enough that a thousand
+// queues cost little memory.
+constexpr int kReads = 128;
 // Segments of one READ: a page of most models, with its header. Devices differ (30 on ConnectX).
 constexpr int kSegments = 16;
 // Every so many READs one completion, so that slots come free while others are under way.
-constexpr uint32_t kSignalEvery = 8;
+constexpr uint32_t kSignalEvery = 16;
 constexpr int kPollAtOnce = 16;
 // Or after as many bytes, so that a slow path shows its progress: a queue that shows none is given
 // up (ReadChannel::Begin).
@@ -69,7 +70,7 @@ Status ReadQueue::Connect(const QueueAddress& peer) {
 }
 
 void ReadQueue::Add(uint64_t remote, uint32_t rkey, std::span<const ibv_sge> segments,
-                    uint32_t bytes, uint32_t token) {
+                    uint32_t bytes, uint32_t token, Order order) {
   const uint32_t at = added_ % size_.reads;
   ibv_sge* copy = &segments_[size_t{at} * size_.segments];
   std::copy(segments.begin(), segments.end(), copy);
@@ -82,7 +83,8 @@ void ReadQueue::Add(uint64_t remote, uint32_t rkey, std::span<const ibv_sge> seg
   unsignalled_bytes_ += bytes;
   const bool signal = (added_ + 1) % kSignalEvery == 0 || unsignalled_bytes_ >= kSignalBytes;
   if (signal) unsignalled_bytes_ = 0;
-  work.send_flags = signal ? IBV_SEND_SIGNALED : 0;
+  if (signal) work.send_flags = IBV_SEND_SIGNALED;
+  if (order == Order::kFence) work.send_flags |= IBV_SEND_FENCE;
   work.wr.rdma.remote_addr = remote;
   work.wr.rdma.rkey = rkey;
   slots_[at] = {token, bytes};
@@ -96,7 +98,7 @@ Status ReadQueue::Ring() {
   for (uint32_t i = rung_; i + 1 != added_; ++i)
     work_[i % size_.reads].next = &work_[(i + 1) % size_.reads];
   // The last of a chain is signalled, or nobody would learn of it.
-  work_[(added_ - 1) % size_.reads].send_flags = IBV_SEND_SIGNALED;
+  work_[(added_ - 1) % size_.reads].send_flags |= IBV_SEND_SIGNALED;
   unsignalled_bytes_ = 0;
   const uint32_t count = added_ - rung_;
   ibv_send_wr* refused = nullptr;
@@ -169,7 +171,7 @@ bool ReadQueue::Destroyed(TimePoint now) {
     // Released when the pair is gone.
     std::shared_ptr<const void> gone(destroyed_.get(),
                                      [flag = destroyed_](const void*) { flag->store(true); });
-    rail_->disposer().Take({.device = device_, .keeper = std::move(gone), .qp = std::move(qp_)});
+    rail_->Dispose({.device = device_, .keeper = std::move(gone), .qp = std::move(qp_)});
   }
   return destroyed_ != nullptr && destroyed_->load();
 }
@@ -179,11 +181,11 @@ void ReadQueue::Dispose() {
   // Destroying a completion queue waits for this.
   if (unacknowledged_ > 0)
     rail_->verbs().ack_cq_events(cq_.get(), std::exchange(unacknowledged_, 0u));
-  // A pair that is being destroyed goes before its completion queue: the Disposer keeps the order.
-  rail_->disposer().Take({.device = std::move(device_),
-                          .channel = std::move(completions_),
-                          .cq = std::move(cq_),
-                          .qp = std::move(qp_)});
+  // A pair that is being destroyed goes before its completion queue: Dispose keeps the order.
+  rail_->Dispose({.device = std::move(device_),
+                  .channel = std::move(completions_),
+                  .cq = std::move(cq_),
+                  .qp = std::move(qp_)});
 }
 
 void ReadQueue::Break() {

@@ -10,8 +10,8 @@
 // Stop() has the device give it up; it lands no more once Over(), of which there are two proofs:
 //   - the device has reported the end of all that it had, as it does within microseconds;
 //   - or the pair is destroyed, which takes the kernel as long as the device, or its reset, takes.
-// Neither is waited for here, so that the other rails go on meanwhile. The pair is destroyed by the
-// rail's Disposer.
+// Neither is waited for here, so that the other rails go on meanwhile. Rail::Dispose
+// destroys the pair.
 //
 // Used by one thread at a time.
 #pragma once
@@ -48,16 +48,19 @@ class ReadQueue {
   // more.
   bool outdated() const { return device_->failed || rail_->state().epoch() != here_.epoch; }
   uint32_t max_segments() const { return size_.segments; }
-  // READs that can be added before some are harvested.
+  // READs that can be under way at once, and that can be added before some are harvested.
+  size_t capacity() const { return size_.reads; }
   size_t room() const { return size_.reads - (added_ - harvested_); }
   size_t in_flight() const { return added_ - harvested_; }
   uint64_t bytes_in_flight() const { return bytes_in_flight_; }
   // When something was last harvested or the queue was last empty.
   TimePoint last_progress() const { return last_progress_; }
 
-  // `segments` (at most max_segments()) are copied; `token` comes back from Harvest.
+  // `segments` (at most max_segments()) are copied; `token` comes back from Harvest. With kFence
+  // the peer is not asked for it before all READs that were added earlier are complete.
+  enum class Order : uint8_t { kAny, kFence };
   void Add(uint64_t remote, uint32_t rkey, std::span<const ibv_sge> segments, uint32_t bytes,
-           uint32_t token);
+           uint32_t token, Order order = Order::kAny);
   // Hands what was added to the device.
   Status Ring();
   // Calls done(token) for each READ that has completed since. Fails when the pair is broken; with

@@ -88,8 +88,80 @@ TEST(TcpBoundsTest, AReaderThatTakesItsPagesDripByDripIsCutOff) {
   EXPECT_TRUE(Eventually([&] { return f.server->stats().connections == 0; }));
 }
 
-TEST(TcpBoundsTest, LargeRequestsOfManyPeersAreAllAnswered) {
+// They hold what they have announced, and others need it.
+TEST(TcpBoundsTest, WhoAnnouncesAndDoesNotSendKeepsNobodyWaiting) {
+  FrameMemory memory;
+  Fixture f({.memory = &memory});
+  std::vector<UniqueFd> peers;
+  for (int i = 0; i < 4; ++i) {
+    peers.push_back(Greeted(&f));
+    SendAll(peers.back().get(), Beginning(100'000));
+  }
+  EXPECT_TRUE(Eventually([&] { return memory.stats().waited == 3; }));
+  const std::vector<ReadItem> ordinary(2'000), large(30'000);
+  Channel channel = f.NewChannel();
+  const auto ask = [&](std::span<const ReadItem> items) {
+    FrameWriter request = ReadOf(items, 1);
+    BufferSink sink(16);
+    EXPECT_TRUE(RunOne(&channel, &request, &sink, 5s).ok()) << channel.status().ToString();
+    EXPECT_EQ(sink.lengths.size(), items.size());
+  };
+  for (int i = 0; i < 20; ++i) ask(ordinary);
+  EXPECT_EQ(memory.stats().waited, 3u) << "these wait for nobody";
+  ask(large);
+  const FrameMemoryStats stats = memory.stats();
+  EXPECT_GT(stats.cut_off, 0u);
+  EXPECT_LE(stats.most, stats.limit);
+  peers.clear();
+  EXPECT_TRUE(Eventually([&] { return memory.stats().held + memory.stats().waiting == 0; }));
+}
+
+TEST(TcpBoundsTest, WhoDoesNotTakeItsLargeAnswersGivesWay) {
+  FrameMemory memory(kLargeAnswer);
+  Fixture f({.write_stall = 60s, .memory = &memory});
+  FrameWriter w;
+  w.Start(MessageType::kExists, 1);
+  const auto request = w.Finish();
+  std::vector<std::byte> requests;
+  for (int i = 0; i < 200; ++i) requests.insert(requests.end(), request.begin(), request.end());
+  std::vector<UniqueFd> peers;
+  for (int i = 0; i < 4; ++i) {
+    peers.push_back(Greeted(&f));
+    SendAll(peers.back().get(), requests);
+  }
+  EXPECT_TRUE(Eventually([&] { return memory.over(); }));
+  ExpectServes(&f);
+  EXPECT_GT(memory.stats().cut_off, 0u);
+}
+
+TEST(TcpBoundsTest, ALargeAnswerWaitsForMemory) {
+  FrameMemory memory(2 * kLargeAnswer);
+  FrameMemory::Hold other(&memory);
+  ASSERT_TRUE(other.Ask(2 * kLargeAnswer, -1));
+  other.Whole();
   Fixture f;
+  Channel channel({"127.0.0.1", f.server->port()}, Hello{"test", "", 1, 1}, nullptr, {}, &memory);
+  const auto ask = [&](Duration stall) {
+    FrameWriter request;
+    request.Start(MessageType::kExists, 1);
+    return RunOne(&channel, &request, nullptr, stall);
+  };
+  EXPECT_EQ(ask(50ms).code(), Code::kDeadlineExceeded);
+  EXPECT_EQ(memory.stats().waiting, 0u);
+  std::thread releases([&] {
+    EXPECT_TRUE(Eventually([&] { return memory.stats().waiting == 1; }));
+    other.Release();
+  });
+  EXPECT_TRUE(ask(5s).ok()) << channel.status().ToString();
+  releases.join();
+  EXPECT_EQ(memory.stats().held, kLargeAnswer);
+  channel.Rest();
+  EXPECT_EQ(memory.stats().held, 0u);
+}
+
+TEST(TcpBoundsTest, LargeRequestsOfManyPeersAreAllAnswered) {
+  FrameMemory memory(4 * kMiB + FrameMemory::kForSmaller);  // of two at once
+  Fixture f({.memory = &memory});
   std::vector<std::thread> peers;
   for (int i = 0; i < 6; ++i) {
     peers.emplace_back([&f] {

@@ -11,6 +11,7 @@
 #include <climits>
 #include <cstring>
 
+#include "base/give_back.h"
 #include "base/iovec.h"
 #include "transport/tcp/socket.h"
 
@@ -20,14 +21,16 @@ namespace {
 // While a payload arrives, the thread is woken for this much at once. Waking it for every segment
 // costs a third of the throughput; with much more, the copy of the last part starts late.
 constexpr uint64_t kLowWater = 128 << 10;
-// Memory for the body of an answer before any of it has come, and what is kept of it for the next.
-constexpr size_t kFirstBody = 8 << 10;
-constexpr size_t kKeptBody = 1 << 20;
 
 }  // namespace
 
-Channel::Channel(PeerAddress address, Hello hello, const Tls* tls, std::optional<Proving> proving)
-    : address_(std::move(address)), tls_(tls), hello_(std::move(hello)), proving_(proving) {
+Channel::Channel(PeerAddress address, Hello hello, const Tls* tls, std::optional<Proving> proving,
+                 FrameMemory* memory)
+    : address_(std::move(address)),
+      tls_(tls),
+      hello_(std::move(hello)),
+      proving_(proving),
+      body_(memory) {
   if (proving_) hello_.key = proving_->key.id;
 }
 
@@ -66,6 +69,7 @@ void Channel::Connect(TimePoint) {
   greeting_.Start(MessageType::kHello, 0);
   hello_.Encode(&greeting_);
   unsent_hello_ = greeting_.Finish();
+  errno = 0;  // of an address that is none, nobody has set it
   auto fd = StartConnect(address_.host, address_.port);
   if (!fd.ok()) {
     refused_ = errno == ECONNREFUSED;  // on one machine it is said at once
@@ -171,14 +175,33 @@ bool Channel::Receive(std::span<std::byte> part, TimePoint now) {
   return true;
 }
 
-// Memory for twice of what has come, whatever was announced.
+// Memory grows with what has come, whatever was announced.
 bool Channel::ReceiveBody(TimePoint now) {
+  const size_t size = header_.body_length;
   for (;;) {
-    if (!Receive(std::span(body_), now)) return false;
-    if (body_.size() == header_.body_length) return true;
-    received_ = body_.size();
-    body_.resize(std::min<size_t>(header_.body_length, 2 * body_.size()));
+    const size_t part = std::min(size, body_.size());
+    if (!Receive(body_.bytes().first(part), now)) return false;
+    if (part == size) break;
+    received_ = part;
+    awaits_memory_ = !body_.Ask(part, size, fd_.get());
+    if (awaits_memory_) {
+      body_.hold().memory()->LookRound(now);
+      return false;
+    }
+    if (!body_.Grow(part, size)) {
+      Fail(ResourceExhausted("no memory for the answer"));
+      return false;
+    }
   }
+  body_.hold().Whole();
+  body_length_ = size;
+  return true;
+}
+
+void Channel::Rest() {
+  body_length_ = 0;
+  body_.Shrink(0);
+  GiveBack(kKeptBytes, &destinations_);
 }
 
 void Channel::OnHeader() {
@@ -186,15 +209,14 @@ void Channel::OnHeader() {
     Fail(s.Annotate(fmt::format("answer of {}:{}", address_.host, address_.port)));
     return;
   }
-  if (body_.capacity() > kKeptBody && header_.body_length <= kKeptBody) body_ = {};
-  body_.resize(std::min<size_t>(header_.body_length, kFirstBody));
+  Rest();
   state_ = state_ == State::kHelloHeader ? State::kHelloBody : State::kBody;
 }
 
 void Channel::OnBody() {
   if (header_.type == MessageType::kError) {
     ErrorMessage error;
-    FrameReader reader(body_);
+    FrameReader reader = body();
     if (!error.Decode(&reader)) error.status = Corrupt("malformed Error frame");
     Fail(error.status.Annotate(fmt::format("{}:{} says", address_.host, address_.port)));
     return;
@@ -211,7 +233,7 @@ void Channel::OnBody() {
   if (header_.payload_length == 0) {
     if (sink_ != nullptr) {
       destinations_.clear();
-      if (Status s = sink_->Accept(FrameReader(body_), 0, &destinations_); !s.ok()) {
+      if (Status s = sink_->Accept(body(), 0, &destinations_); !s.ok()) {
         Fail(s);
         return;
       }
@@ -222,9 +244,8 @@ void Channel::OnBody() {
   destinations_.clear();
   destination_ = 0;
   payload_left_ = header_.payload_length;
-  const Status accepted = sink_ == nullptr
-                              ? Corrupt("payload where none is due")
-                              : sink_->Accept(FrameReader(body_), payload_left_, &destinations_);
+  const Status accepted = sink_ == nullptr ? Corrupt("payload where none is due")
+                                           : sink_->Accept(body(), payload_left_, &destinations_);
   if (!accepted.ok()) {
     Fail(accepted);
     return;
@@ -234,7 +255,7 @@ void Channel::OnBody() {
 
 Status Channel::OnHelloBody() {
   if (proving_ && !challenged_) return OnChallenge();
-  FrameReader reader(body_);
+  FrameReader reader = body();
   if (proving_) {
     if (header_.type != MessageType::kProveOk || !reader.AtEnd())
       return Corrupt("malformed ProveOk");
@@ -252,16 +273,12 @@ Status Channel::OnHelloBody() {
 
 Status Channel::OnChallenge() {
   Challenge challenge;
-  FrameReader reader(body_);
+  FrameReader reader = body();
   if (header_.type != MessageType::kChallenge || !challenge.Decode(&reader))
     return {Code::kUnauthenticated, "it does not prove that it has the cluster's secret"};
   challenge.machine = header_.number;
-  const auto expected = Prove(proving_->key, PeerRole::kAnswerer, hello_, challenge);
-  const auto own = Prove(proving_->key, PeerRole::kCaller, hello_, challenge);
-  if (!expected.ok()) return expected.status();
+  const auto own = Respond(proving_->key, hello_, challenge);
   if (!own.ok()) return own.status();
-  if (!Same(*expected, challenge.proof))
-    return {Code::kUnauthenticated, "it has not the cluster's secret"};
   if (proving_->node != 0 && proving_->node != challenge.node)
     return Unavailable(
         fmt::format("node {:016x} answers, not {:016x}", challenge.node, proving_->node));
@@ -321,6 +338,8 @@ std::string Channel::Name() const { return fmt::format("{}:{}", address_.host, a
 
 void Channel::Fail(Status status) {
   stream_ = {};
+  Rest();  // before the descriptor can be another connection's
+  awaits_memory_ = false;
   fd_.Reset();
   status_ = std::move(status);
   state_ = State::kFailed;
@@ -349,17 +368,18 @@ void RunAll(std::span<Channel* const> channels, const GroupLimits& limits) {
         continue;
       }
       wake = std::min(wake, limit);
-      polls.push_back({channel->fd(), channel->events(), 0});
+      const bool awaits_memory = channel->awaits_memory();
+      if (awaits_memory) wake = std::min(wake, now + FrameMemory::kLook);
+      polls.push_back({awaits_memory ? -1 : channel->fd(), channel->events(), 0});
       polled.push_back(channel);
     }
     if (polls.empty()) return;
     const auto wait = std::chrono::duration_cast<std::chrono::nanoseconds>(wake - now).count();
     const timespec timeout{wait / 1'000'000'000, wait % 1'000'000'000};
-    const int n = ppoll(polls.data(), polls.size(), &timeout, nullptr);
-    if (n <= 0) continue;
+    if (ppoll(polls.data(), polls.size(), &timeout, nullptr) < 0) continue;
     now = Clock::now();
     for (size_t i = 0; i < polls.size(); ++i) {
-      if (polls[i].revents != 0) polled[i]->Advance(now);
+      if (polls[i].revents != 0 || polled[i]->awaits_memory()) polled[i]->Advance(now);
     }
   }
 }

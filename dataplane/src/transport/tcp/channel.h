@@ -28,6 +28,7 @@
 #include "transport/peer_key.h"
 #include "transport/tcp/stream.h"
 #include "transport/tcp/tls.h"
+#include "wire/frame_buffer.h"
 #include "wire/messages.h"
 
 namespace peercache {
@@ -60,10 +61,10 @@ class Channel {
     uint64_t node = 0;  // who must answer; 0: any node that has the key
   };
 
-  // `hello` is sent first on a new connection. With `tls`, which outlives the channel, connections
-  // are encrypted.
+  // `hello` is sent first on a new connection. With `tls`, connections are encrypted. `memory` is
+  // of large answers; null: without a limit. Both outlive the channel.
   Channel(PeerAddress address, Hello hello, const Tls* tls = nullptr,
-          std::optional<Proving> proving = {});
+          std::optional<Proving> proving = {}, FrameMemory* memory = nullptr);
 
   // `request` must stay alive and unchanged until done(); `sink` may be null when no payload is
   // due.
@@ -72,6 +73,8 @@ class Channel {
   const Status& status() const { return status_; }
   // For poll. Valid while not done.
   int fd() const { return fd_.get(); }
+  // Its answer waits for memory: not for the descriptor, but for a call of Advance in a moment.
+  bool awaits_memory() const { return awaits_memory_; }
   short events() const { return events_; }
   // Does what can be done without blocking.
   void Advance(TimePoint now);
@@ -80,7 +83,9 @@ class Channel {
 
   // The answer after success.
   const FrameHeader& answer() const { return header_; }
-  FrameReader body() const { return FrameReader(body_); }
+  FrameReader body() const { return FrameReader(body_.bytes().first(body_length_)); }
+  // The answer is not looked at any more: gives back what a large one has taken.
+  void Rest();
   // When the last byte moved, in either direction; when the exchange began before the first.
   TimePoint last_progress() const { return last_progress_; }
   // When the exchange was complete: no byte of it was received later.
@@ -154,7 +159,9 @@ class Channel {
   PayloadSink* sink_ = nullptr;
   FrameHeader header_;
   size_t received_ = 0;  // of the current part
-  std::vector<std::byte> body_;
+  FrameBuffer body_;
+  size_t body_length_ = 0;
+  bool awaits_memory_ = false;
   std::vector<iovec> destinations_;
   size_t destination_ = 0;  // first unfinished one
   uint64_t payload_left_ = 0;

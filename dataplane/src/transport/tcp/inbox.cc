@@ -1,16 +1,12 @@
 #include "transport/tcp/inbox.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace peercache {
 
 std::span<std::byte> Inbox::Room() {
-  if (have_ == bytes_.size()) {
-    // Twice of what has come, so that a frame is moved less than twice in all.
-    bytes_.resize(std::min(2 * bytes_.size(), std::max(wanted_, kKept)));
-  }
-  return std::span(bytes_).subspan(have_);
+  if (bytes_.full(have_) && !bytes_.Grow(have_, wanted_)) return {};
+  return bytes_.bytes().subspan(have_);
 }
 
 void Inbox::Arrived(size_t bytes, TimePoint now) {
@@ -29,10 +25,7 @@ void Inbox::Settle(TimePoint now) {
   } else {
     began_ = now;
   }
-  if (bytes_.size() > kKept && have_ <= kKept) {
-    bytes_.resize(kKept);
-    bytes_.shrink_to_fit();
-  }
+  if (have_ <= FrameMemory::kFree) bytes_.Shrink(have_);
 }
 
 }  // namespace peercache

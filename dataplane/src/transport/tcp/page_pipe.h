@@ -7,10 +7,13 @@
 //     ... wait until the socket is writable
 //
 // After kDone the bytes may still be on their way: in the socket's queue or, on one machine, in the
-// receiver's. They are read where they lie when they are sent, sent again or received. What
-// protects the reader is therefore not a pin but the lease, exactly as for a one-sided READ: no
-// slot is written before more than a lease has passed since a read of it was admitted, and the
-// reader drops what was not complete within a lease from when it asked (node/pages.cc).
+// receiver's. They are read where they lie when they are sent, sent again or received. Two rules
+// protect the reader:
+//   - Pins are kept until all bytes were acknowledged (in_flight.h). So they are right however long
+//     the reader's machine stood still, and its clock with it.
+//   - On one machine acknowledged bytes still lie in the page. No slot is written before more than
+//     a lease has passed since a read of it was admitted. The reader drops what was not complete
+//     within a lease from when it asked (node/remote_reader.cc). Both go by the same clock.
 //
 // Not thread-safe. A pipe that failed has bytes left in it: destroy it.
 #pragma once

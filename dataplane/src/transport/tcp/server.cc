@@ -8,16 +8,13 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
-#include <list>
-#include <optional>
 #include <thread>
 #include <vector>
 
+#include "base/give_back.h"
 #include "base/iovec.h"
 #include "transport/peer_key.h"
-#include "transport/tcp/inbox.h"
-#include "transport/tcp/page_pipe.h"
-#include "transport/tcp/stream.h"
+#include "transport/tcp/peer_connection.h"
 
 namespace peercache {
 namespace {
@@ -37,6 +34,8 @@ constexpr uint64_t kFrameBytesPerMilli = kPageBytesPerMilli / 8;
 // Answers that wait for the end of what was received together; a small request can have a large
 // answer.
 constexpr size_t kMaxWaiting = 1 << 20;
+// How often acknowledgements are looked for, of connections without a next request.
+constexpr Duration kSettle = milliseconds(10);
 constexpr char kUnexpectedTls[] =
     "the peer speaks TLS, this node does not: give all nodes of the cluster tls-cert-file, "
     "tls-key-file and tls-ca-file, or none";
@@ -64,6 +63,8 @@ class TcpServer::Impl {
     asio::co_spawn(lanes_[0]->context, Accept(std::move(acceptor)), asio::detached);
     for (auto& lane : lanes_) {
       asio::co_spawn(lane->context, Sweep(lane.get()), asio::detached);
+      asio::co_spawn(lane->context, SettleAll(lane.get()), asio::detached);
+      asio::co_spawn(lane->context, GrantAll(lane.get()), asio::detached);
       lane->thread = std::thread([&context = lane->context] {
         // splice() to a connection that was closed raises it, and has no flag against that.
         sigset_t pipe_signal;
@@ -98,46 +99,8 @@ class TcpServer::Impl {
   }
 
  private:
-  struct Lane;
-  struct Connection {
-    Connection(Lane* l, tcp::socket s, Gate::Visit v, const Tls* tls)
-        : lane(l),
-          socket(std::move(s)),
-          stream(socket.native_handle(), tls ? tls->Accepting(socket.native_handle()) : nullptr),
-          visit(std::move(v)) {}
-    void Close() {
-      stream.Detach();
-      asio::error_code ignored;
-      socket.close(ignored);
-    }
-    Lane* const lane;
-    tcp::socket socket;
-    Stream stream;                          // over the socket
-    std::list<Connection*>::iterator here;  // in one of the lane's lists
-    std::optional<Gate::Visit> visit;       // while it is a stranger
-    const TimePoint arrived = Clock::now();
-    Inbox in;
-    bool greeted = false;
-    bool writing = false;
-    std::optional<Proof> expected;  // until it is greeted, where there is a secret
-    uint64_t key = 0;               // that it was greeted by, and what for
-    bool only_members = false;
-    // Of the write in flight: its last progress, and when all of it must be done.
-    TimePoint progress{}, write_until{};
-    PeerAnswer answer;
-    std::shared_ptr<const void> lent;  // PeerAnswer::lent of an earlier answer
-    std::vector<std::byte> out;        // complete answers without pages, sent together
-    std::vector<iovec> pages;          // of the answer that is being sent
-  };
-  // One thread, its io_context and its connections; only that thread touches them.
-  struct Lane {
-    asio::io_context context{1};
-    std::list<Connection*> connections;
-    std::vector<PagePipe> pipes;       // idle and empty
-    std::list<Connection*> strangers;  // the oldest first
-    Meter complaints;
-    std::thread thread;
-  };
+  using Connection = PeerConnection;
+  using Lane = PeerLane;
 
   awaitable<void> Accept(tcp::acceptor acceptor) {
     for (size_t next = 0;; ++next) {
@@ -178,7 +141,7 @@ class TcpServer::Impl {
       }
       const TimePoint limit = now - options_.write_stall;
       for (Connection* c : lane->connections) {
-        if (c->writing) {
+        if (c->writing || !c->in_flight.pages().empty()) {
           if (c->progress <= limit || c->write_until <= now) c->Close();
           continue;
         }
@@ -192,9 +155,80 @@ class TcpServer::Impl {
         if (c->in.began() && *c->in.began() + options_.frame_limit + more <= now) {
           ++unfinished_;
           c->Close();
+          continue;
         }
+        if (!std::exchange(c->worked, false) && c->out.empty()) c->Rest();
       }
     }
+  }
+
+  // Wakes those for whose frames there is memory now, and makes room for the others.
+  awaitable<void> GrantAll(Lane* lane) {
+    for (;;) {
+      lane->grant.expires_after(lane->waiting.empty() ? Duration::max() : FrameMemory::kLook);
+      co_await lane->grant.async_wait(kAwait);
+      if (lane->waiting.empty()) continue;
+      options_.memory->LookRound(Clock::now());
+      for (Connection* c : lane->waiting)
+        if (HasMemory(c)) c->granted.cancel();
+    }
+  }
+
+  bool HasMemory(const Connection* c) const {
+    return c->awaits_turn ? !options_.memory->over() : c->in.hold().granted();
+  }
+
+  // Until HasMemory. False: the connection is gone.
+  awaitable<bool> AwaitMemory(Connection* c) {
+    auto& waiting = c->lane->waiting;
+    waiting.push_back(c);
+    if (waiting.size() == 1) c->lane->grant.cancel();
+    while (c->socket.is_open() && !HasMemory(c)) co_await c->granted.async_wait(kAwait);
+    std::erase(waiting, c);
+    co_return c->socket.is_open();
+  }
+
+  // Before a request is taken up while answers take more than all the memory: a small request can
+  // have a large answer.
+  awaitable<bool> Turn(Connection* c) {
+    c->awaits_turn = true;
+    const bool open = co_await AwaitMemory(c);
+    c->awaits_turn = false;
+    co_return open;
+  }
+
+  // Unpins what was acknowledged, also on connections that are asked for nothing more.
+  awaitable<void> SettleAll(Lane* lane) {
+    for (;;) {
+      lane->settle.expires_after(lane->unsettled.empty() ? Duration::max() : kSettle);
+      co_await lane->settle.async_wait(kAwait);
+      std::erase_if(lane->unsettled, [](Connection* c) {
+        c->unsettled = !c->Settle();
+        return !c->unsettled;
+      });
+    }
+  }
+
+  // All bytes of the pages were sent.
+  void Unsettled(Connection* c, bool by_reference) {
+    if (!by_reference) return c->in_flight.Copied();
+    c->in_flight.Sent(c->written);
+    if (c->unsettled) return;
+    c->unsettled = true;
+    c->lane->unsettled.push_back(c);
+    if (c->lane->unsettled.size() == 1) c->lane->settle.cancel();
+  }
+
+  // Until nothing is in flight. Requests that come one after the other do not wait: the next one
+  // brings the acknowledgement.
+  awaitable<bool> AllSettled(Connection* c) {
+    asio::steady_timer timer(c->lane->context);
+    while (!c->Settle()) {
+      timer.expires_after(kSettle);
+      co_await timer.async_wait(kAwait);
+      if (!c->socket.is_open()) co_return false;
+    }
+    co_return true;
   }
 
   // Closes the oldest stranger; its coroutine ends when it notices.
@@ -212,7 +246,7 @@ class TcpServer::Impl {
   }
 
   awaitable<void> Serve(Lane* lane, tcp::socket socket, Gate::Visit visit) {
-    Connection c(lane, std::move(socket), std::move(visit), options_.tls);
+    Connection c(lane, std::move(socket), std::move(visit), options_);
     ++strangers_;
     c.here = lane->strangers.insert(lane->strangers.end(), &c);
     const size_t share = (options_.max_strangers + lanes_.size() - 1) / lanes_.size();
@@ -221,23 +255,38 @@ class TcpServer::Impl {
     c.socket.non_blocking(true, ignored);
     c.socket.set_option(tcp::no_delay(true), ignored);
     c.socket.set_option(asio::socket_base::keep_alive(true), ignored);
+    InFlight::ResetAtKill(c.socket.native_handle());
     for (bool open = !c.stream.encrypted() || co_await Handshake(&c); open;) {
       if (!co_await Receive(&c)) break;
-      while (open) {
-        const auto frame = NextFrame(&c, &open);
-        if (frame.empty()) break;
-        Handle(&c, frame, &open);
-        c.in.Consume(frame.size());
-        if (c.greeted && c.visit) NoStranger(&c);
-        const bool large = !c.answer.pages.empty() || c.out.size() > kMaxWaiting;
-        if (large && open) open = co_await Flush(lane, &c);
-      }
-      if (!c.out.empty()) open = co_await Flush(lane, &c) && open;
+      c.Settle();
+      open = co_await HandleAll(lane, &c);
       c.in.Settle(Clock::now());
     }
     if (c.visit) NoStranger(&c);
+    if (c.unsettled) std::erase(lane->unsettled, &c);
     lane->connections.erase(c.here);
     --connections_;
+  }
+
+  // The whole frames that have come. False: the connection is over.
+  awaitable<bool> HandleAll(Lane* lane, Connection* c) {
+    bool open = true;
+    while (open) {
+      const auto frame = NextFrame(c, &open);
+      if (frame.empty()) break;
+      const bool wait = options_.memory != nullptr && options_.memory->over();
+      if (wait) open = co_await Turn(c);
+      if (!open) break;
+      Handle(c, frame, &open);
+      c->in.Consume(frame.size());
+      if (c->in.large()) c->in.Settle(Clock::now());
+      if (c->greeted && c->visit) NoStranger(c);
+      const bool large = !c->answer.pages.empty() || c->out.size() > kMaxWaiting;
+      if (large && open) open = co_await Flush(lane, c);
+    }
+    if (c->out.empty()) co_return open;
+    const bool sent = co_await Flush(lane, c);
+    co_return open&& sent;
   }
 
   // False: it has failed, or the connection is gone.
@@ -270,7 +319,11 @@ class TcpServer::Impl {
   // At least a byte into `in`.
   awaitable<bool> Receive(Connection* c) {
     for (;;) {
+      bool there = c->in.Ask(c->socket.native_handle());
+      if (!there) there = co_await AwaitMemory(c);
+      if (!there) co_return false;
       const auto room = c->in.Room();
+      if (room.empty()) co_return false;
       if (!c->stream.encrypted()) {  // a system call less than to try and to wait
         auto [error, n] =
             co_await c->socket.async_read_some(asio::buffer(room.data(), room.size()), kAwait);
@@ -311,12 +364,16 @@ class TcpServer::Impl {
       return {};
     }
     const size_t size = sizeof(header) + header.body_length;
-    if (available.size() >= size) return available.first(size);
+    if (available.size() >= size) {
+      c->in.hold().Whole();
+      return available.first(size);
+    }
     c->in.Want(size);
     return {};
   }
 
   void Handle(Connection* c, std::span<const std::byte> frame, bool* open) {
+    c->worked = true;
     FrameHeader header;
     std::memcpy(&header, frame.data(), sizeof(header));
     FrameReader body(frame.subspan(sizeof(header)));
@@ -389,34 +446,40 @@ class TcpServer::Impl {
                  c->socket.remote_endpoint(ignored).address().to_string(), status.ToString());
   }
 
-  // Sends `out` and then the answer's pages; releases the pins.
+  // Sends `out` and then the answer's pages, whose pins are in flight then.
   awaitable<bool> Flush(Lane* lane, Connection* c) {
     uint64_t bytes = 0;
     for (const PagePin& page : c->answer.pages) bytes += page.payload().size();
+    if (c->out.capacity() > FrameMemory::kFree)
+      c->unsent.Take(c->out.capacity(), c->socket.native_handle());
     c->writing = true;
     c->progress = Clock::now();
     c->write_until = c->progress + options_.write_stall + milliseconds(bytes / kPageBytesPerMilli);
+    bool good = c->answer.pages.empty() || co_await AllSettled(c);
     c->pages.assign(1, {c->out.data(), c->out.size()});
-    bool good =
-        co_await Copy(c, 0, c->answer.pages.empty() ? Stream::More::kLast : Stream::More::kMore);
+    good = good &&
+           co_await Copy(c, 0, c->answer.pages.empty() ? Stream::More::kLast : Stream::More::kMore);
+    c->pages.clear();
+    c->out.clear();
+    GiveBack(kKeptBytes, &c->out);
+    if (c->answer.frame.bytes().size() > kKeptBytes) c->answer.frame = FrameWriter();
+    c->unsent.Release();
     if (good && !c->answer.pages.empty()) {
-      c->pages.clear();
-      for (const PagePin& page : c->answer.pages) {
+      c->in_flight.Take(&c->answer.pages);
+      for (const PagePin& page : c->in_flight.pages()) {
         const auto payload = page.payload();
         c->pages.push_back({const_cast<std::byte*>(payload.data()), payload.size()});
       }
-      good = co_await SendPages(lane, c);
-      c->answer.pages.clear();
+      bool by_reference = false;
+      good = co_await SendPages(lane, c, &by_reference);
+      if (good) Unsettled(c, by_reference);
     }
-    c->out.clear();
-    if (c->out.capacity() > kMaxWaiting) c->out.shrink_to_fit();
-    if (c->answer.frame.bytes().size() > kMaxWaiting) c->answer.frame = FrameWriter();
     c->writing = false;
     co_return good;
   }
 
-  // Through a pipe where that works, else by copying, or encrypting.
-  awaitable<bool> SendPages(Lane* lane, Connection* c) {
+  // Through a pipe where that works, *by_reference then, else by copying, or encrypting.
+  awaitable<bool> SendPages(Lane* lane, Connection* c, bool* by_reference) {
     size_t next = 0;
     if (!c->stream.encrypted() && pipes_work_.load(std::memory_order_relaxed)) {
       PagePipe pipe = TakePipe(lane);
@@ -424,6 +487,7 @@ class TcpServer::Impl {
         uint64_t sent = 0;
         const auto progress = pipe.Send(c->socket.native_handle(), c->pages, &next, &sent);
         Progressed(c, sent);
+        *by_reference = *by_reference || sent > 0;
         if (progress == PagePipe::Progress::kDone) {
           lane->pipes.push_back(std::move(pipe));
           co_return true;
@@ -480,6 +544,7 @@ class TcpServer::Impl {
   void Progressed(Connection* c, uint64_t bytes) {
     if (bytes == 0) return;
     c->progress = Clock::now();
+    c->written += bytes;
     bytes_sent_.fetch_add(bytes, std::memory_order_relaxed);
   }
 

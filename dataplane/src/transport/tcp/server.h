@@ -2,8 +2,9 @@
 // threads. Pages are sent straight from the pool, gathered, under a pin. With TLS, a peer that does
 // not come through the handshake is treated as one whose Hello was refused.
 //
-// Bounds: connections, the size of frames, the answers that wait, and the time a peer may take to
-// accept one; a peer beyond any of them is disconnected. Strangers (before their Hello is accepted)
+// Bounds: connections, the size of frames, the memory of large ones (wire/frame_memory.h), the
+// answers that wait, and the time a peer may take to accept one; a peer beyond any of them is
+// disconnected. Strangers (before their Hello is accepted)
 // get less: small frames, little time, a bounded number in all, and per source what gate.h says.
 // Too many in all cost the oldest its place: it has had the most time to greet, and those who hold
 // places without greeting are older than those who come to work.
@@ -20,6 +21,7 @@
 #include "transport/tcp/gate.h"
 #include "transport/tcp/socket.h"
 #include "transport/tcp/tls.h"
+#include "wire/frame_memory.h"
 
 namespace peercache {
 
@@ -33,6 +35,8 @@ struct TcpServerOptions {
       milliseconds(5'000);  // from the connect to a complete Hello, TLS included
   GateOptions gate{};
   const Tls* tls = nullptr;  // outlives the server; null: connections are not encrypted
+  // Of large requests, and of answers that wait; outlives the server. Null: without a limit.
+  FrameMemory* memory = nullptr;
 };
 
 struct TcpServerStats {

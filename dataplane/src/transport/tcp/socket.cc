@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <optional>
 
 #include "base/interface_address.h"
 
@@ -41,6 +42,20 @@ Result<Address> Numeric(const std::string& host, uint16_t port) {
     return address;
   }
   return InvalidArgument(fmt::format("\"{}\" is not a numeric IPv4 or IPv6 address", host));
+}
+
+// IPv4 as ::ffff:a.b.c.d; empty: of another family.
+std::optional<in6_addr> InternetAddress(const sockaddr* address) {
+  in6_addr v6{};
+  if (address->sa_family == AF_INET) {
+    v6.s6_addr[10] = v6.s6_addr[11] = 0xff;
+    std::memcpy(v6.s6_addr + 12, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, 4);
+  } else if (address->sa_family == AF_INET6) {
+    v6 = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+  } else {
+    return std::nullopt;
+  }
+  return v6;
 }
 
 void SetOption(int fd, int level, int name, int value) {
@@ -162,6 +177,23 @@ bool IsLocalAddress(const std::string& address) {
   // Binding succeeds exactly for addresses of this host.
   UniqueFd fd(socket(numeric->family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   return fd && bind(fd.get(), numeric->get(), numeric->size) == 0;
+}
+
+bool FromOwnMachine(const sockaddr* peer, const sockaddr* local) {
+  const auto from = InternetAddress(peer), to = InternetAddress(local);
+  if (!from || !to) return false;
+  return IN6_IS_ADDR_LOOPBACK(&*from) ||
+         (IN6_IS_ADDR_V4MAPPED(&*from) && from->s6_addr[12] == 127) ||
+         IN6_ARE_ADDR_EQUAL(&*from, &*to);
+}
+
+bool FromOwnMachine(int connection) {
+  sockaddr_storage peer{}, local{};
+  socklen_t peer_size = sizeof(peer), local_size = sizeof(local);
+  return getpeername(connection, reinterpret_cast<sockaddr*>(&peer), &peer_size) == 0 &&
+         getsockname(connection, reinterpret_cast<sockaddr*>(&local), &local_size) == 0 &&
+         FromOwnMachine(reinterpret_cast<const sockaddr*>(&peer),
+                        reinterpret_cast<const sockaddr*>(&local));
 }
 
 std::string LocalAddressTowards(const std::string& host, uint16_t port) {

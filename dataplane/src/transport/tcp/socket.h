@@ -1,6 +1,8 @@
 // Sockets of the peer protocol: options, connecting, listening, addresses.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -36,6 +38,10 @@ Result<std::vector<HostPort>> ParseHostPorts(const std::string& text);
 Result<std::vector<std::string>> Resolve(const std::string& host);
 // Whether a numeric address belongs to an interface of this host.
 bool IsLocalAddress(const std::string& address);
+// Whether an accepted connection comes from this machine (network namespace): from a loopback
+// address, or from the very address that it has dialled.
+bool FromOwnMachine(const sockaddr* peer, const sockaddr* local);
+bool FromOwnMachine(int connection);
 // The numeric address this host would use to reach `host`; empty when there is no route.
 std::string LocalAddressTowards(const std::string& host, uint16_t port);
 

@@ -64,6 +64,7 @@ class PoolService : public PeerService {
     const PagePin pin = pool_->Commit(std::move(*reservation), key, 0, 0, &duplicate);
     return {pin.offset(), pin.header().generation, static_cast<uint32_t>(length), 0, key};
   }
+  Pool* pool() { return pool_.get(); }
   std::atomic<size_t> large_answers{0};
 
  private:
@@ -94,7 +95,7 @@ struct Fixture {
       : peers(tls_of_peers != nullptr ? tls_of_peers : options.tls) {
     auto listener = Listen("127.0.0.1", 0);
     EXPECT_TRUE(listener.ok());
-    options.write_stall = 1s;
+    if (options.write_stall == TcpServerOptions().write_stall) options.write_stall = 1s;
     server = std::make_unique<TcpServer>(std::move(*listener), &service, options);
   }
   Channel NewChannel(const std::string& cluster = "test") {
@@ -160,7 +161,10 @@ inline bool ServerClosed(int fd) {
 template <typename Condition>
 bool Eventually(Condition condition) {
   const TimePoint deadline = Clock::now() + 10s;
-  while (!condition() && Clock::now() < deadline) std::this_thread::sleep_for(2ms);
+  while (Clock::now() < deadline) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(2ms);
+  }
   return condition();
 }
 

@@ -10,6 +10,7 @@ contend() {  # as in ib_read_bw.sh
   for name in holder:128Mi reader:8Mi; do
     "$build/peercached" --node-id "${name%:*}" --pool-size "${name#*:}" --peer-port $((port + ${#nodes[@]})) \
       --http-port $((port + 100 + ${#nodes[@]})) --bind-addr 10.20.0.1 --discovery-addr "10.20.0.1:$port" \
+      --insecure-peers on --map-pools off \
       --socket "$sockets/${name%:*}.sock" --transport rdma --device-name rxe0 --numa-node off --log-level warn \
       --dir-cache-ttl-ms 0 --promotion-percent 0 --lease-ms 20000 --peer-timeout-ms 20000 >"$WORK/${name%:*}.log" 2>&1 &
     nodes+=($!)

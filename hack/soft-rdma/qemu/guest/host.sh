@@ -40,6 +40,7 @@ retries() { cat /sys/class/infiniband/rxe1/ports/1/hw_counters/completer_retry_e
 begin_node() {
   "$BUILD/peercached" --node-id "host$number" --pool-size 64Mi --huge-pages off --numa-node off --peer-port 31998 \
     --http-port 8080 --bind-addr 0.0.0.0 --advertise-addr "10.20.0.$number" --discovery-addr 10.20.0.1:31998 \
+    --insecure-peers on \
     --socket /tmp/peercache.sock --transport rdma --device-name rxe0,rxe1 --dir-cache-ttl-ms 0 --promotion-percent 0 \
     --lease-ms 20000 --peer-timeout-ms 20000 --member-ttl-ms 60000 >"$WORK/node$number.log" 2>&1 &
   node=$!

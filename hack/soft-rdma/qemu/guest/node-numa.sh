@@ -75,7 +75,7 @@ perf() {
 }
 read_bytes() { curl -sf http://127.0.0.1:8080/v1/status | jq '.transport.rails[0].read_bytes'; }
 "$PEERCACHED" --node-id holder --socket /tmp/holder.sock --bind-addr 127.0.0.1 --peer-port 31998 --http-port 8081 \
-  --discovery-addr 127.0.0.1:31998 --pool-size 64Mi --promotion-percent 0 --huge-pages off --transport rdma \
+  --discovery-addr 127.0.0.1:31998 --pool-size 64Mi --promotion-percent 0 --huge-pages off --map-pools off --transport rdma \
   --device-name rxe1 "${SLOW[@]}" >"$WORK/holder.log" 2>&1 &
 holder=$!
 # The first one takes the port of --discovery-addr.

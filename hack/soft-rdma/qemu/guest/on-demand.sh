@@ -11,7 +11,7 @@ as_nobody() { exec setpriv --reuid 65534 --regid 65534 --clear-groups --bounding
 
 node() {  # node NAME NUMBER OPTION...: in place of the shell
   as_nobody "$BUILD/peercached" --node-id "$1" --pool-size 64Mi --peer-port $((PORT + $2)) --http-port $((PORT + 100 + $2)) \
-    --bind-addr 10.20.0.1 --discovery-addr 10.20.0.1:$PORT --socket "$SOCKETS/$1.sock" --transport rdma --device-name rxe0 \
+    --bind-addr 10.20.0.1 --discovery-addr 10.20.0.1:$PORT --insecure-peers on --socket "$SOCKETS/$1.sock" --map-pools off --transport rdma --device-name rxe0 \
     --numa-node off --dir-cache-ttl-ms 0 --promotion-percent 0 --lease-ms 20000 --peer-timeout-ms 20000 "${@:3}" >"$WORK/$1.log" 2>&1
 }
 

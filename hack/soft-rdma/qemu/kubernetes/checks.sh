@@ -70,7 +70,7 @@ status() { curl -sf "http://$(pod "$1" | jq -r .status.podIP):31997/v1/status"; 
 
 conditions_show() {
   local type
-  for type in Ready NUMAAligned RailsHealthy DevicesAvailable NetworksResolved; do
+  for type in Available Ready NUMAAligned RailsHealthy DevicesAvailable NetworksResolved; do
     await "condition $type is True" condition $type True
   done
   cluster | jq -r '.status.conditions[] | "      \(.type) \(.status) \(.reason): \(.message)"' | cut -c 1-160 >&2

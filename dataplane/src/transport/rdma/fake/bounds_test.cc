@@ -40,6 +40,7 @@ class BoundsTest : public ::testing::Test {
     connection = std::move(*made);
     ranges = reader->registered.ranges();
   }
+  ~BoundsTest() override { fake.LetGo(); }  // or what failed would wait for ever
 
   ReadChannel& channel() { return *connection.channel; }
   // Of the rail's queue pair here, which was made before those of the holder.
@@ -47,8 +48,8 @@ class BoundsTest : public ::testing::Test {
 
   void Begin(size_t count, Duration stall = kStall) {
     states.assign(count, PageState::kPending);
-    channel().Begin(std::span(pages).first(count), *ranges, reader->headers().first(count), states,
-                    stall, Clock::now());
+    channel().Begin(std::span(pages).first(count), *ranges, reader->headers().first(2 * count),
+                    states, stall, Clock::now());
   }
   Duration Run(Duration posting = kPosting, Duration call = kCall) {
     const TimePoint start = Clock::now();

@@ -1,5 +1,6 @@
 // FakeVerbs: what the fake libibverbs.so.1 has been told, and how its one device, fake0, behaves.
-// READs are copies within the process, at the rate of the queue pair.
+// READs are copies within the process, at the rate of the queue pair, out of memory that was
+// registered for them under the key that they name. Others are refused, and end their queue pair.
 //
 //   FakeVerbs& fake = FakeVerbs::Get();
 //   fake.Reset();
@@ -38,7 +39,15 @@ class __attribute__((visibility("default"))) FakeVerbs {
   static constexpr int kVectors = 3;
   std::atomic<uint64_t> bytes_per_second{0};  // of each queue pair; 0: no time at all
   std::atomic<bool> brings{true};             // or READs never end: the path is dead
-  std::atomic<int> relaxed_error{0};          // of registering memory with relaxed ordering
+  // Of each READ that no fence holds back, so many bytes are fetched when it is posted, whatever is
+  // under way before it; the others when it completes.
+  std::atomic<uint64_t> early_bytes{0};
+  // How many READs of all queue pairs complete before one ends like this, and its queue pair with
+  // it.
+  static constexpr uint64_t kAll = UINT64_MAX;
+  std::atomic<uint64_t> good_reads{kAll};
+  std::atomic<ibv_wc_status> then{IBV_WC_RETRY_EXC_ERR};
+  std::atomic<int> relaxed_error{0};  // of registering memory with relaxed ordering
   std::atomic<ibv_fork_status> fork{IBV_FORK_DISABLED};
   // Which queue pair, by its number, a stop does not make report what it had under way; 0: none.
   // Its destruction waits until LetGo.
@@ -52,6 +61,7 @@ class __attribute__((visibility("default"))) FakeVerbs {
   std::vector<int> vectors() const;  // of completion queues with a channel
   std::vector<Modified> modified() const;
   size_t destroyed() const;  // queue pairs
+  size_t doorbells() const;  // chains of READs that were posted
   // READs of all queue pairs that are neither done nor flushed: they may still land.
   size_t under_way() const;
 

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -28,6 +29,8 @@ struct FakeRead {
   ibv_send_wr work{};
   std::vector<ibv_sge> segments;
   FakeClock::time_point due;
+  uint64_t landed = 0;  // bytes
+  bool fenced() const { return (work.send_flags & IBV_SEND_FENCE) != 0; }
 };
 
 struct FakeQueuePair {
@@ -42,6 +45,11 @@ struct FakeCompletionQueue {
   ibv_comp_channel* channel = nullptr;
 };
 
+// Memory that may be READ.
+struct Readable {
+  uint64_t address = 0, length = 0;
+};
+
 struct FakeVerbs::State {
   std::mutex mutex;
   std::condition_variable let_go;
@@ -49,8 +57,9 @@ struct FakeVerbs::State {
   std::vector<Registered> registrations;
   std::vector<int> vectors;
   std::vector<Modified> modified;
-  size_t destroyed = 0;
+  size_t destroyed = 0, doorbells = 0;
   uint32_t next_queue_pair = 1, next_key = 1;
+  std::map<uint32_t, Readable> readable;  // by rkey
   std::map<ibv_qp*, std::unique_ptr<FakeQueuePair>> queue_pairs;
   std::map<ibv_cq*, std::unique_ptr<FakeCompletionQueue>> queues;
 
@@ -71,13 +80,15 @@ void FakeVerbs::Reset() {
   const std::lock_guard lock(state_->mutex);
   bytes_per_second = 0;
   brings = true;
+  early_bytes = 0;
+  good_reads = kAll;
   relaxed_error = 0;
   holds_on = 0;
   state_->calls.clear();
   state_->registrations.clear();
   state_->vectors.clear();
   state_->modified.clear();
-  state_->destroyed = 0;
+  state_->destroyed = state_->doorbells = 0;
 }
 
 std::vector<std::string> FakeVerbs::calls() const {
@@ -101,6 +112,11 @@ size_t FakeVerbs::destroyed() const {
   return state_->destroyed;
 }
 
+size_t FakeVerbs::doorbells() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->doorbells;
+}
+
 size_t FakeVerbs::under_way() const {
   const std::lock_guard lock(state_->mutex);
   size_t reads = 0;
@@ -110,19 +126,37 @@ size_t FakeVerbs::under_way() const {
 
 namespace {
 
-void Land(const FakeRead& read) {
-  const auto* from = reinterpret_cast<const std::byte*>(read.work.wr.rdma.remote_addr);
-  for (const ibv_sge& segment : read.segments) {
-    std::memcpy(reinterpret_cast<void*>(segment.addr), from, segment.length);
-    from += segment.length;
+// What has not landed yet, up to `end`.
+void Land(FakeRead* read, uint64_t end = UINT64_MAX) {
+  const auto* from = reinterpret_cast<const std::byte*>(read->work.wr.rdma.remote_addr);
+  uint64_t at = 0;
+  for (const ibv_sge& segment : read->segments) {
+    const uint64_t first = std::max(at, read->landed), last = std::min(at + segment.length, end);
+    if (first < last)
+      std::memcpy(reinterpret_cast<std::byte*>(segment.addr) + (first - at), from + first,
+                  last - first);
+    at += segment.length;
   }
+  read->landed = std::max(read->landed, std::min(at, end));
 }
 
 FakeVerbs::State& Known() { return *FakeVerbs::Get().state(); }
 
+bool Allowed(const FakeRead& read) {
+  const auto& rdma = read.work.wr.rdma;
+  const auto memory = Known().readable.find(rdma.rkey);
+  if (memory == Known().readable.end()) return false;
+  uint64_t bytes = 0;
+  for (const ibv_sge& segment : read.segments) bytes += segment.length;
+  const auto& [address, length] = memory->second;
+  return rdma.remote_addr >= address && rdma.remote_addr - address <= length &&
+         bytes <= length - (rdma.remote_addr - address);
+}
+
 int PostSend(ibv_qp* qp, ibv_send_wr* work, ibv_send_wr**) {
   const std::lock_guard lock(Known().mutex);
   FakeQueuePair& pair = *Known().queue_pairs.at(qp);
+  ++Known().doorbells;
   const uint64_t rate = FakeVerbs::Get().bytes_per_second;
   for (; work != nullptr; work = work->next) {
     FakeRead read{*work, {work->sg_list, work->sg_list + work->num_sge}, {}};
@@ -131,6 +165,12 @@ int PostSend(ibv_qp* qp, ibv_send_wr* work, ibv_send_wr**) {
     pair.busy_until = std::max(pair.busy_until, FakeClock::now());
     if (rate > 0) pair.busy_until += std::chrono::nanoseconds(bytes * 1'000'000'000 / rate);
     read.due = pair.busy_until;
+    const bool held =
+        !pair.under_way.empty() &&
+        (read.fenced() || std::any_of(pair.under_way.begin() + 1, pair.under_way.end(),
+                                      std::mem_fn(&FakeRead::fenced)));
+    if (!held && FakeVerbs::Get().brings && Allowed(read))
+      Land(&read, FakeVerbs::Get().early_bytes);
     pair.under_way.push_back(std::move(read));
   }
   return 0;
@@ -138,13 +178,13 @@ int PostSend(ibv_qp* qp, ibv_send_wr* work, ibv_send_wr**) {
 
 int PollCq(ibv_cq* cq, int most, ibv_wc* done) {
   const std::lock_guard lock(Known().mutex);
-  const FakeVerbs& fake = FakeVerbs::Get();
+  FakeVerbs& fake = FakeVerbs::Get();
   const auto now = FakeClock::now();
   int count = 0;
   for (auto& [qp, pair] : Known().queue_pairs) {
     if (qp->send_cq != cq) continue;
     while (count < most && !pair->under_way.empty()) {
-      const FakeRead& read = pair->under_way.front();
+      FakeRead& read = pair->under_way.front();
       bool report = true;
       ibv_wc wc{};
       wc.wr_id = read.work.wr_id;
@@ -153,8 +193,17 @@ int PollCq(ibv_cq* cq, int most, ibv_wc* done) {
         wc.status = IBV_WC_WR_FLUSH_ERR;
       } else {
         if (!fake.brings || read.due > now) break;
-        Land(read);
-        report = (read.work.send_flags & IBV_SEND_SIGNALED) != 0;
+        if (!Allowed(read)) {
+          wc.status = IBV_WC_REM_ACCESS_ERR;
+        } else if (fake.good_reads == 0) {
+          wc.status = fake.then;
+          fake.good_reads = FakeVerbs::kAll;
+        } else {
+          if (fake.good_reads != FakeVerbs::kAll) --fake.good_reads;
+          Land(&read);
+        }
+        pair->stopped = wc.status != IBV_WC_SUCCESS;
+        report = pair->stopped || (read.work.send_flags & IBV_SEND_SIGNALED) != 0;
       }
       pair->under_way.pop_front();
       if (report) done[count++] = wc;
@@ -198,6 +247,8 @@ ibv_mr* Register(ibv_pd* pd, void* address, size_t length, const char* by, unsig
   mr->addr = address;
   mr->length = length;
   mr->lkey = mr->rkey = Known().next_key++;
+  if ((access & IBV_ACCESS_REMOTE_READ) != 0)
+    Known().readable[mr->rkey] = {reinterpret_cast<uint64_t>(address), length};
   return mr;
 }
 
@@ -213,7 +264,7 @@ void FakeVerbs::LetGo() {
   const std::lock_guard lock(state_->mutex);
   for (auto& [qp, pair] : state_->queue_pairs) {
     if (qp->qp_num != holds_on) continue;
-    for (const FakeRead& read : pair->under_way) Land(read);
+    for (FakeRead& read : pair->under_way) Land(&read);
     pair->under_way.clear();
   }
   holds_on = 0;
@@ -294,6 +345,8 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t, size_t length, uint64_t iova, in
                   static_cast<unsigned>(access));
 }
 int ibv_dereg_mr(ibv_mr* mr) {
+  const std::lock_guard lock(Known().mutex);
+  Known().readable.erase(mr->rkey);
   delete mr;
   return 0;
 }

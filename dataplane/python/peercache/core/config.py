@@ -1,0 +1,163 @@
+"""The extra-config of ``--hicache-storage-backend-extra-config``, checked.
+
+Every key is known, refused by name, or an error: a cache that ignores a misspelt key looks healthy
+and caches nothing. Errors name the key, the value and what to write instead.
+
+Pure: no SGLang, no torch, no extension.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from peercache.core import values
+from peercache.core.config_keys import KEYS, REFUSED, SGLANG_KEYS, Key, Scope
+from peercache.core.values import ConfigError
+
+__all__ = ["ConfigError", "StoreConfig", "parse"]
+
+SOCKET_VARIABLE = "PEERCACHE_SOCKET"
+DEFAULT_TIMEOUT_MS = 1500
+DEFAULT_STAGING_BYTES = 64 << 20
+# Those of the original PeerCache.
+_DISK_PATH = "/data/peercache"
+_DISK_SIZE = 100 << 30
+
+
+@dataclass(frozen=True)
+class StoreConfig:
+    """The checked extra-config. Exactly one of ``socket`` and ``node_options`` is set."""
+
+    socket: str = ""  # the Unix socket of a node outside this process
+    node_options: Mapping[str, str] | None = (
+        None  # options of peercached for a node in this process
+    )
+    tag: str = ""
+    interface_v1: bool = False
+    shm: bool = False
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    staging_bytes: int = DEFAULT_STAGING_BYTES
+    notes: tuple[str, ...] = field(default=())  # worth a log line
+
+
+def parse(
+    extra: Mapping[str, object], environ: Mapping[str, str], tp_size: int = 1, tp_rank: int = 0
+) -> StoreConfig:
+    """Checks an extra-config. ``tp_size`` ranks of a machine share its sizes and ``disk_path``."""
+    parsed = {name: _parse_key(name, value) for name, value in extra.items()}
+    parsed = {name: value for name, value in parsed.items() if name not in SGLANG_KEYS}
+    host = _choose_host(parsed, environ)
+    _refuse_out_of_place(extra, host)
+    common = {
+        "tag": _tag(parsed),
+        "interface_v1": parsed.get("interface_v1", False),
+        "shm": parsed.get("allocator") == "shm",
+        "timeout_ms": parsed.get("timeout_ms", DEFAULT_TIMEOUT_MS),
+        "staging_bytes": parsed.get("staging_size", DEFAULT_STAGING_BYTES),
+    }
+    if host is Scope.SOCKET:
+        path = parsed.get("socket") or values.socket_path(SOCKET_VARIABLE, environ[SOCKET_VARIABLE])
+        return StoreConfig(socket=str(path), **common)  # type: ignore[arg-type]
+    options = _node_options(parsed, tp_size, tp_rank)
+    return StoreConfig(node_options=options, notes=_notes(extra), **common)  # type: ignore[arg-type]
+
+
+def _parse_key(name: str, value: object) -> object:
+    if name in SGLANG_KEYS:
+        return value
+    if name in REFUSED:
+        raise ConfigError.of(name, value, "is not a key of this version", REFUSED[name])
+    key = KEYS.get(name)
+    if key is None:
+        close = difflib.get_close_matches(name, KEYS, n=1)
+        remedy = (
+            f'did you mean "{close[0]}"?' if close else f"known keys: {', '.join(sorted(KEYS))}"
+        )
+        raise ConfigError.of(name, value, "is an unknown key", remedy)
+    return key.parse(name, value)
+
+
+def _choose_host(parsed: Mapping[str, object], environ: Mapping[str, str]) -> Scope:
+    if "socket" in parsed and "discovery_addr" in parsed:
+        raise ConfigError.of(
+            "socket",
+            parsed["socket"],
+            'is given together with "discovery_addr"',
+            'keep "socket" to use a node that runs on this machine, or "discovery_addr" to start '
+            "one in this process",
+        )
+    if "discovery_addr" in parsed:
+        return Scope.EMBEDDED
+    if "socket" in parsed or environ.get(SOCKET_VARIABLE):
+        return Scope.SOCKET
+    raise ConfigError(
+        'extra-config names no node: set "socket" to the Unix socket of this machine\'s peercached '
+        f'(or {SOCKET_VARIABLE} in the environment), or "discovery_addr" to host:port of any '
+        "member to start a node in this process"
+    )
+
+
+def _refuse_out_of_place(extra: Mapping[str, object], host: Scope) -> None:
+    for name, value in extra.items():
+        key: Key | None = KEYS.get(name)
+        if key is None or key.scope in (Scope.ANY, host):
+            continue
+        raise ConfigError.of(
+            name,
+            value,
+            "configures a node, but this engine uses one that runs already",
+            'remove the key, or give "discovery_addr" instead of "socket" to start a node in '
+            "this process",
+        )
+
+
+def _tag(parsed: Mapping[str, object]) -> str:
+    tag, prefix = parsed.get("tag"), parsed.get("prefix")
+    if tag is not None and prefix is not None and tag != prefix:
+        raise ConfigError.of("prefix", prefix, f'differs from "tag" {tag!r}', 'give "tag" alone')
+    chosen = tag if tag is not None else prefix
+    return str(chosen) if chosen is not None else ""
+
+
+def _notes(extra: Mapping[str, object]) -> tuple[str, ...]:
+    wants_rdma = [name for name in ("device_name", "device_names") if extra.get(name)]
+    if extra.get("protocol") == "rdma":
+        wants_rdma.insert(0, "protocol")
+    if not wants_rdma or extra.get("protocol") == "tcp":
+        return ()
+    keys = " and ".join(f'"{name}"' for name in wants_rdma)
+    ask = "ask" if len(wants_rdma) > 1 else "asks"
+    return (f"{keys} {ask} for RDMA: pages travel over TCP where the node has none",)
+
+
+def _node_options(parsed: Mapping[str, object], tp_size: int, tp_rank: int) -> dict[str, str]:
+    options: dict[str, str] = {}
+    origin: dict[str, str] = {}
+    for name, value in parsed.items():
+        flag = KEYS[name].flag
+        if not flag or value is None:
+            continue
+        if flag in options and options[flag] != str(value):
+            raise ConfigError.of(name, value, f'differs from "{origin[flag]}"', "give one of them")
+        options[flag] = str(value)
+        origin[flag] = name
+    if "pool-size" in options:
+        options["pool-size"] = str(int(options["pool-size"]) // max(1, tp_size))
+    return _disk_of_rank(options, parsed.get("disk_enabled"), tp_size, tp_rank)
+
+
+def _disk_of_rank(
+    options: dict[str, str], enabled: object, tp_size: int, tp_rank: int
+) -> dict[str, str]:
+    """A node of its own runs in each rank, so each has a folder of its own and its share."""
+    if enabled is False or (enabled is None and "disk-path" not in options):
+        return {flag: value for flag, value in options.items() if not flag.startswith("disk-")}
+    folders = options.get("disk-path", _DISK_PATH).split(",")
+    size = int(options.get("disk-size", _DISK_SIZE))
+    return {
+        **options,
+        "disk-path": ",".join(f"{folder.rstrip('/')}/tp{tp_rank}" for folder in folders),
+        "disk-size": str(size // max(1, tp_size)),
+    }

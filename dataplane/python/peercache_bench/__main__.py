@@ -1,0 +1,60 @@
+"""``peercache-bench``, or ``python -m peercache_bench``: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from peercache_bench import cli, ratios, report
+from peercache_bench.engine import Engine
+from peercache_bench.errors import BenchError
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="peercache-bench",
+        description="Measures PeerCache beside the limits of the machine; see docs/benchmarks.md.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    sub = commands.add_parser("ratios", help="the data plane beside the limits of this machine")
+    sub.add_argument("--build", type=Path, required=True, help="folder with peercached")
+    sub.add_argument("--engine", type=Path, required=True, help="folder with hicache_engine")
+    sub.add_argument("--out", type=Path, required=True, help="folder for ratios.json and .png")
+    sub.add_argument("--repetitions", type=int, default=5, help="of every row (default: 5)")
+    sub.add_argument("--seconds", type=float, default=1.0, help="of one measurement (default: 1)")
+    sub.set_defaults(parser=sub, run=_ratios)
+    cli.add_commands(commands)
+    try:
+        cli.refuse_command(sys.argv[1:] if argv is None else argv)
+        return cli.run(parser.parse_args(argv))
+    except BenchError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _ratios(arguments: argparse.Namespace) -> int:
+    start = time.monotonic()
+    rows = ratios.measure(
+        arguments.build,
+        Engine(arguments.engine, arguments.build),
+        arguments.repetitions,
+        arguments.seconds,
+        lambda name: print(f"    [{time.monotonic() - start:4.0f} s] {name}", flush=True),
+    )
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    seconds = time.monotonic() - start
+    report.write_json(rows, seconds, arguments.out / "ratios.json")
+    report.write_chart(rows, arguments.out / "ratios.png")
+    print(report.table(rows))
+    print(f"{seconds:.0f} s in all; also in {arguments.out / 'ratios.json'} and ratios.png")
+    missed = [row.name for row in rows if not row.passed]
+    if missed:
+        print(f"missed by more than the noise: {', '.join(missed)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""peercache-perf: the native measurements, one JSON object each."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from peercache_bench.binaries import find
+from peercache_bench.errors import BenchError
+
+Result = dict[str, Any]
+Options = dict[str, object]
+
+# Seconds beyond the measured time, for filling the host pool and for slow machines.
+LIMIT_SECONDS = 120
+
+
+class Perf:
+    """Runs the peercache-perf of one build, or the installed one."""
+
+    def __init__(self, build: Path | None) -> None:
+        self._binary = find("peercache-perf", build)
+
+    def __call__(self, what: str, **options: object) -> Result:
+        """``perf("get", page_bytes=4096, cpu_of=[1, 2])``; a list repeats its option."""
+        return self.together(what, [options])[0]
+
+    def together(self, what: str, each: Sequence[Options]) -> list[Result]:
+        """One process for each set of options, all at the same time."""
+        commands = [[str(self._binary), what, *words(options)] for options in each]
+        running = [
+            subprocess.Popen(c, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for c in commands
+        ]
+        try:
+            return [
+                _result(process, command, options)
+                for process, command, options in zip(running, commands, each, strict=True)
+            ]
+        finally:
+            for process in running:
+                process.kill()  # nothing to one that has ended
+                process.wait()
+
+    @contextlib.contextmanager
+    def repeated(self, what: str, **options: object) -> Iterator[Callable[[], Result]]:
+        """A function that measures the same each time, in one process and its memory."""
+        command = [str(self._binary), what, "--repeat", *words(options)]
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        ) as process:
+            try:
+                yield lambda: _again(process, command, options)
+            finally:
+                process.kill()
+
+
+def words(options: Options) -> list[str]:
+    """The options as peercache-perf takes them."""
+    command = []
+    for name, value in options.items():
+        flag = "--" + name.replace("_", "-")
+        if value is True:
+            command.append(flag)
+        elif value is not False:
+            for each in value if isinstance(value, list) else [value]:
+                command += [flag, str(each)]
+    return command
+
+
+def _limit(options: Options) -> float:
+    return LIMIT_SECONDS + sum(float(str(options.get(name, 0))) for name in ("seconds", "warmup"))
+
+
+def _late(command: list[str], options: Options) -> BenchError:
+    return BenchError(f"{' '.join(command)} has not ended after {_limit(options):.0f} s")
+
+
+def _again(process: subprocess.Popen[str], command: list[str], options: Options) -> Result:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with contextlib.suppress(BrokenPipeError):  # it has ended: its standard error says why
+        process.stdin.write("\n")
+    if not select.select([process.stdout], [], [], _limit(options))[0]:
+        raise _late(command, options)
+    line = process.stdout.readline()
+    if not line:
+        raise BenchError(f"{' '.join(command)} failed: {process.stderr.read().strip()}")
+    result: Result = json.loads(line)
+    if result.get("wrong"):  # the pages are named before the answer
+        sys.stderr.write(os.read(process.stderr.fileno(), 1 << 16).decode())
+    return result
+
+
+def _result(process: subprocess.Popen[str], command: list[str], options: Options) -> Result:
+    try:
+        output, errors = process.communicate(timeout=_limit(options))
+    except subprocess.TimeoutExpired:
+        raise _late(command, options) from None
+    if process.returncode != 0:
+        raise BenchError(f"{' '.join(command)} failed: {errors.strip()}")
+    result: Result = json.loads(output)
+    if result.get("wrong"):  # errors name the pages
+        sys.stderr.write(errors)
+    return result

@@ -1,0 +1,46 @@
+"""Flags and commands of the original's peercache-bench that this one refuses, with reasons.
+
+Ignoring such a flag would measure something else than the user asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+_NO_DISK = "this version has no disk tier; leave it out"
+
+FLAGS: Mapping[str, str] = {
+    "--ib-port": "the port is part of the device's name: --devices mlx5_0:2",
+    "--gid-index": "GIDs are chosen by address, because indexes change: --node-option "
+    "rdma-gid=10.1.0.0/16",
+    "--gpu": "pages are read into host memory, which is where HiCache wants them; leave it out",
+    "--disk": _NO_DISK,
+    "--disk-path": _NO_DISK,
+    "--disk-size": _NO_DISK,
+    "--max-channels": "connections between nodes are opened as they are needed; leave it out",
+}
+
+COMMANDS: Mapping[str, str] = {
+    "mooncake": "other products are measured with their own tools; `suite` and `compare` put runs "
+    "of PeerCache side by side",
+}
+
+
+class _Refuse(argparse.Action):
+    """An error about the flag, whatever follows it."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> NoReturn:
+        parser.error(f"{option_string}: {FLAGS[str(option_string)]}")
+
+
+def add_refused(parser: argparse.ArgumentParser) -> None:
+    for flag in FLAGS:
+        parser.add_argument(flag, dest="refused", nargs="?", action=_Refuse, help=argparse.SUPPRESS)

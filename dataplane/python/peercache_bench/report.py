@@ -1,0 +1,59 @@
+"""The results of a run: a table for the terminal, JSON for machines, a chart for people."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+
+from peercache_bench.host import host
+from peercache_bench.ratios import Row
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def table(rows: list[Row]) -> str:
+    """A Markdown table, which also reads well as it is."""
+    lines = [
+        f"| {'what':<46} | {'measured':>16} | {'limit':>22} | ratio | {'target':>7} |       |",
+        f"|{'-' * 48}|{'-' * 17}:|{'-' * 23}:|{'-' * 6}:|{'-' * 8}:|-------|",
+    ]
+    for row in rows:
+        measured = f"{_number(median(row.values))} {row.unit}"
+        limit = f"{row.limit_name} {_number(median(row.limits))}"
+        target = ("≥ " if row.at_least else "≤ ") + f"{row.target:.2f}"
+        verdict = ("ok" if row.passed else "MISS") if row.held else "shown"
+        lines.append(
+            f"| {row.name:<46} | {measured:>16} | {limit:>22} | {row.ratio:>5.2f} | {target:>7} "
+            f"| {verdict:<5} |"
+        )
+    return "\n".join(lines)
+
+
+def write_json(rows: list[Row], seconds: float, path: Path) -> None:
+    """``seconds``: the duration of the whole run."""
+    entries = [{**asdict(row), "ratio": row.ratio, "passed": row.passed} for row in rows]
+    result = {"host": host(), "seconds": round(seconds, 1), "rows": entries}
+    path.write_text(json.dumps(result, indent=2) + "\n")
+
+
+def write_chart(rows: list[Row], path: Path) -> None:
+    """A bar for each row: the reached share of its target."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")  # no display
+    from matplotlib import pyplot as plt
+
+    reached = [r.ratio / r.target if r.at_least else r.target / r.ratio for r in rows]
+    colors = [("tab:green" if r.passed else "tab:red") if r.held else "tab:gray" for r in rows]
+    figure, axis = plt.subplots(figsize=(9, 0.38 * len(rows) + 1))
+    axis.barh([r.name for r in rows], reached, color=colors)
+    axis.axvline(1, color="black", linewidth=1)
+    axis.set_xlim(0, max(2, min(4, max(reached))))
+    axis.set_xlabel("reached / target (right of the line is better)")
+    axis.invert_yaxis()
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)

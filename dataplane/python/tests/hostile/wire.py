@@ -1,0 +1,172 @@
+"""Just enough of the wire protocol to attack with: frames, and the proofs of docs/protocol.md.
+
+Written from that page, not from the code, so that a change of the wire shows here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import socket
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+MAGIC = 0x31574350
+HEADER = struct.Struct("<IBBHQIIQ")
+MAX_BODY = 16 << 20
+PATIENCE_SECONDS = 10.0
+NODE = 99  # who we say we are
+
+ERROR, HELLO, HELLO_OK, CHALLENGE, PROVE, PROVE_OK = 1, 2, 3, 5, 6, 7
+LOOKUP, READ, READ_OK, HEARTBEAT, CLEAR_TAG, CONNECT = 16, 24, 25, 26, 30, 32
+ATTACH, SET, EXISTS = 64, 68, 72
+
+
+def frame(kind: int, body: bytes = b"", length: int | None = None, machine: int = 0) -> bytes:
+    """A frame; ``length`` is what its header announces, when that is not what follows."""
+    announced = len(body) if length is None else length
+    return HEADER.pack(MAGIC, 1, kind, 0, 1, announced, machine, 0) + body
+
+
+def string(text: str) -> bytes:
+    return struct.pack("<H", len(text)) + text.encode()
+
+
+def keys(count: int) -> bytes:
+    numbers = (hashlib.sha256(str(i).encode()).digest() for i in range(count))
+    return struct.pack("<I", count) + b"".join(numbers)
+
+
+def lookup(count: int) -> bytes:
+    return frame(LOOKUP, struct.pack("<QI", NODE, 0) + keys(count))
+
+
+def exists(count: int) -> bytes:
+    return frame(EXISTS, keys(count))
+
+
+@dataclass
+class Answer:
+    kind: int
+    body: bytes
+    machine: int
+
+
+class Connection:
+    """Frames over a socket of either kind."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self.socket = connected
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def send_what_is_taken(self, data: bytes) -> None:
+        """Sends until the node takes no more."""
+        self.socket.setblocking(False)
+        with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
+            while data:
+                data = data[self.socket.send(data) :]
+
+    def _exactly(self, size: int) -> bytes | None:
+        data = b""
+        while len(data) < size:
+            try:
+                part = self.socket.recv(size - len(data))
+            except ConnectionError:
+                return None
+            if not part:
+                return None
+            data += part
+        return data
+
+    def receive(self) -> Answer | None:
+        """The next frame without its payload; none: the node has closed the connection."""
+        header = self._exactly(HEADER.size)
+        if header is None:
+            return None
+        magic, _, kind, _, _, length, machine, _ = HEADER.unpack(header)
+        assert magic == MAGIC
+        body = self._exactly(length)
+        return None if body is None else Answer(kind, body, machine)
+
+    def ask(self, kind: int, body: bytes = b"") -> Answer | None:
+        self.send(frame(kind, body))
+        return self.receive()
+
+    def expect(self, wanted: int, kind: int, body: bytes) -> Answer:
+        answer = self.ask(kind, body)
+        assert answer is not None, "the node has closed the connection"
+        assert answer.kind == wanted, answer
+        return answer
+
+
+class Engine(Connection):
+    """A connection to a node's socket for engines, attached."""
+
+    def __init__(self, path: str) -> None:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(PATIENCE_SECONDS)
+        connection.connect(path)
+        super().__init__(connection)
+        body = struct.pack("<Q", 0) + string("by hand") + string("0")
+        try:
+            self.expect(ATTACH + 1, ATTACH, body)
+        except AssertionError:
+            connection.close()
+            raise
+
+
+class Peer(Connection):
+    """A connection to a node's port for peers."""
+
+    def __init__(self, port: int, cluster: str = "default", source: str = "127.0.0.1") -> None:
+        self.port, self.cluster = port, cluster
+        # Who was refused too often is turned away for a while, by his address.
+        super().__init__(
+            socket.create_connection(
+                ("127.0.0.1", port), PATIENCE_SECONDS, source_address=(source, 0)
+            )
+        )
+
+    def hello(self, key: bytes | None) -> bytes:
+        """The body of Hello; with a key it names that and draws a nonce."""
+        dialled = f"127.0.0.1:{self.port}" if key else ""
+        body = string(self.cluster) + string(dialled) + struct.pack("<QQ", NODE, 1)
+        return body + key_id(key) + os.urandom(32) if key else body
+
+    def join(self, token: str) -> Self:
+        """Hello, Challenge and Prove, as a member with this token does."""
+        key = derive_key(self.cluster, token)
+        hello = self.hello(key)
+        challenge = self.expect(CHALLENGE, HELLO, hello)
+        self.expect(PROVE_OK, PROVE, proof(key, 1, hello, challenge))
+        return self
+
+
+def derive_key(cluster: str, token: str) -> bytes:
+    words = b"peercache peers 1 " + cluster.encode()
+    return hmac.digest(token.encode(), words, hashlib.sha256)
+
+
+def key_id(key: bytes) -> bytes:
+    return hmac.digest(key, b"id", hashlib.sha256)[:8]
+
+
+def proof(key: bytes, role: int, hello: bytes, challenge: Answer) -> bytes:
+    """Of the caller, role 1, or of the one that answers, role 2."""
+    unproven = challenge.body[:48] + bytes(32)
+    words = struct.pack("<BI", role, 0) + hello + struct.pack("<I", challenge.machine) + unproven
+    return hmac.digest(key, words, hashlib.sha256)

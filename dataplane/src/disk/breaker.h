@@ -1,0 +1,47 @@
+// DeviceBreaker: when a device is too broken to be used. Pure.
+//
+// Off after `errors` errors within `window`, or when one I/O takes longer than `slow`. It stays off
+// until the process starts again: a drive that fails goes on failing, and each try costs readers
+// that wait.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "base/clock.h"
+
+namespace peercache::disk {
+
+struct BreakerLimits {
+  uint32_t errors = 8;
+  Duration window = std::chrono::seconds(60);
+  Duration slow = std::chrono::seconds(1);
+};
+
+class DeviceBreaker {
+ public:
+  explicit DeviceBreaker(const BreakerLimits& limits) : limits_(limits) {}
+
+  // "" or why the device has to be turned off now.
+  std::string Failed(std::string_view what, TimePoint now) {
+    if (now - since_ > limits_.window) {
+      since_ = now;
+      errors_ = 0;
+    }
+    if (++errors_ < limits_.errors) return "";
+    return fmt::format("{} errors within {} s, the last one: {}", errors_,
+                       ToMillis(limits_.window) / 1000, what);
+  }
+  std::string Took(Duration time) const {
+    if (time <= limits_.slow) return "";
+    return fmt::format("an I/O took longer than {} ms", ToMillis(limits_.slow));
+  }
+
+ private:
+  const BreakerLimits limits_;
+  TimePoint since_{};
+  uint32_t errors_ = 0;
+};
+
+}  // namespace peercache::disk

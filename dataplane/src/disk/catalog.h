@@ -1,0 +1,87 @@
+// Catalog: which pages are on disk, for all threads: the index, what was cleared, and who is told.
+//
+// A page is found from the moment that it is stored until it is cleared, removed, replaced by a
+// younger one of its key, or dropped with its region. One mutex guards all; it is held for a
+// fraction of a microsecond per key, and for at most one block of the index in passes over all.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/key.h"
+#include "base/sequence.h"
+#include "disk/clear_list.h"
+#include "disk/index.h"
+
+namespace peercache::disk {
+
+// Hears which pages come and go. Called by threads of the tier, without locks, in no certain order:
+// whoever acts on what it hears asks Contains first. Must not wait for the tier.
+class PageObserver {
+ public:
+  virtual ~PageObserver() = default;
+  virtual void Stored(std::span<const DiskPage> pages) = 0;
+  virtual void Dropped(std::span<const DiskPage> pages) = 0;
+};
+
+class Catalog {
+ public:
+  // `observer` may be null.
+  Catalog(uint64_t pages, const std::vector<uint32_t>& regions, ClearList clears,
+          Sequence* sequence, PageObserver* observer)
+      : index_(pages, regions),
+        clears_(std::move(clears)),
+        sequence_(sequence),
+        observer_(observer) {}
+  bool ok() const { return index_.ok(); }
+
+  // pages[i] is that of keys[i]; length 0: not there.
+  void Find(std::span<const Key> keys, std::span<DiskPage> pages) const;
+  bool Contains(const Key& key, uint64_t sequence) const;
+
+  enum class Outcome : uint8_t { kStored, kMoved, kCleared, kOlder, kSame, kFull };
+  // Does not tell the observer of the page itself: see Tell. `moves`: the page is there already, at
+  // another place, and keeps its note; one that has gone meanwhile stays away (kOlder).
+  Outcome Store(const DiskPage& page, bool moves);
+  void Tell(std::span<const DiskPage> stored) {
+    if (observer_ != nullptr && !stored.empty()) observer_->Stored(stored);
+  }
+  // For a page whose bytes are not right. False: it was not there any more, or not at that place,
+  // so the bytes there may be others'.
+  bool Remove(const DiskPage& page);
+  // False: the page was cleared.
+  bool SetRead(const DiskPage& page);
+  // note = change(note). False: the page has gone. `change` runs under the lock.
+  bool UpdateNote(const Key& key, uint64_t sequence,
+                  const std::function<uint32_t(uint32_t)>& change);
+  // All pages that leave with their region; how many.
+  uint64_t DropRegion(RegionId region);
+  // Those of the region that were read since they were written, block by block (Index::NextBlock).
+  uint32_t ReadPages(RegionId region, uint32_t block, std::vector<DiskPage>* pages) const;
+  void ForEach(const std::function<void(const DiskPage&)>& fn) const;
+
+  // From now on no page of the tag (of all tags) that was stored, or taken for writing, is found.
+  // The caller makes it last: clears().
+  void Clear(std::optional<uint64_t> tag, uint64_t epoch);
+  ClearList clears() const;
+
+  uint64_t size() const;
+  uint64_t capacity() const { return index_.capacity(); }
+  uint64_t free_pages() const;
+
+ private:
+  // Erases the dead ones.
+  void Sweep();
+
+  mutable std::mutex mutex_;
+  Index index_;
+  ClearList clears_;
+  Sequence* const sequence_;
+  PageObserver* const observer_;
+};
+
+}  // namespace peercache::disk

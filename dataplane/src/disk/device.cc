@@ -1,0 +1,190 @@
+#include "disk/device.h"
+
+#include <errno.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <system_error>
+
+#include "base/thread.h"
+
+namespace peercache::disk {
+namespace {
+
+constexpr Duration kDeviceTick = milliseconds(100);
+// A round that took so much longer than it waited for was not the drive's doing.
+constexpr Duration kStopped = milliseconds(400);
+
+}  // namespace
+
+Device::Device(DeviceFile file, std::unique_ptr<IoEngine> engine, const DeviceLimits& limits)
+    : file_(std::move(file)),
+      engine_(std::move(engine)),
+      limits_(limits),
+      breaker_(limits.breaker) {}
+
+void Device::Stop() {
+  stop_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+void Device::SetTick(std::function<Duration()> tick) {
+  tick_ = std::move(tick);
+  ticks_.store(true, std::memory_order_release);
+}
+
+Status Device::Start() {
+  alive_ = Clock::now();
+  Result<std::thread> thread = StartThread([this] { Run(); });
+  if (!thread.ok()) return thread.status();
+  thread_ = std::move(thread).value();
+  return {};
+}
+
+bool Device::Submit(std::span<IoRequest* const> requests) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!on()) return false;
+    const TimePoint now = Clock::now();
+    for (IoRequest* request : requests) {
+      request->submitted = now;
+      request->newer = nullptr;
+      request->older = newest_;
+      (newest_ != nullptr ? newest_->newer : oldest_) = request;
+      newest_ = request;
+      ++counts_.in_flight;
+    }
+  }
+  engine_->Submit(requests);
+  return true;
+}
+
+bool Device::AdmitRead(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  // One read is always admitted, however long it is.
+  if (counts_.page_reads_in_flight != 0 &&
+      (counts_.page_bytes_in_flight + bytes > limits_.read_bytes ||
+       counts_.page_reads_in_flight >= limits_.reads))
+    return false;
+  ++counts_.page_reads_in_flight;
+  counts_.page_bytes_in_flight += bytes;
+  return true;
+}
+
+void Device::ReadEnded(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  --counts_.page_reads_in_flight;
+  counts_.page_bytes_in_flight -= bytes;
+}
+
+void Device::TurnOff(const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (!on()) return;
+  off_reason_ = reason;
+  on_.store(false, std::memory_order_release);
+}
+
+std::string Device::off_reason() const {
+  const std::lock_guard lock(mutex_);
+  return off_reason_;
+}
+
+DeviceCounts Device::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+void Device::Run() {
+  std::array<IoRequest*, 64> ended;
+  Duration timeout = kDeviceTick;
+  while (true) {
+    const size_t count = engine_->Wait(ended, timeout);
+    const TimePoint now = Clock::now();
+    std::string broken;
+    {
+      const std::lock_guard lock(mutex_);
+      if (now - alive_ > timeout + kStopped) forgiven_ = now;
+      alive_ = now;
+      // What has ended meanwhile is not late, so the kernel is asked for all of it first.
+      if (count < ended.size() && oldest_ != nullptr) {
+        bool ending = false;
+        for (size_t i = 0; i < count; ++i) ending |= ended[i] == oldest_;
+        if (!ending) broken = breaker_.Took(now - std::max(oldest_->submitted, forgiven_));
+      }
+    }
+    if (!broken.empty()) TurnOff(broken);
+    for (size_t i = 0; i < count; ++i) End(ended[i], now);
+    timeout = kDeviceTick;
+    if (ticks_.load(std::memory_order_acquire))
+      timeout = std::clamp(tick_(), Duration(milliseconds(1)), kDeviceTick);
+    if (stop_) {
+      const std::lock_guard lock(mutex_);
+      if (oldest_ == nullptr) return;
+    }
+  }
+}
+
+void Device::End(IoRequest* request, TimePoint now) {
+  std::string broken;
+  {
+    const std::lock_guard lock(mutex_);
+    (request->older != nullptr ? request->older->newer : oldest_) = request->newer;
+    (request->newer != nullptr ? request->newer->older : newest_) = request->older;
+    --counts_.in_flight;
+    const Duration took = now - request->submitted;
+    const auto nanoseconds = static_cast<uint64_t>(took.count());
+    counts_.longest_nanoseconds = std::max(counts_.longest_nanoseconds, nanoseconds);
+    if (request->op == IoRequest::Op::kRead) {
+      ++counts_.reads;
+      counts_.read_nanoseconds += nanoseconds;
+      if (request->result > 0) counts_.bytes_read += static_cast<uint64_t>(request->result);
+    } else {
+      ++counts_.writes;
+      counts_.write_nanoseconds += nanoseconds;
+      if (request->result > 0) counts_.bytes_written += static_cast<uint64_t>(request->result);
+    }
+    if (request->result < 0) {
+      ++counts_.errors;
+      broken =
+          breaker_.Failed(std::generic_category().message(static_cast<int>(-request->result)), now);
+    }
+    if (broken.empty()) broken = breaker_.Took(now - std::max(request->submitted, forgiven_));
+  }
+  if (!broken.empty()) TurnOff(broken);
+  request->done(request);
+}
+
+void Transfer::Start(Device* device, IoRequest::Op op, uint64_t offset, size_t size) {
+  request_.Set(op, buffer_.data(), size, offset);
+  request_.context = this;
+  request_.done = [](IoRequest* request) {
+    auto* transfer = static_cast<Transfer*>(request->context);
+    std::shared_ptr<Transfer> last;
+    const std::lock_guard lock(transfer->mutex_);
+    transfer->result_ = request->result;
+    transfer->ended_ = true;
+    transfer->ended_cv_.notify_all();
+    last = std::move(transfer->self_);
+    transfer->self_ = nullptr;
+  };
+  wanted_ = op == IoRequest::Op::kSync ? 0 : size;
+  path_ = device->path();
+  ended_ = false;
+  self_ = shared_from_this();
+  if (device->Submit(&request_)) return;
+  self_ = nullptr;
+  ended_ = true;
+  result_ = -ENODEV;
+}
+
+Status Transfer::Await(TimePoint deadline) {
+  std::unique_lock lock(mutex_);
+  if (!ended_cv_.wait_until(lock, deadline, [&] { return ended_; }))
+    return DeadlineExceeded(fmt::format("{} does not answer", path_));
+  if (result_ < 0) return FromErrno(path_, static_cast<int>(-result_));
+  if (static_cast<size_t>(result_) != wanted_) return Corrupt(fmt::format("{} ends early", path_));
+  return {};
+}
+
+}  // namespace peercache::disk

@@ -1,0 +1,123 @@
+// Device: one file with its engine. It sends requests, ends them on a thread of its own, times
+// them, and turns itself off when the drive fails (breaker.h). A device that is off takes no more
+// requests; those under way end when the kernel ends them, and until then their memory is theirs.
+//
+// Thread-safe. Costs: a request takes one short lock when it is sent and one when it ends.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "disk/aligned.h"
+#include "disk/breaker.h"
+#include "disk/device_file.h"
+#include "disk/io.h"
+
+namespace peercache::disk {
+
+struct DeviceLimits {
+  BreakerLimits breaker;
+  // Reads of pages under way. More are refused: the caller has other work to do than to queue.
+  uint32_t reads = 128;
+  uint64_t read_bytes = 64 << 20;
+};
+// Beside the reads: what a log and a recovery may have under way.
+inline constexpr unsigned kOtherRequests = 64;
+
+struct DeviceCounts {
+  uint64_t reads = 0, writes = 0, errors = 0;
+  uint64_t bytes_read = 0, bytes_written = 0;
+  uint64_t read_nanoseconds = 0, write_nanoseconds = 0;  // from sending to the end, summed up
+  uint64_t longest_nanoseconds = 0;
+  uint32_t in_flight = 0;
+  uint32_t page_reads_in_flight = 0;
+  uint64_t page_bytes_in_flight = 0;
+};
+
+class Device {
+ public:
+  Device(DeviceFile file, std::unique_ptr<IoEngine> engine, const DeviceLimits& limits);
+  ~Device() { Stop(); }
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  Status Start();
+  // Once: called after every round of the thread, at most 100 ms apart; it returns when it wants to
+  // be called at the latest.
+  void SetTick(std::function<Duration()> tick);
+  // Waits for all requests under way, and ends the thread.
+  void Stop();
+
+  // False: the device is off, and `done` is not called.
+  bool Submit(IoRequest* request) { return Submit(std::span(&request, 1)); }
+  bool Submit(std::span<IoRequest* const> requests);
+  // Claims room for a read of a page; false: too many are under way. ReadEnded gives it back.
+  bool AdmitRead(uint64_t bytes);
+  void ReadEnded(uint64_t bytes);
+
+  bool on() const { return on_.load(std::memory_order_acquire); }
+  void TurnOff(const std::string& reason);
+  std::string off_reason() const;  // "" while it is on
+  const std::string& path() const { return file_.path; }
+  const DeviceFile& file() const { return file_; }
+  std::string_view engine_name() const { return engine_->name(); }
+  DeviceCounts counts() const;
+
+ private:
+  void Run();
+  void End(IoRequest* request, TimePoint now);
+
+  const DeviceFile file_;
+  const std::unique_ptr<IoEngine> engine_;
+  const DeviceLimits limits_;
+  std::function<Duration()> tick_;
+  std::atomic<bool> ticks_{false};
+  std::atomic<bool> on_{true};
+  std::atomic<bool> stop_{false};
+
+  mutable std::mutex mutex_;
+  DeviceBreaker breaker_;
+  std::string off_reason_;
+  IoRequest* oldest_ = nullptr;
+  IoRequest* newest_ = nullptr;
+  DeviceCounts counts_;
+  TimePoint alive_{};     // when the thread last went round
+  TimePoint forgiven_{};  // the process was stopped until then: no fault of the drive
+  std::thread thread_;
+};
+
+// A request with memory of its own that a thread waits for. It lives until it has ended, also when
+// nobody waits any longer. Allocates: for what is rare.
+class Transfer : public std::enable_shared_from_this<Transfer> {
+ public:
+  static std::shared_ptr<Transfer> Make(size_t bytes) {
+    return std::shared_ptr<Transfer>(new Transfer(bytes));
+  }
+  std::span<std::byte> bytes() const { return buffer_.bytes(); }
+  // The first `size` bytes at `offset`. Await it before the next Start.
+  void Start(Device* device, IoRequest::Op op, uint64_t offset, size_t size);
+  // ok: all bytes were moved.
+  Status Await(TimePoint deadline);
+
+ private:
+  explicit Transfer(size_t bytes) : buffer_(bytes) {}
+
+  AlignedBuffer buffer_;
+  IoRequest request_;
+  std::shared_ptr<Transfer> self_;  // while it is under way
+  std::mutex mutex_;
+  std::condition_variable ended_cv_;
+  bool ended_ = true;
+  int64_t result_ = 0;
+  size_t wanted_ = 0;
+  std::string path_;
+};
+
+}  // namespace peercache::disk

@@ -1,0 +1,126 @@
+#include "disk/device_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <system_error>
+
+#include "base/size.h"
+#include "disk/aligned.h"
+
+namespace peercache::disk {
+namespace {
+
+std::string Reason(int error) { return std::generic_category().message(error); }
+
+Status CheckFolder(const std::string& folder) {
+  struct stat found {};
+  if (stat(folder.c_str(), &found) != 0)
+    return InvalidArgument(
+        fmt::format("disk-path {}: {}; name a folder on a drive of its own that is mounted", folder,
+                    Reason(errno)));
+  if (!S_ISDIR(found.st_mode))
+    return InvalidArgument(fmt::format(
+        "disk-path {} is no folder; name the folder that the drive's file system is mounted at",
+        folder));
+  struct statfs system {};
+  if (statfs(folder.c_str(), &system) == 0 &&
+      (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC))
+    return InvalidArgument(
+        fmt::format("disk-path {} is memory (tmpfs), not a disk; name a folder on ext4 or xfs, or "
+                    "give that memory to the pool",
+                    folder));
+  return {};
+}
+
+// From statx; where the kernel does not say (before Linux 6.1) a read decides.
+Result<uint32_t> MemoryAlignment(int fd, const std::string& path, bool readable) {
+#ifdef STATX_DIOALIGN
+  struct statx found {};
+  if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &found) == 0 &&
+      (found.stx_mask & STATX_DIOALIGN)) {
+    if (found.stx_dio_mem_align == 0 || found.stx_dio_offset_align == 0)
+      return InvalidArgument(fmt::format(
+          "disk-path: {} does not support direct I/O; use a file system that does, e.g. ext4 or "
+          "xfs",
+          path));
+    if (found.stx_dio_mem_align > kBlock || found.stx_dio_offset_align > kBlock)
+      return InvalidArgument(
+          fmt::format("disk-path: {} wants direct I/O aligned to {} bytes, more than {}; use "
+                      "another file system",
+                      path, std::max(found.stx_dio_mem_align, found.stx_dio_offset_align), kBlock));
+    return found.stx_dio_mem_align;
+  }
+#endif
+  constexpr uint32_t kUsual = 512;
+  const AlignedBuffer buffer(2 * kBlock);
+  if (readable && buffer && pread(fd, buffer.data() + kUsual, kBlock, 0) == kBlock) return kUsual;
+  return kBlock;
+}
+
+}  // namespace
+
+Result<DeviceFile> OpenDeviceFile(const std::string& folder) {
+  if (Status checked = CheckFolder(folder); !checked.ok()) return checked;
+  DeviceFile file;
+  file.path = folder + "/" + kFileName;
+  file.fd.Reset(open(file.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_DIRECT, 0600));
+  if (!file.fd) {
+    if (errno == EINVAL)
+      return InvalidArgument(fmt::format(
+          "disk-path: {} is on a file system without direct I/O; use ext4 or xfs", file.path));
+    return InvalidArgument(
+        fmt::format("disk-path: {} cannot be opened for reading and writing: {}; let the node's "
+                    "user ({}) write to the folder",
+                    file.path, Reason(errno), geteuid()));
+  }
+  if (flock(file.fd.get(), LOCK_EX | LOCK_NB) != 0)
+    return InvalidArgument(fmt::format(
+        "disk-path: {} is in use by another process; give each node a folder of its own",
+        file.path));
+  struct stat found {};
+  if (fstat(file.fd.get(), &found) != 0) return FromErrno(file.path, errno);
+  if (!S_ISREG(found.st_mode))
+    return InvalidArgument(fmt::format("disk-path: {} is no file; remove it", file.path));
+  file.bytes = static_cast<uint64_t>(found.st_size);
+  Result<uint32_t> alignment = MemoryAlignment(file.fd.get(), file.path, file.bytes >= kBlock);
+  if (!alignment.ok()) return alignment.status();
+  file.memory_alignment = *alignment;
+  return file;
+}
+
+Status ReserveSpace(const DeviceFile& file, uint64_t bytes) {
+  if (file.bytes > bytes && ftruncate(file.fd.get(), static_cast<off_t>(bytes)) != 0)
+    return FromErrno("shortening " + file.path, errno);
+  int error = 0;
+  do {
+    error = fallocate(file.fd.get(), 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  } while (error == EINTR);
+  if (error == 0) return {};
+  if (error == EOPNOTSUPP)
+    return InvalidArgument(fmt::format(
+        "disk-path: {} is on a file system that cannot reserve space; use ext4 or xfs", file.path));
+  // What was reserved before it failed would keep others from that space.
+  if (ftruncate(file.fd.get(), static_cast<off_t>(file.bytes)) != 0)
+    return FromErrno("shortening " + file.path, errno);
+  struct stat now {};
+  struct statvfs system {};
+  if ((error != ENOSPC && error != EFBIG && error != EDQUOT) || fstat(file.fd.get(), &now) != 0 ||
+      fstatvfs(file.fd.get(), &system) != 0)
+    return FromErrno("reserving " + FormatSize(bytes) + " for " + file.path, error);
+  const uint64_t there =
+      uint64_t{system.f_bavail} * system.f_frsize + static_cast<uint64_t>(now.st_blocks) * 512;
+  return ResourceExhausted(
+      fmt::format("disk-size: {} needs {} bytes, but only {} are free there; free space or write a "
+                  "smaller disk-size",
+                  file.path, bytes, there));
+}
+
+}  // namespace peercache::disk

@@ -1,0 +1,374 @@
+// Drives that fail: errors, delays, flipped bits, files that are cut off, devices that are lost.
+
+#include <errno.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "disk/disk_testing.h"
+
+namespace peercache::disk {
+namespace {
+
+using namespace testing;  // NOLINT: names of the tests' own helpers
+
+constexpr size_t kLength = 30000;
+
+Status FlushAll(DiskTier& tier) { return tier.Flush(Clock::now() + std::chrono::seconds(20)); }
+
+bool IsData(const IoRequest& request) {
+  return request.offset >= kFirstRegionAt &&
+         (request.offset - kFirstRegionAt) % kSmallRegion >= 4 * kBlock;
+}
+
+class DiskFaultsTest : public ::testing::Test {
+ protected:
+  void OpenWithPages(uint64_t pages, uint32_t devices = 1) {
+    if (devices != 1) sim_ = std::make_unique<SimTier>(devices);
+    ASSERT_TRUE(sim_->Open(&witness_).ok());
+    ASSERT_TRUE(sim_->Recovered());
+    for (uint64_t i = 0; i < pages; ++i) ASSERT_TRUE(PutInTime(*sim_->tier, i, 0, kLength));
+    ASSERT_TRUE(FlushAll(*sim_->tier).ok());
+  }
+  void Reopen() {
+    sim_->tier.reset();
+    ASSERT_TRUE(sim_->Open(&witness_).ok());
+    ASSERT_TRUE(sim_->Recovered());
+  }
+  // How many pages are hits; none has wrong bytes.
+  uint64_t Hits(uint64_t pages) {
+    uint64_t hits = 0;
+    for (uint64_t i = 0; i < pages; ++i)
+      hits += ReadAndCheck(*sim_->tier, i, 0, kLength) == ReadOutcome::kHit ? 1 : 0;
+    return hits;
+  }
+  const Counts& counts() { return sim_->tier->counts(); }
+
+  Witness witness_;
+  std::atomic<bool> slow_{false};
+  // Last: it may ask for faults and delays until it has gone.
+  std::unique_ptr<SimTier> sim_ = std::make_unique<SimTier>();
+};
+
+TEST_F(DiskFaultsTest, AReadThatFailsIsAMissAndDropsThePage) {
+  OpenWithPages(3);
+  uint64_t at = 0;
+  sim_->tier->ForEach([&](const DiskPage& page) {
+    if (page.key == KeyOf(1)) at = page.offset;
+  });
+  sim_->disk().SetFault([at](const IoRequest& request) {
+    return request.op == IoRequest::Op::kRead &&
+                   (request.offset % kSmallRegion) == at % kSmallRegion
+               ? -EIO
+               : 0;
+  });
+  EXPECT_EQ(ReadAndCheck(*sim_->tier, 1, 0, kLength), ReadOutcome::kError);
+  sim_->disk().SetFault({});
+  EXPECT_EQ(ReadAndCheck(*sim_->tier, 1, 0, kLength), ReadOutcome::kAbsent);
+  EXPECT_EQ(ReadAndCheck(*sim_->tier, 2, 0, kLength), ReadOutcome::kHit);
+  EXPECT_TRUE(sim_->tier->on()) << "one error is no broken drive";
+}
+
+TEST_F(DiskFaultsTest, AWriteThatFailsCostsItsPagesAndClosesTheRegion) {
+  OpenWithPages(3);
+  sim_->disk().SetFault([failures = 1](const IoRequest& request) mutable {
+    return request.op == IoRequest::Op::kWrite && IsData(request) && failures-- > 0 ? -ENOSPC : 0;
+  });
+  ASSERT_TRUE(PutInTime(*sim_->tier, 10, 0, kLength));
+  ASSERT_TRUE(FlushAll(*sim_->tier).ok());
+  EXPECT_EQ(counts().dropped.Of(Drop::kWriteError), 1u);
+  EXPECT_EQ(ReadAndCheck(*sim_->tier, 10, 0, kLength), ReadOutcome::kAbsent);
+  ASSERT_TRUE(PutInTime(*sim_->tier, 11, 0, kLength));
+  ASSERT_TRUE(FlushAll(*sim_->tier).ok());
+  uint32_t first = 0, second = 0;
+  sim_->tier->ForEach([&](const DiskPage& page) {
+    if (page.key == KeyOf(2)) first = page.at.region;
+    if (page.key == KeyOf(11)) second = page.at.region;
+  });
+  EXPECT_NE(first, second);
+  Reopen();
+  EXPECT_EQ(ReadAndCheck(*sim_->tier, 11, 0, kLength), ReadOutcome::kHit);
+  EXPECT_EQ(Hits(3), 3u);
+}
+
+TEST_F(DiskFaultsTest, ContentsThatCannotBeWrittenCostTheirPagesAfterARestartOnly) {
+  OpenWithPages(3);
+  sim_->disk().SetFault([failures = 1](const IoRequest& request) mutable {
+    return request.op == IoRequest::Op::kWrite && request.offset >= kFirstRegionAt &&
+                   !IsData(request) && failures-- > 0
+               ? -EIO
+               : 0;
+  });
+  ASSERT_TRUE(PutInTime(*sim_->tier, 3, 0, kLength));
+  ASSERT_TRUE(FlushAll(*sim_->tier).ok());
+  EXPECT_EQ(Hits(4), 4u);
+  ASSERT_TRUE(PutInTime(*sim_->tier, 4, 0, kLength));
+  ASSERT_TRUE(FlushAll(*sim_->tier).ok());
+  Reopen();
+  EXPECT_EQ(ReadAndCheck(*sim_->tier, 4, 0, kLength), ReadOutcome::kHit);
+  EXPECT_EQ(Hits(3), 3u);
+}
+
+// The last version of a block is torn, whichever of its two places it goes to.
+TEST_F(DiskFaultsTest, ATornContentsBlockKeepsThePagesOfItsEarlierVersion) {
+  // The first sector has six entries.
+  for (uint64_t pages = 7; pages < 11; ++pages) {
+    sim_ = std::make_unique<SimTier>();
+    OpenWithPages(0);
+    for (uint64_t i = 0; i < pages; ++i) {
+      ASSERT_TRUE(PutInTime(*sim_->tier, i, 0, kLength));
+      ASSERT_TRUE(FlushAll(*sim_->tier).ok());
+    }
+    sim_->disk().SetFault([](const IoRequest& request) {
+      return request.op == IoRequest::Op::kWrite && !IsData(request) ? SimDisk::kTorn : 0;
+    });
+    ASSERT_TRUE(PutInTime(*sim_->tier, pages, 0, kLength));
+    ASSERT_TRUE(FlushAll(*sim_->tier).ok());
+    sim_->disk().SetFault({});
+    Reopen();
+    EXPECT_EQ(Hits(pages), pages);
+    EXPECT_EQ(ReadAndCheck(*sim_->tier, pages, 0, kLength), ReadOutcome::kAbsent);
+    EXPECT_EQ(counts().recovered.Of(Recovered::kCorruptBlock), 1u);
+  }
+}
+
+TEST_F(DiskFaultsTest, RepeatedErrorsTurnTheDeviceOffAndItsPagesLeave) {
+  OpenWithPages(30);
+  sim_->disk().SetFault([](const IoRequest&) { return -EIO; });
+  EXPECT_EQ(Hits(30), 0u);
+  EXPECT_FALSE(sim_->tier->on());
+  const DiskStats stats = sim_->tier->stats();
+  EXPECT_NE(stats.devices[0].why.find("8 errors within 60 s, the last one: Input/output error"),
+            std::string::npos)
+      << stats.devices[0].why;
+  EXPECT_EQ(PutPage(*sim_->tier, 100, 0, kLength).why, Drop::kOff);
+  EXPECT_TRUE(Eventually([&] { return sim_->tier->stats().pages == 0; }));
+  EXPECT_FALSE(sim_->tier->Clear(1, 1).ok()) << "it cannot be recorded";
+}
+
+TEST_F(DiskFaultsTest, AnIoThatTakesTooLongTurnsTheDeviceOffAndNobodyWaitsForIt) {
+  sim_->options.device.breaker.slow = milliseconds(300);
+  sim_->delay = [this](const IoRequest& request) -> Duration {
+    return slow_ && request.op == IoRequest::Op::kRead ? Duration(milliseconds(1500)) : Duration{};
+  };
+  OpenWithPages(2);
+  slow_ = true;
+  AlignedBuffer memory(64 << 10);
+  std::atomic<bool> landed{false};
+  DiskRead read;
+  read.key = KeyOf(0);
+  read.memory = memory.bytes();
+  read.context = &landed;
+  read.landed = [](DiskRead* late) { *static_cast<std::atomic<bool>*>(late->context) = true; };
+  DiskRead* const batch[] = {&read};
+  const TimePoint before = Clock::now();
+  EXPECT_EQ(sim_->tier->Read(batch, before + milliseconds(50)), 1u);
+  EXPECT_LT(Clock::now() - before, milliseconds(1000));
+  EXPECT_EQ(read.outcome, ReadOutcome::kLate);
+  EXPECT_FALSE(landed);
+  EXPECT_TRUE(Eventually([&] { return !sim_->tier->on(); }));
+  EXPECT_FALSE(landed) << "it is off before the I/O has ended";
+  EXPECT_NE(sim_->tier->stats().devices[0].why.find("longer than 300 ms"), std::string::npos);
+  EXPECT_TRUE(Eventually([&] { return landed.load(); }));
+  EXPECT_EQ(counts().reads.Of(ReadOutcome::kLate), 1u);
+}
+
+TEST_F(DiskFaultsTest, ALostDeviceCostsItsOwnPages) {
+  OpenWithPages(60, 3);
+  sim_->disk(1).SetFault([](const IoRequest&) { return -EIO; });
+  uint64_t hits = Hits(60);
+  EXPECT_EQ(hits, 40u);
+  EXPECT_TRUE(sim_->tier->on());
+  // Its batches go to the others.
+  ASSERT_TRUE(PutInTime(*sim_->tier, 100 * 3 + 1, 0, kLength));
+  ASSERT_TRUE(sim_->tier->Clear(9, 9).ok());
+  // It is lost at the next start, too: the others serve.
+  sim_->tier.reset();
+  ASSERT_TRUE(sim_->Open(&witness_).ok());
+  ASSERT_TRUE(sim_->Recovered());
+  EXPECT_FALSE(sim_->tier->stats().devices[1].on);
+  EXPECT_EQ(Hits(60), 40u);
+  // And when it is back, it has its pages, but those that were cleared meanwhile.
+  ASSERT_TRUE(sim_->tier->Clear(1, 10).ok());
+  sim_->disk(1).SetFault({});
+  Reopen();
+  EXPECT_TRUE(sim_->tier->stats().devices[1].on);
+  EXPECT_EQ(Hits(60), 0u);
+}
+
+TEST_F(DiskFaultsTest, ALongBatchGoesThroughInPiecesAndOthersAreRefusedMeanwhile) {
+  sim_->options.device.reads = 4;
+  sim_->delay = [this](const IoRequest& request) -> Duration {
+    return slow_ && request.op == IoRequest::Op::kRead ? Duration(milliseconds(100)) : Duration{};
+  };
+  OpenWithPages(20);
+  slow_ = true;
+  AlignedBuffer memory(20 * (32 << 10));
+  std::array<DiskRead, 20> reads;
+  std::array<DiskRead*, 20> batch;
+  for (size_t i = 0; i < 20; ++i) {
+    reads[i].key = KeyOf(i);
+    reads[i].memory = memory.bytes().subspan(i * (32 << 10), 32 << 10);
+    batch[i] = &reads[i];
+  }
+  std::thread reader(
+      [&] { EXPECT_EQ(sim_->tier->Read(batch, Clock::now() + std::chrono::seconds(20)), 0u); });
+  EXPECT_TRUE(
+      Eventually([&] { return sim_->tier->stats().devices[0].counts.page_reads_in_flight == 4; }));
+  EXPECT_EQ(ReadPage(*sim_->tier, KeyOf(0)).outcome, ReadOutcome::kBusy);
+  reader.join();
+  for (size_t i = 0; i < 20; ++i) {
+    EXPECT_EQ(reads[i].outcome, ReadOutcome::kHit);
+    EXPECT_TRUE(HasRightBytes("page", reads[i].memory.first(kLength), BytesOf(i, 0, kLength)));
+  }
+  // What does not get its turn before the deadline is late, or was never sent.
+  std::atomic<uint64_t> landed{0};
+  for (DiskRead& read : reads) {
+    read.context = &landed;
+    read.landed = [](DiskRead* late) { ++*static_cast<std::atomic<uint64_t>*>(late->context); };
+  }
+  const uint64_t busy = counts().reads.Of(ReadOutcome::kBusy);
+  const uint64_t hits = counts().reads.Of(ReadOutcome::kHit);
+  const uint64_t late = sim_->tier->Read(batch, Clock::now() + milliseconds(150));
+  EXPECT_GT(late, 0u);
+  EXPECT_EQ(late + counts().reads.Of(ReadOutcome::kBusy) - busy +
+                counts().reads.Of(ReadOutcome::kHit) - hits,
+            20u);
+  EXPECT_TRUE(Eventually([&] { return landed == late; }));
+}
+
+TEST_F(DiskFaultsTest, OneSlowReadDoesNotKeepTheDriveFromTheOthersOfItsBatch) {
+  constexpr size_t kPages = 40;
+  sim_->options.device.reads = 2;
+  std::atomic<int> begun{0};
+  sim_->delay = [&](const IoRequest& request) -> Duration {
+    if (!slow_ || request.op != IoRequest::Op::kRead) return {};
+    return begun++ == 0 ? milliseconds(500) : Duration();
+  };
+  OpenWithPages(kPages);
+  slow_ = true;
+  AlignedBuffer memory(kPages * (32 << 10));
+  std::array<DiskRead, kPages> reads;
+  std::array<DiskRead*, kPages> batch;
+  for (size_t i = 0; i < kPages; ++i) {
+    reads[i].key = KeyOf(i);
+    reads[i].memory = memory.bytes().subspan(i * (32 << 10), 32 << 10);
+    batch[i] = &reads[i];
+  }
+  const TimePoint start = Clock::now();
+  std::thread reader(
+      [&] { EXPECT_EQ(sim_->tier->Read(batch, Clock::now() + std::chrono::seconds(20)), 0u); });
+  while (begun < static_cast<int>(kPages) && Clock::now() - start < milliseconds(400))
+    std::this_thread::sleep_for(milliseconds(1));
+  const int begun_meanwhile = begun;
+  reader.join();
+  for (const DiskRead& read : reads) EXPECT_EQ(read.outcome, ReadOutcome::kHit);
+  EXPECT_EQ(begun_meanwhile, static_cast<int>(kPages));
+}
+
+TEST_F(DiskFaultsTest, APageThatIsClearedWhileItIsReadIsNoHit) {
+  sim_->delay = [this](const IoRequest& request) -> Duration {
+    return slow_ && request.op == IoRequest::Op::kRead ? Duration(milliseconds(200)) : Duration{};
+  };
+  OpenWithPages(1);
+  slow_ = true;
+  std::thread reader(
+      [&] { EXPECT_EQ(ReadPage(*sim_->tier, KeyOf(0)).outcome, ReadOutcome::kOvertaken); });
+  EXPECT_TRUE(
+      Eventually([&] { return sim_->tier->stats().devices[0].counts.page_reads_in_flight == 1; }));
+  EXPECT_TRUE(sim_->tier->Clear(1, 1).ok());
+  reader.join();
+}
+
+// One flipped bit anywhere: a page or more may be lost, none is wrong.
+TEST_F(DiskFaultsTest, FlippedBitsAreMisses) {
+  constexpr uint64_t kPages = 60;
+  OpenWithPages(kPages);
+  std::mt19937_64 random(3);
+  const auto flip_and_count = [&](uint64_t from, uint64_t to) {
+    const size_t byte = from + random() % (to - from);
+    const int bit = static_cast<int>(random() % 8);
+    sim_->disk().Flip(byte, bit);
+    Reopen();
+    const uint64_t hits = Hits(kPages);
+    // A superblock has been written anew by then.
+    if (byte >= kFirstRegionAt) sim_->disk().Flip(byte, bit);
+    return hits;
+  };
+  uint64_t checksums = 0, corrupt = 0;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_GE(flip_and_count(kFirstRegionAt + 4 * kBlock, kFirstRegionAt + 4 * kBlock + 900'000),
+              kPages - 1);
+    checksums += counts().reads.Of(ReadOutcome::kChecksum);
+  }
+  EXPECT_GT(checksums, 10u);
+  for (int i = 0; i < 20; ++i) {
+    (void)flip_and_count(kFirstRegionAt, kFirstRegionAt + 2 * kBlock);
+    corrupt += counts().recovered.Of(Recovered::kCorruptBlock);
+  }
+  EXPECT_GT(corrupt, 3u);
+  for (int i = 0; i < 20; ++i)
+    EXPECT_EQ(flip_and_count(kSuperblockAt[i % 2], kSuperblockAt[i % 2] + kSuperblockBytes), kPages)
+        << "the other superblock has it";
+}
+
+TEST_F(DiskFaultsTest, WithoutASuperblockEverythingIsForgotten) {
+  OpenWithPages(5);
+  sim_->disk().Flip(kSuperblockAt[0] + 100, 1);
+  sim_->disk().Flip(kSuperblockAt[1] + 100, 1);
+  Reopen();
+  EXPECT_EQ(Hits(5), 0u) << "what was cleared is not known any more";
+  EXPECT_EQ(sim_->tier->stats().devices[0].why, "both superblocks are damaged");
+  EXPECT_TRUE(sim_->tier->on());
+  ASSERT_TRUE(PutInTime(*sim_->tier, 1, 0, kLength));
+  ASSERT_TRUE(FlushAll(*sim_->tier).ok());
+  Reopen();
+  EXPECT_EQ(Hits(5), 1u) << "and not one of the old pages";
+}
+
+TEST_F(DiskFaultsTest, AFileThatIsCutOffWhileItIsUsedCostsWhatWasBehind) {
+  OpenWithPages(60);
+  const size_t all = sim_->disk().size();
+  sim_->disk().Resize(kFirstRegionAt + 500'000);
+  const uint64_t hits = Hits(60);
+  EXPECT_GT(hits, 5u);
+  EXPECT_LT(hits, 20u);
+  EXPECT_GT(counts().reads.Of(ReadOutcome::kShort), 20u);
+  EXPECT_TRUE(sim_->tier->on());
+  sim_->disk().Resize(all);
+}
+
+TEST_F(DiskFaultsTest, AClearThatCannotBeRecordedSaysSo) {
+  OpenWithPages(3);
+  sim_->disk().SetFault(
+      [](const IoRequest& request) { return request.op == IoRequest::Op::kSync ? -EIO : 0; });
+  const Status cleared = sim_->tier->Clear(1, 1);
+  EXPECT_EQ(cleared.code(), Code::kUnavailable);
+  EXPECT_NE(cleared.message().find("remove the files in disk-path"), std::string::npos);
+  EXPECT_EQ(Hits(3), 0u);
+  EXPECT_FALSE(sim_->tier->on());
+}
+
+// Drives may lie about errors at random, for long.
+TEST_F(DiskFaultsTest, RandomErrorsNeverGiveWrongBytes) {
+  sim_->options.device.breaker.errors = 1'000'000;
+  ASSERT_TRUE(sim_->Open().ok());
+  ASSERT_TRUE(sim_->Recovered());
+  std::mt19937_64 random(6);
+  sim_->disk().SetFault([faults = std::mt19937_64(5)](const IoRequest& request) mutable {
+    return request.op != IoRequest::Op::kSync && faults() % 20 == 0 ? -EIO : 0;
+  });
+  uint64_t hits = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const uint64_t number = random() % 200;
+    (void)PutPage(*sim_->tier, number, 0, kLength);
+    hits += ReadAndCheck(*sim_->tier, random() % 200, 0, kLength) == ReadOutcome::kHit ? 1 : 0;
+  }
+  EXPECT_GT(hits, 500u);
+  EXPECT_GT(counts().reads.Of(ReadOutcome::kError), 20u);
+  EXPECT_GT(counts().dropped.Of(Drop::kWriteError), 5u);
+  EXPECT_EQ(counts().reads.Of(ReadOutcome::kChecksum), 0u);
+}
+
+}  // namespace
+}  // namespace peercache::disk

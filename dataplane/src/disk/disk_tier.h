@@ -1,0 +1,177 @@
+// DiskTier: pages on local drives, behind the pool. They outlive the pool's memory, the process and
+// the machine's reboot. docs/disk.md has the format and what is lost when.
+//
+//   auto tier = DiskTier::Open(options, &observer);   // serves at once, recovers meanwhile
+//   tier->Put({.key = k, .tag = t, .batch = b}, bytes);   // copies; never waits for a drive
+//   tier->Read(reads, deadline);                          // waits; verified bytes or a reason
+//   tier->Clear(tag, epoch);                              // ok: also after a crash they are gone
+//
+// What always holds: a read gives exactly the bytes that were put under its key and not cleared
+// since, or says why not. A drive that fails costs its own pages. Nothing waits for a drive longer
+// than its deadline.
+//
+// For the node: the observer hears which pages come and go, so that their records are published and
+// withdrawn; a page's sequence, which no other page ever has, serves as its generation, and its
+// note keeps what the directory knows of it. Pages of one Set batch lie on one device.
+//
+// Thread-safe. Threads: two for each device, and up to 16 more where its engine is threads.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "disk/catalog.h"
+#include "disk/counts.h"
+#include "disk/device.h"
+#include "disk/format.h"
+#include "disk/io_engines.h"
+#include "disk/keeper.h"
+#include "disk/log.h"
+#include "disk/reads.h"
+#include "disk/regions.h"
+#include "disk/write_budget.h"
+
+namespace peercache::disk {
+
+struct DiskOptions {
+  std::vector<std::string> paths;  // a folder on each device
+  uint64_t bytes = 0;              // on each of them
+  std::string cluster;             // whose pages they are: a file of another one is refused
+  IoKind io = IoKind::kAuto;
+  uint64_t bytes_a_day = 0;             // write_budget.h, for all together; 0: unlimited
+  uint64_t mean_page_bytes = 64 << 10;  // what the index is sized by; shorter pages may not fit
+  LogLimits log;
+  DeviceLimits device;
+  uint64_t region_bytes = kRegionBytes;
+  // For tests: stands an engine before that of a path.
+  std::function<std::unique_ptr<IoEngine>(const std::string& path, std::unique_ptr<IoEngine>)> wrap;
+};
+
+// Fails for what can never work, whatever the drives are like.
+Status CheckOptions(const DiskOptions& options);
+
+struct PageToPut {
+  Key key;
+  uint64_t tag = 0;
+  uint64_t checksum = 0;  // base/checksum.h; 0: Put computes it
+  uint64_t batch = 0;     // of the Set that brought it
+  bool continues_hit = false;
+};
+
+struct PutResult {
+  // kLater: the drive does not keep up, or is giving up a region. Nothing is counted.
+  enum class What : uint8_t { kTaken, kAlready, kLater, kDropped };
+  What what = What::kTaken;
+  Drop why = Drop::kCount;  // when it is dropped
+};
+
+struct DeviceHealth {
+  std::string path = {};
+  std::string io = {};  // which engine, and why not another one
+  bool on = false;
+  std::string why = {};   // it is off, or its file began empty
+  bool has_past = false;  // its file did not
+  uint64_t bytes = 0;
+  uint32_t regions = 0, regions_free = 0;
+  uint32_t regions_found = 0, regions_read = 0;  // by recovery
+  bool recovered = false;
+  uint64_t queued_bytes = 0;
+  DeviceCounts counts = {};
+
+  uint64_t used_bytes() const {
+    return regions == 0 ? 0 : bytes / regions * (regions - regions_free);
+  }
+};
+
+struct DiskStats {
+  uint64_t pages = 0, capacity_pages = 0;
+  double budget_left = 0;  // bytes; 0 when unlimited
+  std::vector<DeviceHealth> devices = {};
+};
+
+class DiskTier {
+ public:
+  // Fails when no device can be used, with the reason of each. A device that cannot be used beside
+  // one that can is off in stats(). `observer` may be null; it outlives the tier.
+  static Result<std::unique_ptr<DiskTier>> Open(DiskOptions options, PageObserver* observer);
+  // Writes what was put, for two seconds at most, and waits for the I/O under way.
+  ~DiskTier();
+
+  // pages[i]: that of keys[i]; length 0: not there.
+  void Find(std::span<const Key> keys, std::span<DiskPage> pages) const;
+  bool Contains(const Key& key, uint64_t sequence) const {
+    return catalog_->Contains(key, sequence);
+  }
+  size_t Read(std::span<DiskRead* const> reads, TimePoint deadline) {
+    return reads_->Read(reads, deadline);
+  }
+  uint32_t memory_alignment() const { return reads_->memory_alignment(); }
+  // The bytes are the caller's again when it returns.
+  PutResult Put(const PageToPut& page, std::span<const std::byte> bytes);
+  // Until all that was put before is safe from a crash of the process.
+  Status Flush(TimePoint deadline);
+
+  // From when it is called on nobody finds a page that was put under the tag (nullopt: any) before.
+  // Passes over the whole index, and waits for a write and a sync on each device.
+  // ok: none comes back after a crash either. kUnavailable: no device could record it; the pages
+  // are gone now, and would be back when the process starts again.
+  Status Clear(std::optional<uint64_t> tag, uint64_t epoch);
+  // What was recorded, for a node that has just started.
+  ClearList clears() const { return catalog_->clears(); }
+
+  void ForEach(const std::function<void(const DiskPage&)>& fn) const { catalog_->ForEach(fn); }
+  bool UpdateNote(const Key& key, uint64_t sequence,
+                  const std::function<uint32_t(uint32_t)>& change) {
+    return catalog_->UpdateNote(key, sequence, change);
+  }
+
+  const Counts& counts() const { return counts_; }
+  // Gives pages theirs. A pool that takes its generations from it (PoolOptions::generations) never
+  // has one that a page on disk has, too, and of two with one key the younger has the higher.
+  Sequence* sequence() { return &sequence_; }
+  DiskStats stats() const;
+  bool on() const;
+  bool recovered() const;
+
+ private:
+  struct Part {
+    std::string path;
+    std::string io, why;
+    bool has_past = false;
+    Superblock superblock;
+    // In the order in which they are made; a lost device has none.
+    std::unique_ptr<Device> device;
+    std::unique_ptr<Regions> regions;
+    std::unique_ptr<Log> log;
+    std::unique_ptr<Keeper> keeper;
+  };
+
+  explicit DiskTier(DiskOptions options);
+  Status Start(PageObserver* observer);
+  // Opens and judges the device's file.
+  Status OpenPart(Part* part);
+  // Sizes the file, and writes its superblock.
+  Status ClaimPart(Part* part);
+  Status StartPart(uint16_t number, Part* part);
+  bool MayReinsert(uint64_t bytes);
+  void ClosePart(Part* part, const Status& why);
+
+  const DiskOptions options_;
+  Counts counts_;
+  Sequence sequence_;
+  std::vector<Part> parts_;
+  std::unique_ptr<Catalog> catalog_;
+  std::unique_ptr<Reads> reads_;
+  std::mutex clearing_;  // one superblock is written at a time
+  mutable std::mutex budget_mutex_;
+  mutable WriteBudget budget_;
+};
+
+}  // namespace peercache::disk

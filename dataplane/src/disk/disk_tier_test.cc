@@ -1,0 +1,316 @@
+#include "disk/disk_tier.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+
+#include "base/checksum.h"
+#include "disk/disk_testing.h"
+
+namespace peercache::disk {
+namespace {
+
+using namespace testing;  // NOLINT: names of the tests' own helpers
+
+constexpr auto kTaken = PutResult::What::kTaken;
+
+Status FlushAll(DiskTier& tier) { return tier.Flush(Clock::now() + std::chrono::seconds(20)); }
+
+// Once on a disk in memory, and with each engine on a real file under direct I/O.
+class DiskTierTest : public ::testing::TestWithParam<IoKind> {
+ protected:
+  DiskTierTest() {
+    options_ = SmallOptions({folder_.path()});
+    options_.io = GetParam();
+  }
+  void Open() {
+    tier_.reset();
+    Result<std::unique_ptr<DiskTier>> opened = DiskTier::Open(options_, &witness_);
+    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+    tier_ = std::move(opened).value();
+    ASSERT_TRUE(Eventually([&] { return tier_->recovered(); }));
+  }
+
+  DiskFolder folder_;
+  DiskOptions options_;
+  Witness witness_;
+  std::unique_ptr<DiskTier> tier_;
+};
+
+TEST_P(DiskTierTest, GivesThePagesThatWerePutAlsoAfterARestart) {
+  Open();
+  const auto length = [](uint64_t i) { return 1 + Mix(i) % 100000; };
+  for (uint64_t i = 0; i < 40; ++i) ASSERT_TRUE(PutInTime(*tier_, i, 0, length(i)));
+  ASSERT_TRUE(FlushAll(*tier_).ok());
+  for (uint64_t i = 0; i < 40; ++i)
+    EXPECT_EQ(ReadAndCheck(*tier_, i, 0, length(i)), ReadOutcome::kHit);
+  EXPECT_EQ(ReadPage(*tier_, KeyOf(1000)).outcome, ReadOutcome::kAbsent);
+  Open();
+  for (uint64_t i = 0; i < 40; ++i)
+    EXPECT_EQ(ReadAndCheck(*tier_, i, 0, length(i)), ReadOutcome::kHit);
+  EXPECT_EQ(tier_->counts().recovered.Of(Recovered::kPage), 40u);
+  EXPECT_EQ(tier_->counts().recovered.Of(Recovered::kCorruptBlock), 0u);
+  DiskPage found[2];
+  const Key keys[2] = {KeyOf(3), KeyOf(2000)};
+  tier_->Find(keys, found);
+  EXPECT_EQ(found[0].length, length(3));
+  EXPECT_EQ(found[1].length, 0u);
+}
+
+TEST_P(DiskTierTest, GivesUpTheOldestPagesAndKeepsThoseThatAreRead) {
+  Open();
+  // Page 0 is read again and again, page 1 never.
+  constexpr size_t kLength = 60000;
+  for (uint64_t i = 0; i < 500; ++i) {
+    ASSERT_TRUE(PutInTime(*tier_, i, 0, kLength));
+    if (i == 1) {
+      ASSERT_TRUE(FlushAll(*tier_).ok());
+    }
+    if (i >= 1 && i % 4 == 0) {
+      ASSERT_EQ(ReadAndCheck(*tier_, 0, 0, kLength), ReadOutcome::kHit) << i;
+    }
+  }
+  EXPECT_EQ(ReadPage(*tier_, KeyOf(1)).outcome, ReadOutcome::kAbsent);
+  EXPECT_GT(tier_->counts().reinserted.load(), 0u);
+  EXPECT_GT(tier_->counts().evicted.load(), 250u);
+  // Whether a page was read is not on disk: a region that is to be given up goes first.
+  EXPECT_TRUE(Eventually([&] { return tier_->stats().devices[0].regions_free >= 3; }));
+  ASSERT_TRUE(FlushAll(*tier_).ok());
+  Open();
+  EXPECT_EQ(ReadAndCheck(*tier_, 0, 0, kLength), ReadOutcome::kHit);
+  EXPECT_EQ(ReadAndCheck(*tier_, 499, 0, kLength), ReadOutcome::kHit);
+  EXPECT_EQ(tier_->counts().reads.Of(ReadOutcome::kChecksum), 0u);
+}
+
+TEST_P(DiskTierTest, ClearedPagesDoNotComeBack) {
+  Open();
+  for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(PutInTime(*tier_, i, 0, 20000, i % 2));
+  ASSERT_TRUE(FlushAll(*tier_).ok());
+  // Taken, and perhaps not yet written.
+  ASSERT_EQ(PutPage(*tier_, 100, 0, 20000, 1).what, kTaken);
+  ASSERT_TRUE(tier_->Clear(1, 777).ok());
+  // The same key with other bytes.
+  ASSERT_TRUE(PutInTime(*tier_, 3, 1, 30000, 1));
+  ASSERT_TRUE(FlushAll(*tier_).ok());
+  for (int pass = 0; pass < 2; ++pass) {
+    for (uint64_t i = 0; i < 20; ++i) {
+      if (i == 3)
+        EXPECT_EQ(ReadAndCheck(*tier_, i, 1, 30000), ReadOutcome::kHit);
+      else
+        EXPECT_EQ(ReadAndCheck(*tier_, i, 0, 20000),
+                  i % 2 == 1 ? ReadOutcome::kAbsent : ReadOutcome::kHit);
+    }
+    EXPECT_EQ(ReadPage(*tier_, KeyOf(100)).outcome, ReadOutcome::kAbsent);
+    Open();
+  }
+  ASSERT_EQ(tier_->clears().tags().size(), 1u);
+  EXPECT_EQ(tier_->clears().tags()[0].epoch, 777u);
+  ASSERT_TRUE(tier_->Clear(std::nullopt, 778).ok());
+  Open();
+  for (uint64_t i = 0; i < 20; ++i)
+    EXPECT_EQ(ReadPage(*tier_, KeyOf(i)).outcome, ReadOutcome::kAbsent);
+}
+
+TEST_P(DiskTierTest, ReadsIntoMemoryThatEndsWithThePage) {
+  Open();
+  std::vector<size_t> lengths = {1, 511, 512, 4095, 4096, 4097, 70000};
+  for (uint64_t i = 0; i < lengths.size(); ++i) ASSERT_TRUE(PutInTime(*tier_, i, 0, lengths[i]));
+  ASSERT_TRUE(FlushAll(*tier_).ok());
+  for (uint64_t i = 0; i < lengths.size(); ++i) {
+    AlignedBuffer memory(lengths[i] + 16);
+    std::memset(memory.data(), 0x5a, memory.size());
+    DiskRead read;
+    read.key = KeyOf(i);
+    read.memory = memory.bytes().first(lengths[i]);
+    DiskRead* const batch[] = {&read};
+    EXPECT_EQ(tier_->Read(batch, Clock::now() + std::chrono::seconds(20)), 0u);
+    ASSERT_EQ(read.outcome, ReadOutcome::kHit);
+    EXPECT_TRUE(HasRightBytes("page", read.memory, BytesOf(i, 0, lengths[i])));
+    for (size_t at = lengths[i]; at < memory.size(); ++at)
+      ASSERT_EQ(memory.data()[at], std::byte{0x5a}) << "written behind the page";
+    read.memory = memory.bytes().first(lengths[i] - 1);
+    EXPECT_EQ(tier_->Read(batch, Clock::now()), 0u);
+    EXPECT_EQ(read.outcome, ReadOutcome::kMisfit);
+  }
+}
+
+TEST_P(DiskTierTest, ManyThreadsPutReadAndClearAtOnce) {
+  Open();
+  constexpr uint64_t kKeys = 400;
+  std::atomic<uint64_t> hits{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(t);
+      AlignedBuffer memory(8 * 65536);
+      for (int round = 0; round < 150; ++round) {
+        for (int i = 0; i < 4; ++i) {
+          const uint64_t number = random() % kKeys;
+          (void)PutPage(*tier_, number, 0, 1 + Mix(number) % 65536, number % 3);
+        }
+        std::array<DiskRead, 8> reads;
+        std::array<DiskRead*, 8> batch;
+        std::array<uint64_t, 8> numbers;
+        for (size_t i = 0; i < reads.size(); ++i) {
+          numbers[i] = random() % kKeys;
+          reads[i].key = KeyOf(numbers[i]);
+          reads[i].memory = memory.bytes().subspan(i * 65536, 65536);
+          batch[i] = &reads[i];
+        }
+        ASSERT_EQ(tier_->Read(batch, Clock::now() + std::chrono::seconds(20)), 0u);
+        for (size_t i = 0; i < reads.size(); ++i) {
+          if (reads[i].outcome != ReadOutcome::kHit) continue;
+          ++hits;
+          EXPECT_TRUE(HasRightBytes("page", reads[i].memory.first(reads[i].page.length),
+                                    BytesOf(numbers[i], 0, 1 + Mix(numbers[i]) % 65536)));
+        }
+        if (t == 0 && round % 50 == 49) {
+          EXPECT_TRUE(tier_->Clear(1, round).ok());
+        }
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(hits.load(), 0u);
+  EXPECT_EQ(tier_->counts().reads.Of(ReadOutcome::kChecksum), 0u);
+  EXPECT_EQ(tier_->counts().reads.Of(ReadOutcome::kError), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, DiskTierTest,
+                         ::testing::Values(IoKind::kUring, IoKind::kAio, IoKind::kThreads),
+                         [](const auto& kind) { return std::string(IoKindName(kind.param)); });
+
+TEST(DiskTierSimTest, TellsItsObserverOfEveryPageThatComesAndGoes) {
+  SimTier sim;
+  Witness witness;
+  ASSERT_TRUE(sim.Open(&witness).ok());
+  ASSERT_TRUE(sim.Recovered());
+  for (uint64_t i = 0; i < 300; ++i) ASSERT_TRUE(PutInTime(*sim.tier, i, 0, 60000, i % 2));
+  ASSERT_TRUE(FlushAll(*sim.tier).ok());
+  uint64_t found = 0;
+  uint64_t some = 0;
+  sim.tier->ForEach([&](const DiskPage& page) {
+    ++found;
+    if (page.tag == 1) some = page.sequence;
+    EXPECT_TRUE(witness.Heard(page.sequence, 1, 0));
+    EXPECT_TRUE(sim.tier->Contains(page.key, page.sequence));
+  });
+  EXPECT_EQ(found, sim.tier->stats().pages);
+  EXPECT_GT(found, 20u);
+  ASSERT_TRUE(sim.tier->Clear(1, 1).ok());
+  EXPECT_TRUE(witness.Heard(some, 1, 1));
+}
+
+TEST(DiskTierSimTest, KeepsNotesAlsoOfPagesThatMove) {
+  SimTier sim;
+  ASSERT_TRUE(sim.Open().ok());
+  ASSERT_TRUE(sim.Recovered());
+  ASSERT_TRUE(PutInTime(*sim.tier, 0, 0, 60000));
+  ASSERT_TRUE(FlushAll(*sim.tier).ok());
+  uint64_t sequence = 0;
+  sim.tier->ForEach([&](const DiskPage& page) { sequence = page.sequence; });
+  EXPECT_TRUE(sim.tier->UpdateNote(KeyOf(0), sequence, [](uint32_t note) { return note + 7; }));
+  EXPECT_FALSE(sim.tier->UpdateNote(KeyOf(0), sequence + 1, [](uint32_t note) { return note; }));
+  for (uint64_t i = 1; i < 400; ++i) {
+    ASSERT_TRUE(PutInTime(*sim.tier, i, 0, 60000));
+    if (i % 4 == 0) {
+      ASSERT_EQ(ReadAndCheck(*sim.tier, 0, 0, 60000), ReadOutcome::kHit);
+    }
+  }
+  EXPECT_GT(sim.tier->counts().reinserted.load(), 0u);
+  EXPECT_TRUE(sim.tier->UpdateNote(KeyOf(0), sequence, [](uint32_t note) {
+    EXPECT_EQ(note, 7u);
+    return note;
+  }));
+}
+
+TEST(DiskTierSimTest, WritesWithinItsBudget) {
+  SimTier sim;
+  sim.options.bytes_a_day = 24 * 500'000;
+  ASSERT_TRUE(sim.Open().ok());
+  ASSERT_TRUE(sim.Recovered());
+  for (uint64_t i = 0; i < 100; ++i) (void)PutPage(*sim.tier, i, 0, 50000);
+  ASSERT_TRUE(FlushAll(*sim.tier).ok());
+  EXPECT_LT(sim.tier->counts().stored_bytes.load(), 600'000u);
+  EXPECT_GT(sim.tier->counts().dropped.Of(Drop::kBudget), 50u);
+}
+
+TEST(DiskTierSimTest, TakesNoPageThatIsThereOrTooLong) {
+  SimTier sim;
+  ASSERT_TRUE(sim.Open().ok());
+  ASSERT_TRUE(sim.Recovered());
+  ASSERT_TRUE(PutInTime(*sim.tier, 1, 0, 5000));
+  ASSERT_TRUE(FlushAll(*sim.tier).ok());
+  EXPECT_EQ(PutPage(*sim.tier, 1, 0, 5000).what, PutResult::What::kAlready);
+  EXPECT_EQ(PutPage(*sim.tier, 2, 0, (256 << 10) + 1).why, Drop::kLength);
+  EXPECT_EQ(PutPage(*sim.tier, 2, 0, 0).why, Drop::kLength);
+}
+
+TEST(DiskTierSimTest, ShortPagesFillTheIndexAndTheOldestGiveWay) {
+  SimTier sim;
+  sim.options.mean_page_bytes = 64 << 10;
+  ASSERT_TRUE(sim.Open().ok());
+  ASSERT_TRUE(sim.Recovered());
+  constexpr uint64_t kPages = 800;
+  ASSERT_GT(kPages, sim.tier->stats().capacity_pages);
+  for (uint64_t i = 0; i < kPages; ++i) {
+    ASSERT_TRUE(PutInTime(*sim.tier, i, 0, 4000));
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  ASSERT_TRUE(FlushAll(*sim.tier).ok());
+  EXPECT_EQ(ReadAndCheck(*sim.tier, kPages - 1, 0, 4000), ReadOutcome::kHit);
+  EXPECT_EQ(ReadPage(*sim.tier, KeyOf(0)).outcome, ReadOutcome::kAbsent);
+  EXPECT_LE(sim.tier->stats().pages, sim.tier->stats().capacity_pages);
+  EXPECT_GT(sim.tier->counts().evicted.load(), 100u);
+  EXPECT_EQ(sim.tier->counts().dropped.Of(Drop::kIndex), 0u);
+}
+
+TEST(DiskTierSimTest, SpreadsBatchesOverItsDevices) {
+  SimTier sim(3);
+  ASSERT_TRUE(sim.Open().ok());
+  ASSERT_TRUE(sim.Recovered());
+  for (uint64_t i = 0; i < 60; ++i) ASSERT_TRUE(PutInTime(*sim.tier, i, 0, 50000));
+  ASSERT_TRUE(FlushAll(*sim.tier).ok());
+  std::array<int, 3> pages{};
+  sim.tier->ForEach([&](const DiskPage& page) { ++pages[page.at.device]; });
+  for (const int count : pages) EXPECT_EQ(count, 20);
+  for (uint64_t i = 0; i < 60; ++i)
+    EXPECT_EQ(ReadAndCheck(*sim.tier, i, 0, 50000), ReadOutcome::kHit);
+}
+
+TEST(DiskTierSimTest, GrowsAndShrinksWithItsSize) {
+  SimTier sim;
+  sim.options.bytes = kFirstRegionAt + 8 * kSmallRegion;
+  ASSERT_TRUE(sim.Open().ok());
+  ASSERT_TRUE(sim.Recovered());
+  ASSERT_TRUE(PutInTime(*sim.tier, 1, 0, 50000));
+  ASSERT_TRUE(FlushAll(*sim.tier).ok());
+  sim.tier.reset();
+  sim.options.bytes = kFirstRegionAt + 12 * kSmallRegion;
+  ASSERT_TRUE(sim.Open().ok());
+  ASSERT_TRUE(sim.Recovered());
+  EXPECT_EQ(sim.tier->stats().devices[0].regions, 12u);
+  EXPECT_EQ(ReadAndCheck(*sim.tier, 1, 0, 50000), ReadOutcome::kHit);
+  sim.tier.reset();
+  sim.options.bytes = kFirstRegionAt + 9 * kSmallRegion;
+  ASSERT_TRUE(sim.Open().ok());
+  ASSERT_TRUE(sim.Recovered());
+  EXPECT_EQ(sim.tier->stats().devices[0].regions, 9u);
+  EXPECT_EQ(ReadAndCheck(*sim.tier, 1, 0, 50000), ReadOutcome::kHit);
+}
+
+TEST(DiskTierSimTest, OptionsThatCannotBeAreRefused) {
+  const auto refusal = [](auto change) {
+    DiskOptions options = SmallOptions({"/nowhere"});
+    change(&options);
+    return DiskTier::Open(options, nullptr).status().message();
+  };
+  EXPECT_NE(refusal([](DiskOptions* o) { o->paths.clear(); }).find("disk-path is empty"),
+            std::string::npos);
+  EXPECT_NE(refusal([](DiskOptions* o) { o->bytes = 1 << 20; }).find("disk-size 1Mi is too small"),
+            std::string::npos);
+  EXPECT_NE(refusal([](DiskOptions*) {}).find("/nowhere"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace peercache::disk

@@ -1,0 +1,109 @@
+// Reading pages: straight into the caller's memory, each verified by its length and checksum.
+//
+//   DiskRead read;
+//   read.key = key;
+//   read.memory = slot;                 // of the pool
+//   read.landed = [](DiskRead* late) { ... };
+//   DiskRead* const batch[] = {&read};
+//   if (reads.Read(batch, deadline) == 0 && read.outcome == ReadOutcome::kHit) ...
+//
+// A drive may keep an I/O for half a minute. So a read that is not there by the deadline ends as
+// kLate, and memory and DiskRead stay the tier's until it has called `landed`.
+//
+// A batch may be longer than what a device takes at once: it goes through in pieces. A read for
+// which other calls have left no room is kBusy.
+//
+// Costs: one lock of the catalog per 64 pages, two short locks of the device and one wake-up per
+// page at most; no allocation; no copy but for the last block of a page whose memory ends in it.
+// The calling thread verifies a page while the next ones are on their way.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "disk/catalog.h"
+#include "disk/counts.h"
+#include "disk/device.h"
+#include "disk/format.h"
+
+namespace peercache::disk {
+
+class Reads;
+
+struct DiskRead {
+  // ---- of the caller
+  Key key;
+  // At a multiple of the tier's memory_alignment(); at least as long as the page. What lies behind
+  // the page, up to the next multiple of kBlock, may be overwritten.
+  std::span<std::byte> memory;
+  // Only after kLate, once: by the device's thread. Must not wait.
+  void (*landed)(DiskRead* read) = nullptr;
+  void* context = nullptr;
+
+  // ---- the result
+  ReadOutcome outcome = ReadOutcome::kAbsent;
+  DiskPage page;  // of which `memory` has the bytes, when it is a hit
+
+ private:
+  friend class Reads;
+  struct Waiter {
+    std::mutex mutex;
+    std::condition_variable ended;
+    const DiskRead* awaited = nullptr;  // null: any
+    uint32_t landed = 0;                // reads that have ended_
+    uint32_t begun = 0, replaced = 0;   // of the caller: reads begun, and landings that made room
+  };
+  IoRequest request_;
+  Reads* reads_ = nullptr;
+  std::atomic<Waiter*> waiter_{nullptr};
+  bool ended_ = false;  // under the waiter's mutex
+  bool begun_ = false;
+  std::byte* tail_ = nullptr;  // where the last block goes; nullptr: to `memory`
+};
+
+class Reads {
+ public:
+  struct Part {
+    Device* device = nullptr;
+    Geometry geometry;
+  };
+
+  // parts[i] is device i; one without a device is lost.
+  Reads(std::vector<Part> parts, Catalog* catalog, Counts* counts);
+
+  // How many are late. All others have ended, and nothing of them is used any more.
+  size_t Read(std::span<DiskRead* const> reads, TimePoint deadline);
+  uint32_t memory_alignment() const { return memory_alignment_; }
+
+ private:
+  static constexpr uint32_t kTails = 256;
+
+  // False: it ends here, and `outcome` says why.
+  bool Prepare(DiskRead* read, DiskRead::Waiter* waiter);
+  // False: it is late.
+  bool Await(DiskRead* read, DiskRead::Waiter* waiter, TimePoint deadline);
+  // Waits until one more has ended, whichever: a slow one must not keep the drive from the others.
+  // False: none is under way, or not in time.
+  bool AwaitAny(DiskRead::Waiter* waiter, TimePoint deadline);
+  static bool HasEnded(const DiskRead* read, DiskRead::Waiter* waiter);
+  void Submit(std::span<DiskRead* const> reads, DiskRead::Waiter* waiter);
+  void Landed(DiskRead* read);
+  void Finish(DiskRead* read);
+  void End(DiskRead* read, ReadOutcome outcome);
+  std::byte* TakeTail();
+  void GiveTail(std::byte* tail);
+
+  const std::vector<Part> parts_;
+  Catalog* const catalog_;
+  Counts* const counts_;
+  uint32_t memory_alignment_ = 1;
+  const AlignedBuffer tails_;
+  std::mutex tails_mutex_;
+  std::vector<std::byte*> free_tails_;
+};
+
+}  // namespace peercache::disk

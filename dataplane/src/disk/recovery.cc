@@ -1,0 +1,131 @@
+#include "disk/recovery.h"
+
+#include <algorithm>
+
+namespace peercache::disk {
+namespace {
+
+// A device that takes longer turns itself off (breaker.h).
+constexpr Duration kReadPatience = std::chrono::seconds(30);
+
+}  // namespace
+
+Result<std::vector<uint32_t>> Recovery::Probe() {
+  struct Found {
+    uint64_t epoch;
+    uint32_t region;
+  };
+  std::vector<Found> found;
+  std::vector<std::shared_ptr<Transfer>> transfers;
+  for (uint32_t i = 0; i < kProbes; ++i) transfers.push_back(Transfer::Make(2 * kBlock));
+  for (uint32_t first = 0; first < geometry_.regions; first += kProbes) {
+    const uint32_t count = std::min(kProbes, geometry_.regions - first);
+    for (uint32_t i = 0; i < count; ++i)
+      transfers[i]->Start(device_, IoRequest::Op::kRead, geometry_.region_at(first + i),
+                          2 * kBlock);
+    for (uint32_t i = 0; i < count; ++i) {
+      const Status read = transfers[i]->Await(Clock::now() + kReadPatience);
+      uint64_t epoch = 0;
+      uint32_t corrupt = 0;
+      if (read.code() == Code::kDeadlineExceeded || !device_->on())
+        return Unavailable(device_->path() + ": " + read.message());
+      if (!read.ok()) {
+        // Unread, it is written anew when its turn comes.
+        counts_->recovered.Add(Recovered::kUnreadable);
+      } else {
+        for (uint32_t block = 0; block < 2; ++block) {
+          const auto bytes = transfers[i]->bytes().subspan(block * kBlock, kBlock);
+          const ContentsState state =
+              DecodeContents(bytes, file_id_, geometry_, first + i, &block_);
+          if (state == ContentsState::kValid) epoch = std::max(epoch, block_.epoch);
+          if (state == ContentsState::kCorrupt) ++corrupt;
+        }
+      }
+      if (epoch != 0) {
+        found.push_back({epoch, first + i});
+      } else {
+        counts_->recovered.Add(Recovered::kCorruptBlock, corrupt);
+        regions_->Free(first + i);
+      }
+    }
+  }
+  std::sort(found.begin(), found.end(),
+            [](const Found& a, const Found& b) { return a.epoch > b.epoch; });
+  std::vector<uint32_t> order;
+  for (const Found& f : found) {
+    regions_->Found(f.region, f.epoch);
+    order.push_back(f.region);
+  }
+  return order;
+}
+
+void Recovery::Read(uint32_t region) {
+  if (regions_->state(region) != Regions::State::kUnread) return;
+  const std::shared_ptr<Transfer> transfer = Transfer::Make(kBlocksPerRead * kBlock);
+  uint64_t epoch = regions_->epoch(region);
+  for (uint32_t first = 0; first < geometry_.contents_blocks(); first += kBlocksPerRead) {
+    const uint32_t blocks = std::min(kBlocksPerRead, geometry_.contents_blocks() - first);
+    transfer->Start(device_, IoRequest::Op::kRead,
+                    geometry_.region_at(region) + uint64_t{first} * kBlock, blocks * kBlock);
+    if (const Status read = transfer->Await(Clock::now() + kReadPatience); !read.ok()) {
+      counts_->recovered.Add(Recovered::kUnreadable);
+      break;
+    }
+    if (Take(transfer->bytes().first(blocks * kBlock), region, &epoch) == 0) break;
+  }
+  regions_->Close(region);
+}
+
+uint32_t Recovery::Take(std::span<const std::byte> blocks, uint32_t region, uint64_t* epoch) {
+  uint32_t valid = 0;
+  for (size_t at = 0; at < blocks.size(); at += kBlock) {
+    const ContentsState state =
+        DecodeContents(blocks.subspan(at, kBlock), file_id_, geometry_, region, &block_);
+    switch (state) {
+      case ContentsState::kValid: break;
+      case ContentsState::kAbsent: continue;
+      case ContentsState::kCorrupt: counts_->recovered.Add(Recovered::kCorruptBlock); continue;
+      case ContentsState::kForeign: counts_->recovered.Add(Recovered::kForeignBlock); continue;
+    }
+    if (block_.epoch < *epoch) {
+      counts_->recovered.Add(Recovered::kStaleBlock);
+      continue;
+    }
+    if (block_.epoch > *epoch) {
+      // The blocks before it were torn: what was taken from them is of an earlier life.
+      catalog_->DropRegion({number_, region});
+      *epoch = block_.epoch;
+    }
+    ++valid;
+    TakePages();
+  }
+  return valid;
+}
+
+void Recovery::TakePages() {
+  stored_.clear();
+  for (uint32_t i = 0; i < block_.count; ++i) {
+    const ContentsEntry& entry = block_.entries[i];
+    const DiskPage page{.key = entry.key,
+                        .checksum = entry.checksum,
+                        .tag = entry.tag,
+                        .sequence = entry.sequence,
+                        .at = {number_, block_.region},
+                        .offset = entry.offset,
+                        .length = entry.length};
+    switch (catalog_->Store(page, false)) {
+      case Catalog::Outcome::kStored:
+        stored_.push_back(page);
+        counts_->recovered.Add(Recovered::kPage);
+        break;
+      case Catalog::Outcome::kCleared: counts_->recovered.Add(Recovered::kCleared); break;
+      case Catalog::Outcome::kOlder: counts_->recovered.Add(Recovered::kOlder); break;
+      case Catalog::Outcome::kFull: counts_->recovered.Add(Recovered::kFull); break;
+      case Catalog::Outcome::kMoved:
+      case Catalog::Outcome::kSame: break;  // from another version of the block
+    }
+  }
+  catalog_->Tell(stored_);
+}
+
+}  // namespace peercache::disk

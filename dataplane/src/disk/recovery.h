@@ -1,0 +1,63 @@
+// Recovery: finds out what is on a device after a start, while it is used already.
+//
+//   Probe    reads the first two contents blocks of each region: how old is it, is there anything?
+//            After that the log may write: free regions first, else the oldest, unread.
+//   Read     takes the pages of one region into the catalog. The youngest region goes first,
+//   because
+//            its pages are the likeliest to be asked for.
+//
+// Nothing is believed without its checksum; what is not is counted by its reason. Pages are not
+// looked at: each read verifies its own.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "disk/catalog.h"
+#include "disk/counts.h"
+#include "disk/device.h"
+#include "disk/format.h"
+#include "disk/regions.h"
+
+namespace peercache::disk {
+
+class Recovery {
+ public:
+  Recovery(uint16_t number, uint64_t file_id, const Geometry& geometry, Device* device,
+           Regions* regions, Catalog* catalog, Counts* counts)
+      : number_(number),
+        file_id_(file_id),
+        geometry_(geometry),
+        device_(device),
+        regions_(regions),
+        catalog_(catalog),
+        counts_(counts) {}
+
+  // Regions with pages, the youngest first. Fails when the device does.
+  Result<std::vector<uint32_t>> Probe();
+  // Does nothing when the region has been given up meanwhile.
+  void Read(uint32_t region);
+
+ private:
+  // Blocks of one read, in which a valid one is looked for: torn ones may lie between others.
+  static constexpr uint32_t kBlocksPerRead = 16;
+  // Regions that are probed at a time.
+  static constexpr uint32_t kProbes = 32;
+
+  // Takes in the pages of these blocks; raises *epoch when a younger block is among them. How many
+  // blocks were valid and of the epoch.
+  uint32_t Take(std::span<const std::byte> blocks, uint32_t region, uint64_t* epoch);
+  void TakePages();
+
+  const uint16_t number_;
+  const uint64_t file_id_;
+  const Geometry geometry_;
+  Device* const device_;
+  Regions* const regions_;
+  Catalog* const catalog_;
+  Counts* const counts_;
+  ContentsBlock block_;
+  std::vector<DiskPage> stored_;
+};
+
+}  // namespace peercache::disk

@@ -1,0 +1,65 @@
+#include "disk/superblocks.h"
+
+#include <fmt/format.h>
+
+namespace peercache::disk {
+namespace {
+
+// A device that takes longer turns itself off.
+constexpr Duration kSuperblockPatience = std::chrono::seconds(10);
+
+}  // namespace
+
+Result<FoundSuperblock> LoadSuperblock(Device* device, const std::string& cluster) {
+  const std::string& path = device->path();
+  FoundSuperblock found;
+  if (device->file().bytes == 0) return found;
+  if (device->file().bytes < kFirstRegionAt) {
+    found.why_not = "the file was cut off";
+    return found;
+  }
+  bool corrupt = false;
+  for (const uint64_t at : kSuperblockAt) {
+    const std::shared_ptr<Transfer> transfer = Transfer::Make(kSuperblockBytes);
+    transfer->Start(device, IoRequest::Op::kRead, at, kSuperblockBytes);
+    if (Status read = transfer->Await(Clock::now() + kSuperblockPatience); !read.ok())
+      return read.Annotate("reading the superblock");
+    Superblock superblock;
+    switch (DecodeSuperblock(transfer->bytes(), &superblock)) {
+      case SuperblockState::kAbsent: continue;
+      case SuperblockState::kCorrupt: corrupt = true; continue;
+      case SuperblockState::kNewer:
+        return InvalidArgument(
+            fmt::format("disk-path: {} was written by a newer release, in a format above {}; run "
+                        "that release, or remove the file, which loses its pages",
+                        path, kFormatVersion));
+      case SuperblockState::kValid: break;
+    }
+    if (superblock.cluster != cluster)
+      return InvalidArgument(fmt::format(
+          "disk-path: {} belongs to the cluster \"{}\", and this is \"{}\"; name another folder, "
+          "or remove the file, which loses its pages",
+          path, superblock.cluster, cluster));
+    if (!found.superblock || superblock.written > found.superblock->written)
+      found.superblock = std::move(superblock);
+  }
+  if (!found.superblock)
+    found.why_not = corrupt ? "both superblocks are damaged" : "it has no superblock";
+  return found;
+}
+
+Status SaveSuperblock(Device* device, Superblock* superblock) {
+  ++superblock->written;
+  const std::shared_ptr<Transfer> transfer = Transfer::Make(kSuperblockBytes);
+  EncodeSuperblock(*superblock, transfer->bytes());
+  transfer->Start(device, IoRequest::Op::kWrite, kSuperblockAt[superblock->written % 2],
+                  kSuperblockBytes);
+  Status written = transfer->Await(Clock::now() + kSuperblockPatience);
+  if (written.ok()) {
+    transfer->Start(device, IoRequest::Op::kSync, 0, 0);
+    written = transfer->Await(Clock::now() + kSuperblockPatience);
+  }
+  return written.Annotate("writing the superblock");
+}
+
+}  // namespace peercache::disk

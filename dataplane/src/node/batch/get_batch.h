@@ -1,0 +1,37 @@
+// GetBatch: the pages of one get, and those of them that have not been brought yet. Each source of
+// pages takes from `wanted` what it can bring and leaves the rest for the next one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/key.h"
+#include "node/batch/destinations.h"
+#include "node/count/counters.h"
+
+namespace peercache {
+
+struct GetBatch {
+  std::span<const Key> keys;
+  const Destinations& to;
+  std::span<uint8_t> ok;              // the PageSource of each page; kNowhere until it is in place
+  TimePoint start;                    // of the call
+  std::vector<size_t> wanted{};       // indexes of keys
+  std::vector<uint64_t> checksums{};  // of pages that records have led to; else 0
+
+  void Deliver(size_t page, PageSource source) { ok[page] = static_cast<uint8_t>(source); }
+  // Takes from `wanted` what has been delivered.
+  void DropDelivered() {
+    std::erase_if(wanted, [this](size_t page) { return ok[page] != 0; });
+  }
+  uint64_t WantedBytes() const {
+    uint64_t bytes = 0;
+    for (const size_t page : wanted) bytes += to.SizeOf(page);
+    return bytes;
+  }
+};
+
+}  // namespace peercache

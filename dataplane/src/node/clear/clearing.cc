@@ -1,0 +1,254 @@
+#include "node/clear/clearing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace peercache {
+namespace {
+
+// Between two rounds: about the time a page is in use by a read or a publish.
+constexpr milliseconds kPause{5};
+constexpr size_t kMostNamed = 8;
+// Of telling the epoch, while other members clear the same tag.
+constexpr int kMostRounds = 3;
+// Over members that come while a clear is made.
+constexpr int kMostPasses = 3;
+
+std::string Listed(std::vector<std::string> names) {
+  std::ranges::sort(names);
+  const size_t count = names.size();
+  names.resize(std::min(count, kMostNamed));
+  std::string text = fmt::format("{}", fmt::join(names, ", "));
+  if (count > kMostNamed) text += fmt::format(" and {} more", count - kMostNamed);
+  return text;
+}
+
+}  // namespace
+
+Clearing::Clearing(ClearingOptions options, Peers* peers, Clears* clears, Counters* counters,
+                   Clears::Sweep sweep)
+    : options_(std::move(options)),
+      peers_(peers),
+      clears_(clears),
+      counters_(counters),
+      sweep_(std::move(sweep)) {}
+
+Status Clearing::Clear(uint64_t tag) {
+  std::shared_ptr<Run> run;
+  bool mine = false;
+  {
+    std::lock_guard lock(mutex_);
+    auto& waiting = waiting_[tag];
+    mine = waiting == nullptr;
+    if (mine) waiting = std::make_shared<Run>();
+    run = waiting;
+  }
+  if (mine) {
+    std::lock_guard making(making_);
+    {
+      std::lock_guard lock(mutex_);
+      waiting_.erase(tag);  // whoever calls from now on may have set pages since
+    }
+    Status status = Make(tag);
+    std::lock_guard lock(mutex_);
+    run->status = std::move(status);
+    run->done = true;
+    ended_.notify_all();
+    return run->status;
+  }
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [&] { return run->done; });
+  return run->status;
+}
+
+bool Clearing::AddNew(std::vector<Target>* targets) const {
+  const size_t before = targets->size();
+  for (const PeerRef& peer : peers_->InView()) {
+    if (std::ranges::find(*targets, peer, &Target::peer) == targets->end())
+      targets->push_back({peer});
+  }
+  return targets->size() > before;
+}
+
+void Clearing::Sweep(uint64_t tag, std::vector<Target>* targets, TimePoint deadline) {
+  for (;;) {
+    bool here = sweep_(tag, 0) > 0;
+    CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
+    std::vector<Target*> asked;
+    for (Target& target : *targets) {
+      if (target.stage != Stage::kHasPages) continue;
+      calls.Add(target.peer, MessageType::kClearTag).request.Put(tag);
+      asked.push_back(&target);
+    }
+    // Who has less time than this to answer in, and does not, is as it was before.
+    const bool short_of_time = deadline - Clock::now() < options_.stall;
+    calls.Run(MessageType::kClearTagOk, {options_.stall, deadline});
+    bool all = true;
+    for (size_t i = 0; i < asked.size(); ++i) {
+      const PeerCall& call = *calls.calls()[i];
+      if (short_of_time && call.status.code() == Code::kDeadlineExceeded) {
+        all = false;
+        continue;
+      }
+      FrameReader answer = call.answer;
+      // A process that is gone has taken its pages with it.
+      asked[i]->stage = call.refused                 ? Stage::kGone
+                        : !call.status.ok()          ? Stage::kSilent
+                        : answer.Get<uint32_t>() > 0 ? Stage::kHasPages
+                                                     : Stage::kSwept;
+      all &= asked[i]->stage != Stage::kHasPages;  // who is silent is waited for at the end
+    }
+    if ((!here && all) || Clock::now() >= deadline) return;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+std::optional<ClearEntry> Clearing::Tell(uint64_t tag, std::vector<Target>* targets,
+                                         TimePoint deadline) {
+  ClearEntry entry = clears_->New(tag);
+  for (int round = 1;; ++round) {
+    const ClearsMessage message{{0, {entry}}, ClearsMessage::kMade, {}};
+    CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
+    std::vector<Target*> asked;
+    for (Target& target : *targets) {
+      if (target.stage != Stage::kSwept && target.stage != Stage::kKnows) continue;
+      PeerCall& call =
+          calls.Add(target.peer, target.tells ? MessageType::kClears : MessageType::kClearTag);
+      if (target.tells) {
+        message.Encode(&call.request);
+      } else {
+        call.request.Put(tag);
+        call.wanted = MessageType::kClearTagOk;
+      }
+      asked.push_back(&target);
+    }
+    calls.Run(MessageType::kClearsOk, {options_.stall, deadline});
+    const bool here = clears_->Made(entry);
+    bool again = !here, later = false;
+    for (size_t i = 0; i < asked.size(); ++i) {
+      const PeerCall& call = *calls.calls()[i];
+      Target& target = *asked[i];
+      FrameReader reader = call.answer;
+      ClearsAnswer answer;
+      if (call.refused) {
+        target.stage = Stage::kGone;
+      } else if (call.status.ok() && !target.tells) {
+        target.stage = reader.Get<uint32_t>() == 0 ? Stage::kKnows : Stage::kHasPages;
+      } else if (call.status.ok() && Clears::Decode(call.answer, &answer)) {
+        const uint64_t known = EpochIn(answer.state, tag);
+        target.stage = known >= entry.epoch ? Stage::kKnows : Stage::kSwept;
+        // Else pages are in use there again. A higher epoch is another member's clear of the tag,
+        // made without knowing of this one. Whoever hears of that one alone must not take it for
+        // this one; of many at once the last stands for all.
+        later |= known > entry.epoch && round < kMostRounds;
+        again |= known < entry.epoch || later;
+        clears_->Told(call, answer.state);
+      } else if (target.tells && call.status.code() == Code::kCorrupt) {
+        target.tells = false;  // a release that keeps no clears: it drops what has come since
+        again = true;
+      } else {
+        target.stage = Stage::kSilent;
+      }
+    }
+    if (!again) return entry;
+    if (later) entry = clears_->New(tag);
+    if (Clock::now() >= deadline) return here ? std::optional(entry) : std::nullopt;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+void Clearing::Vouch(const ClearEntry& entry, std::vector<Target>* targets) {
+  ClearsMessage message{{0, {entry}}, ClearsMessage::kHeard, {}};
+  CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
+  for (const Target& target : *targets) {
+    if (target.stage == Stage::kKnows || target.stage == Stage::kGone) continue;
+    message.unheard.push_back(target.peer->node());
+  }
+  clears_->Ended(entry, message.unheard);
+  for (const Target& target : *targets) {
+    if (target.stage == Stage::kKnows && target.tells)
+      message.Encode(&calls.Add(target.peer, MessageType::kClears).request);
+  }
+  // Whoever does not hear this waits for each member's own word.
+  calls.Run(MessageType::kClearsOk, {options_.stall, Clock::now() + options_.stall});
+}
+
+// model clears: wait_long, wait_last
+void Clearing::AwaitOthers(const ClearEntry& entry, std::vector<Target>* targets) {
+  const ClearsMessage message{{0, {entry}}, ClearsMessage::kMade, {}};
+  const TimePoint deadline = Clock::now() + options_.peer_timeout;
+  for (bool first = true;; first = false) {
+    CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
+    std::vector<Target*> asked;
+    for (Target& target : *targets) {
+      const bool waits = target.stage == Stage::kHasPages || target.stage == Stage::kSwept;
+      if (!target.tells || !(waits || (first && target.stage == Stage::kSilent))) continue;
+      message.Encode(&calls.Add(target.peer, MessageType::kClears).request);
+      asked.push_back(&target);
+    }
+    if (asked.empty()) return;
+    const bool short_of_time = deadline - Clock::now() < options_.stall;  // as in Sweep
+    calls.Run(MessageType::kClearsOk, {options_.peer_timeout, deadline});
+    for (size_t i = 0; i < asked.size(); ++i) {
+      const PeerCall& call = *calls.calls()[i];
+      if (short_of_time && call.status.code() == Code::kDeadlineExceeded) continue;
+      ClearsAnswer answer;
+      if (call.refused) {
+        asked[i]->stage = Stage::kGone;
+      } else if (call.status.ok() && Clears::Decode(call.answer, &answer)) {
+        const bool knows = EpochIn(answer.state, entry.tag) >= entry.epoch;
+        asked[i]->stage = knows ? Stage::kKnows : Stage::kHasPages;
+        clears_->Told(call, answer.state);
+      } else {
+        asked[i]->stage = Stage::kSilent;
+      }
+    }
+    if (Clock::now() >= deadline) return;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+Status Clearing::Make(uint64_t tag) {
+  const TimePoint start = Clock::now();
+  std::vector<Target> targets;
+  for (const PeerRef& peer : peers_->Lost(start, options_.remember)) targets.push_back({peer});
+  AddNew(&targets);
+  std::optional<ClearEntry> entry;
+  TimePoint deadline = start + options_.peer_timeout;
+  int passes = 0;
+  do {
+    Sweep(tag, &targets, deadline);
+    entry = Tell(tag, &targets, Clock::now() + options_.stall);
+    if (!entry) break;
+    Vouch(*entry, &targets);
+    AwaitOthers(*entry, &targets);
+    // Who has come meanwhile may have pages, too.
+    deadline = Clock::now() + options_.stall;
+  } while (AddNew(&targets) && ++passes < kMostPasses);
+  return Outcome(targets, !entry);
+}
+
+Status Clearing::Outcome(const std::vector<Target>& targets, bool busy_here) const {
+  std::vector<std::string> unheard, busy;
+  if (busy_here) busy.push_back(options_.self);
+  for (const Target& target : targets) {
+    if (target.stage == Stage::kSilent) unheard.push_back(peers_->NameOf(*target.peer));
+    if (target.stage == Stage::kHasPages || target.stage == Stage::kSwept)
+      busy.push_back(peers_->NameOf(*target.peer));
+  }
+  counters_->clears.Add(1);
+  if (unheard.empty() && busy.empty()) return {};
+  counters_->clears_unheard.Add(1);
+  std::vector<std::string> parts;
+  if (!unheard.empty()) {
+    parts.push_back(fmt::format(
+        "{} of {} members have not heard: {}; each drops the pages before it serves again",
+        unheard.size(), targets.size() + 1, Listed(unheard)));
+  }
+  if (!busy.empty()) parts.push_back(fmt::format("pages are still in use on {}", Listed(busy)));
+  return Unavailable(fmt::format("clear: {}; repeat it when they answer", fmt::join(parts, "; ")));
+}
+
+}  // namespace peercache

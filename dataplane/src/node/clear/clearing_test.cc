@@ -1,0 +1,269 @@
+// A clear against members of every kind, each a real server on loopback that does as it is told.
+#include "node/clear/clearing.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+
+#include "transport/tcp/server.h"
+
+namespace peercache {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kTag = 7;
+
+bool Eventually(const std::function<bool()>& condition) {
+  const TimePoint deadline = Clock::now() + seconds(10);
+  while (!condition()) {
+    if (Clock::now() > deadline) return false;
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  return true;
+}
+
+class FakeMember : public PeerService {
+ public:
+  enum class Kind { kNew, kOld, kSilent, kBusy };
+
+  explicit FakeMember(std::string id) : id_(std::move(id)) {
+    auto listener = Listen("127.0.0.1", 0);
+    EXPECT_TRUE(listener.ok());
+    port_ = listener->port;
+    server_ = std::make_unique<TcpServer>(std::move(*listener), this, TcpServerOptions{});
+  }
+  ~FakeMember() override { kind = Kind::kNew; }  // lets go of what it holds
+
+  void Die() {
+    kind = Kind::kNew;
+    server_.reset();
+  }
+  Member member() const {
+    Member m;
+    m.id = id_;
+    m.incarnation = 1;
+    m.state = MemberState::kActive;
+    m.host = "127.0.0.1";
+    m.peer_port = port_;
+    return m;
+  }
+  uint64_t node() const { return NodeHash(id_); }
+
+  Status OnHello(const Hello&, Greeting* answer) override {
+    *answer = {{node(), 1}};
+    return {};
+  }
+  Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override {
+    while (kind == Kind::kSilent) std::this_thread::sleep_for(milliseconds(5));
+    answer->Start(static_cast<MessageType>(static_cast<int>(header.type) + 1), header.request_id);
+    if (header.type == MessageType::kClearTag) {
+      ++swept;
+      answer->frame.Put(uint32_t{kind == Kind::kBusy ? 3u : 0u});
+      return {};
+    }
+    if (header.type != MessageType::kClears || kind == Kind::kOld)
+      return Corrupt("a node cannot be asked for this");
+    ClearsMessage message;
+    if (!message.Decode(&body)) return Corrupt("malformed");
+    std::lock_guard lock(mutex_);
+    if (message.kind == ClearsMessage::kHeard) last_heard_ = message;
+    if (kind != Kind::kBusy) table_.Take(message.state);
+    ClearsAnswer{table_.state(), 1}.Encode(&answer->frame);
+    return {};
+  }
+
+  void Take(const ClearState& heard) {
+    std::lock_guard lock(mutex_);
+    table_.Take(heard);
+  }
+  ClearTable table() const {
+    std::lock_guard lock(mutex_);
+    return table_;
+  }
+  ClearsMessage last_heard() const {
+    std::lock_guard lock(mutex_);
+    return last_heard_;
+  }
+
+  std::atomic<Kind> kind{Kind::kNew};
+  std::atomic<int> swept{0};
+
+ private:
+  const std::string id_;
+  mutable std::mutex mutex_;  // of what the server's threads write
+  ClearTable table_;
+  ClearsMessage last_heard_;
+  uint16_t port_ = 0;
+  std::unique_ptr<TcpServer> server_;
+};
+
+class ClearingTest : public ::testing::Test {
+ protected:
+  ClearingTest() {
+    See({&a_, &b_, &c_});
+    clears_.Start();
+    EXPECT_TRUE(Eventually([&] { return clears_.Current(Clock::now()); }));
+  }
+  ~ClearingTest() override { clears_.Stop(); }
+
+  void See(const std::vector<FakeMember*>& members) {
+    auto view = std::make_shared<View>();
+    for (const FakeMember* member : members) {
+      view->members.push_back(member->member());
+      view->by_node.emplace(member->node(), view->members.size() - 1);
+    }
+    peers_.Update(*view);
+    views_.Set(view);
+  }
+  bool ReadsFrom(const FakeMember& member) {
+    const PeerRef peer = peers_.Find(member.node());
+    return peer != nullptr && peers_.Vouched(*peer);
+  }
+
+  FakeMember a_{"a"}, b_{"b"}, c_{"c"};
+  std::unique_ptr<Secret> secret_ = Secret::None();
+  Counters counters_;
+  Views views_;
+  Peers peers_{Hello{"test", "", NodeHash("self"), 1}, secret_.get(), OwnerTimes{}};
+  std::atomic<int> swept_{0};
+  std::atomic<size_t> busy_{0};
+  const Clears::Sweep sweep_ = [this](std::optional<uint64_t>, uint64_t) {
+    ++swept_;
+    return busy_.load();
+  };
+  Clears clears_{{milliseconds(400), milliseconds(100), milliseconds(2000)},
+                 &peers_,
+                 &views_,
+                 &counters_,
+                 sweep_};
+  Clearing clearing_{{"self", milliseconds(400), milliseconds(100), seconds(60)},
+                     &peers_,
+                     &clears_,
+                     &counters_,
+                     sweep_};
+};
+
+TEST_F(ClearingTest, EverybodyHearsAndIsReadFrom) {
+  ASSERT_TRUE(clearing_.Clear(kTag).ok());
+  for (FakeMember* member : {&a_, &b_, &c_}) {
+    EXPECT_GE(member->swept, 1);
+    EXPECT_EQ(member->table().size(), 1u);
+    EXPECT_TRUE(ReadsFrom(*member));
+  }
+  const uint64_t first = a_.table().EpochOf(kTag);
+  ASSERT_TRUE(clearing_.Clear(kTag).ok());
+  EXPECT_GT(a_.table().EpochOf(kTag), first);
+}
+
+TEST_F(ClearingTest, WhoDoesNotAnswerIsNamedAndNotReadFromBeforeItSaysThatItKnows) {
+  b_.kind = FakeMember::Kind::kSilent;
+  const TimePoint start = Clock::now();
+  const Status status = clearing_.Clear(kTag);
+  EXPECT_LT(Clock::now() - start, seconds(3));
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr("1 of 4 members have not heard: b;"));
+  EXPECT_TRUE(ReadsFrom(a_));
+  EXPECT_FALSE(ReadsFrom(b_));
+  EXPECT_EQ(a_.last_heard().unheard, std::vector<uint64_t>{b_.node()}) << "so the others know";
+  // An answer without the clear does not help, nor does being out of the view and back.
+  See({&a_, &c_});
+  See({&a_, &b_, &c_});
+  EXPECT_FALSE(ReadsFrom(b_));
+  b_.kind = FakeMember::Kind::kNew;
+  // It is told of the clear as soon as it can be, and then it says so.
+  EXPECT_TRUE(Eventually([&] { return ReadsFrom(b_); }));
+  EXPECT_EQ(b_.table().size(), 1u);
+}
+
+TEST_F(ClearingTest, WhoWasLostAMomentAgoIsNamedUnlessItsProcessIsGone) {
+  b_.kind = FakeMember::Kind::kSilent;
+  See({&a_, &c_});
+  EXPECT_THAT(clearing_.Clear(kTag).message(), HasSubstr("1 of 4 members have not heard: b;"));
+  b_.Die();
+  EXPECT_TRUE(clearing_.Clear(kTag).ok()) << "nobody listens there: its pages are gone";
+}
+
+TEST_F(ClearingTest, PagesInUseAreSaid) {
+  c_.kind = FakeMember::Kind::kBusy;
+  EXPECT_THAT(clearing_.Clear(kTag).message(), HasSubstr("pages are still in use on c;"));
+  c_.kind = FakeMember::Kind::kNew;
+  busy_ = 1;
+  EXPECT_THAT(clearing_.Clear(kTag).message(), HasSubstr("pages are still in use on self;"));
+  EXPECT_FALSE(clears_.Current(Clock::now())) << "what it knows of it must not give";
+  busy_ = 0;
+  EXPECT_TRUE(Eventually([&] { return clears_.Current(Clock::now()); }));
+}
+
+TEST_F(ClearingTest, AReleaseThatKeepsNoClearsIsSweptTwice) {
+  a_.kind = FakeMember::Kind::kOld;
+  ASSERT_TRUE(clearing_.Clear(kTag).ok());
+  EXPECT_EQ(a_.swept, 2);
+  EXPECT_TRUE(ReadsFrom(a_)) << "it has dropped them";
+  a_.kind = FakeMember::Kind::kSilent;
+  EXPECT_THAT(clearing_.Clear(kTag).message(), HasSubstr("a"));
+  a_.kind = FakeMember::Kind::kOld;
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_FALSE(ReadsFrom(a_)) << "it cannot say that it has";
+}
+
+TEST_F(ClearingTest, AnotherMembersClearOfTheTagIsNotTakenForThisOne) {
+  const uint64_t theirs = clears_.New(kTag).epoch + (uint64_t{3600} << 30);  // a clock an hour fast
+  b_.Take({0, {{kTag, theirs}}});
+  ASSERT_TRUE(clearing_.Clear(kTag).ok());
+  EXPECT_GT(b_.table().EpochOf(kTag), theirs);
+  EXPECT_EQ(a_.table().EpochOf(kTag), b_.table().EpochOf(kTag));
+}
+
+TEST_F(ClearingTest, CallsThatWaitTogetherAreOneClear) {
+  b_.kind = FakeMember::Kind::kSilent;  // takes long
+  std::vector<std::thread> engines;
+  const TimePoint start = Clock::now();
+  for (int i = 0; i < 16; ++i)
+    engines.emplace_back([&] { EXPECT_FALSE(clearing_.Clear(kTag).ok()); });
+  for (auto& engine : engines) engine.join();
+  EXPECT_LE(counters_.clears, 4u);
+  EXPECT_LT(Clock::now() - start, seconds(5));
+}
+
+TEST_F(ClearingTest, AMissedClearIsHeardOfAndSweptForBeforeItIsKnown) {
+  busy_ = 1;
+  c_.Take({0, {{9, 5}}});
+  clears_.Heard(peers_.Find(c_.node()), 1, ClearsVoice{c_.table().digest(), 1}, Clock::now());
+  const int before = swept_;
+  EXPECT_TRUE(Eventually([&] { return swept_ > before; }));
+  EXPECT_FALSE(clears_.Current(Clock::now()));
+  EXPECT_EQ(clears_.Voice(Clock::now()).digest, 0u) << "not before the pages are gone";
+  busy_ = 0;
+  EXPECT_TRUE(Eventually([&] { return clears_.Current(Clock::now()); }));
+  EXPECT_EQ(clears_.Voice(Clock::now()).digest, c_.table().digest());
+  EXPECT_EQ(counters_.clears_caught_up, 1u);
+  // And passed on.
+  EXPECT_TRUE(Eventually([&] { return a_.table().size() == 1; }));
+  EXPECT_TRUE(Eventually([&] { return ReadsFrom(a_) && ReadsFrom(b_) && ReadsFrom(c_); }));
+}
+
+TEST_F(ClearingTest, WhoGetsNoAnswersGivesNoPages) {
+  for (FakeMember* member : {&a_, &b_, &c_}) member->kind = FakeMember::Kind::kSilent;
+  EXPECT_TRUE(Eventually([&] { return !clears_.Current(Clock::now()); })) << "after member_ttl";
+  // The first call may find out; those that follow do not wait.
+  (void)clears_.Await(Clock::now(), Clock::now() + seconds(5));
+  const TimePoint start = Clock::now();
+  EXPECT_FALSE(clears_.Await(start, start + seconds(5)));
+  EXPECT_LT(Clock::now() - start, seconds(1));
+  for (FakeMember* member : {&a_, &b_, &c_}) member->kind = FakeMember::Kind::kNew;
+  EXPECT_TRUE(Eventually([&] { return clears_.Current(Clock::now()); }));
+}
+
+TEST_F(ClearingTest, WhoIsAloneIsCurrent) {
+  See({});
+  for (FakeMember* member : {&a_, &b_, &c_}) member->Die();
+  std::this_thread::sleep_for(milliseconds(2500));
+  EXPECT_TRUE(clears_.Current(Clock::now()));
+}
+
+}  // namespace
+}  // namespace peercache

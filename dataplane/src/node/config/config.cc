@@ -1,0 +1,614 @@
+#include "node/config/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+
+#include "base/memory.h"
+#include "base/size.h"
+#include "node/tenant/tenant_key.h"
+#include "transport/rdma/choose_gid.h"
+#include "transport/rdma/select_ports.h"
+#include "transport/tcp/socket.h"
+#include "wire/messages.h"
+
+namespace peercache {
+namespace {
+
+constexpr milliseconds kMostPeerTimeout{60'000};
+// Each drive has twice as much in write buffers. Longer pages are in memory only.
+constexpr uint32_t kLongestDiskPage = 16 << 20;
+
+Status Number(const std::string& value, int64_t min, int64_t max, const char* unit, int64_t* out) {
+  const char* end = value.data() + value.size();
+  const auto [rest, error] = std::from_chars(value.data(), end, *out);
+  if (error != std::errc() || rest != end || *out < min || *out > max) {
+    return InvalidArgument(
+        fmt::format("\"{}\" is not a number of {} from {} to {}", value, unit, min, max));
+  }
+  return {};
+}
+
+template <auto Member, int64_t kMin, int64_t kMax>
+Status SetMillis(const std::string& value, NodeConfig* c) {
+  int64_t number = 0;
+  if (Status s = Number(value, kMin, kMax, "milliseconds", &number); !s.ok()) return s;
+  c->*Member = milliseconds(number);
+  return {};
+}
+
+template <auto Member, int64_t kMin, int64_t kMax>
+Status SetNumber(const std::string& value, NodeConfig* c) {
+  int64_t number = 0;
+  if (Status s = Number(value, kMin, kMax, "units", &number); !s.ok()) return s;
+  using T = std::remove_reference_t<decltype(c->*Member)>;
+  c->*Member = static_cast<T>(number);
+  return {};
+}
+
+template <auto Member>
+Status SetSize(const std::string& value, NodeConfig* c) {
+  auto bytes = ParseSize(value);
+  if (!bytes.ok()) return bytes.status();
+  c->*Member = *bytes;
+  return {};
+}
+
+template <auto Member>
+Status SetSizeOrNone(const std::string& value, NodeConfig* c) {
+  return value.empty() ? Status() : SetSize<Member>(value, c);
+}
+
+// Absolute paths, none of them twice.
+Result<std::vector<std::string>> Listed(const std::string& value) {
+  std::vector<std::string> paths;
+  for (size_t at = 0; !value.empty() && at <= value.size();) {
+    const size_t comma = std::min(value.find(',', at), value.size());
+    std::string path = value.substr(at, comma - at);
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    if (!path.starts_with('/')) {
+      return InvalidArgument(fmt::format(
+          "\"{}\" in \"{}\" is no absolute path; write e.g. /data/peercache", path, value));
+    }
+    if (std::ranges::find(paths, path) != paths.end())
+      return InvalidArgument(fmt::format("\"{}\" is named twice; name each drive once", path));
+    paths.push_back(std::move(path));
+    at = comma + 1;
+  }
+  return paths;
+}
+
+template <auto Member, int64_t kMin, int64_t kMax>
+Status SetLink(const std::string& value, NodeConfig* c) {
+  int64_t number = 0;
+  if (Status s = Number(value, kMin, kMax, "units", &number); !s.ok()) return s;
+  using T = std::remove_reference_t<decltype(c->rdma_link.*Member)>;
+  c->rdma_link.*Member = static_cast<T>(number);
+  return {};
+}
+
+// A share of the pool, written as whole per cent.
+template <auto Member>
+Status SetWatermark(const std::string& value, NodeConfig* c) {
+  int64_t percent = 0;
+  const bool sign = value.ends_with('%');
+  const Status s = Number(value.substr(0, value.size() - (sign ? 1 : 0)), 10, 99, "%", &percent);
+  if (!s.ok() || !sign) {
+    return InvalidArgument(fmt::format("\"{}\" is not a share from 10% to 99%", value));
+  }
+  c->watermarks.*Member = static_cast<double>(percent) / 100;
+  return {};
+}
+
+Status Switch(const std::string& value, bool* out) {
+  if (value != "on" && value != "off")
+    return InvalidArgument(fmt::format("\"{}\" is none of on, off", value));
+  *out = value == "on";
+  return {};
+}
+
+template <auto Member>
+Status SetSwitch(const std::string& value, NodeConfig* c) {
+  return Switch(value, &(c->*Member));
+}
+
+template <auto Member>
+Status SetLinkSwitch(const std::string& value, NodeConfig* c) {
+  return Switch(value, &(c->rdma_link.*Member));
+}
+
+template <auto Member>
+Status SetText(const std::string& value, NodeConfig* c) {
+  c->*Member = value;
+  return {};
+}
+
+template <auto Member>
+Status SetName(const std::string& value, NodeConfig* c) {
+  const auto allowed = [](unsigned char ch) {
+    return std::isalnum(ch) || ch == '.' || ch == '-' || ch == '_' || ch == '/';
+  };
+  if (value.size() > kMaxIdBytes || !std::all_of(value.begin(), value.end(), allowed)) {
+    return InvalidArgument(
+        fmt::format("\"{}\" must have at most {} characters, of letters, digits and . - _ /", value,
+                    kMaxIdBytes));
+  }
+  c->*Member = value;
+  return {};
+}
+
+template <auto Member>
+Status SetChoice(const std::string& value, std::initializer_list<const char*> choices,
+                 NodeConfig* c) {
+  for (const char* choice : choices) {
+    if (value != choice) continue;
+    c->*Member = value;
+    return {};
+  }
+  return InvalidArgument(fmt::format("\"{}\" is none of {}", value, fmt::join(choices, ", ")));
+}
+
+constexpr ConfigOption kOptions[] = {
+    {"node-id", "Stable name of this node, unique in the cluster (default: HOSTNAME.GROUP)", "",
+     SetName<&NodeConfig::node_id>},
+    {"cluster", "Cluster name; nodes of different clusters refuse each other", "default",
+     SetName<&NodeConfig::cluster>},
+    {"group", "Group of rails this node drives", "default", SetName<&NodeConfig::group>},
+    {"discovery-addr",
+     "Discovery hosts, host:port[,host:port]; a name may resolve to several addresses and all are "
+     "used; any node can be one. Empty: this node alone",
+     "",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       c->discovery_addr = value;
+       return value.empty() ? Status() : ParseHostPorts(value).status();
+     }},
+    {"bind-addr", "Address the peer and HTTP ports listen at", "0.0.0.0",
+     SetText<&NodeConfig::bind_addr>},
+    {"advertise-addr",
+     "Address peers reach this node at, or the interface that has it, e.g. rail0 (default: the one "
+     "this host uses towards discovery-addr)",
+     "", SetText<&NodeConfig::advertise_addr>},
+    {"peer-port",
+     "Port for peers and discovery; 0: the discovery port if it is ours and free, else any",
+     "31998", SetNumber<&NodeConfig::peer_port, 0, 65535>},
+    {"http-port", "Port of /healthz /readyz /metrics /v1/status; 0: any", "31997",
+     SetNumber<&NodeConfig::http_port, 0, 65535>},
+    {"http", "on | off", "on", SetSwitch<&NodeConfig::http>},
+    {"socket",
+     "Unix socket where engines of the tenant `tenant` attach; none: engines attach in tenants-dir "
+     "alone",
+     "/run/peercache/default.sock",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       c->socket = value == "none" ? "" : value;
+       return {};
+     }},
+    {"socket-mode", "Octal permissions of the socket", "0666",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       unsigned mode = 0;
+       const char* end = value.data() + value.size();
+       const auto [rest, error] = std::from_chars(value.data(), end, mode, 8);
+       if (error != std::errc() || rest != end || mode > 0777) {
+         return InvalidArgument(fmt::format("\"{}\" is not an octal mode such as 0660", value));
+       }
+       c->socket_mode = mode;
+       return {};
+     }},
+    {"socket-uids",
+     "Users whose processes may attach: any (who can open the socket), or numbers and \"same\" "
+     "(this process's user), e.g. same,1000",
+     "any",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       auto uids = UidList::Parse(value);
+       if (!uids.ok()) return uids.status();
+       c->socket_uids = std::move(*uids);
+       return {};
+     }},
+    {"tenants-dir",
+     "Directory in which each folder is a tenant, named by the folder, whose engines attach at "
+     "FOLDER/NAME with the file name of socket (GROUP.sock where that is none); tenants never see "
+     "each other's pages",
+     "", SetText<&NodeConfig::tenants_dir>},
+    {"tenant",
+     "Tenant of the engines at socket: a name as of a Kubernetes namespace; empty: the shared "
+     "tenant",
+     "",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       if (!value.empty() && !IsTenantName(value)) {
+         return InvalidArgument(fmt::format(
+             "\"{}\" is no name of a namespace: 1 to 63 lower-case letters, digits and '-'",
+             value));
+       }
+       c->tenant = value;
+       return {};
+     }},
+    {"tenant-secret-file",
+     "File with at least 16 bytes of secret, the same for all nodes of the cluster, of which the "
+     "tenants' keys are made: write one with \"openssl rand -hex 32\" and keep it, because pages "
+     "of tenants are lost with it",
+     "", SetText<&NodeConfig::tenant_secret_file>},
+    {"pool-size", "Memory for pages, e.g. 64Gi", "4Gi", SetSize<&NodeConfig::pool_bytes>},
+    {"huge-pages", "auto | off | 2Mi | 1Gi; auto falls back to small pages", "auto",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       auto pages = ParseHugePages(value);
+       if (!pages.ok()) return pages.status();
+       c->huge_pages = *pages;
+       return {};
+     }},
+    {"pool-file",
+     "Path of the pool's file on a tmpfs or hugetlbfs, or a folder there: its pages outlive this "
+     "process, and the next one with the same options goes on with them; empty: they end with the "
+     "process",
+     "", SetText<&NodeConfig::pool_file>},
+    {"disk-path",
+     "Folder on a drive for pages that leave the pool, or several with commas, each on a drive of "
+     "its own: they come back from there when they are asked for, also after a restart; empty: "
+     "none",
+     "",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       auto paths = Listed(value);
+       if (!paths.ok()) return paths.status();
+       c->disk_paths = std::move(*paths);
+       return {};
+     }},
+    {"disk-size", "What pages take at most in each folder of disk-path, taken at start, e.g. 500Gi",
+     "", SetSizeOrNone<&NodeConfig::disk_bytes>},
+    {"disk-write-budget",
+     "What may be written to all of disk-path together, so that drives last: drive writes a day, "
+     "i.e. how often disk-size is written in 24 hours, e.g. 3; or bytes a day, e.g. 20Ti; or "
+     "unlimited",
+     "1",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       c->disk_write_budget = value;
+       return disk::ParseWriteBudget(value, 1).status();
+     }},
+    {"disk-io",
+     "How drives are read and written: auto (the first that works) | io_uring | aio | threads",
+     "auto",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       const auto kind = disk::ParseIoKind(value);
+       if (!kind.ok()) return kind.status();
+       c->disk_io = *kind;
+       return {};
+     }},
+    {"eviction",
+     "Which pages go when room is needed: lru | s3fifo; s3fifo keeps what is shared through floods "
+     "of pages that are read once",
+     "lru",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       auto policy = ParseEvictionPolicy(value);
+       if (!policy.ok()) return policy.status();
+       c->eviction = *policy;
+       return {};
+     }},
+    {"prefault",
+     "on | off; on: the pool's memory is taken in the background at start, not by the first sets",
+     "on", SetSwitch<&NodeConfig::prefault>},
+    {"numa-node",
+     "NUMA node for the pool's memory and the threads: auto (that of the rails) | off | its number",
+     "auto",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       const auto node = ParseNumaOption(value);
+       if (!node.ok()) return node.status();
+       c->numa_node = *node;
+       return {};
+     }},
+    {"promotion-percent",
+     "Part of the pool for copies of other nodes' pages that several engines here read at once, "
+     "and as much for replicas of pages that are read often; 0: neither",
+     "10", SetNumber<&NodeConfig::promotion_percent, 0, 50>},
+    {"checksums",
+     "Pages that carry a checksum which every read verifies: off | sampled (one in 16) | all",
+     "sampled",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       const auto policy = ParseChecksumPolicy(value);
+       if (!policy.ok()) return policy.status();
+       c->checksums = *policy;
+       return {};
+     }},
+    {"high-watermark", "Share of the pool that pages fill while sets are rare", "95%",
+     SetWatermark<&Watermarks::high>},
+    {"low-watermark", "Share of the pool that pages are left at least, however fast sets come",
+     "75%", SetWatermark<&Watermarks::low>},
+    {"drain-budget",
+     "Pages that a node which leaves has taken over by others at most, most-read first, e.g. 8Gi; "
+     "0: none, as where it is not set and pool-file is: pages wait in the file for this node",
+     "8Gi", SetSize<&NodeConfig::drain_budget>},
+    {"transport",
+     "How pages travel between nodes: auto (RDMA where this machine and the peer have it, else "
+     "TCP) | tcp | rdma (do not start without)",
+     "auto",
+     [](const std::string& value, NodeConfig* c) {
+       return SetChoice<&NodeConfig::transport>(value, {"auto", "tcp", "rdma"}, c);
+     }},
+    {"tcp-congestion",
+     "Congestion control of pages sent over TCP: auto (what the host is set to; CUBIC in place of "
+     "BBR, whose pacing costs half of the throughput) | a name such as dctcp or bbr",
+     "auto", SetName<&NodeConfig::tcp_congestion>},
+    {"map-pools",
+     "on | off; on: nodes of one machine that share the folder of their sockets map each other's "
+     "pool, to be read, and copy pages out of it instead of sending them",
+     "on", SetSwitch<&NodeConfig::map_pools>},
+    {"device-name",
+     "RDMA ports that are this node's rails, DEVICE or DEVICE:PORT, e.g. mlx5_0,mlx5_1:2 (default: "
+     "all usable ports of hardware)",
+     "",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       c->device_name = value;
+       return rdma::ParseDeviceList(value).status();
+     }},
+    {"rdma-gid",
+     "Address that a RoCE port speaks with: auto | ipv4 | ipv6 | an address | a subnet such as "
+     "10.1.0.0/16",
+     "auto",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       c->rdma_gid = value;
+       return rdma::ParseGidPreference(value).status();
+     }},
+    {"rdma-traffic-class", "Traffic class of RoCE packets: DSCP * 4, e.g. 104 for DSCP 26", "0",
+     SetLink<&rdma::LinkOptions::traffic_class, 0, 255>},
+    {"rdma-service-level", "Service level (InfiniBand), or priority of RoCE packets", "0",
+     SetLink<&rdma::LinkOptions::service_level, 0, 15>},
+    {"rdma-timeout",
+     "Wait for an acknowledgement before a packet is sent again: 4.096 us * 2^N, e.g. 12: 17 ms; "
+     "where it is not set, less with a peer-timeout-ms below 504",
+     "12", SetLink<&rdma::LinkOptions::timeout, 1, 31>},
+    {"rdma-retries", "Times a packet is sent again before its queue pair is given up", "7",
+     SetLink<&rdma::LinkOptions::retries, 0, 7>},
+    {"rdma-pkey-index", "Index of the partition key (InfiniBand)", "0",
+     SetLink<&rdma::LinkOptions::pkey_index, 0, 65535>},
+    {"rdma-mtu", "Largest payload of an RDMA packet: 0 (what both ports have) or 256 to 4096", "0",
+     SetLink<&rdma::LinkOptions::mtu, 0, 4096>},
+    {"rdma-odp",
+     "on | off; on: registered memory is not locked, but paged in on demand, by devices that have "
+     "that; slower when a page is first read",
+     "off", SetLinkSwitch<&rdma::LinkOptions::on_demand_paging>},
+    {"rdma-relaxed-ordering",
+     "on | off; on: devices write what a READ brings in any order until it is complete, without "
+     "which many machines do not reach 200 Gb/s",
+     "on", SetLinkSwitch<&rdma::LinkOptions::relaxed_ordering>},
+    {"rdma-spin-us",
+     "How long a call looks for completions before it sleeps until one comes; 0: sleep at once",
+     "50",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       int64_t number = 0;
+       if (Status s = Number(value, 0, 1'000'000, "microseconds", &number); !s.ok()) return s;
+       c->rdma_spin = std::chrono::microseconds(number);
+       return {};
+     }},
+    {"rdma-max-queues", "Queue pairs to peers at most, and as many for peers", "16384",
+     SetNumber<&NodeConfig::rdma_max_queues, 1, 1 << 20>},
+    {"directory-lookups",
+     "How shards of other nodes are asked where pages are: rpc | one-sided (their memory is read "
+     "by "
+     "RDMA, where that reaches; takes 1/512 of pool-size, in whole pages)",
+     "rpc",
+     [](const std::string& value, NodeConfig* c) {
+       return SetChoice<&NodeConfig::directory_lookups>(value, {"rpc", "one-sided"}, c);
+     }},
+    {"lease-ms", "How long a reader may use a record; evicted slots rest for as long", "1000",
+     SetMillis<&NodeConfig::lease, 50, 60'000>},
+    {"dir-cache-ttl-ms",
+     "How long a page's location is remembered between exists and get; 0: never; at most the lease",
+     "1000", SetMillis<&NodeConfig::dir_cache_ttl, 0, 60'000>},
+    {"peer-timeout-ms", "Longest a call may stall on other nodes", "1000",
+     SetMillis<&NodeConfig::peer_timeout, 50, kMostPeerTimeout.count()>},
+    {"heartbeat-ms", "Time between heartbeats to the discovery hosts", "500",
+     SetMillis<&NodeConfig::heartbeat, 20, 60'000>},
+    {"member-ttl-ms", "Silence after which a member counts as dead", "3000",
+     SetMillis<&NodeConfig::member_ttl, 100, 600'000>},
+    {"vnodes", "Points on the ring of a member of average capacity", "160",
+     SetNumber<&NodeConfig::vnodes, 1, 4096>},
+    {"max-engines", "Engines that may be attached at once", "64",
+     SetNumber<&NodeConfig::max_engines, 1, 4096>},
+    {"engine-concurrency", "Calls of one engine that are carried out at once; others wait", "16",
+     SetNumber<&NodeConfig::engine_concurrency, 1, 64>},
+    {"max-engine-memory", "Memory one engine may share, e.g. 512Gi (default: all of this machine)",
+     "",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       auto bytes = value.empty() ? Result<uint64_t>(uint64_t{0}) : ParseSize(value);
+       if (!bytes.ok()) return bytes.status();
+       c->max_engine_memory = *bytes;
+       return {};
+     }},
+    {"max-tenant-memory",
+     "Memory that all engines of one tenant may share together, e.g. 1Ti (default: all of this "
+     "machine)",
+     "",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       auto bytes = value.empty() ? Result<uint64_t>(uint64_t{0}) : ParseSize(value);
+       if (!bytes.ok()) return bytes.status();
+       c->max_tenant_memory = *bytes;
+       return {};
+     }},
+    {"max-directory-records", "Records this node's shard holds at most", "16777216",
+     SetNumber<&NodeConfig::max_directory_records, 1024, int64_t{1} << 32>},
+    {"io-threads", "Threads that answer peers", "2", SetNumber<&NodeConfig::io_threads, 1, 256>},
+    {"copy-threads", "Threads that move the pages of one call; 0: as many as cores, at most 4", "0",
+     SetNumber<&NodeConfig::copy_threads, 0, 64>},
+    {"auth-token-file",
+     "File with the token all nodes of the cluster share, which they prove and never send: write "
+     "one with \"openssl rand -hex 32\"; followed when it changes",
+     "", SetText<&NodeConfig::auth_token_file>},
+    {"auth-spread-ms",
+     "Time within which all nodes see a change of auth-token-file; the old token is accepted for "
+     "twice as long, and what was connected by it ends then",
+     "60000", SetMillis<&NodeConfig::auth_spread, 100, 3'600'000>},
+    {"insecure-peers",
+     "on | off; on: where there is neither auth-token-file nor TLS, listen to the network all the "
+     "same: everybody who reaches the peer port is a member",
+     "off", SetSwitch<&NodeConfig::insecure_peers>},
+    {"tls-cert-file",
+     "PEM file with this node's certificate (and those between it and the CA): peers and discovery "
+     "speak TLS, and both sides show one; followed when it changes, as are the key and the CAs",
+     "", SetText<&NodeConfig::tls_cert_file>},
+    {"tls-key-file", "PEM file with the certificate's private key, without a passphrase", "",
+     SetText<&NodeConfig::tls_key_file>},
+    {"tls-ca-file", "PEM file with the CAs whose certificates peers may show", "",
+     SetText<&NodeConfig::tls_ca_file>},
+    {"tls-peer-name",
+     "DNS name that certificates of peers must carry (default: any certificate of the CAs is a "
+     "member's)",
+     "",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       const auto allowed = [](unsigned char ch) {
+         return std::isalnum(ch) || ch == '.' || ch == '-';
+       };
+       if (value.size() > 253 || !std::all_of(value.begin(), value.end(), allowed))
+         return InvalidArgument(fmt::format("\"{}\" is not a DNS name", value));
+       c->tls_peer_name = value;
+       return {};
+     }},
+    {"log-level", "trace | debug | info | warn | error", "info",
+     [](const std::string& value, NodeConfig* c) {
+       return SetChoice<&NodeConfig::log_level>(value, {"trace", "debug", "info", "warn", "error"},
+                                                c);
+     }},
+};
+
+// All three files or none, and each of them readable.
+Status CheckTls(const NodeConfig& c) {
+  const TlsFiles tls = c.tls_files();
+  const auto files = tls.Named();
+  const auto given = std::find_if(files.begin(), files.end(),
+                                  [](const auto& file) { return !file.path->empty(); });
+  if (given == files.end()) {
+    if (c.tls_peer_name.empty()) return {};
+    return InvalidArgument(fmt::format(
+        "tls-peer-name: \"{}\" without TLS; set tls-cert-file, tls-key-file and tls-ca-file too",
+        c.tls_peer_name));
+  }
+  for (const auto& [option, path] : files) {
+    if (path->empty()) {
+      return InvalidArgument(fmt::format(
+          "{}: missing, while {} is set; set tls-cert-file, tls-key-file and tls-ca-file, or none",
+          option, given->option));
+    }
+    if (!std::ifstream(*path))
+      return InvalidArgument(fmt::format("{}: cannot read \"{}\"", option, *path));
+  }
+  return {};
+}
+
+// A queue that waits for an acknowledgement makes no progress, and must not be given up for that.
+bool OutlastsLostPacket(Duration queue_stall, uint8_t timeout) {
+  return queue_stall >= rdma::kAckTimeoutSpread * rdma::AckTimeout(timeout);
+}
+
+Status CheckAckTimeout(const NodeConfig& c) {
+  const uint8_t given = c.rdma_link.timeout;
+  const Duration stall = c.rdma_queue_stall();
+  if (c.transport == "tcp" || OutlastsLostPacket(stall, given)) return {};
+  uint8_t most = given;
+  while (!OutlastsLostPacket(stall, most)) --most;
+  milliseconds enough = c.peer_timeout;
+  while (enough <= kMostPeerTimeout &&
+         !OutlastsLostPacket(NodeConfig::RdmaQueueStall(enough), given))
+    ++enough;
+  const auto ms = [](Duration d) { return std::chrono::duration<double, std::milli>(d).count(); };
+  return InvalidArgument(fmt::format(
+      "rdma-timeout: {} is {:.3g} ms, and a lost packet costs up to {} times that; with "
+      "peer-timeout-ms {} a READ is given up after {:.3g} ms without progress; use at most {}{}",
+      given, ms(rdma::AckTimeout(given)), rdma::kAckTimeoutSpread, c.peer_timeout.count(),
+      ms(stall), most,
+      enough <= kMostPeerTimeout
+          ? fmt::format(", or a peer-timeout-ms of at least {}", enough.count())
+          : ""));
+}
+
+Status CheckDisk(const NodeConfig& c) {
+  if (c.disk_paths.empty()) {
+    if (c.disk_bytes == 0) return {};
+    return InvalidArgument(
+        "disk-size: set without disk-path; name a folder on a drive, or remove it");
+  }
+  if (c.disk_bytes == 0) {
+    return InvalidArgument(
+        fmt::format("disk-size: not set, while disk-path is {}; write e.g. 500Gi",
+                    fmt::join(c.disk_paths, ",")));
+  }
+  return disk::CheckOptions(c.disk_options()).Annotate("disk-path");
+}
+
+Status CheckWhole(const NodeConfig& c) {
+  constexpr size_t kSmallestPool = size_t{8} << 20;
+  if (c.pool_bytes < kSmallestPool) {
+    return InvalidArgument(
+        fmt::format("pool-size: {} bytes is too small; at least 8Mi", c.pool_bytes));
+  }
+  if (c.watermarks.low >= c.watermarks.high) {
+    return InvalidArgument(
+        fmt::format("low-watermark: {:.0f}% is not below the high-watermark of {:.0f}%; lower it",
+                    100 * c.watermarks.low, 100 * c.watermarks.high));
+  }
+  if (c.member_ttl < 3 * c.heartbeat) {
+    return InvalidArgument(
+        fmt::format("member-ttl-ms: {} is less than three times heartbeat-ms, which is {}: members "
+                    "would come and go; use at least {}",
+                    c.member_ttl.count(), c.heartbeat.count(), 3 * c.heartbeat.count()));
+  }
+  if (!c.auth_token_file.empty() && !std::ifstream(c.auth_token_file)) {
+    return InvalidArgument(fmt::format("auth-token-file: cannot read \"{}\"", c.auth_token_file));
+  }
+  if (!c.pool_file.empty() && c.node_id.empty() && c.peer_port == 0) {
+    return InvalidArgument(fmt::format(
+        "node-id: not set, with peer-port 0, so the name is another one after each start, and the "
+        "pages in pool-file {} would be nobody's; set node-id",
+        c.pool_file));
+  }
+  if (c.socket.empty() && c.tenants_dir.empty()) {
+    return InvalidArgument(
+        "socket: none, and tenants-dir is not set, so that no engine could attach; set one of "
+        "them");
+  }
+  if (c.tenant_socket_name().empty()) {
+    return InvalidArgument(fmt::format(
+        "socket: \"{}\" names no file; write e.g. /run/peercache/default.sock", c.socket));
+  }
+  if (Status s = CheckDisk(c); !s.ok()) return s;
+  if (Status s = CheckAckTimeout(c); !s.ok()) return s;
+  return CheckTls(c);
+}
+
+}  // namespace
+
+std::span<const ConfigOption> ConfigOptions() { return kOptions; }
+
+disk::DiskOptions NodeConfig::disk_options() const {
+  disk::DiskOptions options;
+  options.paths = disk_paths;
+  options.bytes = disk_bytes;
+  options.cluster = cluster;
+  options.io = disk_io;
+  options.log.max_page_bytes = kLongestDiskPage;
+  const auto budget = disk::ParseWriteBudget(disk_write_budget, disk_bytes * disk_paths.size());
+  options.bytes_a_day = budget.ok() ? *budget : 0;
+  return options;
+}
+
+Result<NodeConfig> ParseConfig(const std::map<std::string, std::string>& values) {
+  NodeConfig config;
+  for (const auto& item : values) {
+    const auto& [name, value] = item;
+    const auto option = std::find_if(std::begin(kOptions), std::end(kOptions),
+                                     [&](const ConfigOption& o) { return item.first == o.name; });
+    if (option == std::end(kOptions)) {
+      std::vector<std::string> names;
+      for (const ConfigOption& o : kOptions) names.push_back(o.name);
+      return InvalidArgument(
+          fmt::format("unknown option \"{}\"; known are {}", name, fmt::join(names, ", ")));
+    }
+    if (Status s = option->apply(value, &config); !s.ok()) return s.Annotate(name);
+  }
+  if (!config.pool_file.empty() && !values.contains("drain-budget")) config.drain_budget = 0;
+  if (!values.contains("rdma-timeout")) {
+    while (!OutlastsLostPacket(config.rdma_queue_stall(), config.rdma_link.timeout))
+      --config.rdma_link.timeout;
+  }
+  if (Status s = CheckWhole(config); !s.ok()) return s;
+  return config;
+}
+
+}  // namespace peercache

@@ -1,0 +1,61 @@
+#include "node/disk/disk_holdings.h"
+
+#include <vector>
+
+#include "node/disk/disk_note.h"
+
+namespace peercache {
+
+Record DiskHoldings::RecordOf(const disk::DiskPage& page) {
+  Record record;
+  record.generation = page.sequence;
+  record.checksum = page.checksum;
+  record.length = page.length;
+  record.tier = Tier::kDisk;
+  return record;
+}
+
+void DiskHoldings::ForEach(const std::function<void(const NotedPage&)>& fn) const {
+  tier_->ForEach([&](const disk::DiskPage& page) {
+    if (!pool_->Contains(page.key)) fn({{0, page.sequence, page.key}, FromNote(page.note)});
+  });
+}
+
+Hold DiskHoldings::Take(const PageAt& at, Record* record) {
+  disk::DiskPage page;
+  tier_->Find(std::span(&at.key, 1), std::span(&page, 1));
+  if (page.length == 0 || page.sequence != at.generation || pool_->Contains(at.key)) return {};
+  *record = RecordOf(page);
+  return Hold::OnDisk();
+}
+
+void DiskHoldings::Note(std::span<const PageAt> pages, uint16_t peer) {
+  for (const PageAt& page : pages) {
+    tier_->UpdateNote(page.key, page.generation, [peer](uint32_t note) {
+      PublishedTo to = FromNote(note);
+      to.Add(peer);
+      return ToNote(to);
+    });
+  }
+}
+
+void DiskHoldings::Published(std::span<const HeldPage> pages) {
+  std::vector<disk::DiskPage> gone;
+  for (const HeldPage& page : pages) {
+    if (tier_->Contains(page.key, page.record.generation)) continue;
+    // Its notes went with it.
+    gone.push_back({.key = page.key, .sequence = page.record.generation, .note = kEverywhereNote});
+  }
+  if (!gone.empty()) gone_(gone);
+}
+
+bool DiskHoldings::Unnote(const PageAt& page, uint16_t peer) {
+  tier_->UpdateNote(page.key, page.generation, [peer](uint32_t note) {
+    PublishedTo to = FromNote(note);
+    to.Remove(peer);
+    return ToNote(to);
+  });
+  return true;
+}
+
+}  // namespace peercache

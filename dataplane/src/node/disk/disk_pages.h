@@ -1,0 +1,96 @@
+// DiskPages: the disk tier of a node, with all that connects it to the pool and the directory.
+//
+//   DiskPages(options)    opens the drives; the pool takes its generations from here
+//   Serve(...)            from then on pages are written, read and told of
+//
+// Without `disk-path` a node has none of it. A node whose drives all fail serves from memory: then
+// nothing is found here, and report() says why.
+//
+// Thread-safe once it serves.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/sequence.h"
+#include "disk/disk_tier.h"
+#include "node/disk/disk_holdings.h"
+#include "node/disk/disk_records.h"
+#include "node/disk/loader.h"
+#include "node/disk/spiller.h"
+#include "node/owner/room.h"
+#include "wire/clears.h"
+
+namespace peercache {
+
+// For /v1/status and /metrics.
+struct DiskReport {
+  disk::DiskStats tier = {};
+  uint64_t waiting_pages = 0;    // to be written
+  uint64_t overtaken_pages = 0;  // evicted before they were
+  uint64_t loaded_pages = 0;     // into the pool
+  uint64_t budget_a_day = 0;     // bytes; 0: unlimited
+  std::array<uint64_t, static_cast<size_t>(disk::Drop::kCount)> dropped = {};
+  std::array<uint64_t, static_cast<size_t>(disk::ReadOutcome::kCount)> reads = {};
+  uint64_t stored_pages = 0, stored_bytes = 0;
+};
+
+class DiskPages {
+ public:
+  // Fails for options that can never work.
+  static Result<std::unique_ptr<DiskPages>> Open(const disk::DiskOptions& options,
+                                                 Duration peer_timeout);
+
+  Sequence* generations() { return tier_ ? tier_->sequence() : nullptr; }
+  // Some drive may have pages of processes before.
+  bool has_past() const;
+  // The clears that those processes knew.
+  ClearState KnownClears() const;
+
+  // The pool is there: loads into it, and writes what it has from the process before.
+  void Start(Pool* pool, Room* room);
+  // Null where nothing is on disk.
+  Holdings* holdings() { return holdings_ ? &*holdings_ : nullptr; }
+  TierBehind* behind() { return tier_ ? &records_ : nullptr; }
+  // The directory can be told.
+  void Serve(Publisher* publisher);
+
+  // ---- for engines of this node
+  // Pages of one set are in the pool: Spiller::Add.
+  void Keep(std::span<const PageAt> pages, bool continues_hit) {
+    if (spiller_) spiller_->Add(pages, continues_hit);
+  }
+  // Fills the empty pins of keys that are on disk.
+  void Load(std::span<const Key> keys, std::span<PagePin> pins, TimePoint deadline) {
+    if (loader_) loader_->Load(keys, pins, deadline);
+  }
+  // Sets there[i] where keys[i] is on disk, and leaves the others.
+  void ContainsMany(std::span<const Key> keys, std::span<uint8_t> there) const;
+
+  // ---- for peers, and for what is about to be asked for: Loader::Want
+  void Want(std::span<const Key> keys, std::span<uint8_t> coming = {}) {
+    if (loader_) loader_->Want(keys, coming);
+  }
+
+  // Drops the pages of the tag, or all, for good. False: not yet, ask again. The pool has none of
+  // them any more, and may have some again afterwards.
+  bool Clear(std::optional<uint64_t> tag, uint64_t epoch);
+
+  DiskReport report() const;
+
+ private:
+  explicit DiskPages(Duration peer_timeout) : records_(peer_timeout) {}
+
+  std::vector<disk::DeviceHealth> off_;  // when no drive can be used
+  uint64_t budget_a_day_ = 0;
+  DiskRecords records_;
+  std::unique_ptr<disk::DiskTier> tier_;
+  std::optional<DiskHoldings> holdings_;
+  std::optional<Loader> loader_;
+  std::optional<Spiller> spiller_;
+};
+
+}  // namespace peercache

@@ -1,0 +1,86 @@
+// Loader: brings pages from disk back into the pool, where engines and peers find them.
+//
+//   Load    the calling thread waits for the drive: a get of this node's engines
+//   Want    nobody waits: a peer's fetch, which asks again, and an exists, which a get follows
+//
+// A page goes straight from the drive into its slot, and is verified there. It is put into service
+// only if it is still on disk then, under a lock that a clear takes: so nothing comes back that was
+// cleared while it was on its way (see Barrier).
+//
+// A drive may keep a read for longer than anybody waits. Then the slot stays the drive's until it
+// lets go (disk/reads.h).
+//
+// Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <shared_mutex>
+#include <span>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/key.h"
+#include "disk/disk_tier.h"
+#include "node/owner/room.h"
+#include "pool/pool.h"
+
+namespace peercache {
+
+class Loader {
+ public:
+  Loader(disk::DiskTier* tier, Pool* pool, Room* room, Duration patience);
+  ~Loader();
+
+  // Fills pins[i], where it is empty and keys[i] is on disk, as far as that can be done by the
+  // deadline. Pages that were asked for are hot: they may take the room of others.
+  void Load(std::span<const Key> keys, std::span<PagePin> pins, TimePoint deadline);
+  // coming[i] = 1: keys[i] is on disk. It is on its way into the pool, or will be when it is asked
+  // for again, if too many are on their way. Empty: nobody wants to know.
+  void Want(std::span<const Key> keys, std::span<uint8_t> coming = {});
+  // Pages that came since the last call, to be published if they are still there. Not all of many:
+  // the record of the disk leads here, too.
+  std::vector<PageAt> TakeLoaded();
+
+  // Returns when no page can be put into service any more that was not on disk when this was
+  // called.
+  void Barrier() { const std::unique_lock lock(committing_); }
+
+  uint64_t loaded_pages() const { return loaded_pages_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Loading;
+  // Pages that Load and Want read at a time.
+  static constexpr size_t kBatch = 64;
+  // Bytes on their way for those who do not wait: a quarter of a second of a fast drive.
+  static constexpr uint64_t kMostWanted = uint64_t{256} << 20;
+  static constexpr size_t kMostLoaded = size_t{64} << 10;
+
+  void LoadBatch(std::span<const Key> keys, std::span<const disk::DiskPage> found,
+                 std::span<PagePin> pins, TimePoint deadline);
+  PagePin PutIntoService(Loading* loading);
+  void Run();
+
+  disk::DiskTier* const tier_;
+  Pool* const pool_;
+  Room* const room_;
+  const Duration patience_;
+  std::shared_mutex committing_;
+  std::atomic<uint64_t> loaded_pages_{0};
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Key> queue_;
+  // Lengths of queue_, and of those that Run is reading.
+  std::unordered_map<Key, uint32_t, KeyHash> wanted_;
+  uint64_t wanted_bytes_ = 0;
+  std::vector<PageAt> loaded_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace peercache

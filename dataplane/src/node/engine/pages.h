@@ -1,0 +1,113 @@
+// Pages: what engines ask of a node, over batches: set, get, exists, presence.
+//
+//   Set     copy into own slots, then publish: answered when every owner of a record has
+//           acknowledged
+//   Get     from one source after another, each of which is asked for what those before it have not
+//           brought: own pool, replicas, own disk (node/disk/loader.h), other nodes (fetcher.h),
+//           other calls that bring the same pages (flights.h). Bytes go straight to the engine's
+//           segments
+//   Exists  own pool and disk, then lookups; Presence answers for each key
+//
+// Each call runs in the calling thread and is bounded in time by its size and the peer time-out. A
+// fault anywhere is a miss (get, exists, presence) or a refusal (set) of the pages concerned, with
+// a counted reason, never an error.
+//
+// With a permit (base/permit.h), the engine can take its pages back while a call is at work: from
+// then on nothing is written there, and what was read there is not stored.
+//
+// Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/copy.h"
+#include "base/crew.h"
+#include "base/key.h"
+#include "node/batch/checksum_policy.h"
+#include "node/batch/destinations.h"
+#include "node/batch/get_batch.h"
+#include "node/clear/clears.h"
+#include "node/count/counters.h"
+#include "node/count/stage_time.h"
+#include "node/disk/disk_pages.h"
+#include "node/owner/publisher.h"
+#include "node/owner/upkeep.h"
+#include "node/peer/views.h"
+#include "node/read/fetcher.h"
+#include "node/read/flights.h"
+#include "node/read/locator.h"
+#include "node/read/remote_reader.h"
+#include "node/read/replicas.h"
+#include "pool/pool.h"
+
+namespace peercache {
+
+struct PagesOptions {
+  Duration lease{};
+  Duration peer_timeout{};  // longest a call may stall on others
+  Duration stall{};         // longest without progress of one exchange
+  ChecksumPolicy checksums = ChecksumPolicy::kSampled;
+  uint32_t copy_threads = 1;  // that move the pages of one call, the calling one included
+};
+
+class Pages {
+ public:
+  // `readers`: as of RemoteReader. `disk`: null without.
+  Pages(PagesOptions options, Pool* pool, const Views* views, const Peers* peers,
+        Publisher* publisher, Locator* locator, Replicas* replicas, Room* room,
+        std::vector<PageReader*> readers, Clears* clears, Counters* counters,
+        DiskPages* disk = nullptr);
+
+  // Page i is made of segments [i * per_page, (i + 1) * per_page). ok[i] = 1: stored and visible.
+  void Set(std::span<const Key> keys, std::span<const ConstBytes> segments, size_t per_page,
+           uint64_t tag, std::span<uint8_t> ok, const Permit* permit = nullptr,
+           TenantNumber tenant = 0);
+  // ok[i]: the PageSource whose bytes are in place. The segments of pages from nowhere, 0, are
+  // undefined afterwards. `unmapped`: as of Destinations.
+  void Get(std::span<const Key> keys, std::span<const Bytes> segments, size_t per_page,
+           std::span<uint8_t> ok, const Permit* permit = nullptr, bool unmapped = false);
+  // Length of the leading run of keys that can be read.
+  size_t Exists(std::span<const Key> keys);
+  // there[i] = 1: keys[i] can be read. Returns how many can.
+  size_t Presence(std::span<const Key> keys, std::span<uint8_t> there);
+
+ private:
+  // Sets there[i] to 1 where keys[i] can be read. `there` is all 0.
+  void Find(std::span<const Key> keys, std::span<uint8_t> there, LatencyHistogram* lookup_time);
+  // Begins to bring those that are on this node's disk: a get follows an exists.
+  void Warm(std::span<const Key> keys);
+  // ---- the sources of a get, in the order in which they are asked
+  void FromOwnPool(GetBatch* batch, StageTime* stage);
+  // The same by READs of the rails, into memory that only these reach.
+  void ReadOwnPool(GetBatch* batch, StageTime* stage);
+  // Returns how many pages it has brought. With `pool`, also those that have come into the pool.
+  size_t FromReplicas(GetBatch* batch, Pool* pool, StageTime* stage);
+  void FromOwnDisk(GetBatch* batch);
+  // Other nodes: fetcher_.
+  void FromOtherCalls(GetBatch* batch, std::span<const Flights::Followed> followed);
+
+  // False: this node may have missed a clear, so it gives no page now.
+  bool MayServe(TimePoint start);
+  // Where the page was. Nowhere: the bytes are wrong, or the engine's memory is gone or taken back.
+  PageSource CopyOut(const PagePin& pin, PageSource source, const Destinations& to, size_t page);
+
+  const PagesOptions options_;
+  Pool* const pool_;
+  const Views* const views_;
+  Publisher* const publisher_;
+  Locator* const locator_;
+  Replicas* const replicas_;
+  Room* const room_;
+  Clears* const clears_;
+  Counters* const counters_;
+  DiskPages* const disk_;
+  Crew crew_;
+  RemoteReader reader_;
+  Fetcher fetcher_;
+  Flights flights_;
+};
+
+}  // namespace peercache

@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <memory>
+
+#include "base/checksum.h"
+#include "node/batch/deadline.h"
+#include "node/engine/pages.h"
+
+namespace peercache {
+namespace {
+
+PageSource Here(const PagePin& pin) {
+  return pin.replica() ? PageSource::kReplica : PageSource::kLocal;
+}
+
+void CountHit(PageSource source, uint64_t bytes, Counters* c) {
+  switch (source) {
+    case PageSource::kDisk:
+      c->read_disk_hits.Add(1);
+      c->bytes_disk.Add(bytes);
+      break;
+    case PageSource::kReplica:
+      c->read_replica_hits.Add(1);
+      c->bytes_replica.Add(bytes);
+      break;
+    default: c->read_local_hits.Add(1); c->bytes_local.Add(bytes);
+  }
+}
+
+}  // namespace
+
+void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size_t per_page,
+                std::span<uint8_t> ok, const Permit* permit, bool unmapped) {
+  std::fill(ok.begin(), ok.end(), uint8_t{0});
+  counters_->read_requests.Add(keys.size());
+  const TimePoint start = Clock::now();
+  if (!MayServe(start)) {
+    const bool joined = views_->Get() != nullptr;
+    (joined ? counters_->miss_behind : counters_->miss_no_view).Add(keys.size());
+    return;
+  }
+  const Destinations to{segments, per_page, permit, unmapped};
+  GetBatch batch{keys, to, ok, start};
+  StageTime copy(&counters_->get_copy);
+  const auto deadline = [&](uint64_t bytes) {
+    return DeadlineFor(bytes, options_.peer_timeout, start);
+  };
+  if (unmapped) {
+    // Nobody can copy from there, so the call shares nothing with others.
+    ReadOwnPool(&batch, &copy);
+    if (!batch.wanted.empty()) fetcher_.Fetch(&batch, deadline(batch.WantedBytes()));
+    return;
+  }
+
+  FromOwnPool(&batch, &copy);
+  if (batch.wanted.empty()) return;
+  const uint64_t epoch = replicas_->epoch(), kept = replicas_->kept();
+  size_t replicated = FromReplicas(&batch, nullptr, &copy);
+  if (disk_ != nullptr) FromOwnDisk(&batch);
+
+  // Pages that another call is bringing already are copied from that call, at the end.
+  const auto flight = std::make_shared<Flights::Call>(to, epoch);
+  const TimePoint flown = deadline(batch.WantedBytes());
+  std::vector<size_t> led;
+  std::vector<Flights::Followed> followed;
+  flights_.Join(keys, batch.wanted, flight.get(), &led, &followed);
+  batch.wanted = led;
+  // Between the two looks, a call that was bringing these pages may have left them as replicas and
+  // ended. Copying what the first look had found takes long enough for that.
+  if (replicas_->kept() != kept) replicated += FromReplicas(&batch, pool_, &copy);
+  replicas_->Observe(replicated + followed.size(), batch.wanted.size());
+
+  if (!batch.wanted.empty()) fetcher_.Fetch(&batch, deadline(batch.WantedBytes()));
+  flights_.Land(flight.get(), ok);
+  FromOtherCalls(&batch, followed);
+  // Kept before others cease to follow, so that nobody finds neither the flight nor the replica.
+  if (!batch.wanted.empty()) replicas_->Keep(keys, batch.wanted, ok, to, epoch, batch.checksums);
+  flights_.Leave(keys, led, flight.get(), flown);
+}
+
+void Pages::FromOwnPool(GetBatch* batch, StageTime* stage) {
+  const size_t count = batch->keys.size();
+  std::vector<size_t> here;
+  here.reserve(count);
+  batch->wanted.reserve(count);
+  std::vector<PagePin> pins(count);
+  pool_->FindMany(batch->keys, pins);
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    (pins[i] ? here : batch->wanted).push_back(i);
+    if (pins[i]) bytes += pins[i].payload().size();
+  }
+  crew_.ForBytes(here.size(), bytes, [&](size_t h) {
+    const size_t page = here[h];
+    batch->Deliver(page, CopyOut(pins[page], Here(pins[page]), batch->to, page));
+    pins[page].Release();
+  });
+  if (!here.empty()) stage->Add(Clock::now() - batch->start);
+}
+
+void Pages::ReadOwnPool(GetBatch* batch, StageTime* stage) {
+  std::vector<PagePin> pins(batch->keys.size());
+  pool_->FindMany(batch->keys, pins);
+  if (disk_ != nullptr) disk_->Load(batch->keys, pins, batch->start + options_.stall);
+  std::vector<RemotePage> here;
+  for (size_t i = 0; i < pins.size(); ++i) {
+    // Its pin keeps the slot as it is for as long as the call lasts.
+    if (pins[i] && pins[i].payload().size() == batch->to.SizeOf(i)) {
+      here.push_back({batch->keys[i], publisher_->RecordOf(pins[i]), i, TimePoint::max()});
+    } else {
+      batch->wanted.push_back(i);
+    }
+  }
+  if (here.empty()) return;
+  std::vector<ReadOutcome> outcomes(here.size());
+  reader_.Read(here, batch->to, outcomes, batch->start + options_.peer_timeout);
+  for (size_t h = 0; h < here.size(); ++h) {
+    const size_t page = here[h].page;
+    if (!Arrived(outcomes[h]) || batch->to.revoked()) {
+      batch->wanted.push_back(page);
+      continue;
+    }
+    batch->Deliver(page, Here(pins[page]));
+    CountHit(Here(pins[page]), here[h].record.length, counters_);
+  }
+  stage->Add(Clock::now() - batch->start);
+}
+
+size_t Pages::FromReplicas(GetBatch* batch, Pool* pool, StageTime* stage) {
+  std::vector<Key> asked;
+  asked.reserve(batch->wanted.size());
+  for (const size_t page : batch->wanted) asked.push_back(batch->keys[page]);
+  std::vector<PagePin> pins(asked.size());
+  const TimePoint start = Clock::now();
+  replicas_->Find(asked, pins);
+  if (pool != nullptr) {
+    std::vector<PagePin> more(asked.size());
+    pool->FindMany(asked, more);
+    for (size_t i = 0; i < pins.size(); ++i)
+      if (!pins[i]) pins[i] = std::move(more[i]);
+  }
+  for (size_t i = 0; i < pins.size(); ++i) {
+    const size_t page = batch->wanted[i];
+    if (pins[i]) batch->Deliver(page, CopyOut(pins[i], Here(pins[i]), batch->to, page));
+    pins[i].Release();
+  }
+  const size_t before = batch->wanted.size();
+  batch->DropDelivered();
+  const size_t found = before - batch->wanted.size();
+  if (found > 0) stage->Add(Clock::now() - start);
+  return found;
+}
+
+void Pages::FromOwnDisk(GetBatch* batch) {
+  // As many as the drive is asked for at a time.
+  constexpr size_t kPiece = 64;
+  const TimePoint deadline = DeadlineFor(batch->WantedBytes(), options_.stall, batch->start);
+  for (size_t at = 0; at < batch->wanted.size(); at += kPiece) {
+    const auto piece =
+        std::span(batch->wanted).subspan(at, std::min(kPiece, batch->wanted.size() - at));
+    std::vector<Key> keys;
+    for (const size_t page : piece) keys.push_back(batch->keys[page]);
+    std::vector<PagePin> pins(piece.size());
+    disk_->Load(keys, pins, deadline);
+    uint64_t bytes = 0;
+    for (const PagePin& pin : pins) bytes += pin ? pin.payload().size() : 0;
+    crew_.ForBytes(piece.size(), bytes, [&](size_t i) {
+      if (!pins[i]) return;
+      batch->Deliver(piece[i], CopyOut(pins[i], PageSource::kDisk, batch->to, piece[i]));
+      pins[i].Release();
+    });
+  }
+  batch->DropDelivered();
+  // What the drive did not bring in time is there when it is asked for again.
+  std::vector<Key> late;
+  for (const size_t page : batch->wanted) late.push_back(batch->keys[page]);
+  if (!late.empty()) disk_->Want(late);
+}
+
+void Pages::FromOtherCalls(GetBatch* batch, std::span<const Flights::Followed> followed) {
+  if (followed.empty()) return;
+  const TimePoint landed = Clock::now();
+  for (const Flights::Followed& f : followed) {
+    const uint64_t size = batch->to.SizeOf(f.page);
+    const TimePoint deadline =
+        DeadlineFor(size * followed.size(), options_.peer_timeout, batch->start);
+    const bool copied = flights_.Copy(f, batch->to, deadline);
+    if (copied) batch->Deliver(f.page, PageSource::kShared);
+    (copied ? counters_->read_shared_hits : counters_->miss_absent).Add(1);
+    if (copied) counters_->bytes_shared.Add(size);
+  }
+  counters_->get_share.Observe(Clock::now() - landed);
+}
+
+PageSource Pages::CopyOut(const PagePin& pin, PageSource source, const Destinations& to,
+                          size_t page) {
+  {
+    const Permit::Use use(to.permit);
+    if (!use || !GuardedScatter(to.Of(page), pin.payload())) {
+      (use ? counters_->miss_copy : counters_->miss_given_up).Add(1);
+      return PageSource::kNowhere;
+    }
+  }
+  const SlotHeader& header = pin.header();
+  if (header.checksum != 0 && ChecksumWanted(options_.checksums, header.key)) {
+    counters_->verified.Add(1);
+    if (Checksum(pin.payload()) != header.checksum) {
+      counters_->miss_corrupt.Add(1);
+      return PageSource::kNowhere;
+    }
+  }
+  CountHit(source, pin.payload().size(), counters_);
+  return source;
+}
+
+}  // namespace peercache

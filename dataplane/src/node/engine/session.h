@@ -1,0 +1,110 @@
+// Session: what a node knows of one engine: the regions of its memory that it has shared.
+// Connections hold it by shared_ptr; a call holds the regions it works on, so that dropping a
+// region never pulls memory from under a copy.
+//
+// Thread-safe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/copy.h"
+#include "base/memory.h"
+#include "base/prefault.h"
+#include "base/status.h"
+#include "node/count/lookups.h"
+#include "node/engine/call_gate.h"
+#include "node/rails/fabric.h"
+#include "node/tenant/tenants.h"
+#include "wire/messages.h"
+#include "wire/stream.h"
+
+namespace peercache {
+
+class Session {
+ public:
+  // It is of `tenant`, while it has the seat.
+  Session(uint64_t id, std::string engine, std::string version, PeerCredentials owner,
+          uint32_t max_calls, std::shared_ptr<Tenant> tenant, Admission::Seat seat)
+      : id_(id),
+        engine_(std::move(engine)),
+        version_(std::move(version)),
+        owner_(owner),
+        tenant_(std::move(tenant)),
+        seat_(std::move(seat)),
+        gate_(max_calls) {}
+
+  uint64_t id() const { return id_; }
+  const std::string& engine() const { return engine_; }
+  const std::string& version() const { return version_; }
+  // The process that made the session.
+  const PeerCredentials& owner() const { return owner_; }
+
+  // What its calls pass through.
+  CallGate& gate() { return gate_; }
+  // What is counted of them.
+  Lookups& lookups() { return lookups_; }
+
+  struct Limits {
+    size_t regions = 0;
+    uint64_t bytes = 0;  // of all regions together
+  };
+  // Maps the descriptor under the id; length 0 without a descriptor drops the region. With `fabric`
+  // the region is registered with its rails, before this returns when it is small.
+  Status SetRegion(const RegionRequest& request, UniqueFd fd, const Limits& limits, Fabric* fabric);
+
+  // The same with memory of a device (base/dma_buf.h). Without a descriptor the offset is its
+  // address, and the engine is this process. Fails when no way leads there. With `fabric` null
+  // there are no rails.
+  Result<DmaBufOk> SetDevice(const RegionRequest& request, std::optional<UniqueFd> fd,
+                             const Limits& limits, Fabric* fabric);
+
+  // The regions of one call, kept mapped while this lives, and the segments in them.
+  struct Resolved {
+    std::vector<std::shared_ptr<MappedRegion>> regions;
+    std::vector<Bytes> segments;
+    bool unmapped = false;  // some lie in device memory that only READs of the rails reach
+  };
+  // Fails when a segment names an unknown region or lies outside of it.
+  Status Resolve(std::span<const WireSegment> segments, Resolved* resolved) const;
+
+  size_t region_count() const;
+  uint64_t region_bytes() const;
+  // Of these, what is registered with the rails.
+  uint64_t registered_bytes() const;
+
+ private:
+  struct Region {
+    std::shared_ptr<MappedRegion> memory;  // null: device memory by its addresses in this process
+    Bytes bytes;                           // the region
+    uint64_t mapped = 0;                   // bytes, for the limit: with what lies before the region
+    Tenant::Memory taken;                  // the same, of the tenant's
+    bool unmapped = false;                 // nobody may touch it but the rails
+    std::unique_ptr<Prefault> prefault;    // of `memory`; destroyed before it
+    std::shared_ptr<const Fabric::Shared> shared;  // null without rails
+  };
+  // The region that a request for device memory means, not yet registered.
+  Result<Region> DeviceRegion(const RegionRequest& request, std::optional<UniqueFd> fd) const;
+  // With the region, of so many bytes, in place of what is there; the lock is held.
+  Status CheckLimits(uint32_t region, uint64_t bytes, const Limits& limits) const;
+  // The same, and takes the bytes from what the tenant may share.
+  Result<Tenant::Memory> Take(uint32_t region, uint64_t bytes, const Limits& limits) const;
+  // Returns what was there: to be destroyed without the lock.
+  std::map<uint32_t, Region>::node_type Replace(uint32_t id, Region region);
+  const uint64_t id_;
+  const std::string engine_, version_;
+  const PeerCredentials owner_;
+  const std::shared_ptr<Tenant> tenant_;
+  const Admission::Seat seat_;
+  CallGate gate_;
+  Lookups lookups_;
+  mutable std::mutex mutex_;
+  std::map<uint32_t, Region> regions_;
+};
+
+}  // namespace peercache

@@ -1,0 +1,122 @@
+#include "node/mapped/pool_server.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "wire/stream.h"
+
+namespace peercache {
+namespace {
+
+// How soon it is noticed that a secret has ended.
+constexpr milliseconds kLookEvery{1000};
+// A machine has a node or two for each NUMA node.
+constexpr size_t kMostReaders = 64;
+
+}  // namespace
+
+bool PoolConnectionEnded(int fd) {
+  std::byte byte;
+  return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
+}
+
+std::string PoolSocket(const std::string& directory, uint64_t node) {
+  return fmt::format("{}/.pool-{:016x}", directory, node);
+}
+
+Result<std::unique_ptr<PoolServer>> PoolServer::Open(const std::string& directory, Hello self,
+                                                     const Secret* secret,
+                                                     const MappedRegion& pool) {
+  std::string path = PoolSocket(directory, self.node);
+  auto listener = ListenUnix(path, 0600);
+  if (!listener.ok()) return listener.status();
+  UniqueFd readable(open(fmt::format("/proc/self/fd/{}", pool.fd()).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!readable || fcntl(pool.fd(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) {
+    unlink(path.c_str());
+    return FromErrno("making the pool readable for nodes of this machine", errno);
+  }
+  return std::unique_ptr<PoolServer>(new PoolServer(std::move(path), std::move(self), secret,
+                                                    std::move(*listener), std::move(readable)));
+}
+
+PoolServer::PoolServer(std::string path, Hello self, const Secret* secret, UniqueFd listener,
+                       UniqueFd pool)
+    : path_(std::move(path)),
+      self_(std::move(self)),
+      secret_(secret),
+      listener_(std::move(listener)),
+      pool_(std::move(pool)),
+      thread_([this] { Run(); }) {}
+
+PoolServer::~PoolServer() {
+  stop_ = true;
+  shutdown(listener_.get(), SHUT_RDWR);
+  thread_.join();
+  unlink(path_.c_str());
+}
+
+void PoolServer::Run() {
+  while (!stop_) {
+    (void)WaitFor(listener_.get(), POLLIN, Clock::now() + kLookEvery);
+    DropEnded();
+    UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd || readers_.size() >= kMostReaders) continue;
+    uint64_t key = 0;
+    if (Status s = Greet(fd.get(), &key); s.ok()) {
+      readers_.push_back({std::move(fd), key});
+    } else {
+      spdlog::debug("a reader of the pool is refused: {}", s.ToString());
+    }
+  }
+}
+
+Status PoolServer::Greet(int fd, uint64_t* key) const {
+  const TimePoint deadline = Clock::now() + kPoolGreeting;  // others wait meanwhile
+  ReceivedFrame frame;
+  FrameWriter answer;
+  Hello hello;
+  if (Status s = ReceiveFrame(fd, deadline, &frame, kMaxPoolGreetingBody); !s.ok()) return s;
+  FrameReader body(frame.body);
+  if (frame.header.type != MessageType::kHello || !hello.Decode(&body))
+    return Corrupt("malformed Hello");
+  hello.machine = frame.header.number;
+  if (hello.cluster != self_.cluster || hello.to != path_)
+    return {Code::kUnauthenticated, "the caller looks for another node"};
+  const auto known = secret_->none() ? std::nullopt : secret_->Find(hello.key, Clock::now());
+  if (secret_->none() != (hello.key == 0) || secret_->none() == known.has_value())
+    return {Code::kUnauthenticated, "the caller has another secret"};
+  if (known) {
+    const auto asked = Ask(*known, hello, {self_.node, self_.incarnation, self_.machine, {}, {}});
+    if (!asked.ok()) return asked.status();
+    answer.Start(MessageType::kChallenge, frame.header.request_id);
+    asked->challenge.Encode(&answer);
+    if (Status s = SendFrame(fd, answer.Finish(), -1, deadline); !s.ok()) return s;
+    if (Status s = ReceiveFrame(fd, deadline, &frame, kMaxPoolGreetingBody); !s.ok()) return s;
+    FrameReader proof(frame.body);
+    ProveMessage prove;
+    if (frame.header.type != MessageType::kProve || !prove.Decode(&proof) ||
+        !Same(prove.proof, asked->expected))
+      return {Code::kUnauthenticated, "the caller has not the cluster's secret"};
+    *key = known->id;
+  }
+  answer.Start(known ? MessageType::kProveOk : MessageType::kHelloOk, frame.header.request_id);
+  if (!known) {
+    HelloOk{self_.node, self_.incarnation, self_.machine}.Encode(&answer);
+  }
+  return SendFrame(fd, answer.Finish(), pool_.get(), deadline);
+}
+
+void PoolServer::DropEnded() {
+  const TimePoint now = Clock::now();
+  readers_.remove_if([&](const Reader& reader) {
+    return PoolConnectionEnded(reader.fd.get()) ||
+           (reader.key != 0 && !secret_->Find(reader.key, now));
+  });
+}
+
+}  // namespace peercache

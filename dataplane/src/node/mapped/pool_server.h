@@ -1,0 +1,74 @@
+// PoolServer: hands this node's pool, to be read, to other nodes of the cluster on this machine.
+//
+//   reader                                   holder, at PoolSocket(directory, holder)
+//   Hello{key id, nonce, to: the socket} ->
+//                                        <-  Challenge, as on TCP (transport/peer_key.h)
+//   Prove                                ->
+//                                        <-  ProveOk with a read-only descriptor of the pool
+//
+// Without a secret HelloOk carries the descriptor: then whoever may connect to the socket, which is
+// for this process's user alone, is a peer, as on the peer port. `to` keeps proofs of TCP
+// connections from being good here, and the reverse.
+//
+// The connection then stays: the reader unmaps the pool when it ends, so that the memory of a node
+// that is gone is freed. It ends with the node, and with the secret by which it was made.
+//
+// What a process has mapped cannot be taken back from it. The pool is sealed against new writable
+// mappings, so nobody but this node writes there.
+//
+// Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <list>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/memory.h"
+#include "base/status.h"
+#include "node/peer/secret.h"
+#include "wire/messages.h"
+
+namespace peercache {
+
+// Of one greeting, at most: how long it takes, and the body of each frame.
+inline constexpr milliseconds kPoolGreeting{1000};
+inline constexpr uint32_t kMaxPoolGreetingBody = 4096;
+
+// Where node `node` waits for readers of its pool; `directory` is shared by the nodes of a machine.
+std::string PoolSocket(const std::string& directory, uint64_t node);
+
+// After the greeting neither side says anything: a connection with a byte or an end has ended.
+bool PoolConnectionEnded(int fd);
+
+class PoolServer {
+ public:
+  // `self`: this node. `secret` and `pool` outlive this. Fails when the socket cannot be made.
+  static Result<std::unique_ptr<PoolServer>> Open(const std::string& directory, Hello self,
+                                                  const Secret* secret, const MappedRegion& pool);
+  ~PoolServer();
+
+ private:
+  struct Reader {
+    UniqueFd fd;
+    uint64_t key;  // by which it has proven itself; 0: by none
+  };
+  PoolServer(std::string path, Hello self, const Secret* secret, UniqueFd listener, UniqueFd pool);
+  void Run();
+  Status Greet(int fd, uint64_t* key) const;
+  // Ends connections whose reader has gone or whose secret is not good any more.
+  void DropEnded();
+
+  const std::string path_;
+  const Hello self_;  // `to` is path_
+  const Secret* const secret_;
+  const UniqueFd listener_, pool_;
+  std::list<Reader> readers_;  // of the thread
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace peercache

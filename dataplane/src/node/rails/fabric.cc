@@ -1,0 +1,343 @@
+#include "node/rails/fabric.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "node/batch/node_groups.h"
+#include "transport/rdma/memlock.h"
+
+namespace peercache {
+namespace {
+
+// With less of its lease left than this a page is not read one-sided: it would most likely come too
+// late.
+constexpr Duration kLeastLease = milliseconds(20);
+// Of the stall of a call, what making a link to this node itself may take, for which the peers'
+// READs of the call wait. It is made in a few milliseconds.
+constexpr int kOwnLinkShare = 4;
+// Links to this node itself that are kept, and for how long without use.
+constexpr size_t kIdleOwn = 4;
+constexpr Duration kOwnIdles = std::chrono::minutes(1);
+// Registered within some 50 ms, most of which is the kernel clearing it: far less than an engine's
+// time-out. Staging memory is smaller; its first read follows at once, and would go over TCP.
+constexpr size_t kShortBytes = size_t{64} << 20;
+
+}  // namespace
+
+// A holder, what is to be read from it, and the link it is read over.
+struct Fabric::Work {
+  std::unique_ptr<Link> link;
+  UnderWay reading;
+  // What was not tried yet goes to `untried`.
+  void GiveBack(std::vector<size_t>* untried) {
+    untried->insert(untried->end(), rest.begin() + static_cast<ptrdiff_t>(next), rest.end());
+    next = rest.size();
+  }
+  std::vector<size_t> rest;  // indices of pages, from `next` on
+  size_t next = 0;
+  // The round at work.
+  size_t count = 0;
+  HeaderMemory::Block block;
+  std::vector<rdma::PageRead> reads;
+  std::vector<rdma::PageState> states;
+};
+
+Fabric::Fabric(const FabricOptions& options)
+    : stall_(options.peer_timeout * 2 / 5),
+      queue_stall_(options.queue_stall),
+      spin_(options.spin),
+      max_queues_(options.max_queues) {}
+
+// What rails call when their devices change is not there any longer than this.
+Fabric::~Fabric() {
+  if (rails_) rails_->Stop();
+}
+
+Result<std::unique_ptr<Fabric>> Fabric::Open(const FabricOptions& options,
+                                             std::span<const rdma::RailSpec> rails,
+                                             std::span<std::byte> pool) {
+  auto fabric = std::unique_ptr<Fabric>(new Fabric(options));
+  auto opened = rdma::Rails::Open(rails, options.link);
+  if (!opened.ok()) return opened.status();
+  fabric->rails_ = std::move(*opened);
+  // Before gigabytes are brought in for nothing.
+  if (Status s = rdma::CheckMemlock(kLocked, LockedOfEachRail(pool.size()),
+                                    fabric->rails_->locking(), rdma::ReadMemlock());
+      !s.ok())
+    return s;
+  fabric->rails_->OnDeviceChange(
+      [f = fabric.get()](size_t rail) { return f->registered_.Renew(*f->rails_, rail); });
+  // Where peers read, and where lands what a node takes over.
+  const auto registered = fabric->registered_.Register(
+      "pool", pool, *fabric->rails_, rdma::Registration::For::kRemoteRead, nullptr);
+  if (!registered.ok()) return registered.status();
+  fabric->acceptor_ = std::make_unique<rdma::Acceptor>(fabric->rails_.get(), &fabric->registered_,
+                                                       pool, options.max_queues);
+  fabric->headers_ = std::make_unique<HeaderMemory>(fabric->rails_.get(), &fabric->registered_);
+  return fabric;
+}
+
+void Fabric::Start(const Peers* peers) {
+  peers_ = peers;
+  LinkOptions options;
+  options.connect = stall_;
+  options.max_queues = max_queues_;
+  links_ = std::make_unique<Links>(options, rails_.get(), peers, headers_.get(), &registered_);
+}
+
+// Joined, and the range forgotten, when it goes.
+class Fabric::SharedRegion final : public Shared {
+ public:
+  SharedRegion(Fabric* fabric, const std::string& what, const std::shared_ptr<MappedRegion>& region)
+      : fabric_(fabric), bytes_(region->bytes()), thread_([this, what, region] {
+          const uint64_t id = Register(what, region);
+          std::lock_guard lock(mutex_);
+          id_ = id;
+          tried_ = true;
+          changed_.notify_all();
+        }) {}
+  ~SharedRegion() override {
+    thread_.join();
+    if (id_ != 0) fabric_->registered_.Remove(id_);
+  }
+  SharedRegion(const SharedRegion&) = delete;
+  SharedRegion& operator=(const SharedRegion&) = delete;
+
+  bool registered() const override {
+    std::lock_guard lock(mutex_);
+    return id_ != 0 && fabric_->registered_.Known(id_);
+  }
+  void AwaitIfShort() const override {
+    if (bytes_.size() > kShortBytes) return;
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return tried_; });
+  }
+
+ private:
+  // 0: that failed.
+  uint64_t Register(const std::string& what, const std::shared_ptr<MappedRegion>& region) const {
+    const auto id = fabric_->registered_.Register(what, region->bytes(), *fabric_->rails_,
+                                                  rdma::Registration::For::kLocalWrite, region);
+    if (id.ok()) return *id;
+    spdlog::warn("pages of {} are read over TCP: {}", what, id.status().ToString());
+    return 0;
+  }
+
+  Fabric* const fabric_;
+  const std::span<const std::byte> bytes_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  uint64_t id_ = 0;  // 0: it is not registered
+  bool tried_ = false;
+  std::thread thread_;
+};
+
+std::shared_ptr<const Fabric::Shared> Fabric::Share(const std::string& what,
+                                                    std::shared_ptr<MappedRegion> memory) {
+  return std::make_shared<SharedRegion>(this, what, memory);
+}
+
+class Fabric::SharedDevice final : public Shared {
+ public:
+  SharedDevice(Fabric* fabric, uint64_t id) : fabric_(fabric), id_(id) {}
+  ~SharedDevice() override { fabric_->registered_.Remove(id_); }
+  SharedDevice(const SharedDevice&) = delete;
+  SharedDevice& operator=(const SharedDevice&) = delete;
+  bool registered() const override { return fabric_->registered_.Known(id_); }
+  void AwaitIfShort() const override {}
+
+ private:
+  Fabric* const fabric_;
+  const uint64_t id_;
+};
+
+// At once: the device has the memory already, and nothing is to be brought in or locked.
+Result<std::shared_ptr<const Fabric::Shared>> Fabric::ShareDevice(
+    const std::string& what, Bytes bytes, rdma::Registration::DmaBuf dma_buf,
+    std::shared_ptr<const void> keeper) {
+  dma_buf.device = true;
+  const auto id = registered_.Register(what, bytes, *rails_, rdma::Registration::For::kLocalWrite,
+                                       std::move(keeper), dma_buf);
+  if (!id.ok()) return id.status();
+  return std::shared_ptr<const Shared>(std::make_shared<SharedDevice>(this, *id));
+}
+
+std::vector<size_t> Fabric::Read(const ReadBatch& batch, std::vector<size_t> asked) {
+  const Destinations& to = batch.to;
+  const TimePoint now = Clock::now();
+  std::vector<size_t> rest;
+  std::vector<Work> works;
+  NodeGroups groups;
+  for (const size_t i : asked) groups.Add(batch.pages[i].record.node, i);
+  groups.ForEach([&](uint64_t node, std::span<const NodeGroups::Item> items) {
+    Work work;
+    const PeerRef peer = peers_->Find(node);
+    if (peer != nullptr) {
+      work.link = links_->Take(peer, now);
+    } else if (to.unmapped && node == peers_->self()) {
+      work.link = TakeOwn(std::min(batch.deadline, now + stall_ / kOwnLinkShare));
+    }
+    const TimePoint taken = Clock::now();
+    uint64_t bytes = 0;
+    for (const auto& item : items) {
+      const RemotePage& page = batch.pages[item.index];
+      const bool fits = work.link && work.link->incarnation == page.record.incarnation &&
+                        page.until > taken + kLeastLease;
+      (fits ? work.rest : rest).push_back(item.index);
+      if (fits) bytes += page.record.length;
+    }
+    if (work.link && work.rest.empty()) Return(std::move(work.link));
+    if (!work.link) return;
+    if (peer != nullptr) work.reading = peer->Reading(bytes);
+    works.push_back(std::move(work));
+  });
+  // Of all READs together: NICs write until they have completed, whatever this process does. Not of
+  // the making of links, which nobody should wait for.
+  const Permit::Use use(to.permit);
+  if (!use) {
+    for (Work& work : works) Return(std::move(work.link));
+    return {};
+  }
+  const TimePoint last_post = std::min(batch.deadline, Clock::now() + stall_);
+  while (!works.empty()) {
+    const bool late = Clock::now() >= last_post;
+    if (!late) Round(works, batch, {batch.deadline, spin_, last_post}, &rest);
+    for (Work& work : works) {
+      if (late) work.GiveBack(&rest);
+      if (work.next == work.rest.size()) Return(std::move(work.link));
+    }
+    std::erase_if(works, [](const Work& work) { return work.link == nullptr; });
+  }
+  return rest;
+}
+
+std::unique_ptr<Link> Fabric::TakeOwn(TimePoint deadline) {
+  std::vector<std::unique_ptr<Link>> useless;  // goes without the lock
+  {
+    std::lock_guard lock(own_mutex_);
+    while (!own_.empty()) {
+      auto link = std::move(own_.back());
+      own_.pop_back();
+      if (link->channel->queues() > 0 && link->channel->lost_rails() == 0) return link;
+      useless.push_back(std::move(link));
+    }
+  }
+  const TimePoint now = Clock::now();
+  if (!own_health_.Allows(now)) return nullptr;
+  auto link = OpenOwn(deadline);
+  if (link.ok()) {
+    own_health_.Succeeded();
+    return std::move(*link);
+  }
+  if (own_health_.state(now) == PeerHealth::State::kClosed)
+    spdlog::warn("device memory gets no pages of this node's own pool: {}",
+                 link.status().ToString());
+  own_health_.Failed(Clock::now());
+  return nullptr;
+}
+
+Result<std::unique_ptr<Link>> Fabric::OpenOwn(TimePoint deadline) {
+  auto channel = rdma::ReadChannel::Make(*rails_, ~0u);
+  if (!channel.ok()) return channel.status();
+  auto link = std::make_unique<Link>();
+  link->incarnation = peers_->incarnation();
+  link->channel = std::move(*channel);
+  ConnectOk answer;
+  do {
+    auto queues = acceptor_->Accept(link->channel->request(), &answer);
+    if (!queues.ok()) return queues.status();
+    link->own = std::move(*queues);
+    if (answer.later) std::this_thread::sleep_for(milliseconds(1));
+  } while (answer.later && Clock::now() < deadline);
+  if (answer.later) return DeadlineExceeded("the rails have not connected to themselves");
+  if (Status s = link->channel->Establish(answer, deadline); !s.ok()) return s;
+  return link;
+}
+
+void Fabric::Return(std::unique_ptr<Link> link) {
+  if (link->peer != nullptr) return links_->Return(std::move(link));
+  std::vector<std::unique_ptr<Link>> useless;  // goes without the lock
+  std::lock_guard lock(own_mutex_);
+  const TimePoint now = link->returned = Clock::now();
+  own_.push_back(std::move(link));
+  while (own_.size() > kIdleOwn || now - own_.front()->returned > kOwnIdles) {
+    useless.push_back(std::move(own_.front()));
+    own_.erase(own_.begin());
+  }
+}
+
+void Fabric::Round(std::span<Work> works, const ReadBatch& batch, const rdma::ReadLimits& limits,
+                   std::vector<size_t>* rest) {
+  std::vector<rdma::RunningRead> running;
+  for (Work& work : works) {
+    work.count = 0;
+    auto block = headers_->Take();
+    if (!block.ok()) {
+      spdlog::error("{}", block.status().ToString());
+      work.GiveBack(rest);
+      continue;
+    }
+    work.block = *block;
+    work.count = std::min(work.rest.size() - work.next, HeaderMemory::kPages);
+    work.reads.clear();
+    for (size_t i = 0; i < work.count; ++i) {
+      const RemotePage& page = batch.pages[work.rest[work.next + i]];
+      const Record& r = page.record;
+      work.reads.push_back({page.key, r.offset, r.generation, r.length, batch.to.Of(page.page)});
+    }
+    work.states.assign(work.count, rdma::PageState::kPending);
+    const Channel* const control = work.link->control.get();
+    running.push_back({work.link->channel.get(), control != nullptr ? control->fd() : -1});
+  }
+  const auto ranges = registered_.ranges();
+  const TimePoint now = Clock::now();
+  for (Work& work : works) {
+    if (work.count == 0) continue;
+    work.link->channel->Begin(work.reads, *ranges, work.block.headers.first(2 * work.count),
+                              work.states, queue_stall_, now);
+  }
+  rdma::RunReads(running, limits);
+  for (Work& work : works) {
+    if (work.count == 0) continue;
+    headers_->Return(work.block);
+    const TimePoint finished = work.link->channel->finished();
+    for (size_t i = 0; i < work.count; ++i) {
+      const size_t index = work.rest[work.next + i];
+      switch (work.states[i]) {
+        case rdma::PageState::kRead:
+          // Nobody guards the slot after the lease, so bytes that came later may be another page's.
+          // model: check_lease, time_last
+          if (finished < batch.pages[index].until) {
+            batch.outcomes[index] = ReadOutcome::kReadByRdma;
+          } else {
+            rest->push_back(index);
+          }
+          break;
+        case rdma::PageState::kStale: batch.outcomes[index] = ReadOutcome::kStale; break;
+        default: rest->push_back(index); break;
+      }
+    }
+    work.next += work.count;
+  }
+}
+
+FabricStats Fabric::stats() const {
+  FabricStats stats;
+  for (const auto& rail : rails_->all()) {
+    const rdma::RailAddress address = rail->state().address();
+    stats.rails.push_back(
+        {rail->name(), rail->up(),
+         address.epoch == 0 ? std::string() : rdma::FormatAddress(address.gid.address),
+         rail->state().waits(), rail->spec().numa_node, rail->memory(), rail->ordering(),
+         rail->stats()});
+  }
+  if (links_) stats.links = links_->stats();
+  stats.acceptor = acceptor_->stats();
+  return stats;
+}
+
+}  // namespace peercache

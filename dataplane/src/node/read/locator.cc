@@ -1,0 +1,223 @@
+#include "node/read/locator.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "directory/preference.h"
+
+namespace peercache {
+namespace {
+
+constexpr int kLookShare = 2;
+
+}  // namespace
+
+Locator::Locator(LocatorOptions options, Shard* shard, Peers* peers, Fabric* fabric,
+                 OneSidedLookups* one_sided, Counters* counters)
+    : options_(options),
+      shard_(shard),
+      peers_(peers),
+      fabric_(fabric),
+      one_sided_(one_sided),
+      counters_(counters),
+      cache_(options.cache_ttl > Duration::zero() ? options.cache_entries : 0) {}
+
+size_t Locator::Recall(std::span<const Key> keys, std::span<Record> records,
+                       std::span<TimePoint> until, TimePoint now) {
+  size_t found = cache_.Find(keys, records, until, now);
+  if (found == 0 || peers_->AllVouched()) return Recalled(found);
+  const auto avoid = peers_->ToAvoid(now);
+  for (Record& record : records) {
+    if (record.node == 0 || std::ranges::find(avoid, record.node) == avoid.end()) continue;
+    record.node = 0;
+    --found;
+  }
+  return Recalled(found);
+}
+
+size_t Locator::Recalled(size_t found) {
+  counters_->locations_recalled.Add(found);
+  return found;
+}
+
+std::vector<size_t> Locator::Lookup(const View& view, std::span<const Key> keys,
+                                    std::span<Record> records, TimePoint deadline,
+                                    std::span<const uint64_t> failed) {
+  const TimePoint asked_at = Clock::now();  // model: lease_from_ask
+  const uint64_t era = cache_.era();
+  std::fill(records.begin(), records.end(), Record{});
+  Found found{records, {}, {}};
+  std::vector<size_t> missing(keys.size());
+  for (size_t i = 0; i < missing.size(); ++i) missing[i] = i;
+  // The owners in `current`, then for what is missing those in `next` and `previous` (view.h).
+  const Ring* asked[3] = {};
+  int rounds = 0;
+  for (const Ring* ring : {&view.current, &view.next, &view.previous}) {
+    // Only keys whose owner in this ring has not been asked in an earlier round.
+    NodeGroups groups;
+    for (size_t i : missing) {
+      const uint64_t owner = ring->OwnerOf(keys[i]);
+      const bool repeated = std::any_of(asked, asked + rounds, [&](const Ring* before) {
+        return before->OwnerOf(keys[i]) == owner;
+      });
+      if (owner != 0 && !repeated) groups.Add(owner, i);
+    }
+    asked[rounds++] = ring;
+    if (!groups.empty()) LookupAt(&groups, keys, &found, deadline, failed);
+    std::erase_if(missing, [&](size_t i) { return records[i].node != 0; });
+    if (missing.empty() || Clock::now() >= deadline) break;
+  }
+  ChooseNearest(keys, &found);
+  cache_.Put(keys, records, asked_at, std::min(options_.cache_ttl, options_.lease), era);
+  auto unanswered = std::move(found.unanswered);
+  std::erase_if(unanswered, [&](size_t i) { return records[i].node != 0; });
+  std::ranges::sort(unanswered);
+  unanswered.erase(std::unique(unanswered.begin(), unanswered.end()), unanswered.end());
+  return unanswered;
+}
+
+void Locator::LookupAt(NodeGroups* groups, std::span<const Key> keys, Found* found,
+                       TimePoint deadline, std::span<const uint64_t> failed) {
+  const TimePoint now = Clock::now();
+  auto exclude = peers_->ToAvoid(now);
+  exclude.insert(exclude.end(), failed.begin(), failed.end());
+  std::vector<PeerRef> due;
+  if (one_sided_ != nullptr) LookAt(groups, &due, keys, found, exclude, now, deadline);
+  Ask(groups, due, keys, found, exclude, deadline);
+}
+
+// Leaves in `groups` what has to be asked for.
+void Locator::LookAt(NodeGroups* groups, std::vector<PeerRef>* due, std::span<const Key> keys,
+                     Found* found, std::span<const uint64_t> exclude, TimePoint now,
+                     TimePoint deadline) {
+  // Longer than a silent queue is waited for (Fabric::queue_stall), so that others can take over,
+  // and the rest is left to ask for what these bring not.
+  const TimePoint limit = now + std::min(options_.stall, deadline - now) / kLookShare;
+  std::vector<OneSidedLookups::Look> looks;
+  NodeGroups ask;
+  groups->ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
+    const PeerRef peer = peers_->Find(owner);
+    bool renew = false;
+    const auto grant = peer == nullptr ? nullptr : one_sided_->Use(*peer, now, &renew);
+    if (renew) due->push_back(peer);
+    const bool look = grant && !renew && peer->health().Allows(now) && peers_->Vouched(*peer);
+    for (const auto& item : items) {
+      if (look) {
+        looks.push_back({item.index, owner, grant});
+      } else {
+        ask.Add(owner, item.index);
+      }
+    }
+  });
+  for (const auto& look :
+       one_sided_->LookUp(looks, keys, found->records, &found->others, exclude, now, limit))
+    ask.Add(look.node, look.index);
+  *groups = std::move(ask);
+}
+
+void Locator::LookupHere(std::span<const NodeGroups::Item> items, std::span<const Key> keys,
+                         std::span<const uint64_t> exclude, Found* found) {
+  std::vector<Key> asked;
+  for (const auto& item : items) asked.push_back(keys[item.index]);
+  std::vector<Record> records(items.size());
+  std::vector<OtherRecord> others;
+  shard_->Lookup(asked, peers_->self(), exclude, records, Clock::now(), &others);
+  Take(items, records, others, found);
+}
+
+void Locator::Take(std::span<const NodeGroups::Item> items, std::span<const Record> records,
+                   std::span<const OtherRecord> others, Found* found) {
+  for (size_t i = 0; i < items.size(); ++i) found->records[items[i].index] = records[i];
+  for (const OtherRecord& other : others)
+    found->others.push_back({static_cast<uint32_t>(items[other.index].index), 0, other.record});
+}
+
+void Locator::Ask(NodeGroups* groups, std::span<const PeerRef> due, std::span<const Key> keys,
+                  Found* found, std::span<const uint64_t> exclude, TimePoint deadline) {
+  std::vector<Key> asked;
+  std::vector<Record> records;
+  std::vector<OtherRecord> others;
+  std::vector<std::span<const NodeGroups::Item>> sent;
+  CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
+  const TimePoint now = Clock::now();  // model: grant_from_ask
+  size_t count = 0;
+  const auto unanswered = [&](std::span<const NodeGroups::Item> items) {
+    for (const auto& item : items) found->unanswered.push_back(item.index);
+  };
+  groups->ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
+    if (owner == peers_->self()) {
+      LookupHere(items, keys, exclude, found);
+      return;
+    }
+    const PeerRef peer = peers_->Find(owner);
+    if (peer == nullptr || !peer->health().Allows(now) || !peers_->Vouched(*peer))
+      return unanswered(items);
+    asked.clear();
+    for (const auto& item : items) asked.push_back(keys[item.index]);
+    count += items.size();
+    FrameWriter& request = calls.Add(peer, MessageType::kLookup).request;
+    request.Can(FrameHeader::kChooses);
+    EncodeLookup(peers_->self(), exclude, asked, &request);
+    sent.push_back(items);
+  });
+  for (const PeerRef& peer : due)
+    calls.Add(peer, MessageType::kDirectory).wanted = MessageType::kDirectoryOk;
+  if (calls.empty()) return;
+  // A peer that had no time to answer would count as one that fails.
+  if (now >= deadline) {
+    for (const auto items : sent) unanswered(items);
+    return;
+  }
+  counters_->asked_for.Add(count);
+  calls.Run(MessageType::kLookupOk, {options_.stall, deadline});
+  for (size_t c = 0; c < sent.size(); ++c) {
+    const PeerCall& call = *calls.calls()[c];
+    FrameReader reader = call.answer;
+    if (call.status.ok() && DecodeRecords(&reader, &records, &others) &&
+        records.size() == sent[c].size()) {
+      Take(sent[c], records, others, found);
+    } else {
+      unanswered(sent[c]);
+    }
+  }
+  for (const auto& call : calls.calls().subspan(sent.size())) one_sided_->Take(*call, now);
+}
+
+void Locator::ChooseNearest(std::span<const Key> keys, Found* found) const {
+  auto& others = found->others;
+  if (others.empty()) return;
+  std::sort(others.begin(), others.end(),
+            [](const OtherRecord& a, const OtherRecord& b) { return a.index < b.index; });
+  const TimePoint now = Clock::now();
+  std::vector<std::pair<uint64_t, Way>> known;  // a few nodes hold what many read
+  const auto way_to = [&](const Record& record, const Key& key) {
+    auto at = std::ranges::find(known, record.node, &std::pair<uint64_t, Way>::first);
+    if (at == known.end()) at = known.insert(at, {record.node, WayTo(record.node, now)});
+    Way way = at->second;
+    way.disk = record.tier == Tier::kDisk;
+    way.preference = Preference(peers_->self(), record.node, key);
+    return way;
+  };
+  std::array<Way, kMostWays> ways;
+  for (size_t begin = 0, end = 0; begin < others.size(); begin = end) {
+    const uint32_t index = others[begin].index;
+    while (end < others.size() && others[end].index == index) ++end;
+    const size_t count = std::min(1 + end - begin, ways.size());
+    Record& record = found->records[index];
+    ways[0] = way_to(record, keys[index]);
+    for (size_t i = 1; i < count; ++i) ways[i] = way_to(others[begin + i - 1].record, keys[index]);
+    const size_t nearest = Nearest(std::span(ways).first(count));
+    if (nearest > 0) record = others[begin + nearest - 1].record;
+  }
+}
+
+Way Locator::WayTo(uint64_t node, TimePoint now) const {
+  Way way;
+  if (const PeerRef peer = peers_->Find(node)) way = peer->way(peers_->machine());
+  way.rdma = fabric_ != nullptr && fabric_->Reaches(node, now);
+  return way;
+}
+
+}  // namespace peercache

@@ -1,0 +1,64 @@
+#include "node/report/status_json.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace peercache {
+namespace {
+
+using nlohmann::json;
+
+NodeStatus Some() {
+  auto view = std::make_shared<View>();
+  Member member;
+  member.id = "a.default";
+  member.host = "10.0.0.7";
+  view->members = {member};
+  view->by_node[NodeHash(member.id)] = 0;
+  Activity activity;
+  activity.milliseconds = 10'000;
+  activity.machine = 7;
+  activity.flow.read_bytes = 5000;
+  activity.sources = {{NodeHash(member.id), 1000}, {1234, 1000}};
+  MemberReport report;
+  report.id = member.id;
+  report.health.activity = activity;
+
+  NodeStatus status;
+  status.self = member;
+  status.view = view;
+  status.reports = {report};
+  status.activity = activity;
+  status.events = {{std::chrono::seconds(5), "joined", "b.default"}};
+  return status;
+}
+
+json Told(Asker asker) { return json::parse(ToJson(Some(), NodeConfig(), Counters(), asker)); }
+
+TEST(StatusJson, TellsItsOwnMachineWhoReadsFromWhomAndWhatHappened) {
+  const json told = Told(Asker::kOwnMachine);
+  EXPECT_EQ(told["asker"], "own_machine");
+  EXPECT_EQ(told["events"][0]["whom"], "b.default");
+  EXPECT_EQ(told["events"][0]["seconds_ago"], 5);
+  for (const json& activity : {told["activity"], told["members"][0]["health"]["activity"]}) {
+    EXPECT_EQ(activity["machine"], "00000007");
+    ASSERT_EQ(activity["reads_from"].size(), 1u) << "nobody is known by the other number";
+    EXPECT_EQ(activity["reads_from"][0]["id"], "a.default");
+    EXPECT_EQ(activity["reads_from"][0]["bytes_per_second"], 100);
+  }
+}
+
+TEST(StatusJson, TellsStrangersNumbers) {
+  const json told = Told(Asker::kStranger);
+  EXPECT_EQ(told["asker"], "stranger");
+  for (const json& activity : {told["activity"], told["fleet"]["activity"]})
+    EXPECT_EQ(activity["read_bytes_per_second"], 500);
+  EXPECT_FALSE(told["members"][0]["health"].contains("activity"));
+  const std::string text = told.dump();
+  for (const char* hidden : {"reads_from", "machine", "events", "b.default", "10.0.0.7", "config"})
+    EXPECT_EQ(text.find(hidden), std::string::npos) << hidden;
+}
+
+}  // namespace
+}  // namespace peercache

@@ -1,0 +1,78 @@
+// Admission: how many engines of each tenant may be attached at once, so that no tenant keeps
+// others out, and no process of a tenant its siblings.
+//
+// Every tenant has a reserve of sessions (kReserve). What `max_engines` leaves beyond the reserves
+// is for whoever asks first. So a tenant is admitted
+//
+//   - while it has fewer sessions than the reserve, or
+//   - while all sessions, and what the other known tenants have not used of their reserves, are
+//     fewer than max_engines.
+//
+// Sessions are at most max_engines and a reserve for each tenant beyond the first. One process has
+// at most half of what its tenant may have at that time, rounded up. Processes of other PID
+// namespaces look like one (pid 0) and are not told apart: within a Kubernetes namespace this does
+// not bound a pod.
+//
+// Costs: one lock, and a look at each of 65 tenants, for each session that is made. Thread-safe. A
+// seat outlives no Admission.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "pool/shares.h"
+
+namespace peercache {
+
+class Admission {
+ public:
+  // The ranks of a machine with eight GPUs attach once each.
+  static constexpr uint32_t kReserve = 8;
+
+  explicit Admission(uint32_t max_engines)
+      : max_engines_(max_engines), reserve_(max_engines < kReserve ? max_engines : kReserve) {}
+
+  enum class Refusal : uint8_t { kNone, kFull, kProcess };
+
+  // The right to a session, while it lives.
+  class Seat {
+   public:
+    Seat() = default;
+    Seat(Seat&& other) noexcept { *this = std::move(other); }
+    Seat& operator=(Seat&& other) noexcept;
+    ~Seat() { Leave(); }
+    Refusal refusal() const { return refusal_; }
+    // What its tenant, or the process, may have, when it is refused.
+    uint32_t limit() const { return limit_; }
+
+   private:
+    friend class Admission;
+    void Leave();
+    Admission* from_ = nullptr;  // null: refused
+    TenantNumber tenant_ = 0;
+    int32_t pid_ = 0;
+    Refusal refusal_ = Refusal::kNone;
+    uint32_t limit_ = 0;
+  };
+
+  // The tenant has a socket, so its reserve is kept.
+  void SetKnown(TenantNumber tenant, bool known);
+  Seat Admit(TenantNumber tenant, int32_t pid);
+  uint32_t SessionsOf(TenantNumber tenant) const;
+
+ private:
+  struct Tenant {
+    bool known = false;
+    uint32_t sessions = 0;
+    std::map<int32_t, uint32_t> by_process;
+  };
+
+  const uint32_t max_engines_, reserve_;
+  mutable std::mutex mutex_;
+  std::array<Tenant, kTenantNumbers> tenants_;
+};
+
+}  // namespace peercache

@@ -1,0 +1,109 @@
+// PoolFile: the pool's memory as a file that outlives the process (docs/restart.md).
+//
+//   slots | what is beside them | states of the slots | header, notes
+//
+// The header is at the end, where it is found whatever the sizes are. It has the fingerprint of the
+// process that wrote it, and what the next one must know: the generations and the incarnation that
+// were used, whether a fault ended the process, and notes, which are the node's.
+//
+// A file whose pages this process cannot go on with is emptied, and why() says so. Its error is one
+// that the process cannot start with.
+//
+// Not thread-safe, but for SaveNote.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/crash_mark.h"
+#include "base/memory_file.h"
+#include "base/status.h"
+#include "pool/fingerprint.h"
+
+namespace peercache {
+
+enum class PoolStart : uint8_t {
+  kMemory,     // no file: memory of this process alone
+  kNew,        // there was no file, or an empty one
+  kAdopted,    // with the pages of the process before
+  kDifferent,  // emptied: another fingerprint
+  kCrashed,    // emptied: a fault ended the process before, which may have written anywhere
+  kDamaged,    // emptied: no pool writes this
+};
+inline constexpr size_t kPoolStarts = 6;
+const char* PoolStartName(PoolStart start);
+
+struct PoolFileOptions {
+  std::string path;      // the file, or a folder for it
+  std::string name;      // of the file in such a folder
+  Fingerprint identity;  // whose pool it is; the pool adds what its layout depends on
+  // Slots that have no page are not written before this has passed: what the process before was
+  // sending from them, or receiving into them, is over then.
+  Duration rest{};
+};
+
+class PoolFile {
+ public:
+  static constexpr size_t kMostNote = 8 << 10;
+  // Of the header and the notes.
+  static constexpr size_t kTailBytes = 32 << 10;
+
+  // `pages`: slots and what is beside them; `states`: bytes of the state table.
+  // `huge_pages`: what its file system must have.
+  static Result<std::unique_ptr<PoolFile>> Open(const PoolFileOptions& options, size_t pages,
+                                                size_t states, HugePages huge_pages, int numa_node);
+
+  // The memory of the pages; once.
+  MappedRegion TakePages() { return std::move(pages_); }
+  std::span<std::byte> states() const { return tail_.bytes().first(states_); }
+  PoolStart start() const { return start_; }
+  const std::string& why() const { return why_; }
+  const std::string& path() const { return file_.path(); }
+
+  // The states are not such as a pool writes: gives up the pages after all. Before TakePages.
+  Status Damaged(const std::string& why);
+  // All generations below this one may have been used. The first is that of the process before.
+  uint64_t generation_limit() const;
+  void RaiseGenerationLimit(uint64_t limit);
+  // `incarnation`, or one above that of the process before.
+  uint64_t Incarnation(uint64_t incarnation);
+  // At most kMostNote bytes that the next process finds. It finds the one before when this process
+  // is killed meanwhile.
+  void SaveNote(std::span<const std::byte> note);
+  std::vector<std::byte> LoadNote() const;
+
+ private:
+  struct Header;
+  struct Note;
+  PoolFile(MemoryFile file, const PoolFileOptions& options, size_t pages, size_t states,
+           int numa_node);
+  Header* header() const;
+  Note* NoteAt(size_t i) const;
+  const Note* LatestNote() const;
+  size_t size() const;
+  // Of the file as it is. kAdopted, or why it must be emptied.
+  PoolStart Look();
+  Status CheckPages(HugePages huge_pages) const;
+  Status Begin();
+  Status Map();
+
+  MemoryFile file_;
+  Fingerprint fingerprint_;
+  const size_t page_bytes_, states_;
+  const int numa_node_;
+  PoolStart start_ = PoolStart::kNew;
+  std::string why_;
+  MappedRegion pages_, tail_;
+  std::mutex note_mutex_;
+  std::optional<CrashMark> crash_mark_;
+};
+
+}  // namespace peercache

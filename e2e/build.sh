@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Builds what e2e/run.sh needs and no cluster is needed for: Kubernetes, the images, the suite. Half an
+# hour of two processors when cold, seconds when nothing has changed.
+set -euo pipefail
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$HERE/../hack/lib.sh"
+. "$HERE/../hack/cluster/toolset.sh"
+
+"$HERE/../hack/deps.sh" --cluster
+"$HERE/../hack/cluster/build.sh"
+"$HERE/../hack/cluster/images.sh" >/dev/null
+"$HERE/../hack/images/build-images.sh"
+"$HERE/../hack/cluster/monitoring/images.sh" >/dev/null
+"$HERE/../hack/cluster/registry/images.sh" >/dev/null
+"$HERE/../hack/cluster/build.sh" --push >/dev/null
+step "compiling the suite"
+(cd "$PEERCACHE_ROOT" && nice go test -c -tags e2e -o /dev/null ./e2e)

@@ -1,0 +1,59 @@
+"""A lane that runs beside the lanes after it, and what it has ended with."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+# These want processors and wait for nothing, the lanes after them mostly wait: so they run beside
+# them, and their output comes at the end. Schedulers weigh sessions, and only then the processes in
+# one: each gets a session of its own, of the weight of this nice value.
+#
+# Fuzzing has a third of the others' weight, which is enough for each target to run its inputs. A
+# build may wait for ever: whoever needs it waits for its locks.
+NICE = {"test-fuzz": 5, "e2e-build": 15}
+
+
+class Beside:
+    """One such lane, begun."""
+
+    def __init__(self, lane: str, log: Path) -> None:
+        self.lane = lane
+        self.log = log
+        self._began = time.monotonic()
+        nice = NICE[lane]
+        weight = f"{{ echo {nice} > /proc/self/autogroup; }} 2>/dev/null; exec nice -n {nice} "
+        with log.open("wb") as file:
+            self._process = subprocess.Popen(
+                ["bash", "-c", f"{weight} make --no-print-directory {lane}"],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        atexit.register(self.kill)
+
+    @property
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def well(self) -> bool:
+        """It has not failed."""
+        return self._process.poll() in (None, 0)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def wait(self) -> None:
+        self._process.wait()
+
+    def kill(self) -> None:
+        if self.runs:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()

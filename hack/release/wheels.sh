@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# dist/wheels: wheels and source distribution of the Python package peercache-k8s.
+#
+#   hack/release/wheels.sh           from the client's image, which must be built; twine checks them
+#   hack/release/wheels.sh upload    the same files to PyPI, as the workflow that runs it or with twine's own settings
+#
+# Wheels have what the client's image has: a client of a node on the machine. A node inside of SGLang is built from the
+# source distribution.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+. "$PEERCACHE_ROOT/hack/images/targets.sh"
+export PYTHONDONTWRITEBYTECODE=1
+
+OUT=$PEERCACHE_ROOT/dist/wheels
+REQUIREMENTS=$PEERCACHE_ROOT/hack/release/requirements.txt
+VENV=$PEERCACHE_CACHE/wheels/$({ cat "$REQUIREMENTS"; /usr/bin/python3 --version; } | sha256sum | cut -c1-16)
+
+if [ ! -e "$VENV/complete" ]; then
+  step "installing scikit-build-core and twine"
+  rm -rf "$VENV"
+  /usr/bin/python3 -m venv "$VENV" || die "/usr/bin/python3 cannot make a virtual environment" "apt-get install python3-venv"
+  retried "$VENV/bin/pip" install -q --disable-pip-version-check --require-hashes --only-binary :all: -r "$REQUIREMENTS" ||
+    die "pip cannot install $REQUIREMENTS" "check the network and the package index (pip config list)"
+  touch "$VENV/complete"
+fi
+
+if [ "${1:-}" = upload ]; then
+  exec "$VENV/bin/twine" upload --non-interactive "$OUT"/*
+fi
+
+[ "$(cat "$(image_archive client).inputs" 2>/dev/null)" = "$(inputs_hash client)" ] ||
+  die "image client has not been built of this tree" "make images IMAGES=client"
+rm -rf "$OUT"
+mapfile -t archives < <(find "$ARCHIVES" -maxdepth 1 \( -name "client-$VERSION.tar" -o -name "client-$VERSION-*.tar" \) | LC_ALL=C sort)
+/usr/bin/python3 "$PEERCACHE_ROOT/hack/release/wheels" "$OUT" "${archives[@]}"
+(cd "$PEERCACHE_ROOT/dataplane" && "$VENV/bin/python" -c 'import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])' "$OUT")
+"$VENV/bin/twine" check --strict "$OUT"/*

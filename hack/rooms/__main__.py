@@ -1,0 +1,35 @@
+"""Which folder uses which, held against rooms.txt: python3 hack/rooms [REPOSITORY]
+
+Prints each line that uses a folder it may not, and each folder that the table lacks or has in
+vain. Reads the sources that git knows, tests excepted: they may use all.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from rooms import check, parse_table
+
+HERE = Path(__file__).resolve().parent
+
+
+def main() -> int:
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parents[1]
+    listed = subprocess.run(
+        ["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    files = [name for name in listed.stdout.splitlines() if (root / name).is_file()]
+    trees = parse_table((HERE / "rooms.txt").read_text())
+    problems = check(trees, files, lambda name: (root / name).read_text())
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

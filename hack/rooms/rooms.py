@@ -1,0 +1,136 @@
+"""The rules of rooms.txt, without a file system: what each tree's folders may use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+MODULE = "github.com/peercache/peercache/"
+
+
+@dataclass(frozen=True)
+class Language:
+    source: re.Pattern[str]  # names of its files
+    test: re.Pattern[str]  # paths of those that are exempt
+    # What a line of a file in FOLDER uses: a path from the tree's root, of a file or a folder.
+    uses: Callable[[str, str], str | None]
+
+
+def _cpp(line: str, _: str) -> str | None:
+    found = re.match(r'#include "([\w/]+)/\w+\.h"', line)
+    return found[1] if found else None
+
+
+def _go(line: str, _: str) -> str | None:
+    found = re.match(rf'(?:import )?\s*(?:\w+ )?"{re.escape(MODULE)}([\w/.-]+)"$', line)
+    return found[1] if found else None
+
+
+def _python(line: str, folder: str) -> str | None:
+    found = re.match(r"\s*(?:from (\.*)([\w.]*) import|import ([\w.]+))", line)
+    if not found:
+        return None
+    dots, module, plain = found[1] or "", found[2] or "", found[3] or ""
+    if not dots:
+        return (module or plain).replace(".", "/")
+    above = PurePosixPath(folder)
+    for _dot in dots[1:]:
+        above = above.parent
+    return str(above / module.replace(".", "/"))
+
+
+LANGUAGES = {
+    "cpp": Language(
+        re.compile(r"\.(cc|h)$"), re.compile(r"_(test|testing|benchmark)\.(cc|h)$|/fake/"), _cpp
+    ),
+    "go": Language(re.compile(r"\.go$"), re.compile(r"_test\.go$"), _go),
+    "python": Language(re.compile(r"\.py$"), re.compile(r"/tests/"), _python),
+}
+
+
+@dataclass
+class Tree:
+    language: str
+    root: str
+    may_use: dict[str, set[str]] = field(default_factory=dict)
+
+
+def parse_table(text: str) -> list[Tree]:
+    """Raises ValueError for a line that is none of the table's, with its number."""
+    trees: list[Tree] = []
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.split("#", 1)[0].strip()
+        if not line:
+            continue
+        if head := re.fullmatch(r"\[(\w+) (\S+)\]", line):
+            if head[1] not in LANGUAGES:
+                raise ValueError(f"line {number}: {head[1]} is none of {', '.join(LANGUAGES)}")
+            trees.append(Tree(head[1], head[2]))
+        elif (entry := re.fullmatch(r"(\S+):((?: \S+)*)", line)) and trees:
+            if entry[1] in trees[-1].may_use:
+                raise ValueError(f"line {number}: {entry[1]} is there twice")
+            trees[-1].may_use[entry[1]] = set(entry[2].split())
+        else:
+            raise ValueError(f"line {number}: neither [LANGUAGE ROOT] nor FOLDER: FOLDERS: {raw}")
+    return trees
+
+
+def _room(used: str, rooms: Iterable[str]) -> str | None:
+    """The listed folder that a path is in, itself or the nearest above; None: not of this tree."""
+    path = PurePosixPath(used)
+    return next((str(p) for p in (path, *path.parents) if str(p) in rooms and str(p) != "."), None)
+
+
+def _circles(tree: Tree) -> Iterator[str]:
+    """A folder may use another or be used by it, not both, also through others."""
+    done: set[str] = set()
+
+    def walk(room: str, above: list[str]) -> Iterator[str]:
+        if room in above:
+            yield f"{tree.root}: a circle: {' -> '.join([*above[above.index(room) :], room])}"
+        elif room not in done:
+            for used in sorted(tree.may_use.get(room, ())):
+                yield from walk(used, [*above, room])
+            done.add(room)
+
+    for room in tree.may_use:
+        yield from walk(room, [])
+
+
+def check(trees: list[Tree], files: list[str], read: Callable[[str], str]) -> list[str]:
+    """What is wrong, a line each; nothing: all is as the table says."""
+    problems: list[str] = []
+    for tree in trees:
+        problems += _circles(tree)
+        language = LANGUAGES[tree.language]
+        prefix = "" if tree.root == "." else tree.root + "/"
+        needed: set[tuple[str, str]] = set()
+        lacking: set[str] = set()
+        for name in files:
+            if not name.startswith(prefix) or not language.source.search(name):
+                continue
+            if language.test.search("/" + name):
+                continue
+            inside = str(PurePosixPath(name.removeprefix(prefix)).parent)
+            folder = "." if inside == "." else _room(inside, tree.may_use)
+            if folder not in tree.may_use:
+                lacking.add(inside)
+                continue
+            for number, line in enumerate(read(name).splitlines(), 1):
+                used = language.uses(line, inside)
+                room = _room(used, tree.may_use) if used else None
+                if room is None or room == folder:
+                    continue
+                needed.add((folder, room))
+                if room not in tree.may_use[folder]:
+                    problems.append(f"{name}:{number}: {folder} may not use {room}: {line.strip()}")
+        problems += [f"{tree.root}: {inside} is not in rooms.txt" for inside in sorted(lacking)]
+        for folder, allowed in tree.may_use.items():
+            problems += [
+                f"{tree.root}: {folder} does not use {room}: take it out of rooms.txt"
+                for room in sorted(allowed)
+                if (folder, room) not in needed
+            ]
+    return problems

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package markdown
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Line is one line of a page, without its end.
+type Line struct {
+	// Number is from 1.
+	Number int
+	Text   string
+}
+
+var (
+	itemPattern       = regexp.MustCompile(`^ *(?:[-*+]|\d+[.)]) +`)
+	definitionPattern = regexp.MustCompile(`^ {0,3}\[[^\]]+\]: `)
+	generatedPattern  = regexp.MustCompile(`(?im)^<!-- written by `)
+)
+
+// Prose lists the lines of a page that its author can wrap. These are all lines but those of blocks (fenced or
+// indented), tables, link definitions and HTML comments. A page that says in a comment which command has written
+// it has no author, and so no such lines.
+func Prose(text string) []Line {
+	if generatedPattern.MatchString(text) {
+		return nil
+	}
+	var prose []Line
+	var walk proseWalk
+	for i, line := range strings.Split(text, "\n") {
+		line = strings.TrimRight(line, "\r")
+		walk.last = walk.kindOf(line)
+		if walk.last == proseLine {
+			prose = append(prose, Line{Number: i + 1, Text: line})
+		}
+	}
+	return prose
+}
+
+type lineKind int
+
+const (
+	blankLine lineKind = iota
+	proseLine
+	indentedLine // of an indented block, with the blank lines in it
+	otherLine
+)
+
+// proseWalk is what the lines so far mean for the next one.
+type proseWalk struct {
+	last    lineKind
+	fence   string // of the block that is open, or ""
+	comment bool
+	item    int // the column at which the text of the list's item begins; 0 outside lists
+}
+
+func (w *proseWalk) kindOf(line string) lineKind {
+	bare := strings.TrimLeft(line, " ")
+	indent := len(line) - len(bare)
+	afterText := w.last == proseLine || w.last == otherLine
+	switch {
+	case w.inFence(bare), w.inComment(bare):
+		return otherLine
+	case bare == "" && w.last == indentedLine:
+		return indentedLine
+	case bare == "":
+		return blankLine
+	case !afterText && indent >= w.item+4:
+		return indentedLine
+	}
+	if mark := itemPattern.FindString(line); mark != "" {
+		w.item = len(mark)
+	} else if !afterText && indent < w.item {
+		w.item = indent
+	}
+	if strings.HasPrefix(bare, "|") || definitionPattern.MatchString(line) {
+		return otherLine
+	}
+	return proseLine
+}
+
+func (w *proseWalk) inFence(bare string) bool {
+	mark := fenceOf(bare)
+	switch {
+	case w.fence == "":
+		w.fence = mark
+		return mark != ""
+	case mark != "" && strings.HasPrefix(mark, w.fence) && strings.TrimSpace(bare) == mark:
+		w.fence = ""
+	}
+	return true
+}
+
+func (w *proseWalk) inComment(bare string) bool {
+	begins := strings.HasPrefix(bare, "<!--")
+	if !begins && !w.comment {
+		return false
+	}
+	w.comment = !strings.Contains(bare, "-->")
+	return true
+}

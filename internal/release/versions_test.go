@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package release
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestPageVersions: what the page on registries installs is the version in VERSION, and the changelog knows it.
+func TestPageVersions(t *testing.T) {
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	version := strings.TrimSpace(read("VERSION"))
+	page := regexp.MustCompile(`lmsysorg/sglang:\S+`).ReplaceAllString(read("docs/install/from-a-registry.md"), "") // has versions of its own
+	named := regexp.MustCompile(`(?:--version |==|[:v])([0-9]+\.[0-9]+\.[0-9]+)\b`).FindAllStringSubmatch(page, -1)
+	for _, one := range named {
+		if one[1] != version {
+			t.Errorf("docs/install/from-a-registry.md has %q, VERSION says %s", one[0], version)
+		}
+	}
+	if len(named) < 8 {
+		t.Errorf("only %d versions were found", len(named))
+	}
+	if !strings.Contains(read("CHANGELOG.md"), "\n## ["+version+"]") {
+		t.Errorf("CHANGELOG.md has no heading [%s]", version)
+	}
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubectl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+)
+
+// rotationName is the time format of the values of the annotation.
+const rotationName = "20060102T150405Z"
+
+func (p *plugin) rotateCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rotate NAME",
+		Short: "Gives the members of a PeerCacheCluster another token to prove to each other",
+		Long: "Sets the annotation " + v1alpha1.AnnotationRotateToken + " of a PeerCacheCluster. The operator then replaces the token in " +
+			"three\nsteps. It restarts no member and refuses none. After ten minutes whoever has only the former token is out.",
+		Args: exactlyOne("the NAME of one PeerCacheCluster", "see kubectl get pcc"),
+		RunE: func(command *cobra.Command, args []string) error { return p.rotate(command.Context(), args) },
+	}
+}
+
+func (p *plugin) rotate(ctx context.Context, names []string) error {
+	a, err := p.connect()
+	if err != nil {
+		return err
+	}
+	cluster, err := p.oneCluster(ctx, a, names)
+	if err != nil {
+		return err
+	}
+	if err := checkRotation(cluster); err != nil {
+		return err
+	}
+	value := p.now().UTC().Format(rotationName)
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationRotateToken: value}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.patch(ctx, cluster, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return explain(err, "annotating PeerCacheCluster "+cluster.Name)
+	}
+	_, err = fmt.Fprintf(p.Out, "%s: rotation %s of the token is asked for; after ten minutes whoever has only the former one is refused\n"+
+		"next: kubectl wait -n %s pcc/%s --for=jsonpath='{.status.rotatedToken}'=%s --timeout=15m\n",
+		identityOf(cluster), value, cluster.Namespace, cluster.Name, value)
+	return err
+}
+
+// checkRotation returns an error where the operator has nothing to rotate now.
+func checkRotation(cluster *v1alpha1.PeerCacheCluster) error {
+	name, security := identityOf(cluster), cluster.Spec.Security
+	switch asked := cluster.Annotations[v1alpha1.AnnotationRotateToken]; {
+	case security.Peers == v1alpha1.PeersInsecure:
+		return fmt.Errorf("members of %s prove no token: remove spec.security.peers: Insecure, and the operator draws one", name)
+	case security.Token != nil:
+		return fmt.Errorf("the token of %s is in Secret %s, which is yours: write the new token into it, as docs/operations.md says",
+			name, security.Token.SecretName)
+	case asked != cluster.Status.RotatedToken:
+		return fmt.Errorf("rotation %s of the token of %s is under way: wait until condition %s has reason Token",
+			asked, name, v1alpha1.ConditionPeersAuthenticated)
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package names holds the names of an injected pod: annotations, environment variables, volumes and paths.
+package names
+
+// The annotations that a user writes on a pod. The label that asks for injection and the annotation with the cluster's
+// namespace are in api/v1alpha1.
+const (
+	// AnnotationContainer names the SGLang container, or several separated by commas, where injection does not recognise the
+	// command.
+	AnnotationContainer = "peercache.io/container"
+	// AnnotationGroup chooses the group of the node that serves the pod, where a machine runs several.
+	AnnotationGroup = "peercache.io/group"
+)
+
+// The annotations that injection writes on a pod.
+const (
+	// AnnotationInjected holds the name of the cluster that the pod is connected to.
+	AnnotationInjected = "peercache.io/injected"
+	// AnnotationContainers is how each container got the flags: "name=flags" or "name=environment", separated by
+	// commas.
+	AnnotationContainers = "peercache.io/injected-containers"
+	// AnnotationSkipReason is why the pod, or one of its SGLang containers, was left alone.
+	AnnotationSkipReason = "peercache.io/skip-reason"
+	// AnnotationNote is what the user still has to do.
+	AnnotationNote = "peercache.io/inject-note"
+)
+
+// The names and paths inside an injected pod.
+const (
+	Client = "peercache-client" // the volume and the init container
+
+	ClientDir     = "/opt/peercache/python" // in the client image and in the SGLang container
+	ClientCopyDir = "/peercache"            // where the init container mounts the volume
+
+	EnvPythonPath     = "PYTHONPATH"
+	EnvUserPythonPath = "PEERCACHE_USER_PYTHONPATH"
+	EnvSocket         = "PEERCACHE_SOCKET"
+	EnvNUMASockets    = "PEERCACHE_NUMA_SOCKETS"
+	EnvFlags          = "PEERCACHE_SGLANG_ARGS"
+	EnvPodNamespace   = "PEERCACHE_POD_NAMESPACE"
+	EnvPodName        = "PEERCACHE_POD_NAME"
+	EnvNodeID         = "PEERCACHE_NODE_ID"
+)
+
+// DefaultContainer is the name of a container that counts as SGLang whatever its command.
+const DefaultContainer = "sglang"

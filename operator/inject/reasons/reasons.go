@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reasons has the messages for a pod or a container that is left alone, and the notes about what the user still has
+// to do. Package inject uses them, and inject/policy embeds CEL expressions in the places of names. So the functions only
+// join strings, and format nothing.
+package reasons
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/peercache/peercache/operator/inject/names"
+	"github.com/peercache/peercache/operator/inject/sglang"
+	"github.com/peercache/peercache/operator/plan"
+)
+
+// ClusterDeleting is the reason for a cluster that is being deleted.
+func ClusterDeleting(cluster string) string {
+	return "PeerCacheCluster " + cluster + " is being deleted"
+}
+
+// NamespaceNotSelected is the reason where namespaceSelector does not select the pod's namespace.
+func NamespaceNotSelected(cluster, selector, namespace string) string {
+	return "PeerCacheCluster " + cluster + " serves only namespaces with the labels " + selector +
+		" (spec.injection.namespaceSelector), and namespace " + namespace + " does not have them: give it these labels, or " +
+		"change the selector"
+}
+
+// NamespaceNotServed is the reason for a pod of another namespace where the cluster has no namespaceSelector.
+func NamespaceNotServed(cluster, namespace string) string {
+	return "PeerCacheCluster " + cluster + " serves only pods of its own namespace, and this one is in " + namespace +
+		": write spec.injection.namespaceSelector: {matchLabels: {" + corev1.LabelMetadataName + ": " + namespace + "}} in the " +
+		"cluster, or {} for all namespaces"
+}
+
+// SelectorInvalid is the reason for a namespaceSelector that cannot be parsed.
+func SelectorInvalid(cluster string, err error) string {
+	return "spec.injection.namespaceSelector of PeerCacheCluster " + cluster + " is not valid: " + err.Error()
+}
+
+// DriverMissing is the reason where the CSI driver is not installed: a pod with its volume would never start.
+func DriverMissing(cluster string) string {
+	return "PeerCacheCluster " + cluster + " gives its sockets to pods by the CSI driver " + plan.CSIDriver +
+		" (spec.injection.socket), which is not installed: install it (csi.enabled of the Helm chart, or config/csi), or write " +
+		"injection.socket: HostPath"
+}
+
+// GroupUnknown is the reason where the pod names a group that the cluster does not have.
+func GroupUnknown(cluster string, groups []string, group string) string {
+	return "annotation " + names.AnnotationGroup + " names " + quote(group) + ", but the groups of PeerCacheCluster " +
+		cluster + " are " + strings.Join(groups, ", ") + ": name one of these or remove the annotation"
+}
+
+// NoSGLang is the reason where no container is recognised as SGLang.
+func NoSGLang(containers string) string {
+	return "no container starts SGLang (" + containers + "): name the right one in the annotation " + names.AnnotationContainer +
+		", or remove the label"
+}
+
+// InitContainerNamed is the reason where the annotation names an init container.
+func InitContainerNamed(name, containers string) string {
+	return "annotation " + names.AnnotationContainer + " names " + quote(name) +
+		", an init container, and init containers are never connected: name one of " + containers
+}
+
+// ContainerUnknown is the reason where the annotation names no container of the pod.
+func ContainerUnknown(name, containers string) string {
+	return "annotation " + names.AnnotationContainer + " names " + quote(name) + ", which is no container of this pod: name one of " + containers
+}
+
+// VolumeTaken is the reason where a volume of the user has the name of one that injection adds.
+func VolumeTaken(name string) string {
+	return "the pod has a volume of its own named " + quote(name) + ": rename it"
+}
+
+// ContainerTaken is the reason where a container of the user has the name of one that injection adds.
+func ContainerTaken(name string) string {
+	return "the pod has a container of its own named " + quote(name) + ": rename it"
+}
+
+// OfContainer prefixes the reason or note of one container with its name.
+func OfContainer(name, text string) string { return "container " + quote(name) + " " + text }
+
+// OtherBackend is the reason where the user chose another storage backend.
+func OtherBackend(backend string) string {
+	return "uses " + sglang.StorageBackend.Name + " " + backend + ", a backend of the user's own"
+}
+
+// DecodeWithoutRadixCache is the reason for a decode server without a radix cache, where SGLang does not start with
+// HiCache.
+func DecodeWithoutRadixCache() string {
+	return "is a decode server without a radix cache, where SGLang refuses HiCache: add " +
+		sglang.DecodeRadixCache.Name + " to read pages, or " + sglang.DecodeOffload.Name + " to write them"
+}
+
+// ConfigInFile is the reason where the extra config is in a file, which injection cannot read.
+func ConfigInFile(path string) string {
+	return "reads " + sglang.ExtraConfig.Name + " from the file " + path +
+		", which cannot be completed here: write it inline as JSON, or remove the flag"
+}
+
+// ConfigNotObject is the reason where the extra config is not a JSON object.
+func ConfigNotObject() string {
+	return "gives " + sglang.ExtraConfig.Name + " a value that is not a JSON object: write {\"key\":value,...}"
+}
+
+// ConfigOtherBackend is the reason where the extra config names another backend.
+func ConfigOtherBackend(key, value string) string {
+	return "loads a backend of the user's own (" + key + " " + value + " in " + sglang.ExtraConfig.Name + ")"
+}
+
+// ConfigOwnNode is the reason where the extra config starts a node inside SGLang beside that of the cluster.
+func ConfigOwnNode() string {
+	return "runs a PeerCache node of its own (" + sglang.KeyDiscovery + " in " + sglang.ExtraConfig.Name +
+		"): remove that key to use the cluster's node"
+}
+
+// VariableTaken is the reason where the user has the variable to which injection moves the user's PYTHONPATH.
+func VariableTaken() string {
+	return "already uses the variable " + names.EnvUserPythonPath + ", which is needed for its " + names.EnvPythonPath + ": rename it"
+}
+
+// MountOverlap is the reason where the user mounts a volume at, above or below a path that injection needs.
+func MountOverlap(volume, at, ours string) string {
+	return "mounts volume " + quote(volume) + " at " + at + ", which overlaps " + ours + ": mount it elsewhere"
+}
+
+// NoteConfigFile is the note where SGLang reads flags from a file.
+func NoteConfigFile() string {
+	return "reads flags from a file (" + sglang.ConfigFile.Name + "), which may choose another backend: write the flags of $" +
+		names.EnvFlags + " into that file"
+}
+
+// NoteScript is the note where a script starts SGLang, so that the user has to add the flags there.
+func NoteScript() string {
+	return "starts SGLang in a way to which no flags can be appended: use $" + names.EnvFlags + ", unquoted, in its script"
+}
+
+// NoteImages is the note where the images of a cluster in another namespace are not used.
+func NoteImages(cluster string, ignored []string) string {
+	return "the pod runs the operator's images, not those of PeerCacheCluster " + cluster + " (" + strings.Join(ignored, ", ") +
+		"), which count in the cluster's namespace only: remove them there if they are of another release"
+}
+
+func quote(s string) string { return `"` + s + `"` }

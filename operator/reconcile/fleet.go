@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/peercache/peercache/operator/discovery"
+	"github.com/peercache/peercache/operator/fleet"
+	"github.com/peercache/peercache/operator/status"
+	"github.com/peercache/peercache/operator/tracing"
+)
+
+const (
+	// askInterval bounds how often the hosts of a cluster are asked: pod events come in bursts, and a host that does
+	// not answer delays a pass by a second.
+	askInterval = 5 * time.Second
+	// gatedAskInterval is the same while a falling hit ratio may pause an update, which must happen within ten seconds.
+	// Passes are up to five seconds apart, and a pass that an event triggers must not put off the next question.
+	gatedAskInterval = time.Second
+	// fleetTTL is how long an answer is used when no later one comes. It is longer than discovery takes to move away
+	// from hosts that are lost, so that such a move changes no condition.
+	fleetTTL = time.Minute
+)
+
+// askFleet asks the discovery hosts; each host knows the health of every member. A failure keeps the last answer.
+// Neither Ready nor any action depends on it, except the pause of an update.
+func (r *Reconciler) askFleet(ctx context.Context, p *pass) {
+	if len(p.Pods) == 0 {
+		p.ActiveMembers = 0
+		return
+	}
+	var addresses []string
+	for i := range p.Pods {
+		if pod := &p.Pods[i]; discovery.IsHost(pod) && discovery.CanHost(pod) {
+			addresses = append(addresses,
+				net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(p.Cluster.Spec.Monitoring.Port))))
+		}
+	}
+	memory, now := r.memories.get(p.Cluster), r.Now()
+	pause := askInterval
+	// An update that begins is held to the ratio of now, and the last answer may be half a minute old.
+	begins := p.changed && p.Cluster.Spec.Update.MaxHitRatioDrop != nil
+	if status.Gated(p.Cluster) || begins {
+		pause = gatedAskInterval
+	}
+	if len(addresses) > 0 && now.Sub(memory.asked) >= pause {
+		memory.asked = now
+		answers, err := r.Fleet.Ask(ctx, addresses)
+		if err != nil {
+			log.FromContext(ctx).V(1).Info("some nodes did not tell their members", "error", err.Error())
+			_ = tracing.RecordError(trace.SpanFromContext(ctx), err)
+		}
+		if len(answers) > 0 {
+			p.ActiveMembers = fleet.ActiveMembers(answers)
+		}
+		memory.noteFleet(fleet.MostComplete(answers), now)
+	}
+	p.Fleet = memory.fleetView(now)
+}
+
+func (m *memory) noteFleet(answer *fleet.Fleet, now time.Time) {
+	if answer != nil {
+		m.fleet, m.answered = answer, now
+	}
+}
+
+func (m *memory) fleetView(now time.Time) status.FleetView {
+	if m.answered.IsZero() {
+		m.answered = now
+	}
+	if now.Sub(m.answered) >= fleetTTL {
+		return status.FleetView{}
+	}
+	return status.FleetView{Fleet: m.fleet, Hold: m.fleet == nil}
+}

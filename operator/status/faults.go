@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/peercache/peercache/operator/plan"
+	"github.com/peercache/peercache/operator/slim"
+)
+
+// notReadyTimeout is how long a running node may be not ready before that counts as a fault.
+const notReadyTimeout = time.Minute
+
+// unpreparedTimeout is how long a kubelet may take for the volumes and networks of a node before that counts as a fault.
+const unpreparedTimeout = 2 * time.Minute
+
+// ownContainers are the containers that the operator writes; a user may have added others.
+var ownContainers = []string{plan.ContainerName, plan.SocketDirectoryName, plan.DiskFoldersName}
+
+// fault is a reason why one node does not serve that does not go away by waiting.
+type fault struct {
+	pod    string
+	reason string
+	text   string
+}
+
+func (f fault) String() string { return fmt.Sprintf("pod %s: %s", f.pod, f.text) }
+
+// faultsOf finds the faults of all pods, sorted by pod.
+func faultsOf(pods []corev1.Pod, groups []plan.Group, now time.Time) []fault {
+	var faults []fault
+	for i := range pods {
+		pod := &pods[i]
+		if !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if f := faultOf(pod, groups, now); f != nil {
+			f.pod = pod.Name
+			faults = append(faults, *f)
+		}
+	}
+	slices.SortFunc(faults, func(a, b fault) int { return cmp.Compare(a.pod, b.pod) })
+	return faults
+}
+
+func faultOf(pod *corev1.Pod, groups []plan.Group, now time.Time) *fault {
+	if pod.Status.Phase == corev1.PodFailed {
+		return rejectedFault(pod, groups)
+	}
+	if scheduled := slim.Condition(pod, corev1.PodScheduled); scheduled != nil &&
+		scheduled.Status == corev1.ConditionFalse && scheduled.Reason == corev1.PodReasonUnschedulable {
+		return &fault{reason: "Unschedulable", text: unschedulable(scheduled.Message)}
+	}
+	for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if !slices.Contains(ownContainers, container.Name) || container.State.Waiting == nil {
+			continue
+		}
+		if text := waitingFault(pod, container); text != "" {
+			return &fault{reason: container.State.Waiting.Reason, text: text}
+		}
+	}
+	if since := unprepared(pod); !since.IsZero() && now.Sub(since) >= unpreparedTimeout {
+		return &fault{reason: "NotPrepared", text: fmt.Sprintf("%s has not had its volumes and networks for more than two minutes: see "+
+			"kubectl describe pod -n %s %s; the folders of spec.disk.hostPath must be there, on drives that are mounted",
+			pod.Spec.NodeName, pod.Namespace, pod.Name)}
+	}
+	ready := slim.Condition(pod, corev1.PodReady)
+	if pod.Status.Phase == corev1.PodRunning && ready != nil && ready.Status != corev1.ConditionTrue &&
+		now.Sub(ready.LastTransitionTime.Time) >= notReadyTimeout {
+		return &fault{reason: "NotReady", text: fmt.Sprintf(
+			"it runs on %s but has not been ready for more than a minute: ask /readyz on its HTTP port, see "+
+				"kubectl logs, and check that the machine is up", pod.Spec.NodeName)}
+	}
+	return nil
+}
+
+// unprepared is since when a kubelet has no volumes or networks for a pod; zero when it has, or no kubelet has the pod.
+func unprepared(pod *corev1.Pod) time.Time {
+	prepared := slim.Condition(pod, corev1.PodReadyToStartContainers)
+	if pod.Status.Phase != corev1.PodPending || prepared == nil || prepared.Status == corev1.ConditionTrue {
+		return time.Time{}
+	}
+	return prepared.LastTransitionTime.Time
+}
+
+// aboutVolumes matches what the scheduler says of volumes.
+var aboutVolumes = regexp.MustCompile(`(?i)persistent ?volume|volume node affinity|free storage`)
+
+// unschedulable adds a remedy to the message of the scheduler.
+func unschedulable(message string) string {
+	advice := "lower spec.memory.pool or spec.resources, or choose other machines with spec.nodes"
+	switch {
+	case strings.Contains(message, corev1.ResourceHugePagesPrefix):
+		advice = "reserve huge pages on the machine (vm.nr_hugepages), lower spec.memory.pool, or write hugePages: None"
+	case strings.Contains(message, "untolerated taint"):
+		advice = "add the taint to spec.nodes.tolerations, or choose other machines with spec.nodes.selector"
+	case strings.Contains(message, "anti-affinity"):
+		advice = "another member of this group runs there, perhaps one that is about to go; if it stays, the machine matches two " +
+			"of spec.nodePools"
+	case strings.Contains(message, "free ports"):
+		advice = "choose another spec.discovery.port and spec.monitoring.port"
+	case strings.Contains(message, "cannot allocate all claims"):
+		advice = "no free devices there satisfy the ResourceClaimTemplate: compare it with kubectl get resourceslices -o yaml, " +
+			"or take the machine out with spec.nodes.selector"
+	case aboutVolumes.MatchString(message):
+		advice = "no volume of spec.disk.volumeClaim can be made there: see kubectl describe pvc, and correct storageClassName or size"
+	case strings.Contains(message, "device class"):
+		advice = "create the DeviceClass, or correct deviceClassName in the ResourceClaimTemplate"
+	}
+	return fmt.Sprintf("it fits on no machine (%s): %s", strings.TrimSuffix(message, "."), advice)
+}
+
+// waitingFault explains why a container waits, if the cause does not go away by itself; "" if it does.
+func waitingFault(pod *corev1.Pod, container corev1.ContainerStatus) string {
+	waiting := container.State.Waiting
+	switch waiting.Reason {
+	case "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError":
+		return fmt.Sprintf("image %s cannot be pulled: check spec.image and spec.imagePullSecrets (%s)",
+			container.Image, waiting.Message)
+	case "CrashLoopBackOff":
+		exit := ""
+		if last := container.LastTerminationState.Terminated; last != nil {
+			exit = fmt.Sprintf(", last exit code %d (%s)", last.ExitCode, last.Reason)
+		}
+		return fmt.Sprintf("it exits again and again%s: see kubectl logs --previous -n %s %s -c %s",
+			exit, pod.Namespace, pod.Name, container.Name)
+	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
+		return fmt.Sprintf("the container runtime of %s cannot start it: %s", pod.Spec.NodeName, waiting.Message)
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/certs"
+	"github.com/peercache/peercache/operator/inject/policy"
+	"github.com/peercache/peercache/operator/plan"
+	"github.com/peercache/peercache/operator/rights"
+)
+
+// Injection says whether SGLang pods are connected when they are created, by the webhook or by an admission policy, and
+// if not, why.
+type Injection int
+
+// The states of injection.
+const (
+	WebhookWorks Injection = iota
+	WebhookDisabled
+	WebhookMissing
+	WebhookUntrusted
+	PolicyWorks
+	PolicyUnknown
+	PolicyForbidden
+	PolicyNotMade
+	DriverMissing
+)
+
+// Works says that SGLang pods are connected when they are created.
+func (s Injection) Works() bool { return s == WebhookWorks || s == PolicyWorks }
+
+// PolicyState is the state of a cluster with injection.by: AdmissionPolicy, derived from what the pass created or
+// found.
+func PolicyState(seen *Observed) Injection {
+	ofKind := func(kind string) bool {
+		return slices.ContainsFunc(seen.Objects, func(made v1alpha1.MadeObject) bool { return made.Kind == kind })
+	}
+	isPolicy := func(kind schema.GroupKind) bool { return slices.Contains(rights.PolicyKinds, kind.Kind) }
+	switch {
+	case slices.ContainsFunc(seen.ForbiddenKinds, isPolicy):
+		return PolicyForbidden
+	case slices.ContainsFunc(seen.UnknownKinds, isPolicy):
+		return PolicyUnknown
+	case ofKind(policy.Kind) && ofKind(policy.BindingKind):
+		return PolicyWorks
+	default:
+		return PolicyNotMade
+	}
+}
+
+// InjectionReady is the condition of that name. oldKernels names machines on which SGLang pods wait in vain for their
+// socket; "" when there is none.
+func InjectionReady(state Injection, m Missed, oldKernels string) metav1.Condition {
+	const kind = v1alpha1.ConditionInjectionReady
+	switch {
+	case state == WebhookWorks && m.Count > 0:
+		return missedPods("the webhook was not reached", m)
+	case state == PolicyWorks && m.Count > 0:
+		return missedPods("the admission policy was not in effect", m)
+	case state.Works() && oldKernels != "":
+		return newCondition(kind, metav1.ConditionFalse, "KernelTooOld", fmt.Sprintf("%s, so the CSI driver of injection.socket mounts no socket there, "+
+			"and SGLang pods do not start there: upgrade the kernels, keep SGLang off these machines, or write injection.socket: HostPath", oldKernels))
+	case state == PolicyWorks:
+		return newCondition(kind, metav1.ConditionTrue, "PolicyReady", "SGLang pods with the label "+v1alpha1.LabelInject+
+			" are connected by a MutatingAdmissionPolicy when they are created")
+	case state == PolicyUnknown:
+		return newCondition(kind, metav1.ConditionFalse, "PolicyUnknown", "injection.by asks for a MutatingAdmissionPolicy of "+
+			"admissionregistration.k8s.io/v1, which this API server does not know: upgrade it to Kubernetes 1.36 or newer, or write "+
+			"injection.by: Webhook")
+	case state == PolicyForbidden:
+		return newCondition(kind, metav1.ConditionFalse, "PolicyForbidden", "injection.by asks for a MutatingAdmissionPolicy, which the operator may "+
+			"not make: "+rights.GrantFor(schema.GroupKind{Kind: policy.Kind}, "")+", or write injection.by: Webhook")
+	case state == PolicyNotMade:
+		return newCondition(kind, metav1.ConditionFalse, "PolicyNotMade", "the MutatingAdmissionPolicy that injection.by asks for is not made "+
+			"while the spec is not in effect: see the condition ConfigAccepted, and write mode: Apply")
+	case state == DriverMissing:
+		return newCondition(kind, metav1.ConditionFalse, "CSIDriverMissing", fmt.Sprintf("injection.socket asks for CSIDriver %s, which does not "+
+			"exist, so SGLang pods are left alone: install it (csi.enabled of the Helm chart, or config/csi), or write injection.socket: "+
+			"HostPath", plan.CSIDriver))
+	case state == WebhookDisabled:
+		return newCondition(kind, metav1.ConditionFalse, "WebhookDisabled", "the operator runs with --webhook=disabled, so SGLang pods are not "+
+			"connected: enable it (webhook.enabled of the Helm chart), write injection.by: AdmissionPolicy, or connect them by hand")
+	case state == WebhookMissing:
+		return newCondition(kind, metav1.ConditionFalse, "WebhookMissing", fmt.Sprintf("MutatingWebhookConfiguration %s does not exist, so "+
+			"SGLang pods are not connected: install it again, from the Helm chart or config/webhook", certs.ConfigurationName))
+	case state == WebhookUntrusted:
+		return newCondition(kind, metav1.ConditionFalse, "WebhookUntrusted", fmt.Sprintf("MutatingWebhookConfiguration %s has no CA, so the API "+
+			"server passes over the webhook: wait until the operator, or cert-manager where it makes the certificate, has written it, and "+
+			"see the log of either if that takes more than a minute", certs.ConfigurationName))
+	default:
+		return newCondition(kind, metav1.ConditionTrue, "WebhookReady", "SGLang pods with the label "+v1alpha1.LabelInject+
+			" are connected when they are created")
+	}
+}
+
+// Missed are the SGLang pods that ask for the cluster and were not connected.
+type Missed struct {
+	Count int32
+	Names []string // some of them, oldest first
+	// BeingRecreated says that the operator recreates missed pods, so the next pass comes soon. Obstacle says why the
+	// first of them cannot be recreated now; "" when it can.
+	BeingRecreated bool
+	Obstacle       string
+}
+
+const reasonPodsMissed = "PodsMissed"
+
+// missedPods is the condition InjectionReady while pods are missed.
+func missedPods(because string, m Missed) metav1.Condition {
+	names := strings.Join(m.Names, ", ")
+	if more := int(m.Count) - len(m.Names); more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	remedy := "delete them so that they are created anew, or write spec.injection.missedPods: Recreate"
+	if m.BeingRecreated {
+		remedy = "they are recreated one by one"
+		if m.Obstacle != "" {
+			remedy = m.Obstacle + "; delete it by hand"
+		}
+	}
+	return newCondition(v1alpha1.ConditionInjectionReady, metav1.ConditionFalse, reasonPodsMissed, fmt.Sprintf(
+		"%d pods run without PeerCache although they ask for it, because %s when they were created or their "+
+			"label came later (%s): %s", m.Count, because, names, remedy))
+}
