@@ -106,9 +106,8 @@ func diskSpecs() {
 		note("machine restarted: %s", hits(answer, body.Pages))
 		expectHarmless(answer)
 
-		By("waiting for its node, and a new engine")
+		By("waiting for its node")
 		deleteAndWait(ctx, &corev1.Pod{ObjectMeta: enginePod(writer.name, writer.node).ObjectMeta}, time.Minute)
-		writer = startEngine(ctx, writer.name, writer.node)
 		Eventually(func(g Gomega) {
 			pod, err := nodePod(ctx, nodes.writer)
 			g.Expect(err).NotTo(HaveOccurred())
@@ -118,6 +117,11 @@ func diskSpecs() {
 		waitForDisks(ctx)
 		Expect(onDisk(ctx, nodes.writer)).To(BeNumerically(">=", body.Pages))
 		expectAll(ctx, "after a restart of the machine")
+
+		By("waiting for a new engine")
+		waitForAllWebhooks(ctx)
+		writer = startEngine(ctx, writer.name, writer.node)
+		writer.waitReady(ctx)
 	}, SpecTimeout(5*time.Minute))
 }
 

@@ -67,7 +67,11 @@ func enginePod(name, node string, more ...string) *corev1.Pod {
 
 func startEngine(ctx context.Context, name, node string, more ...string) engine {
 	By("starting engine pod " + name + " on " + node)
-	Expect(kube.Create(ctx, enginePod(name, node, more...))).To(Succeed())
+	pod := enginePod(name, node, more...)
+	Expect(kube.Create(ctx, pod)).To(Succeed())
+	if len(more) == 0 { // else it may bring a backend of its own
+		Expect(pod.Annotations).To(HaveKey("peercache.io/injected"), "engine %s runs without PeerCache: its creation has not reached the webhook", name)
+	}
 	return engine{name: name, node: node}
 }
 

@@ -107,6 +107,13 @@ func waitForWebhook(ctx context.Context) {
 	}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed(), "the webhook does not connect SGLang pods")
 }
 
+// waitForAllWebhooks waits until every pod of the operator serves: for a while the API server still asks one whose
+// machine went down, and lets the pod pass when there is no answer.
+func waitForAllWebhooks(ctx context.Context) {
+	scaleOperator(ctx, operators(ctx))
+	waitForWebhook(ctx)
+}
+
 func deleteAndWait(ctx context.Context, object client.Object, within time.Duration) {
 	Expect(client.IgnoreNotFound(kube.Delete(ctx, object))).To(Succeed())
 	Eventually(func() bool {

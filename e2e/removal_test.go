@@ -102,6 +102,7 @@ func removalSpecs() {
 		By("bringing it back")
 		comeBack()
 		waitForNodes(ctx)
+		waitForAllWebhooks(ctx)
 		*gone = startEngine(ctx, gone.name, gone.node)
 		gone.waitReady(ctx)
 		wrote := writeAllOn(ctx, *gone, body)
