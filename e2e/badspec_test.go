@@ -14,7 +14,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -114,6 +116,22 @@ func badSpecSpecs() {
 				To(BeTrue(), "no case breaks the rule %q", message)
 		}
 	})
+
+	It("in a podTemplate that sets options of peercached: the operator refuses, and names the field", func(ctx context.Context) {
+		cluster := &v1alpha1.PeerCacheCluster{}
+		cluster.Namespace, cluster.Name = namespace, "variables"
+		cluster.Spec.Memory.Pool = resource.MustParse("1Gi")
+		cluster.Spec.PodTemplate = &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{
+			Raw: []byte(`{"containers": [{"name": "peercached", "env": [{"name": "PEERCACHE_LOG_LEVEL", "value": "debug"}]}]}`)}}
+		Expect(kube.Create(ctx, cluster)).To(Succeed())
+		defer func() { deleteAndWait(context.WithoutCancel(ctx), cluster, 30*time.Second) }()
+		Eventually(func(g Gomega) {
+			g.Expect(kube.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)).To(Succeed())
+			g.Expect(conditionMessage(cluster, v1alpha1.ConditionConfigAccepted)).To(And(
+				HavePrefix("False PodTemplateInvalid: "), ContainSubstring(`PEERCACHE_LOG_LEVEL`),
+				ContainSubstring(`write spec.extraConfig: {log-level: "debug"} instead`)))
+		}).WithContext(ctx).WithTimeout(30 * time.Second).Should(Succeed())
+	}, SpecTimeout(time.Minute))
 
 	DescribeTable("in a pod's labels and arguments: it runs without PeerCache and says why",
 		func(ctx context.Context, reason string, change func(labels, annotations map[string]string, args *[]string)) {

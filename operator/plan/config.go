@@ -64,7 +64,7 @@ func settings(cluster *v1alpha1.PeerCacheCluster) []Setting {
 }
 
 // renderConfig writes the configuration file of the cluster's own nodes. An option must not be in both the file and the
-// environment, because peercached prefers the file.
+// environment, because peercached prefers the environment.
 func renderConfig(cluster *v1alpha1.PeerCacheCluster) string {
 	var file strings.Builder
 	fmt.Fprintf(&file, "# Written by peercache-operator for PeerCacheCluster %s/%s; changes are undone.\n",

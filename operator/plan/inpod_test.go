@@ -48,7 +48,7 @@ func TestSidecarHasTheSettingsOfNodes(t *testing.T) {
 		if name == "tenants-dir" { // a pod has one namespace, so a sidecar needs no tenants
 			value = ""
 		}
-		variable := "PEERCACHE_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		variable := variableOf(name)
 		if has[variable] != strings.Trim(value, `"`) {
 			t.Errorf("the file says %s = %s, the sidecar's %s is %q", name, value, variable, has[variable])
 		}

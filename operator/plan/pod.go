@@ -144,9 +144,7 @@ func nodeSettings(spec v1alpha1.PeerCacheClusterSpec, group Group, id string) []
 func variables(settings []Setting) []corev1.EnvVar {
 	env := make([]corev1.EnvVar, len(settings))
 	for i, s := range settings {
-		env[i] = corev1.EnvVar{
-			Name: "PEERCACHE_" + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_")), Value: s.Value,
-		}
+		env[i] = corev1.EnvVar{Name: variableOf(s.Name), Value: s.Value}
 	}
 	return env
 }

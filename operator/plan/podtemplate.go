@@ -16,7 +16,7 @@ import (
 )
 
 // mergeTemplate merges the user's podTemplate into the operator's template. It refuses to change the labels and annotations by
-// which the operator finds pods, and to remove the container.
+// which the operator finds pods, to remove the container, and to change the options of peercached.
 func mergeTemplate(template corev1.PodTemplateSpec, user *v1alpha1.PodTemplate) (corev1.PodTemplateSpec, *Problem) {
 	if user == nil {
 		return template, nil
@@ -64,8 +64,13 @@ func mergePod(pod corev1.PodSpec, patch []byte) (corev1.PodSpec, *Problem) {
 	if len(unknown) > 0 {
 		return pod, templateProblem("podTemplate.spec has a field that pods do not have, correct it: %v", unknown[0])
 	}
-	if !slices.ContainsFunc(result.Containers, func(c corev1.Container) bool { return c.Name == ContainerName }) {
+	isNode := func(c corev1.Container) bool { return c.Name == ContainerName }
+	i := slices.IndexFunc(result.Containers, isNode)
+	if i < 0 {
 		return pod, templateProblem("podTemplate.spec removes the container %s: remove that part", ContainerName)
+	}
+	if problem := checkEnvironment(pod.Containers[slices.IndexFunc(pod.Containers, isNode)], result.Containers[i]); problem != nil {
+		return pod, problem
 	}
 	return result, nil
 }

@@ -105,7 +105,7 @@ spec:
   volumes: [{name: scratch, emptyDir: {}}]
   containers:
     - name: peercached
-      env: [{name: TZ, value: UTC}, {name: PEERCACHE_LEASE_MS, value: "2000"}]
+      env: [{name: TZ, value: UTC}, {name: LANG, value: C}]
       resources: {limits: {cpu: 3}}
       volumeMounts: [{name: scratch, mountPath: /scratch}]
     - {name: other, image: "tool:1"}
@@ -118,7 +118,7 @@ spec:
 		}
 		return c.Env[i].Value
 	}
-	if value(got, "TZ") != "UTC" || value(got, "PEERCACHE_LEASE_MS") != "2000" || len(got.Env) != len(plain.Env)+1 {
+	if value(got, "TZ") != "UTC" || value(got, "LANG") != "C" || len(got.Env) != len(plain.Env)+2 {
 		t.Errorf("the environment is %+v", got.Env)
 	}
 	// A value can refer only to variables before it. Otherwise Kubernetes takes the reference literally.
