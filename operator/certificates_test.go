@@ -14,8 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/cert"
-
-	"github.com/peercache/peercache/operator/certs"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 // TestGivenCertificate checks that with --webhook-certificates the webhook serves the files there, and that the operator does not
@@ -40,7 +39,11 @@ func TestGivenCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := options{namespace: "ns", webhook: webhookEnabled, webhookPort: port, certificates: folder}
-	managed := managerOptions(config, certs.NewKeeper("ns"))
+	given, err := webhookCertificate(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	managed := managerOptions(config, given)
 	for object := range managed.Cache.ByObject {
 		if _, ok := object.(*corev1.Secret); ok {
 			t.Error("Secrets are watched")
@@ -72,6 +75,24 @@ func TestGivenCertificate(t *testing.T) {
 		if served.VerifyHostname("given.example") != nil {
 			t.Errorf("serves the certificate of %v", served.DNSNames)
 		}
+		if end := webhookExpiry(t); end != float64(served.NotAfter.Unix()) {
+			t.Errorf("the metric says %v of a certificate until %s", end, served.NotAfter)
+		}
 		return
 	}
+}
+
+// webhookExpiry is the metric, or 0 where it is not there.
+func webhookExpiry(t *testing.T) float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "peercache_operator_webhook_certificate_expiry_timestamp_seconds" {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	return 0
 }

@@ -90,8 +90,11 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 		kubeconfig = rest.CopyConfig(kubeconfig)
 		kubeconfig.Wrap(tracing.Requests)
 	}
-	keeper := certs.NewKeeper(config.namespace)
-	mgr, err := ctrl.NewManager(kubeconfig, managerOptions(config, keeper))
+	served, err := webhookCertificate(config)
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(kubeconfig, managerOptions(config, served))
 	if err != nil {
 		return fmt.Errorf("setting up the manager: %w", err)
 	}
@@ -118,15 +121,10 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	if config.keepsCertificate() {
-		if err := keeper.Setup(ctx, mgr); err != nil {
+	if config.webhook == webhookEnabled {
+		if err := served.Setup(ctx, mgr); err != nil {
 			return err
 		}
-		if err := mgr.AddReadyzCheck("webhook-certificate", keeper.Ready); err != nil {
-			return fmt.Errorf("adding the readiness check: %w", err)
-		}
-	}
-	if config.webhook == webhookEnabled {
 		if err := inject.SetupWithManager(mgr, injection); err != nil {
 			return err
 		}
@@ -140,14 +138,31 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 	return nil
 }
 
-func managerOptions(config options, keeper *certs.Keeper) manager.Options {
+// certificate is the certificate of the webhook.
+type certificate interface {
+	// Setup registers what makes the certificate, or reads it again when it changes.
+	Setup(ctx context.Context, mgr ctrl.Manager) error
+	ConfigureTLS(config *tls.Config)
+}
+
+func webhookCertificate(config options) (certificate, error) {
+	if config.certificates == "" {
+		return certs.NewKeeper(config.namespace), nil
+	}
+	given, err := certs.NewGiven(config.certificates)
+	if err != nil {
+		return nil, fmt.Errorf("--webhook-certificates: %w", err)
+	}
+	return given, nil
+}
+
+func managerOptions(config options, served certificate) manager.Options {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	cached := reconcile.CacheByObject()
-	server := webhook.Options{Port: config.webhookPort, CertDir: config.certificates}
+	server := webhook.Options{Port: config.webhookPort, TLSOpts: []func(*tls.Config){served.ConfigureTLS}}
 	if config.keepsCertificate() {
-		server.TLSOpts = []func(*tls.Config){keeper.ConfigureTLS}
 		object, scope := certs.CacheByObject(config.namespace)
 		cached[object] = scope
 	}

@@ -32,6 +32,11 @@ func TestOperatorRulesFireWhenTheyShould(t *testing.T) {
 		return promtool.Series{Name: `controller_runtime_webhook_latency_seconds_bucket{namespace="peercache-system",` + pod + `,le="` + le + `"}`,
 			Values: values}
 	}
+	const certificateEnds = "Operator peercache-operator-5d-x serves a certificate that should have been renewed. When it has expired, " +
+		"SGLang pods are admitted unconnected."
+	certificate := func(renewedBy string) string {
+		return `peercache_operator_webhook_certificate_expiry_timestamp_seconds{` + pod + `,renewed_by="` + renewedBy + `"}`
+	}
 	promtool.Test(t, operatorRules(t).Spec, []promtool.Case{
 		{Alert: "PeerCacheOperatorDown", Series: one(`up{`+pod+`}`, "1 0x20"), At: "15m", Description: "No operator has answered " +
 			"Prometheus for ten minutes. The caches go on serving; changes take no effect, and SGLang pods that are created now are " +
@@ -66,12 +71,12 @@ func TestOperatorRulesFireWhenTheyShould(t *testing.T) {
 			At: "25m", Labels: inNamespace, Description: "One of a hundred answers of the webhook in namespace peercache-system takes more " +
 				"than 9.1s; after five seconds the API server admits a pod unconnected."},
 		{Alert: "PeerCacheWebhookSlow", Series: []promtool.Series{latency("1", "0+995x60"), latency("10", "0+1000x60"), latency("+Inf", "0+1000x60")}, At: "25m"},
-		{Alert: "PeerCacheWebhookCertificateExpires", Series: one(`peercache_operator_webhook_certificate_expiry_timestamp_seconds{`+pod+`}`, "500000x60"),
-			At: "15m", Labels: map[string]string{"pod": "peercache-operator-5d-x"}, Description: "Operator peercache-operator-5d-x serves a " +
-				"certificate that should have been renewed long ago. When it has expired, SGLang pods are admitted unconnected."},
-		{Alert: "PeerCacheWebhookCertificateExpires", Series: []promtool.Series{
-			{Name: `peercache_operator_webhook_certificate_expiry_timestamp_seconds{` + pod + `}`, Values: "800000x60"},
-			{Name: `peercache_operator_webhook_certificate_expiry_timestamp_seconds{pod="without-webhook"}`, Values: "0x60"}}, At: "15m"},
+		{Alert: "PeerCacheWebhookCertificateExpires", Series: one(certificate("operator"), "500000x60"), At: "15m",
+			Labels: map[string]string{"pod": "peercache-operator-5d-x", "renewed_by": "operator"}, Description: certificateEnds},
+		{Alert: "PeerCacheWebhookCertificateExpires", Series: one(certificate("operator"), "800000x60"), At: "15m"},
+		{Alert: "PeerCacheWebhookCertificateExpires", Series: one(certificate("other"), "40000x60"), At: "15m",
+			Labels: map[string]string{"pod": "peercache-operator-5d-x", "renewed_by": "other"}, Description: certificateEnds},
+		{Alert: "PeerCacheWebhookCertificateExpires", Series: one(certificate("other"), "500000x60"), At: "15m"},
 		{Alert: "PeerCachePodsNotConnected", Series: one(`peercache_operator_injections_total{namespace="peercache-system",outcome="skipped",reason="no_cluster"}`, "0x4 2x30"),
 			At: "16m", Labels: map[string]string{"namespace": "peercache-system", "reason": "no_cluster"}, Description: "2 pods that asked for a " +
 				"PeerCacheCluster were not connected, or in part, for reason no_cluster; their annotation peercache.io/skip-reason says more."},

@@ -80,7 +80,7 @@ func NewKeeper(namespace string) *Keeper {
 	}
 }
 
-// Setup registers the parts that create, renew, announce and load the certificate.
+// Setup registers the parts that create, renew, announce and load the certificate, and the readiness check.
 func (k *Keeper) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	marker, err := os.MkdirTemp("", "peercache-webhook-")
 	if err != nil {
@@ -134,6 +134,9 @@ func (k *Keeper) Setup(ctx context.Context, mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("setting up the rotation of the webhook's certificate: %w", err)
 	}
+	if err := mgr.AddReadyzCheck("webhook-certificate", k.ready); err != nil {
+		return fmt.Errorf("adding the readiness check: %w", err)
+	}
 	return nil
 }
 
@@ -160,9 +163,6 @@ func (k *Keeper) load(secret *corev1.Secret) error {
 		return fmt.Errorf("reading the certificate in Secret %s: %w", k.secret, err)
 	}
 	k.current.Store(&pair)
-	if pair.Leaf != nil {
-		expiry.Set(float64(pair.Leaf.NotAfter.Unix()))
-	}
 	// cert-controller continues when it sees the file, so the file is written last. It contains no secret.
 	if err := os.WriteFile(filepath.Join(k.marker, certKey), secret.Data[certKey], 0o600); err != nil {
 		return fmt.Errorf("noting that the certificate is loaded: %w", err)
@@ -172,17 +172,16 @@ func (k *Keeper) load(secret *corev1.Secret) error {
 
 // ConfigureTLS makes a server serve the current certificate.
 func (k *Keeper) ConfigureTLS(config *tls.Config) {
-	config.MinVersion = tls.VersionTLS12
-	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	serve(config, byOperator, func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if certificate := k.current.Load(); certificate != nil {
 			return certificate, nil
 		}
 		return nil, fmt.Errorf("the webhook's certificate is not ready yet: Secret %s is empty", k.secret)
-	}
+	})
 }
 
-// Ready is a readiness check. It succeeds when a certificate is served and the webhook configuration has its CA.
-func (k *Keeper) Ready(*http.Request) error {
+// ready is a readiness check. It succeeds when a certificate is served and the webhook configuration has its CA.
+func (k *Keeper) ready(*http.Request) error {
 	if k.current.Load() == nil {
 		return fmt.Errorf("the Secret %s holds no certificate yet", k.secret)
 	}

@@ -17,9 +17,13 @@ import (
 // secret returns a Secret with a new certificate, as cert-controller makes it.
 func secret(t *testing.T) *corev1.Secret {
 	t.Helper()
+	return secretUntil(t, time.Now().Add(time.Hour))
+}
+
+func secretUntil(t *testing.T, end time.Time) *corev1.Secret {
+	t.Helper()
 	maker := &rotator.CertRotator{CAName: "ca", DNSName: ServiceName + ".ns.svc"}
-	from, to := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	ca, err := maker.CreateCACert(from, to)
+	ca, err := maker.CreateCACert(time.Now().Add(-time.Hour), end)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +42,7 @@ func TestKeeperServesWhatTheSecretHolds(t *testing.T) {
 	if err := k.load(&corev1.Secret{}); err != nil {
 		t.Errorf("an empty Secret is no error: %v", err)
 	}
-	if err := k.Ready(nil); err == nil || !strings.Contains(err.Error(), "no certificate yet") {
+	if err := k.ready(nil); err == nil || !strings.Contains(err.Error(), "no certificate yet") {
 		t.Errorf("readiness says %v", err)
 	}
 
@@ -50,19 +54,23 @@ func TestKeeperServesWhatTheSecretHolds(t *testing.T) {
 	if err != nil || served == nil {
 		t.Fatalf("serves %v, %v", served, err)
 	}
-	if err := k.Ready(nil); err == nil || !strings.Contains(err.Error(), ConfigurationName) {
+	if err := k.ready(nil); err == nil || !strings.Contains(err.Error(), ConfigurationName) {
 		t.Errorf("ready before the API server knows the CA: %v", err)
 	}
 	close(k.renewed)
-	if err := k.Ready(nil); err != nil {
+	if err := k.ready(nil); err != nil {
 		t.Errorf("not ready: %v", err)
 	}
 
 	if err := k.load(secret(t)); err != nil {
 		t.Fatal(err)
 	}
-	if renewed, err := config.GetCertificate(nil); err != nil || renewed == served {
+	renewed, err := config.GetCertificate(nil)
+	if err != nil || renewed == served {
 		t.Errorf("a renewed certificate is not served: %v", err)
+	}
+	if by, at := expiryMetric(t); by != "operator" || at != float64(renewed.Leaf.NotAfter.Unix()) {
+		t.Errorf("the metric says %q, %v of a certificate until %s", by, at, renewed.Leaf.NotAfter)
 	}
 }
 
