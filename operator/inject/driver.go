@@ -6,9 +6,7 @@ import (
 	"context"
 	"fmt"
 
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -23,8 +21,7 @@ func DriverMissing(ctx context.Context, reader client.Reader, cluster *v1alpha1.
 	if !plan.SocketByDriver(cluster.Spec.Injection) {
 		return false, nil
 	}
-	driver := &metav1.PartialObjectMetadata{}
-	driver.SetGroupVersionKind(storagev1.SchemeGroupVersion.WithKind("CSIDriver"))
+	driver := csiDriver()
 	err := reader.Get(ctx, client.ObjectKey{Name: plan.CSIDriver}, driver)
 	switch {
 	case apierrors.IsNotFound(err):

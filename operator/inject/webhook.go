@@ -39,7 +39,8 @@ type Options struct {
 	Plan plan.Facts
 }
 
-// SetupWithManager serves injection on the manager's webhook server.
+// SetupWithManager serves injection on the manager's webhook server. The manager becomes ready after the cache is filled from
+// which the webhook reads.
 func SetupWithManager(mgr ctrl.Manager, options Options) error {
 	if options.ClientImage == "" {
 		return errors.New("setting up injection: the client image is empty: pass --client-image or set PEERCACHE_CLIENT_IMAGE")
@@ -50,6 +51,13 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 		live:    mgr.GetAPIReader(),
 		events:  mgr.GetEventRecorder("peercache-inject"),
 	}})
+	warmer := newWarmer(mgr.GetCache())
+	if err := mgr.Add(warmer); err != nil {
+		return fmt.Errorf("setting up the webhook's cache: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("webhook-cache", warmer.ready); err != nil {
+		return fmt.Errorf("adding the readiness check of the webhook's cache: %w", err)
+	}
 	return nil
 }
 

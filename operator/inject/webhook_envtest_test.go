@@ -88,11 +88,9 @@ func serveWebhook(t *testing.T) {
 	t.Helper()
 	options := installWebhook(t)
 	mgr, err := ctrl.NewManager(testenv.Config(), ctrl.Options{
-		Scheme:  testenv.Scheme(),
-		Metrics: metricsserver.Options{BindAddress: "0"},
-		WebhookServer: webhook.NewServer(webhook.Options{
-			Host: options.LocalServingHost, Port: options.LocalServingPort, CertDir: options.LocalServingCertDir,
-		}),
+		Scheme:        testenv.Scheme(),
+		Metrics:       metricsserver.Options{BindAddress: "0"},
+		WebhookServer: serverAt(options),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -103,6 +101,21 @@ func serveWebhook(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	run(t, mgr)
+	testenv.Eventually(t, time.Minute, func() error {
+		return mgr.GetWebhookServer().StartedChecker()(nil)
+	})
+}
+
+func serverAt(options *envtest.WebhookInstallOptions) webhook.Server {
+	return webhook.NewServer(webhook.Options{
+		Host: options.LocalServingHost, Port: options.LocalServingPort, CertDir: options.LocalServingCertDir,
+	})
+}
+
+// run runs a manager until the test ends.
+func run(t *testing.T, mgr ctrl.Manager) {
+	t.Helper()
 	stopped := make(chan error, 1)
 	ctx := t.Context()
 	go func() { stopped <- mgr.Start(ctx) }()
@@ -110,9 +123,6 @@ func serveWebhook(t *testing.T) {
 		if err := <-stopped; err != nil {
 			t.Errorf("the manager: %v", err)
 		}
-	})
-	testenv.Eventually(t, time.Minute, func() error {
-		return mgr.GetWebhookServer().StartedChecker()(nil)
 	})
 }
 
