@@ -10,7 +10,7 @@ void ConnectRequest::Encode(FrameWriter* w) const {
 }
 
 bool ConnectRequest::Decode(FrameReader* r) {
-  r->GetInto(r->GetCount(kMaxRails), &queues);
+  r->GetInto(r->GetCount(kMaxQueues), &queues);
   return r->AtEnd();
 }
 
@@ -36,7 +36,7 @@ bool ConnectOk::Decode(FrameReader* r) {
   pool = r->Get<uint64_t>();
   pool_bytes = r->Get<uint64_t>();
   chunk_bytes = r->Get<uint64_t>();
-  queues.resize(r->GetCount(kMaxRails));
+  queues.resize(r->GetCount(kMaxQueues));
   for (Served& served : queues) {
     served.queue = r->Get<QueueAddress>();
     r->GetInto(r->GetCount(kMaxPoolChunks), &served.rkeys);

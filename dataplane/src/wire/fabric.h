@@ -31,9 +31,11 @@ struct QueueAddress {
 static_assert(sizeof(QueueAddress) == 52 && std::is_trivially_copyable_v<QueueAddress>);
 
 inline constexpr size_t kMaxRails = 32;
+inline constexpr size_t kMaxQueues = 32;  // of one link
 inline constexpr size_t kMaxPoolChunks = 4096;
 
-// From the reader: one queue pair of each of its rails.
+// From the reader: one queue pair of each of its rails, then the second ones of those that have
+// more, and so on.
 struct ConnectRequest {
   std::vector<QueueAddress> queues;
   void Encode(FrameWriter* w) const;

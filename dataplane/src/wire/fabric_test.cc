@@ -58,7 +58,7 @@ TEST(FabricMessagesTest, TruncatedAndOversizedAreRefused) {
   ConnectRequest request, got;
   request.queues = {SomeQueue(1)};
   for (size_t cut = 1; cut < 56; ++cut) EXPECT_FALSE(RoundTrip(request, &got, cut)) << cut;
-  request.queues.resize(kMaxRails + 1);
+  request.queues.resize(kMaxQueues + 1);
   EXPECT_FALSE(RoundTrip(request, &got));
   ConnectOk ok, decoded;
   ok.later = true;

@@ -39,7 +39,8 @@ struct ReadBatch {
   const Destinations& to;
   std::span<ReadOutcome> outcomes;  // of each page; kUnreachable before
   TimePoint deadline;
-  Crew* crew;  // threads that help
+  Crew* crew;               // threads that help
+  bool background = false;  // no engine waits for it
 };
 
 class PageReader {

@@ -378,6 +378,15 @@ constexpr ConfigOption kOptions[] = {
        c->rdma_spin = std::chrono::microseconds(number);
        return {};
      }},
+    {"rdma-queues",
+     "Queue pairs of each rail towards a peer: auto (as many as fill its port) | 1 to 4", "auto",
+     [](const std::string& value, NodeConfig* c) -> Status {
+       if (value == "auto") {
+         c->rdma_link.queues = 0;
+         return {};
+       }
+       return SetLink<&rdma::LinkOptions::queues, 1, 4>(value, c);
+     }},
     {"rdma-max-queues", "Queue pairs to peers at most, and as many for peers", "16384",
      SetNumber<&NodeConfig::rdma_max_queues, 1, 1 << 20>},
     {"directory-lookups",

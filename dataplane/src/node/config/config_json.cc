@@ -67,6 +67,8 @@ nlohmann::json ConfigJson(const NodeConfig& c) {
           {"rdma-odp", Switch(link.on_demand_paging)},
           {"rdma-relaxed-ordering", Switch(link.relaxed_ordering)},
           {"rdma-spin-us", c.rdma_spin.count()},
+          {"rdma-queues",
+           link.queues == 0 ? nlohmann::ordered_json("auto") : nlohmann::ordered_json(link.queues)},
           {"rdma-max-queues", c.rdma_max_queues},
           {"directory-lookups", c.directory_lookups},
           {"lease-ms", c.lease.count()},

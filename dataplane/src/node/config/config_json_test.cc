@@ -58,6 +58,7 @@ Values Unusual() {
           {"rdma-odp", "on"},
           {"rdma-relaxed-ordering", "off"},
           {"rdma-spin-us", "51"},
+          {"rdma-queues", "3"},
           {"rdma-max-queues", "99"},
           {"directory-lookups", "one-sided"},
           {"lease-ms", "1001"},

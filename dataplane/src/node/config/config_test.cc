@@ -140,6 +140,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{{{"rdma-timeout", "14"}}, "rdma-timeout", "peer-timeout-ms of at least 2014"},
         BadCase{{{"rdma-timeout", "31"}, {"transport", "rdma"}}, "rdma-timeout", "at most 12"},
         BadCase{{{"rdma-timeout", "12"}, {"peer-timeout-ms", "500"}}, "rdma-timeout", "at most 11"},
+        BadCase{{{"rdma-queues", "5"}}, "rdma-queues", "5"},
         BadCase{{{"rdma-relaxed-ordering", "yes"}}, "rdma-relaxed-ordering", "none of on, off"},
         BadCase{{{"node-id", "a b"}}, "node-id", "a b"},
         BadCase{{{"auth-token-file", "/does/not/exist"}}, "auth-token-file", "/does/not/exist"},

@@ -67,7 +67,7 @@ Intake::Intake(IntakeOptions options, Pool* pool, Peers* peers, const Views* vie
       counters_(counters),
       reserve_(std::move(reserve)),
       crew_(0),
-      reader_(std::move(readers), options.verify, counters, &crew_),
+      reader_(std::move(readers), options.verify, counters, &crew_, /*background=*/true),
       thread_([this] { Run(); }) {}
 
 Intake::~Intake() {

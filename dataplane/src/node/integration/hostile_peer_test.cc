@@ -183,7 +183,7 @@ std::vector<Row> ReadRows() {
       {kType, "of another life", kAnswered,
        [absurd](FrameWriter* w) { EncodeRead(kMax, absurd, w); }},
       {MessageType::kConnect, "more rails than there are", kRefused,
-       [](FrameWriter* w) { ConnectRequest{std::vector<QueueAddress>(kMaxRails + 1)}.Encode(w); }},
+       [](FrameWriter* w) { ConnectRequest{std::vector<QueueAddress>(kMaxQueues + 1)}.Encode(w); }},
       {MessageType::kConnect, "queue pairs that cannot be", kRefused,
        [](FrameWriter* w) {
          QueueAddress queue{.queue = UINT32_MAX,
@@ -192,7 +192,7 @@ std::vector<Row> ReadRows() {
                             .mtu = 255,
                             .reads = 255,
                             .ethernet = 255};
-         ConnectRequest{std::vector<QueueAddress>(kMaxRails, queue)}.Encode(w);
+         ConnectRequest{std::vector<QueueAddress>(kMaxQueues, queue)}.Encode(w);
        }},
   };
 }

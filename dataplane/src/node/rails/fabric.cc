@@ -298,7 +298,7 @@ void Fabric::Round(std::span<Work> works, const ReadBatch& batch, const rdma::Re
   for (Work& work : works) {
     if (work.count == 0) continue;
     work.link->channel->Begin(work.reads, *ranges, work.block.headers.first(2 * work.count),
-                              work.states, queue_stall_, now);
+                              work.states, queue_stall_, now, batch.background);
   }
   rdma::RunReads(running, limits);
   for (Work& work : works) {

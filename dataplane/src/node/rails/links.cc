@@ -10,8 +10,6 @@
 namespace peercache {
 namespace {
 
-// A call has at most one link to a peer; more than this are not kept.
-constexpr size_t kIdleOfPeer = 8;
 // A link without all the rails that could serve it gives way to a new one after this, once there
 // is one.
 constexpr Duration kIncompleteLife = std::chrono::seconds(2);
@@ -43,8 +41,9 @@ Links::Links(LinkOptions options, const rdma::Rails* rails, const Peers* peers,
       peers_(peers),
       headers_(headers),
       registered_(registered),
-      opener_([this] { OpenAsked(); }),
-      sweeper_([this] { SweepIdle(); }) {}
+      sweeper_([this] { SweepIdle(); }) {
+  for (std::thread& opener : openers_) opener = std::thread([this] { OpenAsked(); });
+}
 
 Links::~Links() {
   {
@@ -53,7 +52,7 @@ Links::~Links() {
   }
   stopping_.notify_all();
   asked_.notify_all();
-  opener_.join();
+  for (std::thread& opener : openers_) opener.join();
   sweeper_.join();
 }
 
@@ -73,7 +72,7 @@ uint32_t Links::Candidates(const Known& known, TimePoint now) const {
 bool Links::Outdated(const Known& known, const Link& link, TimePoint now) const {
   if (!peers_->Current(*link.control)) return true;  // the peer will end it soon
   return now - link.made > kIncompleteLife &&
-         (Candidates(known, now) & ~link.channel->working_rails()) != 0;
+         (Candidates(known, now) & ~link.channel->whole_rails()) != 0;
 }
 
 std::unique_ptr<Link> Links::TakeIdle(Known* known, TimePoint now,
@@ -110,24 +109,44 @@ std::unique_ptr<Link> Links::Take(const PeerRef& peer, TimePoint now) {
   const std::shared_ptr<Known> known = Of(peer);
   for (;;) {
     if (auto link = TakeIdle(known.get(), now, &useless)) {
-      if (Outdated(*known, *link, now)) AskFor(known, false, now);
+      if (Outdated(*known, *link, now)) AskFor(known, false, now, &useless);
       return link;
     }
     // A link that takes long to make holds up the calls of its first moments only.
-    if (!AskFor(known, true, now)) return nullptr;
+    if (!AskFor(known, true, now, &useless)) return nullptr;
     const TimePoint patience = std::min(until, known->asked + kWaitForLink);
     if (opened_.wait_until(lock, patience) == std::cv_status::timeout) return nullptr;
     now = Clock::now();
   }
 }
 
-bool Links::AskFor(const std::shared_ptr<Known>& known, bool urgent, TimePoint now) {
+std::unique_ptr<Link> Links::TakeLongestIdle() {
+  std::vector<std::unique_ptr<Link>>* of = nullptr;
+  for (auto& entry : known_) {
+    auto& idle = entry.second->idle;
+    // The first of each peer's is the one that was returned first.
+    if (!idle.empty() && (of == nullptr || idle.front()->returned < of->front()->returned))
+      of = &idle;
+  }
+  if (of == nullptr) return nullptr;
+  auto link = std::move(of->front());
+  of->erase(of->begin());
+  Count(-1);
+  return link;
+}
+
+bool Links::AskFor(const std::shared_ptr<Known>& known, bool urgent, TimePoint now,
+                   std::vector<std::unique_ptr<Link>>* useless) {
   if (known->opening) return true;
   if (!known->health.Allows(now) || !known->peer->health().Allows(now) || !rails_->any_up())
     return false;
-  if (stats_.queues + rails_->size() > options_.max_queues) {
-    ++stats_.refused;
-    return false;
+  while (stats_.queues + rails_->queues() > options_.max_queues) {
+    auto longest_idle = TakeLongestIdle();
+    if (longest_idle == nullptr) {
+      ++stats_.refused;
+      return false;
+    }
+    useless->push_back(std::move(longest_idle));
   }
   Count(1);
   known->opening = true;
@@ -173,7 +192,7 @@ void Links::OpenAsked() {
 
 void Links::Count(int64_t links) {
   stats_.links += static_cast<uint64_t>(links);
-  stats_.queues = stats_.links * rails_->size();
+  stats_.queues = stats_.links * rails_->queues();
 }
 
 Result<ConnectOk> Links::Ask(Link* link) const {
@@ -242,7 +261,7 @@ void Links::Return(std::unique_ptr<Link> link) {
     if ((lost >> i & 1) != 0) known->rails[i].Failed(now);
   link->blamed |= lost;
   link->returned = now;
-  if (link->channel->queues() > 0 && known->idle.size() < kIdleOfPeer) {
+  if (link->channel->queues() > 0) {
     known->idle.push_back(std::move(link));
     opened_.notify_all();
     return;

@@ -1,8 +1,10 @@
 // Links: connections for RDMA reads. A link is a channel of queue pairs to one peer together with
 // the peer connection over which it was set up, and which it lives and dies with. Links are made
-// when they are first needed, in a thread of their own, kept for the next call, and closed when
-// they have been idle. A call waits for a new one for a moment at most, and a link that lacks a
-// rail is used until there is one that has it.
+// when they are first needed, in threads of their own, kept for the next call, and closed when
+// they have been idle. So there are as many as calls have had at once within that time. Where there
+// is no room for one more, the link that has been idle for longest makes room. A call waits for a
+// new one for a moment at most, and a link that lacks a rail is used until there is one that has
+// it.
 //
 //   auto link = links.Take(peer, now);                 // null: read over TCP instead
 //   ... link->channel ...
@@ -96,8 +98,12 @@ class Links {
                                  std::vector<std::unique_ptr<Link>>* useless);
   // There are rails by now that it lacks, or another secret.
   bool Outdated(const Known& known, const Link& link, TimePoint now) const;
-  // Has a link made, unless one is being made. False when none can be had now.
-  bool AskFor(const std::shared_ptr<Known>& known, bool urgent, TimePoint now);
+  // Has a link made, unless one is being made. False when none can be had now. What makes room goes
+  // into `useless`.
+  bool AskFor(const std::shared_ptr<Known>& known, bool urgent, TimePoint now,
+              std::vector<std::unique_ptr<Link>>* useless);
+  // The one that has been idle for longest; null: none is.
+  std::unique_ptr<Link> TakeLongestIdle();
   // Of the rails that are up, those that may be tried towards the peer; a bit each.
   uint32_t Candidates(const Known& known, TimePoint now) const;
   void OpenAsked();
@@ -117,7 +123,10 @@ class Links {
   std::deque<std::shared_ptr<Known>> to_open_;
   std::unordered_map<uint64_t, std::shared_ptr<Known>> known_;
   LinkStats stats_;
-  std::thread opener_, sweeper_;
+  // Setting up a link to a peer that is silent takes as long as it may take to answer: so many such
+  // peers hold up nobody.
+  std::array<std::thread, 8> openers_;
+  std::thread sweeper_;
 };
 
 }  // namespace peercache

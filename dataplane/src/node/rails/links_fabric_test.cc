@@ -10,6 +10,7 @@
 #include "node/rails/links.h"
 #include "transport/rdma/fabric_testing.h"
 #include "transport/rdma/run_reads.h"
+#include "transport/tcp/socket.h"
 
 namespace peercache {
 namespace {
@@ -59,19 +60,23 @@ class LinksFabricTest : public ::testing::Test {
     Known(Result<std::unique_ptr<Secret>> token, const Node& node)
         : secret(std::move(*token)),
           peers(Hello{"test", "", NodeHash("reader"), 1}, secret.get(), OwnerTimes{}) {
+      Add("holder", node.peer_port());
+    }
+    void Add(const std::string& id, uint16_t port) {
       Member member;
-      member.id = "holder";
+      member.id = id;
       member.incarnation = 1;
       member.host = "127.0.0.1";
-      member.peer_port = node.peer_port();
-      View view;
-      view.members = {member};
-      view.by_node = {{NodeHash(member.id), 0}};
+      member.peer_port = port;
+      view.by_node[NodeHash(id)] = view.members.size();
+      view.members.push_back(member);
       peers.Update(view);
     }
-    PeerRef holder() const { return peers.Find(NodeHash("holder")); }
+    PeerRef peer(const std::string& id) const { return peers.Find(NodeHash(id)); }
+    PeerRef holder() const { return peer("holder"); }
     const std::unique_ptr<Secret> secret;
     Peers peers;
+    View view;
   };
   static std::unique_ptr<Links> LinksOf(const Known& known, LinkOptions options) {
     options.connect = seconds(5);
@@ -79,10 +84,11 @@ class LinksFabricTest : public ::testing::Test {
                                    &world_->registered);
   }
   // A call waits for a moment only: others come until one of them has a link.
-  static std::unique_ptr<Link> Await(Links* links, const Known& known) {
+  static std::unique_ptr<Link> Await(Links* links, const Known& known,
+                                     const std::string& peer = "holder") {
     std::unique_ptr<Link> link;
     EXPECT_TRUE(Eventually(seconds(20), [&] {
-      link = links->Take(known.holder(), Clock::now());
+      link = links->Take(known.peer(peer), Clock::now());
       return link != nullptr;
     }));
     return link;
@@ -201,14 +207,54 @@ TEST_F(LinksFabricTest, QueuePairsToPeersAreBounded) {
   EXPECT_EQ(links->stats().made, 2u);
 }
 
-TEST_F(LinksFabricTest, OfManyLinksToAPeerEightAreKept) {
+TEST_F(LinksFabricTest, AsManyAreKeptAsCallsHadAtOnce) {
   const Known known(Token(kToken), *world_->holder);
   const auto links = LinksOf(known, {.idle = minutes(1)});
-  std::vector<std::unique_ptr<Link>> taken;
-  while (taken.size() < 10 && !HasFailure()) taken.push_back(Await(links.get(), known));
-  EXPECT_EQ(links->stats().links, 10u);
-  for (auto& link : taken) links->Return(std::move(link));
-  EXPECT_EQ(links->stats().links, 8u);
+  for (int i = 0; i < 2; ++i) {
+    std::vector<std::unique_ptr<Link>> taken;
+    while (taken.size() < 12 && !HasFailure()) taken.push_back(Await(links.get(), known));
+    for (auto& link : taken) links->Return(std::move(link));
+    EXPECT_EQ(links->stats().links, 12u);
+  }
+  EXPECT_EQ(links->stats().made, 12u);
+}
+
+TEST_F(LinksFabricTest, WhereThereIsNoRoomTheLongestIdleGoes) {
+  const auto second = world_->cluster.Start("second");
+  ASSERT_TRUE(second);
+  Known known(Token(kToken), *world_->holder);
+  known.Add("second", second->peer_port());
+  const auto most = static_cast<uint32_t>(2 * world_->rails->size());
+  const auto links = LinksOf(known, {.max_queues = most, .idle = minutes(1)});
+  auto first = Await(links.get(), known), later = Await(links.get(), known);
+  ASSERT_TRUE(first && later);
+  const rdma::ReadChannel* const kept = later->channel.get();
+  links->Return(std::move(first));
+  links->Return(std::move(later));
+  ASSERT_TRUE(Await(links.get(), known, "second"));
+  EXPECT_EQ(links->stats().queues, most);
+  EXPECT_EQ(links->stats().refused, 0u);
+  const auto link = links->Take(known.holder(), Clock::now());
+  ASSERT_TRUE(link);
+  EXPECT_EQ(link->channel.get(), kept);
+}
+
+// They take connections and answer nothing, as machines of which only the kernel is alive.
+TEST_F(LinksFabricTest, SilentPeersHoldUpNoOther) {
+  Known known(Token(kToken), *world_->holder);
+  std::vector<Listener> silent;
+  for (int i = 0; i < 7; ++i) {
+    auto listener = Listen("127.0.0.1", 0);
+    ASSERT_TRUE(listener.ok()) << listener.status().ToString();
+    silent.push_back(std::move(*listener));
+    known.Add("silent" + std::to_string(i), silent.back().port);
+  }
+  const auto links = LinksOf(known, {.idle = minutes(1)});
+  for (int i = 0; i < 7; ++i)
+    EXPECT_FALSE(links->Take(known.peer("silent" + std::to_string(i)), Clock::now()));
+  const TimePoint start = Clock::now();
+  EXPECT_TRUE(Await(links.get(), known));
+  EXPECT_LT(Clock::now() - start, seconds(2)) << "a silent one is given up after 5 s";
 }
 
 }  // namespace

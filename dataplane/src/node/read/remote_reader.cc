@@ -12,7 +12,7 @@ void RemoteReader::Read(std::span<const RemotePage> pages, const Destinations& t
   std::fill(outcomes.begin(), outcomes.end(), ReadOutcome::kUnreachable);
   std::vector<size_t> left(pages.size());
   std::iota(left.begin(), left.end(), size_t{0});
-  const ReadBatch batch{pages, to, outcomes, deadline, crew_};
+  const ReadBatch batch{pages, to, outcomes, deadline, crew_, background_};
   for (PageReader* const reader : readers_) {
     if (left.empty()) break;
     left = reader->Read(batch, std::move(left));

@@ -17,10 +17,15 @@ namespace peercache {
 
 class RemoteReader {
  public:
-  // `readers`: the fastest first; the last one reaches every node.
+  // `readers`: the fastest first; the last one reaches every node. `background`: no engine waits
+  // for what it brings.
   RemoteReader(std::vector<PageReader*> readers, ChecksumPolicy verify, Counters* counters,
-               Crew* crew)
-      : readers_(std::move(readers)), verify_(verify), counters_(counters), crew_(crew) {}
+               Crew* crew, bool background = false)
+      : readers_(std::move(readers)),
+        verify_(verify),
+        counters_(counters),
+        crew_(crew),
+        background_(background) {}
 
   // Into memory that no processor reaches, only RDMA does: what that does not bring is unreachable.
   // record.length must be the size of the destination. The destination of a page that has not
@@ -35,6 +40,7 @@ class RemoteReader {
   const ChecksumPolicy verify_;
   Counters* const counters_;
   Crew* const crew_;
+  const bool background_;
 };
 
 }  // namespace peercache

@@ -118,6 +118,7 @@ TEST(DeviceTest, AVlanOnABondIsWhereTheFirstOfItsFunctionsIs) {
   FakeSysfs sysfs;
   sysfs.AddInterface("eth4", 9000, sysfs.AddPci("0000:b1:00.0", 1), {});
   sysfs.AddInterface("bond0", 9000, "", {});
+  sysfs.Write("class/net/bond0/bonding/slaves", "eth4 eth5");
   sysfs.Link("class/net/bond0/lower_eth4", "class/net/eth4");
   sysfs.AddInterface("bond0.7", 9000, "", {});
   sysfs.Link("class/net/bond0.7/lower_bond0", "class/net/bond0");
@@ -125,6 +126,7 @@ TEST(DeviceTest, AVlanOnABondIsWhereTheFirstOfItsFunctionsIs) {
   vlan.name = "bond0.7";
   DescribeInterface(sysfs.path(), &vlan);
   EXPECT_EQ(vlan.numa_node, 1);
+  EXPECT_EQ(vlan.bond_members, 2u);
   EXPECT_FALSE(vlan.physical);
 }
 
@@ -138,6 +140,7 @@ TEST(DeviceTest, InterfacesThatAreBelowEachOtherEnd) {
   a.name = "a";
   DescribeInterface(sysfs.path(), &a);
   EXPECT_EQ(a.numa_node, -1);
+  EXPECT_EQ(a.bond_members, 0u);
 }
 
 TEST(DeviceTest, ADeviceThatDoesNotOpenIsListedWithTheReason) {

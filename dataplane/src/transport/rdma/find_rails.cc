@@ -11,6 +11,9 @@
 namespace peercache::rdma {
 namespace {
 
+// More than members of a bond that a NIC makes one device of.
+constexpr uint32_t kMostQueues = 4;
+
 RailSpec SpecOf(const SelectedPort& selected, const GidPreference& preference) {
   RailSpec rail;
   rail.name = fmt::format("{}:{}", selected.port->device, selected.port->number);
@@ -18,6 +21,8 @@ RailSpec SpecOf(const SelectedPort& selected, const GidPreference& preference) {
   rail.port = static_cast<uint8_t>(selected.port->number);
   rail.gid = preference;
   rail.numa_node = selected.port->numa_node;
+  rail.gbps = selected.port->gbps;
+  rail.queues = QueuesFor(*selected.port);
   rail.usable = selected.usable.status();
   return rail;
 }
@@ -58,6 +63,16 @@ Result<std::vector<RailSpec>> RailsOf(const Selection& selection, const GidPrefe
   }
   if (rails.empty() && !failure.ok()) return failure;
   return rails;
+}
+
+uint32_t QueuesFor(const Port& port) {
+  uint32_t queues = port.gbps >= 800 ? 4 : port.gbps >= 400 ? 2 : 1;
+  for (const Interface& interface : port.interfaces)
+    queues = std::max(queues, std::min(interface.bond_members, kMostQueues));
+  // A pod with an interface of its own does not see the machine's bond; the driver names its device
+  // so.
+  if (port.device.find("_bond_") != std::string::npos) queues = std::max(queues, 2u);
+  return queues;
 }
 
 Status AnyUsable(std::span<const RailSpec> rails) {

@@ -19,6 +19,10 @@ Result<std::vector<RailSpec>> FindRails(const std::string& devices, const std::s
 // address; the others are said in the log. When none is left, the error says why of the first.
 Result<std::vector<RailSpec>> RailsOf(const Selection& selection, const GidPreference& preference);
 
+// Queue pairs towards one peer that fill the port. One reaches about 320 of 400 Gb/s, and stays on
+// one member of a bond.
+uint32_t QueuesFor(const Port& port);
+
 // Fails when all of them have to wait; the error says for what, and the remedy.
 Status AnyUsable(std::span<const RailSpec> rails);
 

@@ -53,6 +53,25 @@ TEST_F(FindRailsTest, APortThatIsDownIsARailThatWaits) {
   EXPECT_TRUE(AnyUsable(*rails).ok());
 }
 
+TEST(QueuesForTest, AsManyAsFillThePort) {
+  const auto queues = [](double gbps, const std::string& device, uint32_t bond_members) {
+    Port port;
+    port.gbps = gbps;
+    port.device = device;
+    port.interfaces.resize(1);
+    port.interfaces[0].bond_members = bond_members;
+    return QueuesFor(port);
+  };
+  EXPECT_EQ(queues(0, "mlx5_0", 0), 1u) << "a rate that is not known";
+  EXPECT_EQ(queues(200, "mlx5_0", 0), 1u);
+  EXPECT_EQ(queues(400, "mlx5_0", 0), 2u);
+  EXPECT_EQ(queues(800, "mlx5_0", 0), 4u);
+  EXPECT_EQ(queues(200, "mlx5_0", 2), 2u);
+  EXPECT_EQ(queues(800, "mlx5_0", 2), 4u);
+  EXPECT_EQ(queues(25, "rocep1s0", 16), 4u);
+  EXPECT_EQ(queues(100, "mlx5_bond_0", 0), 2u) << "a bond that this network namespace does not see";
+}
+
 TEST_F(FindRailsTest, WhereAllHaveToWaitItSaysForWhat) {
   const auto rails = Rails("mlx5_1");
   ASSERT_TRUE(rails.ok()) << rails.status().ToString();

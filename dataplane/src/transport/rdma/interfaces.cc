@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <memory>
+#include <sstream>
 
 #include "base/small_file.h"
 
@@ -22,10 +24,7 @@ namespace fs = std::filesystem;
 // A VLAN on a bond of functions is three levels high; more means a loop.
 constexpr int kMaxLevels = 8;
 
-int NumaNodeOfInterface(const std::string& sysfs, const std::string& name, int levels) {
-  const std::string path = sysfs + "/class/net/" + name;
-  const int node = NumaNodeOfDevice(sysfs, path + "/device");
-  if (node >= 0 || levels == 0) return node;
+std::vector<std::string> Below(const std::string& path) {
   std::vector<std::string> lower;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
@@ -33,10 +32,28 @@ int NumaNodeOfInterface(const std::string& sysfs, const std::string& name, int l
     if (file.starts_with("lower_")) lower.push_back(file.substr(strlen("lower_")));
   }
   std::sort(lower.begin(), lower.end());
-  for (const std::string& below : lower) {
+  return lower;
+}
+
+int NumaNodeOfInterface(const std::string& sysfs, const std::string& name, int levels) {
+  const std::string path = sysfs + "/class/net/" + name;
+  const int node = NumaNodeOfDevice(sysfs, path + "/device");
+  if (node >= 0 || levels == 0) return node;
+  for (const std::string& below : Below(path)) {
     if (const int found = NumaNodeOfInterface(sysfs, below, levels - 1); found >= 0) return found;
   }
   return -1;
+}
+
+uint32_t BondMembersOf(const std::string& sysfs, const std::string& name, int levels) {
+  const std::string path = sysfs + "/class/net/" + name;
+  std::istringstream members(ReadSmallFile(path + "/bonding/slaves"));
+  const auto count = std::distance(std::istream_iterator<std::string>(members), {});
+  if (count > 0 || levels == 0) return static_cast<uint32_t>(count);
+  uint32_t most = 0;
+  for (const std::string& below : Below(path))
+    most = std::max(most, BondMembersOf(sysfs, below, levels - 1));
+  return most;
 }
 
 Address AddressOf(const sockaddr& socket_address) {
@@ -106,6 +123,7 @@ void DescribeInterface(const std::string& sysfs, Interface* interface) {
   std::error_code error;
   interface->physical = fs::exists(sysfs + "/class/net/" + interface->name + "/device", error);
   interface->numa_node = NumaNodeOfInterface(sysfs, interface->name, kMaxLevels);
+  interface->bond_members = BondMembersOf(sysfs, interface->name, kMaxLevels);
 }
 
 int NumaNodeOfDevice(const std::string& sysfs, const std::string& path) {

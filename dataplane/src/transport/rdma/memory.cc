@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <numeric>
 #include <thread>
 
 #include "base/clock.h"
@@ -21,6 +22,8 @@ constexpr uint64_t kChunkUnit = uint64_t{2} << 20;
 // Pinning is bound by the kernel's page work; more threads than this contend for its locks.
 constexpr size_t kThreads = 4;
 constexpr Duration kProgressEvery = std::chrono::seconds(5);
+// Registered with all rails within some 50 ms.
+constexpr uint64_t kAtOnce = uint64_t{64} << 20;
 // The device may write what READs bring in any order (the attribute of PCI Express). Without it
 // EPYC takes 150 of 200 Gb/s, and Emerald Rapids 16 of 40 GB/s (openucx/ucx 8062, 10955).
 // The check of slots' headers stays safe: a completion still says that all bytes of its READ, and
@@ -83,12 +86,12 @@ Result<std::shared_ptr<const Registration>> Registration::Make(const std::string
                                                                std::span<std::byte> bytes,
                                                                const Rails& rails, For use,
                                                                std::shared_ptr<const void> keeper,
-                                                               DmaBuf dma_buf) {
+                                                               DmaBuf dma_buf, uint32_t wanted) {
   uint64_t max_mr_size = UINT64_MAX;
-  std::vector<size_t> all;
-  for (const auto& rail : rails.all()) {
-    all.push_back(all.size());
-    max_mr_size = std::min(max_mr_size, rail->max_mr_size());
+  std::vector<size_t> with;
+  for (size_t i = 0; i < rails.size(); ++i) {
+    if ((wanted >> i & 1) != 0) with.push_back(i);
+    max_mr_size = std::min(max_mr_size, rails[i].max_mr_size());
   }
   static std::atomic<uint64_t> last_id{0};
   auto range = std::shared_ptr<Registration>(new Registration());
@@ -106,7 +109,7 @@ Result<std::shared_ptr<const Registration>> Registration::Make(const std::string
   }
   range->chunks_ = (bytes.size() + range->chunk_bytes_ - 1) / range->chunk_bytes_;
   range->keys_.resize(rails.size());
-  if (Status s = range->AddKeys(rails, all); !s.ok()) return s;
+  if (Status s = range->AddKeys(rails, with); !s.ok()) return s;
   if (!dma_buf.device) range->FindNear(rails);
   return std::shared_ptr<const Registration>(std::move(range));
 }
@@ -286,14 +289,39 @@ Result<uint64_t> RegisteredMemory::Register(const std::string& what, std::span<s
                                             const Rails& rails, Registration::For use,
                                             std::shared_ptr<const void> keeper,
                                             Registration::DmaBuf dma_buf) {
-  auto made = Registration::Make(what, bytes, rails, use, std::move(keeper), dma_buf);
-  if (!made.ok()) return made.status();
-  const uint64_t id = (*made)->id();
-  Add(std::move(*made));
-  for (size_t rail = 0; rail < rails.size(); ++rail) {
-    if (Status s = Renew(rails, rail, id); !s.ok()) spdlog::warn("{}", s.message());
+  uint32_t first = ~0u;
+  if (use == Registration::For::kLocalWrite && !dma_buf.device && bytes.size() > kAtOnce) {
+    for (size_t i = 0; i < rails.size() && first == ~0u; ++i)
+      if (rails[i].up() && rails[i].device()) first = 1u << i;
   }
-  return id;
+  auto made = Registration::Make(what, bytes, rails, use, std::move(keeper), dma_buf, first);
+  if (!made.ok()) return made.status();
+  const std::shared_ptr<const Registration> range = std::move(*made);
+  Add(range);
+  RenewAll(rails, *range);
+  return range->id();
+}
+
+void RegisteredMemory::RenewAll(const Rails& rails, const Registration& range) {
+  std::vector<size_t> order(rails.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_partition(order.begin(), order.end(),
+                        [&](size_t rail) { return range.IsNear(rail); });
+  std::atomic<size_t> next{0};
+  const auto run = [&] {
+    for (size_t i; (i = next.fetch_add(1)) < order.size();) {
+      if (Status s = Renew(rails, order[i], range.id()); !s.ok()) spdlog::warn("{}", s.message());
+    }
+  };
+  // Of a range in chunks, each rail's are registered by several threads already.
+  const size_t left =
+      static_cast<size_t>(std::count_if(order.begin(), order.end(), [&](size_t rail) {
+        return range.KnownTo(rail) != rails[rail].device().get();
+      }));
+  std::vector<std::jthread> helpers;
+  for (size_t i = 1; i < std::min(left, kThreads / std::min(kThreads, range.chunks())); ++i)
+    helpers.emplace_back(run);
+  run();
 }
 
 Status RegisteredMemory::Renew(const Rails& rails, size_t rail) {

@@ -44,14 +44,14 @@ class Registration {
     bool device = false;  // of a device even without one: no pages to bring in, on no NUMA node
   };
 
-  // Takes about a second for 10 GB and logs progress. `keeper`, if any, owns the memory and is
-  // released after it is deregistered. Does without rails whose device has failed. Errors name
-  // rail, size, limit and remedy.
+  // With the rails `wanted`, a bit each. Takes about a second for 10 GB and logs progress.
+  // `keeper`, if any, owns the memory and is released after it is deregistered. Does without rails
+  // whose device has failed. Errors name rail, size, limit and remedy.
   static Result<std::shared_ptr<const Registration>> Make(const std::string& what,
                                                           std::span<std::byte> bytes,
                                                           const Rails& rails, For use,
                                                           std::shared_ptr<const void> keeper,
-                                                          DmaBuf dma_buf);
+                                                          DmaBuf dma_buf, uint32_t wanted = ~0u);
 
   // The same range, as far as `rail` goes with the keys of its present device: none, if it has
   // none.
@@ -119,8 +119,9 @@ class RegisteredMemory {
   // found.
   using Ranges = std::vector<std::shared_ptr<const Registration>>;
 
-  // As Registration::Make; afterwards its rails know the range as they do all others. Returns the
-  // range's id.
+  // As Registration::Make; afterwards its rails know the range as they do all others. A large range
+  // of an engine is known to one rail first, and pages go over that one while it is registered with
+  // the others, those near to it first. Returns the range's id.
   Result<uint64_t> Register(const std::string& what, std::span<std::byte> bytes, const Rails& rails,
                             Registration::For use, std::shared_ptr<const void> keeper,
                             Registration::DmaBuf dma_buf = {});
@@ -143,6 +144,8 @@ class RegisteredMemory {
  private:
   // Of this range.
   Status Renew(const Rails& rails, size_t rail, uint64_t id);
+  // The same of all rails, by several threads, those near to it first.
+  void RenewAll(const Rails& rails, const Registration& range);
   mutable std::mutex mutex_;
   std::shared_ptr<const Ranges> ranges_ = std::make_shared<Ranges>();
 };

@@ -24,6 +24,7 @@
 #include "base/fd.h"
 #include "base/status.h"
 #include "transport/peer_health.h"
+#include "transport/rdma/budget.h"
 #include "transport/rdma/device_context.h"
 #include "transport/rdma/link_options.h"
 #include "transport/rdma/rail_address.h"
@@ -40,9 +41,11 @@ struct RailSpec {
   std::string name;    // as in configuration, metrics and log: "mlx5_0:1"
   std::string device;  // "mlx5_0"
   uint8_t port = 1;
-  GidPreference gid;   // which of its addresses it speaks with
-  int numa_node = -1;  // -1: not known
-  Status usable;       // when it was found; why not, and the remedy
+  GidPreference gid;    // which of its addresses it speaks with
+  int numa_node = -1;   // -1: not known
+  double gbps = 0;      // 0: not known
+  uint32_t queues = 1;  // that its port needs towards a peer
+  Status usable;        // when it was found; why not, and the remedy
 };
 
 class Rail {
@@ -51,6 +54,8 @@ class Rail {
 
   const RailSpec& spec() const { return spec_; }
   const std::string& name() const { return spec_.name; }
+  // Queue pairs towards one peer.
+  uint32_t queues() const { return spec_.queues; }
   const LinkOptions& link() const { return link_; }
   const Verbs& verbs() const { return *verbs_; }
   // Null while there is none. Whatever is made from it holds it.
@@ -74,6 +79,10 @@ class Rail {
   // address that nobody answers to the kernel waits about a second: neither calls nor the threads
   // that serve peers wait for it.
   Worker& connector() { return connector_; }
+  // Of all that this node has under way over it.
+  RailBudget& budget() { return budget_; }
+  // For how long a queue may bring nothing, until its READs are taken not to fill the port.
+  Duration patience() const { return patience_; }
   // Soon destroyed, in a thread of its own. Destroying a queue pair waits until the device and the
   // network below it have let go of its packets, which takes seconds where a path has died. Giving
   // up a registration unlocks its memory, page by page.
@@ -118,6 +127,8 @@ class Rail {
   const RailSpec spec_;
   const LinkOptions link_;
   const Verbs* const verbs_;
+  RailBudget budget_;
+  const Duration patience_;
   mutable std::mutex mutex_;
   std::shared_ptr<DeviceContext> device_;
   Follow follow_;
@@ -136,7 +147,8 @@ class Rail {
 
 class Rails {
  public:
-  // Opens all; fails with the first that cannot be opened.
+  // Opens all, the first kMaxRails; fails with the first that cannot be opened. Where their queue
+  // pairs are more than one link has, each has fewer.
   static Result<std::unique_ptr<Rails>> Open(std::span<const RailSpec> specs, LinkOptions link);
   ~Rails();
 
@@ -144,6 +156,8 @@ class Rails {
   size_t size() const { return rails_.size(); }
   Rail& operator[](size_t i) const { return *rails_[i]; }
   bool any_up() const;
+  // Of a link over all of them.
+  uint32_t queues() const;
   // How many lock what is registered with them: their devices do not page on demand.
   size_t locking() const;
   // Until all that was to be connected so far is, and all queue pairs that were given up are gone.

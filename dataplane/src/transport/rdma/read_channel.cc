@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 #include <future>
 #include <thread>
 
@@ -13,6 +14,13 @@ namespace {
 // Under way on one queue: enough for 400 Gb/s over 80 us, little enough that a slow rail does not
 // hold a large part of a batch.
 constexpr uint64_t kBytesInFlight = 4 << 20;
+// Nor does a single READ.
+constexpr uint32_t kLargestRead = kBytesInFlight;
+static_assert(kLargestRead <= RailBudget::kBytes);
+// How long what no engine waits for lets others pass before it takes a turn.
+constexpr Duration kYields = milliseconds(5);
+// READs of so many bytes stand in no line: records and headers, which something waits for.
+constexpr uint32_t kSmallRead = 4096;
 // What a rail has to be ahead by before one on another NUMA node is taken: a batch of small pages
 // stays near, a large one uses all there is.
 constexpr uint64_t kFar = 512 << 10;
@@ -36,14 +44,19 @@ Status Outdated(const ReadQueue& queue) {
 Result<std::unique_ptr<ReadChannel>> ReadChannel::Make(const Rails& rails, uint32_t use) {
   auto channel = std::unique_ptr<ReadChannel>(new ReadChannel());
   Status failure = Unavailable("no rail is up");
-  for (size_t i = 0; i < rails.size(); ++i) {
-    if (!rails[i].up() || (use >> i & 1) == 0) continue;
-    auto queue = ReadQueue::Make(&rails[i], i);
-    if (queue.ok()) {
-      channel->paths_.push_back({std::move(*queue), {}});
-    } else {
-      failure = queue.status();
-      spdlog::warn("{}", failure.ToString());
+  bool more = true;
+  for (uint32_t round = 0; more; ++round) {
+    more = false;
+    for (size_t i = 0; i < rails.size(); ++i) {
+      if (!rails[i].up() || (use >> i & 1) == 0 || round >= rails[i].queues()) continue;
+      more = true;
+      auto queue = ReadQueue::Make(&rails[i], i);
+      if (queue.ok()) {
+        channel->paths_.push_back({std::move(*queue), {}, std::make_unique<RailBudget::Place>()});
+      } else {
+        failure = queue.status();
+        spdlog::warn("{}", failure.ToString());
+      }
     }
   }
   if (channel->paths_.empty()) return failure;
@@ -77,7 +90,7 @@ Status ReadChannel::Establish(const ConnectOk& peer, TimePoint deadline) {
   }
   Status failure = Unavailable("the peer has no rail for ours");
   max_segments_ = UINT32_MAX;
-  max_message_bytes_ = UINT32_MAX;
+  max_message_bytes_ = kLargestRead;
   for (size_t i = 0; i < paths_.size(); ++i) {
     Path& path = paths_[i];
     if (!connected[i].valid()) continue;
@@ -116,6 +129,7 @@ Status ReadChannel::Probe(Bytes scratch, const RegisteredMemory::Ranges& ranges,
     const ibv_sge segment =
         Sge(*memory, path.queue->rail_index(),
             static_cast<uint32_t>(memory->ChunkOf(scratch.data())), scratch.data(), bytes);
+    path.queue->rail().budget().Take(bytes);
     path.queue->Add(pool_, path.rkeys[0], std::span(&segment, 1), bytes, 0);
     if (Status s = path.queue->Ring(); !s.ok()) Lose(&path, s);
   }
@@ -154,9 +168,19 @@ uint32_t ReadChannel::working_rails() const {
   return rails;
 }
 
+uint32_t ReadChannel::whole_rails() const {
+  std::array<uint32_t, kMaxRails> queues{};
+  uint32_t rails = 0;
+  for (const Path& path : paths_) {
+    const size_t rail = path.queue->rail_index();
+    if (!path.queue->broken() && ++queues[rail] == path.queue->rail().queues()) rails |= 1u << rail;
+  }
+  return rails;
+}
+
 void ReadChannel::Begin(std::span<const PageRead> pages, const RegisteredMemory::Ranges& ranges,
                         std::span<SlotHeader> headers, std::span<PageState> states, Duration stall,
-                        TimePoint now) {
+                        TimePoint now, bool background) {
   pages_ = pages;
   headers_ = headers;
   states_ = states;
@@ -166,6 +190,10 @@ void ReadChannel::Begin(std::span<const PageRead> pages, const RegisteredMemory:
   again_.clear();
   complete_.clear();
   posting_ = true;
+  background_ = background;
+  now_ = now;
+  yields_until_ = now + kYields;
+  silent_ = false;
   next_ = 0;
   progress_.assign(pages.size(), {});
   left_ = 0;
@@ -226,17 +254,19 @@ bool ReadChannel::AnyReaches() const {
                      [](const Path& path) { return path.reaches && !path.queue->broken(); });
 }
 
-ReadChannel::Path* ReadChannel::LeastBusy(const Piece& piece) {
+ReadChannel::Path* ReadChannel::LeastBusy(const Piece& piece, uint32_t skip) {
   // The header's segment comes first, and lies elsewhere.
   const Registration& destination = *cut_.segments[piece.first + piece.count - 1].range;
   Path* best = nullptr;
   uint64_t least = 0;
   for (Path& path : paths_) {
     const ReadQueue& queue = *path.queue;
+    if ((skip >> (&path - paths_.data()) & 1) != 0) continue;
     if (queue.broken() || !path.reaches || queue.room() == 0) continue;
     const uint64_t bytes = queue.bytes_in_flight();
     // Headers have the other half, so that they find room behind their pages.
-    if (!piece.again && (bytes >= kBytesInFlight || 2 * queue.in_flight() >= queue.capacity()))
+    if (!piece.again &&
+        (bytes >= kBytesInFlight || queue.silent() || 2 * queue.in_flight() >= queue.capacity()))
       continue;
     const bool near = destination.IsNear(queue.rail_index());
     const uint64_t cost = near ? bytes : kFar + 2 * bytes;
@@ -245,6 +275,53 @@ ReadChannel::Path* ReadChannel::LeastBusy(const Piece& piece) {
     least = cost;
   }
   return best;
+}
+
+bool ReadChannel::TakeBytes(Path* path, uint32_t bytes) const {
+  RailBudget& budget = path->queue->rail().budget();
+  if (bytes <= kSmallRead) {
+    budget.Take(bytes);
+    return true;
+  }
+  RailBudget::Place& place = *path->place;
+  if (background_ && now_ < yields_until_ && !place.in_line() && !place.granted())
+    return budget.TryTakeBehind(bytes);
+  if (place.bytes() < bytes) place.Leave();
+  if (place.in_line()) return false;
+  if (!place.granted()) {
+    if (budget.TryTake(bytes)) return true;
+    budget.StandInLine(&place, bytes);
+    if (!place.granted()) return false;
+  }
+  const uint64_t granted = place.bytes();
+  place.Use();
+  budget.Give(granted - bytes);
+  return true;
+}
+
+ReadChannel::Path* ReadChannel::TakePath(const Piece& piece) {
+  if (silent_ && !piece.again) return nullptr;
+  uint32_t refused = 0;
+  for (;;) {
+    Path* const path = LeastBusy(piece, refused);
+    if (path == nullptr || TakeBytes(path, piece.bytes)) return path;
+    refused |= 1u << (path - paths_.data());
+  }
+}
+
+void ReadChannel::LeaveLines() {
+  for (Path& path : paths_) path.place->Leave();
+}
+
+bool ReadChannel::in_line() const {
+  return std::any_of(paths_.begin(), paths_.end(),
+                     [](const Path& path) { return path.place->in_line(); });
+}
+
+bool ReadChannel::WakeBy(int event) {
+  bool all = true;
+  for (Path& path : paths_) all &= path.place->WakeBy(event);
+  return all;
 }
 
 void ReadChannel::Send(Path* path, uint32_t index, ReadQueue::Order order) {
@@ -283,7 +360,7 @@ void ReadChannel::Post() {
 void ReadChannel::PostHeaders() {
   while (!complete_.empty()) {
     const uint32_t piece = progress_[complete_.back()].header;
-    Path* path = LeastBusy(cut_.pieces[piece]);
+    Path* path = TakePath(cut_.pieces[piece]);
     if (path == nullptr) return;
     Send(path, piece);
     complete_.pop_back();
@@ -295,10 +372,11 @@ void ReadChannel::PostPages() {
   while (!again_.empty() || next_ < cut_.pieces.size()) {
     const uint32_t piece = again_.empty() ? static_cast<uint32_t>(next_) : again_.back();
     if (!cut_.pieces[piece].again) {
-      Path* path = LeastBusy(cut_.pieces[piece]);
+      Path* path = TakePath(cut_.pieces[piece]);
       if (path == nullptr) return;
       Send(path, piece);
       posted = true;
+      yields_until_ = now_ + kYields;
     }
     if (again_.empty()) {
       ++next_;
@@ -306,6 +384,7 @@ void ReadChannel::PostPages() {
       again_.pop_back();
     }
   }
+  LeaveLines();
   if (posted) ChainHeaders();
 }
 
@@ -320,6 +399,7 @@ void ReadChannel::ChainHeaders() {
     if (path.queue->broken() || path.queue->room() == 0) continue;
     const uint32_t bit = 1u << progress.path;
     const bool first = (fenced & bit) == 0;
+    path.queue->rail().budget().Take(sizeof(SlotHeader));
     Send(&path, progress.header, first ? ReadQueue::Order::kFence : ReadQueue::Order::kAny);
     fenced |= bit;
   }
@@ -346,7 +426,9 @@ bool ReadChannel::TakeBack(TimePoint now) {
 }
 
 bool ReadChannel::Advance(TimePoint now) {
+  now_ = now;
   bool moved = TakeBack(now);
+  bool silent = false, heard = false;
   for (Path& path : paths_) {
     if (path.queue->broken() || path.queue->in_flight() == 0) continue;
     uint64_t reads = 0, bytes = 0;
@@ -366,6 +448,9 @@ bool ReadChannel::Advance(TimePoint now) {
         s = Unavailable(fmt::format("rail {} went down", path.queue->rail().name()));
       } else if (path.queue->outdated()) {
         s = Outdated(*path.queue);
+      } else if (now - path.queue->last_progress() > path.queue->rail().patience() &&
+                 !path.queue->silent()) {
+        path.queue->FallSilent();
       } else if (now - path.queue->last_progress() > stall_) {
         s = DeadlineExceeded(fmt::format("rail {}: READs made no progress for {} ms",
                                          path.queue->rail().name(), ToMillis(stall_)));
@@ -380,9 +465,18 @@ bool ReadChannel::Advance(TimePoint now) {
     if (!s.ok()) {
       Lose(&path, s);
       moved = true;
+    } else if (path.queue->in_flight() > 0) {
+      (path.queue->silent() ? silent : heard) = true;
     }
   }
-  if (posting_ ? moved || !again_.empty() || !complete_.empty() : !complete_.empty()) Post();
+  // The holder itself may be dead: what stands in line for it would hold up others in vain.
+  silent_ = silent && !heard;
+  if (silent_) LeaveLines();
+  const bool granted = std::any_of(paths_.begin(), paths_.end(),
+                                   [](const Path& path) { return path.place->granted(); });
+  if (posting_ ? moved || granted || background_ || !again_.empty() || !complete_.empty()
+               : !complete_.empty())
+    Post();
   if (!posting_ && left_ > 0 && Quiet()) FailPending();
   return moved;
 }
@@ -390,6 +484,7 @@ bool ReadChannel::Advance(TimePoint now) {
 void ReadChannel::StopPosting() {
   posting_ = false;
   again_.clear();
+  LeaveLines();
   if (left_ > 0 && complete_.empty() && Quiet()) FailPending();
 }
 
@@ -427,20 +522,29 @@ void ReadChannel::PieceLost(uint32_t index) {
 void ReadChannel::Lose(Path* path, const Status& why) {
   ReadQueue& queue = *path->queue;
   if (queue.broken()) return;
+  path->place->Leave();
   const TimePoint now = Clock::now();
   queue.Stop(now);
   TakeBack(now);  // at once, as a rule
   queue.rail().CountFailure();
-  lost_rails_ |= 1u << queue.rail_index();
+  NoteLoss(queue.rail_index());
   spdlog::debug("a queue pair is lost: {}", why.ToString());
   if (left_ > 0 && !AnyReaches()) FailPending();
 }
 
 void ReadChannel::Abandon(Path* path, const Status& why) {
   path->queue->rail().CountFailure();
-  lost_rails_ |= 1u << path->queue->rail_index();
   spdlog::debug("a queue pair is given up: {}", why.ToString());
+  const size_t rail = path->queue->rail_index();
   path->queue.reset();
+  NoteLoss(rail);
+}
+
+void ReadChannel::NoteLoss(size_t rail) {
+  const bool left = std::any_of(paths_.begin(), paths_.end(), [rail](const Path& path) {
+    return path.queue != nullptr && path.queue->rail_index() == rail && !path.queue->broken();
+  });
+  if (!left) lost_rails_ |= 1u << rail;
 }
 
 void ReadChannel::FailPending() {
@@ -450,6 +554,7 @@ void ReadChannel::FailPending() {
   again_.clear();
   complete_.clear();
   next_ = cut_.pieces.size();
+  LeaveLines();
 }
 
 void ReadChannel::Fail() {

@@ -1,4 +1,4 @@
-// ReadChannel: reads pages of one peer's pool, over one queue pair for each rail that reaches it.
+// ReadChannel: reads pages of one peer's pool, over the queue pairs of each rail that reaches it.
 //
 //   auto channel = ReadChannel::Make(rails, use);      // queue pairs; request() goes to the peer
 //   channel->Establish(answer, deadline)               // connects and tries each of them
@@ -6,13 +6,14 @@
 //   RunReads(...)                                      // run_reads.h; or Advance() until done()
 //
 // A batch is striped: each READ goes to the rail with the fewest bytes under way, those of rails
-// far from the destination's memory (NUMA) counting for more. A rail that fails or stalls meanwhile
-// loses its queue pair, and what it had under way is read over the others; the batch fails when
-// none is left. Memory of this process that a device may not write to any more (a dma-buf that was
+// far from the destination's memory (NUMA) counting for more. A queue pair that fails or stalls
+// meanwhile is lost, and what it had under way is read over the others; the batch fails when none
+// is left. Memory of this process that a device may not write to any more (a dma-buf that was
 // revoked, a file that was cut short) fails the batch at once, with all queues of the channel, and
-// is no rail's fault. Nothing lands in a destination once the channel is done(): it is not before
-// the device has given up what lost queues had under way, or the kernel has taken it from the
-// device.
+// is no rail's fault. What all channels of a node have under way on a rail is bounded (budget.h): a
+// channel that finds too little left stands in line for its next READ. Nothing lands in a
+// destination once the channel is done(): it is not before the device has given up what lost queues
+// had under way, or the kernel has taken it from the device.
 //
 // The header of every slot is read with its page and again after it, and checked: kStale when the
 // page is not there (any more), or was not there any more when its last byte came. A holder voids a
@@ -27,8 +28,8 @@
 // sends by reads that may overtake each other, and what was lost on the way is fetched again alone.
 //
 // Costs: two work requests more than a bare read of the same pages, of 64 bytes each, for every
-// page; a doorbell for each rail and batch. Begin and Advance neither allocate, once their vectors
-// have grown to the largest batch, nor lock. Establish waits for the peer.
+// page; a doorbell for each queue pair and batch. Begin and Advance neither allocate, once their
+// vectors have grown to the largest batch, nor lock. Establish waits for the peer.
 //
 // Used by one thread at a time.
 #pragma once
@@ -83,10 +84,12 @@ class ReadChannel {
   Status Probe(Bytes scratch, const RegisteredMemory::Ranges& ranges, TimePoint deadline);
 
   // A batch; everything given must live until done(). `headers` has two for each page, but for bare
-  // ones, and lies in `ranges`. `stall`: longest without progress of one queue.
+  // ones, and lies in `ranges`. `stall`: longest without progress of one queue. `background`: it
+  // takes what others leave of the rails' budgets, and a READ's turn in line every few
+  // milliseconds.
   void Begin(std::span<const PageRead> pages, const RegisteredMemory::Ranges& ranges,
              std::span<SlotHeader> headers, std::span<PageState> states, Duration stall,
-             TimePoint now);
+             TimePoint now, bool background = false);
   // Takes what has completed and posts what has room. True when anything moved.
   bool Advance(TimePoint now);
   bool done() const;
@@ -98,22 +101,30 @@ class ReadChannel {
   // Gives up: breaks all queues, what is pending has failed. done() a moment later.
   void Fail();
 
-  // Queues that work; rails that have lost theirs since Make (a bit each).
+  // Queues that work. Rails, a bit each: that have lost their last one since Make; that have one;
+  // that have all they are to have.
   size_t queues() const;
   uint32_t lost_rails() const { return lost_rails_; }
   uint32_t working_rails() const;
+  uint32_t whole_rails() const;
 
   // For waiting.
   void AppendFds(std::vector<int>* fds) const;
   void Arm();
   void Disarm();
+  // READs of the batch stand in line.
+  bool in_line() const;
+  // Has `event` added to when a READ that stands in line may be posted; -1: no more. False: one may
+  // be already.
+  bool WakeBy(int event);
 
  private:
   struct Path {
     // Shared with the rail's connector, while it is at work on it.
     std::shared_ptr<ReadQueue> queue;
     std::vector<uint32_t> rkeys;
-    bool reaches = true;  // the memory of the batch is known to its device
+    std::unique_ptr<RailBudget::Place> place;  // in line for the next READ
+    bool reaches = true;                       // the memory of the batch is known to its device
   };
   ReadChannel() = default;
   // Where a page of the batch stands.
@@ -136,9 +147,16 @@ class ReadChannel {
   // Which paths reach the memory of the batch.
   void FindReach();
   bool AnyReaches() const;
-  Path* LeastBusy(const Piece& piece);
+  // With room for it, but for those of `skip` (a bit each).
+  Path* LeastBusy(const Piece& piece, uint32_t skip);
+  // The same, of those whose rail's budget has its bytes, which are taken then. Stands in line with
+  // those that are less busy.
+  Path* TakePath(const Piece& piece);
+  bool TakeBytes(Path* path, uint32_t bytes) const;
+  void LeaveLines();
   void Send(Path* path, uint32_t piece, ReadQueue::Order order = ReadQueue::Order::kAny);
   void Lose(Path* path, const Status& why);
+  void NoteLoss(size_t rail);
   // As Lose, of a queue that is not used yet and that the connector may be at work on: it goes when
   // that is done. Leaves the path without one.
   void Abandon(Path* path, const Status& why);
@@ -163,7 +181,9 @@ class ReadChannel {
   std::vector<uint32_t> complete_;  // pages that lack that alone, and it is not asked for
   std::vector<Progress> progress_;  // of each page
   size_t left_ = 0;                 // pages pending
-  bool posting_ = true;
+  bool posting_ = true, background_ = false;
+  TimePoint now_{}, yields_until_{};  // of one in the background: when it stands in line again
+  bool silent_ = false;               // nothing comes of all that is under way
   TimePoint finished_{};
   std::vector<ibv_sge> segments_;             // of the READ being built
   std::vector<const Registration*> reached_;  // the memory of the batch

@@ -89,6 +89,7 @@ void ReadQueue::Add(uint64_t remote, uint32_t rkey, std::span<const ibv_sge> seg
   work.wr.rdma.rkey = rkey;
   slots_[at] = {token, bytes};
   bytes_in_flight_ += bytes;
+  taken_ += bytes;
   ++added_;
 }
 

@@ -16,11 +16,13 @@
 // Used by one thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -53,10 +55,18 @@ class ReadQueue {
   size_t room() const { return size_.reads - (added_ - harvested_); }
   size_t in_flight() const { return added_ - harvested_; }
   uint64_t bytes_in_flight() const { return bytes_in_flight_; }
+  // Nothing comes any more, as of a holder that is dead: what is under way does not fill the port,
+  // and holds nobody up. The queue gets no more READs until something comes after all.
+  void FallSilent() {
+    silent_ = true;
+    GiveBack(taken_);
+  }
+  bool silent() const { return silent_; }
   // When something was last harvested or the queue was last empty.
   TimePoint last_progress() const { return last_progress_; }
 
-  // `segments` (at most max_segments()) are copied; `token` comes back from Harvest. With kFence
+  // `segments` (at most max_segments()) are copied; `token` comes back from Harvest. The bytes were
+  // taken from the rail's budget, and are given back when the READ is complete or lost. With kFence
   // the peer is not asked for it before all READs that were added earlier are complete.
   enum class Order : uint8_t { kAny, kFence };
   void Add(uint64_t remote, uint32_t rkey, std::span<const ibv_sge> segments, uint32_t bytes,
@@ -71,12 +81,16 @@ class ReadQueue {
     Status status = Poll(&upto);
     // Not by a clock that was read before: this thread may have waited for a processor since.
     if (harvested_ != upto) last_progress_ = Clock::now();
+    uint64_t bytes = 0;
     while (harvested_ != upto) {
       const Slot& slot = slots_[harvested_ % size_.reads];
-      bytes_in_flight_ -= slot.bytes;
+      bytes += slot.bytes;
       ++harvested_;
       done(slot.token);
     }
+    bytes_in_flight_ -= bytes;
+    GiveBack(std::min(bytes, taken_));
+    if (bytes > 0) silent_ = false;
     return status;
   }
 
@@ -95,6 +109,7 @@ class ReadQueue {
     if (device_ != nullptr) Dispose();
     for (; harvested_ != added_; ++harvested_) lost(slots_[harvested_ % size_.reads].token);
     bytes_in_flight_ = 0;
+    GiveBack(taken_);
     return true;
   }
   // Stops the pair and waits until that is over.
@@ -112,6 +127,10 @@ class ReadQueue {
         here_(rail->state().address()),
         device_(rail->device()) {}
   Status Poll(uint32_t* upto);
+  void GiveBack(uint64_t bytes) {
+    taken_ -= bytes;
+    rail_->budget().Give(bytes);
+  }
   // Of a stopped pair: whether the device has reported on all that was posted.
   bool Flushed();
   // The same by destroying it, which begins when it was not flushed in time.
@@ -136,6 +155,8 @@ class ReadQueue {
   uint32_t completed_ = 0;              // known to be complete
   uint32_t posted_ = 0, reported_ = 0;  // that the device took, and that it has reported on
   uint64_t bytes_in_flight_ = 0, unsignalled_bytes_ = 0;
+  uint64_t taken_ = 0;  // from the rail's budget, of those
+  bool silent_ = false;
   TimePoint last_progress_{};
   std::vector<Slot> slots_;        // ring of size_.reads
   std::vector<ibv_send_wr> work_;  // [size_.reads]

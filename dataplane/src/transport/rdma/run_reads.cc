@@ -1,9 +1,12 @@
 #include "transport/rdma/run_reads.h"
 
 #include <poll.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <vector>
+
+#include "base/fd.h"
 
 namespace peercache::rdma {
 namespace {
@@ -18,7 +21,29 @@ bool AdvanceAll(std::span<const RunningRead> reads, TimePoint now) {
   return moved;
 }
 
-// Until a completion comes, a peer's process ends, or it is time to look around.
+// That a READ that stood in line may be posted. Of this thread, made when it first waits for that;
+// -1: it cannot be had.
+int GrantedEvent() {
+  thread_local const UniqueFd event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  return event.get();
+}
+
+// Waits for that, too.
+template <typename Wait>
+int WaitInLine(std::span<const RunningRead> reads, std::vector<pollfd>* fds, const Wait& wait) {
+  const int event = GrantedEvent();
+  fds->push_back({event, POLLIN, 0});
+  bool none = true;
+  for (const RunningRead& read : reads) none &= read.channel->WakeBy(event);
+  const int ready = none ? wait() : 0;
+  for (const RunningRead& read : reads) read.channel->WakeBy(-1);
+  eventfd_t times = 0;
+  if (event >= 0) (void)eventfd_read(event, &times);
+  return ready;
+}
+
+// Until a completion comes, a READ that stands in line may be posted, a peer's process ends, or it
+// is time to look around.
 void Sleep(std::span<const RunningRead> reads, Duration most) {
   std::vector<int> queues;
   std::vector<pollfd> fds;
@@ -33,7 +58,11 @@ void Sleep(std::span<const RunningRead> reads, Duration most) {
   }
   for (const int fd : queues) fds.push_back({fd, POLLIN, 0});
   const timespec limit{0, std::chrono::nanoseconds(std::max(most, Duration::zero())).count()};
-  if (ppoll(fds.data(), fds.size(), &limit, nullptr) <= 0) return;
+  const auto wait = [&] { return ppoll(fds.data(), fds.size(), &limit, nullptr); };
+  const bool in_line = std::any_of(reads.begin(), reads.end(),
+                                   [](const RunningRead& read) { return read.channel->in_line(); });
+  const int ready = in_line ? WaitInLine(reads, &fds, wait) : wait();
+  if (ready <= 0) return;
   for (size_t i = 0; i < controls.size(); ++i)
     if (fds[i].revents != 0) controls[i]->channel->Fail();
 }

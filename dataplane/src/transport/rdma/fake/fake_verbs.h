@@ -21,6 +21,8 @@
 
 namespace peercache::rdma {
 
+class FakeNetwork;
+
 class __attribute__((visibility("default"))) FakeVerbs {
  public:
   struct Registered {
@@ -39,6 +41,9 @@ class __attribute__((visibility("default"))) FakeVerbs {
   static constexpr int kVectors = 3;
   std::atomic<uint64_t> bytes_per_second{0};  // of each queue pair; 0: no time at all
   std::atomic<bool> brings{true};             // or READs never end: the path is dead
+  // When READs complete, in place of the two above; null: they decide.
+  std::atomic<FakeNetwork*> network{nullptr};
+  std::atomic<uint64_t> most_landed{UINT64_MAX};  // bytes of each READ that are copied
   // Of each READ that no fence holds back, so many bytes are fetched when it is posted, whatever is
   // under way before it; the others when it completes.
   std::atomic<uint64_t> early_bytes{0};
@@ -48,6 +53,8 @@ class __attribute__((visibility("default"))) FakeVerbs {
   std::atomic<uint64_t> good_reads{kAll};
   std::atomic<ibv_wc_status> then{IBV_WC_RETRY_EXC_ERR};
   std::atomic<int> relaxed_error{0};  // of registering memory with relaxed ordering
+  // Registrations after so many wait until there may be more.
+  std::atomic<size_t> registers{SIZE_MAX};
   std::atomic<ibv_fork_status> fork{IBV_FORK_DISABLED};
   // Which queue pair, by its number, a stop does not make report what it had under way; 0: none.
   // Its destruction waits until LetGo.
@@ -62,8 +69,13 @@ class __attribute__((visibility("default"))) FakeVerbs {
   std::vector<Modified> modified() const;
   size_t destroyed() const;  // queue pairs
   size_t doorbells() const;  // chains of READs that were posted
+  size_t posted() const;     // READs
+  size_t polls() const;      // calls of poll_cq
+  size_t reported() const;   // completions
   // READs of all queue pairs that are neither done nor flushed: they may still land.
   size_t under_way() const;
+  // The most bytes that they had to bring at once.
+  uint64_t peak_bytes() const;
 
   // For the library.
   struct State;

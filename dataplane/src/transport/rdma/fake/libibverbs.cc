@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "transport/rdma/fake/fake_verbs.h"
+#include "transport/rdma/fake/network.h"
 
 #undef ibv_get_device_list
 #undef ibv_query_port
@@ -29,7 +30,8 @@ struct FakeRead {
   ibv_send_wr work{};
   std::vector<ibv_sge> segments;
   FakeClock::time_point due;
-  uint64_t landed = 0;  // bytes
+  uint64_t bytes = 0, landed = 0;
+  uint64_t number = 0;  // in the network
   bool fenced() const { return (work.send_flags & IBV_SEND_FENCE) != 0; }
 };
 
@@ -38,11 +40,14 @@ struct FakeQueuePair {
   bool stopped = false;
   FakeClock::time_point busy_until;
   std::deque<FakeRead> under_way;
+  uint8_t port = 1, peer_port = 0;
+  uint64_t in_network = 0;  // READs
 };
 
 struct FakeCompletionQueue {
   ibv_cq cq{};
   ibv_comp_channel* channel = nullptr;
+  std::vector<FakeQueuePair*> pairs;  // that report here
 };
 
 // Memory that may be READ.
@@ -57,7 +62,8 @@ struct FakeVerbs::State {
   std::vector<Registered> registrations;
   std::vector<int> vectors;
   std::vector<Modified> modified;
-  size_t destroyed = 0, doorbells = 0;
+  size_t destroyed = 0, doorbells = 0, posted = 0, polls = 0, reported = 0;
+  uint64_t bytes_under_way = 0, peak_bytes = 0;
   uint32_t next_queue_pair = 1, next_key = 1;
   std::map<uint32_t, Readable> readable;  // by rkey
   std::map<ibv_qp*, std::unique_ptr<FakeQueuePair>> queue_pairs;
@@ -81,14 +87,18 @@ void FakeVerbs::Reset() {
   bytes_per_second = 0;
   brings = true;
   early_bytes = 0;
+  network = nullptr;
+  most_landed = UINT64_MAX;
   good_reads = kAll;
   relaxed_error = 0;
+  registers = SIZE_MAX;
   holds_on = 0;
   state_->calls.clear();
   state_->registrations.clear();
   state_->vectors.clear();
   state_->modified.clear();
-  state_->destroyed = state_->doorbells = 0;
+  state_->destroyed = state_->doorbells = state_->posted = state_->polls = state_->reported = 0;
+  state_->peak_bytes = state_->bytes_under_way;
 }
 
 std::vector<std::string> FakeVerbs::calls() const {
@@ -117,6 +127,21 @@ size_t FakeVerbs::doorbells() const {
   return state_->doorbells;
 }
 
+size_t FakeVerbs::posted() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->posted;
+}
+
+size_t FakeVerbs::polls() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->polls;
+}
+
+size_t FakeVerbs::reported() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->reported;
+}
+
 size_t FakeVerbs::under_way() const {
   const std::lock_guard lock(state_->mutex);
   size_t reads = 0;
@@ -124,10 +149,16 @@ size_t FakeVerbs::under_way() const {
   return reads;
 }
 
+uint64_t FakeVerbs::peak_bytes() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->peak_bytes;
+}
+
 namespace {
 
 // What has not landed yet, up to `end`.
 void Land(FakeRead* read, uint64_t end = UINT64_MAX) {
+  end = std::min<uint64_t>(end, FakeVerbs::Get().most_landed);
   const auto* from = reinterpret_cast<const std::byte*>(read->work.wr.rdma.remote_addr);
   uint64_t at = 0;
   for (const ibv_sge& segment : read->segments) {
@@ -146,11 +177,9 @@ bool Allowed(const FakeRead& read) {
   const auto& rdma = read.work.wr.rdma;
   const auto memory = Known().readable.find(rdma.rkey);
   if (memory == Known().readable.end()) return false;
-  uint64_t bytes = 0;
-  for (const ibv_sge& segment : read.segments) bytes += segment.length;
   const auto& [address, length] = memory->second;
   return rdma.remote_addr >= address && rdma.remote_addr - address <= length &&
-         bytes <= length - (rdma.remote_addr - address);
+         read.bytes <= length - (rdma.remote_addr - address);
 }
 
 int PostSend(ibv_qp* qp, ibv_send_wr* work, ibv_send_wr**) {
@@ -160,10 +189,15 @@ int PostSend(ibv_qp* qp, ibv_send_wr* work, ibv_send_wr**) {
   const uint64_t rate = FakeVerbs::Get().bytes_per_second;
   for (; work != nullptr; work = work->next) {
     FakeRead read{*work, {work->sg_list, work->sg_list + work->num_sge}, {}};
-    uint64_t bytes = 0;
-    for (const ibv_sge& segment : read.segments) bytes += segment.length;
+    for (const ibv_sge& segment : read.segments) read.bytes += segment.length;
+    Known().bytes_under_way += read.bytes;
+    ++Known().posted;
+    if (FakeNetwork* const network = FakeVerbs::Get().network) {
+      read.number = pair.in_network++;
+      network->Post(qp->qp_num, pair.port, pair.peer_port, read.bytes, read.fenced());
+    }
     pair.busy_until = std::max(pair.busy_until, FakeClock::now());
-    if (rate > 0) pair.busy_until += std::chrono::nanoseconds(bytes * 1'000'000'000 / rate);
+    if (rate > 0) pair.busy_until += std::chrono::nanoseconds(read.bytes * 1'000'000'000 / rate);
     read.due = pair.busy_until;
     const bool held =
         !pair.under_way.empty() &&
@@ -173,6 +207,7 @@ int PostSend(ibv_qp* qp, ibv_send_wr* work, ibv_send_wr**) {
       Land(&read, FakeVerbs::Get().early_bytes);
     pair.under_way.push_back(std::move(read));
   }
+  Known().peak_bytes = std::max(Known().peak_bytes, Known().bytes_under_way);
   return 0;
 }
 
@@ -180,19 +215,24 @@ int PollCq(ibv_cq* cq, int most, ibv_wc* done) {
   const std::lock_guard lock(Known().mutex);
   FakeVerbs& fake = FakeVerbs::Get();
   const auto now = FakeClock::now();
+  const FakeNetwork* const network = fake.network;
+  const auto under_way = [&](const FakeQueuePair& pair, const FakeRead& read) {
+    if (network != nullptr) return read.number >= network->Completed(pair.qp.qp_num);
+    return !fake.brings || read.due > now;
+  };
+  ++Known().polls;
   int count = 0;
-  for (auto& [qp, pair] : Known().queue_pairs) {
-    if (qp->send_cq != cq) continue;
+  for (FakeQueuePair* const pair : Known().queues.at(cq)->pairs) {
     while (count < most && !pair->under_way.empty()) {
       FakeRead& read = pair->under_way.front();
       bool report = true;
       ibv_wc wc{};
       wc.wr_id = read.work.wr_id;
       if (pair->stopped) {
-        if (qp->qp_num == fake.holds_on) break;
+        if (pair->qp.qp_num == fake.holds_on) break;
         wc.status = IBV_WC_WR_FLUSH_ERR;
       } else {
-        if (!fake.brings || read.due > now) break;
+        if (under_way(*pair, read)) break;
         if (!Allowed(read)) {
           wc.status = IBV_WC_REM_ACCESS_ERR;
         } else if (fake.good_reads == 0) {
@@ -205,10 +245,12 @@ int PollCq(ibv_cq* cq, int most, ibv_wc* done) {
         pair->stopped = wc.status != IBV_WC_SUCCESS;
         report = pair->stopped || (read.work.send_flags & IBV_SEND_SIGNALED) != 0;
       }
+      Known().bytes_under_way -= read.bytes;
       pair->under_way.pop_front();
       if (report) done[count++] = wc;
     }
   }
+  Known().reported += static_cast<size_t>(count);
   return count;
 }
 
@@ -234,7 +276,12 @@ int RequestNotify(ibv_cq* cq, int) {
 }
 
 ibv_mr* Register(ibv_pd* pd, void* address, size_t length, const char* by, unsigned access) {
-  const std::lock_guard lock(Known().mutex);
+  std::unique_lock lock(Known().mutex);
+  while (Known().registrations.size() >= FakeVerbs::Get().registers) {
+    lock.unlock();
+    usleep(1000);
+    lock.lock();
+  }
   Known().registrations.push_back({by, access});
   const int error = FakeVerbs::Get().relaxed_error;
   if (error != 0 && (access & IBV_ACCESS_RELAXED_ORDERING) != 0) {
@@ -264,7 +311,10 @@ void FakeVerbs::LetGo() {
   const std::lock_guard lock(state_->mutex);
   for (auto& [qp, pair] : state_->queue_pairs) {
     if (qp->qp_num != holds_on) continue;
-    for (FakeRead& read : pair->under_way) Land(&read);
+    for (FakeRead& read : pair->under_way) {
+      Land(&read);
+      state_->bytes_under_way -= read.bytes;
+    }
     pair->under_way.clear();
   }
   holds_on = 0;
@@ -388,19 +438,32 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
   pair->qp.send_cq = attributes->send_cq;
   pair->qp.qp_num = Known().next_queue_pair++;
   ibv_qp* const qp = &pair->qp;
+  if (qp->send_cq != nullptr) Known().queues.at(qp->send_cq)->pairs.push_back(pair.get());
   Known().queue_pairs[qp] = std::move(pair);
   return qp;
 }
 int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
   const std::lock_guard lock(Known().mutex);
   Known().modified.push_back({*attributes, mask});
-  if (attributes->qp_state == IBV_QPS_ERR) Known().queue_pairs.at(qp)->stopped = true;
+  FakeQueuePair& pair = *Known().queue_pairs.at(qp);
+  if ((mask & IBV_QP_PORT) != 0) pair.port = attributes->port_num;
+  if ((mask & IBV_QP_DEST_QPN) != 0) {
+    for (const auto& [other, peer] : Known().queue_pairs)
+      if (other->qp_num == attributes->dest_qp_num) pair.peer_port = peer->port;
+  }
+  if (attributes->qp_state == IBV_QPS_ERR) {
+    pair.stopped = true;
+    if (FakeNetwork* const network = FakeVerbs::Get().network) network->Forget(qp->qp_num);
+  }
   return 0;
 }
 int ibv_destroy_qp(ibv_qp* qp) {
   std::unique_lock lock(Known().mutex);
   const uint32_t number = qp->qp_num;
   Known().let_go.wait(lock, [&] { return FakeVerbs::Get().holds_on != number; });
+  FakeQueuePair* const pair = Known().queue_pairs.at(qp).get();
+  for (const FakeRead& read : pair->under_way) Known().bytes_under_way -= read.bytes;
+  if (qp->send_cq != nullptr) std::erase(Known().queues.at(qp->send_cq)->pairs, pair);
   Known().queue_pairs.erase(qp);
   ++Known().destroyed;
   return 0;

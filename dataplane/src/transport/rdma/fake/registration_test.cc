@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <thread>
 
 #include "transport/rdma/fake/fake_testing.h"
 
@@ -88,6 +89,50 @@ TEST_F(FakeRegistrationTest, MemoryIsTriedWithoutItWhereTheKernelDoesNotKnowIt) 
   EXPECT_EQ(Make(*rails, Of::kLocalWrite, {.fd = 0, .device = true}), std::vector{with})
       << "it is refused for another reason";
   EXPECT_THAT(made.message(), HasSubstr("PCIe"));
+}
+
+// An engine's pool of hundreds of gigabytes is registered for minutes, rail by rail.
+TEST_F(FakeRegistrationTest, PagesOfALargeRangeComeOverTheFirstRailThatKnowsIt) {
+  const auto rails = FakeRails(3);
+  TestHolder holder(rails.get(), 2 << 20);
+  const auto memory = TestMemory(size_t{65} << 20);
+  RegisteredMemory registered;
+  fake.registers = fake.registrations().size() + 1;
+  std::thread registering([&] {
+    const auto id = registered.Register("engine", memory->bytes(), *rails,
+                                        Registration::For::kLocalWrite, memory);
+    EXPECT_TRUE(id.ok()) << id.status().ToString();
+  });
+  const auto known_to = [&](size_t rail) {
+    const auto ranges = registered.ranges();
+    return !ranges->empty() && ranges->front()->KnownTo(rail) != nullptr;
+  };
+  const TimePoint end = Clock::now() + std::chrono::seconds(20);
+  while (!known_to(0) && Clock::now() < end) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_TRUE(known_to(0));
+  EXPECT_FALSE(known_to(1) || known_to(2));
+  if (known_to(0)) {
+    auto channel = ReadChannel::Make(*rails, ~0u);
+    ConnectOk answer;
+    const auto queues = AcceptNow(&holder.acceptor(), (*channel)->request(), &answer);
+    EXPECT_TRUE((*channel)->Establish(answer, end).ok());
+    PageRead page = holder.Put(1 << 20);
+    // Also where its header lands.
+    const auto headers = std::span(reinterpret_cast<SlotHeader*>(memory->data()), 2);
+    const Bytes to = memory->bytes().subspan(4096, 1 << 20);
+    page.to = std::span(&to, 1);
+    PageState state = PageState::kPending;
+    const auto ranges = registered.ranges();
+    (*channel)->Begin(std::span(&page, 1), *ranges, headers, std::span(&state, 1),
+                      std::chrono::seconds(2), Clock::now());
+    const RunningRead running{channel->get(), -1};
+    RunReads(std::span(&running, 1), {end, {}});
+    EXPECT_EQ(state, PageState::kRead);
+    EXPECT_EQ((*channel)->queues(), 3u) << "the others are kept";
+  }
+  fake.registers = SIZE_MAX;
+  registering.join();
+  EXPECT_TRUE(known_to(0) && known_to(1) && known_to(2));
 }
 
 }  // namespace

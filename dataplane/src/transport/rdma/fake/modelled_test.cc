@@ -1,0 +1,206 @@
+// What rails of 400 Gb/s would bring, modelled: nobody has measured these figures. The table that
+// is printed at the end is that of docs/rdma.md.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "transport/rdma/fake/modelled_testing.h"
+
+namespace peercache::rdma {
+namespace {
+
+constexpr double kPort = 48.5e9;
+constexpr uint32_t kPage = 1 << 20, kSmallPage = 128 << 10;
+constexpr Duration kWarmUp = milliseconds(2), kMeasured = milliseconds(6);
+
+class ModelledTest : public ::testing::Test {
+ protected:
+  // A row: what was modelled, beside the limit of the model.
+  void Note(const std::string& what, double bytes_per_second, double limit) {
+    rows_.push_back(fmt::format("| {} | {:.1f} | {:.1f} | {:.2f} | {} |", what,
+                                bytes_per_second / 1e9, limit / 1e9, bytes_per_second / limit,
+                                modelled.lost_queues()));
+  }
+  static void TearDownTestSuite() {
+    fmt::print(
+        "| modelled | GB/s | limit of the model | share | queue pairs lost "
+        "|\n|---|---|---|---|---|\n");
+    for (const std::string& row : rows_) fmt::print("{}\n", row);
+    rows_.clear();
+  }
+
+  Modelled modelled;
+  static inline std::vector<std::string> rows_;
+};
+
+// One engine's calls of 128 pages of 128 KiB, from one holder.
+double OnePort(Modelled* m, uint32_t queues, size_t members) {
+  size_t first = 0, theirs = 0;
+  const Rails* reader = m->AddHost(1, queues, &first);
+  const Rails* rails = m->AddHost(1, 0, &theirs);
+  for (const size_t port : {first, theirs})
+    m->network.port(static_cast<uint8_t>(port)).members = members;
+  Modelled::Holder* holder = m->AddHolder(rails, 128, kSmallPage);
+  for (int i = 0; i < 2; ++i) m->AddEngine(reader, std::span(&holder, 1));
+  return m->Run(first, 1, kWarmUp, kMeasured);
+}
+
+TEST_F(ModelledTest, OneQueuePairDoesNotFillAPort) {
+  const double one = OnePort(&modelled, 1, 1);
+  EXPECT_LT(one, 0.9 * kPort);
+  Note("one port, one queue pair of each link", one, kPort);
+}
+
+TEST_F(ModelledTest, OnePortIsFull) {
+  const double rate = OnePort(&modelled, 2, 1);
+  Note("one port", rate, kPort);
+  EXPECT_GE(rate, 0.94 * kPort);
+  EXPECT_EQ(modelled.lost_queues(), 0u);
+}
+
+TEST_F(ModelledTest, ABondedPortIsFull) {
+  const double rate = OnePort(&modelled, 2, 2);
+  Note("one port, a bond of two", rate, kPort);
+  EXPECT_GE(rate, 0.94 * kPort);
+}
+
+// Calls of 128 pages of 1 MiB from one holder, by as many threads, over eight rails on two NUMA
+// nodes.
+double EightRails(Modelled* m, size_t engines, bool near) {
+  size_t first = 0;
+  const Rails* reader = m->AddHost(8, 2, &first);
+  Modelled::Holder* holder = m->AddHolder(m->AddHost(8, 2), near ? 32 : 128, kPage);
+  for (size_t e = 0; e < engines; ++e) {
+    std::vector<bool> far;
+    for (size_t rail = 0; near && rail < 8; ++rail) far.push_back(rail / 4 != e / 4);
+    m->AddEngine(reader, std::span(&holder, 1), far);
+  }
+  return m->Run(first, 8, kWarmUp, kMeasured);
+}
+
+TEST_F(ModelledTest, OneThreadOverEightRails) {
+  const double rate = EightRails(&modelled, 1, false);
+  Note("one thread, eight rails", rate, 8 * kPort);
+  EXPECT_GE(rate, 115e9);
+}
+
+TEST_F(ModelledTest, OneEngineOfTwoThreadsOverEightRails) {
+  const double rate = EightRails(&modelled, 2, false);
+  Note("one engine of two threads, eight rails", rate, 8 * kPort);
+  EXPECT_GE(rate, 147.6e9);
+}
+
+TEST_F(ModelledTest, EightEnginesOverEightRails) {
+  const double rate = EightRails(&modelled, 8, true);
+  Note("eight engines, eight rails", rate, 8 * kPort);
+  EXPECT_GE(rate, 0.94 * 8 * kPort);
+  EXPECT_EQ(modelled.lost_queues(), 0u);
+}
+
+TEST_F(ModelledTest, EightReadersOfOneHolder) {
+  Modelled::Holder* holder = modelled.AddHolder(modelled.AddHost(1, 2), 32, kPage);
+  size_t first = 0;
+  for (int r = 0; r < 8; ++r) {
+    size_t port = 0;
+    const Rails* reader = modelled.AddHost(1, 2, &port);
+    if (r == 0) first = port;
+    modelled.AddEngine(reader, std::span(&holder, 1));
+  }
+  const double rate = modelled.Run(first, 8, kWarmUp, kMeasured);
+  Note("eight readers of one holder, a port each", rate, kPort);
+  EXPECT_GE(rate, 0.94 * kPort);
+  EXPECT_EQ(modelled.lost_queues(), 0u);
+  const auto [least, most] = std::minmax_element(
+      modelled.engines().begin(), modelled.engines().end(),
+      [](const auto& a, const auto& b) { return a->pages_read < b->pages_read; });
+  EXPECT_GE(2 * (*least)->pages_read, (*most)->pages_read) << "they have about as much each";
+}
+
+// 16 calls at once, each of 4 holders' pages, all to one port. `dead`: holders whose rack is.
+double Incast(Modelled* m, size_t dead, size_t* first, Duration warm_up = kWarmUp) {
+  const Rails* reader = m->AddHost(1, 2, first);
+  for (size_t call = 0; call < 16; ++call) {
+    std::vector<Modelled::Holder*> holders;
+    for (size_t i = 0; i < 4; ++i) {
+      size_t port = 0;
+      holders.push_back(m->AddHolder(m->AddHost(1, 2, &port), 8, 256 << 10));
+      if (4 * call + i < dead) m->network.port(static_cast<uint8_t>(port)).dead = true;
+    }
+    m->AddEngine(reader, holders);
+  }
+  return m->Run(*first, 1, warm_up, kMeasured);
+}
+
+TEST_F(ModelledTest, SixtyFourHoldersDoNotFloodOnePort) {
+  size_t first = 0;
+  const double rate = Incast(&modelled, 0, &first);
+  Note("64 holders, one port, 16 calls", rate, kPort);
+  EXPECT_GE(rate, 0.94 * kPort);
+  EXPECT_EQ(modelled.lost_queues(), 0u);
+  EXPECT_LE(modelled.network.port(static_cast<uint8_t>(first)).most_waiting,
+            RailBudget::kBytes + (64 << 10));
+}
+
+TEST_F(ModelledTest, ADeadRackHoldsUpNoOther) {
+  size_t first = 0;
+  const double rate = Incast(&modelled, 8, &first, milliseconds(6));
+  Note("64 holders of which 8 are dead", rate, kPort);
+  EXPECT_GE(rate, 0.94 * kPort);
+}
+
+// Two threads that read what a node that drains has, alone and beside eight engines' calls.
+TEST_F(ModelledTest, ADrainTakesWhatCallsLeave) {
+  size_t first = 0;
+  const Rails* reader = modelled.AddHost(1, 2, &first);
+  size_t theirs = 0;
+  Modelled::Holder* drains = modelled.AddHolder(modelled.AddHost(1, 2, &theirs), 32, kPage);
+  const auto drains_port = static_cast<uint8_t>(theirs);
+  for (int i = 0; i < 2; ++i) modelled.AddEngine(reader, std::span(&drains, 1))->background = true;
+  const double alone = modelled.Run(first, 1, kWarmUp, kMeasured);
+  EXPECT_GE(alone, 0.9 * kPort);
+  Note("a drain, alone", alone, kPort);
+  Modelled::Holder* holder = modelled.AddHolder(modelled.AddHost(1, 2), 32, kPage);
+  for (int i = 0; i < 8; ++i) modelled.AddEngine(reader, std::span(&holder, 1));
+  const auto pages = [&](bool background) {
+    uint64_t count = 0;
+    for (const auto& engine : modelled.engines())
+      if (engine->background == background) count += engine->pages_read;
+    return count;
+  };
+  modelled.Run(first, 1, milliseconds(1), milliseconds(1));  // what was under way comes first
+  const uint64_t before = pages(true), sent = modelled.network.port(drains_port).sent;
+  const double rate = modelled.Run(first, 1, milliseconds(10), kMeasured);
+  EXPECT_GE(rate, 0.94 * kPort);
+  EXPECT_LE(pages(true) - before, pages(false) / 10);
+  EXPECT_GE(modelled.network.port(drains_port).sent, sent + 2 * kPage) << "it does not starve";
+  EXPECT_EQ(modelled.lost_queues(), 0u);
+  Note("eight engines' calls, and a drain", rate, kPort);
+}
+
+TEST_F(ModelledTest, ASlowRailKeepsItsQueues) {
+  size_t first = 0;
+  const Rails* reader = modelled.AddHost(8, 2, &first);
+  Modelled::Holder* holder = modelled.AddHolder(modelled.AddHost(8, 2), 128, kPage);
+  for (int i = 0; i < 4; ++i) modelled.AddEngine(reader, std::span(&holder, 1));
+  modelled.network.port(static_cast<uint8_t>(first)).bytes_per_second = kPort / 10;
+  const double rate = modelled.Run(first, 8, kWarmUp, kMeasured);
+  Note("eight rails of which one has a tenth", rate, 7.1 * kPort);
+  EXPECT_EQ(modelled.lost_queues(), 0u);
+}
+
+TEST_F(ModelledTest, ALossyRailKeepsItsQueues) {
+  size_t first = 0;
+  const Rails* reader = modelled.AddHost(8, 2, &first);
+  Modelled::Holder* holder = modelled.AddHolder(modelled.AddHost(8, 2), 128, kPage);
+  for (int i = 0; i < 4; ++i) modelled.AddEngine(reader, std::span(&holder, 1));
+  modelled.network.port(static_cast<uint8_t>(first)).loss = 1e-3;
+  const double rate = modelled.Run(first, 8, kWarmUp, kMeasured);
+  Note("eight rails of which one loses a chunk in a thousand", rate, 8 * kPort);
+  EXPECT_EQ(modelled.lost_queues(), 0u);
+}
+
+}  // namespace
+}  // namespace peercache::rdma

@@ -1,0 +1,103 @@
+// FakeNetwork: when READs complete that go from ports to ports, in virtual time. A model of what
+// bounds them on hardware; its parameters stand in NetworkModel with their sources.
+//
+//   FakeNetwork network(model);
+//   network.port(9).members = 2;
+//   FakeVerbs::Get().network = &network;               // from now on READs take their time there
+//   ... post ...
+//   network.Advance(network.Next());
+//
+// A READ is asked for when fewer than reads_at_once of its queue pair are under way, and travels to
+// the holder's port. There the queue pairs take turns, a chunk each. Chunks travel to the reader's
+// port and wait in the switch before it, which has room for all, until that has taken what came
+// before. A queue pair stays on one member of a bond at each end, and is bounded by itself.
+//
+// Used by one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <queue>
+#include <random>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace peercache::rdma {
+
+struct NetworkModel {
+  // 400 Gb/s without the headers of packets of 4096 bytes; and what one queue pair has of it
+  // (issues of NCCL and UCX: 320 to 330 Gb/s on ConnectX-7).
+  double port_bytes_per_second = 48.5e9, queue_bytes_per_second = 40e9;
+  // Two switches, and what a NIC takes for a READ (2 us).
+  Duration round_trip = std::chrono::microseconds(5);
+  // max_qp_rd_atom of ConnectX.
+  size_t reads_at_once = 16;
+  uint64_t chunk = 32 << 10;
+  // Of an acknowledgement: LinkOptions::timeout, and twice that is what devices take.
+  Duration lost_tail = std::chrono::microseconds(2 * 16777);
+};
+
+class __attribute__((visibility("default"))) FakeNetwork {
+ public:
+  explicit FakeNetwork(NetworkModel model = {});
+  ~FakeNetwork();
+
+  struct Port {
+    double bytes_per_second = 0;
+    size_t members = 1;                      // of a bond, which share that
+    double loss = 0;                         // of the chunks that come
+    bool dead = false;                       // it takes nothing any more
+    uint64_t waiting = 0, most_waiting = 0;  // bytes in the switch before it
+    uint64_t taken = 0, sent = 0;            // bytes
+  };
+  Port& port(uint8_t number);
+
+  // All that happens until then.
+  void Advance(TimePoint now);
+  // When something happens next; max(): nothing does.
+  TimePoint Next() const;
+
+  // For the library.
+  void Post(uint32_t queue, uint8_t here, uint8_t there, uint64_t bytes, bool fenced);
+  uint64_t Completed(uint32_t queue) const;  // READs, in their order
+  void Forget(uint32_t queue);
+
+ private:
+  struct Flow;
+  struct Lane;
+  struct Ports;
+  struct Event {
+    TimePoint at;
+    uint64_t number = 0;  // those of one time happen in the order in which they were made
+    std::function<void()> happen;
+    bool operator>(const Event& other) const {
+      return at != other.at ? at > other.at : number > other.number;
+    }
+  };
+  void At(TimePoint when, std::function<void()> happen);
+  // Of a flow that is still there then.
+  void At(TimePoint when, const std::shared_ptr<Flow>& flow,
+          void (FakeNetwork::*happen)(const std::shared_ptr<Flow>&, uint64_t), uint64_t bytes);
+  void Ask(const std::shared_ptr<Flow>& flow);
+  void Asked(const std::shared_ptr<Flow>& flow, uint64_t bytes);
+  void Line(const std::shared_ptr<Flow>& flow, uint64_t);
+  void Serve(Lane* lane);
+  void Arrived(const std::shared_ptr<Flow>& flow, uint64_t bytes);
+  void Landed(const std::shared_ptr<Flow>& flow, uint64_t bytes);
+  Lane& Out(uint8_t port, uint32_t queue);
+  Lane& In(uint8_t port, uint32_t queue);
+  Duration Takes(const Port& port, uint64_t bytes) const;
+
+  const NetworkModel model_;
+  TimePoint now_{};
+  uint64_t events_made_ = 0;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::map<uint8_t, std::unique_ptr<Ports>> ports_;
+  std::map<uint32_t, std::shared_ptr<Flow>> flows_;
+  std::mt19937 random_;
+};
+
+}  // namespace peercache::rdma

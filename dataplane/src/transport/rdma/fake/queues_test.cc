@@ -1,0 +1,105 @@
+// A rail with several queue pairs towards a peer: what they bring together, and what is lost with
+// one of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "transport/rdma/fake/fake_testing.h"
+
+namespace peercache::rdma {
+namespace {
+
+using ::testing::Each;
+using ::testing::SizeIs;
+
+constexpr uint32_t kPage = 256 << 10;
+constexpr size_t kPages = 64;
+constexpr Duration kLong = std::chrono::seconds(30);
+
+class QueuesTest : public ::testing::Test {
+ protected:
+  QueuesTest() { fake.Reset(); }
+  void Connected(size_t count, uint32_t queues) {
+    rails = FakeRails(count, {.queues = queues});
+    holder = std::make_unique<TestHolder>(rails.get(), kPages * (kPage + 4096));
+    reader = std::make_unique<TestReader>(rails.get(), kPages * kPage);
+    for (size_t i = 0; i < kPages; ++i) {
+      places.push_back(reader->bytes().subspan(i * kPage, kPage));
+      pages.push_back(holder->Put(kPage));
+    }
+    for (size_t i = 0; i < kPages; ++i) pages[i].to = std::span(&places[i], 1);
+    auto made = Connect(*rails, holder.get(), *reader);
+    ASSERT_TRUE(made.ok()) << made.status().ToString();
+    connection = std::move(*made);
+  }
+  ReadChannel& channel() { return *connection.channel; }
+  Duration Read() {
+    const TimePoint start = Clock::now();
+    states = ReadAll(&channel(), *reader, pages, kLong);
+    return Clock::now() - start;
+  }
+  void ExpectAllRead() {
+    EXPECT_THAT(states, Each(PageState::kRead));
+    for (size_t i = 0; i < kPages; ++i) {
+      const auto payload = holder->Payload(pages[i]);
+      EXPECT_TRUE(std::equal(payload.begin(), payload.end(), places[i].begin())) << i;
+    }
+  }
+
+  FakeVerbs& fake = FakeVerbs::Get();
+  std::unique_ptr<Rails> rails;
+  std::unique_ptr<TestHolder> holder;
+  std::unique_ptr<TestReader> reader;
+  std::vector<Bytes> places;
+  std::vector<PageRead> pages;
+  TestConnection connection;
+  std::vector<PageState> states;
+};
+
+// 16 MiB over queue pairs of 64 MiB/s: 250 ms over one of them.
+TEST_F(QueuesTest, TogetherTheyBringWhatOneCannot) {
+  Connected(1, 4);
+  EXPECT_EQ(channel().queues(), 4u);
+  fake.bytes_per_second = 64 << 20;
+  const Duration took = Read();
+  ExpectAllRead();
+  EXPECT_GE(took, milliseconds(60));
+  EXPECT_LT(took, milliseconds(150));
+}
+
+TEST_F(QueuesTest, TheFirstOfEachRailComeFirst) {
+  Connected(3, 2);
+  const ConnectRequest request = channel().request();
+  ASSERT_THAT(request.queues, SizeIs(6));
+  EXPECT_EQ(rails->queues(), 6u);
+  EXPECT_EQ(channel().working_rails(), 7u);
+  EXPECT_EQ(channel().whole_rails(), 7u);
+}
+
+TEST_F(QueuesTest, ARailIsLostWithItsLastQueue) {
+  Connected(1, 2);
+  fake.good_reads = 10;
+  Read();
+  ExpectAllRead();
+  EXPECT_EQ(channel().queues(), 1u);
+  EXPECT_EQ(channel().lost_rails(), 0u);
+  EXPECT_EQ(channel().working_rails(), 1u);
+  EXPECT_EQ(channel().whole_rails(), 0u) << "it is made anew";
+  fake.good_reads = 10;
+  Read();
+  EXPECT_EQ(channel().queues(), 0u);
+  EXPECT_EQ(channel().lost_rails(), 1u);
+  EXPECT_EQ(channel().working_rails(), 0u);
+}
+
+TEST_F(QueuesTest, ManyRailsHaveFewerEach) {
+  Connected(12, 4);
+  EXPECT_EQ(channel().queues(), 24u);
+  EXPECT_EQ(channel().whole_rails(), (1u << 12) - 1);
+  Read();
+  ExpectAllRead();
+}
+
+}  // namespace
+}  // namespace peercache::rdma
