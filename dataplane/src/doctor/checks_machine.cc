@@ -9,6 +9,7 @@
 #include "doctor/checks.h"
 #include "node/rails/fabric.h"
 #include "pool/numa_home.h"
+#include "transport/rdma/find_rails.h"
 
 namespace peercache::doctor {
 namespace {
@@ -17,7 +18,7 @@ constexpr uint64_t k2MiB = uint64_t{2} << 20;
 constexpr uint64_t k1GiB = uint64_t{1} << 30;
 // Descriptors for all but links over RDMA: connections of engines and of peers, memory, files.
 constexpr uint64_t kOtherDescriptors = 1024;
-// Up to eight to each of 64 peers (node/links.cc).
+// Of eight calls at once to each of 64 peers.
 constexpr uint64_t kFewLinks = 512;
 constexpr char kRaiseDescriptors[] =
     "raise the hard limit (LimitNOFILE of the container runtime's or the node's service)";
@@ -183,8 +184,13 @@ Findings CheckDescriptors(const Facts& facts, const Result<rdma::Selection>& rai
   const std::string limits =
       soft < hard ? fmt::format("{}, which the node raises to {} when it starts", soft, hard)
                   : std::to_string(hard);
-  // A link has a queue pair on each rail, with a descriptor each, and a connection.
-  const uint64_t queues = rails.ok() ? rails->ports.size() : 0;
+  // A link has queue pairs on each rail, with a descriptor each, and a connection.
+  uint64_t queues = 0;
+  if (rails.ok()) {
+    for (const rdma::SelectedPort& rail : rails->ports)
+      queues += facts.config.rdma_link.queues > 0 ? facts.config.rdma_link.queues
+                                                  : rdma::QueuesFor(*rail.port);
+  }
   const uint64_t of_link = queues + 1;
   const uint64_t links = hard > kOtherDescriptors ? (hard - kOtherDescriptors) / of_link : 0;
   if (queues == 0) {

@@ -9,6 +9,7 @@ namespace peercache::doctor {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -103,6 +104,30 @@ TEST(DoctorTest, SaysWhetherAVirtualFunctionIsUnderLag) {
   EXPECT_THAT(said({"", {}, {"ens1f0 in bond0"}, true}), HasSubstr("not to be seen from here"));
 }
 
+TEST(DoctorTest, SaysWhatTheSlotCarries) {
+  Facts facts = Healthy();
+  facts.devices[0].ports[0].gbps = 200;
+  const auto said = [&](const PciLink& link) {
+    facts.pci["mlx5_0"] = link;
+    return About(facts, "mlx5_0");
+  };
+  EXPECT_THAT(said({16, 16, 16, 16, 4096, "identity"}),
+              ElementsAre("ok: its slot carries x16 at 16 GT/s, 229 Gb/s"));
+  EXPECT_THAT(said({16, 32, 8, 16, 4096, ""}),
+              ElementsAre("warning: its slot carries x8 at 16 GT/s, 115 Gb/s, its ports 200; the "
+                          "device could have x16 at 32 GT/s: move it to another slot, or seat it "
+                          "anew"));
+  EXPECT_THAT(said({16, 32, 16, 16, 4096, ""}), ElementsAre(HasSubstr("note: "))) << "it is enough";
+  EXPECT_THAT(said({16, 16, 16, 16, 512, "DMA-FQ"}),
+              ElementsAre(HasSubstr("ok: "), HasSubstr("note: it asks memory for 512 bytes"),
+                          HasSubstr("note: the IOMMU translates each access (DMA-FQ)")));
+  EXPECT_THAT(said({}), ElementsAre()) << "as of a virtual function";
+  facts.shared_memory_pages = "never";
+  EXPECT_THAT(One(facts, "engines' memory"), HasSubstr("shmem_enabled is never"));
+  facts.shared_memory_pages = "advise";
+  EXPECT_THAT(About(facts, "engines' memory"), ElementsAre());
+}
+
 TEST(DoctorTest, SaysForHowManyLinksDescriptorsSuffice) {
   Facts facts = Healthy();
   facts.descriptors = {1024, 524'288};
@@ -114,6 +139,10 @@ TEST(DoctorTest, SaysForHowManyLinksDescriptorsSuffice) {
               AllOf(HasSubstr("warning: 128, which the node raises to 2000"),
                     HasSubstr("room for 488 links over RDMA of 2 descriptors each"),
                     HasSubstr("LimitNOFILE")));
+  facts.devices[0].ports[0].gbps = 400;
+  EXPECT_THAT(One(facts, "descriptors"), HasSubstr("room for 325 links over RDMA of 3 descriptors"))
+      << "with two queue pairs each";
+  facts.devices[0].ports[0].gbps = 200;
   facts.config.rdma_max_queues = 256;
   EXPECT_THAT(One(facts, "descriptors"), HasSubstr("ok: 128")) << "it never has more";
   facts.config.transport = "tcp";

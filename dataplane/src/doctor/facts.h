@@ -13,6 +13,7 @@
 #include "base/numa.h"
 #include "base/numa_memory.h"
 #include "base/status.h"
+#include "doctor/pci.h"
 #include "node/config/config.h"
 #include "transport/rdma/device.h"
 #include "transport/rdma/memlock.h"
@@ -73,6 +74,9 @@ struct Facts {
   rdma::Memlock memlock;
   DescriptorLimit descriptors{1 << 20, 1 << 20};
   std::map<std::string, Uplink> uplinks;  // by device; of virtual functions alone
+  std::map<std::string, PciLink> pci;     // by device; of hardware alone
+  // Of what pages shared memory is made: "never", "advise", "always", ...; empty: not known.
+  std::string shared_memory_pages;
   GpuFacts gpu;
   std::map<int, uint64_t> small_pages_free;  // bytes by NUMA node
   Result<RunningNode> running = Unavailable("it was not asked");

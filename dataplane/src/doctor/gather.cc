@@ -69,6 +69,14 @@ Uplink ReadUplink(const std::string& device, const std::string& sysfs) {
   return uplink;
 }
 
+// All settings are listed, the one that holds in brackets.
+std::string ReadSharedMemoryPages(const std::string& sysfs) {
+  const std::string text = ReadSmallFile(sysfs + "/kernel/mm/transparent_hugepage/shmem_enabled");
+  const size_t begin = text.find('['), end = text.find(']');
+  if (begin == std::string::npos || end == std::string::npos || end < begin) return "";
+  return text.substr(begin + 1, end - begin - 1);
+}
+
 GpuFacts ReadGpu(const std::string& sysfs, const std::string& proc) {
   GpuFacts gpu;
   const std::string version = ReadSmallFile(proc + "/driver/nvidia/version");
@@ -87,6 +95,9 @@ Facts Gather(const NodeConfig& config) {
   facts.devices = rdma::ReadDevices(rdma::SystemSources());
   for (const rdma::Device& device : facts.devices)
     if (device.virtual_function) facts.uplinks[device.name] = ReadUplink(device.name, "/sys");
+  for (const rdma::Device& device : facts.devices)
+    if (!device.pci_address.empty()) facts.pci[device.name] = ReadPciLink(device.name, "/sys");
+  facts.shared_memory_pages = ReadSharedMemoryPages("/sys");
   facts.numa_nodes = ReadNumaNodes();
   facts.allowed_cpus = AllowedCpus();
   facts.huge_pages = ReadHugePagePools(facts.numa_nodes, "/sys");

@@ -14,6 +14,7 @@ std::optional<Duration> ReadHaltPoll(const std::string& sysfs);
 std::vector<HugePagePool> ReadHugePagePools(const std::vector<NumaNode>& nodes,
                                             const std::string& sysfs);
 Uplink ReadUplink(const std::string& device, const std::string& sysfs);
+std::string ReadSharedMemoryPages(const std::string& sysfs);
 GpuFacts ReadGpu(const std::string& sysfs, const std::string& proc);
 
 }  // namespace peercache::doctor

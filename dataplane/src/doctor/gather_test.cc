@@ -46,6 +46,52 @@ TEST(GatherTest, HowLongIdleProcessorsOfAGuestPoll) {
   EXPECT_EQ(ReadHaltPoll(sysfs.path()), Duration(0));
 }
 
+TEST(GatherTest, OfWhatPagesSharedMemoryIs) {
+  const peercache::testing::TempDir sysfs;
+  EXPECT_EQ(ReadSharedMemoryPages(sysfs.path()), "");
+  Write(sysfs, "kernel/mm/transparent_hugepage/shmem_enabled",
+        "always within_size advise [never] deny force\n");
+  EXPECT_EQ(ReadSharedMemoryPages(sysfs.path()), "never");
+}
+
+TEST(GatherTest, TheSlotOfADevice) {
+  const peercache::testing::TempDir sysfs;
+  const std::string device = "class/infiniband/mlx5_0/device/";
+  Write(sysfs, device + "current_link_speed", "16.0 GT/s PCIe\n");
+  Write(sysfs, device + "max_link_speed", "32.0 GT/s PCIe\n");
+  Write(sysfs, device + "current_link_width", "8\n");
+  Write(sysfs, device + "max_link_width", "16\n");
+  Write(sysfs, device + "iommu_group/type", "DMA-FQ\n");
+  std::string configuration(64, '\0');
+  Write(sysfs, device + "config", configuration);
+  PciLink link = ReadPciLink("mlx5_0", sysfs.path());
+  EXPECT_EQ(link.speed, 16);
+  EXPECT_EQ(link.most_speed, 32);
+  EXPECT_EQ(link.lanes, 8u);
+  EXPECT_EQ(link.most_lanes, 16u);
+  EXPECT_EQ(link.iommu, "DMA-FQ");
+  EXPECT_EQ(link.read_request, 0u) << "nobody but root may see it";
+  EXPECT_NEAR(link.gbps(), 126, 1);
+  // Two capabilities; the second is PCI Express, whose device control has 010 in bits 12 to 14.
+  configuration.resize(256);
+  configuration[0x06] = 0x10;
+  configuration[0x34] = 0x40;
+  configuration[0x40] = 0x01;
+  configuration[0x41] = 0x60;
+  configuration[0x60] = 0x10;
+  configuration[0x69] = 0x20;
+  Write(sysfs, device + "config", configuration);
+  EXPECT_EQ(ReadPciLink("mlx5_0", sysfs.path()).read_request, 512u);
+  configuration[0x41] = 0x40;
+  EXPECT_EQ(ReadRequestOf(configuration), 0u) << "a list with a loop";
+  configuration[0x41] = 0x08;
+  EXPECT_EQ(ReadRequestOf(configuration), 0u) << "a list that leads into the header";
+  configuration[0x41] = static_cast<char>(0xfc);
+  configuration[0xfc] = 0x10;
+  EXPECT_EQ(ReadRequestOf(configuration), 0u) << "a capability that ends behind it";
+  EXPECT_EQ(ReadPciLink("mlx5_9", sysfs.path()).lanes, 0u);
+}
+
 TEST(GatherTest, TheUplinkOfAVirtualFunction) {
   namespace fs = std::filesystem;
   const peercache::testing::TempDir sysfs;
