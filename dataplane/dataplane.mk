@@ -32,6 +32,12 @@ test-cpp: ## C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitize
 test-tsan: ## C++ unit tests under ThreadSanitizer
 	$(call run_preset,tsan)
 
+.PHONY: test-fabric-model
+test-fabric-model: ## What RDMA of 400 Gb/s would bring, modelled in virtual time, as a table; test-cpp runs it, too
+	@cd dataplane && cmake --preset asan -DCMAKE_UNITY_BUILD=$(UNITY) >/dev/null && \
+		cmake --build build/asan -j $(JOBS) --target fake_verbs_test
+	@dataplane/build/asan/src/transport/rdma/fake/fake_verbs_test --gtest_filter='ModelledTest.*' | grep -v '\[info\]'
+
 .PHONY: test-model
 test-model: ## Check the model of the reclamation protocol exhaustively, and that each of its guards matters
 	@echo "==> model checking, $(JOBS) runs at a time (4 minutes)"

@@ -164,12 +164,30 @@ int main(int argc, char** argv) {
   rdma_read->add_option("--reads", rdma.reads)->capture_default_str();
   rdma_read->add_option("--spin-us", rdma.spin_us, "before sleeping until a completion comes")
       ->capture_default_str();
+  rdma_read->add_option("--threads", rdma.threads, "each with a link of its own")
+      ->capture_default_str();
+  rdma_read
+      ->add_option("--queues", rdma.link.queues, "queue pairs of a rail; 0: as a node has them")
+      ->capture_default_str();
+  rdma_read->add_option("--pool-bytes", rdma.pool_bytes, "slots at random of so much; 0: a batch")
+      ->capture_default_str();
+  rdma_read->add_option("--gid", rdma.gid, "as the node's option rdma-gid")->capture_default_str();
+  rdma_read
+      ->add_option("--traffic-class", rdma.link.traffic_class,
+                   "as the node's option rdma-traffic-class")
+      ->capture_default_str();
+  rdma_read
+      ->add_option("--relaxed-ordering", rdma.link.relaxed_ordering,
+                   "as the node's option rdma-relaxed-ordering")
+      ->capture_default_str();
+  rdma_read->add_option("--huge-pages", huge_pages, "auto | off | 2Mi | 1Gi")
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 
   if (*turns) return Report(GetInTurns(socket, shape));
   const auto huge = ParseHugePages(huge_pages);
   if (!huge.ok()) return Report(huge.status());
-  shape.huge_pages = *huge;
+  shape.huge_pages = rdma.huge_pages = *huge;
   if (*tcp_serve) return Report(ServePages(shape, serve_port));
   const pid_t server = shape.cpu_of.empty() ? 0 : shape.cpu_of.front();
   const auto measurement = [&]() -> Result<Measurement> {

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -26,28 +29,40 @@ using std::chrono::seconds;
 constexpr char kCluster[] = "rdma-read";
 constexpr uint64_t kGeneration = 1;
 
-size_t WholePages(size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+size_t WholePages(size_t bytes, size_t of = 4096) { return (bytes + of - 1) / of * of; }
 
-Result<std::unique_ptr<rdma::Rails>> OpenRails(const std::string& names) {
-  const auto rails = rdma::FindRails(names, "auto");
-  if (!rails.ok()) return rails.status().Annotate("--devices");
-  if (Status s = rdma::AnyUsable(*rails); !s.ok()) return s.Annotate("--devices");
-  return rdma::Rails::Open(*rails, {});
+// Memory of the pages that were asked for.
+Result<std::shared_ptr<MappedRegion>> Memory(const char* name, size_t bytes, HugePages huge) {
+  // Huge pages are whole.
+  auto region = MappedRegion::Create(name, WholePages(bytes, size_t{2} << 20), huge);
+  if (!region.ok()) return region.status();
+  return std::make_shared<MappedRegion>(std::move(*region));
 }
 
-// A pool of `batch` slots, all of the same size, and who may read it.
+Result<std::unique_ptr<rdma::Rails>> OpenRails(const RdmaShape& shape) {
+  const auto rails = rdma::FindRails(shape.devices, shape.gid);
+  if (!rails.ok()) return rails.status().Annotate("--devices");
+  if (Status s = rdma::AnyUsable(*rails); !s.ok()) return s.Annotate("--devices");
+  return rdma::Rails::Open(*rails, shape.link);
+}
+
+// Of the pool.
+uint64_t Slots(const RdmaShape& shape) {
+  return std::max<uint64_t>(shape.pool_bytes / shape.bytes, shape.batch);
+}
+
+// A pool of slots that are all of the same size, and who may read it.
 class Service : public PeerService {
  public:
   static Result<std::unique_ptr<Service>> Make(const rdma::Rails* rails, const RdmaShape& shape) {
-    auto region = MappedRegion::Create("pool", WholePages(size_t{shape.bytes} * shape.batch),
-                                       HugePages::kOff);
-    if (!region.ok()) return region.status();
-    auto memory = std::make_shared<MappedRegion>(std::move(*region));
-    for (uint32_t i = 0; i < shape.batch; ++i) {
+    auto made_memory = Memory("pool", shape.bytes * Slots(shape), shape.huge_pages);
+    if (!made_memory.ok()) return made_memory.status();
+    const std::shared_ptr<MappedRegion> memory = std::move(*made_memory);
+    for (uint64_t i = 0; i < Slots(shape); ++i) {
       SlotHeader header;
       header.length = shape.bytes - static_cast<uint32_t>(sizeof(header));
       header.generation = kGeneration;
-      std::memcpy(memory->data() + size_t{i} * shape.bytes, &header, sizeof(header));
+      std::memcpy(memory->data() + i * shape.bytes, &header, sizeof(header));
     }
     auto service = std::unique_ptr<Service>(new Service());
     const auto made = service->registered_.Register("pool", memory->bytes(), *rails,
@@ -85,18 +100,20 @@ class Service : public PeerService {
 };
 
 Status CheckShape(const RdmaShape& shape) {
-  if (shape.bytes > sizeof(SlotHeader) && shape.batch > 0 && shape.batch <= 4096) return {};
+  if (shape.bytes > sizeof(SlotHeader) && shape.batch > 0 && shape.batch <= 4096 &&
+      shape.threads > 0 && shape.threads <= 256)
+    return {};
   return InvalidArgument(
-      fmt::format("--bytes {} --batch {}: give more than {} bytes, and a batch "
-                  "from 1 to 4096",
-                  shape.bytes, shape.batch, sizeof(SlotHeader)));
+      fmt::format("--bytes {} --batch {} --threads {}: give more than {} bytes, a batch from 1 to "
+                  "4096, and 1 to 256 threads",
+                  shape.bytes, shape.batch, shape.threads, sizeof(SlotHeader)));
 }
 
 }  // namespace
 
 Result<nlohmann::json> RdmaServe(const RdmaShape& shape) {
   if (Status s = CheckShape(shape); !s.ok()) return s;
-  auto rails = OpenRails(shape.devices);
+  auto rails = OpenRails(shape);
   if (!rails.ok()) return rails.status();
   auto service = Service::Make(rails->get(), shape);
   if (!service.ok()) return service.status();
@@ -149,7 +166,7 @@ Result<Connection> Connect(const rdma::Rails& rails, const RdmaShape& shape) {
 Result<Connection> ConnectAll(const rdma::Rails& rails, const RdmaShape& shape) {
   constexpr int kTries = 10;
   auto connection = Connect(rails, shape);
-  for (int i = 1; i < kTries && connection.ok() && connection->channel->queues() < rails.size();
+  for (int i = 1; i < kTries && connection.ok() && connection->channel->queues() < rails.queues();
        ++i) {
     std::this_thread::sleep_for(milliseconds(100));
     auto next = Connect(rails, shape);
@@ -158,64 +175,109 @@ Result<Connection> ConnectAll(const rdma::Rails& rails, const RdmaShape& shape) 
   return connection;
 }
 
+// One thread's link, and where its pages land.
+class Reader {
+ public:
+  static Result<std::unique_ptr<Reader>> Make(const rdma::Rails& rails, const RdmaShape& shape,
+                                              uint32_t seed) {
+    auto reader = std::unique_ptr<Reader>(new Reader(shape, seed));
+    const size_t headers_bytes = WholePages(2 * shape.batch * sizeof(SlotHeader));
+    auto memory =
+        Memory("pages", headers_bytes + size_t{shape.bytes} * shape.batch, shape.huge_pages);
+    if (!memory.ok()) return memory.status();
+    auto registered = rdma::Registration::Make("pages", (*memory)->bytes(), rails,
+                                               rdma::Registration::For::kLocalWrite, *memory, {});
+    if (!registered.ok()) return registered.status();
+    reader->ranges_ = {*registered};
+    reader->headers_ = {reinterpret_cast<SlotHeader*>((*memory)->data()), 2 * shape.batch};
+    const auto length = static_cast<uint32_t>(shape.bytes - sizeof(SlotHeader));
+    for (uint32_t i = 0; i < shape.batch; ++i) {
+      reader->to_[i] = (*memory)->bytes().subspan(headers_bytes + size_t{i} * shape.bytes, length);
+      reader->pages_[i] = {.key = {},
+                           .offset = 0,
+                           .generation = kGeneration,
+                           .length = length,
+                           .to = std::span(&reader->to_[i], 1)};
+    }
+    auto connection = ConnectAll(rails, shape);
+    if (!connection.ok()) return connection.status();
+    reader->connection_ = std::move(*connection);
+    if (Status s = reader->Once(); !s.ok()) return s;  // touches everything
+    reader->work = {};
+    return reader;
+  }
+
+  Status Once() {
+    const uint64_t slots = Slots(shape_);
+    for (uint32_t i = 0; i < shape_.batch; ++i)
+      pages_[i].offset = (slots == shape_.batch ? i : random_() % slots) * shape_.bytes;
+    const TimePoint start = Clock::now();
+    rdma::ReadChannel* const channel = connection_.channel.get();
+    channel->Begin(pages_, ranges_, headers_, states_, seconds(5), start);
+    const rdma::RunningRead running{channel, connection_.control->fd()};
+    rdma::RunReads({&running, 1}, {start + seconds(30), std::chrono::microseconds(shape_.spin_us)});
+    for (const rdma::PageState state : states_) {
+      if (state == rdma::PageState::kRead) continue;
+      return Unavailable(fmt::format("a READ ended in state {}: do both sides have the same flags?",
+                                     static_cast<int>(state)));
+    }
+    work.latencies.push_back(Clock::now() - start);
+    ++work.calls;
+    work.pages += shape_.batch;
+    work.hits += shape_.batch;
+    work.bytes += uint64_t{shape_.bytes} * shape_.batch;
+    return {};
+  }
+  const rdma::ReadChannel& channel() const { return *connection_.channel; }
+
+  Work work;
+  Status status;
+
+ private:
+  Reader(const RdmaShape& shape, uint32_t seed)
+      : shape_(shape), random_(seed), to_(shape.batch), pages_(shape.batch), states_(shape.batch) {}
+  const RdmaShape shape_;
+  std::minstd_rand random_;
+  rdma::RegisteredMemory::Ranges ranges_;
+  std::span<SlotHeader> headers_;
+  std::vector<Bytes> to_;
+  std::vector<rdma::PageRead> pages_;
+  std::vector<rdma::PageState> states_;
+  Connection connection_;
+};
+
 }  // namespace
 
 Result<nlohmann::json> RdmaRead(const RdmaShape& shape) {
   if (Status s = CheckShape(shape); !s.ok()) return s;
-  auto rails = OpenRails(shape.devices);
+  auto rails = OpenRails(shape);
   if (!rails.ok()) return rails.status();
-  const size_t headers_bytes = WholePages(2 * shape.batch * sizeof(SlotHeader));
-  auto region = MappedRegion::Create(
-      "pages", headers_bytes + WholePages(size_t{shape.bytes} * shape.batch), HugePages::kOff);
-  if (!region.ok()) return region.status();
-  auto memory = std::make_shared<MappedRegion>(std::move(*region));
-  auto registered = rdma::Registration::Make("pages", memory->bytes(), **rails,
-                                             rdma::Registration::For::kLocalWrite, memory, {});
-  if (!registered.ok()) return registered.status();
-  const rdma::RegisteredMemory::Ranges ranges{*registered};
-  const std::span headers(reinterpret_cast<SlotHeader*>(memory->data()), 2 * shape.batch);
-
-  auto connection = ConnectAll(**rails, shape);
-  if (!connection.ok()) return connection.status();
-  rdma::ReadChannel* const channel = connection->channel.get();
-
-  const auto length = static_cast<uint32_t>(shape.bytes - sizeof(SlotHeader));
-  std::vector<Bytes> to(shape.batch);
-  std::vector<rdma::PageRead> pages(shape.batch);
-  for (uint32_t i = 0; i < shape.batch; ++i) {
-    to[i] = memory->bytes().subspan(headers_bytes + size_t{i} * shape.bytes, length);
-    pages[i] = {Key(), uint64_t{i} * shape.bytes, kGeneration, length, std::span(&to[i], 1)};
+  std::vector<std::unique_ptr<Reader>> readers;
+  for (uint32_t t = 0; t < shape.threads; ++t) {
+    auto reader = Reader::Make(**rails, shape, t + 1);
+    if (!reader.ok()) return reader.status();
+    readers.push_back(std::move(*reader));
   }
-  std::vector<rdma::PageState> states(shape.batch);
-  Work work;
-  const auto once = [&]() -> Status {
-    const TimePoint start = Clock::now();
-    channel->Begin(pages, ranges, headers, states, seconds(5), start);
-    const rdma::RunningRead running{channel, connection->control->fd()};
-    rdma::RunReads({&running, 1}, {start + seconds(30), std::chrono::microseconds(shape.spin_us)});
-    for (const rdma::PageState state : states) {
-      if (state == rdma::PageState::kRead) continue;
-      return Unavailable(
-          fmt::format("a READ ended in state {}: do both sides have the same "
-                      "--bytes and --batch?",
-                      static_cast<int>(state)));
-    }
-    work.latencies.push_back(Clock::now() - start);
-    ++work.calls;
-    work.pages += shape.batch;
-    work.hits += shape.batch;
-    work.bytes += uint64_t{shape.bytes} * shape.batch;
-    return {};
-  };
-  if (Status s = once(); !s.ok()) return s;  // the first touches everything
-  work = {};
+  const uint64_t each = (shape.reads + shape.threads - 1) / shape.threads;
   Stopwatch watch({});
   watch.Start();
-  while (work.pages < shape.reads)
-    if (Status s = once(); !s.ok()) return s;
+  {
+    std::vector<std::jthread> threads;
+    for (const auto& reader : readers) {
+      threads.emplace_back([r = reader.get(), each] {
+        while (r->status.ok() && r->work.pages < each) r->status = r->Once();
+      });
+    }
+  }
   watch.Stop();
-  auto result = watch.Result({&work, 1});
-  result["rails"] = channel->queues();
+  std::vector<Work> works;
+  for (const auto& reader : readers) {
+    if (!reader->status.ok()) return reader->status;
+    works.push_back(std::move(reader->work));
+  }
+  auto result = watch.Result(works);
+  result["rails"] = std::popcount(readers.front()->channel().working_rails());
+  result["queues"] = readers.front()->channel().queues();
   return result;
 }
 

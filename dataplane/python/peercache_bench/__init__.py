@@ -5,7 +5,7 @@ start ``peercached`` and load it with ``peercache-perf``. The package peercache 
 only ``ratios`` needs it, for the engine that it starts.
 
 cli, commands, options   the command line; refused: flags of the original, each with the reason
-two_hosts, bare_reads    the subcommands for two hosts
+two_hosts, bare_reads, ladder    the subcommands for two hosts
 plan, case               which cases a subcommand measures
 runner, nodes, perf      measure a case on nodes of this machine
 figures, outcome         results; tables, charts, draw, html, output and finish show and write them

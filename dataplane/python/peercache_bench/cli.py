@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from peercache_bench import bare_reads, compare, options, two_hosts
+from peercache_bench import bare_reads, compare, ladder, options, two_hosts
 from peercache_bench.commands import COMMANDS, Where
 from peercache_bench.errors import BenchError
 from peercache_bench.finish import finish
@@ -26,6 +26,7 @@ def add_commands(commands: Commands) -> None:
         sub.set_defaults(parser=sub, run=_measure)
     two_hosts.add_commands(commands)
     bare_reads.add_command(commands)
+    ladder.add_command(commands)
     compare.add_command(commands)
 
 

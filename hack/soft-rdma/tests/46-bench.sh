@@ -35,6 +35,13 @@ wait $server || { cat "$WORK/read.server"; exit 1; }
 grep -qE '^ +65536 +160 +16 +2 ' "$WORK/read"
 both_rails $((65536 * 40))
 
+echo "== the ladder"
+LADDER=(--pool 4m --bytes 1m --batch-size 4)
+start_bench A ladder --devices "$RAILS_OF_A" "${LADDER[@]}" >"$WORK/ladder.server" 2>&1; server=$!
+bench_on B ladder --devices "$RAILS_OF_B" "${LADDER[@]}" "$(management_address A)" | tee "$WORK/ladder"
+wait $server || { cat "$WORK/ladder.server"; exit 1; }
+[ "$(wc -l <"$WORK/ladder")" = 15 ]
+
 echo "== gets of engines"
 PAGES=(--page-size 64k --working-set 64)
 address=$(management_address A):31998

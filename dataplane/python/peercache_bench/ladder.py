@@ -1,0 +1,214 @@
+"""ladder: READs over RDMA in steps, each of which adds one thing, and what bounds each of them.
+
+One host serves, the other climbs; both take the same flags, and go through the same steps:
+
+    producer$ peercache-bench ladder --devices mlx5_0,mlx5_1
+    consumer$ peercache-bench ladder --devices mlx5_0,mlx5_1 PRODUCER
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from peercache_bench.bare_reads import DEFAULT_PORT
+from peercache_bench.binaries import find
+from peercache_bench.errors import BenchError
+from peercache_bench.perf import Options, words
+from peercache_bench.units import GIB, KIB, MIB, count, size
+
+HEADER = ("step", "GB/s", "of the ports", "ib_read_bw", "p50 [us]", "p99 [us]")
+# For the other side to begin the same step: it registers gigabytes first.
+PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """READs of one shape, over the first so many ports."""
+
+    name: str
+    ports: int = 1
+    page_bytes: int = 128 * KIB
+    options: Options = field(default_factory=dict)
+    # Queue pairs of the ib_read_bw beside it; 0: none, since it takes one port alone.
+    bare_queues: int = 0
+
+
+def steps(ports: int, pool_bytes: int) -> list[Step]:
+    """From one queue pair of one port, in a pool that caches hold, to threads over all ports."""
+    cold: Options = {"pool_bytes": pool_bytes}
+    huge: Options = {**cold, "huge_pages": "auto"}
+    found = [
+        Step("one queue pair", options={"queues": 1}, bare_queues=1),
+        Step("two queue pairs", options={"queues": 2}, bare_queues=2),
+        Step("four queue pairs", options={"queues": 4}, bare_queues=4),
+        Step("as a node has them", bare_queues=16),
+        Step("without relaxed ordering", options={"relaxed_ordering": "false"}),
+        Step("a pool that no cache holds", options=cold),
+        Step("the same in huge pages", options=huge),
+    ]
+    found += [
+        Step(f"{threads} threads", options={**huge, "threads": threads}) for threads in (2, 4, 8)
+    ]
+    rails = sorted({n for n in (2, 4, 8) if n < ports} | {ports} - {1})
+    found += [Step(f"{n} ports, 1 MiB", n, MIB, options=huge) for n in rails]
+    if ports > 1:
+        found += [
+            Step(f"{ports} ports, {n} threads", ports, MIB, options={**huge, "threads": n})
+            for n in (2, 4, 8)
+        ]
+    return found
+
+
+def command(step: Step, arguments: argparse.Namespace) -> list[str]:
+    """The command line of peercache-perf for a step."""
+    devices = arguments.devices.split(",")
+    options: Options = {
+        "devices": ",".join(devices[: step.ports]),
+        "bytes": step.page_bytes,
+        "batch": arguments.batch_size,
+        "reads": max(arguments.bytes // step.page_bytes, arguments.batch_size),
+        "port": arguments.port,
+        **step.options,
+    }
+    if arguments.host:
+        options["host"] = arguments.host
+    return [str(find("peercache-perf", arguments.build)), "rdma-read", *words(options)]
+
+
+def port_rate(device: str, sysfs: Path = Path("/sys")) -> float:
+    """GB/s of a port (``mlx5_0`` or ``mlx5_0:2``); 0 where the kernel does not say."""
+    name, _, number = device.partition(":")
+    path = sysfs / "class/infiniband" / name / "ports" / (number or "1") / "rate"
+    try:
+        match = re.match(r"[\d.]+", path.read_text())
+    except OSError:
+        return 0
+    return float(match[0]) / 8 if match else 0
+
+
+def row(step: Step, result: dict[str, Any], limit: float, bare: float | None) -> tuple[str, ...]:
+    rate, latency = result["gb_per_s"], result["latency_us"]
+    return (
+        step.name,
+        f"{rate:.2f}",
+        f"{rate / limit:.2f}" if limit else "-",
+        "-" if bare is None else f"{bare:.2f}",
+        f"{latency['p50']:.1f}",
+        f"{latency['p99']:.1f}",
+    )
+
+
+def add_command(commands: Any) -> None:
+    ladder = commands.add_parser(
+        "ladder", help="two hosts: READs over RDMA, one more thing in each step",
+        description="Without HOST it serves the steps, until the other side has climbed them. Both "
+        "sides take the same flags, but for --devices and --bare. Beside the steps of one port "
+        "stands ib_read_bw, with --bare.",
+    )  # fmt: skip
+    ladder.add_argument("host", nargs="?", default="", help="where the steps are served")
+    ladder.add_argument(
+        "--devices", required=True, metavar="NAME[:PORT],...", help="RDMA ports of this host"
+    )
+    ladder.add_argument(
+        "--ports", type=count, default=None, metavar="N", help="as many on both (default: all)"
+    )
+    ladder.add_argument(
+        "--pool", type=size, default=4 * GIB, metavar="SIZE",
+        help="memory that is read from, where caches shall not hold it (default: 4g)",
+    )  # fmt: skip
+    ladder.add_argument(
+        "--bytes", type=size, default=32 * GIB, metavar="SIZE", help="of each step (default: 32g)"
+    )
+    ladder.add_argument(
+        "--batch-size", type=count, default=128, metavar="N", help="begun together (default: 128)"
+    )
+    ladder.add_argument(
+        "--bare", default=None, metavar="OPTIONS",
+        help="ib_read_bw beside steps of one port, with options of this host, e.g. --bare='-x 3'",
+    )  # fmt: skip
+    ladder.add_argument(
+        "--port", type=count, default=DEFAULT_PORT, help=f"TCP port (default: {DEFAULT_PORT})"
+    )
+    ladder.add_argument("--build", type=Path, default=None, metavar="DIR", help="folder of a build")
+    ladder.set_defaults(parser=ladder, run=_run)
+
+
+def _bare_command(step: Step, arguments: argparse.Namespace) -> list[str]:
+    device, _, number = arguments.devices.split(",")[0].partition(":")
+    line = [
+        "ib_read_bw", "-d", device, "-i", number or "1", "-q", str(step.bare_queues),
+        "-s", str(step.page_bytes), "-D", "3", "-p", str(arguments.port + 1), "--report_gbits",
+        *shlex.split(arguments.bare),
+    ]  # fmt: skip
+    return [*line, arguments.host] if arguments.host else line
+
+
+def bare_rate(output: str) -> float:
+    """GB/s of what ib_read_bw prints with --report_gbits: the average is its fourth column."""
+    for line in output.splitlines():
+        columns = line.split()
+        if len(columns) >= 4 and columns[0].isdigit():
+            return float(columns[3]) / 8
+    raise BenchError(f"ib_read_bw printed no rate: {output.strip()}")
+
+
+def _attempt(line: Sequence[str], climbs: bool) -> str:
+    """Its output. The one that climbs tries again until the other side serves the step."""
+    end = time.monotonic() + (PATIENCE_SECONDS if climbs else 0)
+    while True:
+        process = subprocess.run(line, capture_output=True, text=True, check=False)
+        if process.returncode == 0:
+            return process.stdout
+        if time.monotonic() >= end:
+            said = process.stderr.strip() or process.stdout.strip()
+            raise BenchError(f"{' '.join(line)} failed: {said}")
+        time.sleep(0.2)
+
+
+def _each(arguments: argparse.Namespace, plan: Sequence[Step]) -> Iterator[tuple[str, str]]:
+    """What peercache-perf and ib_read_bw print in each step; empty without the latter."""
+    climbs = bool(arguments.host)
+    for step in plan:
+        ours = _attempt(command(step, arguments), climbs)
+        bare = arguments.bare is not None and step.bare_queues > 0
+        yield ours, _attempt(_bare_command(step, arguments), climbs) if bare else ""
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    devices = arguments.devices.split(",")
+    ports = arguments.ports or len(devices)
+    if ports > len(devices):
+        raise BenchError(f"--ports {ports}: --devices names {len(devices)}")
+    if arguments.bare is not None and shutil.which("ib_read_bw") is None:
+        raise BenchError("--bare: no ib_read_bw on the PATH: install perftest, or leave it out")
+    plan = steps(ports, arguments.pool)
+    if not arguments.host:
+        print(f"serving {len(plan)} steps at port {arguments.port}", flush=True)
+        for done, _ in enumerate(_each(arguments, plan), 1):
+            print(f"{done} of {len(plan)}", flush=True)
+        return 0
+    widths = [max(len(HEADER[0]), *(len(step.name) for step in plan)), *map(len, HEADER[1:])]
+    print(_line(HEADER, widths), flush=True)
+    for step, (ours, bare) in zip(plan, _each(arguments, plan), strict=True):
+        limit = sum(map(port_rate, devices[: step.ports]))
+        # The lines before the last one are its log.
+        cells = row(
+            step, json.loads(ours.splitlines()[-1]), limit, bare_rate(bare) if bare else None
+        )
+        print(_line(cells, widths), flush=True)
+    return 0
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    first, *rest = zip(cells, widths, strict=True)
+    return "  ".join([f"{first[0]:<{first[1]}}", *(f"{cell:>{width}}" for cell, width in rest)])

@@ -1,0 +1,86 @@
+"""peercache-bench ladder: its steps, what it hands to peercache-perf, and what it shows."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+from peercache_bench import ladder
+from peercache_bench.__main__ import main
+from peercache_bench.errors import BenchError
+
+RESULT = {"pages": 160, "rails": 1, "gb_per_s": 24.5, "latency_us": {"p50": 10.0, "p99": 20.25}}
+
+
+@pytest.fixture
+def perf(tmp_path: Path) -> Path:
+    """A peercache-perf that keeps what it was called with, and says a result."""
+    path = tmp_path / "peercache-perf"
+    result = str(RESULT).replace("'", '"')
+    path.write_text(f"#!/bin/sh\necho \"$@\" >>{tmp_path}/called\necho '{result}'\n")
+    path.chmod(0o755)
+    return path
+
+
+def parsed(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    ladder.add_command(parser.add_subparsers())
+    return parser.parse_args(["ladder", *words])
+
+
+def test_each_step_adds_one_thing() -> None:
+    one = ladder.steps(1, 1 << 30)
+    assert {step.ports for step in one} == {1}
+    assert [step.options.get("queues") for step in one][:4] == [1, 2, 4, None]
+    assert len({step.name for step in one}) == len(one)
+    many = ladder.steps(6, 1 << 30)
+    assert many[: len(one)] == one, "one port comes first"
+    assert [step.ports for step in many[len(one) :]] == [2, 4, 6, 6, 6, 6]
+
+
+def test_both_sides_go_through_the_same_steps(
+    perf: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--pool=1m", "--bytes=1m", "--batch-size=4", f"--build={perf.parent}"]
+    called = perf.parent / "called"
+    assert main(["ladder", "--devices=a0,a1", *flags]) == 0
+    serving = called.read_text().splitlines()
+    assert "14 of 14" in capsys.readouterr().out
+    called.unlink()
+    assert main(["ladder", "--devices=b0,b1", *flags, "hostA"]) == 0
+    climbing = called.read_text().splitlines()
+    there = [line.replace("b0", "a0").replace("b1", "a1") for line in climbing]
+    assert there == [f"{line} --host hostA" for line in serving]
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split()[:2] == ["step", "GB/s"]
+    assert len(rows) == 14
+    assert rows[0].split() == ["one", "queue", "pair", "24.50", "-", "-", "10.0", "20.2"]
+
+
+def test_the_rate_of_a_port_is_the_limit(tmp_path: Path) -> None:
+    port = tmp_path / "class/infiniband/mlx5_0/ports/2"
+    port.mkdir(parents=True)
+    (port / "rate").write_text("400 Gb/sec (4X NDR)\n")
+    assert ladder.port_rate("mlx5_0:2", tmp_path) == 50
+    assert ladder.port_rate("mlx5_0", tmp_path) == 0
+    step = ladder.Step("whole")
+    assert ladder.row(step, RESULT, 50, 25.0)[:4] == ("whole", "24.50", "0.49", "25.00")
+
+
+def test_ib_read_bw_is_read() -> None:
+    table = (
+        " #bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]\n"
+        " 131072 1000 0.00 392.00 0.37\n"
+    )
+    assert ladder.bare_rate(table) == 49
+    with pytest.raises(BenchError, match="no rate: refused"):
+        ladder.bare_rate("refused")
+
+
+def test_bad_flags_are_errors(perf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ladder", "--devices=a0", "--ports=2", f"--build={perf.parent}"]) != 0
+    assert "--ports 2: --devices names 1" in capsys.readouterr().err
+    perf.write_text("#!/bin/sh\necho no such device >&2\nexit 1\n")
+    assert main(["ladder", "--devices=a0", f"--build={perf.parent}"]) != 0
+    assert "no such device" in capsys.readouterr().err
