@@ -83,7 +83,7 @@ func (p *plugin) dashboard(ctx context.Context, names []string, port uint16, ope
 func (p *plugin) forwardToOne(
 	ctx context.Context, a *access, cluster *v1alpha1.PeerCacheCluster, hosts []*corev1.Pod, port *uint16, open bool,
 ) (served bool, err error) {
-	err = errors.New("no node runs")
+	err = errors.New("no member runs")
 	slices.SortStableFunc(hosts, func(a, b *corev1.Pod) int { return cmp.Compare(rank(a), rank(b)) })
 	for _, pod := range hosts {
 		err = a.pods.forward(ctx, pod, cluster.Spec.Monitoring.Port, *port, func(local uint16) {

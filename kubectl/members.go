@@ -199,7 +199,7 @@ func addPods(byName map[string]*member, pods []*corev1.Pod) {
 	}
 	for id, row := range byName {
 		if !has[id] {
-			row.Note = "no pod of this cluster: on its way out, or a node outside of Kubernetes"
+			row.Note = "no pod of this cluster: on its way out, or a member outside of Kubernetes"
 		}
 	}
 }

@@ -57,7 +57,7 @@ func TestOperatorRulesFireWhenTheyShould(t *testing.T) {
 			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Ready"}`, Values: "0x10 1x60"},
 			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Degraded"}`, Values: "0x60"}}, At: "40m"},
 		{Alert: "PeerCacheClusterDegraded", Series: one(`peercache_operator_cluster_condition{`+cluster+`,condition="Degraded"}`, "1x60"), At: "20m",
-			Labels: with("condition", "Degraded"), Description: "A node of PeerCacheCluster inference/demo does not get well by waiting; " +
+			Labels: with("condition", "Degraded"), Description: "A member of PeerCacheCluster inference/demo does not get well by waiting; " +
 				"condition Degraded names its pod."},
 		{Alert: "PeerCacheClusterDegraded", Series: []promtool.Series{
 			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Degraded"}`, Values: "0x60"},

@@ -10,9 +10,9 @@ import (
 // UpdateSpec is how running members get a changed spec.
 // +kubebuilder:validation:XValidation:rule="self.strategy != 'OnDelete' || (!has(self.maxUnavailable) && !has(self.maxHitRatioDrop))",message="update.maxUnavailable and update.maxHitRatioDrop are about strategies RollingUpdate and InPlace: with OnDelete, who deletes the pods decides; remove them, or write strategy: InPlace"
 type UpdateSpec struct {
-	// strategy: InPlace restarts the nodes of maxUnavailable members of each group at a
-	// time with another image, in the pods that are there, and the next ones when these
-	// serve. A node that restarts so, or crashes, keeps its pages; not with hugePages
+	// strategy: InPlace restarts maxUnavailable members of each group at a time with
+	// another image, in the pods that are there, and the next ones when these
+	// serve. A member that restarts so, or crashes, keeps its pages; not with hugePages
 	// 1Gi. A change of more than images needs new pods, and is rolled out like
 	// RollingUpdate, which replaces pods for each change. OnDelete replaces a member
 	// when somebody deletes its pod, and not before. A member whose pod goes has its

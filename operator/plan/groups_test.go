@@ -147,12 +147,12 @@ func TestEveryNodeHasTheInterfaceAtWhichItIsReached(t *testing.T) {
 	}{
 		{"its rail's", "", []func(*v1alpha1.PeerCacheClusterSpec){withRails(v1alpha1.TransportTCP, withInterface("a", "fast"))}},
 		{"the machine's", "", []func(*v1alpha1.PeerCacheClusterSpec){withRails(v1alpha1.TransportRDMA, onHost("a", "g", "mlx5_0"))}},
-		{"no rail's", `nodes of group "default" have no interface "fast"`, nil},
+		{"no rail's", `members of group "default" have no interface "fast"`, nil},
 		{"another rail's", "write network.interface: fast at one", []func(*v1alpha1.PeerCacheClusterSpec){
 			withRails(v1alpha1.TransportTCP, withInterface("a", "net1"))}},
-		{"of some groups", `nodes of group "h"`, []func(*v1alpha1.PeerCacheClusterSpec){withRails(v1alpha1.TransportTCP,
+		{"of some groups", `members of group "h"`, []func(*v1alpha1.PeerCacheClusterSpec){withRails(v1alpha1.TransportTCP,
 			inGroup("g", withInterface("a", "fast")), inGroup("h", withInterface("b", "slow")))}},
-		{"of some pools", `nodes of group "storage-default"`, []func(*v1alpha1.PeerCacheClusterSpec){
+		{"of some pools", `members of group "storage-default"`, []func(*v1alpha1.PeerCacheClusterSpec){
 			withRails(v1alpha1.TransportTCP, withInterface("a", "fast")), storage}},
 	} {
 		_, err := For(testCluster(append(test.changes, reachedAtInterface("fast"))...), testFacts)

@@ -122,7 +122,7 @@ func NodeInPod(
 // environmentProblem refuses an environment in a pod of another namespace: variables could read every Secret there, and load
 // code.
 func environmentProblem(cluster *v1alpha1.PeerCacheCluster) *Problem {
-	return &Problem{Reason: "EnvironmentElsewhere", Message: fmt.Sprintf("PeerCacheCluster %s/%s gives its nodes an environment "+
+	return &Problem{Reason: "EnvironmentElsewhere", Message: fmt.Sprintf("PeerCacheCluster %s/%s gives its members an environment "+
 		"(spec.podTemplate), which a pod of another namespace does not take: remove that part of podTemplate, create the pod in "+
 		"namespace %s, or write injection.mode: Node", cluster.Namespace, cluster.Name, cluster.Namespace)}
 }
@@ -160,7 +160,7 @@ func checkInPod(cluster *v1alpha1.PeerCacheCluster, group Group, otherNamespace 
 	switch {
 	case group.onHostNetwork():
 		return problem("HostNetworkRails", "rails of group %q of PeerCacheCluster %s are attached by HostNetwork, which only its own "+
-			"nodes can use: write injection.mode: Node, or choose another attachment", group.Name, name)
+			"members can use: write injection.mode: Node, or choose another attachment", group.Name, name)
 	case otherNamespace && cluster.Spec.Security.TLS != nil:
 		return problem("TLSElsewhere", "PeerCacheCluster %s uses TLS, and a pod can mount Secrets of its own namespace only: create the "+
 			"pod in namespace %s, or write injection.mode: Node", name, cluster.Namespace)
@@ -168,10 +168,10 @@ func checkInPod(cluster *v1alpha1.PeerCacheCluster, group Group, otherNamespace 
 		return problem("ClaimsElsewhere", "rails of group %q of PeerCacheCluster %s come from ResourceClaimTemplates, which a pod finds "+
 			"in its own namespace only: create the pod in namespace %s, or write injection.mode: Node", group.Name, name, cluster.Namespace)
 	case otherNamespace && tokenSecret(cluster) != "":
-		return problem("TokenElsewhere", "nodes of PeerCacheCluster %s prove a token to each other, and a pod can mount Secrets of its own "+
+		return problem("TokenElsewhere", "members of PeerCacheCluster %s prove a token to each other, and a pod can mount Secrets of its own "+
 			"namespace only: create the pod in namespace %s, or write injection.mode: Node", name, cluster.Namespace)
 	case otherNamespace && tenantSecret(cluster) != "":
-		return problem("TenantsElsewhere", "nodes of PeerCacheCluster %s keep the pages of namespaces apart by a secret, and a pod can mount "+
+		return problem("TenantsElsewhere", "members of PeerCacheCluster %s keep the pages of namespaces apart by a secret, and a pod can mount "+
 			"Secrets of its own namespace only: create the pod in namespace %s, or write injection.mode: Node, or sharing: Cluster", name,
 			cluster.Namespace)
 	}

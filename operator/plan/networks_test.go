@@ -45,7 +45,7 @@ func TestNetworkThatCarriesNoPages(t *testing.T) {
 		{"discovery elsewhere", "", "write network.interface: fast at this rail and discovery.interface: fast", []v1alpha1.Rail{network("a", "g", "fast")}},
 		{"no name", "", "write network.interface: rail0 at this rail and discovery.interface: rail0", []v1alpha1.Rail{network("a", "g", "")}},
 		{"a second one", "fast", `rail "b" of group "g" is attached by Network, but carries no pages, because its interface is not ` +
-			`discovery.interface: remove the rail, for others reach these nodes at interface fast of rail "a"`,
+			`discovery.interface: remove the rail, for others reach these members at interface fast of rail "a"`,
 			[]v1alpha1.Rail{network("a", "g", "fast"), network("b", "g", "slow")}},
 		{"a second one without a name", "fast", "remove the rail", []v1alpha1.Rail{network("a", "g", "fast"), network("b", "g", "")}},
 	} {

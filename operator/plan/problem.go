@@ -72,7 +72,7 @@ func checkHostNetwork(groups []Group) *Problem {
 		if other, found := onHost[group.Pool]; found {
 			return &Problem{
 				Reason: "HostPortConflict",
-				Message: fmt.Sprintf("groups %q and %q are both attached by HostNetwork, so their nodes would need "+
+				Message: fmt.Sprintf("groups %q and %q are both attached by HostNetwork, so their members would need "+
 					"the same ports of the machine: put these rails into one rails[].group, or use another attachment",
 					other.Name, group.Name),
 			}
@@ -138,7 +138,7 @@ func checkPeerInterface(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Probl
 				continue
 			}
 			return &Problem{Reason: "InterfaceMissing", Message: fmt.Sprintf(
-				"nodes of group %q have no interface %q, at which discovery.interface lets others reach them: write network.interface: %s at "+
+				"members of group %q have no interface %q, at which discovery.interface lets others reach them: write network.interface: %s at "+
 					"one of the group's rails, or remove discovery.interface",
 				group.FullName(), spec.Discovery.Interface, spec.Discovery.Interface)}
 		}
@@ -158,7 +158,7 @@ func checkUnusedNetworks(spec v1alpha1.PeerCacheClusterSpec) func([]Group) *Prob
 				name := cmp.Or(rail.Attached().Interface, "rail0")
 				fix := fmt.Sprintf("write network.interface: %s at this rail and discovery.interface: %s, or remove the rail", name, name)
 				if reached := group.railsOn(spec.Discovery.Interface); len(reached) > 0 {
-					fix = fmt.Sprintf("remove the rail, for others reach these nodes at interface %s of rail %q",
+					fix = fmt.Sprintf("remove the rail, for others reach these members at interface %s of rail %q",
 						reached[0].Attached().Interface, reached[0].Name)
 				}
 				return &Problem{Reason: "NetworkUnused", Message: fmt.Sprintf("rail %q of group %q is attached by Network, but "+

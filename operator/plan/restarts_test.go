@@ -72,16 +72,16 @@ var changes = map[string]struct {
 	"mode":               {false, func(s *v1alpha1.PeerCacheClusterSpec) { s.Mode = v1alpha1.ModePlan }},
 }
 
-// TestWhatRestartsNodes checks which changes restart nodes: those that change the pod template. docs/upgrade.md lists
+// TestWhatRestartsMembers checks which changes restart members: those that change the pod template. docs/upgrade.md lists
 // them.
-func TestWhatRestartsNodes(t *testing.T) {
+func TestWhatRestartsMembers(t *testing.T) {
 	for name, c := range changes {
 		cluster := testCluster(withRails(v1alpha1.TransportRDMA, shared("rail0", 0)))
 		before := mustPlan(t, cluster).DaemonSets[0].Spec.Template
 		c.change(&cluster.Spec)
 		after := mustPlan(t, cluster).DaemonSets[0].Spec.Template
 		if restarts := !equality.Semantic.DeepEqual(before, after); restarts != c.restarts {
-			t.Errorf("%s: restarts nodes: %t, expected %t", name, restarts, c.restarts)
+			t.Errorf("%s: restarts members: %t, expected %t", name, restarts, c.restarts)
 		}
 	}
 }
@@ -102,13 +102,13 @@ func TestRestartsAreDocumented(t *testing.T) {
 			documented[field[1]] = true
 			expected, known := changes[field[1]]
 			if says := !strings.HasPrefix(row[1], "none"); !known || says != expected.restarts {
-				t.Errorf("%s says that %s restarts nodes: %t; expected %t (known: %t)", upgradePage, field[1], says, expected.restarts, known)
+				t.Errorf("%s says that %s restarts members: %t; expected %t (known: %t)", upgradePage, field[1], says, expected.restarts, known)
 			}
 		}
 	}
 	for field := range changes {
 		if !documented[field] {
-			t.Errorf("%s does not say whether %s restarts nodes", upgradePage, field)
+			t.Errorf("%s does not say whether %s restarts members", upgradePage, field)
 		}
 	}
 }
