@@ -16,8 +16,8 @@ build-dataplane: ## dataplane/build/release: peercached and the extension for th
 		-DPEERCACHE_PYBIND11_INCLUDE="$$(python/pybind11.sh)" >/dev/null && \
 		cmake --build build/release -j $(JOBS)
 
-# One sanitizer: configure, build, run; ONLY names one test.
-# One test more than processors: a third of their time they wait.
+# One sanitizer: configure, build, run; ONLY names one test. One test more than processors runs at a time:
+# they wait for a third of their time.
 define run_preset
 	@echo "==> C++ unit tests, $(1) (the build takes a few minutes when cold)"
 	@cd dataplane && cmake --preset $(1) -DCMAKE_UNITY_BUILD=$(UNITY) >/dev/null && \

@@ -193,7 +193,7 @@ void ReadChannel::Begin(std::span<const PageRead> pages, const RegisteredMemory:
   background_ = background;
   now_ = now;
   yields_until_ = now + kYields;
-  silent_ = false;
+  silent_rails_ = 0;
   next_ = 0;
   progress_.assign(pages.size(), {});
   left_ = 0;
@@ -254,6 +254,11 @@ bool ReadChannel::AnyReaches() const {
                      [](const Path& path) { return path.reaches && !path.queue->broken(); });
 }
 
+bool ReadChannel::Muted(const ReadQueue& queue) const {
+  return queue.silent() || ((silent_rails_ >> queue.rail_index() & 1) != 0 &&
+                            now_ - queue.last_progress() > queue.rail().patience());
+}
+
 ReadChannel::Path* ReadChannel::LeastBusy(const Piece& piece, uint32_t skip) {
   // The header's segment comes first, and lies elsewhere.
   const Registration& destination = *cut_.segments[piece.first + piece.count - 1].range;
@@ -266,7 +271,7 @@ ReadChannel::Path* ReadChannel::LeastBusy(const Piece& piece, uint32_t skip) {
     const uint64_t bytes = queue.bytes_in_flight();
     // Headers have the other half, so that they find room behind their pages.
     if (!piece.again &&
-        (bytes >= kBytesInFlight || queue.silent() || 2 * queue.in_flight() >= queue.capacity()))
+        (bytes >= kBytesInFlight || 2 * queue.in_flight() >= queue.capacity() || Muted(queue)))
       continue;
     const bool near = destination.IsNear(queue.rail_index());
     const uint64_t cost = near ? bytes : kFar + 2 * bytes;
@@ -300,7 +305,6 @@ bool ReadChannel::TakeBytes(Path* path, uint32_t bytes) const {
 }
 
 ReadChannel::Path* ReadChannel::TakePath(const Piece& piece) {
-  if (silent_ && !piece.again) return nullptr;
   uint32_t refused = 0;
   for (;;) {
     Path* const path = LeastBusy(piece, refused);
@@ -428,7 +432,7 @@ bool ReadChannel::TakeBack(TimePoint now) {
 bool ReadChannel::Advance(TimePoint now) {
   now_ = now;
   bool moved = TakeBack(now);
-  bool silent = false, heard = false;
+  silent_rails_ = 0;
   for (Path& path : paths_) {
     if (path.queue->broken() || path.queue->in_flight() == 0) continue;
     uint64_t reads = 0, bytes = 0;
@@ -465,13 +469,14 @@ bool ReadChannel::Advance(TimePoint now) {
     if (!s.ok()) {
       Lose(&path, s);
       moved = true;
-    } else if (path.queue->in_flight() > 0) {
-      (path.queue->silent() ? silent : heard) = true;
+    } else if (path.queue->silent()) {
+      silent_rails_ |= 1u << path.queue->rail_index();
     }
   }
-  // The holder itself may be dead: what stands in line for it would hold up others in vain.
-  silent_ = silent && !heard;
-  if (silent_) LeaveLines();
+  // What stands in line for them would hold up others in vain.
+  if (silent_rails_ != 0)
+    for (Path& path : paths_)
+      if (Muted(*path.queue)) path.place->Leave();
   const bool granted = std::any_of(paths_.begin(), paths_.end(),
                                    [](const Path& path) { return path.place->granted(); });
   if (posting_ ? moved || granted || background_ || !again_.empty() || !complete_.empty()

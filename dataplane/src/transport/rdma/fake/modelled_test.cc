@@ -180,6 +180,19 @@ TEST_F(ModelledTest, ADrainTakesWhatCallsLeave) {
   Note("eight engines' calls, and a drain", rate, kPort);
 }
 
+// The thread has other things to do: whenever it looks, all that the good rail had under way has
+// come.
+TEST_F(ModelledTest, ADeadRailHoldsUpNoOther) {
+  modelled.core.poll = 3e6;
+  size_t first = 0, theirs = 0;
+  const Rails* reader = modelled.AddHost(2, 1, &first);
+  Modelled::Holder* holder = modelled.AddHolder(modelled.AddHost(2, 1, &theirs), 16, kPage);
+  modelled.AddEngine(reader, std::span(&holder, 1));
+  modelled.network.port(static_cast<uint8_t>(theirs + 1)).dead = true;
+  modelled.Run(first, 1, milliseconds(1), milliseconds(100));
+  EXPECT_GE(modelled.network.port(static_cast<uint8_t>(first)).taken, 12 * kPage);
+}
+
 TEST_F(ModelledTest, ASlowRailKeepsItsQueues) {
   size_t first = 0;
   const Rails* reader = modelled.AddHost(8, 2, &first);
