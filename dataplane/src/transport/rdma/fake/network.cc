@@ -52,18 +52,9 @@ FakeNetwork::Port& FakeNetwork::port(uint8_t number) {
   return ports->port;
 }
 
-FakeNetwork::Lane& FakeNetwork::Out(uint8_t number, uint32_t queue) {
+FakeNetwork::Lane& FakeNetwork::LaneOf(uint8_t number, uint32_t queue, Direction direction) {
   Port& of = port(number);
-  auto& lanes = ports_[number]->out;
-  lanes.resize(of.members);
-  Lane& lane = lanes[queue % of.members];
-  lane.port = &of;
-  return lane;
-}
-
-FakeNetwork::Lane& FakeNetwork::In(uint8_t number, uint32_t queue) {
-  Port& of = port(number);
-  auto& lanes = ports_[number]->in;
+  auto& lanes = (*ports_[number]).*direction;
   lanes.resize(of.members);
   Lane& lane = lanes[queue % of.members];
   lane.port = &of;
@@ -142,7 +133,7 @@ void FakeNetwork::Asked(const std::shared_ptr<Flow>& flow, uint64_t bytes) {
 }
 
 void FakeNetwork::Line(const std::shared_ptr<Flow>& flow, uint64_t) {
-  Lane& lane = Out(flow->there, flow->queue);
+  Lane& lane = LaneOf(flow->there, flow->queue, &Ports::out);
   lane.line.push_back(flow);
   Serve(&lane);
 }
@@ -171,7 +162,7 @@ void FakeNetwork::Serve(Lane* lane) {
 }
 
 void FakeNetwork::Arrived(const std::shared_ptr<Flow>& flow, uint64_t bytes) {
-  Lane& lane = In(flow->here, flow->queue);
+  Lane& lane = LaneOf(flow->here, flow->queue, &Ports::in);
   Port& port = *lane.port;
   if (port.dead) return;
   if (now_ < flow->not_before) return At(flow->not_before, flow, &FakeNetwork::Arrived, bytes);

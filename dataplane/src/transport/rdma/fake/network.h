@@ -87,8 +87,9 @@ class __attribute__((visibility("default"))) FakeNetwork {
   void Serve(Lane* lane);
   void Arrived(const std::shared_ptr<Flow>& flow, uint64_t bytes);
   void Landed(const std::shared_ptr<Flow>& flow, uint64_t bytes);
-  Lane& Out(uint8_t port, uint32_t queue);
-  Lane& In(uint8_t port, uint32_t queue);
+  // The member of the port that the queue pair is on.
+  using Direction = std::vector<Lane> Ports::*;
+  Lane& LaneOf(uint8_t port, uint32_t queue, Direction direction);
   Duration Takes(const Port& port, uint64_t bytes) const;
 
   const NetworkModel model_;
