@@ -95,7 +95,7 @@ void ReadQueue::Add(uint64_t remote, uint32_t rkey, std::span<const ibv_sge> seg
 
 Status ReadQueue::Ring() {
   if (rung_ == added_) return {};
-  if (rung_ == harvested_) last_progress_ = Clock::now();  // it was idle
+  const bool idle = rung_ == harvested_;
   for (uint32_t i = rung_; i + 1 != added_; ++i)
     work_[i % size_.reads].next = &work_[(i + 1) % size_.reads];
   // The last of a chain is signalled, or nobody would learn of it.
@@ -105,6 +105,8 @@ Status ReadQueue::Ring() {
   ibv_send_wr* refused = nullptr;
   const int error = ibv_post_send(qp_.get(), &work_[rung_ % size_.reads], &refused);
   rung_ = added_;
+  // Not before: this thread may have waited for a processor meanwhile.
+  if (idle) last_progress_ = Clock::now();
   posted_ = refused == nullptr ? added_ : static_cast<uint32_t>(refused->wr_id) - 1;
   if (error != 0)
     return FromErrno(fmt::format("rail {}: posting {} READs", rail_->name(), count), error);
