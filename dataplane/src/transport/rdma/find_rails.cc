@@ -21,7 +21,6 @@ RailSpec SpecOf(const SelectedPort& selected, const GidPreference& preference) {
   rail.port = static_cast<uint8_t>(selected.port->number);
   rail.gid = preference;
   rail.numa_node = selected.port->numa_node;
-  rail.gbps = selected.port->gbps;
   rail.queues = QueuesFor(*selected.port);
   rail.usable = selected.usable.status();
   return rail;

@@ -24,15 +24,6 @@ constexpr Duration kSettled = std::chrono::minutes(1);
 constexpr char kOpenedAnew[] =
     "; it is opened anew as soon as that works: see the kernel's log (dmesg) and `rdma link show`";
 
-// What a port that has a tenth of its rate takes for the whole budget, and half as much again: 2.5
-// ms of 400 Gb/s. Not longer than 10 ms, as where the rate is not known.
-Duration PatienceOf(double gbps) {
-  constexpr Duration kMost = milliseconds(10);
-  if (gbps <= 0) return kMost;
-  const double nanoseconds = 15 * 8 * static_cast<double>(RailBudget::kBytes) / gbps;
-  return std::min(Duration(static_cast<int64_t>(nanoseconds)), kMost);
-}
-
 // Whether an event may have changed the port's address; others, of single queue pairs, come in
 // hundreds.
 bool IsOfPort(ibv_event_type type) {
@@ -51,11 +42,7 @@ bool IsOfPort(ibv_event_type type) {
 }  // namespace
 
 Rail::Rail(RailSpec spec, LinkOptions link, const Verbs* verbs)
-    : spec_(std::move(spec)),
-      link_(link),
-      verbs_(verbs),
-      patience_(PatienceOf(spec_.gbps)),
-      state_(spec_.name) {}
+    : spec_(std::move(spec)), link_(link), verbs_(verbs), state_(spec_.name) {}
 
 Result<std::unique_ptr<Rail>> Rail::Open(RailSpec spec, LinkOptions link) {
   auto verbs = Verbs::Load();

@@ -43,7 +43,6 @@ struct RailSpec {
   uint8_t port = 1;
   GidPreference gid;    // which of its addresses it speaks with
   int numa_node = -1;   // -1: not known
-  double gbps = 0;      // 0: not known
   uint32_t queues = 1;  // that its port needs towards a peer
   Status usable;        // when it was found; why not, and the remedy
 };
@@ -81,8 +80,6 @@ class Rail {
   Worker& connector() { return connector_; }
   // Of all that this node has under way over it.
   RailBudget& budget() { return budget_; }
-  // For how long a queue may bring nothing, until its READs are taken not to fill the port.
-  Duration patience() const { return patience_; }
   // Soon destroyed, in a thread of its own. Destroying a queue pair waits until the device and the
   // network below it have let go of its packets, which takes seconds where a path has died. Giving
   // up a registration unlocks its memory, page by page.
@@ -128,7 +125,6 @@ class Rail {
   const LinkOptions link_;
   const Verbs* const verbs_;
   RailBudget budget_;
-  const Duration patience_;
   mutable std::mutex mutex_;
   std::shared_ptr<DeviceContext> device_;
   Follow follow_;

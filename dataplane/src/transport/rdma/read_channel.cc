@@ -193,7 +193,6 @@ void ReadChannel::Begin(std::span<const PageRead> pages, const RegisteredMemory:
   background_ = background;
   now_ = now;
   yields_until_ = now + kYields;
-  silent_rails_ = 0;
   next_ = 0;
   progress_.assign(pages.size(), {});
   left_ = 0;
@@ -254,11 +253,6 @@ bool ReadChannel::AnyReaches() const {
                      [](const Path& path) { return path.reaches && !path.queue->broken(); });
 }
 
-bool ReadChannel::Muted(const ReadQueue& queue) const {
-  return queue.silent() || ((silent_rails_ >> queue.rail_index() & 1) != 0 &&
-                            now_ - queue.last_progress() > queue.rail().patience());
-}
-
 ReadChannel::Path* ReadChannel::LeastBusy(const Piece& piece, uint32_t skip) {
   // The header's segment comes first, and lies elsewhere.
   const Registration& destination = *cut_.segments[piece.first + piece.count - 1].range;
@@ -270,8 +264,7 @@ ReadChannel::Path* ReadChannel::LeastBusy(const Piece& piece, uint32_t skip) {
     if (queue.broken() || !path.reaches || queue.room() == 0) continue;
     const uint64_t bytes = queue.bytes_in_flight();
     // Headers have the other half, so that they find room behind their pages.
-    if (!piece.again &&
-        (bytes >= kBytesInFlight || 2 * queue.in_flight() >= queue.capacity() || Muted(queue)))
+    if (!piece.again && (bytes >= kBytesInFlight || 2 * queue.in_flight() >= queue.capacity()))
       continue;
     const bool near = destination.IsNear(queue.rail_index());
     const uint64_t cost = near ? bytes : kFar + 2 * bytes;
@@ -432,7 +425,6 @@ bool ReadChannel::TakeBack(TimePoint now) {
 bool ReadChannel::Advance(TimePoint now) {
   now_ = now;
   bool moved = TakeBack(now);
-  silent_rails_ = 0;
   for (Path& path : paths_) {
     if (path.queue->broken() || path.queue->in_flight() == 0) continue;
     uint64_t reads = 0, bytes = 0;
@@ -452,9 +444,6 @@ bool ReadChannel::Advance(TimePoint now) {
         s = Unavailable(fmt::format("rail {} went down", path.queue->rail().name()));
       } else if (path.queue->outdated()) {
         s = Outdated(*path.queue);
-      } else if (now - path.queue->last_progress() > path.queue->rail().patience() &&
-                 !path.queue->silent()) {
-        path.queue->FallSilent();
       } else if (now - path.queue->last_progress() > stall_) {
         s = DeadlineExceeded(fmt::format("rail {}: READs made no progress for {} ms",
                                          path.queue->rail().name(), ToMillis(stall_)));
@@ -469,14 +458,8 @@ bool ReadChannel::Advance(TimePoint now) {
     if (!s.ok()) {
       Lose(&path, s);
       moved = true;
-    } else if (path.queue->silent()) {
-      silent_rails_ |= 1u << path.queue->rail_index();
     }
   }
-  // What stands in line for them would hold up others in vain.
-  if (silent_rails_ != 0)
-    for (Path& path : paths_)
-      if (Muted(*path.queue)) path.place->Leave();
   const bool granted = std::any_of(paths_.begin(), paths_.end(),
                                    [](const Path& path) { return path.place->granted(); });
   if (posting_ ? moved || granted || background_ || !again_.empty() || !complete_.empty()

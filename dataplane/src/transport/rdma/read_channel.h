@@ -147,9 +147,6 @@ class ReadChannel {
   // Which paths reach the memory of the batch.
   void FindReach();
   bool AnyReaches() const;
-  // Gets no more READs of pages: nothing comes over it, or over another queue of its rail, and it
-  // has not brought anything lately itself. The holder may be dead.
-  bool Muted(const ReadQueue& queue) const;
   // With room for it, but for those of `skip` (a bit each).
   Path* LeastBusy(const Piece& piece, uint32_t skip);
   // The same, of those whose rail's budget has its bytes, which are taken then. Stands in line with
@@ -186,7 +183,6 @@ class ReadChannel {
   size_t left_ = 0;                 // pages pending
   bool posting_ = true, background_ = false;
   TimePoint now_{}, yields_until_{};  // of one in the background: when it stands in line again
-  uint32_t silent_rails_ = 0;         // over which nothing comes of some queue; a bit each
   TimePoint finished_{};
   std::vector<ibv_sge> segments_;             // of the READ being built
   std::vector<const Registration*> reached_;  // the memory of the batch

@@ -55,13 +55,6 @@ class ReadQueue {
   size_t room() const { return size_.reads - (added_ - harvested_); }
   size_t in_flight() const { return added_ - harvested_; }
   uint64_t bytes_in_flight() const { return bytes_in_flight_; }
-  // Nothing comes any more, as of a holder that is dead: what is under way does not fill the port,
-  // and holds nobody up. The queue gets no more READs until something comes after all.
-  void FallSilent() {
-    silent_ = true;
-    GiveBack(taken_);
-  }
-  bool silent() const { return silent_; }
   // When something was last harvested or the queue was last empty.
   TimePoint last_progress() const { return last_progress_; }
 
@@ -90,7 +83,6 @@ class ReadQueue {
     }
     bytes_in_flight_ -= bytes;
     GiveBack(std::min(bytes, taken_));
-    if (bytes > 0) silent_ = false;
     return status;
   }
 
@@ -156,7 +148,6 @@ class ReadQueue {
   uint32_t posted_ = 0, reported_ = 0;  // that the device took, and that it has reported on
   uint64_t bytes_in_flight_ = 0, unsignalled_bytes_ = 0;
   uint64_t taken_ = 0;  // from the rail's budget, of those
-  bool silent_ = false;
   TimePoint last_progress_{};
   std::vector<Slot> slots_;        // ring of size_.reads
   std::vector<ibv_send_wr> work_;  // [size_.reads]

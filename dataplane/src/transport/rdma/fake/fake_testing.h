@@ -11,13 +11,11 @@ namespace peercache::rdma {
 
 // `first`: the port of the first one; in a FakeNetwork those of different hosts have different
 // ones.
-inline std::unique_ptr<Rails> FakeRails(size_t count, LinkOptions options = {}, size_t first = 1,
-                                        double gbps = 0) {
+inline std::unique_ptr<Rails> FakeRails(size_t count, LinkOptions options = {}, size_t first = 1) {
   std::vector<RailSpec> specs(count);
   for (size_t i = 0; i < count; ++i) {
     specs[i].name = "fake0:" + std::to_string(first + i);
     specs[i].device = "fake0";
-    specs[i].gbps = gbps;
     specs[i].port = static_cast<uint8_t>(first + i);
   }
   auto rails = Rails::Open(specs, options);

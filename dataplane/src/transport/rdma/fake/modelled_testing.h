@@ -37,7 +37,7 @@ class Modelled {
   // A machine with so many rails, the ports from *first on.
   Rails* AddHost(size_t rails, uint32_t queues, size_t* first = nullptr) {
     if (first != nullptr) *first = next_port_;
-    hosts_.push_back(FakeRails(rails, {.queues = queues}, next_port_, 400));
+    hosts_.push_back(FakeRails(rails, {.queues = queues}, next_port_));
     next_port_ += rails;
     return hosts_.back().get();
   }
