@@ -13,8 +13,7 @@ namespace {
 using ::testing::Each;
 
 constexpr Duration kLong = std::chrono::seconds(30);
-// The budget, and what counts no more because a thread that waits for a processor takes its queue
-// to be silent. Without a budget it is all that these tests read, 32 MiB and more.
+// The budget, with room for headers. Without one it is all that these tests read, 32 MiB and more.
 constexpr uint64_t kMost = RailBudget::kBytes * 3 / 2;
 
 // Holders of one machine, each with its pages, and their links to the reader.
