@@ -32,9 +32,12 @@ type Port struct {
 	// Card is vendor:device of the PCI device, for example 15b3:1021.
 	Card string `json:"card,omitempty"`
 	// NUMANode is negative where the machine does not say.
-	NUMANode int  `json:"numaNode"`
-	Virtual  bool `json:"virtual,omitempty"`
-	Up       bool `json:"up"`
+	NUMANode int `json:"numaNode"`
+	// Virtual is true for a virtual function of another device of this machine.
+	Virtual bool `json:"virtual,omitempty"`
+	// Functions are the virtual functions of the device.
+	Functions Functions `json:"functions,omitzero"`
+	Up        bool      `json:"up"`
 	// State is what the port says of itself, for example "DOWN (Disabled)".
 	State     string    `json:"state"`
 	LinkLayer LinkLayer `json:"linkLayer"`
@@ -50,6 +53,15 @@ type Port struct {
 	Addresses []netip.Prefix `json:"addresses,omitempty"`
 	// Routes are the routes with a gateway through the interface, without the default route.
 	Routes []Route `json:"routes,omitempty"`
+}
+
+// Functions counts the virtual functions (SR-IOV) of a device.
+type Functions struct {
+	// Made is how many there are, and Most how many there may be.
+	Made int `json:"made"`
+	Most int `json:"most"`
+	// RDMA is how many of them have an RDMA device. One whose driver is not bound, or that a virtual machine has, has none.
+	RDMA int `json:"rdma"`
 }
 
 // LinkLayer is what a port speaks.

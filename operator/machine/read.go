@@ -118,7 +118,7 @@ func (s source) port(device string, number int) Port {
 	p := Port{
 		Device: device, Number: number, PCI: s.target(folder + "/device"),
 		NUMANode: s.number(folder+"/device/numa_node", -1), Virtual: s.exists(folder + "/device/physfn"),
-		LinkLayer: LinkLayer(s.text(port + "/link_layer")),
+		LinkLayer: LinkLayer(s.text(port + "/link_layer")), Functions: s.functions(folder + "/device"),
 	}
 	vendor, model := s.text(folder+"/device/vendor"), s.text(folder+"/device/device")
 	if vendor != "" && model != "" {
@@ -136,6 +136,17 @@ func (s source) port(device string, number int) Port {
 	p.Gbps = int(gbps)
 	p.Interface = s.interfaceOf(p, port)
 	return p
+}
+
+// functions counts the virtual functions of a PCI device.
+func (s source) functions(device string) Functions {
+	f := Functions{Made: s.number(device+"/sriov_numvfs", 0), Most: s.number(device+"/sriov_totalvfs", 0)}
+	for i := range f.Made {
+		if names, _ := s.list(fmt.Sprintf("%s/virtfn%d/infiniband", device, i)); len(names) > 0 {
+			f.RDMA++
+		}
+	}
+	return f
 }
 
 func afterColon(text string) string {

@@ -77,6 +77,29 @@ func TestRead(t *testing.T) {
 	}
 }
 
+func TestReadFunctions(t *testing.T) {
+	root := t.TempDir()
+	machinetest.Unpack(t, "testdata/sriov.txt", root, 11)
+	// One function is a virtual machine's.
+	if err := os.RemoveAll(filepath.Join(root, "sys/bus/pci/devices/0000:18:00.5/infiniband")); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Read(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for device, want := range map[string]Functions{
+		"mlx5_0": {Made: 4, Most: 16, RDMA: 3}, "mlx5_1": {Made: 4, Most: 16, RDMA: 4}, "mlx5_2": {Most: 8}, "mlx5_3": {},
+	} {
+		if got := named(t, m, device); got.Functions != want || got.Virtual != (device == "mlx5_3") {
+			t.Errorf("%s has %+v, virtual %t; want %+v", device, got.Functions, got.Virtual, want)
+		}
+	}
+	if len(m.Ports) != 11 {
+		t.Errorf("%d ports, want 3 and 8 functions", len(m.Ports))
+	}
+}
+
 func TestReadOtherMachines(t *testing.T) {
 	const port = "sys/class/infiniband/mlx5_0/ports/1/"
 	for name, test := range map[string]struct {
