@@ -51,6 +51,7 @@ func TestDiscoverFromFolders(t *testing.T) {
 				t.Errorf("status %d, stderr %q", got.status, got.stderr)
 			}
 			golden(t, file, got.stdout)
+			planned(t, got.stdout)
 		})
 	}
 }
@@ -61,8 +62,12 @@ func TestDiscoverRefusesFlags(t *testing.T) {
 		args []string
 		says string
 	}{
-		"networks":  {[]string{"--networks", "me"}, "write operator or you"},
-		"selector":  {[]string{"--selector", "a in (b)"}, "write for example peercache.io/node=true"},
+		"networks":   {[]string{"--networks", "me"}, "write operator or you"},
+		"selector":   {[]string{"--selector", "a in (b)"}, "write for example peercache.io/node=true"},
+		"attachment": {[]string{"--attachment", "HostNetwork"}, "write SharedDevicePlugin, SRIOV or DRA"},
+		"DRA":        {[]string{"--attachment", "DRA", "--from", simulated(t)}, "leave out --from"},
+		"SRIOV": {[]string{"--attachment", "SRIOV", "--from", simulated(t)},
+			"gpu-a: ens11np0 (mlx5_0) can have no virtual functions: turn SR-IOV on"},
 		"no folder": {[]string{"--from", empty}, "no machine is there: name a folder with sys and proc"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,11 +93,16 @@ func operatorDeployment() *appsv1.Deployment {
 	}
 }
 
-// machines is a store whose pods end in the phase as soon as they are made. One has the name of its machine.
+// machines is a store with three machines, two of them labelled; see podsOn.
 func machines(t *testing.T, phase corev1.PodPhase, change func(*corev1.Pod)) client.WithWatch {
 	t.Helper()
 	const ours = "peercache.io/node=true"
 	objects := store(t, operatorDeployment(), labelledNode("gpu-a", ours), labelledNode("gpu-b", ours), labelledNode("other"))
+	return podsOn(objects, phase, change)
+}
+
+// podsOn is a store whose pods end in the phase as soon as they are made. One has the name of its machine.
+func podsOn(objects client.Client, phase corev1.PodPhase, change func(*corev1.Pod)) client.WithWatch {
 	return interceptor.NewClient(objects.(client.WithWatch), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
 			pod := object.(*corev1.Pod)

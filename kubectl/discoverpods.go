@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/peercache/peercache/kubectl/discover"
 	"github.com/peercache/peercache/operator/machine"
 	"github.com/peercache/peercache/operator/plan"
 )
@@ -29,20 +30,21 @@ const (
 	maxDescription = int64(1 << 20)
 )
 
-// askMachines runs a pod on each machine that says what the machine has.
+// askMachines runs a pod on each machine that says what the machine has, and asks the API server what hands out its ports.
 func (p *plugin) askMachines(
 	ctx context.Context, names []string, selector map[string]string, flags discoverFlags,
-) ([]machine.Machine, error) {
+) ([]machine.Machine, discover.Kubernetes, error) {
+	var kubernetes discover.Kubernetes
 	a, err := p.connect()
 	if err != nil {
-		return nil, fmt.Errorf("%w; --from works without an API server", err)
+		return nil, kubernetes, fmt.Errorf("%w; --from works without an API server", err)
 	}
 	if names, err = machineNames(ctx, a, names, selector); err != nil {
-		return nil, err
+		return nil, kubernetes, err
 	}
 	template, err := discoverPod(ctx, a, flags.image)
 	if err != nil {
-		return nil, err
+		return nil, kubernetes, err
 	}
 	var pods []*corev1.Pod
 	defer func() {
@@ -59,14 +61,18 @@ func (p *plugin) askMachines(
 		pod := template.DeepCopy()
 		pod.Spec.NodeName = name
 		if err := a.create(ctx, pod); err != nil {
-			return nil, explainCreate(err, pod)
+			return nil, kubernetes, explainCreate(err, pod)
 		}
 		pods = append(pods, pod)
 	}
 	if err := p.awaitPods(ctx, a, pods, flags.timeout); err != nil {
-		return nil, err
+		return nil, kubernetes, err
 	}
-	return descriptions(ctx, a, pods)
+	machines, err := descriptions(ctx, a, pods)
+	if err == nil {
+		kubernetes = askKubernetes(ctx, a, names)
+	}
+	return machines, kubernetes, err
 }
 
 // machineNames returns the names of the Kubernetes nodes with the labels, unless names are given.

@@ -178,6 +178,37 @@ func TestDiscoveredIsAccepted(t *testing.T) {
 	}
 }
 
+// TestDiscoveredDocumentsAreAccepted gives the API server all else that discover writes, but what others define.
+func TestDiscoveredDocumentsAreAccepted(t *testing.T) {
+	c, namespace := testenv.Client(t), testenv.Namespace(t)
+	files, err := filepath.Glob("testdata/discover-*.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("found %q, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for document := range bytes.SplitSeq(text, []byte("---\n")) {
+			object := &unstructured.Unstructured{}
+			if err := yaml.UnmarshalStrict(document, &object.Object); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			switch object.GetKind() {
+			case "NetworkAttachmentDefinition":
+				continue
+			case "DeviceClass": // belongs to no namespace
+			default:
+				object.SetNamespace(namespace)
+			}
+			if err := c.Create(t.Context(), object, client.FieldValidation("Strict"), client.DryRunAll); err != nil {
+				t.Errorf("%s: %s: %v", file, object.GetKind(), err)
+			}
+		}
+	}
+}
+
 // TestDiscoverPodsAreAccepted makes the pods of discover on an API server without kubelets, which takes them, and on which they
 // never end.
 func TestDiscoverPodsAreAccepted(t *testing.T) {

@@ -9,19 +9,25 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/machine"
 )
 
-// Options choose ports by hand. Each is a list of interfaces or RDMA devices.
+// Options choose by hand. Lists are of interfaces or RDMA devices.
 type Options struct {
 	// Only takes these ports and no other, whatever else they carry.
 	Only []string
 	// Without leaves these ports out.
 	Without []string
+	// Attachment is how ports reach pods: SharedDevicePlugin, SRIOV, DRA, or "" to choose.
+	Attachment v1alpha1.RailAttachment
 }
 
 // LeftOut is a port that is no rail.
 type LeftOut struct{ Port, Why string }
+
+// virtualFunction is why virtual functions are left out. They are many: one line is for all of them.
+const virtualFunction = "rails with attachment SRIOV use them"
 
 func names(list []string, p machine.Port) bool {
 	return slices.Contains(list, p.Interface) || slices.Contains(list, p.Device)
@@ -39,7 +45,7 @@ func (o Options) carriesOther(p machine.Port) string {
 	case p.PCI == "":
 		return "a device in software"
 	case p.Virtual:
-		return "a virtual function, which docs/install/sriov.md hands out"
+		return virtualFunction
 	case p.Bond != "":
 		return "in the bond " + p.Bond
 	case p.DefaultRoute:
@@ -60,8 +66,11 @@ func choose(m machine.Machine, options Options) (rails []machine.Port, leftOut [
 	}
 	leave := func(p machine.Port, why string) { leftOut = append(leftOut, LeftOut{label(p), why}) }
 	var down []machine.Port
+	functions := 0
 	for _, p := range m.Ports {
 		switch why := options.carriesOther(p); {
+		case why == virtualFunction:
+			functions++
 		case why != "":
 			leave(p, why)
 		case !p.Up:
@@ -69,6 +78,9 @@ func choose(m machine.Machine, options Options) (rails []machine.Port, leftOut [
 		default:
 			rails = append(rails, p)
 		}
+	}
+	if functions > 0 {
+		leftOut = append(leftOut, LeftOut{fmt.Sprintf("%d virtual functions", functions), virtualFunction})
 	}
 	if len(rails) == 0 && len(down) == 0 {
 		return nil, nil, fmt.Errorf("no port is left to carry pages: %s; take ports all the same by --only", listed(leftOut))
@@ -120,18 +132,24 @@ func check(rails []machine.Port) error {
 			strings.Join(layers[machine.InfiniBand], ","), strings.Join(layers[machine.Ethernet], ","))
 	}
 	for _, p := range rails {
-		switch {
-		case p.Interface == "":
+		if p.Interface == "" {
 			return fmt.Errorf("%s has no network interface, by which the device plug-in finds it: load the driver (InfiniBand: ib_ipoib)",
 				label(p))
-		case p.LinkLayer != machine.Ethernet:
-		case len(p.Addresses) == 0:
-			return fmt.Errorf("%s has no IPv4 address: give it one in a subnet of its own, as docs/rdma.md says, or add --without %s",
-				label(p), p.Name())
-		case p.Addresses[0].Bits() > maxSubnetBits:
-			return fmt.Errorf("%s has the address %s: a subnet of that size has no addresses for pods; use a larger one, or attachment "+
-				"HostNetwork", label(p), p.Addresses[0])
 		}
+	}
+	return nil
+}
+
+// checkAddress returns what keeps pods from having addresses in the port's subnet.
+func checkAddress(p machine.Port) error {
+	switch {
+	case p.LinkLayer != machine.Ethernet:
+	case len(p.Addresses) == 0:
+		return fmt.Errorf("%s has no IPv4 address: give it one in a subnet of its own, as docs/rdma.md says, or add --without %s",
+			label(p), p.Name())
+	case p.Addresses[0].Bits() > maxSubnetBits:
+		return fmt.Errorf("%s has the address %s: a subnet of that size has no addresses for pods; use a larger one, or attachment "+
+			"HostNetwork", label(p), p.Addresses[0])
 	}
 	return nil
 }

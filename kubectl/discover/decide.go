@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/machine"
 )
 
@@ -16,6 +17,12 @@ type Found struct {
 	// Machines are their names.
 	Machines []string
 	Rails    []Rail
+	// Attachment is that of all rails. AttachmentWhy is empty where nothing else is possible.
+	Attachment    v1alpha1.RailAttachment
+	AttachmentWhy string
+	// Claims are the devices of DRA, nil with another attachment.
+	Claims *Claims
+	Notes  []Note
 	// PerNode is true where one member of each machine has all rails: their NUMA nodes are not known, or rails of different
 	// NUMA nodes do not reach each other. Why says which.
 	PerNode bool
@@ -36,17 +43,23 @@ type Rail struct {
 	NUMANode int
 	Gbps     int
 	MTU      int
-	// Subnet is invalid for InfiniBand, which needs no network. Exclude and Routes are those of the network of pods.
+	// RoCE is false for InfiniBand, whose packets need no address.
+	RoCE bool
+	// Subnet is that of the port, or invalid. Exclude and Routes are those of the network of pods.
 	Subnet  netip.Prefix
 	Exclude []netip.Prefix
 	Routes  []machine.Route
+	// Resource is the extended resource that pods request; "" with DRA, where Expression chooses the device.
+	Resource, Expression string
+	// Placeholder is true where the resource's name is not known.
+	Placeholder bool
+	// Network is the name of the network, "" where the pod needs none. Exists is true where it is not made for the rail.
+	Network string
+	Exists  bool
 }
 
-// RoCE is true where the rail has a network.
-func (r Rail) RoCE() bool { return r.Subnet.IsValid() }
-
 // Decide finds the rails. An error names the machine, what is wrong and what to do.
-func Decide(machines []machine.Machine, options Options) (*Found, error) {
+func Decide(machines []machine.Machine, k Kubernetes, options Options) (*Found, error) {
 	if len(machines) == 0 {
 		return nil, errors.New("no machine was looked at")
 	}
@@ -71,20 +84,33 @@ func Decide(machines []machine.Machine, options Options) (*Found, error) {
 	if err := compare(all); err != nil {
 		return nil, err
 	}
-	ports := all[0].rails
-	found.PerNode, found.Why = perNode(ports)
-	for i, p := range ports {
-		rail, err := makeRail(fmt.Sprintf("rail%d", i), p, all)
-		if err != nil {
+	how, err := attach(all, k, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := addressed(all, how.by); err != nil {
+		return nil, err
+	}
+	found.Attachment, found.AttachmentWhy, found.Claims, found.Notes = how.by, how.why, how.claims, how.notes
+	if how.by == v1alpha1.AttachmentSRIOV { // these are what pods get
+		found.LeftOut = slices.DeleteFunc(found.LeftOut, func(l LeftOut) bool { return l.Why == virtualFunction })
+	}
+	for i, p := range all[0].rails {
+		found.Rails = append(found.Rails, makeRail(fmt.Sprintf("rail%d", i), p))
+	}
+	inPods := found.hand(all, k)
+	found.PerNode, found.Why = perNode(inPods)
+	for i, p := range inPods {
+		if found.PerNode {
+			found.Rails[i].NUMANode = -1
+		} else {
+			found.Rails[i].Routes = routesBetween(p, inPods)
+		}
+		if err := found.Rails[i].keepFree(all); err != nil {
 			return nil, err
 		}
-		if found.PerNode {
-			rail.NUMANode, rail.Routes = -1, nil
-		} else {
-			rail.Routes = routesBetween(p, ports)
-		}
-		found.Rails = append(found.Rails, rail)
 	}
+	found.Notes = append(found.Notes, found.consequences(inPods, k)...)
 	found.Memory = memoryOf(machines, found.Rails)
 	found.GPUs = gpusOf(machines)
 	return found, nil
@@ -108,18 +134,23 @@ func perNode(ports []machine.Port) (bool, string) {
 	return false, ""
 }
 
-// makeRail joins what all machines say of a port.
-func makeRail(name string, p machine.Port, machines []chosen) (Rail, error) {
-	rail := Rail{
-		Name: name, Interface: p.Interface, Device: p.Device, NUMANode: p.NUMANode, Gbps: p.Gbps, MTU: p.MTU, Subnet: subnet(p),
+// makeRail is a rail of the port.
+func makeRail(name string, p machine.Port) Rail {
+	return Rail{
+		Name: name, Interface: p.Interface, Device: p.Device, NUMANode: p.NUMANode, Gbps: p.Gbps, MTU: p.MTU,
+		RoCE: p.LinkLayer == machine.Ethernet, Subnet: subnet(p),
 	}
-	if !rail.RoCE() {
-		return rail, nil
+}
+
+// keepFree excludes the addresses of all machines and routers from the rail's network, where that is to be made.
+func (r *Rail) keepFree(machines []chosen) error {
+	if r.Network == "" || r.Exists {
+		return nil
 	}
 	var taken []netip.Addr
 	for _, m := range machines {
 		for _, same := range m.rails {
-			if same.Interface != p.Interface {
+			if same.Interface != r.Interface {
 				continue
 			}
 			for _, address := range same.Addresses {
@@ -130,12 +161,12 @@ func makeRail(name string, p machine.Port, machines []chosen) (Rail, error) {
 			}
 		}
 	}
-	taken = slices.DeleteFunc(taken, func(a netip.Addr) bool { return !rail.Subnet.Contains(a) })
+	taken = slices.DeleteFunc(taken, func(a netip.Addr) bool { return !r.Subnet.Contains(a) })
 	var err error
-	if rail.Exclude, err = exclude(rail.Subnet, taken); err != nil {
-		return rail, fmt.Errorf("%s: %w", p.Interface, err)
+	if r.Exclude, err = exclude(r.Subnet, taken); err != nil {
+		return fmt.Errorf("%s: %w", r.Interface, err)
 	}
-	return rail, nil
+	return nil
 }
 
 // routesBetween returns the machine's routes from a port to rails of other NUMA nodes.

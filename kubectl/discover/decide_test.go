@@ -84,7 +84,7 @@ func TestDecide(t *testing.T) {
 		"a NUMA node that is not known": {[]change{{"", "mlx5_2", func(_ *machine.Machine, p *machine.Port) { p.NUMANode = -1 }}}, Options{},
 			func(f *Found) bool { return f.PerNode && strings.Contains(f.Why, "ens13np0") }},
 		"InfiniBand": {[]change{infiniBand}, Options{}, func(f *Found) bool {
-			return len(f.Rails) == 8 && !f.PerNode && !f.Rails[0].RoCE()
+			return len(f.Rails) == 8 && !f.PerNode && !f.Rails[0].RoCE
 		}},
 		"a bond that is asked for": {nil, Options{Only: []string{"bond0"}}, func(f *Found) bool {
 			return len(f.Rails) == 1 && f.Rails[0].Device == "mlx5_bond_0"
@@ -106,7 +106,7 @@ func TestDecide(t *testing.T) {
 			func(f *Found) bool { return f.Memory == Memory{"64Gi", "None"} }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found, err := Decide(fleet(t, test.changes...), test.options)
+			found, err := Decide(fleet(t, test.changes...), Kubernetes{}, test.options)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +154,7 @@ func TestDecideRefuses(t *testing.T) {
 		}}}, Options{}, []string{"gpu-c: ens11np0 is in subnet 10.3.0.0/24 instead of 10.1.0.0/24"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found, err := Decide(fleet(t, test.changes...), test.options)
+			found, err := Decide(fleet(t, test.changes...), Kubernetes{}, test.options)
 			if err == nil {
 				t.Fatalf("found %+v", found)
 			}
