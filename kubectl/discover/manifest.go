@@ -38,7 +38,7 @@ const commentWidth = 110
 func comment(text string) string {
 	var lines []string
 	line := "#"
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if len(line)+1+len(word) > commentWidth {
 			lines, line = append(lines, line), "#  "
 		}

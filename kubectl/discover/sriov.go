@@ -58,7 +58,7 @@ func functionResources(machines []chosen, k Kubernetes) []string {
 // withoutRDMA returns the pools that hand out functions of rails without their RDMA devices.
 func withoutRDMA(machines []chosen, k Kubernetes) []Pool {
 	return slices.DeleteFunc(slices.Clone(k.Pools), func(pool Pool) bool {
-		return pool.RDMA || !slices.ContainsFunc(machines[0].rails, func(p machine.Port) bool { return pool.has(p) })
+		return pool.RDMA || !slices.ContainsFunc(machines[0].rails, pool.has)
 	})
 }
 
