@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestPageVersions: what the page on registries installs is the version in VERSION, and the changelog knows it.
+// TestPageVersions: what the page on registries and the guides install is the version in VERSION, and the changelog knows it.
 func TestPageVersions(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(root, name))
@@ -29,6 +29,11 @@ func TestPageVersions(t *testing.T) {
 	}
 	if len(named) < 8 {
 		t.Errorf("only %d versions were found", len(named))
+	}
+	for _, guide := range []string{"tcp", "roce-multus", "sriov", "dra"} {
+		if chart := "/charts/peercache --version " + version + " "; !strings.Contains(read("docs/install/"+guide+".md"), chart) {
+			t.Errorf("docs/install/%s.md does not install the chart of version %s", guide, version)
+		}
 	}
 	if !strings.Contains(read("CHANGELOG.md"), "\n## ["+version+"]") {
 		t.Errorf("CHANGELOG.md has no heading [%s]", version)
