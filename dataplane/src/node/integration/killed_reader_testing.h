@@ -144,7 +144,8 @@ class KilledReader : public ::testing::Test {
       EXPECT_TRUE(killed) << "in the middle of a get, at page " << begun;
       ExpectMemoryIsTheEngines();
       ASSERT_NO_FATAL_FAILURE(StartReader());
-      EXPECT_EQ(Get(), kPages) << reader_->state().message();
+      // On a machine that is busy elsewhere, a holder may be late for one get.
+      EXPECT_TRUE(Eventually(30s, [&] { return Get() == kPages; })) << reader_->state().message();
     }
   }
 

@@ -57,9 +57,13 @@ class ReadQueue {
   uint64_t bytes_in_flight() const { return bytes_in_flight_; }
   // When something was last harvested or the queue was last empty.
   TimePoint last_progress() const { return last_progress_; }
+  // Gives back to the rail's budget what is under way: it has brought nothing for so long that it
+  // does not fill the port, as of a holder that is dead.
+  void Uncount() { GiveBack(taken_); }
 
   // `segments` (at most max_segments()) are copied; `token` comes back from Harvest. The bytes were
-  // taken from the rail's budget, and are given back when the READ is complete or lost. With kFence
+  // taken from the rail's budget, and are given back when the READ is complete or lost, or by
+  // Uncount. With kFence
   // the peer is not asked for it before all READs that were added earlier are complete.
   enum class Order : uint8_t { kAny, kFence };
   void Add(uint64_t remote, uint32_t rkey, std::span<const ibv_sge> segments, uint32_t bytes,

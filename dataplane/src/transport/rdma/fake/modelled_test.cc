@@ -144,6 +144,14 @@ TEST_F(ModelledTest, SixtyFourHoldersDoNotFloodOnePort) {
             RailBudget::kBytes + (64 << 10));
 }
 
+// What is asked of the dead fills the budget twice.
+TEST_F(ModelledTest, ADeadRackHoldsUpNoOther) {
+  size_t first = 0;
+  const double rate = Incast(&modelled, 8, &first, milliseconds(12));
+  Note("64 holders of which 8 are dead, after 12 ms", rate, kPort);
+  EXPECT_GE(rate, 0.94 * kPort);
+}
+
 // Two threads that read what a node that drains has, alone and beside eight engines' calls.
 TEST_F(ModelledTest, ADrainTakesWhatCallsLeave) {
   size_t first = 0;
