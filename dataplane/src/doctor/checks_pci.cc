@@ -64,13 +64,17 @@ Findings CheckPci(const Facts& facts, const Result<rdma::Selection>& rails) {
                        link.iommu)});
     }
   }
-  if (facts.shared_memory_pages == "never" || facts.shared_memory_pages == "deny") {
+  // Engines do not ask for huge pages (madvise), which `advise` waits for. Later it is too late:
+  // they pin their pool for the GPU at once, and the kernel collapses no page that is pinned.
+  if (facts.shared_memory_pages == "never" || facts.shared_memory_pages == "deny" ||
+      facts.shared_memory_pages == "advise") {
     findings.push_back(
         {Grade::kNote, "engines' memory",
-         fmt::format("host pools of engines have pages of 4Ki (shmem_enabled is {}): 500Gi of them "
-                     "are 1Gi of tables in each device, and minutes of registering; `echo advise > "
-                     "/sys/kernel/mm/transparent_hugepage/shmem_enabled`",
-                     facts.shared_memory_pages)});
+         fmt::format(
+             "host pools of engines have pages of 4Ki (shmem_enabled is {}): 500Gi of them "
+             "are 1Gi of tables in each device, and minutes of registering; `echo within_size "
+             "> /sys/kernel/mm/transparent_hugepage/shmem_enabled` before they start",
+             facts.shared_memory_pages)});
   }
   return findings;
 }

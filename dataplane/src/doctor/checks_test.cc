@@ -122,10 +122,16 @@ TEST(DoctorTest, SaysWhatTheSlotCarries) {
               ElementsAre(HasSubstr("ok: "), HasSubstr("note: it asks memory for 512 bytes"),
                           HasSubstr("note: the IOMMU translates each access (DMA-FQ)")));
   EXPECT_THAT(said({}), ElementsAre()) << "as of a virtual function";
-  facts.shared_memory_pages = "never";
-  EXPECT_THAT(One(facts, "engines' memory"), HasSubstr("shmem_enabled is never"));
-  facts.shared_memory_pages = "advise";
-  EXPECT_THAT(About(facts, "engines' memory"), ElementsAre());
+  for (const char* small : {"never", "deny", "advise"}) {
+    facts.shared_memory_pages = small;
+    EXPECT_THAT(One(facts, "engines' memory"),
+                AllOf(HasSubstr(std::string("shmem_enabled is ") + small),
+                      HasSubstr("`echo within_size > ")));
+  }
+  for (const char* huge : {"within_size", "always", "force", ""}) {
+    facts.shared_memory_pages = huge;
+    EXPECT_THAT(About(facts, "engines' memory"), ElementsAre()) << huge;
+  }
 }
 
 TEST(DoctorTest, SaysForHowManyLinksDescriptorsSuffice) {
