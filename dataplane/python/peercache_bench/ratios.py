@@ -1,9 +1,6 @@
 """Shares of the machine's limits that PeerCache reaches, measured in one run.
 
 Every row is repeated, limit and measurement in turns, so that a machine that slows down slows both.
-A row's ratio is the median of the repetitions, and its noise the distance from there to their
-quartile on the better side. It fails when the target is missed by more than that: of five
-repetitions, when fewer than two reach it.
 """
 
 from __future__ import annotations
@@ -11,8 +8,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,6 +18,7 @@ from peercache_bench.idle import DEFAULT_NS, polling_idle
 from peercache_bench.link import limited_link
 from peercache_bench.nodes import CLUSTER, BenchNode, Place, loopback_nodes
 from peercache_bench.perf import Perf, Result
+from peercache_bench.rows import Row, turns
 
 KIB, MIB = 1 << 10, 1 << 20
 WORKING_SET = 1536 * MIB
@@ -32,54 +29,6 @@ WINDOW = 256 * MIB
 MEMORY_WINDOW = 512 * MIB
 # Until slots are free after a clear: the lease, and a little more.
 REST_SECONDS = 1.2
-
-
-@dataclass
-class Row:
-    """One line of the table."""
-
-    name: str
-    unit: str
-    limit_name: str
-    target: float
-    # Ratios below the target fail (at_least), or above it.
-    at_least: bool = True
-    # False: shown beside the row that the target is for, and never failing.
-    held: bool = True
-    limits: list[float] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-
-    def add(self, limit: float, value: float) -> None:
-        self.limits.append(limit)
-        self.values.append(value)
-
-    @property
-    def ratios(self) -> list[float]:
-        return sorted(v / x for v, x in zip(self.values, self.limits, strict=True))
-
-    @property
-    def ratio(self) -> float:
-        return statistics.median(self.ratios)
-
-    @property
-    def passed(self) -> bool:
-        if not self.held:
-            return True
-        ratios = self.ratios
-        quarter = len(ratios) // 4
-        if self.at_least:
-            return ratios[-1 - quarter] >= self.target
-        return ratios[quarter] <= self.target
-
-
-def turns(rows: Sequence[Row], repetitions: int) -> Iterator[int]:
-    """Repetitions of these rows: as many again when one of them is missed by then.
-
-    A guest whose host is busy for the seconds that one row takes is so told from a slow row.
-    """
-    yield from range(repetitions)
-    if not all(row.passed for row in rows):
-        yield from range(repetitions)
 
 
 Progress = Callable[[str], None]

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from peercache_bench.host import host
-from peercache_bench.ratios import Row
+from peercache_bench.rows import Row
 
 
 def _number(value: float) -> str:
@@ -17,18 +17,20 @@ def _number(value: float) -> str:
 
 def table(rows: list[Row]) -> str:
     """A Markdown table, which also reads well as it is."""
+    limits = [f"{row.limit_name} {_number(median(row.limits))}" for row in rows]
+    name, limit = max(46, *(len(r.name) for r in rows)), max(22, *map(len, limits))
     lines = [
-        f"| {'what':<46} | {'measured':>16} | {'limit':>22} | ratio | {'target':>7} |       |",
-        f"|{'-' * 48}|{'-' * 17}:|{'-' * 23}:|{'-' * 6}:|{'-' * 8}:|-------|",
+        f"| {'what':<{name}} | {'measured':>16} | {'limit':>{limit}} | ratio | {'target':>7} "
+        "|       |",
+        f"|{'-' * (name + 2)}|{'-' * 17}:|{'-' * (limit + 1)}:|{'-' * 6}:|{'-' * 8}:|-------|",
     ]
-    for row in rows:
+    for row, beside in zip(rows, limits, strict=True):
         measured = f"{_number(median(row.values))} {row.unit}"
-        limit = f"{row.limit_name} {_number(median(row.limits))}"
         target = ("≥ " if row.at_least else "≤ ") + f"{row.target:.2f}"
         verdict = ("ok" if row.passed else "MISS") if row.held else "shown"
         lines.append(
-            f"| {row.name:<46} | {measured:>16} | {limit:>22} | {row.ratio:>5.2f} | {target:>7} "
-            f"| {verdict:<5} |"
+            f"| {row.name:<{name}} | {measured:>16} | {beside:>{limit}} | {row.ratio:>5.2f} "
+            f"| {target:>7} | {verdict:<5} |"
         )
     return "\n".join(lines)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from peercache_bench import __main__ as command
 from peercache_bench import ratios
-from peercache_bench.ratios import Row, turns
 from peercache_bench.report import table
+from peercache_bench.rows import Row, turns
 
 
 def row(*, held: bool = True, at_least: bool = True, value: float) -> Row:
