@@ -69,8 +69,13 @@ generate-metrics-doc: ## Write docs/metrics.md from the table of metrics
 		cmake --build build/release -j $(JOBS) --target metrics_doc
 	@dataplane/build/release/metrics_doc docs/metrics.md
 
+# What `disk` measures with, and its test.
+.PHONY: build-disk
+build-disk: build-dataplane
+	@cmake --build dataplane/build/release -j $(JOBS) --target disk_benchmark adoption_benchmark
+
 .PHONY: test-python
-test-python: build-dataplane ## Python tests, with real nodes and SGLang's real HiCache
+test-python: build-disk ## Python tests, with real nodes and SGLang's real HiCache
 	@echo "==> Python tests"
 	@dataplane/python/test.sh -q $${ONLY:+"$$ONLY"}
 
@@ -130,6 +135,16 @@ ratios: build-dataplane ## Measure the data plane beside the limits of this mach
 	@PEERCACHE_ENGINE="$$(e2e/engine/install.sh)" PYTHONPATH=dataplane/python PYTHONDONTWRITEBYTECODE=1 \
 		/usr/bin/python3 -m peercache_bench ratios --build dataplane/build/release \
 		--engine e2e/engine/python --out $(BENCH_OUT)
+
+# A folder on the drive that is measured.
+DISK ?= $(BENCH_OUT)
+
+.PHONY: disk
+disk: build-disk ## Measure the disk tier beside fio and its other goals, on the drive of the folder DISK (idle machine)
+	@echo "==> the disk tier beside its goals, in $(DISK)"
+	@mkdir -p $(BENCH_OUT)
+	@PYTHONPATH=dataplane/python PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m peercache_bench disk \
+		--build dataplane/build/release --folder $(DISK) --out-dir $(BENCH_OUT)
 
 .PHONY: format
 format: ## Format the C++ and Python code

@@ -36,8 +36,8 @@ DEVELOPMENT_PACKAGES=(  # what building and testing outside of images needs besi
   spin
   # Python client, and the SGLang engine that tests it
   pybind11-dev python3-dev python3-pip python3-venv python3-torch python3-numpy python3-psutil
-  # charts of measurements; the browser of the dashboard's tests
-  python3-matplotlib chromium
+  # charts of measurements; what the disk tier is measured beside; the browser of the dashboard's tests
+  python3-matplotlib fio chromium
 )
 [ "${1:-}" = --cluster ] || PACKAGES+=("${DEVELOPMENT_PACKAGES[@]}")
 

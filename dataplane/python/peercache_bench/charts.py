@@ -30,6 +30,7 @@ class Chart:
     y_label: str
     lines: tuple[Line, ...] = ()
     bars: tuple[tuple[str, float], ...] = ()
+    targets: tuple[float, ...] = ()  # of the bars, as ticks
     log_x: bool = False
     bytes_x: bool = False  # sizes, shown as 4 KiB
 

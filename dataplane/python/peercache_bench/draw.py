@@ -31,7 +31,11 @@ def png(chart: Chart) -> bytes:
     figure, axis = plt.subplots(figsize=(9, height))
     if chart.bars:
         shown = axis.barh([name for name, _ in chart.bars], [value for _, value in chart.bars])
-        axis.bar_label(shown, labels=[number(value) for _, value in chart.bars], padding=3)
+        white = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}
+        values = [number(value) for _, value in chart.bars]
+        axis.bar_label(shown, labels=values, padding=3, bbox=white, zorder=3)
+        for at, target in enumerate(chart.targets):
+            axis.plot([target, target], [at - 0.4, at + 0.4], color="black", linewidth=2)
         axis.margins(x=0.12)
         axis.invert_yaxis()
     color = "C0"

@@ -84,22 +84,31 @@ def _limit(options: Options) -> float:
     return LIMIT_SECONDS + sum(float(str(options.get(name, 0))) for name in ("seconds", "warmup"))
 
 
-def _late(command: list[str], options: Options) -> BenchError:
-    return BenchError(f"{' '.join(command)} has not ended after {_limit(options):.0f} s")
+def _late(command: Sequence[str], seconds: float) -> BenchError:
+    return BenchError(f"{' '.join(command)} has not ended after {seconds:.0f} s")
 
 
-def _again(process: subprocess.Popen[str], command: list[str], options: Options) -> Result:
+def ask(
+    process: subprocess.Popen[str], command: Sequence[str], word: str, seconds: float
+) -> Result:
+    """The line that a process answers a line with; "" for its first line, before any was asked."""
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
     with contextlib.suppress(BrokenPipeError):  # it has ended: its standard error says why
-        process.stdin.write("\n")
-    if not select.select([process.stdout], [], [], _limit(options))[0]:
-        raise _late(command, options)
+        process.stdin.write(word)
+    if not select.select([process.stdout], [], [], seconds)[0]:
+        raise _late(command, seconds)
     line = process.stdout.readline()
     if not line:
         raise BenchError(f"{' '.join(command)} failed: {process.stderr.read().strip()}")
     result: Result = json.loads(line)
+    return result
+
+
+def _again(process: subprocess.Popen[str], command: list[str], options: Options) -> Result:
+    assert process.stderr is not None
+    result = ask(process, command, "\n", _limit(options))
     if result.get("wrong"):  # the pages are named before the answer
         sys.stderr.write(os.read(process.stderr.fileno(), 1 << 16).decode())
     return result
@@ -109,7 +118,7 @@ def _result(process: subprocess.Popen[str], command: list[str], options: Options
     try:
         output, errors = process.communicate(timeout=_limit(options))
     except subprocess.TimeoutExpired:
-        raise _late(command, options) from None
+        raise _late(command, _limit(options)) from None
     if process.returncode != 0:
         raise BenchError(f"{' '.join(command)} failed: {errors.strip()}")
     result: Result = json.loads(output)

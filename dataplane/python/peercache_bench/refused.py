@@ -9,16 +9,16 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-_NO_DISK = "this version has no disk tier; leave it out"
+_DISK = "`disk` measures the disk tier; nodes get one by --node-option disk-path=/mnt/nvme0"
 
 FLAGS: Mapping[str, str] = {
     "--ib-port": "the port is part of the device's name: --devices mlx5_0:2",
     "--gid-index": "GIDs are chosen by address, because indexes change: --node-option "
     "rdma-gid=10.1.0.0/16",
     "--gpu": "pages are read into host memory, which is where HiCache wants them; leave it out",
-    "--disk": _NO_DISK,
-    "--disk-path": _NO_DISK,
-    "--disk-size": _NO_DISK,
+    "--disk": _DISK,
+    "--disk-path": _DISK,
+    "--disk-size": _DISK,
     "--max-channels": "connections between nodes are opened as they are needed; leave it out",
 }
 

@@ -1,18 +1,21 @@
-// What the tier costs beside bare I/O of the same engine, on the same file, in turns:
+// The tier by itself, in turns with whatever stands beside it (peercache-bench disk):
 //
-//   disk_benchmark FOLDER [PAGE_BYTES [DEPTH [PAIRS]]]       128 KiB, 16, 5
+//   disk_benchmark FOLDER PAGE_BYTES DEPTH PAGES TURNS
 //
-// Prints MB/s and processor seconds per GB of reads and writes, tier and bare, and the median of
-// their ratios. Pages are read at random, so a drive's own cache serves both alike.
-
+// The log holds TURNS times PAGES pages: one lap. Says which engine it has, as a line of JSON, and
+// then takes a word a line from standard input, and answers each with a line of JSON:
+//
+//   write      puts the next PAGES pages, and has them written
+//   read       reads, at random, the PAGES pages of the next turn of the lap that was written last
+//   restart    opens the tier anew, and waits until it has recovered
 #include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
 #include <random>
 #include <thread>
 #include <vector>
@@ -22,7 +25,9 @@
 namespace peercache::disk {
 namespace {
 
-constexpr uint64_t kBytesOfARound = uint64_t{1} << 30;
+constexpr Duration kPatience = std::chrono::seconds(60);
+// Regions beyond a lap: those that are being written, and that are given up ahead of the writes.
+constexpr uint64_t kSpareRegions = 6;
 
 Key KeyOf(uint64_t number) {
   Key key;
@@ -34,10 +39,6 @@ Key KeyOf(uint64_t number) {
   return key;
 }
 
-struct Speed {
-  double megabytes_a_second = 0, processor_seconds_a_gigabyte = 0;
-};
-
 double ProcessorSeconds() {
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
@@ -47,140 +48,152 @@ double ProcessorSeconds() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-template <typename Work>
-Speed Measure(uint64_t bytes, Work work) {
-  const TimePoint begun = Clock::now();
-  const double before = ProcessorSeconds();
-  work();
-  return {static_cast<double>(bytes) / 1e6 / ToSeconds(Clock::now() - begun),
-          (ProcessorSeconds() - before) / (static_cast<double>(bytes) / 1e9)};
-}
+struct Shape {
+  std::string folder;
+  uint32_t page_bytes = 0;
+  uint32_t depth = 0;
+  uint64_t pages = 0, turns = 0;
 
-// Keeps `depth` requests under way until `count` have ended.
-void RunBare(IoEngine* engine, IoRequest::Op op, const std::vector<uint64_t>& offsets, size_t size,
-             std::span<std::byte> memory, unsigned depth) {
-  std::vector<IoRequest> requests(depth);
-  size_t begun = 0, ended = 0;
-  const auto begin = [&](IoRequest* request) {
-    request->Set(op, memory.data() + (request - requests.data()) * size, size, offsets[begun++]);
-    engine->Submit(std::span(&request, 1));
-  };
-  for (IoRequest& request : requests)
-    if (begun < offsets.size()) begin(&request);
-  std::array<IoRequest*, 64> done;
-  while (ended < offsets.size()) {
-    const size_t count = engine->Wait(done, std::chrono::seconds(1));
-    for (size_t i = 0; i < count; ++i) {
-      if (done[i]->result != static_cast<int64_t>(size)) std::abort();
-      if (begun < offsets.size()) begin(done[i]);
+  uint64_t regions() const {
+    const Geometry geometry;
+    const uint64_t in_a_region = std::min<uint64_t>(
+        geometry.most_pages(), (kRegionBytes - geometry.contents_bytes()) / AlignUp(page_bytes));
+    return std::max<uint64_t>(kMinRegions, pages * turns / in_a_region + 1 + kSpareRegions);
+  }
+};
+
+class Benchmark {
+ public:
+  explicit Benchmark(const Shape& shape)
+      : shape_(shape),
+        // A batch is longer than the depth, which bounds what is under way.
+        batch_pages_(std::min<uint64_t>(8 * shape.depth, shape.pages)),
+        memory_(batch_pages_ * AlignUp(shape.page_bytes)) {
+    for (size_t at = 0; at + 8 <= memory_.bytes().size(); at += 8) {
+      const uint64_t word = random_();
+      std::memcpy(memory_.data() + at, &word, sizeof(word));
     }
-    ended += count;
   }
-}
 
-int Main(const std::string& folder, uint32_t page_bytes, unsigned depth, int pairs) {
-  DiskOptions options;
-  options.paths = {folder};
-  // Nothing is given up, or pages that were read would be written again beside what is measured.
-  options.bytes = kFirstRegionAt + 20 * kRegionBytes * (static_cast<uint64_t>(pairs) + 1);
-  options.cluster = "benchmark";
-  options.log.write_rate = 0;
-  options.log.max_page_bytes = std::max<uint32_t>(page_bytes, 4 << 20);
-  options.device.reads = depth;
-  options.device.read_bytes = uint64_t{4} << 30;
-  Result<std::unique_ptr<DiskTier>> opened = DiskTier::Open(options, nullptr);
-  if (!opened.ok()) {
-    fmt::print(stderr, "{}\n", opened.status().ToString());
-    return 1;
+  Status Open() {
+    DiskOptions options;
+    options.paths = {shape_.folder};
+    options.bytes = kFirstRegionAt + kRegionBytes * shape_.regions();
+    options.cluster = "benchmark";
+    options.mean_page_bytes = std::min<uint64_t>(options.mean_page_bytes, shape_.page_bytes);
+    options.log.write_rate = 0;
+    options.log.max_page_bytes = std::max<uint32_t>(shape_.page_bytes, 4 << 20);
+    options.device.reads = shape_.depth;
+    options.device.read_bytes = uint64_t{4} << 30;
+    Result<std::unique_ptr<DiskTier>> opened = DiskTier::Open(options, nullptr);
+    if (!opened.ok()) return opened.status();
+    tier_ = std::move(opened).value();
+    while (!tier_->recovered()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    return {};
   }
-  DiskTier& tier = **opened;
-  while (!tier.recovered()) std::this_thread::sleep_for(milliseconds(1));
-  // The same engine on a second file, so that neither sees what the other one writes.
-  const std::string beside = folder + "/bare";
-  if (std::system(("mkdir -p " + beside).c_str()) != 0) return 1;
-  Result<DeviceFile> file = OpenDeviceFile(beside);
-  if (!file.ok() || !ReserveSpace(*file, kBytesOfARound).ok()) return 1;
-  Result<ChosenIo> io = ChooseIo(IoKind::kAuto, file->fd.get(), depth);
-  if (!io.ok()) return 1;
-  fmt::print("{}: pages of {} bytes, depth {}\n", io->reason, page_bytes, depth);
 
-  const size_t pages = kBytesOfARound / page_bytes;
-  // A batch is longer than the depth, which bounds what is under way.
-  const size_t batch_pages = 8 * depth;
-  AlignedBuffer memory(batch_pages * AlignUp(page_bytes));
-  std::mt19937_64 random(1);
-  for (std::byte& byte : memory.bytes()) byte = static_cast<std::byte>(random());
-  std::vector<double> ratios[2];
-  uint64_t first_key = 0;
-  for (int pair = 0; pair < pairs; ++pair) {
-    std::vector<uint64_t> in_order, at_random;
-    for (size_t i = 0; i < pages; ++i) in_order.push_back(i * page_bytes);
-    at_random = in_order;
-    std::shuffle(at_random.begin(), at_random.end(), random);
-    const auto report = [&](int which, const char* what, Speed ours, Speed bare) {
-      ratios[which].push_back(ours.megabytes_a_second / bare.megabytes_a_second);
-      fmt::print("{:6} tier {:6.0f} MB/s {:.3f} CPU-s/GB   bare {:6.0f} MB/s {:.3f} CPU-s/GB\n",
-                 what, ours.megabytes_a_second, ours.processor_seconds_a_gigabyte,
-                 bare.megabytes_a_second, bare.processor_seconds_a_gigabyte);
-    };
-    const Speed bare_write = Measure(kBytesOfARound, [&] {
-      RunBare(io->engine.get(), IoRequest::Op::kWrite, in_order, page_bytes, memory.bytes(), depth);
-    });
-    // Checksums are the pool's; here they cost what they cost.
-    const Speed write = Measure(kBytesOfARound, [&] {
-      for (size_t i = 0; i < pages;) {
-        const auto bytes = memory.bytes().subspan(i % depth * page_bytes, page_bytes);
-        const PutResult put = tier.Put({.key = KeyOf(first_key + i), .batch = i}, bytes);
-        if (put.what == PutResult::What::kTaken)
-          ++i;
-        else
-          std::this_thread::sleep_for(std::chrono::microseconds(100));
-      }
-      if (!tier.Flush(Clock::now() + std::chrono::seconds(60)).ok()) std::abort();
-    });
-    report(0, "write", write, bare_write);
-    const Speed bare_read = Measure(kBytesOfARound, [&] {
-      RunBare(io->engine.get(), IoRequest::Op::kRead, at_random, page_bytes, memory.bytes(), depth);
-    });
-    std::vector<DiskRead> reads(batch_pages);
+  // How many pages were moved, or found.
+  Result<uint64_t> Do(const std::string& word) {
+    if (word == "write") return Write();
+    if (word == "read") return Read();
+    if (word == "restart") {
+      tier_.reset();
+      begun_ = Clock::now();
+      before_ = ProcessorSeconds();
+      if (Status opened = Open(); !opened.ok()) return opened;
+      return tier_->stats().pages;
+    }
+    return InvalidArgument("not write, read or restart: " + word);
+  }
+
+  Status Answer(const std::string& word) {
+    begun_ = Clock::now();
+    before_ = ProcessorSeconds();
+    const Result<uint64_t> pages = Do(word);
+    if (!pages.ok()) return pages.status();
+    fmt::print("{{\"pages\":{},\"bytes\":{},\"seconds\":{:.6f},\"cpu_seconds\":{:.6f}}}\n", *pages,
+               *pages * shape_.page_bytes, ToSeconds(Clock::now() - begun_),
+               ProcessorSeconds() - before_);
+    return {};
+  }
+
+  std::string io() const { return tier_->stats().devices.front().io; }
+
+ private:
+  Result<uint64_t> Write() {
+    for (uint64_t i = 0; i < shape_.pages;) {
+      const auto bytes =
+          memory_.bytes().subspan(i % batch_pages_ * AlignUp(shape_.page_bytes), shape_.page_bytes);
+      const PutResult put = tier_->Put({.key = KeyOf(written_ + i), .batch = i}, bytes);
+      if (put.what == PutResult::What::kTaken)
+        ++i;
+      else if (put.what == PutResult::What::kLater)
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      else
+        return Unavailable("a page was dropped: is the drive off?");
+    }
+    written_ += shape_.pages;
+    turn_ = 0;
+    if (Status flushed = tier_->Flush(Clock::now() + kPatience); !flushed.ok()) return flushed;
+    return shape_.pages;
+  }
+
+  Result<uint64_t> Read() {
+    std::vector<uint64_t> keys(shape_.pages);
+    const uint64_t lap = std::min(written_, shape_.pages * shape_.turns);
+    const uint64_t first = written_ - lap + turn_++ * shape_.pages % lap;
+    for (uint64_t i = 0; i < keys.size(); ++i) keys[i] = first + i;
+    std::shuffle(keys.begin(), keys.end(), random_);
+    std::vector<DiskRead> reads(batch_pages_);
     std::vector<DiskRead*> batch;
     uint64_t hits = 0;
-    const Speed read = Measure(kBytesOfARound, [&] {
-      for (size_t i = 0; i < pages; i += batch_pages) {
-        batch.clear();
-        for (size_t j = 0; j < batch_pages && i + j < pages; ++j) {
-          reads[j].key = KeyOf(first_key + at_random[i + j] / page_bytes);
-          reads[j].memory = memory.bytes().subspan(j * AlignUp(page_bytes), page_bytes);
-          batch.push_back(&reads[j]);
-        }
-        if (tier.Read(batch, Clock::now() + std::chrono::seconds(60)) != 0) std::abort();
-        for (const DiskRead* ended : batch) hits += ended->outcome == ReadOutcome::kHit ? 1 : 0;
+    for (size_t at = 0; at < keys.size(); at += batch_pages_) {
+      batch.clear();
+      for (size_t i = 0; i < batch_pages_ && at + i < keys.size(); ++i) {
+        reads[i].key = KeyOf(keys[at + i]);
+        reads[i].memory =
+            memory_.bytes().subspan(i * AlignUp(shape_.page_bytes), AlignUp(shape_.page_bytes));
+        batch.push_back(&reads[i]);
       }
-    });
-    report(1, "read", read, bare_read);
-    if (hits != pages) fmt::print("only {} of {} pages were hits\n", hits, pages);
-    first_key += pages;
+      if (tier_->Read(batch, Clock::now() + kPatience) != 0)
+        return DeadlineExceeded("a read has not ended for a minute");
+      for (const DiskRead* ended : batch) hits += ended->outcome == ReadOutcome::kHit ? 1 : 0;
+    }
+    return hits;
   }
-  for (const int which : {0, 1}) {
-    std::sort(ratios[which].begin(), ratios[which].end());
-    fmt::print("{} tier / bare, median of {}: {:.2f}\n", which == 0 ? "write" : "read ", pairs,
-               ratios[which][ratios[which].size() / 2]);
+
+  const Shape shape_;
+  const uint64_t batch_pages_;
+  const AlignedBuffer memory_;
+  std::mt19937_64 random_{1};
+  std::unique_ptr<DiskTier> tier_;
+  uint64_t written_ = 0, turn_ = 0;
+  TimePoint begun_{};
+  double before_ = 0;
+};
+
+int Main(const Shape& shape) {
+  Benchmark benchmark(shape);
+  Status status = benchmark.Open();
+  if (status.ok()) fmt::print("{{\"io\":\"{}\"}}\n", benchmark.io());
+  std::fflush(stdout);
+  for (std::string word; status.ok() && std::getline(std::cin, word);) {
+    status = benchmark.Answer(word);
+    std::fflush(stdout);
   }
-  return 0;
+  if (!status.ok()) fmt::print(stderr, "{}\n", status.ToString());
+  return status.ok() ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace peercache::disk
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    fmt::print(stderr, "usage: disk_benchmark FOLDER [PAGE_BYTES [DEPTH [PAIRS]]]\n");
+  if (argc != 6) {
+    fmt::print(stderr, "usage: disk_benchmark FOLDER PAGE_BYTES DEPTH PAGES TURNS\n");
     return 2;
   }
-  const auto number = [&](int i, long otherwise) {
-    return argc > i ? std::atol(argv[i]) : otherwise;
-  };
-  return peercache::disk::Main(argv[1], static_cast<uint32_t>(number(2, 128 << 10)),
-                               static_cast<unsigned>(number(3, 16)),
-                               static_cast<int>(number(4, 5)));
+  const auto number = [&](int i) { return std::strtoull(argv[i], nullptr, 10); };
+  return peercache::disk::Main({argv[1], static_cast<uint32_t>(number(2)),
+                                static_cast<uint32_t>(number(3)), number(4), number(5)});
 }
