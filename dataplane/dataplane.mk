@@ -136,15 +136,17 @@ ratios: build-dataplane ## Measure the data plane beside the limits of this mach
 		/usr/bin/python3 -m peercache_bench ratios --build dataplane/build/release \
 		--engine e2e/engine/python --out $(BENCH_OUT)
 
-# A folder on the drive that is measured.
+# A folder on the drive that is measured; what engines ask for.
 DISK ?= $(BENCH_OUT)
+TRACE ?= $(BENCH_OUT)/disk.trace
 
 .PHONY: disk
 disk: build-disk ## Measure the disk tier beside fio and its other goals, on the drive of the folder DISK (idle machine)
 	@echo "==> the disk tier beside its goals, in $(DISK)"
 	@mkdir -p $(BENCH_OUT)
+	@dataplane/bench/eviction/sessions.py --requests 2000 > $(BENCH_OUT)/disk.trace
 	@PYTHONPATH=dataplane/python PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m peercache_bench disk \
-		--build dataplane/build/release --folder $(DISK) --out-dir $(BENCH_OUT)
+		--build dataplane/build/release --folder $(DISK) --trace $(TRACE) --out-dir $(BENCH_OUT)
 
 .PHONY: format
 format: ## Format the C++ and Python code

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from peercache_bench import disk_pairs, disk_report, fio
+from peercache_bench import disk_beside, disk_hits, disk_pairs, disk_recovery, disk_report, fio
 from peercache_bench.disk_pairs import Pair
 from peercache_bench.errors import BenchError
 from peercache_bench.finish import interrupt_on_terminate
@@ -19,7 +19,10 @@ from peercache_bench.output import write_files
 from peercache_bench.progress import Progress
 from peercache_bench.report import table
 from peercache_bench.rows import Row
-from peercache_bench.units import GIB, count, size
+from peercache_bench.units import GIB, MIB, count, seconds, size
+
+# Room for the pages that stay in memory, beside those that come from disk.
+LEAST_POOL = 64 * MIB
 
 
 def add_command(commands: Any) -> None:
@@ -35,6 +38,10 @@ def add_command(commands: Any) -> None:
         "--folder", type=Path, required=True, metavar="DIR", help="on the drive; exists"
     )
     sub.add_argument(
+        "--trace", type=Path, required=True, metavar="FILE",
+        help="what engines ask for: of dataplane/bench/eviction/sessions.py, or of Mooncake",
+    )  # fmt: skip
+    sub.add_argument(
         "--out-dir", type=Path, required=True, metavar="DIR",
         help="for disk.json, disk.md, disk.html and disk-goals.png",
     )  # fmt: skip
@@ -42,6 +49,10 @@ def add_command(commands: Any) -> None:
     sub.add_argument(
         "--turn-bytes", type=size, default=GIB, metavar="SIZE",
         help="moved by each side in a turn (default: 1g)",
+    )  # fmt: skip
+    sub.add_argument(
+        "--seconds", type=seconds, default=1.0, metavar="S",
+        help="of a measurement of latency (default: 1)",
     )  # fmt: skip
     sub.set_defaults(parser=sub, run=_run)
 
@@ -52,8 +63,13 @@ def measure(arguments: argparse.Namespace) -> Iterator[Row]:
     if not arguments.folder.is_dir():
         raise BenchError(f"--folder {arguments.folder} is no folder: make it, on the drive")
     with polling_idle():
-        pair = Pair(arguments.turn_bytes, arguments.turns)
-        yield from disk_pairs.pair_rows(arguments.build, arguments.folder, pair)
+        where = (arguments.build, arguments.folder)
+        turns, turn_bytes = arguments.turns, arguments.turn_bytes
+        yield from disk_pairs.pair_rows(*where, Pair(turn_bytes, turns))
+        pool = max(LEAST_POOL, turn_bytes // 2)
+        yield from disk_beside.beside_rows(*where, pool, turns, arguments.seconds)
+        yield from disk_hits.hit_rows(*where, arguments.trace)
+        yield from disk_recovery.recovery_rows(*where, turns * turn_bytes, turns)
 
 
 def _run(arguments: argparse.Namespace) -> int:

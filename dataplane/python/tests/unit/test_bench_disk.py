@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from peercache_bench import disk_pairs, disk_report, fio
+from peercache_bench.disk_recovery import a_million
+from peercache_bench.disk_trace import Request, parse, simulate
 from peercache_bench.errors import BenchError
 from peercache_bench.rows import Row
 from peercache_bench.speed import Speed
@@ -82,3 +84,35 @@ def test_what_is_published_says_whether_goals_are_met() -> None:
     chart = disk_report.chart([met, missed])
     assert chart.bars == (("met", 0.95), ("missed", 0.5))
     assert chart.targets == (0.9, 0.9)
+
+
+def test_traces_of_both_kinds() -> None:
+    assert parse(["# a comment", "c 1:2 7:1 +9:2"]) == [Request((1, 2, 7), (9, 10))]
+    assert parse(['{"timestamp": 0, "hash_ids": [3, 1]}']) == [Request((3, 1))]
+    for line in ("c 1:x", "c 1", '{"ids": []}', "{"):
+        with pytest.raises(BenchError, match="line 2 of the trace"):
+            parse(["c 1:1", line])
+
+
+def test_a_disk_keeps_what_memory_has_lost() -> None:
+    once = [Request((n,)) for n in range(4)]
+    assert simulate([*once, Request((0,))], memory=2, disk=0) == 0
+    assert simulate([*once, Request((0,))], memory=2, disk=4) == 1 / 5
+    assert simulate([*once, Request((3,))], memory=2, disk=0) == 1 / 5
+
+
+def test_a_page_that_is_absent_cuts_a_prefix() -> None:
+    assert simulate([Request((1,)), Request((2, 1))], memory=9, disk=0) == 0
+    assert simulate([Request((1,), (2,)), Request((1, 2))], memory=9, disk=0) == 2 / 3
+
+
+def test_what_was_read_from_disk_is_kept_when_its_turn_to_go_comes() -> None:
+    fill = [Request((n,)) for n in (1, 2, 3)]
+    # 1 is read from disk, then written anew when 4 needs room: 2 goes instead.
+    trace = [*fill, Request((1,)), Request((4,)), Request((5,)), Request((1,))]
+    assert simulate(trace, memory=1, disk=3) == 2 / 7
+    assert simulate([*fill, Request((4,)), Request((5,)), Request((1,))], memory=1, disk=3) == 0
+
+
+def test_recovery_is_told_for_a_million_pages() -> None:
+    assert a_million(0.5, 250_000) == 2
