@@ -23,8 +23,10 @@ from peercache_bench.units import KIB, MIB
 
 # RAM : disk is 1 : 10.
 MEMORY_PAGES, DISK_PAGES = 2500, 25_000
-# Of a slot and on disk; regions of the disk have room for a thousand.
 PAGE, SLOT = 64 * KIB, 64 * KIB + 512
+# Regions of the disk have their contents before their pages, and three are kept free (keeper.h):
+# little of a drive, much of 25,000 pages.
+REGION, CONTENTS, FREE_REGIONS = 64 * MIB, 256 * KIB, 3
 # Pages of a call, as SGLang's HiCacheController has them.
 BATCH = 128
 # After so many sets the engine waits until they are written: the trace takes an hour, and its
@@ -49,12 +51,18 @@ def hit_rows(build: Path, folder: Path, trace: Path) -> Iterator[Row]:
     yield from (points, alone)
 
 
+def disk_bytes(pages: int) -> int:
+    """The size of a disk that keeps so many pages."""
+    regions = -(-pages // ((REGION - CONTENTS) // PAGE)) + FREE_REGIONS
+    return MIB + regions * REGION
+
+
 def _played(build: Path, folder: Path, requests: Sequence[Request]) -> tuple[float, int]:
     """The share of the prompts' pages that an engine got, and how many pages the pool had."""
     with tempfile.TemporaryDirectory(prefix="peercache-disk-", dir=folder) as place:
         options = {
             "disk-path": place,
-            "disk-size": str(DISK_PAGES * PAGE),
+            "disk-size": str(disk_bytes(DISK_PAGES)),
             "disk-write-budget": "unlimited",
         }
         pool = str(MEMORY_PAGES * SLOT)
@@ -101,7 +109,7 @@ class _Engine:
                 if not here:
                     return run
                 if struct.unpack_from("<Q", self._memory, i * PAGE)[0] != page:
-                    raise BenchError(f"WRONG BYTES of page {page}: a fault of PeerCache, report it")
+                    raise BenchError(f"PEERCACHE-WRONG-BYTES: page {page} begins with others")
                 run += 1
         return run
 

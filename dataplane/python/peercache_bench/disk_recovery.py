@@ -20,8 +20,8 @@ from peercache_bench.units import KIB
 MILLION = 1_000_000
 # The shortest pages that fill a region, so that there are many: contents are what is read.
 SCANNED_PAGE = 20 * KIB
-# A node's index has room for pages of 64 KiB on average.
-PUBLISHED_PAGE = 64 * KIB
+# A node's index has room for pages of 64 KiB on average, an eighth of which it keeps free.
+PUBLISHED_PAGE = 80 * KIB
 # The pool's headers are read, whatever lies between them.
 ADOPTED_PAGE = 4 * KIB
 # disk_benchmark's, so that a node takes its file.

@@ -85,7 +85,7 @@ class BenchNode:
             with contextlib.suppress(OSError, urllib.error.URLError):
                 urllib.request.urlopen(self._url("/readyz"), timeout=5)
                 return
-            time.sleep(0.05)
+            time.sleep(0.01)
 
     def settle(self) -> None:
         """Waits until the node rests: the memory of its pool is there, its members are known."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from peercache_bench import disk_pairs, disk_report, fio
+from peercache_bench.disk_hits import disk_bytes
 from peercache_bench.disk_recovery import a_million
 from peercache_bench.disk_trace import Request, parse, simulate
 from peercache_bench.errors import BenchError
@@ -112,6 +113,12 @@ def test_what_was_read_from_disk_is_kept_when_its_turn_to_go_comes() -> None:
     trace = [*fill, Request((1,)), Request((4,)), Request((5,)), Request((1,))]
     assert simulate(trace, memory=1, disk=3) == 2 / 7
     assert simulate([*fill, Request((4,)), Request((5,)), Request((1,))], memory=1, disk=3) == 0
+
+
+def test_a_disk_for_so_many_pages_has_regions_to_spare() -> None:
+    region = 64 << 20
+    assert disk_bytes(1020) == (1 << 20) + 4 * region
+    assert disk_bytes(1021) == (1 << 20) + 5 * region
 
 
 def test_recovery_is_told_for_a_million_pages() -> None:
