@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import importlib.util
 import mmap
 import os
@@ -127,7 +128,8 @@ class _Engine:
 
 
 def _key(page: int) -> str:
-    return f"{page:064x}"
+    """A hash, as keys of engines are: tables take their bytes as they are."""
+    return hashlib.sha256(str(page).encode()).hexdigest()
 
 
 @contextlib.contextmanager
