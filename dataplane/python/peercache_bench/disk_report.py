@@ -44,9 +44,13 @@ def document(rows: Sequence[Row], run: Run) -> str:
     )
 
 
+def _label(row: Row) -> str:
+    return f"{row.name} ({'≥' if row.at_least else '≤'} {row.target:.2f})"
+
+
 def chart(rows: Sequence[Row]) -> Chart:
     return Chart(
         "goals", "The disk tier beside its goals", "measured / limit (tick: target)", "",
-        bars=tuple((row.name, row.ratio) for row in rows),
+        bars=tuple((_label(row), row.ratio) for row in rows),
         targets=tuple(row.target for row in rows),
     )  # fmt: skip

@@ -83,7 +83,7 @@ def test_what_is_published_says_whether_goals_are_met() -> None:
         False,
     ]
     chart = disk_report.chart([met, missed])
-    assert chart.bars == (("met", 0.95), ("missed", 0.5))
+    assert chart.bars == (("met (≥ 0.90)", 0.95), ("missed (≥ 0.90)", 0.5))
     assert chart.targets == (0.9, 0.9)
 
 
