@@ -110,7 +110,7 @@ class _Engine:
                 if not here:
                     return run
                 if struct.unpack_from("<Q", self._memory, i * PAGE)[0] != page:
-                    raise BenchError(f"PEERCACHE-WRONG-BYTES: page {page} begins with others")
+                    raise BenchError(f"WRONG BYTES of page {page}: a fault of PeerCache, report it")
                 run += 1
         return run
 

@@ -16,6 +16,7 @@ import pytest
 from peercache_bench import disk_pairs
 from peercache_bench.__main__ import main
 
+from .. import wrong_bytes
 from ..conftest import ROOT
 from .processes import binary
 
@@ -35,7 +36,7 @@ OTHERS = (
 )
 
 
-def test_the_disk_tier_beside_its_goals(tmp_path: Path) -> None:
+def test_the_disk_tier_beside_its_goals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = tmp_path / "trace"
     with trace.open("w") as lines:
         subprocess.run([sys.executable, SESSIONS, "--requests=100"], stdout=lines, check=True)
@@ -43,7 +44,9 @@ def test_the_disk_tier_beside_its_goals(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as drive:
         folders = (f"--build={binary().parent}", f"--folder={drive}", f"--out-dir={tmp_path}")
         words = (*folders, f"--trace={trace}", *SMALL)
-        assert main(["disk", *words]) in (0, 1)
+        status, said = main(["disk", *words]), capsys.readouterr().err
+        assert "WRONG BYTES" not in said, wrong_bytes.report(said)
+        assert status in (0, 1), said
         assert not list(Path(drive).iterdir()), "what was measured with is removed"
     published = json.loads((tmp_path / "disk.json").read_text())
     rows = {row["name"]: row for row in published["rows"]}
