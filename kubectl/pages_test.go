@@ -15,7 +15,8 @@ import (
 	"github.com/peercache/peercache/internal/markdown"
 )
 
-// TestQuotedFlags checks that commands take the flags and arguments with which pages write them.
+// TestQuotedFlags checks that commands take the flags and arguments with which pages write them. What a table of docs/upgrade.md
+// begins with is of an earlier release; a command without anything is only named.
 func TestQuotedFlags(t *testing.T) {
 	files, err := markdown.Files("..", "README.md", "docs")
 	if err != nil {
@@ -28,6 +29,9 @@ func TestQuotedFlags(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if strings.HasSuffix(file, "docs/upgrade.md") {
+			text = regexp.MustCompile(`(?m)^\| .*? \| `).ReplaceAll(text, nil)
+		}
 		for _, match := range regexp.MustCompile("(?m)(?:^ +(?:\\$ )?|`)kubectl peercache ([^`\n]+)").FindAllStringSubmatch(string(text), -1) {
 			line := strings.TrimSpace(ends.Split(match[1], 2)[0])
 			p := &plugin{
@@ -37,7 +41,7 @@ func TestQuotedFlags(t *testing.T) {
 			if err == nil {
 				err = command.ParseFlags(args)
 			}
-			if err == nil && command.Args != nil {
+			if err == nil && command.Args != nil && len(args) > 0 {
 				err = command.ValidateArgs(command.Flags().Args())
 			}
 			if err != nil {
