@@ -26,9 +26,10 @@ func TestQuotedValues(t *testing.T) {
 	for _, pattern := range []string{`--set '?([a-zA-Z][\w.]*)`, "`((?:rbac|csi|metrics|webhook|networkPolicy|image|dataplane|client|tracing)\\.[\\w.]+)="} {
 		for path, page := range quotes(t, pattern) {
 			checked++
-			at, has := any(values), true
+			at := any(values)
 			for key := range strings.SplitSeq(path, ".") {
 				object, _ := at.(map[string]any)
+				var has bool
 				if at, has = object[key]; !has {
 					t.Errorf("%s: the chart has no value %s", page, path)
 					break
