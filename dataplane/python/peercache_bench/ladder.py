@@ -29,6 +29,8 @@ from peercache_bench.units import GIB, KIB, MIB, count, size
 HEADER = ("step", "GB/s", "of the ports", "ib_read_bw", "p50 [us]", "p99 [us]")
 # For the other side to begin the same step: it registers gigabytes first.
 PATIENCE_SECONDS = 60.0
+# What peercache-perf and ib_read_bw say then.
+NOBODY_LISTENS = ("Connection refused", "Couldn't connect to")
 
 
 @dataclass(frozen=True)
@@ -163,14 +165,17 @@ def bare_rate(output: str) -> float:
 
 
 def _attempt(line: Sequence[str], climbs: bool) -> str:
-    """Its output. The one that climbs tries again until the other side serves the step."""
+    """Its output. The one that climbs waits until the other side listens.
+
+    Nothing else is tried again: the other side goes on to the next step after any connection.
+    """
     end = time.monotonic() + (PATIENCE_SECONDS if climbs else 0)
     while True:
         process = subprocess.run(line, capture_output=True, text=True, check=False)
         if process.returncode == 0:
             return process.stdout
-        if time.monotonic() >= end:
-            said = process.stderr.strip() or process.stdout.strip()
+        said = process.stderr.strip() or process.stdout.strip()
+        if time.monotonic() >= end or not any(words in said for words in NOBODY_LISTENS):
             raise BenchError(f"{' '.join(line)} failed: {said}")
         time.sleep(0.2)
 

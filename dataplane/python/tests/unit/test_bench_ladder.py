@@ -84,3 +84,17 @@ def test_bad_flags_are_errors(perf: Path, capsys: pytest.CaptureFixture[str]) ->
     perf.write_text("#!/bin/sh\necho no such device >&2\nexit 1\n")
     assert main(["ladder", "--devices=a0", f"--build={perf.parent}"]) != 0
     assert "no such device" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("says", "again"), [("connecting: Connection refused", True), ("READs failed", False)]
+)
+def test_only_who_does_not_listen_yet_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, again: bool
+) -> None:
+    monkeypatch.setattr(ladder, "PATIENCE_SECONDS", 0.5)
+    called = tmp_path / "called"
+    line = ["sh", "-c", f"echo >>{called}; echo '{says}' >&2; exit 1"]
+    with pytest.raises(BenchError, match=says):
+        ladder._attempt(line, climbs=True)
+    assert (len(called.read_text()) > 1) == again
