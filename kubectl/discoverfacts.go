@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -104,13 +103,8 @@ func listKind(
 	if unread(kind.Kind, a.List(ctx, list)) {
 		return nil
 	}
-	byName := map[string]unstructured.Unstructured{}
-	for _, object := range list.Items {
-		byName[object.GetNamespace()+"/"+object.GetName()] = object
-	}
-	var sorted []unstructured.Unstructured
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		sorted = append(sorted, byName[name])
-	}
-	return sorted
+	slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int {
+		return strings.Compare(a.GetNamespace()+"/"+a.GetName(), b.GetNamespace()+"/"+b.GetName())
+	})
+	return list.Items
 }

@@ -23,6 +23,8 @@ func TestQuotedFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	ends := regexp.MustCompile(`\s+#|\s{2,}|[|>;:,]|\. |\.$|&&|\)`)
+	firstCells := regexp.MustCompile(`(?m)^\| .*? \| `)
+	commands := regexp.MustCompile("(?m)(?:^ +(?:\\$ )?|`)kubectl peercache ([^`\n]+)")
 	checked := 0
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -30,9 +32,9 @@ func TestQuotedFlags(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.HasSuffix(file, "docs/upgrade.md") {
-			text = regexp.MustCompile(`(?m)^\| .*? \| `).ReplaceAll(text, nil)
+			text = firstCells.ReplaceAll(text, nil)
 		}
-		for _, match := range regexp.MustCompile("(?m)(?:^ +(?:\\$ )?|`)kubectl peercache ([^`\n]+)").FindAllStringSubmatch(string(text), -1) {
+		for _, match := range commands.FindAllStringSubmatch(string(text), -1) {
 			line := strings.TrimSpace(ends.Split(match[1], 2)[0])
 			p := &plugin{
 				IOStreams: genericiooptions.NewTestIOStreamsDiscard(), version: "0.1.0", flags: genericclioptions.NewConfigFlags(false), now: time.Now,

@@ -50,11 +50,7 @@ def _ratios(arguments: argparse.Namespace) -> int:
     report.write_chart(rows, arguments.out / "ratios.png")
     print(report.table(rows))
     print(f"{seconds:.0f} s in all; also in {arguments.out / 'ratios.json'} and ratios.png")
-    missed = [row.name for row in rows if not row.passed]
-    if missed:
-        print(f"missed by more than the noise: {', '.join(missed)}", file=sys.stderr)
-        return 1
-    return 0
+    return report.exit_status(rows)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from peercache_bench.host import host
 from peercache_bench.idle import polling_idle
 from peercache_bench.output import write_files
 from peercache_bench.progress import Progress
-from peercache_bench.report import table
+from peercache_bench.report import exit_status, table
 from peercache_bench.rows import Row
 from peercache_bench.units import GIB, MIB, count, seconds, size
 
@@ -86,8 +85,4 @@ def _run(arguments: argparse.Namespace) -> int:
     )  # fmt: skip
     print(table(rows))
     print(f"report: {files[0]}, and {len(files) - 1} files beside it")
-    missed = [row.name for row in rows if not row.passed]
-    if missed:
-        print(f"missed by more than the noise: {', '.join(missed)}", file=sys.stderr)
-        return 1
-    return 0
+    return exit_status(rows)

@@ -30,7 +30,7 @@ SHARE = 0.90
 CPU_BESIDE = 0.06
 # How the tier writes (log.h): few and short, so that reads go first.
 TIER_BLOCK, TIER_DEPTH = 256 * KIB, 2
-# What a copy is measured with: more than caches hold.
+# A copy is measured over so many bytes: more than caches hold.
 COPIED = 256 * MIB
 
 
@@ -62,7 +62,6 @@ def rows_of(page_bytes: int) -> dict[tuple[str, str], Row]:
 
 
 def pair_rows(build: Path, folder: Path, pair: Pair) -> Iterator[Row]:
-    fio.need_fio()
     perf = Perf(build)
     for page_bytes in SIZES:
         with tempfile.TemporaryDirectory(prefix="peercache-disk-", dir=folder) as place:

@@ -21,8 +21,7 @@ class Run:
 
 
 def values(rows: Sequence[Row], run: Run) -> dict[str, Any]:
-    entries = [{**asdict(row), "ratio": row.ratio, "passed": row.passed} for row in rows]
-    return {"schema": 1, **asdict(run), "rows": entries}
+    return {"schema": 1, **asdict(run), "rows": [row.entry() for row in rows]}
 
 
 def document(rows: Sequence[Row], run: Run) -> str:

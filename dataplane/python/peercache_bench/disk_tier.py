@@ -10,7 +10,7 @@ from pathlib import Path
 
 from peercache_bench.binaries import find
 from peercache_bench.errors import BenchError
-from peercache_bench.perf import Result, ask
+from peercache_bench.perf import Result, ask, asked
 from peercache_bench.speed import Speed, speed
 
 LIMIT_SECONDS = 600
@@ -58,15 +58,5 @@ def tier(build: Path, folder: Path, shape: Shape) -> Iterator[Tier]:
     binary = find("disk_benchmark", build)
     numbers = (shape.page_bytes, shape.depth, shape.pages, shape.turns)
     command = [str(binary), str(folder), *map(str, numbers)]
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        bufsize=1,
-    ) as process:
-        try:
-            yield Tier(process, command, shape)
-        finally:
-            process.kill()
+    with asked(command) as process:
+        yield Tier(process, command, shape)

@@ -29,7 +29,7 @@ from peercache_bench.units import GIB, KIB, MIB, count, size
 HEADER = ("step", "GB/s", "of the ports", "ib_read_bw", "p50 [us]", "p99 [us]")
 # For the other side to begin the same step: it registers gigabytes first.
 PATIENCE_SECONDS = 60.0
-# What peercache-perf and ib_read_bw say then.
+# peercache-perf and ib_read_bw say one of these while the other side has not begun.
 NOBODY_LISTENS = ("Connection refused", "Couldn't connect to")
 
 

@@ -53,18 +53,8 @@ class Perf:
     def repeated(self, what: str, **options: object) -> Iterator[Callable[[], Result]]:
         """A function that measures the same each time, in one process and its memory."""
         command = [str(self._binary), what, "--repeat", *words(options)]
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-        ) as process:
-            try:
-                yield lambda: _again(process, command, options)
-            finally:
-                process.kill()
+        with asked(command) as process:
+            yield lambda: _again(process, command, options)
 
 
 def words(options: Options) -> list[str]:
@@ -86,6 +76,23 @@ def _limit(options: Options) -> float:
 
 def _late(command: Sequence[str], seconds: float) -> BenchError:
     return BenchError(f"{' '.join(command)} has not ended after {seconds:.0f} s")
+
+
+@contextlib.contextmanager
+def asked(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """A process that answers lines (``ask``), and is killed afterwards."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def ask(

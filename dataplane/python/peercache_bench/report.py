@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -35,9 +36,18 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def exit_status(rows: Sequence[Row]) -> int:
+    """1 when targets are missed; standard error says which."""
+    missed = [row.name for row in rows if not row.passed]
+    if missed:
+        print(f"missed by more than the noise: {', '.join(missed)}", file=sys.stderr)
+        return 1
+    return 0
+
+
 def write_json(rows: list[Row], seconds: float, path: Path) -> None:
     """``seconds``: the duration of the whole run."""
-    entries = [{**asdict(row), "ratio": row.ratio, "passed": row.passed} for row in rows]
+    entries = [row.entry() for row in rows]
     result = {"host": host(), "seconds": round(seconds, 1), "rows": entries}
     path.write_text(json.dumps(result, indent=2) + "\n")
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -48,6 +49,10 @@ class Row:
         if self.at_least:
             return ratios[-1 - quarter] >= self.target
         return ratios[quarter] <= self.target
+
+    def entry(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {**asdict(self), "ratio": self.ratio, "passed": self.passed}
 
 
 def turns(rows: Sequence[Row], repetitions: int) -> Iterator[int]:

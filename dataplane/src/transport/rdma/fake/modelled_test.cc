@@ -144,7 +144,7 @@ TEST_F(ModelledTest, SixtyFourHoldersDoNotFloodOnePort) {
             RailBudget::kBytes + (64 << 10));
 }
 
-// What is asked of the dead fills the budget twice.
+// The READs that calls ask of dead holders fill the budget twice.
 TEST_F(ModelledTest, ADeadRackHoldsUpNoOther) {
   size_t first = 0;
   const double rate = Incast(&modelled, 8, &first, milliseconds(12));
