@@ -218,8 +218,10 @@ class Reader {
     rdma::RunReads({&running, 1}, {start + seconds(30), std::chrono::microseconds(shape_.spin_us)});
     for (const rdma::PageState state : states_) {
       if (state == rdma::PageState::kRead) continue;
-      return Unavailable(fmt::format("a READ ended in state {}: do both sides have the same flags?",
-                                     static_cast<int>(state)));
+      return Unavailable(
+          state == rdma::PageState::kStale
+              ? "a READ found another page than it asked for: give both sides the same flags"
+              : "no rail brought a READ within 5 s: look at what both ends discard (docs/rdma.md)");
     }
     work.latencies.push_back(Clock::now() - start);
     ++work.calls;

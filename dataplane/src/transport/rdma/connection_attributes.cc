@@ -60,11 +60,11 @@ ModifyQp ToReceive(const LinkOptions& link, uint8_t port, const RailAddress& her
   return change;
 }
 
-ModifyQp ToSend(const LinkOptions& link, uint32_t sequence, uint8_t reads) {
+ModifyQp ToSend(const LinkOptions& link, uint32_t sequence, uint8_t reads, bool software) {
   ModifyQp change;
   change.attributes.qp_state = IBV_QPS_RTS;
   change.attributes.sq_psn = sequence & kSequenceBits;
-  change.attributes.timeout = link.timeout;
+  change.attributes.timeout = software ? SoftwareTimeout(link.timeout) : link.timeout;
   change.attributes.retry_cnt = link.retries;
   change.attributes.rnr_retry = link.retries;
   change.attributes.max_rd_atomic = reads;

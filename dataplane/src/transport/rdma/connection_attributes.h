@@ -26,7 +26,8 @@ ModifyQp ToInit(const LinkOptions& link, uint8_t port, int access);
 ModifyQp ToReceive(const LinkOptions& link, uint8_t port, const RailAddress& here,
                    const QueueAddress& peer, uint8_t reads, uint32_t flow);
 // RTR -> RTS; has `reads` READs under way at once. `sequence` is its first packet number.
-ModifyQp ToSend(const LinkOptions& link, uint32_t sequence, uint8_t reads);
+// `software`: the device is a program.
+ModifyQp ToSend(const LinkOptions& link, uint32_t sequence, uint8_t reads, bool software);
 
 // The path's: the smaller of both ports' and the configured one.
 ibv_mtu PathMtu(uint8_t here, uint8_t there, uint32_t configured_bytes);

@@ -127,7 +127,7 @@ TEST(ConnectionAttributesTest, AQueuePairBelongsToAPortAndAPartition) {
 }
 
 TEST(ConnectionAttributesTest, ASenderWaitsAndTriesAgainAsConfigured) {
-  const ModifyQp change = ToSend(Options(), 0xff000007, 4);
+  const ModifyQp change = ToSend(Options(), 0xff000007, 4, false);
   EXPECT_EQ(change.attributes.qp_state, IBV_QPS_RTS);
   EXPECT_EQ(change.attributes.sq_psn, 7u);
   EXPECT_EQ(change.attributes.timeout, 13);
@@ -136,6 +136,13 @@ TEST(ConnectionAttributesTest, ASenderWaitsAndTriesAgainAsConfigured) {
   EXPECT_EQ(change.attributes.max_rd_atomic, 4);
   EXPECT_EQ(change.mask, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                              IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+TEST(ConnectionAttributesTest, ADeviceThatIsAProgramWaitsAsLongAsAnyOtherMay) {
+  EXPECT_EQ(ToSend(Options(), 7, 4, true).attributes.timeout, 15);
+  EXPECT_EQ(AckTimeout(SoftwareTimeout(13)), kAckTimeoutSpread * AckTimeout(13));
+  EXPECT_EQ(SoftwareTimeout(0), 0) << "that is for ever";
+  EXPECT_EQ(SoftwareTimeout(31), 31) << "five bits";
 }
 
 TEST(PathMtuTest, IsTheSmallestOfBothPortsAndTheConfigured) {

@@ -29,6 +29,8 @@ struct DeviceContext {
   }
   // Whether it answers no calls any more, as a device that was taken away. Asks it.
   bool Gone() const;
+  // Whether it is a program: soft-RoCE.
+  bool software() const { return limits.vendor_id == kSoftRoce; }
 
   const Verbs* verbs = nullptr;
   uint8_t port = 1;
@@ -43,6 +45,7 @@ struct DeviceContext {
   std::atomic<bool> failed{false};
 
  private:
+  static constexpr uint32_t kSoftRoce = 0xffffff;  // RXE_VENDOR_ID of its driver
   mutable std::atomic<unsigned> next_vector_{0};
 };
 

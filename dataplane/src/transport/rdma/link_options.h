@@ -29,4 +29,12 @@ constexpr std::chrono::nanoseconds AckTimeout(uint8_t timeout) {
 }
 constexpr int kAckTimeoutSpread = 4;
 
+// The same of a device that is a program (soft-RoCE). It waits just as long as it is told, counted
+// in ticks of the kernel, and its answers wait for a processor: it is told at once the most that
+// others take. Shorter, it asks again for what is on its way, and then may wait for ever.
+constexpr uint8_t SoftwareTimeout(uint8_t timeout) {
+  static_assert(kAckTimeoutSpread == 1 << 2);
+  return timeout == 0 || timeout > 29 ? timeout : static_cast<uint8_t>(timeout + 2);
+}
+
 }  // namespace peercache::rdma

@@ -91,7 +91,8 @@ bool StopQueuePair(const Rail& rail, ibv_qp* qp) {
 
 Status ReadyToSend(const Rail& rail, const DeviceContext& device, ibv_qp* qp, uint32_t sequence,
                    const QueueAddress& peer) {
-  const int error = Modify(rail, qp, ToSend(rail.link(), sequence, ReadsUnderWay(device, peer)));
+  const int error = Modify(
+      rail, qp, ToSend(rail.link(), sequence, ReadsUnderWay(device, peer), device.software()));
   if (error != 0) return Failed(rail, "starting a queue pair (timeout, retries)", error);
   return {};
 }

@@ -93,10 +93,14 @@ class Rail {
     uint64_t address_changes = 0;
   };
   Stats stats() const;
-  void CountReads(uint64_t reads, uint64_t bytes) {
+  void CountReads(uint64_t reads, uint64_t bytes, TimePoint now) {
     reads_.fetch_add(reads, std::memory_order_relaxed);
     bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    brought_at_.store(now, std::memory_order_relaxed);
   }
+  // All bytes that READs have brought over it, and when they last brought any.
+  uint64_t brought() const { return bytes_.load(std::memory_order_relaxed); }
+  TimePoint brought_at() const { return brought_at_.load(std::memory_order_relaxed); }
   void CountFailure() { failures_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
@@ -135,6 +139,7 @@ class Rail {
   std::future<Status> reopened_;
   std::atomic<uint64_t> max_mr_size_{UINT64_MAX};
   std::atomic<uint64_t> reads_{0}, bytes_{0}, failures_{0}, device_failures_{0};
+  std::atomic<TimePoint> brought_at_{TimePoint{}};
   // Of each rail, so that those of a dead one do not hold up the others'. Last: what they connect
   // and destroy was made from the above; and what is connected in vain is destroyed.
   Worker disposer_;

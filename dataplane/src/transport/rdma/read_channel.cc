@@ -17,9 +17,12 @@ constexpr uint64_t kBytesInFlight = 4 << 20;
 // Nor does a single READ.
 constexpr uint32_t kLargestRead = kBytesInFlight;
 static_assert(kLargestRead <= RailBudget::kBytes);
-// How long a queue may bring nothing before what it has under way counts no more in the budget of
-// its rail: six times what a port of 100 Gb/s takes for the whole budget.
+// What a queue has under way counts no more in the budget of its rail when it brings nothing for
+// this long and others bring the whole budget twice meanwhile,
 constexpr Duration kSilent = milliseconds(4);
+constexpr uint64_t kPassedBy = 2 * RailBudget::kBytes;
+// or when the whole rail brings nothing: a port of 10 Gb/s takes 7 ms for the budget.
+constexpr Duration kRailSilent = milliseconds(8);
 // How long what no engine waits for lets others pass before it takes a turn.
 constexpr Duration kYields = milliseconds(5);
 // READs of so many bytes stand in no line: records and headers, which something waits for.
@@ -36,6 +39,13 @@ ibv_sge Sge(const Registration& range, size_t rail, uint32_t chunk, std::byte* a
 
 bool IsOf(const SlotHeader& header, const PageRead& page) {
   return header.generation == page.generation && header.IsOf(page.key, page.length);
+}
+
+// That what it has under way does not fill the port. That of a queue of a slow port does.
+bool LeavesPortIdle(const ReadQueue& queue, TimePoint now) {
+  const Duration silent = now - queue.last_progress();
+  return (silent > kSilent && queue.passed_by() >= kPassedBy) ||
+         (silent > kRailSilent && now - queue.rail().brought_at() > kRailSilent);
 }
 
 Status Outdated(const ReadQueue& queue) {
@@ -437,20 +447,20 @@ bool ReadChannel::Advance(TimePoint now) {
       PieceDone(piece);
     });
     if (reads > 0) {
-      path.queue->rail().CountReads(reads, bytes);
       moved = true;
       // Read after the completions were: what is in time by this clock was in time.
       finished_ = Clock::now();
+      path.queue->rail().CountReads(reads, bytes, finished_);
     }
     if (s.ok() && path.queue->in_flight() > 0) {
       if (!path.queue->rail().up()) {
         s = Unavailable(fmt::format("rail {} went down", path.queue->rail().name()));
       } else if (path.queue->outdated()) {
         s = Outdated(*path.queue);
-      } else if (const Duration silent = now - path.queue->last_progress(); silent > stall_) {
+      } else if (now - path.queue->last_progress() > stall_) {
         s = DeadlineExceeded(fmt::format("rail {}: READs made no progress for {} ms",
                                          path.queue->rail().name(), ToMillis(stall_)));
-      } else if (silent > kSilent) {
+      } else if (LeavesPortIdle(*path.queue, now)) {
         path.queue->Uncount();
       }
     }

@@ -105,8 +105,7 @@ Status ReadQueue::Ring() {
   ibv_send_wr* refused = nullptr;
   const int error = ibv_post_send(qp_.get(), &work_[rung_ % size_.reads], &refused);
   rung_ = added_;
-  // Not before: this thread may have waited for a processor meanwhile.
-  if (idle) last_progress_ = Clock::now();
+  if (idle) NoteProgress();
   posted_ = refused == nullptr ? added_ : static_cast<uint32_t>(refused->wr_id) - 1;
   if (error != 0)
     return FromErrno(fmt::format("rail {}: posting {} READs", rail_->name(), count), error);

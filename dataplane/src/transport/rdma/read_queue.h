@@ -57,8 +57,10 @@ class ReadQueue {
   uint64_t bytes_in_flight() const { return bytes_in_flight_; }
   // When something was last harvested or the queue was last empty.
   TimePoint last_progress() const { return last_progress_; }
-  // Gives back to the rail's budget what is under way: it has brought nothing for so long that it
-  // does not fill the port, as of a holder that is dead.
+  // Bytes that came over its rail since, by all queues.
+  uint64_t passed_by() const { return rail_->brought() - brought_before_; }
+  // Gives back to the rail's budget what is under way: it does not fill the port, as of a holder
+  // that is dead.
   void Uncount() { GiveBack(taken_); }
 
   // `segments` (at most max_segments()) are copied; `token` comes back from Harvest. The bytes were
@@ -76,8 +78,7 @@ class ReadQueue {
   Status Harvest(const Done& done) {
     uint32_t upto = 0;
     Status status = Poll(&upto);
-    // Not by a clock that was read before: this thread may have waited for a processor since.
-    if (harvested_ != upto) last_progress_ = Clock::now();
+    if (harvested_ != upto) NoteProgress();
     uint64_t bytes = 0;
     while (harvested_ != upto) {
       const Slot& slot = slots_[harvested_ % size_.reads];
@@ -123,6 +124,11 @@ class ReadQueue {
         here_(rail->state().address()),
         device_(rail->device()) {}
   Status Poll(uint32_t* upto);
+  // Not by a clock that was read before: this thread may have waited for a processor since.
+  void NoteProgress() {
+    last_progress_ = Clock::now();
+    brought_before_ = rail_->brought();
+  }
   void GiveBack(uint64_t bytes) {
     taken_ -= bytes;
     rail_->budget().Give(bytes);
@@ -153,6 +159,7 @@ class ReadQueue {
   uint64_t bytes_in_flight_ = 0, unsignalled_bytes_ = 0;
   uint64_t taken_ = 0;  // from the rail's budget, of those
   TimePoint last_progress_{};
+  uint64_t brought_before_ = 0;    // by the rail, then
   std::vector<Slot> slots_;        // ring of size_.reads
   std::vector<ibv_send_wr> work_;  // [size_.reads]
   std::vector<ibv_sge> segments_;  // [size_.reads * size_.segments]

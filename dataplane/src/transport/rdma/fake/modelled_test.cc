@@ -144,11 +144,29 @@ TEST_F(ModelledTest, SixtyFourHoldersDoNotFloodOnePort) {
             RailBudget::kBytes + (64 << 10));
 }
 
+// 10 Gb/s take longer for the budget than a queue of a fast port is silent.
+TEST_F(ModelledTest, ASlowPortIsNotFloodedEither) {
+  size_t first = 0;
+  const double slow = 1.2e9;
+  const Rails* reader = modelled.AddHost(1, 2, &first);
+  auto& port = modelled.network.port(static_cast<uint8_t>(first));
+  port.bytes_per_second = slow;
+  for (size_t call = 0; call < 16; ++call) {
+    Modelled::Holder* holder = modelled.AddHolder(modelled.AddHost(1, 2), 8, kPage);
+    modelled.AddEngine(reader, std::span(&holder, 1));
+  }
+  const double rate = modelled.Run(first, 1, milliseconds(20), milliseconds(80));
+  Note("16 holders, one port of 10 Gb/s", rate, slow);
+  EXPECT_GE(rate, 0.94 * slow);
+  EXPECT_LE(port.most_waiting, RailBudget::kBytes + (64 << 10));
+  EXPECT_EQ(modelled.lost_queues(), 0u);
+}
+
 // The READs that calls ask of dead holders fill the budget twice.
 TEST_F(ModelledTest, ADeadRackHoldsUpNoOther) {
   size_t first = 0;
-  const double rate = Incast(&modelled, 8, &first, milliseconds(12));
-  Note("64 holders of which 8 are dead, after 12 ms", rate, kPort);
+  const double rate = Incast(&modelled, 8, &first, milliseconds(20));
+  Note("64 holders of which 8 are dead, after 20 ms", rate, kPort);
   EXPECT_GE(rate, 0.94 * kPort);
 }
 
