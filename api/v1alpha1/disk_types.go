@@ -35,7 +35,9 @@ type DiskSpec struct {
 	// size is what each member takes of each folder or volume, from 1Gi to 64Ti, for
 	// example 500Gi. It is reserved when the member starts. A machine that runs
 	// several groups gives it once per group. Each member needs memory for its
-	// index, 76 bytes for every 64Ki, which the operator adds to what it requests.
+	// index, 76 bytes for every 64Ki, and for records in the directory, 94 bytes.
+	// The operator adds both to what it requests. Records are spread over all
+	// members, so those without a disk have them as well.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.compareTo(quantity('1Gi')) >= 0 && q.compareTo(quantity('64Ti')) <= 0 && q.isInteger())",message="disk.size must lie between 1Gi and 64Ti: write whole bytes with a unit, for example 500Gi"
 	Size resource.Quantity `json:"size"`

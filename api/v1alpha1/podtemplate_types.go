@@ -14,8 +14,9 @@ type PodTemplate struct {
 	// spec is a strategic merge patch of a pod's spec, as in `kubectl patch`: what
 	// it names replaces what the operator writes, lists are merged by their keys,
 	// and {$patch: delete} removes an element. The container is named peercached.
-	// Its variables PEERCACHE_* cannot be changed: its options are in extraConfig and
-	// in the other fields. Nor can it have envFrom. Condition ConfigAccepted refuses both.
+	// Its variables PEERCACHE_* cannot be changed, nor its command and args: its options
+	// are in extraConfig and in the other fields. Nor can it have envFrom. Condition
+	// ConfigAccepted refuses all of these.
 	// Example: {"containers": [{"name": "peercached", "env": [{"name": "TZ", "value": "UTC"}]}]}
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields

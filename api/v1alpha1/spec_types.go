@@ -79,8 +79,9 @@ type ResourcesSpec struct {
 	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.compareTo(quantity('100m')) >= 0 && q.compareTo(quantity('1024')) <= 0)",message="resources.cpu must lie between 100m and 1024 cores: write for example 2, or 3500m for cores that are shared with other pods"
 	CPU resource.Quantity `json:"cpu,omitzero"`
 
-	// memoryOverhead is the memory of each member besides the pool: code, directory,
-	// connections, buffers. It is at least 64Mi.
+	// memoryOverhead is the memory of each member for code, connections and buffers. It
+	// is at least 64Mi. The operator adds the pool, 320 bytes for every 64Ki of it, and
+	// what disk says. Raise it where pages are shorter than 64Ki.
 	// +optional
 	// +kubebuilder:default="512Mi"
 	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.compareTo(quantity('64Mi')) >= 0 && q.compareTo(quantity('1Ti')) <= 0 && q.isInteger())",message="resources.memoryOverhead must lie between 64Mi and 1Ti: write for example 512Mi"

@@ -25,7 +25,6 @@ const (
 
 	// The index of a node's drives has 76 bytes for every 64 KiB of them, and each drive has buffers (docs/disk.md).
 	diskIndexEntry = 76
-	diskMeanPage   = 64 << 10
 	diskBuffers    = 16 << 20
 )
 
@@ -157,14 +156,13 @@ var diskEngines = map[v1alpha1.DiskIO]string{
 	v1alpha1.DiskIOAuto: "auto", v1alpha1.DiskIOURing: "io_uring", v1alpha1.DiskIOAIO: "aio", v1alpha1.DiskIOThreads: "threads",
 }
 
-// diskMemory is what a node needs for its drives, in whole mebibytes.
+// diskMemory is what a node needs for its drives, and for the directory of all drives.
 func (g Group) diskMemory(spec v1alpha1.PeerCacheClusterSpec) resource.Quantity {
-	drives := int64(len(g.diskVolumes(spec)))
-	if drives == 0 {
-		return resource.Quantity{}
+	bytes := directoryMemory(spec)
+	if drives := g.drives(spec); drives > 0 {
+		bytes += drives * (wholeMebibytes(g.disk(spec).Size.Value()/meanPage*diskIndexEntry) + diskBuffers)
 	}
-	const mebibyte = 1 << 20
-	index := g.disk(spec).Size.Value() / diskMeanPage * diskIndexEntry
-	bytes := drives * ((index+mebibyte-1)/mebibyte*mebibyte + diskBuffers)
 	return *resource.NewQuantity(bytes, resource.BinarySI)
 }
+
+func (g Group) drives(spec v1alpha1.PeerCacheClusterSpec) int64 { return int64(len(g.diskVolumes(spec))) }

@@ -127,10 +127,10 @@ func TestDiskMemory(t *testing.T) {
 		size   string
 		want   string
 	}{
-		{onDisk("/mnt/a"), "1Gi", "1554Mi"},           // 2 and 16 more than the pool and the overhead
-		{onDisk("/mnt/a", "/mnt/b"), "1Ti", "4000Mi"}, // twice 1216 and 16 more
-		{onVolumes(1), "500Gi", "2146Mi"},             // 594 and 16 more
-		{func(*v1alpha1.PeerCacheClusterSpec) {}, "", "1536Mi"},
+		{onDisk("/mnt/a"), "1Gi", "1561Mi"},           // 2, 16, and 2 for the directory more than the pool, its index and the overhead
+		{onDisk("/mnt/a", "/mnt/b"), "1Ti", "7013Mi"}, // twice 1216 and 16, and 3008 more
+		{onVolumes(1), "500Gi", "2886Mi"},             // 594, 16 and 735 more
+		{func(*v1alpha1.PeerCacheClusterSpec) {}, "", "1541Mi"},
 	} {
 		cluster := testCluster(test.change)
 		if cluster.Spec.Disk != nil {
@@ -143,8 +143,47 @@ func TestDiskMemory(t *testing.T) {
 	}
 	// Huge pages take the pool out of the memory, but not the index.
 	huge := testCluster(onDisk("/mnt/a"), func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.HugePages = v1alpha1.HugePages1Gi })
-	if got := mustPlan(t, huge).DaemonSets[0].Spec.Template.Spec.Containers[0].Resources.Limits.Memory().String(); got != "1122Mi" {
+	if got := mustPlan(t, huge).DaemonSets[0].Spec.Template.Spec.Containers[0].Resources.Limits.Memory().String(); got != "1862Mi" {
 		t.Errorf("with huge pages the member has %s", got)
+	}
+}
+
+// TestDirectoryOfDrives: shards have room for the pages on the drives of all nodes, also those of nodes without drives.
+func TestDirectoryOfDrives(t *testing.T) {
+	records := func(size string, extra map[string]string) func(*v1alpha1.PeerCacheClusterSpec) {
+		return func(s *v1alpha1.PeerCacheClusterSpec) {
+			onDisk("/mnt/a", "/mnt/b")(s)
+			s.Disk.Size, s.ExtraConfig = resource.MustParse(size), extra
+		}
+	}
+	limit := map[string]string{"max-directory-records": "33554432"}
+	storage := func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.NodePools = []v1alpha1.NodePool{
+			{Name: "storage", Selector: map[string]string{"a": "b"}, Disk: &v1alpha1.DiskSpec{HostPath: []v1alpha1.DiskFolder{"/srv"}, Size: resource.MustParse("2Ti")}},
+			{Name: "plain", Selector: map[string]string{"a": "c"}},
+		}
+	}
+	for name, test := range map[string]struct {
+		change         func(*v1alpha1.PeerCacheClusterSpec)
+		option, memory string
+	}{
+		"no drives":              {func(*v1alpha1.PeerCacheClusterSpec) {}, "", "1541Mi"},
+		"the default is enough":  {records("350Gi", nil), "", "3434Mi"},
+		"a terabyte on two":      {records("1Ti", nil), "47934900", "7013Mi"},
+		"as extraConfig says":    {records("1Ti", limit), "", "7013Mi"},
+		"less, by extraConfig":   {records("1Ti", map[string]string{"max-directory-records": "1048576"}), "", "4099Mi"},
+		"drives of another pool": {storage, "47934900", "4549Mi"},
+	} {
+		sets := mustPlan(t, testCluster(test.change)).DaemonSets
+		container, option := sets[len(sets)-1].Spec.Template.Spec.Containers[0], ""
+		for _, variable := range container.Env {
+			if variable.Name == "PEERCACHE_MAX_DIRECTORY_RECORDS" {
+				option = variable.Value
+			}
+		}
+		if memory := container.Resources.Limits.Memory().String(); option != test.option || memory != test.memory {
+			t.Errorf("%s: %s records and %s of memory, want %s and %s", name, option, memory, test.option, test.memory)
+		}
 	}
 }
 
@@ -161,7 +200,7 @@ func TestNoDiskInsidePods(t *testing.T) {
 				t.Errorf("a sidecar mounts %+v", mount)
 			}
 		}
-		if got := sidecar.Resources.Limits.Memory().String(); got != "1536Mi" {
+		if got := sidecar.Resources.Limits.Memory().String(); got != "1541Mi" {
 			t.Errorf("a sidecar has %s", got)
 		}
 	}

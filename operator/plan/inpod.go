@@ -98,7 +98,7 @@ func NodeInPod(
 		Networks: group.selections(),
 		Devices:  group.devicesOf(),
 		Memory:   group.Memory(spec),
-		Overhead: corev1.ResourceList{corev1.ResourceMemory: group.resources(spec).MemoryOverhead},
+		Overhead: corev1.ResourceList{corev1.ResourceMemory: group.overhead(spec)},
 		RDMA:     rdma,
 		Ports:    []int32{spec.Discovery.Port, spec.Monitoring.Port},
 	}

@@ -124,7 +124,7 @@ func TestNodeInPodTakesMemoryAndResourcesOfInjection(t *testing.T) {
 		s.Injection.Resources = &v1alpha1.ResourcesSpec{CPU: resource.MustParse("7"), MemoryOverhead: resource.MustParse("1Gi")}
 	}), "default", "inference")
 	limits := own.Sidecar.Resources.Limits
-	for name, want := range map[corev1.ResourceName]string{"cpu": "7", "memory": "1Gi", "hugepages-2Mi": "4Gi"} {
+	for name, want := range map[corev1.ResourceName]string{"cpu": "7", "memory": "1044Mi", "hugepages-2Mi": "4Gi"} {
 		if got := limits[name]; got.String() != want {
 			t.Errorf("%s %s, want %s", name, got.String(), want)
 		}

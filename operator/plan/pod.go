@@ -112,6 +112,7 @@ func buildEnv(spec v1alpha1.PeerCacheClusterSpec, group Group) []corev1.EnvVar {
 		list = append(list, Setting{Name: "pool-file", Value: poolDir})
 	}
 	list = append(list, group.diskSettings(spec)...)
+	list = append(list, directorySettings(spec)...)
 	return append(env, variables(list)...)
 }
 

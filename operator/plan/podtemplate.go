@@ -69,10 +69,29 @@ func mergePod(pod corev1.PodSpec, patch []byte) (corev1.PodSpec, *Problem) {
 	if i < 0 {
 		return pod, templateProblem("podTemplate.spec removes the container %s: remove that part", ContainerName)
 	}
-	if problem := checkEnvironment(pod.Containers[slices.IndexFunc(pod.Containers, isNode)], result.Containers[i]); problem != nil {
+	own, node := pod.Containers[slices.IndexFunc(pod.Containers, isNode)], result.Containers[i]
+	if problem := checkCommand(own, node); problem != nil {
+		return pod, problem
+	}
+	if problem := checkEnvironment(own, node); problem != nil {
 		return pod, problem
 	}
 	return result, nil
+}
+
+// checkCommand refuses a podTemplate that runs another program, or gives peercached options on its command line, which win over
+// the environment and the configuration file.
+func checkCommand(own, merged corev1.Container) *Problem {
+	for _, line := range []struct {
+		field       string
+		own, merged []string
+	}{{"command", own.Command, merged.Command}, {"args", own.Args, merged.Args}} {
+		if !slices.Equal(line.own, line.merged) {
+			return templateProblem("podTemplate.spec sets %s of container %s, which only the operator sets: remove it, and write "+
+				"options in spec.extraConfig or in the field of each", line.field, ContainerName)
+		}
+	}
+	return nil
 }
 
 // mergeSidecar gives a sidecar the environment of the node's container in podTemplate. The rest of podTemplate applies to the

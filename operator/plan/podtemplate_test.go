@@ -74,6 +74,9 @@ func TestPodTemplateProblems(t *testing.T) {
 		{"another type", "spec: {priorityClassName: 5}", "does not give a pod's spec"},
 		{"no merge key", "spec: {containers: [{image: x}]}", "cannot be merged"},
 		{"without the container", "spec: {containers: [{name: peercached, $patch: delete}]}", "removes the container peercached"},
+		{"options on the command line", "spec: {containers: [{name: peercached, args: [--insecure-peers=on]}]}",
+			"sets args of container peercached, which only the operator sets: remove it, and write options in spec.extraConfig"},
+		{"another program", "spec: {containers: [{name: peercached, command: [sh]}]}", "sets command of container peercached"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 // manager align only such pods. The pool is shared memory, which counts as memory of the container unless it uses huge pages.
 func buildResources(spec v1alpha1.PeerCacheClusterSpec, group Group) corev1.ResourceRequirements {
 	pool := group.Memory(spec)
-	memory := group.resources(spec).MemoryOverhead.DeepCopy()
+	memory := group.overhead(spec)
 	memory.Add(group.diskMemory(spec))
 	list := corev1.ResourceList{corev1.ResourceCPU: group.resources(spec).CPU.DeepCopy()}
 	switch pool.HugePages {
@@ -27,6 +27,28 @@ func buildResources(spec v1alpha1.PeerCacheClusterSpec, group Group) corev1.Reso
 	list[corev1.ResourceMemory] = memory
 	maps.Copy(list, group.devicesOf())
 	return corev1.ResourceRequirements{Requests: list, Limits: list.DeepCopy()}
+}
+
+const (
+	// meanPage is the length of pages that a node's indexes have room for.
+	meanPage = 64 << 10
+	// poolIndexEntry is what a page takes beside the pool: its entry there, its record in the directory, and the tables' own
+	// growth. test_index_memory.py measures it.
+	poolIndexEntry = 320
+)
+
+// overhead is the memory of a node besides its pool and its drives: what the spec says, and the index of the pool.
+func (g Group) overhead(spec v1alpha1.PeerCacheClusterSpec) resource.Quantity {
+	pool := g.Memory(spec).Pool
+	index := wholeMebibytes(pool.Value() / meanPage * poolIndexEntry)
+	memory := g.resources(spec).MemoryOverhead.DeepCopy()
+	memory.Add(*resource.NewQuantity(index, resource.BinarySI))
+	return memory
+}
+
+func wholeMebibytes(bytes int64) int64 {
+	const mebibyte = 1 << 20
+	return (bytes + mebibyte - 1) / mebibyte * mebibyte
 }
 
 // devicesOf are the extended resources of the group's rails.

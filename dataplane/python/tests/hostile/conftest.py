@@ -37,12 +37,6 @@ def pytest_terminal_summary(
         terminalreporter.write_line(f"{attack:<{widths[0]}}  {bound:<{widths[1]}}  {measured}")
 
 
-def own_memory(node: Node) -> int:
-    """Bytes that only the process has, without the pool, which is shared memory."""
-    status = Path(f"/proc/{node.popen.pid}/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in status if line.startswith("RssAnon:"))
-
-
 class Target:
     """A node with a token, and an engine with pages in it."""
 
@@ -59,7 +53,7 @@ class Target:
         return int(done["hits"])
 
     def memory(self) -> int:
-        return own_memory(self.node)
+        return self.node.own_memory()
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ import pytest
 from ..integration.conftest import Cluster
 from ..integration.processes import Node
 from . import wire
-from .conftest import TOKEN, Table, own_memory
+from .conftest import TOKEN, Table
 from .test_http import series
 
 STRANGERS, PEERS, ENGINES = 500, 500, 64
@@ -148,15 +148,15 @@ def test_announced_bodies_cost_little(node: Node, table: Table) -> None:
         honest = [Honest(peer, wire.lookup(KEYS)), Honest(engine, wire.exists(KEYS))]
         throughput(node, honest)
         connections = series(node, "peercache_peer_connections")
-        memory = own_memory(node)
+        memory = node.own_memory()
         ratios = []
         grown = 0
         for _ in range(PAIRS):
             before = throughput(node, honest)
             with announced(node):
-                grown = max(grown, own_memory(node) - memory)
+                grown = max(grown, node.own_memory() - memory)
                 meanwhile = throughput(node, honest)
-                grown = max(grown, own_memory(node) - memory)
+                grown = max(grown, node.own_memory() - memory)
             await_end(node, connections)
             ratios.append(meanwhile / before)
         attack = f"{STRANGERS} strangers, {PEERS} members, {ENGINES} engines announce 16 MiB"

@@ -87,6 +87,11 @@ class Process:
     def output(self) -> str:
         return self.log.read_text(errors="replace")
 
+    def own_memory(self) -> int:
+        """Bytes that only the process has, without the pool, which is shared memory."""
+        status = Path(f"/proc/{self.popen.pid}/status").read_text().splitlines()
+        return 1024 * next(int(line.split()[1]) for line in status if line.startswith("RssAnon:"))
+
     def signal(self, number: int) -> None:
         self.popen.send_signal(number)
 
