@@ -165,4 +165,6 @@ func (g Group) diskMemory(spec v1alpha1.PeerCacheClusterSpec) resource.Quantity 
 	return *resource.NewQuantity(bytes, resource.BinarySI)
 }
 
-func (g Group) drives(spec v1alpha1.PeerCacheClusterSpec) int64 { return int64(len(g.diskVolumes(spec))) }
+func (g Group) drives(spec v1alpha1.PeerCacheClusterSpec) int64 {
+	return int64(len(g.diskVolumes(spec)))
+}
