@@ -9,6 +9,7 @@ import importlib.util
 import mmap
 import os
 import struct
+import sys
 import sysconfig
 import tempfile
 import time
@@ -36,6 +37,7 @@ AHEAD = 512
 WRITE_SECONDS = 120
 TIMEOUT_MS = 10_000
 PREFIX, TAG = bytes(32), 1
+EXTENSION = "peercache._peercache"
 
 
 def hit_rows(build: Path, folder: Path, trace: Path) -> Iterator[Row]:
@@ -153,11 +155,14 @@ def _engine(build: Path, node: BenchNode) -> Iterator[_Engine]:
 
 
 def _extension(build: Path) -> Any:
-    """The module of the build, for this Python."""
+    """The module of the build, for this Python. A process can have its types once only."""
+    if EXTENSION in sys.modules:
+        return sys.modules[EXTENSION]
     file = build / "python" / f"_peercache{sysconfig.get_config_var('EXT_SUFFIX')}"
-    spec = importlib.util.spec_from_file_location("_peercache", file)
+    spec = importlib.util.spec_from_file_location(EXTENSION, file)
     if spec is None or spec.loader is None or not file.is_file():
         raise BenchError(f"there is no {file}: build the data plane with `make build`")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    sys.modules[EXTENSION] = module
     return module
