@@ -37,7 +37,7 @@ DEVELOPMENT_PACKAGES=(  # what building and testing outside of images needs besi
   # Python client, and the SGLang engine that tests it
   pybind11-dev python3-dev python3-pip python3-venv python3-torch python3-numpy python3-psutil
   # charts of measurements; what the disk tier is measured beside; the browser of the dashboard's tests
-  python3-matplotlib fio chromium
+  python3-matplotlib fio iperf3 chromium
 )
 [ "${1:-}" = --cluster ] || PACKAGES+=("${DEVELOPMENT_PACKAGES[@]}")
 

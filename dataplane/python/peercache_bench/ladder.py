@@ -146,13 +146,18 @@ def add_command(commands: Any) -> None:
 
 
 def _bare_command(step: Step, arguments: argparse.Namespace) -> list[str]:
-    device, _, number = arguments.devices.split(",")[0].partition(":")
-    line = [
-        "ib_read_bw", "-d", device, "-i", number or "1", "-q", str(step.bare_queues),
-        "-s", str(step.page_bytes), "-D", "3", "-p", str(arguments.port + 1), "--report_gbits",
-        *shlex.split(arguments.bare),
+    device = arguments.devices.split(",")[0]
+    line = bare_command(device, step.bare_queues, step.page_bytes, arguments.port + 1)
+    return [*line, *shlex.split(arguments.bare), *([arguments.host] if arguments.host else [])]
+
+
+def bare_command(device: str, queues: int, page_bytes: int, port: int) -> list[str]:
+    """ib_read_bw of a port (``mlx5_0:2``); the host that is read from has yet to follow."""
+    name, _, number = device.partition(":")
+    return [
+        "ib_read_bw", "-d", name, "-i", number or "1", "-q", str(queues), "-s", str(page_bytes),
+        "-D", "3", "-p", str(port), "--report_gbits",
     ]  # fmt: skip
-    return [*line, arguments.host] if arguments.host else line
 
 
 def bare_rate(output: str) -> float:
@@ -164,7 +169,7 @@ def bare_rate(output: str) -> float:
     raise BenchError(f"ib_read_bw printed no rate: {output.strip()}")
 
 
-def _attempt(line: Sequence[str], climbs: bool) -> str:
+def attempt(line: Sequence[str], climbs: bool) -> str:
     """Its output. The one that climbs waits until the other side listens.
 
     Nothing else is tried again: the other side goes on to the next step after any connection.
@@ -184,9 +189,9 @@ def _each(arguments: argparse.Namespace, plan: Sequence[Step]) -> Iterator[tuple
     """What peercache-perf and ib_read_bw print in each step; empty without the latter."""
     climbs = bool(arguments.host)
     for step in plan:
-        ours = _attempt(command(step, arguments), climbs)
+        ours = attempt(command(step, arguments), climbs)
         bare = arguments.bare is not None and step.bare_queues > 0
-        yield ours, _attempt(_bare_command(step, arguments), climbs) if bare else ""
+        yield ours, attempt(_bare_command(step, arguments), climbs) if bare else ""
 
 
 def _run(arguments: argparse.Namespace) -> int:

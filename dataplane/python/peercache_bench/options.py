@@ -160,20 +160,20 @@ def add_load(
 
 def add_output(parser: argparse.ArgumentParser, *, protocols: bool = False) -> None:
     output = parser.add_argument_group("results")
-    output.add_argument(
-        "--out-dir", type=Path, default=Path("peercache-bench"), metavar="DIR",
-        help="for JSON, Markdown, PNG and HTML (default: peercache-bench)",
-    )  # fmt: skip
+    add_folder(output)
     output.add_argument("--tag", default="", help="names this run, in files and titles")
     add_build(parser, protocols=protocols)
 
 
+def add_folder(parser: Any) -> None:
+    parser.add_argument(
+        "--out-dir", type=Path, default=Path("peercache-bench"), metavar="DIR",
+        help="for JSON, Markdown, PNG and HTML (default: peercache-bench)",
+    )  # fmt: skip
+
+
 def add_build(parser: argparse.ArgumentParser, *, protocols: bool = False) -> None:
     """``protocols``: several may be named, each to be measured."""
-    parser.add_argument(
-        "--build", type=Path, default=None, metavar="DIR",
-        help="folder of a build with peercached and peercache-perf (default: those installed)",
-    )  # fmt: skip
     how = "how nodes send pages: over RDMA, or auto, where they have it (default: tcp)"
     if protocols:
         parser.add_argument(
@@ -182,6 +182,15 @@ def add_build(parser: argparse.ArgumentParser, *, protocols: bool = False) -> No
         )  # fmt: skip
     else:
         parser.add_argument("--protocol", choices=PROTOCOLS, default="tcp", help=how)
+    add_nodes(parser)
+
+
+def add_nodes(parser: argparse.ArgumentParser) -> None:
+    """How nodes are started, whatever they send pages over."""
+    parser.add_argument(
+        "--build", type=Path, default=None, metavar="DIR",
+        help="folder of a build with peercached and peercache-perf (default: those installed)",
+    )  # fmt: skip
     parser.add_argument(
         "--devices", "--device-name", default="", metavar="NAME[:PORT],...",
         help="RDMA ports of this host's nodes (default: all usable)",

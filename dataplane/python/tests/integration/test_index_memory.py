@@ -1,4 +1,4 @@
-"""What a node needs beside its pool for each page: the operator adds as much to its memory limit."""
+"""What a node needs beside its pool for a page: the operator adds as much to its memory limit."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def test_a_page_takes_no_more_than_the_operator_adds(cluster: Cluster) -> None:
             check=True, capture_output=True,
         )  # fmt: skip
         held = re.search(r"^peercache_pool_pages (\d+)$", node.metrics(), re.MULTILINE)
-        assert held and int(held[1]) > 0.9 * pages
+        assert held
+        assert int(held[1]) > 0.9 * pages
         taken = (node.own_memory() - empty) / int(held[1])
         assert taken < int(entry[1]), f"{taken:.0f} bytes for each of {held[1]} pages"

@@ -1,0 +1,168 @@
+"""published: the tables that others have published, measured between two hosts.
+
+One host serves, the other measures; both take the same flags, but for names of devices:
+
+    producer$ peercache-bench published original --devices mlx5_0,mlx5_1
+    consumer$ peercache-bench published original --devices mlx5_0,mlx5_1 --host PRODUCER
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from peercache_bench import options, output, published, published_figures
+from peercache_bench.errors import BenchError
+from peercache_bench.finish import INTERRUPTED, interrupt_on_terminate
+from peercache_bench.handshake import driving, serving
+from peercache_bench.host import host
+from peercache_bench.progress import Progress
+from peercache_bench.published_figures import Step, Table
+from peercache_bench.published_steps import Here, measure, path_of, served
+from peercache_bench.units import GIB, count, counts, seconds, size, size_text, sizes
+
+TABLES = ("original", "blocks", "threads")
+DEFAULT_PORT = 31900
+
+
+def add_command(commands: Any) -> None:
+    found = commands.add_parser(
+        "published", help="two hosts: tables that others have published, measured here",
+        description="Without --host it serves the steps of a table, until the other side has gone "
+        "through them. Both sides take the same flags, but for --devices and --bare.",
+    )  # fmt: skip
+    found.add_argument("table", choices=TABLES)
+    found.add_argument(
+        "--host", default="", metavar="HOST",
+        help="where the steps are served, to measure (default: serve them)",
+    )  # fmt: skip
+    found.add_argument(
+        "--concurrencies", type=counts, default=published_figures.THREADS, metavar="1,2,4",
+        help="of the table `threads` (default: those that are published)",
+    )  # fmt: skip
+    found.add_argument(
+        "--concurrency", type=count, default=64, metavar="N",
+        help="threads of the table `blocks` (default: 64)",
+    )  # fmt: skip
+    found.add_argument(
+        "--sizes", type=sizes, default=published_figures.BLOCKS, metavar="4k,1m",
+        help="pages of the table `blocks` (default: all that are published, 4k to 16m)",
+    )  # fmt: skip
+    found.add_argument(
+        "--working-set", type=size, default=4 * GIB, metavar="SIZE",
+        help="of the pages of each step (default: 4g)",
+    )  # fmt: skip
+    found.add_argument(
+        "--duration", type=seconds, default=10.0, metavar="S", help="of each figure (default: 10)"
+    )
+    found.add_argument(
+        "--warmup", type=seconds, default=2.0, metavar="S", help="before each (default: 2)"
+    )
+    found.add_argument(
+        "--numa-node", type=int, default=None, metavar="N",
+        help="of `on one NUMA node` (default: of the first port, or of the network interface)",
+    )  # fmt: skip
+    found.add_argument(
+        "--bare", default="", metavar="OPTIONS",
+        help="options of ib_read_bw on this host, e.g. --bare='-x 3'",
+    )  # fmt: skip
+    found.add_argument(
+        "--advertise-addr", default="", metavar="ADDRESS",
+        help="where the other host reaches this one (default: found)",
+    )  # fmt: skip
+    found.add_argument(
+        "--port", type=count, default=DEFAULT_PORT, metavar="PORT",
+        help=f"TCP port, with the 33 behind it (default: {DEFAULT_PORT})",
+    )  # fmt: skip
+    options.add_folder(found)
+    options.add_nodes(found)
+    found.set_defaults(parser=found, run=_run)
+
+
+def table_of(arguments: argparse.Namespace) -> Table:
+    ports = len(arguments.devices.split(",")) if arguments.devices else 0
+    if arguments.table == "original":
+        if not ports:
+            raise BenchError("--devices: name the RDMA ports of this host, e.g. mlx5_0,mlx5_1")
+        return published_figures.original(ports)
+    if arguments.table == "blocks":
+        strange = [n for n in arguments.sizes if n not in published_figures.BLOCKS]
+        if strange:
+            raise BenchError(
+                f"--sizes {size_text(strange[0])}: not published; name some of "
+                f"{', '.join(map(size_text, published_figures.BLOCKS))}"
+            )
+        return published_figures.blocks(ports, arguments.concurrency, arguments.sizes)
+    return published_figures.threads(arguments.concurrencies)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if not arguments.duration:
+        raise ValueError("--duration 0: a measurement needs time; write at least 0.1")
+    interrupt_on_terminate()
+    table, progress = table_of(arguments), Progress()
+    here = Here(
+        devices=tuple(filter(None, arguments.devices.split(","))),
+        working_set=arguments.working_set,
+        seconds=arguments.duration,
+        warmup=arguments.warmup,
+        first_port=arguments.port + 1,
+        advertise=arguments.advertise_addr,
+        numa_node=arguments.numa_node,
+        bare=arguments.bare,
+        build=arguments.build,
+        node_options=tuple(f"{name}={value}" for name, value in arguments.node_options),
+    )
+    plan = (table.steps, here.working_set)
+    if arguments.host:
+        return _drive(arguments, table, here, plan, progress)
+    progress.say(f"serving {len(table.steps)} steps at port {arguments.port}")
+    with serving(arguments.port, plan) as peer:
+        for number, step in enumerate(table.steps, 1):
+            progress.say(f"{number} of {len(table.steps)}: {step.title}")
+            with served(step, here) as trouble:
+                peer.say(f"cannot {trouble}" if trouble else "ready")
+                peer.hear()
+    return 0
+
+
+def _drive(
+    arguments: argparse.Namespace, table: Table, here: Here, plan: object, progress: Progress
+) -> int:
+    before = host()
+    measured: dict[Step, dict[int, float] | str] = {}
+    run = {"host": before, "path": path_of(arguments.host, arguments.port)}
+    complete = False
+    try:
+        with driving(arguments.host, arguments.port, plan) as peer:
+            run["path"] = path_of(arguments.host, arguments.port)
+            for number, step in enumerate(table.steps, 1):
+                progress.say(f"{number} of {len(table.steps)}: {step.title}")
+                said, _, why = peer.hear().partition(" ")
+                measured[step] = (
+                    measure(step, here, arguments.host)
+                    if said == "ready"
+                    else f"{arguments.host}: {why}"
+                )
+                peer.say("done")
+        complete = True
+    except KeyboardInterrupt:
+        pass
+    document = published.document(table, measured, run)
+    files = output.write_files(
+        output.stem(f"published-{table.name}"),
+        f"peercache-bench published {table.name}",
+        Path(arguments.out_dir),
+        published.values(table, measured, run),
+        document,
+        [published.chart(table, measured)],
+        [] if complete else ["it was stopped before the end"],
+    )
+    print(document)
+    print(f"report: {files[0]}, and {len(files) - 1} files beside it")
+    if not complete:
+        print("stopped before the end; what was measured is in the files", file=sys.stderr)
+        return INTERRUPTED
+    return 0

@@ -1,0 +1,60 @@
+"""peercache-bench published for real, in small: both sides on this machine, over TCP."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..conftest import PYTHON
+from .processes import binary, free_port
+
+pytestmark = pytest.mark.node
+
+
+def both(table: str, folder: Path, *words: str) -> dict[str, Any]:
+    line = [
+        sys.executable, "-m", "peercache_bench", "published", table, f"--build={binary().parent}",
+        f"--port={free_port()}", "--working-set=32m", "--duration=0.2", "--warmup=0",
+        "--advertise-addr=127.0.0.1", "--numa-node=0",
+        # The two nodes stand for two machines.
+        "--node-option=map-pools=off", *words,
+    ]  # fmt: skip
+    serves = subprocess.Popen(line, cwd=PYTHON)
+    try:
+        measures = subprocess.run(
+            [*line, "--host=127.0.0.1", f"--out-dir={folder}"],
+            cwd=PYTHON, capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+        assert measures.returncode == 0, measures.stderr
+        assert serves.wait(30) == 0
+    finally:
+        serves.kill()
+        serves.wait()
+    assert (folder / f"published-{table}-{table}.png").read_bytes().startswith(b"\x89PNG")
+    assert f"published {table}" in (folder / f"published-{table}.html").read_text()
+    values: dict[str, Any] = json.loads((folder / f"published-{table}.json").read_text())
+    return values
+
+
+def test_threads_beside_iperf3(tmp_path: Path) -> None:
+    cells = both("threads", tmp_path, "--concurrencies=2")["cells"]
+    here = [cell for cell in cells if "here" in cell["row"]]
+    assert len(here) == 4
+    for cell in here:
+        assert 0.01 < (cell["ours"] or 0) < 10_000, cell
+    assert {"row": "theirs, bare metal", "column": "2", "theirs": 39.2, "ours": None,
+            "why": "another machine"} in cells  # fmt: skip
+
+
+def test_reads_by_the_size_of_a_page(tmp_path: Path) -> None:
+    cells = both("blocks", tmp_path, "--concurrency=1", "--sizes=4k,16m")["cells"]
+    reads = [cell for cell in cells if cell["column"] == "TCP read"]
+    assert len(reads) == 2
+    for cell in reads:
+        assert 0.001 < (cell["ours"] or 0) < 1000, cell
+    assert all(cell["why"] for cell in cells if cell["column"] != "TCP read")
