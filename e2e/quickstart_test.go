@@ -23,13 +23,16 @@ import (
 )
 
 // What the README says under this heading brings the suite's cluster up: its commands and its manifest, and nothing else.
-// The suite changes two things: the size of the pool, which would not fit these machines, and the values of suiteValues.
+// The suite changes three things: the size of the pool, which would not fit these machines, the values of suiteValues, and
+// the chart, which comes from the tree with the images that the machines have. The upgrade specs install from a registry.
 const (
 	readme           = "../README.md"
 	quickStart       = "## Quick start on your cluster"
 	quickStartFile   = "peercache.yaml"
 	readmePool       = "pool: 64Gi"
 	suitePool        = "pool: 256Mi"
+	readmeChart      = "oci://registry.example.com/peercache/charts/peercache"
+	suiteChart       = "charts/peercache"
 	quickStartMarker = "apiVersion: v1\nkind: Namespace\n"
 )
 
@@ -98,7 +101,8 @@ func installOperator(ctx context.Context, values ...string) {
 	}
 	commands := quickStartCommands("helm")
 	Expect(commands).To(HaveLen(1), "Helm commands of the README's quick start")
-	runFromReadme(ctx, commands[0], append(suiteValues(), values...)...)
+	Expect(strings.Count(commands[0], readmeChart)).To(Equal(1), "%q in %s", readmeChart, commands[0])
+	runFromReadme(ctx, strings.Replace(commands[0], readmeChart, suiteChart, 1), append(suiteValues(), values...)...)
 }
 
 // createFromReadme makes the PeerCacheCluster, with the namespace of the suite, and waits for it as the README does.

@@ -9,16 +9,17 @@ from peercache_bench.charts import Chart, Line
 from peercache_bench.published_figures import ELSEWHERE, Cell, Step, Table
 from peercache_bench.units import number
 
-# Bytes a second of each number of threads of a step; or why there are none.
-Measured = Mapping[Step, Mapping[int, float] | str]
+# Bytes a second of a step, by Cell.which; or why there are none.
+Figures = Mapping[int | str, float]
+Measured = Mapping[Step, Figures | str]
 
 
 def ours(cell: Cell, table: Table, measured: Measured) -> float | None:
     """In the table's unit."""
     found = measured.get(cell.step) if cell.step else None
-    if found is None or isinstance(found, str) or cell.threads not in found:
+    if found is None or isinstance(found, str) or cell.which not in found:
         return None
-    return found[cell.threads] / table.scale
+    return found[cell.which] / table.scale
 
 
 def reason(cell: Cell, measured: Measured) -> str:
@@ -77,12 +78,19 @@ def document(table: Table, measured: Measured, run: Mapping[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
+def _series(cell: Cell, table: Table) -> str:
+    if table.x_label:
+        return cell.column if table.down else cell.row
+    several = len({other.column for other in table.cells}) > 1
+    return f"{cell.row}, {cell.column}" if several else cell.row
+
+
 def chart(table: Table, measured: Measured) -> Chart:
     """Bars where the table has one column, else a line for each series of figures."""
     bars: list[tuple[str, float]] = []
     lines: dict[tuple[str, bool], list[tuple[float, float]]] = {}
     for cell in table.cells:
-        name = cell.column if table.down else cell.row
+        name = _series(cell, table)
         for figure, theirs in ((ours(cell, table, measured), False), (cell.theirs, True)):
             if figure is None:
                 continue

@@ -2,8 +2,9 @@
 
 A table has cells, each with the figure of its document and the step that measures its own. The
 documents: the performance baseline of the original PeerCache (two hosts of eight 400 Gb/s ports),
-the block sizes of MemKV (one GPU node, two ports of 400 Gb/s, 64 threads), and iperf over virtual
-machines with SR-IOV (400 Gb/s), each as it stood when this was written.
+the block sizes of MemKV (one GPU node, two ports of 400 Gb/s, 64 threads), iperf over virtual
+machines with SR-IOV (400 Gb/s), and single requests of Mooncake's PeerClient (one host, its own
+port of 25 Gb/s), each as it stood when this was written.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ STAY = (
 class Step:
     """What both hosts do together for some cells."""
 
-    kind: str  # get | bare (ib_read_bw) | iperf3
+    kind: str  # get | bare (ib_read_bw) | iperf3; async, which is of one host
     ports: int = 0  # RDMA ports, the first so many of --devices; 0: over TCP
     page_bytes: int = 128 * KIB
     batch: int = 32
@@ -37,6 +38,8 @@ class Step:
     @property
     def title(self) -> str:
         over = f"{self.ports} RDMA port{'s' if self.ports > 1 else ''}" if self.ports else "TCP"
+        if self.kind == "async":
+            return f"single requests of {size_text(self.page_bytes)} over {over}"
         parts = [
             f"{self.kind} over {over}, {size_text(self.page_bytes)}",
             f"{self.processes} processes" if self.processes > 1 else "",
@@ -53,7 +56,7 @@ class Cell:
     column: str
     theirs: float | None
     step: Step | None = None
-    threads: int = 1  # which of the step's
+    which: int | str = 1  # of the step's figures: by threads, or by the name of a mode
     why: str = ""  # there is no step
     x: float = 0  # where it is in a chart
 
@@ -172,4 +175,38 @@ def threads(counts: Sequence[int]) -> Table:
     return Table(
         "threads", "Over TCP, by threads", "iperf over SR-IOV, 400 Gb/s", "Gbit/s", 1e9 / 8,
         tuple(cells), x_label="threads",
+    )  # fmt: skip
+
+
+REQUESTS, WINDOWS = (1, 10, 50, 100), (5, 10, 25, 50)
+# Page in KiB: MB/s of (sync, async) by requests; of windows, for the most; of the batch.
+_SINGLE = {
+    32: (((135, 139), (151, 478), (153, 625), (155, 658)), (389, 513, 580, 636), 136),
+    64: (((311, 306), (310, 973), (309, 1261), (303, 1290)), (729, 1019, 1157, 1287), 279),
+    256: (((1216, 1127), (1158, 3236), (1002, 4698), (1049, 5081)), (2822, 4060, 4712, 5028), 1208),
+    1024: (
+        ((2572, 2522), (2560, 5324), (2560, 5828), (2434, 5796)), (4637, 5200, 5594, 5727), 2489,
+    ),
+}  # fmt: skip
+
+
+def requests(ports: int) -> Table:
+    """Single requests: one by one, submitted together, by window, and as one batch."""
+    cells = []
+    for kib, (pairs, windows, batch) in _SINGLE.items():
+        step = Step("async", ports, kib * KIB)
+        for n, (sync, together) in zip(REQUESTS, pairs, strict=True):
+            row = f"{size_text(kib * KIB)} x {n}"
+            cells += [
+                Cell(row, "sync", sync, step, f"sync {n}"),
+                Cell(row, "async", together, step, f"async {n}"),
+            ]
+        cells.append(Cell(row, "batch", batch, step, f"batch {n}"))
+        cells += [
+            Cell(row, f"window {w}", theirs, step, f"windowed {w}")
+            for w, theirs in zip(WINDOWS, windows, strict=True)
+        ]
+    return Table(
+        "async", "Single requests", "Mooncake's PeerClient, one host, a port of 25 Gb/s", "MB/s",
+        1e6, tuple(cells),
     )  # fmt: skip

@@ -1,6 +1,6 @@
-"""published: the tables that others have published, measured between two hosts.
+"""published: the tables that others have published, measured between two hosts, or on one.
 
-One host serves, the other measures; both take the same flags, but for names of devices:
+Of two hosts one serves, the other measures; both take the same flags, but for names of devices:
 
     producer$ peercache-bench published original --devices mlx5_0,mlx5_1
     consumer$ peercache-bench published original --devices mlx5_0,mlx5_1 --host PRODUCER
@@ -9,8 +9,9 @@ One host serves, the other measures; both take the same flags, but for names of 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from peercache_bench import options, output, published, published_figures
@@ -19,19 +20,21 @@ from peercache_bench.finish import INTERRUPTED, interrupt_on_terminate
 from peercache_bench.handshake import driving, serving
 from peercache_bench.host import host
 from peercache_bench.progress import Progress
+from peercache_bench.published import Figures
 from peercache_bench.published_figures import Step, Table
 from peercache_bench.published_steps import Here, measure, path_of, served
 from peercache_bench.units import GIB, count, counts, seconds, size, size_text, sizes
 
-TABLES = ("original", "blocks", "threads")
+TABLES = ("original", "blocks", "threads", "async")
 DEFAULT_PORT = 31900
 
 
 def add_command(commands: Any) -> None:
     found = commands.add_parser(
-        "published", help="two hosts: tables that others have published, measured here",
+        "published", help="tables that others have published, measured between two hosts",
         description="Without --host it serves the steps of a table, until the other side has gone "
-        "through them. Both sides take the same flags, but for --devices and --bare.",
+        "through them; the table async is of one host. Both sides take the same flags, but for "
+        "--devices and --bare.",
     )  # fmt: skip
     found.add_argument("table", choices=TABLES)
     found.add_argument(
@@ -95,6 +98,8 @@ def table_of(arguments: argparse.Namespace) -> Table:
                 f"{', '.join(map(size_text, published_figures.BLOCKS))}"
             )
         return published_figures.blocks(ports, arguments.concurrency, arguments.sizes)
+    if arguments.table == "async":
+        return published_figures.requests(ports)
     return published_figures.threads(arguments.concurrencies)
 
 
@@ -115,46 +120,66 @@ def _run(arguments: argparse.Namespace) -> int:
         build=arguments.build,
         node_options=tuple(f"{name}={value}" for name, value in arguments.node_options),
     )
+    if table.name == "async":
+        if arguments.host:
+            raise BenchError("--host: the table async is of one host; leave it out")
+        return _report(arguments, table, "On one host", _alone(table, here, progress))
     plan = (table.steps, here.working_set)
     if arguments.host:
-        return _drive(arguments, table, here, plan, progress)
+        path = path_of(arguments.host, arguments.port)
+        return _report(arguments, table, path, _driven(arguments, table, here, plan, progress))
     progress.say(f"serving {len(table.steps)} steps at port {arguments.port}")
     with serving(arguments.port, plan) as peer:
-        for number, step in enumerate(table.steps, 1):
-            progress.say(f"{number} of {len(table.steps)}: {step.title}")
+        for step in _each(table, progress):
             with served(step, here) as trouble:
                 peer.say(f"cannot {trouble}" if trouble else "ready")
                 peer.hear()
     return 0
 
 
-def _drive(
+def _each(table: Table, progress: Progress) -> Iterator[Step]:
+    for number, step in enumerate(table.steps, 1):
+        progress.say(f"{number} of {len(table.steps)}: {step.title}")
+        yield step
+
+
+def _alone(table: Table, here: Here, progress: Progress) -> Iterator[tuple[Step, Figures | str]]:
+    for step in _each(table, progress):
+        yield step, measure(step, here, "")
+
+
+def _driven(
     arguments: argparse.Namespace, table: Table, here: Here, plan: object, progress: Progress
+) -> Iterator[tuple[Step, Figures | str]]:
+    with driving(arguments.host, arguments.port, plan) as peer:
+        for step in _each(table, progress):
+            said, _, why = peer.hear().partition(" ")
+            if said == "ready":
+                yield step, measure(step, here, arguments.host)
+            else:
+                yield step, f"{arguments.host}: {why}"
+            peer.say("done")
+
+
+def _report(
+    arguments: argparse.Namespace,
+    table: Table,
+    path: str,
+    found: Iterator[tuple[Step, Figures | str]],
 ) -> int:
-    before = host()
-    measured: dict[Step, dict[int, float] | str] = {}
-    run = {"host": before, "path": path_of(arguments.host, arguments.port)}
+    """Measures, shows and writes, also after a signal."""
+    run = {"host": host(), "path": path}
+    measured: dict[Step, Figures | str] = {}
     complete = False
-    try:
-        with driving(arguments.host, arguments.port, plan) as peer:
-            run["path"] = path_of(arguments.host, arguments.port)
-            for number, step in enumerate(table.steps, 1):
-                progress.say(f"{number} of {len(table.steps)}: {step.title}")
-                said, _, why = peer.hear().partition(" ")
-                measured[step] = (
-                    measure(step, here, arguments.host)
-                    if said == "ready"
-                    else f"{arguments.host}: {why}"
-                )
-                peer.say("done")
+    with contextlib.suppress(KeyboardInterrupt):
+        for step, figures in found:
+            measured[step] = figures
         complete = True
-    except KeyboardInterrupt:
-        pass
     document = published.document(table, measured, run)
     files = output.write_files(
         output.stem(f"published-{table.name}"),
         f"peercache-bench published {table.name}",
-        Path(arguments.out_dir),
+        arguments.out_dir,
         published.values(table, measured, run),
         document,
         [published.chart(table, measured)],

@@ -17,7 +17,8 @@ from pathlib import Path
 from peercache_bench.binding import node_of_interface, node_of_port, on_node
 from peercache_bench.errors import BenchError
 from peercache_bench.ladder import attempt, bare_command, bare_rate
-from peercache_bench.published_figures import Step
+from peercache_bench.published import Figures
+from peercache_bench.published_figures import REQUESTS, WINDOWS, Step
 
 BARE_QUEUES = 16
 # What `serve` takes at least.
@@ -90,19 +91,27 @@ def _get(step: Step, here: Here, role: str, devices: Sequence[str], address: str
     engines = max(step.threads) * step.processes
     pages = max(here.working_set // step.page_bytes, engines * step.batch, LEAST_PAGES)
     line = [
-        sys.executable, "-m", "peercache_bench", role, "--discovery-addr", address,
+        *_bench(role, here, devices), "--discovery-addr", address,
         "--page-size", str(step.page_bytes), "--batch-size", str(step.batch),
-        "--working-set", str(pages), "--protocol", "rdma" if devices else "tcp",
+        "--working-set", str(pages),
     ]  # fmt: skip
-    if devices:
-        line += ["--devices", ",".join(devices)]
-    if here.advertise:
-        line += ["--advertise-addr", here.advertise]
-    if here.build:
-        line += ["--build", str(here.build)]
+    return [*line, "--advertise-addr", here.advertise] if here.advertise else line
+
+
+def _bench(command: str, here: Here, devices: Sequence[str]) -> list[str]:
+    line = [sys.executable, "-m", "peercache_bench", command]
+    line += ["--protocol", "rdma", "--devices", ",".join(devices)] if devices else []
+    line += ["--build", str(here.build)] if here.build else []
     for option in here.node_options:
         line += ["--node-option", option]
     return line
+
+
+def _timed(here: Here, out: Path) -> list[str]:
+    return [
+        "--no-limits", "--out-dir", str(out),
+        "--duration", str(here.seconds), "--warmup", str(here.warmup),
+    ]  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -162,9 +171,14 @@ def _bare(step: Step, here: Here) -> list[str]:
     return [*line, *shlex.split(here.bare)]
 
 
-def measure(step: Step, here: Here, host: str) -> dict[int, float] | str:
-    """Bytes a second for each number of threads; or why there are none."""
+def measure(step: Step, here: Here, host: str) -> Figures | str:
+    """Bytes a second, by Cell.which; or why there are none. ``host`` serves, if the step is of two.
+
+    What the commands say goes to standard error.
+    """
     try:
+        if step.kind == "async":
+            return _requests(step, here)
         if step.kind == "bare":
             return {1: bare_rate(attempt([*_bare(step, here), host], True)) * 1e9}
         if step.kind == "iperf3":
@@ -188,7 +202,7 @@ def _iperf(step: Step, here: Here, host: str, threads: int) -> float:
         raise BenchError(f"{shlex.join(line)} failed: {said.stdout}{said.stderr}") from None
 
 
-def _gets(step: Step, here: Here, host: str) -> dict[int, float]:
+def _gets(step: Step, here: Here, host: str) -> Figures:
     with tempfile.TemporaryDirectory(prefix="peercache-bench-") as folder:
         running = []
         for i, devices in enumerate(_groups(step, here)):
@@ -197,15 +211,34 @@ def _gets(step: Step, here: Here, host: str) -> dict[int, float]:
                 *_bound(step, here, devices, host),
                 *_get(step, here, "drive", devices, f"{host}:{here.first_port + i}"),
                 "--concurrencies", ",".join(map(str, step.threads)),
-                "--processes", str(step.processes), "--no-limits", "--out-dir", str(out),
-                "--duration", str(here.seconds), "--warmup", str(here.warmup),
+                "--processes", str(step.processes), *_timed(here, out),
             ]  # fmt: skip
             running.append((out, subprocess.Popen(line, stdout=subprocess.PIPE, text=True)))
         ended = [(out, process, process.communicate()[0]) for out, process in running]
-        total: dict[int, float] = dict.fromkeys(step.threads, 0.0)
+        total: dict[int | str, float] = dict.fromkeys(step.threads, 0.0)
         for out, process, _ in ended:
             if process.returncode != 0:
                 raise BenchError(f"drive ended with status {process.returncode}, see above")
             for result in json.loads((out / "drive.json").read_text())["results"]:
                 total[result["case"]["threads"]] += result["figures"]["gb_per_s"] * 1e9
         return total
+
+
+def _requests(step: Step, here: Here) -> Figures:
+    with tempfile.TemporaryDirectory(prefix="peercache-bench-") as folder:
+        line = [
+            *_bench("async", here, here.devices[: step.ports]),
+            "--sizes", str(step.page_bytes), "--requests", ",".join(map(str, REQUESTS)),
+            "--windows", ",".join(map(str, WINDOWS)),
+            "--working-set", str(max(here.working_set // step.page_bytes, max(REQUESTS))),
+            *_timed(here, Path(folder)),
+        ]  # fmt: skip
+        process = subprocess.run(line, stdout=subprocess.PIPE, text=True, check=False)
+        if process.returncode != 0:
+            raise BenchError(f"async ended with status {process.returncode}, see above")
+        found: dict[int | str, float] = {}
+        for result in json.loads((Path(folder) / "async.json").read_text())["results"]:
+            case = result["case"]
+            number = case["window"] if case["mode"] == "windowed" else case["requests"]
+            found[f"{case['mode']} {number}"] = result["figures"]["gb_per_s"] * 1e9
+        return found

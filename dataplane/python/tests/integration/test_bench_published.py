@@ -41,6 +41,19 @@ def both(table: str, folder: Path, *words: str) -> dict[str, Any]:
     return values
 
 
+def test_single_requests(tmp_path: Path) -> None:
+    line = [
+        sys.executable, "-m", "peercache_bench", "published", "async",
+        f"--build={binary().parent}", "--working-set=32m", "--duration=0.05", "--warmup=0",
+        "--node-option=map-pools=off", f"--out-dir={tmp_path}",
+    ]  # fmt: skip
+    subprocess.run(line, cwd=PYTHON, check=True, capture_output=True)
+    cells = json.loads((tmp_path / "published-async.json").read_text())["cells"]
+    assert len(cells) == 52
+    for cell in cells:
+        assert 0.1 < (cell["ours"] or 0) < 1_000_000, cell
+
+
 def test_threads_beside_iperf3(tmp_path: Path) -> None:
     cells = both("threads", tmp_path, "--concurrencies=2")["cells"]
     here = [cell for cell in cells if "here" in cell["row"]]

@@ -96,5 +96,5 @@ def test_only_who_does_not_listen_yet_is_waited_for(
     called = tmp_path / "called"
     line = ["sh", "-c", f"echo >>{called}; echo '{says}' >&2; exit 1"]
     with pytest.raises(BenchError, match=says):
-        ladder._attempt(line, climbs=True)
+        ladder.attempt(line, climbs=True)
     assert (len(called.read_text()) > 1) == again

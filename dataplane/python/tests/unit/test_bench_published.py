@@ -66,6 +66,11 @@ def test_the_tables_are_those_of_their_documents() -> None:
     assert {cell.why for cell in published_figures.blocks(0, 1).cells if cell.step is None} == {
         published_figures.STAY, "name the ports by --devices",
     }  # fmt: skip
+    single = published_figures.requests(0)
+    assert len(single.cells) == 4 * (2 * 4 + 1 + 4)
+    assert {c.theirs for c in single.cells if c.row == "1 MiB x 100"} == {
+        2434, 5796, 2489, 4637, 5200, 5594, 5727,
+    }  # fmt: skip
     threads = published_figures.threads((1, 24))
     assert [c.theirs for c in threads.cells if c.row == "theirs, bare metal"] == [18.9, 395]
     assert len(threads.steps) == 4, "iperf3 and GET, with and without binding"
