@@ -45,6 +45,20 @@ func TestInjectOffline(t *testing.T) {
 	}
 }
 
+// TestInjectRecipes asks about the manifests that docs/recipes.md tells people to copy.
+func TestInjectRecipes(t *testing.T) {
+	for file, connected := range map[string]int{
+		"stateful-set.yaml": 1, "leader-worker-set.yaml": 2, "role-based-group.yaml": 2, "kserve-inference-service.yaml": 1,
+		"kserve-llm-inference-service.yaml": 2, "kueue.yaml": 1,
+	} {
+		got := runCommand(t, &fakePods{}, nil,
+			"inject", "--dry-run", "-f", "../docs/samples/"+file, "--cluster-file", "testdata/cluster.yaml")
+		if found := strings.Count(got.stdout, ": would be connected\n"); got.status != 0 || found != connected {
+			t.Errorf("%s: %d pods would be connected, want %d: %+v", file, found, connected, got)
+		}
+	}
+}
+
 // TestInjectOfflineOtherNamespace checks a cluster without a selector: which namespaces it serves is known without an API
 // server.
 func TestInjectOfflineOtherNamespace(t *testing.T) {

@@ -18,15 +18,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// templates are the paths of pod templates: of Deployments, StatefulSets, Jobs and most other kinds; of CronJobs; of
-// LeaderWorkerSets.
-var templates = [][]string{
-	{"spec", "template"},
-	{"spec", "jobTemplate", "spec", "template"},
-	{"spec", "leaderWorkerTemplate", "leaderTemplate"},
-	{"spec", "leaderWorkerTemplate", "workerTemplate"},
-}
-
 // foundPod is a pod in a manifest, or the pod of a template in it.
 type foundPod struct {
 	name string
@@ -74,16 +65,9 @@ func podsOfObject(object *unstructured.Unstructured) ([]foundPod, error) {
 		return []foundPod{{name, pod}}, nil
 	}
 	var pods []foundPod
-	for _, path := range templates {
-		template, there, err := unstructured.NestedMap(object.Object, path...)
-		if err != nil || !there || template["spec"] == nil {
-			continue
-		}
-		where := name
-		if last := path[len(path)-1]; last != "template" {
-			where += " " + last
-		}
-		pod, err := toPod(template, where)
+	for _, template := range podTemplates(object) {
+		where := strings.TrimSpace(name + " " + template.where)
+		pod, err := toPod(template.object, where)
 		if err != nil {
 			return nil, err
 		}

@@ -107,6 +107,16 @@ func Namespace(t *testing.T) string {
 	return namespace.Name
 }
 
+// File is the path of a file of the project.
+func File(t *testing.T, path string) string {
+	t.Helper()
+	folder, err := root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(folder, path)
+}
+
 // Eventually waits until check returns nil, and fails with its last error after the given time.
 func Eventually(t *testing.T, within time.Duration, check func() error) {
 	t.Helper()
@@ -119,17 +129,17 @@ func Eventually(t *testing.T, within time.Duration, check func() error) {
 	t.Fatalf("after %s: %v", within, err)
 }
 
-// root returns the folder of go.mod, above the package whose tests run.
+// root returns the folder of config/crd, above the package whose tests run. Modules below it have a go.mod of their own.
 func root() (string, error) {
 	folder, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for folder != filepath.Dir(folder) {
-		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(folder, "config", "crd")); err == nil {
 			return folder, nil
 		}
 		folder = filepath.Dir(folder)
 	}
-	return "", errors.New("no go.mod above the working directory")
+	return "", errors.New("no config/crd above the working directory")
 }

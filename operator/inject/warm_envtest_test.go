@@ -22,6 +22,7 @@ import (
 
 	"github.com/peercache/peercache/internal/testenv"
 	"github.com/peercache/peercache/operator/inject"
+	"github.com/peercache/peercache/operator/inject/webhooktest"
 )
 
 // requested collects the paths that a client asks the API server for.
@@ -56,7 +57,7 @@ func TestAStandbyFillsItsCacheBeforeItIsReady(t *testing.T) {
 	if err := testenv.Client(t).Create(t.Context(), lease); err != nil {
 		t.Fatal(err)
 	}
-	options := installWebhook(t)
+	options := webhooktest.Install(t)
 	requests := &requested{paths: map[string]bool{}}
 	config := testenv.Config()
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -66,7 +67,7 @@ func TestAStandbyFillsItsCacheBeforeItIsReady(t *testing.T) {
 	probes := freeAddress(t)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: testenv.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: probes,
-		LeaderElection: true, LeaderElectionID: lease.Name, LeaderElectionNamespace: namespace, WebhookServer: serverAt(options),
+		LeaderElection: true, LeaderElectionID: lease.Name, LeaderElectionNamespace: namespace, WebhookServer: webhooktest.ServerAt(options),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +78,7 @@ func TestAStandbyFillsItsCacheBeforeItIsReady(t *testing.T) {
 	if err := mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker()); err != nil {
 		t.Fatal(err)
 	}
-	run(t, mgr)
+	webhooktest.Run(t, mgr)
 	testenv.Eventually(t, time.Minute, func() error { return answers(t, "http://"+probes+"/readyz") })
 	select {
 	case <-mgr.Elected():

@@ -5,7 +5,6 @@
 package inject_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,23 +18,17 @@ import (
 	"testing"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/yaml"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/internal/testenv"
-	"github.com/peercache/peercache/operator/inject"
 	"github.com/peercache/peercache/operator/inject/names"
-	"github.com/peercache/peercache/operator/plan"
+	"github.com/peercache/peercache/operator/inject/webhooktest"
 )
 
 func TestMain(m *testing.M) { os.Exit(testenv.Main(m)) }
@@ -60,74 +53,8 @@ func (w *warnings) has(part string) bool {
 	return strings.Contains(strings.Join(w.text, "\n"), part)
 }
 
-// installWebhook registers config/webhook with the API server, and returns where the API server calls it.
-func installWebhook(t *testing.T) *envtest.WebhookInstallOptions {
-	t.Helper()
-	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	readYAML(t, "../../config/webhook/webhook.yaml", configuration)
-	options := &envtest.WebhookInstallOptions{
-		MutatingWebhooks: []*admissionregistrationv1.MutatingWebhookConfiguration{configuration},
-	}
-	if err := options.Install(testenv.Config()); err != nil {
-		t.Fatalf("installing the webhook configuration: %v", err)
-	}
-	t.Cleanup(func() {
-		// The context of the test has ended by now.
-		if err := testenv.Client(t).Delete(context.WithoutCancel(t.Context()), configuration); err != nil {
-			t.Errorf("removing the webhook configuration: %v", err)
-		}
-		if err := options.Cleanup(); err != nil {
-			t.Errorf("removing the webhook's certificate: %v", err)
-		}
-	})
-	return options
-}
-
-// serveWebhook runs the webhook until the test ends.
-func serveWebhook(t *testing.T) {
-	t.Helper()
-	options := installWebhook(t)
-	mgr, err := ctrl.NewManager(testenv.Config(), ctrl.Options{
-		Scheme:        testenv.Scheme(),
-		Metrics:       metricsserver.Options{BindAddress: "0"},
-		WebhookServer: serverAt(options),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := inject.SetupWithManager(mgr, inject.Options{
-		ClientImage: clientImage,
-		Plan:        plan.Facts{DataplaneImage: "dataplane:test"},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	run(t, mgr)
-	testenv.Eventually(t, time.Minute, func() error {
-		return mgr.GetWebhookServer().StartedChecker()(nil)
-	})
-}
-
-func serverAt(options *envtest.WebhookInstallOptions) webhook.Server {
-	return webhook.NewServer(webhook.Options{
-		Host: options.LocalServingHost, Port: options.LocalServingPort, CertDir: options.LocalServingCertDir,
-	})
-}
-
-// run runs a manager until the test ends.
-func run(t *testing.T, mgr ctrl.Manager) {
-	t.Helper()
-	stopped := make(chan error, 1)
-	ctx := t.Context()
-	go func() { stopped <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		if err := <-stopped; err != nil {
-			t.Errorf("the manager: %v", err)
-		}
-	})
-}
-
 func TestWebhook(t *testing.T) {
-	serveWebhook(t)
+	webhooktest.Serve(t, clientImage)
 	t.Run("a labelled pod is connected", connects)
 	t.Run("an unlabelled pod is left alone", leavesUnlabelledAlone)
 	t.Run("a later change of the pod is left alone", leavesUpdatesAlone)
@@ -401,7 +328,7 @@ func initContainerIsRestricted(t *testing.T) {
 
 // TestWebhookIsDown checks that pods are created while nothing listens where the API server calls.
 func TestWebhookIsDown(t *testing.T) {
-	options := installWebhook(t)
+	options := webhooktest.Install(t)
 	address := net.JoinHostPort(options.LocalServingHost, strconv.Itoa(options.LocalServingPort))
 	if connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address); err == nil {
 		t.Fatal(errors.Join(errors.New("something listens at "+address), connection.Close()))
