@@ -47,10 +47,15 @@ func TestInjectOffline(t *testing.T) {
 
 // TestInjectRecipes asks about the manifests that docs/recipes.md tells people to copy.
 func TestInjectRecipes(t *testing.T) {
-	for file, connected := range map[string]int{
+	recipes := map[string]int{
 		"stateful-set.yaml": 1, "leader-worker-set.yaml": 2, "role-based-group.yaml": 2, "kserve-inference-service.yaml": 1,
 		"kserve-llm-inference-service.yaml": 2, "kueue.yaml": 1,
-	} {
+	}
+	files, err := filepath.Glob("../docs/samples/*.yaml")
+	if err != nil || len(files) != len(recipes)+1 { // and the values of llm-d, which are no manifest
+		t.Errorf("docs/samples has %q, and this test %d of them (error %v)", files, len(recipes), err)
+	}
+	for file, connected := range recipes {
 		got := runCommand(t, &fakePods{}, nil,
 			"inject", "--dry-run", "-f", "../docs/samples/"+file, "--cluster-file", "testdata/cluster.yaml")
 		if found := strings.Count(got.stdout, ": would be connected\n"); got.status != 0 || found != connected {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func TestRecipesOfKubernetes(t *testing.T) {
 				t.Errorf("pod %s: args %q, variables %+v", pod.Name, container.Args, container.Env)
 			}
 			if rank := container.Env[1]; rank.Name != "RANK" || rank.ValueFrom.FieldRef.FieldPath != "metadata.labels['apps.kubernetes.io/pod-index']" ||
-				pod.Labels["apps.kubernetes.io/pod-index"] != fmt.Sprint(i) {
+				pod.Labels["apps.kubernetes.io/pod-index"] != strconv.Itoa(i) {
 				t.Errorf("pod %s: rank %+v, labels %v", pod.Name, rank, pod.Labels)
 			}
 		}

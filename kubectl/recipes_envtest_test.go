@@ -5,6 +5,7 @@
 package kubectl
 
 import (
+	"maps"
 	"os"
 	"regexp"
 	"strings"
@@ -174,9 +175,7 @@ func stamp(pod *corev1.Pod, apiVersion, kind, owner string, labels map[string]st
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
 	}
-	for key, value := range labels {
-		pod.Labels[key] = value
-	}
+	maps.Copy(pod.Labels, labels)
 	pod.OwnerReferences = []metav1.OwnerReference{
 		{APIVersion: apiVersion, Kind: kind, Name: owner, UID: "00000000-0000-0000-0000-000000000001", Controller: new(true), BlockOwnerDeletion: new(true)},
 	}

@@ -51,6 +51,7 @@ lint-go: $(GOLANGCI_LINT) ## golangci-lint over every Go package and the tests o
 	@hack/cluster/check-versions.sh
 	@$(GO_BUILD_ENV) $(GOLANGCI_LINT) run --build-tags envtest,render,e2e,promtool ./...
 	@cd hack/olm && $(GO_BUILD_ENV) $(GOLANGCI_LINT) run ./...
+	@cd hack/recipes && $(GO_BUILD_ENV) $(GOLANGCI_LINT) run --build-tags envtest ./...
 	@cd hack/cluster/tools/rdma-shared-plugin && $(GO_BUILD_ENV) $(GOLANGCI_LINT) run ./...
 
 .PHONY: build-operator
@@ -87,9 +88,10 @@ test-rules: ## Alerts, recording rules and dashboards, with promtool
 .PHONY: test-envtest
 test-envtest: ## Go tests on a real kube-apiserver, which is built when KUBEBUILDER_ASSETS names none
 	@echo "==> Go tests on a real kube-apiserver"
-	@assets="$${KUBEBUILDER_ASSETS:-$$(hack/cluster/build.sh --bin-dir)}" && \
-		KUBEBUILDER_ASSETS="$$assets" $(GO_BUILD_ENV) \
-		$(call go_test,-tags envtest -timeout 15m,./api/... ./operator/... ./kubectl/...)
+	@assets="$${KUBEBUILDER_ASSETS:-$$(hack/cluster/build.sh --bin-dir)}" && status=0 && \
+		export KUBEBUILDER_ASSETS="$$assets" $(GO_BUILD_ENV) && \
+		{ $(call go_test,-tags envtest -timeout 15m,./api/... ./operator/... ./kubectl/...) || status=1; } && \
+		{ $(if $(ONLY),true,go -C hack/recipes test -tags envtest -timeout 15m ./...) || status=1; } && exit $$status
 
 # Where `make scale` leaves its result, its chart and the operator's logs.
 SCALE_OUT ?= operator/build/scale

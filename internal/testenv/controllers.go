@@ -6,6 +6,7 @@ package testenv
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,11 +22,12 @@ import (
 func Controllers(t *testing.T) {
 	t.Helper()
 	program := filepath.Join(os.Getenv(assets), "kube-controller-manager")
-	if _, err := os.Stat(program); err != nil {
+	if _, err := os.Stat(program); err != nil { //nolint:gosec // whoever runs the tests names the folder
 		t.Fatalf("%v: this test needs Kubernetes' controllers beside kube-apiserver; `make test-envtest` builds them, without %s", err, assets)
 	}
 	var output bytes.Buffer
-	command := exec.Command(program, "--kubeconfig="+kubeconfig(t), "--controllers=deployment-controller,replicaset-controller,statefulset-controller",
+	//nolint:gosec // likewise
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), program, "--kubeconfig="+kubeconfig(t), "--controllers=deployment-controller,replicaset-controller,statefulset-controller",
 		"--leader-elect=false", "--secure-port=0", "--kube-api-qps=100", "--kube-api-burst=200")
 	command.Stdout, command.Stderr = &output, &output
 	if err := command.Start(); err != nil {
