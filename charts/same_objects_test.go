@@ -56,6 +56,7 @@ func TestSameOverlays(t *testing.T) {
 	overlays := map[string][]string{
 		"with-csi":        {"csi.enabled=true"},
 		"with-monitoring": monitoring,
+		"namespaced":      {"watchNamespaces={inference}"},
 		"production":      append(monitoring, "csi.enabled=true", "networkPolicy.enabled=true"),
 	}
 	folders, err := filepath.Glob("../config/overlays/*")

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/peercache/peercache/operator/tracing"
@@ -38,8 +40,10 @@ type options struct {
 	webhook        string
 	certificates   string
 	tracing        string
-	showVersion    bool
-	log            zap.Options
+	// watchNamespaces are the only namespaces in which the operator works; none means all.
+	watchNamespaces []string
+	showVersion     bool
+	log             zap.Options
 }
 
 // parseFlags reads the command line. The environment may give the images; a flag overrides it.
@@ -74,12 +78,17 @@ func parseFlags(args []string, getenv func(string) string, output io.Writer) (op
 		"program such as OLM makes, renews and lets the API server trust; empty: the operator does this itself")
 	set.StringVar(&o.tracing, "tracing-endpoint", "", "`address` of an OpenTelemetry collector that takes OTLP over HTTP, such as "+
 		"http://collector:4318, for spans of the operator; empty: the operator sends none")
+	watched := set.String("watch-namespaces", "", "comma-separated `namespaces` in which the operator works, with rights there only; "+
+		"empty: in all")
 	set.BoolVar(&o.showVersion, "version", false, "print the version and exit")
 	o.log.BindFlags(set)
 	if err := set.Parse(args); err != nil {
 		return o, err
 	}
 	o.dataplaneImage, o.clientImage = *dataplane, *client
+	if *watched != "" {
+		o.watchNamespaces = strings.Split(*watched, ",")
+	}
 	if o.namespace == "" {
 		o.namespace = namespaceOfPod()
 	}
@@ -103,6 +112,12 @@ func (o options) validate(rest []string) error {
 		return fmt.Errorf("--webhook-port=%d is no port: write a number from 1 to 65535", o.webhookPort)
 	case o.namespace == "" && (o.webhook == webhookEnabled || o.leaderElect):
 		return errors.New("the operator's namespace is unknown outside a pod: write --namespace=peercache-system")
+	}
+	for i, namespace := range o.watchNamespaces {
+		if wrong := validation.IsDNS1123Label(namespace); len(wrong) > 0 || slices.Contains(o.watchNamespaces[:i], namespace) {
+			return fmt.Errorf("--watch-namespaces=%s has %q, which is twice there or no name of a namespace: "+
+				"write names with commas between them, such as team-a,team-b", strings.Join(o.watchNamespaces, ","), namespace)
+		}
 	}
 	if err := tracing.Check(o.tracing); err != nil {
 		return fmt.Errorf("--tracing-endpoint=%s %w", o.tracing, err)

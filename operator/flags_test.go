@@ -44,6 +44,9 @@ func TestBadFlagsSayWhatToWrite(t *testing.T) {
 		{[]string{"--webhook=disabled", "--webhook-certificates=/certs"}, "leave one of them out"},
 		{[]string{"--namespace=ns", "--tracing-endpoint=collector:4318"}, "--tracing-endpoint=collector:4318 is no address of a collector: " +
 			"write scheme, host and port, as in http://collector:4318"},
+		{[]string{"--namespace=ns", "--watch-namespaces=a,,b"}, `--watch-namespaces=a,,b has ""`},
+		{[]string{"--namespace=ns", "--watch-namespaces=a,a"}, "such as team-a,team-b"},
+		{[]string{"--namespace=ns", "--watch-namespaces=A"}, "no name of a namespace"},
 		{[]string{"run"}, `unexpected argument "run"`},
 		{nil, "--namespace=peercache-system"},
 		{[]string{"--webhook=disabled", "--leader-elect"}, "--namespace=peercache-system"},

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -38,6 +40,7 @@ import (
 )
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=peercache-system,resources=leases,verbs=get;create;update
+// +kubebuilder:rbac:groups="";events.k8s.io,namespace=peercache-system,resources=events,verbs=create;patch
 
 // version is set by the linker: -ldflags "-X main.version=$(cat VERSION)".
 var version = "0.0.0-unreleased"
@@ -80,7 +83,7 @@ func main() {
 // run works until the context ends, on SIGTERM or SIGINT.
 func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 	ctrl.Log.Info("starting", "version", version, "dataplaneImage", config.dataplaneImage,
-		"clientImage", config.clientImage, "webhook", config.webhook)
+		"clientImage", config.clientImage, "webhook", config.webhook, "watchNamespaces", config.watchNamespaces)
 	traces, err := tracing.Start(config.tracing, version)
 	if err != nil {
 		return err
@@ -112,7 +115,7 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 		Now:             time.Now,
 		Tracer:          traces.Tracer(),
 	}
-	injection := inject.Options{ClientImage: config.clientImage, Plan: facts}
+	injection := inject.Options{ClientImage: config.clientImage, Plan: facts, Namespaces: config.watchNamespaces}
 	reconciler.Injection = injection
 	// The watchdog also runs without the webhook, because admission policies connect pods as well.
 	if reconciler.Watchdog, err = watchdog.New(mgr, injection); err != nil {
@@ -166,11 +169,18 @@ func managerOptions(config options, served certificate) manager.Options {
 		object, scope := certs.CacheByObject(config.namespace)
 		cached[object] = scope
 	}
+	if len(config.watchNamespaces) > 0 {
+		// Such an operator may read no other webhook configuration.
+		cached[&admissionv1.MutatingWebhookConfiguration{}] = cache.ByObject{
+			Field: fields.OneTermEqualSelector("metadata.name", certs.ConfigurationName),
+		}
+	}
 	return manager.Options{
 		Scheme: scheme,
 		Cache: cache.Options{
-			ByObject:         cached,
-			DefaultTransform: cache.TransformStripManagedFields(),
+			DefaultNamespaces: inject.CacheNamespaces(config.watchNamespaces),
+			ByObject:          cached,
+			DefaultTransform:  cache.TransformStripManagedFields(),
 		},
 		Metrics:                 metricsserver.Options{BindAddress: config.metricsAddress},
 		HealthProbeBindAddress:  config.probeAddress,

@@ -26,16 +26,32 @@ const warmRetry = time.Second
 // leads only. Without the warmer, the first admission request of another replica would list every cluster within its own time.
 type warmer struct {
 	informers cache.Informers
+	objects   []client.Object
 	filled    chan struct{}
 }
 
-func newWarmer(informers cache.Informers) *warmer {
-	return &warmer{informers: informers, filled: make(chan struct{})}
+func newWarmer(informers cache.Informers, objects []client.Object) *warmer {
+	return &warmer{informers: informers, objects: objects, filled: make(chan struct{})}
 }
 
 // cachedObjects are the kinds that the webhook reads from the cache.
-func cachedObjects() []client.Object {
+func (o Options) cachedObjects() []client.Object {
+	if len(o.Namespaces) > 0 {
+		return []client.Object{&v1alpha1.PeerCacheCluster{}}
+	}
 	return []client.Object{&v1alpha1.PeerCacheCluster{}, csiDriver()}
+}
+
+// CacheNamespaces restricts a cache to the namespaces that the operator watches.
+func CacheNamespaces(namespaces []string) map[string]cache.Config {
+	if len(namespaces) == 0 {
+		return nil
+	}
+	scopes := map[string]cache.Config{}
+	for _, namespace := range namespaces {
+		scopes[namespace] = cache.Config{}
+	}
+	return scopes
 }
 
 func csiDriver() *metav1.PartialObjectMetadata {
@@ -49,7 +65,7 @@ func (*warmer) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable.
 func (w *warmer) Start(ctx context.Context) error {
-	for _, object := range cachedObjects() {
+	for _, object := range w.objects {
 		err := wait.PollUntilContextCancel(ctx, warmRetry, true, func(ctx context.Context) (bool, error) {
 			_, err := w.informers.GetInformer(ctx, object) // returns when the cache is filled
 			if err != nil && ctx.Err() == nil {

@@ -41,7 +41,7 @@ func (s *slowInformers) GetInformer(ctx context.Context, object client.Object, _
 func TestAReplicaIsReadyWhenItsCacheIsFilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		informers := &slowInformers{}
-		w := newWarmer(informers)
+		w := newWarmer(informers, Options{}.cachedObjects())
 		if (manager.LeaderElectionRunnable)(w).NeedLeaderElection() {
 			t.Error("a replica that does not lead answers requests, too")
 		}
@@ -71,7 +71,7 @@ func TestAReplicaIsReadyWhenItsCacheIsFilled(t *testing.T) {
 
 func TestAnOperatorThatStopsDoesNotWaitForItsCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWarmer(&slowInformers{})
+		w := newWarmer(&slowInformers{}, Options{}.cachedObjects())
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if err := w.Start(ctx); err != nil || w.ready(nil) == nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,14 @@ type Options struct {
 	ClientImage string
 	// Plan has the facts for nodes inside SGLang pods that do not come from the cluster.
 	Plan plan.Facts
+	// Namespaces are those that the operator watches; none means all. With some it reads nothing that belongs to no namespace, but its
+	// own webhook configuration.
+	Namespaces []string
+}
+
+// Watches is true for the namespaces that the operator watches.
+func (o Options) Watches(namespace string) bool {
+	return len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, namespace)
 }
 
 // SetupWithManager serves injection on the manager's webhook server. The manager becomes ready after the cache is filled from
@@ -51,7 +60,7 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 		live:    mgr.GetAPIReader(),
 		events:  mgr.GetEventRecorder("peercache-inject"),
 	}})
-	warmer := newWarmer(mgr.GetCache())
+	warmer := newWarmer(mgr.GetCache(), options.cachedObjects())
 	if err := mgr.Add(warmer); err != nil {
 		return fmt.Errorf("setting up the webhook's cache: %w", err)
 	}
@@ -102,6 +111,9 @@ func (h *handler) inject(ctx context.Context, namespace string, pod *corev1.Pod)
 	key := ClusterOf(pod, namespace)
 	if key.Name == "" {
 		return Skip(pod, "label "+v1alpha1.LabelInject+" is empty: write the name of a PeerCacheCluster"), nil
+	}
+	if !h.options.Watches(key.Namespace) {
+		return Skip(pod, reasons.NamespaceNotWatched(key.String(), h.options.Namespaces)), nil
 	}
 	cluster, err := h.cluster(ctx, key)
 	switch {

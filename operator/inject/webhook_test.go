@@ -86,6 +86,7 @@ func TestHandle(t *testing.T) {
 		live     []client.Object
 		err      error
 		dryRun   bool
+		watched  []string
 		injected bool
 		warning  string // a part of the warning
 		event    bool
@@ -155,6 +156,13 @@ func TestHandle(t *testing.T) {
 				csiCluster(), &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "csi.peercache.io"}},
 			},
 		},
+		"cluster in a namespace that the operator does not watch": {
+			pod: podOfOtherNamespace, watched: []string{"serving", "other"}, cached: []client.Object{testCluster("elsewhere", servesAll)},
+			warning: "elsewhere/kv is in a namespace that the operator does not watch (it watches serving, other): add the namespace to watchNamespaces",
+		},
+		"an operator that may not look for the CSI driver": {
+			pod: enginePod, watched: []string{"serving"}, injected: true, cached: []client.Object{csiCluster()},
+		},
 		"CSI driver is missing": {
 			pod: enginePod, warning: "by the CSI driver csi.peercache.io", event: true, cached: []client.Object{csiCluster()},
 		},
@@ -185,7 +193,7 @@ func TestHandle(t *testing.T) {
 			}
 			recorder := events.NewFakeRecorder(1)
 			h := &handler{
-				options: Options{ClientImage: "client:test"},
+				options: Options{ClientImage: "client:test", Namespaces: test.watched},
 				cached:  reader(test.cached), live: reader(test.live),
 				events: recorder,
 			}

@@ -28,6 +28,10 @@ func devicesAvailable(cluster *v1alpha1.PeerCacheCluster, desired *plan.Desired,
 	if problem := missingTemplate(cluster, desired.Groups, facts); problem != nil {
 		return newCondition(kind, metav1.ConditionFalse, problem.reason, problem.text)
 	}
+	if facts.MachinesUnread {
+		return newCondition(kind, metav1.ConditionUnknown, "MachinesUnread", "the operator watches some namespaces only (--watch-namespaces), "+
+			"and reads no machines: what a machine lacks is in the events of the pods that do not start there")
+	}
 	if len(at.machines) == 0 && slices.ContainsFunc(desired.DaemonSets, func(d *appsv1.DaemonSet) bool {
 		return len(Drained(d, facts.Machines)) > 0
 	}) {

@@ -27,6 +27,8 @@ type Network struct {
 // Facts are the known state of the Kubernetes cluster.
 type Facts struct {
 	Machines []corev1.Node
+	// MachinesUnread says that the operator may not read machines, so Machines is empty whatever there is.
+	MachinesUnread bool
 	// Multus is true where the kind NetworkAttachmentDefinition exists.
 	Multus bool
 	// Networks has the networks of References that exist.

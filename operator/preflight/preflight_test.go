@@ -118,6 +118,19 @@ func TestDevicesAvailable(t *testing.T) {
 	}
 }
 
+// TestMachinesUnread: an operator that may not read machines claims nothing about them.
+func TestMachinesUnread(t *testing.T) {
+	desired, err := plan.For(cluster(), plan.Facts{DataplaneImage: "dataplane"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := Check(cluster(), desired, Facts{MachinesUnread: true})
+	got := meta.FindStatusCondition(report.Conditions, v1alpha1.ConditionDevicesAvailable)
+	if got.Status != metav1.ConditionUnknown || got.Reason != "MachinesUnread" {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestClaimTemplates(t *testing.T) {
 	c := cluster(rails(v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentDRA, DRA: &v1alpha1.ClaimedDevice{ResourceClaimTemplate: "t"}}))
 	facts := Facts{Machines: []corev1.Node{machine("m")}}

@@ -63,7 +63,7 @@ type Reconciler struct {
 	Watchdog Watchdog
 	// Facts are the input of every plan besides the cluster.
 	Facts plan.Facts
-	// Injection configures the admission policies of clusters that request one.
+	// Injection configures the admission policies of clusters that request one, and names the namespaces that the operator watches.
 	Injection inject.Options
 	// WebhookDisabled says that the operator runs without its webhook.
 	WebhookDisabled bool
@@ -94,6 +94,9 @@ func (r *Reconciler) applier() *apply.Applier {
 	return &apply.Applier{Client: r.Client, Live: r.Live, Events: r.Events, Now: r.Now}
 }
 
+// namespaced says that the operator works in some namespaces only, and may read nothing that belongs to none.
+func (r *Reconciler) namespaced() bool { return len(r.Injection.Namespaces) > 0 }
+
 // +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=apps,resources=daemonsets,verbs=get;list;watch
@@ -104,6 +107,9 @@ func (r *Reconciler) applier() *apply.Applier {
 
 // Reconcile takes one pass over one cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	if !r.Injection.Watches(request.Namespace) { // a pod here names a cluster elsewhere, which is not this operator's
+		return ctrl.Result{}, nil
+	}
 	ctx, span := r.begin(ctx, request)
 	defer span.End()
 	ended, err := r.reconcile(ctx, request)
@@ -135,7 +141,9 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (outco
 	if err := r.applier().DeleteFormerPolicies(ctx, cluster, &memory.applied); err != nil {
 		return outcome{}, err
 	}
-	p := &pass{Observed: status.Observed{Cluster: cluster, ActiveMembers: cluster.Status.ActiveMembers, Objects: cluster.Status.Objects}}
+	p := &pass{Observed: status.Observed{
+		Cluster: cluster, ActiveMembers: cluster.Status.ActiveMembers, Objects: cluster.Status.Objects, Namespaces: r.Injection.Namespaces,
+	}}
 	if err := r.step(ctx, p, "gather", r.gather); err != nil {
 		return outcome{}, err
 	}

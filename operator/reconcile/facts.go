@@ -51,6 +51,9 @@ func (r *Reconciler) gather(ctx context.Context, p *pass) error {
 		owner := metav1.GetControllerOf(&pod)
 		return owner == nil || !owners[string(owner.UID)]
 	})
+	if r.namespaced() { // it may read neither machines nor drivers
+		return nil
+	}
 	var machines corev1.NodeList
 	if err := r.Client.List(ctx, &machines, withoutCopies); err != nil {
 		return fmt.Errorf("listing Kubernetes nodes: %w", err)

@@ -61,14 +61,16 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.Service{}).
 		Owns(&corev1.ServiceAccount{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(clusterOfPod)).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allClusters), builder.WithPredicates(machineChanged)).
-		// Installing or removing the driver changes admission policies.
-		WatchesMetadata(&storagev1.CSIDriver{}, handler.EnqueueRequestsFromMapFunc(r.allClusters), builder.WithPredicates(csiDriverInstalled)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 4,
 			// A failed pass is repeated after 5 ms, then with exponential backoff.
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](5*time.Millisecond, stableInterval),
 		})
+	if !r.namespaced() {
+		build = build.Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allClusters), builder.WithPredicates(machineChanged)).
+			// Installing or removing the driver changes admission policies.
+			WatchesMetadata(&storagev1.CSIDriver{}, handler.EnqueueRequestsFromMapFunc(r.allClusters), builder.WithPredicates(csiDriverInstalled))
+	}
 	if err := mgr.Add(manager.RunnableFunc(r.applier().DeleteOrphanedPolicies)); err != nil {
 		return fmt.Errorf("setting up the deletion of admission policies: %w", err)
 	}

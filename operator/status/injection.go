@@ -101,6 +101,19 @@ func InjectionReady(state Injection, m Missed, oldKernels string) metav1.Conditi
 	}
 }
 
+// injectionReady adds what an operator that watches some namespaces only cannot do.
+func injectionReady(seen *Observed) metav1.Condition {
+	condition := InjectionReady(seen.Injection, seen.Missed, seen.OldKernels)
+	if len(seen.Namespaces) == 0 || seen.Injection != WebhookWorks {
+		return condition
+	}
+	condition.Message += fmt.Sprintf(" in the namespaces that the operator watches (%s), and in no other", strings.Join(seen.Namespaces, ", "))
+	if plan.SocketByDriver(seen.Cluster.Spec.Injection) {
+		condition.Message += "; it may not look whether CSIDriver " + plan.CSIDriver + " is installed"
+	}
+	return condition
+}
+
 // Missed are the SGLang pods that ask for the cluster and were not connected.
 type Missed struct {
 	Count int32

@@ -33,6 +33,27 @@ func TestInjectionReady(t *testing.T) {
 	}
 }
 
+// TestInjectionReadyInSomeNamespaces: an operator that watches some namespaces says so.
+func TestInjectionReadyInSomeNamespaces(t *testing.T) {
+	cluster := &v1alpha1.PeerCacheCluster{}
+	seen := &Observed{Cluster: cluster, Injection: WebhookWorks}
+	if got := injectionReady(seen); got != InjectionReady(WebhookWorks, Missed{}, "") {
+		t.Errorf("in all namespaces: %+v", got)
+	}
+	seen.Namespaces = []string{"a", "b"}
+	if got := injectionReady(seen); got.Reason != "WebhookReady" || !strings.HasSuffix(got.Message, "watches (a, b), and in no other") {
+		t.Errorf("in two namespaces: %+v", got)
+	}
+	cluster.Spec.Injection.Socket = v1alpha1.SocketCSI
+	if got := injectionReady(seen); !strings.HasSuffix(got.Message, "it may not look whether CSIDriver csi.peercache.io is installed") {
+		t.Errorf("with the driver: %+v", got)
+	}
+	seen.Injection = WebhookMissing
+	if got := injectionReady(seen); got.Reason != "WebhookMissing" || strings.Contains(got.Message, "watches") {
+		t.Errorf("without a webhook: %+v", got)
+	}
+}
+
 // TestInjectionReadyWithOldKernels: old kernels matter only where pods are connected at all.
 func TestInjectionReadyWithOldKernels(t *testing.T) {
 	for state, reason := range map[Injection]string{

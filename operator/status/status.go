@@ -53,6 +53,8 @@ type Observed struct {
 	Fleet          FleetView
 
 	Injection Injection
+	// Namespaces are those that the operator watches, and in which the API server calls its webhook; none means all.
+	Namespaces []string
 	// OldKernels names the machines whose kernel is too old for the CSI driver of injection.socket; "" when none is.
 	OldKernels string
 	Missed     Missed
@@ -114,7 +116,7 @@ func Compute(seen *Observed, memory *Memory, now time.Time) Report {
 	}
 	var events []Event
 	conditions := append(conditionsOf(conditionInputs{seen.Problem, seen.Planned, seen.Checks, progress, update, faults, discoveryReady(seen.Pods)}),
-		peersAuthenticated(seen), monitoringReady(seen), InjectionReady(seen.Injection, seen.Missed, seen.OldKernels))
+		peersAuthenticated(seen), monitoringReady(seen), injectionReady(seen))
 	conditions = append(conditions, health.conditions(status.Conditions)...)
 	if slices.ContainsFunc(faults, fault.rejected) {
 		memory.PodRejected = now

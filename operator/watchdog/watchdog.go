@@ -36,7 +36,7 @@ type Watchdog struct {
 // New sets up the watchdog and its cache. That cache selects other pods than the manager's cache, which holds pods of nodes. The
 // options are those of the webhook.
 func New(mgr ctrl.Manager, options inject.Options) (*Watchdog, error) {
-	pods, err := newCache(mgr.GetConfig(), mgr.GetScheme())
+	pods, err := newCache(mgr.GetConfig(), mgr.GetScheme(), options.Namespaces)
 	if err != nil {
 		return nil, err
 	}
@@ -56,11 +56,12 @@ func newWatchdog(pods cache.Cache, live client.Reader, writer client.Client, opt
 }
 
 // newCache returns a cluster.Cluster, because a manager starts those before its controllers.
-func newCache(config *rest.Config, scheme *runtime.Scheme) (cluster.Cluster, error) {
+func newCache(config *rest.Config, scheme *runtime.Scheme, namespaces []string) (cluster.Cluster, error) {
 	options, err := cacheOptions()
 	if err != nil {
 		return nil, err
 	}
+	options.DefaultNamespaces = inject.CacheNamespaces(namespaces)
 	pods, err := cluster.New(config, func(o *cluster.Options) { o.Scheme, o.Cache = scheme, options })
 	if err != nil {
 		return nil, fmt.Errorf("setting up the cache of SGLang pods: %w", err)

@@ -49,7 +49,7 @@ func newFixture(t *testing.T) *fixture {
 		Spec:       v1alpha1.PeerCacheClusterSpec{Memory: v1alpha1.MemorySpec{Pool: resource.MustParse("1Gi")}},
 	}
 	f.must(f.Create(t.Context(), f.cluster))
-	pods, err := newCache(testenv.Config(), testenv.Scheme())
+	pods, err := newCache(testenv.Config(), testenv.Scheme(), nil)
 	f.must(err)
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)

@@ -20,6 +20,12 @@ func ClusterDeleting(cluster string) string {
 	return "PeerCacheCluster " + cluster + " is being deleted"
 }
 
+// NamespaceNotWatched is the reason for a cluster in a namespace that the operator does not watch.
+func NamespaceNotWatched(cluster string, watched []string) string {
+	return "PeerCacheCluster " + cluster + " is in a namespace that the operator does not watch (it watches " + strings.Join(watched, ", ") +
+		"): add the namespace to watchNamespaces of the Helm chart, which sets --watch-namespaces, or use a cluster of these namespaces"
+}
+
 // NamespaceNotSelected is the reason where namespaceSelector does not select the pod's namespace.
 func NamespaceNotSelected(cluster, selector, namespace string) string {
 	return "PeerCacheCluster " + cluster + " serves only namespaces with the labels " + selector +
