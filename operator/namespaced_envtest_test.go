@@ -169,7 +169,7 @@ func hasCondition(t *testing.T, c client.Client, cluster *v1alpha1.PeerCacheClus
 func prepareNamespaced(t *testing.T, c client.Client) {
 	t.Helper()
 	kubectl := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")
-	text, err := exec.CommandContext(t.Context(), kubectl, "kustomize", "../config/overlays/namespaced").Output() //nolint:gosec // whoever runs the tests names the folder
+	text, err := exec.CommandContext(t.Context(), kubectl, "kustomize", "../config/overlays/namespaced").Output()
 	if err != nil {
 		t.Fatalf("%s kustomize: %v: `make test-envtest` builds it", kubectl, err)
 	}
