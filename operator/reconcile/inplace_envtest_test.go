@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -148,4 +149,37 @@ func TestOtherChangesNeedNewPods(t *testing.T) {
 	if got := b.daemonSet("default").Spec.UpdateStrategy.Type; got != appsv1.OnDeleteDaemonSetStrategyType {
 		t.Errorf("with new pods the strategy is %s", got)
 	}
+}
+
+// TestResize: another size of the pool needs new pods, which come within the budget. The operator takes none away.
+func TestResize(t *testing.T) {
+	b := newRestricted(t, "nodes", "tokens")
+	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Update = v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateInPlace, MaxUnavailable: new(intstr.FromInt32(2))}
+	})
+	b.pass()
+	pods := b.startPods("default", true, true)
+	b.pass()
+	before := b.daemonSet("default").Spec.Template.Spec.Containers[0].Resources.Requests.Memory()
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.Pool = resource.MustParse("3Gi") })
+	b.pass()
+	b.setCounts("default", 2, 0, 2) // the controller has seen it, and waits for the strategy
+	b.pass()
+	resized := b.daemonSet("default")
+	after := resized.Spec.Template.Spec.Containers[0].Resources.Requests.Memory()
+	if grown := after.Value() - before.Value(); grown < 2<<30 {
+		t.Errorf("the members request %s, and before %s", after, before)
+	}
+	if rolling := resized.Spec.UpdateStrategy.RollingUpdate; rolling == nil || rolling.MaxUnavailable.IntValue() != 2 {
+		t.Errorf("the strategy is %+v", resized.Spec.UpdateStrategy)
+	}
+	for i := range pods {
+		b.read(pods[i].Name, &pods[i])
+		if !pods[i].DeletionTimestamp.IsZero() {
+			t.Errorf("pod %s is deleted", pods[i].Name)
+		}
+	}
+	b.setCounts("default", 2, 0, 2)
+	b.pass()
+	b.condition(v1alpha1.ConditionProgressing, metav1.ConditionTrue, "RollingOut", "")
 }
