@@ -97,7 +97,7 @@ func expectConnected(t *testing.T, pod *corev1.Pod, connected, variable string) 
 		if err := c.Create(t.Context(), one, client.DryRunAll); err != nil {
 			t.Fatalf("pod %s: %v", pod.Name, err)
 		}
-		one.UID, one.CreationTimestamp, one.ManagedFields = "", metav1.Time{}, nil
+		one.UID, one.CreationTimestamp, one.ManagedFields, one.Status = "", metav1.Time{}, nil, corev1.PodStatus{}
 	}
 	if got := pod.Annotations["peercache.io/injected-containers"]; got != connected {
 		t.Errorf("pod %s: connected %q, want %q; reason %q", pod.Name, got, connected, pod.Annotations["peercache.io/skip-reason"])
@@ -111,8 +111,7 @@ func expectConnected(t *testing.T, pod *corev1.Pod, connected, variable string) 
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(diff) {
-		// qosClass: a sidecar's memory may make a pod Burstable.
-		if strings.HasPrefix(line, "-") && !strings.HasPrefix(line, "---") && !strings.Contains(line, "qosClass") {
+		if strings.HasPrefix(line, "-") && !strings.HasPrefix(line, "---") {
 			t.Errorf("pod %s lost %s", pod.Name, line)
 		}
 	}

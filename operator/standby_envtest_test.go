@@ -32,6 +32,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
@@ -202,14 +203,22 @@ func admit(t *testing.T, c client.Client, address, namespace string) string {
 // startProcess runs another operator in its own process until the test ends.
 func startProcess(t *testing.T, flags ...string) addresses {
 	t.Helper()
+	config := testenv.Config()
+	return startProcessAs(t, &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}, ownRights,
+		append(flags, "--namespace="+systemNamespace)...)
+}
+
+// startProcessAs runs it with the rights of another ServiceAccount.
+func startProcessAs(t *testing.T, server *clientcmdapi.Cluster, account rest.ImpersonationConfig, flags ...string) addresses {
+	t.Helper()
 	probes, webhook := freePort(t), freePort(t)
 	local := func(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 	folder := t.TempDir()
 	config := testenv.Config()
 	kubeconfig := clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"x": {Server: config.Host, CertificateAuthorityData: config.CAData}},
+		Clusters: map[string]*clientcmdapi.Cluster{"x": server},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{"x": {
-			ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Impersonate: ownRights.UserName, ImpersonateGroups: ownRights.Groups,
+			ClientCertificateData: config.CertData, ClientKeyData: config.KeyData, Impersonate: account.UserName, ImpersonateGroups: account.Groups,
 		}},
 		Contexts: map[string]*clientcmdapi.Context{"x": {Cluster: "x", AuthInfo: "x"}}, CurrentContext: "x",
 	}
@@ -218,7 +227,7 @@ func startProcess(t *testing.T, flags ...string) addresses {
 		t.Fatal(err)
 	}
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], append(flags, "--leader-elect",
-		"--namespace="+systemNamespace, "--dataplane-image=dataplane:1", "--client-image=client:1", "--metrics-bind-address=0",
+		"--dataplane-image=dataplane:1", "--client-image=client:1", "--metrics-bind-address=0",
 		"--health-probe-bind-address="+local(probes), fmt.Sprintf("--webhook-port=%d", webhook))...)
 	command.Env = []string{asOperator + "=1", "KUBECONFIG=" + file, "TMPDIR=" + folder}
 	var log bytes.Buffer
