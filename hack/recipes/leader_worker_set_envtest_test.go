@@ -204,7 +204,7 @@ func TestVersionOnPage(t *testing.T) {
 // listed is what go.mod says about the module of LeaderWorkerSets.
 func listed(t *testing.T, format string) string {
 	t.Helper()
-	output, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", format, "sigs.k8s.io/lws").Output() //nolint:gosec // a constant
+	output, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", format, "sigs.k8s.io/lws").Output()
 	if err != nil {
 		t.Fatalf("go list -m sigs.k8s.io/lws: %v", err)
 	}
