@@ -22,6 +22,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -95,19 +96,51 @@ func TestNamespacedOperator(t *testing.T) {
 		}
 	})
 	t.Run("has no rights there, nor to what belongs to no namespace", func(t *testing.T) { hasNoRights(t, elsewhere) })
-	t.Run("asks for nothing that it may not have", func(t *testing.T) {
-		asked := false
-		for _, path := range refused.list() {
-			if strings.Contains(path, "mutatingadmissionpolic") { // the operator finds out whether it has this right
-				asked = true
-				continue
-			}
-			t.Errorf("refused: %s", path)
-		}
-		if !asked {
-			t.Error("nothing was seen")
-		}
+	t.Run("asks for nothing that it may not have", func(t *testing.T) { onlyPolicies(t, refused) })
+}
+
+// TestNamespacedOperatorWithCertManager: where somebody else keeps the certificate, the operator may read its own webhook
+// configuration and no other, as the chart has it then.
+func TestNamespacedOperatorWithCertManager(t *testing.T) {
+	c := testenv.Client(t)
+	prepareNamespaced(t, c)
+	role := &rbacv1.ClusterRole{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: namespacedName}, role); err != nil {
+		t.Fatal(err)
+	}
+	role.Rules = role.Rules[:1]
+	role.Rules[0].Verbs = []string{"get", "list", "watch"}
+	if err := c.Update(t.Context(), role); err != nil {
+		t.Fatal(err)
+	}
+	folder, _ := givenCertificate(t, "peercache-webhook."+namespacedHome+".svc")
+	refused, probes := startNamespaced(t, "--webhook-certificates="+folder)
+	testenv.Eventually(t, timeout, func() error { return probe(t.Context(), probes, "/readyz") })
+	cluster := &v1alpha1.PeerCacheCluster{ObjectMeta: metav1.ObjectMeta{Namespace: watched, Name: "with-cert-manager"}}
+	cluster.Spec.Memory.Pool = resource.MustParse("1Gi")
+	if err := c.Create(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, timeout, func() error { // nobody has written a CA
+		return hasCondition(t, c, cluster, v1alpha1.ConditionInjectionReady, "WebhookUntrusted", "")
 	})
+	onlyPolicies(t, refused)
+}
+
+// onlyPolicies checks that the API server refuses the operator nothing but policies: it finds out whether it has that right.
+func onlyPolicies(t *testing.T, refused *refusals) {
+	t.Helper()
+	asked := false
+	for _, path := range refused.list() {
+		if strings.Contains(path, "mutatingadmissionpolic") {
+			asked = true
+			continue
+		}
+		t.Errorf("refused: %s", path)
+	}
+	if !asked {
+		t.Error("nothing was seen")
+	}
 }
 
 func hasNoRights(t *testing.T, elsewhere string) {
@@ -201,7 +234,11 @@ func prepareNamespaced(t *testing.T, c client.Client) {
 			if err := client.IgnoreNotFound(c.Delete(t.Context(), object.DeepCopy())); err != nil {
 				t.Fatal(err)
 			}
-		case "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding":
+		case "ClusterRole": // another test may have changed it
+			if err := client.IgnoreNotFound(c.Delete(t.Context(), object.DeepCopy())); err != nil {
+				t.Fatal(err)
+			}
+		case "ServiceAccount", "Role", "RoleBinding", "ClusterRoleBinding":
 		default:
 			continue
 		}
@@ -212,13 +249,14 @@ func prepareNamespaced(t *testing.T, c client.Client) {
 }
 
 // startNamespaced runs the operator until the test ends. It returns what the API server refuses it, and where it is probed.
-func startNamespaced(t *testing.T) (*refusals, string) {
+func startNamespaced(t *testing.T, flags ...string) (*refusals, string) {
 	t.Helper()
 	refused := &refusals{}
 	// Between both, because the operator is a process of its own: controllers of one name cannot be twice in one.
 	between := httptest.NewServer(refused.proxy(t))
 	t.Cleanup(between.Close)
-	address := startProcessAs(t, &clientcmdapi.Cluster{Server: between.URL}, namespacedRights, "--namespace="+namespacedHome, "--watch-namespaces="+watched)
+	address := startProcessAs(t, &clientcmdapi.Cluster{Server: between.URL}, namespacedRights,
+		append(flags, "--namespace="+namespacedHome, "--watch-namespaces="+watched)...)
 	return refused, address.probes
 }
 

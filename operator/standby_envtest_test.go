@@ -77,17 +77,7 @@ func testStandby(t *testing.T, c client.Client, leader addresses) {
 func TestCertificateOfSomebodyElse(t *testing.T) {
 	c := testenv.Client(t)
 	prepare(t, c)
-	host := "peercache-webhook." + systemNamespace + ".svc"
-	certificate, privateKey, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := t.TempDir()
-	for name, content := range map[string][]byte{"tls.crt": certificate, "tls.key": privateKey} {
-		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	folder, certificate := givenCertificate(t, "peercache-webhook."+systemNamespace+".svc")
 	configuration := &registrationv1.MutatingWebhookConfiguration{}
 	if err := c.Get(t.Context(), client.ObjectKey{Name: "peercache-inject"}, configuration); err != nil {
 		t.Fatal(err)
@@ -121,10 +111,26 @@ func TestCertificateOfSomebodyElse(t *testing.T) {
 	if now := configuration.Webhooks[0].ClientConfig.CABundle; !bytes.Equal(now, certificate) {
 		t.Errorf("the CA is now\n%s", now)
 	}
-	err = c.Get(t.Context(), client.ObjectKey{Namespace: systemNamespace, Name: "peercache-webhook-cert"}, &corev1.Secret{})
+	err := c.Get(t.Context(), client.ObjectKey{Namespace: systemNamespace, Name: "peercache-webhook-cert"}, &corev1.Secret{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("it has made a Secret of its own (error %v)", err)
 	}
+}
+
+// givenCertificate makes a folder for --webhook-certificates.
+func givenCertificate(t *testing.T, host string) (folder string, certificate []byte) {
+	t.Helper()
+	certificate, privateKey, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder = t.TempDir()
+	for name, content := range map[string][]byte{"tls.crt": certificate, "tls.key": privateKey} {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder, certificate
 }
 
 func demo(namespace string) *v1alpha1.PeerCacheCluster {
