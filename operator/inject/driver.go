@@ -38,7 +38,7 @@ func Gather(
 	ctx context.Context, reader client.Reader, cluster *v1alpha1.PeerCacheCluster, podNamespace string, options Options,
 ) (Facts, error) {
 	facts := FactsFor(cluster, podNamespace, options)
-	if len(options.Namespaces) > 0 { // it may not read drivers, and assumes that this one exists
+	if options.Namespaced() { // it may not read drivers, and assumes that this one exists
 		return facts, nil
 	}
 	var err error

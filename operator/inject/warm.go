@@ -36,7 +36,7 @@ func newWarmer(informers cache.Informers, objects []client.Object) *warmer {
 
 // cachedObjects are the kinds that the webhook reads from the cache.
 func (o Options) cachedObjects() []client.Object {
-	if len(o.Namespaces) > 0 {
+	if o.Namespaced() {
 		return []client.Object{&v1alpha1.PeerCacheCluster{}}
 	}
 	return []client.Object{&v1alpha1.PeerCacheCluster{}, csiDriver()}

@@ -43,9 +43,12 @@ type Options struct {
 	Namespaces []string
 }
 
+// Namespaced is true where the operator works in some namespaces only, and may read nothing that belongs to none.
+func (o Options) Namespaced() bool { return len(o.Namespaces) > 0 }
+
 // Watches is true for the namespaces that the operator watches.
 func (o Options) Watches(namespace string) bool {
-	return len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, namespace)
+	return !o.Namespaced() || slices.Contains(o.Namespaces, namespace)
 }
 
 // SetupWithManager serves injection on the manager's webhook server. The manager becomes ready after the cache is filled from

@@ -94,9 +94,6 @@ func (r *Reconciler) applier() *apply.Applier {
 	return &apply.Applier{Client: r.Client, Live: r.Live, Events: r.Events, Now: r.Now}
 }
 
-// namespaced says that the operator works in some namespaces only, and may read nothing that belongs to none.
-func (r *Reconciler) namespaced() bool { return len(r.Injection.Namespaces) > 0 }
-
 // +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=apps,resources=daemonsets,verbs=get;list;watch

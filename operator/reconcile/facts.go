@@ -51,7 +51,7 @@ func (r *Reconciler) gather(ctx context.Context, p *pass) error {
 		owner := metav1.GetControllerOf(&pod)
 		return owner == nil || !owners[string(owner.UID)]
 	})
-	if r.namespaced() { // it may read neither machines nor drivers
+	if r.Injection.Namespaced() { // it may read neither machines nor drivers
 		return nil
 	}
 	var machines corev1.NodeList

@@ -125,8 +125,9 @@ func TestImagesAreUpdatedInPlace(t *testing.T) {
 	}
 }
 
-// TestOtherChangesNeedNewPods changes the configuration: the DaemonSet controller replaces the pods, and is stopped again.
-func TestOtherChangesNeedNewPods(t *testing.T) {
+// updatesInPlace has two members, both of which may be away at once during an update.
+func updatesInPlace(t *testing.T) (*bench, []corev1.Pod) {
+	t.Helper()
 	b := newRestricted(t, "nodes", "tokens")
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Update = v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateInPlace, MaxUnavailable: new(intstr.FromInt32(2))}
@@ -134,6 +135,12 @@ func TestOtherChangesNeedNewPods(t *testing.T) {
 	b.pass()
 	pods := b.startPods("default", true, true)
 	b.pass()
+	return b, pods
+}
+
+// TestOtherChangesNeedNewPods changes the configuration: the DaemonSet controller replaces the pods, and is stopped again.
+func TestOtherChangesNeedNewPods(t *testing.T) {
+	b, pods := updatesInPlace(t)
 	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Timing.LeaseMilliseconds = 2000 })
 	b.pass()
 	b.setCounts("default", 2, 0, 2)
@@ -153,13 +160,7 @@ func TestOtherChangesNeedNewPods(t *testing.T) {
 
 // TestResize: another size of the pool needs new pods, which come within the budget. The operator takes none away.
 func TestResize(t *testing.T) {
-	b := newRestricted(t, "nodes", "tokens")
-	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
-		s.Update = v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateInPlace, MaxUnavailable: new(intstr.FromInt32(2))}
-	})
-	b.pass()
-	pods := b.startPods("default", true, true)
-	b.pass()
+	b, pods := updatesInPlace(t)
 	before := b.daemonSet("default").Spec.Template.Spec.Containers[0].Resources.Requests.Memory()
 	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.Pool = resource.MustParse("3Gi") })
 	b.pass()

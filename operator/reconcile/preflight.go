@@ -32,7 +32,7 @@ const lookupTTL = 30 * time.Second
 // preflight looks up what the plan refers to, and checks it.
 func (r *Reconciler) preflight(ctx context.Context, p *pass, desired *plan.Desired) (preflight.Report, error) {
 	facts := preflight.Facts{
-		Machines: p.Machines, MachinesUnread: r.namespaced(), Multus: true, DRA: true,
+		Machines: p.Machines, MachinesUnread: r.Injection.Namespaced(), Multus: true, DRA: true,
 		Networks: map[types.NamespacedName]preflight.Network{}, Templates: map[types.NamespacedName]bool{},
 	}
 	networks, templates := preflight.References(p.Cluster, desired.Groups)

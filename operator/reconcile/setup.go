@@ -66,7 +66,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			// A failed pass is repeated after 5 ms, then with exponential backoff.
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](5*time.Millisecond, stableInterval),
 		})
-	if !r.namespaced() {
+	if !r.Injection.Namespaced() {
 		build = build.Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allClusters), builder.WithPredicates(machineChanged)).
 			// Installing or removing the driver changes admission policies.
 			WatchesMetadata(&storagev1.CSIDriver{}, handler.EnqueueRequestsFromMapFunc(r.allClusters), builder.WithPredicates(csiDriverInstalled))

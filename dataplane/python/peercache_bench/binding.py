@@ -9,18 +9,17 @@ SYSFS = Path("/sys")
 
 def node_of_port(device: str, sysfs: Path = SYSFS) -> int | None:
     """The NUMA node of ``mlx5_0`` or ``mlx5_0:2``; None where the kernel does not say."""
-    path = sysfs / "class/infiniband" / device.partition(":")[0] / "device/numa_node"
-    try:
-        node = int(path.read_text())
-    except (OSError, ValueError):
-        return None
-    return node if node >= 0 else None
+    return _node_of(sysfs / "class/infiniband" / device.partition(":")[0])
 
 
 def node_of_interface(name: str, sysfs: Path = SYSFS) -> int | None:
     """The NUMA node of a network interface, as the above."""
+    return _node_of(sysfs / "class/net" / name)
+
+
+def _node_of(entry: Path) -> int | None:
     try:
-        node = int((sysfs / "class/net" / name / "device/numa_node").read_text())
+        node = int((entry / "device/numa_node").read_text())
     except (OSError, ValueError):
         return None
     return node if node >= 0 else None

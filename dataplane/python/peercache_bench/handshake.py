@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from peercache_bench.errors import BenchError
 
 PATIENCE_SECONDS = 60.0
-# Of one step: gigabytes are filled first.
+# One step may take so long: gigabytes are filled first.
 STEP_SECONDS = 1800.0
 _MOST = 4096
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from peercache_bench.plan import WIDEST
 from peercache_bench.units import KIB, MIB, size_text
 
-# Of rows that are theirs alone.
+# Why rows that are theirs alone have no figure of ours.
 ELSEWHERE = "another machine"
 STAY = (
     "sets stay on the node of their machine, and cross no network: `sweep --op set` measures them"

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,21 +124,18 @@ def served(step: Step, here: Here) -> Iterator[str]:
         try:
             for line, ready in _serving(step, here):
                 running.append(subprocess.Popen(line, stdout=subprocess.PIPE, text=True))
-                _await(running[-1], ready)
+                _await(running[-1], shlex.join(line), ready)
         except (BenchError, OSError) as error:
             trouble = " ".join(str(error).split())
         yield trouble
     finally:
-        for process in running:
-            process.terminate()
-        for process in running:
-            process.communicate()
+        _end(running)
 
 
 def _serving(step: Step, here: Here) -> Iterator[tuple[list[str], str]]:
     """Commands of the side that serves, and how the line begins that says that they are ready."""
     if step.kind == "bare":
-        yield [*_bare(step, here)], ""
+        yield _bare(step, here), ""
     elif step.kind == "iperf3":
         _need("iperf3")
         words = ["iperf3", "--server", "--port", str(here.first_port), "--forceflush"]
@@ -148,15 +146,20 @@ def _serving(step: Step, here: Here) -> Iterator[tuple[list[str], str]]:
             yield [*bind, *_get(step, here, "serve", devices, f":{here.first_port + i}")], "ready"
 
 
-def _await(process: subprocess.Popen[str], ready: str) -> None:
-    """Until the process has said that it is ready; at once when it says nothing."""
-    if not ready:
-        return
+def _await(process: subprocess.Popen[str], line: str, ready: str) -> None:
+    """Until it has said that it is ready. The rest is dropped: a full pipe would stop it."""
     assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith(ready):
-            return
-    raise BenchError(f"{shlex.join(map(str, process.args))} has ended, see above")  # type: ignore[arg-type]
+    found = not ready or any(said.startswith(ready) for said in process.stdout)
+    threading.Thread(target=process.stdout.read, daemon=True).start()
+    if not found:
+        raise BenchError(f"{line} has ended, see above")
+
+
+def _end(running: Sequence[subprocess.Popen[str]]) -> None:
+    for process in running:
+        process.terminate()
+    for process in running:
+        process.wait()
 
 
 def _need(program: str) -> None:
@@ -204,19 +207,23 @@ def _iperf(step: Step, here: Here, host: str, threads: int) -> float:
 
 def _gets(step: Step, here: Here, host: str) -> Figures:
     with tempfile.TemporaryDirectory(prefix="peercache-bench-") as folder:
-        running = []
-        for i, devices in enumerate(_groups(step, here)):
-            out = Path(folder) / str(i)
-            line = [
-                *_bound(step, here, devices, host),
-                *_get(step, here, "drive", devices, f"{host}:{here.first_port + i}"),
-                "--concurrencies", ",".join(map(str, step.threads)),
-                "--processes", str(step.processes), *_timed(here, out),
-            ]  # fmt: skip
-            running.append((out, subprocess.Popen(line, stdout=subprocess.PIPE, text=True)))
-        ended = [(out, process, process.communicate()[0]) for out, process in running]
+        running: dict[Path, subprocess.Popen[str]] = {}
+        try:
+            for i, devices in enumerate(_groups(step, here)):
+                out = Path(folder) / str(i)
+                line = [
+                    *_bound(step, here, devices, host),
+                    *_get(step, here, "drive", devices, f"{host}:{here.first_port + i}"),
+                    "--concurrencies", ",".join(map(str, step.threads)),
+                    "--processes", str(step.processes), *_timed(here, out),
+                ]  # fmt: skip
+                running[out] = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
+            for process in running.values():
+                process.communicate()
+        finally:
+            _end(list(running.values()))
         total: dict[int | str, float] = dict.fromkeys(step.threads, 0.0)
-        for out, process, _ in ended:
+        for out, process in running.items():
             if process.returncode != 0:
                 raise BenchError(f"drive ended with status {process.returncode}, see above")
             for result in json.loads((out / "drive.json").read_text())["results"]:

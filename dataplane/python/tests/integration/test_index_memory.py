@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 
+import pytest
+
 from ..conftest import ROOT
 from .conftest import Cluster
 from .processes import binary
+
+pytestmark = pytest.mark.node
 
 
 def test_a_page_takes_no_more_than_the_operator_adds(cluster: Cluster) -> None:

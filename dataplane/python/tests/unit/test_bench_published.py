@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from pathlib import Path
 
 import pytest
-from peercache_bench import published, published_figures
+from peercache_bench import published, published_figures, published_steps
 from peercache_bench.__main__ import main
 from peercache_bench.binding import node_of_port, on_node
 from peercache_bench.errors import BenchError
@@ -121,6 +122,30 @@ def test_a_port_is_near_a_numa_node(tmp_path: Path) -> None:
     assert on_node(1, tmp_path) == ["taskset", "--cpu-list", "32-63"]
     (device / "numa_node").write_text("-1\n")
     assert node_of_port("mlx5_1", tmp_path) is None
+
+
+@pytest.mark.parametrize("ready", ["Server listening", ""])
+def test_a_server_that_says_much_is_not_held_up(
+    ready: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """iperf3 prints a line a second for each stream, more than a pipe holds."""
+    done = tmp_path / "done"
+    talks = f"echo Server listening on 5201; seq 100000; touch {done}; exec sleep 60"
+    line = ["sh", "-c", talks]
+    monkeypatch.setattr(published_steps, "_serving", lambda *_: iter([(line, ready)]))
+    with published_steps.served(GET, None) as trouble:  # type: ignore[arg-type]
+        assert trouble == ""
+        end = time.monotonic() + 20
+        while not done.exists():
+            assert time.monotonic() < end, "the server waits for somebody to read"
+            time.sleep(0.01)
+
+
+def test_a_server_that_ends_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = [(["sh", "-c", "echo no such device"], "ready")]
+    monkeypatch.setattr(published_steps, "_serving", lambda *_: iter(served))
+    with published_steps.served(GET, None) as trouble:  # type: ignore[arg-type]
+        assert "has ended, see above" in trouble
 
 
 @pytest.mark.parametrize(
