@@ -1,4 +1,7 @@
-"""What ends a run at the first time, in every lane: wrong bytes, and any sanitizer's report."""
+"""What ends a run at the first time, in every lane: wrong bytes, and any sanitizer's report.
+
+In CI, a test that was skipped does so, too.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,12 @@ _REPORT = re.compile(
     r"|WARNING: DATA RACE"
 )
 
+# ctest's list of what did not run, and pytest's last line. `go test` says nothing about it.
+_NOT_RUN = re.compile(
+    r"^\s+\d+ - .+ \((?:Skipped|Disabled)\)$"
+    r"|^(?:=+ )?(?:\d+ \w+, )*[1-9]\d* skipped\b.* in [\d.]+s"
+)
+
 
 def alarm(lines: Iterable[str]) -> str:
     """The first line that ends the run, or ""."""
@@ -24,3 +33,8 @@ def alarm(lines: Iterable[str]) -> str:
         if WRONG_BYTES in line or _REPORT.search(line):
             return line.strip()
     return ""
+
+
+def not_run(lines: Iterable[str]) -> str:
+    """The first line that says that tests were skipped, or ""."""
+    return next((line.strip() for line in lines if _NOT_RUN.search(line)), "")

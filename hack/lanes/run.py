@@ -3,7 +3,8 @@
 Many tests wait for something with a deadline, which a machine that others use too may miss. So in
 CI a named test that failed is tried again alone, at most three in the whole run. Each is a defect
 of the test or of the product all the same. Never tried again: wrong bytes, a sanitizer's or
-fuzzer's report, a build, a crash, and the lanes that search for faults: what they find is there.
+fuzzer's report, a build, a crash, a test that was skipped, and the lanes that search for faults:
+what they find is there.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import sys
 import time
 from pathlib import Path
 
-from alarms import alarm
-from beside import NICE, Beside
+from alarms import alarm, not_run
+from beside import ALONE, NICE, Beside
 from named import CTEST, GINKGO, GO, PYTEST, Framework
 
 # Lanes that have named tests which wait; no other lane is ever tried again.
@@ -56,11 +57,13 @@ class Run:
             if lane in NICE:
                 say(f"=== lane {lane} begins, beside the next ones")
                 self._beside.append(Beside(lane, self.artifacts / f"{lane}.log"))
-            elif not (self._lane(lane) and all(beside.well for beside in self._beside)):
+                continue
+            if lane in ALONE:
+                passed = self._end_all(passed)
+            if not (passed and self._lane(lane) and all(beside.well for beside in self._beside)):
                 passed = False
                 break
-        for beside in self._beside:
-            passed = self._end(beside, passed) and passed
+        passed = self._end_all(passed)
         self._report(time.monotonic() - began, passed)
         return 0 if passed else 1
 
@@ -78,6 +81,9 @@ class Run:
         lines = read(log)
         if found := alarm(lines):
             say(f"error: {lane} is not tried again: wrong bytes or a sanitizer's report: {found}")
+            return False
+        if well and self.again and (line := not_run(lines)):
+            say(f"error: {lane}: a test was skipped, and in CI each has to run: {line}")
             return False
         if well or not self.again:
             return well
@@ -120,6 +126,12 @@ class Run:
         self.times.append((lane, seconds, result))
         with (self.artifacts / "lanes.tsv").open("a") as file:
             file.write(f"{lane}\t{seconds:.0f}\t{result}\n")
+
+    def _end_all(self, passed: bool) -> bool:
+        for beside in self._beside:
+            passed = self._end(beside, passed) and passed
+        self._beside.clear()
+        return passed
 
     def _end(self, beside: Beside, wait: bool) -> bool:
         """Waits for it, unless the run is over already and it has not failed itself."""

@@ -210,6 +210,22 @@ def test_outside_of_ci_nothing_is_tried_again(lanes: Lanes) -> None:
     assert lanes.tried == ["test-cpp"]
 
 
+@pytest.mark.parametrize(
+    "says",
+    [
+        "The following tests did not run:\n\t 33 - IoEngineTest.Uring/0 (Skipped)",
+        "======= 3 passed, 1 skipped, 2 warnings in 0.10s =======",
+        "1 skipped in 0.10s",
+    ],
+)
+def test_a_test_that_was_skipped_fails_its_lane_in_ci(lanes: Lanes, says: str) -> None:
+    lanes.prints("test-tsan", f"100% tests passed, 0 tests failed out of 9\n{says}", 0)
+    done = lanes.run("test-tsan")
+    assert done.returncode == 1
+    assert "a test was skipped" in done.stdout
+    assert lanes.run("test-tsan", ci=False).returncode == 0
+
+
 def test_fuzzing_runs_beside_the_lanes_after_it(lanes: Lanes) -> None:
     lanes.add("test-fuzz", "sleep 2; echo fuzzed")
     lanes.add("test-go", "test ! -e over")
@@ -230,6 +246,27 @@ def test_several_lanes_run_beside_others(lanes: Lanes) -> None:
     assert done.stdout.index("clustered") < done.stdout.index("fuzzed")
     rows = [row["lane"] for row in lanes.table("lanes.tsv")]
     assert rows == ["test-go", "e2e", "e2e-build", "test-fuzz"]
+
+
+def test_guests_begin_when_nothing_runs_beside(lanes: Lanes) -> None:
+    lanes.add("ratio-rdma", "sleep 2; touch counted")
+    lanes.add("lint", "test ! -e counted")
+    lanes.add("test-rdma", "test -e counted")
+    lanes.prints("e2e", "clustered", 0)
+    done = lanes.run("ratio-rdma", "lint", "test-rdma", "e2e")
+    assert done.returncode == 0, done.stdout
+    rows = [row["lane"] for row in lanes.table("lanes.tsv")]
+    assert rows == ["lint", "ratio-rdma", "test-rdma", "e2e"]
+
+
+def test_guests_do_not_begin_after_a_failure_beside(lanes: Lanes) -> None:
+    lanes.add("ratio-rdma", "sleep 1; echo 'ratio outside of 0.93'; exit 1")
+    lanes.prints("lint", "", 0)
+    lanes.prints("test-rdma", "", 0)
+    done = lanes.run("ratio-rdma", "lint", "test-rdma")
+    assert done.returncode == 1
+    assert "ratio outside" in done.stdout
+    assert "test-rdma" not in lanes.tried
 
 
 def test_a_build_that_fails_beside_ends_the_run_and_is_not_tried_again(lanes: Lanes) -> None:

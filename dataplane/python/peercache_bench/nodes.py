@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import socket
 import subprocess
 import tempfile
@@ -30,9 +31,15 @@ SETTLE_SECONDS = 15
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port that nobody listens to, and that no connection will take before its node does.
+
+    Linux gives connections 32768 to 60999 (ip_local_port_range), Kubernetes node ports from 30000.
+    """
+    for port in random.sample(range(16384, 30000), 1000):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise BenchError("no TCP port below 30000 is free: end the processes that listen")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,8 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeVar
+
+from peercache_bench.nodes import free_port as free_port  # tests take it from here
 
 from .. import wrong_bytes
 from ..conftest import ENGINE, PYTHON, ROOT
@@ -58,12 +59,6 @@ def installed_package(folder: Path) -> Path:
         for extension in extensions:
             shutil.copy(extension, package)
     return site
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def http(url: str, body: object = None, timeout: float = 300) -> Any:
