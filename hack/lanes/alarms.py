@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-# The same in base/wrong_bytes.h, tests/wrong_bytes.py of the data plane and e2e/wrongbytes_test.go.
+# The same in base/wrong_bytes.h and tests/wrong_bytes.py of the data plane, internal/wrongbytes.
 WRONG_BYTES = "PEERCACHE-" + "WRONG-BYTES"
 
 # Address-, Leak-, Thread-, Memory- and UndefinedBehaviorSanitizer, libFuzzer, Go's race detector.

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import wrong_bytes
 from ..conftest import ROOT
 from ..fleet import calls, pages
 from ..fleet.network import Host, inside
@@ -140,7 +141,8 @@ def received_packets(host: Host, interface: str, count: int) -> list[RocePacket]
 
 def no_wrong_byte(log: calls.Calls, fleet: RailFleet) -> None:
     assert len(log) > 0
-    assert log["wrong"].sum() == 0, "\n".join(engine.output() for engine in fleet.engines)
+    outputs = "\n".join(engine.output() for engine in fleet.engines)
+    wrong_bytes.check_none(int(log["wrong"].sum()), outputs)
 
 
 def wait_for_rail(fleet: RailFleet, node: int, rail: int) -> None:

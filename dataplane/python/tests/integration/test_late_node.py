@@ -124,7 +124,7 @@ def hits_through_zero_copy(cache: Any, seed: int) -> None:
     cache.scribble()
     read = cache.prefetch(seed, PAGES)
     assert (written.prefetched, read.hit, read.prefetched) == (TOKENS, TOKENS, TOKENS)
-    assert read.sha256s == written.sha256s
+    wrong_bytes.check_pages(read.sha256s, written.sha256s)
     assert cache.pool.fd is not None, "the host pool is shared memory"
     assert cache.stats()["staged_bytes"] == 0, "it is mapped by the node"
 

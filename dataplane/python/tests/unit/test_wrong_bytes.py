@@ -53,9 +53,11 @@ def test_each_language_has_one_helper() -> None:
 
 # Comparisons of pages that were read which would not print the token.
 OTHERWISE = {
-    "*.py": r'\bassert (\(.*\b)?read\["sha256s"\]|\bassert page_bytes\(\w+\) ==|\bsame_bytes\(',
+    "*.py": r'\bassert (\(.*\b)?read(\["sha256s"\]|\.sha256s|\.data\b)'
+    r"|\bassert page_bytes\(\w+\) ==|\bsame_bytes\(",
     "*.go": r"SHA256s\)\.(To|Should)\(",
-    "*_test.cc": r"(EXPECT|ASSERT)_EQ\(std::(memcmp|ranges::count)\((memory\.bytes|page|part)\b",
+    "*_test.cc": r"(EXPECT|ASSERT)_EQ\(std::(memcmp|ranges::count)\((memory\.bytes|page|part)\b"
+    r"|std::equal\((payload|places)\b|std::ranges::equal\(page\b",
 }
 
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/wrong_bytes.h"
 #include "transport/rdma/fake/fake_testing.h"
 
 namespace peercache::rdma {
@@ -62,7 +63,7 @@ class BoundsTest : public ::testing::Test {
   }
   bool HasBytes(size_t page) const {
     const auto payload = holder->Payload(pages[page]);
-    return std::equal(payload.begin(), payload.end(), places[page].begin());
+    return HasRightBytes(std::to_string(page), places[page], payload);
   }
 
   FakeVerbs& fake = FakeVerbs::Get();

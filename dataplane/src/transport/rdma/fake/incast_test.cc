@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/wrong_bytes.h"
 #include "transport/rdma/fake/fake_testing.h"
 
 namespace peercache::rdma {
@@ -65,7 +66,7 @@ class IncastTest : public ::testing::Test {
       EXPECT_THAT(peer.states, Each(PageState::kRead));
       for (size_t i = 0; i < peer.pages.size(); ++i) {
         const auto payload = peer.holder->Payload(peer.pages[i]);
-        EXPECT_TRUE(std::equal(payload.begin(), payload.end(), peer.places[i].begin())) << i;
+        EXPECT_TRUE(HasRightBytes(std::to_string(i), peer.places[i], payload));
       }
     }
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/wrong_bytes.h"
 #include "transport/rdma/fake/fake_testing.h"
 
 namespace peercache::rdma {
@@ -39,7 +40,7 @@ class QueuesTest : public ::testing::Test {
     EXPECT_THAT(states, Each(PageState::kRead));
     for (size_t i = 0; i < kPages; ++i) {
       const auto payload = holder->Payload(pages[i]);
-      EXPECT_TRUE(std::equal(payload.begin(), payload.end(), places[i].begin())) << i;
+      EXPECT_TRUE(HasRightBytes(std::to_string(i), places[i], payload));
     }
   }
 
