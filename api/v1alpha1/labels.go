@@ -33,7 +33,7 @@ const (
 	// AnnotationRotateToken, on a PeerCacheCluster, asks for a new token, once for each value that it is given.
 	AnnotationRotateToken = "peercache.io/rotate-token" //nolint:gosec // a name
 	// AnnotationConfirmLoss, on a PeerCacheCluster, names what the spec has no place for any more and whose pages may be lost,
-	// separated by commas: a group by its name, a folder of spec.disk.hostPath as GROUP:FOLDER.
+	// separated by commas: a group by its name, a folder of spec.disk.hostPath as GROUP:FOLDER, another sharing as sharing=VALUE.
 	AnnotationConfirmLoss = "peercache.io/confirm-loss"
 	// AnnotationConfigHash makes pods restart when their configuration changes.
 	AnnotationConfigHash = "peercache.io/config-hash"

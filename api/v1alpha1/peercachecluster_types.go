@@ -213,7 +213,8 @@ type PeerCacheClusterSpec struct {
 	// alone. Cluster: those of all pods that may use this cluster
 	// (injection.namespaceSelector), for namespaces that trust each other, such as
 	// several that serve one model. A change restarts the members and loses their
-	// pages, and SGLang pods miss until they are created anew.
+	// pages, so it waits for the annotation peercache.io/confirm-loss. SGLang pods
+	// miss until they are created anew.
 	// +optional
 	// +kubebuilder:default=Namespace
 	Sharing Sharing `json:"sharing,omitempty"`

@@ -15,8 +15,9 @@ import (
 
 // UnconfirmedLoss is the problem of a plan that has no place for pages that members serve; nil when there is none. The DaemonSets
 // of groups that go would be deleted at once, and every page with them, whatever made the groups go: another layout, the first
-// nodePools, another name of a group or a pool. Of folders that go from spec.disk.hostPath, no member would serve the pages. The
-// annotation confirm-loss confirms it by naming the groups and folders, so that it confirms no later change of others.
+// nodePools, another name of a group or a pool. Of folders that go from spec.disk.hostPath, no member would serve the pages. With
+// another sharing, all pages have other keys. The annotation confirm-loss confirms it by naming what goes, so that it confirms no
+// later change of others.
 func (d *Desired) UnconfirmedLoss(cluster *v1alpha1.PeerCacheCluster, live map[string]*appsv1.DaemonSet) *Problem {
 	stay := map[string]*appsv1.DaemonSet{}
 	for _, daemonSet := range d.DaemonSets {
@@ -24,6 +25,10 @@ func (d *Desired) UnconfirmedLoss(cluster *v1alpha1.PeerCacheCluster, live map[s
 	}
 	var lost []string
 	var members int32
+	sharing := "sharing=" + string(v1alpha1.SharingCluster)
+	if Isolated(cluster.Spec.Sharing) {
+		sharing = "sharing=" + string(v1alpha1.SharingNamespace)
+	}
 	for _, name := range slices.Sorted(maps.Keys(live)) {
 		ready := live[name].Status.NumberReady
 		if ready == 0 {
@@ -32,6 +37,11 @@ func (d *Desired) UnconfirmedLoss(cluster *v1alpha1.PeerCacheCluster, live map[s
 		group := strings.TrimPrefix(name, cluster.Name+"-")
 		if stay[name] == nil {
 			lost = append(lost, group)
+			members += ready
+		} else if hasTenants(live[name]) != hasTenants(stay[name]) {
+			if !slices.Contains(lost, sharing) {
+				lost = append(lost, sharing)
+			}
 			members += ready
 		} else if folders := foldersWithout(live[name], stay[name]); len(folders) > 0 {
 			for _, folder := range folders {
@@ -45,8 +55,8 @@ func (d *Desired) UnconfirmedLoss(cluster *v1alpha1.PeerCacheCluster, live map[s
 		return nil
 	}
 	names := strings.Join(lost, ",")
-	return &Problem{Reason: "LossNotConfirmed", Message: fmt.Sprintf("the spec has no place for groups, or folders of disks, that serve (%s), "+
-		"so the pages that %d members have there would be lost: undo the change, or confirm the loss: kubectl annotate pcc -n %s %s %s=%s --overwrite",
+	return &Problem{Reason: "LossNotConfirmed", Message: fmt.Sprintf("this change loses the pages of groups, folders of disks "+
+		"or a sharing that are in use (%s), and %d members have pages there: undo the change, or confirm the loss: kubectl annotate pcc -n %s %s %s=%s --overwrite",
 		names, members, cluster.Namespace, cluster.Name, v1alpha1.AnnotationConfirmLoss, names)}
 }
 

@@ -5,7 +5,9 @@ package plan
 import (
 	"fmt"
 	"path"
+	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -104,6 +106,11 @@ func socketMounts(sharing v1alpha1.Sharing) []corev1.VolumeMount {
 		mounts = append(mounts, corev1.VolumeMount{Name: volumeTenants, MountPath: tenantsDir})
 	}
 	return mounts
+}
+
+// hasTenants is true for members that tell namespaces apart.
+func hasTenants(members *appsv1.DaemonSet) bool {
+	return slices.ContainsFunc(members.Spec.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == volumeTenants })
 }
 
 // chownTenantsDir returns the command that gives a user, in the notation of chown, the directory of the tenants and its folders.

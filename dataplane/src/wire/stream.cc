@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -32,6 +33,24 @@ Result<sockaddr_un> UnixAddress(const std::string& path) {
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
+}
+
+// Of SO_PEERPIDFD (Linux 6.5), which headers of Debian 12 lack.
+constexpr int kPeerPidFd = 77;
+// PID_FS_MAGIC of linux/magic.h: each process has an inode there, and no two have the same. Before
+// Linux 6.9 all such descriptors shared one.
+constexpr int64_t kPidFs = 0x50494446;
+
+std::optional<uint64_t> ProcessOf(int socket) {
+  int number = -1;
+  socklen_t size = sizeof(number);
+  if (getsockopt(socket, SOL_SOCKET, kPeerPidFd, &number, &size) != 0) return std::nullopt;
+  const UniqueFd fd(number);
+  struct statfs system {};
+  struct stat file {};
+  if (fstatfs(fd.get(), &system) != 0 || system.f_type != kPidFs || fstat(fd.get(), &file) != 0)
+    return std::nullopt;
+  return file.st_ino;
 }
 
 // Why nobody was reached at `path`: see ConnectUnix.
@@ -212,7 +231,8 @@ Result<PeerCredentials> CredentialsOf(int socket) {
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
     return FromErrno("SO_PEERCRED", errno);
   }
-  return PeerCredentials{credentials.uid, credentials.pid};
+  const uint64_t process = ProcessOf(socket).value_or(static_cast<uint64_t>(credentials.pid));
+  return PeerCredentials{credentials.uid, credentials.pid, process};
 }
 
 Result<UniqueFd> ConnectUnix(const std::string& path) {

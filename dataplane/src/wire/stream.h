@@ -51,6 +51,8 @@ Result<UniqueFd> ListenUnix(const std::string& path, uint32_t mode);
 struct PeerCredentials {
   uint32_t uid = 0;
   int32_t pid = 0;
+  // Tells processes apart in any PID namespace (Linux 6.9); the pid on an older kernel. 0: unknown.
+  uint64_t process = 0;
 };
 Result<PeerCredentials> CredentialsOf(int socket);
 

@@ -40,7 +40,7 @@ Result<std::shared_ptr<Session>> SessionList::Attach(const AttachRequest& reques
   std::lock_guard lock(mutex_);
   std::erase_if(sessions_, [](const auto& entry) { return entry.expired(); });
   if (request.session != 0) return Join(request.session, peer);
-  auto seat = tenants_->Admit(tenant_.get(), peer.pid);
+  auto seat = tenants_->Admit(tenant_.get(), peer.process);
   if (!seat.ok()) {
     counters_->engine_refused_limit.Add(1);
     return seat.status();

@@ -9,7 +9,7 @@ Admission::Seat& Admission::Seat::operator=(Seat&& other) noexcept {
   Leave();
   from_ = std::exchange(other.from_, nullptr);
   tenant_ = other.tenant_;
-  pid_ = other.pid_;
+  process_ = other.process_;
   refusal_ = other.refusal_;
   limit_ = other.limit_;
   return *this;
@@ -21,7 +21,7 @@ void Admission::Seat::Leave() {
   std::lock_guard lock(from->mutex_);
   Tenant& tenant = from->tenants_[tenant_];
   --tenant.sessions;
-  const auto process = tenant.by_process.find(pid_);
+  const auto process = tenant.by_process.find(process_);
   if (process != tenant.by_process.end() && --process->second == 0)
     tenant.by_process.erase(process);
 }
@@ -36,7 +36,7 @@ uint32_t Admission::SessionsOf(TenantNumber tenant) const {
   return tenants_[tenant].sessions;
 }
 
-Admission::Seat Admission::Admit(TenantNumber number, int32_t pid) {
+Admission::Seat Admission::Admit(TenantNumber number, uint64_t process) {
   Seat seat;
   std::lock_guard lock(mutex_);
   Tenant& tenant = tenants_[number];
@@ -51,20 +51,20 @@ Admission::Seat Admission::Admit(TenantNumber number, int32_t pid) {
     seat.refusal_ = Refusal::kFull;
     return seat;
   }
-  if (pid != 0) {
+  if (process != 0) {
     const uint32_t most = (may_have + 1) / 2;
-    const auto process = tenant.by_process.find(pid);
-    if (process != tenant.by_process.end() && process->second >= most) {
+    const auto has = tenant.by_process.find(process);
+    if (has != tenant.by_process.end() && has->second >= most) {
       seat.refusal_ = Refusal::kProcess;
       seat.limit_ = most;
       return seat;
     }
-    ++tenant.by_process[pid];
+    ++tenant.by_process[process];
   }
   ++tenant.sessions;
   seat.from_ = this;
   seat.tenant_ = number;
-  seat.pid_ = pid;
+  seat.process_ = process;
   return seat;
 }
 

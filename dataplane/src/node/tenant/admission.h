@@ -9,9 +9,8 @@
 //     fewer than max_engines.
 //
 // Sessions are at most max_engines and a reserve for each tenant beyond the first. One process has
-// at most half of what its tenant may have at that time, rounded up. Processes of other PID
-// namespaces look like one (pid 0) and are not told apart: within a Kubernetes namespace this does
-// not bound a pod.
+// at most half of what its tenant may have at that time, rounded up. Before Linux 6.9 processes of
+// other PID namespaces are not told apart (0), and not bounded. A pod may have many processes.
 //
 // Costs: one lock, and a look at each of 65 tenants, for each session that is made. Thread-safe. A
 // seat outlives no Admission.
@@ -53,21 +52,21 @@ class Admission {
     void Leave();
     Admission* from_ = nullptr;  // null: refused
     TenantNumber tenant_ = 0;
-    int32_t pid_ = 0;
+    uint64_t process_ = 0;
     Refusal refusal_ = Refusal::kNone;
     uint32_t limit_ = 0;
   };
 
   // The tenant has a socket, so its reserve is kept.
   void SetKnown(TenantNumber tenant, bool known);
-  Seat Admit(TenantNumber tenant, int32_t pid);
+  Seat Admit(TenantNumber tenant, uint64_t process);
   uint32_t SessionsOf(TenantNumber tenant) const;
 
  private:
   struct Tenant {
     bool known = false;
     uint32_t sessions = 0;
-    std::map<int32_t, uint32_t> by_process;
+    std::map<uint64_t, uint32_t> by_process;
   };
 
   const uint32_t max_engines_, reserve_;

@@ -10,10 +10,10 @@ namespace {
 using Refusal = Admission::Refusal;
 
 // Seats of one tenant, of ever new processes, until it is refused.
-std::vector<Admission::Seat> TakeAll(Admission* admission, TenantNumber tenant, int32_t pid = 0) {
+std::vector<Admission::Seat> TakeAll(Admission* admission, TenantNumber tenant, uint64_t process = 0) {
   std::vector<Admission::Seat> seats;
   for (;;) {
-    seats.push_back(admission->Admit(tenant, pid));
+    seats.push_back(admission->Admit(tenant, process));
     if (seats.back().refusal() == Refusal::kNone) continue;
     seats.pop_back();
     return seats;

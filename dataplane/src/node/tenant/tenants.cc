@@ -133,8 +133,8 @@ void Tenants::Leave(const Tenant& tenant) {
   if (pool_ != nullptr && number != 0) pool_->SetPresent(number, false);
 }
 
-Result<Admission::Seat> Tenants::Admit(Tenant* tenant, int32_t pid) {
-  auto seat = admission_.Admit(tenant->number(), pid);
+Result<Admission::Seat> Tenants::Admit(Tenant* tenant, uint64_t process) {
+  auto seat = admission_.Admit(tenant->number(), process);
   switch (seat.refusal()) {
     case Admission::Refusal::kNone: return seat;
     case Admission::Refusal::kFull:

@@ -3,7 +3,7 @@
 //
 //   auto tenants = Tenants::Create(options, pool);
 //   auto tenant = (*tenants)->Enter("team-a");          // it has a socket from now on
-//   auto seat = (*tenants)->Admit(*tenant, pid);        // of a session
+//   auto seat = (*tenants)->Admit(*tenant, process);        // of a session
 //   auto memory = (*tenant)->TakeMemory(bytes, 0);      // that an engine shares
 //   (*tenants)->Leave(*tenant);                         // its socket is gone
 //
@@ -111,7 +111,7 @@ class Tenants {
   void Leave(const Tenant& tenant);
 
   // kResourceExhausted: the tenant, or the process, has as many as it may.
-  Result<Admission::Seat> Admit(Tenant* tenant, int32_t pid);
+  Result<Admission::Seat> Admit(Tenant* tenant, uint64_t process);
 
   // Of those that have sockets, engines or pages.
   std::vector<TenantInfo> infos() const;
