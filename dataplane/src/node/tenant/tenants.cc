@@ -147,9 +147,9 @@ Result<Admission::Seat> Tenants::Admit(Tenant* tenant, uint64_t process) {
   }
   tenant->refused.process.Add(1);
   return ResourceExhausted(
-      fmt::format("process {} has {} engines of {} attached already, which is half of what there "
+      fmt::format("this process has {} engines of {} attached already, which is half of what there "
                   "may be; attach fewer, or raise --max-engines",
-                  pid, seat.limit(), NameOf(*tenant)));
+                  seat.limit(), NameOf(*tenant)));
 }
 
 std::vector<TenantInfo> Tenants::infos() const {
