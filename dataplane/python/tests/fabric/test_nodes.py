@@ -1,5 +1,5 @@
 """Two real nodes, each with an engine, on the rails of hack/soft-rdma/fabric.sh: every byte is
-checked while they read one another's pages, a rail fails, a node dies.
+checked while they read one another's pages, a rail fails, the secret is replaced, a node dies.
 
 All settings of connections are other than the defaults: over IPv6, with a token and TLS, and on
 one side with a smaller MTU.
@@ -11,13 +11,19 @@ its host is busy: what is waited for is a state.
 from __future__ import annotations
 
 import json
+import select
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from ..fleet import pages
+from ..fleet import calls, pages
+from ..fleet.network import Host, inside
+from ..fleet.nodes import PEER_PORT
+from ..hostile import wire
 from .rails import (
     LONGEST_WAIT,
     PAGES_EACH,
@@ -41,14 +47,35 @@ CONNECTIONS = {
     "rdma_retries": "6",
 }
 MTU_OF_B = 1024
+OLD, NEW = "the-token-of-this-fleet", "the-token-that-replaces-it"
+# auth-spread-ms; a minute by default, and each step of a rotation takes three.
+SPREAD_SECONDS = 2.0
+STEP_SECONDS = 3 * SPREAD_SECONDS
+# A reader's own end of a link goes when the reader looks at idle ones next (node/rails/links.cc).
+LINK_SECONDS = 5.0
+# What a guest may be late by.
+GUEST_SECONDS = 3.0
+# A node that waits for the guest's processor misses at times. If the nodes refused each other for
+# one spread, that would be 5 % of all pages.
+LEAST_RATE = 0.97
+
+
+def write_tokens(folder: Path, *tokens: str) -> None:
+    """At once, as a kubelet does."""
+    file = folder / "token.next"
+    file.write_text("\n".join(tokens) + "\n")
+    file.rename(folder / "token")
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RailFleet]:
     folder = tmp_path_factory.mktemp("nodes")
-    token = folder / "token"
-    token.write_text("the-token-of-this-fleet\n")
-    flags = {**CONNECTIONS, **make_certificate(folder), "auth_token_file": str(token)}
+    write_tokens(folder, OLD)
+    secret = {
+        "auth_token_file": str(folder / "token"),
+        "auth_spread_ms": f"{SPREAD_SECONDS * 1000:.0f}",
+    }
+    flags = {**CONNECTIONS, **make_certificate(folder), **secret}
     made = RailFleet(folder, PAGES_EACH, of_host={"b": {"rdma_mtu": str(MTU_OF_B)}}, **flags)
     fabric("rail_down A 1")
     with running(made):
@@ -140,6 +167,61 @@ def test_a_rail_that_fails_costs_no_wrong_byte_and_comes_back(fleet: RailFleet) 
     no_wrong_byte(log, fleet)
     waited = (log["start"] < down + 1) & (log["start"] + log["took"] >= up)
     assert not waited.any(), f"calls waited until the rail was back: {log[waited]}"
+
+
+def test_a_secret_that_is_replaced_costs_no_wrong_byte_and_ends_what_it_made(
+    fleet: RailFleet,
+) -> None:
+    def joined(host: Host, token: str) -> wire.Peer:
+        """A connection like a member's, by hand."""
+        context = ssl.create_default_context(cafile=fleet.flags["tls_ca_file"])
+        context.check_hostname = False
+        context.load_cert_chain(fleet.flags["tls_cert_file"], fleet.flags["tls_key_file"])
+
+        def connect() -> wire.Peer:
+            return wire.Peer(PEER_PORT, source=host.address, address=host.address)
+
+        peer: wire.Peer = inside(host.namespace, connect)
+        peer.socket = context.wrap_socket(peer.socket)
+        return peer.join(token)
+
+    def ended(peer: wire.Peer) -> bool:
+        readable, _, _ = select.select([peer.socket], [], [], 0)
+        return bool(readable) and peer.receive() is None
+
+    def queue_pairs(host: Host) -> set[tuple[str, int]]:
+        show = ["ip", "netns", "exec", host.namespace, "rdma", "-j", "resource", "show", "qp"]
+        shown = json.loads(subprocess.run(show, check=True, capture_output=True).stdout)
+        return {(qp["ifname"], qp["lqpn"]) for qp in shown if qp["type"] == "RC"}
+
+    fleet.begin_load([0, 1])
+    for node in (0, 1):
+        wait_for_rail(fleet, node, 0)
+    before = [queue_pairs(host) for host in fleet.hosts]
+    assert all(before)
+    former = [joined(host, OLD) for host in fleet.hosts]
+    for tokens in ((OLD, NEW), (NEW, OLD)):
+        write_tokens(fleet.folder, *tokens)
+        time.sleep(STEP_SECONDS)
+        assert not any(ended(peer) for peer in former)
+        for host in fleet.hosts:
+            joined(host, NEW).socket.close()
+    write_tokens(fleet.folder, NEW)
+    written = time.monotonic()
+    wait_until(lambda: all(ended(peer) for peer in former), "the old secret is good for ever")
+    assert time.monotonic() - written < STEP_SECONDS + GUEST_SECONDS
+    for host in fleet.hosts:
+        with pytest.raises(AssertionError, match="another secret"):
+            joined(host, OLD)
+    for node, host in enumerate(fleet.hosts):
+        wait_until(lambda n=node, h=host: not before[n] & queue_pairs(h), "a queue pair is left")
+    assert time.monotonic() - written < STEP_SECONDS + LINK_SECONDS + GUEST_SECONDS
+    for node in (0, 1):
+        for rail in (0, 1):
+            wait_for_rail(fleet, node, rail)
+    log = fleet.end_load([0, 1])
+    no_wrong_byte(log, fleet)
+    assert calls.hit_rate(log, [0, 1]) > LEAST_RATE
 
 
 def test_a_node_that_dies_under_reads_costs_no_wrong_byte(fleet: RailFleet) -> None:

@@ -132,18 +132,22 @@ class Engine(Connection):
 class Peer(Connection):
     """A connection to a node's port for peers."""
 
-    def __init__(self, port: int, cluster: str = "default", source: str = "127.0.0.1") -> None:
-        self.port, self.cluster = port, cluster
+    def __init__(
+        self,
+        port: int,
+        cluster: str = "default",
+        source: str = "127.0.0.1",
+        address: str = "127.0.0.1",
+    ) -> None:
+        self.dialled, self.cluster = f"{address}:{port}", cluster
         # Who was refused too often is turned away for a while, by his address.
         super().__init__(
-            socket.create_connection(
-                ("127.0.0.1", port), PATIENCE_SECONDS, source_address=(source, 0)
-            )
+            socket.create_connection((address, port), PATIENCE_SECONDS, source_address=(source, 0))
         )
 
     def hello(self, key: bytes | None) -> bytes:
         """The body of Hello; with a key it names that and draws a nonce."""
-        dialled = f"127.0.0.1:{self.port}" if key else ""
+        dialled = self.dialled if key else ""
         body = string(self.cluster) + string(dialled) + struct.pack("<QQ", NODE, 1)
         return body + key_id(key) + os.urandom(32) if key else body
 
