@@ -54,6 +54,8 @@ type found struct {
 	clusters  []*v1alpha1.PeerCacheCluster
 	lines     []int // of the blocks that hold the clusters
 	networks  map[types.NamespacedName]preflight.Network
+	configs   map[types.NamespacedName]string // of the networks: what Multus gives to the CNI plug-in
+	routed    int                             // clusters whose networks need routes to each other
 	templates map[types.NamespacedName]bool
 	pods      []*corev1.Pod
 }
@@ -64,7 +66,7 @@ func TestPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clusters := 0
+	clusters, routed := 0, 0
 	for _, file := range files {
 		t.Run(strings.TrimPrefix(file, root), func(t *testing.T) {
 			page, err := markdown.Read(file)
@@ -72,13 +74,16 @@ func TestPages(t *testing.T) {
 				t.Fatal(err)
 			}
 			namespace := testenv.Namespace(t)
-			f := found{networks: map[types.NamespacedName]preflight.Network{}, templates: map[types.NamespacedName]bool{}}
+			f := found{
+				networks: map[types.NamespacedName]preflight.Network{}, configs: map[types.NamespacedName]string{},
+				templates: map[types.NamespacedName]bool{},
+			}
 			for _, block := range page.Blocks {
 				if block.Language == "yaml" {
 					f.apply(t, namespace, block)
 				}
 			}
-			clusters += len(f.clusters)
+			clusters, routed = clusters+len(f.clusters), routed+f.routed
 			guide := filepath.Base(filepath.Dir(file)) == "install"
 			if guide {
 				f.expectPlans(t, namespace, file)
@@ -88,6 +93,9 @@ func TestPages(t *testing.T) {
 	}
 	if clusters < 8 {
 		t.Errorf("only %d PeerCacheClusters were found in %d pages", clusters, len(files))
+	}
+	if routed < 5 {
+		t.Errorf("only %d PeerCacheClusters were found whose networks need routes to each other", routed)
 	}
 }
 
@@ -121,6 +129,11 @@ func (f *found) apply(t *testing.T, namespace string, block markdown.Block) {
 		if err := c.Create(t.Context(), object, client.FieldValidation("Strict")); err != nil {
 			t.Errorf("line %d: %v", block.Line, err)
 			continue
+		}
+		if kind == "PeerCacheCluster" {
+			cluster := &v1alpha1.PeerCacheCluster{}
+			convert(t, object, cluster)
+			f.expectRoutes(t, namespace, cluster, block.Line)
 		}
 		if !fragment {
 			f.remember(t, namespace, block, object)
@@ -160,6 +173,7 @@ func (f *found) remember(t *testing.T, namespace string, block markdown.Block, o
 		if !json.Valid([]byte(config)) {
 			t.Errorf("line %d: spec.config of network %s is no JSON: %s", block.Line, name, config)
 		}
+		f.configs[name] = config
 		f.networks[name] = preflight.Network{Resource: object.GetAnnotations()[plan.NetworkResource]}
 	case "ResourceClaimTemplate":
 		f.templates[name] = true

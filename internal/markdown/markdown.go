@@ -40,7 +40,7 @@ type Block struct {
 	Language string
 	// Line is the line number of the fence, from 1.
 	Line int
-	// Text has every line of the block with its line end.
+	// Text has every line of the block with its line end, without the indentation of the fence.
 	Text string
 }
 
@@ -73,7 +73,7 @@ func Parse(text string) Page {
 	var page Page
 	var block *Block
 	var rows []string
-	fence := ""
+	fence, indentation := "", ""
 	for i, line := range strings.SplitAfter(text, "\n") {
 		bare := strings.TrimRight(line, "\r\n")
 		mark := fenceOf(bare)
@@ -88,9 +88,10 @@ func Parse(text string) Page {
 			page.Blocks = append(page.Blocks, *block)
 			block = nil
 		case block != nil:
-			block.Text += line
+			block.Text += strings.TrimPrefix(line, indentation)
 		case mark != "":
 			fence = mark
+			indentation, _, _ = strings.Cut(bare, mark)
 			block = &Block{Language: strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(bare), mark)), Line: i + 1}
 		default:
 			page.readLine(bare, i+1)

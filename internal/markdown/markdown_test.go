@@ -10,11 +10,13 @@ import (
 func TestParse(t *testing.T) {
 	page := Parse("# A title: `code` & more\n[one](a.md#b) and [`two`](b.md), but not `[three](c.md)`\n" +
 		"```yaml\na: [x](y)\n# no heading\n```\n## Twice\n## Twice ##\n~~~ text\n```\n~~~\n<a id=\"own\"></a>\n" +
-		"| a | b |\n|---|---|\n| `x \\| y` | |\n\n| torn | off |\n")
+		"| a | b |\n|---|---|\n| `x \\| y` | |\n\n| torn | off |\n\n" +
+		"1. one\n   ```yaml\n   a:\n     b\n   ```\n")
 	want := Page{
 		Blocks: []Block{
 			{Language: "yaml", Line: 3, Text: "a: [x](y)\n# no heading\n"},
 			{Language: "text", Line: 9, Text: "```\n"},
+			{Language: "yaml", Line: 20, Text: "a:\n  b\n"},
 		},
 		Links:   []Link{{"a.md#b", 2}, {"b.md", 2}},
 		Anchors: []string{"a-title-code--more", "twice", "twice-1", "own"},
