@@ -87,6 +87,7 @@ func TestPages(t *testing.T) {
 			guide := filepath.Base(filepath.Dir(file)) == "install"
 			if guide {
 				f.expectPlans(t, namespace, file)
+				f.expectLossless(t)
 			}
 			f.expectConnected(t, namespace, guide)
 		})

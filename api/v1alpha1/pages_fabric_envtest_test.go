@@ -95,6 +95,18 @@ func (f *found) expectRoutes(t *testing.T, namespace string, cluster *v1alpha1.P
 	}
 }
 
+// expectLossless: who follows a guide to RDMA comes to a cluster whose packets the switches sort into their lossless class.
+func (f *found) expectLossless(t *testing.T) {
+	t.Helper()
+	first := slices.IndexFunc(f.clusters, func(c *v1alpha1.PeerCacheCluster) bool { return c.Spec.Transport == v1alpha1.TransportRDMA })
+	if first < 0 {
+		return
+	}
+	if class := f.clusters[first].Spec.RDMA.TrafficClass; class == nil || *class == 0 {
+		t.Errorf("line %d: the guide's first cluster with transport RDMA has no rdma.trafficClass", f.lines[first])
+	}
+}
+
 func networkName(text, namespace string) types.NamespacedName {
 	if inNamespace, name, has := strings.Cut(text, "/"); has {
 		return types.NamespacedName{Namespace: inNamespace, Name: name}
