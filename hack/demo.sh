@@ -170,24 +170,17 @@ discovery_host() {
   kubectl -n "$NAMESPACE" get pods -l "peercache.io/cluster=$CLUSTER,peercache.io/discovery=host" -o 'jsonpath={.items[0].metadata.name}'
 }
 
-# A picture of the dashboard, where a browser is. It asks through a port-forward, as a user does.
+# A picture of the dashboard. The browser asks through a port-forward, as a user does.
 show_dashboard() {
-  local browser picture=$PEERCACHE_ROOT/build/demo/dashboard.png log forward port
-  browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
-    note "no picture of it: there is no chromium on this machine"
-    return
-  }
-  mkdir -p "$(dirname "$picture")"
+  local log forward port status=0
   log=$(mktemp)
   kubectl -n "$NAMESPACE" port-forward "pod/$(discovery_host)" :31997 >"$log" & forward=$!
   await 30 "the port-forward" grep -q '^Forwarding' "$log"
   port=$(sed -n 's/^Forwarding from 127.0.0.1:\([0-9]*\) .*/\1/p' "$log" | head -1)
-  timeout 60 "$browser" --headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync \
-    --hide-scrollbars --window-size=1280,2200 --virtual-time-budget=10000 --screenshot="$picture" "http://127.0.0.1:$port/" >/dev/null 2>&1 ||
-    note "the browser could not be run: $browser"
+  "$HERE/picture.sh" "http://127.0.0.1:$port/" "$PEERCACHE_ROOT/build/demo/dashboard.png" || status=$?
   kill "$forward" 2>/dev/null || true
   rm -f "$log"
-  [ ! -s "$picture" ] || note "a picture of it: $picture"
+  return $status
 }
 
 part "packages"

@@ -24,6 +24,9 @@ PACKAGES=(  # what a cluster and its images need
   # images without a registry: base images from packages, CPython headers from Maven Central
   buildah mmdebstrap maven
 )
+# The browser of the demo's picture and of the dashboard's tests. Ubuntu has it as a snap only.
+. /etc/os-release
+[ "$ID" = ubuntu ] || PACKAGES+=(chromium)
 DEVELOPMENT_PACKAGES=(  # what building and testing outside of images needs besides
   g++ cmake ninja-build ccache pkg-config clang clang-format libclang-rt-dev shellcheck
   libibverbs-dev librdmacm-dev libnuma-dev liburing-dev libasio-dev libspdlog-dev libfmt-dev
@@ -36,8 +39,8 @@ DEVELOPMENT_PACKAGES=(  # what building and testing outside of images needs besi
   spin
   # Python client, and the SGLang engine that tests it
   pybind11-dev python3-dev python3-pip python3-venv python3-torch python3-numpy python3-psutil
-  # charts of measurements; what the disk tier is measured beside; the browser of the dashboard's tests
-  python3-matplotlib fio iperf3 chromium
+  # charts of measurements; what the disk tier is measured beside
+  python3-matplotlib fio iperf3
 )
 [ "${1:-}" = --cluster ] || PACKAGES+=("${DEVELOPMENT_PACKAGES[@]}")
 
