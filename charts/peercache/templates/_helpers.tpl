@@ -36,3 +36,17 @@ app.kubernetes.io/component: operator
 {{- $tag := .image.tag | default .root.Chart.AppVersion -}}
 {{- printf "%s%s%s" .image.repository (ternary "@" ":" (hasPrefix "sha256:" $tag)) $tag -}}
 {{- end }}
+
+{{/*
+90 % of the operator's memory limit in bytes, for GOMEMLIMIT: the garbage collector then works harder before the kernel ends the
+process. Empty without a limit, and where the limit is in a unit that only the API server can judge.
+*/}}
+{{- define "peercache.goMemoryLimit" -}}
+{{- with ((.Values.resources | default dict).limits | default dict).memory -}}
+{{- $units := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- $unit := toString . | regexFind "[A-Za-z]*$" -}}
+{{- if hasKey $units $unit -}}
+{{- mulf (toString . | trimSuffix $unit | float64) (get $units $unit) 0.9 | floor | int64 -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
