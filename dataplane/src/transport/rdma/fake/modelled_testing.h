@@ -156,6 +156,14 @@ class Modelled {
     return lost;
   }
 
+  // On one rail: the most bytes that its budget ever counted.
+  uint64_t most_under_way() const {
+    uint64_t most = 0;
+    for (const auto& rails : hosts_)
+      for (const auto& rail : rails->all()) most = std::max(most, rail->budget().peak());
+    return most;
+  }
+
   FakeVerbs& fake = FakeVerbs::Get();
   FakeNetwork network;
   CoreModel core;
