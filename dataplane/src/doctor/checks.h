@@ -19,6 +19,7 @@ Result<rdma::Selection> ChooseRails(const Facts& facts);
 
 using Findings = std::vector<Finding>;
 Findings CheckRails(const Facts& facts, const Result<rdma::Selection>& rails);
+Findings CheckClasses(const Facts& facts);  // of the node that runs here, and of its peers
 Findings CheckPci(const Facts& facts, const Result<rdma::Selection>& rails);
 Findings CheckNuma(const Facts& facts, const Result<rdma::Selection>& rails);
 Findings CheckMemory(const Facts& facts);  // the pool, its pages

@@ -122,6 +122,12 @@ Findings CheckRails(const Facts& facts, const Result<Selection>& rails) {
   return findings;
 }
 
+Findings CheckClasses(const Facts& facts) {
+  if (!facts.running.ok() || facts.running->class_mismatch.empty()) return {};
+  return {{Grade::kWarning, "traffic class",
+           "the node that runs here: " + facts.running->class_mismatch}};
+}
+
 Findings CheckGpu(const Facts& facts, const Result<Selection>& rails) {
   if (facts.gpu.driver.empty()) return {};
   if (!rails.ok()) return {{Grade::kNote, "GPUDirect", "there are no rails to read through"}};

@@ -305,6 +305,16 @@ TEST(DoctorTest, BesideARunningNodeItsOwnWordCounts) {
               HasSubstr("warning: the node that runs here: first touch"));
 }
 
+TEST(DoctorTest, APeerOfAnotherTrafficClass) {
+  Facts facts = Healthy();
+  facts.running = RunningNode{true, "bound", "all from NUMA node 1"};
+  EXPECT_THAT(About(facts, "traffic class"), IsEmpty());
+  facts.running->class_mismatch =
+      "a peer's port 10.0.0.2: rdma-traffic-class is 104 here and 0 there";
+  EXPECT_EQ(One(facts, "traffic class"),
+            "warning: the node that runs here: " + facts.running->class_mismatch);
+}
+
 TEST(DoctorTest, GpuDirect) {
   Facts facts = Healthy();
   EXPECT_THAT(About(facts, "GPUDirect"), IsEmpty());

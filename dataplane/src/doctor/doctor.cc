@@ -140,8 +140,8 @@ Report Diagnose(const Facts& facts) {
   report.tables = {DeviceTable(facts), LimitTable(facts), PortTable(facts, rails), GidTable(facts),
                    NumaTable(facts)};
   for (Findings findings :
-       {CheckRails(facts, rails), CheckPci(facts, rails), CheckNuma(facts, rails),
-        CheckMemory(facts), CheckIdle(facts), CheckMemlock(facts, rails),
+       {CheckRails(facts, rails), CheckClasses(facts), CheckPci(facts, rails),
+        CheckNuma(facts, rails), CheckMemory(facts), CheckIdle(facts), CheckMemlock(facts, rails),
         CheckDescriptors(facts, rails), CheckGpu(facts, rails), CheckReach(facts)})
     report.findings.insert(report.findings.end(), std::make_move_iterator(findings.begin()),
                            std::make_move_iterator(findings.end()));

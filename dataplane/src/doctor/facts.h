@@ -47,6 +47,8 @@ struct Uplink {
 struct RunningNode {
   bool huge_pages = false;
   std::string numa_placement, numa_why;
+  // With which peer's port it differs in class or service level, and what to do; empty: with none.
+  std::string class_mismatch = {};
 };
 
 // One attempt to connect.

@@ -126,6 +126,7 @@ Result<NodeView> ParseNodeStatus(const std::string& text, size_t most) {
   const json memory = Child(Child(document, "numa"), "memory");
   view.node.numa_placement = Text(memory, "placement");
   view.node.numa_why = Text(memory, "why");
+  view.node.class_mismatch = Text(Child(document, "transport"), "class_mismatch");
   const std::string self = Text(Child(document, "node"), "id");
   for (const json& member : members) {
     const std::string id = Text(member, "id"), address = Text(member, "address");

@@ -50,6 +50,7 @@ TEST(ReachTest, AHostThatNeverAnswersCostsTheLimitOnly) {
 
 constexpr char kStatus[] = R"({"node": {"id": "n1"}, "pool": {"huge_pages": true},
   "numa": {"memory": {"placement": "bound", "why": "all from NUMA node 1"}},
+  "transport": {"class_mismatch": "a peer's port 10.0.0.2: ..."},
   "members": [{"id": "n1", "address": "10.0.0.1:31998"}, {"id": "n2", "address": "10.0.0.2:31998"},
               {"id": "n3", "address": "fd00::3:31998"}, {"id": "n4", "address": "nowhere"},
               {"id": 5}, "x"]})";
@@ -63,6 +64,7 @@ TEST(NodeStatusTest, ShowsTheOtherMembersAndTheNode) {
   EXPECT_EQ(view->members[1].port, 31998);
   EXPECT_TRUE(view->node.huge_pages);
   EXPECT_EQ(view->node.numa_placement, "bound");
+  EXPECT_EQ(view->node.class_mismatch, "a peer's port 10.0.0.2: ...");
   EXPECT_THAT(ParseNodeStatus(kStatus, 1)->members, SizeIs(1));
 }
 

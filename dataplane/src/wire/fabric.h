@@ -25,7 +25,9 @@ struct QueueAddress {
   uint8_t mtu = 0;        // ibv_mtu of the port, or the smaller one that is configured
   uint8_t reads = 0;      // READs the queue pair answers at once
   uint8_t ethernet = 0;   // the link layer: 1: Ethernet, addressed by GID; 0: InfiniBand
-  uint8_t reserved[7] = {};
+  // What switches sort its packets by, each plus 1; 0: not said, as by older members.
+  uint8_t traffic_class = 0, service_level = 0;
+  uint8_t reserved[5] = {};
   bool operator==(const QueueAddress&) const = default;
 };
 static_assert(sizeof(QueueAddress) == 52 && std::is_trivially_copyable_v<QueueAddress>);

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstring>
+
 namespace peercache {
 namespace {
 
@@ -52,6 +55,19 @@ TEST(FabricMessagesTest, RoundTrip) {
   ASSERT_TRUE(RoundTrip(later, &ok));
   EXPECT_TRUE(ok.later);
   EXPECT_TRUE(ok.queues.empty()) << "of an earlier answer";
+}
+
+// Older members have zeros there, which say nothing, and look at none of them.
+TEST(FabricMessagesTest, ClassAndLevelAreWhereOlderMembersHaveZeros) {
+  QueueAddress address = SomeQueue(1);
+  address.traffic_class = 105;
+  address.service_level = 4;
+  std::array<uint8_t, sizeof(QueueAddress)> bytes;
+  std::memcpy(bytes.data(), &address, sizeof(address));
+  EXPECT_EQ(bytes[44], 0) << "the link layer";
+  EXPECT_EQ(bytes[45], 105);
+  EXPECT_EQ(bytes[46], 4);
+  for (size_t i = 47; i < bytes.size(); ++i) EXPECT_EQ(bytes[i], 0) << i;
 }
 
 TEST(FabricMessagesTest, TruncatedAndOversizedAreRefused) {

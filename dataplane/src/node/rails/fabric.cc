@@ -337,6 +337,7 @@ FabricStats Fabric::stats() const {
   }
   if (links_) stats.links = links_->stats();
   stats.acceptor = acceptor_->stats();
+  stats.classes = rails_->classes().stats();
   return stats;
 }
 

@@ -52,6 +52,7 @@ struct FabricStats {
   std::vector<RailInfo> rails;
   LinkStats links;
   rdma::Acceptor::Stats acceptor;
+  rdma::PeerClasses::Stats classes;
 };
 
 // Of a node's own memory, what is registered with each rail: the pool, and the first headers.

@@ -102,6 +102,14 @@ MetricSection FabricMetrics() {
            "TCP.",
            {},
            {Of([](const Scrape& s) { return s.fabric.acceptor.refused; })}},
+          {"peercache_rdma_class_mismatches_total",
+           kCounter,
+           "Links, at either end, of which the peer has another rdma-traffic-class or "
+           "rdma-service-level; which one is in `/v1/status`, `transport.class_mismatch`.",
+           {},
+           {Of([](const Scrape& s) { return s.fabric.classes.links; })},
+           "Which nodes travel in another class than their peers?",
+           "increase(peercache_rdma_class_mismatches_total[1h]) > 0"},
       }};
 }
 

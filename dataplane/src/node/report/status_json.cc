@@ -87,6 +87,8 @@ json TransportJson(const NodeStatus& s) {
           {"reason", s.transport},
           {"tcp_congestion", s.tcp_congestion},
           {"rails", rails},
+          {"class_mismatches", s.fabric.classes.links},
+          {"class_mismatch", s.fabric.classes.now},
           {"links", s.fabric.links.links},
           {"queue_pairs_reading", s.fabric.links.queues},
           {"queue_pairs_serving", s.fabric.acceptor.queues}};
@@ -220,7 +222,9 @@ void Redact(json* document) {
     for (const char* key : {"machine", "reads_from"}) document->at("activity").erase(key);
   for (json& engine : document->at("engines"))
     for (const char* key : {"name", "version", "tenant", "uid", "pid"}) engine.erase(key);
-  for (json& rail : document->at("transport").at("rails")) rail.erase("address");
+  json& transport = document->at("transport");
+  transport.erase("class_mismatch");  // it names a peer's address
+  for (json& rail : transport.at("rails")) rail.erase("address");
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ NodeStatus Some() {
   status.view = view;
   status.reports = {report};
   status.activity = activity;
+  status.fabric.classes = {3, "a peer's port 10.0.0.9: rdma-traffic-class is 104 here and 0 there"};
   status.events = {{std::chrono::seconds(5), "joined", "b.default"}};
   return status;
 }
@@ -41,6 +42,8 @@ TEST(StatusJson, TellsItsOwnMachineWhoReadsFromWhomAndWhatHappened) {
   EXPECT_EQ(told["asker"], "own_machine");
   EXPECT_EQ(told["events"][0]["whom"], "b.default");
   EXPECT_EQ(told["events"][0]["seconds_ago"], 5);
+  EXPECT_EQ(told["transport"]["class_mismatches"], 3);
+  EXPECT_EQ(told["transport"]["class_mismatch"], Some().fabric.classes.now);
   for (const json& activity : {told["activity"], told["members"][0]["health"]["activity"]}) {
     EXPECT_EQ(activity["machine"], "00000007");
     ASSERT_EQ(activity["reads_from"].size(), 1u) << "nobody is known by the other number";
@@ -54,9 +57,11 @@ TEST(StatusJson, TellsStrangersNumbers) {
   EXPECT_EQ(told["asker"], "stranger");
   for (const json& activity : {told["activity"], told["fleet"]["activity"]})
     EXPECT_EQ(activity["read_bytes_per_second"], 500);
+  EXPECT_EQ(told["transport"]["class_mismatches"], 3);
   EXPECT_FALSE(told["members"][0]["health"].contains("activity"));
   const std::string text = told.dump();
-  for (const char* hidden : {"reads_from", "machine", "events", "b.default", "10.0.0.7", "config"})
+  for (const char* hidden :
+       {"reads_from", "machine", "events", "b.default", "10.0.0.7", "10.0.0.9", "config"})
     EXPECT_EQ(text.find(hidden), std::string::npos) << hidden;
 }
 

@@ -135,16 +135,21 @@ Result<std::shared_ptr<Acceptor::Group>> Acceptor::Begin(const ConnectRequest& r
   std::vector<uint8_t> up;
   for (const auto& rail : rails_->all()) {
     here.push_back(rail->state().address().ForPeers());
+    TellClasses(rail->link(), &here.back());
     up.push_back(rail->up());
   }
   const auto pairs = PairRails(request.queues, here, up);
+  std::vector<QueueAddress> ours, theirs;
   for (size_t i = 0; i < pairs.size(); ++i) {
     if (pairs[i] < 0 || request.queues[i].queue == 0) continue;
     Group::Served& served = group->served[i];
     served.rail_index = static_cast<size_t>(pairs[i]);
     served.rail = &(*rails_)[served.rail_index];
     served.state = Group::Served::kConnecting;
+    ours.push_back(here[served.rail_index]);
+    theirs.push_back(request.queues[i]);
   }
+  rails_->classes().Compare(ours, theirs);
   for (size_t i = 0; i < pairs.size(); ++i) {
     Group::Served& served = group->served[i];
     if (served.rail == nullptr) continue;

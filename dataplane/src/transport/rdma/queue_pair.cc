@@ -7,6 +7,7 @@
 #include <random>
 
 #include "transport/rdma/connection_attributes.h"
+#include "transport/rdma/peer_classes.h"
 
 namespace peercache::rdma {
 namespace {
@@ -69,6 +70,7 @@ QueueAddress AddressOf(const Rail& rail, const DeviceContext& device, const Rail
   address.queue = qp.qp_num;
   address.sequence = sequence;
   address.reads = ReadsAnswered(device);
+  TellClasses(rail.link(), &address);
   return address;
 }
 

@@ -27,6 +27,7 @@
 #include "transport/rdma/budget.h"
 #include "transport/rdma/device_context.h"
 #include "transport/rdma/link_options.h"
+#include "transport/rdma/peer_classes.h"
 #include "transport/rdma/rail_address.h"
 #include "transport/rdma/rail_state.h"
 #include "transport/rdma/remains.h"
@@ -159,6 +160,8 @@ class Rails {
   bool any_up() const;
   // Of a link over all of them.
   uint32_t queues() const;
+  // Of the links over them, at either end.
+  PeerClasses& classes() const { return classes_; }
   // How many lock what is registered with them: their devices do not page on demand.
   size_t locking() const;
   // Until all that was to be connected so far is, and all queue pairs that were given up are gone.
@@ -175,6 +178,7 @@ class Rails {
   explicit Rails(std::vector<std::unique_ptr<Rail>> rails);
   void Watch();
   const std::vector<std::unique_ptr<Rail>> rails_;
+  mutable PeerClasses classes_;
   std::atomic<bool> stopping_{false};
   UniqueFd stop_;  // eventfd
   std::thread watcher_;

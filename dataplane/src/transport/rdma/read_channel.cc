@@ -56,6 +56,7 @@ Status Outdated(const ReadQueue& queue) {
 
 Result<std::unique_ptr<ReadChannel>> ReadChannel::Make(const Rails& rails, uint32_t use) {
   auto channel = std::unique_ptr<ReadChannel>(new ReadChannel());
+  channel->classes_ = &rails.classes();
   Status failure = Unavailable("no rail is up");
   bool more = true;
   for (uint32_t round = 0; more; ++round) {
@@ -88,6 +89,9 @@ Status ReadChannel::Establish(const ConnectOk& peer, TimePoint deadline) {
   pool_ = peer.pool;
   pool_bytes_ = peer.pool_bytes;
   chunk_bytes_ = peer.chunk_bytes;
+  std::vector<QueueAddress> there;
+  for (const ConnectOk::Served& served : peer.queues) there.push_back(served.queue);
+  classes_->Compare(request().queues, there);
   std::vector<std::future<Status>> connected(paths_.size());
   for (size_t i = 0; i < paths_.size(); ++i) {
     const std::shared_ptr<ReadQueue>& queue = paths_[i].queue;

@@ -165,6 +165,7 @@ class ReadChannel {
   void PieceLost(uint32_t piece);
   void FailPending();
 
+  PeerClasses* classes_ = nullptr;
   std::vector<Path> paths_;
   uint64_t pool_ = 0, pool_bytes_ = 0, chunk_bytes_ = 1;
   uint32_t max_segments_ = 1, max_message_bytes_ = 0;
