@@ -4,6 +4,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <functional>
+#include <string_view>
+#include <type_traits>
 
 #include "base/clock.h"
 #include "transport/rdma/queue_pair.h"
@@ -111,14 +114,15 @@ Result<Acceptor::Queues> Acceptor::Accept(const ConnectRequest& request, Connect
 }
 
 std::shared_ptr<Acceptor::Group> Acceptor::Find(const ConnectRequest& request) {
+  const TimePoint now = Clock::now();
   std::lock_guard lock(mutex_);
-  std::erase_if(groups_, [](const auto& group) { return group.expired(); });
-  for (const auto& known : groups_) {
-    auto group = known.lock();
-    // Its packet sequence numbers tell a request from all others.
-    if (group && group->readers == request.queues) return group;
-  }
-  return nullptr;
+  return groups_.Find(request.queues, now);
+}
+
+size_t Acceptor::HashOfQueues::operator()(const std::vector<QueueAddress>& queues) const {
+  static_assert(std::has_unique_object_representations_v<QueueAddress>);
+  return std::hash<std::string_view>()(
+      {reinterpret_cast<const char*>(queues.data()), queues.size() * sizeof(QueueAddress)});
 }
 
 Result<std::shared_ptr<Acceptor::Group>> Acceptor::Begin(const ConnectRequest& request) {
@@ -160,7 +164,7 @@ Result<std::shared_ptr<Acceptor::Group>> Acceptor::Begin(const ConnectRequest& r
     });
   }
   std::lock_guard lock(mutex_);
-  groups_.push_back(group);
+  groups_.Put(request.queues, group);
   return group;
 }
 

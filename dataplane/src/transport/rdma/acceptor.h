@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "transport/rdma/memory.h"
 #include "transport/rdma/rail.h"
+#include "transport/rdma/weak_map.h"
 #include "wire/fabric.h"
 
 namespace peercache::rdma {
@@ -64,7 +65,11 @@ class Acceptor {
   std::atomic<uint32_t> queues_{0};
   std::atomic<uint64_t> refused_{0};
   std::mutex mutex_;
-  std::vector<std::weak_ptr<Group>> groups_;
+  struct HashOfQueues {
+    size_t operator()(const std::vector<QueueAddress>& queues) const;
+  };
+  // By the queues of the reader: their packet sequence numbers tell a request from all others.
+  WeakMap<std::vector<QueueAddress>, Group, HashOfQueues> groups_;
 };
 
 }  // namespace peercache::rdma
