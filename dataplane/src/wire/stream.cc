@@ -21,8 +21,6 @@ namespace {
 
 // For how long a receiver without a deadline keeps a buffer that has grown.
 constexpr milliseconds kKeepTime{5'000};
-// From the header of a frame to its end, where nothing else bounds it.
-constexpr milliseconds kRestOfFrame{10'000};
 
 Result<sockaddr_un> UnixAddress(const std::string& path) {
   sockaddr_un address{};
@@ -207,7 +205,7 @@ Status ReceiveFrame(int socket, std::optional<TimePoint> deadline, ReceivedFrame
     return Corrupt(
         fmt::format("frame body of {} bytes, at most {} allowed here", length, max_body));
   const size_t size = kHeader + length;
-  const TimePoint whole = deadline.value_or(Clock::now() + kRestOfFrame);
+  const TimePoint whole = deadline.value_or(Clock::now() + frame->rest_limit);
   while (frame->have < size) {
     if (in.full(frame->have)) {
       if (!in.Ask(frame->have, size, socket) && !in.hold().Await(whole))

@@ -19,11 +19,17 @@ namespace peercache {
 // budget. A large frame's memory is given back before the next frame is waited for, the rest when a
 // receiver without a deadline has waited for a while.
 struct ReceivedFrame {
-  explicit ReceivedFrame(FrameMemory* memory = nullptr) : in(memory) {}
+  // From the header of a frame to its end, where nothing else bounds it.
+  static constexpr milliseconds kRest{10'000};
+
+  explicit ReceivedFrame(FrameMemory* memory = nullptr, Duration rest = kRest)
+      : rest_limit(rest), in(memory) {}
 
   FrameHeader header;
   std::span<const std::byte> body;  // valid until the next frame is received
   UniqueFd fd;                      // that travelled with the frame, if any
+
+  Duration rest_limit;
 
   // Of ReceiveFrame: what one system call has brought, and how much of it is this frame.
   FrameBuffer in;
@@ -35,8 +41,8 @@ struct ReceivedFrame {
 Status SendFrame(int socket, std::span<const std::byte> frame, int fd, TimePoint deadline);
 // Receives one frame. kUnavailable when the other side closed; kCorrupt when it is not a frame.
 // Several descriptors with one frame are refused. Waits without limit when `deadline` is absent,
-// but for the rest of a frame that has begun: 10 s. A body above `max_body` is kCorrupt, before
-// memory is taken for it.
+// but for the rest of a frame whose header is there: `rest_limit`. A body above `max_body` is
+// kCorrupt, before memory is taken for it.
 Status ReceiveFrame(int socket, std::optional<TimePoint> deadline, ReceivedFrame* frame,
                     uint32_t max_body = kMaxBody);
 

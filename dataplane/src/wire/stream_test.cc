@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -118,6 +120,35 @@ TEST_F(StreamTest, ALargeFrameWaitsForMemoryAndGivesItBack) {
   sends.join();
   EXPECT_EQ(memory.stats().held, 0u);
   EXPECT_LE(frame_.in.size(), FrameMemory::kFree);
+}
+
+// What an engine that has attached may do: be silent between frames, but not in one.
+TEST_F(StreamTest, TheRestOfAFrameIsCutOffHoweverSteadilyItDrips) {
+  constexpr auto kRest = 300ms;
+  frame_ = ReceivedFrame(nullptr, kRest);
+  const auto receive = [&] { return ReceiveFrame(receiver_.get(), std::nullopt, &frame_); };
+  std::thread late([&] {
+    std::this_thread::sleep_for(2 * kRest);
+    Send(Frame(1, 10));
+  });
+  EXPECT_TRUE(receive().ok()) << "a frame that has not begun has no limit";
+  late.join();
+
+  const auto frame = Frame(2, 1000);
+  std::atomic<bool> ended{false};
+  std::thread drip([&] {
+    Send(std::span(frame).first(sizeof(FrameHeader)));
+    for (size_t sent = sizeof(FrameHeader); sent < frame.size() && !ended; ++sent) {
+      std::this_thread::sleep_for(20ms);  // would be 20 s
+      Send(std::span(frame).subspan(sent, 1));
+    }
+  });
+  const TimePoint start = Clock::now();
+  EXPECT_EQ(receive().code(), Code::kDeadlineExceeded);
+  EXPECT_GE(Clock::now() - start, kRest);
+  EXPECT_LT(Clock::now() - start, 10s);
+  ended = true;
+  drip.join();
 }
 
 TEST_F(StreamTest, TwoDescriptorsWithOneFrameAreRefused) {
