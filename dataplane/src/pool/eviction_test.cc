@@ -139,6 +139,46 @@ TEST_P(AnyOrder, APageCanLeaveFromAnyPlace) {
 INSTANTIATE_TEST_SUITE_P(Policies, AnyOrder,
                          ::testing::Values(EvictionPolicy::kLru, EvictionPolicy::kS3Fifo));
 
+// Pages that are in main from the start, as their keys are remembered.
+struct ProvenPages {
+  explicit ProvenPages(size_t count) : ghost(count) {
+    for (uint64_t i = 0; i < count; ++i) {
+      Slot& slot = slots.emplace_back();
+      slot.key = KeyOf(i);
+      ghost.Add(slot.key);
+      order.Insert(&slot);
+    }
+    EXPECT_EQ(order.main(), count);
+  }
+  size_t uses() const {
+    size_t sum = 0;
+    for (const Slot& slot : slots) sum += slot.uses;
+    return sum;
+  }
+  Ghost ghost;
+  std::deque<Slot> slots;
+  S3FifoOrder order{&ghost};
+};
+
+// Next() is called with the pool's mutex held. How far it has looked is seen by what it changes.
+TEST(S3FifoOrder, ACallLooksAtSomePagesOfMainAndTheNextGoesOn) {
+  constexpr size_t kMost = S3FifoOrder::kMostLooks, kPages = 5 * kMost;
+  ProvenPages used(kPages);
+  for (Slot& slot : used.slots) used.order.Use(&slot);
+  EXPECT_EQ(used.order.Next(), &used.slots[kMost]) << "one goes although all are used";
+  EXPECT_EQ(used.uses(), kPages - kMost);
+
+  ProvenPages pinned(kPages);
+  for (Slot& slot : pinned.slots) slot.pins = 1;
+  pinned.slots.back().pins = 0;
+  size_t calls = 1;
+  Slot* found = nullptr;
+  while ((found = pinned.order.Next()) == nullptr && calls < kPages) ++calls;
+  EXPECT_EQ(found, &pinned.slots.back());
+  // Twice as many in one call: for an unused page, and then for any that is not pinned.
+  EXPECT_EQ(calls, (kPages + 2 * kMost - 1) / (2 * kMost));
+}
+
 TEST(S3FifoOrder, UnusedPagesGoInOrderOfArrival) {
   Pages pages(EvictionPolicy::kS3Fifo);
   for (uint64_t i = 1; i <= 6; ++i) pages.Set(i);

@@ -563,15 +563,16 @@ std::vector<Victim> Pool::TakeVictims(size_t bytes, size_t class_of_length, bool
     impl_->evictions_resize += slot->span->size_class != size_class && !slot->replica;
     victims.push_back(impl_->TakeOut(slot, true));
   };
+  VictimSearch search;
   while (bytes > 0) {
     std::lock_guard lock(impl_->mutex);  // per batch: readers get in between
     if (impl_->policy != EvictionPolicy::kLru) impl_->ghost.SetWindow(impl_->index.size());
     FairOrder* const order = impl_->orders[size_class].get();
     order->Spare(spare);
     const size_t gained = peercache::TakeVictims(impl_->table, impl_->shares, order, bytes,
-                                                 kVictimBatch, size_class, take);
+                                                 kVictimBatch, size_class, &search, take);
     order->Spare(true);
-    if (gained == 0) break;
+    if (gained == 0 && !search.unfinished) break;
     bytes -= std::min(bytes, gained);
   }
   return victims;

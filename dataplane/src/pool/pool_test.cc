@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "pool/pool_testing.h"
+#include "pool/slot_table.h"
+#include "pool/victims.h"
 
 namespace peercache {
 namespace {
@@ -85,6 +87,21 @@ TEST(Pool, StatsTellEvictionsForAnotherSizeAndClearsApart) {
   EXPECT_GT(cleared, 0u);
   EXPECT_EQ(pool->stats().cleared, cleared);
   EXPECT_EQ(pool->stats().evictions, own + others);
+}
+
+// One step of the search for room looks at some pages only (victims.h).
+TEST(Pool, RoomIsFoundBehindAnyNumberOfChunksInUse) {
+  auto pool = MakePool(96 * kMiB);
+  const size_t chunk_bytes = SlotTable::ChunkBytes(pool->size());
+  std::map<uint64_t, uint64_t> last_of;  // of each chunk, the page that was set last
+  uint64_t pages = 0;
+  while (const PagePin pin = Put(*pool, pages, 4000)) last_of[pin.offset() / chunk_bytes] = pages++;
+  ASSERT_GT(pages, VictimSearch::kMostLooks + 1000);
+  std::vector<PagePin> pins;
+  for (const auto& [chunk, page] : last_of)
+    if (page != pages - 1) pins.push_back(pool->Find(KeyOf(page)));
+  pool->Find(KeyOf(pages - 1)).Release();  // so that its chunk is the youngest
+  EXPECT_FALSE(pool->TakeVictims(1, kMiB).empty());
 }
 
 TEST(Pool, FindManyFillsHitsAndEmptiesMisses) {

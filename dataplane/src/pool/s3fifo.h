@@ -33,15 +33,16 @@ class S3FifoOrder final : public EvictionOrder {
   void Peek(size_t most, std::vector<const Slot*>* next) const override;
   uint64_t Age() const override;
 
+  // Pages that Next looks at in a queue: tens of microseconds. When all of them are in use or have
+  // been used, the oldest unpinned one goes all the same.
+  static constexpr size_t kMostLooks = 1024;
+
   size_t small() const { return small_.size(); }
   size_t main() const { return main_.size(); }
 
  private:
   static constexpr uint8_t kMostUses = 3;   // what two bits hold
   static constexpr size_t kSmallOneIn = 2;  // share of the pages on probation
-  // Pages that Next looks at in a queue: tens of microseconds. When all of them are in use or have
-  // been used, the oldest unpinned one goes all the same.
-  static constexpr size_t kMostLooks = 1024;
 
   static bool SmallFirst(size_t small, size_t main) { return small * kSmallOneIn >= small + main; }
   Slot* NextOfSmall();

@@ -10,8 +10,16 @@ namespace {
 // The windows of chunks that could be emptied for a class, oldest first.
 class Windows {
  public:
-  Windows(const SlotTable& table, const PoolShares& shares, SizeClass size_class, size_t chunks)
-      : table_(table), shares_(shares), size_class_(size_class), gone_(table.chunk_count()) {
+  Windows(const SlotTable& table, const PoolShares& shares, SizeClass size_class, size_t chunks,
+          VictimSearch* search)
+      : table_(table),
+        shares_(shares),
+        size_class_(size_class),
+        search_(search),
+        gone_(table.chunk_count()) {
+    search_->stays.resize(table.chunk_count());
+    search_->looks = 0;
+    search_->unfinished = false;
     SetLength(chunks);
   }
 
@@ -21,20 +29,24 @@ class Windows {
     if (!table_.HasOthers(size_class_)) return;
     for (size_t first = 0; first + chunks <= table_.chunk_count(); ++first) {
       uint64_t newest = 0;
-      if (CanGo(first, &newest)) heap_.push_back({newest, first});
+      if (!Passed(first) && CanGo(first, &newest)) heap_.push_back({newest, first});
     }
     std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
     oldest_can_go_ = false;
   }
 
-  // Drops windows that have to stay or that share a span with one taken; false when none is left.
-  // Looks at the slots of a window once: nothing is pinned while the caller has the mutex.
+  // Drops windows that have to stay or that share a span with one taken; false when none is left,
+  // or the search has to go on another time. Looks at the slots of a window once: nothing is pinned
+  // while the caller has the mutex.
   bool Oldest(uint64_t* newest_use) {
     while (!heap_.empty() && !oldest_can_go_) {
-      if (Overlaps(heap_.front().second) || Stays(heap_.front().second)) {
+      if (Passed(heap_.front().second)) {
         Pop();
+      } else if (search_->looks >= VictimSearch::kMostLooks) {
+        search_->unfinished = true;
+        return false;
       } else {
-        oldest_can_go_ = true;
+        oldest_can_go_ = !Stays(heap_.front().second);
       }
     }
     if (heap_.empty()) return false;
@@ -75,10 +87,16 @@ class Windows {
     });
     return can && pages;
   }
-  bool Stays(size_t first) const {
+  // If so, it is passed from now on.
+  bool Stays(size_t first) {
     return !ForEachSpan(first, [&](Span& span) {
-      for (uint32_t i = 0; i < span.slot_count; ++i)
-        if (Stays(span.slots[i])) return false;
+      for (uint32_t i = 0; i < span.slot_count; ++i) {
+        ++search_->looks;
+        if (!Stays(span.slots[i])) continue;
+        for (size_t chunk = 0; chunk < span.chunks; ++chunk)
+          search_->stays[span.first_chunk + chunk] = true;
+        return false;
+      }
       return true;
     });
   }
@@ -86,9 +104,9 @@ class Windows {
     return slot.pinned() || (slot.state == SlotState::kReady && !slot.replica &&
                              shares_.Spared(static_cast<TenantNumber>(slot.tenant)));
   }
-  bool Overlaps(size_t first) const {
+  bool Passed(size_t first) const {
     for (size_t chunk = first; chunk < first + chunks_; ++chunk)
-      if (gone_[chunk]) return true;
+      if (gone_[chunk] || search_->stays[chunk]) return true;
     return false;
   }
   void Pop() {
@@ -100,6 +118,7 @@ class Windows {
   const SlotTable& table_;
   const PoolShares& shares_;
   const SizeClass size_class_;
+  VictimSearch* const search_;
   size_t chunks_ = 0;
   std::vector<bool> gone_;
   std::vector<std::pair<uint64_t, size_t>> heap_;  // newest use, first chunk
@@ -109,7 +128,7 @@ class Windows {
 }  // namespace
 
 size_t TakeVictims(const SlotTable& table, const PoolShares& shares, EvictionOrder* own,
-                   size_t bytes, size_t most_pages, SizeClass size_class,
+                   size_t bytes, size_t most_pages, SizeClass size_class, VictimSearch* search,
                    const std::function<void(Slot*)>& take) {
   const size_t slot_bytes = SlotBytes(size_class);
   const SlotTable::RunLength run = table.RunLengthOf(size_class);
@@ -117,7 +136,7 @@ size_t TakeVictims(const SlotTable& table, const PoolShares& shares, EvictionOrd
     return chunks * table.chunk_bytes() / slot_bytes * slot_bytes;
   };
   size_t chunks = bytes <= room(run.least) ? run.least : run.best;
-  Windows windows(table, shares, size_class, chunks);
+  Windows windows(table, shares, size_class, chunks, search);
   size_t gained = 0, pages = 0;
   const auto take_counted = [&](Slot* slot) {
     take(slot);
@@ -127,6 +146,7 @@ size_t TakeVictims(const SlotTable& table, const PoolShares& shares, EvictionOrd
     Slot* next = own->Next();
     uint64_t window_use = 0;
     const bool window = windows.Oldest(&window_use);
+    if (search->unfinished) break;  // before a page of its own: a window may be older
     if (window && (next == nullptr || window_use < own->Age())) {
       windows.Take(take_counted);
       gained += room(chunks);

@@ -30,8 +30,9 @@ class Victims {
     for (int round = 0; round < 5; ++round) {
       std::vector<Slot*> taken;
       const TimePoint start = Clock::now();
+      VictimSearch search;
       const size_t gained = TakeVictims(table_, {}, order_.get(), SlotBytes(kLarge) * kTaken,
-                                        kTaken, kLarge, [&](Slot* slot) {
+                                        kTaken, kLarge, &search, [&](Slot* slot) {
                                           order_->Remove(slot, true);
                                           taken.push_back(slot);
                                         });
@@ -41,6 +42,22 @@ class Victims {
       for (const Slot* slot : taken) EXPECT_EQ(slot->span->size_class, kLarge);
     }
     return best;
+  }
+  static size_t SmallOfChunk() { return kChunk / SlotBytes(kSmall); }
+  // Pins the last page of each chunk but, unless `all`, the youngest.
+  void PinOneOfEach(bool all) {
+    for (size_t chunk = 0; chunk < table_.chunk_count(); ++chunk) {
+      const Span* span = table_.SpanOf(chunk);
+      if (span == nullptr) continue;
+      span->slots[span->slot_count - 1].pins = all || span->newest_use != uses_ ? 1 : 0;
+    }
+  }
+  // For one large page; returns the pages taken.
+  std::vector<Slot*> Step(VictimSearch* search) {
+    std::vector<Slot*> taken;
+    TakeVictims(table_, {}, order_.get(), SlotBytes(kLarge), kTaken, kLarge, search,
+                [&](Slot* slot) { taken.push_back(slot); });
+    return taken;
   }
 
  private:
@@ -67,6 +84,30 @@ TEST(VictimsTest, PagesOfOtherSizesCostOneLookEach) {
   const Duration beside = Victims(8 * kChunk / (16 * kKiB), 5 * kTaken).Take();
   EXPECT_LT(beside, 40 * alone + milliseconds(1))
       << beside.count() << " ns beside pages of another size, " << alone.count() << " ns alone";
+}
+
+// A pinned page in each window would make one search look at all pages of the pool, with the mutex
+// held. It looks at some, and the next call at others.
+TEST(VictimsTest, ACallLooksAtSomePagesAndTheNextGoesOn) {
+  constexpr size_t kChunks = 60;
+  const size_t of_chunk = Victims::SmallOfChunk();
+  Victims victims(kChunks * of_chunk, 0);
+  for (const bool there : {true, false}) {
+    SCOPED_TRACE(there ? "one window can go" : "all windows have to stay");
+    victims.PinOneOfEach(/*all=*/!there);
+    VictimSearch search;
+    std::vector<Slot*> taken;
+    size_t looks = 0, calls = 0;
+    do {
+      taken = victims.Step(&search);
+      looks += search.looks;
+      ++calls;
+      EXPECT_LE(search.looks, VictimSearch::kMostLooks + of_chunk);
+    } while (taken.empty() && search.unfinished && calls < 1000);
+    EXPECT_EQ(taken.size(), there ? of_chunk : 0);
+    EXPECT_EQ(looks, kChunks * of_chunk) << "each is looked at once";
+    EXPECT_GE(calls, looks / (VictimSearch::kMostLooks + of_chunk));
+  }
 }
 
 }  // namespace
