@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/thread.h"
 #include "wire/messages.h"
 
 namespace peercache {
@@ -38,9 +39,17 @@ void AsyncCall::Finish() {
 
 AsyncClient::AsyncClient(std::shared_ptr<Client> client, AsyncOptions options)
     : client_(std::move(client)), options_(options) {
-  for (size_t i = 0; i < std::clamp<size_t>(options_.window, 1, kMaxWindow); ++i) {
-    threads_.emplace_back([this] { Work(); });
+  const size_t window = std::clamp<size_t>(options_.window, 1, kMaxWindow);
+  std::lock_guard lock(mutex_);
+  while (threads_.size() < window && StartWorker().ok()) {
   }
+}
+
+Status AsyncClient::StartWorker() {
+  auto thread = StartThread([this] { Work(); });
+  if (!thread.ok()) return thread.status();
+  threads_.push_back(std::move(*thread));
+  return {};
 }
 
 AsyncClient::~AsyncClient() {
@@ -94,6 +103,9 @@ Result<AsyncClient::Call> AsyncClient::SubmitMove(AsyncCall::Kind kind, std::spa
 Result<AsyncClient::Call> AsyncClient::Submit(std::shared_ptr<AsyncCall> call) {
   {
     std::lock_guard lock(mutex_);
+    if (threads_.empty()) {
+      if (Status s = StartWorker(); !s.ok()) return s;
+    }
     if (pending_.size() >= options_.max_pending) {
       return ResourceExhausted(fmt::format(
           "{} calls are pending: wait for some of them, or raise max_pending", pending_.size()));

@@ -13,8 +13,9 @@
 // the call is done, also when a wait for it has timed out: every call does get done, because the
 // blocking calls beneath are bounded in time. The destructor finishes what was submitted.
 //
-// Costs: a thread for each of the `window` requests. Submitting copies the call's keys and
-// segments, and allocates; a call that joins others adds no message.
+// Costs: a thread for each of the `window` requests, or as many as the system gives; without any,
+// calls are refused. Submitting copies the call's keys and segments, and allocates; a call that
+// joins others adds no message.
 //
 // Thread-safe.
 #pragma once
@@ -79,7 +80,7 @@ class AsyncClient {
   AsyncClient& operator=(const AsyncClient&) = delete;
 
   // As the calls of Client; the lists are copied. kInvalidArgument when they do not fit each other,
-  // kResourceExhausted when `max_pending` calls wait already.
+  // kResourceExhausted when `max_pending` calls wait already, or the system gives no thread.
   Result<Call> Set(std::span<const Key> keys, std::span<const Segment> segments,
                    size_t segments_per_page, uint64_t tag);
   Result<Call> Get(std::span<const Key> keys, std::span<const Segment> segments,
@@ -92,6 +93,8 @@ class AsyncClient {
   Result<Call> SubmitMove(AsyncCall::Kind kind, std::span<const Key> keys,
                           std::span<const Segment> segments, size_t per_page, uint64_t tag);
   Result<Call> Submit(std::shared_ptr<AsyncCall> call);
+  // One more, under the mutex.
+  Status StartWorker();
   void Work();
   Calls TakeLocked();
   void CarryOut(const Calls& calls);

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "base/no_thread_testing.h"
 #include "node/integration/node_testing.h"
 
 namespace peercache {
@@ -74,6 +77,21 @@ TEST_F(AsyncClientTest, ExistsAnswersTheLeadingRun) {
   ASSERT_TRUE((*call)->WaitUntil(Soon()));
   EXPECT_EQ((*call)->found(), 10u);
   EXPECT_TRUE((*call)->pages().empty());
+}
+
+// In the engine's process nothing may throw.
+TEST_F(AsyncClientTest, WithoutAThreadCallsAreRefusedUntilThereIsOne) {
+  std::optional<testing::NoMoreThreads> none(std::in_place);
+  AsyncClient async(writer_.shared_client(), {.window = 4});
+  const auto refused = async.Exists(TestEngine::Keys(0, 1));
+  none.reset();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), Code::kResourceExhausted);
+  const auto calls = SetAll(&async, &writer_);
+  for (const auto& call : calls) {
+    ASSERT_TRUE(call->WaitUntil(Soon()));
+    EXPECT_EQ(call->pages(), std::vector<uint8_t>{1});
+  }
 }
 
 TEST_F(AsyncClientTest, DestructionFinishesWhatWasSubmitted) {

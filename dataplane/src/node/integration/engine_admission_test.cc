@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <pthread.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -10,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/no_thread_testing.h"
 #include "node/engine/engine_server.h"
 #include "node/integration/node_testing.h"
 #include "wire/messages.h"
@@ -216,17 +216,14 @@ TEST(EngineAdmissionTest, ConnectionsThatDoNotAttachGiveWay) {
   EXPECT_TRUE(Attach(server.Connect().get()).ok());
 }
 
-// As where the container's limit of processes is reached.
 TEST(EngineAdmissionTest, AnEngineForWhichThereIsNoThreadIsRefusedAndTheNodeLives) {
   Server server({});
-  pthread_attr_t before;
-  ASSERT_EQ(pthread_getattr_default_np(&before), 0);
-  pthread_attr_t vast = before;  // no address space has room for such a stack
-  ASSERT_EQ(pthread_attr_setstacksize(&vast, size_t{1} << 48), 0);
-  ASSERT_EQ(pthread_setattr_default_np(&vast), 0);
-  const UniqueFd refused = server.Connect();
-  EXPECT_TRUE(Eventually(10s, [&] { return server.counters.engine_refused_limit == 1u; }));
-  ASSERT_EQ(pthread_setattr_default_np(&before), 0);
+  UniqueFd refused;
+  {
+    const testing::NoMoreThreads none;
+    refused = server.Connect();
+    EXPECT_TRUE(Eventually(10s, [&] { return server.counters.engine_refused_limit == 1u; }));
+  }
   EXPECT_TRUE(Eventually(10s, [&] { return ClosedByNode(refused.get()); }));
   const UniqueFd fd = server.Connect();
   EXPECT_TRUE(Attach(fd.get()).ok());

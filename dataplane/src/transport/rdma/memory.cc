@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "transport/rdma/near.h"
 
 namespace peercache::rdma {
@@ -30,6 +32,32 @@ constexpr uint64_t kAtOnce = uint64_t{64} << 20;
 // of those posted before it, are visible (ibv_reg_mr(3), ordering semantics). Nothing here looks at
 // memory before that, and no two READs under way write the same bytes.
 constexpr int kRelaxedOrdering = IBV_ACCESS_RELAXED_ORDERING;
+
+// Up to `count` threads that each call `run` once; the destructor waits for them. The system may
+// give fewer, or none: the caller then does their part of the work.
+class Helpers {
+ public:
+  template <typename Run>
+  Helpers(size_t count, const Run& run) {
+    while (threads_.size() < count) {
+      auto thread = StartThread(run);
+      if (!thread.ok()) {
+        spdlog::warn("{} of {} threads help to register memory: {}", threads_.size(), count,
+                     thread.status().message());
+        return;
+      }
+      threads_.push_back(std::move(*thread));
+    }
+  }
+  ~Helpers() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  Helpers(const Helpers&) = delete;
+  Helpers& operator=(const Helpers&) = delete;
+
+ private:
+  std::vector<std::thread> threads_;
+};
 
 }  // namespace
 
@@ -186,9 +214,7 @@ Status Registration::AddKeys(const Rails& rails, std::span<const size_t> wanted)
     }
   };
   {
-    std::vector<std::jthread> helpers;
-    for (size_t i = 1; i < std::min(kThreads, parts); ++i)
-      helpers.emplace_back([&run] { run(false); });
+    const Helpers helpers(std::min(kThreads, parts) - 1, [&run] { run(false); });
     run(true);
   }
   const auto [error, failed] = failure.load();
@@ -318,9 +344,8 @@ void RegisteredMemory::RenewAll(const Rails& rails, const Registration& range) {
       static_cast<size_t>(std::count_if(order.begin(), order.end(), [&](size_t rail) {
         return range.KnownTo(rail) != rails[rail].device().get();
       }));
-  std::vector<std::jthread> helpers;
-  for (size_t i = 1; i < std::min(left, kThreads / std::min(kThreads, range.chunks())); ++i)
-    helpers.emplace_back(run);
+  const size_t useful = std::min(left, kThreads / std::min(kThreads, range.chunks()));
+  const Helpers helpers(useful == 0 ? 0 : useful - 1, run);
   run();
 }
 

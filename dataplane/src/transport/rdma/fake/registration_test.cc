@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "base/no_thread_testing.h"
 #include "transport/rdma/fake/fake_testing.h"
 
 namespace peercache::rdma {
@@ -133,6 +134,25 @@ TEST_F(FakeRegistrationTest, PagesOfALargeRangeComeOverTheFirstRailThatKnowsIt) 
   fake.registers = SIZE_MAX;
   registering.join();
   EXPECT_TRUE(known_to(0) && known_to(1) && known_to(2));
+}
+
+TEST_F(FakeRegistrationTest, MemoryIsRegisteredWithoutHelpersWhereNoThreadCanBeStarted) {
+  const auto rails = FakeRails(3);
+  const auto pool = TestMemory(1 << 20), engine = TestMemory(size_t{65} << 20);
+  RegisteredMemory registered;
+  using Of = Registration::For;
+  {
+    const testing::NoMoreThreads none;
+    // By the helpers for parts, and by those for rails.
+    EXPECT_TRUE(registered.Register("pool", pool->bytes(), *rails, Of::kRemoteRead, pool).ok());
+    EXPECT_TRUE(
+        registered.Register("engine", engine->bytes(), *rails, Of::kLocalWrite, engine).ok());
+  }
+  const auto ranges = registered.ranges();
+  ASSERT_EQ(ranges->size(), 2u);
+  for (const auto& range : *ranges)
+    for (size_t rail = 0; rail < rails->size(); ++rail)
+      EXPECT_NE(range->KnownTo(rail), nullptr) << range->what() << " of rail " << rail;
 }
 
 }  // namespace
