@@ -341,8 +341,10 @@ class Node::Impl {
     if (left_) return Unavailable("this node has left the cluster");
     if (views_.Get() == nullptr) {
       const auto hosts = agent_->hosts();
-      return Unavailable(fmt::format("no discovery host has answered yet ({}: {} addresses known)",
-                                     config_.discovery_addr, hosts.addresses.size()));
+      // /readyz tells it to anybody, so without the address itself.
+      return Unavailable(
+          fmt::format("no discovery host has answered yet ({} addresses of discovery-addr known)",
+                      hosts.addresses.size()));
     }
     switch (agent_->state()) {
       case MemberState::kJoining: return Unavailable("joining: waiting for the members to prepare");

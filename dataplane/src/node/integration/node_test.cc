@@ -6,9 +6,11 @@
 #include <atomic>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <thread>
 
 #include "node/integration/node_testing.h"
+#include "node/report/http_get.h"
 #include "transport/tcp/channel.h"
 #include "transport/tcp/socket.h"
 #include "wire/heartbeat.h"
@@ -604,6 +606,21 @@ TEST(NodeTest, NodesOfAnotherClusterAreRefused) {
   std::this_thread::sleep_for(500ms);
   EXPECT_FALSE((*stranger)->ready());
   EXPECT_EQ(MembersOf(*a), 1u);
+}
+
+// Anybody who reaches the HTTP port reads it.
+TEST(NodeTest, ReadyzNamesNoAddress) {
+  TestCluster cluster;
+  NodeConfig config = cluster.Config("alone");
+  const std::string discovery = "127.0.0.1:" + std::to_string(TestCluster::FreePort());
+  config.discovery_addr = discovery;
+  auto node = Node::Start(config);
+  ASSERT_TRUE(node.ok()) << node.status().ToString();
+  const auto readyz = HttpGet("127.0.0.1", (*node)->http_port(), "/readyz", 10s);
+  ASSERT_TRUE(readyz.ok()) << readyz.status().ToString();
+  EXPECT_EQ(readyz->status, 503);
+  EXPECT_NE(readyz->body.find("no discovery host has answered yet"), std::string::npos);
+  EXPECT_EQ(readyz->body.find(discovery), std::string::npos) << readyz->body;
 }
 
 TEST(NodeTest, ANodeCanBeStoppedAtAnyMoment) {

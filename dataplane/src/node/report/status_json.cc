@@ -4,12 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "base/cpu_list.h"
 #include "node/config/config_json.h"
 #include "node/report/disk_json.h"
 #include "node/report/fleet_json.h"
+#include "node/report/places.h"
 #include "version.h"
 
 namespace peercache {
@@ -208,11 +211,18 @@ json EnginesJson(const std::vector<EngineInfo>& all) {
   return engines;
 }
 
-// Takes away what helps somebody who has no business here.
+void HidePlaces(json* object, std::initializer_list<const char*> fields) {
+  for (const char* field : fields)
+    object->at(field) = WithoutPlaces(object->at(field).get_ref<const std::string&>());
+}
+
+// Takes away what helps somebody who has no business here. The operator and the kubectl plug-in
+// are strangers, too: what is wrong with a rail or a drive is for them, but for places.
 void Redact(json* document) {
   for (const char* key : {"config", "tenants", "events"}) document->erase(key);
   document->at("discovery").erase("addresses");
   document->at("node").erase("address");
+  HidePlaces(&document->at("node"), {"reason"});
   document->at("pool").erase("start_why");
   for (json& member : document->at("members")) {
     for (const char* key : {"address", "http_port"}) member.erase(key);
@@ -224,7 +234,19 @@ void Redact(json* document) {
     for (const char* key : {"name", "version", "tenant", "uid", "pid"}) engine.erase(key);
   json& transport = document->at("transport");
   transport.erase("class_mismatch");  // it names a peer's address
-  for (json& rail : transport.at("rails")) rail.erase("address");
+  HidePlaces(&transport, {"reason"});
+  for (json& rail : transport.at("rails")) {
+    rail.erase("address");
+    HidePlaces(&rail, {"name", "why"});
+  }
+  HidePlaces(&document->at("numa"), {"why"});
+  for (const char* part : {"threads", "memory"})
+    HidePlaces(&document->at("numa").at(part), {"why"});
+  if (document->contains("disk"))
+    for (json& drive : document->at("disk").at("devices"))
+      HidePlaces(&drive, {"path", "io", "why"});
+  if (document->contains("fleet"))
+    for (json& off : document->at("fleet").at("disks").at("first_off")) HidePlaces(&off, {"disk"});
 }
 
 }  // namespace

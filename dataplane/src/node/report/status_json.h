@@ -54,7 +54,7 @@ struct NodeStatus {
   std::vector<PastEvent> events;     // the newest first
 };
 // Strangers are told neither what engines run here nor where members are reached, nor the
-// configuration.
+// configuration. Of texts and paths they are told what WithoutPlaces leaves.
 std::string ToJson(const NodeStatus& status, const NodeConfig& config, const Counters& counters,
                    Asker asker);
 

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "node/report/health_report.h"
+
 namespace peercache {
 namespace {
 
@@ -50,6 +52,49 @@ TEST(StatusJson, TellsItsOwnMachineWhoReadsFromWhomAndWhatHappened) {
     EXPECT_EQ(activity["reads_from"][0]["id"], "a.default");
     EXPECT_EQ(activity["reads_from"][0]["bytes_per_second"], 100);
   }
+}
+
+NodeStatus InTrouble() {
+  NodeStatus status = Some();
+  status.ready = Unavailable("kv.inference.svc:31998 does not answer");
+  status.transport = "TCP, as RDMA cannot be used: fake0:1: 10.1.0.0/16 is none of its GIDs";
+  RailInfo rail;
+  rail.name = "fake0:1";
+  rail.address = "10.0.0.7";
+  rail.waits.why = "fake0:1: none of its GIDs (::ffff:10.0.0.8): set eth0 up";
+  status.fabric.rails = {rail};
+  DiskReport report;
+  disk::DeviceHealth drive;
+  drive.path = "/disks/nvme0";
+  drive.io = "threads, as /dev/secret/ring says no";
+  drive.on = false;
+  drive.why = "opening /disks/nvme0/pages: Input/output error";
+  report.tier.devices = {drive};
+  status.disk = report;
+  status.reports[0].health.activity->drives = DrivesOf(report);
+  return status;
+}
+
+TEST(StatusJson, TellsStrangersWhatIsWrongWithoutPlaces) {
+  const auto told = [](Asker asker) {
+    return json::parse(ToJson(InTrouble(), NodeConfig(), Counters(), asker));
+  };
+  const json own = told(Asker::kOwnMachine), stranger = told(Asker::kStranger);
+  EXPECT_EQ(own["node"]["reason"], "kv.inference.svc:31998 does not answer");
+  EXPECT_EQ(own["disk"]["devices"][0]["path"], "/disks/nvme0");
+  EXPECT_EQ(own["fleet"]["disks"]["first_off"][0]["disk"], "/disks/nvme0");
+  EXPECT_EQ(stranger["node"]["reason"], "... does not answer");
+  EXPECT_EQ(stranger["transport"]["reason"],
+            "TCP, as RDMA cannot be used: fake0:1: ... is none of its GIDs");
+  const json& rail = stranger["transport"]["rails"][0];
+  EXPECT_EQ(rail["name"], "fake0:1");
+  EXPECT_EQ(rail["why"], "fake0:1: none of its GIDs (...): set eth0 up");
+  const json& drive = stranger["disk"]["devices"][0];
+  EXPECT_EQ(drive["path"], "nvme0");
+  EXPECT_EQ(drive["why"], "opening pages: Input/output error");
+  EXPECT_EQ(stranger["fleet"]["disks"]["first_off"][0]["disk"], "nvme0");
+  for (const char* hidden : {"/disks", "/dev", "10.0.0", "10.1.0", "inference"})
+    EXPECT_EQ(stranger.dump().find(hidden), std::string::npos) << hidden;
 }
 
 TEST(StatusJson, TellsStrangersNumbers) {
