@@ -18,6 +18,8 @@ using testing::Eventually;
 using testing::LyingPeer;
 using testing::RawBytes;
 using testing::RawFrame;
+using testing::Shown;
+using testing::ShownBy;
 using testing::TempDir;
 using testing::TestCluster;
 using testing::TestEngine;
@@ -309,64 +311,6 @@ std::vector<Row> Rows() {
        {LookupRows(), OwnerRows(), ReadRows(), MemberRows(), ClearRows(), OfferRows(), FetchRows()})
     rows.insert(rows.end(), part.begin(), part.end());
   return rows;
-}
-
-// Who shows that a message does no harm, of all there are: the compiler misses one that is added.
-enum class Shown : uint8_t { kByRows, kAsAnswers, kByProving, kByEngines };
-Shown ShownBy(MessageType type) {
-  switch (type) {
-    case MessageType::kHello:
-    case MessageType::kHelloOk:
-    case MessageType::kChallenge:
-    case MessageType::kProve:
-    case MessageType::kProveOk: return Shown::kByProving;
-    case MessageType::kLookup:
-    case MessageType::kPublish:
-    case MessageType::kWithdraw:
-    case MessageType::kContact:
-    case MessageType::kRead:
-    case MessageType::kHeartbeat:
-    case MessageType::kLeave:
-    case MessageType::kClearTag:
-    case MessageType::kConnect:
-    case MessageType::kOffer:
-    case MessageType::kDirectory:
-    case MessageType::kFetch:
-    case MessageType::kClears: return Shown::kByRows;
-    case MessageType::kError:
-    case MessageType::kLookupOk:
-    case MessageType::kPublishOk:
-    case MessageType::kWithdrawOk:
-    case MessageType::kContactOk:
-    case MessageType::kReadOk:
-    case MessageType::kHeartbeatOk:
-    case MessageType::kLeaveOk:
-    case MessageType::kClearTagOk:
-    case MessageType::kConnectOk:
-    case MessageType::kOfferOk:
-    case MessageType::kDirectoryOk:
-    case MessageType::kFetchOk:
-    case MessageType::kClearsOk: return Shown::kAsAnswers;
-    case MessageType::kAttach:
-    case MessageType::kAttachOk:
-    case MessageType::kRegion:
-    case MessageType::kRegionOk:
-    case MessageType::kSet:
-    case MessageType::kSetOk:
-    case MessageType::kGet:
-    case MessageType::kGetOk:
-    case MessageType::kExists:
-    case MessageType::kExistsOk:
-    case MessageType::kClear:
-    case MessageType::kClearOk:
-    case MessageType::kDmaBuf:
-    case MessageType::kDmaBufOk:
-    case MessageType::kDevicePointer:
-    case MessageType::kDevicePointerOk:
-    case MessageType::kPresence:
-    case MessageType::kPresenceOk: return Shown::kByEngines;
-  }
-  return Shown::kByEngines;  // no message at all
 }
 
 // Two honest nodes with an engine each, and somebody with their secret.

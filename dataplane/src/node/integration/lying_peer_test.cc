@@ -16,6 +16,8 @@ using testing::Eventually;
 using testing::LyingPeer;
 using testing::RawBytes;
 using testing::RawFrame;
+using testing::Shown;
+using testing::ShownBy;
 using testing::TempDir;
 using testing::TestCluster;
 using testing::TestEngine;
@@ -31,8 +33,8 @@ struct Falsehood {
 };
 void PrintTo(const Falsehood& falsehood, std::ostream* out) { *out << falsehood.name; }
 
-// Questions that a node asks while its engines work. Leave and Offer come when it leaves, Connect
-// and Directory where there are rails.
+// Questions that a node asks while its engines work. Fetch comes where a record says that a page is
+// on disk, Leave and Offer when the node leaves, Connect and Directory where there are rails.
 constexpr MessageType kQuestions[] = {
     MessageType::kPublish,  MessageType::kWithdraw, MessageType::kContact, MessageType::kHeartbeat,
     MessageType::kClearTag, MessageType::kClears,   MessageType::kRead};
@@ -148,6 +150,16 @@ LyingPeer::Lie Lengths(uint32_t length, size_t more = 0) {
     });
   };
 }
+// As many places as there should be, and `more`, which may be below 0.
+LyingPeer::Lie Places(const FetchPlace& place, uint64_t incarnation, int more = 0) {
+  return [=](const FrameHeader& request, const RawBytes& honest) {
+    const size_t asked = CountIn(honest, sizeof(incarnation));
+    return RawFrame(AnswerTo(request.type), request.request_id, [&](FrameWriter* w) {
+      FetchAnswer{incarnation, std::vector<FetchPlace>(asked + static_cast<size_t>(more), place)}
+          .Encode(w);
+    });
+  };
+}
 LyingPeer::Lie Shard(const ShardAnswer& answer) {
   return Saying([=](FrameWriter* w) { answer.Encode(w); });
 }
@@ -255,6 +267,28 @@ std::vector<Falsehood> Falsehoods() {
   one("PagesOfAnotherLength", kRead, Lengths(UINT32_MAX));
   one("PagesWithoutTheirBytes", kRead, Lengths(LyingPeer::kPageBytes));
   one("MorePagesThanAskedFor", kRead, Lengths(0, 1));
+  Record on_disk{.node = NodeHash(LyingPeer::kId),
+                 .incarnation = 1,
+                 .generation = 1,
+                 .length = LyingPeer::kPageBytes,
+                 .tier = Tier::kDisk,
+                 .lease_ms = 1000};
+  const auto fetch = [&](const char* name, LyingPeer::Lie lie) {
+    all.push_back({name, {{kLookup, Records(on_disk)}, {kFetch, std::move(lie)}}});
+  };
+  const auto place = [](uint64_t offset, uint32_t length, uint32_t state) {
+    return FetchPlace{.offset = offset, .generation = 1, .length = length, .state = state};
+  };
+  const FetchPlace here = place(0, LyingPeer::kPageBytes, kFetchHere);
+  fetch("NoFetchAtAll", NoAnswers()[0].second);
+  fetch("FetchOfNoise", NoAnswers()[1].second);
+  fetch("PlacesOfAnotherLife", Places(here, kMax));
+  fetch("MorePlacesThanAskedFor", Places(here, 1, 1));
+  fetch("FewerPlacesThanAskedFor", Places(here, 1, -1));
+  fetch("PlacesBeyondThePool", Places(place(kMax, LyingPeer::kPageBytes, kFetchHere), 1));
+  fetch("PlacesOfAnotherLength", Places(place(0, UINT32_MAX, kFetchHere), 1));
+  fetch("PlacesInNoState", Places(place(0, LyingPeer::kPageBytes, 99), 1));
+  fetch("AlwaysComing", Places(place(0, LyingPeer::kPageBytes, kFetchComing), 1));
   one("Crowd", kHeartbeat, Crowd());
   one("NeverDone", kClearTag, Saying([](FrameWriter* w) { w->Put(UINT32_MAX); }));
   one("EpochAboveAll", kClears, Cleared({0, {{1, kMax}, {kOtherTag, kMax}}}));
@@ -341,21 +375,40 @@ TEST_P(LyingPeerTest, CostsHitsAtMost) {
 INSTANTIATE_TEST_SUITE_P(All, LyingPeerTest, ::testing::ValuesIn(Falsehoods()),
                          [](const auto& falsehood) { return falsehood.param.name; });
 
-// A node that leaves offers its pages, and says that it goes.
-TEST_F(AmongLiars, LeavingEndsInTimeWhateverIsAnswered) {
-  ASSERT_TRUE(Eventually(20s, [&] { return Serves(); }));
+std::map<MessageType, LyingPeer::Lie> LiesToWhoLeaves() {
   std::map<MessageType, LyingPeer::Lie> lies;
   lies.emplace(MessageType::kLeave, NoAnswers()[1].second);
   lies.emplace(MessageType::kOffer, Saying([](FrameWriter* w) {
                  OfferAnswer{kMax, 1, std::vector<uint8_t>(kMaxOffered, kTaken)}.Encode(w);
                }));
-  liar_.Begin(std::move(lies));
+  return lies;
+}
+
+// A node that leaves offers its pages, and says that it goes.
+TEST_F(AmongLiars, LeavingEndsInTimeWhateverIsAnswered) {
+  ASSERT_TRUE(Eventually(20s, [&] { return Serves(); }));
+  liar_.Begin(LiesToWhoLeaves());
   ASSERT_TRUE(Eventually(20s, [&] { return Serves(); }));
   const TimePoint start = Clock::now();
   node_->Leave(3000ms);
   EXPECT_LT(Clock::now() - start, 20s);
   EXPECT_GT(liar_.told(MessageType::kOffer), 0u);
   EXPECT_GT(liar_.told(MessageType::kLeave), 0u);
+}
+
+TEST(LyingPeer, EveryAnswerHasALie) {
+  std::vector<MessageType> answers{MessageType::kError};  // that anything may be answered with
+  const auto note = [&](const std::map<MessageType, LyingPeer::Lie>& lies) {
+    for (const auto& lie : lies) answers.push_back(AnswerTo(lie.first));
+  };
+  for (const Falsehood& falsehood : Falsehoods()) note(falsehood.lies);
+  note(LiesToWhoLeaves());
+  for (int value = 0; value < 256; ++value) {
+    const auto type = static_cast<MessageType>(value);
+    if (ShownBy(type) == Shown::kAsAnswers) {
+      EXPECT_GT(std::ranges::count(answers, type), 0) << value << " has no lie";
+    }
+  }
 }
 
 }  // namespace

@@ -33,6 +33,69 @@ inline PeerKey LyingKey() { return *DeriveKey("test", kLyingToken); }
 
 using RawBytes = std::vector<std::byte>;
 
+// Who shows that a message does no harm, of all there are: the compiler misses one that is added.
+//
+//   kByRows      HostilePeerTest, which has a row for each
+//   kAsAnswers   LyingPeerTest, which has a lie for each
+//   kByRails     what a node asks for where it has rails: FabricMessagesTest and the fuzz targets
+//                links and read_channel; OneSidedTest and the fuzz target bucket
+enum class Shown : uint8_t { kByRows, kAsAnswers, kByRails, kByProving, kByEngines };
+inline Shown ShownBy(MessageType type) {
+  switch (type) {
+    case MessageType::kHello:
+    case MessageType::kHelloOk:
+    case MessageType::kChallenge:
+    case MessageType::kProve:
+    case MessageType::kProveOk: return Shown::kByProving;
+    case MessageType::kLookup:
+    case MessageType::kPublish:
+    case MessageType::kWithdraw:
+    case MessageType::kContact:
+    case MessageType::kRead:
+    case MessageType::kHeartbeat:
+    case MessageType::kLeave:
+    case MessageType::kClearTag:
+    case MessageType::kConnect:
+    case MessageType::kOffer:
+    case MessageType::kDirectory:
+    case MessageType::kFetch:
+    case MessageType::kClears: return Shown::kByRows;
+    case MessageType::kError:
+    case MessageType::kLookupOk:
+    case MessageType::kPublishOk:
+    case MessageType::kWithdrawOk:
+    case MessageType::kContactOk:
+    case MessageType::kReadOk:
+    case MessageType::kHeartbeatOk:
+    case MessageType::kLeaveOk:
+    case MessageType::kClearTagOk:
+    case MessageType::kOfferOk:
+    case MessageType::kFetchOk:
+    case MessageType::kClearsOk: return Shown::kAsAnswers;
+    case MessageType::kConnectOk:
+    case MessageType::kDirectoryOk: return Shown::kByRails;
+    case MessageType::kAttach:
+    case MessageType::kAttachOk:
+    case MessageType::kRegion:
+    case MessageType::kRegionOk:
+    case MessageType::kSet:
+    case MessageType::kSetOk:
+    case MessageType::kGet:
+    case MessageType::kGetOk:
+    case MessageType::kExists:
+    case MessageType::kExistsOk:
+    case MessageType::kClear:
+    case MessageType::kClearOk:
+    case MessageType::kDmaBuf:
+    case MessageType::kDmaBufOk:
+    case MessageType::kDevicePointer:
+    case MessageType::kDevicePointerOk:
+    case MessageType::kPresence:
+    case MessageType::kPresenceOk: return Shown::kByEngines;
+  }
+  return Shown::kByEngines;  // no message at all
+}
+
 template <typename Fill>
 RawBytes RawFrame(MessageType type, uint64_t id, Fill fill) {
   FrameWriter w;
