@@ -294,8 +294,9 @@ class PeerCacheStore(HiCacheStorage):
         """Drops all pages of this model under this tag, on every node.
 
         False if a node did not get the request: the fault names that node, which drops the pages
-        before it serves again. False also if engines of this tenant have just cleared too often:
-        nothing is dropped then, and the fault says when to try again.
+        before it serves again. A node that was lost more than a minute ago is not named. It drops
+        them all the same before it serves again. False also if engines of this tenant have just
+        cleared too often: nothing is dropped then, and the fault says when to try again.
         """
         reason = self._node.client.clear(self._weights.clear_tag)
         if reason:

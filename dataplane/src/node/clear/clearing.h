@@ -48,7 +48,8 @@ class Clearing {
            Clears::Sweep sweep);
 
   // ok: nobody gives a page that was set under the tag before. Else kUnavailable, with the names of
-  // those that have not heard of it, which give none either before they have.
+  // those that have not heard of it, which give none either before they have. Nor does a member
+  // that was lost longer ago than `remember`, but it is not named.
   Status Clear(uint64_t tag);
 
  private:

@@ -187,6 +187,45 @@ TEST_F(ClearingTest, WhoWasLostAMomentAgoIsNamedUnlessItsProcessIsGone) {
   EXPECT_TRUE(clearing_.Clear(kTag).ok()) << "nobody listens there: its pages are gone";
 }
 
+// Frozen for longer than lost members are asked for: nobody names it, but it still has its pages,
+// and shards have records of them.
+TEST_F(ClearingTest, WhoWasLostLongAgoIsNotNamedAndNotReadFromBeforeItKnows) {
+  constexpr milliseconds kRemember{50};
+  Clearing clearing{{"self", milliseconds(400), milliseconds(100), kRemember},
+                    &peers_,
+                    &clears_,
+                    &counters_,
+                    sweep_};
+  EXPECT_TRUE(Eventually([&] { return ReadsFrom(b_); }));
+  b_.kind = FakeMember::Kind::kSilent;
+  See({&a_, &c_});
+  std::this_thread::sleep_for(2 * kRemember);
+  const Status status = clearing.Clear(kTag);
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(b_.swept, 0);
+  See({&a_, &b_, &c_});
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_FALSE(ReadsFrom(b_)) << "it has said nothing since it is back";
+  b_.kind = FakeMember::Kind::kNew;
+  EXPECT_TRUE(Eventually([&] { return ReadsFrom(b_); }));
+  EXPECT_EQ(b_.table().EpochOf(kTag), a_.table().EpochOf(kTag)) << "it was told before";
+}
+
+// The other side of that: this node was away, for however long.
+TEST_F(ClearingTest, WhoWasAwayDropsWhatWasClearedBeforeItGivesAnything) {
+  for (FakeMember* member : {&a_, &b_, &c_}) member->kind = FakeMember::Kind::kSilent;
+  ASSERT_TRUE(Eventually([&] { return !clears_.Current(Clock::now()); })) << "after member_ttl";
+  for (FakeMember* member : {&a_, &b_, &c_}) member->Take({0, {{kTag, 5}}});
+  busy_ = 1;
+  const int before = swept_;
+  for (FakeMember* member : {&a_, &b_, &c_}) member->kind = FakeMember::Kind::kNew;
+  EXPECT_TRUE(Eventually([&] { return swept_ > before; }));
+  EXPECT_FALSE(clears_.Current(Clock::now())) << "pages of the tag are still there";
+  busy_ = 0;
+  EXPECT_TRUE(Eventually([&] { return clears_.Current(Clock::now()); }));
+  EXPECT_EQ(clears_.Voice(Clock::now()).digest, a_.table().digest());
+}
+
 TEST_F(ClearingTest, PagesInUseAreSaid) {
   c_.kind = FakeMember::Kind::kBusy;
   EXPECT_THAT(clearing_.Clear(kTag).message(), HasSubstr("pages are still in use on c;"));
