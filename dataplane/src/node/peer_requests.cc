@@ -126,6 +126,7 @@ Status PeerRequests::Answer(const FrameHeader& header, FrameReader body, PeerAns
     case MessageType::kClears: {
       ClearsMessage message;
       if (!message.Decode(&body)) return Malformed(header.type);
+      message.view = header.number;
       const auto clears = clears_->Answer(message);
       if (clears.ok()) clears->Encode(&answer->frame);
       return clears.status();

@@ -34,7 +34,15 @@ bool ClearsVoice::Decode(FrameReader* r) {
   return r->AtEnd() && current <= 1;
 }
 
+uint32_t MarkOf(std::span<const uint64_t> members) {
+  uint64_t sum = 0;
+  for (const uint64_t member : members) sum += member;
+  const auto mark = static_cast<uint32_t>(sum ^ sum >> 32);
+  return mark == 0 ? 1 : mark;
+}
+
 void ClearsMessage::Encode(FrameWriter* w) const {
+  w->View(view);
   state.Encode(w);
   w->Put(kind);
   w->Put(static_cast<uint32_t>(unheard.size()));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -46,6 +47,9 @@ struct ClearsVoice {
   bool Decode(FrameReader* r);
 };
 
+// Of a set of members (NodeHashes), in any order. Never 0.
+uint32_t MarkOf(std::span<const uint64_t> members);
+
 // The request: tells clears, and asks for those that the other knows.
 struct ClearsMessage {
   enum Kind : uint8_t {
@@ -56,6 +60,9 @@ struct ClearsMessage {
   ClearState state;
   uint8_t kind = kTable;
   std::vector<uint64_t> unheard;
+  // Of kHeard: MarkOf the sender's view as it has asked it. 0: not told, as by older releases. It
+  // is FrameHeader::number; not part of the body.
+  uint32_t view = 0;
   void Encode(FrameWriter* w) const;
   bool Decode(FrameReader* r);
 };

@@ -98,8 +98,8 @@ struct FrameHeader {
   uint64_t request_id = 0;
   uint32_t body_length = 0;
   // Of Hello, HelloOk and Challenge: which machine the sender runs on (base/machine.h). Of Exists
-  // and Get: tokens of a page. 0: not told, as by older releases, which look at it in Hello and
-  // HelloOk only.
+  // and Get: tokens of a page. Of Clears: ClearsMessage::view. 0: not told, as by older releases,
+  // which look at it in Hello and HelloOk only.
   uint32_t number = 0;
   uint64_t payload_length = 0;
 
@@ -160,6 +160,7 @@ class FrameWriter {
   }
   void Can(uint16_t what) { header_.can = what; }
   void Machine(uint32_t machine) { header_.number = machine; }
+  void View(uint32_t view) { header_.number = view; }
   void Count(Counting counting) {
     header_.number = counting.page_tokens;
     header_.can = counting.counted ? 0 : FrameHeader::kUncounted;

@@ -162,11 +162,14 @@ std::optional<ClearEntry> Clearing::Tell(uint64_t tag, std::vector<Target>* targ
 void Clearing::Vouch(const ClearEntry& entry, std::vector<Target>* targets) {
   ClearsMessage message{{0, {entry}}, ClearsMessage::kHeard, {}};
   CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
+  std::vector<uint64_t> members{peers_->self()};
   for (const Target& target : *targets) {
+    if (target.peer->in_view()) members.push_back(target.peer->node());
     if (target.stage == Stage::kKnows || target.stage == Stage::kGone) continue;
     message.unheard.push_back(target.peer->node());
   }
-  clears_->Ended(entry, message.unheard);
+  message.view = MarkOf(members);
+  clears_->Ended(entry, message.unheard, message.view);
   for (const Target& target : *targets) {
     if (target.stage == Stage::kKnows && target.tells)
       message.Encode(&calls.Add(target.peer, MessageType::kClears).request);

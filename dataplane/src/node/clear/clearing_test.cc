@@ -69,6 +69,7 @@ class FakeMember : public PeerService {
       return Corrupt("a node cannot be asked for this");
     ClearsMessage message;
     if (!message.Decode(&body)) return Corrupt("malformed");
+    message.view = header.number;
     std::lock_guard lock(mutex_);
     if (message.kind == ClearsMessage::kHeard) last_heard_ = message;
     if (kind != Kind::kBusy) table_.Take(message.state);
@@ -154,6 +155,8 @@ TEST_F(ClearingTest, EverybodyHearsAndIsReadFrom) {
     EXPECT_EQ(member->table().size(), 1u);
     EXPECT_TRUE(ReadsFrom(*member));
   }
+  const std::vector<uint64_t> all{a_.node(), b_.node(), c_.node(), peers_.self()};
+  EXPECT_EQ(a_.last_heard().view, MarkOf(all));
   const uint64_t first = a_.table().EpochOf(kTag);
   ASSERT_TRUE(clearing_.Clear(kTag).ok());
   EXPECT_GT(a_.table().EpochOf(kTag), first);
@@ -224,6 +227,29 @@ TEST_F(ClearingTest, WhoWasAwayDropsWhatWasClearedBeforeItGivesAnything) {
   busy_ = 0;
   EXPECT_TRUE(Eventually([&] { return clears_.Current(Clock::now()); }));
   EXPECT_EQ(clears_.Voice(Clock::now()).digest, a_.table().digest());
+}
+
+// As a member that is told so by a clearer. One that has just come back is in this node's view, and
+// has said that it knows all clears before; the clearer has not seen it yet, so it is not asked.
+TEST_F(ClearingTest, ThatAllHaveHeardCountsForThoseWhoWereAsked) {
+  const auto told = [&](std::vector<uint64_t> asked) {
+    for (const FakeMember* member : {&a_, &b_, &c_}) {
+      const ClearsVoice voice = clears_.Voice(Clock::now());
+      clears_.Heard(peers_.Find(member->node()), 1, voice, Clock::now());
+      EXPECT_TRUE(ReadsFrom(*member));
+    }
+    asked.push_back(peers_.self());
+    const ClearState made{0, {{kTag, clears_.New(kTag).epoch}}};
+    EXPECT_TRUE(clears_.Answer({made, ClearsMessage::kMade, {}}).ok());
+    EXPECT_FALSE(ReadsFrom(b_));
+    EXPECT_TRUE(clears_.Answer({made, ClearsMessage::kHeard, {}, MarkOf(asked)}).ok());
+  };
+  for (FakeMember* member : {&a_, &b_, &c_}) member->kind = FakeMember::Kind::kSilent;
+  told({a_.node(), c_.node()});
+  EXPECT_FALSE(ReadsFrom(b_)) << "nobody has asked it";
+  EXPECT_FALSE(ReadsFrom(a_)) << "nothing says that this one was asked";
+  told({c_.node(), a_.node(), b_.node()});
+  EXPECT_TRUE(ReadsFrom(a_) && ReadsFrom(b_) && ReadsFrom(c_));
 }
 
 TEST_F(ClearingTest, PagesInUseAreSaid) {

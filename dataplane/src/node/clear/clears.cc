@@ -157,7 +157,7 @@ Result<ClearsAnswer> Clears::Answer(const ClearsMessage& message) {
   if (pending_) (void)Apply();
   if (pending_) wake_.notify_all();
   if (message.kind == ClearsMessage::kHeard && message.state.entries.size() == 1)
-    Ended(message.state.entries[0], message.unheard);
+    Ended(message.state.entries[0], message.unheard, message.view);
   const bool current = Current(Clock::now());
   std::lock_guard lock(mutex_);
   return ClearsAnswer{known_.state(), current ? uint8_t{1} : uint8_t{0}};
@@ -173,9 +173,13 @@ bool Clears::Made(const ClearEntry& entry) {
   return Apply();
 }
 
-void Clears::Ended(const ClearEntry& entry, std::span<const uint64_t> unheard) {
+void Clears::Ended(const ClearEntry& entry, std::span<const uint64_t> unheard, uint32_t view) {
+  std::vector<uint64_t> members{peers_->self()};
+  for (const PeerRef& peer : peers_->InView()) members.push_back(peer->node());
+  if (MarkOf(members) != view) return;
   std::lock_guard lock(mutex_);
-  // Of what was learned since nobody has said anything.
+  // Of what was learned since nobody has said anything. Nor has a member that has come into the
+  // view since.
   if (latest_ == entry) peers_->Cleared(version_, unheard);
 }
 

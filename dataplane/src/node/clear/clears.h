@@ -87,8 +87,9 @@ class Clears {
   ClearEntry New(uint64_t tag) const;
   // Applies it here. False: pages are still in use.
   bool Made(const ClearEntry& entry);
-  // All members of the view know it but `unheard`.
-  void Ended(const ClearEntry& entry, std::span<const uint64_t> unheard);
+  // All members of the view that has this mark know it but `unheard`. Of no use where this node
+  // sees other members: nobody has asked those.
+  void Ended(const ClearEntry& entry, std::span<const uint64_t> unheard, uint32_t view);
   // An answer that can be true.
   static bool Decode(FrameReader body, ClearsAnswer* answer);
   // What the peer has answered.
