@@ -18,7 +18,8 @@
 //   its memory back it may hand back nothing.
 // - It times out by itself: it returns by `deadline`, but for a device that does not give up what
 //   it has under way (transport/rdma/run_reads.h).
-// - It verifies no checksums: RemoteReader does.
+// - It verifies no checksums: RemoteReader does. While it waits it may have pages that are whole
+//   looked at (ReadBatch::checks).
 //
 // Thread-safe.
 #pragma once
@@ -30,6 +31,7 @@
 #include "base/clock.h"
 #include "base/crew.h"
 #include "node/batch/destinations.h"
+#include "node/batch/page_checks.h"
 #include "node/batch/remote_page.h"
 
 namespace peercache {
@@ -39,8 +41,9 @@ struct ReadBatch {
   const Destinations& to;
   std::span<ReadOutcome> outcomes;  // of each page; kUnreachable before
   TimePoint deadline;
-  Crew* crew;               // threads that help
-  bool background = false;  // no engine waits for it
+  Crew* crew;                    // threads that help
+  bool background = false;       // no engine waits for it
+  PageChecks* checks = nullptr;  // null: no page is looked at
 };
 
 class PageReader {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "node/batch/node_groups.h"
+#include "node/rails/early_checks.h"
 #include "transport/rdma/memlock.h"
 
 namespace peercache {
@@ -294,13 +295,19 @@ void Fabric::Round(std::span<Work> works, const ReadBatch& batch, const rdma::Re
     running.push_back({work.link->channel.get(), control != nullptr ? control->fd() : -1});
   }
   const auto ranges = registered_.ranges();
+  // What no engine waits for has little under way: looking at a page would leave the rails idle.
+  EarlyChecks checks(batch.background ? nullptr : batch.checks);
   const TimePoint now = Clock::now();
   for (Work& work : works) {
+    for (size_t i = 0; i < work.count; ++i)
+      checks.Add(work.rest[work.next + i], work.reads[i].length, &work.states[i]);
     if (work.count == 0) continue;
     work.link->channel->Begin(work.reads, *ranges, work.block.headers.first(2 * work.count),
                               work.states, queue_stall_, now, batch.background);
   }
-  rdma::RunReads(running, limits);
+  rdma::ReadLimits limited = limits;
+  limited.meanwhile = [&checks] { return checks.CheckOne(); };
+  rdma::RunReads(running, limited);
   for (Work& work : works) {
     if (work.count == 0) continue;
     headers_->Return(work.block);

@@ -34,7 +34,8 @@ class RemoteReader {
             std::span<ReadOutcome> outcomes, TimePoint deadline);
 
  private:
-  void Verify(const ReadBatch& batch);
+  class Checks;
+  void Verify(const ReadBatch& batch, Checks* checks);
 
   const std::vector<PageReader*> readers_;
   const ChecksumPolicy verify_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstring>
 #include <thread>
 
 #include "base/checksum.h"
@@ -191,6 +192,47 @@ TEST(RemoteReaderTest, WrongBytesAreFoundByTheirChecksum) {
   f.Read();
   EXPECT_EQ(f.outcomes[1], ReadOutcome::kCorrupt);
   EXPECT_EQ(f.Count(ReadOutcome::kRead), 3u);
+}
+
+// Brings page i out of `from`, looked at on the way, or hands it back.
+class EarlyReader final : public PageReader {
+ public:
+  std::vector<size_t> Read(const ReadBatch& batch, std::vector<size_t> asked) override {
+    std::vector<size_t> rest;
+    for (const size_t i : asked) {
+      const Bytes to = batch.to.Of(batch.pages[i].page)[0];
+      std::memcpy(to.data(), from[i].data(), to.size());
+      EXPECT_TRUE(batch.checks->Wants(i));
+      batch.checks->Check(i);
+      EXPECT_FALSE(batch.checks->Wants(i));
+      if (i == hands_back) {
+        rest.push_back(i);
+      } else {
+        batch.outcomes[i] = ReadOutcome::kReadByRdma;
+      }
+    }
+    return rest;
+  }
+  std::vector<std::vector<std::byte>> from;
+  size_t hands_back = SIZE_MAX;
+};
+
+TEST(RemoteReaderTest, WhatWasVerifiedOnTheWayIsNotVerifiedAgain) {
+  Fixture f(4);
+  f.Read();
+  EarlyReader early;
+  for (const Bytes page : f.segments) early.from.emplace_back(page.begin(), page.end());
+  early.from[1][5] ^= std::byte{1};
+  early.from[2][5] ^= std::byte{1};
+  early.hands_back = 2;  // TCP brings it then, with other bytes
+  RemoteReader reader({&early, f.tcp.get()}, ChecksumPolicy::kAll, &f.counters, &f.crew);
+  const uint64_t before = f.counters.verified;
+  reader.Read(f.pages, {f.segments, 1}, f.outcomes, Clock::now() + milliseconds(20'000));
+  EXPECT_EQ(f.outcomes[0], ReadOutcome::kReadByRdma);
+  EXPECT_EQ(f.outcomes[1], ReadOutcome::kCorrupt);
+  EXPECT_EQ(f.outcomes[2], ReadOutcome::kRead);
+  EXPECT_EQ(f.outcomes[3], ReadOutcome::kReadByRdma);
+  EXPECT_EQ(f.counters.verified, before + 5) << "each once, and the one that came twice anew";
 }
 
 TEST(RemoteReaderTest, SamplingVerifiesOneKeyInSixteen) {

@@ -90,7 +90,8 @@ void RunReads(std::span<const RunningRead> reads, const ReadLimits& limits) {
     if (std::all_of(reads.begin(), reads.end(),
                     [](const RunningRead& read) { return read.channel->done(); }))
       return;
-    if (now - moved_at < limits.spin || now == moved_at) continue;
+    if (now == moved_at || (limits.meanwhile && limits.meanwhile())) continue;
+    if (now - moved_at < limits.spin) continue;
     each_at_work(&ReadChannel::Arm);
     // What completed before they were armed raises no event.
     const TimePoint next = !reading  ? TimePoint::max()

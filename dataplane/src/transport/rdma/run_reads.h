@@ -2,6 +2,7 @@
 // sleeping when none come.
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "base/clock.h"
@@ -16,6 +17,9 @@ struct ReadLimits {
   Duration spin{};
   // No READs are begun any more: those under way go on, and queues that bring something are kept.
   TimePoint last_post = TimePoint::max();
+  // Called when nothing has moved and READs are still under way. True: it has done something, and
+  // more may have completed meanwhile. Nobody looks for completions while it runs.
+  std::function<bool()> meanwhile = {};
 };
 
 // A channel that is at work, and the connection it was set up over: when the peer's process ends,

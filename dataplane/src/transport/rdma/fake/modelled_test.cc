@@ -72,7 +72,7 @@ double OnePort(Modelled* m, uint32_t queues, size_t members) {
 
 TEST_F(ModelledTest, OneQueuePairDoesNotFillAPort) {
   const double one = OnePort(&modelled, 1, 1);
-  EXPECT_LT(one, 0.9 * kPort);
+  EXPECT_LT(one, 0.96 * kPort);
   Note("one port, one queue pair of each link", one, kPort);
   ExpectHealthy();
 }

@@ -79,6 +79,33 @@ TEST_F(QueuesTest, ARailIsLostWithItsLastQueue) {
   EXPECT_EQ(channel().working_rails(), 0u);
 }
 
+// So its checksum can be compared while others are on their way.
+TEST_F(QueuesTest, AWholePageIsSeenBeforeTheLastOneComes) {
+  Connected(2, 1);
+  fake.bytes_per_second = 32 << 20;
+  states.assign(kPages, PageState::kPending);
+  const auto ranges = reader->registered.ranges();
+  channel().Begin(pages, *ranges, reader->headers().first(2 * kPages), states, kLong, Clock::now());
+  const RunningRead running{&channel(), -1};
+  std::vector<bool> looked(kPages);
+  size_t early = 0;
+  const auto look = [&] {
+    EXPECT_FALSE(channel().done());
+    for (size_t i = 0; i < kPages; ++i) {
+      if (states[i] != PageState::kRead || looked[i]) continue;
+      looked[i] = true;
+      ++early;
+      const auto payload = holder->Payload(pages[i]);
+      EXPECT_TRUE(HasRightBytes(std::to_string(i), places[i], payload));
+      return true;
+    }
+    return false;
+  };
+  RunReads(std::span(&running, 1), {Clock::now() + kLong, {}, TimePoint::max(), look});
+  EXPECT_GT(early, 0u);
+  ExpectAllRead();
+}
+
 TEST_F(QueuesTest, ManyRailsHaveFewerEach) {
   Connected(12, 4);
   EXPECT_EQ(channel().queues(), 24u);
