@@ -197,7 +197,7 @@ func kubectlSpecs() {
 
 	It("all of it without secrets: support-bundle", func(ctx context.Context) {
 		file := filepath.Join(GinkgoT().TempDir(), "bundle.tar.gz")
-		Expect(peercacheOK(ctx, "support-bundle", clusterName, "-o", file)).To(ContainSubstring("what could not be had: 0"))
+		Expect(peercacheOK(ctx, "support-bundle", clusterName, "-o", file)).To(ContainSubstring("could not be collected: 0"))
 		files := untar(file)
 		prefix := "clusters/" + namespace + "/" + clusterName + "/"
 		Expect(files).To(HaveKeyWithValue(prefix+"status.txt", ContainSubstring("3 of 3 members serve")))

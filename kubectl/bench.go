@@ -49,9 +49,9 @@ func (p *plugin) benchCommand() *cobra.Command {
 		Use:   "bench [NAME]",
 		Short: "How fast pages get from every member to every other, as a matrix",
 		Long: "For each pair of members, one stores pages in its pool and the other reads them once, as an engine does. It runs in\n" +
-			"the members' pods, with their cores and memory, one pair at a time. It takes room in the pools of up to --size, and so\n" +
-			"pages from those that are full; it removes its own pages again. The exit status is 1 when a pair cannot be\n" +
-			"measured or pages are missed.",
+			"the members' pods, with their cores and memory, one pair at a time. The benchmark stores up to --size in each pool,\n" +
+			"then removes its pages. Full pools evict other pages for it. The exit status is 1 when a pair cannot be measured or\n" +
+			"pages are missed.",
 		Args: atMostOneName,
 		RunE: func(command *cobra.Command, names []string) error {
 			if err := flags.check(); err != nil {

@@ -87,7 +87,7 @@ func (p *plugin) supportBundle(ctx context.Context, names []string, file string,
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
-	_, _ = fmt.Fprintf(p.Out, "%s: %s of %s; what could not be had: %d (errors.txt)\n", file, plural(b.count, "file"),
+	_, _ = fmt.Fprintf(p.Out, "%s: %s of %s; could not be collected: %d (errors.txt)\n", file, plural(b.count, "file"),
 		plural(len(clusters), "cluster"), missing)
 	_, _ = fmt.Fprintln(p.Out, "next: look through it before you give it away")
 	return nil
@@ -99,7 +99,7 @@ clusters/NAMESPACE/NAME/  the PeerCacheCluster, its objects and events, what sta
 clusters/.../members/MEMBER/  its pod, logs, /v1/status and /metrics
 operator/                 the operator's Deployment, pods, logs and events
 machines.yaml             what the Kubernetes nodes can allocate
-errors.txt                what could not be had, and why
+errors.txt                what could not be collected, and why
 
 Secrets were never read. Values of environment variables and foreign annotations, and what looks like a secret in logs
 and arguments, were replaced by ` + redacted + `. Names of machines, pods and namespaces and addresses are in it.

@@ -46,7 +46,7 @@ func (p *plugin) discoverCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "discover [NODE...]",
 		Short: "Looks at the RDMA ports of machines, and writes the PeerCacheCluster for them",
-		Long: "Looks at Kubernetes nodes, those that it names or those of --selector, and prints the manifest of a PeerCacheCluster\n" +
+		Long: "Inspects the named Kubernetes nodes, or those that --selector matches, and prints the manifest of a PeerCacheCluster\n" +
 			"for them: a rail for each port that carries pages, a group for each NUMA node, networks, huge pages. Rails are attached\n" +
 			"by DRA where a driver publishes the ports, by SRIOV where they have virtual functions, and else shared. Comments say which\n" +
 			"ports were left out, and why, and what to fill in. It makes no PeerCacheCluster. On each node it runs a pod of the\n" +

@@ -87,9 +87,9 @@ func (r *drainReport) writeBefore(w io.Writer) {
 	}
 	_, _ = fmt.Fprintf(w, "%s: %s with %s of pages and %s\n\n", r.Machine, r.membersWithVerb("leaves", "leave", "would leave"), size(bytes), plural(engines, "engine"))
 	t.write(w)
-	_, _ = fmt.Fprintln(w, "\nThe pages that were read most are taken over by other members that have room (spec.update.drainBudget). The others")
-	_, _ = fmt.Fprintln(w, "are missed from now on, and computed again; none is wrong. Engines of this machine go on without cache, and attach")
-	_, _ = fmt.Fprintln(w, "again when its members are back.")
+	_, _ = fmt.Fprintln(w, "\nOther members that have room take over the most-read pages (spec.update.drainBudget). Reads of the other pages are")
+	_, _ = fmt.Fprintln(w, "misses; engines compute them again. Engines of this machine go on without cache, and attach again when its members")
+	_, _ = fmt.Fprintln(w, "are back.")
 	if !r.Cordoned {
 		_, _ = fmt.Fprintf(w, "%[1]s is not cordoned: SGLang pods that are scheduled there now run without cache until the members are back: "+
 			"kubectl cordon %[1]s\n", r.Machine)

@@ -70,11 +70,11 @@ func (p *plugin) leavingStage(ctx context.Context, a *access, m localMember, pod
 	}
 	pods, err := a.nodePods(ctx, m.cluster)
 	if err != nil {
-		return "has no pod any more, but the members cannot be read: " + err.Error()
+		return "has no pod, but the members cannot be read: " + err.Error()
 	}
 	for _, host := range p.ask(ctx, a, m.cluster, discoveryHosts(pods)) {
 		if host.err == nil && hasMember(host.status, m.member) {
-			return "has no pod any more, but is still a member by the word of " + nodeName(host.pod)
+			return "has no pod, but " + nodeName(host.pod) + " still lists it as a member"
 		}
 	}
 	return stageLeft

@@ -222,7 +222,7 @@ func (r *membersReport) text(w io.Writer) {
 			active++
 		}
 	}
-	_, _ = fmt.Fprintf(w, "%s: %s, %d active, by the word of %s\n\n", r.identity, plural(len(r.Members), "member"),
+	_, _ = fmt.Fprintf(w, "%s: %s, %d active, reported by %s\n\n", r.identity, plural(len(r.Members), "member"),
 		active, plural(len(r.Hosts), "discovery host"))
 	t := newTable("MEMBER", "STATE", "REACHABLE", "SEEN BY", "USED", "CAPACITY", "HITS", "ENGINES", "RAILS UP", "NUMA", "ADDRESS", "NOTE").
 		numbers(3, 4, 5, 6, 7, 8)

@@ -47,7 +47,7 @@ func checkEnvironment(own, merged corev1.Container) *Problem {
 		}
 	}
 	if len(merged.EnvFrom) > 0 { // the plan knows no ConfigMap and no Secret of the user
-		return templateProblem("podTemplate.spec sets envFrom of container %s, whose variables the operator cannot check: write them as env",
+		return templateProblem("podTemplate.spec sets envFrom of container %s: the operator cannot check variables from envFrom; list them under env",
 			ContainerName)
 	}
 	return nil

@@ -111,7 +111,7 @@ func TestProblems(t *testing.T) {
 		{"one request twice", []v1alpha1.Rail{byClaim("a", "t", "x"), byClaim("b", "t", "x")},
 			"RequestConflict", "name a request of its own for each rail"},
 		{"one request of two rails", []v1alpha1.Rail{byClaim("a", "t", "x"), byClaim("b", "t", "")},
-			"RequestMissing", "name a request for both"},
+			"RequestMissing", "To share one claim, set request on both"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

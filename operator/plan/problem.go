@@ -178,8 +178,8 @@ func checkRequests(groups []Group) *Problem {
 			template, request := rail.Claim().ResourceClaimTemplate, rail.Claim().Request
 			if other, found := mode[template]; found && (other.Claim().Request == "") != (request == "") {
 				return &Problem{Reason: "RequestMissing", Message: fmt.Sprintf(
-					"of rails %q and %q of group %q, both with resourceClaimTemplate: %s, only one names its request: name a "+
-						"request for both to share one claim, or for none to get a claim each",
+					"rails %q and %q of group %q name resourceClaimTemplate %s, but only one names a request. To share one "+
+						"claim, set request on both. For one claim each, remove it",
 					other.Name, rail.Name, group.Name, template)}
 			}
 			mode[template] = rail

@@ -78,7 +78,7 @@ func TestTokenRotates(t *testing.T) {
 		t.Errorf("wrote %q", written)
 	}
 	fresh := b.tokens()[1]
-	b.condition("PeersAuthenticated", metav1.ConditionTrue, "Rotating", `rotation "monday" of the token is at step 1 of 3`)
+	b.condition("PeersAuthenticated", metav1.ConditionTrue, "Rotating", `token rotation "monday" is at step 1 of 3`)
 	b.expectEventWithout("Rotating", fresh)
 	if b.get().Status.RotatedToken != "" {
 		t.Error("the status says that it is over")

@@ -122,7 +122,7 @@ func TestFaults(t *testing.T) {
 			"NUMA node with the cores, huge pages and devices of this pod together (Resources cannot be allocated with Topology " +
 			"locality): lower resources.cpu or memory.pool so that they fit; or write topologyManagerPolicy: best-effort"},
 		{"refused by the topology manager with several devices", testPod("a", refused("all")), "NUMAMisaligned",
-			"where rail0 and rail1 are on different NUMA nodes, give each NUMA node a member of its own: under layout: PerNUMA by the right"},
+			"if rail0 and rail1 are on different NUMA nodes, run one member per NUMA node: set the right rails[].numaNode (layout: PerNUMA)"},
 		{"refused by the kubelet", testPod("a", func(pod *corev1.Pod) {
 			pod.Status.Phase = corev1.PodFailed
 			pod.Status.Reason = "OutOfnvidia.com/gpu"

@@ -93,8 +93,8 @@ func InjectionReady(state Injection, m Missed, oldKernels string) metav1.Conditi
 			"SGLang pods are not connected: install it again, from the Helm chart or config/webhook", certs.ConfigurationName))
 	case state == WebhookUntrusted:
 		return newCondition(kind, metav1.ConditionFalse, "WebhookUntrusted", fmt.Sprintf("MutatingWebhookConfiguration %s has no CA, so the API "+
-			"server passes over the webhook: wait until the operator, or cert-manager where it makes the certificate, has written it, and "+
-			"see the log of either if that takes more than a minute", certs.ConfigurationName))
+			"server skips the webhook. The operator (or cert-manager, where it makes the certificate) writes the CA within a minute; "+
+			"if not, read its log", certs.ConfigurationName))
 	default:
 		return newCondition(kind, metav1.ConditionTrue, "WebhookReady", "SGLang pods with the label "+v1alpha1.LabelInject+
 			" are connected when they are created")

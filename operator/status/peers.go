@@ -35,8 +35,8 @@ func peersAuthenticated(seen *Observed) metav1.Condition {
 	case seen.Token == nil:
 		return newCondition(kind, metav1.ConditionUnknown, "ConfigNotAccepted", notChecked)
 	case seen.Token.Step != 0:
-		return newCondition(kind, metav1.ConditionTrue, "Rotating", fmt.Sprintf("rotation %q of the token is at step %d of 3: whoever has only the "+
-			"former token is refused from %s on", truncate.Text(seen.Token.Rotation, maxRotation), seen.Token.Step, seen.Token.End().UTC().Format("15:04:05 MST")))
+		return newCondition(kind, metav1.ConditionTrue, "Rotating", fmt.Sprintf("token rotation %q is at step %d of 3; from %s on, "+
+			"members refuse the former token", truncate.Text(seen.Token.Rotation, maxRotation), seen.Token.Step, seen.Token.End().UTC().Format("15:04:05 MST")))
 	default:
 		return newCondition(kind, metav1.ConditionTrue, "Token", "members prove the token that the operator drew")
 	}

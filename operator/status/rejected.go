@@ -51,8 +51,8 @@ func misaligned(pod *corev1.Pod, groups []plan.Group) string {
 	const fit = "lower resources.cpu or memory.pool so that they fit"
 	advice := fit
 	if rails := devicesOf(pod, groups); len(rails) > 1 {
-		advice = fmt.Sprintf("where %s are on different NUMA nodes, give each NUMA node a member of its own: under layout: PerNUMA by the "+
-			"right rails[].numaNode, under another layout by a rails[].group for each NUMA node; else %s",
+		advice = fmt.Sprintf("if %s are on different NUMA nodes, run one member per NUMA node: set the right rails[].numaNode "+
+			"(layout: PerNUMA) or a rails[].group for each NUMA node (other layouts); otherwise %s",
 			strings.Join(rails, " and "), fit)
 	}
 	return fmt.Sprintf("the topology manager of %s finds no NUMA node with the cores, huge pages and devices of this pod together "+

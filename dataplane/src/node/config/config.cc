@@ -225,9 +225,8 @@ constexpr ConfigOption kOptions[] = {
        return {};
      }},
     {"tenant-secret-file",
-     "File with at least 16 bytes of secret, the same for all nodes of the cluster, of which the "
-     "tenants' keys are made: write one with \"openssl rand -hex 32\" and keep it, because pages "
-     "of tenants are lost with it",
+     "File with a secret of at least 16 bytes, equal on all nodes. Tenants' keys are derived from "
+     "it. Create it with \"openssl rand -hex 32\" and keep it: without it, tenants' pages are lost",
      "", SetText<&NodeConfig::tenant_secret_file>},
     {"pool-size", "Memory for pages, e.g. 64Gi", "4Gi", SetSize<&NodeConfig::pool_bytes>},
     {"huge-pages", "auto | off | 2Mi | 1Gi; auto falls back to small pages", "auto",
@@ -256,9 +255,8 @@ constexpr ConfigOption kOptions[] = {
     {"disk-size", "What pages take at most in each folder of disk-path, taken at start, e.g. 500Gi",
      "", SetSizeOrNone<&NodeConfig::disk_bytes>},
     {"disk-write-budget",
-     "What may be written to all of disk-path together, so that drives last: drive writes a day, "
-     "i.e. how often disk-size is written in 24 hours, e.g. 3; or bytes a day, e.g. 20Ti; or "
-     "unlimited",
+     "Most bytes to write per day to all drives of disk-path together, so that drives last: a "
+     "multiple of their disk-size, e.g. 3; bytes, e.g. 20Ti; or unlimited",
      "1",
      [](const std::string& value, NodeConfig* c) -> Status {
        c->disk_write_budget = value;
@@ -296,8 +294,8 @@ constexpr ConfigOption kOptions[] = {
        return {};
      }},
     {"promotion-percent",
-     "Part of the pool for copies of other nodes' pages that several engines here read at once, "
-     "and as much for replicas of pages that are read often; 0: neither",
+     "Percent of the pool for copies of other nodes' pages that several engines here read at once, "
+     "and again as much for replicas of often-read pages; 0: neither",
      "10", SetNumber<&NodeConfig::promotion_percent, 0, 50>},
     {"checksums",
      "Pages that carry a checksum which every read verifies: off | sampled (one in 16) | all",
@@ -310,11 +308,13 @@ constexpr ConfigOption kOptions[] = {
      }},
     {"high-watermark", "Share of the pool that pages fill while sets are rare", "95%",
      SetWatermark<&Watermarks::high>},
-    {"low-watermark", "Share of the pool that pages are left at least, however fast sets come",
+    {"low-watermark",
+     "Share of the pool that evictions leave to pages; sets that need more room wait or are "
+     "refused",
      "75%", SetWatermark<&Watermarks::low>},
     {"drain-budget",
-     "Pages that a node which leaves has taken over by others at most, most-read first, e.g. 8Gi; "
-     "0: none, as where it is not set and pool-file is: pages wait in the file for this node",
+     "When this node leaves, other nodes take over at most this many bytes of its most-read pages, "
+     "e.g. 8Gi; 0: none. Default with pool-file: 0, because pages wait in the file for this node",
      "8Gi", SetSize<&NodeConfig::drain_budget>},
     {"transport",
      "How pages travel between nodes: auto (RDMA where this machine and the peer have it, else "
@@ -328,8 +328,8 @@ constexpr ConfigOption kOptions[] = {
      "BBR, whose pacing costs half of the throughput) | a name such as dctcp or bbr",
      "auto", SetName<&NodeConfig::tcp_congestion>},
     {"map-pools",
-     "on | off; on: nodes of one machine that share the folder of their sockets map each other's "
-     "pool, to be read, and copy pages out of it instead of sending them",
+     "on | off; on: nodes on one machine that share the folder of their sockets map each other's "
+     "pool read-only and copy pages directly; not the pool of a node with pool-file",
      "on", SetSwitch<&NodeConfig::map_pools>},
     {"device-name",
      "RDMA ports that are this node's rails, DEVICE or DEVICE:PORT, e.g. mlx5_0,mlx5_1:2 (default: "
@@ -352,8 +352,8 @@ constexpr ConfigOption kOptions[] = {
     {"rdma-service-level", "Service level (InfiniBand), or priority of RoCE packets", "0",
      SetLink<&rdma::LinkOptions::service_level, 0, 15>},
     {"rdma-timeout",
-     "Wait for an acknowledgement before a packet is sent again: 4.096 us * 2^N, e.g. 12: 17 ms; "
-     "where it is not set, less with a peer-timeout-ms below 504",
+     "Wait for an acknowledgement before a packet is sent again: 4.096 us * 2^N, e.g. 12: 17 ms. "
+     "If you do not set it, a peer-timeout-ms below 504 lowers it",
      "12", SetLink<&rdma::LinkOptions::timeout, 1, 31>},
     {"rdma-retries", "Times a packet is sent again before its queue pair is given up", "7",
      SetLink<&rdma::LinkOptions::retries, 0, 7>},

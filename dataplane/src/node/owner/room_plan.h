@@ -11,8 +11,8 @@
 // The watermarks bound the reserve, as shares of the pool that pages may fill:
 //
 //   high   pages fill the pool up to here when sets are rare: a burst of the rest finds free slots
-//   low    pages are left at least this much, however fast sets come: a writer that needs more is
-//          slowed down to what comes free, or refused
+//   low    evictions leave pages at least this much, however fast sets come: a writer that needs
+//          more is slowed down to what comes free, or refused
 //
 // Not thread-safe.
 #pragma once
