@@ -41,55 +41,57 @@ type alert struct {
 
 var alerts = []alert{
 	{"PeerCacheNodeDown", "warning", "5m", `up{%s} == 0`,
-		"A PeerCache node cannot be scraped",
-		"Node {{ $labels.pod }} on {{ $labels.node }} has not answered Prometheus for five minutes. Its pages are misses."},
+		"A PeerCache member cannot be scraped",
+		"Member {{ $labels.pod }} on machine {{ $labels.node }} has not answered Prometheus for five minutes. Its pages are misses."},
 	{"PeerCacheNodeNotReady", "warning", "5m", `peercache_ready{%s} == 0`,
-		"A PeerCache node has not joined its cluster",
-		"Node {{ $labels.pod }} on {{ $labels.node }} runs but serves no engine."},
+		"A PeerCache member has not joined its cluster",
+		"Member {{ $labels.pod }} on machine {{ $labels.node }} runs but serves no engine."},
 	{"PeerCacheMembersDisagree", "warning", "5m",
 		`max by ($by) (peercache_members{%s}) - min by ($by) (peercache_members{%s}) > 0`,
-		"PeerCache nodes see different members",
-		"Some nodes of {{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} see {{ $value }} members fewer than others."},
+		"Members of PeerCache see different member lists",
+		"Some members of {{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} see {{ $value }} members fewer than others."},
 	{"PeerCacheMemberUnreachable", "warning", "5m", `max by ($by) (peercache_members_unreachable{%s}) > 0`,
-		"A PeerCache node answers nobody",
-		"{{ $value }} nodes of {{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} send heartbeats but give no answers; " +
+		"A PeerCache member answers nobody",
+		"{{ $value }} members of {{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} send heartbeats but give no answers; " +
 			"they are in no ring."},
 	{"PeerCacheRailDown", "warning", "5m", `peercache_rail_up{%s} == 0`,
-		"A rail of a PeerCache node is down",
-		"Rail {{ $labels.rail }} of node {{ $labels.pod }} on {{ $labels.node }} is down; reads go over the others, or over TCP."},
+		"A rail of a PeerCache member is down",
+		"Rail {{ $labels.rail }} of member {{ $labels.pod }} on machine {{ $labels.node }} is down; reads go over the others, or over TCP."},
 	{"PeerCacheDiskOff", "warning", "5m", `peercache_disk_up{%s} == 0`,
-		"A drive of a PeerCache node is off",
-		"Drive {{ $labels.path }} of node {{ $labels.pod }} on {{ $labels.node }} is off; its pages are misses until the node starts again."},
+		"A drive of a PeerCache member is off",
+		"Drive {{ $labels.path }} of member {{ $labels.pod }} on machine {{ $labels.node }} is off; its pages are misses " +
+			"until the member starts again."},
 	{"PeerCacheDiskBudgetSpent", "info", "1h", `peercache_disk_budget_left_bytes{%s} < peercache_disk_budget_bytes_a_day{%s} / 96`,
-		"A PeerCache node has spent what it may write to disk",
-		"Node {{ $labels.pod }} on {{ $labels.node }} has had less than a quarter of an hour's share of its write budget left for an hour; " +
-			"most new pages are not written."},
+		"A PeerCache member has nearly used up its write budget",
+		"Member {{ $labels.pod }} on machine {{ $labels.node }} has had almost no write budget left for an hour; it skips most new pages."},
 	{"PeerCacheDiskDropsPages", "warning", "15m",
 		`sum without (reason) (rate(peercache_disk_dropped_pages_total{%s,reason!~"budget|cleared"}[15m]))` +
 			` > rate(peercache_disk_written_pages_total{%s}[15m])`,
-		"The drives of a PeerCache node do not keep up",
-		"Node {{ $labels.pod }} on {{ $labels.node }} drops {{ $value | humanize }} pages a second that it wanted to write to disk, more than it writes."},
+		"The drives of a PeerCache member do not keep up",
+		"Member {{ $labels.pod }} on machine {{ $labels.node }} drops {{ $value | humanize }} pages a second that it wanted to " +
+			"write to disk, more than it writes."},
 	{"PeerCacheDiskWears", "info", "1h",
 		`increase(peercache_disk_written_bytes_total{%s}[1d]) / (peercache_disk_capacity_bytes{%s} > 0) > 1` +
 			` unless on ($by, pod) peercache_disk_budget_bytes_a_day{%s} > 0`,
 		"A drive of PeerCache is written more than once a day, without a budget",
-		"Node {{ $labels.pod }} on {{ $labels.node }} has written its part of drive {{ $labels.path }} {{ $value | humanize }} times within a day."},
+		"Member {{ $labels.pod }} on machine {{ $labels.node }} has written its part of drive {{ $labels.path }} " +
+			"{{ $value | humanize }} times within a day."},
 	{"PeerCacheNUMAMisplaced", "info", "30m",
 		`peercache_numa_cpus{%s} == 0 and peercache_numa_node{%s} >= 0` +
 			` or sum without (place) (peercache_numa_pool_sampled_pages{%s,place="elsewhere"}) > 0`,
-		"A PeerCache node runs far from its rails",
-		"Threads or memory of node {{ $labels.pod }} on {{ $labels.node }} are not on the NUMA node of its rails; every read " +
+		"A PeerCache member runs far from its rails",
+		"Threads or memory of member {{ $labels.pod }} on machine {{ $labels.node }} are not on the NUMA node of its rails; every read " +
 			"crosses the machine."},
 	{"PeerCacheChecksumMismatch", "critical", "0m", `increase(peercache_read_misses_total{%s,reason="checksum"}[15m]) > 0`,
-		"PeerCache read bytes that are not those that were written",
-		"Node {{ $labels.pod }} on {{ $labels.node }} dropped {{ $value }} pages whose checksum was wrong: memory or a network " +
+		"PeerCache detected corrupt pages",
+		"Member {{ $labels.pod }} on machine {{ $labels.node }} dropped {{ $value }} pages whose checksum was wrong: memory or a network " +
 			"card corrupts data. No engine got them."},
 	{"PeerCacheReadFaults", "warning", "10m",
 		`sum by ($by) (rate(peercache_read_misses_total{%s,reason!="absent"}[5m]))` +
 			` / sum by ($by) (rate(peercache_read_requests_total{%s}[5m])) > 0.01`,
-		"PeerCache reads miss pages that exist",
+		"PeerCache reads miss pages that may exist",
 		"{{ $value | humanizePercentage }} of the pages asked for in {{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} " +
-			"are missed for another reason than being absent."},
+			"are missed although they may exist."},
 	{"PeerCacheWritesRefused", "warning", "10m",
 		`sum by ($by) (rate(peercache_write_refused_total{%s}[5m]))` +
 			` / sum by ($by) (rate(peercache_write_requests_total{%s}[5m])) > 0.01`,
@@ -104,20 +106,20 @@ var alerts = []alert{
 			"{{ $labels.peercache_io_cluster }}."},
 	{"PeerCacheRepairBacklog", "warning", "15m", `min_over_time(peercache_repair_backlog_pages{%s}[15m]) > 0`,
 		"Records of PeerCache pages are not where the ring wants them",
-		"Node {{ $labels.pod }} on {{ $labels.node }} has had pages to repair for half an hour; others may miss them."},
+		"Member {{ $labels.pod }} on machine {{ $labels.node }} has had pages to repair for half an hour; others may miss them."},
 	{"PeerCacheDirectoryNearlyFull", "warning", "10m",
 		`peercache_directory_records{%s} / peercache_directory_records_limit{%s} > 0.9`,
-		"The directory of a PeerCache node is nearly full",
-		"Node {{ $labels.pod }} on {{ $labels.node }} holds {{ $value | humanizePercentage }} of the records it may hold."},
+		"The directory of a PeerCache member is nearly full",
+		"Member {{ $labels.pod }} on machine {{ $labels.node }} holds {{ $value | humanizePercentage }} of the records it may hold."},
 	{"PeerCacheCertificateExpires", "warning", "10m",
 		`peercache_tls_certificate_expiry_timestamp_seconds{%s} > 0` +
 			` and peercache_tls_certificate_expiry_timestamp_seconds{%s} - time() < 3 * 86400`,
-		"The certificate of a PeerCache node expires within three days",
-		"Node {{ $labels.pod }} on {{ $labels.node }} will be refused by the others when its certificate has expired."},
+		"The certificate of a PeerCache member expires within three days",
+		"Member {{ $labels.pod }} on machine {{ $labels.node }} will be refused by the others when its certificate has expired."},
 	{"PeerCachePeersRejected", "info", "15m",
 		`rate(peercache_peer_bad_frames_total{%s}[5m]) + rate(peercache_peer_failed_hellos_total{%s}[5m]) > 0`,
-		"Somebody who is no member talks to a PeerCache node",
-		"Node {{ $labels.pod }} on {{ $labels.node }} refuses connections: a scanner, another cluster's node, or a wrong token."},
+		"Somebody who is no member talks to a PeerCache member",
+		"Member {{ $labels.pod }} on machine {{ $labels.node }} refuses connections: a scanner, another cluster's member, or a wrong token."},
 }
 
 // alertsOfRDMA are for clusters whose members all have rails: with others TCP is no fault.
@@ -125,8 +127,8 @@ var alertsOfRDMA = []alert{
 	{"PeerCacheReadsOverTCP", "warning", "15m",
 		`sum by ($by, pod, node) (rate(peercache_delivered_pages_total{%s,tier="tcp"}[5m]))` +
 			` / sum by ($by, pod, node) (rate(peercache_delivered_pages_total{%s,tier=~"tcp|rdma"}[5m])) > 0.05`,
-		"A PeerCache node with rails reads over TCP",
-		"{{ $value | humanizePercentage }} of the pages that node {{ $labels.pod }} on {{ $labels.node }} gets from other members " +
+		"A PeerCache member with rails reads over TCP",
+		"{{ $value | humanizePercentage }} of the pages that member {{ $labels.pod }} on machine {{ $labels.node }} gets from other members " +
 			"come over TCP, though it has rails."},
 }
 
