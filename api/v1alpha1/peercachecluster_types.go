@@ -186,8 +186,8 @@ type PeerCacheClusterSpec struct {
 	ExtraConfig map[string]string `json:"extraConfig,omitempty"`
 
 	// podTemplate is merged into the members' pod template, for what no other field
-	// of spec says: affinity, further labels, sidecars. Use the other
-	// fields where there is one; what contradicts what PeerCache needs breaks it.
+	// of spec says: affinity, further labels, sidecars. Use the other fields where
+	// there is one. A patch that removes or contradicts what members need breaks them.
 	// Sidecars (injection.mode) get the environment of its container peercached, and
 	// nothing else: the pod around them is not the operator's, and their cores and
 	// memory are in injection. Embedded members get nothing of it.
@@ -205,16 +205,15 @@ type PeerCacheClusterSpec struct {
 	Discovery DiscoverySpec `json:"discovery,omitzero"`
 
 	// sharing is whose pages an SGLang pod may find. Namespace: those of pods of its
-	// own namespace. Pods of another namespace never read, find or clear them,
-	// whatever they ask for: a member tells namespaces apart by the socket that a pod
-	// is given, and derives the keys of each from a secret, which the operator draws
-	// once and keeps in the Secret NAME-tenants of this namespace, where NAME is this
-	// object's. Members inside SGLang pods (injection.mode) then serve this namespace
-	// alone. Cluster: those of all pods that may use this cluster
-	// (injection.namespaceSelector), for namespaces that trust each other, such as
-	// several that serve one model. A change restarts the members and loses their
-	// pages, so it waits for the annotation peercache.io/confirm-loss. SGLang pods
-	// miss until they are created anew.
+	// own namespace. Pods never read, find or clear pages of another namespace. Each
+	// namespace has its own socket and its own keys. The keys are derived from a secret
+	// that the operator draws once and stores in the Secret NAME-tenants of this
+	// namespace, where NAME is this object's. Members inside SGLang pods
+	// (injection.mode) then serve this namespace alone. Cluster: those of all pods that
+	// may use this cluster (injection.namespaceSelector), for namespaces that trust each
+	// other, such as several that serve one model. A change restarts the members and
+	// loses their pages, so it waits for the annotation peercache.io/confirm-loss.
+	// SGLang pods miss until they are created anew.
 	// +optional
 	// +kubebuilder:default=Namespace
 	Sharing Sharing `json:"sharing,omitempty"`

@@ -39,8 +39,8 @@ type RDMASpec struct {
 	// +kubebuilder:validation:Enum=256;512;1024;2048;4096
 	MTU *int32 `json:"mtu,omitempty"`
 
-	// onDemandPaging has registered memory paged in by devices that can, instead of
-	// locked. It is slower when a page is first read. Disabled when left out.
+	// onDemandPaging lets the device page registered memory in instead of locking it, if
+	// the device can. It is slower when a page is first read. Disabled when left out.
 	// +optional
 	// +kubebuilder:validation:Enum=Enabled;Disabled
 	OnDemandPaging Switch `json:"onDemandPaging,omitempty"`

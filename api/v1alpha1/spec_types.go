@@ -94,8 +94,9 @@ type DiscoverySpec struct {
 	// the Service <name>-discovery, each keeps the whole membership by itself, and
 	// one that is left is enough. They are spread over machines, then over zones
 	// (the machines' label topology.kubernetes.io/zone). One that is not ready for
-	// half a minute is replaced; one that is well moves only to a pod that has been
-	// ready for two minutes, or half as long as the host, and where fewer hosts are.
+	// half a minute is replaced. A healthy host moves only to a pod that has been
+	// ready for two minutes (or half as long as the host), on a machine or in a zone
+	// with fewer hosts.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
@@ -237,10 +238,9 @@ type TimingSpec struct {
 	MemberTTLMilliseconds int32 `json:"memberTTLMilliseconds,omitempty"`
 }
 
-// SecuritySpec is how connections between members are protected. Members of which one
-// has a token or TLS and the other has not refuse each other. So while a change of
-// these fields rolls through the cluster, pages on members of the other kind are
-// misses.
+// SecuritySpec is how connections between members are protected. A member with a token
+// or TLS and one without it refuse each other. So while a change of these fields rolls
+// through the cluster, pages on members of the other kind are misses.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.token) || !has(self.peers) || self.peers != 'Insecure'",message="security.token is not used with security.peers: Insecure: remove security.token, or write security.peers: Token"
 type SecuritySpec struct {
@@ -258,11 +258,11 @@ type SecuritySpec struct {
 	Token *TokenSpec `json:"token,omitempty"`
 
 	// networkPolicy is who reaches the members' port for peers, as far as the network of
-	// the Kubernetes cluster enforces policies. Peers: a NetworkPolicy lets nobody but
-	// the cluster's own members and the SGLang pods that name it, and leaves the other
-	// ports that the members' pods name open. It does not cover networks of rails, and
-	// is not made where rails are attached by HostNetwork. None: the operator makes no
-	// policy, as SGLang pods need that have a member inside and hostNetwork.
+	// the Kubernetes cluster enforces policies. Peers: a NetworkPolicy admits only this
+	// cluster's members and SGLang pods that name it, on that port. Other ports that
+	// the members' pods name stay open. It does not cover networks of rails, and is not
+	// made where rails are attached by HostNetwork. None: the operator makes no policy,
+	// as SGLang pods need that have a member inside and hostNetwork.
 	// +optional
 	// +kubebuilder:default=Peers
 	NetworkPolicy NetworkPolicyKind `json:"networkPolicy,omitempty"`
@@ -354,10 +354,9 @@ type InjectionSpec struct {
 	// cluster's pod on the same machine, reached through a Unix socket; the SGLang
 	// pod needs no device and no privilege, and pages survive it. Sidecar: in a
 	// container of its own in the SGLang pod (a native sidecar, so Kubernetes 1.29
-	// or newer). Embedded: inside the SGLang process. The last two join the members
-	// of this cluster as further members, take their pool out of the SGLang pod's
-	// memory, and take their pages with them when the pod ends; discovery stays
-	// with the cluster's own members, of which at least one must run. With transport
+	// or newer). Embedded: inside the SGLang process. Sidecar and Embedded members join
+	// this cluster. Their pool is memory of the SGLang pod; their pages end with it. At
+	// least one of the cluster's own members must run, for discovery. With transport
 	// RDMA they get the devices, networks and IPC_LOCK that the cluster's own members
 	// would get. A pod that cannot be connected so says why in its annotation
 	// peercache.io/skip-reason.
@@ -388,11 +387,11 @@ type InjectionSpec struct {
 	// and whoever writes a pod there can mount any other directory as well. CSI gives
 	// the same directory as an ephemeral volume of the driver csi.peercache.io, which
 	// Pod Security "restricted" allows, and only to pods of this namespace and of
-	// those that namespaceSelector selects; with sharing: Namespace the driver, not
-	// the pod, says of which namespace the directory is. The driver
-	// is a DaemonSet of its own (csi.enabled of the Helm chart, or config/csi) and has to
-	// run on the SGLang pod's machine; where it is not installed, pods are left
-	// alone, and condition InjectionReady says so.
+	// those that namespaceSelector selects. With sharing: Namespace the driver chooses
+	// the namespace's directory; the pod cannot. The driver is a DaemonSet of its own
+	// (csi.enabled of the Helm chart, or config/csi) and has to run on the SGLang pod's
+	// machine. Where it is not installed, pods are left alone, and condition
+	// InjectionReady says so.
 	// +optional
 	// +kubebuilder:default=HostPath
 	Socket SocketDelivery `json:"socket,omitempty"`
@@ -401,8 +400,8 @@ type InjectionSpec struct {
 	// beside those of its own namespace, which always may. Left out: no others. {}
 	// selects all namespaces, and matchLabels: {kubernetes.io/metadata.name: NAME}
 	// one. In those the operator's images are used instead of this cluster's
-	// (injection.client.image, image), since whoever writes this resource has no say
-	// there over what runs.
+	// (injection.client.image, image), because authors of this resource must not choose
+	// images in other namespaces.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
@@ -418,12 +417,12 @@ type InjectionSpec struct {
 
 	// missedPods is what becomes of running pods that ask for this cluster and were
 	// not connected, because the webhook was not reached, or the policy not in
-	// effect, when they were created or because they got their label later. Report counts them in status.missedPods
-	// and names some in condition InjectionReady. Recreate also evicts those that a
-	// controller owns and that would be connected now, one every ten seconds and
-	// within their PodDisruptionBudgets, so that they are created anew. The operator
-	// must be allowed to evict them (rbac.missedPods of the Helm chart, or
-	// config/rights/missed-pods).
+	// effect, when they were created or because they got their label later. Report
+	// counts them in status.missedPods and names some in condition InjectionReady.
+	// Recreate also evicts such pods, so that they are created anew, if a controller
+	// owns them and they would be connected now: one every ten seconds, within
+	// PodDisruptionBudgets. The operator must be allowed to evict them (rbac.missedPods
+	// of the Helm chart, or config/rights/missed-pods).
 	// +optional
 	// +kubebuilder:default=Report
 	MissedPods MissedPods `json:"missedPods,omitempty"`

@@ -37,7 +37,7 @@ type PeerCacheClusterStatus struct {
 	// members and drives. Their other drives serve. Unknown as RailsHealthy; True with
 	// reason NotApplicable without spec.disk.
 	// PeersAuthenticated is False when security.peers is Insecure and there is no TLS.
-	// Its message says how far a rotation of the token is.
+	// Its message shows the step of a token rotation.
 	// Progressing is True while members are being created, replaced or removed.
 	// Degraded is True when a member is broken and does not get well by waiting; its
 	// message names the pod.
@@ -124,7 +124,7 @@ type PeerCacheClusterStatus struct {
 	Objects []MadeObject `json:"objects,omitempty"`
 
 	// rotatedToken is the value of the annotation peercache.io/rotate-token for which
-	// the token was last replaced: whoever has only the former one is refused.
+	// the token was last replaced: members refuse the former one.
 	// +optional
 	RotatedToken string `json:"rotatedToken,omitempty"`
 

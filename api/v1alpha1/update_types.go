@@ -10,13 +10,13 @@ import (
 // UpdateSpec is how running members get a changed spec.
 // +kubebuilder:validation:XValidation:rule="self.strategy != 'OnDelete' || (!has(self.maxUnavailable) && !has(self.maxHitRatioDrop))",message="update.maxUnavailable and update.maxHitRatioDrop are about strategies RollingUpdate and InPlace: with OnDelete, who deletes the pods decides; remove them, or write strategy: InPlace"
 type UpdateSpec struct {
-	// strategy: InPlace restarts maxUnavailable members of each group at a time with
-	// another image, in the pods that are there, and the next ones when these
-	// serve. A member that restarts so, or crashes, keeps its pages; not with hugePages
-	// 1Gi. A change of more than images needs new pods, and is rolled out like
-	// RollingUpdate, which replaces pods for each change. OnDelete replaces a member
-	// when somebody deletes its pod, and not before. A member whose pod goes has its
-	// pages taken over by others, up to drainBudget.
+	// strategy: InPlace changes the image inside the running pods, maxUnavailable
+	// members of each group at a time. It continues when these serve. A member that
+	// restarts so, or crashes, keeps its pages, except with hugePages 1Gi. A change of
+	// more than images needs new pods. It is rolled out like RollingUpdate, which
+	// replaces pods for each change. OnDelete replaces a member when somebody deletes
+	// its pod, and not before. When the pod of a member goes, other members take over
+	// its pages, up to drainBudget.
 	// +optional
 	// +kubebuilder:default=InPlace
 	Strategy UpdateStrategy `json:"strategy,omitempty"`
@@ -41,10 +41,10 @@ type UpdateSpec struct {
 	// +kubebuilder:validation:Maximum=99
 	MaxHitRatioDrop *int32 `json:"maxHitRatioDrop,omitempty"`
 
-	// drainBudget is how much of its pages a member that leaves has taken over by the
-	// others at most, those first that were read most, up to 64Ti. It has 10 s for
-	// that; what is not taken over by then is lost with the member. 8Gi when left out;
-	// 0 takes nothing over. Members read it when they start, so a change restarts them.
+	// drainBudget limits the bytes of pages that other members take over from a leaving
+	// member. The most-read pages go first. At most 64Ti. It has 10 s for that; pages
+	// that are not taken over by then are lost with the member. 8Gi when left out; 0:
+	// none are taken over. Members read it when they start, so a change restarts them.
 	// Example: 32Gi
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.compareTo(quantity('0')) >= 0 && q.compareTo(quantity('64Ti')) <= 0 && q.isInteger())",message="update.drainBudget must lie between 0 and 64Ti: write whole bytes with a unit, for example 32Gi"

@@ -14,7 +14,7 @@ import (
 // maxRotation bounds the name of a rotation in a message: a user wrote it, and it may be long.
 const maxRotation = 100
 
-// peersAuthenticated says how nodes authenticate each other, and how far a rotation of the token is.
+// peersAuthenticated says how members authenticate each other, and shows the step of a token rotation.
 func peersAuthenticated(seen *Observed) metav1.Condition {
 	const kind = v1alpha1.ConditionPeersAuthenticated
 	security := seen.Cluster.Spec.Security
