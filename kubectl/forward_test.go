@@ -44,11 +44,11 @@ func forwardingServer(t *testing.T, target string) (pods *apiServerPods, lose fu
 			return
 		}
 		streams := make(chan httpstream.Stream, 16)
+		mu.Lock() // the client goes on once it is told of the upgrade: lose then finds the connection
 		conn := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, _ <-chan struct{}) error {
 			streams <- s
 			return nil
 		})
-		mu.Lock()
 		open = append(open, conn)
 		mu.Unlock()
 		failures := map[string]httpstream.Stream{} // by request

@@ -29,16 +29,18 @@ var (
 func findTests(t *testing.T) tests {
 	t.Helper()
 	all := tests{suites: map[string][]string{}, names: map[string]bool{}}
-	for _, folder := range []string{"api", "charts", "config", "dataplane/src", "dataplane/python/tests", "e2e", "hack", "internal", "kubectl", "operator"} {
+	for _, folder := range []string{"api", "charts", "config", "dataplane/fuzz", "dataplane/src", "dataplane/python/tests", "e2e", "hack", "internal", "kubectl", "operator"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
 			name := filepath.Base(path)
 			cpp, golang := strings.HasSuffix(name, "_test.cc"), strings.HasSuffix(name, "_test.go")
-			if err != nil || entry.IsDir() || !cpp && !golang && !strings.HasSuffix(name, ".py") {
+			if err != nil || entry.IsDir() || !cpp && !golang && !strings.HasSuffix(name, ".py") && !strings.HasSuffix(name, "_fuzz.cc") {
 				return err
 			}
 			content, err := os.ReadFile(path)
 			text := string(content)
 			switch {
+			case strings.HasSuffix(name, "_fuzz.cc"):
+				all.names[strings.TrimSuffix(name, "_fuzz.cc")] = true
 			case cpp:
 				for _, test := range cppTest.FindAllStringSubmatch(text, -1) {
 					all.suites[test[1]] = append(all.suites[test[1]], test[2])
@@ -67,8 +69,8 @@ func findTests(t *testing.T) tests {
 
 // has says whether there is a test of this name. A name without a suite is of the suite named before it in its cell.
 func (a tests) has(name, former string) bool {
-	if strings.HasPrefix(name, "Test") && !strings.Contains(name, ".") || strings.HasPrefix(name, "test_") {
-		return a.names[name]
+	if a.names[name] { // of Go and Python, and fuzz targets
+		return true
 	}
 	suite, test, dotted := strings.Cut(name, ".")
 	if !dotted {
