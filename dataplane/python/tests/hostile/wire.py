@@ -24,14 +24,18 @@ PATIENCE_SECONDS = 10.0
 NODE = 99  # who we say we are
 
 ERROR, HELLO, HELLO_OK, CHALLENGE, PROVE, PROVE_OK = 1, 2, 3, 5, 6, 7
-LOOKUP, READ, READ_OK, HEARTBEAT, CLEAR_TAG, CONNECT = 16, 24, 25, 26, 30, 32
-ATTACH, SET, EXISTS = 64, 68, 72
+LOOKUP, PUBLISH, WITHDRAW, CONTACT, READ, READ_OK = 16, 18, 20, 22, 24, 25
+HEARTBEAT, LEAVE, CLEAR_TAG, CONNECT, OFFER, DIRECTORY = 26, 28, 30, 32, 34, 36
+CLEARS, FETCH = 38, 40
+ATTACH, REGION, SET, EXISTS = 64, 66, 68, 72
 
 
-def frame(kind: int, body: bytes = b"", length: int | None = None, machine: int = 0) -> bytes:
+def frame(
+    kind: int, body: bytes = b"", length: int | None = None, machine: int = 0, can: int = 0
+) -> bytes:
     """A frame; ``length`` is what its header announces, when that is not what follows."""
     announced = len(body) if length is None else length
-    return HEADER.pack(MAGIC, 1, kind, 0, 1, announced, machine, 0) + body
+    return HEADER.pack(MAGIC, 1, kind, can, 1, announced, machine, 0) + body
 
 
 def string(text: str) -> bytes:
@@ -138,18 +142,21 @@ class Peer(Connection):
         cluster: str = "default",
         source: str = "127.0.0.1",
         address: str = "127.0.0.1",
+        receive_buffer: int | None = None,
     ) -> None:
         self.dialled, self.cluster = f"{address}:{port}", cluster
+        connection = socket.socket()
+        if receive_buffer is not None:  # before the connect, which announces it
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        connection.settimeout(PATIENCE_SECONDS)
         # Who was refused too often is turned away for a while, by his address.
-        super().__init__(
-            socket.create_connection((address, port), PATIENCE_SECONDS, source_address=(source, 0))
-        )
+        connection.bind((source, 0))
+        connection.connect((address, port))
+        super().__init__(connection)
 
     def hello(self, key: bytes | None) -> bytes:
         """The body of Hello; with a key it names that and draws a nonce."""
-        dialled = self.dialled if key else ""
-        body = string(self.cluster) + string(dialled) + struct.pack("<QQ", NODE, 1)
-        return body + key_id(key) + os.urandom(32) if key else body
+        return hello(self.cluster, self.dialled if key else "", key)
 
     def join(self, token: str) -> Self:
         """Hello, Challenge and Prove, as a member with this token does."""
@@ -157,7 +164,13 @@ class Peer(Connection):
         hello = self.hello(key)
         challenge = self.expect(CHALLENGE, HELLO, hello)
         self.expect(PROVE_OK, PROVE, proof(key, 1, hello, challenge))
+        self.node = struct.unpack_from("<Q", challenge.body)[0]  # whom it has reached
         return self
+
+
+def hello(cluster: str, dialled: str, key: bytes | None) -> bytes:
+    body = string(cluster) + string(dialled) + struct.pack("<QQ", NODE, 1)
+    return body + key_id(key) + os.urandom(32) if key else body
 
 
 def derive_key(cluster: str, token: str) -> bytes:
