@@ -88,7 +88,7 @@ test-faults: build-dataplane ## Hosts in network namespaces that die, freeze, ar
 		$(FLEET)/test_crowd.py $(FLEET)/test_clocks.py
 
 .PHONY: test-hostile
-test-hostile: build-dataplane ## Attacks of strangers, members and engines on real nodes, as a table: attack, bound, measured
+test-hostile: build-dataplane ## Attacks of strangers, members and engines on real nodes, as a table: attack, bound, measured; needs root
 	@echo "==> attacks (a minute and a half)"
 	@dataplane/python/test.sh -q python/tests/hostile
 
