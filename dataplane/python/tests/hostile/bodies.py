@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -37,8 +38,8 @@ def numbers(values: Sequence[int]) -> bytes:
 
 
 def key(number: int) -> bytes:
-    """Of a page that no engine sets."""
-    return b"lie" + bytes(21) + u64(number)
+    """Of a page that no engine of the fleet sets; any word of it is a hash, as in all keys."""
+    return hashlib.sha256(b"hostile %d" % number).digest()
 
 
 @dataclass

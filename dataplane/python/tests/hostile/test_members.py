@@ -98,7 +98,7 @@ def test_a_member_that_lies_is_refused_or_ignored(pair: Pair, table: Table, mess
             answered += 1
         pair.await_service(f"{message}: {row.what}")
     table(
-        f"{message} of a member, {refused + answered} lies",
+        f"lies of a member by {message}: {refused + answered}",
         "refused or ignored",
         f"{refused} refused, {answered} ignored; {PAGES} of {PAGES} pages after each",
     )

@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 
 from .. import wrong_bytes
+from ..integration.clients import connect
 from ..integration.conftest import Cluster
 from ..integration.memory_group import MemoryGroup, Sparse
-from ..integration.processes import Node, extension_folder
+from ..integration.processes import Node
 from . import wire
 from .conftest import Table
 
@@ -30,7 +31,6 @@ REGION = 128 * MIB
 PAGE = 64 << 10
 BATCH = 128
 PREFIX = bytes(32)
-TIMEOUT_MS = 5000
 MOST = 4 * MIB  # of the node's own, for what it does with these calls
 
 
@@ -75,15 +75,7 @@ def test_memory_that_nobody_has_taken_is_refused(
 
 @pytest.fixture
 def client(limited: tuple[Node, MemoryGroup]) -> Iterator[Any]:
-    import peercache
-
-    folder = str(extension_folder())
-    if folder not in peercache.__path__:
-        peercache.__path__.append(folder)
-    from peercache import _peercache
-
-    connected, reason = _peercache.connect(limited[0].socket, "hostile", TIMEOUT_MS, MIB)
-    assert reason == ""
+    connected = connect(limited[0].socket)
     yield connected
     connected.close()
 

@@ -31,11 +31,16 @@ ATTACH, REGION, SET, EXISTS = 64, 66, 68, 72
 
 
 def frame(
-    kind: int, body: bytes = b"", length: int | None = None, machine: int = 0, can: int = 0
+    kind: int,
+    body: bytes = b"",
+    length: int | None = None,
+    machine: int = 0,
+    can: int = 0,
+    request: int = 1,
 ) -> bytes:
     """A frame; ``length`` is what its header announces, when that is not what follows."""
     announced = len(body) if length is None else length
-    return HEADER.pack(MAGIC, 1, kind, can, 1, announced, machine, 0) + body
+    return HEADER.pack(MAGIC, 1, kind, can, request, announced, machine, 0) + body
 
 
 def string(text: str) -> bytes:
@@ -57,9 +62,13 @@ def exists(count: int) -> bytes:
 
 @dataclass
 class Answer:
+    """A frame that has come."""
+
     kind: int
     body: bytes
     machine: int
+    can: int
+    request: int
 
 
 class Connection:
@@ -101,10 +110,10 @@ class Connection:
         header = self._exactly(HEADER.size)
         if header is None:
             return None
-        magic, _, kind, _, _, length, machine, _ = HEADER.unpack(header)
+        magic, _, kind, can, request, length, machine, _ = HEADER.unpack(header)
         assert magic == MAGIC
         body = self._exactly(length)
-        return None if body is None else Answer(kind, body, machine)
+        return None if body is None else Answer(kind, body, machine, can, request)
 
     def ask(self, kind: int, body: bytes = b"") -> Answer | None:
         self.send(frame(kind, body))
@@ -182,8 +191,10 @@ def key_id(key: bytes) -> bytes:
     return hmac.digest(key, b"id", hashlib.sha256)[:8]
 
 
-def proof(key: bytes, role: int, hello: bytes, challenge: Answer) -> bytes:
-    """Of the caller, role 1, or of the one that answers, role 2."""
+def proof(key: bytes, role: int, hello: bytes, challenge: Answer, machine: int = 0) -> bytes:
+    """Of the caller, role 1, or of the one that answers, role 2. ``machine``: of the caller."""
     unproven = challenge.body[:48] + bytes(32)
-    words = struct.pack("<BI", role, 0) + hello + struct.pack("<I", challenge.machine) + unproven
+    words = (
+        struct.pack("<BI", role, machine) + hello + struct.pack("<I", challenge.machine) + unproven
+    )
     return hmac.digest(key, words, hashlib.sha256)

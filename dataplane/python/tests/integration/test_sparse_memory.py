@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from .. import wrong_bytes
+from .clients import connect
 from .conftest import Cluster
 from .memory_group import MemoryGroup, Sparse
-from .processes import Node, extension_folder
+from .processes import Node
 
 MIB = 1 << 20
 PAGE = 64 << 10
@@ -36,19 +37,6 @@ def limited(cluster: Cluster) -> Iterator[tuple[Node, MemoryGroup]]:
     yield node, group
     node.stop()
     group.remove()
-
-
-def connect(socket: str) -> Any:
-    import peercache
-
-    folder = str(extension_folder())
-    if folder not in peercache.__path__:
-        peercache.__path__.append(folder)
-    from peercache import _peercache
-
-    connected, reason = _peercache.connect(socket, "sparse", 5000, 1 << 20)
-    assert reason == ""
-    return connected
 
 
 @pytest.fixture
