@@ -7,6 +7,8 @@ Reads one JSON command per line on stdin and answers each with one line:
     {"do": "set", "first": 0, "count": 100}           {"stored": 100}
     {"do": "get", "first": 0, "count": 100}           {"hits": 100, "wrong": 0}
     {"do": "exists", "first": 0, "count": 100}        {"found": 100}
+    {"do": "turns", "first": 0, "turns": 9}           {"set": [0.001, ...], "get": [...], ...}
+        a set of new pages and a get of them, again and again; the seconds that each call took
     {"do": "clear"}                                   {"reason": ""}   or who has not heard
     {"do": "load", "holders": [[0, 100], ...], ...}   {}   calls until "stop", in threads:
         "refill": pages that missed are set; "anywhere": sets are of the pages that all read
@@ -76,6 +78,7 @@ class Caller:
         self.details = 0
         self.spare = Buffer(client, 1)  # for what is read again
         self.before = "nothing"  # the call before the present one
+        self.took = 0.0  # by that
 
     def set(self, numbers: list[int]) -> list[bool]:
         for i, number in enumerate(numbers):
@@ -104,6 +107,7 @@ class Caller:
         return found, wrong, took
 
     def _done(self, what: str, numbers: list[int], ok: list[bool], took: float) -> None:
+        self.took = took
         calls = [f"{number}{'' if good else '-'}" for number, good in zip(numbers, ok, strict=True)]
         self.before = f"{what} in {took * 1e3:.1f} ms of {' '.join(calls)}"
 
@@ -233,6 +237,20 @@ class Engine:
         for part in _batches(command):
             found += self.client.exists(NAMESPACE, [pages.key(n) for n in part])
         return {"found": found}
+
+    def turns(self, command: dict[str, Any]) -> dict[str, Any]:
+        took: dict[str, list[float]] = {"set": [], "get": []}
+        stored = hits = wrong = 0
+        for turn in range(command["turns"]):
+            first = command["first"] + turn * BATCH
+            numbers = list(range(first, first + BATCH))
+            stored += sum(self.caller.set(numbers))
+            took["set"].append(self.caller.took)
+            found, bad, _ = self.caller.get(numbers)
+            took["get"].append(self.caller.took)
+            hits += sum(found)
+            wrong += bad
+        return {**took, "stored": stored, "hits": hits, "wrong": wrong}
 
     def clear(self, command: dict[str, Any]) -> dict[str, Any]:
         return {"reason": self.client.clear(TAG)}

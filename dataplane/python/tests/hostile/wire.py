@@ -90,8 +90,9 @@ class Connection:
         """Sends until the node takes no more."""
         self.socket.setblocking(False)
         with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
-            while data:
-                data = data[self.socket.send(data) :]
+            left = memoryview(data)
+            while left:
+                left = left[self.socket.send(left) :]
 
     def _exactly(self, size: int) -> bytes | None:
         data = b""
