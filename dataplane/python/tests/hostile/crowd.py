@@ -17,6 +17,7 @@ import random
 import resource
 import select
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -109,6 +110,43 @@ def announcers(
     ]
 
 
+DRIPS = b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 1000
+NOISE = random.Random(1).randbytes(64 * 200)
+SPEECHES: dict[str, Callable[[int], bytes]] = {  # what one says, the how manieth time
+    "idle": lambda _: b"",
+    "drips": lambda at: DRIPS[at : at + 1],
+    "garbage": lambda at: NOISE[at % 64 * 200 :][:200],
+    "asks_and_reads_nothing": lambda at: b"" if at else b"GET /metrics HTTP/1.1\r\nHost: n\r\n\r\n",
+}
+
+
+class HttpStranger:
+    """A connection to the HTTP port."""
+
+    def __init__(self, port: int, speech: str) -> None:
+        self.port = port
+        self.speech = SPEECHES[speech]
+        self.socket = socket.socket()
+
+    def connect(self) -> None:
+        self.socket.close()
+        self.times = itertools.count()
+        self.socket = socket.socket()
+        self.socket.setblocking(False)
+        # The port is free again at once: thousands would be missed by the tests that follow.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.connect_ex(("127.0.0.1", self.port))
+        with contextlib.suppress(OSError):  # it may be closed before its turn
+            self.speak()
+
+    def speak(self) -> None:
+        self.socket.send(self.speech(next(self.times)))
+
+
+def http_strangers(port: int, speech: str, count: int) -> list[Attacker]:
+    return [HttpStranger(port, speech) for _ in range(count)]
+
+
 # ---- how they go on -----------------------------------------------------------------------------
 
 
@@ -161,7 +199,10 @@ def main() -> None:
             next_one = max(next_one + every / len(attackers), time.monotonic() - 0.1)
 
 
-KINDS: dict[str, Callable[..., list[Attacker]]] = {"announcers": announcers}
+KINDS: dict[str, Callable[..., list[Attacker]]] = {
+    "announcers": announcers,
+    "http_strangers": http_strangers,
+}
 
 
 # ---- for tests ----------------------------------------------------------------------------------
