@@ -211,9 +211,11 @@ type PeerCacheClusterSpec struct {
 	// namespace, where NAME is this object's. Members inside SGLang pods
 	// (injection.mode) then serve this namespace alone. Cluster: those of all pods that
 	// may use this cluster (injection.namespaceSelector), for namespaces that trust each
-	// other, such as several that serve one model. A change restarts the members and
-	// loses their pages, so it waits for the annotation peercache.io/confirm-loss.
-	// SGLang pods miss until they are created anew.
+	// other, such as several that serve one model. Where weights cannot be identified,
+	// engines with the same tag then share pages silently: begin each tag with the
+	// namespace. A change restarts the members and loses their pages, so it waits for
+	// the annotation peercache.io/confirm-loss. SGLang pods miss until they are created
+	// anew.
 	// +optional
 	// +kubebuilder:default=Namespace
 	Sharing Sharing `json:"sharing,omitempty"`
