@@ -89,7 +89,7 @@ test-faults: build-dataplane ## Hosts in network namespaces that die, freeze, ar
 
 .PHONY: test-hostile
 test-hostile: build-dataplane ## Attacks of strangers, members and engines on real nodes, as a table: attack, bound, measured; needs root
-	@echo "==> attacks (a minute and a half)"
+	@echo "==> attacks (two minutes)"
 	@dataplane/python/test.sh -q python/tests/hostile
 
 .PHONY: test-kill
