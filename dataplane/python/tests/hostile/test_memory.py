@@ -40,7 +40,9 @@ MAX_GROWTH = 64 << 20
 MIN_RATIO = 0.9
 MAX_SLOWER = 2.0
 MAX_LATER_SECONDS = 0.01
+# A pair is off by 0.08 on two processors with other work, the median of nine by 0.03.
 PAIRS = 9
+MOST_ROUNDS = 3
 KEYS = 1500
 # Calls of each kind in a turn.
 CALLS = 3000
@@ -191,7 +193,7 @@ def test_announced_bodies_cost_little(node: Node, honest: Honest, table: Table) 
     honest.work()
     memory = node.own_memory()
     measured: list[Pair] = []
-    for _ in range(2):  # a machine with other work is given a second chance
+    for _ in range(MOST_ROUNDS):  # a machine with other work is measured for longer
         measured += pairs(node, honest, memory)
         ratio = statistics.median(pair.ratio for pair in measured)
         later = {
