@@ -55,8 +55,8 @@ func (d *Desired) UnconfirmedLoss(cluster *v1alpha1.PeerCacheCluster, live map[s
 		return nil
 	}
 	names := strings.Join(lost, ",")
-	return &Problem{Reason: "LossNotConfirmed", Message: fmt.Sprintf("this change loses the pages of groups, folders of disks "+
-		"or a sharing that are in use (%s), and %d members have pages there: undo the change, or confirm the loss: kubectl annotate pcc -n %s %s %s=%s --overwrite",
+	return &Problem{Reason: "LossNotConfirmed", Message: fmt.Sprintf("this change removes groups or disk folders in use, or changes "+
+		"sharing (%s); %d members would lose their pages there: undo the change, or confirm the loss: kubectl annotate pcc -n %s %s %s=%s --overwrite",
 		names, members, cluster.Namespace, cluster.Name, v1alpha1.AnnotationConfirmLoss, names)}
 }
 

@@ -24,7 +24,7 @@ func TestLossIsConfirmed(t *testing.T) {
 		"another pool size":         {func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.Pool.Add(s.Memory.Pool) }, "", 2, ""},
 		"another layout":            {perNode, "", 2, "pcc -n inference demo peercache.io/confirm-loss=numa0,numa1 --overwrite"},
 		"another layout, confirmed": {perNode, "numa0,numa1", 2, ""},
-		"confirmed in part":         {perNode, "numa1", 2, "(numa0,numa1), and 4 members have pages there"},
+		"confirmed in part":         {perNode, "numa1", 2, "(numa0,numa1); 4 members would lose their pages there"},
 		"confirmed for others":      {perNode, "default", 2, "confirm-loss=numa0,numa1"},
 		"nobody serves":             {perNode, "", 0, ""},
 		"the first pools": {func(s *v1alpha1.PeerCacheClusterSpec) {
@@ -32,8 +32,8 @@ func TestLossIsConfirmed(t *testing.T) {
 		}, "", 2, "(numa0,numa1)"},
 		"another name of a group": {func(s *v1alpha1.PeerCacheClusterSpec) {
 			s.Rails[1].NUMANode, s.Rails[1].Group = nil, "fast"
-		}, "", 2, "(numa1), and 2 members have pages there"},
-		"another sharing":            {shareAll, "", 2, "(sharing=Cluster), and 4 members have pages there"},
+		}, "", 2, "(numa1); 2 members would lose their pages there"},
+		"another sharing":            {shareAll, "", 2, "(sharing=Cluster); 4 members would lose their pages there"},
 		"another sharing, confirmed": {shareAll, "sharing=Cluster", 2, ""},
 		"the former one, confirmed":  {shareAll, "sharing=Namespace", 2, "confirm-loss=sharing=Cluster"},
 		"one group more":             {func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails = append(s.Rails, shared("c", 2)) }, "", 2, ""},
@@ -66,7 +66,7 @@ func TestLossOfFoldersIsConfirmed(t *testing.T) {
 	}{
 		"nothing": {func(*v1alpha1.PeerCacheClusterSpec) {}, "", 2, ""},
 		"a folder goes": {onDisk("/mnt/b"), "", 2,
-			"(default:/mnt/a), and 2 members have pages there: undo the change, or confirm the loss: " +
+			"(default:/mnt/a); 2 members would lose their pages there: undo the change, or confirm the loss: " +
 				"kubectl annotate pcc -n inference demo peercache.io/confirm-loss=default:/mnt/a --overwrite"},
 		"a folder goes, confirmed":    {onDisk("/mnt/b"), "default:/mnt/a", 2, ""},
 		"another was confirmed":       {onDisk("/mnt/b"), "default,default:/mnt/b", 2, "(default:/mnt/a)"},

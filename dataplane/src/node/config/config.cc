@@ -252,8 +252,8 @@ constexpr ConfigOption kOptions[] = {
        c->disk_paths = std::move(*paths);
        return {};
      }},
-    {"disk-size", "What pages take at most in each folder of disk-path, taken at start, e.g. 500Gi",
-     "", SetSizeOrNone<&NodeConfig::disk_bytes>},
+    {"disk-size", "Space for pages in each folder of disk-path, taken at start, e.g. 500Gi", "",
+     SetSizeOrNone<&NodeConfig::disk_bytes>},
     {"disk-write-budget",
      "Most bytes to write per day to all drives of disk-path together, so that drives last: a "
      "multiple of their disk-size, e.g. 3; bytes, e.g. 20Ti; or unlimited",
