@@ -22,12 +22,12 @@
 // replicas of a page that they read often. The shard keeps the record of every one of them, so the
 // page is found for as long as any of them has it. A lookup names kHoldersNamed of them.
 //
-// With every record the shard keeps when a reader was last told of it. So the owner of a withdrawn
-// page learns for how long nobody has been, and need not wait a whole lease for readers that are
-// not there (Fence::ReuseAfter). Only its owner's word takes a record of the present epoch away, so
-// nothing is forgotten of what comes back. What the shard cannot know counts as told just now: of a
-// record that it does not have, and of all of them while a grant may last by which readers look
-// into the buckets.
+// With every record the shard keeps when it last told a reader of it. So the owner of a withdrawn
+// page learns for how long no reader was told, and need not wait a whole lease for readers that do
+// not exist (Fence::ReuseAfter). Only the owner takes away a record of its present epoch, so the
+// shard forgets no such time of a record that may come back. Where the shard cannot know, it says
+// "just now": of a record that it does not have, and of all records while a grant may last, since
+// readers then look into the buckets.
 //
 // Costs: publishing or withdrawing a key passes over the records of its other owners (about 0.1 us
 // each); a lookup stops at the last holder that it names, and passes over silent owners before it.

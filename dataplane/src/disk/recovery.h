@@ -3,8 +3,7 @@
 //   Probe    reads the first two contents blocks of each region: how old is it, is there anything?
 //            After that the log may write: free regions first, else the oldest, unread.
 //   Read     takes the pages of one region into the catalog. The youngest region goes first,
-//   because
-//            its pages are the likeliest to be asked for.
+//            because engines most likely ask for its pages.
 //
 // Nothing is believed without its checksum; what is not is counted by its reason. Pages are not
 // looked at: each read verifies its own.

@@ -3,8 +3,7 @@
 //
 //   auto node = Node::Start(config);      // validated, bound, joined in the background
 //   node->socket();                       // where engines attach
-//   node->Leave();                        // drains: others take over pages and shard, then it is
-//   gone
+//   node->Leave();                        // others take over pages and shard, then it is gone
 //
 // Start returns when every port is bound; readiness (joined) shows in ready(). The destructor stops
 // all threads; without Leave() others see a member that died.

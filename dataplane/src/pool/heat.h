@@ -1,10 +1,12 @@
-// Heat: how often a page was read lately, as a number of four bits in its slot. Every read adds
-// one; it is halved with every epoch, which is so many reads of the pool that a page of average
-// interest gets two to four of them. So of pages that are read alike it says the same on every
-// node, however long ago they were set: what leaves a node is weighed by it against what is there.
+// Heat: how often a page was read lately, as a number of four bits in its slot.
 //
-// Nothing walks over the pages: the epochs since a page's last use are made up for when it is
-// looked at.
+// Every read adds one, and every epoch halves it. An epoch is so many reads of the pool that a page
+// of average interest gets two to four of them. So pages that are read alike have the same heat on
+// every node, however long ago they were set. A node that is offered pages of a leaving one
+// compares their heat with that of its own pages.
+//
+// Nothing walks over the pages: HeatNow halves for all epochs since a page's last use when somebody
+// looks at the page.
 #pragma once
 
 #include <algorithm>

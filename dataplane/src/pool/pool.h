@@ -1,10 +1,10 @@
 // Pool: the node's registered memory, divided into slots of several sizes at once.
 //
 // The pool is one memfd (huge pages when asked for and available), or a file that outlives the
-// process (pool_file.h). It is cut into chunks; a run of
-// chunks belongs to one size class at a time and holds equal slots; when all of them are free, the
-// chunks can change their class (slot_table.h). A slot is a SlotHeader followed by the page's
-// bytes, which are aligned for disks (slot_header.h).
+// process (pool_file.h). It is cut into chunks. A run of chunks belongs to one size class at a time
+// and holds equal slots. When all of them are free, the chunks can change their class
+// (slot_table.h). A slot is a SlotHeader followed by the page's bytes, which are aligned for disks
+// (slot_header.h).
 //
 // Life of a slot (the only legal transitions):
 //

@@ -2,11 +2,10 @@
 //
 // Pages of the wanted class go in the order of its policy (eviction.h), pinned ones passed over.
 // Their slots fit as they are. Pages of other classes go only by whole windows of chunks, because
-// less would not make room: a window can go when it holds no page of the wanted class, nothing
-// pinned, nothing being written and no page of a tenant that is spared (shares.h), and it is as old
-// as its most recently used page. At each step
-// the older of the two goes, so a class cannot hold on to chunks whose every page is colder than
-// what another class would have to drop.
+// less would not make room. A window can go when it holds no page of the wanted class, nothing
+// pinned, nothing being written and no page of a tenant that is spared (shares.h). It is as old as
+// its most recently used page. At each step the older of page and window goes, so a class cannot
+// hold on to chunks whose every page is colder than what another class would have to drop.
 //
 // Costs: one pass over the table of chunks, and over the slots of the windows that are looked at;
 // beside that a few steps for each page that is taken. A pinned or spared page in each window would

@@ -2,13 +2,11 @@
 //
 //   1. sweep   all members drop the pages of the tag (ClearTag), again while some are in use
 //   2. tell    those that did are told the clear (Clears, kMade). They drop what has come since,
-//   know
-//              it, and read from nobody who has not said that it knows it
+//              know it, and read from nobody who has not said that it knows it
 //   3. vouch   they are told who does (kHeard), so that they do not have to wait for each one's
-//   word
+//              word
 //   4. wait    the others are told, too, and waited for as long as a member that is stopped
-//   notices:
-//              it was stopped all the time since those of 2 knew, or it has answered
+//              notices: it was stopped all the time since those of 2 knew, or it has answered
 //
 // For the result 2 and 4 are enough; 1 is there so that 2 is short, and for older releases.
 //

@@ -66,8 +66,8 @@ class Holdings {
   virtual Hold Take(const PageAt& at, Record* record) = 0;
   // The shard of `peer` (an index of Peers) may have a record of each of these from now on.
   virtual void Note(std::span<const PageAt> pages, uint16_t peer) = 0;
-  // It has none of this page any more. False: somebody else holds the page too, and may be
-  // publishing it there; the note stays.
+  // The shard of `peer` has no record of this page any more. False: somebody else holds the page
+  // too, and may be publishing its record there; the note stays.
   virtual bool Unnote(const PageAt& page, uint16_t peer) = 0;
   // Records of these pages, which were held meanwhile, have been sent.
   virtual void Published(std::span<const HeldPage> /*pages*/) {}

@@ -3,9 +3,8 @@
 //   Publish    after a set: the records reach their owners before the set is answered
 //   Withdraw   before an eviction: tells since when no reader can hold a valid record any more
 //   KeepAlive  proves to every shard that this node lives, so that it serves this node's records
-//   Repair     after changes of the membership or failures: publishes what is missing, withdraws
-//   what
-//              is in the wrong place, and says when a pending change is prepared for
+//   Repair     after changes of the membership or failures: publishes records that are missing,
+//              withdraws those in the wrong place, and says when a pending change is prepared for
 //
 // Order matters for safety: a page's shard is noted in its PublishedTo before the record is sent; a
 // page is pinned while any of its records is in flight, so it cannot be withdrawn at the same time;
@@ -55,7 +54,7 @@ class Publisher {
   // reuse_at[i]: from then on no reader uses a record of victims[i].
   void Withdraw(std::span<const Victim> victims, std::span<TimePoint> reuse_at);
   void KeepAlive();
-  // For who comes often, or keeps its thread for long.
+  // For callers that come often, or that keep their thread for long.
   void KeepAliveIfDue();
   // One pass over the holdings if anything asks for one. True when every page is where the given
   // view wants it.

@@ -4,9 +4,9 @@
 // An evicted slot is free only after a turnaround: its records are withdrawn, and a lease passes if
 // readers were told of its page lately. So sets live on a reserve of slots that are free or on
 // their way, and what it must hold is what sets take during one turnaround, of all evicted slots on
-// average. The plan keeps that and a quarter more for each size of page, follows
-// a rising rate at once and a falling one slowly (writers pause and come back), and doubles the
-// reserve when a set found no slot nevertheless, because then the rate is more than was seen.
+// average. The plan keeps that and a quarter more for each size of page. It follows a rising rate
+// at once and a falling one slowly, because writers pause and come back. It doubles the reserve
+// when a set found no slot nevertheless, because then the rate is more than was seen.
 //
 // The watermarks bound the reserve, as shares of the pool that pages may fill:
 //

@@ -22,9 +22,9 @@ struct Way {
   uint64_t preference = 0;  // directory/preference.h
 };
 
-// Holders are equal while their round trips differ by less than this beside the factor: what
-// threads that wake up and other requests add. And while one has not an exchange of bytes
-// (remote_reader.cc) more under way than the other.
+// Holders are equal while their round trips differ by less than kEqualTrips beside the factor, the
+// time that waking threads and other requests add, and while their bytes under way differ by less
+// than an exchange (tcp_reader.cc).
 inline constexpr Duration kEqualTrips = std::chrono::microseconds(500);
 inline constexpr int kEqualFactor = 2;
 inline constexpr uint64_t kEqualBytes = 32 << 20;

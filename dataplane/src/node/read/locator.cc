@@ -92,8 +92,8 @@ void Locator::LookupAt(NodeGroups* groups, std::span<const Key> keys, Found* fou
 void Locator::LookAt(NodeGroups* groups, std::vector<PeerRef>* due, std::span<const Key> keys,
                      Found* found, std::span<const uint64_t> exclude, TimePoint now,
                      TimePoint deadline) {
-  // Longer than a silent queue is waited for (Fabric::queue_stall), so that others can take over,
-  // and the rest is left to ask for what these bring not.
+  // READs may take longer than the wait for a silent queue (FabricOptions::queue_stall), so that
+  // other queues can take over. The rest of the time is for asking the shards by request.
   const TimePoint limit = now + std::min(options_.stall, deadline - now) / kLookShare;
   std::vector<OneSidedLookups::Look> looks;
   NodeGroups ask;

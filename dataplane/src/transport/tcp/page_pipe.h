@@ -13,7 +13,7 @@
 //     the reader's machine stood still, and its clock with it.
 //   - On one machine acknowledged bytes still lie in the page. No slot is written before more than
 //     a lease has passed since a read of it was admitted. The reader drops what was not complete
-//     within a lease from when it asked (node/remote_reader.cc). Both go by the same clock.
+//     within a lease from when it asked (node/read/tcp_reader.cc). Both go by the same clock.
 //
 // Not thread-safe. A pipe that failed has bytes left in it: destroy it.
 #pragma once

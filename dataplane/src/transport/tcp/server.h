@@ -4,10 +4,10 @@
 //
 // Bounds: connections, the size of frames, the memory of large ones (wire/frame_memory.h), the
 // answers that wait, and the time a peer may take to accept one; a peer beyond any of them is
-// disconnected. Strangers (before their Hello is accepted)
-// get less: small frames, little time, a bounded number in all, and per source what gate.h says.
-// Too many in all cost the oldest its place: it has had the most time to greet, and those who hold
-// places without greeting are older than those who come to work.
+// disconnected. Strangers (before their Hello is accepted) get less: small frames, little time, a
+// bounded number in all, and per source what gate.h says. Too many in all cost the oldest its
+// place: it has had the most time to greet, and those who hold places without greeting are older
+// than those who come to work.
 //
 // Connections that were made by a secret end within a second or so of the secret.
 #pragma once
