@@ -1,7 +1,8 @@
 """Which folder uses which, held against rooms.txt: python3 hack/rooms [REPOSITORY]
 
-Prints each line that uses a folder it may not, and each folder that the table lacks or has in
-vain. Reads the sources that git knows, tests excepted: they may use all.
+Prints each line that uses a folder it may not, each folder that the table lacks or has in vain,
+and each that the map in docs/contributing.md does not name. Reads the sources that git knows, tests
+excepted: they may use all.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rooms import check, parse_table
+from rooms import check, parse_table, unnamed
 
 HERE = Path(__file__).resolve().parent
 
@@ -26,6 +27,8 @@ def main() -> int:
     files = [name for name in listed.stdout.splitlines() if (root / name).is_file()]
     trees = parse_table((HERE / "rooms.txt").read_text())
     problems = check(trees, files, lambda name: (root / name).read_text())
+    page = root / "docs/contributing.md"
+    problems += unnamed(trees, page.read_text() if page.is_file() else "")
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

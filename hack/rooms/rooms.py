@@ -134,3 +134,28 @@ def check(trees: list[Tree], files: list[str], read: Callable[[str], str]) -> li
                 if (folder, room) not in needed
             ]
     return problems
+
+
+def unnamed(trees: list[Tree], page: str) -> list[str]:
+    """The folders that no row of the map in docs/contributing.md names in its first cell.
+
+    A name is a path from the repository's root, or from the folder that the text above its table
+    names in code. The name of a folder inside of another one names both.
+    """
+    named: set[str] = set()
+    base = ""
+    text = page.partition("\n## The map\n")[2].partition("\n## ")[0]
+    for line in text.splitlines():
+        code = re.findall(r"`([^`]+)`", line.split("|")[1] if line.startswith("|") else line)
+        if line.startswith("|"):
+            named.update(code)
+            named.update(f"{base}/{name}" for name in code)
+        elif line.startswith("#") or code:
+            base = code[0] if code else ""
+    problems: list[str] = []
+    for tree in trees:
+        for room in tree.may_use:
+            path = str(PurePosixPath(tree.root, room))
+            if room != "." and not any(n == path or n.startswith(path + "/") for n in named):
+                problems.append(f"docs/contributing.md: the map does not name {path}")
+    return problems

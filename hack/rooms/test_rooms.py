@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from rooms import LANGUAGES, check, parse_table
+from rooms import LANGUAGES, check, parse_table, unnamed
 
 HERE = Path(__file__).resolve().parent
 TABLE = """
@@ -98,6 +98,47 @@ def test_a_table_that_cannot_be_read_says_where(text: str) -> None:
 )
 def test_what_a_line_uses(language: str, line: str, used: str | None) -> None:
     assert LANGUAGES[language].uses(line, "peercache/sglang") == used
+
+
+MAP = """# Contributing
+
+## The map
+
+### The data plane: `src`
+
+| folder | idea |
+|---|---|
+| `base` | `pool` is not named here |
+
+The rooms of `src/node`:
+
+| room | idea |
+|---|---|
+| `disk` | |
+
+### The rest
+
+| folder | idea |
+|---|---|
+| `tools/lint`, `tools/run` | |
+
+## How a change is made
+
+| `src/pool` | behind the map |
+"""
+
+
+def test_the_map_names_each_folder() -> None:
+    trees = parse_table("[cpp src]\nbase:\nnode/disk:\nnode:\n.:\n[go .]\ntools:\ntools/run:\n")
+    assert unnamed(trees, MAP) == []
+
+
+def test_a_folder_that_the_map_does_not_name_is_an_error() -> None:
+    trees = parse_table("[cpp src]\nbase:\npool:\ndisk:\n[go .]\ntools/walk:\n")
+    assert unnamed(trees, MAP) == [
+        f"docs/contributing.md: the map does not name {folder}"
+        for folder in ("src/pool", "src/disk", "tools/walk")
+    ]
 
 
 def test_the_command_fails_with_the_offending_line(tmp_path: Path) -> None:
