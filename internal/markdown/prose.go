@@ -18,7 +18,60 @@ var (
 	itemPattern       = regexp.MustCompile(`^ *(?:[-*+]|\d+[.)]) +`)
 	definitionPattern = regexp.MustCompile(`^ {0,3}\[[^\]]+\]: `)
 	generatedPattern  = regexp.MustCompile(`(?im)^<!-- written by `)
+	sentenceEnd       = regexp.MustCompile(`[.!?][)"*_]*\s`)
+	addressPattern    = regexp.MustCompile(`\]\([^()\s]*\)|\]\[[^\]]*\]`)
+	tagPattern        = regexp.MustCompile(`<[^>]*>`)
+	letterPattern     = regexp.MustCompile(`[\pL\pN]`)
 )
+
+// Sentence is one sentence of a page.
+type Sentence struct {
+	// Line is the first of its paragraph, from 1.
+	Line int
+	// Words counts code as one word, and no addresses.
+	Words int
+	// Text has an x in place of each code.
+	Text string
+}
+
+// Sentences lists the sentences of a page's prose, without headings. An item of a list begins a sentence.
+func Sentences(text string) []Sentence {
+	var sentences []Sentence
+	var paragraph strings.Builder
+	first, last := 0, 0
+	end := func() {
+		plain := codePattern.ReplaceAllString(paragraph.String(), "x")
+		plain = tagPattern.ReplaceAllString(addressPattern.ReplaceAllString(plain, "]"), "")
+		for _, sentence := range sentenceEnd.Split(plain, -1) {
+			words := 0
+			for word := range strings.FieldsSeq(sentence) {
+				if letterPattern.MatchString(word) {
+					words++
+				}
+			}
+			if words > 0 {
+				sentences = append(sentences, Sentence{Line: first, Words: words, Text: strings.TrimSpace(sentence)})
+			}
+		}
+		paragraph.Reset()
+	}
+	for _, line := range Prose(text) {
+		mark := itemPattern.FindString(line.Text)
+		heading := strings.HasPrefix(strings.TrimLeft(line.Text, " "), "#")
+		if mark != "" || heading || line.Number != last+1 {
+			end()
+			first = line.Number
+		}
+		last = line.Number
+		if heading {
+			last = 0 // the next line begins a paragraph
+			continue
+		}
+		paragraph.WriteString(strings.TrimSpace(line.Text[len(mark):]) + " ")
+	}
+	end()
+	return sentences
+}
 
 // Prose lists the lines of a page that its author can wrap. These are all lines but those of blocks (fenced or
 // indented), tables, link definitions and HTML comments. A page that says in a comment which command has written

@@ -3,7 +3,10 @@
 package markdown
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,35 +14,113 @@ import (
 	"unicode/utf8"
 )
 
-// mostCharacters of a line that its author can wrap.
-const mostCharacters = 100
+const (
+	// mostCharacters of a line that its author can wrap.
+	mostCharacters = 100
+	// mostWords of a sentence.
+	mostWords = 25
+)
 
-// TestLinesAreWrapped: no line of prose is longer than a reader of the source, or of a change, sees at once.
-func TestLinesAreWrapped(t *testing.T) {
-	files := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")}
-	for _, folder := range []string{"docs", "docs/install", "docs/runbooks"} {
-		found, err := filepath.Glob(filepath.Join(root, folder, "*.md"))
-		if err != nil || len(found) == 0 {
-			t.Fatalf("%s has no pages (error %v)", folder, err)
-		}
-		files = append(files, found...)
+// longSentences are the pages with sentences of more than mostWords, and how many each has. The list may only shrink.
+var longSentences = map[string]int{
+	"docs/hardware.md":    1,
+	"docs/install/dra.md": 1,
+	"docs/operations.md":  1,
+	"docs/protocol.md":    2,
+	"docs/rails.md":       6,
+	"docs/rdma.md":        3,
+	"docs/scale.md":       1,
+}
+
+// texts are the pages that git has or would add, by path.
+func texts(t *testing.T) map[string]string {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard", "*.md")
+	names, err := list.Output()
+	if err != nil {
+		t.Fatalf("git ls-files: %v", err)
 	}
-	checked := 0
-	for _, file := range files {
-		text, err := os.ReadFile(file)
+	pages := map[string]string{}
+	for name := range strings.FieldsSeq(string(names)) {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if errors.Is(err, fs.ErrNotExist) { // removed, and not committed yet
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, line := range Prose(string(text)) {
+		pages[name] = string(text)
+	}
+	return pages
+}
+
+// TestLinesAreWrapped: no line of prose is longer than a reader of the source, or of a change, sees at once.
+func TestLinesAreWrapped(t *testing.T) {
+	pages, checked := texts(t), 0
+	for name, text := range pages {
+		for _, line := range Prose(text) {
 			checked++
 			if n := utf8.RuneCountInString(line.Text); n > mostCharacters {
 				t.Errorf("%s:%d: %d characters; wrap it at %d, or move a long address into a link definition",
-					strings.TrimPrefix(file, root+"/"), line.Number, n, mostCharacters)
+					name, line.Number, n, mostCharacters)
 			}
 		}
 	}
 	if checked < 1000 {
-		t.Errorf("only %d lines were found in %d pages", checked, len(files))
+		t.Errorf("only %d lines were found in %d pages", checked, len(pages))
+	}
+}
+
+// TestSentencesAreShort: no page gets another sentence that a reader has to take apart.
+func TestSentencesAreShort(t *testing.T) {
+	pages, checked := texts(t), 0
+	for name, text := range pages {
+		sentences := Sentences(text)
+		checked += len(sentences)
+		long := slices.DeleteFunc(sentences, func(s Sentence) bool { return s.Words <= mostWords })
+		if len(long) < longSentences[name] {
+			t.Errorf("%s has %d sentences of more than %d words: write that number into longSentences", name, len(long), mostWords)
+		}
+		if len(long) <= longSentences[name] {
+			continue
+		}
+		for _, s := range long {
+			t.Errorf("%s:%d: a sentence of %d words, %d are the most: %s", name, s.Line, s.Words, mostWords, s.Text)
+		}
+	}
+	for name := range longSentences {
+		if _, found := pages[name]; !found {
+			t.Errorf("longSentences has %s, which is no page", name)
+		}
+	}
+	if checked < 1000 {
+		t.Errorf("only %d sentences were found in %d pages", checked, len(pages))
+	}
+}
+
+func TestSentences(t *testing.T) {
+	for name, c := range map[string]struct {
+		page  string
+		words []int
+	}{
+		"two in a paragraph": {"One two.\nThree four five. Six", []int{2, 3, 1}},
+		"paragraphs":         {"one\ntwo\n\nthree", []int{2, 1}},
+		"headings":           {"# one two\nthree\n## four\n\nfive six", []int{1, 2}},
+		"items":              {"- one\n  two\n- three\n\n1. four five", []int{2, 1, 2}},
+		"code":               {"one `two three. four` five `six\nseven`", []int{4}},
+		"links":              {"one [two three](four.md#five) [six][seven]", []int{4}},
+		"tags":               {"<a id=\"one two\"></a>\nthree", []int{1}},
+		"marks":              {"one - two (three.) **Four.** five", []int{3, 1, 1}},
+		"numbers":            {"takes 0.5 s of v1.2, e.g.here", []int{6}},
+		"tables, blocks":     {"| one two |\n\n    three\n\nfour", []int{1}},
+	} {
+		var words []int
+		for _, sentence := range Sentences(c.page) {
+			words = append(words, sentence.Words)
+		}
+		if !slices.Equal(words, c.words) {
+			t.Errorf("%s: sentences have %d words, but should have %d", name, words, c.words)
+		}
 	}
 }
 
