@@ -23,9 +23,10 @@ const (
 	diskDir    = "/var/lib/peercache"
 	volumeDisk = "disk"
 
-	// The index of a node's drives has 76 bytes for every 64 KiB of them, and each drive has buffers (docs/disk.md).
+	// The index of a node's drives has 76 bytes for every 64 KiB of them. Each drive has write buffers for two of the longest
+	// pages that it stores, and 1 MiB of pages under way to it (docs/disk.md).
 	diskIndexEntry = 76
-	diskBuffers    = 16 << 20
+	diskBuffers    = 34 << 20
 )
 
 // diskVolume matches the names of diskVolumes. A user may have added other volumes.

@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -127,9 +129,9 @@ func TestDiskMemory(t *testing.T) {
 		size   string
 		want   string
 	}{
-		{onDisk("/mnt/a"), "1Gi", "1561Mi"},           // 2, 16, and 2 for the directory more than the pool, its index and the overhead
-		{onDisk("/mnt/a", "/mnt/b"), "1Ti", "7013Mi"}, // twice 1216 and 16, and 3008 more
-		{onVolumes(1), "500Gi", "2886Mi"},             // 594, 16 and 735 more
+		{onDisk("/mnt/a"), "1Gi", "1579Mi"},           // 2, 34, and 2 for the directory more than the pool, its index and the overhead
+		{onDisk("/mnt/a", "/mnt/b"), "1Ti", "7049Mi"}, // twice 1216 and 34, and 3008 more
+		{onVolumes(1), "500Gi", "2904Mi"},             // 594, 34 and 735 more
 		{func(*v1alpha1.PeerCacheClusterSpec) {}, "", "1541Mi"},
 	} {
 		cluster := testCluster(test.change)
@@ -143,8 +145,30 @@ func TestDiskMemory(t *testing.T) {
 	}
 	// Huge pages take the pool out of the memory, but not the index.
 	huge := testCluster(onDisk("/mnt/a"), func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.HugePages = v1alpha1.HugePages1Gi })
-	if got := mustPlan(t, huge).DaemonSets[0].Spec.Template.Spec.Containers[0].Resources.Limits.Memory().String(); got != "1862Mi" {
+	if got := mustPlan(t, huge).DaemonSets[0].Spec.Template.Spec.Containers[0].Resources.Limits.Memory().String(); got != "1880Mi" {
 		t.Errorf("with huge pages the member has %s", got)
+	}
+}
+
+// TestDiskBuffers compares what is requested for a drive with the buffers that the data plane makes for it.
+func TestDiskBuffers(t *testing.T) {
+	number := func(file, pattern string) int64 {
+		text, err := os.ReadFile("../../dataplane/src/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		match := regexp.MustCompile(pattern + ` = (\d+) << (\d+);`).FindSubmatch(text)
+		if match == nil {
+			t.Fatalf("%s has no %s", file, pattern)
+		}
+		value, _ := strconv.ParseInt(string(match[1]), 10, 64)
+		shift, _ := strconv.ParseInt(string(match[2]), 10, 64)
+		return value << shift
+	}
+	write := number("disk/log.h", "kWriteBytes")
+	ring := 2 * (number("node/config/config.cc", "kLongestDiskPage")/write + 1) * write
+	if used := ring + 1<<20; diskBuffers < used || diskBuffers > used+1<<20 {
+		t.Errorf("%d MiB are requested for a drive, and it has %.1f MiB of buffers", diskBuffers>>20, float64(used)/(1<<20))
 	}
 }
 
@@ -168,10 +192,10 @@ func TestDirectoryOfDrives(t *testing.T) {
 		option, memory string
 	}{
 		"no drives":              {func(*v1alpha1.PeerCacheClusterSpec) {}, "", "1541Mi"},
-		"the default is enough":  {records("350Gi", nil), "", "3434Mi"},
-		"a terabyte on two":      {records("1Ti", nil), "47934900", "7013Mi"},
-		"as extraConfig says":    {records("1Ti", limit), "", "7013Mi"},
-		"less, by extraConfig":   {records("1Ti", map[string]string{"max-directory-records": "1048576"}), "", "4099Mi"},
+		"the default is enough":  {records("350Gi", nil), "", "3470Mi"},
+		"a terabyte on two":      {records("1Ti", nil), "47934900", "7049Mi"},
+		"as extraConfig says":    {records("1Ti", limit), "", "7049Mi"},
+		"less, by extraConfig":   {records("1Ti", map[string]string{"max-directory-records": "1048576"}), "", "4135Mi"},
 		"drives of another pool": {storage, "47934900", "4549Mi"},
 	} {
 		sets := mustPlan(t, testCluster(test.change)).DaemonSets
