@@ -10,7 +10,8 @@ namespace {
 using Refusal = Admission::Refusal;
 
 // Seats of one tenant, of ever new processes, until it is refused.
-std::vector<Admission::Seat> TakeAll(Admission* admission, TenantNumber tenant, uint64_t process = 0) {
+std::vector<Admission::Seat> TakeAll(Admission* admission, TenantNumber tenant,
+                                     uint64_t process = 0) {
   std::vector<Admission::Seat> seats;
   for (;;) {
     seats.push_back(admission->Admit(tenant, process));
