@@ -53,7 +53,7 @@ SPREAD_SECONDS = 2.0
 STEP_SECONDS = 3 * SPREAD_SECONDS
 # A reader's own end of a link goes when the reader looks at idle ones next (node/rails/links.cc).
 LINK_SECONDS = 5.0
-# What a guest may be late by.
+# A guest may be late by so much.
 GUEST_SECONDS = 3.0
 # A node that waits for the guest's processor misses at times. If the nodes refused each other for
 # one spread, that would be 5 % of all pages.

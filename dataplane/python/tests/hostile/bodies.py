@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from .wire import string
 
@@ -59,17 +59,7 @@ class Record:
     FORM = struct.Struct("<QQQQQIBBH")
 
     def pack(self) -> bytes:
-        return self.FORM.pack(
-            self.node,
-            self.incarnation,
-            self.offset,
-            self.generation,
-            self.checksum,
-            self.length,
-            self.tier,
-            self.replica,
-            self.lease_ms,
-        )
+        return self.FORM.pack(*astuple(self))
 
 
 @dataclass
@@ -85,18 +75,10 @@ class Stamp:
     lease_ms: int = 1
     reserved: int = 0
 
+    FORM = struct.Struct("<QQQqQIHH")
+
     def pack(self) -> bytes:
-        return struct.pack(
-            "<QQQqQIHH",
-            self.node,
-            self.incarnation,
-            self.epoch,
-            self.echo,
-            self.sequence,
-            self.ttl_ms,
-            self.lease_ms,
-            self.reserved,
-        )
+        return self.FORM.pack(*astuple(self))
 
 
 def lookup(keys: Sequence[bytes], reader: int = 1, leave_out: Sequence[int] = ()) -> bytes:

@@ -57,7 +57,7 @@ PARTS = (100, 64 << 10, 256 << 10)
 EAGER = 20
 ENGINE_PART = 1 << 20
 MORE = 100
-# Of a source address: a node lets 256 strangers of one in.
+# A node lets in 256 strangers of one source address.
 STRANGERS_PER_SOURCE = 100
 
 

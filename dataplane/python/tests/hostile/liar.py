@@ -25,7 +25,7 @@ BEAT_SECONDS = 0.05
 SERVED = 1
 OK = 0
 
-# What goes out instead of the honest frame; nothing: the connection is closed.
+# Makes what goes out instead of the honest frame. An empty answer closes the connection.
 Lie = Callable[[Answer, bytes], bytes]
 
 

@@ -23,7 +23,7 @@ from .wire import Peer, frame
 SERVES_SECONDS = 15
 LARGE = 1 << 20
 FIRST_LARGE = 1_000
-# What the wire allows for an answer of 64 MiB: 10 s and one more. And a busy machine.
+# The wire allows 10 s and one more for an answer of 64 MiB. A busy machine gets the slack.
 CUT_OFF_SECONDS = 11.0
 SLACK_SECONDS = 3.0
 ONE_BYTE_SECONDS = 0.001

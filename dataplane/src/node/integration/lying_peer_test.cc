@@ -150,7 +150,7 @@ LyingPeer::Lie Lengths(uint32_t length, size_t more = 0) {
     });
   };
 }
-// As many places as there should be, and `more`, which may be below 0.
+// The answer has as many places as it should have, and `more`, which may be below 0.
 LyingPeer::Lie Places(const FetchPlace& place, uint64_t incarnation, int more = 0) {
   return [=](const FrameHeader& request, const RawBytes& honest) {
     const size_t asked = CountIn(honest, sizeof(incarnation));
