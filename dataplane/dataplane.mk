@@ -136,6 +136,13 @@ ratios: build-dataplane ## Measure the data plane beside the limits of this mach
 		/usr/bin/python3 -m peercache_bench ratios --build dataplane/build/release \
 		--engine e2e/engine/python --out $(BENCH_OUT)
 
+.PHONY: others
+others: build-dataplane ## Measure beside Mooncake Store and the original PeerCache, in turns (3 minutes, idle machine; needs root)
+	@echo "==> others: the same calls to each store, in turns"
+	@PYTHONPATH=dataplane/python PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m peercache_bench others \
+		--build dataplane/build/release --mooncake "$$(hack/others/install.sh mooncake)" \
+		--original "$$(hack/others/install.sh original)" --out $(BENCH_OUT)
+
 # A folder on the drive that is measured; what engines ask for.
 DISK ?= $(BENCH_OUT)
 TRACE ?= $(BENCH_OUT)/disk.trace

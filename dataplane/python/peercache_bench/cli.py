@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from peercache_bench import bare_reads, compare, ladder, options, published_run, two_hosts
+from peercache_bench import bare_reads, compare, ladder, options, others, published_run, two_hosts
 from peercache_bench.commands import COMMANDS, Where
 from peercache_bench.errors import BenchError
 from peercache_bench.finish import finish
@@ -28,6 +28,7 @@ def add_commands(commands: Commands) -> None:
     bare_reads.add_command(commands)
     ladder.add_command(commands)
     published_run.add_command(commands)
+    others.add_command(commands)
     compare.add_command(commands)
 
 
