@@ -45,10 +45,10 @@ def exit_status(rows: Sequence[Row]) -> int:
     return 0
 
 
-def write_json(rows: list[Row], seconds: float, path: Path) -> None:
+def write_json(rows: list[Row], seconds: float, path: Path, **more: object) -> None:
     """``seconds``: the duration of the whole run."""
     entries = [row.entry() for row in rows]
-    result = {"host": host(), "seconds": round(seconds, 1), "rows": entries}
+    result = {"host": host(), "seconds": round(seconds, 1), "rows": entries, **more}
     path.write_text(json.dumps(result, indent=2) + "\n")
 
 

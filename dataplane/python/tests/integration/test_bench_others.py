@@ -32,7 +32,9 @@ def test_both_are_measured_and_give_the_pages_that_were_set(tmp_path: Path) -> N
     # 1: a row misses its target, which a busy machine decides.
     assert done.returncode in (0, 1), done.stderr
     assert "error:" not in done.stderr
-    rows = json.loads((tmp_path / "others.json").read_text())["rows"]
+    result = json.loads((tmp_path / "others.json").read_text())
+    assert result["faults"]["PeerCache"] == {"missed": 0, "wrong": 0}
+    rows = result["rows"]
     beside = [(row["name"].partition(" ")[0], row["limit_name"]) for row in rows]
     stores = ("Mooncake Store", "original PeerCache")
     assert beside == [(what, s) for what in ("GET", "CPU") * 2 + ("EXISTS",) for s in stores]
