@@ -34,10 +34,11 @@ test-tsan: ## C++ unit tests under ThreadSanitizer
 	$(call run_preset,tsan)
 
 .PHONY: test-fabric-model
-test-fabric-model: ## What RDMA of 400 Gb/s would bring, modelled in virtual time, as a table; test-cpp runs it, too
+test-fabric-model: ## What RDMA of 400 Gb/s would bring, modelled in virtual time, as a table; whole nodes on the same fake device; test-cpp runs both, too
 	@cd dataplane && cmake --preset asan -DCMAKE_UNITY_BUILD=$(UNITY) >/dev/null && \
-		cmake --build build/asan -j $(JOBS) --target fake_verbs_test
+		cmake --build build/asan -j $(JOBS) --target fake_verbs_test node_on_fake_test
 	@dataplane/build/asan/src/transport/rdma/fake/fake_verbs_test --gtest_filter='ModelledTest.*' | grep -v '\[info\]'
+	@cd dataplane && ctest --preset asan -R '^OnFake[.]' --no-tests=error
 
 .PHONY: test-model
 test-model: ## Check the model of the reclamation protocol exhaustively, and that each of its guards matters

@@ -60,7 +60,8 @@ TEST(NodeFabricTest, SmallMemoryIsRegisteredBeforeItsFirstCall) {
   ASSERT_TRUE(node);
   for (int i = 0; i < 20; ++i) {
     TestEngine engine(node->socket(), 64, kPage);
-    for (const json& known : Status(*node)["engines"]) {
+    const json engines = Status(*node)["engines"];
+    for (const json& known : engines) {
       EXPECT_GT(known["region_bytes"], 0u);
       EXPECT_EQ(known["registered_bytes"], known["region_bytes"]) << "engine " << i;
     }
@@ -170,7 +171,8 @@ TEST(NodeFabricTest, RailsThatAreAllDownAtTheStartAreTakenIntoUseWhenTheyComeUp)
   });
   auto a = patient.Start("a"), b = patient.Start("b");
   ASSERT_TRUE(a && b);
-  for (const json& rail : Status(*b)["transport"]["rails"]) {
+  const json waiting = Status(*b)["transport"]["rails"];
+  for (const json& rail : waiting) {
     EXPECT_EQ(rail["up"], false);
     EXPECT_EQ(rail["waits_for"], "port");
     EXPECT_NE(rail["why"].get<std::string>().find("check the cable"), std::string::npos);
@@ -217,14 +219,15 @@ TEST(NodeFabricTest, DevicesThatAreAllTakenAwayCostNoHitAndAreUsedAgain) {
   TestEngine late(b->socket(), 64, kPage);
   read(&late);
   EXPECT_EQ(RailBytes(*b), by_rdma);
-  for (const json& engine : Status(*b)["engines"]) EXPECT_EQ(engine["registered_bytes"], 0u);
+  const json without = Status(*b)["engines"];
+  for (const json& engine : without) EXPECT_EQ(engine["registered_bytes"], 0u);
   for (const std::string& command : bring_back) ASSERT_EQ(std::system(command.c_str()), 0);
   EXPECT_TRUE(ReadsByRdma(&reader, b.get(), 0, 64));
   EXPECT_TRUE(ReadsByRdma(&late, b.get(), 0, 64));
   read(&reader);
   read(&late);
-  for (const json& engine : Status(*b)["engines"])
-    EXPECT_EQ(engine["registered_bytes"], engine["region_bytes"]);
+  const json with = Status(*b)["engines"];
+  for (const json& engine : with) EXPECT_EQ(engine["registered_bytes"], engine["region_bytes"]);
 }
 
 }  // namespace

@@ -189,13 +189,6 @@ const Interface* Port::FindInterface(const std::string& name) const {
   return found == interfaces.end() ? nullptr : &*found;
 }
 
-DeviceSources SystemSources() {
-  DeviceSources sources;
-  sources.interfaces = ListInterfaces;
-  sources.probe = ProbeWithVerbs;
-  return sources;
-}
-
 std::vector<Device> ReadDevices(const DeviceSources& sources) {
   std::vector<Interface> interfaces = sources.interfaces();
   for (Interface& interface : interfaces) DescribeInterface(sources.sysfs, &interface);

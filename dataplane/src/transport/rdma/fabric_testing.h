@@ -23,6 +23,9 @@
 #include "transport/rdma/rail.h"
 #include "transport/rdma/read_channel.h"
 #include "transport/rdma/run_reads.h"
+#ifdef PEERCACHE_FAKE_DEVICE
+#include "transport/rdma/fake/fake_verbs.h"
+#endif
 
 namespace peercache::rdma {
 
@@ -35,6 +38,9 @@ inline std::vector<RailSpec> FindTestRails() {
 }
 
 // Objects of one kind that the kernel keeps for programs, of which this is the only one.
+#ifdef PEERCACHE_FAKE_DEVICE
+inline size_t CountOf(const char* kind) { return FakeVerbs::Get().objects(kind); }
+#else
 inline size_t CountOf(const char* kind) {
   const std::string command = fmt::format("rdma resource show {}", kind);
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
@@ -43,6 +49,7 @@ inline size_t CountOf(const char* kind) {
     count += std::string(line).find("comm [ib_core]") == std::string::npos;
   return count;
 }
+#endif
 inline size_t OpenFiles() {
   const std::filesystem::directory_iterator files("/proc/self/fd");
   return static_cast<size_t>(std::distance(begin(files), end(files)));

@@ -41,6 +41,10 @@ class __attribute__((visibility("default"))) FakeVerbs {
   static constexpr int kVectors = 3;
   std::atomic<uint64_t> bytes_per_second{0};  // of each queue pair; 0: no time at all
   std::atomic<bool> brings{true};             // or READs never end: the path is dead
+  // Whether ports have an address, or zeros.
+  std::atomic<bool> addressed{false};
+  // The last byte of a port's GID, before which is ::ffff:10.0.0.
+  static constexpr uint8_t GidByte(uint8_t port) { return port; }
   // When READs complete, in place of the two above; null: they decide.
   std::atomic<FakeNetwork*> network{nullptr};
   std::atomic<uint64_t> most_landed{UINT64_MAX};  // bytes of each READ that are copied
@@ -76,6 +80,9 @@ class __attribute__((visibility("default"))) FakeVerbs {
   size_t under_way() const;
   // The most bytes that they had to bring at once.
   uint64_t peak_bytes() const;
+
+  // What there is: "qp", "cq" or "mr", as `rdma resource` names them.
+  size_t objects(const std::string& kind) const;
 
   // For the library.
   struct State;

@@ -41,6 +41,7 @@ struct FakeQueuePair {
   FakeClock::time_point busy_until;
   std::deque<FakeRead> under_way;
   uint8_t port = 1, peer_port = 0;
+  uint32_t peer = 0;        // its number; 0: not connected
   uint64_t in_network = 0;  // READs
 };
 
@@ -66,7 +67,9 @@ struct FakeVerbs::State {
   uint64_t bytes_under_way = 0, peak_bytes = 0;
   uint32_t next_queue_pair = 1, next_key = 1;
   std::map<uint32_t, Readable> readable;  // by rkey
+  size_t memory = 0;                      // registrations that there are
   std::map<ibv_qp*, std::unique_ptr<FakeQueuePair>> queue_pairs;
+  std::map<uint32_t, FakeQueuePair*> by_number;
   std::map<ibv_cq*, std::unique_ptr<FakeCompletionQueue>> queues;
 
   void Note(const char* call) {
@@ -87,6 +90,7 @@ void FakeVerbs::Reset() {
   bytes_per_second = 0;
   brings = true;
   early_bytes = 0;
+  addressed = false;
   network = nullptr;
   most_landed = UINT64_MAX;
   good_reads = kAll;
@@ -149,12 +153,33 @@ size_t FakeVerbs::under_way() const {
   return reads;
 }
 
+size_t FakeVerbs::objects(const std::string& kind) const {
+  const std::lock_guard lock(state_->mutex);
+  return kind == "qp"   ? state_->queue_pairs.size()
+         : kind == "cq" ? state_->queues.size()
+                        : state_->memory;
+}
+
 uint64_t FakeVerbs::peak_bytes() const {
   const std::lock_guard lock(state_->mutex);
   return state_->peak_bytes;
 }
 
 namespace {
+
+// As a device copies: whoever writes to the memory meanwhile is not waited for. ThreadSanitizer
+// need not know of it.
+#if defined(__SANITIZE_THREAD__)
+__attribute__((no_sanitize_thread, noinline)) void Copy(std::byte* to, const std::byte* from,
+                                                        size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) {
+    const volatile std::byte* const source = from + i;  // volatile: never a call of memcpy
+    to[i] = *source;
+  }
+}
+#else
+void Copy(std::byte* to, const std::byte* from, size_t bytes) { std::memcpy(to, from, bytes); }
+#endif
 
 // What has not landed yet, up to `end`.
 void Land(FakeRead* read, uint64_t end = UINT64_MAX) {
@@ -164,8 +189,7 @@ void Land(FakeRead* read, uint64_t end = UINT64_MAX) {
   for (const ibv_sge& segment : read->segments) {
     const uint64_t first = std::max(at, read->landed), last = std::min(at + segment.length, end);
     if (first < last)
-      std::memcpy(reinterpret_cast<std::byte*>(segment.addr) + (first - at), from + first,
-                  last - first);
+      Copy(reinterpret_cast<std::byte*>(segment.addr) + (first - at), from + first, last - first);
     at += segment.length;
   }
   read->landed = std::max(read->landed, std::min(at, end));
@@ -180,6 +204,13 @@ bool Allowed(const FakeRead& read) {
   const auto& [address, length] = memory->second;
   return rdma.remote_addr >= address && rdma.remote_addr - address <= length &&
          read.bytes <= length - (rdma.remote_addr - address);
+}
+
+// The queue pair at the other end answers.
+bool Answered(const FakeQueuePair& pair) {
+  if (pair.peer == 0) return true;
+  const auto peer = Known().by_number.find(pair.peer);
+  return peer != Known().by_number.end() && !peer->second->stopped;
 }
 
 int PostSend(ibv_qp* qp, ibv_send_wr* work, ibv_send_wr**) {
@@ -233,7 +264,9 @@ int PollCq(ibv_cq* cq, int most, ibv_wc* done) {
         wc.status = IBV_WC_WR_FLUSH_ERR;
       } else {
         if (under_way(*pair, read)) break;
-        if (!Allowed(read)) {
+        if (!Answered(*pair)) {
+          wc.status = IBV_WC_RETRY_EXC_ERR;
+        } else if (!Allowed(read)) {
           wc.status = IBV_WC_REM_ACCESS_ERR;
         } else if (fake.good_reads == 0) {
           wc.status = fake.then;
@@ -294,6 +327,7 @@ ibv_mr* Register(ibv_pd* pd, void* address, size_t length, const char* by, unsig
   mr->addr = address;
   mr->length = length;
   mr->lkey = mr->rkey = Known().next_key++;
+  ++Known().memory;
   if ((access & IBV_ACCESS_REMOTE_READ) != 0)
     Known().readable[mr->rkey] = {reinterpret_cast<uint64_t>(address), length};
   return mr;
@@ -370,8 +404,12 @@ int ibv_query_pkey(ibv_context*, uint8_t, int, __be16* pkey) {
   *pkey = 0xffff;
   return 0;
 }
-int ibv_query_gid(ibv_context*, uint8_t, int, ibv_gid* gid) {
+int ibv_query_gid(ibv_context*, uint8_t port, int, ibv_gid* gid) {
   std::memset(gid, 0, sizeof(*gid));
+  if (!FakeVerbs::Get().addressed) return 0;
+  constexpr uint8_t kNetwork[] = {0xff, 0xff, 10, 0, 0};
+  std::copy(std::begin(kNetwork), std::end(kNetwork), gid->raw + 10);
+  gid->raw[15] = FakeVerbs::GidByte(port);
   return 0;
 }
 int ibv_get_async_event(ibv_context*, ibv_async_event*) {
@@ -397,6 +435,7 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t, size_t length, uint64_t iova, in
 int ibv_dereg_mr(ibv_mr* mr) {
   const std::lock_guard lock(Known().mutex);
   Known().readable.erase(mr->rkey);
+  --Known().memory;
   delete mr;
   return 0;
 }
@@ -439,6 +478,7 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
   pair->qp.qp_num = Known().next_queue_pair++;
   ibv_qp* const qp = &pair->qp;
   if (qp->send_cq != nullptr) Known().queues.at(qp->send_cq)->pairs.push_back(pair.get());
+  Known().by_number[qp->qp_num] = pair.get();
   Known().queue_pairs[qp] = std::move(pair);
   return qp;
 }
@@ -448,8 +488,9 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
   FakeQueuePair& pair = *Known().queue_pairs.at(qp);
   if ((mask & IBV_QP_PORT) != 0) pair.port = attributes->port_num;
   if ((mask & IBV_QP_DEST_QPN) != 0) {
-    for (const auto& [other, peer] : Known().queue_pairs)
-      if (other->qp_num == attributes->dest_qp_num) pair.peer_port = peer->port;
+    pair.peer = attributes->dest_qp_num;
+    const auto peer = Known().by_number.find(pair.peer);
+    if (peer != Known().by_number.end()) pair.peer_port = peer->second->port;
   }
   if (attributes->qp_state == IBV_QPS_ERR) {
     pair.stopped = true;
@@ -464,6 +505,7 @@ int ibv_destroy_qp(ibv_qp* qp) {
   FakeQueuePair* const pair = Known().queue_pairs.at(qp).get();
   for (const FakeRead& read : pair->under_way) Known().bytes_under_way -= read.bytes;
   if (qp->send_cq != nullptr) std::erase(Known().queues.at(qp->send_cq)->pairs, pair);
+  Known().by_number.erase(number);
   Known().queue_pairs.erase(qp);
   ++Known().destroyed;
   return 0;
