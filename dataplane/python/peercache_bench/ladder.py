@@ -15,18 +15,26 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from peercache_bench.bare_reads import DEFAULT_PORT
 from peercache_bench.binaries import find
+from peercache_bench.counters import Counted, Counters
 from peercache_bench.errors import BenchError
 from peercache_bench.perf import Options, words
 from peercache_bench.units import GIB, KIB, MIB, count, size
 
 HEADER = ("step", "GB/s", "of the ports", "ib_read_bw", "p50 [us]", "p99 [us]")
+THREADS = (2, 4, 8)
+# Of the ports, or of ib_read_bw: the goal of docs/hardware.md.
+REACHED = 0.94
+# How much faster a step must be than another for its difference to be a bound.
+FASTER = 1.1
+# More of all bytes than one member of a bond of two should bring.
+UNEVEN = 0.8
 # For the other side to begin the same step: it registers gigabytes first.
 PATIENCE_SECONDS = 60.0
 # peercache-perf and ib_read_bw say one of these while the other side has not begun.
@@ -43,32 +51,83 @@ class Step:
     options: Options = field(default_factory=dict)
     # Queue pairs of the ib_read_bw beside it; 0: none, since it takes one port alone.
     bare_queues: int = 0
+    # What bounds this step if the step of that name, which is without it, is faster.
+    but_for: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Climbed:
+    """What a step reached. Rates in GB/s; 0: not known."""
+
+    rate: float
+    limit: float = 0
+    bare: float = 0
+    counted: Counted = field(default_factory=Counted)
 
 
 def steps(ports: int, pool_bytes: int) -> list[Step]:
     """From one queue pair of one port, in a pool that caches hold, to threads over all ports."""
     cold: Options = {"pool_bytes": pool_bytes}
     huge: Options = {**cold, "huge_pages": "auto"}
+    node, tables = "as a node has them", "the same in huge pages"
     found = [
-        Step("one queue pair", options={"queues": 1}, bare_queues=1),
-        Step("two queue pairs", options={"queues": 2}, bare_queues=2),
-        Step("four queue pairs", options={"queues": 4}, bare_queues=4),
-        Step("as a node has them", bare_queues=16),
-        Step("without relaxed ordering", options={"relaxed_ordering": "false"}),
-        Step("a pool that no cache holds", options=cold),
-        Step("the same in huge pages", options=huge),
-    ]
+        Step("one queue pair", options={"queues": 1}, bare_queues=1,
+             but_for=((node, "its queue pair"),)),
+        Step("two queue pairs", options={"queues": 2}, bare_queues=2,
+             but_for=((node, "its queue pairs"),)),
+        Step("four queue pairs", options={"queues": 4}, bare_queues=4,
+             but_for=((node, "its queue pairs"),)),
+        Step(node, bare_queues=16, but_for=(("2 threads", "one thread"),)),
+        Step("without relaxed ordering", options={"relaxed_ordering": "false"},
+             but_for=((node, "writes that PCIe keeps in order"),)),
+        Step("a pool that no cache holds", options=cold,
+             but_for=((tables, "page tables of the NIC"), (node, "memory that no cache holds"))),
+        Step(tables, options=huge,
+             but_for=(("2 threads", "one thread"), (node, "memory that no cache holds"))),
+    ]  # fmt: skip
     found += [
-        Step(f"{threads} threads", options={**huge, "threads": threads}) for threads in (2, 4, 8)
+        Step(f"{n} threads", options={**huge, "threads": n}, but_for=_of_threads("{} threads", n))
+        for n in THREADS
     ]
-    rails = sorted({n for n in (2, 4, 8) if n < ports} | {ports} - {1})
-    found += [Step(f"{n} ports, 1 MiB", n, MIB, options=huge) for n in rails]
+    whole = f"{ports} ports, {{}} threads"
+    for n in sorted({n for n in (2, 4, 8) if n < ports} | {ports} - {1}):
+        more = ((whole.format(2), "one thread"),) if n == ports else ()
+        found.append(Step(f"{n} ports, 1 MiB", n, MIB, options=huge, but_for=more))
     if ports > 1:
         found += [
-            Step(f"{ports} ports, {n} threads", ports, MIB, options={**huge, "threads": n})
-            for n in (2, 4, 8)
+            Step(whole.format(n), ports, MIB, {**huge, "threads": n}, 0, _of_threads(whole, n))
+            for n in THREADS
         ]
     return found
+
+
+def _of_threads(name: str, threads: int) -> tuple[tuple[str, str], ...]:
+    return ((name.format(2 * threads), "its threads"),) if 2 * threads in THREADS else ()
+
+
+def bound(step: Step, climbed: dict[str, Climbed]) -> str:
+    """What bounds a step, as far as the other steps and the counters tell."""
+    here = climbed[step.name]
+    if here.counted.losses:
+        return f"loss: {_named(here.counted.losses)}"
+    if here.limit and here.rate >= REACHED * here.limit:
+        return "the ports"
+    if here.counted.waits:
+        return f"the network, which asks for less: {_named(here.counted.waits)}"
+    came = here.counted.members
+    if len(came) > 1 and max(came.values()) > UNEVEN * sum(came.values()):
+        most = max(came, key=lambda name: came[name])
+        return f"one member of the bond: {came[most] / sum(came.values()):.0%} came by {most}"
+    for name, what in step.but_for:
+        if name in climbed and climbed[name].rate >= FASTER * here.rate:
+            return f"{what}: {name!r} is {climbed[name].rate / here.rate:.1f} times as fast"
+    if here.bare and here.rate >= REACHED * here.bare:
+        return "what bounds ib_read_bw, too: NIC, PCIe, or the other host"
+    return "not told by these steps: see the counters of both hosts, and peercached doctor"
+
+
+def _named(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:+,}" for name, count in sorted(counts.items()))
 
 
 def command(step: Step, arguments: argparse.Namespace) -> list[str]:
@@ -209,13 +268,18 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     widths = [max(len(HEADER[0]), *(len(step.name) for step in plan)), *map(len, HEADER[1:])]
     print(_line(HEADER, widths), flush=True)
+    counters = Counters(devices[:ports])
+    climbed: dict[str, Climbed] = {}
     for step, (ours, bare) in zip(plan, _each(arguments, plan), strict=True):
         limit = sum(map(port_rate, devices[: step.ports]))
         # The lines before the last one are its log.
-        cells = row(
-            step, json.loads(ours.splitlines()[-1]), limit, bare_rate(bare) if bare else None
-        )
-        print(_line(cells, widths), flush=True)
+        result = json.loads(ours.splitlines()[-1])
+        rate = bare_rate(bare) if bare else None
+        climbed[step.name] = Climbed(result["gb_per_s"], limit, rate or 0, counters.grown())
+        print(_line(row(step, result, limit, rate), widths), flush=True)
+    print("\nwhat bounds each step, as far as this host tells:")
+    for step in plan:
+        print(f"{step.name:<{widths[0]}}  {bound(step, climbed)}")
     return 0
 
 

@@ -54,7 +54,11 @@ def test_both_sides_go_through_the_same_steps(
     assert there == [f"{line} --host hostA" for line in serving]
     header, *rows = capsys.readouterr().out.splitlines()
     assert header.split()[:2] == ["step", "GB/s"]
-    assert len(rows) == 14
+    rows, bounds = rows[:14], rows[14:]
+    assert bounds[:2] == ["", "what bounds each step, as far as this host tells:"]
+    assert [line.partition("  ")[0] for line in bounds[2:]] == [
+        line.partition("  ")[0] for line in rows
+    ]
     assert rows[0].split() == ["one", "queue", "pair", "24.50", "-", "-", "10.0", "20.2"]
 
 
