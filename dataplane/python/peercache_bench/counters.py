@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Packets came twice, late or not at all, so some are sent again. Of mlx5, of rxe, and of interfaces.
+# Packets that came twice, late or not at all: some are sent again. Of mlx5, rxe, and interfaces.
 LOSSES = (
     "out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "out_of_seq_request",
     "rcvd_seq_err", "completer_retry_err", "rx_discards_phy", "tx_discards_phy",
