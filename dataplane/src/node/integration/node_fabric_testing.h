@@ -23,13 +23,14 @@ inline void UseRails(NodeConfig* config) {
 
 inline nlohmann::json Status(Node& node) { return nlohmann::json::parse(node.StatusJson()); }
 inline uint64_t CounterOf(Node& node, const char* name) { return Status(node)["counters"][name]; }
-inline uint64_t RailBytes(Node& node) {
-  uint64_t bytes = 0;
+// Of all rails: "reads", or their "read_bytes".
+inline uint64_t OfRails(Node& node, const char* what) {
+  uint64_t sum = 0;
   const nlohmann::json status = Status(node);
-  for (const nlohmann::json& rail : status["transport"]["rails"])
-    bytes += rail["read_bytes"].get<uint64_t>();
-  return bytes;
+  for (const nlohmann::json& rail : status["transport"]["rails"]) sum += rail[what].get<uint64_t>();
+  return sum;
 }
+inline uint64_t RailBytes(Node& node) { return OfRails(node, "read_bytes"); }
 
 // Pages come and go: while this lives, and until Stop, `writer` sets 16 new ones after the other.
 class Churn {

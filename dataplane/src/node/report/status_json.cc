@@ -83,6 +83,7 @@ json TransportJson(const NodeStatus& s) {
                      {"numa_node", r.numa_node},
                      {"memory", r.memory},
                      {"ordering", r.ordering},
+                     {"reads", r.stats.reads},
                      {"read_bytes", r.stats.bytes},
                      {"queue_pair_failures", r.stats.failures}});
   }
