@@ -8,10 +8,8 @@ another one.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -84,12 +82,6 @@ class Setups:
         folder = self._drives / name
         folder.mkdir()
         return self._cluster.node(name, disk_path=str(folder), **FLAGS)
-
-
-@pytest.fixture(scope="module")
-def drives() -> Iterator[Path]:
-    with TemporaryDirectory(dir="/var/tmp", prefix="peercache-test-") as folder:
-        yield Path(folder)
 
 
 @pytest.fixture(scope="module")
