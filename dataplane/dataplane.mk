@@ -94,12 +94,13 @@ test-hostile: build-dataplane ## Attacks of strangers, members and engines on re
 	@dataplane/python/test.sh -q python/tests/hostile
 
 .PHONY: test-kill
-test-kill: ## Kill processes with a pool file at 250 random points, and look at every byte that the next one has
-	@echo "==> kill -9 at random points (a minute when built)"
+test-kill: ## Kill processes with a pool file at 250 random points, with a drive at 40, and look at every byte that the next one has
+	@echo "==> kill -9 at random points (90 s when built)"
 	@cd dataplane && cmake --preset asan -DCMAKE_UNITY_BUILD=$(UNITY) >/dev/null && \
 		cmake --build build/asan -j $(JOBS) --target pool_test node_test peercached
 	@PEERCACHE_KILL_ROUNDS=200 dataplane/build/asan/pool_test --gtest_filter='AdoptionKillTest.*'
 	@PEERCACHE_KILL_ROUNDS=50 dataplane/build/asan/node_test --gtest_filter='RestartTest.Whenever*'
+	@PEERCACHE_KILL_ROUNDS=40 dataplane/build/asan/node_test --gtest_filter='DiskKillTest.*'
 
 .PHONY: test-dashboard
 test-dashboard: build-dataplane ## The dashboard of real nodes in a real browser (chromium)
@@ -112,7 +113,7 @@ pictures: build-dataplane ## Write docs/pictures anew: the dashboard of real nod
 	@PEERCACHE_TESTS=browser dataplane/python/test.sh -q -s -o python_files=pictures.py python/tests/browser/pictures.py
 
 .PHONY: test-stress
-test-stress: build-dataplane test-kill ## Readers, writers, evictions and restarts on tiny pools, every byte verified, STRESS_SECONDS (60) per kind of checksum
+test-stress: build-dataplane test-kill ## Readers, writers, evictions and restarts on tiny pools, with and without drives, every byte verified, STRESS_SECONDS (60) with checksums off
 	@echo "==> stress with verification (3 minutes)"
 	@dataplane/python/test.sh -v -s $(FLEET)/test_stress.py
 

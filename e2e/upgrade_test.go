@@ -18,13 +18,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/internal/hitshare"
 )
 
 const (
 	// hitsBack is how long after the last node is back hits may take to return.
 	hitsBack = time.Minute
-	// keptShare is how much of the hits stay while all nodes get another image.
-	keptShare = 0.95
+	// keptShare is how much of the hits stay while all nodes get another image, in each minute, which is the time over which
+	// `kubectl peercache status` shows them. In a shorter time one engine, as here, may get nothing: its own node restarts. So in
+	// each minute 3 s may be lost, with the restarts of nodes whose pages no other node has.
+	keptShare     = 0.95
+	keptInSeconds = 60.0
 )
 
 // upgradeSpecs bring the suite's cluster to what `make push` has put into a registry, by the command of
@@ -81,9 +85,9 @@ func upgradeSpecs() {
 		Expect(answer.FullRounds).To(Equal(answer.Rounds), "hits were lost: %s", timeline(answer))
 	}, SpecTimeout(4*time.Minute))
 
-	It("then the nodes, in their pods: at least 0.95 of the pages are found meanwhile, and all of them within a minute of the last", func(ctx context.Context) {
+	It("then the nodes, in their pods: at least 0.95 of the pages are found in each minute, and all of them within a minute of the last", func(ctx context.Context) {
 		before, image := nodePods(ctx), published.images["dataplane"]
-		running, begun := startLoad(ctx, 75)
+		running, begun := startLoad(ctx, 100)
 		upgrade(ctx)
 		var last time.Time // when the last node became ready
 		ratio := ""
@@ -113,7 +117,10 @@ func upgradeSpecs() {
 		answer := running.result(ctx, 2*time.Minute)
 		note("%s", hits(answer, body.Pages))
 		expectHarmless(answer)
-		Expect(hitShare(answer, body.Pages)).To(BeNumerically(">=", keptShare), timeline(answer))
+		Expect(answer.Timeline[0].Pages).To(Equal(body.Pages), "pages that hit before")
+		lowest := hitshare.Lowest(shares(answer, body.Pages), keptInSeconds)
+		note("at least %.1f%% of the pages in each %.0f s", 100*lowest, keptInSeconds)
+		Expect(lowest).To(BeNumerically(">=", keptShare), timeline(answer))
 		back := fullSince(answer, body.Pages, begun)
 		if answer.Last.Pages != body.Pages { // the load ended before the nodes were back
 			Eventually(func(g Gomega) {
@@ -195,11 +202,10 @@ func readySince(pod *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// hitShare is which part of the pages a load has found, weighed by time: rounds without a hit are short.
-func hitShare(r result, pages int) float64 {
-	found := 0.0
-	for i, round := range r.Timeline[:len(r.Timeline)-1] {
-		found += float64(round.Pages) / float64(pages) * (r.Timeline[i+1].At - round.At)
+// shares are the rounds of a load with the part of the pages that each found.
+func shares(r result, pages int) (rounds []hitshare.Round) {
+	for _, round := range r.Timeline {
+		rounds = append(rounds, hitshare.Round{At: round.At, Share: float64(round.Pages) / float64(pages)})
 	}
-	return found / (r.Timeline[len(r.Timeline)-1].At - r.Timeline[0].At)
+	return rounds
 }

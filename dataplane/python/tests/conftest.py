@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import settings
@@ -28,6 +29,13 @@ def pytest_configure() -> None:
     if "PEERCACHE_ENGINE" not in os.environ:
         made = subprocess.run([ENGINE / "install.sh"], check=True, capture_output=True, text=True)
         os.environ["PEERCACHE_ENGINE"] = made.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def drives() -> Iterator[Path]:
+    """A folder on a disk: /tmp may be memory."""
+    with TemporaryDirectory(dir="/var/tmp", prefix="peercache-test-") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="module", autouse=True)

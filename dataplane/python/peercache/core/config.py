@@ -16,7 +16,7 @@ from peercache.core import values
 from peercache.core.config_keys import KEYS, REFUSED, SGLANG_KEYS, Key, Scope
 from peercache.core.values import ConfigError
 
-__all__ = ["ConfigError", "StoreConfig", "parse"]
+__all__ = ["ConfigError", "EngineRank", "StoreConfig", "parse"]
 
 SOCKET_VARIABLE = "PEERCACHE_SOCKET"
 DEFAULT_TIMEOUT_MS = 1500
@@ -24,6 +24,14 @@ DEFAULT_STAGING_BYTES = 64 << 20
 # Those of the original PeerCache.
 _DISK_PATH = "/data/peercache"
 _DISK_SIZE = 100 << 30
+
+
+@dataclass(frozen=True)
+class EngineRank:
+    """One process of an engine. A node of its own runs in it."""
+
+    name: str = "tp0"  # no other process of the engine has it
+    count: int = 1  # of all processes of the engine, which share its sizes
 
 
 @dataclass(frozen=True)
@@ -43,9 +51,9 @@ class StoreConfig:
 
 
 def parse(
-    extra: Mapping[str, object], environ: Mapping[str, str], tp_size: int = 1, tp_rank: int = 0
+    extra: Mapping[str, object], environ: Mapping[str, str], rank: EngineRank | None = None
 ) -> StoreConfig:
-    """Checks an extra-config. ``tp_size`` ranks of a machine share its sizes and ``disk_path``."""
+    """Checks an extra-config. All ranks of the engine share its sizes and ``disk_path``."""
     parsed = {name: _parse_key(name, value) for name, value in extra.items()}
     parsed = {name: value for name, value in parsed.items() if name not in SGLANG_KEYS}
     host = _choose_host(parsed, environ)
@@ -60,7 +68,7 @@ def parse(
     if host is Scope.SOCKET:
         path = parsed.get("socket") or values.socket_path(SOCKET_VARIABLE, environ[SOCKET_VARIABLE])
         return StoreConfig(socket=str(path), **common)  # type: ignore[arg-type]
-    options = _node_options(parsed, tp_size, tp_rank)
+    options = _node_options(parsed, rank or EngineRank())
     return StoreConfig(node_options=options, notes=_notes(extra), **common)  # type: ignore[arg-type]
 
 
@@ -132,7 +140,7 @@ def _notes(extra: Mapping[str, object]) -> tuple[str, ...]:
     return (f"{keys} {ask} for RDMA: pages travel over TCP where the node has none",)
 
 
-def _node_options(parsed: Mapping[str, object], tp_size: int, tp_rank: int) -> dict[str, str]:
+def _node_options(parsed: Mapping[str, object], rank: EngineRank) -> dict[str, str]:
     options: dict[str, str] = {}
     origin: dict[str, str] = {}
     for name, value in parsed.items():
@@ -144,20 +152,18 @@ def _node_options(parsed: Mapping[str, object], tp_size: int, tp_rank: int) -> d
         options[flag] = str(value)
         origin[flag] = name
     if "pool-size" in options:
-        options["pool-size"] = str(int(options["pool-size"]) // max(1, tp_size))
-    return _disk_of_rank(options, parsed.get("disk_enabled"), tp_size, tp_rank)
+        options["pool-size"] = str(int(options["pool-size"]) // rank.count)
+    return _disk_of_rank(options, parsed.get("disk_enabled"), rank)
 
 
-def _disk_of_rank(
-    options: dict[str, str], enabled: object, tp_size: int, tp_rank: int
-) -> dict[str, str]:
-    """A node of its own runs in each rank, so each has a folder of its own and its share."""
+def _disk_of_rank(options: dict[str, str], enabled: object, rank: EngineRank) -> dict[str, str]:
+    """Each rank has a folder of its own, because only one node can use a folder."""
     if enabled is False or (enabled is None and "disk-path" not in options):
         return {flag: value for flag, value in options.items() if not flag.startswith("disk-")}
     folders = options.get("disk-path", _DISK_PATH).split(",")
     size = int(options.get("disk-size", _DISK_SIZE))
     return {
         **options,
-        "disk-path": ",".join(f"{folder.rstrip('/')}/tp{tp_rank}" for folder in folders),
-        "disk-size": str(size // max(1, tp_size)),
+        "disk-path": ",".join(f"{folder.rstrip('/')}/{rank.name}" for folder in folders),
+        "disk-size": str(size // rank.count),
     }

@@ -67,7 +67,7 @@ KEYS: Mapping[str, Key] = {
     ),
     "device_name": Key(unless("", names), Scope.EMBEDDED, "device-name", _RAILS),
     "device_names": Key(unless("", names), Scope.EMBEDDED, "device-name", _RAILS),
-    "global_segment_size": Key(size, Scope.EMBEDDED, "pool-size", "divided by tp_size"),
+    "global_segment_size": Key(size, Scope.EMBEDDED, "pool-size", "divided by the ranks"),
     "metrics_enabled": Key(on_off, Scope.EMBEDDED, "http", "whether to serve metrics at all"),
     "metrics_port": Key(_PORT, Scope.EMBEDDED, "http-port", "metrics and status; 0: any"),
     "node_id": Key(unless("auto", text), Scope.EMBEDDED, "node-id", "default: host name and pid"),
@@ -83,7 +83,7 @@ KEYS: Mapping[str, Key] = {
     "eviction": Key(one_of("lru", "s3fifo"), Scope.EMBEDDED, "eviction", "which pages go first"),
     "disk_enabled": Key(boolean, Scope.EMBEDDED, help="keep pages in disk_path, too"),
     "disk_path": Key(long_text, Scope.EMBEDDED, "disk-path", "each rank has a folder in it"),
-    "disk_size": Key(size, Scope.EMBEDDED, "disk-size", "divided by tp_size; default: 100gb"),
+    "disk_size": Key(size, Scope.EMBEDDED, "disk-size", "divided by the ranks; default: 100gb"),
     "disk_write_budget": Key(
         text, Scope.EMBEDDED, "disk-write-budget", "drive writes a day, bytes a day, unlimited"
     ),

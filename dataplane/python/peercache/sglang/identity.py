@@ -7,10 +7,11 @@ each host pool.
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from peercache.core.config import ConfigError
+from peercache.core.config import ConfigError, EngineRank
 from peercache.sglang import page_map, pools
 from peercache.sglang.namespace import Namespace, Rank
 from peercache.sglang.page_map import PageMap
@@ -156,14 +157,35 @@ def _rank(storage: Any, replicated: bool, split: int, group: int) -> Rank:
 
 def ranks(storage: Any) -> str:
     """The TP rank of this process, and each other rank of several: dp1/2 pp0/2 cp0/2 tp3/4."""
+    return " ".join(f"{name}{rank}/{size}" for name, (rank, size) in _ranks(storage).items())
+
+
+def engine_rank(storage: Any) -> EngineRank:
+    """The process among all of its engine: the TP rank alone recurs in each DP and PP group."""
+    pairs = _ranks(storage)
+    # DCP groups are within the TP group. So are CP groups, unless DP attention is on: then SGLang
+    # gives the TP rank and size within a DP and CP group.
+    whole = {"dp", "pp", "cp", "tp"} if "dp" in pairs else {"pp", "tp"}
+    return EngineRank(
+        name="-".join(f"{name}{rank}" for name, (rank, _) in pairs.items()),
+        count=math.prod(size for name, (_, size) in pairs.items() if name in whole),
+    )
+
+
+def _ranks(storage: Any) -> dict[str, tuple[int, int]]:
+    """(rank, size) by the kind of parallelism: of each kind with several ranks, and of TP."""
     pairs = {
         "dp": _data_parallel(storage),
         "pp": (storage.pp_rank, storage.pp_size),
         "cp": (getattr(storage, "attn_cp_rank", 0), getattr(storage, "attn_cp_size", 1)),
         "dcp": (getattr(storage, "dcp_rank", 0), getattr(storage, "dcp_size", 1)),
+        "tp": (storage.tp_rank, storage.tp_size),
     }
-    several = [f"{name}{rank}/{size}" for name, (rank, size) in pairs.items() if size > 1]
-    return " ".join([*several, f"tp{storage.tp_rank}/{storage.tp_size}"])
+    return {
+        name: (int(rank), int(size))
+        for name, (rank, size) in pairs.items()
+        if size > 1 or name == "tp"
+    }
 
 
 def _data_parallel(storage: Any) -> tuple[int, int]:

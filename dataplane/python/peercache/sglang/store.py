@@ -73,10 +73,7 @@ class PeerCacheStore(HiCacheStorage):
         self.faults = Faults(logger)
         self._storage = storage_config
         self._config = parse(
-            storage_config.extra_config or {},
-            os.environ,
-            int(storage_config.tp_size),
-            int(storage_config.tp_rank),
+            storage_config.extra_config or {}, os.environ, identity.engine_rank(storage_config)
         )
         socket, why = socket_near_gpu(self._config.socket, os.environ, gpu.pci_address)
         if why:

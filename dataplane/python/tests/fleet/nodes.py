@@ -148,6 +148,7 @@ class Fleet:
         self.page_bytes = page_bytes
         self.holders = list(range(len(self.hosts) if holders is None else holders))
         self.flags = flags
+        self.own_flags: dict[int, dict[str, str]] = {}  # of single nodes
         self.discovery = ",".join(f"{h.address}:{PEER_PORT}" for h in self.hosts[:DISCOVERY_HOSTS])
         self.nodes: list[Node] = []
         self.engines: list[EngineProcess] = []
@@ -240,7 +241,8 @@ class Fleet:
         )
 
     def _node(self, i: int) -> Node:
-        return Node(self.hosts[i], self.folder, self.discovery, self.flags)
+        flags = {**self.flags, **self.own_flags.get(i, {})}
+        return Node(self.hosts[i], self.folder, self.discovery, flags)
 
     def _sees_all(self, node: Node) -> bool:
         seen = {member["id"]: member["state"] for member in node.status()["members"]}

@@ -7,8 +7,10 @@ a reader that used a record for too long, a withdrawal that did not reach a shar
 still in a socket when its slot was written again would show as wrong bytes. With checksums off only
 the protocol stands between that and the engine.
 
-STRESS_SECONDS (60) is how long each kind of checksum runs, each under its own eviction policy; an
-eighth of it runs on larger pools, where pages that are read often get replicas with records.
+STRESS_SECONDS (60) is how long it runs with checksums off. Half of it runs with checksums, under
+another eviction policy. Half of it runs with drives on two nodes, so that pages come from pools,
+drives and the wire at once. An eighth of it runs on larger pools, where pages that are read often
+get replicas with records.
 """
 
 from __future__ import annotations
@@ -63,10 +65,17 @@ REPLICA_WORKING_SET = 600
 REPLICA_SECONDS = SECONDS / 8
 # Nodes that read each other's pools where they are, checksums off.
 MAPPED_SECONDS = SECONDS / 2
+# The drives verify what they bring, and no other checksum is on. More is set than fits on them, so
+# their oldest pages go, too.
+DISK_SECONDS = SECONDS / 2
+DISK = {"disk_size": "520Mi", "disk_write_budget": "unlimited"}
+WITH_DISK = (0, 1)
+DISK_WORKING_SET = 8000
 
 HEADER = (
     f"{'stress':<21} {'seconds':>7} {'hits':>9} {'misses':>9} {'sets':>9} {'evictions':>9} "
-    f"{'replicas':>9} {'of these gone':>13} {'restarts':>8} {'stutters':>8} {'wrong pages':>11}"
+    f"{'from disk':>9} {'replicas':>9} {'of these gone':>13} "
+    f"{'restarts':>8} {'stutters':>8} {'wrong pages':>11}"
 )
 
 
@@ -78,10 +87,14 @@ class Counts:
     replicas: int = 0  # promoted: put into the pool, with records
     replicas_gone: int = 0  # of these, withdrawn and evicted
     mapped: int = 0  # copied out of the mapped pool of another node
+    loaded: int = 0  # from a drive of the node into its pool
+    fetched: int = 0  # from another node, which had them on a drive
 
     def add(self, node: Node) -> None:
         status = node.status()
         self.mapped += status["lookups"]["delivered"]["mapped"]["pages"]
+        self.loaded += status.get("disk", {}).get("loaded_pages", 0)
+        self.fetched += int(node.metrics().get("peercache_disk_fetched_pages_total", 0))
         pool = status["pool"]
         self.evictions += pool["evictions"]
         self.replicas += pool["replicas"] + pool["replica_evictions"]
@@ -158,7 +171,7 @@ class Strain:
         sets = int(self.log[self.log["op"] == calls.SET]["hits"].sum())
         return (
             f"{name:<21} {self.seconds:>7.0f} {self.hits:>9} {self.misses:>9} {sets:>9} "
-            f"{self.counts.evictions:>9} {self.counts.replicas:>9} "
+            f"{self.counts.evictions:>9} {self.counts.loaded:>9} {self.counts.replicas:>9} "
             f"{self.counts.replicas_gone:>13} {self.restarts:>8} {self.stutters:>8} "
             f"{self.wrong:>11}"
         )
@@ -199,16 +212,35 @@ def strain(
 
 
 @pytest.mark.node
-@pytest.mark.parametrize(("checksums", "eviction"), [("off", "s3fifo"), ("all", "lru")])
+@pytest.mark.parametrize(
+    ("checksums", "eviction", "seconds"), [("off", "s3fifo", SECONDS), ("all", "lru", SECONDS / 2)]
+)
 def test_no_wrong_byte_under_pressure(
-    tmp_path: Path, report: Report, checksums: str, eviction: str
+    tmp_path: Path, report: Report, checksums: str, eviction: str, seconds: float
 ) -> None:
     flags = {**TIMES, "pool_size": POOL, "checksums": checksums, "eviction": eviction}
     fleet = Fleet(tmp_path, None, loopback(NODES), 0, None, **flags)
-    seen = strain(fleet, SECONDS, WORKING_SET, LOADS)
+    seen = strain(fleet, seconds, WORKING_SET, LOADS)
     report.add(HEADER, seen.row(f"checksums {checksums}, {eviction}"))
-    under_pressure(seen, SECONDS)
+    under_pressure(seen, seconds)
     assert seen.counts.mapped == 0
+
+
+@pytest.mark.node
+def test_no_wrong_byte_from_pools_drives_and_the_wire(
+    tmp_path: Path, drives: Path, report: Report
+) -> None:
+    flags = {**TIMES, "pool_size": POOL, "checksums": "off"}
+    fleet = Fleet(tmp_path, None, loopback(NODES), 0, None, **flags)
+    for i in WITH_DISK:
+        folder = drives / str(i)
+        folder.mkdir()
+        fleet.own_flags[i] = {**DISK, "disk_path": str(folder)}
+    seen = strain(fleet, DISK_SECONDS, DISK_WORKING_SET, LOADS)
+    report.add(HEADER, seen.row("drives"))
+    under_pressure(seen, DISK_SECONDS)
+    assert seen.counts.loaded > 50 * DISK_SECONDS
+    assert seen.counts.fetched > 5 * DISK_SECONDS
 
 
 @pytest.mark.node

@@ -123,6 +123,67 @@ def test_the_node_sees_the_rank_of_data_parallelism(
     assert cluster.clients[0].engine.split(" ", 1)[1] == name
 
 
+# What SGLang tells each process of an engine of eight. With DP attention the TP rank is that within
+# a DP and CP group; without, CP groups are parts of the TP group.
+OF_EIGHT: dict[str, list[dict[str, int]]] = {
+    "tp": [{"tp_rank": i, "tp_size": 8} for i in range(8)],
+    "pp": [{"pp_rank": i // 4, "pp_size": 2, "tp_rank": i % 4, "tp_size": 4} for i in range(8)],
+    "dp attention": [{"dp_rank": i // 2, "tp_rank": i % 2, "tp_size": 2} for i in range(8)],
+    "dp attention, cp": [
+        {
+            "dp_rank": i // 4,
+            "attn_cp_rank": i // 2 % 2,
+            "attn_cp_size": 2,
+            "tp_rank": i % 2,
+            "tp_size": 2,
+        }
+        for i in range(8)
+    ],
+    "cp": [
+        {"attn_cp_rank": i // 4, "attn_cp_size": 2, "tp_rank": i, "tp_size": 8} for i in range(8)
+    ],
+    "dp replicas": [{"tp_rank": i % 4, "tp_size": 4} for i in range(8)],
+}
+
+
+@pytest.mark.parametrize("kind", OF_EIGHT)
+def test_no_two_processes_of_an_engine_share_a_folder_or_take_the_whole_pool(
+    cluster: FakeCluster, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from peercache.core import embedded
+    from peercache.store import PeerCacheStore
+    from sglang.srt.runtime_context import get_parallel
+
+    from .conftest import storage_config
+
+    started: list[dict[str, str]] = []
+
+    def acquire(options: dict[str, str]) -> str:
+        started.append(options)
+        return SOCKET
+
+    monkeypatch.setattr(embedded, "acquire", acquire)
+    monkeypatch.setattr(embedded, "release", lambda: None)
+    extra = {"global_segment_size": "8gb", "disk_path": "/nvme0,/nvme1", "disk_size": "80gb"}
+    for process, ranks in enumerate(OF_EIGHT[kind]):
+        replica = kind == "dp replicas"
+        parallel = {
+            "attn_dp_size": 1 + max(each.get("dp_rank", 0) for each in OF_EIGHT[kind]),
+            "dp_size": 2 if replica else 1,
+            "dp_rank": process // 4 if replica else None,
+        }
+        for field, value in parallel.items():
+            monkeypatch.setattr(get_parallel(), field, value, raising=False)
+        config = storage_config(**ranks)
+        config.extra_config = {"discovery_addr": "127.0.0.1:31998", **extra}
+        PeerCacheStore(config, {}).close()
+    folders = [folder for each in started for folder in each["disk-path"].split(",")]
+    assert len(set(folders)) == 2 * 8
+    assert {(each["pool-size"], each["disk-size"]) for each in started} == {
+        (str(1 << 30), str(10 << 30))
+    }
+
+
 def test_embedded_mode_needs_the_node_in_the_extension(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

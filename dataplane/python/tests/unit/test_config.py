@@ -20,8 +20,8 @@ SGLANG = {
 }
 
 
-def parse(extra: dict[str, object], environ: dict[str, str] | None = None, tp_size: int = 1):
-    return config.parse(extra, environ or {}, tp_size)
+def parse(extra: dict[str, object], environ: dict[str, str] | None = None, ranks: int = 1):
+    return config.parse(extra, environ or {}, config.EngineRank("tp0", ranks))
 
 
 def test_socket_mode_takes_the_injected_configuration() -> None:
@@ -57,7 +57,7 @@ def test_the_configuration_of_the_original_works_embedded() -> None:
             "device_name": "mlx5_0",
             "global_segment_size": "4gb",
         },
-        tp_size=2,
+        ranks=2,
     )
     assert parsed.node_options == {
         "discovery-addr": "10.0.0.1:31998",
@@ -135,8 +135,9 @@ def test_every_embedded_key_reaches_the_node() -> None:
 
 
 def test_each_rank_has_a_folder_and_its_share_of_the_disk() -> None:
-    def disk(tp_size: int = 1, tp_rank: int = 0, **keys: object) -> dict[str, str]:
-        options = config.parse({**EMBEDDED, **keys}, {}, tp_size, tp_rank).node_options or {}
+    def disk(name: str = "tp0", count: int = 1, **keys: object) -> dict[str, str]:
+        rank = config.EngineRank(name, count)
+        options = config.parse({**EMBEDDED, **keys}, {}, rank).node_options or {}
         return {flag: value for flag, value in options.items() if flag.startswith("disk-")}
 
     assert disk() == {}
@@ -145,7 +146,7 @@ def test_each_rank_has_a_folder_and_its_share_of_the_disk() -> None:
         "disk-path": "/data/peercache/tp0",
         "disk-size": str(100 << 30),
     }
-    assert disk(4, 3, disk_path="/nvme0/,/nvme1", disk_size="8gb", disk_write_budget="3") == {
+    assert disk("tp3", 4, disk_path="/nvme0/,/nvme1", disk_size="8gb", disk_write_budget="3") == {
         "disk-path": "/nvme0/tp3,/nvme1/tp3",
         "disk-size": str(2 << 30),
         "disk-write-budget": "3",

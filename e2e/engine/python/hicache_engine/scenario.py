@@ -10,7 +10,7 @@ from typing import Any
 from hicache_engine.cache import Cache
 from hicache_engine.flags import Flags
 
-# Rounds of a load that are reported one by one; the totals count all.
+# Rounds of a load that are reported: of equal ones in a row the first. The totals count all.
 _MAX_ROUNDS = 500
 # Wrong pages of a load that are named.
 _MAX_WRONG = 5
@@ -130,13 +130,26 @@ def _repeat(
             totals["empty_rounds"] += result["pages"] == 0
             totals["full_rounds"] += result["pages"] == request.pages
             rounds.append({"at": round(now, 3), **result})
-        kept = rounds[:: max(1, -(-len(rounds) // _MAX_ROUNDS))]
         return {
             **totals,
             "last": rounds[-1] if rounds else None,
-            "timeline": kept,
+            "timeline": timeline(rounds),
             **_common(cache),
         }
+
+
+def timeline(rounds: list[dict[str, float]]) -> list[dict[str, float]]:
+    """The rounds that differ from the one before, and the last one, which says when it ended.
+
+    A call that times out is one slow round among many fast ones, and would be lost in a sample.
+    """
+    kept = [
+        each
+        for at, each in enumerate(rounds)
+        if at in (0, len(rounds) - 1) or each["pages"] != rounds[at - 1]["pages"]
+    ]
+    step = max(1, -(-len(kept) // _MAX_ROUNDS))
+    return kept[:-1:step] + kept[-1:]
 
 
 def _cache(flags: Flags, request: Request) -> Cache:
