@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -36,6 +37,11 @@ const (
 	tracesPath = "/v1/traces"
 	// shutdownTimeout bounds the last sending of spans when the operator stops.
 	shutdownTimeout = 3 * time.Second
+	// sendTimeout bounds one try to send spans, with its answer.
+	sendTimeout = 10 * time.Second
+	// longestAnswer bounds what is read of an answer. The answer of a collector is empty, or says in a sentence which spans it
+	// refuses; the exporter keeps all of it in memory.
+	longestAnswer = 64 << 10
 )
 
 // Check returns what is wrong with the address of a collector.
@@ -72,7 +78,8 @@ func Start(endpoint, version string) (Traces, error) {
 	}
 	target := parsed.JoinPath(tracesPath)
 	// The exporter connects for each batch, so an unreachable collector does not delay the start.
-	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(target.String()))
+	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(target.String()),
+		otlptracehttp.WithHTTPClient(&http.Client{Transport: bounded(http.DefaultTransport), Timeout: sendTimeout}))
 	if err != nil {
 		return Traces{}, fmt.Errorf("setting up spans for %s: %w", target, err)
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/go-logr/logr/funcr"
 	"go.opentelemetry.io/otel/attribute"
@@ -56,27 +56,72 @@ func TestSpansReachTheCollector(t *testing.T) {
 	}
 }
 
-// TestNothingRunsWithoutAnEndpoint also checks that an endpoint starts the exporter's goroutine, so that its absence is
-// meaningful.
+// TestNothingRunsWithoutAnEndpoint starts no exporter in one bubble and one in another: a bubble fails when a goroutine in it does
+// not end. That an exporter has a goroutine makes the absence of one meaningful.
 func TestNothingRunsWithoutAnEndpoint(t *testing.T) {
-	collector := otlp.Start(t)
-	for endpoint, want := range map[string]bool{"": false, collector.URL: true} {
-		traces, err := Start(endpoint, "1")
+	synctest.Test(t, func(t *testing.T) {
+		traces, err := Start("", "1")
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, span := traces.Tracer().Start(t.Context(), "reconcile")
 		done := false
 		if err := Step(ctx, "apply", func(context.Context) error { done = true; return nil }); err != nil || !done {
-			t.Errorf("a step with endpoint %q: %v, done %t", endpoint, err, done)
+			t.Errorf("a step without an endpoint: %v, done %t", err, done)
 		}
-		if span.IsRecording() != want {
-			t.Errorf("with endpoint %q spans are made: %t", endpoint, span.IsRecording())
+		if span.IsRecording() {
+			t.Error("spans are made without an endpoint")
 		}
 		span.End()
-		awaitExporter(t, want, "with endpoint "+endpoint)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		traces, err := Start("http://127.0.0.1:0", "1") // nobody is asked there: no span ends
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, span := traces.Tracer().Start(t.Context(), "reconcile"); !span.IsRecording() {
+			t.Error("no spans are made with an endpoint")
+		}
+		synctest.Wait() // until the exporter waits for spans
+		var stacks bytes.Buffer
+		if err := pprof.Lookup("goroutine").WriteTo(&stacks, 2); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(stacks.String(), "NewBatchSpanProcessor") {
+			t.Errorf("no exporter runs with an endpoint:\n%s", stacks.String())
+		}
 		traces.Stop()
-		awaitExporter(t, false, "after the end, with endpoint "+endpoint)
+	})
+}
+
+// TestAnswersOfTheCollectorAreBounded lets a collector answer without end.
+func TestAnswersOfTheCollectorAreBounded(t *testing.T) {
+	const offered = 256 << 20 // more than sockets hold
+	taken := make(chan int, 1)
+	collector := httptest.NewServer(http.HandlerFunc(func(writer http.ResponseWriter, _ *http.Request) {
+		wrote, part := 0, bytes.Repeat([]byte("x"), 1<<20)
+		for wrote < offered {
+			n, err := writer.Write(part)
+			wrote += n
+			if err != nil {
+				break
+			}
+		}
+		taken <- wrote
+	}))
+	defer collector.Close()
+	traces, err := Start(collector.URL, "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, span := traces.Tracer().Start(t.Context(), "reconcile")
+	span.End()
+	traces.Stop()
+	if wrote := <-taken; wrote >= offered {
+		t.Errorf("all of an answer of %d bytes was read", wrote)
+	}
+	if said := logged(); !strings.Contains(said, "spans are lost") || !strings.Contains(said, "the answer has more than 65535 bytes") {
+		t.Errorf("the log says\n%s", said)
 	}
 }
 
@@ -84,6 +129,12 @@ func TestNothingRunsWithoutAnEndpoint(t *testing.T) {
 var operatorLog struct {
 	sync.Mutex
 	strings.Builder
+}
+
+func logged() string {
+	operatorLog.Lock()
+	defer operatorLog.Unlock()
+	return operatorLog.String()
 }
 
 func TestMain(m *testing.M) {
@@ -110,28 +161,8 @@ func TestUnreachableCollector(t *testing.T) {
 	}
 	span.End()
 	traces.Stop()
-	operatorLog.Lock()
-	defer operatorLog.Unlock()
-	_, said, _ := strings.Cut(operatorLog.String(), "spans are lost")
-	if !strings.Contains(said, closed.URL+"/v1/traces") {
-		t.Errorf("the log says\n%s", operatorLog.String())
-	}
-}
-
-// awaitExporter waits until an exporter goroutine exists, or none does. They start and stop asynchronously.
-func awaitExporter(t *testing.T, want bool, when string) {
-	t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		var stacks bytes.Buffer
-		if err := pprof.Lookup("goroutine").WriteTo(&stacks, 2); err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(stacks.String(), "NewBatchSpanProcessor") == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s an exporter runs: %t", when, !want)
-		}
+	if _, said, _ := strings.Cut(logged(), "spans are lost"); !strings.Contains(said, closed.URL+"/v1/traces") {
+		t.Errorf("the log says\n%s", logged())
 	}
 }
 

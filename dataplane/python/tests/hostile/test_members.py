@@ -26,6 +26,7 @@ FIRST_LARGE = 1_000
 # The wire allows 10 s and one more for an answer of 64 MiB. A busy machine gets the slack.
 CUT_OFF_SECONDS = 11.0
 SLACK_SECONDS = 3.0
+EXPIRES_SECONDS = 3.0  # member-ttl-ms
 ONE_BYTE_SECONDS = 0.001
 SMALLEST_BUFFER = 2048
 
@@ -44,7 +45,10 @@ class Pair:
         self.writer = EngineProcess("writer", folder, self.holder.socket)
         self.reader = EngineProcess("reader", folder, self.other.socket)
         self.next = PAGES
-        assert self.writer.ask("set", first=0, count=PAGES)["stored"] == PAGES
+        deadline = time.monotonic() + SERVES_SECONDS
+        # The other node has joined a moment ago: a shard that changes hands may refuse records.
+        while self.writer.ask("set", first=0, count=PAGES)["stored"] != PAGES:
+            assert time.monotonic() < deadline, "the pages cannot be set"
         self.await_service("its start")
 
     def read(self) -> int:
@@ -189,3 +193,29 @@ def test_what_is_no_request_of_a_member_is_refused(pair: Pair, table: Table) -> 
     refused = f"{len(types) - len(taken)} refused"
     table(f"{len(types)} messages that are no request", "refused", refused)
     assert not taken
+
+
+def test_a_member_that_takes_the_name_of_another_keeps_it_out_until_it_stops(
+    pair: Pair, table: Table
+) -> None:
+    """It says once that it is the other node, born later. Nobody can tell that from a restart."""
+
+    def address() -> str:
+        of_other = [m for m in pair.holder.status()["members"] if m["id"] == "other"]
+        return str(of_other[0]["address"]) if of_other else ""
+
+    true = address()
+    impostor = bodies.Heartbeat("other", bodies.MAX - 1, state=1, port=9)
+    with Peer(pair.holder.peer_port).join(TOKEN) as member:
+        began = time.monotonic()
+        member.expect(wire.HEARTBEAT + 1, wire.HEARTBEAT, impostor.pack())
+    while address() == true:
+        assert time.monotonic() < began + SERVES_SECONDS, "the name is not taken"
+        time.sleep(0.02)
+    out = EXPIRES_SECONDS + SLACK_SECONDS
+    while address() != true or not pair.serves():
+        assert time.monotonic() < began + out, "the other node does not come back"
+        time.sleep(0.02)
+    took = time.monotonic() - began
+    table("a member says once that it is another", f"{out:.0f} s", f"{took:.1f} s")
+    assert "stop this process, or give it another id" in pair.other.output()
