@@ -189,7 +189,7 @@ std::vector<uint8_t> Intake::Take(std::span<const OfferItem> items, uint64_t epo
     which.push_back(in.item);
   }
   std::vector<uint8_t> published(pages.size());
-  publisher_->Publish(pages, published, Clock::now() + options_.stall);
+  publisher_->Publish(pages, published, Clock::now() + options_.peer_timeout);
   for (size_t p = 0; p < pages.size(); ++p) {
     if (!published[p]) continue;
     outcomes[which[p]] = kTaken;

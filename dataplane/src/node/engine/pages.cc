@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checksum.h"
+#include "node/batch/deadline.h"
 
 namespace peercache {
 
@@ -108,7 +109,7 @@ void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments,
   if (disk_ != nullptr) disk_->Keep(for_disk, for_disk.size() < pages.size());
   std::vector<uint8_t> published(pages.size());
   const TimePoint publishing = Clock::now();
-  publisher_->Publish(pages, published, publishing + options_.stall);
+  publisher_->Publish(pages, published, DeadlineFor(bytes, options_.peer_timeout, start));
   if (!pages.empty()) counters_->set_publish.Observe(Clock::now() - publishing);
   for (size_t p = 0; p < pages.size(); ++p) {
     ok[which[p]] = published[p];

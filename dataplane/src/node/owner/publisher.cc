@@ -112,21 +112,24 @@ void Publisher::PublishToPeers(std::span<const HeldPage> pages, const Groups& gr
     OwnerStamp stamp;
     std::span<const size_t> which;
   };
+  // First: the messages to others carry a time limit from when they are begun.
+  if (const auto own = groups.find(peers_->self()); own != groups.end()) {
+    const auto& which = own->second;
+    std::vector<uint8_t> outcomes(which.size(), kRefused);
+    const bool accepted = PublishToSelf(pages, which, outcomes);
+    for (size_t i = 0; i < which.size(); ++i) {
+      if (!accepted || (outcomes[i] != kServed && MustBeServed(pages[which[i]])))
+        failed[which[i]] = 1;
+    }
+  }
   std::vector<Sent> sent;
   CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
   const TimePoint now = Clock::now();
   for (const auto& [node, which] : groups) {
-    if (node == peers_->self()) {
-      std::vector<uint8_t> outcomes(which.size(), kRefused);
-      const bool accepted = PublishToSelf(pages, which, outcomes);
-      for (size_t i = 0; i < which.size(); ++i) {
-        if (!accepted || (outcomes[i] != kServed && MustBeServed(pages[which[i]])))
-          failed[which[i]] = 1;
-      }
-      continue;
-    }
+    if (node == peers_->self()) continue;
     const PeerRef peer = peers_->Find(node);
-    if (peer == nullptr || !peer->health().Allows(now)) {
+    // A peer that had no time to answer would count as one that fails, and its epoch would end.
+    if (peer == nullptr || !peer->health().Allows(now) || now >= deadline) {
       for (size_t i : which) failed[i] = 1;
       continue;
     }

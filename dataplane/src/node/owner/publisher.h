@@ -50,6 +50,8 @@ class Publisher {
   // A tier's part of a record, as this node's, for its lease.
   Record Signed(Record of_tier) const;
   // ok[i] = 1 when every owner of the record, in a view that is still current, has acknowledged it.
+  // A shard that makes no progress is given up after `stall`, counted from when it is asked: the
+  // part of this node's own shard takes no time from the others. Nobody is asked after `deadline`.
   void Publish(std::span<const HeldPage> pages, std::span<uint8_t> ok, TimePoint deadline);
   // reuse_at[i]: from then on no reader uses a record of victims[i].
   void Withdraw(std::span<const Victim> victims, std::span<TimePoint> reuse_at);

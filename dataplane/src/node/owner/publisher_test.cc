@@ -143,14 +143,14 @@ class PublisherTest : public testing::Test {
     if (!reachable) view->unreachable = {kShard};
     return view;
   }
-  bool Publish() {
+  bool Publish(Duration limit = milliseconds(10'000)) {
     std::vector<HeldPage> pages(1);
     pages[0].key = key_;
     PagePin pin = pool_->Find(key_);
     pages[0].record = publisher_.RecordOf(pin);
     pages[0].hold = std::move(pin);
     uint8_t ok[1];
-    publisher_.Publish(pages, ok, Clock::now() + milliseconds(10'000));
+    publisher_.Publish(pages, ok, Clock::now() + limit);
     return ok[0] != 0;
   }
   bool Noted() const {
@@ -215,6 +215,18 @@ TEST_F(PublisherTest, APageThatTheShardNeedNotKnowAnyMoreIsWithdrawnFromIt) {
   own_.Lookup(keys, 99, {}, found, Clock::now());
   EXPECT_EQ(found[0].node, kOwner);
   EXPECT_EQ(found[0].lease_ms, 50u);
+}
+
+// It has sent nothing that could arrive late, so what the shard has of this node stays good.
+TEST_F(PublisherTest, AShardThatWouldHaveNoTimeToAnswerIsNeitherAskedNorBlamed) {
+  ASSERT_TRUE(Publish());
+  const PeerRef peer = peers_.Find(kShard);
+  const uint64_t epoch = peer->epoch(), sent = counters_.publish_messages;
+  EXPECT_FALSE(Publish(Duration::zero()));
+  EXPECT_EQ(counters_.publish_messages, sent);
+  EXPECT_EQ(peer->health().trips(), 0u);
+  EXPECT_EQ(peer->epoch(), epoch);
+  EXPECT_TRUE(host_.Serves(key_));
 }
 
 TEST_F(PublisherTest, KeepalivesMeasureTheRoundTrip) {

@@ -69,6 +69,14 @@ struct Fetcher::Search {
   size_t Drop(Sought::Why why) {
     return std::erase_if(sought, [why](const Sought& s) { return s.why == why; });
   }
+  // Drops those that no reader can reach, and returns their keys.
+  std::vector<Key> TakeAbsent() {
+    std::vector<Key> keys;
+    for (const Sought& s : sought)
+      if (s.why == Sought::kAbsent) keys.push_back(batch->keys[s.page]);
+    Drop(Sought::kAbsent);
+    return keys;
+  }
 };
 
 void Fetcher::Fetch(GetBatch* batch, TimePoint deadline) {
@@ -87,8 +95,8 @@ void Fetcher::Fetch(GetBatch* batch, TimePoint deadline) {
 
   LookUp(&search);
   Read(&search);
-  // Nobody has these, or who has them cannot be known in time.
-  counters_->miss_absent.Add(search.Drop(Sought::kAbsent));
+  // Nobody that can be read from has these, or who has them cannot be known in time.
+  const auto absent = search.TakeAbsent();
   counters_->miss_unreachable.Add(search.Drop(Sought::kUnanswered));
 
   // One record for each key is enough for those that are left: to bring alternatives along would
@@ -101,6 +109,15 @@ void Fetcher::Fetch(GetBatch* batch, TimePoint deadline) {
 
   for (const Sought& s : search.sought)
     (s.why == Sought::kStale ? counters_->miss_stale : counters_->miss_unreachable).Add(1);
+  CountAbsent(search, absent);
+}
+
+// Last, since no page comes of it.
+void Fetcher::CountAbsent(const Search& search, std::span<const Key> keys) const {
+  const TimePoint limit = std::min(search.deadline, Clock::now() + options_.stall);
+  const size_t left_out = locator_->LeftOut(*search.view, keys, limit).size();
+  counters_->miss_unreachable.Add(left_out);
+  counters_->miss_absent.Add(keys.size() - left_out);
 }
 
 bool Fetcher::Recall(Search* search) const {

@@ -70,6 +70,8 @@ class Fetcher {
   // What the holders say of the pages now: of each that is `here` its place in the pool.
   void AskDisks(Search* search, std::vector<Sought>* pages, std::vector<Sought>* here,
                 std::vector<Sought>* left) const;
+  // Pages that Lookup has not found: nobody has them, or only nodes that it leaves out.
+  void CountAbsent(const Search& search, std::span<const Key> keys) const;
   // Its holder did not give the page.
   void Lose(Search* search, const Sought& sought, Sought::Why why, std::vector<Sought>* left) const;
 

@@ -47,8 +47,34 @@ std::vector<size_t> Locator::Lookup(const View& view, std::span<const Key> keys,
                                     std::span<const uint64_t> failed) {
   const TimePoint asked_at = Clock::now();  // model: lease_from_ask
   const uint64_t era = cache_.era();
-  std::fill(records.begin(), records.end(), Record{});
   Found found{records, {}, {}};
+  Search(view, keys, Holders::kReadable, failed, deadline, &found);
+  ChooseNearest(keys, &found);
+  cache_.Put(keys, records, asked_at, std::min(options_.cache_ttl, options_.lease), era);
+  auto unanswered = std::move(found.unanswered);
+  std::erase_if(unanswered, [&](size_t i) { return records[i].node != 0; });
+  std::ranges::sort(unanswered);
+  unanswered.erase(std::unique(unanswered.begin(), unanswered.end()), unanswered.end());
+  return unanswered;
+}
+
+std::vector<size_t> Locator::LeftOut(const View& view, std::span<const Key> keys,
+                                     TimePoint deadline) {
+  const auto avoid = peers_->ToAvoid(Clock::now());
+  if (avoid.empty() || keys.empty()) return {};
+  std::vector<Record> records(keys.size());
+  Found found{records, {}, {}};
+  Search(view, keys, Holders::kAll, {}, deadline, &found);
+  std::vector<size_t> left_out;
+  for (size_t i = 0; i < records.size(); ++i)
+    if (std::ranges::find(avoid, records[i].node) != avoid.end()) left_out.push_back(i);
+  return left_out;
+}
+
+void Locator::Search(const View& view, std::span<const Key> keys, Holders holders,
+                     std::span<const uint64_t> failed, TimePoint deadline, Found* found) {
+  const auto records = found->records;
+  std::fill(records.begin(), records.end(), Record{});
   std::vector<size_t> missing(keys.size());
   for (size_t i = 0; i < missing.size(); ++i) missing[i] = i;
   // The owners in `current`, then for what is missing those in `next` and `previous` (view.h).
@@ -65,23 +91,17 @@ std::vector<size_t> Locator::Lookup(const View& view, std::span<const Key> keys,
       if (owner != 0 && !repeated) groups.Add(owner, i);
     }
     asked[rounds++] = ring;
-    if (!groups.empty()) LookupAt(&groups, keys, &found, deadline, failed);
+    if (!groups.empty()) LookupAt(&groups, keys, holders, failed, deadline, found);
     std::erase_if(missing, [&](size_t i) { return records[i].node != 0; });
     if (missing.empty() || Clock::now() >= deadline) break;
   }
-  ChooseNearest(keys, &found);
-  cache_.Put(keys, records, asked_at, std::min(options_.cache_ttl, options_.lease), era);
-  auto unanswered = std::move(found.unanswered);
-  std::erase_if(unanswered, [&](size_t i) { return records[i].node != 0; });
-  std::ranges::sort(unanswered);
-  unanswered.erase(std::unique(unanswered.begin(), unanswered.end()), unanswered.end());
-  return unanswered;
 }
 
-void Locator::LookupAt(NodeGroups* groups, std::span<const Key> keys, Found* found,
-                       TimePoint deadline, std::span<const uint64_t> failed) {
+void Locator::LookupAt(NodeGroups* groups, std::span<const Key> keys, Holders holders,
+                       std::span<const uint64_t> failed, TimePoint deadline, Found* found) {
   const TimePoint now = Clock::now();
-  auto exclude = peers_->ToAvoid(now);
+  std::vector<uint64_t> exclude;
+  if (holders == Holders::kReadable) exclude = peers_->ToAvoid(now);
   exclude.insert(exclude.end(), failed.begin(), failed.end());
   std::vector<PeerRef> due;
   if (one_sided_ != nullptr) LookAt(groups, &due, keys, found, exclude, now, deadline);

@@ -42,6 +42,9 @@ class Locator {
   // nothing was found and a shard that was to be asked has not answered.
   std::vector<size_t> Lookup(const View& view, std::span<const Key> keys, std::span<Record> records,
                              TimePoint deadline, std::span<const uint64_t> failed = {});
+  // Of keys of which Lookup has found nothing: those with a record all the same, of a node that it
+  // leaves out (Peers::ToAvoid). Costs a lookup while there is such a node, else nothing.
+  std::vector<size_t> LeftOut(const View& view, std::span<const Key> keys, TimePoint deadline);
   // What is still remembered of earlier lookups, and until when each may be used. Returns how many
   // were found.
   size_t Recall(std::span<const Key> keys, std::span<Record> records, std::span<TimePoint> until,
@@ -58,10 +61,14 @@ class Locator {
     std::vector<OtherRecord> others;
     std::vector<size_t> unanswered;
   };
+  enum class Holders : uint8_t { kReadable, kAll };
   size_t Recalled(size_t found);
+  // Asks the owners in each ring of the view.
+  void Search(const View& view, std::span<const Key> keys, Holders holders,
+              std::span<const uint64_t> failed, TimePoint deadline, Found* found);
   // Looks for the keys of each group at its node; groups are used up.
-  void LookupAt(NodeGroups* groups, std::span<const Key> keys, Found* found, TimePoint deadline,
-                std::span<const uint64_t> failed);
+  void LookupAt(NodeGroups* groups, std::span<const Key> keys, Holders holders,
+                std::span<const uint64_t> failed, TimePoint deadline, Found* found);
   void LookAt(NodeGroups* groups, std::vector<PeerRef>* due, std::span<const Key> keys,
               Found* found, std::span<const uint64_t> exclude, TimePoint now, TimePoint deadline);
   void LookupHere(std::span<const NodeGroups::Item> items, std::span<const Key> keys,

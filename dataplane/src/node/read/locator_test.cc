@@ -80,6 +80,26 @@ TEST_F(LocatorTest, WhoseBreakerIsOpenIsNotAsked) {
   EXPECT_EQ(counters_.asked_for, 0u);
 }
 
+// Nothing of such a holder is promised, and nothing of it is forgotten.
+TEST_F(LocatorTest, WhatOnlyAHolderHasWhoseBreakerIsOpenIsLeftOut) {
+  const RingMember ring[] = {{kSelf, 1}};
+  view_.current = Ring(ring, 8);
+  Publish(kPeer, seconds(50), std::span(keys_).first(2), &shard_);
+  const auto found = [&] {
+    std::vector<Record> records(kKeys);
+    EXPECT_TRUE(locator_.Lookup(view_, keys_, records, Clock::now() + seconds(20)).empty());
+    return std::ranges::count(records, kPeer, &Record::node);
+  };
+  const auto left_out = [&] { return locator_.LeftOut(view_, keys_, Clock::now() + seconds(20)); };
+  EXPECT_EQ(found(), 2);
+  EXPECT_TRUE(left_out().empty());
+  peers_.Find(kPeer)->health().Failed(Clock::now() + seconds(60));
+  EXPECT_EQ(found(), 0);
+  EXPECT_EQ(left_out(), (std::vector<size_t>{0, 1}));
+  peers_.Find(kPeer)->health().Succeeded();
+  EXPECT_EQ(found(), 2);
+}
+
 TEST_F(LocatorTest, SaysOfWhichKeysNothingWasHeard) {
   const std::vector<size_t> all = {0, 1, 2};
   EXPECT_EQ(Lookup(Clock::now()), all) << "no time to ask";

@@ -133,8 +133,8 @@ MetricSection ReadMetrics() {
            "sum(rate(peercache_read_bytes_total{tier!=\"local\"}[5m]))"},
           {"peercache_read_misses_total",
            kCounter,
-           "Pages not delivered, by reason: nobody in reach has it (absent), its holder or the "
-           "shard that knows where it is did not answer (unreachable), it moved on twice (stale), "
+           "Pages not delivered, by reason: nobody has it (absent), its holder or the shard that "
+           "knows where it is does not answer (unreachable), it moved on twice (stale), "
            "it came too late to be trusted (lease_expired), the engine's memory could not be "
            "written (engine_memory), its bytes were wrong (checksum), this node knows no member "
            "yet (not_joined), it may have missed a clear while it was stopped or cut off (behind), "

@@ -272,6 +272,35 @@ TEST(MetricsTest, WhatOnlyADeadShardMayKnowIsUnreachableNotAbsent) {
   EXPECT_EQ(after["peercache_read_requests_total"], after.Sum("peercache_read_misses_total"));
 }
 
+// This node's own shard has their records, and serves them for as long as they may be true.
+TEST(MetricsTest, PagesOfAHolderWhoseBreakerIsOpenAreUnreachableNotAbsent) {
+  TestCluster cluster([](NodeConfig* c) { c->member_ttl = milliseconds(30'000); });
+  const auto a = cluster.Start("a");
+  auto b = cluster.Start("b");
+  TestEngine engine(a->socket(), 64, 4096);
+  {
+    TestEngine writer(b->socket(), 64, 4096);
+    ASSERT_TRUE(Eventually(std::chrono::seconds(20), [&] { return writer.Set(0, 64) == 64u; }));
+  }
+  b.reset();  // without leaving
+  const std::string open = "peercache_breakers{state=\"open\"}",
+                    unreachable = "peercache_read_misses_total{reason=\"unreachable\"}";
+  bool was_open = false;
+  double counted = 0;
+  ASSERT_TRUE(Eventually(std::chrono::seconds(20), [&] {
+    engine.Get(0, 64);  // the first ones try to read there, and open the breaker
+    const Scraped before(*a);
+    EXPECT_EQ(engine.Get(0, 64).hits, 0u);
+    EXPECT_EQ(engine.Exists(0, 64), 0u);
+    const Scraped after(*a);
+    was_open =
+        before[open] == 1 && after[open] == 1 && before["peercache_members_unreachable"] == 1;
+    counted = after[unreachable] - before[unreachable];
+    return was_open;
+  }));
+  EXPECT_GT(counted, 0);
+}
+
 TEST(MetricsTest, ANodeShowsWhoIsThere) {
   TestCluster cluster;
   const auto a = cluster.Start("a"), b = cluster.Start("b");
