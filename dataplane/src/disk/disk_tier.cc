@@ -65,9 +65,10 @@ Status DiskTier::Start(PageObserver* observer) {
   ClearList clears;
   uint64_t newest_range = 0;
   size_t opened = 0;
+  const TimePoint give_up = Clock::now() + options_.patience;  // for all of them together
   for (size_t i = 0; i < parts_.size(); ++i) {
     parts_[i].path = options_.paths[i];
-    if (Status open = OpenPart(&parts_[i]); !open.ok()) {
+    if (Status open = OpenPart(&parts_[i], give_up); !open.ok()) {
       ClosePart(&parts_[i], open);
       refused =
           refused.ok() ? open : Status(refused.code(), refused.message() + "; " + open.message());
@@ -116,8 +117,8 @@ void DiskTier::ClosePart(Part* part, const Status& why) {
   part->device.reset();
 }
 
-Status DiskTier::OpenPart(Part* part) {
-  Result<DeviceFile> file = OpenDeviceFile(part->path);
+Status DiskTier::OpenPart(Part* part, TimePoint give_up) {
+  Result<DeviceFile> file = OpenDeviceFile(part->path, give_up);
   if (!file.ok()) return file.status();
   Result<ChosenIo> io =
       ChooseIo(options_.io, file->fd.get(), options_.device.reads + kOtherRequests);

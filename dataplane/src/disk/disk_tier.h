@@ -17,6 +17,7 @@
 // Thread-safe. Threads: two for each device, and up to 16 more where its engine is threads.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -50,6 +51,8 @@ struct DiskOptions {
   LogLimits log;
   DeviceLimits device;
   uint64_t region_bytes = kRegionBytes;
+  // How long to wait for a process that has the files and may be about to end; as for the pool's.
+  Duration patience = std::chrono::seconds(10);
   // For tests: stands an engine before that of a path.
   std::function<std::unique_ptr<IoEngine>(const std::string& path, std::unique_ptr<IoEngine>)> wrap;
 };
@@ -156,7 +159,7 @@ class DiskTier {
   explicit DiskTier(DiskOptions options);
   Status Start(PageObserver* observer);
   // Opens and judges the device's file.
-  Status OpenPart(Part* part);
+  Status OpenPart(Part* part, TimePoint give_up);
   // Sizes the file, and writes its superblock.
   Status ClaimPart(Part* part);
   Status StartPart(uint16_t number, Part* part);
