@@ -300,6 +300,11 @@ bool DiskTier::on() const {
                      [](const Part& part) { return part.device && part.device->on(); });
 }
 
+void DiskTier::TurnOff(const std::string& why) {
+  for (Part& part : parts_)
+    if (part.device) part.device->TurnOff(why);
+}
+
 bool DiskTier::recovered() const {
   return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
     return !part.device || !part.device->on() || part.keeper->recovered();

@@ -141,6 +141,8 @@ class DiskTier {
   Sequence* sequence() { return &sequence_; }
   DiskStats stats() const;
   bool on() const;
+  // Nothing is written or found from now on, for a reason that is not the drives'.
+  void TurnOff(const std::string& why);
   bool recovered() const;
 
  private:

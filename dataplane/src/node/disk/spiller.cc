@@ -1,5 +1,9 @@
 #include "node/disk/spiller.h"
 
+#include <utility>
+
+#include "base/thread.h"
+
 namespace peercache {
 namespace {
 
@@ -10,8 +14,12 @@ constexpr size_t kAdoptedBatch = 64;
 
 }  // namespace
 
-Spiller::Spiller(disk::DiskTier* tier, Pool* pool)
-    : tier_(tier), pool_(pool), thread_([this] { Run(); }) {}
+Status Spiller::Start() {
+  auto thread = StartThread([this] { Run(); });
+  if (!thread.ok()) return thread.status();
+  thread_ = std::move(*thread);
+  return {};
+}
 
 Spiller::~Spiller() {
   {
@@ -19,7 +27,7 @@ Spiller::~Spiller() {
     stop_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Spiller::Add(std::span<const PageAt> pages, bool continues_hit) {
