@@ -208,7 +208,7 @@ PutResult DiskTier::Put(const PageToPut& page, std::span<const std::byte> bytes)
   }
   const DiskPage put{.key = page.key, .checksum = page.checksum, .tag = page.tag};
   bool later = false;
-  // A batch has a device, and the next one when that does not take it.
+  // A batch has a device, and the next one while that does not take it.
   const size_t home = page.batch % parts_.size();
   for (size_t i = 0; i < parts_.size(); ++i) {
     Part& part = parts_[(home + i) % parts_.size()];

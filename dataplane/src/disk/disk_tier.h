@@ -12,7 +12,9 @@
 //
 // For the node: the observer hears which pages come and go, so that their records are published and
 // withdrawn; a page's sequence, which no other page ever has, serves as its generation, and its
-// note keeps what the directory knows of it. Pages of one Set batch lie on one device.
+// note keeps what the directory knows of it. Pages of one Set batch lie on one device while that
+// keeps up: a drive that is lost then cuts few prefixes. What it does not take at once goes to the
+// next device: a page that waits may be evicted before it is written, which cuts its prefix as well.
 //
 // Thread-safe. Threads: two for each device, and up to 16 more where its engine is threads.
 #pragma once
@@ -69,7 +71,7 @@ struct PageToPut {
 };
 
 struct PutResult {
-  // kLater: the drive does not keep up, or is giving up a region. Nothing is counted.
+  // kLater: no drive keeps up, or they are giving up regions. Nothing is counted.
   enum class What : uint8_t { kTaken, kAlready, kLater, kDropped };
   What what = What::kTaken;
   Drop why = Drop::kCount;  // when it is dropped

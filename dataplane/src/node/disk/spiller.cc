@@ -48,7 +48,7 @@ void Spiller::AddAll() {
   pool_->ForEachReady([this](const PageInfo& page) {
     if (page.replica) return;
     std::lock_guard lock(mutex_);
-    // A batch for a few of them: it lies on one drive.
+    // A batch for a few of them: they lie on one drive while that keeps up.
     if (adopted_.size() % kAdoptedBatch == 0) ++batch_;
     adopted_.push_back({{page.offset, page.generation, page.key}, batch_, false});
   });
