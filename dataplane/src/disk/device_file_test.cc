@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <thread>
 
 #include "base/checksum.h"
 #include "disk/aligned.h"
@@ -17,13 +18,13 @@ namespace {
 using testing::DiskFolder;
 
 std::string Refusal(const std::string& folder) {
-  const Result<DeviceFile> file = OpenDeviceFile(folder);
+  const Result<DeviceFile> file = OpenDeviceFile(folder, Clock::now());
   return file.ok() ? "" : file.status().message();
 }
 
 TEST(DeviceFileTest, IsMadeReservedAndLocked) {
   DiskFolder folder;
-  Result<DeviceFile> file = OpenDeviceFile(folder.path());
+  Result<DeviceFile> file = OpenDeviceFile(folder.path(), Clock::now());
   ASSERT_TRUE(file.ok()) << file.status().ToString();
   EXPECT_EQ(file->bytes, 0u);
   EXPECT_GE(kBlock, file->memory_alignment);
@@ -49,9 +50,74 @@ TEST(DeviceFileTest, RefusesWhatIsNoDiskAndSaysWhatToDo) {
   }
 }
 
+TEST(DeviceFileTest, WaitsForAProcessThatIsAboutToEnd) {
+  DiskFolder folder;
+  Result<DeviceFile> before = OpenDeviceFile(folder.path(), Clock::now());
+  ASSERT_TRUE(before.ok()) << before.status().ToString();
+  std::thread ending([&] {
+    std::this_thread::sleep_for(milliseconds(200));
+    EXPECT_TRUE(ReserveSpace(*before, 8 << 20).ok());
+    before->fd.Reset();
+  });
+  const Result<DeviceFile> file =
+      OpenDeviceFile(folder.path(), Clock::now() + std::chrono::seconds(10));
+  ending.join();
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  EXPECT_EQ(file->bytes, 8u << 20) << "as the process before has left it";
+}
+
+TEST(DeviceFileTest, AFileThatIsRemovedWhileItIsWaitedForIsNotUsed) {
+  DiskFolder folder;
+  Result<DeviceFile> before = OpenDeviceFile(folder.path(), Clock::now());
+  ASSERT_TRUE(before.ok()) << before.status().ToString();
+  std::thread ending([&] {
+    std::this_thread::sleep_for(milliseconds(200));
+    EXPECT_EQ(unlink(before->path.c_str()), 0);
+    before->fd.Reset();
+  });
+  const Result<DeviceFile> file =
+      OpenDeviceFile(folder.path(), Clock::now() + std::chrono::seconds(10));
+  ending.join();
+  ASSERT_FALSE(file.ok());
+  EXPECT_NE(file.status().message().find("was removed or replaced"), std::string::npos)
+      << file.status().message();
+}
+
+TEST(DeviceFileTest, RefusesAFileThatOthersMayWrite) {
+  DiskFolder folder;
+  const std::string path = folder.Write(kFileName, "");
+  const auto expect = [&](const std::string& need, const std::string& fix) {
+    const std::string refusal = Refusal(folder.path());
+    EXPECT_NE(refusal.find(path + need), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find(fix), std::string::npos) << refusal;
+  };
+  ASSERT_EQ(chmod(path.c_str(), 0602), 0);
+  expect(" may be written by others (mode 602", "chmod 0600 it");
+  // As the kubelet leaves the files of a volume: for the node's own group, too.
+  ASSERT_EQ(chmod(path.c_str(), 0660), 0);
+  EXPECT_EQ(Refusal(folder.path()), "");
+  const std::string elsewhere = folder.Write("elsewhere", "");
+  ASSERT_EQ(chmod(elsewhere.c_str(), 0600), 0);
+  ASSERT_EQ(unlink(path.c_str()), 0);
+  ASSERT_EQ(symlink(elsewhere.c_str(), path.c_str()), 0);
+  expect(" is a symbolic link", "name the folder that the file is in");
+  ASSERT_EQ(unlink(path.c_str()), 0);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_NE(Refusal(folder.path()), "");
+  if (geteuid() != 0) GTEST_SKIP() << "files of others need root";
+  ASSERT_EQ(unlink(path.c_str()), 0);
+  folder.Write(kFileName, "");
+  ASSERT_EQ(chown(path.c_str(), geteuid(), 4711), 0);
+  ASSERT_EQ(chmod(path.c_str(), 0660), 0);
+  expect(" may be written by others (mode 660, group 4711)", "chmod 0600 it");
+  ASSERT_EQ(chown(path.c_str(), 4711, 4711), 0);
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  expect(" belongs to user 4711", "chown it");
+}
+
 TEST(DeviceFileTest, RefusesMoreThanIsFreeAndLeavesNothingReserved) {
   DiskFolder folder;
-  Result<DeviceFile> file = OpenDeviceFile(folder.path());
+  Result<DeviceFile> file = OpenDeviceFile(folder.path(), Clock::now());
   ASSERT_TRUE(file.ok());
   const Status refused = ReserveSpace(*file, uint64_t{8} << 40);
   ASSERT_FALSE(refused.ok());

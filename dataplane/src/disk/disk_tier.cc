@@ -65,9 +65,10 @@ Status DiskTier::Start(PageObserver* observer) {
   ClearList clears;
   uint64_t newest_range = 0;
   size_t opened = 0;
+  const TimePoint give_up = Clock::now() + options_.patience;  // for all of them together
   for (size_t i = 0; i < parts_.size(); ++i) {
     parts_[i].path = options_.paths[i];
-    if (Status open = OpenPart(&parts_[i]); !open.ok()) {
+    if (Status open = OpenPart(&parts_[i], give_up); !open.ok()) {
       ClosePart(&parts_[i], open);
       refused =
           refused.ok() ? open : Status(refused.code(), refused.message() + "; " + open.message());
@@ -116,8 +117,8 @@ void DiskTier::ClosePart(Part* part, const Status& why) {
   part->device.reset();
 }
 
-Status DiskTier::OpenPart(Part* part) {
-  Result<DeviceFile> file = OpenDeviceFile(part->path);
+Status DiskTier::OpenPart(Part* part, TimePoint give_up) {
+  Result<DeviceFile> file = OpenDeviceFile(part->path, give_up);
   if (!file.ok()) return file.status();
   Result<ChosenIo> io =
       ChooseIo(options_.io, file->fd.get(), options_.device.reads + kOtherRequests);
@@ -207,7 +208,7 @@ PutResult DiskTier::Put(const PageToPut& page, std::span<const std::byte> bytes)
   }
   const DiskPage put{.key = page.key, .checksum = page.checksum, .tag = page.tag};
   bool later = false;
-  // A batch has a device, and the next one when that does not take it.
+  // A batch has a device, and the next one while that does not take it.
   const size_t home = page.batch % parts_.size();
   for (size_t i = 0; i < parts_.size(); ++i) {
     Part& part = parts_[(home + i) % parts_.size()];
@@ -297,6 +298,11 @@ DiskStats DiskTier::stats() const {
 bool DiskTier::on() const {
   return std::any_of(parts_.begin(), parts_.end(),
                      [](const Part& part) { return part.device && part.device->on(); });
+}
+
+void DiskTier::TurnOff(const std::string& why) {
+  for (Part& part : parts_)
+    if (part.device) part.device->TurnOff(why);
 }
 
 bool DiskTier::recovered() const {

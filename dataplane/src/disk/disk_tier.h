@@ -12,11 +12,14 @@
 //
 // For the node: the observer hears which pages come and go, so that their records are published and
 // withdrawn; a page's sequence, which no other page ever has, serves as its generation, and its
-// note keeps what the directory knows of it. Pages of one Set batch lie on one device.
+// note keeps what the directory knows of it. Pages of one Set batch lie on one device while that
+// keeps up: a drive that is lost then cuts few prefixes. What it does not take at once goes to the
+// next device: a page that waits may be evicted before it is written, which cuts its prefix as well.
 //
 // Thread-safe. Threads: two for each device, and up to 16 more where its engine is threads.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -50,6 +53,8 @@ struct DiskOptions {
   LogLimits log;
   DeviceLimits device;
   uint64_t region_bytes = kRegionBytes;
+  // How long to wait for a process that has the files and may be about to end; as for the pool's.
+  Duration patience = std::chrono::seconds(10);
   // For tests: stands an engine before that of a path.
   std::function<std::unique_ptr<IoEngine>(const std::string& path, std::unique_ptr<IoEngine>)> wrap;
 };
@@ -66,7 +71,7 @@ struct PageToPut {
 };
 
 struct PutResult {
-  // kLater: the drive does not keep up, or is giving up a region. Nothing is counted.
+  // kLater: no drive keeps up, or they are giving up regions. Nothing is counted.
   enum class What : uint8_t { kTaken, kAlready, kLater, kDropped };
   What what = What::kTaken;
   Drop why = Drop::kCount;  // when it is dropped
@@ -138,6 +143,8 @@ class DiskTier {
   Sequence* sequence() { return &sequence_; }
   DiskStats stats() const;
   bool on() const;
+  // Nothing is written or found from now on, for a reason that is not the drives'.
+  void TurnOff(const std::string& why);
   bool recovered() const;
 
  private:
@@ -156,7 +163,7 @@ class DiskTier {
   explicit DiskTier(DiskOptions options);
   Status Start(PageObserver* observer);
   // Opens and judges the device's file.
-  Status OpenPart(Part* part);
+  Status OpenPart(Part* part, TimePoint give_up);
   // Sizes the file, and writes its superblock.
   Status ClaimPart(Part* part);
   Status StartPart(uint16_t number, Part* part);

@@ -278,6 +278,34 @@ TEST(DiskTierSimTest, SpreadsBatchesOverItsDevices) {
     EXPECT_EQ(ReadAndCheck(*sim.tier, i, 0, 50000), ReadOutcome::kHit);
 }
 
+TEST(DiskTierSimTest, ABatchStaysOnItsDeviceWhileThatKeepsUpAndThenGoesToTheNext) {
+  SimTier sim(2);
+  sim.options.log.write_rate = 4'000'000;
+  ASSERT_TRUE(sim.Open().ok());
+  ASSERT_TRUE(sim.Recovered());
+  const auto put_all = [&](uint64_t batch, uint64_t from, uint64_t to) {
+    for (uint64_t i = from; i < to; ++i)
+      ASSERT_EQ(
+          sim.tier->Put({.key = KeyOf(i), .tag = 1, .batch = batch}, BytesOf(i, 0, 50000)).what,
+          PutResult::What::kTaken)
+          << i;
+    ASSERT_TRUE(FlushAll(*sim.tier).ok());
+  };
+  const auto device_of = [&](uint64_t i) {
+    DiskPage found;
+    const Key key = KeyOf(i);
+    sim.tier->Find(std::span(&key, 1), std::span(&found, 1));
+    EXPECT_NE(found.length, 0u) << i;
+    return found.at.device;
+  };
+  put_all(0, 0, 20);
+  for (uint64_t i = 0; i < 20; ++i) EXPECT_EQ(device_of(i), 0) << i;
+  // More than its write buffers hold, and at once.
+  put_all(2, 100, 160);
+  for (uint64_t i = 100; i < 120; ++i) EXPECT_EQ(device_of(i), 0) << i;
+  EXPECT_EQ(device_of(159), 1);
+}
+
 TEST(DiskTierSimTest, GrowsAndShrinksWithItsSize) {
   SimTier sim;
   sim.options.bytes = kFirstRegionAt + 8 * kSmallRegion;

@@ -54,7 +54,17 @@ void DiskPages::Start(Pool* pool, Room* room) {
   loader_.emplace(tier_.get(), pool, room, std::chrono::seconds(1));
   spiller_.emplace(tier_.get(), pool);
   records_.Start(tier_.get(), &*holdings_, &*loader_, pool);
-  spiller_->AddAll();
+  Status started = loader_->Start();
+  if (started.ok()) started = spiller_->Start();
+  if (started.ok()) {
+    spiller_->AddAll();
+    return;
+  }
+  // The pool has its generations from the tier, which therefore stays. A loader finds nothing in a
+  // tier that is off.
+  spdlog::error("disk-path: {}; this node keeps pages in memory only", started.message());
+  tier_->TurnOff(started.message());
+  spiller_.reset();
 }
 
 void DiskPages::Serve(Publisher* publisher) { records_.Serve(publisher); }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/thread.h"
 #include "disk/aligned.h"
 
 namespace peercache {
@@ -22,7 +23,14 @@ struct Loader::Loading {
 };
 
 Loader::Loader(disk::DiskTier* tier, Pool* pool, Room* room, Duration patience)
-    : tier_(tier), pool_(pool), room_(room), patience_(patience), thread_([this] { Run(); }) {}
+    : tier_(tier), pool_(pool), room_(room), patience_(patience) {}
+
+Status Loader::Start() {
+  auto thread = StartThread([this] { Run(); });
+  if (!thread.ok()) return thread.status();
+  thread_ = std::move(*thread);
+  return {};
+}
 
 Loader::~Loader() {
   {
@@ -30,7 +38,7 @@ Loader::~Loader() {
     stop_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Loader::Load(std::span<const Key> keys, std::span<PagePin> pins, TimePoint deadline) {

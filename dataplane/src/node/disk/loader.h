@@ -25,6 +25,7 @@
 
 #include "base/clock.h"
 #include "base/key.h"
+#include "base/status.h"
 #include "disk/disk_tier.h"
 #include "node/owner/room.h"
 #include "pool/pool.h"
@@ -35,6 +36,8 @@ class Loader {
  public:
   Loader(disk::DiskTier* tier, Pool* pool, Room* room, Duration patience);
   ~Loader();
+  // Before it nothing that was wanted comes. Fails where the system gives no thread.
+  Status Start();
 
   // Fills pins[i], where it is empty and keys[i] is on disk, as far as that can be done by the
   // deadline. Pages that were asked for are hot: they may take the room of others.

@@ -1,5 +1,9 @@
 #include "node/disk/spiller.h"
 
+#include <utility>
+
+#include "base/thread.h"
+
 namespace peercache {
 namespace {
 
@@ -10,8 +14,12 @@ constexpr size_t kAdoptedBatch = 64;
 
 }  // namespace
 
-Spiller::Spiller(disk::DiskTier* tier, Pool* pool)
-    : tier_(tier), pool_(pool), thread_([this] { Run(); }) {}
+Status Spiller::Start() {
+  auto thread = StartThread([this] { Run(); });
+  if (!thread.ok()) return thread.status();
+  thread_ = std::move(*thread);
+  return {};
+}
 
 Spiller::~Spiller() {
   {
@@ -19,7 +27,7 @@ Spiller::~Spiller() {
     stop_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Spiller::Add(std::span<const PageAt> pages, bool continues_hit) {
@@ -40,7 +48,7 @@ void Spiller::AddAll() {
   pool_->ForEachReady([this](const PageInfo& page) {
     if (page.replica) return;
     std::lock_guard lock(mutex_);
-    // A batch for a few of them: it lies on one drive.
+    // A batch for a few of them: they lie on one drive while that keeps up.
     if (adopted_.size() % kAdoptedBatch == 0) ++batch_;
     adopted_.push_back({{page.offset, page.generation, page.key}, batch_, false});
   });

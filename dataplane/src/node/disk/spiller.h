@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/key.h"
+#include "base/status.h"
 #include "disk/disk_tier.h"
 #include "pool/pool.h"
 
@@ -20,8 +21,10 @@ namespace peercache {
 
 class Spiller {
  public:
-  Spiller(disk::DiskTier* tier, Pool* pool);
+  Spiller(disk::DiskTier* tier, Pool* pool) : tier_(tier), pool_(pool) {}
   ~Spiller();
+  // Before it nothing is written. Fails where the system gives no thread.
+  Status Start();
 
   // Pages of one set that were not here before. `continues_hit`: others of it were, so its prefix
   // is asked for again.

@@ -1,6 +1,8 @@
 // Nodes with a disk: pages that have left the pool, the process or the other nodes' memory come
 // back from it, and those that were cleared do not.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -177,6 +179,22 @@ TEST_F(DiskNodes, ANodeWhoseDriveCannotBeUsedServesFromMemory) {
   TestEngine engine((*node)->socket(), kPiece, kPage);
   EXPECT_EQ(engine.Set(0, kPiece), kPiece);
   EXPECT_EQ(engine.Get(0, kPiece).hits, kPiece);
+}
+
+// An update in place starts the new process while the old one may still be ending.
+TEST_F(DiskNodes, ANodeWaitsForTheProcessBeforeToGiveUpItsDrive) {
+  const std::string file = FolderOf("a") + "/" + disk::kFileName;
+  UniqueFd before(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_TRUE(before);
+  ASSERT_EQ(flock(before.get(), LOCK_EX | LOCK_NB), 0);
+  std::thread ending([&] {
+    std::this_thread::sleep_for(500ms);
+    before.Reset();
+  });
+  auto a = cluster_.Start("a");
+  ending.join();
+  const json device = DiskOf(*a)["devices"][0];
+  EXPECT_EQ(device["on"], true) << device;
 }
 
 }  // namespace
