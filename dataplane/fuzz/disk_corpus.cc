@@ -33,6 +33,7 @@ Blob SuperblockOf(uint64_t clears) {
   superblock.geometry = {.region_bytes = disk::kRegionBytes, .regions = 8};
   superblock.cluster = "inference/kv";
   superblock.clears.AddFloor(9, 4);
+  superblock.clears.Forgotten({.epoch = 4, .digest = 0x1234567});
   for (uint64_t i = 0; i < clears; ++i)
     superblock.clears.Add({.tag = i * i, .sequence = 100 + i, .epoch = 5 + i});
   std::vector<std::byte> bytes(disk::kSuperblockBytes);

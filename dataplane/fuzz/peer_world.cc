@@ -79,7 +79,7 @@ PeerWorld::PeerWorld()
       shard_(SmallShard()),
       table_(SmallTable(), LongAgo()),
       peers_(kHello, none_.get(), OwnerTimes{}),
-      clears_({}, &peers_, &views_, &counters_, [](auto, uint64_t) { return size_t{0}; }),
+      clears_({}, &peers_, &views_, &counters_, [](const ClearOrder&) { return size_t{0}; }),
       open_(
           kHello, none_.get(), stored_.pool.get(), &shard_, &table_, &counters_, nullptr, &clears_,
           [](uint64_t) { return size_t{0}; }, TakeNothing),

@@ -122,7 +122,7 @@ void Catalog::ForEach(const std::function<void(const DiskPage&)>& fn) const {
   }
 }
 
-void Catalog::Clear(std::optional<uint64_t> tag, uint64_t epoch) {
+void Catalog::Clear(std::optional<uint64_t> tag, uint64_t epoch, const ForgottenClears& forgotten) {
   {
     const std::lock_guard lock(mutex_);
     const uint64_t sequence = sequence_->Next();
@@ -130,6 +130,7 @@ void Catalog::Clear(std::optional<uint64_t> tag, uint64_t epoch) {
       clears_.Add({.tag = *tag, .sequence = sequence, .epoch = epoch});
     else
       clears_.AddFloor(sequence, epoch);
+    clears_.Forgotten(forgotten);
   }
   Sweep();
 }

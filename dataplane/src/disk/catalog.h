@@ -66,7 +66,7 @@ class Catalog {
 
   // From now on no page of the tag (of all tags) that was stored, or taken for writing, is found.
   // The caller makes it last: clears().
-  void Clear(std::optional<uint64_t> tag, uint64_t epoch);
+  void Clear(std::optional<uint64_t> tag, uint64_t epoch, const ForgottenClears& forgotten = {});
   ClearList clears() const;
 
   uint64_t size() const;

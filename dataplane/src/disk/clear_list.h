@@ -6,8 +6,9 @@
 // whose memory is gone still knows which clears its disk has seen.
 //
 // Bounded: beyond kMostTags the oldest clear is forgotten, and its sequence is the floor for pages
-// of all tags. Costs: Dead is a search in a sorted array of at most kMostTags; none allocates but
-// Add.
+// of all tags. The cluster's own floor is kept beside, with its digest: what all members may have
+// forgotten, which says nothing of pages. Costs: Dead is a search in a sorted array of at most
+// kMostTags; none allocates but Add.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +22,13 @@ struct ClearedTag {
   uint64_t sequence = 0;
   uint64_t epoch = 0;
   friend bool operator==(const ClearedTag&, const ClearedTag&) = default;
+};
+
+// Up to which epoch members have forgotten clears, and which ones: ClearState has it.
+struct ForgottenClears {
+  uint64_t epoch = 0;
+  uint64_t digest = 0;
+  friend bool operator==(const ForgottenClears&, const ForgottenClears&) = default;
 };
 
 class ClearList {
@@ -58,8 +66,14 @@ class ClearList {
     });
   }
 
+  // The clears of these have been applied here.
+  void Forgotten(const ForgottenClears& clears) {
+    if (clears.epoch >= forgotten_.epoch && clears.epoch != 0) forgotten_ = clears;
+  }
+
   // What either knows.
   void Merge(const ClearList& other) {
+    Forgotten(other.forgotten_);
     AddFloor(other.floor_sequence_, other.floor_epoch_);
     for (const ClearedTag& clear : other.tags_)
       if (clear.sequence > floor_sequence_ || clear.epoch > floor_epoch_) Add(clear);
@@ -68,6 +82,7 @@ class ClearList {
   const std::vector<ClearedTag>& tags() const { return tags_; }  // in their order
   uint64_t floor_sequence() const { return floor_sequence_; }
   uint64_t floor_epoch() const { return floor_epoch_; }
+  const ForgottenClears& forgotten() const { return forgotten_; }
   friend bool operator==(const ClearList&, const ClearList&) = default;
 
  private:
@@ -82,6 +97,7 @@ class ClearList {
 
   uint64_t floor_sequence_ = 0;
   uint64_t floor_epoch_ = 0;
+  ForgottenClears forgotten_;
   std::vector<ClearedTag> tags_;
 };
 

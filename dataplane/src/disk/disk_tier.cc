@@ -246,8 +246,9 @@ Status DiskTier::Flush(TimePoint deadline) {
   return first;
 }
 
-Status DiskTier::Clear(std::optional<uint64_t> tag, uint64_t epoch) {
-  catalog_->Clear(tag, epoch);
+Status DiskTier::Clear(std::optional<uint64_t> tag, uint64_t epoch,
+                       const ForgottenClears& forgotten) {
+  catalog_->Clear(tag, epoch, forgotten);
   const std::lock_guard lock(clearing_);
   size_t recorded = 0;
   Status failed = Unavailable("no device is on");

@@ -127,7 +127,8 @@ class DiskTier {
   // Passes over the whole index, and waits for a write and a sync on each device.
   // ok: none comes back after a crash either. kUnavailable: no device could record it; the pages
   // are gone now, and would be back when the process starts again.
-  Status Clear(std::optional<uint64_t> tag, uint64_t epoch);
+  // `forgotten`: what the members had forgotten before this clear; kept beside it.
+  Status Clear(std::optional<uint64_t> tag, uint64_t epoch, const ForgottenClears& forgotten = {});
   // What was recorded, for a node that has just started.
   ClearList clears() const { return catalog_->clears(); }
 

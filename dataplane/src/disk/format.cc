@@ -14,6 +14,9 @@ constexpr uint64_t kSuperblockMagic = 0x31425344'43504350;  // "PCPCDSB1"
 constexpr uint64_t kContentsMagic = 0x31544344'43504350;    // "PCPCDCT1"
 // Both begin with magic (8), checksum (8) of all that follows, version (4), four bytes of zero.
 constexpr size_t kChecksumAt = 8, kVersionAt = 16, kBodyAt = 24;
+// Of a superblock, behind as many clears as there may be.
+constexpr size_t kForgottenAt = 216 + ClearList::kMostTags * sizeof(ClearedTag);
+static_assert(kForgottenAt + sizeof(ForgottenClears) <= kSuperblockBytes);
 constexpr size_t kEntriesAt = kBlock - kEntriesPerBlock * sizeof(ContentsEntry);  // 128
 static_assert(kEntriesAt == 128);
 
@@ -31,6 +34,7 @@ class Writer {
     Put(kFormatVersion);
     at_ = kBodyAt;
   }
+  void At(size_t at) { at_ = at; }
   void Finish() const {
     const uint64_t checksum = Checksum(std::span<const std::byte>(out_).subspan(kVersionAt));
     std::memcpy(out_.data() + kChecksumAt, &checksum, sizeof(checksum));
@@ -91,6 +95,8 @@ void EncodeSuperblock(const Superblock& superblock, std::span<std::byte> out) {
   w.Put(superblock.clears.floor_epoch());
   w.Put(uint64_t{superblock.clears.tags().size()});
   for (const ClearedTag& clear : superblock.clears.tags()) w.Put(clear);
+  w.At(kForgottenAt);
+  w.Put(superblock.clears.forgotten());
   w.Finish();
 }
 
@@ -120,6 +126,7 @@ SuperblockState DecodeSuperblock(std::span<const std::byte> bytes, Superblock* s
   read.cluster.assign(cluster.data(), name);
   read.clears.AddFloor(floor_sequence, floor_epoch);
   for (uint64_t i = 0; i < tags; ++i) read.clears.Add(r.Get<ClearedTag>());
+  read.clears.Forgotten(Reader(bytes, kForgottenAt).Get<ForgottenClears>());
   *superblock = std::move(read);
   return SuperblockState::kValid;
 }

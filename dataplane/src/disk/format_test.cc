@@ -25,6 +25,7 @@ Superblock SomeSuperblock() {
   superblock.clears.AddFloor(5, 50);
   superblock.clears.Add({.tag = 42, .sequence = 999, .epoch = 12345});
   superblock.clears.Add({.tag = 3, .sequence = 77, .epoch = 678});
+  superblock.clears.Forgotten({.epoch = 600, .digest = 0x12345});
   return superblock;
 }
 
@@ -94,6 +95,18 @@ TEST(FormatTest, NumbersLieWhereTheFormatSays) {
   EXPECT_EQ(std::memcmp(block.data() + 128, KeyOf(0).bytes.data(), 32), 0);
   EXPECT_EQ(NumberAt<uint32_t>(block, 128 + 32), 5000u);
   EXPECT_EQ(NumberAt<uint64_t>(block, 128 + 64 + 56), 2001u);  // sequence of the second page
+}
+
+TEST(FormatTest, WhatMembersHaveForgottenLiesBehindTheClears) {
+  Superblock superblock = SomeSuperblock(), read;
+  std::vector<std::byte> bytes(kSuperblockBytes);
+  EncodeSuperblock(superblock, bytes);
+  EXPECT_EQ(NumberAt<uint64_t>(bytes, 24216), 600u);
+  EXPECT_EQ(NumberAt<uint64_t>(bytes, 24224), 0x12345u);
+  superblock.clears = {};  // as of a release that did not keep it
+  EncodeSuperblock(superblock, bytes);
+  ASSERT_EQ(DecodeSuperblock(bytes, &read), SuperblockState::kValid);
+  EXPECT_EQ(read.clears.forgotten(), ForgottenClears{});
 }
 
 TEST(FormatTest, TheLargestListOfClearsFits) {
@@ -225,12 +238,15 @@ TEST(ClearListTest, MergedListsKnowWhatEitherKnows) {
   b.Add({.tag = 1, .sequence = 12, .epoch = 2});
   b.Add({.tag = 2, .sequence = 3, .epoch = 2});
   a.AddFloor(4, 0);
+  a.Forgotten({.epoch = 3, .digest = 9});
+  b.Forgotten({.epoch = 2, .digest = 8});
   ClearList ab = a, ba = b;
   ab.Merge(b);
   ba.Merge(a);
   EXPECT_EQ(ab, ba);
   EXPECT_TRUE(ab.Dead(1, 12));
   EXPECT_TRUE(ab.Dead(3, 4));
+  EXPECT_EQ(ab.forgotten().digest, 9u);
 }
 
 }  // namespace

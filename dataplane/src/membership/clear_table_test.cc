@@ -10,6 +10,10 @@ namespace {
 ClearState Of(std::vector<ClearEntry> entries, uint64_t floor = 0) {
   return {floor, std::move(entries)};
 }
+// Clears tags from `first` to `last`, each at an epoch as high as its number.
+void Clear(ClearTable* table, uint64_t first, uint64_t last) {
+  for (uint64_t tag = first; tag <= last; ++tag) table->Take(Of({{tag, tag}}));
+}
 
 TEST(ClearTable, TellsWhatWasMissedOnce) {
   ClearTable table;
@@ -49,7 +53,7 @@ TEST(ClearTable, TablesThatTellEachOtherAllAreEqual) {
     std::vector<ClearTable> tables(3);
     for (int i = 0; i < 1000; ++i) {
       ClearTable& table = tables[random() % tables.size()];
-      const uint64_t tag = random() % (round % 2 == 0 ? 20 : 400);
+      const uint64_t tag = random() % (round % 2 == 0 ? 20 : 2 * kMostClears);
       if (random() % 3 == 0) {
         table.Take(tables[random() % tables.size()].state());
       } else {
@@ -69,20 +73,98 @@ TEST(ClearTable, TablesThatTellEachOtherAllAreEqual) {
 }
 
 TEST(ClearTable, WhatIsForgottenCountsAsAClearOfEverything) {
-  ClearTable table, away;
-  for (uint64_t tag = 1; tag <= kMostClears; ++tag) table.Take(Of({{tag, tag}}));
-  away.Take(table.state());
+  ClearTable table;
+  Clear(&table, 1, kMostClears);
   EXPECT_EQ(table.floor(), 0u);
+  EXPECT_EQ(table.forgotten(), 0u);
   table.Take(Of({{1000, 1000}}));
   EXPECT_EQ(table.size(), kMostClears);
   EXPECT_EQ(table.floor(), 1u) << "of the oldest, which was forgotten";
+  EXPECT_NE(table.forgotten(), 0u);
   EXPECT_EQ(table.EpochOf(1), 1u);
   EXPECT_GT(table.NextEpoch(0), 1000u);
+  EXPECT_TRUE(ClearTable().Missing(table.state()).all) << "for a member that has just started";
+  ClearState older = table.state();
+  older.forgotten = 0;
+  EXPECT_TRUE(ClearTable().Missing(older).all) << "also of a release that does not say what";
+}
+
+TEST(ClearTable, WhatWasAppliedAndForgottenIsNoNews) {
+  ClearTable table, other, heard;
+  for (ClearTable* each : {&table, &other, &heard}) Clear(each, 1, kMostClears);
+  for (uint64_t tag = 2000; tag < 2000 + 2 * kMostClears; ++tag) {
+    // As a node does: it hears, applies what it lacks, and knows it then.
+    heard.Take(Of({{tag, tag}}));
+    EXPECT_EQ(heard.size(), kMostClears);
+    const ClearTable::News news = table.Missing(heard.state());
+    EXPECT_FALSE(news.all) << tag;
+    EXPECT_EQ(news.tags, std::vector<uint64_t>{tag});
+    table.Take(heard.state());
+    EXPECT_TRUE(table.Missing(heard.state()).empty());
+    // As one that hears the whole table, now and then, from one that is ahead.
+    if (tag % 7 != 0) continue;
+    EXPECT_FALSE(other.Missing(table.state()).all) << tag;
+    EXPECT_TRUE(table.Missing(other.state()).empty()) << "one that is behind says nothing new";
+    other.Take(table.state());
+    EXPECT_EQ(other.state(), table.state());
+  }
+  other.Take(table.state());
+  // Those that are cleared again and again, too.
+  for (uint64_t epoch = 9000; epoch < 9000 + 3 * kMostClears; ++epoch) {
+    const ClearState next = Of({{epoch % (kMostClears + 1), epoch}});
+    EXPECT_FALSE(table.Missing(next).all);
+    table.Take(next);
+    EXPECT_FALSE(other.Missing(table.state()).all) << epoch;
+    other.Take(next);
+    EXPECT_EQ(other.state(), table.state());
+  }
+}
+
+TEST(ClearTable, AMemberThatLacksALowerForgottenClearDropsAll) {
+  ClearTable table;
+  Clear(&table, 1, kMostClears + 5);
+  for (const uint64_t known : {uint64_t{1}, kMostClears, kMostClears + 2, kMostClears + 5}) {
+    for (const uint64_t lacked : {uint64_t{1}, uint64_t{3}, uint64_t{5}}) {
+      if (lacked > known) continue;
+      ClearTable away;
+      Clear(&away, 1, lacked - 1);
+      Clear(&away, lacked + 1, known);
+      EXPECT_TRUE(away.Missing(table.state()).all)
+          << "knows those up to " << known << " but " << lacked;
+      away.Take(table.state());
+      EXPECT_TRUE(away.Missing(table.state()).empty());
+    }
+  }
+  // It was away while more tags were cleared than anybody remembers.
+  ClearTable away, back;
+  for (ClearTable* each : {&away, &back}) Clear(each, 1, 5);
+  Clear(&table, kMostClears + 6, 2 * kMostClears);
   EXPECT_TRUE(away.Missing(table.state()).all);
-  away.Take(table.state());
-  EXPECT_EQ(away.state(), table.state());
-  EXPECT_FALSE(away.Missing(table.state()).all);
-  EXPECT_TRUE(ClearTable().Missing(table.state()).all) << "also a member that has just started";
+  EXPECT_FALSE(table.Missing(away.state()).all) << "and the others need not drop anything";
+  Clear(&back, 6, kMostClears + 5);
+  EXPECT_FALSE(back.Missing(table.state()).all) << "fewer";
+}
+
+// A tag is cleared again when it is the oldest, and another one at the same time: some members
+// forget the one before, some replace it.
+TEST(ClearTable, TwoClearsAtOnceThatComeInAnotherOrderAreNoNews) {
+  const uint64_t first = 3 * kMostClears;
+  for (const uint64_t again : {uint64_t{1}, uint64_t{2}}) {
+    std::vector<ClearTable> tables(2);
+    for (ClearTable& table : tables) Clear(&table, 1, kMostClears);
+    const ClearState one = Of({{again, first}}), two = Of({{5000, first + 1}}),
+                     three = Of({{5001, first + 2}});
+    for (const ClearState& clear : {one, two, three}) tables[0].Take(clear);
+    for (const ClearState& clear : {three, two, one}) tables[1].Take(clear);
+    EXPECT_NE(tables[0].forgotten(), tables[1].forgotten());
+    const std::vector<ClearState> states{tables[0].state(), tables[1].state()};
+    for (size_t i : {0, 1}) {
+      EXPECT_TRUE(tables[i].Missing(states[1 - i]).empty());
+      tables[i].Take(states[1 - i]);
+    }
+    EXPECT_EQ(tables[0].state(), tables[1].state());
+    EXPECT_EQ(tables[0].digest(), tables[1].digest());
+  }
 }
 
 TEST(ClearTable, EpochsOfNoClockAreNotPlausible) {
@@ -109,6 +191,23 @@ TEST(ClearTable, OfTwoThatHavePagesOnlyWhatBothHaveAppliedIsKnown) {
   known.Take(KnownToBoth(a, b));
   EXPECT_FALSE(known.Missing(a).empty());
   EXPECT_FALSE(known.Missing(b).empty());
+}
+
+TEST(ClearTable, OfTwoThatHaveForgottenOtherClearsNothingIsKnown) {
+  ClearTable ahead, behind, lacks;
+  Clear(&ahead, 1, kMostClears + 9);
+  Clear(&behind, 1, kMostClears + 3);
+  Clear(&lacks, 2, kMostClears + 3);
+  for (const bool turn : {false, true}) {
+    const auto both = [turn](const ClearTable& a, const ClearTable& b) {
+      ClearTable known;
+      known.Take(turn ? KnownToBoth(a.state(), b.state()) : KnownToBoth(b.state(), a.state()));
+      return known.state();
+    };
+    EXPECT_EQ(both(ahead, behind), behind.state());
+    EXPECT_EQ(both(ahead, lacks), ClearState{});
+    EXPECT_EQ(both(behind, lacks), ClearState{});
+  }
 }
 
 }  // namespace

@@ -217,9 +217,7 @@ class Node::Impl {
     const OwnerTimes times{.lease = config_.lease, .owner_ttl = config_.member_ttl};
     peers_ = std::make_unique<Peers>(hello, secret_.get(), times, tls_.get(), &frame_memory_);
     if (transport_.fabric) transport_.fabric->Start(peers_.get());
-    const auto sweep = [this](std::optional<uint64_t> tag, uint64_t epoch) {
-      return Sweep(tag, epoch);
-    };
+    const auto sweep = [this](const ClearOrder& order) { return Sweep(order); };
     clears_ =
         std::make_unique<Clears>(KeptClears({config_.peer_timeout, stall, config_.member_ttl}),
                                  peers_.get(), &views_, &counters_, sweep);
@@ -262,7 +260,8 @@ class Node::Impl {
     agent_options.vnodes = config_.vnodes;
     requests_ = std::make_unique<PeerRequests>(
         hello, secret_.get(), pool_.get(), shard_.get(), table_.get(), &counters_,
-        transport_.fabric.get(), clears_.get(), [this](uint64_t tag) { return Sweep(tag, 0); },
+        transport_.fabric.get(), clears_.get(),
+        [this](uint64_t tag) { return Sweep({.tag = tag}); },
         [this](const OfferRequest& offer) { return Take(offer); }, disk_.get());
     TcpServerOptions server_options;
     server_options.threads = config_.io_threads;
@@ -458,11 +457,13 @@ class Node::Impl {
     };
     if (disk_) add(disk_->KnownClears(), disk_->has_past());
     PoolFile* const file = pool_->file();
+    static_assert(2 * sizeof(uint64_t) + sizeof(uint32_t) + kMostClears * sizeof(ClearEntry) <=
+                  PoolFile::kMostNote);
     if (file != nullptr) {
       const std::vector<std::byte> note = file->LoadNote();
       FrameReader reader(note);
       ClearState state;
-      if (note.empty() || !state.Decode(&reader)) state = {};
+      if (note.empty() || !state.Decode(&reader) || !state.DecodeForgotten(&reader)) state = {};
       add(state, pool_->adoption().pages > 0);
     }
     options.pages_of_before = known.has_value() && !config_.discovery_addr.empty();
@@ -473,6 +474,7 @@ class Node::Impl {
       FrameWriter writer;
       writer.Start(MessageType::kClears, 0);
       state.Encode(&writer);
+      state.EncodeForgotten(&writer);
       file->SaveNote(writer.Finish().subspan(sizeof(FrameHeader)));
     };
     return options;
@@ -605,16 +607,16 @@ class Node::Impl {
     return intake_->Answer(offer);
   }
 
-  size_t Sweep(std::optional<uint64_t> tag, uint64_t epoch) {
+  size_t Sweep(const ClearOrder& order) {
     locator_->ForgetAll();
     replicas_->Clear();
     // Pages of the process before may be there already, and nobody to take them out of service.
     if (!upkeep_ready_) return pool_->file() != nullptr || disk_ ? 1 : 0;
     intake_->Forget();
-    const size_t left = upkeep_->Clear(tag);
+    const size_t left = upkeep_->Clear(order.tag);
     if (left > 0 || !disk_) return left;
-    if (!disk_->Clear(tag, epoch)) return 1;
-    return upkeep_->Clear(tag);  // what came back from the disk meanwhile
+    if (!disk_->Clear(order.tag, order.epoch, {order.floor, order.forgotten})) return 1;
+    return upkeep_->Clear(order.tag);  // what came back from the disk meanwhile
   }
 
   NodeConfig config_;

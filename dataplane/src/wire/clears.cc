@@ -24,6 +24,16 @@ bool ClearState::Decode(FrameReader* r) {
          });
 }
 
+void ClearState::EncodeForgotten(FrameWriter* w) const {
+  if (forgotten != 0) w->Put(forgotten);
+}
+bool ClearState::DecodeForgotten(FrameReader* r) {
+  forgotten = 0;
+  if (r->AtEnd()) return true;
+  forgotten = r->Get<uint64_t>();
+  return r->AtEnd() && forgotten != 0 && floor != 0;
+}
+
 void ClearsVoice::Encode(FrameWriter* w) const {
   w->Put(digest);
   w->Put(current);
@@ -47,22 +57,24 @@ void ClearsMessage::Encode(FrameWriter* w) const {
   w->Put(kind);
   w->Put(static_cast<uint32_t>(unheard.size()));
   w->PutSpan(std::span<const uint64_t>(unheard));
+  state.EncodeForgotten(w);
 }
 bool ClearsMessage::Decode(FrameReader* r) {
   if (!state.Decode(r)) return false;
   kind = r->Get<uint8_t>();
   r->GetInto(r->GetCount(kMaxUnheard), &unheard);
-  return r->AtEnd() && kind <= kHeard;
+  return state.DecodeForgotten(r) && kind <= kHeard;
 }
 
 void ClearsAnswer::Encode(FrameWriter* w) const {
   state.Encode(w);
   w->Put(current);
+  state.EncodeForgotten(w);
 }
 bool ClearsAnswer::Decode(FrameReader* r) {
   if (!state.Decode(r)) return false;
   current = r->Get<uint8_t>();
-  return r->AtEnd() && current <= 1;
+  return state.DecodeForgotten(r) && current <= 1;
 }
 
 }  // namespace peercache

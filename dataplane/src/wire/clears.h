@@ -22,14 +22,23 @@ struct ClearEntry {
 static_assert(sizeof(ClearEntry) == 16 && std::is_trivially_copyable_v<ClearEntry>);
 
 inline constexpr uint64_t kMaxClearEpoch = uint64_t{1} << 63;
-// Tags whose last clear is remembered one by one.
-inline constexpr size_t kMostClears = 256;
+// Tags whose last clear is remembered one by one. What bounds it is the note of a pool's file, 8
+// KiB (pool/pool_file.h).
+inline constexpr size_t kMostClears = 500;
 
 struct ClearState {
   uint64_t floor = 0;               // any tag may have been cleared in epochs up to this one
   std::vector<ClearEntry> entries;  // above the floor, one a tag
+  // A digest of the clears up to the floor (membership/clear_table.h). 0: nothing is forgotten, or
+  // it is not known what.
+  uint64_t forgotten = 0;
+  // Without `forgotten`, which stands at the end of messages. They lack it while it is 0, and so do
+  // all of older releases.
   void Encode(FrameWriter* w) const;
   bool Decode(FrameReader* r);
+  void EncodeForgotten(FrameWriter* w) const;
+  // Up to the end of the message.
+  bool DecodeForgotten(FrameReader* r);
   friend bool operator==(const ClearState&, const ClearState&) = default;
 };
 

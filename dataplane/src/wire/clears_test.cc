@@ -44,6 +44,27 @@ TEST(Clears, TravelAndAreRefusedWhenCutOrTooLong) {
     EXPECT_FALSE(Decodes(std::span(body).first(size), &back)) << size;
 }
 
+TEST(Clears, WhatIsForgottenIsSaidAtTheEndAndOlderReleasesSayNothing) {
+  const ClearState state{3, {{5, 1000}}, 0x123456789};
+  const auto body = Body(ClearsMessage{state, 1, {7}});
+  ClearsMessage got;
+  ASSERT_TRUE(Decodes(body, &got));
+  EXPECT_EQ(got.state, state);
+  const auto older = Body(ClearsMessage{{3, {{5, 1000}}}, 1, {7}});
+  EXPECT_EQ(older.size() + sizeof(uint64_t), body.size());
+  ASSERT_TRUE(Decodes(older, &got));
+  EXPECT_EQ(got.state.forgotten, 0u) << "also when the one before had some";
+  for (size_t size = older.size() + 1; size < body.size(); ++size)
+    EXPECT_FALSE(Decodes(std::span(body).first(size), &got)) << size;
+
+  const auto answer = Body(ClearsAnswer{state, 1});
+  ClearsAnswer back;
+  ASSERT_TRUE(Decodes(answer, &back));
+  EXPECT_EQ(back.state, state);
+  for (size_t size = answer.size() - 7; size < answer.size(); ++size)
+    EXPECT_FALSE(Decodes(std::span(answer).first(size), &back)) << size;
+}
+
 TEST(Clears, OutOfBoundsAreRefused) {
   ClearsMessage got;
   EXPECT_FALSE(Decodes(Body(ClearsMessage{{0, {{5, 0}}}, 0, {}}), &got)) << "no epoch";
@@ -52,6 +73,7 @@ TEST(Clears, OutOfBoundsAreRefused) {
   EXPECT_FALSE(Decodes(Body(ClearsMessage{{}, 3, {}}), &got));
   EXPECT_FALSE(Decodes(
       Body(ClearsMessage{{0, std::vector<ClearEntry>(kMostClears + 1, {5, 1})}, 0, {}}), &got));
+  EXPECT_FALSE(Decodes(Body(ClearsMessage{{0, {}, 7}, 0, {}}), &got)) << "of no floor";
   ClearsAnswer answer;
   EXPECT_FALSE(Decodes(Body(ClearsAnswer{{}, 2}), &answer));
 }

@@ -74,7 +74,7 @@ bool Clearing::AddNew(std::vector<Target>* targets) const {
 
 void Clearing::Sweep(uint64_t tag, std::vector<Target>* targets, TimePoint deadline) {
   for (;;) {
-    bool here = sweep_(tag, 0) > 0;
+    bool here = sweep_({.tag = tag}) > 0;
     CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
     std::vector<Target*> asked;
     for (Target& target : *targets) {

@@ -132,7 +132,7 @@ class ClearingTest : public ::testing::Test {
   Peers peers_{Hello{"test", "", NodeHash("self"), 1}, secret_.get(), OwnerTimes{}};
   std::atomic<int> swept_{0};
   std::atomic<size_t> busy_{0};
-  const Clears::Sweep sweep_ = [this](std::optional<uint64_t>, uint64_t) {
+  const Clears::Sweep sweep_ = [this](const ClearOrder&) {
     ++swept_;
     return busy_.load();
   };

@@ -111,18 +111,27 @@ bool Clears::Apply() {
   std::lock_guard applying(applying_);
   ClearState heard;
   ClearTable::News news;
+  ClearOrder order;
   {
     std::lock_guard lock(mutex_);
     heard = heard_.state();
     news = known_.Missing(heard);
+    order.floor = news.all ? heard.floor : known_.floor();
+    order.forgotten = news.all ? heard.forgotten : known_.forgotten();
     // First, so that nothing is read from the others any more that the sweep does not look for.
     if (!news.empty()) peers_->Learned(version_ + 1);
   }
   size_t left = 0;
-  if (news.all) left = sweep_(std::nullopt, heard.floor);
+  if (news.all) {
+    order.epoch = heard.floor;
+    left = sweep_(order);
+  }
   // Also after that: what outlives the process keeps the epoch of each.
-  for (size_t i = 0; left == 0 && i < news.tags.size(); ++i)
-    left = sweep_(news.tags[i], EpochIn(heard, news.tags[i]));
+  for (size_t i = 0; left == 0 && i < news.tags.size(); ++i) {
+    order.tag = news.tags[i];
+    order.epoch = EpochIn(heard, news.tags[i]);
+    left = sweep_(order);
+  }
   std::lock_guard lock(mutex_);
   if (left > 0) return false;
   if (!news.empty()) {

@@ -51,6 +51,14 @@ struct ClearsOptions {
   std::function<void(const ClearState&)> keep = {};
 };
 
+// Which pages are to be dropped, and what is to be kept on disk of it.
+struct ClearOrder {
+  std::optional<uint64_t> tag;  // nothing: pages of all tags
+  uint64_t epoch = 0;           // of the clear; 0 before it has one
+  // Of ClearState: what this node had forgotten before. With all tags: what it may forget then.
+  uint64_t floor = 0, forgotten = 0;
+};
+
 struct ClearsStats {
   size_t tags = 0;     // whose last clear is known
   uint64_t floor = 0;  // 0: no clear has been forgotten
@@ -60,9 +68,8 @@ struct ClearsStats {
 
 class Clears {
  public:
-  // Takes the pages of the tag, or all, out of service; returns how many can still be found.
-  // `epoch`: of the clear; 0 before it has one.
-  using Sweep = std::function<size_t(std::optional<uint64_t> tag, uint64_t epoch)>;
+  // Takes the pages out of service; returns how many can still be found.
+  using Sweep = std::function<size_t(const ClearOrder& order)>;
 
   Clears(ClearsOptions options, Peers* peers, const Views* views, Counters* counters, Sweep sweep);
   ~Clears();

@@ -43,6 +43,11 @@ ClearState DiskPages::KnownClears() const {
   if (!tier_) return known;
   const disk::ClearList clears = tier_->clears();
   known.floor = clears.floor_epoch();
+  // The clears between are among the tags, unless the disk itself had to forget some of them.
+  if (clears.forgotten().epoch >= known.floor) {
+    known.floor = clears.forgotten().epoch;
+    known.forgotten = clears.forgotten().digest;
+  }
   for (const disk::ClearedTag& clear : clears.tags())
     if (clear.epoch > known.floor) known.entries.push_back({clear.tag, clear.epoch});
   return known;
@@ -80,14 +85,15 @@ void DiskPages::ContainsMany(std::span<const Key> keys, std::span<uint8_t> there
   }
 }
 
-bool DiskPages::Clear(std::optional<uint64_t> tag, uint64_t epoch) {
+bool DiskPages::Clear(std::optional<uint64_t> tag, uint64_t epoch,
+                      const disk::ForgottenClears& forgotten) {
   if (!tier_) {
     spdlog::warn(
         "clear: no drive of disk-path can be used: remove its files before another start, unless "
         "other members know of the clear");
     return true;
   }
-  const Status cleared = tier_->Clear(tag, epoch);
+  const Status cleared = tier_->Clear(tag, epoch, forgotten);
   loader_->Barrier();
   if (!cleared.ok()) {
     // Other members keep the clear, and this node hears of it when it starts again.

@@ -76,8 +76,8 @@ class DiskPages {
   }
 
   // Drops the pages of the tag, or all, for good. False: not yet, ask again. The pool has none of
-  // them any more, and may have some again afterwards.
-  bool Clear(std::optional<uint64_t> tag, uint64_t epoch);
+  // them any more, and may have some again afterwards. `forgotten`: DiskTier::Clear.
+  bool Clear(std::optional<uint64_t> tag, uint64_t epoch, const disk::ForgottenClears& forgotten);
 
   DiskReport report() const;
 

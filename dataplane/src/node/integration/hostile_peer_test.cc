@@ -264,6 +264,8 @@ std::vector<Row> ClearRows() {
       {kType, "with a floor of 2^64-1", kRefused, Clearing({{kMax, {}}, 0, {}})},
       {kType, "in the last epoch", kRefused, Clearing({{0, {{1, kMaxClearEpoch}}}, 0, {}})},
       {kType, "with the highest floor", kRefused, Clearing({{kMaxClearEpoch, {}}, 1, {}})},
+      {kType, "of which some are forgotten, below no floor", kRefused,
+       Clearing({{0, {}, kMax}, 0, {}})},
       {kType, "for a purpose that is none", kRefused, Clearing({{0, {}}, 9, {}})},
       {kType, "unheard by more than there are members", kRefused,
        Clearing({{0, {}}, 2, std::vector<uint64_t>(kMaxMembers + 1)})},

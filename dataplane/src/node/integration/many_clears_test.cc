@@ -1,0 +1,119 @@
+// More tags are cleared than members remember one by one: only pages of those tags go.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "node/integration/node_testing.h"
+#include "node/peer/peers.h"
+#include "wire/clears.h"
+
+namespace peercache {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using testing::Eventually;
+using testing::TempDir;
+using testing::TestCluster;
+using testing::TestEngine;
+
+constexpr size_t kPage = 64 << 10;
+constexpr size_t kPages = 768;  // 48 MiB: half as much again as the pool
+constexpr size_t kPiece = 64;
+constexpr uint64_t kTag = 1;
+constexpr auto kSoon = 30s;
+
+json StatusOf(const Node& node) { return json::parse(node.StatusJson()); }
+
+// Two nodes with a disk each, and a third member, which tells them of its engines' clears: those of
+// an engine are refused after some.
+class ManyClears : public ::testing::Test {
+ protected:
+  ManyClears()
+      : cluster_([this](NodeConfig* config) {
+          config->disk_paths = {disks_.path() + "/" + config->node_id};
+          mkdir(config->disk_paths[0].c_str(), 0700);
+          config->disk_bytes = uint64_t{520} << 20;
+          config->disk_write_budget = "unlimited";
+        }) {}
+
+  void Start() {
+    a_ = cluster_.Start("a");
+    b_ = cluster_.Start("b");
+    View view;
+    for (const auto& [id, node] : {std::pair{"a", a_.get()}, {"b", b_.get()}}) {
+      Member member;
+      member.id = id;
+      member.incarnation = 1;
+      member.state = MemberState::kActive;
+      member.host = "127.0.0.1";
+      member.peer_port = node->peer_port();
+      view.members.push_back(member);
+      view.by_node.emplace(NodeHash(id), view.members.size() - 1);
+    }
+    peers_.Update(view);
+  }
+  // In the pool or on disk, of which a page comes a moment later.
+  static size_t HitsOf(const Node& node) {
+    TestEngine engine(node.socket(), kPiece, kPage);
+    size_t hits = 0;
+    for (size_t at = 0; at < kPages; at += kPiece) {
+      size_t here = engine.Get(at, kPiece).hits;
+      for (int again = 0; here < kPiece && again < 5; ++again) here = engine.Get(at, kPiece).hits;
+      hits += here;
+    }
+    return hits;
+  }
+  void Tell(uint64_t tag) {
+    const auto wall = std::chrono::system_clock::now().time_since_epoch() / 1ns;
+    const ClearsMessage message{
+        {0, {{tag, static_cast<uint64_t>(wall)}}}, ClearsMessage::kMade, {}};
+    CallGroup calls(peers_, CallGroup::Breaker::kIgnore);
+    for (const PeerRef& peer : peers_.InView())
+      message.Encode(&calls.Add(peer, MessageType::kClears).request);
+    calls.Run(MessageType::kClearsOk, {kSoon, Clock::now() + kSoon});
+    for (const auto& call : calls.calls()) ASSERT_TRUE(call->status.ok());
+  }
+
+  TempDir disks_{"/var/tmp"};
+  TestCluster cluster_;
+  std::unique_ptr<Secret> secret_ = Secret::None();
+  Peers peers_{Hello{"test", "", NodeHash("c"), 1}, secret_.get(), OwnerTimes{}};
+  std::unique_ptr<Node> a_, b_;
+};
+
+TEST_F(ManyClears, PagesOfTagsThatNobodyClearsStay) {
+  Start();
+  {
+    TestEngine engine(a_->socket(), kPiece, kPage);
+    for (size_t at = 0; at < kPages; at += kPiece) {
+      ASSERT_TRUE(Eventually(kSoon, [&] { return engine.Set(at, kPiece, kTag) == kPiece; }));
+      ASSERT_TRUE(Eventually(kSoon, [&] { return StatusOf(*a_)["disk"]["waiting_pages"] == 0u; }));
+    }
+    ASSERT_TRUE(Eventually(kSoon, [&] { return StatusOf(*a_)["disk"]["pages"] >= kPages; }));
+  }
+  for (uint64_t tag = 1000; tag < 1000 + kMostClears + 100; ++tag)
+    ASSERT_NO_FATAL_FAILURE(Tell(tag));
+  // And one of an engine.
+  TestEngine engine(b_->socket(), kPiece, kPage);
+  const Status cleared = engine.client().Clear(7);
+  EXPECT_TRUE(cleared.ok()) << cleared.ToString();
+  EXPECT_EQ(StatusOf(*a_)["disk"]["pages"], kPages);
+  EXPECT_EQ(HitsOf(*a_), kPages);
+  EXPECT_TRUE(Eventually(kSoon, [&] { return HitsOf(*b_) == kPages; }));
+
+  // What they have forgotten they know after a restart as well.
+  const uint16_t port = a_->peer_port();
+  a_.reset();
+  a_ = cluster_.Start("a", true, port);
+  ASSERT_TRUE(Eventually(kSoon, [&] { return StatusOf(*a_)["disk"]["pages"] == kPages; }));
+  EXPECT_TRUE(engine.client().Clear(8).ok());
+  EXPECT_EQ(HitsOf(*a_), kPages);
+  // A clear of theirs still drops them.
+  EXPECT_TRUE(engine.client().Clear(kTag).ok());
+  EXPECT_EQ(HitsOf(*a_) + HitsOf(*b_), 0u);
+}
+
+}  // namespace
+}  // namespace peercache
