@@ -64,13 +64,13 @@ void Loader::LoadBatch(std::span<const Key> keys, std::span<const disk::DiskPage
   std::vector<size_t> lengths(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) lengths[i] = found[i].length;
   std::vector<Reservation> slots(keys.size());
-  room_->ReserveFree(lengths, slots);
+  room_->ReserveFree(lengths, slots, Room::For::kLoad);
   std::vector<std::shared_ptr<Loading>> loadings(keys.size());
   std::vector<disk::DiskRead*> reads;
   for (size_t i = 0; i < keys.size(); ++i) {
     if (lengths[i] == 0) continue;
     if (!slots[i]) {
-      auto slot = room_->Reserve(lengths[i], deadline, found[i].owner);
+      auto slot = room_->Reserve(lengths[i], deadline, found[i].owner, Room::For::kLoad);
       if (!slot.ok()) continue;
       slots[i] = std::move(*slot);
     }
