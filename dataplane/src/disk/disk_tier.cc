@@ -206,7 +206,8 @@ PutResult DiskTier::Put(const PageToPut& page, std::span<const std::byte> bytes)
     if (!budget_.Admits(page.batch, page.continues_hit, Clock::now()))
       return dropped(Drop::kBudget);
   }
-  const DiskPage put{.key = page.key, .checksum = page.checksum, .tag = page.tag};
+  const DiskPage put{
+      .key = page.key, .checksum = page.checksum, .tag = page.tag, .owner = page.owner};
   bool later = false;
   // A batch has a device, and the next one while that does not take it.
   const size_t home = page.batch % parts_.size();

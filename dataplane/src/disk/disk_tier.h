@@ -68,6 +68,7 @@ struct PageToPut {
   uint64_t checksum = 0;  // base/checksum.h; 0: Put computes it
   uint64_t batch = 0;     // of the Set that brought it
   bool continues_hit = false;
+  uint8_t owner = 0;  // DiskPage::owner
 };
 
 struct PutResult {

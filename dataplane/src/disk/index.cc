@@ -69,7 +69,7 @@ bool Index::Insert(const DiskPage& page) {
   block->tags[i] = page.tag;
   block->sequences[i] = page.sequence;
   block->lengths[i] = page.length;
-  block->places[i] = page.offset | (page.read ? kRead : 0);
+  block->places[i] = page.offset | uint32_t{page.owner} << kOwnerShift | (page.read ? kRead : 0);
   block->notes[i] = page.note;
   uint64_t at = Home(page.key);
   while (table_[at] != 0) at = Next(at);
@@ -104,10 +104,11 @@ DiskPage Index::At(Number number) const {
           .tag = block.tags[i],
           .sequence = block.sequences[i],
           .at = block.region,
-          .offset = block.places[i] & ~kRead,
+          .offset = block.places[i] & ~(kBlock - 1),
           .length = block.lengths[i],
           .note = block.notes[i],
-          .read = (block.places[i] & kRead) != 0};
+          .read = (block.places[i] & kRead) != 0,
+          .owner = static_cast<uint8_t>(block.places[i] >> kOwnerShift)};
 }
 
 uint64_t Index::SequenceAt(Number number) const {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/key.h"
+#include "disk/format.h"
 
 namespace peercache::disk {
 
@@ -38,6 +39,8 @@ struct DiskPage {
   uint32_t length = 0;
   uint32_t note = 0;  // the caller's
   bool read = false;  // since it was written
+  // Whose page it is: the caller's number. Memory keeps it, the disk does not: 0 after a start.
+  uint8_t owner = 0;
 };
 
 // Zeroed memory of a fixed number of elements, which costs nothing before it is touched.
@@ -106,7 +109,7 @@ class Index {
     uint64_t tags[kPerBlock];
     uint64_t sequences[kPerBlock];
     uint32_t lengths[kPerBlock];  // 0: unused
-    uint32_t places[kPerBlock];   // offset, which is a multiple of kBlock; kRead
+    uint32_t places[kPerBlock];   // offset, which is a multiple of kBlock; owner; kRead
     uint32_t notes[kPerBlock];
     RegionId region;
     uint32_t count;  // entries that were ever used
@@ -116,6 +119,8 @@ class Index {
     uint32_t first = 0, last = 0;  // blocks plus 1; 0: none
   };
   static constexpr uint32_t kRead = 1;
+  static constexpr int kOwnerShift = 1;
+  static_assert(UINT8_MAX << kOwnerShift < kBlock);
 
   Region& Of(RegionId id) { return regions_[id.device][id.region]; }
   const Region& Of(RegionId id) const { return regions_[id.device][id.region]; }

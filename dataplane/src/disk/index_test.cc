@@ -21,7 +21,8 @@ DiskPage Page(uint64_t number, RegionId at, uint32_t offset = 0) {
           .at = at,
           .offset = offset * kBlock,
           .length = static_cast<uint32_t>(number % 1000 + 1),
-          .note = static_cast<uint32_t>(number)};
+          .note = static_cast<uint32_t>(number),
+          .owner = static_cast<uint8_t>(number)};
 }
 
 TEST(IndexTest, AgreesWithAMap) {
@@ -66,6 +67,7 @@ TEST(IndexTest, AgreesWithAMap) {
     EXPECT_EQ(page.sequence, number + 3);
     EXPECT_EQ(page.offset, 5 * kBlock);
     EXPECT_EQ(page.note, number);
+    EXPECT_EQ(page.owner, static_cast<uint8_t>(number));
   }
 }
 

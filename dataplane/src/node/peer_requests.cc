@@ -253,7 +253,7 @@ Status PeerRequests::OnFetch(FrameReader* body, FrameWriter* out) {
   }
   if (disk_ != nullptr && !absent.empty()) {
     std::vector<uint8_t> coming(absent.size(), 0);
-    disk_->Want(absent, coming);
+    disk_->Want(absent, std::nullopt, coming);
     for (size_t i = 0; i < absent.size(); ++i)
       if (coming[i]) answer.places[which[i]].state = kFetchComing;
   }

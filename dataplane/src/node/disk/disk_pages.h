@@ -60,19 +60,21 @@ class DiskPages {
 
   // ---- for engines of this node
   // Pages of one set are in the pool: Spiller::Add.
-  void Keep(std::span<const PageAt> pages, bool continues_hit) {
-    if (spiller_) spiller_->Add(pages, continues_hit);
+  void Keep(std::span<const PageAt> pages, bool continues_hit, TenantNumber tenant) {
+    if (spiller_) spiller_->Add(pages, continues_hit, tenant);
   }
-  // Fills the empty pins of keys that are on disk.
-  void Load(std::span<const Key> keys, std::span<PagePin> pins, TimePoint deadline) {
-    if (loader_) loader_->Load(keys, pins, deadline);
+  // Fills the empty pins of keys that are on disk, which count for `tenant`.
+  void Load(std::span<const Key> keys, std::span<PagePin> pins, TimePoint deadline,
+            TenantNumber tenant) {
+    if (loader_) loader_->Load(keys, pins, deadline, tenant);
   }
   // Sets there[i] where keys[i] is on disk, and leaves the others.
   void ContainsMany(std::span<const Key> keys, std::span<uint8_t> there) const;
 
   // ---- for peers, and for what is about to be asked for: Loader::Want
-  void Want(std::span<const Key> keys, std::span<uint8_t> coming = {}) {
-    if (loader_) loader_->Want(keys, coming);
+  void Want(std::span<const Key> keys, std::optional<TenantNumber> tenant,
+            std::span<uint8_t> coming = {}) {
+    if (loader_) loader_->Want(keys, tenant, coming);
   }
 
   // Drops the pages of the tag, or all, for good. False: not yet, ask again. The pool has none of

@@ -41,7 +41,13 @@ Loader::~Loader() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Loader::Load(std::span<const Key> keys, std::span<PagePin> pins, TimePoint deadline) {
+void Loader::Load(std::span<const Key> keys, std::span<PagePin> pins, TimePoint deadline,
+                  TenantNumber tenant) {
+  Bring(keys, std::vector<TenantNumber>(keys.size(), tenant), pins, deadline);
+}
+
+void Loader::Bring(std::span<const Key> keys, std::span<const TenantNumber> tenants,
+                   std::span<PagePin> pins, TimePoint deadline) {
   std::vector<Key> asked;
   std::vector<size_t> which;
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -51,6 +57,7 @@ void Loader::Load(std::span<const Key> keys, std::span<PagePin> pins, TimePoint 
   }
   std::vector<disk::DiskPage> found(asked.size());
   tier_->Find(asked, found);
+  for (size_t i = 0; i < asked.size(); ++i) found[i].owner = tenants[which[i]];
   for (size_t at = 0; at < asked.size() && Clock::now() < deadline; at += kBatch) {
     const size_t count = std::min(kBatch, asked.size() - at);
     std::vector<PagePin> brought(count);
@@ -65,13 +72,13 @@ void Loader::LoadBatch(std::span<const Key> keys, std::span<const disk::DiskPage
   std::vector<size_t> lengths(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) lengths[i] = found[i].length;
   std::vector<Reservation> slots(keys.size());
-  room_->ReserveFree(lengths, slots);
+  room_->ReserveFree(lengths, slots, Room::For::kLoad);
   std::vector<std::shared_ptr<Loading>> loadings(keys.size());
   std::vector<disk::DiskRead*> reads;
   for (size_t i = 0; i < keys.size(); ++i) {
     if (lengths[i] == 0) continue;
     if (!slots[i]) {
-      auto slot = room_->Reserve(lengths[i], deadline);
+      auto slot = room_->Reserve(lengths[i], deadline, found[i].owner, Room::For::kLoad);
       if (!slot.ok()) continue;
       slots[i] = std::move(*slot);
     }
@@ -96,11 +103,11 @@ void Loader::LoadBatch(std::span<const Key> keys, std::span<const disk::DiskPage
     if (loadings[i] == nullptr || loadings[i]->read.outcome == disk::ReadOutcome::kLate) continue;
     loadings[i]->of_drive.reset();
     if (loadings[i]->read.outcome == disk::ReadOutcome::kHit)
-      pins[i] = PutIntoService(loadings[i].get());
+      pins[i] = PutIntoService(loadings[i].get(), found[i].owner);
   }
 }
 
-PagePin Loader::PutIntoService(Loading* loading) {
+PagePin Loader::PutIntoService(Loading* loading, TenantNumber tenant) {
   const disk::DiskPage& page = loading->read.page;
   if (loading->slot.payload().size() != page.length) return {};  // another page of this key
   if (loading->bounce)
@@ -109,9 +116,10 @@ PagePin Loader::PutIntoService(Loading* loading) {
   {
     const std::shared_lock lock(committing_);
     if (!tier_->Contains(page.key, page.sequence)) return {};
-    bool duplicate = false;
-    pin = pool_->Commit(std::move(loading->slot), page.key, page.tag, page.checksum, &duplicate);
-    if (duplicate) return pin;
+    const uint64_t generation = loading->slot.generation();
+    pool_->CommitMany(std::span(&loading->slot, 1), std::span(&page.key, 1), page.tag,
+                      std::span(&page.checksum, 1), std::span(&pin, 1), tenant);
+    if (pin.header().generation != generation) return pin;  // it came by another way
   }
   loaded_pages_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
@@ -125,7 +133,8 @@ std::vector<PageAt> Loader::TakeLoaded() {
   return std::exchange(loaded_, {});
 }
 
-void Loader::Want(std::span<const Key> keys, std::span<uint8_t> coming) {
+void Loader::Want(std::span<const Key> keys, std::optional<TenantNumber> tenant,
+                  std::span<uint8_t> coming) {
   std::vector<disk::DiskPage> found(keys.size());
   tier_->Find(keys, found);
   bool more = false;
@@ -137,7 +146,7 @@ void Loader::Want(std::span<const Key> keys, std::span<uint8_t> coming) {
       if (wanted_bytes_ >= kMostWanted || !wanted_.emplace(keys[i], found[i].length).second)
         continue;
       wanted_bytes_ += found[i].length;
-      queue_.push_back(keys[i]);
+      queue_.push_back({keys[i], tenant.value_or(found[i].owner)});
       more = true;
     }
   }
@@ -146,17 +155,21 @@ void Loader::Want(std::span<const Key> keys, std::span<uint8_t> coming) {
 
 void Loader::Run() {
   std::vector<Key> keys;
+  std::vector<TenantNumber> tenants;
   std::unique_lock lock(mutex_);
   for (;;) {
     wake_.wait(lock, [this] { return stop_ || !queue_.empty(); });
     if (stop_) return;
-    keys.assign(queue_.begin(),
-                queue_.begin() + static_cast<std::ptrdiff_t>(std::min(queue_.size(), kBatch)));
-    queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(keys.size()));
+    keys.clear();
+    tenants.clear();
+    for (; !queue_.empty() && keys.size() < kBatch; queue_.pop_front()) {
+      keys.push_back(queue_.front().key);
+      tenants.push_back(queue_.front().tenant);
+    }
     lock.unlock();
     std::vector<PagePin> pins(keys.size());
     pool_->FindMany(keys, pins);
-    Load(keys, pins, Clock::now() + patience_);
+    Bring(keys, tenants, pins, Clock::now() + patience_);
     pins.clear();
     lock.lock();
     for (const Key& key : keys) {

@@ -7,6 +7,11 @@
 // only if it is still on disk then, under a lock that a clear takes: so nothing comes back that was
 // cleared while it was on its way (see Barrier).
 //
+// A page counts for a tenant's share of the pool (pool/shares.h). Engines name only pages of their
+// own tenant, so a page that an engine asks for is of that tenant. A page that a peer asks for
+// counts for whoever set it here. Of pages of the process before that is not known: they count for
+// tenant 0.
+//
 // A drive may keep a read for longer than anybody waits. Then the slot stays the drive's until it
 // lets go (disk/reads.h).
 //
@@ -17,6 +22,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <span>
 #include <thread>
@@ -40,11 +46,14 @@ class Loader {
   Status Start();
 
   // Fills pins[i], where it is empty and keys[i] is on disk, as far as that can be done by the
-  // deadline. Pages that were asked for are hot: they may take the room of others.
-  void Load(std::span<const Key> keys, std::span<PagePin> pins, TimePoint deadline);
+  // deadline. Pages that were asked for are hot: they may take the room of others. They count for
+  // `tenant`.
+  void Load(std::span<const Key> keys, std::span<PagePin> pins, TimePoint deadline,
+            TenantNumber tenant);
   // coming[i] = 1: keys[i] is on disk. It is on its way into the pool, or will be when it is asked
-  // for again, if too many are on their way. Empty: nobody wants to know.
-  void Want(std::span<const Key> keys, std::span<uint8_t> coming = {});
+  // for again, if too many are on their way. Empty: nobody wants to know. No `tenant`: a peer asks.
+  void Want(std::span<const Key> keys, std::optional<TenantNumber> tenant,
+            std::span<uint8_t> coming = {});
   // Pages that came since the last call, to be published if they are still there. Not all of many:
   // the record of the disk leads here, too.
   std::vector<PageAt> TakeLoaded();
@@ -63,9 +72,13 @@ class Loader {
   static constexpr uint64_t kMostWanted = uint64_t{256} << 20;
   static constexpr size_t kMostLoaded = size_t{64} << 10;
 
+  // As Load; tenants[i] is that of keys[i].
+  void Bring(std::span<const Key> keys, std::span<const TenantNumber> tenants,
+             std::span<PagePin> pins, TimePoint deadline);
+  // found[i].owner is whom the page counts for.
   void LoadBatch(std::span<const Key> keys, std::span<const disk::DiskPage> found,
                  std::span<PagePin> pins, TimePoint deadline);
-  PagePin PutIntoService(Loading* loading);
+  PagePin PutIntoService(Loading* loading, TenantNumber tenant);
   void Run();
 
   disk::DiskTier* const tier_;
@@ -77,7 +90,11 @@ class Loader {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<Key> queue_;
+  struct Wanted {
+    Key key;
+    TenantNumber tenant = 0;
+  };
+  std::deque<Wanted> queue_;
   // Lengths of queue_, and of those that Run is reading.
   std::unordered_map<Key, uint32_t, KeyHash> wanted_;
   uint64_t wanted_bytes_ = 0;

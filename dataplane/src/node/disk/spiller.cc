@@ -30,12 +30,12 @@ Spiller::~Spiller() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Spiller::Add(std::span<const PageAt> pages, bool continues_hit) {
+void Spiller::Add(std::span<const PageAt> pages, bool continues_hit, TenantNumber tenant) {
   if (pages.empty()) return;
   {
     std::lock_guard lock(mutex_);
     ++batch_;
-    for (const PageAt& page : pages) fresh_.push_back({page, batch_, continues_hit});
+    for (const PageAt& page : pages) fresh_.push_back({page, batch_, continues_hit, tenant});
     while (fresh_.size() > kMostWaiting) {
       fresh_.pop_front();
       overtaken_.fetch_add(1, std::memory_order_relaxed);
@@ -98,7 +98,8 @@ bool Spiller::Write(const Fresh& page) {
                             .tag = pin.header().tag,
                             .checksum = pin.header().checksum,
                             .batch = page.batch,
-                            .continues_hit = page.continues_hit};
+                            .continues_hit = page.continues_hit,
+                            .owner = page.tenant};
   return tier_->Put(put, pin.payload()).what != disk::PutResult::What::kLater;
 }
 

@@ -26,9 +26,9 @@ class Spiller {
   // Before it nothing is written. Fails where the system gives no thread.
   Status Start();
 
-  // Pages of one set that were not here before. `continues_hit`: others of it were, so its prefix
-  // is asked for again.
-  void Add(std::span<const PageAt> pages, bool continues_hit);
+  // Pages of one set of `tenant` that were not here before. `continues_hit`: others of it were, so
+  // its prefix is asked for again.
+  void Add(std::span<const PageAt> pages, bool continues_hit, TenantNumber tenant);
   // Pages that the pool has from the process before, when it is known which of them are on disk.
   void AddAll();
 
@@ -41,6 +41,7 @@ class Spiller {
     PageAt at;
     uint64_t batch = 0;
     bool continues_hit = false;
+    TenantNumber tenant = 0;
   };
   // 64 bytes each. Beyond that the oldest go, as if they had been evicted.
   static constexpr size_t kMostWaiting = size_t{4} << 20;

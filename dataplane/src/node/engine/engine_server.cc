@@ -290,7 +290,7 @@ class EngineServer::Impl {
     if (type == MessageType::kExists) {
       if (!DecodeKeys(body, &s->keys)) return Corrupt("malformed Exists");
       if (Status b = c->binding->Bind(s->keys); !b.ok()) return b;
-      const size_t found = services_.pages->Exists(s->keys);
+      const size_t found = services_.pages->Exists(s->keys, tenant_->number());
       session.lookups().Asked(counting, s->keys.size(), found, counters_);
       s->answer.Put(static_cast<uint32_t>(found));
       counters_->op_exists.Observe(Clock::now() - start);
@@ -327,7 +327,7 @@ class EngineServer::Impl {
       counters_->op_set.Observe(Clock::now() - start);
     } else {
       services_.pages->Get(s->pages.keys, s->resolved.segments, s->pages.segments_per_page,
-                           s->flags, permit, s->resolved.unmapped);
+                           s->flags, permit, s->resolved.unmapped, tenant_->number());
       session.lookups().Got(counting, s->flags, counters_);
       for (uint8_t& flag : s->flags) flag = flag != 0;
       counters_->op_get.Observe(Clock::now() - start);

@@ -106,7 +106,7 @@ void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments,
       for_disk.push_back({record.offset, record.generation, keys[i]});
     which.push_back(i);
   }
-  if (disk_ != nullptr) disk_->Keep(for_disk, for_disk.size() < pages.size());
+  if (disk_ != nullptr) disk_->Keep(for_disk, for_disk.size() < pages.size(), tenant);
   std::vector<uint8_t> published(pages.size());
   const TimePoint publishing = Clock::now();
   publisher_->Publish(pages, published, DeadlineFor(bytes, options_.peer_timeout, start));
@@ -122,25 +122,25 @@ bool Pages::MayServe(TimePoint start) {
   return clears_->Current(start) || clears_->Await(start, start + options_.peer_timeout);
 }
 
-size_t Pages::Exists(std::span<const Key> keys) {
+size_t Pages::Exists(std::span<const Key> keys, TenantNumber tenant) {
   counters_->exists_requests.Add(1);
   counters_->exists_pages.Add(keys.size());
   std::vector<uint8_t> there(keys.size(), 0);
   Find(keys, there, &counters_->exists_lookup);
   const auto end = std::find(there.begin(), there.end(), uint8_t{0});
   const auto hits = static_cast<size_t>(end - there.begin());
-  if (disk_ != nullptr) Warm(keys.first(hits));
+  if (disk_ != nullptr) Warm(keys.first(hits), tenant);
   counters_->exists_pages_found.Add(hits);
   return hits;
 }
 
-void Pages::Warm(std::span<const Key> keys) {
+void Pages::Warm(std::span<const Key> keys, TenantNumber tenant) {
   std::vector<uint8_t> here(keys.size(), 0);
   pool_->ContainsMany(keys, here);
   std::vector<Key> absent;
   for (size_t i = 0; i < keys.size(); ++i)
     if (!here[i]) absent.push_back(keys[i]);
-  if (!absent.empty()) disk_->Want(absent);
+  if (!absent.empty()) disk_->Want(absent, tenant);
 }
 
 size_t Pages::Presence(std::span<const Key> keys, std::span<uint8_t> there) {

@@ -62,15 +62,17 @@ class Pages {
         DiskPages* disk = nullptr);
 
   // Page i is made of segments [i * per_page, (i + 1) * per_page). ok[i] = 1: stored and visible.
+  // `tenant`, here and below: whose engine asks.
   void Set(std::span<const Key> keys, std::span<const ConstBytes> segments, size_t per_page,
            uint64_t tag, std::span<uint8_t> ok, const Permit* permit = nullptr,
            TenantNumber tenant = 0);
   // ok[i]: the PageSource whose bytes are in place. The segments of pages from nowhere, 0, are
   // undefined afterwards. `unmapped`: as of Destinations.
   void Get(std::span<const Key> keys, std::span<const Bytes> segments, size_t per_page,
-           std::span<uint8_t> ok, const Permit* permit = nullptr, bool unmapped = false);
+           std::span<uint8_t> ok, const Permit* permit = nullptr, bool unmapped = false,
+           TenantNumber tenant = 0);
   // Length of the leading run of keys that can be read.
-  size_t Exists(std::span<const Key> keys);
+  size_t Exists(std::span<const Key> keys, TenantNumber tenant = 0);
   // there[i] = 1: keys[i] can be read. Returns how many can.
   size_t Presence(std::span<const Key> keys, std::span<uint8_t> there);
 
@@ -78,14 +80,14 @@ class Pages {
   // Sets there[i] to 1 where keys[i] can be read. `there` is all 0.
   void Find(std::span<const Key> keys, std::span<uint8_t> there, LatencyHistogram* lookup_time);
   // Begins to bring those that are on this node's disk: a get follows an exists.
-  void Warm(std::span<const Key> keys);
+  void Warm(std::span<const Key> keys, TenantNumber tenant);
   // ---- the sources of a get, in the order in which they are asked
   void FromOwnPool(GetBatch* batch, StageTime* stage);
   // The same by READs of the rails, into memory that only these reach.
-  void ReadOwnPool(GetBatch* batch, StageTime* stage);
+  void ReadOwnPool(GetBatch* batch, StageTime* stage, TenantNumber tenant);
   // Returns how many pages it has brought. With `pool`, also those that have come into the pool.
   size_t FromReplicas(GetBatch* batch, Pool* pool, StageTime* stage);
-  void FromOwnDisk(GetBatch* batch);
+  void FromOwnDisk(GetBatch* batch, TenantNumber tenant);
   // Other nodes: fetcher_.
   void FromOtherCalls(GetBatch* batch, std::span<const Flights::Followed> followed);
 

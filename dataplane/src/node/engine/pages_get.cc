@@ -29,7 +29,7 @@ void CountHit(PageSource source, uint64_t bytes, Counters* c) {
 }  // namespace
 
 void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size_t per_page,
-                std::span<uint8_t> ok, const Permit* permit, bool unmapped) {
+                std::span<uint8_t> ok, const Permit* permit, bool unmapped, TenantNumber tenant) {
   std::fill(ok.begin(), ok.end(), uint8_t{0});
   counters_->read_requests.Add(keys.size());
   const TimePoint start = Clock::now();
@@ -46,7 +46,7 @@ void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size
   };
   if (unmapped) {
     // Nobody can copy from there, so the call shares nothing with others.
-    ReadOwnPool(&batch, &copy);
+    ReadOwnPool(&batch, &copy, tenant);
     if (!batch.wanted.empty()) fetcher_.Fetch(&batch, deadline(batch.WantedBytes()));
     return;
   }
@@ -55,7 +55,7 @@ void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size
   if (batch.wanted.empty()) return;
   const uint64_t epoch = replicas_->epoch(), kept = replicas_->kept();
   size_t replicated = FromReplicas(&batch, nullptr, &copy);
-  if (disk_ != nullptr) FromOwnDisk(&batch);
+  if (disk_ != nullptr) FromOwnDisk(&batch, tenant);
 
   // Pages that another call is bringing already are copied from that call, at the end.
   const auto flight = std::make_shared<Flights::Call>(to, epoch);
@@ -97,10 +97,10 @@ void Pages::FromOwnPool(GetBatch* batch, StageTime* stage) {
   if (!here.empty()) stage->Add(Clock::now() - batch->start);
 }
 
-void Pages::ReadOwnPool(GetBatch* batch, StageTime* stage) {
+void Pages::ReadOwnPool(GetBatch* batch, StageTime* stage, TenantNumber tenant) {
   std::vector<PagePin> pins(batch->keys.size());
   pool_->FindMany(batch->keys, pins);
-  if (disk_ != nullptr) disk_->Load(batch->keys, pins, batch->start + options_.stall);
+  if (disk_ != nullptr) disk_->Load(batch->keys, pins, batch->start + options_.stall, tenant);
   std::vector<RemotePage> here;
   for (size_t i = 0; i < pins.size(); ++i) {
     // Its pin keeps the slot as it is for as long as the call lasts.
@@ -150,7 +150,7 @@ size_t Pages::FromReplicas(GetBatch* batch, Pool* pool, StageTime* stage) {
   return found;
 }
 
-void Pages::FromOwnDisk(GetBatch* batch) {
+void Pages::FromOwnDisk(GetBatch* batch, TenantNumber tenant) {
   // As many as the drive is asked for at a time.
   constexpr size_t kPiece = 64;
   const TimePoint deadline = DeadlineFor(batch->WantedBytes(), options_.stall, batch->start);
@@ -160,7 +160,7 @@ void Pages::FromOwnDisk(GetBatch* batch) {
     std::vector<Key> keys;
     for (const size_t page : piece) keys.push_back(batch->keys[page]);
     std::vector<PagePin> pins(piece.size());
-    disk_->Load(keys, pins, deadline);
+    disk_->Load(keys, pins, deadline, tenant);
     uint64_t bytes = 0;
     for (const PagePin& pin : pins) bytes += pin ? pin.payload().size() : 0;
     crew_.ForBytes(piece.size(), bytes, [&](size_t i) {
@@ -173,7 +173,7 @@ void Pages::FromOwnDisk(GetBatch* batch) {
   // What the drive did not bring in time is there when it is asked for again.
   std::vector<Key> late;
   for (const size_t page : batch->wanted) late.push_back(batch->keys[page]);
-  if (!late.empty()) disk_->Want(late);
+  if (!late.empty()) disk_->Want(late, tenant);
 }
 
 void Pages::FromOtherCalls(GetBatch* batch, std::span<const Flights::Followed> followed) {

@@ -34,6 +34,7 @@ class DiskNodes : public ::testing::Test {
  protected:
   DiskNodes()
       : cluster_([this](NodeConfig* config) {
+          config->lease = lease_;
           if (config->node_id == "reader") return;
           config->disk_paths = {FolderOf(config->node_id)};
           config->disk_bytes = uint64_t{520} << 20;
@@ -73,6 +74,7 @@ class DiskNodes : public ::testing::Test {
     return found;
   }
 
+  milliseconds lease_{200};
   TempDir disks_{"/var/tmp"};
   TestCluster cluster_;
 };
@@ -84,6 +86,21 @@ TEST_F(DiskNodes, PagesThatHaveLeftThePoolComeBack) {
   EXPECT_EQ(FoundBy(&engine), kPages);
   EXPECT_EQ(HitsOf(&engine), kPages);
   EXPECT_GT(DiskOf(*a)["loaded_pages"], 0u);
+}
+
+TEST_F(DiskNodes, GetsThatWaitForSlotsAreNotTakenForSets) {
+  lease_ = 1000ms;
+  auto a = cluster_.Start("a"), b = cluster_.Start("reader");
+  TestEngine engine(a->socket(), kPiece, kPage), other(b->socket(), kPiece, kPage);
+  SetAll(&engine, *a);
+  ASSERT_TRUE(Eventually(kSoon, [&] { return FoundBy(&other) == kPages; }));
+  const auto stalled = [&] {
+    return json::parse(a->StatusJson())["pool"]["set_stall_seconds"].get<double>();
+  };
+  const double before = stalled();
+  // The other node's reads have slots rest for a lease, so pages may be late.
+  EXPECT_GT(HitsOf(&other) + HitsOf(&engine), kPages);
+  EXPECT_EQ(stalled(), before);
 }
 
 TEST_F(DiskNodes, OtherNodesReadPagesThatAreOnDisk) {

@@ -12,8 +12,9 @@ constexpr Duration kAhead = milliseconds(2);
 
 }  // namespace
 
-Result<Reservation> Room::Reserve(size_t length, TimePoint deadline, TenantNumber tenant) {
-  if (pace_.load(std::memory_order_relaxed) != 0 && !Pace(length, deadline)) {
+Result<Reservation> Room::Reserve(size_t length, TimePoint deadline, TenantNumber tenant,
+                                  For what) {
+  if (what == For::kSet && pace_.load(std::memory_order_relaxed) != 0 && !Pace(length, deadline)) {
     Refused(length);
     return ResourceExhausted("the pool is full and sets are faster than evicted slots come back");
   }
@@ -21,15 +22,16 @@ Result<Reservation> Room::Reserve(size_t length, TimePoint deadline, TenantNumbe
     return !reservation.ok() && reservation.status().code() == Code::kResourceExhausted;
   };
   auto reservation = pool_->Reserve(length);
-  while (full(reservation) && WaitForSlot(length, deadline, tenant))
+  while (full(reservation) && WaitForSlot(length, deadline, tenant, what))
     reservation = pool_->Reserve(length);
   if (full(reservation)) Refused(length);
   if (reservation.ok()) Took(length);
   return reservation;
 }
 
-void Room::ReserveFree(std::span<const size_t> lengths, std::span<Reservation> reservations) {
-  if (pace_.load(std::memory_order_relaxed) != 0) return;
+void Room::ReserveFree(std::span<const size_t> lengths, std::span<Reservation> reservations,
+                       For what) {
+  if (what == For::kSet && pace_.load(std::memory_order_relaxed) != 0) return;
   pool_->ReserveMany(lengths, reservations);
   size_t taken = 0;
   for (const Reservation& reservation : reservations) taken += reservation.payload().size();
@@ -73,10 +75,10 @@ bool Room::Pace(size_t bytes, TimePoint deadline) {
   return true;
 }
 
-bool Room::WaitForSlot(size_t length, TimePoint deadline, TenantNumber tenant) {
+bool Room::WaitForSlot(size_t length, TimePoint deadline, TenantNumber tenant, For what) {
   const TimePoint start = Clock::now();
   const bool below_share = pool_->Spared(tenant);
-  waits_.fetch_add(1, std::memory_order_relaxed);
+  if (what == For::kSet) waits_.fetch_add(1, std::memory_order_relaxed);
   std::unique_lock lock(mutex_);
   wishes_[PayloadBytes(SizeClassOf(length))].below_share |= below_share;
   wanted_.notify_one();
@@ -94,14 +96,14 @@ bool Room::WaitForSlot(size_t length, TimePoint deadline, TenantNumber tenant) {
     } else if (now >= deadline) {
       break;
     } else if (tried && next > deadline) {
-      hopeless_.fetch_add(1, std::memory_order_relaxed);
+      if (what == For::kSet) hopeless_.fetch_add(1, std::memory_order_relaxed);
       break;
     } else {
       freed_.wait_until(lock, std::min(next, deadline),
                         [&] { return rounds_ != before || stop_ || (!tried && tried_ >= mine); });
     }
   }
-  CountStall(start);
+  if (what == For::kSet) CountStall(start);
   return rounds_ != before && !stop_;
 }
 

@@ -1,17 +1,19 @@
-// Room: how sets get their slots when the pool is nearly full, and how whoever makes room learns of
-// it.
+// Room: how sets and loads from disk get their slots when the pool is nearly full, and how whoever
+// makes room learns of it.
 //
 //   slowed    while less than half of the reserve is free, sets are paced, so that they do not use
 //             up in a moment what has to last until evicted slots come back
-//   waiting   a set that finds no slot frees those whose lease has passed, which costs it a look,
+//   waiting   whoever finds no slot frees those whose lease has passed, which costs it a look,
 //             and otherwise waits for the upkeep, which frees slots of pages that nobody was told
 //             of for a lease at once, and for the next slot to leave quarantine
 //   refused   when none has come by the deadline; at once when the upkeep has freed none, and none
 //             leaves quarantine before
 //
-// Evicting and withdrawing is not done here but in the upkeep's thread, which is told: by sets that
-// wait, and before that by sets that have taken much since it looked last. Of reads, only those
-// come here that bring pages from disk. Thread-safe.
+// Loads are not slowed: an engine waits for them, and the drive is their pace. What they take is
+// missing to sets, whose pace follows from what is free. Only sets are counted.
+//
+// Evicting and withdrawing is not done here but in the upkeep's thread, which is told: by whoever
+// waits, and before that when much has been taken since it looked last. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -27,6 +29,7 @@
 
 namespace peercache {
 
+// Of sets.
 struct RoomStats {
   uint64_t paced = 0;     // pages whose set was slowed
   uint64_t waits = 0;     // pages whose set found no slot
@@ -44,12 +47,16 @@ using UnmetWishes = std::map<size_t, Unmet>;  // by the longest page of the size
 
 class Room {
  public:
+  enum class For : uint8_t { kSet, kLoad };
+
   explicit Room(Pool* pool) : pool_(pool) {}
 
   // Pool::Reserve, but waits for a slot, at most until the deadline.
-  Result<Reservation> Reserve(size_t length, TimePoint deadline, TenantNumber tenant = 0);
+  Result<Reservation> Reserve(size_t length, TimePoint deadline, TenantNumber tenant = 0,
+                              For what = For::kSet);
   // Pool::ReserveMany of what needs no waiting; an empty reservation is to be asked for alone.
-  void ReserveFree(std::span<const size_t> lengths, std::span<Reservation> reservations);
+  void ReserveFree(std::span<const size_t> lengths, std::span<Reservation> reservations,
+                   For what = For::kSet);
   RoomStats stats() const;
 
   // The side that makes room. Waits until somebody asks, the slack is used up, slots may leave
@@ -68,7 +75,7 @@ class Room {
  private:
   bool Pace(size_t bytes, TimePoint deadline);
   void Took(size_t bytes);
-  bool WaitForSlot(size_t length, TimePoint deadline, TenantNumber tenant);
+  bool WaitForSlot(size_t length, TimePoint deadline, TenantNumber tenant, For what);
   void Refused(size_t length);
   void CountStall(TimePoint start);
 

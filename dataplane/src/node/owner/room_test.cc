@@ -164,6 +164,31 @@ TEST(Room, SetsKeepToThePace) {
   EXPECT_TRUE(room.Reserve(kLength, Clock::now()).ok());
 }
 
+TEST(Room, LoadsAreNeitherPacedNorCounted) {
+  auto pool = MakePool(4 * kMiB);
+  Room room(pool.get());
+  room.SetPace(kLength / 60.0);  // a minute each
+  const TimePoint start = Clock::now();
+  std::vector<Reservation> taken;
+  for (int i = 0; i < 4; ++i) {
+    auto slot = room.Reserve(kLength, start + 60s, 0, Room::For::kLoad);
+    ASSERT_TRUE(slot.ok());
+    taken.push_back(std::move(*slot));
+  }
+  const size_t lengths[] = {kLength, kLength};
+  Reservation slots[2];
+  room.ReserveFree(lengths, slots, Room::For::kLoad);
+  EXPECT_TRUE(slots[0] && slots[1]);
+  EXPECT_TRUE(room.Reserve(kLength, start + 60s).ok()) << "the first set is not behind them";
+  FillAndEvict(*pool, 1);  // and they stay withdrawing
+  EXPECT_FALSE(room.Reserve(kLength, Clock::now() + 50ms, 0, Room::For::kLoad).ok());
+  EXPECT_FALSE(room.AwaitWishes(0s).empty()) << "whoever makes room is told all the same";
+  EXPECT_LT(Clock::now(), start + 30s);
+  const RoomStats stats = room.stats();
+  EXPECT_EQ(stats.paced + stats.waits + stats.hopeless, 0u);
+  EXPECT_EQ(stats.stalled, Duration::zero());
+}
+
 TEST(Room, AFasterPaceShortensWhatWasPromised) {
   auto pool = MakePool(16 * kMiB);
   Room room(pool.get());
