@@ -83,11 +83,16 @@ class Pages {
   void Warm(std::span<const Key> keys, TenantNumber tenant);
   // ---- the sources of a get, in the order in which they are asked
   void FromOwnPool(GetBatch* batch, StageTime* stage);
-  // The same by READs of the rails, into memory that only these reach.
+  // The same by READs of the rails, into memory that only these reach; what the disk has comes
+  // through the pool.
   void ReadOwnPool(GetBatch* batch, StageTime* stage, TenantNumber tenant);
+  // pins[i] is of page first + i, or empty. Adds to `wanted` what it has not brought.
+  void ReadPinned(GetBatch* batch, size_t first, std::span<const PagePin> pins, TimePoint deadline);
   // Returns how many pages it has brought. With `pool`, also those that have come into the pool.
   size_t FromReplicas(GetBatch* batch, Pool* pool, StageTime* stage);
   void FromOwnDisk(GetBatch* batch, TenantNumber tenant);
+  // What the drive did not bring in time is there when it is asked for again.
+  void WantLate(const GetBatch& batch, TenantNumber tenant);
   // Other nodes: fetcher_.
   void FromOtherCalls(GetBatch* batch, std::span<const Flights::Followed> followed);
 
