@@ -23,7 +23,8 @@ Pages::Pages(PagesOptions options, Pool* pool, const Views* views, const Peers* 
       crew_(options.copy_threads - 1),
       reader_(std::move(readers), options.checksums, counters, &crew_),
       fetcher_({options.lease, options.peer_timeout, options.stall}, views, peers, locator,
-               &reader_, counters) {}
+               &reader_, counters),
+      warmer_(peers, options.stall) {}
 
 void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments, size_t per_page,
                 uint64_t tag, std::span<uint8_t> ok, const Permit* permit, TenantNumber tenant) {
@@ -126,15 +127,21 @@ size_t Pages::Exists(std::span<const Key> keys, TenantNumber tenant) {
   counters_->exists_requests.Add(1);
   counters_->exists_pages.Add(keys.size());
   std::vector<uint8_t> there(keys.size(), 0);
-  Find(keys, there, &counters_->exists_lookup);
+  const auto on_disks = Find(keys, there, &counters_->exists_lookup);
   const auto end = std::find(there.begin(), there.end(), uint8_t{0});
   const auto hits = static_cast<size_t>(end - there.begin());
-  if (disk_ != nullptr) Warm(keys.first(hits), tenant);
+  Warm(keys.first(hits), on_disks, tenant);
   counters_->exists_pages_found.Add(hits);
   return hits;
 }
 
-void Pages::Warm(std::span<const Key> keys, TenantNumber tenant) {
+void Pages::Warm(std::span<const Key> keys, std::span<const NodeGroups::Item> on_disks,
+                 TenantNumber tenant) {
+  std::vector<OnDisk> elsewhere;
+  for (const auto& [node, index] : on_disks)
+    if (index < keys.size()) elsewhere.push_back({node, keys[index]});
+  warmer_.Want(elsewhere);
+  if (disk_ == nullptr) return;
   std::vector<uint8_t> here(keys.size(), 0);
   pool_->ContainsMany(keys, here);
   std::vector<Key> absent;
@@ -153,10 +160,11 @@ size_t Pages::Presence(std::span<const Key> keys, std::span<uint8_t> there) {
   return found;
 }
 
-void Pages::Find(std::span<const Key> keys, std::span<uint8_t> there,
-                 LatencyHistogram* lookup_time) {
+std::vector<NodeGroups::Item> Pages::Find(std::span<const Key> keys, std::span<uint8_t> there,
+                                          LatencyHistogram* lookup_time) {
+  std::vector<NodeGroups::Item> on_disks;
   const TimePoint start = Clock::now();
-  if (!MayServe(start)) return;
+  if (!MayServe(start)) return on_disks;
   pool_->ContainsMany(keys, there);
   replicas_->ContainsMany(keys, there);
   if (disk_ != nullptr) disk_->ContainsMany(keys, there);
@@ -167,16 +175,21 @@ void Pages::Find(std::span<const Key> keys, std::span<uint8_t> there,
       if (!there[i]) elsewhere.push_back(keys[i]);
     asked = elsewhere;
   }
-  if (asked.empty()) return;
+  if (asked.empty()) return on_disks;
   const auto view = views_->Wait(start + options_.peer_timeout);
-  if (view == nullptr) return;
+  if (view == nullptr) return on_disks;
   std::vector<Record> records(asked.size());
   const TimePoint lookup = Clock::now();
   locator_->Lookup(*view, asked, records, start + options_.stall);
   lookup_time->Observe(Clock::now() - lookup);
   auto record = records.begin();
-  for (uint8_t& found : there)
-    if (!found) found = (record++)->node != 0;
+  for (size_t i = 0; i < there.size(); ++i) {
+    if (there[i]) continue;
+    there[i] = record->node != 0;
+    if (there[i] && record->tier == Tier::kDisk) on_disks.push_back({record->node, i});
+    ++record;
+  }
+  return on_disks;
 }
 
 }  // namespace peercache

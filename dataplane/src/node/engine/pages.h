@@ -29,6 +29,7 @@
 #include "node/batch/checksum_policy.h"
 #include "node/batch/destinations.h"
 #include "node/batch/get_batch.h"
+#include "node/batch/node_groups.h"
 #include "node/clear/clears.h"
 #include "node/count/counters.h"
 #include "node/count/stage_time.h"
@@ -41,6 +42,7 @@
 #include "node/read/locator.h"
 #include "node/read/remote_reader.h"
 #include "node/read/replicas.h"
+#include "node/read/warmer.h"
 #include "pool/pool.h"
 
 namespace peercache {
@@ -77,17 +79,25 @@ class Pages {
   size_t Presence(std::span<const Key> keys, std::span<uint8_t> there);
 
  private:
-  // Sets there[i] to 1 where keys[i] can be read. `there` is all 0.
-  void Find(std::span<const Key> keys, std::span<uint8_t> there, LatencyHistogram* lookup_time);
-  // Begins to bring those that are on this node's disk: a get follows an exists.
-  void Warm(std::span<const Key> keys, TenantNumber tenant);
+  // Sets there[i] to 1 where keys[i] can be read. `there` is all 0. Returns the indexes of pages
+  // that only disks of other nodes have, each with a node that has it.
+  std::vector<NodeGroups::Item> Find(std::span<const Key> keys, std::span<uint8_t> there,
+                                     LatencyHistogram* lookup_time);
+  // Begins to bring those that are on disk, of this node or of others: a get follows an exists.
+  void Warm(std::span<const Key> keys, std::span<const NodeGroups::Item> on_disks,
+            TenantNumber tenant);
   // ---- the sources of a get, in the order in which they are asked
   void FromOwnPool(GetBatch* batch, StageTime* stage);
-  // The same by READs of the rails, into memory that only these reach.
+  // The same by READs of the rails, into memory that only these reach; what the disk has comes
+  // through the pool.
   void ReadOwnPool(GetBatch* batch, StageTime* stage, TenantNumber tenant);
+  // pins[i] is of page first + i, or empty. Adds to `wanted` what it has not brought.
+  void ReadPinned(GetBatch* batch, size_t first, std::span<const PagePin> pins, TimePoint deadline);
   // Returns how many pages it has brought. With `pool`, also those that have come into the pool.
   size_t FromReplicas(GetBatch* batch, Pool* pool, StageTime* stage);
   void FromOwnDisk(GetBatch* batch, TenantNumber tenant);
+  // What the drive did not bring in time is there when it is asked for again.
+  void WantLate(const GetBatch& batch, TenantNumber tenant);
   // Other nodes: fetcher_.
   void FromOtherCalls(GetBatch* batch, std::span<const Flights::Followed> followed);
 
@@ -110,6 +120,7 @@ class Pages {
   RemoteReader reader_;
   Fetcher fetcher_;
   Flights flights_;
+  Warmer warmer_;
 };
 
 }  // namespace peercache

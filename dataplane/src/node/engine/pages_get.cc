@@ -8,6 +8,10 @@
 namespace peercache {
 namespace {
 
+// Part of the pool that a get into device memory has pinned at a time: a piece is long enough to
+// keep the rails busy, and the rest of the pool may be evicted.
+constexpr uint64_t kPinnedShare = 16;
+
 PageSource Here(const PagePin& pin) {
   return pin.replica() ? PageSource::kReplica : PageSource::kLocal;
 }
@@ -98,31 +102,52 @@ void Pages::FromOwnPool(GetBatch* batch, StageTime* stage) {
 }
 
 void Pages::ReadOwnPool(GetBatch* batch, StageTime* stage, TenantNumber tenant) {
-  std::vector<PagePin> pins(batch->keys.size());
-  pool_->FindMany(batch->keys, pins);
-  if (disk_ != nullptr) disk_->Load(batch->keys, pins, batch->start + options_.stall, tenant);
+  const size_t count = batch->keys.size();
+  uint64_t all = 0;
+  for (size_t i = 0; i < count; ++i) all += batch->to.SizeOf(i);
+  const TimePoint loaded = DeadlineFor(all, options_.stall, batch->start);
+  const TimePoint read = DeadlineFor(all, options_.peer_timeout, batch->start);
+  // A batch may be longer than the pool, and what it has pinned makes no room for the rest of it.
+  const uint64_t most = pool_->size() / kPinnedShare;
+  for (size_t at = 0, end = 0; at < count; at = end) {
+    uint64_t bytes = 0;
+    do bytes += batch->to.SizeOf(end++);
+    while (end < count && bytes + batch->to.SizeOf(end) <= most);
+    std::vector<PagePin> pins(end - at);
+    const auto keys = batch->keys.subspan(at, end - at);
+    pool_->FindMany(keys, pins);
+    if (disk_ != nullptr) disk_->Load(keys, pins, loaded, tenant);
+    ReadPinned(batch, at, pins, read);
+  }
+  WantLate(*batch, tenant);
+  if (batch->wanted.size() < count) stage->Add(Clock::now() - batch->start);
+}
+
+void Pages::ReadPinned(GetBatch* batch, size_t first, std::span<const PagePin> pins,
+                       TimePoint deadline) {
   std::vector<RemotePage> here;
   for (size_t i = 0; i < pins.size(); ++i) {
-    // Its pin keeps the slot as it is for as long as the call lasts.
-    if (pins[i] && pins[i].payload().size() == batch->to.SizeOf(i)) {
-      here.push_back({batch->keys[i], publisher_->RecordOf(pins[i]), i, TimePoint::max()});
+    const size_t page = first + i;
+    // Its pin keeps the slot as it is for as long as this lasts.
+    if (pins[i] && pins[i].payload().size() == batch->to.SizeOf(page)) {
+      here.push_back({batch->keys[page], publisher_->RecordOf(pins[i]), page, TimePoint::max()});
     } else {
-      batch->wanted.push_back(i);
+      batch->wanted.push_back(page);
     }
   }
   if (here.empty()) return;
   std::vector<ReadOutcome> outcomes(here.size());
-  reader_.Read(here, batch->to, outcomes, batch->start + options_.peer_timeout);
+  reader_.Read(here, batch->to, outcomes, deadline);
   for (size_t h = 0; h < here.size(); ++h) {
     const size_t page = here[h].page;
     if (!Arrived(outcomes[h]) || batch->to.revoked()) {
       batch->wanted.push_back(page);
       continue;
     }
-    batch->Deliver(page, Here(pins[page]));
-    CountHit(Here(pins[page]), here[h].record.length, counters_);
+    const PageSource source = Here(pins[page - first]);
+    batch->Deliver(page, source);
+    CountHit(source, here[h].record.length, counters_);
   }
-  stage->Add(Clock::now() - batch->start);
 }
 
 size_t Pages::FromReplicas(GetBatch* batch, Pool* pool, StageTime* stage) {
@@ -170,10 +195,14 @@ void Pages::FromOwnDisk(GetBatch* batch, TenantNumber tenant) {
     });
   }
   batch->DropDelivered();
-  // What the drive did not bring in time is there when it is asked for again.
+  WantLate(*batch, tenant);
+}
+
+void Pages::WantLate(const GetBatch& batch, TenantNumber tenant) {
+  if (disk_ == nullptr || batch.wanted.empty()) return;
   std::vector<Key> late;
-  for (const size_t page : batch->wanted) late.push_back(batch->keys[page]);
-  if (!late.empty()) disk_->Want(late, tenant);
+  for (const size_t page : batch.wanted) late.push_back(batch.keys[page]);
+  disk_->Want(late, tenant);
 }
 
 void Pages::FromOtherCalls(GetBatch* batch, std::span<const Flights::Followed> followed) {

@@ -115,6 +115,23 @@ TEST_F(DiskNodes, OtherNodesReadPagesThatAreOnDisk) {
   EXPECT_EQ(HitsOf(&reader), kPages);  // also those that the loads have evicted meanwhile
 }
 
+TEST_F(DiskNodes, AnExistsOnAnotherNodeBeginsToBringThem) {
+  auto a = cluster_.Start("a"), b = cluster_.Start("reader");
+  TestEngine writer(a->socket(), kPiece, kPage), reader(b->socket(), kPiece, kPage);
+  SetAll(&writer, *a);
+  const std::vector<Key> keys = TestEngine::Keys(0, kPiece);
+  std::vector<uint8_t> there(kPiece);
+  // Asks where pages are, and has none brought.
+  ASSERT_TRUE(Eventually(kSoon, [&] {
+    return reader.client().Presence(keys, there) && std::ranges::count(there, 1) == kPiece;
+  }));
+  EXPECT_EQ(DiskOf(*a)["loaded_pages"], 0u);
+  EXPECT_EQ(reader.Exists(0, kPiece), kPiece);
+  EXPECT_TRUE(Eventually(kSoon, [&] { return DiskOf(*a)["loaded_pages"] >= kPiece; }));
+  EXPECT_EQ(CounterOf(*b, "read_remote_hits"), 0u);
+  EXPECT_EQ(HitsOf(&reader), kPages);
+}
+
 TEST_F(DiskNodes, PagesOutliveTheProcess) {
   auto a = cluster_.Start("a"), b = cluster_.Start("reader");
   {
