@@ -10,6 +10,7 @@ e2e: ## End-to-end tests on a real cluster of three nodes, which stays up
 e2e-build: ## What the end-to-end tests need: Kubernetes, the images, the suite (cached; half an hour when cold)
 	@echo "==> building what the end-to-end tests need"
 	@e2e/build.sh
+	@$(MAKE) --no-print-directory build-former  # for test-faults, while this lane runs beside others
 
 .PHONY: demo
 demo: ## From nothing to a running cluster; pages of one SGLang pod read by another

@@ -32,6 +32,8 @@ DEVELOPMENT_PACKAGES=(  # what building and testing outside of images needs besi
   libibverbs-dev librdmacm-dev libnuma-dev liburing-dev libasio-dev libspdlog-dev libfmt-dev
   nlohmann-json3-dev libcli11-dev libxxhash-dev prometheus-cpp-dev libmicrohttpd-dev libssl-dev openssl
   libgtest-dev libgmock-dev libbenchmark-dev
+  # the commit of hack/former
+  libcpp-httplib-dev
   # RDMA without a NIC: the guest's kernel and what runs in it; emulated machines
   flex bison bc patch ibverbs-providers ibverbs-utils rdmacm-utils perftest busybox-static
   qemu-system-x86 cpio numactl

@@ -33,11 +33,20 @@ ANSWER_SECONDS = 60
 class Node(Process):
     """peercached on a host."""
 
-    def __init__(self, host: Host, folder: Path, discovery: str, flags: dict[str, str]) -> None:
+    def __init__(
+        self,
+        host: Host,
+        folder: Path,
+        discovery: str,
+        flags: dict[str, str],
+        build: Path | None = None,
+    ) -> None:
+        """``build``: of another commit."""
         self.host = host
         self.socket = str(folder / f"{host.name}.sock")
+        ports = PEER_PORT, HTTP_PORT
         node = peercached(
-            host.name, host.address, PEER_PORT, HTTP_PORT, discovery, self.socket, "64Mi", flags
+            host.name, host.address, *ports, discovery, self.socket, "64Mi", flags, build
         )
         super().__init__(host.name, folder, [*WITH_PARENT, *self.enter(host), *node], {})
 
@@ -81,8 +90,14 @@ class EngineProcess(Process):
     """engine.py on a node's socket."""
 
     def __init__(
-        self, name: str, folder: Path, node_socket: str, page_bytes: int = pages.PAGE_BYTES
+        self,
+        name: str,
+        folder: Path,
+        node_socket: str,
+        page_bytes: int = pages.PAGE_BYTES,
+        build: Path | None = None,
     ) -> None:
+        """``build``: of another commit."""
         self.name = name
         self.log = folder / f"{name}.log"
         with self.log.open("ab") as output:
@@ -92,7 +107,7 @@ class EngineProcess(Process):
                     sys.executable,
                     "-m",
                     "tests.fleet.engine",
-                    str(extension_folder()),
+                    str(extension_folder(build)),
                     node_socket,
                     name,
                 ],

@@ -27,9 +27,10 @@ STOP_SECONDS = 15
 _Process = TypeVar("_Process", bound="Process")
 
 
-def binary() -> Path:
-    """The peercached that was built; PEERCACHE_BUILD names its folder."""
-    folder = Path(os.environ.get("PEERCACHE_BUILD", ROOT / "dataplane" / "build" / "release"))
+def binary(build: Path | None = None) -> Path:
+    """The peercached of a build, or of the one that PEERCACHE_BUILD names."""
+    tree = ROOT / "dataplane" / "build" / "release"
+    folder = build or Path(os.environ.get("PEERCACHE_BUILD", tree))
     path = folder / "peercached"
     if not path.is_file():
         raise FileNotFoundError(
@@ -39,9 +40,9 @@ def binary() -> Path:
     return path
 
 
-def extension_folder() -> Path:
+def extension_folder(build: Path | None = None) -> Path:
     """The folder with the built extension."""
-    return binary().parent / "python"
+    return binary(build).parent / "python"
 
 
 def installed_package(folder: Path) -> Path:
@@ -130,8 +131,9 @@ def peercached(
     socket_path: str,
     pool_size: str,
     flags: Mapping[str, str],
+    build: Path | None = None,
 ) -> list[str]:
-    """The command of a node; ``flags`` go before the rest."""
+    """The command of a node; ``flags`` go before the rest, and an empty one is not given."""
     options = {
         "node-id": name,
         "bind-addr": address,
@@ -148,7 +150,7 @@ def peercached(
         **{flag.replace("_", "-"): value for flag, value in flags.items()},
     }
     given = (f"--{flag}={value}" for flag, value in options.items() if value)
-    return [str(binary()), *given]
+    return [str(binary(build)), *given]
 
 
 class Node(Process):
