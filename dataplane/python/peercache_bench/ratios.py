@@ -268,9 +268,7 @@ def _presence_rows(build: Path, perf: Perf, repetitions: int, seconds: float) ->
         asked = {**shape, "batch": PRESENCE_KEYS, "seconds": seconds}
         name = f"PRESENCE of {PRESENCE_KEYS:,} keys"
         own = Row(f"{name} on the own node, p50", "us", "promised", 1.0, at_least=False)
-        other = Row(
-            f"{name} on another node, p50", "us", "promised", 1.0, at_least=False, held=False
-        )
+        other = Row(f"{name} on another node, p50", "us", "promised", 1.0, at_least=False)
         for _ in turns([own, other], repetitions):
             for row, node in ((own, "holder"), (other, "reader")):
                 measured = perf("presence", socket=nodes[node].socket, **asked)

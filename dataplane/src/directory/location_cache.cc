@@ -56,6 +56,7 @@ void LocationCache::Put(std::span<const Key> keys, std::span<const Record> recor
                      [&](size_t s, size_t first, std::span<const uint16_t> which) {
                        std::lock_guard lock(stripes_[s].mutex);
                        if (era != this->era()) return;  // Clear is about to come here, or has been
+                       for (const size_t i : which) Prefetch(keys[first + i]);
                        for (const size_t i : which) {
                          const Record& record = records[first + i];
                          if (record.node == 0) continue;
@@ -64,11 +65,23 @@ void LocationCache::Put(std::span<const Key> keys, std::span<const Record> recor
                      });
 }
 
+size_t LocationCache::Bucket::PlaceFor(const Key& wanted) const {
+  const size_t place = PlaceOf(wanted);
+  if (place < kPlaces) return place;
+  return static_cast<size_t>(std::ranges::min_element(until) - until.begin());
+}
+
+// What PutOne writes beside the line that says where.
+void LocationCache::Prefetch(const Key& key) const {
+  const Bucket& bucket = *BucketOf(key);
+  const size_t place = bucket.PlaceFor(key);
+  __builtin_prefetch(&bucket.key[place], 1);
+  __builtin_prefetch(&bucket.record[place], 1);
+}
+
 void LocationCache::PutOne(const Key& key, const Record& record, TimePoint until) {
   Bucket& bucket = *BucketOf(key);
-  size_t place = bucket.PlaceOf(key);
-  if (place == Bucket::kPlaces)
-    place = static_cast<size_t>(std::ranges::min_element(bucket.until) - bucket.until.begin());
+  const size_t place = bucket.PlaceFor(key);
   bucket.word[place] = key.Word(3);
   bucket.until[place] = until;
   bucket.key[place] = key;

@@ -57,6 +57,8 @@ class LocationCache {
     std::array<Record, kPlaces> record;
     // kPlaces: it has none.
     size_t PlaceOf(const Key& wanted) const;
+    // Where it is, or else the one that ends first.
+    size_t PlaceFor(const Key& wanted) const;
   };
   static_assert(sizeof(Bucket) == 384);
   static constexpr size_t kStripes = 8;
@@ -66,6 +68,7 @@ class LocationCache {
   static size_t StripeOf(const Key& key) { return key.Word(1) % kStripes; }
   Bucket* BucketOf(const Key& key) const { return &buckets_[key.Word(1) & (buckets_.size() - 1)]; }
   void FindOne(const Key& key, TimePoint now, Record* record, TimePoint* until) const;
+  void Prefetch(const Key& key) const;
   void PutOne(const Key& key, const Record& record, TimePoint until);
 
   std::atomic<uint64_t> era_{0};         // Clears so far

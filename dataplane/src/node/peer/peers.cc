@@ -318,7 +318,7 @@ std::vector<uint64_t> Peers::Unhealthy(TimePoint now) const {
 
 CallGroup::~CallGroup() {
   for (size_t i = 0; i < running_.size(); ++i) {
-    if (running_[i].channel) {
+    if (running_[i].channel && running_[i].channel->done()) {
       calls_[i]->peer->ReturnChannel(std::move(running_[i].channel), running_[i].address);
     }
   }
@@ -340,11 +340,11 @@ void CallGroup::Begin(size_t i, TimePoint now) {
   running_[i].channel->Begin(call.request.bytes(), call.sink, now);
 }
 
-void CallGroup::Run(MessageType expected, const GroupLimits& limits) {
-  running_.resize(calls_.size());
-  std::vector<Channel*> channels;
-  TimePoint now = Clock::now();
-  for (size_t i = 0; i < calls_.size(); ++i) {
+void CallGroup::Start() {
+  const TimePoint now = Clock::now();
+  while (running_.size() < calls_.size()) {
+    const size_t i = running_.size();
+    running_.emplace_back();
     PeerCall& call = *calls_[i];
     call.request.Finish();
     if (breaker_ == Breaker::kRespect && !call.peer->health().Allows(now)) {
@@ -352,26 +352,45 @@ void CallGroup::Run(MessageType expected, const GroupLimits& limits) {
       continue;
     }
     Begin(i, now);
-    channels.push_back(running_[i].channel.get());
   }
-  RunAll(channels, limits);
+}
+
+void CallGroup::Run(MessageType expected, const GroupLimits& limits,
+                    const std::function<void(size_t)>& ended) {
+  Start();
+  std::vector<size_t> begun;
+  for (size_t i = 0; i < running_.size(); ++i)
+    if (running_[i].channel) begun.push_back(i);
+  Advance(begun, expected, limits, ended);
 
   // An idle channel may have been closed by a peer that restarted. Every request can be repeated:
   // reads and lookups change nothing, owner messages are idempotent within their stamp.
-  channels.clear();
-  now = Clock::now();
-  for (size_t i = 0; i < calls_.size(); ++i) {
+  begun.clear();
+  const TimePoint now = Clock::now();
+  for (size_t i = 0; i < running_.size(); ++i) {
     while (running_[i].channel && running_[i].channel->stale() && now < limits.deadline) {
       Begin(i, now);
-      if (!running_[i].channel->done()) channels.push_back(running_[i].channel.get());
+      if (!running_[i].channel->done()) begun.push_back(i);
     }
   }
-  RunAll(channels, limits);
+  Advance(begun, expected, limits, ended);
+  for (size_t i = 0; i < running_.size(); ++i)
+    if (!running_[i].ended) End(i, expected, ended);
+}
 
-  now = Clock::now();
-  for (size_t i = 0; i < calls_.size(); ++i) {
-    if (!running_[i].channel) continue;
-    PeerCall& call = *calls_[i];
+void CallGroup::Advance(std::span<const size_t> begun, MessageType expected,
+                        const GroupLimits& limits, const std::function<void(size_t)>& ended) {
+  std::vector<Channel*> channels;
+  for (const size_t i : begun) channels.push_back(running_[i].channel.get());
+  RunAll(channels, limits, [&](size_t c) {
+    if (!channels[c]->stale()) End(begun[c], expected, ended);
+  });
+}
+
+void CallGroup::End(size_t i, MessageType expected, const std::function<void(size_t)>& ended) {
+  running_[i].ended = true;
+  PeerCall& call = *calls_[i];
+  if (running_[i].channel) {
     Channel& channel = *running_[i].channel;
     call.status = channel.status();
     call.refused = channel.refused();
@@ -389,11 +408,24 @@ void CallGroup::Run(MessageType expected, const GroupLimits& limits) {
       call.finished = channel.finished();
       call.peer->machine_.store(channel.peer_machine(), std::memory_order_relaxed);
       call.peer->health().Succeeded();
-    } else if (call.status.code() == Code::kUnavailable ||
-               call.status.code() == Code::kDeadlineExceeded) {
-      call.peer->health().Failed(now);
+    } else {
+      Blame(i);
     }
   }
+  if (ended) ended(i);
+}
+
+// For one failure, however many calls of the group have met it.
+void CallGroup::Blame(size_t i) {
+  const auto failed = [&](size_t c) {
+    const Code code = calls_[c]->status.code();
+    return running_[c].channel && (code == Code::kUnavailable || code == Code::kDeadlineExceeded);
+  };
+  if (!failed(i)) return;
+  for (size_t c = 0; c < running_.size(); ++c) {
+    if (c != i && running_[c].ended && calls_[c]->peer == calls_[i]->peer && failed(c)) return;
+  }
+  calls_[i]->peer->health().Failed(Clock::now());
 }
 
 }  // namespace peercache

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -225,21 +226,30 @@ class CallGroup {
 
   // The call is owned by the group; fill its request (start it with `type`).
   PeerCall& Add(PeerRef peer, MessageType type);
+  // Begins the calls that were added since: their peers work while the caller prepares others.
+  void Start();
   // Runs all added calls; each ends with its own status. `expected` is the type of a good answer.
-  void Run(MessageType expected, const GroupLimits& limits);
+  // `ended(i)` is told of calls()[i] once, as soon as it has ended.
+  void Run(MessageType expected, const GroupLimits& limits,
+           const std::function<void(size_t)>& ended = nullptr);
   std::span<const std::unique_ptr<PeerCall>> calls() const { return calls_; }
   bool empty() const { return calls_.empty(); }
 
  private:
   struct Running {
-    std::unique_ptr<Channel> channel;
-    PeerAddress address;
+    std::unique_ptr<Channel> channel;  // null: the call was not begun
+    PeerAddress address{};
+    bool ended = false;
   };
   void Begin(size_t i, TimePoint now);
+  void Advance(std::span<const size_t> begun, MessageType expected, const GroupLimits& limits,
+               const std::function<void(size_t)>& ended);
+  void End(size_t i, MessageType expected, const std::function<void(size_t)>& ended);
+  void Blame(size_t i);
   const Peers& peers_;
   const Breaker breaker_;
   std::vector<std::unique_ptr<PeerCall>> calls_;
-  std::vector<Running> running_;
+  std::vector<Running> running_;  // of the calls that were begun, or refused by the breaker
 };
 
 }  // namespace peercache

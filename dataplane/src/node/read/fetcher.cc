@@ -69,7 +69,7 @@ struct Fetcher::Search {
   size_t Drop(Sought::Why why) {
     return std::erase_if(sought, [why](const Sought& s) { return s.why == why; });
   }
-  // Drops those that no reader can reach, and returns their keys.
+  // Drops those that no shard has named a holder of, and returns their keys.
   std::vector<Key> TakeAbsent() {
     std::vector<Key> keys;
     for (const Sought& s : sought)

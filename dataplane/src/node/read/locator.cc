@@ -47,8 +47,8 @@ std::vector<size_t> Locator::Lookup(const View& view, std::span<const Key> keys,
                                     std::span<const uint64_t> failed) {
   const TimePoint asked_at = Clock::now();  // model: lease_from_ask
   const uint64_t era = cache_.era();
-  Found found{records, {}, {}};
-  Search(view, keys, Holders::kReadable, failed, deadline, &found);
+  LookupFound found{records, {}, {}};
+  Search(view, keys, HoldersNamed::kReadable, failed, deadline, &found);
   ChooseNearest(keys, &found);
   cache_.Put(keys, records, asked_at, std::min(options_.cache_ttl, options_.lease), era);
   auto unanswered = std::move(found.unanswered);
@@ -63,16 +63,16 @@ std::vector<size_t> Locator::LeftOut(const View& view, std::span<const Key> keys
   const auto avoid = peers_->ToAvoid(Clock::now());
   if (avoid.empty() || keys.empty()) return {};
   std::vector<Record> records(keys.size());
-  Found found{records, {}, {}};
-  Search(view, keys, Holders::kAll, {}, deadline, &found);
+  LookupFound found{records, {}, {}};
+  Search(view, keys, HoldersNamed::kAll, {}, deadline, &found);
   std::vector<size_t> left_out;
   for (size_t i = 0; i < records.size(); ++i)
     if (std::ranges::find(avoid, records[i].node) != avoid.end()) left_out.push_back(i);
   return left_out;
 }
 
-void Locator::Search(const View& view, std::span<const Key> keys, Holders holders,
-                     std::span<const uint64_t> failed, TimePoint deadline, Found* found) {
+void Locator::Search(const View& view, std::span<const Key> keys, HoldersNamed holders,
+                     std::span<const uint64_t> failed, TimePoint deadline, LookupFound* found) {
   const auto records = found->records;
   std::fill(records.begin(), records.end(), Record{});
   std::vector<size_t> missing(keys.size());
@@ -81,131 +81,57 @@ void Locator::Search(const View& view, std::span<const Key> keys, Holders holder
   const Ring* asked[3] = {};
   int rounds = 0;
   for (const Ring* ring : {&view.current, &view.next, &view.previous}) {
+    LookupRound round({shard_, peers_, one_sided_, counters_, options_.stall}, keys, holders,
+                      failed, deadline, found);
+    NodeGroups looks;
     // Only keys whose owner in this ring has not been asked in an earlier round.
-    NodeGroups groups;
     for (size_t i : missing) {
       const uint64_t owner = ring->OwnerOf(keys[i]);
       const bool repeated = std::any_of(asked, asked + rounds, [&](const Ring* before) {
         return before->OwnerOf(keys[i]) == owner;
       });
-      if (owner != 0 && !repeated) groups.Add(owner, i);
+      if (owner == 0 || repeated) continue;
+      if (one_sided_ != nullptr) {
+        looks.Add(owner, i);
+      } else {
+        round.Add(owner, i);
+      }
     }
     asked[rounds++] = ring;
-    if (!groups.empty()) LookupAt(&groups, keys, holders, failed, deadline, found);
+    if (!looks.empty()) LookAt(&looks, keys, found, deadline, &round);
+    round.Finish();
     std::erase_if(missing, [&](size_t i) { return records[i].node != 0; });
     if (missing.empty() || Clock::now() >= deadline) break;
   }
 }
 
-void Locator::LookupAt(NodeGroups* groups, std::span<const Key> keys, Holders holders,
-                       std::span<const uint64_t> failed, TimePoint deadline, Found* found) {
+void Locator::LookAt(NodeGroups* groups, std::span<const Key> keys, LookupFound* found,
+                     TimePoint deadline, LookupRound* round) {
   const TimePoint now = Clock::now();
-  std::vector<uint64_t> exclude;
-  if (holders == Holders::kReadable) exclude = peers_->ToAvoid(now);
-  exclude.insert(exclude.end(), failed.begin(), failed.end());
-  std::vector<PeerRef> due;
-  if (one_sided_ != nullptr) LookAt(groups, &due, keys, found, exclude, now, deadline);
-  Ask(groups, due, keys, found, exclude, deadline);
-}
-
-// Leaves in `groups` what has to be asked for.
-void Locator::LookAt(NodeGroups* groups, std::vector<PeerRef>* due, std::span<const Key> keys,
-                     Found* found, std::span<const uint64_t> exclude, TimePoint now,
-                     TimePoint deadline) {
   // READs may take longer than the wait for a silent queue (FabricOptions::queue_stall), so that
   // other queues can take over. The rest of the time is for asking the shards by request.
   const TimePoint limit = now + std::min(options_.stall, deadline - now) / kLookShare;
   std::vector<OneSidedLookups::Look> looks;
-  NodeGroups ask;
   groups->ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
     const PeerRef peer = peers_->Find(owner);
     bool renew = false;
     const auto grant = peer == nullptr ? nullptr : one_sided_->Use(*peer, now, &renew);
-    if (renew) due->push_back(peer);
+    if (renew) round->Renew(peer);
     const bool look = grant && !renew && peer->health().Allows(now) && peers_->Vouched(*peer);
     for (const auto& item : items) {
       if (look) {
         looks.push_back({item.index, owner, grant});
       } else {
-        ask.Add(owner, item.index);
+        round->Add(owner, item.index);
       }
     }
   });
-  for (const auto& look :
-       one_sided_->LookUp(looks, keys, found->records, &found->others, exclude, now, limit))
-    ask.Add(look.node, look.index);
-  *groups = std::move(ask);
+  for (const auto& look : one_sided_->LookUp(looks, keys, found->records, &found->others,
+                                             round->exclude(), now, limit))
+    round->Add(look.node, look.index);
 }
 
-void Locator::LookupHere(std::span<const NodeGroups::Item> items, std::span<const Key> keys,
-                         std::span<const uint64_t> exclude, Found* found) {
-  std::vector<Key> asked;
-  for (const auto& item : items) asked.push_back(keys[item.index]);
-  std::vector<Record> records(items.size());
-  std::vector<OtherRecord> others;
-  shard_->Lookup(asked, peers_->self(), exclude, records, Clock::now(), &others);
-  Take(items, records, others, found);
-}
-
-void Locator::Take(std::span<const NodeGroups::Item> items, std::span<const Record> records,
-                   std::span<const OtherRecord> others, Found* found) {
-  for (size_t i = 0; i < items.size(); ++i) found->records[items[i].index] = records[i];
-  for (const OtherRecord& other : others)
-    found->others.push_back({static_cast<uint32_t>(items[other.index].index), 0, other.record});
-}
-
-void Locator::Ask(NodeGroups* groups, std::span<const PeerRef> due, std::span<const Key> keys,
-                  Found* found, std::span<const uint64_t> exclude, TimePoint deadline) {
-  std::vector<Key> asked;
-  std::vector<Record> records;
-  std::vector<OtherRecord> others;
-  std::vector<std::span<const NodeGroups::Item>> sent;
-  CallGroup calls(*peers_, CallGroup::Breaker::kRespect);
-  const TimePoint now = Clock::now();  // model: grant_from_ask
-  size_t count = 0;
-  const auto unanswered = [&](std::span<const NodeGroups::Item> items) {
-    for (const auto& item : items) found->unanswered.push_back(item.index);
-  };
-  groups->ForEach([&](uint64_t owner, std::span<const NodeGroups::Item> items) {
-    if (owner == peers_->self()) {
-      LookupHere(items, keys, exclude, found);
-      return;
-    }
-    const PeerRef peer = peers_->Find(owner);
-    if (peer == nullptr || !peer->health().Allows(now) || !peers_->Vouched(*peer))
-      return unanswered(items);
-    asked.clear();
-    for (const auto& item : items) asked.push_back(keys[item.index]);
-    count += items.size();
-    FrameWriter& request = calls.Add(peer, MessageType::kLookup).request;
-    request.Can(FrameHeader::kChooses);
-    EncodeLookup(peers_->self(), exclude, asked, &request);
-    sent.push_back(items);
-  });
-  for (const PeerRef& peer : due)
-    calls.Add(peer, MessageType::kDirectory).wanted = MessageType::kDirectoryOk;
-  if (calls.empty()) return;
-  // A peer that had no time to answer would count as one that fails.
-  if (now >= deadline) {
-    for (const auto items : sent) unanswered(items);
-    return;
-  }
-  counters_->asked_for.Add(count);
-  calls.Run(MessageType::kLookupOk, {options_.stall, deadline});
-  for (size_t c = 0; c < sent.size(); ++c) {
-    const PeerCall& call = *calls.calls()[c];
-    FrameReader reader = call.answer;
-    if (call.status.ok() && DecodeRecords(&reader, &records, &others) &&
-        records.size() == sent[c].size()) {
-      Take(sent[c], records, others, found);
-    } else {
-      unanswered(sent[c]);
-    }
-  }
-  for (const auto& call : calls.calls().subspan(sent.size())) one_sided_->Take(*call, now);
-}
-
-void Locator::ChooseNearest(std::span<const Key> keys, Found* found) const {
+void Locator::ChooseNearest(std::span<const Key> keys, LookupFound* found) const {
   auto& others = found->others;
   if (others.empty()) return;
   std::sort(others.begin(), others.end(),

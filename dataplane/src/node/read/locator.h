@@ -1,6 +1,6 @@
-// Locator: where pages are, asked of the shards that know: one lookup per owner, in parallel; or
-// looked up in their memory, and asked only for the rest. Of several holders of a page it names the
-// nearest (nearest.h).
+// Locator: where pages are, asked of the shards that know, all at the same time (lookup_round.h);
+// or looked up in their memory, and asked only for the rest. Of several holders of a page it names
+// the nearest (nearest.h).
 //
 // Thread-safe.
 #pragma once
@@ -19,6 +19,7 @@
 #include "node/peer/nearest.h"
 #include "node/peer/peers.h"
 #include "node/rails/fabric.h"
+#include "node/read/lookup_round.h"
 #include "node/read/one_sided.h"
 
 namespace peercache {
@@ -54,33 +55,16 @@ class Locator {
   void ForgetAll() { cache_.Clear(); }
 
  private:
-  // What is found: a record for each key, the records of its other holders, and the keys that a
-  // shard has not answered.
-  struct Found {
-    std::span<Record> records;
-    std::vector<OtherRecord> others;
-    std::vector<size_t> unanswered;
-  };
-  enum class Holders : uint8_t { kReadable, kAll };
   size_t Recalled(size_t found);
   // Asks the owners in each ring of the view.
-  void Search(const View& view, std::span<const Key> keys, Holders holders,
-              std::span<const uint64_t> failed, TimePoint deadline, Found* found);
-  // Looks for the keys of each group at its node; groups are used up.
-  void LookupAt(NodeGroups* groups, std::span<const Key> keys, Holders holders,
-                std::span<const uint64_t> failed, TimePoint deadline, Found* found);
-  void LookAt(NodeGroups* groups, std::vector<PeerRef>* due, std::span<const Key> keys,
-              Found* found, std::span<const uint64_t> exclude, TimePoint now, TimePoint deadline);
-  void LookupHere(std::span<const NodeGroups::Item> items, std::span<const Key> keys,
-                  std::span<const uint64_t> exclude, Found* found);
-  // Also asks those that are `due` for grants.
-  void Ask(NodeGroups* groups, std::span<const PeerRef> due, std::span<const Key> keys,
-           Found* found, std::span<const uint64_t> exclude, TimePoint deadline);
-  // Takes over what one shard has answered for `items`.
-  static void Take(std::span<const NodeGroups::Item> items, std::span<const Record> records,
-                   std::span<const OtherRecord> others, Found* found);
+  void Search(const View& view, std::span<const Key> keys, HoldersNamed holders,
+              std::span<const uint64_t> failed, TimePoint deadline, LookupFound* found);
+  // Looks the keys of each group up in the memory of its shard; groups are used up. Leaves to the
+  // round what has to be asked for.
+  void LookAt(NodeGroups* groups, std::span<const Key> keys, LookupFound* found, TimePoint deadline,
+              LookupRound* round);
   // Puts the nearest of all holders into records.
-  void ChooseNearest(std::span<const Key> keys, Found* found) const;
+  void ChooseNearest(std::span<const Key> keys, LookupFound* found) const;
   // All but the preference.
   Way WayTo(uint64_t node, TimePoint now) const;
 

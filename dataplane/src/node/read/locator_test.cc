@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "directory/fence.h"
 #include "membership/view.h"
 #include "node/integration/node_testing.h"
@@ -72,6 +74,47 @@ TEST_F(LocatorTest, APeerThatHadNoTimeToAnswerIsNotBlamed) {
   Lookup(Clock::now() + seconds(20));
   EXPECT_EQ(Blamed(), 1u) << "it had time";
   EXPECT_EQ(counters_.asked_for, kKeys);
+}
+
+// Its breaker opens for as long as after any failure.
+TEST_F(LocatorTest, APeerIsBlamedOnceHoweverManyMessagesACallHasForIt) {
+  const auto keys = testing::TestEngine::Keys(0, 2 * LookupRound::kBatch + 1);
+  std::vector<Record> records(keys.size());
+  EXPECT_EQ(locator_.Lookup(view_, keys, records, Clock::now() + seconds(20)).size(), keys.size());
+  EXPECT_EQ(counters_.asked_for, keys.size());
+  EXPECT_EQ(Blamed(), 1u);
+}
+
+// Of a real shard, in several messages and in the order of their answers; a third is not there.
+TEST_F(LocatorTest, ManyKeysAreFoundInTheirPlaces) {
+  TestCluster cluster;
+  const auto node = cluster.Start("peer");
+  view_.members.front().peer_port = node->peer_port();
+  peers_.Update(view_);
+  constexpr size_t kMany = 5 * LookupRound::kBatch / 2, kPage = 4096;
+  const auto keys = testing::TestEngine::Keys(0, kMany);
+  testing::TestEngine engine(node->socket(), kMany / 3, kPage);
+  // Every third key, so that no message has only such.
+  std::vector<Key> set;
+  for (size_t i = 0; i < kMany / 3; ++i) set.push_back(keys[3 * i]);
+  std::vector<uint8_t> ok(set.size());
+  engine.client().Set(set, engine.Segments(set.size()), 2, 1, ok);
+  ASSERT_EQ(std::ranges::count(ok, 1), static_cast<ptrdiff_t>(set.size()));
+  const RingMember ring[] = {{kSelf, 1}, {kPeer, 3}};
+  view_.current = Ring(ring, 8);
+  std::vector<Record> records(kMany);
+  EXPECT_TRUE(locator_.Lookup(view_, keys, records, Clock::now() + seconds(60)).empty());
+  std::set<uint64_t> places;
+  size_t found = 0;
+  for (size_t i = 0; i < kMany; ++i) {
+    const bool there = i % 3 == 0 && i / 3 < set.size() && view_.current.OwnerOf(keys[i]) == kPeer;
+    ASSERT_EQ(records[i].node, there ? kPeer : 0) << i;
+    if (!there) continue;
+    places.insert(records[i].offset);
+    ++found;
+  }
+  EXPECT_EQ(places.size(), found) << "each in its own";
+  EXPECT_GT(found, LookupRound::kBatch / 4);
 }
 
 TEST_F(LocatorTest, WhoseBreakerIsOpenIsNotAsked) {

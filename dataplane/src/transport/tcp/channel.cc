@@ -345,41 +345,51 @@ void Channel::Fail(Status status) {
   state_ = State::kFailed;
 }
 
-void RunAll(std::span<Channel* const> channels, const GroupLimits& limits) {
+void RunAll(std::span<Channel* const> channels, const GroupLimits& limits,
+            const std::function<void(size_t)>& done) {
   std::vector<pollfd> polls;
-  std::vector<Channel*> polled;
+  std::vector<size_t> polled;
+  const auto ended = [&](size_t i) {
+    if (done && channels[i]->done()) done(i);
+  };
   for (;;) {
     polls.clear();
     polled.clear();
     TimePoint now = Clock::now();
     TimePoint wake = limits.deadline;
-    for (Channel* channel : channels) {
+    for (size_t i = 0; i < channels.size(); ++i) {
+      Channel* const channel = channels[i];
       if (channel->done()) continue;
       const auto limit_of = [&] {
         return std::min(limits.deadline, channel->last_progress() + limits.stall);
       };
       // What came while this thread had no processor came in time.
       if (now >= limit_of()) channel->Advance(now);
-      if (channel->done()) continue;
       const TimePoint limit = limit_of();
-      if (now >= limit) {
+      if (!channel->done() && now >= limit) {
         channel->Fail(DeadlineExceeded(now >= limits.deadline ? "the call's time is up"
                                                               : "the peer made no progress"));
+      }
+      if (channel->done()) {
+        ended(i);
         continue;
       }
       wake = std::min(wake, limit);
       const bool awaits_memory = channel->awaits_memory();
       if (awaits_memory) wake = std::min(wake, now + FrameMemory::kLook);
       polls.push_back({awaits_memory ? -1 : channel->fd(), channel->events(), 0});
-      polled.push_back(channel);
+      polled.push_back(i);
     }
     if (polls.empty()) return;
     const auto wait = std::chrono::duration_cast<std::chrono::nanoseconds>(wake - now).count();
     const timespec timeout{wait / 1'000'000'000, wait % 1'000'000'000};
     if (ppoll(polls.data(), polls.size(), &timeout, nullptr) < 0) continue;
     now = Clock::now();
-    for (size_t i = 0; i < polls.size(); ++i) {
-      if (polls[i].revents != 0 || polled[i]->awaits_memory()) polled[i]->Advance(now);
+    for (size_t p = 0; p < polls.size(); ++p) {
+      Channel* const channel = channels[polled[p]];
+      if (polls[p].revents == 0 && !channel->awaits_memory()) continue;
+      channel->Advance(now);
+      ended(polled[p]);
     }
   }
 }

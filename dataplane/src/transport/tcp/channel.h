@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -173,7 +174,9 @@ struct GroupLimits {
   TimePoint deadline{};  // of the whole group
 };
 
-// Drives all channels, in one thread, until each is done or past its limits.
-void RunAll(std::span<Channel* const> channels, const GroupLimits& limits);
+// Drives all channels, in one thread, until each is done or past its limits. `done(i)` is told of
+// channels[i] as soon as its exchange has ended here; those that were done before are not told of.
+void RunAll(std::span<Channel* const> channels, const GroupLimits& limits,
+            const std::function<void(size_t)>& done = nullptr);
 
 }  // namespace peercache
