@@ -1,15 +1,24 @@
 #include "node/read/warmer.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "base/thread.h"
 #include "node/batch/node_groups.h"
 #include "wire/messages.h"
 
 namespace peercache {
 
-Warmer::Warmer(const Peers* peers, Duration stall)
-    : peers_(peers), stall_(stall), thread_([this] { Run(); }) {}
+Warmer::Warmer(const Peers* peers, Duration stall) : peers_(peers), stall_(stall) {
+  auto thread = StartThread([this] { Run(); });
+  if (thread.ok())
+    thread_ = std::move(*thread);
+  else
+    spdlog::warn("an exists has no other node bring pages from its disk: {}",
+                 thread.status().message());
+}
 
 Warmer::~Warmer() {
   {
@@ -17,11 +26,11 @@ Warmer::~Warmer() {
     stop_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Warmer::Want(std::span<const OnDisk> pages) {
-  if (pages.empty()) return;
+  if (pages.empty() || !thread_.joinable()) return;
   {
     std::lock_guard lock(mutex_);
     const size_t count = std::min(pages.size(), kMostWaiting - waiting_.size());

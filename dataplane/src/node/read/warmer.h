@@ -27,7 +27,7 @@ struct OnDisk {
 
 class Warmer {
  public:
-  // `stall`: longest to wait for an answer.
+  // `stall`: longest to wait for an answer. Where the system gives no thread, Want does nothing.
   Warmer(const Peers* peers, Duration stall);
   ~Warmer();
 
