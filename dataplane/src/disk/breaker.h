@@ -1,8 +1,9 @@
 // DeviceBreaker: when a device is too broken to be used. Pure.
 //
-// Off after `errors` errors within `window`, or when one I/O takes longer than `slow`. It stays off
-// until the process starts again: a drive that fails goes on failing, and each try costs readers
-// that wait.
+// Off after `errors` errors within `window`, or when a read or a write takes longer than `slow`, or
+// a sync longer than `slow_sync`: it waits for all that the drive has in its cache, also of others.
+// A device stays off until the process starts again: a drive that fails goes on failing, and each
+// try costs readers that wait.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "disk/io.h"
 
 namespace peercache::disk {
 
@@ -17,6 +19,7 @@ struct BreakerLimits {
   uint32_t errors = 8;
   Duration window = std::chrono::seconds(60);
   Duration slow = std::chrono::seconds(1);
+  Duration slow_sync = std::chrono::seconds(10);
 };
 
 class DeviceBreaker {
@@ -33,9 +36,11 @@ class DeviceBreaker {
     return fmt::format("{} errors within {} s, the last one: {}", errors_,
                        ToMillis(limits_.window) / 1000, what);
   }
-  std::string Took(Duration time) const {
-    if (time <= limits_.slow) return "";
-    return fmt::format("an I/O took longer than {} ms", ToMillis(limits_.slow));
+  std::string Took(IoRequest::Op op, Duration time) const {
+    const bool sync = op == IoRequest::Op::kSync;
+    const Duration limit = sync ? limits_.slow_sync : limits_.slow;
+    if (time <= limit) return "";
+    return fmt::format("{} took longer than {} ms", sync ? "a sync" : "an I/O", ToMillis(limit));
   }
 
  private:

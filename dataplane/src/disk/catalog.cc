@@ -9,13 +9,15 @@ void Catalog::Find(std::span<const Key> keys, std::span<DiskPage> pages) const {
   for (size_t i = 0; i < keys.size(); ++i) {
     const Index::Number number = index_.Find(keys[i]);
     pages[i] = number == Index::kNone ? DiskPage{} : index_.At(number);
+    if (Dead(pages[i])) pages[i] = {};
   }
 }
 
 bool Catalog::Contains(const Key& key, uint64_t sequence) const {
   const std::lock_guard lock(mutex_);
   const Index::Number number = index_.Find(key);
-  return number != Index::kNone && index_.SequenceAt(number) == sequence;
+  return number != Index::kNone && index_.SequenceAt(number) == sequence &&
+         (cleared_ == swept_ || !Dead(index_.At(number)));
 }
 
 Catalog::Outcome Catalog::Store(const DiskPage& page, bool moves) {
@@ -30,8 +32,11 @@ Catalog::Outcome Catalog::Store(const DiskPage& page, bool moves) {
       if (moves) return Outcome::kOlder;
     } else {
       replaced = index_.At(there);
-      if (replaced.sequence > page.sequence) return Outcome::kOlder;
-      if (replaced.sequence == page.sequence) {
+      if (Dead(replaced)) {
+        if (moves) return Outcome::kOlder;
+      } else if (replaced.sequence > page.sequence) {
+        return Outcome::kOlder;
+      } else if (replaced.sequence == page.sequence) {
         if (!moves) return Outcome::kSame;
         added.note = replaced.note;
       }
@@ -74,7 +79,9 @@ bool Catalog::UpdateNote(const Key& key, uint64_t sequence,
   const std::lock_guard lock(mutex_);
   const Index::Number number = index_.Find(key);
   if (number == Index::kNone || index_.SequenceAt(number) != sequence) return false;
-  index_.SetNote(number, change(index_.At(number).note));
+  const DiskPage page = index_.At(number);
+  if (Dead(page)) return false;
+  index_.SetNote(number, change(page.note));
   return true;
 }
 
@@ -103,7 +110,7 @@ uint32_t Catalog::ReadPages(RegionId region, uint32_t block, std::vector<DiskPag
   for (uint32_t i = 0; next != Index::kNone && i < Index::kPerBlock; ++i) {
     if (!index_.Used(next, i)) continue;
     const DiskPage page = index_.At(Index::NumberOf(next, i));
-    if (page.read) pages->push_back(page);
+    if (page.read && !Dead(page)) pages->push_back(page);
   }
   return next;
 }
@@ -115,27 +122,50 @@ void Catalog::ForEach(const std::function<void(const DiskPage&)>& fn) const {
     {
       const std::lock_guard lock(mutex_);
       if (block >= index_.blocks()) return;
-      for (uint32_t i = 0; i < Index::kPerBlock; ++i)
-        if (index_.Used(block, i)) pages[count++] = index_.At(Index::NumberOf(block, i));
+      for (uint32_t i = 0; i < Index::kPerBlock; ++i) {
+        if (!index_.Used(block, i)) continue;
+        pages[count] = index_.At(Index::NumberOf(block, i));
+        if (!Dead(pages[count])) ++count;
+      }
     }
     for (size_t i = 0; i < count; ++i) fn(pages[i]);
   }
 }
 
 void Catalog::Clear(std::optional<uint64_t> tag, uint64_t epoch, const ForgottenClears& forgotten) {
-  {
-    const std::lock_guard lock(mutex_);
-    const uint64_t sequence = sequence_->Next();
-    if (tag)
-      clears_.Add({.tag = *tag, .sequence = sequence, .epoch = epoch});
-    else
-      clears_.AddFloor(sequence, epoch);
-    clears_.Forgotten(forgotten);
-  }
-  Sweep();
+  const std::lock_guard lock(mutex_);
+  const uint64_t sequence = sequence_->Next();
+  if (tag)
+    clears_.Add({.tag = *tag, .sequence = sequence, .epoch = epoch});
+  else
+    clears_.AddFloor(sequence, epoch);
+  clears_.Forgotten(forgotten);
+  ++cleared_;
 }
 
 void Catalog::Sweep() {
+  uint64_t cleared;
+  {
+    const std::lock_guard lock(mutex_);
+    if (sweeping_ || cleared_ == swept_) return;
+    sweeping_ = true;
+    cleared = cleared_;
+  }
+  EraseDead();
+  {
+    const std::lock_guard lock(mutex_);
+    sweeping_ = false;
+    swept_ = cleared;
+  }
+  swept_cv_.notify_all();
+}
+
+void Catalog::AwaitSwept(TimePoint deadline) {
+  std::unique_lock lock(mutex_);
+  swept_cv_.wait_until(lock, deadline, [this, cleared = cleared_] { return swept_ >= cleared; });
+}
+
+void Catalog::EraseDead() {
   std::array<DiskPage, Index::kPerBlock> dropped;
   for (uint32_t block = 0;; ++block) {
     size_t count = 0;

@@ -1,10 +1,13 @@
 // Catalog: which pages are on disk, for all threads: the index, what was cleared, and who is told.
 //
 // A page is found from the moment that it is stored until it is cleared, removed, replaced by a
-// younger one of its key, or dropped with its region. One mutex guards all; it is held for a
-// fraction of a microsecond per key, and for at most one block of the index in passes over all.
+// younger one of its key, or dropped with its region. A cleared page is in the index until a pass
+// has erased it; till then who looks it up compares its sequence with the clears. One mutex guards
+// all; it is held for a fraction of a microsecond per key, and for at most one block of the index
+// in passes over all.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -12,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/key.h"
 #include "base/sequence.h"
 #include "disk/clear_list.h"
@@ -65,21 +69,32 @@ class Catalog {
   void ForEach(const std::function<void(const DiskPage&)>& fn) const;
 
   // From now on no page of the tag (of all tags) that was stored, or taken for writing, is found.
-  // The caller makes it last: clears().
+  // The caller makes it last: clears(). Its pages leave with the next Sweep.
   void Clear(std::optional<uint64_t> tag, uint64_t epoch, const ForgottenClears& forgotten = {});
   ClearList clears() const;
+  // Erases what was cleared since the last pass, and tells the observer; by one thread at a time.
+  void Sweep();
+  // Until nothing that was cleared before the call is in the index, or the deadline.
+  void AwaitSwept(TimePoint deadline);
 
   uint64_t size() const;
   uint64_t capacity() const { return index_.capacity(); }
   uint64_t free_pages() const;
 
  private:
-  // Erases the dead ones.
-  void Sweep();
+  // Under the lock.
+  bool Dead(const DiskPage& page) const {
+    return cleared_ != swept_ && clears_.Dead(page.tag, page.sequence);
+  }
+  void EraseDead();
 
   mutable std::mutex mutex_;
+  std::condition_variable swept_cv_;
   Index index_;
   ClearList clears_;
+  uint64_t cleared_ = 0;  // clears so far
+  uint64_t swept_ = 0;    // of these, whose pages are out of the index
+  bool sweeping_ = false;
   Sequence* const sequence_;
   PageObserver* const observer_;
 };

@@ -107,11 +107,7 @@ void Device::Run() {
       if (now - alive_ > timeout + kStopped) forgiven_ = now;
       alive_ = now;
       // What has ended meanwhile is not late, so the kernel is asked for all of it first.
-      if (count < ended.size() && oldest_ != nullptr) {
-        bool ending = false;
-        for (size_t i = 0; i < count; ++i) ending |= ended[i] == oldest_;
-        if (!ending) broken = breaker_.Took(now - std::max(oldest_->submitted, forgiven_));
-      }
+      if (count < ended.size()) broken = Overdue(std::span(ended).first(count), now);
     }
     if (!broken.empty()) TurnOff(broken);
     for (size_t i = 0; i < count; ++i) End(ended[i], now);
@@ -123,6 +119,16 @@ void Device::Run() {
       if (oldest_ == nullptr) return;
     }
   }
+}
+
+std::string Device::Overdue(std::span<IoRequest* const> ended, TimePoint now) const {
+  for (const IoRequest* request = oldest_; request != nullptr; request = request->newer) {
+    if (std::ranges::find(ended, request) != ended.end()) return "";
+    std::string broken = breaker_.Took(request->op, now - std::max(request->submitted, forgiven_));
+    // A sync may take longer than what was sent after it; of the others the oldest tells for all.
+    if (!broken.empty() || request->op != IoRequest::Op::kSync) return broken;
+  }
+  return "";
 }
 
 void Device::End(IoRequest* request, TimePoint now) {
@@ -149,7 +155,8 @@ void Device::End(IoRequest* request, TimePoint now) {
       broken =
           breaker_.Failed(std::generic_category().message(static_cast<int>(-request->result)), now);
     }
-    if (broken.empty()) broken = breaker_.Took(now - std::max(request->submitted, forgiven_));
+    if (broken.empty())
+      broken = breaker_.Took(request->op, now - std::max(request->submitted, forgiven_));
   }
   if (!broken.empty()) TurnOff(broken);
   request->done(request);

@@ -72,6 +72,9 @@ class Device {
 
  private:
   void Run();
+  // Why the device has to be turned off for requests that are under way; "" if for none. Under the
+  // lock.
+  std::string Overdue(std::span<IoRequest* const> ended, TimePoint now) const;
   void End(IoRequest* request, TimePoint now);
 
   const DeviceFile file_;
@@ -103,8 +106,12 @@ class Transfer : public std::enable_shared_from_this<Transfer> {
   std::span<std::byte> bytes() const { return buffer_.bytes(); }
   // The first `size` bytes at `offset`. Await it before the next Start.
   void Start(Device* device, IoRequest::Op op, uint64_t offset, size_t size);
-  // ok: all bytes were moved.
+  // ok: all bytes were moved. While it has not ended, it may be awaited again.
   Status Await(TimePoint deadline);
+  bool ended() {
+    const std::lock_guard lock(mutex_);
+    return ended_;
+  }
 
  private:
   explicit Transfer(size_t bytes) : buffer_(bytes) {}

@@ -46,6 +46,7 @@ class DiskFaultsTest : public ::testing::Test {
 
   Witness witness_;
   std::atomic<bool> slow_{false};
+  std::atomic<int> sync_takes_{0};  // milliseconds
   // Last: it may ask for faults and delays until it has gone.
   std::unique_ptr<SimTier> sim_ = std::make_unique<SimTier>();
 };
@@ -171,6 +172,38 @@ TEST_F(DiskFaultsTest, AnIoThatTakesTooLongTurnsTheDeviceOffAndNobodyWaitsForIt)
   EXPECT_NE(sim_->tier->stats().devices[0].why.find("longer than 300 ms"), std::string::npos);
   EXPECT_TRUE(Eventually([&] { return landed.load(); }));
   EXPECT_EQ(counts().reads.Of(ReadOutcome::kLate), 1u);
+}
+
+TEST_F(DiskFaultsTest, ASyncMayTakeLongerThanReadsAndWrites) {
+  sim_->options.device.breaker.slow = milliseconds(200);
+  sim_->options.device.breaker.slow_sync = milliseconds(2000);
+  sim_->delay = [this](const IoRequest& request) -> Duration {
+    if (request.op == IoRequest::Op::kSync) return milliseconds(sync_takes_);
+    return slow_ && request.op == IoRequest::Op::kRead ? milliseconds(1500) : milliseconds(0);
+  };
+  OpenWithPages(2);
+  sync_takes_ = 600;
+  EXPECT_TRUE(sim_->tier->Clear(7, 1).ok());
+  EXPECT_TRUE(sim_->tier->on()) << sim_->tier->stats().devices[0].why;
+  EXPECT_EQ(Hits(2), 2u);
+  // A read that takes too long is seen beside a sync that may.
+  sync_takes_ = 1900;
+  slow_ = true;
+  EXPECT_EQ(sim_->tier->Clear(8, 2, {}, milliseconds(20)).code(), Code::kDeadlineExceeded);
+  const TimePoint start = Clock::now();
+  std::thread reader([&] { (void)ReadPage(*sim_->tier, KeyOf(0)); });
+  EXPECT_TRUE(Eventually([&] { return !sim_->tier->on(); }));
+  EXPECT_LT(Clock::now() - start, milliseconds(1200));
+  reader.join();
+  // And a sync that takes longer than any.
+  sync_takes_ = 0;
+  slow_ = false;
+  Reopen();
+  sync_takes_ = 6000;
+  EXPECT_EQ(sim_->tier->Clear(9, 3).code(), Code::kUnavailable);
+  EXPECT_NE(sim_->tier->stats().devices[0].why.find("a sync took longer than 2000 ms"),
+            std::string::npos)
+      << sim_->tier->stats().devices[0].why;
 }
 
 TEST_F(DiskFaultsTest, ALostDeviceCostsItsOwnPages) {

@@ -8,7 +8,6 @@
 
 #include "base/size.h"
 #include "disk/sequence.h"
-#include "disk/superblocks.h"
 
 namespace peercache::disk {
 namespace {
@@ -195,6 +194,8 @@ PutResult DiskTier::Put(const PageToPut& page, std::span<const std::byte> bytes)
     return PutResult{PutResult::What::kDropped, why};
   };
   if (bytes.empty() || bytes.size() > options_.log.max_page_bytes) return dropped(Drop::kLength);
+  if (unrecorded_count_.load(std::memory_order_acquire) != 0 && IsUnrecorded(page.tag))
+    return dropped(Drop::kCleared);
   DiskPage found;
   catalog_->Find(std::span(&page.key, 1), std::span(&found, 1));
   if (found.length != 0) {
@@ -247,28 +248,88 @@ Status DiskTier::Flush(TimePoint deadline) {
   return first;
 }
 
+void DiskTier::DropTag(uint64_t tag) {
+  catalog_->Clear(tag, 0);
+  WakeKeepers();
+}
+
+void DiskTier::WakeKeepers() {
+  for (Part& part : parts_)
+    if (part.keeper) part.keeper->Wake();
+}
+
 Status DiskTier::Clear(std::optional<uint64_t> tag, uint64_t epoch,
-                       const ForgottenClears& forgotten) {
-  catalog_->Clear(tag, epoch, forgotten);
+                       const ForgottenClears& forgotten, Duration patience) {
+  const TimePoint deadline = Clock::now() + patience;
   const std::lock_guard lock(clearing_);
-  size_t recorded = 0;
-  Status failed = Unavailable("no device is on");
-  for (Part& part : parts_) {
-    if (!part.device || !part.device->on()) continue;
-    part.superblock.clears = catalog_->clears();
-    if (Status saved = SaveSuperblock(part.device.get(), &part.superblock); saved.ok()) {
-      ++recorded;
-    } else {
-      // Its pages must not come back from it while it misses a clear.
-      part.device->TurnOff(saved.message());
-      failed = saved;
-    }
+  uint64_t number = 0;
+  bool again = false;
+  {
+    const std::lock_guard unrecorded(unrecorded_mutex_);
+    const auto [it, added] = unrecorded_.try_emplace(tag);
+    again = !added && it->second.epoch >= epoch;
+    if (!again) it->second = {++clears_, epoch};
+    number = it->second.number;
+    unrecorded_count_.store(unrecorded_.size(), std::memory_order_release);
   }
-  if (recorded != 0) return {};
+  if (!again) {  // else nothing was put under the tag since
+    catalog_->Clear(tag, epoch, forgotten);
+    WakeKeepers();
+  }
+  Status recorded = Record(number, deadline);
+  if (recorded.code() == Code::kDeadlineExceeded) return recorded;
+  const std::lock_guard unrecorded(unrecorded_mutex_);
+  // A superblock that has this clear has those before it.
+  std::erase_if(unrecorded_, [&](const auto& clear) { return clear.second.number <= number; });
+  unrecorded_count_.store(unrecorded_.size(), std::memory_order_release);
+  return recorded;
+}
+
+bool DiskTier::IsUnrecorded(uint64_t tag) {
+  const std::lock_guard lock(unrecorded_mutex_);
+  return unrecorded_.contains(tag) || unrecorded_.contains(std::nullopt);
+}
+
+Status DiskTier::Record(uint64_t number, TimePoint deadline) {
+  const auto behind = [number](const Part& part) { return part.on() && part.recorded < number; };
+  while (std::ranges::any_of(parts_, behind)) {
+    if (!RecordRound(number, deadline))
+      return DeadlineExceeded("the clear is not on all drives yet");
+  }
+  const auto has = [number](const Part& part) { return part.on() && part.recorded >= number; };
+  if (std::ranges::any_of(parts_, has)) return {};
+  std::string why = "no device is on";
+  for (const Part& part : parts_)
+    if (part.device && !part.on()) why = part.device->off_reason();
   return Unavailable(
       fmt::format("the clear could not be recorded on disk ({}): its pages would be back when the "
                   "node starts again; remove the files in disk-path before",
-                  failed.message()));
+                  why));
+}
+
+bool DiskTier::RecordRound(uint64_t number, TimePoint deadline) {
+  for (Part& part : parts_) {
+    if (!part.on() || part.recorded >= number || part.writer.under_way()) continue;
+    part.superblock.clears = catalog_->clears();
+    part.writing = clears_;
+    part.writer.Start(part.device.get(), &part.superblock);
+  }
+  for (Part& part : parts_)
+    if (part.on() && part.writer.under_way()) part.writer.AwaitWritten(deadline);
+  bool ended = true;
+  for (Part& part : parts_) {
+    if (!part.on() || !part.writer.under_way()) continue;
+    const std::optional<Status> saved = part.writer.Await(deadline);
+    if (!saved) {
+      ended = false;
+    } else if (saved->ok()) {
+      part.recorded = part.writing;
+    } else {
+      // Its pages must not come back from it while it misses a clear.
+      part.device->TurnOff(saved->message());
+    }
+  }
+  return ended;
 }
 
 DiskStats DiskTier::stats() const {

@@ -19,8 +19,10 @@
 // Thread-safe. Threads: two for each device, and up to 16 more where its engine is threads.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -39,6 +41,7 @@
 #include "disk/log.h"
 #include "disk/reads.h"
 #include "disk/regions.h"
+#include "disk/superblocks.h"
 #include "disk/write_budget.h"
 
 namespace peercache::disk {
@@ -125,11 +128,17 @@ class DiskTier {
   Status Flush(TimePoint deadline);
 
   // From when it is called on nobody finds a page that was put under the tag (nullopt: any) before.
-  // Passes over the whole index, and waits for a write and a sync on each device.
-  // ok: none comes back after a crash either. kUnavailable: no device could record it; the pages
-  // are gone now, and would be back when the process starts again.
+  // Waits for a write and a sync, on all devices at once.
+  // ok: none comes back after a crash either. kDeadlineExceeded: not yet; ask again, until then
+  // nothing is put under the tag. kUnavailable: no device could record it; the pages are gone now,
+  // and would be back when the process starts again.
   // `forgotten`: what the members had forgotten before this clear; kept beside it.
-  Status Clear(std::optional<uint64_t> tag, uint64_t epoch, const ForgottenClears& forgotten = {});
+  Status Clear(std::optional<uint64_t> tag, uint64_t epoch, const ForgottenClears& forgotten = {},
+               Duration patience = std::chrono::seconds(30));
+  // As Clear, but they may be back after a crash.
+  void DropTag(uint64_t tag);
+  // Until what was cleared before is out of the index and the observer has heard of it.
+  void AwaitSwept(TimePoint deadline) { catalog_->AwaitSwept(deadline); }
   // What was recorded, for a node that has just started.
   ClearList clears() const { return catalog_->clears(); }
 
@@ -160,6 +169,16 @@ class DiskTier {
     std::unique_ptr<Regions> regions;
     std::unique_ptr<Log> log;
     std::unique_ptr<Keeper> keeper;
+    // Of clears: how many the superblock has that is being written, and how many the last one had.
+    SuperblockWriter writer;
+    uint64_t writing = 0, recorded = 0;
+
+    bool on() const { return device && device->on(); }
+  };
+  // A clear that is not on all devices yet.
+  struct Unrecorded {
+    uint64_t number = 0;
+    uint64_t epoch = 0;
   };
 
   explicit DiskTier(DiskOptions options);
@@ -171,6 +190,12 @@ class DiskTier {
   Status StartPart(uint16_t number, Part* part);
   bool MayReinsert(uint64_t bytes);
   void ClosePart(Part* part, const Status& why);
+  void WakeKeepers();
+  // The clears up to this number. Under `clearing_`.
+  Status Record(uint64_t number, TimePoint deadline);
+  // A round of it: begins what has to be written, and waits for what is. False: it has not ended.
+  bool RecordRound(uint64_t number, TimePoint deadline);
+  bool IsUnrecorded(uint64_t tag);
 
   const DiskOptions options_;
   Counts counts_;
@@ -178,7 +203,11 @@ class DiskTier {
   std::vector<Part> parts_;
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<Reads> reads_;
-  std::mutex clearing_;  // one superblock is written at a time
+  std::mutex clearing_;  // one clear is recorded at a time
+  uint64_t clears_ = 0;  // so far
+  std::mutex unrecorded_mutex_;
+  std::map<std::optional<uint64_t>, Unrecorded> unrecorded_;  // by tag
+  std::atomic<size_t> unrecorded_count_{0};
   mutable std::mutex budget_mutex_;
   mutable WriteBudget budget_;
 };

@@ -198,7 +198,106 @@ TEST(DiskTierSimTest, TellsItsObserverOfEveryPageThatComesAndGoes) {
   EXPECT_EQ(found, sim.tier->stats().pages);
   EXPECT_GT(found, 20u);
   ASSERT_TRUE(sim.tier->Clear(1, 1).ok());
+  sim.tier->AwaitSwept(Clock::now() + std::chrono::seconds(20));
   EXPECT_TRUE(witness.Heard(some, 1, 1));
+}
+
+// Slow to hear of pages that go, as a directory that does not answer.
+class SlowObserver final : public PageObserver {
+ public:
+  void Stored(std::span<const DiskPage>) override {}
+  void Dropped(std::span<const DiskPage> pages) override {
+    while (held_) std::this_thread::sleep_for(milliseconds(1));
+    dropped_ += pages.size();
+  }
+  std::atomic<bool> held_{true};
+  std::atomic<size_t> dropped_{0};
+};
+
+TEST(DiskTierSimTest, AClearDoesNotWaitForThePassOverTheIndex) {
+  SlowObserver observer;
+  SimTier sim;
+  ASSERT_TRUE(sim.Open(&observer).ok());
+  ASSERT_TRUE(sim.Recovered());
+  for (uint64_t i = 0; i < 100; ++i) ASSERT_TRUE(PutInTime(*sim.tier, i, 0, 9000, i % 2));
+  ASSERT_TRUE(FlushAll(*sim.tier).ok());
+  DiskPage before;
+  const Key key = KeyOf(1);
+  sim.tier->Find(std::span(&key, 1), std::span(&before, 1));
+  ASSERT_EQ(before.length, 9000u);
+  ASSERT_TRUE(sim.tier->Clear(1, 1).ok());
+  EXPECT_EQ(observer.dropped_, 0u);
+  // Nobody finds one of them, in whatever way.
+  for (uint64_t i = 0; i < 100; ++i)
+    EXPECT_EQ(ReadAndCheck(*sim.tier, i, 0, 9000),
+              i % 2 == 1 ? ReadOutcome::kAbsent : ReadOutcome::kHit);
+  EXPECT_FALSE(sim.tier->Contains(key, before.sequence));
+  EXPECT_FALSE(sim.tier->UpdateNote(key, before.sequence, [](uint32_t note) { return note; }));
+  sim.tier->ForEach([](const DiskPage& page) { EXPECT_EQ(page.tag, 0u); });
+  // Its key may be set again.
+  ASSERT_TRUE(PutInTime(*sim.tier, 3, 1, 8000, 1));
+  observer.held_ = false;
+  ASSERT_TRUE(FlushAll(*sim.tier).ok());
+  sim.tier->AwaitSwept(Clock::now() + std::chrono::seconds(20));
+  EXPECT_EQ(observer.dropped_, 50u);
+  EXPECT_EQ(sim.tier->stats().pages, 51u);
+  EXPECT_EQ(ReadAndCheck(*sim.tier, 3, 1, 8000), ReadOutcome::kHit);
+}
+
+TEST(DiskTierSimTest, AClearIsOneWriteOnEachDriveAndTheyAreSyncedAtOnce) {
+  std::atomic<int> writes{0}, syncs{0};
+  std::atomic<bool> slow{false};
+  SimTier sim(3);
+  sim.delay = [&](const IoRequest& request) -> Duration {
+    if (!slow) return {};
+    if (request.op == IoRequest::Op::kWrite && request.offset < kFirstRegionAt) ++writes;
+    if (request.op != IoRequest::Op::kSync) return {};
+    ++syncs;
+    return milliseconds(400);
+  };
+  ASSERT_TRUE(sim.Open().ok());
+  ASSERT_TRUE(sim.Recovered());
+  slow = true;
+  const TimePoint start = Clock::now();
+  sim.tier->DropTag(1);
+  EXPECT_TRUE(sim.tier->Clear(1, 1).ok());
+  EXPECT_LT(Clock::now() - start, milliseconds(1100)) << "one after another takes 1200";
+  EXPECT_EQ(writes, 3);
+  EXPECT_EQ(syncs, 3);
+}
+
+// A sync takes long: whoever waits for the clear may go and ask again.
+TEST(DiskTierSimTest, AClearThatIsNotRecordedYetIsAskedForAgain) {
+  std::mt19937_64 random(5);
+  std::atomic<bool> slow{false};
+  SimTier sim;
+  sim.delay = [&](const IoRequest& request) -> Duration {
+    return slow && request.op == IoRequest::Op::kSync ? milliseconds(600) : Duration{};
+  };
+  ASSERT_TRUE(sim.Open().ok());
+  ASSERT_TRUE(sim.Recovered());
+  for (uint64_t i = 0; i < 10; ++i) ASSERT_TRUE(PutInTime(*sim.tier, i, 0, 9000, i % 2));
+  ASSERT_TRUE(FlushAll(*sim.tier).ok());
+  slow = true;
+  const auto clear = [&](Duration patience) { return sim.tier->Clear(1, 1, {}, patience).code(); };
+  ASSERT_EQ(clear(milliseconds(20)), Code::kDeadlineExceeded);
+  EXPECT_EQ(ReadPage(*sim.tier, KeyOf(1)).outcome, ReadOutcome::kAbsent);
+  // What would be put now might be from before the clear: asking again clears nothing more.
+  EXPECT_EQ(PutPage(*sim.tier, 11, 0, 9000, 1).why, Drop::kCleared);
+  EXPECT_EQ(PutPage(*sim.tier, 12, 0, 9000, 0).what, PutResult::What::kTaken);
+  ASSERT_EQ(clear(milliseconds(20)), Code::kDeadlineExceeded);
+  int asked = 0;
+  ASSERT_TRUE(Eventually([&] { return ++asked, clear(milliseconds(20)) == Code::kOk; }));
+  EXPECT_GT(asked, 5);
+  EXPECT_TRUE(sim.tier->on());
+  EXPECT_TRUE(PutInTime(*sim.tier, 11, 1, 9000, 1)) << "it is over";
+  ASSERT_TRUE(FlushAll(*sim.tier).ok());
+  sim.Crash(true, &random);
+  slow = false;
+  ASSERT_TRUE(sim.Open().ok());
+  ASSERT_TRUE(sim.Recovered());
+  for (uint64_t i = 1; i < 10; i += 2)
+    EXPECT_EQ(ReadPage(*sim.tier, KeyOf(i)).outcome, ReadOutcome::kAbsent);
 }
 
 TEST(DiskTierSimTest, KeepsNotesAlsoOfPagesThatMove) {

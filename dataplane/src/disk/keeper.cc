@@ -53,6 +53,7 @@ void Keeper::Wake() {
 void Keeper::Run() {
   Recover();
   while (!stopping() && device_->on()) {
+    catalog_->Sweep();
     MakeRoom();
     std::unique_lock lock(mutex_);
     wake_.wait_for(lock, kKeeperTick, [&] { return wanted_ || stopping(); });
@@ -61,10 +62,12 @@ void Keeper::Run() {
   if (device_->on()) return;
   // What is under way may still be committed, after which it has to go, too.
   while (!stopping()) {
+    catalog_->Sweep();
     for (uint32_t region = 0; region < geometry_.regions; ++region)
       catalog_->DropRegion({number_, region});
     std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, 10 * kKeeperTick, [&] { return stopping(); });
+    wake_.wait_for(lock, 10 * kKeeperTick, [&] { return wanted_ || stopping(); });
+    wanted_ = false;
   }
 }
 
@@ -77,6 +80,7 @@ void Keeper::Recover() {
   found_ = static_cast<uint32_t>(order->size());
   for (const uint32_t region : *order) {
     if (stopping() || !device_->on()) return;
+    catalog_->Sweep();
     MakeRoom();
     recovery_.Read(region);
     ++read_;

@@ -1,7 +1,8 @@
 // Keeper: the thread of one device that may wait. It recovers what is on the device, and keeps
 // regions free for the log: it gives up the oldest region, after it has written those of its pages
 // anew that were read since they were written (at most half of a region, or nothing would ever
-// leave). When the device is off, all its pages leave the catalog.
+// leave). It sweeps cleared pages out of the catalog, whichever device they are on. When its device
+// is off, all pages of it leave the catalog.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,7 @@ class Keeper {
   ~Keeper() { Stop(); }
   Status Start();
   void Stop();
-  // The log has found no free region.
+  // The log has found no free region, or pages were cleared.
   void Wake();
 
   // Regions whose pages are found, of those that had any; equal when recovery is done.

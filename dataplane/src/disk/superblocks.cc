@@ -48,18 +48,37 @@ Result<FoundSuperblock> LoadSuperblock(Device* device, const std::string& cluste
   return found;
 }
 
-Status SaveSuperblock(Device* device, Superblock* superblock) {
+void SuperblockWriter::Start(Device* device, Superblock* superblock) {
   ++superblock->written;
-  const std::shared_ptr<Transfer> transfer = Transfer::Make(kSuperblockBytes);
-  EncodeSuperblock(*superblock, transfer->bytes());
-  transfer->Start(device, IoRequest::Op::kWrite, kSuperblockAt[superblock->written % 2],
-                  kSuperblockBytes);
-  Status written = transfer->Await(Clock::now() + kSuperblockPatience);
-  if (written.ok()) {
-    transfer->Start(device, IoRequest::Op::kSync, 0, 0);
-    written = transfer->Await(Clock::now() + kSuperblockPatience);
-  }
-  return written.Annotate("writing the superblock");
+  device_ = device;
+  syncing_ = false;
+  transfer_ = Transfer::Make(kSuperblockBytes);
+  EncodeSuperblock(*superblock, transfer_->bytes());
+  transfer_->Start(device, IoRequest::Op::kWrite, kSuperblockAt[superblock->written % 2],
+                   kSuperblockBytes);
+}
+
+void SuperblockWriter::AwaitWritten(TimePoint deadline) {
+  if (syncing_ || !transfer_->Await(deadline).ok()) return;
+  syncing_ = true;
+  transfer_->Start(device_, IoRequest::Op::kSync, 0, 0);
+}
+
+std::optional<Status> SuperblockWriter::Await(TimePoint deadline) {
+  AwaitWritten(deadline);
+  Status ended = transfer_->Await(deadline);
+  if (!transfer_->ended()) return std::nullopt;
+  if (ended.ok() && !syncing_) return std::nullopt;  // it was written just now
+  transfer_.reset();
+  return ended.Annotate("writing the superblock");
+}
+
+Status SaveSuperblock(Device* device, Superblock* superblock) {
+  SuperblockWriter writer;
+  writer.Start(device, superblock);
+  const TimePoint deadline = Clock::now() + 2 * kSuperblockPatience;
+  if (std::optional<Status> ended = writer.Await(deadline)) return *std::move(ended);
+  return DeadlineExceeded(device->path() + " does not answer: writing the superblock");
 }
 
 }  // namespace peercache::disk

@@ -222,8 +222,9 @@ class Node::Impl {
         std::make_unique<Clears>(KeptClears({config_.peer_timeout, stall, config_.member_ttl}),
                                  peers_.get(), &views_, &counters_, sweep);
     clearing_ = std::make_unique<Clearing>(
-        ClearingOptions{self_.id, config_.peer_timeout, stall, peers_->remember()}, peers_.get(),
-        clears_.get(), &counters_, sweep);
+        ClearingOptions{self_.id, config_.peer_timeout, stall, peers_->remember(),
+                        [this] { return disk_ && disk_->unrecorded(); }},
+        peers_.get(), clears_.get(), &counters_, sweep);
     holdings_.emplace(pool_.get());
     if (disk_) disk_->Start(pool_.get(), room_.get());
     publisher_ = std::make_unique<Publisher>(

@@ -242,8 +242,17 @@ Status Clearing::Outcome(const std::vector<Target>& targets, bool busy_here) con
       busy.push_back(peers_->NameOf(*target.peer));
   }
   counters_->clears.Add(1);
-  if (unheard.empty() && busy.empty()) return {};
+  const bool kept = std::ranges::any_of(
+      targets, [](const Target& target) { return target.stage == Stage::kKnows && target.tells; });
+  const bool lost = !kept && options_.unrecorded();
+  if (unheard.empty() && busy.empty() && !lost) return {};
   counters_->clears_unheard.Add(1);
+  if (unheard.empty() && busy.empty()) {
+    return Unavailable(
+        "clear: the pages are gone, but no drive in disk-path could record that, and no other "
+        "member knows of it: they come back when this node starts again; remove the files in "
+        "disk-path before");
+  }
   std::vector<std::string> parts;
   if (!unheard.empty()) {
     parts.push_back(fmt::format(

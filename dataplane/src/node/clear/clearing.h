@@ -18,6 +18,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -38,6 +39,9 @@ struct ClearingOptions {
   Duration peer_timeout{};  // for the sweep
   Duration stall{};         // longest without an answer of one exchange
   Duration remember{};      // who was lost longer ago is taken for gone
+  // Pages that were cleared here come back when this process starts again, unless somebody tells it
+  // of the clear then.
+  std::function<bool()> unrecorded = [] { return false; };
 };
 
 class Clearing {
@@ -47,7 +51,7 @@ class Clearing {
 
   // ok: nobody gives a page that was set under the tag before. Else kUnavailable, with the names of
   // those that have not heard of it, which give none either before they have. Nor does a member
-  // that was lost longer ago than `remember`, but it is not named.
+  // that was lost longer ago than `remember`, but it is not named. Or the clear is kept nowhere.
   Status Clear(uint64_t tag);
 
  private:

@@ -263,6 +263,24 @@ TEST_F(ClearingTest, PagesInUseAreSaid) {
   EXPECT_TRUE(Eventually([&] { return clears_.Current(Clock::now()); }));
 }
 
+// As of a node whose drives have all failed.
+TEST_F(ClearingTest, WhatNoDriveHasRecordedIsSaidUnlessAnotherMemberKnows) {
+  Clearing clearing{
+      {"self", milliseconds(400), milliseconds(100), seconds(60), [] { return true; }},
+      &peers_,
+      &clears_,
+      &counters_,
+      sweep_};
+  EXPECT_TRUE(clearing.Clear(kTag).ok()) << "they tell it when it starts again";
+  for (FakeMember* member : {&a_, &b_, &c_}) member->kind = FakeMember::Kind::kOld;
+  EXPECT_THAT(clearing.Clear(kTag).message(), HasSubstr("remove the files in disk-path"));
+  for (FakeMember* member : {&a_, &b_, &c_}) member->Die();
+  See({});
+  const Status status = clearing.Clear(kTag);
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr("remove the files in disk-path"));
+}
+
 TEST_F(ClearingTest, AReleaseThatKeepsNoClearsIsSweptTwice) {
   a_.kind = FakeMember::Kind::kOld;
   ASSERT_TRUE(clearing_.Clear(kTag).ok());

@@ -1,15 +1,28 @@
 #include "node/disk/disk_pages.h"
 
+#include <errno.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
+
+#include "disk/device_file.h"
 
 namespace peercache {
 namespace {
 
 // For the records of what a clear has dropped.
 constexpr milliseconds kWithdrawals{50};
+// Threads that serve peers wait for a clear to be recorded, so not for long; they are asked again.
+constexpr milliseconds kRecording{300};
+
+// Whether a drive that cannot be used may have pages all the same.
+bool MayHavePages(const std::string& folder) {
+  struct stat found {};
+  if (stat(folder.c_str(), &found) != 0) return true;  // it may be mounted later
+  return stat((folder + "/" + disk::kFileName).c_str(), &found) == 0 || errno != ENOENT;
+}
 
 }  // namespace
 
@@ -88,20 +101,27 @@ void DiskPages::ContainsMany(std::span<const Key> keys, std::span<uint8_t> there
 bool DiskPages::Clear(std::optional<uint64_t> tag, uint64_t epoch,
                       const disk::ForgottenClears& forgotten) {
   if (!tier_) {
-    spdlog::warn(
-        "clear: no drive of disk-path can be used: remove its files before another start, unless "
-        "other members know of the clear");
+    unrecorded_ = std::ranges::any_of(
+        off_, [](const disk::DeviceHealth& device) { return MayHavePages(device.path); });
     return true;
   }
-  const Status cleared = tier_->Clear(tag, epoch, forgotten);
-  loader_->Barrier();
-  if (!cleared.ok()) {
-    // Other members keep the clear, and this node hears of it when it starts again.
-    spdlog::error("clear: {}", cleared.message());
-    if (tier_->on()) return false;
+  if (tag && epoch == 0) {
+    tier_->DropTag(*tag);  // it is recorded when it has an epoch
+    loader_->Barrier();
+  } else {
+    const Status cleared = tier_->Clear(tag, epoch, forgotten, kRecording);
+    loader_->Barrier();
+    if (cleared.code() == Code::kDeadlineExceeded) return false;
+    if (!cleared.ok()) {
+      spdlog::error("clear: {}", cleared.message());
+      if (tier_->on()) return false;
+      unrecorded_ = true;
+    }
   }
   // Who finds such a record later asks for a page that is not there.
-  records_.AwaitWithdrawn(Clock::now() + kWithdrawals);
+  const TimePoint deadline = Clock::now() + kWithdrawals;
+  tier_->AwaitSwept(deadline);
+  records_.AwaitWithdrawn(deadline);
   return true;
 }
 

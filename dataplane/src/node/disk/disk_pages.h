@@ -9,6 +9,7 @@
 // Thread-safe once it serves.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -81,6 +82,10 @@ class DiskPages {
   // them any more, and may have some again afterwards. `forgotten`: DiskTier::Clear.
   bool Clear(std::optional<uint64_t> tag, uint64_t epoch, const disk::ForgottenClears& forgotten);
 
+  // A clear was not recorded on any drive: pages of the tag would be back when this process starts
+  // again, unless another member tells it of the clear then.
+  bool unrecorded() const { return unrecorded_.load(std::memory_order_relaxed); }
+
   DiskReport report() const;
 
  private:
@@ -88,6 +93,7 @@ class DiskPages {
 
   std::vector<disk::DeviceHealth> off_;  // when no drive can be used
   uint64_t budget_a_day_ = 0;
+  std::atomic<bool> unrecorded_{false};
   DiskRecords records_;
   std::unique_ptr<disk::DiskTier> tier_;
   std::optional<DiskHoldings> holdings_;

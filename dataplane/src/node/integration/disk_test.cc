@@ -200,6 +200,62 @@ TEST_F(DiskNodes, ClearsWhilePagesComeAndGo) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Its pages are back when the drive is: so a clear meanwhile must not be said to have succeeded,
+// unless another member keeps it.
+TEST_F(DiskNodes, AClearThatNoDriveHasRecordedFailsOnALoneNode) {
+  auto a = cluster_.Start("a");
+  {
+    TestEngine engine(a->socket(), kPiece, kPage);
+    ASSERT_EQ(engine.Set(0, kPiece), kPiece);
+    ASSERT_TRUE(Eventually(kSoon, [&] { return DiskOf(*a)["pages"] == kPiece; }));
+    EXPECT_TRUE(engine.client().Clear(77).ok());
+  }
+  const uint16_t port = a->peer_port();
+  const std::string file = FolderOf("a") + "/peercache.disk", away = file + ".away";
+  const auto start_without_drive = [&] {
+    a.reset();
+    ASSERT_EQ(rename(file.c_str(), away.c_str()), 0);
+    ASSERT_EQ(mkdir(file.c_str(), 0700), 0);
+    a = cluster_.Start("a", true, port);
+    ASSERT_FALSE(DiskOf(*a)["devices"][0]["on"]);
+  };
+  const auto start_with_drive = [&] {
+    a.reset();
+    ASSERT_EQ(rmdir(file.c_str()), 0);
+    ASSERT_EQ(rename(away.c_str(), file.c_str()), 0);
+    a = cluster_.Start("a", true, port);
+    ASSERT_TRUE(Eventually(kSoon, [&] { return DiskOf(*a)["devices"][0]["recovered"] == true; }));
+  };
+  ASSERT_NO_FATAL_FAILURE(start_without_drive());
+  {
+    TestEngine engine(a->socket(), kPiece, kPage);
+    const Status alone = engine.client().Clear(1);
+    EXPECT_EQ(alone.code(), Code::kUnavailable);
+    EXPECT_NE(alone.message().find("remove the files in disk-path"), std::string::npos)
+        << alone.message();
+  }
+  ASSERT_NO_FATAL_FAILURE(start_with_drive());
+  {
+    TestEngine engine(a->socket(), kPiece, kPage);
+    // After a while: others might know of clears, so it waits for some.
+    EXPECT_TRUE(Eventually(kSoon, [&] { return engine.Get(0, kPiece).hits == kPiece; }))
+        << "as it was said";
+  }
+  ASSERT_NO_FATAL_FAILURE(start_without_drive());
+  auto other = cluster_.Start("reader");
+  {
+    TestEngine engine(a->socket(), kPiece, kPage);
+    const Status kept = engine.client().Clear(1);
+    EXPECT_TRUE(kept.ok()) << kept.message();
+  }
+  ASSERT_NO_FATAL_FAILURE(start_with_drive());
+  TestEngine engine(a->socket(), kPiece, kPage), elsewhere(other->socket(), kPiece, kPage);
+  // Of those that are set now some are there, so it gives pages again.
+  ASSERT_EQ(engine.Set(500, kPiece), kPiece);
+  ASSERT_TRUE(Eventually(kSoon, [&] { return engine.Get(500, kPiece).hits == kPiece; }));
+  EXPECT_EQ(engine.Get(0, kPiece).hits + elsewhere.Get(0, kPiece).hits, 0u);
+}
+
 TEST_F(DiskNodes, ANodeWhoseDriveCannotBeUsedServesFromMemory) {
   NodeConfig config = cluster_.Config("a");
   config.disk_paths = {"/dev/shm"};

@@ -14,7 +14,9 @@ MetricSection ClearMetrics() {
            {Of(&Counters::clears)}},
           {"peercache_clears_unheard_total",
            kCounter,
-           "Of these, clears that some member had not heard of, or still had pages in use after.",
+           "Of these, clears that some member had not heard of, still had pages in use after, or "
+           "that "
+           "a node alone could not record.",
            {},
            {Of(&Counters::clears_unheard)},
            "Did a clear return false?",
@@ -31,7 +33,8 @@ MetricSection ClearMetrics() {
            {Of([](const Scrape& s) { return s.clears.tags; })}},
           {"peercache_clears_forgotten",
            kGauge,
-           "1 when there were more tags than that: a member that was away for more drops all its pages.",
+           "1 when there were more tags than that: a member that was away for more drops all its "
+           "pages.",
            {},
            {Of([](const Scrape& s) { return s.clears.floor != 0; })}},
           {"peercache_clears_current",
