@@ -1,5 +1,5 @@
 // Key: the 32-byte name of a page. Digest of (namespace digest, SGLang page hash, rank identity),
-// so its bytes are uniformly distributed and any eight of them serve as a hash.
+// so its bytes are uniformly distributed, unless somebody chooses keys: seeded_hash.h.
 #pragma once
 
 #include <array>
@@ -21,8 +21,7 @@ struct Key {
   friend auto operator<=>(const Key&, const Key&) = default;
 
   // A uniformly distributed word of the key; `index` 0..3 gives independent words. Word 0 places
-  // the key on the ring, word 1 serves hash tables: a shard holds arcs of word 0, so a table hashed
-  // by the same word would be lopsided.
+  // the key on the ring: a shard holds arcs of it, so a table by the same word would be lopsided.
   uint64_t Word(int index) const {
     uint64_t word;
     std::memcpy(&word, bytes.data() + 8 * index, sizeof(word));
@@ -38,10 +37,6 @@ struct Key {
     }
     return text;
   }
-};
-
-struct KeyHash {
-  size_t operator()(const Key& key) const { return key.Word(1); }
 };
 
 }  // namespace peercache

@@ -20,6 +20,7 @@
 
 #include "base/key.h"
 #include "base/last_time.h"
+#include "base/seeded_hash.h"
 #include "wire/record.h"
 
 namespace peercache {
@@ -41,6 +42,7 @@ static_assert(sizeof(StoredRecord) == 72);
 
 class RecordTable {
  public:
+  explicit RecordTable(const SeededHash& hash = {}) : hash_(hash) {}
   size_t size() const { return size_; }
 
   // fn(StoredRecord&) for the records of the key, in no particular order, while it returns true.
@@ -97,8 +99,7 @@ class RecordTable {
   };
   static constexpr uint32_t kChunk = 1024;  // records: 72 KiB, small against any useful shard
 
-  // Word 2 chooses the stripe and word 0 the shard, so word 1 is uniform within both.
-  static uint32_t Tag(const Key& key) { return static_cast<uint32_t>(key.Word(1)); }
+  uint32_t Tag(const Key& key) const { return static_cast<uint32_t>(hash_(key)); }
   StoredRecord& At(uint32_t number) {
     return chunks_[(number - 1) / kChunk][(number - 1) % kChunk];
   }
@@ -109,6 +110,7 @@ class RecordTable {
   void Grow();
   void EraseAt(size_t position);
 
+  SeededHash hash_;
   std::vector<Slot> index_;  // a power of two, at most 3/4 full
   size_t mask_ = 0;
   size_t size_ = 0;

@@ -6,16 +6,13 @@
 #include <random>
 #include <set>
 
+#include "base/chosen_keys_testing.h"
+
 namespace peercache {
 namespace {
 
 // `tag` decides the probe run; `id` makes keys of one tag differ.
-Key MakeKey(uint32_t tag, uint8_t id) {
-  Key key;
-  std::memcpy(key.bytes.data() + 8, &tag, sizeof(tag));
-  key.bytes[31] = id;
-  return key;
-}
+Key MakeKey(uint32_t tag, uint8_t id) { return testing::ChosenKey(tag, id); }
 
 std::multiset<uint64_t> Generations(RecordTable& table, const Key& key) {
   std::multiset<uint64_t> result;
@@ -27,13 +24,13 @@ std::multiset<uint64_t> Generations(RecordTable& table, const Key& key) {
 }
 
 TEST(RecordTable, EmptyFindsNothing) {
-  RecordTable table;
+  RecordTable table{SeededHash(testing::kNoSeed)};
   EXPECT_TRUE(Generations(table, MakeKey(1, 1)).empty());
   EXPECT_EQ(table.EraseIf([](const StoredRecord&) { return true; }), 0u);
 }
 
 TEST(RecordTable, SeveralRecordsOfOneKeyAndKeysOfOneTagStayApart) {
-  RecordTable table;
+  RecordTable table{SeededHash(testing::kNoSeed)};
   table.Insert(MakeKey(5, 1))->generation = 1;
   table.Insert(MakeKey(5, 2))->generation = 2;
   table.Insert(MakeKey(5, 1))->generation = 3;
@@ -47,7 +44,7 @@ TEST(RecordTable, SeveralRecordsOfOneKeyAndKeysOfOneTagStayApart) {
 // Against a std::multimap, with few tags around the end of the index so that runs collide and wrap.
 TEST(RecordTable, AgreesWithAModelUnderRandomUse) {
   std::mt19937_64 rng(11);
-  RecordTable table;
+  RecordTable table{SeededHash(testing::kNoSeed)};
   std::map<Key, std::multiset<uint64_t>> model;
   size_t size = 0;
   for (uint64_t step = 1; step <= 60000; ++step) {
@@ -84,7 +81,7 @@ TEST(RecordTable, AgreesWithAModelUnderRandomUse) {
 }
 
 TEST(RecordTable, RecordsStayInPlaceWhileTheTableGrows) {
-  RecordTable table;
+  RecordTable table{SeededHash(testing::kNoSeed)};
   StoredRecord* first = table.Insert(MakeKey(0, 0));
   first->generation = 77;
   for (uint32_t i = 1; i < 5000; ++i) table.Insert(MakeKey(i, 0))->generation = i;
@@ -92,6 +89,16 @@ TEST(RecordTable, RecordsStayInPlaceWhileTheTableGrows) {
   EXPECT_EQ(first->generation, 77u);
   for (uint32_t i = 1; i < 5000; ++i)
     ASSERT_EQ(Generations(table, MakeKey(i, 0)), (std::multiset<uint64_t>{i}));
+}
+
+TEST(RecordTable, ChosenKeysCostNoMoreThanOthers) {
+  testing::ExpectChosenKeysCostNoMore([](std::span<const Key> keys) {
+    RecordTable table;
+    const auto any = [](const StoredRecord&) { return true; };
+    for (const Key& key : keys) table.Insert(key);
+    for (const Key& key : keys) ASSERT_NE(table.Find(key, any), nullptr);
+    for (const Key& key : keys) table.Erase(table.Find(key, any));
+  });
 }
 
 }  // namespace

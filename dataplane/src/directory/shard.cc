@@ -21,8 +21,7 @@ namespace {
 
 constexpr size_t kStripes = 64;
 
-// Word 0 places keys on the ring and word 1 hashes within the stripe; see RecordTable. Of a
-// bucket's keys all are in one stripe, since both go by the low bits of word 2 and there are at
+// All keys of a bucket are in one stripe, since both go by the low bits of word 2 and there are at
 // least as many buckets.
 size_t StripeOf(const Key& key) { return key.Word(2) % kStripes; }
 

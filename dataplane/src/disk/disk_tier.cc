@@ -1,11 +1,11 @@
 #include "disk/disk_tier.h"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <chrono>
 
+#include "base/random.h"
 #include "base/size.h"
 #include "disk/sequence.h"
 
@@ -17,13 +17,6 @@ constexpr Duration kLastFlush = std::chrono::seconds(2);
 uint64_t WallNanoseconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<uint64_t>(std::chrono::nanoseconds(now).count());
-}
-
-uint64_t RandomNumber() {
-  uint64_t number = 0;
-  while (getrandom(&number, sizeof(number), 0) != sizeof(number)) {
-  }
-  return number;
 }
 
 }  // namespace

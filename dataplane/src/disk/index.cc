@@ -25,14 +25,15 @@ Index::Index(uint64_t pages, const std::vector<uint32_t>& regions)
   for (const uint32_t count : regions) regions_.emplace_back(count);
 }
 
-uint64_t Index::Home(const Key& key) const {
+uint64_t Index::Home(uint64_t hash) const {
   __extension__ using Wide = unsigned __int128;
-  return static_cast<uint64_t>((static_cast<Wide>(key.Word(1)) * buckets_) >> 64);
+  return static_cast<uint64_t>((static_cast<Wide>(hash) * buckets_) >> 64);
 }
 
 Index::Number Index::Find(const Key& key) const {
-  const uint8_t byte = Byte(key);
-  for (uint64_t at = Home(key); table_[at] != 0; at = Next(at))
+  const uint64_t hash = hash_(key);
+  const uint8_t byte = Byte(hash);
+  for (uint64_t at = Home(hash); table_[at] != 0; at = Next(at))
     if (hashes_[at] == byte && KeyOf(table_[at] - 1) == key) return table_[at] - 1;
   return kNone;
 }
@@ -71,20 +72,21 @@ bool Index::Insert(const DiskPage& page) {
   block->lengths[i] = page.length;
   block->places[i] = page.offset | uint32_t{page.owner} << kOwnerShift | (page.read ? kRead : 0);
   block->notes[i] = page.note;
-  uint64_t at = Home(page.key);
+  const uint64_t hash = hash_(page.key);
+  uint64_t at = Home(hash);
   while (table_[at] != 0) at = Next(at);
   table_[at] = NumberOf(Of(page.at).last - 1, i) + 1;
-  hashes_[at] = Byte(page.key);
+  hashes_[at] = Byte(hash);
   ++size_;
   return true;
 }
 
 void Index::Erase(Number number) {
-  uint64_t hole = Home(KeyOf(number));
+  uint64_t hole = Home(hash_(KeyOf(number)));
   while (table_[hole] != number + 1) hole = Next(hole);
   // Moves back whatever probing would no longer find behind the hole.
   for (uint64_t at = Next(hole); table_[at] != 0; at = Next(at)) {
-    const uint64_t home = Home(KeyOf(table_[at] - 1));
+    const uint64_t home = Home(hash_(KeyOf(table_[at] - 1)));
     const bool stays = hole <= at ? hole < home && home <= at : hole < home || home <= at;
     if (stays) continue;
     table_[hole] = table_[at];

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/key.h"
+#include "base/seeded_hash.h"
 #include "disk/format.h"
 
 namespace peercache::disk {
@@ -124,9 +125,9 @@ class Index {
 
   Region& Of(RegionId id) { return regions_[id.device][id.region]; }
   const Region& Of(RegionId id) const { return regions_[id.device][id.region]; }
-  // Where probing for a key begins.
-  uint64_t Home(const Key& key) const;
-  static uint8_t Byte(const Key& key) { return static_cast<uint8_t>(key.Word(2)); }
+  // Where probing for a hash begins, by its high bits; the byte beside is of its low ones.
+  uint64_t Home(uint64_t hash) const;
+  static uint8_t Byte(uint64_t hash) { return static_cast<uint8_t>(hash); }
   const Key& KeyOf(Number number) const {
     return blocks_[number / kPerBlock].keys[number % kPerBlock];
   }
@@ -134,6 +135,7 @@ class Index {
   // The block that the next entry of the region goes to; nullptr: the index is full.
   Block* Room(RegionId region);
 
+  const SeededHash hash_;
   const uint32_t block_count_;
   const uint64_t buckets_;
   LazyArray<Block> blocks_;

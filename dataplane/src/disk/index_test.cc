@@ -5,6 +5,7 @@
 #include <map>
 #include <random>
 
+#include "base/chosen_keys_testing.h"
 #include "base/small_file.h"
 #include "disk/disk_testing.h"
 
@@ -96,6 +97,20 @@ TEST(IndexTest, ListsTheEntriesOfARegionInTheirOrder) {
       if (index.Used(block, i)) notes.push_back(index.At(Index::NumberOf(block, i)).note);
   ASSERT_EQ(notes.size(), 49u);
   for (size_t i = 0; i < notes.size(); ++i) EXPECT_EQ(notes[i], 3 + 2 * i);
+}
+
+TEST(IndexTest, ChosenKeysCostNoMoreThanOthers) {
+  peercache::testing::ExpectChosenKeysCostNoMore([](std::span<const Key> keys) {
+    Index index(keys.size(), {1});
+    for (size_t i = 0; i < keys.size(); ++i) {
+      DiskPage page = Page(i, {0, 0});
+      page.key = keys[i];
+      ASSERT_TRUE(index.Insert(page));
+    }
+    for (const Key& key : keys) ASSERT_NE(index.Find(key), Index::kNone);
+    while (index.DropBlock({0, 0})) {
+    }
+  });
 }
 
 // TSan keeps shadows of all memory.

@@ -55,11 +55,10 @@ void KeyIndex::Table::EraseAt(size_t hole) {
   buckets_[hole] = {};
 }
 
-KeyIndex::KeyIndex(size_t expected)
-    : now_(std::bit_ceil(std::max<size_t>(expected * 4 / kMaxLoadFourths, 64))) {}
+KeyIndex::KeyIndex(size_t expected, const SeededHash& hash)
+    : hash_(hash), now_(std::bit_ceil(std::max<size_t>(expected * 4 / kMaxLoadFourths, 64))) {}
 
-Slot* KeyIndex::Find(const Key& key) const {
-  const uint64_t hash = KeyHash()(key);
+Slot* KeyIndex::Find(const Key& key, size_t hash) const {
   Slot* found = now_.Find(hash, key);
   if (found == nullptr && growing()) found = old_.Find(hash, key);
   return found;
@@ -71,7 +70,7 @@ void KeyIndex::Insert(Slot* slot) {
     moved_ = 0;
   }
   MoveSome();
-  now_.Place({KeyHash()(slot->key), slot});
+  now_.Place({hash_(slot->key), slot});
   ++size_;
 }
 
@@ -89,7 +88,7 @@ void KeyIndex::MoveSome() {
 }
 
 void KeyIndex::Erase(const Slot* slot) {
-  const uint64_t hash = KeyHash()(slot->key);
+  const uint64_t hash = hash_(slot->key);
   if (!now_.Erase(hash, slot)) old_.Erase(hash, slot);
   --size_;
 }

@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "base/key.h"
+#include "base/seeded_hash.h"
 #include "pool/slot.h"
 
 namespace peercache {
@@ -21,15 +22,19 @@ namespace peercache {
 class KeyIndex {
  public:
   // Room for about `expected` keys before the table first grows.
-  explicit KeyIndex(size_t expected);
+  explicit KeyIndex(size_t expected, const SeededHash& hash = {});
 
-  Slot* Find(const Key& key) const;
+  // For Prefetch and Find, so that each key of many is hashed once. Thread-safe.
+  size_t HashOf(const Key& key) const { return hash_(key); }
+
+  Slot* Find(const Key& key) const { return Find(key, HashOf(key)); }
+  Slot* Find(const Key& key, size_t hash) const;
   // slot->key must not be in the index.
   void Insert(Slot* slot);
   // slot must be in the index.
   void Erase(const Slot* slot);
-  // Fetches into the cache what Find(key) looks at first.
-  void Prefetch(const Key& key) const { now_.Prefetch(KeyHash()(key)); }
+  // Fetches into the cache what Find looks at first.
+  void Prefetch(size_t hash) const { now_.Prefetch(hash); }
   size_t size() const { return size_; }
   bool growing() const { return !old_.empty(); }
 
@@ -65,6 +70,7 @@ class KeyIndex {
 
   void MoveSome();
 
+  const SeededHash hash_;
   Table now_, old_;   // old_: empty, or its entries from moved_ on are still to be moved
   size_t moved_ = 0;  // buckets of old_ before this are empty
   size_t size_ = 0;

@@ -5,6 +5,7 @@
 #include <random>
 #include <unordered_map>
 
+#include "base/chosen_keys_testing.h"
 #include "pool/pool_testing.h"
 
 namespace peercache {
@@ -19,12 +20,12 @@ void Compare(size_t keys, uint64_t hashes, uint64_t seed) {
   for (size_t i = 0; i < keys; ++i) {
     slots[i].key = KeyOf(i);
     if (hashes != 0) {
-      const uint64_t hash = UINT64_MAX - random() % hashes;  // the last buckets: runs wrap
-      std::memcpy(slots[i].key.bytes.data() + 8, &hash, 8);
+      // The last buckets: runs wrap.
+      slots[i].key = testing::ChosenKey(UINT64_MAX - random() % hashes, i);
     }
   }
-  KeyIndex index(0);
-  std::unordered_map<Key, Slot*, KeyHash> model;
+  KeyIndex index(0, SeededHash(testing::kNoSeed));
+  std::unordered_map<Key, Slot*, SeededHash> model;
   for (int step = 0; step < 20000; ++step) {
     Slot* slot = &slots[random() % keys];
     const auto found = model.find(slot->key);
@@ -75,6 +76,19 @@ TEST(KeyIndex, GrowsAFewEntriesAtATime) {
   for (size_t i = 0; i < kKeys; i += 2) index.Erase(&slots[i]);
   for (size_t i = 0; i < kKeys; ++i)
     ASSERT_EQ(index.Find(slots[i].key) != nullptr, i % 2 == 1) << i;
+}
+
+TEST(KeyIndex, ChosenKeysCostNoMoreThanOthers) {
+  testing::ExpectChosenKeysCostNoMore([](std::span<const Key> keys) {
+    std::vector<Slot> slots(keys.size());
+    KeyIndex index(0);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      slots[i].key = keys[i];
+      index.Insert(&slots[i]);
+    }
+    for (size_t i = 0; i < keys.size(); ++i) ASSERT_EQ(index.Find(keys[i]), &slots[i]);
+    for (const Slot& slot : slots) index.Erase(&slot);
+  });
 }
 
 }  // namespace

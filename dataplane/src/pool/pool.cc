@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <utility>
@@ -488,11 +489,13 @@ void Pool::FindMany(std::span<const Key> keys, std::span<PagePin> pins) {
   // ones, so it should count as used before them, and go before them.
   for (size_t end = std::min(keys.size(), pins.size()); end > 0;) {
     const size_t start = end - std::min(end, kBatch);
+    std::array<size_t, kBatch> hashes;
+    for (size_t i = start; i < end; ++i) hashes[i - start] = impl_->index.HashOf(keys[i]);
     std::lock_guard lock(impl_->mutex);
-    for (size_t i = start; i < end; ++i) impl_->index.Prefetch(keys[i]);
+    for (size_t i = start; i < end; ++i) impl_->index.Prefetch(hashes[i - start]);
     while (end > start) {
       --end;
-      pins[end] = impl_->UseAndPin(impl_->index.Find(keys[end]));
+      pins[end] = impl_->UseAndPin(impl_->index.Find(keys[end], hashes[end - start]));
     }
   }
 }
@@ -505,10 +508,12 @@ bool Pool::Contains(const Key& key) const {
 void Pool::ContainsMany(std::span<const Key> keys, std::span<uint8_t> there) const {
   for (size_t start = 0; start < keys.size(); start += kBatch) {
     const auto batch = keys.subspan(start, std::min(kBatch, keys.size() - start));
+    std::array<size_t, kBatch> hashes;
+    for (size_t i = 0; i < batch.size(); ++i) hashes[i] = impl_->index.HashOf(batch[i]);
     std::lock_guard lock(impl_->mutex);
-    for (const Key& key : batch) impl_->index.Prefetch(key);
+    for (size_t i = 0; i < batch.size(); ++i) impl_->index.Prefetch(hashes[i]);
     for (size_t i = 0; i < batch.size(); ++i)
-      if (impl_->index.Find(batch[i]) != nullptr) there[start + i] = 1;
+      if (impl_->index.Find(batch[i], hashes[i]) != nullptr) there[start + i] = 1;
   }
 }
 

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/seeded_hash.h"
 #include "pool/pool_testing.h"
 
 namespace peercache {
@@ -289,7 +290,7 @@ class Model {
   TimePoint now_ = Clock::now();
   uint64_t last_generation_ = 0;
   std::map<uint64_t, Page> ready_;  // by offset
-  std::unordered_map<Key, uint64_t, KeyHash> by_key_;
+  std::unordered_map<Key, uint64_t, SeededHash> by_key_;
   std::vector<Victim> withdrawn_;
   std::set<uint64_t> cleared_;  // generations
   std::multimap<TimePoint, Victim> quarantined_;

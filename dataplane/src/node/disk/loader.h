@@ -31,6 +31,7 @@
 
 #include "base/clock.h"
 #include "base/key.h"
+#include "base/seeded_hash.h"
 #include "base/status.h"
 #include "disk/disk_tier.h"
 #include "node/owner/room.h"
@@ -96,7 +97,7 @@ class Loader {
   };
   std::deque<Wanted> queue_;
   // Lengths of queue_, and of those that Run is reading.
-  std::unordered_map<Key, uint32_t, KeyHash> wanted_;
+  std::unordered_map<Key, uint32_t, SeededHash> wanted_;
   uint64_t wanted_bytes_ = 0;
   std::vector<PageAt> loaded_;
   bool stop_ = false;

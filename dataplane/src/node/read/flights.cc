@@ -4,7 +4,7 @@ namespace peercache {
 
 // The bucket of the key, or the free one where it would be.
 Flights::Bucket* Flights::FindBucket(const Key& key) {
-  size_t at = KeyHash()(key) % kBuckets;
+  size_t at = hash_(key) % kBuckets;
   while (buckets_[at].call != nullptr && !(buckets_[at].key == key)) at = (at + 1) % kBuckets;
   return &buckets_[at];
 }
@@ -15,7 +15,7 @@ void Flights::Erase(const Key& key, const Call* call) {
   // Shift back what follows, so that no probe meets a gap before its key.
   auto hole = static_cast<size_t>(bucket - buckets_.data());
   for (size_t at = (hole + 1) % kBuckets; buckets_[at].call != nullptr; at = (at + 1) % kBuckets) {
-    const size_t home = KeyHash()(buckets_[at].key) % kBuckets;
+    const size_t home = hash_(buckets_[at].key) % kBuckets;
     if ((at - home) % kBuckets < (at - hole) % kBuckets) continue;
     buckets_[hole] = buckets_[at];
     hole = at;

@@ -29,6 +29,7 @@
 
 #include "base/clock.h"
 #include "base/key.h"
+#include "base/seeded_hash.h"
 #include "node/batch/destinations.h"
 
 namespace peercache {
@@ -88,6 +89,7 @@ class Flights {
   Bucket* FindBucket(const Key& key);
   void Erase(const Key& key, const Call* call);
 
+  const SeededHash hash_;
   std::mutex mutex_;
   std::vector<Bucket> buckets_;  // open addressing, linear probing
   size_t used_ = 0;

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "base/chosen_keys_testing.h"
 #include "base/wrong_bytes.h"
 
 namespace peercache {
@@ -224,6 +225,19 @@ TEST(FlightsTest, ManyCallsThatLeadAndFollowEachOther) {
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(fetched + shared, 6u * 1500 * 12);
   EXPECT_GT(shared, 0u);
+}
+
+TEST(FlightsTest, ChosenKeysCostNoMoreThanOthers) {
+  testing::ExpectChosenKeysCostNoMore([](std::span<const Key> keys) {
+    Flights flights;
+    Batch batch(std::vector<uint64_t>(keys.size()));
+    batch.keys.assign(keys.begin(), keys.end());
+    const auto call = Begin(batch, 1);
+    flights.Join(batch.keys, batch.wanted, call.get(), &batch.led, &batch.followed);
+    ASSERT_EQ(batch.led.size(), keys.size());
+    flights.Land(call.get(), batch.ok);
+    flights.Leave(batch.keys, batch.led, call.get(), Soon());
+  });
 }
 
 }  // namespace
