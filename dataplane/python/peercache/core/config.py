@@ -153,6 +153,9 @@ def _node_options(parsed: Mapping[str, object], rank: EngineRank) -> dict[str, s
         origin[flag] = name
     if "pool-size" in options:
         options["pool-size"] = str(int(options["pool-size"]) // rank.count)
+    # Two members of one name would take each other's place.
+    if "node-id" in options and rank.count > 1:
+        options["node-id"] += f".{rank.name}"
     return _disk_of_rank(options, parsed.get("disk_enabled"), rank)
 
 

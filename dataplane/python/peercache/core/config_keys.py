@@ -70,7 +70,9 @@ KEYS: Mapping[str, Key] = {
     "global_segment_size": Key(size, Scope.EMBEDDED, "pool-size", "divided by the ranks"),
     "metrics_enabled": Key(on_off, Scope.EMBEDDED, "http", "whether to serve metrics at all"),
     "metrics_port": Key(_PORT, Scope.EMBEDDED, "http-port", "metrics and status; 0: any"),
-    "node_id": Key(unless("auto", text), Scope.EMBEDDED, "node-id", "default: host name and pid"),
+    "node_id": Key(
+        unless("auto", text), Scope.EMBEDDED, "node-id", "with the rank; default: host name and pid"
+    ),
     "vnodes": Key(integer(1, 4096), Scope.EMBEDDED, "vnodes", "points on the ring"),
     "local_hostname": Key(text, Scope.EMBEDDED, "advertise-addr", "or an interface"),
     "control_bind_host": Key(text, Scope.EMBEDDED, "bind-addr", "address to listen on"),

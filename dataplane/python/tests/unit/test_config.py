@@ -153,6 +153,18 @@ def test_each_rank_has_a_folder_and_its_share_of_the_disk() -> None:
     }
 
 
+def test_each_rank_has_a_name_of_its_own() -> None:
+    def name(rank: config.EngineRank) -> str:
+        options = config.parse({**EMBEDDED, "node_id": "mine"}, {}, rank).node_options or {}
+        return options["node-id"]
+
+    assert name(config.EngineRank("tp0", 1)) == "mine"
+    assert [name(config.EngineRank(f"pp{i}-tp0", 2)) for i in range(2)] == [
+        "mine.pp0-tp0",
+        "mine.pp1-tp0",
+    ]
+
+
 def test_sglangs_own_keys_are_left_alone() -> None:
     extra = {**SOCKET, **{name: object() for name in SGLANG_KEYS}}
     assert parse(extra).socket == SOCKET["socket"]
