@@ -129,6 +129,11 @@ var dashboards = []dashboard{
 		{"Errors, and disks that recover", "timeseries", "short", []query{
 			{`sum by (node, path) (increase(peercache_disk_errors_total{%s}[5m])) > 0`, "{{node}} {{path}} errors"},
 			{`count by (node) (peercache_disk_recovered{%s} == 0)`, "{{node}} recovering"}}},
+		{"Reads, writes and syncs of disks, 99th percentile", "timeseries", "s", []query{
+			{`histogram_quantile(0.99, sum by (node, path, op, le) (rate(peercache_disk_io_latency_seconds_bucket{%s}[5m])))`,
+				"{{node}} {{path}} {{op}}"}}},
+		{"Recovery of disks", "timeseries", "percentunit", []query{
+			{`peercache_disk_recovery_regions_read{%s} / (peercache_disk_recovery_regions{%s} > 0)`, "{{node}} {{path}}"}}},
 	}},
 	{"engines", "engines", []panel{
 		{"Engines attached", "timeseries", "short", []query{{`sum by (node) (peercache_engines{%s})`, "{{node}}"}}},

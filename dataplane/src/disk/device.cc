@@ -139,15 +139,13 @@ void Device::End(IoRequest* request, TimePoint now) {
     (request->newer != nullptr ? request->newer->older : newest_) = request->older;
     --counts_.in_flight;
     const Duration took = now - request->submitted;
-    const auto nanoseconds = static_cast<uint64_t>(took.count());
-    counts_.longest_nanoseconds = std::max(counts_.longest_nanoseconds, nanoseconds);
+    counts_.longest = std::max(counts_.longest, took);
+    counts_.Of(request->op).Observe(took);
     if (request->op == IoRequest::Op::kRead) {
       ++counts_.reads;
-      counts_.read_nanoseconds += nanoseconds;
       if (request->result > 0) counts_.bytes_read += static_cast<uint64_t>(request->result);
     } else {
       ++counts_.writes;
-      counts_.write_nanoseconds += nanoseconds;
       if (request->result > 0) counts_.bytes_written += static_cast<uint64_t>(request->result);
     }
     if (request->result < 0) {

@@ -5,6 +5,7 @@
 // Thread-safe. Costs: a request takes one short lock when it is sent and one when it ends.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -14,6 +15,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/latency_counts.h"
 #include "base/status.h"
 #include "disk/aligned.h"
 #include "disk/breaker.h"
@@ -34,11 +36,14 @@ inline constexpr unsigned kOtherRequests = 64;
 struct DeviceCounts {
   uint64_t reads = 0, writes = 0, errors = 0;
   uint64_t bytes_read = 0, bytes_written = 0;
-  uint64_t read_nanoseconds = 0, write_nanoseconds = 0;  // from sending to the end, summed up
-  uint64_t longest_nanoseconds = 0;
+  std::array<LatencyCounts, 3> times{};  // from sending to the end, by IoRequest::Op
+  Duration longest{};
   uint32_t in_flight = 0;
   uint32_t page_reads_in_flight = 0;
   uint64_t page_bytes_in_flight = 0;
+
+  LatencyCounts& Of(IoRequest::Op op) { return times[static_cast<size_t>(op)]; }
+  const LatencyCounts& Of(IoRequest::Op op) const { return times[static_cast<size_t>(op)]; }
 };
 
 class Device {

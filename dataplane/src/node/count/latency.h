@@ -7,34 +7,19 @@
 // less than the buckets; the count is made of the buckets, so these two always agree.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "base/clock.h"
+#include "base/latency_counts.h"
 
 namespace peercache {
 
 // On its own cache lines, so that engines which read do not slow down those which write.
-class alignas(64) LatencyHistogram {
+class alignas(64) LatencyHistogram : public LatencyBuckets {
  public:
-  // Upper bounds 10 us, 20 us, ... 5.2 s: from a local copy of a small page to past the time that
-  // any call may take; and one bucket for what took longer still.
-  static constexpr size_t kBounds = 20;
-  static constexpr int64_t kFirstBoundNanos = 10'000;
-
-  static constexpr double BoundSeconds(size_t bucket) {
-    return static_cast<double>(kFirstBoundNanos << bucket) * 1e-9;
-  }
-  // A bound belongs to its own bucket, as Prometheus has it.
-  static constexpr size_t BucketOf(int64_t nanos) {
-    const auto beyond = static_cast<uint64_t>(std::max<int64_t>(nanos - 1, 0) / kFirstBoundNanos);
-    return std::min<size_t>(static_cast<size_t>(std::bit_width(beyond)), kBounds);
-  }
-
   void Observe(Duration took) {
     const int64_t nanos = std::chrono::nanoseconds(took).count();
     buckets_[BucketOf(nanos)].fetch_add(1, std::memory_order_relaxed);
@@ -45,8 +30,11 @@ class alignas(64) LatencyHistogram {
   uint64_t InBucket(size_t bucket) const {
     return buckets_[bucket].load(std::memory_order_relaxed);
   }
-  double SumSeconds() const {
-    return static_cast<double>(sum_nanos_.load(std::memory_order_relaxed)) * 1e-9;
+  LatencyCounts counts() const {
+    LatencyCounts counts;
+    for (size_t bucket = 0; bucket <= kBounds; ++bucket) counts.buckets[bucket] = InBucket(bucket);
+    counts.sum_nanos = sum_nanos_.load(std::memory_order_relaxed);
+    return counts;
   }
 
  private:

@@ -36,7 +36,8 @@ TEST(LatencyHistogramTest, NothingIsLostBetweenThreads) {
   }
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(histogram.InBucket(1), uint64_t{kThreads} * kEach);
-  EXPECT_DOUBLE_EQ(histogram.SumSeconds(), kThreads * kEach * 15e-6);
+  EXPECT_EQ(histogram.counts().count(), uint64_t{kThreads} * kEach);
+  EXPECT_DOUBLE_EQ(histogram.counts().SumSeconds(), kThreads * kEach * 15e-6);
 }
 
 }  // namespace

@@ -79,6 +79,8 @@ struct Series {
   std::function<double(const TenantInfo&)> each_tenant;
   // The same of each folder of disk-path.
   std::function<double(const disk::DeviceHealth&)> each_drive;
+  // Of histograms.
+  std::function<const LatencyCounts&(const disk::DeviceHealth&)> each_drive_times;
 };
 
 struct MetricFamily {

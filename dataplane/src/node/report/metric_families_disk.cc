@@ -8,7 +8,17 @@ namespace {
 
 // One line for each drive.
 Series EachDrive(std::function<double(const disk::DeviceHealth&)> read) {
-  return {{"folder of disk-path"}, {}, nullptr, {}, {}, {}, std::move(read)};
+  return {{"folder of disk-path"}, {}, nullptr, {}, {}, {}, std::move(read), {}};
+}
+Series EachDriveTimes(disk::IoRequest::Op op, const char* name) {
+  return {{"folder of disk-path", name},
+          {},
+          nullptr,
+          {},
+          {},
+          {},
+          {},
+          [op](const disk::DeviceHealth& d) -> const LatencyCounts& { return d.counts.Of(op); }};
 }
 template <typename Read>
 Series OfDisk(Read read, Values values = {}) {
@@ -63,6 +73,18 @@ MetricSection DiskMetrics() {
            "1: all that the drive had when the process started is known.",
            {"path"},
            {EachDrive([](const disk::DeviceHealth& d) { return d.recovered ? 1 : 0; })}},
+          {"peercache_disk_recovery_regions",
+           kGauge,
+           "Regions with pages that the drive had when the process started.",
+           {"path"},
+           {EachDrive([](const disk::DeviceHealth& d) { return d.regions_found; })}},
+          {"peercache_disk_recovery_regions_read",
+           kGauge,
+           "Of these, regions whose pages are known.",
+           {"path"},
+           {EachDrive([](const disk::DeviceHealth& d) { return d.regions_read; })},
+           "How far is the recovery of drives? (of each drive that is not done)",
+           "peercache_disk_recovery_regions_read / peercache_disk_recovery_regions < 1"},
           {"peercache_disk_capacity_bytes",
            kGauge,
            "Bytes that the drive has for pages; 0: it is off.",
@@ -93,6 +115,16 @@ MetricSection DiskMetrics() {
            {EachDrive([](const disk::DeviceHealth& d) { return double(d.counts.errors); })},
            "Which drives begin to fail?",
            "rate(peercache_disk_errors_total[15m]) > 0"},
+          {"peercache_disk_io_latency_seconds",
+           MetricType::kHistogram,
+           "Time a request to the drive took, from when it was handed over until it ended.",
+           {"path", "op"},
+           {EachDriveTimes(disk::IoRequest::Op::kRead, "read"),
+            EachDriveTimes(disk::IoRequest::Op::kWrite, "write"),
+            EachDriveTimes(disk::IoRequest::Op::kSync, "sync")},
+           "Which drives are slow? (reads, 99th percentile)",
+           "histogram_quantile(0.99, sum by (instance, path, le) "
+           "(rate(peercache_disk_io_latency_seconds_bucket{op=\"read\"}[5m])))"},
           {"peercache_disk_written_pages_total",
            kCounter,
            "Pages written to disk.",

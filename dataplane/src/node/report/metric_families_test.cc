@@ -92,9 +92,11 @@ TEST(MetricFamiliesTest, EveryFamilyHasOneNameAHelpTextAndItsSeries) {
     for (const Series& series : family->series) {
       EXPECT_EQ(series.values.size(), family->labels.size());
       EXPECT_TRUE(values.insert(series.values).second) << "the same labels twice";
-      EXPECT_EQ(series.histogram != nullptr, family->type == MetricType::kHistogram);
-      const bool of_each = series.each_rail || series.each_tenant || series.each_drive;
-      EXPECT_EQ(series.number != nullptr || of_each, family->type != MetricType::kHistogram);
+      const bool histogram = family->type == MetricType::kHistogram;
+      EXPECT_EQ(series.histogram != nullptr || series.each_drive_times, histogram);
+      const bool of_each =
+          series.each_rail || series.each_tenant || series.each_drive || series.each_drive_times;
+      EXPECT_EQ(series.number != nullptr || (of_each && !series.each_drive_times), !histogram);
       if (series.named) {
         EXPECT_TRUE(std::string_view(family->name).ends_with("_info"));
         EXPECT_EQ(family->series.size(), 1u);

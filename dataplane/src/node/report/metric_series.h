@@ -22,6 +22,7 @@ inline Series Of(Counter Counters::*counter, Values values = {}) {
           {},
           {},
           {},
+          {},
           {}};
 }
 template <typename Read>
@@ -32,24 +33,25 @@ Series Of(Read read, Values values = {}) {
           {},
           {},
           {},
+          {},
           {}};
 }
 inline Series Of(LatencyHistogram Counters::*histogram, Values values = {}) {
-  return {std::move(values), {}, histogram, {}, {}, {}, {}};
+  return {std::move(values), {}, histogram, {}, {}, {}, {}, {}};
 }
 // Always 1; the label says it.
 inline Series Info(const char* what, std::function<std::string(const Scrape&)> named) {
-  return {{what}, [](const Scrape&) { return 1.0; }, nullptr, std::move(named), {}, {}, {}};
+  return {{what}, [](const Scrape&) { return 1.0; }, nullptr, std::move(named), {}, {}, {}, {}};
 }
 // One line for each rail of the node. `values`: of the labels after the rail's name.
 inline Series EachRail(std::function<double(const RailInfo&)> read, Values values = {}) {
   values.insert(values.begin(), "name of the rail");
-  return {std::move(values), {}, nullptr, {}, std::move(read), {}, {}};
+  return {std::move(values), {}, nullptr, {}, std::move(read), {}, {}, {}};
 }
 // One line for each tenant of the node. `values`: of the labels after the tenant's name.
 inline Series EachTenant(std::function<double(const TenantInfo&)> read, Values values = {}) {
   values.insert(values.begin(), "name of the tenant");
-  return {std::move(values), {}, nullptr, {}, {}, std::move(read), {}};
+  return {std::move(values), {}, nullptr, {}, {}, std::move(read), {}, {}};
 }
 
 constexpr auto kCounter = MetricType::kCounter;

@@ -20,14 +20,14 @@ prometheus::MetricType TypeOf(MetricType type) {
   return prometheus::MetricType::Untyped;
 }
 
-prometheus::ClientMetric::Histogram Export(const LatencyHistogram& from) {
+prometheus::ClientMetric::Histogram Export(const LatencyCounts& from) {
   prometheus::ClientMetric::Histogram histogram;
-  for (size_t b = 0; b <= LatencyHistogram::kBounds; ++b) {
-    histogram.sample_count += from.InBucket(b);
-    const bool last = b == LatencyHistogram::kBounds;
+  for (size_t b = 0; b <= LatencyCounts::kBounds; ++b) {
+    histogram.sample_count += from.buckets[b];
+    const bool last = b == LatencyCounts::kBounds;
     histogram.bucket.push_back(
         {histogram.sample_count,
-         last ? std::numeric_limits<double>::infinity() : LatencyHistogram::BoundSeconds(b)});
+         last ? std::numeric_limits<double>::infinity() : LatencyCounts::BoundSeconds(b)});
   }
   histogram.sample_sum = from.SumSeconds();
   return histogram;
@@ -42,18 +42,25 @@ prometheus::ClientMetric Export(const MetricFamily& family, const Series& series
   switch (family.type) {
     case MetricType::kCounter: metric.counter.value = series.number(scrape); break;
     case MetricType::kGauge: metric.gauge.value = series.number(scrape); break;
-    case MetricType::kHistogram: metric.histogram = Export(scrape.counters->*series.histogram);
+    case MetricType::kHistogram:
+      metric.histogram = Export((scrape.counters->*series.histogram).counts());
   }
   return metric;
 }
 
 // One line for a rail, a tenant or a drive, whose name is the value of the first label.
-void ExportNamed(const MetricFamily& family, const Series& series, const std::string& name,
-                 double value, std::vector<prometheus::ClientMetric>* to) {
+prometheus::ClientMetric Named(const MetricFamily& family, const Series& series,
+                               const std::string& name) {
   prometheus::ClientMetric metric;
   metric.label.push_back({family.labels.front(), name});
   for (size_t l = 1; l < family.labels.size(); ++l)
     metric.label.push_back({family.labels[l], series.values[l]});
+  return metric;
+}
+
+void ExportNamed(const MetricFamily& family, const Series& series, const std::string& name,
+                 double value, std::vector<prometheus::ClientMetric>* to) {
+  prometheus::ClientMetric metric = Named(family, series, name);
   (family.type == MetricType::kCounter ? metric.counter.value : metric.gauge.value) = value;
   to->push_back(std::move(metric));
 }
@@ -81,6 +88,13 @@ std::string MetricsText(const Scrape& scrape) {
           if (!scrape.disk) continue;
           for (const disk::DeviceHealth& drive : scrape.disk->tier.devices)
             ExportNamed(family, series, drive.path, series.each_drive(drive), &exported.metric);
+        } else if (series.each_drive_times) {
+          if (!scrape.disk) continue;
+          for (const disk::DeviceHealth& drive : scrape.disk->tier.devices) {
+            prometheus::ClientMetric metric = Named(family, series, drive.path);
+            metric.histogram = Export(series.each_drive_times(drive));
+            exported.metric.push_back(std::move(metric));
+          }
         } else {
           exported.metric.push_back(Export(family, series, scrape));
         }

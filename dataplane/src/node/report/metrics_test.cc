@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string>
@@ -95,7 +96,7 @@ TEST(MetricsTest, ANodeExportsTheTableAndNothingElse) {
       EXPECT_EQ(comments.erase("# TYPE " + name + " " + types[static_cast<size_t>(family.type)]),
                 1u);
       for (const Series& of : family.series) {
-        if (of.each_rail || of.each_drive) continue;  // this node has none
+        if (of.each_rail || of.each_drive || of.each_drive_times) continue;  // this node has none
         std::string labels;
         for (size_t l = 0; l < family.labels.size(); ++l) {
           const bool of_tenant = of.each_tenant && l == 0;
@@ -323,6 +324,49 @@ TEST(MetricsTest, ANodeShowsWhoIsThere) {
   EXPECT_GT(scraped["process_open_fds"], 3);
   EXPECT_GE(scraped["process_max_fds"], scraped["process_open_fds"]);
   EXPECT_GT(scraped["process_threads"], 1);
+}
+
+TEST(MetricsTest, ADriveTellsHowLongItTakesAndHowFarItsRecoveryIs) {
+  const testing::TempDir folder("/var/tmp");
+  TestCluster cluster([&](NodeConfig* config) {
+    config->disk_paths = {folder.path()};
+    config->disk_bytes = uint64_t{520} << 20;
+    config->disk_write_budget = "unlimited";
+  });
+  auto node = cluster.Start("a");
+  const std::string path = "{path=\"" + folder.path() + "\"";
+  const std::string times = "peercache_disk_io_latency_seconds_";
+  {
+    TestEngine writer(node->socket(), 32, kPage);
+    ASSERT_EQ(writer.Set(0, 16), 16u);
+    EXPECT_TRUE(Eventually(std::chrono::seconds(20), [&] {
+      return Scraped(*node)["peercache_disk_written_pages_total"] == 16;
+    }));
+  }
+  {
+    const Scraped now(*node);
+    // The data; the superblock, which is synced.
+    for (const std::string op : {"write", "sync"}) {
+      EXPECT_GE(now[times + "count" + path + ",op=\"" + op + "\"}"], 1);
+      EXPECT_GT(now[times + "sum" + path + ",op=\"" + op + "\"}"], 0);
+    }
+    EXPECT_EQ(now["peercache_disk_recovery_regions" + path + "}"], 0);
+  }
+  const uint16_t port = node->peer_port();
+  node.reset();
+  node = cluster.Start("a", true, port);
+  EXPECT_TRUE(Eventually(std::chrono::seconds(20), [&] {
+    return Scraped(*node)["peercache_disk_recovered" + path + "}"] == 1;
+  }));
+  const Scraped now(*node);
+  EXPECT_EQ(now["peercache_disk_recovery_regions" + path + "}"], 1);
+  EXPECT_EQ(now["peercache_disk_recovery_regions_read" + path + "}"], 1);
+  EXPECT_GE(now[times + "count" + path + ",op=\"read\"}"], 1);
+  const auto drive = nlohmann::json::parse(node->StatusJson())["disk"]["devices"][0];
+  EXPECT_EQ(drive["regions_found"], 1);
+  EXPECT_EQ(drive["regions_read"], 1);
+  EXPECT_GE(drive["read_times"]["count"], 1);
+  EXPECT_GT(drive["longest_seconds"], 0);
 }
 
 }  // namespace
