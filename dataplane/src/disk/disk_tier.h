@@ -14,7 +14,7 @@
 // withdrawn; a page's sequence, which no other page ever has, serves as its generation, and its
 // note keeps what the directory knows of it. Pages of one Set batch lie on one device while that
 // keeps up: a drive that is lost then cuts few prefixes. What it does not take at once goes to the
-// next device: a page that waits may be evicted before it is written, which cuts its prefix as well.
+// next device: a page that waits may be evicted unwritten, which cuts its prefix as well.
 //
 // Thread-safe. Threads: two for each device, and up to 16 more where its engine is threads.
 #pragma once
