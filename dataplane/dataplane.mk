@@ -117,7 +117,7 @@ pictures: build-dataplane ## Write docs/pictures anew: the dashboard of real nod
 	@PEERCACHE_TESTS=browser dataplane/python/test.sh -q -s -o python_files=pictures.py python/tests/browser/pictures.py
 
 .PHONY: test-stress
-test-stress: build-dataplane test-kill ## Readers, writers, evictions and restarts on tiny pools, with and without drives, every byte verified, STRESS_SECONDS (60) with checksums off
+test-stress: build-dataplane ## Readers, writers, evictions and restarts on tiny pools, with and without drives, every byte verified, STRESS_SECONDS (60) with checksums off
 	@echo "==> stress with verification (3 minutes)"
 	@dataplane/python/test.sh -v -s $(FLEET)/test_stress.py
 

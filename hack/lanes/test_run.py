@@ -83,16 +83,16 @@ def lanes(tmp_path: Path) -> Lanes:
 
 
 def test_lanes_run_in_order_and_their_times_are_kept(lanes: Lanes) -> None:
-    lanes.add("test-model", "sleep 1.2; echo modelled")
+    lanes.add("test-site", "sleep 1.2; echo modelled")
     lanes.prints("test-cpp", "all well", 0)
-    done = lanes.run("test-model", "test-cpp")
+    done = lanes.run("test-site", "test-cpp")
     assert done.returncode == 0, done.stdout
-    assert lanes.tried == ["test-model", "test-cpp"]
+    assert lanes.tried == ["test-site", "test-cpp"]
     assert "modelled" in done.stdout
     assert "all lanes passed" in done.stdout
     rows = lanes.table("lanes.tsv")
     assert [(row["lane"], row["result"]) for row in rows] == [
-        ("test-model", "passed"),
+        ("test-site", "passed"),
         ("test-cpp", "passed"),
     ]
     assert 1 <= int(rows[0]["seconds"]) <= 30
@@ -100,11 +100,11 @@ def test_lanes_run_in_order_and_their_times_are_kept(lanes: Lanes) -> None:
 
 
 def test_the_first_lane_that_fails_ends_the_run(lanes: Lanes) -> None:
-    lanes.add("test-model", "echo 'a guard is missing'; exit 1")
+    lanes.add("test-site", "echo 'a guard is missing'; exit 1")
     lanes.prints("test-cpp", "", 0)
-    done = lanes.run("test-model", "test-cpp")
+    done = lanes.run("test-site", "test-cpp")
     assert done.returncode == 1
-    assert lanes.tried == ["test-model"]
+    assert lanes.tried == ["test-site"]
     assert lanes.table("lanes.tsv")[0]["result"] == "FAILED"
 
 
