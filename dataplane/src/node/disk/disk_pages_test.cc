@@ -36,16 +36,17 @@ TEST(DiskPagesTest, WhereNoThreadCanBeStartedTheNodeServesFromMemoryAndSaysWhy) 
   bool duplicate = false;
   const PagePin pin = (*pool)->Commit(std::move(*slot), KeyOf(1), 1, 0, &duplicate);
   ASSERT_TRUE(pin);
-  (*disk)->Keep(std::array{PageAt{pin.offset(), pin.header().generation, KeyOf(1)}}, false);
+  (*disk)->Keep(std::array{PageAt{pin.offset(), pin.header().generation, KeyOf(1)}}, false,
+                TenantNumber{0});
   EXPECT_EQ((*disk)->report().waiting_pages, 0u);
   const std::array keys{KeyOf(1), KeyOf(2)};
   std::array<PagePin, 2> pins;
-  (*disk)->Load(keys, pins, Clock::now() + std::chrono::seconds(1));
+  (*disk)->Load(keys, pins, Clock::now() + std::chrono::seconds(1), TenantNumber{0});
   EXPECT_FALSE(pins[0] || pins[1]);
   std::array<uint8_t, 2> coming{};
-  (*disk)->Want(keys, coming);
+  (*disk)->Want(keys, TenantNumber{0}, coming);
   EXPECT_EQ(coming[0] + coming[1], 0);
-  EXPECT_TRUE((*disk)->Clear(1, 1)) << "it is not asked for again";
+  EXPECT_TRUE((*disk)->Clear(1, 1, {})) << "it is not asked for again";
   disk->reset();  // before the pool, as a node does
 }
 

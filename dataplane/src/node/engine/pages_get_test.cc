@@ -84,11 +84,10 @@ class DeviceGet : public testing::Test {
   Views views_;
   Counters counters_;
   Room room_{pool_.get()};
-  Clears clears_{{seconds(10), seconds(10), seconds(10)},
-                 &peers_,
-                 &views_,
-                 &counters_,
-                 [](std::optional<uint64_t>, uint64_t) { return true; }};
+  Clears clears_{
+      {seconds(10), seconds(10), seconds(10)}, &peers_, &views_, &counters_, [](const ClearOrder&) {
+        return size_t{0};
+      }};
   PoolHoldings holdings_{pool_.get()};
   Publisher publisher_{
       {.incarnation = 1, .lease = seconds(1), .peer_timeout = seconds(10), .stall = seconds(10)},

@@ -91,7 +91,7 @@ class PagesTest : public ::testing::Test {
   Locator locator_{{.stall = kStall}, &shard_, &peers_, nullptr, nullptr, &counters_};
   Replicas replicas_{nullptr, {}};
   Room room_{pool_.get()};
-  Clears clears_{{}, &peers_, &views_, &counters_, [](auto, auto) { return size_t{0}; }};
+  Clears clears_{{}, &peers_, &views_, &counters_, [](const ClearOrder&) { return size_t{0}; }};
   Pages pages_{{.lease = seconds(1), .peer_timeout = seconds(20), .stall = kStall},
                pool_.get(),
                &views_,
