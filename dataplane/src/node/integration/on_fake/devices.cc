@@ -12,7 +12,7 @@ namespace {
 // Two RoCE ports of one PCI function, each with an interface and an address.
 struct Machine : testing::FakeSysfs {
   Machine() {
-    FakeVerbs::Get().addressed = true;
+    FakeVerbs::Get().addressed = FakeVerbs::Get().both_ends = true;
     const std::string pci = AddPci("0000:3b:00.0", 0);
     const std::string device = AddDevice("fake0", pci);
     for (const uint8_t number : {uint8_t{1}, uint8_t{2}}) {

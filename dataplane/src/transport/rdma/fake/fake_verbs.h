@@ -43,6 +43,9 @@ class __attribute__((visibility("default"))) FakeVerbs {
   std::atomic<bool> brings{true};             // or READs never end: the path is dead
   // Whether ports have an address, or zeros.
   std::atomic<bool> addressed{false};
+  // Whether the queue pairs of both ends are in this process: READs end when the other end's is
+  // stopped or gone. Else it counts as there.
+  std::atomic<bool> both_ends{false};
   // The last byte of a port's GID, before which is ::ffff:10.0.0.
   static constexpr uint8_t GidByte(uint8_t port) { return port; }
   // When READs complete, in place of the two above; null: they decide.

@@ -90,7 +90,7 @@ void FakeVerbs::Reset() {
   bytes_per_second = 0;
   brings = true;
   early_bytes = 0;
-  addressed = false;
+  addressed = both_ends = false;
   network = nullptr;
   most_landed = UINT64_MAX;
   good_reads = kAll;
@@ -208,7 +208,7 @@ bool Allowed(const FakeRead& read) {
 
 // The queue pair at the other end answers.
 bool Answered(const FakeQueuePair& pair) {
-  if (pair.peer == 0) return true;
+  if (!FakeVerbs::Get().both_ends || pair.peer == 0) return true;
   const auto peer = Known().by_number.find(pair.peer);
   return peer != Known().by_number.end() && !peer->second->stopped;
 }
