@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
 
 #include <atomic>
 #include <functional>
@@ -105,6 +106,9 @@ class FakeMember : public PeerService {
 class ClearingTest : public ::testing::Test {
  protected:
   ClearingTest() {
+    // Made by threads at once, it would be a race to ThreadSanitizer, which does not see into
+    // spdlog.
+    spdlog::default_logger();
     See({&a_, &b_, &c_});
     clears_.Start();
     EXPECT_TRUE(Eventually([&] { return clears_.Current(Clock::now()); }));
