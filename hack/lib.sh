@@ -79,6 +79,24 @@ wait_for() {
   done
 }
 
+# virtual_environment WHAT DIR REQUIREMENTS [OPTION...]: DIR, with what REQUIREMENTS pins by digest, made once; WHAT is for
+# people, the options are pip's. Not by made_once: the programs in it name the folder they were made in.
+virtual_environment() (
+  what=$1 dir=$2 requirements=$3 python=${PYTHON:-/usr/bin/python3}
+  shift 3
+  mkdir -p "${dir%/*}"
+  exec 9>"$dir.lock"
+  flock 9  # one run at a time installs
+  [ ! -e "$dir/complete" ] || exit 0
+  step "installing $what"
+  rm -rf "$dir"
+  "$python" -m venv "$dir" || die "$python cannot make a virtual environment" "apt-get install python3-venv"
+  retried "$dir/bin/pip" install -q --disable-pip-version-check --require-hashes --only-binary :all: "$@" -r "$requirements" >&2 ||
+    die "pip cannot install $requirements" \
+      "check the network and the package index (pip config list), and that $requirements has digests for $python"
+  touch "$dir/complete"
+)
+
 # made_once DIR CMD...: the folder DIR, filled by CMD DIR the first time. When that is cut short, nothing stays.
 made_once() {
   local out=$1

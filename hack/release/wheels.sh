@@ -15,14 +15,7 @@ OUT=$PEERCACHE_ROOT/dist/wheels
 REQUIREMENTS=$PEERCACHE_ROOT/hack/release/requirements.txt
 VENV=$PEERCACHE_CACHE/wheels/$({ cat "$REQUIREMENTS"; /usr/bin/python3 --version; } | sha256sum | cut -c1-16)
 
-if [ ! -e "$VENV/complete" ]; then
-  step "installing scikit-build-core and twine"
-  rm -rf "$VENV"
-  /usr/bin/python3 -m venv "$VENV" || die "/usr/bin/python3 cannot make a virtual environment" "apt-get install python3-venv"
-  retried "$VENV/bin/pip" install -q --disable-pip-version-check --require-hashes --only-binary :all: -r "$REQUIREMENTS" ||
-    die "pip cannot install $REQUIREMENTS" "check the network and the package index (pip config list)"
-  touch "$VENV/complete"
-fi
+virtual_environment "scikit-build-core and twine" "$VENV" "$REQUIREMENTS"
 
 if [ "${1:-}" = upload ]; then
   exec "$VENV/bin/twine" upload --non-interactive "$OUT"/*

@@ -17,15 +17,7 @@ REQUIREMENTS=$HERE/requirements.txt
 VENV=$PEERCACHE_CACHE/site/$({ cat "$REQUIREMENTS"; /usr/bin/python3 --version; } | sha256sum | cut -c1-16)
 VERSION=$(cat "$PEERCACHE_ROOT/VERSION")
 
-install() {
-  [ ! -e "$VENV/complete" ] || return 0
-  step "installing mkdocs"
-  rm -rf "$VENV"
-  /usr/bin/python3 -m venv "$VENV" || die "/usr/bin/python3 cannot make a virtual environment" "apt-get install python3-venv"
-  retried "$VENV/bin/pip" install -q --disable-pip-version-check --require-hashes --only-binary :all: -r "$REQUIREMENTS" ||
-    die "pip cannot install $REQUIREMENTS" "check the network and the package index (pip config list)"
-  touch "$VENV/complete"
-}
+install() { virtual_environment mkdocs "$VENV" "$REQUIREMENTS"; }
 
 build() {
   rm -rf build/site

@@ -44,13 +44,7 @@ def _ratios(arguments: argparse.Namespace) -> int:
         arguments.seconds,
         lambda name: print(f"    [{time.monotonic() - start:4.0f} s] {name}", flush=True),
     )
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    seconds = time.monotonic() - start
-    report.write_json(rows, seconds, arguments.out / "ratios.json")
-    report.write_chart(rows, arguments.out / "ratios.png")
-    print(report.table(rows))
-    print(f"{seconds:.0f} s in all; also in {arguments.out / 'ratios.json'} and ratios.png")
-    return report.exit_status(rows)
+    return report.publish(rows, time.monotonic() - start, arguments.out, "ratios")
 
 
 if __name__ == "__main__":

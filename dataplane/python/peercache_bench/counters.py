@@ -35,7 +35,7 @@ class Counters:
 
     def __init__(self, devices: Sequence[str], sysfs: Path = Path("/sys")) -> None:
         self._sysfs = sysfs
-        self._ports = [_port(device, sysfs) for device in devices]
+        self._ports = [port_folder(device, sysfs) for device in devices]
         self._interfaces = sorted({name for port in self._ports for name in _interfaces(port)})
         self._members = sorted({m for name in self._interfaces for m in self._members_of(name)})
         self._before = self._read()
@@ -73,7 +73,8 @@ class Counters:
         return text.split()
 
 
-def _port(device: str, sysfs: Path) -> Path:
+def port_folder(device: str, sysfs: Path) -> Path:
+    """What the kernel says of a port (``mlx5_0`` or ``mlx5_0:2``)."""
     name, _, number = device.partition(":")
     return sysfs / "class/infiniband" / name / "ports" / (number or "1")
 

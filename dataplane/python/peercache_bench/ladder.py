@@ -22,7 +22,7 @@ from typing import Any
 
 from peercache_bench.bare_reads import DEFAULT_PORT
 from peercache_bench.binaries import find
-from peercache_bench.counters import Counted, Counters
+from peercache_bench.counters import Counted, Counters, port_folder
 from peercache_bench.errors import BenchError
 from peercache_bench.perf import Options, words
 from peercache_bench.units import GIB, KIB, MIB, count, size
@@ -148,10 +148,8 @@ def command(step: Step, arguments: argparse.Namespace) -> list[str]:
 
 def port_rate(device: str, sysfs: Path = Path("/sys")) -> float:
     """GB/s of a port (``mlx5_0`` or ``mlx5_0:2``); 0 where the kernel does not say."""
-    name, _, number = device.partition(":")
-    path = sysfs / "class/infiniband" / name / "ports" / (number or "1") / "rate"
     try:
-        match = re.match(r"[\d.]+", path.read_text())
+        match = re.match(r"[\d.]+", (port_folder(device, sysfs) / "rate").read_text())
     except OSError:
         return 0
     return float(match[0]) / 8 if match else 0

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import socket
 import subprocess
 import tempfile
@@ -24,7 +23,7 @@ from peercache_bench import report
 from peercache_bench.errors import BenchError
 from peercache_bench.idle import polling_idle
 from peercache_bench.nodes import cpu_seconds, free_port, loopback_nodes
-from peercache_bench.perf import Result
+from peercache_bench.perf import LIMIT_SECONDS, Result, ask, asked
 from peercache_bench.rows import Row, turns
 from peercache_bench.units import KIB, MIB
 
@@ -56,42 +55,22 @@ class Stores:
 
 
 class Worker:
-    """A process of a store, and what it is asked."""
+    """A process of a store, and what it is asked. What it says goes to the log."""
 
-    def __init__(self, python: Path | str, arm: str, role: str, where: dict[str, Any], log: Path):
-        self._what = f"{arm}'s {role}"
+    def __init__(self, process: subprocess.Popen[str], command: Sequence[str], log: Path) -> None:
+        self.process = process
+        self._command = command
         self._log = log
-        with log.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [str(python), str(WORKER), arm, role, json.dumps(where)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                start_new_session=True,
-                env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
-            )
-        self._answer()
+        self._ask("")
 
     def __call__(self, do: str, **options: float) -> Result:
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # _answer says why
-            self.process.stdin.write(json.dumps({"do": do, **options}) + "\n")
-            self.process.stdin.flush()
-        return self._answer()
+        return self._ask(json.dumps({"do": do, **options}) + "\n")
 
-    def _answer(self) -> Result:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            said = self._log.read_text(errors="replace").strip()[-2000:]
-            raise BenchError(f"{self._what} has ended; it said:\n{said}")
-        answer: Result = json.loads(line)
-        return answer
+    def _ask(self, line: str) -> Result:
+        return ask(self.process, self._command, line, LIMIT_SECONDS, self._said)
 
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
+    def _said(self) -> str:
+        return self._log.read_text(errors="replace")[-2000:]
 
 
 # Pages that were asked for while a store was measured, and were no hits, or had other bytes.
@@ -194,11 +173,14 @@ def _workers(
     sizes: Sizes,
     folder: Path,
 ) -> list[Worker]:
+    given = json.dumps({**where, "window": sizes.window, "pool": sizes.pool})
     workers = []
     for role in ("holder", "reader"):
-        given = {**where, "window": sizes.window, "pool": sizes.pool}
-        workers.append(Worker(python, arm, role, given, folder / f"{arm}-{role}.log"))
-        stack.callback(workers[-1].close)
+        log = folder / f"{arm}-{role}.log"
+        # The folder of our package is not for the original's interpreter.
+        command = ["env", "-u", "PYTHONPATH", str(python), str(WORKER), arm, role, given]
+        process = stack.enter_context(asked(command, stack.enter_context(log.open("w"))))
+        workers.append(Worker(process, command, log))
     return workers
 
 
@@ -302,12 +284,10 @@ def _run(arguments: argparse.Namespace) -> int:
         rows.append(row)
         spent = time.monotonic() - start
         print(f"    [{spent:4.0f} s] {row.name}: {row.ratio:.2f} of {row.limit_name}", flush=True)
-    arguments.out.mkdir(parents=True, exist_ok=True)
+    notes = [
+        f"{title}: {found['missed']:,.0f} misses, {found['wrong']:,.0f} wrong pages"
+        for title, found in faults.items()
+    ]
     seconds = time.monotonic() - start
-    report.write_json(rows, seconds, arguments.out / "others.json", faults=faults)
-    report.write_chart(rows, arguments.out / "others.png")
-    print(report.table(rows))
-    for title, found in faults.items():
-        print(f"{title}: {found['missed']:,.0f} misses, {found['wrong']:,.0f} wrong pages")
-    print(f"{seconds:.0f} s in all; also in {arguments.out / 'others.json'} and others.png")
-    return report.exit_status(rows) or int(any(faults["PeerCache"].values()))
+    status = report.publish(rows, seconds, arguments.out, "others", notes, faults=faults)
+    return status or int(any(faults["PeerCache"].values()))

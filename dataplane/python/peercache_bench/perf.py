@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from peercache_bench.binaries import find
 from peercache_bench.errors import BenchError
@@ -79,13 +79,18 @@ def _late(command: Sequence[str], seconds: float) -> BenchError:
 
 
 @contextlib.contextmanager
-def asked(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """A process that answers lines (``ask``), and is killed afterwards."""
+def asked(
+    command: Sequence[str], errors: IO[str] | int = subprocess.PIPE
+) -> Iterator[subprocess.Popen[str]]:
+    """A process that answers lines (``ask``), and is killed afterwards.
+
+    ``errors``: a file, for one that says more than a pipe holds.
+    """
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=errors,
         text=True,
         bufsize=1,
     ) as process:
@@ -96,21 +101,33 @@ def asked(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 def ask(
-    process: subprocess.Popen[str], command: Sequence[str], word: str, seconds: float
+    process: subprocess.Popen[str],
+    command: Sequence[str],
+    word: str,
+    seconds: float,
+    said: Callable[[], str] | None = None,
 ) -> Result:
-    """The line that a process answers a line with; "" for its first line, before any was asked."""
+    """The line that a process answers a line with; "" for its first line, before any was asked.
+
+    ``said``: what it has said beside, where that is no pipe.
+    """
     assert process.stdin is not None
     assert process.stdout is not None
-    assert process.stderr is not None
     with contextlib.suppress(BrokenPipeError):  # it has ended: its standard error says why
         process.stdin.write(word)
     if not select.select([process.stdout], [], [], seconds)[0]:
         raise _late(command, seconds)
     line = process.stdout.readline()
     if not line:
-        raise BenchError(f"{' '.join(command)} failed: {process.stderr.read().strip()}")
+        why = said() if said else _errors(process)
+        raise BenchError(f"{' '.join(command)} failed: {why.strip()}")
     result: Result = json.loads(line)
     return result
+
+
+def _errors(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    return process.stderr.read()
 
 
 def _again(process: subprocess.Popen[str], command: list[str], options: Options) -> Result:

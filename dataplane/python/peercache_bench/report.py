@@ -45,6 +45,26 @@ def exit_status(rows: Sequence[Row]) -> int:
     return 0
 
 
+def publish(
+    rows: list[Row],
+    seconds: float,
+    folder: Path,
+    name: str,
+    notes: Sequence[str] = (),
+    **more: object,
+) -> int:
+    """Writes NAME.json, with ``more``, and NAME.png; prints the table and the notes.
+
+    The exit status.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(rows, seconds, folder / f"{name}.json", **more)
+    write_chart(rows, folder / f"{name}.png")
+    print(table(rows), *notes, sep="\n")
+    print(f"{seconds:.0f} s in all; also in {folder / name}.json and {name}.png")
+    return exit_status(rows)
+
+
 def write_json(rows: list[Row], seconds: float, path: Path, **more: object) -> None:
     """``seconds``: the duration of the whole run."""
     entries = [row.entry() for row in rows]
