@@ -49,8 +49,8 @@ lint-shell:
 	@echo "==> shellcheck"
 	@$(LIST_FILES) ':!*.md' | xargs -r grep -lE '^#!.*(bash|/sh)|^# shellcheck shell=' | xargs -r shellcheck -x
 
-# Lanes in order of cost, but that guests of test-rdma want processors for themselves; hack/lanes says what ends a run and what is tried again.
-TEST_LANES := test-checks test-rdma e2e-build test-cpp test-tsan test-python test-dashboard test-stress test-faults test-hostile test-fuzz test-model test-kill test-site test-go test-rules test-envtest test-render test-chart-upgrade test-push e2e
+# Lanes in this order: guests of test-rdma want processors for themselves; what others need is compiled beside lanes that mostly wait. hack/lanes says what ends a run and what is tried again.
+TEST_LANES := test-checks test-rdma e2e-build build-cpp test-model test-python test-dashboard build-tsan test-stress test-faults test-hostile test-cpp test-tsan test-fuzz test-kill test-site test-go test-rules test-envtest test-render test-chart-upgrade test-push e2e
 
 .PHONY: test
 test: deps ## All tests: the protocol's model, C++ (ASan+UBSan, TSan, fuzzers), Python, stress, faults between hosts, Go, a real API server, a real cluster

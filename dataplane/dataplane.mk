@@ -16,21 +16,34 @@ build-dataplane: ## dataplane/build/release: peercached and the extension for th
 		-DPEERCACHE_PYBIND11_INCLUDE="$$(python/pybind11.sh)" >/dev/null && \
 		cmake --build build/release -j $(JOBS)
 
-# One sanitizer: configure, build, run; ONLY names one test. One test more than processors runs at a time:
-# they wait for a third of their time.
-define run_preset
-	@echo "==> C++ unit tests, $(1) (the build takes a few minutes when cold)"
+# One sanitizer: configure and build.
+define build_preset
+	@echo "==> building the C++ unit tests, $(1) (a few minutes when cold)"
 	@cd dataplane && cmake --preset $(1) -DCMAKE_UNITY_BUILD=$(UNITY) >/dev/null && \
-		cmake --build --preset $(1) -j $(JOBS) && ctest --preset $(1) -j $$(($(JOBS) + 1)) --no-tests=error \
+		cmake --build --preset $(1) -j $(JOBS)
+endef
+
+# ONLY names one test. One test more than processors runs at a time: they wait for a third of their time.
+define run_preset
+	@echo "==> C++ unit tests, $(1)"
+	@cd dataplane && ctest --preset $(1) -j $$(($(JOBS) + 1)) --no-tests=error \
 		$${ONLY:+-R "^$$(sed 's/[^[:alnum:]_]/[&]/g' <<<"$$ONLY")$$"}
 endef
 
+.PHONY: build-cpp
+build-cpp: ## What test-cpp runs
+	$(call build_preset,asan)
+
 .PHONY: test-cpp
-test-cpp: ## C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+test-cpp: build-cpp ## C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call run_preset,asan)
 
+.PHONY: build-tsan
+build-tsan: ## What test-tsan runs
+	$(call build_preset,tsan)
+
 .PHONY: test-tsan
-test-tsan: ## C++ unit tests under ThreadSanitizer
+test-tsan: build-tsan ## C++ unit tests under ThreadSanitizer, but for simulations, which have one thread
 	$(call run_preset,tsan)
 
 .PHONY: test-fabric-model
@@ -42,7 +55,7 @@ test-fabric-model: ## What RDMA of 400 Gb/s would bring, modelled in virtual tim
 
 .PHONY: test-model
 test-model: ## Check the model of the reclamation protocol exhaustively, and that each of its guards matters
-	@echo "==> model checking, $(JOBS) runs at a time (4 minutes)"
+	@echo "==> model checking, $(JOBS) runs at a time (two minutes alone)"
 	@JOBS=$(JOBS) dataplane/model/check.sh
 
 .PHONY: build-fuzz

@@ -47,6 +47,13 @@ func (e engine) start(ctx context.Context, action string, body request, trigger 
 	return b
 }
 
+// stop ends it and all other loads of its engine, after the round that they are in, and is its result.
+func (b background) stop(ctx context.Context) result {
+	_, err := kube.exec(ctx, namespace, b.engine.name, "", "enginectl", "stop")
+	Expect(err).NotTo(HaveOccurred())
+	return b.result(ctx, time.Minute)
+}
+
 // result waits for the end of the action.
 func (b background) result(ctx context.Context, within time.Duration) result {
 	Eventually(func() (string, error) {

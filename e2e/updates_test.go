@@ -64,7 +64,7 @@ func updateSpecs() {
 		By("leaving the rest to the operator, which replaces two at a time")
 		body := request{Kind: "mha", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
 		load := body
-		load.Seconds, load.SHA256s = 25, writeAll(ctx, body).SHA256s
+		load.Seconds, load.SHA256s = 200, writeAll(ctx, body).SHA256s
 		running := reader.start(ctx, "load", load, "")
 		waitUntilReading(ctx, nodes.reader)
 		changeSpec(ctx, overhead("530Mi", v1alpha1.UpdateSpec{
@@ -74,7 +74,7 @@ func updateSpecs() {
 			g.Expect(replaced(ctx, g, before)).To(Equal(len(nodes.all())))
 			g.Expect(condition(ctx, g, v1alpha1.ConditionProgressing)).To(HavePrefix("False"))
 		}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Succeed())
-		answer := running.result(ctx, time.Minute)
+		answer := running.stop(ctx)
 		AddReportEntry("reader", timeline(answer))
 		expectHarmless(answer)
 	}, SpecTimeout(6*time.Minute))
@@ -88,7 +88,7 @@ func updateSpecs() {
 		}
 		body := request{Kind: "mha", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
 		load := body
-		load.Seconds, load.SHA256s = 120, writeAll(ctx, body).SHA256s
+		load.Seconds, load.SHA256s = 500, writeAll(ctx, body).SHA256s
 		running := reader.start(ctx, "load", load, "")
 		waitUntilReading(ctx, nodes.reader)
 		Eventually(func() string { return peercacheOK(ctx, "status", clusterName) }).WithContext(ctx).
@@ -111,7 +111,7 @@ func updateSpecs() {
 			g.Expect(condition(ctx, g, v1alpha1.ConditionProgressing)).To(HavePrefix("False"))
 			g.Expect(condition(ctx, g, v1alpha1.ConditionReady)).To(HavePrefix("True"))
 		}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Succeed())
-		answer := running.result(ctx, 3*time.Minute)
+		answer := running.stop(ctx)
 		AddReportEntry("reader", timeline(answer))
 		expectHarmless(answer)
 	}, SpecTimeout(10*time.Minute))

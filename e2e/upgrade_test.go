@@ -70,7 +70,7 @@ func upgradeSpecs() {
 
 	It("the operator alone: no node is restarted, and no hit is lost", func(ctx context.Context) {
 		before, leader := uids(ctx), operatorLeader(ctx)
-		running, _ := startLoad(ctx, 30)
+		running, _ := startLoad(ctx, 200)
 		// As docs/upgrade.md has it: nodes stay with the image that they have.
 		upgrade(ctx, "--set", "dataplane.image.repository=docker.io/peercache/dataplane", "--set", "dataplane.image.tag="+version())
 		// The last of the old ones, which may have taken over from the first, goes when all new ones are ready.
@@ -79,7 +79,7 @@ func upgradeSpecs() {
 		note("the new operator works")
 		Consistently(uids).WithContext(ctx).WithTimeout(10*time.Second).WithPolling(time.Second).
 			Should(ConsistOf(before), "UIDs of the nodes' pods")
-		answer := running.result(ctx, time.Minute)
+		answer := running.stop(ctx)
 		note("%s", hits(answer, body.Pages))
 		expectHarmless(answer)
 		Expect(answer.FullRounds).To(Equal(answer.Rounds), "hits were lost: %s", timeline(answer))
@@ -87,7 +87,7 @@ func upgradeSpecs() {
 
 	It("then the nodes, in their pods: at least 0.95 of the pages are found in each minute, and all of them within a minute of the last", func(ctx context.Context) {
 		before, image := nodePods(ctx), published.images["dataplane"]
-		running, begun := startLoad(ctx, 100)
+		running, begun := startLoad(ctx, 85)
 		upgrade(ctx)
 		var last time.Time // when the last node became ready
 		ratio := ""

@@ -11,7 +11,7 @@ code=$(grep -rhoE 'model: [A-Za-z_]+(, [A-Za-z_]+)*' src --include='*.h' --inclu
   sed 's/model: //' | tr -d ',' | tr ' ' '\n' | sort -u)
 simulation=$(sed -n '/^struct Guards {/,/^};/p' src/directory/reclaim_simulation.h |
   sed -nE 's/^ *bool ([a-z_]+) = true;.*/\1/p' | sort)
-tested=$(grep -oE 'PEERCACHE_GUARD\([a-z_]+\)' src/directory/reclaim_test.cc |
+tested=$(grep -oE 'PEERCACHE_GUARD\([a-z_]+\)' src/directory/reclaim_simulation_rules_test.cc |
   grep -v '(name)' | sed -E 's/.*\((.*)\)/\1/' | sort -u)
 
 table=$(awk -F'`' '/^[|] `[a-z_]+` [|]/ { print $2 }' ../docs/protocol.md | sort)
@@ -28,7 +28,7 @@ same "steps and guards of model/reclaim.pml, comments \"model: \" in src" \
   "$(sort <<<"$steps"$'\n'"$guards")" "$code"
 same "guards of model/reclaim.pml, Guards in src/directory/reclaim_simulation.h" \
   "$guards" "$simulation"
-same "guards of model/reclaim.pml, guards turned off in src/directory/reclaim_test.cc" \
+same "guards of model/reclaim.pml, guards turned off in src/directory/reclaim_simulation_rules_test.cc" \
   "$guards" "$tested"
 same "guards of model/reclaim.pml, table of docs/protocol.md" \
   "$guards" "$table"

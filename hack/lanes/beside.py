@@ -13,11 +13,21 @@ from pathlib import Path
 # them, and their output comes at the end. Schedulers weigh sessions, and only then the processes in
 # one: each gets a session of its own, of the weight of this nice value.
 #
-# Fuzzing has a third of the others' weight, which is enough for each target to run its inputs. The
-# model's search and processes that are killed at random points wait for nobody either. A
-# build may wait for ever: whoever needs it waits for its locks. ratio-rdma counts instructions of
-# one virtual processor, which no other load changes, and lanes are short beside it.
-NICE = {"ratio-rdma": 0, "test-fuzz": 5, "test-model": 5, "test-kill": 5, "e2e-build": 15}
+# Builds, and the model's search, take what the others leave: who needs a build waits for it. Fuzzing
+# has a third of the others' weight, which is enough for each target to run its inputs; processes that
+# are killed at random points wait for nobody either. ratio-rdma counts instructions of one virtual
+# processor, which no other load changes, and lanes are short beside it.
+NICE = {
+    "ratio-rdma": 0,
+    "test-fuzz": 5,
+    "test-kill": 5,
+    "test-model": 15,
+    "build-cpp": 15,
+    "build-tsan": 15,
+    "e2e-build": 15,
+}
+# Lanes that begin when another has ended: two builds in one folder spoil it. e2e-build has locks.
+AFTER = {"test-cpp": "build-cpp", "test-tsan": "build-tsan"}
 # Guests with several processors, whose queue pairs stop for seconds when they have to wait for
 # them: these begin when nothing runs beside.
 ALONE = {"test-rdma"}

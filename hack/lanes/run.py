@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from alarms import alarm, not_run
-from beside import ALONE, NICE, Beside
+from beside import AFTER, ALONE, NICE, Beside
 from named import CTEST, GINKGO, GO, PYTEST, Framework
 
 # Lanes that have named tests which wait; no other lane is ever tried again.
@@ -60,6 +60,8 @@ class Run:
                 continue
             if lane in ALONE:
                 passed = self._end_all(passed)
+            elif lane in AFTER:
+                passed = self._end_all(passed, AFTER[lane])
             if not (passed and self._lane(lane) and all(beside.well for beside in self._beside)):
                 passed = False
                 break
@@ -127,10 +129,11 @@ class Run:
         with (self.artifacts / "lanes.tsv").open("a") as file:
             file.write(f"{lane}\t{seconds:.0f}\t{result}\n")
 
-    def _end_all(self, passed: bool) -> bool:
-        for beside in self._beside:
+    def _end_all(self, passed: bool, only: str | None = None) -> bool:
+        """Whether the run has passed so far, once the lanes beside have ended, or the one that is named."""
+        for beside in [beside for beside in self._beside if only in (None, beside.lane)]:
             passed = self._end(beside, passed) and passed
-        self._beside.clear()
+            self._beside.remove(beside)
         return passed
 
     def _end(self, beside: Beside, wait: bool) -> bool:

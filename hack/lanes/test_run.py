@@ -259,6 +259,27 @@ def test_guests_begin_when_nothing_runs_beside(lanes: Lanes) -> None:
     assert rows == ["lint", "ratio-rdma", "test-rdma", "e2e"]
 
 
+def test_a_lane_begins_when_its_build_has_ended_and_others_go_on(lanes: Lanes) -> None:
+    lanes.add("build-cpp", "sleep 1; touch built")
+    lanes.add("test-fuzz", "sleep 3; touch fuzzed")
+    lanes.add("test-python", "test ! -e built")
+    lanes.add("test-cpp", "test -e built && test ! -e fuzzed")
+    done = lanes.run("build-cpp", "test-fuzz", "test-python", "test-cpp")
+    assert done.returncode == 0, done.stdout
+    rows = [row["lane"] for row in lanes.table("lanes.tsv")]
+    assert rows == ["test-python", "build-cpp", "test-cpp", "test-fuzz"]
+
+
+def test_a_lane_does_not_begin_after_its_build_has_failed(lanes: Lanes) -> None:
+    lanes.add("build-tsan", "sleep 1; echo 'no such type'; exit 1")
+    lanes.prints("test-python", "", 0)
+    lanes.prints("test-tsan", "", 0)
+    done = lanes.run("build-tsan", "test-python", "test-tsan")
+    assert done.returncode == 1
+    assert "no such type" in done.stdout
+    assert "test-tsan" not in lanes.tried
+
+
 def test_guests_do_not_begin_after_a_failure_beside(lanes: Lanes) -> None:
     lanes.add("ratio-rdma", "sleep 1; echo 'ratio outside of 0.93'; exit 1")
     lanes.prints("lint", "", 0)

@@ -5,8 +5,12 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "base/one_thread_testing.h"
+
 namespace peercache {
 namespace {
+
+[[maybe_unused]] const bool kOneThread = testing::OneThread::In(__FILE__);
 
 constexpr uint32_t kVnodes = 160;  // the default of NodeConfig
 constexpr double kMostImbalance = 1.10;

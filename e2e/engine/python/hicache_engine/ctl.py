@@ -16,7 +16,7 @@ import urllib.error
 import urllib.request
 
 _SECONDS = 600
-_USAGE = "usage: enginectl health | write|read|clear|load|load-write [JSON | -]"
+_USAGE = "usage: enginectl health | write|read|clear|load|load-write|stop [JSON | -]"
 
 
 def main(arguments: list[str]) -> int:

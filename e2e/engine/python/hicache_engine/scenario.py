@@ -15,6 +15,9 @@ _MAX_ROUNDS = 500
 # Wrong pages of a load that are named.
 _MAX_WRONG = 5
 
+# How often loads were stopped: a load goes on while it is what it was at its begin.
+_stops = 0
+
 
 @dataclass(frozen=True)
 class Request:
@@ -115,14 +118,22 @@ def load_write(flags: Flags, request: Request) -> dict[str, Any]:
     return _repeat(flags, request, one)
 
 
+def stop(_flags: Flags, _request: Request) -> dict[str, Any]:
+    """Ends the loads that run now, after the round that they are in: {stops}."""
+    global _stops
+    _stops += 1
+    return {"stops": _stops}
+
+
 def _repeat(
     flags: Flags, request: Request, one: Callable[[Cache], dict[str, int]]
 ) -> dict[str, Any]:
     rounds: list[dict[str, float]] = []
     totals = {"rounds": 0, "pages": 0, "wrong": 0, "empty_rounds": 0, "full_rounds": 0}
+    stops = _stops
     with _cache(flags, request) as cache:
         begin = time.monotonic()
-        while (now := time.monotonic() - begin) < request.seconds:
+        while (now := time.monotonic() - begin) < request.seconds and stops == _stops:
             result = one(cache)
             totals["rounds"] += 1
             totals["pages"] += result["pages"]

@@ -1,4 +1,4 @@
-"""The test engine's HTTP server: POST /write, /read, /clear, /load, /load-write and GET /health.
+"""The test engine's HTTP server: POST /write, /read, /clear, /load, /load-write, /stop and GET /health.
 
 Like a real server it attaches its storage backend when it starts and exits when that fails.
 """
@@ -69,6 +69,7 @@ def _actions() -> dict[str, Callable[[Flags, Any], dict[str, Any]]]:
         "/clear": scenario.clear,
         "/load": scenario.load,
         "/load-write": scenario.load_write,
+        "/stop": scenario.stop,
     }
 
 

@@ -2,14 +2,17 @@
 // of each rule by its absence.
 #include <gtest/gtest.h>
 
+#include "base/one_thread_testing.h"
 #include "directory/reclaim_simulation.h"
 
 namespace peercache {
 namespace {
 
+[[maybe_unused]] const bool kOneThread = testing::OneThread::In(__FILE__);
+
 constexpr uint64_t kSeeds = 400;
 
-class SafeHistories : public testing::TestWithParam<uint64_t> {};
+class SafeHistories : public ::testing::TestWithParam<uint64_t> {};
 
 TEST_P(SafeHistories, NoReaderMeetsAReusedSlotAndAllPagesAreServedAfterwards) {
   uint64_t uses = 0, looks = 0, reuses = 0, early = 0;
@@ -29,7 +32,7 @@ TEST_P(SafeHistories, NoReaderMeetsAReusedSlotAndAllPagesAreServedAfterwards) {
   EXPECT_GT(reuses, 300u);
   EXPECT_GT(early, 100u);
 }
-INSTANTIATE_TEST_SUITE_P(Seeds, SafeHistories, testing::Values(1, 31, 61, 91));
+INSTANTIATE_TEST_SUITE_P(Seeds, SafeHistories, ::testing::Values(1, 31, 61, 91));
 
 struct Absence {
   const char* name;
@@ -47,7 +50,7 @@ constexpr Setting kShardsPause{.shards_pause = true, .headers = true};
 constexpr Setting kOneMachine{.one_sided = false};
 constexpr Setting kByRequest{.shards_pause = true, .readers_pause = true, .one_sided = false};
 
-class WithoutGuard : public testing::TestWithParam<Absence> {};
+class WithoutGuard : public ::testing::TestWithParam<Absence> {};
 
 TEST_P(WithoutGuard, SomeReaderMeetsAReusedSlot) {
   Guards guards;
@@ -68,7 +71,7 @@ TEST_P(WithoutGuard, SomeReaderMeetsAReusedSlot) {
   Absence { #name, &Guards::name }
 INSTANTIATE_TEST_SUITE_P(
     Rules, WithoutGuard,
-    testing::Values(
+    ::testing::Values(
         PEERCACHE_GUARD(lease_from_ask), PEERCACHE_GUARD(check_lease), PEERCACHE_GUARD(same_life),
         PEERCACHE_GUARD(owners_times), PEERCACHE_GUARD(read_in_time), PEERCACHE_GUARD(check_slot),
         PEERCACHE_GUARD(wait_lease), PEERCACHE_GUARD(wait_silence), PEERCACHE_GUARD(pad_waits),
@@ -88,8 +91,8 @@ INSTANTIATE_TEST_SUITE_P(
         In(kReadersPause, PEERCACHE_GUARD(void_first))),
     [](const auto& test) { return test.param.name; });
 INSTANTIATE_TEST_SUITE_P(ShardsPause, WithoutGuard,
-                         testing::Values(In(kShardsPause, PEERCACHE_GUARD(header_last)),
-                                         In(kShardsPause, PEERCACHE_GUARD(void_first))),
+                         ::testing::Values(In(kShardsPause, PEERCACHE_GUARD(header_last)),
+                                           In(kShardsPause, PEERCACHE_GUARD(void_first))),
                          [](const auto& test) { return test.param.name; });
 #undef PEERCACHE_GUARD
 
@@ -108,7 +111,7 @@ struct Pauses {
   const char* name;
   Setting setting;
 };
-class PausedMachines : public testing::TestWithParam<Pauses> {};
+class PausedMachines : public ::testing::TestWithParam<Pauses> {};
 
 TEST_P(PausedMachines, NoReaderIsGivenWrongBytes) {
   uint64_t uses = 0, reuses = 0;
@@ -123,19 +126,20 @@ TEST_P(PausedMachines, NoReaderIsGivenWrongBytes) {
   EXPECT_GT(reuses, 300u);
 }
 INSTANTIATE_TEST_SUITE_P(Settings, PausedMachines,
-                         testing::Values(Pauses{"All", kAllPause}, Pauses{"Readers", kReadersPause},
-                                         Pauses{"Shards", kShardsPause},
-                                         Pauses{"AllWhenReadsAreByRequest", kByRequest}),
+                         ::testing::Values(Pauses{"All", kAllPause},
+                                           Pauses{"Readers", kReadersPause},
+                                           Pauses{"Shards", kShardsPause},
+                                           Pauses{"AllWhenReadsAreByRequest", kByRequest}),
                          [](const auto& test) { return test.param.name; });
 
-class PausesWithoutHeaders : public testing::TestWithParam<Pauses> {};
+class PausesWithoutHeaders : public ::testing::TestWithParam<Pauses> {};
 
 TEST_P(PausesWithoutHeaders, SomeReaderIsGivenWrongBytes) {
   EXPECT_TRUE(SomeReaderIsGivenWrongBytes(GetParam().setting));
 }
 INSTANTIATE_TEST_SUITE_P(Settings, PausesWithoutHeaders,
-                         testing::Values(Pauses{"Readers", {.readers_pause = true}},
-                                         Pauses{"Shards", {.shards_pause = true}}),
+                         ::testing::Values(Pauses{"Readers", {.readers_pause = true}},
+                                           Pauses{"Shards", {.shards_pause = true}}),
                          [](const auto& test) { return test.param.name; });
 
 TEST(ReclaimSimulation, SameSeedSameHistory) {

@@ -1,16 +1,18 @@
 // The plan against a real pool in time that the test makes: sets of a given rate, a round of upkeep
 // every 20 ms, slots that come back a lease after their eviction.
-#include "node/owner/room_plan.h"
-
 #include <gtest/gtest.h>
 
 #include <deque>
 #include <map>
 
+#include "base/one_thread_testing.h"
+#include "node/owner/room_plan.h"
 #include "pool/pool_testing.h"
 
 namespace peercache {
 namespace {
+
+[[maybe_unused]] const bool kOneThread = testing::OneThread::In(__FILE__);
 
 using namespace std::chrono_literals;
 
