@@ -13,10 +13,10 @@ from pathlib import Path
 # them, and their output comes at the end. Schedulers weigh sessions, and only then the processes in
 # one: each gets a session of its own, of the weight of this nice value.
 #
-# Builds, and the model's search, take what the others leave: who needs a build waits for it. Fuzzing
-# has a third of the others' weight, which is enough for each target to run its inputs; processes that
-# are killed at random points wait for nobody either. ratio-rdma counts instructions of one virtual
-# processor, which no other load changes, and lanes are short beside it.
+# Builds, and the model's search, take what the others leave: who needs a build waits for it.
+# Fuzzing has a third of the others' weight, which is enough for each target to run its inputs;
+# processes that are killed at random points wait for nobody either. ratio-rdma counts instructions
+# of one virtual processor, which no other load changes, and lanes are short beside it.
 NICE = {
     "ratio-rdma": 0,
     "test-fuzz": 5,

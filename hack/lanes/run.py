@@ -130,7 +130,7 @@ class Run:
             file.write(f"{lane}\t{seconds:.0f}\t{result}\n")
 
     def _end_all(self, passed: bool, only: str | None = None) -> bool:
-        """Whether the run has passed so far, once the lanes beside have ended, or the one that is named."""
+        """Whether the run has passed so far, once lanes beside have ended: all, or only this."""
         for beside in [beside for beside in self._beside if only in (None, beside.lane)]:
             passed = self._end(beside, passed) and passed
             self._beside.remove(beside)

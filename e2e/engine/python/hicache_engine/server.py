@@ -1,4 +1,4 @@
-"""The test engine's HTTP server: POST /write, /read, /clear, /load, /load-write, /stop and GET /health.
+"""The test engine: HTTP. POST /write, /read, /clear, /load, /load-write, /stop and GET /health.
 
 Like a real server it attaches its storage backend when it starts and exits when that fails.
 """
