@@ -36,6 +36,10 @@ inline Blob With(uint8_t first, const Blob& rest) {
   return blob;
 }
 
+// engine_corpus.cc
+void EngineSeeds();
+void ClientSeeds();
+void RemoteSeeds();
 // Of the targets over a fake RDMA device (rdma_corpus.cc).
 void ReadChannelSeeds();
 void LinksSeeds();

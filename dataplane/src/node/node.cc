@@ -10,12 +10,11 @@
 #include <optional>
 #include <thread>
 
-#include "base/interface_address.h"
 #include "base/machine.h"
 #include "base/prefault.h"
-#include "directory/fence.h"
 #include "directory/shard.h"
 #include "membership/table.h"
+#include "node/addresses.h"
 #include "node/clear/clearing.h"
 #include "node/clear/clears.h"
 #include "node/config/exposure.h"
@@ -24,6 +23,7 @@
 #include "node/drain/mover.h"
 #include "node/engine/engine_sockets.h"
 #include "node/engine/pages.h"
+#include "node/kept_clears.h"
 #include "node/mapped/mapped_reader.h"
 #include "node/mapped/pool_server.h"
 #include "node/owner/publisher.h"
@@ -33,6 +33,7 @@
 #include "node/peer/secret.h"
 #include "node/peer/views.h"
 #include "node/peer_requests.h"
+#include "node/pools.h"
 #include "node/read/locator.h"
 #include "node/read/one_sided.h"
 #include "node/read/replicas.h"
@@ -69,12 +70,6 @@ uint32_t CopyThreads(const NodeConfig& config) {
 // the cluster; but not for ever, since the node works alone too.
 constexpr milliseconds kAttachWait{5000};
 
-// A shard has about as many records as a node has pages, and a bucket takes four: with pages of
-// 128 KiB one in three hundred finds no place.
-size_t BucketBytes(size_t pool_bytes) {
-  return std::clamp(pool_bytes / 512, size_t{64} << 10, size_t{1} << 30);
-}
-
 uint64_t WallClockNanoseconds() {
   return static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch() /
                                std::chrono::nanoseconds(1));
@@ -84,33 +79,6 @@ uint64_t OrMachineMemory(uint64_t limit) {
   if (limit != 0) return limit;
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
          static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
-Result<Listener> ListenForPeers(const NodeConfig& config, const std::string& bind_addr,
-                                std::span<const HostPort> discovery) {
-  if (config.peer_port != 0) return Listen(bind_addr, config.peer_port);
-  // Bare metal: the process whose address is named in discovery_addr hosts discovery; of several on
-  // the same machine the first one does.
-  for (const HostPort& entry : discovery) {
-    const auto addresses = Resolve(entry.host);
-    if (!addresses.ok() || addresses->empty() || !IsLocalAddress(addresses->front())) continue;
-    auto listener = Listen(bind_addr, entry.port);
-    if (listener.ok()) return listener;
-  }
-  return Listen(bind_addr, 0);
-}
-
-Result<std::string> AdvertisedAddress(const NodeConfig& config,
-                                      std::span<const HostPort> discovery) {
-  const std::string& told = config.advertise_addr;
-  if (!told.empty()) return IsAddress(told) ? told : InterfaceAddress(told);
-  for (const HostPort& entry : discovery) {
-    const auto addresses = Resolve(entry.host);
-    if (!addresses.ok() || addresses->empty()) continue;
-    std::string local = LocalAddressTowards(addresses->front(), entry.port);
-    if (!local.empty()) return local;
-  }
-  return OwnAddress(config);
 }
 
 std::vector<NumaRail> NumaRails(const FoundRails& rails) {
@@ -173,7 +141,7 @@ class Node::Impl {
     auto address = AdvertisedAddress(config_, discovery);
     if (!address.ok()) return address.status().Annotate("advertise-addr");
     if (Status s = OpenDisk(); !s.ok()) return s.Annotate("disk-path");
-    if (Status s = MakePools(rails.ok()); !s.ok())
+    if (Status s = TakeMemory(rails.ok()); !s.ok())
       return config_.pool_file.empty() ? s.Annotate("pool-size") : s;
     auto tenants =
         Tenants::Create({config_.cluster, config_.tenant_secret_file, config_.max_engines,
@@ -219,7 +187,8 @@ class Node::Impl {
     if (transport_.fabric) transport_.fabric->Start(peers_.get());
     const auto sweep = [this](const ClearOrder& order) { return Sweep(order); };
     clears_ =
-        std::make_unique<Clears>(KeptClears({config_.peer_timeout, stall, config_.member_ttl}),
+        std::make_unique<Clears>(KeptClears({config_.peer_timeout, stall, config_.member_ttl},
+                                            *pool_, disk_.get(), !config_.discovery_addr.empty()),
                                  peers_.get(), &views_, &counters_, sweep);
     clearing_ = std::make_unique<Clearing>(
         ClearingOptions{self_.id, config_.peer_timeout, stall, peers_->remember(),
@@ -447,92 +416,22 @@ class Node::Impl {
     disk_ = std::move(*disk);
     return {};
   }
-  // What the pool's file and the drives know of clears, and keeping it in the file; in the drives a
-  // clear keeps itself.
-  ClearsOptions KeptClears(ClearsOptions options) {
-    ClearTable heard;
-    std::optional<ClearState> known;  // of all that have pages of before
-    const auto add = [&](const ClearState& state, bool has_pages) {
-      heard.Take(state);
-      if (has_pages) known = known ? KnownToBoth(*known, state) : state;
-    };
-    if (disk_) add(disk_->KnownClears(), disk_->has_past());
-    PoolFile* const file = pool_->file();
-    static_assert(2 * sizeof(uint64_t) + sizeof(uint32_t) + kMostClears * sizeof(ClearEntry) <=
-                  PoolFile::kMostNote);
-    if (file != nullptr) {
-      const std::vector<std::byte> note = file->LoadNote();
-      FrameReader reader(note);
-      ClearState state;
-      if (note.empty() || !state.Decode(&reader) || !state.DecodeForgotten(&reader)) state = {};
-      add(state, pool_->adoption().pages > 0);
-    }
-    options.pages_of_before = known.has_value() && !config_.discovery_addr.empty();
-    options.heard = heard.state();
-    options.known = known.value_or(options.heard);
-    if (file == nullptr) return options;
-    options.keep = [file](const ClearState& state) {
-      FrameWriter writer;
-      writer.Start(MessageType::kClears, 0);
-      state.Encode(&writer);
-      state.EncodeForgotten(&writer);
-      file->SaveNote(writer.Finish().subspan(sizeof(FrameHeader)));
-    };
-    return options;
-  }
-  // The pool, and out of the same memory the one of the replicas.
-  // With `rails` peers may look into the shard's buckets, which are registered with the pool.
-  Status MakePools(bool rails) {
-    const size_t replicas = Replicas::ShareOf(config_.pool_bytes, config_.promotion_percent);
-    PoolOptions options;
-    options.numa_node = numa_.plan().memory_node;
-    options.bytes = config_.pool_bytes - replicas;
-    options.huge_pages = config_.huge_pages;
-    options.eviction = config_.eviction;
-    if (disk_) options.generations = disk_->generations();
-    if (!config_.pool_file.empty()) {
-      const auto secret = TenantSecretName(config_.cluster, config_.tenant_secret_file);
-      if (!secret.ok()) return secret.status().Annotate("tenant-secret-file");
-      options.file = {
-          config_.pool_file,
-          config_.pool_file_name(),
-          {{"cluster", config_.cluster}, {"node-id", config_.node_id}, {"tenant-secret", *secret}},
-          Padded(config_.lease)};
-    }
-    if (rails && config_.one_sided_lookups()) options.beside = BucketBytes(config_.pool_bytes);
-    auto pool = Pool::Create(options);
-    if (!pool.ok()) return pool.status();
-    pool_ = std::move(*pool);
+  Status TakeMemory(bool rails) {
+    auto made =
+        MakePools(config_, numa_.plan().memory_node, disk_ ? disk_->generations() : nullptr, rails);
+    if (!made.ok()) return made.status();
+    pool_ = std::move(made->pool);
     room_ = std::make_unique<Room>(pool_.get());
-    std::unique_ptr<Pool> replica_pool;
-    if (replicas > 0) {
-      options.beside = 0;
-      options.file = {};
-      options.generations = nullptr;
-      options.bytes = replicas;
-      options.eviction = EvictionPolicy::kLru;
-      auto made = Pool::Create(options);
-      if (!made.ok()) return made.status();
-      replica_pool = std::move(*made);
-    }
     if (config_.prefault) {
       const auto prefault = [this](Pool& of, std::function<void()> then) {
         prefault_.push_back(std::make_unique<Prefault>(std::span(of.base(), of.size()),
                                                        Prefault::kAll, std::move(then)));
       };
       prefault(*pool_, [this] { numa_.Touched(pool_->memory()); });
-      if (replica_pool) prefault(*replica_pool, {});
+      if (made->replicas) prefault(*made->replicas, {});
     }
-    Replicas::Promotion promotion;
-    const size_t promoted = pool_->size() / 100 * config_.promotion_percent;
-    if (promoted > 0 && promoted >= config_.least_promotion_bytes) {
-      promotion.pool = pool_.get();
-      promotion.bytes = promoted;
-      // As much as may ever be kept free for sets.
-      promotion.spare =
-          static_cast<size_t>(static_cast<double>(pool_->size()) * (1 - config_.watermarks.low));
-    }
-    replicas_ = std::make_unique<Replicas>(std::move(replica_pool), promotion);
+    replicas_ =
+        std::make_unique<Replicas>(std::move(made->replicas), PromotionOf(config_, pool_.get()));
     return {};
   }
 
