@@ -16,8 +16,8 @@ namespace {
 
 // Between two questions whether pages have come from disk: a page of a fast drive takes 0.1 ms, one
 // of a slow one 10.
-constexpr Duration kFirstPause = std::chrono::microseconds(250);
-constexpr Duration kLongestPause = milliseconds(4);
+constexpr Duration kFirstGap = std::chrono::microseconds(250);
+constexpr Duration kLongestGap = milliseconds(4);
 
 PageSource SourceOf(ReadOutcome outcome) {
   switch (outcome) {
@@ -229,7 +229,7 @@ void Fetcher::ReadDisks(Search* search, std::vector<Sought> pages,
   // What comes later than this could not be read in time.
   const TimePoint start = Clock::now();
   const TimePoint last = search->deadline - (search->deadline - start) / 4;
-  Duration pause = kFirstPause;
+  Duration pause = kFirstGap;
   for (;;) {
     std::vector<Sought> here;
     AskDisks(search, &pages, &here, left);
@@ -242,7 +242,7 @@ void Fetcher::ReadDisks(Search* search, std::vector<Sought> pages,
     if (pages.empty()) return;
     if (Clock::now() + pause >= last) break;
     std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, kLongestPause);
+    pause = std::min(2 * pause, kLongestGap);
   }
   // The tail of a batch, of which the drive has too much: a miss, at no holder's fault.
   counters_->miss_disk_late.Add(pages.size());
