@@ -8,7 +8,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -47,32 +46,15 @@ func suiteValues() []string {
 	}
 }
 
-// quickStartSection is the part of the README between this heading and the next.
-func quickStartSection() string {
-	text, err := os.ReadFile(readme)
-	Expect(err).NotTo(HaveOccurred())
-	_, section, found := strings.Cut(string(text), "\n"+quickStart+"\n")
-	Expect(found).To(BeTrue(), "README.md has no %q", quickStart)
-	section, _, _ = strings.Cut(section, "\n## ")
-	return section
-}
-
 // quickStartCommands are the commands of the section that begin with one of these programs, in their order.
-func quickStartCommands(programs ...string) (commands []string) {
-	for line := range strings.Lines(quickStartSection()) {
-		command, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
-		program, _, _ := strings.Cut(command, " ")
-		if indented && slices.Contains(programs, program) {
-			commands = append(commands, command)
-		}
-	}
-	return commands
+func quickStartCommands(programs ...string) []string {
+	return pageCommands(readme, quickStart, programs...)
 }
 
 // quickStartManifest is what the README has in peercache.yaml, with the suite's pool.
 func quickStartManifest() string {
 	var found []string
-	for _, block := range markdown.Parse(quickStartSection()).Blocks {
+	for _, block := range markdown.Parse(pageSection(readme, quickStart)).Blocks {
 		if block.Language == "yaml" && strings.HasPrefix(block.Text, quickStartMarker) {
 			found = append(found, block.Text)
 		}
@@ -124,9 +106,7 @@ func createFromReadme(ctx context.Context) {
 	Expect(commands).To(HaveLen(2), "kubectl apply, and kubectl wait")
 	Expect(commands[0]).To(Equal("kubectl apply -f " + quickStartFile))
 	runFromReadme(ctx, commands[0])
-	Expect(kube.Get(ctx, client.ObjectKey{Name: namespace}, home)).To(Succeed())
-	home.Labels[labelThrowaway] = "true"
-	Expect(kube.Update(ctx, home)).To(Succeed())
+	throwAway(ctx, namespace)
 	runFromReadme(ctx, commands[1])
 }
 

@@ -122,6 +122,7 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 	Context("is watched", monitoringSpecs)
 	Context("loses", removalSpecs)
 	Context("has its pages still", diskSpecs) // after the others: its machine takes half a minute to register anew, once restarted
+	Context("is removed,", fromNothingSpecs)
 	Context("cleans up", deletionSpecs)
 })
 
