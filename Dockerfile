@@ -45,8 +45,8 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
       libxxhash-dev libcli11-dev nlohmann-json3-dev prometheus-cpp-dev libmicrohttpd-dev libssl-dev \
       ca-certificates python3-pip \
     && rm -rf /var/lib/apt/lists/*
-# The same source compiles once, in whichever build folder.
-ENV CCACHE_BASEDIR=/src CCACHE_NOHASHDIR=1
+# The same source compiles once, in whichever build folder, here or on the machine (Makefile): ccache counts the language too.
+ENV CCACHE_BASEDIR=/src CCACHE_NOHASHDIR=1 LANG=C.UTF-8
 WORKDIR /src
 
 # --- data plane ----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 # Compiler cache hits in any checkout, not only in this folder.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
+export LANG := C.UTF-8
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
