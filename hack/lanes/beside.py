@@ -9,22 +9,25 @@ import subprocess
 import time
 from pathlib import Path
 
-# These want processors and wait for nothing, the lanes after them mostly wait: so they run beside
-# them, and their output comes at the end. Schedulers weigh sessions, and only then the processes in
-# one: each gets a session of its own, of the weight of this nice value.
-#
-# Builds, and the model's search, take what the others leave: who needs a build waits for it.
-# Fuzzing has a third of the others' weight, which is enough for each target to run its inputs;
-# processes that are killed at random points wait for nobody either. ratio-rdma counts instructions
-# of one virtual processor, which no other load changes, and lanes are short beside it.
+# These want processors and wait for nothing, the lanes after them mostly wait (e2e for six tenths of
+# its time): so they run beside them, and their output comes at the end. Schedulers weigh sessions,
+# and only then the processes in one: each gets a session of its own, of the weight of this nice
+# value. With 15 they take what others leave: who needs a build waits for it. ratio-rdma counts
+# instructions of one virtual processor, which no other load changes, and lanes are short beside it.
 NICE = {
     "ratio-rdma": 0,
-    "test-fuzz": 5,
-    "test-kill": 5,
-    "test-model": 15,
     "build-cpp": 15,
     "build-tsan": 15,
     "e2e-build": 15,
+    "test-fuzz": 15,
+    "test-model": 15,
+    "test-kill": 15,
+    "test-site": 15,
+    "test-go": 15,
+    "test-rules": 15,
+    "test-render": 15,
+    "test-chart-upgrade": 15,
+    "test-push": 15,
 }
 # Lanes that begin when another has ended: two builds in one folder spoil it. e2e-build has locks.
 AFTER = {"test-cpp": "build-cpp", "test-tsan": "build-tsan"}

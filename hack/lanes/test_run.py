@@ -83,16 +83,16 @@ def lanes(tmp_path: Path) -> Lanes:
 
 
 def test_lanes_run_in_order_and_their_times_are_kept(lanes: Lanes) -> None:
-    lanes.add("test-site", "sleep 1.2; echo modelled")
+    lanes.add("test-checks", "sleep 1.2; echo modelled")
     lanes.prints("test-cpp", "all well", 0)
-    done = lanes.run("test-site", "test-cpp")
+    done = lanes.run("test-checks", "test-cpp")
     assert done.returncode == 0, done.stdout
-    assert lanes.tried == ["test-site", "test-cpp"]
+    assert lanes.tried == ["test-checks", "test-cpp"]
     assert "modelled" in done.stdout
     assert "all lanes passed" in done.stdout
     rows = lanes.table("lanes.tsv")
     assert [(row["lane"], row["result"]) for row in rows] == [
-        ("test-site", "passed"),
+        ("test-checks", "passed"),
         ("test-cpp", "passed"),
     ]
     assert 1 <= int(rows[0]["seconds"]) <= 30
@@ -100,20 +100,20 @@ def test_lanes_run_in_order_and_their_times_are_kept(lanes: Lanes) -> None:
 
 
 def test_the_first_lane_that_fails_ends_the_run(lanes: Lanes) -> None:
-    lanes.add("test-site", "echo 'a guard is missing'; exit 1")
+    lanes.add("test-checks", "echo 'a guard is missing'; exit 1")
     lanes.prints("test-cpp", "", 0)
-    done = lanes.run("test-site", "test-cpp")
+    done = lanes.run("test-checks", "test-cpp")
     assert done.returncode == 1
-    assert lanes.tried == ["test-site"]
+    assert lanes.tried == ["test-checks"]
     assert lanes.table("lanes.tsv")[0]["result"] == "FAILED"
 
 
 def test_a_test_that_fails_once_and_passes_alone_is_listed(lanes: Lanes) -> None:
     lanes.prints("test-cpp", ctest_summary("Suite.Waits/1"), 2)
-    lanes.prints("test-go", "", 0)
-    done = lanes.run("test-cpp", "test-go")
+    lanes.prints("test-envtest", "", 0)
+    done = lanes.run("test-cpp", "test-envtest")
     assert done.returncode == 0, done.stdout
-    assert lanes.tried == ["test-cpp", "test-cpp Suite.Waits/1", "test-go"]
+    assert lanes.tried == ["test-cpp", "test-cpp Suite.Waits/1", "test-envtest"]
     (row,) = lanes.table("flaky.tsv")
     assert (row["lane"], row["name"], row["second try"]) == ("test-cpp", "Suite.Waits/1", "passed")
     assert row["reason"].endswith("late: 3 s")
@@ -152,7 +152,7 @@ REPORTS = [
 @pytest.mark.parametrize("status", [0, 2], ids=["unnoticed", "failed"])
 def test_wrong_bytes_and_sanitizers_end_the_run(lanes: Lanes, report: str, status: int) -> None:
     lanes.prints("test-cpp", f"{report}\n{ctest_summary('Suite.Waits')}", status)
-    done = lanes.run("test-cpp", "test-go")
+    done = lanes.run("test-cpp", "test-envtest")
     assert done.returncode == 1
     assert lanes.tried == ["test-cpp"]
     assert "not tried again" in done.stdout
@@ -188,10 +188,10 @@ def test_four_failed_tests_fail_at_once(lanes: Lanes) -> None:
 def test_all_lanes_share_the_three_tries(lanes: Lanes) -> None:
     lanes.prints("test-cpp", ctest_summary("A.A", "A.B"), 2)
     go = "--- FAIL: TestA (0.00s)\nFAIL\tm/a\t0.010s\n--- FAIL: TestB (0.00s)\nFAIL\tm/b\t0.010s"
-    lanes.prints("test-go", go, 2)
-    done = lanes.run("test-cpp", "test-go")
+    lanes.prints("test-envtest", go, 2)
+    done = lanes.run("test-cpp", "test-envtest")
     assert done.returncode == 1
-    assert lanes.tried == ["test-cpp", "test-cpp A.A", "test-cpp A.B", "test-go"]
+    assert lanes.tried == ["test-cpp", "test-cpp A.A", "test-cpp A.B", "test-envtest"]
     assert "2 tests failed, and 1 more may be tried" in done.stdout
     assert len(lanes.table("flaky.tsv")) == 2
 
@@ -228,24 +228,24 @@ def test_a_test_that_was_skipped_fails_its_lane_in_ci(lanes: Lanes, says: str) -
 
 def test_fuzzing_runs_beside_the_lanes_after_it(lanes: Lanes) -> None:
     lanes.add("test-fuzz", "sleep 2; echo fuzzed")
-    lanes.add("test-go", "test ! -e over")
+    lanes.add("test-envtest", "test ! -e over")
     lanes.prints("e2e", "clustered", 0)
-    done = lanes.run("test-fuzz", "test-go", "e2e")
+    done = lanes.run("test-fuzz", "test-envtest", "e2e")
     assert done.returncode == 0, done.stdout
     assert done.stdout.index("clustered") < done.stdout.index("fuzzed")
-    assert [row["lane"] for row in lanes.table("lanes.tsv")] == ["test-go", "e2e", "test-fuzz"]
+    assert [row["lane"] for row in lanes.table("lanes.tsv")] == ["test-envtest", "e2e", "test-fuzz"]
 
 
 def test_several_lanes_run_beside_others(lanes: Lanes) -> None:
     lanes.add("e2e-build", "sleep 2; touch built; echo built")
     lanes.add("test-fuzz", "sleep 1; echo fuzzed")
-    lanes.add("test-go", "test ! -e built")
+    lanes.add("test-envtest", "test ! -e built")
     lanes.add("e2e", "until [ -e built ]; do sleep 0.1; done; echo clustered")
-    done = lanes.run("e2e-build", "test-fuzz", "test-go", "e2e")
+    done = lanes.run("e2e-build", "test-fuzz", "test-envtest", "e2e")
     assert done.returncode == 0, done.stdout
     assert done.stdout.index("clustered") < done.stdout.index("fuzzed")
     rows = [row["lane"] for row in lanes.table("lanes.tsv")]
-    assert rows == ["test-go", "e2e", "e2e-build", "test-fuzz"]
+    assert rows == ["test-envtest", "e2e", "e2e-build", "test-fuzz"]
 
 
 def test_guests_begin_when_nothing_runs_beside(lanes: Lanes) -> None:
@@ -292,29 +292,29 @@ def test_guests_do_not_begin_after_a_failure_beside(lanes: Lanes) -> None:
 
 def test_a_build_that_fails_beside_ends_the_run_and_is_not_tried_again(lanes: Lanes) -> None:
     lanes.add("e2e-build", "echo 'no image'; exit 1")
-    lanes.add("test-go", "sleep 1")
+    lanes.add("test-envtest", "sleep 1")
     lanes.prints("e2e", "", 0)
-    done = lanes.run("e2e-build", "test-go", "e2e")
+    done = lanes.run("e2e-build", "test-envtest", "e2e")
     assert done.returncode == 1
     assert "no image" in done.stdout
     assert "e2e-build is never tried again" in done.stdout
-    assert sorted(lanes.tried) == ["e2e-build", "test-go"]
+    assert sorted(lanes.tried) == ["e2e-build", "test-envtest"]
 
 
 def test_what_fuzzing_finds_ends_the_run_after_the_present_lane(lanes: Lanes) -> None:
     lanes.add("test-fuzz", "echo '==1== ERROR: libFuzzer: deadly signal'; exit 1")
-    lanes.add("test-go", "sleep 1")
+    lanes.add("test-envtest", "sleep 1")
     lanes.prints("e2e", "", 0)
-    done = lanes.run("test-fuzz", "test-go", "e2e")
+    done = lanes.run("test-fuzz", "test-envtest", "e2e")
     assert done.returncode == 1
     assert "deadly signal" in done.stdout
-    assert sorted(lanes.tried) == ["test-fuzz", "test-go"]
+    assert sorted(lanes.tried) == ["test-envtest", "test-fuzz"]
 
 
 def test_fuzzing_ends_with_the_run(lanes: Lanes) -> None:
     lanes.add("test-fuzz", "echo $$ > pid; sleep 100")
-    lanes.add("test-go", "until [ -s pid ]; do sleep 0.1; done; exit 1")
-    assert lanes.run("test-fuzz", "test-go").returncode == 1
+    lanes.add("test-envtest", "until [ -s pid ]; do sleep 0.1; done; exit 1")
+    assert lanes.run("test-fuzz", "test-envtest").returncode == 1
     process = Path("/proc", (lanes.folder / "pid").read_text().strip())
     deadline = time.monotonic() + 10
     while process.exists():
