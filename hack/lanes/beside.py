@@ -9,11 +9,12 @@ import subprocess
 import time
 from pathlib import Path
 
-# These want processors and wait for nothing, the lanes after them mostly wait (e2e for six tenths of
-# its time): so they run beside them, and their output comes at the end. Schedulers weigh sessions,
-# and only then the processes in one: each gets a session of its own, of the weight of this nice
-# value. With 15 they take what others leave: who needs a build waits for it. ratio-rdma counts
-# instructions of one virtual processor, which no other load changes, and lanes are short beside it.
+# These want processors and wait for nothing, the lanes after them mostly wait (e2e for six tenths
+# of its time): so they run beside them, and their output comes at the end. Schedulers weigh
+# sessions, and only then the processes in one: each gets a session of its own, of the weight of
+# this nice value. With 15 they take what others leave: who needs a build waits for it. ratio-rdma
+# counts instructions of one virtual processor, which no other load changes, and lanes are short
+# beside it.
 NICE = {
     "ratio-rdma": 0,
     "build-cpp": 15,
