@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import peercache
 import pytest
+import torch
 
 from .. import wrong_bytes
 from ..conftest import ENGINE
@@ -156,6 +158,117 @@ def test_the_presence_of_sparse_states_is_one_question(
         assert engine.prefetch(51, 40).hit == 40
         after = asked()
     assert [now - then for now, then in zip(after, before, strict=True)] == [1, 1]
+
+
+LONG = 16 << 10  # pages of 16 tokens in a prompt of 262,144
+LONG_SECONDS = 0.005
+
+
+def test_a_long_prompt_is_one_short_question(node: Node) -> None:
+    """Through the store, as SGLang asks: hashes in hexadecimal, and a pool beside the anchor.
+
+    The quickest of many calls counts: what a machine does besides only adds.
+    """
+    from hicache_engine import sidepools
+    from hicache_engine.hybrid import Hybrid, Side, V4Device
+    from sglang.srt.mem_cache.hicache_storage import PoolName
+
+    at = (PAGES, PAGE_SIZE, "page_first")
+    side = Side(PoolName.DEEPSEEK_V4_C4, sidepools.v4_paged("c4", *at, item_bytes=64))
+    extra = {**BACKEND, "tag": "long", "socket": node.socket}
+    anchor = sidepools.v4_anchor(*at)
+    with Hybrid(anchor, [side], extra, device=V4Device(), model="test/long") as engine:
+        keys = engine.hashes(91, LONG)
+        rows = torch.arange(PAGES * PAGE_SIZE)
+        for begin in range(0, LONG, PAGES):
+            part = [side.transfer(keys[begin : begin + PAGES], rows)]
+            assert all(engine.store.batch_set_v2(part)[side.name.value])
+        took = []
+        for _ in range(50):
+            start = time.perf_counter()
+            found = engine.store.batch_exists_v2(keys, [side.transfer()])
+            took.append(time.perf_counter() - start)
+            assert found.kv_hit_pages == LONG
+        print(f"{LONG} pages: {1000 * min(took):.2f} ms, median {1000 * sorted(took)[25]:.2f} ms")
+        assert min(took) <= LONG_SECONDS, took
+
+
+def test_a_transfer_that_cannot_be_done_fails_alone(node: Node) -> None:
+    """S5: SGLang backs all pools up in one call, of which one has no rows for its keys."""
+    from hicache_engine import hostpools, sidepools
+    from hicache_engine.hybrid import Hybrid, Side
+    from sglang.srt.mem_cache.hicache_storage import PoolName
+
+    class WithoutRows(Side):
+        def transfer(self, keys: Any = None, rows: Any = None) -> Any:
+            return super().transfer(keys, None if rows is None else rows[:0])
+
+    def engine(sides: dict[Any, Any]) -> Any:
+        kv = hostpools.build("mla", "page_first", PAGE_SIZE, PAGES * PAGE_SIZE)
+        made = [Side(PoolName.INDEXER, sidepools.indexer(kv))]
+        made += [of(name, sidepools.mamba(16), None, 1) for name, of in sides.items()]
+        return Hybrid(kv, made, {**BACKEND, "tag": "alone", "socket": node.socket})
+
+    with engine({PoolName.MAMBA: WithoutRows}) as writer:
+        writer.fill(61)
+        written = writer.backup(61, [5, 12, 20])
+        assert writer.store.faults.counts() == {"batch_set_v2": 3}
+    with engine({}) as reader:  # its prompts need no states
+        reader.fill(62)
+        read = reader.prefetch(61, 25)
+    assert (read.hit, read.pages) == (20, 20)
+    for name in ("kv", "indexer"):
+        wrong_bytes.check_pages(read.data[name], written.data[name])
+
+
+def test_sglang_says_when_all_pools_are_there(
+    states: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """S6: its controller calls on_host_pools_registered, and a draft's pool comes later."""
+    from hicache_engine import hostpools
+    from hicache_engine.hybrid import Side
+    from sglang.srt.mem_cache.hicache_storage import PoolName
+
+    caplog.set_level("INFO", "peercache")
+    with states() as engine:
+        said = [r.message for r in caplog.records if "stores the host pools" in r.message]
+        assert len(said) == 1
+        assert [name in said[0] for name in ("kv (", "indexer (", "mamba (", "draft")] == [
+            True,
+            True,
+            True,
+            False,
+        ]
+        draft = hostpools.build("mha", "page_first", PAGE_SIZE, PAGES * PAGE_SIZE)
+        engine.add(Side(PoolName.DRAFT, draft))
+        engine.fill(71)
+        assert engine.backup(71, [10]).pages == 10
+        assert engine.prefetch(71, 10).pages == 10
+
+
+@pytest.mark.parametrize(
+    ("parallel", "name"),
+    [
+        ({"pp_rank": 1, "pp_size": 2}, "pp1/2 tp0/1 test/hybrid"),
+        ({"attn_dp_size": 1, "dp_size": 2, "dp_rank": 1}, "dp1/2 tp0/1 test/hybrid"),
+    ],
+    ids=["pp", "dp"],
+)
+def test_the_node_sees_the_ranks_that_sglang_tells(
+    states: Callable[..., Any],
+    node: Node,
+    monkeypatch: pytest.MonkeyPatch,
+    parallel: dict[str, int],
+    name: str,
+) -> None:
+    """S8: what the real controller tells of its process."""
+    from sglang.srt.runtime_context import get_parallel
+
+    for field, value in parallel.items():
+        monkeypatch.setattr(get_parallel(), field, value, raising=False)
+    with states():
+        (engine,) = node.status()["engines"]
+        assert engine["name"].split(" ", 1)[1] == name
 
 
 def test_faults_that_sglang_injects_cost_hits_and_no_bytes(
