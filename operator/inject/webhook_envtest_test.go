@@ -61,6 +61,7 @@ func TestWebhook(t *testing.T) {
 	t.Run("without its cluster a pod gets a reason and a warning", explainsMissingCluster)
 	t.Run("the cluster's namespaceSelector is honoured and an event says so", honoursNamespaceSelector)
 	t.Run("without one a cluster serves no other namespace, and the pod says what to write", servesItsOwnNamespace)
+	t.Run("the image that a cluster's author chooses runs in the author's namespace only", keepsAuthorsImagesAtHome)
 	t.Run("a pod of a cluster with an admission policy is left to it", leavesToPolicy)
 	t.Run("a Guaranteed pod stays Guaranteed", keepsQualityOfService)
 	for name, spec := range testdataSpecs {
@@ -188,6 +189,21 @@ func honoursNamespaceSelector(t *testing.T) {
 		create(t, c, pod)
 		if pod.Annotations[names.AnnotationInjected] != "kv" {
 			t.Errorf("annotations: %v", pod.Annotations)
+		}
+	}
+}
+
+func keepsAuthorsImagesAtHome(t *testing.T) {
+	c, elsewhere := testenv.Client(t), testenv.Namespace(t)
+	spec := v1alpha1.PeerCacheClusterSpec{Injection: v1alpha1.InjectionSpec{NamespaceSelector: &metav1.LabelSelector{}}}
+	spec.Injection.Client.Image = "author/client:1"
+	home := newServingAs(t, spec)
+	for namespace, want := range map[string]string{home: "author/client:1", elsewhere: clientImage} {
+		pod := newEngine(namespace)
+		pod.Annotations = map[string]string{v1alpha1.AnnotationClusterNamespace: home}
+		create(t, c, pod)
+		if len(pod.Spec.InitContainers) != 1 || pod.Spec.InitContainers[0].Image != want {
+			t.Errorf("init containers in %s, want one with image %s: %+v", namespace, want, pod.Spec.InitContainers)
 		}
 	}
 }
