@@ -27,6 +27,9 @@ func addEnv(c *corev1.Container, l link) (reason string) {
 	if l.numaSockets != "" {
 		add = append(add, corev1.EnvVar{Name: names.EnvNUMASockets, Value: l.numaSockets})
 	}
+	if l.tagScope != "" {
+		add = append(add, corev1.EnvVar{Name: names.EnvTagScope, Value: l.tagScope})
+	}
 	if l.node != nil {
 		add = append(add, nodeIdentity(c.Name)...)
 	}

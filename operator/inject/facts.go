@@ -106,6 +106,15 @@ func (f *Facts) useOperatorImages(spec v1alpha1.PeerCacheClusterSpec, options Op
 	f.ClientImage, f.ClientPullPolicy = options.ClientImage, corev1.PullIfNotPresent
 }
 
+// tagScope is the namespace of the pod where pods of several find each other's pages: a tag stands for weights that cannot be
+// identified, and nobody but its namespace knows which. It is "" where pages of namespaces are apart anyway.
+func (f Facts) tagScope() string {
+	if plan.Isolated(f.Sharing) {
+		return ""
+	}
+	return f.PodNamespace
+}
+
 // Note tells the user which images were not used.
 func (f Facts) Note() string {
 	if len(f.Ignored) == 0 {

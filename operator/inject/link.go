@@ -22,6 +22,8 @@ type link struct {
 	mounts []corev1.VolumeMount
 	// numaSockets are the sockets between which each rank chooses by its GPU, or "".
 	numaSockets string
+	// tagScope keeps a tag that the engine gives apart from the same tag of others, or is "".
+	tagScope string
 	// node is the node in the SGLang process, or nil.
 	node *plan.InPod
 	// maxContainerName bounds the length of a container name, so that the id of an embedded node fits. podName is the length of

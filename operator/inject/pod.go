@@ -49,7 +49,7 @@ func Inject(pod *corev1.Pod, facts Facts) Result {
 	if reason != "" {
 		return Skip(pod, reason)
 	}
-	l.mounts, l.delivered = slices.Concat(client, l.mounts), len(client) > 0
+	l.mounts, l.delivered, l.tagScope = slices.Concat(client, l.mounts), len(client) > 0, facts.tagScope()
 	_, annotated := pod.Annotations[names.AnnotationContainer]
 	var given, skipped, notes []string
 	if note := facts.Note(); note != "" {

@@ -37,6 +37,7 @@ const (
 	EnvUserPythonPath = "PEERCACHE_USER_PYTHONPATH"
 	EnvSocket         = "PEERCACHE_SOCKET"
 	EnvNUMASockets    = "PEERCACHE_NUMA_SOCKETS"
+	EnvTagScope       = "PEERCACHE_TAG_SCOPE"
 	EnvFlags          = "PEERCACHE_SGLANG_ARGS"
 	EnvPodNamespace   = "PEERCACHE_POD_NAMESPACE"
 	EnvPodName        = "PEERCACHE_POD_NAME"

@@ -12,6 +12,7 @@ import (
 	"github.com/peercache/peercache/operator/inject"
 	"github.com/peercache/peercache/operator/inject/names"
 	"github.com/peercache/peercache/operator/inject/sglang"
+	"github.com/peercache/peercache/operator/plan"
 )
 
 // patch is the one mutation of the policy. Its operations come in the order of the changes of Inject. They append to lists,
@@ -112,6 +113,9 @@ func (p *builder) patchContainers() []string {
 	if p.facts.NUMASockets != "" {
 		each(fmt.Sprintf("!%s && !(%s in variables.annotations)", defines(names.EnvNUMASockets), literal(names.AnnotationGroup)),
 			"add", "'/env/-'", variable(names.EnvNUMASockets, literal(p.facts.NUMASockets)))
+	}
+	if !plan.Isolated(p.facts.Sharing) {
+		each("!"+defines(names.EnvTagScope), "add", "'/env/-'", variable(names.EnvTagScope, "request.namespace"))
 	}
 	each("!has("+container+".volumeMounts)", "add", "'/volumeMounts'", "[]")
 	for _, mount := range p.mounts() {

@@ -19,6 +19,8 @@ from peercache.core.values import ConfigError
 __all__ = ["ConfigError", "EngineRank", "StoreConfig", "parse"]
 
 SOCKET_VARIABLE = "PEERCACHE_SOCKET"
+# Whose tag it is, where several may choose the same one: in Kubernetes the pod's namespace.
+TAG_SCOPE_VARIABLE = "PEERCACHE_TAG_SCOPE"
 DEFAULT_TIMEOUT_MS = 1500
 DEFAULT_STAGING_BYTES = 64 << 20
 # Those of the original PeerCache.
@@ -42,7 +44,7 @@ class StoreConfig:
     node_options: Mapping[str, str] | None = (
         None  # options of peercached for a node in this process
     )
-    tag: str = ""
+    tag: str = ""  # with its scope
     interface_v1: bool = False
     shm: bool = False
     timeout_ms: int = DEFAULT_TIMEOUT_MS
@@ -59,7 +61,7 @@ def parse(
     host = _choose_host(parsed, environ)
     _refuse_out_of_place(extra, host)
     common = {
-        "tag": _tag(parsed),
+        "tag": _scoped(_tag(parsed), environ.get(TAG_SCOPE_VARIABLE, "")),
         "interface_v1": parsed.get("interface_v1", False),
         "shm": parsed.get("allocator") == "shm",
         "timeout_ms": parsed.get("timeout_ms", DEFAULT_TIMEOUT_MS),
@@ -127,6 +129,13 @@ def _tag(parsed: Mapping[str, object]) -> str:
         raise ConfigError.of("prefix", prefix, f'differs from "tag" {tag!r}', 'give "tag" alone')
     chosen = tag if tag is not None else prefix
     return str(chosen) if chosen is not None else ""
+
+
+def _scoped(tag: str, scope: str) -> str:
+    """A tag of this scope. One that begins with the scope already stays as it is."""
+    if not tag or not scope or tag.startswith(f"{scope}/"):
+        return tag
+    return f"{scope}/{tag}"
 
 
 def _notes(extra: Mapping[str, object]) -> tuple[str, ...]:

@@ -37,6 +37,20 @@ def test_the_socket_may_come_from_the_environment() -> None:
     assert parsed.node_options is None
 
 
+@pytest.mark.parametrize(
+    ("tag", "scope", "scoped"),
+    [
+        ("run-7", "team-a", "team-a/run-7"),
+        ("team-a/run-7", "team-a", "team-a/run-7"),  # as users have written it
+        ("team-ab/run-7", "team-a", "team-a/team-ab/run-7"),
+        ("run-7", "", "run-7"),
+        ("", "team-a", ""),  # the weights are known: nothing keeps namespaces apart
+    ],
+)
+def test_a_tag_is_of_its_scope(tag: str, scope: str, scoped: str) -> None:
+    assert parse({**SOCKET, "tag": tag}, {"PEERCACHE_TAG_SCOPE": scope}).tag == scoped
+
+
 def test_an_explicit_choice_wins_over_the_environment() -> None:
     environ = {"PEERCACHE_SOCKET": "/run/peercache/default.sock"}
     assert parse({"socket": "/a.sock"}, environ).socket == "/a.sock"
