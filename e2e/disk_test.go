@@ -113,7 +113,7 @@ func diskSpecs() {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(pod.UID != before.UID ||
 				pod.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID).To(BeTrue())
-		}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed(), "its node has not restarted")
+		}).WithContext(ctx).WithTimeout(2*time.Minute).Should(Succeed(), "its node has not restarted")
 		waitForDisks(ctx)
 		Expect(onDisk(ctx, nodes.writer)).To(BeNumerically(">=", body.Pages))
 		expectAll(ctx, "after a restart of the machine")

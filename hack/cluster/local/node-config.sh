@@ -11,7 +11,7 @@ configs_write() {
 }
 
 cni_config() {
-  rm -f /etc/cni/net.d/*
+  rm -rf /etc/cni/net.d/*  # whereabouts has a folder there
   cp "$CNI_PLUGINS"/* /opt/cni/bin/
   cat > /etc/cni/net.d/10-bridge.conflist <<J
 {"cniVersion": "1.0.0", "name": "pods", "plugins": [
