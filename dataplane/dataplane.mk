@@ -23,10 +23,10 @@ define build_preset
 		cmake --build --preset $(1) -j $(JOBS)
 endef
 
-# ONLY names one test. One test more than processors runs at a time: they wait for a third of their time.
+# ONLY names one test. $(2) tests more than processors run at a time: they wait for a part of their time.
 define run_preset
 	@echo "==> C++ unit tests, $(1)"
-	@cd dataplane && ctest --preset $(1) -j $$(($(JOBS) + 1)) --no-tests=error \
+	@cd dataplane && ctest --preset $(1) -j $$(($(JOBS) + $(2))) --no-tests=error \
 		$${ONLY:+-R "^$$(sed 's/[^[:alnum:]_]/[&]/g' <<<"$$ONLY")$$"}
 endef
 
@@ -36,7 +36,7 @@ build-cpp: ## What test-cpp runs
 
 .PHONY: test-cpp
 test-cpp: build-cpp ## C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	$(call run_preset,asan)
+	$(call run_preset,asan,2)
 
 .PHONY: build-tsan
 build-tsan: ## What test-tsan runs
@@ -44,7 +44,7 @@ build-tsan: ## What test-tsan runs
 
 .PHONY: test-tsan
 test-tsan: build-tsan ## C++ unit tests under ThreadSanitizer, but for simulations, which have one thread
-	$(call run_preset,tsan)
+	$(call run_preset,tsan,1)
 
 .PHONY: test-fabric-model
 test-fabric-model: ## What RDMA of 400 Gb/s would bring, modelled in virtual time, as a table; whole nodes on the same fake device; test-cpp runs both, too
