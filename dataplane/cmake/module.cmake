@@ -3,6 +3,7 @@
 # Makes library peercache_NAME of src/NAME/*.cc and, with PEERCACHE_TESTS, the test NAME_test of
 # src/NAME/*_test.cc; tests that need RDMA devices are X_fabric_test.cc and become NAME_fabric_test, part
 # of the target fabric_tests, which no ctest runs. Each src/NAME/X_benchmark.cc becomes program X_benchmark, built only when asked for.
+include(cmake/test_groups.cmake)
 if(PEERCACHE_TESTS)
   enable_testing()
   include(GoogleTest)
@@ -48,9 +49,9 @@ function(peercache_module name)
     target_link_libraries(${program} PRIVATE peercache_${name})
   endforeach()
   if(PEERCACHE_TESTS AND tests)
-    add_executable(${name}_test ${tests})
+    peercache_test_groups(groups ${tests})
+    add_executable(${name}_test ${groups})
     target_link_libraries(${name}_test PRIVATE peercache_${name} GTest::gmock GTest::gtest_main)
-    # Tests give their constants and fixtures short names, each file its own.
     set_target_properties(${name}_test PROPERTIES UNITY_BUILD OFF)
     if(PEERCACHE_SANITIZER MATCHES "undefined|thread" AND NOT name MATCHES "^(base|pool|directory)$")
       # They wait more than they compute, and take GCC twice as long when it optimizes them: 415 s

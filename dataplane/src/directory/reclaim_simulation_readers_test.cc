@@ -1,4 +1,4 @@
-// Shards and readers of the simulation.
+// Shards and readers of the simulation. NOT-IN-A-GROUP: members of a class.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// NOT-IN-A-GROUP: members of a class.
 #include "directory/reclaim_simulation.h"
 
 #include <fmt/format.h>

@@ -5,7 +5,8 @@
 #   hack/soft-rdma/kernel/build.sh --path    the same, then print its path
 #
 # The source is the version of Debian's package that ./source names by version and digest, so that every machine tests
-# on one kernel. SOFT_RDMA_KERNEL_SOURCE chooses another on purpose:
+# on one kernel. It comes from the archive, or from snapshot.debian.org once the archive has only newer ones.
+# SOFT_RDMA_KERNEL_SOURCE chooses another on purpose:
 #
 #   newest                      the newest version of the package; build.sh says what to write to ./source when it is to stay
 #   FILE                        a linux-6.12.*.tar.xz of kernel.org, where there is no such package
@@ -15,7 +16,7 @@ set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../../lib.sh"
 
-read -r PACKAGE VERSION DIGEST < <(grep -v '^#' "$HERE/source")
+read -r PACKAGE VERSION DIGEST SHA1 < <(grep -v '^#' "$HERE/source")
 SOURCE=${SOFT_RDMA_KERNEL_SOURCE:-}
 case ${1:-} in
   '' | --path) ;;
@@ -30,7 +31,7 @@ mkdir -p "$CACHE"
 # The value of a field of what the package sources say of $PACKAGE=$VERSION.
 package_field() { LC_ALL=C apt-cache show "$PACKAGE=$VERSION" 2>/dev/null | awk -v "field=$1:" '$1 == field {print $2; exit}'; }
 
-need sha256sum
+need sha256sum curl
 case $SOURCE in
   '') ;;
   newest)
@@ -38,6 +39,7 @@ case $SOURCE in
     VERSION=$(LC_ALL=C apt-cache policy "$PACKAGE" | awk '$1 == "Candidate:" && $2 != "(none)" {print $2}')
     [ -n "$VERSION" ] || die "the package sources of this machine have no $PACKAGE" "apt-get update"
     DIGEST=$(package_field SHA256)
+    SHA1=
     ;;
   *)
     [ -r "$SOURCE" ] || die "SOFT_RDMA_KERNEL_SOURCE=$SOURCE cannot be read" "name a linux-6.12.*.tar.xz from kernel.org, or 'newest'"
@@ -45,13 +47,25 @@ case $SOURCE in
     ;;
 esac
 
+from_archive() {  # from_archive INTO
+  [ -n "$(package_field Filename)" ] || return
+  (cd "$1" && retried apt-get download -qq -o Acquire::Retries=3 -o APT::Sandbox::User=root "$PACKAGE=$VERSION")
+}
+
+# The snapshot keeps every file that Debian's archive ever had, by its SHA-1, which is a name here: DIGEST says what to trust.
+from_snapshot() {  # from_snapshot FILE
+  [ -n "$SHA1" ] || return
+  note "the archive does not give it: looking into snapshot.debian.org"
+  retried curl -fsSL --connect-timeout 20 -o "$1" "https://snapshot.debian.org/file/$SHA1"
+}
+
 # download INTO: the package, when its content is what DIGEST says.
 download() {
   note "downloading $PACKAGE $VERSION (150 MB)"
   [ -n "$(package_field Filename)" ] || retried apt-get update -qq -o Acquire::Retries=3 || true
-  (cd "$1" && retried apt-get download -qq -o Acquire::Retries=3 -o APT::Sandbox::User=root "$PACKAGE=$VERSION") ||
-    die "$PACKAGE $VERSION could not be downloaded" \
-      "apt-get update; where the archive has only newer ones: SOFT_RDMA_KERNEL_SOURCE=newest make test-rdma, then write that version to hack/soft-rdma/kernel/source; on Ubuntu SOFT_RDMA_KERNEL_SOURCE=linux-6.12.*.tar.xz of kernel.org"
+  from_archive "$1" || from_snapshot "$1/${PACKAGE}_${VERSION}_all.deb" ||
+    die "$PACKAGE $VERSION could not be downloaded, neither from the archive nor from snapshot.debian.org" \
+      "apt-get update; or SOFT_RDMA_KERNEL_SOURCE=newest make test-rdma, then write that version to hack/soft-rdma/kernel/source; on Ubuntu SOFT_RDMA_KERNEL_SOURCE=linux-6.12.*.tar.xz of kernel.org"
   sha256sum --quiet -c <<<"$DIGEST  $(echo "$1/$PACKAGE"_*.deb)" >&2 ||
     die "$PACKAGE $VERSION is not the package whose digest hack/soft-rdma/kernel/source has" \
       "look where it came from (apt-cache policy $PACKAGE); do not build it"

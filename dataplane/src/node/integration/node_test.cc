@@ -230,7 +230,7 @@ TEST(NodeTest, ClearDropsThePagesOfOneTagEverywhere) {
 }
 
 TEST(NodeTest, ClearAlsoDropsPagesThatAreBeingReadJustNow) {
-  TestCluster cluster;
+  TestCluster cluster([](NodeConfig* c) { c->lease = 200ms; });  // what is cleared makes room soon
   auto a = cluster.Start("a"), b = cluster.Start("b");
   TestEngine writer(a->socket(), 64, kPage), reader(b->socket(), 64, kPage);
   for (int round = 0; round < 10; ++round) {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -51,8 +52,8 @@ class TestCluster {
     config.huge_pages = HugePages::kOff;
     config.heartbeat = milliseconds(100);
     config.member_ttl = milliseconds(1500);
-    config.lease = milliseconds(200);
-    config.map_pools = false;  // most tests are about what nodes send each other
+    config.lease = milliseconds(1000);  // longer than a busy machine stops a process
+    config.map_pools = false;           // most tests are about what nodes send each other
     config.discovery_addr = discovery_;
     if (tweak_) tweak_(&config);
     return config;
@@ -77,9 +78,14 @@ class TestCluster {
     return std::move(*node);
   }
 
+  // A port for who listens later. The kernel gives it to nobody who asks for any port: those are
+  // from 32768 on.
   static uint16_t FreePort() {
-    auto listener = peercache::Listen("127.0.0.1", 0);
-    return listener.ok() ? listener->port : uint16_t{0};
+    std::random_device random;
+    for (;;) {
+      const auto port = static_cast<uint16_t>(10000 + random() % 20000);
+      if (peercache::Listen("127.0.0.1", port).ok()) return port;
+    }
   }
   const std::string& dir() const { return dir_.path(); }
 
