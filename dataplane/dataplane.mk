@@ -111,13 +111,13 @@ test-hostile: build-dataplane ## Attacks of strangers, members and engines on re
 	@dataplane/python/test.sh -q python/tests/hostile
 
 .PHONY: test-kill
-test-kill: ## Kill processes with a pool file at 250 random points, with a drive at 40, and look at every byte that the next one has
-	@echo "==> kill -9 at random points (90 s when built)"
+test-kill: ## Kill processes with a pool file at 250 random points, with a drive at 200, and look at every byte that the next one has
+	@echo "==> kill -9 at random points (five minutes when built)"
 	@cd dataplane && cmake --preset asan -DCMAKE_UNITY_BUILD=$(UNITY) >/dev/null && \
 		cmake --build build/asan -j $(JOBS) --target pool_test node_test peercached
 	@PEERCACHE_KILL_ROUNDS=200 dataplane/build/asan/pool_test --gtest_filter='AdoptionKillTest.*'
 	@PEERCACHE_KILL_ROUNDS=50 dataplane/build/asan/node_test --gtest_filter='RestartTest.Whenever*'
-	@PEERCACHE_KILL_ROUNDS=40 dataplane/build/asan/node_test --gtest_filter='DiskKillTest.*'
+	@PEERCACHE_KILL_ROUNDS=200 dataplane/build/asan/node_test --gtest_filter='DiskKillTest.*'
 
 .PHONY: test-dashboard
 test-dashboard: build-dataplane ## The dashboard of real nodes in a real browser (chromium)

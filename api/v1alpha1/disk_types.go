@@ -11,9 +11,9 @@ import "k8s.io/apimachinery/pkg/api/resource"
 type DiskSpec struct {
 	// hostPath lists folders of the machine, one on each drive. Each must exist, on a
 	// file system of its own (ext4 or xfs); a member does not start where one is
-	// missing. Name a folder on the drive, not the one at which it is mounted: where
-	// the drive is not mounted, the folder is missing, and the machine's own disk is
-	// not filled. Each member makes a folder of its own below. Its pages outlive
+	// missing. Name a folder on the drive, not the one at which it is mounted. Where
+	// the drive is not mounted, the folder is then missing, and the machine's own disk
+	// is not filled. Each member makes a folder of its own below. Its pages outlive
 	// the pod, and stay on the machine when this object is deleted. A change that
 	// takes a folder away waits for the annotation peercache.io/confirm-loss.
 	// Example: ["/mnt/nvme0/peercache", "/mnt/nvme1/peercache"]
@@ -43,9 +43,9 @@ type DiskSpec struct {
 	Size resource.Quantity `json:"size"`
 
 	// writeBudget is how much a member may write in a day to all its drives together,
-	// so that they last: how often it may write them, such as "1" or "0.3", up to
-	// "1000"; bytes, such as 2Ti; or unlimited. When it is spent, fewer pages are
-	// written.
+	// so that they last. Write how often it may write them, such as "1" or "0.3", up
+	// to "1000". Or write bytes, such as 2Ti, or unlimited. When it is spent, fewer
+	// pages are written.
 	// +optional
 	// +kubebuilder:default="1"
 	// +kubebuilder:validation:MaxLength=10

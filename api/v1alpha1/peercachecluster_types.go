@@ -35,10 +35,11 @@ type PeerCacheCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what you want. A change that concerns the members' pods takes effect by
-	// a rolling restart, spec.update.maxUnavailable members of each group at a time;
-	// docs/upgrade.md says which fields do. One that takes all members of a group away,
-	// or a folder of disk.hostPath, waits for the annotation peercache.io/confirm-loss.
+	// spec is what you want. A change of the members' pods takes effect by a rolling
+	// restart. It takes spec.update.maxUnavailable members of each group at a time.
+	// docs/upgrade.md says which fields do so. One that takes all members of a group
+	// away, or a folder of disk.hostPath, waits for the annotation
+	// peercache.io/confirm-loss.
 	// +required
 	Spec PeerCacheClusterSpec `json:"spec"`
 
@@ -102,10 +103,9 @@ type PeerCacheClusterSpec struct {
 	// transport moves the pages between members. TCP needs nothing but the pod
 	// network. RDMA reads with one-sided RDMA READ and needs rails. Auto is RDMA
 	// between members that have rails and TCP with all others. With TCP, rails still
-	// group the members and attach networks, but no rail's device is opened, so
-	// that a cluster can be switched to TCP and back to find a fault. A transport
-	// that the released data plane cannot use yet is refused by condition
-	// ConfigAccepted.
+	// group the members and attach networks, but no rail's device is opened. So a
+	// cluster can be switched to TCP and back to find a fault. A transport that the
+	// released data plane cannot use yet is refused by condition ConfigAccepted.
 	// +optional
 	// +kubebuilder:default=TCP
 	Transport Transport `json:"transport,omitempty"`
@@ -137,10 +137,10 @@ type PeerCacheClusterSpec struct {
 	Rails []Rail `json:"rails,omitempty"`
 
 	// nodePools divide the Kubernetes nodes into kinds of machines that differ in
-	// rails, memory or cores, such as GPU machines with rails and storage machines
-	// without. Each is chosen by its selector, and a machine must match one of them
-	// only. Left out: all machines are alike and have all rails. An SGLang pod that
-	// names no group uses the first group of the first pool, so begin with the
+	// rails, memory or cores. Examples are GPU machines with rails, and storage
+	// machines without. Each is chosen by its selector, and a machine must match one
+	// of them only. Left out: all machines are alike and have all rails. An SGLang pod
+	// that names no group uses the first group of the first pool, so begin with the
 	// pool where SGLang runs.
 	// +optional
 	// +listType=map
@@ -185,11 +185,11 @@ type PeerCacheClusterSpec struct {
 	// +kubebuilder:validation:MaxProperties=32
 	ExtraConfig map[string]string `json:"extraConfig,omitempty"`
 
-	// podTemplate is merged into the members' pod template, for what no other field
-	// of spec says: affinity, further labels, sidecars. Use the other fields where
-	// there is one. A patch that removes or contradicts what members need breaks them.
+	// podTemplate is merged into the members' pod template, for what no other field of
+	// spec says: affinity, further labels, sidecars. Use the other fields where there
+	// is one. A patch that removes or contradicts what members need breaks them.
 	// Sidecars (injection.mode) get the environment of its container peercached, and
-	// nothing else: the pod around them is not the operator's, and their cores and
+	// nothing else. The pod around a sidecar is not the operator's, and its cores and
 	// memory are in injection. Embedded members get nothing of it.
 	// +optional
 	PodTemplate *PodTemplate `json:"podTemplate,omitempty"`
@@ -206,16 +206,15 @@ type PeerCacheClusterSpec struct {
 
 	// sharing is whose pages an SGLang pod may find. Namespace: those of pods of its
 	// own namespace. Pods never read, find or clear pages of another namespace. Each
-	// namespace has its own socket and its own keys. The keys are derived from a secret
-	// that the operator draws once and stores in the Secret NAME-tenants of this
+	// namespace has its own socket and its own keys. The keys are derived from a
+	// secret that the operator draws once. It is in the Secret NAME-tenants of this
 	// namespace, where NAME is this object's. Members inside SGLang pods
-	// (injection.mode) then serve this namespace alone. Cluster: those of all pods that
-	// may use this cluster (injection.namespaceSelector), for namespaces that trust each
-	// other, such as several that serve one model. Where weights cannot be identified,
-	// engines with the same tag then share pages silently: begin each tag with the
-	// namespace. A change restarts the members and loses their pages, so it waits for
-	// the annotation peercache.io/confirm-loss. SGLang pods miss until they are created
-	// anew.
+	// (injection.mode) then serve this namespace alone. Cluster: those of all pods
+	// that may use this cluster (injection.namespaceSelector), for namespaces that
+	// trust each other, such as several that serve one model. Where weights cannot be
+	// identified, a tag names them within the namespace of the pod. A change restarts
+	// the members and loses their pages, so it waits for the annotation
+	// peercache.io/confirm-loss. SGLang pods miss until they are created anew.
 	// +optional
 	// +kubebuilder:default=Namespace
 	Sharing Sharing `json:"sharing,omitempty"`

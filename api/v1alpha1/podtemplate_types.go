@@ -11,10 +11,10 @@ type PodTemplate struct {
 	// +optional
 	Metadata PodTemplateMetadata `json:"metadata,omitzero"`
 
-	// spec is a strategic merge patch of a pod's spec, as in `kubectl patch`: what
-	// it names replaces what the operator writes, lists are merged by their keys,
-	// and {$patch: delete} removes an element. The container is named peercached.
-	// Its variables PEERCACHE_* cannot be changed, nor its command and args: its options
+	// spec is a strategic merge patch of a pod's spec, as in `kubectl patch`. What it
+	// names replaces what the operator writes. Lists are merged by their keys, and
+	// {$patch: delete} removes an element. The container is named peercached. Its
+	// variables PEERCACHE_* cannot be changed, nor its command and args: its options
 	// are in extraConfig and in the other fields. Nor can it have envFrom. Condition
 	// ConfigAccepted refuses all of these.
 	// Example: {"containers": [{"name": "peercached", "env": [{"name": "TZ", "value": "UTC"}]}]}

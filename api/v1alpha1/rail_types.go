@@ -2,8 +2,8 @@
 
 package v1alpha1
 
-// Rail is one network port with the way it reaches the member's pod. attachment
-// chooses the way, and which of the fields below it has:
+// Rail is one network port with the way it reaches the member's pod. The field
+// attachment chooses the way, and which of these fields the rail has:
 //
 //	SharedDevicePlugin  sharedDevicePlugin, usually with network
 //	SRIOV               sriov and network
@@ -37,14 +37,14 @@ type Rail struct {
 	// +kubebuilder:validation:Maximum=63
 	NUMANode *int32 `json:"numaNode,omitempty"`
 
-	// attachment is how the port reaches the pod. SharedDevicePlugin: a device
-	// shared by all pods through k8s-rdma-shared-dev-plugin, usually with a
-	// macvlan or ipoib network. SRIOV: a virtual function of its own. HostNetwork:
-	// the pod uses the machine's network; its member must then be the only one on
-	// the machine with that attachment, because the ports are the machine's. DRA:
-	// a device allocated by dynamic resource allocation (resource.k8s.io/v1).
-	// Network: an interface by Multus and no device, for transport TCP; pages
-	// travel there because discovery.interface names its interface, as it must.
+	// attachment is how the port reaches the pod. SharedDevicePlugin: a device shared
+	// by all pods through k8s-rdma-shared-dev-plugin, usually with a macvlan or ipoib
+	// network. SRIOV: a virtual function of its own. HostNetwork: the pod uses the
+	// machine's network. Its member must then be the only one on the machine with that
+	// attachment, because the ports are the machine's. DRA: a device allocated by
+	// dynamic resource allocation (resource.k8s.io/v1). Network: an interface by
+	// Multus and no device, for transport TCP; pages travel there because
+	// discovery.interface names its interface, as it must.
 	// +required
 	// +unionDiscriminator
 	Attachment RailAttachment `json:"attachment"`
@@ -134,9 +134,9 @@ type ClaimedDevice struct {
 	ResourceClaimTemplate string `json:"resourceClaimTemplate"`
 
 	// request is the request of the template that stands for this rail, where the
-	// template has several. Rails of a group that name the same template and a
-	// request each share one claim, so that the template's constraints, such as
-	// one NUMA node for all devices, hold between them.
+	// template has several. Rails of a group that name the same template and a request
+	// each share one claim. So the template's constraints, such as one NUMA node for
+	// all devices, hold between them.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

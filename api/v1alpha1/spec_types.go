@@ -46,11 +46,10 @@ type MemorySpec struct {
 	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.compareTo(quantity('16Mi')) >= 0 && q.compareTo(quantity('64Ti')) <= 0 && q.isInteger())",message="memory.pool must lie between 16Mi and 64Ti: write whole bytes with a unit, for example 64Gi"
 	Pool resource.Quantity `json:"pool"`
 
-	// hugePages backs the pool: None uses ordinary pages; 2Mi and 1Gi request
-	// hugepages-2Mi or hugepages-1Gi from Kubernetes, which must have been
-	// reserved on the machines (vm.nr_hugepages, or hugepages= on the kernel
-	// command line). Huge pages make registration with the network card and
-	// copying cheaper.
+	// hugePages backs the pool. None uses ordinary pages. 2Mi and 1Gi request
+	// hugepages-2Mi or hugepages-1Gi from Kubernetes. Reserve them on the machines
+	// first (vm.nr_hugepages, or hugepages= on the kernel command line). Huge pages
+	// make registration with the network card and copying cheaper.
 	// +optional
 	// +kubebuilder:default=None
 	HugePages HugePages `json:"hugePages,omitempty"`
@@ -70,10 +69,10 @@ const (
 // ResourcesSpec is what a member needs besides its pool. Both amounts are requested and limited alike, so that the pod is
 // Guaranteed.
 type ResourcesSpec struct {
-	// cpu of each member in cores, from 100m to 1024. A whole number lets the kubelet's
-	// static CPU manager give the member cores of its own. Any other number, such as
-	// 3500m, leaves it on the cores that all pods share, for machines whose kubelet
-	// would choose cores of the wrong NUMA node (docs/rails.md).
+	// cpu of each member in cores, from 100m to 1024. A whole number lets the
+	// kubelet's static CPU manager give the member cores of its own. Any other number,
+	// such as 3500m, leaves it on the cores that all pods share. Write one where the
+	// kubelet would choose cores of the wrong NUMA node (docs/rails.md).
 	// +optional
 	// +kubebuilder:default="1"
 	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.compareTo(quantity('100m')) >= 0 && q.compareTo(quantity('1024')) <= 0)",message="resources.cpu must lie between 100m and 1024 cores: write for example 2, or 3500m for cores that are shared with other pods"
@@ -90,13 +89,13 @@ type ResourcesSpec struct {
 
 // DiscoverySpec is how members find each other.
 type DiscoverySpec struct {
-	// replicas is how many members host discovery, from 1 to 7. They are found by
-	// the Service <name>-discovery, each keeps the whole membership by itself, and
-	// one that is left is enough. They are spread over machines, then over zones
-	// (the machines' label topology.kubernetes.io/zone). One that is not ready for
-	// half a minute is replaced. A healthy host moves only to a pod that has been
-	// ready for two minutes (or half as long as the host), on a machine or in a zone
-	// with fewer hosts.
+	// replicas is how many members host discovery, from 1 to 7. They are found by the
+	// Service <name>-discovery, each keeps the whole membership by itself, and one
+	// that is left is enough. They are spread over machines, then over zones (the
+	// machines' label topology.kubernetes.io/zone). One that is not ready for half a
+	// minute is replaced. A healthy host moves only to a pod on a machine or in a zone
+	// with fewer hosts. That pod must have been ready for two minutes, or half as long
+	// as the host.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
@@ -112,9 +111,9 @@ type DiscoverySpec struct {
 	Port int32 `json:"port,omitempty"`
 
 	// interface of the members' pods at which other members reach them, for everything
-	// but finding each other, which stays on the pod network. It is an interface of
-	// a rail (rails[].network.interface) in every group, or with attachment HostNetwork one
-	// of the machine, and all members must reach each other there. With transport TCP
+	// but finding each other, which stays on the pod network. In every group it is an
+	// interface of a rail (rails[].network.interface), or with attachment HostNetwork
+	// one of the machine. All members must reach each other there. With transport TCP
 	// pages then travel over that network. Left out: the pod network.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -295,9 +294,9 @@ const (
 
 // TokenSpec is where the token of the members comes from.
 type TokenSpec struct {
-	// secretName is a Secret in this namespace with the key token: one token of at
-	// least 16 bytes per line, of which members prove the first and accept all. The
-	// operator does not read it. The members follow its changes without a restart.
+	// secretName is a Secret in this namespace with the key token. It has one token of
+	// at least 16 bytes per line. Members prove the first and accept all. The operator
+	// does not read it. The members follow its changes without a restart.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -318,8 +317,8 @@ type TLSSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="secretName must be the name of a Secret in this namespace: write for example kv-peers-tls"
 	SecretName string `json:"secretName"`
 
-	// peerName is a DNS name that the certificate carries in its subjectAltName
-	// and that every member asks of the others, for a CA that signs certificates of
+	// peerName is a DNS name that the certificate carries in its subjectAltName, and
+	// that every member asks of the others. Set it where the CA signs certificates of
 	// others, too.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -351,23 +350,23 @@ type InjectionSpec struct {
 	By InjectionBy `json:"by,omitempty"`
 
 	// mode is where the PeerCache member of an SGLang pod runs. Node: in this
-	// cluster's pod on the same machine, reached through a Unix socket; the SGLang
-	// pod needs no device and no privilege, and pages survive it. Sidecar: in a
-	// container of its own in the SGLang pod (a native sidecar, so Kubernetes 1.29
-	// or newer). Embedded: inside the SGLang process. Sidecar and Embedded members join
-	// this cluster. Their pool is memory of the SGLang pod; their pages end with it. At
-	// least one of the cluster's own members must run, for discovery. With transport
-	// RDMA they get the devices, networks and IPC_LOCK that the cluster's own members
-	// would get. A pod that cannot be connected so says why in its annotation
-	// peercache.io/skip-reason.
+	// cluster's pod on the same machine, reached through a Unix socket. The SGLang pod
+	// then needs no device and no privilege, and pages survive it. Sidecar: in a
+	// container of its own in the SGLang pod (a native sidecar, so Kubernetes 1.29 or
+	// newer). Embedded: inside the SGLang process. Sidecar and Embedded members join
+	// this cluster. Their pool is memory of the SGLang pod; their pages end with it.
+	// At least one of the cluster's own members must run, for discovery. With
+	// transport RDMA they get the devices, networks and IPC_LOCK that the cluster's
+	// own members would get. A pod that cannot be connected so says why in its
+	// annotation peercache.io/skip-reason.
 	// +optional
 	// +kubebuilder:default=Node
 	Mode InjectionMode `json:"mode,omitempty"`
 
 	// memory of the member inside an SGLang pod. Left out: as the cluster's own
-	// members of the pod's group. For Sidecar it is requested and limited by the
-	// sidecar; for Embedded the memory limit of the SGLang container, where it has
-	// one, must leave room for it.
+	// members of the pod's group. For Sidecar the sidecar requests it, and is limited
+	// to it. For Embedded the memory limit of the SGLang container, where it has one,
+	// must leave room for it.
 	// +optional
 	Memory *MemorySpec `json:"memory,omitempty"`
 
@@ -381,16 +380,16 @@ type InjectionSpec struct {
 	// +kubebuilder:default={}
 	Client ClientSpec `json:"client,omitzero"`
 
-	// socket is how the directory of the Unix sockets reaches the SGLang pod in
-	// mode Node. HostPath mounts it from /run/peercache of the machine, so the
-	// SGLang pod's namespace must allow hostPath volumes (Pod Security "privileged"),
-	// and whoever writes a pod there can mount any other directory as well. CSI gives
-	// the same directory as an ephemeral volume of the driver csi.peercache.io, which
-	// Pod Security "restricted" allows, and only to pods of this namespace and of
-	// those that namespaceSelector selects. With sharing: Namespace the driver chooses
-	// the namespace's directory; the pod cannot. The driver is a DaemonSet of its own
-	// (csi.enabled of the Helm chart, or config/csi) and has to run on the SGLang pod's
-	// machine. Where it is not installed, pods are left alone, and condition
+	// socket is how the directory of the Unix sockets reaches the SGLang pod in mode
+	// Node. HostPath mounts it from /run/peercache of the machine. So the SGLang pod's
+	// namespace must allow hostPath volumes (Pod Security "privileged"), and whoever
+	// writes a pod there can mount any other directory as well. CSI gives the same
+	// directory as an ephemeral volume of the driver csi.peercache.io, which Pod
+	// Security "restricted" allows. Only pods of this namespace and of those that
+	// namespaceSelector selects get it. With sharing: Namespace the driver chooses the
+	// namespace's directory; the pod cannot. The driver is a DaemonSet of its own
+	// (csi.enabled of the Helm chart, or config/csi) and has to run on the SGLang
+	// pod's machine. Where it is not installed, pods are left alone, and condition
 	// InjectionReady says so.
 	// +optional
 	// +kubebuilder:default=HostPath
@@ -416,13 +415,13 @@ type InjectionSpec struct {
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
 	// missedPods is what becomes of running pods that ask for this cluster and were
-	// not connected, because the webhook was not reached, or the policy not in
-	// effect, when they were created or because they got their label later. Report
-	// counts them in status.missedPods and names some in condition InjectionReady.
-	// Recreate also evicts such pods, so that they are created anew, if a controller
-	// owns them and they would be connected now: one every ten seconds, within
-	// PodDisruptionBudgets. The operator must be allowed to evict them (rbac.missedPods
-	// of the Helm chart, or config/rights/missed-pods).
+	// not connected. The webhook was not reached when they were created, or the policy
+	// was not in effect, or they got their label later. Report counts them in
+	// status.missedPods and names some in condition InjectionReady. Recreate also
+	// evicts such a pod, so that it is created anew, if a controller owns it and it
+	// would be connected now. It evicts one every ten seconds, within
+	// PodDisruptionBudgets. The operator must be allowed to evict them
+	// (rbac.missedPods of the Helm chart, or config/rights/missed-pods).
 	// +optional
 	// +kubebuilder:default=Report
 	MissedPods MissedPods `json:"missedPods,omitempty"`
@@ -492,14 +491,14 @@ type ClientSpec struct {
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 
-	// delivery is how the package reaches the SGLang container. InitContainer
-	// copies it from the image into an emptyDir before SGLang starts. ImageVolume
-	// mounts the image itself, read-only, without a container or a copy; it needs
-	// Kubernetes 1.35 or newer (1.33 with the feature gate ImageVolume on API
-	// server and kubelets; an API server without it refuses such pods) and a
-	// runtime that mounts parts of images: containerd 2.2 or CRI-O 1.33.
-	// Preinstalled delivers nothing: the SGLang image has the package already, in
-	// the version of this release.
+	// delivery is how the package reaches the SGLang container. InitContainer copies
+	// it from the image into an emptyDir before SGLang starts. ImageVolume mounts the
+	// image itself, read-only, without a container or a copy. It needs Kubernetes 1.35
+	// or newer, and a runtime that mounts parts of images: containerd 2.2 or CRI-O
+	// 1.33. Kubernetes 1.33 and 1.34 have it with the feature gate ImageVolume on API
+	// server and kubelets; an API server without it refuses such pods. Preinstalled
+	// delivers nothing: the SGLang image has the package already, in the version of
+	// this release.
 	// +optional
 	// +kubebuilder:default=InitContainer
 	Delivery ClientDelivery `json:"delivery,omitempty"`

@@ -24,9 +24,9 @@ type PeerCacheClusterStatus struct {
 	// request: devices, huge pages, memory, cores; its message names machines.
 	// MonitoringReady is False when spec.monitoring asks for kinds of the
 	// Prometheus Operator that do not exist.
-	// InjectionReady is False when SGLang pods are not connected, because the
-	// webhook is missing, disabled or not trusted by the API server, or the API
-	// server has no admission policies, or while pods run that were missed.
+	// InjectionReady is False when SGLang pods are not connected, or while pods run
+	// that were missed. Its message says why: the webhook is missing, disabled or not
+	// trusted by the API server, or the API server has no admission policies.
 	// RailsHealthy is False when rails of running members are down or missing, or
 	// with transport TCP carry no pages; its message names members and rails. Unknown
 	// while no member that hosts discovery answers; True with reason NotApplicable

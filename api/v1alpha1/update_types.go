@@ -22,9 +22,9 @@ type UpdateSpec struct {
 	Strategy UpdateStrategy `json:"strategy,omitempty"`
 
 	// maxUnavailable is how many members of a group may be away at a time: a number,
-	// or a percentage of the group's members, rounded up. 10% when left out. Members on
-	// machines that Kubernetes marks as not ready do not use it up, as long as they
-	// are no more than it allows: one dead machine does not stop an update, an outage
+	// or a percentage of the group's members, rounded up. 10% when left out. Members
+	// on machines that Kubernetes marks as not ready do not use it up, as long as they
+	// are no more than it allows. One dead machine does not stop an update. An outage
 	// of many does.
 	// Example: 10%
 	// +optional
@@ -32,9 +32,9 @@ type UpdateSpec struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^([1-9][0-9]?|100)%$') : self >= 1",message="maxUnavailable must be a number from 1, such as 2, or a percentage from 1% to 100%, such as 10%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// maxHitRatioDrop pauses a roll while the hit ratio of the last minute, or of the
-	// last five seconds, is by more than this below what it was when the
-	// update began. The roll goes on when engines have filled the members
+	// maxHitRatioDrop pauses a roll while the hit ratio is by more than this below
+	// what it was when the update began. The ratio is that of the last minute, or of
+	// the last five seconds. The roll goes on when engines have filled the members
 	// again. Left out: it is not looked at.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -65,7 +65,8 @@ const (
 // UpdateStatus is an update under way.
 type UpdateStatus struct {
 	// hitRatioBefore is how many of a hundred pages that engines looked up were
-	// delivered in the minute before it began; absent when nobody looked up pages then.
+	// delivered in the minute before it began. It is absent when nobody looked up
+	// pages then.
 	// +optional
 	HitRatioBefore *int32 `json:"hitRatioBefore,omitempty"`
 

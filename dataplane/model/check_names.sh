@@ -38,4 +38,20 @@ same "guards of model/clears.pml, comments \"model clears: \" in src" "$clears" 
     sed 's/model clears: //' | tr -d ',' | tr ' ' '\n' | sort -u)"
 same "guards of model/clears.pml, table of docs/protocol.md" "$clears" \
   "$(awk -F'`' '/^[|] clears: `[a-z_]+` [|]/ { print $2 }' ../docs/protocol.md | sort)"
-echo "model: $(wc -l <<<"$steps") steps and $(wc -l <<<"$guards") guards have the same names in code, simulation and docs"
+
+# Lines "guard file": where the code says that it follows a guard, and what the table says.
+followed() {
+  grep -roE 'model( clears)?: [A-Za-z_]+(, [A-Za-z_]+)*' src --include='*.h' --include='*.cc' |
+    sed -E 's/^src\/([^:]+):model( clears)?: /\1 /' | tr -d ',' |
+    awk '{ for (i = 2; i <= NF; ++i) print $i, $1 }'
+}
+listed() {
+  # shellcheck disable=SC2016  # these are Markdown's
+  sed -nE 's/^[|] (clears: )?`([a-z_]+)` [|].*[|] ([^|]*) [|]$/\2 \3/p' ../docs/protocol.md | tr -d '`,' |
+    awk '{ for (i = 2; i <= NF; ++i) print $1, $i }'
+}
+all_guards=$(sort -u <<<"$guards"$'\n'"$clears")
+same "files of each guard: column \"code\" of the tables in docs/protocol.md, comments \"model: \" in src" \
+  "$(listed | sort -u | join - <(echo "$all_guards") )" \
+  "$(followed | sort -u | join - <(echo "$all_guards") )"
+echo "model: $(wc -l <<<"$steps") steps and $(wc -l <<<"$guards") guards have the same names and files in code, simulation and docs"

@@ -155,3 +155,8 @@ def test_the_command_fails_with_the_offending_line(tmp_path: Path) -> None:
     assert (
         'dataplane/src/base/wrong.cc:1: base may not use node: #include "node/node.h"' in ran.stderr
     )
+
+
+def test_this_tree_keeps_to_its_table() -> None:
+    ran = subprocess.run([sys.executable, HERE], check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr

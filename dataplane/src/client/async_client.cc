@@ -125,7 +125,7 @@ void AsyncClient::Work() {
       if (pending_.empty()) return;
       calls = TakeLocked();
     }
-    CarryOut(calls);
+    Perform(calls);
     for (const auto& call : calls) call->Finish();
   }
 }
@@ -152,7 +152,7 @@ AsyncClient::Calls AsyncClient::TakeLocked() {
   return calls;
 }
 
-void AsyncClient::CarryOut(const Calls& calls) {
+void AsyncClient::Perform(const Calls& calls) {
   AsyncCall& first = *calls.front();
   if (first.kind_ == AsyncCall::Kind::kExists) {
     first.found_ = client_->Exists(first.keys_);

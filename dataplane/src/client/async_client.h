@@ -97,7 +97,7 @@ class AsyncClient {
   Status StartWorker();
   void Work();
   Calls TakeLocked();
-  void CarryOut(const Calls& calls);
+  void Perform(const Calls& calls);
 
   const std::shared_ptr<Client> client_;
   const AsyncOptions options_;

@@ -22,8 +22,7 @@ const char* PeerMemoryHint() {
 
 Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limits& limits,
                           Fabric* fabric) {
-  // What leaves is destroyed without the lock: taking memory from the rails takes long. So does
-  // giving them some.
+  // Destroy the replaced region after unlocking: registration and deregistration are slow.
   decltype(regions_)::node_type old;
   std::shared_ptr<const Fabric::Shared> shared;
   if (request.length == 0) {

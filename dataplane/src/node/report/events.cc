@@ -10,17 +10,17 @@ void Events::Add(TimePoint now, const char* what, const std::string& whom) {
   if (events_.size() > kMost) events_.pop_back();
 }
 
-void Events::Look(TimePoint now, const EventSight& sight) {
-  if (sight.view != nullptr) LookAtMembers(now, sight);
-  LookAtRails(now, sight);
+void Events::Look(TimePoint now, const Observation& observed) {
+  if (observed.view != nullptr) LookAtMembers(now, observed);
+  LookAtRails(now, observed);
 }
 
-void Events::LookAtMembers(TimePoint now, const EventSight& sight) {
+void Events::LookAtMembers(TimePoint now, const Observation& observed) {
   std::map<std::string, Seen> members;
-  for (const Member& m : sight.view->members) {
+  for (const Member& m : observed.view->members) {
     const uint64_t node = NodeHash(m.id);
-    const bool open = std::ranges::find(sight.breakers, node) != sight.breakers.end();
-    members[m.id] = {m.incarnation, m.state, sight.view->IsUnreachable(node), open};
+    const bool open = std::ranges::find(observed.breakers, node) != observed.breakers.end();
+    members[m.id] = {m.incarnation, m.state, observed.view->IsUnreachable(node), open};
   }
   const bool first = !std::exchange(known_, true);
   for (const auto& [id, is] : members) {
@@ -43,10 +43,10 @@ void Events::LookAtMembers(TimePoint now, const EventSight& sight) {
   members_ = std::move(members);
 }
 
-void Events::LookAtRails(TimePoint now, const EventSight& sight) {
+void Events::LookAtRails(TimePoint now, const Observation& observed) {
   std::map<std::string, bool> rails;
-  for (const std::string& name : sight.rails_up) rails[name] = true;
-  for (const std::string& name : sight.rails_down) rails[name] = false;
+  for (const std::string& name : observed.rails_up) rails[name] = true;
+  for (const std::string& name : observed.rails_down) rails[name] = false;
   for (const auto& [name, up] : rails) {
     const auto was = rails_.find(name);
     if (was != rails_.end() && was->second != up) Add(now, up ? "rail up" : "rail down", name);

@@ -1,7 +1,7 @@
 // Events: what happened to members, rails and breakers, as this node saw it. The last 100, for the
 // dashboard.
 //
-//   events.Look(now, sight);   // about once a second
+//   events.Look(now, observed);   // about once a second
 //
 // Not thread-safe.
 #pragma once
@@ -18,7 +18,7 @@
 namespace peercache {
 
 // What is compared with what was there before.
-struct EventSight {
+struct Observation {
   const View* view = nullptr;         // null: no member is known yet
   std::vector<uint64_t> breakers;     // NodeHashes of members whose breaker is open
   std::vector<std::string> rails_up;  // of this node
@@ -36,7 +36,7 @@ class Events {
   static constexpr size_t kMost = 100;
 
   // The first look at members says nothing: who is there then was there before.
-  void Look(TimePoint now, const EventSight& sight);
+  void Look(TimePoint now, const Observation& observed);
   // The newest first.
   std::vector<PastEvent> Past(TimePoint now) const;
 
@@ -51,8 +51,8 @@ class Events {
     const char* what;
     std::string whom;
   };
-  void LookAtMembers(TimePoint now, const EventSight& sight);
-  void LookAtRails(TimePoint now, const EventSight& sight);
+  void LookAtMembers(TimePoint now, const Observation& observed);
+  void LookAtRails(TimePoint now, const Observation& observed);
   void Add(TimePoint now, const char* what, const std::string& whom);
 
   bool known_ = false;

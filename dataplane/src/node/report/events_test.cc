@@ -26,7 +26,7 @@ class EventsTest : public ::testing::Test {
   std::vector<std::string> Look() {
     now_ += std::chrono::seconds(1);
     const size_t before = events_.Past(now_).size();
-    events_.Look(now_, sight_);
+    events_.Look(now_, observed_);
     const auto past = events_.Past(now_);
     std::vector<std::string> texts;
     for (size_t i = past.size() - before; i-- > 0;)
@@ -35,7 +35,7 @@ class EventsTest : public ::testing::Test {
   }
 
   View view_;
-  EventSight sight_{&view_, {}, {}, {}};
+  Observation observed_{&view_, {}, {}, {}};
   Events events_;
   TimePoint now_{};
 };
@@ -58,20 +58,20 @@ TEST_F(EventsTest, MembersComeRestartDrainAndGo) {
 
 TEST_F(EventsTest, BreakersOpenAndMembersAreOutOfReach) {
   (void)Look();
-  sight_.breakers = {NodeHash("b")};
+  observed_.breakers = {NodeHash("b")};
   view_.unreachable = {NodeHash("b")};
   EXPECT_THAT(Look(), ElementsAre("b unreachable", "b breaker opened"));
-  sight_.breakers.clear();
+  observed_.breakers.clear();
   view_.unreachable.clear();
   EXPECT_THAT(Look(), ElementsAre("b reachable again", "b breaker closed"));
 }
 
 TEST_F(EventsTest, RailsGoDownAndUp) {
-  sight_.rails_up = {"mlx5_0:1"};
+  observed_.rails_up = {"mlx5_0:1"};
   (void)Look();
-  std::swap(sight_.rails_up, sight_.rails_down);
+  std::swap(observed_.rails_up, observed_.rails_down);
   EXPECT_THAT(Look(), ElementsAre("mlx5_0:1 rail down"));
-  std::swap(sight_.rails_up, sight_.rails_down);
+  std::swap(observed_.rails_up, observed_.rails_down);
   EXPECT_THAT(Look(), ElementsAre("mlx5_0:1 rail up"));
 }
 

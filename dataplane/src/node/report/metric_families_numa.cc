@@ -6,7 +6,7 @@ namespace peercache {
 MetricSection NumaMetrics() {
   return {
       "NUMA",
-      "Why it is so stands in /v1/status under numa.",
+      "/v1/status says the reason under numa.",
       {
           {"peercache_numa_node",
            kGauge,

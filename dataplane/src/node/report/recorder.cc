@@ -11,12 +11,12 @@
 namespace peercache {
 namespace {
 
-EventSight SightOf(const Recorded& of, const View* view, std::span<const Activity::Rail> rails,
-                   TimePoint now) {
-  EventSight sight{view, of.peers->Unhealthy(now), {}, {}};
+Observation Observe(const Recorded& of, const View* view, std::span<const Activity::Rail> rails,
+                    TimePoint now) {
+  Observation observed{view, of.peers->Unhealthy(now), {}, {}};
   for (const Activity::Rail& rail : rails)
-    (rail.up ? sight.rails_up : sight.rails_down).push_back(rail.name);
-  return sight;
+    (rail.up ? observed.rails_up : observed.rails_down).push_back(rail.name);
+  return observed;
 }
 
 }  // namespace
@@ -64,12 +64,12 @@ void Recorder::Look(TimePoint now, History::Seconds wall) {
   Totals totals = Total();
   const uint64_t pool_used = of_.pool->stats().used_bytes;
   const auto view = of_.views->Get();
-  const EventSight sight = SightOf(of_, view.get(), totals.rails, now);
+  const Observation observed = Observe(of_, view.get(), totals.rails, now);
   const bool step = step_from_ && now - step_began_ >= History::kStep;
   const auto reports = step ? of_.table->Reports(now) : std::vector<MemberReport>();
 
   std::lock_guard lock(mutex_);
-  events_.Look(now, sight);
+  events_.Look(now, observed);
   if (step) {
     const auto length = std::chrono::duration_cast<milliseconds>(now - step_began_);
     node_.Note(wall, length, Between(*step_from_, totals.flow), pool_used);

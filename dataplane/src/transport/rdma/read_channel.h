@@ -157,8 +157,8 @@ class ReadChannel {
   void Send(Path* path, uint32_t piece, ReadQueue::Order order = ReadQueue::Order::kAny);
   void Lose(Path* path, const Status& why);
   void NoteLoss(size_t rail);
-  // As Lose, of a queue that is not used yet and that the connector may be at work on: it goes when
-  // that is done. Leaves the path without one.
+  // Drops a queue that no call uses yet. If the connector is still working on it, the queue is
+  // destroyed when the connector finishes.
   void Abandon(Path* path, const Status& why);
   void PieceDone(uint32_t piece);
   void PageDone(uint32_t page, PageState state);
