@@ -5,7 +5,8 @@ package v1alpha1
 // RDMASpec is how pages travel over RDMA.
 type RDMASpec struct {
 	// trafficClass of RoCE packets, by which switches sort them: DSCP * 4, for example
-	// 104 for DSCP 26. 0 when left out.
+	// 104 for DSCP 26. All members have the same. Give its priority a part of each port
+	// by ETS, on machines and switches: docs/rdma.md says how. 0 when left out.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=255

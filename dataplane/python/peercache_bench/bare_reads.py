@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from peercache_bench import fabric_flags
 from peercache_bench.binaries import find
 from peercache_bench.errors import BenchError
 from peercache_bench.perf import Result, words
@@ -48,6 +49,7 @@ def add_command(commands: Any) -> None:
     read.add_argument(
         "--port", type=count, default=DEFAULT_PORT, help=f"TCP port (default: {DEFAULT_PORT})"
     )
+    fabric_flags.add_flags(read)
     read.add_argument("--build", type=Path, default=None, metavar="DIR", help="folder of a build")
     read.set_defaults(parser=read, run=_run)
 
@@ -59,6 +61,7 @@ def command(arguments: argparse.Namespace) -> list[str]:
         "batch": arguments.batch_size,
         "reads": arguments.reads,
         "port": arguments.port,
+        **fabric_flags.of_perf(arguments),
     }
     if arguments.devices:
         options["devices"] = arguments.devices

@@ -16,10 +16,11 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from peercache_bench import fabric_flags
 from peercache_bench.bare_reads import DEFAULT_PORT
 from peercache_bench.binaries import find
 from peercache_bench.counters import Counted, Counters, port_folder
@@ -139,6 +140,7 @@ def command(step: Step, arguments: argparse.Namespace) -> list[str]:
         "batch": arguments.batch_size,
         "reads": max(arguments.bytes // step.page_bytes, arguments.batch_size),
         "port": arguments.port,
+        **fabric_flags.of_perf(arguments),
         **step.options,
     }
     if arguments.host:
@@ -198,6 +200,10 @@ def add_command(commands: Any) -> None:
     ladder.add_argument(
         "--port", type=count, default=DEFAULT_PORT, help=f"TCP port (default: {DEFAULT_PORT})"
     )
+    fabric_flags.add_flags(ladder)
+    ladder.add_argument(
+        "--out", type=Path, default=None, metavar="FILE", help="the steps as JSON, in a new file"
+    )
     ladder.add_argument("--build", type=Path, default=None, metavar="DIR", help="folder of a build")
     ladder.set_defaults(parser=ladder, run=_run)
 
@@ -205,6 +211,7 @@ def add_command(commands: Any) -> None:
 def _bare_command(step: Step, arguments: argparse.Namespace) -> list[str]:
     device = arguments.devices.split(",")[0]
     line = bare_command(device, step.bare_queues, step.page_bytes, arguments.port + 1)
+    line += fabric_flags.of_perftest(arguments)
     return [*line, *shlex.split(arguments.bare), *([arguments.host] if arguments.host else [])]
 
 
@@ -258,6 +265,8 @@ def _run(arguments: argparse.Namespace) -> int:
         raise BenchError(f"--ports {ports}: --devices names {len(devices)}")
     if arguments.bare is not None and shutil.which("ib_read_bw") is None:
         raise BenchError("--bare: no ib_read_bw on the PATH: install perftest, or leave it out")
+    if arguments.out is not None and arguments.out.exists():
+        raise BenchError(f"--out {arguments.out}: it is there already; name another file")
     plan = steps(ports, arguments.pool)
     if not arguments.host:
         print(f"serving {len(plan)} steps at port {arguments.port}", flush=True)
@@ -276,8 +285,12 @@ def _run(arguments: argparse.Namespace) -> int:
         climbed[step.name] = Climbed(result["gb_per_s"], limit, rate or 0, counters.grown())
         print(_line(row(step, result, limit, rate), widths), flush=True)
     print("\nwhat bounds each step, as far as this host tells:")
-    for step in plan:
-        print(f"{step.name:<{widths[0]}}  {bound(step, climbed)}")
+    bounds = {step.name: bound(step, climbed) for step in plan}
+    for name, what in bounds.items():
+        print(f"{name:<{widths[0]}}  {what}")
+    if arguments.out is not None:
+        told = [{"step": name, "bound": bounds[name], **asdict(climbed[name])} for name in bounds]
+        arguments.out.write_text(json.dumps(told, indent=2) + "\n")
     return 0
 
 

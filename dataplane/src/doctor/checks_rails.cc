@@ -5,6 +5,7 @@
 
 #include "base/size.h"
 #include "doctor/checks.h"
+#include "transport/rdma/find_rails.h"
 #include "transport/rdma/mtu.h"
 
 namespace peercache::doctor {
@@ -62,6 +63,38 @@ void CheckUplink(const Uplink& uplink, const std::string& name, Findings* findin
   findings->push_back({Grade::kNote, name, text});
 }
 
+// Both ports of a bond carry pages only when a node has queue pairs on each.
+void CheckBond(const Facts& facts, const rdma::Port& port, Findings* findings) {
+  for (const rdma::Interface& interface : port.interfaces) {
+    if (interface.bond_members == 0) continue;
+    const uint32_t asked = facts.config.rdma_link.queues;
+    const uint32_t queues = asked == 0 ? rdma::QueuesFor(port) : asked;
+    const bool few = queues < interface.bond_members;
+    findings->push_back(
+        {few ? Grade::kWarning : Grade::kNote, port.Name(),
+         fmt::format("{} lies on a bond of {} members ({}); towards a peer it has {} queue pairs, "
+                     "each of which stays on one member{}",
+                     interface.name, interface.bond_members,
+                     interface.bond_mode.empty() ? "mode not known" : interface.bond_mode, queues,
+                     few ? "; write rdma-queues auto" : "")});
+    return;
+  }
+}
+
+// Of all traffic since the driver was loaded: a hint where to look, no fault.
+void CheckLosses(const Facts& facts, const std::string& name, Findings* findings) {
+  const auto found = facts.losses.find(name);
+  if (found == facts.losses.end() || found->second.empty()) return;
+  std::vector<std::string> counted;
+  for (const auto& [counter, count] : found->second)
+    counted.push_back(fmt::format("{} {}", counter, count));
+  findings->push_back(
+      {Grade::kNote, name,
+       fmt::format("packets came late or not at all since its driver was loaded: {}; look whether "
+                   "these grow under load, then at PFC, ECN and MTU of the path (docs/rdma.md)",
+                   fmt::join(counted, ", "))});
+}
+
 void CheckRail(const Facts& facts, const SelectedPort& rail, Findings* findings) {
   const std::string name = rail.port->Name();
   if (!rail.usable.ok()) {
@@ -82,6 +115,8 @@ void CheckRail(const Facts& facts, const SelectedPort& rail, Findings* findings)
   }
   if (const auto uplink = facts.uplinks.find(rail.device->name); uplink != facts.uplinks.end())
     CheckUplink(uplink->second, name, findings);
+  CheckBond(facts, *rail.port, findings);
+  CheckLosses(facts, name, findings);
   CheckLimits(facts, rail, findings);
   if (const Status& paging = rail.device->limits.on_demand_paging;
       facts.config.rdma_link.on_demand_paging && !paging.ok()) {

@@ -9,6 +9,7 @@ namespace peercache::doctor {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -111,17 +112,23 @@ TEST(DoctorTest, SaysWhatTheSlotCarries) {
     facts.pci["mlx5_0"] = link;
     return About(facts, "mlx5_0");
   };
-  EXPECT_THAT(said({16, 16, 16, 16, 4096, "identity"}),
+  EXPECT_THAT(said({16, 16, 16, 16, 4096, true, "identity"}),
               ElementsAre("ok: its slot carries x16 at 16 GT/s, 229 Gb/s"));
-  EXPECT_THAT(said({16, 32, 8, 16, 4096, ""}),
+  EXPECT_THAT(said({16, 32, 8, 16, 4096, true, ""}),
               ElementsAre("warning: its slot carries x8 at 16 GT/s, 115 Gb/s, its ports 200; the "
                           "device could have x16 at 32 GT/s: move it to another slot, or seat it "
                           "anew"));
-  EXPECT_THAT(said({16, 32, 16, 16, 4096, ""}), ElementsAre(HasSubstr("note: "))) << "it is enough";
-  EXPECT_THAT(said({16, 16, 16, 16, 512, "DMA-FQ"}),
+  EXPECT_THAT(said({16, 32, 16, 16, 4096, true, ""}), ElementsAre(HasSubstr("note: ")))
+      << "it is enough";
+  EXPECT_THAT(said({16, 16, 16, 16, 512, true, "DMA-FQ"}),
               ElementsAre(HasSubstr("ok: "), HasSubstr("note: it asks memory for 512 bytes"),
                           HasSubstr("note: the IOMMU translates each access (DMA-FQ)")));
   EXPECT_THAT(said({}), ElementsAre()) << "as of a virtual function";
+  EXPECT_THAT(said({16, 16, 16, 16, 4096, false, ""}),
+              ElementsAre(HasSubstr("ok: "), HasSubstr("note: its slot keeps writes in order")));
+  facts.config.rdma_link.relaxed_ordering = false;
+  EXPECT_THAT(said({16, 16, 16, 16, 4096, false, ""}), ElementsAre(HasSubstr("ok: ")))
+      << "nobody asks for another order";
   for (const char* small : {"never", "deny", "advise"}) {
     facts.shared_memory_pages = small;
     EXPECT_THAT(One(facts, "engines' memory"),
@@ -132,6 +139,28 @@ TEST(DoctorTest, SaysWhatTheSlotCarries) {
     facts.shared_memory_pages = huge;
     EXPECT_THAT(About(facts, "engines' memory"), ElementsAre()) << huge;
   }
+}
+
+TEST(DoctorTest, SaysHowManyQueuePairsABondHas) {
+  Facts facts = Healthy();
+  const auto said = [&] { return About(facts, "mlx5_0 port 1"); };
+  const auto before = said();
+  facts.devices[0].ports[0].interfaces[0].bond_members = 2;
+  facts.devices[0].ports[0].interfaces[0].bond_mode = "802.3ad";
+  EXPECT_THAT(said(),
+              Contains(AllOf(HasSubstr("note: "), HasSubstr("a bond of 2 members (802.3ad)"),
+                             HasSubstr("2 queue pairs"))));
+  facts.config.rdma_link.queues = 1;
+  EXPECT_THAT(said(), Contains(AllOf(HasSubstr("warning: "), HasSubstr("rdma-queues auto"))));
+  facts.devices[0].ports[0].interfaces[0].bond_members = 0;
+  EXPECT_EQ(said(), before);
+}
+
+TEST(DoctorTest, SaysWhatAPortHasLost) {
+  Facts facts = Healthy();
+  facts.losses["mlx5_0 port 1"] = {{"local_ack_timeout_err", 3}, {"out_of_sequence", 12}};
+  EXPECT_THAT(About(facts, "mlx5_0 port 1"),
+              Contains(HasSubstr("local_ack_timeout_err 3, out_of_sequence 12; look whether")));
 }
 
 TEST(DoctorTest, SaysForHowManyLinksDescriptorsSuffice) {

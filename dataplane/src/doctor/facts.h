@@ -77,6 +77,7 @@ struct Facts {
   DescriptorLimit descriptors{1 << 20, 1 << 20};
   std::map<std::string, Uplink> uplinks;  // by device; of virtual functions alone
   std::map<std::string, PciLink> pci;     // by device; of hardware alone
+  std::map<std::string, std::map<std::string, uint64_t>> losses;  // counters by port (Port::Name)
   // Of what pages shared memory is made: "never", "advise", "always", ...; empty: not known.
   std::string shared_memory_pages;
   GpuFacts gpu;

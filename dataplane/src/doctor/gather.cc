@@ -49,6 +49,21 @@ std::optional<Duration> ReadHaltPoll(const std::string& sysfs) {
   return std::chrono::nanoseconds(*ns);
 }
 
+std::map<std::string, uint64_t> ReadLosses(const std::string& device, uint32_t port,
+                                           const std::string& sysfs) {
+  const std::string path =
+      fmt::format("{}/class/infiniband/{}/ports/{}/hw_counters/", sysfs, device, port);
+  std::map<std::string, uint64_t> losses;
+  // Of mlx5, and of soft-RoCE.
+  for (const char* name :
+       {"out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err",
+        "out_of_seq_request", "rcvd_seq_err", "completer_retry_err"}) {
+    if (const auto count = ReadNumber<uint64_t>(path + name); count && *count > 0)
+      losses[name] = *count;
+  }
+  return losses;
+}
+
 Uplink ReadUplink(const std::string& device, const std::string& sysfs) {
   Uplink uplink;
   std::error_code error;
@@ -97,6 +112,9 @@ Facts Gather(const NodeConfig& config) {
     if (device.virtual_function) facts.uplinks[device.name] = ReadUplink(device.name, "/sys");
   for (const rdma::Device& device : facts.devices)
     if (!device.pci_address.empty()) facts.pci[device.name] = ReadPciLink(device.name, "/sys");
+  for (const rdma::Device& device : facts.devices)
+    for (const rdma::Port& port : device.ports)
+      facts.losses[port.Name()] = ReadLosses(device.name, port.number, "/sys");
   facts.shared_memory_pages = ReadSharedMemoryPages("/sys");
   facts.numa_nodes = ReadNumaNodes();
   facts.allowed_cpus = AllowedCpus();

@@ -1,6 +1,7 @@
 // Reads what the doctor judges from this machine and its network. Takes a few seconds at most.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "doctor/facts.h"
@@ -13,6 +14,9 @@ Facts Gather(const NodeConfig& config);
 std::optional<Duration> ReadHaltPoll(const std::string& sysfs);
 std::vector<HugePagePool> ReadHugePagePools(const std::vector<NumaNode>& nodes,
                                             const std::string& sysfs);
+// Counters of packets that came late, twice or not at all, if any did since the driver was loaded.
+std::map<std::string, uint64_t> ReadLosses(const std::string& device, uint32_t port,
+                                           const std::string& sysfs);
 Uplink ReadUplink(const std::string& device, const std::string& sysfs);
 std::string ReadSharedMemoryPages(const std::string& sysfs);
 GpuFacts ReadGpu(const std::string& sysfs, const std::string& proc);

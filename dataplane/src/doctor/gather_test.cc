@@ -82,14 +82,28 @@ TEST(GatherTest, TheSlotOfADevice) {
   configuration[0x69] = 0x20;
   Write(sysfs, device + "config", configuration);
   EXPECT_EQ(ReadPciLink("mlx5_0", sysfs.path()).read_request, 512u);
+  EXPECT_FALSE(ReadPciLink("mlx5_0", sysfs.path()).relaxed_ordering);
+  configuration[0x68] = 0x10;
+  EXPECT_TRUE(DeviceControlOf(configuration).relaxed_ordering);
   configuration[0x41] = 0x40;
-  EXPECT_EQ(ReadRequestOf(configuration), 0u) << "a list with a loop";
+  EXPECT_EQ(DeviceControlOf(configuration).read_request, 0u) << "a list with a loop";
   configuration[0x41] = 0x08;
-  EXPECT_EQ(ReadRequestOf(configuration), 0u) << "a list that leads into the header";
+  EXPECT_EQ(DeviceControlOf(configuration).read_request, 0u) << "a list that leads into the header";
   configuration[0x41] = static_cast<char>(0xfc);
   configuration[0xfc] = 0x10;
-  EXPECT_EQ(ReadRequestOf(configuration), 0u) << "a capability that ends behind it";
+  EXPECT_EQ(DeviceControlOf(configuration).read_request, 0u) << "a capability that ends behind it";
   EXPECT_EQ(ReadPciLink("mlx5_9", sysfs.path()).lanes, 0u);
+}
+
+TEST(GatherTest, WhatAPortHasLost) {
+  const peercache::testing::TempDir sysfs;
+  const std::string counters = "class/infiniband/mlx5_0/ports/2/hw_counters/";
+  Write(sysfs, counters + "out_of_sequence", "12\n");
+  Write(sysfs, counters + "local_ack_timeout_err", "0\n");
+  Write(sysfs, counters + "rx_read_requests", "99\n");
+  const std::map<std::string, uint64_t> lost{{"out_of_sequence", 12}};
+  EXPECT_EQ(ReadLosses("mlx5_0", 2, sysfs.path()), lost);
+  EXPECT_THAT(ReadLosses("mlx5_0", 1, sysfs.path()), IsEmpty());
 }
 
 TEST(GatherTest, TheUplinkOfAVirtualFunction) {

@@ -21,19 +21,21 @@ double PciLink::gbps() const {
   return speed * lanes * coded;
 }
 
-uint32_t ReadRequestOf(const std::string& configuration) {
+DeviceControl DeviceControlOf(const std::string& configuration) {
   constexpr size_t kStatus = 0x06, kFirst = 0x34, kExpress = 0x10, kControl = 8;
-  constexpr uint32_t kHasList = 1 << 4;
+  constexpr uint32_t kHasList = 1 << 4, kRelaxedOrdering = 1 << 4;
   // Without privileges the kernel shows the first 64 bytes.
-  if (configuration.size() < 256 || (Word(configuration, kStatus) & kHasList) == 0) return 0;
+  if (configuration.size() < 256 || (Word(configuration, kStatus) & kHasList) == 0) return {};
   size_t at = static_cast<uint8_t>(configuration[kFirst]) & 0xfc;
   // There is room for 48 capabilities; a list that is longer has a loop.
   for (int i = 0; i < 48 && at >= 0x40; ++i) {
-    if (static_cast<uint8_t>(configuration[at]) == kExpress && at + kControl + 1 < 256)
-      return 128u << (Word(configuration, at + kControl) >> 12 & 7);
+    if (static_cast<uint8_t>(configuration[at]) == kExpress && at + kControl + 1 < 256) {
+      const uint32_t control = Word(configuration, at + kControl);
+      return {128u << (control >> 12 & 7), (control & kRelaxedOrdering) != 0};
+    }
     at = static_cast<uint8_t>(configuration[at + 1]) & 0xfc;
   }
-  return 0;
+  return {};
 }
 
 PciLink ReadPciLink(const std::string& device, const std::string& sysfs) {
@@ -47,7 +49,10 @@ PciLink ReadPciLink(const std::string& device, const std::string& sysfs) {
   link.lanes = ReadNumber<uint32_t>(path + "current_link_width").value_or(0);
   link.most_lanes = ReadNumber<uint32_t>(path + "max_link_width").value_or(0);
   std::ifstream file(path + "config", std::ios::binary);
-  link.read_request = ReadRequestOf(std::string(std::istreambuf_iterator<char>(file), {}));
+  const DeviceControl control =
+      DeviceControlOf(std::string(std::istreambuf_iterator<char>(file), {}));
+  link.read_request = control.read_request;
+  link.relaxed_ordering = control.relaxed_ordering;
   link.iommu = ReadSmallFile(path + "iommu_group/type");
   return link;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,37 @@ def test_ib_read_bw_is_read() -> None:
     assert ladder.bare_rate(table) == 49
     with pytest.raises(BenchError, match="no rate: refused"):
         ladder.bare_rate("refused")
+
+
+def test_ib_read_bw_goes_in_the_same_class_and_the_steps_are_kept(
+    perf: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bare = tmp_path / "ib_read_bw"
+    bare.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/bare\necho 131072 1 0 392.0 0.4\n')
+    bare.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    out = tmp_path / "steps.json"
+    flags = ["--devices=b0", "--traffic-class=104", "--gid=10.1.0.0/16", "--bare=-x 3"]
+    line = ["ladder", *flags, f"--out={out}", f"--build={perf.parent}", "hostA"]
+    assert main(line) == 0
+    assert all("--tclass=104 -x 3 hostA" in said for said in (tmp_path / "bare").open())
+    assert all(
+        "--gid 10.1.0.0/16 --traffic-class 104" in said for said in (tmp_path / "called").open()
+    )
+    kept = json.loads(out.read_text())
+    assert kept[0]["step"] == "one queue pair"
+    assert (kept[0]["rate"], kept[0]["bare"]) == (24.5, 49)
+    assert all(step["bound"] for step in kept)
+    assert main(line) != 0, "nothing that was measured is written over"
+
+
+@pytest.mark.parametrize("given", ["256", "-1", "cs3"])
+def test_a_class_that_no_packet_has_is_refused(
+    perf: Path, capsys: pytest.CaptureFixture[str], given: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["ladder", "--devices=a0", f"--traffic-class={given}", f"--build={perf.parent}"])
+    assert f'"{given}" is not a traffic class from 0 to 255' in capsys.readouterr().err
 
 
 def test_bad_flags_are_errors(perf: Path, capsys: pytest.CaptureFixture[str]) -> None:

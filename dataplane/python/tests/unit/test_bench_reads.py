@@ -32,6 +32,7 @@ def test_the_reader_shows_a_row_as_ib_read_bw_does(
     perf: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--devices=rxe0", "--page-size=64k", "--batch-size=16", "--reads=160"]
+    words.append("--traffic-class=104")
     assert main(["read", *words, f"--build={perf.parent}", "hostA"]) == 0
     called = (perf.parent / "called").read_text().split()
     assert called[0] == "rdma-read"
@@ -41,6 +42,8 @@ def test_the_reader_shows_a_row_as_ib_read_bw_does(
         "--batch": "16",
         "--reads": "160",
         "--port": "18515",
+        "--gid": "auto",
+        "--traffic-class": "104",
         "--devices": "rxe0",
         "--host": "hostA",
     }

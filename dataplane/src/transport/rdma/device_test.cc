@@ -119,6 +119,7 @@ TEST(DeviceTest, AVlanOnABondIsWhereTheFirstOfItsFunctionsIs) {
   sysfs.AddInterface("eth4", 9000, sysfs.AddPci("0000:b1:00.0", 1), {});
   sysfs.AddInterface("bond0", 9000, "", {});
   sysfs.Write("class/net/bond0/bonding/slaves", "eth4 eth5");
+  sysfs.Write("class/net/bond0/bonding/mode", "802.3ad 4");
   sysfs.Link("class/net/bond0/lower_eth4", "class/net/eth4");
   sysfs.AddInterface("bond0.7", 9000, "", {});
   sysfs.Link("class/net/bond0.7/lower_bond0", "class/net/bond0");
@@ -127,6 +128,7 @@ TEST(DeviceTest, AVlanOnABondIsWhereTheFirstOfItsFunctionsIs) {
   DescribeInterface(sysfs.path(), &vlan);
   EXPECT_EQ(vlan.numa_node, 1);
   EXPECT_EQ(vlan.bond_members, 2u);
+  EXPECT_EQ(vlan.bond_mode, "802.3ad");
   EXPECT_FALSE(vlan.physical);
 }
 

@@ -45,15 +45,21 @@ int NumaNodeOfInterface(const std::string& sysfs, const std::string& name, int l
   return -1;
 }
 
-uint32_t BondMembersOf(const std::string& sysfs, const std::string& name, int levels) {
+// Of the bond that the interface is, or lies on.
+void DescribeBond(const std::string& sysfs, const std::string& name, int levels,
+                  Interface* interface) {
   const std::string path = sysfs + "/class/net/" + name;
   std::istringstream members(ReadSmallFile(path + "/bonding/slaves"));
-  const auto count = std::distance(std::istream_iterator<std::string>(members), {});
-  if (count > 0 || levels == 0) return static_cast<uint32_t>(count);
-  uint32_t most = 0;
-  for (const std::string& below : Below(path))
-    most = std::max(most, BondMembersOf(sysfs, below, levels - 1));
-  return most;
+  const auto count =
+      static_cast<uint32_t>(std::distance(std::istream_iterator<std::string>(members), {}));
+  if (count > interface->bond_members) {
+    interface->bond_members = count;
+    // "802.3ad 4"
+    const std::string mode = ReadSmallFile(path + "/bonding/mode");
+    interface->bond_mode = mode.substr(0, mode.find(' '));
+  }
+  if (count > 0 || levels == 0) return;
+  for (const std::string& below : Below(path)) DescribeBond(sysfs, below, levels - 1, interface);
 }
 
 Address AddressOf(const sockaddr& socket_address) {
@@ -123,7 +129,7 @@ void DescribeInterface(const std::string& sysfs, Interface* interface) {
   std::error_code error;
   interface->physical = fs::exists(sysfs + "/class/net/" + interface->name + "/device", error);
   interface->numa_node = NumaNodeOfInterface(sysfs, interface->name, kMaxLevels);
-  interface->bond_members = BondMembersOf(sysfs, interface->name, kMaxLevels);
+  DescribeBond(sysfs, interface->name, kMaxLevels, interface);
 }
 
 int NumaNodeOfDevice(const std::string& sysfs, const std::string& path) {

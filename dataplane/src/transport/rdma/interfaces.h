@@ -18,6 +18,7 @@ struct Interface {
   std::vector<uint8_t> prefix_bits;  // of each address' network, of 128; may be shorter
   int numa_node = -1;                // -1: unknown, or the machine has one node only
   uint32_t bond_members = 0;         // of the bond that it is, or lies on; 0: of none
+  std::string bond_mode;             // of that bond: "802.3ad", "active-backup"
 
   // 0: not known.
   uint8_t PrefixBitsOf(const Address& address) const;

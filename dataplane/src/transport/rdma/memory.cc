@@ -266,7 +266,9 @@ MrHandle Registration::Register(const Rail& rail, const DeviceContext& device, s
   // libibverbs takes the flag away where the kernel does not know it, but for no dma-buf; and some
   // kernels' soft-RoCE does not know it although the kernel does.
   if (mr || (errno != EINVAL && errno != EOPNOTSUPP)) return mr;
-  return reg(wanted);
+  mr = reg(wanted);
+  if (mr) rail.NoteStrict(dma_buf_.fd >= 0);
+  return mr;
 }
 
 bool Registration::known() const {

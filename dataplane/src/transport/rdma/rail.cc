@@ -67,7 +67,13 @@ std::string Rail::memory() const {
 }
 
 std::string Rail::ordering() const {
-  if (OrdersRelaxed()) return "relaxed";
+  if (OrdersRelaxed()) {
+    if (strict_memory_.load(std::memory_order_relaxed))
+      return "strict: the device's driver refuses relaxed ordering";
+    if (strict_dma_bufs_.load(std::memory_order_relaxed))
+      return "relaxed, but strict for dma-bufs: the device's driver refuses relaxed ordering there";
+    return "relaxed";
+  }
   return link_.relaxed_ordering ? "strict: this libibverbs has no ibv_reg_mr_iova2: install "
                                   "rdma-core 28 or later"
                                 : "strict";

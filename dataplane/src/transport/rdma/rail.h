@@ -73,6 +73,10 @@ class Rail {
   bool OrdersRelaxed() const { return link_.relaxed_ordering && verbs_->reg_mr_iova2 != nullptr; }
   // For people: "relaxed", "strict", or that it is strict although relaxed was asked for, and why.
   std::string ordering() const;
+  // Memory was registered in strict order, because the driver refuses the relaxed one.
+  void NoteStrict(bool dma_buf) const {
+    (dma_buf ? strict_dma_bufs_ : strict_memory_).store(true, std::memory_order_relaxed);
+  }
   // For people: "locked", "on demand", or that it is locked although paging was asked for, and why.
   std::string memory() const;
   // Connects queue pairs. Connecting one looks up where the peer's address leads, and for an
@@ -141,6 +145,7 @@ class Rail {
   std::atomic<uint64_t> max_mr_size_{UINT64_MAX};
   std::atomic<uint64_t> reads_{0}, bytes_{0}, failures_{0}, device_failures_{0};
   std::atomic<TimePoint> brought_at_{TimePoint{}};
+  mutable std::atomic<bool> strict_memory_{false}, strict_dma_bufs_{false};
   // Of each rail, so that those of a dead one do not hold up the others'. Last: what they connect
   // and destroy was made from the above; and what is connected in vain is destroyed.
   Worker disposer_;

@@ -15,12 +15,16 @@ struct ModelledRow {
   std::string what;
   double rate = 0, limit = 0;  // GB/s
   double share = 0;
-  size_t lost = 0;  // queue pairs
+  size_t lost = 0;       // queue pairs
+  std::string reported;  // by the original PeerCache, of hardware; empty: nothing like it
 
   static constexpr char kHead[] =
-      "| modelled, not measured | GB/s | limit of the model | share | queue pairs lost |";
+      "| modelled, not measured | GB/s | limit of the model | share | queue pairs lost | the "
+      "original "
+      "reports |";
   std::string Line() const {
-    return fmt::format("| {} | {:.1f} | {:.1f} | {:.2f} | {} |", what, rate, limit, share, lost);
+    return fmt::format("| {} | {:.1f} | {:.1f} | {:.2f} | {} | {} |", what, rate, limit, share,
+                       lost, reported);
   }
 };
 
@@ -41,6 +45,8 @@ inline std::vector<ModelledRow> ReadModelledRows(const std::string& page) {
     char bar;
     cells >> bar >> row.rate >> bar >> row.limit >> bar >> row.share >> bar >> row.lost;
     if (!cells) break;
+    std::getline(cells >> bar >> std::ws, row.reported, '|');
+    if (row.reported.ends_with(' ')) row.reported.pop_back();
     rows.push_back(row);
   }
   return rows;

@@ -28,8 +28,9 @@
 namespace peercache::rdma {
 
 struct NetworkModel {
-  // 400 Gb/s without the headers of packets of 4096 bytes; and what one queue pair has of it
-  // (issues of NCCL and UCX: 320 to 330 Gb/s on ConnectX-7).
+  // 400 Gb/s without the headers of packets of 4096 bytes; and 320 Gb/s of one queue pair, which
+  // lies between what NCCL's issue 2409 reports of ConnectX-7: 284 by writes of 1 MiB, 392 by
+  // 128 KiB.
   double port_bytes_per_second = 48.5e9, queue_bytes_per_second = 40e9;
   // Two switches, and what a NIC takes for a READ (2 us).
   Duration round_trip = std::chrono::microseconds(5);

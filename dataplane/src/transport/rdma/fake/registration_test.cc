@@ -82,10 +82,15 @@ TEST_F(FakeRegistrationTest, MemoryIsTriedWithoutItWhereTheKernelDoesNotKnowIt) 
     EXPECT_EQ(Make(*rails, Of::kLocalWrite, {.fd = 0, .device = true}),
               (std::vector{with, without}));
     EXPECT_TRUE(made.ok()) << made.ToString();
+    EXPECT_THAT((*rails)[0].ordering(), HasSubstr("strict for dma-bufs"));
+  }
+  for (const int error : {EINVAL, EOPNOTSUPP}) {
+    fake.relaxed_error = error;
     EXPECT_EQ(Make(*rails, Of::kRemoteRead),
               (std::vector{Said("ibv_reg_mr_iova2", kPool | kRelaxed), Said("ibv_reg_mr", kPool)}));
     EXPECT_TRUE(made.ok()) << made.ToString();
   }
+  EXPECT_THAT((*rails)[0].ordering(), HasSubstr("strict: the device's driver refuses"));
   fake.relaxed_error = EREMOTEIO;
   EXPECT_EQ(Make(*rails, Of::kLocalWrite, {.fd = 0, .device = true}), std::vector{with})
       << "it is refused for another reason";
