@@ -43,8 +43,8 @@ build-tsan: ## What test-tsan runs
 	$(call build_preset,tsan)
 
 .PHONY: test-tsan
-test-tsan: build-tsan ## C++ unit tests under ThreadSanitizer, but for simulations, which have one thread
-	$(call run_preset,tsan,1)
+test-tsan: build-tsan ## C++ unit tests under ThreadSanitizer, but for simulations and models, in which one thread works
+	$(call run_preset,tsan,2)
 
 .PHONY: test-fabric-model
 test-fabric-model: ## What RDMA of 400 Gb/s would bring, modelled in virtual time, as a table; whole nodes on the same fake device; test-cpp runs both, too

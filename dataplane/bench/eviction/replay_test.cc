@@ -10,10 +10,14 @@
 #include <iostream>
 #include <string>
 
+#include "base/one_thread_testing.h"
+
 namespace peercache::bench {
 namespace {
 
 using ::testing::HasSubstr;
+
+[[maybe_unused]] const bool kOneThread = peercache::testing::OneThread::In(__FILE__);
 
 class TraceFile {
  public:

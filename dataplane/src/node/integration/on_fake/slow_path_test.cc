@@ -1,0 +1,78 @@
+// A path that is slow and healthy: a get that takes longer than a queue pair may be silent keeps
+// its queue pairs, its links, and the holder out of it.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "node/integration/node_fabric_testing.h"
+#include "node/report/http_get.h"
+#include "transport/rdma/fake/fake_verbs.h"
+
+namespace peercache {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::CounterOf;
+using testing::Eventually;
+using testing::OfRails;
+using testing::RailBytes;
+using testing::TestCluster;
+using testing::TestEngine;
+using testing::UseRails;
+
+constexpr size_t kPages = 64, kPage = 1 << 20;
+
+// So slow are all queue pairs, while this lives.
+class Slowed {
+ public:
+  explicit Slowed(uint64_t bytes_per_second) {
+    rdma::FakeVerbs::Get().bytes_per_second = bytes_per_second;
+  }
+  ~Slowed() { rdma::FakeVerbs::Get().bytes_per_second = 0; }
+};
+
+double LinksMade(const Node& node) {
+  const auto metrics = HttpGet("127.0.0.1", node.http_port(), "/metrics", 10s);
+  EXPECT_TRUE(metrics.ok()) << metrics.status().ToString();
+  const std::string line = "peercache_rdma_link_attempts_total{";
+  for (size_t at = metrics->body.find("\n" + line); at != std::string::npos;
+       at = metrics->body.find("\n" + line, at + 1)) {
+    const std::string sample = metrics->body.substr(at + 1, metrics->body.find('\n', at + 1) - at);
+    if (sample.find("result=\"made\"") != std::string::npos)
+      return std::stod(sample.substr(sample.rfind(' ')));
+  }
+  ADD_FAILURE() << "no such metric";
+  return 0;
+}
+
+TEST(SlowPathTest, ALongGetKeepsItsLinks) {
+  TestCluster cluster([](NodeConfig* c) {
+    UseRails(c);
+    c->pool_bytes = size_t{160} << 20;
+    c->peer_timeout = 6s;  // a queue pair is given up after 0.8 s without progress
+    c->lease = 20s;
+    c->member_ttl = 30s;
+  });
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  ASSERT_TRUE(a && b);
+  TestEngine writer(a->socket(), kPages, kPage), reader(b->socket(), kPages, kPage);
+  ASSERT_EQ(writer.Set(0, kPages), kPages);
+  ASSERT_TRUE(Eventually(20s, [&] {
+    const uint64_t before = RailBytes(*b);
+    return reader.Get(0, kPages).hits == kPages && RailBytes(*b) >= before + kPages * kPage;
+  }));
+  const double links = LinksMade(*b);
+  const uint64_t served = CounterOf(*a, "served_pages");
+  const Slowed slowed(16 << 20);  // 32 MiB/s over both rails: 2 s for a get
+  for (int i = 0; i < 2; ++i) {
+    const TimePoint start = Clock::now();
+    EXPECT_EQ(reader.Get(0, kPages).hits, kPages);
+    EXPECT_GT(Clock::now() - start, 1500ms) << "it was not slow";
+  }
+  EXPECT_EQ(LinksMade(*b), links) << "links were made anew";
+  EXPECT_EQ(OfRails(*b, "queue_pair_failures"), 0u);
+  EXPECT_EQ(CounterOf(*a, "served_pages"), served) << "some went over TCP";
+}
+
+}  // namespace
+}  // namespace peercache
