@@ -1,0 +1,254 @@
+"""Whole nodes on a drive that fails: they say so, go on from memory, and deliver no wrong byte."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .. import wrong_bytes
+from .clients import connect
+from .conftest import Cluster
+from .faulty_drive import FaultyDrive
+from .processes import Node
+
+PAGE = 64 << 10
+POOL = 8 << 20  # of 128 pages, the smallest
+PAGES = 256  # so half of them are on the drive alone
+BATCH = 32
+PREFIX = bytes(32)
+SOON = 30.0
+MS = 1_000_000
+UP = "peercache_disk_up{"
+FLAGS = {
+    "pool_size": str(POOL),
+    "disk_size": "1Gi",
+    "disk_write_budget": "unlimited",
+    "disk_io": "threads",
+    "lease_ms": "100",
+    "drain_budget": "0",
+}
+# Prints what a read brings, or its error, how long it took, and what a write returns, or its error.
+READS_AND_WRITES = """
+import ctypes, os, sys, time
+class Part(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("bytes", ctypes.c_size_t)]
+libc = ctypes.CDLL(None, use_errno=True)
+file, page = os.open(sys.argv[1], os.O_RDWR), ctypes.create_string_buffer(4096)
+part = ctypes.byref(Part(ctypes.addressof(page), 4096))
+start = time.monotonic()
+read = libc.preadv(file, part, 1, ctypes.c_long(0))
+error = ctypes.get_errno()
+print(error if read < 0 else any(page.raw), time.monotonic() - start)
+print(ctypes.get_errno() if libc.pwritev(file, part, 1, ctypes.c_long(0)) < 0 else "written")
+"""
+
+
+class Pages:
+    """An engine's pages, whose bytes follow from their number."""
+
+    def __init__(self, node: Node) -> None:
+        self._client = connect(node.socket)
+        self._fd = os.memfd_create("pages")
+        os.ftruncate(self._fd, BATCH * PAGE)
+        self._map = mmap.mmap(self._fd, BATCH * PAGE)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        self._at = [base + i * PAGE for i in range(BATCH)]
+        assert self._client.register_region(self._fd, base, BATCH * PAGE) == ""
+
+    @staticmethod
+    def _content(number: int) -> bytes:
+        return number.to_bytes(8, "little") * (PAGE // 8)
+
+    def set(self, first: int, count: int) -> int:
+        """How many were taken."""
+        taken = 0
+        for at in range(first, first + count, BATCH):
+            numbers = range(at, at + BATCH)
+            self._map[:] = b"".join(map(self._content, numbers))
+            keys = [f"{n:064x}" for n in numbers]
+            taken += sum(self._client.set(PREFIX, 1, keys, self._at, [PAGE] * BATCH))
+        return taken
+
+    def get(self, first: int, count: int) -> int:
+        """How many came, with the right bytes."""
+        came = 0
+        for at in range(first, first + count, BATCH):
+            numbers = range(at, at + BATCH)
+            self._map[:] = b"\xee" * len(self._map)
+            keys = [f"{n:064x}" for n in numbers]
+            there = self._client.get(PREFIX, keys, self._at, [PAGE] * BATCH)
+            for i, number in enumerate(numbers):
+                if there[i]:
+                    page = self._map[i * PAGE : (i + 1) * PAGE]
+                    wrong_bytes.check_page(number, page, self._content(number))
+            came += sum(there)
+        return came
+
+
+class Setup:
+    """A node on such a drive, with more pages than its pool has room for, and one that reads."""
+
+    def __init__(self, cluster: Cluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.drive = FaultyDrive(folder)
+        for name, value in self.drive.environment.items():
+            monkeypatch.setenv(name, value)
+        disk = folder / "disk"
+        disk.mkdir()
+        self.node = cluster.node(f"holder-{folder.name}", disk_path=str(disk), **FLAGS)
+        monkeypatch.undo()
+        self.pages = Pages(self.node)
+
+    def fill(self) -> None:
+        for first in range(0, PAGES, BATCH):
+            until(lambda first=first: self.pages.set(first, BATCH) == BATCH)
+            until(lambda: self.disk()["waiting_pages"] == 0)
+        until(lambda: self.disk()["pages"] >= PAGES - BATCH)
+
+    def disk(self) -> Any:
+        return self.node.status()["disk"]
+
+    def device(self) -> Any:
+        return self.disk()["devices"][0]
+
+    def goes_on_from_memory(self) -> None:
+        first = 10 * PAGES
+        until(lambda: self.pages.set(first, BATCH) == BATCH)
+        assert self.pages.get(first, BATCH) == BATCH
+
+
+@pytest.fixture(scope="module")
+def host(cluster: Cluster) -> Node:
+    """Of the cluster's membership, while the others come and go."""
+    return cluster.node("host", pool_size=str(POOL))
+
+
+@pytest.fixture
+def setup(
+    cluster: Cluster,
+    host: Node,
+    drives: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Setup]:
+    folder = drives / request.node.name.rpartition("_")[2]
+    folder.mkdir()
+    made = Setup(cluster, folder, monkeypatch)
+    yield made
+    made.drive.set(read_errno=0, write_errno=0, read_delay_ns=0, write_delay_ns=0, flips=0)
+    made.node.stop()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SOON
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def misses(node: Node, reason: str) -> float:
+    for line in node.metrics().splitlines():
+        if line.startswith("peercache_read_misses_total") and f'reason="{reason}"' in line:
+            return float(line.rpartition(" ")[2])
+    raise AssertionError(f"no misses of reason {reason}")
+
+
+def test_the_drive_does_what_it_is_told(tmp_path: Path) -> None:
+    drive, file = FaultyDrive(tmp_path), tmp_path / "file"
+    file.write_bytes(bytes(4096))
+
+    def said() -> list[str]:
+        line = [sys.executable, "-c", READS_AND_WRITES, str(file)]
+        env = {**os.environ, **drive.environment}
+        return subprocess.run(
+            line, env=env, check=True, capture_output=True, text=True
+        ).stdout.split()
+
+    assert said()[::2] == ["False", "written"]
+    drive.set(flips=1, read_delay_ns=200 * MS, write_errno=errno.ENOSPC)
+    changed, seconds, written = said()
+    assert (changed, written) == ("True", str(errno.ENOSPC))
+    assert float(seconds) >= 0.2
+    drive.set(read_errno=errno.EIO)
+    assert said()[0] == str(errno.EIO)
+    assert (drive.count("reads"), drive.count("writes")) == (3, 3)
+
+
+@pytest.mark.node
+def test_a_drive_that_fails_its_writes(setup: Setup) -> None:
+    setup.drive.set(write_errno=errno.EIO)
+    number = 0
+
+    def off() -> bool:
+        nonlocal number
+        number += BATCH
+        setup.pages.set(number, BATCH)
+        return not setup.device()["on"]
+
+    until(off)
+    assert os.strerror(errno.EIO) in setup.device()["why"]
+    setup.goes_on_from_memory()
+    up = next(line for line in setup.node.metrics().splitlines() if line.startswith(UP))
+    assert up.endswith(" 0"), "which an alert is on"
+
+
+@pytest.mark.node
+def test_a_drive_that_fails_its_reads(setup: Setup) -> None:
+    setup.fill()
+    setup.drive.set(read_errno=errno.EIO)
+
+    def off() -> bool:
+        setup.pages.get(0, PAGES)
+        return not setup.device()["on"]
+
+    until(off)
+    assert os.strerror(errno.EIO) in setup.device()["why"]
+    setup.goes_on_from_memory()
+
+
+@pytest.mark.node
+def test_a_drive_that_hangs(setup: Setup) -> None:
+    setup.fill()
+    setup.drive.set(read_delay_ns=3000 * MS)
+    began = time.monotonic()
+    setup.pages.get(0, BATCH)
+    assert time.monotonic() - began < 5, "an engine does not wait for the drive"
+    until(lambda: not setup.device()["on"])
+    assert "took longer than 1000 ms" in setup.device()["why"]
+    setup.goes_on_from_memory()
+
+
+@pytest.mark.node
+def test_a_drive_that_brings_wrong_bits(setup: Setup) -> None:
+    setup.fill()
+    setup.drive.set(flips=1)
+    before = setup.drive.count("reads")
+    came = setup.pages.get(0, PAGES)  # whose bytes are looked at
+    assert setup.drive.count("reads") > before
+    assert came < PAGES
+    setup.goes_on_from_memory()
+
+
+@pytest.mark.node
+def test_a_drive_that_is_late_for_another_node(setup: Setup, cluster: Cluster) -> None:
+    setup.fill()
+    reader = cluster.node(
+        f"reader-{setup.node.name}", pool_size=str(POOL), lease_ms="100", peer_timeout_ms="1000"
+    )
+    pages = Pages(reader)
+    setup.drive.set(read_delay_ns=900 * MS)  # less than what turns a drive off
+    pages.get(0, BATCH)
+    assert misses(reader, "disk_late") > 0
+    assert misses(reader, "unreachable") == 0, "its holder is not at fault"
+    assert setup.device()["on"]
+    setup.drive.set(read_delay_ns=0)
+    until(lambda: pages.get(0, BATCH) == BATCH)
