@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/fleet"
 	"github.com/peercache/peercache/operator/plan"
 )
 
@@ -122,6 +124,61 @@ func TestImagesAreUpdatedInPlace(t *testing.T) {
 	b.pass()
 	if again := b.pass(); len(again) != 0 {
 		t.Errorf("after the update a pass writes %q", again)
+	}
+}
+
+// TestImagesInPlaceWaitForTheHitRatio: while the roll is paused no pod gets its image, and one that has restarted is done with.
+func TestImagesInPlaceWaitForTheHitRatio(t *testing.T) {
+	b := newRestricted(t, "nodes", "tokens")
+	var passed time.Duration
+	b.reconciler.Now = func() time.Time { return time.Now().Add(passed) }
+	setHits := func(percent uint64) {
+		b.fleet.answers = []fleet.NodeStatus{{Fleet: &fleet.Fleet{Members: 3, RecentLookedUp: 100, RecentDelivered: percent}}}
+		passed += askInterval
+		b.pass()
+	}
+	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Image, s.Update = "dataplane:1", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateInPlace, MaxHitRatioDrop: new(int32(20))}
+	})
+	b.pass()
+	former := b.revise(1)
+	for _, pod := range b.startPods("default", true, true, true) {
+		pod.Labels[appsv1.ControllerRevisionHashLabelKey] = former
+		b.must(b.Update(b.Context(), &pod))
+	}
+	b.pass()
+	setHits(90)
+
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Image = "dataplane:2" })
+	b.pass()
+	b.revise(2)
+	b.setCounts("default", 3, 0, 3)
+	b.pass()
+	first := []string{"dataplane:2", "dataplane:1", "dataplane:1"}
+	if got := b.images(); !slices.Equal(got, first) {
+		t.Fatalf("the first is to be updated, the images are %q", got)
+	}
+	b.setCounts("default", 3, 1, 3)
+	setHits(60)
+	b.condition("Progressing", metav1.ConditionTrue, "Paused", "")
+	b.restart("a")
+	for range 3 {
+		b.pass()
+	}
+	if got := b.images(); !slices.Equal(got, first) {
+		t.Errorf("while the roll is paused the images are %q", got)
+	}
+	if _, ok := b.pod("a").Labels[v1alpha1.LabelRestarting]; ok {
+		t.Error("the first still counts as restarting")
+	}
+	if again := b.pass(); len(again) != 0 {
+		t.Errorf("a pause writes %q", again)
+	}
+
+	setHits(89)
+	b.pass()
+	if got := b.images(); !slices.Equal(got, []string{"dataplane:2", "dataplane:2", "dataplane:1"}) {
+		t.Errorf("with the hit ratio back the images are %q", got)
 	}
 }
 
