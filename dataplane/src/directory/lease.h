@@ -23,6 +23,7 @@ class Lease {
   Lease(Duration own, const Record& record)
       : length_(std::min<Duration>(own, milliseconds(record.lease_ms))) {}
 
+  Duration length() const { return length_; }
   // Counted from the question, not from the answer: the answer may have been under way for long.
   TimePoint EndsAfter(TimePoint asked) const { return asked + length_; }
   // `at`: read after the last byte came.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "directory/lease.h"
 #include "directory/preference.h"
 
 namespace peercache {
@@ -27,6 +28,13 @@ Locator::Locator(LocatorOptions options, Shard* shard, Peers* peers, Fabric* fab
 size_t Locator::Recall(std::span<const Key> keys, std::span<Record> records,
                        std::span<TimePoint> until, TimePoint now) {
   size_t found = cache_.Find(keys, records, until, now);
+  if (options_.cache_ttl < options_.lease) {
+    // It is remembered for the one, and may be read for the other: a slow READ is not in vain.
+    for (size_t i = 0; i < keys.size(); ++i)
+      if (records[i].node != 0)
+        until[i] += Lease(options_.lease, records[i]).length() -
+                    Lease(options_.cache_ttl, records[i]).length();
+  }
   if (found == 0 || peers_->AllVouched()) return Recalled(found);
   const auto avoid = peers_->ToAvoid(now);
   for (Record& record : records) {

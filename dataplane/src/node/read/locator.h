@@ -46,8 +46,8 @@ class Locator {
   // Of keys of which Lookup has found nothing: those with a record all the same, of a node that it
   // leaves out (Peers::ToAvoid). Costs a lookup while there is such a node, else nothing.
   std::vector<size_t> LeftOut(const View& view, std::span<const Key> keys, TimePoint deadline);
-  // What is still remembered of earlier lookups, and until when each may be used. Returns how many
-  // were found.
+  // What is still remembered of earlier lookups, and until when each may be used: for the rest of
+  // its lease. Returns how many were found.
   size_t Recall(std::span<const Key> keys, std::span<Record> records, std::span<TimePoint> until,
                 TimePoint now);
   // The record has turned out to be outdated.

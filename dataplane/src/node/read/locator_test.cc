@@ -217,5 +217,28 @@ TEST_F(LocatorTest, WhatIsRememberedEndsWithTheLease) {
   }
 }
 
+// What was found a moment ago may take a lease to be read, however soon it is forgotten.
+TEST_F(LocatorTest, WhatIsRememberedMayBeReadForItsLease) {
+  const RingMember ring[] = {{kSelf, 1}};
+  view_.current = Ring(ring, 8);
+  constexpr milliseconds kTtl{700};
+  for (const bool ours : {true, false}) {
+    Shard shard({.self = kSelf});
+    Publish(kPeer, ours ? seconds(60) : seconds(50), std::span(keys_).first(2), &shard);
+    Locator locator(
+        {.stall = seconds(5), .lease = ours ? seconds(50) : seconds(60), .cache_ttl = kTtl}, &shard,
+        &peers_, nullptr, nullptr, &counters_);
+    std::vector<Record> records(kKeys);
+    std::vector<TimePoint> until(kKeys);
+    const TimePoint before = Clock::now();
+    locator.Lookup(view_, keys_, records, before + seconds(20));
+    const TimePoint after = Clock::now();
+    EXPECT_EQ(locator.Recall(keys_, records, until, before + kTtl - milliseconds(1)), 2u) << ours;
+    EXPECT_GE(until[0], before + seconds(50)) << ours;
+    EXPECT_LE(until[0], after + seconds(50)) << ours;
+    EXPECT_EQ(locator.Recall(keys_, records, until, after + kTtl), 0u) << ours;
+  }
+}
+
 }  // namespace
 }  // namespace peercache
