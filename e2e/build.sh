@@ -13,5 +13,9 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 "$HERE/../hack/cluster/monitoring/images.sh" >/dev/null
 "$HERE/../hack/cluster/registry/images.sh" >/dev/null
 "$HERE/../hack/cluster/build.sh" --push >/dev/null
+# Of test-rdma-kubernetes.
+"$HERE/../hack/cluster/build.sh" --rdma >/dev/null
+"$HERE/../hack/cluster/fabric/images.sh" >/dev/null
+"$HERE/../hack/soft-rdma/qemu/kernel.sh" >/dev/null
 step "compiling the suite"
 (cd "$PEERCACHE_ROOT" && nice go test -c -tags e2e -o /dev/null ./e2e)

@@ -23,7 +23,7 @@ test-rdma-full: build-dataplane ## The same with a stock Debian kernel under QEM
 
 .PHONY: test-rdma-kubernetes
 test-rdma-kubernetes: ## RoCE under a real Kubernetes: a QEMU guest with two NUMA nodes and ports is its node; needs root
-	@echo "==> RoCE under Kubernetes, an emulated machine (four minutes on two idle processors)"
+	@echo "==> RoCE under Kubernetes, an emulated machine (two minutes on two idle processors)"
 	@hack/soft-rdma/qemu/kubernetes.sh
 
 # RATIO_CONTENDERS=ib_read_bw, against itself, checks the method; see hack/soft-rdma/qemu/ratio.sh.

@@ -20,6 +20,7 @@ NICE = {
     "build-cpp": 15,
     "build-tsan": 15,
     "e2e-build": 15,
+    "lint": 15,
     "test-fuzz": 15,
     "test-model": 15,
     "test-kill": 15,
@@ -34,7 +35,7 @@ NICE = {
 AFTER = {"test-cpp": "build-cpp", "test-tsan": "build-tsan"}
 # Guests with several processors, whose queue pairs stop for seconds when they have to wait for
 # them: these begin when nothing runs beside.
-ALONE = {"test-rdma"}
+ALONE = {"test-rdma", "test-rdma-kubernetes"}
 
 
 class Beside:

@@ -251,13 +251,13 @@ def test_several_lanes_run_beside_others(lanes: Lanes) -> None:
 
 def test_guests_begin_when_nothing_runs_beside(lanes: Lanes) -> None:
     lanes.add("ratio-rdma", "sleep 2; touch counted")
-    lanes.add("lint", "test ! -e counted")
+    lanes.add("test-checks", "test ! -e counted")
     lanes.add("test-rdma", "test -e counted")
     lanes.prints("e2e", "clustered", 0)
-    done = lanes.run("ratio-rdma", "lint", "test-rdma", "e2e")
+    done = lanes.run("ratio-rdma", "test-checks", "test-rdma", "e2e")
     assert done.returncode == 0, done.stdout
     rows = [row["lane"] for row in lanes.table("lanes.tsv")]
-    assert rows == ["lint", "ratio-rdma", "test-rdma", "e2e"]
+    assert rows == ["test-checks", "ratio-rdma", "test-rdma", "e2e"]
 
 
 def test_a_lane_begins_when_its_build_has_ended_and_others_go_on(lanes: Lanes) -> None:
@@ -283,9 +283,9 @@ def test_a_lane_does_not_begin_after_its_build_has_failed(lanes: Lanes) -> None:
 
 def test_guests_do_not_begin_after_a_failure_beside(lanes: Lanes) -> None:
     lanes.add("ratio-rdma", "sleep 1; echo 'ratio outside of 0.93'; exit 1")
-    lanes.prints("lint", "", 0)
+    lanes.prints("test-checks", "", 0)
     lanes.prints("test-rdma", "", 0)
-    done = lanes.run("ratio-rdma", "lint", "test-rdma")
+    done = lanes.run("ratio-rdma", "test-checks", "test-rdma")
     assert done.returncode == 1
     assert "ratio outside" in done.stdout
     assert "test-rdma" not in lanes.tried
