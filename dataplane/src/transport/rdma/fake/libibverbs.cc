@@ -40,7 +40,7 @@ struct FakeQueuePair {
   bool stopped = false;
   FakeClock::time_point busy_until;
   std::deque<FakeRead> under_way;
-  uint8_t port = 1, peer_port = 0;
+  FakeNetwork::End end{1, 0}, peer_end;
   uint32_t peer = 0;        // its number; 0: not connected
   uint64_t in_network = 0;  // READs
 };
@@ -70,6 +70,7 @@ struct FakeVerbs::State {
   size_t memory = 0;                      // registrations that there are
   std::map<ibv_qp*, std::unique_ptr<FakeQueuePair>> queue_pairs;
   std::map<uint32_t, FakeQueuePair*> by_number;
+  std::map<uint8_t, uint32_t> turns;  // queue pairs that each port has had
   std::map<ibv_cq*, std::unique_ptr<FakeCompletionQueue>> queues;
 
   void Note(const char* call) {
@@ -101,6 +102,7 @@ void FakeVerbs::Reset() {
   state_->registrations.clear();
   state_->vectors.clear();
   state_->modified.clear();
+  state_->turns.clear();
   state_->destroyed = state_->doorbells = state_->posted = state_->polls = state_->reported = 0;
   state_->peak_bytes = state_->bytes_under_way;
 }
@@ -225,7 +227,7 @@ int PostSend(ibv_qp* qp, ibv_send_wr* work, ibv_send_wr**) {
     ++Known().posted;
     if (FakeNetwork* const network = FakeVerbs::Get().network) {
       read.number = pair.in_network++;
-      network->Post(qp->qp_num, pair.port, pair.peer_port, read.bytes, read.fenced());
+      network->Post(qp->qp_num, pair.end, pair.peer_end, read.bytes, read.fenced());
     }
     pair.busy_until = std::max(pair.busy_until, FakeClock::now());
     if (rate > 0) pair.busy_until += std::chrono::nanoseconds(read.bytes * 1'000'000'000 / rate);
@@ -486,11 +488,14 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
   const std::lock_guard lock(Known().mutex);
   Known().modified.push_back({*attributes, mask});
   FakeQueuePair& pair = *Known().queue_pairs.at(qp);
-  if ((mask & IBV_QP_PORT) != 0) pair.port = attributes->port_num;
+  if ((mask & IBV_QP_PORT) != 0) {
+    const uint8_t port = attributes->port_num;
+    pair.end = {port, Known().turns[port]++};
+  }
   if ((mask & IBV_QP_DEST_QPN) != 0) {
     pair.peer = attributes->dest_qp_num;
     const auto peer = Known().by_number.find(pair.peer);
-    if (peer != Known().by_number.end()) pair.peer_port = peer->second->port;
+    if (peer != Known().by_number.end()) pair.peer_end = peer->second->end;
   }
   if (attributes->qp_state == IBV_QPS_ERR) {
     pair.stopped = true;

@@ -109,6 +109,13 @@ TEST_F(ModelledTest, ABondedPortIsFull) {
   ExpectHealthy();
 }
 
+TEST_F(ModelledTest, OneQueuePairHasOneMemberOfABond) {
+  const double rate = OnePort(&modelled, 1, 2, 1);
+  EXPECT_LE(rate, kPort / 2);
+  EXPECT_GE(rate, 0.9 * kPort / 2);
+  ExpectHealthy();
+}
+
 // Calls of 128 pages of 1 MiB from one holder, by as many threads, over eight rails on two NUMA
 // nodes.
 double EightRails(Modelled* m, size_t engines, bool near) {

@@ -24,7 +24,7 @@ struct FakeNetwork::Flow {
     bool fenced = false;
   };
   uint32_t queue = 0;
-  uint8_t here = 0, there = 0;
+  End here, there;
   std::deque<Read> posted;       // not asked for yet
   std::deque<uint64_t> to_send;  // by the holder; bytes of each
   std::deque<uint64_t> to_land;  // of each that was asked for
@@ -52,11 +52,11 @@ FakeNetwork::Port& FakeNetwork::port(uint8_t number) {
   return ports->port;
 }
 
-FakeNetwork::Lane& FakeNetwork::LaneOf(uint8_t number, uint32_t queue, Direction direction) {
-  Port& of = port(number);
-  auto& lanes = (*ports_[number]).*direction;
+FakeNetwork::Lane& FakeNetwork::LaneOf(End end, Direction direction) {
+  Port& of = port(end.port);
+  auto& lanes = (*ports_[end.port]).*direction;
   lanes.resize(of.members);
-  Lane& lane = lanes[queue % of.members];
+  Lane& lane = lanes[end.turn % of.members];
   lane.port = &of;
   return lane;
 }
@@ -91,7 +91,7 @@ void FakeNetwork::Advance(TimePoint now) {
   now_ = std::max(now_, now);
 }
 
-void FakeNetwork::Post(uint32_t queue, uint8_t here, uint8_t there, uint64_t bytes, bool fenced) {
+void FakeNetwork::Post(uint32_t queue, End here, End there, uint64_t bytes, bool fenced) {
   auto& flow = flows_[queue];
   if (!flow) {
     flow = std::make_shared<Flow>();
@@ -121,7 +121,8 @@ void FakeNetwork::Ask(const std::shared_ptr<Flow>& flow) {
     const uint64_t bytes = flow->posted.front().bytes;
     flow->posted.pop_front();
     flow->to_land.push_back(bytes);
-    if (!port(flow->there).dead) At(now_ + model_.round_trip / 2, flow, &FakeNetwork::Asked, bytes);
+    if (!port(flow->there.port).dead)
+      At(now_ + model_.round_trip / 2, flow, &FakeNetwork::Asked, bytes);
   }
 }
 
@@ -133,7 +134,7 @@ void FakeNetwork::Asked(const std::shared_ptr<Flow>& flow, uint64_t bytes) {
 }
 
 void FakeNetwork::Line(const std::shared_ptr<Flow>& flow, uint64_t) {
-  Lane& lane = LaneOf(flow->there, flow->queue, &Ports::out);
+  Lane& lane = LaneOf(flow->there, &Ports::out);
   lane.line.push_back(flow);
   Serve(&lane);
 }
@@ -162,7 +163,7 @@ void FakeNetwork::Serve(Lane* lane) {
 }
 
 void FakeNetwork::Arrived(const std::shared_ptr<Flow>& flow, uint64_t bytes) {
-  Lane& lane = LaneOf(flow->here, flow->queue, &Ports::in);
+  Lane& lane = LaneOf(flow->here, &Ports::in);
   Port& port = *lane.port;
   if (port.dead) return;
   if (now_ < flow->not_before) return At(flow->not_before, flow, &FakeNetwork::Arrived, bytes);

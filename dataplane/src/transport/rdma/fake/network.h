@@ -10,7 +10,8 @@
 // A READ is asked for when fewer than reads_at_once of its queue pair are under way, and travels to
 // the holder's port. There the queue pairs take turns, a chunk each. Chunks travel to the reader's
 // port and wait in the switch before it, which has room for all, until that has taken what came
-// before. A queue pair stays on one member of a bond at each end, and is bounded by itself.
+// before. A queue pair stays on one member of a bond at each end, and is bounded by itself. Each
+// end has its own: the members of a port take its queue pairs in turn, as they are made.
 //
 // Used by one thread.
 #pragma once
@@ -55,6 +56,11 @@ class __attribute__((visibility("default"))) FakeNetwork {
     uint64_t taken = 0, sent = 0;            // bytes
   };
   Port& port(uint8_t number);
+  // One end of a queue pair: its port, and the how many of that port's queue pairs it is.
+  struct End {
+    uint8_t port = 0;
+    uint32_t turn = 0;
+  };
 
   // All that happens until then.
   void Advance(TimePoint now);
@@ -62,7 +68,7 @@ class __attribute__((visibility("default"))) FakeNetwork {
   TimePoint Next() const;
 
   // For the library.
-  void Post(uint32_t queue, uint8_t here, uint8_t there, uint64_t bytes, bool fenced);
+  void Post(uint32_t queue, End here, End there, uint64_t bytes, bool fenced);
   uint64_t Completed(uint32_t queue) const;  // READs, in their order
   void Forget(uint32_t queue);
 
@@ -90,7 +96,7 @@ class __attribute__((visibility("default"))) FakeNetwork {
   void Landed(const std::shared_ptr<Flow>& flow, uint64_t bytes);
   // The member of the port that the queue pair is on.
   using Direction = std::vector<Lane> Ports::*;
-  Lane& LaneOf(uint8_t port, uint32_t queue, Direction direction);
+  Lane& LaneOf(End end, Direction direction);
   Duration Takes(const Port& port, uint64_t bytes) const;
 
   const NetworkModel model_;
