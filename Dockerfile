@@ -108,7 +108,7 @@ COPY dataplane/python/bindings dataplane/python/bindings
 RUN --mount=type=cache,target=/root/.cache/ccache set -eu; \
     pybind11=$(dataplane/python/pybind11.sh); \
     for v in 310 311 312 313 314; do \
-      cmake -G Ninja -S dataplane -B "build/$v" -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON \
+      cmake -G Ninja -S dataplane -B "build/$v" -DCMAKE_BUILD_TYPE=Release \
         -DPEERCACHE_TESTS=OFF -DPEERCACHE_DAEMON=OFF -DPEERCACHE_PYBIND11_INCLUDE="$pybind11" \
         -DPEERCACHE_PYTHON_INCLUDE="/usr/local/include/python3.${v#3}" \
         -DPEERCACHE_PYTHON_SOABI="cpython-$v-x86_64-linux-gnu"; \
