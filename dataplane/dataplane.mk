@@ -16,11 +16,14 @@ build-dataplane: ## dataplane/build/release: peercached and the extension for th
 		-DPEERCACHE_PYBIND11_INCLUDE="$$(python/pybind11.sh)" >/dev/null && \
 		cmake --build build/release -j $(JOBS)
 
-# One sanitizer: configure and build.
+# One sanitizer: configure its folder, and build there with $(2). Lanes that run beside each other take turns: two builds in
+# one folder spoil it.
+configure_and_build = cd dataplane && mkdir -p build && flock build/$(1).lock bash -c \
+	'cmake --preset $(1) -DCMAKE_UNITY_BUILD=$(UNITY) >/dev/null && cmake --build $(2) -j $(JOBS)'
+
 define build_preset
 	@echo "==> building the C++ unit tests, $(1) (a few minutes when cold)"
-	@cd dataplane && cmake --preset $(1) -DCMAKE_UNITY_BUILD=$(UNITY) >/dev/null && \
-		cmake --build --preset $(1) -j $(JOBS)
+	@$(call configure_and_build,$(1),--preset $(1))
 endef
 
 # ONLY names one test. $(2) tests more than processors run at a time: they wait for a part of their time.
@@ -48,8 +51,7 @@ test-tsan: build-tsan ## C++ unit tests under ThreadSanitizer, but for simulatio
 
 .PHONY: test-fabric-model
 test-fabric-model: ## What RDMA of 400 Gb/s would bring, modelled in virtual time, as a table; whole nodes on the same fake device; test-cpp runs both, too
-	@cd dataplane && cmake --preset asan -DCMAKE_UNITY_BUILD=$(UNITY) >/dev/null && \
-		cmake --build build/asan -j $(JOBS) --target fake_verbs_test node_on_fake_test
+	@$(call configure_and_build,asan,build/asan --target fake_verbs_test node_on_fake_test)
 	@dataplane/build/asan/src/transport/rdma/fake/fake_verbs_test --gtest_filter='ModelledTest.*' | grep -v '\[info\]'
 	@cd dataplane && ctest --preset asan -R '^OnFake[.]' --no-tests=error
 
@@ -61,7 +63,7 @@ test-model: ## Check the model of the reclamation protocol exhaustively, and tha
 .PHONY: build-fuzz
 build-fuzz:
 	@echo "==> linking the fuzz targets, of what test-cpp has compiled (a few minutes when cold)"
-	@cd dataplane && cmake --preset asan -DCMAKE_UNITY_BUILD=$(UNITY) >/dev/null && cmake --build --preset fuzz -j $(JOBS)
+	@$(call configure_and_build,asan,--preset fuzz)
 
 .PHONY: test-fuzz
 test-fuzz: build-fuzz ## Fuzz every parser of foreign bytes, FUZZ_SECONDS (60) each
@@ -113,8 +115,7 @@ test-hostile: build-dataplane ## Attacks of strangers, members and engines on re
 .PHONY: test-kill
 test-kill: ## Kill processes with a pool file at 250 random points, with a drive at 200, and look at every byte that the next one has
 	@echo "==> kill -9 at random points (five minutes when built)"
-	@cd dataplane && cmake --preset asan -DCMAKE_UNITY_BUILD=$(UNITY) >/dev/null && \
-		cmake --build build/asan -j $(JOBS) --target pool_test node_test peercached
+	@$(call configure_and_build,asan,build/asan --target pool_test node_test peercached)
 	@PEERCACHE_KILL_ROUNDS=200 dataplane/build/asan/pool_test --gtest_filter='AdoptionKillTest.*'
 	@PEERCACHE_KILL_ROUNDS=50 dataplane/build/asan/node_test --gtest_filter='RestartTest.Whenever*'
 	@PEERCACHE_KILL_ROUNDS=200 dataplane/build/asan/node_test --gtest_filter='DiskKillTest.*'
