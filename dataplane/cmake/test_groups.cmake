@@ -8,7 +8,8 @@
 #
 # A file that defines members of a class of some header cannot be moved so; it says NOT-IN-A-GROUP.
 
-# What makes test_N look into the namespaces that the file opens, and into gtest's.
+# Writes to OUT the directives by which the names of a test's file are looked for in the namespaces of CHAIN, and
+# in gtest's.
 function(peercache_test_namespaces out chain)
   set(open "")
   set(close "")

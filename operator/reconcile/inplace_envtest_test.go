@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/peercache/peercache/api/v1alpha1"
-	"github.com/peercache/peercache/operator/fleet"
 	"github.com/peercache/peercache/operator/plan"
 )
 
@@ -36,6 +34,16 @@ func (b *bench) revise(number int64) (hash string) {
 		Data: runtime.RawExtension{Raw: []byte("{}")}, Revision: number,
 	}))
 	return hash
+}
+
+// startNumbered starts three pods of group default, of the template's first revision.
+func (b *bench) startNumbered() {
+	b.Helper()
+	revision := b.revise(1)
+	for _, pod := range b.startPods("default", true, true, true) {
+		pod.Labels[appsv1.ControllerRevisionHashLabelKey] = revision
+		b.must(b.Update(b.Context(), &pod))
+	}
 }
 
 func (b *bench) pod(letter string) *corev1.Pod {
@@ -73,11 +81,7 @@ func TestImagesAreUpdatedInPlace(t *testing.T) {
 		s.Image, s.Update.Strategy = "dataplane:1", v1alpha1.UpdateInPlace
 	})
 	b.pass()
-	former := b.revise(1)
-	for _, pod := range b.startPods("default", true, true, true) {
-		pod.Labels[appsv1.ControllerRevisionHashLabelKey] = former
-		b.must(b.Update(b.Context(), &pod))
-	}
+	b.startNumbered()
 	b.pass()
 	if got := b.daemonSet("default").Spec.UpdateStrategy.Type; got != appsv1.OnDeleteDaemonSetStrategyType {
 		t.Errorf("the strategy is %s", got)
@@ -130,22 +134,12 @@ func TestImagesAreUpdatedInPlace(t *testing.T) {
 // TestImagesInPlaceWaitForTheHitRatio: while the roll is paused no pod gets its image, and one that has restarted is done with.
 func TestImagesInPlaceWaitForTheHitRatio(t *testing.T) {
 	b := newRestricted(t, "nodes", "tokens")
-	var passed time.Duration
-	b.reconciler.Now = func() time.Time { return time.Now().Add(passed) }
-	setHits := func(percent uint64) {
-		b.fleet.answers = []fleet.NodeStatus{{Fleet: &fleet.Fleet{Members: 3, RecentLookedUp: 100, RecentDelivered: percent}}}
-		passed += askInterval
-		b.pass()
-	}
+	setHits := b.hits()
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Image, s.Update = "dataplane:1", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateInPlace, MaxHitRatioDrop: new(int32(20))}
 	})
 	b.pass()
-	former := b.revise(1)
-	for _, pod := range b.startPods("default", true, true, true) {
-		pod.Labels[appsv1.ControllerRevisionHashLabelKey] = former
-		b.must(b.Update(b.Context(), &pod))
-	}
+	b.startNumbered()
 	b.pass()
 	setHits(90)
 

@@ -20,16 +20,21 @@ import (
 	"github.com/peercache/peercache/operator/fleet"
 )
 
-func TestUpdateWaitsForTheHitRatio(t *testing.T) {
-	b := newBench(t)
+// hits returns what sets the hit ratio that three nodes report, in percent, and passes when the operator asks for it next.
+func (b *bench) hits() func(percent uint64) {
 	var passed time.Duration
 	b.reconciler.Now = func() time.Time { return time.Now().Add(passed) }
-	// setHits sets the hit ratio that the nodes report, in percent.
-	setHits := func(percent uint64) {
+	return func(percent uint64) {
+		b.Helper()
 		b.fleet.answers = []fleet.NodeStatus{{Fleet: &fleet.Fleet{Members: 3, RecentLookedUp: 100, RecentDelivered: percent}}}
 		passed += askInterval
 		b.pass()
 	}
+}
+
+func TestUpdateWaitsForTheHitRatio(t *testing.T) {
+	b := newBench(t)
+	setHits := b.hits()
 	strategy := func(want appsv1.DaemonSetUpdateStrategyType) {
 		t.Helper()
 		if got := b.daemonSet("default").Spec.UpdateStrategy; got.Type != want || (got.RollingUpdate != nil) != (want == "RollingUpdate") {

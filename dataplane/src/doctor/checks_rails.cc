@@ -81,7 +81,7 @@ void CheckBond(const Facts& facts, const rdma::Port& port, Findings* findings) {
   }
 }
 
-// Of all traffic since the driver was loaded: a hint where to look, no fault.
+// The counters are of all traffic since the driver was loaded: a hint where to look, no fault.
 void CheckLosses(const Facts& facts, const std::string& name, Findings* findings) {
   const auto found = facts.losses.find(name);
   if (found == facts.losses.end() || found->second.empty()) return;

@@ -54,7 +54,7 @@ std::map<std::string, uint64_t> ReadLosses(const std::string& device, uint32_t p
   const std::string path =
       fmt::format("{}/class/infiniband/{}/ports/{}/hw_counters/", sysfs, device, port);
   std::map<std::string, uint64_t> losses;
-  // Of mlx5, and of soft-RoCE.
+  // The first four are counters of mlx5, the others of soft-RoCE.
   for (const char* name :
        {"out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err",
         "out_of_seq_request", "rcvd_seq_err", "completer_retry_err"}) {

@@ -217,7 +217,7 @@ TEST_F(LocatorTest, WhatIsRememberedEndsWithTheLease) {
   }
 }
 
-// What was found a moment ago may take a lease to be read, however soon it is forgotten.
+// A READ of a remembered location may take the lease, however soon the location is forgotten.
 TEST_F(LocatorTest, WhatIsRememberedMayBeReadForItsLease) {
   const RingMember ring[] = {{kSelf, 1}};
   view_.current = Ring(ring, 8);

@@ -45,7 +45,7 @@ int NumaNodeOfInterface(const std::string& sysfs, const std::string& name, int l
   return -1;
 }
 
-// Of the bond that the interface is, or lies on.
+// Notes members and mode of the bond that the interface is, or lies on.
 void DescribeBond(const std::string& sysfs, const std::string& name, int levels,
                   Interface* interface) {
   const std::string path = sysfs + "/class/net/" + name;
