@@ -2,10 +2,8 @@
 // its queue pairs, its links, and the holder out of it.
 #include <gtest/gtest.h>
 
-#include <string>
-
 #include "node/integration/node_fabric_testing.h"
-#include "node/report/http_get.h"
+#include "node/report/scraped_testing.h"
 #include "transport/rdma/fake/fake_verbs.h"
 
 namespace peercache {
@@ -16,6 +14,7 @@ using testing::CounterOf;
 using testing::Eventually;
 using testing::OfRails;
 using testing::RailBytes;
+using testing::Scraped;
 using testing::TestCluster;
 using testing::TestEngine;
 using testing::UseRails;
@@ -32,17 +31,7 @@ class Slowed {
 };
 
 double LinksMade(const Node& node) {
-  const auto metrics = HttpGet("127.0.0.1", node.http_port(), "/metrics", 10s);
-  EXPECT_TRUE(metrics.ok()) << metrics.status().ToString();
-  const std::string line = "peercache_rdma_link_attempts_total{";
-  for (size_t at = metrics->body.find("\n" + line); at != std::string::npos;
-       at = metrics->body.find("\n" + line, at + 1)) {
-    const std::string sample = metrics->body.substr(at + 1, metrics->body.find('\n', at + 1) - at);
-    if (sample.find("result=\"made\"") != std::string::npos)
-      return std::stod(sample.substr(sample.rfind(' ')));
-  }
-  ADD_FAILURE() << "no such metric";
-  return 0;
+  return Scraped(node)["peercache_rdma_link_attempts_total{result=\"made\"}"];
 }
 
 TEST(SlowPathTest, ALongGetKeepsItsLinks) {
