@@ -17,6 +17,7 @@
 #include "node/addresses.h"
 #include "node/clear/clearing.h"
 #include "node/clear/clears.h"
+#include "node/config/auto_threads.h"
 #include "node/config/exposure.h"
 #include "node/disk/disk_pages.h"
 #include "node/drain/intake.h"
@@ -59,12 +60,6 @@ namespace {
 // A call waits on others in at most two rounds (lookup, read); each may stall for a bit less than
 // half of the peer time-out, so that the whole stays below it.
 Duration StallOf(milliseconds peer_timeout) { return peer_timeout * 2 / 5; }
-
-uint32_t CopyThreads(const NodeConfig& config) {
-  if (config.copy_threads != 0) return config.copy_threads;
-  // Of the cores this process may use; four move what a socket's memory can.
-  return std::clamp(std::thread::hardware_concurrency(), 1u, 4u);
-}
 
 // An engine that attaches to a node that is still joining waits for it, so that its first reads see
 // the cluster; but not for ever, since the node works alone too.
@@ -234,7 +229,7 @@ class Node::Impl {
         [this](uint64_t tag) { return Sweep({.tag = tag}); },
         [this](const OfferRequest& offer) { return Take(offer); }, disk_.get());
     TcpServerOptions server_options;
-    server_options.threads = config_.io_threads;
+    server_options.threads = IoThreads(config_.io_threads, std::thread::hardware_concurrency());
     server_options.tls = tls_.get();
     server_options.memory = &frame_memory_;
     server_ = std::make_unique<TcpServer>(std::move(*listener), requests_.get(), server_options);
@@ -259,11 +254,11 @@ class Node::Impl {
         [this] { return upkeep_->reserve_bytes(); });
     upkeep_ready_ = true;
     clears_->Start();
-    pages_ = std::make_unique<Pages>(PagesOptions{config_.lease, config_.peer_timeout, stall,
-                                                  config_.checksums, CopyThreads(config_)},
-                                     pool_.get(), &views_, peers_.get(), publisher_.get(),
-                                     locator_.get(), replicas_.get(), room_.get(), Readers(),
-                                     clears_.get(), &counters_, disk_.get());
+    pages_ = std::make_unique<Pages>(
+        PagesOptions{config_.lease, config_.peer_timeout, stall, config_.checksums,
+                     CopyThreads(config_.copy_threads, std::thread::hardware_concurrency())},
+        pool_.get(), &views_, peers_.get(), publisher_.get(), locator_.get(), replicas_.get(),
+        room_.get(), Readers(), clears_.get(), &counters_, disk_.get());
     EngineServerOptions engine_options;
     engine_options.node_id = self_.id;
     engine_options.max_engines = config_.max_engines;

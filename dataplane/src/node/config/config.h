@@ -102,7 +102,7 @@ struct NodeConfig {
   uint64_t max_engine_memory = 0;  // 0: all that this machine has, as the next
   uint64_t max_tenant_memory = 0;
   uint64_t max_directory_records = 16 << 20;
-  uint32_t io_threads = 2;
+  uint32_t io_threads = 0;    // 0: one for each four cores, 2 to 4
   uint32_t copy_threads = 0;  // 0: as many as cores, at most 4
   std::string auth_token_file;
   milliseconds auth_spread{60'000};
