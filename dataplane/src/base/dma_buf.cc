@@ -18,6 +18,10 @@
 namespace peercache {
 namespace {
 
+// What NVIDIA's open kernel modules answer (580): the kernel's own ENOTSUPP, which has no text
+// here.
+constexpr int kKernelsNotSupported = 524;
+
 int Sync(const MappedRegion& region, uint64_t flags) {
   const dma_buf_sync sync{flags};
   int failed = 0;
@@ -73,7 +77,7 @@ Result<MappedRegion> MappedRegion::MapDmaBuf(UniqueFd fd, size_t size, uint64_t 
     // Addresses of a file without bytes: whoever touches them meets SIGBUS, as behind the end of
     // memory that was cut short, and not somebody else's memory.
     region.device_ = Device::kUnmapped;
-    region.map_error_ = errno;
+    region.map_error_ = errno == kKernelsNotSupported ? EOPNOTSUPP : errno;
     const UniqueFd nothing(::memfd_create("dma-buf", MFD_CLOEXEC));
     if (!nothing) return FromErrno("making addresses for a dma-buf", errno);
     start = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, nothing.get(), 0);

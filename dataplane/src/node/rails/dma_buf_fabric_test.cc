@@ -33,7 +33,7 @@ std::atomic<bool> exported_read_only{false};
 extern "C" void* mmap(void* address, size_t length, int protection, int flags, int fd,
                       off_t offset) noexcept {
   if (exporter_refuses && fd >= 0 && peercache::DmaBufSize(fd).ok()) {
-    errno = EOPNOTSUPP;
+    errno = 524;  // as NVIDIA's open kernel modules do
     return MAP_FAILED;
   }
   return reinterpret_cast<void*>(syscall(SYS_mmap, address, length, protection, flags, fd, offset));
