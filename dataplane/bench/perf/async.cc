@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/async_client.h"
+#include "engine_memory.h"
 #include "measure.h"
 
 namespace peercache::perf {
@@ -16,15 +17,16 @@ namespace {
 // A round that is not over by then is stuck: blocking calls are bounded to a second or two each.
 constexpr milliseconds kRoundLimit{60'000};
 
-// Rounds of N requests over the keys and places of the host pool, in turn.
+// Rounds of N requests over the keys and places of the memory, in turn.
 class Rounds {
  public:
-  Rounds(const Shape& shape, Op op, Client* client, AsyncClient* async, bool batch, HostPool* pool)
-      : shape_(shape), op_(op), client_(client), async_(async), batch_(batch), pool_(pool) {
+  Rounds(const Shape& shape, Op op, Client* client, AsyncClient* async, bool batch,
+         EngineMemory* memory)
+      : shape_(shape), op_(op), client_(client), async_(async), batch_(batch), memory_(memory) {
     window_ = std::max(shape.window, shape.batch);
     if (op == Op::kSet) {
       for (size_t i = 0; i < std::min(window_, shape.pages); ++i)
-        pool_->Fill(i, shape.first_key + i);
+        memory_->Fill(i, shape.first_key + i);
     }
   }
 
@@ -37,7 +39,7 @@ class Rounds {
     segments_.resize(count * shape_.segments);
     for (size_t i = 0; i < count; ++i) {
       keys_[i] = KeyOf(shape_.first_key + next_ + i);
-      pool_->SegmentsOf(place_ + i, SegmentsOf(i));
+      memory_->SegmentsOf(place_ + i, SegmentsOf(i));
     }
     const TimePoint start = Clock::now();
     if (Status s = async_ ? Submitted() : Blocking(); !s.ok()) return s;
@@ -45,7 +47,7 @@ class Rounds {
     const auto hits = static_cast<size_t>(std::count(ok_.begin(), ok_.end(), uint8_t{1}));
     if (op_ == Op::kGet && shape_.check) {
       for (size_t i = 0; i < count; ++i)
-        work->wrong += ok_[i] && !pool_->Check(place_ + i, shape_.first_key + next_ + i);
+        work->wrong += ok_[i] && !memory_->Check(place_ + i, shape_.first_key + next_ + i);
     }
     ++work->calls;
     work->pages += count;
@@ -101,7 +103,7 @@ class Rounds {
   Client* const client_;
   AsyncClient* const async_;  // null: blocking calls
   const bool batch_;
-  HostPool* const pool_;
+  EngineMemory* const memory_;
   size_t window_ = 0;
   size_t next_ = 0, place_ = 0;
   std::vector<Key> keys_;
@@ -136,21 +138,19 @@ Result<nlohmann::json> Async(const std::string& socket, Op op, AsyncMode mode, s
         fmt::format("async: set or get, one thread (not {}), batch {} and pages {} at least 1",
                     shape.threads, shape.batch, shape.pages));
   }
-  auto pool = HostPool::Create(shape);
-  if (!pool.ok()) return pool.status();
+  auto memory = EngineMemory::Create(shape);
+  if (!memory.ok()) return memory.status();
   auto connected = Client::Connect({.socket = socket, .engine = "perf"});
   if (!connected.ok()) return connected.status();
   if (Status s = (*connected)->state(); !s.ok()) return s;
   const std::shared_ptr<Client> client = std::move(*connected);
-  const MappedRegion& memory = pool->memory();
-  if (Status s = client->RegisterRegion(memory.fd(), memory.data(), memory.size()); !s.ok())
-    return s;
+  if (Status s = memory->Share(client.get()); !s.ok()) return s;
   std::optional<AsyncClient> async;
   if (mode == AsyncMode::kAsync)
     async.emplace(client, AsyncOptions{.window = window, .max_pending = shape.batch});
 
   Rounds rounds(shape, op, client.get(), async ? &*async : nullptr, mode == AsyncMode::kBatch,
-                &*pool);
+                &*memory);
   Work warm, work;
   if (shape.warmup > 0) {
     if (Status s = Run(&rounds, shape.warmup, &warm); !s.ok()) return s;

@@ -24,6 +24,7 @@
 
 #include "base/fd.h"
 #include "base/iovec.h"
+#include "engine_memory.h"
 #include "measure.h"
 #include "transport/tcp/socket.h"
 #include "wire/stream.h"
@@ -156,7 +157,7 @@ nlohmann::json RunThreads(const Shape& shape, std::vector<pid_t> cpu_of,
 
 // The end of bare TCP that pages come to: a connection for each thread.
 struct Receiver {
-  HostPool to;
+  EngineMemory to;
   std::vector<UniqueFd> connections;
   std::unique_ptr<Child> sender;  // over loopback
 };
@@ -217,20 +218,20 @@ nlohmann::json Receive(Receiver* receiver, const Shape& shape) {
 }  // namespace
 
 Result<Measurement> Memcpy(const Shape& shape) {
-  auto pool = HostPool::Create(shape);
+  auto pool = EngineMemory::Create(shape);
   if (!pool.ok()) return pool.status();
   auto copies = Pages("copies", shape.pages, shape);
   if (!copies.ok()) return copies.status();
   const size_t window = std::max(shape.window / shape.threads, shape.batch);
   const size_t share = shape.pages / shape.threads;
-  return Measurement([=, from = std::make_shared<HostPool>(std::move(*pool)),
+  return Measurement([=, from = std::make_shared<EngineMemory>(std::move(*pool)),
                       to = std::make_shared<MappedRegion>(std::move(*copies))] {
     std::vector<std::pair<size_t, size_t>> next(shape.threads);  // page read, page written
     return RunThreads(shape, {}, [&](size_t t, Work* work) {
       auto& [in, out] = next[t];
       for (size_t i = 0; i < shape.batch; ++i) {
         std::memcpy(to->data() + (t * share + out) * shape.page_bytes,
-                    from->memory().data() + (t * window + in) * shape.page_bytes, shape.page_bytes);
+                    from->bytes().data() + (t * window + in) * shape.page_bytes, shape.page_bytes);
         in = (in + 1) % window;
         out = (out + 1) % share;
       }
@@ -260,7 +261,7 @@ Status ServePages(const Shape& shape, uint16_t port) {
 
 Result<Measurement> TcpPages(const Shape& shape, const Sender& from) {
   auto receiver = std::make_shared<Receiver>();
-  auto pool = HostPool::Create(shape);
+  auto pool = EngineMemory::Create(shape);
   if (!pool.ok()) return pool.status();
   receiver->to = std::move(*pool);
   const Status connected =

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "load.h"
+#include "pages.h"
 
 namespace peercache::perf {
 

@@ -1,57 +1,40 @@
 #include "load.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 #include <barrier>
-#include <cstring>
 #include <iostream>
 #include <thread>
 
-#include "base/wrong_bytes.h"
-#include "measure.h"
+#include "client/client.h"
+#include "engine_memory.h"
 
 namespace peercache::perf {
 namespace {
 
-uint64_t Mix(uint64_t x) {  // splitmix64
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
-Result<MappedRegion> OpenMemory(const std::string& path, size_t bytes) {
-  UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!fd) return FromErrno(fmt::format("opening {} (--host-pool)", path), errno);
-  return MappedRegion::Map(std::move(fd), bytes, MapAccess::kReadWrite);
-}
-
-// An engine on a node: its connection, and the host pool that the node copies from or to.
+// An engine on a node: its connection, and the memory that the node moves pages from or to.
 struct Engine {
-  HostPool pool;
+  EngineMemory memory;
   std::unique_ptr<Client> client;
 
   static Result<Engine> Connect(const std::string& socket, const Shape& shape) {
-    auto pool = HostPool::Create(shape);
-    if (!pool.ok()) return pool.status();
+    auto memory = EngineMemory::Create(shape);
+    if (!memory.ok()) return memory.status();
     auto client = Client::Connect({.socket = socket, .engine = "perf"});
     if (!client.ok()) return client.status();
     if (Status s = (*client)->state(); !s.ok()) return s;
-    const MappedRegion& memory = pool->memory();
-    if (Status s = (*client)->RegisterRegion(memory.fd(), memory.data(), memory.size()); !s.ok())
-      return s;
-    return Engine{std::move(*pool), std::move(*client)};
+    if (Status s = memory->Share(client->get()); !s.ok()) return s;
+    return Engine{std::move(*memory), std::move(*client)};
   }
 };
 
-// One engine thread: its part of the keys, and of the host pool of the engine that it belongs to.
+// One engine thread: its part of the keys, and of the memory of the engine that it belongs to.
 class Worker {
  public:
   Worker(const Shape& shape, size_t index, Engine* engine, size_t part)
-      : shape_(shape), client_(engine->client.get()), pool_(&engine->pool) {
+      : shape_(shape), client_(engine->client.get()), memory_(&engine->memory) {
     keys_ = shape.shared ? shape.pages : shape.pages / shape.threads;
     warm_keys_ = shape.shared ? shape.warm_pages : shape.warm_pages / shape.threads;
     first_ = shape.first_key + (shape.shared ? 0 : index * keys_);
@@ -63,7 +46,7 @@ class Worker {
   // ones as they come round, so that only an unchecked set may use more keys than the window has.
   void Prepare(Op op) {
     if (op != Op::kSet) return;
-    for (size_t i = 0; i < std::min(window_, keys_); ++i) pool_->Fill(place_ + i, first_ + i);
+    for (size_t i = 0; i < std::min(window_, keys_); ++i) memory_->Fill(place_ + i, first_ + i);
   }
 
   void Warm(Op op, TimePoint until) {
@@ -85,8 +68,8 @@ class Worker {
     if (in_window_ + count > window_) in_window_ = 0;
     for (size_t i = 0; i < count; ++i) {
       batch_[i] = KeyOf(first_ + next_ + i);
-      pool_->SegmentsOf(place_ + in_window_ + i,
-                        std::span(segments_).subspan(i * shape_.segments, shape_.segments));
+      memory_->SegmentsOf(place_ + in_window_ + i,
+                          std::span(segments_).subspan(i * shape_.segments, shape_.segments));
     }
     const TimePoint start = Clock::now();
     size_t hits = 0;
@@ -101,7 +84,7 @@ class Worker {
       hits = static_cast<size_t>(std::count(ok_.begin(), ok_.end(), uint8_t{1}));
     if (op == Op::kGet && shape_.check) {
       for (size_t i = 0; i < count; ++i)
-        work->wrong += ok_[i] && !pool_->Check(place_ + in_window_ + i, first_ + next_ + i);
+        work->wrong += ok_[i] && !memory_->Check(place_ + in_window_ + i, first_ + next_ + i);
     }
     ++work->calls;
     work->pages += count;
@@ -117,7 +100,7 @@ class Worker {
  private:
   const Shape& shape_;
   Client* const client_;
-  HostPool* const pool_;
+  EngineMemory* const memory_;
   uint64_t first_ = 0;
   size_t keys_ = 0, warm_keys_ = 0, window_ = 0, place_ = 0;
   size_t next_ = 0, in_window_ = 0;
@@ -170,74 +153,6 @@ nlohmann::json RunEngines(std::span<Engine> engines, size_t threads_each, Op op,
 }
 
 }  // namespace
-
-Key KeyOf(uint64_t number) {
-  Key key;
-  for (uint64_t i = 0; i < 4; ++i) {
-    const uint64_t word = Mix(number * 4 + i);
-    std::memcpy(key.bytes.data() + 8 * i, &word, 8);
-  }
-  return key;
-}
-
-void FillPage(uint64_t number, std::span<std::byte> page) {
-  const uint64_t base = Mix(number);
-  for (size_t i = 0; i + 8 <= page.size(); i += 8) {
-    const uint64_t word = base + i;
-    std::memcpy(page.data() + i, &word, 8);
-  }
-}
-
-Result<MappedRegion> WrittenMemory(const char* name, size_t bytes, HugePages huge_pages) {
-  const size_t whole = (bytes + (size_t{2} << 20) - 1) >> 21 << 21;
-  auto memory = MappedRegion::Create(name, whole, huge_pages);
-  if (memory.ok()) std::memset(memory->data(), 1, memory->size());
-  return memory;
-}
-
-Result<HostPool> HostPool::Create(const Shape& shape) {
-  if (shape.segments == 0 || shape.page_bytes % (8 * shape.segments) != 0) {
-    return InvalidArgument(
-        fmt::format("a page of {} bytes cannot be cut into {} segments of "
-                    "8-byte words; choose a multiple",
-                    shape.page_bytes, shape.segments));
-  }
-  const size_t window = std::max(shape.window / shape.threads, shape.batch) * shape.threads;
-  const size_t bytes = window * shape.page_bytes;
-  auto memory = shape.host_pool.empty() ? WrittenMemory("host-pool", bytes, shape.huge_pages)
-                                        : OpenMemory(shape.host_pool, bytes);
-  if (!memory.ok()) return memory.status();
-  HostPool pool;
-  pool.shape_ = shape;
-  pool.shape_.window = window;
-  pool.memory_ = std::move(*memory);
-  return pool;
-}
-
-void HostPool::SegmentsOf(size_t at, std::span<Segment> segments) const {
-  const size_t each = shape_.page_bytes / shape_.segments;
-  for (size_t s = 0; s < segments.size(); ++s) {
-    segments[s] = {reinterpret_cast<uint64_t>(memory_.data()) + (s * shape_.window + at) * each,
-                   each};
-  }
-}
-
-void HostPool::Fill(size_t at, uint64_t number) {
-  std::vector<std::byte> page(shape_.page_bytes);
-  FillPage(number, page);
-  const size_t each = shape_.page_bytes / shape_.segments;
-  for (size_t s = 0; s < shape_.segments; ++s)
-    std::memcpy(memory_.data() + (s * shape_.window + at) * each, page.data() + s * each, each);
-}
-
-bool HostPool::Check(size_t at, uint64_t number) const {
-  std::vector<std::byte> page(shape_.page_bytes), want(shape_.page_bytes);
-  const size_t each = shape_.page_bytes / shape_.segments;
-  for (size_t s = 0; s < shape_.segments; ++s)
-    std::memcpy(page.data() + s * each, memory_.data() + (s * shape_.window + at) * each, each);
-  FillPage(number, want);
-  return HasRightBytes(fmt::format("page {}", number), page, want);
-}
 
 Result<nlohmann::json> Clear(const std::string& socket) {
   auto client = Client::Connect({.socket = socket, .engine = "perf"});

@@ -148,6 +148,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   auto* clear = app.add_subcommand("clear", "drop what set has stored, on all nodes");
   clear->add_option("--socket", socket, "of the node")->capture_default_str();
+  get->add_flag("--gpu", shape.gpu, "read the pages into memory of a GPU");
   for (auto* sub : {memcpy_sub, tcp, set, get, exists, presence}) {
     sub->add_flag("--repeat", repeat, "once for each line of standard input, in the same memory");
   }

@@ -39,6 +39,7 @@ class Case:
     window: int = 0  # of async: requests at work at once
     requests: int = 0  # of async: how many are outstanding together
     lookups: str = ""  # how nodes look keys up: rpc | one-sided; empty: as they are told
+    gpu: bool = False  # pages come into its memory, not the host's
 
     @property
     def title(self) -> str:
@@ -48,7 +49,8 @@ class Case:
     def name(self) -> str:
         """The title without the load: the name of a line in charts."""
         over = f"over {self.transport}" if self.transport != "tcp" else ""
-        return " ".join(filter(None, (self.subject, self.shape, over)))
+        to = "into a GPU" if self.gpu else ""
+        return " ".join(filter(None, (self.subject, self.shape, over, to)))
 
     @property
     def subject(self) -> str:
@@ -88,7 +90,7 @@ class Case:
 
     def limit(self) -> Case | None:
         """The same pages, batch and threads without PeerCache: the machine's limit."""
-        if self.op not in ("set", "get"):
+        if self.op not in ("set", "get") or self.gpu:
             return None
         remote = self.op == "get" and self.source == "remote"
         return Case(

@@ -52,6 +52,7 @@ class Settings:
     requests: tuple[int, ...] = ASYNC_REQUESTS
     windows: tuple[int, ...] = WINDOWS
     in_flight: int = 256
+    gpu: bool = False  # pages come into its memory
 
     def segments_of(self, layout: str) -> int:
         return self.segments or LAYOUTS[layout]
@@ -80,8 +81,8 @@ def _choices(known: Sequence[str], every: str) -> Any:
     return parse
 
 
-def add_shape(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of every command that moves pages."""
+def add_shape(parser: argparse.ArgumentParser, *, gpu: bool = False) -> None:
+    """Adds the flags of every command that moves pages; ``gpu``: also to one."""
     shape = parser.add_argument_group("pages")
     shape.add_argument(
         "--layout", type=_choices(tuple(LAYOUTS), "both"), default=("mla",), metavar="mla|mha|both",
@@ -109,7 +110,13 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
         "--max-bytes", type=size, default=64 * GIB, metavar="SIZE",
         help="the working set is cut to this (default: 64g)",
     )  # fmt: skip
-    add_refused(parser)
+    if gpu:
+        shape.add_argument(
+            "--gpu", action="store_true",
+            help="read the pages into memory of the GPU that CUDA shows first; without the limits "
+            "of host memory",
+        )  # fmt: skip
+    add_refused(parser, but=("--gpu",) if gpu else ())
 
 
 def add_load(
@@ -245,6 +252,7 @@ def settings(arguments: argparse.Namespace, operations: tuple[str, ...]) -> Sett
         requests=getattr(arguments, "requests", ASYNC_REQUESTS),
         windows=getattr(arguments, "windows", WINDOWS),
         in_flight=getattr(arguments, "in_flight", 256),
+        gpu=getattr(arguments, "gpu", False),
     )
     _check(found)
     return found
@@ -260,6 +268,11 @@ def _check(s: Settings) -> None:
                 f"--page-size {s.page_bytes}: not a multiple of {step}, which {layout} pages of "
                 f"{s.segments_of(layout)} segments need"
             )
+    if s.gpu and s.operations != ("get",):
+        raise ValueError(
+            f"--gpu with --op {','.join(s.operations)}: only get brings pages into a GPU; leave "
+            "out --op"
+        )
     if s.max_bytes < s.page_bytes:
         raise ValueError(f"--max-bytes {s.max_bytes}: less than one page of {s.page_bytes}")
     engines = max(s.threads) * max(s.processes)

@@ -146,6 +146,7 @@ def _result(process: subprocess.Popen[str], command: list[str], options: Options
     if process.returncode != 0:
         raise BenchError(f"{' '.join(command)} failed: {errors.strip()}")
     result: Result = json.loads(output)
-    if result.get("wrong"):  # errors name the pages
+    # Errors name pages that are wrong, and the way to a GPU that is missing.
+    if result.get("wrong") or options.get("gpu"):
         sys.stderr.write(errors)
     return result

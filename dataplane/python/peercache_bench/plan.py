@@ -31,6 +31,7 @@ def base(s: Settings, op: str, layout: str) -> Case:
         tokens_per_page=s.tokens_per_page,
         source=s.source,
         transport=s.protocols[0],
+        gpu=s.gpu,
     )
 
 

@@ -104,5 +104,5 @@ def chart(table: Table, measured: Measured) -> Chart:
             Line(f"{name} (published)" if theirs else name, tuple(points), limit=theirs)
             for (name, theirs), points in sorted(lines.items())
         ),
-        log_x=True, bytes_x=table.down,
+        log_x=True, bytes_x=table.x_label == "page",
     )  # fmt: skip

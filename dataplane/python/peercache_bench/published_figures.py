@@ -35,6 +35,8 @@ class Step:
     # A pair of nodes for each port, all at once, each on the NUMA node of its port.
     pairs: bool = False
     bound: bool = False  # processes stay on the NUMA node of the first port, or of --numa-node
+    servers: int = 1  # the first so many of --host, each with its share of the threads
+    gpu: bool = False  # pages come into its memory
 
     @property
     def title(self) -> str:
@@ -47,6 +49,8 @@ class Step:
             f"threads {', '.join(map(str, self.threads))}",
             "a pair of nodes for each port" if self.pairs else "",
             "on one NUMA node" if self.bound and not self.pairs else "",
+            f"{self.servers} servers" if self.servers > 1 else "",
+            "into a GPU" if self.gpu else "",
         ]
         return ", ".join(filter(None, parts))
 
@@ -83,7 +87,6 @@ def original(ports: int) -> Table:
     """Its ladder, from one port to the whole machine."""
     all_ports = f"{ports} port{'s' if ports > 1 else ''}"
     column = "GET"
-    gpu = "pages are read into host memory: docs say what a GPU's memory would take"
     cells = [
         Cell("bare ib_read_bw, 1 port, 16 QP", column, 49.0, Step("bare", 1)),
         Cell(
@@ -102,7 +105,10 @@ def original(ports: int) -> Table:
             f"{all_ports}, 8 processes each, 128 KiB", column, 413.1,
             Step("get", ports, processes=8, pairs=True, bound=True),
         ),
-        Cell(f"1 process, {all_ports}, 1 MiB, into a GPU", column, 49.5, why=gpu),
+        Cell(
+            f"1 process, {all_ports}, 1 MiB, into a GPU", column, 49.5,
+            Step("get", ports, MIB, 128, threads=(2,), gpu=True), 2,
+        ),
     ]  # fmt: skip
     return Table(
         "original", "From one port to the whole machine",
@@ -146,6 +152,35 @@ def blocks(ports: int, threads: int, sizes: Sequence[int] = BLOCKS) -> Table:
         "blocks", "Reads and writes by the size of a page",
         "MemKV, two servers, two ports of 400 Gb/s, 64 threads", "GiB/s", 1 << 30,
         tuple(cells), x_label="page", down=True,
+    )  # fmt: skip
+
+
+# Servers: GiB/s of writes and of reads, with as many blocks under way and as large as is best.
+_SERVERS = {1: (47.9, 48.4), 2: (95.8, 96.7)}
+
+
+def servers(ports: int, count: int, threads: int) -> Table:
+    """Reads of one host from more and more others, over both transports."""
+    cells = []
+    for n in range(1, count + 1):
+        write, read = _SERVERS.get(n, (None, None))
+        row = f"{n} server{'s' if n > 1 else ''}"
+        each = max(threads // n, 1)
+        no_ports = "" if ports else "name the ports by --devices"
+
+        def step(ports: int, n: int = n, each: int = each) -> Step:
+            return Step("get", ports, 4 * MIB, 4, (each,), servers=n)
+
+        rdma = step(ports) if ports else None
+        cells += [
+            Cell(row, "RDMA write", write, why=STAY, x=n),
+            Cell(row, "RDMA read", read, rdma, each, no_ports, n),
+            Cell(row, "TCP read", None, step(0), each, x=n),
+        ]
+    return Table(
+        "servers", "Reads of one host by how many serve",
+        "MemKV, two ports of 400 Gb/s, 64 threads", "GiB/s", 1 << 30, tuple(cells),
+        x_label="servers", down=True,
     )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """published: the tables that others have published, measured between two hosts, or on one.
 
-Of two hosts one serves, the other measures; both take the same flags, but for names of devices:
+Of two hosts one serves, the other measures (of the table servers several serve). All take the same
+flags, but for names of devices:
 
     producer$ peercache-bench published original --devices mlx5_0,mlx5_1
     consumer$ peercache-bench published original --devices mlx5_0,mlx5_1 --host PRODUCER
@@ -11,7 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from peercache_bench import options, output, published, published_figures
@@ -22,10 +23,10 @@ from peercache_bench.host import host
 from peercache_bench.progress import Progress
 from peercache_bench.published import Figures
 from peercache_bench.published_figures import Step, Table
-from peercache_bench.published_steps import Here, measure, path_of, served
+from peercache_bench.published_steps import Here, Server, measure, path_of, served
 from peercache_bench.units import GIB, count, counts, seconds, size, size_text, sizes
 
-TABLES = ("original", "blocks", "threads", "async")
+TABLES = ("original", "blocks", "servers", "threads", "async")
 DEFAULT_PORT = 31900
 
 
@@ -38,8 +39,9 @@ def add_command(commands: Any) -> None:
     )  # fmt: skip
     found.add_argument("table", choices=TABLES)
     found.add_argument(
-        "--host", default="", metavar="HOST",
-        help="where the steps are served, to measure (default: serve them)",
+        "--host", default="", metavar="HOST[:PORT]",
+        help="where the steps are served, to measure (default: serve them); with a port where that "
+        "is not --port; of the table `servers` all hosts that serve, with commas",
     )  # fmt: skip
     found.add_argument(
         "--concurrencies", type=counts, default=published_figures.THREADS, metavar="1,2,4",
@@ -47,7 +49,11 @@ def add_command(commands: Any) -> None:
     )  # fmt: skip
     found.add_argument(
         "--concurrency", type=count, default=64, metavar="N",
-        help="threads of the table `blocks` (default: 64)",
+        help="threads of the tables `blocks` and `servers` (default: 64)",
+    )  # fmt: skip
+    found.add_argument(
+        "--servers", type=count, default=2, metavar="N",
+        help="hosts that serve, of the table `servers` (default: 2)",
     )  # fmt: skip
     found.add_argument(
         "--sizes", type=sizes, default=published_figures.BLOCKS, metavar="4k,1m",
@@ -98,6 +104,8 @@ def table_of(arguments: argparse.Namespace) -> Table:
                 f"{', '.join(map(size_text, published_figures.BLOCKS))}"
             )
         return published_figures.blocks(ports, arguments.concurrency, arguments.sizes)
+    if arguments.table == "servers":
+        return published_figures.servers(ports, arguments.servers, arguments.concurrency)
     if arguments.table == "async":
         return published_figures.requests(ports)
     return published_figures.threads(arguments.concurrencies)
@@ -126,8 +134,9 @@ def _run(arguments: argparse.Namespace) -> int:
         return _report(arguments, table, "On one host", _alone(table, here, progress))
     plan = (table.steps, here.working_set)
     if arguments.host:
-        path = path_of(arguments.host, arguments.port)
-        return _report(arguments, table, path, _driven(arguments, table, here, plan, progress))
+        addresses = addresses_of(arguments)
+        path = "; ".join(path_of(*address) for address in addresses)
+        return _report(arguments, table, path, _driven(addresses, table, here, plan, progress))
     progress.say(f"serving {len(table.steps)} steps at port {arguments.port}")
     with serving(arguments.port, plan) as peer:
         for step in _each(table, progress):
@@ -145,20 +154,52 @@ def _each(table: Table, progress: Progress) -> Iterator[Step]:
 
 def _alone(table: Table, here: Here, progress: Progress) -> Iterator[tuple[Step, Figures | str]]:
     for step in _each(table, progress):
-        yield step, measure(step, here, "")
+        yield step, measure(step, here, [])
+
+
+def addresses_of(arguments: argparse.Namespace) -> list[tuple[str, int]]:
+    """Where the steps are served: host and port of each."""
+    names = arguments.host.split(",")
+    wanted = arguments.servers if arguments.table == "servers" else 1
+    if len(names) != wanted:
+        raise BenchError(
+            f"--host {arguments.host}: {len(names)} hosts, and the table {arguments.table} takes "
+            f"{wanted}: name each once"
+            + (", or change --servers on all hosts" if arguments.table == "servers" else "")
+        )
+    found = []
+    for name in names:
+        host, colon, port = name.rpartition(":")
+        if not colon:
+            found.append((name, arguments.port))
+        elif host and port.isdigit():
+            found.append((host, int(port)))
+        else:
+            raise BenchError(f'--host "{name}": write HOST or HOST:PORT')
+    return found
 
 
 def _driven(
-    arguments: argparse.Namespace, table: Table, here: Here, plan: object, progress: Progress
+    addresses: Sequence[tuple[str, int]],
+    table: Table,
+    here: Here,
+    plan: object,
+    progress: Progress,
 ) -> Iterator[tuple[Step, Figures | str]]:
-    with driving(arguments.host, arguments.port, plan) as peer:
+    """All hosts serve each step, whether it takes them all or not."""
+    servers = [Server(host, port + 1) for host, port in addresses]
+    with contextlib.ExitStack() as stack:
+        peers = [stack.enter_context(driving(*address, plan)) for address in addresses]
         for step in _each(table, progress):
-            said, _, why = peer.hear().partition(" ")
-            if said == "ready":
-                yield step, measure(step, here, arguments.host)
-            else:
-                yield step, f"{arguments.host}: {why}"
-            peer.say("done")
+            said = [peer.hear().partition(" ") for peer in peers]
+            trouble = [
+                f"{server.host}: {why}"
+                for server, (word, _, why) in zip(servers, said, strict=True)
+                if word != "ready"
+            ]
+            yield step, "; ".join(trouble) or measure(step, here, servers)
+            for peer in peers:
+                peer.say("done")
 
 
 def _report(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import itertools
 import json
 import shlex
 import shutil
@@ -26,6 +28,15 @@ BARE_QUEUES = 16
 LEAST_PAGES = 4
 # getsockopt of Linux: what the path to the peer takes in a packet.
 IP_MTU = 14
+CUDA = "libcuda.so.1"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A host that serves, as this one reaches it."""
+
+    host: str
+    first_port: int  # of its nodes and of what is measured beside them
 
 
 @dataclass(frozen=True)
@@ -174,8 +185,8 @@ def _bare(step: Step, here: Here) -> list[str]:
     return [*line, *shlex.split(here.bare)]
 
 
-def measure(step: Step, here: Here, host: str) -> Figures | str:
-    """Bytes a second, by Cell.which; or why there are none. ``host`` serves, if the step is of two.
+def measure(step: Step, here: Here, servers: Sequence[Server]) -> Figures | str:
+    """Bytes a second, by Cell.which; or why there are none. ``servers`` serve, if somebody has to.
 
     What the commands say goes to standard error.
     """
@@ -183,18 +194,29 @@ def measure(step: Step, here: Here, host: str) -> Figures | str:
         if step.kind == "async":
             return _requests(step, here)
         if step.kind == "bare":
-            return {1: bare_rate(attempt([*_bare(step, here), host], True)) * 1e9}
+            return {1: bare_rate(attempt([*_bare(step, here), servers[0].host], True)) * 1e9}
         if step.kind == "iperf3":
-            return {n: _iperf(step, here, host, n) for n in step.threads}
-        return _gets(step, here, host)
+            return {n: _iperf(step, here, servers[0], n) for n in step.threads}
+        if step.gpu:
+            need_gpu()
+        return _gets(step, here, servers[: step.servers])
     except (BenchError, OSError) as error:
         return " ".join(str(error).split())
 
 
-def _iperf(step: Step, here: Here, host: str, threads: int) -> float:
+def need_gpu() -> None:
+    """Raises BenchError where nothing can be read into a GPU."""
+    try:
+        ctypes.CDLL(CUDA)
+    except OSError as error:
+        raise BenchError(f"this host shows no GPU ({error}): install NVIDIA's driver") from None
+
+
+def _iperf(step: Step, here: Here, server: Server, threads: int) -> float:
     _need("iperf3")
     line = [
-        *_bound(step, here, (), host), "iperf3", "--client", host, "--port", str(here.first_port),
+        *_bound(step, here, (), server.host), "iperf3", "--client", server.host,
+        "--port", str(server.first_port),
         "--parallel", str(threads), "--time", str(max(round(here.seconds), 1)), "--json",
     ]  # fmt: skip
     said = subprocess.run(line, capture_output=True, text=True, check=False)
@@ -205,17 +227,20 @@ def _iperf(step: Step, here: Here, host: str, threads: int) -> float:
         raise BenchError(f"{shlex.join(line)} failed: {said.stdout}{said.stderr}") from None
 
 
-def _gets(step: Step, here: Here, host: str) -> Figures:
+def _gets(step: Step, here: Here, servers: Sequence[Server]) -> Figures:
+    """All servers and all groups of devices at once."""
     with tempfile.TemporaryDirectory(prefix="peercache-bench-") as folder:
         running: dict[Path, subprocess.Popen[str]] = {}
         try:
-            for i, devices in enumerate(_groups(step, here)):
-                out = Path(folder) / str(i)
+            groups = list(enumerate(_groups(step, here)))
+            for server, (i, devices) in itertools.product(servers, groups):
+                out = Path(folder) / str(len(running))
                 line = [
-                    *_bound(step, here, devices, host),
-                    *_get(step, here, "drive", devices, f"{host}:{here.first_port + i}"),
+                    *_bound(step, here, devices, server.host),
+                    *_get(step, here, "drive", devices, f"{server.host}:{server.first_port + i}"),
                     "--concurrencies", ",".join(map(str, step.threads)),
                     "--processes", str(step.processes), *_timed(here, out),
+                    *(["--gpu"] if step.gpu else []),
                 ]  # fmt: skip
                 running[out] = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
             for process in running.values():

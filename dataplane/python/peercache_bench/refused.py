@@ -15,7 +15,8 @@ FLAGS: Mapping[str, str] = {
     "--ib-port": "the port is part of the device's name: --devices mlx5_0:2",
     "--gid-index": "GIDs are chosen by address, because indexes change: --node-option "
     "rdma-gid=10.1.0.0/16",
-    "--gpu": "pages are read into host memory, which is where HiCache wants them; leave it out",
+    "--gpu": "`drive` alone reads pages into a GPU; others read them into host memory, where HiCache "
+    "wants them, so leave it out",
     "--disk": _DISK,
     "--disk-path": _DISK,
     "--disk-size": _DISK,
@@ -41,6 +42,7 @@ class _Refuse(argparse.Action):
         parser.error(f"{option_string}: {FLAGS[str(option_string)]}")
 
 
-def add_refused(parser: argparse.ArgumentParser) -> None:
-    for flag in FLAGS:
+def add_refused(parser: argparse.ArgumentParser, but: Sequence[str] = ()) -> None:
+    """``but``: flags that this command has."""
+    for flag in FLAGS.keys() - set(but):
         parser.add_argument(flag, dest="refused", nargs="?", action=_Refuse, help=argparse.SUPPRESS)

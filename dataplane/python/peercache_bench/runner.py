@@ -149,6 +149,7 @@ class Runner:
                 "seconds": seconds,
                 "warmup": warmup,
                 "check": check,
+                "gpu": case.gpu,
             }
             if not each:
                 options["cpu_of"] = pids  # once, however many processes there are

@@ -56,7 +56,7 @@ def add_commands(commands: Any) -> None:
         "drive", help="two hosts: read what serve holds, and measure",
         description="Starts a node that joins serve's, and measures reads over the network.",
     )  # fmt: skip
-    options.add_shape(drive)
+    options.add_shape(drive, gpu=True)
     options.add_load(drive)
     _add_network(drive, None)
     drive.add_argument(

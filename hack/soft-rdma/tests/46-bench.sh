@@ -50,20 +50,30 @@ awk 'NR > 1 && !($(NF - 4) > 0) { print "brought nothing: " $0; exit 1 }
 # As many steps, each with what bounds it.
 [ "$(sed '1,/^what bounds/d' "$WORK/ladder" | grep -c '  .')" = 14 ]
 
-echo "== gets of engines"
 PAGES=(--page-size 64k --working-set 64)
 address=$(management_address A):31998
+gets() {  # gets NAME ARG...: of an engine of B, from a node of A; every byte is right, and no page is missed
+  local name=$1 server
+  start_bench A serve --discovery-addr "$address" --advertise-addr "$(management_address A)" --protocol rdma \
+    --devices "$RAILS_OF_A" "${PAGES[@]}" --readers 1 >"$WORK/serve" 2>&1; server=$!
+  until grep -q '^ready at' "$WORK/serve"; do
+    kill -0 $server 2>/dev/null || { cat "$WORK/serve"; exit 1; }
+    sleep 0.2
+  done
+  bench_on B drive --discovery-addr "$address" --advertise-addr "$(management_address B)" --protocol rdma \
+    --devices "$RAILS_OF_B" "${PAGES[@]}" --batch-size 32 --concurrencies 1 --processes 1 --duration 0.5 --warmup 0.1 --check \
+    --out-dir "$WORK/$name" "${@:2}"
+  wait $server || { cat "$WORK/serve"; exit 1; }
+  jq -e '[.results[].figures | .checked and .wrong == 0 and .hit_ratio == 1] | length > 0 and all' "$WORK/$name/drive.json" \
+    >/dev/null || { jq .results "$WORK/$name/drive.json"; exit 1; }
+}
+
+echo "== gets of engines"
 snapshot
-start_bench A serve --discovery-addr "$address" --advertise-addr "$(management_address A)" --protocol rdma \
-  --devices "$RAILS_OF_A" "${PAGES[@]}" --readers 1 >"$WORK/serve" 2>&1; server=$!
-until grep -q '^ready at' "$WORK/serve"; do
-  kill -0 $server 2>/dev/null || { cat "$WORK/serve"; exit 1; }
-  sleep 0.2
-done
-bench_on B drive --discovery-addr "$address" --advertise-addr "$(management_address B)" --protocol rdma \
-  --devices "$RAILS_OF_B" "${PAGES[@]}" --batch-size 32 --concurrencies 1 --processes 1 --duration 0.5 --warmup 0.1 --check \
-  --out-dir "$WORK/drive"
-wait $server || { cat "$WORK/serve"; exit 1; }
-jq -e '[.results[].figures | .checked and .wrong == 0 and .hit_ratio == 1] | length > 0 and all' "$WORK/drive/drive.json" \
-  >/dev/null || { jq .results "$WORK/drive/drive.json"; exit 1; }
+gets drive
 both_rails $((1 << 20))
+
+echo "== gets into memory of a GPU, which these rails do not register: the node copies"
+cc -O2 -shared -fPIC -o "$WORK/libcuda.so.1" dataplane/python/tests/integration/cuda_of_host_memory.c
+LD_LIBRARY_PATH=$WORK gets gpu --gpu 2>"$WORK/gpu.said" || { cat "$WORK/gpu.said"; exit 1; }
+grep -F 'pages come into the GPU by copies alone' "$WORK/gpu.said"

@@ -16,25 +16,29 @@ from .processes import binary, free_port
 pytestmark = pytest.mark.node
 
 
-def both(table: str, folder: Path, *words: str) -> dict[str, Any]:
+def measured(table: str, folder: Path, *words: str, servers: int = 1) -> dict[str, Any]:
+    """With ``servers`` sides that serve, each at a port of its own."""
     line = [
         sys.executable, "-m", "peercache_bench", "published", table, f"--build={binary().parent}",
-        f"--port={free_port()}", "--working-set=32m", "--duration=0.2", "--warmup=0",
+        "--working-set=32m", "--duration=0.2", "--warmup=0",
         "--advertise-addr=127.0.0.1", "--numa-node=0",
-        # The two nodes stand for two machines.
+        # The nodes stand for machines.
         "--node-option=map-pools=off", *words,
     ]  # fmt: skip
-    serves = subprocess.Popen(line, cwd=PYTHON)
+    ports = [free_port() for _ in range(servers)]
+    serve = [subprocess.Popen([*line, f"--port={port}"], cwd=PYTHON) for port in ports]
     try:
+        hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
         measures = subprocess.run(
-            [*line, "--host=127.0.0.1", f"--out-dir={folder}"],
+            [*line, f"--host={hosts}", f"--out-dir={folder}"],
             cwd=PYTHON, capture_output=True, text=True, check=False, timeout=120,
         )  # fmt: skip
         assert measures.returncode == 0, measures.stderr
-        assert serves.wait(30) == 0
+        assert [process.wait(30) for process in serve] == [0] * servers
     finally:
-        serves.kill()
-        serves.wait()
+        for process in serve:
+            process.kill()
+            process.wait()
     assert (folder / f"published-{table}-{table}.png").read_bytes().startswith(b"\x89PNG")
     assert f"published {table}" in (folder / f"published-{table}.html").read_text()
     values: dict[str, Any] = json.loads((folder / f"published-{table}.json").read_text())
@@ -58,7 +62,7 @@ def test_single_requests(tmp_path: Path) -> None:
 
 
 def test_threads_beside_iperf3(tmp_path: Path) -> None:
-    cells = both("threads", tmp_path, "--concurrencies=2")["cells"]
+    cells = measured("threads", tmp_path, "--concurrencies=2")["cells"]
     here = [cell for cell in cells if "here" in cell["row"]]
     assert len(here) == 4
     for cell in here:
@@ -68,9 +72,16 @@ def test_threads_beside_iperf3(tmp_path: Path) -> None:
 
 
 def test_reads_by_the_size_of_a_page(tmp_path: Path) -> None:
-    cells = both("blocks", tmp_path, "--concurrency=1", "--sizes=4k,16m")["cells"]
+    cells = measured("blocks", tmp_path, "--concurrency=1", "--sizes=4k,16m")["cells"]
     reads = [cell for cell in cells if cell["column"] == "TCP read"]
     assert len(reads) == 2
     for cell in reads:
         assert 0.001 < (cell["ours"] or 0) < 1000, cell
     assert all(cell["why"] for cell in cells if cell["column"] != "TCP read")
+
+
+def test_reads_by_how_many_serve(tmp_path: Path) -> None:
+    cells = measured("servers", tmp_path, "--concurrency=2", servers=2)["cells"]
+    rows = {cell["row"]: cell["ours"] or 0 for cell in cells if cell["column"] == "TCP read"}
+    assert rows.keys() == {"1 server", "2 servers"}
+    assert all(0.01 < rate < 1000 for rate in rows.values()), rows

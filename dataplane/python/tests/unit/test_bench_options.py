@@ -92,6 +92,12 @@ def test_what_does_not_fit_names_its_flag(
     assert said in capsys.readouterr().err
 
 
+def test_only_gets_come_into_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["drive", "--discovery-addr=a:1", "--gpu", "--op=exists"])
+    assert "--gpu with --op exists: only get" in capsys.readouterr().err
+
+
 def test_commands_of_the_original_are_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mooncake", "--anything"]) == 1
     assert "mooncake: other products" in capsys.readouterr().err

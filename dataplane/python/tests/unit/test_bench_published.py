@@ -60,13 +60,19 @@ def test_a_chart_has_bars_or_lines() -> None:
 def test_the_tables_are_those_of_their_documents() -> None:
     ladder = published_figures.original(8)
     assert [cell.theirs for cell in ladder.cells] == [49.0, 46.0, 40.4, 147.6, 413.1, 49.5]
-    assert [step.ports for step in ladder.steps] == [1, 1, 8, 8, 8]
+    assert [step.ports for step in ladder.steps] == [1, 1, 8, 8, 8, 8]
+    assert [step.gpu for step in ladder.steps] == [False] * 5 + [True]
     blocks = published_figures.blocks(2, 64)
     assert len({cell.row for cell in blocks.cells}) == 13
     assert all(step.batch * step.page_bytes <= 64 << 20 for step in blocks.steps)
     assert {cell.why for cell in published_figures.blocks(0, 1).cells if cell.step is None} == {
         published_figures.STAY, "name the ports by --devices",
     }  # fmt: skip
+    scaling = published_figures.servers(2, 3, 64)
+    assert [c.theirs for c in scaling.cells if c.column == "RDMA read"] == [48.4, 96.7, None]
+    assert [(s.servers, s.ports, s.threads) for s in scaling.steps] == [
+        (1, 2, (64,)), (1, 0, (64,)), (2, 2, (32,)), (2, 0, (32,)), (3, 2, (21,)), (3, 0, (21,)),
+    ]  # fmt: skip
     single = published_figures.requests(0)
     assert len(single.cells) == 4 * (2 * 4 + 1 + 4)
     assert {c.theirs for c in single.cells if c.row == "1 MiB x 100"} == {
@@ -154,6 +160,9 @@ def test_a_server_that_ends_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         (("original",), "--devices: name the RDMA ports of this host"),
         (("threads", "--duration=0"), "--duration 0: a measurement needs time"),
         (("blocks", "--sizes=4k,5k"), "--sizes 5 KiB: not published; name some of 4 KiB, 8 KiB"),
+        (("servers", "--host=a"), "--host a: 1 hosts, and the table servers takes 2"),
+        (("blocks", "--host=a,b"), "--host a,b: 2 hosts, and the table blocks takes 1: name each"),
+        (("servers", "--host=a:9,b:x"), '--host "b:x": write HOST or HOST:PORT'),
         (("blobs",), "invalid choice: 'blobs'"),
     ],
 )
