@@ -15,7 +15,7 @@ FLAGS: Mapping[str, str] = {
     "--ib-port": "the port is part of the device's name: --devices mlx5_0:2",
     "--gid-index": "GIDs are chosen by address, because indexes change: --node-option "
     "rdma-gid=10.1.0.0/16",
-    "--gpu": "`drive` alone reads pages into a GPU; others read them into host memory, where HiCache "
+    "--gpu": "`drive` alone reads pages into a GPU; others into host memory, where HiCache "
     "wants them, so leave it out",
     "--disk": _DISK,
     "--disk-path": _DISK,

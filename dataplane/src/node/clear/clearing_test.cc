@@ -345,6 +345,16 @@ TEST_F(ClearingTest, WhoGetsNoAnswersGivesNoPages) {
   EXPECT_TRUE(Eventually([&] { return clears_.Current(Clock::now()); }));
 }
 
+// No page is a miss in between: a call waits until the thread has seen that nobody is left.
+TEST_F(ClearingTest, WhoHasGotNoAnswersAndIsAloneThenWaitsNoLonger) {
+  for (FakeMember* member : {&a_, &b_, &c_}) member->kind = FakeMember::Kind::kSilent;
+  ASSERT_TRUE(Eventually([&] { return !clears_.Current(Clock::now()); }));
+  const TimePoint now = Clock::now();
+  ASSERT_FALSE(clears_.Await(now, now + seconds(1)));
+  See({});
+  EXPECT_TRUE(clears_.Await(Clock::now(), Clock::now() + seconds(1)));
+}
+
 TEST_F(ClearingTest, WhoIsAloneIsCurrent) {
   See({});
   for (FakeMember* member : {&a_, &b_, &c_}) member->Die();

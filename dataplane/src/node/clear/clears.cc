@@ -71,7 +71,10 @@ bool Clears::InContact(TimePoint now) const {
 
 bool Clears::Await(TimePoint now, TimePoint deadline) {
   if (Current(now)) return true;
+  const bool nobody_left = peers_->InView().empty();
   std::unique_lock lock(mutex_);
+  // The last attempt failed for want of answers, which nobody has to give any more.
+  if (nobody_left) alone_ = false;
   awaited_ = !alone_;
   wake_.notify_all();
   changed_.wait_until(lock, deadline, [this] { return stop_ || alone_ || Current(Clock::now()); });
