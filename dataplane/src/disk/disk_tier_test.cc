@@ -334,6 +334,43 @@ TEST(DiskTierSimTest, WritesWithinItsBudget) {
   EXPECT_GT(sim.tier->counts().dropped.Of(Drop::kBudget), 50u);
 }
 
+// docs/disk.md: what is written beside the pages wears the drive.
+TEST(DiskTierSimTest, WritesAHundredthMoreThanThePagesAtMost) {
+  std::atomic<uint64_t> written{0};
+  SimTier sim;
+  sim.options.log.flush_after = LogLimits{}.flush_after;
+  sim.delay = [&](const IoRequest& request) -> Duration {
+    if (request.op == IoRequest::Op::kWrite)
+      for (int i = 0; i < request.parts; ++i) written += request.part[i].iov_len;
+    return {};
+  };
+  ASSERT_TRUE(sim.Open().ok());
+  ASSERT_TRUE(sim.Recovered());
+  written = 0;
+  for (uint64_t i = 0; i < 48; ++i) ASSERT_TRUE(PutInTime(*sim.tier, i, 0, 128 << 10));
+  ASSERT_TRUE(FlushAll(*sim.tier).ok());
+  const uint64_t stored = sim.tier->counts().stored_bytes;
+  ASSERT_EQ(stored, 48u * (128 << 10));
+  EXPECT_EQ(sim.tier->counts().reinserted, 0u);
+  EXPECT_GE(written, stored);
+  EXPECT_LE(static_cast<double>(written), 1.01 * static_cast<double>(stored));
+}
+
+TEST(DiskTierSimTest, WritesNoFasterThanItsRate) {
+  constexpr uint64_t kRate = 10'000'000;
+  SimTier sim;
+  sim.options.log.write_rate = kRate;
+  ASSERT_TRUE(sim.Open().ok());
+  ASSERT_TRUE(sim.Recovered());
+  const TimePoint start = Clock::now();
+  for (uint64_t i = 0; i < 48; ++i) ASSERT_TRUE(PutInTime(*sim.tier, i, 0, 128 << 10));
+  ASSERT_TRUE(FlushAll(*sim.tier).ok());
+  const std::chrono::duration<double> took = Clock::now() - start;
+  // Two writes may go at once: one of the burst, and the time of the first tick.
+  const double bytes = 48.0 * (128 << 10) - 2 * kWriteBytes;
+  EXPECT_LE(bytes / took.count(), 1.0 * kRate);
+}
+
 TEST(DiskTierSimTest, TakesNoPageThatIsThereOrTooLong) {
   SimTier sim;
   ASSERT_TRUE(sim.Open().ok());
