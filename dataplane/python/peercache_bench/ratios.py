@@ -18,7 +18,7 @@ from peercache_bench.idle import DEFAULT_NS, polling_idle
 from peercache_bench.link import limited_link
 from peercache_bench.nodes import CLUSTER, BenchNode, Place, loopback_nodes
 from peercache_bench.perf import Perf, Result
-from peercache_bench.rows import Row, turns
+from peercache_bench.rows import CallRows, Row, turns
 
 KIB, MIB = 1 << 10, 1 << 20
 WORKING_SET = 1536 * MIB
@@ -79,13 +79,20 @@ def _complete(result: Result, what: str) -> Result:
 # Pages in one call of SGLang's HiCacheController (its storage_batch_size), and a small call.
 CONTROLLER_BATCH = 128
 SMALL_BATCH = 32
-# Size and pages of a call, and whether the row is held to its target. A call of 32 pages of 128 KiB
-# takes a millisecond, so what a call costs by itself is a share that can be seen.
+# Size and pages of a call.
 MEMORY_ROWS = (
-    (128 * KIB, CONTROLLER_BATCH, True),
-    (128 * KIB, SMALL_BATCH, False),
-    (MIB, SMALL_BATCH, True),
+    (128 * KIB, CONTROLLER_BATCH),
+    (128 * KIB, SMALL_BATCH),
+    (MIB, SMALL_BATCH),
 )
+
+# Promised of a call of CONTROLLER_BATCH pages, beside its copy.
+CALL_MICROSECONDS = 250
+
+
+def _call_rows(name: str, size: int, batch: int, target: float) -> CallRows:
+    promised = CALL_MICROSECONDS if batch == CONTROLLER_BATCH else None
+    return CallRows(name, size * batch, target, promised)
 
 
 def _memory_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> Iterator[Row]:
@@ -104,14 +111,14 @@ def _memory_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> I
         for _ in range(2):
             _complete(perf("set", socket=node.socket, **everything, seconds=0), "writing the pool")
             _clear(perf, node)
-        for size, batch, held in MEMORY_ROWS:
+        for size, batch in MEMORY_ROWS:
             count = MEMORY_WINDOW // size
             shape = {"page_bytes": size, "pages": count, "window": count, "batch": batch}
             at = {"socket": node.socket, **shape}
             sets = {**at, "pages": 6 * count, "warm_pages": 2 * count, "seconds": 0}
             pages = f"{dict(_sizes())[size]} x {batch}"
-            put = Row(f"SET into the own node, {pages}", "GB/s", "memcpy", 0.90, held=held)
-            get = Row(f"GET from the own node, {pages}", "GB/s", "memcpy", 0.90, held=held)
+            put = _call_rows(f"SET into the own node, {pages}", size, batch, 0.90)
+            get = _call_rows(f"GET from the own node, {pages}", size, batch, 0.90)
             with (
                 perf.repeated("memcpy", **shape, seconds=seconds, warmup=0.2) as copied,
                 perf.repeated("set", **sets) as stored,
@@ -120,13 +127,12 @@ def _memory_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> I
                 for first in (copied, stored, read):
                     first()
                 _clear(perf, node)
-                for _ in turns([put, get], repetitions):
+                for _ in turns([*put.rows(), *get.rows()], repetitions):
                     limit = copied()["gb_per_s"]
-                    put.add(limit, _complete(stored(), put.name)["gb_per_s"])
-                    get.add(limit, _complete(read(), get.name)["gb_per_s"])
+                    put.add(limit, _complete(stored(), put.share.name)["gb_per_s"])
+                    get.add(limit, _complete(read(), get.share.name)["gb_per_s"])
                     _clear(perf, node)
-            yield put
-            yield get
+            yield from (*put.rows(), *get.rows())
 
 
 # Size and pages of a call: from calls that cost more than their copies to calls that are a
@@ -187,16 +193,16 @@ def _mapped_rows(build: Path, perf: Perf, repetitions: int, seconds: float) -> I
             _fill(perf, nodes["holder"], shape)
             at = {"socket": nodes["reader"].socket, **shape}
             name = f"GET from a node of this machine, {dict(_sizes())[size]} x {batch}"
-            row = Row(name, "GB/s", "memcpy", 0.85)
+            call = _call_rows(name, size, batch, 0.85)
             with (
                 perf.repeated("memcpy", **shape, seconds=seconds, warmup=0.2) as copied,
                 perf.repeated("get", **at, seconds=seconds, warmup=0.2) as read,
             ):
                 for first in (copied, read):
                     first()
-                for _ in turns([row], repetitions):
-                    row.add(copied()["gb_per_s"], _complete(read(), name)["gb_per_s"])
-            yield row
+                for _ in turns(call.rows(), repetitions):
+                    call.add(copied()["gb_per_s"], _complete(read(), name)["gb_per_s"])
+            yield from call.rows()
 
 
 def _clear(perf: Perf, node: BenchNode) -> None:
@@ -394,21 +400,28 @@ def _engine_rows(
         tokens = ENGINE_PAGES[0][0]
         shape = {"page_bytes": tokens * TOKEN_BYTES, "pages": 2048, "window": 2048, "batch": 32}
         _fill(perf, nodes["holder"], shape)
-        cost = Row(
-            "batch_get_v1 of 32 pages of 128 KiB", "us", "Client::Get in C++", 1.03, at_least=False
-        )
+        costs = {
+            batch: Row(
+                f"batch_get_v1 of {batch} pages of 128 KiB", "us", "Client::Get in C++", 1.03,
+                at_least=False, held=batch == CONTROLLER_BATCH,
+            )
+            for batch in (CONTROLLER_BATCH, SMALL_BATCH)
+        }  # fmt: skip
         steps = [
             Row(f"batch_get_v1 by {more} threads, pages of their own", "GB/s", f"by {few}", 1.0)
             for few, more in ((1, 2), (2, 4))
         ]
-        for _ in turns([cost, *steps], repetitions):
-            # Both sides of each ratio are measured in turns, by one process that steers them.
-            got = engine("call", **at, page_size=tokens, pages=2048, rounds=5)
-            cost.add(statistics.median(got["native_us"]), statistics.median(got["batch_get_v1_us"]))
+        for _ in turns([*costs.values(), *steps], repetitions):
+            for batch, cost in costs.items():
+                # Both sides of each ratio are measured in turns, by one process that steers them.
+                got = engine("call", **at, page_size=tokens, pages=2048, batch=batch, rounds=5)
+                native = statistics.median(got["native_us"])
+                cost.add(native, statistics.median(got["batch_get_v1_us"]))
+            # Of the small calls: large ones share out less evenly.
             rates = [statistics.median(got["gb_per_s_by_threads"][count]) for count in "124"]
             for row, (few, more) in zip(steps, pairwise(rates), strict=True):
                 row.add(few, more)
-        yield from (cost, *steps)
+        yield from (*costs.values(), *steps)
 
 
 def _fill(perf: Perf, node: BenchNode, shape: dict[str, int]) -> None:

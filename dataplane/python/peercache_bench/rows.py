@@ -55,6 +55,32 @@ class Row:
         return {**asdict(self), "ratio": self.ratio, "passed": self.passed}
 
 
+# What a call costs by itself is a share that can be seen where its copy takes less. Then the share
+# is only shown. What the call takes longer is held to a promise, however fast the memory is.
+LEAST_COPY_SECONDS = 1e-3
+
+
+class CallRows:
+    """A call beside memcpy of as many bytes, and how much longer it takes."""
+
+    def __init__(self, name: str, bytes_: int, target: float, promised_us: float | None) -> None:
+        self.share = Row(name, "GB/s", "memcpy", target)
+        self._bytes = bytes_
+        self._promised_us = promised_us
+        self._longer = Row(f"{name}, beside the copy", "us", "promised", 1.0, at_least=False)
+
+    def add(self, limit: float, value: float) -> None:
+        """GB/s of memcpy, and of the call."""
+        self.share.add(limit, value)
+        copy_seconds = self._bytes / 1e9 / statistics.median(self.share.limits)
+        self.share.held = copy_seconds >= LEAST_COPY_SECONDS
+        if self._promised_us is not None:
+            self._longer.add(self._promised_us, (1 / value - 1 / limit) * self._bytes / 1e3)
+
+    def rows(self) -> list[Row]:
+        return [self.share] if self._promised_us is None else [self.share, self._longer]
+
+
 def turns(rows: Sequence[Row], repetitions: int) -> Iterator[int]:
     """Repetitions of these rows: as many again when one of them is missed by then.
 

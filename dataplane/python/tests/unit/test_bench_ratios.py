@@ -9,7 +9,7 @@ import pytest
 from peercache_bench import __main__ as command
 from peercache_bench import ratios
 from peercache_bench.report import table
-from peercache_bench.rows import Row, turns
+from peercache_bench.rows import CallRows, Row, turns
 
 
 def row(*, held: bool = True, at_least: bool = True, value: float) -> Row:
@@ -75,3 +75,25 @@ def test_rows_that_miss_are_repeated_once_more() -> None:
             made.add(1.0, values[i % len(values)])
         assert len(made.values) == repetitions
         assert made.passed == (0.95 in values)
+
+
+@pytest.mark.parametrize(("memcpy", "held"), [(11.0, True), (22.0, False)])
+def test_a_call_is_held_to_memcpy_where_its_copy_takes_a_millisecond(
+    memcpy: float, held: bool
+) -> None:
+    call = CallRows("SET", 16 << 20, 0.9, 250)
+    for _ in range(5):
+        call.add(memcpy, 0.8 * memcpy)
+    share, longer = call.rows()
+    assert share.held == held
+    assert share.passed == (not held)
+    # 0.25 of 1.53 ms, or of 0.76 ms.
+    assert longer.passed == (memcpy == 22.0)
+    assert longer.values[0] == pytest.approx(0.25 * (16 << 20) / memcpy / 1e3)
+
+
+def test_a_call_of_which_nothing_is_promised_has_one_row() -> None:
+    call = CallRows("SET", 4 << 20, 0.9, None)
+    call.add(11.0, 5.0)
+    (share,) = call.rows()
+    assert not share.held
