@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "measure.h"
 #include "pages.h"
 
 namespace peercache::perf {
