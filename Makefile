@@ -62,6 +62,10 @@ test-checks: ## The checks of the checks: what ends a run of the lanes, what is 
 	@echo "==> what runs the lanes, the helpers of hack/lib.sh, the rooms, the website, wheels"
 	@dataplane/python/test.sh -q -p no:cacheprovider ../hack/lanes ../hack/rooms ../hack/site ../hack/release/wheels
 
+.PHONY: test-host
+test-host: ## HOST=debian-13, ubuntu-24.04 or debian-12: build and run the C++ unit tests there, in a root made from packages; before each release
+	@hack/hosts/test.sh $(HOST)
+
 lint-python: lint-lanes
 
 .PHONY: lint-lanes

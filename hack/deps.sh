@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs all that building and testing PeerCache needs on Debian 12 or a recent Ubuntu (amd64).
+# Installs all that building and testing PeerCache needs on Debian 12 or 13, or a recent Ubuntu (amd64).
 # Idempotent: a few seconds when everything is there. Needs root only when packages are missing.
 #
 #   hack/deps.sh              packages, Go, Python linters
@@ -121,14 +121,17 @@ install_linters() {
   note "linters: $bin"
 }
 
-fetch_promtool() {  # fetch_promtool DIR
-  local get=(apt-get -q -o APT::Sandbox::User=root -o Acquire::Retries=3)
+# fetch_promtool DIR: Debian 13 has a package of that name, Debian 12 has it in prometheus.
+fetch_promtool() {
+  local get=(apt-get -q -o APT::Sandbox::User=root -o Acquire::Retries=3) package=promtool
   cd "$1"
-  { "${get[@]}" download prometheus || { "${get[@]}" update && "${get[@]}" download prometheus; }; } &&
-    dpkg-deb -x prometheus_*.deb .
+  apt-cache show prometheus >/dev/null 2>&1 || "${get[@]}" update
+  apt-cache show promtool >/dev/null 2>&1 || package=prometheus
+  { "${get[@]}" download $package || { "${get[@]}" update && "${get[@]}" download $package; }; } &&
+    dpkg-deb -x ${package}_*.deb .
 }
 
-# Out of Debian's package, without installing that: it would also start a Prometheus.
+# Out of the package, without installing it: prometheus would also start one.
 install_promtool() {
   local bin=$PEERCACHE_CACHE/bin dir
   if PATH=$bin:$PATH command -v promtool >/dev/null; then return; fi
@@ -136,7 +139,7 @@ install_promtool() {
   mkdir -p "$bin"
   dir=$(mktemp -d "$PEERCACHE_CACHE/promtool.XXXXXX")
   retried logged "$PEERCACHE_CACHE/promtool.log" '^E: ' fetch_promtool "$dir" ||
-    die "promtool could not be had from package prometheus" "see the messages above, or put promtool of any Prometheus release on your PATH"
+    die "promtool could not be had from the packages promtool and prometheus" "see the messages above, or put promtool of any Prometheus release on your PATH"
   install -m 0755 "$dir/usr/bin/promtool" "$bin/promtool"
   rm -rf "$dir"
 }

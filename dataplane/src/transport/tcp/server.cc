@@ -4,7 +4,11 @@
 #include <sys/socket.h>
 
 #include <asio.hpp>
+#if __has_include(<asio/as_tuple.hpp>)  // since 1.24; Debian 12 has 1.22
+#include <asio/as_tuple.hpp>
+#else
 #include <asio/experimental/as_tuple.hpp>
+#endif
 #include <atomic>
 #include <csignal>
 #include <cstring>
@@ -21,7 +25,12 @@ namespace {
 
 using asio::awaitable;
 using asio::ip::tcp;
-constexpr auto kAwait = asio::experimental::as_tuple(asio::use_awaitable);
+#if __has_include(<asio/as_tuple.hpp>)
+using asio::as_tuple;
+#else
+using asio::experimental::as_tuple;
+#endif
+constexpr auto kAwait = as_tuple(asio::use_awaitable);
 
 // Before Hello nobody is trusted with memory.
 constexpr uint32_t kMaxBodyBeforeHello = Inbox::kFirst - sizeof(FrameHeader);
