@@ -33,7 +33,7 @@ make_root() {
     keys=(--aptopt='Acquire::AllowInsecureRepositories "true"' --aptopt='APT::Get::AllowUnauthenticated "true"')
   }
   retried logged "$PEERCACHE_CACHE/hosts/$host.log" '^(E: |Err:)' mmdebstrap --variant=minbase --components=$components "${keys[@]}" \
-    --aptopt='Acquire::Retries "3"' --include=ca-certificates,git,make,util-linux $suite "$ROOT.new" $mirror ||
+    --aptopt='Acquire::Retries "3"' --include=apt,ca-certificates,git,make,util-linux $suite "$ROOT.new" $mirror ||
     die "mmdebstrap could not make $host from packages" "see the messages above; does $mirror answer?"
   mv "$ROOT.new" "$ROOT"
 }

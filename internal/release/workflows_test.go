@@ -134,6 +134,7 @@ func TestWorkflowPermissions(t *testing.T) {
 	read := map[string]string{"contents": "read"}
 	want := map[string]map[string]string{
 		"workflows/ci.yml lanes":         read,
+		"workflows/ci.yml hosts":         read,
 		"workflows/release.yml version":  read,
 		"workflows/release.yml tests":    read,
 		"workflows/release.yml packages": read,
