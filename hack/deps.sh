@@ -27,6 +27,8 @@ PACKAGES=(  # what a cluster and its images need
 # The browser of the demo's picture and of the dashboard's tests. Ubuntu has it as a snap only.
 . /etc/os-release
 [ "$ID" = ubuntu ] || PACKAGES+=(chromium)
+# Images are made of Debian's packages, which apt checks with these keys.
+[ "$ID" = debian ] || PACKAGES+=(debian-archive-keyring)
 DEVELOPMENT_PACKAGES=(  # what building and testing outside of images needs besides
   g++ cmake ninja-build ccache pkg-config clang clang-format libclang-rt-dev shellcheck
   libibverbs-dev librdmacm-dev libnuma-dev liburing-dev libasio-dev libspdlog-dev libfmt-dev
@@ -40,10 +42,12 @@ DEVELOPMENT_PACKAGES=(  # what building and testing outside of images needs besi
   # the model checker of the reclamation protocol
   spin
   # Python client, and the SGLang engine that tests it
-  pybind11-dev python3-dev python3-pip python3-venv python3-torch python3-numpy python3-psutil
+  pybind11-dev python3-dev python3-pip python3-venv python3-numpy python3-psutil
   # charts of measurements; what the disk tier is measured beside
   python3-matplotlib fio iperf3
 )
+# Ubuntu 24.04 has none: dataplane/python/test.sh takes PyPI's there.
+[ "${VERSION_CODENAME:-}" = noble ] || DEVELOPMENT_PACKAGES+=(python3-torch)
 [ "${1:-}" = --cluster ] || PACKAGES+=("${DEVELOPMENT_PACKAGES[@]}")
 
 # Of its thousands of lines, those on what was asked for.

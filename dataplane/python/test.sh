@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests of the Python package on Debian's Python, whose torch they need.
+# Runs the tests of the Python package on the system's Python. Its torch is Debian's, or PyPI's where that is missing.
 #
 #   dataplane/python/test.sh                       # all; needs a build of the data plane
 #   dataplane/python/test.sh -m 'not node'         # what needs no build
@@ -15,7 +15,6 @@ cache="${PEERCACHE_CACHE:-${HOME:-/root}/.cache/peercache}"
 python="${PYTHON:-/usr/bin/python3}"
 requirements=("$here/tests/requirements.txt")
 [[ -z "${PEERCACHE_TESTS:-}" ]] || requirements+=("$here/tests/$PEERCACHE_TESTS/requirements.txt")
-venv="$cache/python-tests-$(cat "${requirements[@]}" <("$python" --version) | sha256sum | cut -c1-12)"
 
 die() {
   printf 'error: %s\n  fix: %s\n' "$1" "$2" >&2
@@ -23,10 +22,14 @@ die() {
 }
 
 # Found, not imported: torch takes seconds.
-"$python" -c 'import sys; from importlib.util import find_spec as find; sys.exit(not all(map(find, sys.argv[1:])))' \
-  torch numpy psutil ||
-  die "$python lacks torch, numpy or psutil" \
-    "apt-get install python3-torch python3-numpy python3-psutil (or hack/deps.sh)"
+missing="$("$python" -c 'import sys; from importlib.util import find_spec; print(*(n for n in sys.argv[1:] if not find_spec(n)))' \
+  torch numpy psutil)" || die "$python does not run" "set PYTHON to a Python 3"
+case "$missing" in
+  "") ;;
+  torch) requirements+=("$here/tests/torch/requirements.txt") ;;
+  *) die "$python lacks $missing" "apt-get install python3-torch python3-numpy python3-psutil (or hack/deps.sh)" ;;
+esac
+venv="$cache/python-tests-$(cat "${requirements[@]}" <("$python" --version) | sha256sum | cut -c1-12)"
 # One run at a time installs. A guest of test-rdma, whose disk is read-only, finds it complete.
 if [[ ! -e "$venv/complete" ]]; then
   mkdir -p "$cache"

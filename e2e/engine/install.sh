@@ -33,19 +33,23 @@ while (($#)); do
   esac
 done
 
-content="$(cat "$here/requirements.txt" "${BASH_SOURCE[0]}" | sha256sum | cut -c1-12)"
+# The system's, which runs the engine: another one may come first on the PATH.
+python=/usr/bin/python3
+[[ -x "$python" ]] || python=python3
+version="$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
+content="$(cat "$here/requirements.txt" "${BASH_SOURCE[0]}" - <<<"$version" | sha256sum | cut -c1-12)"
 made="$cache/engine-$content"
 
 install_to() { # DIR: downloads the pinned wheels and unpacks what is needed of them
   local dir="$1" wheels="$1/wheels"
   mkdir -p "$wheels" "$dir/source" "$dir/site"
   printf '==> downloading SGLang and msgspec (40 MB)\n' >&2
-  python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
-    --python-version 3.11 --platform manylinux_2_34_x86_64 --platform manylinux2014_x86_64 \
+  "$python" -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+    --python-version "$version" --platform manylinux_2_34_x86_64 --platform manylinux2014_x86_64 \
     --require-hashes --dest "$wheels" --requirement "$here/requirements.txt" >&2 ||
     die "pip cannot download the wheels of $here/requirements.txt" \
       "check the network and the package index (pip config list); pip comes with python3-pip"
-  python3 - "$wheels" "$dir" >&2 <<'PYTHON'
+  "$python" - "$wheels" "$dir" >&2 <<'PYTHON'
 import pathlib, sys, zipfile
 
 wheels, target = map(pathlib.Path, sys.argv[1:])
