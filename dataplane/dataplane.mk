@@ -8,18 +8,16 @@ PYTHON_SOABI ?= $(shell /usr/bin/python3 -c 'import sysconfig; print(sysconfig.g
 # Several sources compiled as one: half the time when everything is compiled, more after an edit.
 UNITY ?= $(if $(CI),ON,OFF)
 
+# Configures the folder of a preset with $(3), and builds there with $(2). Lanes that run beside each other take turns: two
+# builds in one folder spoil it.
+configure_and_build = cd dataplane && mkdir -p build && flock build/$(1).lock bash -c \
+	'cmake --preset $(1) -DCMAKE_UNITY_BUILD=$(UNITY) $(3) >/dev/null && cmake --build $(2) -j $(JOBS)'
+
 .PHONY: build-dataplane
 build-dataplane: ## dataplane/build/release: peercached and the extension for this machine's Python
 	@echo "==> building the data plane (a few minutes when cold)"
-	@cd dataplane && cmake --preset release -DCMAKE_UNITY_BUILD=$(UNITY) \
-		-DPEERCACHE_PYTHON_INCLUDE=$(PYTHON_INCLUDE) -DPEERCACHE_PYTHON_SOABI=$(PYTHON_SOABI) \
-		-DPEERCACHE_PYBIND11_INCLUDE="$$(python/pybind11.sh)" >/dev/null && \
-		cmake --build build/release -j $(JOBS)
-
-# One sanitizer: configure its folder, and build there with $(2). Lanes that run beside each other take turns: two builds in
-# one folder spoil it.
-configure_and_build = cd dataplane && mkdir -p build && flock build/$(1).lock bash -c \
-	'cmake --preset $(1) -DCMAKE_UNITY_BUILD=$(UNITY) >/dev/null && cmake --build $(2) -j $(JOBS)'
+	@$(call configure_and_build,release,build/release,-DPEERCACHE_PYTHON_INCLUDE=$(PYTHON_INCLUDE) \
+		-DPEERCACHE_PYTHON_SOABI=$(PYTHON_SOABI) -DPEERCACHE_PYBIND11_INCLUDE="$$(python/pybind11.sh)")
 
 define build_preset
 	@echo "==> building the C++ unit tests, $(1) (a few minutes when cold)"

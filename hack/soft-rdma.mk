@@ -7,8 +7,7 @@ soft-rdma-kernel: ## Build the guest's kernel of test-rdma (cached)
 # Sanitizers need more address space than a guest has.
 .PHONY: build-fabric-tests
 build-fabric-tests: build-dataplane
-	@cd dataplane && cmake --preset release -DPEERCACHE_FABRIC_TESTS=ON >/dev/null && \
-		cmake --build build/release -j $(JOBS) --target fabric_tests
+	@$(call configure_and_build,release,build/release --target fabric_tests,-DPEERCACHE_FABRIC_TESTS=ON)
 
 .PHONY: test-rdma
 test-rdma: build-fabric-tests ## RDMA verbs for real, over soft-RoCE in a guest; needs root
