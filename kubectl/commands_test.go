@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -56,7 +57,7 @@ func fleetOfThree() (*fakePods, []client.Object) {
 	)
 	kv := cluster("kv", broken, func(c *v1alpha1.PeerCacheCluster) {
 		c.Status.ReadyMembers, c.Status.Groups[0].Ready, c.Status.Capacity = 2, 2, *c.Spec.Memory.Pool.ToDec()
-		c.Status.Disk = &v1alpha1.DiskStatus{Capacity: resource.MustParse("1000Gi"), Used: resource.MustParse("500000Mi"), Off: 1}
+		c.Status.Disk = &v1alpha1.DiskStatus{Capacity: resource.MustParse("1000Gi"), Used: resource.MustParse("500000Mi"), Off: 1, WriteBudgetSpent: ptr.To[int32](40)}
 	})
 	return pods, []client.Object{kv, nodePod("node-a", host, withDrives), nodePod("node-b", host), nodePod("node-c", crashing)}
 }

@@ -284,7 +284,11 @@ func (c clusterStatus) text(w io.Writer) {
 	_, _ = fmt.Fprintf(w, "%s: %s, %d of %s serve%s, %d active, %s for pages, transport %s\n", c.identity, state,
 		c.ReadyMembers, plural(int(c.DesiredMembers), "member"), drained, c.ActiveMembers, c.Capacity, c.Transport)
 	if c.Disk != nil {
-		_, _ = fmt.Fprintf(w, "%s of %s on disk used, %s off\n", sizeOf(c.Disk.Used), sizeOf(c.Disk.Capacity), plural(int(c.Disk.Off), "drive"))
+		_, _ = fmt.Fprintf(w, "%s of %s on disk used, %s off", sizeOf(c.Disk.Used), sizeOf(c.Disk.Capacity), plural(int(c.Disk.Off), "drive"))
+		if spent := c.Disk.WriteBudgetSpent; spent != nil {
+			_, _ = fmt.Fprintf(w, ", %d %% of a day's writes spent", *spent)
+		}
+		_, _ = fmt.Fprintln(w)
 	}
 	_, _ = fmt.Fprintf(w, "%s\n\n", c.heard())
 	if len(c.NotFine) > 0 {

@@ -256,6 +256,12 @@ type DiskStatus struct {
 	// off is how many drives are off.
 	// +required
 	Off int32 `json:"off"`
+
+	// writeBudgetSpent is how much of a day's writeBudget members have spent,
+	// in percent. At 100 no page is written. The field changes in steps of ten
+	// or more. It is absent where nothing bounds writes.
+	// +optional
+	WriteBudgetSpent *int32 `json:"writeBudgetSpent,omitempty"`
 }
 
 // The condition types.

@@ -52,6 +52,9 @@ type DiskSum struct {
 	// UsedBytes and CapacityBytes are those of the drives that are on.
 	UsedBytes     uint64 `json:"used_bytes"`
 	CapacityBytes uint64 `json:"capacity_bytes"`
+	// BudgetBytesADay is what members with a write budget may write in 24 hours, and BudgetLeftBytes what is left of it.
+	BudgetBytesADay uint64 `json:"budget_bytes_a_day"`
+	BudgetLeftBytes uint64 `json:"budget_left_bytes"`
 }
 
 // DisksOff is a member with drives that are off. Disk is the path of one of them, as the member knows it.

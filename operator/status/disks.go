@@ -18,6 +18,9 @@ import (
 // usedSteps is how many times at most the status is written while drives fill.
 const usedSteps = 20
 
+// budgetStep is by how many percent writeBudgetSpent changes at least.
+const budgetStep = 10
+
 // hasDisk is true where nodes of some group keep pages on drives.
 func (h health) hasDisk() bool {
 	return slices.ContainsFunc(h.groups, func(g plan.Group) bool { return g.HasDisk(h.spec) })
@@ -69,8 +72,24 @@ func diskStatus(disks fleet.DiskSum, before *v1alpha1.DiskStatus) *v1alpha1.Disk
 	}
 	return &v1alpha1.DiskStatus{
 		Capacity: bytesQuantity(disks.CapacityBytes), Used: bytesQuantity(used),
-		Off: int32(disks.Total - disks.On), //nolint:gosec // at most 16 for each member
+		Off:              int32(disks.Total - disks.On), //nolint:gosec // at most 16 for each member
+		WriteBudgetSpent: budgetSpent(disks, before),
 	}
+}
+
+// budgetSpent keeps the former value while it is nearly right, but says at once when all is spent.
+func budgetSpent(disks fleet.DiskSum, before *v1alpha1.DiskStatus) *int32 {
+	if disks.BudgetBytesADay == 0 {
+		return nil
+	}
+	left := float64(disks.BudgetLeftBytes) / float64(disks.BudgetBytesADay)
+	spent := int32(math.Round(100 * (1 - min(left, 1))))
+	if before != nil && before.WriteBudgetSpent != nil && spent != 100 {
+		if former := *before.WriteBudgetSpent; max(spent, former)-min(spent, former) < budgetStep {
+			return &former
+		}
+	}
+	return &spent
 }
 
 func bytesQuantity(bytes uint64) resource.Quantity {

@@ -3,9 +3,12 @@
 package status
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/utils/ptr"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/fleet"
@@ -76,6 +79,29 @@ func TestDiskStatus(t *testing.T) {
 	says(show(withDisks(&fleet.DiskSum{Total: 4, On: 4, UsedBytes: 2 * ti, CapacityBytes: 20 * ti}), first), "20Ti", "2Ti", 0)
 	says(show(withDisks(&fleet.DiskSum{Total: 4, On: 4, CapacityBytes: 20 * ti}), first), "20Ti", "0", 0)
 	says(show(withDisks(nil), first), "20Ti", "1Ti", 1)
+
+	spent := func(of, left uint64, former *int32) *int32 {
+		before := v1alpha1.PeerCacheClusterStatus{Disk: &v1alpha1.DiskStatus{WriteBudgetSpent: former}}
+		return show(withDisks(&fleet.DiskSum{Total: 4, On: 4, BudgetBytesADay: of, BudgetLeftBytes: left}), before).Disk.WriteBudgetSpent
+	}
+	for _, row := range []struct {
+		of, left     uint64
+		former, want *int32
+	}{
+		{0, 0, nil, nil},
+		{0, 0, ptr.To[int32](50), nil},
+		{1000, 1000, nil, ptr.To[int32](0)},
+		{1000, 250, nil, ptr.To[int32](75)},
+		{1000, 250, ptr.To[int32](70), ptr.To[int32](70)},
+		{1000, 250, ptr.To[int32](65), ptr.To[int32](75)},
+		{1000, 0, ptr.To[int32](95), ptr.To[int32](100)},
+		{1000, 30, ptr.To[int32](100), ptr.To[int32](100)},
+		{math.MaxUint64, math.MaxUint64, nil, ptr.To[int32](0)},
+	} {
+		if got := spent(row.of, row.left, row.former); !ptr.Equal(got, row.want) {
+			t.Errorf("%d of %d left, %v before: %v, want %v", row.left, row.of, ptr.Deref(row.former, -1), ptr.Deref(got, -1), ptr.Deref(row.want, -1))
+		}
+	}
 
 	gone := withDisks(nil)
 	gone.running = false

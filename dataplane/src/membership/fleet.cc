@@ -55,6 +55,8 @@ FleetSummary SummariseFleet(std::span<const MemberReport> reports) {
     fleet.drives_recovering += drives.recovering;
     Add(drives.used_bytes, &fleet.drives_used_bytes);
     Add(drives.capacity_bytes, &fleet.drives_capacity_bytes);
+    Add(drives.budget_bytes, &fleet.drives_budget_bytes);
+    Add(drives.budget_left_bytes, &fleet.drives_budget_left_bytes);
     if (drives.on < drives.total) {
       ++fleet.with_drives_off;
       Name(report, &fleet.drives_off);

@@ -34,6 +34,8 @@ struct FleetSummary {
   // Drives of members that tell of them.
   size_t drives = 0, drives_on = 0, drives_recovering = 0;
   uint64_t drives_used_bytes = 0, drives_capacity_bytes = 0;
+  // Of a day, of members with a limit on what they write.
+  uint64_t drives_budget_bytes = 0, drives_budget_left_bytes = 0;
   size_t with_drives_off = 0;
   std::vector<MemberReport> drives_off;  // first by id
   std::vector<MemberReport> rails_down;  // first by id

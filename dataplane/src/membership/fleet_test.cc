@@ -67,6 +67,18 @@ TEST(Fleet, AddsUpWhatMembersDid) {
   EXPECT_EQ(fleet.flow_length, milliseconds(10'000));
 }
 
+TEST(Fleet, SumsUpWhatMayBeWrittenToDrives) {
+  std::vector<MemberReport> reports = {Report("a", {}), Report("b", {}), Report("c", {})};
+  reports[0].health.activity.emplace().drives = {2, 2, 0, 10, 100, 500, 200, ""};
+  reports[1].health.activity.emplace().drives = {1, 0, 0, 0, 0, 500, 0, "/disks/nvme0"};
+  reports[2].health.activity.emplace().drives = {1, 1, 0, 5, 50, 0, 0, ""};
+  const FleetSummary fleet = SummariseFleet(reports);
+  EXPECT_EQ(fleet.drives, 4u);
+  EXPECT_EQ(fleet.drives_used_bytes, 15u);
+  EXPECT_EQ(fleet.drives_budget_bytes, 1000u) << "one writes without limit";
+  EXPECT_EQ(fleet.drives_budget_left_bytes, 200u);
+}
+
 TEST(Fleet, IsSmallHoweverManyMembersAreBroken) {
   std::vector<MemberReport> reports;
   for (int i = 0; i < 4096; ++i) {

@@ -85,6 +85,8 @@ void Activity::Encode(FrameWriter* w, bool with_drives) const {
   for (const uint8_t n : {drives.total, drives.on, drives.recovering}) w->Put(n);
   w->Put(drives.used_bytes);
   w->Put(drives.capacity_bytes);
+  w->Put(drives.budget_bytes);
+  w->Put(drives.budget_left_bytes);
   w->PutString(std::string_view(drives.off).substr(0, kMaxDriveBytes));
 }
 
@@ -119,9 +121,12 @@ bool Activity::Decode(FrameReader* r) {
   for (uint8_t* n : {&drives.total, &drives.on, &drives.recovering}) *n = r->Get<uint8_t>();
   drives.used_bytes = r->Get<uint64_t>();
   drives.capacity_bytes = r->Get<uint64_t>();
+  drives.budget_bytes = r->Get<uint64_t>();
+  drives.budget_left_bytes = r->Get<uint64_t>();
   drives.off = r->GetText(kMaxDriveBytes);
   return r->ok() && drives.total > 0 && drives.on <= drives.total &&
-         drives.recovering <= drives.on && drives.used_bytes <= drives.capacity_bytes;
+         drives.recovering <= drives.on && drives.used_bytes <= drives.capacity_bytes &&
+         drives.budget_left_bytes <= drives.budget_bytes;
 }
 
 }  // namespace peercache

@@ -59,6 +59,8 @@ struct Activity {
     uint8_t total = 0, on = 0;
     uint8_t recovering = 0;                       // of those that are on
     uint64_t used_bytes = 0, capacity_bytes = 0;  // of those that are on
+    // What all may be written in a day, and how much of that is left; 0, 0: without limit.
+    uint64_t budget_bytes = 0, budget_left_bytes = 0;
     std::string off;  // the folder of one that is not; at most kMaxDriveBytes
     bool operator==(const Drives&) const = default;
   };

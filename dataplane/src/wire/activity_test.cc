@@ -18,7 +18,7 @@ Activity Some() {
   activity.flow.gets[3] = 9;
   activity.sources = {{42, 900}, {43, 100}};
   activity.rails = {{"mlx5_0:1", true, 1000}, {"mlx5_1:1", false, 0}};
-  activity.drives = {3, 2, 1, 100, 1000, "/data/nvme1"};
+  activity.drives = {3, 2, 1, 100, 1000, 500, 200, "/data/nvme1"};
   return activity;
 }
 
@@ -81,6 +81,12 @@ TEST(Activity, WhatCannotBeIsRefused) {
   auto many = BytesOf(Some());
   many[kTiers] = std::byte{Flow::kMostTiers + 1};
   EXPECT_FALSE(Decodes(many, &heard)) << "more tiers than there are places";
+}
+
+TEST(Activity, MoreIsNotLeftThanADayHas) {
+  Activity more = Some(), heard;
+  more.drives.budget_left_bytes = more.drives.budget_bytes + 1;
+  EXPECT_FALSE(Decodes(BytesOf(more), &heard));
 }
 
 TEST(Flow, SumsStayAtTheLargestNumber) {

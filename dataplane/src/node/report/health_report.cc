@@ -41,6 +41,12 @@ Activity::Drives DrivesOf(const DiskReport& report) {
     drives.used_bytes += device.used_bytes();
     drives.capacity_bytes += device.bytes;
   }
+  drives.budget_bytes = report.budget_a_day;
+  // Below 0 while more is on its way than was left.
+  const double left = std::max(report.tier.budget_left, 0.0);
+  drives.budget_left_bytes = left < static_cast<double>(report.budget_a_day)
+                                 ? static_cast<uint64_t>(left)
+                                 : report.budget_a_day;
   return drives;
 }
 

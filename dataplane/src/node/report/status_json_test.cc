@@ -70,6 +70,8 @@ NodeStatus InTrouble() {
   drive.on = false;
   drive.why = "opening /disks/nvme0/pages: Input/output error";
   report.tier.devices = {drive};
+  report.budget_a_day = 1000;
+  report.tier.budget_left = -7;  // more is on its way than was left
   status.disk = report;
   status.reports[0].health.activity->drives = DrivesOf(report);
   return status;
@@ -83,6 +85,8 @@ TEST(StatusJson, TellsStrangersWhatIsWrongWithoutPlaces) {
   EXPECT_EQ(own["node"]["reason"], "kv.inference.svc:31998 does not answer");
   EXPECT_EQ(own["disk"]["devices"][0]["path"], "/disks/nvme0");
   EXPECT_EQ(own["fleet"]["disks"]["first_off"][0]["disk"], "/disks/nvme0");
+  EXPECT_EQ(own["fleet"]["disks"]["budget_bytes_a_day"], 1000);
+  EXPECT_EQ(own["fleet"]["disks"]["budget_left_bytes"], 0);
   EXPECT_EQ(stranger["node"]["reason"], "... does not answer");
   EXPECT_EQ(stranger["transport"]["reason"],
             "TCP, as RDMA cannot be used: fake0:1: ... is none of its GIDs");
