@@ -13,10 +13,9 @@ from pathlib import Path
 # of its time): so they run beside them, and their output comes at the end. Schedulers weigh
 # sessions, and only then the processes in one: each gets a session of its own, of the weight of
 # this nice value. With 15 they take what others leave: who needs a build waits for it. ratio-rdma
-# counts instructions of one virtual processor, which no other load changes, and lanes are short
-# beside it.
+# counts instructions of one virtual processor, which no other load changes.
 NICE = {
-    "ratio-rdma": 0,
+    "ratio-rdma": 15,
     "build-cpp": 15,
     "build-tsan": 15,
     "e2e-build": 15,

@@ -38,7 +38,8 @@ WORK=$PEERCACHE_ROOT/dataplane/build/soft-rdma/$folder
 rm -rf "$WORK"
 mkdir -p "$WORK"
 cd "$PEERCACHE_ROOT"
-"${guest[@]}" --time 600 --work "$WORK" bash -euo pipefail hack/soft-rdma/qemu/guest/ratio.sh \
+# A run of lanes gives it what the others leave of the processors.
+"${guest[@]}" --time 1800 --work "$WORK" bash -euo pipefail hack/soft-rdma/qemu/guest/ratio.sh \
   "$contender" "$rounds" "$cases" | sed 's/^/    /' >&2
 
 jq -Rn --arg contender "$contender" --arg what "$what" '
