@@ -25,6 +25,16 @@ def _node_of(entry: Path) -> int | None:
     return node if node >= 0 else None
 
 
+def another_node(near: int, sysfs: Path = SYSFS) -> int | None:
+    """A NUMA node that is not this one; None where there is no other."""
+    found = sorted(
+        int(path.name.removeprefix("node"))
+        for path in (sysfs / "devices/system/node").glob("node[0-9]*")
+        if (path / "cpulist").read_text().strip()
+    )
+    return next((node for node in found if node != near), None)
+
+
 def on_node(node: int, sysfs: Path = SYSFS) -> list[str]:
     """Words before a command that keep it on the node's processors.
 

@@ -27,7 +27,7 @@ def add_commands(commands: Commands) -> None:
     two_hosts.add_commands(commands)
     bare_reads.add_command(commands)
     ladder.add_command(commands)
-    published_run.add_command(commands)
+    published_run.add_commands(commands)
     others.add_command(commands)
     compare.add_command(commands)
 

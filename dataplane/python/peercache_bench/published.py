@@ -55,10 +55,10 @@ def document(table: Table, measured: Measured, run: Mapping[str, Any]) -> str:
     rows = list(dict.fromkeys(cell.row for cell in table.cells))
     columns = list(dict.fromkeys(cell.column for cell in table.cells))
     at = {(cell.row, cell.column): cell for cell in table.cells}
+    beside = f", and in brackets what is published of {table.source}" if table.source else ""
     lines = [
         f"# {table.title}", "",
-        f"{table.unit}: measured here, and in brackets what is published of {table.source}. "
-        f"{run['path']}.", "",
+        f"{table.unit}: measured here{beside}. {run['path']}.", "",
         f"| | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}",
     ]  # fmt: skip
     for row in rows:

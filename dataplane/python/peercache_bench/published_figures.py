@@ -37,6 +37,8 @@ class Step:
     bound: bool = False  # processes stay on the NUMA node of the first port, or of --numa-node
     servers: int = 1  # the first so many of --host, each with its share of the threads
     gpu: bool = False  # pages come into its memory
+    checksums: str = ""  # the nodes' option; empty: as it is
+    far: bool = False  # of who measures: on another NUMA node than `bound` says
 
     @property
     def title(self) -> str:
@@ -48,7 +50,9 @@ class Step:
             f"{self.processes} processes" if self.processes > 1 else "",
             f"threads {', '.join(map(str, self.threads))}",
             "a pair of nodes for each port" if self.pairs else "",
-            "on one NUMA node" if self.bound and not self.pairs else "",
+            "on one NUMA node" if self.bound and not self.pairs and not self.far else "",
+            "from a far NUMA node" if self.far else "",
+            f"checksums {self.checksums}" if self.checksums else "",
             f"{self.servers} servers" if self.servers > 1 else "",
             "into a GPU" if self.gpu else "",
         ]
@@ -211,6 +215,26 @@ def threads(counts: Sequence[int]) -> Table:
     return Table(
         "threads", "Over TCP, by threads", "iperf over SR-IOV, 400 Gb/s", "Gbit/s", 1e9 / 8,
         tuple(cells), x_label="threads",
+    )  # fmt: skip
+
+
+CALLS = (1, 2, 4, 8, 16, 32)
+
+
+def gets(ports: int, counts: Sequence[int]) -> Table:
+    """Whole GETs by calls at once: what checksums and NUMA nodes make of them. Of nobody else."""
+    cells = []
+    for row, step in (
+        ("as nodes are", Step("get", ports, threads=tuple(counts))),
+        ("checksums off", Step("get", ports, threads=tuple(counts), checksums="off")),
+        ("checksums of all pages", Step("get", ports, threads=tuple(counts), checksums="all")),
+        ("on the near NUMA node", Step("get", ports, threads=tuple(counts), bound=True)),
+        ("on a far NUMA node", Step("get", ports, threads=tuple(counts), bound=True, far=True)),
+    ):
+        cells += [Cell(row, str(n), None, step, n, x=n) for n in counts]
+    return Table(
+        "gets", "GETs by calls at once, 128 KiB x 32", "", "GB/s", 1e9, tuple(cells),
+        x_label="calls at once",
     )  # fmt: skip
 
 

@@ -30,23 +30,17 @@ TABLES = ("original", "blocks", "servers", "threads", "async")
 DEFAULT_PORT = 31900
 
 
-def add_command(commands: Any) -> None:
+def add_commands(commands: Any) -> None:
+    sides = (
+        "Without --host it serves the steps of a table, until the other side has gone through "
+        "them. Both sides take the same flags, but for --devices"
+    )
     found = commands.add_parser(
         "published", help="tables that others have published, measured between two hosts",
-        description="Without --host it serves the steps of a table, until the other side has gone "
-        "through them; the table async is of one host. Both sides take the same flags, but for "
-        "--devices and --bare.",
+        description=f"{sides} and --bare. The table async is of one host.",
     )  # fmt: skip
     found.add_argument("table", choices=TABLES)
-    found.add_argument(
-        "--host", default="", metavar="HOST[:PORT]",
-        help="where the steps are served, to measure (default: serve them); with a port where that "
-        "is not --port; of the table `servers` all hosts that serve, with commas",
-    )  # fmt: skip
-    found.add_argument(
-        "--concurrencies", type=counts, default=published_figures.THREADS, metavar="1,2,4",
-        help="of the table `threads` (default: those that are published)",
-    )  # fmt: skip
+    _add_calls(found, published_figures.THREADS, "of the table `threads` (default: published)")
     found.add_argument(
         "--concurrency", type=count, default=64, metavar="N",
         help="threads of the tables `blocks` and `servers` (default: 64)",
@@ -60,34 +54,54 @@ def add_command(commands: Any) -> None:
         help="pages of the table `blocks` (default: all that are published, 4k to 16m)",
     )  # fmt: skip
     found.add_argument(
-        "--working-set", type=size, default=4 * GIB, metavar="SIZE",
-        help="of the pages of each step (default: 4g)",
-    )  # fmt: skip
-    found.add_argument(
-        "--duration", type=seconds, default=10.0, metavar="S", help="of each figure (default: 10)"
-    )
-    found.add_argument(
-        "--warmup", type=seconds, default=2.0, metavar="S", help="before each (default: 2)"
-    )
-    found.add_argument(
-        "--numa-node", type=int, default=None, metavar="N",
-        help="of `on one NUMA node` (default: of the first port, or of the network interface)",
-    )  # fmt: skip
-    found.add_argument(
         "--bare", default="", metavar="OPTIONS",
         help="options of ib_read_bw on this host, e.g. --bare='-x 3'",
     )  # fmt: skip
-    found.add_argument(
+    _add_sides(found)
+    gets = commands.add_parser(
+        "gets", help="whole GETs between two hosts: calls at once, checksums, near and far NUMA",
+        description=f"{sides}.",
+    )  # fmt: skip
+    _add_calls(gets, published_figures.CALLS, "calls at once (default: 1 to 32)")
+    _add_sides(gets)
+    gets.set_defaults(table="gets", bare="")
+
+
+def _add_calls(parser: argparse.ArgumentParser, default: tuple[int, ...], what: str) -> None:
+    parser.add_argument("--concurrencies", type=counts, default=default, metavar="1,2,4", help=what)
+
+
+def _add_sides(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--host", default="", metavar="HOST[:PORT]",
+        help="where the steps are served, to measure (default: serve them); with a port where that "
+        "is not --port; of the table `servers` all hosts that serve, with commas",
+    )  # fmt: skip
+    parser.add_argument(
+        "--working-set", type=size, default=4 * GIB, metavar="SIZE",
+        help="of the pages of each step (default: 4g)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--duration", type=seconds, default=10.0, metavar="S", help="of each figure (default: 10)"
+    )
+    parser.add_argument(
+        "--warmup", type=seconds, default=2.0, metavar="S", help="before each (default: 2)"
+    )
+    parser.add_argument(
+        "--numa-node", type=int, default=None, metavar="N",
+        help="of `on one NUMA node` (default: of the first port, or of the network interface)",
+    )  # fmt: skip
+    parser.add_argument(
         "--advertise-addr", default="", metavar="ADDRESS",
         help="where the other host reaches this one (default: found)",
     )  # fmt: skip
-    found.add_argument(
+    parser.add_argument(
         "--port", type=count, default=DEFAULT_PORT, metavar="PORT",
         help=f"TCP port, with the 33 behind it (default: {DEFAULT_PORT})",
     )  # fmt: skip
-    options.add_folder(found)
-    options.add_nodes(found)
-    found.set_defaults(parser=found, run=_run)
+    options.add_folder(parser)
+    options.add_nodes(parser)
+    parser.set_defaults(parser=parser, run=_run)
 
 
 def table_of(arguments: argparse.Namespace) -> Table:
@@ -104,6 +118,8 @@ def table_of(arguments: argparse.Namespace) -> Table:
                 f"{', '.join(map(size_text, published_figures.BLOCKS))}"
             )
         return published_figures.blocks(ports, arguments.concurrency, arguments.sizes)
+    if arguments.table == "gets":
+        return published_figures.gets(ports, arguments.concurrencies)
     if arguments.table == "servers":
         return published_figures.servers(ports, arguments.servers, arguments.concurrency)
     if arguments.table == "async":
@@ -217,9 +233,10 @@ def _report(
             measured[step] = figures
         complete = True
     document = published.document(table, measured, run)
+    name = table.name if table.name == "gets" else f"published {table.name}"
     files = output.write_files(
-        output.stem(f"published-{table.name}"),
-        f"peercache-bench published {table.name}",
+        output.stem(name.replace(" ", "-")),
+        f"peercache-bench {name}",
         arguments.out_dir,
         published.values(table, measured, run),
         document,

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from peercache_bench.binding import node_of_interface, node_of_port, on_node
+from peercache_bench.binding import another_node, node_of_interface, node_of_port, on_node
 from peercache_bench.errors import BenchError
 from peercache_bench.ladder import attempt, bare_command, bare_rate
 from peercache_bench.published import Figures
@@ -83,7 +83,9 @@ def _groups(step: Step, here: Here) -> list[tuple[str, ...]]:
     return [(device,) for device in devices] if step.pairs else [devices]
 
 
-def _bound(step: Step, here: Here, devices: Sequence[str], host: str = "") -> list[str]:
+def _bound(
+    step: Step, here: Here, devices: Sequence[str], host: str = "", far: bool = False
+) -> list[str]:
     """Words before a command. Raises BenchError where no NUMA node is known."""
     if not step.bound:
         return []
@@ -94,6 +96,8 @@ def _bound(step: Step, here: Here, devices: Sequence[str], host: str = "") -> li
         return []  # a machine with one node, or ports that are not on PCI
     if node is None:
         raise BenchError("no NUMA node is known: name one by --numa-node")
+    if far and (node := another_node(node)) is None:
+        raise BenchError("this host has one NUMA node")
     if shutil.which("taskset") is None:
         raise BenchError("no taskset on the PATH: install util-linux")
     return on_node(node)
@@ -107,6 +111,7 @@ def _get(step: Step, here: Here, role: str, devices: Sequence[str], address: str
         "--page-size", str(step.page_bytes), "--batch-size", str(step.batch),
         "--working-set", str(pages),
     ]  # fmt: skip
+    line += ["--node-option", f"checksums={step.checksums}"] if step.checksums else []
     return [*line, "--advertise-addr", here.advertise] if here.advertise else line
 
 
@@ -236,7 +241,7 @@ def _gets(step: Step, here: Here, servers: Sequence[Server]) -> Figures:
             for server, (i, devices) in itertools.product(servers, groups):
                 out = Path(folder) / str(len(running))
                 line = [
-                    *_bound(step, here, devices, server.host),
+                    *_bound(step, here, devices, server.host, step.far),
                     *_get(step, here, "drive", devices, f"{server.host}:{server.first_port + i}"),
                     "--concurrencies", ",".join(map(str, step.threads)),
                     "--processes", str(step.processes), *_timed(here, out),

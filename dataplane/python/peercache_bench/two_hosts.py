@@ -34,6 +34,8 @@ DEFAULT_PORT = 31998
 FIND_SECONDS = 30
 POLL_SECONDS = 0.5
 OPERATIONS = ("get",)
+# Of all pages, the warm-up's too.
+LEAST_FALLBACK = 0.01
 # More than the caches of a processor.
 BARE_BYTES = 256 * MIB
 
@@ -252,13 +254,30 @@ def _measure(
         alone = replace(settings, limits=settings.limits and bool(bare_from))
         runner = Runner(Perf(arguments.build), alone, progress, reader=node, bare_from=bare_from)
         for case in cases:
+            before = delivered(node.status())
             outcome = runner.measure(case)
+            over_tcp = fallback(before, delivered(node.status())) if case.transport != "tcp" else ""
+            outcome = replace(outcome, notes=(*outcome.notes, *filter(None, [over_tcp])))
             if not outcome.figures.hits:
                 raise BenchError(
                     f"{case.title}: no page was there: are --page-size "
                     f"({settings.page_bytes}) and --working-set ({case.pages}) those of serve?"
                 )
             yield outcome
+
+
+def delivered(status: Mapping[str, Any]) -> dict[str, int]:
+    """Pages that engines got, by how they came."""
+    return {way: int(counts["pages"]) for way, counts in status["lookups"]["delivered"].items()}
+
+
+def fallback(before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    """What to say of pages that RDMA did not bring. A link is made while the first ones come."""
+    came = {way: pages - before.get(way, 0) for way, pages in after.items()}
+    share = came.get("tcp", 0) / max(sum(came.values()), 1)
+    if share < LEAST_FALLBACK:
+        return ""
+    return f"{share:.1%} of the pages came over TCP: see transport in /v1/status of both nodes"
 
 
 def _find_serve(node: BenchNode, address: str) -> str:

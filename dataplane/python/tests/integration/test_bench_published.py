@@ -16,10 +16,10 @@ from .processes import binary, free_port
 pytestmark = pytest.mark.node
 
 
-def measured(table: str, folder: Path, *words: str, servers: int = 1) -> dict[str, Any]:
+def measured(command: str, folder: Path, *words: str, servers: int = 1) -> dict[str, Any]:
     """With ``servers`` sides that serve, each at a port of its own."""
     line = [
-        sys.executable, "-m", "peercache_bench", "published", table, f"--build={binary().parent}",
+        sys.executable, "-m", "peercache_bench", *command.split(), f"--build={binary().parent}",
         "--working-set=32m", "--duration=0.2", "--warmup=0",
         "--advertise-addr=127.0.0.1", "--numa-node=0",
         # The nodes stand for machines.
@@ -39,9 +39,10 @@ def measured(table: str, folder: Path, *words: str, servers: int = 1) -> dict[st
         for process in serve:
             process.kill()
             process.wait()
-    assert (folder / f"published-{table}-{table}.png").read_bytes().startswith(b"\x89PNG")
-    assert f"published {table}" in (folder / f"published-{table}.html").read_text()
-    values: dict[str, Any] = json.loads((folder / f"published-{table}.json").read_text())
+    name, table = command.replace(" ", "-"), command.split()[-1]
+    assert (folder / f"{name}-{table}.png").read_bytes().startswith(b"\x89PNG")
+    assert f"peercache-bench {command}" in (folder / f"{name}.html").read_text()
+    values: dict[str, Any] = json.loads((folder / f"{name}.json").read_text())
     return values
 
 
@@ -62,7 +63,7 @@ def test_single_requests(tmp_path: Path) -> None:
 
 
 def test_threads_beside_iperf3(tmp_path: Path) -> None:
-    cells = measured("threads", tmp_path, "--concurrencies=2")["cells"]
+    cells = measured("published threads", tmp_path, "--concurrencies=2")["cells"]
     here = [cell for cell in cells if "here" in cell["row"]]
     assert len(here) == 4
     for cell in here:
@@ -72,7 +73,7 @@ def test_threads_beside_iperf3(tmp_path: Path) -> None:
 
 
 def test_reads_by_the_size_of_a_page(tmp_path: Path) -> None:
-    cells = measured("blocks", tmp_path, "--concurrency=1", "--sizes=4k,16m")["cells"]
+    cells = measured("published blocks", tmp_path, "--concurrency=1", "--sizes=4k,16m")["cells"]
     reads = [cell for cell in cells if cell["column"] == "TCP read"]
     assert len(reads) == 2
     for cell in reads:
@@ -81,7 +82,17 @@ def test_reads_by_the_size_of_a_page(tmp_path: Path) -> None:
 
 
 def test_reads_by_how_many_serve(tmp_path: Path) -> None:
-    cells = measured("servers", tmp_path, "--concurrency=2", servers=2)["cells"]
+    cells = measured("published servers", tmp_path, "--concurrency=2", servers=2)["cells"]
     rows = {cell["row"]: cell["ours"] or 0 for cell in cells if cell["column"] == "TCP read"}
     assert rows.keys() == {"1 server", "2 servers"}
     assert all(0.01 < rate < 1000 for rate in rows.values()), rows
+
+
+def test_whole_gets(tmp_path: Path) -> None:
+    cells = measured("gets", tmp_path, "--concurrencies=1,2")["cells"]
+    near = [cell for cell in cells if "far" not in cell["row"]]
+    assert len(near) == 8
+    assert all(0.01 < (cell["ours"] or 0) < 1000 for cell in near), near
+    far = [cell for cell in cells if "far" in cell["row"]]
+    assert len(far) == 2
+    assert all(cell["ours"] or cell["why"] == "this host has one NUMA node" for cell in far), far

@@ -118,3 +118,11 @@ def test_drive_reads_what_others_hold(
     with pytest.raises(SystemExit):
         main(["drive", "--discovery-addr=h:1", *words])
     assert said in capsys.readouterr().err
+
+
+def test_pages_that_rdma_did_not_bring_are_said() -> None:
+    before = {"rdma": 100, "tcp": 50, "local": 7}
+    assert two_hosts.fallback(before, {"rdma": 1100, "tcp": 55, "local": 7}) == ""
+    said = two_hosts.fallback(before, {"rdma": 200, "tcp": 150, "local": 7, "disk": 0})
+    assert said.startswith("50.0% of the pages came over TCP")
+    assert two_hosts.fallback(before, before) == ""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from peercache_bench import published, published_figures, published_steps
 from peercache_bench.__main__ import main
-from peercache_bench.binding import node_of_port, on_node
+from peercache_bench.binding import another_node, node_of_port, on_node
 from peercache_bench.errors import BenchError
 from peercache_bench.handshake import digest, driving, serving
 from peercache_bench.published_figures import Cell, Step, Table
@@ -78,6 +78,13 @@ def test_the_tables_are_those_of_their_documents() -> None:
     assert {c.theirs for c in single.cells if c.row == "1 MiB x 100"} == {
         2434, 5796, 2489, 4637, 5200, 5594, 5727,
     }  # fmt: skip
+    gets = published_figures.gets(2, (1, 32))
+    assert len(gets.cells) == 10
+    assert {(s.checksums, s.bound, s.far) for s in gets.steps} == {
+        ("", False, False), ("off", False, False), ("all", False, False),
+        ("", True, False), ("", True, True),
+    }  # fmt: skip
+    assert "published" not in published.document(gets, {}, RUN)
     threads = published_figures.threads((1, 24))
     assert [c.theirs for c in threads.cells if c.row == "theirs, bare metal"] == [18.9, 395]
     assert len(threads.steps) == 4, "iperf3 and GET, with and without binding"
@@ -126,6 +133,16 @@ def test_a_port_is_near_a_numa_node(tmp_path: Path) -> None:
     assert node_of_port("mlx5_1:2", tmp_path) == 1
     assert node_of_port("mlx5_7", tmp_path) is None
     assert on_node(1, tmp_path) == ["taskset", "--cpu-list", "32-63"]
+    assert another_node(1, tmp_path) is None
+    memory = tmp_path / "devices/system/node/node2"  # without processors
+    memory.mkdir()
+    (memory / "cpulist").write_text("\n")
+    assert another_node(1, tmp_path) is None
+    far = tmp_path / "devices/system/node/node10"
+    far.mkdir()
+    (far / "cpulist").write_text("64-95\n")
+    assert another_node(1, tmp_path) == 10
+    assert another_node(10, tmp_path) == 1
     (device / "numa_node").write_text("-1\n")
     assert node_of_port("mlx5_1", tmp_path) is None
 
