@@ -46,7 +46,7 @@ if [ -n "$(ls /usr/local/share/ca-certificates)" ]; then
   chroot "$ROOT" update-ca-certificates >/dev/null 2>&1
 fi
 [ -d "$ROOT/peercache/.git" ] || git init -q "$ROOT/peercache"
-git -C "$ROOT/peercache" fetch -q "$PEERCACHE_ROOT" HEAD
+git -C "$ROOT/peercache" fetch -q --update-shallow "$PEERCACHE_ROOT" HEAD
 git -C "$ROOT/peercache" checkout -qf --detach FETCH_HEAD
 
 step "$host: make ${targets[*]}"
