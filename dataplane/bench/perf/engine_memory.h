@@ -21,8 +21,8 @@ Result<MappedRegion> WrittenMemory(const char* name, size_t bytes, HugePages hug
 class EngineMemory {
  public:
   static Result<EngineMemory> Create(const Shape& shape);
-  // Lets the client's node move pages to and from it. A node that can do so only in part is
-  // complained of on standard error.
+  // Lets the client's node move pages to and from it. Says on standard error which of the two ways
+  // into a GPU the node lacks, and why.
   Status Share(Client* client) const;
   // Segments of the page in place `at` of the window.
   void SegmentsOf(size_t at, std::span<Segment> segments) const;

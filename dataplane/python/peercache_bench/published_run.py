@@ -1,4 +1,6 @@
-"""published: the tables that others have published, measured between two hosts, or on one.
+"""published and gets: tables of measurements between two hosts, or on one.
+
+published has the tables that others have published, gets what bounds whole GETs.
 
 Of two hosts one serves, the other measures (of the table servers several serve). All take the same
 flags, but for names of devices:
@@ -185,11 +187,12 @@ def addresses_of(arguments: argparse.Namespace) -> list[tuple[str, int]]:
         )
     found = []
     for name in names:
-        host, colon, port = name.rpartition(":")
-        if not colon:
+        host, _, port = name.rpartition(":")
+        # Without a port; of IPv6 too, which has colons, and brackets only before a port.
+        if not host or (":" in host and not host.startswith("[")):
             found.append((name, arguments.port))
-        elif host and port.isdigit():
-            found.append((host, int(port)))
+        elif port.isdigit():
+            found.append((host.strip("[]"), int(port)))
         else:
             raise BenchError(f'--host "{name}": write HOST or HOST:PORT')
     return found

@@ -5,10 +5,11 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from peercache_bench import published, published_figures, published_steps
+from peercache_bench import published, published_figures, published_run, published_steps
 from peercache_bench.__main__ import main
 from peercache_bench.binding import another_node, node_of_port, on_node
 from peercache_bench.errors import BenchError
@@ -169,6 +170,15 @@ def test_a_server_that_ends_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(published_steps, "_serving", lambda *_: iter(served))
     with published_steps.served(GET, None) as trouble:  # type: ignore[arg-type]
         assert "has ended, see above" in trouble
+
+
+def test_hosts_may_have_ports_and_be_addresses() -> None:
+    def found(text: str) -> list[tuple[str, int]]:
+        given = Namespace(host=text, table="servers", servers=2, port=9)
+        return published_run.addresses_of(given)
+
+    assert found("a,b:7") == [("a", 9), ("b", 7)]
+    assert found("fd00::1,[fd00::2]:7") == [("fd00::1", 9), ("fd00::2", 7)]
 
 
 @pytest.mark.parametrize(
