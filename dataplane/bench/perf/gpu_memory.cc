@@ -12,10 +12,10 @@ namespace peercache::perf {
 namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
-// What cuMemAlloc aligns memory of this size to, so that the dma-buf begins with a page.
+// cuMemAlloc aligns memory of this size to it, so the dma-buf begins with a page.
 constexpr size_t kAlignment = size_t{2} << 20;
 
-// Of cuda.h, which needs NVIDIA's toolkit: numbers and types of CUDA's binary interface.
+// Numbers and types of CUDA's binary interface. cuda.h has them, and needs NVIDIA's toolkit.
 using Device = int;
 using Context = void*;
 using Pointer = unsigned long long;

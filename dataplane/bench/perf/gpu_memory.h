@@ -14,7 +14,7 @@ namespace peercache::perf {
 
 class GpuMemory {
  public:
-  // Of the first GPU that CUDA_VISIBLE_DEVICES shows; at least `bytes`, whole pages of 2 MiB.
+  // Takes whole pages of 2 MiB, at least `bytes`, of the first GPU that CUDA_VISIBLE_DEVICES shows.
   // Fails, and names the remedy, where CUDA's driver, the GPU, its memory or dma-bufs are missing.
   static Result<GpuMemory> Create(size_t bytes);
   GpuMemory(GpuMemory&&) noexcept;

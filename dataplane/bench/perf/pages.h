@@ -1,4 +1,4 @@
-// What is measured: pages by number, and the shape of a load.
+// A load has pages, which have numbers, and a shape.
 //
 // Page number n has the same key and the same bytes in every process, so one process can set what
 // another gets, and every byte can be checked.

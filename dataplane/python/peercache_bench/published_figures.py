@@ -10,7 +10,7 @@ port of 25 Gb/s), each as it stood when this was written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from peercache_bench.plan import WIDEST
 from peercache_bench.units import KIB, MIB, size_text
@@ -171,15 +171,12 @@ def servers(ports: int, count: int, threads: int) -> Table:
         row = f"{n} server{'s' if n > 1 else ''}"
         each = max(threads // n, 1)
         no_ports = "" if ports else "name the ports by --devices"
-
-        def step(ports: int, n: int = n, each: int = each) -> Step:
-            return Step("get", ports, 4 * MIB, 4, (each,), servers=n)
-
-        rdma = step(ports) if ports else None
+        tcp = Step("get", 0, 4 * MIB, 4, (each,), servers=n)
+        rdma = replace(tcp, ports=ports) if ports else None
         cells += [
             Cell(row, "RDMA write", write, why=STAY, x=n),
             Cell(row, "RDMA read", read, rdma, each, no_ports, n),
-            Cell(row, "TCP read", None, step(0), each, x=n),
+            Cell(row, "TCP read", None, tcp, each, x=n),
         ]
     return Table(
         "servers", "Reads of one host by how many serve",
@@ -224,12 +221,13 @@ CALLS = (1, 2, 4, 8, 16, 32)
 def gets(ports: int, counts: Sequence[int]) -> Table:
     """Whole GETs by calls at once: what checksums and NUMA nodes make of them. Of nobody else."""
     cells = []
+    whole = Step("get", ports, threads=tuple(counts))
     for row, step in (
-        ("as nodes are", Step("get", ports, threads=tuple(counts))),
-        ("checksums off", Step("get", ports, threads=tuple(counts), checksums="off")),
-        ("checksums of all pages", Step("get", ports, threads=tuple(counts), checksums="all")),
-        ("on the near NUMA node", Step("get", ports, threads=tuple(counts), bound=True)),
-        ("on a far NUMA node", Step("get", ports, threads=tuple(counts), bound=True, far=True)),
+        ("as nodes are", whole),
+        ("checksums off", replace(whole, checksums="off")),
+        ("checksums of all pages", replace(whole, checksums="all")),
+        ("on the near NUMA node", replace(whole, bound=True)),
+        ("on a far NUMA node", replace(whole, bound=True, far=True)),
     ):
         cells += [Cell(row, str(n), None, step, n, x=n) for n in counts]
     return Table(

@@ -417,7 +417,7 @@ def _engine_rows(
                 got = engine("call", **at, page_size=tokens, pages=2048, batch=batch, rounds=5)
                 native = statistics.median(got["native_us"])
                 cost.add(native, statistics.median(got["batch_get_v1_us"]))
-            # Of the small calls: large ones share out less evenly.
+            # The last ones are the small calls': large calls share out less evenly.
             rates = [statistics.median(got["gb_per_s_by_threads"][count]) for count in "124"]
             for row, (few, more) in zip(steps, pairwise(rates), strict=True):
                 row.add(few, more)

@@ -254,10 +254,10 @@ def _measure(
         alone = replace(settings, limits=settings.limits and bool(bare_from))
         runner = Runner(Perf(arguments.build), alone, progress, reader=node, bare_from=bare_from)
         for case in cases:
-            before = delivered(node.status())
+            before = delivered(node) if case.transport != "tcp" else {}
             outcome = runner.measure(case)
-            over_tcp = fallback(before, delivered(node.status())) if case.transport != "tcp" else ""
-            outcome = replace(outcome, notes=(*outcome.notes, *filter(None, [over_tcp])))
+            if before and (said := fallback(before, delivered(node))):
+                outcome = replace(outcome, notes=(*outcome.notes, said))
             if not outcome.figures.hits:
                 raise BenchError(
                     f"{case.title}: no page was there: are --page-size "
@@ -266,9 +266,10 @@ def _measure(
             yield outcome
 
 
-def delivered(status: Mapping[str, Any]) -> dict[str, int]:
+def delivered(node: BenchNode) -> dict[str, int]:
     """Pages that engines got, by how they came."""
-    return {way: int(counts["pages"]) for way, counts in status["lookups"]["delivered"].items()}
+    ways = node.status()["lookups"]["delivered"]
+    return {way: int(counts["pages"]) for way, counts in ways.items()}
 
 
 def fallback(before: Mapping[str, int], after: Mapping[str, int]) -> str:

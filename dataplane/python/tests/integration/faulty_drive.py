@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import mmap
 import struct
-import subprocess
 from pathlib import Path
+
+from .processes import shared_library
 
 SOURCE = Path(__file__).with_name("drive_faults.c")
 NAMES = (
@@ -18,8 +19,7 @@ class FaultyDrive:
 
     def __init__(self, folder: Path) -> None:
         self.library = folder / "drive_faults.so"
-        flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-        subprocess.run(["gcc", *flags, "-o", str(self.library), str(SOURCE)], check=True)
+        shared_library(SOURCE, self.library)
         self._file = folder / "faults"
         self._file.write_bytes(bytes(8 * len(NAMES)))
         with self._file.open("r+b") as file:

@@ -40,6 +40,12 @@ def binary(build: Path | None = None) -> Path:
     return path
 
 
+def shared_library(source: Path, to: Path) -> None:
+    """Compiles what a process loads in a test."""
+    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run(["gcc", *flags, "-o", str(to), str(source)], check=True)
+
+
 def extension_folder(build: Path | None = None) -> Path:
     """The folder with the built extension."""
     return binary(build).parent / "python"

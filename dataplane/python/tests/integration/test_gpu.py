@@ -1,6 +1,6 @@
 """Pages into the memory of a GPU, up to the node that has to refuse it: no GPU is here.
 
-With memory that a node can reach, the same is tested over soft-RoCE (hack/soft-rdma).
+Memory that a node can reach is tested over soft-RoCE (hack/soft-rdma/tests/46-bench.sh).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from peercache_bench.binaries import find
 from peercache_bench.errors import BenchError
 
 from .conftest import Cluster
-from .processes import Node, binary
+from .processes import Node, binary, shared_library
 
 pytestmark = pytest.mark.node
 
@@ -48,8 +48,7 @@ def refused(node: Node, cuda: Path, exports: str) -> str:
 def test_a_gpu_that_no_node_can_reach_says_why(
     exports: str, says: str, node: Node, tmp_path: Path
 ) -> None:
-    flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    subprocess.run(["gcc", *flags, "-o", tmp_path / "libcuda.so.1", SOURCE], check=True)
+    shared_library(SOURCE, tmp_path / "libcuda.so.1")
     assert says in refused(node, tmp_path, exports)
 
 
