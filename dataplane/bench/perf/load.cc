@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <barrier>
+#include <fstream>
 #include <iostream>
 #include <thread>
 
@@ -67,7 +68,8 @@ class Worker {
     segments_.resize(count * shape_.segments);
     if (in_window_ + count > window_) in_window_ = 0;
     for (size_t i = 0; i < count; ++i) {
-      batch_[i] = KeyOf(first_ + next_ + i);
+      const size_t number = first_ + next_ + i;
+      batch_[i] = shape_.keys.empty() ? KeyOf(number) : shape_.keys[number];
       memory_->SegmentsOf(place_ + in_window_ + i,
                           std::span(segments_).subspan(i * shape_.segments, shape_.segments));
     }
@@ -197,9 +199,17 @@ Result<Measurement> Drive(const std::string& socket, Op op, const Shape& shape) 
       [=, threads = each.threads] { return RunEngines(*engines, threads, op, shape); });
 }
 
-Status GetInTurns(const std::string& socket, const Shape& shape) {
+Status GetInTurns(const std::string& socket, const std::string& keys, Shape shape) {
   auto engine = Engine::Connect(socket, shape);
   if (!engine.ok()) return engine.status();
+  if (!keys.empty()) {
+    std::ifstream file(keys, std::ios::binary);
+    shape.keys.resize(shape.pages);
+    if (!file.read(reinterpret_cast<char*>(shape.keys.data()),
+                   static_cast<std::streamsize>(shape.pages * sizeof(Key))))
+      return InvalidArgument(fmt::format("{} (--keys) does not have {} keys of {} bytes", keys,
+                                         shape.pages, sizeof(Key)));
+  }
   Worker worker(shape, 0, &*engine, 0);
   size_t calls = 0;
   while (std::cin >> calls) {

@@ -22,6 +22,8 @@ Result<Measurement> Drive(const std::string& socket, Op op, const Shape& shape);
 
 // Gets in turns with another process, so that a host that slows down slows both: reads a number of
 // calls from standard input, makes them, and prints the seconds that they took; until its end.
-Status GetInTurns(const std::string& socket, const Shape& shape);
+// `keys`, where not empty, is a file with the 32 bytes of each page's key: of the very pages that
+// the other process gets, as one page's memory may be slower than another's.
+Status GetInTurns(const std::string& socket, const std::string& keys, Shape shape);
 
 }  // namespace peercache::perf

@@ -138,6 +138,8 @@ int main(int argc, char** argv) {
   auto* turns = engine("turns", "as many gets as each line of standard input says");
   turns->add_option("--host-pool", shape.host_pool,
                     "file of another engine's shared memory: the pages go there, at any place");
+  std::string keys;
+  turns->add_option("--keys", keys, "file with the 32 bytes of each page's key, set by another");
   auto* async = engine("async", "N single requests, N being --batch");
   async->add_option("--op", op, "what they ask for")
       ->check(CLI::IsMember({"get", "set"}))
@@ -185,7 +187,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 
-  if (*turns) return Report(GetInTurns(socket, shape));
+  if (*turns) return Report(GetInTurns(socket, keys, shape));
   const auto huge = ParseHugePages(huge_pages);
   if (!huge.ok()) return Report(huge.status());
   shape.huge_pages = rdma.huge_pages = *huge;

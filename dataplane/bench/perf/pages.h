@@ -34,6 +34,7 @@ struct Shape {
   bool gpu = false;       // pages come into memory of a GPU
   HugePages huge_pages = HugePages::kOff;  // of the host pool, and of what memcpy copies to
   std::string host_pool;      // the memory of another engine's, which is then that of this one too
+  std::vector<Key> keys;      // of pages by number, where somebody else has set them; else KeyOf()
   std::vector<pid_t> cpu_of;  // processes whose CPU time counts
 };
 

@@ -415,13 +415,22 @@ def _engine_rows(
             for batch, cost in costs.items():
                 # Both sides of each ratio are measured in turns, by one process that steers them.
                 got = engine("call", **at, page_size=tokens, pages=2048, batch=batch, rounds=5)
-                native = statistics.median(got["native_us"])
-                cost.add(native, statistics.median(got["batch_get_v1_us"]))
+                cost.add(_steady(got["native_us"]), _steady(got["batch_get_v1_us"]))
             # The last ones are the small calls': large calls share out less evenly.
             rates = [statistics.median(got["gb_per_s_by_threads"][count]) for count in "124"]
             for row, (few, more) in zip(steps, pairwise(rates), strict=True):
                 row.add(few, more)
         yield from (*costs.values(), *steps)
+
+
+def _steady(turns_us: list[float]) -> float:
+    """The mean without the highest and the lowest tenth.
+
+    Three processes on two processors have a fast and a slow way to take turns. A median is of one
+    of the two, whichever a few turns decide.
+    """
+    tenth = len(turns_us) // 10
+    return statistics.fmean(sorted(turns_us)[tenth : len(turns_us) - tenth])
 
 
 def _fill(perf: Perf, node: BenchNode, shape: dict[str, int]) -> None:

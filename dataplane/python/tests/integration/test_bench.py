@@ -70,7 +70,7 @@ def test_check_notices_wrong_bytes() -> None:
             assert perf("async", **at, mode=mode, check=True)["wrong"] == 8, mode
 
 
-def test_turns_take_as_many_calls_as_they_are_told() -> None:
+def test_turns_take_as_many_calls_as_they_are_told(tmp_path: Path) -> None:
     pages = ("--page-bytes=4096", "--pages=16", "--batch=8")
     with loopback_nodes(binary().parent, {"own": "64Mi"}) as nodes:
         perf, at = find("peercache-perf", binary().parent), f"--socket={nodes['own'].socket}"
@@ -98,6 +98,13 @@ def test_turns_take_as_many_calls_as_they_are_told() -> None:
         assert len(seconds) == 2
         assert all(0 < s < 60 for s in seconds)
         assert nodes["own"].counters()["read_requests"] - before == 4 * 8
+
+        keys = tmp_path / "keys"
+        keys.write_bytes(bytes(16 * 32))
+        assert "24 of 24 pages are missing" in turns(f"--keys={keys}").stderr  # nobody set zeros
+        keys.write_bytes(bytes(15 * 32))
+        short = turns(f"--keys={keys}").stderr
+        assert f"{keys} (--keys) does not have 16 keys of 32 bytes" in short
 
         memory = os.memfd_create("engine")
         try:
