@@ -179,7 +179,7 @@ class Node::Impl {
     table_ = std::make_unique<Table>(table_options, Clock::now());
     const OwnerTimes times{.lease = config_.lease, .owner_ttl = config_.member_ttl};
     peers_ = std::make_unique<Peers>(hello, secret_.get(), times, tls_.get(), &frame_memory_);
-    if (transport_.fabric) transport_.fabric->Start(peers_.get());
+    if (transport_.fabric) transport_.fabric->Start(peers_.get(), secret_.get());
     const auto sweep = [this](const ClearOrder& order) { return Sweep(order); };
     clears_ =
         std::make_unique<Clears>(KeptClears({config_.peer_timeout, stall, config_.member_ttl},

@@ -17,6 +17,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -189,16 +190,29 @@ def test_a_secret_that_is_replaced_costs_no_wrong_byte_and_ends_what_it_made(
         readable, _, _ = select.select([peer.socket], [], [], 0)
         return bool(readable) and peer.receive() is None
 
+    def resources(host: Host, kind: str) -> list[dict[str, Any]]:
+        show = ["ip", "netns", "exec", host.namespace, "rdma", "-j", "resource", "show", kind]
+        shown: list[dict[str, Any]] = json.loads(
+            subprocess.run(show, check=True, capture_output=True).stdout
+        )
+        return shown
+
     def queue_pairs(host: Host) -> set[tuple[str, int]]:
-        show = ["ip", "netns", "exec", host.namespace, "rdma", "-j", "resource", "show", "qp"]
-        shown = json.loads(subprocess.run(show, check=True, capture_output=True).stdout)
-        return {(qp["ifname"], qp["lqpn"]) for qp in shown if qp["type"] == "RC"}
+        found = resources(host, "qp")
+        return {(qp["ifname"], qp["lqpn"]) for qp in found if qp["type"] == "RC"}
+
+    def pools(host: Host) -> set[tuple[str, int]]:
+        found = resources(host, "mr")
+        largest = max(mr["mrlen"] for mr in found)
+        return {(mr["ifname"], mr["mrn"]) for mr in found if mr["mrlen"] == largest}
 
     fleet.begin_load([0, 1])
     for node in (0, 1):
         wait_for_rail(fleet, node, 0)
     before = [queue_pairs(host) for host in fleet.hosts]
+    pools_before = [pools(host) for host in fleet.hosts]
     assert all(before)
+    assert all(pools_before)
     former = [joined(host, OLD) for host in fleet.hosts]
     for tokens in ((OLD, NEW), (NEW, OLD)):
         write_tokens(fleet.folder, *tokens)
@@ -215,8 +229,10 @@ def test_a_secret_that_is_replaced_costs_no_wrong_byte_and_ends_what_it_made(
             joined(host, OLD)
     for node, host in enumerate(fleet.hosts):
         wait_until(lambda n=node, h=host: not before[n] & queue_pairs(h), "a queue pair is left")
+        wait_until(lambda n=node, h=host: not pools_before[n] & pools(h), "a key is left")
     assert time.monotonic() - written < STEP_SECONDS + LINK_SECONDS + GUEST_SECONDS
     for node in (0, 1):
+        assert len(pools(fleet.hosts[node])) == len(pools_before[node])
         for rail in (0, 1):
             wait_for_rail(fleet, node, rail)
     log = fleet.end_load([0, 1])

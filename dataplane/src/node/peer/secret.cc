@@ -107,11 +107,21 @@ std::optional<PeerKey> Secret::ToProve(TimePoint now) const {
 std::optional<PeerKey> Secret::Find(uint64_t id, TimePoint now) const {
   std::lock_guard lock(mutex_);
   for (size_t i = 0; i < versions_.size(); ++i) {
-    if (i + 1 < versions_.size() && versions_[i + 1].since + 2 * spread_ <= now) continue;
+    if (!IsAccepted(i, now)) continue;
     for (const PeerKey& key : versions_[i].keys)
       if (key.id == id) return key;
   }
   return {};
+}
+
+std::set<uint64_t> Secret::Accepted(TimePoint now) const {
+  std::set<uint64_t> ids;
+  std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < versions_.size(); ++i) {
+    if (!IsAccepted(i, now)) continue;
+    for (const PeerKey& key : versions_[i].keys) ids.insert(key.id);
+  }
+  return ids;
 }
 
 }  // namespace peercache

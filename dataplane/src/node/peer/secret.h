@@ -30,6 +30,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,10 @@ class Secret {
   std::optional<PeerKey> ToProve(TimePoint now) const;
   // Of those that are accepted, the one with this id.
   std::optional<PeerKey> Find(uint64_t id, TimePoint now) const;
+  // The ids of those that are accepted, in order.
+  std::set<uint64_t> Accepted(TimePoint now) const;
+  // Within which all nodes see a change.
+  Duration spread() const { return spread_; }
   // The file has these contents since `now`.
   Status Replace(const std::string& contents, TimePoint now);
 
@@ -67,6 +72,10 @@ class Secret {
   };
   Secret(std::string cluster, Duration spread, bool none)
       : cluster_(std::move(cluster)), spread_(spread), none_(none) {}
+  // With the lock.
+  bool IsAccepted(size_t version, TimePoint now) const {
+    return version + 1 == versions_.size() || versions_[version + 1].since + 2 * spread_ > now;
+  }
 
   const std::string cluster_;
   const Duration spread_;

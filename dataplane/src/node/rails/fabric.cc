@@ -76,14 +76,16 @@ Result<std::unique_ptr<Fabric>> Fabric::Open(const FabricOptions& options,
   const auto registered = fabric->registered_.Register(
       "pool", pool, *fabric->rails_, rdma::Registration::For::kRemoteRead, nullptr);
   if (!registered.ok()) return registered.status();
+  fabric->pool_ = *registered;
   fabric->acceptor_ = std::make_unique<rdma::Acceptor>(fabric->rails_.get(), &fabric->registered_,
                                                        pool, options.max_queues);
   fabric->headers_ = std::make_unique<HeaderMemory>(fabric->rails_.get(), &fabric->registered_);
   return fabric;
 }
 
-void Fabric::Start(const Peers* peers) {
+void Fabric::Start(const Peers* peers, const Secret* secret) {
   peers_ = peers;
+  keys_ = std::make_unique<PoolKeys>(rails_.get(), &registered_, pool_, secret);
   LinkOptions options;
   options.connect = stall_;
   options.max_queues = max_queues_;
@@ -223,7 +225,9 @@ std::unique_ptr<Link> Fabric::TakeOwn(TimePoint deadline) {
     while (!own_.empty()) {
       auto link = std::move(own_.back());
       own_.pop_back();
-      if (link->channel->queues() > 0 && link->channel->lost_rails() == 0) return link;
+      const bool told_present_keys = link->made >= keys_->since();
+      if (told_present_keys && link->channel->queues() > 0 && link->channel->lost_rails() == 0)
+        return link;
       useless.push_back(std::move(link));
     }
   }
@@ -245,6 +249,7 @@ Result<std::unique_ptr<Link>> Fabric::OpenOwn(TimePoint deadline) {
   auto channel = rdma::ReadChannel::Make(*rails_, ~0u);
   if (!channel.ok()) return channel.status();
   auto link = std::make_unique<Link>();
+  link->made = Clock::now();
   link->incarnation = peers_->incarnation();
   link->channel = std::move(*channel);
   ConnectOk answer;

@@ -20,6 +20,7 @@
 #include "node/peer/peers.h"
 #include "node/rails/header_memory.h"
 #include "node/rails/links.h"
+#include "node/rails/pool_keys.h"
 #include "transport/rdma/acceptor.h"
 #include "transport/rdma/link_options.h"
 #include "transport/rdma/memory.h"
@@ -80,7 +81,7 @@ class Fabric final : public PageReader {
   ~Fabric() override;
 
   // Before the first Read.
-  void Start(const Peers* peers);
+  void Start(const Peers* peers, const Secret* secret);
 
   // A reader wants to connect: the queue pairs for it, for as long as its connection lasts.
   Result<rdma::Acceptor::Queues> Accept(const ConnectRequest& request, ConnectOk* answer) {
@@ -139,6 +140,8 @@ class Fabric final : public PageReader {
   rdma::RegisteredMemory registered_;
   std::unique_ptr<rdma::Acceptor> acceptor_;
   std::unique_ptr<HeaderMemory> headers_;
+  uint64_t pool_ = 0;  // the range's id
+  std::unique_ptr<PoolKeys> keys_;
   const Peers* peers_ = nullptr;
   std::unique_ptr<Links> links_;
   std::mutex own_mutex_;

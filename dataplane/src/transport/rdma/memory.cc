@@ -368,16 +368,40 @@ Status RegisteredMemory::Renew(const Rails& rails, size_t rail) {
 
 Status RegisteredMemory::Renew(const Rails& rails, size_t rail, uint64_t id) {
   for (;;) {
-    const auto all = ranges();
-    const auto at = std::find_if(all->begin(), all->end(),
-                                 [&](const auto& known) { return known->id() == id; });
-    if (at == all->end() || (*at)->KnownTo(rail) == rails[rail].device().get()) return {};
-    auto renewed = (*at)->Anew(rails, rail);
+    const auto known = Of(id);
+    if (!known || known->KnownTo(rail) == rails[rail].device().get()) return {};
+    auto renewed = known->Anew(rails, rail);
     if (!renewed.ok()) return renewed.status();
     // A device that has just failed is as good as none; its rail will find out.
     const bool done = (*renewed)->KnownTo(rail) == nullptr;
-    if (Replace(at->get(), rail, std::move(*renewed)) && done) return {};
+    if (Replace(known.get(), rail, std::move(*renewed)) && done) return {};
   }
+}
+
+Status RegisteredMemory::Rekey(const Rails& rails, uint64_t id,
+                               std::shared_ptr<const Registration>* former) {
+  *former = Of(id);
+  Status status;
+  for (size_t rail = 0; rail < rails.size(); ++rail) {
+    const auto known = Of(id);
+    // A device that was opened anew since then has other keys by that.
+    if (!known || !known->KnownTo(rail) || known->KnownTo(rail) != (*former)->KnownTo(rail))
+      continue;
+    auto rekeyed = known->Anew(rails, rail);
+    if (!rekeyed.ok()) {
+      status = rekeyed.status();
+    } else {
+      Replace(known.get(), rail, std::move(*rekeyed));
+    }
+  }
+  return status;
+}
+
+std::shared_ptr<const Registration> RegisteredMemory::Of(uint64_t id) const {
+  const auto all = ranges();
+  const auto at = std::find_if(all->begin(), all->end(),
+                               [&](const auto& known) { return known->id() == id; });
+  return at == all->end() ? nullptr : *at;
 }
 
 std::shared_ptr<const RegisteredMemory::Ranges> RegisteredMemory::ranges() const {
@@ -386,9 +410,8 @@ std::shared_ptr<const RegisteredMemory::Ranges> RegisteredMemory::ranges() const
 }
 
 bool RegisteredMemory::Known(uint64_t id) const {
-  const auto all = ranges();
-  return std::any_of(all->begin(), all->end(),
-                     [&](const auto& range) { return range->id() == id && range->known(); });
+  const auto range = Of(id);
+  return range && range->known();
 }
 
 const Registration* RegisteredMemory::Find(const Ranges& ranges, std::span<const std::byte> bytes) {

@@ -134,6 +134,9 @@ class RegisteredMemory {
   // The rail has another device now, or none: it knows all ranges by that one afterwards. A range
   // of an engine that it refuses is left out, and said in the log; one for peers is the error.
   Status Renew(const Rails& rails, size_t rail);
+  // Other keys for the range, on all rails that know it, one after the other. The present ones are
+  // good for as long as `former` lives. It is set also when a rail refuses, which keeps its own.
+  Status Rekey(const Rails& rails, uint64_t id, std::shared_ptr<const Registration>* former);
 
   std::shared_ptr<const Ranges> ranges() const;
   // Whether any rail knows the range.
@@ -142,6 +145,8 @@ class RegisteredMemory {
   static const Registration* Find(const Ranges& ranges, std::span<const std::byte> bytes);
 
  private:
+  // Null: it is not here any more.
+  std::shared_ptr<const Registration> Of(uint64_t id) const;
   // Of this range.
   Status Renew(const Rails& rails, size_t rail, uint64_t id);
   // The same of all rails, by several threads, those near to it first.
