@@ -399,8 +399,8 @@ Status RegisteredMemory::Rekey(const Rails& rails, uint64_t id,
 
 std::shared_ptr<const Registration> RegisteredMemory::Of(uint64_t id) const {
   const auto all = ranges();
-  const auto at = std::find_if(all->begin(), all->end(),
-                               [&](const auto& known) { return known->id() == id; });
+  const auto at =
+      std::find_if(all->begin(), all->end(), [&](const auto& known) { return known->id() == id; });
   return at == all->end() ? nullptr : *at;
 }
 

@@ -27,11 +27,10 @@ class PoolKeysTest : public ::testing::Test {
   }
   // A reader connects, and keeps what it is told.
   rdma::TestConnection Connect(std::vector<uint32_t>* told) {
-    auto connection =
-        rdma::Connect(*rails_, &holder_, reader_, [told](const ConnectOk* answer) {
-          for (const auto& served : answer->queues)
-            told->insert(told->end(), served.rkeys.begin(), served.rkeys.end());
-        });
+    auto connection = rdma::Connect(*rails_, &holder_, reader_, [told](const ConnectOk* answer) {
+      for (const auto& served : answer->queues)
+        told->insert(told->end(), served.rkeys.begin(), served.rkeys.end());
+    });
     EXPECT_TRUE(connection.ok()) << connection.status().ToString();
     return std::move(*connection);
   }
