@@ -129,9 +129,16 @@ pictures: build-dataplane ## Write docs/pictures anew: the dashboard of real nod
 	@PEERCACHE_TESTS=browser dataplane/python/test.sh -q -s -o python_files=pictures.py python/tests/browser/pictures.py
 
 .PHONY: test-stress
-test-stress: build-dataplane ## Readers, writers, evictions and restarts on tiny pools, with and without drives, every byte verified, STRESS_SECONDS (60) with checksums off
+test-stress: build-dataplane ## Readers, writers, evictions and restarts on tiny pools, with and without drives, every byte verified, STRESS_SECONDS (48) with checksums off; the nodes also with sanitizers
 	@echo "==> stress with verification (3 minutes)"
 	@dataplane/python/test.sh -v -s $(FLEET)/test_stress.py
+	@$(call configure_and_build,asan,build/asan --target peercached)
+	@$(call configure_and_build,tsan,build/tsan --target peercached)
+	@for build in asan tsan; do \
+		echo "==> stress of nodes with sanitizers, $$build: pages from pools, drives and the wire at once"; \
+		PEERCACHE_NODES=$(CURDIR)/dataplane/build/$$build STRESS_SECONDS=24 \
+			dataplane/python/test.sh -v -s $(FLEET)/test_stress.py -k pools_drives_and_the_wire || exit; \
+	done
 
 # Where measurements leave their traces, results and charts.
 BENCH_OUT ?= dataplane/build/bench

@@ -243,7 +243,9 @@ class Fleet:
         return log
 
     def stop(self) -> None:
-        """Ends everything at once; a process that had ended before is a failure."""
+        """Ends everything at once; a process that had ended before is a failure, and so is what a
+        sanitizer said of a node in any of its lives.
+        """
         processes: list[Process] = [*self.engines, *self.nodes]
         crashed = [process for process in processes if process.popen.poll() is not None]
         for process in processes:
@@ -254,6 +256,9 @@ class Fleet:
             f"{process.name} ended with {process.popen.returncode}:\n{process.output()[-4000:]}"
             for process in crashed
         )
+        for node in self.nodes:
+            _, found, report = node.output().partition("Sanitizer")
+            assert not found, f"{node.name}: Sanitizer{report[:4000]}"
 
     def _node(self, i: int) -> Node:
         flags = {**self.flags, **self.own_flags.get(i, {})}

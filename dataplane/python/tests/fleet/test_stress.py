@@ -7,7 +7,7 @@ a reader that used a record for too long, a withdrawal that did not reach a shar
 still in a socket when its slot was written again would show as wrong bytes. With checksums off only
 the protocol stands between that and the engine.
 
-STRESS_SECONDS (60) is how long it runs with checksums off. Half of it runs with checksums, under
+STRESS_SECONDS (48) is how long it runs with checksums off. Half of it runs with checksums, under
 another eviction policy. Half of it runs with drives on two nodes, so that pages come from pools,
 drives and the wire at once. An eighth of it runs on larger pools, where pages that are read often
 get replicas with records.
@@ -35,7 +35,7 @@ from .conftest import Report
 from .network import loopback
 from .nodes import Fleet, Node, freeze, thaw
 
-SECONDS = float(os.environ.get("STRESS_SECONDS", "60"))
+SECONDS = float(os.environ.get("STRESS_SECONDS", "48"))
 NODES = 3
 # The smallest there is: about 250 pages of 32 KiB.
 POOL = "8Mi"

@@ -27,11 +27,15 @@ STOP_SECONDS = 15
 _Process = TypeVar("_Process", bound="Process")
 
 
-def binary(build: Path | None = None) -> Path:
-    """The peercached of a build, or of the one that PEERCACHE_BUILD names."""
+def build_folder() -> Path:
+    """Of the build that PEERCACHE_BUILD names, or the tree's."""
     tree = ROOT / "dataplane" / "build" / "release"
-    folder = build or Path(os.environ.get("PEERCACHE_BUILD", tree))
-    path = folder / "peercached"
+    return Path(os.environ.get("PEERCACHE_BUILD", tree))
+
+
+def binary(build: Path | None = None) -> Path:
+    """The peercached of a build, or of the one that PEERCACHE_NODES or PEERCACHE_BUILD names."""
+    path = (build or Path(os.environ.get("PEERCACHE_NODES", build_folder()))) / "peercached"
     if not path.is_file():
         raise FileNotFoundError(
             f"{path} does not exist: build the data plane (make build), or set PEERCACHE_BUILD to "
@@ -48,7 +52,7 @@ def shared_library(source: Path, to: Path) -> None:
 
 def extension_folder(build: Path | None = None) -> Path:
     """The folder with the built extension."""
-    return binary(build).parent / "python"
+    return (build or build_folder()) / "python"
 
 
 def installed_package(folder: Path) -> Path:
