@@ -74,6 +74,13 @@ void Gate::Fail(Account* account, TimePoint now) {
   account->failures.Add(options_.failures, now);
 }
 
+bool Gate::TakeLine(Account* account, TimePoint now) {
+  std::lock_guard lock(mutex_);
+  if (account->lines.Full(options_.lines, now)) return false;
+  account->lines.Add(options_.lines, now);
+  return true;
+}
+
 GateStats Gate::stats() const {
   std::lock_guard lock(mutex_);
   return stats_;

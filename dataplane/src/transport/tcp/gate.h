@@ -39,6 +39,8 @@ struct GateOptions {
   uint32_t strangers_per_source = 256;
   // A node with a wrong token tries twice a second.
   RateLimit failures{milliseconds(100), 100};
+  // Lines in the log about one source, which would hide those about others.
+  RateLimit lines{std::chrono::seconds(60), 2};
   size_t max_sources = 4096;
 };
 
@@ -49,7 +51,7 @@ struct GateStats {
 class Gate {
   struct Account {
     uint32_t strangers = 0;
-    Meter failures;
+    Meter failures, lines;
   };
 
  public:
@@ -63,6 +65,8 @@ class Gate {
       if (gate_ != nullptr) gate_->Leave(account_);
     }
     void Failed(TimePoint now) { gate_->Fail(account_, now); }
+    // A line in the log is due; it is then taken as written.
+    bool TakeLine(TimePoint now) { return gate_->TakeLine(account_, now); }
 
    private:
     friend class Gate;
@@ -84,6 +88,7 @@ class Gate {
   Account* AccountOf(const Source& source, TimePoint now);
   void Leave(Account* account);
   void Fail(Account* account, TimePoint now);
+  bool TakeLine(Account* account, TimePoint now);
 
   const GateOptions options_;
   mutable std::mutex mutex_;

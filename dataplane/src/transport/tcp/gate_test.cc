@@ -46,6 +46,21 @@ TEST(GateTest, StrangersAreBoundedPerSource) {
   EXPECT_EQ(gate.stats().turned_away_strangers, 1u);
 }
 
+TEST(GateTest, OneSourceDoesNotFillTheLog) {
+  Gate gate({.lines = {60s, 2}});
+  auto one = gate.Admit(From("10.0.0.1"), kStart);
+  ASSERT_TRUE(one);
+  EXPECT_TRUE(one->TakeLine(kStart) && one->TakeLine(kStart));
+  EXPECT_FALSE(one->TakeLine(kStart + 59s));
+  auto again = gate.Admit(From("10.0.0.1"), kStart + 59s);
+  ASSERT_TRUE(again);
+  EXPECT_FALSE(again->TakeLine(kStart + 59s)) << "it is the same source";
+  auto other = gate.Admit(From("10.0.0.2"), kStart);
+  ASSERT_TRUE(other);
+  EXPECT_TRUE(other->TakeLine(kStart)) << "another source must be heard of";
+  EXPECT_TRUE(one->TakeLine(kStart + 61s));
+}
+
 TEST(GateTest, ASourceThatFailsTooOftenWaits) {
   Gate gate({.failures = {100ms, 5}});
   const Source bad = From("10.0.0.1");

@@ -448,7 +448,7 @@ class TcpServer::Impl {
   void OnFailedHello(Connection* c, const Status& status) {
     const TimePoint now = Clock::now();
     c->visit->Failed(now);
-    if (c->lane->complaints.Full(kComplaints, now)) return;
+    if (c->lane->complaints.Full(kComplaints, now) || !c->visit->TakeLine(now)) return;
     c->lane->complaints.Add(kComplaints, now);
     asio::error_code ignored;
     spdlog::warn("a peer at {} was refused: {}",
