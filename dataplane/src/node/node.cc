@@ -305,10 +305,16 @@ class Node::Impl {
     if (left_) return Unavailable("this node has left the cluster");
     if (views_.Get() == nullptr) {
       const auto hosts = agent_->hosts();
-      // /readyz tells it to anybody, so without the address itself.
+      // /readyz tells it to anybody, so without the addresses themselves.
       return Unavailable(
-          fmt::format("no discovery host has answered yet ({} addresses of discovery-addr known)",
-                      hosts.addresses.size()));
+          fmt::format("no discovery host has answered yet ({} addresses of discovery-addr known{})",
+                      hosts.addresses.size(),
+                      hosts.refusing == 0
+                          ? ""
+                          : fmt::format("; {} of them and this node refuse each other: give all "
+                                        "nodes the same --cluster, --auth-token-file contents "
+                                        "and TLS options; the log says which differs",
+                                        hosts.refusing)));
     }
     switch (agent_->state()) {
       case MemberState::kJoining: return Unavailable("joining: waiting for the members to prepare");

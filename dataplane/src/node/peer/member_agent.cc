@@ -59,6 +59,7 @@ MemberAgent::Hosts MemberAgent::hosts() const {
   Hosts hosts;
   for (const auto& a : addresses_) hosts.addresses.push_back(Text(a));
   hosts.answering = answering_;
+  hosts.refusing = refusing_;
   return hosts;
 }
 
@@ -176,6 +177,7 @@ std::vector<MemberList> MemberAgent::Ask(MessageType type, const Request& reques
 
   std::vector<MemberList> answers;
   std::string problem;
+  size_t refusing = 0;
   for (Channel* channel : running) {
     MemberListMessage message;
     FrameReader reader = channel->body();
@@ -190,6 +192,7 @@ std::vector<MemberList> MemberAgent::Ask(MessageType type, const Request& reques
     } else {
       problem = channel->status().ok() ? "malformed answer" : channel->status().ToString();
       counters_->heartbeat_failures.Add(1);
+      if (channel->status().code() == Code::kUnauthenticated) ++refusing;
     }
     channel->Rest();
   }
@@ -202,6 +205,7 @@ std::vector<MemberList> MemberAgent::Ask(MessageType type, const Request& reques
   failing_ = failing && !addresses.empty();
   std::lock_guard lock(mutex_);
   answering_ = answers.size();
+  refusing_ = refusing;
   return answers;
 }
 

@@ -53,10 +53,12 @@ class MemberAgent {
   // had taken over.
   bool Leave(Duration limit);
   MemberState state() const;
-  // Addresses that discovery_addr stands for now, and how many answered the last heartbeat.
+  // Addresses that discovery_addr stands for now, and how many answered or refused the last
+  // heartbeat.
   struct Hosts {
     std::vector<std::string> addresses;
     size_t answering = 0;
+    size_t refusing = 0;  // for the token, the certificate or the cluster's name
   };
   Hosts hosts() const;
 
@@ -77,11 +79,11 @@ class MemberAgent {
   const std::function<MemberHealth()> health_;
   const TimePoint started_;
 
-  mutable std::mutex mutex_;  // self_, addresses_, answering_, flags
+  mutable std::mutex mutex_;  // self_, addresses_, answering_, refusing_, flags
   std::condition_variable wake_;
   Member self_;
   std::vector<PeerAddress> addresses_;
-  size_t answering_ = 0;
+  size_t answering_ = 0, refusing_ = 0;
   bool beat_now_ = false;
   bool stop_ = false;
 
