@@ -84,6 +84,13 @@ class Index {
   uint64_t free_pages() const { return uint64_t{free_blocks_} * kPerBlock; }
 
   Number Find(const Key& key) const;
+  // Ahead of calls with the key: brings what they look at first into the processor's cache. Needs
+  // no lock.
+  void Prefetch(const Key& key) const {
+    const uint64_t home = Home(hash_(key));
+    __builtin_prefetch(&table_[home]);
+    __builtin_prefetch(&hashes_[home]);
+  }
   // False: it is full. page.key must not be there.
   bool Insert(const DiskPage& page);
   // Its entry stays unused until its region is dropped.

@@ -78,11 +78,12 @@ void Keeper::Recover() {
     return;
   }
   found_ = static_cast<uint32_t>(order->size());
-  for (const uint32_t region : *order) {
+  for (size_t i = 0; i < order->size(); ++i) {
     if (stopping() || !device_->on()) return;
     catalog_->Sweep();
     MakeRoom();
-    recovery_.Read(region);
+    const bool last = i + 1 == order->size();
+    recovery_.Read((*order)[i], last ? std::nullopt : std::optional((*order)[i + 1]));
     ++read_;
   }
   recovered_.store(true, std::memory_order_release);

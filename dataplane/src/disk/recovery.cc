@@ -59,19 +59,31 @@ Result<std::vector<uint32_t>> Recovery::Probe() {
   return order;
 }
 
-void Recovery::Read(uint32_t region) {
+std::shared_ptr<Transfer> Recovery::Begin(uint32_t region, uint32_t first) const {
+  auto transfer = Transfer::Make(kBlocksPerRead * kBlock);
+  transfer->Start(device_, IoRequest::Op::kRead,
+                  geometry_.region_at(region) + uint64_t{first} * kBlock,
+                  BlocksFrom(first) * kBlock);
+  return transfer;
+}
+
+void Recovery::Read(uint32_t region, std::optional<uint32_t> next) {
+  auto ahead = std::exchange(ahead_, {});
   if (regions_->state(region) != Regions::State::kUnread) return;
-  const std::shared_ptr<Transfer> transfer = Transfer::Make(kBlocksPerRead * kBlock);
+  std::shared_ptr<Transfer> transfer =
+      ahead.transfer && ahead.region == region ? std::move(ahead.transfer) : Begin(region, 0);
+  if (next) ahead_ = {*next, Begin(*next, 0)};
   uint64_t epoch = regions_->epoch(region);
-  for (uint32_t first = 0; first < geometry_.contents_blocks(); first += kBlocksPerRead) {
-    const uint32_t blocks = std::min(kBlocksPerRead, geometry_.contents_blocks() - first);
-    transfer->Start(device_, IoRequest::Op::kRead,
-                    geometry_.region_at(region) + uint64_t{first} * kBlock, blocks * kBlock);
+  for (uint32_t first = 0; transfer; first += kBlocksPerRead) {
+    const uint32_t after = first + kBlocksPerRead;
+    std::shared_ptr<Transfer> rest;
+    if (after < geometry_.contents_blocks()) rest = Begin(region, after);
     if (const Status read = transfer->Await(Clock::now() + kReadPatience); !read.ok()) {
       counts_->recovered.Add(Recovered::kUnreadable);
       break;
     }
-    if (Take(transfer->bytes().first(blocks * kBlock), region, &epoch) == 0) break;
+    if (Take(transfer->bytes().first(BlocksFrom(first) * kBlock), region, &epoch) == 0) break;
+    transfer = std::move(rest);
   }
   regions_->Close(region);
 }
@@ -104,6 +116,7 @@ uint32_t Recovery::Take(std::span<const std::byte> blocks, uint32_t region, uint
 
 void Recovery::TakePages() {
   stored_.clear();
+  for (uint32_t i = 0; i < block_.count; ++i) catalog_->Prefetch(block_.entries[i].key);
   for (uint32_t i = 0; i < block_.count; ++i) {
     const ContentsEntry& entry = block_.entries[i];
     const DiskPage page{.key = entry.key,

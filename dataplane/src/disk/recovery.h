@@ -9,7 +9,10 @@
 // looked at: each read verifies its own.
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "disk/catalog.h"
@@ -34,8 +37,9 @@ class Recovery {
 
   // Regions with pages, the youngest first. Fails when the device does.
   Result<std::vector<uint32_t>> Probe();
-  // Does nothing when the region has been given up meanwhile.
-  void Read(uint32_t region);
+  // Does nothing when the region has been given up meanwhile. `next`, if any, is begun to be read:
+  // the device works while pages are taken in.
+  void Read(uint32_t region, std::optional<uint32_t> next);
 
  private:
   // Blocks of one read, in which a valid one is looked for: torn ones may lie between others.
@@ -43,6 +47,11 @@ class Recovery {
   // Regions that are probed at a time.
   static constexpr uint32_t kProbes = 32;
 
+  // Begins to read the contents blocks of a region from `first` on.
+  std::shared_ptr<Transfer> Begin(uint32_t region, uint32_t first) const;
+  uint32_t BlocksFrom(uint32_t first) const {
+    return std::min(kBlocksPerRead, geometry_.contents_blocks() - first);
+  }
   // Takes in the pages of these blocks; raises *epoch when a younger block is among them. How many
   // blocks were valid and of the epoch.
   uint32_t Take(std::span<const std::byte> blocks, uint32_t region, uint64_t* epoch);
@@ -55,6 +64,10 @@ class Recovery {
   Regions* const regions_;
   Catalog* const catalog_;
   Counts* const counts_;
+  struct {
+    uint32_t region = 0;
+    std::shared_ptr<Transfer> transfer;  // of its first blocks; null: none was begun
+  } ahead_;
   ContentsBlock block_;
   std::vector<DiskPage> stored_;
 };
