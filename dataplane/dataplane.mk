@@ -103,7 +103,8 @@ build-former: ## The data plane of the commit of hack/former, which test-faults 
 test-faults: build-dataplane build-former ## Hosts in network namespaces that die, freeze, are cut off, lose frames, have other clocks; 64 nodes; nodes of two releases; needs root
 	@echo "==> faults between hosts (5 minutes)"
 	@dataplane/python/test.sh -v -s $(FLEET)/test_harness.py $(FLEET)/test_faults.py $(FLEET)/test_clears.py \
-		$(FLEET)/test_crowd.py $(FLEET)/test_clocks.py $(FLEET)/test_skew.py $(FLEET)/test_token.py
+		$(FLEET)/test_crowd.py $(FLEET)/test_clocks.py $(FLEET)/test_skew.py $(FLEET)/test_token.py \
+		$(FLEET)/test_drain.py
 
 .PHONY: test-hostile
 test-hostile: build-dataplane ## Attacks of strangers, members and engines on real nodes, as a table: attack, bound, measured; needs root
