@@ -104,7 +104,7 @@ test-faults: build-dataplane build-former ## Hosts in network namespaces that di
 	@echo "==> faults between hosts (5 minutes)"
 	@dataplane/python/test.sh -v -s $(FLEET)/test_harness.py $(FLEET)/test_faults.py $(FLEET)/test_clears.py \
 		$(FLEET)/test_crowd.py $(FLEET)/test_clocks.py $(FLEET)/test_skew.py $(FLEET)/test_token.py \
-		$(FLEET)/test_drain.py
+		$(FLEET)/test_drain.py $(FLEET)/test_replicas.py
 
 .PHONY: test-hostile
 test-hostile: build-dataplane ## Attacks of strangers, members and engines on real nodes, as a table: attack, bound, measured; needs root
