@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from .. import wrong_bytes
-from . import pages
 from .conftest import Report
 from .network import loopback
 from .nodes import EngineProcess, Fleet
