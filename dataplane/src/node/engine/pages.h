@@ -15,6 +15,11 @@
 // With a permit (base/permit.h), the engine can take its pages back while a call is at work: from
 // then on nothing is written there, and what was read there is not stored.
 //
+// Costs: Set copies each byte once, and sends one message to each owner of records of the call. Get
+// copies each byte once from the own pool, and not at all beyond what its reader does from another
+// node. The pool's lock is taken once for 256 pages. Presence and Exists touch no page. Worse: calls
+// of few pages, which pay for a message, a wake-up and 54 allocations all the same.
+//
 // Thread-safe.
 #pragma once
 

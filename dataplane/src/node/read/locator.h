@@ -2,6 +2,10 @@
 // or looked up in their memory, and asked only for the rest. Of several holders of a page it names
 // the nearest (nearest.h).
 //
+// Costs: Lookup takes one message to each shard that owns a key, and waits for the slowest of them.
+// Keys of the own shard take none. Recall takes the lock of a stripe once for 256 keys. Worse: keys
+// of many shards: a call of 128 keys asks most members of a cluster of up to 128.
+//
 // Thread-safe.
 #pragma once
 
