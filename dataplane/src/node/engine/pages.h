@@ -17,8 +17,8 @@
 //
 // Costs: Set copies each byte once, and sends one message to each owner of records of the call. Get
 // copies each byte once from the own pool, and not at all beyond what its reader does from another
-// node. The pool's lock is taken once for 256 pages. Presence and Exists touch no page. Worse: calls
-// of few pages, which pay for a message, a wake-up and 54 allocations all the same.
+// node. The pool's lock is taken once for 256 pages. Presence and Exists touch no page. Worse:
+// calls of few pages, which pay for a message and a wake-up all the same.
 //
 // Thread-safe.
 #pragma once

@@ -11,8 +11,9 @@
 // a counted reason.
 //
 // Costs: for remembered pages nothing but their reads. For others one round of messages before, to
-// all shards concerned at once (locator.h). The reads of all holders run at once. Worse: each holder
-// that does not give its page, and each page that is on another node's disk, takes another round.
+// all shards concerned at once (locator.h). The reads of all holders run at once. Worse: each
+// holder that does not give its page, and each page that is on another node's disk, takes another
+// round.
 //
 // Thread-safe.
 #pragma once
