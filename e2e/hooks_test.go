@@ -63,6 +63,11 @@ func (h hooks) dra(ctx context.Context, action string) error {
 	return command(ctx, h.program, "dra", action)
 }
 
+// policies installs or removes what enforces NetworkPolicies.
+func (h hooks) policies(ctx context.Context, action string) error {
+	return command(ctx, h.program, "policies", action)
+}
+
 // registry installs a registry that all machines pull from, and returns its address; or removes it.
 func (h hooks) registry(ctx context.Context, action string) (string, error) {
 	address, err := output(ctx, h.program, "registry", action)

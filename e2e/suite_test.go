@@ -101,6 +101,7 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 	Context("connects SGLang pods", injectionSpecs)
 	Context("moves pages between machines", mainJobSpecs)
 	Context("knows its nodes", tokenSpecs)
+	Context("has a port for its nodes", networkPolicySpecs)
 	Context("connects SGLang pods", modeSpecs)
 	Context("connects SGLang pods", embeddedSpecs)
 	Context("connects SGLang pods", restrictedSpecs)

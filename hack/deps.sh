@@ -19,7 +19,7 @@ PACKAGES=(  # what a cluster and its images need
   # tools of these scripts
   bash ca-certificates curl git jq make python3 unzip util-linux xz-utils
   # nodes of the local cluster, and the images they run
-  runc containernetworking-plugins iproute2 nftables iptables conntrack socat ethtool kmod
+  runc containernetworking-plugins iproute2 nftables iptables ipset conntrack socat ethtool kmod
   gcc libc6-dev procps
   # images without a registry: base images from packages, CPython headers from Maven Central
   buildah mmdebstrap maven

@@ -8,6 +8,7 @@
 #   hack/cluster/build.sh --rdma      what make test-rdma-kubernetes needs besides, then print the folder
 #   hack/cluster/build.sh --push      what make push needs, then print the folder
 #   hack/cluster/build.sh --registry  the registry that tests push to, then print the folder
+#   hack/cluster/build.sh --policies  what the add-on policies needs, then print the folder
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../lib.sh"
@@ -20,7 +21,8 @@ case ${1:-} in
   --rdma) TOOLSET=$RDMA_TOOLSET ;;
   --push) TOOLSET=$PUSH_TOOLSET ;;
   --registry) TOOLSET=$REGISTRY_TOOLSET ;;
-  *) die "unknown argument '$1'" "hack/cluster/build.sh [--bin-dir | --monitoring | --rdma | --push | --registry]" ;;
+  --policies) TOOLSET=$POLICIES_TOOLSET ;;
+  *) die "unknown argument '$1'" "hack/cluster/build.sh [--bin-dir | --monitoring | --rdma | --push | --registry | --policies]" ;;
 esac
 
 mkdir -p "$PEERCACHE_CACHE"

@@ -62,6 +62,12 @@ REGISTRY_TOOLSET="
 registry      registry                 .
 "
 
+# What the add-on policies needs: what enforces NetworkPolicies.
+# shellcheck disable=SC2034  # build.sh reads it
+POLICIES_TOOLSET="
+kube-router   kube-router              .
+"
+
 # The Go build cache is keyed on the flags: one set for everything, the operator's own build included.
 # Debug information would be stripped at the end (-s -w) and costs the compiler a fifth of its time.
 export CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS='-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false'
