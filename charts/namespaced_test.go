@@ -22,17 +22,17 @@ func TestWatchNamespaces(t *testing.T) {
 		"all that it can": {
 			everything,
 			[]string{
-				"missed-pods in a", "missed-pods in b", "monitoring in a", "monitoring in b", "networks in b", "nodes in a", "nodes in b", "tokens in a",
-				"tokens in b", "watch in a", "watch in b",
+				"missed-pods in a", "missed-pods in b", "monitoring in a", "monitoring in b", "networks in b", "nodes in a", "nodes in b", "pods in a",
+				"pods in b", "tokens in a", "tokens in b", "watch in a", "watch in b",
 			},
 			[]string{"mutatingwebhookconfigurations [get list watch update]", "mutatingwebhookconfigurations [get list watch]"},
 		},
 		"with a certificate of cert-manager": {
-			[]string{"watchNamespaces={a}", "webhook.certManager.enabled=true"}, []string{"nodes in a", "tokens in a", "watch in a"},
+			[]string{"watchNamespaces={a}", "webhook.certManager.enabled=true"}, []string{"nodes in a", "pods in a", "tokens in a", "watch in a"},
 			[]string{"mutatingwebhookconfigurations [get list watch]"},
 		},
 		"without its webhook": {
-			[]string{"watchNamespaces={a}", "webhook.enabled=false", "rbac.tokens.enabled=false"}, []string{"nodes in a", "watch in a"}, nil,
+			[]string{"watchNamespaces={a}", "webhook.enabled=false", "rbac.tokens.enabled=false"}, []string{"nodes in a", "pods in a", "watch in a"}, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

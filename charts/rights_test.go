@@ -14,15 +14,16 @@ import (
 // TestRights: what the operator may write is bound where a value asks for it, and nowhere else.
 func TestRights(t *testing.T) {
 	for name, test := range map[string]struct{ values, want []string }{
-		"none but those to run nodes": {nil, []string{"nodes everywhere", "tokens everywhere"}},
-		"and no tokens":               {[]string{"rbac.tokens.enabled=false"}, []string{"nodes everywhere"}},
+		"none but those to run nodes": {nil, []string{"nodes everywhere", "pods everywhere", "tokens everywhere"}},
+		"and no tokens":               {[]string{"rbac.tokens.enabled=false"}, []string{"nodes everywhere", "pods everywhere"}},
+		"and no patches of pods":      {[]string{"rbac.pods.enabled=false"}, []string{"nodes everywhere", "tokens everywhere"}},
 		"all": {
 			[]string{
 				"rbac.admissionPolicies.enabled=true", "rbac.missedPods.enabled=true", "rbac.networks.enabled=true", "rbac.monitoring.enabled=true",
 			},
 			[]string{
 				"admission-policies everywhere", "missed-pods everywhere", "monitoring everywhere", "networks everywhere", "nodes everywhere",
-				"tokens everywhere",
+				"pods everywhere", "tokens everywhere",
 			},
 		},
 		"in some namespaces": {
@@ -32,20 +33,20 @@ func TestRights(t *testing.T) {
 			},
 			[]string{
 				"admission-policies everywhere", "missed-pods everywhere", "monitoring in a", "monitoring in b", "networks in b", "nodes in a",
-				"nodes in b", "tokens in a", "tokens in b",
+				"nodes in b", "pods in a", "pods in b", "tokens in a", "tokens in b",
 			},
 		},
 		"networks where nodes are, evictions where engines are": {
 			[]string{
 				"rbac.namespaces={a}", "rbac.networks.enabled=true", "rbac.missedPods.enabled=true", "rbac.missedPods.namespaces={engines}",
 			},
-			[]string{"missed-pods in engines", "networks in a", "nodes in a", "tokens in a"},
+			[]string{"missed-pods in engines", "networks in a", "nodes in a", "pods in a", "tokens in a"},
 		},
 		"values of a release that split nothing": {
 			[]string{
-				"rbac.namespaces=null", "rbac.tokens=null", "rbac.admissionPolicies=null", "rbac.missedPods=null", "rbac.networks=null", "rbac.monitoring=null",
+				"rbac.namespaces=null", "rbac.pods=null", "rbac.tokens=null", "rbac.admissionPolicies=null", "rbac.missedPods=null", "rbac.networks=null", "rbac.monitoring=null",
 			},
-			[]string{"nodes everywhere", "tokens everywhere"},
+			[]string{"nodes everywhere", "pods everywhere", "tokens everywhere"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,6 +54,16 @@ func TestRights(t *testing.T) {
 				t.Errorf("rights are %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestUnpatchedPods: an operator is told that it may not patch pods where it has no role for that.
+func TestUnpatchedPods(t *testing.T) {
+	for value, want := range map[string]bool{"rbac.pods.enabled=true": false, "rbac.pods.enabled=false": true, "rbac.pods=null": false} {
+		deployment := helmTemplate(t, value).get(t, "Deployment", "peercache-operator")
+		if got := strings.Contains(fmt.Sprint(deployment), "--patch-pods=false"); got != want {
+			t.Errorf("with %s the operator has the argument: %t", value, got)
+		}
 	}
 }
 

@@ -42,8 +42,10 @@ type options struct {
 	tracing        string
 	// watchNamespaces are the only namespaces in which the operator works; none means all.
 	watchNamespaces []string
-	showVersion     bool
-	log             zap.Options
+	// patchPods says that the operator may patch pods.
+	patchPods   bool
+	showVersion bool
+	log         zap.Options
 }
 
 // parseFlags reads the command line. The environment may give the images; a flag overrides it.
@@ -80,6 +82,8 @@ func parseFlags(args []string, getenv func(string) string, output io.Writer) (op
 		"http://collector:4318, for spans of the operator; empty: the operator sends none")
 	watched := set.String("watch-namespaces", "", "comma-separated `namespaces` in which the operator works, with rights there only; "+
 		"empty: in all")
+	set.BoolVar(&o.patchPods, "patch-pods", true, "patch pods, to label discovery hosts and for update.strategy InPlace; false: "+
+		"without the right to patch pods; every member hosts discovery, and InPlace replaces pods")
 	set.BoolVar(&o.showVersion, "version", false, "print the version and exit")
 	o.log.BindFlags(set)
 	if err := set.Parse(args); err != nil {

@@ -104,7 +104,7 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 	if err := mgr.AddHealthzCheck("alive", healthz.Ping); err != nil {
 		return fmt.Errorf("adding the health check: %w", err)
 	}
-	facts := plan.Facts{DataplaneImage: config.dataplaneImage}
+	facts := plan.Facts{DataplaneImage: config.dataplaneImage, PodsUnpatched: !config.patchPods}
 	reconciler := &reconcile.Reconciler{
 		Client:          mgr.GetClient(),
 		Live:            mgr.GetAPIReader(),

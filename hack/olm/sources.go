@@ -93,7 +93,7 @@ func read(root string) (sources, error) {
 	})
 }
 
-// readRights reads what the operator may write. What it needs to run nodes it always has.
+// readRights reads what the operator may write. What it needs to run nodes by default it always has.
 func readRights(pattern string, in *sources) error {
 	files, err := filepath.Glob(pattern)
 	if err != nil {
@@ -106,7 +106,7 @@ func readRights(pattern string, in *sources) error {
 				return err
 			}
 			switch filepath.Base(filepath.Dir(file)) {
-			case "nodes", "tokens":
+			case "nodes", "pods", "tokens":
 				in.cluster.Rules = append(in.cluster.Rules, role.Rules...)
 			default:
 				in.features = append(in.features, role)

@@ -35,9 +35,12 @@ func HostTenantsDir(namespace, cluster string) string {
 func SocketPath(group string) string { return path.Join(SocketDir, group+".sock") }
 
 // buildDaemonSet runs one node of the group on each machine of its pool.
-func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, image, hash string) (*appsv1.DaemonSet, *Problem) {
+func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, facts Facts, image, hash string) (*appsv1.DaemonSet, *Problem) {
 	labels := podLabels(cluster, group)
 	labels[v1alpha1.LabelPeers] = peersDigest(cluster)
+	if facts.PodsUnpatched {
+		labels[v1alpha1.LabelDiscovery] = v1alpha1.DiscoveryHost
+	}
 	template, problem := mergeTemplate(corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
 			Labels:      labels,
@@ -57,7 +60,7 @@ func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, image, hash
 		ObjectMeta: meta,
 		Spec: appsv1.DaemonSetSpec{
 			Selector:             &metav1.LabelSelector{MatchLabels: podSelector(cluster, group)},
-			UpdateStrategy:       updateStrategy(cluster),
+			UpdateStrategy:       updateStrategy(cluster, facts),
 			RevisionHistoryLimit: new(int32(3)),
 			Template:             template,
 		},
@@ -66,9 +69,10 @@ func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, image, hash
 
 // updateStrategy replaces a tenth of a group at a time by default, so that only their pages are missing. While an update is
 // paused, only the user replaces nodes.
-func updateStrategy(cluster *v1alpha1.PeerCacheCluster) appsv1.DaemonSetUpdateStrategy {
+func updateStrategy(cluster *v1alpha1.PeerCacheCluster, facts Facts) appsv1.DaemonSetUpdateStrategy {
 	spec, status := cluster.Spec.Update, cluster.Status.Update
-	if spec.Strategy == v1alpha1.UpdateOnDelete || spec.Strategy == v1alpha1.UpdateInPlace || status != nil && status.State == v1alpha1.UpdatePaused {
+	byOperator := spec.Strategy == v1alpha1.UpdateInPlace && !facts.PodsUnpatched
+	if spec.Strategy == v1alpha1.UpdateOnDelete || byOperator || status != nil && status.State == v1alpha1.UpdatePaused {
 		return appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
 	}
 	return RollingUpdate(spec)

@@ -23,6 +23,8 @@ import (
 type Facts struct {
 	// DataplaneImage is the image for clusters that name none.
 	DataplaneImage string
+	// PodsUnpatched says that the operator may not patch pods: every node hosts discovery, and other images need new pods.
+	PodsUnpatched bool
 }
 
 // Desired has all objects of one cluster.
@@ -85,7 +87,7 @@ func For(cluster *v1alpha1.PeerCacheCluster, facts Facts) (*Desired, error) {
 		Extras:         buildExtras(cluster),
 	}
 	for _, group := range groups {
-		daemonSet, problem := buildDaemonSet(cluster, group, image, configHash(config))
+		daemonSet, problem := buildDaemonSet(cluster, group, facts, image, configHash(config))
 		if problem != nil {
 			return nil, problem
 		}

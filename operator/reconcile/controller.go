@@ -140,6 +140,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (outco
 	}
 	p := &pass{Observed: status.Observed{
 		Cluster: cluster, ActiveMembers: cluster.Status.ActiveMembers, Objects: cluster.Status.Objects, Namespaces: r.Injection.Namespaces,
+		PodsUnpatched: r.Facts.PodsUnpatched,
 	}}
 	if err := r.step(ctx, p, "gather", r.gather); err != nil {
 		return outcome{}, err

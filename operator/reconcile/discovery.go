@@ -23,6 +23,9 @@ import (
 
 // discover moves the discovery label. When the operator may not label pods, a condition says so.
 func (r *Reconciler) discover(ctx context.Context, p *pass) error {
+	if r.Facts.PodsUnpatched {
+		return nil // the template labels all pods
+	}
 	changed := p.changed
 	err := r.placeDiscovery(ctx, p)
 	if !apierrors.IsForbidden(err) {

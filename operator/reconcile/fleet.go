@@ -5,14 +5,17 @@ package reconcile
 import (
 	"context"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/peercache/peercache/operator/discovery"
 	"github.com/peercache/peercache/operator/fleet"
+	"github.com/peercache/peercache/operator/slim"
 	"github.com/peercache/peercache/operator/status"
 	"github.com/peercache/peercache/operator/tracing"
 )
@@ -27,6 +30,8 @@ const (
 	// fleetTTL is how long an answer is used when no later one comes. It is longer than discovery takes to move away
 	// from hosts that are lost, so that such a move changes no condition.
 	fleetTTL = time.Minute
+	// maxAsked bounds the hosts that are asked. spec.discovery.replicas is at most as large.
+	maxAsked = 7
 )
 
 // askFleet asks the discovery hosts; each host knows the health of every member. A failure keeps the last answer.
@@ -37,11 +42,8 @@ func (r *Reconciler) askFleet(ctx context.Context, p *pass) {
 		return
 	}
 	var addresses []string
-	for i := range p.Pods {
-		if pod := &p.Pods[i]; discovery.IsHost(pod) && discovery.CanHost(pod) {
-			addresses = append(addresses,
-				net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(p.Cluster.Spec.Monitoring.Port))))
-		}
+	for _, pod := range hostsToAsk(p.Pods) {
+		addresses = append(addresses, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(p.Cluster.Spec.Monitoring.Port))))
 	}
 	memory, now := r.memories.get(p.Cluster), r.Now()
 	pause := askInterval
@@ -63,6 +65,22 @@ func (r *Reconciler) askFleet(ctx context.Context, p *pass) {
 		memory.noteFleet(fleet.MostComplete(answers), now)
 	}
 	p.Fleet = memory.fleetView(now)
+}
+
+// hostsToAsk are some discovery hosts, ready ones first. Where the operator may not patch pods, all members are hosts.
+func hostsToAsk(pods []corev1.Pod) []*corev1.Pod {
+	var ready, others []*corev1.Pod
+	for i := range pods {
+		switch pod := &pods[i]; {
+		case !discovery.IsHost(pod) || !discovery.CanHost(pod):
+		case slim.Ready(pod):
+			ready = append(ready, pod)
+		default:
+			others = append(others, pod)
+		}
+	}
+	hosts := slices.Concat(ready, others)
+	return hosts[:min(len(hosts), maxAsked)]
 }
 
 func (m *memory) noteFleet(answer *fleet.Fleet, now time.Time) {

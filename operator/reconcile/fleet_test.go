@@ -3,11 +3,30 @@
 package reconcile
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/peercache/peercache/operator/fleet"
+	"github.com/peercache/peercache/operator/podtest"
 )
+
+// TestHostsToAsk checks that a few suffice where every pod hosts discovery.
+func TestHostsToAsk(t *testing.T) {
+	pods := []corev1.Pod{podtest.Pod("no-host"), podtest.Pod("unready", podtest.Hosting, podtest.UnreadyFor(time.Minute))}
+	if got := hostsToAsk(pods); len(got) != 1 || got[0].Name != "unready" {
+		t.Errorf("without ready hosts: %v", got)
+	}
+	for i := range maxAsked {
+		pods = append(pods, podtest.Pod(fmt.Sprint("ready-", i), podtest.Hosting))
+	}
+	got := hostsToAsk(pods)
+	if len(got) != maxAsked || got[0].Name != "ready-0" || got[maxAsked-1].Name != fmt.Sprint("ready-", maxAsked-1) {
+		t.Errorf("of one host more than that: %v", got)
+	}
+}
 
 func TestFleetView(t *testing.T) {
 	start := time.Unix(1000, 0)

@@ -53,7 +53,7 @@ func (p *pass) podsOf(daemonSet *appsv1.DaemonSet) []*corev1.Pod {
 
 // updateInPlace gives pods the images of their template, a few at a time.
 func (r *Reconciler) updateInPlace(ctx context.Context, p *pass) error {
-	if p.Desired == nil || p.Cluster.Spec.Update.Strategy != v1alpha1.UpdateInPlace {
+	if p.Desired == nil || p.Cluster.Spec.Update.Strategy != v1alpha1.UpdateInPlace || r.Facts.PodsUnpatched {
 		return nil
 	}
 	for _, desired := range p.Desired.DaemonSets {

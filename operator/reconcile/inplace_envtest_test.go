@@ -76,7 +76,7 @@ func (b *bench) images() (list []string) {
 }
 
 func TestImagesAreUpdatedInPlace(t *testing.T) {
-	b := newRestricted(t, "nodes", "tokens")
+	b := newRestricted(t, "nodes", "pods", "tokens")
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Image, s.Update.Strategy = "dataplane:1", v1alpha1.UpdateInPlace
 	})
@@ -133,7 +133,7 @@ func TestImagesAreUpdatedInPlace(t *testing.T) {
 
 // TestImagesInPlaceWaitForTheHitRatio: while the roll is paused no pod gets its image, and one that has restarted is done with.
 func TestImagesInPlaceWaitForTheHitRatio(t *testing.T) {
-	b := newRestricted(t, "nodes", "tokens")
+	b := newRestricted(t, "nodes", "pods", "tokens")
 	setHits := b.hits()
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Image, s.Update = "dataplane:1", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateInPlace, MaxHitRatioDrop: new(int32(20))}
@@ -179,7 +179,7 @@ func TestImagesInPlaceWaitForTheHitRatio(t *testing.T) {
 // updatesInPlace has two members, both of which may be away at once during an update.
 func updatesInPlace(t *testing.T) (*bench, []corev1.Pod) {
 	t.Helper()
-	b := newRestricted(t, "nodes", "tokens")
+	b := newRestricted(t, "nodes", "pods", "tokens")
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Update = v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateInPlace, MaxUnavailable: new(intstr.FromInt32(2))}
 	})

@@ -16,7 +16,7 @@ import (
 // TestNetworkPolicyIsKept checks that the policy is created, restored after a change, and deleted when it is not
 // wanted.
 func TestNetworkPolicyIsKept(t *testing.T) {
-	b := newRestricted(t, "nodes", "tokens")
+	b := newRestricted(t, "nodes", "pods", "tokens")
 	b.cluster()
 	b.pass()
 	policy := &networkingv1.NetworkPolicy{}

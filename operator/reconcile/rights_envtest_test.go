@@ -7,6 +7,7 @@ package reconcile
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -140,7 +143,7 @@ func (b *bench) expectNoWrites() {
 
 // TestRightsToRunNodes checks that the right to run nodes in one namespace suffices for a cluster there without extras.
 func TestRightsToRunNodes(t *testing.T) {
-	b := newRestricted(t, "nodes", "tokens")
+	b := newRestricted(t, "nodes", "pods", "tokens")
 	b.cluster()
 	b.expectReason("ConfigAccepted", "Accepted")
 	b.startPods("default", true)
@@ -174,10 +177,11 @@ func TestNoRightsToRunNodes(t *testing.T) {
 	b.grant("nodes")
 	b.expectReason("ConfigAccepted", "Accepted")
 
-	b.revoke("nodes")
 	b.startPods("default", true) // a pod that would become a discovery host
 	b.expectReason("ConfigAccepted", "Forbidden")
 	b.condition("ConfigAccepted", metav1.ConditionFalse, "Forbidden", "does not let the operator label pods")
+	b.condition("ConfigAccepted", metav1.ConditionFalse, "Forbidden", "or run it with --patch-pods=false")
+	b.revoke("nodes")
 	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.Pool.Add(s.Memory.Pool) })
 	b.pass()
 	b.condition("ConfigAccepted", metav1.ConditionFalse, "Forbidden", "does not let the operator write")
@@ -211,9 +215,57 @@ func TestNoRightsToTokens(t *testing.T) {
 	b.secret("demo-tenants")
 }
 
+// TestNoRightsToPods: an operator that is told that it may not patch pods never tries. All members host discovery, and members
+// with another image get new pods.
+func TestNoRightsToPods(t *testing.T) {
+	b := newRestricted(t, "nodes", "tokens")
+	b.reconciler.Facts.PodsUnpatched = true
+	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Discovery.Replicas = 1
+		s.Image, s.Update = "dataplane:1", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateInPlace, MaxUnavailable: new(intstr.FromInt32(2))}
+	})
+	b.pass()
+	b.condition("ConfigAccepted", metav1.ConditionTrue, "Accepted", "update.strategy InPlace replaces pods as RollingUpdate does")
+	b.startNumbered()
+	b.pass()
+	b.condition("Ready", metav1.ConditionTrue, "AllMembersReady", "3/3")
+	if hosts := b.hosts(); hosts != "a b c" {
+		t.Errorf("discovery hosts are %q", hosts)
+	}
+	b.expectNoWrites()
+
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Image = "dataplane:2" })
+	b.pass()
+	if rolling := b.daemonSet("default").Spec.UpdateStrategy.RollingUpdate; rolling == nil || rolling.MaxUnavailable.IntValue() != 2 {
+		t.Errorf("the strategy is %+v", b.daemonSet("default").Spec.UpdateStrategy)
+	}
+	b.revise(2)
+	b.setCounts("default", 3, 0, 3)
+	b.expectReason("Progressing", "RollingOut")
+	b.expectNoWrites()
+	if got := b.images(); !slices.Equal(got, []string{"dataplane:1", "dataplane:1", "dataplane:1"}) {
+		t.Errorf("the images of the former pods are %q", got)
+	}
+	for _, pod := range []string{"a", "b", "c"} {
+		err := b.reconciler.Client.Patch(t.Context(), b.pod(pod), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`)))
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("the operator could patch pod %s: %v", pod, err)
+		}
+	}
+
+	t.Log("with the right a few pods are hosts, once pods of the new template are there")
+	b.grant("pods")
+	b.reconciler.Facts.PodsUnpatched = false
+	b.pass()
+	if _, host := b.daemonSet("default").Spec.Template.Labels[v1alpha1.LabelDiscovery]; host {
+		t.Error("pods still begin as discovery hosts")
+	}
+	b.condition("ConfigAccepted", metav1.ConditionTrue, "Accepted", "the spec is in effect")
+}
+
 func TestNoRightsToMonitor(t *testing.T) {
 	installKinds(t, "testdata/prometheus-operator.yaml", schema.GroupKind{Group: rights.MonitoringGroup, Kind: "PrometheusRule"})
-	b := newRestricted(t, "nodes", "tokens")
+	b := newRestricted(t, "nodes", "pods", "tokens")
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) { s.Monitoring.Scrape = v1alpha1.ScrapePodMonitor })
 	b.expectReason("ConfigAccepted", "Accepted")
 	b.condition("MonitoringReady", metav1.ConditionFalse, "Forbidden", "set rbac.monitoring.enabled=true of the Helm chart")
@@ -239,7 +291,7 @@ func TestNoRightsToMonitor(t *testing.T) {
 }
 
 func TestNoRightsToAdmissionPolicies(t *testing.T) {
-	b := newRestricted(t, "nodes", "tokens")
+	b := newRestricted(t, "nodes", "pods", "tokens")
 	b.cluster(byPolicy)
 	b.expectReason("ConfigAccepted", "Accepted")
 	b.condition("InjectionReady", metav1.ConditionFalse, "PolicyForbidden", "set rbac.admissionPolicies.enabled=true of the Helm chart")
@@ -257,7 +309,7 @@ func TestNoRightsToAdmissionPolicies(t *testing.T) {
 // TestNoRightsToNetworks: nodes without their networks would not start, so nothing is created for such a spec.
 func TestNoRightsToNetworks(t *testing.T) {
 	installNetworks(t)
-	b := newRestricted(t, "nodes", "tokens")
+	b := newRestricted(t, "nodes", "pods", "tokens")
 	b.cluster(provisioned)
 	b.expectReason("ConfigAccepted", "Forbidden")
 	b.condition("ConfigAccepted", metav1.ConditionFalse, "Forbidden", "set rbac.networks.enabled=true of the Helm chart")

@@ -49,6 +49,9 @@ func GrantFor(kind schema.GroupKind, namespace string) string {
 	case kind == schema.GroupKind{Kind: "Secret"}:
 		return "let the operator keep Secrets in namespace " + namespace + ": " + grant("tokens.enabled=true", "tokens") +
 			", with this namespace among rbac.namespaces if these name any"
+	case kind == schema.GroupKind{Kind: "Pod"}:
+		return "let the operator patch pods in namespace " + namespace + ": " + grant("pods.enabled=true", "pods") +
+			", with this namespace among rbac.namespaces if these name any; or run it with --patch-pods=false"
 	case kind.Group == MonitoringGroup:
 		return grant("monitoring.enabled=true", "monitoring")
 	default:

@@ -111,6 +111,7 @@ func (w *controlPlane) install(ctx context.Context, c config, admin *rest.Config
 	}
 	for _, file := range []string{
 		"rbac/serviceaccount.yaml", "rbac/role.yaml", "rbac/bindings.yaml", "rights/nodes/role.yaml", "rights/nodes/binding.yaml",
+		"rights/pods/role.yaml", "rights/pods/binding.yaml",
 		"rights/tokens/role.yaml", "rights/tokens/binding.yaml",
 	} {
 		found, err := readObjects(filepath.Join(c.root, "config", file))

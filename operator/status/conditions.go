@@ -38,12 +38,14 @@ type conditionInputs struct {
 	faults   []fault
 	// discovery says that a ready pod hosts discovery.
 	discovery bool
+	// unpatched says that the operator may not patch pods.
+	unpatched bool
 }
 
 // conditionsOf evaluates the conditions that follow from spec, preflight and DaemonSets. Every message of a condition
 // that needs attention names the remedy.
 func conditionsOf(in conditionInputs) []metav1.Condition {
-	conditions := []metav1.Condition{configAccepted(in.problem, in.planned)}
+	conditions := []metav1.Condition{configAccepted(in)}
 	conditions = append(conditions, preflightConditions(in.checks)...)
 	if in.planned != nil {
 		return append(conditions, planConditions(in)...)
@@ -112,14 +114,21 @@ func planConditions(in conditionInputs) []metav1.Condition {
 	}
 }
 
-func configAccepted(problem *plan.Problem, planned *v1alpha1.PlanStatus) metav1.Condition {
-	if problem != nil {
-		return newCondition(v1alpha1.ConditionConfigAccepted, metav1.ConditionFalse, problem.Reason, problem.Message)
+func configAccepted(in conditionInputs) metav1.Condition {
+	const kind = v1alpha1.ConditionConfigAccepted
+	instead := ""
+	if in.unpatched {
+		instead = "; the operator may not patch pods, so every member hosts discovery, for which 64 members are the most, and " +
+			"update.strategy InPlace replaces pods as RollingUpdate does: set rbac.pods.enabled=true of the Helm chart to change that"
 	}
-	if planned != nil {
-		return newCondition(v1alpha1.ConditionConfigAccepted, metav1.ConditionTrue, "Planned", "the spec can be put into effect")
+	switch {
+	case in.problem != nil:
+		return newCondition(kind, metav1.ConditionFalse, in.problem.Reason, in.problem.Message)
+	case in.planned != nil:
+		return newCondition(kind, metav1.ConditionTrue, "Planned", "the spec can be put into effect"+instead)
+	default:
+		return newCondition(kind, metav1.ConditionTrue, "Accepted", "the spec is in effect"+instead)
 	}
-	return newCondition(v1alpha1.ConditionConfigAccepted, metav1.ConditionTrue, "Accepted", "the spec is in effect")
 }
 
 func progressing(in conditionInputs) metav1.Condition {

@@ -55,6 +55,8 @@ type Observed struct {
 	Injection Injection
 	// Namespaces are those that the operator watches, and in which the API server calls its webhook; none means all.
 	Namespaces []string
+	// PodsUnpatched says that the operator may not patch pods.
+	PodsUnpatched bool
 	// OldKernels names the machines whose kernel is too old for the CSI driver of injection.socket; "" when none is.
 	OldKernels string
 	Missed     Missed
@@ -115,7 +117,7 @@ func Compute(seen *Observed, memory *Memory, now time.Time) Report {
 		status.Capacity = capacity(before.Spec, seen.Desired, seen.DaemonSets)
 	}
 	var events []Event
-	conditions := append(conditionsOf(conditionInputs{seen.Problem, seen.Planned, seen.Checks, progress, update, faults, discoveryReady(seen.Pods)}),
+	conditions := append(conditionsOf(conditionInputs{seen.Problem, seen.Planned, seen.Checks, progress, update, faults, discoveryReady(seen.Pods), seen.PodsUnpatched}),
 		peersAuthenticated(seen), monitoringReady(seen), injectionReady(seen))
 	conditions = append(conditions, health.conditions(status.Conditions)...)
 	if slices.ContainsFunc(faults, fault.rejected) {

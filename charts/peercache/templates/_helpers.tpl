@@ -13,6 +13,11 @@ and the operator knows them by these names, so there can be one release only.
 {{- if and .Values.webhook.enabled (.Values.webhook.certManager | default dict).enabled }}true{{ end }}
 {{- end }}
 
+{{/* Not empty where the operator may patch pods. Values kept from an older release may lack the key. */}}
+{{- define "peercache.patchPods" -}}
+{{- if ((.Values.rbac | default dict).pods | default (dict "enabled" true)).enabled }}true{{ end }}
+{{- end }}
+
 {{/* Labels of every object; the argument is {root, component}, component may be empty. */}}
 {{- define "peercache.labels" -}}
 app.kubernetes.io/name: peercache
