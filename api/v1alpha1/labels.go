@@ -21,6 +21,8 @@ const (
 	LabelPodShape = "peercache.io/pod-shape"
 	// LabelRestarting is on a pod whose image was patched until its containers have restarted: their restarts before.
 	LabelRestarting = "peercache.io/restarting"
+	// LabelPoolFile tells the pods apart that remove the file of a pool: a digest of where it is.
+	LabelPoolFile = "peercache.io/pool-file"
 	// LabelDrain, set to DrainNow on a Kubernetes node, keeps the nodes of all clusters off it, and asks those that
 	// run there to leave.
 	LabelDrain = "peercache.io/drain"

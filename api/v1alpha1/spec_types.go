@@ -36,6 +36,7 @@ type NodesSpec struct {
 // The rules on quantities parse each once, inside all(): the API server reckons the cost of a rule with
 // quantities as long as a request can be, and bounds the sum of all rules.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.hostPath) || self.hugePages != '1Gi'",message="memory.hostPath keeps the pool in a file, which would need one page of 1Gi more than the pool: write hugePages: 2Mi or None, or remove hostPath"
 // +kubebuilder:validation:XValidation:rule="self.hugePages == 'None' || [quantity(string(self.pool))].all(q, q.compareTo(quantity('64Ti')) > 0 || q.asInteger() % (self.hugePages == '1Gi' ? 1073741824 : 2097152) == 0)",message="memory.pool must be a multiple of memory.hugePages: round it, for example to 64Gi, or write hugePages: None"
 type MemorySpec struct {
 	// pool is the memory that each member gives to pages, from 16Mi to 64Ti, for
@@ -53,6 +54,18 @@ type MemorySpec struct {
 	// +optional
 	// +kubebuilder:default=None
 	HugePages HugePages `json:"hugePages,omitempty"`
+
+	// hostPath is a folder of the machine, in memory, for the file of the pool. Pages
+	// then outlive the pod: a changed spec, a drain, a DaemonSet that is made anew. The
+	// folder must exist, on a tmpfs, or with hugePages on a hugetlbfs with pages of that
+	// size. Each member makes a folder of its own below. A small pod on each machine
+	// removes the file when the cluster is deleted, the machine leaves it, or hostPath
+	// changes. Left out: pages outlive a container at most, as update.strategy says.
+	// Example: /run/peercache-pool
+	// +optional
+	// +kubebuilder:validation:MaxLength=200
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(/[A-Za-z0-9_][-A-Za-z0-9_.@:+=]*)+$')",message="memory.hostPath must be the absolute path of a folder, without commas, spaces or '..', and not / itself: write for example /run/peercache-pool"
+	HostPath string `json:"hostPath,omitempty"`
 }
 
 // HugePages is the page size behind the pool.
@@ -333,6 +346,7 @@ type TLSSpec struct {
 // The rules also hold for the default, {}, before the defaults of its fields are filled in.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.memory) || self.mode != 'Node'",message="injection.memory is the memory of a member inside the SGLang pod: write injection.mode: Sidecar or Embedded, or remove it (spec.memory is that of the cluster's own members)"
+// +kubebuilder:validation:XValidation:rule="!has(self.memory) || !has(self.memory.hostPath)",message="injection.memory.hostPath is for the cluster's own members: a member inside an SGLang pod ends with it; remove hostPath, or write it in spec.memory"
 // +kubebuilder:validation:XValidation:rule="!has(self.resources) || self.mode == 'Sidecar'",message="injection.resources are those of the sidecar: write injection.mode: Sidecar, or remove them"
 // +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Embedded' || self.client.delivery == 'Preinstalled'",message="injection.mode Embedded needs the package with a member in the SGLang image (pip install ./dataplane), because the client image has none: write injection.client.delivery: Preinstalled"
 // +kubebuilder:validation:XValidation:rule="!has(self.by) || self.by != 'AdmissionPolicy' || !has(self.mode) || self.mode == 'Node'",message="injection.by AdmissionPolicy connects SGLang pods to the members of their machines only: write injection.mode: Node, or injection.by: Webhook"

@@ -13,8 +13,8 @@ type UpdateSpec struct {
 	// strategy: InPlace changes the image inside the running pods, maxUnavailable
 	// members of each group at a time. It continues when these serve. A member that
 	// restarts so, or crashes, keeps its pages, except with hugePages 1Gi. A change of
-	// more than images needs new pods. It is rolled out like RollingUpdate, which
-	// replaces pods for each change. OnDelete replaces a member when somebody deletes
+	// more than images needs new pods, which have its pages where memory.hostPath is
+	// set. It is rolled out like RollingUpdate, which replaces pods for each change. OnDelete replaces a member when somebody deletes
 	// its pod, and not before. When the pod of a member goes, other members take over
 	// its pages, up to drainBudget.
 	// +optional

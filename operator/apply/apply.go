@@ -7,11 +7,13 @@
 //	run := &apply.Run{Cluster: cluster, Memory: &memory, DaemonSets: daemonSets}
 //	err := applier.Apply(ctx, run, desired)
 //	err = applier.Prune(ctx, run, desired)
+//	err = applier.ApplyPoolRemovals(ctx, run, desired, apply.AtRest)
 //
 //	apply.go     compare each object with the stored one, and write those that differ
 //	repair.go    backoff of repairs: how often changes by others are undone
 //	extras.go    objects besides the nodes, which status.objects remembers
 //	prune.go     DaemonSets of groups that the spec no longer has
+//	removals.go  DaemonSets that remove the files of pools
 //	former.go    wait for the garbage collector after a cluster is created again under the same name
 //	policy.go    admission policies, which no garbage collector deletes
 //	token.go     the Secret with the nodes' token; tenants.go the Secret of tenants
@@ -83,6 +85,8 @@ type Run struct {
 	// DaemonSets are the DaemonSets of the cluster's nodes, by name. Apply and Prune update the map, because the cache
 	// shows writes only after a while.
 	DaemonSets map[string]*appsv1.DaemonSet
+	// PoolRemovals are those that remove the files of pools, by name.
+	PoolRemovals map[string]*appsv1.DaemonSet
 
 	Objects        []v1alpha1.MadeObject // created besides the nodes
 	UnknownKinds   []schema.GroupKind    // requested kinds that the API server does not serve

@@ -18,7 +18,7 @@ import (
 // maxChanges bounds status.plan.changes.
 const maxChanges = 50
 
-// Preview lists the changes that Apply and Prune would make.
+// Preview lists the changes that Apply, Prune and ApplyPoolRemovals would make.
 func (a *Applier) Preview(ctx context.Context, run *Run, desired *plan.Desired) ([]string, error) {
 	var changes []string
 	for _, secret := range []struct {
@@ -38,7 +38,11 @@ func (a *Applier) Preview(ctx context.Context, run *Run, desired *plan.Desired) 
 			changes = append(changes, "create "+describe(secret.wanted))
 		}
 	}
-	for _, object := range slices.Concat(desired.Extras, desired.Objects()) {
+	var removals []client.Object
+	for _, daemonSet := range desired.PoolRemovals {
+		removals = append(removals, daemonSet)
+	}
+	for _, object := range slices.Concat(desired.Extras, desired.Objects(), removals) {
 		change, err := a.compare(ctx, run, object)
 		switch {
 		case meta.IsNoMatchError(err):
@@ -61,7 +65,7 @@ func (a *Applier) Preview(ctx context.Context, run *Run, desired *plan.Desired) 
 			changes = append(changes, "delete "+Title(old.Kind, keyOf(run.Cluster, old)))
 		}
 	}
-	for _, daemonSet := range surplus(run.DaemonSets, desired.DaemonSets) {
+	for _, daemonSet := range slices.Concat(surplus(run.DaemonSets, desired.DaemonSets), surplus(run.PoolRemovals, desired.PoolRemovals)) {
 		changes = append(changes, fmt.Sprintf("delete DaemonSet %s/%s", daemonSet.Namespace, daemonSet.Name))
 	}
 	if len(changes) > maxChanges {

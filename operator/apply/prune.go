@@ -22,22 +22,30 @@ import (
 // Prune deletes the DaemonSets of groups that the spec no longer has.
 func (a *Applier) Prune(ctx context.Context, run *Run, desired *plan.Desired) error {
 	for _, daemonSet := range surplus(run.DaemonSets, desired.DaemonSets) {
-		err := a.Client.Delete(ctx, daemonSet,
-			client.PropagationPolicy(metav1.DeletePropagationBackground),
-			client.Preconditions{UID: &daemonSet.UID})
-		if apierrors.IsForbidden(err) {
-			name := Title("DaemonSet", client.ObjectKeyFromObject(daemonSet))
-			return rights.Forbidden("delete", name, schema.GroupKind{Group: appsv1.GroupName, Kind: "DaemonSet"}, daemonSet.Namespace, err)
+		if err := a.deleteDaemonSet(ctx, run, daemonSet); err != nil {
+			return err
 		}
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("deleting DaemonSet %s of a group that is gone: %w", daemonSet.Name, err)
-		}
-		run.Changed = true
-		delete(run.Memory.objects, Title("DaemonSet", client.ObjectKeyFromObject(daemonSet)))
 		delete(run.DaemonSets, daemonSet.Name)
 		a.Events.Eventf(run.Cluster, daemonSet, corev1.EventTypeNormal, "GroupRemoved", "Prune",
 			"deleted DaemonSet %s, because spec.rails no longer has its group", daemonSet.Name)
 	}
+	return nil
+}
+
+// deleteDaemonSet deletes a DaemonSet that is no longer wanted.
+func (a *Applier) deleteDaemonSet(ctx context.Context, run *Run, daemonSet *appsv1.DaemonSet) error {
+	name := Title("DaemonSet", client.ObjectKeyFromObject(daemonSet))
+	err := a.Client.Delete(ctx, daemonSet,
+		client.PropagationPolicy(metav1.DeletePropagationBackground),
+		client.Preconditions{UID: &daemonSet.UID})
+	if apierrors.IsForbidden(err) {
+		return rights.Forbidden("delete", name, schema.GroupKind{Group: appsv1.GroupName, Kind: "DaemonSet"}, daemonSet.Namespace, err)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting %s, which is no longer wanted: %w", name, err)
+	}
+	run.Changed = true
+	delete(run.Memory.objects, name)
 	return nil
 }
 

@@ -73,7 +73,7 @@ func renderConfig(cluster *v1alpha1.PeerCacheCluster) string {
 	if Isolated(cluster.Spec.Sharing) {
 		list = append(list, Setting{Name: "tenants-dir", Value: tenantsDir})
 	}
-	if cluster.Spec.Update.DrainBudget == nil && cluster.Spec.Update.Strategy == v1alpha1.UpdateInPlace {
+	if cluster.Spec.Update.DrainBudget == nil && anyKeepsPool(cluster.Spec) {
 		list = append(list, Setting{Name: "drain-budget", Value: defaultDrainBudget})
 	}
 	for _, s := range list {

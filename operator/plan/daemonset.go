@@ -34,8 +34,10 @@ func HostTenantsDir(namespace, cluster string) string {
 // SocketPath is the path of the socket of a group's node, in nodes and in SGLang pods.
 func SocketPath(group string) string { return path.Join(SocketDir, group+".sock") }
 
-// buildDaemonSet runs one node of the group on each machine of its pool.
-func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, facts Facts, image, hash string) (*appsv1.DaemonSet, *Problem) {
+// buildDaemonSets runs one node of the group on each machine of its pool, and beside it a pod that removes its file, if any.
+func buildDaemonSets(
+	cluster *v1alpha1.PeerCacheCluster, group Group, facts Facts, image, hash string,
+) (node, removal *appsv1.DaemonSet, problem *Problem) {
 	labels := podLabels(cluster, group)
 	labels[v1alpha1.LabelPeers] = peersDigest(cluster)
 	if facts.PodsUnpatched {
@@ -49,8 +51,9 @@ func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, facts Facts
 		Spec: buildPodSpec(cluster, group, image),
 	}, cluster.Spec.PodTemplate)
 	if problem != nil {
-		return nil, problem
+		return nil, nil, problem
 	}
+	removal = group.buildPoolRemoval(cluster, template.Spec, image)
 	excludeDrained(&template.Spec)
 	template.Labels[v1alpha1.LabelPodShape] = podShape(template)
 	meta := objectMeta(cluster, DaemonSetName(cluster.Name, group))
@@ -64,7 +67,7 @@ func buildDaemonSet(cluster *v1alpha1.PeerCacheCluster, group Group, facts Facts
 			RevisionHistoryLimit: new(int32(3)),
 			Template:             template,
 		},
-	}, nil
+	}, removal, nil
 }
 
 // updateStrategy replaces a tenth of a group at a time by default, so that only their pages are missing. While an update is

@@ -115,12 +115,12 @@ func (g Group) addDisk(pod *corev1.PodSpec, cluster *v1alpha1.PeerCacheCluster) 
 	pod.Volumes = append(pod.Volumes, g.diskVolumes(cluster.Spec)...)
 	node.VolumeMounts = append(node.VolumeMounts, mounts...)
 	pod.InitContainers = append(pod.InitContainers,
-		chownContainer(DiskFoldersName, node.Image, node.ImagePullPolicy, chownDiskFolders(g.owner(cluster.Spec), mounts), mounts))
+		chownContainer(DiskFoldersName, node.Image, node.ImagePullPolicy, chownFolders(g.owner(cluster.Spec), mounts), mounts))
 }
 
-// chownDiskFolders returns the command that gives an owner, in the notation of chown, the folders on drives and their files. Root
+// chownFolders returns the command that gives an owner, in the notation of chown, folders of the machine and their files. Root
 // owns a folder first, because root has only the right to chown here, and could not read a folder of another user.
-func chownDiskFolders(owner string, mounts []corev1.VolumeMount) []string {
+func chownFolders(owner string, mounts []corev1.VolumeMount) []string {
 	const script = `owner=$1; shift; for folder; do chown 0:0 "$folder"; chown -R "$owner" "$folder"; done`
 	command := []string{"sh", "-ec", script, "sh", owner}
 	for _, mount := range mounts {

@@ -40,11 +40,14 @@ type Desired struct {
 	Config     *corev1.ConfigMap
 	Discovery  *corev1.Service
 	DaemonSets []*appsv1.DaemonSet // in the order of Groups
+	// PoolRemovals run the pods that remove the files of spec.memory.hostPath.
+	PoolRemovals []*appsv1.DaemonSet
 	// Extras are the objects that the spec asks for besides the nodes. Their kinds may not exist.
 	Extras []client.Object
 }
 
-// Objects returns the objects in the order of creation: those that a pod refers to come first.
+// Objects returns the objects that a pass writes whenever they differ, in the order of creation: those that a pod refers to come
+// first.
 func (d *Desired) Objects() []client.Object {
 	objects := []client.Object{d.ServiceAccount, d.Config, d.Discovery}
 	for _, daemonSet := range d.DaemonSets {
@@ -87,11 +90,14 @@ func For(cluster *v1alpha1.PeerCacheCluster, facts Facts) (*Desired, error) {
 		Extras:         buildExtras(cluster),
 	}
 	for _, group := range groups {
-		daemonSet, problem := buildDaemonSet(cluster, group, facts, image, configHash(config))
+		node, removal, problem := buildDaemonSets(cluster, group, facts, image, configHash(config))
 		if problem != nil {
 			return nil, problem
 		}
-		desired.DaemonSets = append(desired.DaemonSets, daemonSet)
+		desired.DaemonSets = append(desired.DaemonSets, node)
+		if removal != nil {
+			desired.PoolRemovals = append(desired.PoolRemovals, removal)
+		}
 	}
 	desired.Extras = append(desired.Extras, buildNetworkPolicy(cluster, groups, desired.DaemonSets)...)
 	return desired, nil

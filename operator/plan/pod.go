@@ -51,11 +51,7 @@ func buildPodSpec(cluster *v1alpha1.PeerCacheCluster, group Group, image string)
 		},
 	}
 	pod.Volumes = append(pod.Volumes, socketVolumes(cluster)...)
-	if group.keepsPool(spec) {
-		pod.Volumes = append(pod.Volumes, group.poolVolume(spec))
-		mounts := &pod.Containers[0].VolumeMounts
-		*mounts = append(*mounts, corev1.VolumeMount{Name: volumePool, MountPath: poolDir})
-	}
+	group.addPool(&pod, cluster)
 	group.addDisk(&pod, cluster)
 	for _, m := range secretMounts(cluster) {
 		secret := m.in(m.volume, 0o440)

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,5 +58,67 @@ func TestPoolFile(t *testing.T) {
 				t.Errorf("the file is %q, in a volume at %q of medium %q, want %q", file, mounted, medium, test.medium)
 			}
 		})
+	}
+}
+
+// inFolder keeps the pool in a folder of the machine.
+func inFolder(folder string) func(*v1alpha1.PeerCacheClusterSpec) {
+	return func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.HostPath = folder }
+}
+
+// TestPoolOnTheMachine: whatever the strategy, the file is in a folder of the group's own below that of the machine, which the
+// node's user owns. No kubelet may create the machine's: it would be on no memory.
+func TestPoolOnTheMachine(t *testing.T) {
+	for _, strategy := range []v1alpha1.UpdateStrategy{v1alpha1.UpdateInPlace, v1alpha1.UpdateRolling, v1alpha1.UpdateOnDelete} {
+		desired := mustPlan(t, testCluster(withRails(v1alpha1.TransportRDMA, shared("a", 0), shared("b", 1)), inFolder("/run/pool"),
+			func(s *v1alpha1.PeerCacheClusterSpec) { s.Update.Strategy = strategy }))
+		if !strings.Contains(desired.Config.Data[configKey], "drain-budget = \"8Gi\"\n") {
+			t.Errorf("%s: others take over no pages of a node that goes: %s", strategy, desired.Config.Data[configKey])
+		}
+		for i, group := range []string{"numa0", "numa1"} {
+			pod := desired.DaemonSets[i].Spec.Template.Spec
+			at := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == volumePool })
+			if at < 0 || pod.Volumes[at].HostPath == nil || pod.Volumes[at].HostPath.Path != "/run/pool" ||
+				*pod.Volumes[at].HostPath.Type != corev1.HostPathDirectory {
+				t.Fatalf("%s: volumes of %s are %+v", strategy, group, pod.Volumes)
+			}
+			init := pod.InitContainers[len(pod.InitContainers)-1]
+			if want := []string{"0:0", poolDir}; init.Name != PoolFolderName || !slices.Equal(init.Command[len(init.Command)-2:], want) {
+				t.Errorf("%s: the folder is given to root by %s %q", strategy, init.Name, init.Command)
+			}
+			want := corev1.VolumeMount{Name: volumePool, MountPath: poolDir, SubPath: "inference.demo." + group}
+			for _, container := range []corev1.Container{pod.Containers[0], init} {
+				if !slices.Contains(container.VolumeMounts, want) {
+					t.Errorf("%s: container %s of %s mounts %+v", strategy, container.Name, group, container.VolumeMounts)
+				}
+			}
+			if file := variable(desired.DaemonSets[i], "PEERCACHE_POOL_FILE"); file != poolDir {
+				t.Errorf("%s: the file of %s is %q", strategy, group, file)
+			}
+		}
+	}
+	// The pod is charged for pages that it touches first, and with a new file it touches all.
+	huge := mustPlan(t, testCluster(inFolder("/mnt/huge"), func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.HugePages = v1alpha1.HugePages2Mi }))
+	limits := huge.DaemonSets[0].Spec.Template.Spec.Containers[0].Resources.Limits
+	if pages := limits["hugepages-2Mi"]; pages.String() != "1Gi" || limits.Memory().String() != "517Mi" || variable(huge.DaemonSets[0], "PEERCACHE_POOL_SIZE") != "1022Mi" {
+		t.Errorf("with huge pages the limits are %v", limits)
+	}
+	plain := mustPlan(t, testCluster(inFolder("/run/pool"))).DaemonSets[0].Spec.Template.Spec.Containers[0]
+	if got := plain.Resources.Limits.Memory().String(); got != "1541Mi" {
+		t.Errorf("the limit is %s", got)
+	}
+}
+
+// TestPoolInOneOfTwoFolders: a pool of machines with memory of its own has also the folder of its own.
+func TestPoolInOneOfTwoFolders(t *testing.T) {
+	desired := mustPlan(t, testCluster(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.NodePools = []v1alpha1.NodePool{
+			{Name: "a", Selector: map[string]string{"a": "b"}, Memory: &v1alpha1.MemorySpec{Pool: s.Memory.Pool, HostPath: "/run/pool"}},
+			{Name: "b", Selector: map[string]string{"a": "c"}},
+		}
+	}))
+	files := []string{variable(desired.DaemonSets[0], "PEERCACHE_POOL_FILE"), variable(desired.DaemonSets[1], "PEERCACHE_POOL_FILE")}
+	if !slices.Equal(files, []string{poolDir, ""}) || len(desired.PoolRemovals) != 1 {
+		t.Errorf("the files are %q, and %d DaemonSets remove them", files, len(desired.PoolRemovals))
 	}
 }

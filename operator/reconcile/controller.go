@@ -6,7 +6,8 @@
 //	plan      compute the desired objects                               (package plan)
 //	preflight compare the plan with machines and networks               (preflight.go, package preflight)
 //	apply     write the objects that differ, by server-side apply       (package apply)
-//	prune     delete DaemonSets of groups that are gone                 (package apply)
+//	prune     delete DaemonSets of groups that are gone, and run those
+//	          that remove the files of pools                            (poolremovals.go, package apply)
 //	discover  label the pods that host discovery                        (discovery.go, package discovery)
 //	update    give pods another image in place                          (inplace.go, package inplace)
 //	injection check that SGLang pods are connected                      (injection.go)
@@ -29,6 +30,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -80,6 +82,8 @@ type Reconciler struct {
 type pass struct {
 	// Observed is the input of the status.
 	status.Observed
+	// poolRemovals are the DaemonSets of pods that remove the files of pools, by name.
+	poolRemovals map[string]*appsv1.DaemonSet
 	// driverMissing says that injection.socket asks for the CSI driver, which is not installed.
 	driverMissing bool
 	// changed says that this pass wrote or deleted an object.
@@ -204,7 +208,7 @@ func (r *Reconciler) apply(ctx context.Context, p *pass, desired *plan.Desired) 
 	}
 	applier := r.applier()
 	run := &apply.Run{
-		Cluster: p.Cluster, Memory: &r.memories.get(p.Cluster).applied, DaemonSets: p.DaemonSets, Objects: p.Objects,
+		Cluster: p.Cluster, Memory: &r.memories.get(p.Cluster).applied, DaemonSets: p.DaemonSets, PoolRemovals: p.poolRemovals, Objects: p.Objects,
 	}
 	defer p.take(run)
 	if p.Cluster.Spec.Mode == v1alpha1.ModePlan {
@@ -224,7 +228,12 @@ func (r *Reconciler) apply(ctx context.Context, p *pass, desired *plan.Desired) 
 		return err
 	}
 	p.Desired = desired
-	return r.step(ctx, p, "prune", func(ctx context.Context, _ *pass) error { return applier.Prune(ctx, run, desired) })
+	return r.step(ctx, p, "prune", func(ctx context.Context, p *pass) error {
+		if err := applier.Prune(ctx, run, desired); err != nil {
+			return err
+		}
+		return applier.ApplyPoolRemovals(ctx, run, desired, p.rest())
+	})
 }
 
 // take copies the results of a run.

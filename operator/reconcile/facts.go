@@ -21,8 +21,8 @@ import (
 // machines would be most of the cost of a pass.
 const withoutCopies = client.UnsafeDisableDeepCopy
 
-// gather reads the DaemonSets of the cluster's nodes, their pods and all machines from the cache. Objects that carry
-// the cluster's label but are not owned by it are left out. It also looks for the CSI driver when injection.socket asks
+// gather reads the DaemonSets of the cluster's nodes, of what removes their files, the nodes' pods and all machines from the
+// cache. Objects that carry the cluster's label but are not owned by it are left out. It also looks for the CSI driver when injection.socket asks
 // for it.
 func (r *Reconciler) gather(ctx context.Context, p *pass) error {
 	scope := []client.ListOption{
@@ -30,17 +30,22 @@ func (r *Reconciler) gather(ctx context.Context, p *pass) error {
 		client.MatchingLabels{v1alpha1.LabelCluster: p.Cluster.Name},
 	}
 	var daemonSets appsv1.DaemonSetList
-	nodes := client.MatchingLabels{v1alpha1.LabelCluster: p.Cluster.Name, plan.LabelComponent: plan.ComponentNode}
-	if err := r.Client.List(ctx, &daemonSets, client.InNamespace(p.Cluster.Namespace), nodes); err != nil {
+	if err := r.Client.List(ctx, &daemonSets, scope...); err != nil {
 		return fmt.Errorf("listing DaemonSets of %s: %w", client.ObjectKeyFromObject(p.Cluster), err)
 	}
-	p.DaemonSets = map[string]*appsv1.DaemonSet{}
+	p.DaemonSets, p.poolRemovals = map[string]*appsv1.DaemonSet{}, map[string]*appsv1.DaemonSet{}
 	owners := map[string]bool{}
 	for i := range daemonSets.Items {
 		daemonSet := &daemonSets.Items[i]
-		if metav1.IsControlledBy(daemonSet, p.Cluster) {
+		if !metav1.IsControlledBy(daemonSet, p.Cluster) {
+			continue
+		}
+		switch daemonSet.Labels[plan.LabelComponent] {
+		case plan.ComponentNode:
 			p.DaemonSets[daemonSet.Name] = daemonSet
 			owners[string(daemonSet.UID)] = true
+		case plan.ComponentPoolFile:
+			p.poolRemovals[daemonSet.Name] = daemonSet
 		}
 	}
 	var pods corev1.PodList

@@ -23,7 +23,7 @@ const notReadyTimeout = time.Minute
 const unpreparedTimeout = 2 * time.Minute
 
 // ownContainers are the containers that the operator writes; a user may have added others.
-var ownContainers = []string{plan.ContainerName, plan.SocketDirectoryName, plan.DiskFoldersName}
+var ownContainers = []string{plan.ContainerName, plan.SocketDirectoryName, plan.PoolFolderName, plan.DiskFoldersName}
 
 // fault is a reason why one node does not serve that does not go away by waiting.
 type fault struct {
@@ -69,7 +69,7 @@ func faultOf(pod *corev1.Pod, groups []plan.Group, now time.Time) *fault {
 	}
 	if since := unprepared(pod); !since.IsZero() && now.Sub(since) >= unpreparedTimeout {
 		return &fault{reason: "NotPrepared", text: fmt.Sprintf("%s has not had its volumes and networks for more than two minutes: see "+
-			"kubectl describe pod -n %s %s; the folders of spec.disk.hostPath must be there, on drives that are mounted",
+			"kubectl describe pod -n %s %s; the folders of spec.disk.hostPath and spec.memory.hostPath must be there, on drives and memory that are mounted",
 			pod.Spec.NodeName, pod.Namespace, pod.Name)}
 	}
 	ready := slim.Condition(pod, corev1.PodReady)
