@@ -115,6 +115,7 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 	Context("stands bad input", badInputSpecs)
 	Context("bounds every call and gives no wrong byte", faultSpecs)
 	Context("replaces its nodes", updateSpecs)
+	Context("keeps pages in memory of the machines", poolFolderSpecs)
 	Context("is upgraded under traffic", upgradeSpecs)
 	Context("keeps what it promises", tlsSpecs)
 	Context("keeps what it promises", rotationSpecs)

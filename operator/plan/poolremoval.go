@@ -42,11 +42,10 @@ done
 
 // buildPoolRemoval runs a pod beside each of the group's nodes that removes the file of spec.memory.hostPath when it ends; nil
 // where the file ends with the node's pod. So the memory comes back when the cluster is deleted, by whatever way and with or
-// without an operator, and when a machine leaves it. The pods stay where the template of the nodes does not change, and on
-// drained machines.
+// without an operator, and when a machine leaves it. The pods stay when nodes are replaced, and on drained machines.
 //
 // The name is a digest of what must not change in the life of a DaemonSet: where the file is, and who may remove it. With
-// another folder there are two for a while. The former ends when no node uses its folder any more (apply.PoolRemovals).
+// another folder there are two for a while. The former ends when no node uses its folder any more (package apply).
 func (g Group) buildPoolRemoval(cluster *v1alpha1.PeerCacheCluster, node corev1.PodSpec, image string) *appsv1.DaemonSet {
 	spec := cluster.Spec
 	memory := g.Memory(spec)

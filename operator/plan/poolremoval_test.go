@@ -163,7 +163,7 @@ func runRemoval(t *testing.T, folder, seconds string) string {
 	line[at], line[at+1] = folder, seconds
 	bin := t.TempDir() // says when the command waits
 	started := filepath.Join(bin, "started")
-	if err := os.WriteFile(filepath.Join(bin, "sleep"), []byte("#!/bin/sh\necho > "+started+"\nexec /bin/sleep 60\n"), 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(bin, "sleep"), []byte("#!/bin/sh\necho > "+started+"\nexec /bin/sleep 60\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	command := exec.CommandContext(t.Context(), line[0], line[1:]...)

@@ -57,7 +57,7 @@ func (b *bench) replacePods(ready int32) {
 
 // TestPoolRemovalsFollowTheNodes: a file is removed when no node can use it any more, and never while one restarts.
 func TestPoolRemovalsFollowTheNodes(t *testing.T) {
-	b := newRestricted(t, "nodes", "tokens")
+	b := newRestricted(t, "nodes", "pods", "tokens")
 	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.HostPath, s.Image = "/run/a", "dataplane:1" })
 	b.pass()
 	b.expectRemovals("a new cluster", "/run/a dataplane:1")
