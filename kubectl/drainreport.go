@@ -69,7 +69,7 @@ func (r *drainReport) writeBefore(w io.Writer) {
 		_, _ = fmt.Fprintf(w, "%s is not drained\n", r.Machine)
 		return
 	case !r.leaves():
-		_, _ = fmt.Fprintf(w, "%s: %s\n", r.Machine, r.membersWithVerb("comes back, with an empty pool", "come back, with empty pools", "would come back"))
+		_, _ = fmt.Fprintf(w, "%s: %s\n", r.Machine, r.membersWithVerb("comes back", "come back", "would come back"))
 		return
 	}
 	var bytes uint64
