@@ -74,7 +74,9 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
 COPY --from=dataplane-build /out/peercached /out/peercache-perf /usr/local/bin/
 # For who asks what is in the image, and under which licences.
 COPY --from=dataplane-build /compiled-in /
-# A library that the list above lacks would otherwise first be missed on a node.
+# A library that the list above lacks would otherwise first be missed on a node, and so would what the operator's pods run beside
+# peercached (operator/plan): give folders to its user, and remove the files of pools.
+RUN for program in chown flock sleep; do command -v "$program" || exit 1; done
 RUN if ldd /usr/local/bin/peercached /usr/local/bin/peercache-perf | grep 'not found'; then exit 1; fi
 ENTRYPOINT ["/usr/local/bin/peercached"]
 
