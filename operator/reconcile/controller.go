@@ -74,8 +74,9 @@ type Reconciler struct {
 	// Tracer makes a span of every pass; nil disables that.
 	Tracer trace.Tracer
 
-	memories clusterMemories
-	lookups  lookupCache
+	memories     clusterMemories
+	lookups      lookupCache
+	imageVolumes imageVolumes
 }
 
 // pass is one pass over one cluster. The steps fill it in from top to bottom.

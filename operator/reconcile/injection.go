@@ -19,8 +19,16 @@ func (r *Reconciler) checkInjection(ctx context.Context, p *pass) (err error) {
 	if p.Cluster.Spec.Injection.By != v1alpha1.InjectionByPolicy {
 		p.Injection, err = r.checkWebhook(ctx)
 	}
-	if err == nil && p.Injection.Works() && p.driverMissing {
+	if err != nil || !p.Injection.Works() {
+		return err
+	}
+	if p.driverMissing {
 		p.Injection = status.DriverMissing
+		return nil
+	}
+	removed, err := r.imageVolumesRemoved(ctx, p.Cluster)
+	if removed {
+		p.Injection = status.ImageVolumesRemoved
 	}
 	return err
 }

@@ -32,6 +32,7 @@ const (
 	PolicyForbidden
 	PolicyNotMade
 	DriverMissing
+	ImageVolumesRemoved
 )
 
 // Works says that SGLang pods are connected when they are created.
@@ -85,6 +86,10 @@ func InjectionReady(state Injection, m Missed, oldKernels string) metav1.Conditi
 		return newCondition(kind, metav1.ConditionFalse, "CSIDriverMissing", fmt.Sprintf("injection.socket asks for CSIDriver %s, which does not "+
 			"exist, so SGLang pods are left alone: install it (csi.enabled of the Helm chart, or config/csi), or write injection.socket: "+
 			"HostPath", plan.CSIDriver))
+	case state == ImageVolumesRemoved:
+		return newCondition(kind, metav1.ConditionFalse, "ImageVolumesRemoved", "injection.client.delivery ImageVolume gives SGLang pods a "+
+			"volume that this API server removes, so SGLang does not find the package there: upgrade to Kubernetes 1.35 or newer, enable "+
+			"the feature gate ImageVolume of 1.33 and 1.34, or write delivery: InitContainer")
 	case state == WebhookDisabled:
 		return newCondition(kind, metav1.ConditionFalse, "WebhookDisabled", "the operator runs with --webhook=disabled, so SGLang pods are not "+
 			"connected: enable it (webhook.enabled of the Helm chart), write injection.by: AdmissionPolicy, or connect them by hand")

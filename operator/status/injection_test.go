@@ -17,14 +17,15 @@ func TestInjectionReady(t *testing.T) {
 		status       metav1.ConditionStatus
 		reason, says string
 	}{
-		WebhookWorks:     {metav1.ConditionTrue, "WebhookReady", "peercache.io/inject"},
-		WebhookDisabled:  {metav1.ConditionFalse, "WebhookDisabled", "webhook.enabled of the Helm chart"},
-		WebhookMissing:   {metav1.ConditionFalse, "WebhookMissing", "peercache-inject does not exist"},
-		WebhookUntrusted: {metav1.ConditionFalse, "WebhookUntrusted", "has no CA"},
-		PolicyWorks:      {metav1.ConditionTrue, "PolicyReady", "by a MutatingAdmissionPolicy"},
-		PolicyUnknown:    {metav1.ConditionFalse, "PolicyUnknown", "Kubernetes 1.36 or newer"},
-		PolicyNotMade:    {metav1.ConditionFalse, "PolicyNotMade", "mode: Apply"},
-		DriverMissing:    {metav1.ConditionFalse, "CSIDriverMissing", "CSIDriver csi.peercache.io"},
+		WebhookWorks:        {metav1.ConditionTrue, "WebhookReady", "peercache.io/inject"},
+		WebhookDisabled:     {metav1.ConditionFalse, "WebhookDisabled", "webhook.enabled of the Helm chart"},
+		WebhookMissing:      {metav1.ConditionFalse, "WebhookMissing", "peercache-inject does not exist"},
+		WebhookUntrusted:    {metav1.ConditionFalse, "WebhookUntrusted", "has no CA"},
+		PolicyWorks:         {metav1.ConditionTrue, "PolicyReady", "by a MutatingAdmissionPolicy"},
+		PolicyUnknown:       {metav1.ConditionFalse, "PolicyUnknown", "Kubernetes 1.36 or newer"},
+		PolicyNotMade:       {metav1.ConditionFalse, "PolicyNotMade", "mode: Apply"},
+		ImageVolumesRemoved: {metav1.ConditionFalse, "ImageVolumesRemoved", "Kubernetes 1.35 or newer"},
+		DriverMissing:       {metav1.ConditionFalse, "CSIDriverMissing", "CSIDriver csi.peercache.io"},
 	} {
 		got := InjectionReady(state, Missed{}, "")
 		if got.Status != want.status || got.Reason != want.reason || !strings.Contains(got.Message, want.says) {
