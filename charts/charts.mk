@@ -4,7 +4,7 @@
 GO_BUILD_ENV ?= CGO_ENABLED=0 GOFLAGS='-mod=readonly -buildvcs=false -trimpath'
 include hack/go.mk
 # The folder with helm, kubectl (for `kubectl kustomize`), kube-apiserver and etcd.
-TOOLS_BIN = $$(hack/cluster/build.sh --bin-dir)
+TOOLS_BIN = $$(hack/cluster/build.sh $(KUBERNETES_TOOLS))
 
 .PHONY: chart-files
 chart-files: ## copy the generated CRD and RBAC rules, and the alerts, into the chart

@@ -138,7 +138,7 @@ func onlyPolicies(t *testing.T, refused *refusals) {
 		}
 		t.Errorf("refused: %s", path)
 	}
-	if !asked {
+	if !asked && testenv.Minor(t) >= 36 { // older ones do not know them
 		t.Error("nothing was seen")
 	}
 }

@@ -95,7 +95,7 @@ test-rules: ## Alerts, recording rules and dashboards, with promtool
 .PHONY: test-envtest
 test-envtest: ## Go tests on a real kube-apiserver, which is built when KUBEBUILDER_ASSETS names none
 	@echo "==> Go tests on a real kube-apiserver"
-	@assets="$${KUBEBUILDER_ASSETS:-$$(hack/cluster/build.sh --bin-dir)}" && status=0 && \
+	@assets="$${KUBEBUILDER_ASSETS:-$$(hack/cluster/build.sh $(KUBERNETES_TOOLS))}" && status=0 && \
 		export KUBEBUILDER_ASSETS="$$assets" $(GO_BUILD_ENV) && \
 		{ $(call go_test,-tags envtest -timeout 15m,./api/... ./operator/... ./kubectl/...) || status=1; } && \
 		{ $(if $(ONLY),true,go -C hack/recipes test -tags envtest -timeout 15m ./...) || status=1; } && exit $$status

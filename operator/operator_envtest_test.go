@@ -225,7 +225,11 @@ func testPreflight(t *testing.T, c client.Client) {
 			return nil
 		}
 	}
-	testenv.Eventually(t, timeout, reason("DevicesAvailable", "ClaimTemplateMissing"))
+	if testenv.Minor(t) < 34 {
+		testenv.Eventually(t, timeout, reason("DevicesAvailable", "DRAUnavailable"))
+	} else {
+		testenv.Eventually(t, timeout, reason("DevicesAvailable", "ClaimTemplateMissing"))
+	}
 	testenv.Eventually(t, timeout, reason("NetworksResolved", "MultusMissing"))
 	testenv.Eventually(t, timeout, reason("InjectionReady", "WebhookReady"))
 

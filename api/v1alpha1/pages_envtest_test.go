@@ -118,6 +118,10 @@ func (f *found) apply(t *testing.T, namespace string, block markdown.Block) {
 		case slices.Contains(foreign, kind):
 			f.remember(t, namespace, block, object)
 			continue
+		case testenv.Unserved(t, object):
+			object.SetNamespace(namespace)
+			f.remember(t, namespace, block, object)
+			continue
 		}
 		fragment := object.GetName() == ""
 		if fragment {

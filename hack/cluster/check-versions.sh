@@ -4,10 +4,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-# kind builds by itself in seconds, v0.0.0 stands for what Kubernetes' own repository replaces. A line that says
-# `apart:` says why.
+# kind builds by itself in seconds, older Kubernetes needs what it was released with, and v0.0.0 stands for what
+# Kubernetes' own repository replaces. A line that says `apart:` says why.
 # shellcheck disable=SC2016  # an awk program
-git ls-files go.mod 'hack/cluster/tools/*/go.mod' | grep -v /kind/ | xargs awk '
+git ls-files go.mod 'hack/cluster/tools/*/go.mod' | grep -vE '/(kind|kube-1\.[0-9]+)/' | xargs awk '
   $1 == "exclude" && $2 == "(" { excluded = 1 }
   $1 == ")" { excluded = 0 }
   excluded || /(;|\/\/) apart: / { next }

@@ -68,15 +68,28 @@ POLICIES_TOOLSET="
 kube-router   kube-router              .
 "
 
+# What `make test-envtest KUBERNETES=1.31` and the like need: the programs of this version where a folder tools/kube-1.31
+# pins them, and the others as above.
+kubernetes_toolset() {  # kubernetes_toolset 1.31
+  [[ $1 = 1.* && -f $TOOLS_DIR/kube-$1/go.mod ]] ||
+    die "there is no Kubernetes $1 to test on" "name one of: $(cd "$TOOLS_DIR" && echo kube-1.*/ | sed 's/kube-//g; s,/,,g'); or none, for $KUBE_VERSION"
+  awk -v tool="kube-$1" '$2 ~ /^(etcd|kube-apiserver|kube-controller-manager|kubectl|helm)$/ { sub(/^kube /, tool " "); print }' <<<"$TOOLSET"
+}
+
 # The Go build cache is keyed on the flags: one set for everything, the operator's own build included.
 # Debug information would be stripped at the end (-s -w) and costs the compiler a fifth of its time.
 export CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS='-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false'
 
 tool_ldflags() {  # tool_ldflags TOOL
-  local flags="-s -w" pkg minor=${KUBE_VERSION#v1.}
-  if [ "$1" = kube ]; then
+  local flags="-s -w" pkg version='' minor
+  case $1 in
+    kube) version=$KUBE_VERSION ;;
+    kube-[0-9]*) version=$(awk '$2 == "k8s.io/kubernetes" { print $3 }' "$TOOLS_DIR/$1/go.mod") ;;
+  esac
+  if [ -n "$version" ]; then
+    minor=${version#v1.}
     for pkg in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
-      flags+=" -X $pkg.gitVersion=$KUBE_VERSION -X $pkg.gitMajor=1 -X $pkg.gitMinor=${minor%%.*}"
+      flags+=" -X $pkg.gitVersion=$version -X $pkg.gitMajor=1 -X $pkg.gitMinor=${minor%%.*}"
       flags+=" -X $pkg.gitTreeState=clean -X $pkg.buildDate=1970-01-01T00:00:00Z"
     done
   fi

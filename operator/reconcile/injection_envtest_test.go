@@ -11,6 +11,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/internal/testenv"
 	"github.com/peercache/peercache/operator/certs"
 )
 
@@ -46,6 +48,17 @@ func TestInjectionReadyFollowsTheWebhook(t *testing.T) {
 	b.condition("InjectionReady", metav1.ConditionTrue, "WebhookReady", "")
 	if again := b.pass(); len(again) != 0 {
 		t.Errorf("nothing changed, but the operator wrote %q", again)
+	}
+
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.Client.Delivery = v1alpha1.ClientImageVolume })
+	b.pass()
+	if testenv.Minor(t) < 35 {
+		b.condition("InjectionReady", metav1.ConditionFalse, "ImageVolumesRemoved", "or write delivery: InitContainer")
+	} else {
+		b.condition("InjectionReady", metav1.ConditionTrue, "WebhookReady", "")
+	}
+	if again := b.pass(); len(again) != 0 {
+		t.Errorf("what the API server does with image volumes is asked again: %q", again)
 	}
 
 	b.reconciler.WebhookDisabled = true

@@ -26,11 +26,15 @@ import (
 	"github.com/peercache/peercache/operator/inject/policy"
 )
 
+// policySince is the first minor version of Kubernetes that serves MutatingAdmissionPolicy in v1.
+const policySince = 36
+
 func byPolicy(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.By = v1alpha1.InjectionByPolicy }
 
 // policyBench has a cluster with a policy. The policy has no namespace, so the test deletes it at its end.
 func policyBench(t *testing.T, changes ...func(*v1alpha1.PeerCacheClusterSpec)) *bench {
 	t.Helper()
+	testenv.Since(t, policySince, "MutatingAdmissionPolicy in v1")
 	b := newBench(t)
 	b.reconciler.Injection = inject.Options{ClientImage: "client:1"}
 	b.cluster(append(changes, byPolicy)...)
@@ -122,6 +126,27 @@ func TestPolicyFollowsItsCluster(t *testing.T) {
 	if b.hasPolicy() {
 		t.Error("the policy outlives its cluster")
 	}
+}
+
+// TestPolicyOnOlderKubernetes: the cluster says which Kubernetes its policy needs, and its members run all the same.
+func TestPolicyOnOlderKubernetes(t *testing.T) {
+	if minor := testenv.Minor(t); minor >= policySince {
+		t.Skipf("Kubernetes 1.%d serves the policy", minor)
+	}
+	b := newBench(t)
+	b.cluster(byPolicy)
+	b.pass()
+	b.condition("InjectionReady", metav1.ConditionFalse, "PolicyUnknown", "Kubernetes 1.36 or newer")
+	b.condition("ConfigAccepted", metav1.ConditionTrue, "Accepted", "")
+	b.daemonSet("default")
+	if again := b.pass(); len(again) != 0 {
+		t.Errorf("nothing changed, but the operator wrote %q", again)
+	}
+	b.must(b.reconciler.applier().DeleteOrphanedPolicies(t.Context()))
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.By = v1alpha1.InjectionByWebhook })
+	b.pass()
+	b.must(b.Delete(t.Context(), b.get()))
+	b.pass()
 }
 
 // TestPolicyFollowsTheDriver checks that pods are left alone while the CSI driver is not installed, and that a

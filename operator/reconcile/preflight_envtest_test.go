@@ -100,6 +100,10 @@ func TestPreflightOfClaims(t *testing.T) {
 		s.Rails = []v1alpha1.Rail{{Name: "a", Attachment: v1alpha1.AttachmentDRA, DRA: &v1alpha1.ClaimedDevice{ResourceClaimTemplate: "nic"}}}
 	})
 	b.pass()
+	if testenv.Minor(t) < 34 {
+		b.condition("DevicesAvailable", metav1.ConditionFalse, "DRAUnavailable", "use Kubernetes 1.34 or later")
+		return
+	}
 	b.condition("DevicesAvailable", metav1.ConditionFalse, "ClaimTemplateMissing", "ResourceClaimTemplate nic does not exist")
 	template := &resourcev1.ResourceClaimTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: "nic"},

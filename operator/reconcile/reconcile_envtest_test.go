@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/internal/testenv"
 )
 
 func hostRail(name, group string) v1alpha1.Rail {
@@ -165,6 +166,9 @@ func TestNoWritesWithoutChanges(t *testing.T) {
 		"ports without names": ports, "whole pods": whole,
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "pools" {
+				testenv.Since(t, 34, "resource claims")
+			}
 			b := newBench(t)
 			b.cluster(change)
 			if first := b.pass(); len(first) < 5 {

@@ -291,6 +291,7 @@ func TestNoRightsToMonitor(t *testing.T) {
 }
 
 func TestNoRightsToAdmissionPolicies(t *testing.T) {
+	testenv.Since(t, policySince, "MutatingAdmissionPolicy in v1")
 	b := newRestricted(t, "nodes", "pods", "tokens")
 	b.cluster(byPolicy)
 	b.expectReason("ConfigAccepted", "Accepted")

@@ -103,6 +103,7 @@ var purposeInference = &metav1.LabelSelector{
 
 // TestPolicy checks that the API server turns every pod into the result of Inject, and does not change an injected pod.
 func TestPolicy(t *testing.T) {
+	testenv.Since(t, 36, "MutatingAdmissionPolicy in v1")
 	tried, notFlat := 0, 0
 	for i, test := range policyClusters {
 		t.Run(test.name, func(t *testing.T) {
