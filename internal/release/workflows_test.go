@@ -33,7 +33,8 @@ type job struct {
 	} `json:"steps"`
 	Strategy struct {
 		Matrix struct {
-			Include []struct{ Lanes string } `json:"include"`
+			Include    []struct{ Lanes string } `json:"include"`
+			Kubernetes []string                 `json:"kubernetes"`
 		} `json:"matrix"`
 	} `json:"strategy"`
 }
@@ -135,6 +136,7 @@ func TestWorkflowPermissions(t *testing.T) {
 	want := map[string]map[string]string{
 		"workflows/ci.yml lanes":         read,
 		"workflows/ci.yml hosts":         read,
+		"workflows/ci.yml kubernetes":    read,
 		"workflows/release.yml version":  read,
 		"workflows/release.yml tests":    read,
 		"workflows/release.yml packages": read,
