@@ -13,7 +13,7 @@ constexpr milliseconds kPause{5};
 constexpr size_t kMostNamed = 8;
 // Of telling the epoch, while other members clear the same tag.
 constexpr int kMostRounds = 3;
-// Over members that come while a clear is made.
+// Over members that come while a clear is made, or show a later clear at its end.
 constexpr int kMostPasses = 3;
 
 std::string Listed(std::vector<std::string> names) {
@@ -141,7 +141,8 @@ std::optional<ClearEntry> Clearing::Tell(uint64_t tag, std::vector<Target>* targ
         target.stage = known >= entry.epoch ? Stage::kKnows : Stage::kSwept;
         // Else pages are in use there again. A higher epoch is another member's clear of the tag,
         // made without knowing of this one. Whoever hears of that one alone must not take it for
-        // this one; of many at once the last stands for all.
+        // this one; of many at once the last stands for all (pass_later of
+        // membership/clear_simulation.h).
         later |= known > entry.epoch && round < kMostRounds;
         again |= known < entry.epoch || later;
         clears_->Told(call, answer.state);
@@ -165,7 +166,7 @@ void Clearing::Vouch(const ClearEntry& entry, std::vector<Target>* targets) {
   std::vector<uint64_t> members{peers_->self()};
   for (const Target& target : *targets) {
     if (target.peer->in_view()) members.push_back(target.peer->node());
-    if (target.stage == Stage::kKnows || target.stage == Stage::kGone) continue;
+    if (target.stage == Stage::kKnows) continue;
     message.unheard.push_back(target.peer->node());
   }
   message.view = MarkOf(members);
@@ -178,20 +179,23 @@ void Clearing::Vouch(const ClearEntry& entry, std::vector<Target>* targets) {
   calls.Run(MessageType::kClearsOk, {options_.stall, Clock::now() + options_.stall});
 }
 
-// model clears: wait_long, wait_last
-void Clearing::AwaitOthers(const ClearEntry& entry, std::vector<Target>* targets) {
+// Who was gone is asked once more: a process that has come since has asked members for clears that
+// did not know this one yet (ask_gone of the simulation). model clears: wait_long, wait_last
+bool Clearing::AwaitOthers(const ClearEntry& entry, std::vector<Target>* targets) {
   const ClearsMessage message{{0, {entry}}, ClearsMessage::kMade, {}};
   const TimePoint deadline = Clock::now() + options_.peer_timeout;
+  bool later = false;
   for (bool first = true;; first = false) {
     CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
     std::vector<Target*> asked;
     for (Target& target : *targets) {
       const bool waits = target.stage == Stage::kHasPages || target.stage == Stage::kSwept;
-      if (!target.tells || !(waits || (first && target.stage == Stage::kSilent))) continue;
+      const bool once = target.stage == Stage::kSilent || target.stage == Stage::kGone;
+      if (!target.tells || !(waits || (first && once))) continue;
       message.Encode(&calls.Add(target.peer, MessageType::kClears).request);
       asked.push_back(&target);
     }
-    if (asked.empty()) return;
+    if (asked.empty()) return false;
     const bool short_of_time = deadline - Clock::now() < options_.stall;  // as in Sweep
     calls.Run(MessageType::kClearsOk, {options_.peer_timeout, deadline});
     for (size_t i = 0; i < asked.size(); ++i) {
@@ -201,14 +205,16 @@ void Clearing::AwaitOthers(const ClearEntry& entry, std::vector<Target>* targets
       if (call.refused) {
         asked[i]->stage = Stage::kGone;
       } else if (call.status.ok() && Clears::Decode(call.answer, &answer)) {
-        const bool knows = EpochIn(answer.state, entry.tag) >= entry.epoch;
-        asked[i]->stage = knows ? Stage::kKnows : Stage::kHasPages;
+        const uint64_t known = EpochIn(answer.state, entry.tag);
+        asked[i]->stage = known >= entry.epoch ? Stage::kKnows : Stage::kHasPages;
+        later |= known > entry.epoch;  // as in Tell
         clears_->Told(call, answer.state);
       } else {
         asked[i]->stage = Stage::kSilent;
       }
     }
-    if (Clock::now() >= deadline) return;
+    if (later) return true;
+    if (Clock::now() >= deadline) return false;
     std::this_thread::sleep_for(kPause);
   }
 }
@@ -221,15 +227,17 @@ Status Clearing::Make(uint64_t tag) {
   std::optional<ClearEntry> entry;
   TimePoint deadline = start + options_.peer_timeout;
   int passes = 0;
+  bool again = false;
   do {
     Sweep(tag, &targets, deadline);
     entry = Tell(tag, &targets, Clock::now() + options_.stall);
     if (!entry) break;
     Vouch(*entry, &targets);
-    AwaitOthers(*entry, &targets);
+    again = AwaitOthers(*entry, &targets);
     // Who has come meanwhile may have pages, too.
+    again |= AddNew(&targets);
     deadline = Clock::now() + options_.stall;
-  } while (AddNew(&targets) && ++passes < kMostPasses);
+  } while (again && ++passes < kMostPasses);
   return Outcome(targets, !entry);
 }
 

@@ -5,8 +5,9 @@
 //              know it, and read from nobody who has not said that it knows it
 //   3. vouch   they are told who does (kHeard), so that they do not have to wait for each one's
 //              word
-//   4. wait    the others are told, too, and waited for as long as a member that is stopped
-//              notices: it was stopped all the time since those of 2 knew, or it has answered
+//   4. wait    the others are told, too, also those at whose address nobody listened, and waited
+//              for as long as a member that is stopped notices: it was stopped all the time since
+//              those of 2 knew, or it has answered
 //
 // For the result 2 and 4 are enough; 1 is there so that 2 is short, and for older releases.
 //
@@ -74,7 +75,8 @@ class Clearing {
   // Those that have no pages any more. The clear as they know it; nothing: pages are in use here.
   std::optional<ClearEntry> Tell(uint64_t tag, std::vector<Target>* targets, TimePoint deadline);
   void Vouch(const ClearEntry& entry, std::vector<Target>* targets);
-  void AwaitOthers(const ClearEntry& entry, std::vector<Target>* targets);
+  // True: somebody knows a later clear of the tag, and has to be told of this one by another epoch.
+  bool AwaitOthers(const ClearEntry& entry, std::vector<Target>* targets);
   Status Outcome(const std::vector<Target>& targets, bool busy_here) const;
 
   const ClearingOptions options_;

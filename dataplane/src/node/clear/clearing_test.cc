@@ -31,17 +31,19 @@ class FakeMember : public PeerService {
  public:
   enum class Kind { kNew, kOld, kSilent, kBusy };
 
-  explicit FakeMember(std::string id) : id_(std::move(id)) {
-    auto listener = Listen("127.0.0.1", 0);
-    EXPECT_TRUE(listener.ok());
-    port_ = listener->port;
-    server_ = std::make_unique<TcpServer>(std::move(*listener), this, TcpServerOptions{});
-  }
+  explicit FakeMember(std::string id) : id_(std::move(id)) { Live(); }
   ~FakeMember() override { kind = Kind::kNew; }  // lets go of what it holds
 
   void Die() {
     kind = Kind::kNew;
     server_.reset();
+  }
+  // At the same address as before.
+  void Live() {
+    auto listener = Listen("127.0.0.1", port_);
+    ASSERT_TRUE(listener.ok()) << listener.status().ToString();
+    port_ = listener->port;
+    server_ = std::make_unique<TcpServer>(std::move(*listener), this, TcpServerOptions{});
   }
   Member member() const {
     Member m;
@@ -194,6 +196,22 @@ TEST_F(ClearingTest, WhoWasLostAMomentAgoIsNamedUnlessItsProcessIsGone) {
   EXPECT_TRUE(clearing_.Clear(kTag).ok()) << "nobody listens there: its pages are gone";
 }
 
+// A process that is gone may be followed by one that has its pages, which hears of the clear from
+// nobody if it asks before others know.
+TEST_F(ClearingTest, WhoComesBackWhileAClearIsMadeIsTold) {
+  b_.Die();
+  busy_ = 1;  // here, which keeps it going
+  Status status;
+  std::thread engine([&] { status = clearing_.Clear(kTag); });
+  EXPECT_TRUE(Eventually([&] { return a_.swept > 0 && swept_ > 1; }));
+  b_.Live();
+  busy_ = 0;
+  engine.join();
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(b_.table().EpochOf(kTag), a_.table().EpochOf(kTag));
+  EXPECT_EQ(a_.last_heard().unheard, std::vector<uint64_t>{b_.node()}) << "it had not heard then";
+}
+
 // Frozen for longer than lost members are asked for: nobody names it, but it still has its pages,
 // and shards have records of them.
 TEST_F(ClearingTest, WhoWasLostLongAgoIsNotNamedAndNotReadFromBeforeItKnows) {
@@ -301,6 +319,20 @@ TEST_F(ClearingTest, AnotherMembersClearOfTheTagIsNotTakenForThisOne) {
   const uint64_t theirs = clears_.New(kTag).epoch + (uint64_t{3600} << 30);  // a clock an hour fast
   b_.Take({0, {{kTag, theirs}}});
   ASSERT_TRUE(clearing_.Clear(kTag).ok());
+  EXPECT_GT(b_.table().EpochOf(kTag), theirs);
+  EXPECT_EQ(a_.table().EpochOf(kTag), b_.table().EpochOf(kTag));
+}
+
+TEST_F(ClearingTest, NorIsOneThatIsKnownToAMemberThatAnswersLate) {
+  const uint64_t theirs = clears_.New(kTag).epoch + (uint64_t{3600} << 30);
+  b_.Take({0, {{kTag, theirs}}});
+  b_.kind = FakeMember::Kind::kSilent;
+  Status status;
+  std::thread engine([&] { status = clearing_.Clear(kTag); });
+  EXPECT_TRUE(Eventually([&] { return a_.last_heard().unheard.size() == 1; })) << "all others know";
+  b_.kind = FakeMember::Kind::kNew;
+  engine.join();
+  EXPECT_TRUE(status.ok()) << status.ToString();
   EXPECT_GT(b_.table().EpochOf(kTag), theirs);
   EXPECT_EQ(a_.table().EpochOf(kTag), b_.table().EpochOf(kTag));
 }
