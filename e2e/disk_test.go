@@ -77,21 +77,52 @@ func diskSpecs() {
 		}
 	}, NodeTimeout(4*time.Minute))
 
-	It("when the pods of all nodes are replaced at once", func(ctx context.Context) {
+	// underLoad does something to nodes while an engine reads all pages again and again, and notes which share it found.
+	underLoad := func(ctx context.Context, what string, do func()) {
+		load := body
+		load.Seconds = 60
+		running := reader.start(ctx, "load", load, "")
+		waitUntilReading(ctx, nodes.reader)
+		do()
+		answer := running.stop(ctx)
+		note("%s: %s", what, hits(answer, body.Pages))
+		expectHarmless(answer)
+	}
+
+	It("when the pods of all nodes are replaced at once under load", func(ctx context.Context) {
 		before := nodePods(ctx)
-		for _, pod := range before {
-			Expect(kube.Delete(ctx, pod)).To(Succeed())
-		}
-		Eventually(func(g Gomega) {
-			for node, old := range before {
-				pod, err := nodePod(ctx, node)
-				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(pod.UID).NotTo(Equal(old.UID))
+		underLoad(ctx, "all pods replaced", func() {
+			for _, pod := range before {
+				Expect(kube.Delete(ctx, pod)).To(Succeed())
 			}
-		}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
-		waitForDisks(ctx)
+			Eventually(func(g Gomega) {
+				for node, old := range before {
+					pod, err := nodePod(ctx, node)
+					g.Expect(err).NotTo(HaveOccurred())
+					g.Expect(pod.UID).NotTo(Equal(old.UID))
+				}
+			}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
+			waitForDisks(ctx)
+		})
 		expectAll(ctx, "after new pods")
 		Expect(nodeMetrics(ctx, nodes.writer)["peercache_disk_promoted_pages_total"]).To(BeNumerically(">", 0), "pages that came from the drive")
+	}, SpecTimeout(4*time.Minute))
+
+	It("when the node that holds them is killed under load", func(ctx context.Context) {
+		before, err := nodePod(ctx, nodes.writer)
+		Expect(err).NotTo(HaveOccurred())
+		underLoad(ctx, "node killed", func() {
+			_, err := below.exec(ctx, nodes.writer, "pkill", "-9", "-x", "peercached")
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(func(g Gomega) {
+				pod, err := nodePod(ctx, nodes.writer)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(pod.UID).To(Equal(before.UID))
+				g.Expect(restarts(pod)).To(BeNumerically(">", restarts(before)))
+			}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed(), "its node has not restarted")
+			waitForDisks(ctx)
+		})
+		expectAll(ctx, "after a kill")
 	}, SpecTimeout(4*time.Minute))
 
 	It("when the machine that holds them restarts under load", func(ctx context.Context) {
