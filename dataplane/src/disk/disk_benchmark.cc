@@ -29,11 +29,14 @@ constexpr Duration kPatience = std::chrono::seconds(60);
 // Regions beyond a lap: those that are being written, and that are given up ahead of the writes.
 constexpr uint64_t kSpareRegions = 6;
 
+// splitmix64: costs nothing beside a page. Seeding a generator for each key was 0.016 s/GB.
 Key KeyOf(uint64_t number) {
   Key key;
-  std::mt19937_64 random(number);
-  for (int i = 0; i < 4; ++i) {
-    const uint64_t word = random();
+  for (uint64_t i = 0; i < 4; ++i) {
+    uint64_t word = (4 * number + i + 1) * 0x9e3779b97f4a7c15;
+    word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9;
+    word = (word ^ (word >> 27)) * 0x94d049bb133111eb;
+    word ^= word >> 31;
     std::memcpy(key.bytes.data() + 8 * i, &word, sizeof(word));
   }
   return key;
