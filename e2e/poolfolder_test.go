@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -102,6 +103,8 @@ func poolFolderSpecs() {
 		cluster := &v1alpha1.PeerCacheCluster{}
 		cluster.Namespace, cluster.Name = namespace, "kept"
 		cluster.Spec.Memory = v1alpha1.MemorySpec{Pool: resource.MustParse("64Mi"), HostPath: poolFolder}
+		cluster.Spec.PodTemplate = &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{
+			Raw: []byte(`{"containers": [{"name": "peercached", "resources": {"requests": {"cpu": "100m"}}}]}`)}}
 		Expect(kube.Create(ctx, cluster)).To(Succeed())
 		Eventually(func(g Gomega) {
 			g.Expect(kube.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)).To(Succeed())
