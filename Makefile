@@ -51,7 +51,7 @@ lint-shell:
 	@$(LIST_FILES) ':!*.md' | xargs -r grep -lE '^#!.*(bash|/sh)|^# shellcheck shell=' | xargs -r shellcheck -x
 
 # Lanes in this order: what others need is compiled from the beginning, and what waits for nothing runs, beside lanes that mostly wait. Guests of test-rdma and of test-rdma-kubernetes want processors for themselves: they come when all is compiled. hack/lanes says what ends a run and what is tried again.
-TEST_LANES := e2e-build build-cpp build-tsan test-checks test-python $(LANES_BESIDE) test-dashboard test-faults test-hostile test-cpp test-tsan test-stress test-envtest test-rdma test-rdma-kubernetes $(LANES_BESIDE_E2E) test-model test-fuzz test-kill test-site test-go test-rules test-render test-chart-upgrade test-push e2e
+TEST_LANES := e2e-build build-cpp build-tsan test-checks test-python $(LANES_BESIDE) test-dashboard test-faults test-hostile test-cpp test-tsan test-stress test-rdma test-rdma-kubernetes $(LANES_BESIDE_E2E) test-envtest test-model test-fuzz test-kill test-site test-go test-rules test-render test-chart-upgrade test-push e2e
 
 .PHONY: test
 test: deps ## All tests: the protocol's model, C++ (ASan+UBSan, TSan, fuzzers), Python, stress, faults between hosts, Go, a real API server, a real cluster

@@ -22,6 +22,7 @@ NICE = {
     "lint": 15,
     "test-fuzz": 15,
     "test-model": 15,
+    "test-envtest": 15,
     "test-kill": 15,
     "test-site": 15,
     "test-go": 15,

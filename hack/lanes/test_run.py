@@ -228,24 +228,24 @@ def test_a_test_that_was_skipped_fails_its_lane_in_ci(lanes: Lanes, says: str) -
 
 def test_fuzzing_runs_beside_the_lanes_after_it(lanes: Lanes) -> None:
     lanes.add("test-fuzz", "sleep 2; echo fuzzed")
-    lanes.add("test-envtest", "test ! -e over")
+    lanes.add("test-faults", "test ! -e over")
     lanes.prints("e2e", "clustered", 0)
-    done = lanes.run("test-fuzz", "test-envtest", "e2e")
+    done = lanes.run("test-fuzz", "test-faults", "e2e")
     assert done.returncode == 0, done.stdout
     assert done.stdout.index("clustered") < done.stdout.index("fuzzed")
-    assert [row["lane"] for row in lanes.table("lanes.tsv")] == ["test-envtest", "e2e", "test-fuzz"]
+    assert [row["lane"] for row in lanes.table("lanes.tsv")] == ["test-faults", "e2e", "test-fuzz"]
 
 
 def test_several_lanes_run_beside_others(lanes: Lanes) -> None:
     lanes.add("e2e-build", "sleep 2; touch built; echo built")
     lanes.add("test-fuzz", "sleep 1; echo fuzzed")
-    lanes.add("test-envtest", "test ! -e built")
+    lanes.add("test-faults", "test ! -e built")
     lanes.add("e2e", "until [ -e built ]; do sleep 0.1; done; echo clustered")
-    done = lanes.run("e2e-build", "test-fuzz", "test-envtest", "e2e")
+    done = lanes.run("e2e-build", "test-fuzz", "test-faults", "e2e")
     assert done.returncode == 0, done.stdout
     assert done.stdout.index("clustered") < done.stdout.index("fuzzed")
     rows = lanes.table("lanes.tsv")
-    assert [row["lane"] for row in rows] == ["test-envtest", "e2e", "e2e-build", "test-fuzz"]
+    assert [row["lane"] for row in rows] == ["test-faults", "e2e", "e2e-build", "test-fuzz"]
     assert int(rows[3]["seconds"]) < int(rows[1]["seconds"]) + 2, "its own, not those of the wait"
 
 
@@ -293,29 +293,29 @@ def test_guests_do_not_begin_after_a_failure_beside(lanes: Lanes) -> None:
 
 def test_a_build_that_fails_beside_ends_the_run_and_is_not_tried_again(lanes: Lanes) -> None:
     lanes.add("e2e-build", "echo 'no image'; exit 1")
-    lanes.add("test-envtest", "sleep 1")
+    lanes.add("test-faults", "sleep 1")
     lanes.prints("e2e", "", 0)
-    done = lanes.run("e2e-build", "test-envtest", "e2e")
+    done = lanes.run("e2e-build", "test-faults", "e2e")
     assert done.returncode == 1
     assert "no image" in done.stdout
     assert "e2e-build is never tried again" in done.stdout
-    assert sorted(lanes.tried) == ["e2e-build", "test-envtest"]
+    assert sorted(lanes.tried) == ["e2e-build", "test-faults"]
 
 
 def test_what_fuzzing_finds_ends_the_run_after_the_present_lane(lanes: Lanes) -> None:
     lanes.add("test-fuzz", "echo '==1== ERROR: libFuzzer: deadly signal'; exit 1")
-    lanes.add("test-envtest", "sleep 1")
+    lanes.add("test-faults", "sleep 1")
     lanes.prints("e2e", "", 0)
-    done = lanes.run("test-fuzz", "test-envtest", "e2e")
+    done = lanes.run("test-fuzz", "test-faults", "e2e")
     assert done.returncode == 1
     assert "deadly signal" in done.stdout
-    assert sorted(lanes.tried) == ["test-envtest", "test-fuzz"]
+    assert sorted(lanes.tried) == ["test-faults", "test-fuzz"]
 
 
 def test_fuzzing_ends_with_the_run(lanes: Lanes) -> None:
     lanes.add("test-fuzz", "echo $$ > pid; sleep 100")
-    lanes.add("test-envtest", "until [ -s pid ]; do sleep 0.1; done; exit 1")
-    assert lanes.run("test-fuzz", "test-envtest").returncode == 1
+    lanes.add("test-faults", "until [ -s pid ]; do sleep 0.1; done; exit 1")
+    assert lanes.run("test-fuzz", "test-faults").returncode == 1
     process = Path("/proc", (lanes.folder / "pid").read_text().strip())
     deadline = time.monotonic() + 10
     while process.exists():
