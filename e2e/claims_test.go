@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -58,8 +57,7 @@ func claimSpecs() {
 		cluster.Spec.Transport = v1alpha1.TransportAuto
 		cluster.Spec.Memory.Pool = resource.MustParse("128Mi")
 		cluster.Spec.Resources = v1alpha1.ResourcesSpec{}
-		cluster.Spec.PodTemplate = &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{
-			Raw: []byte(`{"containers": [{"name": "peercached", "resources": {"requests": {"cpu": "100m"}}}]}`)}}
+		cluster.Spec.PodTemplate = smallMembers()
 		cluster.Spec.Mode = v1alpha1.ModePlan
 		Expect(kube.Create(ctx, cluster)).To(Succeed())
 	}, NodeTimeout(3*time.Minute))

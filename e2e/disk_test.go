@@ -32,11 +32,7 @@ func diskSpecs() {
 	}
 	expectAll := func(ctx context.Context, after string) {
 		begun := time.Now()
-		Eventually(func(g Gomega) {
-			got, err := reader.do(ctx, "read", body)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(rightPages(reader, got, body.SHA256s)).To(Equal(body.Pages), "pages that hit")
-		}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "pages are lost %s", after)
+		expectAllPages(ctx, body, body.SHA256s, 30*time.Second, "pages are lost %s", after)
 		note("%s: all %d pages hit, %.1f s after the nodes were whole", after, body.Pages, time.Since(begun).Seconds())
 	}
 
@@ -96,11 +92,7 @@ func diskSpecs() {
 				Expect(kube.Delete(ctx, pod)).To(Succeed())
 			}
 			Eventually(func(g Gomega) {
-				for node, old := range before {
-					pod, err := nodePod(ctx, node)
-					g.Expect(err).NotTo(HaveOccurred())
-					g.Expect(pod.UID).NotTo(Equal(old.UID))
-				}
+				g.Expect(replaced(ctx, g, before)).To(Equal(len(before)))
 			}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
 			waitForDisks(ctx)
 		})
@@ -112,8 +104,7 @@ func diskSpecs() {
 		before, err := nodePod(ctx, nodes.writer)
 		Expect(err).NotTo(HaveOccurred())
 		underLoad(ctx, "node killed", func() {
-			_, err := below.exec(ctx, nodes.writer, "pkill", "-9", "-x", "peercached")
-			Expect(err).NotTo(HaveOccurred())
+			killNode(ctx, nodes.writer)
 			Eventually(func(g Gomega) {
 				pod, err := nodePod(ctx, nodes.writer)
 				g.Expect(err).NotTo(HaveOccurred())

@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -31,10 +30,9 @@ func engineFirstSpecs() {
 	cluster := &v1alpha1.PeerCacheCluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "early"},
 		Spec: v1alpha1.PeerCacheClusterSpec{
-			Memory: v1alpha1.MemorySpec{Pool: resource.MustParse("64Mi")},
-			Nodes:  v1alpha1.NodesSpec{Selector: map[string]string{label: "first"}},
-			PodTemplate: &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{
-				Raw: []byte(`{"containers": [{"name": "peercached", "resources": {"requests": {"cpu": "100m"}}}]}`)}},
+			Memory:      v1alpha1.MemorySpec{Pool: resource.MustParse("64Mi")},
+			Nodes:       v1alpha1.NodesSpec{Selector: map[string]string{label: "first"}},
+			PodTemplate: smallMembers(),
 		},
 	}
 	var early, outside engine

@@ -28,10 +28,6 @@ func faultSpecs() {
 		wrote = writeAll(ctx, body)
 	}, NodeTimeout(time.Minute))
 
-	kill := func(ctx context.Context, node string) {
-		_, err := below.exec(ctx, node, "pkill", "-9", "-x", "peercached")
-		Expect(err).NotTo(HaveOccurred())
-	}
 	underLoad := func(ctx context.Context, seconds float64, fault func()) result {
 		load := body
 		load.Seconds, load.SHA256s = seconds, wrote.SHA256s
@@ -43,15 +39,11 @@ func faultSpecs() {
 		return answer
 	}
 	hitsReturn := func(ctx context.Context) {
-		Eventually(func(g Gomega) {
-			got, err := reader.do(ctx, "read", body)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(rightPages(reader, got, wrote.SHA256s)).To(Equal(body.Pages), "pages that hit")
-		}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "hits do not return")
+		expectAllPages(ctx, body, wrote.SHA256s, 30*time.Second, "hits do not return")
 	}
 
 	It("when the writer's node is killed: its pages come back with it", func(ctx context.Context) {
-		answer := underLoad(ctx, 12, func() { kill(ctx, nodes.writer) })
+		answer := underLoad(ctx, 12, func() { killNode(ctx, nodes.writer) })
 		expectHarmless(answer)
 		Expect(answer.FullRounds).To(BeNumerically(">", 0))
 		Expect(answer.FullRounds).To(BeNumerically("<", answer.Rounds), "the fault was not noticed: %s", timeline(answer))
@@ -60,7 +52,7 @@ func faultSpecs() {
 	}, SpecTimeout(3*time.Minute))
 
 	It("when the reader's own node is killed: hits come back by themselves", func(ctx context.Context) {
-		answer := underLoad(ctx, 12, func() { kill(ctx, nodes.reader) })
+		answer := underLoad(ctx, 12, func() { killNode(ctx, nodes.reader) })
 		expectHarmless(answer)
 		Expect(answer.FullRounds).To(BeNumerically(">", 0))
 		Expect(answer.FullRounds).To(BeNumerically("<", answer.Rounds), "the fault was not noticed: %s", timeline(answer))
@@ -69,7 +61,7 @@ func faultSpecs() {
 	}, SpecTimeout(3*time.Minute))
 
 	It("when a node that holds only a part of the directory is killed: no page is lost", func(ctx context.Context) {
-		expectHarmless(underLoad(ctx, 12, func() { kill(ctx, nodes.third) }))
+		expectHarmless(underLoad(ctx, 12, func() { killNode(ctx, nodes.third) }))
 		hitsReturn(ctx)
 		waitForNodes(ctx)
 	}, SpecTimeout(3*time.Minute))

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -66,6 +67,12 @@ func createNamespace(ctx context.Context, name string, more ...string) {
 	Eventually(func() error {
 		return kube.Get(ctx, client.ObjectKey{Namespace: name, Name: "default"}, &corev1.ServiceAccount{})
 	}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "namespace %s has no service account", name)
+}
+
+// smallMembers asks for so little of a machine's processors that a second cluster has room beside the first.
+func smallMembers() *v1alpha1.PodTemplate {
+	return &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{
+		Raw: []byte(`{"containers": [{"name": "peercached", "resources": {"requests": {"cpu": "100m"}}}]}`)}}
 }
 
 func changeSpec(ctx context.Context, change func(*v1alpha1.PeerCacheClusterSpec)) {

@@ -278,11 +278,7 @@ func kubectlSpecs() {
 		waitForNodes(ctx)
 		again := request{Kind: "mha", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
 		wrote := writeAll(ctx, again)
-		Eventually(func(g Gomega) {
-			got, err := reader.do(ctx, "read", again)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(rightPages(reader, got, wrote.SHA256s)).To(Equal(again.Pages), "pages that hit")
-		}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "hits do not return")
+		expectAllPages(ctx, again, wrote.SHA256s, 30*time.Second, "hits do not return")
 	}, SpecTimeout(5*time.Minute))
 }
 

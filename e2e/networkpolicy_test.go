@@ -57,13 +57,13 @@ func networkPolicySpecs() {
 		expectReached(false)
 
 		By("which holds for a node that comes, and becomes one of the others")
-		replaced, err := nodePod(ctx, nodes.writer)
+		former, err := nodePod(ctx, nodes.writer)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(kube.Delete(ctx, replaced)).To(Succeed())
+		Expect(kube.Delete(ctx, former)).To(Succeed())
 		Eventually(func(g Gomega) {
 			now, err := nodePod(ctx, nodes.writer)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(now.UID).NotTo(Equal(replaced.UID))
+			g.Expect(now.UID).NotTo(Equal(former.UID))
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
 		waitForNodes(ctx) // they have a probe's answer as well
 		expectReached(false)

@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -174,7 +173,6 @@ func expectPagesOverFabric(ctx context.Context, from, to engine) {
 // overFabric is what a user writes, and less of everything: a machine of a test has room for little beside the first
 // cluster.
 func overFabric(mode v1alpha1.Mode) *v1alpha1.PeerCacheCluster {
-	small := `{"containers": [{"name": "peercached", "resources": {"requests": {"cpu": "100m"}}}]}`
 	return &v1alpha1.PeerCacheCluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fabricCluster},
 		Spec: v1alpha1.PeerCacheClusterSpec{
@@ -199,7 +197,7 @@ func overFabric(mode v1alpha1.Mode) *v1alpha1.PeerCacheCluster {
 					IPAM: v1alpha1.IPAMSpec{Type: v1alpha1.IPAMWhereabouts, Range: fabricRange},
 				}},
 			},
-			PodTemplate: &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{Raw: []byte(small)}},
+			PodTemplate: smallMembers(),
 		},
 	}
 }

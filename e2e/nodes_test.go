@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,6 +62,25 @@ func podOf(ctx context.Context, cluster, node string) (*corev1.Pod, error) {
 		}
 	}
 	return nil, fmt.Errorf("no data-plane pod on %s", node)
+}
+
+// replaced counts the machines whose node has another pod than before.
+func replaced(ctx context.Context, g Gomega, before map[string]*corev1.Pod) (count int) {
+	for _, node := range nodes.all() {
+		pod, err := nodePod(ctx, node)
+		g.Expect(err).NotTo(HaveOccurred())
+		if pod.UID != before[node].UID {
+			count++
+		}
+	}
+	return count
+}
+
+// killNode kills the node on a machine; its container starts it again.
+func killNode(ctx context.Context, machine string) {
+	GinkgoHelper()
+	_, err := below.exec(ctx, machine, "pkill", "-9", "-x", "peercached")
+	Expect(err).NotTo(HaveOccurred())
 }
 
 // nodePods are the data-plane pods by machine.

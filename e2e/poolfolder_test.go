@@ -14,7 +14,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,19 +27,11 @@ const poolFolder = "/run/peercache-e2e-pool"
 func poolFolderSpecs() {
 	var body request
 	expectAll := func(ctx context.Context, after string) {
-		Eventually(func(g Gomega) {
-			got, err := reader.do(ctx, "read", body)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(rightPages(reader, got, body.SHA256s)).To(Equal(body.Pages), "pages that hit")
-		}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "pages are lost %s", after)
+		expectAllPages(ctx, body, body.SHA256s, 30*time.Second, "pages are lost %s", after)
 	}
 	expectNewPods := func(ctx context.Context, before map[string]*corev1.Pod) {
 		Eventually(func(g Gomega) {
-			for node, old := range before {
-				pod, err := nodePod(ctx, node)
-				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(pod.UID).NotTo(Equal(old.UID))
-			}
+			g.Expect(replaced(ctx, g, before)).To(Equal(len(before)))
 			g.Expect(conditionMessage(clusterNamed(ctx, clusterName), v1alpha1.ConditionProgressing)).To(HavePrefix("False"))
 		}).WithContext(ctx).WithTimeout(3*time.Minute).Should(Succeed(), "pods are not replaced")
 		waitForNodes(ctx)
@@ -103,8 +94,7 @@ func poolFolderSpecs() {
 		cluster := &v1alpha1.PeerCacheCluster{}
 		cluster.Namespace, cluster.Name = namespace, "kept"
 		cluster.Spec.Memory = v1alpha1.MemorySpec{Pool: resource.MustParse("64Mi"), HostPath: poolFolder}
-		cluster.Spec.PodTemplate = &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{
-			Raw: []byte(`{"containers": [{"name": "peercached", "resources": {"requests": {"cpu": "100m"}}}]}`)}}
+		cluster.Spec.PodTemplate = smallMembers()
 		Expect(kube.Create(ctx, cluster)).To(Succeed())
 		Eventually(func(g Gomega) {
 			g.Expect(kube.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)).To(Succeed())

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -99,7 +98,6 @@ func tenantInjection(socket v1alpha1.SocketDelivery) v1alpha1.InjectionSpec {
 
 // sharedByAll is a small cluster on one machine.
 func sharedByAll() *v1alpha1.PeerCacheCluster {
-	small := `{"containers": [{"name": "peercached", "resources": {"requests": {"cpu": "100m"}}}]}`
 	return &v1alpha1.PeerCacheCluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: togetherName},
 		Spec: v1alpha1.PeerCacheClusterSpec{
@@ -107,7 +105,7 @@ func sharedByAll() *v1alpha1.PeerCacheCluster {
 			Nodes:       v1alpha1.NodesSpec{Selector: map[string]string{togetherLabel: "true"}},
 			Memory:      v1alpha1.MemorySpec{Pool: resource.MustParse("128Mi")},
 			Injection:   tenantInjection(v1alpha1.SocketHostPath),
-			PodTemplate: &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{Raw: []byte(small)}},
+			PodTemplate: smallMembers(),
 		},
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,16 +23,6 @@ func updateSpecs() {
 		return func(spec *v1alpha1.PeerCacheClusterSpec) {
 			spec.Resources.MemoryOverhead, spec.Update = resource.MustParse(quantity), update
 		}
-	}
-	replaced := func(ctx context.Context, g Gomega, before map[string]*corev1.Pod) (count int) {
-		for _, node := range nodes.all() {
-			pod, err := nodePod(ctx, node)
-			g.Expect(err).NotTo(HaveOccurred())
-			if pod.UID != before[node].UID {
-				count++
-			}
-		}
-		return count
 	}
 	condition := func(ctx context.Context, g Gomega, kind string) string {
 		c := &v1alpha1.PeerCacheCluster{}

@@ -123,11 +123,7 @@ func upgradeSpecs() {
 		Expect(lowest).To(BeNumerically(">=", keptShare), timeline(answer))
 		back := fullSince(answer, body.Pages, begun)
 		if answer.Last.Pages != body.Pages { // the load ended before the nodes were back
-			Eventually(func(g Gomega) {
-				got, err := reader.do(ctx, "read", body)
-				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(rightPages(reader, got, body.SHA256s)).To(Equal(body.Pages), "pages that hit")
-			}).WithContext(ctx).WithTimeout(hitsBack).Should(Succeed(), "hits do not return")
+			expectAllPages(ctx, body, body.SHA256s, hitsBack, "hits do not return")
 			back = time.Now()
 		}
 		note("all %d pages hit since %s, and none was written anew", body.Pages, back.Format("15:04:05"))
