@@ -141,6 +141,17 @@ class EngineProcess(Process):
         self.send(do, **command)
         return self.answer()
 
+    def hits(self, first: int, count: int) -> int:
+        """Of a get; the test ends over wrong bytes."""
+        self.send("get", first=first, count=count)
+        return self.got()
+
+    def got(self) -> int:
+        """The hits of a get that was sent."""
+        done = self.answer()
+        wrong_bytes.check_none(done["wrong"], self.output())
+        return int(done["hits"])
+
 
 class Fleet:
     """Nodes on the hosts. The first ``holders`` of them have an engine, which wrote ``pages_each``
@@ -211,9 +222,7 @@ class Fleet:
         while missing:
             for reader, holder in sorted(missing):
                 first = holder * pages.HOLDER_STRIDE
-                done = self.engines[reader].ask("get", first=first, count=self.pages_each)
-                wrong_bytes.check_none(done["wrong"], self.engines[reader].output())
-                if done["hits"] == self.pages_each:
+                if self.engines[reader].hits(first, self.pages_each) == self.pages_each:
                     missing.discard((reader, holder))
             assert time.monotonic() < deadline, f"(reader, holder) without all hits: {missing}"
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from .. import wrong_bytes
 from . import pages
 from .network import Network, loopback
 from .nodes import EngineProcess, Fleet, freeze, thaw
@@ -46,9 +45,7 @@ def exists(engine: EngineProcess, holder: int) -> int:
 
 
 def hits(engine: EngineProcess, holder: int) -> int:
-    done = engine.ask("get", first=first_of(holder), count=COUNT)
-    wrong_bytes.check_none(done["wrong"], engine.output())
-    return int(done["hits"])
+    return engine.hits(first_of(holder), COUNT)
 
 
 def assert_none(fleet: Fleet, seconds: float) -> None:

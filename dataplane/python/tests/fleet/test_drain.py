@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from .. import wrong_bytes
 from . import pages
 from .conftest import Report
 from .network import loopback
 from .nodes import Fleet
 
 EACH = 600
-# Of these, the first are read more often than the others.
+# The first pages of the member are read more often than its others.
 OFTEN = 200
 PAGES_OFTEN = OFTEN * pages.PAGE_BYTES
 HEADER = f"{'drain-budget':<22} {'read often':>11} {'the others':>11} {'seconds to leave':>17}"
@@ -45,9 +44,7 @@ def test_a_member_leaves_what_is_read_most_to_the_others(
         took = time.monotonic() - begun
 
         def share(first: int, count: int) -> float:
-            done = reader.ask("get", first=2 * pages.HOLDER_STRIDE + first, count=count)
-            wrong_bytes.check_none(done["wrong"], reader.output())
-            return float(done["hits"]) / count
+            return reader.hits(2 * pages.HOLDER_STRIDE + first, count) / count
 
         hot, cold = share(0, OFTEN), share(OFTEN, EACH - OFTEN)
         name = f"{budget / 2**20:.1f} MiB of {EACH * pages.PAGE_BYTES / 2**20:.1f}"

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from .. import wrong_bytes
 from .conftest import Report
 from .network import loopback
 from .nodes import EngineProcess, Fleet
 
 EACH = 1000
-# Of one call, as SGLang's HiCacheController makes them.
+# SGLang's HiCacheController asks for so many pages in a call.
 BATCH = 128
 ENGINES = 4
 HEADER = (
@@ -43,9 +42,7 @@ def test_pages_that_are_read_again_come_over_the_wire_no_more(
                 for reader in readers:
                     reader.send("get", first=at, count=count)
                 for reader in readers:
-                    done = reader.answer()
-                    wrong_bytes.check_none(done["wrong"], reader.output())
-                    assert done["hits"] == count
+                    assert reader.got() == count
             after = fleet.nodes[1].status()["lookups"]["delivered"]["tcp"]["pages"]
             return int(after - before)
 

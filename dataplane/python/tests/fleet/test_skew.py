@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from .. import wrong_bytes
 from ..conftest import ROOT
 from ..hostile import wire
 from ..integration.processes import binary, extension_folder
@@ -106,9 +105,7 @@ def exists(engine: EngineProcess, holder: int) -> int:
 
 
 def hits(engine: EngineProcess, holder: int) -> int:
-    done = engine.ask("get", first=first_of(holder), count=PAGES_EACH)
-    wrong_bytes.check_none(done["wrong"], engine.output())
-    return int(done["hits"])
+    return engine.hits(first_of(holder), PAGES_EACH)
 
 
 def bad_frames(node: Node) -> float:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from .. import wrong_bytes
 from . import calls, pages
 from .network import Network
 from .nodes import DISCOVERY_HOSTS, EngineProcess, Fleet, Node
@@ -119,15 +118,9 @@ def members(node: Node) -> dict[str, str]:
     return {member["id"]: member["state"] for member in node.status()["members"]}
 
 
-def hits(engine: EngineProcess, first: int, count: int) -> int:
-    done = engine.ask("get", first=first, count=count)
-    wrong_bytes.check_none(done["wrong"], engine.output())
-    return int(done["hits"])
-
-
 def wait_hits(engine: EngineProcess, first: int, wanted: int, count: int) -> None:
     deadline = time.monotonic() + SOON_SECONDS
-    while (found := hits(engine, first, count)) != wanted:
+    while (found := engine.hits(first, count)) != wanted:
         assert time.monotonic() < deadline, f"{engine.name} gets {found} from {first}, not {wanted}"
         time.sleep(0.05)
 
@@ -188,7 +181,7 @@ def test_a_cluster_is_given_a_token_and_loses_it_under_load(roll: Roll) -> None:
     assert status == 503
     assert refusal in body, body
     for holder in fleet.holders:
-        assert hits(fleet.engines[NO_DISCOVERY_HOST], first_of(holder), COUNT) == 0
+        assert fleet.engines[NO_DISCOVERY_HOST].hits(first_of(holder), COUNT) == 0
         for reader in roll.proving:
             wait_hits(fleet.engines[reader], first_of(holder), COUNT, COUNT)
     for i in range(DISCOVERY_HOSTS):
