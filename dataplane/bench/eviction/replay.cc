@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/splitmix.h"
 #include "pool/pool.h"
 
 namespace peercache::bench {
@@ -14,22 +15,6 @@ namespace {
 constexpr size_t kPageBytes = 4096;  // the smallest slots: the whole payload of class 0
 // Room is made in steps of this share of the pool, as upkeep does.
 constexpr size_t kStepsPerPool = 128;
-
-uint64_t Mix(uint64_t x) {  // splitmix64
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
-Key KeyOf(uint32_t page) {
-  Key key;
-  for (uint64_t i = 0; i < 4; ++i) {
-    const uint64_t word = Mix(uint64_t{page} * 4 + i);
-    std::memcpy(key.bytes.data() + 8 * i, &word, 8);
-  }
-  return key;
-}
 
 double Since(TimePoint start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -75,7 +60,7 @@ Result<ReplayResult> Replay(const Trace& trace, double share, EvictionPolicy pol
   const TimePoint start = Clock::now();
   for (const Request& request : trace.requests) {
     keys.clear();
-    ForEachPage(request.prompt, [&](uint32_t page) { keys.push_back(KeyOf(page)); });
+    ForEachPage(request.prompt, [&](uint32_t page) { keys.push_back(NumberedKey(page)); });
     pins.resize(keys.size());
     (*pool)->FindMany(keys, pins);
     const auto found = [](const PagePin& pin) { return static_cast<bool>(pin); };
@@ -87,7 +72,7 @@ Result<ReplayResult> Replay(const Trace& trace, double share, EvictionPolicy pol
     for (size_t i = 0; i < keys.size(); ++i)
       if (!pins[i]) missing.push_back(keys[i]);
     for (PagePin& pin : pins) pin.Release();
-    ForEachPage({request.answer}, [&](uint32_t page) { missing.push_back(KeyOf(page)); });
+    ForEachPage({request.answer}, [&](uint32_t page) { missing.push_back(NumberedKey(page)); });
     for (const Key& key : missing)
       if (Status status = Set(**pool, key); !status.ok()) return status;
   }

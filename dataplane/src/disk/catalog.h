@@ -51,7 +51,8 @@ class Catalog {
   // Does not tell the observer of the page itself: see Tell. `moves`: the page is there already, at
   // another place, and keeps its note; one that has gone meanwhile stays away (kOlder).
   Outcome Store(const DiskPage& page, bool moves);
-  // Ahead of it, for many pages.
+  // Call it for the keys of many pages before their Store: the misses of the processor's cache then
+  // overlap.
   void Prefetch(const Key& key) const { index_.Prefetch(key); }
   void Tell(std::span<const DiskPage> stored) {
     if (observer_ != nullptr && !stored.empty()) observer_->Stored(stored);

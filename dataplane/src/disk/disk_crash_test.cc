@@ -18,7 +18,7 @@ constexpr int kCrashes = 60;  // of each of four tests, which run beside each ot
 
 uint64_t TagOf(uint64_t number) { return number % kTags; }
 size_t LengthOf(uint64_t number, uint64_t version) {
-  return 1 + Mix(number + 1000 * version) % 30000;
+  return 1 + SplitMix64(number + 1000 * version) % 30000;
 }
 
 class CrashTest : public ::testing::TestWithParam<uint64_t> {

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/splitmix.h"
 #include "base/temp_dir_testing.h"
 #include "base/wrong_bytes.h"
 #include "disk/disk_tier.h"
@@ -30,26 +31,12 @@ class DiskFolder : public peercache::testing::TempDir {
   DiskFolder() : TempDir("/var/tmp") {}
 };
 
-inline uint64_t Mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
-inline Key KeyOf(uint64_t number) {
-  Key key;
-  for (int i = 0; i < 4; ++i) {
-    const uint64_t word = Mix(number * 4 + i);
-    std::memcpy(key.bytes.data() + 8 * i, &word, sizeof(word));
-  }
-  return key;
-}
+inline Key KeyOf(uint64_t number) { return NumberedKey(number); }
 
 // Every eight bytes are others, also between versions.
 inline std::vector<std::byte> BytesOf(uint64_t number, uint64_t version, size_t length) {
   std::vector<std::byte> bytes(length);
-  uint64_t word = Mix(number ^ Mix(version));
+  uint64_t word = SplitMix64(number ^ SplitMix64(version));
   for (size_t at = 0; at < length; at += 8) {
     word = word * 6364136223846793005 + 1442695040888963407;
     std::memcpy(bytes.data() + at, &word, std::min<size_t>(8, length - at));

@@ -18,9 +18,9 @@
 //
 // Costs: 76 bytes of memory a page (index.h) and 32.5 MiB for each device. Put copies the page and
 // computes its checksum. Read passes through two threads and verifies every byte. A start takes
-// 0.2 us a page, while the tier serves (recovery.h). Worse: pages shorter than `mean_page_bytes`,
-// for which the index has no room, are dropped when it is full; and a device whose reads are all
-// under way refuses further ones, which are misses.
+// 0.2 us a page, while the tier serves (recovery.h). Worse: the index is made for pages of
+// `mean_page_bytes`, so it is full before the disk is when pages are shorter, and drops pages then.
+// A device that has as many reads under way as it may refuses further ones, which are misses.
 //
 // Thread-safe. Threads: two for each device, and up to 16 more where its engine is threads.
 #pragma once

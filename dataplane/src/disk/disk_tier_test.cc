@@ -40,7 +40,7 @@ class DiskTierTest : public ::testing::TestWithParam<IoKind> {
 
 TEST_P(DiskTierTest, GivesThePagesThatWerePutAlsoAfterARestart) {
   Open();
-  const auto length = [](uint64_t i) { return 1 + Mix(i) % 100000; };
+  const auto length = [](uint64_t i) { return 1 + SplitMix64(i) % 100000; };
   for (uint64_t i = 0; i < 40; ++i) ASSERT_TRUE(PutInTime(*tier_, i, 0, length(i)));
   ASSERT_TRUE(FlushAll(*tier_).ok());
   for (uint64_t i = 0; i < 40; ++i)
@@ -147,7 +147,7 @@ TEST_P(DiskTierTest, ManyThreadsPutReadAndClearAtOnce) {
       for (int round = 0; round < 150; ++round) {
         for (int i = 0; i < 4; ++i) {
           const uint64_t number = random() % kKeys;
-          (void)PutPage(*tier_, number, 0, 1 + Mix(number) % 65536, number % 3);
+          (void)PutPage(*tier_, number, 0, 1 + SplitMix64(number) % 65536, number % 3);
         }
         std::array<DiskRead, 8> reads;
         std::array<DiskRead*, 8> batch;
@@ -163,7 +163,7 @@ TEST_P(DiskTierTest, ManyThreadsPutReadAndClearAtOnce) {
           if (reads[i].outcome != ReadOutcome::kHit) continue;
           ++hits;
           EXPECT_TRUE(HasRightBytes("page", reads[i].memory.first(reads[i].page.length),
-                                    BytesOf(numbers[i], 0, 1 + Mix(numbers[i]) % 65536)));
+                                    BytesOf(numbers[i], 0, 1 + SplitMix64(numbers[i]) % 65536)));
         }
         if (t == 0 && round % 50 == 49) {
           EXPECT_TRUE(tier_->Clear(1, round).ok());

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/size.h"
+#include "base/splitmix.h"
 
 namespace peercache::disk {
 namespace {
@@ -14,14 +15,6 @@ namespace {
 constexpr double kDay = 86400, kHour = 3600;
 // While it does, all pages of a batch get the same answer.
 constexpr Duration kShareLasts = std::chrono::seconds(60);
-
-// Numbers of batches may be consecutive: splitmix64.
-uint64_t Mixed(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 }  // namespace
 
@@ -58,7 +51,7 @@ bool WriteBudget::Admits(uint64_t batch, bool continues_hit, TimePoint now) {
     share_ = left / (a_second_ * kHour);
     share_until_ = now + kShareLasts;
   }
-  return continues_hit || static_cast<double>(Mixed(batch)) < share_ * 0x1p64;
+  return continues_hit || static_cast<double>(SplitMix64(batch)) < share_ * 0x1p64;
 }
 
 void WriteBudget::Spend(uint64_t bytes, TimePoint now) {

@@ -90,7 +90,7 @@ class ClearSimulation {
     std::map<int, Page> pool;
     std::map<int, std::shared_ptr<Flight>> flights;
     uint64_t epoch = 0;  // of reads: Replicas::epoch
-    // As in Clears; times are of the member's clock, 0: never.
+    // The members of Clears of these names. Times are of the member's clock, 0: never.
     ClearTable known, heard;
     int64_t version = 0, needed = 0;
     std::optional<ClearEntry> latest;

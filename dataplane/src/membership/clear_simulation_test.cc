@@ -73,7 +73,7 @@ void ClearSimulation::OnMember(int i, uint64_t incarnation, std::function<void()
   const Member& m = members_[i];
   if (m.incarnation != incarnation) return;
   if (!Stands(m)) return run();
-  // What has waited for it is done in any order.
+  // Messages that waited for a stopped member arrive in any order.
   At(std::max(m.stopped_until, m.paused_until) + Between(0, kMilli),
      [=, this] { OnMember(i, incarnation, run); });
 }
@@ -523,7 +523,7 @@ void ClearSimulation::Get(int i) {
       self.pool.try_emplace(key, *answer.page);
   };
   if (Chance(0.5)) return Send(i, j, kPeerTimeout, look, land);
-  // Of its memory, whether its process runs or not.
+  // A one-sided READ brings memory of the holder, whether its process runs or not.
   const Nanos posted = Between(0, kMilli), complete = Chance(slow_) ? kSecond : kMilli;
   At(now_ + posted, [=, this, incarnation = m.incarnation] {
     const Answer answer = look(j);
@@ -544,8 +544,7 @@ void ClearSimulation::Given(int i, int key, const Page& page, const Wanted& call
     if (!heard && (weather_.network || weather_.clocks_stand)) continue;
     violation_ = fmt::format(
         "at {} ms: member {} gives page {} of {} ms; the clear {} by {} of {} ms ended at {} ms, "
-        "and "
-        "it {}",
+        "and it {}",
         now_ / kMilli, i, key, page.set_at / kMilli, clear->entry.epoch, clear->by,
         clear->begun / kMilli, clear->ended / kMilli, heard ? "has heard of it" : "has not heard");
     return;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/splitmix.h"
 #include "base/wrong_bytes.h"
 #include "pool/pool.h"
 
@@ -27,21 +28,7 @@ inline std::unique_ptr<Pool> MakePool(size_t bytes, size_t max_page_bytes = 64 *
   return std::move(pool).value();
 }
 
-inline uint64_t Mix(uint64_t x) {  // splitmix64
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
-inline Key KeyOf(uint64_t number) {
-  Key key;
-  for (uint64_t i = 0; i < 4; ++i) {
-    const uint64_t word = Mix(number * 4 + i);
-    std::memcpy(key.bytes.data() + 8 * i, &word, 8);
-  }
-  return key;
-}
+inline Key KeyOf(uint64_t number) { return NumberedKey(number); }
 
 // A page is a block of its key's own, repeated. Block by block, because byte loops are slow without
 // optimization and under sanitizers.
