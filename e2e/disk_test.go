@@ -26,6 +26,7 @@ const diskFolder = "/var/lib/peercache-e2e"
 // diskSpecs give the nodes drives, and take their memory away. Pages are written once.
 func diskSpecs() {
 	var body request
+	var update v1alpha1.UpdateSpec // before
 	var lines []string
 	note := func(format string, values ...any) {
 		lines = append(lines, time.Now().Format("15:04:05 ")+fmt.Sprintf(format, values...))
@@ -41,7 +42,9 @@ func diskSpecs() {
 			_, err := below.exec(ctx, machine, "sh", "-c", "rm -rf "+diskFolder+" && mkdir "+diskFolder)
 			Expect(err).NotTo(HaveOccurred())
 		}
+		update = clusterNamed(ctx, clusterName).Spec.Update
 		changeSpec(ctx, func(spec *v1alpha1.PeerCacheClusterSpec) {
+			spec.Update.DrainBudget = new(resource.MustParse("0")) // else a pod that ends last may give its pages to a new one
 			spec.Disk = &v1alpha1.DiskSpec{
 				HostPath: []v1alpha1.DiskFolder{diskFolder}, Size: resource.MustParse("1Gi"), WriteBudget: "unlimited",
 			}
@@ -61,7 +64,7 @@ func diskSpecs() {
 		cluster := clusterNamed(ctx, clusterName)
 		patch := client.MergeFrom(cluster.DeepCopy())
 		metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, v1alpha1.AnnotationConfirmLoss, groupName+":"+diskFolder)
-		cluster.Spec.Disk = nil
+		cluster.Spec.Disk, cluster.Spec.Update = nil, update
 		Expect(kube.Patch(ctx, cluster, patch)).To(Succeed())
 		Eventually(func(g Gomega) {
 			g.Expect(clusterNamed(ctx, clusterName).Status.Disk).To(BeNil())
