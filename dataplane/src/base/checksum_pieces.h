@@ -8,6 +8,11 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#if defined(__aarch64__)
+// Every arm64 processor has NEON, and the library's code for it is what is compiled.
+static_assert(XXH_VECTOR == XXH_NEON);
+#endif
+
 namespace peercache {
 
 struct ChecksumPiece {

@@ -1,7 +1,6 @@
 #include "base/permit.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <new>
 #include <utility>
@@ -9,7 +8,7 @@
 namespace peercache {
 
 Result<Permit> Permit::Create() {
-  auto memory = MappedRegion::Create("peercache-permit", 4096, HugePages::kOff);
+  auto memory = MappedRegion::Create("peercache-permit", SmallPageSize(), HugePages::kOff);
   if (!memory.ok()) return memory.status();
   ::new (memory->data()) Word(0);
   return Permit(std::move(*memory));
@@ -24,7 +23,7 @@ Result<Permit> Permit::Map(UniqueFd fd) {
   auto memory = MappedRegion::Map(std::move(fd), sizeof(Word), MapAccess::kReadWrite);
   if (!memory.ok()) return memory.status().Annotate("permit");
   // A huge page that is not there ends it as well.
-  if (memory->page_size() > static_cast<size_t>(sysconf(_SC_PAGESIZE)))
+  if (memory->page_size() > SmallPageSize())
     return InvalidArgument("permit: the memfd with Attach must be of small pages");
   return Permit(std::move(*memory));
 }

@@ -2,17 +2,21 @@
 
 #include <algorithm>
 
+#include "base/divide.h"
+
 namespace peercache {
 namespace {
 
-constexpr size_t kPage = 4096;
-
-size_t RoundUp(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+// At least one page.
+size_t RoundUp(size_t bytes) {
+  const size_t page = SmallPageSize();
+  return std::max<size_t>(DivideUp(bytes, page), 1) * page;
+}
 
 }  // namespace
 
 Staging::Staging(size_t total_bytes, Share share, Unshare unshare)
-    : lane_bytes_(RoundUp(std::max(total_bytes / kLanes, kPage))),
+    : lane_bytes_(RoundUp(total_bytes / kLanes)),
       share_(std::move(share)),
       unshare_(std::move(unshare)) {}
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/memory.h"
 #include "base/small_file.h"
 #include "doctor/reach.h"
 #include "transport/rdma/verbs.h"
@@ -121,7 +122,7 @@ Facts Gather(const NodeConfig& config) {
   facts.huge_pages = ReadHugePagePools(facts.numa_nodes, "/sys");
   facts.halt_poll = ReadHaltPoll("/sys");
   for (const NumaNode& node : facts.numa_nodes)
-    facts.small_pages_free[node.id] = ReadNumaFree(node.id, 4096).bytes;
+    facts.small_pages_free[node.id] = ReadNumaFree(node.id, SmallPageSize()).bytes;
   facts.memory = ReadMemoryLimit();
   facts.memlock = rdma::ReadMemlock();
   facts.descriptors = ReadDescriptorLimit();

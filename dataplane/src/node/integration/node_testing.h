@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/divide.h"
 #include "base/memory.h"
 #include "base/temp_dir_testing.h"
 #include "base/wrong_bytes.h"
@@ -109,7 +110,8 @@ class TestEngine {
  public:
   TestEngine(const std::string& socket, size_t pages, size_t page_bytes, bool shared = true)
       : page_bytes_(page_bytes) {
-    auto region = MappedRegion::Create("test-engine", (pages * page_bytes + 4095) / 4096 * 4096,
+    const size_t page = SmallPageSize();
+    auto region = MappedRegion::Create("test-engine", DivideUp(pages * page_bytes, page) * page,
                                        HugePages::kOff);
     EXPECT_TRUE(region.ok());
     host_ = std::move(*region);

@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include "base/memory.h"
 #include "base/numa_maps.h"
 
 namespace peercache::rdma {
-namespace {
-
-constexpr size_t kBasePage = 4096;
-
-}  // namespace
 
 std::vector<bool> FarRails(std::span<const int> rails,
                            const std::function<NumaSample(int node)>& sample) {
@@ -28,7 +24,7 @@ std::vector<bool> FarRails(std::span<const int> rails,
 }
 
 NumaSample SampleTouched(std::span<const std::byte> bytes, int node) {
-  const NumaSample asked = SampleNuma(bytes, kBasePage, node);
+  const NumaSample asked = SampleNuma(bytes, SmallPageSize(), node);
   if (asked.source != NumaSource::kRefused) return asked;
   const NumaSample read = ReadNumaMaps(bytes, node);
   // Paged in on demand: what is not there yet may come from anywhere.
