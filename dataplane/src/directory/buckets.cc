@@ -1,11 +1,11 @@
 #include "directory/buckets.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstring>
 
 #include "base/checksum.h"
+#include "base/device_order.h"
 
 namespace peercache {
 
@@ -83,8 +83,7 @@ void Buckets::Remove(const StoredRecord& record) {
 void Buckets::Write(uint64_t index, Bucket bucket) {
   bucket.checksum = BucketChecksum(bucket, index, seed_);
   std::memcpy(&buckets_[index], &bucket, sizeof(bucket));
-  // For the devices that read it: before whatever this thread sends next.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  OrderForDevices();  // before whatever this thread sends next
 }
 
 }  // namespace peercache

@@ -9,6 +9,7 @@
 #include <optional>
 #include <random>
 
+#include "base/device_order.h"
 #include "directory/buckets.h"
 #include "directory/by_stripe.h"
 #include "directory/fence.h"
@@ -181,8 +182,8 @@ uint32_t Shard::Impl::Remove(const OwnerTable::Admission& owner, const WithdrawI
 
 // Read when all that is withdrawn is out of the buckets: who is granted a look later finds nothing.
 uint32_t Shard::Impl::UnseenMillis(TimePoint now) const {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  const int64_t until = granted_until_.load(std::memory_order_seq_cst);
+  OrderForDevices();
+  const int64_t until = granted_until_.load(std::memory_order_relaxed);
   if (until == 0) return kNeverServed;
   const Duration unseen = now.time_since_epoch() - Duration(until);
   return static_cast<uint32_t>(std::clamp<int64_t>(ToMillis(unseen), 0, kNeverServed - 1));
@@ -193,9 +194,11 @@ DirectoryOk Shard::Impl::Directory(TimePoint now) {
   // Before anybody hears of the grant, which readers count by clocks of their own.
   // model: served_by_grant
   const int64_t until = (now.time_since_epoch() + Padded(options_.owner_ttl)).count();
-  int64_t before = granted_until_.load();
-  while (before < until && !granted_until_.compare_exchange_weak(before, until)) {
+  int64_t before = granted_until_.load(std::memory_order_relaxed);
+  while (before < until &&
+         !granted_until_.compare_exchange_weak(before, until, std::memory_order_relaxed)) {
   }
+  OrderForDevices();  // either the reader's look finds nothing, or UnseenMillis sees this grant
   return {.instance = seed_, .buckets = buckets_.count(), .owners = owners_.Served(now)};
 }
 

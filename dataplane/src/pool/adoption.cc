@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
+#include "base/device_order.h"
 #include "base/size.h"
 #include "pool/slot_header.h"
 
@@ -22,7 +24,8 @@ bool CanBe(const SlotHeader& header, SizeClass size_class, uint64_t generation_l
 
 void VoidHeader(const MappedRegion& memory, const Slot& slot) {
   auto* header = reinterpret_cast<SlotHeader*>(memory.data() + slot.offset());
-  std::atomic_ref(header->generation).store(0, std::memory_order_seq_cst);
+  std::atomic_ref(header->generation).store(0, std::memory_order_release);
+  OrderForDevices();  // before the first byte of the next page
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/device_order.h"
 #include "pool/fair_order.h"
 #include "pool/ghost.h"
 #include "pool/heat.h"
@@ -47,7 +48,8 @@ struct Pool::Impl {
   // Whoever reads the header without the mutex (a remote READ) trusts the rest only when generation
   // is what the record says, so it is cleared first and set last.
   static void ClearHeader(SlotHeader* header) {
-    std::atomic_ref(header->generation).exchange(0, std::memory_order_seq_cst);
+    std::atomic_ref(header->generation).store(0, std::memory_order_release);
+    OrderForDevices();  // before the first byte of the next page
   }
   static void WriteHeader(SlotHeader* header, const Slot& slot) {
     header->magic = SlotHeader::kMagic;
