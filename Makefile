@@ -66,6 +66,10 @@ test-checks: ## The checks of the checks: what ends a run of the lanes, what is 
 test-host: ## HOST=debian-13, ubuntu-24.04 or debian-12: build and run the C++ unit tests there, in a root made from packages; before each release
 	@hack/hosts/test.sh $(HOST)
 
+.PHONY: test-arm64
+test-arm64: ## C++ unit tests and two nodes of arm64 under an emulator, cross-compiled in a root made from packages
+	@hack/hosts/arm64.sh
+
 .PHONY: test-kubernetes
 test-kubernetes: ## KUBERNETES=1.31 or 1.34: test-envtest and test-chart-upgrade on the API server of this version; before each release
 	@: $${KUBERNETES:?name one: make test-kubernetes KUBERNETES=1.31}

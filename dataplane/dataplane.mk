@@ -47,6 +47,10 @@ build-tsan: ## What test-tsan runs
 test-tsan: build-tsan ## C++ unit tests under ThreadSanitizer, but for simulations and models, in which one thread works
 	$(call run_preset,tsan,2)
 
+.PHONY: build-arm64
+build-arm64:
+	$(call build_preset,arm64)
+
 .PHONY: test-fabric-model
 test-fabric-model: ## What RDMA of 400 Gb/s would bring, modelled in virtual time, as a table; whole nodes on the same fake device; test-cpp runs both, too
 	@$(call configure_and_build,asan,build/asan --target fake_verbs_test node_on_fake_test)

@@ -31,6 +31,15 @@ need_root() {
   [ "$(id -u)" = 0 ] || die "$(basename "$0") has to run as root" "run it again with sudo -E"
 }
 
+# As Go and images name it.
+machine_architecture() {
+  case $(uname -m) in
+    x86_64) echo amd64 ;;
+    aarch64) echo arm64 ;;
+    *) uname -m ;;
+  esac
+}
+
 # logged LOG PATTERN CMD...: CMD's output goes to LOG; lines that match the extended regular expression PATTERN are
 # also shown, as progress. When CMD fails, so is the end of LOG.
 logged() {

@@ -204,7 +204,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       case 3: ApplyEdits(step.bytes, way); break;
       case 4:
       case 5: way.insert(way.begin(), bytes.begin(), bytes.end()); break;
-      case 6: way.resize(way.size() - std::min(way.size(), bytes.size() * step.argument)); break;
+      case 6:
+        way.erase(way.end() - std::min(way.size(), bytes.size() * step.argument), way.end());
+        break;
       case 7: client.HangUp(); break;
       case 8: arrive(); break;
     }

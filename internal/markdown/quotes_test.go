@@ -90,7 +90,7 @@ func TestQuotedCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	makefiles += string(top)
-	for target, page := range quotes(t, "(?:`|    |\n)make ([a-z][-a-z]+)") {
+	for target, page := range quotes(t, "(?:`|    |\n)make ([a-z][-a-z0-9]+)") {
 		if !regexp.MustCompile(`(?m)^` + target + `:|^\.PHONY:.* ` + target + `\b`).MatchString(makefiles) {
 			t.Errorf("%s: there is no target %s", page, target)
 		}

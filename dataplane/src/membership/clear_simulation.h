@@ -114,9 +114,9 @@ class ClearSimulation {
   struct Answer {
     bool came = false, gone = false;
     uint64_t incarnation = 0;
-    ClearState state;
+    ClearState state{};
     bool current = false, left = false;
-    std::optional<Page> page;
+    std::optional<Page> page{};
   };
   using Asked = std::function<Answer(int member)>;
   using Over = std::function<void(const Answer&)>;

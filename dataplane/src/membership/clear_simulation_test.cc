@@ -441,7 +441,7 @@ void ClearSimulation::VouchAll(const std::shared_ptr<Clear>& clear) {
 
 void ClearSimulation::Await(const std::shared_ptr<Clear>& clear, bool first) {
   const Nanos left = clear->deadline - Local(members_[clear->by]);
-  const auto which = [=](int j) {
+  const auto which = [=, this](int j) {
     const Stage stage = clear->stage[j];
     return stage == Stage::kHasPages || stage == Stage::kSwept ||
            (first && (stage == Stage::kSilent || (stage == Stage::kGone && guards_.ask_gone)));
