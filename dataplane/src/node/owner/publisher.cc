@@ -11,6 +11,9 @@ namespace {
 
 // Items in one message: bounds memory and the time one message takes.
 constexpr size_t kBatch = 2048;
+// Part of a tier's pages that a repair pass holds at a time. What is held does not go: an eviction
+// meanwhile takes the oldest of the others, and without this bound those that were set last.
+constexpr uint64_t kHeldShare = 16;
 // When a page whose note could not be removed, because it was in use, is looked at again.
 constexpr Duration kForgetAgain = milliseconds(500);
 using Groups = std::unordered_map<uint64_t, std::vector<size_t>>;
@@ -329,6 +332,7 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
   std::unordered_map<uint16_t, std::vector<size_t>> withdraw;
   backlog_.store(unseen, std::memory_order_relaxed);
   Holdings* holdings = nullptr;
+  size_t most = kBatch;  // of the tier's pages in one message
   const auto check = [&](const NotedPage& info) {
     if (unseen > 0) --unseen;
     if (unseen % kBatch == 0) KeepAliveIfDue();  // a pass over a disk takes seconds
@@ -374,11 +378,14 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
     for (int m = 0; m < missing_count; ++m) publish[missing[m]].push_back(pages.size());
     for (uint16_t index : surplus) withdraw[index].push_back(pages.size());
     pages.push_back(std::move(page));
-    if (pages.size() == kBatch) failed += FlushRepair(&pages, &publish, &withdraw);
+    if (pages.size() < most) return;
+    backlog_.store(unseen + pages.size() + failed, std::memory_order_relaxed);
+    failed += FlushRepair(&pages, &publish, &withdraw);
   };
   for (Holdings* const tier : {pool_, disk_}) {
     if (tier == nullptr) continue;
     holdings = tier;
+    most = std::clamp<uint64_t>(tier->pages() / kHeldShare, 1, kBatch);
     holdings->ForEach(check);
     backlog_.store(unseen + pages.size() + failed, std::memory_order_relaxed);
     failed += FlushRepair(&pages, &publish, &withdraw);

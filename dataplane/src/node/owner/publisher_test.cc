@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <set>
 #include <thread>
 
 #include "pool/pool_testing.h"
@@ -256,6 +257,20 @@ TEST_F(PublisherTest, ANoteStaysWhileAPublishIsUnderWay) {
   ASSERT_TRUE(host_.Serves(key_));
   EXPECT_TRUE(Noted());
   RepairUntilTheNoteIsGone(surplus_, false);
+}
+
+TEST_F(PublisherTest, WhileAShardIsToldOfAllPagesThoseThatWereSetLastStay) {
+  for (uint64_t n = 2; n <= 64; ++n) Put(*pool_, n, kPage);
+  host_.Hold(true);
+  std::thread repair([&] { publisher_.Repair(with_shard_); });
+  host_.AwaitHeld();
+  std::set<Key> old;
+  for (uint64_t n = 1; n <= 32; ++n) old.insert(KeyOf(n));
+  const auto victims = pool_->TakeVictims(8 * kPage, kPage);
+  EXPECT_GE(victims.size(), 7u);
+  for (const Victim& victim : victims) EXPECT_TRUE(old.contains(victim.key));
+  host_.Hold(false);
+  repair.join();
 }
 
 TEST_F(PublisherTest, PagesThatAreNotYetInPlaceAreTheBacklog) {
