@@ -133,6 +133,10 @@ func numaSpecs() {
 			Expect(status.NUMA.Node).To(Equal(numa))
 			Expect(status.NUMA.Memory.ToldBy).To(Equal("numa_maps"), "the runtime's seccomp profile refuses move_pages")
 			Expect(status.NUMA.Threads.CPUs).To(Equal(strings.TrimSpace(cpus)), "CPUs of %s: %s", pod.Name, status.NUMA.Threads.Why)
+			// Their pools are files, which they hand out through a mount that is read-only.
+			Eventually(func() (string, error) {
+				return kube.logs(ctx, namespace, pod.Name, plan.ContainerName, false)
+			}).WithContext(ctx).WithTimeout(time.Minute).Should(MatchRegexp(`the pool of .*\.numa%d, on this machine, is mapped`, 1-numa))
 		}
 	}, SpecTimeout(4*time.Minute))
 }

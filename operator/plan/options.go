@@ -31,7 +31,7 @@ var fieldOfOption = map[string]string{
 	"heartbeat-ms": "timing.heartbeatMilliseconds", "http": "monitoring", "http-port": "monitoring.port",
 	"huge-pages": "memory.hugePages", "insecure-peers": "security.peers", "lease-ms": "timing.leaseMilliseconds",
 	"member-ttl-ms": "timing.memberTTLMilliseconds", "node-id": "", "numa-node": "rails[].numaNode", "peer-port": "discovery.port",
-	"peer-timeout-ms": "timing.peerTimeoutMilliseconds", "pool-file": "update.strategy", "pool-size": "memory.pool", "rdma-gid": "rdma.gid", "rdma-mtu": "rdma.mtu",
+	"peer-timeout-ms": "timing.peerTimeoutMilliseconds", "pool-file": "update.strategy", "pool-file-view": "update.strategy", "pool-size": "memory.pool", "rdma-gid": "rdma.gid", "rdma-mtu": "rdma.mtu",
 	"rdma-odp": "rdma.onDemandPaging", "rdma-pkey-index": "rdma.partitionKeyIndex", "rdma-service-level": "rdma.serviceLevel",
 	"rdma-traffic-class": "rdma.trafficClass", "socket": "injection.socket", "tenant": "sharing", "tenant-secret-file": "sharing",
 	"tenants-dir": "sharing", "tls-ca-file": "security.tls", "tls-cert-file": "security.tls", "tls-key-file": "security.tls",

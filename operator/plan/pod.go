@@ -105,7 +105,7 @@ func buildEnv(spec v1alpha1.PeerCacheClusterSpec, group Group) []corev1.EnvVar {
 				list[i].Value = byteSize(group.filePool(spec))
 			}
 		}
-		list = append(list, Setting{Name: "pool-file", Value: poolDir})
+		list = append(list, Setting{Name: "pool-file", Value: poolDir}, Setting{Name: "pool-file-view", Value: poolViewDir})
 	}
 	list = append(list, group.diskSettings(spec)...)
 	list = append(list, directorySettings(spec)...)

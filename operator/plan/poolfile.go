@@ -19,6 +19,8 @@ const (
 	// poolDir is where a node keeps its pool in a file, in a volume that outlives its container.
 	poolDir    = "/run/peercache-pool"
 	volumePool = "pool"
+	// poolViewDir is the same folder, read-only. Other nodes of the machine get the file from there.
+	poolViewDir = "/run/peercache-pool-view"
 	// defaultDrainBudget is spec.update.drainBudget when left out. With a pool file peercached takes none unless told: it
 	// cannot know whether its pod goes for good, or only its container restarts.
 	defaultDrainBudget = "8Gi"
@@ -83,8 +85,10 @@ func (g Group) addPool(pod *corev1.PodSpec, cluster *v1alpha1.PeerCacheCluster) 
 		return
 	}
 	node, mount := &pod.Containers[0], g.poolMount(cluster)
+	view := mount
+	view.MountPath, view.ReadOnly = poolViewDir, true
 	pod.Volumes = append(pod.Volumes, g.poolVolume(cluster.Spec))
-	node.VolumeMounts = append(node.VolumeMounts, mount)
+	node.VolumeMounts = append(node.VolumeMounts, mount, view)
 	if mounts := []corev1.VolumeMount{mount}; mount.SubPath != "" {
 		pod.InitContainers = append(pod.InitContainers,
 			chownContainer(PoolFolderName, node.Image, node.ImagePullPolicy, chownFolders(g.owner(cluster.Spec), mounts), mounts))

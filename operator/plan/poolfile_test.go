@@ -42,7 +42,8 @@ func TestPoolFile(t *testing.T) {
 			if told != (test.strategy == v1alpha1.UpdateInPlace) {
 				t.Errorf("the file says\n%s", config.Data[configKey])
 			}
-			file, medium, mounted := variable(daemonSet, "PEERCACHE_POOL_FILE"), corev1.StorageMedium(""), ""
+			file, view := variable(daemonSet, "PEERCACHE_POOL_FILE"), variable(daemonSet, "PEERCACHE_POOL_FILE_VIEW")
+			medium, mounted, readOnly := corev1.StorageMedium(""), "", ""
 			pod := daemonSet.Spec.Template.Spec
 			for _, volume := range pod.Volumes {
 				if volume.Name == volumePool {
@@ -50,12 +51,17 @@ func TestPoolFile(t *testing.T) {
 				}
 			}
 			for _, mount := range pod.Containers[0].VolumeMounts {
-				if mount.Name == volumePool {
+				if mount.Name == volumePool && mount.ReadOnly {
+					readOnly = mount.MountPath
+				} else if mount.Name == volumePool {
 					mounted = mount.MountPath
 				}
 			}
 			if medium != test.medium || file != mounted || (file == poolDir) != (test.medium != "") {
 				t.Errorf("the file is %q, in a volume at %q of medium %q, want %q", file, mounted, medium, test.medium)
+			}
+			if view != readOnly || (view == poolViewDir) != (test.medium != "") {
+				t.Errorf("other nodes get the file from %q, and the volume is read-only at %q", view, readOnly)
 			}
 		})
 	}
@@ -91,6 +97,10 @@ func TestPoolOnTheMachine(t *testing.T) {
 				if !slices.Contains(container.VolumeMounts, want) {
 					t.Errorf("%s: container %s of %s mounts %+v", strategy, container.Name, group, container.VolumeMounts)
 				}
+			}
+			want.MountPath, want.ReadOnly = poolViewDir, true
+			if mounts := pod.Containers[0].VolumeMounts; !slices.Contains(mounts, want) {
+				t.Errorf("%s: for other nodes %s mounts %+v", strategy, group, mounts)
 			}
 			if file := variable(desired.DaemonSets[i], "PEERCACHE_POOL_FILE"); file != poolDir {
 				t.Errorf("%s: the file of %s is %q", strategy, group, file)

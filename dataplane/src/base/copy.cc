@@ -17,6 +17,7 @@ namespace {
 [[gnu::tls_model("initial-exec")]] thread_local sigjmp_buf* volatile active_guard = nullptr;
 
 struct sigaction previous_action;
+std::atomic<bool> installed{false};
 
 void OnSigbus(int signal, siginfo_t* info, void* context) {
   // si_code > 0: raised by the kernel for an access of this thread, not sent with kill().
@@ -126,9 +127,11 @@ void InstallCopyGuard() {
     action.sa_flags = SA_SIGINFO | SA_NODEFER;
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, nullptr, &previous_action);
-    sigaction(SIGBUS, &action, nullptr);
+    installed = sigaction(SIGBUS, &action, nullptr) == 0;
   });
 }
+
+bool CopyGuardInstalled() { return installed.load(std::memory_order_acquire); }
 
 bool GuardedGather(Bytes to, std::span<const ConstBytes> from) {
   if (Total(from) != to.size()) return false;
@@ -143,6 +146,11 @@ bool GuardedScatter(std::span<const Bytes> to, ConstBytes from) {
 bool GuardedMove(std::span<const Bytes> to, std::span<const Bytes> from) {
   if (Total(to) != Total(from)) return false;
   return Guarded([&] { MoveAll(to, from); });
+}
+
+bool GuardedLoad(const std::byte* from, uint64_t* word) {
+  auto& there = *reinterpret_cast<uint64_t*>(const_cast<std::byte*>(from));
+  return Guarded([&] { *word = std::atomic_ref(there).load(std::memory_order_acquire); });
 }
 
 bool GuardedChecksum(std::span<const ConstBytes> bytes, uint64_t* checksum) {

@@ -27,10 +27,14 @@ bool Scatter(std::span<const Bytes> to, ConstBytes from);
 
 // Once per process, before threads copy; further calls do nothing.
 void InstallCopyGuard();
+bool CopyGuardInstalled();
 bool GuardedGather(Bytes to, std::span<const ConstBytes> from);
 bool GuardedScatter(std::span<const Bytes> to, ConstBytes from);
 // Between the segments of two engines, which may cut a page differently.
 bool GuardedMove(std::span<const Bytes> to, std::span<const Bytes> from);
+// An aligned word of memory that others write and can take away. Acquire: what was written before
+// it was, is there.
+bool GuardedLoad(const std::byte* from, uint64_t* word);
 // Checksum (checksum.h) of memory that can be taken away.
 bool GuardedChecksum(std::span<const ConstBytes> bytes, uint64_t* checksum);
 

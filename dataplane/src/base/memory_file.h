@@ -10,7 +10,8 @@
 // lock is the only writer.
 //
 // A region cannot be sealed as a memfd can. Whoever may open the file may write to it and cut it
-// short, so it is for its user alone (mode 0600), and its descriptor is handed to nobody.
+// short, so it is for its user alone (mode 0600), and its descriptor is handed to nobody. Others may be
+// given one to read, of a read-only mount (node/mapped/readable_pool.h).
 #pragma once
 
 #include <cstddef>
@@ -35,6 +36,8 @@ class MemoryFile {
                                  const std::string& name, Duration patience);
 
   const std::string& path() const { return path_; }
+  // There was no such file before: no process can have mapped it.
+  bool made() const { return made_; }
   size_t size() const { return size_; }
   // Of the file system.
   size_t page_size() const { return page_size_; }
@@ -57,6 +60,7 @@ class MemoryFile {
   std::string option_, path_;
   UniqueFd fd_;
   size_t size_ = 0, page_size_ = 0;
+  bool made_ = false;
 };
 
 }  // namespace peercache

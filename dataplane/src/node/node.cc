@@ -27,6 +27,7 @@
 #include "node/kept_clears.h"
 #include "node/mapped/mapped_reader.h"
 #include "node/mapped/pool_server.h"
+#include "node/mapped/readable_pool.h"
 #include "node/owner/publisher.h"
 #include "node/owner/upkeep.h"
 #include "node/peer/member_agent.h"
@@ -394,20 +395,27 @@ class Node::Impl {
     const std::string directory = config_.shared_directory();
     if (!config_.map_pools || directory.empty() || (secret_->none() && config_.tls())) return;
     mapped_reader_ = std::make_unique<MappedReader>(directory, hello, peers_.get(), secret_.get());
-    if (pool_->file() != nullptr) {
-      // Nobody can be kept from writing to a file that they may open, as to a sealed memfd.
-      spdlog::info("nodes of this machine read this node's pages as others do: pool-file is set");
-      return;
-    }
-    Hello holder = hello;
-    holder.to = PoolSocket(directory, hello.node);
-    auto server = PoolServer::Open(directory, holder, secret_.get(), pool_->memory());
-    if (!server.ok()) {
+    if (Status s = ServePool(directory, hello); !s.ok())
       spdlog::warn("nodes of this machine read this node's pages as others do (map-pools): {}",
-                   server.status().ToString());
-      return;
+                   s.message());
+  }
+  Status ServePool(const std::string& directory, Hello holder) {
+    const PoolFile* const file = pool_->file();
+    if (file != nullptr && config_.pool_file_view.empty()) {
+      spdlog::info(
+          "nodes of this machine read this node's pages as others do: pool-file is set "
+          "without pool-file-view");
+      return {};
     }
+    auto readable = file == nullptr
+                        ? ReadableMemory(pool_->memory())
+                        : ReadableFile(pool_->memory(), file->path(), config_.pool_file_view);
+    if (!readable.ok()) return readable.status();
+    holder.to = PoolSocket(directory, holder.node);
+    auto server = PoolServer::Open(directory, holder, secret_.get(), std::move(*readable));
+    if (!server.ok()) return server.status();
     pool_server_ = std::move(*server);
+    return {};
   }
   // The drives, before the pool, which takes its generations from there.
   Status OpenDisk() {

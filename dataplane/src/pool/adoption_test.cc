@@ -134,6 +134,19 @@ TEST(AdoptionTest, NoSlotIsWrittenBeforeTheRestIsOver) {
   EXPECT_TRUE(Put(*pool, 2, kPage));
 }
 
+// Who copies out of the file may be told by it of a page that the process before had, at the same
+// place and with the same generation.
+TEST(AdoptionTest, AFileThatIsEmptiedRestsToo) {
+  const PoolFolder folder;
+  const auto rest = std::chrono::hours(1);
+  Put(*folder.Start(), 1, kPage);
+  const auto pool = folder.Start(16 * kMiB, {{"node", "b"}}, rest);
+  EXPECT_EQ(pool->adoption().start, PoolStart::kDifferent);
+  EXPECT_FALSE(Put(*pool, 1, kPage));
+  EXPECT_GT(pool->Reclaim(pool->NextReuse() + Duration(1)), 10 * kMiB);
+  EXPECT_TRUE(Put(*pool, 1, kPage));
+}
+
 TEST(AdoptionTest, WhatIsBesideTheSlotsIsOfOneProcess) {
   const PoolFolder folder;
   PoolOptions options = folder.Options(16 * kMiB);
@@ -173,7 +186,7 @@ TEST(AdoptionTest, AnyDifferenceStartsEmptyAndSaysWhich) {
     const auto pool = folder.Start(bytes, std::move(identity));
     EXPECT_EQ(pool->adoption().start, PoolStart::kDifferent);
     EXPECT_FALSE(pool->Find(KeyOf(1)));
-    EXPECT_TRUE(Put(*pool, 2, kPage)) << "new memory needs no rest";
+    EXPECT_TRUE(Put(*pool, 2, kPage));
     return pool->adoption().why;
   };
   put();

@@ -45,8 +45,9 @@ struct PoolFileOptions {
   std::string path;      // the file, or a folder for it
   std::string name;      // of the file in such a folder
   Fingerprint identity;  // whose pool it is; the pool adds what its layout depends on
-  // Slots that have no page are not written before this has passed: what the process before was
-  // sending from them, or receiving into them, is over then.
+  // Of a file that was there, slots that have no page are not written before this has passed: what
+  // the process before was sending from them, or receiving into them, and what others copy out of
+  // them (node/mapped), is over then.
   Duration rest{};
 };
 
@@ -67,6 +68,8 @@ class PoolFile {
   PoolStart start() const { return start_; }
   const std::string& why() const { return why_; }
   const std::string& path() const { return file_.path(); }
+  // A process before may have used the file, and others may read its memory still.
+  bool used() const { return !file_.made(); }
 
   // The states are not such as a pool writes: gives up the pages after all. Before TakePages.
   Status Damaged(const std::string& why);

@@ -93,7 +93,8 @@ Result<std::unique_ptr<Pool>> Pool::OfFile(const PoolOptions& options, size_t by
       [&](Slot* slot) { return impl.Keep(slot); }, &impl.adoption);
   if (impl.adoption.start == PoolStart::kAdopted)  // that is of the former process
     std::ranges::fill(pool->beside(), std::byte{});
-  if (impl.adoption.start == PoolStart::kAdopted && options.file.rest > Duration{})
+  // Also of one that was emptied: generations begin anew there.
+  if (impl.file->used() && options.file.rest > Duration{})
     impl.rests_until = Clock::now() + options.file.rest;
   LogStart(*impl.file, bytes, impl.memory.page_size(), impl.adoption);
   return pool;

@@ -240,6 +240,10 @@ constexpr ConfigOption kOptions[] = {
      "process, and the next one with the same options goes on with them; empty: they end with the "
      "process",
      "", SetText<&NodeConfig::pool_file>},
+    {"pool-file-view",
+     "The same file or folder as pool-file, on a read-only mount: nodes on one machine get the file "
+     "from there, so that none of them can write to it (map-pools); empty: they get none",
+     "", SetText<&NodeConfig::pool_file_view>},
     {"disk-path",
      "Folder on a drive for pages that leave the pool, or several with commas, each on a drive of "
      "its own: they come back from there when they are asked for, also after a restart; empty: "
@@ -328,7 +332,7 @@ constexpr ConfigOption kOptions[] = {
      "auto", SetName<&NodeConfig::tcp_congestion>},
     {"map-pools",
      "on | off; on: nodes on one machine that share the folder of their sockets map each other's "
-     "pool read-only and copy pages directly; not the pool of a node with pool-file",
+     "pool read-only and copy pages directly; with pool-file this takes pool-file-view",
      "on", SetSwitch<&NodeConfig::map_pools>},
     {"device-name",
      "RDMA ports that are this node's rails, DEVICE or DEVICE:PORT, e.g. mlx5_0,mlx5_1:2 (default: "

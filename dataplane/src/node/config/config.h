@@ -69,6 +69,7 @@ struct NodeConfig {
   size_t pool_bytes = size_t{4} << 30;
   HugePages huge_pages = HugePages::kAuto;
   std::string pool_file;                // or a folder; empty: the pool ends with the process
+  std::string pool_file_view;           // the same on a read-only mount
   std::vector<std::string> disk_paths;  // folders; empty: pages are in memory only
   uint64_t disk_bytes = 0;              // in each of them
   std::string disk_write_budget = "1";

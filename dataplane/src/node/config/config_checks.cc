@@ -101,6 +101,11 @@ Status CheckWhole(const NodeConfig& c) {
         "pages in pool-file {} would be nobody's; set node-id",
         c.pool_file));
   }
+  if (!c.pool_file_view.empty() && c.pool_file.empty()) {
+    return InvalidArgument(
+        fmt::format("pool-file-view: \"{}\" is a view of no file; set pool-file, or leave this out",
+                    c.pool_file_view));
+  }
   if (c.socket.empty() && c.tenants_dir.empty()) {
     return InvalidArgument(
         "socket: none, and tenants-dir is not set, so that no engine could attach; set one of "

@@ -41,6 +41,7 @@ nlohmann::json ConfigJson(const NodeConfig& c) {
           {"pool-size", FormatSize(c.pool_bytes)},
           {"huge-pages", HugePagesName(c.huge_pages)},
           {"pool-file", c.pool_file},
+          {"pool-file-view", c.pool_file_view},
           {"disk-path", fmt::format("{}", fmt::join(c.disk_paths, ","))},
           {"disk-size", c.disk_bytes == 0 ? "" : FormatSize(c.disk_bytes)},
           {"disk-write-budget", c.disk_write_budget},

@@ -32,6 +32,7 @@ Values Unusual() {
           {"pool-size", "1537Mi"},
           {"huge-pages", "2Mi"},
           {"pool-file", "/dev/shm/peercache"},
+          {"pool-file-view", "/run/peercache-view"},
           {"disk-path", "/nvme0/peercache,/nvme1/peercache"},
           {"disk-size", "500Gi"},
           {"disk-write-budget", "0.3"},

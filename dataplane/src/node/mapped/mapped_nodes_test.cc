@@ -7,10 +7,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/copy.h"
 #include "node/integration/node_process_testing.h"
 #include "node/integration/node_testing.h"
 #include "node/mapped/mapped_reader.h"
 #include "node/mapped/pool_server.h"
+#include "node/mapped/readable_pool.h"
 #include "wire/stream.h"
 
 namespace peercache {
@@ -40,7 +42,8 @@ size_t PoolsMapped() {
   size_t count = 0;
   for (std::string line; std::getline(maps, line);)
     count += line.find(" r--s ") != std::string::npos &&
-             line.find("memfd:peercache-pool") != std::string::npos;
+             (line.find("memfd:peercache-pool") != std::string::npos ||
+              line.find(".pool") != std::string::npos);
   return count;
 }
 
@@ -89,6 +92,54 @@ TEST(MappedNodesTest, ThePoolOfANodeThatIsGoneIsUnmapped) {
   EXPECT_TRUE(Eventually(std::chrono::seconds(5), [] { return PoolsMapped() == 0; }));
 }
 
+// A pool that is a file, in a folder that is on a read-only mount besides, as in a pod.
+TEST(MappedNodesTest, AFileIsMappedThroughItsView) {
+  ASSERT_EQ(geteuid(), 0u) << "only root can mount: run this test as root";
+  InstallCopyGuard();
+  TestCluster cluster([](NodeConfig* c) {
+    c->map_pools = true;
+    c->promotion_percent = 0;
+  });
+  const auto reader = cluster.Start("reader");
+  const TempDir memory("/dev/shm"), view;
+  const NodeConfig other = cluster.Config("holder");
+  const auto start = [&] {
+    return std::make_unique<NodeProcess>(
+        std::vector<std::string>{"node-id=holder", "cluster=test", "bind-addr=127.0.0.1",
+                                 "peer-port=" + std::to_string(TestCluster::FreePort()), "http=off",
+                                 "map-pools=on", "discovery-addr=" + other.discovery_addr,
+                                 "socket=" + other.socket, "pool-size=32Mi", "huge-pages=off",
+                                 "transport=tcp", "heartbeat-ms=100", "member-ttl-ms=1500",
+                                 "pool-file=" + memory.path(), "pool-file-view=" + view.path()},
+        std::vector<std::string>{"unshare", "--mount", "sh", "-c",
+                                 "mount --bind " + memory.path() + " " + view.path() +
+                                     " && mount -o remount,ro,bind " + view.path() +
+                                     R"( && exec "$0" "$@")"});
+  };
+  auto holder = start();
+  ASSERT_TRUE(Eventually(kSoon, [] { return PoolsMapped() == 1; }));
+  TestEngine writer(other.socket, kPages, kPage), engine(reader->socket(), kPages, kPage);
+  ASSERT_TRUE(Eventually(kSoon, [&] { return writer.Set(0, kPages) == kPages; }));
+  const auto all_mapped = [&] {
+    const uint64_t before = FromMappedPools(*reader);
+    return engine.Get(0, kPages).hits == kPages && FromMappedPools(*reader) == before + kPages;
+  };
+  EXPECT_TRUE(Eventually(kSoon, all_mapped));
+  holder->End(SIGKILL);
+  ASSERT_TRUE(Eventually(kSoon, [] { return PoolsMapped() == 0; }));
+  holder = start();
+  EXPECT_TRUE(Eventually(kSoon, all_mapped))
+      << "the next process has the pages, and hands them out";
+
+  // Whatever happens to the file, who reads it goes on.
+  holder->Signal(SIGSTOP);
+  ASSERT_EQ(PoolsMapped(), 1u);
+  ASSERT_EQ(truncate((memory.path() + "/default.pool").c_str(), 0), 0);
+  EXPECT_EQ(engine.Get(0, kPages).hits, 0u);
+  holder->End(SIGKILL);
+  EXPECT_TRUE(Eventually(kSoon, [&] { return engine.Set(1000, 8) == 8; }));
+}
+
 // ---- who is given the pool
 
 class PoolServerTest : public ::testing::Test {
@@ -102,8 +153,10 @@ class PoolServerTest : public ::testing::Test {
   void Serve(std::unique_ptr<Secret> secret) {
     server_.reset();  // it looks at the former secret, and has the socket
     secret_ = std::move(secret);
-    auto server =
-        PoolServer::Open(dir_.path(), {"test", path_, kHolder, 7, 1}, secret_.get(), pool_);
+    auto readable = ReadableMemory(pool_);
+    ASSERT_TRUE(readable.ok()) << readable.status().ToString();
+    auto server = PoolServer::Open(dir_.path(), {"test", path_, kHolder, 7, 1}, secret_.get(),
+                                   std::move(*readable));
     ASSERT_TRUE(server.ok()) << server.status().ToString();
     server_ = std::move(*server);
   }

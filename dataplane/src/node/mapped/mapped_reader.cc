@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 
+#include "base/copy.h"
 #include "node/mapped/pool_server.h"
 #include "pool/slot_header.h"
 #include "wire/stream.h"
@@ -17,10 +19,15 @@ namespace {
 // How soon a node that has come is mapped, and one that has gone is unmapped.
 constexpr milliseconds kWatchEvery{200};
 
-// The page that the record names is in this slot now. model: check_slot
-bool Holds(const SlotHeader& header, const RemotePage& page) {
-  auto& generation = const_cast<uint64_t&>(header.generation);
-  return std::atomic_ref(generation).load(std::memory_order_acquire) == page.record.generation &&
+// The page that the record names is in this slot now. A holder that is gone may have left a file
+// that its next process makes anew, and then the header is not there. model: check_slot
+bool Holds(const std::byte* at, const RemotePage& page) {
+  SlotHeader header;
+  const ConstBytes there(at, sizeof(header));
+  uint64_t generation = 0;
+  return GuardedLoad(at + offsetof(SlotHeader, generation), &generation) &&
+         generation == page.record.generation &&
+         GuardedGather(std::as_writable_bytes(std::span(&header, 1)), {&there, 1}) &&
          header.IsOf(page.key, page.record.length);
 }
 
@@ -81,11 +88,11 @@ ReadOutcome MappedReader::Copy(const RemotePage& page, const MappedRegion& pool,
   const uint64_t slot = sizeof(SlotHeader) + uint64_t{r.length};
   if (r.offset % alignof(SlotHeader) != 0 || slot > pool.size() || r.offset > pool.size() - slot)
     return ReadOutcome::kStale;
-  const auto& header = *reinterpret_cast<const SlotHeader*>(pool.data() + r.offset);
+  const std::byte* const header = pool.data() + r.offset;
   if (!Holds(header, page)) return ReadOutcome::kStale;
   {
     const Permit::Use use(to.permit);
-    const ConstBytes payload(pool.data() + r.offset + sizeof(SlotHeader), r.length);
+    const ConstBytes payload(header + sizeof(SlotHeader), r.length);
     if (!use || !GuardedScatter(to.Of(page.page), payload)) return ReadOutcome::kUnreachable;
   }
   // The bytes above are read before the header below: a holder voids it before it writes any byte
@@ -174,10 +181,11 @@ Result<MappedReader::Mapping> MappedReader::Map(uint64_t node) const {
   mapping.incarnation = key ? who.incarnation : ok.incarnation;
   if (mapping.node != node) return Unavailable("another node answers");
   struct stat info {};
-  // Sealed, so that no header or page that lies within it can be taken away.
-  if (!frame.fd || fstat(frame.fd.get(), &info) != 0 ||
-      (fcntl(frame.fd.get(), F_GET_SEALS) & F_SEAL_SHRINK) == 0)
-    return Corrupt("no sealed memory came with the greeting");
+  if (!frame.fd || fstat(frame.fd.get(), &info) != 0)
+    return Corrupt("no memory came with the greeting");
+  // A file can be cut short while it is read; an embedded node leaves its process's signals alone.
+  if (!CopyGuardInstalled() && (fcntl(frame.fd.get(), F_GET_SEALS) & F_SEAL_SHRINK) == 0)
+    return Unavailable("it is a file, which a node inside of another process does not map");
   auto pool =
       MappedRegion::Map(std::move(frame.fd), static_cast<size_t>(info.st_size), MapAccess::kRead);
   if (!pool.ok()) return pool.status();

@@ -1,6 +1,5 @@
 #include "node/mapped/pool_server.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
@@ -30,18 +29,12 @@ std::string PoolSocket(const std::string& directory, uint64_t node) {
 }
 
 Result<std::unique_ptr<PoolServer>> PoolServer::Open(const std::string& directory, Hello self,
-                                                     const Secret* secret,
-                                                     const MappedRegion& pool) {
+                                                     const Secret* secret, UniqueFd pool) {
   std::string path = PoolSocket(directory, self.node);
   auto listener = ListenUnix(path, 0600);
   if (!listener.ok()) return listener.status();
-  UniqueFd readable(open(fmt::format("/proc/self/fd/{}", pool.fd()).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!readable || fcntl(pool.fd(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) {
-    unlink(path.c_str());
-    return FromErrno("making the pool readable for nodes of this machine", errno);
-  }
   return std::unique_ptr<PoolServer>(new PoolServer(std::move(path), std::move(self), secret,
-                                                    std::move(*listener), std::move(readable)));
+                                                    std::move(*listener), std::move(pool)));
 }
 
 PoolServer::PoolServer(std::string path, Hello self, const Secret* secret, UniqueFd listener,

@@ -13,8 +13,8 @@
 // The connection then stays: the reader unmaps the pool when it ends, so that the memory of a node
 // that is gone is freed. It ends with the node, and with the secret by which it was made.
 //
-// What a process has mapped cannot be taken back from it. The pool is sealed against new writable
-// mappings, so nobody but this node writes there.
+// What a process has mapped cannot be taken back from it. Nobody but this node can write there
+// (readable_pool.h).
 //
 // Thread-safe.
 #pragma once
@@ -27,7 +27,6 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/memory.h"
 #include "base/status.h"
 #include "node/peer/secret.h"
 #include "wire/messages.h"
@@ -46,9 +45,10 @@ bool PoolConnectionEnded(int fd);
 
 class PoolServer {
  public:
-  // `self`: this node. `secret` and `pool` outlive this. Fails when the socket cannot be made.
+  // `self`: this node. `secret` outlives this. `pool`: to be read (readable_pool.h). Fails when the
+  // socket cannot be made.
   static Result<std::unique_ptr<PoolServer>> Open(const std::string& directory, Hello self,
-                                                  const Secret* secret, const MappedRegion& pool);
+                                                  const Secret* secret, UniqueFd pool);
   ~PoolServer();
 
  private:
