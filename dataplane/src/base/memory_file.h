@@ -10,8 +10,8 @@
 // lock is the only writer.
 //
 // A region cannot be sealed as a memfd can. Whoever may open the file may write to it and cut it
-// short, so it is for its user alone (mode 0600), and its descriptor is handed to nobody. Others may be
-// given one to read, of a read-only mount (node/mapped/readable_pool.h).
+// short, so it is for its user alone (mode 0600), and its descriptor is handed to nobody. Others
+// may be given one to read, of a read-only mount (node/mapped/readable_pool.h).
 #pragma once
 
 #include <cstddef>

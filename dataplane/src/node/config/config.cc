@@ -241,7 +241,8 @@ constexpr ConfigOption kOptions[] = {
      "process",
      "", SetText<&NodeConfig::pool_file>},
     {"pool-file-view",
-     "The same file or folder as pool-file, on a read-only mount: nodes on one machine get the file "
+     "The same file or folder as pool-file, on a read-only mount: nodes on one machine get the "
+     "file "
      "from there, so that none of them can write to it (map-pools); empty: they get none",
      "", SetText<&NodeConfig::pool_file_view>},
     {"disk-path",
