@@ -8,12 +8,15 @@
 #
 #   docker build --target dataplane -t peercache/dataplane .     (or hack/images/build-images.sh)
 #
+# With --platform linux/arm64 (ARCH=arm64) the first three are for that architecture. They are compiled on the machine's own, and an
+# emulator runs only what installs packages.
+#
 # The empty ARGs let a build use the caller's registries and caches; unset, they change nothing.
 
 ARG DEBIAN=docker.io/library/debian:bookworm-slim
 
 # --- operator ------------------------------------------------------------------------------------
-FROM docker.io/library/golang:1.26-bookworm AS operator-build
+FROM --platform=$BUILDPLATFORM docker.io/library/golang:1.26-bookworm AS operator-build
 ARG GOPROXY
 ARG GONOSUMDB
 ARG GOSUMDB
@@ -27,8 +30,10 @@ RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY VERSION ./
 COPY api api
 COPY operator operator
+ARG TARGETARCH
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    go build -ldflags "-s -w -X main.version=$(cat VERSION)" -o /out/peercache-operator ./operator \
+    export GOARCH=$TARGETARCH \
+    && go build -ldflags "-s -w -X main.version=$(cat VERSION)" -o /out/peercache-operator ./operator \
     && go build -ldflags "-s -w -X main.version=$(cat VERSION)" -o /out/peercache-csi ./operator/csi
 
 # peercache-csi is the CSI driver of config/csi, which runs apart from the operator.
@@ -38,13 +43,28 @@ USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/peercache-operator"]
 
 # --- C++ tool chain ------------------------------------------------------------------------------
-FROM ${DEBIAN} AS cpp
-RUN apt-get update && apt-get install -y --no-install-recommends \
-      g++ cmake ninja-build ccache pkg-config \
-      libibverbs-dev librdmacm-dev libnuma-dev liburing-dev libasio-dev libspdlog-dev libfmt-dev \
-      libxxhash-dev libcli11-dev nlohmann-json3-dev prometheus-cpp-dev libmicrohttpd-dev libssl-dev \
-      ca-certificates python3-pip \
-    && rm -rf /var/lib/apt/lists/*
+FROM --platform=$BUILDPLATFORM ${DEBIAN} AS cpp
+ARG TARGETARCH
+# For another architecture: its compiler and libraries, its binutils under their plain names, and what CMake reads of it.
+RUN set -eu; own=$(dpkg --print-architecture); of=''; compiler=g++; touch /etc/target.cmake; \
+    case ${TARGETARCH:-$own} in \
+      "$own") ;; \
+      arm64) of=:arm64 compiler=g++-aarch64-linux-gnu; dpkg --add-architecture arm64; \
+        echo 'include(/src/dataplane/cmake/arm64.cmake)' >/etc/target.cmake ;; \
+      *) echo "error: nothing is known of compiling for $TARGETARCH on $own"; exit 1 ;; \
+    esac; \
+    libraries=''; \
+    for name in libibverbs librdmacm libnuma liburing libspdlog libfmt libxxhash prometheus-cpp libmicrohttpd libssl; do \
+      libraries="$libraries $name-dev$of"; \
+    done; \
+    apt-get update; apt-get install -y --no-install-recommends \
+      $compiler cmake ninja-build ccache pkg-config $libraries libasio-dev libcli11-dev nlohmann-json3-dev \
+      ca-certificates python3-pip; \
+    rm -rf /var/lib/apt/lists/*; \
+    for tool in /usr/bin/aarch64-linux-gnu-*; do \
+      if [ -n "$of" ]; then ln -s "$tool" "/usr/local/bin/${tool##*-gnu-}"; fi; \
+    done
+ENV CMAKE_TOOLCHAIN_FILE=/etc/target.cmake
 # The same source compiles once, in whichever build folder, here or on the machine (Makefile): ccache counts the language too.
 ENV CCACHE_BASEDIR=/src CCACHE_NOHASHDIR=1 LANG=C.UTF-8
 WORKDIR /src
@@ -113,7 +133,7 @@ RUN --mount=type=cache,target=/root/.cache/ccache set -eu; \
       cmake -G Ninja -S dataplane -B "build/$v" -DCMAKE_BUILD_TYPE=Release \
         -DPEERCACHE_TESTS=OFF -DPEERCACHE_DAEMON=OFF -DPEERCACHE_PYBIND11_INCLUDE="$pybind11" \
         -DPEERCACHE_PYTHON_INCLUDE="/usr/local/include/python3.${v#3}" \
-        -DPEERCACHE_PYTHON_SOABI="cpython-$v-x86_64-linux-gnu"; \
+        -DPEERCACHE_PYTHON_SOABI="cpython-$v"; \
       cmake --build "build/$v" --target _peercache; \
       find "build/$v" -name '_peercache*.so' -exec install -D -t /out/peercache {} +; \
     done; \
@@ -121,7 +141,7 @@ RUN --mount=type=cache,target=/root/.cache/ccache set -eu; \
 # The extension is loaded inside images that are not ours: it may need nothing but the C library, of
 # Ubuntu 22.04 or newer.
 RUN for so in /out/peercache/*.so; do \
-      if readelf -d "$so" | grep NEEDED | grep -vE '\[(libc|libm|libpthread|libdl|librt|ld-linux-x86-64)\.so'; \
+      if readelf -d "$so" | grep NEEDED | grep -vE '\[(libc|libm|libpthread|libdl|librt|ld-linux-x86-64|ld-linux-aarch64)\.so'; \
         then echo "error: $so needs a library that a SGLang image may lack"; exit 1; fi; \
       newest=$(objdump -T "$so" | grep -oE 'GLIBC_2\.[0-9]+' | cut -d. -f2 | sort -n | tail -1); \
       if [ "$newest" -gt 35 ]; then echo "error: $so needs glibc 2.$newest, more than 2.35"; exit 1; fi; \
@@ -173,7 +193,7 @@ COPY dataplane/python/bindings dataplane/python/bindings
 RUN --mount=type=cache,target=/root/.cache/ccache cd dataplane \
     && cmake --preset release -DCMAKE_UNITY_BUILD=ON -DPEERCACHE_PYBIND11_INCLUDE="$(python/pybind11.sh)" \
       -DPEERCACHE_PYTHON_INCLUDE=/usr/local/include/python3.11 \
-      -DPEERCACHE_PYTHON_SOABI=cpython-311-x86_64-linux-gnu \
+      -DPEERCACHE_PYTHON_SOABI=cpython-311 \
     && cmake --build --preset release --target _peercache \
     && install -D -s -t /package/python/peercache build/release/python/_peercache.*.so \
     && mkdir /package/lib \

@@ -28,7 +28,7 @@ licence() {  # licence PACKAGE FILE
   cp -L "$2" "$out/usr/share/doc/$1/copyright"
 }
 
-for package in $(echo "$headers" | grep '^/usr/\(include\|lib\)/' | xargs dpkg -S 2>/dev/null |
+for package in $(echo "$headers" | grep '^/usr/\(include\|lib\|aarch64-linux-gnu\)/' | xargs dpkg -S 2>/dev/null |
     sed 's/: .*//; s/, /\n/g' | sed 's/:.*//' | sort -u); do
   # shellcheck disable=SC2016  # fields of dpkg
   dpkg-query -W -f 'Package: ${Package}\nStatus: install ok installed\nArchitecture: ${Architecture}\nVersion: ${Version}\n\n' \

@@ -7,33 +7,55 @@ DEBIAN_IMAGE=docker.io/library/debian:bookworm-slim
 # Of the headers that python-headers.xml names, as headers_digest has it.
 HEADERS_DIGEST=346533cf4a70d0adfffdedd32c91d8b4571f6800cb7e8f74bd1076c783fd9b4d
 
-base_images() { sed -n 's/^\(FROM\|ARG DEBIAN=\)[ ]*\(docker\.io[^ ]*\).*/\2/p' "$PEERCACHE_ROOT/Dockerfile" | sort -u; }
+base_images() { sed -n 's/^\(FROM\|FROM --platform=[^ ]*\|ARG DEBIAN=\)[ ]*\(docker\.io[^ ]*\).*/\2/p' "$PEERCACHE_ROOT/Dockerfile" | sort -u; }
+
+# Of another architecture have a name of their own in the store, where one is of one image: those of stages without --platform.
+foreign_base_images() {
+  [ -z "$FOREIGN" ] || sed -n 's/^\(FROM\|ARG DEBIAN=\)[ ]*\(docker\.io[^ ]*\).*/\2/p' "$PEERCACHE_ROOT/Dockerfile" | sort -u | sed "s/\$/$SUFFIX/"
+}
+
+# A Dockerfile as it is read, with those names. Buildah before 1.29 sets no BUILDPLATFORM, and takes the platform of one stage for that
+# of the next.
+of_architecture() {
+  sed ${FOREIGN:+-e "s#^FROM \([^ ]*/[^ ]*\|\\\${DEBIAN}\) #FROM --platform=linux/$FOREIGN \1$SUFFIX #"} \
+    -e "s#\\\$BUILDPLATFORM#linux/$(machine_architecture)#"
+}
 
 base_images_ensure() {
   local image registry=unknown recipe
   recipe=$(cat "$HERE/base-images.sh" "$HERE/python-headers.xml" | sha256sum)
   if [ "$(cat "$ARCHIVES/base-images" 2>/dev/null)" != "$recipe" ]; then
     # Stand-ins that were made in another way would be taken for what they are not any more.
-    for image in $(base_images); do "${BUILDAH[@]}" rmi -f "$image" >/dev/null 2>&1 || true; done
+    for image in $(base_images) $(base_images | sed 's/$/-arm64/'); do "${BUILDAH[@]}" rmi -f "$image" >/dev/null 2>&1 || true; done
   fi
   # Debian first: the others are built on it.
-  for image in "$DEBIAN_IMAGE" $(base_images); do
+  for image in "$DEBIAN_IMAGE" $(base_images) $(foreign_base_images); do
     if "${BUILDAH[@]}" inspect --type image "$image" >/dev/null 2>&1; then continue; fi
     if [ "$registry" != absent ]; then
       step "pulling $image"
-      if timeout 120 "${BUILDAH[@]}" pull -q "$image" >/dev/null 2>"$ARCHIVES/pull.log"; then continue; fi
+      if pull_base_image "$image" >/dev/null 2>"$ARCHIVES/pull.log"; then continue; fi
       registry=absent
       note "no registry: $(tail -1 "$ARCHIVES/pull.log" | cut -c1-160)"
     fi
     step "making a stand-in for $image from packages"
     case $image in
-      "$DEBIAN_IMAGE") stand_in_debian "$image" ;;
+      "$DEBIAN_IMAGE" | "$DEBIAN_IMAGE$SUFFIX") stand_in_debian "$image" ;;
       */golang:*) stand_in_golang "$image" ;;
       */python:3.*) stand_in_python "$image" ;;
       *) die "no stand-in is known for base image $image" "add one to hack/images/base-images.sh, or build where it can be pulled" ;;
     esac
   done
   echo "$recipe" > "$ARCHIVES/base-images"
+}
+
+# A pull gives the name to the image of its architecture: this machine's has to have it at the end.
+pull_base_image() {
+  local name=${1%"$SUFFIX"}
+  if [ "$name" != "$1" ]; then
+    timeout 120 "${BUILDAH[@]}" pull -q --arch "$FOREIGN" "$name" || return
+    "${BUILDAH[@]}" tag "$name" "$1" || return
+  fi
+  timeout 120 "${BUILDAH[@]}" pull -q "$name"
 }
 
 # stand_in NAME BASE STEP...: commits a container made from BASE; each STEP is a buildah command line
@@ -50,15 +72,17 @@ stand_in() {
 }
 
 stand_in_debian() {
-  local tar=$ARCHIVES/tmp/debian.tar log=$ARCHIVES/debian.log sources=()
+  local tar=$ARCHIVES/tmp/debian.tar log=$ARCHIVES/debian.log sources=() arch
   need mmdebstrap
+  arch=$(machine_architecture)
+  [ "$1" = "$DEBIAN_IMAGE" ] || arch=$FOREIGN
   # Where the machine is of the same release, its own package sources are known to work.
   [ ! -f /etc/apt/sources.list.d/debian.sources ] || ! grep -q bookworm /etc/apt/sources.list.d/debian.sources ||
     sources=(/etc/apt/sources.list.d/debian.sources)
   # force-unsafe-io as in the original: a layer that a crash spoils is made anew.
   # With apt's own messages: a quiet mmdebstrap says only that apt has failed. It hands its next free descriptor to
   # /bin/sh by number, and dash knows none above 9: "Bad fd number", where ten are open already.
-  retried logged "$log" '^(E: |Err:|/bin/sh: )' standard_streams_only mmdebstrap --verbose --variant=minbase --dpkgopt='force-unsafe-io' \
+  retried logged "$log" '^(E: |Err:|/bin/sh: )' standard_streams_only mmdebstrap --verbose --variant=minbase --architectures="$arch" --skip=check/qemu --dpkgopt='force-unsafe-io' \
     --aptopt='Acquire::Retries "3"' \
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' --dpkgopt='path-exclude=/usr/share/man/*' \
     --dpkgopt='path-exclude=/usr/share/locale/*' \
@@ -66,7 +90,7 @@ stand_in_debian() {
     --aptopt='DPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb"; }' bookworm "$tar" "${sources[@]}" ||
     die "mmdebstrap could not make $1 from packages" \
       "see the messages above and $log; do the package sources answer (${sources[*]:-deb.debian.org})? then run it again"
-  stand_in "$1" scratch "add @ $tar /" "config --cmd bash @"
+  stand_in "$1" scratch "config --arch $arch @" "add @ $tar /" "config --cmd bash @"
   rm "$tar"
 }
 
@@ -87,7 +111,8 @@ headers_digest() { (cd "$1" && find . -type f -print0 | LC_ALL=C sort -z | xargs
 
 # Headers of each CPython come in a Maven artifact; an extension needs nothing else to be built.
 stand_in_python() {
-  local version=${1##*:} dir=$ARCHIVES/python-headers
+  local version=${1##*:} dir=$ARCHIVES/python-headers base=$DEBIAN_IMAGE
+  [[ $1 != *"$SUFFIX" ]] || base+=$SUFFIX
   version=${version%%-*}
   if [ ! -d "$dir" ] || [ "$(cat "$dir/digest" 2>/dev/null)" != $HEADERS_DIGEST ]; then
     need mvn
@@ -103,5 +128,6 @@ stand_in_python() {
   fi
   local headers=$dir/$version/org/bytedeco/cpython/linux-x86_64/include/python$version
   [ -f "$headers/pyconfig.h" ] || die "no headers for CPython $version in $dir" "add the version to hack/images/python-headers.xml and remove $dir"
-  stand_in "$1" "$DEBIAN_IMAGE" "copy @ $headers /usr/local/include/python$version"
+  # Those for other architectures tell apart what an extension does not ask for.
+  stand_in "$1" "$base" "copy @ $headers /usr/local/include/python$version"
 }

@@ -7,21 +7,26 @@
 
 BUILDAH=(buildah --root "$ARCHIVES/store" --runroot "$ARCHIVES/run" --storage-driver overlay)
 export BUILDAH_ISOLATION=chroot TMPDIR=$ARCHIVES/tmp
+SUFFIX=${FOREIGN:+-$FOREIGN}  # of images of another architecture: a name stands for one image in the store
 
 builder_prepare() {
   need_root
   need buildah ccache
   mkdir -p "$ARCHIVES/tmp"
-  builder_cleanup
-  trap builder_cleanup EXIT
+  clean_store
   [ -z "$1" ] || "${BUILDAH[@]}" rmi --prune >/dev/null
   base_images_ensure
 }
 
 # A build that failed leaves containers, and the store a mount, behind.
-builder_cleanup() {
+clean_store() {
   "${BUILDAH[@]}" rm --all >/dev/null
   umount "$ARCHIVES/store/overlay" 2>/dev/null || true
+}
+
+builder_cleanup() {
+  clean_store
+  emulate_arm64_no_more
 }
 
 host_args() {  # fills ARGS with what lets a step reach and reuse what the machine has
@@ -62,10 +67,10 @@ build_image() {
   # Into the cache that the step sees: `go` itself gives up at the first refusal.
   [ "$1" != operator ] || ! command -v go >/dev/null || (cd "$PEERCACHE_ROOT" && retried go mod download) ||
     die "the operator's modules cannot be had" "is GOPROXY=$(go env GOPROXY) reachable?"
-  needed_stages "$1" > "$dockerfile"
+  needed_stages "$1" | of_architecture > "$dockerfile"
   logged "$ARCHIVES/tmp/$1.log" '^(\[[0-9/]+\] )?STEP .*: RUN |^\[[0-9]*0/[0-9]+\]' \
-    nice "${BUILDAH[@]}" bud --layers --pull-never "${ARGS[@]}" --target "$1" \
-    -f "$dockerfile" -t "$(image_name "$1")" "$PEERCACHE_ROOT"
+    nice "${BUILDAH[@]}" bud --layers --pull-never ${FOREIGN:+--platform "linux/$FOREIGN"} "${ARGS[@]}" --target "$1" \
+    -f "$dockerfile" -t "$(image_name "$1")$SUFFIX" "$PEERCACHE_ROOT"
 }
 
-save_image() { "${BUILDAH[@]}" push -q "$(image_name "$1")" "docker-archive:$2:$(image_name "$1")"; }
+save_image() { "${BUILDAH[@]}" push -q "$(image_name "$1")$SUFFIX" "docker-archive:$2:$(image_name "$1")"; }

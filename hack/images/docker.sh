@@ -6,8 +6,10 @@ builder_prepare() {
   [ -z "$1" ] || docker builder prune -f >/dev/null
 }
 
+builder_cleanup() { emulate_arm64_no_more; }
+
 build_image() {
-  DOCKER_BUILDKIT=1 docker build --progress=plain --target "$1" -t "$(image_name "$1")" "$PEERCACHE_ROOT"
+  DOCKER_BUILDKIT=1 docker build --progress=plain ${FOREIGN:+--platform "linux/$FOREIGN"} --target "$1" -t "$(image_name "$1")" "$PEERCACHE_ROOT"
 }
 
 save_image() { docker save -o "$2" "$(image_name "$1")"; }

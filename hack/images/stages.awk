@@ -4,10 +4,13 @@
 
 FNR == 1 { pass++; stage = "" }
 
-toupper($1) == "FROM" { stage = toupper($3) == "AS" ? $4 : $2 }
+toupper($1) == "FROM" {
+  base = $2 ~ /^--platform=/ ? 3 : 2
+  stage = toupper($(base + 1)) == "AS" ? $(base + 2) : $base
+}
 
 pass == 1 && stage != "" {
-  if (toupper($1) == "FROM") uses[stage] = uses[stage] " " $2
+  if (toupper($1) == "FROM") uses[stage] = uses[stage] " " $base
   for (i = 1; i <= NF; i++) if (sub(/^.*from=/, "", $i) && toupper($1) != "FROM") {
     sub(/,.*/, "", $i)
     uses[stage] = uses[stage] " " $i

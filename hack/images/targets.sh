@@ -7,7 +7,8 @@ REGISTRY=${PEERCACHE_REGISTRY:-docker.io/peercache}
 ARCHIVES=$PEERCACHE_CACHE/images
 
 image_name() { echo "$REGISTRY/$1:$VERSION"; }
-image_archive() { echo "$ARCHIVES/$1-$VERSION.tar"; }
+# image_archive TARGET [ARCHITECTURE]: this machine's has the plain name.
+image_archive() { echo "$ARCHIVES/$1-$VERSION${2:+-$2}.tar"; }
 
 target_sources() {  # target_sources TARGET: paths below the root that its stages COPY
   local cpp="dataplane/CMakeLists.txt dataplane/CMakePresets.json dataplane/cmake dataplane/src"
@@ -19,6 +20,20 @@ target_sources() {  # target_sources TARGET: paths below the root that its stage
     embedded) echo "$(target_sources dataplane)" dataplane/python/{CMakeLists.txt,pybind11.sh,bindings,peercache} ;;
     *) die "unknown image '$1'" "use: ${TARGETS[*]}" ;;
   esac
+}
+
+foreign_archives() { find "$ARCHIVES" -maxdepth 1 -name "$1-$VERSION-*.tar" | LC_ALL=C sort; }
+
+# image_archives TARGET: one for each architecture that it has been built for, this machine's first; all must be of this tree.
+image_archives() {
+  local hash archive
+  hash=$(inputs_hash "$1")
+  for archive in "$(image_archive "$1")" $(foreign_archives "$1"); do
+    if [ ! -f "$archive" ] || [ "$(cat "$archive.inputs" 2>/dev/null)" != "$hash" ]; then
+      die "image $1 has not been built of this tree: $archive" "make images IMAGES=$1, with ARCH=... for another architecture, or remove the archive"
+    fi
+    echo "$archive"
+  done
 }
 
 needed_stages() {  # needed_stages TARGET: the Dockerfile without the stages that TARGET does not use

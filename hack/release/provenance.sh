@@ -18,20 +18,24 @@ changed=$(git status --porcelain)
 commit=$(git rev-parse HEAD)
 mkdir -p "$OUT"
 for image in "$@"; do
-  archive=$(image_archive "$image")
   # An archive made of other sources is not this commit's.
-  if [ ! -f "$archive" ] || [ "$(cat "$archive.inputs" 2>/dev/null)" != "$(inputs_hash "$image")" ]; then
-    die "image $image has not been built from commit ${commit:0:12}" "make images IMAGES=$image"
-  fi
-  # What a registry's manifest names as the image's configuration, and docker as its ID.
-  config=$(tar -xOf "$archive" manifest.json | jq -r '.[0].Config')
-  id=$(tar -xOf "$archive" "$config" | sha256sum | cut -d' ' -f1)
+  archives=$(image_archives "$image")
+  subjects=() built=''
+  while read -r archive; do
+    # What a registry's manifest names as the image's configuration, and docker as its ID.
+    config=$(tar -xOf "$archive" manifest.json | jq -r '.[0].Config')
+    id=$(tar -xOf "$archive" "$config" | sha256sum | cut -d' ' -f1)
+    subjects+=("$(jq -n --arg name "$(image_name "$image")" --arg id "$id" --arg archive "$(basename "$archive")" \
+      --arg sum "$(sha256sum "$archive" | cut -d' ' -f1)" \
+      '{name: $archive, digest: {sha256: $sum}}, {name: $name, digest: {sha256: $id}}')")
+    made=$(date -u -r "$archive" +%Y-%m-%dT%H:%M:%SZ)
+    [[ $made < $built ]] || built=$made
+  done <<<"$archives"
   file=$OUT/$image.provenance.json
-  jq -n --arg name "$(image_name "$image")" --arg id "$id" --arg archive "$(basename "$archive")" \
-    --arg sum "$(sha256sum "$archive" | cut -d' ' -f1)" --arg image "$image" --arg version "$VERSION" \
-    --arg source "git+$SOURCE" --arg commit "$commit" --arg built "$(date -u -r "$archive" +%Y-%m-%dT%H:%M:%SZ)" '{
+  jq -n --argjson subjects "$(jq -s . <<<"${subjects[*]}")" --arg image "$image" --arg version "$VERSION" \
+    --arg source "git+$SOURCE" --arg commit "$commit" --arg built "$built" '{
       _type: "https://in-toto.io/Statement/v1",
-      subject: [{name: $archive, digest: {sha256: $sum}}, {name: $name, digest: {sha256: $id}}],
+      subject: $subjects,
       predicateType: "https://slsa.dev/provenance/v1",
       predicate: {
         buildDefinition: {
@@ -41,5 +45,5 @@ for image in "$@"; do
         runDetails: {
           builder: {id: "https://github.com/peercache/peercache/blob/main/hack/images/build-images.sh"},
           metadata: {finishedOn: $built}}}}' >"$file"
-  note "${file#"$PEERCACHE_ROOT"/}: commit ${commit:0:12}, image sha256:${id:0:12}"
+  note "${file#"$PEERCACHE_ROOT"/}: commit ${commit:0:12}, $(wc -l <<<"$archives") architectures"
 done

@@ -35,9 +35,6 @@ pushed() {  # pushed NAME REFERENCE
   note "$2"
 }
 
-# One for each architecture that is built. The plain name is this machine's, as build-images.sh writes it.
-archives() { find "$ARCHIVES" -maxdepth 1 -name "$1-$VERSION.tar" -o -maxdepth 1 -name "$1-$VERSION-*.tar" | LC_ALL=C sort; }
-
 architecture() {  # architecture ARCHIVE
   local config
   config=$(tar -xOf "$1" manifest.json | jq -r '.[0].Config')
@@ -45,11 +42,10 @@ architecture() {  # architecture ARCHIVE
 }
 
 push_image() {
-  local image=$1 name=$to/$1 archive list=() manifests=() made
+  local image=$1 name=$to/$1 archive list manifests=() made
   # Of other sources it would be an image that no one can build from this tree.
-  [ "$(cat "$(image_archive "$image").inputs" 2>/dev/null)" = "$(inputs_hash "$image")" ] ||
-    die "image $image has not been built of this tree" "make images IMAGES=$image"
-  mapfile -t list < <(archives "$image")
+  list=$(image_archives "$image")
+  mapfile -t list <<<"$list"
   if [ ${#list[@]} = 1 ]; then
     made=$("${CRANE[@]}" push "${list[0]}" "$name:$tag")
   else

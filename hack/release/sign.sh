@@ -21,7 +21,9 @@ trap 'rm -f "$predicate"' EXIT
 while IFS=$'\t' read -r name reference; do
   cosign sign "${FLAGS[@]}" "$reference"
   if [ -f "$OUT/$name.spdx.json" ]; then
-    cosign attest "${FLAGS[@]}" --type spdxjson --predicate "$OUT/$name.spdx.json" "$reference"
+    for sbom in "$OUT/$name.spdx.json" "$OUT/$name"-*.spdx.json; do  # of each architecture
+      [ ! -f "$sbom" ] || cosign attest "${FLAGS[@]}" --type spdxjson --predicate "$sbom" "$reference"
+    done
     # cosign makes the statement anew, about the digest that the registry has.
     jq .predicate "$OUT/$name.provenance.json" >"$predicate"
     cosign attest "${FLAGS[@]}" --type slsaprovenance1 --predicate "$predicate" "$reference"

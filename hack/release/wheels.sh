@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # dist/wheels: wheels and source distribution of the Python package peercache-k8s.
 #
-#   hack/release/wheels.sh           from the client's image, which must be built; twine checks them
+#   hack/release/wheels.sh           from the client's image, of each architecture that is built; twine checks them
 #   hack/release/wheels.sh upload    the same files to PyPI, as the workflow that runs it or with twine's own settings
 #
 # Wheels have what the client's image has: a client of a node on the machine. A node inside of SGLang is built from the
@@ -21,10 +21,9 @@ if [ "${1:-}" = upload ]; then
   exec "$VENV/bin/twine" upload --non-interactive "$OUT"/*
 fi
 
-[ "$(cat "$(image_archive client).inputs" 2>/dev/null)" = "$(inputs_hash client)" ] ||
-  die "image client has not been built of this tree" "make images IMAGES=client"
+archives=$(image_archives client)
+mapfile -t archives <<<"$archives"
 rm -rf "$OUT"
-mapfile -t archives < <(find "$ARCHIVES" -maxdepth 1 \( -name "client-$VERSION.tar" -o -name "client-$VERSION-*.tar" \) | LC_ALL=C sort)
 /usr/bin/python3 "$PEERCACHE_ROOT/hack/release/wheels" "$OUT" "${archives[@]}"
 (cd "$PEERCACHE_ROOT/dataplane" && "$VENV/bin/python" -c 'import sys; from scikit_build_core.build import build_sdist; build_sdist(sys.argv[1])' "$OUT")
 "$VENV/bin/twine" check --strict "$OUT"/*

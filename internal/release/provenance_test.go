@@ -171,11 +171,29 @@ func TestProvenance(t *testing.T) {
 	}
 }
 
+// TestProvenanceOfTwoArchitectures: one statement is of both.
+func TestProvenanceOfTwoArchitectures(t *testing.T) {
+	tree := newReleaseTree(t)
+	tree.build(t)
+	tree.run(t, `plain=`+tree.archive+`; other=${plain%.tar}-arm64.tar; cp "$plain" "$other"; cp "$plain.inputs" "$other.inputs"; hack/release/provenance.sh operator`)
+	text, err := os.ReadFile(filepath.Join(tree.root, "dist/release/operator.provenance.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made statement
+	if err := json.Unmarshal(text, &made); err != nil {
+		t.Fatalf("%v:\n%s", err, text)
+	}
+	if len(made.Subject) != 4 || made.Subject[0].Name != filepath.Base(tree.archive) || !strings.HasSuffix(made.Subject[2].Name, "-arm64.tar") {
+		t.Errorf("subjects %+v", made.Subject)
+	}
+}
+
 func TestProvenanceIsRefused(t *testing.T) {
 	for name, test := range map[string]struct{ change, says string }{
 		"of what no commit says":       {"echo >> operator/main.go", "the work tree is not what any commit says"},
-		"of an image of other sources": {"echo >> operator/main.go && git -c user.name=a -c user.email=a@example.com commit -qam two", "has not been built from commit"},
-		"without an image":             {`rm "$ARCHIVE"`, "has not been built from commit"},
+		"of an image of other sources": {"echo >> operator/main.go && git -c user.name=a -c user.email=a@example.com commit -qam two", "has not been built of this tree"},
+		"without an image":             {`rm "$ARCHIVE"`, "has not been built of this tree"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := newReleaseTree(t)

@@ -70,7 +70,7 @@ func (p pushTree) build(t *testing.T, image, architecture, suffix string) {
 	if err := os.WriteFile(name, archive, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.shell(t, `. hack/lib.sh && . hack/images/targets.sh && inputs_hash `+image+` > "$(image_archive `+image+`).inputs"`)
+	p.shell(t, `. hack/lib.sh && . hack/images/targets.sh && inputs_hash `+image+` > `+name+`.inputs`)
 }
 
 func (p pushTree) shell(t *testing.T, script string) string {
@@ -259,10 +259,12 @@ func TestPushIsRefused(t *testing.T) {
 	tree := newPushTree(t)
 	to := tree.registry + "/peercache"
 	for name, test := range map[string]struct{ command, says string }{
-		"to nowhere":             {"hack/release/push.sh ''", "REGISTRY='' is no place in a registry"},
-		"to an address":          {"hack/release/push.sh https://" + to, "name host and path without a scheme"},
-		"to a host alone":        {"hack/release/push.sh " + tree.registry, "is no place in a registry"},
-		"as what is no version":  {"hack/release/push.sh " + to + " latest", "TAG='latest' is no version"},
+		"to nowhere":            {"hack/release/push.sh ''", "REGISTRY='' is no place in a registry"},
+		"to an address":         {"hack/release/push.sh https://" + to, "name host and path without a scheme"},
+		"to a host alone":       {"hack/release/push.sh " + tree.registry, "is no place in a registry"},
+		"as what is no version": {"hack/release/push.sh " + to + " latest", "TAG='latest' is no version"},
+		"of arm64's of elsewhere": {`. hack/lib.sh; . hack/images/targets.sh; touch "$(image_archive dataplane arm64)"; hack/release/push.sh ` + to +
+			` || status=$?; rm "$(image_archive dataplane arm64)"; exit ${status:-0}`, "-arm64.tar"},
 		"of images of elsewhere": {`. hack/lib.sh; . hack/images/targets.sh; echo other > "$(image_archive client).inputs"; hack/release/push.sh ` + to, "image client has not been built of this tree"},
 	} {
 		t.Run(name, func(t *testing.T) {
