@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs all that building and testing PeerCache needs on Debian 12 or 13, or a recent Ubuntu (amd64).
+# Installs all that building and testing PeerCache needs on Debian 12 or 13, or a recent Ubuntu (amd64, arm64).
 # Idempotent: a few seconds when everything is there. Needs root only when packages are missing.
 #
 #   hack/deps.sh              packages, Go, Python linters
 #   hack/deps.sh --cluster    what `make demo` and `make e2e` need: C++ and Python are compiled inside of images only
+#   ARCH=arm64 hack/deps.sh   also the emulator of images for that architecture
 #
 # ruff and mypy land in ${PEERCACHE_CACHE:-~/.cache/peercache}/bin, which the Makefile has on its PATH.
 # Programs that are built from Go modules (golangci-lint, Kubernetes) are built when first needed.
@@ -12,7 +13,10 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/lib.sh"
 
 GO_VERSION=1.26.8
-GO_ZIP_SHA256=30c2b1bf7dcc88d3eb0a1364e47ddd9128edb3110a30e8a0ef61cd5856b31de7
+case $(uname -m) in
+  aarch64) GO_ARCH=arm64 GO_ZIP_SHA256=02b36b6787b3ac767668f630e2998df45a3b1f9ffee08d1bf3ef6487cd658d99 ;;
+  *) GO_ARCH=amd64 GO_ZIP_SHA256=30c2b1bf7dcc88d3eb0a1364e47ddd9128edb3110a30e8a0ef61cd5856b31de7 ;;
+esac
 PYTHON_LINTERS=$HERE/python-linters.txt  # ruff and mypy
 
 PACKAGES=(  # what a cluster and its images need
@@ -29,6 +33,7 @@ PACKAGES=(  # what a cluster and its images need
 [ "$ID" = ubuntu ] || PACKAGES+=(chromium)
 # Images are made of Debian's packages, which apt checks with these keys.
 [ "$ID" = debian ] || PACKAGES+=(debian-archive-keyring)
+[ -z "${ARCH:-}" ] || PACKAGES+=(qemu-user-static)
 DEVELOPMENT_PACKAGES=(  # what building and testing outside of images needs besides
   g++ cmake ninja-build ccache pkg-config clang clang-format libclang-rt-dev shellcheck
   libibverbs-dev librdmacm-dev libnuma-dev liburing-dev libasio-dev libspdlog-dev libfmt-dev
@@ -76,19 +81,20 @@ install_go() {
   local current dir zip proxy
   current=$(GOTOOLCHAIN=local go env GOVERSION 2>/dev/null || true)
   if [ -n "$current" ] && printf '%s\n' "go$GO_VERSION" "$current" | sort -VC; then note "go: $current"; return; fi
-  [ "$(uname -m)" = x86_64 ] || die "Go $GO_VERSION is missing and only known for x86_64 here" "install Go >= $GO_VERSION from go.dev/dl"
+  [[ $(uname -m) =~ ^(x86_64|aarch64)$ ]] ||
+    die "Go $GO_VERSION is missing, and not known for $(uname -m) here" "install Go >= $GO_VERSION from go.dev/dl"
   step "installing Go $GO_VERSION (found: ${current:-none})"
   dir=$PEERCACHE_CACHE/go$GO_VERSION
   zip=$dir.zip
   proxy=${GOPROXY:-https://proxy.golang.org}
   proxy=${proxy%%[,|]*}
   mkdir -p "$PEERCACHE_CACHE"
-  retried curl -fsSL -o "$zip" "$proxy/golang.org/toolchain/@v/v0.0.1-go$GO_VERSION.linux-amd64.zip" ||
+  retried curl -fsSL -o "$zip" "$proxy/golang.org/toolchain/@v/v0.0.1-go$GO_VERSION.linux-$GO_ARCH.zip" ||
     die "Go $GO_VERSION could not be downloaded from $proxy" "set GOPROXY to a proxy that is reachable, or install Go >= $GO_VERSION by hand"
   sha256sum --quiet -c <<<"$GO_ZIP_SHA256  $zip" || die "$zip is not what it should be" "remove it and try again"
   rm -rf "$dir" "$dir.new"
   unzip -q "$zip" -d "$dir.new"
-  mv "$dir.new/golang.org/toolchain@v0.0.1-go$GO_VERSION.linux-amd64" "$dir"
+  mv "$dir.new/golang.org/toolchain@v0.0.1-go$GO_VERSION.linux-$GO_ARCH" "$dir"
   rm -rf "$dir.new" "$zip"
   chmod -R +x "$dir/bin" "$dir/pkg/tool"   # module archives carry no permissions
   if [ -w /usr/local/bin ]; then

@@ -134,16 +134,18 @@ func TestWorkflowActions(t *testing.T) {
 func TestWorkflowPermissions(t *testing.T) {
 	read := map[string]string{"contents": "read"}
 	want := map[string]map[string]string{
-		"workflows/ci.yml lanes":         read,
-		"workflows/ci.yml hosts":         read,
-		"workflows/ci.yml kubernetes":    read,
-		"workflows/release.yml version":  read,
-		"workflows/release.yml tests":    read,
-		"workflows/release.yml packages": read,
-		"workflows/release.yml images":   {"contents": "read", "packages": "write", "id-token": "write"},
-		"workflows/release.yml release":  {"contents": "write"},
-		"workflows/release.yml pypi":     {"contents": "read", "id-token": "write"},
-		"workflows/release.yml site":     {"contents": "write"},
+		"workflows/ci.yml lanes":          read,
+		"workflows/ci.yml hosts":          read,
+		"workflows/ci.yml arm64":          read,
+		"workflows/ci.yml arm64-emulated": read,
+		"workflows/ci.yml kubernetes":     read,
+		"workflows/release.yml version":   read,
+		"workflows/release.yml tests":     read,
+		"workflows/release.yml packages":  read,
+		"workflows/release.yml images":    {"contents": "read", "packages": "write", "id-token": "write"},
+		"workflows/release.yml release":   {"contents": "write"},
+		"workflows/release.yml pypi":      {"contents": "read", "id-token": "write"},
+		"workflows/release.yml site":      {"contents": "write"},
 	}
 	for file, parsed := range workflows(t) {
 		if strings.HasPrefix(file, "actions/") {
@@ -160,6 +162,23 @@ func TestWorkflowPermissions(t *testing.T) {
 				if strings.HasPrefix(step.Uses, "actions/checkout@") && step.With["persist-credentials"] != false && name != "site" {
 					t.Errorf("%s: job %s keeps the token where every step can read it", file, name)
 				}
+			}
+		}
+	}
+}
+
+// TestWorkflowArchitectures: what is published of images, each job has also built for arm64 before.
+func TestWorkflowArchitectures(t *testing.T) {
+	jobs := workflows(t)["workflows/release.yml"].Jobs
+	for name, published := range map[string][]string{"images": {"make sbom provenance", "make push"}, "packages": {"make wheels"}} {
+		var runs strings.Builder
+		for _, step := range jobs[name].Steps {
+			fmt.Fprintln(&runs, step.Run, step.With["run"])
+		}
+		built := strings.Index(runs.String(), "ARCH=arm64 make deps images")
+		for _, target := range published {
+			if at := strings.Index(runs.String(), target); built < 0 || at < built {
+				t.Errorf("job %s: %q comes before the images of arm64:\n%s", name, target, &runs)
 			}
 		}
 	}
