@@ -16,7 +16,7 @@ need_root
 need mmdebstrap
 
 PACKAGES=(
-  g++-aarch64-linux-gnu cmake ninja-build ccache pkg-config qemu-user-static iproute2 jq
+  g++-aarch64-linux-gnu cmake ninja-build ccache pkg-config qemu-user-static iproute2 jq python3
   {libibverbs,librdmacm,libnuma,liburing,libspdlog,libfmt,libxxhash,prometheus-cpp,libmicrohttpd,libssl,libgtest,libgmock}-dev:arm64
   libasio-dev libcli11-dev nlohmann-json3-dev
 )
