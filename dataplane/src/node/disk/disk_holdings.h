@@ -21,6 +21,7 @@ class DiskHoldings final : public Holdings {
       : tier_(tier), pool_(pool), gone_(std::move(gone)) {}
 
   uint64_t pages() const override { return tier_->stats().pages; }
+  uint64_t most_held() const override { return UINT64_MAX; }  // nothing is
   void ForEach(const std::function<void(const NotedPage&)>& fn) const override;
   Hold Take(const PageAt& at, Record* record) override;
   void Note(std::span<const PageAt> pages, uint16_t peer) override;

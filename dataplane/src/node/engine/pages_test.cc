@@ -24,6 +24,7 @@ class SlowHoldings final : public Holdings {
  public:
   explicit SlowHoldings(Pool* pool) : pool_(pool) {}
   uint64_t pages() const override { return pool_.pages(); }
+  uint64_t most_held() const override { return pool_.most_held(); }
   void ForEach(const std::function<void(const NotedPage&)>& fn) const override {
     pool_.ForEach(fn);
   }

@@ -59,6 +59,10 @@ class Holdings {
   virtual ~Holdings() = default;
 
   virtual uint64_t pages() const = 0;
+  // Bytes of pages that may be held together, by one who looks through all of them. What is held
+  // does not go: an eviction meanwhile takes the oldest of the others, which must not be those that
+  // were set last.
+  virtual uint64_t most_held() const = 0;
   // Calls fn for every page in service; holds no lock during fn. Pages that come or go meanwhile
   // may or may not be seen.
   virtual void ForEach(const std::function<void(const NotedPage&)>& fn) const = 0;
@@ -80,6 +84,7 @@ class PoolHoldings final : public Holdings {
   explicit PoolHoldings(Pool* pool) : pool_(pool) {}
 
   uint64_t pages() const override { return pool_->stats().pages; }
+  uint64_t most_held() const override { return pool_->size() / 16; }
   void ForEach(const std::function<void(const NotedPage&)>& fn) const override;
   Hold Take(const PageAt& at, Record* record) override;
   void Note(std::span<const PageAt> pages, uint16_t peer) override {

@@ -11,9 +11,6 @@ namespace {
 
 // Items in one message: bounds memory and the time one message takes.
 constexpr size_t kBatch = 2048;
-// Part of a tier's pages that a repair pass holds at a time. What is held does not go: an eviction
-// meanwhile takes the oldest of the others, and without this bound those that were set last.
-constexpr uint64_t kHeldShare = 16;
 // When a page whose note could not be removed, because it was in use, is looked at again.
 constexpr Duration kForgetAgain = milliseconds(500);
 using Groups = std::unordered_map<uint64_t, std::vector<size_t>>;
@@ -332,7 +329,7 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
   std::unordered_map<uint16_t, std::vector<size_t>> withdraw;
   backlog_.store(unseen, std::memory_order_relaxed);
   Holdings* holdings = nullptr;
-  size_t most = kBatch;  // of the tier's pages in one message
+  uint64_t held = 0;  // bytes of `pages`
   const auto check = [&](const NotedPage& info) {
     if (unseen > 0) --unseen;
     if (unseen % kBatch == 0) KeepAliveIfDue();  // a pass over a disk takes seconds
@@ -377,15 +374,17 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
     page.record = Signed(page.record);
     for (int m = 0; m < missing_count; ++m) publish[missing[m]].push_back(pages.size());
     for (uint16_t index : surplus) withdraw[index].push_back(pages.size());
+    held += page.record.length;
     pages.push_back(std::move(page));
-    if (pages.size() < most) return;
+    if (pages.size() < kBatch && held < holdings->most_held()) return;
     backlog_.store(unseen + pages.size() + failed, std::memory_order_relaxed);
     failed += FlushRepair(&pages, &publish, &withdraw);
+    held = 0;
   };
   for (Holdings* const tier : {pool_, disk_}) {
     if (tier == nullptr) continue;
     holdings = tier;
-    most = std::clamp<uint64_t>(tier->pages() / kHeldShare, 1, kBatch);
+    held = 0;
     holdings->ForEach(check);
     backlog_.store(unseen + pages.size() + failed, std::memory_order_relaxed);
     failed += FlushRepair(&pages, &publish, &withdraw);

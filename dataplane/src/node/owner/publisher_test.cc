@@ -260,13 +260,14 @@ TEST_F(PublisherTest, ANoteStaysWhileAPublishIsUnderWay) {
 }
 
 TEST_F(PublisherTest, WhileAShardIsToldOfAllPagesThoseThatWereSetLastStay) {
-  for (uint64_t n = 2; n <= 64; ++n) Put(*pool_, n, kPage);
+  constexpr size_t kLarge = 96 * kKiB;  // 64 of them fill most of the pool
+  for (uint64_t n = 2; n <= 64; ++n) ASSERT_TRUE(Put(*pool_, n, kLarge));
   host_.Hold(true);
   std::thread repair([&] { publisher_.Repair(with_shard_); });
   host_.AwaitHeld();
   std::set<Key> old;
   for (uint64_t n = 1; n <= 32; ++n) old.insert(KeyOf(n));
-  const auto victims = pool_->TakeVictims(8 * kPage, kPage);
+  const auto victims = pool_->TakeVictims(8 * kLarge, kLarge);
   EXPECT_GE(victims.size(), 7u);
   for (const Victim& victim : victims) EXPECT_TRUE(old.contains(victim.key));
   host_.Hold(false);
