@@ -29,7 +29,7 @@ func tokenSpecs() {
 		pod, err := nodePod(ctx, nodes.third)
 		Expect(err).NotTo(HaveOccurred())
 		address := fmt.Sprintf("%s-discovery.%s.svc:%d", clusterName, namespace, peerPort)
-		stranger := fmt.Sprintf("env -u PEERCACHE_POOL_FILE timeout 6 peercached --cluster=%s/%s --discovery-addr=%s --node-id=stranger --insecure-peers=on "+
+		stranger := fmt.Sprintf("env -u PEERCACHE_POOL_FILE -u PEERCACHE_POOL_FILE_VIEW timeout 6 peercached --cluster=%s/%s --discovery-addr=%s --node-id=stranger --insecure-peers=on "+
 			"--peer-port=0 --http=off --pool-size=16Mi --socket=/run/peercache/stranger.sock 2>&1; true", namespace, clusterName, address)
 		said, err := kube.exec(ctx, namespace, pod.Name, "", "sh", "-c", stranger)
 		Expect(err).NotTo(HaveOccurred())
