@@ -54,13 +54,11 @@ func (r *Reconciler) imageVolumesRemoved(ctx context.Context, cluster *v1alpha1.
 			},
 		}
 		err := r.Client.Create(ctx, tried, client.DryRunAll)
-		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // somebody's policy or quota: nothing is known
-			return false, nil
-		}
-		if err != nil {
+		refused := apierrors.IsForbidden(err) || apierrors.IsInvalid(err) // by somebody's policy or quota: nothing is known
+		if err != nil && !refused {
 			return false, fmt.Errorf("asking whether the API server keeps image volumes: %w", err)
 		}
-		r.imageVolumes.asked, r.imageVolumes.removed = now, len(tried.Spec.Template.Spec.Volumes) == 0
+		r.imageVolumes.asked, r.imageVolumes.removed = now, !refused && len(tried.Spec.Template.Spec.Volumes) == 0
 	}
 	return r.imageVolumes.removed, nil
 }
