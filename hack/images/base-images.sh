@@ -9,7 +9,7 @@ HEADERS_DIGEST=346533cf4a70d0adfffdedd32c91d8b4571f6800cb7e8f74bd1076c783fd9b4d
 
 base_images() { sed -n 's/^\(FROM\|FROM --platform=[^ ]*\|ARG DEBIAN=\)[ ]*\(docker\.io[^ ]*\).*/\2/p' "$PEERCACHE_ROOT/Dockerfile" | sort -u; }
 
-# Of another architecture have a name of their own in the store, where one is of one image: those of stages without --platform.
+# Base images of another architecture, which stages without --platform use. In the store a name stands for one image, so they have their own.
 foreign_base_images() {
   [ -z "$FOREIGN" ] || sed -n 's/^\(FROM\|ARG DEBIAN=\)[ ]*\(docker\.io[^ ]*\).*/\2/p' "$PEERCACHE_ROOT/Dockerfile" | sort -u | sed "s/\$/$SUFFIX/"
 }

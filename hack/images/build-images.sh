@@ -42,7 +42,7 @@ builder=''
 for target in "$@"; do
   archive=$(image_archive "$target" "$FOREIGN")
   hash=$(inputs_hash "$target")
-  # What is pushed is of one tree, on all architectures.
+  # All architectures of a pushed image come from one tree.
   while read -r other; do
     if [ "$(cat "$other.inputs" 2>/dev/null)" != "$hash" ]; then
       note "removed, as it is of another tree: $other"

@@ -5,6 +5,7 @@
 #include "base/splitmix.h"
 
 namespace peercache::perf {
+
 Key KeyOf(uint64_t number) { return NumberedKey(number); }
 
 void FillPage(uint64_t number, std::span<std::byte> page) {

@@ -22,11 +22,6 @@ namespace {
 constexpr mode_t kOwnerOnly = 0600;
 constexpr milliseconds kLookAgain{50};
 
-bool IsFolder(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
 const char* FixOf(int error) {
   switch (error) {
     case ENOENT:
@@ -43,6 +38,12 @@ const char* FixOf(int error) {
 
 }  // namespace
 
+std::string FileOrIn(const std::string& path, const std::string& name) {
+  struct stat info {};
+  const bool folder = ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+  return folder ? path + (path.ends_with('/') ? "" : "/") + name : path;
+}
+
 Status MemoryFile::Wrong(std::string_view what) const {
   return InvalidArgument(fmt::format("{}: {} {}", option_, path_, what));
 }
@@ -51,7 +52,7 @@ Result<MemoryFile> MemoryFile::Open(std::string_view option, const std::string& 
                                     const std::string& name, Duration patience) {
   MemoryFile file;
   file.option_ = option;
-  file.path_ = IsFolder(path) ? path + (path.ends_with('/') ? "" : "/") + name : path;
+  file.path_ = FileOrIn(path, name);
   constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
   file.fd_ = UniqueFd(::open(file.path_.c_str(), kFlags | O_CREAT | O_EXCL, kOwnerOnly));
   file.made_ = static_cast<bool>(file.fd_);

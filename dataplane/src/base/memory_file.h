@@ -27,6 +27,9 @@
 
 namespace peercache {
 
+// The file `path`; where that is a folder, `name` in it.
+std::string FileOrIn(const std::string& path, const std::string& name);
+
 class MemoryFile {
  public:
   // `path` is the file, which is made where there is none, or a folder that it is in as `name`.

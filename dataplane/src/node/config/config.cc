@@ -241,9 +241,8 @@ constexpr ConfigOption kOptions[] = {
      "process",
      "", SetText<&NodeConfig::pool_file>},
     {"pool-file-view",
-     "The same file or folder as pool-file, on a read-only mount: nodes on one machine get the "
-     "file "
-     "from there, so that none of them can write to it (map-pools); empty: they get none",
+     "The same file or folder as pool-file, on a read-only mount: other nodes of the machine get "
+     "the file from there, so that none of them can write to it (map-pools); empty: they get none",
      "", SetText<&NodeConfig::pool_file_view>},
     {"disk-path",
      "Folder on a drive for pages that leave the pool, or several with commas, each on a drive of "

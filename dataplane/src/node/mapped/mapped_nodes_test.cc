@@ -131,7 +131,7 @@ TEST(MappedNodesTest, AFileIsMappedThroughItsView) {
   EXPECT_TRUE(Eventually(kSoon, all_mapped))
       << "the next process has the pages, and hands them out";
 
-  // Whatever happens to the file, who reads it goes on.
+  // The reader goes on when its copies meet the end of a file that was cut short.
   holder->Signal(SIGSTOP);
   ASSERT_EQ(PoolsMapped(), 1u);
   ASSERT_EQ(truncate((memory.path() + "/default.pool").c_str(), 0), 0);

@@ -8,15 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/memory_file.h"
+
 namespace peercache {
-namespace {
-
-bool IsFolder(const std::string& path) {
-  struct stat info {};
-  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-}  // namespace
 
 Result<UniqueFd> ReadableMemory(const MappedRegion& pool) {
   UniqueFd fd(open(fmt::format("/proc/self/fd/{}", pool.fd()).c_str(), O_RDONLY | O_CLOEXEC));
@@ -27,8 +21,7 @@ Result<UniqueFd> ReadableMemory(const MappedRegion& pool) {
 
 Result<UniqueFd> ReadableFile(const MappedRegion& pool, const std::string& path,
                               const std::string& view) {
-  const std::string at =
-      IsFolder(view) ? fmt::format("{}/{}", view, path.substr(path.rfind('/') + 1)) : view;
+  const std::string at = FileOrIn(view, path.substr(path.rfind('/') + 1));
   const auto wrong = [&](const std::string& what) {
     return InvalidArgument(
         fmt::format("pool-file-view: {} {}; mount the folder of {} there, read-only (mount --bind "

@@ -330,6 +330,11 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
   backlog_.store(unseen, std::memory_order_relaxed);
   Holdings* holdings = nullptr;
   uint64_t held = 0;  // bytes of `pages`
+  const auto flush = [&] {
+    backlog_.store(unseen + pages.size() + failed, std::memory_order_relaxed);
+    failed += FlushRepair(&pages, &publish, &withdraw);
+    held = 0;
+  };
   const auto check = [&](const NotedPage& info) {
     if (unseen > 0) --unseen;
     if (unseen % kBatch == 0) KeepAliveIfDue();  // a pass over a disk takes seconds
@@ -376,18 +381,13 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
     for (uint16_t index : surplus) withdraw[index].push_back(pages.size());
     held += page.record.length;
     pages.push_back(std::move(page));
-    if (pages.size() < kBatch && held < holdings->most_held()) return;
-    backlog_.store(unseen + pages.size() + failed, std::memory_order_relaxed);
-    failed += FlushRepair(&pages, &publish, &withdraw);
-    held = 0;
+    if (pages.size() >= kBatch || held >= holdings->most_held()) flush();
   };
   for (Holdings* const tier : {pool_, disk_}) {
     if (tier == nullptr) continue;
     holdings = tier;
-    held = 0;
     holdings->ForEach(check);
-    backlog_.store(unseen + pages.size() + failed, std::memory_order_relaxed);
-    failed += FlushRepair(&pages, &publish, &withdraw);
+    flush();
   }
   backlog_.store(failed, std::memory_order_relaxed);
   if (failed > 0) return false;
