@@ -63,14 +63,15 @@ func claimSpecs() {
 	}, NodeTimeout(3*time.Minute))
 
 	AfterAll(func(ctx context.Context) {
-		if CurrentSpecReport().Failed() || failed {
-			return // it stays for a look
-		}
 		for _, machine := range nodes.all() {
 			label(ctx, machine, nil)
 		}
-		Expect(kube.Delete(ctx, template)).To(Succeed())
-		Expect(kube.Delete(ctx, class)).To(Succeed())
+		for _, e := range []engine{from, to} {
+			removeEngine(ctx, e)
+		}
+		deleteAndWait(ctx, cluster, time.Minute)
+		deleteAndWait(ctx, template, time.Minute)
+		deleteAndWait(ctx, class, time.Minute)
 		Expect(below.dra(ctx, "down")).To(Succeed())
 	}, NodeTimeout(2*time.Minute))
 
@@ -162,7 +163,7 @@ func claimSpecs() {
 
 	It("gives claims back when SGLang's pod, and when the cluster is deleted", func(ctx context.Context) {
 		for _, e := range []engine{to, from} {
-			deleteAndWait(ctx, enginePod(e.name, e.node), time.Minute)
+			removeEngine(ctx, e)
 		}
 		Eventually(func(g Gomega) {
 			g.Expect(claims(ctx)).To(HaveLen(len(withPorts())), "without the sidecar's")

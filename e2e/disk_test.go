@@ -58,9 +58,6 @@ func diskSpecs() {
 
 	AfterAll(func(ctx context.Context) {
 		AddReportEntry("pages", strings.Join(lines, "\n"))
-		if failed {
-			return // it stays for a look
-		}
 		cluster := clusterNamed(ctx, clusterName)
 		patch := client.MergeFrom(cluster.DeepCopy())
 		metav1.SetMetaDataAnnotation(&cluster.ObjectMeta, v1alpha1.AnnotationConfirmLoss, groupName+":"+diskFolder)

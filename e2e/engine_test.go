@@ -75,6 +75,13 @@ func startEngine(ctx context.Context, name, node string, more ...string) engine 
 	return engine{name: name, node: node}
 }
 
+// removeEngine deletes the pod of an engine; a spec that failed may not have started it.
+func removeEngine(ctx context.Context, e engine) {
+	if e.name != "" {
+		deleteAndWait(ctx, enginePod(e.name, e.node), time.Minute)
+	}
+}
+
 func (e engine) waitReady(ctx context.Context) {
 	Eventually(func(g Gomega) {
 		pod, err := kube.pod(ctx, e.home(), e.name)

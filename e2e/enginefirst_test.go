@@ -38,11 +38,8 @@ func engineFirstSpecs() {
 	var early, outside engine
 
 	AfterAll(func(ctx context.Context) {
-		if CurrentSpecReport().Failed() || failed {
-			return // it stays for a look
-		}
 		for _, e := range []engine{early, outside} {
-			deleteAndWait(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: e.name}}, time.Minute)
+			removeEngine(ctx, e)
 		}
 		deleteAndWait(ctx, cluster, time.Minute)
 		for _, machine := range nodes.all() {

@@ -12,7 +12,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 )
@@ -93,10 +92,4 @@ func exchange(ctx context.Context, from, to engine, seed int) {
 	Expect(got.Prefetched).To(Equal(tokens), "tokens that %s got", to.name)
 	Expect(rightPages(to, got, wrote.SHA256s)).To(Equal(modePages), "pages that hit")
 	Expect(wrote.SharedMemory && got.SharedMemory).To(BeTrue(), "host pools that are shared with the node")
-}
-
-// removeEngine also waits until the node inside the pod, if there was one, is no member any more.
-func removeEngine(ctx context.Context, e engine) {
-	deleteAndWait(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: e.name}}, time.Minute)
-	waitForNodes(ctx)
 }

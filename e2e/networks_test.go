@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 )
@@ -48,13 +47,8 @@ func networkSpecs() {
 	}, NodeTimeout(3*time.Minute))
 
 	AfterAll(func(ctx context.Context) {
-		if CurrentSpecReport().Failed() || failed {
-			return // it stays for a look
-		}
 		for _, e := range []engine{from, to} {
-			if e.name != "" {
-				Expect(client.IgnoreNotFound(kube.Delete(ctx, enginePod(e.name, e.node)))).To(Succeed())
-			}
+			removeEngine(ctx, e)
 		}
 		deleteAndWait(ctx, overFabric(v1alpha1.ModePlan), time.Minute)
 		// Multus takes back what it gave.

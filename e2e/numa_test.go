@@ -61,9 +61,6 @@ func numaSpecs() {
 	}, NodeTimeout(4*time.Minute))
 
 	AfterAll(func(ctx context.Context) {
-		if CurrentSpecReport().Failed() || failed {
-			return // it stays for a look
-		}
 		deleteAndWait(ctx, overTwoRails(v1alpha1.LayoutPerNUMA), time.Minute)
 		Eventually(func() []string { return podsFor(ctx, numaCluster) }).WithContext(ctx).WithTimeout(90 * time.Second).Should(BeEmpty())
 		for _, object := range twoRails(machine()) {

@@ -68,7 +68,8 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	finished = true
 }, NodeTimeout(6*time.Minute))
 
-// After a failure everything stays for a look; the next run removes it.
+// After a failure the cluster of all specs stays for a look, and the next run removes it. Specs remove what they added in any
+// case: the specs after them want its processors. What they print and evidence_test.go have the rest.
 var _ = AfterSuite(func(ctx context.Context) {
 	if kube != nil && !failed {
 		deleteAndWait(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, 2*time.Minute)

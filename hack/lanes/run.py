@@ -33,6 +33,7 @@ FRAMEWORKS: dict[str, Framework] = {
     "e2e": GINKGO,
 }
 MOST_AGAIN = 3  # in a run
+ERROR_LINES = 12  # of what a test or lane that failed has printed last, at the end of a run
 
 
 class Run:
@@ -43,6 +44,7 @@ class Run:
         self.again = again
         self.times: list[tuple[str, float, str]] = []
         self.again_of: list[tuple[str, str, bool]] = []  # lane, name, and whether it passed then
+        self._errors: list[str] = []  # repeated last, where whoever sees only the end finds them
         self._left = MOST_AGAIN
         self._beside: list[Beside] = []
 
@@ -82,24 +84,22 @@ class Run:
         """Whether the lane passes: at once, or after its tests that failed have passed alone."""
         lines = read(log)
         if found := alarm(lines):
-            say(f"error: {lane} is not tried again: wrong bytes or a sanitizer's report: {found}")
-            return False
+            wrong = f"wrong bytes or a sanitizer's report: {found}"
+            return self._fail(f"{lane} is not tried again: {wrong}")
         if well and self.again and (line := not_run(lines)):
-            say(f"error: {lane}: a test was skipped, and in CI each has to run: {line}")
-            return False
-        if well or not self.again:
-            return well
+            return self._fail(f"{lane}: a test was skipped, and in CI each has to run: {line}")
+        if well:
+            return True
         framework = FRAMEWORKS.get(lane)
-        if framework is None:
-            say(f"error: {lane} is never tried again")
-            return False
-        names = framework.failed(lines)
-        if not names:
-            say(f"error: {lane} is not tried again: more than tests with names has failed")
-            return False
-        if len(names) > self._left:
-            left = f"{len(names)} tests failed, and {self._left} more may be tried"
-            say(f"error: {lane} is not tried again: {left}")
+        names = framework.failed(lines) if framework else []
+        if not (framework and names):
+            why = ": more than tests with names has failed" if framework else ""
+            return self._fail(f"{lane} is not tried again{why}", lines)
+        if not self.again or len(names) > self._left:
+            left = f", and {self._left} more may be tried" if self.again else ""
+            self._fail(f"{lane}: {len(names)} tests failed{left}")
+            for name in names:
+                self._fail(f"{lane}: {name}", framework.reason(lines, name).splitlines())
             return False
         self._left -= len(names)
         # All are tried, also after one has failed, so that the list is complete.
@@ -119,8 +119,16 @@ class Run:
         with (self.artifacts / "flaky.tsv").open("a") as file:
             file.write("\t".join(map(cell, row)) + "\n")
         if not passed:
-            say(f"error: {name} {found or 'failed again'}; see {log}")
+            text = f"{lane}: {name} {found or 'failed again'}; see {log}"
+            self._fail(text, framework.reason(first, name).splitlines())
         return passed
+
+    def _fail(self, text: str, lines: list[str] | None = None) -> bool:
+        """Says it, and says it again at the end, with the last of these lines."""
+        said = [line for line in lines or [] if line.strip()][-ERROR_LINES:]
+        self._errors.append("\n".join([f"error: {text}", *(f"    {line[:200]}" for line in said)]))
+        say(f"error: {text}")
+        return False
 
     def _note(self, lane: str, seconds: float, passed: bool) -> None:
         result = "passed" if passed else "FAILED"
@@ -158,6 +166,8 @@ class Run:
                 say(f"FLAKY: {name} of lane {lane} failed once, and passed alone")
         result = "all lanes passed" if passed else "FAILED"
         say(f"=== {result} after {seconds:.0f} s; logs, lanes.tsv, flaky.tsv: {self.artifacts}")
+        for error in self._errors:
+            say(error)
 
 
 def make(lane: str, log: Path, **variables: str) -> bool:
