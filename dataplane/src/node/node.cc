@@ -412,9 +412,8 @@ class Node::Impl {
                         : ReadableFile(pool_->memory(), file->path(), config_.pool_file_view);
     if (!readable.ok()) return readable.status();
     holder.to = PoolSocket(directory, holder.node);
-    auto server = PoolServer::Open(directory, holder, secret_.get(), std::move(*readable));
-    if (!server.ok()) return server.status();
-    pool_server_ = std::move(*server);
+    pool_server_ =
+        std::make_unique<PoolServer>(directory, holder, secret_.get(), std::move(*readable));
     return {};
   }
   // The drives, before the pool, which takes its generations from there.

@@ -51,6 +51,14 @@ std::optional<uint64_t> ProcessOf(int socket) {
   return file.st_ino;
 }
 
+// 0, or why nobody was reached: EAGAIN: who listens there has not taken those before yet.
+int ConnectTo(const sockaddr_un& address, UniqueFd* fd) {
+  *fd = UniqueFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!*fd) return errno;
+  const auto* to = reinterpret_cast<const sockaddr*>(&address);
+  return connect(fd->get(), to, sizeof(address)) == 0 ? 0 : errno;
+}
+
 // Why nobody was reached at `path`: see ConnectUnix.
 Status NotConnected(const std::string& path, int error) {
   struct stat file {};
@@ -236,23 +244,26 @@ Result<PeerCredentials> CredentialsOf(int socket) {
 Result<UniqueFd> ConnectUnix(const std::string& path) {
   auto address = UnixAddress(path);
   if (!address.ok()) return address.status();
-  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return FromErrno("socket", errno);
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0)
-    return NotConnected(path, errno);
+  UniqueFd fd;
+  if (const int error = ConnectTo(*address, &fd); error != 0) return NotConnected(path, error);
   return fd;
 }
 
 Result<UniqueFd> ListenUnix(const std::string& path, uint32_t mode) {
   auto address = UnixAddress(path);
   if (!address.ok()) return address.status().Annotate("--socket");
-  if (access(path.c_str(), F_OK) == 0) {
-    if (ConnectUnix(path).ok()) {
-      return Unavailable(
-          fmt::format("socket {}: another node is already listening there; stop it or choose "
-                      "another --socket",
-                      path));
-    }
+  UniqueFd former;
+  const int error = ConnectTo(*address, &former);
+  if (error == 0 || error == EAGAIN) {
+    return Unavailable(
+        fmt::format("socket {}: another node is already listening there; stop it or choose "
+                    "another --socket",
+                    path));
+  }
+  // What a process has left that was killed goes, and a link; no file or folder does.
+  struct stat there {};
+  if (lstat(path.c_str(), &there) == 0) {
+    if (!S_ISSOCK(there.st_mode) && !S_ISLNK(there.st_mode)) return NotConnected(path, error);
     unlink(path.c_str());
   }
   UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

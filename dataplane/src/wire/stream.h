@@ -49,7 +49,8 @@ Status ReceiveFrame(int socket, std::optional<TimePoint> deadline, ReceivedFrame
 // Connects to the Unix socket at `path`; non-blocking afterwards. kUnavailable: nobody is there
 // now. kInvalidArgument: `path` can be no node's socket. kUnauthenticated: its mode forbids it.
 Result<UniqueFd> ConnectUnix(const std::string& path);
-// Listens at `path` with `mode`, replacing a dead socket file; a live one is an error.
+// Listens at `path` with `mode`, in place of a socket whose process has ended. Fails when somebody
+// listens there, or when there is something else.
 Result<UniqueFd> ListenUnix(const std::string& path, uint32_t mode);
 
 // Who made the connection: the kernel's word, as this process's namespaces see it (pid 0 when it

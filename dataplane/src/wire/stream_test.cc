@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "base/temp_dir_testing.h"
 
 namespace peercache {
 namespace {
@@ -167,6 +170,41 @@ TEST_F(StreamTest, AwaitAwakeReturnsWhenThereIsSomethingOrTheTimeIsOver) {
   AwaitAwake(receiver_.get(), Clock::now() + 60s);
   EXPECT_LT(Clock::now() - start, 30s);
   ExpectFrame(1, 0);
+}
+
+// ---- who may listen
+
+class ListenUnixTest : public ::testing::Test {
+ protected:
+  testing::TempDir folder_;
+  const std::string path_ = folder_.path() + "/socket";
+};
+
+TEST_F(ListenUnixTest, TakesThePlaceOfAProcessThatHasEnded) {
+  ASSERT_TRUE(ListenUnix(path_, 0600).ok());  // closed at once, and the file stays
+  EXPECT_TRUE(ListenUnix(path_, 0600).ok());
+}
+
+// Also of one that is too busy to take connections.
+TEST_F(ListenUnixTest, LeavesItToWhoListens) {
+  const auto listener = ListenUnix(path_, 0600);
+  ASSERT_TRUE(listener.ok());
+  const auto is_taken = [&] {
+    return ListenUnix(path_, 0600).status().message().find("already listening") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(is_taken());
+  std::vector<UniqueFd> waiting;
+  for (auto fd = ConnectUnix(path_); fd.ok(); fd = ConnectUnix(path_))
+    waiting.push_back(std::move(*fd));
+  EXPECT_TRUE(is_taken());
+  EXPECT_EQ(access(path_.c_str(), F_OK), 0);
+}
+
+TEST_F(ListenUnixTest, RemovesNothingButASocket) {
+  std::ofstream(path_) << "somebody's notes";
+  EXPECT_EQ(ListenUnix(path_, 0600).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(access(path_.c_str(), F_OK), 0);
 }
 
 }  // namespace

@@ -31,9 +31,9 @@ Result<std::unique_ptr<EngineSockets>> EngineSockets::Bind(EngineSocketsOptions 
 
 EngineSockets::~EngineSockets() {
   folders_.reset();
-  const bool bound = own_ || listener_;
+  // While it listens the file is its own: a node that waits for the socket makes another one after.
+  if (own_ || listener_) unlink(options_.socket.c_str());
   own_.reset();
-  if (bound) unlink(options_.socket.c_str());
   if (tenant_) tenants_->Leave(*tenant_);
 }
 

@@ -441,6 +441,20 @@ TEST_F(AttachmentTest, TheNodeTellsAnotherProtocolItsRelease) {
       << error.status.message();
 }
 
+// The next node has the socket as soon as nobody listens there, also while this one is ending.
+TEST_F(AttachmentTest, ANodeThatEndsLeavesTheSocketOfTheNextAlone) {
+  Engine engine(socket_);
+  for (int round = 0; round < 10; ++round) {
+    auto node = Start();
+    ASSERT_TRUE(Eventually(kPickedUp, [&] { return engine.attached(); })) << engine.why();
+    std::thread ends([&] { node.reset(); });
+    auto next = ListenUnix(socket_, 0600);
+    while (!next.ok()) next = ListenUnix(socket_, 0600);
+    ends.join();
+    ASSERT_EQ(access(socket_.c_str(), F_OK), 0) << "round " << round;
+  }
+}
+
 TEST_F(AttachmentTest, MemoryThatANodeDoesNotTakeAgainIsStagedUntilOneDoes) {
   Engine engine(socket_);
   // The first pool fits and a lane of the staging ring beside it, but not the second pool.

@@ -92,6 +92,21 @@ TEST(MappedNodesTest, ThePoolOfANodeThatIsGoneIsUnmapped) {
   EXPECT_TRUE(Eventually(std::chrono::seconds(5), [] { return PoolsMapped() == 0; }));
 }
 
+// A cluster that is deleted and made again has new nodes of the same names while the former ones
+// end.
+TEST(MappedNodesTest, ANodeWaitsForTheSocketOfOneThatHasNotEnded) {
+  TestCluster cluster([](NodeConfig* c) { c->map_pools = true; });
+  const auto reader = cluster.Start("reader");
+  const std::string path = PoolSocket(cluster.dir(), NodeHash("holder"));
+  auto former = ListenUnix(path, 0600);
+  ASSERT_TRUE(former.ok()) << former.status().ToString();
+  const auto holder = cluster.Start("holder");
+  std::this_thread::sleep_for(milliseconds(500));
+  EXPECT_EQ(PoolsMapped(), 1u) << "the reader's, by the holder";
+  former->Reset();
+  EXPECT_TRUE(Eventually(kSoon, [] { return PoolsMapped() == 2; })) << "and the holder's";
+}
+
 // A pool that is a file, in a folder that is on a read-only mount besides, as in a pod.
 TEST(MappedNodesTest, AFileIsMappedThroughItsView) {
   ASSERT_EQ(geteuid(), 0u) << "only root can mount: run this test as root";
@@ -155,10 +170,9 @@ class PoolServerTest : public ::testing::Test {
     secret_ = std::move(secret);
     auto readable = ReadableMemory(pool_);
     ASSERT_TRUE(readable.ok()) << readable.status().ToString();
-    auto server = PoolServer::Open(dir_.path(), {"test", path_, kHolder, 7, 1}, secret_.get(),
-                                   std::move(*readable));
-    ASSERT_TRUE(server.ok()) << server.status().ToString();
-    server_ = std::move(*server);
+    server_ = std::make_unique<PoolServer>(dir_.path(), Hello{"test", path_, kHolder, 7, 1},
+                                           secret_.get(), std::move(*readable));
+    EXPECT_TRUE(Eventually(kSoon, [&] { return ConnectUnix(path_).ok(); }));
   }
   static std::unique_ptr<Secret> Of(const std::string& text, Duration spread = kSoon) {
     auto secret = Secret::Of(text, "test", spread);
@@ -260,6 +274,18 @@ TEST_F(PoolServerTest, IsOfItsUserAlone) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
   server_.reset();
   EXPECT_NE(stat(path_.c_str(), &info), 0) << "the socket is still there";
+}
+
+// Whoever waits for a socket may have it as soon as nobody listens there.
+TEST_F(PoolServerTest, LeavesTheSocketOfWhoComesNextAlone) {
+  for (int round = 0; round < 200; ++round) {
+    Serve(Secret::None());
+    std::thread ends([&] { server_.reset(); });
+    auto next = ListenUnix(path_, 0600);
+    while (!next.ok()) next = ListenUnix(path_, 0600);
+    ends.join();
+    ASSERT_EQ(access(path_.c_str(), F_OK), 0) << "round " << round;
+  }
 }
 
 }  // namespace

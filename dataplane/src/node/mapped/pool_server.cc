@@ -28,34 +28,52 @@ std::string PoolSocket(const std::string& directory, uint64_t node) {
   return fmt::format("{}/.pool-{:016x}", directory, node);
 }
 
-Result<std::unique_ptr<PoolServer>> PoolServer::Open(const std::string& directory, Hello self,
-                                                     const Secret* secret, UniqueFd pool) {
-  std::string path = PoolSocket(directory, self.node);
-  auto listener = ListenUnix(path, 0600);
-  if (!listener.ok()) return listener.status();
-  return std::unique_ptr<PoolServer>(new PoolServer(std::move(path), std::move(self), secret,
-                                                    std::move(*listener), std::move(pool)));
-}
-
-PoolServer::PoolServer(std::string path, Hello self, const Secret* secret, UniqueFd listener,
+PoolServer::PoolServer(const std::string& directory, Hello self, const Secret* secret,
                        UniqueFd pool)
-    : path_(std::move(path)),
+    : path_(PoolSocket(directory, self.node)),
       self_(std::move(self)),
       secret_(secret),
-      listener_(std::move(listener)),
       pool_(std::move(pool)),
       thread_([this] { Run(); }) {}
 
 PoolServer::~PoolServer() {
-  stop_ = true;
-  shutdown(listener_.get(), SHUT_RDWR);
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+    // While it listens the file is its own: whoever waits for the socket makes another one after.
+    if (listener_) {
+      unlink(path_.c_str());
+      shutdown(listener_.get(), SHUT_RDWR);
+    }
+  }
+  wake_.notify_all();
   thread_.join();
-  unlink(path_.c_str());
+}
+
+bool PoolServer::Listen() {
+  std::unique_lock lock(mutex_);
+  for (bool said = false; !stop_; said = true) {
+    auto listener = ListenUnix(path_, 0600);
+    if (listener.ok()) {
+      listener_ = std::move(*listener);
+      return true;
+    }
+    if (!said) {
+      spdlog::warn(
+          "nodes of this machine read this node's pages as others do (map-pools): {}; "
+          "trying again",
+          listener.status().message());
+    }
+    wake_.wait_for(lock, kLookEvery, [this] { return stop_; });
+  }
+  return false;
 }
 
 void PoolServer::Run() {
-  while (!stop_) {
+  if (!Listen()) return;
+  for (;;) {
     (void)WaitFor(listener_.get(), POLLIN, Clock::now() + kLookEvery);
+    if (std::lock_guard lock(mutex_); stop_) return;
     DropEnded();
     UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd || readers_.size() >= kMostReaders) continue;

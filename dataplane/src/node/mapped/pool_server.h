@@ -16,12 +16,16 @@
 // What a process has mapped cannot be taken back from it. Nobody but this node can write there
 // (readable_pool.h).
 //
+// Where another process has the socket, as a node with the same name that has not quite ended, it
+// waits for that.
+//
 // Thread-safe.
 #pragma once
 
-#include <atomic>
+#include <condition_variable>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -45,19 +49,20 @@ bool PoolConnectionEnded(int fd);
 
 class PoolServer {
  public:
-  // `self`: this node. `secret` outlives this. `pool`: to be read (readable_pool.h). Fails when the
-  // socket cannot be made.
-  static Result<std::unique_ptr<PoolServer>> Open(const std::string& directory, Hello self,
-                                                  const Secret* secret, UniqueFd pool);
+  // `self`: this node. `secret` outlives this. `pool`: to be read (readable_pool.h).
+  PoolServer(const std::string& directory, Hello self, const Secret* secret, UniqueFd pool);
   ~PoolServer();
+  PoolServer(const PoolServer&) = delete;
+  PoolServer& operator=(const PoolServer&) = delete;
 
  private:
   struct Reader {
     UniqueFd fd;
     uint64_t key;  // by which it has proven itself; 0: by none
   };
-  PoolServer(std::string path, Hello self, const Secret* secret, UniqueFd listener, UniqueFd pool);
   void Run();
+  // Until it listens; false: it is to stop.
+  bool Listen();
   Status Greet(int fd, uint64_t* key) const;
   // Ends connections whose reader has gone or whose secret is not good any more.
   void DropEnded();
@@ -65,9 +70,12 @@ class PoolServer {
   const std::string path_;
   const Hello self_;  // `to` is path_
   const Secret* const secret_;
-  const UniqueFd listener_, pool_;
+  const UniqueFd pool_;
   std::list<Reader> readers_;  // of the thread
-  std::atomic<bool> stop_{false};
+  std::mutex mutex_;           // over the next two
+  UniqueFd listener_;          // once it is there, it stays
+  bool stop_ = false;
+  std::condition_variable wake_;
   std::thread thread_;
 };
 
