@@ -18,7 +18,7 @@ import (
 var freeOptions = []string{
 	"checksums", "copy-threads", "dir-cache-ttl-ms", "directory-lookups", "engine-concurrency", "eviction",
 	"high-watermark", "io-threads", "log-level", "low-watermark", "map-pools", "max-directory-records", "max-engine-memory",
-	"max-engines", "max-tenant-memory", "prefault", "promotion-percent", "rdma-max-queues", "rdma-queues", "rdma-relaxed-ordering",
+	"max-engines", "max-tenant-memory", "prefault", "promotion-percent", "rdma-ece", "rdma-max-queues", "rdma-queues", "rdma-relaxed-ordering",
 	"rdma-retries", "rdma-spin-us", "rdma-timeout", "socket-mode", "socket-uids", "tcp-congestion", "vnodes",
 }
 

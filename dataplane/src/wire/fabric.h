@@ -27,7 +27,8 @@ struct QueueAddress {
   uint8_t ethernet = 0;   // the link layer: 1: Ethernet, addressed by GID; 0: InfiniBand
   // What switches sort its packets by, each plus 1; 0: not said, as by older members.
   uint8_t traffic_class = 0, service_level = 0;
-  uint8_t reserved[5] = {};
+  uint8_t reserved[1] = {};
+  uint32_t ece = 0;  // what both devices do beyond the specification (transport/rdma/ece.h)
   bool operator==(const QueueAddress&) const = default;
 };
 static_assert(sizeof(QueueAddress) == 52 && std::is_trivially_copyable_v<QueueAddress>);

@@ -372,6 +372,10 @@ constexpr ConfigOption kOptions[] = {
      "on | off; on: devices write what a READ brings in any order until it is complete, without "
      "which many machines do not reach 200 Gb/s",
      "on", SetLinkSwitch<&rdma::LinkOptions::relaxed_ordering>},
+    {"rdma-ece",
+     "on | off; on at both ends: devices agree to send again only what was lost. For networks that "
+     "lose packets; measure it first, bonds have become slow with it",
+     "off", SetLinkSwitch<&rdma::LinkOptions::ece>},
     {"rdma-spin-us",
      "How long a call looks for completions before it sleeps until one comes; 0: sleep at once",
      "50",

@@ -67,6 +67,7 @@ nlohmann::json ConfigJson(const NodeConfig& c) {
           {"rdma-mtu", link.mtu},
           {"rdma-odp", Switch(link.on_demand_paging)},
           {"rdma-relaxed-ordering", Switch(link.relaxed_ordering)},
+          {"rdma-ece", Switch(link.ece)},
           {"rdma-spin-us", c.rdma_spin.count()},
           {"rdma-queues",
            link.queues == 0 ? nlohmann::ordered_json("auto") : nlohmann::ordered_json(link.queues)},

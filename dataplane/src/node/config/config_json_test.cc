@@ -58,6 +58,7 @@ Values Unusual() {
           {"rdma-mtu", "4096"},
           {"rdma-odp", "on"},
           {"rdma-relaxed-ordering", "off"},
+          {"rdma-ece", "on"},
           {"rdma-spin-us", "51"},
           {"rdma-queues", "3"},
           {"rdma-max-queues", "99"},

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "base/clock.h"
+#include "transport/rdma/ece.h"
 #include "transport/rdma/queue_pair.h"
 
 namespace peercache::rdma {
@@ -65,6 +66,8 @@ struct Acceptor::Group {
     std::shared_ptr<const DeviceContext> device;
     QpHandle qp;
     uint32_t sequence = 0;
+    uint32_t turn = 0;       // among the queue pairs that have answered over its rail
+    bool ece_taken = false;  // what the reader offers
     enum : uint8_t { kConnecting, kConnected, kFailed };
     std::atomic<uint8_t> state{kFailed};  // kConnected: the above may be read
   };
@@ -92,7 +95,11 @@ struct Acceptor::Group {
 
 Acceptor::Acceptor(const Rails* rails, const RegisteredMemory* registered,
                    std::span<const std::byte> pool, uint32_t max_queues)
-    : rails_(rails), registered_(registered), pool_(pool), max_queues_(max_queues) {}
+    : rails_(rails),
+      registered_(registered),
+      pool_(pool),
+      max_queues_(max_queues),
+      turns_(rails->size()) {}
 
 // The last queue pairs count in queues_, and those that connect use this.
 Acceptor::~Acceptor() { rails_->Drain(); }
@@ -144,19 +151,24 @@ Result<std::shared_ptr<Acceptor::Group>> Acceptor::Begin(const ConnectRequest& r
   }
   const auto pairs = PairRails(request.queues, here, up);
   std::vector<QueueAddress> ours, theirs;
+  std::vector<uint32_t> answers(here.size(), 0);  // over each rail
   for (size_t i = 0; i < pairs.size(); ++i) {
     if (pairs[i] < 0 || request.queues[i].queue == 0) continue;
     Group::Served& served = group->served[i];
     served.rail_index = static_cast<size_t>(pairs[i]);
     served.rail = &(*rails_)[served.rail_index];
+    served.turn = answers[served.rail_index]++;
     served.state = Group::Served::kConnecting;
     ours.push_back(here[served.rail_index]);
     theirs.push_back(request.queues[i]);
   }
   rails_->classes().Compare(ours, theirs);
+  // Those of one reader follow each other, so that they are on all members of a bond.
+  for (size_t h = 0; h < here.size(); ++h) answers[h] = turns_[h].fetch_add(answers[h]);
   for (size_t i = 0; i < pairs.size(); ++i) {
     Group::Served& served = group->served[i];
     if (served.rail == nullptr) continue;
+    served.turn += answers[served.rail_index];
     // Passed over when the connection has ended meanwhile.
     served.rail->connector().Do([this, weak = std::weak_ptr(group), i] {
       const auto alive = weak.lock();
@@ -181,7 +193,14 @@ Status Acceptor::Connect(Group* group, size_t i) {
     if (qp.ok()) {
       served.qp = std::move(*qp);
       served.sequence = RandomSequence();
-      s = ReadyToReceive(rail, device, served.here, served.qp.get(), group->readers[i]);
+      const QueueAddress& reader = group->readers[i];
+      served.ece_taken = TakeEce(rail, served.qp.get(), reader.ece);
+      s = ReadyToReceive(rail, device, served.here, served.qp.get(), reader);
+      if (s.ok()) {
+        const Status spread =
+            SpreadOverBond(rail, device, served.qp.get(), served.sequence, reader, served.turn);
+        if (!spread.ok()) spdlog::debug("rail {}: {}", rail.name(), spread.ToString());
+      }
     }
   }
   if (!s.ok()) spdlog::warn("a peer cannot read over rail {}: {}", rail.name(), s.ToString());
@@ -203,6 +222,7 @@ void Acceptor::Offer(const Group& group, ConnectOk* answer) const {
     if (pool.KnownTo(served.rail_index) != served.device.get()) continue;
     answer->queues[i].queue =
         AddressOf(*served.rail, *served.device, served.here, *served.qp, served.sequence);
+    if (!served.ece_taken) answer->queues[i].queue.ece = 0;
     for (size_t c = 0; c < pool.chunks(); ++c)
       answer->queues[i].rkeys.push_back(pool.rkey(served.rail_index, c));
   }

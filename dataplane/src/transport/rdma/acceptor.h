@@ -68,6 +68,8 @@ class Acceptor {
   struct HashOfQueues {
     size_t operator()(const std::vector<QueueAddress>& queues) const;
   };
+  // Of each rail: queue pairs that have answered over it.
+  std::vector<std::atomic<uint32_t>> turns_;
   // By the queues of the reader: their packet sequence numbers tell a request from all others.
   WeakMap<std::vector<QueueAddress>, Group, HashOfQueues> groups_;
 };

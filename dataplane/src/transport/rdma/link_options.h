@@ -18,6 +18,8 @@ struct LinkOptions {
   bool on_demand_paging = false;
   // Devices may write what a READ brings in any order until it is complete (memory.cc).
   bool relaxed_ordering = true;
+  // Devices at both ends agree on what they do beyond the specification (ece.h).
+  bool ece = false;
   // Queue pairs of each rail towards a peer; 0: as many as its port needs (find_rails.h).
   uint32_t queues = 0;
 };

@@ -6,7 +6,9 @@
 #include <cerrno>
 #include <random>
 
+#include "transport/rdma/bond_members.h"
 #include "transport/rdma/connection_attributes.h"
+#include "transport/rdma/ece.h"
 #include "transport/rdma/peer_classes.h"
 
 namespace peercache::rdma {
@@ -63,7 +65,7 @@ Result<QpHandle> MakeQueuePair(const Rail& rail, const DeviceContext& device, ib
 }
 
 QueueAddress AddressOf(const Rail& rail, const DeviceContext& device, const RailAddress& here,
-                       const ibv_qp& qp, uint32_t sequence) {
+                       ibv_qp& qp, uint32_t sequence) {
   QueueAddress address = here.ForPeers();
   // Or the peer would send larger packets than this end takes.
   address.mtu = PathMtu(here.mtu, here.mtu, rail.link().mtu);
@@ -71,6 +73,7 @@ QueueAddress AddressOf(const Rail& rail, const DeviceContext& device, const Rail
   address.sequence = sequence;
   address.reads = ReadsAnswered(device);
   TellClasses(rail.link(), &address);
+  address.ece = EceOf(rail, &qp);
   return address;
 }
 
@@ -82,6 +85,14 @@ Status ReadyToReceive(const Rail& rail, const DeviceContext& device, const RailA
   if (error != 0)
     return Failed(rail, "connecting a queue pair (is there a route to the peer's address?)", error);
   return {};
+}
+
+Status SpreadOverBond(const Rail& rail, const DeviceContext& device, ibv_qp* qp, uint32_t sequence,
+                      const QueueAddress& peer, uint32_t turn) {
+  const uint8_t members = CountBondMembers(qp);
+  if (members < 2) return {};
+  if (Status s = ReadyToSend(rail, device, qp, sequence, peer); !s.ok()) return s;
+  return SendOverMember(qp, members, turn);
 }
 
 bool StopQueuePair(const Rail& rail, ibv_qp* qp) {

@@ -21,7 +21,7 @@ Result<QpHandle> MakeQueuePair(const Rail& rail, const DeviceContext& device, ib
 
 // What the peer needs to connect to it. `sequence` is its first packet number.
 QueueAddress AddressOf(const Rail& rail, const DeviceContext& device, const RailAddress& here,
-                       const ibv_qp& qp, uint32_t sequence);
+                       ibv_qp& qp, uint32_t sequence);
 // 24 bits nobody can guess, so that a stray packet of an earlier connection does not fit.
 uint32_t RandomSequence();
 // 20 bits, never 0. Of RoCE packets the UDP source port follows from it, by which switches choose
@@ -35,6 +35,11 @@ Status ReadyToReceive(const Rail& rail, const DeviceContext& device, const RailA
 // RTR -> RTS: it can send READs.
 Status ReadyToSend(const Rail& rail, const DeviceContext& device, ibv_qp* qp, uint32_t sequence,
                    const QueueAddress& peer);
+
+// RTR -> RTS, where the rail is a bond: a device lets only then name the member that it answers
+// over, which is the one whose turn it is. Nothing elsewhere.
+Status SpreadOverBond(const Rail& rail, const DeviceContext& device, ibv_qp* qp, uint32_t sequence,
+                      const QueueAddress& peer, uint32_t turn);
 
 // Any -> ERR: it answers nothing more, sends nothing more and tries nothing again. What it had
 // under way is reported as flushed, and is over then. False when the device refuses that.

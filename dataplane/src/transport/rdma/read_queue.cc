@@ -9,6 +9,8 @@
 #include <cstring>
 #include <thread>
 
+#include "transport/rdma/ece.h"
+
 namespace peercache::rdma {
 namespace {
 
@@ -65,6 +67,9 @@ Result<std::unique_ptr<ReadQueue>> ReadQueue::Make(Rail* rail, size_t rail_index
 ReadQueue::~ReadQueue() { Break(); }
 
 Status ReadQueue::Connect(const QueueAddress& peer) {
+  if (peer.ece != 0 && !TakeEce(*rail_, qp_.get(), peer.ece))
+    return Unavailable(fmt::format("rail {}: its device does not do what it has offered (rdma-ece)",
+                                   rail_->name()));
   if (Status s = ReadyToReceive(*rail_, *device_, here_, qp_.get(), peer); !s.ok()) return s;
   return ReadyToSend(*rail_, *device_, qp_.get(), sequence_, peer);
 }

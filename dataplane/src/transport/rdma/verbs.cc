@@ -100,6 +100,8 @@ Result<const Verbs*> Verbs::Load(Process process) {
     need("ibv_event_type_str", &v.event_type_str);
     Find(library, "ibv_reg_mr_iova2", &v.reg_mr_iova2);
     Find(library, "ibv_reg_dmabuf_mr", &v.reg_dmabuf_mr);
+    Find(library, "ibv_query_ece", &v.query_ece);
+    Find(library, "ibv_set_ece", &v.set_ece);
     if (!missing.empty()) {
       return Unavailable(fmt::format("{} is too old, it lacks{}: install rdma-core 24 or later",
                                      kLibrary, missing));

@@ -74,6 +74,10 @@ struct Verbs {
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                            int access) = nullptr;
 
+  // Null in libraries before 31 (2020).
+  int (*query_ece)(ibv_qp* qp, ibv_ece* ece) = nullptr;
+  int (*set_ece)(ibv_qp* qp, ibv_ece* ece) = nullptr;
+
   // errno of the failure, 0 when it worked. These two are partly inline in the header.
   int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attributes) const;
   int QueryDeviceEx(ibv_context* context, ibv_device_attr_ex* attributes) const;

@@ -62,6 +62,12 @@ class __attribute__((visibility("default"))) FakeVerbs {
   std::atomic<int> relaxed_error{0};  // of registering memory with relaxed ordering
   // Registrations after so many wait until there may be more.
   std::atomic<size_t> registers{SIZE_MAX};
+  // Of the bond that each of its ports is, as mlx5's library tells; 0: it is no device of mlx5's.
+  std::atomic<uint8_t> bond_members{0};
+  // A port on which somebody else makes a queue pair after each of ours; 0: none.
+  std::atomic<uint8_t> shared_port{0};
+  // What ibv_query_ece says of a new queue pair.
+  std::atomic<uint32_t> ece{0};
   std::atomic<ibv_fork_status> fork{IBV_FORK_DISABLED};
   // Which queue pair, by its number, a stop does not make report what it had under way; 0: none.
   // Its destruction waits until LetGo.
@@ -74,11 +80,12 @@ class __attribute__((visibility("default"))) FakeVerbs {
   std::vector<Registered> registrations() const;
   std::vector<int> vectors() const;  // of completion queues with a channel
   std::vector<Modified> modified() const;
-  size_t destroyed() const;  // queue pairs
-  size_t doorbells() const;  // chains of READs that were posted
-  size_t posted() const;     // READs
-  size_t polls() const;      // calls of poll_cq
-  size_t reported() const;   // completions
+  size_t destroyed() const;                  // queue pairs
+  uint32_t ece_taken(uint32_t queue) const;  // by the queue pair of this number
+  size_t doorbells() const;                  // chains of READs that were posted
+  size_t posted() const;                     // READs
+  size_t polls() const;                      // calls of poll_cq
+  size_t reported() const;                   // completions
   // READs of all queue pairs that are neither done nor flushed: they may still land.
   size_t under_way() const;
   // The most bytes that they had to bring at once.
@@ -87,7 +94,8 @@ class __attribute__((visibility("default"))) FakeVerbs {
   // What there is: "qp", "cq" or "mr", as `rdma resource` names them.
   size_t objects(const std::string& kind) const;
 
-  // For the library.
+  // For the libraries.
+  int NameMember(ibv_qp* qp, uint8_t member);
   struct State;
   State* state() const { return state_; }
 

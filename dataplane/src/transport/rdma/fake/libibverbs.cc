@@ -43,6 +43,7 @@ struct FakeQueuePair {
   FakeNetwork::End end{1, 0}, peer_end;
   uint32_t peer = 0;        // its number; 0: not connected
   uint64_t in_network = 0;  // READs
+  uint32_t ece = 0, taken = 0;
 };
 
 struct FakeCompletionQueue {
@@ -98,6 +99,8 @@ void FakeVerbs::Reset() {
   relaxed_error = 0;
   registers = SIZE_MAX;
   holds_on = 0;
+  bond_members = shared_port = 0;
+  ece = 0;
   state_->calls.clear();
   state_->registrations.clear();
   state_->vectors.clear();
@@ -105,6 +108,14 @@ void FakeVerbs::Reset() {
   state_->turns.clear();
   state_->destroyed = state_->doorbells = state_->posted = state_->polls = state_->reported = 0;
   state_->peak_bytes = state_->bytes_under_way;
+}
+
+int FakeVerbs::NameMember(ibv_qp* qp, uint8_t member) {
+  const std::lock_guard lock(state_->mutex);
+  if (qp->state != IBV_QPS_RTS) return EOPNOTSUPP;
+  if (member == 0 || member > bond_members) return EINVAL;
+  state_->queue_pairs.at(qp)->end.turn = member - 1U;
+  return 0;
 }
 
 std::vector<std::string> FakeVerbs::calls() const {
@@ -126,6 +137,11 @@ std::vector<FakeVerbs::Modified> FakeVerbs::modified() const {
 size_t FakeVerbs::destroyed() const {
   const std::lock_guard lock(state_->mutex);
   return state_->destroyed;
+}
+
+uint32_t FakeVerbs::ece_taken(uint32_t queue) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->by_number.at(queue)->taken;
 }
 
 size_t FakeVerbs::doorbells() const {
@@ -478,6 +494,7 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
   pair->qp.pd = pd;
   pair->qp.send_cq = attributes->send_cq;
   pair->qp.qp_num = Known().next_queue_pair++;
+  pair->ece = FakeVerbs::Get().ece;
   ibv_qp* const qp = &pair->qp;
   if (qp->send_cq != nullptr) Known().queues.at(qp->send_cq)->pairs.push_back(pair.get());
   Known().by_number[qp->qp_num] = pair.get();
@@ -488,14 +505,19 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
   const std::lock_guard lock(Known().mutex);
   Known().modified.push_back({*attributes, mask});
   FakeQueuePair& pair = *Known().queue_pairs.at(qp);
+  qp->state = attributes->qp_state;
   if ((mask & IBV_QP_PORT) != 0) {
     const uint8_t port = attributes->port_num;
     pair.end = {port, Known().turns[port]++};
+    if (port == FakeVerbs::Get().shared_port) ++Known().turns[port];
   }
   if ((mask & IBV_QP_DEST_QPN) != 0) {
     pair.peer = attributes->dest_qp_num;
     const auto peer = Known().by_number.find(pair.peer);
-    if (peer != Known().by_number.end()) pair.peer_end = peer->second->end;
+    if (peer != Known().by_number.end()) {
+      pair.peer_end = peer->second->end;
+      pair.end.selective = (pair.taken & peer->second->taken) != 0;
+    }
   }
   if (attributes->qp_state == IBV_QPS_ERR) {
     pair.stopped = true;
@@ -513,6 +535,19 @@ int ibv_destroy_qp(ibv_qp* qp) {
   Known().by_number.erase(number);
   Known().queue_pairs.erase(qp);
   ++Known().destroyed;
+  return 0;
+}
+int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) {
+  const std::lock_guard lock(Known().mutex);
+  *ece = {0x15b3, Known().queue_pairs.at(qp)->ece, 0};
+  return 0;
+}
+// A queue pair that can receive already is as it is.
+int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
+  const std::lock_guard lock(Known().mutex);
+  FakeQueuePair& pair = *Known().queue_pairs.at(qp);
+  if (ece->vendor_id != 0x15b3 || qp->state != IBV_QPS_INIT) return EINVAL;
+  pair.ece = pair.taken = pair.ece & ece->options;
   return 0;
 }
 const char* ibv_wc_status_str(ibv_wc_status) { return "a status"; }

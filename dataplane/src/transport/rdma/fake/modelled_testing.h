@@ -38,7 +38,8 @@ class Modelled {
   // A machine with so many rails, the ports from *first on.
   Rails* AddHost(size_t rails, uint32_t queues, size_t* first = nullptr) {
     if (first != nullptr) *first = next_port_;
-    hosts_.push_back(FakeRails(rails, {.queues = queues}, next_port_));
+    link.queues = queues;
+    hosts_.push_back(FakeRails(rails, link, next_port_));
     next_port_ += rails;
     return hosts_.back().get();
   }
@@ -169,6 +170,7 @@ class Modelled {
   FakeVerbs& fake = FakeVerbs::Get();
   FakeNetwork network;
   CoreModel core;
+  LinkOptions link;  // of the hosts that are added
 
  private:
   void Step(Engine* engine, TimePoint now) {

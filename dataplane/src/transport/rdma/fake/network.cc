@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <set>
+#include <utility>
 
 namespace peercache::rdma {
 
@@ -25,12 +27,21 @@ struct FakeNetwork::Flow {
   };
   uint32_t queue = 0;
   End here, there;
+  // The next chunk that the holder sends; for when some is left.
+  Chunk Next(uint64_t most) const {
+    const uint64_t end = *std::upper_bound(to_land.begin(), to_land.end(), sent);
+    return {sent, std::min(end - sent, most)};
+  }
   std::deque<Read> posted;       // not asked for yet
-  std::deque<uint64_t> to_send;  // by the holder; bytes of each
-  std::deque<uint64_t> to_land;  // of each that was asked for
-  uint64_t completed = 0;
-  TimePoint may_send{}, not_before{};
+  std::deque<uint64_t> to_land;  // where each that was asked for ends
+  // Up to there the reader has asked for it, the holder knows of it, has sent it, the reader has
+  // taken it in order, has it in memory.
+  uint64_t asked = 0, known = 0, sent = 0, taken = 0, landed = 0;
+  std::set<uint64_t> lost;  // the first of each chunk that alone is sent again
+  uint64_t completed = 0;   // READs
+  TimePoint may_send{};
   bool in_line = false;  // or it will be, when it may send
+  bool again = false;    // it will be told to send again from `taken` on
   bool gone = false;
 };
 
@@ -70,10 +81,10 @@ void FakeNetwork::At(TimePoint when, std::function<void()> happen) {
 }
 
 void FakeNetwork::At(TimePoint when, const std::shared_ptr<Flow>& flow,
-                     void (FakeNetwork::*happen)(const std::shared_ptr<Flow>&, uint64_t),
-                     uint64_t bytes) {
-  At(when, [this, flow, happen, bytes] {
-    if (!flow->gone) (this->*happen)(flow, bytes);
+                     void (FakeNetwork::*happen)(const std::shared_ptr<Flow>&, Chunk),
+                     Chunk chunk) {
+  At(when, [this, flow, happen, chunk] {
+    if (!flow->gone) (this->*happen)(flow, chunk);
   });
 }
 
@@ -118,22 +129,33 @@ void FakeNetwork::Forget(uint32_t queue) {
 void FakeNetwork::Ask(const std::shared_ptr<Flow>& flow) {
   while (!flow->posted.empty() && flow->to_land.size() < model_.reads_at_once &&
          (!flow->posted.front().fenced || flow->to_land.empty())) {
-    const uint64_t bytes = flow->posted.front().bytes;
+    const Chunk read{flow->asked, flow->posted.front().bytes};
     flow->posted.pop_front();
-    flow->to_land.push_back(bytes);
+    flow->asked += read.bytes;
+    flow->to_land.push_back(flow->asked);
     if (!port(flow->there.port).dead)
-      At(now_ + model_.round_trip / 2, flow, &FakeNetwork::Asked, bytes);
+      At(now_ + model_.round_trip / 2, flow, &FakeNetwork::Asked, read);
   }
 }
 
-void FakeNetwork::Asked(const std::shared_ptr<Flow>& flow, uint64_t bytes) {
-  flow->to_send.push_back(bytes);
-  if (flow->in_line) return;
-  flow->in_line = true;
-  At(std::max(now_, flow->may_send), flow, &FakeNetwork::Line, 0);
+void FakeNetwork::Asked(const std::shared_ptr<Flow>& flow, Chunk read) {
+  flow->known = std::max(flow->known, read.first + read.bytes);
+  Send(flow);
 }
 
-void FakeNetwork::Line(const std::shared_ptr<Flow>& flow, uint64_t) {
+void FakeNetwork::Again(const std::shared_ptr<Flow>& flow, Chunk lost) {
+  flow->again = false;
+  flow->sent = lost.first;
+  Send(flow);
+}
+
+void FakeNetwork::Send(const std::shared_ptr<Flow>& flow) {
+  if (flow->in_line || flow->gone || flow->sent == flow->known) return;
+  flow->in_line = true;
+  At(std::max(now_, flow->may_send), flow, &FakeNetwork::Line, {});
+}
+
+void FakeNetwork::Line(const std::shared_ptr<Flow>& flow, Chunk) {
   Lane& lane = LaneOf(flow->there, &Ports::out);
   lane.line.push_back(flow);
   Serve(&lane);
@@ -144,51 +166,58 @@ void FakeNetwork::Serve(Lane* lane) {
   if (lane->busy || lane->line.empty()) return;
   const auto flow = std::move(lane->line.front());
   lane->line.pop_front();
-  const uint64_t bytes = std::min(flow->to_send.front(), model_.chunk);
-  flow->to_send.front() -= bytes;
-  if (flow->to_send.front() == 0) flow->to_send.pop_front();
-  flow->may_send = now_ + Seconds(static_cast<double>(bytes) / model_.queue_bytes_per_second);
+  const Chunk chunk = flow->Next(model_.chunk);
+  flow->sent += chunk.bytes;
+  flow->may_send = now_ + Seconds(static_cast<double>(chunk.bytes) / model_.queue_bytes_per_second);
   lane->busy = true;
-  At(now_ + Takes(*lane->port, bytes), [this, lane, flow, bytes] {
+  At(now_ + Takes(*lane->port, chunk.bytes), [this, lane, flow, chunk] {
     lane->busy = false;
-    lane->port->sent += bytes;
+    lane->port->sent += chunk.bytes;
     flow->in_line = false;
-    if (!lane->port->dead) At(now_ + model_.round_trip / 2, flow, &FakeNetwork::Arrived, bytes);
-    if (!flow->to_send.empty() && !flow->gone) {
-      flow->in_line = true;
-      At(std::max(now_, flow->may_send), flow, &FakeNetwork::Line, 0);
-    }
+    if (!lane->port->dead) At(now_ + model_.round_trip / 2, flow, &FakeNetwork::Arrived, chunk);
+    Send(flow);
     Serve(lane);
   });
 }
 
-void FakeNetwork::Arrived(const std::shared_ptr<Flow>& flow, uint64_t bytes) {
+void FakeNetwork::Arrived(const std::shared_ptr<Flow>& flow, Chunk chunk) {
   Lane& lane = LaneOf(flow->here, &Ports::in);
   Port& port = *lane.port;
   if (port.dead) return;
-  if (now_ < flow->not_before) return At(flow->not_before, flow, &FakeNetwork::Arrived, bytes);
+  const bool selective = flow->here.selective;
+  if (!selective && chunk.first != flow->taken) return;  // it comes again, or comes again now
   if (port.loss > 0 && std::generate_canonical<double, 32>(random_) < port.loss) {
-    // What follows tells of it, and all from there on is sent again; the last one's loss is noticed
-    // by its time-out alone.
-    const bool tail = flow->to_send.empty() && flow->to_land.size() == 1;
-    flow->not_before = now_ + (tail ? model_.lost_tail : model_.round_trip);
-    return At(flow->not_before, flow, &FakeNetwork::Arrived, bytes);
+    // What follows tells of it, and all from there on is sent again, or this alone; the last one's
+    // loss is noticed by its time-out alone.
+    const bool tail = chunk.first + chunk.bytes == flow->asked;
+    const TimePoint again = now_ + (tail ? model_.lost_tail : model_.round_trip);
+    if (selective) {
+      flow->lost.insert(chunk.first);
+      At(again, flow, &FakeNetwork::Arrived, chunk);
+    } else if (!std::exchange(flow->again, true)) {
+      At(again, flow, &FakeNetwork::Again, chunk);
+    }
+    return;
   }
-  port.waiting += bytes;
+  flow->taken += chunk.bytes;
+  port.waiting += chunk.bytes;
   port.most_waiting = std::max(port.most_waiting, port.waiting);
-  lane.free = std::max(lane.free, now_) + Takes(port, bytes);
-  At(lane.free, [this, flow, &port, bytes] {
-    port.waiting -= bytes;
-    port.taken += bytes;
-    if (!flow->gone) Landed(flow, bytes);
+  lane.free = std::max(lane.free, now_) + Takes(port, chunk.bytes);
+  At(lane.free, [this, flow, &port, chunk] {
+    port.waiting -= chunk.bytes;
+    port.taken += chunk.bytes;
+    if (!flow->gone) Landed(flow, chunk);
   });
 }
 
-void FakeNetwork::Landed(const std::shared_ptr<Flow>& flow, uint64_t bytes) {
-  flow->to_land.front() -= bytes;
-  if (flow->to_land.front() > 0) return;
-  flow->to_land.pop_front();
-  ++flow->completed;
+void FakeNetwork::Landed(const std::shared_ptr<Flow>& flow, Chunk chunk) {
+  flow->lost.erase(chunk.first);
+  flow->landed = std::max(flow->landed, chunk.first + chunk.bytes);
+  const uint64_t whole = flow->lost.empty() ? flow->landed : *flow->lost.begin();
+  while (!flow->to_land.empty() && flow->to_land.front() <= whole) {
+    flow->to_land.pop_front();
+    ++flow->completed;
+  }
   Ask(flow);
 }
 

@@ -60,6 +60,7 @@ class __attribute__((visibility("default"))) FakeNetwork {
   struct End {
     uint8_t port = 0;
     uint32_t turn = 0;
+    bool selective = false;  // what was lost is sent again, and nothing after it
   };
 
   // All that happens until then.
@@ -84,16 +85,23 @@ class __attribute__((visibility("default"))) FakeNetwork {
       return at != other.at ? at > other.at : number > other.number;
     }
   };
+  // Of what a queue pair brings: from `first` on.
+  struct Chunk {
+    uint64_t first = 0, bytes = 0;
+  };
   void At(TimePoint when, std::function<void()> happen);
   // Of a flow that is still there then.
   void At(TimePoint when, const std::shared_ptr<Flow>& flow,
-          void (FakeNetwork::*happen)(const std::shared_ptr<Flow>&, uint64_t), uint64_t bytes);
+          void (FakeNetwork::*happen)(const std::shared_ptr<Flow>&, Chunk), Chunk chunk);
   void Ask(const std::shared_ptr<Flow>& flow);
-  void Asked(const std::shared_ptr<Flow>& flow, uint64_t bytes);
-  void Line(const std::shared_ptr<Flow>& flow, uint64_t);
+  void Asked(const std::shared_ptr<Flow>& flow, Chunk read);
+  void Again(const std::shared_ptr<Flow>& flow, Chunk lost);
+  // Has it take its turn, when it has something to send.
+  void Send(const std::shared_ptr<Flow>& flow);
+  void Line(const std::shared_ptr<Flow>& flow, Chunk);
   void Serve(Lane* lane);
-  void Arrived(const std::shared_ptr<Flow>& flow, uint64_t bytes);
-  void Landed(const std::shared_ptr<Flow>& flow, uint64_t bytes);
+  void Arrived(const std::shared_ptr<Flow>& flow, Chunk chunk);
+  void Landed(const std::shared_ptr<Flow>& flow, Chunk chunk);
   // The member of the port that the queue pair is on.
   using Direction = std::vector<Lane> Ports::*;
   Lane& LaneOf(End end, Direction direction);

@@ -42,6 +42,42 @@ TEST(FakeQueuePairTest, EachHasAFlowLabelOfItsOwnAlsoWhenItIsMadeAnew) {
   EXPECT_THAT(std::set(labels.begin(), labels.end()), SizeIs(Ge(labels.size() - 1)));
 }
 
+// The ECE that the ends of a link have taken, reader's and holder's.
+std::pair<uint32_t, uint32_t> Agreed(bool reader_on, bool holder_on, uint32_t device) {
+  FakeVerbs& fake = FakeVerbs::Get();
+  fake.Reset();
+  fake.ece = device;
+  const auto here = FakeRails(1, {.ece = reader_on}), there = FakeRails(1, {.ece = holder_on}, 2);
+  TestHolder holder(there.get(), 1 << 20);
+  const TestReader reader(here.get(), 1 << 20);
+  ConnectOk answer;
+  const auto connection =
+      Connect(*here, &holder.acceptor(), reader, [&](ConnectOk* said) { answer = *said; });
+  EXPECT_TRUE(connection.ok()) << connection.status().ToString();
+  return {fake.ece_taken(connection->channel->request().queues.at(0).queue),
+          answer.queues.at(0).queue.ece};
+}
+
+TEST(FakeQueuePairTest, DevicesDoBeyondTheSpecificationWhatBothEndsWant) {
+  EXPECT_EQ(Agreed(true, true, 6), std::pair(6u, 6u));
+  EXPECT_EQ(Agreed(true, false, 6), std::pair(0u, 0u)) << "the holder has it off";
+  EXPECT_EQ(Agreed(false, true, 6), std::pair(0u, 0u)) << "the reader has it off";
+  EXPECT_EQ(Agreed(true, true, 0), std::pair(0u, 0u)) << "the devices have none";
+}
+
+// An end that claims to have agreed to more than its device was asked for.
+TEST(FakeQueuePairTest, WhatTheDeviceDoesNotDoIsRefused) {
+  FakeVerbs& fake = FakeVerbs::Get();
+  fake.Reset();
+  const auto rails = FakeRails(1);
+  TestHolder holder(rails.get(), 1 << 20);
+  const TestReader reader(rails.get(), 1 << 20);
+  const auto connection = Connect(*rails, &holder.acceptor(), reader,
+                                  [](ConnectOk* said) { said->queues[0].queue.ece = 1; });
+  ASSERT_FALSE(connection.ok());
+  EXPECT_THAT(connection.status().ToString(), ::testing::HasSubstr("rdma-ece"));
+}
+
 TEST(VerbsTest, KernelsCopyRegisteredMemoryAtForkSince512) {
   EXPECT_FALSE(ForkCopiesRegisteredMemory("4.18.0-553.el8_10.x86_64"));
   EXPECT_FALSE(ForkCopiesRegisteredMemory("5.11.22"));
