@@ -3,6 +3,8 @@
 
 #include <set>
 
+#include "base/memory.h"
+#include "base/size.h"
 #include "doctor/checks.h"
 
 namespace peercache::doctor {
@@ -33,6 +35,39 @@ Finding SlotFinding(const rdma::Device& device, const PciLink& link) {
                         Lanes(link.most_lanes, link.most_speed))};
   }
   return {Grade::kOk, device.name, fmt::format("its slot carries {}", slot)};
+}
+
+// As many bytes in small pages are registered within a second, with eight devices (docs/rdma.md).
+constexpr uint64_t kFewInSmallPages = uint64_t{1} << 30;
+
+// What the node that runs here knows; before there are engines, what the machine's setting means.
+Findings EnginesMemory(const Facts& facts) {
+  const std::string& setting = facts.shared_memory_pages;
+  // Engines do not ask for huge pages (madvise), which `advise` waits for. Later it is too late:
+  // they pin their pool for the GPU at once, and the kernel collapses no page that is pinned.
+  const bool off = setting == "never" || setting == "deny" || setting == "advise";
+  const RunningNode node = facts.running.ok() ? *facts.running : RunningNode{};
+  const uint64_t small = node.engines_in_small_pages, huge = node.engines_in_huge_pages;
+  const bool known = small + huge > 0;
+  if (known && small < kFewInSmallPages) {
+    return {
+        {Grade::kOk, "engines' memory",
+         fmt::format("{} in huge pages, {} in small ones", FormatSize(huge), FormatSize(small))}};
+  }
+  if (!known && !off) return {};
+  const std::string what =
+      known ? fmt::format("{} that engines share with the node here are in pages of {}",
+                          FormatSize(small), FormatSize(SmallPageSize()))
+            : fmt::format("host pools of engines have pages of {}", FormatSize(SmallPageSize()));
+  const char* const remedy =
+      off ? "`echo within_size > /sys/kernel/mm/transparent_hugepage/shmem_enabled` before they "
+            "start"
+          : "start the engines again: they are older than the setting, or found no free memory in "
+            "one piece";
+  return {{Grade::kNote, "engines' memory",
+           fmt::format("{} (shmem_enabled is {}): 500Gi of them are 1Gi of tables in each device, "
+                       "and minutes of registering; {}",
+                       what, setting, remedy)}};
 }
 
 }  // namespace
@@ -73,18 +108,8 @@ Findings CheckPci(const Facts& facts, const Result<rdma::Selection>& rails) {
                        link.iommu)});
     }
   }
-  // Engines do not ask for huge pages (madvise), which `advise` waits for. Later it is too late:
-  // they pin their pool for the GPU at once, and the kernel collapses no page that is pinned.
-  if (facts.shared_memory_pages == "never" || facts.shared_memory_pages == "deny" ||
-      facts.shared_memory_pages == "advise") {
-    findings.push_back(
-        {Grade::kNote, "engines' memory",
-         fmt::format(
-             "host pools of engines have pages of 4Ki (shmem_enabled is {}): 500Gi of them "
-             "are 1Gi of tables in each device, and minutes of registering; `echo within_size "
-             "> /sys/kernel/mm/transparent_hugepage/shmem_enabled` before they start",
-             facts.shared_memory_pages)});
-  }
+  const Findings engines = EnginesMemory(facts);
+  findings.insert(findings.end(), engines.begin(), engines.end());
   return findings;
 }
 

@@ -141,6 +141,26 @@ TEST(DoctorTest, SaysWhatTheSlotCarries) {
   }
 }
 
+TEST(DoctorTest, SaysInWhichPagesEnginesHaveTheirMemory) {
+  Facts facts = Healthy();
+  facts.shared_memory_pages = "never";
+  const auto said = [&](uint64_t small, uint64_t huge) {
+    facts.running = RunningNode{.engines_in_small_pages = small, .engines_in_huge_pages = huge};
+    return One(facts, "engines' memory");
+  };
+  EXPECT_THAT(said(0, 0), HasSubstr("host pools of engines have pages of 4Ki (shmem_enabled is "
+                                    "never)"))
+      << "none is attached";
+  EXPECT_THAT(said(kGi / 2, 500 * kGi), HasSubstr("ok: 500Gi in huge pages, 512Mi in small ones"));
+  EXPECT_THAT(said(500 * kGi, 0),
+              AllOf(HasSubstr("note: 500Gi that engines share with the node here are in pages of "
+                              "4Ki (shmem_enabled is never)"),
+                    HasSubstr("`echo within_size > ")));
+  facts.shared_memory_pages = "within_size";
+  EXPECT_THAT(said(kGi, 499 * kGi), AllOf(HasSubstr("note: 1Gi that engines share"),
+                                          HasSubstr("start the engines again")));
+}
+
 TEST(DoctorTest, SaysHowManyQueuePairsABondHas) {
   Facts facts = Healthy();
   const auto said = [&] { return About(facts, "mlx5_0 port 1"); };

@@ -49,6 +49,8 @@ struct RunningNode {
   std::string numa_placement, numa_why;
   // With which peer's port it differs in class or service level, and what to do; empty: with none.
   std::string class_mismatch = {};
+  // Of the memory that engines share with it, as far as it knows.
+  uint64_t engines_in_small_pages = 0, engines_in_huge_pages = 0;
 };
 
 // One attempt to connect.

@@ -35,6 +35,10 @@ std::string Text(const json& object, const char* key) {
   const json child = Child(object, key);
   return child.is_string() ? child.get<std::string>() : std::string();
 }
+uint64_t Number(const json& object, const char* key) {
+  const json child = Child(object, key);
+  return child.is_number_unsigned() ? child.get<uint64_t>() : 0;
+}
 
 // errno of the connection attempt on a socket that poll found ready.
 int ConnectError(int fd) {
@@ -126,6 +130,10 @@ Result<NodeView> ParseNodeStatus(const std::string& text, size_t most) {
   const json memory = Child(Child(document, "numa"), "memory");
   view.node.numa_placement = Text(memory, "placement");
   view.node.numa_why = Text(memory, "why");
+  for (const json& engine : Child(document, "engines")) {
+    view.node.engines_in_small_pages += Number(engine, "bytes_in_small_pages");
+    view.node.engines_in_huge_pages += Number(engine, "bytes_in_huge_pages");
+  }
   view.node.class_mismatch = Text(Child(document, "transport"), "class_mismatch");
   const std::string self = Text(Child(document, "node"), "id");
   for (const json& member : members) {

@@ -51,6 +51,8 @@ TEST(ReachTest, AHostThatNeverAnswersCostsTheLimitOnly) {
 constexpr char kStatus[] = R"({"node": {"id": "n1"}, "pool": {"huge_pages": true},
   "numa": {"memory": {"placement": "bound", "why": "all from NUMA node 1"}},
   "transport": {"class_mismatch": "a peer's port 10.0.0.2: ..."},
+  "engines": [{"bytes_in_small_pages": 4096, "bytes_in_huge_pages": 2097152},
+              {"bytes_in_small_pages": 8192}, {"bytes_in_huge_pages": -1}, 7],
   "members": [{"id": "n1", "address": "10.0.0.1:31998"}, {"id": "n2", "address": "10.0.0.2:31998"},
               {"id": "n3", "address": "fd00::3:31998"}, {"id": "n4", "address": "nowhere"},
               {"id": 5}, "x"]})";
@@ -65,6 +67,8 @@ TEST(NodeStatusTest, ShowsTheOtherMembersAndTheNode) {
   EXPECT_TRUE(view->node.huge_pages);
   EXPECT_EQ(view->node.numa_placement, "bound");
   EXPECT_EQ(view->node.class_mismatch, "a peer's port 10.0.0.2: ...");
+  EXPECT_EQ(view->node.engines_in_small_pages, 12288u);
+  EXPECT_EQ(view->node.engines_in_huge_pages, 2097152u);
   EXPECT_THAT(ParseNodeStatus(kStatus, 1)->members, SizeIs(1));
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/holes.h"
+#include "base/huge_bytes.h"
 
 namespace peercache {
 namespace {
@@ -56,7 +57,13 @@ Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limit
   auto taken = Take(request.region, region.mapped, limits);
   if (!taken.ok()) return taken.status();
   region.taken = std::move(*taken);
-  region.prefault = std::make_unique<Prefault>(region.memory->bytes(), region.memory->fd());
+  region.huge = std::make_unique<std::atomic<int64_t>>(-1);
+  // Once is enough: what is registered is pinned, so its pages stay as they are.
+  region.prefault = std::make_unique<Prefault>(region.memory->bytes(), region.memory->fd(),
+                                               [bytes = region.bytes, huge = region.huge.get()] {
+                                                 if (const auto known = HugeBytes(bytes))
+                                                   *huge = static_cast<int64_t>(*known);
+                                               });
   if (fabric != nullptr) {
     shared =
         fabric->Share(fmt::format("engine {}, region {}", engine_, request.region), region.memory);
@@ -229,6 +236,18 @@ uint64_t Session::registered_bytes() const {
   for (const auto& [id, region] : regions_)
     if (region.shared && region.shared->registered()) bytes += region.bytes.size();
   return bytes;
+}
+
+Session::PageKinds Session::page_kinds() const {
+  std::lock_guard lock(mutex_);
+  PageKinds kinds;
+  for (const auto& [id, region] : regions_) {
+    const int64_t huge = region.huge ? region.huge->load() : -1;
+    if (huge < 0) continue;
+    kinds.huge += static_cast<uint64_t>(huge);
+    kinds.small += region.bytes.size() - static_cast<uint64_t>(huge);
+  }
+  return kinds;
 }
 
 }  // namespace peercache

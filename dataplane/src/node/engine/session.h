@@ -5,6 +5,7 @@
 // Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -77,6 +78,12 @@ class Session {
   uint64_t region_bytes() const;
   // Of these, what is registered with the rails.
   uint64_t registered_bytes() const;
+  // And what is in pages of which kind, as far as that is known: not of device memory, nor before
+  // all pages of a region have been brought in.
+  struct PageKinds {
+    uint64_t small = 0, huge = 0;
+  };
+  PageKinds page_kinds() const;
 
  private:
   struct Region {
@@ -85,7 +92,9 @@ class Session {
     uint64_t mapped = 0;                   // bytes, for the limit: with what lies before the region
     Tenant::Memory taken;                  // the same, of the tenant's
     bool unmapped = false;                 // nobody may touch it but the rails
-    std::unique_ptr<Prefault> prefault;    // of `memory`; destroyed before it
+    // Bytes of the region that are in huge pages; negative: not known. Told by `prefault`.
+    std::unique_ptr<std::atomic<int64_t>> huge;
+    std::unique_ptr<Prefault> prefault;            // of `memory`; destroyed before the above
     std::shared_ptr<const Fabric::Shared> shared;  // null without rails
   };
   // The region that a request for device memory means, not yet registered.

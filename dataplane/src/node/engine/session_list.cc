@@ -69,6 +69,7 @@ std::vector<EngineInfo> SessionList::engines() const {
     info.regions = static_cast<uint32_t>(session->region_count());
     info.region_bytes = session->region_bytes();
     info.registered_bytes = session->registered_bytes();
+    info.pages = session->page_kinds();
     all.push_back(std::move(info));
   }
   return all;

@@ -29,6 +29,7 @@ struct EngineInfo {
   uint32_t regions = 0;
   uint64_t region_bytes = 0;
   uint64_t registered_bytes = 0;  // of these, what RDMA reaches
+  Session::PageKinds pages;       // and in which pages they are
 };
 
 class SessionList {

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "base/huge_bytes.h"
 #include "node/integration/node_status_testing.h"
 #include "node/integration/node_testing.h"
 #include "node/report/http_get.h"
@@ -45,6 +46,23 @@ TEST(NodeTest, OwnPagesAreReadLocally) {
   ASSERT_EQ(engine.Set(0, 16), 16u);
   EXPECT_EQ(engine.Get(0, 16).hits, 16u);
   EXPECT_EQ(CounterOf(*a, "read_local_hits"), 16u);
+}
+
+TEST(NodeTest, TellsInWhichPagesEnginesHaveTheirMemory) {
+  TestCluster cluster;
+  auto a = cluster.Start("a");
+  TestEngine engine(a->socket(), 64, kPage);
+  const std::byte one{};
+  if (!HugeBytes({&one, 1})) GTEST_SKIP() << "this kernel does not tell: it is older than 6.7";
+  nlohmann::json told;
+  EXPECT_TRUE(Eventually(20s, [&] {
+    told = nlohmann::json::parse(a->StatusJson())["engines"][0];
+    return told["bytes_in_small_pages"].get<uint64_t>() +
+               told["bytes_in_huge_pages"].get<uint64_t>() ==
+           64 * kPage;
+  })) << told;
+  // In pages of the kernel's choice, or of small ones where it has none.
+  EXPECT_EQ(told["bytes_in_huge_pages"].get<uint64_t>() % kPage, 0u);
 }
 
 TEST(NodeTest, EnginesThatReadTheSamePagesAtOnceCostOneWireRead) {

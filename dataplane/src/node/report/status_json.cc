@@ -207,7 +207,9 @@ json EnginesJson(const std::vector<EngineInfo>& all) {
                        {"connections", e.connections},
                        {"regions", e.regions},
                        {"region_bytes", e.region_bytes},
-                       {"registered_bytes", e.registered_bytes}});
+                       {"registered_bytes", e.registered_bytes},
+                       {"bytes_in_small_pages", e.pages.small},
+                       {"bytes_in_huge_pages", e.pages.huge}});
   }
   return engines;
 }

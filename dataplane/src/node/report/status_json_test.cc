@@ -101,6 +101,17 @@ TEST(StatusJson, TellsStrangersWhatIsWrongWithoutPlaces) {
     EXPECT_EQ(stranger.dump().find(hidden), std::string::npos) << hidden;
 }
 
+TEST(StatusJson, TellsInWhichPagesEnginesHaveTheirMemory) {
+  NodeStatus status = Some();
+  status.engines.resize(1);
+  status.engines[0].pages = {.small = 4096, .huge = 2 << 20};
+  for (const Asker asker : {Asker::kOwnMachine, Asker::kStranger}) {
+    const json told = json::parse(ToJson(status, NodeConfig(), Counters(), asker))["engines"][0];
+    EXPECT_EQ(told["bytes_in_small_pages"], 4096);
+    EXPECT_EQ(told["bytes_in_huge_pages"], 2 << 20);
+  }
+}
+
 TEST(StatusJson, TellsStrangersNumbers) {
   const json told = Told(Asker::kStranger);
   EXPECT_EQ(told["asker"], "stranger");
