@@ -164,6 +164,7 @@ int main(int argc, char** argv) {
   rdma_read->add_option("--bytes", rdma.bytes, "of one READ")->capture_default_str();
   rdma_read->add_option("--batch", rdma.batch, "READs that are begun together")
       ->capture_default_str();
+  rdma_read->add_flag("--window", rdma.window, "so many READs at any time, without batches");
   rdma_read->add_option("--reads", rdma.reads)->capture_default_str();
   rdma_read->add_option("--spin-us", rdma.spin_us, "before sleeping until a completion comes")
       ->capture_default_str();

@@ -20,6 +20,7 @@
 #include "transport/rdma/run_reads.h"
 #include "transport/tcp/channel.h"
 #include "transport/tcp/server.h"
+#include "window.h"
 
 namespace peercache::perf {
 namespace {
@@ -132,32 +133,59 @@ Result<nlohmann::json> RdmaServe(const RdmaShape& shape) {
 
 namespace {
 
+constexpr Duration kStall = seconds(5);
+constexpr char kNothingComes[] =
+    "no rail brought a READ within 5 s: look at what both ends discard (docs/rdma.md)";
+
 struct Connection {
   std::unique_ptr<Channel> control;
-  std::unique_ptr<rdma::ReadChannel> channel;
+  std::unique_ptr<rdma::ReadChannel> channel;  // or
+  std::unique_ptr<Window> window;
+
+  size_t queues() const { return window ? window->queues() : channel->queues(); }
+  size_t rails() const {
+    return window ? window->rails() : static_cast<size_t>(std::popcount(channel->working_rails()));
+  }
 };
 
-Result<Connection> Connect(const rdma::Rails& rails, const RdmaShape& shape) {
-  auto channel = rdma::ReadChannel::Make(rails, ~0u);
-  if (!channel.ok()) return channel.status();
-  auto control =
-      std::make_unique<Channel>(PeerAddress{shape.host, shape.port}, Hello{kCluster, "", 2, 1});
+// What the peer answers to that.
+Result<ConnectOk> Ask(Channel* control, const ConnectRequest& request) {
   FrameWriter frame;
   frame.Start(MessageType::kConnect, 1);
-  (*channel)->request().Encode(&frame);
+  request.Encode(&frame);
   frame.Finish();
-  Channel* const one = control.get();
   ConnectOk answer;
   do {
     std::this_thread::sleep_for(milliseconds(1));
     control->Begin(frame.bytes(), nullptr, Clock::now());
-    RunAll({&one, 1}, {seconds(5), Clock::now() + seconds(5)});
+    RunAll({&control, 1}, {seconds(5), Clock::now() + seconds(5)});
     if (!control->status().ok()) return control->status();
     FrameReader body = control->body();
     if (!answer.Decode(&body)) return Corrupt("malformed ConnectOk");
   } while (answer.later);
-  if (Status s = (*channel)->Establish(answer, Clock::now() + seconds(5)); !s.ok()) return s;
-  return Connection{std::move(control), std::move(*channel)};
+  return answer;
+}
+
+Result<Connection> Connect(const rdma::Rails& rails, const RdmaShape& shape) {
+  Connection made;
+  made.control =
+      std::make_unique<Channel>(PeerAddress{shape.host, shape.port}, Hello{kCluster, "", 2, 1});
+  if (shape.window) {
+    auto window = Window::Make(rails);
+    if (!window.ok()) return window.status();
+    made.window = std::move(*window);
+    const auto answer = Ask(made.control.get(), made.window->request());
+    if (!answer.ok()) return answer.status();
+    if (Status s = made.window->Connect(*answer); !s.ok()) return s;
+    return made;
+  }
+  auto channel = rdma::ReadChannel::Make(rails, ~0u);
+  if (!channel.ok()) return channel.status();
+  made.channel = std::move(*channel);
+  const auto answer = Ask(made.control.get(), made.channel->request());
+  if (!answer.ok()) return answer.status();
+  if (Status s = made.channel->Establish(*answer, Clock::now() + seconds(5)); !s.ok()) return s;
+  return made;
 }
 
 // A rail whose peer's address is not resolved yet is passed over: nodes connect anew beside their
@@ -166,8 +194,7 @@ Result<Connection> Connect(const rdma::Rails& rails, const RdmaShape& shape) {
 Result<Connection> ConnectAll(const rdma::Rails& rails, const RdmaShape& shape) {
   constexpr int kTries = 10;
   auto connection = Connect(rails, shape);
-  for (int i = 1; i < kTries && connection.ok() && connection->channel->queues() < rails.queues();
-       ++i) {
+  for (int i = 1; i < kTries && connection.ok() && connection->queues() < rails.queues(); ++i) {
     std::this_thread::sleep_for(milliseconds(100));
     auto next = Connect(rails, shape);
     connection = std::move(next);
@@ -181,18 +208,18 @@ class Reader {
   static Result<std::unique_ptr<Reader>> Make(const rdma::Rails& rails, const RdmaShape& shape,
                                               uint32_t seed) {
     auto reader = std::unique_ptr<Reader>(new Reader(shape, seed));
-    const size_t headers_bytes = WholePages(2 * shape.batch * sizeof(SlotHeader));
-    auto memory =
-        Memory("pages", headers_bytes + size_t{shape.bytes} * shape.batch, shape.huge_pages);
+    const size_t count = reader->pages_.size();
+    const size_t headers_bytes = WholePages(2 * count * sizeof(SlotHeader));
+    auto memory = Memory("pages", headers_bytes + size_t{shape.bytes} * count, shape.huge_pages);
     if (!memory.ok()) return memory.status();
     auto registered = rdma::Registration::Make("pages", (*memory)->bytes(), rails,
                                                rdma::Registration::For::kLocalWrite, *memory, {});
     if (!registered.ok()) return registered.status();
     reader->ranges_ = {*registered};
-    reader->headers_ = {reinterpret_cast<SlotHeader*>((*memory)->data()), 2 * shape.batch};
+    reader->headers_ = {reinterpret_cast<SlotHeader*>((*memory)->data()), 2 * count};
     const auto length = static_cast<uint32_t>(shape.bytes - sizeof(SlotHeader));
-    for (uint32_t i = 0; i < shape.batch; ++i) {
-      reader->to_[i] = (*memory)->bytes().subspan(headers_bytes + size_t{i} * shape.bytes, length);
+    for (size_t i = 0; i < count; ++i) {
+      reader->to_[i] = (*memory)->bytes().subspan(headers_bytes + i * shape.bytes, length);
       reader->pages_[i] = {.key = {},
                            .offset = 0,
                            .generation = kGeneration,
@@ -202,18 +229,59 @@ class Reader {
     auto connection = ConnectAll(rails, shape);
     if (!connection.ok()) return connection.status();
     reader->connection_ = std::move(*connection);
-    if (Status s = reader->Once(); !s.ok()) return s;  // touches everything
+    if (reader->connection_.window) {
+      reader->connection_.window->Use(reader->pages_, &reader->ranges_, reader->headers_,
+                                      [r = reader.get()](rdma::PageRead* page) { r->Renew(page); });
+    }
+    if (Status s = reader->Read(1); !s.ok()) return s;  // touches everything
     reader->work = {};
     return reader;
   }
 
-  Status Once() {
+  // So many at least, in whole batches.
+  Status Read(uint64_t reads) {
+    const uint64_t batches = (reads + shape_.batch - 1) / shape_.batch;
+    if (connection_.window) return ThroughWindow(batches * shape_.batch);
+    for (uint64_t i = 0; i < batches; ++i)
+      if (Status s = Batch(); !s.ok()) return s;
+    return {};
+  }
+  const Connection& connection() const { return connection_; }
+
+  Work work;
+  Status status;
+
+ private:
+  void Renew(rdma::PageRead* page) {
     const uint64_t slots = Slots(shape_);
-    for (uint32_t i = 0; i < shape_.batch; ++i)
-      pages_[i].offset = (slots == shape_.batch ? i : random_() % slots) * shape_.bytes;
+    const auto number = static_cast<uint64_t>(page - pages_.data());
+    page->offset = (slots == shape_.batch ? number : random_()) % slots * shape_.bytes;
+  }
+
+  Status ThroughWindow(uint64_t reads) {
+    Window* const window = connection_.window.get();
+    TimePoint moved = Clock::now();
+    for (window->Begin(reads); !window->done();) {
+      const TimePoint now = Clock::now();
+      if (window->Advance()) {
+        moved = now;
+      } else if (now - moved > kStall) {
+        return Unavailable(kNothingComes);
+      } else if (now - moved > std::chrono::microseconds(shape_.spin_us)) {
+        window->Sleep();
+      }
+    }
+    if (!window->status().ok()) return window->status();
+    std::swap(work.latencies, window->took());
+    Count(reads);
+    return {};
+  }
+
+  Status Batch() {
+    for (rdma::PageRead& page : pages_) Renew(&page);
     const TimePoint start = Clock::now();
     rdma::ReadChannel* const channel = connection_.channel.get();
-    channel->Begin(pages_, ranges_, headers_, states_, seconds(5), start);
+    channel->Begin(pages_, ranges_, headers_, states_, kStall, start);
     const rdma::RunningRead running{channel, connection_.control->fd()};
     rdma::RunReads({&running, 1}, {start + seconds(30), std::chrono::microseconds(shape_.spin_us)});
     for (const rdma::PageState state : states_) {
@@ -221,23 +289,25 @@ class Reader {
       return Unavailable(
           state == rdma::PageState::kStale
               ? "a READ found another page than it asked for: give both sides the same flags"
-              : "no rail brought a READ within 5 s: look at what both ends discard (docs/rdma.md)");
+              : kNothingComes);
     }
     work.latencies.push_back(Clock::now() - start);
-    ++work.calls;
-    work.pages += shape_.batch;
-    work.hits += shape_.batch;
-    work.bytes += uint64_t{shape_.bytes} * shape_.batch;
+    Count(shape_.batch);
     return {};
   }
-  const rdma::ReadChannel& channel() const { return *connection_.channel; }
+  void Count(uint64_t reads) {
+    work.calls += reads / shape_.batch;
+    work.pages += reads;
+    work.hits += reads;
+    work.bytes += reads * shape_.bytes;
+  }
 
-  Work work;
-  Status status;
-
- private:
   Reader(const RdmaShape& shape, uint32_t seed)
-      : shape_(shape), random_(seed), to_(shape.batch), pages_(shape.batch), states_(shape.batch) {}
+      : shape_(shape),
+        random_(seed),
+        to_(shape.window ? 2 * shape.batch : shape.batch),
+        pages_(to_.size()),
+        states_(to_.size()) {}
   const RdmaShape shape_;
   std::minstd_rand random_;
   rdma::RegisteredMemory::Ranges ranges_;
@@ -266,9 +336,7 @@ Result<nlohmann::json> RdmaRead(const RdmaShape& shape) {
   {
     std::vector<std::jthread> threads;
     for (const auto& reader : readers) {
-      threads.emplace_back([r = reader.get(), each] {
-        while (r->status.ok() && r->work.pages < each) r->status = r->Once();
-      });
+      threads.emplace_back([r = reader.get(), each] { r->status = r->Read(each); });
     }
   }
   watch.Stop();
@@ -278,8 +346,8 @@ Result<nlohmann::json> RdmaRead(const RdmaShape& shape) {
     works.push_back(std::move(reader->work));
   }
   auto result = watch.Result(works);
-  result["rails"] = std::popcount(readers.front()->channel().working_rails());
-  result["queues"] = readers.front()->channel().queues();
+  result["rails"] = readers.front()->connection().rails();
+  result["queues"] = readers.front()->connection().queues();
   return result;
 }
 

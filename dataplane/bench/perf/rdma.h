@@ -19,6 +19,7 @@ struct RdmaShape {
   uint16_t port = 18515;       // as ib_read_bw has it
   uint32_t bytes = 128 << 10;  // of one READ
   uint32_t batch = 32;         // READs that are begun together
+  bool window = false;         // no batches: so many READs under way at any time (window.h)
   uint64_t reads = 1000;       // in all; whole batches
   uint32_t threads = 1;        // each with a link of its own
   // Of which slots at random are read, so that no cache holds them; 0: what a batch takes.

@@ -71,6 +71,7 @@ def steps(ports: int, pool_bytes: int) -> list[Step]:
     cold: Options = {"pool_bytes": pool_bytes}
     huge: Options = {**cold, "huge_pages": "auto"}
     node, tables = "as a node has them", "the same in huge pages"
+    window = "without pauses between batches"
     found = [
         Step("one queue pair", options={"queues": 1}, bare_queues=1,
              but_for=((node, "its queue pair"),)),
@@ -78,7 +79,9 @@ def steps(ports: int, pool_bytes: int) -> list[Step]:
              but_for=((node, "its queue pairs"),)),
         Step("four queue pairs", options={"queues": 4}, bare_queues=4,
              but_for=((node, "its queue pairs"),)),
-        Step(node, bare_queues=16, but_for=(("2 threads", "one thread"),)),
+        Step(node, bare_queues=16,
+             but_for=((window, "pauses between its batches"), ("2 threads", "one thread"))),
+        Step(window, options={"window": True}, but_for=(("2 threads", "one thread"),)),
         Step("without relaxed ordering", options={"relaxed_ordering": "false"},
              but_for=((node, "writes that PCIe keeps in order"),)),
         Step("a pool that no cache holds", options=cold,
@@ -191,8 +194,9 @@ def add_command(commands: Any) -> None:
         "--bytes", type=size, default=32 * GIB, metavar="SIZE", help="of each step (default: 32g)"
     )
     ladder.add_argument(
-        "--batch-size", type=count, default=128, metavar="N", help="begun together (default: 128)"
-    )
+        "--batch-size", type=count, default=128, metavar="N",
+        help="begun together, or under way at any time (default: 128)",
+    )  # fmt: skip
     ladder.add_argument(
         "--bare", default=None, metavar="OPTIONS",
         help="ib_read_bw beside steps of one port, with options of this host, e.g. --bare='-x 3'",

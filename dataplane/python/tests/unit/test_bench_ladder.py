@@ -34,6 +34,9 @@ def test_each_step_adds_one_thing() -> None:
     one = ladder.steps(1, 1 << 30)
     assert {step.ports for step in one} == {1}
     assert [step.options.get("queues") for step in one][:4] == [1, 2, 4, None]
+    assert [step.name for step in one if step.options.get("window")] == [
+        "without pauses between batches"
+    ]
     assert len({step.name for step in one}) == len(one)
     many = ladder.steps(6, 1 << 30)
     assert many[: len(one)] == one, "one port comes first"
@@ -47,15 +50,16 @@ def test_both_sides_go_through_the_same_steps(
     called = perf.parent / "called"
     assert main(["ladder", "--devices=a0,a1", *flags]) == 0
     serving = called.read_text().splitlines()
-    assert "14 of 14" in capsys.readouterr().out
+    assert "15 of 15" in capsys.readouterr().out
     called.unlink()
     assert main(["ladder", "--devices=b0,b1", *flags, "hostA"]) == 0
     climbing = called.read_text().splitlines()
+    assert sum("--batch 4 " in line and "--window" in line for line in climbing) == 1
     there = [line.replace("b0", "a0").replace("b1", "a1") for line in climbing]
     assert there == [f"{line} --host hostA" for line in serving]
     header, *rows = capsys.readouterr().out.splitlines()
     assert header.split()[:2] == ["step", "GB/s"]
-    rows, bounds = rows[:14], rows[14:]
+    rows, bounds = rows[:15], rows[15:]
     assert bounds[:2] == ["", "what bounds each step, as far as this host tells:"]
     assert [line.partition("  ")[0] for line in bounds[2:]] == [
         line.partition("  ")[0] for line in rows
