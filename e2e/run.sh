@@ -69,7 +69,7 @@ step "compiling the suite"
 step "running it"
 cd "$HERE"
 [ -t 1 ] || set -- -ginkgo.no-color "$@"
-# The one spec of that name: nothing in it is special to a regular expression then.
+# The specs whose containers, or they, have that name: nothing in it is special to a regular expression then.
 # shellcheck disable=SC2001
-[ -z "${ONLY:-}" ] || set -- "-ginkgo.focus=$(sed 's/[^[:alnum:]_]/[&]/g' <<<"$ONLY")\$" "$@"
+[ -z "${ONLY:-}" ] || set -- "-ginkgo.focus=$(sed 's/[^[:alnum:]_]/[&]/g' <<<"$ONLY")" "$@"
 exec "$PEERCACHE_CACHE/e2e.test" -test.timeout 40m -test.v -ginkgo.junit-report="$ARTIFACTS/junit.xml" "$@"

@@ -20,11 +20,13 @@ class Framework:
 
     # Of the tests that failed, if nothing else did.
     failed: Callable[[Lines], list[str]]
-    # Whether exactly one test ran, and passed: a name that nothing has passes otherwise.
+    # Whether what was named ran, and passed: a name that nothing has passes otherwise.
     one_passed: Callable[[Lines], bool]
     # The line at which the output of a test begins, and the lines at which another's does.
     begins: Callable[[str], re.Pattern[str]]
     others: re.Pattern[str]
+    # What to name to try that test again.
+    again: Callable[[str], str] = lambda name: name
 
     def reason(self, lines: Lines, name: str) -> str:
         """The end of what the test printed."""
@@ -123,9 +125,10 @@ GO = Framework(
 )
 
 
-# ---- ginkgo: the texts of containers and spec
+# ---- ginkgo: the texts of containers, and that of the spec
 
-
+# A spec goes on from where those before it in its containers have ended: all are tried again.
+_SPEC = ": "
 _GINKGO_NODES = r"\[(?:It|BeforeEach|JustBeforeEach|JustAfterEach|AfterEach)\] "
 
 
@@ -133,18 +136,22 @@ def _ginkgo_failed(lines: Lines) -> list[str]:
     # A suite that was interrupted, or took too long, says so between FAIL! and the counts.
     end = _matches(r"^FAIL! -- \d+ Passed \| (\d+) Failed \| ", lines)
     found = _matches(rf"^  \[(?:FAIL|TIMEDOUT)\] (.*?){_GINKGO_NODES}(.*)$", lines)
-    return _complete([m[1] + m[2] for m in found], int(end[-1][1]) if end else 0)
+    names = [m[1].rstrip() + _SPEC + m[2] for m in found]
+    return _complete(names, int(end[-1][1]) if end else 0)
 
 
 GINKGO = Framework(
     failed=_ginkgo_failed,
     one_passed=lambda lines: bool(
-        _matches(r"^Ran 1 of \d+ Specs ", lines)
-        and _matches(r"^SUCCESS! -- 1 Passed \| 0 Failed ", lines)
+        _matches(r"^Ran [1-9]\d* of \d+ Specs ", lines)
+        and _matches(r"^SUCCESS! -- [1-9]\d* Passed \| 0 Failed ", lines)
     ),
     # A report has the kind of the node that failed before that node's own text.
     begins=lambda name: re.compile(
-        "^(?! )" + rf" (?:{_GINKGO_NODES})?".join(map(re.escape, name.split(" "))) + "$"
+        "^(?! )"
+        + rf" (?:{_GINKGO_NODES})?".join(map(re.escape, name.replace(_SPEC, " ", 1).split(" ")))
+        + "$"
     ),
     others=re.compile(r"^-{30}$"),
+    again=lambda name: name.partition(_SPEC)[0],
 )

@@ -1,10 +1,10 @@
 """Runs lanes, and decides what is tried again.
 
 Many tests wait for something with a deadline, which a machine that others use too may miss. So in
-CI a named test that failed is tried again alone, at most three in the whole run. Each is a defect
-of the test or of the product all the same. Never tried again: wrong bytes, a sanitizer's or
-fuzzer's report, a build, a crash, a test that was skipped, and the lanes that search for faults:
-what they find is there.
+CI a named test that failed is tried again alone, at most three in the whole run; a spec of e2e with
+those in its containers. Each is a defect of the test or of the product all the same. Never tried
+again: wrong bytes, a sanitizer's or fuzzer's report, a build, a crash, a test that was skipped, and
+the lanes that search for faults: what they find is there.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Run:
     def _alone(self, lane: str, framework: Framework, name: str, first: list[str]) -> bool:
         say(f"=== lane {lane}: once more, alone: {name}")
         log = self.artifacts / f"{lane}.again-{len(self.again_of) + 1}.log"
-        well = make(lane, log, ONLY=name)
+        well = make(lane, log, ONLY=framework.again(name))
         lines = read(log)
         found = alarm(lines)
         passed = well and not found and framework.one_passed(lines)

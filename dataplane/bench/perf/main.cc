@@ -184,6 +184,8 @@ int main(int argc, char** argv) {
       ->add_option("--relaxed-ordering", rdma.link.relaxed_ordering,
                    "as the node's option rdma-relaxed-ordering")
       ->capture_default_str();
+  rdma_read->add_option("--ece", rdma.link.ece, "as the node's option rdma-ece")
+      ->capture_default_str();
   rdma_read->add_option("--huge-pages", huge_pages, "auto | off | 2Mi | 1Gi")
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);

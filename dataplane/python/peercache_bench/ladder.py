@@ -71,7 +71,7 @@ def steps(ports: int, pool_bytes: int) -> list[Step]:
     cold: Options = {"pool_bytes": pool_bytes}
     huge: Options = {**cold, "huge_pages": "auto"}
     node, tables = "as a node has them", "the same in huge pages"
-    window = "without pauses between batches"
+    window, ece = "without pauses between batches", "with rdma-ece"
     found = [
         Step("one queue pair", options={"queues": 1}, bare_queues=1,
              but_for=((node, "its queue pair"),)),
@@ -80,8 +80,10 @@ def steps(ports: int, pool_bytes: int) -> list[Step]:
         Step("four queue pairs", options={"queues": 4}, bare_queues=4,
              but_for=((node, "its queue pairs"),)),
         Step(node, bare_queues=16,
-             but_for=((window, "pauses between its batches"), ("2 threads", "one thread"))),
+             but_for=((window, "pauses between its batches"), (ece, "what is sent again"),
+                      ("2 threads", "one thread"))),
         Step(window, options={"window": True}, but_for=(("2 threads", "one thread"),)),
+        Step(ece, options={"ece": "true"}, but_for=(("2 threads", "one thread"),)),
         Step("without relaxed ordering", options={"relaxed_ordering": "false"},
              but_for=((node, "writes that PCIe keeps in order"),)),
         Step("a pool that no cache holds", options=cold,

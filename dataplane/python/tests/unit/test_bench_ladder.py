@@ -50,11 +50,12 @@ def test_both_sides_go_through_the_same_steps(
     called = perf.parent / "called"
     assert main(["ladder", "--devices=a0,a1", *flags]) == 0
     serving = called.read_text().splitlines()
-    assert "15 of 15" in capsys.readouterr().out
+    assert "16 of 16" in capsys.readouterr().out
     called.unlink()
     assert main(["ladder", "--devices=b0,b1", *flags, "hostA"]) == 0
     climbing = called.read_text().splitlines()
     assert sum("--batch 4 " in line and "--window" in line for line in climbing) == 1
+    assert sum("--ece true" in line for line in climbing) == 1
     there = [line.replace("b0", "a0").replace("b1", "a1") for line in climbing]
     assert there == [f"{line} --host hostA" for line in serving]
     header, *rows = capsys.readouterr().out.splitlines()
