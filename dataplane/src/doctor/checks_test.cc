@@ -145,7 +145,10 @@ TEST(DoctorTest, SaysInWhichPagesEnginesHaveTheirMemory) {
   Facts facts = Healthy();
   facts.shared_memory_pages = "never";
   const auto said = [&](uint64_t small, uint64_t huge) {
-    facts.running = RunningNode{.engines_in_small_pages = small, .engines_in_huge_pages = huge};
+    RunningNode node;
+    node.engines_in_small_pages = small;
+    node.engines_in_huge_pages = huge;
+    facts.running = node;
     return One(facts, "engines' memory");
   };
   EXPECT_THAT(said(0, 0), HasSubstr("host pools of engines have pages of 4Ki (shmem_enabled is "
