@@ -3,8 +3,8 @@
 // may all be on one member, and bring half of the bond. Only mlx5 has such devices; its own library
 // (libmlx5, of ibverbs-providers) is loaded when it is first asked for.
 //
-//   if (CountBondMembers(*qp) > 1) ...
-//   SendOverMember(qp, turn);
+//   const uint8_t members = CountBondMembers(qp);
+//   if (members > 1) status = SendOverMember(qp, members, turn);
 //
 // Thread-safe.
 #pragma once
