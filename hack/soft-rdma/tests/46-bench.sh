@@ -46,10 +46,11 @@ wait $server || { cat "$WORK/ladder.server"; exit 1; }
 sed '/^$/,$d' "$WORK/ladder" >"$WORK/steps"
 awk 'NR > 1 && !($(NF - 4) > 0) { print "brought nothing: " $0; exit 1 }
   NR > 1 && ($(NF - 2) ~ /^[0-9]+\.[0-9]+$/) != (NR <= 5) { print "ib_read_bw: " $0; exit 1 }' "$WORK/steps"
-[ "$(wc -l <"$WORK/steps")" = 16 ]
+[ "$(wc -l <"$WORK/steps")" = 17 ]
 grep -q '^without pauses between batches ' "$WORK/steps"
+grep -q '^with rdma-ece ' "$WORK/steps"
 # As many steps, each with what bounds it.
-[ "$(sed '1,/^what bounds/d' "$WORK/ladder" | grep -c '  .')" = 15 ]
+[ "$(sed '1,/^what bounds/d' "$WORK/ladder" | grep -c '  .')" = 16 ]
 
 PAGES=(--page-size 64k --working-set 64)
 address=$(management_address A):31998
