@@ -60,9 +60,8 @@ class Lanes:
         )
 
     def run(self, *lanes: str, ci: bool = True) -> subprocess.CompletedProcess[str]:
-        environment = {
-            k: v for k, v in os.environ.items() if k not in ("CI", "ONLY", "ARTIFACTS", "MAKEFLAGS")
-        }
+        others = ("CI", "ONLY", "ARTIFACTS", "MAKEFLAGS", "MAKELEVEL")
+        environment = {k: v for k, v in os.environ.items() if k not in others}
         return subprocess.run(
             [sys.executable, PROGRAM, *lanes],
             cwd=self.folder,
