@@ -127,16 +127,18 @@ GO = Framework(
 
 # ---- ginkgo: the texts of containers, and that of the spec
 
-# A spec goes on from where those before it in its containers have ended: all are tried again.
-_SPEC = ": "
-_GINKGO_NODES = r"\[(?:It|BeforeEach|JustBeforeEach|JustAfterEach|AfterEach)\] "
+# A spec goes on from where those before it in its containers have ended: all are tried again. What
+# failed in a node of a container further out, whose text does not tell them, is tried alone.
+_SPEC = " > "
+_GINKGO_KINDS = r"\[(It|BeforeEach|JustBeforeEach|JustAfterEach|AfterEach)\] "
+_GINKGO_NODES = _GINKGO_KINDS.replace("(", "(?:")
 
 
 def _ginkgo_failed(lines: Lines) -> list[str]:
     # A suite that was interrupted, or took too long, says so between FAIL! and the counts.
     end = _matches(r"^FAIL! -- \d+ Passed \| (\d+) Failed \| ", lines)
-    found = _matches(rf"^  \[(?:FAIL|TIMEDOUT)\] (.*?){_GINKGO_NODES}(.*)$", lines)
-    names = [m[1].rstrip() + _SPEC + m[2] for m in found]
+    found = _matches(rf"^  \[(?:FAIL|TIMEDOUT)\] (.*?){_GINKGO_KINDS}(.*)$", lines)
+    names = [m[1].rstrip() + (_SPEC if m[2] == "It" else " ") + m[3] for m in found]
     return _complete(names, int(end[-1][1]) if end else 0)
 
 

@@ -169,12 +169,13 @@ def test_ginkgo() -> None:
         "[TIMEDOUT] PeerCache stands bad input [It] of any kind",
     )
     assert GINKGO.failed(lines) == [
-        "PeerCache moves pages: works: (a) b",
-        "PeerCache: before never comes",
-        "PeerCache stands bad input: of any kind",
+        "PeerCache moves pages > works: (a) b",
+        "PeerCache before never comes",
+        "PeerCache stands bad input > of any kind",
     ]
-    assert "[FAILED] late" in GINKGO.reason(lines, "PeerCache moves pages: works: (a) b")
-    assert GINKGO.again("PeerCache moves pages: works: (a) b") == "PeerCache moves pages"
+    assert "[FAILED] late" in GINKGO.reason(lines, "PeerCache moves pages > works: (a) b")
+    assert GINKGO.again("PeerCache moves pages > works: (a) b") == "PeerCache moves pages"
+    assert GINKGO.again("PeerCache before never comes") == "PeerCache before never comes"
     assert GINKGO.failed(summary("[FAIL] PeerCache a [It] b", how=" - Suite Timeout Elapsed")) == []
     assert GINKGO.failed(summary("[FAIL] PeerCache a [It] b", "[FAIL] [BeforeSuite] ")) == []
     assert GINKGO.failed(summary("[PANICKED!] PeerCache a [It] b")) == []
