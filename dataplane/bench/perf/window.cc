@@ -13,10 +13,6 @@ constexpr int kLongestSleepMs = 10;
 // In the token of a READ, for which of its slot's it is.
 constexpr uint32_t kPieceBits = 8;
 
-bool IsOf(const SlotHeader& header, const rdma::PageRead& page) {
-  return header.generation == page.generation && header.IsOf(page.key, page.length);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Window>> Window::Make(const rdma::Rails& rails) {

@@ -101,8 +101,8 @@ TEST(MappedNodesTest, ANodeWaitsForTheSocketOfOneThatHasNotEnded) {
   auto former = ListenUnix(path, 0600);
   ASSERT_TRUE(former.ok()) << former.status().ToString();
   const auto holder = cluster.Start("holder");
-  std::this_thread::sleep_for(milliseconds(500));
-  EXPECT_EQ(PoolsMapped(), 1u) << "the reader's, by the holder";
+  ASSERT_TRUE(Eventually(kSoon, [] { return PoolsMapped() == 1; }))
+      << "the reader's, by the holder";
   former->Reset();
   EXPECT_TRUE(Eventually(kSoon, [] { return PoolsMapped() == 2; })) << "and the holder's";
 }

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <infiniband/mlx5dv.h>
 
+#include "transport/rdma/find_symbol.h"
+
 namespace peercache::rdma {
 namespace {
 
@@ -13,12 +15,6 @@ struct Library {
   int (*modify_qp_lag_port)(ibv_qp* qp, uint8_t port) = nullptr;
 };
 
-template <typename Function>
-bool Find(void* library, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(dlsym(library, name));
-  return *function != nullptr;
-}
-
 // Null where libmlx5 is missing, or older than rdma-core 32 (2020).
 const Library* Load() {
   static const Library* const loaded = []() -> const Library* {
@@ -26,10 +22,11 @@ const Library* Load() {
     void* const handle = dlopen("libmlx5.so.1", RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) return nullptr;
     static Library library;
-    const bool complete = Find(handle, "mlx5dv_is_supported", &library.is_supported) &&
-                          Find(handle, "mlx5dv_query_device", &library.query_device) &&
-                          Find(handle, "mlx5dv_query_qp_lag_port", &library.query_qp_lag_port) &&
-                          Find(handle, "mlx5dv_modify_qp_lag_port", &library.modify_qp_lag_port);
+    const bool complete =
+        FindSymbol(handle, "mlx5dv_is_supported", &library.is_supported) &&
+        FindSymbol(handle, "mlx5dv_query_device", &library.query_device) &&
+        FindSymbol(handle, "mlx5dv_query_qp_lag_port", &library.query_qp_lag_port) &&
+        FindSymbol(handle, "mlx5dv_modify_qp_lag_port", &library.modify_qp_lag_port);
     return complete ? &library : nullptr;
   }();
   return loaded;

@@ -37,10 +37,6 @@ ibv_sge Sge(const Registration& range, size_t rail, uint32_t chunk, std::byte* a
   return {reinterpret_cast<uint64_t>(at), bytes, range.lkey(rail, chunk)};
 }
 
-bool IsOf(const SlotHeader& header, const PageRead& page) {
-  return header.generation == page.generation && header.IsOf(page.key, page.length);
-}
-
 // That what it has under way does not fill the port. That of a queue of a slow port does.
 bool LeavesPortIdle(const ReadQueue& queue, TimePoint now) {
   const Duration silent = now - queue.last_progress();

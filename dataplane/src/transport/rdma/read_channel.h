@@ -61,6 +61,11 @@ struct PageRead {
   bool bare = false;  // just bytes: no header comes before them, none is read or checked
 };
 
+// Whether the slot with this header has that page now.
+inline bool IsOf(const SlotHeader& header, const PageRead& page) {
+  return header.generation == page.generation && header.IsOf(page.key, page.length);
+}
+
 enum class PageState : uint8_t {
   kPending = 0,
   kRead,

@@ -10,16 +10,12 @@
 #include <cstring>
 #include <string>
 
+#include "transport/rdma/find_symbol.h"
+
 namespace peercache::rdma {
 namespace {
 
 constexpr char kLibrary[] = "libibverbs.so.1";
-
-template <typename Function>
-bool Find(void* library, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(dlsym(library, name));
-  return *function != nullptr;
-}
 
 // Destroying fails when an object is still in use, which is a mistake of ours; and, in some
 // versions, with EIO when the device was taken away, which the kernel has destroyed it with.
@@ -34,11 +30,12 @@ const Verbs& Table() { return **Verbs::Load(); }
 void MakeSafeForFork(void* library) {
   enum ibv_fork_status (*state)() = nullptr;  // since rdma-core 35
   int (*init)() = nullptr;
-  if (Find(library, "ibv_is_fork_initialized", &state) && state() == IBV_FORK_UNNEEDED) return;
+  if (FindSymbol(library, "ibv_is_fork_initialized", &state) && state() == IBV_FORK_UNNEEDED)
+    return;
   utsname kernel{};
   uname(&kernel);
   if (state == nullptr && ForkCopiesRegisteredMemory(kernel.release)) return;
-  if (!Find(library, "ibv_fork_init", &init)) return;
+  if (!FindSymbol(library, "ibv_fork_init", &init)) return;
   if (const int error = init(); error != 0) {
     spdlog::warn(
         "RDMA: ibv_fork_init failed ({}), since something else in this process has used verbs "
@@ -68,7 +65,7 @@ Result<const Verbs*> Verbs::Load(Process process) {
     Verbs v;
     std::string missing;
     const auto need = [&](const char* name, auto* function) {
-      if (!Find(library, name, function)) missing += std::string(" ") + name;
+      if (!FindSymbol(library, name, function)) missing += std::string(" ") + name;
     };
     need("ibv_get_device_list", &v.get_device_list);
     need("ibv_free_device_list", &v.free_device_list);
@@ -98,10 +95,10 @@ Result<const Verbs*> Verbs::Load(Process process) {
     need("ibv_wc_status_str", &v.wc_status_str);
     need("ibv_port_state_str", &v.port_state_str);
     need("ibv_event_type_str", &v.event_type_str);
-    Find(library, "ibv_reg_mr_iova2", &v.reg_mr_iova2);
-    Find(library, "ibv_reg_dmabuf_mr", &v.reg_dmabuf_mr);
-    Find(library, "ibv_query_ece", &v.query_ece);
-    Find(library, "ibv_set_ece", &v.set_ece);
+    FindSymbol(library, "ibv_reg_mr_iova2", &v.reg_mr_iova2);
+    FindSymbol(library, "ibv_reg_dmabuf_mr", &v.reg_dmabuf_mr);
+    FindSymbol(library, "ibv_query_ece", &v.query_ece);
+    FindSymbol(library, "ibv_set_ece", &v.set_ece);
     if (!missing.empty()) {
       return Unavailable(fmt::format("{} is too old, it lacks{}: install rdma-core 24 or later",
                                      kLibrary, missing));
