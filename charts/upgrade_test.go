@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/internal/apiserver"
 )
 
 // TestHelmOnRealAPIServer installs the chart, upgrades it and takes it away again.
@@ -155,13 +156,12 @@ func onceServed(t *testing.T, try func() error) {
 // startAPIServer also returns a function that runs helm against it.
 func startAPIServer(t *testing.T) (client.Client, func(args ...string) (string, error)) {
 	t.Helper()
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+	if os.Getenv(apiserver.Assets) == "" {
 		t.Fatal("KUBEBUILDER_ASSETS is not set: run `make test-chart-upgrade`, or name the folder of kube-apiserver and etcd")
 	}
-	environment := &envtest.Environment{}
-	config, err := environment.Start()
+	environment, config, err := apiserver.Start(func() *envtest.Environment { return &envtest.Environment{} })
 	if err != nil {
-		t.Fatalf("starting kube-apiserver and etcd from %s: %v", os.Getenv("KUBEBUILDER_ASSETS"), err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := environment.Stop(); err != nil {

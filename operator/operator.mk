@@ -97,7 +97,7 @@ test-envtest: ## Go tests on a real kube-apiserver, which is built when KUBEBUIL
 	@echo "==> Go tests on a real kube-apiserver"
 	@assets="$${KUBEBUILDER_ASSETS:-$$(hack/cluster/build.sh $(KUBERNETES_TOOLS))}" && status=0 && \
 		export KUBEBUILDER_ASSETS="$$assets" $(GO_BUILD_ENV) && \
-		{ $(call go_test,-tags envtest -timeout 15m,./api/... ./operator/... ./kubectl/...) || status=1; } && \
+		{ $(call go_test,-tags envtest -timeout 15m,./api/... ./internal/apiserver ./operator/... ./kubectl/...) || status=1; } && \
 		{ $(if $(ONLY),true,go -C hack/recipes test -tags envtest -timeout 15m ./...) || status=1; } && exit $$status
 
 # Where `make scale` leaves its result, its chart and the operator's logs.

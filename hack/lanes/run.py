@@ -126,7 +126,7 @@ class Run:
     def _fail(self, text: str, lines: list[str] | None = None) -> bool:
         """Says it, and says it again at the end, with the last of these lines."""
         said = [line for line in lines or [] if line.strip()][-ERROR_LINES:]
-        self._errors.append("\n".join([f"error: {text}", *(f"    {line[:200]}" for line in said)]))
+        self._errors.append("\n".join([f"error: {text}", *(f"    {line[:400]}" for line in said)]))
         say(f"error: {text}")
         return False
 

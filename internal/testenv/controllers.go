@@ -16,14 +16,16 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/peercache/peercache/internal/apiserver"
 )
 
 // Controllers runs Kubernetes' own controllers of Deployments and StatefulSets until the test ends, so that pods come from them.
 func Controllers(t *testing.T) {
 	t.Helper()
-	program := filepath.Join(os.Getenv(assets), "kube-controller-manager")
+	program := filepath.Join(os.Getenv(apiserver.Assets), "kube-controller-manager")
 	if _, err := os.Stat(program); err != nil { //nolint:gosec // whoever runs the tests names the folder
-		t.Fatalf("%v: this test needs Kubernetes' controllers beside kube-apiserver; `make test-envtest` builds them, without %s", err, assets)
+		t.Fatalf("%v: this test needs Kubernetes' controllers beside kube-apiserver; `make test-envtest` builds them, without %s", err, apiserver.Assets)
 	}
 	var output bytes.Buffer
 	//nolint:gosec // likewise

@@ -30,17 +30,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/internal/apiserver"
 )
-
-const assets = "KUBEBUILDER_ASSETS"
 
 var config *rest.Config
 
 // Main runs the tests of a package against its own API server, and returns the exit status.
 func Main(m *testing.M) int {
-	if os.Getenv(assets) == "" {
+	if os.Getenv(apiserver.Assets) == "" {
 		fmt.Fprintf(os.Stderr, "%s is not set: these tests need kube-apiserver and etcd; run them with `make test-envtest`, "+
-			"or name the folder that holds both programs\n", assets)
+			"or name the folder that holds both programs\n", apiserver.Assets)
 		return 1
 	}
 	folder, err := root()
@@ -49,19 +48,17 @@ func Main(m *testing.M) int {
 		return 1
 	}
 	ctrl.SetLogger(zap.New(zap.UseDevMode(true), zap.WriteTo(os.Stderr)))
-	environment := &envtest.Environment{
-		CRDDirectoryPaths:        []string{filepath.Join(folder, "config", "crd")},
-		ErrorIfCRDPathMissing:    true,
-		Scheme:                   Scheme(),
-		ControlPlaneStartTimeout: 2 * time.Minute, // for a busy machine
-		ControlPlaneStopTimeout:  time.Minute,
-	}
-	started, err := environment.Start()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "starting kube-apiserver and etcd from %s: %v\n", os.Getenv(assets), err)
-		if err := environment.Stop(); err != nil { // one of the processes may be running
-			fmt.Fprintf(os.Stderr, "stopping them: %v\n", err)
+	environment, started, err := apiserver.Start(func() *envtest.Environment {
+		return &envtest.Environment{
+			CRDDirectoryPaths:        []string{filepath.Join(folder, "config", "crd")},
+			ErrorIfCRDPathMissing:    true,
+			Scheme:                   Scheme(),
+			ControlPlaneStartTimeout: 2 * time.Minute, // for a busy machine
+			ControlPlaneStopTimeout:  time.Minute,
 		}
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	config = started
@@ -76,7 +73,7 @@ func Main(m *testing.M) int {
 // Config returns a copy of the administrator's configuration.
 func Config() *rest.Config {
 	// Read by a test, it is part of what `go test` caches results by: another API server has its own.
-	_ = os.Getenv(assets)
+	_ = os.Getenv(apiserver.Assets)
 	return rest.CopyConfig(config)
 }
 

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/internal/apiserver"
 	"github.com/peercache/peercache/operator/certs"
 )
 
@@ -48,25 +49,27 @@ func startControlPlane(ctx context.Context, c config, folder string, webhookPort
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return nil, fmt.Errorf("writing the audit policy: %w", err)
 	}
-	w := &controlPlane{audit: newAuditLog(log), kubeconfig: filepath.Join(folder, "operator.kubeconfig")}
-	w.environment = &envtest.Environment{
-		CRDDirectoryPaths: []string{
-			filepath.Join(c.root, "config", "crd"),
-			filepath.Join(c.root, "operator", "reconcile", "testdata", "network-attachment-definition.yaml"),
-		},
-		ErrorIfCRDPathMissing:    true,
-		ControlPlaneStartTimeout: 2 * time.Minute, // for a busy machine
-		ControlPlaneStopTimeout:  time.Minute,
-	}
-	// The default mode of the audit log, blocking, writes before a request ends.
-	w.environment.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", log)
-	admin, err := w.environment.Start()
-	if err == nil {
-		err = w.install(ctx, c, admin, webhookPort)
-	}
+	environment, admin, err := apiserver.Start(func() *envtest.Environment {
+		environment := &envtest.Environment{
+			CRDDirectoryPaths: []string{
+				filepath.Join(c.root, "config", "crd"),
+				filepath.Join(c.root, "operator", "reconcile", "testdata", "network-attachment-definition.yaml"),
+			},
+			ErrorIfCRDPathMissing:    true,
+			ControlPlaneStartTimeout: 2 * time.Minute, // for a busy machine
+			ControlPlaneStopTimeout:  time.Minute,
+		}
+		// The default mode of the audit log, blocking, writes before a request ends.
+		environment.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", log)
+		return environment
+	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting kube-apiserver and etcd from KUBEBUILDER_ASSETS=%s: %w",
-			os.Getenv("KUBEBUILDER_ASSETS"), err), w.stop())
+		return nil, err
+	}
+	w := &controlPlane{environment: environment, audit: newAuditLog(log),
+		kubeconfig: filepath.Join(folder, "operator.kubeconfig")}
+	if err := w.install(ctx, c, admin, webhookPort); err != nil {
+		return nil, errors.Join(err, w.stop())
 	}
 	return w, nil
 }
