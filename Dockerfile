@@ -13,10 +13,12 @@
 #
 # The empty ARGs let a build use the caller's registries and caches; unset, they change nothing.
 
-ARG DEBIAN=docker.io/library/debian:bookworm-slim
+ARG DEBIAN=docker.io/library/debian:trixie-slim
+# What is loaded into images that are not ours is compiled on this one, whose C library is older.
+ARG OLDER_DEBIAN=docker.io/library/debian:bookworm-slim
 
 # --- operator ------------------------------------------------------------------------------------
-FROM --platform=$BUILDPLATFORM docker.io/library/golang:1.26-bookworm AS operator-build
+FROM --platform=$BUILDPLATFORM docker.io/library/golang:1.26-trixie AS operator-build
 ARG GOPROXY
 ARG GONOSUMDB
 ARG GOSUMDB
@@ -45,27 +47,19 @@ ENTRYPOINT ["/usr/local/bin/peercache-operator"]
 # --- C++ tool chain ------------------------------------------------------------------------------
 FROM --platform=$BUILDPLATFORM ${DEBIAN} AS cpp
 ARG TARGETARCH
-# For another architecture: its compiler and libraries, its binutils under their plain names, and what CMake reads of it.
-RUN set -eu; own=$(dpkg --print-architecture); of=''; compiler=g++; touch /etc/target.cmake; \
-    case ${TARGETARCH:-$own} in \
-      "$own") ;; \
-      arm64) of=:arm64 compiler=g++-aarch64-linux-gnu; dpkg --add-architecture arm64; \
-        echo 'include(/src/dataplane/cmake/arm64.cmake)' >/etc/target.cmake ;; \
-      *) echo "error: nothing is known of compiling for $TARGETARCH on $own"; exit 1 ;; \
-    esac; \
-    libraries=''; \
-    for name in libibverbs librdmacm libnuma liburing libspdlog libfmt libxxhash prometheus-cpp libmicrohttpd libssl; do \
-      libraries="$libraries $name-dev$of"; \
-    done; \
-    apt-get update; apt-get install -y --no-install-recommends \
-      $compiler cmake ninja-build ccache pkg-config $libraries libasio-dev libcli11-dev nlohmann-json3-dev \
-      ca-certificates python3-pip; \
-    rm -rf /var/lib/apt/lists/*; \
-    for tool in /usr/bin/aarch64-linux-gnu-*; do \
-      if [ -n "$of" ]; then ln -s "$tool" "/usr/local/bin/${tool##*-gnu-}"; fi; \
-    done
+COPY dataplane/cmake/tool-chain.sh /
+RUN /tool-chain.sh $TARGETARCH
 ENV CMAKE_TOOLCHAIN_FILE=/etc/target.cmake
-# The same source compiles once, in whichever build folder, here or on the machine (Makefile): ccache counts the language too.
+ENV CCACHE_BASEDIR=/src CCACHE_NOHASHDIR=1 LANG=C.UTF-8
+WORKDIR /src
+
+# The same source compiles once, in whichever build folder, here or on a machine of this Debian (Makefile): ccache counts the
+# language too.
+FROM --platform=$BUILDPLATFORM ${OLDER_DEBIAN} AS older-cpp
+ARG TARGETARCH
+COPY dataplane/cmake/tool-chain.sh /
+RUN /tool-chain.sh $TARGETARCH
+ENV CMAKE_TOOLCHAIN_FILE=/etc/target.cmake
 ENV CCACHE_BASEDIR=/src CCACHE_NOHASHDIR=1 LANG=C.UTF-8
 WORKDIR /src
 
@@ -87,8 +81,8 @@ RUN --mount=type=cache,target=/root/.cache/ccache cd dataplane \
 
 FROM ${DEBIAN} AS dataplane
 RUN apt-get update && apt-get install -y --no-install-recommends \
-      libibverbs1 ibverbs-providers librdmacm1 libnuma1 liburing2 libfmt9 libspdlog1.10 libxxhash0 \
-      libprometheus-cpp-core1.0 libmicrohttpd12 libssl3 \
+      libibverbs1 ibverbs-providers librdmacm1t64 libnuma1 liburing2 libfmt10 libspdlog1.15 libxxhash0 \
+      libprometheus-cpp-core1.0 libmicrohttpd12t64 libssl3t64 \
     && rm -rf /var/lib/apt/lists/*
 # peercache-perf is what `kubectl peercache bench` measures with: 1 MiB.
 COPY --from=dataplane-build /out/peercached /out/peercache-perf /usr/local/bin/
@@ -108,7 +102,7 @@ FROM docker.io/library/python:3.12-slim-bookworm AS cpython-312
 FROM docker.io/library/python:3.13-slim-bookworm AS cpython-313
 FROM docker.io/library/python:3.14-slim-bookworm AS cpython-314
 
-FROM cpp AS client-build
+FROM older-cpp AS client-build
 ARG CCACHE_DIR=/root/.cache/ccache
 ARG SSL_CERT_FILE
 ARG PIP_CERT
@@ -156,7 +150,7 @@ USER 65532:65532
 CMD ["cp", "-a", "/opt/peercache/python/.", "/peercache/"]
 
 # --- engine (tests only) -------------------------------------------------------------------------
-FROM ${DEBIAN} AS engine
+FROM ${OLDER_DEBIAN} AS engine
 ARG SSL_CERT_FILE
 ARG PIP_CERT
 ARG PIP_INDEX_URL
@@ -179,17 +173,7 @@ CMD ["python3", "-m", "sglang.launch_server"]
 # --- package with a node (tests only) ------------------------------------------------------------
 # What pip install ./dataplane makes, and the libraries that a SGLang image would get from packages: in
 # an image of its own, mounted into the engine's, because that one is a hundred times as large.
-FROM dataplane-build AS embedded-build
-ARG CCACHE_DIR=/root/.cache/ccache
-ARG SSL_CERT_FILE
-ARG PIP_CERT
-ARG PIP_INDEX_URL
-ARG PIP_EXTRA_INDEX_URL
-COPY dataplane/python/pybind11.sh dataplane/python/pybind11.sh
-RUN dataplane/python/pybind11.sh
-COPY --from=cpython-311 /usr/local/include/python3.11 /usr/local/include/python3.11
-COPY dataplane/python/CMakeLists.txt dataplane/python/
-COPY dataplane/python/bindings dataplane/python/bindings
+FROM client-build AS embedded-build
 RUN --mount=type=cache,target=/root/.cache/ccache cd dataplane \
     && cmake --preset release -DCMAKE_UNITY_BUILD=ON -DPEERCACHE_PYBIND11_INCLUDE="$(python/pybind11.sh)" \
       -DPEERCACHE_PYTHON_INCLUDE=/usr/local/include/python3.11 \

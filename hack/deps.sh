@@ -44,6 +44,8 @@ DEVELOPMENT_PACKAGES=(  # what building and testing outside of images needs besi
   # RDMA without a NIC: the guest's kernel and what runs in it; emulated machines
   flex bison bc patch ibverbs-providers ibverbs-utils rdmacm-utils perftest busybox-static
   qemu-system-x86 cpio numactl
+  # file systems that tests fill
+  e2fsprogs mount
   # the model checker of the reclamation protocol
   spin
   # Python client, and the SGLang engine that tests it

@@ -17,7 +17,7 @@ target_sources() {  # target_sources TARGET: paths below the root that its stage
     dataplane) echo "$cpp" dataplane/bench/CMakeLists.txt dataplane/bench/perf ;;
     client) echo "$cpp" dataplane/python/{CMakeLists.txt,pybind11.sh,bindings,peercache} ;;
     engine) echo e2e/engine ;;
-    embedded) echo "$(target_sources dataplane)" dataplane/python/{CMakeLists.txt,pybind11.sh,bindings,peercache} ;;
+    embedded) target_sources client ;;
     *) die "unknown image '$1'" "use: ${TARGETS[*]}" ;;
   esac
 }
