@@ -6,4 +6,4 @@ go_test = go $(if $(ONLY),-C $(patsubst $(GO_MODULE)/%,%,$(basename $(ONLY))) te
 	-run '^$(patsubst .%,%,$(suffix $(ONLY)))$$' .,test $(1) $(2))
 
 # Which programs hack/cluster/build.sh makes and names the folder of: those of KUBERNETES, such as 1.31; without it, the cluster's.
-KUBERNETES_TOOLS = $(if $(KUBERNETES),--kubernetes $(KUBERNETES),--bin-dir)
+KUBERNETES_TOOLS = $(if $(KUBERNETES),--api,--bin-dir)

@@ -9,7 +9,9 @@
 #   hack/cluster/build.sh --push      what make push needs, then print the folder
 #   hack/cluster/build.sh --registry  the registry that tests push to, then print the folder
 #   hack/cluster/build.sh --policies  what the add-on policies needs, then print the folder
-#   hack/cluster/build.sh --kubernetes 1.31   an API server of this version, to test on, then print the folder
+#   hack/cluster/build.sh --api       an API server to test on, then print the folder
+#
+# KUBERNETES=1.31 in the environment asks for that version, in each of them.
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../lib.sh"
@@ -23,8 +25,8 @@ case ${1:-} in
   --push) TOOLSET=$PUSH_TOOLSET ;;
   --registry) TOOLSET=$REGISTRY_TOOLSET ;;
   --policies) TOOLSET=$POLICIES_TOOLSET ;;
-  --kubernetes) TOOLSET=$(kubernetes_toolset "${2:-}") ;;
-  *) die "unknown argument '$1'" "hack/cluster/build.sh [--bin-dir | --monitoring | --rdma | --push | --registry | --policies | --kubernetes VERSION]" ;;
+  --api) TOOLSET=$API_TOOLSET ;;
+  *) die "unknown argument '$1'" "hack/cluster/build.sh [--bin-dir | --monitoring | --rdma | --push | --registry | --policies | --api]" ;;
 esac
 
 mkdir -p "$PEERCACHE_CACHE"

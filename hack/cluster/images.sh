@@ -14,7 +14,7 @@ OUT=$PEERCACHE_CACHE/cluster-images/$({ echo "$BIN"; cat "${BASH_SOURCE[0]}"; } 
 make_images() {
   local dir=$1 source
   step "images of the cluster: pause, coredns, busybox"
-  source=$(cd "$TOOLS_DIR/kube" && go list -m -f '{{.Dir}}' k8s.io/kubernetes)
+  source=$(cd "$TOOLS_DIR/$KUBE" && go list -m -f '{{.Dir}}' k8s.io/kubernetes)
   gcc -Os -Wall -static -DVERSION="${PAUSE_IMAGE##*:}" -o "$dir/pause" "$source/build/pause/linux/pause.c"
   strip "$dir/pause"
   "$BIN/mkimage" -o "$dir/pause.tar" -t "$PAUSE_IMAGE" -entrypoint /pause -user 65535:65535 "$dir/pause:/pause"

@@ -6,20 +6,26 @@
 # none of them weighs on the operator's go.mod. All pin the same version of what they share
 # (check-versions.sh): client-go, grpc and the like are then compiled once, for the tools and for the operator.
 
-KUBE_VERSION=v1.36.3
+# Kubernetes is what tools/kube pins, or tools/kube-1.31 where KUBERNETES=1.31 asks for it.
+KUBE=kube${KUBERNETES:+-$KUBERNETES}
 TOOLS_DIR=$PEERCACHE_ROOT/hack/cluster/tools
+[ -f "$TOOLS_DIR/$KUBE/go.mod" ] ||
+  die "KUBERNETES='$KUBERNETES' is not among the versions that are tested" "name one of: $(cd "$TOOLS_DIR" && echo kube-1.*/ | sed 's/kube-//g; s,/,,g'); or unset it"
+KUBE_VERSION=$(awk '$2 == "k8s.io/kubernetes" { print $3 }' "$TOOLS_DIR/$KUBE/go.mod")
+KUBE_MINOR=${KUBE_VERSION#v1.}
+KUBE_MINOR=${KUBE_MINOR%%.*}
 
 # tool  program  package
 TOOLSET="
 etcd          etcd                     go.etcd.io/etcd/server/v3
 mkimage       mkimage                  .
-kube          kubeadm                  k8s.io/kubernetes/cmd/kubeadm
-kube          kubectl                  k8s.io/kubernetes/cmd/kubectl
-kube          kube-apiserver           k8s.io/kubernetes/cmd/kube-apiserver
-kube          kube-controller-manager  k8s.io/kubernetes/cmd/kube-controller-manager
-kube          kube-scheduler           k8s.io/kubernetes/cmd/kube-scheduler
-kube          kubelet                  k8s.io/kubernetes/cmd/kubelet
-kube          kube-proxy               k8s.io/kubernetes/cmd/kube-proxy
+$KUBE        kubeadm                  k8s.io/kubernetes/cmd/kubeadm
+$KUBE        kubectl                  k8s.io/kubernetes/cmd/kubectl
+$KUBE        kube-apiserver           k8s.io/kubernetes/cmd/kube-apiserver
+$KUBE        kube-controller-manager  k8s.io/kubernetes/cmd/kube-controller-manager
+$KUBE        kube-scheduler           k8s.io/kubernetes/cmd/kube-scheduler
+$KUBE        kubelet                  k8s.io/kubernetes/cmd/kubelet
+$KUBE        kube-proxy               k8s.io/kubernetes/cmd/kube-proxy
 containerd    containerd               github.com/containerd/containerd/v2/cmd/containerd
 containerd    containerd-shim-runc-v2  github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
 containerd    ctr                      github.com/containerd/containerd/v2/cmd/ctr
@@ -68,28 +74,19 @@ POLICIES_TOOLSET="
 kube-router   kube-router              .
 "
 
-# What `make test-envtest KUBERNETES=1.31` and the like need: the programs of this version where a folder tools/kube-1.31
-# pins them, and the others as above.
-kubernetes_toolset() {  # kubernetes_toolset 1.31
-  [[ $1 = 1.* && -f $TOOLS_DIR/kube-$1/go.mod ]] ||
-    die "there is no Kubernetes $1 to test on" "name one of: $(cd "$TOOLS_DIR" && echo kube-1.*/ | sed 's/kube-//g; s,/,,g'); or none, for $KUBE_VERSION"
-  awk -v tool="kube-$1" '$2 ~ /^(etcd|kube-apiserver|kube-controller-manager|kubectl|helm)$/ { sub(/^kube /, tool " "); print }' <<<"$TOOLSET"
-}
+# What `make test-envtest KUBERNETES=1.31` and the like need.
+# shellcheck disable=SC2034  # build.sh reads it
+API_TOOLSET=$(awk '$2 ~ /^(etcd|kube-apiserver|kube-controller-manager|kubectl|helm)$/' <<<"$TOOLSET")
 
 # The Go build cache is keyed on the flags: one set for everything, the operator's own build included.
 # Debug information would be stripped at the end (-s -w) and costs the compiler a fifth of its time.
 export CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS='-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false'
 
 tool_ldflags() {  # tool_ldflags TOOL
-  local flags="-s -w" pkg version='' minor
-  case $1 in
-    kube) version=$KUBE_VERSION ;;
-    kube-[0-9]*) version=$(awk '$2 == "k8s.io/kubernetes" { print $3 }' "$TOOLS_DIR/$1/go.mod") ;;
-  esac
-  if [ -n "$version" ]; then
-    minor=${version#v1.}
+  local flags="-s -w" pkg
+  if [ "$1" = "$KUBE" ]; then
     for pkg in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
-      flags+=" -X $pkg.gitVersion=$version -X $pkg.gitMajor=1 -X $pkg.gitMinor=${minor%%.*}"
+      flags+=" -X $pkg.gitVersion=$KUBE_VERSION -X $pkg.gitMajor=1 -X $pkg.gitMinor=$KUBE_MINOR"
       flags+=" -X $pkg.gitTreeState=clean -X $pkg.buildDate=1970-01-01T00:00:00Z"
     done
   fi

@@ -58,6 +58,8 @@ state = "/run/containerd"
 T
 }
 
+from_minor() { [ "$KUBE_MINOR" -lt "$1" ] || echo "$2"; }  # a kubelet refuses fields that it does not know
+
 # Disk pressure must not evict: the nodes share the machine's disk with everything else on it. An image that was loaded stays
 # good under its own name also after pods have pulled the same one from a registry: else a second run finds no image. Devices
 # come from one of the two NUMA nodes that node-mounts.sh shows. Cores do not: the static CPU manager would keep one of two for
@@ -84,7 +86,7 @@ resolvConf: /etc/resolv.conf
 evictionHard: {memory.available: "100Mi", nodefs.available: "0%", nodefs.inodesFree: "0%", imagefs.available: "0%"}
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
-imagePullCredentialsVerificationPolicy: NeverVerify
+$(from_minor 33 'imagePullCredentialsVerificationPolicy: NeverVerify')
 staticPodPath: /etc/kubernetes/manifests
 nodeStatusUpdateFrequency: 4s
 syncFrequency: 20s
