@@ -14,7 +14,7 @@ export CLUSTER_DIR=$PEERCACHE_ROOT/dataplane/build/soft-rdma/kubernetes
 
 if [ "${1:-}" != inside ]; then
   need_root
-  need ip unshare qemu-system-x86_64 mkfs.ext4 socat jq runc busybox go
+  need ip nft unshare qemu-system-x86_64 mkfs.ext4 socat jq runc busybox go
   rm -rf "$CLUSTER_DIR"
   mkdir -p "$CLUSTER_DIR/log"
   step "programs and images (cached)"
@@ -40,14 +40,15 @@ export KUBECONFIG=$CLUSTER_DIR/kubeconfig PATH=$BIN:$PATH
 . "$PEERCACHE_ROOT/hack/cluster/local/node-daemons.sh"
 . "$QEMU/kubernetes/disk.sh"
 . "$QEMU/kubernetes/control-plane.sh"
+. "$QEMU/kubernetes/router.sh"
 . "$QEMU/kubernetes/checks.sh"
 . "$QEMU/numa-machine.sh"
 
 guest_up() {
-  # The ports' wire is a hub, in place of the networks of their own that numa-machine.sh gives them.
+  # Each port is wired to the router, in place of the network of its own that numa-machine.sh gives it.
   local numa machine=$numa_machine
   for numa in 0 1; do
-    machine=${machine/-netdev user,id=net$numa,restrict=on/-netdev hubport,id=net$numa,hubid=1}
+    machine=${machine/-netdev user,id=net$numa,restrict=on/-netdev tap,id=net$numa,ifname=rail$numa,script=no,downscript=no}
     machine=${machine/netdev=net$numa,/netdev=net$numa,mac=$(rail_mac $numa),}
   done
   machine=${machine//1024M/1536M}
@@ -79,6 +80,7 @@ mkdir -p /run/var/lib /run/var/work
 mount -t overlay -o lowerdir=/var/lib,upperdir=/run/var/lib,workdir=/run/var/work var-lib /var/lib
 step "certificates, disk"
 network_up
+router_up
 pki_up
 plugin_image "$CLUSTER_DIR/plugin.tar"
 disk_make "$CLUSTER_DIR/disk.img" "$CLUSTER_IMAGES"/{pause,busybox}.tar "$FABRIC/multus.tar" "$CLUSTER_DIR/plugin.tar" \

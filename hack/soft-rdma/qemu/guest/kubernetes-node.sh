@@ -25,17 +25,15 @@ network_up() {
   echo 1 >/proc/sys/net/ipv4/ip_forward
 }
 
-# The two ports are on one wire. What one sends to the other has an address of this machine as its source and as its
-# destination: without the neighbours and accept_local it would never leave, or not be let in.
+# The ports are in two subnets, which a router joins. rxe sends by the routes of the machine, which are therefore those of the pods.
+# What one port sends to the other has an address of this machine as its source, and would not be let in without accept_local.
 rails_up() {
-  local numa other
+  local numa
   for numa in 0 1; do
-    other=$((1 - numa))
     ip addr add "$(rail_ip $numa)/24" dev "rail$numa"
     ip link set "rail$numa" mtu 9000 up
     echo 1 >"/proc/sys/net/ipv4/conf/rail$numa/accept_local"
-    ip route add "$(rail_ip $other)/32" dev "rail$numa" metric 100
-    ip neigh replace "$(rail_ip $other)" lladdr "$(rail_mac $other)" dev "rail$numa" nud permanent
+    ip route add "$(rail_ip $((1 - numa)))/32" via "$(router_ip $numa)" dev "rail$numa" metric 100
     rdma link add "rxe$numa" type rxe netdev "rail$numa"
   done
   for numa in 0 1; do hack/soft-rdma/await-port.sh "rxe$numa" "$(rail_ip $numa)" >/dev/null; done

@@ -5,7 +5,7 @@
 NAMESPACE=inference
 PATIENCE=${PATIENCE:-600}  # seconds, for each step
 SHARED_CPUS=(0-1 2-3)  # of each NUMA node: no pod has exclusive ones
-PAGES=(--page-bytes 65536 --pages 64 --window 64 --batch 16 --seconds 0)
+PAGES=(--page-bytes 65536 --pages 64 --window 64 --batch 16)
 
 # What is wanted is said while the guest boots.
 objects_up() {
@@ -24,8 +24,11 @@ check_all() {
   conditions_show
   placement_shows 0
   placement_shows 1
+  route_shows 0
+  route_shows 1
   pages_travel 0 1
   pages_travel 1 0
+  lost_packets_show
 }
 
 # await WHAT CMD...: as wait_for, but ends when the guest does. A busy host makes a slow emulation several times slower.
@@ -95,27 +98,59 @@ placement_shows() {
     "$LOGS/status-$numa.json"
 }
 
+# route_shows NUMA-NODE: the pod has the route that the cluster's networks name
+route_shows() {
+  local numa=$1
+  expect "numa$numa: its pod reaches the other rail's subnet by the router" eval \
+    '[ "$(in_pod $numa cat /proc/net/route | awk -v to="$(as_the_kernel "10.20.$((1 - numa)).0")" "\$2 == to {print \$1, \$3}")" = "rail$numa $(as_the_kernel "$(router_ip "$numa")")" ]'
+}
+
+as_the_kernel() { awk -F. '{printf "%02X%02X%02X%02X", $4, $3, $2, $1}' <<<"$1"; }  # an address in /proc/net/route
+
 in_pod() { kubectl -n $NAMESPACE exec "$(pod_name "$1")" -c peercached -- "${@:2}"; }
 
 # pages_travel FROM TO: set at one pod's socket, read at the other's, every byte checked
 pages_travel() {
   local from=$1 to=$2 key=$((1000 * ($1 + 1)))
-  perf "$from" set --first-key $key >"$LOGS/set-$from"
+  perf "$from" set --seconds 0 --first-key $key >"$LOGS/set-$from"
   # Not at once, maybe: a call waits for queue pairs only so long, and is served over TCP then.
   await "numa$to reads all pages of numa$from over its rail" arrive "$to" $key
   expect "numa$to: no byte was wrong in $(wc -l <"$LOGS/get-$to") passes; READs brought $(cat "$LOGS/read-$to") bytes of the last" \
     jq -se 'all(.wrong == 0)' "$LOGS/get-$to"
 }
 
-# arrive NUMA-NODE KEY: one pass over the pages, whose bytes the rail has read
+# arrive NUMA-NODE KEY: one pass over the pages, whose bytes the rail has read, by way of the router
 arrive() {
-  local before after
+  local before after routed
   before=$(rail_bytes "$1") || return 1
-  perf "$1" get --first-key "$2" --check >"$LOGS/last-$1" || return 1
+  routed=$(routed_bytes)
+  perf "$1" get --seconds 0 --first-key "$2" --check >"$LOGS/last-$1" || return 1
   cat "$LOGS/last-$1" >>"$LOGS/get-$1"
   after=$(rail_bytes "$1") || return 1
   echo $((after - before)) >"$LOGS/read-$1"
-  jq -e '.hits == 64' "$LOGS/last-$1" && [ $((after - before)) -ge $((64 * 65536)) ]
+  jq -e '.hits == 64' "$LOGS/last-$1" && [ $((after - before)) -ge $((64 * 65536)) ] &&
+    [ $(($(routed_bytes) - routed)) -ge $((64 * 65536)) ]
+}
+
+# Rails that are up and carry nothing are a fault that the cluster tells. Pages go another way meanwhile.
+lost_packets_show() {
+  roce_dropped
+  await "while a switch drops RoCE, RailsHealthy is False: ReadsOverTCP" over_tcp
+  expect "numa1: no byte was wrong meanwhile, $(jq -s 'last | "\(.hits) of \(.pages)"' "$LOGS/tcp-1") pages of the last seconds came" \
+    jq -se 'all(.wrong == 0) and (last | .hits == .pages)' "$LOGS/tcp-1"
+  roce_forwarded
+  await "when it does no more, pages go over the rails, and RailsHealthy is True" over_rails
+}
+
+# The operator knows of the last ten seconds, and judges from 512 pages on.
+over_tcp() {
+  perf 1 get --seconds 5 --first-key 1000 --check >>"$LOGS/tcp-1" || return 1
+  cluster | jq -e 'any(.status.conditions[]; .type == "RailsHealthy" and .reason == "ReadsOverTCP")'
+}
+
+over_rails() {
+  perf 1 get --seconds 5 --first-key 1000 --check >>"$LOGS/get-1" || return 1
+  arrive 1 1000 && condition RailsHealthy True
 }
 
 perf() {  # perf NUMA-NODE set|get OPTION...: in the pod, as an engine of that machine

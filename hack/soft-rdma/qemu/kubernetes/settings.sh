@@ -12,4 +12,5 @@ DIR=$CLUSTER_DIR
 LOGS=$CLUSTER_DIR/log
 
 rail_ip() { echo "10.20.$1.1"; }               # rail_ip NUMA-NODE
+router_ip() { echo "10.20.$1.254"; }           # router_ip NUMA-NODE
 rail_mac() { echo "52:54:00:00:20:0$1"; }      # rail_mac NUMA-NODE
