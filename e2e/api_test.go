@@ -31,6 +31,7 @@ type apiClient struct {
 	client.Client
 	config    *rest.Config
 	clientset *kubernetes.Clientset
+	minor     int // of the API server's version, such as 36
 }
 
 func newAPIClient() (*apiClient, error) {
@@ -53,7 +54,15 @@ func newAPIClient() (*apiClient, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", config.Host, err)
 	}
-	return &apiClient{Client: direct, config: config, clientset: clientset}, nil
+	version, err := clientset.Discovery().ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("asking %s for its version: %w", config.Host, err)
+	}
+	minor, err := strconv.Atoi(version.Minor)
+	if err != nil {
+		return nil, fmt.Errorf("%s is of minor version %q: %w", config.Host, version.Minor, err)
+	}
+	return &apiClient{Client: direct, config: config, clientset: clientset, minor: minor}, nil
 }
 
 // exec runs a command in a pod's first container and returns its standard output, also when it fails.

@@ -22,6 +22,7 @@ import (
 // embeddedSpecs connect an engine by a node in its own process.
 func embeddedSpecs() {
 	It("by a node inside SGLang's process, which is forgotten when that ends", func(ctx context.Context) {
+		since(imageVolumesSince, "image volumes, by which this pod gets the package")
 		DeferCleanup(injectBy, nodeInjection(v1alpha1.SocketHostPath), hasSocketVolume(false))
 		injectBy(ctx, v1alpha1.InjectionSpec{
 			Mode:   v1alpha1.InjectionEmbedded,

@@ -6,6 +6,7 @@ package e2e
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -19,12 +20,21 @@ import (
 // modePages fit several times into the small pool of a sidecar.
 const modePages = 60
 
+// imageVolumesSince is the minor version of Kubernetes that has them without a feature gate.
+const imageVolumesSince = 35
+
 // modeSpecs connect further engines in ways other than the usual. How pods are connected can be changed at any time:
 // those that run, writer and reader, keep their way.
 func modeSpecs() {
-	It("by a sidecar, with the client in an image volume", func(ctx context.Context) {
-		injectBy(ctx, smallSidecar(), func(pod *corev1.Pod) bool {
-			return len(pod.Spec.InitContainers) == 1 && pod.Spec.InitContainers[0].Name == "peercached"
+	It("by a sidecar, with the client in an image volume where Kubernetes has these", func(ctx context.Context) {
+		injection := smallSidecar()
+		if kube.minor < imageVolumesSince {
+			changeSpec(ctx, setInjection(injection))
+			waitForInjection(ctx, "False ImageVolumesRemoved")
+			injection.Client.Delivery = v1alpha1.ClientInitContainer
+		}
+		injectBy(ctx, injection, func(pod *corev1.Pod) bool {
+			return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == "peercached" })
 		})
 		beside := startEngine(ctx, "beside", nodes.third)
 		DeferCleanup(removeEngine, beside)
@@ -35,8 +45,8 @@ func modeSpecs() {
 		for _, v := range pod.Spec.Volumes {
 			Expect(v.HostPath).To(BeNil(), "volume %s is a directory of the machine", v.Name)
 		}
-		Expect(pod.Status.InitContainerStatuses).To(HaveLen(1))
-		Expect(pod.Status.InitContainerStatuses[0].Started).To(HaveValue(BeTrue()), "the sidecar runs")
+		Expect(pod.Status.InitContainerStatuses).To(ContainElement(And(
+			HaveField("Name", "peercached"), HaveField("Started", HaveValue(BeTrue())))), "the sidecar runs")
 		Eventually(func(g Gomega) {
 			status, err := nodeStatus(ctx, nodes.writer)
 			g.Expect(err).NotTo(HaveOccurred())

@@ -27,6 +27,10 @@ func policySpecs() {
 		byPolicy := injection
 		byPolicy.By = v1alpha1.InjectionByPolicy
 		changeSpec(ctx, setInjection(byPolicy))
+		if kube.minor < 36 {
+			waitForInjection(ctx, "False PolicyUnknown")
+			since(36, "admissionregistration.k8s.io/v1 MutatingAdmissionPolicy")
+		}
 		waitForInjection(ctx, "True PolicyReady")
 		made := policyVersions(ctx, Default)
 		Expect(made).To(HaveLen(2), "the policy and its binding")

@@ -6,6 +6,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -128,6 +129,13 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 	Context("is removed,", fromNothingSpecs)
 	Context("cleans up", deletionSpecs)
 })
+
+// since skips what needs a newer Kubernetes than the cluster's. The lanes' has all.
+func since(minor int, what string) {
+	if kube.minor < minor {
+		Skip(fmt.Sprintf("Kubernetes 1.%d has no %s, which comes with 1.%d", kube.minor, what, minor))
+	}
+}
 
 func artifacts() string {
 	folder := os.Getenv("ARTIFACTS")
