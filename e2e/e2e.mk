@@ -2,7 +2,7 @@
 #   make -f e2e/e2e.mk e2e
 
 .PHONY: e2e
-e2e: ## End-to-end tests on a real cluster of three nodes, which stays up
+e2e: ## End-to-end tests on a real cluster of three nodes, which stays up; KUBERNETES=1.31: of that version
 	@echo "==> end-to-end tests"
 	@e2e/run.sh $(E2E_ARGS)
 
