@@ -13,6 +13,7 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 "$HERE/../hack/cluster/monitoring/images.sh" >/dev/null
 "$HERE/../hack/cluster/registry/images.sh" >/dev/null
 "$HERE/../hack/cluster/policies/images.sh" >/dev/null
+"$HERE/../hack/cluster/lws/images.sh" >/dev/null
 "$HERE/../hack/cluster/build.sh" --push >/dev/null
 # Of test-rdma-kubernetes.
 "$HERE/../hack/cluster/build.sh" --rdma >/dev/null

@@ -17,6 +17,7 @@
 //	HOOKS fabric up|down               install or remove Multus and whereabouts; machines have a second network, at fabric0
 //	HOOKS monitoring up|down           install or remove the Prometheus Operator and a Prometheus that scrapes all namespaces
 //	HOOKS dra up|down                  install or remove a driver of dynamic resource allocation that stands for DraNet
+//	HOOKS lws up|down                  install or remove LeaderWorkerSets
 //	HOOKS policies up|down             install or remove what enforces NetworkPolicies
 //	HOOKS registry up|down             install or remove a registry that machines pull from; prints its address
 //

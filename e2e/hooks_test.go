@@ -68,6 +68,11 @@ func (h hooks) policies(ctx context.Context, action string) error {
 	return command(ctx, h.program, "policies", action)
 }
 
+// leaderWorkerSets installs or removes their controllers and webhooks.
+func (h hooks) leaderWorkerSets(ctx context.Context, action string) error {
+	return command(ctx, h.program, "lws", action)
+}
+
 // registry installs a registry that all machines pull from, and returns its address; or removes it.
 func (h hooks) registry(ctx context.Context, action string) (string, error) {
 	address, err := output(ctx, h.program, "registry", action)

@@ -109,6 +109,7 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 	Context("connects SGLang pods", restrictedSpecs)
 	Context("connects SGLang pods", tenantSpecs)
 	Context("connects SGLang pods", policySpecs)
+	Context("connects SGLang pods of other controllers", recipeSpecs)
 	Context("tells, as kubectl peercache,", kubectlSpecs)
 	Context("lets SGLang start", engineFirstSpecs)
 	Context("keeps serving", controlPlaneSpecs)

@@ -9,6 +9,7 @@
 #   hack/cluster/build.sh --push      what make push needs, then print the folder
 #   hack/cluster/build.sh --registry  the registry that tests push to, then print the folder
 #   hack/cluster/build.sh --policies  what the add-on policies needs, then print the folder
+#   hack/cluster/build.sh --lws       what the add-on lws needs, then print the folder
 #   hack/cluster/build.sh --api       an API server to test on, then print the folder
 #
 # KUBERNETES=1.31 in the environment asks for that version, in each of them.
@@ -25,8 +26,9 @@ case ${1:-} in
   --push) TOOLSET=$PUSH_TOOLSET ;;
   --registry) TOOLSET=$REGISTRY_TOOLSET ;;
   --policies) TOOLSET=$POLICIES_TOOLSET ;;
+  --lws) TOOLSET=$LWS_TOOLSET ;;
   --api) TOOLSET=$API_TOOLSET ;;
-  *) die "unknown argument '$1'" "hack/cluster/build.sh [--bin-dir | --monitoring | --rdma | --push | --registry | --policies | --api]" ;;
+  *) die "unknown argument '$1'" "hack/cluster/build.sh [--bin-dir | --monitoring | --rdma | --push | --registry | --policies | --lws | --api]" ;;
 esac
 
 mkdir -p "$PEERCACHE_CACHE"

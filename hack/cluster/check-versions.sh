@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails when two of the Go modules here (the operator's, and the tools' of the cluster) need different versions of a
+# Fails when two of the Go modules here (the operator's, the recipes', and the tools' of the cluster) need different versions of a
 # module: Go then compiles it, and all that builds on it, once for each. Aligning them took a quarter off a cold build.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # kind builds by itself in seconds, older Kubernetes needs what it was released with, and v0.0.0 stands for what
 # Kubernetes' own repository replaces. A line that says `apart:` says why.
 # shellcheck disable=SC2016  # an awk program
-git ls-files go.mod 'hack/cluster/tools/*/go.mod' | grep -vE '/(kind|kube-1\.[0-9]+)/' | xargs awk '
+git ls-files go.mod hack/recipes/go.mod 'hack/cluster/tools/*/go.mod' | grep -vE '/(kind|kube-1\.[0-9]+)/' | xargs awk '
   $1 == "exclude" && $2 == "(" { excluded = 1 }
   $1 == ")" { excluded = 0 }
   excluded || /(;|\/\/) apart: / { next }

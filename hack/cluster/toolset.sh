@@ -74,6 +74,12 @@ POLICIES_TOOLSET="
 kube-router   kube-router              .
 "
 
+# What the add-on lws needs: the controllers of LeaderWorkerSets.
+# shellcheck disable=SC2034  # build.sh reads it
+LWS_TOOLSET="
+lws           lws                      sigs.k8s.io/lws/cmd
+"
+
 # What `make test-envtest KUBERNETES=1.31` and the like need.
 # shellcheck disable=SC2034  # build.sh reads it
 API_TOOLSET=$(awk '$2 ~ /^(etcd|kube-apiserver|kube-controller-manager|kubectl|helm)$/' <<<"$TOOLSET")

@@ -139,6 +139,7 @@ func TestWorkflowPermissions(t *testing.T) {
 		"workflows/ci.yml arm64":          read,
 		"workflows/ci.yml arm64-emulated": read,
 		"workflows/ci.yml kubernetes":     read,
+		"workflows/ci.yml oldest":         read,
 		"workflows/release.yml version":   read,
 		"workflows/release.yml tests":     read,
 		"workflows/release.yml packages":  read,
