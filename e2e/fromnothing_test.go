@@ -27,8 +27,8 @@ const (
 	registryHeading = "## Make a cache"
 	// What outlives namespaces, of which PeerCache makes some.
 	kindsOfClusters = "crd,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,validatingwebhookconfigurations," +
-		"validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings," +
-		"csidrivers,priorityclasses"
+		"validatingadmissionpolicies,validatingadmissionpolicybindings,csidrivers,priorityclasses"
+	kindsOfPolicies = "mutatingadmissionpolicies,mutatingadmissionpolicybindings"
 )
 
 // fromNothingSpecs do what whoever has two pages and no source tree does: remove PeerCache, and install it from a registry.
@@ -132,7 +132,11 @@ func throwAway(ctx context.Context, name string) {
 
 // ofPeerCache is what there is of PeerCache beside namespaces.
 func ofPeerCache(ctx context.Context) (names []string) {
-	text, err := output(ctx, "kubectl", "get", kindsOfClusters, "-o", "name")
+	kinds := kindsOfClusters
+	if kube.minor >= policiesSince {
+		kinds += "," + kindsOfPolicies
+	}
+	text, err := output(ctx, "kubectl", "get", kinds, "-o", "name")
 	Expect(err).NotTo(HaveOccurred())
 	for name := range strings.Lines(text) {
 		if strings.Contains(name, "peercache") {

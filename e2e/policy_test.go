@@ -18,6 +18,9 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
+// policiesSince is the minor version of Kubernetes that serves MutatingAdmissionPolicy without a feature gate.
+const policiesSince = 36
+
 // policySpecs connect engines by a policy that the API server evaluates by itself.
 func policySpecs() {
 	It("by an admission policy, while there is no operator", func(ctx context.Context) {
@@ -27,9 +30,9 @@ func policySpecs() {
 		byPolicy := injection
 		byPolicy.By = v1alpha1.InjectionByPolicy
 		changeSpec(ctx, setInjection(byPolicy))
-		if kube.minor < 36 {
+		if kube.minor < policiesSince {
 			waitForInjection(ctx, "False PolicyUnknown")
-			since(36, "admissionregistration.k8s.io/v1 MutatingAdmissionPolicy")
+			since(policiesSince, "admissionregistration.k8s.io/v1 MutatingAdmissionPolicy")
 		}
 		waitForInjection(ctx, "True PolicyReady")
 		made := policyVersions(ctx, Default)
