@@ -162,7 +162,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
     && python3 -c 'import torch'
 COPY e2e/engine/requirements.txt e2e/engine/install.sh /opt/engine/
 RUN PEERCACHE_CACHE=/tmp/cache /opt/engine/install.sh --target /opt/engine && rm -rf /tmp/cache
-COPY e2e/engine/enginectl /usr/local/bin/enginectl
+COPY e2e/engine/enginectl e2e/engine/sglang /usr/local/bin/
 COPY e2e/engine/python /opt/engine/python
 # Not by PYTHONPATH: that is the pod's, and the webhook's.
 RUN echo /opt/engine/python > /usr/lib/python3/dist-packages/hicache-engine.pth

@@ -23,22 +23,29 @@ import (
 
 func deletionSpecs() {
 	It("when the PeerCacheCluster is deleted: nothing of it stays, and engines go on without it", func(ctx context.Context) {
-		changeSpec(ctx, func(spec *v1alpha1.PeerCacheClusterSpec) { spec.Injection.By = v1alpha1.InjectionByPolicy })
-		waitForInjection(ctx, "True PolicyReady")
+		byPolicy := kube.minor >= policiesSince
+		if byPolicy {
+			changeSpec(ctx, func(spec *v1alpha1.PeerCacheClusterSpec) { spec.Injection.By = v1alpha1.InjectionByPolicy })
+			waitForInjection(ctx, "True PolicyReady")
+		}
 		body := request{Kind: "mha", Layout: "page_first", V1: true, Pages: 50, Seed: freshSeed()}
 		body.SHA256s, body.Seconds = writeAll(ctx, body).SHA256s, 12
 		load := reader.start(ctx, "load", body, "")
 		waitUntilReading(ctx, nodes.reader)
 		Expect(owned(ctx)).NotTo(BeEmpty(), "objects of the cluster while it is there")
-		Expect(policyVersions(ctx, Default)).NotTo(BeEmpty(), "its policy, which has no namespace and no owner")
+		if byPolicy {
+			Expect(policyVersions(ctx, Default)).NotTo(BeEmpty(), "its policy, which has no namespace and no owner")
+		}
 
 		cluster := &v1alpha1.PeerCacheCluster{}
 		Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
 		deleteAndWait(ctx, cluster, 30*time.Second)
 		Eventually(func() map[string]string { return owned(ctx) }).WithContext(ctx).WithTimeout(90*time.Second).
 			Should(BeEmpty(), "objects of the deleted cluster")
-		Eventually(func(g Gomega) { g.Expect(policyVersions(ctx, g)).To(BeEmpty()) }).
-			WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "the policy of the deleted cluster stays")
+		if byPolicy {
+			Eventually(func(g Gomega) { g.Expect(policyVersions(ctx, g)).To(BeEmpty()) }).
+				WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "the policy of the deleted cluster stays")
+		}
 
 		during := load.result(ctx, 30*time.Second)
 		AddReportEntry("reader", timeline(during))

@@ -173,6 +173,6 @@ func expectRanks(ctx context.Context, ranks []engine) {
 	for i, rank := range ranks {
 		log, err := kube.logs(ctx, namespace, rank.name, "sglang", false)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(log).To(ContainSubstring("--node-rank %d ", i), "command line of %s", rank.name)
+		Expect(log).To(MatchRegexp(`--node-rank %d\s`, i), "command line of %s", rank.name)
 	}
 }
