@@ -5,11 +5,11 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -34,7 +34,7 @@ func (r *Reconciler) gather(ctx context.Context, p *pass) error {
 		return fmt.Errorf("listing DaemonSets of %s: %w", client.ObjectKeyFromObject(p.Cluster), err)
 	}
 	p.DaemonSets, p.poolRemovals = map[string]*appsv1.DaemonSet{}, map[string]*appsv1.DaemonSet{}
-	owners := map[string]bool{}
+	owners, removers := map[types.UID]bool{}, map[types.UID]bool{}
 	for i := range daemonSets.Items {
 		daemonSet := &daemonSets.Items[i]
 		if !metav1.IsControlledBy(daemonSet, p.Cluster) {
@@ -43,19 +43,26 @@ func (r *Reconciler) gather(ctx context.Context, p *pass) error {
 		switch daemonSet.Labels[plan.LabelComponent] {
 		case plan.ComponentNode:
 			p.DaemonSets[daemonSet.Name] = daemonSet
-			owners[string(daemonSet.UID)] = true
+			owners[daemonSet.UID] = true
 		case plan.ComponentPoolFile:
 			p.poolRemovals[daemonSet.Name] = daemonSet
+			removers[daemonSet.UID] = true
 		}
 	}
 	var pods corev1.PodList
 	if err := r.Client.List(ctx, &pods, append(scope, withoutCopies)...); err != nil {
 		return fmt.Errorf("listing pods of %s: %w", client.ObjectKeyFromObject(p.Cluster), err)
 	}
-	p.Pods = slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
-		owner := metav1.GetControllerOf(&pod)
-		return owner == nil || !owners[string(owner.UID)]
-	})
+	p.Pods, p.PoolRemovalPods = nil, nil
+	for _, pod := range pods.Items {
+		switch owner := metav1.GetControllerOf(&pod); {
+		case owner == nil:
+		case owners[owner.UID]:
+			p.Pods = append(p.Pods, pod)
+		case removers[owner.UID]:
+			p.PoolRemovalPods = append(p.PoolRemovalPods, pod)
+		}
+	}
 	if r.Injection.Namespaced() { // it may read neither machines nor drivers
 		return nil
 	}

@@ -5,11 +5,14 @@
 package reconcile
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -129,5 +132,44 @@ func TestPoolRemovalsArePlanned(t *testing.T) {
 	b.pass()
 	if changes := strings.Join(b.get().Status.Plan.Changes, "\n"); !strings.Contains(changes, "delete DaemonSet "+b.namespace+"/demo-default-pool-") {
 		t.Errorf("the plan is\n%s", changes)
+	}
+}
+
+// TestPoolRemovalThatDoesNotRun: the cluster says so, serves all the same, and says when it is over.
+func TestPoolRemovalThatDoesNotRun(t *testing.T) {
+	b := newBench(t)
+	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) { s.Memory.HostPath = "/run/a" })
+	b.pass()
+	b.startNumbered()
+	var daemonSets appsv1.DaemonSetList
+	b.must(b.List(b.Context(), &daemonSets, client.InNamespace(b.namespace), client.MatchingLabels{plan.LabelComponent: plan.ComponentPoolFile}))
+	of := &daemonSets.Items[0]
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: b.namespace, Name: of.Name + "-a", Labels: of.Spec.Template.Labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(of, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))},
+		},
+		Spec: of.Spec.Template.Spec,
+	}
+	b.must(b.Create(b.Context(), pod))
+	for _, test := range []struct {
+		state corev1.ContainerState
+		want  string
+	}{
+		{corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}},
+			"True ImagePullBackOff: pod " + pod.Name + ": image x cannot be pulled: check spec.image and spec.imagePullSecrets (no such image); " +
+				"while it does not run, nothing removes the pool's file of spec.memory.hostPath there when the cluster is deleted"},
+		{corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, "False NoFaults: no member is broken"},
+	} {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: plan.ComponentPoolFile, Image: "x", State: test.state}}
+		b.must(b.Status().Update(b.Context(), pod))
+		b.pass()
+		degraded := meta.FindStatusCondition(b.get().Status.Conditions, v1alpha1.ConditionDegraded)
+		if got := fmt.Sprintf("%s %s: %s", degraded.Status, degraded.Reason, degraded.Message); got != test.want {
+			t.Errorf("Degraded is\n%s, want\n%s", got, test.want)
+		}
+		if ready := meta.FindStatusCondition(b.get().Status.Conditions, v1alpha1.ConditionReady); ready.Status != metav1.ConditionTrue {
+			t.Errorf("Ready is %v", ready)
+		}
 	}
 }

@@ -36,6 +36,8 @@ type conditionInputs struct {
 	progress rollout
 	update   update
 	faults   []fault
+	// removalFaults are those of pods that remove the files of pools. Members serve without these.
+	removalFaults []fault
 	// discovery says that a ready pod hosts discovery.
 	discovery bool
 	// unpatched says that the operator may not patch pods.
@@ -52,7 +54,7 @@ func conditionsOf(in conditionInputs) []metav1.Condition {
 	}
 	return append(conditions,
 		progressing(in),
-		degraded(in.faults),
+		degraded(slices.Concat(in.faults, in.removalFaults)),
 		available(in),
 		ready(in))
 }
@@ -106,7 +108,7 @@ func planConditions(in conditionInputs) []metav1.Condition {
 	planned := in.planned
 	return []metav1.Condition{
 		newCondition(v1alpha1.ConditionProgressing, metav1.ConditionFalse, ReasonPlanOnly, "nothing is changed in mode: Plan"),
-		degraded(in.faults),
+		degraded(slices.Concat(in.faults, in.removalFaults)),
 		available(in),
 		newCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, ReasonPlanOnly, fmt.Sprintf(
 			"%d members on %d machines would hold %s of pages, by %d changes: see status.plan, and write mode: Apply to make them",

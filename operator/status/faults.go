@@ -23,7 +23,7 @@ const notReadyTimeout = time.Minute
 const unpreparedTimeout = 2 * time.Minute
 
 // ownContainers are the containers that the operator writes; a user may have added others.
-var ownContainers = []string{plan.ContainerName, plan.SocketDirectoryName, plan.PoolFolderName, plan.DiskFoldersName}
+var ownContainers = []string{plan.ContainerName, plan.SocketDirectoryName, plan.PoolFolderName, plan.DiskFoldersName, plan.ComponentPoolFile}
 
 // fault is a reason why one node does not serve that does not go away by waiting.
 type fault struct {
@@ -48,6 +48,16 @@ func faultsOf(pods []corev1.Pod, groups []plan.Group, now time.Time) []fault {
 		}
 	}
 	slices.SortFunc(faults, func(a, b fault) int { return cmp.Compare(a.pod, b.pod) })
+	return faults
+}
+
+// removalFaultsOf finds those of the pods that remove the files of pools. They have nothing to be ready for: one that runs is
+// well. One that a kubelet does not admit is replaced at once, and would have the condition come and go.
+func removalFaultsOf(pods []corev1.Pod, now time.Time) []fault {
+	faults := slices.DeleteFunc(faultsOf(pods, nil, now), func(f fault) bool { return f.reason == "NotReady" || f.rejected() })
+	for i := range faults {
+		faults[i].text += "; while it does not run, nothing removes the pool's file of spec.memory.hostPath there when the cluster is deleted"
+	}
 	return faults
 }
 

@@ -4,11 +4,13 @@ package status
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -148,5 +150,37 @@ func TestFaults(t *testing.T) {
 				t.Errorf("it says %q, want %q", text, test.says)
 			}
 		})
+	}
+}
+
+// TestRemovalFaults: a pod that removes files of pools and does not run is told with what that means; members serve all the same.
+func TestRemovalFaults(t *testing.T) {
+	removal := func(changes ...func(*corev1.Pod)) []corev1.Pod {
+		pod := testPod("demo-default-pool-1", changes...)
+		pod.Status.ContainerStatuses = slices.Clone(pod.Status.ContainerStatuses)
+		for i := range pod.Status.ContainerStatuses {
+			pod.Status.ContainerStatuses[i].Name = plan.ComponentPoolFile
+		}
+		return cached(t, pod)
+	}
+	faults := removalFaultsOf(removal(waiting("CreateContainerError", "no such folder")), noon)
+	if len(faults) != 1 || faults[0].reason != "CreateContainerError" || !strings.Contains(faults[0].String(), "no such folder; while it does not run, nothing removes") {
+		t.Errorf("faults are %v", faults)
+	}
+	conditions := conditionsOf(conditionInputs{progress: rolloutOf(nil, nil), removalFaults: faults})
+	degraded := meta.FindStatusCondition(conditions, v1alpha1.ConditionDegraded)
+	if degraded == nil || degraded.Status != metav1.ConditionTrue || degraded.Reason != "CreateContainerError" {
+		t.Errorf("Degraded is %v", degraded)
+	}
+	if ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady); ready.Reason == "MembersBroken" {
+		t.Errorf("Ready is %v", ready)
+	}
+	for name, pod := range map[string][]corev1.Pod{
+		"runs": removal(), "is not ready": removal(unreadyFor(2 * time.Minute)),
+		"was not admitted": removal(func(pod *corev1.Pod) { pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "OutOfcpu" }),
+	} {
+		if faults := removalFaultsOf(pod, noon); len(faults) != 0 {
+			t.Errorf("one that %s: %v", name, faults)
+		}
 	}
 }

@@ -40,6 +40,8 @@ type Observed struct {
 	DaemonSets map[string]*appsv1.DaemonSet // of the cluster's nodes, by name
 	Pods       []corev1.Pod                 // of the cluster's nodes
 	Machines   []corev1.Node                // all of the Kubernetes cluster
+	// PoolRemovalPods remove the files of pools when they end.
+	PoolRemovalPods []corev1.Pod
 
 	Desired        *plan.Desired         // nil when the spec is not in effect
 	Problem        *plan.Problem         // why the spec cannot be put into effect; nil when it can
@@ -92,6 +94,7 @@ func Compute(seen *Observed, memory *Memory, now time.Time) Report {
 	before := seen.Cluster
 	progress := rolloutOf(seen.DaemonSets, seen.Machines)
 	faults := faultsOf(seen.Pods, plan.Groups(before.Spec), now)
+	removalFaults := removalFaultsOf(seen.PoolRemovalPods, now)
 	update := trackUpdate(seen, progress)
 
 	status := before.Status.DeepCopy()
@@ -117,7 +120,7 @@ func Compute(seen *Observed, memory *Memory, now time.Time) Report {
 		status.Capacity = capacity(before.Spec, seen.Desired, seen.DaemonSets)
 	}
 	var events []Event
-	conditions := append(conditionsOf(conditionInputs{seen.Problem, seen.Planned, seen.Checks, progress, update, faults, discoveryReady(seen.Pods), seen.PodsUnpatched}),
+	conditions := append(conditionsOf(conditionInputs{seen.Problem, seen.Planned, seen.Checks, progress, update, faults, removalFaults, discoveryReady(seen.Pods), seen.PodsUnpatched}),
 		peersAuthenticated(seen), monitoringReady(seen), injectionReady(seen))
 	conditions = append(conditions, health.conditions(status.Conditions)...)
 	if slices.ContainsFunc(faults, fault.rejected) {
