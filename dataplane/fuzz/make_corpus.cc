@@ -262,22 +262,26 @@ void HttpSeeds() {
     Seed("http", name, Blob(contents.begin(), contents.end()));
   };
   text("status", "GET /v1/status HTTP/1.1\r\nHost: node\r\n\r\n");
-  text("two", "GET /readyz HTTP/1.1\r\n\r\nHEAD / HTTP/1.1\r\nConnection: close\r\n\r\n");
+  text("two",
+       "GET /readyz HTTP/1.1\r\nHost: node\r\n\r\nHEAD / HTTP/1.1\r\nHost: node\r\nConnection: "
+       "close\r\n\r\n");
   text("old", "GET /metrics HTTP/1.0\r\nAccept-Encoding: gzip, br\r\n\r\n");
-  text("range", "GET /metrics HTTP/1.1\r\nRange: bytes=5-9\r\n\r\n");
-  text("ranges", "GET /metrics HTTP/1.1\r\nRange: bytes=0-9,100-,-5\r\n\r\n");
-  text("query", "GET /%2e%2e/x?a=%00&b=%zz&c HTTP/1.1\r\n\r\n");
-  text("body", "POST /healthz HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello");
+  text("range", "GET /metrics HTTP/1.1\r\nHost: node\r\nRange: bytes=5-9\r\n\r\n");
+  text("ranges", "GET /metrics HTTP/1.1\r\nHost: node\r\nRange: bytes=0-9,100-,-5\r\n\r\n");
+  text("query", "GET /%2e%2e/x?a=%00&b=%zz&c HTTP/1.1\r\nHost: node\r\n\r\n");
+  text("body", "POST /healthz HTTP/1.1\r\nHost: node\r\nContent-Length: 5\r\n\r\nhello");
   text("form",
-       "POST / HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=b\r\n"
+       "POST / HTTP/1.1\r\nHost: node\r\nContent-Type: multipart/form-data; boundary=b\r\n"
        "Content-Length: 58\r\n\r\n--b\r\nContent-Disposition: form-data; "
        "name=\"x\"\r\n\r\n1\r\n--b--");
-  text("large", "PUT / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\nx");
+  text("large", "PUT / HTTP/1.1\r\nHost: node\r\nContent-Length: 99999999999\r\n\r\nx");
   text("chunks",
-       "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nffffffff\r\nx");
-  text("expect", "POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc");
-  text("length", "POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n");
-  text("long", "GET /" + std::string(9000, 'a') + " HTTP/1.1\r\n\r\n");
+       "POST / HTTP/1.1\r\nHost: node\r\nTransfer-Encoding: "
+       "chunked\r\n\r\n5\r\nhello\r\nffffffff\r\nx");
+  text("expect",
+       "POST / HTTP/1.1\r\nHost: node\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc");
+  text("length", "POST / HTTP/1.1\r\nHost: node\r\nContent-Length: -1\r\n\r\n");
+  text("long", "GET /" + std::string(9000, 'a') + " HTTP/1.1\r\nHost: node\r\n\r\n");
   text("foreign", "SSH-2.0-OpenSSH_9.2\r\n");
   text("silent", "");
 }
