@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/plan"
 )
 
 // poolFolder is in memory of each machine: its /run is a tmpfs of its own.
@@ -101,6 +102,13 @@ func poolFolderSpecs() {
 			g.Expect(cluster.Status.Members).To(Equal(fmt.Sprintf("%[1]d/%[1]d", len(nodes.all()))))
 			for _, machine := range nodes.all() {
 				g.Expect(poolFiles(ctx, machine, cluster.Name)).To(HaveLen(1), "files on %s", machine)
+			}
+			var removals corev1.PodList // where none runs, nothing removes the file
+			g.Expect(kube.List(ctx, &removals, client.InNamespace(namespace), client.MatchingLabels{
+				v1alpha1.LabelCluster: cluster.Name, plan.LabelComponent: plan.ComponentPoolFile})).To(Succeed())
+			g.Expect(removals.Items).To(HaveLen(len(nodes.all())))
+			for _, pod := range removals.Items {
+				g.Expect(ready(&pod)).To(BeTrue(), "%s is %s", pod.Name, pod.Status.Phase)
 			}
 		}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Succeed())
 		deleteAndWait(ctx, cluster, 30*time.Second)

@@ -71,11 +71,14 @@ func recipeSpecs() {
 		body := request{Kind: "mha", Layout: "page_first", V1: true, Pages: modePages, Seed: freshSeed()}
 		wrote := ranks[1].write(ctx, body)
 
-		By("deleting the worker")
+		By("ending the worker's process")
 		before := podsOfApp(ctx, "deepseek")
-		Expect(kube.Delete(ctx, &before[1])).To(Succeed())
+		_, err := kube.exec(ctx, namespace, ranks[1].name, "", "sh", "-c", "kill 1")
+		Expect(err).NotTo(HaveOccurred())
 		Eventually(func(g Gomega) {
-			for i, pod := range podsOfApp(ctx, "deepseek") {
+			now := podsOfApp(ctx, "deepseek")
+			g.Expect(now).To(HaveLen(len(before)))
+			for i, pod := range now {
 				g.Expect(pod.UID).NotTo(Equal(before[i].UID), "pod %s", pod.Name)
 			}
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed(), "the group is not recreated")

@@ -24,19 +24,22 @@ const (
 	poolLockSeconds    = "60"
 	poolRemovalSeconds = 90
 
-	// removePool waits for SIGTERM, and then removes the files of pools in a folder, unless a node serves from them: that has
-	// the lock (dataplane/src/base/memory_file.h).
-	removePool = `trap 'kill $!' TERM
-sleep infinity &
-wait
+	// removePool removes the files of pools in a folder, unless a node serves from them: that has the lock
+	// (dataplane/src/base/memory_file.h), after which flock ends with 75. What it says when it fails is in an event of the pod.
+	removePool = `status=0
 for file in "$1"/*.pool; do
   [ -e "$file" ] || continue
-  if flock -w "$2" "$file" rm -- "$file"; then
-    echo "removed $file"
-  else
-    echo "left $file: it is in use, or cannot be removed"
-  fi
+  flock -E 75 -w "$2" "$file" rm -- "$file" && continue
+  [ $? = 75 ] || { echo "$file cannot be removed"; status=1; }
 done
+exit $status
+`
+
+	// awaitEnd is what the pod runs. The kubelet calls removePool before it sends SIGTERM: a shell that had to do that itself
+	// would not hear a signal that comes before it has said so, and the file would stay.
+	awaitEnd = `trap 'exit 0' TERM
+sleep infinity &
+wait
 `
 )
 
@@ -98,7 +101,10 @@ func (g Group) poolRemovalPod(cluster *v1alpha1.PeerCacheCluster, node corev1.Po
 			Name:            ComponentPoolFile,
 			Image:           image,
 			ImagePullPolicy: cluster.Spec.ImagePullPolicy,
-			Command:         []string{"sh", "-c", removePool, "sh", poolDir, poolLockSeconds},
+			Command:         []string{"sh", "-c", awaitEnd},
+			Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{
+				Command: []string{"sh", "-c", removePool, "sh", poolDir, poolLockSeconds},
+			}}},
 			Resources:       corev1.ResourceRequirements{Requests: little, Limits: little.DeepCopy()},
 			VolumeMounts:    []corev1.VolumeMount{g.poolMount(cluster)},
 			SecurityContext: security,

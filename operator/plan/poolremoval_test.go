@@ -3,12 +3,10 @@
 package plan
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -95,7 +93,7 @@ func TestPoolRemovalsAreDistinct(t *testing.T) {
 	}
 }
 
-// TestRemovingPools runs the command of the pod on a folder, and ends it.
+// TestRemovingPools runs the pod's hook on a folder.
 func TestRemovingPools(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -118,11 +116,19 @@ func TestRemovingPools(t *testing.T) {
 			if test.inUse != "" {
 				lock(t, filepath.Join(folder, test.inUse))
 			}
-			if says := runRemoval(t, folder, "1"); test.inUse != "" && !strings.Contains(says, "left "+folder+"/default.pool") {
+			if says := runRemoval(t, folder, "1"); says != "" {
 				t.Errorf("it says %q", says)
 			}
 			expectFiles(t, folder, test.left)
 		})
+	}
+
+	stays := t.TempDir()
+	if err := os.Mkdir(filepath.Join(stays, "default.pool"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if says := runRemoval(t, stays, "1"); says != stays+"/default.pool cannot be removed\n" {
+		t.Errorf("of what cannot be removed it says %q", says)
 	}
 
 	// Of a node that ends at the same time it removes the file after that.
@@ -133,7 +139,7 @@ func TestRemovingPools(t *testing.T) {
 	}
 	unlock := lock(t, file)
 	time.AfterFunc(500*time.Millisecond, unlock)
-	if says := runRemoval(t, folder, "30"); !strings.Contains(says, "removed "+file) {
+	if says := runRemoval(t, folder, "30"); says != "" {
 		t.Errorf("it says %q", says)
 	}
 	expectFiles(t, folder, nil)
@@ -154,13 +160,24 @@ func lock(t *testing.T, path string) (unlock func()) {
 	return unlock
 }
 
-// runRemoval starts the command of the pod, ends it as a kubelet does once it waits, and returns what it says.
-func runRemoval(t *testing.T, folder, seconds string) string {
+// runRemoval does what a kubelet does before it ends the pod. What the command says is that of an event, if it fails.
+func runRemoval(t *testing.T, folder, seconds string) (says string) {
 	t.Helper()
 	_, removal := mustPlanRemoval(t, inFolder("/run/pool"))
-	line := slices.Clone(removal.Spec.Template.Spec.Containers[0].Command)
+	line := slices.Clone(removal.Spec.Template.Spec.Containers[0].Lifecycle.PreStop.Exec.Command)
 	at := slices.Index(line, poolDir)
 	line[at], line[at+1] = folder, seconds
+	output, err := exec.CommandContext(t.Context(), line[0], line[1:]...).Output()
+	if (err != nil) != (len(output) > 0) {
+		t.Errorf("it ends with %v, and says %q", err, output)
+	}
+	return string(output)
+}
+
+// TestRemovalEnds: what the pod runs ends at once when it is told to.
+func TestRemovalEnds(t *testing.T) {
+	_, removal := mustPlanRemoval(t, inFolder("/run/pool"))
+	line := removal.Spec.Template.Spec.Containers[0].Command
 	bin := t.TempDir() // says when the command waits
 	started := filepath.Join(bin, "started")
 	if err := os.WriteFile(filepath.Join(bin, "sleep"), []byte("#!/bin/sh\necho > "+started+"\nexec /bin/sleep 60\n"), 0o755); err != nil {
@@ -168,10 +185,6 @@ func runRemoval(t *testing.T, folder, seconds string) string {
 	}
 	command := exec.CommandContext(t.Context(), line[0], line[1:]...)
 	command.Env = []string{"PATH=" + bin + ":/bin:/usr/bin"}
-	output, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -181,11 +194,9 @@ func runRemoval(t *testing.T, folder, seconds string) string {
 	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	says, _ := bufio.NewReader(output).ReadString('\n') // "" where it says nothing
 	if err := command.Wait(); err != nil {
 		t.Errorf("it ends with %v", err)
 	}
-	return says
 }
 
 func expectFiles(t *testing.T, folder string, want []string) {
