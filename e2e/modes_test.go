@@ -27,14 +27,16 @@ const imageVolumesSince = 35
 // those that run, writer and reader, keep their way.
 func modeSpecs() {
 	It("by a sidecar, with the client in an image volume where Kubernetes has these", func(ctx context.Context) {
-		injection := smallSidecar()
+		injection, containers := smallSidecar(), 1 // init containers: the sidecar alone
 		if kube.minor < imageVolumesSince {
 			changeSpec(ctx, setInjection(injection))
 			waitForInjection(ctx, "False ImageVolumesRemoved")
 			injection.Client.Delivery = v1alpha1.ClientInitContainer
+			containers++
 		}
 		injectBy(ctx, injection, func(pod *corev1.Pod) bool {
-			return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == "peercached" })
+			return len(pod.Spec.InitContainers) == containers &&
+				slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == "peercached" })
 		})
 		beside := startEngine(ctx, "beside", nodes.third)
 		DeferCleanup(removeEngine, beside)
@@ -45,6 +47,7 @@ func modeSpecs() {
 		for _, v := range pod.Spec.Volumes {
 			Expect(v.HostPath).To(BeNil(), "volume %s is a directory of the machine", v.Name)
 		}
+		Expect(pod.Status.InitContainerStatuses).To(HaveLen(containers))
 		Expect(pod.Status.InitContainerStatuses).To(ContainElement(And(
 			HaveField("Name", "peercached"), HaveField("Started", HaveValue(BeTrue())))), "the sidecar runs")
 		Eventually(func(g Gomega) {
