@@ -140,6 +140,7 @@ lost_packets_show() {
     jq -se 'all(.wrong == 0) and (last | .hits == .pages)' "$LOGS/tcp-1"
   roce_forwarded
   await "when it does no more, pages go over the rails, and RailsHealthy is True" over_rails
+  expect "numa1: no byte was wrong since" jq -se 'all(.wrong == 0)' "$LOGS/get-1"
 }
 
 # The operator knows of the last ten seconds, and judges from 512 pages on. It looks twice a minute, and when an object of the
