@@ -50,12 +50,25 @@ lint-shell:
 	@echo "==> shellcheck"
 	@$(LIST_FILES) ':!*.md' | xargs -r grep -lE '^#!.*(bash|/sh)|^# shellcheck shell=' | xargs -r shellcheck -x
 
-# Lanes in this order: what others need is compiled from the beginning, and what waits for nothing runs, beside lanes that mostly wait. Guests of test-rdma and of test-rdma-kubernetes want processors for themselves: they come when all is compiled. hack/lanes says what ends a run and what is tried again.
+# Lanes in this order: what others need is compiled from the beginning, and what waits for nothing runs, beside lanes that
+# mostly wait. Guests of test-rdma and of test-rdma-kubernetes want processors for themselves: they come when all is compiled.
+# hack/lanes says what ends a run, what is tried again, and which lanes run at full length (FULL).
 TEST_LANES := e2e-build build-cpp build-tsan test-checks test-python $(LANES_BESIDE) test-dashboard test-faults test-hostile test-cpp test-tsan test-stress test-rdma test-rdma-kubernetes $(LANES_BESIDE_E2E) test-envtest test-model test-fuzz test-kill test-site test-go test-rules test-render test-chart-upgrade test-push e2e
 
+# In a lane's recipe: $(1) where not all of the lane is asked for, nor a test by its name; otherwise $(2).
+short = $(if $(FULL)$(ONLY),$(2),$(1))
+
 .PHONY: test
-test: deps ## All tests: the protocol's model, C++ (ASan+UBSan, TSan, fuzzers), Python, stress, faults between hosts, Go, a real API server, a real cluster
+test: deps ## All lanes, each in the form that finds most in a minute: half an hour
 	@/usr/bin/python3 hack/lanes $(TEST_LANES)
+
+.PHONY: test-all
+test-all: deps ## All lanes at full length, and what RDMA reads cost, and lint: an hour
+	@FULL=all $(MAKE) --no-print-directory test LANES_BESIDE='ratio-rdma' LANES_BESIDE_E2E='lint'
+
+.PHONY: test-under-load
+test-under-load: ## make test, or TEST_LANES='LANE ...', beside a process that spins on each processor; nothing is tried again
+	@UNDER_LOAD=1 AGAIN=0 $(MAKE) --no-print-directory test
 
 .PHONY: test-checks
 test-checks: ## The checks of the checks: what ends a run of the lanes, what is tried again, who may include whom, how the website reads pages, wheels
@@ -81,7 +94,7 @@ lint-python: lint-lanes
 lint-lanes:
 	@cd dataplane && ruff check --config pyproject.toml ../hack/lanes ../hack/rooms && \
 		ruff format --check --config pyproject.toml ../hack/lanes ../hack/rooms && \
-		MYPYPATH=../hack/lanes mypy $(addprefix ../hack/lanes/,__main__.py beside.py run.py named.py alarms.py) && \
+		MYPYPATH=../hack/lanes mypy $(addprefix ../hack/lanes/,__main__.py beside.py run.py named.py alarms.py load.py touched.py) && \
 		MYPYPATH=../hack/rooms mypy $(addprefix ../hack/rooms/,__main__.py rooms.py)
 
 .PHONY: clean

@@ -24,10 +24,13 @@ define build_preset
 	@$(call configure_and_build,$(1),--preset $(1))
 endef
 
+# What a short run leaves out of the unit tests: lines of short.txt, for all presets or this one.
+left_out = $(call short,-E "$$(sed -nE 's/^(all|$(1)) +//p' cmake/short.txt | paste -sd '|')")
+
 # ONLY names one test. $(2) tests more than processors run at a time: they wait for a part of their time.
 define run_preset
 	@echo "==> C++ unit tests, $(1)"
-	@cd dataplane && ctest --preset $(1) -j $$(($(JOBS) + $(2))) --no-tests=error \
+	@cd dataplane && ctest --preset $(1) -j $$(($(JOBS) + $(2))) --no-tests=error $(call left_out,$(1)) \
 		$${ONLY:+-R "^$$(sed 's/[^[:alnum:]_]/[&]/g' <<<"$$ONLY")$$"}
 endef
 
@@ -68,9 +71,9 @@ build-fuzz:
 	@$(call configure_and_build,asan,--preset fuzz)
 
 .PHONY: test-fuzz
-test-fuzz: build-fuzz ## Fuzz every parser of foreign bytes, FUZZ_SECONDS (60) each
+test-fuzz: build-fuzz ## Fuzz every parser of foreign bytes, from its corpus and FUZZ_SECONDS (10, FULL=1: 60) more
 	@echo "==> fuzzing, $(JOBS) targets at a time"
-	@FUZZ_JOBS=$(JOBS) dataplane/fuzz/run.sh
+	@FUZZ_JOBS=$(JOBS) FUZZ_SECONDS=$${FUZZ_SECONDS:-$(call short,10,60)} dataplane/fuzz/run.sh
 
 .PHONY: fuzz-merge
 fuzz-merge: build-fuzz ## Keep what fuzzing has found and adds coverage, in dataplane/fuzz/corpus
@@ -95,9 +98,11 @@ build-disk: build-dataplane
 .PHONY: test-python
 test-python: build-disk ## Python tests, with real nodes and SGLang's real HiCache
 	@echo "==> Python tests"
-	@dataplane/python/test.sh -q $${ONLY:+"$$ONLY"}
+	@dataplane/python/test.sh -q $(short_pytest) $${ONLY:+"$$ONLY"}
 
 FLEET = python/tests/fleet
+# Tests with the mark "full" are those of a lane at full length.
+short_pytest = $(call short,-m 'not full')
 
 .PHONY: build-former
 build-former: ## The data plane of the commit of hack/former, which test-faults runs beside this tree's (cached)
@@ -106,22 +111,21 @@ build-former: ## The data plane of the commit of hack/former, which test-faults 
 .PHONY: test-faults
 test-faults: build-dataplane build-former ## Hosts in network namespaces that die, freeze, are cut off, lose frames, have other clocks; 64 nodes; nodes of two releases; needs root
 	@echo "==> faults between hosts (5 minutes)"
-	@dataplane/python/test.sh -v -s $(FLEET)/test_harness.py $(FLEET)/test_faults.py $(FLEET)/test_clears.py \
-		$(FLEET)/test_crowd.py $(FLEET)/test_clocks.py $(FLEET)/test_skew.py $(FLEET)/test_token.py \
-		$(FLEET)/test_drain.py $(FLEET)/test_replicas.py
+	@dataplane/python/test.sh -v -s $(short_pytest) $(if $(ONLY),"$$ONLY",$(addprefix $(FLEET)/test_,$(addsuffix .py,harness \
+		faults clears crowd clocks skew token drain replicas)))
 
 .PHONY: test-hostile
 test-hostile: build-dataplane ## Attacks of strangers, members and engines on real nodes, as a table: attack, bound, measured; needs root
 	@echo "==> attacks (two minutes)"
-	@dataplane/python/test.sh -q python/tests/hostile
+	@dataplane/python/test.sh -q $(short_pytest) "$${ONLY:-python/tests/hostile}"
 
 .PHONY: test-kill
-test-kill: ## Kill processes with a pool file at 250 random points, with a drive at 200, and look at every byte that the next one has
-	@echo "==> kill -9 at random points (five minutes when built)"
+test-kill: ## Kill processes with a pool file and with a drive at 40 random points each (FULL=1: 250 and 200), and look at every byte that the next one has
+	@echo "==> kill -9 at random points"
 	@$(call configure_and_build,asan,build/asan --target pool_test node_test peercached)
-	@PEERCACHE_KILL_ROUNDS=200 dataplane/build/asan/pool_test --gtest_filter='AdoptionKillTest.*'
-	@PEERCACHE_KILL_ROUNDS=50 dataplane/build/asan/node_test --gtest_filter='RestartTest.Whenever*'
-	@PEERCACHE_KILL_ROUNDS=200 dataplane/build/asan/node_test --gtest_filter='DiskKillTest.*'
+	@PEERCACHE_KILL_ROUNDS=$(call short,30,200) dataplane/build/asan/pool_test --gtest_filter='AdoptionKillTest.*'
+	@PEERCACHE_KILL_ROUNDS=$(call short,10,50) dataplane/build/asan/node_test --gtest_filter='RestartTest.Whenever*'
+	@PEERCACHE_KILL_ROUNDS=$(call short,40,200) dataplane/build/asan/node_test --gtest_filter='DiskKillTest.*'
 
 .PHONY: test-dashboard
 test-dashboard: build-dataplane ## The dashboard of real nodes in a real browser (chromium)
@@ -133,17 +137,23 @@ pictures: build-dataplane ## Write docs/pictures anew: the dashboard of real nod
 	@echo "==> pictures of the dashboard"
 	@PEERCACHE_TESTS=browser dataplane/python/test.sh -q -s -o python_files=pictures.py python/tests/browser/pictures.py
 
+# The test that also runs with sanitizers.
+STRESS_SANITIZED = test_no_wrong_byte_from_pools_drives_and_the_wire
+
 .PHONY: test-stress
-test-stress: build-dataplane ## Readers, writers, evictions and restarts on tiny pools, with and without drives, every byte verified, STRESS_SECONDS (48) with checksums off; the nodes also with sanitizers
-	@echo "==> stress with verification (3 minutes)"
-	@dataplane/python/test.sh -v -s $(FLEET)/test_stress.py
+test-stress: build-dataplane ## Readers, writers, evictions and restarts on tiny pools, with and without drives, every byte verified, STRESS_SECONDS (16, FULL=1: 48) with checksums off; the nodes also with sanitizers
+	@echo "==> stress with verification"
+	@STRESS_SECONDS=$${STRESS_SECONDS:-$(call short,16,48)} \
+		dataplane/python/test.sh -v -s "$${ONLY:-$(FLEET)/test_stress.py}"
+ifeq ($(ONLY),$(filter %$(STRESS_SANITIZED),$(ONLY)))
 	@$(call configure_and_build,asan,build/asan --target peercached)
 	@$(call configure_and_build,tsan,build/tsan --target peercached)
 	@for build in asan tsan; do \
 		echo "==> stress of nodes with sanitizers, $$build: pages from pools, drives and the wire at once"; \
-		PEERCACHE_NODES=$(CURDIR)/dataplane/build/$$build STRESS_SECONDS=24 \
-			dataplane/python/test.sh -v -s $(FLEET)/test_stress.py -k pools_drives_and_the_wire || exit; \
+		PEERCACHE_NODES=$(CURDIR)/dataplane/build/$$build STRESS_SECONDS=$(call short,12,24) \
+			dataplane/python/test.sh -v -s $(FLEET)/test_stress.py::$(STRESS_SANITIZED) || exit; \
 	done
+endif
 
 # Where measurements leave their traces, results and charts.
 BENCH_OUT ?= dataplane/build/bench

@@ -2,9 +2,9 @@
 #   make -f e2e/e2e.mk e2e
 
 .PHONY: e2e
-e2e: ## End-to-end tests on a real cluster of three nodes, which stays up; KUBERNETES=1.31: of that version
+e2e: ## End-to-end tests on a real cluster of three nodes, which stays up: a spec for each feature (FULL=1: all); KUBERNETES=1.31: of that version
 	@echo "==> end-to-end tests"
-	@e2e/run.sh $(E2E_ARGS)
+	@e2e/run.sh $(call short,-ginkgo.label-filter='!full') $(E2E_ARGS)
 
 .PHONY: e2e-build
 e2e-build: ## What the end-to-end tests need: Kubernetes, the images, the suite (cached; half an hour when cold)

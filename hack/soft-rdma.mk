@@ -13,7 +13,7 @@ build-fabric-tests: build-dataplane
 test-rdma: build-fabric-tests ## RDMA verbs for real, over soft-RoCE in a guest; needs root
 	@dataplane/python/test.sh --version >/dev/null  # installs pytest, which a guest cannot: it has no network
 	@echo "==> RDMA over soft-RoCE (2 minutes; its kernel is built once, a few minutes more)"
-	@hack/soft-rdma/test.sh
+	@SHORT=$(call short,1) hack/soft-rdma/test.sh $(ONLY)
 
 .PHONY: test-rdma-full
 test-rdma-full: build-dataplane ## The same with a stock Debian kernel under QEMU: NUMA nodes, huge pages, two hosts; needs root

@@ -82,9 +82,9 @@ endif
 test-fuzz: test-fuzz-inject
 
 .PHONY: test-fuzz-inject
-test-fuzz-inject: ## Fuzz injection for 30 s
+test-fuzz-inject: ## Fuzz injection for 10 s (FULL=1: 30)
 	@echo "==> fuzzing injection"
-	@$(GO_BUILD_ENV) operator/inject/fuzz.sh 30
+	@$(GO_BUILD_ENV) operator/inject/fuzz.sh $(call short,10,30)
 
 .PHONY: test-rules
 test-rules: ## Alerts, recording rules and dashboards, with promtool

@@ -27,12 +27,21 @@ _NOT_RUN = re.compile(
 )
 
 
+# A process that ended itself, or was ended for what it did.
+_CRASH = re.compile(r"\bterminate called\b|\bSegmentation fault\b|\bSIG(SEGV|ABRT|BUS|ILL|FPE)\b")
+
+
 def alarm(lines: Iterable[str]) -> str:
     """The first line that ends the run, or ""."""
     for line in lines:
         if WRONG_BYTES in line or _REPORT.search(line):
             return line.strip()
     return ""
+
+
+def crash(lines: Iterable[str]) -> str:
+    """The first line that says that a process crashed, or ""."""
+    return next((line.strip() for line in lines if _CRASH.search(line)), "")
 
 
 def not_run(lines: Iterable[str]) -> str:

@@ -41,7 +41,7 @@ ALONE = {"test-rdma", "test-rdma-kubernetes"}
 class Beside:
     """One such lane, begun."""
 
-    def __init__(self, lane: str, log: Path) -> None:
+    def __init__(self, lane: str, log: Path, variables: dict[str, str]) -> None:
         self.lane = lane
         self.log = log
         self._began = time.time()  # as files have it
@@ -54,6 +54,7 @@ class Beside:
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                env={**os.environ, **variables},
             )
         atexit.register(self.kill)
 

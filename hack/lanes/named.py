@@ -125,6 +125,22 @@ GO = Framework(
 )
 
 
+# ---- hack/soft-rdma/test.sh: a script in a guest
+
+
+def _soft_rdma_failed(lines: Lines) -> list[str]:
+    names = [m[1] for m in _matches(r"\bFAIL +\d+ s  (\S+) \(status \d+\)", lines)]
+    return _complete(names, _last_number(r"error: (\d+) of \d+ tests failed: ", lines))
+
+
+SOFT_RDMA = Framework(
+    failed=_soft_rdma_failed,
+    one_passed=lambda lines: bool(_matches(r"\ball 1 tests passed in ", lines)),
+    begins=lambda name: re.compile(rf"\bFAIL +\d+ s  {re.escape(name)} "),
+    others=re.compile(r"\b(?:PASS|FAIL) +\d+ s  "),
+)
+
+
 # ---- ginkgo: the texts of containers, and that of the spec
 
 # A spec goes on from where those before it in its containers have ended: all are tried again. What

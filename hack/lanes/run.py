@@ -1,10 +1,10 @@
 """Runs lanes, and decides what is tried again.
 
-Many tests wait for something with a deadline, which a machine that others use too may miss. So in
-CI a named test that failed is tried again alone, at most three in the whole run; a spec of e2e with
-those in its containers. Each is a defect of the test or of the product all the same. Never tried
-again: wrong bytes, a sanitizer's or fuzzer's report, a build, a crash, a test that was skipped, and
-the lanes that search for faults: what they find is there.
+Many tests wait for something with a deadline, which a machine that others use too may miss. So a
+named test that failed is tried again once, alone, at most ten in the whole run; a spec of e2e with
+those in its containers. Each is a defect of the test or of the product all the same, and ends the
+run's output with what it printed first. Never tried again: wrong bytes, the report of a sanitizer,
+fuzzer or model, a build, a crash, a test that was skipped, and kills at random points.
 """
 
 from __future__ import annotations
@@ -13,17 +13,24 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
-from alarms import alarm, not_run
+from alarms import alarm, crash, not_run
 from beside import AFTER, ALONE, NICE, Beside
-from named import CTEST, GINKGO, GO, PYTEST, Framework
+from named import CTEST, GINKGO, GO, PYTEST, SOFT_RDMA, Framework
 
-# Lanes that have named tests which wait; no other lane is ever tried again.
+# Lanes that have named tests which wait. No other lane is ever tried again: a build, a model, a
+# fuzzer and kills at random points find what is there.
 FRAMEWORKS: dict[str, Framework] = {
     "test-cpp": CTEST,
+    "test-tsan": CTEST,
     "test-python": PYTEST,
     "test-dashboard": PYTEST,
+    "test-faults": PYTEST,
+    "test-hostile": PYTEST,
+    "test-stress": PYTEST,
+    "test-rdma": SOFT_RDMA,
     "test-go": GO,
     "test-rules": GO,
     "test-envtest": GO,
@@ -32,20 +39,29 @@ FRAMEWORKS: dict[str, Framework] = {
     "test-push": GO,
     "e2e": GINKGO,
 }
-MOST_AGAIN = 3  # in a run
 ERROR_LINES = 12  # of what a test or lane that failed has printed last, at the end of a run
+
+
+@dataclass(frozen=True)
+class Again:
+    """A second try: of what, whether it passed, and what the first one printed last."""
+
+    lane: str
+    name: str
+    passed: bool
+    reason: str
 
 
 class Run:
     """One run: its lanes' times and what it has tried again."""
 
-    def __init__(self, artifacts: Path, again: bool) -> None:
+    def __init__(self, artifacts: Path, most_again: int, full: frozenset[str]) -> None:
         self.artifacts = artifacts
-        self.again = again
+        self.full = full  # lanes that run at full length
         self.times: list[tuple[str, float, str]] = []
-        self.again_of: list[tuple[str, str, bool]] = []  # lane, name, and whether it passed then
+        self.again_of: list[Again] = []
         self._errors: list[str] = []  # repeated last, where whoever sees only the end finds them
-        self._left = MOST_AGAIN
+        self._left = most_again
         self._beside: list[Beside] = []
 
     def all(self, lanes: list[str]) -> int:
@@ -58,7 +74,8 @@ class Run:
         for lane in lanes:
             if lane in NICE:
                 say(f"=== lane {lane} begins, beside the next ones")
-                self._beside.append(Beside(lane, self.artifacts / f"{lane}.log"))
+                log = self.artifacts / f"{lane}.log"
+                self._beside.append(Beside(lane, log, self._length(lane)))
                 continue
             if lane in ALONE:
                 passed = self._end_all(passed)
@@ -75,10 +92,14 @@ class Run:
         say(f"=== lane {lane}")
         began = time.monotonic()
         log = self.artifacts / f"{lane}.log"
-        well = make(lane, log)
+        well = make(lane, log, **self._length(lane))
         passed = self._judge(lane, log, well)
         self._note(lane, time.monotonic() - began, passed)
         return passed
+
+    def _length(self, lane: str) -> dict[str, str]:
+        """The variable by which makefiles know that all of a lane is to run."""
+        return {"FULL": "1" if lane in self.full else ""}
 
     def _judge(self, lane: str, log: Path, well: bool) -> bool:
         """Whether the lane passes: at once, or after its tests that failed have passed alone."""
@@ -86,18 +107,19 @@ class Run:
         if found := alarm(lines):
             wrong = f"wrong bytes or a sanitizer's report: {found}"
             return self._fail(f"{lane} is not tried again: {wrong}")
-        if well and self.again and (line := not_run(lines)):
+        if well and os.environ.get("CI") and (line := not_run(lines)):
             return self._fail(f"{lane}: a test was skipped, and in CI each has to run: {line}")
         if well:
             return True
+        if found := crash(lines):
+            return self._fail(f"{lane} is not tried again: a crash: {found}", lines)
         framework = FRAMEWORKS.get(lane)
         names = framework.failed(lines) if framework else []
         if not (framework and names):
             why = ": more than tests with names has failed" if framework else ""
             return self._fail(f"{lane} is not tried again{why}", lines)
-        if not self.again or len(names) > self._left:
-            left = f", and {self._left} more may be tried" if self.again else ""
-            self._fail(f"{lane}: {len(names)} tests failed{left}")
+        if len(names) > self._left:
+            self._fail(f"{lane}: {len(names)} tests failed, and {self._left} more may be tried")
             for name in names:
                 self._fail(f"{lane}: {name}", framework.reason(lines, name).splitlines())
             return False
@@ -113,20 +135,20 @@ class Run:
         lines = read(log)
         found = alarm(lines)
         passed = well and not found and framework.one_passed(lines)
-        self.again_of.append((lane, name, passed))
+        reason = framework.reason(first, name)
+        self.again_of.append(Again(lane, name, passed, reason))
         verdict = "passed" if passed else "failed"
-        row = (lane, name, verdict, framework.reason(first, name))
+        row = (lane, name, verdict, reason)
         with (self.artifacts / "flaky.tsv").open("a") as file:
             file.write("\t".join(map(cell, row)) + "\n")
         if not passed:
             text = f"{lane}: {name} {found or 'failed again'}; see {log}"
-            self._fail(text, framework.reason(first, name).splitlines())
+            self._fail(text, reason.splitlines())
         return passed
 
     def _fail(self, text: str, lines: list[str] | None = None) -> bool:
         """Says it, and says it again at the end, with the last of these lines."""
-        said = [line for line in lines or [] if line.strip()][-ERROR_LINES:]
-        self._errors.append("\n".join([f"error: {text}", *(f"    {line[:400]}" for line in said)]))
+        self._errors.append("\n".join([f"error: {text}", *last(lines or [])]))
         say(f"error: {text}")
         return False
 
@@ -161,9 +183,10 @@ class Run:
         width = max((len(lane) for lane, _, _ in self.times), default=0)
         for lane, took, result in self.times:
             say(f"  {lane:<{width}} {took:>6.0f} s  {result}")
-        for lane, name, well in self.again_of:
-            if well:
-                say(f"FLAKY: {name} of lane {lane} failed once, and passed alone")
+        for again in self.again_of:
+            if again.passed:
+                say(f"FLAKY: {again.name} of lane {again.lane} failed once, and passed alone:")
+                say("\n".join(last(again.reason.splitlines())))
         result = "all lanes passed" if passed else "FAILED"
         say(f"=== {result} after {seconds:.0f} s; logs, lanes.tsv, flaky.tsv: {self.artifacts}")
         for error in self._errors:
@@ -191,6 +214,11 @@ def make(lane: str, log: Path, **variables: str) -> bool:
 
 def read(log: Path) -> list[str]:
     return log.read_text(errors="replace").splitlines()
+
+
+def last(lines: list[str]) -> list[str]:
+    """The end of an output, as the end of a run shows it."""
+    return [f"    {line[:400]}" for line in lines if line.strip()][-ERROR_LINES:]
 
 
 def cell(text: str) -> str:

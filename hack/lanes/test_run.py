@@ -59,13 +59,24 @@ class Lanes:
             """,
         )
 
-    def run(self, *lanes: str, ci: bool = True) -> subprocess.CompletedProcess[str]:
-        others = ("CI", "ONLY", "ARTIFACTS", "MAKEFLAGS", "MAKELEVEL")
+    def run(
+        self, *lanes: str, ci: bool = True, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        others = (
+            "CI",
+            "ONLY",
+            "ARTIFACTS",
+            "MAKEFLAGS",
+            "MAKELEVEL",
+            "FULL",
+            "AGAIN",
+            "UNDER_LOAD",
+        )
         environment = {k: v for k, v in os.environ.items() if k not in others}
         return subprocess.run(
             [sys.executable, PROGRAM, *lanes],
             cwd=self.folder,
-            env={**environment, **({"CI": "true"} if ci else {})},
+            env={**environment, **({"CI": "true"} if ci else {}), **variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -127,7 +138,9 @@ def test_a_test_that_fails_once_and_passes_alone_is_listed(lanes: Lanes) -> None
     (row,) = lanes.table("flaky.tsv")
     assert (row["lane"], row["name"], row["second try"]) == ("test-cpp", "Suite.Waits/1", "passed")
     assert row["reason"].endswith("late: 3 s")
-    assert "FLAKY: Suite.Waits/1 of lane test-cpp" in done.stdout.splitlines()[-2]
+    said = done.stdout.splitlines()[-4:]
+    assert said[0] == "FLAKY: Suite.Waits/1 of lane test-cpp failed once, and passed alone:"
+    assert said[2] == "    late: 3 s"
 
 
 def test_a_test_that_fails_twice_fails_the_run(lanes: Lanes) -> None:
@@ -180,11 +193,8 @@ def test_wrong_bytes_of_the_second_try_end_the_run(lanes: Lanes) -> None:
     assert lanes.run("test-cpp").returncode == 1
 
 
-@pytest.mark.parametrize(
-    "lane",
-    ["test-model", "test-tsan", "test-stress", "test-faults", "test-rdma", "test-fuzz", "lint"],
-)
-def test_other_lanes_are_never_tried_again(lanes: Lanes, lane: str) -> None:
+@pytest.mark.parametrize("lane", ["test-model", "test-kill", "test-fuzz", "lint", "build-cpp"])
+def test_lanes_that_search_are_never_tried_again(lanes: Lanes, lane: str) -> None:
     lanes.prints(
         lane, ctest_summary("Suite.Waits") + "\nFAILED tests/a.py::test_b\n1 failed in 2.00s", 2
     )
@@ -192,27 +202,92 @@ def test_other_lanes_are_never_tried_again(lanes: Lanes, lane: str) -> None:
     assert lanes.tried == [lane]
 
 
-def test_four_failed_tests_fail_at_once(lanes: Lanes) -> None:
-    lanes.prints("test-cpp", ctest_summary("A.A", "A.B", "A.C", "A.D"), 2)
+FAILED_PYTEST = "FAILED tests/a.py::test_b - late\n1 failed in 2.00s"
+FAILED_GUEST = "    FAIL   12 s  40-nodes (status 1)\nerror: 1 of 13 tests failed: 40-nodes"
+
+
+@pytest.mark.parametrize(
+    ("lane", "text", "name", "alone"),
+    [
+        ("test-tsan", ctest_summary("Suite.Waits"), "Suite.Waits", PASSES),
+        ("test-faults", FAILED_PYTEST, "tests/a.py::test_b", "1 passed in 2.00s"),
+        ("test-hostile", FAILED_PYTEST, "tests/a.py::test_b", "1 passed in 2.00s"),
+        ("test-stress", FAILED_PYTEST, "tests/a.py::test_b", "1 passed in 2.00s"),
+        ("test-rdma", FAILED_GUEST, "40-nodes", "    all 1 tests passed in 20 s"),
+    ],
+)
+def test_a_named_test_of_any_lane_is_tried_again(
+    lanes: Lanes, lane: str, text: str, name: str, alone: str
+) -> None:
+    lanes.prints(lane, text, 2, alone=alone)
+    done = lanes.run(lane)
+    assert done.returncode == 0, done.stdout
+    assert lanes.tried == [lane, f"{lane} {name}"]
+
+
+@pytest.mark.parametrize(
+    "line", ["terminate called after throwing", "12 Segmentation fault", "exit: -6 (SIGABRT)"]
+)
+def test_a_crash_is_not_tried_again(lanes: Lanes, line: str) -> None:
+    lanes.prints("test-python", f"{line}\n{FAILED_PYTEST}", 1, alone="1 passed in 2.00s")
+    done = lanes.run("test-python")
+    assert done.returncode == 1
+    assert lanes.tried == ["test-python"]
+    assert "a crash" in last_error(done.stdout)[0]
+
+
+def test_as_many_as_may_be_tried_are(lanes: Lanes) -> None:
+    names = [f"A.N{i}" for i in range(11)]
+    lanes.prints("test-cpp", ctest_summary(*names), 2)
     done = lanes.run("test-cpp")
     assert done.returncode == 1
     assert lanes.tried == ["test-cpp"]
-    assert "4 tests failed, and 3 more may be tried" in done.stdout
     assert [line for line in last_error(done.stdout) if line.startswith("error: ")] == [
-        "error: test-cpp: 4 tests failed, and 3 more may be tried",
-        *(f"error: test-cpp: A.{name}" for name in "ABCD"),
+        "error: test-cpp: 11 tests failed, and 10 more may be tried",
+        *(f"error: test-cpp: {name}" for name in names),
     ]
 
 
-def test_all_lanes_share_the_three_tries(lanes: Lanes) -> None:
+def test_all_lanes_share_the_tries(lanes: Lanes) -> None:
     lanes.prints("test-cpp", ctest_summary("A.A", "A.B"), 2)
     go = "--- FAIL: TestA (0.00s)\nFAIL\tm/a\t0.010s\n--- FAIL: TestB (0.00s)\nFAIL\tm/b\t0.010s"
     lanes.prints("test-envtest", go, 2)
-    done = lanes.run("test-cpp", "test-envtest")
+    done = lanes.run("test-cpp", "test-envtest", AGAIN="3")
     assert done.returncode == 1
     assert lanes.tried == ["test-cpp", "test-cpp A.A", "test-cpp A.B", "test-envtest"]
     assert "2 tests failed, and 1 more may be tried" in done.stdout
     assert len(lanes.table("flaky.tsv")) == 2
+
+
+@pytest.mark.parametrize(
+    ("full", "whole"),
+    [
+        ("", ""),
+        ("all", "test-go test-fuzz"),
+        ("test-fuzz", "test-fuzz"),
+        ("test-go e2e", "test-go"),
+    ],
+)
+def test_lanes_are_told_which_of_them_run_at_full_length(
+    lanes: Lanes, full: str, whole: str
+) -> None:
+    for lane in ("test-go", "test-fuzz"):  # the second runs beside
+        lanes.add(lane, f'[ "${{FULL:-}}" != 1 ] || echo {lane} >> whole')
+    lanes.run("test-fuzz", "test-go", FULL=full)
+    said = lanes.folder / "whole"
+    assert sorted(said.read_text().split() if said.exists() else []) == sorted(whole.split())
+
+
+def test_under_load_every_processor_spins_until_the_end(lanes: Lanes) -> None:
+    spinning = "for p in /proc/[0-9]*; do grep -qz 'while :; do :; done & done; wait' $p/cmdline"
+    lanes.add("test-go", f"{spinning} 2>/dev/null && echo ${{p#/proc/}} >> spins; done; true")
+    assert lanes.run("test-go", UNDER_LOAD="1").returncode == 0
+    pids = (lanes.folder / "spins").read_text().split()
+    assert len(pids) >= 1 + len(os.sched_getaffinity(0))
+    deadline = time.monotonic() + 60
+    while any(Path("/proc", pid, "cmdline").exists() for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_a_build_that_fails_has_no_named_test(lanes: Lanes) -> None:
@@ -223,9 +298,9 @@ def test_a_build_that_fails_has_no_named_test(lanes: Lanes) -> None:
     assert lanes.tried == ["test-cpp"]
 
 
-def test_outside_of_ci_nothing_is_tried_again(lanes: Lanes) -> None:
+def test_nothing_is_tried_again_where_that_is_asked_for(lanes: Lanes) -> None:
     lanes.prints("test-cpp", ctest_summary("Suite.Waits"), 2)
-    assert lanes.run("test-cpp", ci=False).returncode == 1
+    assert lanes.run("test-cpp", AGAIN="0").returncode == 1
     assert lanes.tried == ["test-cpp"]
 
 

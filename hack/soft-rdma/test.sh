@@ -4,6 +4,7 @@
 #   hack/soft-rdma/test.sh                    all of tests/*.sh, each in a guest of its own, JOBS at a time
 #   hack/soft-rdma/test.sh --full             all of qemu/tests/*.sh, which start their guests themselves
 #   hack/soft-rdma/test.sh [--full] NAME...   those whose file name contains one of the names
+#   SHORT=1 hack/soft-rdma/test.sh            without those that have a line "# At full length"
 #
 # A test is a script that bash runs with -euo pipefail at the root of the tree. run.sh says what it finds in a guest,
 # fabric.sh makes devices there. It passes when it ends with status 0 in the time that its line "# Longest: N s" allows.
@@ -29,6 +30,7 @@ fi
 cd "$PEERCACHE_ROOT"
 tests=()
 for file in "$folder"/*.sh; do
+  [ -z "${SHORT:-}" ] || ! grep -q '^# At full length' "$file" || continue
   name=$(basename "$file" .sh)
   wanted=$([ $# -gt 0 ] || echo yes)
   for part in "$@"; do case $name in *"$part"*) wanted=yes ;; esac; done
@@ -63,7 +65,7 @@ report() {  # report NAME
   fi
   note "$(printf 'FAIL %4d s  %s (status %d)' "$took" "$1" "$status")"
   {
-    grep -aE -A 5 ': Failure$|FAILED|rror: ' "$OUT/$1/output" | head -n "$SHOWN" || true
+    grep -aE -A 5 ': Failure$|FAILED|rror: |PEERCACHE-WRONG-BYTES|Sanitizer' "$OUT/$1/output" | head -n "$SHOWN" || true
     echo '...'
     tail -n "$SHOWN_END" "$OUT/$1/output"
   } | cut -c 1-200 | sed 's/^/      /' >&2

@@ -1,5 +1,6 @@
 # The first table of docs/benchmarks.md, "Published tables", whole and in small: one port, all ports, a pair of nodes for each
 # port, and pages into the memory of a GPU, which is the host's here.
+# At full length only: test-python runs the same commands, without RDMA.
 # Longest: 240 s
 # shellcheck shell=bash
 . hack/soft-rdma/fabric.sh

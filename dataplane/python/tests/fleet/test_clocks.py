@@ -116,7 +116,13 @@ def test_the_nodes_clock_is_slewed_by_nobody_and_stops_with_the_machines(three: 
 
 
 @pytest.mark.node
-@pytest.mark.parametrize("map_pools", ["off", "on"], ids=["by request", "one-sided"])
+@pytest.mark.parametrize(
+    "map_pools",
+    [
+        pytest.param("off", id="by request", marks=pytest.mark.full),
+        pytest.param("on", id="one-sided"),
+    ],
+)
 def test_no_wrong_byte_whatever_the_clocks_do(
     library: Path, tmp_path: Path, report: Report, map_pools: str
 ) -> None:

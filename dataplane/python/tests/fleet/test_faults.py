@@ -195,6 +195,8 @@ SCENARIOS = [
         settled_p99=LONGEST_P999,
     ),
 ]
+# One of each kind: a process ends or stops, the network carries nothing or is slow.
+SHORT = {"killed", "frozen", "cut off", "100 ms delay"}
 
 
 # A call of an engine gets its answer within the client's time-out and a little for its size;
@@ -242,7 +244,13 @@ def test_an_own_node_that_is_frozen_costs_a_bounded_wait(fleet: Fleet, report: R
 
 
 @pytest.mark.node
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=[s.name for s in SCENARIOS])
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        pytest.param(s, id=s.name, marks=() if s.name in SHORT else pytest.mark.full)
+        for s in SCENARIOS
+    ],
+)
 def test_a_fault_is_bounded(fleet: Fleet, report: Report, scenario: Scenario) -> None:
     try:
         observe(fleet, scenario, report)

@@ -252,7 +252,9 @@ def test_a_cluster_is_rolled_and_goes_back_under_load(
 
 
 @pytest.mark.node
-@pytest.mark.parametrize("order", ["former first", "tree first"])
+@pytest.mark.parametrize(
+    "order", ["former first", pytest.param("tree first", marks=pytest.mark.full)]
+)
 def test_nodes_of_other_protocol_versions_are_misses_and_say_so(
     tmp_path_factory: pytest.TempPathFactory, former: Release, order: str
 ) -> None:

@@ -21,6 +21,7 @@ def interpreter(name: str) -> str:
     return subprocess.run([INSTALL, name], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+@pytest.mark.full
 def test_both_are_measured_and_give_the_pages_that_were_set(tmp_path: Path) -> None:
     line = [
         sys.executable, "-m", "peercache_bench", "others", f"--build={binary().parent}",

@@ -46,6 +46,7 @@ def measured(command: str, folder: Path, *words: str, servers: int = 1) -> dict[
     return values
 
 
+@pytest.mark.full
 def test_single_requests(tmp_path: Path) -> None:
     line = [
         sys.executable, "-m", "peercache_bench", "published", "async",
@@ -72,6 +73,7 @@ def test_threads_beside_iperf3(tmp_path: Path) -> None:
             "why": "another machine"} in cells  # fmt: skip
 
 
+@pytest.mark.full
 def test_reads_by_the_size_of_a_page(tmp_path: Path) -> None:
     cells = measured("published blocks", tmp_path, "--concurrency=1", "--sizes=4k,16m")["cells"]
     reads = [cell for cell in cells if cell["column"] == "TCP read"]
@@ -88,6 +90,7 @@ def test_reads_by_how_many_serve(tmp_path: Path) -> None:
     assert all(0.01 < rate < 1000 for rate in rows.values()), rows
 
 
+@pytest.mark.full
 def test_whole_gets(tmp_path: Path) -> None:
     cells = measured("gets", tmp_path, "--concurrencies=1,2")["cells"]
     near = [cell for cell in cells if "far" not in cell["row"]]

@@ -42,7 +42,13 @@ class Background:
 
 
 @pytest.mark.node
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(signal.SIGKILL, id="killed"),
+        pytest.param(signal.SIGSTOP, id="stopped", marks=pytest.mark.full),
+    ],
+)
 def test_a_peer_that_dies_costs_a_bounded_wait(
     tmp_path_factory: pytest.TempPathFactory, how: signal.Signals
 ) -> None:
