@@ -5,10 +5,8 @@ package inject
 import (
 	"cmp"
 	"encoding/json"
-	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"gomodules.xyz/jsonpatch/v2"
@@ -21,13 +19,10 @@ import (
 // TestDiffEqualsFullDiff checks that the patch changes one pod into the other, and equals the patch between whole pods, for
 // every golden case in both directions.
 func TestDiffEqualsFullDiff(t *testing.T) {
-	inputs, err := filepath.Glob("testdata/*.in.yaml")
-	if err != nil || len(inputs) < 120 {
-		t.Fatalf("found %d cases (error %v)", len(inputs), err)
-	}
 	operations := 0
-	for _, input := range inputs {
-		before, after := injecttest.ReadPod(t, input), injecttest.ReadPod(t, strings.Replace(input, ".in.yaml", ".out.yaml", 1))
+	for _, file := range injecttest.CaseFiles(t, "testdata") {
+		c := injecttest.ReadCase(t, file)
+		before, after := &c.Pod, c.AfterPod(t)
 		before.Status.Phase, after.Status.Phase = corev1.PodPending, corev1.PodPending
 		operations += len(fullDiff(t, before, after))
 		for _, pair := range [][2]*corev1.Pod{{before, after}, {after, before}, {after, after}, {{}, before}} {
@@ -38,10 +33,10 @@ func TestDiffEqualsFullDiff(t *testing.T) {
 			}
 			checkApplied(t, from, to, got)
 			if want := fullDiff(t, pair[0], pair[1]); !reflect.DeepEqual(ordered(got), want) {
-				t.Errorf("%s: the patch is %v, of whole pods %v", input, ordered(got), want)
+				t.Errorf("%s: the patch is %v, of whole pods %v", file, ordered(got), want)
 			}
 			if !reflect.DeepEqual(from, pair[0]) || !reflect.DeepEqual(to, pair[1]) {
-				t.Errorf("%s: the pods were changed", input)
+				t.Errorf("%s: the pods were changed", file)
 			}
 		}
 	}

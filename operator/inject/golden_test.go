@@ -4,10 +4,7 @@ package inject
 
 import (
 	goflag "flag"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,10 +17,12 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// testdata/<case>.in.yaml is a pod, and testdata/<case>.out.yaml the pod after injection. After an intended change, write
+// testdata/<case>.out.yaml has facts, a pod, and what injection makes of it (injecttest.Case). After an intended change, write
 // the latter and read the diff:
 //
 //	go test ./operator/inject -run TestGolden -update && git diff
+//
+// For a new case, write the facts and the pod, and run the same.
 var update = goflag.Bool("update", false, "write the expected pods of TestGolden anew")
 
 func testFacts() Facts {
@@ -33,100 +32,66 @@ func testFacts() Facts {
 	}
 }
 
-// factsOf has the facts of the cases that need other facts than testFacts.
-var factsOf = map[string]func(*Facts){
-	"group-annotation":        factsWith("serving", injecttest.NUMARails),
-	"group-unknown":           factsWith("serving", injecttest.NUMARails),
-	"group-first-of-several":  func(f *Facts) { f.Groups = []string{"numa0", "numa1"} },
-	"group-by-gpu":            factsWith("serving", injecttest.NUMARails),
-	"cluster-elsewhere":       func(f *Facts) { f.Namespace = "caches" },
-	"pull-secrets-of-cluster": func(f *Facts) { f.PullSecrets = []corev1.LocalObjectReference{{Name: "registry"}} },
-	"pull-secret-already-there": func(f *Facts) {
-		f.PullSecrets = []corev1.LocalObjectReference{{Name: "registry"}, {Name: "mirror"}}
-	},
-
-	"sharing-cluster":           factsWith("serving", injecttest.ShareAll),
-	"sharing-cluster-csi":       factsWith("caches", injecttest.ShareAll, injecttest.ByDriver),
-	"sidecar-tenants-elsewhere": factsWith("caches", sidecar, insecure),
-
-	"elsewhere-images":         factsWith("caches", injecttest.OwnImages),
-	"elsewhere-pull-secrets":   factsWith("caches", injecttest.PullSecret, injecttest.PullElsewhere),
-	"elsewhere-image-volume":   factsWith("caches", injecttest.OwnImages, injecttest.ImageVolume),
-	"sidecar-elsewhere-images": factsWith("caches", injecttest.OwnImages, sidecar, insecure, injecttest.ShareAll),
-	"sidecar-elsewhere-secret": factsWith("caches", sidecar, readsSecret, insecure, injecttest.ShareAll),
-
-	"csi":                factsWith("serving", injecttest.ByDriver),
-	"csi-elsewhere":      factsWith("caches", injecttest.ByDriver),
-	"csi-own-volume":     factsWith("serving", injecttest.ByDriver),
-	"csi-own-writable":   factsWith("serving", injecttest.ByDriver),
-	"csi-volume-taken":   factsWith("serving", injecttest.ByDriver),
-	"csi-hostpath-taken": factsWith("serving", injecttest.ByDriver),
-	"csi-driver-missing": func(f *Facts) {
-		factsWith("serving", injecttest.ByDriver)(f)
-		f.DriverMissing = true
-	},
-
-	"image-volume":        factsWith("serving", injecttest.ImageVolume, injecttest.PullSecret),
-	"image-volume-taken":  factsWith("serving", injecttest.ImageVolume),
-	"preinstalled":        factsWith("serving", injecttest.Preinstalled),
-	"preinstalled-script": factsWith("serving", injecttest.Preinstalled),
-
-	"sidecar":                   factsWith("serving", sidecar, injecttest.PullSecret),
-	"sidecar-in-script":         factsWith("serving", sidecar, injecttest.ImageVolume),
-	"sidecar-elsewhere":         factsWith("caches", sidecar, insecure, injecttest.ShareAll),
-	"sidecar-guaranteed":        factsWith("serving", sidecar),
-	"sidecar-host-network":      factsWith("serving", sidecar),
-	"sidecar-dns-of-machine":    factsWith("serving", sidecar),
-	"sidecar-port-taken":        factsWith("serving", sidecar),
-	"sidecar-name-taken":        factsWith("serving", sidecar),
-	"sidecar-volume-taken":      factsWith("serving", sidecar),
-	"sidecar-long-name":         factsWith("serving", sidecar),
-	"sidecar-several":           factsWith("serving", sidecar),
-	"sidecar-leader-worker-set": factsWith("serving", sidecar),
-	"sidecar-own-memory":        factsWith("serving", sidecar, hugeGigabyte),
-	"sidecar-tls":               factsWith("serving", sidecar, tls),
-	"sidecar-token-elsewhere":   factsWith("caches", sidecar),
-	"sidecar-token-named":       factsWith("serving", sidecar, namedToken),
-	"sidecar-tls-elsewhere":     factsWith("caches", sidecar, tls),
-	"sidecar-rails-with-tcp":    factsWith("serving", sidecar, sharedRails, overTCP),
-	"sidecar-rails-interface":   factsWith("serving", sidecar, sharedRails, overTCP, reachedAtRails),
-	"sidecar-rdma":              factsWith("serving", sidecar, sharedRails),
-	"sidecar-rdma-group":        factsWith("serving", sidecar, sharedRails),
-	"sidecar-rdma-elsewhere":    factsWith("caches", sidecar, sharedRails, insecure, injecttest.ShareAll),
-	"sidecar-rdma-networks":     factsWith("serving", sidecar, sharedRails),
-	"sidecar-rdma-interface":    factsWith("serving", sidecar, sharedRails),
-	"sidecar-rdma-not-networks": factsWith("serving", sidecar, sharedRails),
-	"sidecar-dra":               factsWith("serving", sidecar, draRails),
-	"sidecar-dra-elsewhere":     factsWith("caches", sidecar, draRails),
-	"sidecar-dra-claim-taken":   factsWith("serving", sidecar, draRails),
-	"sidecar-rails-of-host":     factsWith("serving", sidecar, hostRail),
-	"sidecar-addresses":         factsWith("serving", sidecar, sharedRails, withAddress),
-
-	"embedded":                  factsWith("serving", embeddedNode),
-	"embedded-in-script":        factsWith("serving", embeddedNode),
-	"embedded-elsewhere":        factsWith("caches", embeddedNode, insecure, injecttest.ShareAll),
-	"embedded-host-network":     factsWith("serving", embeddedNode),
-	"embedded-long-name":        factsWith("serving", embeddedNode),
-	"embedded-dns":              factsWith("serving", embeddedNode),
-	"embedded-token-elsewhere":  factsWith("caches", embeddedNode),
-	"embedded-tls":              factsWith("serving", embeddedNode, tls),
-	"embedded-memory":           factsWith("serving", embeddedNode),
-	"embedded-memory-short":     factsWith("serving", embeddedNode),
-	"embedded-huge-pages":       factsWith("serving", embeddedNode, hugeGigabyte),
-	"embedded-huge-pages-short": factsWith("serving", embeddedNode, hugeGigabyte),
-	"embedded-no-resources":     factsWith("serving", embeddedNode, hugeGigabyte),
-	"embedded-rdma":             factsWith("serving", embeddedNode, sharedRails),
-	"embedded-rails-interface":  factsWith("serving", embeddedNode, sharedRails, overTCP, reachedAtRails),
-	"embedded-rdma-has-device":  factsWith("serving", embeddedNode, sharedRails),
-	"embedded-dra":              factsWith("serving", embeddedNode, draRails),
-	"embedded-config":           factsWith("serving", embeddedNode, sharedRails),
-	"embedded-config-socket":    factsWith("serving", embeddedNode),
-	"embedded-config-other":     factsWith("serving", embeddedNode),
+// clusterFacts are the facts that a case may name and that are changes of a cluster.
+var clusterFacts = map[string]func(*v1alpha1.PeerCacheClusterSpec){
+	"byDriver":       injecttest.ByDriver,
+	"draRails":       draRails,
+	"embeddedNode":   embeddedNode,
+	"hostRail":       hostRail,
+	"hugeGigabyte":   hugeGigabyte,
+	"imageVolume":    injecttest.ImageVolume,
+	"insecure":       insecure,
+	"namedToken":     namedToken,
+	"numaRails":      injecttest.NUMARails,
+	"overTCP":        overTCP,
+	"ownImages":      injecttest.OwnImages,
+	"preinstalled":   injecttest.Preinstalled,
+	"pullElsewhere":  injecttest.PullElsewhere,
+	"pullSecret":     injecttest.PullSecret,
+	"reachedAtRails": reachedAtRails,
+	"readsSecret":    readsSecret,
+	"shareAll":       injecttest.ShareAll,
+	"sharedRails":    sharedRails,
+	"sidecar":        sidecar,
+	"tls":            tls,
+	"withAddress":    withAddress,
 }
 
-// factsWith returns the facts of a cluster in a namespace. The pods are in namespace serving.
-func factsWith(clusterNamespace string, changes ...func(*v1alpha1.PeerCacheClusterSpec)) func(*Facts) {
-	return func(f *Facts) { *f = factsOfCluster(clusterNamespace, changes...) }
+// otherFacts are the facts that a case may name and that no field of a cluster has, or that a case wants alone.
+var otherFacts = map[string]func(*Facts){
+	"driverMissing": func(f *Facts) { f.DriverMissing = true },
+	"mirror":        func(f *Facts) { f.PullSecrets = append(f.PullSecrets, corev1.LocalObjectReference{Name: "mirror"}) },
+	"registry":      func(f *Facts) { f.PullSecrets = append(f.PullSecrets, corev1.LocalObjectReference{Name: "registry"}) },
+	"twoGroups":     func(f *Facts) { f.Groups = []string{"numa0", "numa1"} },
+}
+
+// factsNamed returns the facts of a case, whose pod is in namespace serving. So is the cluster, unless it is "elsewhere": then
+// it is in namespace caches.
+func factsNamed(t *testing.T, words []string) Facts {
+	t.Helper()
+	namespace := "serving"
+	var changes []func(*v1alpha1.PeerCacheClusterSpec)
+	var others []func(*Facts)
+	for _, word := range words {
+		if change, ok := clusterFacts[word]; ok {
+			changes = append(changes, change)
+		} else if other, ok := otherFacts[word]; ok {
+			others = append(others, other)
+		} else if word == "elsewhere" {
+			namespace = "caches"
+		} else {
+			t.Fatalf("fact %q is in none of clusterFacts and otherFacts, and is not elsewhere", word)
+		}
+	}
+	facts := testFacts()
+	facts.Namespace = namespace
+	if len(changes) > 0 {
+		facts = factsOfCluster(namespace, changes...)
+	}
+	for _, other := range others {
+		other(&facts)
+	}
+	return facts
 }
 
 var testOptions = Options{
@@ -235,56 +200,59 @@ func hostRail(s *v1alpha1.PeerCacheClusterSpec) {
 }
 
 func TestGolden(t *testing.T) {
-	inputs, err := filepath.Glob("testdata/*.in.yaml")
-	if err != nil || len(inputs) < 120 {
-		t.Fatalf("found %d cases in testdata (error %v), which must hold at least 120", len(inputs), err)
-	}
-	seen := map[string]bool{}
-	for _, input := range inputs {
-		name := strings.TrimSuffix(filepath.Base(input), ".in.yaml")
-		seen[name] = true
-		t.Run(name, func(t *testing.T) {
-			pod := injecttest.ReadPod(t, input)
-			facts := testFacts()
-			if adjust, ok := factsOf[name]; ok {
-				adjust(&facts)
-			}
-			before := pod.DeepCopy()
-			result := Inject(pod, facts)
-			checkResult(t, before, pod, result, facts)
-
-			output := strings.Replace(input, ".in.yaml", ".out.yaml", 1)
-			got, err := yaml.Marshal(result.Pod)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if *update {
-				if err := os.WriteFile(output, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(output)
-			if err != nil {
-				t.Fatalf("%v: write it with -update", err)
-			}
-			if string(got) != string(want) {
-				t.Errorf("the pod differs from %s; got:\n%s", output, got)
-			}
-		})
-	}
-	for name := range factsOf {
-		if !seen[name] {
-			t.Errorf("case %s has facts but no testdata/%s.in.yaml", name, name)
+	var cases []*injecttest.Case
+	named := map[string]bool{}
+	for _, file := range injecttest.CaseFiles(t, "testdata") {
+		c := injecttest.ReadCase(t, file)
+		if c.Injected != nil {
+			cases = slices.Insert(cases, 0, c) // -update writes whole cases first, because patches name parts of them
+		} else {
+			cases = append(cases, c)
+		}
+		for _, fact := range c.Facts {
+			named[fact] = true
 		}
 	}
-	outputs, err := filepath.Glob("testdata/*.out.yaml")
+	for _, c := range cases {
+		t.Run(c.Name(), func(t *testing.T) { checkCase(t, c) })
+	}
+	for fact := range clusterFacts {
+		if !named[fact] {
+			t.Errorf("no case names the fact %s of clusterFacts", fact)
+		}
+	}
+	for fact := range otherFacts {
+		if !named[fact] {
+			t.Errorf("no case names the fact %s of otherFacts", fact)
+		}
+	}
+}
+
+func checkCase(t *testing.T, c *injecttest.Case) {
+	facts := factsNamed(t, c.Facts)
+	before, pod := c.Pod.DeepCopy(), c.Pod.DeepCopy()
+	result := Inject(pod, facts)
+	checkResult(t, before, pod, result, facts)
+
+	if *update {
+		if err := c.Update(result.Pod); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, err := yaml.Marshal(result.Pod)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, output := range outputs {
-		if !slices.Contains(inputs, strings.Replace(output, ".out.yaml", ".in.yaml", 1)) {
-			t.Errorf("%s belongs to no case", output)
-		}
+	after, err := c.After()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := yaml.Marshal(after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("the pod differs from what testdata/%s%s says; got:\n%s", c.Name(), injecttest.Suffix, got)
 	}
 }

@@ -10,14 +10,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/zap/zapcore"
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
@@ -25,9 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
-	"sigs.k8s.io/yaml"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject/injecttest"
 )
 
 // BenchmarkAdmission measures an admission without TLS and HTTP: from the request as the API server sends it to the bytes
@@ -100,14 +98,8 @@ func (c copyingReader) List(_ context.Context, list client.ObjectList, _ ...clie
 
 func benchReview(b *testing.B) []byte {
 	b.Helper()
-	text, err := os.ReadFile("testdata/leader-with-sidecars.in.yaml")
-	if err != nil {
-		b.Fatal(err)
-	}
-	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
-	if err := yaml.UnmarshalStrict(text, pod); err != nil {
-		b.Fatal(err)
-	}
+	pod := injecttest.ReadPod(b, "testdata/leader-with-sidecars.out.yaml")
+	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	raw, err := json.Marshal(pod)
 	if err != nil {
 		b.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -24,10 +23,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/internal/testenv"
+	"github.com/peercache/peercache/operator/inject/injecttest"
 	"github.com/peercache/peercache/operator/inject/names"
 	"github.com/peercache/peercache/operator/inject/webhooktest"
 )
@@ -273,15 +272,9 @@ var testdataSpecs = map[string]v1alpha1.PeerCacheClusterSpec{
 func acceptsTestdata(t *testing.T, spec v1alpha1.PeerCacheClusterSpec) {
 	c := testenv.Client(t)
 	namespace := newServingAs(t, spec)
-	files, err := filepath.Glob("testdata/*.in.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no pods in testdata (error %v)", err)
-	}
 	compared := 0
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".in.yaml")
-		pod := &corev1.Pod{}
-		readYAML(t, file, pod)
+	for _, file := range injecttest.CaseFiles(t, "testdata") {
+		name, pod := injecttest.CaseName(file), injecttest.ReadPod(t, file)
 		pod.Name, pod.Namespace = name, namespace
 		delete(pod.Annotations, v1alpha1.AnnotationClusterNamespace)
 
@@ -393,16 +386,5 @@ func create(t *testing.T, c client.Client, object client.Object) {
 	t.Helper()
 	if err := c.Create(t.Context(), object); err != nil {
 		t.Fatalf("creating %T %s: %v", object, object.GetName(), err)
-	}
-}
-
-func readYAML(t *testing.T, file string, into any) {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.UnmarshalStrict(text, into); err != nil {
-		t.Fatalf("%s: %v", file, err)
 	}
 }

@@ -279,7 +279,7 @@ func TestPlansOnlyTheGroupOfThePod(t *testing.T) {
 				planned = append(planned, group)
 				return node(group)
 			}
-			pod := injecttest.ReadPod(t, "testdata/sidecar.in.yaml")
+			pod := injecttest.ReadPod(t, "testdata/sidecar.out.yaml")
 			if test.group != "" {
 				pod.Annotations = map[string]string{names.AnnotationGroup: test.group}
 			}

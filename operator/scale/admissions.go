@@ -76,7 +76,7 @@ func newAdmissions(ctx context.Context, c config, reader client.Reader, port int
 				MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: certs.ServiceName + "." + systemNamespace + ".svc"},
 		}},
 	}
-	files, err := filepath.Glob(filepath.Join(c.root, "operator", "inject", "testdata", "*.in.yaml"))
+	files, err := filepath.Glob(filepath.Join(c.root, "operator", "inject", "testdata", "*.out.yaml"))
 	if err != nil || len(files) == 0 {
 		return nil, fmt.Errorf("no pods in operator/inject/testdata below --root=%s (error %w)", c.root, err)
 	}
@@ -95,10 +95,13 @@ func reviewOf(file string, i int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading a pod: %w", err)
 	}
-	pod := &corev1.Pod{}
-	if err := yaml.Unmarshal(text, pod); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", file, err)
+	var injection struct {
+		Pod *corev1.Pod `json:"pod"`
 	}
+	if err := yaml.Unmarshal(text, &injection); err != nil || injection.Pod == nil {
+		return nil, fmt.Errorf("reading the pod of %s: %w", file, err)
+	}
+	pod := injection.Pod
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	pod.Namespace, pod.Labels[v1alpha1.LabelInject] = servingNamespace, clusterName
 	delete(pod.Annotations, v1alpha1.AnnotationClusterNamespace)

@@ -4,28 +4,10 @@
 package injecttest
 
 import (
-	"os"
-	"testing"
-
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 )
-
-// ReadPod reads a pod of inject/testdata.
-func ReadPod(t *testing.T, file string) *corev1.Pod {
-	t.Helper()
-	text, err := os.ReadFile(file) //nolint:gosec // the test names the file
-	if err != nil {
-		t.Fatal(err)
-	}
-	pod := &corev1.Pod{}
-	if err := yaml.UnmarshalStrict(text, pod); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
-	return pod
-}
 
 // ImageVolume makes a cluster deliver the client by an image volume.
 func ImageVolume(s *v1alpha1.PeerCacheClusterSpec) {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -179,13 +178,9 @@ func policyCases(
 // policyPods returns the pods of inject/testdata, in later rounds only some of them, and pods that the fuzzer builds.
 func policyPods(t *testing.T, round int) map[string]*corev1.Pod {
 	t.Helper()
-	files, err := filepath.Glob("../testdata/*.in.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	pods := map[string]*corev1.Pod{}
-	for i, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".in.yaml")
+	for i, file := range injecttest.CaseFiles(t, "../testdata") {
+		name := injecttest.CaseName(file)
 		if ofDriver := strings.HasPrefix(name, "csi"); round > 0 && i%4 != round%4 && !ofDriver || strings.HasPrefix(name, "sidecar") || strings.HasPrefix(name, "embedded") {
 			continue
 		}
