@@ -29,7 +29,7 @@ func controlPlaneSpecs() {
 		expectQuiet(ctx)
 	}, SpecTimeout(4*time.Minute))
 
-	It("with an operator that writes nothing of a cluster that cannot settle, and undoes what somebody else changes", func(ctx context.Context) {
+	It("with an operator that writes nothing of a cluster that cannot settle, and undoes what somebody else changes", full, func(ctx context.Context) {
 		cluster := &v1alpha1.PeerCacheCluster{}
 		cluster.Namespace, cluster.Name = namespace, "unsettled"
 		cluster.Spec.Memory.Pool = resource.MustParse("1Gi")

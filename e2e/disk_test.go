@@ -116,7 +116,7 @@ func diskSpecs() {
 		expectAll(ctx, "after a kill")
 	}, SpecTimeout(4*time.Minute))
 
-	It("when the machine that holds them restarts under load", func(ctx context.Context) {
+	It("when the machine that holds them restarts under load", full, func(ctx context.Context) {
 		load := body
 		load.Seconds = 30
 		running := reader.start(ctx, "load", load, "")

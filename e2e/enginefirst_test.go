@@ -105,7 +105,7 @@ func engineFirstSpecs() {
 		expectOwnPages(ctx, amid)
 	}, SpecTimeout(5*time.Minute))
 
-	It("while its node is killed during the attach", func(ctx context.Context) {
+	It("while its node is killed during the attach", full, func(ctx context.Context) {
 		signal := func(ctx context.Context, name string) {
 			_, err := below.exec(ctx, nodes.third, "pkill", "-"+name, "-x", "peercached")
 			Expect(err).NotTo(HaveOccurred())

@@ -51,7 +51,7 @@ func faultSpecs() {
 		hitsReturn(ctx)
 	}, SpecTimeout(3*time.Minute))
 
-	It("when the reader's own node is killed: hits come back by themselves", func(ctx context.Context) {
+	It("when the reader's own node is killed: hits come back by themselves", full, func(ctx context.Context) {
 		answer := underLoad(ctx, 12, func() { killNode(ctx, nodes.reader) })
 		expectHarmless(answer)
 		Expect(answer.FullRounds).To(BeNumerically(">", 0))
@@ -60,7 +60,7 @@ func faultSpecs() {
 		hitsReturn(ctx)
 	}, SpecTimeout(3*time.Minute))
 
-	It("when a node that holds only a part of the directory is killed: no page is lost", func(ctx context.Context) {
+	It("when a node that holds only a part of the directory is killed: no page is lost", full, func(ctx context.Context) {
 		expectHarmless(underLoad(ctx, 12, func() { killNode(ctx, nodes.third) }))
 		hitsReturn(ctx)
 		waitForNodes(ctx)

@@ -108,7 +108,7 @@ func networkSpecs() {
 		expectPagesOverFabric(ctx, from, to)
 	}, SpecTimeout(4*time.Minute))
 
-	Context("with rails on two NUMA nodes", numaSpecs) // here because they need Multus, too
+	Context("with rails on two NUMA nodes", full, numaSpecs) // here because they need Multus, too
 }
 
 // expectOnFabric waits until the nodes serve and reach each other at the interface that Multus gave them.

@@ -28,6 +28,9 @@ var (
 	writer, reader engine
 )
 
+// Specs of variants, and long ones whose feature another spec shows, run at full length only: make e2e FULL=1.
+var full = Label("full")
+
 func TestE2E(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyPollingInterval(300 * time.Millisecond)

@@ -68,7 +68,7 @@ func updateSpecs() {
 		expectHarmless(answer)
 	}, SpecTimeout(6*time.Minute))
 
-	It("pausing within ten seconds when the pools are emptied in the middle of a roll", func(ctx context.Context) {
+	It("pausing within ten seconds when the pools are emptied in the middle of a roll", full, func(ctx context.Context) {
 		state := func(ctx context.Context) v1alpha1.UpdateState {
 			if update := clusterNamed(ctx, clusterName).Status.Update; update != nil {
 				return update.State
