@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/peercache/peercache/internal/ports"
 )
 
 // TestGivenCertificate checks that with --webhook-certificates the webhook serves the files there, and that the operator does not
@@ -30,12 +31,8 @@ func TestGivenCertificate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := ports.Claim(t.Context())
 	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
 	config := options{namespace: "ns", webhook: webhookEnabled, webhookPort: port, certificates: folder}

@@ -11,7 +11,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -35,6 +34,7 @@ import (
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/internal/otlp"
+	"github.com/peercache/peercache/internal/ports"
 	"github.com/peercache/peercache/internal/testenv"
 	"github.com/peercache/peercache/operator/plan"
 )
@@ -512,14 +512,9 @@ func probe(ctx context.Context, address, path string) error {
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	port, err := ports.Claim(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = listener.Close() }()
-	address, ok := listener.Addr().(*net.TCPAddr)
-	if !ok {
-		t.Fatal("no TCP address")
-	}
-	return address.Port
+	return port
 }

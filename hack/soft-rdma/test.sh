@@ -65,7 +65,7 @@ report() {  # report NAME
   fi
   note "$(printf 'FAIL %4d s  %s (status %d)' "$took" "$1" "$status")"
   {
-    grep -aE -A 5 ': Failure$|FAILED|rror: |PEERCACHE-WRONG-BYTES|Sanitizer' "$OUT/$1/output" | head -n "$SHOWN" || true
+    grep -aE -A 5 ': Failure$|FAILED|rror: |-WRONG-BYTES: |Sanitizer' "$OUT/$1/output" | head -n "$SHOWN" || true
     echo '...'
     tail -n "$SHOWN_END" "$OUT/$1/output"
   } | cut -c 1-200 | sed 's/^/      /' >&2

@@ -24,6 +24,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/peercache/peercache/internal/ports"
 )
 
 // pushTree is this repository with a cache of its own: archives of small images under the names of the real ones, and the
@@ -278,12 +280,8 @@ func TestPushIsRefused(t *testing.T) {
 // startRegistry runs the registry of the distribution project until the test ends, and returns its address.
 func startRegistry(t *testing.T) string {
 	t.Helper()
-	free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	address, err := ports.Address(t.Context())
 	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	if err := free.Close(); err != nil {
 		t.Fatal(err)
 	}
 	settings := filepath.Join(t.TempDir(), "registry.yaml")

@@ -7,10 +7,8 @@ package inject_test
 import (
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/peercache/peercache/internal/ports"
 	"github.com/peercache/peercache/internal/testenv"
 	"github.com/peercache/peercache/operator/inject"
 	"github.com/peercache/peercache/operator/inject/webhooktest"
@@ -111,10 +110,9 @@ func answers(t *testing.T, url string) error {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	address, err := ports.Address(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = listener.Close() }()
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(listener.Addr().(*net.TCPAddr).Port))
+	return address
 }

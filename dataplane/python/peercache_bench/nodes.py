@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
-import socket
 import subprocess
 import tempfile
 import time
@@ -19,6 +17,7 @@ from typing import Any
 
 from peercache_bench.binaries import find
 from peercache_bench.errors import BenchError
+from peercache_bench.ports import free_port
 
 # Nodes of measurements do not mix with others.
 CLUSTER = "bench"
@@ -28,18 +27,6 @@ LEAVE_SECONDS = 25
 # CPU time a resting node uses in a fifth of a second, at most.
 REST_CPU_SECONDS = 0.02
 SETTLE_SECONDS = 15
-
-
-def free_port() -> int:
-    """A TCP port that nobody listens to, and that no connection will take before its node does.
-
-    Linux gives connections 32768 to 60999 (ip_local_port_range), Kubernetes node ports from 30000.
-    """
-    for port in random.sample(range(16384, 30000), 1000):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise BenchError("no TCP port below 30000 is free: end the processes that listen")
 
 
 @dataclass(frozen=True)

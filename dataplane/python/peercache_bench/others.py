@@ -22,8 +22,9 @@ from typing import Any
 from peercache_bench import report
 from peercache_bench.errors import BenchError
 from peercache_bench.idle import polling_idle
-from peercache_bench.nodes import cpu_seconds, free_port, loopback_nodes
+from peercache_bench.nodes import cpu_seconds, loopback_nodes
 from peercache_bench.perf import LIMIT_SECONDS, Result, ask, asked
+from peercache_bench.ports import free_port
 from peercache_bench.rows import Row, turns
 from peercache_bench.units import KIB, MIB
 

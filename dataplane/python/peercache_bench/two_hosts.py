@@ -22,10 +22,11 @@ from peercache_bench.case import Case
 from peercache_bench.commands import READER_POOL, node_options, pool_bytes
 from peercache_bench.errors import BenchError
 from peercache_bench.finish import finish, interrupt_on_terminate
-from peercache_bench.nodes import CLUSTER, BenchNode, free_port, start_node, stop_node
+from peercache_bench.nodes import CLUSTER, BenchNode, start_node, stop_node
 from peercache_bench.options import Settings
 from peercache_bench.outcome import Outcome
 from peercache_bench.perf import Perf, words
+from peercache_bench.ports import free_port
 from peercache_bench.progress import Progress
 from peercache_bench.runner import Runner
 from peercache_bench.units import MIB, count, size_text

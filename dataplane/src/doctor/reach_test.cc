@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include "base/claimed_port_testing.h"
 #include "node/report/http.h"
 #include "transport/tcp/socket.h"
 
@@ -19,10 +20,7 @@ constexpr Duration kLimit = milliseconds(2000);
 TEST(ReachTest, TellsWhoAcceptsFromWhoRefuses) {
   auto listener = Listen("127.0.0.1", 0);
   ASSERT_TRUE(listener.ok());
-  auto closed = Listen("127.0.0.1", 0);
-  ASSERT_TRUE(closed.ok());
-  const uint16_t nobody = closed->port;
-  closed->fd.Reset();
+  const uint16_t nobody = testing::ClaimPort();
   const Target targets[] = {{Reach::Kind::kDiscovery, "a", "127.0.0.1", listener->port},
                             {Reach::Kind::kMember, "b", "127.0.0.1", nobody},
                             {Reach::Kind::kMember, "c", "not-numeric", 1}};
@@ -101,11 +99,8 @@ TEST(LookAroundTest, SeesTheNodeThatRunsHereAndItsMembers) {
 }
 
 TEST(LookAroundTest, WorksWithoutNodeAndCluster) {
-  auto free = Listen("127.0.0.1", 0);
-  ASSERT_TRUE(free.ok());
   NodeConfig config;
-  config.http_port = free->port;
-  free->fd.Reset();
+  config.http_port = testing::ClaimPort();
   const Outlook outlook = LookAround(config);
   EXPECT_THAT(outlook.running.status().message(), HasSubstr("no node answers at 127.0.0.1"));
   EXPECT_THAT(outlook.reach, IsEmpty());

@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeVar
 
-from peercache_bench.nodes import free_port as free_port  # tests take it from here
+from peercache_bench.ports import free_port as free_port  # tests take it from here
 
 from .. import wrong_bytes
 from ..conftest import ENGINE, PYTHON, ROOT

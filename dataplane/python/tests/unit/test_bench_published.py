@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from argparse import Namespace
@@ -14,6 +13,7 @@ from peercache_bench.__main__ import main
 from peercache_bench.binding import another_node, node_of_port, on_node
 from peercache_bench.errors import BenchError
 from peercache_bench.handshake import digest, driving, serving
+from peercache_bench.ports import free_port
 from peercache_bench.published_figures import Cell, Step, Table
 
 RUN = {"host": {}, "path": "Path to b: MTU 9000 over eth0"}
@@ -92,9 +92,7 @@ def test_the_tables_are_those_of_their_documents() -> None:
 
 
 def test_the_other_side_must_have_the_same_steps() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     said: list[str] = []
 
     def serve() -> None:

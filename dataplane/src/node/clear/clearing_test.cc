@@ -8,6 +8,7 @@
 #include <atomic>
 #include <functional>
 
+#include "base/claimed_port_testing.h"
 #include "transport/tcp/server.h"
 
 namespace peercache {
@@ -42,7 +43,6 @@ class FakeMember : public PeerService {
   void Live() {
     auto listener = Listen("127.0.0.1", port_);
     ASSERT_TRUE(listener.ok()) << listener.status().ToString();
-    port_ = listener->port;
     server_ = std::make_unique<TcpServer>(std::move(*listener), this, TcpServerOptions{});
   }
   Member member() const {
@@ -101,7 +101,7 @@ class FakeMember : public PeerService {
   mutable std::mutex mutex_;  // of what the server's threads write
   ClearTable table_;
   ClearsMessage last_heard_;
-  uint16_t port_ = 0;
+  const uint16_t port_ = testing::ClaimPort();
   std::unique_ptr<TcpServer> server_;
 };
 

@@ -9,18 +9,17 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/claimed_port_testing.h"
 #include "base/divide.h"
 #include "base/memory.h"
 #include "base/temp_dir_testing.h"
 #include "base/wrong_bytes.h"
 #include "client/client.h"
 #include "node/node.h"
-#include "transport/tcp/socket.h"
 
 namespace peercache::testing {
 
@@ -63,10 +62,9 @@ class TestCluster {
   // Starts a node and, unless told otherwise, waits until it has joined.
   std::unique_ptr<Node> Start(const std::string& id, bool wait = true, uint16_t port = 0) {
     NodeConfig config = Config(id);
-    config.peer_port = port;
+    config.peer_port = port != 0 ? port : FreePort();  // nobody has it when the node starts anew
     if (discovery_.empty()) {
       // The first node is a host of its own: it needs to know its port beforehand.
-      config.peer_port = FreePort();
       discovery_ = "127.0.0.1:" + std::to_string(config.peer_port);
       config.discovery_addr = discovery_;
     }
@@ -79,15 +77,8 @@ class TestCluster {
     return std::move(*node);
   }
 
-  // A port for who listens later. The kernel gives it to nobody who asks for any port: those are
-  // from 32768 on.
-  static uint16_t FreePort() {
-    std::random_device random;
-    for (;;) {
-      const auto port = static_cast<uint16_t>(10000 + random() % 20000);
-      if (peercache::Listen("127.0.0.1", port).ok()) return port;
-    }
-  }
+  // A port for who listens later.
+  static uint16_t FreePort() { return ClaimPort(); }
   const std::string& dir() const { return dir_.path(); }
 
  private:

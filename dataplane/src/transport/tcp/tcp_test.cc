@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "base/claimed_port_testing.h"
 #include "base/wrong_bytes.h"
 #include "transport/tcp/tcp_testing.h"
 
@@ -51,12 +52,7 @@ TEST(TcpTest, AnotherClusterIsRefusedWithAReason) {
 }
 
 TEST(TcpTest, NobodyListeningFailsAtOnce) {
-  uint16_t port = 0;
-  {
-    auto listener = Listen("127.0.0.1", 0);
-    port = listener->port;
-  }
-  Channel channel({"127.0.0.1", port}, Hello{"test", "", 1, 1});
+  Channel channel({"127.0.0.1", ClaimPort()}, Hello{"test", "", 1, 1});
   FrameWriter request = ReadOf({}, 1);
   const TimePoint start = Clock::now();
   EXPECT_EQ(RunOne(&channel, &request, nullptr).code(), Code::kUnavailable);
@@ -119,13 +115,12 @@ TEST(TcpTest, NothingIsWrittenOnceTheDestinationsAreTakenBack) {
 }
 
 TEST(TcpTest, AConnectionThatThePeerClosedMeanwhileIsStaleAndReplaced) {
-  Fixture f;
+  const uint16_t port = ClaimPort();  // nobody takes it between the two servers
+  Fixture f({}, nullptr, port);
   Channel channel = f.NewChannel();
   FrameWriter first = ReadOf({}, 1);
   BufferSink sink(16);
   ASSERT_TRUE(RunOne(&channel, &first, &sink).ok());
-  auto listener = Listen("127.0.0.1", 0);
-  const uint16_t port = f.server->port();
   f.server.reset();
   FrameWriter second = ReadOf({}, 2);
   EXPECT_FALSE(RunOne(&channel, &second, &sink).ok());

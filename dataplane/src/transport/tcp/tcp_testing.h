@@ -91,9 +91,10 @@ class BufferSink : public PayloadSink {
 
 struct Fixture {
   // With options.tls, channels speak TLS too, with `tls_of_peers` if it is given.
-  explicit Fixture(TcpServerOptions options = {}, const Tls* tls_of_peers = nullptr)
+  explicit Fixture(TcpServerOptions options = {}, const Tls* tls_of_peers = nullptr,
+                   uint16_t port = 0)
       : peers(tls_of_peers != nullptr ? tls_of_peers : options.tls) {
-    auto listener = Listen("127.0.0.1", 0);
+    auto listener = Listen("127.0.0.1", port);
     EXPECT_TRUE(listener.ok());
     if (options.write_stall == TcpServerOptions().write_stall) options.write_stall = 1s;
     server = std::make_unique<TcpServer>(std::move(*listener), &service, options);
