@@ -30,7 +30,7 @@ func TestProcessesNeverGetTheSame(t *testing.T) {
 		_, _ = io.ReadAll(os.Stdin) // has them as long as the other claims
 		return
 	}
-	other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$") //nolint:gosec // this program
+	other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 	other.Env = append(os.Environ(), claimer+"=1")
 	input, err := other.StdinPipe()
 	if err != nil {

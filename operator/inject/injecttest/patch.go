@@ -76,7 +76,7 @@ func readParts(folder string) (parts, error) {
 			return nil, err
 		}
 		var value any = c.Injected
-		for _, token := range strings.Split(from[1], "/") {
+		for token := range strings.SplitSeq(from[1], "/") {
 			switch v := value.(type) {
 			case map[string]any:
 				value = v[token]
