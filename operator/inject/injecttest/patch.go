@@ -264,10 +264,10 @@ func (p parts) diffLists(before, after []any) map[string]any {
 	for i := range kept {
 		kept[i] = make([]int, len(after)+1)
 	}
-	for i := len(before) - 1; i >= 0; i-- {
-		for j := len(after) - 1; j >= 0; j-- {
+	for i, old := range slices.Backward(before) {
+		for j, changed := range slices.Backward(after) {
 			kept[i][j] = max(kept[i+1][j], kept[i][j+1])
-			if nameOf(before[i]) == nameOf(after[j]) {
+			if nameOf(old) == nameOf(changed) {
 				kept[i][j] = max(kept[i][j], kept[i+1][j+1]+1)
 			}
 		}
