@@ -59,7 +59,7 @@ TEST_LANES := e2e-build build-cpp build-tsan test-checks test-python $(LANES_BES
 short = $(if $(FULL)$(ONLY),$(2),$(1))
 
 .PHONY: test
-test: deps ## All lanes, each in the form that finds most in a minute: half an hour
+test: deps ## All lanes, each in its short form, which finds most in a minute
 	@/usr/bin/python3 hack/lanes $(TEST_LANES)
 
 .PHONY: test-all

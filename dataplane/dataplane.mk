@@ -24,7 +24,7 @@ define build_preset
 	@$(call configure_and_build,$(1),--preset $(1))
 endef
 
-# What a short run leaves out of the unit tests: lines of short.txt, for all presets or this one.
+# A short run leaves out the unit tests of short.txt that are named for all presets or for this one.
 left_out = $(call short,-E "$$(sed -nE 's/^(all|$(1)) +//p' cmake/short.txt | paste -sd '|')")
 
 # ONLY names one test. $(2) tests more than processors run at a time: they wait for a part of their time.
@@ -117,7 +117,7 @@ test-faults: build-dataplane build-former ## Hosts in network namespaces that di
 .PHONY: test-hostile
 test-hostile: build-dataplane ## Attacks of strangers, members and engines on real nodes, as a table: attack, bound, measured; needs root
 	@echo "==> attacks (two minutes)"
-	@dataplane/python/test.sh -q $(short_pytest) "$${ONLY:-python/tests/hostile}"
+	@dataplane/python/test.sh -q "$${ONLY:-python/tests/hostile}"
 
 .PHONY: test-kill
 test-kill: ## Kill processes with a pool file and with a drive at 40 random points each (FULL=1: 250 and 200), and look at every byte that the next one has

@@ -35,7 +35,7 @@ TEST(ClaimPortTest, ProcessesNeverGetTheSame) {
 }
 
 TEST(ClaimPortTest, APortInUseIsNotGiven) {
-  // Of somebody who knows nothing of claims.
+  // This server claims nothing.
   const UniqueFd server(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in at{};
   at.sin_family = AF_INET;
