@@ -14,6 +14,7 @@
 
 #include "fuzz.h"
 #include "pool/pool.h"
+#include "pool/pool_file.h"
 
 namespace peercache::fuzz {
 namespace {

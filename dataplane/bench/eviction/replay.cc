@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/splitmix.h"
 #include "pool/pool.h"
+#include "pool/size_class.h"
 
 namespace peercache::bench {
 namespace {

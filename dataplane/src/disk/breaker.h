@@ -12,15 +12,9 @@
 
 #include "base/clock.h"
 #include "disk/io.h"
+#include "disk/limits.h"
 
 namespace peercache::disk {
-
-struct BreakerLimits {
-  uint32_t errors = 8;
-  Duration window = std::chrono::seconds(60);
-  Duration slow = std::chrono::seconds(1);
-  Duration slow_sync = std::chrono::seconds(10);
-};
 
 class DeviceBreaker {
  public:

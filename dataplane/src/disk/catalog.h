@@ -20,17 +20,9 @@
 #include "base/sequence.h"
 #include "disk/clear_list.h"
 #include "disk/index.h"
+#include "disk/page_observer.h"
 
 namespace peercache::disk {
-
-// Hears which pages come and go. Called by threads of the tier, without locks, in no certain order:
-// whoever acts on what it hears asks Contains first. Must not wait for the tier.
-class PageObserver {
- public:
-  virtual ~PageObserver() = default;
-  virtual void Stored(std::span<const DiskPage> pages) = 0;
-  virtual void Dropped(std::span<const DiskPage> pages) = 0;
-};
 
 class Catalog {
  public:

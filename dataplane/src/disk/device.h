@@ -15,36 +15,18 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "base/latency_counts.h"
 #include "base/status.h"
 #include "disk/aligned.h"
 #include "disk/breaker.h"
+#include "disk/device_counts.h"
 #include "disk/device_file.h"
 #include "disk/io.h"
+#include "disk/limits.h"
 
 namespace peercache::disk {
 
-struct DeviceLimits {
-  BreakerLimits breaker;
-  // Reads of pages under way. More are refused: the caller has other work to do than to queue.
-  uint32_t reads = 128;
-  uint64_t read_bytes = 64 << 20;
-};
 // Beside the reads: what a log and a recovery may have under way.
 inline constexpr unsigned kOtherRequests = 64;
-
-struct DeviceCounts {
-  uint64_t reads = 0, writes = 0, errors = 0;
-  uint64_t bytes_read = 0, bytes_written = 0;
-  std::array<LatencyCounts, 3> times{};  // from sending to the end, by IoRequest::Op
-  Duration longest{};
-  uint32_t in_flight = 0;
-  uint32_t page_reads_in_flight = 0;
-  uint64_t page_bytes_in_flight = 0;
-
-  LatencyCounts& Of(IoRequest::Op op) { return times[static_cast<size_t>(op)]; }
-  const LatencyCounts& Of(IoRequest::Op op) const { return times[static_cast<size_t>(op)]; }
-};
 
 class Device {
  public:

@@ -21,7 +21,9 @@
 #include <vector>
 
 #include "base/splitmix.h"
+#include "disk/aligned.h"
 #include "disk/disk_tier.h"
+#include "disk/format.h"
 
 namespace peercache::disk {
 namespace {

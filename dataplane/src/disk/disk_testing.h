@@ -16,8 +16,10 @@
 #include "base/splitmix.h"
 #include "base/temp_dir_testing.h"
 #include "base/wrong_bytes.h"
+#include "disk/aligned.h"
 #include "disk/disk_tier.h"
 #include "disk/fault_engine_testing.h"
+#include "disk/format.h"
 
 namespace peercache::disk::testing {
 

@@ -7,7 +7,16 @@
 
 #include "base/random.h"
 #include "base/size.h"
+#include "disk/catalog.h"
+#include "disk/device.h"
+#include "disk/format.h"
+#include "disk/io_engines.h"
+#include "disk/keeper.h"
+#include "disk/log.h"
+#include "disk/reads.h"
+#include "disk/regions.h"
 #include "disk/sequence.h"
+#include "disk/superblocks.h"
 
 namespace peercache::disk {
 namespace {
@@ -20,6 +29,23 @@ uint64_t WallNanoseconds() {
 }
 
 }  // namespace
+
+struct DiskTier::Part {
+  std::string path;
+  std::string io, why;
+  bool has_past = false;
+  Superblock superblock;
+  // In the order in which they are made; a lost device has none.
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Regions> regions;
+  std::unique_ptr<Log> log;
+  std::unique_ptr<Keeper> keeper;
+  // Of clears: how many the superblock has that is being written, and how many the last one had.
+  SuperblockWriter writer;
+  uint64_t writing = 0, recorded = 0;
+
+  bool on() const { return device && device->on(); }
+};
 
 Status CheckOptions(const DiskOptions& options) {
   if (options.paths.empty())
@@ -168,6 +194,29 @@ DiskTier::~DiskTier() {
   (void)Flush(Clock::now() + kLastFlush).ok();
   for (Part& part : parts_)
     if (part.device) part.device->Stop();
+}
+
+bool DiskTier::Contains(const Key& key, uint64_t sequence) const {
+  return catalog_->Contains(key, sequence);
+}
+
+size_t DiskTier::Read(std::span<DiskRead* const> reads, TimePoint deadline) {
+  return reads_->Read(reads, deadline);
+}
+
+uint32_t DiskTier::memory_alignment() const { return reads_->memory_alignment(); }
+
+void DiskTier::AwaitSwept(TimePoint deadline) { catalog_->AwaitSwept(deadline); }
+
+ClearList DiskTier::clears() const { return catalog_->clears(); }
+
+void DiskTier::ForEach(const std::function<void(const DiskPage&)>& fn) const {
+  catalog_->ForEach(fn);
+}
+
+bool DiskTier::UpdateNote(const Key& key, uint64_t sequence,
+                          const std::function<uint32_t(uint32_t)>& change) {
+  return catalog_->UpdateNote(key, sequence, change);
 }
 
 void DiskTier::Find(std::span<const Key> keys, std::span<DiskPage> pages) const {

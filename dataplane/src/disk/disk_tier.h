@@ -37,39 +37,22 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/key.h"
+#include "base/sequence.h"
 #include "base/status.h"
-#include "disk/catalog.h"
+#include "disk/clear_list.h"
 #include "disk/counts.h"
-#include "disk/device.h"
-#include "disk/format.h"
-#include "disk/io_engines.h"
-#include "disk/keeper.h"
-#include "disk/log.h"
-#include "disk/reads.h"
-#include "disk/regions.h"
-#include "disk/superblocks.h"
+#include "disk/device_counts.h"
+#include "disk/disk_options.h"
+#include "disk/disk_page.h"
+#include "disk/disk_read.h"
+#include "disk/page_observer.h"
 #include "disk/write_budget.h"
 
 namespace peercache::disk {
 
-struct DiskOptions {
-  std::vector<std::string> paths;  // a folder on each device
-  uint64_t bytes = 0;              // on each of them
-  std::string cluster;             // whose pages they are: a file of another one is refused
-  IoKind io = IoKind::kAuto;
-  uint64_t bytes_a_day = 0;             // write_budget.h, for all together; 0: unlimited
-  uint64_t mean_page_bytes = 64 << 10;  // what the index is sized by; shorter pages may not fit
-  LogLimits log;
-  DeviceLimits device;
-  uint64_t region_bytes = kRegionBytes;
-  // How long to wait for a process that has the files and may be about to end; as for the pool's.
-  Duration patience = std::chrono::seconds(10);
-  // For tests: stands an engine before that of a path.
-  std::function<std::unique_ptr<IoEngine>(const std::string& path, std::unique_ptr<IoEngine>)> wrap;
-};
-
-// Fails for what can never work, whatever the drives are like.
-Status CheckOptions(const DiskOptions& options);
+class Catalog;
+class Reads;
 
 struct PageToPut {
   Key key;
@@ -121,13 +104,9 @@ class DiskTier {
 
   // pages[i]: that of keys[i]; length 0: not there.
   void Find(std::span<const Key> keys, std::span<DiskPage> pages) const;
-  bool Contains(const Key& key, uint64_t sequence) const {
-    return catalog_->Contains(key, sequence);
-  }
-  size_t Read(std::span<DiskRead* const> reads, TimePoint deadline) {
-    return reads_->Read(reads, deadline);
-  }
-  uint32_t memory_alignment() const { return reads_->memory_alignment(); }
+  bool Contains(const Key& key, uint64_t sequence) const;
+  size_t Read(std::span<DiskRead* const> reads, TimePoint deadline);
+  uint32_t memory_alignment() const;
   // The bytes are the caller's again when it returns.
   PutResult Put(const PageToPut& page, std::span<const std::byte> bytes);
   // Until all that was put before is safe from a crash of the process.
@@ -144,15 +123,13 @@ class DiskTier {
   // As Clear, but they may be back after a crash.
   void DropTag(uint64_t tag);
   // Until what was cleared before is out of the index and the observer has heard of it.
-  void AwaitSwept(TimePoint deadline) { catalog_->AwaitSwept(deadline); }
+  void AwaitSwept(TimePoint deadline);
   // What was recorded, for a node that has just started.
-  ClearList clears() const { return catalog_->clears(); }
+  ClearList clears() const;
 
-  void ForEach(const std::function<void(const DiskPage&)>& fn) const { catalog_->ForEach(fn); }
+  void ForEach(const std::function<void(const DiskPage&)>& fn) const;
   bool UpdateNote(const Key& key, uint64_t sequence,
-                  const std::function<uint32_t(uint32_t)>& change) {
-    return catalog_->UpdateNote(key, sequence, change);
-  }
+                  const std::function<uint32_t(uint32_t)>& change);
 
   const Counts& counts() const { return counts_; }
   // Gives pages theirs. A pool that takes its generations from it (PoolOptions::generations) never
@@ -165,22 +142,7 @@ class DiskTier {
   bool recovered() const;
 
  private:
-  struct Part {
-    std::string path;
-    std::string io, why;
-    bool has_past = false;
-    Superblock superblock;
-    // In the order in which they are made; a lost device has none.
-    std::unique_ptr<Device> device;
-    std::unique_ptr<Regions> regions;
-    std::unique_ptr<Log> log;
-    std::unique_ptr<Keeper> keeper;
-    // Of clears: how many the superblock has that is being written, and how many the last one had.
-    SuperblockWriter writer;
-    uint64_t writing = 0, recorded = 0;
-
-    bool on() const { return device && device->on(); }
-  };
+  struct Part;  // a device and what works on it
   // A clear that is not on all devices yet.
   struct Unrecorded {
     uint64_t number = 0;

@@ -7,6 +7,7 @@
 
 #include "base/checksum.h"
 #include "disk/disk_testing.h"
+#include "disk/log.h"
 
 namespace peercache::disk {
 namespace {

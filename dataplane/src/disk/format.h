@@ -23,6 +23,7 @@
 #include "base/key.h"
 #include "base/status.h"
 #include "disk/clear_list.h"
+#include "disk/limits.h"
 
 namespace peercache::disk {
 
@@ -32,7 +33,6 @@ inline constexpr uint32_t kBlock = 4096;
 inline constexpr uint64_t kSuperblockBytes = 32 << 10;
 inline constexpr std::array<uint64_t, 2> kSuperblockAt = {0, 64 << 10};
 inline constexpr uint64_t kFirstRegionAt = 1 << 20;
-inline constexpr uint64_t kRegionBytes = 64 << 20;
 inline constexpr uint64_t kMinRegionBytes = 1 << 20;  // smaller than usual in tests
 inline constexpr uint32_t kMinRegions = 8;
 inline constexpr uint32_t kEntriesPerBlock = 62;

@@ -4,17 +4,12 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "base/status.h"
 #include "disk/io.h"
+#include "disk/io_kind.h"
 
 namespace peercache::disk {
-
-enum class IoKind : uint8_t { kAuto, kUring, kAio, kThreads };
-
-Result<IoKind> ParseIoKind(std::string_view text);  // auto | io_uring | aio | threads
-std::string_view IoKindName(IoKind kind);
 
 struct ChosenIo {
   std::unique_ptr<IoEngine> engine;

@@ -28,21 +28,13 @@
 #include "disk/contents.h"
 #include "disk/counts.h"
 #include "disk/device.h"
+#include "disk/limits.h"
 #include "disk/regions.h"
 
 namespace peercache::disk {
 
 inline constexpr uint32_t kWriteBytes = 256 << 10;
 inline constexpr uint32_t kMostPending = 8192;  // pages between Append and their contents block
-
-struct LogLimits {
-  uint32_t max_page_bytes = 4 << 20;
-  uint64_t write_rate = 300'000'000;  // bytes a second; 0: none
-  uint32_t write_depth = 2;
-  // From Append until the page survives a crash of the process, with a drive that keeps up. Half of
-  // it is for the data, half for the contents block.
-  Duration flush_after = std::chrono::seconds(1);
-};
 
 class Log {
  public:

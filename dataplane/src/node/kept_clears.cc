@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "membership/clear_table.h"
+#include "pool/pool_file.h"
 #include "wire/clears.h"
 #include "wire/frame.h"
 

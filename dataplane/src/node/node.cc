@@ -49,6 +49,7 @@
 #include "node/tenant/tenants.h"
 #include "node/transport_choice.h"
 #include "pool/numa_home.h"
+#include "pool/pool_file.h"
 #include "transport/tcp/server.h"
 #include "transport/tcp/tls.h"
 #include "version.h"

@@ -8,39 +8,17 @@
 // several times as much and would be followed by more. About a microsecond a page in all.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <string>
 
-#include "base/clock.h"
 #include "base/memory.h"
+#include "pool/adopted.h"
 #include "pool/pool_file.h"
 #include "pool/slot_table.h"
 #include "pool/state_table.h"
 
 namespace peercache {
-
-enum class AdoptionDrop : uint8_t {
-  kWriting,    // the page was never whole
-  kWithdrawn,  // it had been evicted or cleared
-  kHeader,     // its header is of no page that could be there
-  kDuplicate,  // another slot has the key
-};
-inline constexpr size_t kAdoptionDrops = 4;
-const char* AdoptionDropName(AdoptionDrop drop);
-
-// How a pool began.
-struct Adoption {
-  PoolStart start = PoolStart::kMemory;
-  std::string why;  // of a file that was emptied
-  uint64_t pages = 0, bytes = 0;
-  std::array<uint64_t, kAdoptionDrops> dropped{};
-  Duration took{};
-
-  uint64_t& Dropped(AdoptionDrop drop) { return dropped[static_cast<size_t>(drop)]; }
-};
 
 // For whoever reads the log: what was taken over, or why the file was emptied.
 void LogStart(const PoolFile& file, size_t bytes, size_t page_size, const Adoption& adoption);

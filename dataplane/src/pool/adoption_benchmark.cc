@@ -13,6 +13,8 @@
 #include <string>
 
 #include "pool/pool.h"
+#include "pool/pool_file.h"
+#include "pool/size_class.h"
 
 namespace {
 

@@ -13,20 +13,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string_view>
 #include <vector>
 
-#include "base/status.h"
+#include "pool/eviction_policy.h"
 
 namespace peercache {
 
 class Ghost;
 struct Slot;
-
-enum class EvictionPolicy : uint8_t { kLru, kS3Fifo };
-
-Result<EvictionPolicy> ParseEvictionPolicy(std::string_view text);  // lru | s3fifo
-std::string_view EvictionPolicyName(EvictionPolicy policy);
 
 class EvictionOrder {
  public:

@@ -48,13 +48,12 @@
 #include "base/memory.h"
 #include "base/sequence.h"
 #include "base/status.h"
-#include "pool/adoption.h"
-#include "pool/eviction.h"
-#include "pool/pool_file.h"
+#include "pool/adopted.h"
+#include "pool/eviction_policy.h"
+#include "pool/pool_file_options.h"
 #include "pool/published_to.h"
-#include "pool/shares.h"
-#include "pool/size_class.h"
 #include "pool/slot_header.h"
+#include "pool/tenant_number.h"
 
 namespace peercache {
 
@@ -114,6 +113,7 @@ struct PoolUse {
 enum class PageKind : uint8_t { kOwn, kReplica };
 
 class Pool;
+class PoolFile;
 struct Slot;
 
 // Keeps one ready page in place and readable while it lives. Movable; must not outlive the pool.

@@ -6,6 +6,7 @@
 
 #include "pool/pool.h"
 #include "pool/pool_testing.h"
+#include "pool/size_class.h"
 
 namespace peercache {
 namespace {

@@ -27,29 +27,9 @@
 #include "base/memory_file.h"
 #include "base/status.h"
 #include "pool/fingerprint.h"
+#include "pool/pool_file_options.h"
 
 namespace peercache {
-
-enum class PoolStart : uint8_t {
-  kMemory,     // no file: memory of this process alone
-  kNew,        // there was no file, or an empty one
-  kAdopted,    // with the pages of the process before
-  kDifferent,  // emptied: another fingerprint
-  kCrashed,    // emptied: a fault ended the process before, which may have written anywhere
-  kDamaged,    // emptied: no pool writes this
-};
-inline constexpr size_t kPoolStarts = 6;
-const char* PoolStartName(PoolStart start);
-
-struct PoolFileOptions {
-  std::string path;      // the file, or a folder for it
-  std::string name;      // of the file in such a folder
-  Fingerprint identity;  // whose pool it is; the pool adds what its layout depends on
-  // Of a file that was there, slots that have no page are not written before this has passed: what
-  // the process before was sending from them, or receiving into them, and what others copy out of
-  // them (node/mapped), is over then.
-  Duration rest{};
-};
 
 class PoolFile {
  public:

@@ -10,12 +10,15 @@
 #include <vector>
 
 #include "base/device_order.h"
+#include "pool/adopted.h"
 #include "pool/fair_order.h"
 #include "pool/ghost.h"
 #include "pool/heat.h"
 #include "pool/key_index.h"
 #include "pool/pool.h"
+#include "pool/pool_file.h"
 #include "pool/resting_slots.h"
+#include "pool/shares.h"
 #include "pool/slot_table.h"
 
 namespace peercache {

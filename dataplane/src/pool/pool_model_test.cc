@@ -13,6 +13,7 @@
 
 #include "base/seeded_hash.h"
 #include "pool/pool_testing.h"
+#include "pool/size_class.h"
 
 namespace peercache {
 namespace {

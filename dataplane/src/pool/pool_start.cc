@@ -7,6 +7,7 @@
 
 #include "base/divide.h"
 #include "base/size.h"
+#include "pool/adoption.h"
 #include "pool/pool_impl.h"
 
 namespace peercache {

@@ -19,12 +19,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace peercache {
+#include "pool/tenant_number.h"
 
-using TenantNumber = uint8_t;
-// That a node can tell from each other, and tenant 0.
-inline constexpr size_t kMostTenants = 64;
-inline constexpr size_t kTenantNumbers = kMostTenants + 1;
+namespace peercache {
 
 class PoolShares {
  public:

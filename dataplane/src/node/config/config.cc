@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "base/size.h"
+#include "disk/write_budget.h"
 #include "node/config/config_checks.h"
 #include "node/tenant/tenant_key.h"
 #include "transport/rdma/choose_gid.h"

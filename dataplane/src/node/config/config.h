@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "disk/disk_tier.h"
+#include "disk/disk_options.h"
 #include "node/batch/checksum_policy.h"
 #include "node/engine/uid_list.h"
 #include "node/owner/room_plan.h"

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "disk/device_file.h"
 #include "node/integration/node_testing.h"
 
 namespace peercache {

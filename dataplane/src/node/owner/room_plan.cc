@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pool/size_class.h"
+
 namespace peercache {
 namespace {
 

@@ -11,6 +11,7 @@
 #include "directory/fence.h"
 #include "node/integration/node_testing.h"
 #include "pool/pool_testing.h"
+#include "pool/size_class.h"
 
 namespace peercache {
 namespace {

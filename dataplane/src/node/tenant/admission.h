@@ -22,7 +22,7 @@
 #include <mutex>
 #include <utility>
 
-#include "pool/shares.h"
+#include "pool/tenant_number.h"
 
 namespace peercache {
 
