@@ -27,11 +27,11 @@ endef
 # A short run leaves out the unit tests of short.txt that are named for all presets or for this one.
 left_out = $(call short,-E "$$(sed -nE 's/^(all|$(1)) +//p' cmake/short.txt | paste -sd '|')")
 
-# ONLY names one test. $(2) tests more than processors run at a time: they wait for a part of their time.
+# ONLY names one test, or with * and ? many. $(2) tests more than processors run at a time: they wait for a part of their time.
 define run_preset
 	@echo "==> C++ unit tests, $(1)"
 	@cd dataplane && ctest --preset $(1) -j $$(($(JOBS) + $(2))) --no-tests=error $(call left_out,$(1)) \
-		$${ONLY:+-R "^$$(sed 's/[^[:alnum:]_]/[&]/g' <<<"$$ONLY")$$"}
+		$${ONLY:+-R "^$$(sed 's/[^[:alnum:]_]/[&]/g; s/\[[*]\]/.*/g; s/\[[?]\]/./g' <<<"$$ONLY")$$"}
 endef
 
 .PHONY: build-cpp
@@ -39,8 +39,14 @@ build-cpp: ## What test-cpp runs
 	$(call build_preset,asan)
 
 .PHONY: test-cpp
-test-cpp: build-cpp ## C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+ifdef IN
+# One source of a test is compiled by itself here: build/dev is no unity build, whatever UNITY says.
+test-cpp:
+	@JOBS=$(JOBS) dataplane/test-one.sh
+else
+test-cpp: build-cpp ## C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitizer; those of one folder: IN=pool
 	$(call run_preset,asan,2)
+endif
 
 .PHONY: build-tsan
 build-tsan: ## What test-tsan runs
