@@ -124,6 +124,10 @@ class Run:
                 self._fail(f"{lane}: {name}", framework.reason(lines, name).splitlines())
             return False
         self._left -= len(names)
+        for beside in self._beside:
+            if beside.runs:
+                say(f"=== waiting for lane {beside.lane}: what is tried again runs alone")
+                beside.wait()
         # All are tried, also after one has failed, so that the list is complete.
         passed = [self._alone(lane, framework, name, lines) for name in names]
         return all(passed)
