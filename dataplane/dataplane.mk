@@ -14,7 +14,7 @@ configure_and_build = cd dataplane && mkdir -p build && flock build/$(1).lock ba
 	'cmake --preset $(1) -DCMAKE_UNITY_BUILD=$(UNITY) $(3) >/dev/null && cmake --build $(2) -j $(JOBS)'
 
 .PHONY: build-dataplane
-build-dataplane: ## dataplane/build/release: peercached and the extension for this machine's Python
+build-dataplane: ## peercached, and the extension for this Python
 	@echo "==> building the data plane (a few minutes when cold)"
 	@$(call configure_and_build,release,build/release,-DPEERCACHE_PYTHON_INCLUDE=$(PYTHON_INCLUDE) \
 		-DPEERCACHE_PYTHON_SOABI=$(PYTHON_SOABI) -DPEERCACHE_PYBIND11_INCLUDE="$$(python/pybind11.sh)")
@@ -44,7 +44,7 @@ ifdef IN
 test-cpp:
 	@JOBS=$(JOBS) dataplane/test-one.sh
 else
-test-cpp: build-cpp ## C++ unit tests under AddressSanitizer and UndefinedBehaviorSanitizer; those of one folder: IN=pool
+test-cpp: build-cpp ## C++ unit tests under ASan and UBSan; IN=pool: those of one folder
 	$(call run_preset,asan,2)
 endif
 
@@ -53,7 +53,7 @@ build-tsan: ## What test-tsan runs
 	$(call build_preset,tsan)
 
 .PHONY: test-tsan
-test-tsan: build-tsan ## C++ unit tests under ThreadSanitizer, but for simulations and models, in which one thread works
+test-tsan: build-tsan ## C++ unit tests under ThreadSanitizer
 	$(call run_preset,tsan,2)
 
 .PHONY: build-arm64
@@ -61,13 +61,13 @@ build-arm64:
 	$(call build_preset,arm64)
 
 .PHONY: test-fabric-model
-test-fabric-model: ## What RDMA of 400 Gb/s would bring, modelled in virtual time, as a table; whole nodes on the same fake device; test-cpp runs both, too
+test-fabric-model: ## RDMA of 400 Gb/s, modelled in virtual time, as a table
 	@$(call configure_and_build,asan,build/asan --target fake_verbs_test node_on_fake_test)
 	@dataplane/build/asan/src/transport/rdma/fake/fake_verbs_test --gtest_filter='ModelledTest.*' | grep -v '\[info\]'
 	@cd dataplane && ctest --preset asan -R '^OnFake[.]' --no-tests=error
 
 .PHONY: test-model
-test-model: ## Check the model of the reclamation protocol exhaustively, and that each of its guards matters
+test-model: ## Check the models of the protocols, and that each guard matters
 	@echo "==> model checking, $(JOBS) runs at a time (two minutes alone)"
 	@JOBS=$(JOBS) dataplane/model/check.sh
 
@@ -77,17 +77,13 @@ build-fuzz:
 	@$(call configure_and_build,asan,--preset fuzz)
 
 .PHONY: test-fuzz
-test-fuzz: build-fuzz ## Fuzz every parser of foreign bytes, from its corpus and FUZZ_SECONDS (10, FULL=1: 60) more
+test-fuzz: build-fuzz ## Fuzz each parser of foreign bytes for FUZZ_SECONDS (10, FULL=1: 60)
 	@echo "==> fuzzing, $(JOBS) targets at a time"
 	@FUZZ_JOBS=$(JOBS) FUZZ_SECONDS=$${FUZZ_SECONDS:-$(call short,10,60)} dataplane/fuzz/run.sh
 
 .PHONY: fuzz-merge
-fuzz-merge: build-fuzz ## Keep what fuzzing has found and adds coverage, in dataplane/fuzz/corpus
+fuzz-merge: build-fuzz ## Keep the inputs that fuzzing found and that add coverage
 	@dataplane/fuzz/merge.sh
-
-.PHONY: fuzz-seeds
-fuzz-seeds: build-fuzz ## Write dataplane/fuzz/corpus/*/seed-* anew, after a change of messages
-	@dataplane/build/asan/fuzz/make_corpus dataplane/fuzz/corpus
 
 .PHONY: generate-metrics-doc
 generate-metrics-doc: ## Write docs/metrics.md from the table of metrics
@@ -111,22 +107,22 @@ FLEET = python/tests/fleet
 short_pytest = $(call short,-m 'not full')
 
 .PHONY: build-former
-build-former: ## The data plane of the commit of hack/former, which test-faults runs beside this tree's (cached)
+build-former: ## The former data plane, which test-faults runs, too (cached)
 	@hack/former/build.sh >/dev/null
 
 .PHONY: test-faults
-test-faults: build-dataplane build-former ## Hosts in network namespaces that die, freeze, are cut off, lose frames, have other clocks; 64 nodes; nodes of two releases; needs root
+test-faults: build-dataplane build-former ## Hosts that die, freeze, lose frames; 64 nodes; two releases (root)
 	@echo "==> faults between hosts (5 minutes)"
 	@dataplane/python/test.sh -v -s $(short_pytest) $(if $(ONLY),"$$ONLY",$(addprefix $(FLEET)/test_,$(addsuffix .py,harness \
 		faults clears crowd clocks skew token drain replicas)))
 
 .PHONY: test-hostile
-test-hostile: build-dataplane ## Attacks of strangers, members and engines on real nodes, as a table: attack, bound, measured; needs root
+test-hostile: build-dataplane ## Attacks on real nodes, as a table: attack, bound, measured (root)
 	@echo "==> attacks (two minutes)"
 	@dataplane/python/test.sh -q "$${ONLY:-python/tests/hostile}"
 
 .PHONY: test-kill
-test-kill: ## Kill processes with a pool file and with a drive at 40 random points each (FULL=1: 250 and 200), and look at every byte that the next one has
+test-kill: ## Kill processes at 80 random points (FULL=1: 450), check every byte
 	@echo "==> kill -9 at random points"
 	@$(call configure_and_build,asan,build/asan --target pool_test node_test peercached)
 	@PEERCACHE_KILL_ROUNDS=$(call short,30,200) dataplane/build/asan/pool_test --gtest_filter='AdoptionKillTest.*'
@@ -139,7 +135,7 @@ test-dashboard: build-dataplane ## The dashboard of real nodes in a real browser
 	@PEERCACHE_TESTS=browser dataplane/python/test.sh -q "$${ONLY:-python/tests/browser}"
 
 .PHONY: pictures
-pictures: build-dataplane ## Write docs/pictures anew: the dashboard of real nodes under load, PICTURE_MINUTES (20); needs root
+pictures: build-dataplane ## Write docs/pictures: the dashboard under load (20 minutes; root)
 	@echo "==> pictures of the dashboard"
 	@PEERCACHE_TESTS=browser dataplane/python/test.sh -q -s -o python_files=pictures.py python/tests/browser/pictures.py
 
@@ -147,7 +143,7 @@ pictures: build-dataplane ## Write docs/pictures anew: the dashboard of real nod
 STRESS_SANITIZED = test_no_wrong_byte_from_pools_drives_and_the_wire
 
 .PHONY: test-stress
-test-stress: build-dataplane ## Readers, writers, evictions and restarts on tiny pools, with and without drives, every byte verified, STRESS_SECONDS (16, FULL=1: 48) with checksums off; the nodes also with sanitizers
+test-stress: build-dataplane ## Tiny pools, drives, restarts; every byte checked; also sanitized
 	@echo "==> stress with verification"
 	@STRESS_SECONDS=$${STRESS_SECONDS:-$(call short,16,48)} \
 		dataplane/python/test.sh -v -s "$${ONLY:-$(FLEET)/test_stress.py}"
@@ -165,7 +161,7 @@ endif
 BENCH_OUT ?= dataplane/build/bench
 
 .PHONY: bench-eviction
-bench-eviction: ## Hit ratios of the eviction policies on generated sessions, under a minute when built
+bench-eviction: ## Hit ratios of the eviction policies on generated sessions
 	@cd dataplane && cmake --preset release >/dev/null && \
 		cmake --build build/release -j $(JOBS) --target eviction-replay
 	@mkdir -p $(BENCH_OUT)
@@ -176,14 +172,14 @@ bench-eviction: ## Hit ratios of the eviction policies on generated sessions, un
 	@/usr/bin/python3 dataplane/bench/eviction/plot.py $(BENCH_OUT)/eviction.json $(BENCH_OUT)/eviction.png
 
 .PHONY: ratios
-ratios: build-dataplane ## Measure the data plane beside the limits of this machine (10 minutes, idle machine; needs root)
+ratios: build-dataplane ## The data plane beside the limits of this machine (10 minutes; root)
 	@echo "==> ratios: measurements and limits in turns"
 	@PEERCACHE_ENGINE="$$(e2e/engine/install.sh)" PYTHONPATH=dataplane/python PYTHONDONTWRITEBYTECODE=1 \
 		/usr/bin/python3 -m peercache_bench ratios --build dataplane/build/release \
 		--engine e2e/engine/python --out $(BENCH_OUT)
 
 .PHONY: others
-others: build-dataplane ## Measure beside Mooncake Store and the original PeerCache, in turns (3 minutes, idle machine; needs root)
+others: build-dataplane ## Beside Mooncake Store and the original PeerCache (3 minutes; root)
 	@echo "==> others: the same calls to each store, in turns"
 	@PYTHONPATH=dataplane/python PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m peercache_bench others \
 		--build dataplane/build/release --mooncake "$$(hack/others/install.sh mooncake)" \
@@ -194,7 +190,7 @@ DISK ?= $(BENCH_OUT)
 TRACE ?= $(BENCH_OUT)/disk.trace
 
 .PHONY: disk
-disk: build-disk ## Measure the disk tier beside fio and its other goals, on the drive of the folder DISK (idle machine)
+disk: build-disk ## The disk tier beside fio, on the drive of the folder DISK
 	@echo "==> the disk tier beside its goals, in $(DISK)"
 	@mkdir -p $(BENCH_OUT)
 	@dataplane/bench/eviction/sessions.py --requests 2000 > $(BENCH_OUT)/disk.trace

@@ -2,15 +2,12 @@
 // some that are almost valid. Seeds are what a fuzzer starts from: it cannot guess a magic number,
 // a length or an order of messages, but it is good at breaking them.
 //
-// make_corpus --check DIR only says whether DIR has exactly these seeds: one that was written for
-// yesterday's messages tests nothing today.
+// The build writes them into its own folder: a seed of yesterday's messages tests nothing today.
 
-#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <map>
 
 #include "corpus.h"
@@ -362,11 +359,6 @@ void ConfigSeeds() {
   text("file-quotes", 6, "cluster = 'a b' # ...\nsocket = \"/run/\\\"x\\\".sock\"\n");
 }
 
-bool Same(const std::filesystem::path& path, const Blob& bytes) {
-  std::ifstream file(path, std::ios::binary);
-  return file && std::ranges::equal(Blob{std::istreambuf_iterator<char>(file), {}}, bytes);
-}
-
 void TlsSeeds() {
   const uint8_t kClientSays = 0, kServerSays = 1, kEditToServer = 2, kEditToClient = 3, kInsert = 4,
                 kLose = 6, kHangUp = 7, kArrive = 8;
@@ -402,31 +394,8 @@ void Write(const std::filesystem::path& path, const Blob& bytes) {
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
+  file.close();
   Require(file.good(), "the seed is written");
-}
-
-// Makes `dir` hold these seeds and no others, or says in how many it differs.
-size_t Update(const std::filesystem::path& dir, bool check) {
-  size_t differences = 0;
-  for (const auto& [path, bytes] : seeds) {
-    if (Same(dir / path, bytes)) continue;
-    std::cerr << (check ? "is not what make_corpus writes: " : "written: ") << path.string()
-              << "\n";
-    if (!check) Write(dir / path, bytes);
-    ++differences;
-  }
-  std::vector<std::filesystem::path> stale;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(dir)) {
-    const auto path = entry.path().lexically_relative(dir);
-    if (path.filename().string().starts_with("seed-") && !seeds.contains(path))
-      stale.push_back(path);
-  }
-  for (const auto& path : stale) {
-    std::cerr << (check ? "is no seed any more: " : "removed: ") << path.string() << "\n";
-    if (!check) std::filesystem::remove(dir / path);
-    ++differences;
-  }
-  return differences;
 }
 
 }  // namespace
@@ -440,9 +409,8 @@ void Seed(const std::string& target, const std::string& name, const Blob& bytes)
 
 int main(int argc, char** argv) {
   using namespace peercache::fuzz;
-  const bool check = argc == 3 && std::string_view(argv[1]) == "--check";
-  if (argc != 2 && !check) {
-    std::cerr << "usage: make_corpus [--check] DIR\n";
+  if (argc != 2) {
+    std::cerr << "usage: make_corpus DIR\n";
     return 2;
   }
   WireSeeds();
@@ -460,10 +428,8 @@ int main(int argc, char** argv) {
   ReadChannelSeeds();
   LinksSeeds();
   DiskSeeds();
-  const size_t differences = Update(argv[argc - 1], check);
-  if (check && differences > 0) {
-    std::cerr << differences << " seeds are stale; run: make fuzz-seeds\n";
-    return 1;
-  }
+  const std::filesystem::path dir = argv[1];
+  std::filesystem::remove_all(dir);  // also the seeds of a former build
+  for (const auto& [path, bytes] : seeds) Write(dir / path, bytes);
   return 0;
 }

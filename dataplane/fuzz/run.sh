@@ -34,12 +34,13 @@ progress() {
 }
 
 start() {
-  local name=$1 kept=$BUILD/corpus/$1 found=$BUILD/found/$1
-  mkdir -p "$kept" "$found" "$BUILD/log"
+  local name=$1 new=$BUILD/corpus/$1 found=$BUILD/found/$1 kept=()
+  mkdir -p "$new" "$found" "$BUILD/log"
+  [ ! -d "fuzz/corpus/$name" ] || kept=("fuzz/corpus/$name")
   # New inputs go to the first folder, which is not part of the repository. The limits: a server that
   # takes a minute hangs; nothing that an input asks for may cost hundreds of megabytes.
   "$BUILD/fuzz/fuzz_$name" -seed="${SEED:-0}" -max_total_time="$SECONDS_EACH" -timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=256 \
-    -max_len=8192 -print_final_stats=1 -artifact_prefix="$found/" "$kept" "fuzz/corpus/$name" \
+    -max_len=8192 -print_final_stats=1 -artifact_prefix="$found/" "$new" "$BUILD/fuzz/seeds/$name" "${kept[@]}" \
     >"$(log_of "$name")" 2>&1
 }
 
