@@ -24,20 +24,34 @@ include kubectl/kubectl.mk
 include charts/charts.mk
 include e2e/e2e.mk
 
+# A group of the list, and which targets it has.
+define HELP_GROUPS
+Start here=help|deps|demo|build|test|lint|format|clean
+Build=build-.*|images.*|generate.*|chart-.*|crd-reference|cluster-tools|soft-rdma-kernel|e2e-build
+Test=test-.*|lint-.*|e2e|cluster-(up|down|status)|fuzz-.*
+Measure=bench-.*|ratio.*|disk|others|scale|pictures
+Release=krew|olm-bundle|provenance|push.*|release-.*|sbom|sign|site.*|wheels.*
+endef
+export HELP_GROUPS
+
 .PHONY: help
 help: ## This list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9][a-z0-9-]*:.*## / { printf "  %-20s %s\n", $$1, $$2 }' \
-		$(MAKEFILE_LIST) | sort -u
+	@sed -nE 's/^([a-z0-9][a-z0-9-]*):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | sort -u | awk -F'\t' ' \
+		BEGIN { count = split(ENVIRON["HELP_GROUPS"], groups, "\n") } \
+		{ for (i = 1; i <= count && split(groups[i], group, "=") && $$1 !~ "^(" group[2] ")$$"; i++); \
+			text[i] = text[i] sprintf("  %-20s %s\n", $$1, $$2) } \
+		END { for (i = 1; i <= count; i++) { split(groups[i], group, "="); \
+			printf "%s%s\n%s", (i > 1 ? "\n" : ""), group[1], text[i] } }'
 
 .PHONY: build
-build: deps ## Build everything natively: peercached, the Python extension, the operator, the kubectl plug-in
+build: deps ## Build all: peercached, the extension, operator, kubectl plug-in
 	@$(MAKE) --no-print-directory build-dataplane build-operator build-kubectl
 
 .PHONY: generate-all
-generate-all: generate generate-metrics-doc chart-files chart-readme ## Everything that is generated and committed
+generate-all: generate generate-metrics-doc chart-files chart-readme ## Write everything that is generated and committed
 
 .PHONY: lint
-lint: deps ## All linters, who includes whom, and "is what is generated up to date"
+lint: deps ## All linters, and whether generated files are up to date
 	@$(MAKE) --no-print-directory lint-rooms lint-shell lint-workflows lint-cpp lint-python lint-go generate-check
 
 .PHONY: lint-rooms
@@ -59,32 +73,32 @@ TEST_LANES := e2e-build build-cpp build-tsan test-checks test-python $(LANES_BES
 short = $(if $(FULL)$(ONLY),$(2),$(1))
 
 .PHONY: test
-test: deps ## All lanes, each in its short form, which finds most in a minute
+test: deps ## All lanes, each in its short form
 	@/usr/bin/python3 hack/lanes $(TEST_LANES)
 
 .PHONY: test-all
-test-all: deps ## All lanes at full length, and what RDMA reads cost, and lint: an hour
+test-all: deps ## All lanes at full length, ratio-rdma and lint (an hour)
 	@FULL=all $(MAKE) --no-print-directory test LANES_BESIDE='ratio-rdma' LANES_BESIDE_E2E='lint'
 
 .PHONY: test-under-load
-test-under-load: ## make test, or TEST_LANES='LANE ...', beside a process that spins on each processor; nothing is tried again
+test-under-load: ## make test, or TEST_LANES, beside a spinning process a processor
 	@UNDER_LOAD=1 AGAIN=0 $(MAKE) --no-print-directory test
 
 .PHONY: test-checks
-test-checks: ## The checks of the checks: what ends a run of the lanes, what is tried again, who may include whom, how the website reads pages, wheels
+test-checks: ## The checks of the lanes, rooms, website and wheels
 	@echo "==> what runs the lanes, the helpers of hack/lib.sh, the rooms, the website, wheels"
 	@dataplane/python/test.sh -q -p no:cacheprovider ../hack/lanes ../hack/rooms ../hack/site ../hack/release/wheels
 
 .PHONY: test-host
-test-host: ## HOST=debian-13, ubuntu-24.04 or debian-12: build and run the C++ unit tests there, in a root made from packages; before each release
+test-host: ## C++ unit tests on HOST=debian-13, ubuntu-24.04 or debian-12
 	@hack/hosts/test.sh $(HOST)
 
 .PHONY: test-arm64
-test-arm64: ## C++ unit tests and two nodes of arm64 under an emulator, cross-compiled in a root made from packages
+test-arm64: ## C++ unit tests and two nodes of arm64, under an emulator
 	@hack/hosts/arm64.sh
 
 .PHONY: test-kubernetes
-test-kubernetes: ## KUBERNETES=1.31 or 1.34: test-envtest and test-chart-upgrade on the API server of this version; before each release
+test-kubernetes: ## test-envtest, test-chart-upgrade on KUBERNETES=1.31 or 1.34
 	@: $${KUBERNETES:?name one: make test-kubernetes KUBERNETES=1.31}
 	@unset KUBEBUILDER_ASSETS; $(MAKE) --no-print-directory test-envtest test-chart-upgrade
 

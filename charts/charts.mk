@@ -7,7 +7,7 @@ include hack/go.mk
 TOOLS_BIN = $$(hack/cluster/build.sh $(KUBERNETES_TOOLS))
 
 .PHONY: chart-files
-chart-files: ## copy the generated CRD and RBAC rules, and the alerts, into the chart
+chart-files: ## Copy the CRD, RBAC rules and alerts into the chart
 	@echo "==> copying config/crd, config/rbac/role.yaml, config/rights and config/prometheus/operator-rules.yaml into charts/peercache/files"
 	@install -m 0644 -D -t charts/peercache/files/prometheus config/prometheus/operator-rules.yaml
 	@install -m 0644 -D -t charts/peercache/files/crd config/crd/peercache.io_*.yaml
@@ -16,11 +16,11 @@ chart-files: ## copy the generated CRD and RBAC rules, and the alerts, into the 
 		install -m 0644 -D "$$role" "charts/peercache/files/rights/$$(basename "$$(dirname "$$role")").yaml"; done
 
 .PHONY: chart-readme
-chart-readme: ## write the table of values in charts/peercache/README.md anew
+chart-readme: ## Write the table of values in charts/peercache/README.md
 	@$(GO_BUILD_ENV) go test ./charts -run 'TestReadme' -update
 
 .PHONY: test-render
-test-render: ## what Helm and kustomize render, compared; needs the programs of hack/cluster/build.sh
+test-render: ## What Helm and kustomize render, compared
 	@echo "==> Helm chart and kustomize bases"
 	@bin=$(TOOLS_BIN) && PATH="$$bin:$$PATH" $(GO_BUILD_ENV) $(call go_test,-tags render,./charts)
 

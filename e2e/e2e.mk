@@ -2,16 +2,16 @@
 #   make -f e2e/e2e.mk e2e
 
 .PHONY: e2e
-e2e: ## End-to-end tests on a real cluster of three nodes, which stays up: a spec for each feature (FULL=1: all); KUBERNETES=1.31: of that version
+e2e: ## Specs on a real cluster of three nodes; FULL=1: all
 	@echo "==> end-to-end tests"
 	@e2e/run.sh $(call short,-ginkgo.label-filter='!full') $(E2E_ARGS)
 
 .PHONY: e2e-build
-e2e-build: ## What the end-to-end tests need: Kubernetes, the images, the suite (cached; half an hour when cold)
+e2e-build: ## Kubernetes, images and suite for e2e (cached; half an hour cold)
 	@echo "==> building what the end-to-end tests need"
 	@e2e/build.sh
 	@$(MAKE) --no-print-directory build-former  # for test-faults, while this lane runs beside others
 
 .PHONY: demo
-demo: ## From nothing to a running cluster; pages of one SGLang pod read by another
+demo: ## A cluster from nothing; one SGLang pod reads the pages of another
 	@hack/demo.sh

@@ -2,7 +2,7 @@
 
 .PHONY: images images-load
 
-images: ## Build all images as docker archives (cached); IMAGES="operator dataplane" for some
+images: ## All images as docker archives (cached); IMAGES="operator dataplane"
 	hack/images/build-images.sh $(IMAGES)
 
 images-load: images ## Build them and load them into the cluster
@@ -13,10 +13,10 @@ RELEASED = $(if $(IMAGES),$(filter-out engine embedded,$(IMAGES)),operator datap
 
 .PHONY: sbom provenance
 
-sbom: ## dist/release: what is in each image, as SPDX; IMAGES="operator dataplane" for some
+sbom: ## dist/release: what is in each image, as SPDX; IMAGES="operator"
 	@hack/images/build-images.sh $(RELEASED)
 	@hack/release/sbom.sh $(RELEASED)
 
-provenance: ## dist/release: which commit each image is made of, as a statement to sign
+provenance: ## dist/release: the commit of each image, as a statement to sign
 	@hack/images/build-images.sh $(RELEASED)
 	@hack/release/provenance.sh $(RELEASED)

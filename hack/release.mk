@@ -10,35 +10,35 @@ $(ACTIONLINT):
 		github.com/rhysd/actionlint $(ACTIONLINT_VERSION) $(ACTIONLINT_DIGEST) cmd/actionlint $(@D)
 
 .PHONY: lint-workflows
-lint-workflows: $(ACTIONLINT) ## The workflows of GitHub: actionlint, with shellcheck for what they run
+lint-workflows: $(ACTIONLINT) ## GitHub's workflows: actionlint, with shellcheck for what they run
 	@echo "==> actionlint"
 	@$(ACTIONLINT) -color
 
 .PHONY: push push-tools sign release-check release-notes
 
-push: ## Push images, chart and OLM bundle: REGISTRY=host/path, TAG (VERSION)
+push: ## Push images, chart and OLM bundle: REGISTRY=host/path, TAG
 	@hack/release/push.sh "$(REGISTRY)" $(TAG)
 
 push-tools: ## What push needs: crane and Helm (cached)
 	@hack/cluster/build.sh --push >/dev/null
 
-sign: ## Sign what was pushed, and attest SBOMs and provenance: as the workflow that runs it, or with COSIGN_KEY
+sign: ## Sign what was pushed, and attest SBOMs and provenance; COSIGN_KEY
 	@hack/release/sign.sh
 
-release-check: ## Fail when TAG is not of the version that the tree has everywhere
+release-check: ## Fail when TAG is not the version that the tree has everywhere
 	@hack/release/check.sh "$(TAG)"
 
 release-notes: ## What CHANGELOG.md says of VERSION
 	@hack/release/notes.sh
 
 .PHONY: test-push
-test-push: ## Push to a real registry; install from it, by digest, what two architectures have
+test-push: ## Push to a real registry, and install from it by digest
 	@echo "==> pushing to a registry"
 	@push=$$(hack/cluster/build.sh --push) && registry=$$(hack/cluster/build.sh --registry) && \
 		PATH="$$push:$$registry:$$PATH" $(GO_BUILD_ENV) $(call go_test,-tags push -count=1,./internal/release -run Push)
 
 .PHONY: wheels wheels-upload
-wheels: ## dist/wheels: the Python package peercache-k8s for each CPython, and its sources
+wheels: ## dist/wheels: the Python package for each CPython, and its sources
 	@hack/images/build-images.sh client
 	@hack/release/wheels.sh
 

@@ -5,13 +5,13 @@
 site: ## build/site: the documentation as a website
 	@hack/site/site.sh build
 
-site-serve: ## The same at http://127.0.0.1:8000, built anew while pages are edited
+site-serve: ## The website at http://127.0.0.1:8000, rebuilt while you edit pages
 	@hack/site/site.sh serve
 
-site-publish: ## Commit this version of the website to the branch gh-pages, and push that
+site-publish: ## Commit the website of this version to gh-pages, and push it
 	@hack/site/site.sh publish
 
-test-site: ## Build the website strictly, follow every link, compare it with CommonMark, deploy it to a copy
+test-site: ## Build the website, follow every link, deploy it to a copy
 	@echo "==> the website"
 	@hack/site/site.sh test
 

@@ -10,18 +10,18 @@ build-fabric-tests: build-dataplane
 	@$(call configure_and_build,release,build/release --target fabric_tests,-DPEERCACHE_FABRIC_TESTS=ON)
 
 .PHONY: test-rdma
-test-rdma: build-fabric-tests ## RDMA verbs for real, over soft-RoCE in a guest; needs root
+test-rdma: build-fabric-tests ## RDMA verbs over soft-RoCE in a guest (root)
 	@dataplane/python/test.sh --version >/dev/null  # installs pytest, which a guest cannot: it has no network
 	@echo "==> RDMA over soft-RoCE (2 minutes; its kernel is built once, a few minutes more)"
 	@SHORT=$(call short,1) hack/soft-rdma/test.sh $(ONLY)
 
 .PHONY: test-rdma-full
-test-rdma-full: build-dataplane ## The same with a stock Debian kernel under QEMU: NUMA nodes, huge pages, two hosts; needs root
+test-rdma-full: build-dataplane ## The same under a stock Debian kernel: NUMA, two hosts (root)
 	@echo "==> RDMA over soft-RoCE, emulated machines (several minutes)"
 	@hack/soft-rdma/test.sh --full
 
 .PHONY: test-rdma-kubernetes
-test-rdma-kubernetes: ## RoCE under a real Kubernetes: a QEMU guest with two NUMA nodes and ports is its node; needs root
+test-rdma-kubernetes: ## RoCE under a real Kubernetes in a guest with two ports (root)
 	@echo "==> RoCE under Kubernetes, an emulated machine (two minutes on two idle processors)"
 	@hack/soft-rdma/qemu/kubernetes.sh
 
@@ -29,7 +29,7 @@ test-rdma-kubernetes: ## RoCE under a real Kubernetes: a QEMU guest with two NUM
 RATIO_CONTENDERS ?= peercache peercache-get
 
 .PHONY: ratio-rdma
-ratio-rdma: build-dataplane ## What READs and whole GETs cost in instructions beside ib_read_bw, counted under emulation; needs root
+ratio-rdma: build-dataplane ## Instructions of READs and GETs beside ib_read_bw, emulated (root)
 	@echo "==> instruction costs in virtual time, and wall clock (several minutes)"
 	@for contender in $(RATIO_CONTENDERS); do hack/soft-rdma/qemu/ratio.sh $$contender || exit; done
 	@hack/soft-rdma/qemu/ratio.sh --wall peercache

@@ -28,7 +28,7 @@ $(GOLANGCI_LINT):
 		github.com/golangci/golangci-lint/v2 $(GOLANGCI_LINT_VERSION) $(GOLANGCI_LINT_DIGEST) cmd/golangci-lint $(@D)
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## write deep copies, the CRD with its reference and the operator's RBAC from the Go markers
+generate: $(CONTROLLER_GEN) ## Write deep copies, the CRD, its reference and RBAC from Go markers
 	@echo "==> generating api/v1alpha1, config/crd and config/rbac"
 	@$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	@$(CONTROLLER_GEN) crd:maxDescLen=2000 paths=./api/... output:crd:dir=config/crd
@@ -37,12 +37,12 @@ generate: $(CONTROLLER_GEN) ## write deep copies, the CRD with its reference and
 	@$(MAKE) --no-print-directory -f operator/operator.mk crd-reference
 
 .PHONY: crd-reference
-crd-reference: ## write docs/reference/crd.md, the reference of PeerCacheCluster, from config/crd
+crd-reference: ## Write docs/reference/crd.md from config/crd
 	@$(GO_BUILD_ENV) go test ./config/crd -run TestReference -update
 
 # In a copy: other lanes read these files meanwhile.
 .PHONY: generate-check
-generate-check: $(CONTROLLER_GEN) ## fail when generated files are not what the sources say
+generate-check: $(CONTROLLER_GEN) ## Fail when generated files are not what the sources say
 	@copy=$$(mktemp -d) && trap "rm -rf $$copy" EXIT && \
 		git ls-files -z --cached --others --exclude-standard | \
 			tar -c --null -T - --ignore-failed-read 2>/dev/null | tar -x -C $$copy && \
@@ -53,7 +53,7 @@ generate-check: $(CONTROLLER_GEN) ## fail when generated files are not what the 
 		done
 
 .PHONY: lint-go
-lint-go: $(GOLANGCI_LINT) ## golangci-lint over every Go package and the tests on a real API server and cluster
+lint-go: $(GOLANGCI_LINT) ## golangci-lint over every Go package and every tag
 	@echo "==> golangci-lint"
 	@hack/cluster/check-versions.sh
 	@$(GO_BUILD_ENV) $(GOLANGCI_LINT) run --build-tags envtest,render,e2e,promtool ./...
@@ -93,7 +93,7 @@ test-rules: ## Alerts, recording rules and dashboards, with promtool
 		./operator ./operator/plan ./internal/promtool -run 'Rules|Dashboards|Exported|Fill')
 
 .PHONY: test-envtest
-test-envtest: ## Go tests on a real kube-apiserver, which is built when KUBEBUILDER_ASSETS names none
+test-envtest: ## Go tests on a real kube-apiserver; KUBEBUILDER_ASSETS
 	@echo "==> Go tests on a real kube-apiserver"
 	@assets="$${KUBEBUILDER_ASSETS:-$$(hack/cluster/build.sh $(KUBERNETES_TOOLS))}" && status=0 && \
 		export KUBEBUILDER_ASSETS="$$assets" $(GO_BUILD_ENV) && \
@@ -104,7 +104,7 @@ test-envtest: ## Go tests on a real kube-apiserver, which is built when KUBEBUIL
 SCALE_OUT ?= operator/build/scale
 
 .PHONY: scale
-scale: build-operator ## What the operator costs at 1,000 nodes and 5,000 SGLang pods, on a real API server; SCALE_ARGS="--nodes 20 --engines 100" is less (5 to 15 minutes)
+scale: build-operator ## The operator at 1,000 nodes and 5,000 SGLang pods; SCALE_ARGS
 	@echo "==> scale: the operator with simulated machines"
 	@mkdir -p $(SCALE_OUT) && rm -f $(SCALE_OUT)/scale.json
 	@$(GO_BUILD_ENV) go build -o bin/peercache-scale ./operator/scale
