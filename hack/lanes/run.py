@@ -1,10 +1,11 @@
 """Runs lanes, and decides what is tried again.
 
 Many tests wait for something with a deadline, which a machine that others use too may miss. So a
-named test that failed is tried again once, alone, at most ten in the whole run; a spec of e2e with
-those in its containers. Each is a defect of the test or of the product all the same, and ends the
-run's output with what it printed first. Never tried again: wrong bytes, the report of a sanitizer,
-fuzzer or model, a build, a crash, a test that was skipped, and kills at random points.
+named test that failed is tried again once, at the end, when nothing else runs: at most ten in the
+whole run; a spec of e2e with those in its containers. Each is a defect of the test or of the
+product all the same, and ends the run's output with what it printed first. Never tried again: wrong
+bytes, the report of a sanitizer, fuzzer or model, a build, a crash, a test that was skipped, and
+kills at random points.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alarms import alarm, crash, not_run
-from beside import AFTER, ALONE, NICE, Beside
+from beside import AFTER, ALONE, BESIDE, Beside
 from named import CTEST, GINKGO, GO, PYTEST, SOFT_RDMA, Framework
 
 # Lanes that have named tests which wait. No other lane is ever tried again: a build, a model, a
@@ -43,6 +44,16 @@ ERROR_LINES = 12  # of what a test or lane that failed has printed last, at the 
 
 
 @dataclass(frozen=True)
+class Late:
+    """A test that failed, and what its lane had printed by then."""
+
+    lane: str
+    framework: Framework
+    name: str
+    lines: list[str]
+
+
+@dataclass(frozen=True)
 class Again:
     """A second try: of what, whether it passed, and what the first one printed last."""
 
@@ -63,6 +74,7 @@ class Run:
         self._errors: list[str] = []  # repeated last, where whoever sees only the end finds them
         self._left = most_again
         self._beside: list[Beside] = []
+        self._late: list[Late] = []  # to be tried again
 
     def all(self, lanes: list[str]) -> int:
         """The run's exit status."""
@@ -72,19 +84,24 @@ class Run:
         began = time.monotonic()
         passed = True
         for lane in lanes:
-            if lane in NICE:
-                say(f"=== lane {lane} begins, beside the next ones")
-                log = self.artifacts / f"{lane}.log"
-                self._beside.append(Beside(lane, log, self._length(lane)))
-                continue
             if lane in ALONE:
                 passed = self._end_all(passed)
             elif lane in AFTER:
                 passed = self._end_all(passed, AFTER[lane])
-            if not (passed and self._lane(lane) and all(beside.well for beside in self._beside)):
-                passed = False
+            if not passed:
+                break
+            if lane in BESIDE:
+                say(f"=== lane {lane} begins, beside the next ones")
+                log = self.artifacts / f"{lane}.log"
+                self._beside.append(Beside(lane, log, self._length(lane)))
+            else:
+                passed = self._lane(lane) and self._end_failed()
+            if not passed:
                 break
         passed = self._end_all(passed)
+        again = self._alone if passed else self._not_again
+        for late in self._late:  # all, also after one has failed: the list is complete
+            passed = again(late) and passed
         self._report(time.monotonic() - began, passed)
         return 0 if passed else 1
 
@@ -102,7 +119,7 @@ class Run:
         return {"FULL": "1" if lane in self.full else ""}
 
     def _judge(self, lane: str, log: Path, well: bool) -> bool:
-        """Whether the lane passes: at once, or after its tests that failed have passed alone."""
+        """Whether the lane passes, but for tests that are tried again at the end."""
         lines = read(log)
         if found := alarm(lines):
             wrong = f"wrong bytes or a sanitizer's report: {found}"
@@ -124,22 +141,20 @@ class Run:
                 self._fail(f"{lane}: {name}", framework.reason(lines, name).splitlines())
             return False
         self._left -= len(names)
-        for beside in self._beside:
-            if beside.runs:
-                say(f"=== waiting for lane {beside.lane}: what is tried again runs alone")
-                beside.wait()
-        # All are tried, also after one has failed, so that the list is complete.
-        passed = [self._alone(lane, framework, name, lines) for name in names]
-        return all(passed)
+        for name in names:
+            say(f"=== lane {lane}: failed, and is tried again at the end: {name}")
+            self._late.append(Late(lane, framework, name, lines))
+        return True
 
-    def _alone(self, lane: str, framework: Framework, name: str, first: list[str]) -> bool:
+    def _alone(self, late: Late) -> bool:
+        lane, name, framework = late.lane, late.name, late.framework
         say(f"=== lane {lane}: once more, alone: {name}")
         log = self.artifacts / f"{lane}.again-{len(self.again_of) + 1}.log"
         well = make(lane, log, ONLY=framework.again(name))
         lines = read(log)
         found = alarm(lines)
         passed = well and not found and framework.one_passed(lines)
-        reason = framework.reason(first, name)
+        reason = framework.reason(late.lines, name)
         self.again_of.append(Again(lane, name, passed, reason))
         verdict = "passed" if passed else "failed"
         row = (lane, name, verdict, reason)
@@ -149,6 +164,11 @@ class Run:
             text = f"{lane}: {name} {found or 'failed again'}; see {log}"
             self._fail(text, reason.splitlines())
         return passed
+
+    def _not_again(self, late: Late) -> bool:
+        reason = late.framework.reason(late.lines, late.name).splitlines()
+        text = f"{late.lane}: {late.name} failed, and was not tried again: the run had failed"
+        return self._fail(text, reason)
 
     def _fail(self, text: str, lines: list[str] | None = None) -> bool:
         """Says it, and says it again at the end, with the last of these lines."""
@@ -162,6 +182,14 @@ class Run:
         self.times.append((lane, seconds, result))
         with (self.artifacts / "lanes.tsv").open("a") as file:
             file.write(f"{lane}\t{seconds:.0f}\t{result}\n")
+
+    def _end_failed(self) -> bool:
+        """Whether the run goes on after the lanes beside that have failed by now."""
+        passed = True
+        for beside in [beside for beside in self._beside if not beside.well]:
+            passed = self._end(beside, True) and passed
+            self._beside.remove(beside)
+        return passed
 
     def _end_all(self, passed: bool, only: str | None = None) -> bool:
         """Whether the run has passed so far, once lanes beside have ended: all, or only this."""
