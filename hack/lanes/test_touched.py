@@ -22,7 +22,8 @@ def tracked() -> list[str]:
 
 
 def lanes_of_make() -> set[str]:
-    found = re.search(r"^TEST_LANES := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    found = re.search(r"^TEST_LANES := (.*)$", text, re.MULTILINE)
     assert found
     return set(found[1].split())
 
