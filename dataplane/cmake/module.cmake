@@ -8,6 +8,15 @@ if(PEERCACHE_TESTS)
   enable_testing()
   include(GoogleTest)
   add_custom_target(unit_tests)  # all that ctest runs
+  # Where tests find their files. It is one source of its own, so that ccache has all others for every checkout.
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/test_sources.cc @ONLY CONTENT
+    "namespace peercache::testing {
+extern const char kTestSources[];
+const char kTestSources[] = \"@CMAKE_SOURCE_DIR@/src\";
+}
+")
+  add_library(peercache_test_sources STATIC EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/test_sources.cc)
+  target_link_libraries(peercache_test_sources PRIVATE peercache_options)
 endif()
 if(PEERCACHE_TESTS OR PEERCACHE_FABRIC_TESTS)
   find_package(GTest REQUIRED)
@@ -51,7 +60,7 @@ function(peercache_module name)
   if(PEERCACHE_TESTS AND tests)
     peercache_test_groups(groups ${tests})
     add_executable(${name}_test ${groups})
-    target_link_libraries(${name}_test PRIVATE peercache_${name} GTest::gmock GTest::gtest_main)
+    target_link_libraries(${name}_test PRIVATE peercache_${name} peercache_test_sources GTest::gmock GTest::gtest_main)
     set_target_properties(${name}_test PROPERTIES UNITY_BUILD OFF)
     if(PEERCACHE_SANITIZER MATCHES "undefined|thread" AND NOT name MATCHES "^(base|pool|directory)$")
       # They wait more than they compute, and take GCC twice as long when it optimizes them: 415 s
