@@ -3,35 +3,23 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <random>
 #include <set>
+
+#include "membership/membership_testing.h"
 
 namespace peercache {
 namespace {
 
-TimePoint At(int64_t ms) { return TimePoint(milliseconds(1'000'000 + ms)); }
-
-Member MakeMember(const std::string& id, MemberState state, uint64_t incarnation = 1) {
-  Member member;
-  member.id = id;
-  member.incarnation = incarnation;
-  member.state = state;
-  member.host = "10.0.0.1";
-  member.peer_port = 31998;
-  member.capacity_bytes = uint64_t{1} << 30;
-  return member;
-}
-
-KnownMembers Known(const std::vector<Member>& members) {
-  KnownMembers known;
-  for (const Member& member : members) known[member.id] = {member, At(0)};
-  return known;
-}
+using testing::MemberOf;
+using testing::MembershipScript;
+using testing::RunTranscript;
 
 std::shared_ptr<const View> Build(const std::shared_ptr<const View>& before,
                                   const std::vector<Member>& members, int64_t now_ms = 0) {
-  return BuildView(before, Known(members), {}, At(now_ms));
+  KnownMembers known;
+  for (const Member& member : members) known[member.id] = {member, TimePoint()};
+  return BuildView(before, known, {}, TimePoint() + milliseconds(now_ms));
 }
 
 Key KeyOf(uint64_t n) {
@@ -41,118 +29,31 @@ Key KeyOf(uint64_t n) {
   return key;
 }
 
-std::set<std::string> Owners(const View& view, const Ring& ring) {
-  std::set<std::string> ids;
-  for (uint64_t n = 0; n < 2000; ++n) {
-    const Member* member = view.Find(ring.OwnerOf(KeyOf(n)));
-    if (member != nullptr) ids.insert(member->id);
-  }
-  return ids;
-}
-
-using Ids = std::set<std::string>;
 constexpr auto kJ = MemberState::kJoining, kA = MemberState::kActive, kD = MemberState::kDraining;
 
-TEST(View, JoinersAreInNextAndDrainersInCurrent) {
-  const auto view = Build(nullptr, {MakeMember("a", kA), MakeMember("d", kD), MakeMember("j", kJ)});
-  EXPECT_EQ(Owners(*view, view->current), (Ids{"a", "d"}));
-  EXPECT_EQ(Owners(*view, view->next), (Ids{"a", "j"}));
-  EXPECT_TRUE(view->previous.empty());
+TEST(View, Script) { RunTranscript<MembershipScript>("membership/view_test.txt"); }
+TEST(Merge, Script) { RunTranscript<MembershipScript>("membership/merge_test.txt"); }
+TEST(Unreachable, Script) { RunTranscript<MembershipScript>("membership/unreachable_test.txt"); }
+
+TEST(View, FindsMembers) {
+  const auto view = Build(nullptr, {MemberOf("a"), MemberOf("j:joining")});
   EXPECT_EQ(view->Find(NodeHash("a"))->id, "a");
   EXPECT_TRUE(view->HasMember(NodeHash("j")));
   EXPECT_EQ(view->Find(NodeHash("x")), nullptr);
 }
 
-TEST(View, AColdStartOfJoinersOwnsTheRingTogether) {
-  const auto cold = Build(nullptr, {MakeMember("x", kJ), MakeMember("y", kJ), MakeMember("z", kJ)});
-  EXPECT_EQ(Owners(*cold, cold->current), (Ids{"x", "y", "z"}));
-  EXPECT_EQ(cold->current, cold->next);
-  const auto one = Build(cold, {MakeMember("x", kA), MakeMember("y", kJ), MakeMember("z", kJ)});
-  EXPECT_EQ(Owners(*one, one->current), (Ids{"x"}));
-  EXPECT_EQ(one->next, cold->next);
-  EXPECT_EQ(one->previous, cold->current);
-}
-
-TEST(View, WhenEverybodyDrainsRecordsStayWhereTheyAre) {
-  const auto view = Build(nullptr, {MakeMember("a", kD), MakeMember("b", kD)});
-  EXPECT_EQ(view->next, view->current);
-  EXPECT_FALSE(view->next.empty());
-}
-
-TEST(View, NobodyIsAnEmptyView) {
-  const auto view = Build(nullptr, {});
-  EXPECT_TRUE(view->current.empty());
-  EXPECT_TRUE(view->next.empty());
-  EXPECT_EQ(Build(view, {}), view);
-}
-
-TEST(View, IsReplacedOnlyWhenSomethingThatMattersChanged) {
-  const std::vector<Member> members = {MakeMember("a", kA), MakeMember("b", kA)};
-  const auto view = Build(nullptr, members);
-  EXPECT_EQ(Build(view, members, 100), view);
-
-  std::vector<std::function<void(Member*)>> changes = {
-      [](Member* m) { m->incarnation = 9; },    [](Member* m) { m->state = kD; },
-      [](Member* m) { m->host = "10.0.0.9"; },  [](Member* m) { m->peer_port = 9; },
-      [](Member* m) { m->http_port = 9; },      [](Member* m) { m->capacity_bytes *= 9; },
-      [](Member* m) { m->synced = {1, 2, 3}; },
-  };
-  for (const auto& change : changes) {
-    auto changed = members;
-    change(&changed[1]);
-    EXPECT_NE(Build(view, changed, 100), view);
+// Lists in heartbeats are bounded; all members work on the same changes first.
+TEST(PendingChanges, AreTheSmallestOfMany) {
+  KnownMembers known;
+  std::vector<uint64_t> tokens;
+  for (size_t i = 0; i < kMostListed + 36; ++i) {
+    const Member member = MemberOf(fmt::format("n{}:joining", i));
+    known[member.id] = {member, TimePoint()};
+    tokens.push_back(SyncToken(member));
   }
-  auto synced = members;
-  synced[0].synced = {1, 2};
-  const auto with = Build(view, synced);
-  EXPECT_EQ(with->epoch, view->epoch) << "no ring changed";
-  synced[0].synced = {2, 1};
-  EXPECT_EQ(Build(with, synced), with) << "a set has no order";
-}
-
-TEST(View, EpochGrowsWithEveryChangeOfARing) {
-  auto view = Build(nullptr, {MakeMember("a", kA)});
-  const uint64_t first = view->epoch;
-  view = Build(view, {MakeMember("a", kA), MakeMember("j", kJ)});
-  EXPECT_EQ(view->epoch, first + 1);
-  view = Build(view, {MakeMember("a", kA), MakeMember("j", kA)});
-  EXPECT_EQ(view->epoch, first + 2);
-}
-
-TEST(View, PreviousLivesForItsGrace) {
-  const auto before = Build(nullptr, {MakeMember("a", kA), MakeMember("b", kA)}, 0);
-  const std::vector<Member> after = {MakeMember("a", kA)};
-  const auto view = Build(before, after, 100);
-  EXPECT_EQ(view->previous, before->current);
-  EXPECT_EQ(view->previous_until, At(6100));
-  EXPECT_EQ(Build(view, after, 6099), view);
-  // A change that leaves `current` alone keeps it.
-  auto synced = after;
-  synced[0].synced = {5};
-  const auto later = Build(view, synced, 3000);
-  EXPECT_EQ(later->previous, before->current);
-  EXPECT_EQ(later->previous_until, At(6100));
-  const auto over = Build(view, after, 6100);
-  EXPECT_TRUE(over->previous.empty());
-  EXPECT_EQ(over->epoch, view->epoch);
-  EXPECT_EQ(Build(over, after, 9000), over);
-}
-
-TEST(View, AChangeIsThroughWhenEveryOtherMemberHasSyncedIt) {
-  Member j = MakeMember("j", kJ), a = MakeMember("a", kA), b = MakeMember("b", kD);
-  auto view = Build(nullptr, {a, b, j});
-  const auto pending = PendingChanges(*view);
-  EXPECT_EQ(std::set<uint64_t>(pending.begin(), pending.end()),
-            (std::set<uint64_t>{SyncToken(j), SyncToken(b)}));
-  EXPECT_FALSE(EveryoneSynced(*view, j));
-  a.synced = {SyncToken(j)};
-  EXPECT_FALSE(EveryoneSynced(*Build(view, {a, b, j}), j));
-  b.synced = {SyncToken(j), 77};
-  EXPECT_TRUE(EveryoneSynced(*Build(view, {a, b, j}), j));
-  // What was synced for a former incarnation or state does not count.
-  EXPECT_FALSE(EveryoneSynced(*Build(view, {a, b, j}), MakeMember("j", kJ, 2)));
-  EXPECT_FALSE(EveryoneSynced(*Build(view, {a, b, j}), MakeMember("j", kD)));
-  EXPECT_TRUE(EveryoneSynced(*Build(nullptr, {j}), j)) << "alone";
+  std::ranges::sort(tokens);
+  tokens.resize(kMostListed);
+  EXPECT_EQ(PendingChanges(*BuildView(nullptr, known, {.vnodes = 1}, TimePoint())), tokens);
 }
 
 // ---- a change of the membership costs no hit ----------------------------------------------------
@@ -194,7 +95,8 @@ class RandomMembership {
 
  private:
   void Add(MemberState state) {
-    members_.push_back(MakeMember("node" + std::to_string(count_++), state));
+    members_.push_back(MemberOf(fmt::format("node{}", count_++)));
+    members_.back().state = state;
     members_.back().capacity_bytes = (1 + rng_() % 4) << 30;
   }
   int64_t Active() const {
@@ -234,9 +136,9 @@ TEST(ViewChange, AnOwnerAndAReaderOneChangeApartAlwaysMeet) {
 // A joiner that owned its arc at once, without the state joining, would cost hits: the test above
 // can fail.
 TEST(ViewChange, SkippingTheJoiningStateWouldCostHits) {
-  const std::vector<Member> few = {MakeMember("a", kA), MakeMember("b", kA)};
+  const std::vector<Member> few = {MemberOf("a"), MemberOf("b")};
   std::vector<Member> more = few;
-  more.push_back(MakeMember("c", kA));
+  more.push_back(MemberOf("c"));
   const auto before = Build(nullptr, few), after = Build(before, more);
   int lost = 0;
   for (uint64_t n = 0; n < 300; ++n)
@@ -246,7 +148,7 @@ TEST(ViewChange, SkippingTheJoiningStateWouldCostHits) {
 
 TEST(ViewChange, ADeathCostsOnlyWhatTheDeadShardHeld) {
   std::vector<Member> members;
-  for (int i = 0; i < 5; ++i) members.push_back(MakeMember("n" + std::to_string(i), kA));
+  for (int i = 0; i < 5; ++i) members.push_back(MemberOf(fmt::format("n{}", i)));
   const auto before = Build(nullptr, members);
   const uint64_t dead = NodeHash(members.back().id);
   members.pop_back();
@@ -261,9 +163,9 @@ TEST(ViewChange, ADeathCostsOnlyWhatTheDeadShardHeld) {
 }
 
 TEST(ViewChange, ARestartedMemberMissesNothingThatWasPublishedToItMeanwhile) {
-  const std::vector<Member> old = {MakeMember("a", kA), MakeMember("b", kA), MakeMember("c", kA)};
+  const std::vector<Member> old = {MemberOf("a"), MemberOf("b"), MemberOf("c")};
   auto restarted = old;
-  restarted[2] = MakeMember("c", kJ, 2);
+  restarted[2] = MemberOf("c@2:joining");
   const auto before = Build(nullptr, old), after = Build(before, restarted);
   for (uint64_t n = 0; n < 1000; ++n) {
     ASSERT_TRUE(Finds(*after, KeyOf(n), PublishedTo(*before, KeyOf(n))));
