@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/internal/transcript"
 	"github.com/peercache/peercache/operator/inject/injecttest"
 	"github.com/peercache/peercache/operator/inject/names"
 )
@@ -50,20 +50,6 @@ func testCluster(namespace string, change ...func(*v1alpha1.PeerCacheCluster)) *
 	return cluster
 }
 
-func namespace(name string, labels map[string]string) *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
-}
-
-func csiCluster() *v1alpha1.PeerCacheCluster {
-	return testCluster("serving", func(c *v1alpha1.PeerCacheCluster) { c.Spec.Injection.Socket = v1alpha1.SocketCSI })
-}
-
-func onlyPurpose(purpose string) func(*v1alpha1.PeerCacheCluster) {
-	return func(c *v1alpha1.PeerCacheCluster) {
-		c.Spec.Injection.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"purpose": purpose}}
-	}
-}
-
 const enginePod = `{
   "apiVersion": "v1", "kind": "Pod",
   "metadata": {"generateName": "engine-", "labels": {"peercache.io/inject": "kv"}},
@@ -71,163 +57,116 @@ const enginePod = `{
     "args": ["python3", "-m", "sglang.launch_server", "--model-path", "x"]}]}
 }`
 
-// podOfOtherNamespace names a cluster of another namespace.
-var podOfOtherNamespace = strings.Replace(enginePod, `"labels"`, `"annotations": {"peercache.io/cluster-namespace": "elsewhere"}, "labels"`, 1)
-
-func servesAll(c *v1alpha1.PeerCacheCluster) {
-	c.Spec.Injection.NamespaceSelector = &metav1.LabelSelector{}
+// pods are those of namespace serving that a script may name.
+var pods = map[string]string{
+	"engine":           enginePod,
+	"engine-elsewhere": strings.Replace(enginePod, `"labels"`, `"annotations": {"peercache.io/cluster-namespace": "elsewhere"}, "labels"`, 1),
+	"unlabeled":        strings.Replace(enginePod, `"kv"`, `""`, 1),
+	"web":              strings.Replace(enginePod, "sglang.launch_server", "http.server", 1),
+	"malformed":        `{"kind": "Pod", "apiVersion": "v1", "spec": 7}`,
 }
 
+// selectors are those of namespaces that a script may name.
+var selectors = map[string]*metav1.LabelSelector{
+	"all":       {},
+	"inference": {MatchLabels: map[string]string{"purpose": "inference"}},
+	"nonsense":  {MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}},
+}
+
+// TestHandle plays testdata/webhook.txt. A step is a pod and what there is when it is created:
+//
+//	cached=N, live=N   a cluster in namespace N, in the cache or at the API server; behind it, what is special about it:
+//	                   serves=SELECTOR, deleted, by-driver (the socket), own-image
+//	purpose=P          the label of namespace serving
+//	driver             the CSI driver is installed
+//	watched=N,N        the namespaces that the operator watches
+//	dry-run, refused   so is the request; the API server refuses connections
 func TestHandle(t *testing.T) {
-	notReachable := errors.New("connection refused")
-	cases := map[string]struct {
-		pod      string
-		cached   []client.Object
-		live     []client.Object
-		err      error
-		dryRun   bool
-		watched  []string
-		injected bool
-		warning  string // a part of the warning
-		event    bool
-	}{
-		"injected": {pod: enginePod, cached: []client.Object{testCluster("serving")}, injected: true},
-		"cluster is not in the cache yet": {
-			pod: enginePod, live: []client.Object{testCluster("serving")}, injected: true,
-		},
-		"no such cluster": {
-			pod: enginePod, cached: []client.Object{testCluster("elsewhere")},
-			warning: "PeerCacheCluster serving/kv does not exist",
-		},
-		"cluster in the namespace of the annotation": {
-			pod:    podOfOtherNamespace,
-			cached: []client.Object{testCluster("elsewhere", servesAll)}, injected: true,
-		},
-		"cluster of another namespace, which serves its own only": {
-			pod: podOfOtherNamespace, event: true, cached: []client.Object{testCluster("elsewhere")},
-			warning: "in serving: write spec.injection.namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: serving}}",
-		},
-		"client image of a cluster elsewhere": {
-			pod: podOfOtherNamespace, injected: true,
-			warning: "not those of PeerCacheCluster elsewhere/kv (spec.injection.client.image)",
-			cached: []client.Object{testCluster("elsewhere", servesAll, func(c *v1alpha1.PeerCacheCluster) {
-				c.Spec.Injection.Client.Image = "author/client:1"
-			})},
-		},
-		"own namespace, whatever is selected": {
-			pod: enginePod, injected: true, cached: []client.Object{testCluster("serving", onlyPurpose("inference"))},
-		},
-		"empty label": {
-			pod: strings.Replace(enginePod, `"kv"`, `""`, 1), warning: "label peercache.io/inject is empty",
-		},
-		"API server does not answer": {
-			pod: enginePod, err: notReachable, warning: "reading PeerCacheCluster serving/kv failed: connection refused",
-		},
-		"cluster is being deleted": {
-			pod: enginePod, warning: "is being deleted", event: true,
-			cached: []client.Object{testCluster("serving", func(c *v1alpha1.PeerCacheCluster) {
-				c.DeletionTimestamp, c.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"test"}
-			})},
-		},
-		"namespace is selected": {
-			pod: podOfOtherNamespace, injected: true,
-			cached: []client.Object{testCluster("elsewhere", onlyPurpose("inference"))},
-			live:   []client.Object{namespace("serving", map[string]string{"purpose": "inference"})},
-		},
-		"namespace is not selected": {
-			pod: podOfOtherNamespace, warning: "serves only namespaces with the labels purpose=inference", event: true,
-			cached: []client.Object{testCluster("elsewhere", onlyPurpose("inference"))},
-			live:   []client.Object{namespace("serving", map[string]string{"purpose": "training"})},
-		},
-		"namespace cannot be read": {
-			pod: podOfOtherNamespace, warning: "reading namespace serving failed", event: true,
-			cached: []client.Object{testCluster("elsewhere", onlyPurpose("inference"))},
-		},
-		"namespace selector is not valid": {
-			pod: podOfOtherNamespace, warning: "namespaceSelector of PeerCacheCluster elsewhere/kv is not valid", event: true,
-			cached: []client.Object{testCluster("elsewhere", func(c *v1alpha1.PeerCacheCluster) {
-				c.Spec.Injection.NamespaceSelector = &metav1.LabelSelector{
-					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}},
-				}
-			})},
-		},
-		"CSI driver is installed": {
-			pod: enginePod, injected: true, cached: []client.Object{
-				csiCluster(), &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "csi.peercache.io"}},
-			},
-		},
-		"cluster in a namespace that the operator does not watch": {
-			pod: podOfOtherNamespace, watched: []string{"serving", "other"}, cached: []client.Object{testCluster("elsewhere", servesAll)},
-			warning: "elsewhere/kv is in a namespace that the operator does not watch (it watches serving, other): add the namespace to watchNamespaces",
-		},
-		"an operator that may not look for the CSI driver": {
-			pod: enginePod, watched: []string{"serving"}, injected: true, cached: []client.Object{csiCluster()},
-		},
-		"CSI driver is missing": {
-			pod: enginePod, warning: "by the CSI driver csi.peercache.io", event: true, cached: []client.Object{csiCluster()},
-		},
-		"not an SGLang pod": {
-			pod: strings.Replace(enginePod, "sglang.launch_server", "http.server", 1), warning: "no container starts SGLang",
-			cached: []client.Object{testCluster("serving")}, event: true,
-		},
-		"a dry run leaves no event": {
-			pod: strings.Replace(enginePod, "sglang.launch_server", "http.server", 1), warning: "no container starts SGLang",
-			cached: []client.Object{testCluster("serving")}, dryRun: true,
-		},
-		"not a pod": {pod: `{"kind": "Pod", "apiVersion": "v1", "spec": 7}`, warning: "decoding it"},
-	}
-	for _, name := range slices.Sorted(maps.Keys(cases)) {
-		test := cases[name]
-		t.Run(name, func(t *testing.T) {
-			scheme := testScheme(t)
-			reader := func(objects []client.Object) client.Reader {
-				return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-					WithInterceptorFuncs(interceptor.Funcs{Get: func(
-						ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption,
-					) error {
-						if test.err != nil {
-							return test.err
-						}
-						return c.Get(ctx, key, o, opts...)
-					}}).Build()
-			}
-			recorder := events.NewFakeRecorder(1)
-			h := &handler{
-				options: Options{ClientImage: "client:test", Namespaces: test.watched},
-				cached:  reader(test.cached), live: reader(test.live),
-				events: recorder,
-			}
-			response := h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-				UID: "1", Namespace: "serving", Operation: admissionv1.Create, DryRun: new(test.dryRun),
-				Object: runtime.RawExtension{Raw: []byte(test.pod)},
-			}})
-
-			if !response.Allowed {
-				t.Fatalf("the pod was refused: %+v", response.Result)
-			}
-			if got := strings.Join(response.Warnings, "\n"); (test.warning == "") != (got == "") || !strings.Contains(got, test.warning) {
-				t.Errorf("warnings %q, want %q in them", got, test.warning)
-			}
-			select {
-			case event := <-recorder.Events:
-				if !test.event || !strings.Contains(event, "PodNotConnected") || !strings.Contains(event, test.warning) {
-					t.Errorf("event %q", event)
-				}
+	transcript.Run(t, "testdata/webhook.txt", func(words []string) (string, error) {
+		raw, known := pods[words[0]]
+		if !known {
+			return "", fmt.Errorf("no pod %q", words[0])
+		}
+		var cached, live []client.Object
+		var cluster *v1alpha1.PeerCacheCluster
+		var refused error
+		options, dryRun := Options{ClientImage: "client:test"}, false
+		for _, word := range words[1:] {
+			switch name, value, _ := strings.Cut(word, "="); name {
+			case "cached":
+				cluster = testCluster(value)
+				cached = append(cached, cluster)
+			case "live":
+				cluster = testCluster(value)
+				live = append(live, cluster)
+			case "serves":
+				cluster.Spec.Injection.NamespaceSelector = selectors[value]
+			case "deleted":
+				cluster.DeletionTimestamp, cluster.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"test"}
+			case "by-driver":
+				cluster.Spec.Injection.Socket = v1alpha1.SocketCSI
+			case "own-image":
+				cluster.Spec.Injection.Client.Image = "author/client:1"
+			case "purpose":
+				live = append(live, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "serving", Labels: map[string]string{name: value}}})
+			case "driver":
+				cached = append(cached, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "csi.peercache.io"}})
+			case "watched":
+				options.Namespaces = strings.Split(value, ",")
+			case "dry-run":
+				dryRun = true
+			case "refused":
+				refused = errors.New("connection refused")
 			default:
-				if test.event {
-					t.Error("no event")
-				}
+				return "", fmt.Errorf("%q means nothing here", word)
 			}
-			if test.warning == "" || !strings.Contains(test.warning, "decoding") {
-				checkPatched(t, test.pod, response, test.injected)
+		}
+		reader := func(objects []client.Object) client.Reader {
+			return fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
+				WithInterceptorFuncs(interceptor.Funcs{Get: func(
+					ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption,
+				) error {
+					if refused != nil {
+						return refused
+					}
+					return c.Get(ctx, key, o, opts...)
+				}}).Build()
+		}
+		recorder := events.NewFakeRecorder(1)
+		h := &handler{options: options, cached: reader(cached), live: reader(live), events: recorder}
+		response := h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			UID: "1", Namespace: "serving", Operation: admissionv1.Create, DryRun: &dryRun,
+			Object: runtime.RawExtension{Raw: []byte(raw)},
+		}})
+		if !response.Allowed {
+			return fmt.Sprintf("refused: %+v", response.Result), nil
+		}
+		answer, reason := patched(t, raw, response)
+		lines := []string{answer}
+		tell := func(kind, text, ofReason string) {
+			if reason != "" && text == ofReason+reason {
+				lines[0] = kind + ", " + lines[0]
+			} else {
+				lines = append(lines, kind+": "+text)
 			}
-		})
-	}
+		}
+		for _, warning := range response.Warnings {
+			tell("warning", warning, "peercache: ")
+		}
+		for len(recorder.Events) > 0 {
+			tell("event", <-recorder.Events, "Warning PodNotConnected pod serving/engine-*: ")
+		}
+		return strings.Join(lines, "\n"), nil
+	})
 }
 
-// checkPatched applies the patch to what the API server has, and looks at the result.
-func checkPatched(t *testing.T, raw string, response admission.Response, injected bool) {
+// patched applies the patch to what the API server has. The answer says what became of the pod, with the reason if it was left
+// alone.
+func patched(t *testing.T, raw string, response admission.Response) (answer, reason string) {
 	t.Helper()
+	if len(response.Patches) == 0 {
+		return "unchanged", ""
+	}
 	operations, err := json.Marshal(response.Patches)
 	if err != nil {
 		t.Fatal(err)
@@ -236,28 +175,29 @@ func checkPatched(t *testing.T, raw string, response admission.Response, injecte
 	if err != nil {
 		t.Fatal(err)
 	}
-	patched, err := patch.Apply([]byte(raw))
+	after, err := patch.Apply([]byte(raw))
 	if err != nil {
 		t.Fatalf("applying %s: %v", operations, err)
 	}
-	if strings.Contains(raw, "fromTheFuture") && !strings.Contains(string(patched), `"fromTheFuture":{"a":1}`) {
-		t.Errorf("a field that this version does not know was lost: %s", patched)
-	}
-	pod := &corev1.Pod{}
-	if err := json.Unmarshal(patched, pod); err != nil {
-		t.Fatal(err)
-	}
-	if got := pod.Annotations[names.AnnotationInjected] == "kv"; got != injected {
-		t.Errorf("injected: %v, want %v: %s", got, injected, patched)
-	}
-	if !injected && pod.Annotations[names.AnnotationSkipReason] == "" {
-		t.Errorf("no reason on the pod: %s", patched)
+	if !strings.Contains(string(after), `"fromTheFuture":{"a":1}`) {
+		t.Errorf("a field that this version does not know was lost: %s", after)
 	}
 	for _, operation := range response.Patches {
 		if operation.Operation != "add" {
 			t.Errorf("the patch does more than add: %s", operation.Json())
 		}
 	}
+	pod := &corev1.Pod{}
+	if err := json.Unmarshal(after, pod); err != nil {
+		t.Fatal(err)
+	}
+	if cluster := pod.Annotations[names.AnnotationInjected]; cluster != "" {
+		answer = "injected of " + cluster
+	}
+	if reason = pod.Annotations[names.AnnotationSkipReason]; reason != "" {
+		answer += "left alone: " + reason
+	}
+	return answer, reason
 }
 
 // TestPlansOnlyTheGroupOfThePod checks that an admission plans one group. A cluster may have many, and an admission must be
