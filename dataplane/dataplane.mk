@@ -124,10 +124,10 @@ test-hostile: build-dataplane ## Attacks on real nodes, as a table: attack, boun
 .PHONY: test-kill
 test-kill: ## Kill processes at 80 random points (FULL=1: 450), check every byte
 	@echo "==> kill -9 at random points"
-	@$(call configure_and_build,asan,build/asan --target pool_test node_test peercached)
+	@$(call configure_and_build,asan,build/asan --target pool_test node_integration_test peercached)
 	@PEERCACHE_KILL_ROUNDS=$(call short,30,200) dataplane/build/asan/pool_test --gtest_filter='AdoptionKillTest.*'
-	@PEERCACHE_KILL_ROUNDS=$(call short,10,50) dataplane/build/asan/node_test --gtest_filter='RestartTest.Whenever*'
-	@PEERCACHE_KILL_ROUNDS=$(call short,40,200) dataplane/build/asan/node_test --gtest_filter='DiskKillTest.*'
+	@PEERCACHE_KILL_ROUNDS=$(call short,10,50) dataplane/build/asan/node_integration_test --gtest_filter='RestartTest.Whenever*'
+	@PEERCACHE_KILL_ROUNDS=$(call short,40,200) dataplane/build/asan/node_integration_test --gtest_filter='DiskKillTest.*'
 
 .PHONY: test-dashboard
 test-dashboard: build-dataplane ## The dashboard of real nodes in a real browser (chromium)

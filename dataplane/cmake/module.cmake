@@ -1,8 +1,9 @@
-# peercache_module(NAME [DEPENDENCY...] [SUBDIRS DIR...] [LIBRARIES TARGET...])
+# peercache_module(NAME [DEPENDENCY...] [SUBDIRS DIR...] [LIBRARIES TARGET...] [TESTS NAME DIRS...])
 #
 # Makes library peercache_NAME of src/NAME/*.cc and, with PEERCACHE_TESTS, the test NAME_test of
 # src/NAME/*_test.cc; tests that need RDMA devices are X_fabric_test.cc and become NAME_fabric_test, part
-# of the target fabric_tests, which no ctest runs. Each src/NAME/X_benchmark.cc becomes program X_benchmark, built only when asked for.
+# of the target fabric_tests, which no ctest runs. Tests of the folders DIRS, a regular expression, become
+# NAME_TESTS_test instead: whoever edits one of them links few others. Each src/NAME/X_benchmark.cc becomes program X_benchmark, built only when asked for.
 include(cmake/test_groups.cmake)
 if(PEERCACHE_TESTS)
   enable_testing()
@@ -23,8 +24,23 @@ if(PEERCACHE_TESTS OR PEERCACHE_FABRIC_TESTS)
   add_custom_target(fabric_tests)
 endif()
 
+# The test BINARY of the module NAME, of these files.
+function(peercache_test binary name)
+  peercache_test_groups(groups ${ARGN})
+  add_executable(${binary} ${groups})
+  target_link_libraries(${binary} PRIVATE peercache_${name} peercache_test_sources GTest::gmock GTest::gtest_main)
+  set_target_properties(${binary} PROPERTIES UNITY_BUILD OFF)
+  if(PEERCACHE_SANITIZER MATCHES "undefined|thread" AND NOT name MATCHES "^(base|pool|directory)$")
+    # They wait more than they compute, and take GCC twice as long when it optimizes them: 415 s
+    # of processor time with ASan.
+    target_compile_options(${binary} PRIVATE -O0)
+  endif()
+  add_dependencies(unit_tests ${binary})
+  gtest_discover_tests(${binary} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120)
+endfunction()
+
 function(peercache_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 M "" "" "SUBDIRS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 M "" "" "SUBDIRS;LIBRARIES;TESTS")
   set(patterns src/${name}/*.cc)
   foreach(dir ${M_SUBDIRS})
     list(APPEND patterns src/${name}/${dir}/*.cc)
@@ -58,17 +74,16 @@ function(peercache_module name)
     target_link_libraries(${program} PRIVATE peercache_${name})
   endforeach()
   if(PEERCACHE_TESTS AND tests)
-    peercache_test_groups(groups ${tests})
-    add_executable(${name}_test ${groups})
-    target_link_libraries(${name}_test PRIVATE peercache_${name} peercache_test_sources GTest::gmock GTest::gtest_main)
-    set_target_properties(${name}_test PROPERTIES UNITY_BUILD OFF)
-    if(PEERCACHE_SANITIZER MATCHES "undefined|thread" AND NOT name MATCHES "^(base|pool|directory)$")
-      # They wait more than they compute, and take GCC twice as long when it optimizes them: 415 s
-      # of processor time with ASan.
-      target_compile_options(${name}_test PRIVATE -O0)
+    while(M_TESTS)
+      list(POP_FRONT M_TESTS part dirs)
+      set(of_part ${tests})
+      list(FILTER of_part INCLUDE REGEX "^src/${name}/(${dirs})/")
+      list(FILTER tests EXCLUDE REGEX "^src/${name}/(${dirs})/")
+      peercache_test(${name}_${part}_test ${name} ${of_part})
+    endwhile()
+    if(tests)
+      peercache_test(${name}_test ${name} ${tests})
     endif()
-    add_dependencies(unit_tests ${name}_test)
-    gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120)
   endif()
   if(TARGET fabric_tests AND fabric_tests)
     add_executable(${name}_fabric_test EXCLUDE_FROM_ALL ${fabric_tests})
