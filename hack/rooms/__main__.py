@@ -1,8 +1,8 @@
 """Which folder uses which, held against rooms.txt: python3 hack/rooms [REPOSITORY]
 
-Prints each line that uses a folder it may not, each folder that the table lacks or has in vain,
-and each that the map in docs/contributing.md does not name. Reads the sources that git knows, tests
-excepted: they may use all.
+Prints each line that uses a folder it may not, or a header that is its folder's own; each folder
+that the table lacks or has in vain, and each that the map in docs/contributing.md does not name.
+Reads the sources that git knows, tests excepted: they may use all.
 """
 
 from __future__ import annotations

@@ -16,11 +16,15 @@ class Language:
     test: re.Pattern[str]  # paths of those that are exempt
     # What a line of a file in FOLDER uses: a path from the tree's root, of a file or a folder.
     uses: Callable[[str, str], str | None]
+    file: re.Pattern[str] | None = None  # in a line that uses one file of a folder, that file
+
+
+_CPP_FILE = re.compile(r'#include "([\w/]+/\w+\.h)"')
 
 
 def _cpp(line: str, _: str) -> str | None:
-    found = re.match(r'#include "([\w/]+)/\w+\.h"', line)
-    return found[1] if found else None
+    found = _CPP_FILE.match(line)
+    return str(PurePosixPath(found[1]).parent) if found else None
 
 
 def _go(line: str, _: str) -> str | None:
@@ -43,7 +47,10 @@ def _python(line: str, folder: str) -> str | None:
 
 LANGUAGES = {
     "cpp": Language(
-        re.compile(r"\.(cc|h)$"), re.compile(r"_(test|testing|benchmark)\.(cc|h)$|/fake/"), _cpp
+        re.compile(r"\.(cc|h)$"),
+        re.compile(r"_(test|testing|benchmark)\.(cc|h)$|/fake/"),
+        _cpp,
+        _CPP_FILE,
     ),
     "go": Language(re.compile(r"\.go$"), re.compile(r"_test\.go$"), _go),
     "python": Language(re.compile(r"\.py$"), re.compile(r"/tests/"), _python),
@@ -55,6 +62,7 @@ class Tree:
     language: str
     root: str
     may_use: dict[str, set[str]] = field(default_factory=dict)
+    shows: dict[str, set[str]] = field(default_factory=dict)  # a folder not in here shows all
 
 
 def parse_table(text: str) -> list[Tree]:
@@ -72,8 +80,17 @@ def parse_table(text: str) -> list[Tree]:
             if entry[1] in trees[-1].may_use:
                 raise ValueError(f"line {number}: {entry[1]} is there twice")
             trees[-1].may_use[entry[1]] = set(entry[2].split())
+        elif (entry := re.fullmatch(r"(\S+) shows:((?: \S+)+)", line)) and trees:
+            if LANGUAGES[trees[-1].language].file is None:
+                raise ValueError(f"line {number}: {trees[-1].language} has no files to show")
+            if entry[1] not in trees[-1].may_use or entry[1] in trees[-1].shows:
+                raise ValueError(f"line {number}: not once behind the line {entry[1]}: FOLDERS")
+            trees[-1].shows[entry[1]] = set(entry[2].split())
         else:
-            raise ValueError(f"line {number}: neither [LANGUAGE ROOT] nor FOLDER: FOLDERS: {raw}")
+            raise ValueError(
+                f"line {number}: neither [LANGUAGE ROOT] nor FOLDER: FOLDERS nor "
+                f"FOLDER shows: FILES: {raw}"
+            )
     return trees
 
 
@@ -107,6 +124,7 @@ def check(trees: list[Tree], files: list[str], read: Callable[[str], str]) -> li
         language = LANGUAGES[tree.language]
         prefix = "" if tree.root == "." else tree.root + "/"
         needed: set[tuple[str, str]] = set()
+        shown: set[tuple[str, str]] = set()
         lacking: set[str] = set()
         for name in files:
             if not name.startswith(prefix) or not language.source.search(name):
@@ -126,12 +144,26 @@ def check(trees: list[Tree], files: list[str], read: Callable[[str], str]) -> li
                 needed.add((folder, room))
                 if room not in tree.may_use[folder]:
                     problems.append(f"{name}:{number}: {folder} may not use {room}: {line.strip()}")
+                if room in tree.shows and language.file and (header := language.file.match(line)):
+                    path = str(PurePosixPath(header[1]).relative_to(room))
+                    shown.add((room, path))
+                    if path not in tree.shows[room]:
+                        problems.append(
+                            f"{name}:{number}: {header[1]} is {room}'s own: use a header that "
+                            f'rooms.txt says it shows, or add {path} to "{room} shows"'
+                        )
         problems += [f"{tree.root}: {inside} is not in rooms.txt" for inside in sorted(lacking)]
         for folder, allowed in tree.may_use.items():
             problems += [
                 f"{tree.root}: {folder} does not use {room}: take it out of rooms.txt"
                 for room in sorted(allowed)
                 if (folder, room) not in needed
+            ]
+        for room, paths in tree.shows.items():
+            problems += [
+                f"{tree.root}: no other folder uses {room}/{path}: take {path} out of {room} shows"
+                for path in sorted(paths)
+                if (room, path) not in shown
             ]
     return problems
 

@@ -69,8 +69,46 @@ def test_circles_are_errors_though_the_table_has_them() -> None:
     ]
 
 
+SHOWS = TABLE + "pool shows: p.h deep/d.h\n"
+BOTH = {"src__node__n_cc": '#include "base/b.h"\n#include "pool/p.h"\n#include "pool/deep/d.h"\n'}
+
+
+def test_a_folder_uses_its_own_headers_and_those_that_others_show() -> None:
+    own = {"src__pool__p_cc": '#include "base/b.h"\n#include "pool/slot.h"\n'}
+    assert problems(SHOWS, **ALLOWED | BOTH | own) == []
+
+
+def test_a_header_that_is_not_shown_is_its_folders_own() -> None:
+    deep = {"src__node__deep__d_cc": '\n#include "pool/slot.h"\n'}
+    assert problems(SHOWS, **ALLOWED | BOTH | deep) == [
+        "src/node/deep/d.cc:2: pool/slot.h is pool's own: use a header that rooms.txt says "
+        'it shows, or add slot.h to "pool shows"'
+    ]
+
+
+def test_tests_may_use_a_header_that_is_not_shown() -> None:
+    test = {"src__node__n_test_cc": '#include "pool/slot.h"\n'}
+    assert problems(SHOWS, **ALLOWED | BOTH | test) == []
+
+
+def test_a_header_that_is_shown_in_vain_goes() -> None:
+    assert problems(SHOWS, **ALLOWED) == [
+        "src: no other folder uses pool/deep/d.h: take deep/d.h out of pool shows"
+    ]
+
+
 @pytest.mark.parametrize(
-    "text", ["base: pool", "[java src]", "[cpp src]\nbase:\nbase:", "[cpp src]\nbase:pool"]
+    "text",
+    [
+        "base: pool",
+        "[java src]",
+        "[cpp src]\nbase:\nbase:",
+        "[cpp src]\nbase:pool",
+        "[cpp src]\nbase shows: b.h",
+        "[cpp src]\nbase:\nbase shows: b.h\nbase shows: c.h",
+        "[cpp src]\nbase:\nbase shows:",
+        "[go src]\nbase:\nbase shows: b.go",
+    ],
 )
 def test_a_table_that_cannot_be_read_says_where(text: str) -> None:
     with pytest.raises(ValueError, match="line"):
