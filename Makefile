@@ -55,7 +55,7 @@ lint: deps ## All linters, and whether generated files are up to date
 	@$(MAKE) --no-print-directory lint-rooms lint-shell lint-workflows lint-cpp lint-python lint-go generate-check
 
 .PHONY: lint-rooms
-lint-rooms: ## Which folder may use which, and which headers: hack/rooms/rooms.txt
+lint-rooms: ## Which folder may use which, and which headers: hack/rooms/rooms.txt; files that comments name
 	@echo "==> rooms"
 	@/usr/bin/python3 hack/rooms
 
@@ -113,7 +113,7 @@ lint-lanes:
 	@cd dataplane && ruff check --config pyproject.toml ../hack/lanes ../hack/rooms && \
 		ruff format --check --config pyproject.toml ../hack/lanes ../hack/rooms && \
 		MYPYPATH=../hack/lanes mypy $(addprefix ../hack/lanes/,__main__.py beside.py run.py named.py alarms.py load.py touched.py) && \
-		MYPYPATH=../hack/rooms mypy $(addprefix ../hack/rooms/,__main__.py rooms.py)
+		MYPYPATH=../hack/rooms mypy $(addprefix ../hack/rooms/,__main__.py rooms.py named_files.py)
 
 .PHONY: clean
 clean: ## Remove what was built in the tree (caches outside stay)

@@ -3,6 +3,8 @@
 Prints each line that uses a folder it may not, or a header that is its folder's own; each folder
 that the table lacks or has in vain, and each that the map in docs/contributing.md does not name.
 Reads the sources that git knows, tests excepted: they may use all.
+
+Prints each comment, of tests too, that names a file which does not exist.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from named_files import stale
 from rooms import check, parse_table, unnamed
 
 HERE = Path(__file__).resolve().parent
@@ -29,6 +32,7 @@ def main() -> int:
     problems = check(trees, files, lambda name: (root / name).read_text())
     page = root / "docs/contributing.md"
     problems += unnamed(trees, page.read_text() if page.is_file() else "")
+    problems += stale(files, lambda name: (root / name).read_text())
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

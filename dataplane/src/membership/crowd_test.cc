@@ -67,7 +67,7 @@ class Host {
   size_t largest_answer_ = 0;
 };
 
-// A member, as node/member_agent.cc makes it go.
+// A member, as node/peer/member_agent.cc makes it go.
 struct Node {
   Member self;
   KnownMembers known;

@@ -1,9 +1,9 @@
 // PageReader: one way by which pages come from the nodes that hold them. RemoteReader
 // (node/read/remote_reader.h) asks its readers one after another; a new transport is one more.
 //
-//   RDMA       node/rails/fabric.h        READs of the holder's pool
-//   TCP        node/read/tcp_reader.h     the holder sends
-//   mapped     node/read/mapped_reader.h  the holder's pool is mapped: it runs on this machine
+//   RDMA       node/rails/fabric.h          READs of the holder's pool
+//   TCP        node/read/tcp_reader.h       the holder sends
+//   mapped     node/mapped/mapped_reader.h  the holder's pool is mapped: it runs on this machine
 //
 // The contract, of each page that a reader is asked for:
 //

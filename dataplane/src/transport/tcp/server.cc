@@ -37,7 +37,7 @@ constexpr uint32_t kMaxBodyBeforeHello = Inbox::kFirst - sizeof(FrameHeader);
 // Parts that are sent at once, when pages are copied into the socket.
 constexpr size_t kPartsPerCall = 256;
 // What a peer must take at least, beyond write_stall: 64 MiB/s of pages, as readers expect them
-// (node/pages.cc); and send, beyond frame_limit: an eighth of that.
+// (node/batch/deadline.h); and send, beyond frame_limit: an eighth of that.
 constexpr uint64_t kPageBytesPerMilli = 64 << 10;
 constexpr uint64_t kFrameBytesPerMilli = kPageBytesPerMilli / 8;
 // Answers that wait for the end of what was received together; a small request can have a large
