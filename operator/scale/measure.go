@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	claimed "github.com/peercache/peercache/internal/ports"
 )
 
 // The phases, in order.
@@ -55,9 +56,11 @@ func measure(ctx context.Context, c config, p *progress) (found *result, err err
 		return nil, fmt.Errorf("making a folder (TMPDIR): %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	free, err := freePorts(ctx, 4)
-	if err != nil {
-		return nil, err
+	var free [4]int
+	for i := range free {
+		if free[i], err = claimed.Claim(ctx); err != nil {
+			return nil, err
+		}
 	}
 	m := &measurement{
 		config: c, progress: p, folder: folder, ports: ports{free[0], free[1], free[2]},

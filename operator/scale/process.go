@@ -158,19 +158,3 @@ func fetch(ctx context.Context, url string) ([]byte, error) {
 	}
 	return body, err
 }
-
-// freePorts returns ports of this machine that are free now.
-func freePorts(ctx context.Context, n int) ([]int, error) {
-	found := make([]int, n)
-	for i := range found {
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("looking for a free port: %w", err)
-		}
-		defer func() { _ = listener.Close() }() // all stay open until the end, so that the ports differ
-		if address, ok := listener.Addr().(*net.TCPAddr); ok {
-			found[i] = address.Port
-		}
-	}
-	return found, nil
-}

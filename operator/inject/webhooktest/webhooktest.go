@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/yaml"
 
+	"github.com/peercache/peercache/internal/ports"
 	"github.com/peercache/peercache/internal/testenv"
 	"github.com/peercache/peercache/operator/inject"
 	"github.com/peercache/peercache/operator/plan"
@@ -40,7 +41,13 @@ func Install(t *testing.T) *envtest.WebhookInstallOptions {
 // InstallThese registers webhooks with the API server until the test ends.
 func InstallThese(t *testing.T, configurations ...*admissionregistrationv1.MutatingWebhookConfiguration) *envtest.WebhookInstallOptions {
 	t.Helper()
-	options := &envtest.WebhookInstallOptions{MutatingWebhooks: configurations}
+	port, err := ports.Claim(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := &envtest.WebhookInstallOptions{
+		MutatingWebhooks: configurations, LocalServingHost: "127.0.0.1", LocalServingPort: port,
+	}
 	if err := options.Install(testenv.Config()); err != nil {
 		t.Fatalf("installing the webhook configuration: %v", err)
 	}
