@@ -47,5 +47,10 @@ TEST(ClaimPortTest, APortInUseIsNotGiven) {
   EXPECT_FALSE(ClaimedPort(ntohs(at.sin_port)).has_value());
 }
 
+TEST(ClaimPortTest, WhereNoneIsFreeItEnds) {
+  const uint16_t port = ClaimPort();
+  EXPECT_FALSE(ClaimPortOf(port, port + 1).has_value());
+}
+
 }  // namespace
 }  // namespace peercache::testing

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <random>
 #include <string>
@@ -40,23 +42,34 @@ inline std::optional<UniqueFd> ClaimedPort(uint16_t port) {
   return claim;
 }
 
-// A port that nobody else gets while this process lives, and that the kernel gives to no
-// connection: those begin at net.ipv4.ip_local_port_range, node ports of Kubernetes at 30000.
+// A port of [first, end) that nobody else gets while this process lives; none when none is free.
+inline std::optional<uint16_t> ClaimPortOf(int first, int end) {
+  std::random_device random;
+  const int start = std::uniform_int_distribution<int>(0, end - first - 1)(random);
+  for (int n = 0; n < end - first; ++n) {
+    const auto port = static_cast<uint16_t>(first + (start + n) % (end - first));
+    // The claim is never closed: it ends with the process.
+    if (auto claim = ClaimedPort(port)) {
+      claim->Release();
+      return port;
+    }
+  }
+  return std::nullopt;
+}
+
+// One that the kernel gives to no connection: those begin at net.ipv4.ip_local_port_range, node
+// ports of Kubernetes at 30000.
 inline uint16_t ClaimPort() {
   constexpr int kFirst = 15'000, kEnd = 30'000;
   const int connections = ReadNumber<int>("/proc/sys/net/ipv4/ip_local_port_range").value_or(kEnd);
   // Where connections begin lower, the claim still keeps tests apart.
   const int end = connections > kFirst + 1000 ? std::min(connections, kEnd) : kEnd;
-  std::random_device random;
-  int port = std::uniform_int_distribution<int>(kFirst, end - 1)(random);
-  for (;;) {
-    // The claim is never closed: it ends with the process.
-    if (auto claim = ClaimedPort(static_cast<uint16_t>(port))) {
-      claim->Release();
-      return static_cast<uint16_t>(port);
-    }
-    port = port + 1 < end ? port + 1 : kFirst;
-  }
+  if (const auto port = ClaimPortOf(kFirst, end)) return *port;
+  std::fprintf(stderr,
+               "no TCP port from %d to %d can be claimed: end the processes that listen, "
+               "or raise the limit of open files\n",
+               kFirst, end);
+  std::abort();
 }
 
 }  // namespace peercache::testing

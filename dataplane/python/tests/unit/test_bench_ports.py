@@ -6,6 +6,9 @@ import socket
 import subprocess
 import sys
 
+import pytest
+from peercache_bench import ports
+from peercache_bench.errors import BenchError
 from peercache_bench.ports import claim, free_port
 
 from ..conftest import PYTHON
@@ -28,14 +31,14 @@ def test_processes_never_get_the_same() -> None:
         )
         for _ in range(2)
     ]
-    ports = []
+    given = []
     for _ in range(EACH):
-        ports.append(free_port())
+        given.append(free_port())
         for other in others:
             assert other.stdout
-            ports.append(int(other.stdout.readline()))
-            assert claim(ports[-1]) is None
-    assert len(set(ports)) == 3 * EACH
+            given.append(int(other.stdout.readline()))
+            assert claim(given[-1]) is None
+    assert len(set(given)) == 3 * EACH
     for other in others:
         other.communicate()
         assert other.returncode == 0
@@ -46,3 +49,11 @@ def test_a_port_in_use_is_not_given() -> None:
         server.bind(("127.0.0.1", 0))
         server.listen()
         assert claim(server.getsockname()[1]) is None
+
+
+def test_where_none_is_free_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    monkeypatch.setattr(ports, "FIRST", port)
+    monkeypatch.setattr(ports, "_end", lambda: port + 1)
+    with pytest.raises(BenchError, match=f"no TCP port from {port} to {port + 1} is free"):
+        free_port()
