@@ -281,11 +281,11 @@ def _batches(command: dict[str, Any]) -> list[list[int]]:
 
 
 def main() -> None:
-    folder, socket, name = sys.argv[1:4]
+    folder, socket, name, timeout_ms = sys.argv[1:5]
     sys.path.insert(0, folder)
     import _peercache
 
-    client, reason = _peercache.connect(socket, name, TIMEOUT_MS, 4 << 20)
+    client, reason = _peercache.connect(socket, name, int(timeout_ms), 4 << 20)
     if client is None:
         raise SystemExit(f"connect: {reason}")
     engine = Engine(client)

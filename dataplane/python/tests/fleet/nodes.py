@@ -17,8 +17,10 @@ from typing import Any
 
 from .. import wrong_bytes
 from ..conftest import PYTHON
-from ..integration.processes import START_SECONDS, Process, extension_folder, peercached
+from ..integration.processes import Process, extension_folder, peercached
+from ..patience import HANG_SECONDS
 from . import calls, pages
+from .engine import TIMEOUT_MS
 from .network import NAMESPACES, Host, Network, inside
 
 PEER_PORT = 31998
@@ -26,8 +28,6 @@ HTTP_PORT = 31997
 DISCOVERY_HOSTS = 3
 # Children end with this process, however it ends.
 WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
-# Longest that a command of an engine may take, beyond its own time.
-ANSWER_SECONDS = 60
 
 
 class Node(Process):
@@ -54,7 +54,9 @@ class Node(Process):
         """The command that runs another one on the host."""
         return ["nsenter", f"--net={NAMESPACES / host.namespace}"] if host.namespace else []
 
-    def ask(self, path: str, timeout: float = 5, asker: Host | None = None) -> tuple[int, str]:
+    def ask(
+        self, path: str, timeout: float = HANG_SECONDS, asker: Host | None = None
+    ) -> tuple[int, str]:
         """Status and body of a GET on the node's HTTP port, from its own host or another."""
 
         def connect() -> socket.socket:
@@ -73,7 +75,7 @@ class Node(Process):
         if self.popen.poll() is not None:
             raise AssertionError(f"{self.name} ended:\n{self.output()[-4000:]}")
         try:
-            return self.ask("/readyz")[0] == 200
+            return self.ask("/readyz", timeout=5)[0] == 200  # it is asked again
         except OSError:
             return False
 
@@ -96,6 +98,7 @@ class EngineProcess(Process):
         node_socket: str,
         page_bytes: int = pages.PAGE_BYTES,
         build: Path | None = None,
+        timeout_ms: int = TIMEOUT_MS,
     ) -> None:
         """``build``: of another commit."""
         self.name = name
@@ -110,6 +113,7 @@ class EngineProcess(Process):
                     str(extension_folder(build)),
                     node_socket,
                     name,
+                    str(timeout_ms),
                 ],
                 cwd=PYTHON,
                 env={
@@ -130,7 +134,7 @@ class EngineProcess(Process):
 
     def answer(self) -> dict[str, Any]:
         assert self.popen.stdout is not None
-        readable, _, _ = select.select([self.popen.stdout], [], [], ANSWER_SECONDS)
+        readable, _, _ = select.select([self.popen.stdout], [], [], HANG_SECONDS)
         line = self.popen.stdout.readline() if readable else b""
         if not line:
             raise AssertionError(f"{self.name} does not answer:\n{self.output()[-4000:]}")
@@ -199,7 +203,7 @@ class Fleet:
     def fill(self, holder: int) -> None:
         """Sets the pages of the holder, which are in its own pool afterwards."""
         first = holder * pages.HOLDER_STRIDE
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         while self.pages_each:
             done = self.engines[holder].ask("set", first=first, count=self.pages_each)
             if done["stored"] == self.pages_each:
@@ -209,13 +213,13 @@ class Fleet:
 
     def wait_ready(self) -> None:
         """Until every node is active and sees all others so, at the same addresses."""
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         for node in self.nodes:
             while not (node.ready() and self._sees_all(node)):
                 assert time.monotonic() < deadline, f"{node.name}: {node.output()[-4000:]}"
                 time.sleep(0.05)
 
-    def wait_full(self, timeout: float = 30) -> None:
+    def wait_full(self, timeout: float = HANG_SECONDS) -> None:
         """Until every engine reads every page."""
         deadline = time.monotonic() + timeout
         missing = {(reader, holder) for reader in self.holders for holder in self.holders}

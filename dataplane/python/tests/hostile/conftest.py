@@ -11,6 +11,7 @@ from .. import wrong_bytes
 from ..fleet.nodes import EngineProcess
 from ..integration.conftest import Cluster
 from ..integration.processes import Node
+from ..patience import PATIENT_MS
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 PAGES = 64
@@ -42,7 +43,9 @@ class Target:
 
     def __init__(self, cluster: Cluster, token: Path) -> None:
         self.node: Node = cluster.node("target", auth_token_file=str(token))
-        self.engine = EngineProcess("honest", cluster.folder, self.node.socket)
+        self.engine = EngineProcess(
+            "honest", cluster.folder, self.node.socket, timeout_ms=PATIENT_MS
+        )
         stored = self.engine.ask("set", first=0, count=PAGES)["stored"]
         assert stored == PAGES
 

@@ -12,6 +12,7 @@ from .. import wrong_bytes
 from ..integration.clients import connect
 from ..integration.memory_group import Sparse
 from ..integration.processes import Node, free_port
+from ..patience import HANG_SECONDS
 from . import answers, bodies, wire
 from .answers import Lies
 from .conftest import PAGES, TOKEN, Table
@@ -27,8 +28,6 @@ QUICK = {
     "lease_ms": "200",
     "peer_timeout_ms": "250",
 }
-AGAIN_SECONDS = 20
-ASKED_SECONDS = 120  # at most, until each question was asked: two seconds on an idle machine
 
 
 class Among:
@@ -103,12 +102,12 @@ class Among:
         start = time.monotonic()
         while not self.serves():
             assert self.node.popen.poll() is None, self.node.output()
-            assert time.monotonic() < start + AGAIN_SECONDS
+            assert time.monotonic() < start + HANG_SECONDS
         return time.monotonic() - start
 
     def await_contact(self) -> None:
         """Until the node has heard of the liar, as it is now, and speaks to it."""
-        deadline = time.monotonic() + AGAIN_SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         while not self.liar.told[wire.CONTACT]:
             assert time.monotonic() < deadline, "it is no member"
             time.sleep(0.05)
@@ -117,7 +116,7 @@ class Among:
         """A clear is true after all: no lie has taken the numbers that it needs."""
         start = time.monotonic()
         while self.client.clear(TAG):
-            assert time.monotonic() < start + AGAIN_SECONDS
+            assert time.monotonic() < start + HANG_SECONDS
             self.await_service()
             time.sleep(0.1)  # one a second is allowed
 
@@ -138,7 +137,7 @@ def among(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Among]:
 def be_lied_to(among: Among, lies: Lies) -> list[int]:
     """The questions that were not asked, whatever the engine did."""
     among.liar.begin(lies)
-    deadline = time.monotonic() + ASKED_SECONDS
+    deadline = time.monotonic() + HANG_SECONDS
     turn = 0
     while time.monotonic() < deadline:
         among.work(turn)
@@ -168,6 +167,6 @@ def test_a_member_that_lies_costs_hits_at_most(among: Among, table: Table, asked
     assert among.get(first, PAGES) == 0, "cleared"
     table(
         f"lies of a member that is asked for {asked}: {len(rows)}",
-        f"misses, and all again in {AGAIN_SECONDS} s",
+        "misses, and all again",
         f"{PAGES} of {PAGES} own pages, and all again in {longest:.1f} s",
     )

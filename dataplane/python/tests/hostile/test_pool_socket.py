@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ..integration.conftest import Cluster
+from ..patience import HANG_SECONDS
 from . import wire
 from .conftest import TOKEN, Table
 from .wire import frame
@@ -49,7 +50,7 @@ class Reader(wire.Connection):
     def __init__(self, place: Place) -> None:
         self.place = place
         connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(wire.PATIENCE_SECONDS)
+        connection.settimeout(HANG_SECONDS)
         connection.connect(str(place.path))
         super().__init__(connection)
 

@@ -21,6 +21,7 @@ from ..integration.clients import connect
 from ..integration.conftest import Cluster
 from ..integration.memory_group import MemoryGroup, Sparse
 from ..integration.processes import Node
+from ..patience import HANG_SECONDS
 from . import wire
 from .conftest import Table
 
@@ -115,7 +116,7 @@ def test_memory_that_an_engine_gives_back_after_it_shared_it(
     client.close()
     shared.map.close()
     shared.close()
-    deadline = time.monotonic() + wire.PATIENCE_SECONDS
+    deadline = time.monotonic() + HANG_SECONDS
     while group.used() > before + MOST:
         assert time.monotonic() < deadline, "the engine has ended, and its memory is not gone"
         time.sleep(0.05)

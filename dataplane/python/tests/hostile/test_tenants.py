@@ -16,6 +16,7 @@ from ..fleet import pages
 from ..fleet.nodes import EngineProcess
 from ..integration.conftest import Cluster
 from ..integration.processes import Node
+from ..patience import PATIENT_MS
 from . import wire
 from .conftest import PAGES, Table
 
@@ -49,7 +50,8 @@ class Tenants:
         return str(self.folders[tenant] / Path(self.node.socket).name)
 
     def engine(self, tenant: str, suffix: str = "") -> EngineProcess:
-        return EngineProcess(f"{tenant}{suffix}", self.cluster.folder, self.socket(tenant))
+        name, socket = f"{tenant}{suffix}", self.socket(tenant)
+        return EngineProcess(name, self.cluster.folder, socket, timeout_ms=PATIENT_MS)
 
     def set(self, tenant: str, first: int, count: int) -> int:
         return int(self.engines[tenant].ask("set", first=first, count=count)["stored"])

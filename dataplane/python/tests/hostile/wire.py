@@ -14,13 +14,15 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..patience import HANG_SECONDS
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 MAGIC = 0x31574350
 HEADER = struct.Struct("<IBBHQIIQ")
 MAX_BODY = 16 << 20
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = HANG_SECONDS
 NODE = 99  # who we say we are
 
 ERROR, HELLO, HELLO_OK, CHALLENGE, PROVE, PROVE_OK = 1, 2, 3, 5, 6, 7

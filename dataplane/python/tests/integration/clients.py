@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..patience import PATIENT_MS
 from .processes import extension_folder
-
-TIMEOUT_MS = 5000
 
 
 def connect(socket: str) -> Any:
@@ -17,6 +16,6 @@ def connect(socket: str) -> Any:
         peercache.__path__.append(folder)
     from peercache import _peercache
 
-    connected, reason = _peercache.connect(socket, "a test", TIMEOUT_MS, 1 << 20)
+    connected, reason = _peercache.connect(socket, "a test", PATIENT_MS, 1 << 20)
     assert reason == ""
     return connected

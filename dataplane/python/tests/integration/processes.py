@@ -20,9 +20,7 @@ from peercache_bench.ports import free_port as free_port  # tests take it from h
 
 from .. import wrong_bytes
 from ..conftest import ENGINE, PYTHON, ROOT
-
-START_SECONDS = 60
-STOP_SECONDS = 15
+from ..patience import HANG_SECONDS
 
 _Process = TypeVar("_Process", bound="Process")
 
@@ -111,13 +109,13 @@ class Process:
             self.popen.send_signal(signal.SIGCONT)
             self.popen.terminate()
             try:
-                self.popen.wait(STOP_SECONDS)
+                self.popen.wait(HANG_SECONDS)
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise AssertionError(f"{self.name} ignores SIGTERM:\n{self.output()}") from None
         return self.popen.returncode
 
-    def wait_for(self, url: str, seconds: float = START_SECONDS) -> None:
+    def wait_for(self, url: str, seconds: float = HANG_SECONDS) -> None:
         deadline = time.monotonic() + seconds
         while True:
             if self.popen.poll() is not None:
