@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -126,7 +125,7 @@ func applySample(t *testing.T, namespace, file string, change func(*unstructured
 func podsThatCome(t *testing.T, namespace, app string, count int) []corev1.Pod {
 	t.Helper()
 	pods := &corev1.PodList{}
-	testenv.Eventually(t, time.Minute, func() error {
+	testenv.Eventually(t, func() error {
 		err := testenv.Client(t).List(t.Context(), pods, client.InNamespace(namespace), client.MatchingLabels{"app": app})
 		if err == nil && len(pods.Items) != count {
 			err = fmt.Errorf("%d pods of %s, want %d", len(pods.Items), app, count)

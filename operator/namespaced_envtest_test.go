@@ -56,13 +56,13 @@ func TestNamespacedOperator(t *testing.T) {
 	elsewhere := testenv.Namespace(t)
 	refused, probes := startNamespaced(t)
 
-	testenv.Eventually(t, timeout, func() error { return probe(t.Context(), probes, "/readyz") })
+	testenv.Eventually(t, func() error { return probe(t.Context(), probes, "/readyz") })
 	here, there := newDemo(t, c, watched), newDemo(t, c, elsewhere)
-	testenv.Eventually(t, timeout, func() error {
+	testenv.Eventually(t, func() error {
 		return c.Get(t.Context(), client.ObjectKey{Namespace: watched, Name: "demo-default"}, &appsv1.DaemonSet{})
 	})
 	t.Run("says what it cannot look at", func(t *testing.T) {
-		testenv.Eventually(t, timeout, func() error {
+		testenv.Eventually(t, func() error {
 			return errors.Join(
 				hasCondition(t, c, here, v1alpha1.ConditionDevicesAvailable, "MachinesUnread", "--watch-namespaces"),
 				hasCondition(t, c, here, v1alpha1.ConditionInjectionReady, "WebhookReady", "the namespaces that the operator watches (inference), and in no other"),
@@ -76,13 +76,13 @@ func TestNamespacedOperator(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		testenv.Eventually(t, timeout, func() error {
+		testenv.Eventually(t, func() error {
 			return hasCondition(t, c, here, v1alpha1.ConditionInjectionReady, "PodsMissed", "one")
 		})
 		if err := c.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: watched, Name: "demo-config"}}); err != nil {
 			t.Fatal(err)
 		}
-		testenv.Eventually(t, timeout, func() error {
+		testenv.Eventually(t, func() error {
 			return c.Get(t.Context(), client.ObjectKey{Namespace: watched, Name: "demo-config"}, &corev1.ConfigMap{})
 		})
 	})
@@ -115,13 +115,13 @@ func TestNamespacedOperatorWithCertManager(t *testing.T) {
 	}
 	folder, _ := givenCertificate(t, "peercache-webhook."+namespacedHome+".svc")
 	refused, probes := startNamespaced(t, "--webhook-certificates="+folder)
-	testenv.Eventually(t, timeout, func() error { return probe(t.Context(), probes, "/readyz") })
+	testenv.Eventually(t, func() error { return probe(t.Context(), probes, "/readyz") })
 	cluster := &v1alpha1.PeerCacheCluster{ObjectMeta: metav1.ObjectMeta{Namespace: watched, Name: "with-cert-manager"}}
 	cluster.Spec.Memory.Pool = resource.MustParse("1Gi")
 	if err := c.Create(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, timeout, func() error { // nobody has written a CA
+	testenv.Eventually(t, func() error { // nobody has written a CA
 		return hasCondition(t, c, cluster, v1alpha1.ConditionInjectionReady, "WebhookUntrusted", "")
 	})
 	onlyPolicies(t, refused)

@@ -39,10 +39,7 @@ import (
 	"github.com/peercache/peercache/operator/plan"
 )
 
-const (
-	systemNamespace = "peercache-system"
-	timeout         = 30 * time.Second
-)
+const systemNamespace = "peercache-system"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asOperator) != "" {
@@ -160,7 +157,7 @@ func start(t *testing.T) addresses {
 			if err != nil {
 				t.Errorf("the operator stopped with %v", err)
 			}
-		case <-time.After(timeout):
+		case <-time.After(testenv.Hang):
 			t.Error("the operator does not stop")
 		}
 	})
@@ -168,7 +165,7 @@ func start(t *testing.T) addresses {
 }
 
 func testCertificate(t *testing.T, c client.Client, at addresses) {
-	testenv.Eventually(t, timeout, func() error { return probe(t.Context(), at.probes, "/readyz") })
+	testenv.Eventually(t, func() error { return probe(t.Context(), at.probes, "/readyz") })
 	if err := probe(t.Context(), at.probes, "/healthz"); err != nil {
 		t.Error(err)
 	}
@@ -179,7 +176,7 @@ func testCertificate(t *testing.T, c client.Client, at addresses) {
 
 // testTraces looks for the span of the request that applied a DaemonSet, within a step of a reconcile.
 func testTraces(t *testing.T, collector *otlp.Collector) {
-	testenv.Eventually(t, timeout, func() error {
+	testenv.Eventually(t, func() error {
 		spans := map[string]otlp.Span{}
 		for _, span := range collector.Spans() {
 			spans[string(span.SpanId)] = span
@@ -226,12 +223,12 @@ func testPreflight(t *testing.T, c client.Client) {
 		}
 	}
 	if testenv.Minor(t) < 34 {
-		testenv.Eventually(t, timeout, reason("DevicesAvailable", "DRAUnavailable"))
+		testenv.Eventually(t, reason("DevicesAvailable", "DRAUnavailable"))
 	} else {
-		testenv.Eventually(t, timeout, reason("DevicesAvailable", "ClaimTemplateMissing"))
+		testenv.Eventually(t, reason("DevicesAvailable", "ClaimTemplateMissing"))
 	}
-	testenv.Eventually(t, timeout, reason("NetworksResolved", "MultusMissing"))
-	testenv.Eventually(t, timeout, reason("InjectionReady", "WebhookReady"))
+	testenv.Eventually(t, reason("NetworksResolved", "MultusMissing"))
+	testenv.Eventually(t, reason("InjectionReady", "WebhookReady"))
 
 	change := func(change func(*v1alpha1.PeerCacheClusterSpec)) { // a patch, because the operator writes the status meanwhile
 		before := cluster.DeepCopy()
@@ -241,7 +238,7 @@ func testPreflight(t *testing.T, c client.Client) {
 		}
 	}
 	change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails = nil })
-	testenv.Eventually(t, timeout, reason("DevicesAvailable", "NoMachines"))
+	testenv.Eventually(t, reason("DevicesAvailable", "NoMachines"))
 	t.Log("a machine that joins is seen at once")
 	machine := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{"test": namespace}}}
 	if err := c.Create(t.Context(), machine); err != nil {
@@ -252,7 +249,7 @@ func testPreflight(t *testing.T, c client.Client) {
 	if err := c.Patch(t.Context(), ready, client.MergeFrom(machine)); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, timeout, reason("DevicesAvailable", "CPUShort"))
+	testenv.Eventually(t, reason("DevicesAvailable", "CPUShort"))
 
 	t.Log("what is asked for besides the nodes comes and goes")
 	kinds := envtest.CRDInstallOptions{Paths: []string{
@@ -283,7 +280,7 @@ func testPreflight(t *testing.T, c client.Client) {
 		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "demo-device-plugin"}},
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "demo-device-plugin"}}}
 	for _, object := range made {
-		testenv.Eventually(t, timeout, func() error {
+		testenv.Eventually(t, func() error {
 			return c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: object.GetName()}, object)
 		})
 	}
@@ -292,7 +289,7 @@ func testPreflight(t *testing.T, c client.Client) {
 		s.Monitoring.Scrape, s.Monitoring.Rules = v1alpha1.ScrapeNone, v1alpha1.RulesNone
 	})
 	for _, object := range made {
-		testenv.Eventually(t, timeout, func() error {
+		testenv.Eventually(t, func() error {
 			err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object)
 			if apierrors.IsNotFound(err) {
 				return nil
@@ -342,17 +339,17 @@ func testMissedPods(t *testing.T, c client.Client) {
 			return nil
 		}
 	}
-	testenv.Eventually(t, timeout, missed(0, "WebhookReady"))
+	testenv.Eventually(t, missed(0, "WebhookReady"))
 	change(pod, `{"metadata":{"labels":{"peercache.io/inject":"demo"}}}`)
-	testenv.Eventually(t, timeout, missed(1, "PodsMissed"))
+	testenv.Eventually(t, missed(1, "PodsMissed"))
 	change(cluster, `{"spec":{"injection":{"missedPods":"Recreate"}}}`)
-	testenv.Eventually(t, timeout, func() error {
+	testenv.Eventually(t, func() error {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("pod engine is still there (error %w)", err)
 		}
 		return nil
 	})
-	testenv.Eventually(t, timeout, missed(0, "WebhookReady"))
+	testenv.Eventually(t, missed(0, "WebhookReady"))
 }
 
 func testWatches(t *testing.T, c client.Client) {
@@ -368,16 +365,16 @@ func testWatches(t *testing.T, c client.Client) {
 		return c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, into)
 	}
 	daemonSet := &appsv1.DaemonSet{}
-	testenv.Eventually(t, timeout, func() error { return read("demo-default", daemonSet) })
+	testenv.Eventually(t, func() error { return read("demo-default", daemonSet) })
 
 	t.Log("a deleted ConfigMap comes back")
 	config := &corev1.ConfigMap{}
-	testenv.Eventually(t, timeout, func() error { return read("demo-config", config) })
+	testenv.Eventually(t, func() error { return read("demo-config", config) })
 	before := config.UID
 	if err := c.Delete(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, timeout, func() error {
+	testenv.Eventually(t, func() error {
 		if err := read("demo-config", config); err != nil {
 			return err
 		}
@@ -389,12 +386,12 @@ func testWatches(t *testing.T, c client.Client) {
 
 	t.Log("a label that is taken from an object comes back, although the cache then loses sight of it")
 	service := &corev1.Service{}
-	testenv.Eventually(t, timeout, func() error { return read("demo-discovery", service) })
+	testenv.Eventually(t, func() error { return read("demo-discovery", service) })
 	service.Labels = nil
 	if err := c.Update(t.Context(), service); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, timeout, func() error {
+	testenv.Eventually(t, func() error {
 		if err := read("demo-discovery", service); err != nil {
 			return err
 		}
@@ -420,7 +417,7 @@ func testWatches(t *testing.T, c client.Client) {
 	if err := c.Status().Update(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, timeout, func() error {
+	testenv.Eventually(t, func() error {
 		if err := read(pod.Name, pod); err != nil {
 			return err
 		}
@@ -431,7 +428,7 @@ func testWatches(t *testing.T, c client.Client) {
 	})
 
 	t.Log("events reach the cluster's description")
-	testenv.Eventually(t, timeout, func() error {
+	testenv.Eventually(t, func() error {
 		var events corev1.EventList
 		if err := c.List(t.Context(), &events, client.InNamespace(namespace)); err != nil {
 			return err
@@ -455,7 +452,7 @@ func testRotation(t *testing.T, c client.Client, at addresses) {
 	if err := c.Delete(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	testenv.Eventually(t, timeout, func() error {
+	testenv.Eventually(t, func() error {
 		if err := c.Get(t.Context(), key, secret); err != nil {
 			return err
 		}

@@ -49,10 +49,10 @@ const asOperator = "PEERCACHE_TEST_AS_OPERATOR"
 // testStandby checks that a replica that does not lead answers the webhook with the same certificate as the leader.
 func testStandby(t *testing.T, c client.Client, leader addresses) {
 	// The lease may still belong to an operator that has just stopped.
-	testenv.Eventually(t, timeout, func() error { return probe(t.Context(), leader.probes, "/readyz") })
+	testenv.Eventually(t, func() error { return probe(t.Context(), leader.probes, "/readyz") })
 	before := leads(t, c)
 	standby := startProcess(t)
-	testenv.Eventually(t, timeout, func() error { return probe(t.Context(), standby.probes, "/readyz") })
+	testenv.Eventually(t, func() error { return probe(t.Context(), standby.probes, "/readyz") })
 	if now := leads(t, c); now != before {
 		t.Fatalf("%s leads, after %s", now, before)
 	}
@@ -68,7 +68,7 @@ func testStandby(t *testing.T, c client.Client, leader addresses) {
 		testRotation(t, c, addresses{webhook: served})
 	}
 	for _, served := range []string{leader.webhook, standby.webhook} {
-		testenv.Eventually(t, timeout, func() error { return handshake(t.Context(), c, served) })
+		testenv.Eventually(t, func() error { return handshake(t.Context(), c, served) })
 	}
 }
 
@@ -87,7 +87,7 @@ func TestCertificateOfSomebodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	operator := startProcess(t, "--webhook-certificates="+folder)
-	testenv.Eventually(t, timeout, func() error { return probe(t.Context(), operator.probes, "/readyz") })
+	testenv.Eventually(t, func() error { return probe(t.Context(), operator.probes, "/readyz") })
 	leads(t, c)
 	namespace := testenv.Namespace(t)
 	cluster := demo(namespace)
@@ -96,7 +96,7 @@ func TestCertificateOfSomebodyElse(t *testing.T) {
 	}
 	admit(t, c, operator.webhook, namespace)
 	// The operator reconciles, so it would have written the CA by now.
-	testenv.Eventually(t, timeout, func() error {
+	testenv.Eventually(t, func() error {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func demo(namespace string) *v1alpha1.PeerCacheCluster {
 func leads(t *testing.T, c client.Client) string {
 	t.Helper()
 	var lease coordinationv1.Lease
-	testenv.Eventually(t, timeout, func() error {
+	testenv.Eventually(t, func() error {
 		err := c.Get(t.Context(), client.ObjectKey{Namespace: systemNamespace, Name: "peercache-operator"}, &lease)
 		if err == nil && (lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "") {
 			err = errors.New("nobody leads")
@@ -180,7 +180,7 @@ func admit(t *testing.T, c client.Client, address, namespace string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	browser := &http.Client{Timeout: timeout, Transport: &http.Transport{TLSClientConfig: &tls.Config{
+	browser := &http.Client{Timeout: testenv.Hang, Transport: &http.Transport{TLSClientConfig: &tls.Config{
 		RootCAs: roots, ServerName: "peercache-webhook." + systemNamespace + ".svc",
 	}}}
 	defer browser.CloseIdleConnections()
@@ -248,7 +248,7 @@ func startProcessAs(t *testing.T, server *clientcmdapi.Cluster, account rest.Imp
 		select {
 		case status := <-ended:
 			err = errors.Join(err, status)
-		case <-time.After(timeout):
+		case <-time.After(testenv.Hang):
 			err = errors.Join(err, errors.New("it does not stop"), command.Process.Kill(), <-ended)
 		}
 		if err != nil || t.Failed() {

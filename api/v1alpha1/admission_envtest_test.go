@@ -11,7 +11,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,7 +41,7 @@ func TestNetworksNeedTheRightToMakeThem(t *testing.T) {
 	ctx := t.Context()
 
 	// A policy takes effect a moment after it was made.
-	testenv.Eventually(t, 30*time.Second, func() error {
+	testenv.Eventually(t, func() error {
 		err := editor.Create(ctx, manifest(t, namespace, "refused", ownNetworks), client.DryRunAll)
 		if err == nil {
 			return errors.New("it is admitted")
@@ -90,7 +89,7 @@ func TestNetworksNeedTheRightToMakeThem(t *testing.T) {
 	grant(t, admin, namespace, name, "networks", rbacv1.PolicyRule{
 		APIGroups: []string{"k8s.cni.cncf.io"}, Resources: []string{"network-attachment-definitions"}, Verbs: []string{"create"},
 	})
-	testenv.Eventually(t, 30*time.Second, func() error {
+	testenv.Eventually(t, func() error {
 		return editor.Create(ctx, manifest(t, namespace, "allowed", ownNetworks), client.DryRunAll)
 	})
 }

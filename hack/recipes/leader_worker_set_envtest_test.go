@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -71,7 +70,7 @@ func connectsGroup(t *testing.T, mode v1alpha1.InjectionMode) {
 		}
 	}
 	pods := &corev1.PodList{}
-	testenv.Eventually(t, time.Minute, func() error {
+	testenv.Eventually(t, func() error {
 		err := c.List(t.Context(), pods, client.InNamespace(namespace))
 		if err == nil && len(pods.Items) != 2 {
 			err = fmt.Errorf("%d pods, want a leader and a worker", len(pods.Items))
@@ -187,7 +186,7 @@ func serveLeaderWorkerSets(t *testing.T, configuration string) {
 		}
 	}
 	webhooktest.Run(t, mgr)
-	testenv.Eventually(t, time.Minute, func() error { return mgr.GetWebhookServer().StartedChecker()(nil) })
+	testenv.Eventually(t, func() error { return mgr.GetWebhookServer().StartedChecker()(nil) })
 }
 
 // TestVersionOnPage compares the version that docs/recipes.md names with the one that is tested.

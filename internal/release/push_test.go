@@ -300,7 +300,7 @@ func startRegistry(t *testing.T) string {
 		_ = command.Process.Kill()
 		_ = command.Wait()
 	})
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 		if err == nil {
 			_ = connection.Close()

@@ -70,7 +70,7 @@ func TestFailEndsEventually(t *testing.T) {
 				got = []string{"a"}
 			}
 			inner.Expect(Right(fail, "reader", got, []string{"a"})).To(gomega.Equal(1))
-		}).WithTimeout(10 * time.Second).Should(gomega.Succeed())
+		}).WithTimeout(2 * time.Minute).Should(gomega.Succeed())
 	})
 	if tries != 1 || report == "" {
 		t.Errorf("%d tries, %q", tries, report)

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,7 +77,7 @@ func TestAStandbyFillsItsCacheBeforeItIsReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	webhooktest.Run(t, mgr)
-	testenv.Eventually(t, time.Minute, func() error { return answers(t, "http://"+probes+"/readyz") })
+	testenv.Eventually(t, func() error { return answers(t, "http://"+probes+"/readyz") })
 	select {
 	case <-mgr.Elected():
 		t.Fatal("it leads")

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -166,7 +165,7 @@ func honoursNamespaceSelector(t *testing.T) {
 	if reason := first.Annotations[names.AnnotationSkipReason]; !strings.Contains(reason, "purpose=inference") {
 		t.Errorf("reason: %s", reason)
 	}
-	testenv.Eventually(t, 30*time.Second, func() error {
+	testenv.Eventually(t, func() error {
 		list := &eventsv1.EventList{}
 		if err := c.List(t.Context(), list, client.InNamespace(served)); err != nil {
 			return err

@@ -139,7 +139,7 @@ func TestRemovingPools(t *testing.T) {
 	}
 	unlock := lock(t, file)
 	time.AfterFunc(500*time.Millisecond, unlock)
-	if says := runRemoval(t, folder, "30"); says != "" {
+	if says := runRemoval(t, folder, "120"); says != "" {
 		t.Errorf("it says %q", says)
 	}
 	expectFiles(t, folder, nil)

@@ -53,7 +53,7 @@ func installKinds(t *testing.T, file string, kind schema.GroupKind) {
 		if err := envtest.UninstallCRDs(testenv.Config(), options); err != nil {
 			t.Error(err)
 		}
-		testenv.Eventually(t, time.Minute, func() error {
+		testenv.Eventually(t, func() error {
 			fresh, err := client.New(testenv.Config(), client.Options{Scheme: testenv.Scheme()})
 			if err != nil {
 				return err

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -81,7 +80,7 @@ func (b *bench) connects() (bool, error) {
 
 func (b *bench) untilConnects(want bool) {
 	b.Helper()
-	testenv.Eventually(b.T, time.Minute, func() error {
+	testenv.Eventually(b.T, func() error {
 		if got, err := b.connects(); err != nil || got != want {
 			return fmt.Errorf("pods are connected: %t (error %w)", got, err)
 		}

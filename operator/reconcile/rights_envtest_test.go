@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -91,7 +90,7 @@ func (b *bench) revoke(feature string) {
 func (b *bench) waitForRights(role *rbacv1.ClusterRole, allowed bool) {
 	b.Helper()
 	rule := role.Rules[0]
-	testenv.Eventually(b.T, 20*time.Second, func() error {
+	testenv.Eventually(b.T, func() error {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: b.operator(), ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Namespace: b.namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0],

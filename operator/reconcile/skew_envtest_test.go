@@ -10,7 +10,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -144,7 +143,7 @@ func mark(schema *apiextensionsv1.JSONSchemaProps) {
 
 func waitForMark(t *testing.T, ctx context.Context, c client.Client, want bool) { //nolint:revive // t is first in tests
 	t.Helper()
-	testenv.Eventually(t, time.Minute, func() error {
+	testenv.Eventually(t, func() error {
 		probe := &unstructured.Unstructured{Object: map[string]any{
 			"spec": map[string]any{"memory": map[string]any{"pool": "1Gi"}, marker: "x"},
 		}}

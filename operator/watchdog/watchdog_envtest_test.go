@@ -106,7 +106,7 @@ func (f *fixture) phase(pod *corev1.Pod, phase corev1.PodPhase) {
 func (f *fixture) missed(names ...string) []metav1.PartialObjectMetadata {
 	f.Helper()
 	var pods []metav1.PartialObjectMetadata
-	testenv.Eventually(f.T, 20*time.Second, func() (err error) {
+	testenv.Eventually(f.T, func() (err error) {
 		if pods, err = f.watchdog.Missed(f.Context(), f.cluster); err != nil {
 			return err
 		}

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -301,7 +300,7 @@ func installPolicy(t *testing.T, cluster *v1alpha1.PeerCacheCluster, driverMissi
 		Name: "probe", Namespace: cluster.Namespace, Labels: map[string]string{v1alpha1.LabelInject: cluster.Name},
 	}}
 	probe.Spec.Containers = []corev1.Container{{Name: "probe", Image: "probe"}}
-	testenv.Eventually(t, time.Minute, func() error {
+	testenv.Eventually(t, func() error {
 		if dryRun(t, c, probe).Annotations[names.AnnotationSkipReason] == "" {
 			return errors.New("the policy is not in effect")
 		}

@@ -9,7 +9,6 @@ import (
 	"context"
 	"os"
 	"testing"
-	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -84,7 +83,7 @@ func Serve(t *testing.T, clientImage string) {
 		t.Fatal(err)
 	}
 	Run(t, mgr)
-	testenv.Eventually(t, time.Minute, func() error {
+	testenv.Eventually(t, func() error {
 		return mgr.GetWebhookServer().StartedChecker()(nil)
 	})
 }
