@@ -16,7 +16,7 @@ typedef ssize_t Transfer(int, const struct iovec *, int, off_t);
 
 static volatile struct faults {
   int64_t read_errno, write_errno;       /* with which each fails; 0: none */
-  int64_t read_delay_ns, write_delay_ns; /* before each */
+  int64_t read_delay_ns, write_delay_ns; /* before each, while it is not 0 */
   int64_t flips;                         /* whether each read brings one wrong bit */
   int64_t reads, writes;                 /* how many were asked for */
 } * faults;
@@ -30,9 +30,20 @@ __attribute__((constructor)) static void start(void) {
   faults = map;
 }
 
-static int wait_and_fail(int64_t delay, int64_t error) {
-  const struct timespec time = {delay / 1000000000, delay % 1000000000};
-  if (delay != 0) nanosleep(&time, NULL);
+static int64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * (int64_t)1000000000 + now.tv_nsec;
+}
+
+/* A wait ends where the delay is taken back meanwhile. */
+static int wait_and_fail(volatile const int64_t *delay, int64_t error) {
+  const struct timespec moment = {0, 1000000};
+  const int64_t begun = *delay == 0 ? 0 : now_ns();
+  for (int64_t left; *delay != 0 && (left = begun + *delay - now_ns()) > 0;) {
+    const struct timespec last = {0, left};
+    nanosleep(left < moment.tv_nsec ? &last : &moment, NULL);
+  }
   errno = (int)error;
   return error != 0;
 }
@@ -42,7 +53,7 @@ ssize_t preadv(int file, const struct iovec *parts, int count, off_t offset) {
   if (real == NULL) real = (Transfer *)dlsym(RTLD_NEXT, "preadv");
   if (faults == NULL) return real(file, parts, count, offset);
   __atomic_add_fetch(&faults->reads, 1, __ATOMIC_RELAXED);
-  if (wait_and_fail(faults->read_delay_ns, faults->read_errno)) return -1;
+  if (wait_and_fail(&faults->read_delay_ns, faults->read_errno)) return -1;
   const ssize_t got = real(file, parts, count, offset);
   if (got > 0 && faults->flips) ((char *)parts[0].iov_base)[parts[0].iov_len / 2] ^= 1;
   return got;
@@ -53,6 +64,6 @@ ssize_t pwritev(int file, const struct iovec *parts, int count, off_t offset) {
   if (real == NULL) real = (Transfer *)dlsym(RTLD_NEXT, "pwritev");
   if (faults == NULL) return real(file, parts, count, offset);
   __atomic_add_fetch(&faults->writes, 1, __ATOMIC_RELAXED);
-  if (wait_and_fail(faults->write_delay_ns, faults->write_errno)) return -1;
+  if (wait_and_fail(&faults->write_delay_ns, faults->write_errno)) return -1;
   return real(file, parts, count, offset);
 }

@@ -20,6 +20,7 @@ from peercache_bench.nodes import loopback_nodes
 from peercache_bench.perf import Perf
 
 from ..conftest import PYTHON
+from ..patience import HANG_SECONDS
 from .processes import binary, free_port
 
 pytestmark = pytest.mark.node
@@ -246,7 +247,7 @@ class Started:
 
     def stop(self, number: int) -> int:
         self.popen.send_signal(number)
-        self.popen.communicate(timeout=60)
+        self.popen.communicate(timeout=HANG_SECONDS)
         return self.popen.returncode
 
 
@@ -293,20 +294,26 @@ def test_drive_of_other_pages_says_so(tmp_path: Path, capsys: pytest.CaptureFixt
         assert "are --page-size (32768) and --working-set (64) those of serve" in (
             capsys.readouterr().err
         )
-        serve.popen.communicate(timeout=60)
+        serve.popen.communicate(timeout=HANG_SECONDS)
         assert serve.popen.returncode == 0, "its one reader has come and gone"
     finally:
         serve.popen.kill()
 
 
 def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:
-    words = ("--op=get,exists", "--no-limits", f"--out-dir={tmp_path}", "--concurrencies=1,2,4")
-    started = Started(tmp_path, "throughput", *TINY, "--duration=2", *words)
+    # More than would be measured until anybody's signal comes: a minute's work at least.
+    threads = range(1, 33)
+    cases = 2 * len(threads)
+    words = (
+        "--op=get,exists", "--no-limits", f"--out-dir={tmp_path}",
+        f"--concurrencies={','.join(map(str, threads))}",
+    )  # fmt: skip
+    started = Started(tmp_path, "throughput", *TINY, "--duration=1", *words)
     try:
-        started.line(started.popen.stderr, "1/6")
+        started.line(started.popen.stderr, f"1/{cases}")
     finally:
         status = started.stop(signal.SIGTERM)
     assert status == 130
     values = json.loads((tmp_path / "throughput.json").read_text())
-    assert 1 <= len(values["results"]) < 6
+    assert 1 <= len(values["results"]) < cases
     assert nodes_in(tmp_path) == []

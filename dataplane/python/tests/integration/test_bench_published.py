@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from ..conftest import PYTHON
+from ..patience import HANG_SECONDS
 from .processes import binary, free_port
 
 pytestmark = pytest.mark.node
+
+# Of any figure. It tells a rate from what was divided twice, not a machine from another.
+SOME = 1e-5
 
 
 def measured(command: str, folder: Path, *words: str, servers: int = 1) -> dict[str, Any]:
@@ -31,10 +35,10 @@ def measured(command: str, folder: Path, *words: str, servers: int = 1) -> dict[
         hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
         measures = subprocess.run(
             [*line, f"--host={hosts}", f"--out-dir={folder}"],
-            cwd=PYTHON, capture_output=True, text=True, check=False, timeout=120,
+            cwd=PYTHON, capture_output=True, text=True, check=False, timeout=5 * HANG_SECONDS,
         )  # fmt: skip
         assert measures.returncode == 0, measures.stderr
-        assert [process.wait(30) for process in serve] == [0] * servers
+        assert [process.wait(HANG_SECONDS) for process in serve] == [0] * servers
     finally:
         for process in serve:
             process.kill()
@@ -60,7 +64,7 @@ def test_single_requests(tmp_path: Path) -> None:
         if cell["column"] == "window 50":
             assert "32 requests" in cell["why"]
             continue
-        assert 0.1 < (cell["ours"] or 0) < 1_000_000, cell
+        assert SOME < (cell["ours"] or 0) < 1_000_000, cell
 
 
 def test_threads_beside_iperf3(tmp_path: Path) -> None:
@@ -68,7 +72,7 @@ def test_threads_beside_iperf3(tmp_path: Path) -> None:
     here = [cell for cell in cells if "here" in cell["row"]]
     assert len(here) == 4
     for cell in here:
-        assert 0.01 < (cell["ours"] or 0) < 10_000, cell
+        assert SOME < (cell["ours"] or 0) < 10_000, cell
     assert {"row": "theirs, bare metal", "column": "2", "theirs": 39.2, "ours": None,
             "why": "another machine"} in cells  # fmt: skip
 
@@ -79,7 +83,7 @@ def test_reads_by_the_size_of_a_page(tmp_path: Path) -> None:
     reads = [cell for cell in cells if cell["column"] == "TCP read"]
     assert len(reads) == 2
     for cell in reads:
-        assert 0.001 < (cell["ours"] or 0) < 1000, cell
+        assert SOME < (cell["ours"] or 0) < 1000, cell
     assert all(cell["why"] for cell in cells if cell["column"] != "TCP read")
 
 
@@ -87,7 +91,7 @@ def test_reads_by_how_many_serve(tmp_path: Path) -> None:
     cells = measured("published servers", tmp_path, "--concurrency=2", servers=2)["cells"]
     rows = {cell["row"]: cell["ours"] or 0 for cell in cells if cell["column"] == "TCP read"}
     assert rows.keys() == {"1 server", "2 servers"}
-    assert all(0.01 < rate < 1000 for rate in rows.values()), rows
+    assert all(SOME < rate < 1000 for rate in rows.values()), rows
 
 
 @pytest.mark.full
@@ -95,7 +99,7 @@ def test_whole_gets(tmp_path: Path) -> None:
     cells = measured("gets", tmp_path, "--concurrencies=1,2")["cells"]
     near = [cell for cell in cells if "far" not in cell["row"]]
     assert len(near) == 8
-    assert all(0.01 < (cell["ours"] or 0) < 1000 for cell in near), near
+    assert all(SOME < (cell["ours"] or 0) < 1000 for cell in near), near
     far = [cell for cell in cells if "far" in cell["row"]]
     assert len(far) == 2
     assert all(cell["ours"] or cell["why"] == "this host has one NUMA node" for cell in far), far

@@ -1,4 +1,4 @@
-"""Engines first: SGLang starts without its node, and has it within two seconds of its coming.
+"""Engines first: SGLang starts without its node, and has it soon after its coming.
 
 SGLang's own HiCacheController in this process, and real nodes that come late, die during the
 attach, and come back as others.
@@ -17,15 +17,18 @@ from typing import Any
 
 import pytest
 
-from .. import wrong_bytes
+from .. import patience, wrong_bytes
+from ..patience import HANG_SECONDS, NEVER_SECONDS
 from .conftest import SHM, Cluster
 from .processes import Node, Process, extension_folder, free_port, peercached
 
 PAGES = 100
 TOKENS = PAGES * 16
-PICKED_UP_SECONDS = 2.0
-# Of what has nothing to wait for, on a machine with other work.
-AT_ONCE_SECONDS = 0.5
+# Who has nothing to wait for attaches in a small part of it, at one of the tries on any machine. An
+# attach that waits does so for six seconds, each time.
+AT_ONCE_SECONDS, TRIES = 3.0, 3
+# The wait of a call that has nothing to wait for.
+NEVER = {"timeout_ms": int(1000 * NEVER_SECONDS)}
 SCENARIO: dict[str, Any] = {"kind": "mha", "layout": "page_first", "seed": 11, "pages": PAGES}
 
 Attach = Callable[..., Any]
@@ -111,11 +114,21 @@ def late(tmp_path: Path, socket: str) -> Iterator[Late]:
     node.stop()
 
 
-def until(condition: Callable[[], object], seconds: float = PICKED_UP_SECONDS) -> None:
-    deadline = time.monotonic() + seconds
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + HANG_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, "not within the time that is promised"
+        assert time.monotonic() < deadline, "it does not happen"
         time.sleep(0.01)
+
+
+def at_once(seconds: Callable[[], float]) -> bool:
+    return any(seconds() < AT_ONCE_SECONDS for _ in range(TRIES))
+
+
+def waiting_connections(socket: str) -> int:
+    """To a socket, that its process has not accepted: the kernel gives these no inode."""
+    lines = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()]
+    return sum(line[6:] == ["0", socket] for line in lines)
 
 
 def hits_through_zero_copy(cache: Any, seed: int) -> None:
@@ -132,12 +145,16 @@ def hits_through_zero_copy(cache: Any, seed: int) -> None:
 @pytest.mark.node
 @pytest.mark.parametrize("kind", ["mha", "mla"])
 def test_sglang_starts_without_a_node_and_misses(attach: Attach, kind: str) -> None:
-    started = time.monotonic()
-    cache = attach(kind)
-    assert time.monotonic() - started < AT_ONCE_SECONDS
+    def seconds() -> float:
+        started = time.monotonic()
+        attach(kind, **NEVER)
+        return time.monotonic() - started
+
+    assert at_once(seconds)
+    cache = attach(kind, **NEVER)
     assert cache.store.attached is False
     assert (cache.backup(1, PAGES).prefetched, cache.prefetch(1, PAGES).hit) == (0, 0)
-    assert cache.max_call_seconds < AT_ONCE_SECONDS
+    assert cache.max_call_seconds < patience.AT_ONCE_SECONDS
     stats = cache.stats()
     assert (stats["faults"], stats["store_faults"]) == (0, {})
 
@@ -170,16 +187,25 @@ def test_another_incarnation_maps_the_pool_anew(attach: Attach, late: Late) -> N
 
 
 @pytest.mark.node
-def test_a_node_that_is_killed_during_the_attach_is_a_miss(attach: Attach, late: Late) -> None:
-    late.start_stopped()
+def test_a_node_that_is_killed_during_the_attach_is_a_miss(
+    attach: Attach, late: Late, socket: str
+) -> None:
     made: list[Any] = []
-    attaching = threading.Thread(target=lambda: made.append(attach()))
-    attaching.start()
-    time.sleep(AT_ONCE_SECONDS)
-    assert not made, "the attach waits for a node that has taken its connection"
-    late.kill()
-    attaching.join(AT_ONCE_SECONDS)
-    (cache,) = made
+
+    def seconds() -> float:
+        late.start_stopped()
+        before = len(made)
+        attaching = threading.Thread(target=lambda: made.append(attach()))
+        attaching.start()
+        until(lambda: waiting_connections(socket) > 0)
+        assert len(made) == before, "the attach waits for a node that has taken its connection"
+        killed = time.monotonic()
+        late.kill()
+        attaching.join(HANG_SECONDS)
+        return time.monotonic() - killed
+
+    assert at_once(seconds)
+    cache = made[-1]
     assert cache.prefetch(1, PAGES).hit == 0
     late.start()
     until(lambda: cache.store.attached)
