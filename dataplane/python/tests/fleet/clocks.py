@@ -70,6 +70,16 @@ class Stops:
         with self.file.open("r+b") as file:
             file.write(struct.pack(f"{len(nanoseconds)}q", *nanoseconds))
 
+    def end(self) -> float:
+        """Ends the last, a moment from now; how long it has stood still then."""
+        begun, _ = self.spans[-1]
+        to = raw_seconds() + 0.1
+        self.spans[-1] = begun, to
+        with self.file.open("r+b") as file:
+            file.seek(16 * len(self.spans) - 8)
+            file.write(struct.pack("q", int(to * 1e9)))
+        return to - begun
+
     def begin_again_and_again(self, seconds: float, seed: int) -> None:
         """Random stops, less than a second apart; the last ends after the time."""
         drawn, spans = random.Random(seed), []

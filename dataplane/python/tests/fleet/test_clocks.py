@@ -7,13 +7,14 @@ docs/protocol.md says what it assumes of clocks.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ..patience import HANG_SECONDS
 from . import calls
 from .clocks import (
     FAST,
@@ -33,7 +34,9 @@ from .test_stress import LEASE_SECONDS, LOADS, POOL, TIMES
 
 SECONDS = 12.0
 SEED = 5
-STOP_SECONDS = 4.0  # of a test that looks twice meanwhile
+LONGEST_SECONDS = 2 * HANG_SECONDS  # ends what never is the strain that it is meant to be
+FOR_EVER_SECONDS = 3600
+SOON_SECONDS = 0.5  # from when a stop is planned until it begins
 # Half as large again as all pools together: less than in test_stress.py, for more hits.
 WORKING_SET = 1200
 # Each way, of the node whose clock stops: a lookup and a read take most of a lease.
@@ -61,9 +64,9 @@ def test_a_slewed_clock_is_the_monotonic_one_alone(library: Path, slew: int) -> 
 
 def test_both_clocks_stand_still_at_once(library: Path, tmp_path: Path) -> None:
     stops = Stops(tmp_path)
-    begun = raw_seconds()
-    stops.begin([(begun + 0.001, begun + 3600)])
-    time.sleep(0.01)
+    at = raw_seconds() + SOON_SECONDS
+    stops.begin([(at, at + FOR_EVER_SECONDS)])
+    sleep_until(at)
     assert seen_by_a_process(Clocks(library, stops=stops), 0.1) == (0, 0)
 
 
@@ -77,6 +80,11 @@ def three(library: Path, tmp_path: Path) -> Iterator[ClockFleet]:
         yield fleet
     finally:
         fleet.stop()
+
+
+def sleep_until(raw: float) -> None:
+    while (left := raw - raw_seconds()) >= 0:
+        time.sleep(left + 0.001)
 
 
 @dataclass
@@ -99,15 +107,16 @@ def test_the_nodes_clock_is_slewed_by_nobody_and_stops_with_the_machines(three: 
     stops = three.clocks[2].stops
     assert stops is not None
     begun = [uptime(node) for node in three.nodes]
-    at = raw_seconds() + 0.5
-    stops.begin([(at, at + STOP_SECONDS)])
-    time.sleep(1)
+    at = raw_seconds() + SOON_SECONDS
+    stops.begin([(at, at + FOR_EVER_SECONDS)])
+    sleep_until(at)
     stopped = uptime(three.nodes[2])
     time.sleep(1)
     assert uptime(three.nodes[2]).seconds == stopped.seconds
-    time.sleep(max(0.0, at + STOP_SECONDS + 0.5 - raw_seconds()))
+    stop_seconds = stops.end()
+    sleep_until(at + stop_seconds + 0.5)
     ended = [uptime(node) for node in three.nodes]
-    for start, end, stood in zip(begun, ended, (0, 0, STOP_SECONDS), strict=True):
+    for start, end, stood in zip(begun, ended, (0, 0, stop_seconds), strict=True):
         passed = end.seconds - start.seconds + stood
         assert end.after - start.before - 0.01 < passed < end.before - start.after + 0.01
 
@@ -143,10 +152,13 @@ def test_no_wrong_byte_whatever_the_clocks_do(
             load = {**LOADS[at // 3], "own": at % 3, "seed": at}
             engine.ask("load", holders=[[0, WORKING_SET]], pause=0.0, exists=0.1, **load)
         begun = raw_seconds()
-        stops.begin_again_and_again(SECONDS, SEED)
+        stops.begin_again_and_again(LONGEST_SECONDS, SEED)
         time.sleep(SECONDS)
+        # How long it takes until so much has happened is the machine's.
+        while lacking := too_little(seen := [node.status() for node in fleet.nodes]):
+            assert raw_seconds() < begun + LONGEST_SECONDS, lacking
+            time.sleep(1)
         ended = raw_seconds()
-        seen = [node.status() for node in fleet.nodes]
         log = fleet.end_loads(fleet.engines)  # which fails for a wrong byte
     finally:
         fleet.stop()
@@ -163,9 +175,15 @@ def test_no_wrong_byte_whatever_the_clocks_do(
     )
     assert stopped >= 3
     assert stood > SECONDS / 2
-    assert hits > 50 * SECONDS
-    assert evictions > 50 * SECONDS
-    assert all(pages > 2 * SECONDS for pages in remote)
+    assert hits > 0
+
+
+def too_little(seen: Sequence[Any]) -> str:
+    delivered = sum(status["lookups"]["delivered_pages"] for status in seen)
+    evictions = sum(status["pool"]["evictions"] for status in seen)
+    remote = [from_others(status) for status in seen]
+    enough = min(delivered, evictions) > 50 * SECONDS and min(remote) > 2 * SECONDS
+    return "" if enough else f"{delivered} hits, {evictions} evictions, {remote} from others"
 
 
 def from_others(status: Any) -> int:
