@@ -15,9 +15,10 @@ from ..conftest import ROOT
 from ..fleet import calls, pages
 from ..fleet.network import Host, inside
 from ..fleet.nodes import Fleet, Node
+from ..patience import HANG_SECONDS
 
 # Seconds that any state may take to come about.
-LONGEST_WAIT = 60.0
+LONGEST_WAIT = HANG_SECONDS
 PAGES_EACH = 100
 ROCE_PORT = 4791
 ETH_P_IPV6 = 0x86DD

