@@ -12,7 +12,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
@@ -89,7 +88,7 @@ func (a *apiClient) exec(ctx context.Context, namespace, pod, stdin string, comm
 
 // get fetches a path from a pod's port through the API server.
 func (a *apiClient) get(ctx context.Context, namespace, pod string, port int, path string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, hang)
 	defer cancel()
 	body, err := a.clientset.CoreV1().Pods(namespace).
 		ProxyGet("http", pod, strconv.Itoa(port), path, nil).DoRaw(ctx)

@@ -72,7 +72,7 @@ func waitUntilReading(ctx context.Context, node string) {
 	const pages = "peercache_read_requests_total"
 	before := nodeMetrics(ctx, node)[pages]
 	Eventually(func() float64 { return nodeMetrics(ctx, node)[pages] - before }).
-		WithContext(ctx).WithTimeout(20*time.Second).Should(BeNumerically(">", 0), "the load on %s does not start", node)
+		WithContext(ctx).WithTimeout(hang).Should(BeNumerically(">", 0), "the load on %s does not start", node)
 }
 
 // expectHarmless is what every fault must leave true of the calls made during it.

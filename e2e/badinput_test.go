@@ -62,9 +62,9 @@ func badInputSpecs() {
 			Expect(rightPages(reader, reader.read(ctx, body), wrote.SHA256s)).To(Equal(body.Pages))
 		},
 		Entry("the peers' port", func(ip string) string { return fmt.Sprintf("%s:%d", ip, peerPort) },
-			"peercache_peer_bad_frames_total", SpecTimeout(time.Minute)),
+			"peercache_peer_bad_frames_total", SpecTimeout(3*time.Minute)),
 		Entry("the engines' socket", func(string) string { return socketFolder + "/" + groupName + ".sock" },
-			"peercache_engine_bad_requests_total", SpecTimeout(time.Minute)),
+			"peercache_engine_bad_requests_total", SpecTimeout(3*time.Minute)),
 	)
 
 	It("in an engine's extra-config: SGLang refuses to start and names key, value and remedy", func(ctx context.Context) {
@@ -94,7 +94,7 @@ func badInputSpecs() {
 			}
 			pod, err := kube.pod(ctx, namespace, name)
 			Expect(err).NotTo(HaveOccurred())
-			deleteAndWait(ctx, pod, 30*time.Second)
+			deleteAndWait(ctx, pod, hang)
 		}
 	}, SpecTimeout(3*time.Minute))
 
@@ -108,9 +108,9 @@ func badInputSpecs() {
 		Expect(before.engineNames()).To(ContainElement(HavePrefix(victim.name + "/")))
 		stored := nodeMetrics(ctx, nodes.reader)["peercache_write_stored_total"]
 		victim.start(ctx, "load-write", request{Kind: "mla", Layout: "layer_first", V1: true, Pages: 300,
-			Seed: freshSeed(), Seconds: 60}, "")
+			Seed: freshSeed(), Seconds: 240}, "")
 		Eventually(func() float64 { return nodeMetrics(ctx, nodes.reader)["peercache_write_stored_total"] }).
-			WithContext(ctx).WithTimeout(30*time.Second).Should(BeNumerically(">", stored), "the victim does not write")
+			WithContext(ctx).WithTimeout(hang).Should(BeNumerically(">", stored), "the victim does not write")
 
 		// From the machine: PID 1 of a container cannot be killed from inside.
 		pod, err := kube.pod(ctx, namespace, victim.name)
@@ -124,10 +124,10 @@ func badInputSpecs() {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(now.engineNames()).NotTo(ContainElement(HavePrefix(victim.name+"/")), "sessions of the dead engine")
 			g.Expect(now.engineNames()).To(ContainElement(HavePrefix(reader.name + "/")))
-		}).WithContext(ctx).WithTimeout(10*time.Second).Should(Succeed(), "the node does not notice that the engine died")
+		}).WithContext(ctx).WithTimeout(hang).Should(Succeed(), "the node does not notice that the engine died")
 		pod, err = kube.pod(ctx, namespace, victim.name)
 		Expect(err).NotTo(HaveOccurred())
-		deleteAndWait(ctx, pod, 30*time.Second)
+		deleteAndWait(ctx, pod, hang)
 
 		node, err = nodePod(ctx, nodes.reader)
 		Expect(err).NotTo(HaveOccurred())

@@ -108,7 +108,7 @@ func badSpecSpecs() {
 		}
 		Expect(create(ctx, "1a", "{memory: {pool: 1Gi}}")).To(MatchError(ContainSubstring(ruleOfName)))
 		Expect(create(ctx, "good", "{memory: {pool: 1Gi}}")).To(Succeed())
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("in a PeerCacheCluster: no rule is without its case", func() {
 		covered := append(slices.Collect(maps.Keys(badSpecs)), ruleOfName)
@@ -127,14 +127,14 @@ func badSpecSpecs() {
 		cluster.Spec.PodTemplate = &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{
 			Raw: []byte(`{"containers": [{"name": "peercached", "env": [{"name": "PEERCACHE_LOG_LEVEL", "value": "debug"}]}]}`)}}
 		Expect(kube.Create(ctx, cluster)).To(Succeed())
-		defer func() { deleteAndWait(context.WithoutCancel(ctx), cluster, 30*time.Second) }()
+		defer func() { deleteAndWait(context.WithoutCancel(ctx), cluster, hang) }()
 		Eventually(func(g Gomega) {
 			g.Expect(kube.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)).To(Succeed())
 			g.Expect(conditionMessage(cluster, v1alpha1.ConditionConfigAccepted)).To(And(
 				HavePrefix("False PodTemplateInvalid: "), ContainSubstring(`PEERCACHE_LOG_LEVEL`),
 				ContainSubstring(`write spec.extraConfig: {log-level: "debug"} instead`)))
-		}).WithContext(ctx).WithTimeout(30 * time.Second).Should(Succeed())
-	}, SpecTimeout(time.Minute))
+		}).WithContext(ctx).WithTimeout(hang).Should(Succeed())
+	}, SpecTimeout(3*time.Minute))
 
 	DescribeTable("in a pod's labels and arguments: it runs without PeerCache and says why",
 		func(ctx context.Context, reason string, change func(labels, annotations map[string]string, args *[]string)) {

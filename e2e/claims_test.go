@@ -82,7 +82,7 @@ func claimSpecs() {
 	It("is told which template is missing before any pod starts", func(ctx context.Context) {
 		expectPlanned(ctx, cluster.Name, v1alpha1.ConditionDevicesAvailable, "False ClaimTemplateMissing: ResourceClaimTemplate "+
 			template.Name+" does not exist in namespace "+namespace+": create it, or correct rails[].dra.resourceClaimTemplate")
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("runs where ports satisfy its claim, and says what keeps it from another machine", func(ctx context.Context) {
 		Expect(below.dra(ctx, "up")).To(Succeed())

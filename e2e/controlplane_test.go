@@ -37,7 +37,7 @@ func controlPlaneSpecs() {
 		cluster.Spec.PodTemplate = &v1alpha1.PodTemplate{Spec: &runtime.RawExtension{Raw: []byte(
 			`{"containers": [{"name": "tool", "image": "tool", "ports": [{"containerPort": 8002}, {"containerPort": 8001}]}]}`)}}
 		Expect(kube.Create(ctx, cluster)).To(Succeed())
-		defer func() { deleteAndWait(context.WithoutCancel(ctx), cluster, 30*time.Second) }()
+		defer func() { deleteAndWait(context.WithoutCancel(ctx), cluster, hang) }()
 		expectUnwritten(ctx, cluster.Name, "default", lookEvery+5*time.Second)
 		Expect(kube.Get(ctx, client.ObjectKeyFromObject(cluster), cluster)).To(Succeed())
 		Expect(meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionReady)).
@@ -60,7 +60,7 @@ func controlPlaneSpecs() {
 				g.Expect(container.Image).NotTo(Equal("changed"))
 				g.Expect(container.Ports).To(ContainElement(HaveField("ContainerPort", BeEquivalentTo(port))), "somebody else's port")
 			}
-		}).WithContext(ctx).WithTimeout(10 * time.Second).Should(Succeed())
+		}).WithContext(ctx).WithTimeout(lookEvery - 5*time.Second).Should(Succeed())
 	}, SpecTimeout(4*time.Minute))
 
 	It("while the operator and the API server are away", func(ctx context.Context) {
@@ -98,7 +98,7 @@ func controlPlaneSpecs() {
 			defer func() { Expect(below.controlPlane(context.WithoutCancel(ctx), "start")).To(Succeed()) }()
 			before := stored()
 			pull(nodes.writer)
-			Eventually(stored).WithContext(ctx).WithTimeout(20*time.Second).
+			Eventually(stored).WithContext(ctx).WithTimeout(hang).
 				Should(BeEquivalentTo(before+float64(fresh.Pages)), "pages are not written without the API server")
 			pull(nodes.reader)
 			time.Sleep(4 * time.Second) // the read happens now, and the load goes on

@@ -29,7 +29,7 @@ func deletionSpecs() {
 			waitForInjection(ctx, "True PolicyReady")
 		}
 		body := request{Kind: "mha", Layout: "page_first", V1: true, Pages: 50, Seed: freshSeed()}
-		body.SHA256s, body.Seconds = writeAll(ctx, body).SHA256s, 12
+		body.SHA256s, body.Seconds = writeAll(ctx, body).SHA256s, 240
 		load := reader.start(ctx, "load", body, "")
 		waitUntilReading(ctx, nodes.reader)
 		Expect(owned(ctx)).NotTo(BeEmpty(), "objects of the cluster while it is there")
@@ -39,15 +39,15 @@ func deletionSpecs() {
 
 		cluster := &v1alpha1.PeerCacheCluster{}
 		Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
-		deleteAndWait(ctx, cluster, 30*time.Second)
+		deleteAndWait(ctx, cluster, hang)
 		Eventually(func() map[string]string { return owned(ctx) }).WithContext(ctx).WithTimeout(90*time.Second).
 			Should(BeEmpty(), "objects of the deleted cluster")
 		if byPolicy {
 			Eventually(func(g Gomega) { g.Expect(policyVersions(ctx, g)).To(BeEmpty()) }).
-				WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "the policy of the deleted cluster stays")
+				WithContext(ctx).WithTimeout(hang).Should(Succeed(), "the policy of the deleted cluster stays")
 		}
 
-		during := load.result(ctx, 30*time.Second)
+		during := load.stop(ctx)
 		AddReportEntry("reader", timeline(during))
 		expectHarmless(during)
 		Expect(during.FullRounds).To(BeNumerically(">", 0))

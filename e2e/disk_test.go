@@ -33,7 +33,7 @@ func diskSpecs() {
 	}
 	expectAll := func(ctx context.Context, after string) {
 		begun := time.Now()
-		expectAllPages(ctx, body, body.SHA256s, 30*time.Second, "pages are lost %s", after)
+		expectAllPages(ctx, body, body.SHA256s, hang, "pages are lost %s", after)
 		note("%s: all %d pages hit, %.1f s after the nodes were whole", after, body.Pages, time.Since(begun).Seconds())
 	}
 
@@ -52,7 +52,7 @@ func diskSpecs() {
 		waitForDisks(ctx)
 		body = request{Kind: "mha", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
 		body.SHA256s = writeAll(ctx, body).SHA256s
-		Eventually(onDisk).WithContext(ctx).WithArguments(nodes.writer).WithTimeout(30*time.Second).
+		Eventually(onDisk).WithContext(ctx).WithArguments(nodes.writer).WithTimeout(hang).
 			Should(BeNumerically(">=", body.Pages), "pages do not reach the drive")
 	}, NodeTimeout(4*time.Minute))
 

@@ -78,7 +78,7 @@ func embeddedSpecs() {
 			cluster := &v1alpha1.PeerCacheCluster{}
 			g.Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
 			g.Expect(cluster.Status.ActiveMembers).To(BeEquivalentTo(len(nodes.all())), "status.activeMembers")
-		}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "a node that is gone stays a member")
+		}).WithContext(ctx).WithTimeout(hang).Should(Succeed(), "a node that is gone stays a member")
 		exchange(ctx, writer, reader, 24)
 	}, SpecTimeout(5*time.Minute))
 }
@@ -119,6 +119,6 @@ func joined(ctx context.Context, e engine) (incarnation uint64) {
 			g.Expect(status.Members).To(ContainElement(And(
 				HaveField("ID", own.Node.ID), HaveField("Incarnation", incarnation))), "members that %s knows", node)
 		}
-	}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "the node inside %s is no member", e.name)
+	}).WithContext(ctx).WithTimeout(hang).Should(Succeed(), "the node inside %s is no member", e.name)
 	return incarnation
 }

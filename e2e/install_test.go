@@ -66,7 +66,7 @@ func createNamespace(ctx context.Context, name string, more ...string) {
 	// Pods are refused until the namespace's service account exists.
 	Eventually(func() error {
 		return kube.Get(ctx, client.ObjectKey{Namespace: name, Name: "default"}, &corev1.ServiceAccount{})
-	}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "namespace %s has no service account", name)
+	}).WithContext(ctx).WithTimeout(hang).Should(Succeed(), "namespace %s has no service account", name)
 }
 
 // smallMembers asks for so little of a machine's processors that a second cluster has room beside the first.

@@ -193,7 +193,7 @@ func kubectlSpecs() {
 		for i := range got.Spec.InitContainers {
 			Expect(got.Spec.InitContainers[i].Image).To(Equal(real.Spec.InitContainers[i].Image))
 		}
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("all of it without secrets: support-bundle", func(ctx context.Context) {
 		file := filepath.Join(GinkgoT().TempDir(), "bundle.tar.gz")
@@ -278,7 +278,7 @@ func kubectlSpecs() {
 		waitForNodes(ctx)
 		again := request{Kind: "mha", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
 		wrote := writeAll(ctx, again)
-		expectAllPages(ctx, again, wrote.SHA256s, 30*time.Second, "hits do not return")
+		expectAllPages(ctx, again, wrote.SHA256s, hang, "hits do not return")
 	}, SpecTimeout(5*time.Minute))
 }
 

@@ -54,7 +54,7 @@ func modeSpecs() {
 			status, err := nodeStatus(ctx, nodes.writer)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(status.healthyMembers()).To(Equal(len(nodes.all())+1), "members: %v", status.Members)
-		}).WithContext(ctx).WithTimeout(30 * time.Second).Should(Succeed())
+		}).WithContext(ctx).WithTimeout(hang).Should(Succeed())
 
 		By("reading what an engine of a machine's node wrote")
 		exchange(ctx, writer, beside, 1)
@@ -93,7 +93,7 @@ func injectFor(ctx context.Context, cluster string, injection v1alpha1.Injection
 	Eventually(func(g Gomega) {
 		pod := probe(ctx, g, cluster)
 		g.Expect(as(pod)).To(BeTrue(), "annotations %v, init containers %v", pod.Annotations, pod.Spec.InitContainers)
-	}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "pods are not connected by %+v", injection)
+	}).WithContext(ctx).WithTimeout(hang).Should(Succeed(), "pods are not connected by %+v", injection)
 }
 
 // exchange has one engine write pages and another read them.

@@ -130,7 +130,7 @@ func monitoringSpecs() {
 
 // askPrometheus asks Prometheus' HTTP API; what it answers is read into data.
 func askPrometheus(ctx context.Context, path string, parameters map[string]string, data any) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, hang)
 	defer cancel()
 	body, err := kube.clientset.CoreV1().Pods("monitoring").
 		ProxyGet("http", "prometheus-main-0", "9090", "/api/v1/"+path, parameters).DoRaw(ctx)

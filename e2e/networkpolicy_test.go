@@ -51,7 +51,7 @@ func networkPolicySpecs() {
 							pod.Namespace, pod.Name, nodes.third, machine)
 					}
 				}
-			}).WithContext(ctx).WithTimeout(30 * time.Second).Should(Succeed())
+			}).WithContext(ctx).WithTimeout(hang).Should(Succeed())
 		}
 		Expect(below.policies(ctx, "up")).To(Succeed())
 		expectReached(false)

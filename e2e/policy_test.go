@@ -44,7 +44,7 @@ func policySpecs() {
 				pod := probe(ctx, g, clusterName)
 				g.Expect(pod.Annotations).To(Equal(byWebhook.Annotations))
 				g.Expect(pod.Spec).To(Equal(byWebhook.Spec), "what the policy makes of a pod, against what the webhook does")
-			}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "the policy does not connect pods")
+			}).WithContext(ctx).WithTimeout(hang).Should(Succeed(), "the policy does not connect pods")
 			startEngine(ctx, ruled.name, ruled.node)
 			DeferCleanup(removeEngine, ruled)
 			ruled.waitReady(ctx)
@@ -58,7 +58,7 @@ func policySpecs() {
 		changeSpec(ctx, setInjection(injection))
 		Eventually(func(g Gomega) {
 			g.Expect(policyVersions(ctx, g)).To(BeEmpty())
-		}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "the policy stays")
+		}).WithContext(ctx).WithTimeout(hang).Should(Succeed(), "the policy stays")
 		waitForInjection(ctx, "True WebhookReady")
 		waitForWebhook(ctx)
 		exchange(ctx, ruled, reader, 33)

@@ -28,7 +28,7 @@ const poolFolder = "/run/peercache-e2e-pool"
 func poolFolderSpecs() {
 	var body request
 	expectAll := func(ctx context.Context, after string) {
-		expectAllPages(ctx, body, body.SHA256s, 30*time.Second, "pages are lost %s", after)
+		expectAllPages(ctx, body, body.SHA256s, hang, "pages are lost %s", after)
 	}
 	expectNewPods := func(ctx context.Context, before map[string]*corev1.Pod) {
 		Eventually(func(g Gomega) {
@@ -111,7 +111,7 @@ func poolFolderSpecs() {
 				g.Expect(ready(&pod)).To(BeTrue(), "%s is %s", pod.Name, pod.Status.Phase)
 			}
 		}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Succeed())
-		deleteAndWait(ctx, cluster, 30*time.Second)
+		deleteAndWait(ctx, cluster, hang)
 		expectNoFiles(ctx, cluster.Name)
 		Eventually(func() map[string]string { return ownedBy(ctx, cluster.Name) }).WithContext(ctx).WithTimeout(90*time.Second).
 			Should(BeEmpty(), "objects of the deleted cluster")

@@ -63,7 +63,7 @@ func removalSpecs() {
 		}()
 		started := time.Now()
 		Expect(below.link(ctx, gone.node, "down")).To(Succeed())
-		deleteAndWait(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: gone.node}}, 10*time.Second)
+		deleteAndWait(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: gone.node}}, hang)
 		Eventually(func(g Gomega) {
 			for _, node := range rest {
 				status, err := nodeStatus(ctx, node)
@@ -71,7 +71,7 @@ func removalSpecs() {
 				g.Expect(status.healthyMembers()).To(Equal(len(rest)))
 				g.Expect(status.Members).NotTo(ContainElement(HaveField("ID", lost.Node.ID)), "members that %s sees", node)
 			}
-		}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "the members do not forget it")
+		}).WithContext(ctx).WithTimeout(hang).Should(Succeed(), "the members do not forget it")
 		forgotten := time.Since(started)
 
 		// Kubernetes takes about a minute to delete the pods of a machine that is none.
@@ -110,7 +110,7 @@ func removalSpecs() {
 			got, err := stays.do(ctx, "read", body)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(rightPages(*stays, got, wrote.SHA256s)).To(Equal(body.Pages), "pages that hit")
-		}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "hits do not return")
+		}).WithContext(ctx).WithTimeout(hang).Should(Succeed(), "hits do not return")
 	}, SpecTimeout(7*time.Minute))
 }
 

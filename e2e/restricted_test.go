@@ -44,8 +44,8 @@ func restrictedSpecs() {
 			err := kube.Create(ctx, restrictedPod("by-path", nodes.third, restricted), client.DryRunAll)
 			g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "error %v", err)
 			g.Expect(err).To(MatchError(And(ContainSubstring(`violates PodSecurity "restricted`), ContainSubstring("peercache-socket"))))
-		}).WithContext(ctx).WithTimeout(30 * time.Second).Should(Succeed())
-	}, SpecTimeout(90*time.Second))
+		}).WithContext(ctx).WithTimeout(hang).Should(Succeed())
+	}, SpecTimeout(3*time.Minute))
 
 	It("by a CSI volume where Pod Security is restricted, across restarts of node and driver", func(ctx context.Context) {
 		injectBy(ctx, guestInjection(v1alpha1.SocketCSI), hasSocketVolume(true))

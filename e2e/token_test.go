@@ -37,18 +37,18 @@ func tokenSpecs() {
 		status, err := nodeStatus(ctx, nodes.writer)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(status.healthyMembers()).To(Equal(len(nodes.all())), "members: %v", status.Members)
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 
 	It("and begins to take another one, when asked to", func(ctx context.Context) {
 		firstTokens = tokens(ctx)
 		Expect(peercacheOK(ctx, "rotate", clusterName)).To(ContainSubstring("next: kubectl wait"))
 		Eventually(func(g Gomega) {
 			g.Expect(conditionMessage(clusterNamed(ctx, clusterName), v1alpha1.ConditionPeersAuthenticated)).To(HavePrefix("True Rotating"))
-		}).WithContext(ctx).WithTimeout(30 * time.Second).Should(Succeed())
+		}).WithContext(ctx).WithTimeout(hang).Should(Succeed())
 		now := tokens(ctx)
 		Expect(now).To(HaveLen(2))
 		Expect(now[0]).To(Equal(firstTokens[0]))
-	}, SpecTimeout(time.Minute))
+	}, SpecTimeout(3*time.Minute))
 }
 
 // rotationSpecs come ten minutes later or more: nodes were killed, replaced and upgraded meanwhile.

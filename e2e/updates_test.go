@@ -85,12 +85,12 @@ func updateSpecs() {
 
 		DeferCleanup(func(ctx context.Context) { changeSpec(ctx, overhead("530Mi", v1alpha1.UpdateSpec{})) })
 		changeSpec(ctx, overhead("540Mi", v1alpha1.UpdateSpec{MaxHitRatioDrop: new(int32(50))}))
-		Eventually(state).WithContext(ctx).WithTimeout(30 * time.Second).WithPolling(200 * time.Millisecond).
+		Eventually(state).WithContext(ctx).WithTimeout(hang).WithPolling(200 * time.Millisecond).
 			Should(Equal(v1alpha1.UpdateProceeding))
 		_, err := writer.do(ctx, "clear", body) // a node that is being replaced hears nothing of it, and has no pages
 		Expect(err).NotTo(HaveOccurred())
 		emptied := time.Now()
-		Eventually(state).WithContext(ctx).WithTimeout(10*time.Second).WithPolling(200*time.Millisecond).
+		Eventually(state).WithContext(ctx).WithTimeout(hang).WithPolling(200*time.Millisecond).
 			Should(Equal(v1alpha1.UpdatePaused), "the roll, with nothing found any more")
 		AddReportEntry("paused", time.Since(emptied).Round(100*time.Millisecond).String()+" after the pools were emptied")
 
