@@ -221,7 +221,7 @@ def test_a_secret_that_is_replaced_costs_no_wrong_byte_and_ends_what_it_made(
     for host in fleet.hosts:
         with pytest.raises(AssertionError, match="another secret"):
             joined(host, OLD)
-    # A reader's own end of a link goes when the reader looks at idle ones next (node/rails/links.cc).
+    # A reader's own end of a link goes when it looks at idle ones next (node/rails/links.cc).
     for node, host in enumerate(fleet.hosts):
         wait_until(lambda n=node, h=host: not before[n] & queue_pairs(h), "a queue pair is left")
         wait_until(lambda n=node, h=host: not pools_before[n] & pools(h), "a key is left")
