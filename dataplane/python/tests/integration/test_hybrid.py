@@ -161,13 +161,16 @@ def test_the_presence_of_sparse_states_is_one_question(
 
 
 LONG = 16 << 10  # pages of 16 tokens in a prompt of 262,144
-LONG_SECONDS = 0.005
+# As long as Python takes to read the hexadecimal alone: five on an idle machine. A question for each
+# page would take hundreds.
+LONG_TIMES = 40
 
 
 def test_a_long_prompt_is_one_short_question(node: Node) -> None:
     """Through the store, as SGLang asks: hashes in hexadecimal, and a pool beside the anchor.
 
-    The quickest of many calls counts: what a machine does besides only adds.
+    In turns with what is compared; the quickest of many count: what a machine does besides only
+    adds.
     """
     from hicache_engine import sidepools
     from hicache_engine.hybrid import Hybrid, Side, V4Device
@@ -183,14 +186,18 @@ def test_a_long_prompt_is_one_short_question(node: Node) -> None:
         for begin in range(0, LONG, PAGES):
             part = [side.transfer(keys[begin : begin + PAGES], rows)]
             assert all(engine.store.batch_set_v2(part)[side.name.value])
-        took = []
+        took, reading = [], []
         for _ in range(50):
+            start = time.perf_counter()
+            assert all(bytes.fromhex(key) for key in keys)
+            reading.append(time.perf_counter() - start)
             start = time.perf_counter()
             found = engine.store.batch_exists_v2(keys, [side.transfer()])
             took.append(time.perf_counter() - start)
             assert found.kv_hit_pages == LONG
-        print(f"{LONG} pages: {1000 * min(took):.2f} ms, median {1000 * sorted(took)[25]:.2f} ms")
-        assert min(took) <= LONG_SECONDS, took
+        quickest, alone = 1000 * min(took), 1000 * min(reading)
+        print(f"{LONG} pages: {quickest:.2f} ms; to read the hexadecimal: {alone:.2f} ms")
+        assert min(took) <= LONG_TIMES * min(reading), (took, reading)
 
 
 def test_a_transfer_that_cannot_be_done_fails_alone(node: Node) -> None:
