@@ -70,6 +70,6 @@ func choosePorts(environment *envtest.Environment) error {
 	if err != nil {
 		return err
 	}
-	apiServer.SecureServing.Address, apiServer.SecureServing.Port = "127.0.0.1", strconv.Itoa(port)
+	apiServer.Address, apiServer.Port = "127.0.0.1", strconv.Itoa(port)
 	return nil
 }

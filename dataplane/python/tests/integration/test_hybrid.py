@@ -161,8 +161,8 @@ def test_the_presence_of_sparse_states_is_one_question(
 
 
 LONG = 16 << 10  # pages of 16 tokens in a prompt of 262,144
-# As long as Python takes to read the hexadecimal alone: five on an idle machine. A question for each
-# page would take hundreds.
+# As long as Python takes to read the hexadecimal alone: a few times where nothing else runs, ten
+# beside other work. A question for each page would take a hundred.
 LONG_TIMES = 40
 
 
