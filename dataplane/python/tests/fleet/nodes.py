@@ -219,10 +219,17 @@ class Fleet:
                 assert time.monotonic() < deadline, f"{node.name}: {node.output()[-4000:]}"
                 time.sleep(0.05)
 
-    def wait_full(self, timeout: float = HANG_SECONDS) -> None:
-        """Until every engine reads every page."""
+    def wait_full(
+        self,
+        timeout: float = HANG_SECONDS,
+        readers: Sequence[int] | None = None,
+        holders: Sequence[int] | None = None,
+    ) -> None:
+        """Until every engine, or these, reads every page, or those of these holders."""
         deadline = time.monotonic() + timeout
-        missing = {(reader, holder) for reader in self.holders for holder in self.holders}
+        readers = self.holders if readers is None else readers
+        holders = self.holders if holders is None else holders
+        missing = {(reader, holder) for reader in readers for holder in holders}
         while missing:
             for reader, holder in sorted(missing):
                 first = holder * pages.HOLDER_STRIDE
