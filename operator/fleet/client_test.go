@@ -3,19 +3,15 @@
 package fleet
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
-
-// hang ends what would never end.
-const hang = time.Minute
 
 func node(t *testing.T, handler http.HandlerFunc) string {
 	t.Helper()
@@ -88,49 +84,43 @@ func TestAskSurvivesBadNodes(t *testing.T) {
 	}
 }
 
-func TestANodeThatHangsIsGivenUp(t *testing.T) {
-	hanging := node(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	ctx, cancel := context.WithTimeout(t.Context(), hang)
-	defer cancel()
-	answers, err := NewClient().Ask(ctx, []string{hanging})
-	if len(answers) != 0 || err == nil || ctx.Err() != nil {
-		t.Errorf("a node that hangs gave %+v, %v; bounded by the context: %v", answers, err, ctx.Err())
-	}
+// hanging counts the requests that no node answers.
+type hanging struct {
+	mu        sync.Mutex
+	now, most int
 }
 
-func TestAFewNodesAreAskedAtOnce(t *testing.T) {
-	var now, most atomic.Int32
-	full := make(chan struct{})
-	var once sync.Once
-	var mu sync.Mutex
-	together := func(_ http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		if n := now.Add(1); n > most.Load() {
-			most.Store(n)
+func (h *hanging) RoundTrip(r *http.Request) (*http.Response, error) {
+	h.count(1)
+	defer h.count(-1)
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+func (h *hanging) count(more int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now += more
+	h.most = max(h.most, h.now)
+}
+
+func TestAskIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var nodes hanging
+		client := NewClient()
+		client.http.Transport = &nodes
+		start := time.Now()
+		answers, err := client.Ask(t.Context(), make([]string, maxConcurrent+3))
+		if len(answers) != 0 || err == nil {
+			t.Fatalf("nodes that hang gave %+v, %v", answers, err)
 		}
-		mu.Unlock()
-		defer now.Add(-1)
-		if now.Load() >= maxConcurrent {
-			once.Do(func() { close(full) })
+		if took := time.Since(start); took != 2*timeout {
+			t.Errorf("took %s for two rounds of %s", took, timeout)
 		}
-		select {
-		case <-full:
-		case <-r.Context().Done():
-			t.Error("a request waits for others that are not sent")
+		if nodes.most != maxConcurrent {
+			t.Errorf("%d requests at once, want %d", nodes.most, maxConcurrent)
 		}
-	}
-	var addresses []string
-	for range maxConcurrent + 3 {
-		addresses = append(addresses, node(t, together))
-	}
-	client := NewClient()
-	client.http.Timeout = hang
-	if answers, err := client.Ask(t.Context(), addresses); len(answers) != 0 || err == nil {
-		t.Fatalf("nodes that answer nothing gave %+v, %v", answers, err)
-	}
-	if n := most.Load(); n != maxConcurrent {
-		t.Errorf("%d requests at once, want %d", n, maxConcurrent)
-	}
+	})
 }
 
 func TestActiveMembers(t *testing.T) {
