@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ..patience import HANG_SECONDS
 from . import pages
 from .network import Network, loopback
 from .nodes import EngineProcess, Fleet, freeze, thaw
@@ -17,7 +18,6 @@ from .nodes import EngineProcess, Fleet, freeze, thaw
 COUNT = 64
 AWAY_SECONDS = 5.0  # beyond member-ttl-ms, so that the silent are dropped
 RETURN_SECONDS = 3.0
-HEARS_SECONDS = 15.0
 # Nodes 0 to 2 host discovery. Pages in replicas would hide what is tested, or the other way round.
 HOSTS = 4
 AWAY = 3
@@ -67,7 +67,7 @@ def assert_none(fleet: Fleet, seconds: float) -> None:
 def assert_all(fleet: Fleet, holder: int) -> None:
     """Pages that are set now are found by all, soon."""
     fleet.fill(holder)
-    deadline = time.monotonic() + HEARS_SECONDS
+    deadline = time.monotonic() + HANG_SECONDS
     for engine in fleet.engines:
         while (exists(engine, holder), hits(engine, holder)) != (COUNT, COUNT):
             assert time.monotonic() < deadline, f"{engine.name} does not find pages of {holder}"
@@ -121,7 +121,7 @@ def test_clears_survive_restarts_of_all_hosts_and_of_the_node_that_made_them(fle
         fleet.nodes[host].signal(signal.SIGTERM)
         fleet.nodes[host].popen.wait()
         fleet.restart(host)
-        deadline = time.monotonic() + HEARS_SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         while not (fleet.nodes[host].ready() and knows_a_clear(fleet, host)):
             assert time.monotonic() < deadline, f"{host} does not hear of the clear"
             time.sleep(0.05)

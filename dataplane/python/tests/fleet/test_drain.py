@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ..patience import HANG_SECONDS
 from . import pages
 from .conftest import Report
 from .network import loopback
@@ -40,7 +41,7 @@ def test_a_member_leaves_what_is_read_most_to_the_others(
         fleet.engines.pop(2).kill()
         begun = time.monotonic()
         leaver.signal(signal.SIGTERM)
-        assert leaver.popen.wait(30) == 0, leaver.output()
+        assert leaver.popen.wait(HANG_SECONDS) == 0, leaver.output()
         took = time.monotonic() - begun
 
         def share(first: int, count: int) -> float:

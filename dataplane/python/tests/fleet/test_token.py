@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ..patience import HANG_SECONDS
 from . import calls, pages
 from .network import Network
 from .nodes import DISCOVERY_HOSTS, EngineProcess, Fleet, Node
@@ -21,7 +22,6 @@ from .nodes import DISCOVERY_HOSTS, EngineProcess, Fleet, Node
 HOSTS = 4
 NO_DISCOVERY_HOST = 3
 COUNT = 64
-SOON_SECONDS = 15.0
 LEAST_RATE = 0.5
 TOKEN = "a-token-that-the-cluster-had-not"
 # Pages of a holder that are set after a step: nobody has handed them to the other half.
@@ -52,14 +52,14 @@ class Roll:
         """Ends the node, which must end well, and starts it with the token or without."""
         node = self.fleet.nodes[i]
         node.signal(signal.SIGTERM)
-        assert node.popen.wait(SOON_SECONDS) == 0, node.output()[-4000:]
+        assert node.popen.wait(HANG_SECONDS) == 0, node.output()[-4000:]
         self.fleet.own_flags[i] = self._with_token if token else {}
         self.fleet.restart(i)
         (self.proving.add if token else self.proving.discard)(i)
 
     def wait_parted(self) -> None:
         """Until every node is ready, and sees its own half and nobody else."""
-        deadline = time.monotonic() + SOON_SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         for half in self.halves():
             wanted = {self.fleet.hosts[i].name: "active" for i in half}
             for i in half:
@@ -119,14 +119,14 @@ def members(node: Node) -> dict[str, str]:
 
 
 def wait_hits(engine: EngineProcess, first: int, wanted: int, count: int) -> None:
-    deadline = time.monotonic() + SOON_SECONDS
+    deadline = time.monotonic() + HANG_SECONDS
     while (found := engine.hits(first, count)) != wanted:
         assert time.monotonic() < deadline, f"{engine.name} gets {found} from {first}, not {wanted}"
         time.sleep(0.05)
 
 
 def wait_said(node: Node, pattern: str) -> None:
-    deadline = time.monotonic() + SOON_SECONDS
+    deadline = time.monotonic() + HANG_SECONDS
     while not re.search(pattern, node.output()):
         assert time.monotonic() < deadline, f"{node.name} does not say {pattern}:\n{node.output()}"
         time.sleep(0.05)
@@ -134,7 +134,7 @@ def wait_said(node: Node, pattern: str) -> None:
 
 def wait_refused(node: Node, hosts: int) -> None:
     """Until so many discovery hosts refuse the node, and the others answer it."""
-    deadline = time.monotonic() + SOON_SECONDS
+    deadline = time.monotonic() + HANG_SECONDS
     while True:
         found = node.status()["discovery"]
         if (found["answering"], found["refusing"]) == (DISCOVERY_HOSTS - hosts, hosts):

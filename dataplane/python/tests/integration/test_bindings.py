@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from .. import wrong_bytes
+from ..patience import HANG_SECONDS
 from .conftest import Cluster
 from .processes import extension_folder
 
@@ -338,9 +339,9 @@ def test_calls_are_submitted_and_awaited(client: Any) -> None:
         submitted(*asynchronous.set(PREFIX, 5, [k], [shared.base + i * PAGE], [PAGE]))
         for i, k in enumerate(keys)
     ]
-    assert all(call.wait(30) and call.pages() == [True] for call in sets)
+    assert all(call.wait(HANG_SECONDS) and call.pages() == [True] for call in sets)
     found = submitted(*asynchronous.exists(PREFIX, [*keys, key("none")]))
-    assert found.wait(30)
+    assert found.wait(HANG_SECONDS)
     assert found.found() == 64
     gets = [
         submitted(*asynchronous.get(PREFIX, [k], [shared.base + (64 + i) * PAGE], [PAGE]))

@@ -15,6 +15,7 @@ from hicache_engine import hub, shim
 from peercache.sglang import updates
 from peercache.sglang.weights import LiveWeights
 
+from ..patience import HANG_SECONDS
 from . import updating
 from .conftest import host_pool, indices, keys
 from .engines import PAGES, engine, hits, write
@@ -184,18 +185,18 @@ def test_backups_that_wait_during_an_update_are_dropped(
 
         def slow(*call: Any) -> Any:
             going_on.set()
-            assert released.wait(30)
+            assert released.wait(HANG_SECONDS)
             return store(*call)
 
         monkeypatch.setattr(cluster.clients[-1], "set", slow)
         monkeypatch.setattr(cluster.clients[-1], "set_rows", lambda *_: None)
         old = [queue_backup(cache, seed) for seed in (1, 2)]
-        assert going_on.wait(30)
+        assert going_on.wait(HANG_SECONDS)
 
         def flush_late(**options: bool) -> bool:
             released.set()
             for _ in old:
-                cache.controller.ack_backup_queue.get(timeout=30)
+                cache.controller.ack_backup_queue.get(timeout=HANG_SECONDS)
             return scheduler.flush_cache(**options)
 
         scheduler.weights.flush_cache = flush_late

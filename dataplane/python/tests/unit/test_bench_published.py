@@ -16,6 +16,8 @@ from peercache_bench.handshake import digest, driving, serving
 from peercache_bench.ports import free_port
 from peercache_bench.published_figures import Cell, Step, Table
 
+from ..patience import HANG_SECONDS
+
 RUN = {"host": {}, "path": "Path to b: MTU 9000 over eth0"}
 GET = Step("get", 2, threads=(1, 2))
 
@@ -157,7 +159,7 @@ def test_a_server_that_says_much_is_not_held_up(
     monkeypatch.setattr(published_steps, "_serving", lambda *_: iter([(line, ready)]))
     with published_steps.served(GET, None) as trouble:  # type: ignore[arg-type]
         assert trouble == ""
-        end = time.monotonic() + 20
+        end = time.monotonic() + HANG_SECONDS
         while not done.exists():
             assert time.monotonic() < end, "the server waits for somebody to read"
             time.sleep(0.01)
