@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <time.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -30,7 +31,8 @@ inline Key ChosenKey(uint64_t hash, uint64_t id) {
 }
 
 // Expects that `use` takes about as long with as many chosen keys as with others, in time of the
-// processor. A table without a seed takes hundreds of times as long with these.
+// processor: the best of a few tries, in turn, so that what else the machine does falls on both. A
+// table without a seed takes hundreds of times as long with these, each time.
 inline void ExpectChosenKeysCostNoMore(const std::function<void(std::span<const Key> keys)>& use) {
   constexpr size_t kKeys = 20'000;
   std::vector<Key> others, chosen;
@@ -46,8 +48,12 @@ inline void ExpectChosenKeysCostNoMore(const std::function<void(std::span<const 
     return std::chrono::seconds(to.tv_sec - from.tv_sec) +
            std::chrono::nanoseconds(to.tv_nsec - from.tv_nsec);
   };
-  const auto usual = time_of(others);
-  EXPECT_LT(time_of(chosen), 10 * usual + milliseconds(20)) << "others: " << usual.count() << " ns";
+  auto usual = time_of(others), worst = time_of(chosen);
+  for (int again = 0; again < 4 && worst >= 20 * usual; ++again) {
+    usual = std::min(usual, time_of(others));
+    worst = std::min(worst, time_of(chosen));
+  }
+  EXPECT_LT(worst, 20 * usual) << "others: " << usual.count() << " ns";
 }
 
 }  // namespace peercache::testing
