@@ -26,7 +26,7 @@ UniqueFd Greeted(Fixture* f) {
   UniqueFd fd = RawConnect(f->server->port());
   SendAll(fd.get(), HelloFrame("test"));
   ReceivedFrame frame;
-  EXPECT_TRUE(ReceiveFrame(fd.get(), Clock::now() + 5s, &frame).ok());
+  EXPECT_TRUE(ReceiveFrame(fd.get(), Clock::now() + kEndsAHang, &frame).ok());
   return fd;
 }
 
@@ -51,41 +51,38 @@ TEST(TcpBoundsTest, AnnouncedBytesCostNothing) {
 }
 
 TEST(TcpBoundsTest, ARequestThatDripsIsCutOff) {
-  Fixture f({.frame_limit = 300ms, .hello_timeout = 200ms});
+  Fixture f({.frame_limit = 300ms, .hello_timeout = 2s});
   UniqueFd fd = Greeted(&f);
-  FrameWriter w = ReadOf({}, 1);
+  const std::vector<ReadItem> items(100);
+  FrameWriter w = ReadOf(items, 1);
   const auto request = w.Finish();
-  const TimePoint start = Clock::now();
-  for (size_t i = 0; !ServerClosed(fd.get()) && Clock::now() < start + 5s; ++i) {
-    SendAll(fd.get(), i < request.size() - 1 ? request.subspan(i, 1) : request.first(0));
-    std::this_thread::sleep_for(20ms);
+  size_t sent = 0;
+  while (sent + 1 < request.size() && !ServerClosed(fd.get())) {
+    SendAll(fd.get(), request.subspan(sent++, 1));
+    std::this_thread::sleep_for(20ms);  // would be a minute
   }
-  EXPECT_LT(Clock::now() - start, 3s);
+  EXPECT_LT(sent + 1, request.size());
   EXPECT_TRUE(Eventually([&] { return f.server->stats().unfinished == 1; }));
   EXPECT_TRUE(Eventually([&] { return f.server->stats().connections == 0; }));
 }
 
 TEST(TcpBoundsTest, AReaderThatTakesItsPagesDripByDripIsCutOff) {
-  Fixture f;  // write_stall: 1 s
+  Fixture f({.write_stall = 1s});
+  constexpr size_t kAll = 24 * 2 * kMiB;
   std::vector<ReadItem> items;
   for (uint8_t i = 1; i <= 24; ++i) items.push_back(f.service.Add(i, 2 * kMiB));
   UniqueFd fd = Greeted(&f);
   FrameWriter w = ReadOf(items, 1);
   SendAll(fd.get(), w.Finish());
-  const TimePoint start = Clock::now();
   std::vector<std::byte> part(256 << 10);
   size_t got = 0;
-  bool open = true;
-  while (open && Clock::now() < start + 20s) {
+  while (got < kAll && f.server->stats().connections > 0) {
     const ssize_t n = recv(fd.get(), part.data(), part.size(), 0);
-    open = n > 0 || (n < 0 && errno == EAGAIN);
     if (n > 0) got += static_cast<size_t>(n);
-    std::this_thread::sleep_for(100ms);  // 2.5 MB/s, and never still for a second
+    std::this_thread::sleep_for(100ms);  // 2.5 MB/s, and never still for a second: would be 20 s
   }
-  EXPECT_FALSE(open);
-  EXPECT_LT(got, 24 * 2 * kMiB);
-  EXPECT_LT(Clock::now() - start, 15s) << "the kernel's buffers are taken after that, too";
-  EXPECT_TRUE(Eventually([&] { return f.server->stats().connections == 0; }));
+  EXPECT_LT(got + DrainUntilClosed(fd.get()).size(), kAll);
+  EXPECT_EQ(f.server->stats().connections, 0u);
 }
 
 // They hold what they have announced, and others need it.
@@ -103,7 +100,7 @@ TEST(TcpBoundsTest, WhoAnnouncesAndDoesNotSendKeepsNobodyWaiting) {
   const auto ask = [&](std::span<const ReadItem> items) {
     FrameWriter request = ReadOf(items, 1);
     BufferSink sink(16);
-    EXPECT_TRUE(RunOne(&channel, &request, &sink, 5s).ok()) << channel.status().ToString();
+    EXPECT_TRUE(RunOne(&channel, &request, &sink).ok()) << channel.status().ToString();
     EXPECT_EQ(sink.lengths.size(), items.size());
   };
   for (int i = 0; i < 20; ++i) ask(ordinary);
@@ -118,7 +115,7 @@ TEST(TcpBoundsTest, WhoAnnouncesAndDoesNotSendKeepsNobodyWaiting) {
 
 TEST(TcpBoundsTest, WhoDoesNotTakeItsLargeAnswersGivesWay) {
   FrameMemory memory(kLargeAnswer);
-  Fixture f({.write_stall = 60s, .memory = &memory});
+  Fixture f({.memory = &memory});
   FrameWriter w;
   w.Start(MessageType::kExists, 1);
   const auto request = w.Finish();
@@ -152,7 +149,7 @@ TEST(TcpBoundsTest, ALargeAnswerWaitsForMemory) {
     EXPECT_TRUE(Eventually([&] { return memory.stats().waiting == 1; }));
     other.Release();
   });
-  EXPECT_TRUE(ask(5s).ok()) << channel.status().ToString();
+  EXPECT_TRUE(ask(kEndsAHang).ok()) << channel.status().ToString();
   releases.join();
   EXPECT_EQ(memory.stats().held, kLargeAnswer);
   channel.Rest();
@@ -163,14 +160,18 @@ TEST(TcpBoundsTest, LargeRequestsOfManyPeersAreAllAnswered) {
   FrameMemory memory(4 * kMiB + FrameMemory::kForSmaller);  // of two at once
   Fixture f({.memory = &memory});
   std::vector<std::thread> peers;
+  std::atomic<uint64_t> again{0};
   for (int i = 0; i < 6; ++i) {
-    peers.emplace_back([&f] {
+    peers.emplace_back([&f, &memory, &again] {
       const std::vector<ReadItem> gone(30'000);  // 2 MiB; none of these is in the pool
       Channel channel = f.NewChannel();
       for (uint64_t round = 1; round <= 5; ++round) {
         FrameWriter request = ReadOf(gone, round);
         BufferSink sink(16);
-        EXPECT_TRUE(RunOne(&channel, &request, &sink, 5s).ok()) << channel.status().ToString();
+        while (!RunOne(&channel, &request, &sink).ok()) {
+          // A busy machine may stop it for so long that it has to give way.
+          ASSERT_LE(++again, memory.stats().cut_off) << channel.status().ToString();
+        }
         EXPECT_EQ(sink.lengths.size(), gone.size());
       }
     });

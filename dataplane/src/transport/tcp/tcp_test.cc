@@ -54,9 +54,7 @@ TEST(TcpTest, AnotherClusterIsRefusedWithAReason) {
 TEST(TcpTest, NobodyListeningFailsAtOnce) {
   Channel channel({"127.0.0.1", ClaimPort()}, Hello{"test", "", 1, 1});
   FrameWriter request = ReadOf({}, 1);
-  const TimePoint start = Clock::now();
-  EXPECT_EQ(RunOne(&channel, &request, nullptr).code(), Code::kUnavailable);
-  EXPECT_LT(Clock::now() - start, 1s);
+  EXPECT_EQ(RunOne(&channel, &request, nullptr).code(), Code::kUnavailable) << "no deadline";
 }
 
 TEST(TcpTest, APeerThatHangsCostsTheStallTimeOnly) {
@@ -66,7 +64,7 @@ TEST(TcpTest, APeerThatHangsCostsTheStallTimeOnly) {
   const TimePoint start = Clock::now();
   EXPECT_EQ(RunOne(&channel, &request, nullptr, 200ms).code(), Code::kDeadlineExceeded);
   EXPECT_GE(Clock::now() - start, 200ms);
-  EXPECT_LT(Clock::now() - start, 1s);
+  EXPECT_LT(Clock::now() - start, kEndsAHang / 2) << "it waited for the call's end";
 }
 
 TEST(TcpTest, AnAnswerThatIsThereIsTakenHoweverLateTheCallerComesToIt) {
@@ -140,7 +138,7 @@ TEST(TcpTest, AcceptedConnectionsHaveTheCongestionControlOfTheListener) {
   auto named = SetCongestion(listener->fd.get(), "reno");  // every kernel has it
   ASSERT_TRUE(named.ok()) << named.status().ToString();
   UniqueFd client = RawConnect(listener->port);
-  ASSERT_TRUE(*WaitFor(listener->fd.get(), POLLIN, Clock::now() + 5s));
+  ASSERT_TRUE(*WaitFor(listener->fd.get(), POLLIN, Clock::now() + kEndsAHang));
   UniqueFd accepted(accept(listener->fd.get(), nullptr, nullptr));
   ASSERT_TRUE(accepted);
   auto inherited = SetCongestion(accepted.get(), "auto");
@@ -193,11 +191,7 @@ TEST(TcpTest, NothingButASmallHelloComesFirst) {
 TEST(TcpTest, ATruncatedFrameThatEndsIsForgotten) {
   Fixture f;
   const auto await = [&](uint32_t connections) {
-    const TimePoint deadline = Clock::now() + 5s;
-    while (f.server->stats().connections != connections && Clock::now() < deadline) {
-      std::this_thread::sleep_for(5ms);
-    }
-    EXPECT_EQ(f.server->stats().connections, connections);
+    EXPECT_TRUE(Eventually([&] { return f.server->stats().connections == connections; }));
   };
   {
     UniqueFd fd = RawConnect(f.server->port());
@@ -233,12 +227,13 @@ TEST(TcpTest, ASlowHelloIsCutOffHoweverSteadilyItDrips) {
 }
 
 TEST(TcpTest, APeerThatHasGreetedMayBeSilent) {
-  Fixture f({.hello_timeout = 100ms});
+  Fixture f({.hello_timeout = 1s});
   UniqueFd fd = RawConnect(f.server->port());
   SendAll(fd.get(), HelloFrame("test"));
   ReceivedFrame frame;
-  ASSERT_TRUE(ReceiveFrame(fd.get(), Clock::now() + 5s, &frame).ok());
-  std::this_thread::sleep_for(400ms);
+  ASSERT_TRUE(ReceiveFrame(fd.get(), Clock::now() + kEndsAHang, &frame).ok());
+  const UniqueFd stranger = RawConnect(f.server->port());  // which came later
+  ASSERT_TRUE(Eventually([&] { return f.server->stats().too_slow == 1; }));
   EXPECT_FALSE(ServerClosed(fd.get()));
   EXPECT_EQ(f.server->stats().strangers, 0u);
 }
@@ -271,7 +266,7 @@ TEST(TcpTest, OneSourceCannotHoldAllPlacesOfStrangers) {
 }
 
 TEST(TcpTest, ASourceThatKeepsFailingIsTurnedAwayUnread) {
-  Fixture f({.gate = {.failures = {200ms, 3}}});
+  Fixture f({.gate = {.failures = {kEndsAHang, 3}}});
   for (int i = 0; i < 3; ++i) {
     UniqueFd fd = RawConnect(f.server->port());
     SendAll(fd.get(), HelloFrame("other"));
@@ -282,12 +277,25 @@ TEST(TcpTest, ASourceThatKeepsFailingIsTurnedAwayUnread) {
   SendAll(fd.get(), HelloFrame("other"));
   EXPECT_EQ(DrainUntilClosed(fd.get()), "");
   EXPECT_GE(f.server->stats().gate.turned_away_failures, 1u);
-  std::this_thread::sleep_for(700ms);
-  ExpectServes(&f);
+}
+
+TEST(TcpTest, ASourceThatHasFailedIsServedAgainAWhileLater) {
+  Fixture f({.gate = {.failures = {200ms, 3}}});
+  for (int i = 0; i < 4; ++i) {
+    UniqueFd fd = RawConnect(f.server->port());
+    SendAll(fd.get(), HelloFrame("other"));
+    DrainUntilClosed(fd.get());
+  }
+  EXPECT_TRUE(Eventually([&] {
+    Channel channel = f.NewChannel();
+    FrameWriter request = ReadOf({}, 1);
+    BufferSink sink(16);
+    return RunOne(&channel, &request, &sink).ok();
+  }));
 }
 
 TEST(TcpTest, AnswersThatNobodyTakesDoNotPileUp) {
-  Fixture f;
+  Fixture f({.write_stall = 1s});
   UniqueFd fd = RawConnect(f.server->port());
   SendAll(fd.get(), HelloFrame("test"));
   std::vector<std::byte> requests;
@@ -305,7 +313,7 @@ TEST(TcpTest, AnswersThatNobodyTakesDoNotPileUp) {
 }
 
 TEST(TcpTest, APeerThatDoesNotTakeItsAnswerIsDisconnected) {
-  Fixture f;
+  Fixture f({.write_stall = 1s});
   std::vector<ReadItem> items;
   for (int i = 1; i <= 100; ++i) items.push_back(f.service.Add(static_cast<uint8_t>(i), 100000));
   UniqueFd fd = RawConnect(f.server->port());
