@@ -34,7 +34,7 @@ class CrashTest : public ::testing::TestWithParam<uint64_t> {
         break;
       }
       case 1:
-        if (sim_.tier->Flush(Clock::now() + std::chrono::seconds(20)).ok()) {
+        if (sim_.tier->Flush(Clock::now() + kEndsAHang).ok()) {
           flushed_ = puts_;
         }
         break;

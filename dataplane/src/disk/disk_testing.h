@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/patience_testing.h"
 #include "base/splitmix.h"
 #include "base/temp_dir_testing.h"
 #include "base/wrong_bytes.h"
@@ -22,6 +23,9 @@
 #include "disk/format.h"
 
 namespace peercache::disk::testing {
+
+using peercache::testing::Eventually;
+using peercache::testing::kEndsAHang;
 
 inline constexpr uint64_t kSmallRegion = 1 << 20;
 inline constexpr uint32_t kSmallRegions = 12;
@@ -65,8 +69,7 @@ struct ReadBack {
   std::vector<std::byte> bytes;
 };
 
-inline ReadBack ReadPage(DiskTier& tier, const Key& key,
-                         Duration patience = std::chrono::seconds(20)) {
+inline ReadBack ReadPage(DiskTier& tier, const Key& key, Duration patience = kEndsAHang) {
   AlignedBuffer memory(256 << 10);
   DiskRead read;
   read.key = key;
@@ -98,20 +101,11 @@ inline PutResult PutPage(DiskTier& tier, uint64_t number, uint64_t version, size
 // Tries again while the disk does not keep up.
 inline bool PutInTime(DiskTier& tier, uint64_t number, uint64_t version, size_t length,
                       uint64_t tag = 1) {
-  for (int i = 0; i < 20000; ++i) {
+  const TimePoint deadline = Clock::now() + kEndsAHang;
+  while (Clock::now() < deadline) {
     const PutResult put = PutPage(tier, number, version, length, tag);
     if (put.what == PutResult::What::kTaken) return true;
     if (put.what != PutResult::What::kLater) return false;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return false;
-}
-
-template <typename Condition>
-bool Eventually(Condition condition, Duration patience = std::chrono::seconds(20)) {
-  const TimePoint deadline = Clock::now() + patience;
-  while (Clock::now() < deadline) {
-    if (condition()) return true;
     std::this_thread::sleep_for(milliseconds(1));
   }
   return false;
@@ -154,7 +148,7 @@ class SimTier {
     options.wrap = [this](const std::string& path, std::unique_ptr<IoEngine>) {
       size_t i = 0;
       while (paths_[i] != path) ++i;
-      return std::make_unique<FaultEngine>(disks_[i], ++seed_, delay);
+      return std::make_unique<FaultEngine>(disks_[i], ++seed_, delay, held);
     };
     Result<std::unique_ptr<DiskTier>> opened = DiskTier::Open(options, observer);
     if (!opened.ok()) return opened.status();
@@ -178,6 +172,7 @@ class SimTier {
 
   DiskOptions options;
   FaultEngine::Delay delay;
+  FaultEngine::Held held;
   std::unique_ptr<DiskTier> tier;
 
  private:

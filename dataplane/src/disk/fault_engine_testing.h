@@ -111,14 +111,16 @@ class SimDisk {
   Fault fault_;
 };
 
-// Ends requests in any order, at once or after a delay.
+// Ends requests in any order: at once, after a delay, or when it is told to.
 class FaultEngine final : public IoEngine {
  public:
   // How long a request takes.
   using Delay = std::function<Duration(const IoRequest& request)>;
+  // Whether it may not end yet; asked again and again.
+  using Held = std::function<bool(const IoRequest& request)>;
 
-  FaultEngine(std::shared_ptr<SimDisk> disk, uint64_t seed, Delay delay = {})
-      : disk_(std::move(disk)), random_(seed), delay_(std::move(delay)) {}
+  FaultEngine(std::shared_ptr<SimDisk> disk, uint64_t seed, Delay delay = {}, Held held = {})
+      : disk_(std::move(disk)), random_(seed), delay_(std::move(delay)), held_(std::move(held)) {}
 
   std::string_view name() const override { return "faults"; }
 
@@ -145,6 +147,11 @@ class FaultEngine final : public IoEngine {
           next = std::min(next, waiting_[i++].at);
           continue;
         }
+        if (held_ && held_(*waiting_[i].request)) {
+          next = std::min(next, now + milliseconds(1));
+          ++i;
+          continue;
+        }
         IoRequest* request = waiting_[i].request;
         waiting_[i] = waiting_.back();
         waiting_.pop_back();
@@ -166,6 +173,7 @@ class FaultEngine final : public IoEngine {
   std::condition_variable wake_;
   std::mt19937_64 random_;
   const Delay delay_;
+  const Held held_;
   std::vector<Waiting> waiting_;
 };
 
