@@ -17,7 +17,7 @@ namespace peercache {
 namespace {
 
 constexpr size_t kPage = 4 * kKiB;
-constexpr OwnerTimes kTimes{.lease = milliseconds(50), .owner_ttl = milliseconds(400)};
+constexpr OwnerTimes kTimes{.lease = milliseconds(50), .owner_ttl = milliseconds(1000)};
 const uint64_t kOwner = NodeHash("owner"), kShard = NodeHash("shard");
 
 class ShardHost : public PeerService {
