@@ -27,7 +27,7 @@ using testing::TestCluster;
 using testing::TestEngine;
 
 constexpr size_t kPage = 64 << 10, kBatch = 8, kPiece = 64;
-constexpr auto kSoon = 30s;
+constexpr auto kSoon = testing::kEndsAHang;
 // A kill loses the pages of the last second; the rest is for a busy machine.
 constexpr auto kOnDisk = 2s;
 constexpr size_t kDisk = size_t{520} << 20;

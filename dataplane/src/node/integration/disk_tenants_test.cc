@@ -22,7 +22,7 @@ constexpr size_t kPool = 32 << 20, kPage = 64 << 10, kPiece = 64;
 constexpr size_t kFlood = 768;       // pages, half as many again as fit into the pool
 constexpr size_t kWorkingSet = 128;  // a quarter of the pool
 constexpr uint64_t kFloodFrom = 100'000;
-constexpr auto kSoon = 30s;
+constexpr auto kSoon = testing::kEndsAHang;
 
 json StatusOf(const Node& node) { return json::parse(node.StatusJson()); }
 uint64_t PoolBytesOf(const Node& node, const std::string& tenant) {

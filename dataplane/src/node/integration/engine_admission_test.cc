@@ -68,9 +68,10 @@ Result<uint64_t> Attach(int fd, uint64_t session = 0) {
   FrameWriter w;
   w.Start(MessageType::kAttach, 1);
   AttachRequest{session, "engine", "0"}.Encode(&w);
-  if (Status s = SendFrame(fd, w.Finish(), -1, Clock::now() + 2s); !s.ok()) return s;
+  if (Status s = SendFrame(fd, w.Finish(), -1, Clock::now() + testing::kEndsAHang); !s.ok())
+    return s;
   ReceivedFrame frame;
-  if (Status s = ReceiveFrame(fd, Clock::now() + 5s, &frame); !s.ok()) return s;
+  if (Status s = ReceiveFrame(fd, Clock::now() + testing::kEndsAHang, &frame); !s.ok()) return s;
   FrameReader body(frame.body);
   if (frame.header.type == MessageType::kError) {
     ErrorMessage error;
@@ -111,7 +112,7 @@ TEST(EngineAdmissionTest, AUserThatIsNotListedIsToldSoAndDisconnected) {
   EXPECT_NE(text.find(fmt::format("user {} ", geteuid())), std::string::npos) << text;
   EXPECT_NE(text.find(fmt::format("--socket-uids={}", geteuid() + 1)), std::string::npos) << text;
   EXPECT_NE(text.find(std::to_string(getpid())), std::string::npos) << text;
-  EXPECT_TRUE(Eventually(5s, [&] { return ClosedByNode(fd.get()); }));
+  EXPECT_TRUE(Eventually([&] { return ClosedByNode(fd.get()); }));
   EXPECT_EQ(server.counters.engine_refused_user, 1u);
   EXPECT_TRUE(server.engines->engines().empty());
 }
@@ -164,25 +165,28 @@ TEST(EngineAdmissionTest, ASlowAttachIsCutOffHoweverSteadilyItDrips) {
   const auto ended = [](int fd) { return *WaitFor(fd, POLLIN, Clock::now()); };
   size_t sent = 0;
   while (sent < frame.size() && !ended(dripping.get())) {
-    if (!SendFrame(dripping.get(), frame.subspan(sent, 1), -1, Clock::now() + 1s).ok()) break;
+    if (!SendFrame(dripping.get(), frame.subspan(sent, 1), -1, Clock::now() + testing::kEndsAHang)
+             .ok())
+      break;
     ++sent;
     std::this_thread::sleep_for(20ms);  // would be 6 s
   }
   EXPECT_LT(sent, frame.size());
   ReceivedFrame answer;
-  ASSERT_TRUE(ReceiveFrame(silent.get(), Clock::now() + 5s, &answer).ok());
+  ASSERT_TRUE(ReceiveFrame(silent.get(), Clock::now() + testing::kEndsAHang, &answer).ok());
   EXPECT_EQ(answer.header.type, MessageType::kError);
-  EXPECT_TRUE(Eventually(5s, [&] { return ClosedByNode(silent.get()); }));
+  EXPECT_TRUE(Eventually([&] { return ClosedByNode(silent.get()); }));
   EXPECT_EQ(server.counters.engine_refused_slow, 2u);
 }
 
 TEST(EngineAdmissionTest, AnEngineThatHasAttachedMayBeSilent) {
   EngineServerOptions options;
-  options.attach_timeout = 100ms;
+  options.attach_timeout = 1s;
   Server server(options);
   UniqueFd fd = server.Connect();
   ASSERT_TRUE(Attach(fd.get()).ok());
-  std::this_thread::sleep_for(300ms);
+  const UniqueFd silent = server.Connect();  // which came later
+  ASSERT_TRUE(Eventually([&] { return server.counters.engine_refused_slow == 1u; }));
   EXPECT_FALSE(ClosedByNode(fd.get()));
 }
 
@@ -192,12 +196,13 @@ TEST(EngineAdmissionTest, ALargeFrameBeforeAttachIsRefusedAtItsHeader) {
   FrameHeader header;
   header.type = MessageType::kAttach;
   header.body_length = kMaxBody;
-  ASSERT_TRUE(
-      SendFrame(fd.get(), std::as_bytes(std::span(&header, 1)), -1, Clock::now() + 1s).ok());
+  ASSERT_TRUE(SendFrame(fd.get(), std::as_bytes(std::span(&header, 1)), -1,
+                        Clock::now() + testing::kEndsAHang)
+                  .ok());
   ReceivedFrame answer;
-  ASSERT_TRUE(ReceiveFrame(fd.get(), Clock::now() + 5s, &answer).ok());
+  ASSERT_TRUE(ReceiveFrame(fd.get(), Clock::now() + testing::kEndsAHang, &answer).ok());
   EXPECT_EQ(answer.header.type, MessageType::kError);
-  EXPECT_TRUE(Eventually(5s, [&] { return ClosedByNode(fd.get()); }));
+  EXPECT_TRUE(Eventually([&] { return ClosedByNode(fd.get()); }));
 }
 
 TEST(EngineAdmissionTest, ConnectionsThatDoNotAttachGiveWay) {
@@ -208,9 +213,9 @@ TEST(EngineAdmissionTest, ConnectionsThatDoNotAttachGiveWay) {
   ASSERT_TRUE(Attach(engine.get()).ok());
   std::vector<UniqueFd> loris;
   for (int i = 0; i < 6; ++i) loris.push_back(server.Connect());
-  EXPECT_TRUE(Eventually(5s, [&] { return server.counters.engine_refused_crowded == 2; }));
-  EXPECT_TRUE(Eventually(5s, [&] { return ClosedByNode(loris[0].get()); }));
-  EXPECT_TRUE(Eventually(5s, [&] { return ClosedByNode(loris[1].get()); }));
+  EXPECT_TRUE(Eventually([&] { return server.counters.engine_refused_crowded == 2; }));
+  EXPECT_TRUE(Eventually([&] { return ClosedByNode(loris[0].get()); }));
+  EXPECT_TRUE(Eventually([&] { return ClosedByNode(loris[1].get()); }));
   EXPECT_FALSE(ClosedByNode(loris[5].get()));
   EXPECT_FALSE(ClosedByNode(engine.get()));
   EXPECT_TRUE(Attach(server.Connect().get()).ok());
@@ -222,9 +227,9 @@ TEST(EngineAdmissionTest, AnEngineForWhichThereIsNoThreadIsRefusedAndTheNodeLive
   {
     const testing::NoMoreThreads none;
     refused = server.Connect();
-    EXPECT_TRUE(Eventually(10s, [&] { return server.counters.engine_refused_limit == 1u; }));
+    EXPECT_TRUE(Eventually([&] { return server.counters.engine_refused_limit == 1u; }));
   }
-  EXPECT_TRUE(Eventually(10s, [&] { return ClosedByNode(refused.get()); }));
+  EXPECT_TRUE(Eventually([&] { return ClosedByNode(refused.get()); }));
   const UniqueFd fd = server.Connect();
   EXPECT_TRUE(Attach(fd.get()).ok());
 }
@@ -243,7 +248,7 @@ TEST(EngineAdmissionTest, AProcessTakesHalfOfTheSessionsAtMost) {
   EXPECT_EQ(refused.status().code(), Code::kResourceExhausted);
   EXPECT_NE(refused.status().message().find("--max-engines"), std::string::npos);
   all.pop_back();
-  EXPECT_TRUE(Eventually(5s, [&] { return Attach(server.Connect().get()).ok(); }));
+  EXPECT_TRUE(Eventually([&] { return Attach(server.Connect().get()).ok(); }));
 }
 
 // Sends a Clear and returns what the node says.
@@ -251,9 +256,10 @@ Status Clear(int fd, uint64_t tag) {
   FrameWriter w;
   w.Start(MessageType::kClear, 2);
   w.Put(tag);
-  if (Status s = SendFrame(fd, w.Finish(), -1, Clock::now() + 2s); !s.ok()) return s;
+  if (Status s = SendFrame(fd, w.Finish(), -1, Clock::now() + testing::kEndsAHang); !s.ok())
+    return s;
   ReceivedFrame frame;
-  if (Status s = ReceiveFrame(fd, Clock::now() + 5s, &frame); !s.ok()) return s;
+  if (Status s = ReceiveFrame(fd, Clock::now() + testing::kEndsAHang, &frame); !s.ok()) return s;
   ErrorMessage error;
   FrameReader body(frame.body);
   return frame.header.type == MessageType::kError && error.Decode(&body) ? error.status : Status();
@@ -270,7 +276,7 @@ TEST(EngineAdmissionTest, ClearsBeyondABurstAreRefusedAndSayWhenToComeAgain) {
   EXPECT_EQ(server.cleared[3], 3u) << "the shared tenant's tags are as they are";
   EXPECT_EQ(last.code(), Code::kResourceExhausted);
   EXPECT_NE(last.message().find("repeat it in"), std::string::npos) << last.message();
-  EXPECT_TRUE(Eventually(10s, [&] { return Clear(fd.get(), 5).ok(); }));
+  EXPECT_TRUE(Eventually([&] { return Clear(fd.get(), 5).ok(); }));
 }
 
 TEST(EngineAdmissionTest, AConnectionBeyondTheLimitOfItsSessionIsNotAttached) {
@@ -288,9 +294,9 @@ TEST(EngineAdmissionTest, AConnectionBeyondTheLimitOfItsSessionIsNotAttached) {
   FrameWriter w;
   w.Start(MessageType::kRegion, 2);
   RegionRequest{1, 0, 0}.Encode(&w);
-  ASSERT_TRUE(SendFrame(more.get(), w.Finish(), -1, Clock::now() + 1s).ok());
+  ASSERT_TRUE(SendFrame(more.get(), w.Finish(), -1, Clock::now() + testing::kEndsAHang).ok());
   ReceivedFrame answer;
-  ASSERT_TRUE(ReceiveFrame(more.get(), Clock::now() + 5s, &answer).ok());
+  ASSERT_TRUE(ReceiveFrame(more.get(), Clock::now() + testing::kEndsAHang, &answer).ok());
   EXPECT_EQ(answer.header.type, MessageType::kError) << "it serves without being attached";
 }
 

@@ -42,8 +42,10 @@ class HostileEngineTest : public ::testing::Test {
   }
   // Sends the started frame and returns the answer's type, or nothing when the node has closed.
   std::optional<MessageType> Ask(FrameWriter* w, int fd = -1) {
-    if (!SendFrame(fd_.get(), w->Finish(), fd, Clock::now() + 2s).ok()) return std::nullopt;
-    if (!ReceiveFrame(fd_.get(), Clock::now() + 15s, &frame_).ok()) return std::nullopt;
+    if (!SendFrame(fd_.get(), w->Finish(), fd, Clock::now() + testing::kEndsAHang).ok())
+      return std::nullopt;
+    if (!ReceiveFrame(fd_.get(), Clock::now() + testing::kEndsAHang, &frame_).ok())
+      return std::nullopt;
     return frame_.header.type;
   }
   std::optional<MessageType> Attach(int permit_fd) {
@@ -100,10 +102,10 @@ class HostileEngineTest : public ::testing::Test {
 TEST_F(HostileEngineTest, GarbageClosesTheConnectionOnly) {
   const std::string garbage(4096, 'x');
   (void)send(fd_.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
-  ASSERT_TRUE(ReceiveFrame(fd_.get(), Clock::now() + 5s, &frame_).ok());
+  ASSERT_TRUE(ReceiveFrame(fd_.get(), Clock::now() + testing::kEndsAHang, &frame_).ok());
   EXPECT_EQ(frame_.header.type, MessageType::kError);
   EXPECT_NE(ErrorText().find("does not speak PeerCache"), std::string::npos);
-  EXPECT_FALSE(ReceiveFrame(fd_.get(), Clock::now() + 5s, &frame_).ok());
+  EXPECT_FALSE(ReceiveFrame(fd_.get(), Clock::now() + testing::kEndsAHang, &frame_).ok());
   ExpectNodeWorks();
 }
 
@@ -250,16 +252,16 @@ TEST_F(HostileEngineTest, AnEngineThatDiesInTheMiddleOfASetLeavesNothingBehind) 
     FrameWriter attach;
     attach.Start(MessageType::kAttach, 1);
     AttachRequest{0, "dying", "0"}.Encode(&attach);
-    (void)SendFrame(other.get(), attach.Finish(), -1, Clock::now() + 1s);
+    (void)SendFrame(other.get(), attach.Finish(), -1, Clock::now() + testing::kEndsAHang);
     FrameWriter share;
     share.Start(MessageType::kRegion, 2);
     RegionRequest{1, 0, 8 << 20}.Encode(&share);
-    (void)SendFrame(other.get(), share.Finish(), region->fd(), Clock::now() + 1s);
+    (void)SendFrame(other.get(), share.Finish(), region->fd(), Clock::now() + testing::kEndsAHang);
     (void)SendFrame(other.get(), i % 2 == 0 ? frame : frame.first(frame.size() / 2), -1,
-                    Clock::now() + 1s);
+                    Clock::now() + testing::kEndsAHang);
   }
   fd_.Reset();
-  EXPECT_TRUE(testing::Eventually(10s, [&] {
+  EXPECT_TRUE(testing::Eventually([&] {
     return node_->StatusJson().find("\"engines\": []") != std::string::npos;
   })) << node_->StatusJson();
   ExpectNodeWorks();
@@ -324,7 +326,7 @@ TEST_F(HostileEngineTest, EnginesBeyondTheLimitAreToldSo) {
   EXPECT_FALSE((*second)->attached());
   EXPECT_NE((*second)->state().message().find("--max-engines"), std::string::npos);
   first->reset();
-  EXPECT_TRUE(Eventually(std::chrono::seconds(5), [&] { return (*second)->attached(); }));
+  EXPECT_TRUE(Eventually([&] { return (*second)->attached(); }));
 }
 
 }  // namespace

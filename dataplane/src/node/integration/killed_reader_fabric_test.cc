@@ -17,9 +17,8 @@ class KilledReaderFabricTest : public testing::KilledReader {
   KilledReaderFabricTest()
       : testing::KilledReader(
             {"transport=rdma", fmt::format("device-name={}", std::getenv("PEERCACHE_TEST_RAILS")),
-             "promotion-percent=0",    // replicas would be read instead
-             "peer-timeout-ms=5000"},  // a guest may get little of the processors
-            10s) {}
+             "promotion-percent=0",       // replicas would be read instead
+             "peer-timeout-ms=5000"}) {}  // a guest may get little of the processors
   void AwaitWay() override {
     // Some pages may have been kept from the get before.
     EXPECT_TRUE(Eventually(30s, [&] {

@@ -27,11 +27,9 @@ class KilledReader : public ::testing::Test {
   static constexpr size_t kPages = 1024;
   static constexpr std::byte kMine{0xab};
 
-  // `options` of both nodes, and how long a call may take whose node is gone, on a machine with
-  // other work. The client's time-out is longer.
-  explicit KilledReader(std::vector<std::string> options = {}, milliseconds at_once = 1500ms)
+  // `options` of both nodes.
+  explicit KilledReader(std::vector<std::string> options = {})
       : options_(std::move(options)),
-        at_once_(at_once),
         discovery_(fmt::format("127.0.0.1:{}", TestCluster::FreePort())),
         far_(Start("far", discovery_.substr(discovery_.find(':') + 1))),
         memory_(MappedRegion::Create("pages", kPages * kPage, HugePages::kOff).value()) {
@@ -58,9 +56,9 @@ class KilledReader : public ::testing::Test {
   }
   std::string SocketOf(const std::string& id) const { return dir_.path() + "/" + id + ".sock"; }
   std::unique_ptr<Client> Attach(const std::string& id) const {
-    auto client = Client::Connect({.socket = SocketOf(id), .engine = id, .timeout = 15'000ms});
+    auto client = Client::Connect({.socket = SocketOf(id), .engine = id, .timeout = kEndsAHang});
     EXPECT_TRUE(client.ok()) << client.status().ToString();
-    EXPECT_TRUE(Eventually(20s, [&] { return (*client)->attached(); }));
+    EXPECT_TRUE(Eventually([&] { return (*client)->attached(); }));
     EXPECT_TRUE((*client)->RegisterRegion(memory_.fd(), memory_.data(), memory_.size()).ok());
     return std::move(*client);
   }
@@ -68,7 +66,7 @@ class KilledReader : public ::testing::Test {
   bool SetAtFar() const {
     const auto writer = Attach("far");
     for (size_t i = 0; i < kPages; ++i) TestEngine::Fill(page(i), i);
-    return Eventually(30s, [&] {
+    return Eventually([&] {
       std::vector<uint8_t> ok(kPages);
       writer->Set(keys_, segments_, 1, 1, ok);
       return std::ranges::count(ok, 1) == std::ssize(ok);
@@ -100,7 +98,7 @@ class KilledReader : public ::testing::Test {
     near_.reset();
     near_ = Start("near", "0");
     if (!reader_) reader_ = Attach("near");
-    ASSERT_TRUE(Eventually(30s, [&] { return reader_->Exists(keys_) == kPages; }))
+    ASSERT_TRUE(Eventually([&] { return reader_->Exists(keys_) == kPages; }))
         << reader_->state().message();
     ASSERT_NO_FATAL_FAILURE(AwaitWay());
   }
@@ -120,7 +118,7 @@ class KilledReader : public ::testing::Test {
     const TimePoint killed = Clock::now();
     near_->End(SIGKILL);
     getting.join();
-    EXPECT_LT(Clock::now() - killed, at_once_);
+    EXPECT_LT(Clock::now() - killed, kEndsAHang / 2) << "it waited for its time-out";
     return std::ranges::count(ok, 0) == std::ssize(ok);
   }
   // Nobody writes over what the engine does with its memory now.
@@ -145,12 +143,11 @@ class KilledReader : public ::testing::Test {
       ExpectMemoryIsTheEngines();
       ASSERT_NO_FATAL_FAILURE(StartReader());
       // On a machine that is busy elsewhere, a holder may be late for one get.
-      EXPECT_TRUE(Eventually(30s, [&] { return Get() == kPages; })) << reader_->state().message();
+      EXPECT_TRUE(Eventually([&] { return Get() == kPages; })) << reader_->state().message();
     }
   }
 
   const std::vector<std::string> options_;
-  const milliseconds at_once_;
   const std::string http_port_ = std::to_string(TestCluster::FreePort());  // of near
   TempDir dir_;
   const std::string discovery_;

@@ -22,7 +22,7 @@ constexpr size_t kPage = 64 << 10;
 constexpr size_t kPages = 768;  // 48 MiB: half as much again as the pool
 constexpr size_t kPiece = 64;
 constexpr uint64_t kTag = 1;
-constexpr auto kSoon = 30s;
+constexpr auto kSoon = testing::kEndsAHang;
 
 json StatusOf(const Node& node) { return json::parse(node.StatusJson()); }
 

@@ -25,7 +25,7 @@ constexpr size_t kPage = 64 << 10;
 bool Promotes(TestEngine& reader, Node& node, uint64_t first, size_t count) {
   for (int i = 0; i < 2; ++i)
     if (reader.Get(first, count).hits != count) return false;
-  return Eventually(5s, [&] {
+  return Eventually([&] {
     const auto pool = nlohmann::json::parse(node.StatusJson())["pool"];
     return pool["replicas"].get<size_t>() >= count;
   });
@@ -56,7 +56,7 @@ TEST(NodeTest, ReplicasAreFoundByOthersAndTakeOverFromAHolderThatDies) {
   // Those whose shard died with the holder are found when the others have its part.
   EXPECT_GT(got.hits, 0u);
   EXPECT_EQ(got.wrong, 0u);
-  EXPECT_TRUE(Eventually(10s, [&] {
+  EXPECT_TRUE(Eventually([&] {
     const auto again = reader.Get(0, 32);
     EXPECT_EQ(again.wrong, 0u);
     return again.hits == 32;

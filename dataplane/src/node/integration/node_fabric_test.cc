@@ -152,7 +152,7 @@ TEST(NodeFabricTest, AHolderThatDiesCostsABoundedWaitAndNoWrongByte) {
   killer.join();
   EXPECT_EQ(wrong, 0u);
   EXPECT_EQ(last_hits, 0u) << "its pages have gone with it";
-  EXPECT_LT(longest, milliseconds(2500));
+  EXPECT_LT(longest, seconds(10)) << "the engine itself gives up after 15 s";
 }
 
 TEST(NodeFabricTest, RailsThatAreAllDownAtTheStartAreTakenIntoUseWhenTheyComeUp) {

@@ -34,7 +34,10 @@ TEST(NodeTest, AReaderThatJoinsJustNowSeesASetThatHasReturned) {
 }
 
 TEST(NodeTest, JoiningAndLeavingCostsNoHitForPagesOfOthers) {
-  TestCluster cluster;
+  TestCluster cluster([](NodeConfig* c) {
+    // A page that is late on a busy machine is no miss, nor is a member that it stops gone.
+    c->lease = c->peer_timeout = c->member_ttl = 10'000ms;
+  });
   auto a = cluster.Start("a"), b = cluster.Start("b");
   TestEngine writer(a->socket(), 64, kPage), reader(b->socket(), 64, kPage);
   std::atomic<bool> stop{false};
@@ -48,12 +51,18 @@ TEST(NodeTest, JoiningAndLeavingCostsNoHitForPagesOfOthers) {
       wrong += got.wrong;
     }
   });
+  // And is read from by then, and for a while.
+  const auto some_reads = [&] {
+    const size_t before = reads;
+    std::this_thread::sleep_for(300ms);
+    EXPECT_TRUE(Eventually([&] { return reads >= before + 3 * 64; }));
+  };
   for (int round = 0; round < 3; ++round) {
     auto c = cluster.Start("c" + std::to_string(round));
-    std::this_thread::sleep_for(300ms);
+    some_reads();
     c->Leave(10s);
     c.reset();
-    std::this_thread::sleep_for(300ms);
+    some_reads();
   }
   stop = true;
   load.join();
@@ -88,12 +97,12 @@ TEST(NodeTest, ADeadPeerCostsABoundedWaitAndComesBack) {
   for (int i = 0; i < 5; ++i) {
     const TimePoint start = Clock::now();
     EXPECT_EQ(reader.Get(0, 64).hits, 0u);
-    EXPECT_LT(Clock::now() - start, 1s);
+    EXPECT_LT(Clock::now() - start, 10s) << "the engine itself gives up after 15 s";
   }
   c = cluster.Start("c");
   TestEngine writer(c->socket(), 64, kPage);
-  ASSERT_TRUE(Eventually(10s, [&] { return writer.Set(0, 64) == 64u; }));
-  EXPECT_TRUE(Eventually(10s, [&] { return reader.Get(0, 64).hits == 64u; }));
+  ASSERT_TRUE(Eventually([&] { return writer.Set(0, 64) == 64u; }));
+  EXPECT_TRUE(Eventually([&] { return reader.Get(0, 64).hits == 64u; }));
 }
 
 // A member that heartbeats, but answers nobody at the port that it names.
@@ -136,7 +145,7 @@ TEST(NodeTest, AMemberThatCannotBeConnectedToIsInNoRing) {
   auto a = cluster.Start("a"), b = cluster.Start("b");
   const auto seen = [](Node& node) { return nlohmann::json::parse(node.StatusJson()); };
   nlohmann::json before;
-  ASSERT_TRUE(Eventually(10s, [&] {
+  ASSERT_TRUE(Eventually([&] {
     const auto status = seen(*a);
     before = status["ring_fingerprint"];
     return seen(*b)["ring_fingerprint"] == before && status["members"][1]["state"] == "active";
@@ -148,7 +157,7 @@ TEST(NodeTest, AMemberThatCannotBeConnectedToIsInNoRing) {
     return members.size() == 3 && members[2]["reachable"] == false &&
            members[0]["reachable"] == true && status["ring_fingerprint"] == before;
   };
-  EXPECT_TRUE(Eventually(10s, [&] { return left_out(*a) && left_out(*b); }));
+  EXPECT_TRUE(Eventually([&] { return left_out(*a) && left_out(*b); }));
   // It keeps nobody from publishing, nor from joining.
   TestEngine engine(b->socket(), 64, kPage);
   EXPECT_EQ(engine.Set(0, 64), 64u);
@@ -169,7 +178,7 @@ TEST(NodeTest, ANodeThatStopsLetsGoOfAnEnginesPagesBeforeTheEngineHearsOfIt) {
   auto silent = Listen("127.0.0.1", 0);
   ASSERT_TRUE(silent.ok());
   const Stranger stranger(a->peer_port(), silent->port);
-  ASSERT_TRUE(Eventually(10s, [&] { return MembersOf(*a) == 3; }));
+  ASSERT_TRUE(Eventually([&] { return MembersOf(*a) == 3; }));
   std::thread stopping([&] {
     std::this_thread::sleep_for(50ms);
     a.reset();
@@ -189,7 +198,7 @@ TEST(NodeTest, AnotherNodeCanSetThePagesOfADeadOne) {
     ASSERT_EQ(writer.Set(0, 64), 64u);
   }
   c.reset();
-  ASSERT_TRUE(Eventually(10s, [&] { return second.Set(0, 64) == 64u; }));
+  ASSERT_TRUE(Eventually([&] { return second.Set(0, 64) == 64u; }));
   const auto got = reader.Get(0, 64);
   EXPECT_EQ(got.hits, 64u);
   EXPECT_EQ(got.wrong, 0u);
@@ -204,7 +213,7 @@ TEST(NodeTest, EnginesSurviveARestartOfTheirNode) {
   EXPECT_EQ(engine.Get(0, 16).hits, 0u);
   EXPECT_EQ(engine.Exists(0, 16), 0u);
   b = cluster.Start("b");
-  ASSERT_TRUE(Eventually(10s, [&] { return engine.Set(0, 16) == 16u; }));
+  ASSERT_TRUE(Eventually([&] { return engine.Set(0, 16) == 16u; }));
   EXPECT_EQ(engine.Get(0, 16).hits, 16u);
   EXPECT_GE(engine.client().stats().reconnects, 1u);
 }

@@ -16,6 +16,7 @@
 #include "base/claimed_port_testing.h"
 #include "base/divide.h"
 #include "base/memory.h"
+#include "base/patience_testing.h"
 #include "base/temp_dir_testing.h"
 #include "base/wrong_bytes.h"
 #include "client/client.h"
@@ -24,12 +25,7 @@
 namespace peercache::testing {
 
 inline bool Eventually(Duration limit, const std::function<bool()>& condition) {
-  const TimePoint deadline = Clock::now() + limit;
-  while (!condition()) {
-    if (Clock::now() > deadline) return false;
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  return true;
+  return Eventually(condition, limit);
 }
 
 // Nodes of one cluster; the first hosts discovery.
@@ -72,7 +68,7 @@ class TestCluster {
     EXPECT_TRUE(node.ok()) << node.status().ToString();
     if (!node.ok()) return nullptr;
     if (wait) {
-      EXPECT_TRUE(Eventually(std::chrono::seconds(20), [&] { return (*node)->ready(); }));
+      EXPECT_TRUE(Eventually([&] { return (*node)->ready(); }));
     }
     return std::move(*node);
   }

@@ -54,7 +54,7 @@ FrameWriter ClearTag() {
 Status Ask(Channel* channel, FrameWriter request) {
   channel->Begin(request.Finish(), nullptr, Clock::now());
   Channel* const channels[] = {channel};
-  RunAll(channels, {2s, Clock::now() + 5s});
+  RunAll(channels, {testing::kEndsAHang, Clock::now() + testing::kEndsAHang});
   return channel->status();
 }
 
@@ -98,9 +98,9 @@ TEST(ProvingTest, WhatWasHeardIsOfNoUse) {
     FrameWriter w;
     w.Start(MessageType::kHello, 0);
     hello.Encode(&w);
-    ASSERT_TRUE(SendFrame(fd->get(), w.Finish(), -1, Clock::now() + 2s).ok());
+    ASSERT_TRUE(SendFrame(fd->get(), w.Finish(), -1, Clock::now() + testing::kEndsAHang).ok());
     ReceivedFrame frame;
-    ASSERT_TRUE(ReceiveFrame(fd->get(), Clock::now() + 5s, &frame).ok());
+    ASSERT_TRUE(ReceiveFrame(fd->get(), Clock::now() + testing::kEndsAHang, &frame).ok());
     ASSERT_EQ(frame.header.type, MessageType::kChallenge);
     FrameReader body(frame.body);
     ASSERT_TRUE(challenge->Decode(&body));
@@ -110,10 +110,10 @@ TEST(ProvingTest, WhatWasHeardIsOfNoUse) {
     FrameWriter w;
     w.Start(MessageType::kProve, 0);
     ProveMessage{proof}.Encode(&w);
-    (void)SendFrame(fd, w.Finish(), -1, Clock::now() + 2s);
+    (void)SendFrame(fd, w.Finish(), -1, Clock::now() + testing::kEndsAHang);
     ReceivedFrame frame;
-    return ReceiveFrame(fd, Clock::now() + 5s, &frame).ok() ? frame.header.type
-                                                            : MessageType::kHello;
+    return ReceiveFrame(fd, Clock::now() + testing::kEndsAHang, &frame).ok() ? frame.header.type
+                                                                             : MessageType::kHello;
   };
   UniqueFd first, second;
   Challenge heard, fresh;
@@ -128,9 +128,9 @@ TEST(ProvingTest, WhatWasHeardIsOfNoUse) {
   // Nothing is answered before the proof.
   ASSERT_NO_FATAL_FAILURE(greet(&second, &fresh));
   FrameWriter request = ClearTag();
-  (void)SendFrame(second.get(), request.Finish(), -1, Clock::now() + 2s);
+  (void)SendFrame(second.get(), request.Finish(), -1, Clock::now() + testing::kEndsAHang);
   ReceivedFrame frame;
-  ASSERT_TRUE(ReceiveFrame(second.get(), Clock::now() + 5s, &frame).ok());
+  ASSERT_TRUE(ReceiveFrame(second.get(), Clock::now() + testing::kEndsAHang, &frame).ok());
   EXPECT_EQ(frame.header.type, MessageType::kError);
 }
 
@@ -140,18 +140,18 @@ TEST(ProvingTest, AnImpostorIsToldNothing) {
   ASSERT_TRUE(listener.ok());
   std::string heard;
   std::thread impostor([&] {
-    ASSERT_TRUE(*WaitFor(listener->fd.get(), POLLIN, Clock::now() + 5s));
+    ASSERT_TRUE(*WaitFor(listener->fd.get(), POLLIN, Clock::now() + testing::kEndsAHang));
     const UniqueFd fd(accept4(listener->fd.get(), nullptr, nullptr, SOCK_NONBLOCK));
     ReceivedFrame frame;
-    ASSERT_TRUE(ReceiveFrame(fd.get(), Clock::now() + 5s, &frame).ok());
+    ASSERT_TRUE(ReceiveFrame(fd.get(), Clock::now() + testing::kEndsAHang, &frame).ok());
     EXPECT_EQ(frame.header.type, MessageType::kHello);
     FrameWriter w;
     w.Start(MessageType::kChallenge, 0);
     Challenge{NodeHash("a"), 1, 0, {7}, {8}}.Encode(&w);
-    ASSERT_TRUE(SendFrame(fd.get(), w.Finish(), -1, Clock::now() + 2s).ok());
+    ASSERT_TRUE(SendFrame(fd.get(), w.Finish(), -1, Clock::now() + testing::kEndsAHang).ok());
     char rest[4096];
     for (ssize_t n = 1; n != 0;) {
-      ASSERT_TRUE(*WaitFor(fd.get(), POLLIN, Clock::now() + 5s));
+      ASSERT_TRUE(*WaitFor(fd.get(), POLLIN, Clock::now() + testing::kEndsAHang));
       n = recv(fd.get(), rest, sizeof(rest), 0);
       if (n < 0) break;
       heard.append(rest, static_cast<size_t>(n));

@@ -22,7 +22,7 @@ using testing::TestCluster;
 using testing::TestEngine;
 
 constexpr size_t kPage = 64 << 10, kPages = 64;
-constexpr auto kSoon = 30s;
+constexpr auto kSoon = testing::kEndsAHang;
 
 // A node that is started, ended and started again with the same options.
 class Restarted {

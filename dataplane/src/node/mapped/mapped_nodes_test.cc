@@ -26,7 +26,7 @@ using testing::TestCluster;
 using testing::TestEngine;
 
 constexpr size_t kPage = 16 << 10, kPages = 64;
-constexpr std::chrono::seconds kSoon{20};
+constexpr auto kSoon = testing::kEndsAHang;
 constexpr char kSecret[] = "of this cluster, and drawn at random",
                kOther[] = "of quite another one";
 
@@ -89,7 +89,7 @@ TEST(MappedNodesTest, ThePoolOfANodeThatIsGoneIsUnmapped) {
                       "pool-size=32Mi", "huge-pages=off", "transport=tcp"});
   ASSERT_TRUE(Eventually(kSoon, [] { return PoolsMapped() == 1; }));
   holder.End(SIGKILL);
-  EXPECT_TRUE(Eventually(std::chrono::seconds(5), [] { return PoolsMapped() == 0; }));
+  EXPECT_TRUE(Eventually([] { return PoolsMapped() == 0; }));
 }
 
 // A cluster that is deleted and made again has new nodes of the same names while the former ones
