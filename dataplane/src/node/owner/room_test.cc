@@ -233,7 +233,6 @@ TEST(FullPool, SetsAreRefusedAtOnceAndReadsGoOn) {
   TestCluster cluster([](NodeConfig* c) {
     c->pool_bytes = 16 * kMiB;
     c->lease = 20s;  // no evicted slot that somebody may read comes back during this test
-    c->peer_timeout = c->member_ttl = 10s;  // a node that a busy machine stops is read from
   });
   auto a = cluster.Start("a"), b = cluster.Start("b");
   TestEngine writer(a->socket(), 32, kLength), here(a->socket(), 32, kLength),
