@@ -376,14 +376,15 @@ TEST_F(ClearingTest, WhoHasGotNoAnswersAndIsAloneThenWaitsNoLonger) {
   const TimePoint now = Clock::now();
   ASSERT_FALSE(clears_.Await(now, now + seconds(1)));
   See({});
-  EXPECT_TRUE(clears_.Await(Clock::now(), Clock::now() + seconds(1)));
+  EXPECT_TRUE(clears_.Await(Clock::now(), Clock::now() + kEndsAHang));
 }
 
 TEST_F(ClearingTest, WhoIsAloneIsCurrent) {
   See({});
   for (FakeMember* member : {&a_, &b_, &c_}) member->Die();
   std::this_thread::sleep_for(milliseconds(2500));
-  EXPECT_TRUE(clears_.Current(Clock::now()));
+  // A thread that a busy machine has just stopped is not, for a moment.
+  EXPECT_TRUE(Eventually([&] { return clears_.Current(Clock::now()); }));
 }
 
 }  // namespace
