@@ -55,7 +55,7 @@ lint: deps ## All linters, and whether generated files are up to date
 	@$(MAKE) --no-print-directory lint-rooms lint-shell lint-workflows lint-cpp lint-python lint-go generate-check
 
 .PHONY: lint-rooms
-lint-rooms: ## Which folder may use which, and which headers: hack/rooms/rooms.txt; files that comments name
+lint-rooms: ## Who may include whom (hack/rooms); files that comments name
 	@echo "==> rooms"
 	@/usr/bin/python3 hack/rooms
 
