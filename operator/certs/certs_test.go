@@ -4,6 +4,8 @@ package certs
 
 import (
 	"crypto/tls"
+	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,6 +30,26 @@ func secretUntil(t *testing.T, end time.Time) *corev1.Secret {
 		t.Fatal(err)
 	}
 	return &corev1.Secret{Data: map[string][]byte{certKey: ca.CertPEM, privateKey: ca.KeyPEM}}
+}
+
+func TestServerSpeaksHTTP1(t *testing.T) {
+	k := NewKeeper("ns")
+	if err := k.load(secret(t)); err != nil {
+		t.Fatal(err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}} // as controller-runtime begins
+	k.ConfigureTLS(config)
+	here, there := net.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- tls.Server(there, config).HandshakeContext(t.Context()) }()
+	// Which protocol is spoken is asked, not by whom.
+	client := tls.Client(here, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+	if err := errors.Join(client.HandshakeContext(t.Context()), <-served); err != nil {
+		t.Fatal(err)
+	}
+	if got := client.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
+		t.Errorf("speaks %s", got)
+	}
 }
 
 func TestKeeperServesWhatTheSecretHolds(t *testing.T) {

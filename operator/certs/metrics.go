@@ -22,6 +22,7 @@ type getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 // serve makes a server serve what get returns, and the metric describe it.
 func serve(config *tls.Config, renewedBy string, get getCertificate) {
 	config.MinVersion = tls.VersionTLS12
+	config.NextProtos = []string{"http/1.1"} // a connection of HTTP/2 holds a megabyte for reviews that wait unread
 	config.GetCertificate = get
 	expiry.served.Store(&served{renewedBy: renewedBy, get: get})
 }

@@ -57,12 +57,12 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 	if options.ClientImage == "" {
 		return errors.New("setting up injection: the client image is empty: pass --client-image or set PEERCACHE_CLIENT_IMAGE")
 	}
-	mgr.GetWebhookServer().Register(Path, &webhook.Admission{Handler: &handler{
+	mgr.GetWebhookServer().Register(Path, guarded(&webhook.Admission{Handler: &handler{
 		options: options,
 		cached:  mgr.GetClient(),
 		live:    mgr.GetAPIReader(),
 		events:  mgr.GetEventRecorder("peercache-inject"),
-	}})
+	}}))
 	warmer := newWarmer(mgr.GetCache(), options.cachedObjects())
 	if err := mgr.Add(warmer); err != nil {
 		return fmt.Errorf("setting up the webhook's cache: %w", err)
