@@ -5,6 +5,18 @@
 #include "node/disk/disk_note.h"
 
 namespace peercache {
+namespace {
+
+PublishedTo Without(PublishedTo noted, const PublishedTo& others) {
+  if (others.everywhere) {  // perhaps without all of these, so they are told again
+    noted = {};
+    noted.everywhere = true;
+  }
+  for (int i = 0; i < others.count; ++i) noted.Remove(others.peers[i]);
+  return noted;
+}
+
+}  // namespace
 
 Record DiskHoldings::RecordOf(const disk::DiskPage& page) {
   Record record;
@@ -47,6 +59,20 @@ void DiskHoldings::Published(std::span<const HeldPage> pages) {
     gone.push_back({.key = page.key, .sequence = page.record.generation, .note = kEverywhereNote});
   }
   if (!gone.empty()) gone_(gone);
+}
+
+void DiskHoldings::Replaced(std::span<const Victim> by) {
+  std::vector<Key> keys;
+  keys.reserve(by.size());
+  for (const Victim& victim : by) keys.push_back(victim.key);
+  std::vector<disk::DiskPage> pages(keys.size());
+  tier_->Find(keys, pages);
+  for (size_t i = 0; i < pages.size(); ++i) {
+    if (pages[i].note == 0 || pages[i].sequence >= by[i].generation) continue;
+    tier_->UpdateNote(keys[i], pages[i].sequence, [&](uint32_t note) {
+      return ToNote(Without(FromNote(note), by[i].published_to));
+    });
+  }
 }
 
 bool DiskHoldings::Unnote(const PageAt& page, uint16_t peer) {

@@ -27,6 +27,7 @@ class DiskHoldings final : public Holdings {
   void Note(std::span<const PageAt> pages, uint16_t peer) override;
   bool Unnote(const PageAt& page, uint16_t peer) override;
   void Published(std::span<const HeldPage> pages) override;
+  void Replaced(std::span<const Victim> by) override;
   // Readers ask the holder for a page on disk by its key: who was told of it holds nothing.
   void Told(const PageAt&, TimePoint) override {}
 

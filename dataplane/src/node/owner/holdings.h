@@ -75,6 +75,9 @@ class Holdings {
   virtual bool Unnote(const PageAt& page, uint16_t peer) = 0;
   // Records of these pages, which were held meanwhile, have been sent.
   virtual void Published(std::span<const HeldPage> /*pages*/) {}
+  // Records of these are withdrawn from the shards that they name. Where a shard had a record of
+  // this tier as well, they were younger and took its place: it has none any more.
+  virtual void Replaced(std::span<const Victim> /*by*/) {}
   // Until now a shard that is not noted any more may have told readers of this page.
   virtual void Told(const PageAt& page, TimePoint now) = 0;
 };

@@ -19,6 +19,20 @@ PageAt PlaceOf(const HeldPage& page) {
   return {page.record.offset, page.record.generation, page.key};
 }
 
+// As withdrawn from one shard.
+std::vector<Victim> VictimsOf(std::span<const HeldPage> pages, std::span<const size_t> which,
+                              uint16_t peer) {
+  std::vector<Victim> victims;
+  victims.reserve(which.size());
+  for (const size_t i : which) {
+    Victim& victim = victims.emplace_back();
+    victim.key = pages[i].key;
+    victim.generation = pages[i].record.generation;
+    victim.published_to.Add(peer);
+  }
+  return victims;
+}
+
 // A set is acknowledged only when its page can be found. A replica or a page on disk that a full
 // directory has no room for is of use to this node's engines all the same.
 bool MustBeServed(const HeldPage& page) {
@@ -294,6 +308,7 @@ void Publisher::Withdraw(std::span<const Victim> victims, std::span<TimePoint> r
       at = std::max(at, fence.ReuseAfter(over, part.answer.UnservedMillis(k, part.which.size())));
     }
   }
+  if (disk_ != nullptr) disk_->Replaced(victims);
   counters_->withdrawn.Add(victims.size());
 }
 
@@ -462,6 +477,7 @@ size_t Publisher::FlushRepair(std::vector<HeldPage>* pages, Groups* publish,
     }
     for (size_t i : which)
       if (!acknowledged) failed[i] = 1;
+    if (disk_ != nullptr && holdings != disk_) disk_->Replaced(VictimsOf(*pages, which, index));
     // A former process of the shard may still serve what this one has withdrawn.
     // model: keep_note_till_silent
     const TimePoint over = Clock::now();

@@ -5,13 +5,11 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <condition_variable>
 #include <set>
 #include <thread>
 
+#include "node/owner/shard_host_testing.h"
 #include "pool/pool_testing.h"
-#include "transport/tcp/server.h"
 
 namespace peercache {
 namespace {
@@ -19,98 +17,6 @@ namespace {
 constexpr size_t kPage = 4 * kKiB;
 constexpr OwnerTimes kTimes{.lease = milliseconds(50), .owner_ttl = milliseconds(1000)};
 const uint64_t kOwner = NodeHash("owner"), kShard = NodeHash("shard");
-
-class ShardHost : public PeerService {
- public:
-  ShardHost() {
-    Restart();
-    auto listener = Listen("127.0.0.1", 0);
-    EXPECT_TRUE(listener.ok());
-    TcpServerOptions options;
-    options.threads = 4;  // held requests take one each
-    server_ = std::make_unique<TcpServer>(std::move(*listener), this, options);
-  }
-  ~ShardHost() override { Hold(false); }
-
-  // All is lost, and echoes of before are void.
-  void Restart() {
-    ShardOptions options;
-    options.self = kShard;
-    options.owner_ttl = kTimes.owner_ttl;
-    std::lock_guard lock(mutex_);
-    former_ = std::move(shard_);
-    shard_ = std::make_unique<Shard>(options);
-  }
-  // Its answers say nothing of what was served.
-  void BeOlder() { older_ = true; }
-  // Publishes are heard, but not before Hold(false).
-  void Hold(bool hold) {
-    {
-      std::lock_guard lock(mutex_);
-      hold_ = hold;
-    }
-    changed_.notify_all();
-  }
-  // Nobody listens any more.
-  void Die() { server_.reset(); }
-  void AwaitHeld() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return held_ > 0; });
-  }
-  bool Serves(const Key& key, bool former = false) {
-    std::lock_guard lock(mutex_);
-    Record record[1];
-    (former ? former_ : shard_)->Lookup({&key, 1}, 99, {}, record, Clock::now());
-    return record[0].node == kOwner;
-  }
-  uint16_t port() const { return server_->port(); }
-
-  Status OnHello(const Hello&, Greeting* answer) override {
-    *answer = {{kShard, 1}};
-    return {};
-  }
-  Status OnRequest(const FrameHeader& header, FrameReader body, PeerAnswer* answer) override {
-    OwnerRequest request;
-    if (!request.Decode(header.type, &body)) return Corrupt("malformed");
-    std::unique_lock lock(mutex_);
-    if (header.type == MessageType::kPublish && hold_) {
-      ++held_;
-      changed_.notify_all();
-      changed_.wait(lock, [&] { return !hold_; });
-      --held_;
-    }
-    const TimePoint now = Clock::now();
-    WithdrawAnswer says;
-    says.outcomes.assign(request.publish.size(), kRefused);
-    Status status;
-    if (header.type == MessageType::kPublish) {
-      status = shard_->Publish(request.stamp, request.publish, says.outcomes, now);
-    } else if (header.type == MessageType::kWithdraw) {
-      // Repair does not ask for it.
-      const bool hears = (header.can & FrameHeader::kHearsServed) != 0;
-      if (hears && !older_) says.unserved_ms.resize(request.withdraw.size());
-      status = shard_->Withdraw(request.stamp, request.withdraw, now, says.unserved_ms);
-    } else {
-      status = shard_->Contact(request.stamp, now);
-    }
-    const ShardVoice voice = shard_->Voice(request.stamp.node, now);
-    says.code = status.code();
-    says.stamp = voice.stamp;
-    says.instance = voice.instance;
-    answer->Start(static_cast<MessageType>(static_cast<int>(header.type) + 1), header.request_id);
-    says.Encode(&answer->frame);
-    return {};
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool hold_ = false;
-  std::atomic<bool> older_ = false;
-  int held_ = 0;
-  std::unique_ptr<Shard> shard_, former_;
-  std::unique_ptr<TcpServer> server_;
-};
 
 // A node that holds one page, whose record belongs to the other node's shard at first.
 class PublisherTest : public testing::Test {
@@ -177,11 +83,11 @@ class PublisherTest : public testing::Test {
       publisher_.Repair(view);
       if (Noted()) std::this_thread::sleep_for(milliseconds(5));
     }
-    EXPECT_FALSE(host_.Serves(key_, former));
+    EXPECT_FALSE(host_.Serves(kOwner, key_, former));
     EXPECT_FALSE(Noted());
   }
 
-  ShardHost host_;
+  ShardHost host_{kShard, kTimes.owner_ttl};
   const std::shared_ptr<const View> with_shard_ = MakeView(1, true, kShard),
                                     surplus_ = MakeView(2, true, kOwner),
                                     gone_ = MakeView(3, false, kOwner),
@@ -208,7 +114,7 @@ class PublisherTest : public testing::Test {
 
 TEST_F(PublisherTest, APageThatTheShardNeedNotKnowAnyMoreIsWithdrawnFromIt) {
   ASSERT_TRUE(Publish());
-  ASSERT_TRUE(host_.Serves(key_));
+  ASSERT_TRUE(host_.Serves(kOwner, key_));
   EXPECT_TRUE(Noted());
   RepairUntilTheNoteIsGone(surplus_, false);
   const Key keys[] = {key_};
@@ -227,7 +133,7 @@ TEST_F(PublisherTest, AShardThatWouldHaveNoTimeToAnswerIsNeitherAskedNorBlamed) 
   EXPECT_EQ(counters_.publish_messages, sent);
   EXPECT_EQ(peer->health().trips(), 0u);
   EXPECT_EQ(peer->epoch(), epoch);
-  EXPECT_TRUE(host_.Serves(key_));
+  EXPECT_TRUE(host_.Serves(kOwner, key_));
 }
 
 TEST_F(PublisherTest, KeepalivesMeasureTheRoundTrip) {
@@ -242,7 +148,7 @@ TEST_F(PublisherTest, ANoteStaysWhileAFormerProcessOfTheShardMayServe) {
   ASSERT_TRUE(Publish());
   host_.Restart();
   publisher_.KeepAlive();  // learns of it
-  ASSERT_TRUE(host_.Serves(key_, true));
+  ASSERT_TRUE(host_.Serves(kOwner, key_, true));
   RepairUntilTheNoteIsGone(surplus_, true);
 }
 
@@ -254,7 +160,7 @@ TEST_F(PublisherTest, ANoteStaysWhileAPublishIsUnderWay) {
   publisher_.Repair(surplus_);
   host_.Hold(false);
   set.join();
-  ASSERT_TRUE(host_.Serves(key_));
+  ASSERT_TRUE(host_.Serves(kOwner, key_));
   EXPECT_TRUE(Noted());
   RepairUntilTheNoteIsGone(surplus_, false);
 }
@@ -308,9 +214,9 @@ TEST_F(PublisherTest, AShardThatCanBeReachedAgainIsToldOfEverythingAgain) {
   EXPECT_EQ(peers_.breakers(Clock::now()).unsynced, 1u);
   EXPECT_TRUE(publisher_.Repair(unreachable_));
   publisher_.KeepAlive();
-  EXPECT_FALSE(host_.Serves(key_)) << "of a lower epoch";
+  EXPECT_FALSE(host_.Serves(kOwner, key_)) << "of a lower epoch";
   EXPECT_TRUE(publisher_.Repair(back_));
-  EXPECT_TRUE(host_.Serves(key_));
+  EXPECT_TRUE(host_.Serves(kOwner, key_));
 }
 
 TEST_F(PublisherTest, ANoteOfAShardThatIsGoneStaysUntilItIsSilentAboutTheLastEpochToo) {
@@ -319,7 +225,7 @@ TEST_F(PublisherTest, ANoteOfAShardThatIsGoneStaysUntilItIsSilentAboutTheLastEpo
   std::this_thread::sleep_for(kTimes.owner_ttl * 3 / 4);
   ASSERT_TRUE(Publish());  // somebody still has the former view, and the shard lives
   ASSERT_TRUE(Publish());  // which brings back the shard's stamp of just now
-  ASSERT_TRUE(host_.Serves(key_));
+  ASSERT_TRUE(host_.Serves(kOwner, key_));
   RepairUntilTheNoteIsGone(gone_, false);
 }
 
@@ -329,13 +235,13 @@ TEST_F(PublisherTest, ASlotWhosePageNobodyWasToldOfIsFreeAtOnce) {
   ASSERT_TRUE(Publish());
   const TimePoint reuse_at = Evict();
   EXPECT_LT(reuse_at, Clock::now());
-  EXPECT_FALSE(host_.Serves(key_));
+  EXPECT_FALSE(host_.Serves(kOwner, key_));
 }
 
 TEST_F(PublisherTest, ASlotRestsALeaseFromWhenItsPageWasServed) {
   ASSERT_TRUE(Publish());
   const TimePoint before = Clock::now();
-  ASSERT_TRUE(host_.Serves(key_));
+  ASSERT_TRUE(host_.Serves(kOwner, key_));
   std::this_thread::sleep_for(kTimes.lease / 2);
   const TimePoint reuse_at = Evict();
   EXPECT_GT(reuse_at, before + kTimes.lease);
@@ -359,7 +265,7 @@ TEST_F(PublisherTest, SilenceAndALeaseWhenTheShardDoesNotAnswer) {
 TEST_F(PublisherTest, SilenceAndALeaseWhenAnotherProcessAnswers) {
   ASSERT_TRUE(Publish());
   const TimePoint before = Clock::now();
-  ASSERT_TRUE(host_.Serves(key_));
+  ASSERT_TRUE(host_.Serves(kOwner, key_));
   host_.Restart();
   EXPECT_GT(Evict(), before + kTimes.owner_ttl + kTimes.lease);
 }
@@ -381,7 +287,7 @@ TEST_F(PublisherTest, WhatAShardHasServedWhoseNoteIsGoneCountsAsServed) {
   ASSERT_TRUE(Publish());
   views_.Set(surplus_);
   ASSERT_TRUE(Publish());
-  ASSERT_TRUE(host_.Serves(key_));
+  ASSERT_TRUE(host_.Serves(kOwner, key_));
   const TimePoint before = Clock::now();
   RepairUntilTheNoteIsGone(surplus_, false);
   EXPECT_GT(Evict(), before + kTimes.lease);
@@ -412,8 +318,8 @@ TEST_F(PublisherTest, ANoteOfAShardThatWasForgottenIsVoid) {
   ASSERT_EQ(peers_.Find(kShard)->index(), index);
   host_.Restart();  // as another member would: it knows nothing
   const TimePoint deadline = Clock::now() + milliseconds(20'000);
-  while (!host_.Serves(key_) && Clock::now() < deadline) publisher_.Repair(back_);
-  EXPECT_TRUE(host_.Serves(key_));
+  while (!host_.Serves(kOwner, key_) && Clock::now() < deadline) publisher_.Repair(back_);
+  EXPECT_TRUE(host_.Serves(kOwner, key_));
   // And where nobody has the index, the note goes.
   peers_.Update(*gone_);
   peers_.ForgetGone(Clock::now() + std::chrono::minutes(2));

@@ -1,0 +1,199 @@
+// DiskRecords and the publisher's repair, with a drive, against a real shard on the other side of a
+// socket that is not in the ring for a while: what the directory has of a page that goes to disk
+// and comes back.
+#include "node/disk/disk_records.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/patience_testing.h"
+#include "base/temp_dir_testing.h"
+#include "node/disk/disk_holdings.h"
+#include "node/owner/shard_host_testing.h"
+#include "pool/pool_testing.h"
+
+namespace peercache {
+namespace {
+
+using testing::Eventually;
+
+constexpr size_t kPage = 4 * kKiB;
+constexpr uint64_t kTag = 1;
+constexpr OwnerTimes kTimes{.lease = milliseconds(50), .owner_ttl = milliseconds(1000)};
+const uint64_t kOwner = NodeHash("owner"), kShard = NodeHash("shard");
+
+// A node that holds one page, on disk, whose record belongs to the other node's shard at first.
+class DiskRecordsTest : public ::testing::Test {
+ protected:
+  DiskRecordsTest() {
+    disk::DiskOptions options;
+    options.paths = {folder_.path()};
+    options.bytes = uint64_t{520} << 20;
+    options.cluster = "test";
+    auto tier = disk::DiskTier::Open(options, &records_);
+    EXPECT_TRUE(tier.ok()) << tier.status().ToString();
+    tier_ = std::move(*tier);
+    auto pool = Pool::Create(
+        {.bytes = 8 * kMiB, .huge_pages = HugePages::kOff, .generations = tier_->sequence()});
+    EXPECT_TRUE(pool.ok()) << pool.status().ToString();
+    pool_ = std::move(*pool);
+    in_pool_.emplace(pool_.get());
+    on_disk_.emplace(tier_.get(), pool_.get(), [this](auto pages) { records_.Gone(pages); });
+    room_.emplace(pool_.get());
+    loader_.emplace(tier_.get(), pool_.get(), &*room_, std::chrono::seconds(1));
+    records_.Start(tier_.get(), &*on_disk_, &*loader_, pool_.get());
+    publisher_.emplace(PublisherOptions{.incarnation = 1,
+                                        .lease = kTimes.lease,
+                                        .peer_timeout = testing::kEndsAHang,
+                                        .stall = testing::kEndsAHang},
+                       &own_, &*in_pool_, &peers_, &views_, &counters_, nullptr, &*on_disk_);
+    records_.Serve(&*publisher_);
+    TheShardIs(kInTheRing);
+    std::vector<std::byte> bytes(kPage);
+    Fill(bytes, key_);
+    const disk::PageToPut page{.key = key_, .tag = kTag};
+    EXPECT_TRUE(
+        Eventually([&] { return tier_->Put(page, bytes).what == disk::PutResult::What::kTaken; }));
+    EXPECT_TRUE(Eventually([this] {
+      Upkeep();
+      return Served(Tier::kDisk);
+    }));
+  }
+
+  // All of the ring, or not in it; who is unreachable may answer all the same.
+  enum ShardIs { kInTheRing, kNotInTheRing, kUnreachable };
+  void TheShardIs(ShardIs what) {
+    auto view = std::make_shared<View>();
+    view->epoch = ++ring_epoch_;
+    for (const char* const id : {"owner", "shard"}) {
+      Member m;
+      m.id = id;
+      m.incarnation = 1;
+      m.state = MemberState::kActive;
+      m.host = "127.0.0.1";
+      m.peer_port = host_.port();
+      view->by_node[NodeHash(id)] = view->members.size();
+      view->members.push_back(m);
+    }
+    const RingMember ring[] = {{what == kInTheRing ? kShard : kOwner, 1}};
+    view->current = view->next = Ring(ring, 8);
+    if (what == kUnreachable) view->unreachable = {kShard};
+    peers_.Update(*view);
+    views_.Set(std::move(view));
+  }
+  // As the directory's thread does.
+  void Upkeep() {
+    records_.TellDirectory();
+    EXPECT_TRUE(publisher_->Repair(views_.Get()));
+  }
+  void Load() {
+    PagePin pin;
+    loader_->Load({&key_, 1}, {&pin, 1}, Clock::now() + testing::kEndsAHang, TenantNumber{0});
+    EXPECT_TRUE(pin);
+  }
+  // As the room's thread does.
+  void Evict() {
+    const std::vector<Victim> victims = pool_->TakeVictims(1, kPage);
+    ASSERT_EQ(victims.size(), 1u);
+    TimePoint reuse_at[1];
+    publisher_->Withdraw(victims, reuse_at);
+    records_.Evicted(victims);
+    pool_->Quarantine(victims[0], reuse_at[0]);
+  }
+  bool Served(Tier tier) {
+    const Record record = host_.Served(key_);
+    return record.node == kOwner && record.tier == tier;
+  }
+  // A shard is silent while it has not heard from the owner, which is told its clock before.
+  bool IsServed(Tier tier) {
+    return Eventually([&] {
+      publisher_->KeepAlive();
+      return Served(tier);
+    });
+  }
+
+  ShardHost host_{kShard, kTimes.owner_ttl};
+  const Key key_ = KeyOf(1);
+  testing::TempDir folder_{"/var/tmp"};
+  DiskRecords records_{testing::kEndsAHang};
+  std::unique_ptr<Pool> pool_;
+  std::unique_ptr<disk::DiskTier> tier_;
+  std::optional<PoolHoldings> in_pool_;
+  std::optional<DiskHoldings> on_disk_;
+  std::optional<Room> room_;
+  std::optional<Loader> loader_;
+  Shard own_{{.self = kOwner}};
+  std::unique_ptr<Secret> secret_ = Secret::None();
+  Peers peers_{Hello{"test", "", kOwner, 1}, secret_.get(), kTimes};
+  Views views_;
+  Counters counters_;
+  std::optional<Publisher> publisher_;
+  uint64_t ring_epoch_ = 0;
+};
+
+TEST_F(DiskRecordsTest, ThePoolsRecordTakesThePlaceOfTheDisksAndIsFollowedByIt) {
+  Load();
+  Upkeep();
+  EXPECT_TRUE(IsServed(Tier::kMemory));
+  Evict();
+  EXPECT_EQ(host_.records(), 0u);
+  Upkeep();
+  EXPECT_TRUE(IsServed(Tier::kDisk));
+}
+
+// With the pool's record went the disk's, whose place it had taken, and the next one belongs
+// elsewhere.
+TEST_F(DiskRecordsTest, AShardHearsAgainOfAPageThatWasEvictedWhileItWasUnreachable) {
+  Load();
+  Upkeep();
+  ASSERT_TRUE(IsServed(Tier::kMemory));
+  const PeerRef peer = peers_.Find(kShard);
+  const uint64_t epoch = peer->epoch();
+  TheShardIs(kUnreachable);
+  Upkeep();
+  Evict();
+  Upkeep();
+  ASSERT_EQ(host_.records(), 0u);
+  TheShardIs(kInTheRing);
+  Upkeep();
+  EXPECT_TRUE(IsServed(Tier::kDisk));
+  EXPECT_EQ(peer->epoch(), epoch) << "it has answered all the time";
+}
+
+TEST_F(DiskRecordsTest, AShardHearsAgainOfAPageThatRepairHasWithdrawnFromIt) {
+  Load();
+  Upkeep();
+  ASSERT_TRUE(IsServed(Tier::kMemory));
+  const PeerRef peer = peers_.Find(kShard);
+  std::this_thread::sleep_until(peer->SilentAfter());  // or the pool's note stays
+  TheShardIs(kNotInTheRing);
+  Upkeep();
+  ASSERT_EQ(host_.records(), 0u);
+  Evict();
+  Upkeep();
+  TheShardIs(kInTheRing);
+  Upkeep();
+  EXPECT_TRUE(IsServed(Tier::kDisk));
+}
+
+TEST_F(DiskRecordsTest, AShardThatThePoolsRecordHasNotReachedKeepsTheDisksAndHearsWhenItGoes) {
+  Load();
+  TheShardIs(kUnreachable);
+  Upkeep();
+  Evict();
+  Upkeep();
+  EXPECT_TRUE(IsServed(Tier::kDisk));
+  EXPECT_EQ(host_.records(), 1u);
+  tier_->DropTag(kTag);
+  EXPECT_TRUE(Eventually([this] {
+    Upkeep();
+    return host_.records() == 0;
+  }));
+}
+
+}  // namespace
+}  // namespace peercache
