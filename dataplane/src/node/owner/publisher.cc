@@ -324,12 +324,13 @@ void Publisher::KeepAlive() {
 }
 
 bool Publisher::Repair(const std::shared_ptr<const View>& view) {
-  const bool grace_over = view->previous.empty();
+  const bool grace_over = view->previous.empty(), other_ring = repaired_epoch_ != view->epoch;
   std::unordered_map<PeerRef, uint64_t> resync;  // peer -> epoch at the start
   for (const PeerRef& peer : peers_->InView()) {
     // Who is in no ring is told of everything again when it is in one.
     if (view->IsUnreachable(peer->node())) continue;
-    if (peer->needs_resync()) resync.emplace(peer, peer->epoch());
+    if (peer->needs_resync() || (other_ring && noted_only_.contains(peer->index())))
+      resync.emplace(peer, peer->epoch());
   }
   const TimePoint now = Clock::now();
   if (resync.empty() && repaired_epoch_ == view->epoch && (repaired_after_grace_ || !grace_over) &&
@@ -337,6 +338,9 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
     return true;
   }
   counters_->repair_passes.Add(1);
+  // This pass withdraws again where such notes are not wanted, and so comes to know of those left.
+  if (grace_over)
+    for (const auto& [peer, epoch] : resync) noted_only_.erase(peer->index());
   forget_at_ = TimePoint::max();
   uint64_t unseen = HeldPages(), failed = 0;
   std::vector<HeldPage> pages;
@@ -405,7 +409,10 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
     flush();
   }
   backlog_.store(failed, std::memory_order_relaxed);
-  if (failed > 0) return false;
+  if (failed > 0) {
+    for (const auto& [peer, epoch] : resync) noted_only_.insert(peer->index());
+    return false;
+  }
   for (const auto& [peer, epoch] : resync) peer->Resynced(epoch);
   repaired_epoch_ = view->epoch;
   repaired_after_grace_ = grace_over;
@@ -482,6 +489,7 @@ size_t Publisher::FlushRepair(std::vector<HeldPage>* pages, Groups* publish,
     // model: keep_note_till_silent
     const TimePoint over = Clock::now();
     const bool forget = acknowledged && over > silent;
+    if (!forget) noted_only_.insert(index);
     for (size_t i : which) {
       if (forget) {
         holdings->Told(PlaceOf((*pages)[i]), over);  // model: served_elsewhere

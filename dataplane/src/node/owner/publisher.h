@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "base/clock.h"
@@ -120,6 +121,9 @@ class Publisher {
   uint64_t repaired_epoch_ = 0;  // of the last view that a complete pass was made for
   bool repaired_after_grace_ = false;
   TimePoint kept_alive_{};
+  // Indexes of peers that repair has withdrawn from while a note had to stay. It does not say that
+  // a record is there, so in another ring they are told of everything again.
+  std::unordered_set<uint16_t> noted_only_;
   TimePoint forget_at_ = TimePoint::max();  // when a note that had to stay may be removed
 };
 

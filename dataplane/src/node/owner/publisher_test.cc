@@ -152,6 +152,18 @@ TEST_F(PublisherTest, ANoteStaysWhileAFormerProcessOfTheShardMayServe) {
   RepairUntilTheNoteIsGone(surplus_, true);
 }
 
+// Such a note says of the present process nothing.
+TEST_F(PublisherTest, AShardThatIsWantedAgainBeforeTheFormerOneIsSilentIsToldAgain) {
+  ASSERT_TRUE(Publish());
+  host_.Restart();
+  publisher_.KeepAlive();  // learns of it
+  ASSERT_TRUE(publisher_.Repair(with_shard_));
+  ASSERT_TRUE(publisher_.Repair(surplus_));
+  ASSERT_EQ(host_.records(), 0u);
+  ASSERT_TRUE(publisher_.Repair(back_));
+  EXPECT_EQ(host_.records(), 1u);
+}
+
 TEST_F(PublisherTest, ANoteStaysWhileAPublishIsUnderWay) {
   ASSERT_TRUE(Publish());
   host_.Hold(true);
