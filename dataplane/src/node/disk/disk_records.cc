@@ -59,12 +59,16 @@ void DiskRecords::Gone(std::span<const disk::DiskPage> pages) {
 
 void DiskRecords::TellDirectory() {
   std::vector<Key> candidates;
+  std::vector<PageAt> loaded = loader_->TakeLoaded();
   std::vector<disk::DiskPage> gone;
   {
     std::lock_guard lock(mutex_);
+    missed_ |= loaded.size() >= Loader::kMostLoaded;
     if (Clock::now() >= again_at_) {
       for (const Key& key : refused_) Enqueue(key);
       refused_.clear();
+      loaded.insert(loaded.end(), unpublished_.begin(), unpublished_.end());
+      unpublished_.clear();
       again_at_ = Clock::now() + kAgain;
     }
     candidates.swap(candidates_);
@@ -72,7 +76,12 @@ void DiskRecords::TellDirectory() {
     if (std::exchange(missed_, false)) publisher_->RepairAgain();
   }
   drained_.notify_all();
-  PublishLoaded();
+  for (std::span<const PageAt> rest = loaded; !rest.empty();) {
+    const auto batch = rest.first(std::min(rest.size(), kBatch));
+    PublishLoaded(batch);
+    publisher_->KeepAliveIfDue();
+    rest = rest.subspan(batch.size());
+  }
   for (std::span<const Key> rest = candidates; !rest.empty();) {
     const auto batch = rest.first(std::min(rest.size(), kBatch));
     Publish(batch);
@@ -108,17 +117,25 @@ void DiskRecords::Publish(std::span<const Key> keys) {
   }
 }
 
-void DiskRecords::PublishLoaded() {
+void DiskRecords::PublishLoaded(std::span<const PageAt> loaded) {
   std::vector<HeldPage> pages;
-  for (const PageAt& at : loader_->TakeLoaded()) {
+  std::vector<PageAt> held;
+  for (const PageAt& at : loaded) {
     PagePin pin = pool_->HoldAt(at.offset, at.generation);
     if (!pin) continue;  // it has been evicted again
     pages.push_back(publisher_->Held(std::move(pin)));
+    held.push_back(at);
   }
   if (pages.empty()) return;
-  // What is not acknowledged is found by the record of the disk.
   std::vector<uint8_t> ok(pages.size());
   publisher_->Publish(pages, ok, Clock::now() + peer_timeout_);
+  // The record of the disk need not be there: a page may be back before that is published.
+  std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < held.size(); ++i) {
+    if (ok[i]) continue;
+    missed_ |= unpublished_.size() >= kMostQueued;
+    if (unpublished_.size() < kMostQueued) unpublished_.push_back(held[i]);
+  }
 }
 
 void DiskRecords::Withdraw(std::span<const disk::DiskPage> gone) {

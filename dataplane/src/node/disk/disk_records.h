@@ -46,13 +46,13 @@ class DiskRecords final : public TierBehind, public disk::PageObserver {
   void AwaitWithdrawn(TimePoint deadline);
 
  private:
-  // Keys beyond these are left to a pass of repair. Who drops pages beyond these waits a while.
+  // Pages beyond these are left to a pass of repair. Who drops pages beyond these waits a while.
   static constexpr size_t kMostQueued = size_t{1} << 20;
 
   // Under the lock.
   void Enqueue(const Key& key);
   void Publish(std::span<const Key> keys);
-  void PublishLoaded();
+  void PublishLoaded(std::span<const PageAt> loaded);
   void Withdraw(std::span<const disk::DiskPage> gone);
 
   const Duration peer_timeout_;
@@ -66,8 +66,9 @@ class DiskRecords final : public TierBehind, public disk::PageObserver {
   std::condition_variable told_, drained_;
   std::vector<Key> candidates_;       // on disk, perhaps not in the pool
   std::vector<Key> refused_;          // by their shards: candidates again, later
+  std::vector<PageAt> unpublished_;   // pages that have come back, the same
   TimePoint again_at_{};              // when
-  bool missed_ = false;               // some candidates
+  bool missed_ = false;               // some of these
   std::vector<disk::DiskPage> gone_;  // whose records may be found
   uint64_t dropped_ = 0;              // pages that ever were in gone_
   uint64_t withdrawn_ = 0;            // of these, in their order

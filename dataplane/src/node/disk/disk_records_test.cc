@@ -180,6 +180,25 @@ TEST_F(DiskRecordsTest, AShardHearsAgainOfAPageThatRepairHasWithdrawnFromIt) {
   EXPECT_TRUE(IsServed(Tier::kDisk));
 }
 
+// It has come back before a record of the disk was published again, so there is none that it could
+// be found by.
+TEST_F(DiskRecordsTest, AShardWhoseBreakerWasOpenHearsOfWhatHasComeBackMeanwhile) {
+  Load();
+  Upkeep();
+  Evict();
+  Load();
+  const PeerRef peer = peers_.Find(kShard);
+  while (peer->health().Allows(Clock::now())) peer->health().Failed(Clock::now());
+  Upkeep();
+  EXPECT_EQ(host_.records(), 0u);
+  peer->health().Succeeded();
+  EXPECT_TRUE(Eventually([this] {
+    Upkeep();
+    return host_.records() == 1;
+  }));
+  EXPECT_TRUE(IsServed(Tier::kMemory));
+}
+
 TEST_F(DiskRecordsTest, AShardThatThePoolsRecordHasNotReachedKeepsTheDisksAndHearsWhenItGoes) {
   Load();
   TheShardIs(kUnreachable);

@@ -41,6 +41,8 @@ namespace peercache {
 
 class Loader {
  public:
+  static constexpr size_t kMostLoaded = size_t{64} << 10;
+
   Loader(disk::DiskTier* tier, Pool* pool, Room* room, Duration patience);
   ~Loader();
   // Before it nothing that was wanted comes. Fails where the system gives no thread.
@@ -55,8 +57,8 @@ class Loader {
   // for again, if too many are on their way. Empty: nobody wants to know. No `tenant`: a peer asks.
   void Want(std::span<const Key> keys, std::optional<TenantNumber> tenant,
             std::span<uint8_t> coming = {});
-  // Pages that came since the last call, to be published if they are still there. Not all of many:
-  // the record of the disk leads here, too.
+  // Pages that came since the last call, to be published if they are still there; not all if they
+  // are kMostLoaded.
   std::vector<PageAt> TakeLoaded();
 
   // Returns when no page can be put into service any more that was not on disk when this was
@@ -71,7 +73,6 @@ class Loader {
   static constexpr size_t kBatch = 64;
   // Bytes on their way for those who do not wait: a quarter of a second of a fast drive.
   static constexpr uint64_t kMostWanted = uint64_t{256} << 20;
-  static constexpr size_t kMostLoaded = size_t{64} << 10;
 
   // As Load; tenants[i] is that of keys[i].
   void Bring(std::span<const Key> keys, std::span<const TenantNumber> tenants,
