@@ -72,7 +72,7 @@ func runSpecs() {
 		said, err := output(ctx, python, "-m", "peercache", "--version") // loads the extension
 		Expect(err).NotTo(HaveOccurred())
 		Expect(said).To(ContainSubstring(version()))
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(10*time.Minute))
 }
 
 // expectListed: the list of what is in an image is of the archive with that digest, is not empty, and names licences.
