@@ -62,9 +62,9 @@ func badInputSpecs() {
 			Expect(rightPages(reader, reader.read(ctx, body), wrote.SHA256s)).To(Equal(body.Pages))
 		},
 		Entry("the peers' port", func(ip string) string { return fmt.Sprintf("%s:%d", ip, peerPort) },
-			"peercache_peer_bad_frames_total", SpecTimeout(3*time.Minute)),
+			"peercache_peer_bad_frames_total", SpecTimeout(longest)),
 		Entry("the engines' socket", func(string) string { return socketFolder + "/" + groupName + ".sock" },
-			"peercache_engine_bad_requests_total", SpecTimeout(3*time.Minute)),
+			"peercache_engine_bad_requests_total", SpecTimeout(longest)),
 	)
 
 	It("in an engine's extra-config: SGLang refuses to start and names key, value and remedy", func(ctx context.Context) {
@@ -96,7 +96,7 @@ func badInputSpecs() {
 			Expect(err).NotTo(HaveOccurred())
 			deleteAndWait(ctx, pod, hang)
 		}
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("from an engine that is killed in the middle of a set: its session ends, others are served", func(ctx context.Context) {
 		victim := startEngine(ctx, "victim", nodes.reader)
@@ -135,5 +135,5 @@ func badInputSpecs() {
 		body := request{Kind: "mha", Layout: "page_head", V1: false, Pages: 100, Seed: freshSeed()}
 		wrote := writeAll(ctx, body)
 		Expect(rightPages(reader, reader.read(ctx, body), wrote.SHA256s)).To(Equal(body.Pages))
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(longest))
 }

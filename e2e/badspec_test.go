@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -108,7 +107,7 @@ func badSpecSpecs() {
 		}
 		Expect(create(ctx, "1a", "{memory: {pool: 1Gi}}")).To(MatchError(ContainSubstring(ruleOfName)))
 		Expect(create(ctx, "good", "{memory: {pool: 1Gi}}")).To(Succeed())
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("in a PeerCacheCluster: no rule is without its case", func() {
 		covered := append(slices.Collect(maps.Keys(badSpecs)), ruleOfName)
@@ -134,7 +133,7 @@ func badSpecSpecs() {
 				HavePrefix("False PodTemplateInvalid: "), ContainSubstring(`PEERCACHE_LOG_LEVEL`),
 				ContainSubstring(`write spec.extraConfig: {log-level: "debug"} instead`)))
 		}).WithContext(ctx).WithTimeout(hang).Should(Succeed())
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	DescribeTable("in a pod's labels and arguments: it runs without PeerCache and says why",
 		func(ctx context.Context, reason string, change func(labels, annotations map[string]string, args *[]string)) {

@@ -61,7 +61,7 @@ func claimSpecs() {
 		cluster.Spec.PodTemplate = smallMembers()
 		cluster.Spec.Mode = v1alpha1.ModePlan
 		Expect(kube.Create(ctx, cluster)).To(Succeed())
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(longest))
 
 	AfterAll(func(ctx context.Context) {
 		if cluster.Name == "" { // skipped
@@ -77,12 +77,12 @@ func claimSpecs() {
 		deleteAndWait(ctx, template, time.Minute)
 		deleteAndWait(ctx, class, time.Minute)
 		Expect(below.dra(ctx, "down")).To(Succeed())
-	}, NodeTimeout(2*time.Minute))
+	}, NodeTimeout(longest))
 
 	It("is told which template is missing before any pod starts", func(ctx context.Context) {
 		expectPlanned(ctx, cluster.Name, v1alpha1.ConditionDevicesAvailable, "False ClaimTemplateMissing: ResourceClaimTemplate "+
 			template.Name+" does not exist in namespace "+namespace+": create it, or correct rails[].dra.resourceClaimTemplate")
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("runs where ports satisfy its claim, and says what keeps it from another machine", func(ctx context.Context) {
 		Expect(below.dra(ctx, "up")).To(Succeed())
@@ -181,7 +181,7 @@ func claimSpecs() {
 				g.Expect(preparedOn(ctx, machine)).To(BeEmpty(), "claims prepared on %s", machine)
 			}
 		}).WithContext(ctx).WithTimeout(90 * time.Second).Should(Succeed())
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 }
 
 // fromGuide reads the guide's manifests, in the order of the objects, for the namespace of the suite.

@@ -57,7 +57,7 @@ func deletionSpecs() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(ready(pod)).To(BeTrue(), "engine %s", e.name)
 		}
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 }
 
 // owned lists what belongs to the cluster of the engines.

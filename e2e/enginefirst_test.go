@@ -45,7 +45,7 @@ func engineFirstSpecs() {
 		for _, machine := range nodes.all() {
 			labelMachine(ctx, machine, label, nil)
 		}
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(longest))
 
 	It("before the DaemonSet has a pod on its machine, and is attached when it has", func(ctx context.Context) {
 		for _, machine := range nodes.all() {

@@ -15,6 +15,9 @@ import (
 // hang ends what would never end: what is waited for comes in a small part of it, also on a busy machine.
 const hang = time.Minute
 
+// longest is what a spec takes at most that waits for little: it, too, only ends a hang.
+const longest = 5 * time.Minute
+
 // callBound tells a call of SGLang into its storage that ends from one that waits as long as the fault. It takes the client's
 // timeout_ms of 1.5 s at most, whatever is broken: the node, with its peer-timeout-ms of 1 s, answers within that as long as
 // it runs. The rest is what a busy machine takes to notice that it is over.
@@ -29,7 +32,7 @@ func faultSpecs() {
 	BeforeEach(func(ctx context.Context) {
 		body = request{Kind: "mha", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
 		wrote = writeAll(ctx, body)
-	}, NodeTimeout(2*time.Minute))
+	}, NodeTimeout(longest))
 
 	underLoad := func(ctx context.Context, seconds float64, fault func()) result {
 		load := body
@@ -52,7 +55,7 @@ func faultSpecs() {
 		Expect(answer.FullRounds).To(BeNumerically("<", answer.Rounds), "the fault was not noticed: %s", timeline(answer))
 		waitForNodes(ctx)
 		hitsReturn(ctx)
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("when the reader's own node is killed: hits come back by themselves", full, func(ctx context.Context) {
 		answer := underLoad(ctx, 12, func() { killNode(ctx, nodes.reader) })
@@ -61,13 +64,13 @@ func faultSpecs() {
 		Expect(answer.FullRounds).To(BeNumerically("<", answer.Rounds), "the fault was not noticed: %s", timeline(answer))
 		waitForNodes(ctx)
 		hitsReturn(ctx)
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("when a node that holds only a part of the directory is killed: no page is lost", full, func(ctx context.Context) {
 		expectHarmless(underLoad(ctx, 12, func() { killNode(ctx, nodes.third) }))
 		hitsReturn(ctx)
 		waitForNodes(ctx)
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("when the writer's machine is cut off: hits return with its link", func(ctx context.Context) {
 		local := body
@@ -86,7 +89,7 @@ func faultSpecs() {
 		cutOff := alone.result(ctx, time.Minute)
 		AddReportEntry("writer", timeline(cutOff))
 		expectHarmless(cutOff)
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 }
 
 // freshSeed makes pages that no run before has written.

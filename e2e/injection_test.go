@@ -50,7 +50,7 @@ func injectionSpecs() {
 			Expect(paths).To(Equal([]string{"/run/peercache/" + namespace + "/" + clusterName + ".tenants"}), "directories of the machine")
 			Expect(strings.Join(pod.Spec.Containers[0].Args, " ")).To(ContainSubstring("--hicache-storage-backend dynamic"))
 		}
-	}, SpecTimeout(30*time.Second))
+	}, SpecTimeout(longest))
 
 	It("so that the engine's process holds no device of RDMA and no right", func(ctx context.Context) {
 		devices, err := kube.exec(ctx, namespace, writer.name, "", "sh", "-c",
@@ -59,7 +59,7 @@ func injectionSpecs() {
 		Expect(devices).NotTo(ContainSubstring("infiniband"))
 		Expect(devices).To(MatchRegexp(`CapEff:\s+0+\n`))
 		Expect(devices).To(ContainSubstring("memfd:"), "the host pool lies in memory that the node can map")
-	}, SpecTimeout(30*time.Second))
+	}, SpecTimeout(longest))
 
 	It("by a node that is not root and has no right either", func(ctx context.Context) {
 		pod, err := nodePod(ctx, writer.node)
@@ -68,7 +68,7 @@ func injectionSpecs() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(who).To(MatchRegexp(`Uid:\s+31998\s`))
 		Expect(who).To(MatchRegexp(`CapEff:\s+0+\n`))
-	}, SpecTimeout(30*time.Second))
+	}, SpecTimeout(longest))
 
 	It("and the discovery hosts hear of it", func(ctx context.Context) {
 		Eventually(func() string { return peercacheOK(ctx, "status", clusterName) }).
@@ -77,5 +77,5 @@ func injectionSpecs() {
 		for _, kind := range []string{v1alpha1.ConditionRailsHealthy, v1alpha1.ConditionNUMAAligned} {
 			Expect(meta.FindStatusCondition(cluster.Status.Conditions, kind)).To(HaveField("Reason", "NotApplicable"), "%s over TCP", kind)
 		}
-	}, SpecTimeout(150*time.Second))
+	}, SpecTimeout(longest))
 }

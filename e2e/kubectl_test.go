@@ -94,7 +94,7 @@ func kubectlSpecs() {
 		for _, node := range nodes.all() {
 			Expect(rails).To(MatchRegexp(`(?m)^` + nodeID(node) + ` .* tcp: .`))
 		}
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("what moves: top", func(ctx context.Context) {
 		load := request{Kind: "mla", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
@@ -131,7 +131,7 @@ func kubectlSpecs() {
 		moved := loaded.result(ctx, time.Minute)
 		expectHarmless(moved)
 		Expect(moved.FullRounds).To(Equal(moved.Rounds), "rounds in which every page was found: %s", timeline(moved))
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("what is wrong: doctor", func(ctx context.Context) {
 		Eventually(func(g Gomega) { // a condition that is about to turn is a fault, too
@@ -155,7 +155,7 @@ func kubectlSpecs() {
 			g.Expect(status).To(Equal(1), text+stderr)
 			g.Expect(text).To(MatchRegexp(`FAULT +cluster +Ready +NoNodes: `))
 		}).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(Succeed())
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("how fast pages travel: bench", func(ctx context.Context) {
 		// On a machine that is short of processors a read may take longer than it may, and the bench says so.
@@ -168,7 +168,7 @@ func kubectlSpecs() {
 			g.Expect(text).To(MatchRegexp(`(?m)^` + nodeID(nodes.reader) + ` +\d+\.\d\d +-$`))
 			g.Expect(nodeMetrics(ctx, nodes.reader)["peercache_write_stored_total"]-before).To(BeEquivalentTo(256), "pages it stored there")
 		}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(5 * time.Second).Should(Succeed())
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("what the webhook would do: inject --dry-run, as it does", func(ctx context.Context) {
 		asked := enginePod("dry", nodes.writer)
@@ -193,7 +193,7 @@ func kubectlSpecs() {
 		for i := range got.Spec.InitContainers {
 			Expect(got.Spec.InitContainers[i].Image).To(Equal(real.Spec.InitContainers[i].Image))
 		}
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("all of it without secrets: support-bundle", func(ctx context.Context) {
 		file := filepath.Join(GinkgoT().TempDir(), "bundle.tar.gz")
@@ -222,7 +222,7 @@ func kubectlSpecs() {
 			Expect(text).NotTo(ContainSubstring(base64.StdEncoding.EncodeToString([]byte(token[:63]))), name)
 			Expect(text).NotTo(MatchRegexp(`eyJ[A-Za-z0-9_-]{8,}\.`), "a token in %s", name)
 		}
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("how a machine goes into maintenance and comes back: drain, undrain", func(ctx context.Context) {
 		defer func() { peercacheOK(context.WithoutCancel(ctx), "undrain", nodes.writer) }()

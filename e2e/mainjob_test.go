@@ -69,7 +69,7 @@ func mainJobSpecs() {
 			after := nodeMetrics(ctx, nodes.reader)
 			const remote = `peercache_read_hits_total{tier="remote"}`
 			Expect(after[remote]-before[remote]).To(BeNumerically(">=", scenarioPages), "pages read from the other machine")
-		}, SpecTimeout(3*time.Minute))
+		}, SpecTimeout(longest))
 	}
 
 	It("and each node's metrics and status show it", func(ctx context.Context) {
@@ -92,7 +92,7 @@ func mainJobSpecs() {
 				Expect(e.Name).To(ContainSubstring(modelName))
 			}
 		}
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	AfterAll(func() {
 		text := fmt.Sprintf("%-30s %7s %7s %11s %9s %9s %9s\n%s\n", fmt.Sprintf("scenario (%d pages)", scenarioPages),

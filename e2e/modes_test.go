@@ -68,7 +68,7 @@ func modeSpecs() {
 		}}, func(pod *corev1.Pod) bool {
 			return len(pod.Spec.InitContainers) == 1 && pod.Spec.InitContainers[0].Name == "peercache-client"
 		})
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(longest))
 }
 
 // smallSidecar fits beside everything else on a machine of a test.

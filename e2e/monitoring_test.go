@@ -96,7 +96,7 @@ func monitoringSpecs() {
 		}()
 		Eventually(func(g Gomega) { g.Expect(about(g)).To(BeEmpty()) }).
 			WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("by the chart's monitors, with an alert that fires for a pod that is not connected", func(ctx context.Context) {
 		install(ctx, v1alpha1.ScrapeNone) // or nodes are scraped twice

@@ -32,7 +32,7 @@ func networkPolicySpecs() {
 			deleteAndWait(ctx, beside, time.Minute)
 			deleteAndWait(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: foreign}}, time.Minute)
 			Expect(below.policies(ctx, "down")).To(Succeed())
-		}, NodeTimeout(3*time.Minute))
+		}, NodeTimeout(longest))
 		for _, pod := range []*corev1.Pod{outside, beside} {
 			Expect(kube.Create(ctx, pod)).To(Succeed())
 		}

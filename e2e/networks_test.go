@@ -44,7 +44,7 @@ func networkSpecs() {
 		}
 		// Only a plan, so far: no pod starts before there is what it needs.
 		Expect(kube.Create(ctx, overFabric(v1alpha1.ModePlan))).To(Succeed())
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(longest))
 
 	AfterAll(func(ctx context.Context) {
 		for _, e := range []engine{from, to} {

@@ -101,7 +101,7 @@ func numaSpecs() {
 		_, well := said(ctx, "NoFaults")
 		ill, _ := said(ctx, "NUMAMisaligned")
 		Expect(well).To(BeTemporally("<", ill), "when it was last said that no member is broken")
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("has a node on each NUMA node, with its rail, once the rails are in groups", func(ctx context.Context) {
 		changeSpecOf(ctx, numaCluster, func(spec *v1alpha1.PeerCacheClusterSpec) {
@@ -110,7 +110,7 @@ func numaSpecs() {
 			}
 		})
 		expectOneForEach(ctx, machine())
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("has them on the CPUs of the NUMA nodes, too, when the rails name these", func(ctx context.Context) {
 		deleteAndWait(ctx, clusterNamed(ctx, numaCluster), time.Minute)

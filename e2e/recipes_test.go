@@ -45,7 +45,7 @@ func recipeSpecs() {
 			[]string{"spec", "leaderWorkerTemplate", "workerTemplate"})
 		create(ctx, "stateful-set", []string{"spec", "template"})
 		create(ctx, "kueue", []string{"spec", "template"})
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(longest))
 
 	AfterAll(func(ctx context.Context) {
 		for _, object := range made {
@@ -55,14 +55,14 @@ func recipeSpecs() {
 			Eventually(func() []corev1.Pod { return podsOfApp(ctx, app) }).WithContext(ctx).WithTimeout(time.Minute).Should(BeEmpty())
 		}
 		Expect(below.leaderWorkerSets(ctx, "down")).To(Succeed())
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(longest))
 
 	It("of a StatefulSet, in whose script they find their flags", func(ctx context.Context) {
 		ranks := enginesOfApp(ctx, "qwen")
 		expectRanks(ctx, ranks)
 		exchange(ctx, ranks[0], ranks[1], 41)
 		exchange(ctx, ranks[1], ranks[0], 42)
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("of a LeaderWorkerSet, also when a restart of one recreates all", func(ctx context.Context) {
 		ranks := enginesOfApp(ctx, "deepseek")
@@ -96,7 +96,7 @@ func recipeSpecs() {
 		}
 		replicas := enginesOfApp(ctx, "llama")
 		exchange(ctx, replicas[0], replicas[1], 44)
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(longest))
 }
 
 func fromSample(name string) (objects []*unstructured.Unstructured) {

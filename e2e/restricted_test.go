@@ -35,8 +35,8 @@ func restrictedSpecs() {
 			for _, name := range []string{restricted, stranger} {
 				deleteAndWait(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, time.Minute)
 			}
-		}, NodeTimeout(3*time.Minute))
-	}, NodeTimeout(time.Minute))
+		}, NodeTimeout(longest))
+	}, NodeTimeout(longest))
 
 	It("but not by hostPath where Pod Security is restricted", func(ctx context.Context) {
 		injectBy(ctx, guestInjection(v1alpha1.SocketHostPath), hasSocketVolume(false))
@@ -45,7 +45,7 @@ func restrictedSpecs() {
 			g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "error %v", err)
 			g.Expect(err).To(MatchError(And(ContainSubstring(`violates PodSecurity "restricted`), ContainSubstring("peercache-socket"))))
 		}).WithContext(ctx).WithTimeout(hang).Should(Succeed())
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("by a CSI volume where Pod Security is restricted, across restarts of node and driver", func(ctx context.Context) {
 		injectBy(ctx, guestInjection(v1alpha1.SocketCSI), hasSocketVolume(true))
@@ -111,7 +111,7 @@ func restrictedSpecs() {
 		got, err := kube.pod(ctx, stranger, pod.Name)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(got.Status.Phase).To(Equal(corev1.PodPending))
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(longest))
 }
 
 func nodeInjection(socket v1alpha1.SocketDelivery) v1alpha1.InjectionSpec {

@@ -37,7 +37,7 @@ func runSpecs() {
 		said, err := other.CombinedOutput()
 		Expect(err).To(HaveOccurred(), "%s", said)
 		Expect(string(said)).To(ContainSubstring("another run of the end-to-end tests uses this cluster"))
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("on the images that their provenance is of", func(ctx context.Context) {
 		folder, made := os.LookupEnv("PEERCACHE_PROVENANCE")
@@ -60,7 +60,7 @@ func runSpecs() {
 			Expect(running).To(HaveKeyWithValue(subject.Name, []string{"sha256:" + subject.Digest.SHA256}))
 			expectListed(filepath.Join(folder, image+".spdx.json"), statement.Subject[0].Digest.SHA256)
 		}
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("and on a client of which pip installs the wheel", func(ctx context.Context) {
 		Expect(command(ctx, "../hack/release/wheels.sh")).To(Succeed())

@@ -82,7 +82,7 @@ var _ = AfterSuite(func(ctx context.Context) {
 			Expect(err).NotTo(HaveOccurred())
 		}
 	}
-}, NodeTimeout(3*time.Minute))
+}, NodeTimeout(longest))
 
 var failed bool
 
@@ -93,7 +93,7 @@ var _ = Describe("PeerCache", Ordered, ContinueOnFailure, func() {
 		waitForWebhook(ctx)
 		writer.waitReady(ctx)
 		reader.waitReady(ctx)
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(longest))
 
 	JustAfterEach(func() {
 		if CurrentSpecReport().Failed() {

@@ -35,8 +35,8 @@ func tenantSpecs() {
 		DeferCleanup(func(ctx context.Context) {
 			injectBy(ctx, nodeInjection(v1alpha1.SocketHostPath), hasSocketVolume(false))
 			deleteAndWait(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}}, time.Minute)
-		}, NodeTimeout(3*time.Minute))
-	}, NodeTimeout(time.Minute))
+		}, NodeTimeout(longest))
+	}, NodeTimeout(longest))
 
 	It("with pages apart from those of another namespace, by hostPath", func(ctx context.Context) {
 		injectBy(ctx, tenantInjection(v1alpha1.SocketHostPath), hasSocketVolume(false))

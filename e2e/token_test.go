@@ -37,7 +37,7 @@ func tokenSpecs() {
 		status, err := nodeStatus(ctx, nodes.writer)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(status.healthyMembers()).To(Equal(len(nodes.all())), "members: %v", status.Members)
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 
 	It("and begins to take another one, when asked to", func(ctx context.Context) {
 		firstTokens = tokens(ctx)
@@ -48,7 +48,7 @@ func tokenSpecs() {
 		now := tokens(ctx)
 		Expect(now).To(HaveLen(2))
 		Expect(now[0]).To(Equal(firstTokens[0]))
-	}, SpecTimeout(3*time.Minute))
+	}, SpecTimeout(longest))
 }
 
 // rotationSpecs come ten minutes later or more: nodes were killed, replaced and upgraded meanwhile.

@@ -66,7 +66,7 @@ func upgradeSpecs() {
 		body = request{Kind: "mha", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
 		body.SHA256s = writeAll(ctx, body).SHA256s
 		published = publish(ctx)
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(longest))
 
 	It("the operator alone: no node is restarted, and no hit is lost", func(ctx context.Context) {
 		before, leader := uids(ctx), operatorLeader(ctx)
@@ -134,7 +134,7 @@ func upgradeSpecs() {
 		Eventually(func(g Gomega) {
 			g.Expect(podImages(probe(ctx, g, clusterName))).To(ContainElement(published.images["client"]))
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
-	}, SpecTimeout(2*time.Minute))
+	}, SpecTimeout(longest))
 
 	AfterAll(func() { AddReportEntry("traffic", strings.Join(lines, "\n")) })
 }

@@ -179,8 +179,10 @@ class MembershipScript {
     return fmt::format("{}({})", it - rings_.begin() + 1, Joined(ids, " "));
   }
   std::string Shown(const View& view) {
-    std::string text = fmt::format("{} known, current {}, next {}", view.members.size(),
-                                   Shown(view.current), Shown(view.next));
+    // One after the other: a ring gets its number when it is shown first.
+    const std::string current = Shown(view.current), next = Shown(view.next);
+    std::string text =
+        fmt::format("{} known, current {}, next {}", view.members.size(), current, next);
     if (!view.previous.empty()) {
       text += fmt::format(", previous {} until {}ms", Shown(view.previous),
                           ToMillis(view.previous_until - At(0)));

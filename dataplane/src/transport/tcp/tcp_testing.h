@@ -91,14 +91,16 @@ class BufferSink : public PayloadSink {
 };
 
 struct Fixture {
-  // With options.tls, channels speak TLS too, with `tls_of_peers` if it is given. Without a
-  // write_stall of the test's own, a peer that a busy machine stops is not one that takes nothing.
+  // With options.tls, channels speak TLS too, with `tls_of_peers` if it is given. Without bounds of
+  // the test's own, a peer that a busy machine stops is not one that takes, or says, nothing.
   explicit Fixture(TcpServerOptions options = {}, const Tls* tls_of_peers = nullptr,
                    uint16_t port = 0)
       : peers(tls_of_peers != nullptr ? tls_of_peers : options.tls) {
     auto listener = Listen("127.0.0.1", port);
     EXPECT_TRUE(listener.ok());
-    if (options.write_stall == TcpServerOptions().write_stall) options.write_stall = kEndsAHang;
+    const TcpServerOptions usual;
+    if (options.write_stall == usual.write_stall) options.write_stall = kEndsAHang;
+    if (options.hello_timeout == usual.hello_timeout) options.hello_timeout = kEndsAHang;
     server = std::make_unique<TcpServer>(std::move(*listener), &service, options);
   }
   Channel NewChannel(const std::string& cluster = "test") {
