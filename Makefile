@@ -64,14 +64,14 @@ lint-shell:
 	@echo "==> shellcheck"
 	@$(LIST_FILES) ':!*.md' | xargs -r grep -lE '^#!.*(bash|/sh)|^# shellcheck shell=' | xargs -r shellcheck -x
 
-# Lanes in this order. Builds run beside what needs none. Guests of test-rdma and of
-# test-rdma-kubernetes want processors for themselves, so they come when all is compiled. Then e2e
-# runs beside lanes that mostly wait, too, and those of low priority take what these leave.
-# hack/lanes says what ends a run, what is tried again, and which lanes run at full length (FULL).
-TEST_LANES := e2e-build build-cpp build-tsan test-checks test-python test-rdma \
-	test-rdma-kubernetes e2e $(LANES_BESIDE) test-envtest test-model test-fuzz test-kill test-site \
-	test-go test-rules test-render test-chart-upgrade test-push test-dashboard test-faults \
-	test-hostile test-cpp test-tsan test-stress
+# Lanes in this order: what others need is compiled from the beginning, and what waits for nothing
+# runs, beside lanes that mostly wait. Guests of test-rdma and of test-rdma-kubernetes want
+# processors for themselves: they come when all is compiled. hack/lanes says what ends a run, what
+# is tried again, and which lanes run at full length (FULL).
+TEST_LANES := e2e-build build-cpp build-tsan test-checks test-python $(LANES_BESIDE) \
+	test-dashboard test-faults test-hostile test-cpp test-tsan test-stress test-rdma \
+	test-rdma-kubernetes $(LANES_BESIDE_E2E) test-envtest test-model test-fuzz test-kill test-site \
+	test-go test-rules test-render test-chart-upgrade test-push e2e
 
 # In a lane's recipe: $(1) where not all of the lane is asked for, nor a test by its name; otherwise $(2).
 short = $(if $(FULL)$(ONLY),$(2),$(1))
@@ -82,7 +82,7 @@ test: deps ## All lanes, each in its short form
 
 .PHONY: test-all
 test-all: deps ## All lanes at full length, ratio-rdma and lint (an hour)
-	@FULL=all $(MAKE) --no-print-directory test LANES_BESIDE='lint ratio-rdma'
+	@FULL=all $(MAKE) --no-print-directory test LANES_BESIDE='ratio-rdma' LANES_BESIDE_E2E='lint'
 
 .PHONY: test-under-load
 test-under-load: ## make test, or TEST_LANES, beside a spinning process a processor

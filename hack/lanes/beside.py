@@ -9,13 +9,12 @@ import subprocess
 import time
 from pathlib import Path
 
-# These wait for nothing, or for six tenths of their time, as e2e does: they run beside the lanes
-# after them, and their output comes at the end. Schedulers weigh sessions, and only then the
-# processes in one: each gets a session of its own, of the weight of this nice value. With 15 they
-# take what others leave: who needs a build waits for it. ratio-rdma counts instructions of one
-# virtual processor, which no other load changes.
-BESIDE = {
-    "e2e": 0,
+# These want processors and wait for nothing, the lanes after them mostly wait (e2e for six tenths
+# of its time): so they run beside them, and their output comes at the end. Schedulers weigh
+# sessions, and only then the processes in one: each gets a session of its own, of the weight of
+# this nice value. With 15 they take what others leave: who needs a build waits for it. ratio-rdma
+# counts instructions of one virtual processor, which no other load changes.
+NICE = {
     "ratio-rdma": 15,
     "build-cpp": 15,
     "build-tsan": 15,
@@ -33,7 +32,7 @@ BESIDE = {
     "test-push": 15,
 }
 # Lanes that begin when another has ended: two builds in one folder spoil it. e2e-build has locks.
-AFTER = {"test-cpp": "build-cpp", "test-tsan": "build-tsan", "e2e": "e2e-build"}
+AFTER = {"test-cpp": "build-cpp", "test-tsan": "build-tsan"}
 # Guests with several processors, whose queue pairs stop for seconds when they have to wait for
 # them: these begin when nothing runs beside.
 ALONE = {"test-rdma", "test-rdma-kubernetes"}
@@ -46,7 +45,7 @@ class Beside:
         self.lane = lane
         self.log = log
         self._began = time.time()  # as files have it
-        nice = BESIDE[lane]
+        nice = NICE[lane]
         weight = f"{{ echo {nice} > /proc/self/autogroup; }} 2>/dev/null; exec nice -n {nice} "
         with log.open("wb") as file:
             self._process = subprocess.Popen(

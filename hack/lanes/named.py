@@ -146,15 +146,17 @@ SOFT_RDMA = Framework(
 # A spec goes on from where those before it in its containers have ended: all are tried again. What
 # failed in a node of a container further out, whose text does not tell them, is tried alone.
 _SPEC = " > "
-_GINKGO_KINDS = r"\[(It|BeforeEach|JustBeforeEach|JustAfterEach|AfterEach)\] "
+_GINKGO_KINDS = r"\[(It|BeforeAll|AfterAll|BeforeEach|JustBeforeEach|JustAfterEach|AfterEach)\] "
+_WITH_CONTAINER = ("It", "BeforeAll", "AfterAll")
 _GINKGO_NODES = _GINKGO_KINDS.replace("(", "(?:")
 
 
 def _ginkgo_failed(lines: Lines) -> list[str]:
     # A suite that was interrupted, or took too long, says so between FAIL! and the counts.
     end = _matches(r"^FAIL! -- \d+ Passed \| (\d+) Failed \| ", lines)
-    found = _matches(rf"^  \[(?:FAIL|TIMEDOUT)\] (.*?){_GINKGO_KINDS}(.*)$", lines)
-    names = [m[1].rstrip() + (_SPEC if m[2] == "It" else " ") + m[3] for m in found]
+    # "[TIMEDOUT] in [It]" is of the report of one spec, not of the list at the end.
+    found = _matches(rf"^  \[(?:FAIL|TIMEDOUT)\] (?!in \[)(.*?){_GINKGO_KINDS}(.*)$", lines)
+    names = [m[1].rstrip() + (_SPEC if m[2] in _WITH_CONTAINER else " ") + m[3] for m in found]
     return _complete(names, int(end[-1][1]) if end else 0)
 
 

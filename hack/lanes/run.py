@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from alarms import alarm, crash, not_run
-from beside import AFTER, ALONE, BESIDE, Beside
+from beside import AFTER, ALONE, NICE, Beside
 from named import CTEST, GINKGO, GO, PYTEST, SOFT_RDMA, Framework
 
 # Lanes that have named tests which wait. No other lane is ever tried again: a build, a model, a
@@ -90,7 +90,7 @@ class Run:
                 passed = self._end_all(passed, AFTER[lane])
             if not passed:
                 break
-            if lane in BESIDE:
+            if lane in NICE:
                 say(f"=== lane {lane} begins, beside the next ones")
                 log = self.artifacts / f"{lane}.log"
                 self._beside.append(Beside(lane, log, self._length(lane)))

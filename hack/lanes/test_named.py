@@ -173,6 +173,10 @@ def test_ginkgo() -> None:
         "PeerCache before never comes",
         "PeerCache stands bad input > of any kind",
     ]
+    report = "  [TIMEDOUT] in [It] - e2e/s_test.go:65 @ 11/29/26 10:19:38.53"
+    lines = [report, *summary("[TIMEDOUT] PeerCache a [BeforeAll] of b, in c")]
+    assert GINKGO.failed(lines) == ["PeerCache a > of b, in c"], "with its container"
+    lines = summary("[FAIL] PeerCache moves pages [It] works: (a) b")
     assert "[FAILED] late" in GINKGO.reason(lines, "PeerCache moves pages > works: (a) b")
     assert GINKGO.again("PeerCache moves pages > works: (a) b") == "PeerCache moves pages"
     assert GINKGO.again("PeerCache before never comes") == "PeerCache before never comes"
