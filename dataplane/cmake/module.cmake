@@ -36,7 +36,7 @@ function(peercache_test binary name)
     target_compile_options(${binary} PRIVATE -O0)
   endif()
   add_dependencies(unit_tests ${binary})
-  gtest_discover_tests(${binary} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120)
+  gtest_discover_tests(${binary} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
 endfunction()
 
 function(peercache_module name)
