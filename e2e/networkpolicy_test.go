@@ -27,16 +27,20 @@ func networkPolicySpecs() {
 		// Labels count in the cluster's own namespace alone.
 		outside := strangerPod(foreign, map[string]string{v1alpha1.LabelCluster: clusterName, "app.kubernetes.io/component": "node"})
 		beside := strangerPod(namespace, map[string]string{"app": "other"})
+		// Injection gives these labels to a pod with a node inside.
+		within := strangerPod(namespace, map[string]string{v1alpha1.LabelInject: clusterName, v1alpha1.LabelGroup: "default"})
+		within.Name = "with-node-inside"
 		DeferCleanup(func(ctx context.Context) {
 			changeSpec(ctx, reachedBy(v1alpha1.NetworkPolicyPeers))
 			deleteAndWait(ctx, beside, time.Minute)
+			deleteAndWait(ctx, within, time.Minute)
 			deleteAndWait(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: foreign}}, time.Minute)
 			Expect(below.policies(ctx, "down")).To(Succeed())
 		}, NodeTimeout(longest))
-		for _, pod := range []*corev1.Pod{outside, beside} {
+		for _, pod := range []*corev1.Pod{outside, beside, within} {
 			Expect(kube.Create(ctx, pod)).To(Succeed())
 		}
-		for _, pod := range []*corev1.Pod{outside, beside} {
+		for _, pod := range []*corev1.Pod{outside, beside, within} {
 			Eventually(func(g Gomega) {
 				now, err := kube.pod(ctx, pod.Namespace, pod.Name)
 				g.Expect(err).NotTo(HaveOccurred())
@@ -70,14 +74,15 @@ func networkPolicySpecs() {
 		body := request{Kind: "mha", Layout: "page_first", V1: true, Pages: modePages, Seed: freshSeed()}
 		expectRead(ctx, reader, body, writeAll(ctx, body))
 
-		By("and leaves members, SGLang pods and Prometheus their ways")
+		By("and leaves members, pods with a node inside and Prometheus their ways")
 		engine, err := kube.pod(ctx, namespace, reader.name)
 		Expect(err).NotTo(HaveOccurred())
 		for _, node := range nodePods(ctx) {
 			for _, from := range nodePods(ctx) {
 				Expect(reaches(ctx, from, node, peerPort)).To(BeTrue(), "%s reaches %s", from.Name, node.Name)
 			}
-			Expect(reaches(ctx, engine, node, peerPort)).To(BeTrue(), "%s reaches %s", engine.Name, node.Name)
+			Expect(reaches(ctx, within, node, peerPort)).To(BeTrue(), "%s reaches %s", within.Name, node.Name)
+			Expect(reaches(ctx, engine, node, peerPort)).To(BeFalse(), "%s has the socket of its node, and reaches %s", engine.Name, node.Name)
 			Expect(reaches(ctx, outside, node, monitoringPort)).To(BeTrue(), "another namespace's pod reaches the metrics of %s", node.Name)
 		}
 

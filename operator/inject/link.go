@@ -54,6 +54,7 @@ func addNode(pod *corev1.Pod, facts Facts, group string) (link, string) {
 			return link{}, reason
 		}
 	}
+	labelGroup(pod, fact.Node.Group)
 	if facts.Mode == v1alpha1.InjectionEmbedded {
 		return embeddedLink(pod, facts, fact.Node), ""
 	}

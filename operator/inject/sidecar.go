@@ -46,7 +46,6 @@ func addSidecar(pod *corev1.Pod, facts Facts, node plan.InPod) (reason string) {
 	if reason := portTaken(pod, node.Ports); reason != "" {
 		return reason
 	}
-	labelGroup(pod, node.Group)
 	sidecar := *node.Sidecar.DeepCopy()
 	if !node.RDMA {
 		runAsNonRoot(pod, sidecar.SecurityContext)
@@ -56,8 +55,8 @@ func addSidecar(pod *corev1.Pod, facts Facts, node plan.InPod) (reason string) {
 	return ""
 }
 
-// labelGroup sets the group label for the metrics, as the cluster's own pods have it. No selector uses this label alone. A
-// label of the user stays.
+// labelGroup sets the group label, as the cluster's own pods have it: for the metrics, and because the NetworkPolicy lets
+// pods with a node inside reach the others. No selector uses this label alone. A label of the user stays.
 func labelGroup(pod *corev1.Pod, group string) {
 	if _, taken := pod.Labels[v1alpha1.LabelGroup]; taken {
 		return

@@ -51,10 +51,14 @@ func buildNetworkPolicy(cluster *v1alpha1.PeerCacheCluster, groups []Group, daem
 	return []client.Object{&unstructured.Unstructured{Object: content}}
 }
 
-// members are the cluster's own nodes, and the SGLang pods that may have a node inside, whatever the mode of injection was at
-// their creation. Pods of other namespaces can have a node only where nodes have no secret.
+// members are the cluster's own nodes, and the SGLang pods that have a node inside, by the label that injection gave them:
+// an engine beside a node reaches it through the socket alone. Pods of other namespaces can have a node only where nodes have
+// no secret.
 func members(cluster *v1alpha1.PeerCacheCluster) []networkingv1.NetworkPolicyPeer {
-	engines := &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelInject: cluster.Name}}
+	engines := &metav1.LabelSelector{
+		MatchLabels:      map[string]string{v1alpha1.LabelInject: cluster.Name},
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: v1alpha1.LabelGroup, Operator: metav1.LabelSelectorOpExists}},
+	}
 	list := []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: nodesOf(cluster)}}, {PodSelector: engines}}
 	if others := cluster.Spec.Injection.NamespaceSelector; others != nil && tokenSecret(cluster) == "" && tenantSecret(cluster) == "" {
 		list = append(list, networkingv1.NetworkPolicyPeer{NamespaceSelector: others, PodSelector: engines})

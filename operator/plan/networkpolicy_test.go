@@ -49,7 +49,7 @@ func portsOf(rule networkingv1.NetworkPolicyIngressRule) (lines []string) {
 func TestNetworkPolicy(t *testing.T) {
 	const (
 		nodes   = "app.kubernetes.io/component=node,peercache.io/cluster=demo in <none>"
-		engines = "peercache.io/inject=demo in <none>"
+		engines = "peercache.io/group,peercache.io/inject=demo in <none>"
 	)
 	all := func(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.NamespaceSelector = &metav1.LabelSelector{} }
 	team := func(s *v1alpha1.PeerCacheClusterSpec) {
@@ -72,7 +72,7 @@ func TestNetworkPolicy(t *testing.T) {
 		},
 		"and need none where nobody does": {
 			[]func(*v1alpha1.PeerCacheClusterSpec){team, insecure, shareAll},
-			[]string{nodes, engines, "peercache.io/inject=demo in team=a"}, []string{"TCP 31997"},
+			[]string{nodes, engines, "peercache.io/group,peercache.io/inject=demo in team=a"}, []string{"TCP 31997"},
 		},
 		"what podTemplate adds is the user's": {
 			[]func(*v1alpha1.PeerCacheClusterSpec){moreHere}, []string{nodes, engines},
