@@ -32,8 +32,14 @@ func secretUntil(t *testing.T, end time.Time) *corev1.Secret {
 	return &corev1.Secret{Data: map[string][]byte{certKey: ca.CertPEM, privateKey: ca.KeyPEM}}
 }
 
-func TestServerSpeaksHTTP1(t *testing.T) {
+func newKeeper(t *testing.T) *Keeper {
 	k := NewKeeper("ns")
+	k.marker = t.TempDir()
+	return k
+}
+
+func TestServerSpeaksHTTP1(t *testing.T) {
+	k := newKeeper(t)
 	if err := k.load(secret(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +59,7 @@ func TestServerSpeaksHTTP1(t *testing.T) {
 }
 
 func TestKeeperServesWhatTheSecretHolds(t *testing.T) {
-	k := NewKeeper("ns")
-	k.marker = t.TempDir()
+	k := newKeeper(t)
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	k.ConfigureTLS(config)
 
@@ -97,8 +102,7 @@ func TestKeeperServesWhatTheSecretHolds(t *testing.T) {
 }
 
 func TestKeeperKeepsItsCertificateWhenTheSecretIsInvalid(t *testing.T) {
-	k := NewKeeper("ns")
-	k.marker = t.TempDir()
+	k := newKeeper(t)
 	good := secret(t)
 	if err := k.load(good); err != nil {
 		t.Fatal(err)
@@ -119,8 +123,7 @@ func TestKeeperKeepsItsCertificateWhenTheSecretIsInvalid(t *testing.T) {
 }
 
 func TestThePrivateKeyIsNotWrittenToDisk(t *testing.T) {
-	k := NewKeeper("ns")
-	k.marker = t.TempDir()
+	k := newKeeper(t)
 	if err := k.load(secret(t)); err != nil {
 		t.Fatal(err)
 	}
