@@ -162,6 +162,20 @@ Result<DeviceFile> OpenDeviceFile(const std::string& folder, TimePoint give_up) 
 Status ReserveSpace(const DeviceFile& file, uint64_t bytes) {
   if (file.bytes > bytes && ftruncate(file.fd.get(), static_cast<off_t>(bytes)) != 0)
     return FromErrno("shortening " + file.path, errno);
+  struct stat now {};
+  struct statvfs system {};
+  if (fstat(file.fd.get(), &now) != 0 || fstatvfs(file.fd.get(), &system) != 0)
+    return FromErrno(file.path, errno);
+  const uint64_t there =
+      uint64_t{system.f_bavail} * system.f_frsize + static_cast<uint64_t>(now.st_blocks) * 512;
+  const auto too_little = [&] {
+    return ResourceExhausted(
+        fmt::format("disk-size: {} needs {} bytes, but only {} are free there; free space or write "
+                    "a smaller disk-size",
+                    file.path, bytes, there));
+  };
+  // Asked before: a call that fails takes all that is free first, and others find a full drive.
+  if (bytes > there) return too_little();
   int error = 0;
   do {
     error = fallocate(file.fd.get(), 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
@@ -173,17 +187,8 @@ Status ReserveSpace(const DeviceFile& file, uint64_t bytes) {
   // What was reserved before it failed would keep others from that space.
   if (ftruncate(file.fd.get(), static_cast<off_t>(file.bytes)) != 0)
     return FromErrno("shortening " + file.path, errno);
-  struct stat now {};
-  struct statvfs system {};
-  if ((error != ENOSPC && error != EFBIG && error != EDQUOT) || fstat(file.fd.get(), &now) != 0 ||
-      fstatvfs(file.fd.get(), &system) != 0)
-    return FromErrno("reserving " + FormatSize(bytes) + " for " + file.path, error);
-  const uint64_t there =
-      uint64_t{system.f_bavail} * system.f_frsize + static_cast<uint64_t>(now.st_blocks) * 512;
-  return ResourceExhausted(
-      fmt::format("disk-size: {} needs {} bytes, but only {} are free there; free space or write a "
-                  "smaller disk-size",
-                  file.path, bytes, there));
+  if (error == ENOSPC || error == EFBIG || error == EDQUOT) return too_little();
+  return FromErrno("reserving " + FormatSize(bytes) + " for " + file.path, error);
 }
 
 }  // namespace peercache::disk

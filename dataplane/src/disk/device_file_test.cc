@@ -119,6 +119,8 @@ TEST(DeviceFileTest, RefusesMoreThanIsFreeAndLeavesNothingReserved) {
   DiskFolder folder;
   Result<DeviceFile> file = OpenDeviceFile(folder.path(), Clock::now());
   ASSERT_TRUE(file.ok());
+  struct stat before {};
+  ASSERT_EQ(fstat(file->fd.get(), &before), 0);
   const Status refused = ReserveSpace(*file, uint64_t{8} << 40);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.message().find("write a smaller disk-size"), std::string::npos)
@@ -126,6 +128,9 @@ TEST(DeviceFileTest, RefusesMoreThanIsFreeAndLeavesNothingReserved) {
   struct stat found {};
   ASSERT_EQ(fstat(file->fd.get(), &found), 0);
   EXPECT_EQ(found.st_blocks, 0);
+  // Nor was it meanwhile, when everybody else would have found a full drive.
+  EXPECT_EQ(found.st_ctim.tv_sec, before.st_ctim.tv_sec);
+  EXPECT_EQ(found.st_ctim.tv_nsec, before.st_ctim.tv_nsec);
 }
 
 // A drive of its own: a file system of 48 MiB on a loop device, as root.
