@@ -159,7 +159,9 @@ class RestartClearsTest : public ::testing::Test {
   TestCluster cluster_{[this](NodeConfig* c) {
     c->pool_file = memory_.path() + "/" + c->node_id;
     c->promotion_percent = 0;
+    if (patient_) c->member_ttl = testing::kEndsAHang;
   }};
+  bool patient_ = false;  // those that start from now on wait long for members
   std::unique_ptr<Node> a_, b_;
 };
 
@@ -226,6 +228,7 @@ TEST_F(RestartClearsTest, WhoSeesNobodyYetWaitsForSome) {
     ASSERT_TRUE(Eventually(kSoon, [&] { return on_b.client().Clear(kTag).ok(); }));
   }
   b.Signal(SIGSTOP);
+  patient_ = true;
   a_ = cluster_.Start("a", false, port);
   EXPECT_EQ(Adopted(*a_), 8u);
   TestEngine on_a(a_->socket(), kPages, kPage);
