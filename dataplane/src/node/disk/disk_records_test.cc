@@ -49,15 +49,12 @@ class DiskRecordsTest : public ::testing::Test {
     publisher_.emplace(PublisherOptions{.incarnation = 1,
                                         .lease = kTimes.lease,
                                         .peer_timeout = testing::kEndsAHang,
-                                        .stall = testing::kEndsAHang},
+                                        .stall = testing::kEndsAHang,
+                                        .offer_again = milliseconds(1)},
                        &own_, &*in_pool_, &peers_, &views_, &counters_, nullptr, &*on_disk_);
     records_.Serve(&*publisher_);
     TheShardIs(kInTheRing);
-    std::vector<std::byte> bytes(kPage);
-    Fill(bytes, key_);
-    const disk::PageToPut page{.key = key_, .tag = kTag};
-    EXPECT_TRUE(
-        Eventually([&] { return tier_->Put(page, bytes).what == disk::PutResult::What::kTaken; }));
+    Store(key_);
     EXPECT_TRUE(Eventually([this] {
       Upkeep();
       return Served(Tier::kDisk);
@@ -89,6 +86,22 @@ class DiskRecordsTest : public ::testing::Test {
   void Upkeep() {
     records_.TellDirectory();
     EXPECT_TRUE(publisher_->Repair(views_.Get()));
+  }
+  void Store(const Key& key) {
+    std::vector<std::byte> bytes(kPage);
+    Fill(bytes, key);
+    const disk::PageToPut page{.key = key, .tag = kTag};
+    EXPECT_TRUE(
+        Eventually([&] { return tier_->Put(page, bytes).what == disk::PutResult::What::kTaken; }));
+  }
+  // The shard has lost all, and has room for so many records, of which others have some. Until it
+  // has answered for all of the node's pages.
+  void TheShardIsFull(size_t room) {
+    host_.Restart(room);
+    ASSERT_EQ(host_.Others(room), room);
+    publisher_->KeepAlive();
+    ASSERT_TRUE(Eventually([this] { return publisher_->Repair(views_.Get()); }));
+    ASSERT_EQ(host_.records(), room);
   }
   void Load() {
     PagePin pin;
@@ -197,6 +210,44 @@ TEST_F(DiskRecordsTest, AShardWhoseBreakerWasOpenHearsOfWhatHasComeBackMeanwhile
     return host_.records() == 1;
   }));
   EXPECT_TRUE(IsServed(Tier::kMemory));
+}
+
+// Two ways to be refused: in a pass over all pages, and when a page has just been stored.
+TEST_F(DiskRecordsTest, AShardThatWasFullIsToldWhenItHasRoom) {
+  const auto is_told = [this] {
+    Upkeep();
+    publisher_->KeepAlive();
+    return Served(Tier::kDisk);
+  };
+  TheShardIsFull(8);
+  EXPECT_FALSE(Served(Tier::kDisk));
+  EXPECT_EQ(host_.Others(0), 0u);
+  EXPECT_TRUE(Eventually(is_told));
+  tier_->DropTag(kTag);
+  EXPECT_TRUE(Eventually([this] {
+    Upkeep();
+    return host_.records() == 0;
+  }));
+  ASSERT_EQ(host_.Others(8), 8u);
+  Store(key_);
+  ASSERT_TRUE(tier_->Flush(Clock::now() + testing::kEndsAHang).ok());
+  Upkeep();
+  EXPECT_FALSE(Served(Tier::kDisk));
+  host_.Others(0);
+  EXPECT_TRUE(Eventually(is_told));
+}
+
+TEST_F(DiskRecordsTest, AShardThatIsFullIsAskedOnceAPass) {
+  for (uint64_t n = 2; n < 5000; ++n) Store(KeyOf(n));
+  ASSERT_TRUE(tier_->Flush(Clock::now() + testing::kEndsAHang).ok());
+  Upkeep();
+  ASSERT_EQ(host_.records(), 4999u);
+  TheShardIsFull(8);
+  for (const uint64_t before = counters_.repair_passes; counters_.repair_passes < before + 3;) {
+    const uint64_t asked = counters_.publish_messages, passes = counters_.repair_passes;
+    Upkeep();
+    EXPECT_EQ(counters_.publish_messages - asked, counters_.repair_passes - passes);
+  }
 }
 
 TEST_F(DiskRecordsTest, AShardThatThePoolsRecordHasNotReachedKeepsTheDisksAndHearsWhenItGoes) {

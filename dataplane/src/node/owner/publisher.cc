@@ -33,8 +33,7 @@ std::vector<Victim> VictimsOf(std::span<const HeldPage> pages, std::span<const s
   return victims;
 }
 
-// A set is acknowledged only when its page can be found. A replica or a page on disk that a full
-// directory has no room for is of use to this node's engines all the same.
+// A set is acknowledged only when its page can be found.
 bool MustBeServed(const HeldPage& page) {
   return page.record.replica == 0 && page.record.tier == Tier::kMemory;
 }
@@ -50,7 +49,8 @@ Publisher::Publisher(PublisherOptions options, Shard* shard, Holdings* pool, Pee
       peers_(peers),
       views_(views),
       counters_(counters),
-      clears_(clears) {}
+      clears_(clears),
+      offers_(options.offer_again) {}
 
 Record Publisher::RecordOf(const PagePin& pin) const { return Signed(PoolHoldings::RecordOf(pin)); }
 
@@ -109,8 +109,10 @@ void Publisher::Publish(std::span<const HeldPage> pages, std::span<uint8_t> ok,
     std::vector<uint8_t> failed(pages.size(), 0);
     PublishToPeers(pages, groups, failed, deadline);
     for (size_t i = 0; i < pages.size(); ++i) {
-      if (failed[i]) done[i].count = 0;  // tried again if another round comes
       ok[i] = !failed[i];
+      if (ok[i]) continue;
+      done[i].count = 0;  // tried again if another round comes
+      offers_.Refused();
     }
     // A member may have appeared meanwhile and finished its preparation without these pages.
     auto after = views_->Get();
@@ -119,12 +121,34 @@ void Publisher::Publish(std::span<const HeldPage> pages, std::span<uint8_t> ok,
   }
 }
 
+std::optional<uint16_t> Publisher::IndexOf(uint64_t node) const {
+  if (node == peers_->self()) return Peers::kSelf;
+  const PeerRef peer = peers_->Find(node);
+  return peer == nullptr ? std::nullopt : std::optional(peer->index());
+}
+
 void Publisher::PublishToPeers(std::span<const HeldPage> pages, const Groups& groups,
-                               std::span<uint8_t> failed, TimePoint deadline) {
+                               std::span<uint8_t> failed, TimePoint deadline,
+                               std::unordered_map<uint16_t, size_t>* refused) {
   struct Sent {
     PeerRef peer;
     OwnerStamp stamp;
     std::span<const size_t> which;
+  };
+  // The shard says that it has no record of the page, so no note is needed; a former process of it
+  // may still serve one, until it is `silent`.
+  const auto refuse = [&](size_t i, uint16_t shard, bool silent) {
+    if (MustBeServed(pages[i])) {
+      failed[i] = 1;
+      return;
+    }
+    offers_.Refused();
+    if (refused != nullptr) ++(*refused)[shard];
+    Holdings* const holdings = Of(pages[i].record.tier);
+    if (silent && holdings->Unnote(PlaceOf(pages[i]), shard))
+      holdings->Told(PlaceOf(pages[i]), Clock::now());
+    else
+      failed[i] = 1;
   };
   // First: the messages to others carry a time limit from when they are begun.
   if (const auto own = groups.find(peers_->self()); own != groups.end()) {
@@ -132,8 +156,10 @@ void Publisher::PublishToPeers(std::span<const HeldPage> pages, const Groups& gr
     std::vector<uint8_t> outcomes(which.size(), kRefused);
     const bool accepted = PublishToSelf(pages, which, outcomes);
     for (size_t i = 0; i < which.size(); ++i) {
-      if (!accepted || (outcomes[i] != kServed && MustBeServed(pages[which[i]])))
+      if (!accepted)
         failed[which[i]] = 1;
+      else if (outcomes[i] == kRefused)
+        refuse(which[i], Peers::kSelf, true);
     }
   }
   std::vector<Sent> sent;
@@ -167,7 +193,9 @@ void Publisher::PublishToPeers(std::span<const HeldPage> pages, const Groups& gr
                        answer.outcomes.size() == sent[c].which.size();
     for (size_t i = 0; i < sent[c].which.size(); ++i) {
       const size_t page = sent[c].which[i];
-      if (!valid || (answer.outcomes[i] == kRefused && MustBeServed(pages[page]))) failed[page] = 1;
+      if (!valid) failed[page] = 1;
+      if (valid && answer.outcomes[i] == kRefused)
+        refuse(page, sent[c].peer->index(), answered > sent[c].peer->SilentAfter());
       if (!valid || answer.outcomes[i] != kStored) continue;
       stored.push_back(page);
       if (std::find(contacts.begin(), contacts.end(), sent[c].peer) == contacts.end()) {
@@ -334,10 +362,12 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
   }
   const TimePoint now = Clock::now();
   if (resync.empty() && repaired_epoch_ == view->epoch && (repaired_after_grace_ || !grace_over) &&
-      now < forget_at_) {
+      now < forget_at_ && !offers_.Due(now)) {
     return true;
   }
   counters_->repair_passes.Add(1);
+  offers_.PassBegins(now);
+  full_.clear();
   // This pass withdraws again where such notes are not wanted, and so comes to know of those left.
   if (grace_over)
     for (const auto& [peer, epoch] : resync) noted_only_.erase(peer->index());
@@ -368,7 +398,12 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
           node == peers_->self()
               ? info.published_to.Names(Peers::kSelf)
               : peer != nullptr && info.published_to.Names(peer->index()) && !resync.contains(peer);
-      if (node != 0 && !there) missing[missing_count++] = node;
+      if (node == 0 || there) continue;
+      const std::optional<uint16_t> index = IndexOf(node);
+      // What is noted there, of before, is told all the same: the note would stay.
+      if (index && full_.contains(*index) && holdings == disk_ && !info.published_to.Names(*index))
+        continue;
+      missing[missing_count++] = node;
     }
     std::vector<uint16_t> surplus;
     for (int p = 0; grace_over && p < info.published_to.count; ++p) {
@@ -409,6 +444,7 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
     flush();
   }
   backlog_.store(failed, std::memory_order_relaxed);
+  offers_.PassEnds();
   if (failed > 0) {
     for (const auto& [peer, epoch] : resync) noted_only_.insert(peer->index());
     return false;
@@ -455,8 +491,14 @@ size_t Publisher::FlushRepair(std::vector<HeldPage>* pages, Groups* publish,
   Holdings* const holdings = Of(pages->front().record.tier);  // that of all of them
   std::vector<uint8_t> failed(pages->size(), 0);
   const TimePoint now = Clock::now();
-  PublishToPeers(*pages, *publish, failed, now + options_.peer_timeout);
+  std::unordered_map<uint16_t, size_t> refused;
+  PublishToPeers(*pages, *publish, failed, now + options_.peer_timeout, &refused);
   holdings->Published(*pages);
+  for (const auto& [node, which] : *publish) {
+    const std::optional<uint16_t> index = IndexOf(node);
+    if (index && holdings == disk_ && !which.empty() && refused[*index] == which.size())
+      full_.insert(*index);
+  }
 
   for (const auto& [index, surplus] : *withdraw) {
     // The note goes first: a publish that begins after it notes the shard anew. model: Remove

@@ -3,8 +3,9 @@
 //   Publish    after a set: the records reach their owners before the set is answered
 //   Withdraw   before an eviction: tells since when no reader can hold a valid record any more
 //   KeepAlive  proves to every shard that this node lives, so that it serves this node's records
-//   Repair     after changes of the membership or failures: publishes records that are missing,
-//              withdraws those in the wrong place, and says when a pending change is prepared for
+//   Repair     after changes of the membership, failures, or refusals of shards that were full:
+//              publishes records that are missing, withdraws those in the wrong place, and says
+//              when a pending change is prepared for
 //
 // Order matters for safety: a page's shard is noted in its PublishedTo before the record is sent; a
 // page is pinned while any of its records is in flight, so it cannot be withdrawn at the same time;
@@ -15,7 +16,9 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <span>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -24,6 +27,7 @@
 #include "node/clear/clears.h"
 #include "node/count/counters.h"
 #include "node/owner/holdings.h"
+#include "node/owner/offers.h"
 #include "node/peer/peers.h"
 #include "node/peer/views.h"
 #include "pool/pool.h"
@@ -36,6 +40,8 @@ struct PublisherOptions {
   Duration peer_timeout{};
   Duration stall{};
   Duration keepalive = milliseconds(500);  // well below the shards' owner_ttl
+  // After which records that a shard has not taken are offered to it again; longer each time.
+  Duration offer_again = std::chrono::seconds(10);
 };
 
 class Publisher {
@@ -51,6 +57,8 @@ class Publisher {
   // A tier's part of a record, as this node's, for its lease.
   Record Signed(Record of_tier) const;
   // ok[i] = 1 when every owner of the record, in a view that is still current, has acknowledged it.
+  // Acknowledged are also replicas and pages on disk that a full shard has no room for: they are of
+  // use to this node's engines, and are offered to it again by and by.
   // A shard that makes no progress is given up after `stall`, counted from when it is asked: the
   // part of this node's own shard takes no time from the others. Nobody is asked after `deadline`.
   void Publish(std::span<const HeldPage> pages, std::span<uint8_t> ok, TimePoint deadline);
@@ -85,9 +93,12 @@ class Publisher {
                                 uint16_t peer);
   bool PublishToSelf(std::span<const HeldPage> pages, std::span<const size_t> which,
                      std::span<uint8_t> outcomes);
+  std::optional<uint16_t> IndexOf(uint64_t node) const;
+  // refused: how many need not be served and found no room, by the shard's index.
   void PublishToPeers(std::span<const HeldPage> pages,
                       const std::unordered_map<uint64_t, std::vector<size_t>>& groups,
-                      std::span<uint8_t> failed, TimePoint deadline);
+                      std::span<uint8_t> failed, TimePoint deadline,
+                      std::unordered_map<uint16_t, size_t>* refused = nullptr);
   // Decodes the answer and ends the owner message; true when it counts.
   template <typename Answer>  // ShardAnswer or WithdrawAnswer
   static bool End(const PeerCall& call, const OwnerStamp& sent, Answer* answer, TimePoint now);
@@ -125,6 +136,9 @@ class Publisher {
   // a record is there, so in another ring they are told of everything again.
   std::unordered_set<uint16_t> noted_only_;
   TimePoint forget_at_ = TimePoint::max();  // when a note that had to stay may be removed
+  Offers offers_;
+  // Shards that refused all pages on disk of a message in this pass: they hear of no more of them.
+  std::unordered_set<uint16_t> full_;
 };
 
 }  // namespace peercache

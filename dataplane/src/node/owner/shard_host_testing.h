@@ -27,10 +27,11 @@ class ShardHost : public PeerService {
   ~ShardHost() override { Hold(false); }
 
   // All is lost, and echoes of before are void.
-  void Restart() {
+  void Restart(size_t max_records = ShardOptions{}.max_records) {
     ShardOptions options;
     options.self = self_;
     options.owner_ttl = owner_ttl_;
+    options.max_records = max_records;
     std::lock_guard lock(mutex_);
     former_ = std::move(shard_);
     shard_ = std::make_unique<Shard>(options);
@@ -60,6 +61,19 @@ class ShardHost : public PeerService {
   }
   bool Serves(uint64_t owner, const Key& key, bool former = false) {
     return Served(key, former).node == owner;
+  }
+  // Another owner's records come and go.
+  size_t Others(size_t count) {
+    std::lock_guard lock(mutex_);
+    const OwnerStamp other{.node = kOther, .incarnation = 1, .epoch = ++others_, .lease_ms = 50};
+    std::vector<PublishItem> items;
+    for (size_t i = 0; i < count; ++i)
+      items.push_back({NumberedKey(kOther + i),
+                       {.node = kOther, .incarnation = 1, .generation = 1, .length = 1}});
+    std::vector<uint8_t> outcomes(count);
+    EXPECT_TRUE(shard_->Publish(other, items, outcomes, Clock::now()).ok());
+    shard_->Expire(Clock::now());
+    return count - std::count(outcomes.begin(), outcomes.end(), kRefused);
   }
   uint64_t records() {
     std::lock_guard lock(mutex_);
@@ -105,8 +119,10 @@ class ShardHost : public PeerService {
   }
 
  private:
+  static constexpr uint64_t kOther = 4711;
   const uint64_t self_;
   const Duration owner_ttl_;
+  uint64_t others_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool hold_ = false;
