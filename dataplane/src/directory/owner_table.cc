@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 #include <tuple>
+#include <utility>
 
 namespace peercache {
 namespace {
@@ -79,8 +80,9 @@ Result<OwnerTable::Admission> OwnerTable::Admit(const OwnerStamp& stamp, TimePoi
     const bool other_process = stamp.incarnation != owner.incarnation.exchange(stamp.incarnation);
     owner.lease_ms.store(stamp.lease_ms);
     // It may be the former process's, under way for long: what the present one has proven must not
-    // make that fresh.
-    if (other_process && owner.went_back) owner.fresh_until.store(0);
+    // make that fresh. Nor may the former one, for longer than the present one counts on.
+    const bool shorter = stamp.ttl_ms < std::exchange(owner.ttl_ms, stamp.ttl_ms);
+    if (other_process && (owner.went_back || shorter)) owner.fresh_until.store(0);
     owner.epoch = stamp.epoch;
     owner.dropped = false;
     owner.window.Reset();
@@ -217,6 +219,7 @@ void OwnerTable::Forget(Owner* owner, TimePoint now) {
   owner->incarnation.store(0);
   owner->fresh_until.store(0);
   owner->epoch = 0;
+  owner->ttl_ms = 0;
   owner->dropped = false;
   owner->went_back = false;
   owner->heard = now;

@@ -104,6 +104,7 @@ class OwnerTable {
     alignas(64) std::mutex mutex;
     std::atomic<int64_t> base{0};  // of the stamps it is given; read without the mutex
     uint64_t epoch = 0;
+    uint32_t ttl_ms = 0;     // as the pair has stated it
     bool dropped = false;    // the pair is refused
     bool went_back = false;  // an incarnation has followed a higher one
     TimePoint heard{};

@@ -284,6 +284,19 @@ TEST_F(ShardTest, OwnersStateTheirTimesAndTheShardServesNoLonger) {
   EXPECT_EQ(Find(1, At(2001)).lease_ms, 400u);
 }
 
+// It counts on the shard's silence after its own time, whatever the process before has proven.
+TEST_F(ShardTest, AnOwnerThatIsBackWithAShorterTtlIsNotFreshByTheLongerOne) {
+  EXPECT_EQ(Publish(From(kA, 1, At(0)), 1, 3, At(10)), kServed);
+  OwnerStamp hasty{.node = kA, .incarnation = 2, .epoch = 1, .sequence = 1, .ttl_ms = 500};
+  EXPECT_EQ(Publish(hasty, 1, 4, At(20)), kStored) << "it has heard nothing of this shard yet";
+  EXPECT_EQ(Find(1, At(21)).node, 0u);
+  hasty.sequence = 2;
+  hasty.echo = shard_->Voice(kA, At(20)).stamp;
+  ASSERT_TRUE(shard_->Contact(hasty, At(30)).ok());
+  EXPECT_EQ(Find(1, At(519)).generation, 4u);
+  EXPECT_EQ(Find(1, At(520)).node, 0u);
+}
+
 TEST_F(ShardTest, AHigherEpochDropsAllRecordsAndLowerOnesAreRefused) {
   Publish(From(kA, 1, At(0)), 1, 3, At(10));
   ASSERT_TRUE(shard_->Contact(From(kA, 2, At(0)), At(20)).ok());
