@@ -55,8 +55,8 @@ Result<MemoryFile> MemoryFile::Open(std::string_view option, const std::string& 
   file.path_ = FileOrIn(path, name);
   constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
   file.fd_ = UniqueFd(::open(file.path_.c_str(), kFlags | O_CREAT | O_EXCL, kOwnerOnly));
-  file.made_ = static_cast<bool>(file.fd_);
-  if (!file.made_ && errno == EEXIST) {
+  const bool made = static_cast<bool>(file.fd_);
+  if (!made && errno == EEXIST) {
     // What is no file, as a FIFO, must not keep this waiting.
     file.fd_ = UniqueFd(::open(file.path_.c_str(), kFlags | O_NONBLOCK));
   }
@@ -70,7 +70,7 @@ Result<MemoryFile> MemoryFile::Open(std::string_view option, const std::string& 
     return FromErrno(file.path_, errno);
   if (!S_ISREG(info.st_mode) ||
       (system.f_type != TMPFS_MAGIC && system.f_type != HUGETLBFS_MAGIC)) {
-    if (file.made_) ::unlink(file.path_.c_str());
+    if (made) ::unlink(file.path_.c_str());
     return file.Wrong(fmt::format(
         "is not memory (file system {:#x}); write a path on a tmpfs, as /dev/shm, or on "
         "a hugetlbfs: a page fault on any other may wait for a disk",

@@ -39,8 +39,6 @@ class MemoryFile {
                                  const std::string& name, Duration patience);
 
   const std::string& path() const { return path_; }
-  // There was no such file before: no process can have mapped it.
-  bool made() const { return made_; }
   size_t size() const { return size_; }
   // Of the file system.
   size_t page_size() const { return page_size_; }
@@ -63,7 +61,6 @@ class MemoryFile {
   std::string option_, path_;
   UniqueFd fd_;
   size_t size_ = 0, page_size_ = 0;
-  bool made_ = false;
 };
 
 }  // namespace peercache

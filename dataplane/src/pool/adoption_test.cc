@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "pool/pool_file_testing.h"
 
@@ -134,17 +136,79 @@ TEST(AdoptionTest, NoSlotIsWrittenBeforeTheRestIsOver) {
   EXPECT_TRUE(Put(*pool, 2, kPage));
 }
 
-// Who copies out of the file may be told by it of a page that the process before had, at the same
-// place and with the same generation.
-TEST(AdoptionTest, AFileThatIsEmptiedRestsToo) {
+// Others may still go by what the process before has told them of the file: a page at the same
+// place must not pass for that one.
+TEST(AdoptionTest, AFileThatIsEmptiedNeedsNoRest) {
   const PoolFolder folder;
   const auto rest = std::chrono::hours(1);
-  Put(*folder.Start(), 1, kPage);
-  const auto pool = folder.Start(16 * kMiB, {{"node", "b"}}, rest);
+  const auto start = [&](const char* node) {
+    return folder.Start(16 * kMiB, {{"node", node}}, rest);
+  };
+  uint64_t offset = 0, generation = 0;
+  {
+    const auto pool = start("a");
+    const PagePin pin = Put(*pool, 1, kPage);
+    offset = pin.offset();
+    generation = pin.header().generation;
+  }
+  for (const char* node : {"b", "a", "b"}) {
+    const auto pool = start(node);
+    EXPECT_EQ(pool->adoption().start, PoolStart::kDifferent);
+    EXPECT_EQ(pool->NextReuse(), TimePoint::max());
+    const PagePin pin = Put(*pool, 1, kPage);
+    ASSERT_TRUE(pin);
+    EXPECT_EQ(pin.offset(), offset) << "or this tests nothing";
+    EXPECT_GT(pin.header().generation, generation);
+    generation = pin.header().generation;
+  }
+}
+
+TEST(AdoptionTest, AFileOfAnotherFormatStartsEmptyAtOnceAndSaysSo) {
+  const PoolFolder folder;
+  const auto start = [&] {
+    return folder.Start(16 * kMiB, {{"node", "a"}}, std::chrono::hours(1));
+  };
+  Put(*start(), 1, kPage);
+  {
+    std::fstream file(folder.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(-static_cast<int64_t>(PoolFile::kTailBytes), std::ios::end);
+    const auto tail = file.tellg();
+    std::string header(4096, '\0');
+    file.read(header.data(), static_cast<std::streamsize>(header.size()));
+    const size_t at = header.find("format=");
+    ASSERT_NE(at, std::string::npos);
+    file.seekp(tail + static_cast<std::streamoff>(at + std::strlen("format=")));
+    file.put('1');
+  }
+  const auto pool = start();
   EXPECT_EQ(pool->adoption().start, PoolStart::kDifferent);
-  EXPECT_FALSE(Put(*pool, 1, kPage));
-  EXPECT_GT(pool->Reclaim(pool->NextReuse() + Duration(1)), 10 * kMiB);
+  EXPECT_EQ(pool->adoption().why, "format was 1 and is 2");
+  EXPECT_FALSE(pool->Find(KeyOf(1)));
   EXPECT_TRUE(Put(*pool, 1, kPage));
+}
+
+// That process's readers go by what it has told them. The one in between may end before they are
+// done.
+TEST(AdoptionTest, TheLongestRestCountsUntilItHasPassed) {
+  constexpr std::chrono::hours kLong{2}, kShort{1};
+  const PoolFolder folder;
+  const auto start = [&](Duration rest, const char* node = "a") {
+    return folder.Start(16 * kMiB, {{"node", node}}, rest);
+  };
+  (void)start(kLong);
+  EXPECT_EQ(start(kShort)->file()->rest(), kLong);
+  {
+    const TimePoint before = Clock::now();
+    const auto pool = start(kShort);
+    EXPECT_EQ(pool->file()->rest(), kLong) << "the one before had no time to rest";
+    EXPECT_EQ(pool->Reclaim(before + kLong), 0u) << "no slot rests for less than the longest";
+    EXPECT_FALSE(Put(*pool, 1, kPage));
+    EXPECT_GT(pool->Reclaim(pool->NextReuse() + Duration(1)), 0u);
+  }
+  EXPECT_EQ(start(kShort)->file()->rest(), kShort) << "nobody has the long one any more";
+  EXPECT_EQ(start(kLong)->file()->rest(), kLong);
+  (void)start(kShort, "b");
+  EXPECT_EQ(start(kShort, "b")->file()->rest(), kShort) << "no page of before has been there";
 }
 
 TEST(AdoptionTest, WhatIsBesideTheSlotsIsOfOneProcess) {
@@ -235,6 +299,9 @@ TEST(AdoptionTest, ATornFileIsEmptiedOrLosesThePage) {
     EXPECT_EQ(start_of(folder), PoolStart::kAdopted);
     write(folder, size - PoolFile::kTailBytes + 8, UINT32_MAX, 4);  // the fingerprint's length
     EXPECT_EQ(start_of(folder), PoolStart::kDamaged);
+    write(folder, size - PoolFile::kTailBytes + 32 + 3072, UINT64_MAX, 8);  // the rest
+    EXPECT_EQ(start_of(folder), PoolStart::kDamaged);
+    EXPECT_EQ(start_of(folder), PoolStart::kAdopted);
     ASSERT_EQ(truncate(folder.path().c_str(), 100), 0);
     EXPECT_EQ(start_of(folder), PoolStart::kDamaged);
   }

@@ -282,8 +282,8 @@ class Pool {
   // When the next slot leaves quarantine; TimePoint::max() when none is in it.
   TimePoint NextReuse() const;
 
-  // How it began. Until PoolFileOptions::rest has passed, a pool with a file that had been used has
-  // no free slots.
+  // How it began. A pool that was taken over has no free slots before it has rested for
+  // PoolFile::rest.
   const Adoption& adoption() const;
   // Null: this pool ends with its process.
   PoolFile* file() const;

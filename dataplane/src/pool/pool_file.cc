@@ -21,10 +21,11 @@ namespace peercache {
 namespace {
 
 constexpr uint64_t kMagic = 0x31'4c'4f'4f'50'43'50'50;  // "PPCPOOL1"
-constexpr uint32_t kFormat = 1;
+constexpr uint32_t kFormat = 2;
 constexpr size_t kMostFingerprint = 3 << 10;
 constexpr size_t kNoteBytes = 12 << 10;
 constexpr uint64_t kMostGenerations = uint64_t{1} << 62;  // there is no end to them
+constexpr Duration kMostRest = std::chrono::hours(24);    // nor to this
 // A process that was told to end has so long to let go of its memory.
 constexpr milliseconds kPatience{10'000};
 
@@ -45,6 +46,7 @@ struct PoolFile::Header {
   std::atomic<uint64_t> generation_limit;
   std::atomic<uint64_t> incarnation;
   char fingerprint[kMostFingerprint];
+  std::atomic<uint64_t> rest;  // nanoseconds
 };
 
 struct PoolFile::Note {
@@ -81,7 +83,9 @@ PoolFile::PoolFile(MemoryFile file, const PoolFileOptions& options, size_t pages
       fingerprint_(options.identity),
       page_bytes_(pages),
       states_(states),
-      numa_node_(numa_node) {
+      numa_node_(numa_node),
+      own_rest_(options.rest),
+      rest_(options.rest) {
   fingerprint_.insert(fingerprint_.begin(),
                       {{"format", fmt::format("{}", kFormat)},
                        {"boot", ReadSmallFile("/proc/sys/kernel/random/boot_id")},
@@ -152,9 +156,12 @@ PoolStart PoolFile::Look() {
                        strsignal(static_cast<int>(signal)));
     return PoolStart::kCrashed;
   }
-  if (file_.size() == size()) return PoolStart::kAdopted;
-  why_ = "it has not the size that it was made with";
-  return PoolStart::kDamaged;
+  if (file_.size() != size() || was.rest > static_cast<uint64_t>(kMostRest.count())) {
+    why_ = "it has not the size that it was made with, or its header is wrong";
+    return PoolStart::kDamaged;
+  }
+  rest_ = std::max(own_rest_, Duration(static_cast<int64_t>(was.rest.load())));
+  return PoolStart::kAdopted;
 }
 
 Status PoolFile::Damaged(const std::string& why) {
@@ -167,12 +174,15 @@ Status PoolFile::Begin() {
   crash_mark_.reset();
   pages_ = {};
   tail_ = {};
+  rest_ = own_rest_;
   if (Status s = file_.Renew(size()); !s.ok()) return s;
   if (Status s = Map(); !s.ok()) return s;
   const std::string text = FingerprintText(fingerprint_);
   std::memcpy(header()->fingerprint, text.data(), text.size());
   header()->fingerprint_length = static_cast<uint32_t>(text.size());
-  header()->generation_limit = 1;
+  // Who has mapped the file may still look for a page of before. No page here has the generation of
+  // one: those began at this clock, too, and no process takes one each nanosecond.
+  header()->generation_limit = static_cast<uint64_t>(Clock::now().time_since_epoch().count());
   std::atomic_ref(header()->magic).store(kMagic, std::memory_order_release);
   return {};
 }
@@ -191,8 +201,12 @@ Status PoolFile::Map() {
   // Transparent huge pages where the mount has them; a hint.
   (void)::madvise(pages_.data(), pages_.size(), MADV_HUGEPAGE);
   crash_mark_.emplace(&header()->crashed);
+  // Before any reader is told of a page under this process's lease.
+  header()->rest = static_cast<uint64_t>(rest_.count());
   return {};
 }
+
+void PoolFile::Rested() { header()->rest = static_cast<uint64_t>(own_rest_.count()); }
 
 uint64_t PoolFile::generation_limit() const { return header()->generation_limit; }
 

@@ -4,10 +4,12 @@
 //
 // The header is at the end, where it is found whatever the sizes are. It has the fingerprint of the
 // process that wrote it, and what the next one must know: the generations and the incarnation that
-// were used, whether a fault ended the process, and notes, which are the node's.
+// were used, for how long others may still read what is there, whether a fault ended the process,
+// and notes, which are the node's.
 //
-// A file whose pages this process cannot go on with is emptied, and why() says so. Its error is one
-// that the process cannot start with.
+// A file whose pages this process cannot go on with is emptied, and why() says so. It is other
+// memory then, and no generation is that of a page before. Its error is one that the process cannot
+// start with.
 //
 // Not thread-safe, but for SaveNote.
 #pragma once
@@ -48,8 +50,11 @@ class PoolFile {
   PoolStart start() const { return start_; }
   const std::string& why() const { return why_; }
   const std::string& path() const { return file_.path(); }
-  // A process before may have used the file, and others may read its memory still.
-  bool used() const { return !file_.made(); }
+  // For how long memory that was taken over is not written: the longest `rest` of this process and
+  // of those before, back to the last one that has rested.
+  Duration rest() const { return rest_; }
+  // That time has passed: what this process has promised counts from now on.
+  void Rested();
 
   // The states are not such as a pool writes: gives up the pages after all. Before TakePages.
   Status Damaged(const std::string& why);
@@ -87,6 +92,8 @@ class PoolFile {
   MappedRegion pages_, tail_;
   std::mutex note_mutex_;
   std::optional<CrashMark> crash_mark_;
+  const Duration own_rest_;
+  Duration rest_;
 };
 
 }  // namespace peercache

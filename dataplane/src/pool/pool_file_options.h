@@ -25,9 +25,9 @@ struct PoolFileOptions {
   std::string path;      // the file, or a folder for it
   std::string name;      // of the file in such a folder
   Fingerprint identity;  // whose pool it is; the pool adds what its layout depends on
-  // Of a file that was there, slots that have no page are not written before this has passed: what
-  // the process before was sending from them, or receiving into them, and what others copy out of
-  // them (node/mapped), is over then.
+  // Slots that have no page in a pool that is taken over are not written before this has passed,
+  // or more where a process before had more (PoolFile::rest): what that was sending from them, or
+  // receiving into them, and what others copy out of them (node/mapped), is over then.
   Duration rest{};
 };
 

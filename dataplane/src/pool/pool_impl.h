@@ -228,6 +228,7 @@ struct Pool::Impl {
     std::lock_guard lock(mutex);
     if (!rests_until || now <= *rests_until) return 0;
     rests_until.reset();
+    file->Rested();
     return table.BytesIn(SlotState::kFree) + table.unassigned_bytes();
   }
   // The span that begins at this chunk, if one does.

@@ -92,11 +92,10 @@ Result<std::unique_ptr<Pool>> Pool::OfFile(const PoolOptions& options, size_t by
   AdoptPages(
       spans, impl.generation_limit, impl.memory, &impl.table,
       [&](Slot* slot) { return impl.Keep(slot); }, &impl.adoption);
-  if (impl.adoption.start == PoolStart::kAdopted)  // that is of the former process
-    std::ranges::fill(pool->beside(), std::byte{});
-  // Also of one that was emptied: generations begin anew there.
-  if (impl.file->used() && options.file.rest > Duration{})
-    impl.rests_until = Clock::now() + options.file.rest;
+  if (impl.adoption.start == PoolStart::kAdopted) {
+    std::ranges::fill(pool->beside(), std::byte{});  // that is of the former process
+    if (impl.file->rest() > Duration{}) impl.rests_until = Clock::now() + impl.file->rest();
+  }
   LogStart(*impl.file, bytes, impl.memory.page_size(), impl.adoption);
   return pool;
 }
