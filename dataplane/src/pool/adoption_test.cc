@@ -261,6 +261,31 @@ TEST(AdoptionTest, AnyDifferenceStartsEmptyAndSaysWhich) {
   EXPECT_EQ(folder.Start()->adoption().start, PoolStart::kAdopted);
 }
 
+// Memory beside the slots comes, and the file is as long as before: the table of states is of fewer
+// chunks, and each of its bytes is at another place.
+TEST(AdoptionTest, AnotherLayoutOfTheSameSizeStartsEmpty) {
+  const PoolFolder folder;
+  PoolOptions options = folder.Options(16 * kMiB);
+  Put(*folder.Start(), 1, kPage);
+  const auto size = std::filesystem::file_size(folder.path());
+  for (const size_t beside : {2 * kMiB, size_t{0}, size_t{2 * kMiB}}) {
+    options.beside = beside;
+    const auto pool = Pool::Create(options);
+    ASSERT_TRUE(pool.ok()) << pool.status().ToString();
+    EXPECT_EQ(std::filesystem::file_size(folder.path()), size) << "or this tests nothing";
+    EXPECT_EQ((*pool)->memory().bytes().size(), 16 * kMiB) << "or this tests nothing";
+    EXPECT_EQ((*pool)->adoption().start, PoolStart::kDifferent);
+    EXPECT_THAT((*pool)->adoption().why,
+                AllOf(HasSubstr("slots was "), HasSubstr("beside was "), HasSubstr("layout was ")));
+    EXPECT_FALSE((*pool)->Find(KeyOf(1)));
+    Put(**pool, 1, kPage);
+  }
+  options.max_page_bytes = kMiB;
+  const auto pool = Pool::Create(options);
+  ASSERT_TRUE(pool.ok());
+  EXPECT_THAT((*pool)->adoption().why, HasSubstr("layout was "));
+}
+
 TEST(AdoptionTest, AfterAFaultNothingIsTakenOver) {
   for (const int signal : {SIGSEGV, SIGABRT, SIGBUS}) {
     const PoolFolder folder;

@@ -13,8 +13,6 @@
 #include "base/divide.h"
 #include "base/size.h"
 #include "base/small_file.h"
-#include "pool/size_class.h"
-#include "pool/slot_header.h"
 
 namespace peercache {
 
@@ -28,14 +26,6 @@ constexpr uint64_t kMostGenerations = uint64_t{1} << 62;  // there is no end to 
 constexpr Duration kMostRest = std::chrono::hours(24);    // nor to this
 // A process that was told to end has so long to let go of its memory.
 constexpr milliseconds kPatience{10'000};
-
-// Of the sizes of all classes that a pool can have, so that another release's slots are not taken
-// for ours.
-uint64_t ClassesDigest() {
-  std::array<uint64_t, 2048> sizes;
-  for (SizeClass c = 0; c < sizes.size(); ++c) sizes[c] = SlotBytes(c);
-  return Checksum(std::as_bytes(std::span(sizes)));
-}
 
 }  // namespace
 
@@ -77,12 +67,12 @@ const char* PoolStartName(PoolStart start) {
   return "unknown";
 }
 
-PoolFile::PoolFile(MemoryFile file, const PoolFileOptions& options, size_t pages, size_t states,
+PoolFile::PoolFile(MemoryFile file, const PoolFileOptions& options, const PoolLayout& layout,
                    int numa_node)
     : file_(std::move(file)),
       fingerprint_(options.identity),
-      page_bytes_(pages),
-      states_(states),
+      page_bytes_(layout.pages()),
+      states_(layout.states()),
       numa_node_(numa_node),
       own_rest_(options.rest),
       rest_(options.rest) {
@@ -90,9 +80,9 @@ PoolFile::PoolFile(MemoryFile file, const PoolFileOptions& options, size_t pages
                       {{"format", fmt::format("{}", kFormat)},
                        {"boot", ReadSmallFile("/proc/sys/kernel/random/boot_id")},
                        {"size", FormatSize(size())},
-                       {"pages", fmt::format("{}", pages)},
-                       {"classes", fmt::format("{:016x}", ClassesDigest())},
-                       {"header", fmt::format("{}+{}", kSlotLead, sizeof(SlotHeader))}});
+                       {"slots", FormatSize(layout.slots)},
+                       {"beside", FormatSize(layout.beside)},
+                       {"layout", fmt::format("{:016x}", layout.Digest())}});
 }
 
 size_t PoolFile::size() const {
@@ -110,13 +100,12 @@ PoolFile::Note* PoolFile::NoteAt(size_t i) const {
   return reinterpret_cast<Note*>(reinterpret_cast<std::byte*>(header()) + 4096 + i * kNoteBytes);
 }
 
-Result<std::unique_ptr<PoolFile>> PoolFile::Open(const PoolFileOptions& options, size_t pages,
-                                                 size_t states, HugePages huge_pages,
+Result<std::unique_ptr<PoolFile>> PoolFile::Open(const PoolFileOptions& options,
+                                                 const PoolLayout& layout, HugePages huge_pages,
                                                  int numa_node) {
   auto file = MemoryFile::Open("pool-file", options.path, options.name, kPatience);
   if (!file.ok()) return file.status();
-  auto pool =
-      std::unique_ptr<PoolFile>(new PoolFile(std::move(*file), options, pages, states, numa_node));
+  auto pool = std::unique_ptr<PoolFile>(new PoolFile(std::move(*file), options, layout, numa_node));
   if (FingerprintText(pool->fingerprint_).size() > kMostFingerprint)
     return InvalidArgument("pool-file: the names of node and cluster are too long for its header");
   if (Status s = pool->CheckPages(huge_pages); !s.ok()) return s;

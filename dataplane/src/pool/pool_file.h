@@ -30,6 +30,7 @@
 #include "base/status.h"
 #include "pool/fingerprint.h"
 #include "pool/pool_file_options.h"
+#include "pool/pool_layout.h"
 
 namespace peercache {
 
@@ -39,10 +40,10 @@ class PoolFile {
   // Of the header and the notes.
   static constexpr size_t kTailBytes = 32 << 10;
 
-  // `pages`: slots and what is beside them; `states`: bytes of the state table.
   // `huge_pages`: what its file system must have.
-  static Result<std::unique_ptr<PoolFile>> Open(const PoolFileOptions& options, size_t pages,
-                                                size_t states, HugePages huge_pages, int numa_node);
+  static Result<std::unique_ptr<PoolFile>> Open(const PoolFileOptions& options,
+                                                const PoolLayout& layout, HugePages huge_pages,
+                                                int numa_node);
 
   // The memory of the pages; once.
   MappedRegion TakePages() { return std::move(pages_); }
@@ -71,7 +72,7 @@ class PoolFile {
  private:
   struct Header;
   struct Note;
-  PoolFile(MemoryFile file, const PoolFileOptions& options, size_t pages, size_t states,
+  PoolFile(MemoryFile file, const PoolFileOptions& options, const PoolLayout& layout,
            int numa_node);
   Header* header() const;
   Note* NoteAt(size_t i) const;

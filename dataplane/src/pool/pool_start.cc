@@ -65,9 +65,8 @@ Result<std::unique_ptr<Pool>> Pool::Create(const PoolOptions& options) {
 Result<std::unique_ptr<Pool>> Pool::OfFile(const PoolOptions& options, size_t bytes, size_t beside,
                                            size_t max_page) {
   const size_t chunk = SlotTable::ChunkBytes(bytes);
-  auto opened =
-      PoolFile::Open(options.file, bytes + beside, StateTable::BytesFor(bytes / chunk, chunk),
-                     options.huge_pages, options.numa_node);
+  auto opened = PoolFile::Open(options.file, {bytes, beside, max_page}, options.huge_pages,
+                               options.numa_node);
   if (!opened.ok()) return opened.status();
   std::unique_ptr<PoolFile> file = std::move(*opened);
   std::vector<StateTable::SpanAt> spans;

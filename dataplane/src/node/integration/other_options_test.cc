@@ -135,6 +135,8 @@ TEST_P(OtherOptionsTest, ASlowReaderHasTheBytesThatItWasSent) {
 void Nothing(Options*) {}
 void Shorter(Options* o) { o->config.lease = kShort; }
 
+void OneSided(Options* o) { o->config.directory_lookups = "one-sided"; }
+
 INSTANTIATE_TEST_SUITE_P(
     Rows, OtherOptionsTest,
     ::testing::Values(
@@ -166,6 +168,24 @@ INSTANTIATE_TEST_SUITE_P(
                o->config.pool_bytes = 112 * kMiB;
                o->config.promotion_percent = 87;
              }}},
+        Row{"OneSidedLookupsCome", PoolStart::kDifferent, {Nothing, OneSided}},
+        Row{"OneSidedLookupsGo",
+            PoolStart::kDifferent,
+            {OneSided, [](Options* o) { o->config.directory_lookups = "rpc"; }}},
+        Row{"RailsCome",
+            PoolStart::kDifferent,
+            {[](Options* o) {
+               OneSided(o);
+               o->rails = false;
+             },
+             [](Options* o) { o->rails = true; }}},
+        Row{"RailsGo", PoolStart::kDifferent, {OneSided, [](Options* o) { o->rails = false; }}},
+        Row{"RailsGoAndComeBack",
+            PoolStart::kDifferent,
+            {OneSided, [](Options* o) { o->rails = false; }, [](Options* o) { o->rails = true; }}},
+        Row{"HugePages",
+            PoolStart::kDifferent,
+            {OneSided, [](Options* o) { o->config.huge_pages = HugePages::kOff; }}},
         Row{"Name", PoolStart::kDifferent, {Nothing, [](Options* o) { o->config.node_id = "b"; }}},
         Row{"Cluster",
             PoolStart::kDifferent,
