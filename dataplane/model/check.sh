@@ -19,9 +19,9 @@ trap 'rm -rf "$work"' EXIT
 
 # Bounds: hosts of shards, lives of a shard, lives of the owner, messages under way, epochs, and
 # whether readers read memory (1), also that of shards (2), or ask the holder (0). Then words: split,
-# reads take time; local, who asks is on the holder's machine; back, incarnations go back; stops=,
-# whose clocks may stand still (1 readers', 2 shards', 4 owners', added); headers, by which READs
-# count then.
+# reads take time; local, who asks is on the holder's machine; file, the owner's memory outlives its
+# process; back, incarnations go back; stops=, whose clocks may stand still (1 readers', 2 shards',
+# 4 owners', added); headers, by which READs count then.
 #
 # The whole protocol, in configurations that each have room for other histories:
 declare -A whole=(
@@ -38,12 +38,13 @@ declare -A whole=(
   [request]="1 2 2 1 2 0 local back stops=6" # reads by request; owners and shards stand still
   [later]="1 1 2 1 2 0 local stops=6" # and incarnations do not go back
   [remote]="1 2 1 1 2 0 stops=7"      # from another machine; everybody stands still
+  [adopted]="1 1 3 1 2 0 local file"  # the owner's memory outlives two of its processes
   [stopped_reader]="1 1 1 1 2 1 split stops=1 headers"
   [stopped_shard]="1 1 1 1 2 1 split stops=2 headers"
   [stopped]="1 1 1 1 2 2 split stops=7 headers" # everybody stands still; one-sided lookups, too
 )
-order=(overlap messages restart ring both ghost crossing request former again buckets stopped later
-  remote stopped_reader stopped_shard)
+order=(overlap messages restart ring both ghost crossing request former again adopted buckets stopped
+  later remote stopped_reader stopped_shard)
 
 # What the absence of a guard needs to show, if it is more than this:
 small="1 1 1 1 2 1"
@@ -71,6 +72,9 @@ declare -A needs=(
   [pin_till_acked]="1 1 1 1 2 0 stops=1"
   [served_directly]="1 1 1 1 2 0 local"
   [served_by_grant]="1 1 1 1 2 2"
+  [rest_adopted]="1 1 2 1 2 0 local file"
+  [rest_longest]="1 1 2 1 2 0 local file"
+  [rest_kept]="1 1 3 1 2 0 local file"
 )
 # What it shows there as well.
 declare -A also=(
@@ -83,12 +87,13 @@ guards() { sed -nE 's/^#define ([a-z_]+) +[0-9]+ +\/\*.*/\1/p' "${1:-$model}"; }
 # compile GUARD BOUNDS DIR: the checker; GUARD 0: the whole protocol
 compile() {
   local -a b
-  local word split=0 near=0 back=0 stops=0 headers=0
+  local word split=0 near=0 file=0 back=0 stops=0 headers=0
   read -ra b <<<"$2"
   for word in "${b[@]:6}"; do
     case $word in
       split) split=1 ;;
       local) near=1 ;;
+      file) file=1 ;;
       back) back=1 ;;
       headers) headers=1 ;;
       stops=*) stops=${word#stops=} ;;
@@ -101,7 +106,7 @@ compile() {
     cp "$model" . # spin looks for the history beside it
     spin -DWITHOUT="$1" -DHOSTS="${b[0]}" -DSHARD_LIVES="${b[1]}" -DLIVES="${b[2]}" \
       -DMSGS="${b[3]}" -DEPOCHS="${b[4]}" -DONE_SIDED="${b[5]}" \
-      -DSPLIT=$split -DLOCAL=$near -DBACK=$back -DSTOPS="$stops" -DHEADERS=$headers -a reclaim.pml
+      -DSPLIT=$split -DLOCAL=$near -DFILE=$file -DBACK=$back -DSTOPS="$stops" -DHEADERS=$headers -a reclaim.pml
     # A whole search is worth an optimizer, the short ones are not. NOREDUCE: all steps touch what is
     # shared, so there is nothing to reduce. No COLLAPSE: of states this small it saves no memory, and
     # is half of the time. REACH: for the shortest history.

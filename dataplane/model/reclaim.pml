@@ -6,7 +6,9 @@
  * wanted or not at any time, which covers every change of the ring. The page is evicted, its record
  * withdrawn, its slot rests and is written with another page. An owner starts LIVES times, each time
  * with a page in the same slot under the same generation. The process of a shard starts SHARD_LIVES
- * times and loses all; a former one lives on and is still reached by some (a ghost).
+ * times and loses all; a former one lives on and is still reached by some (a ghost). With FILE the
+ * owner's memory outlives its process: the next one has the page if it was in service, or an empty
+ * slot. The first process has the longer lease.
  *
  * Further pages, slots and owners only add what is here already: their messages are contacts to the
  * record of this one. The network carries at most MSGS messages of the owner at once that can still
@@ -54,6 +56,10 @@
 #define gone_gives_up 18         /* nor, when the shard is gone, before its epoch was ended */
 #define served_elsewhere 35      /* what a shard has served whose note was removed counts as well */
 #define served_directly 36       /* so does what the holder has sent itself */
+/* owner, whose memory outlives its process */
+#define rest_adopted 40          /* what it takes over rests for a lease before it is written */
+#define rest_longest 41          /* for the longest that processes before have given */
+#define rest_kept 42             /* which is forgotten after such a rest, not before */
 /* shard */
 #define check_fresh 19           /* only records of fresh owners are served */
 #define own_echo 20              /* an owner is fresh by its echo, not by its message's arrival */
@@ -83,6 +89,7 @@
 #define LOCAL 0     /* 1: the reader that asks is on the holder's machine, and its clock with it:
                      * its kernel has the bytes at once, by reference */
 #define BACK 0      /* 1: a later process of the owner has a lower incarnation */
+#define FILE 0      /* 1: the owner's memory outlives its process; for reads by request */
 #define STOPS 0     /* whose clocks may stand still while others' go on; a sum of these: */
 #define HEADERS 0   /* 1: READs that take time count by their slots' headers. While the clocks of
                      * readers and shards run, all holds without */
@@ -91,7 +98,8 @@
 #define SHARDS 2
 #define OWNERS 4
 #define ALL (READERS + SHARDS + OWNERS)
-#define LEASE 1
+#define LEASE_OF(l) (1 + (FILE && (l) == 1)) /* of the owner's process */
+#define LEASE LEASE_OF(life)
 #define TTL 1
 #define DRIFT (ON(raw_clock) -> 1 : 2)
 #define PAD (ON(pad_waits) -> 1 : 0)
@@ -120,13 +128,14 @@ typedef Message { /* and, once it was heard, its answer */
   unsigned rest : 2     /* of a withdrawal: ticks that are left of REST since the record was served */
 }
 #define AT_START (ON(former_life) -> TTL + PAD + REST : 0)
+#define AT_FIRST (ON(former_life) -> TTL + PAD + (ON(wait_lease) -> LEASE_OF(1) + PAD : 0) : 0)
 typedef Fence { /* what the owner knows of a shard: directory/fence.h */
   unsigned epoch : 3 = 1;
   bit begun;            /* a message of this epoch */
   unsigned known : 2;   /* the shard's process, from 1; 0: not heard yet */
   unsigned echo : 3; unsigned echo_of : 1;
   unsigned proof : 3;   /* REST after no echo heard so far makes the owner fresh; ticks */
-  unsigned silent : 3 = AT_START /* REST after the shard is silent about former epochs */
+  unsigned silent : 3 = AT_FIRST /* REST after the shard is silent about former epochs */
 }
 typedef Instance { /* one process of a shard: directory/owner_table.h */
   unsigned life : 2; unsigned epoch : 3; /* the pair it knows of the owner; 0: none */
@@ -159,6 +168,13 @@ bit repairing;           /* a REMOVE is under way, page pinned */
 bit reading;             /* the reader has a record */
 bit sending;             /* and the holder, asked for it, sends the page */
 unsigned r_life : 2; unsigned lease : 3;
+#if FILE
+unsigned kept : 2 = LEASE_OF(1); /* the longest lease that the file remembers */
+unsigned resting : 3;            /* ticks until the memory may be written */
+#define RESTED (resting == 0)
+#else
+#define RESTED 1
+#endif
 #if SPLIT
 bit took, wrong;         /* it has the bytes, and they are of another page */
 bit saw;                 /* it has looked at what must be looked at last */
@@ -310,10 +326,27 @@ inline End(answered) {
 #define END_OF_READ reading = 0; sending = 0; r_life = 0; lease = 0
 #endif
 
+#if FILE
+inline Adopt() { /* step Adopt: a page that is not in service any more is gone, its slot is free */
+  slot = (slot == WITHDRAWING -> RESTING : slot);
+  x = (ON(rest_longest) -> MAX(kept, LEASE) : LEASE);
+  resting = (ON(rest_adopted) -> x + PAD : 0);
+  kept = (ON(rest_kept) -> x : LEASE)
+}
+#define AGE_REST \
+  AGE(resting); \
+  kept = (resting == 0 -> LEASE : kept)
+#else
+#define Adopt() slot = READY
+#define AGE_REST skip
+#endif
+
 inline StartOwner() { /* step StartOwner */
   life++;
-  slot = READY; reuse = 0; rest = 0; told = 0; publishing = 0; in_flight = 0; repairing = 0;
-  if :: sending -> END_OF_READ /* its connection is gone */ :: else fi;
+  Adopt();
+  reuse = 0; rest = 0; told = 0; publishing = 0; in_flight = 0; repairing = 0;
+  /* Its connection is gone. What a kernel has by reference stays where it is. */
+  if :: sending && !(FILE && LOCAL) -> END_OF_READ :: else fi;
   for (m : 0 .. MSGS - 1) { NO_ANSWER }
   for (h : 0 .. HOSTS - 1) {
     noted[h] = 0;
@@ -461,7 +494,7 @@ active proctype Owner() {
        reuse = x;
        assert(reuse <= TTL + PAD + LEASE + PAD); /* no slot rests for longer, so none is lost */
        Tidy() }
-  :: d_step { slot == RESTING && reuse == 0 -> slot = (HEADERS -> REUSED : REWRITTEN) } /* step Reuse */
+  :: d_step { slot == RESTING && reuse == 0 && RESTED -> slot = (HEADERS -> REUSED : REWRITTEN) } /* step Reuse */
   :: d_step { slot == REUSED -> slot = REWRITTEN }
 #if LIVES > 1
   :: d_step { life < LIVES -> StartOwner() }
@@ -482,10 +515,10 @@ active proctype Shard() { /* what shards do of their own accord */
 
 #define SERVED_BY(i) (inst[i].record && (inst[i].fresh > 0 || !ON(check_fresh)))
 #define LOOK_UP(i) \
-  reading = 1; r_life = inst[i].life; lease = (ONE_SIDED -> THEIR(LEASE) : 0); \
+  reading = 1; r_life = inst[i].life; lease = (ONE_SIDED -> THEIR(LEASE_OF(r_life)) : 0); \
   inst[i].served = (ON(served_stamp) && ONE_SIDED -> REST : 0)
 #define SAME_LIFE (r_life == life || !ON(same_life))
-#define RIGHT_BYTES (r_life == life && slot != REWRITTEN && !(slot == REUSED && !ON(void_first)))
+#define RIGHT_BYTES ((r_life == life || FILE) && slot != REWRITTEN && !(slot == REUSED && !ON(void_first)))
 #define RIGHT_HEADER (r_life == life && slot != REWRITTEN && !(slot == REUSED && ON(void_first)))
 /* What is looked at once the bytes are there, or else before. */
 #define IN_TIME (lease > 0 || !ON(check_lease))
@@ -552,7 +585,7 @@ active proctype Reader() {
 #endif
 #else
   :: d_step { reading && !sending && SAME_LIFE && (slot == READY && r_life == life || !ON(check_slot)) ->
-       sending = 1; lease = THEIR(LEASE);
+       sending = 1; lease = THEIR(LEASE_OF(r_life));
        told = (ON(served_directly) && slot == READY -> REST : told) } /* step Ask */
   :: d_step { sending && lease > 0 -> assert(RIGHT_BYTES) }
   :: d_step { sending -> END_OF_READ; Tidy() } /* its bytes have arrived, or never can */
@@ -590,7 +623,7 @@ inline Tick(who) {
   if
   :: (who) & OWNERS ->
      for (h : 0 .. HOSTS - 1) { AGE(fence[h].proof); AGE(fence[h].silent) }
-     AGE(reuse); AGE(told)
+     AGE(reuse); AGE(told); AGE_REST
   :: else
   fi;
   if

@@ -66,6 +66,10 @@ struct Guards {
   bool gone_gives_up = true;
   bool served_elsewhere = true;
   bool served_directly = true;
+  // owner, whose memory outlives its process (Setting)
+  bool rest_adopted = true;
+  bool rest_longest = true;
+  bool rest_kept = true;
   // shard
   bool check_fresh = true;
   bool own_echo = true;  // off: any message makes its owner fresh, whenever it was begun
@@ -89,6 +93,8 @@ struct Setting {
   // READs count by their slots' headers, as they do in the code. Without them all holds while the
   // clocks of readers and shards run, so the other rules are tried without.
   bool headers = false;
+  // Owners' memory outlives their processes, which do not all have the same lease.
+  bool files = false;
 };
 
 class ReclaimSimulation {
@@ -137,6 +143,9 @@ class ReclaimSimulation {
     MachineClock clock;
     Nanos stalled_until = 0;
     std::vector<Slot> slots;
+    bool shorter = false;                   // lease, with Setting::files
+    Duration kept{};                        // rest that the file remembers, as the next
+    TimePoint rests_until{};                // no slot is written before
     std::vector<Fence> fences;              // by shard
     std::vector<uint64_t> published_epoch;  // by shard: what the last re-publishing was for
     std::vector<TimePoint> first_heard;     // by shard
@@ -207,9 +216,11 @@ class ReclaimSimulation {
   // The owner.
   static uint64_t NodeOf(int owner) { return 100 + owner; }
   static Key KeyOf(int key);
-  static OwnerTimes TimesOf(int owner);
+  OwnerTimes TimesOf(int owner) const;
   uint64_t NextIncarnation(int owner);
   void StartOwner(int owner, uint64_t incarnation);
+  void Adopt(int owner);
+  void Restart(int owner);
   void Send(int owner, int shard, Processed processed, Over over);
   void Contact(int owner, int shard);
   void Publish(int owner, int shard, const std::vector<int>& slots);

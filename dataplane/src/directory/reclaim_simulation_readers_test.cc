@@ -195,9 +195,11 @@ void ReclaimSimulation::Ask(int r, const Record& record, int key, int shard) {
   const auto ask = [=, this] {
     const TimePoint sent = Read(*clock);
     const auto arrive = [=, this] {
-      if (Dead(record)) return;  // its connection is gone
+      // Its connection is gone, but not what a kernel has by reference of memory that stays.
+      if (Dead(record) && !(local && setting_.files)) return;
       if (guards_.read_in_time && Read(*clock) - sent >= LeaseOf(record)) return;
       ++uses_;
+      if (setting_.files) return Given(record, key, shard, SlotOf(record).generation);
       Use(record, key, shard);
     };
     Deliver(-1, shard, [=, this] {
@@ -208,6 +210,10 @@ void ReclaimSimulation::Ask(int r, const Record& record, int key, int shard) {
       if (guards_.check_slot && !there) return;
       if (guards_.served_directly) slot.told.Raise(Read(owner.clock));
       if (local) {  // they are here at once, and read when the reader comes to it
+        if (setting_.files && Chance(0.1)) {  // the page goes, and then the process
+          Withdraw(o, static_cast<int>(record.offset));
+          At(now_ + Between(0, kLease.count() * 250'000), [=, this] { Restart(o); });
+        }
         return At(now_ + Between(0, kLease.count() * 1'000'000),
                   [=, this] { OnMachine(*clock, arrive); });
       }

@@ -49,6 +49,7 @@ constexpr Setting kShardsPause{.shards_pause = true, .headers = true};
 // Nothing but reads by request, while all clocks run.
 constexpr Setting kOneMachine{.one_sided = false};
 constexpr Setting kByRequest{.shards_pause = true, .readers_pause = true, .one_sided = false};
+constexpr Setting kFiles{.one_sided = false, .files = true};
 
 class WithoutGuard : public ::testing::TestWithParam<Absence> {};
 
@@ -86,7 +87,8 @@ INSTANTIATE_TEST_SUITE_P(
         PEERCACHE_GUARD(new_name), PEERCACHE_GUARD(raw_clock), PEERCACHE_GUARD(served_elsewhere),
         PEERCACHE_GUARD(served_stamp), PEERCACHE_GUARD(served_unknown),
         PEERCACHE_GUARD(served_by_grant), In(kOneMachine, PEERCACHE_GUARD(served_directly)),
-        In(kByRequest, PEERCACHE_GUARD(pin_till_acked)),
+        In(kByRequest, PEERCACHE_GUARD(pin_till_acked)), In(kFiles, PEERCACHE_GUARD(rest_adopted)),
+        In(kFiles, PEERCACHE_GUARD(rest_longest)), In(kFiles, PEERCACHE_GUARD(rest_kept)),
         In(kReadersPause, PEERCACHE_GUARD(header_last)),
         In(kReadersPause, PEERCACHE_GUARD(void_first))),
     [](const auto& test) { return test.param.name; });
@@ -129,7 +131,8 @@ INSTANTIATE_TEST_SUITE_P(Settings, PausedMachines,
                          ::testing::Values(Pauses{"All", kAllPause},
                                            Pauses{"Readers", kReadersPause},
                                            Pauses{"Shards", kShardsPause},
-                                           Pauses{"AllWhenReadsAreByRequest", kByRequest}),
+                                           Pauses{"AllWhenReadsAreByRequest", kByRequest},
+                                           Pauses{"OwnersOfFiles", kFiles}),
                          [](const auto& test) { return test.param.name; });
 
 class PausesWithoutHeaders : public ::testing::TestWithParam<Pauses> {};

@@ -163,12 +163,12 @@ void ReclaimSimulation::Fault() {
     case 2: owners_[owner].stalled_until = now_ + Between(kSecond, 10 * kSecond); break;
     case 3: RestartShard(shard); break;
     case 4:
-      if (Chance(0.3)) StartOwner(owner, NextIncarnation(owner));
+      if (Chance(0.3)) Restart(owner);
       break;
     case 5: shards_[shard].now.shard->Forget(NodeOf(owner)); break;
     case 6:
       RestartShard(shard);
-      StartOwner(owner, NextIncarnation(owner));
+      Restart(owner);
       break;
     case 7: HearOfThePast(owner, shard); break;
   }
@@ -196,7 +196,9 @@ Key ReclaimSimulation::KeyOf(int key) {
 }
 
 // Owner 1 has been configured to half the times.
-OwnerTimes ReclaimSimulation::TimesOf(int o) { return {kLease / (1 + o), kTtl / (1 + o)}; }
+OwnerTimes ReclaimSimulation::TimesOf(int o) const {
+  return {kLease / (1 + o) / (owners_[o].shorter ? 2 : 1), kTtl / (1 + o)};
+}
 
 // One process in three starts under a wall clock that has gone back.
 uint64_t ReclaimSimulation::NextIncarnation(int o) {
@@ -208,11 +210,44 @@ uint64_t ReclaimSimulation::NextIncarnation(int o) {
   return next;
 }
 
+// With a file it may end again before it has rested.
+void ReclaimSimulation::Restart(int o) {
+  StartOwner(o, NextIncarnation(o));
+  if (!setting_.files || Chance(0.5)) return;
+  const Nanos soon = std::chrono::nanoseconds(kLease).count() / 2;
+  At(now_ + Between(0, soon), [=, this] { StartOwner(o, NextIncarnation(o)); });
+}
+
+// What the process before has left in memory that outlives it.
+void ReclaimSimulation::Adopt(int o) {
+  Owner& owner = owners_[o];
+  const Duration former = TimesOf(o).lease;
+  const TimePoint now = Read(owner.clock);
+  const bool rested = now > owner.rests_until;
+  owner.shorter = Chance(0.7);
+  const Duration own = Padded(TimesOf(o).lease);
+  Duration longest = Padded(former);
+  if (guards_.rest_kept && !rested) longest = std::max(longest, owner.kept);
+  owner.kept = guards_.rest_longest ? std::max(own, longest) : own;
+  owner.rests_until = guards_.rest_adopted ? now + owner.kept : now;
+  for (Slot& slot : owner.slots) {
+    const bool there = slot.state == SlotState::kReady;
+    slot = Slot{.state = there ? SlotState::kReady : SlotState::kFree,
+                .key = there ? slot.key : -1,
+                .generation = slot.generation,
+                .header = there ? slot.header : 0};
+  }
+}
+
 void ReclaimSimulation::StartOwner(int o, uint64_t incarnation) {
   Owner& owner = owners_[o];
   for (int s = 0; s < kShards; ++s) former_[o][s] = past_[o][s][Pick(kPast)];
   owner.incarnation = incarnation;
-  owner.slots.assign(kSlots, {});
+  if (setting_.files && !owner.slots.empty()) {
+    Adopt(o);
+  } else {
+    owner.slots.assign(kSlots, {});
+  }
   OwnerTimes times = TimesOf(o);
   if (!guards_.pad_waits) times = {times.lease * 64 / 65, times.owner_ttl * 64 / 65};
   if (!guards_.wait_lease) times.lease = {};
@@ -221,6 +256,10 @@ void ReclaimSimulation::StartOwner(int o, uint64_t incarnation) {
   owner.published_epoch.assign(kShards, 1);
   owner.first_heard.assign(kShards, {});
   owner.heard.assign(kShards, Read(owner.clock));
+  for (int i = 0; i < kSlots; ++i) {  // all pages anew
+    const Slot& slot = owner.slots[i];
+    if (slot.state == SlotState::kReady) Publish(o, slot.key % kShards, {i});
+  }
 }
 
 void ReclaimSimulation::Send(int o, int s, Processed processed, Over over) {
@@ -340,7 +379,7 @@ void ReclaimSimulation::Set(int o) {
       if (Chance(0.3) && !slot.removing.contains(s)) Publish(o, s, {i});
       return;
     }
-    if (slot.state == SlotState::kFree) free = i;
+    if (slot.state == SlotState::kFree && local > owner.rests_until) free = i;
   }
   if (free < 0) return Withdraw(o, Pick(kSlots));
   Slot& slot = owner.slots[free];
@@ -452,6 +491,7 @@ void ReclaimSimulation::Rest(int o, int i) {
   const TimePoint local = Read(owner.clock);
   slot.reuse_at = std::max(slot.reuse_at, slot.withdrawn);
   if (slot.reuse_at - slot.withdrawn < TimesOf(o).lease) ++early_;
+  slot.reuse_at = std::max(slot.reuse_at, owner.rests_until);
   slot.state = SlotState::kResting;
   // Most slots are written as soon as they may be, the others with some set.
   const uint64_t incarnation = owner.incarnation, generation = slot.generation;

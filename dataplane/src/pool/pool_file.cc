@@ -149,6 +149,7 @@ PoolStart PoolFile::Look() {
     why_ = "it has not the size that it was made with, or its header is wrong";
     return PoolStart::kDamaged;
   }
+  // model: rest_longest
   rest_ = std::max(own_rest_, Duration(static_cast<int64_t>(was.rest.load())));
   return PoolStart::kAdopted;
 }
@@ -190,7 +191,7 @@ Status PoolFile::Map() {
   // Transparent huge pages where the mount has them; a hint.
   (void)::madvise(pages_.data(), pages_.size(), MADV_HUGEPAGE);
   crash_mark_.emplace(&header()->crashed);
-  // Before any reader is told of a page under this process's lease.
+  // Before any reader is told of a page under this process's lease. model: rest_kept
   header()->rest = static_cast<uint64_t>(rest_.count());
   return {};
 }

@@ -91,7 +91,7 @@ Result<std::unique_ptr<Pool>> Pool::OfFile(const PoolOptions& options, size_t by
   AdoptPages(
       spans, impl.generation_limit, impl.memory, &impl.table,
       [&](Slot* slot) { return impl.Keep(slot); }, &impl.adoption);
-  if (impl.adoption.start == PoolStart::kAdopted) {
+  if (impl.adoption.start == PoolStart::kAdopted) {  // model: Adopt, rest_adopted
     std::ranges::fill(pool->beside(), std::byte{});  // that is of the former process
     if (impl.file->rest() > Duration{}) impl.rests_until = Clock::now() + impl.file->rest();
   }
