@@ -1,5 +1,7 @@
 #include "node/pools.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -29,11 +31,14 @@ Result<NodePools> MakePools(const NodeConfig& config, int numa_node, Sequence* g
   if (!config.pool_file.empty()) {
     const auto secret = TenantSecretName(config.cluster, config.tenant_secret_file);
     if (!secret.ok()) return secret.status().Annotate("tenant-secret-file");
-    options.file = {
-        config.pool_file,
-        config.pool_file_name(),
-        {{"cluster", config.cluster}, {"node-id", config.node_id}, {"tenant-secret", *secret}},
-        Padded(config.lease)};
+    // A shard that this process cannot reach may serve records of before for the ttl of then.
+    options.file = {config.pool_file,
+                    config.pool_file_name(),
+                    {{"cluster", config.cluster},
+                     {"node-id", config.node_id},
+                     {"tenant-secret", *secret},
+                     {"member-ttl-ms", fmt::format("{}", config.member_ttl.count())}},
+                    Padded(config.lease)};
   }
   if (rails && config.one_sided_lookups()) options.beside = BucketBytes(config.pool_bytes);
   NodePools made;

@@ -256,7 +256,7 @@ class RestartClearsTest : public ::testing::Test {
     c->promotion_percent = 0;
     if (patient_) c->member_ttl = testing::kEndsAHang;
   }};
-  bool patient_ = false;  // those that start from now on wait long for members
+  bool patient_ = false;  // nodes that start wait long for members
   std::unique_ptr<Node> a_, b_;
 };
 
@@ -306,6 +306,7 @@ TEST_F(RestartClearsTest, ClearsAreRememberedBesideThePages) {
 
 // The discovery host comes back, and sees nobody at first: the other member is slow.
 TEST_F(RestartClearsTest, WhoSeesNobodyYetWaitsForSome) {
+  patient_ = true;
   Start(&a_, "a");
   const NodeConfig config = cluster_.Config("b");
   NodeProcess b({"node-id=b", "cluster=test", "bind-addr=127.0.0.1", "advertise-addr=127.0.0.1",
@@ -323,7 +324,6 @@ TEST_F(RestartClearsTest, WhoSeesNobodyYetWaitsForSome) {
     ASSERT_TRUE(Eventually(kSoon, [&] { return on_b.client().Clear(kTag).ok(); }));
   }
   b.Signal(SIGSTOP);
-  patient_ = true;
   a_ = cluster_.Start("a", false, port);
   EXPECT_EQ(Adopted(*a_), 8u);
   TestEngine on_a(a_->socket(), kPages, kPage);
