@@ -48,8 +48,9 @@ class TestCluster {
     config.huge_pages = HugePages::kOff;
     config.heartbeat = milliseconds(100);
     config.member_ttl = milliseconds(1500);
-    config.lease = milliseconds(1000);  // longer than a busy machine stops a process
-    config.map_pools = false;           // most tests are about what nodes send each other
+    config.lease = milliseconds(1000);         // longer than a busy machine stops a process
+    config.peer_timeout = milliseconds(5000);  // a peer that is slow has not failed
+    config.map_pools = false;                  // most tests are about what nodes send each other
     config.discovery_addr = discovery_;
     if (tweak_) tweak_(&config);
     return config;
