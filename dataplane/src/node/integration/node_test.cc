@@ -283,6 +283,7 @@ TEST(NodeTest, ReadyzNamesNoAddress) {
   NodeConfig config = cluster.Config("alone");
   const std::string discovery = "127.0.0.1:" + std::to_string(TestCluster::FreePort());
   config.discovery_addr = discovery;
+  config.peer_port = TestCluster::FreePort();  // or the node itself would host discovery
   auto node = Node::Start(config);
   ASSERT_TRUE(node.ok()) << node.status().ToString();
   const auto readyz = HttpGet("127.0.0.1", (*node)->http_port(), "/readyz", 10s);
