@@ -301,7 +301,7 @@ std::vector<Falsehood> Falsehoods() {
 // tells it of clears, and hears of members from it.
 class AmongLiars : public ::testing::Test {
  protected:
-  AmongLiars() {
+  explicit AmongLiars(milliseconds peer_timeout = 5000ms) : peer_timeout_(peer_timeout) {
     NodeConfig config = cluster_.Config("a");
     config.peer_port = port_;
     config.discovery_addr = fmt::format("127.0.0.1:{},127.0.0.1:{}", port_, liar_.port());
@@ -325,11 +325,12 @@ class AmongLiars : public ::testing::Test {
     return engine_->Set(next_, kPages) == kPages && engine_->Get(next_, kPages).hits == kPages;
   }
 
+  const milliseconds peer_timeout_;
   TempDir files_;
   std::string token_ = files_.Write("token", testing::kLyingToken);
   TestCluster cluster_{[this](NodeConfig* c) {
     c->auth_token_file = token_;
-    c->peer_timeout = 250ms;
+    c->peer_timeout = peer_timeout_;
   }};
   const uint16_t port_ = TestCluster::FreePort();
   LyingPeer liar_{port_};
@@ -338,7 +339,10 @@ class AmongLiars : public ::testing::Test {
   uint64_t next_ = 0;
 };
 
-class LyingPeerTest : public AmongLiars, public ::testing::WithParamInterface<Falsehood> {};
+class LyingPeerTest : public AmongLiars, public ::testing::WithParamInterface<Falsehood> {
+ protected:
+  LyingPeerTest() : AmongLiars(250ms) {}  // some lies are waited for
+};
 
 TEST_P(LyingPeerTest, CostsHitsAtMost) {
   ASSERT_TRUE(Eventually([&] { return Serves(); }));
