@@ -47,7 +47,7 @@ TEST(SlowPathTest, ALongGetKeepsItsLinks) {
   ASSERT_TRUE(a && b);
   TestEngine writer(a->socket(), kPages, kPage), reader(b->socket(), kPages, kPage);
   ASSERT_EQ(writer.Set(0, kPages), kPages);
-  ASSERT_TRUE(Eventually(20s, [&] {
+  ASSERT_TRUE(Eventually([&] {
     const uint64_t before = RailBytes(*b);
     return reader.Get(0, kPages).hits == kPages && RailBytes(*b) >= before + kPages * kPage;
   }));
