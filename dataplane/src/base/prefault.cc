@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/thread.h"
+
 namespace peercache {
 namespace {
 
@@ -17,16 +19,26 @@ constexpr size_t kStep = 32 << 20;  // some 10 ms for memory that has to be zero
 
 }  // namespace
 
-Prefault::Prefault(std::span<std::byte> bytes, int file, std::function<void()> then)
-    : thread_([this, bytes, file, then = std::move(then)] {
-        const bool all = Run(bytes, file);
-        finished_.store(true, std::memory_order_release);
-        if (all && then) then();
-      }) {}
+Prefault::Prefault(std::span<std::byte> bytes, int file, std::function<void()> then) {
+  const auto run = [this, bytes, file, then = std::move(then)] {
+    const bool all = Run(bytes, file);
+    finished_.store(true, std::memory_order_release);
+    if (all && then) then();
+  };
+  auto thread = StartThread(run);
+  if (thread.ok()) {
+    thread_ = std::move(*thread);
+  } else if (bytes.size() <= kStep) {
+    run();
+  } else {
+    spdlog::warn("{} bytes are not prefaulted: {}", bytes.size(), thread.status().message());
+    finished_.store(true, std::memory_order_release);
+  }
+}
 
 Prefault::~Prefault() {
   stop_ = true;
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 // Whether every page is there.

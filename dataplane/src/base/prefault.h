@@ -8,8 +8,10 @@
 // holds already is brought in. Whoever touches a page first is charged for it, and the memory of
 // engines must not be charged to the node's memory cgroup.
 //
-// Memory that another process truncates meanwhile ends the work early, nothing worse. The mapping
-// must outlive this object; the destructor waits for at most one step, or for what is done then.
+// Memory that another process truncates meanwhile ends the work early, nothing worse. Where no
+// thread can be had, the caller brings in what is small at once, and the rest stays as it is:
+// whoever copies then pays. The mapping must outlive this object; the destructor waits for at most
+// one step, or for what is done then.
 #pragma once
 
 #include <atomic>
@@ -25,7 +27,7 @@ class Prefault {
   static constexpr int kAll = -1;
 
   // `file`: kAll, or what `bytes` is the beginning of; it must stay open.
-  // `then` is called by the thread in the background, when every page has been brought in.
+  // `then` is called, by the thread that did it, when every page has been brought in.
   Prefault(std::span<std::byte> bytes, int file, std::function<void()> then = {});
   ~Prefault();
   Prefault(const Prefault&) = delete;

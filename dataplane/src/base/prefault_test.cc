@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "base/no_thread_testing.h"
 
 namespace peercache {
 namespace {
@@ -54,6 +55,20 @@ TEST(PrefaultTest, SaysWhenEveryPageIsThere) {
   }
   EXPECT_FALSE(called);
   munmap(data, 1 << 20);
+}
+
+TEST(PrefaultTest, WithoutAThreadTheCallerBringsInWhatIsSmall) {
+  const testing::NoMoreThreads none;
+  auto small = MappedRegion::Create("prefault-test", 4096, HugePages::kOff);
+  auto large = MappedRegion::Create("prefault-test", 80 << 20, HugePages::kOff);
+  ASSERT_TRUE(small.ok() && large.ok());
+  bool called = false;
+  const Prefault brought(small->bytes(), Prefault::kAll, [&] { called = true; });
+  EXPECT_TRUE(brought.finished() && called);
+  EXPECT_EQ(ResidentPages(small->bytes()), 1u);
+  const Prefault left(large->bytes(), Prefault::kAll, [] { FAIL() << "nothing was brought in"; });
+  EXPECT_TRUE(left.finished());
+  EXPECT_EQ(ResidentPages(large->bytes()), 0u);
 }
 
 TEST(PrefaultTest, UnalignedRangesAreCovered) {
