@@ -6,7 +6,9 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 
+#include "base/thread.h"
 #include "node/batch/node_groups.h"
 #include "node/rails/early_checks.h"
 #include "transport/rdma/memlock.h"
@@ -95,16 +97,17 @@ void Fabric::Start(const Peers* peers, const Secret* secret) {
 // Joined, and the range forgotten, when it goes.
 class Fabric::SharedRegion final : public Shared {
  public:
-  SharedRegion(Fabric* fabric, const std::string& what, const std::shared_ptr<MappedRegion>& region)
-      : fabric_(fabric), bytes_(region->bytes()), thread_([this, what, region] {
-          const uint64_t id = Register(what, region);
-          std::lock_guard lock(mutex_);
-          id_ = id;
-          tried_ = true;
-          changed_.notify_all();
-        }) {}
+  SharedRegion(Fabric* fabric, std::string what, std::shared_ptr<MappedRegion> region)
+      : fabric_(fabric), what_(std::move(what)), region_(std::move(region)) {
+    auto thread = StartThread([this] { Register(); });
+    if (thread.ok()) {
+      thread_ = std::move(*thread);
+    } else if (!IsShort()) {
+      SayOverTcp(thread.status());
+    }
+  }
   ~SharedRegion() override {
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
     if (id_ != 0) fabric_->registered_.Remove(id_);
   }
   SharedRegion(const SharedRegion&) = delete;
@@ -115,33 +118,40 @@ class Fabric::SharedRegion final : public Shared {
     return id_ != 0 && fabric_->registered_.Known(id_);
   }
   void AwaitIfShort() const override {
-    if (bytes_.size() > kShortBytes) return;
+    if (!IsShort()) return;
+    if (!thread_.joinable()) return Register();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return tried_; });
   }
 
  private:
-  // 0: that failed.
-  uint64_t Register(const std::string& what, const std::shared_ptr<MappedRegion>& region) const {
-    const auto id = fabric_->registered_.Register(what, region->bytes(), *fabric_->rails_,
-                                                  rdma::Registration::For::kLocalWrite, region);
-    if (id.ok()) return *id;
-    spdlog::warn("pages of {} are read over TCP: {}", what, id.status().ToString());
-    return 0;
+  bool IsShort() const { return region_->bytes().size() <= kShortBytes; }
+  void SayOverTcp(const Status& why) const {
+    spdlog::warn("pages of {} are read over TCP: {}", what_, why.ToString());
+  }
+  void Register() const {
+    const auto id = fabric_->registered_.Register(what_, region_->bytes(), *fabric_->rails_,
+                                                  rdma::Registration::For::kLocalWrite, region_);
+    if (!id.ok()) SayOverTcp(id.status());
+    std::lock_guard lock(mutex_);
+    if (id.ok()) id_ = *id;
+    tried_ = true;
+    changed_.notify_all();
   }
 
   Fabric* const fabric_;
-  const std::span<const std::byte> bytes_;
+  const std::string what_;
+  const std::shared_ptr<MappedRegion> region_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  uint64_t id_ = 0;  // 0: it is not registered
-  bool tried_ = false;
-  std::thread thread_;
+  mutable uint64_t id_ = 0;  // 0: it is not registered
+  mutable bool tried_ = false;
+  std::thread thread_;  // none: there was no more to be had
 };
 
 std::shared_ptr<const Fabric::Shared> Fabric::Share(const std::string& what,
                                                     std::shared_ptr<MappedRegion> memory) {
-  return std::make_shared<SharedRegion>(this, what, memory);
+  return std::make_shared<SharedRegion>(this, what, std::move(memory));
 }
 
 class Fabric::SharedDevice final : public Shared {

@@ -94,8 +94,8 @@ class Fabric final : public PageReader {
    public:
     virtual ~Shared() = default;
     virtual bool registered() const = 0;
-    // For a small region: until it is registered, or that has failed. Returns at once for one that
-    // takes long.
+    // For a small region, once: until it is registered, or that has failed. The caller registers it
+    // where no thread can be had. Returns at once for one that takes long.
     virtual void AwaitIfShort() const = 0;
   };
   std::shared_ptr<const Shared> Share(const std::string& what,
