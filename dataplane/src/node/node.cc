@@ -12,6 +12,7 @@
 
 #include "base/machine.h"
 #include "base/prefault.h"
+#include "base/thread_limit.h"
 #include "directory/shard.h"
 #include "membership/table.h"
 #include "node/addresses.h"
@@ -119,6 +120,15 @@ class Node::Impl {
     const FoundRails rails = FindRails(config_);
     numa_ = NumaHome(ChooseNumaNode(config_.numa_node, NumaRails(rails)));
     const ScopedCpus here(numa_.plan().cpus);  // what is started below stays there
+    const unsigned cores = std::thread::hardware_concurrency();
+    const uint32_t io_threads = IoThreads(config_.io_threads, cores);
+    const uint32_t copy_threads = CopyThreads(config_.copy_threads, cores);
+    // Before the pool is taken: a process that aborts over a thread would leave it without pages.
+    ThreadLimit threads = ReadThreadLimit();
+    const uint64_t own = NodeThreads(copy_threads, io_threads, rails.ok() ? rails->size() : 0,
+                                     config_.disk_paths.size());
+    if (Status s = CheckThreads(own, threads); !s.ok()) return s;
+    threads.free -= own;
 
     auto secret = Secret::Load(config_.auth_token_file, config_.cluster, config_.auth_spread);
     if (!secret.ok()) return secret.status().Annotate("auth-token-file");
@@ -142,7 +152,7 @@ class Node::Impl {
       return config_.pool_file.empty() ? s.Annotate("pool-size") : s;
     auto tenants =
         Tenants::Create({config_.cluster, config_.tenant_secret_file, config_.max_engines,
-                         OrMachineMemory(config_.max_tenant_memory)},
+                         OrMachineMemory(config_.max_tenant_memory), std::move(threads)},
                         pool_.get());
     if (!tenants.ok()) return tenants.status();
     tenants_ = std::move(*tenants);
@@ -231,7 +241,7 @@ class Node::Impl {
         [this](uint64_t tag) { return Sweep({.tag = tag}); },
         [this](const OfferRequest& offer) { return Take(offer); }, disk_.get());
     TcpServerOptions server_options;
-    server_options.threads = IoThreads(config_.io_threads, std::thread::hardware_concurrency());
+    server_options.threads = io_threads;
     server_options.tls = tls_.get();
     server_options.memory = &frame_memory_;
     server_ = std::make_unique<TcpServer>(std::move(*listener), requests_.get(), server_options);
@@ -257,8 +267,7 @@ class Node::Impl {
     upkeep_ready_ = true;
     clears_->Start();
     pages_ = std::make_unique<Pages>(
-        PagesOptions{config_.lease, config_.peer_timeout, stall, config_.checksums,
-                     CopyThreads(config_.copy_threads, std::thread::hardware_concurrency())},
+        PagesOptions{config_.lease, config_.peer_timeout, stall, config_.checksums, copy_threads},
         pool_.get(), &views_, peers_.get(), publisher_.get(), locator_.get(), replicas_.get(),
         room_.get(), Readers(), clears_.get(), &counters_, disk_.get());
     EngineServerOptions engine_options;

@@ -23,5 +23,12 @@ TEST(AutoThreads, AreThoseThatWereAskedFor) {
   EXPECT_EQ(IoThreads(1, 64), 1u);
 }
 
+TEST(AutoThreads, OfANodeAreCounted) {
+  EXPECT_EQ(NodeThreads(1, 2, 0, 0), 20u);
+  EXPECT_EQ(NodeThreads(4, 4, 0, 0), 25u);
+  EXPECT_EQ(NodeThreads(4, 4, 8, 0), 52u);
+  EXPECT_EQ(NodeThreads(4, 4, 8, 2), 90u);
+}
+
 }  // namespace
 }  // namespace peercache

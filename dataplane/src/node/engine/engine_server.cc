@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -37,6 +38,10 @@ constexpr RateLimit kSayRefused{std::chrono::seconds(10), 20};
 constexpr uint32_t kMaxAttachBody = 4 << 10;
 // Of engines for which there is no thread: one line now and then.
 constexpr RateLimit kComplaints{std::chrono::seconds(10), 1};
+// Of these, so many are still connected, and are told why.
+constexpr size_t kMostRefused = 64;
+// The id of an engine's first request, its Attach (client/connection.h).
+constexpr uint64_t kFirstRequest = 1;
 
 // Questions about keys, after which the engine asks again or gets pages.
 bool Asks(MessageType type) {
@@ -68,8 +73,14 @@ class EngineServer::Impl {
         counters_(services_.counters),
         tenant_(std::move(tenant)),
         sessions_(services_.tenants, tenant_,
-                  {kMaxConnectionsPerEngine, options_.engine_concurrency}, counters_),
-        acceptor_([this] { Accept(); }) {}
+                  {kMaxConnectionsPerEngine, options_.engine_concurrency}, counters_) {}
+
+  Status Start() {
+    auto acceptor = StartThread([this] { Accept(); });
+    if (!acceptor.ok()) return acceptor.status();
+    acceptor_ = std::move(*acceptor);
+    return {};
+  }
 
   ~Impl() {
     StopListening();
@@ -101,6 +112,7 @@ class EngineServer::Impl {
  private:
   struct Connection {
     UniqueFd fd;
+    Admission::Seat seat;  // of its thread
     PeerCredentials peer;
     const TimePoint arrived = Clock::now();
     std::optional<Permit> permit;          // of its thread, as the next
@@ -131,6 +143,7 @@ class EngineServer::Impl {
     while (!stop_) {
       (void)WaitFor(listener_.get(), POLLIN, Clock::now() + std::chrono::seconds(1));
       UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      DropRefused();
       std::lock_guard lock(mutex_);
       JoinFinished();
       if (!fd || stop_) continue;
@@ -140,9 +153,15 @@ class EngineServer::Impl {
       }
       const auto peer = CredentialsOf(fd.get());
       if (!peer.ok()) continue;
+      auto seat = services_.tenants->AdmitThread(*tenant_, peer->process);
+      if (!seat.ok()) {
+        Refuse(std::move(fd), seat.status());
+        continue;
+      }
       MakeRoom();
       Connection& c = connections_.emplace_back();
       c.fd = std::move(fd);
+      c.seat = std::move(*seat);
       c.peer = *peer;
       auto thread = StartThread([this, &c] {
         Serve(&c);
@@ -150,16 +169,34 @@ class EngineServer::Impl {
         c.finished = true;
       });
       if (!thread.ok()) {
-        counters_->engine_refused_limit.Add(1);
+        Refuse(std::move(c.fd), thread.status());
         connections_.pop_back();
-        if (const TimePoint now = Clock::now(); !complaints_.Full(kComplaints, now)) {
-          complaints_.Add(kComplaints, now);
-          spdlog::error("an engine is refused: {}", thread.status().message());
-        }
         continue;
       }
       c.thread = std::move(*thread);
     }
+  }
+
+  // Of the acceptor. Says why to an engine that gets no thread: as the answer to its Attach, for
+  // which there is the usual time.
+  void Refuse(UniqueFd fd, const Status& why) {
+    counters_->engine_refused_limit.Add(1);
+    const TimePoint now = Clock::now();
+    if (!complaints_.Full(kComplaints, now)) {
+      complaints_.Add(kComplaints, now);
+      spdlog::error("an engine is refused: {}", why.message());
+    }
+    FrameWriter answer;
+    answer.Start(MessageType::kError, kFirstRequest);
+    ErrorMessage{why}.Encode(&answer);
+    (void)SendFrame(fd.get(), answer.Finish(), -1, now);
+    shutdown(fd.get(), SHUT_WR);
+    refused_.push_back({std::move(fd), now + options_.attach_timeout});
+    if (refused_.size() > kMostRefused) refused_.pop_front();
+  }
+  void DropRefused() {
+    const TimePoint now = Clock::now();
+    while (!refused_.empty() && refused_.front().until <= now) refused_.pop_front();
   }
 
   // The lock is held.
@@ -377,15 +414,27 @@ class EngineServer::Impl {
   std::atomic<bool> stop_{false};
   mutable std::mutex mutex_;
   std::list<Connection> connections_;
-  Meter complaints_;  // of the acceptor
+  struct Refused {
+    UniqueFd fd;
+    TimePoint until;
+  };
+  std::deque<Refused> refused_;  // of the acceptor, as the next
+  Meter complaints_;
   Meter said_;
   std::thread acceptor_;
 };
 
-EngineServer::EngineServer(UniqueFd listener, EngineServerOptions options, EngineServices services,
-                           std::shared_ptr<Tenant> tenant)
-    : impl_(std::make_unique<Impl>(std::move(listener), std::move(options), std::move(services),
-                                   std::move(tenant))) {}
+Result<std::unique_ptr<EngineServer>> EngineServer::Serve(UniqueFd listener,
+                                                          EngineServerOptions options,
+                                                          EngineServices services,
+                                                          std::shared_ptr<Tenant> tenant) {
+  auto impl = std::make_unique<Impl>(std::move(listener), std::move(options), std::move(services),
+                                     std::move(tenant));
+  if (Status s = impl->Start(); !s.ok()) return s;
+  return std::unique_ptr<EngineServer>(new EngineServer(std::move(impl)));
+}
+
+EngineServer::EngineServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 EngineServer::~EngineServer() = default;
 std::vector<EngineInfo> EngineServer::engines() const { return impl_->engines(); }
 void EngineServer::StopListening() { impl_->StopListening(); }

@@ -3,12 +3,12 @@
 // opens several connections of one session. What engines name, keys and tags, is bound to the
 // tenant (tenant_key.h) before anything else sees it.
 //
-// Bounds: sessions (engines); connections, calls at work, regions and shared memory per session;
-// the memory of large requests of all together (wire/frame_memory.h), which end with their calls. A
-// connection that has not attached may send one small frame, must do so in time, and gives way when
-// too many like it come; who may attach is decided by the user of the process at the other end.
-// Malformed input is answered with an error that says what is wrong; when the framing itself is
-// broken the connection is closed.
+// Bounds: sessions (engines); threads, so connections, of each tenant; connections, calls at work,
+// regions and shared memory per session; the memory of large requests of all together
+// (wire/frame_memory.h), which end with their calls. A connection that has not attached may send
+// one small frame, must do so in time, and gives way when too many like it come; who may attach is
+// decided by the user of the process at the other end. Malformed input is answered with an error
+// that says what is wrong; when the framing itself is broken the connection is closed.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +55,10 @@ class EngineServer {
   static constexpr uint32_t kMaxConnectionsPerEngine = 64;
   static constexpr uint32_t kMaxRegionsPerEngine = 256;
 
-  EngineServer(UniqueFd listener, EngineServerOptions options, EngineServices services,
-               std::shared_ptr<Tenant> tenant);
+  // kResourceExhausted: there is no thread for it.
+  static Result<std::unique_ptr<EngineServer>> Serve(UniqueFd listener, EngineServerOptions options,
+                                                     EngineServices services,
+                                                     std::shared_ptr<Tenant> tenant);
   ~EngineServer();
 
   std::vector<EngineInfo> engines() const;
@@ -67,6 +69,7 @@ class EngineServer {
 
  private:
   class Impl;
+  explicit EngineServer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -38,16 +38,21 @@ EngineSockets::~EngineSockets() {
 }
 
 Status EngineSockets::Serve(const EngineServerOptions& options, const EngineServices& services) {
-  if (listener_)
-    own_ = std::make_unique<EngineServer>(std::move(listener_), options, services, tenant_);
+  if (listener_) {
+    auto own = EngineServer::Serve(std::move(listener_), options, services, tenant_);
+    if (!own.ok()) {
+      unlink(options_.socket.c_str());
+      return own.status();
+    }
+    own_ = std::move(*own);
+  }
   if (options_.tenants_dir.empty()) return {};
   EngineServerOptions of_tenant = options;
   of_tenant.max_unattached = kUnattachedOfATenant;
   auto folders = TenantSockets::Open(
       {options_.tenants_dir, options_.tenant_socket_name, options_.mode}, tenants_,
       [of_tenant, services](UniqueFd listener, std::shared_ptr<Tenant> tenant) {
-        return std::make_unique<EngineServer>(std::move(listener), of_tenant, services,
-                                              std::move(tenant));
+        return EngineServer::Serve(std::move(listener), of_tenant, services, std::move(tenant));
       });
   if (!folders.ok()) return folders.status().Annotate("tenants-dir");
   folders_ = std::move(*folders);

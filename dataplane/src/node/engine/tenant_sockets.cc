@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/thread.h"
 #include "wire/stream.h"
 
 namespace peercache {
@@ -49,7 +50,9 @@ Result<std::unique_ptr<TenantSockets>> TenantSockets::Open(TenantSocketsOptions 
   auto sockets = std::unique_ptr<TenantSockets>(
       new TenantSockets(std::move(options), tenants, std::move(serve)));
   if (Status s = sockets->Look(); !s.ok()) return s;
-  sockets->thread_ = std::thread([self = sockets.get()] { self->Run(); });
+  auto thread = StartThread([self = sockets.get()] { self->Run(); });
+  if (!thread.ok()) return thread.status();
+  sockets->thread_ = std::move(*thread);
   return sockets;
 }
 
@@ -156,13 +159,20 @@ Status TenantSockets::Listen(const std::string& name, UniqueFd fd) {
     unlinkat(fd.get(), options_.file.c_str(), 0);
     return tenant.status().Annotate("its engines are not served");
   }
+  auto server = serve_(std::move(*listener), *tenant);
+  if (!server.ok()) {
+    unlinkat(fd.get(), options_.file.c_str(), 0);
+    tenants_->Leave(**tenant);
+    return {server.status().code(),
+            fmt::format("its engines are not served, {}; trying again", server.status().message())};
+  }
   Folder folder;
   folder.device = status.st_dev;
   folder.inode = status.st_ino;
   folder.socket = InodeOf(fd.get(), options_.file);
   folder.fd = std::move(fd);
   folder.tenant = *tenant;
-  folder.server = serve_(std::move(*listener), *tenant);
+  folder.server = std::move(*server);
   spdlog::info("engines of tenant {} at {}/{}/{}", name, options_.directory, name, options_.file);
   std::lock_guard lock(mutex_);
   served_.emplace(name, std::move(folder));

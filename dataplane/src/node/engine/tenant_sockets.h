@@ -11,7 +11,7 @@
 //
 // Folders whose name no namespace can have, and links, are left alone. What cannot be served is
 // tried again with every look and logged once for each reason: a folder of another user, where
-// this process may not make a socket; more than 64 tenants.
+// this process may not make a socket; more than 64 tenants; no thread for one more.
 //
 // Thread-safe.
 #pragma once
@@ -46,8 +46,8 @@ class TenantSockets {
  public:
   static constexpr milliseconds kLookEvery{500};
 
-  using Serve = std::function<std::unique_ptr<EngineServer>(UniqueFd listener,
-                                                            std::shared_ptr<Tenant> tenant)>;
+  using Serve = std::function<Result<std::unique_ptr<EngineServer>>(
+      UniqueFd listener, std::shared_ptr<Tenant> tenant)>;
   // Looks once before it returns. Fails when the directory cannot be read.
   static Result<std::unique_ptr<TenantSockets>> Open(TenantSocketsOptions options, Tenants* tenants,
                                                      Serve serve);

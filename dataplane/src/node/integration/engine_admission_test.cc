@@ -27,7 +27,8 @@ constexpr uint32_t kSomebody = 4711;
 
 // An EngineServer without anything behind it: nothing here gets further than Attach.
 struct Server {
-  explicit Server(EngineServerOptions options) : path(dir.path() + "/engine.sock") {
+  explicit Server(EngineServerOptions options, ThreadLimit threads = {})
+      : path(dir.path() + "/engine.sock") {
     // The library makes it on first use, without synchronization that ThreadSanitizer can see.
     spdlog::default_logger();
     auto listener = ListenUnix(path, 0777);
@@ -36,6 +37,7 @@ struct Server {
     options.node_id = "node";
     TenantsOptions tenants_options;
     tenants_options.max_engines = options.max_engines;
+    tenants_options.threads = std::move(threads);
     auto made = Tenants::Create(tenants_options, nullptr);
     EXPECT_TRUE(made.ok());
     tenants = std::move(*made);
@@ -47,8 +49,9 @@ struct Server {
       cleared.push_back(tag);
       return Status();
     };
-    engines = std::make_unique<EngineServer>(std::move(*listener), options, services,
-                                             *tenants->Enter(""));
+    auto served = EngineServer::Serve(std::move(*listener), options, services, *tenants->Enter(""));
+    EXPECT_TRUE(served.ok()) << served.status().ToString();
+    engines = std::move(*served);
   }
   UniqueFd Connect() const {
     auto fd = ConnectUnix(path);
@@ -229,9 +232,33 @@ TEST(EngineAdmissionTest, AnEngineForWhichThereIsNoThreadIsRefusedAndTheNodeLive
     refused = server.Connect();
     EXPECT_TRUE(Eventually([&] { return server.counters.engine_refused_limit == 1u; }));
   }
+  const auto told = Attach(refused.get());
+  EXPECT_EQ(told.status().code(), Code::kResourceExhausted);
+  EXPECT_NE(told.status().message().find("pids.max"), std::string::npos)
+      << told.status().ToString();
   EXPECT_TRUE(Eventually([&] { return ClosedByNode(refused.get()); }));
   const UniqueFd fd = server.Connect();
   EXPECT_TRUE(Attach(fd.get()).ok());
+}
+
+TEST(EngineAdmissionTest, AProcessTakesHalfOfTheThreadsAtMost) {
+  Server server({}, {.free = 24, .source = "pids.max of a test"});
+  const UniqueFd first = server.Connect();
+  const auto session = Attach(first.get());
+  ASSERT_TRUE(session.ok());
+  std::vector<UniqueFd> others;
+  Status refused;
+  while (refused.ok() && others.size() < 24) {
+    others.push_back(server.Connect());
+    refused = Attach(others.back().get(), *session).status();
+  }
+  // Half of the threads are for connections, half of these for one process.
+  EXPECT_EQ(others.size(), 6u);
+  EXPECT_EQ(refused.code(), Code::kResourceExhausted);
+  EXPECT_NE(refused.message().find("24 in all (pids.max of a test)"), std::string::npos)
+      << refused.ToString();
+  others.erase(others.begin());
+  EXPECT_TRUE(Eventually([&] { return Attach(server.Connect().get(), *session).ok(); }));
 }
 
 TEST(EngineAdmissionTest, AProcessTakesHalfOfTheSessionsAtMost) {

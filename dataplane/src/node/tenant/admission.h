@@ -1,5 +1,6 @@
 // Admission: how many engines of each tenant may be attached at once, so that no tenant keeps
-// others out, and no process of a tenant its siblings.
+// others out, and no process of a tenant its siblings. The threads of their connections are shared
+// out by the same rule (Tenants::AdmitThread), with other figures.
 //
 // Every tenant has a reserve of sessions (kReserve). What `max_engines` leaves beyond the reserves
 // is for whoever asks first. So a tenant is admitted
@@ -31,8 +32,8 @@ class Admission {
   // The ranks of a machine with eight GPUs attach once each.
   static constexpr uint32_t kReserve = 8;
 
-  explicit Admission(uint32_t max_engines)
-      : max_engines_(max_engines), reserve_(max_engines < kReserve ? max_engines : kReserve) {}
+  explicit Admission(uint32_t max_engines, uint32_t reserve = kReserve)
+      : max_engines_(max_engines), reserve_(max_engines < reserve ? max_engines : reserve) {}
 
   enum class Refusal : uint8_t { kNone, kFull, kProcess };
 

@@ -8,6 +8,25 @@
 namespace peercache {
 namespace {
 
+// Of two engines, each with the connection that it attached by and one for calls.
+constexpr uint64_t kLeastThreads = 4;
+// One process, which may have half, then has as many as a session has connections, also where one
+// engine may attach.
+constexpr uint64_t kThreadsOfAnEngine = 128;
+
+uint64_t AllEnginesThreads(const TenantsOptions& options) {
+  return kThreadsOfAnEngine * options.max_engines;
+}
+uint32_t ConnectionThreads(const TenantsOptions& options) {
+  const uint64_t most = std::min(options.threads.free / 2, AllEnginesThreads(options));
+  return static_cast<uint32_t>(std::max(most, kLeastThreads));
+}
+// A quarter among all tenants that there may be; of no use is more than a session may have.
+uint32_t ReservedThreads(const ThreadLimit& limit) {
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(limit.free / 4 / kMostTenants, kLeastThreads, 64));
+}
+
 std::string NameOf(const Tenant& tenant) {
   return tenant.name().empty() ? "the shared tenant" : fmt::format("tenant {}", tenant.name());
 }
@@ -62,7 +81,8 @@ Tenants::Tenants(TenantsOptions options, std::string secret, Pool* pool)
     : options_(std::move(options)),
       secret_(std::move(secret)),
       pool_(pool),
-      admission_(options_.max_engines) {
+      admission_(options_.max_engines),
+      threads_(ConnectionThreads(options_), ReservedThreads(options_.threads)) {
   known_[0].tenant =
       std::make_shared<Tenant>("", TenantNumber{0}, std::nullopt, options_.max_memory);
 }
@@ -120,6 +140,7 @@ Result<std::shared_ptr<Tenant>> Tenants::Enter(const std::string& name) {
   if (known->sockets++ == 0) {
     const TenantNumber number = known->tenant->number();
     admission_.SetKnown(number, true);
+    threads_.SetKnown(number, true);
     if (pool_ != nullptr) pool_->SetPresent(number, true);
   }
   return known->tenant;
@@ -130,6 +151,7 @@ void Tenants::Leave(const Tenant& tenant) {
   const TenantNumber number = tenant.number();
   if (--known_[number].sockets > 0) return;
   admission_.SetKnown(number, false);
+  threads_.SetKnown(number, false);
   if (pool_ != nullptr && number != 0) pool_->SetPresent(number, false);
 }
 
@@ -150,6 +172,22 @@ Result<Admission::Seat> Tenants::Admit(Tenant* tenant, uint64_t process) {
       fmt::format("this process has {} engines of {} attached already, which is half of what there "
                   "may be; attach fewer, or raise --max-engines",
                   seat.limit(), NameOf(*tenant)));
+}
+
+Result<Admission::Seat> Tenants::AdmitThread(const Tenant& tenant, uint64_t process) {
+  auto seat = threads_.Admit(tenant.number(), process);
+  if (seat.refusal() == Admission::Refusal::kNone) return seat;
+  const bool of_process = seat.refusal() == Admission::Refusal::kProcess;
+  const ThreadLimit& limit = options_.threads;
+  const uint64_t all = AllEnginesThreads(options_);
+  const std::string may = limit.free / 2 < all
+                              ? fmt::format("{} in all ({})", limit.free, limit.source)
+                              : fmt::format("{} in all (max-engines)", all);
+  return ResourceExhausted(fmt::format(
+      "{} has {} connections{}, each of which costs the node a thread, and it can start "
+      "{}: make fewer connections, or raise that limit for the node",
+      of_process ? "this process" : NameOf(tenant), seat.limit(),
+      of_process ? ", half of what its tenant may have" : "", may));
 }
 
 std::vector<TenantInfo> Tenants::infos() const {

@@ -4,11 +4,16 @@
 //   auto tenants = Tenants::Create(options, pool);
 //   auto tenant = (*tenants)->Enter("team-a");          // it has a socket from now on
 //   auto seat = (*tenants)->Admit(*tenant, process);        // of a session
+//   auto thread = (*tenants)->AdmitThread(*tenant, process);  // of a connection
 //   auto memory = (*tenant)->TakeMemory(bytes, 0);      // that an engine shares
 //   (*tenants)->Leave(*tenant);                         // its socket is gone
 //
-// What each may use: sessions (admission.h), memory shared by all its engines together, clears, and
-// a share of the pool (pool/shares.h).
+// What each may use: sessions and threads (admission.h), memory shared by all its engines together,
+// clears, and a share of the pool (pool/shares.h).
+//
+// Of the threads that the process may start, half are for connections of whoever asks first, though
+// at most 128 for each of max_engines; a quarter is for the reserves of tenants that ask later, and
+// a quarter for what the node starts itself.
 //
 // At most 64 tenants have sockets at once; one that comes later than that is refused. A tenant
 // without a socket is remembered, with its pages, until its number is wanted for another one; the
@@ -30,6 +35,7 @@
 #include "base/clock.h"
 #include "base/rate_limit.h"
 #include "base/status.h"
+#include "base/thread_limit.h"
 #include "node/count/counters.h"
 #include "node/tenant/admission.h"
 #include "node/tenant/tenant_key.h"
@@ -99,6 +105,7 @@ struct TenantsOptions {
   std::string secret_file;  // empty: keys come of the names alone
   uint32_t max_engines = 64;
   uint64_t max_memory = UINT64_MAX;  // that the engines of one tenant share together
+  ThreadLimit threads = {};          // that connections of all engines are to leave room in
 };
 
 class Tenants {
@@ -112,6 +119,8 @@ class Tenants {
 
   // kResourceExhausted: the tenant, or the process, has as many as it may.
   Result<Admission::Seat> Admit(Tenant* tenant, uint64_t process);
+  // The same for the thread of a connection. An engine needs two to work.
+  Result<Admission::Seat> AdmitThread(const Tenant& tenant, uint64_t process);
 
   // Of those that have sockets, engines or pages.
   std::vector<TenantInfo> infos() const;
@@ -129,7 +138,7 @@ class Tenants {
   const TenantsOptions options_;
   const std::string secret_;
   Pool* const pool_;
-  Admission admission_;
+  Admission admission_, threads_;
   mutable std::mutex mutex_;
   std::array<Known, kTenantNumbers> known_;  // by number; 0: the shared one
   bool warned_ = false;
