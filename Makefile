@@ -113,7 +113,7 @@ lint-lanes:
 	@cd dataplane && ruff check --config pyproject.toml ../hack/lanes ../hack/rooms && \
 		ruff format --check --config pyproject.toml ../hack/lanes ../hack/rooms && \
 		MYPYPATH=../hack/lanes mypy $(addprefix ../hack/lanes/,__main__.py beside.py run.py named.py alarms.py load.py touched.py) && \
-		MYPYPATH=../hack/rooms mypy $(addprefix ../hack/rooms/,__main__.py rooms.py named_files.py)
+		MYPYPATH=../hack/rooms mypy $(addprefix ../hack/rooms/,__main__.py rooms.py named_files.py threads.py)
 
 .PHONY: clean
 clean: ## Remove what was built in the tree (caches outside stay)

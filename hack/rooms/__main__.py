@@ -4,7 +4,8 @@ Prints each line that uses a folder it may not, or a header that is its folder's
 that the table lacks or has in vain, and each that the map in docs/contributing.md does not name.
 Reads the sources that git knows, tests excepted: they may use all.
 
-Prints each comment, of tests too, that names a file which does not exist.
+Prints each comment, of tests too, that names a file which does not exist, and each line that
+starts a thread without a Status, in files that threads.txt does not name.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from named_files import stale
 from rooms import check, parse_table, unnamed
+from threads import bare, parse
 
 HERE = Path(__file__).resolve().parent
 
@@ -33,6 +35,8 @@ def main() -> int:
     page = root / "docs/contributing.md"
     problems += unnamed(trees, page.read_text() if page.is_file() else "")
     problems += stale(files, lambda name: (root / name).read_text())
+    allowed = parse((HERE / "threads.txt").read_text())
+    problems += bare(files, lambda name: (root / name).read_text(), allowed)
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0
