@@ -19,13 +19,13 @@ constexpr size_t kStep = 32 << 20;  // some 10 ms for memory that has to be zero
 
 }  // namespace
 
-Prefault::Prefault(std::span<std::byte> bytes, int file, std::function<void()> then) {
+Prefault::Prefault(std::span<std::byte> bytes, int file, std::function<void()> then, Status may) {
   const auto run = [this, bytes, file, then = std::move(then)] {
     const bool all = Run(bytes, file);
     finished_.store(true, std::memory_order_release);
     if (all && then) then();
   };
-  auto thread = StartThread(run);
+  Result<std::thread> thread = may.ok() ? StartThread(run) : Result<std::thread>(std::move(may));
   if (thread.ok()) {
     thread_ = std::move(*thread);
   } else if (bytes.size() <= kStep) {

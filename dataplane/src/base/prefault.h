@@ -20,6 +20,8 @@
 #include <span>
 #include <thread>
 
+#include "base/status.h"
+
 namespace peercache {
 
 class Prefault {
@@ -27,8 +29,9 @@ class Prefault {
   static constexpr int kAll = -1;
 
   // `file`: kAll, or what `bytes` is the beginning of; it must stay open.
-  // `then` is called, by the thread that did it, when every page has been brought in.
-  Prefault(std::span<std::byte> bytes, int file, std::function<void()> then = {});
+  // `then` is called, by the thread that did it, when every page has been brought in, and destroyed
+  // when that thread ends. `may`: not ok, why no thread may be started.
+  Prefault(std::span<std::byte> bytes, int file, std::function<void()> then = {}, Status may = {});
   ~Prefault();
   Prefault(const Prefault&) = delete;
   Prefault& operator=(const Prefault&) = delete;

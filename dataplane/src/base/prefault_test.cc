@@ -71,6 +71,18 @@ TEST(PrefaultTest, WithoutAThreadTheCallerBringsInWhatIsSmall) {
   EXPECT_EQ(ResidentPages(large->bytes()), 0u);
 }
 
+TEST(PrefaultTest, WhoMayStartNoThreadIsAsWhoGetsNone) {
+  auto small = MappedRegion::Create("prefault-test", 4096, HugePages::kOff);
+  auto large = MappedRegion::Create("prefault-test", 80 << 20, HugePages::kOff);
+  ASSERT_TRUE(small.ok() && large.ok());
+  const Status none = ResourceExhausted("a test");
+  const Prefault brought(small->bytes(), Prefault::kAll, {}, none);
+  const Prefault left(large->bytes(), Prefault::kAll, {}, none);
+  EXPECT_TRUE(brought.finished() && left.finished());
+  EXPECT_EQ(ResidentPages(small->bytes()), 1u);
+  EXPECT_EQ(ResidentPages(large->bytes()), 0u);
+}
+
 TEST(PrefaultTest, UnalignedRangesAreCovered) {
   auto region = MappedRegion::Create("prefault-test", 1 << 20, HugePages::kOff);
   ASSERT_TRUE(region.ok()) << region.status().ToString();

@@ -292,7 +292,7 @@ class EngineServer::Impl {
         if (!request.Decode(&body)) return Corrupt("malformed Region");
         return (*session)->SetRegion(request, std::move(s->frame.fd),
                                      {kMaxRegionsPerEngine, options_.max_engine_memory},
-                                     services_.fabric);
+                                     services_.fabric, services_.tenants);
       }
       case MessageType::kDmaBuf:
       case MessageType::kDevicePointer: {

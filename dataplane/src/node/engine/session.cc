@@ -21,8 +21,14 @@ const char* PeerMemoryHint() {
 
 }  // namespace
 
+Result<std::shared_ptr<const void>> Session::AdmitThread(Tenants* tenants) const {
+  auto seat = tenants->AdmitThread(*tenant_, owner_.process);
+  if (!seat.ok()) return seat.status();
+  return std::shared_ptr<const void>(std::make_shared<Admission::Seat>(std::move(*seat)));
+}
+
 Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limits& limits,
-                          Fabric* fabric) {
+                          Fabric* fabric, Tenants* tenants) {
   // Destroy the replaced region after unlocking: registration and deregistration are slow.
   decltype(regions_)::node_type old;
   std::shared_ptr<const Fabric::Shared> shared;
@@ -59,14 +65,17 @@ Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limit
   region.taken = std::move(*taken);
   region.huge = std::make_unique<std::atomic<int64_t>>(-1);
   // Once is enough: what is registered is pinned, so its pages stay as they are.
-  region.prefault = std::make_unique<Prefault>(region.memory->bytes(), region.memory->fd(),
-                                               [bytes = region.bytes, huge = region.huge.get()] {
-                                                 if (const auto known = HugeBytes(bytes))
-                                                   *huge = static_cast<int64_t>(*known);
-                                               });
+  auto thread = AdmitThread(tenants);
+  const Status may = thread.status();
+  region.prefault = std::make_unique<Prefault>(
+      region.memory->bytes(), region.memory->fd(),
+      [bytes = region.bytes, huge = region.huge.get(), held = std::move(thread)] {
+        if (const auto known = HugeBytes(bytes)) *huge = static_cast<int64_t>(*known);
+      },
+      may);
   if (fabric != nullptr) {
-    shared =
-        fabric->Share(fmt::format("engine {}, region {}", engine_, request.region), region.memory);
+    shared = fabric->Share(fmt::format("engine {}, region {}", engine_, request.region),
+                           region.memory, AdmitThread(tenants));
     region.shared = shared;
   }
   old = Replace(request.region, std::move(region));

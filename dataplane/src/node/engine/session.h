@@ -56,8 +56,10 @@ class Session {
     uint64_t bytes = 0;  // of all regions together
   };
   // Maps the descriptor under the id; length 0 without a descriptor drops the region. With `fabric`
-  // the region is registered with its rails, before this returns when it is small.
-  Status SetRegion(const RegionRequest& request, UniqueFd fd, const Limits& limits, Fabric* fabric);
+  // the region is registered with its rails, before this returns when it is small. The threads that
+  // do so in the background count as the tenant's, of `tenants`.
+  Status SetRegion(const RegionRequest& request, UniqueFd fd, const Limits& limits, Fabric* fabric,
+                   Tenants* tenants);
 
   // The same with memory of a device (base/dma_buf.h). Without a descriptor the offset is its
   // address, and the engine is this process. Fails when no way leads there. With `fabric` null
@@ -103,6 +105,8 @@ class Session {
   Status CheckLimits(uint32_t region, uint64_t bytes, const Limits& limits) const;
   // The same, and takes the bytes from what the tenant may share.
   Result<Tenant::Memory> Take(uint32_t region, uint64_t bytes, const Limits& limits) const;
+  // The right to one more thread, while it lives.
+  Result<std::shared_ptr<const void>> AdmitThread(Tenants* tenants) const;
   // Returns what was there: to be destroyed without the lock.
   std::map<uint32_t, Region>::node_type Replace(uint32_t id, Region region);
   const uint64_t id_;

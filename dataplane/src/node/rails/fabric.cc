@@ -97,9 +97,11 @@ void Fabric::Start(const Peers* peers, const Secret* secret) {
 // Joined, and the range forgotten, when it goes.
 class Fabric::SharedRegion final : public Shared {
  public:
-  SharedRegion(Fabric* fabric, std::string what, std::shared_ptr<MappedRegion> region)
+  SharedRegion(Fabric* fabric, std::string what, std::shared_ptr<MappedRegion> region,
+               Result<std::shared_ptr<const void>> may)
       : fabric_(fabric), what_(std::move(what)), region_(std::move(region)) {
-    auto thread = StartThread([this] { Register(); });
+    Result<std::thread> thread = may.ok() ? StartThread([this, held = *may] { Register(); })
+                                          : Result<std::thread>(may.status());
     if (thread.ok()) {
       thread_ = std::move(*thread);
     } else if (!IsShort()) {
@@ -150,8 +152,9 @@ class Fabric::SharedRegion final : public Shared {
 };
 
 std::shared_ptr<const Fabric::Shared> Fabric::Share(const std::string& what,
-                                                    std::shared_ptr<MappedRegion> memory) {
-  return std::make_shared<SharedRegion>(this, what, std::move(memory));
+                                                    std::shared_ptr<MappedRegion> memory,
+                                                    Result<std::shared_ptr<const void>> thread) {
+  return std::make_shared<SharedRegion>(this, what, std::move(memory), std::move(thread));
 }
 
 class Fabric::SharedDevice final : public Shared {

@@ -98,8 +98,9 @@ class Fabric final : public PageReader {
     // where no thread can be had. Returns at once for one that takes long.
     virtual void AwaitIfShort() const = 0;
   };
-  std::shared_ptr<const Shared> Share(const std::string& what,
-                                      std::shared_ptr<MappedRegion> memory);
+  // `thread` goes when the thread that registers it does; not ok: why none may be started.
+  std::shared_ptr<const Shared> Share(const std::string& what, std::shared_ptr<MappedRegion> memory,
+                                      Result<std::shared_ptr<const void>> thread);
 
   // Memory of a device that is registered, for as long as this lives; or why it cannot be. Without
   // a dma-buf, `bytes` are its addresses in this process, which a kernel with a peer-memory driver

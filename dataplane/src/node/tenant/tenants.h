@@ -11,9 +11,9 @@
 // What each may use: sessions and threads (admission.h), memory shared by all its engines together,
 // clears, and a share of the pool (pool/shares.h).
 //
-// Of the threads that the process may start, half are for connections of whoever asks first, though
-// at most 128 for each of max_engines; a quarter is for the reserves of tenants that ask later, and
-// a quarter for what the node starts itself.
+// Of the threads that the process may start, half are for connections, and regions that are brought
+// in, of whoever asks first, though at most 128 for each of max_engines; a quarter is for the
+// reserves of tenants that ask later, and a quarter for what the node starts itself.
 //
 // At most 64 tenants have sockets at once; one that comes later than that is refused. A tenant
 // without a socket is remembered, with its pages, until its number is wanted for another one; the

@@ -23,11 +23,12 @@ TEST(SharedRegionTest, WithoutAThreadTheCallerRegistersWhatIsSmall) {
   const auto pool = Memory(1 << 20), small = Memory(4096), large = Memory(size_t{80} << 20);
   auto fabric = Fabric::Open({}, rails, pool->bytes());
   ASSERT_TRUE(fabric.ok()) << fabric.status().ToString();
+  const Result<std::shared_ptr<const void>> none_held = std::shared_ptr<const void>();
   const testing::NoMoreThreads none;
-  const auto shared = (*fabric)->Share("a small region", small);
+  const auto shared = (*fabric)->Share("a small region", small, none_held);
   shared->AwaitIfShort();
   EXPECT_TRUE(shared->registered());
-  const auto left = (*fabric)->Share("a large region", large);
+  const auto left = (*fabric)->Share("a large region", large, none_held);
   left->AwaitIfShort();
   EXPECT_FALSE(left->registered()) << "its pages are read over TCP";
 }
