@@ -23,6 +23,9 @@ constexpr uint64_t kUsualChunk = uint64_t{16} << 30;
 constexpr uint64_t kChunkUnit = uint64_t{2} << 20;
 // Pinning is bound by the kernel's page work; more threads than this contend for its locks.
 constexpr size_t kThreads = 4;
+// Helpers of all registrations under way. Engines share as many regions at once as they like, and
+// each of its helpers is a thread that others cannot have.
+constexpr size_t kMostHelpers = 12;
 constexpr Duration kProgressEvery = std::chrono::seconds(5);
 // Registered with all rails within some 50 ms.
 constexpr uint64_t kAtOnce = uint64_t{64} << 20;
@@ -33,15 +36,20 @@ constexpr uint64_t kAtOnce = uint64_t{64} << 20;
 // memory before that, and no two READs under way write the same bytes.
 constexpr int kRelaxedOrdering = IBV_ACCESS_RELAXED_ORDERING;
 
-// Up to `count` threads that each call `run` once; the destructor waits for them. The system may
-// give fewer, or none: the caller then does their part of the work.
+// Up to `count` threads that each call `run` once; the destructor waits for them. There may be
+// fewer to be had, or none: the caller then does their part of the work.
 class Helpers {
  public:
   template <typename Run>
   Helpers(size_t count, const Run& run) {
     while (threads_.size() < count) {
+      if (helping_.fetch_add(1) >= kMostHelpers) {
+        --helping_;
+        return;
+      }
       auto thread = StartThread(run);
       if (!thread.ok()) {
+        --helping_;
         spdlog::warn("{} of {} threads help to register memory: {}", threads_.size(), count,
                      thread.status().message());
         return;
@@ -51,11 +59,13 @@ class Helpers {
   }
   ~Helpers() {
     for (std::thread& thread : threads_) thread.join();
+    helping_ -= threads_.size();
   }
   Helpers(const Helpers&) = delete;
   Helpers& operator=(const Helpers&) = delete;
 
  private:
+  static inline std::atomic<size_t> helping_{0};
   std::vector<std::thread> threads_;
 };
 

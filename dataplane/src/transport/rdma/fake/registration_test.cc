@@ -2,10 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
+#include <filesystem>
+#include <iterator>
 #include <thread>
+#include <utility>
 
 #include "base/no_thread_testing.h"
+#include "base/patience_testing.h"
 #include "transport/rdma/fake/fake_testing.h"
 
 namespace peercache::rdma {
@@ -139,6 +144,42 @@ TEST_F(FakeRegistrationTest, PagesOfALargeRangeComeOverTheFirstRailThatKnowsIt) 
   fake.registers = SIZE_MAX;
   registering.join();
   EXPECT_TRUE(known_to(0) && known_to(1) && known_to(2));
+}
+
+TEST_F(FakeRegistrationTest, TheHelpersOfAllRegistrationsTogetherAreBounded) {
+  constexpr size_t kRegions = 16;
+  const auto rails = FakeRails(3);
+  const auto memory = TestMemory(1 << 20);
+  RegisteredMemory registered;
+  static std::atomic<bool> held{true};
+  static std::atomic<size_t> asked{0};
+  static thread_local bool asks = false;
+  static const auto really = known;
+  table->reg_mr_iova2 = [](ibv_pd* pd, void* address, size_t length, uint64_t iova,
+                           unsigned access) {
+    if (std::exchange(asks, false)) ++asked;
+    while (held) std::this_thread::sleep_for(milliseconds(1));
+    return really(pd, address, length, iova, access);
+  };
+  const auto threads = [] {
+    using Entries = std::filesystem::directory_iterator;
+    return static_cast<size_t>(std::distance(Entries("/proc/self/task"), Entries()));
+  };
+  const size_t before = threads();
+  std::vector<std::thread> regions;
+  for (size_t i = 0; i < kRegions; ++i) {
+    regions.emplace_back([&] {
+      asks = true;
+      const auto id = registered.Register("engine", memory->bytes(), *rails,
+                                          Registration::For::kLocalWrite, memory);
+      EXPECT_TRUE(id.ok()) << id.status().ToString();
+    });
+  }
+  // Who asks for a part itself has the helpers that it gets.
+  EXPECT_TRUE(testing::Eventually([&] { return asked == kRegions; }));
+  EXPECT_EQ(threads() - before, kRegions + 12);
+  held = false;
+  for (std::thread& region : regions) region.join();
 }
 
 TEST_F(FakeRegistrationTest, MemoryIsRegisteredWithoutHelpersWhereNoThreadCanBeStarted) {
