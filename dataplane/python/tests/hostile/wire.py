@@ -130,19 +130,20 @@ class Connection:
 
 
 class Engine(Connection):
-    """A connection to a node's socket for engines, attached."""
+    """A connection to a node's socket for engines, attached to a session; 0: to a new one."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, session: int = 0) -> None:
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(PATIENCE_SECONDS)
         connection.connect(path)
         super().__init__(connection)
-        body = struct.pack("<Q", 0) + string("by hand") + string("0")
+        body = struct.pack("<Q", session) + string("by hand") + string("0")
         try:
-            self.expect(ATTACH + 1, ATTACH, body)
-        except AssertionError:
+            attached = self.expect(ATTACH + 1, ATTACH, body)
+        except BaseException:
             connection.close()
             raise
+        self.session: int = struct.unpack_from("<Q", attached.body)[0]
 
 
 class Peer(Connection):
