@@ -180,6 +180,12 @@ func TestRedactText(t *testing.T) {
 		"peers at 10.0.0.1:31998, engines at /run/a.sock":   "peers at 10.0.0.1:31998, engines at /run/a.sock",
 		"AWS_SECRET_ACCESS_KEY=abc/def other=1":             "AWS_SECRET_ACCESS_KEY=REDACTED other=1",
 		"-----BEGIN RSA PRIVATE KEY-----\nabc cut off here": "REDACTED",
+		"downloading with hf_AbCdEfGh12345":                 "downloading with REDACTED",
+		"ghp_0123456789abcdefghij, AKIAIOSFODNN7EXAMPLE.":   "REDACTED, REDACTED.",
+		"https://x.blob/m?sv=1&sig=aB%2Fc%3D&se=2":          "https://x.blob/m?sv=1&sig=REDACTED&se=2",
+		"X-Amz-Signature=0123abcd&x=1":                      "X-Amz-Signature=REDACTED&x=1",
+		"{\"auth\":\"dXNlcjpw\",\"author\":\"me\"}":         "{\"auth\":REDACTED,\"author\":\"me\"}",
+		"Authorization: Token abcdefgh":                     "Authorization: REDACTED",
 	} {
 		if got := redactText(text); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)

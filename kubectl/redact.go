@@ -115,18 +115,23 @@ func redactArguments(value any) {
 var (
 	privateKeys = regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(-----END [A-Z ]*PRIVATE KEY-----|$)`)
 	credentials = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{8,}`)
+	headers     = regexp.MustCompile(`(?i)\b(authorization"?\s*[:=]\s*)("[^"]*"|[^\n"',;]+)`)
 	userInfo    = regexp.MustCompile(`://[^/\s:@]+:[^/\s@]+@`)
 	webTokens   = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)
+	// By the beginnings that Hugging Face, GitHub, GitLab, AWS, Google, Slack, NVIDIA and OpenAI give them.
+	knownTokens = regexp.MustCompile(`\b(hf_|gh[opsur]_|github_pat_|glpat-|A(KIA|SIA)[A-Z0-9]{12}|AIza|xox[a-z]-|nvapi-|sk-)[A-Za-z0-9_-]{4,}`)
 	assignments = regexp.MustCompile(`([A-Za-z][A-Za-z0-9_.-]*)("?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s"',;&]+)`)
-	secretNames = regexp.MustCompile(`(?i)passw|secret|token|credential|api[-_]?key|private[-_]?key`)
+	secretNames = regexp.MustCompile(`(?i)passw|secret|token|credential|api[-_]?key|private[-_]?key|signature|(^|[._-])(sig|auth)$`)
 )
 
 // redactText redacts what looks like a secret in a log, a file or an argument.
 func redactText(text string) string {
 	text = privateKeys.ReplaceAllString(text, redacted)
 	text = credentials.ReplaceAllString(text, "$1 "+redacted)
+	text = headers.ReplaceAllString(text, "${1}"+redacted)
 	text = userInfo.ReplaceAllString(text, "://"+redacted+"@")
 	text = webTokens.ReplaceAllString(text, redacted)
+	text = knownTokens.ReplaceAllString(text, redacted)
 	return assignments.ReplaceAllStringFunc(text, func(found string) string {
 		parts := assignments.FindStringSubmatch(found)
 		if isSecretName(parts[1]) {

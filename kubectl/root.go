@@ -34,6 +34,7 @@ var errUnhealthy = errors.New("something is wrong")
 // Run executes a command line and returns the exit status. The status is 1 after an error, and where doctor or bench found
 // something wrong.
 func Run(ctx context.Context, args []string, version string, streams genericiooptions.IOStreams) int {
+	streams.Out, streams.ErrOut = harmless{streams.Out}, harmless{streams.ErrOut}
 	p := &plugin{IOStreams: streams, version: version, now: time.Now, sleep: sleep}
 	p.flags = genericclioptions.NewConfigFlags(true)
 	p.connect = func() (*access, error) { return connect(p.flags) }
