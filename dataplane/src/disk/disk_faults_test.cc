@@ -350,6 +350,43 @@ TEST_F(DiskFaultsTest, FlippedBitsAreMisses) {
         << "the other superblock has it";
 }
 
+TEST_F(DiskFaultsTest, AClearIsKnownByEitherSuperblock) {
+  constexpr uint64_t kOfTag = 10, kTag = 1, kOther = 2;
+  OpenWithPages(0);
+  ASSERT_TRUE(PutInTime(*sim_->tier, kOfTag, 0, kLength, kOther));
+  for (int i = 0; i < 8; ++i) {
+    for (uint64_t page = 0; page < kOfTag; ++page)
+      ASSERT_TRUE(PutInTime(*sim_->tier, page, 0, kLength, kTag));
+    ASSERT_TRUE(FlushAll(*sim_->tier).ok());
+    ASSERT_TRUE(sim_->tier->Clear(kTag, static_cast<uint64_t>(i) + 1).ok());
+    sim_->disk().Flip(kSuperblockAt[i % 2] + 100, 1);
+    Reopen();
+    EXPECT_EQ(Hits(kOfTag), 0u) << i;
+    EXPECT_EQ(ReadAndCheck(*sim_->tier, kOfTag, 0, kLength), ReadOutcome::kHit);
+  }
+}
+
+// The other copy is whole at each moment of a save.
+TEST_F(DiskFaultsTest, ASaveThatIsCutOffLeavesASuperblock) {
+  std::mt19937_64 random(7);
+  OpenWithPages(3);
+  for (int cut = 0; cut < 12; ++cut) {
+    std::atomic<int> left{cut % 4};
+    // The step that is cut off is torn, or not carried out, and so are all after it.
+    sim_->disk().SetFault([&left](const IoRequest& request) -> int {
+      if (request.op != IoRequest::Op::kSync && request.offset >= kFirstRegionAt) return 0;
+      if (request.op == IoRequest::Op::kRead || left-- > 0) return 0;
+      return request.op == IoRequest::Op::kWrite && left == -1 ? SimDisk::kTorn : -EIO;
+    });
+    EXPECT_EQ(sim_->tier->Clear(5, static_cast<uint64_t>(cut) + 1).ok(), false);
+    sim_->disk().SetFault({});
+    sim_->Crash(cut >= 4, &random);
+    ASSERT_TRUE(sim_->Open(&witness_).ok());
+    ASSERT_TRUE(sim_->Recovered());
+    EXPECT_EQ(Hits(3), 3u) << cut;
+  }
+}
+
 TEST_F(DiskFaultsTest, WithoutASuperblockEverythingIsForgotten) {
   OpenWithPages(5);
   sim_->disk().Flip(kSuperblockAt[0] + 100, 1);

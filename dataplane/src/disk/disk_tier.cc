@@ -149,6 +149,7 @@ Status DiskTier::OpenPart(Part* part, TimePoint give_up) {
   Result<FoundSuperblock> found = LoadSuperblock(part->device.get(), options_.cluster);
   if (!found.ok()) return found.status();
   part->why = found->why_not;
+  part->writer = SuperblockWriter(found->copy);
   if (found->superblock) {
     part->superblock = *std::move(found->superblock);
     part->has_past = part->superblock.geometry.region_bytes == options_.region_bytes;
@@ -167,7 +168,7 @@ Status DiskTier::ClaimPart(Part* part) {
       .region_bytes = options_.region_bytes,
       .regions = static_cast<uint32_t>((options_.bytes - kFirstRegionAt) / options_.region_bytes)};
   Status reserved = ReserveSpace(part->device->file(), superblock.geometry.file_bytes());
-  return reserved.ok() ? SaveSuperblock(part->device.get(), &superblock) : reserved;
+  return reserved.ok() ? SaveSuperblock(&part->writer, part->device.get(), &superblock) : reserved;
 }
 
 Status DiskTier::StartPart(uint16_t number, Part* part) {
@@ -356,8 +357,9 @@ bool DiskTier::RecordRound(uint64_t number, TimePoint deadline) {
     part.writing = clears_;
     part.writer.Start(part.device.get(), &part.superblock);
   }
-  for (Part& part : parts_)
-    if (part.on() && part.writer.under_way()) part.writer.AwaitWritten(deadline);
+  for (int step = 1; step < SuperblockWriter::kSteps; ++step)
+    for (Part& part : parts_)
+      if (part.on() && part.writer.under_way()) part.writer.Advance(deadline);
   bool ended = true;
   for (Part& part : parts_) {
     if (!part.on() || !part.writer.under_way()) continue;

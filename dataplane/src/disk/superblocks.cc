@@ -19,7 +19,8 @@ Result<FoundSuperblock> LoadSuperblock(Device* device, const std::string& cluste
     return found;
   }
   bool corrupt = false;
-  for (const uint64_t at : kSuperblockAt) {
+  for (size_t copy = 0; copy < kSuperblockAt.size(); ++copy) {
+    const uint64_t at = kSuperblockAt[copy];
     const std::shared_ptr<Transfer> transfer = Transfer::Make(kSuperblockBytes);
     transfer->Start(device, IoRequest::Op::kRead, at, kSuperblockBytes);
     if (Status read = transfer->Await(Clock::now() + kSuperblockPatience); !read.ok())
@@ -40,8 +41,9 @@ Result<FoundSuperblock> LoadSuperblock(Device* device, const std::string& cluste
           "disk-path: {} belongs to the cluster \"{}\", and this is \"{}\"; name another folder, "
           "or remove the file, which loses its pages",
           path, superblock.cluster, cluster));
-    if (!found.superblock || superblock.written > found.superblock->written)
-      found.superblock = std::move(superblock);
+    if (found.superblock && superblock.written <= found.superblock->written) continue;
+    found.superblock = std::move(superblock);
+    found.copy = copy;
   }
   if (!found.superblock)
     found.why_not = corrupt ? "both superblocks are damaged" : "it has no superblock";
@@ -51,34 +53,43 @@ Result<FoundSuperblock> LoadSuperblock(Device* device, const std::string& cluste
 void SuperblockWriter::Start(Device* device, Superblock* superblock) {
   ++superblock->written;
   device_ = device;
-  syncing_ = false;
+  step_ = 0;
   transfer_ = Transfer::Make(kSuperblockBytes);
   EncodeSuperblock(*superblock, transfer_->bytes());
-  transfer_->Start(device, IoRequest::Op::kWrite, kSuperblockAt[superblock->written % 2],
-                   kSuperblockBytes);
+  Begin();
 }
 
-void SuperblockWriter::AwaitWritten(TimePoint deadline) {
-  if (syncing_ || !transfer_->Await(deadline).ok()) return;
-  syncing_ = true;
-  transfer_->Start(device_, IoRequest::Op::kSync, 0, 0);
+void SuperblockWriter::Begin() {
+  const size_t copy = step_ < kSteps / 2 ? 1 - keep_ : keep_;
+  if (step_ % 2 == 0)
+    transfer_->Start(device_, IoRequest::Op::kWrite, kSuperblockAt[copy], kSuperblockBytes);
+  else
+    transfer_->Start(device_, IoRequest::Op::kSync, 0, 0);
+}
+
+void SuperblockWriter::Advance(TimePoint deadline) {
+  if (step_ + 1 == kSteps || !transfer_->Await(deadline).ok()) return;
+  ++step_;
+  Begin();
 }
 
 std::optional<Status> SuperblockWriter::Await(TimePoint deadline) {
-  AwaitWritten(deadline);
+  for (int step = -1; step != step_;) {
+    step = step_;
+    Advance(deadline);
+  }
   Status ended = transfer_->Await(deadline);
   if (!transfer_->ended()) return std::nullopt;
-  if (ended.ok() && !syncing_) return std::nullopt;  // it was written just now
+  if (ended.ok() && step_ + 1 != kSteps) return std::nullopt;  // the step ended just now
   transfer_.reset();
-  return ended.Annotate("writing the superblock");
+  return ended.Annotate("writing the superblocks");
 }
 
-Status SaveSuperblock(Device* device, Superblock* superblock) {
-  SuperblockWriter writer;
-  writer.Start(device, superblock);
-  const TimePoint deadline = Clock::now() + 2 * kSuperblockPatience;
-  if (std::optional<Status> ended = writer.Await(deadline)) return *std::move(ended);
-  return DeadlineExceeded(device->path() + " does not answer: writing the superblock");
+Status SaveSuperblock(SuperblockWriter* writer, Device* device, Superblock* superblock) {
+  writer->Start(device, superblock);
+  const TimePoint deadline = Clock::now() + SuperblockWriter::kSteps * kSuperblockPatience;
+  if (std::optional<Status> ended = writer->Await(deadline)) return *std::move(ended);
+  return DeadlineExceeded(device->path() + " does not answer: writing the superblocks");
 }
 
 }  // namespace peercache::disk

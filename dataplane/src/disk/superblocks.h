@@ -1,5 +1,6 @@
-// Reading and writing the two superblocks of a device. The one that is not the newer is written, so
-// a torn write leaves the other.
+// Reading and writing the two superblocks of a device. Both say the same: what one flipped bit or
+// one torn write takes away, the other still has. So a copy is on the device before the other one is
+// begun, and the newer one of those that were read is overwritten last.
 #pragma once
 
 #include <memory>
@@ -13,30 +14,38 @@ namespace peercache::disk {
 
 struct FoundSuperblock {
   std::optional<Superblock> superblock;
+  size_t copy = 0;      // where it was
   std::string why_not;  // for the log, when a file that was there cannot be used
 };
 
 // Fails for a file of a newer format or of another cluster, and when the device does.
 Result<FoundSuperblock> LoadSuperblock(Device* device, const std::string& cluster);
 
-// Writes a superblock and syncs it, without waiting: so that many devices do so at once.
+// Writes both copies, each with a sync, without waiting: so that many devices do so at once.
 class SuperblockWriter {
  public:
+  static constexpr int kSteps = 4;
+
+  // `keep`: the copy that is overwritten last.
+  explicit SuperblockWriter(size_t keep = 0) : keep_(keep) {}
   // Counts `written` up. Not while one is under way.
   void Start(Device* device, Superblock* superblock);
   bool under_way() const { return transfer_ != nullptr; }
-  // Begins the sync when the write has ended, for which it waits.
-  void AwaitWritten(TimePoint deadline);
-  // ok: it is on the device (fdatasync). Nothing: it has not ended by then; ask again.
+  // Waits for the step under way, and begins the next one.
+  void Advance(TimePoint deadline);
+  // ok: both are on the device (fdatasync). Nothing: they are not by then; ask again.
   std::optional<Status> Await(TimePoint deadline);
 
  private:
+  void Begin();
+
   Device* device_ = nullptr;
-  std::shared_ptr<Transfer> transfer_;  // while it is under way
-  bool syncing_ = false;
+  std::shared_ptr<Transfer> transfer_;  // while one is under way
+  size_t keep_;
+  int step_ = 0;
 };
 
 // The same, and waits.
-Status SaveSuperblock(Device* device, Superblock* superblock);
+Status SaveSuperblock(SuperblockWriter* writer, Device* device, Superblock* superblock);
 
 }  // namespace peercache::disk
