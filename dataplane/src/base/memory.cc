@@ -60,6 +60,9 @@ Status CheckIsMemory(int fd, const struct stat& info, const struct statfs& syste
   return {};
 }
 
+// A core file would hold what users have told models, and be as large as the pool. A hint.
+void LeaveOutOfCores(void* data, size_t length) { (void)::madvise(data, length, MADV_DONTDUMP); }
+
 }  // namespace
 
 size_t SmallPageSize() { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
@@ -143,6 +146,7 @@ Result<MappedRegion> MappedRegion::CreateWith(const std::string& name, size_t si
                   huge ? HugePageFix(page_size)
                        : "check the limit of address space (ulimit -v) and choose a smaller size");
   }
+  LeaveOutOfCores(data, size);
   region.data_ = static_cast<std::byte*>(data);
   region.size_ = size;
   region.mapping_ = {region.data_, size};
@@ -186,6 +190,7 @@ Result<MappedRegion> MappedRegion::Map(UniqueFd fd, size_t size, MapAccess acces
   if (start == MAP_FAILED)
     return Failed("shared memory", "mmap", size,
                   "the file must be open for the access asked for; check ulimit -v");
+  LeaveOutOfCores(start, length);
   region.fd_ = std::move(fd);
   region.mapping_ = {static_cast<std::byte*>(start), length};
   region.data_ = region.mapping_.data() + lead;

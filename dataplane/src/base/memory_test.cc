@@ -10,7 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "base/memory_limit.h"
@@ -64,6 +67,31 @@ TEST(MappedRegion, IsSeenByWhoeverMapsItsFd) {
   EXPECT_EQ(part->data()[10], std::byte{42});
   part->data()[99] = std::byte{43};
   EXPECT_EQ(ours.data()[3 * kMiB + 89], std::byte{43});
+}
+
+// By the flags that the kernel prints of the mapping at `data`.
+bool IsInCores(const std::byte* data) {
+  std::ifstream smaps("/proc/self/smaps");
+  bool within = false;
+  for (std::string line; std::getline(smaps, line);) {
+    uintptr_t first = 0, last = 0;
+    const auto at = reinterpret_cast<uintptr_t>(data);
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " ", &first, &last) == 2)
+      within = first <= at && at < last;
+    if (within && line.starts_with("VmFlags:")) return line.find(" dd") == std::string::npos;
+  }
+  ADD_FAILURE() << "no mapping there";
+  return true;
+}
+
+TEST(MappedRegion, IsLeftOutOfCoreFiles) {
+  const MappedRegion ours = Make(2 * kMiB, HugePages::kOff);
+  EXPECT_FALSE(IsInCores(ours.data()));
+  const auto theirs = MappedRegion::Map(UniqueFd(::dup(ours.fd())), kMiB, MapAccess::kRead);
+  ASSERT_TRUE(theirs.ok());
+  EXPECT_FALSE(IsInCores(theirs->data()));
+  const std::byte here{};
+  EXPECT_TRUE(IsInCores(&here)) << "or this tests nothing";
 }
 
 TEST(MappedRegion, MovesItsMapping) {

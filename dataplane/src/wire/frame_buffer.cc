@@ -25,6 +25,7 @@ bool FrameBuffer::Grow(size_t have, size_t frame) {
   // Not of the heap, which keeps what it was given once.
   void* mapped = mmap(nullptr, frame, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return false;
+  (void)madvise(mapped, frame, MADV_DONTDUMP);  // pages
   std::memcpy(mapped, data(), have);
   large_ = {static_cast<std::byte*>(mapped), UnmapFrame{frame}};
   return true;
