@@ -359,7 +359,7 @@ bool DiskTier::RecordRound(uint64_t number, TimePoint deadline) {
   }
   for (int step = 1; step < SuperblockWriter::kSteps; ++step)
     for (Part& part : parts_)
-      if (part.on() && part.writer.under_way()) part.writer.Advance(deadline);
+      if (part.on() && part.writer.under_way()) (void)part.writer.Advance(deadline);
   bool ended = true;
   for (Part& part : parts_) {
     if (!part.on() || !part.writer.under_way()) continue;

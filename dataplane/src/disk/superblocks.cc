@@ -67,16 +67,15 @@ void SuperblockWriter::Begin() {
     transfer_->Start(device_, IoRequest::Op::kSync, 0, 0);
 }
 
-void SuperblockWriter::Advance(TimePoint deadline) {
-  if (step_ + 1 == kSteps || !transfer_->Await(deadline).ok()) return;
+bool SuperblockWriter::Advance(TimePoint deadline) {
+  if (step_ + 1 == kSteps || !transfer_->Await(deadline).ok()) return false;
   ++step_;
   Begin();
+  return true;
 }
 
 std::optional<Status> SuperblockWriter::Await(TimePoint deadline) {
-  for (int step = -1; step != step_;) {
-    step = step_;
-    Advance(deadline);
+  while (Advance(deadline)) {
   }
   Status ended = transfer_->Await(deadline);
   if (!transfer_->ended()) return std::nullopt;

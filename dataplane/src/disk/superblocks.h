@@ -1,6 +1,6 @@
 // Reading and writing the two superblocks of a device. Both say the same: what one flipped bit or
-// one torn write takes away, the other still has. So a copy is on the device before the other one is
-// begun, and the newer one of those that were read is overwritten last.
+// one torn write takes away, the other still has. So a copy is on the device before the other one
+// is begun, and the newer one of those that were read is overwritten last.
 #pragma once
 
 #include <memory>
@@ -31,8 +31,9 @@ class SuperblockWriter {
   // Counts `written` up. Not while one is under way.
   void Start(Device* device, Superblock* superblock);
   bool under_way() const { return transfer_ != nullptr; }
-  // Waits for the step under way, and begins the next one.
-  void Advance(TimePoint deadline);
+  // Waits for the step under way, and begins the next one. False: it is the last one, or it has not
+  // ended by then, or has failed.
+  bool Advance(TimePoint deadline);
   // ok: both are on the device (fdatasync). Nothing: they are not by then; ask again.
   std::optional<Status> Await(TimePoint deadline);
 
