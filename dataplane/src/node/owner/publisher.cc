@@ -121,15 +121,9 @@ void Publisher::Publish(std::span<const HeldPage> pages, std::span<uint8_t> ok,
   }
 }
 
-std::optional<uint16_t> Publisher::IndexOf(uint64_t node) const {
-  if (node == peers_->self()) return Peers::kSelf;
-  const PeerRef peer = peers_->Find(node);
-  return peer == nullptr ? std::nullopt : std::optional(peer->index());
-}
-
 void Publisher::PublishToPeers(std::span<const HeldPage> pages, const Groups& groups,
                                std::span<uint8_t> failed, TimePoint deadline,
-                               std::unordered_map<uint16_t, size_t>* refused) {
+                               std::unordered_map<uint64_t, size_t>* refused) {
   struct Sent {
     PeerRef peer;
     OwnerStamp stamp;
@@ -137,15 +131,15 @@ void Publisher::PublishToPeers(std::span<const HeldPage> pages, const Groups& gr
   };
   // The shard says that it has no record of the page, so no note is needed; a former process of it
   // may still serve one, until it is `silent`.
-  const auto refuse = [&](size_t i, uint16_t shard, bool silent) {
+  const auto refuse = [&](size_t i, uint64_t node, uint16_t index, bool silent) {
     if (MustBeServed(pages[i])) {
       failed[i] = 1;
       return;
     }
     offers_.Refused();
-    if (refused != nullptr) ++(*refused)[shard];
+    if (refused != nullptr) ++(*refused)[node];
     Holdings* const holdings = Of(pages[i].record.tier);
-    if (silent && holdings->Unnote(PlaceOf(pages[i]), shard))
+    if (silent && holdings->Unnote(PlaceOf(pages[i]), index))
       holdings->Told(PlaceOf(pages[i]), Clock::now());
     else
       failed[i] = 1;
@@ -159,7 +153,7 @@ void Publisher::PublishToPeers(std::span<const HeldPage> pages, const Groups& gr
       if (!accepted)
         failed[which[i]] = 1;
       else if (outcomes[i] == kRefused)
-        refuse(which[i], Peers::kSelf, true);
+        refuse(which[i], peers_->self(), Peers::kSelf, true);
     }
   }
   std::vector<Sent> sent;
@@ -194,8 +188,10 @@ void Publisher::PublishToPeers(std::span<const HeldPage> pages, const Groups& gr
     for (size_t i = 0; i < sent[c].which.size(); ++i) {
       const size_t page = sent[c].which[i];
       if (!valid) failed[page] = 1;
-      if (valid && answer.outcomes[i] == kRefused)
-        refuse(page, sent[c].peer->index(), answered > sent[c].peer->SilentAfter());
+      if (valid && answer.outcomes[i] == kRefused) {
+        const Peer& shard = *sent[c].peer;
+        refuse(page, shard.node(), shard.index(), answered > shard.SilentAfter());
+      }
       if (!valid || answer.outcomes[i] != kStored) continue;
       stored.push_back(page);
       if (std::find(contacts.begin(), contacts.end(), sent[c].peer) == contacts.end()) {
@@ -393,16 +389,14 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
     int missing_count = 0;
     for (int t = 0; t < targets.count; ++t) {
       const uint64_t node = targets.nodes[t];
-      const PeerRef peer = peers_->Find(node);
-      const bool there =
-          node == peers_->self()
-              ? info.published_to.Names(Peers::kSelf)
-              : peer != nullptr && info.published_to.Names(peer->index()) && !resync.contains(peer);
-      if (node == 0 || there) continue;
-      const std::optional<uint16_t> index = IndexOf(node);
+      if (node == 0) continue;
+      const bool own = node == peers_->self();
+      const PeerRef peer = own ? nullptr : peers_->Find(node);
+      const bool noted = own ? info.published_to.Names(Peers::kSelf)
+                             : peer != nullptr && info.published_to.Names(peer->index());
+      if (noted && !resync.contains(peer)) continue;
       // What is noted there, of before, is told all the same: the note would stay.
-      if (index && full_.contains(*index) && holdings == disk_ && !info.published_to.Names(*index))
-        continue;
+      if (!noted && holdings == disk_ && full_.contains(node)) continue;
       missing[missing_count++] = node;
     }
     std::vector<uint16_t> surplus;
@@ -491,13 +485,11 @@ size_t Publisher::FlushRepair(std::vector<HeldPage>* pages, Groups* publish,
   Holdings* const holdings = Of(pages->front().record.tier);  // that of all of them
   std::vector<uint8_t> failed(pages->size(), 0);
   const TimePoint now = Clock::now();
-  std::unordered_map<uint16_t, size_t> refused;
+  std::unordered_map<uint64_t, size_t> refused;
   PublishToPeers(*pages, *publish, failed, now + options_.peer_timeout, &refused);
   holdings->Published(*pages);
   for (const auto& [node, which] : *publish) {
-    const std::optional<uint16_t> index = IndexOf(node);
-    if (index && holdings == disk_ && !which.empty() && refused[*index] == which.size())
-      full_.insert(*index);
+    if (holdings == disk_ && !which.empty() && refused[node] == which.size()) full_.insert(node);
   }
 
   for (const auto& [index, surplus] : *withdraw) {

@@ -16,7 +16,6 @@
 #pragma once
 
 #include <atomic>
-#include <optional>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
@@ -93,12 +92,11 @@ class Publisher {
                                 uint16_t peer);
   bool PublishToSelf(std::span<const HeldPage> pages, std::span<const size_t> which,
                      std::span<uint8_t> outcomes);
-  std::optional<uint16_t> IndexOf(uint64_t node) const;
-  // refused: how many need not be served and found no room, by the shard's index.
+  // refused: how many need not be served and found no room, by the shard's node.
   void PublishToPeers(std::span<const HeldPage> pages,
                       const std::unordered_map<uint64_t, std::vector<size_t>>& groups,
                       std::span<uint8_t> failed, TimePoint deadline,
-                      std::unordered_map<uint16_t, size_t>* refused = nullptr);
+                      std::unordered_map<uint64_t, size_t>* refused = nullptr);
   // Decodes the answer and ends the owner message; true when it counts.
   template <typename Answer>  // ShardAnswer or WithdrawAnswer
   static bool End(const PeerCall& call, const OwnerStamp& sent, Answer* answer, TimePoint now);
@@ -138,7 +136,7 @@ class Publisher {
   TimePoint forget_at_ = TimePoint::max();  // when a note that had to stay may be removed
   Offers offers_;
   // Shards that refused all pages on disk of a message in this pass: they hear of no more of them.
-  std::unordered_set<uint16_t> full_;
+  std::unordered_set<uint64_t> full_;
 };
 
 }  // namespace peercache
