@@ -6,7 +6,7 @@
 #   engine      SGLang's storage layer on a CPU; end-to-end tests only
 #   embedded    the Python package with a node in it, for the engine; end-to-end tests only
 #
-#   docker build --target dataplane -t peercache/dataplane .     (or hack/images/build-images.sh)
+#   docker build --target dataplane -t peercache/dataplane .     (or hack/release/images/build-images.sh)
 #
 # With --platform linux/arm64 (ARCH=arm64) the first three are for that architecture. They are compiled on the machine's own, and an
 # emulator runs only what installs packages.

@@ -12,12 +12,12 @@ SHELL := /bin/bash
 # New files too, before they are added: what lint passes on is then what a commit holds.
 LIST_FILES := git ls-files --cached --others --exclude-standard
 
-include hack/cluster.mk
-include hack/images.mk
-include hack/olm.mk
-include hack/release.mk
-include hack/site.mk
-include hack/soft-rdma.mk
+include hack/lab/cluster.mk
+include hack/release/images.mk
+include hack/release/olm.mk
+include hack/release/release.mk
+include hack/release/site.mk
+include hack/lab/soft-rdma.mk
 include dataplane/dataplane.mk
 include operator/operator.mk
 include kubectl/kubectl.mk
@@ -55,9 +55,9 @@ lint: deps ## All linters, and whether generated files are up to date
 	@$(MAKE) --no-print-directory lint-rooms lint-shell lint-workflows lint-cpp lint-python lint-go generate-check
 
 .PHONY: lint-rooms
-lint-rooms: ## Who may include whom (hack/rooms); files that comments name
+lint-rooms: ## Who may include whom (hack/dev/rooms); files that comments name
 	@echo "==> rooms"
-	@/usr/bin/python3 hack/rooms
+	@/usr/bin/python3 hack/dev/rooms
 
 .PHONY: lint-shell
 lint-shell:
@@ -66,19 +66,19 @@ lint-shell:
 
 # Lanes in this order: what others need is compiled from the beginning, and what waits for nothing
 # runs, beside lanes that mostly wait. Guests of test-rdma and of test-rdma-kubernetes want
-# processors for themselves: they come when all is compiled. hack/lanes says what ends a run, what
+# processors for themselves: they come when all is compiled. hack/dev/lanes says what ends a run, what
 # is tried again, and which lanes run at full length (FULL).
 TEST_LANES := e2e-build build-cpp build-tsan test-checks test-python $(LANES_BESIDE) \
 	test-dashboard test-faults test-hostile test-cpp test-tsan test-stress test-rdma \
 	test-rdma-kubernetes $(LANES_BESIDE_E2E) test-envtest test-model test-fuzz test-kill test-site \
-	test-go test-rules test-render test-chart-upgrade test-push e2e
+	test-go test-rules test-render test-chart-upgrade test-push test-families e2e
 
 # In a lane's recipe: $(1) where not all of the lane is asked for, nor a test by its name; otherwise $(2).
 short = $(if $(FULL)$(ONLY),$(2),$(1))
 
 .PHONY: test
 test: deps ## All lanes, each in its short form
-	@/usr/bin/python3 hack/lanes $(TEST_LANES)
+	@/usr/bin/python3 hack/dev/lanes $(TEST_LANES)
 
 .PHONY: test-all
 test-all: deps ## All lanes at full length, ratio-rdma and lint (an hour)
@@ -91,15 +91,15 @@ test-under-load: ## make test, or TEST_LANES, beside a spinning process a proces
 .PHONY: test-checks
 test-checks: ## The checks of the lanes, rooms, website and wheels
 	@echo "==> what runs the lanes, the helpers of hack/lib.sh, the rooms, the website, wheels"
-	@dataplane/python/test.sh -q -p no:cacheprovider ../hack/lanes ../hack/rooms ../hack/site ../hack/release/wheels
+	@dataplane/python/test.sh -q -p no:cacheprovider ../hack/dev/lanes ../hack/dev/rooms ../hack/release/site ../hack/release/wheels
 
 .PHONY: test-host
 test-host: ## C++ unit tests on HOST=debian-13, ubuntu-24.04 or debian-12
-	@hack/hosts/test.sh $(HOST)
+	@hack/lab/hosts/test.sh $(HOST)
 
 .PHONY: test-arm64
 test-arm64: ## C++ unit tests and two nodes of arm64, under an emulator
-	@hack/hosts/arm64.sh
+	@hack/lab/hosts/arm64.sh
 
 .PHONY: test-kubernetes
 test-kubernetes: ## test-envtest, test-chart-upgrade on KUBERNETES=1.31 or 1.34
@@ -110,10 +110,10 @@ lint-python: lint-lanes
 
 .PHONY: lint-lanes
 lint-lanes:
-	@cd dataplane && ruff check --config pyproject.toml ../hack/lanes ../hack/rooms && \
-		ruff format --check --config pyproject.toml ../hack/lanes ../hack/rooms && \
-		MYPYPATH=../hack/lanes mypy $(addprefix ../hack/lanes/,__main__.py beside.py run.py named.py alarms.py load.py touched.py) && \
-		MYPYPATH=../hack/rooms mypy $(addprefix ../hack/rooms/,__main__.py rooms.py named_files.py threads.py)
+	@cd dataplane && ruff check --config pyproject.toml ../hack/dev/lanes ../hack/dev/rooms && \
+		ruff format --check --config pyproject.toml ../hack/dev/lanes ../hack/dev/rooms && \
+		MYPYPATH=../hack/dev/lanes mypy $(addprefix ../hack/dev/lanes/,__main__.py beside.py run.py named.py alarms.py load.py touched.py alone.py) && \
+		MYPYPATH=../hack/dev/rooms mypy $(addprefix ../hack/dev/rooms/,__main__.py rooms.py named_files.py threads.py)
 
 .PHONY: clean
 clean: ## Remove what was built in the tree (caches outside stay)

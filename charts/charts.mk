@@ -2,9 +2,9 @@
 #   make -f charts/charts.mk test-render
 
 GO_BUILD_ENV ?= CGO_ENABLED=0 GOFLAGS='-mod=readonly -buildvcs=false -trimpath'
-include hack/go.mk
+include hack/dev/go.mk
 # The folder with helm, kubectl (for `kubectl kustomize`), kube-apiserver and etcd.
-TOOLS_BIN = $$(hack/cluster/build.sh $(KUBERNETES_TOOLS))
+TOOLS_BIN = $$(hack/lab/cluster/build.sh $(KUBERNETES_TOOLS))
 
 .PHONY: chart-files
 chart-files: ## Copy the CRD, RBAC rules and alerts into the chart

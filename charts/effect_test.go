@@ -21,6 +21,7 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 	parse(t, "peercache/values.yaml", &values)
 	enable(values)
 	at(values, "webhook.certManager.issuerRef")["name"] = "ours" // without one there is no kind and no group
+	at(values, "webhook.clientCA")["configMapName"] = "ours"     // without one there are no names
 	before := renderValues(t, values)
 	for _, leaf := range leaves("", values) {
 		if leaf == "watchNamespaces" { // TestWatchNamespaces: it goes with less than everything
@@ -36,6 +37,9 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 			holder := at(changed, path)
 			was := holder[key]
 			holder[key] = another(t, leaf, was)
+			if leaf == "webhook.enabled" { // TestMetricsNeedACertificate
+				at(changed, "metrics.tls")["enabled"] = false
+			}
 			if renderValues(t, changed) == before {
 				t.Errorf("%v instead of %v changes nothing", holder[key], was)
 			}
@@ -50,6 +54,8 @@ var others = map[string]any{
 	"image.pullPolicy":                "Always",
 	"networkPolicy.metricsFrom":       []any{map[string]any{"podSelector": map[string]any{}}},
 	"rbac.namespaces":                 []any{"inference"},
+	"openshift.members":               []any{map[string]any{"namespace": "inference", "cluster": "kv"}},
+	"webhook.clientCA.commonNames":    []any{"kube-apiserver"},
 	"rbac.networks.namespaces":        []any{"inference"},
 	"rbac.missedPods.namespaces":      []any{"inference"},
 	"metrics.podMonitors.interval":    "15s",

@@ -25,7 +25,10 @@ func TestWatchNamespaces(t *testing.T) {
 				"missed-pods in a", "missed-pods in b", "monitoring in a", "monitoring in b", "networks in b", "nodes in a", "nodes in b", "pods in a",
 				"pods in b", "tokens in a", "tokens in b", "watch in a", "watch in b",
 			},
-			[]string{"mutatingwebhookconfigurations [get list watch update]", "mutatingwebhookconfigurations [get list watch]"},
+			[]string{
+				"mutatingwebhookconfigurations [get list watch update]", "mutatingwebhookconfigurations [get list watch]",
+				"validatingadmissionpolicies [get]",
+			},
 		},
 		"with a certificate of cert-manager": {
 			[]string{"watchNamespaces={a}", "webhook.certManager.enabled=true"}, []string{"nodes in a", "pods in a", "tokens in a", "watch in a"},
@@ -33,6 +36,10 @@ func TestWatchNamespaces(t *testing.T) {
 		},
 		"without its webhook": {
 			[]string{"watchNamespaces={a}", "webhook.enabled=false", "rbac.tokens.enabled=false"}, []string{"nodes in a", "pods in a", "watch in a"}, nil,
+		},
+		"without its webhook, but with networks": {
+			[]string{"watchNamespaces={a}", "webhook.enabled=false", "rbac.networks.enabled=true"},
+			[]string{"networks in a", "nodes in a", "pods in a", "tokens in a", "watch in a"}, []string{"validatingadmissionpolicies [get]"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,6 +68,15 @@ func TestWatchNamespaces(t *testing.T) {
 				t.Errorf("rights %q, and in all namespaces %q; want %q and %q", bound, elsewhere, test.bound, test.elsewhere)
 			}
 		})
+	}
+}
+
+// TestMetricsNeedACertificate: without a webhook there is none.
+func TestMetricsNeedACertificate(t *testing.T) {
+	_, stderr, err := run(t.Context(), program(t, "HELM", "helm"), "template", release, "peercache", "--namespace", namespace,
+		"--kube-version", kubeVersion, "--set", "webhook.enabled=false", "--set", "metrics.tls.enabled=true")
+	if err == nil || !strings.Contains(stderr, "metrics.tls.enabled=true needs the certificate of the webhook") {
+		t.Errorf("error %v, %s", err, stderr)
 	}
 }
 

@@ -33,8 +33,10 @@ func TestSameAdditions(t *testing.T) {
 		folder string
 		count  int
 	}{
-		"csi.enabled":           {"../config/csi", 5},
+		"csi.enabled":           {"../config/csi", 6},
 		"networkPolicy.enabled": {"../config/networkpolicy", 1},
+
+		"admission.requireDaemonSets.enabled": {"../config/writers", 2},
 
 		"rbac.admissionPolicies.enabled": {"../config/rights/admission-policies", 2},
 		"rbac.missedPods.enabled":        {"../config/rights/missed-pods", 2},

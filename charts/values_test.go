@@ -100,7 +100,7 @@ func TestValues(t *testing.T) {
 			"imagePullSecrets[0].name=creds",
 		}, func(t *testing.T, all objects) {
 			container, pod := operatorContainer(t, all)
-			wantArgs(t, container, "--dataplane-image=registry.test/dp@"+digest, "--client-image=docker.io/peercache/client:v9")
+			wantArgs(t, container, "--dataplane-image=registry.test/dp@"+digest, "--client-image=ghcr.io/peercache/peercache/client:v9")
 			if container["image"] != "registry.test/op:1.2.3" || container["imagePullPolicy"] != "Always" {
 				t.Errorf("image %v, policy %v", container["image"], container["imagePullPolicy"])
 			}
@@ -112,6 +112,16 @@ func TestValues(t *testing.T) {
 			all.get(t, "PodDisruptionBudget", "peercache-operator")
 			container, _ := operatorContainer(t, all)
 			wantArgs(t, container, "--leader-elect")
+		}},
+		{"an API server that reaches no pod", []string{"hostNetwork=true"}, func(t *testing.T, all objects) {
+			_, pod := operatorContainer(t, all)
+			if pod["hostNetwork"] != true || pod["dnsPolicy"] != "ClusterFirstWithHostNet" {
+				t.Errorf("the pod is %v", pod)
+			}
+			spec := all.get(t, "Deployment", "peercache-operator").Object["spec"].(map[string]any)
+			if !strings.Contains(fmt.Sprint(spec["strategy"]), "maxSurge:0") {
+				t.Errorf("an update waits for ports: %v", spec["strategy"])
+			}
 		}},
 		{"no disruption budget", []string{"replicas=3", "podDisruptionBudget.enabled=false"}, func(t *testing.T, all objects) {
 			if all.has("PodDisruptionBudget") {
@@ -178,6 +188,25 @@ func TestValues(t *testing.T) {
 				t.Errorf("signed by %v", issuer)
 			}
 		}},
+		{"certificates of who may ask the webhook", []string{
+			"webhook.clientCA.configMapName=askers", "webhook.clientCA.commonNames={a,b}",
+		}, func(t *testing.T, all objects) {
+			container, pod := operatorContainer(t, all)
+			wantArgs(t, container, "--webhook-client-ca=/etc/peercache/clients/ca.crt", "--webhook-client-names=a,b")
+			mount := container["volumeMounts"].([]any)[1].(map[string]any)
+			volume := pod["volumes"].([]any)[1].(map[string]any)
+			if mount["mountPath"] != "/etc/peercache/clients" || mount["name"] != volume["name"] ||
+				volume["configMap"].(map[string]any)["name"] != "askers" {
+				t.Errorf("mounts %v of %v", mount, volume)
+			}
+		}},
+		{"nobody asks without a webhook", []string{"webhook.enabled=false", "webhook.clientCA.configMapName=askers"},
+			func(t *testing.T, all objects) {
+				container, pod := operatorContainer(t, all)
+				if strings.Contains(fmt.Sprint(container["args"], pod["volumes"]), "client-ca") || len(pod["volumes"].([]any)) != 1 {
+					t.Errorf("parts of it are rendered: %v, %v", container["args"], pod["volumes"])
+				}
+			}},
 		{"no certificate without a webhook", []string{"webhook.enabled=false", "webhook.certManager.enabled=true"}, func(t *testing.T, all objects) {
 			container, pod := operatorContainer(t, all)
 			if all.has("Certificate") || all.has("Issuer") || len(pod["volumes"].([]any)) != 1 || strings.Contains(fmt.Sprint(container["args"]), "certificates") {
@@ -294,6 +323,21 @@ func TestValues(t *testing.T) {
 			}
 			all.get(t, "PodMonitor", "peercache-nodes")
 		}},
+		{"metrics by HTTPS", []string{"metrics.tls.enabled=true", "metrics.serviceMonitor.enabled=true"}, func(t *testing.T, all objects) {
+			container, _ := operatorContainer(t, all)
+			wantArgs(t, container, "--metrics-tls")
+			endpoint := list(t, all.get(t, "ServiceMonitor", "peercache-operator"), "spec", "endpoints")[0]
+			wantScheme(t, endpoint, "peercache-webhook-cert")
+		}},
+		{"metrics by HTTPS, with a certificate of cert-manager", []string{
+			"metrics.tls.enabled=true", "metrics.podMonitors.enabled=true", "webhook.certManager.enabled=true",
+		}, func(t *testing.T, all objects) {
+			endpoint := list(t, all.get(t, "PodMonitor", "peercache-operator"), "spec", "podMetricsEndpoints")[0]
+			wantScheme(t, endpoint, "peercache-webhook-tls")
+			if nodes := list(t, all.get(t, "PodMonitor", "peercache-nodes"), "spec", "podMetricsEndpoints")[0]; nodes["scheme"] != nil {
+				t.Errorf("nodes are scraped by %v", nodes)
+			}
+		}},
 		{"pod monitors", []string{
 			"metrics.podMonitors.enabled=true", "metrics.podMonitors.labels.release=prometheus", "metrics.podMonitors.interval=15s",
 		}, func(t *testing.T, all objects) {
@@ -322,6 +366,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		"webhook.timeoutSeconds=60":                        "timeoutSeconds",
 		"webhook.enable=true":                              "enable",
 		"webhook.certManager.issuerRef=ours":               "issuerRef",
+		"webhook.clientCA.commonNames={a}":                 "commonNames",
 		"webhook.certManager.issuerRef.kind=ClusterIssuer": "kind",
 		"crds.keep=maybe":                                  "keep",
 		"networkPolicy.metricsFrom=monitoring":             "metricsFrom",
@@ -353,6 +398,18 @@ func operatorContainer(t *testing.T, all objects) (container, pod map[string]any
 		t.Fatalf("containers: %v", containers)
 	}
 	return containers[0].(map[string]any), pod
+}
+
+// wantScheme: an endpoint verifies the certificate of the webhook by the CA in a Secret.
+func wantScheme(t *testing.T, endpoint map[string]any, secret string) {
+	t.Helper()
+	want := map[string]any{
+		"serverName": "peercache-webhook." + namespace + ".svc",
+		"ca":         map[string]any{"secret": map[string]any{"name": secret, "key": "ca.crt"}},
+	}
+	if endpoint["scheme"] != "https" || !equality.Semantic.DeepEqual(endpoint["tlsConfig"], want) {
+		t.Errorf("scraped by %v", endpoint)
+	}
 }
 
 func wantArgs(t *testing.T, container map[string]any, want ...string) {

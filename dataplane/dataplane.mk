@@ -5,8 +5,9 @@ CPP_FILES = $(shell $(LIST_FILES) 'dataplane/*.cc' 'dataplane/*.h')
 PYTHON_INCLUDE ?= $(shell /usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')
 PYTHON_SOABI ?= $(shell /usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_config_var("SOABI"))')
 
-# Several sources compiled as one: half the time when everything is compiled, more after an edit.
-UNITY ?= $(if $(CI),ON,OFF)
+# Several sources compiled as one: half the time when everything is compiled, more after an edit, for which `make test-cpp IN=`
+# is there.
+UNITY ?= ON
 
 # Configures the folder of a preset with $(3), and builds there with $(2). Lanes that run beside each other take turns: two
 # builds in one folder spoil it.
@@ -108,7 +109,7 @@ short_pytest = $(call short,-m 'not full')
 
 .PHONY: build-former
 build-former: ## The former data plane, which test-faults runs, too (cached)
-	@hack/former/build.sh >/dev/null
+	@hack/lab/former/build.sh >/dev/null
 
 .PHONY: test-faults
 test-faults: build-dataplane build-former ## Hosts that die, freeze, lose frames; 64 nodes; two releases (root)
@@ -182,8 +183,8 @@ ratios: build-dataplane ## The data plane beside the limits of this machine (10 
 others: build-dataplane ## Beside Mooncake Store and the original PeerCache (3 minutes; root)
 	@echo "==> others: the same calls to each store, in turns"
 	@PYTHONPATH=dataplane/python PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m peercache_bench others \
-		--build dataplane/build/release --mooncake "$$(hack/others/install.sh mooncake)" \
-		--original "$$(hack/others/install.sh original)" --out $(BENCH_OUT)
+		--build dataplane/build/release --mooncake "$$(hack/lab/others/install.sh mooncake)" \
+		--original "$$(hack/lab/others/install.sh original)" --out $(BENCH_OUT)
 
 # A folder on the drive that is measured; what engines ask for.
 DISK ?= $(BENCH_OUT)
@@ -206,6 +207,9 @@ format: ## Format the C++ and Python code
 lint-cpp:
 	@echo "==> clang-format"
 	@clang-format --dry-run -Werror $(CPP_FILES)
+	@echo "==> each changed C++ header by itself"
+	@cd dataplane && mkdir -p build && flock build/asan.lock cmake --preset asan -DCMAKE_UNITY_BUILD=$(UNITY) >/dev/null
+	@/usr/bin/python3 hack/dev/lanes/alone.py dataplane/build/asan/compile_commands.json
 
 .PHONY: lint-python
 lint-python:

@@ -4,20 +4,20 @@
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../hack/lib.sh"
-. "$HERE/../hack/cluster/toolset.sh"
+. "$HERE/../hack/lab/cluster/toolset.sh"
 
-"$HERE/../hack/deps.sh" --cluster
-"$HERE/../hack/cluster/build.sh"
-"$HERE/../hack/cluster/images.sh" >/dev/null
-"$HERE/../hack/images/build-images.sh"
-"$HERE/../hack/cluster/monitoring/images.sh" >/dev/null
-"$HERE/../hack/cluster/registry/images.sh" >/dev/null
-"$HERE/../hack/cluster/policies/images.sh" >/dev/null
-"$HERE/../hack/cluster/lws/images.sh" >/dev/null
-"$HERE/../hack/cluster/build.sh" --push >/dev/null
+"$HERE/../hack/dev/deps.sh" --cluster
+"$HERE/../hack/lab/cluster/build.sh"
+"$HERE/../hack/lab/cluster/images.sh" >/dev/null
+"$HERE/../hack/release/images/build-images.sh"
+"$HERE/../hack/lab/cluster/monitoring/images.sh" >/dev/null
+"$HERE/../hack/lab/cluster/registry/images.sh" >/dev/null
+"$HERE/../hack/lab/cluster/policies/images.sh" >/dev/null
+"$HERE/../hack/lab/cluster/lws/images.sh" >/dev/null
+"$HERE/../hack/lab/cluster/build.sh" --push >/dev/null
 # Of test-rdma-kubernetes.
-"$HERE/../hack/cluster/build.sh" --rdma >/dev/null
-"$HERE/../hack/cluster/fabric/images.sh" >/dev/null
-"$HERE/../hack/soft-rdma/qemu/kernel.sh" >/dev/null
+"$HERE/../hack/lab/cluster/build.sh" --rdma >/dev/null
+"$HERE/../hack/lab/cluster/fabric/images.sh" >/dev/null
+"$HERE/../hack/lab/soft-rdma/qemu/kernel.sh" >/dev/null
 step "compiling the suite"
 (cd "$PEERCACHE_ROOT" && nice go test -c -tags e2e -o /dev/null ./e2e)

@@ -161,12 +161,16 @@ func waitForDisks(ctx context.Context) {
 	Eventually(func(g Gomega) {
 		cluster := clusterNamed(ctx, clusterName)
 		g.Expect(conditionMessage(cluster, v1alpha1.ConditionProgressing)).To(HavePrefix("False"))
-		g.Expect(conditionMessage(cluster, v1alpha1.ConditionDisksHealthy)).To(HavePrefix("True"))
+		// Of each node before the condition, which may be of the nodes before, and does not say why a drive is off.
 		for _, machine := range nodes.all() {
 			status, err := nodeStatus(ctx, machine)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(status.Disk).NotTo(BeNil(), "drives of %s", machine)
+			for _, device := range status.Disk.Devices {
+				g.Expect(device.On).To(BeTrue(), "the drive of %s: %s", machine, device.Why)
+			}
 		}
+		g.Expect(conditionMessage(cluster, v1alpha1.ConditionDisksHealthy)).To(HavePrefix("True"))
 	}).WithContext(ctx).WithTimeout(2*time.Minute).Should(Succeed(), "the nodes have no drives")
 	waitForNodes(ctx)
 }

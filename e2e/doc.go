@@ -8,7 +8,7 @@
 //	e2e/run.sh -ginkgo.focus='14 scenarios'
 //
 // The suite carries the build tag e2e. It needs KUBECONFIG, helm, kubectl and kubectl-peercache on PATH, the images on every machine
-// (docker.io/peercache/*:<VERSION>), and PEERCACHE_CLUSTER_HOOKS, the program that reaches below Kubernetes:
+// (ghcr.io/peercache/peercache/*:<VERSION>), and PEERCACHE_CLUSTER_HOOKS, the program that reaches below Kubernetes:
 //
 //	HOOKS node-exec NODE CMD...        run a command on a machine
 //	HOOKS node-link NODE up|down       plug or unplug its network
@@ -21,6 +21,6 @@
 //	HOOKS policies up|down             install or remove what enforces NetworkPolicies
 //	HOOKS registry up|down             install or remove a registry that machines pull from; prints its address
 //
-// hack/cluster/cluster is one for both of its providers, except that kind has no second network. ARTIFACTS (default
+// hack/lab/cluster/cluster is one for both of its providers, except that kind has no second network. ARTIFACTS (default
 // e2e/out) is the folder for the table of scenarios and, after a failure, for logs and events.
 package e2e

@@ -91,7 +91,7 @@ func embeddedPod(e engine) *corev1.Pod {
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(30)) // to leave in
 	pod.Spec.Volumes = []corev1.Volume{{Name: "package", VolumeSource: corev1.VolumeSource{
 		Image: &corev1.ImageVolumeSource{
-			Reference: "docker.io/peercache/embedded:" + version(), PullPolicy: corev1.PullIfNotPresent,
+			Reference: "ghcr.io/peercache/peercache/embedded:" + version(), PullPolicy: corev1.PullIfNotPresent,
 		},
 	}}}
 	c := &pod.Spec.Containers[0]

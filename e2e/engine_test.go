@@ -50,7 +50,7 @@ func enginePod(name, node string, more ...string) *corev1.Pod {
 			RestartPolicy:                 corev1.RestartPolicyNever,
 			Containers: []corev1.Container{{
 				Name:            "engine",
-				Image:           "docker.io/peercache/engine:" + version(),
+				Image:           "ghcr.io/peercache/peercache/engine:" + version(),
 				ImagePullPolicy: corev1.PullIfNotPresent,
 				Command:         []string{"python3", "-m", "sglang.launch_server"},
 				Args:            args,

@@ -109,11 +109,10 @@ func registryManifest() string {
 		return b.Language == "yaml" && strings.HasPrefix(b.Text, quickStartMarker)
 	})
 	Expect(cluster).NotTo(Equal(-1), "%s has no manifest of a cache", registryPage)
-	Expect(strings.Count(blocks[cluster].Text, readmePool)).To(Equal(1), "%q in\n%s", readmePool, blocks[cluster].Text)
 	Expect(slices.ContainsFunc(blocks, func(b markdown.Block) bool {
 		return strings.Contains(b.Text, "kind: Deployment") && strings.Contains(b.Text, "peercache.io/inject: "+clusterName)
 	})).To(BeTrue(), "%s connects no pod", registryPage)
-	return strings.Replace(blocks[cluster].Text, readmePool, suitePool, 1)
+	return suiteManifest(blocks[cluster].Text)
 }
 
 // runIn runs a page's command as its reader would, in a folder without the source tree.

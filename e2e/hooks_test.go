@@ -21,7 +21,7 @@ func newHooks() (hooks, error) {
 	program := os.Getenv("PEERCACHE_CLUSTER_HOOKS")
 	if program == "" {
 		return hooks{}, errors.New("PEERCACHE_CLUSTER_HOOKS is not set: name the program that reaches the machines, " +
-			"such as hack/cluster/cluster, or run `make e2e`")
+			"such as hack/lab/cluster/cluster, or run `make e2e`")
 	}
 	if _, err := exec.LookPath(program); err != nil {
 		return hooks{}, fmt.Errorf("PEERCACHE_CLUSTER_HOOKS=%s cannot be run: %w", program, err)

@@ -224,6 +224,53 @@ func kubectlSpecs() {
 		}
 	}, SpecTimeout(longest))
 
+	It("whether it is the cache: bypass, under load", func(ctx context.Context) {
+		off := [][]string{{"bypass", "--node", nodes.reader, "--off"}, {"bypass", clusterName, "--off"}}
+		defer func() {
+			for _, command := range off {
+				peercacheOK(context.WithoutCancel(ctx), command...)
+			}
+		}()
+		pages := request{Kind: "mla", Layout: "page_first", V1: true, Pages: 100, Seed: freshSeed()}
+		wrote := reader.write(ctx, pages)
+		all := pages.Pages * pageTokens
+		Expect(writer.read(ctx, pages).Hit).To(Equal(all))
+		load := pages
+		load.SHA256s, load.Seconds = wrote.SHA256s, 30
+		under := reader.start(ctx, "load", load, "")
+		waitUntilReading(ctx, nodes.reader)
+		before, err := nodePod(ctx, nodes.reader)
+		Expect(err).NotTo(HaveOccurred())
+		untilHits := func(of engine, want int, what string) {
+			began := time.Now()
+			Eventually(func() int { return of.read(ctx, pages).Hit }).WithContext(ctx).WithTimeout(hang).Should(Equal(want), what)
+			AddReportEntry(what, time.Since(began).Round(100*time.Millisecond))
+		}
+
+		Expect(peercacheOK(ctx, "bypass", "--node", nodes.reader)).To(ContainSubstring("go without the cache"))
+		untilHits(reader, 0, "hits on a machine that is bypassed")
+		Expect(reader.write(ctx, request{Kind: "mla", Layout: "page_first", V1: true, Pages: 10, Seed: freshSeed()}).Backup).To(BeZero())
+		Expect(writer.read(ctx, pages).Hit).To(Equal(all), "tokens that another machine finds")
+		expectHarmless(under.result(ctx, time.Minute))
+		Expect(peercacheOK(ctx, off[0]...)).To(ContainSubstring("use the cache again"))
+		untilHits(reader, all, "hits on a machine that is bypassed no more")
+
+		Expect(peercacheOK(ctx, "bypass", clusterName)).To(ContainSubstring("go without the cache"))
+		untilHits(writer, 0, "hits of a cluster that is bypassed")
+		untilHits(reader, 0, "hits on its other machines")
+		Eventually(func(g Gomega) {
+			cluster := &v1alpha1.PeerCacheCluster{}
+			g.Expect(kube.Get(ctx, client.ObjectKey{Namespace: namespace, Name: clusterName}, cluster)).To(Succeed())
+			g.Expect(conditionMessage(cluster, v1alpha1.ConditionReady)).To(ContainSubstring("spec.injection.bypass is Enabled"))
+		}).WithContext(ctx).WithTimeout(hang).Should(Succeed())
+		peercacheOK(ctx, off[1]...)
+		untilHits(writer, all, "hits of a cluster that is bypassed no more")
+		after, err := nodePod(ctx, nodes.reader)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(after.UID).To(Equal(before.UID))
+		Expect(after.Status.ContainerStatuses[0].RestartCount).To(Equal(before.Status.ContainerStatuses[0].RestartCount))
+	}, SpecTimeout(longest))
+
 	It("how a machine goes into maintenance and comes back: drain, undrain", func(ctx context.Context) {
 		defer func() { peercacheOK(context.WithoutCancel(ctx), "undrain", nodes.writer) }()
 		// Nobody but the writer's node has these. Being read, they are worth a place elsewhere.

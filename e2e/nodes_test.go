@@ -130,6 +130,10 @@ type status struct {
 	Disk *struct {
 		Pages        int `json:"pages"`
 		WaitingPages int `json:"waiting_pages"`
+		Devices      []struct {
+			On  bool   `json:"on"`
+			Why string `json:"why"`
+		} `json:"devices"`
 	} `json:"disk"`
 }
 

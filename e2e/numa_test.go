@@ -38,7 +38,7 @@ const (
 // kubelet so, as that of SR-IOV does. Kubelet aligns devices here and not cores: its static CPU manager would keep one of
 // two for the system. Nodes keep themselves on the CPUs of their NUMA node, which they see because the pod mounts what the
 // kubelet is shown. The kernel has the memory that it has: where that is one NUMA node, memory of the other cannot be
-// bound, and the node finds its pool elsewhere (hack/soft-rdma/qemu has two).
+// bound, and the node finds its pool elsewhere (hack/lab/soft-rdma/qemu has two).
 func numaSpecs() {
 	machine := func() string { return nodes.reader }
 

@@ -30,6 +30,7 @@ const (
 	quickStartFile   = "peercache.yaml"
 	readmePool       = "pool: 64Gi"
 	suitePool        = "pool: 256Mi"
+	readmeSelector   = `selector: {nvidia.com/gpu.present: "true"}`
 	readmeChart      = "oci://registry.example.com/peercache/charts/peercache"
 	suiteChart       = "charts/peercache"
 	quickStartMarker = "apiVersion: v1\nkind: Namespace\n"
@@ -60,8 +61,15 @@ func quickStartManifest() string {
 		}
 	}
 	Expect(found).To(HaveLen(1), "manifests of the README's quick start")
-	Expect(strings.Count(found[0], readmePool)).To(Equal(1), "%q in\n%s", readmePool, found[0])
-	return strings.Replace(found[0], readmePool, suitePool, 1)
+	return suiteManifest(found[0])
+}
+
+// suiteManifest has the suite's pool, and no selector: its machines have no GPU.
+func suiteManifest(manifest string) string {
+	for _, part := range []string{readmePool, readmeSelector} {
+		Expect(strings.Count(manifest, part)).To(Equal(1), "%q in\n%s", part, manifest)
+	}
+	return strings.NewReplacer(readmePool, suitePool, readmeSelector, "").Replace(manifest)
 }
 
 // quickStartFolder is a folder in which the README's commands find what they name: the chart and peercache.yaml.

@@ -7,6 +7,7 @@ package e2e
 import (
 	"context"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -125,8 +126,13 @@ func small(object *unstructured.Unstructured, path []string) {
 	container.ReadinessProbe = like.Spec.Containers[0].ReadinessProbe
 	container.Resources = corev1.ResourceRequirements{}
 	for i := range container.Args {
-		if i > 0 && container.Args[i-1] == "--model-path" {
+		switch {
+		case i > 0 && container.Args[i-1] == "--model-path":
 			container.Args[i] = modelName
+		case i > 0 && container.Args[i-1] == "--page-size":
+			container.Args[i] = strconv.Itoa(pageTokens)
+		default: // a script
+			container.Args[i] = strings.ReplaceAll(container.Args[i], "--page-size 64", "--page-size "+strconv.Itoa(pageTokens))
 		}
 	}
 	for i := range container.Env {

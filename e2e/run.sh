@@ -10,12 +10,12 @@
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../hack/lib.sh"
-. "$HERE/../hack/cluster/toolset.sh"
-. "$HERE/../hack/images/targets.sh"
+. "$HERE/../hack/lab/cluster/toolset.sh"
+. "$HERE/../hack/release/images/targets.sh"
 
-"$HERE/../hack/deps.sh" --cluster
+"$HERE/../hack/dev/deps.sh" --cluster
 
-BIN=$("$HERE/../hack/cluster/build.sh" --bin-dir)
+BIN=$("$HERE/../hack/lab/cluster/build.sh" --bin-dir)
 LOCKS=/var/tmp/peercache-e2e
 
 # Two runs would cut each other's links and stop each other's API server, and each begins by removing what the other made.
@@ -40,7 +40,7 @@ if [ -n "${PEERCACHE_CLUSTER_HOOKS:-}" ]; then
   [ -f "${first%%:*}" ] || die "KUBECONFIG='${KUBECONFIG:-}' is no file" "name the cluster's kubeconfig, or unset PEERCACHE_CLUSTER_HOOKS"
   lock 6 "$(cluster_identity "$KUBECONFIG")"
 else
-  export PEERCACHE_CLUSTER_HOOKS=$PEERCACHE_ROOT/hack/cluster/cluster
+  export PEERCACHE_CLUSTER_HOOKS=$PEERCACHE_ROOT/hack/lab/cluster/cluster
   folder=$(realpath -m "${PEERCACHE_CLUSTER_DIR:-/var/tmp/peercache-cluster}")
   # Who comes up at the same time, and who uses what `up` may replace. Then what it has become.
   lock 5 "${folder//\//-}"
@@ -48,10 +48,10 @@ else
   "$PEERCACHE_CLUSTER_HOOKS" up >/dev/null 5<&- 6<&-  # whose daemons stay
   KUBECONFIG=$("$PEERCACHE_CLUSTER_HOOKS" kubeconfig)
   lock 6 "$(cluster_identity "$KUBECONFIG")"
-  "$HERE/../hack/images/build-images.sh"
-  "$HERE/../hack/cluster/monitoring/images.sh" >/dev/null
+  "$HERE/../hack/release/images/build-images.sh"
+  "$HERE/../hack/lab/cluster/monitoring/images.sh" >/dev/null
   step "loading the images into the cluster"
-  "$HERE/../hack/images/load-images.sh"
+  "$HERE/../hack/release/images/load-images.sh"
   PEERCACHE_BUILD=$(cat "$(image_archive operator).inputs")
   # Images are of a commit where the work tree is; CI's must be.
   if [ -n "${CI:-}" ] || [ -z "$(git -C "$PEERCACHE_ROOT" status --porcelain)" ]; then

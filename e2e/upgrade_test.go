@@ -72,7 +72,7 @@ func upgradeSpecs() {
 		before, leader := uids(ctx), operatorLeader(ctx)
 		running, _ := startLoad(ctx, 200)
 		// As docs/upgrade.md has it: nodes stay with the image that they have.
-		upgrade(ctx, "--set", "dataplane.image.repository=docker.io/peercache/dataplane", "--set", "dataplane.image.tag="+version())
+		upgrade(ctx, "--set", "dataplane.image.repository=ghcr.io/peercache/peercache/dataplane", "--set", "dataplane.image.tag="+version())
 		// The last of the old ones, which may have taken over from the first, goes when all new ones are ready.
 		Eventually(operatorImages).WithContext(ctx).WithTimeout(time.Minute).Should(HaveEach(published.images["operator"]))
 		Eventually(operatorLeader).WithContext(ctx).WithTimeout(time.Minute).ShouldNot(Or(BeEmpty(), Equal(leader)))

@@ -23,7 +23,7 @@ die() {
 need() {  # need CMD...: commands that must be on PATH
   local c
   for c in "$@"; do
-    command -v "$c" >/dev/null || die "command '$c' is not installed" "run hack/deps.sh"
+    command -v "$c" >/dev/null || die "command '$c' is not installed" "run hack/dev/deps.sh"
   done
 }
 

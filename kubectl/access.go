@@ -40,7 +40,7 @@ const (
 // access reads objects of the Kubernetes cluster, and reaches pods for what only they can tell.
 type access struct {
 	client.Reader
-	// patch changes an object. The plug-in changes only labels of machines and one annotation of PeerCacheClusters.
+	// patch changes an object. The plug-in changes labels of machines, and a field and an annotation of PeerCacheClusters.
 	patch func(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error
 	// create and remove make and delete an object. The plug-in makes only the pods of discover, and deletes these.
 	create func(ctx context.Context, object client.Object, options ...client.CreateOption) error

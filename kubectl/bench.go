@@ -138,11 +138,7 @@ func workloadFor(cluster *v1alpha1.PeerCacheCluster, smallestPool uint64, f benc
 }
 
 func (p *plugin) bench(ctx context.Context, names []string, flags benchFlags) (*benchReport, error) {
-	a, err := p.connect()
-	if err != nil {
-		return nil, err
-	}
-	cluster, err := p.oneCluster(ctx, a, names)
+	a, cluster, err := p.oneCluster(ctx, names)
 	if err != nil {
 		return nil, err
 	}

@@ -141,7 +141,9 @@ func (p *plugin) bundleCluster(
 	if err == nil {
 		b.report(path.Join(folder, "members.txt"), members)
 	}
-	b.report(path.Join(folder, "doctor.txt"), makeDoctor(cluster, answers, runDoctors(ctx, a, pods)))
+	engines, err := a.enginePods(ctx, cluster)
+	b.addFailure(err)
+	b.report(path.Join(folder, "doctor.txt"), makeDoctor(cluster, answers, runDoctors(ctx, a, pods), engines))
 }
 
 func answersOf(answers []answer, hosts []*corev1.Pod) []answer {

@@ -52,21 +52,25 @@ func chooseClusters(
 		namespace, names[0], strings.Join(known, ", "))
 }
 
-// oneCluster returns the selected cluster, for commands that work on a single one.
-func (p *plugin) oneCluster(ctx context.Context, a *access, names []string) (*v1alpha1.PeerCacheCluster, error) {
+// oneCluster connects, and returns the selected cluster, for commands that work on a single one.
+func (p *plugin) oneCluster(ctx context.Context, names []string) (*access, *v1alpha1.PeerCacheCluster, error) {
+	a, err := p.connect()
+	if err != nil {
+		return nil, nil, err
+	}
 	found, err := p.clusters(ctx, a, names)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(found) > 1 {
 		var known []string
 		for i := range found {
 			known = append(known, found[i].Namespace+"/"+found[i].Name)
 		}
-		return nil, fmt.Errorf("there are %d PeerCacheClusters (%s): write the NAME of one, and its namespace with -n",
+		return nil, nil, fmt.Errorf("there are %d PeerCacheClusters (%s): write the NAME of one, and its namespace with -n",
 			len(found), strings.Join(known, ", "))
 	}
-	return &found[0], nil
+	return a, &found[0], nil
 }
 
 // identity is the beginning of every report about a cluster.

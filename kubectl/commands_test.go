@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -134,6 +135,31 @@ func TestDoctorIsContent(t *testing.T) {
 	}
 	if got := runCommand(t, pods, objects, "doctor", "--fail-on", "warning"); got.status != 1 {
 		t.Errorf("with --fail-on warning the status is %d", got.status)
+	}
+}
+
+// TestDoctorNamesEngines checks that what injection has noted on SGLang pods is a warning, once for pods that say the same.
+func TestDoctorNamesEngines(t *testing.T) {
+	pods, objects := fleetOfThree()
+	objects = []client.Object{cluster("kv"), objects[1], objects[2]}
+	for key := range pods.answers {
+		if strings.Contains(key, "exec") {
+			pods.answers[key] = []any{execResult{stdout: `{"findings": []}`}}
+		}
+	}
+	for name, asks := range map[string]string{"decode-0": "kv", "decode-1": "kv", "other": "elsewhere", "ended": "kv"} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "inference", Name: name, Labels: map[string]string{v1alpha1.LabelInject: asks},
+			Annotations: map[string]string{"peercache.io/partly": "kv", "peercache.io/inject-note": "do this"},
+		}}
+		if name == "ended" {
+			pod.Status.Phase = corev1.PodSucceeded
+		}
+		objects = append(objects, pod)
+	}
+	got := runCommand(t, pods, objects, "doctor")
+	if got.status != 0 || !strings.Contains(got.stdout, "0 faults, 1 warning;") || !strings.Contains(got.stdout, "warning  decode-0 +1  engine   do this\n") {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -44,11 +44,7 @@ func (p *plugin) dashboardCommand() *cobra.Command {
 }
 
 func (p *plugin) dashboard(ctx context.Context, names []string, port uint16, open bool) error {
-	a, err := p.connect()
-	if err != nil {
-		return err
-	}
-	cluster, err := p.oneCluster(ctx, a, names)
+	a, cluster, err := p.oneCluster(ctx, names)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,6 @@
 //   - a pure function builds the report: plain values, which -o json and -o yaml print as they are;
 //   - the report writes itself as text for people (report.text), with the tables of table.go.
 //
-// Each command has one file. Only drain.go, rotate.go and discoverpods.go change Kubernetes objects: a label of a machine, an
-// annotation of a PeerCacheCluster, and pods that are deleted at once. The operator does not import this package.
+// Each command has one file. Only drain.go, bypass.go, rotate.go and discoverpods.go change Kubernetes objects: labels of a
+// machine, a field and an annotation of a PeerCacheCluster, and pods that are deleted at once. The operator does not import this package.
 package kubectl

@@ -35,8 +35,8 @@ func (p *plugin) doctorCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "doctor [NAME]",
 		Short: "What is wrong and what to do: conditions, pods, and peercached doctor on every member",
-		Long: "Looks at the cluster's conditions and pods, runs `peercached doctor` in every member's pod, and prints one table\n" +
-			"with a remedy for each fault. The exit status is 1 when something is wrong.",
+		Long: "Looks at the cluster's conditions, pods and SGLang pods, runs `peercached doctor` in every member's pod, and prints one\n" +
+			"table with a remedy for each fault. The exit status is 1 when something is wrong.",
 		Args: atMostOneName,
 		RunE: func(command *cobra.Command, names []string) error {
 			if failOn != gradeFault && failOn != gradeWarning {
@@ -46,7 +46,11 @@ func (p *plugin) doctorCommand() *cobra.Command {
 			err := p.forClusters(command.Context(), names, &out, func(
 				ctx context.Context, a *access, cluster *v1alpha1.PeerCacheCluster, pods []*corev1.Pod,
 			) (clusterReport, error) {
-				r := makeDoctor(cluster, p.ask(ctx, a, cluster, pods), runDoctors(ctx, a, pods))
+				engines, err := a.enginePods(ctx, cluster)
+				if err != nil {
+					return nil, err
+				}
+				r := makeDoctor(cluster, p.ask(ctx, a, cluster, pods), runDoctors(ctx, a, pods), engines)
 				wrong = wrong || r.Faults > 0 || failOn == gradeWarning && r.Warnings > 0
 				return r, nil
 			})
@@ -137,7 +141,7 @@ type problem struct {
 // wholeCluster is the place of a problem that concerns the cluster and no single node.
 const wholeCluster = "cluster"
 
-func makeDoctor(cluster *v1alpha1.PeerCacheCluster, answers []answer, examined []doctorResult) *doctorReport {
+func makeDoctor(cluster *v1alpha1.PeerCacheCluster, answers []answer, examined []doctorResult, engines []corev1.Pod) *doctorReport {
 	r := &doctorReport{identity: identityOf(cluster), Nodes: len(answers), Problems: []problem{}}
 	r.addConditions(cluster)
 	for _, got := range answers {
@@ -153,6 +157,7 @@ func makeDoctor(cluster *v1alpha1.PeerCacheCluster, answers []answer, examined [
 			}
 		}
 	}
+	r.addEngines(engines)
 	slices.SortStableFunc(r.Problems, func(a, b problem) int { return cmp.Compare(a.Grade, b.Grade) }) // "fault" sorts before "warning"
 	for _, t := range r.Problems {
 		if t.Grade == gradeFault {

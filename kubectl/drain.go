@@ -4,14 +4,12 @@ package kubectl
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -142,11 +140,8 @@ func (p *plugin) readMachine(ctx context.Context, name string) (*access, *corev1
 
 // label sets the drain label, or removes it where value is nil.
 func (a *access) label(ctx context.Context, machine *corev1.Node, value any) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{v1alpha1.LabelDrain: value}}})
-	if err != nil {
-		return err
-	}
-	if err := a.patch(ctx, machine, client.RawPatch(types.MergePatchType, patch)); err != nil {
+	patch := map[string]any{"metadata": map[string]any{"labels": map[string]any{v1alpha1.LabelDrain: value}}}
+	if err := a.patchWith(ctx, machine, patch); err != nil {
 		return explain(err, "labelling Kubernetes node "+machine.Name)
 	}
 	return nil

@@ -76,6 +76,11 @@ func threeMachines(t *testing.T, labelsOfB ...string) (*fakePods, client.Client)
 
 func labelOf(t *testing.T, s client.Client, name string) string {
 	t.Helper()
+	return labelsOf(t, s, name)[v1alpha1.LabelDrain]
+}
+
+func labelsOf(t *testing.T, s client.Client, name string) map[string]string {
+	t.Helper()
 	node := &corev1.Node{}
 	if err := s.Get(t.Context(), client.ObjectKey{Name: name}, node); err != nil {
 		t.Fatal(err)
@@ -83,7 +88,7 @@ func labelOf(t *testing.T, s client.Client, name string) string {
 	if node.Labels["kubernetes.io/hostname"] != name {
 		t.Errorf("other labels of %s are lost: %v", name, node.Labels)
 	}
-	return node.Labels[v1alpha1.LabelDrain]
+	return node.Labels
 }
 
 func TestDrain(t *testing.T) {

@@ -202,7 +202,7 @@ func cluster(name string, change ...func(*v1alpha1.PeerCacheCluster)) *v1alpha1.
 		},
 		Status: v1alpha1.PeerCacheClusterStatus{
 			ObservedGeneration: 3, DesiredMembers: 3, ReadyMembers: 3, UpdatedMembers: 3, ActiveMembers: 3,
-			Capacity: resource.MustParse("192Gi"), Image: "docker.io/peercache/dataplane:0.1.0",
+			Capacity: resource.MustParse("192Gi"), Image: "ghcr.io/peercache/peercache/dataplane:0.1.0",
 			Groups: []v1alpha1.GroupStatus{{
 				Name: "default", Desired: 3, Ready: 3, Updated: 3, Rails: v1alpha1.RailsStatus{Desired: 6, Ready: 5, Down: 1},
 			}},
@@ -255,7 +255,7 @@ func nodePod(machine string, change ...func(*corev1.Pod)) *corev1.Pod {
 		Spec: corev1.PodSpec{
 			NodeName: machine,
 			Containers: []corev1.Container{{
-				Name: plan.ContainerName, Image: "docker.io/peercache/dataplane:0.1.0",
+				Name: plan.ContainerName, Image: "ghcr.io/peercache/peercache/dataplane:0.1.0",
 				Args: []string{"--config=/etc/peercache/peercached.toml"},
 				Env:  []corev1.EnvVar{{Name: "PEERCACHE_GROUP", Value: "default"}},
 			}},

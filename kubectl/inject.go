@@ -32,8 +32,8 @@ type injectFlags struct {
 func (p *plugin) injectCommand() *cobra.Command {
 	var out format
 	flags := injectFlags{
-		clientImage:    "docker.io/peercache/client:" + p.version,
-		dataplaneImage: "docker.io/peercache/dataplane:" + p.version,
+		clientImage:    "ghcr.io/peercache/peercache/client:" + p.version,
+		dataplaneImage: "ghcr.io/peercache/peercache/dataplane:" + p.version,
 	}
 	command := &cobra.Command{
 		Use:   "inject --dry-run -f FILE",
@@ -172,9 +172,9 @@ func (p *plugin) factsFromAPI(ctx context.Context, pod *corev1.Pod, options inje
 	if reason := inject.RefusesNamespace(ctx, a, cluster, pod.Namespace); reason != "" {
 		return none, reason, nil
 	}
-	facts, err := inject.Gather(ctx, a, cluster, pod.Namespace, options)
+	facts, err := inject.Gather(ctx, a, a, cluster, pod.Namespace, options)
 	if err != nil {
-		return none, "", explain(err, "looking for the CSI driver")
+		return none, "", explain(err, "reading what the pod's namespace admits")
 	}
 	return facts, "", nil
 }
@@ -187,10 +187,14 @@ type injected struct {
 	// Name is the name of the pod, or of the object whose template the pod is.
 	Name     string `json:"name"`
 	Injected bool   `json:"injected"`
+	// Partly is true where a container is not seen to get the flags; Note says why.
+	Partly bool `json:"partly"`
 	// SkipReason is why the webhook would leave the pod or one of its containers alone. Note is what the user still has
 	// to do.
 	SkipReason string `json:"skipReason,omitempty"`
 	Note       string `json:"note,omitempty"`
+	// Advice is what to decide where the defaults of SGLang depend on the machine. The webhook does not write it anywhere.
+	Advice []string `json:"advice,omitempty"`
 	// Diff is a unified diff from the pod as it is written to the pod after injection.
 	Diff string      `json:"diff,omitempty"`
 	Pod  *corev1.Pod `json:"pod"`
@@ -220,8 +224,8 @@ func dryRun(found foundPod, facts inject.Facts, skip string) (injected, error) {
 	if before == after {
 		diff = ""
 	}
-	return injected{Name: found.name, Injected: result.Injected, SkipReason: result.SkipReason, Note: result.Note,
-		Diff: diff, Pod: result.Pod}, nil
+	return injected{Name: found.name, Injected: result.Injected, Partly: result.Partly, SkipReason: result.SkipReason, Note: result.Note,
+		Advice: inject.Advice(result.Pod), Diff: diff, Pod: result.Pod}, nil
 }
 
 // manifest writes a pod as a user does.
@@ -249,7 +253,10 @@ func (r *injectReport) text(w io.Writer) {
 			_, _ = fmt.Fprintln(w)
 		}
 		state := "would be left alone"
-		if p.Injected {
+		switch {
+		case p.Partly:
+			state = "would be connected, but SGLang is not seen to use it"
+		case p.Injected:
 			state = "would be connected"
 		}
 		_, _ = fmt.Fprintf(w, "%s: %s\n", p.Name, state)
@@ -258,6 +265,9 @@ func (r *injectReport) text(w io.Writer) {
 		}
 		if p.Note != "" {
 			_, _ = fmt.Fprintln(w, "note:", p.Note)
+		}
+		for _, text := range p.Advice {
+			_, _ = fmt.Fprintln(w, "advice:", text)
 		}
 		if p.Diff != "" {
 			_, _ = fmt.Fprint(w, "\n", p.Diff)

@@ -28,6 +28,7 @@ func TestInjectOffline(t *testing.T) {
 		"--- deployment/decode\n+++ deployment/decode (injected)\n",
 		"\n+    - --hicache-storage-backend\n",
 		"\n+    peercache.io/injected: kv\n",
+		"\nadvice: container \"engine\" leaves the host memory of HiCache to SGLang: at its start all ranks take up to ",
 		"leaderworkerset/big leaderTemplate: would be left alone\nreason: ",
 		"leaderworkerset/big workerTemplate: would be left alone\nreason: the pod has no label peercache.io/inject",
 	} {
@@ -75,7 +76,7 @@ func TestInjectOfflineOtherNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := runCommand(t, &fakePods{}, nil, "inject", "--dry-run", "-f", file, "--cluster-file", "testdata/cluster.yaml")
-	if want := "PeerCacheCluster inference/kv serves only pods of its own namespace, and this one is in elsewhere"; got.status != 0 ||
+	if want := "PeerCacheCluster inference/kv does not exist, or serves no pods of namespace elsewhere"; got.status != 0 ||
 		!strings.Contains(got.stdout, want) {
 		t.Errorf("%+v, want %q", got, want)
 	}
@@ -105,7 +106,7 @@ func TestInjectMatchesWebhook(t *testing.T) {
 		if !decode.Injected || decode.Diff == "" || document.Pods[1].Injected || document.Pods[2].Injected {
 			t.Errorf("%+v", document)
 		}
-		again := inject.Inject(decode.Pod, inject.FactsFor(stored, "inference", injectFlags{clientImage: "docker.io/peercache/client:0.1.0"}.options()))
+		again := inject.Inject(decode.Pod, inject.FactsFor(stored, "inference", injectFlags{clientImage: "ghcr.io/peercache/peercache/client:0.1.0"}.options()))
 		before, _ := json.Marshal(decode.Pod)
 		after, _ := json.Marshal(again.Pod)
 		if string(before) != string(after) {
@@ -143,7 +144,7 @@ func TestInjectAsksTheAPI(t *testing.T) {
 		"connected":       {[]client.Object{cluster("kv")}, pod("kv"), "pod/p: would be connected\n"},
 		"no such cluster": {[]client.Object{cluster("kv")}, nil, "reason: PeerCacheCluster inference/vk does not exist: create it"},
 		"refused": {[]client.Object{selective, namespace(nil)}, nil,
-			"serves only namespaces with the labels team=kv (spec.injection.namespaceSelector), and namespace inference does not have them"},
+			"PeerCacheCluster caches/selective does not exist, or serves no pods of namespace inference"},
 		"served": {[]client.Object{selective, namespace(map[string]string{"team": "kv"})}, nil, "pod/p: would be connected\n"},
 	} {
 		switch name {

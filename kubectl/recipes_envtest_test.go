@@ -23,10 +23,10 @@ import (
 	"github.com/peercache/peercache/operator/inject/webhooktest"
 )
 
-const clientImage = "docker.io/peercache/client:test"
+const clientImage = "ghcr.io/peercache/peercache/client:test"
 
 // recipes are the manifests of docs/samples whose pods are made by controllers of other projects. made turns the pods of the
-// manifest into what these controllers create: the labels, variables, containers and gates are theirs. hack/recipes runs the
+// manifest into what these controllers create: the labels, variables, containers and gates are theirs. hack/lab/recipes runs the
 // controller of LeaderWorkerSets itself.
 var recipes = map[string]struct {
 	made func(t *testing.T, text []byte) []*corev1.Pod

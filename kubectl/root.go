@@ -77,7 +77,7 @@ func (p *plugin) command() *cobra.Command {
 	p.flags.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().BoolVarP(&p.allNamespaces, "all-namespaces", "A", false, "PeerCacheClusters of all namespaces")
 	root.AddCommand(p.statusCommand(), p.membersCommand(), p.railsCommand(), p.disksCommand(), p.topCommand(), p.dashboardCommand(),
-		p.doctorCommand(), p.benchCommand(), p.drainCommand(), p.undrainCommand(), p.rotateCommand(), p.injectCommand(), p.discoverCommand(),
+		p.doctorCommand(), p.benchCommand(), p.drainCommand(), p.undrainCommand(), p.bypassCommand(), p.rotateCommand(), p.injectCommand(), p.discoverCommand(),
 		p.bundleCommand())
 	return root
 }

@@ -4,12 +4,9 @@ package kubectl
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 )
@@ -29,11 +26,7 @@ func (p *plugin) rotateCommand() *cobra.Command {
 }
 
 func (p *plugin) rotate(ctx context.Context, names []string) error {
-	a, err := p.connect()
-	if err != nil {
-		return err
-	}
-	cluster, err := p.oneCluster(ctx, a, names)
+	a, cluster, err := p.oneCluster(ctx, names)
 	if err != nil {
 		return err
 	}
@@ -41,13 +34,8 @@ func (p *plugin) rotate(ctx context.Context, names []string) error {
 		return err
 	}
 	value := p.now().UTC().Format(rotationName)
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationRotateToken: value}},
-	})
-	if err != nil {
-		return err
-	}
-	if err := a.patch(ctx, cluster, client.RawPatch(types.MergePatchType, patch)); err != nil {
+	patch := map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationRotateToken: value}}}
+	if err := a.patchWith(ctx, cluster, patch); err != nil {
 		return explain(err, "annotating PeerCacheCluster "+cluster.Name)
 	}
 	_, err = fmt.Fprintf(p.Out, "%s: rotation %s of the token is asked for; after ten minutes whoever has only the former one is refused\n"+

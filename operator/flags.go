@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/peercache/peercache/operator/inject"
 	"github.com/peercache/peercache/operator/tracing"
 )
 
@@ -35,10 +36,12 @@ type options struct {
 	namespace      string
 	leaderElect    bool
 	metricsAddress string
+	metricsTLS     bool
 	probeAddress   string
 	webhookPort    int
 	webhook        string
 	certificates   string
+	askers         inject.Askers
 	tracing        string
 	// watchNamespaces are the only namespaces in which the operator works; none means all.
 	watchNamespaces []string
@@ -66,18 +69,23 @@ func parseFlags(args []string, getenv func(string) string, output io.Writer) (op
 		return set.String(name, value, usage+" (environment: "+env+")")
 	}
 	dataplane := image("dataplane-image", "PEERCACHE_DATAPLANE_IMAGE",
-		"docker.io/peercache/dataplane:"+version, "`image` of nodes whose cluster names none")
+		"ghcr.io/peercache/peercache/dataplane:"+version, "`image` of nodes whose cluster names none")
 	client := image("client-image", "PEERCACHE_CLIENT_IMAGE",
-		"docker.io/peercache/client:"+version, "`image` of the client package where the cluster names none")
+		"ghcr.io/peercache/peercache/client:"+version, "`image` of the client package where the cluster names none")
 	set.StringVar(&o.namespace, "namespace", getenv("POD_NAMESPACE"),
 		"the operator's own `namespace`; in a pod it is known (environment: POD_NAMESPACE)")
 	set.BoolVar(&o.leaderElect, "leader-elect", false, "let only one of several replicas reconcile at a time")
 	set.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of /metrics, 0 for none")
+	set.BoolVar(&o.metricsTLS, "metrics-tls", false, "serve /metrics by HTTPS, with the certificate of the webhook")
 	set.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz")
 	set.IntVar(&o.webhookPort, "webhook-port", 9443, "`port` of the webhook that connects SGLang pods")
 	set.StringVar(&o.webhook, "webhook", webhookEnabled, "run the webhook: enabled or disabled")
 	set.StringVar(&o.certificates, "webhook-certificates", "", "`folder` with tls.crt and tls.key for the webhook, which another "+
 		"program such as OLM makes, renews and lets the API server trust; empty: the operator does this itself")
+	set.StringVar(&o.askers.CA, "webhook-client-ca", "", "`file` with the CA of the certificate that the API server shows to "+
+		"webhooks: who shows none of it is refused; empty: the webhook answers whoever reaches its port")
+	clients := set.String("webhook-client-names", "", "comma-separated common `names`, one of which the certificate of "+
+		"--webhook-client-ca has; empty: any")
 	set.StringVar(&o.tracing, "tracing-endpoint", "", "`address` of an OpenTelemetry collector that takes OTLP over HTTP, such as "+
 		"http://collector:4318, for spans of the operator; empty: the operator sends none")
 	watched := set.String("watch-namespaces", "", "comma-separated `namespaces` in which the operator works, with rights there only; "+
@@ -92,6 +100,9 @@ func parseFlags(args []string, getenv func(string) string, output io.Writer) (op
 	o.dataplaneImage, o.clientImage = *dataplane, *client
 	if *watched != "" {
 		o.watchNamespaces = strings.Split(*watched, ",")
+	}
+	if *clients != "" {
+		o.askers.Names = strings.Split(*clients, ",")
 	}
 	if o.namespace == "" {
 		o.namespace = namespaceOfPod()
@@ -112,6 +123,13 @@ func (o options) validate(rest []string) error {
 		return fmt.Errorf("--webhook=%s is unknown: write enabled or disabled", o.webhook)
 	case o.webhook == webhookDisabled && o.certificates != "":
 		return fmt.Errorf("--webhook-certificates=%s has no effect with --webhook=disabled: leave one of them out", o.certificates)
+	case o.webhook == webhookDisabled && o.metricsTLS:
+		return errors.New("--metrics-tls needs the certificate of the webhook, which --webhook=disabled turns off: leave one of them out")
+	case o.webhook == webhookDisabled && o.askers.CA != "":
+		return fmt.Errorf("--webhook-client-ca=%s has no effect with --webhook=disabled: leave one of them out", o.askers.CA)
+	case o.askers.CA == "" && len(o.askers.Names) > 0:
+		return fmt.Errorf("--webhook-client-names=%s has no effect without --webhook-client-ca: add that, or leave it out",
+			strings.Join(o.askers.Names, ","))
 	case o.webhookPort < 1 || o.webhookPort > 65535:
 		return fmt.Errorf("--webhook-port=%d is no port: write a number from 1 to 65535", o.webhookPort)
 	case o.namespace == "" && (o.webhook == webhookEnabled || o.leaderElect):

@@ -16,7 +16,7 @@ func TestImagesComeFromFlagThenEnvironmentThenRelease(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		{"release", nil, nil, "docker.io/peercache/dataplane:" + version},
+		{"release", nil, nil, "ghcr.io/peercache/peercache/dataplane:" + version},
 		{"environment", nil, map[string]string{"PEERCACHE_DATAPLANE_IMAGE": "env:1"}, "env:1"},
 		{"flag", []string{"--dataplane-image=flag:1"}, map[string]string{"PEERCACHE_DATAPLANE_IMAGE": "env:1"}, "flag:1"},
 	}
@@ -42,6 +42,9 @@ func TestBadFlagsSayWhatToWrite(t *testing.T) {
 		{[]string{"--webhook=on"}, "write enabled or disabled"},
 		{[]string{"--webhook-port=70000"}, "from 1 to 65535"},
 		{[]string{"--webhook=disabled", "--webhook-certificates=/certs"}, "leave one of them out"},
+		{[]string{"--webhook=disabled", "--webhook-client-ca=/ca.crt"}, "leave one of them out"},
+		{[]string{"--webhook=disabled", "--metrics-tls"}, "leave one of them out"},
+		{[]string{"--webhook-client-names=a"}, "without --webhook-client-ca"},
 		{[]string{"--namespace=ns", "--tracing-endpoint=collector:4318"}, "--tracing-endpoint=collector:4318 is no address of a collector: " +
 			"write scheme, host and port, as in http://collector:4318"},
 		{[]string{"--namespace=ns", "--watch-namespaces=a,,b"}, `--watch-namespaces=a,,b has ""`},

@@ -97,6 +97,9 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 	if err != nil {
 		return err
 	}
+	if err := config.askers.Check(); err != nil {
+		return fmt.Errorf("--webhook-client-ca: %w", err)
+	}
 	mgr, err := ctrl.NewManager(kubeconfig, managerOptions(config, served))
 	if err != nil {
 		return fmt.Errorf("setting up the manager: %w", err)
@@ -115,7 +118,7 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 		Now:             time.Now,
 		Tracer:          traces.Tracer(),
 	}
-	injection := inject.Options{ClientImage: config.clientImage, Plan: facts, Namespaces: config.watchNamespaces}
+	injection := inject.Options{ClientImage: config.clientImage, Plan: facts, Namespaces: config.watchNamespaces, Askers: config.askers}
 	reconciler.Injection = injection
 	// The watchdog also runs without the webhook, because admission policies connect pods as well.
 	if reconciler.Watchdog, err = watchdog.New(mgr, injection); err != nil {
@@ -164,7 +167,7 @@ func managerOptions(config options, served certificate) manager.Options {
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	cached := reconcile.CacheByObject()
-	server := webhook.Options{Port: config.webhookPort, TLSOpts: []func(*tls.Config){served.ConfigureTLS}}
+	server := webhook.Options{Port: config.webhookPort, TLSOpts: []func(*tls.Config){served.ConfigureTLS, config.askers.ConfigureTLS}}
 	if config.keepsCertificate() {
 		object, scope := certs.CacheByObject(config.namespace)
 		cached[object] = scope
@@ -175,6 +178,10 @@ func managerOptions(config options, served certificate) manager.Options {
 			Field: fields.OneTermEqualSelector("metadata.name", certs.ConfigurationName),
 		}
 	}
+	metrics := metricsserver.Options{BindAddress: config.metricsAddress}
+	if config.metricsTLS {
+		metrics.SecureServing, metrics.TLSOpts = true, []func(*tls.Config){served.ConfigureTLS}
+	}
 	return manager.Options{
 		Scheme: scheme,
 		Cache: cache.Options{
@@ -182,7 +189,7 @@ func managerOptions(config options, served certificate) manager.Options {
 			ByObject:          cached,
 			DefaultTransform:  cache.TransformStripManagedFields(),
 		},
-		Metrics:                 metricsserver.Options{BindAddress: config.metricsAddress},
+		Metrics:                 metrics,
 		HealthProbeBindAddress:  config.probeAddress,
 		WebhookServer:           webhook.NewServer(server),
 		LeaderElection:          config.leaderElect,

@@ -3,11 +3,11 @@
 # Generated files are committed, so only who changes api/ or an RBAC marker needs these tools.
 
 PEERCACHE_CACHE ?= $(HOME)/.cache/peercache
-# The flags of hack/cluster/toolset.sh: Kubernetes' packages are then compiled once for all.
+# The flags of hack/lab/cluster/toolset.sh: Kubernetes' packages are then compiled once for all.
 GO_FLAGS := -buildvcs=false -trimpath -gcflags=all=-dwarf=false
 GO_BUILD_ENV := CGO_ENABLED=0 GOFLAGS='-mod=readonly $(GO_FLAGS)'
 
-include hack/go.mk
+include hack/dev/go.mk
 
 # Versions and digests of the modules, as go.sum has them.
 CONTROLLER_GEN_VERSION := v0.20.1
@@ -19,18 +19,18 @@ GOLANGCI_LINT := $(PEERCACHE_CACHE)/tools/golangci-lint-$(GOLANGCI_LINT_VERSION)
 
 $(CONTROLLER_GEN):
 	@echo "==> building controller-gen $(CONTROLLER_GEN_VERSION) (once, about a minute)"
-	@CGO_ENABLED=0 GOFLAGS='$(GO_FLAGS)' hack/go-install.sh \
+	@CGO_ENABLED=0 GOFLAGS='$(GO_FLAGS)' hack/dev/go-install.sh \
 		sigs.k8s.io/controller-tools $(CONTROLLER_GEN_VERSION) $(CONTROLLER_GEN_DIGEST) cmd/controller-gen $(@D)
 
 $(GOLANGCI_LINT):
 	@echo "==> building golangci-lint $(GOLANGCI_LINT_VERSION) (once, several minutes)"
-	@CGO_ENABLED=0 GOFLAGS='$(GO_FLAGS)' hack/go-install.sh \
+	@CGO_ENABLED=0 GOFLAGS='$(GO_FLAGS)' hack/dev/go-install.sh \
 		github.com/golangci/golangci-lint/v2 $(GOLANGCI_LINT_VERSION) $(GOLANGCI_LINT_DIGEST) cmd/golangci-lint $(@D)
 
 .PHONY: generate
 generate: $(CONTROLLER_GEN) ## Write deep copies, the CRD, its reference and RBAC from Go markers
 	@echo "==> generating api/v1alpha1, config/crd and config/rbac"
-	@$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
+	@$(CONTROLLER_GEN) object:headerFile=hack/dev/boilerplate.go.txt paths=./api/...
 	@$(CONTROLLER_GEN) crd:maxDescLen=2000 paths=./api/... output:crd:dir=config/crd
 	@$(CONTROLLER_GEN) rbac:roleName=peercache-operator,fileName=role.yaml paths=./operator/... \
 		output:rbac:dir=config/rbac
@@ -55,11 +55,11 @@ generate-check: $(CONTROLLER_GEN) ## Fail when generated files are not what the 
 .PHONY: lint-go
 lint-go: $(GOLANGCI_LINT) ## golangci-lint over every Go package and every tag
 	@echo "==> golangci-lint"
-	@hack/cluster/check-versions.sh
+	@hack/lab/cluster/check-versions.sh
 	@$(GO_BUILD_ENV) $(GOLANGCI_LINT) run --build-tags envtest,render,e2e,promtool ./...
-	@cd hack/olm && $(GO_BUILD_ENV) $(GOLANGCI_LINT) run ./...
-	@cd hack/recipes && $(GO_BUILD_ENV) $(GOLANGCI_LINT) run --build-tags envtest ./...
-	@cd hack/cluster/tools/rdma-shared-plugin && $(GO_BUILD_ENV) $(GOLANGCI_LINT) run ./...
+	@cd hack/release/olm && $(GO_BUILD_ENV) $(GOLANGCI_LINT) run ./...
+	@cd hack/lab/recipes && $(GO_BUILD_ENV) $(GOLANGCI_LINT) run --build-tags envtest ./...
+	@cd hack/lab/cluster/tools/rdma-shared-plugin && $(GO_BUILD_ENV) $(GOLANGCI_LINT) run ./...
 
 .PHONY: build-operator
 build-operator: ## bin/peercache-operator
@@ -74,7 +74,7 @@ ifdef ONLY
 else
 	@status=0; \
 		$(GO_BUILD_ENV) go test ./api/... ./config/... ./internal/... ./operator/... ./kubectl/... ./charts/... || status=1; \
-		for module in hack/olm hack/cluster/tools/rdma-shared-plugin; do \
+		for module in hack/release/olm hack/lab/cluster/tools/rdma-shared-plugin; do \
 			$(GO_BUILD_ENV) go -C $$module test ./... || status=1; \
 		done; exit $$status
 endif
@@ -95,10 +95,10 @@ test-rules: ## Alerts, recording rules and dashboards, with promtool
 .PHONY: test-envtest
 test-envtest: ## Go tests on a real kube-apiserver; KUBEBUILDER_ASSETS
 	@echo "==> Go tests on a real kube-apiserver"
-	@assets="$${KUBEBUILDER_ASSETS:-$$(hack/cluster/build.sh $(KUBERNETES_TOOLS))}" && status=0 && \
+	@assets="$${KUBEBUILDER_ASSETS:-$$(hack/lab/cluster/build.sh $(KUBERNETES_TOOLS))}" && status=0 && \
 		export KUBEBUILDER_ASSETS="$$assets" $(GO_BUILD_ENV) && \
 		{ $(call go_test,-tags envtest -timeout 15m,./api/... ./internal/apiserver ./operator/... ./kubectl/...) || status=1; } && \
-		{ $(if $(ONLY),true,go -C hack/recipes test -tags envtest -timeout 15m ./...) || status=1; } && exit $$status
+		{ $(if $(ONLY),true,go -C hack/lab/recipes test -tags envtest -timeout 15m ./...) || status=1; } && exit $$status
 
 # Where `make scale` leaves its result, its chart and the operator's logs.
 SCALE_OUT ?= operator/build/scale
@@ -108,7 +108,7 @@ scale: build-operator ## The operator at 1,000 nodes and 5,000 SGLang pods; SCAL
 	@echo "==> scale: the operator with simulated machines"
 	@mkdir -p $(SCALE_OUT) && rm -f $(SCALE_OUT)/scale.json
 	@$(GO_BUILD_ENV) go build -o bin/peercache-scale ./operator/scale
-	@assets="$${KUBEBUILDER_ASSETS:-$$(hack/cluster/build.sh --bin-dir)}" && status=0 && \
+	@assets="$${KUBEBUILDER_ASSETS:-$$(hack/lab/cluster/build.sh --bin-dir)}" && status=0 && \
 		{ KUBEBUILDER_ASSETS="$$assets" bin/peercache-scale --out $(SCALE_OUT) $(SCALE_ARGS) || status=$$?; } && \
 		if [ -f $(SCALE_OUT)/scale.json ]; then /usr/bin/python3 operator/scale/plot.py $(SCALE_OUT)/scale.json $(SCALE_OUT)/scale.png; fi && \
 		exit $$status

@@ -252,6 +252,7 @@ func testPreflight(t *testing.T, c client.Client) {
 	testenv.Eventually(t, reason("DevicesAvailable", "CPUShort"))
 
 	t.Log("what is asked for besides the nodes comes and goes")
+	testenv.InstallNetworkPolicies(t)
 	kinds := envtest.CRDInstallOptions{Paths: []string{
 		"reconcile/testdata/network-attachment-definition.yaml", "reconcile/testdata/prometheus-operator.yaml",
 	}}

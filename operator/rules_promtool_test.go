@@ -62,6 +62,10 @@ func TestOperatorRulesFireWhenTheyShould(t *testing.T) {
 		{Alert: "PeerCacheClusterDegraded", Series: []promtool.Series{
 			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Degraded"}`, Values: "0x60"},
 			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Ready"}`, Values: "1x60"}}, At: "40m"},
+		{Alert: "PeerCacheEnginesNotAttached", Series: one(`peercache_operator_cluster_condition{`+cluster+`,condition="EnginesAttached"}`, "0x60"), At: "20m",
+			Labels: with("condition", "EnginesAttached"), Description: "SGLang pods of PeerCacheCluster inference/demo have not attached to a member, so " +
+				"they run without cache; condition EnginesAttached names them and their machines."},
+		{Alert: "PeerCacheEnginesNotAttached", Series: one(`peercache_operator_cluster_condition{`+cluster+`,condition="EnginesAttached"}`, "-1x20 1x40"), At: "40m"},
 		{Alert: "PeerCacheWebhookErrors", Series: []promtool.Series{webhook("200", "0+5x60"), webhook("500", "0+1x60")}, At: "20m", Labels: inNamespace,
 			Description: "The webhook in namespace peercache-system has answered with errors for ten minutes; the pods concerned are " +
 				"admitted unconnected."},
@@ -79,7 +83,7 @@ func TestOperatorRulesFireWhenTheyShould(t *testing.T) {
 		{Alert: "PeerCacheWebhookCertificateExpires", Series: one(certificate("other"), "500000x60"), At: "15m"},
 		{Alert: "PeerCachePodsNotConnected", Series: one(`peercache_operator_injections_total{namespace="peercache-system",outcome="skipped",reason="no_cluster"}`, "0x4 2x30"),
 			At: "16m", Labels: map[string]string{"namespace": "peercache-system", "reason": "no_cluster"}, Description: "2 pods that asked for a " +
-				"PeerCacheCluster were not connected, or in part, for reason no_cluster; their annotation peercache.io/skip-reason says more."},
+				"PeerCacheCluster were not connected, or in part, for reason no_cluster; their annotation peercache.io/skip-reason or peercache.io/inject-note says more."},
 		{Alert: "PeerCachePodsNotConnected", Series: []promtool.Series{
 			{Name: `peercache_operator_injections_total{namespace="peercache-system",outcome="connected",reason="none"}`, Values: "0+5x60"},
 			{Name: `peercache_operator_injections_total{namespace="peercache-system",outcome="skipped",reason="unsuitable"}`, Values: "0x4 3x60"}}, At: "40m"},

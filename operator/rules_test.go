@@ -70,7 +70,7 @@ func TestOperatorRules(t *testing.T) {
 			}
 		}
 	}
-	if len(names) != 9 {
+	if len(names) != 10 {
 		t.Errorf("alerts are %v", names)
 	}
 }

@@ -35,7 +35,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -115,22 +114,6 @@ func TestCertificateOfSomebodyElse(t *testing.T) {
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("it has made a Secret of its own (error %v)", err)
 	}
-}
-
-// givenCertificate makes a folder for --webhook-certificates.
-func givenCertificate(t *testing.T, host string) (folder string, certificate []byte) {
-	t.Helper()
-	certificate, privateKey, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder = t.TempDir()
-	for name, content := range map[string][]byte{"tls.crt": certificate, "tls.key": privateKey} {
-		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return folder, certificate
 }
 
 func demo(namespace string) *v1alpha1.PeerCacheCluster {

@@ -32,7 +32,7 @@ const ownNetworks = `spec:
 // TestNetworksNeedTheRightToMakeThem: an editor of PeerCacheClusters does not get a machine's port by writing one.
 func TestNetworksNeedTheRightToMakeThem(t *testing.T) {
 	admin, namespace := testenv.Client(t), testenv.Namespace(t)
-	applyPolicy(t, admin)
+	applyPolicy(t, admin, "../../config/admission/networks.yaml")
 	const name = "networks-editor"
 	grant(t, admin, namespace, name, "clusters", rbacv1.PolicyRule{
 		APIGroups: []string{"peercache.io"}, Resources: []string{"peercacheclusters"}, Verbs: []string{"create", "get", "update", "patch"},
@@ -94,6 +94,48 @@ func TestNetworksNeedTheRightToMakeThem(t *testing.T) {
 	})
 }
 
+// TestWritersNeedTheRightToMakeDaemonSets: an editor of PeerCacheClusters does not get a pod on every machine by writing one.
+func TestWritersNeedTheRightToMakeDaemonSets(t *testing.T) {
+	admin, namespace := testenv.Client(t), testenv.Namespace(t)
+	applyPolicy(t, admin, "../../config/writers/policy.yaml")
+	const name = "clusters-editor"
+	grant(t, admin, namespace, name, "clusters", rbacv1.PolicyRule{
+		APIGroups: []string{"peercache.io"}, Resources: []string{"peercacheclusters"}, Verbs: []string{"create", "get", "update", "patch"},
+	})
+	editor := as(t, name)
+	refused := func(err error) error {
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "who may create daemonsets.apps there") {
+			return errors.Join(errors.New("not the policy's refusal"), err)
+		}
+		return nil
+	}
+	const privileged = `spec: {memory: {pool: 1Gi}, podTemplate: {spec: {containers: [{name: peercached, securityContext: {privileged: true}}]}}}`
+	testenv.Eventually(t, func() error {
+		return refused(editor.Create(t.Context(), manifest(t, namespace, "refused", privileged), client.DryRunAll))
+	})
+
+	cluster := manifest(t, namespace, "of-admin", privileged)
+	if err := admin.Create(t.Context(), cluster); err != nil {
+		t.Fatalf("who may make DaemonSets: %v", err)
+	}
+	patch := func(text string) error {
+		return editor.Patch(t.Context(), cluster.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(text)))
+	}
+	if err := patch(`{"metadata": {"labels": {"team": "kv"}}}`); err != nil {
+		t.Errorf("a label: %v", err)
+	}
+	if err := refused(patch(`{"spec": {"memory": {"hostPath": "/etc"}}}`)); err != nil {
+		t.Errorf("a folder of the machine: %v", err)
+	}
+
+	grant(t, admin, namespace, name, "daemonsets", rbacv1.PolicyRule{
+		APIGroups: []string{"apps"}, Resources: []string{"daemonsets"}, Verbs: []string{"create"},
+	})
+	testenv.Eventually(t, func() error {
+		return editor.Create(t.Context(), manifest(t, namespace, "allowed", privileged), client.DryRunAll)
+	})
+}
+
 // refusal is nil if the error is the policy's, and says what to do.
 func refusal(err error) error {
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "name networks that exist in rails[].network.name") {
@@ -102,9 +144,9 @@ func refusal(err error) error {
 	return nil
 }
 
-func applyPolicy(t *testing.T, c client.Client) {
+func applyPolicy(t *testing.T, c client.Client, file string) {
 	t.Helper()
-	text, err := os.ReadFile("../../config/admission/networks.yaml")
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,10 @@ const (
 	LabelPeers = "peercache.io/peers"
 	// LabelPodShape is the digest of a node's pod without its images.
 	LabelPodShape = "peercache.io/pod-shape"
-	// LabelRestarting is on a pod whose image was patched until its containers have restarted: their restarts before.
+	// LabelPodImages is the digest of the images that the operator wrote for a node's pod.
+	LabelPodImages = "peercache.io/pod-images"
+	// LabelRestarting is on a pod whose image was patched until its containers have restarted: their restarts before, and the
+	// time of the patch.
 	LabelRestarting = "peercache.io/restarting"
 	// LabelPoolFile tells the pods apart that remove the file of a pool: a digest of where it is.
 	LabelPoolFile = "peercache.io/pool-file"
@@ -28,6 +31,11 @@ const (
 	LabelDrain = "peercache.io/drain"
 	// DrainNow is the value of LabelDrain that counts.
 	DrainNow = "true"
+	// LabelBypass, set to BypassOn on a Kubernetes node, takes the caches of all clusters out of the way of SGLang pods
+	// there. On a member's pod, the member does so; the operator writes it there.
+	LabelBypass = "peercache.io/bypass" //nolint:gosec // a name
+	// BypassOn is the value of LabelBypass that counts.
+	BypassOn = "on"
 	// LabelInject asks for an SGLang pod to be connected to the PeerCacheCluster that it names.
 	LabelInject = "peercache.io/inject"
 	// AnnotationClusterNamespace names the namespace of that PeerCacheCluster where it is not the pod's own.

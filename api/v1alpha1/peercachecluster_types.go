@@ -37,7 +37,7 @@ type PeerCacheCluster struct {
 
 	// spec is what you want. A change of the members' pods takes effect by a rolling
 	// restart. It takes spec.update.maxUnavailable members of each group at a time.
-	// docs/upgrade.md says which fields do so. One that takes all members of a group
+	// docs/rollout.md says which fields do so. One that takes all members of a group
 	// away, or a folder of disk.hostPath, waits for the annotation
 	// peercache.io/confirm-loss.
 	// +required

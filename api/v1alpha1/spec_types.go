@@ -91,9 +91,11 @@ type ResourcesSpec struct {
 	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.compareTo(quantity('100m')) >= 0 && q.compareTo(quantity('1024')) <= 0)",message="resources.cpu must lie between 100m and 1024 cores: write for example 2, or 3500m for cores that are shared with other pods"
 	CPU resource.Quantity `json:"cpu,omitzero"`
 
-	// memoryOverhead is the memory of each member for code, connections and buffers. It
-	// is at least 64Mi. The operator adds the pool, 320 bytes for every 64Ki of it, and
-	// what disk says. Raise it where pages are shorter than 64Ki.
+	// memoryOverhead is the memory of each member for code, connections, buffers, and the
+	// page tables of what engines share. These are 2Mi for every Gi of host pools. It is at
+	// least 64Mi. The operator adds the pool, 320 bytes for every 64Ki of it, its page
+	// tables, and what disk says. Raise it where engines of a machine share more than
+	// 128Gi, or where pages are shorter than 64Ki.
 	// +optional
 	// +kubebuilder:default="512Mi"
 	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.compareTo(quantity('64Mi')) >= 0 && q.compareTo(quantity('1Ti')) <= 0 && q.isInteger())",message="resources.memoryOverhead must lie between 64Mi and 1Ti: write for example 512Mi"
@@ -308,7 +310,7 @@ const (
 // TokenSpec is where the token of the members comes from.
 type TokenSpec struct {
 	// secretName is a Secret in this namespace with the key token. It has one token of
-	// at least 16 bytes per line. Members prove the first and accept all. The operator
+	// at least 128 bits per line. Members prove the first and accept all. The operator
 	// does not read it. The members follow its changes without a restart.
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -427,6 +429,15 @@ type InjectionSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// bypass takes the cache out of the way of SGLang pods while it is Enabled. What
+	// they look up is missing, and what they store is refused, at once. Pages stay,
+	// nothing restarts, and members follow within five seconds. For one Kubernetes
+	// node, use kubectl peercache bypass --node. Members inside SGLang pods (modes
+	// Sidecar and Embedded) do not follow it.
+	// +optional
+	// +kubebuilder:default=Disabled
+	Bypass Switch `json:"bypass,omitempty"`
 
 	// missedPods is what becomes of running pods that ask for this cluster and were
 	// not connected. The webhook was not reached when they were created, or the policy

@@ -25,7 +25,7 @@ type PeerCacheClusterStatus struct {
 	// MonitoringReady is False when spec.monitoring asks for kinds of the
 	// Prometheus Operator that do not exist.
 	// InjectionReady is False when SGLang pods are not connected, or while pods run
-	// that were missed. Its message says why: the webhook is missing, disabled or not
+	// that were missed or do not get the flags. Its message says why: the webhook is missing, disabled or not
 	// trusted by the API server, or the API server has no admission policies.
 	// RailsHealthy is False when rails of running members are down or missing, or
 	// with transport TCP carry no pages; its message names members and rails. Unknown
@@ -36,6 +36,10 @@ type PeerCacheClusterStatus struct {
 	// DisksHealthy is False when drives of running members are off; its message names
 	// members and drives. Their other drives serve. Unknown as RailsHealthy; True with
 	// reason NotApplicable without spec.disk.
+	// EnginesAttached is False when ranks of connected SGLang pods have not attached to
+	// a member, minutes after their pod was ready. Its message names pods and machines.
+	// Unknown as RailsHealthy; True with reason NotApplicable where each SGLang pod has
+	// a member of its own.
 	// PeersAuthenticated is False when security.peers is Insecure and there is no TLS.
 	// Its message shows the step of a token rotation.
 	// Progressing is True while members are being created, replaced or removed.
@@ -279,6 +283,7 @@ const (
 	ConditionRailsHealthy     = "RailsHealthy"
 	ConditionNUMAAligned      = "NUMAAligned"
 	ConditionDisksHealthy     = "DisksHealthy"
+	ConditionEnginesAttached  = "EnginesAttached"
 
 	ConditionPeersAuthenticated = "PeersAuthenticated"
 )

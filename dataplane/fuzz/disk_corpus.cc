@@ -32,8 +32,8 @@ Blob SuperblockOf(uint64_t clears) {
   superblock.first_sequence = 1'000'000;
   superblock.geometry = {.region_bytes = disk::kRegionBytes, .regions = 8};
   superblock.cluster = "inference/kv";
-  superblock.clears.AddFloor(9, 4);
-  superblock.clears.Forgotten({.epoch = 4, .digest = 0x1234567});
+  superblock.clears.AddFloor(0, 9, 4);
+  superblock.clears.Forgotten({.group = 0, .epoch = 4, .digest = 0x1234567});
   for (uint64_t i = 0; i < clears; ++i)
     superblock.clears.Add({.tag = i * i, .sequence = 100 + i, .epoch = 5 + i});
   std::vector<std::byte> bytes(disk::kSuperblockBytes);

@@ -173,7 +173,7 @@ std::vector<std::byte> PeerWorld::ValidBody(MessageType type) {
     }
     case MessageType::kFetch: EncodeKeys(keys, &w); break;
     case MessageType::kClearTag: w.Put(uint64_t{1}); break;
-    case MessageType::kClears: ClearsMessage{{0, {{1, 5}}}, 1, {kReader}}.Encode(&w); break;
+    case MessageType::kClears: ClearsMessage{{{}, {{1, 5}}}, 1, {kReader}}.Encode(&w); break;
     default: break;
   }
   const auto frame = w.Finish();

@@ -16,7 +16,7 @@ class PeerWorld {
   static constexpr size_t kPages = 8;
   static constexpr uint64_t kIncarnation = 77;
   static constexpr char kCluster[] = "fuzz";
-  static constexpr char kToken[] = "the token of fuzz";
+  static constexpr char kToken[] = "the token of all fuzz targets";
 
   PeerWorld();
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <set>
 #include <string>
 
 #include "fuzz.h"
@@ -89,8 +90,11 @@ void CheckAndFill(Pool* pool) {
     Require(page.length < 64 || pin.payload()[0] != std::byte{0xee}, "no page was written over");
   });
   slots.clear();
-  for (const Victim& victim : pool->TakeTagged(std::nullopt, nullptr))
-    pool->Quarantine(victim, Clock::now() - milliseconds(1));
+  std::set<uint64_t> tags;
+  pool->ForEachReady([&](const PageInfo& page) { tags.insert(page.tag); });
+  for (const uint64_t tag : tags)
+    for (const Victim& victim : pool->TakeTagged(tag, nullptr))
+      pool->Quarantine(victim, Clock::now() - milliseconds(1));
   pool->Reclaim(Clock::now());
   Require(pool->stats().used_bytes == 0, "all pages can go");
 }

@@ -93,7 +93,9 @@ void Run() {
   CheckNoted(&pool, pages, ok, node.peers.All().front()->index());
   pages.clear();
   publisher.KeepAlive();
-  (publisher.Repair(node.view) ? repaired : unrepaired).Hit();
+  bool right = publisher.Repair(*node.view);
+  while (publisher.repairing()) right = publisher.Repair(*node.view);
+  (right ? repaired : unrepaired).Hit();
   WithdrawAll(&pool, &publisher, node.counters, node.peers.All().front()->index());
   publisher.DisownAll();
 }

@@ -183,11 +183,11 @@ const Sample kSamples[] = {
      }},
     {"clears", MessageType::kClears,
      [](FrameWriter* w) {
-       ClearsMessage{{3, {{5, 1000}, {6, 4}}, 0x1234567}, 1, {7, 9}}.Encode(w);
+       ClearsMessage{{{{0, 3, 0x1234567}, {1, 7, 8}}, {{5, 1000}, {6, 4}}}, 1, {7, 9}}.Encode(w);
      }},
     {"clears-ok", MessageType::kClearsOk,
      [](FrameWriter* w) {
-       ClearsAnswer{{3, {{5, 1000}}, 0x1234567}, 1}.Encode(w);
+       ClearsAnswer{{{{0, 3, 0x1234567}}, {{5, 1000}}}, 1}.Encode(w);
      }},
     {"hello-key", MessageType::kHello,
      [](FrameWriter* w) { Hello{"fuzz", "10.0.0.1:1", 1, 2, 0, TheKey(), {3}}.Encode(w); }},

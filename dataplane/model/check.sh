@@ -117,14 +117,14 @@ compile() {
   )
 }
 
-# check_clears NAME GUARD: the same of clears.pml
+# check_clears NAME GUARD MODEL: the same of clears.pml and drives.pml
 check_clears() {
-  local name=$1 guard=$2 dir=$work/$1 start=$SECONDS verdict=wrong states errors optimize
+  local name=$1 guard=$2 of=$3 dir=$work/$1 start=$SECONDS verdict=wrong states errors optimize
   mkdir -p "$dir"
   if ! (
     cd "$dir"
-    cp "$here/clears.pml" .
-    spin -DWITHOUT="$guard" -a clears.pml
+    cp "$here/$of.pml" .
+    spin -DWITHOUT="$guard" -a "$of.pml"
     optimize=-O1
     if [[ $guard != 0 ]]; then optimize=-O0; fi
     gcc $optimize -w -DSAFETY -DNOREDUCE -DMEMLIM=1800 -o pan pan.c
@@ -201,12 +201,14 @@ for guard in $(guards); do
   other=${also[$guard]:-}
   if [[ -n $other ]]; then runs+=("$other-without-$guard $guard ${whole[$other]}"); fi
 done
-if [[ -z $only || $only == clears ]]; then runs+=("clears 0 clears"); fi
-for guard in $(guards "$here/clears.pml"); do
-  if [[ -z $only || $only == "$guard" ]]; then runs+=("clears-without-$guard $guard clears"); fi
+for of in clears drives; do
+  if [[ -z $only || $only == "$of" ]]; then runs+=("$of 0 $of"); fi
+  for guard in $(guards "$here/$of.pml"); do
+    if [[ -z $only || $only == "$guard" ]]; then runs+=("$of-without-$guard $guard $of"); fi
+  done
 done
 if ((${#runs[@]} == 0)); then
-  echo "$only is no configuration (${order[*]} clears) or guard" >&2
+  echo "$only is no configuration (${order[*]} clears drives) or guard" >&2
   exit 1
 fi
 
@@ -216,8 +218,8 @@ for run in "${runs[@]}"; do
     wait -n || failed=1
   done
   read -r name guard bounds <<<"$run"
-  if [[ $bounds == clears ]]; then
-    check_clears "$name" "$guard" &
+  if [[ $bounds == clears || $bounds == drives ]]; then
+    check_clears "$name" "$guard" "$bounds" &
   else
     check "$name" "$guard" "$bounds" &
   fi

@@ -32,25 +32,29 @@ same "guards of model/reclaim.pml, guards turned off in src/directory/reclaim_si
   "$guards" "$tested"
 same "guards of model/reclaim.pml, table of docs/protocol.md" \
   "$guards" "$table"
-clears=$(sed -nE 's/^#define ([a-z_]+) +[0-9]+ +\/\*.*/\1/p' model/clears.pml | sort)
-same "guards of model/clears.pml, comments \"model clears: \" in src" "$clears" \
-  "$(grep -rhoE 'model clears: [a-z_]+(, [a-z_]+)*' src --include='*.h' --include='*.cc' |
-    sed 's/model clears: //' | tr -d ',' | tr ' ' '\n' | sort -u)"
-same "guards of model/clears.pml, table of docs/protocol.md" "$clears" \
-  "$(awk -F'`' '/^[|] clears: `[a-z_]+` [|]/ { print $2 }' ../docs/protocol.md | sort)"
+clears=
+for of in clears drives; do
+  named=$(sed -nE 's/^#define ([a-z_]+) +[0-9]+ +\/\*.*/\1/p' model/$of.pml | sort)
+  same "guards of model/$of.pml, comments \"model $of: \" in src" "$named" \
+    "$(grep -rhoE "model $of: [a-z_]+(, [a-z_]+)*" src --include='*.h' --include='*.cc' |
+      sed "s/model $of: //" | tr -d ',' | tr ' ' '\n' | sort -u)"
+  same "guards of model/$of.pml, table of docs/protocol.md" "$named" \
+    "$(awk -F'`' -v of="$of: " 'index($0, "| " of "`") == 1 { print $2 }' ../docs/protocol.md | sort)"
+  clears+=$named$'\n'
+done
 
 # Lines "guard file": where the code says that it follows a guard, and what the table says.
 followed() {
-  grep -roE 'model( clears)?: [A-Za-z_]+(, [A-Za-z_]+)*' src --include='*.h' --include='*.cc' |
-    sed -E 's/^src\/([^:]+):model( clears)?: /\1 /' | tr -d ',' |
+  grep -roE 'model( clears| drives)?: [A-Za-z_]+(, [A-Za-z_]+)*' src --include='*.h' --include='*.cc' |
+    sed -E 's/^src\/([^:]+):model( clears| drives)?: /\1 /' | tr -d ',' |
     awk '{ for (i = 2; i <= NF; ++i) print $i, $1 }'
 }
 listed() {
   # shellcheck disable=SC2016  # these are Markdown's
-  sed -nE 's/^[|] (clears: )?`([a-z_]+)` [|].*[|] ([^|]*) [|]$/\2 \3/p' ../docs/protocol.md | tr -d '`,' |
+  sed -nE 's/^[|] (clears: |drives: )?`([a-z_]+)` [|].*[|] ([^|]*) [|]$/\2 \3/p' ../docs/protocol.md | tr -d '`,' |
     awk '{ for (i = 2; i <= NF; ++i) print $1, $i }'
 }
-all_guards=$(sort -u <<<"$guards"$'\n'"$clears")
+all_guards=$(sort -u <<<"$guards"$'\n'"${clears%$'\n'}")
 same "files of each guard: column \"code\" of the tables in docs/protocol.md, comments \"model: \" in src" \
   "$(listed | sort -u | join - <(echo "$all_guards") )" \
   "$(followed | sort -u | join - <(echo "$all_guards") )"

@@ -27,7 +27,7 @@ missing="$("$python" -c 'import sys; from importlib.util import find_spec; print
 case "$missing" in
   "") ;;
   torch) requirements+=("$here/tests/torch/requirements.txt") ;;
-  *) die "$python lacks $missing" "apt-get install python3-torch python3-numpy python3-psutil (or hack/deps.sh)" ;;
+  *) die "$python lacks $missing" "apt-get install python3-torch python3-numpy python3-psutil (or hack/dev/deps.sh)" ;;
 esac
 venv="$cache/python-tests-$(cat "${requirements[@]}" <("$python" --version) | sha256sum | cut -c1-12)"
 # One run at a time installs. A guest of test-rdma, whose disk is read-only, finds it complete.

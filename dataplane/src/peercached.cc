@@ -11,6 +11,7 @@
 #include <malloc.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -87,6 +88,7 @@ int main(int argc, char** argv) {
   spdlog::set_level(spdlog::level::from_str(config->log_level));
   if (doctor->parsed()) return doctor::Run(*config, json);
   if (status->parsed()) return doctor::PrintStatus(*config);
+  if (!config->core_files) prctl(PR_SET_DUMPABLE, 0);  // before a secret is read
 
   // Before any thread exists, so that all of them inherit the mask and only sigwait sees signals.
   sigset_t signals;

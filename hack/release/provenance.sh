@@ -5,7 +5,7 @@
 #   hack/release/provenance.sh [IMAGE...]     operator, dataplane and client when none is named; they must be built
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-. "$PEERCACHE_ROOT/hack/images/targets.sh"
+. "$PEERCACHE_ROOT/hack/release/images/targets.sh"
 
 OUT=$PEERCACHE_ROOT/dist/release
 SOURCE=https://github.com/peercache/peercache
@@ -43,7 +43,7 @@ for image in "$@"; do
           externalParameters: {target: $image, version: $version},
           resolvedDependencies: [{uri: $source, digest: {gitCommit: $commit}}]},
         runDetails: {
-          builder: {id: "https://github.com/peercache/peercache/blob/main/hack/images/build-images.sh"},
+          builder: {id: "https://github.com/peercache/peercache/blob/main/hack/release/images/build-images.sh"},
           metadata: {finishedOn: $built}}}}' >"$file"
   note "${file#"$PEERCACHE_ROOT"/}: commit ${commit:0:12}, $(wc -l <<<"$archives") architectures"
 done

@@ -4,12 +4,14 @@
 #
 #   hack/release/push.sh REGISTRY [TAG]     such as registry.example.com/peercache; TAG is VERSION when none is named
 #
-# The images must be built. Chart and bundle name them by the digests that the registry has, so that what is installed is
+# The images must be built. PUSH_KIT is a folder that has them, the programs and the bundle (kit.sh): nothing is built then.
+# Chart and bundle name them by the digests that the registry has, so that what is installed is
 # what was pushed, also by way of a mirror. REGISTRY_INSECURE=true speaks HTTP. RELEASE_OUT is written instead of dist/release.
 # Credentials are those of `docker login` or `crane auth login` (~/.docker/config.json).
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-. "$PEERCACHE_ROOT/hack/images/targets.sh"
+[ -z "${PUSH_KIT:-}" ] || PEERCACHE_CACHE=$PUSH_KIT
+. "$PEERCACHE_ROOT/hack/release/images/targets.sh"
 
 to=${1:-} tag=${2:-$VERSION}
 [[ $to =~ ^[a-z0-9][a-zA-Z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)+$ ]] ||
@@ -19,7 +21,7 @@ to=${1:-} tag=${2:-$VERSION}
   die "TAG='$tag' is no version" "write MAJOR.MINOR.PATCH, such as $VERSION or $VERSION-rc.1"
 
 OUT=${RELEASE_OUT:-$PEERCACHE_ROOT/dist/release}
-BIN=$("$PEERCACHE_ROOT/hack/cluster/build.sh" --push)
+if [ -n "${PUSH_KIT:-}" ]; then BIN=$PUSH_KIT/bin; else BIN=$("$PEERCACHE_ROOT/hack/lab/cluster/build.sh" --push); fi
 CRANE=("$BIN/crane") HELM=("$BIN/helm") PLAIN=()
 if [ "${REGISTRY_INSECURE:-}" = true ]; then CRANE+=(--insecure) PLAIN=(--plain-http); fi
 IMAGES=(operator dataplane client)
@@ -85,7 +87,11 @@ push_chart() {
 
 push_bundle() {
   local bundle=$work/bundle labels made
-  (cd "$PEERCACHE_ROOT/hack/olm" && CGO_ENABLED=0 go run . ../.. "$bundle")
+  if [ -n "${PUSH_KIT:-}" ]; then
+    cp -r "$PUSH_KIT/bundle" "$bundle"
+  else
+    (cd "$PEERCACHE_ROOT/hack/release/olm" && CGO_ENABLED=0 go run . ../../.. "$bundle")
+  fi
   by_digest "$bundle"/manifests/*
   # The image that bundle.Dockerfile describes: files without a system, and labels.
   mapfile -t labels < <(sed -n 's/^LABEL \(.*\)/--label=\1/p' "$bundle/bundle.Dockerfile")

@@ -6,8 +6,8 @@
 #   hack/release/sbom.sh [IMAGE...]     operator, dataplane and client when none is named; they must be built
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-. "$PEERCACHE_ROOT/hack/images/targets.sh"
-. "$PEERCACHE_ROOT/hack/cluster/toolset.sh"
+. "$PEERCACHE_ROOT/hack/release/images/targets.sh"
+. "$PEERCACHE_ROOT/hack/lab/cluster/toolset.sh"
 
 OUT=$PEERCACHE_ROOT/dist/release
 

@@ -8,7 +8,7 @@
 # source distribution.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-. "$PEERCACHE_ROOT/hack/images/targets.sh"
+. "$PEERCACHE_ROOT/hack/release/images/targets.sh"
 export PYTHONDONTWRITEBYTECODE=1
 
 OUT=$PEERCACHE_ROOT/dist/wheels

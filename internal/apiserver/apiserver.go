@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -22,6 +23,9 @@ const Assets = "KUBEBUILDER_ASSETS"
 
 const tries = 4
 
+// For a busy machine: a start that is as slow is no faster when it begins anew.
+const startTimeout, stopTimeout = 2 * time.Minute, time.Minute
+
 // Start starts what build makes, and returns it with the administrator's configuration. Whoever calls it stops it.
 //
 // Somebody who claims no ports may still take one before etcd or kube-apiserver listens there. Further tries of envtest
@@ -33,6 +37,7 @@ func Start(build func() *envtest.Environment) (*envtest.Environment, *rest.Confi
 		if err := choosePorts(environment); err != nil {
 			return nil, nil, err
 		}
+		environment.ControlPlaneStartTimeout, environment.ControlPlaneStopTimeout = startTimeout, stopTimeout
 		config, err := environment.Start()
 		if err == nil {
 			return environment, config, nil

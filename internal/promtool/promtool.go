@@ -5,7 +5,7 @@
 //
 //	promtool.Test(t, rule.Spec, []promtool.Case{{Alert: "NodeDown", Series: ..., At: "6m", Description: "..."}, ...})
 //
-// hack/deps.sh installs promtool. Without it, the tests fail.
+// hack/dev/deps.sh installs promtool. Without it, the tests fail.
 package promtool
 
 import (
@@ -177,7 +177,7 @@ func run(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	program, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Fatalf("promtool is missing (run hack/deps.sh, and let make set the PATH): %v", err)
+		t.Fatalf("promtool is missing (run hack/dev/deps.sh, and let make set the PATH): %v", err)
 	}
 	command := exec.CommandContext(t.Context(), program, args...) //nolint:gosec // this package makes the arguments
 	command.Dir = dir

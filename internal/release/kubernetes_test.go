@@ -14,7 +14,7 @@ import (
 // TestKubernetesVersions: the oldest version that chart, bundle and pages promise is one that tests run on, and the workflow
 // runs them on each that can be built.
 func TestKubernetesVersions(t *testing.T) {
-	folders, err := filepath.Glob(root + "/hack/cluster/tools/kube-1.*")
+	folders, err := filepath.Glob(root + "/hack/lab/cluster/tools/kube-1.*")
 	if err != nil || len(folders) < 2 {
 		t.Fatalf("%d versions can be built (error %v)", len(folders), err)
 	}
@@ -31,12 +31,12 @@ func TestKubernetesVersions(t *testing.T) {
 		t.Errorf("ci.yml runs the tests on %q, %q can be built", run, built)
 	}
 	for file, promise := range map[string]string{
-		"charts/peercache/Chart.yaml":         `kubeVersion: ">=(1\.\d+)\.0-0"`,
-		"hack/olm/clusterserviceversion.yaml": `minKubeVersion: (1\.\d+)\.0`,
-		"docs/install/tcp.md":                 `Kubernetes (1\.\d+) or later`,
-		"docs/install/sriov.md":               `Kubernetes (1\.\d+) or later`,
-		"docs/install/roce-multus.md":         `Kubernetes (1\.\d+) or later`,
-		"SUPPORT.md":                          `\| Kubernetes \| (1\.\d+) to `,
+		"charts/peercache/Chart.yaml":                 `kubeVersion: ">=(1\.\d+)\.0-0"`,
+		"hack/release/olm/clusterserviceversion.yaml": `minKubeVersion: (1\.\d+)\.0`,
+		"docs/install/tcp.md":                         `Kubernetes (1\.\d+) or later`,
+		"docs/install/sriov.md":                       `Kubernetes (1\.\d+) or later`,
+		"docs/install/roce-multus.md":                 `Kubernetes (1\.\d+) or later`,
+		"SUPPORT.md":                                  `\| Kubernetes \| (1\.\d+) to `,
 	} {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {

@@ -55,7 +55,7 @@ func newReleaseTree(t *testing.T) releaseTree {
 	tree := releaseTree{root: t.TempDir(), cache: t.TempDir()}
 	for _, file := range []string{
 		"Dockerfile", ".dockerignore", "VERSION", "go.mod", "go.sum",
-		"hack/lib.sh", "hack/images/targets.sh", "hack/images/stages.awk", "hack/release/provenance.sh",
+		"hack/lib.sh", "hack/release/images/targets.sh", "hack/release/images/stages.awk", "hack/release/provenance.sh",
 	} {
 		content, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
@@ -66,11 +66,11 @@ func newReleaseTree(t *testing.T) releaseTree {
 	tree.write(t, "api/api.go", []byte("package api\n"))
 	tree.write(t, "operator/main.go", []byte("package main\n"))
 	tree.run(t, "git init -q . && git add -A && git -c user.name=a -c user.email=a@example.com commit -qm one")
-	tree.archive = strings.TrimSpace(tree.run(t, `. hack/lib.sh && . hack/images/targets.sh && image_archive operator`))
+	tree.archive = strings.TrimSpace(tree.run(t, `. hack/lib.sh && . hack/release/images/targets.sh && image_archive operator`))
 	return tree
 }
 
-// build puts an image into the cache as hack/images/build-images.sh does, and returns the archive and its
+// build puts an image into the cache as hack/release/images/build-images.sh does, and returns the archive and its
 // configuration.
 func (r releaseTree) build(t *testing.T) (archive, config []byte) {
 	t.Helper()
@@ -96,7 +96,7 @@ func (r releaseTree) build(t *testing.T) (archive, config []byte) {
 	if err := os.WriteFile(r.archive, buffer.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.run(t, `. hack/lib.sh && . hack/images/targets.sh && inputs_hash operator > "$(image_archive operator).inputs"`)
+	r.run(t, `. hack/lib.sh && . hack/release/images/targets.sh && inputs_hash operator > "$(image_archive operator).inputs"`)
 	return buffer.Bytes(), config
 }
 

@@ -16,7 +16,7 @@ import (
 func target(t *testing.T, environment []string, args ...string) (output, errors string, err error) {
 	t.Helper()
 	// go test keeps a result until a file changes that the test itself has read.
-	for _, file := range []string{"Makefile", "hack/release.mk", "hack/lib.sh", "hack/release/check.sh", "hack/release/notes.sh", "hack/release/sign.sh", "VERSION", "CHANGELOG.md"} {
+	for _, file := range []string{"Makefile", "hack/release/release.mk", "hack/lib.sh", "hack/release/check.sh", "hack/release/notes.sh", "hack/release/sign.sh", "VERSION", "CHANGELOG.md"} {
 		if _, err := os.ReadFile(filepath.Join(root, file)); err != nil {
 			t.Fatal(err)
 		}

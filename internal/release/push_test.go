@@ -54,7 +54,7 @@ func newPushTree(t *testing.T) pushTree {
 	return tree
 }
 
-// build writes an archive of an image with one file, as hack/images/build-images.sh names it.
+// build writes an archive of an image with one file, as hack/release/images/build-images.sh names it.
 func (p pushTree) build(t *testing.T, image, architecture, suffix string) {
 	t.Helper()
 	layer := pack(t, map[string]string{"usr/bin/" + image: image + " for " + architecture})
@@ -63,16 +63,16 @@ func (p pushTree) build(t *testing.T, image, architecture, suffix string) {
 		architecture, image, sum)
 	archive := pack(t, map[string]string{
 		"config.json": config, "layer.tar": string(layer),
-		"manifest.json": fmt.Sprintf(`[{"Config": "config.json", "RepoTags": ["docker.io/peercache/%s:1"], "Layers": ["layer.tar"]}]`, image),
+		"manifest.json": fmt.Sprintf(`[{"Config": "config.json", "RepoTags": ["ghcr.io/peercache/peercache/%s:1"], "Layers": ["layer.tar"]}]`, image),
 	})
-	name := strings.TrimSuffix(strings.TrimSpace(p.shell(t, `. hack/lib.sh && . hack/images/targets.sh && image_archive `+image)), ".tar") + suffix + ".tar"
+	name := strings.TrimSuffix(strings.TrimSpace(p.shell(t, `. hack/lib.sh && . hack/release/images/targets.sh && image_archive `+image)), ".tar") + suffix + ".tar"
 	if err := os.MkdirAll(filepath.Dir(name), 0o750); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(name, archive, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p.shell(t, `. hack/lib.sh && . hack/images/targets.sh && inputs_hash `+image+` > `+name+`.inputs`)
+	p.shell(t, `. hack/lib.sh && . hack/release/images/targets.sh && inputs_hash `+image+` > `+name+`.inputs`)
 }
 
 func (p pushTree) shell(t *testing.T, script string) string {
@@ -199,10 +199,29 @@ func TestPush(t *testing.T) {
 	}
 }
 
+// TestPushOfAKit: whoever has a kit pushes the same without a compiler, and without what was built.
+func TestPushOfAKit(t *testing.T) {
+	tree := newPushTree(t)
+	to := tree.registry + "/team/peercache"
+	tree.shell(t, "hack/release/push.sh "+to+" 1.2.3")
+	built := tree.pushed(t)
+	kit, programs := t.TempDir(), t.TempDir()
+	tree.shell(t, "hack/release/kit.sh && tar -xf $RELEASE_OUT/push-kit.tar -C "+kit)
+	if err := os.WriteFile(filepath.Join(programs, "go"), []byte("#!/bin/sh\necho go $* >&2\nexit 9\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tree.shell(t, "export PEERCACHE_CACHE="+t.TempDir()+" PATH="+programs+":$PATH PUSH_KIT="+kit+"; hack/release/push.sh "+to+" 1.2.3")
+	for name, reference := range tree.pushed(t) {
+		if name != "chart" && reference != built[name] { // Helm writes the time into an archive
+			t.Errorf("of a kit, %s is %s, and was %s", name, reference, built[name])
+		}
+	}
+}
+
 // expectNoneOfTheTree: nothing names images by the tag that they have in the source tree.
 func expectNoneOfTheTree(t *testing.T, what, text string) {
 	t.Helper()
-	if found := regexp.MustCompile(`\S*docker\.io/peercache\S*`).FindAllString(text, -1); found != nil {
+	if found := regexp.MustCompile(`\S*`+regexp.QuoteMeta(registry)+`/\S*`).FindAllString(text, -1); found != nil {
 		t.Errorf("%s names images that were not pushed: %q", what, found)
 	}
 }
@@ -265,9 +284,9 @@ func TestPushIsRefused(t *testing.T) {
 		"to an address":         {"hack/release/push.sh https://" + to, "name host and path without a scheme"},
 		"to a host alone":       {"hack/release/push.sh " + tree.registry, "is no place in a registry"},
 		"as what is no version": {"hack/release/push.sh " + to + " latest", "TAG='latest' is no version"},
-		"of arm64's of elsewhere": {`. hack/lib.sh; . hack/images/targets.sh; touch "$(image_archive dataplane arm64)"; hack/release/push.sh ` + to +
+		"of arm64's of elsewhere": {`. hack/lib.sh; . hack/release/images/targets.sh; touch "$(image_archive dataplane arm64)"; hack/release/push.sh ` + to +
 			` || status=$?; rm "$(image_archive dataplane arm64)"; exit ${status:-0}`, "-arm64.tar"},
-		"of images of elsewhere": {`. hack/lib.sh; . hack/images/targets.sh; echo other > "$(image_archive client).inputs"; hack/release/push.sh ` + to, "image client has not been built of this tree"},
+		"of images of elsewhere": {`. hack/lib.sh; . hack/release/images/targets.sh; echo other > "$(image_archive client).inputs"; hack/release/push.sh ` + to, "image client has not been built of this tree"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if said, err := tree.try(t, test.command); err == nil || !strings.Contains(said, test.says) {

@@ -143,7 +143,8 @@ func TestWorkflowPermissions(t *testing.T) {
 		"workflows/release.yml version":   read,
 		"workflows/release.yml tests":     read,
 		"workflows/release.yml packages":  read,
-		"workflows/release.yml images":    {"contents": "read", "packages": "write", "id-token": "write"},
+		"workflows/release.yml images":    read,
+		"workflows/release.yml publish":   {"contents": "read", "packages": "write", "id-token": "write"},
 		"workflows/release.yml release":   {"contents": "write"},
 		"workflows/release.yml pypi":      {"contents": "read", "id-token": "write"},
 		"workflows/release.yml site":      {"contents": "write"},
@@ -168,10 +169,39 @@ func TestWorkflowPermissions(t *testing.T) {
 	}
 }
 
+// TestWorkflowBuildsWithoutRights: a job that may push, sign or release builds nothing, as what it builds runs code of others.
+func TestWorkflowBuildsWithoutRights(t *testing.T) {
+	const targets = `\bmake (?:-s )?([a-z-]+)`
+	harmless := []string{"push", "sign", "release-notes", "wheels-upload"}
+	checked := 0
+	for name, job := range workflows(t)["workflows/release.yml"].Jobs {
+		if maps.Equal(job.Permissions, map[string]string{"contents": "read"}) || name == "site" { // which publishes what has no signature
+			continue
+		}
+		for _, step := range job.Steps {
+			if strings.HasPrefix(step.Uses, "./") {
+				t.Errorf("job %s runs %v with the rights %v", name, step.With["run"], job.Permissions)
+			}
+			for _, target := range regexp.MustCompile(targets).FindAllStringSubmatch(step.Run, -1) {
+				checked++
+				if !slices.Contains(harmless, target[1]) {
+					t.Errorf("job %s makes %s with the rights %v", name, target[1], job.Permissions)
+				}
+			}
+			if strings.Contains(step.Run, "build.sh") {
+				t.Errorf("job %s builds with the rights %v:\n%s", name, job.Permissions, step.Run)
+			}
+		}
+	}
+	if checked < 4 {
+		t.Errorf("only %d targets were found", checked)
+	}
+}
+
 // TestWorkflowArchitectures: what is published of images, each job has also built for arm64 before.
 func TestWorkflowArchitectures(t *testing.T) {
 	jobs := workflows(t)["workflows/release.yml"].Jobs
-	for name, published := range map[string][]string{"images": {"make sbom provenance", "make push"}, "packages": {"make wheels"}} {
+	for name, published := range map[string][]string{"images": {"make sbom provenance push-kit"}, "packages": {"make wheels"}} {
 		var runs strings.Builder
 		for _, step := range jobs[name].Steps {
 			fmt.Fprintln(&runs, step.Run, step.With["run"])
@@ -188,7 +218,7 @@ func TestWorkflowArchitectures(t *testing.T) {
 // TestWorkflowTargets: the targets of make and scripts that workflows run exist.
 func TestWorkflowTargets(t *testing.T) {
 	var all bytes.Buffer
-	for _, pattern := range []string{"Makefile", "*/*.mk"} {
+	for _, pattern := range []string{"Makefile", "*/*.mk", "hack/*/*.mk"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

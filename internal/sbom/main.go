@@ -4,7 +4,7 @@
 // which its programs in Go are built, and what its other programs are compiled from, each with its licence.
 // hack/release/sbom.sh runs it for each image of a release.
 //
-//	go run ./internal/sbom docker.io/peercache/operator:0.1.0 operator-0.1.0.tar >operator.spdx.json
+//	go run ./internal/sbom ghcr.io/peercache/peercache/operator:0.1.0 operator-0.1.0.tar >operator.spdx.json
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 
 func run(args []string, output io.Writer) error {
 	if len(args) != 2 {
-		return errors.New("write sbom IMAGE ARCHIVE, such as: sbom docker.io/peercache/operator:0.1.0 operator-0.1.0.tar")
+		return errors.New("write sbom IMAGE ARCHIVE, such as: sbom ghcr.io/peercache/peercache/operator:0.1.0 operator-0.1.0.tar")
 	}
 	image, err := readImage(args[1])
 	if err != nil {

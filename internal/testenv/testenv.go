@@ -48,14 +48,25 @@ func Main(m *testing.M) int {
 		return 1
 	}
 	ctrl.SetLogger(zap.New(zap.UseDevMode(true), zap.WriteTo(os.Stderr)))
+	certificates, err := os.MkdirTemp("", "testenv-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(certificates) }()
+	admission, err := admissionConfig(certificates)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "writing the certificate that the API server shows to webhooks: %v\n", err)
+		return 1
+	}
 	environment, started, err := apiserver.Start(func() *envtest.Environment {
-		return &envtest.Environment{
-			CRDDirectoryPaths:        []string{filepath.Join(folder, "config", "crd")},
-			ErrorIfCRDPathMissing:    true,
-			Scheme:                   Scheme(),
-			ControlPlaneStartTimeout: 2 * time.Minute, // for a busy machine
-			ControlPlaneStopTimeout:  time.Minute,
+		environment := &envtest.Environment{
+			CRDDirectoryPaths:     []string{filepath.Join(folder, "config", "crd")},
+			ErrorIfCRDPathMissing: true,
+			Scheme:                Scheme(),
 		}
+		environment.ControlPlane.GetAPIServer().Configure().Set("admission-control-config-file", admission)
+		return environment
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

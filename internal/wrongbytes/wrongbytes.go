@@ -5,7 +5,7 @@ package wrongbytes
 
 import "fmt"
 
-// Marker is the text for which hack/lanes searches: a run that prints it has failed.
+// Marker is the text for which hack/dev/lanes searches: a run that prints it has failed.
 const Marker = "PEERCACHE-WRONG-BYTES"
 
 // Right returns the number of correct pages. got and want are the digests of pages by number. A missed page has no digest, or an

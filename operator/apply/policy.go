@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,13 +30,15 @@ import (
 // cluster has its name. Without the cluster a policy does nothing, because its parameter is missing.
 
 // Policies returns the admission policy that a cluster requests, and its binding. They are untyped, because an older
-// API server does not serve their kinds.
-func Policies(cluster *v1alpha1.PeerCacheCluster, options inject.Options, driverMissing bool) []client.Object {
+// API server does not serve their kinds. limits are those of the cluster's own namespace: a policy can read none.
+func Policies(
+	cluster *v1alpha1.PeerCacheCluster, options inject.Options, driverMissing bool, limits []corev1.LimitRangeItem,
+) []client.Object {
 	if cluster.Spec.Injection.By != v1alpha1.InjectionByPolicy {
 		return nil
 	}
 	facts, elsewhere := inject.FactsFor(cluster, cluster.Namespace, options), inject.FactsFor(cluster, "", options)
-	facts.DriverMissing = driverMissing
+	facts.DriverMissing, facts.Admission.Limits = driverMissing, limits
 	made, binding := policy.For(facts, elsewhere, cluster.Spec.Injection.NamespaceSelector)
 	var objects []client.Object
 	for _, object := range []client.Object{made, binding} {

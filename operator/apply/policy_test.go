@@ -32,12 +32,12 @@ func (notAllowed) Get(_ context.Context, key client.ObjectKey, _ client.Object, 
 // not affected.
 func TestPolicyWithoutRights(t *testing.T) {
 	cluster := &v1alpha1.PeerCacheCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "serving", Name: "kv"}}
-	if objects := Policies(cluster, inject.Options{ClientImage: "client"}, false); objects != nil {
+	if objects := Policies(cluster, inject.Options{ClientImage: "client"}, false, nil); objects != nil {
 		t.Errorf("nobody asks for a policy, but there are %d objects", len(objects))
 	}
 	cluster.Spec.Injection.By = v1alpha1.InjectionByPolicy
 	a := &Applier{Client: notAllowed{}, Live: notAllowed{}}
-	for _, object := range Policies(cluster, inject.Options{ClientImage: "client"}, false) {
+	for _, object := range Policies(cluster, inject.Options{ClientImage: "client"}, false, nil) {
 		_, err := a.compare(t.Context(), &Run{Cluster: cluster, Memory: &Memory{}}, object)
 		var problem *plan.Problem
 		if !errors.As(err, &problem) || problem.Reason != "Forbidden" || !strings.Contains(problem.Message, object.GetName()) {
@@ -52,7 +52,7 @@ func TestPolicyWithoutRights(t *testing.T) {
 func TestBelongs(t *testing.T) {
 	cluster := &v1alpha1.PeerCacheCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "a-b", Name: "c"}}
 	cluster.Spec.Injection.By = v1alpha1.InjectionByPolicy
-	policy := Policies(cluster, inject.Options{ClientImage: "client"}, false)[0]
+	policy := Policies(cluster, inject.Options{ClientImage: "client"}, false, nil)[0]
 	if !ownedBy(policy, cluster) {
 		t.Errorf("%s does not belong to its cluster", policy.GetName())
 	}

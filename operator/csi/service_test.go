@@ -242,10 +242,10 @@ func TestRefused(t *testing.T) {
 		"no such cluster":  {attribute("cluster", "other"), codes.NotFound, "PeerCacheCluster serving/other does not exist"},
 		"by hostPath only": {attribute("cluster", "by-path"), codes.PermissionDenied, "write injection.socket: CSI"},
 		"of a namespace that is not served": {
-			attribute("csi.storage.k8s.io/pod.namespace", "others"), codes.PermissionDenied, "namespace others does not have them",
+			attribute("csi.storage.k8s.io/pod.namespace", "others"), codes.PermissionDenied, "serves no pods of namespace others",
 		},
 		"of another namespace than the cluster's, which has no selector": {
-			attribute("cluster", "private"), codes.PermissionDenied, "serves only pods of its own namespace, and this one is in inference",
+			attribute("cluster", "private"), codes.PermissionDenied, "serves no pods of namespace inference",
 		},
 		"of an unknown namespace": {
 			attribute("csi.storage.k8s.io/pod.namespace", "gone"), codes.PermissionDenied, "reading namespace gone failed",

@@ -25,6 +25,7 @@ const (
 // of the template itself, and that of the ConfigMap.
 var digests = [][]string{
 	{"spec", "template", "metadata", "labels", v1alpha1.LabelPodShape},
+	{"spec", "template", "metadata", "labels", v1alpha1.LabelPodImages},
 	{"spec", "template", "metadata", "annotations", v1alpha1.AnnotationConfigHash},
 }
 

@@ -103,14 +103,35 @@ type PoolSum struct {
 // MostComplete returns the answer of the host that knows the most members. It ignores hosts that are warming, and returns nil
 // without another.
 func MostComplete(answers []NodeStatus) *Fleet {
-	var best *Fleet
+	if best := mostComplete(answers); best != nil {
+		return best.Fleet
+	}
+	return nil
+}
+
+func mostComplete(answers []NodeStatus) (best *NodeStatus) {
 	for i := range answers {
 		candidate := answers[i].Fleet
-		if candidate != nil && !candidate.Warming && (best == nil || candidate.Members > best.Members) {
-			best = candidate
+		if candidate != nil && !candidate.Warming && (best == nil || candidate.Members > best.Fleet.Members) {
+			best = &answers[i]
 		}
 	}
 	return best
+}
+
+// EnginesAt is how many engines are attached to each member, by its name, as the host of MostComplete has heard.
+func EnginesAt(answers []NodeStatus) map[string]uint64 {
+	best := mostComplete(answers)
+	if best == nil {
+		return nil
+	}
+	engines := make(map[string]uint64, len(best.Members))
+	for _, m := range best.Members {
+		if m.Health != nil {
+			engines[m.ID] = m.Health.Engines
+		}
+	}
+	return engines
 }
 
 // Activity is what a node, or all members together, did lately.

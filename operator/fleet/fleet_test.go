@@ -97,6 +97,17 @@ func TestMostComplete(t *testing.T) {
 	}
 }
 
+func TestEnginesAt(t *testing.T) {
+	host := NodeStatus{Fleet: &Fleet{Members: 2}, Members: []Member{{ID: "a.default", Health: &Health{Engines: 3}}, {ID: "b.default"}}}
+	warming := NodeStatus{Fleet: &Fleet{Members: 9, Warming: true}, Members: []Member{{ID: "a.default", Health: &Health{Engines: 7}}}}
+	if got := EnginesAt([]NodeStatus{{}, warming, host}); len(got) != 1 || got["a.default"] != 3 {
+		t.Errorf("got %v", got)
+	}
+	if got := EnginesAt([]NodeStatus{warming}); got != nil {
+		t.Errorf("of a host that is warming: %v", got)
+	}
+}
+
 func TestHitPercent(t *testing.T) {
 	tests := []struct {
 		reads, hits uint64

@@ -14,8 +14,9 @@ import (
 	"github.com/peercache/peercache/operator/inject/reasons"
 )
 
-// nonRootUser is the user of added containers where the pod chooses none. Any user that is not root can run them.
-const nonRootUser int64 = 65532
+// NonRootUser is the user of added containers where neither the pod nor its namespace gives one. Any user that is not root can run
+// them.
+const NonRootUser int64 = 65532
 
 // addClient gives the pod the Python client, and returns the mounts for its containers or a reason. Every delivery uses the
 // same path.
@@ -115,8 +116,8 @@ func ClientContainer(pod *corev1.Pod, facts Facts) corev1.Container {
 		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
-	runAsNonRoot(pod, security)
-	return corev1.Container{
+	runAsNonRoot(pod, security, facts)
+	c := corev1.Container{
 		Name:            names.Client,
 		Image:           facts.ClientImage,
 		ImagePullPolicy: facts.ClientPullPolicy,
@@ -127,11 +128,13 @@ func ClientContainer(pod *corev1.Pod, facts Facts) corev1.Container {
 		VolumeMounts:    []corev1.VolumeMount{{Name: names.Client, MountPath: names.ClientCopyDir}},
 		SecurityContext: security,
 	}
+	facts.Admission.raise(&c, true)
+	return c
 }
 
 // runAsNonRoot sets a user only where the pod chooses none or root.
-func runAsNonRoot(pod *corev1.Pod, security *corev1.SecurityContext) {
+func runAsNonRoot(pod *corev1.Pod, security *corev1.SecurityContext, facts Facts) {
 	if pod.Spec.SecurityContext == nil || pod.Spec.SecurityContext.RunAsUser == nil || *pod.Spec.SecurityContext.RunAsUser == 0 {
-		security.RunAsUser = new(nonRootUser)
+		security.RunAsUser = new(facts.Admission.user())
 	}
 }

@@ -33,15 +33,17 @@ func DriverMissing(ctx context.Context, reader client.Reader, cluster *v1alpha1.
 	}
 }
 
-// Gather is FactsFor with the facts that need an API server.
+// Gather is FactsFor with the facts that need an API server. namespaces reads Namespaces, and reader the rest.
 func Gather(
-	ctx context.Context, reader client.Reader, cluster *v1alpha1.PeerCacheCluster, podNamespace string, options Options,
+	ctx context.Context, reader, namespaces client.Reader, cluster *v1alpha1.PeerCacheCluster, podNamespace string, options Options,
 ) (Facts, error) {
 	facts := FactsFor(cluster, podNamespace, options)
-	if options.Namespaced() { // it may not read drivers, and assumes that this one exists
-		return facts, nil
-	}
 	var err error
-	facts.DriverMissing, err = DriverMissing(ctx, reader, cluster)
+	if !options.Namespaced() { // such an operator may not read drivers, and assumes that this one exists
+		if facts.DriverMissing, err = DriverMissing(ctx, reader, cluster); err != nil {
+			return facts, err
+		}
+	}
+	facts.Admission, err = gatherAdmission(ctx, reader, namespaces, podNamespace)
 	return facts, err
 }

@@ -45,7 +45,12 @@ func addEnv(c *corev1.Container, l link) (reason string) {
 // replaced.
 func prependPythonPath(c *corev1.Container) (reason string) {
 	i := lastEnv(c.Env, names.EnvPythonPath)
+	ignored, replaced := sglang.PythonPath(sglang.ContainerArgv(c).Words)
 	switch {
+	case ignored:
+		return reasons.PythonPathIgnored()
+	case replaced:
+		return reasons.PythonPathReplaced()
 	case i < 0 && len(c.EnvFrom) == 0:
 		c.Env = append(c.Env, corev1.EnvVar{Name: names.EnvPythonPath, Value: names.ClientDir})
 	case i < 0:

@@ -41,6 +41,8 @@ type Facts struct {
 	Ignored []string
 	// ClientPullPolicy is the pull policy of ClientImage.
 	ClientPullPolicy corev1.PullPolicy
+	// Admission is what the API server compares the pod with.
+	Admission Admission
 	// PullSecrets are added to the pod. They must be Secrets of the pod's own namespace.
 	PullSecrets []corev1.LocalObjectReference
 }

@@ -70,13 +70,13 @@ var fuzzFacts = []func() Facts{
 	func() Facts { return factsOfCluster("caches", injecttest.ByDriver) },
 	func() Facts { return factsOfCluster("serving", injecttest.Preinstalled) },
 	func() Facts { return factsOfCluster("serving", sidecar, injecttest.PullSecret) },
-	func() Facts { return factsOfCluster("serving", sidecar, injecttest.ImageVolume, tls) },
+	func() Facts { return factsOfCluster("serving", sidecar, injecttest.ImageVolume, withTLS) },
 	func() Facts { return factsOfCluster("caches", sidecar, sharedRails) },
 	func() Facts { return factsOfCluster("serving", sidecar, sharedRails, hugeGigabyte) },
 	func() Facts { return factsOfCluster("serving", sidecar, draRails) },
 	func() Facts { return factsOfCluster("serving", embeddedNode) },
-	func() Facts { return factsOfCluster("serving", embeddedNode, hugeGigabyte, tls) },
-	func() Facts { return factsOfCluster("serving", embeddedNode, sharedRails, tls) },
+	func() Facts { return factsOfCluster("serving", embeddedNode, hugeGigabyte, withTLS) },
+	func() Facts { return factsOfCluster("serving", embeddedNode, sharedRails, withTLS) },
 	func() Facts { return factsOfCluster("serving", embeddedNode, draRails) },
 }
 
@@ -88,7 +88,7 @@ func FuzzMergeExtraConfig(f *testing.F) {
 	} {
 		f.Add(value)
 	}
-	embedding := embeddedLink(&corev1.Pod{}, Facts{}, factsOfCluster("serving", embeddedNode, sharedRails, tls).Node("numa0").Node).settings
+	embedding := embeddedLink(&corev1.Pod{}, Facts{}, factsOfCluster("serving", embeddedNode, sharedRails, withTLS).Node("numa0").Node).settings
 	f.Fuzz(func(t *testing.T, value string) {
 		for _, settings := range [][]sglang.Setting{sglang.SocketSettings("/run/peercache/default.sock"), embedding} {
 			merged, reason := mergeExtraConfig(value, settings)

@@ -28,7 +28,7 @@ var update = goflag.Bool("update", false, "write the expected pods of TestGolden
 func testFacts() Facts {
 	return Facts{
 		Cluster: "kv", Namespace: "serving", PodNamespace: "serving", Groups: []string{"default"},
-		ClientImage: "docker.io/peercache/client:0.1.0", ClientPullPolicy: corev1.PullIfNotPresent,
+		ClientImage: "ghcr.io/peercache/peercache/client:0.1.0", ClientPullPolicy: corev1.PullIfNotPresent,
 	}
 }
 
@@ -53,7 +53,7 @@ var clusterFacts = map[string]func(*v1alpha1.PeerCacheClusterSpec){
 	"shareAll":       injecttest.ShareAll,
 	"sharedRails":    sharedRails,
 	"sidecar":        sidecar,
-	"tls":            tls,
+	"tls":            withTLS,
 	"withAddress":    withAddress,
 }
 
@@ -95,8 +95,8 @@ func factsNamed(t *testing.T, words []string) Facts {
 }
 
 var testOptions = Options{
-	ClientImage: "docker.io/peercache/client:0.1.0",
-	Plan:        plan.Facts{DataplaneImage: "docker.io/peercache/dataplane:0.1.0"},
+	ClientImage: "ghcr.io/peercache/peercache/client:0.1.0",
+	Plan:        plan.Facts{DataplaneImage: "ghcr.io/peercache/peercache/dataplane:0.1.0"},
 }
 
 func factsOfCluster(namespace string, changes ...func(*v1alpha1.PeerCacheClusterSpec)) Facts {
@@ -160,7 +160,7 @@ func hugeGigabyte(s *v1alpha1.PeerCacheClusterSpec) {
 	}
 }
 
-func tls(s *v1alpha1.PeerCacheClusterSpec) {
+func withTLS(s *v1alpha1.PeerCacheClusterSpec) {
 	s.Security.TLS = &v1alpha1.TLSSpec{SecretName: "kv-peers-tls", PeerName: "kv.peercache.internal"}
 }
 

@@ -31,25 +31,30 @@ const (
 	readTimeout = time.Second
 )
 
-// guard bounds what reviews cost, whoever sends them: anything that reaches the webhook's port can. Small ones do not wait
-// for large ones.
+// guard bounds what reviews cost, whoever sends them: anything that reaches the webhook's port can, where askers are not chosen.
+// Small ones do not wait for large ones.
 type guard struct {
+	askers       Askers
 	next         http.Handler
 	small, large slots
 }
 
-func guarded(next http.Handler) http.Handler {
-	return &guard{next: next, small: make(slots, smallAtOnce), large: make(slots, largeAtOnce)}
+func guarded(askers Askers, next http.Handler) http.Handler {
+	return &guard{askers: askers, next: next, small: make(slots, smallAtOnce), large: make(slots, largeAtOnce)}
 }
 
 // ServeHTTP implements http.Handler. The API server admits the pods of reviews that are refused here, as they are.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := g.askers.refuses(r); err != nil {
+		refuse(w, r, "refused", http.StatusForbidden, err.Error())
+		return
+	}
 	held := g.large
 	if 0 <= r.ContentLength && r.ContentLength <= smallReview {
 		held = g.small
 	}
 	if !held.enter(r.Context()) {
-		refuse(w, r, http.StatusServiceUnavailable, busy)
+		refuse(w, r, "unreadable", http.StatusServiceUnavailable, busy)
 		return
 	}
 	defer func() { held.leave() }()
@@ -57,16 +62,16 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReview))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		refuse(w, r, http.StatusRequestEntityTooLarge, fmt.Sprintf("the review has more than %d bytes", maxReview))
+		refuse(w, r, "unreadable", http.StatusRequestEntityTooLarge, fmt.Sprintf("the review has more than %d bytes", maxReview))
 		return
 	}
 	if err != nil {
-		refuse(w, r, http.StatusBadRequest, fmt.Sprintf("reading the review: %v", err))
+		refuse(w, r, "unreadable", http.StatusBadRequest, fmt.Sprintf("reading the review: %v", err))
 		return
 	}
 	n := values(body)
 	if n > maxValues {
-		refuse(w, r, http.StatusRequestEntityTooLarge,
+		refuse(w, r, "unreadable", http.StatusRequestEntityTooLarge,
 			fmt.Sprintf("the review has %d values, of %d at most: make the pod's lists shorter", n, maxValues))
 		return
 	}
@@ -75,7 +80,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		held = g.large
 		if !held.enter(r.Context()) {
 			held = nil
-			refuse(w, r, http.StatusServiceUnavailable, busy)
+			refuse(w, r, "unreadable", http.StatusServiceUnavailable, busy)
 			return
 		}
 	}
@@ -105,8 +110,8 @@ func (s slots) leave() {
 	}
 }
 
-func refuse(w http.ResponseWriter, r *http.Request, status int, reason string) {
-	injections.WithLabelValues("unreadable", "none").Inc()
+func refuse(w http.ResponseWriter, r *http.Request, outcome string, status int, reason string) {
+	injections.WithLabelValues(outcome, "none").Inc()
 	ctrl.LoggerFrom(r.Context()).Info("refused a review", "from", r.RemoteAddr, "status", status, "reason", reason)
 	http.Error(w, "peercache: the pod was not connected: "+reason, status)
 }

@@ -31,8 +31,15 @@ func checkResult(t *testing.T, before, pod *corev1.Pod, result Result, facts Fac
 	if again := Inject(result.Pod, facts); !reflect.DeepEqual(again, result) {
 		t.Errorf("a second injection gives something else:\n%s\nafter the first gave:\n%s", toJSON(again), toJSON(result))
 	}
-	injected := result.Pod.Annotations[names.AnnotationInjected]
+	injected, partly := result.Pod.Annotations[names.AnnotationInjected], result.Pod.Annotations[names.AnnotationPartly]
+	if result.Partly {
+		injected, partly = partly, injected
+	}
 	switch {
+	case partly != "":
+		t.Errorf("annotations %s and %s contradict each other or the result", names.AnnotationInjected, names.AnnotationPartly)
+	case result.Partly && (!result.Injected || result.Note == ""):
+		t.Errorf("partly connected, but not injected, or without a note")
 	case result.Injected && injected != facts.Cluster:
 		t.Errorf("annotation %s is %q on an injected pod", names.AnnotationInjected, injected)
 	case !result.Injected && injected != "":
@@ -119,7 +126,7 @@ func checkUnprivileged(t *testing.T, before, after *corev1.Pod, facts Facts) {
 func nothingLost(before, after *corev1.Pod) error {
 	after = after.DeepCopy()
 	for key, value := range before.Annotations {
-		if strings.HasPrefix(key, "peercache.io/injected") || key == names.AnnotationSkipReason || key == names.AnnotationNote {
+		if strings.HasPrefix(key, "peercache.io/injected") || slices.Contains([]string{names.AnnotationPartly, names.AnnotationSkipReason, names.AnnotationNote}, key) {
 			continue // injection replaces the report of an earlier one
 		}
 		if key == plan.MultusNetworks && networksKept(value, after.Annotations[key]) {

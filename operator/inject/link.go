@@ -9,6 +9,7 @@ import (
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/inject/names"
+	"github.com/peercache/peercache/operator/inject/reasons"
 	"github.com/peercache/peercache/operator/inject/sglang"
 	"github.com/peercache/peercache/operator/plan"
 )
@@ -45,6 +46,9 @@ func addNode(pod *corev1.Pod, facts Facts, group string) (link, string) {
 	fact := facts.Node(group)
 	if fact.Problem != "" {
 		return link{}, fact.Problem
+	}
+	if level := facts.Admission.Restricted(); level != "" && fact.Node.RDMA {
+		return link{}, reasons.PinForbidden(facts.PodNamespace, level)
 	}
 	if reason := dnsReason(pod); reason != "" {
 		return link{}, reason

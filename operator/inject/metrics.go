@@ -9,15 +9,17 @@ import (
 
 var injections = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "peercache_operator_injections_total",
-	Help: "Answers of the webhook, dry runs aside, by what became of the pod: connected, partly (some of its SGLang containers), " +
-		"skipped or unreadable; and why: no_cluster (the one that it names cannot be used), unsuitable, or none.",
+	Help: "Answers of the webhook, dry runs aside, by what became of the pod: connected, partly (some of its SGLang containers, " +
+		"or without flags), skipped or unreadable, or refused, because the asker may not ask; and why: " +
+		"no_cluster (the one that it names cannot be used), no_flags, unsuitable, or none.",
 }, []string{"outcome", "reason"})
 
 // All series exist from the start, so that the first event is an increase of a series.
 func init() {
 	metrics.Registry.MustRegister(injections)
 	for _, labels := range [][2]string{
-		{"connected", "none"}, {"partly", "unsuitable"}, {"skipped", "no_cluster"}, {"skipped", "unsuitable"}, {"unreadable", "none"},
+		{"connected", "none"}, {"partly", "no_flags"}, {"partly", "unsuitable"}, {"skipped", "no_cluster"}, {"skipped", "unsuitable"},
+		{"unreadable", "none"}, {"refused", "none"},
 	} {
 		injections.WithLabelValues(labels[0], labels[1])
 	}
@@ -26,6 +28,8 @@ func init() {
 // count counts an answer. known is true where the cluster could be read.
 func count(result Result, known bool) {
 	switch {
+	case result.Partly:
+		injections.WithLabelValues("partly", "no_flags").Inc()
 	case result.Injected && result.SkipReason == "":
 		injections.WithLabelValues("connected", "none").Inc()
 	case result.Injected:

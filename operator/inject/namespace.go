@@ -15,32 +15,36 @@ import (
 	"github.com/peercache/peercache/operator/inject/reasons"
 )
 
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 
 // RefusesNamespace returns why a cluster does not serve the pods of a namespace, or "". A cluster serves its own namespace, and
 // those that its selector selects.
-func RefusesNamespace(ctx context.Context, live client.Reader, cluster *v1alpha1.PeerCacheCluster, namespace string) string {
+func RefusesNamespace(ctx context.Context, reader client.Reader, cluster *v1alpha1.PeerCacheCluster, namespace string) string {
 	if reason := RefusesOthers(cluster, namespace); reason != "" || namespace == cluster.Namespace {
 		return reason
 	}
-	name := cluster.Namespace + "/" + cluster.Name
 	selector, err := metav1.LabelSelectorAsSelector(cluster.Spec.Injection.NamespaceSelector)
 	switch {
-	case err != nil:
-		return reasons.SelectorInvalid(name, err)
+	case err != nil: // condition ConfigAccepted of the cluster says what is wrong
+		return notServed(cluster, namespace)
 	case selector.Empty():
 		return ""
 	}
-	// The live read is one small request. A cached read would make the operator watch every namespace.
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	if err := live.Get(ctx, client.ObjectKey{Name: namespace}, object); err != nil {
+	object := namespaceObject()
+	if err := reader.Get(ctx, client.ObjectKey{Name: namespace}, object); err != nil {
 		return fmt.Sprintf("reading namespace %s failed: %v: create the pod again later", namespace, err)
 	}
 	if selector.Matches(labels.Set(object.Labels)) {
 		return ""
 	}
-	return reasons.NamespaceNotSelected(name, selector.String(), namespace)
+	return notServed(cluster, namespace)
+}
+
+// namespaceObject is what is read of a namespace.
+func namespaceObject() *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return object
 }
 
 // RefusesOthers is the part of RefusesNamespace that needs no API server: without a selector, a cluster serves only its own
@@ -49,6 +53,10 @@ func RefusesOthers(cluster *v1alpha1.PeerCacheCluster, namespace string) string 
 	if namespace == cluster.Namespace || cluster.Spec.Injection.NamespaceSelector != nil {
 		return ""
 	}
+	return notServed(cluster, namespace)
+}
+
+func notServed(cluster *v1alpha1.PeerCacheCluster, namespace string) string {
 	return reasons.NamespaceNotServed(cluster.Namespace+"/"+cluster.Name, namespace)
 }
 

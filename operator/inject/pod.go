@@ -18,8 +18,9 @@ import (
 type Result struct {
 	// Pod is a changed copy. Without injection it differs from the original in annotations only.
 	Pod *corev1.Pod
-	// Injected is true where at least one container was connected.
-	Injected bool
+	// Injected is true where at least one container was connected. Partly is true where one of these is not seen to get the
+	// flags; Note says why.
+	Injected, Partly bool
 	// SkipReason is why the pod, or one of its SGLang containers, was left alone.
 	SkipReason string
 	// Note is what the user still has to do.
@@ -30,6 +31,9 @@ type Result struct {
 func Inject(pod *corev1.Pod, facts Facts) Result {
 	if facts.DriverMissing {
 		return Skip(pod, reasons.DriverMissing(facts.Namespace+"/"+facts.Cluster))
+	}
+	if reason := hostPathRefused(pod, facts); reason != "" {
+		return Skip(pod, reason)
 	}
 	group, reason := facts.group(pod)
 	if reason != "" {
@@ -52,6 +56,7 @@ func Inject(pod *corev1.Pod, facts Facts) Result {
 	l.mounts, l.delivered, l.tagScope = slices.Concat(client, l.mounts), len(client) > 0, facts.tagScope()
 	_, annotated := pod.Annotations[names.AnnotationContainer]
 	var given, skipped, notes []string
+	partly := false
 	if note := facts.Note(); note != "" {
 		notes = append(notes, note)
 	}
@@ -64,18 +69,30 @@ func Inject(pod *corev1.Pod, facts Facts) Result {
 		}
 		changed.Spec.Containers[i] = *container
 		given = append(given, name+"="+string(delivery))
-		if note := noteFor(container, delivery, annotated); note != "" {
-			notes = append(notes, reasons.OfContainer(name, note))
+		missing := flagsMissing(pod, container, delivery, annotated)
+		partly = partly || missing != ""
+		for _, note := range append([]string{missing}, settingNotes(pod, &pod.Spec.Containers[i], delivery, annotated)...) {
+			if note != "" {
+				notes = append(notes, reasons.OfContainer(name, note))
+			}
 		}
 	}
 	if len(given) == 0 {
 		return Skip(pod, strings.Join(skipped, "; "))
 	}
+	if reason := facts.Admission.noRoom(pod, changed); reason != "" {
+		return Skip(pod, reason)
+	}
 	result := Result{
-		Pod: changed, Injected: true, SkipReason: strings.Join(skipped, "; "), Note: strings.Join(notes, "; "),
+		Pod: changed, Injected: true, Partly: partly, SkipReason: strings.Join(skipped, "; "), Note: strings.Join(notes, "; "),
+	}
+	injected, inPart := facts.Cluster, ""
+	if partly {
+		injected, inPart = inPart, injected
 	}
 	annotate(changed, map[string]string{
-		names.AnnotationInjected:   facts.Cluster,
+		names.AnnotationInjected:   injected,
+		names.AnnotationPartly:     inPart,
 		names.AnnotationContainers: strings.Join(given, ","),
 		names.AnnotationSkipReason: result.SkipReason,
 		names.AnnotationNote:       result.Note,
@@ -88,6 +105,7 @@ func Skip(pod *corev1.Pod, reason string) Result {
 	result := Result{Pod: pod.DeepCopy(), SkipReason: reason}
 	annotate(result.Pod, map[string]string{
 		names.AnnotationInjected:   "",
+		names.AnnotationPartly:     "",
 		names.AnnotationContainers: "",
 		names.AnnotationSkipReason: reason,
 		names.AnnotationNote:       "",
@@ -110,6 +128,7 @@ func injectContainer(
 		if reason != "" {
 			return nil, "", reason
 		}
+		change.add = append(change.add, pageSizeFlags(args)...)
 		change.apply(c)
 	}
 	if reason := addEnv(c, l); reason != "" {
@@ -136,10 +155,17 @@ func (ch change) apply(c *corev1.Container) {
 	c.Args = append(c.Args, ch.add...)
 }
 
-// noteFor returns what the user still has to do where the flags could not be appended.
-func noteFor(c *corev1.Container, delivery Delivery, annotated bool) string {
-	uses := func(word string) bool { return strings.Contains(word, names.EnvFlags) }
-	if delivery == DeliveryFlags || slices.ContainsFunc(sglang.ContainerArgv(c).Words, uses) {
+// flagsMissing returns what the user still has to do where the flags could not be appended, and a container is not seen to
+// use them.
+func flagsMissing(pod *corev1.Pod, c *corev1.Container, delivery Delivery, annotated bool) string {
+	if delivery == DeliveryFlags || takesFlags(pod) {
+		return ""
+	}
+	words := sglang.ContainerArgv(c).Words
+	if other := sglang.OtherBackend(words); other != "" {
+		return reasons.NoteOtherBackend(other)
+	}
+	if slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, names.EnvFlags) }) {
 		return ""
 	}
 	if direct, _ := deliveryFor(c, annotated); direct == DeliveryFlags {
@@ -147,6 +173,9 @@ func noteFor(c *corev1.Container, delivery Delivery, annotated bool) string {
 	}
 	return reasons.NoteScript()
 }
+
+// takesFlags is true where the user says that SGLang gets the flags, though the pod does not show it.
+func takesFlags(pod *corev1.Pod) bool { return pod.Annotations[names.AnnotationTakesFlags] == "true" }
 
 // annotate sets annotations, and removes the empty ones, such as the reason of an earlier attempt.
 func annotate(pod *corev1.Pod, annotations map[string]string) {

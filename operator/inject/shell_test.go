@@ -17,7 +17,7 @@ import (
 // TestFlagsVariableInShells checks that the unquoted variable expands to exactly the arguments that are appended
 // elsewhere.
 func TestFlagsVariableInShells(t *testing.T) {
-	node := factsOfCluster("serving", embeddedNode, sharedRails, tls).Node("numa0").Node
+	node := factsOfCluster("serving", embeddedNode, sharedRails, withTLS).Node("numa0").Node
 	for name, settings := range map[string][]sglang.Setting{
 		"socket": sglang.SocketSettings("/run/peercache/default.sock"), "embedded": embeddedLink(&corev1.Pod{}, Facts{}, node).settings,
 	} {

@@ -48,8 +48,9 @@ func addSidecar(pod *corev1.Pod, facts Facts, node plan.InPod) (reason string) {
 	}
 	sidecar := *node.Sidecar.DeepCopy()
 	if !node.RDMA {
-		runAsNonRoot(pod, sidecar.SecurityContext)
+		runAsNonRoot(pod, sidecar.SecurityContext, facts)
 	}
+	facts.Admission.raise(&sidecar, false)
 	pod.Spec.InitContainers = append(pod.Spec.InitContainers, sidecar)
 	addPullSecrets(pod, facts)
 	return ""

@@ -55,6 +55,19 @@ func machineSockets(facts Facts) podVolume {
 	}
 }
 
+// hostPathRefused returns why the pod's namespace admits no hostPath, where its sockets come by one. A pod with one of its own is
+// admitted by an exemption, or not at all.
+func hostPathRefused(pod *corev1.Pod, facts Facts) (reason string) {
+	level := facts.Admission.Restricted()
+	if level == "" || !facts.ByHostPath() || slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }) {
+		return ""
+	}
+	return reasons.HostPathForbidden(facts.PodNamespace, level)
+}
+
+// ByHostPath is true where the sockets of the machine's nodes come by a hostPath.
+func (f Facts) ByHostPath() bool { return f.Node == nil && f.Socket != v1alpha1.SocketCSI }
+
 // SocketVolume is the volume of machineSockets.
 func SocketVolume(facts Facts) corev1.Volume { return machineSockets(facts).volume }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -36,10 +37,11 @@ func newWarmer(informers cache.Informers, objects []client.Object) *warmer {
 
 // cachedObjects are the kinds that the webhook reads from the cache.
 func (o Options) cachedObjects() []client.Object {
+	objects := []client.Object{&v1alpha1.PeerCacheCluster{}, &corev1.LimitRange{}, &corev1.ResourceQuota{}}
 	if o.Namespaced() {
-		return []client.Object{&v1alpha1.PeerCacheCluster{}}
+		return objects
 	}
-	return []client.Object{&v1alpha1.PeerCacheCluster{}, csiDriver()}
+	return append(objects, namespaceObject(), csiDriver())
 }
 
 // CacheNamespaces restricts a cache to the namespaces that the operator watches.

@@ -84,7 +84,10 @@ func TestAStandbyFillsItsCacheBeforeItIsReady(t *testing.T) {
 	default:
 	}
 	paths := requests.seen()
-	for _, want := range []string{"/apis/peercache.io/v1alpha1/peercacheclusters", "/apis/storage.k8s.io/v1/csidrivers"} {
+	for _, want := range []string{
+		"/apis/peercache.io/v1alpha1/peercacheclusters", "/api/v1/limitranges", "/api/v1/resourcequotas", "/api/v1/namespaces",
+		"/apis/storage.k8s.io/v1/csidrivers",
+	} {
 		if !slices.Contains(paths, want) {
 			t.Errorf("it is ready, and has asked for %q, not for %s", paths, want)
 		}

@@ -41,20 +41,20 @@ func (s *slowInformers) GetInformer(ctx context.Context, object client.Object, _
 func TestAReplicaIsReadyWhenItsCacheIsFilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		informers := &slowInformers{}
-		w := newWarmer(informers, Options{}.cachedObjects())
+		objects := Options{}.cachedObjects()
+		w := newWarmer(informers, objects)
 		if (manager.LeaderElectionRunnable)(w).NeedLeaderElection() {
 			t.Error("a replica that does not lead answers requests, too")
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- w.Start(t.Context()) }()
-		for _, after := range []time.Duration{0, time.Minute, time.Minute} { // the cache is filled after 2 min and 2 s
-			time.Sleep(after)
+		for range objects { // each takes a minute, after a retry
 			synctest.Wait()
 			if w.ready(nil) == nil {
 				t.Errorf("ready after asking for %q", informers.asked)
 			}
+			time.Sleep(warmRetry + time.Minute)
 		}
-		time.Sleep(2 * warmRetry)
 		synctest.Wait()
 		if err := w.ready(nil); err != nil {
 			t.Error(err)
@@ -62,7 +62,11 @@ func TestAReplicaIsReadyWhenItsCacheIsFilled(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		want := []string{"*v1alpha1.PeerCacheCluster", "*v1alpha1.PeerCacheCluster", "*v1.PartialObjectMetadata", "*v1.PartialObjectMetadata"}
+		var want []string
+		for _, object := range objects {
+			kind := fmt.Sprintf("%T", object)
+			want = append(want, kind, kind)
+		}
 		if !slices.Equal(informers.asked, want) {
 			t.Errorf("asked for %q, want %q", informers.asked, want)
 		}

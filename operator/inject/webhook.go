@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
@@ -24,7 +24,6 @@ import (
 )
 
 // +kubebuilder:rbac:groups=peercache.io,resources=peercacheclusters,verbs=get;list;watch
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Path is where the webhook server serves injection.
 const Path = "/mutate-v1-pod"
@@ -41,6 +40,8 @@ type Options struct {
 	// Namespaces are those that the operator watches; none means all. With some it reads nothing that belongs to no namespace, but its
 	// own webhook configuration.
 	Namespaces []string
+	// Askers are those whom the webhook answers.
+	Askers Askers
 }
 
 // Namespaced is true where the operator works in some namespaces only, and may read nothing that belongs to none.
@@ -57,11 +58,10 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 	if options.ClientImage == "" {
 		return errors.New("setting up injection: the client image is empty: pass --client-image or set PEERCACHE_CLIENT_IMAGE")
 	}
-	mgr.GetWebhookServer().Register(Path, guarded(&webhook.Admission{Handler: &handler{
+	mgr.GetWebhookServer().Register(Path, guarded(options.Askers, &webhook.Admission{Handler: &handler{
 		options: options,
 		cached:  mgr.GetClient(),
 		live:    mgr.GetAPIReader(),
-		events:  mgr.GetEventRecorder("peercache-inject"),
 	}}))
 	warmer := newWarmer(mgr.GetCache(), options.cachedObjects())
 	if err := mgr.Add(warmer); err != nil {
@@ -73,16 +73,23 @@ func SetupWithManager(mgr ctrl.Manager, options Options) error {
 	return nil
 }
 
-// handler answers admission requests for pods. It admits every pod, even after an error.
+// handler answers admission requests for pods. It admits every pod, even after an error. It writes nothing: the pod does not exist
+// yet, and does not have to, because others than the API server may ask.
 type handler struct {
 	options Options
 	cached  client.Reader
 	live    client.Reader
-	events  events.EventRecorder
 }
 
 // Handle implements admission.Handler.
-func (h *handler) Handle(ctx context.Context, req admission.Request) admission.Response {
+func (h *handler) Handle(ctx context.Context, req admission.Request) (response admission.Response) {
+	defer func() { // the server around it would have the API server refuse the pod
+		if cause := recover(); cause != nil {
+			ctrl.LoggerFrom(ctx).Error(fmt.Errorf("panic: %v", cause), "the pod was not connected", "stack", string(debug.Stack()))
+			injections.WithLabelValues("unreadable", "none").Inc()
+			response = admission.Allowed("").WithWarnings("peercache: the pod was not connected, because of a fault of the operator that is in its log")
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, handleTimeout)
 	defer cancel()
 
@@ -96,15 +103,10 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 		return admission.Allowed("") // the policy has connected the pod, or the watchdog reports it as missed
 	}
 	ctrl.LoggerFrom(ctx).Info("answered", "namespace", req.Namespace, "pod", podName(pod),
-		"cluster", pod.Labels[v1alpha1.LabelInject], "injected", result.Injected,
+		"cluster", pod.Labels[v1alpha1.LabelInject], "injected", result.Injected, "partly", result.Partly,
 		"skipReason", result.SkipReason, "note", result.Note)
-	if req.DryRun != nil && *req.DryRun {
-		return respond(pod, result)
-	}
-	count(result, cluster != nil)
-	if cluster != nil && result.SkipReason != "" {
-		h.events.Eventf(cluster, nil, corev1.EventTypeWarning, "PodNotConnected", "Inject",
-			"pod %s/%s: %s", req.Namespace, podName(pod), result.SkipReason)
+	if req.DryRun == nil || !*req.DryRun {
+		count(result, cluster != nil)
 	}
 	return respond(pod, result)
 }
@@ -116,37 +118,53 @@ func (h *handler) inject(ctx context.Context, namespace string, pod *corev1.Pod)
 		return Skip(pod, "label "+v1alpha1.LabelInject+" is empty: write the name of a PeerCacheCluster"), nil
 	}
 	if !h.options.Watches(key.Namespace) {
-		return Skip(pod, reasons.NamespaceNotWatched(key.String(), h.options.Namespaces)), nil
+		return Skip(pod, reasons.NamespaceNotWatched(key.String())), nil
 	}
-	cluster, err := h.cluster(ctx, key)
-	switch {
+	cluster := &v1alpha1.PeerCacheCluster{}
+	switch err := h.fresh().Get(ctx, key, cluster); {
+	case apierrors.IsNotFound(err) && key.Namespace != namespace:
+		return Skip(pod, reasons.NamespaceNotServed(key.String(), namespace)), nil
 	case apierrors.IsNotFound(err):
 		return Skip(pod, "PeerCacheCluster "+key.String()+" does not exist: create it first, correct the label "+
 			v1alpha1.LabelInject+", or name its namespace in the annotation "+v1alpha1.AnnotationClusterNamespace), nil
 	case err != nil:
 		return Skip(pod, fmt.Sprintf("reading PeerCacheCluster %s failed: %v: create the pod again later", key, err)), nil
-	case !cluster.DeletionTimestamp.IsZero():
-		return Skip(pod, reasons.ClusterDeleting(key.String())), cluster
 	}
-	if reason := RefusesNamespace(ctx, h.live, cluster, namespace); reason != "" {
+	if reason := RefusesNamespace(ctx, h.namespaces(), cluster, namespace); reason != "" {
 		return Skip(pod, reason), cluster
 	}
-	facts, err := Gather(ctx, h.cached, cluster, namespace, h.options)
+	if !cluster.DeletionTimestamp.IsZero() {
+		return Skip(pod, reasons.ClusterDeleting(key.String())), cluster
+	}
+	facts, err := Gather(ctx, h.cached, h.namespaces(), cluster, namespace, h.options)
 	if err != nil {
 		return Skip(pod, err.Error()+": create the pod again later"), cluster
 	}
 	return Inject(pod, facts), cluster
 }
 
-// cluster reads the cluster from the cache. It asks the API server for one that the cache lacks, which may be only
-// seconds old.
-func (h *handler) cluster(ctx context.Context, key client.ObjectKey) (*v1alpha1.PeerCacheCluster, error) {
-	cluster := &v1alpha1.PeerCacheCluster{}
-	err := h.cached.Get(ctx, key, cluster)
+// fresh reads from the cache. It asks the API server for an object that the cache lacks, which may be only seconds old.
+type fresh struct {
+	client.Reader
+	live client.Reader
+}
+
+func (f fresh) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	err := f.Reader.Get(ctx, key, object, options...)
 	if apierrors.IsNotFound(err) {
-		err = h.live.Get(ctx, key, cluster)
+		err = f.live.Get(ctx, key, object, options...)
 	}
-	return cluster, err
+	return err //nolint:wrapcheck // it stands for either reader
+}
+
+func (h *handler) fresh() client.Reader { return fresh{h.cached, h.live} }
+
+// namespaces reads Namespaces. Who may not watch those of the whole Kubernetes cluster may still read one.
+func (h *handler) namespaces() client.Reader {
+	if h.options.Namespaced() {
+		return h.live
+	}
+	return h.fresh()
 }
 
 // respond turns a result into a patch. Both pods were decoded with the same types. Fields that these types lack are in

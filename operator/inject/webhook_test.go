@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -62,6 +61,7 @@ var pods = map[string]string{
 	"engine":           enginePod,
 	"engine-elsewhere": strings.Replace(enginePod, `"labels"`, `"annotations": {"peercache.io/cluster-namespace": "elsewhere"}, "labels"`, 1),
 	"unlabeled":        strings.Replace(enginePod, `"kv"`, `""`, 1),
+	"script":           strings.Replace(enginePod, `"python3", "-m", "sglang.launch_server", "--model-path", "x"`, `"sh", "-c", "sglang serve"`, 1),
 	"web":              strings.Replace(enginePod, "sglang.launch_server", "http.server", 1),
 	"malformed":        `{"kind": "Pod", "apiVersion": "v1", "spec": 7}`,
 }
@@ -132,8 +132,7 @@ func TestHandle(t *testing.T) {
 					return c.Get(ctx, key, o, opts...)
 				}}).Build()
 		}
-		recorder := events.NewFakeRecorder(1)
-		h := &handler{options: options, cached: reader(cached), live: reader(live), events: recorder}
+		h := &handler{options: options, cached: reader(cached), live: reader(live)}
 		response := h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 			UID: "1", Namespace: "serving", Operation: admissionv1.Create, DryRun: &dryRun,
 			Object: runtime.RawExtension{Raw: []byte(raw)},
@@ -143,18 +142,12 @@ func TestHandle(t *testing.T) {
 		}
 		answer, reason := patched(t, raw, response)
 		lines := []string{answer}
-		tell := func(kind, text, ofReason string) {
-			if reason != "" && text == ofReason+reason {
-				lines[0] = kind + ", " + lines[0]
-			} else {
-				lines = append(lines, kind+": "+text)
-			}
-		}
 		for _, warning := range response.Warnings {
-			tell("warning", warning, "peercache: ")
-		}
-		for len(recorder.Events) > 0 {
-			tell("event", <-recorder.Events, "Warning PodNotConnected pod serving/engine-*: ")
+			if reason != "" && warning == "peercache: "+reason {
+				lines[0] = "warning, " + lines[0]
+			} else {
+				lines = append(lines, "warning: "+warning)
+			}
 		}
 		return strings.Join(lines, "\n"), nil
 	})
@@ -193,6 +186,9 @@ func patched(t *testing.T, raw string, response admission.Response) (answer, rea
 	}
 	if cluster := pod.Annotations[names.AnnotationInjected]; cluster != "" {
 		answer = "injected of " + cluster
+	}
+	if cluster := pod.Annotations[names.AnnotationPartly]; cluster != "" {
+		answer = "partly of " + cluster
 	}
 	if reason = pod.Annotations[names.AnnotationSkipReason]; reason != "" {
 		answer += "left alone: " + reason

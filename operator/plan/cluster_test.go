@@ -11,7 +11,7 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-const testImage = "docker.io/peercache/dataplane:test"
+const testImage = "ghcr.io/peercache/peercache/dataplane:test"
 
 // testCluster returns the smallest cluster with the defaults of the API server, after the changes.
 func testCluster(changes ...func(*v1alpha1.PeerCacheClusterSpec)) *v1alpha1.PeerCacheCluster {

@@ -5,6 +5,7 @@ package plan
 import (
 	"encoding/json"
 	"path"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +56,9 @@ func buildDaemonSets(
 	}
 	removal = group.buildPoolRemoval(cluster, template.Spec, image)
 	excludeDrained(&template.Spec)
+	keepOutOfMeshes(&template.ObjectMeta)
 	template.Labels[v1alpha1.LabelPodShape] = podShape(template)
+	template.Labels[v1alpha1.LabelPodImages] = ImagesDigest(&template.Spec, &template.Spec)
 	meta := objectMeta(cluster, DaemonSetName(cluster.Name, group))
 	meta.Labels = podLabels(cluster, group)
 	return &appsv1.DaemonSet{
@@ -95,6 +98,7 @@ func RollingUpdate(spec v1alpha1.UpdateSpec) appsv1.DaemonSetUpdateStrategy {
 func podShape(template corev1.PodTemplateSpec) string {
 	shape := template.DeepCopy()
 	delete(shape.Labels, v1alpha1.LabelPodShape)
+	delete(shape.Labels, v1alpha1.LabelPodImages)
 	for _, containers := range [][]corev1.Container{shape.Spec.InitContainers, shape.Spec.Containers} {
 		for i := range containers {
 			containers[i].Image = ""
@@ -105,6 +109,22 @@ func podShape(template corev1.PodTemplateSpec) string {
 		panic(err) // the types of Kubernetes can be encoded
 	}
 	return digest(text)
+}
+
+// ImagesDigest is the digest of the images that a pod has for the containers of a template. Containers that others add to pods,
+// such as the proxy of a service mesh, do not count.
+func ImagesDigest(template, pod *corev1.PodSpec) string {
+	var lines []string
+	for _, pair := range [][2][]corev1.Container{{template.InitContainers, pod.InitContainers}, {template.Containers, pod.Containers}} {
+		for _, wanted := range pair[0] {
+			for _, container := range pair[1] {
+				if container.Name == wanted.Name {
+					lines = append(lines, container.Name+"="+container.Image)
+				}
+			}
+		}
+	}
+	return digest([]byte(strings.Join(lines, "\n")))
 }
 
 func podAnnotations(group Group, hash string) map[string]string {

@@ -31,7 +31,9 @@ func TestDaemonSet(t *testing.T) {
 		"app.kubernetes.io/instance": "demo", "app.kubernetes.io/managed-by": "peercache-operator",
 		"peercache.io/cluster": "demo", "peercache.io/group": "default",
 		"peercache.io/peers": peersDigest(testCluster()), "peercache.io/pod-shape": podShape(daemonSet.Spec.Template),
+		"peercache.io/pod-images": ImagesDigest(&daemonSet.Spec.Template.Spec, &daemonSet.Spec.Template.Spec),
 	}
+	maps.Copy(labels, outOfMeshesLabels)
 	if !maps.Equal(daemonSet.Spec.Template.Labels, labels) {
 		t.Errorf("pod labels are %v, want %v", daemonSet.Spec.Template.Labels, labels)
 	}

@@ -128,6 +128,7 @@ var dashboards = []dashboard{
 			{`sum (rate(peercache_disk_written_bytes_total{%s}[1h])) / sum (rate(peercache_disk_page_bytes_total{%s}[1h]))`, "written"}}},
 		{"Errors, and disks that recover", "timeseries", "short", []query{
 			{`sum by (node, path) (increase(peercache_disk_errors_total{%s}[5m])) > 0`, "{{node}} {{path}} errors"},
+			{`max by (node, path) (peercache_disk_writes_paused{%s}) > 0`, "{{node}} {{path}} writes paused"},
 			{`count by (node) (peercache_disk_recovered{%s} == 0)`, "{{node}} recovering"}}},
 		{"Reads, writes and syncs of disks, 99th percentile", "timeseries", "s", []query{
 			{`histogram_quantile(0.99, sum by (node, path, op, le) (rate(peercache_disk_io_latency_seconds_bucket{%s}[5m])))`,

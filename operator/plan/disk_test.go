@@ -129,10 +129,10 @@ func TestDiskMemory(t *testing.T) {
 		size   string
 		want   string
 	}{
-		{onDisk("/mnt/a"), "1Gi", "1579Mi"},           // 2, 34, and 2 for the directory more than the pool, its index and the overhead
-		{onDisk("/mnt/a", "/mnt/b"), "1Ti", "7049Mi"}, // twice 1216 and 34, and 3008 more
-		{onVolumes(1), "500Gi", "2904Mi"},             // 594, 34 and 735 more
-		{func(*v1alpha1.PeerCacheClusterSpec) {}, "", "1541Mi"},
+		{onDisk("/mnt/a"), "1Gi", "1581Mi"},           // 2, 34, and 2 for the directory more than the pool, its index and the overhead
+		{onDisk("/mnt/a", "/mnt/b"), "1Ti", "7051Mi"}, // twice 1216 and 34, and 3008 more
+		{onVolumes(1), "500Gi", "2906Mi"},             // 594, 34 and 735 more
+		{func(*v1alpha1.PeerCacheClusterSpec) {}, "", "1543Mi"},
 	} {
 		cluster := testCluster(test.change)
 		if cluster.Spec.Disk != nil {
@@ -191,12 +191,12 @@ func TestDirectoryOfDrives(t *testing.T) {
 		change         func(*v1alpha1.PeerCacheClusterSpec)
 		option, memory string
 	}{
-		"no drives":              {func(*v1alpha1.PeerCacheClusterSpec) {}, "", "1541Mi"},
-		"the default is enough":  {records("350Gi", nil), "", "3470Mi"},
-		"a terabyte on two":      {records("1Ti", nil), "47934900", "7049Mi"},
-		"as extraConfig says":    {records("1Ti", limit), "", "7049Mi"},
-		"less, by extraConfig":   {records("1Ti", map[string]string{"max-directory-records": "1048576"}), "", "4135Mi"},
-		"drives of another pool": {storage, "47934900", "4549Mi"},
+		"no drives":              {func(*v1alpha1.PeerCacheClusterSpec) {}, "", "1543Mi"},
+		"the default is enough":  {records("350Gi", nil), "", "3472Mi"},
+		"a terabyte on two":      {records("1Ti", nil), "47934900", "7051Mi"},
+		"as extraConfig says":    {records("1Ti", limit), "", "7051Mi"},
+		"less, by extraConfig":   {records("1Ti", map[string]string{"max-directory-records": "1048576"}), "", "4137Mi"},
+		"drives of another pool": {storage, "47934900", "4551Mi"},
 	} {
 		sets := mustPlan(t, testCluster(test.change)).DaemonSets
 		container, option := sets[len(sets)-1].Spec.Template.Spec.Containers[0], ""
@@ -224,7 +224,7 @@ func TestNoDiskInsidePods(t *testing.T) {
 				t.Errorf("a sidecar mounts %+v", mount)
 			}
 		}
-		if got := sidecar.Resources.Limits.Memory().String(); got != "1541Mi" {
+		if got := sidecar.Resources.Limits.Memory().String(); got != "1543Mi" {
 			t.Errorf("a sidecar has %s", got)
 		}
 	}

@@ -4,6 +4,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -91,6 +92,9 @@ func NodeInPod(
 	if otherNamespace && spec.Injection.Mode == v1alpha1.InjectionSidecar && !equality.Semantic.DeepEqual(own, sidecar.Env) {
 		return nil, environmentProblem(cluster)
 	}
+	if problem := literalProblem(cluster, own, sidecar.Env); problem != nil {
+		return nil, problem
+	}
 	node := &InPod{
 		Group:    group.Name,
 		Settings: append(settings(cluster), nodeSettings(spec, group, sidecarID)...),
@@ -125,6 +129,20 @@ func environmentProblem(cluster *v1alpha1.PeerCacheCluster) *Problem {
 	return &Problem{Reason: "EnvironmentElsewhere", Message: fmt.Sprintf("PeerCacheCluster %s/%s gives its members an environment "+
 		"(spec.podTemplate), which a pod of another namespace does not take: remove that part of podTemplate, create the pod in "+
 		"namespace %s, or write injection.mode: Node", cluster.Namespace, cluster.Name, cluster.Namespace)}
+}
+
+// literalProblem refuses a value that podTemplate gives a variable of a sidecar. Whoever reaches the operator's webhook could ask it
+// for the sidecar; where the value is taken from, a Secret or ConfigMap, tells nothing.
+func literalProblem(cluster *v1alpha1.PeerCacheCluster, own, merged []corev1.EnvVar) *Problem {
+	for _, variable := range merged {
+		isOwn := func(v corev1.EnvVar) bool { return v.Name == variable.Name }
+		if cluster.Spec.Injection.Mode == v1alpha1.InjectionSidecar && variable.Value != "" && !slices.ContainsFunc(own, isOwn) {
+			return &Problem{Reason: "EnvironmentLiteral", Message: fmt.Sprintf("PeerCacheCluster %s/%s gives its members a value for "+
+				"variable %s (spec.podTemplate), which a sidecar does not take: write the value into a Secret or ConfigMap, and name that "+
+				"by valueFrom, or write injection.mode: Node", cluster.Namespace, cluster.Name, variable.Name)}
+		}
+	}
+	return nil
 }
 
 // findGroup returns the first group of the name. At admission, the machine and so the pool is not known.

@@ -54,7 +54,7 @@ func TestSidecarHasTheSettingsOfNodes(t *testing.T) {
 		}
 	}
 	for _, v := range own.Env {
-		if v.Name == "PEERCACHE_NODE_ID" || v.ValueFrom != nil {
+		if v.Name == "PEERCACHE_NODE_ID" || v.Name == "PEERCACHE_BYPASS_FILE" || v.ValueFrom != nil { // whose label is the user's
 			continue
 		}
 		if has[v.Name] != v.Value {
@@ -203,6 +203,11 @@ func readsSecret(s *v1alpha1.PeerCacheClusterSpec) {
 	s.PodTemplate = nodeTemplate(`{"env": [{"name": "X", "valueFrom": {"secretKeyRef": {"name": "victims", "key": "password"}}}]}`)
 }
 
+// literal gives the node a variable whose value is in the cluster.
+func literal(s *v1alpha1.PeerCacheClusterSpec) {
+	s.PodTemplate = nodeTemplate(`{"env": [{"name": "X", "value": "password"}]}`)
+}
+
 func TestNodeInPodProblems(t *testing.T) {
 	dra := v1alpha1.Rail{Name: "a", Attachment: v1alpha1.AttachmentDRA, DRA: &v1alpha1.ClaimedDevice{ResourceClaimTemplate: "nics"}}
 	addressed := shared("a", 0)
@@ -217,6 +222,7 @@ func TestNodeInPodProblems(t *testing.T) {
 		{"TokenElsewhere", "default", "serving", []func(*v1alpha1.PeerCacheClusterSpec){namedToken}},
 		{"TLSElsewhere", "default", "serving", []func(*v1alpha1.PeerCacheClusterSpec){tls}},
 		{"EnvironmentElsewhere", "default", "serving", []func(*v1alpha1.PeerCacheClusterSpec){inSidecar, readsSecret, insecure, shareAll}},
+		{"EnvironmentLiteral", "default", "inference", []func(*v1alpha1.PeerCacheClusterSpec){inSidecar, literal}},
 		{"TenantsElsewhere", "default", "serving", []func(*v1alpha1.PeerCacheClusterSpec){insecure}},
 		{"ClaimsElsewhere", "default", "serving", []func(*v1alpha1.PeerCacheClusterSpec){withRails(v1alpha1.TransportRDMA, dra)}},
 		{"AddressShared", "numa0", "inference", []func(*v1alpha1.PeerCacheClusterSpec){withRails(v1alpha1.TransportRDMA, addressed)}},

@@ -16,16 +16,17 @@ import (
 // freeOptions are the options of peercached that only spec.extraConfig sets. A test compares them and fieldOfOption with the
 // options of the data plane.
 var freeOptions = []string{
-	"checksums", "copy-threads", "dir-cache-ttl-ms", "directory-lookups", "engine-concurrency", "eviction",
+	"checksums", "copy-threads", "core-files", "dir-cache-ttl-ms", "directory-lookups", "engine-concurrency", "eviction",
 	"high-watermark", "io-threads", "log-level", "low-watermark", "map-pools", "max-directory-records", "max-engine-memory",
 	"max-engines", "max-tenant-memory", "prefault", "promotion-percent", "rdma-ece", "rdma-max-queues", "rdma-queues", "rdma-relaxed-ordering",
-	"rdma-retries", "rdma-spin-us", "rdma-timeout", "socket-mode", "socket-uids", "tcp-congestion", "vnodes",
+	"rdma-retries", "rdma-spin-us", "rdma-timeout", "socket-mode", "socket-uids", "tcp-congestion", "tenant-metrics", "vnodes",
 }
 
 // fieldOfOption maps the options that the operator sets, or relies on, to the field that they follow; "" where none changes
 // them. The rotation of the token relies on auth-spread-ms.
 var fieldOfOption = map[string]string{
-	"advertise-addr": "discovery.interface", "auth-spread-ms": "", "auth-token-file": "security.token", "bind-addr": "", "cluster": "",
+	"advertise-addr": "discovery.interface", "auth-spread-ms": "", "auth-token-file": "security.token", "bind-addr": "",
+	"bypass-file": "injection.bypass", "cluster": "",
 	"device-name": "rails", "discovery-addr": "discovery", "disk-io": "disk.io", "disk-path": "disk", "disk-size": "disk.size",
 	"disk-write-budget": "disk.writeBudget", "drain-budget": "update.drainBudget", "group": "rails[].group",
 	"heartbeat-ms": "timing.heartbeatMilliseconds", "http": "monitoring", "http-port": "monitoring.port",

@@ -65,7 +65,7 @@ func TestNodePools(t *testing.T) {
 			"/run/peercache/numa0.sock", "$(NODE_NAME).numa0",
 			map[string]string{v1alpha1.LabelCluster: "demo", v1alpha1.LabelGroup: "numa0", v1alpha1.LabelPool: "gpu"},
 			map[string]string{"k8s.v1.cni.cncf.io/networks": `[{"name":"rail0","namespace":"default"}]`},
-			map[string]string{"cpu": "1", "memory": "1541Mi", "rdma/hca_rail0": "1"}},
+			map[string]string{"cpu": "1", "memory": "1543Mi", "rdma/hca_rail0": "1"}},
 		{disk, map[string]string{"cache": "yes", "disk": "yes"}, "all", "8Gi", "2Mi", "tcp",
 			"/run/peercache/default.sock", "$(NODE_NAME).default",
 			map[string]string{v1alpha1.LabelCluster: "demo", v1alpha1.LabelGroup: "default", v1alpha1.LabelPool: "disk"},

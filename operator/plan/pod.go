@@ -24,8 +24,12 @@ const (
 	volumeConfig = "config"
 	volumeSocket = "socket"
 	volumeTLS    = "tls"
-	portPeer     = "peer"
-	portHTTP     = "http"
+	// What the operator tells a member by its pod's labels. A kubelet writes it anew as soon as they change.
+	volumeSwitches = "switches"
+	switchesDir    = "/etc/peercache-switches"
+	bypassFile     = "bypass"
+	portPeer       = "peer"
+	portHTTP       = "http"
 )
 
 func buildPodSpec(cluster *v1alpha1.PeerCacheCluster, group Group, image string) corev1.PodSpec {
@@ -47,6 +51,11 @@ func buildPodSpec(cluster *v1alpha1.PeerCacheCluster, group Group, image string)
 		Volumes: []corev1.Volume{
 			{Name: volumeConfig, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 				LocalObjectReference: corev1.LocalObjectReference{Name: configMapName(cluster.Name)},
+			}}},
+			{Name: volumeSwitches, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+				Items: []corev1.DownwardAPIVolumeFile{{Path: bypassFile, FieldRef: &corev1.ObjectFieldSelector{
+					APIVersion: "v1", FieldPath: "metadata.labels['" + v1alpha1.LabelBypass + "']",
+				}}},
 			}}},
 		},
 	}
@@ -79,7 +88,10 @@ func buildContainer(spec v1alpha1.PeerCacheClusterSpec, group Group, image strin
 			{Name: portPeer, ContainerPort: spec.Discovery.Port, Protocol: corev1.ProtocolTCP},
 			{Name: portHTTP, ContainerPort: spec.Monitoring.Port, Protocol: corev1.ProtocolTCP},
 		},
-		VolumeMounts: append([]corev1.VolumeMount{{Name: volumeConfig, MountPath: configDir, ReadOnly: true}}, socketMounts(spec.Sharing)...),
+		VolumeMounts: append([]corev1.VolumeMount{
+			{Name: volumeConfig, MountPath: configDir, ReadOnly: true},
+			{Name: volumeSwitches, MountPath: switchesDir, ReadOnly: true},
+		}, socketMounts(spec.Sharing)...),
 		// Allocating a large pool takes minutes, above all on a machine that has to compact memory for huge pages.
 		StartupProbe:    buildProbe("/healthz", 2, 300),
 		LivenessProbe:   buildProbe("/healthz", 10, 6),
@@ -107,6 +119,7 @@ func buildEnv(spec v1alpha1.PeerCacheClusterSpec, group Group) []corev1.EnvVar {
 		}
 		list = append(list, Setting{Name: "pool-file", Value: poolDir}, Setting{Name: "pool-file-view", Value: poolViewDir})
 	}
+	list = append(list, Setting{Name: "bypass-file", Value: path.Join(switchesDir, bypassFile)})
 	list = append(list, group.diskSettings(spec)...)
 	list = append(list, directorySettings(spec)...)
 	return append(env, variables(list)...)

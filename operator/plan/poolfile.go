@@ -24,9 +24,9 @@ const (
 	// defaultDrainBudget is spec.update.drainBudget when left out. With a pool file peercached takes none unless told: it
 	// cannot know whether its pod goes for good, or only its container restarts.
 	defaultDrainBudget = "8Gi"
-	// Beside its pages the file has a table of at most 1/4096 of them, and 64 KiB (docs/restart.md).
+	// Beside its pages the file has a table of at most 1/4096 of them, and 128 KiB (docs/restart.md).
 	poolTableShare = 4096
-	poolTail       = 64 << 10
+	poolTail       = 128 << 10
 )
 
 // keepsPool says whether the group's nodes keep their pool in a file. Of pages of 1Gi they cannot: the file has a few bytes more

@@ -114,7 +114,7 @@ func TestPoolOnTheMachine(t *testing.T) {
 		t.Errorf("with huge pages the limits are %v", limits)
 	}
 	plain := mustPlan(t, testCluster(inFolder("/run/pool"))).DaemonSets[0].Spec.Template.Spec.Containers[0]
-	if got := plain.Resources.Limits.Memory().String(); got != "1541Mi" {
+	if got := plain.Resources.Limits.Memory().String(); got != "1543Mi" {
 		t.Errorf("the limit is %s", got)
 	}
 }

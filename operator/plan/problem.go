@@ -92,8 +92,8 @@ func checkAttachments(groups []Group) *Problem {
 				v1alpha1.AttachmentDRA: rail.DRA == nil,
 			}
 			if missing[rail.Attachment] {
-				return &Problem{Reason: "RailIncomplete", Message: fmt.Sprintf("rail %q has attachment %s, but not its settings, because it "+
-					"was written for an earlier release: apply your manifest again, with its rails as docs/upgrade.md says", rail.Name, rail.Attachment)}
+				return &Problem{Reason: "RailIncomplete", Message: fmt.Sprintf("rail %q has attachment %s, but not its settings: "+
+					"apply the manifest again, with them", rail.Name, rail.Attachment)}
 			}
 		}
 	}

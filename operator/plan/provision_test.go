@@ -52,7 +52,7 @@ func extra[T any](t *testing.T, desired *Desired, name string) T {
 	return found
 }
 
-// TestDevicePluginConfiguration compares the configuration with a file. hack/cluster/tools/rdma-shared-plugin reads the same
+// TestDevicePluginConfiguration compares the configuration with a file. hack/lab/cluster/tools/rdma-shared-plugin reads the same
 // file with the package of the plug-in.
 func TestDevicePluginConfiguration(t *testing.T) {
 	want, err := os.ReadFile("testdata/device-plugin.json")

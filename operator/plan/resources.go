@@ -35,14 +35,20 @@ const (
 	// poolIndexEntry is what a page takes beside the pool: its entry there, its record in the directory, and the tables' own
 	// growth. test_index_memory.py measures it.
 	poolIndexEntry = 320
+	// pageTableShare of the memory that ordinary pages map is in page tables, which the kernel charges to whoever maps it: 8
+	// bytes for every 4Ki.
+	pageTableShare = 512
 )
 
-// overhead is the memory of a node besides its pool and its drives: what the spec says, and the index of the pool.
+// overhead is the memory of a node besides its pool and its drives: what the spec says, the index of the pool, and its page tables.
 func (g Group) overhead(spec v1alpha1.PeerCacheClusterSpec) resource.Quantity {
-	pool := g.Memory(spec).Pool
-	index := wholeMebibytes(pool.Value() / meanPage * poolIndexEntry)
+	pool := g.Memory(spec)
+	beside := wholeMebibytes(pool.Pool.Value() / meanPage * poolIndexEntry)
+	if hugePages(pool.HugePages) == "off" {
+		beside += wholeMebibytes(pool.Pool.Value() / pageTableShare)
+	}
 	memory := g.resources(spec).MemoryOverhead.DeepCopy()
-	memory.Add(*resource.NewQuantity(index, resource.BinarySI))
+	memory.Add(*resource.NewQuantity(beside, resource.BinarySI))
 	return memory
 }
 

@@ -18,11 +18,14 @@ func TestResources(t *testing.T) {
 		change func(*v1alpha1.PeerCacheClusterSpec)
 		want   map[string]string
 	}{
-		{"defaults", func(*v1alpha1.PeerCacheClusterSpec) {}, map[string]string{"cpu": "1", "memory": "1541Mi"}},
+		{"defaults", func(*v1alpha1.PeerCacheClusterSpec) {}, map[string]string{"cpu": "1", "memory": "1543Mi"}},
 		{"cpu and overhead", func(s *v1alpha1.PeerCacheClusterSpec) {
 			s.Resources.CPU = resource.MustParse("4")
 			s.Resources.MemoryOverhead = resource.MustParse("1Gi")
-		}, map[string]string{"cpu": "4", "memory": "2053Mi"}},
+		}, map[string]string{"cpu": "4", "memory": "2055Mi"}},
+		{"a large pool", func(s *v1alpha1.PeerCacheClusterSpec) {
+			s.Memory.Pool = resource.MustParse("1Ti")
+		}, map[string]string{"cpu": "1", "memory": "1056256Mi"}}, // 5Gi of index and 2Gi of page tables
 		{"2Mi pages hold the pool", func(s *v1alpha1.PeerCacheClusterSpec) {
 			s.Memory.HugePages = v1alpha1.HugePages2Mi
 		}, map[string]string{"cpu": "1", "memory": "517Mi", "hugepages-2Mi": "1Gi"}},
@@ -32,7 +35,7 @@ func TestResources(t *testing.T) {
 		{"one device per rail", withRails(v1alpha1.TransportRDMA,
 			v1alpha1.Rail{Name: "a", SharedDevicePlugin: &v1alpha1.SharedDevice{ResourceName: "rdma/x"}}, v1alpha1.Rail{Name: "b", SharedDevicePlugin: &v1alpha1.SharedDevice{ResourceName: "rdma/x"}},
 			v1alpha1.Rail{Name: "c", SharedDevicePlugin: &v1alpha1.SharedDevice{ResourceName: "rdma/y"}}, v1alpha1.Rail{Name: "d"}),
-			map[string]string{"cpu": "1", "memory": "1541Mi", "rdma/x": "2", "rdma/y": "1"}},
+			map[string]string{"cpu": "1", "memory": "1543Mi", "rdma/x": "2", "rdma/y": "1"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -17,9 +17,9 @@ import (
 	"github.com/peercache/peercache/internal/markdown"
 )
 
-const upgradePage = "../../docs/upgrade.md"
+const rolloutPage = "../../docs/rollout.md"
 
-// changes has one change for each field that docs/upgrade.md names, by that name.
+// changes has one change for each field that docs/rollout.md names, by that name.
 var changes = map[string]struct {
 	restarts bool
 	change   func(*v1alpha1.PeerCacheClusterSpec)
@@ -72,7 +72,7 @@ var changes = map[string]struct {
 	"mode":               {false, func(s *v1alpha1.PeerCacheClusterSpec) { s.Mode = v1alpha1.ModePlan }},
 }
 
-// TestWhatRestartsMembers checks which changes restart members: those that change the pod template. docs/upgrade.md lists
+// TestWhatRestartsMembers checks which changes restart members: those that change the pod template. docs/rollout.md lists
 // them.
 func TestWhatRestartsMembers(t *testing.T) {
 	for name, c := range changes {
@@ -88,13 +88,13 @@ func TestWhatRestartsMembers(t *testing.T) {
 
 // TestRestartsAreDocumented compares the page with changes.
 func TestRestartsAreDocumented(t *testing.T) {
-	page, err := markdown.Read(upgradePage)
+	page, err := markdown.Read(rolloutPage)
 	if err != nil {
 		t.Fatal(err)
 	}
 	i := slices.IndexFunc(page.Tables, func(table markdown.Table) bool { return table.Head[0] == "field of `spec`" })
 	if i < 0 {
-		t.Fatalf("%s has no table of fields", upgradePage)
+		t.Fatalf("%s has no table of fields", rolloutPage)
 	}
 	documented := map[string]bool{}
 	for _, row := range page.Tables[i].Rows {
@@ -102,13 +102,13 @@ func TestRestartsAreDocumented(t *testing.T) {
 			documented[field[1]] = true
 			expected, known := changes[field[1]]
 			if says := !strings.HasPrefix(row[1], "none"); !known || says != expected.restarts {
-				t.Errorf("%s says that %s restarts members: %t; expected %t (known: %t)", upgradePage, field[1], says, expected.restarts, known)
+				t.Errorf("%s says that %s restarts members: %t; expected %t (known: %t)", rolloutPage, field[1], says, expected.restarts, known)
 			}
 		}
 	}
 	for field := range changes {
 		if !documented[field] {
-			t.Errorf("%s does not say whether %s restarts members", upgradePage, field)
+			t.Errorf("%s does not say whether %s restarts members", rolloutPage, field)
 		}
 	}
 }

@@ -33,8 +33,6 @@ const (
 	endStep   = 4 * time.Minute
 	lastStep  = 3
 	tokenSize = 32
-	// minTokenBytes is the minimum length of a token in peercached.
-	minTokenBytes = 16
 
 	annotationStep  = "peercache.io/rotation-step"
 	annotationSince = "peercache.io/rotation-since"
@@ -126,9 +124,9 @@ func ReadToken(secret *corev1.Secret) (Token, *Problem) {
 	name := secret.Namespace + "/" + secret.Name
 	lines := strings.FieldsFunc(string(secret.Data[TokenKey]), func(c rune) bool { return c == '\n' || c == '\r' })
 	t := Token{Lines: lines, Rotation: secret.Annotations[v1alpha1.AnnotationRotateToken]}
-	if len(t.Lines) == 0 || slices.ContainsFunc(t.Lines, func(line string) bool { return len(line) < minTokenBytes }) {
-		return t, &Problem{Reason: "TokenInvalid", Message: fmt.Sprintf("Secret %s has no token of at least %d bytes under the key %s: "+
-			"write one (openssl rand -hex 32), or delete the Secret, and the operator draws one", name, minTokenBytes, TokenKey)}
+	if len(t.Lines) == 0 || slices.ContainsFunc(t.Lines, func(line string) bool { return entropyBits(line) < minSecretBits }) {
+		return t, &Problem{Reason: "TokenInvalid", Message: fmt.Sprintf("Secret %s has no token, or one of less than %d bits, under the key %s: "+
+			"write one (openssl rand -hex 32), or delete the Secret, and the operator draws one", name, minSecretBits, TokenKey)}
 	}
 	text, rotating := secret.Annotations[annotationStep]
 	if !rotating {

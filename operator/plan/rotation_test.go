@@ -84,11 +84,11 @@ func TestReadTokenProblems(t *testing.T) {
 	}{
 		"none":         {"", nil},
 		"blanks":       {" \r\n\n", nil},
-		"short":        {"0123456789abcde\n", nil},
-		"one short":    {strings.Repeat("x", 16) + "\nshort\n", nil},
-		"no step":      {strings.Repeat("x", 16), map[string]string{annotationStep: "no"}},
-		"unknown step": {strings.Repeat("x", 16), map[string]string{annotationStep: "4", annotationSince: "2026-03-02T12:00:00Z"}},
-		"no time":      {strings.Repeat("x", 16), map[string]string{annotationStep: "1"}},
+		"of 64 bits":   {"0123456789abcdef\n", nil},
+		"one short":    {strings.Repeat("x", 22) + "\nshort\n", nil},
+		"no step":      {strings.Repeat("x", 22), map[string]string{annotationStep: "no"}},
+		"unknown step": {strings.Repeat("x", 22), map[string]string{annotationStep: "4", annotationSince: "2026-03-02T12:00:00Z"}},
+		"no time":      {strings.Repeat("x", 22), map[string]string{annotationStep: "1"}},
 	} {
 		secret := &corev1.Secret{Data: map[string][]byte{TokenKey: []byte(test.text)}}
 		secret.Namespace, secret.Name, secret.Annotations = "inference", "demo-token", test.annotations

@@ -60,7 +60,7 @@ var alerts = []alert{
 	{"PeerCacheDiskOff", "warning", "5m", `peercache_disk_up{%s} == 0`,
 		"A drive of a PeerCache member is off",
 		"Drive {{ $labels.path }} of member {{ $labels.pod }} on machine {{ $labels.node }} is off; its pages are misses " +
-			"until the member starts again."},
+			"until it works again."},
 	{"PeerCacheDiskBudgetSpent", "info", "1h", `peercache_disk_budget_left_bytes{%s} < peercache_disk_budget_bytes_a_day{%s} / 96`,
 		"A PeerCache member has nearly used up its write budget",
 		"Member {{ $labels.pod }} on machine {{ $labels.node }} has had almost no write budget left for an hour; it skips most new pages."},
@@ -87,17 +87,20 @@ var alerts = []alert{
 		"Member {{ $labels.pod }} on machine {{ $labels.node }} dropped {{ $value }} pages whose checksum was wrong: memory or a network " +
 			"card corrupts data. No engine got them."},
 	{"PeerCacheReadFaults", "warning", "10m",
-		`sum by ($by) (rate(peercache_read_misses_total{%s,reason!="absent"}[5m]))` +
+		`sum by ($by) (rate(peercache_read_misses_total{%s,reason!~"absent|bypass"}[5m]))` +
 			` / sum by ($by) (rate(peercache_read_requests_total{%s}[5m])) > 0.01`,
 		"PeerCache reads miss pages that may exist",
 		"{{ $value | humanizePercentage }} of the pages asked for in {{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} " +
 			"are missed although they may exist."},
 	{"PeerCacheWritesRefused", "warning", "10m",
-		`sum by ($by) (rate(peercache_write_refused_total{%s}[5m]))` +
+		`sum by ($by) (rate(peercache_write_refused_total{%s,reason!="bypass"}[5m]))` +
 			` / sum by ($by) (rate(peercache_write_requests_total{%s}[5m])) > 0.01`,
 		"PeerCache does not store pages",
 		"{{ $value | humanizePercentage }} of the pages to store in {{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} " +
 			"are refused."},
+	{"PeerCacheBypassed", "info", "1h", `peercache_bypassed{%s} == 1`,
+		"SGLang pods have gone without PeerCache for an hour",
+		"The cache is bypassed on member {{ $labels.pod }} of machine {{ $labels.node }}."},
 	{"PeerCacheHitRatioFell", "warning", "30m",
 		`peercache:hit_ratio:rate5m{%s} < 0.5 * (peercache:hit_ratio:rate5m{%s} offset 1d)` +
 			` and peercache:lookup_pages:rate5m{%s} > 1`,

@@ -54,7 +54,7 @@ var ruleCases = []ruleCase{
 
 	{alert: "PeerCacheDiskOff", at: "6m", onNode: true, labels: map[string]string{"path": "/d/disk1"},
 		series: [][2]string{{`peercache_disk_up{@,node,path="/d/disk1"}`, "0x20"}, {`peercache_disk_up{@,node,path="/d/disk0"}`, "1x20"}},
-		says:   "Drive /d/disk1 of member demo-1 on machine gpu-1 is off; its pages are misses until the member starts again."},
+		says:   "Drive /d/disk1 of member demo-1 on machine gpu-1 is off; its pages are misses until it works again."},
 	{alert: "PeerCacheDiskOff", at: "20m", series: [][2]string{{`peercache_disk_up{@,node,path="/d/disk1"}`, "1 0x3 1x20"}}},
 
 	{alert: "PeerCacheDiskBudgetSpent", at: "70m", onNode: true,
@@ -75,6 +75,10 @@ var ruleCases = []ruleCase{
 			{`peercache_disk_dropped_pages_total{@,node,reason="cleared"}`, "0+600x60"}, {`peercache_disk_written_pages_total{@,node}`, "0+90x60"}}},
 
 	// A drive is written twice a day; in the second case once in two, or within its budget, or it is off.
+	{alert: "PeerCacheBypassed", at: "70m", onNode: true, series: [][2]string{{`peercache_bypassed{@,node}`, "1x90"}},
+		says: "The cache is bypassed on member demo-1 of machine gpu-1."},
+	{alert: "PeerCacheBypassed", at: "50m", series: [][2]string{{`peercache_bypassed{@,node}`, "1x90"}}},
+
 	{alert: "PeerCacheDiskWears", every: "10m", at: "1600m", onNode: true, labels: map[string]string{"path": "/d/disk0"},
 		series: [][2]string{{`peercache_disk_written_bytes_total{@,node,path="/d/disk0"}`, "0+144x200"},
 			{`peercache_disk_capacity_bytes{@,node,path="/d/disk0"}`, "10368x200"}},

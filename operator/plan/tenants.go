@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -62,13 +63,13 @@ func GenerateTenantSecret(secret *corev1.Secret) {
 
 // CheckTenantSecret returns the problem where nodes cannot use the content of the Secret.
 func CheckTenantSecret(secret *corev1.Secret) *Problem {
-	if len(secret.Data[TenantSecretKey]) >= minTokenBytes {
+	if entropyBits(strings.TrimRight(string(secret.Data[TenantSecretKey]), "\r\n")) >= minSecretBits {
 		return nil
 	}
-	return &Problem{Reason: "TenantSecretInvalid", Message: fmt.Sprintf("key %s of Secret %s/%s has less than %d bytes, so nodes cannot "+
+	return &Problem{Reason: "TenantSecretInvalid", Message: fmt.Sprintf("key %s of Secret %s/%s has less than %d bits of secret, so nodes cannot "+
 		"derive the keys of namespaces from it: write the former secret into it again, or delete the Secret and the nodes' pods, and "+
 		"another is drawn; pages stored with the former one are lost",
-		TenantSecretKey, secret.Namespace, secret.Name, minTokenBytes)}
+		TenantSecretKey, secret.Namespace, secret.Name, minSecretBits)}
 }
 
 // tenantSettings are the settings of every node of the cluster. A client of the plain socket counts as the cluster's own

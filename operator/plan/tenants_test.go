@@ -97,7 +97,7 @@ func TestTenantSecret(t *testing.T) {
 	if bytes.Equal(first.Data["secret"], second.Data["secret"]) || CheckTenantSecret(first) != nil {
 		t.Errorf("generated %q: %v", first.Data, CheckTenantSecret(first))
 	}
-	for _, data := range []map[string][]byte{nil, {"secret": []byte("of fifteen byte")}, {"token": first.Data["secret"]}} {
+	for _, data := range []map[string][]byte{nil, {"secret": []byte("of fifteen byte")}, {"secret": []byte("0123456789abcdef\n")}, {"token": first.Data["secret"]}} {
 		if problem := CheckTenantSecret(&corev1.Secret{Data: data}); problem == nil || problem.Reason != "TenantSecretInvalid" {
 			t.Errorf("%q: %v", data, problem)
 		}

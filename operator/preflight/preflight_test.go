@@ -102,7 +102,7 @@ func TestDevicesAvailable(t *testing.T) {
 			"offers 2Gi hugepages-2Mi of 4Gi: reserve huge pages"},
 		{"memory of two groups together", []edit{twoGroups, func(s *v1alpha1.PeerCacheClusterSpec) {
 			s.Memory.Pool = resource.MustParse("8Gi")
-		}}, []corev1.Node{machine("m", "rdma/a=1", "rdma/b=1")}, "False/MemoryShort", "offers 16Gi memory of 18512Mi: lower memory.pool"},
+		}}, []corev1.Node{machine("m", "rdma/a=1", "rdma/b=1")}, "False/MemoryShort", "offers 16Gi memory of 18544Mi: lower memory.pool"},
 		{"cores", []edit{func(s *v1alpha1.PeerCacheClusterSpec) { s.Resources.CPU = resource.MustParse("9") }},
 			[]corev1.Node{machine("m")}, "False/CPUShort", "lower resources.cpu"},
 		{"many machines", []edit{rails(shared("a", "rdma/a"))},
@@ -252,7 +252,7 @@ func TestPools(t *testing.T) {
 		memory := group.Requests[corev1.ResourceMemory]
 		groups = append(groups, fmt.Sprintf("%s:%d:%s:%s", group.Name, group.Machines, strings.Join(group.Rails, ","), memory.String()))
 	}
-	if want := []string{"fast-a:1:a:5140Mi", "slow-default:1::5140Mi", "big-default:1::7198Mi"}; !slices.Equal(groups, want) {
+	if want := []string{"fast-a:1:a:5148Mi", "slow-default:1::5148Mi", "big-default:1::7210Mi"}; !slices.Equal(groups, want) {
 		t.Errorf("groups are %q, want %q", groups, want)
 	}
 

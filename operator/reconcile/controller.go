@@ -9,7 +9,9 @@
 //	prune     delete DaemonSets of groups that are gone, and run those
 //	          that remove the files of pools                            (poolremovals.go, package apply)
 //	discover  label the pods that host discovery                        (discovery.go, package discovery)
+//	bypass    label the pods of members that SGLang pods go without     (bypass.go, package plan)
 //	update    give pods another image in place                          (inplace.go, package inplace)
+//	refusals  ask why pods are missing                                  (refused.go)
 //	injection check that SGLang pods are connected                      (injection.go)
 //	rescue    find SGLang pods that injection missed, recreate them     (recreate.go, package watchdog)
 //	ask       ask the discovery hosts for the health of all nodes       (fleet.go, package fleet)
@@ -31,6 +33,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -87,6 +90,8 @@ type pass struct {
 	poolRemovals map[string]*appsv1.DaemonSet
 	// driverMissing says that injection.socket asks for the CSI driver, which is not installed.
 	driverMissing bool
+	// limits are those of the cluster's namespace, where an admission policy connects its pods.
+	limits []corev1.LimitRangeItem
 	// changed says that this pass wrote or deleted an object.
 	changed bool
 	// settled says that no change is expected soon.
@@ -161,7 +166,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request) (outco
 		name string
 		do   func(context.Context, *pass) error
 	}{
-		{"discover", r.discover}, {"update", r.updateInPlace}, {"injection", r.checkInjection}, {"rescue", r.recreateMissed},
+		{"discover", r.discover}, {"bypass", r.bypass}, {"update", r.updateInPlace}, {"refusals", r.findRefusals}, {"injection", r.checkInjection}, {"rescue", r.recreateMissed},
 		{"ask", func(ctx context.Context, p *pass) error { r.askFleet(ctx, p); return nil }}, {"report", r.report},
 	} {
 		if err := r.step(ctx, p, step.name, step.do); err != nil {
@@ -180,8 +185,11 @@ func (r *Reconciler) planAndApply(ctx context.Context, p *pass) error {
 		return err
 	})
 	if err == nil {
+		err = r.guardNetworks(ctx, desired)
+	}
+	if err == nil {
 		p.replaceWhereNeeded(desired)
-		desired.Extras = append(desired.Extras, apply.Policies(p.Cluster, r.Injection, p.driverMissing)...)
+		desired.Extras = append(desired.Extras, apply.Policies(p.Cluster, r.Injection, p.driverMissing, p.limits)...)
 		err = r.apply(ctx, p, desired)
 	}
 	if errors.As(err, &p.Problem) {

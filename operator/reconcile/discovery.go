@@ -26,8 +26,13 @@ func (r *Reconciler) discover(ctx context.Context, p *pass) error {
 	if r.Facts.PodsUnpatched {
 		return nil // the template labels all pods
 	}
+	return r.labelPods(p, func() error { return r.placeDiscovery(ctx, p) })
+}
+
+// labelPods does what labels pods. An operator that may not has a problem, and no error.
+func (r *Reconciler) labelPods(p *pass, do func() error) error {
 	changed := p.changed
-	err := r.placeDiscovery(ctx, p)
+	err := do()
 	if !apierrors.IsForbidden(err) {
 		return err
 	}

@@ -43,6 +43,7 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
+	testenv.InstallNetworkPolicies(t)
 	b := &bench{
 		T: t, Client: testenv.Client(t), namespace: testenv.Namespace(t),
 		recorder: events.NewFakeRecorder(100), writes: &writes{}, fleet: &fakeFleet{},

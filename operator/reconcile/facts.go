@@ -72,6 +72,11 @@ func (r *Reconciler) gather(ctx context.Context, p *pass) error {
 	}
 	p.Machines = machines.Items
 	var err error
-	p.driverMissing, err = inject.DriverMissing(ctx, r.Client, p.Cluster)
+	if p.driverMissing, err = inject.DriverMissing(ctx, r.Client, p.Cluster); err != nil {
+		return err
+	}
+	if p.Cluster.Spec.Injection.By == v1alpha1.InjectionByPolicy {
+		p.limits, err = inject.Limits(ctx, r.Client, p.Cluster.Namespace)
+	}
 	return err
 }

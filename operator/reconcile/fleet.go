@@ -62,7 +62,7 @@ func (r *Reconciler) askFleet(ctx context.Context, p *pass) {
 		if len(answers) > 0 {
 			p.ActiveMembers = fleet.ActiveMembers(answers)
 		}
-		memory.noteFleet(fleet.MostComplete(answers), now)
+		memory.noteFleet(fleet.MostComplete(answers), fleet.EnginesAt(answers), now)
 	}
 	p.Fleet = memory.fleetView(now)
 }
@@ -83,9 +83,9 @@ func hostsToAsk(pods []corev1.Pod) []*corev1.Pod {
 	return hosts[:min(len(hosts), maxAsked)]
 }
 
-func (m *memory) noteFleet(answer *fleet.Fleet, now time.Time) {
+func (m *memory) noteFleet(answer *fleet.Fleet, engines map[string]uint64, now time.Time) {
 	if answer != nil {
-		m.fleet, m.answered = answer, now
+		m.fleet, m.engines, m.answered = answer, engines, now
 	}
 }
 
@@ -96,5 +96,5 @@ func (m *memory) fleetView(now time.Time) status.FleetView {
 	if now.Sub(m.answered) >= fleetTTL {
 		return status.FleetView{}
 	}
-	return status.FleetView{Fleet: m.fleet, Hold: m.fleet == nil}
+	return status.FleetView{Fleet: m.fleet, Engines: m.engines, Hold: m.fleet == nil}
 }

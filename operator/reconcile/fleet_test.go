@@ -38,8 +38,8 @@ func TestFleetView(t *testing.T) {
 	if got := m.fleetView(at(60)); got.Hold || got.Fleet != nil {
 		t.Errorf("a minute without any answer: %+v", got)
 	}
-	m.noteFleet(&fleet.Fleet{Members: 4}, at(61))
-	m.noteFleet(nil, at(70))
+	m.noteFleet(&fleet.Fleet{Members: 4}, nil, at(61))
+	m.noteFleet(nil, nil, at(70))
 	if got := m.fleetView(at(120)); got.Fleet == nil || got.Hold {
 		t.Errorf("59 s after an answer: %+v", got)
 	}

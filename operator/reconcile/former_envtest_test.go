@@ -28,7 +28,7 @@ func TestRecreatedClusterWaitsForFormerObjects(t *testing.T) {
 	b.must(b.Delete(t.Context(), func() client.Object {
 		former := b.cluster()
 		b.pass()
-		b.reconciler.memories.get(former).noteFleet(&fleet.Fleet{Members: 7, Engines: 3}, time.Now())
+		b.reconciler.memories.get(former).noteFleet(&fleet.Fleet{Members: 7, Engines: 3}, nil, time.Now())
 		return former
 	}()))
 	b.cluster(provisioned) // the device plug-in would be created first, and the former cluster had none

@@ -88,11 +88,16 @@ func (r *Reconciler) updateDaemonSet(ctx context.Context, p *pass, live *appsv1.
 			return err
 		}
 	}
+	for _, pod := range steps.Renumber {
+		if err := r.patchPod(ctx, p, pod, types.MergePatchType, inplace.RenumberPatch(revision)); err != nil {
+			return err
+		}
+	}
 	if status.Paused(p.Cluster.Status.Update) {
 		return nil
 	}
 	for _, pod := range steps.Patch {
-		patch := inplace.Patch(pod, &live.Spec.Template, revision)
+		patch := inplace.Patch(pod, &live.Spec.Template, revision, r.Now())
 		if err := r.patchPod(ctx, p, pod, types.StrategicMergePatchType, patch); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -46,6 +47,29 @@ func (b *bench) startNumbered() {
 	}
 }
 
+// newInPlace has three pods of image dataplane:1, which are updated in place.
+func newInPlace(t *testing.T) *bench {
+	t.Helper()
+	b := newRestricted(t, "nodes", "pods", "tokens")
+	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
+		s.Image, s.Update.Strategy = "dataplane:1", v1alpha1.UpdateInPlace
+	})
+	b.pass()
+	b.startNumbered()
+	return b
+}
+
+// nextImage has the DaemonSet controller number the template of another image, which no pod has.
+func (b *bench) nextImage(image string, number int64) (hash string) {
+	b.Helper()
+	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Image = image })
+	b.pass()
+	hash = b.revise(number)
+	b.setCounts("default", 3, 0, 3)
+	b.pass()
+	return hash
+}
+
 func (b *bench) pod(letter string) *corev1.Pod {
 	b.Helper()
 	pod := &corev1.Pod{}
@@ -76,12 +100,7 @@ func (b *bench) images() (list []string) {
 }
 
 func TestImagesAreUpdatedInPlace(t *testing.T) {
-	b := newRestricted(t, "nodes", "pods", "tokens")
-	b.cluster(func(s *v1alpha1.PeerCacheClusterSpec) {
-		s.Image, s.Update.Strategy = "dataplane:1", v1alpha1.UpdateInPlace
-	})
-	b.pass()
-	b.startNumbered()
+	b := newInPlace(t)
 	b.pass()
 	if got := b.daemonSet("default").Spec.UpdateStrategy.Type; got != appsv1.OnDeleteDaemonSetStrategyType {
 		t.Errorf("the strategy is %s", got)
@@ -101,7 +120,7 @@ func TestImagesAreUpdatedInPlace(t *testing.T) {
 	if got := b.images(); !slices.Equal(got, []string{"dataplane:2", "dataplane:1", "dataplane:1"}) {
 		t.Fatalf("the first is to be updated, the images are %q", got)
 	}
-	if pod := b.pod("a"); pod.Labels[appsv1.ControllerRevisionHashLabelKey] != current || pod.Labels[v1alpha1.LabelRestarting] != "0" {
+	if pod := b.pod("a"); pod.Labels[appsv1.ControllerRevisionHashLabelKey] != current || !strings.HasPrefix(pod.Labels[v1alpha1.LabelRestarting], "0.") {
 		t.Errorf("the labels are %v", pod.Labels)
 	}
 	b.setCounts("default", 3, 1, 3)
@@ -131,6 +150,58 @@ func TestImagesAreUpdatedInPlace(t *testing.T) {
 	}
 }
 
+// TestARestartByHandRestartsNothing: `kubectl rollout restart` makes a revision of the same images. It stops no later update.
+func TestARestartByHandRestartsNothing(t *testing.T) {
+	b := newInPlace(t)
+	b.pass()
+
+	daemonSet := b.daemonSet("default")
+	daemonSet.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] = "2026-11-29T12:00:00Z"
+	b.must(b.Update(b.Context(), daemonSet))
+	restarted := b.revise(2)
+	b.setCounts("default", 3, 0, 3)
+	b.pass()
+	for _, letter := range []string{"a", "b", "c"} {
+		pod := b.pod(letter)
+		if _, waits := pod.Labels[v1alpha1.LabelRestarting]; waits || pod.Labels[appsv1.ControllerRevisionHashLabelKey] != restarted {
+			t.Errorf("the labels of pod %s are %v", letter, pod.Labels)
+		}
+	}
+	b.setCounts("default", 3, 3, 3)
+	b.pass()
+	b.condition("Ready", metav1.ConditionTrue, "AllMembersReady", "3/3")
+	b.pass()
+	if again := b.pass(); len(again) != 0 {
+		t.Errorf("after it a pass writes %q", again)
+	}
+
+	b.nextImage("dataplane:2", 3)
+	if got := b.images(); !slices.Equal(got, []string{"dataplane:2", "dataplane:1", "dataplane:1"}) {
+		t.Errorf("a later image is given to %q", got)
+	}
+}
+
+// TestImagesOfAMirrorNeedNewPods: a webhook that rewrites the images of new pods does not see a patch, which would have
+// machines without a way out pull from elsewhere.
+func TestImagesOfAMirrorNeedNewPods(t *testing.T) {
+	b := newInPlace(t)
+	pod := b.pod("b")
+	pod.Spec.InitContainers[0].Image, pod.Spec.Containers[0].Image = "mirror.example.com/dataplane:1", "mirror.example.com/dataplane:1"
+	b.must(b.Update(b.Context(), pod))
+	b.pass()
+	if got := b.daemonSet("default").Spec.UpdateStrategy.Type; got != appsv1.OnDeleteDaemonSetStrategyType {
+		t.Fatalf("without an update the strategy is %s", got)
+	}
+	b.nextImage("dataplane:2", 2)
+	b.pass()
+	if got := b.images(); !slices.Equal(got, []string{"dataplane:1", "mirror.example.com/dataplane:1", "dataplane:1"}) {
+		t.Errorf("pods got images by a patch: %q", got)
+	}
+	if got := b.daemonSet("default").Spec.UpdateStrategy.Type; got != appsv1.RollingUpdateDaemonSetStrategyType {
+		t.Errorf("nothing replaces them: the strategy is %s", got)
+	}
+}
+
 // TestImagesInPlaceWaitForTheHitRatio: while the roll is paused no pod gets its image, and one that has restarted is done with.
 func TestImagesInPlaceWaitForTheHitRatio(t *testing.T) {
 	b := newRestricted(t, "nodes", "pods", "tokens")
@@ -143,11 +214,7 @@ func TestImagesInPlaceWaitForTheHitRatio(t *testing.T) {
 	b.pass()
 	setHits(90)
 
-	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Image = "dataplane:2" })
-	b.pass()
-	b.revise(2)
-	b.setCounts("default", 3, 0, 3)
-	b.pass()
+	b.nextImage("dataplane:2", 2)
 	first := []string{"dataplane:2", "dataplane:1", "dataplane:1"}
 	if got := b.images(); !slices.Equal(got, first) {
 		t.Fatalf("the first is to be updated, the images are %q", got)

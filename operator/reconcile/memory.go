@@ -23,6 +23,8 @@ type memory struct {
 	asked    time.Time // when the hosts were last asked
 	answered time.Time // when they last answered, or were first asked
 	fleet    *fleet.Fleet
+	// engines is what fleet.EnginesAt said at the same time.
+	engines map[string]uint64
 	// status is remembered by package status.
 	status     status.Memory
 	lastStatus writtenStatus

@@ -317,7 +317,7 @@ func TestChangesCauseEvents(t *testing.T) {
 	}
 	expect()
 	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Resources.MemoryOverhead = resource.MustParse("2Gi") })
-	expect("DaemonSet demo-default changes: spec.template.spec.containers[peercached].resources.limits.memory 1541Mi -> 3077Mi")
+	expect("DaemonSet demo-default changes: spec.template.spec.containers[peercached].resources.limits.memory 1543Mi -> 3079Mi")
 	b.change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Timing.LeaseMilliseconds = 2000 })
 	if changes := told(); len(changes) != 2 || changes[0] != "ConfigMap demo-config changes: data.peercached.toml lease-ms = 1000 -> lease-ms = 2000" ||
 		!strings.HasPrefix(changes[1], "DaemonSet demo-default changes: spec.template.metadata.annotations.peercache.io/config-hash ") {

@@ -7,33 +7,48 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject"
 	"github.com/peercache/peercache/operator/status"
 )
 
 // fakeWatchdog has some missed pods, and evicts the first one unless there is an obstacle.
 type fakeWatchdog struct {
 	names    []string
+	partly   []string
 	obstacle string
 	asked    int
 }
 
 func (f *fakeWatchdog) Source() source.Source { return nil }
 
-func (f *fakeWatchdog) Missed(context.Context, *v1alpha1.PeerCacheCluster) (pods []metav1.PartialObjectMetadata, _ error) {
-	for _, name := range f.names {
-		pods = append(pods, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "serving", Name: name}})
+func (f *fakeWatchdog) Missed(context.Context, *v1alpha1.PeerCacheCluster) ([]corev1.Pod, error) {
+	return podsNamed(f.names), nil
+}
+
+func (f *fakeWatchdog) Partly(context.Context, *v1alpha1.PeerCacheCluster) ([]corev1.Pod, error) {
+	return podsNamed(f.partly), nil
+}
+
+func (f *fakeWatchdog) Engines(context.Context, *v1alpha1.PeerCacheCluster) ([]inject.Engine, error) {
+	return []inject.Engine{}, nil
+}
+
+func podsNamed(names []string) (pods []corev1.Pod) {
+	for _, name := range names {
+		pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "serving", Name: name}})
 	}
-	return pods, nil
+	return pods
 }
 
 func (f *fakeWatchdog) RecreateOne(
-	_ context.Context, _ *v1alpha1.PeerCacheCluster, missed []metav1.PartialObjectMetadata,
-) (*metav1.PartialObjectMetadata, string) {
+	_ context.Context, _ *v1alpha1.PeerCacheCluster, missed []corev1.Pod,
+) (*corev1.Pod, string) {
 	f.asked++
 	if f.obstacle != "" {
 		return nil, f.obstacle
@@ -60,6 +75,8 @@ func TestRecreateMissed(t *testing.T) {
 			says: "(serving/a): they are recreated one by one"},
 		"cannot": {watchdog: fakeWatchdog{names: []string{"a"}, obstacle: "pod serving/a is left alone: no"}, wish: recreate, asked: 1,
 			reason: "PodsMissed", says: "pod serving/a is left alone: no; delete it by hand"},
+		"partly":            {watchdog: fakeWatchdog{partly: []string{"a", "b", "c", "d"}}, wish: recreate, reason: "PodsPartly", says: "(serving/a, serving/b, serving/c and 1 more)"},
+		"missed and partly": {watchdog: fakeWatchdog{names: []string{"a"}, partly: []string{"b"}}, reason: "PodsMissed", says: "(serving/a)"},
 		// The successors would be missed again.
 		"without webhook": {watchdog: fakeWatchdog{names: []string{"a"}}, wish: recreate, injection: status.WebhookUntrusted, reason: "WebhookUntrusted"},
 		"only planned":    {watchdog: fakeWatchdog{names: []string{"a"}}, wish: recreate, mode: v1alpha1.ModePlan, reason: "PodsMissed"},
@@ -78,7 +95,7 @@ func TestRecreateMissed(t *testing.T) {
 			if evicted := len(recorder.Events); (evicted > 0) != (test.asked > 0 && test.watchdog.obstacle == "") {
 				t.Errorf("%d events", evicted)
 			}
-			got := status.InjectionReady(p.Injection, p.Missed, "")
+			got := status.InjectionReady(p.Injection, p.Missed, p.Partly, "")
 			if got.Reason != test.reason || !strings.Contains(got.Message, test.says) {
 				t.Errorf("%s: %s, want %s: %s", got.Reason, got.Message, test.reason, test.says)
 			}

@@ -32,8 +32,8 @@ import (
 	"github.com/peercache/peercache/operator/status"
 )
 
-// CacheByObject restricts the manager's cache to objects of PeerCache, so that its memory does not grow with the rest
-// of the Kubernetes cluster.
+// CacheByObject restricts the manager's cache to objects of PeerCache, so that its memory does not grow with the pods
+// of others.
 func CacheByObject() map[client.Object]cache.ByObject {
 	owned := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{plan.LabelManagedBy: plan.ManagedBy})}
 	nodes := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{
@@ -69,7 +69,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if !r.Injection.Namespaced() {
 		build = build.Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allClusters), builder.WithPredicates(machineChanged)).
 			// Installing or removing the driver changes admission policies.
-			WatchesMetadata(&storagev1.CSIDriver{}, handler.EnqueueRequestsFromMapFunc(r.allClusters), builder.WithPredicates(csiDriverInstalled))
+			WatchesMetadata(&storagev1.CSIDriver{}, handler.EnqueueRequestsFromMapFunc(r.allClusters), builder.WithPredicates(csiDriverInstalled)).
+			// A policy has the limits of its cluster's namespace.
+			Watches(&corev1.LimitRange{}, handler.EnqueueRequestsFromMapFunc(r.policiesOfNamespace))
 	}
 	if err := mgr.Add(manager.RunnableFunc(r.applier().DeleteOrphanedPolicies)); err != nil {
 		return fmt.Errorf("setting up the deletion of admission policies: %w", err)
@@ -121,6 +123,20 @@ var csiDriverInstalled = predicate.And(
 	predicate.NewPredicateFuncs(func(driver client.Object) bool { return driver.GetName() == plan.CSIDriver }),
 	predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }},
 )
+
+// policiesOfNamespace triggers a pass over the clusters of an object's namespace whose pods a policy connects.
+func (r *Reconciler) policiesOfNamespace(ctx context.Context, object client.Object) (requests []ctrl.Request) {
+	var clusters v1alpha1.PeerCacheClusterList
+	if err := r.Client.List(ctx, &clusters, client.InNamespace(object.GetNamespace())); err != nil {
+		log.FromContext(ctx).Error(err, "listing PeerCacheClusters; they are looked at again within half a minute")
+	}
+	for i := range clusters.Items {
+		if cluster := &clusters.Items[i]; cluster.Spec.Injection.By == v1alpha1.InjectionByPolicy {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(cluster)})
+		}
+	}
+	return requests
+}
 
 // allClusters triggers a pass over every cluster: which clusters select a machine is known only from their plans.
 func (r *Reconciler) allClusters(ctx context.Context, _ client.Object) []ctrl.Request {

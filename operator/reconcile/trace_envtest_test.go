@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,7 +24,7 @@ import (
 // failingWatchdog cannot list the missed pods.
 type failingWatchdog struct{ fakeWatchdog }
 
-func (*failingWatchdog) Missed(context.Context, *v1alpha1.PeerCacheCluster) ([]metav1.PartialObjectMetadata, error) {
+func (*failingWatchdog) Missed(context.Context, *v1alpha1.PeerCacheCluster) ([]corev1.Pod, error) {
 	return nil, errors.New("no eyes")
 }
 
@@ -69,7 +69,7 @@ func TestPassIsTraced(t *testing.T) {
 			t.Errorf("%s takes the steps %v, want %v", what, got, steps)
 		}
 	}
-	follow := []string{"discover", "update", "injection", "rescue", "ask", "report"}
+	follow := []string{"discover", "bypass", "update", "refusals", "injection", "rescue", "ask", "report"}
 
 	steps, _ := pass("gone", "")
 	want("no cluster", steps)
@@ -79,7 +79,7 @@ func TestPassIsTraced(t *testing.T) {
 
 	b.reconciler.Watchdog = &failingWatchdog{}
 	steps, last := pass("failed", "")
-	want("a pass that fails", steps, "gather", "plan", "preflight", "apply", "prune", "discover", "update", "injection", "rescue")
+	want("a pass that fails", steps, "gather", "plan", "preflight", "apply", "prune", "discover", "bypass", "update", "refusals", "injection", "rescue")
 	if last.Status.Code != codes.Error || last.Status.Description != "no eyes" {
 		t.Errorf("the step that failed ended with %+v", last.Status)
 	}

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -55,9 +54,7 @@ func startControlPlane(ctx context.Context, c config, folder string, webhookPort
 				filepath.Join(c.root, "config", "crd"),
 				filepath.Join(c.root, "operator", "reconcile", "testdata", "network-attachment-definition.yaml"),
 			},
-			ErrorIfCRDPathMissing:    true,
-			ControlPlaneStartTimeout: 2 * time.Minute, // for a busy machine
-			ControlPlaneStopTimeout:  time.Minute,
+			ErrorIfCRDPathMissing: true,
 		}
 		// The default mode of the audit log, blocking, writes before a request ends.
 		environment.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", log)

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -258,8 +259,28 @@ func (m *measurement) engines(ctx context.Context) error {
 		return err
 	}
 	m.result.Connected = int(connected.Load())
+	if err := m.waitEnginesSeen(ctx); err != nil {
+		return err
+	}
 	_, err := m.waitStable(ctx, func(string) {}, nil)
 	return err
+}
+
+// waitEnginesSeen waits until a pass has looked at the SGLang pods: they cause none.
+func (m *measurement) waitEnginesSeen(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, stableTimeout, fmt.Errorf("no pass has seen the SGLang pods after %s", stableTimeout))
+	defer cancel()
+	for pause(ctx, pollInterval) == nil {
+		cluster := &v1alpha1.PeerCacheCluster{}
+		if err := m.controlPlane.client.Get(ctx, client.ObjectKey{Namespace: servingNamespace, Name: clusterName}, cluster); err != nil {
+			return fmt.Errorf("reading the PeerCacheCluster: %w", err)
+		}
+		attached := meta.FindStatusCondition(cluster.Status.Conditions, v1alpha1.ConditionEnginesAttached)
+		if m.config.engines == 0 || attached != nil && attached.Reason != "NoEngines" {
+			return nil
+		}
+	}
+	return context.Cause(ctx)
 }
 
 func (m *measurement) idle(ctx context.Context) error {

@@ -47,7 +47,7 @@ func startOperator(ctx context.Context, c config, w *controlPlane, p ports, fold
 		return nil, err
 	}
 	command := exec.Command(program, "--leader-elect", "--namespace="+systemNamespace, //nolint:gosec,noctx // it is stopped by SIGTERM
-		"--dataplane-image=docker.io/peercache/dataplane:0.1.0", "--client-image=docker.io/peercache/client:0.1.0",
+		"--dataplane-image=ghcr.io/peercache/peercache/dataplane:0.1.0", "--client-image=ghcr.io/peercache/peercache/client:0.1.0",
 		"--metrics-bind-address="+local(p.metrics), "--health-probe-bind-address="+local(p.probes),
 		"--webhook-port="+strconv.Itoa(p.webhook))
 	command.Env = []string{"KUBECONFIG=" + w.kubeconfig, "TMPDIR=" + folder}

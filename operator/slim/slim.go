@@ -41,7 +41,9 @@ func Pod(object any) (any, error) {
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion, Labels: pod.Labels,
 			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
 		},
-		Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName},
+		Spec: corev1.PodSpec{
+			NodeName: pod.Spec.NodeName, InitContainers: images(pod.Spec.InitContainers), Containers: images(pod.Spec.Containers),
+		},
 		Status: corev1.PodStatus{
 			Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: pod.Status.Message, PodIP: pod.Status.PodIP,
 			InitContainerStatuses: containers(pod.Status.InitContainerStatuses),
@@ -57,6 +59,15 @@ func Pod(object any) (any, error) {
 		}
 	}
 	return slim, nil
+}
+
+// images keeps what an update in place compares.
+func images(all []corev1.Container) []corev1.Container {
+	kept := make([]corev1.Container, len(all))
+	for i, container := range all {
+		kept[i] = corev1.Container{Name: container.Name, Image: container.Image}
+	}
+	return kept
 }
 
 // containers keeps the containers that wait or have restarted; no step reads the others.

@@ -23,7 +23,7 @@ func TestPodKeepsItsOwner(t *testing.T) {
 		pod.OwnerReferences = []metav1.OwnerReference{
 			{Name: "other"}, *metav1.NewControllerRef(daemonSet, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))}
 		pod.Annotations = map[string]string{"k8s.v1.cni.cncf.io/network-status": "long"}
-		pod.Spec.Containers = []corev1.Container{{Name: "peercached", Image: "dataplane:1"}}
+		pod.Spec.Containers = []corev1.Container{{Name: "peercached", Image: "dataplane:1", Args: []string{"--config"}}}
 		pod.Spec.Volumes = []corev1.Volume{{Name: "config"}}
 	})
 	small := podtest.Cached(t, pod)[0]
@@ -31,7 +31,10 @@ func TestPodKeepsItsOwner(t *testing.T) {
 		small.ResourceVersion != "7" || !discovery.IsHost(&small) {
 		t.Errorf("of %+v is left %+v", pod.ObjectMeta, small.ObjectMeta)
 	}
-	if len(small.Spec.Containers)+len(small.Spec.Volumes)+len(small.Annotations)+len(small.Status.ContainerStatuses) != 0 {
+	if kept := small.Spec.Containers; len(kept) != 1 || kept[0].Image != "dataplane:1" || len(kept[0].Args) != 0 {
+		t.Errorf("an update in place compares the images of %+v", kept)
+	}
+	if len(small.Spec.Volumes)+len(small.Annotations)+len(small.Status.ContainerStatuses) != 0 {
 		t.Errorf("the cache keeps what nobody looks at: %+v", small)
 	}
 	if other := (&corev1.ConfigMap{}); func() any { object, _ := slim.Pod(other); return object }() != any(other) {

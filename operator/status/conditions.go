@@ -40,6 +40,8 @@ type conditionInputs struct {
 	removalFaults []fault
 	// discovery says that a ready pod hosts discovery.
 	discovery bool
+	// bypassed is the end of a message: plan.Bypass.
+	bypassed string
 	// unpatched says that the operator may not patch pods.
 	unpatched bool
 }
@@ -136,7 +138,11 @@ func configAccepted(in conditionInputs) metav1.Condition {
 func progressing(in conditionInputs) metav1.Condition {
 	const kind = v1alpha1.ConditionProgressing
 	progress := in.progress
-	starting := progress.ready+int32(len(in.faults)) < progress.desired //nolint:gosec // bounded by the number of pods
+	broken := int32(0)
+	for _, f := range in.faults {
+		broken += f.members
+	}
+	starting := progress.ready+broken < progress.desired
 	switch {
 	case progress.pending:
 		return newCondition(kind, metav1.ConditionTrue, "WaitingForController",
@@ -181,11 +187,11 @@ func ready(in conditionInputs) metav1.Condition {
 		return newCondition(kind, metav1.ConditionFalse, "NoNodes", "no Kubernetes node takes part: label one so that it matches "+
 			"spec.nodes.selector, or tolerate its taints with spec.nodes.tolerations")
 	case progress.complete():
-		return newCondition(kind, metav1.ConditionTrue, "AllMembersReady", fmt.Sprintf("%s members serve%s", progress.members(),
-			progress.drainedMessage()))
+		return newCondition(kind, metav1.ConditionTrue, "AllMembersReady", fmt.Sprintf("%s members serve%s%s", progress.members(),
+			progress.drainedMessage(), in.bypassed))
 	case in.update.onDelete() && progress.ready == progress.desired:
-		return newCondition(kind, metav1.ConditionTrue, "AllMembersReady", fmt.Sprintf("%s members serve; %s%s", progress.members(), progress.updatedMessage(),
-			progress.drainedMessage()))
+		return newCondition(kind, metav1.ConditionTrue, "AllMembersReady", fmt.Sprintf("%s members serve; %s%s%s", progress.members(), progress.updatedMessage(),
+			progress.drainedMessage(), in.bypassed))
 	case len(faults) > 0:
 		return newCondition(kind, metav1.ConditionFalse, "MembersBroken", fmt.Sprintf(
 			"%s members are ready; %s", progress.members(), listFaults(faults)))

@@ -15,8 +15,8 @@ import (
 )
 
 func TestConditions(t *testing.T) {
-	broken := []fault{{pod: "demo-x", reason: "CrashLoopBackOff", text: "it exits"}}
-	many := []fault{{pod: "a"}, {pod: "b"}, {pod: "c"}, {pod: "d"}, {pod: "e", text: "hidden"}}
+	broken := []fault{{of: "pod demo-x", members: 1, reason: "CrashLoopBackOff", text: "it exits"}}
+	many := []fault{{of: "pod a", members: 1}, {of: "pod b", members: 1}, {of: "pod c", members: 1}, {of: "pod d", members: 1}, {of: "pod e", members: 1, text: "hidden"}}
 	for i := range many {
 		many[i].reason = "Unschedulable"
 	}
@@ -90,7 +90,7 @@ func TestConditionsDuringAnUpdate(t *testing.T) {
 	byHand := update{spec: v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateOnDelete}}
 	paused := update{spec: v1alpha1.UpdateSpec{MaxHitRatioDrop: new(int32(20))}, hitPercent: new(int32(61)),
 		status: &v1alpha1.UpdateStatus{HitRatioBefore: new(int32(90)), State: v1alpha1.UpdatePaused}}
-	broken := []fault{{pod: "demo-x", reason: "CrashLoopBackOff", text: "it exits"}}
+	broken := []fault{{of: "pod demo-x", members: 1, reason: "CrashLoopBackOff", text: "it exits"}}
 	tests := []struct {
 		name        string
 		update      update
@@ -149,7 +149,7 @@ func TestConditionsOfPreflight(t *testing.T) {
 }
 
 func TestLongMessagesAreCut(t *testing.T) {
-	text := listFaults([]fault{{pod: "a", text: strings.Repeat("ü", 10000)}})
+	text := listFaults([]fault{{of: "pod a", members: 1, text: strings.Repeat("ü", 10000)}})
 	if len(text) > 5000 || !strings.HasSuffix(text, "...") || strings.ToValidUTF8(text, "?") != text {
 		t.Errorf("message of %d bytes is not cut well: ...%q", len(text), text[len(text)-20:])
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/peercache/peercache/operator/discovery"
+	"github.com/peercache/peercache/operator/inplace"
 	"github.com/peercache/peercache/operator/slim"
 )
 
@@ -19,6 +20,7 @@ func Deadlines(pods []corev1.Pod, memory *Memory) []time.Time {
 		ready := slim.Condition(pod, corev1.PodReady)
 		switch {
 		case !pod.DeletionTimestamp.IsZero():
+			times = append(times, pod.DeletionTimestamp.Add(deletionTimeout))
 		case pod.Status.Phase == corev1.PodPending:
 			times = append(times, pod.CreationTimestamp.Add(admissionTimeout))
 			if since := unprepared(pod); !since.IsZero() {
@@ -29,6 +31,9 @@ func Deadlines(pods []corev1.Pod, memory *Memory) []time.Time {
 			if discovery.IsHost(pod) {
 				times = append(times, ready.LastTransitionTime.Add(discovery.LostAfter))
 			}
+		}
+		if since := inplace.Awaited(pod); !since.IsZero() {
+			times = append(times, since.Add(restartTimeout))
 		}
 	}
 	return times

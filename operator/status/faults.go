@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/peercache/peercache/operator/inplace"
 	"github.com/peercache/peercache/operator/plan"
 	"github.com/peercache/peercache/operator/slim"
 )
@@ -22,32 +23,40 @@ const notReadyTimeout = time.Minute
 // unpreparedTimeout is how long a kubelet may take for the volumes and networks of a node before that counts as a fault.
 const unpreparedTimeout = 2 * time.Minute
 
+// restartTimeout is how long a kubelet may take to pull an image and to restart a node with it.
+const restartTimeout = 10 * time.Minute
+
+// deletionTimeout is how long a kubelet may take, after the time that the pod has to end, to remove a pod.
+const deletionTimeout = 5 * time.Minute
+
 // ownContainers are the containers that the operator writes; a user may have added others.
 var ownContainers = []string{plan.ContainerName, plan.SocketDirectoryName, plan.PoolFolderName, plan.DiskFoldersName, plan.ComponentPoolFile}
 
-// fault is a reason why one node does not serve that does not go away by waiting.
+// fault is a reason why members do not serve that does not go away by waiting.
 type fault struct {
-	pod    string
-	reason string
-	text   string
+	of      string // "pod a"
+	reason  string
+	text    string
+	members int32 // that it keeps from serving
 }
 
-func (f fault) String() string { return fmt.Sprintf("pod %s: %s", f.pod, f.text) }
+func (f fault) String() string { return f.of + ": " + f.text }
 
 // faultsOf finds the faults of all pods, sorted by pod.
 func faultsOf(pods []corev1.Pod, groups []plan.Group, now time.Time) []fault {
 	var faults []fault
 	for i := range pods {
 		pod := &pods[i]
+		f := faultOf(pod, groups, now)
 		if !pod.DeletionTimestamp.IsZero() {
-			continue
+			f = leavingFault(pod, now)
 		}
-		if f := faultOf(pod, groups, now); f != nil {
-			f.pod = pod.Name
+		if f != nil {
+			f.of, f.members = "pod "+pod.Name, 1
 			faults = append(faults, *f)
 		}
 	}
-	slices.SortFunc(faults, func(a, b fault) int { return cmp.Compare(a.pod, b.pod) })
+	slices.SortFunc(faults, func(a, b fault) int { return cmp.Compare(a.of, b.of) })
 	return faults
 }
 
@@ -82,6 +91,11 @@ func faultOf(pod *corev1.Pod, groups []plan.Group, now time.Time) *fault {
 			"kubectl describe pod -n %s %s; the folders of spec.disk.hostPath and spec.memory.hostPath must be there, on drives and memory that are mounted",
 			pod.Spec.NodeName, pod.Namespace, pod.Name)}
 	}
+	if since := inplace.Awaited(pod); !since.IsZero() && now.Sub(since) >= restartTimeout {
+		return &fault{reason: "NotRestarted", text: fmt.Sprintf("it has another image since %s, with which %s has not restarted it, and the update "+
+			"waits for it: see kubectl describe pod -n %s %s; to replace it, without its pages, kubectl delete pod -n %s %s", since.UTC().Format(time.RFC3339),
+			pod.Spec.NodeName, pod.Namespace, pod.Name, pod.Namespace, pod.Name)}
+	}
 	ready := slim.Condition(pod, corev1.PodReady)
 	if pod.Status.Phase == corev1.PodRunning && ready != nil && ready.Status != corev1.ConditionTrue &&
 		now.Sub(ready.LastTransitionTime.Time) >= notReadyTimeout {
@@ -90,6 +104,15 @@ func faultOf(pod *corev1.Pod, groups []plan.Group, now time.Time) *fault {
 				"kubectl logs, and check that the machine is up", pod.Spec.NodeName)}
 	}
 	return nil
+}
+
+// leavingFault explains a pod that stays although it is deleted: nothing replaces it.
+func leavingFault(pod *corev1.Pod, now time.Time) *fault {
+	if now.Sub(pod.DeletionTimestamp.Time) < deletionTimeout {
+		return nil
+	}
+	return &fault{reason: "NotDeleted", text: fmt.Sprintf("it was deleted more than five minutes ago, and %s has not removed it, so no other "+
+		"member starts there: check that machine's kubelet; if the machine is gone for good, kubectl delete node %s", pod.Spec.NodeName, pod.Spec.NodeName)}
 }
 
 // unprepared is since when a kubelet has no volumes or networks for a pod; zero when it has, or no kubelet has the pod.

@@ -3,6 +3,7 @@
 package status
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -40,6 +41,14 @@ func unpreparedFor(ago time.Duration) func(*corev1.Pod) {
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
 			Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(noon.Add(-ago)),
 		})
+	}
+}
+
+// restartingSince is the label of a pod whose image was patched.
+func restartingSince(ago time.Duration) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Labels[v1alpha1.LabelRestarting] = fmt.Sprintf("2.%d", noon.Add(-ago).Unix())
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: plan.ContainerName, RestartCount: 2}}
 	}
 }
 
@@ -87,6 +96,15 @@ func TestFaults(t *testing.T) {
 			pod.Status.Conditions[len(pod.Status.Conditions)-1].Status = corev1.ConditionTrue
 		}), "", ""},
 		{"on its way out", testPod("a", terminating, unreadyFor(time.Hour)), "", ""},
+		{"gone for good, with its machine's kubelet", testPod("a", func(pod *corev1.Pod) {
+			pod.DeletionTimestamp = new(metav1.NewTime(noon.Add(-5 * time.Minute)))
+		}), "NotDeleted", "machine-1 has not removed it"},
+		{"restarting with another image", testPod("a", restartingSince(9*time.Minute)), "", ""},
+		{"never restarted with another image", testPod("a", restartingSince(10*time.Minute)), "NotRestarted",
+			"it has another image since 2025-06-01T11:50:00Z, with which machine-1 has not restarted it"},
+		{"restarted, and not yet ready", testPod("a", restartingSince(time.Hour), func(pod *corev1.Pod) {
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: plan.ContainerName, RestartCount: 3}}
+		}), "", ""},
 		{"not ready for long", testPod("a", unreadyFor(2*time.Minute)), "NotReady", "machine-1"},
 		{"no image", testPod("a", pending, waiting("ImagePullBackOff", "not found")), "ImagePullBackOff", "spec.image"},
 		{"no image, which the init container hears first", testPod("a", pending, waiting("PodInitializing", ""), func(pod *corev1.Pod) {

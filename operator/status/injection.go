@@ -12,6 +12,7 @@ import (
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/certs"
+	"github.com/peercache/peercache/operator/inject/names"
 	"github.com/peercache/peercache/operator/inject/policy"
 	"github.com/peercache/peercache/operator/plan"
 	"github.com/peercache/peercache/operator/rights"
@@ -59,7 +60,7 @@ func PolicyState(seen *Observed) Injection {
 
 // InjectionReady is the condition of that name. oldKernels names machines on which SGLang pods wait in vain for their
 // socket; "" when there is none.
-func InjectionReady(state Injection, m Missed, oldKernels string) metav1.Condition {
+func InjectionReady(state Injection, m Missed, partly Pods, oldKernels string) metav1.Condition {
 	const kind = v1alpha1.ConditionInjectionReady
 	switch {
 	case state == WebhookWorks && m.Count > 0:
@@ -69,6 +70,9 @@ func InjectionReady(state Injection, m Missed, oldKernels string) metav1.Conditi
 	case state.Works() && oldKernels != "":
 		return newCondition(kind, metav1.ConditionFalse, "KernelTooOld", fmt.Sprintf("%s, so the CSI driver of injection.socket mounts no socket there, "+
 			"and SGLang pods do not start there: upgrade the kernels, keep SGLang off these machines, or write injection.socket: HostPath", oldKernels))
+	case state.Works() && partly.Count > 0:
+		return newCondition(kind, metav1.ConditionFalse, reasonPodsPartly, fmt.Sprintf("%d pods have client and socket, but SGLang is not seen to "+
+			"get the flags with which it uses them (%s): do what their annotation %s says, and create them anew", partly.Count, partly, names.AnnotationNote))
 	case state == PolicyWorks:
 		return newCondition(kind, metav1.ConditionTrue, "PolicyReady", "SGLang pods with the label "+v1alpha1.LabelInject+
 			" are connected by a MutatingAdmissionPolicy when they are created")
@@ -108,7 +112,7 @@ func InjectionReady(state Injection, m Missed, oldKernels string) metav1.Conditi
 
 // injectionReady adds what an operator that watches some namespaces only cannot do.
 func injectionReady(seen *Observed) metav1.Condition {
-	condition := InjectionReady(seen.Injection, seen.Missed, seen.OldKernels)
+	condition := InjectionReady(seen.Injection, seen.Missed, seen.Partly, seen.OldKernels)
 	if len(seen.Namespaces) == 0 || seen.Injection != WebhookWorks {
 		return condition
 	}
@@ -119,24 +123,37 @@ func injectionReady(seen *Observed) metav1.Condition {
 	return condition
 }
 
-// Missed are the SGLang pods that ask for the cluster and were not connected.
-type Missed struct {
+// Pods are SGLang pods that ask for the cluster and have something in common.
+type Pods struct {
 	Count int32
 	Names []string // some of them, oldest first
+}
+
+// String names some of the pods, and counts the others.
+func (p Pods) String() string {
+	text := strings.Join(p.Names, ", ")
+	if more := int(p.Count) - len(p.Names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// Missed are the pods that were not connected.
+type Missed struct {
+	Pods
 	// BeingRecreated says that the operator recreates missed pods, so the next pass comes soon. Obstacle says why the
 	// first of them cannot be recreated now; "" when it can.
 	BeingRecreated bool
 	Obstacle       string
 }
 
-const reasonPodsMissed = "PodsMissed"
+const (
+	reasonPodsMissed = "PodsMissed"
+	reasonPodsPartly = "PodsPartly"
+)
 
 // missedPods is the condition InjectionReady while pods are missed.
 func missedPods(because string, m Missed) metav1.Condition {
-	names := strings.Join(m.Names, ", ")
-	if more := int(m.Count) - len(m.Names); more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
-	}
 	remedy := "delete them so that they are created anew, or write spec.injection.missedPods: Recreate"
 	if m.BeingRecreated {
 		remedy = "they are recreated one by one"
@@ -146,5 +163,5 @@ func missedPods(because string, m Missed) metav1.Condition {
 	}
 	return newCondition(v1alpha1.ConditionInjectionReady, metav1.ConditionFalse, reasonPodsMissed, fmt.Sprintf(
 		"%d pods run without PeerCache although they ask for it, because %s when they were created or their "+
-			"label came later (%s): %s", m.Count, because, names, remedy))
+			"label came later (%s): %s", m.Count, because, m.Pods, remedy))
 }

@@ -27,7 +27,7 @@ func TestInjectionReady(t *testing.T) {
 		ImageVolumesRemoved: {metav1.ConditionFalse, "ImageVolumesRemoved", "Kubernetes 1.35 or newer"},
 		DriverMissing:       {metav1.ConditionFalse, "CSIDriverMissing", "CSIDriver csi.peercache.io"},
 	} {
-		got := InjectionReady(state, Missed{}, "")
+		got := InjectionReady(state, Missed{}, Pods{}, "")
 		if got.Status != want.status || got.Reason != want.reason || !strings.Contains(got.Message, want.says) {
 			t.Errorf("state %d gives %+v, want %+v", state, got, want)
 		}
@@ -38,7 +38,7 @@ func TestInjectionReady(t *testing.T) {
 func TestInjectionReadyInSomeNamespaces(t *testing.T) {
 	cluster := &v1alpha1.PeerCacheCluster{}
 	seen := &Observed{Cluster: cluster, Injection: WebhookWorks}
-	if got := injectionReady(seen); got != InjectionReady(WebhookWorks, Missed{}, "") {
+	if got := injectionReady(seen); got != InjectionReady(WebhookWorks, Missed{}, Pods{}, "") {
 		t.Errorf("in all namespaces: %+v", got)
 	}
 	seen.Namespaces = []string{"a", "b"}
@@ -60,11 +60,27 @@ func TestInjectionReadyWithOldKernels(t *testing.T) {
 	for state, reason := range map[Injection]string{
 		WebhookWorks: "KernelTooOld", PolicyWorks: "KernelTooOld", WebhookMissing: "WebhookMissing", DriverMissing: "CSIDriverMissing",
 	} {
-		got := InjectionReady(state, Missed{}, "1 of 2 machines have a Linux before 5.12 (kernel 5.4: a)")
+		got := InjectionReady(state, Missed{}, Pods{}, "1 of 2 machines have a Linux before 5.12 (kernel 5.4: a)")
 		if got.Status != metav1.ConditionFalse || got.Reason != reason {
 			t.Errorf("state %d gives %+v, want %s", state, got, reason)
 		}
 		if reason == "KernelTooOld" && !strings.Contains(got.Message, "(kernel 5.4: a)") {
+			t.Errorf("the message is %q", got.Message)
+		}
+	}
+}
+
+// TestInjectionReadyWithPartlyConnectedPods: they matter only where pods are connected at all.
+func TestInjectionReadyWithPartlyConnectedPods(t *testing.T) {
+	for state, reason := range map[Injection]string{
+		WebhookWorks: "PodsPartly", PolicyWorks: "PodsPartly", WebhookMissing: "WebhookMissing", DriverMissing: "CSIDriverMissing",
+	} {
+		got := InjectionReady(state, Missed{}, Pods{2, []string{"serving/a"}}, "")
+		if got.Status != metav1.ConditionFalse || got.Reason != reason {
+			t.Errorf("state %d gives %+v, want %s", state, got, reason)
+		}
+		if reason == "PodsPartly" && !strings.Contains(got.Message, "2 pods have client and socket, but SGLang is not seen to get the flags with "+
+			"which it uses them (serving/a and 1 more): do what their annotation peercache.io/inject-note says") {
 			t.Errorf("the message is %q", got.Message)
 		}
 	}

@@ -9,9 +9,10 @@
 //	conditions.go  ConfigAccepted, Progressing, Degraded, Ready and MonitoringReady
 //	available.go   Available
 //	rollout.go     progress of the DaemonSets; update.go the gate on the hit ratio
-//	faults.go      reasons why nodes do not serve; rejected.go pods that a kubelet did not admit
+//	faults.go      reasons why nodes do not serve; refused.go pods that the API server refuses; rejected.go those that a
+//	               kubelet did not admit
 //	health.go      RailsHealthy and NUMAAligned; disks.go DisksHealthy
-//	injection.go   InjectionReady
+//	injection.go   InjectionReady; engines.go EnginesAttached
 //	peers.go       PeersAuthenticated
 //	deadlines.go   times at which the status changes without an event
 package status
@@ -30,6 +31,7 @@ import (
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/fleet"
+	"github.com/peercache/peercache/operator/inject"
 	"github.com/peercache/peercache/operator/plan"
 )
 
@@ -42,6 +44,10 @@ type Observed struct {
 	Machines   []corev1.Node                // all of the Kubernetes cluster
 	// PoolRemovalPods remove the files of pools when they end.
 	PoolRemovalPods []corev1.Pod
+
+	// Refusals are DaemonSets of the nodes of which pods are missing that the API server refuses; RemovalRefusals those of
+	// pods that remove the files of pools.
+	Refusals, RemovalRefusals []Refusal
 
 	Desired        *plan.Desired         // nil when the spec is not in effect
 	Problem        *plan.Problem         // why the spec cannot be put into effect; nil when it can
@@ -62,11 +68,17 @@ type Observed struct {
 	// OldKernels names the machines whose kernel is too old for the CSI driver of injection.socket; "" when none is.
 	OldKernels string
 	Missed     Missed
+	// Partly are the pods that are not seen to get the flags.
+	Partly Pods
+	// Engines are the connected pods that are on a machine; nil where nobody looks for them.
+	Engines []inject.Engine
 }
 
 // FleetView is the latest answer of the discovery hosts about all members.
 type FleetView struct {
 	Fleet *fleet.Fleet
+	// Engines is the number of engines that are attached to each member, by its name.
+	Engines map[string]uint64
 	// Hold says that no host has answered yet, but one still may. Conditions keep their values meanwhile.
 	Hold bool
 }
@@ -75,6 +87,8 @@ type FleetView struct {
 type Memory struct {
 	// PodRejected is the last time at which a pod was seen that a kubelet did not admit.
 	PodRejected time.Time
+	// Engines is what was seen of engines.
+	Engines EngineMemory
 }
 
 // Report is the result of Compute.
@@ -93,8 +107,8 @@ type Event struct{ Type, Reason, Message string }
 func Compute(seen *Observed, memory *Memory, now time.Time) Report {
 	before := seen.Cluster
 	progress := rolloutOf(seen.DaemonSets, seen.Machines)
-	faults := faultsOf(seen.Pods, plan.Groups(before.Spec), now)
-	removalFaults := removalFaultsOf(seen.PoolRemovalPods, now)
+	faults := append(refusalFaults(seen.Refusals), faultsOf(seen.Pods, plan.Groups(before.Spec), now)...)
+	removalFaults := append(refusalFaults(seen.RemovalRefusals), removalFaultsOf(seen.PoolRemovalPods, now)...)
 	update := trackUpdate(seen, progress)
 
 	status := before.Status.DeepCopy()
@@ -120,9 +134,11 @@ func Compute(seen *Observed, memory *Memory, now time.Time) Report {
 		status.Capacity = capacity(before.Spec, seen.Desired, seen.DaemonSets)
 	}
 	var events []Event
-	conditions := append(conditionsOf(conditionInputs{seen.Problem, seen.Planned, seen.Checks, progress, update, faults, removalFaults, discoveryReady(seen.Pods), seen.PodsUnpatched}),
+	conditions := append(conditionsOf(conditionInputs{seen.Problem, seen.Planned, seen.Checks, progress, update, faults, removalFaults, discoveryReady(seen.Pods),
+		plan.BypassOf(before.Spec, seen.Machines).Message(seen.Pods), seen.PodsUnpatched}),
 		peersAuthenticated(seen), monitoringReady(seen), injectionReady(seen))
 	conditions = append(conditions, health.conditions(status.Conditions)...)
+	conditions = append(conditions, enginesAttached(seen, health, &memory.Engines, now)...)
 	if slices.ContainsFunc(faults, fault.rejected) {
 		memory.PodRejected = now
 	}
@@ -194,8 +210,8 @@ func eventType(condition metav1.Condition, before *metav1.Condition) string {
 			condition.Type == v1alpha1.ConditionPeersAuthenticated ||
 			condition.Type == v1alpha1.ConditionNetworksResolved || condition.Type == v1alpha1.ConditionDevicesAvailable ||
 			condition.Type == v1alpha1.ConditionRailsHealthy || condition.Type == v1alpha1.ConditionNUMAAligned ||
-			condition.Type == v1alpha1.ConditionDisksHealthy ||
-			condition.Reason == reasonPodsMissed) ||
+			condition.Type == v1alpha1.ConditionDisksHealthy || condition.Type == v1alpha1.ConditionEnginesAttached ||
+			condition.Reason == reasonPodsMissed || condition.Reason == reasonPodsPartly) ||
 		condition.Reason == reasonPaused
 	if bad {
 		return corev1.EventTypeWarning

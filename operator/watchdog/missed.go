@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,17 +25,14 @@ import (
 	"github.com/peercache/peercache/operator/inject/names"
 )
 
-// missedBy is the index of missed pods by the cluster that they name.
-const missedBy = "missed-by"
+// The indices of pods by the cluster that they name.
+const (
+	missedBy = "missed-by"
+	partlyBy = "partly-by"
+	joinedBy = "joined-by"
+)
 
-// podMeta is the type of pods in the cache.
-func podMeta() *metav1.PartialObjectMetadata {
-	pod := &metav1.PartialObjectMetadata{}
-	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
-	return pod
-}
-
-// cacheOptions restrict the cache to the metadata of unfinished pods with the label. One cache serves all clusters, so the value
+// cacheOptions restrict the cache to a small part of unfinished pods with the label. One cache serves all clusters, so the value
 // of the label does not matter.
 func cacheOptions() (cache.Options, error) {
 	requirement, err := labels.NewRequirement(v1alpha1.LabelInject, selection.Exists, nil)
@@ -46,27 +44,41 @@ func cacheOptions() (cache.Options, error) {
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 	)
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		podMeta(): {Label: labels.NewSelector().Add(*requirement), Field: unfinished, Transform: trimPod},
+		&corev1.Pod{}: {Label: labels.NewSelector().Add(*requirement), Field: unfinished, Transform: trimPod},
 	}}, nil
 }
 
+// ranksKey is an annotation that no pod has and the cache gives: the number of ranks, which follows from arguments that it drops.
+const ranksKey = "ranks"
+
 // trimPod drops unused fields, which are most of the memory with thousands of pods.
 func trimPod(object any) (any, error) {
-	pod, ok := object.(*metav1.PartialObjectMetadata)
+	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return object, nil
 	}
-	kept := &metav1.PartialObjectMetadata{TypeMeta: pod.TypeMeta, ObjectMeta: metav1.ObjectMeta{
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-		CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
-		Labels: map[string]string{v1alpha1.LabelInject: pod.Labels[v1alpha1.LabelInject]},
-	}}
-	for _, key := range []string{names.AnnotationInjected, names.AnnotationSkipReason, v1alpha1.AnnotationClusterNamespace} {
+	kept := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
+			Labels: map[string]string{v1alpha1.LabelInject: pod.Labels[v1alpha1.LabelInject]}, Annotations: map[string]string{},
+		},
+		Spec: corev1.PodSpec{NodeName: pod.Spec.NodeName},
+	}
+	for _, key := range []string{names.AnnotationInjected, names.AnnotationPartly, names.AnnotationSkipReason, v1alpha1.AnnotationClusterNamespace} {
 		if value, ok := pod.Annotations[key]; ok {
-			if kept.Annotations == nil {
-				kept.Annotations = map[string]string{}
-			}
 			kept.Annotations[key] = value
+		}
+	}
+	if isConnected(pod) {
+		kept.Annotations[ranksKey] = strconv.Itoa(inject.Ranks(pod))
+	}
+	for _, c := range pod.Status.Conditions {
+		switch c.Type {
+		case corev1.PodScheduled, corev1.PodReadyToStartContainers, corev1.PodReady:
+			kept.Status.Conditions = append(kept.Status.Conditions, corev1.PodCondition{
+				Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime,
+			})
 		}
 	}
 	if owner := metav1.GetControllerOf(pod); owner != nil {
@@ -75,11 +87,26 @@ func trimPod(object any) (any, error) {
 	return kept, nil
 }
 
+// asks is true for a pod that names a cluster, and stays.
+func asks(pod metav1.Object) bool {
+	return pod.GetLabels()[v1alpha1.LabelInject] != "" && pod.GetDeletionTimestamp().IsZero()
+}
+
 // isMissed is true for a pod that names a cluster, and has neither been connected nor got a reason.
 func isMissed(pod metav1.Object) bool {
 	annotations := pod.GetAnnotations()
-	return pod.GetLabels()[v1alpha1.LabelInject] != "" && pod.GetDeletionTimestamp().IsZero() &&
-		annotations[names.AnnotationInjected] == "" && annotations[names.AnnotationSkipReason] == ""
+	return asks(pod) && annotations[names.AnnotationInjected] == "" && annotations[names.AnnotationPartly] == "" &&
+		annotations[names.AnnotationSkipReason] == ""
+}
+
+// isPartly is true for a pod that names a cluster, and is connected but for the flags.
+func isPartly(pod metav1.Object) bool {
+	return asks(pod) && pod.GetAnnotations()[names.AnnotationPartly] != ""
+}
+
+// isConnected is true for a pod whose engine should attach to a cluster.
+func isConnected(pod metav1.Object) bool {
+	return asks(pod) && pod.GetAnnotations()[names.AnnotationInjected] != ""
 }
 
 // clusterOf returns the cluster to reconcile when a pod changes.
@@ -91,22 +118,49 @@ func clusterOf(_ context.Context, pod client.Object) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: key}}
 }
 
-// missedChanged ignores every change of connected pods.
-func missedChanged() predicate.Predicate {
+// changed ignores every change of connected pods.
+func changed() predicate.Predicate {
+	lacks := func(pod client.Object) bool { return isMissed(pod) || isPartly(pod) }
 	return predicate.Funcs{
-		CreateFunc:  func(e event.CreateEvent) bool { return isMissed(e.Object) },
-		DeleteFunc:  func(e event.DeleteEvent) bool { return isMissed(e.Object) || !e.Object.GetDeletionTimestamp().IsZero() },
-		UpdateFunc:  func(e event.UpdateEvent) bool { return isMissed(e.ObjectOld) != isMissed(e.ObjectNew) },
+		CreateFunc:  func(e event.CreateEvent) bool { return lacks(e.Object) },
+		DeleteFunc:  func(e event.DeleteEvent) bool { return lacks(e.Object) || !e.Object.GetDeletionTimestamp().IsZero() },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return lacks(e.ObjectOld) != lacks(e.ObjectNew) },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }
 
 // Missed returns the missed pods that the cluster would serve, oldest first.
-func (d *Watchdog) Missed(ctx context.Context, c *v1alpha1.PeerCacheCluster) ([]metav1.PartialObjectMetadata, error) {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+func (d *Watchdog) Missed(ctx context.Context, c *v1alpha1.PeerCacheCluster) ([]corev1.Pod, error) {
+	return d.list(ctx, c, missedBy)
+}
+
+// Partly returns the pods that are partly connected to the cluster, oldest first.
+func (d *Watchdog) Partly(ctx context.Context, c *v1alpha1.PeerCacheCluster) ([]corev1.Pod, error) {
+	return d.list(ctx, c, partlyBy)
+}
+
+// Engines returns the connected pods of the cluster that run on a machine.
+func (d *Watchdog) Engines(ctx context.Context, c *v1alpha1.PeerCacheCluster) ([]inject.Engine, error) {
+	list := &corev1.PodList{}
 	key := client.ObjectKeyFromObject(c)
-	if err := d.pods.List(ctx, list, client.MatchingFields{missedBy: key.String()}); err != nil {
+	if err := d.pods.List(ctx, list, client.MatchingFields{joinedBy: key.String()}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the engines of %s: %w", key, err)
+	}
+	engines := make([]inject.Engine, 0, len(list.Items))
+	for i := range list.Items {
+		if pod := &list.Items[i]; pod.Spec.NodeName != "" {
+			ranks, _ := strconv.Atoi(pod.Annotations[ranksKey])
+			engines = append(engines, inject.EngineOf(pod, max(1, ranks)))
+		}
+	}
+	slices.SortFunc(engines, func(a, b inject.Engine) int { return strings.Compare(a.Pod, b.Pod) })
+	return engines, nil
+}
+
+func (d *Watchdog) list(ctx context.Context, c *v1alpha1.PeerCacheCluster, index string) ([]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	key := client.ObjectKeyFromObject(c)
+	if err := d.pods.List(ctx, list, client.MatchingFields{index: key.String()}); err != nil {
 		return nil, fmt.Errorf("listing the pods that ask for %s: %w", key, err)
 	}
 	refused := map[string]bool{}
@@ -115,12 +169,12 @@ func (d *Watchdog) Missed(ctx context.Context, c *v1alpha1.PeerCacheCluster) ([]
 			refused[pod.Namespace] = inject.RefusesNamespace(ctx, d.live, c, pod.Namespace) != ""
 		}
 	}
-	missed := slices.DeleteFunc(list.Items, func(pod metav1.PartialObjectMetadata) bool { return refused[pod.Namespace] })
-	slices.SortFunc(missed, func(a, b metav1.PartialObjectMetadata) int {
+	served := slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return refused[pod.Namespace] })
+	slices.SortFunc(served, func(a, b corev1.Pod) int {
 		if order := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); order != 0 {
 			return order
 		}
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
-	return missed, nil
+	return served, nil
 }

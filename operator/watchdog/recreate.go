@@ -57,8 +57,8 @@ func (a *history) forget(now time.Time) {
 // RecreateOne evicts and returns one of a cluster's missed pods, at most one in RecreateInterval. Otherwise obstacle is why the
 // first pod is left alone, or "" while the interval lasts.
 func (d *Watchdog) RecreateOne(
-	ctx context.Context, c *v1alpha1.PeerCacheCluster, missed []metav1.PartialObjectMetadata,
-) (evicted *metav1.PartialObjectMetadata, obstacle string) {
+	ctx context.Context, c *v1alpha1.PeerCacheCluster, missed []corev1.Pod,
+) (evicted *corev1.Pod, obstacle string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now, key := d.now(), client.ObjectKeyFromObject(c)
@@ -84,7 +84,7 @@ func (d *Watchdog) RecreateOne(
 
 // tryEvict evicts a pod, or returns a reason. It remembers reasons that depend on the pod alone, so that it does not read
 // thousands of such pods repeatedly.
-func (d *Watchdog) tryEvict(ctx context.Context, c *v1alpha1.PeerCacheCluster, pod *metav1.PartialObjectMetadata, now time.Time) string {
+func (d *Watchdog) tryEvict(ctx context.Context, c *v1alpha1.PeerCacheCluster, pod *corev1.Pod, now time.Time) string {
 	if known, ok := d.history.pods[pod.UID]; ok {
 		return known.reason
 	}
@@ -99,7 +99,7 @@ func (d *Watchdog) tryEvict(ctx context.Context, c *v1alpha1.PeerCacheCluster, p
 }
 
 // skipReason returns why a pod is not recreated, as far as the cached metadata show.
-func (d *Watchdog) skipReason(pod *metav1.PartialObjectMetadata) string {
+func (d *Watchdog) skipReason(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOf(pod)
 	switch {
 	case owner == nil:
@@ -117,7 +117,7 @@ func (d *Watchdog) skipReason(pod *metav1.PartialObjectMetadata) string {
 
 // evict deletes a pod within its PodDisruptionBudget, or returns a reason and whether it is lasting. It reads the pod first:
 // the cache may be old, and lacks the spec that injection needs.
-func (d *Watchdog) evict(ctx context.Context, c *v1alpha1.PeerCacheCluster, found *metav1.PartialObjectMetadata) (reason string, lasting bool) {
+func (d *Watchdog) evict(ctx context.Context, c *v1alpha1.PeerCacheCluster, found *corev1.Pod) (reason string, lasting bool) {
 	pod := &corev1.Pod{}
 	if err := d.live.Get(ctx, client.ObjectKeyFromObject(found), pod); err != nil {
 		return "reading it: " + err.Error(), false
@@ -125,12 +125,15 @@ func (d *Watchdog) evict(ctx context.Context, c *v1alpha1.PeerCacheCluster, foun
 	if pod.UID != found.UID || !isMissed(pod) || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return "it has changed meanwhile", false
 	}
-	facts, err := inject.Gather(ctx, d.live, c, pod.Namespace, d.options)
+	facts, err := inject.Gather(ctx, d.live, d.live, c, pod.Namespace, d.options)
 	if err != nil {
 		return err.Error(), false
 	}
-	if result := inject.Inject(pod, facts); !result.Injected {
+	switch result := inject.Inject(pod, facts); {
+	case !result.Injected:
 		return "it would not be connected: " + result.SkipReason, true
+	case result.Partly:
+		return "it would not use the cache: " + result.Note, true
 	}
 	eviction := &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -21,7 +23,7 @@ import (
 	"github.com/peercache/peercache/operator/inject"
 )
 
-// Watchdog finds and recreates missed SGLang pods.
+// Watchdog finds SGLang pods that are missed or partly connected, and recreates missed ones.
 type Watchdog struct {
 	pods    cache.Cache
 	live    client.Reader
@@ -66,20 +68,22 @@ func newCache(config *rest.Config, scheme *runtime.Scheme, namespaces []string) 
 	if err != nil {
 		return nil, fmt.Errorf("setting up the cache of SGLang pods: %w", err)
 	}
-	// The index contains only missed pods, so that listing them does not read the others.
-	err = pods.GetFieldIndexer().IndexField(context.Background(), podMeta(), missedBy, func(pod client.Object) []string {
-		if !isMissed(pod) {
-			return nil
+	// An index contains only pods that lack something, so that listing them does not read the others.
+	for index, is := range map[string]func(metav1.Object) bool{missedBy: isMissed, partlyBy: isPartly, joinedBy: isConnected} {
+		err = pods.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, index, func(pod client.Object) []string {
+			if !is(pod) {
+				return nil
+			}
+			return []string{inject.ClusterOf(pod, pod.GetNamespace()).String()}
+		})
+		if err != nil {
+			return nil, fmt.Errorf("indexing pods: %w", err)
 		}
-		return []string{inject.ClusterOf(pod, pod.GetNamespace()).String()}
-	})
-	if err != nil {
-		return nil, fmt.Errorf("indexing missed pods: %w", err)
 	}
 	return pods, nil
 }
 
-// Source triggers a reconcile of a cluster when one of its pods becomes missed, or is no longer missed.
+// Source triggers a reconcile of a cluster when one of its pods becomes missed or partly connected, or no longer is.
 func (d *Watchdog) Source() source.Source {
-	return source.Kind(d.pods, client.Object(podMeta()), handler.EnqueueRequestsFromMapFunc(clusterOf), missedChanged())
+	return source.Kind(d.pods, client.Object(&corev1.Pod{}), handler.EnqueueRequestsFromMapFunc(clusterOf), changed())
 }

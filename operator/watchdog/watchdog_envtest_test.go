@@ -103,9 +103,9 @@ func (f *fixture) phase(pod *corev1.Pod, phase corev1.PodPhase) {
 }
 
 // missed waits until exactly these pods are missed, and returns them.
-func (f *fixture) missed(names ...string) []metav1.PartialObjectMetadata {
+func (f *fixture) missed(names ...string) []corev1.Pod {
 	f.Helper()
-	var pods []metav1.PartialObjectMetadata
+	var pods []corev1.Pod
 	testenv.Eventually(f.T, func() (err error) {
 		if pods, err = f.watchdog.Missed(f.Context(), f.cluster); err != nil {
 			return err
@@ -123,8 +123,59 @@ func (f *fixture) missed(names ...string) []metav1.PartialObjectMetadata {
 	return pods
 }
 
+// TestPartly checks that pods without flags are found, and are not missed.
+func TestPartly(t *testing.T) {
+	f := newFixture(t)
+	f.pod("script", func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, names.AnnotationPartly, "kv") })
+	f.pod("connected", func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, names.AnnotationInjected, "kv") })
+	f.pod("missed")
+	f.missed("missed")
+	pods, err := f.watchdog.Partly(t.Context(), f.cluster)
+	f.must(err)
+	if len(pods) != 1 || pods[0].Name != "script" {
+		t.Errorf("partly connected: %+v", pods)
+	}
+}
+
+// TestEngines checks that connected pods on machines are engines, with what their status says.
+func TestEngines(t *testing.T) {
+	f := newFixture(t)
+	connected := func(p *corev1.Pod) {
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, names.AnnotationInjected, "kv")
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, names.AnnotationContainers, "main=flags")
+		p.Spec.Containers[0].Args = append(p.Spec.Containers[0].Args, "--tp", "4")
+	}
+	on := func(machine string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = machine } }
+	running := f.pod("running", connected, on("gpu-1"))
+	f.pod("waiting", connected)
+	f.pod("missed", on("gpu-1"))
+	at := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
+	running.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: at}}
+	f.phase(running, corev1.PodRunning)
+	testenv.Eventually(t, func() error {
+		engines, err := f.watchdog.Engines(t.Context(), f.cluster)
+		want := inject.Engine{Pod: f.namespace + "/running", Machine: "gpu-1", Ranks: 4, State: inject.EngineReady, Since: at.Time}
+		if err != nil || len(engines) != 1 || !engines[0].Since.Equal(want.Since) {
+			return fmt.Errorf("engines %+v, want %+v (error %w)", engines, want, err)
+		}
+		if engines[0].Since = want.Since; engines[0] != want {
+			return fmt.Errorf("engine %+v, want %+v", engines[0], want)
+		}
+		return nil
+	})
+}
+
+// TestRecreateLeavesScriptsAlone checks that a pod is not evicted for a successor that would not use the cache either.
+func TestRecreateLeavesScriptsAlone(t *testing.T) {
+	f := newFixture(t)
+	f.pod("script", func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{"sh", "-c", "sglang serve --model-path x"} })
+	if evicted, obstacle := f.recreate(0, f.missed("script")); evicted != "" || !strings.Contains(obstacle, "it would not use the cache: container") {
+		t.Errorf("evicted %q, %q", evicted, obstacle)
+	}
+}
+
 // recreate advances the clock and recreates one pod.
-func (f *fixture) recreate(after time.Duration, pods []metav1.PartialObjectMetadata) (evicted, obstacle string) {
+func (f *fixture) recreate(after time.Duration, pods []corev1.Pod) (evicted, obstacle string) {
 	f.Helper()
 	f.clock = f.clock.Add(after)
 	pod, obstacle := f.watchdog.RecreateOne(f.Context(), f.cluster, pods)

@@ -18,6 +18,27 @@ and the operator knows them by these names, so there can be one release only.
 {{- if ((.Values.rbac | default dict).pods | default (dict "enabled" true)).enabled }}true{{ end }}
 {{- end }}
 
+{{/* Not empty where the operator's metrics come by HTTPS. Values kept from an older release may lack the key. */}}
+{{- define "peercache.metricsTLS" -}}
+{{- if (.Values.metrics.tls | default dict).enabled }}
+{{- if not .Values.webhook.enabled }}
+{{- fail "metrics.tls.enabled=true needs the certificate of the webhook, which webhook.enabled=false turns off: leave one of them out" }}
+{{- end }}true{{ end }}
+{{- end }}
+
+{{/* How a monitor reaches the operator's metrics. */}}
+{{- define "peercache.metricsScheme" -}}
+{{- if include "peercache.metricsTLS" . -}}
+scheme: https
+tlsConfig:
+  serverName: {{ include "peercache.webhookService" . }}.{{ .Release.Namespace }}.svc
+  ca:
+    secret:
+      name: {{ if include "peercache.certManager" . }}{{ include "peercache.webhookSecret" . }}{{ else }}peercache-webhook-cert{{ end }}
+      key: ca.crt
+{{- end }}
+{{- end }}
+
 {{/* Labels of every object; the argument is {root, component}, component may be empty. */}}
 {{- define "peercache.labels" -}}
 app.kubernetes.io/name: peercache
@@ -34,6 +55,19 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name (.root.Chart.Version | replace
 {{- define "peercache.selector" -}}
 app.kubernetes.io/name: peercache
 app.kubernetes.io/component: operator
+{{- end }}
+
+{{/*
+What keeps the proxies of service meshes out of a pod (operator/plan/mesh.go has the same for members). The API server calls
+the webhook without a mesh's certificate.
+*/}}
+{{- define "peercache.outOfMeshesLabels" -}}
+sidecar.istio.io/inject: "false"
+istio.io/dataplane-mode: none
+kuma.io/sidecar-injection: disabled
+{{- end }}
+{{- define "peercache.outOfMeshesAnnotations" -}}
+linkerd.io/inject: disabled
 {{- end }}
 
 {{/* repository:tag or repository@digest; the argument is {root, image}. */}}

@@ -76,6 +76,14 @@ py::tuple StartNode(const std::map<std::string, std::string>& options) {
     py::gil_scoped_release released;
     auto config = ParseConfig(options);
     if (!config.ok()) return config.status();
+    // After a fault pages cannot be trusted (base/crash_mark.h). Of the process of an engine nobody
+    // notices each: it has handlers of its own, and code that writes wherever it likes.
+    if (!config->pool_file.empty()) {
+      return InvalidArgument(
+          "pool-file: a node inside an engine's process keeps no pages for the next one, because "
+          "after a fault of the engine they might be wrong; run peercached beside the engine, and "
+          "give that one the pool-file");
+    }
     // An engine starts processes, and may do so with its pool registered. Whether the library is
     // there is for the node to say.
     if (config->transport != "tcp") (void)rdma::Verbs::Load(rdma::Verbs::Process::kMayFork);

@@ -62,7 +62,7 @@ def parse(output: str, op: str) -> Speed:
 
 def need_fio() -> None:
     if shutil.which("fio") is None:
-        raise BenchError("no fio on the PATH: install the package fio (hack/deps.sh does)")
+        raise BenchError("no fio on the PATH: install the package fio (hack/dev/deps.sh does)")
 
 
 def run(job: Job) -> Speed:

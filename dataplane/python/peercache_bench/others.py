@@ -257,7 +257,7 @@ def _exists_rows(
 def add_command(commands: Any) -> None:
     sub = commands.add_parser(
         "others", help="beside Mooncake Store and the original PeerCache, in turns on this machine",
-        description="Runs the other stores' packages, which hack/others/install.sh installs.",
+        description="Runs the other stores' packages, which hack/lab/others/install.sh installs.",
     )  # fmt: skip
     sub.add_argument("--build", type=Path, required=True, help="folder with peercached")
     sub.add_argument("--mooncake", type=Path, metavar="PYTHON", help="interpreter that has it")

@@ -24,8 +24,8 @@ FLAGS: Mapping[str, str] = {
 }
 
 COMMANDS: Mapping[str, str] = {
-    "mooncake": "other products are measured with their own tools; `suite` and `compare` put runs "
-    "of PeerCache side by side",
+    "mooncake": "`others --mooncake PYTHON` measures Mooncake Store beside PeerCache; PYTHON is an "
+    "interpreter that has it",
 }
 
 

@@ -1,6 +1,6 @@
 """Says that a page read from the cache has other bytes than were set: the one place in tests.
 
-hack/lanes fails a run that prints the token.
+hack/dev/lanes fails a run that prints the token.
 """
 
 from __future__ import annotations

@@ -25,8 +25,13 @@ std::string AddressText(const sockaddr* address) {
     inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text,
               sizeof(text));
   } else if (address->sa_family == AF_INET6) {
-    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, text,
-              sizeof(text));
+    const in6_addr& v6 = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+    // What a socket for both families calls ::ffff:a.b.c.d.
+    if (IN6_IS_ADDR_V4MAPPED(&v6)) {
+      inet_ntop(AF_INET, v6.s6_addr + 12, text, sizeof(text));
+    } else {
+      inet_ntop(AF_INET6, &v6, text, sizeof(text));
+    }
   }
   return text;
 }

@@ -29,6 +29,8 @@ class Meter {
   void Add(const RateLimit& limit, TimePoint now) {
     drained_ = std::max(drained_, now) + limit.interval;
   }
+  // One that was added does not count after all.
+  void Remove(const RateLimit& limit) { drained_ -= limit.interval; }
   // Nothing that was added counts any more.
   bool Empty(TimePoint now) const { return drained_ <= now; }
 

@@ -1,5 +1,5 @@
 // Says that a page read from the cache has other bytes than were set: for tests, fuzz targets and
-// peercache-perf --check. hack/lanes fails a run that prints the token.
+// peercache-perf --check. hack/dev/lanes fails a run that prints the token.
 #pragma once
 
 #include <fmt/format.h>

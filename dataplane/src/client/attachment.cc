@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <utility>
 
 #include "base/holes.h"
@@ -27,13 +28,21 @@ constexpr milliseconds kAttachTimeout{12'000};
 constexpr milliseconds kStartWait{6'000};
 // Between two attaches that a node has refused: it has said why, and somebody has to do something.
 constexpr milliseconds kRefusedPause{1'000};
-// A node binds its socket before it gives it its mode (ListenUnix): a user that is not admitted is
-// believed when it happens again after this.
-constexpr milliseconds kDoubt{50};
 constexpr milliseconds kSayOnceIn{60'000};
+// Texts that are remembered, so that many clients of one process say them once.
+constexpr size_t kMaxSaid = 64;
 
-bool IsRefusal(Code code) {
-  return code == Code::kInvalidArgument || code == Code::kUnauthenticated || code == Code::kCorrupt;
+// The engine's configuration names something else than a node.
+bool IsWrong(Code code) { return code == Code::kInvalidArgument || code == Code::kCorrupt; }
+
+// Whether no client of this process has said it for kSayOnceIn.
+bool IsNew(const std::string& text) {
+  static std::mutex mutex;
+  static std::map<std::string, TimePoint, std::less<>> said;
+  const TimePoint now = Clock::now();
+  std::lock_guard lock(mutex);
+  std::erase_if(said, [now](const auto& item) { return now - item.second >= kSayOnceIn; });
+  return said.size() < kMaxSaid && said.emplace(text, now).second;
 }
 
 Status SendRegion(Connection* connection, const Region& region, TimePoint deadline) {
@@ -91,7 +100,7 @@ Status Attachment::Start() {
   thread_ = std::move(*thread);
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, kStartWait, [this] { return tried_; });
-  return !attached() && IsRefusal(why_.code()) ? why_ : Status();
+  return !attached() && IsWrong(why_.code()) ? why_ : Status();
 }
 
 Status Attachment::state() const {
@@ -116,7 +125,6 @@ void Attachment::Keep() {
       continue;
     }
     said_absent_ = false;
-    say_again_ = {};
     life->AwaitEnd();
     std::unique_lock lock(mutex_);
     life_ = nullptr;
@@ -193,40 +201,36 @@ Status Attachment::ShareAll(Connection* life) {
 }
 
 bool Attachment::AfterFailure(const Status& why, bool reached) {
-  const bool refused = IsRefusal(why.code());
-  const bool doubt = why.code() == Code::kUnauthenticated && !doubted_;
-  doubted_ = why.code() == Code::kUnauthenticated;
-  bool first = false;
+  const bool refused = IsWrong(why.code()) || why.code() == Code::kUnauthenticated;
+  bool fails_start = false;
   {
     std::lock_guard lock(mutex_);
     if (stopping_) return false;
     why_ = why;
-    first = !tried_;
-    tried_ |= !doubt;
+    fails_start = !std::exchange(tried_, true) && IsWrong(why.code());
   }
   changed_.notify_all();
-  if (refused && !first) fault_(why);
-  if (!doubt && !(refused && first)) Say(why, refused, reached);  // Start() says the first refusal
-  const Duration pause = doubt ? kDoubt : refused || reached ? kRefusedPause : kLookEvery;
+  if (refused && !fails_start) fault_(why);
+  if (!fails_start) Say(why, refused, reached);
+  const Duration pause = refused || reached ? kRefusedPause : kLookEvery;
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, pause, [this] { return stopping_; });
   return !stopping_;
 }
 
 void Attachment::Say(const Status& why, bool refused, bool reached) {
-  if (!refused && !reached) {
-    if (std::exchange(said_absent_, true)) return;
+  const bool absent = !refused && !reached;
+  if (absent && std::exchange(said_absent_, true)) return;
+  if (!IsNew(why.message())) return;
+  if (absent) {
     spdlog::warn(
         "PeerCache: this engine works without cache, and attaches as soon as its node is there: {}",
         why.message());
     return;
   }
-  const TimePoint now = Clock::now();
-  if (now < say_again_) return;
-  say_again_ = now + kSayOnceIn;
   spdlog::log(refused ? spdlog::level::err : spdlog::level::warn,
-              "PeerCache: this engine works without cache, because its node {} (said once a "
-              "minute): {}",
+              "PeerCache: this engine works without cache, and tries again, because its node {} "
+              "(said once a minute): {}",
               refused ? "refuses it" : "does not take it now", why.message());
 }
 

@@ -5,11 +5,12 @@
 // connection until it ends. So a node that comes late or comes back is found within kLookEvery of
 // its socket, whether or not anybody calls, and a call without a node costs one atomic load.
 //
-// What a node answers to an attach is one of:
-//   - a refusal that waiting does not mend (IsRefusal): who is asked for is no node, the node does
-//     not admit this user, or does not understand a message of its own protocol;
+// An attach fails in one of these ways:
+//   - the socket is not a node's (IsWrong): the engine's configuration names something else;
+//   - the host or the node does not let this user in;
 //   - anything else, such as: starting, full, another protocol. It may be over at any moment.
-// Both are misses, and the thread goes on; only Start() fails with the first kind.
+// Calls are misses in each of them, and the thread goes on. Only the first makes Start() fail: an
+// engine that would start without PeerCache starts with it.
 //
 // Thread-safe.
 #pragma once
@@ -108,8 +109,7 @@ class Attachment {
   std::atomic<uint64_t> reconnects_{0};
 
   // Of the thread alone.
-  bool doubted_ = false, said_absent_ = false;
-  TimePoint say_again_{};
+  bool said_absent_ = false;
   std::thread thread_;
 };
 

@@ -1,9 +1,8 @@
 // DeviceBreaker: when a device is too broken to be used. Pure.
 //
-// Off after `errors` errors within `window`, or when a read or a write takes longer than `slow`, or
-// a sync longer than `slow_sync`: it waits for all that the drive has in its cache, also of others.
-// A device stays off until the process starts again: a drive that fails goes on failing, and each
-// try costs readers that wait.
+// Off after `errors` errors of reads within `window`, or when a read or a write takes longer than
+// `slow`, or a sync longer than `slow_sync`: it waits for all that the drive has in its cache, also
+// of others. Writes that fail take nothing from who reads: the log waits (log.h).
 #pragma once
 
 #include <fmt/format.h>
@@ -30,6 +29,8 @@ class DeviceBreaker {
     return fmt::format("{} errors within {} s, the last one: {}", errors_,
                        ToMillis(limits_.window) / 1000, what);
   }
+  // What has failed says nothing any more.
+  void Forget() { errors_ = 0; }
   std::string Took(IoRequest::Op op, Duration time) const {
     const bool sync = op == IoRequest::Op::kSync;
     const Duration limit = sync ? limits_.slow_sync : limits_.slow;

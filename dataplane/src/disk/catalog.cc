@@ -99,7 +99,7 @@ uint64_t Catalog::DropRegion(RegionId region) {
       index_.DropBlock(region);
     }
     sum += count;
-    if (observer_ != nullptr && count != 0) observer_->Dropped(std::span(dropped).first(count));
+    TellDropped(std::span(dropped).first(count));
   }
 }
 
@@ -115,31 +115,30 @@ uint32_t Catalog::ReadPages(RegionId region, uint32_t block, std::vector<DiskPag
   return next;
 }
 
-void Catalog::ForEach(const std::function<void(const DiskPage&)>& fn) const {
-  std::array<DiskPage, Index::kPerBlock> pages;
-  for (uint32_t block = 0;; ++block) {
-    size_t count = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      if (block >= index_.blocks()) return;
-      for (uint32_t i = 0; i < Index::kPerBlock; ++i) {
-        if (!index_.Used(block, i)) continue;
-        pages[count] = index_.At(Index::NumberOf(block, i));
-        if (!Dead(pages[count])) ++count;
-      }
+bool Catalog::Next(uint64_t* at, std::vector<DiskPage>* pages) const {
+  for (pages->clear(); pages->empty(); ++*at) {
+    const std::lock_guard lock(mutex_);
+    if (*at >= index_.blocks()) return false;
+    const auto block = static_cast<uint32_t>(*at);
+    for (uint32_t i = 0; i < Index::kPerBlock; ++i) {
+      if (!index_.Used(block, i)) continue;
+      const DiskPage page = index_.At(Index::NumberOf(block, i));
+      if (!Dead(page)) pages->push_back(page);
     }
-    for (size_t i = 0; i < count; ++i) fn(pages[i]);
   }
+  return true;
 }
 
-void Catalog::Clear(std::optional<uint64_t> tag, uint64_t epoch, const ForgottenClears& forgotten) {
+void Catalog::Clear(TagRange tags, uint64_t epoch, std::span<const ForgottenClears> forgotten) {
   const std::lock_guard lock(mutex_);
-  const uint64_t sequence = sequence_->Next();
-  if (tag)
-    clears_.Add({.tag = *tag, .sequence = sequence, .epoch = epoch});
-  else
-    clears_.AddFloor(sequence, epoch);
-  clears_.Forgotten(forgotten);
+  clears_.Add(tags, sequence_->Next(), epoch);
+  for (const ForgottenClears& clears : forgotten) clears_.Forgotten(clears);
+  ++cleared_;
+}
+
+void Catalog::Merge(const ClearList& clears) {
+  const std::lock_guard lock(mutex_);
+  clears_.Merge(clears);
   ++cleared_;
 }
 
@@ -181,8 +180,14 @@ void Catalog::EraseDead() {
         index_.Erase(number);
       }
     }
-    if (observer_ != nullptr && count != 0) observer_->Dropped(std::span(dropped).first(count));
+    TellDropped(std::span(dropped).first(count));
   }
+}
+
+void Catalog::TellDropped(std::span<const DiskPage> pages) const {
+  if (observer_ == nullptr || pages.empty()) return;
+  observer_->Dropped(pages);
+  observer_->AwaitTold();
 }
 
 ClearList Catalog::clears() const {

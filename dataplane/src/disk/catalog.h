@@ -11,13 +11,13 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/key.h"
 #include "base/sequence.h"
+#include "base/tag.h"
 #include "disk/clear_list.h"
 #include "disk/index.h"
 #include "disk/page_observer.h"
@@ -49,6 +49,10 @@ class Catalog {
   void Tell(std::span<const DiskPage> stored) {
     if (observer_ != nullptr && !stored.empty()) observer_->Stored(stored);
   }
+  // A device that was off is back with its pages.
+  void TellBack() {
+    if (observer_ != nullptr) observer_->Back();
+  }
   // For a page whose bytes are not right. False: it was not there any more, or not at that place,
   // so the bytes there may be others'.
   bool Remove(const DiskPage& page);
@@ -61,11 +65,14 @@ class Catalog {
   uint64_t DropRegion(RegionId region);
   // Those of the region that were read since they were written, block by block (Index::NextBlock).
   uint32_t ReadPages(RegionId region, uint32_t block, std::vector<DiskPage>* pages) const;
-  void ForEach(const std::function<void(const DiskPage&)>& fn) const;
+  // Fills `pages` with a few of all, and moves `at`, 0 at first, behind them. False: no more.
+  bool Next(uint64_t* at, std::vector<DiskPage>* pages) const;
 
-  // From now on no page of the tag (of all tags) that was stored, or taken for writing, is found.
+  // From now on no page of the tags that was stored, or taken for writing, is found.
   // The caller makes it last: clears(). Its pages leave with the next Sweep.
-  void Clear(std::optional<uint64_t> tag, uint64_t epoch, const ForgottenClears& forgotten = {});
+  void Clear(TagRange tags, uint64_t epoch, std::span<const ForgottenClears> forgotten = {});
+  // What a device knows that was opened later.
+  void Merge(const ClearList& clears);
   ClearList clears() const;
   // Erases what was cleared since the last pass, and tells the observer; by one thread at a time.
   void Sweep();
@@ -82,6 +89,8 @@ class Catalog {
     return cleared_ != swept_ && clears_.Dead(page.tag, page.sequence);
   }
   void EraseDead();
+  // Without the lock, by who may wait.
+  void TellDropped(std::span<const DiskPage> pages) const;
 
   mutable std::mutex mutex_;
   std::condition_variable swept_cv_;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <array>
@@ -22,7 +23,8 @@ Device::Device(DeviceFile file, std::unique_ptr<IoEngine> engine, const DeviceLi
     : file_(std::move(file)),
       engine_(std::move(engine)),
       limits_(limits),
-      breaker_(limits.breaker) {}
+      breaker_(limits.breaker),
+      retry_(limits.breaker.retry) {}
 
 void Device::Stop() {
   stop_ = true;
@@ -45,7 +47,7 @@ Status Device::Start() {
 bool Device::Submit(std::span<IoRequest* const> requests) {
   {
     const std::lock_guard lock(mutex_);
-    if (!on()) return false;
+    if (!on() && !trying_.load(std::memory_order_relaxed)) return false;
     const TimePoint now = Clock::now();
     for (IoRequest* request : requests) {
       request->submitted = now;
@@ -78,11 +80,70 @@ void Device::ReadEnded(uint64_t bytes) {
   counts_.page_bytes_in_flight -= bytes;
 }
 
-void Device::TurnOff(const std::string& reason) {
+void Device::Delay(const std::string& reason) {
   const std::lock_guard lock(mutex_);
-  if (!on()) return;
   off_reason_ = reason;
+  off_since_ = Clock::now();
   on_.store(false, std::memory_order_release);
+}
+
+void Device::TurnOff(const std::string& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (lost_) return;
+    lost_ = true;
+    off_reason_ = reason;
+    on_.store(false, std::memory_order_release);
+  }
+  spdlog::error("disk {}: off until this process starts again: {}", path(), reason);
+}
+
+void Device::Suspend(const std::string& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    failed_again_ = true;
+    if (!on()) return;
+    off_reason_ = reason;
+    off_since_ = Clock::now();
+    retry_.Failed(off_since_);
+    on_.store(false, std::memory_order_release);
+  }
+  spdlog::error("disk {}: off, until it works again: {}", path(), reason);
+}
+
+bool Device::Lost(TimePoint now) const {
+  const std::lock_guard lock(mutex_);
+  return lost_ || (!on() && now - off_since_ > limits_.breaker.keep_pages);
+}
+
+bool Device::Due(TimePoint now) const {
+  const std::lock_guard lock(mutex_);
+  return !on() && !lost_ && oldest_ == nullptr && !retry_.Waits(now);
+}
+
+void Device::Try(const std::function<Status()>& try_it) {
+  {
+    const std::lock_guard lock(mutex_);
+    failed_again_ = false;
+  }
+  trying_.store(true, std::memory_order_relaxed);
+  const Status tried = try_it();
+  trying_.store(false, std::memory_order_relaxed);
+  if (tried.ok()) return;
+  const std::lock_guard lock(mutex_);
+  retry_.Tried(Clock::now());
+}
+
+bool Device::TurnOn() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (lost_ || failed_again_) return false;
+    breaker_.Forget();
+    off_reason_.clear();
+    on_.store(true, std::memory_order_release);
+  }
+  spdlog::info("disk {}: it works again", path());
+  return true;
 }
 
 std::string Device::off_reason() const {
@@ -109,7 +170,7 @@ void Device::Run() {
       // What has ended meanwhile is not late, so the kernel is asked for all of it first.
       if (count < ended.size()) broken = Overdue(std::span(ended).first(count), now);
     }
-    if (!broken.empty()) TurnOff(broken);
+    if (!broken.empty()) Suspend(broken);
     for (size_t i = 0; i < count; ++i) End(ended[i], now);
     timeout = kDeviceTick;
     if (ticks_.load(std::memory_order_acquire))
@@ -150,13 +211,14 @@ void Device::End(IoRequest* request, TimePoint now) {
     }
     if (request->result < 0) {
       ++counts_.errors;
-      broken =
-          breaker_.Failed(std::generic_category().message(static_cast<int>(-request->result)), now);
+      if (request->op == IoRequest::Op::kRead)
+        broken = breaker_.Failed(
+            std::generic_category().message(static_cast<int>(-request->result)), now);
     }
     if (broken.empty())
       broken = breaker_.Took(request->op, now - std::max(request->submitted, forgiven_));
   }
-  if (!broken.empty()) TurnOff(broken);
+  if (!broken.empty()) Suspend(broken);
   request->done(request);
 }
 

@@ -1,6 +1,8 @@
 // Device: one file with its engine. It sends requests, ends them on a thread of its own, times
 // them, and turns itself off when the drive fails (breaker.h). A device that is off takes no more
 // requests; those under way end when the kernel ends them, and until then their memory is theirs.
+// It is tried again by a thread that nobody waits for. After each time that it was back and failed
+// it stays off for longer (backoff.h): that costs readers. It logs when it goes off and is back.
 //
 // Thread-safe. Costs: a request takes one short lock when it is sent and one when it ends.
 #pragma once
@@ -17,6 +19,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "disk/aligned.h"
+#include "disk/backoff.h"
 #include "disk/breaker.h"
 #include "disk/device_counts.h"
 #include "disk/device_file.h"
@@ -50,8 +53,21 @@ class Device {
   void ReadEnded(uint64_t bytes);
 
   bool on() const { return on_.load(std::memory_order_acquire); }
-  void TurnOff(const std::string& reason);
-  std::string off_reason() const;  // "" while it is on
+  // Until it is tried again.
+  void Suspend(const std::string& reason);
+  // The same, at once: it is used when what it has missed is on it.
+  void Delay(const std::string& reason);
+  void TurnOff(const std::string& reason);  // for good
+  std::string off_reason() const;           // "" while it is on
+  // Whether its pages leave: it will not be back, or not soon.
+  bool Lost(TimePoint now) const;
+  // Whether it is off and to be tried now: all that was under way has ended, too.
+  bool Due(TimePoint now) const;
+  // Requests are sent meanwhile, though it is off. `try_it` calls TurnOn, or fails. By one thread
+  // at a time.
+  void Try(const std::function<Status()>& try_it);
+  // False: it has failed again meanwhile.
+  bool TurnOn();
   const std::string& path() const { return file_.path; }
   const DeviceFile& file() const { return file_; }
   std::string_view engine_name() const { return engine_->name(); }
@@ -69,12 +85,16 @@ class Device {
   const DeviceLimits limits_;
   std::function<Duration()> tick_;
   std::atomic<bool> ticks_{false};
-  std::atomic<bool> on_{true};
+  std::atomic<bool> on_{true}, trying_{false};
   std::atomic<bool> stop_{false};
 
   mutable std::mutex mutex_;
   DeviceBreaker breaker_;
+  Backoff retry_;
   std::string off_reason_;
+  bool lost_ = false;
+  bool failed_again_ = false;  // since the last try began
+  TimePoint off_since_{};
   IoRequest* oldest_ = nullptr;
   IoRequest* newest_ = nullptr;
   DeviceCounts counts_;

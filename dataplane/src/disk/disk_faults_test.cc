@@ -63,7 +63,7 @@ class DiskFaultsTest : public ::testing::Test {
 TEST_F(DiskFaultsTest, AReadThatFailsIsAMissAndDropsThePage) {
   OpenWithPages(3);
   uint64_t at = 0;
-  sim_->tier->ForEach([&](const DiskPage& page) {
+  ForEachPage(*sim_->tier, [&](const DiskPage& page) {
     if (page.key == KeyOf(1)) at = page.offset;
   });
   sim_->disk().SetFault([at](const IoRequest& request) {
@@ -79,7 +79,8 @@ TEST_F(DiskFaultsTest, AReadThatFailsIsAMissAndDropsThePage) {
   EXPECT_TRUE(sim_->tier->on()) << "one error is no broken drive";
 }
 
-TEST_F(DiskFaultsTest, AWriteThatFailsCostsItsPagesAndClosesTheRegion) {
+TEST_F(DiskFaultsTest, AWriteThatFailsCostsItsPages) {
+  sim_->options.log.pause.first = milliseconds(5);
   OpenWithPages(3);
   sim_->disk().SetFault([failures = 1](const IoRequest& request) mutable {
     return request.op == IoRequest::Op::kWrite && IsData(request) && failures-- > 0 ? -ENOSPC : 0;
@@ -90,13 +91,8 @@ TEST_F(DiskFaultsTest, AWriteThatFailsCostsItsPagesAndClosesTheRegion) {
   EXPECT_EQ(ReadAndCheck(*sim_->tier, 10, 0, kLength), ReadOutcome::kAbsent);
   ASSERT_TRUE(PutInTime(*sim_->tier, 11, 0, kLength));
   ASSERT_TRUE(FlushAll(*sim_->tier).ok());
-  uint32_t first = 0, second = 0;
-  sim_->tier->ForEach([&](const DiskPage& page) {
-    if (page.key == KeyOf(2)) first = page.at.region;
-    if (page.key == KeyOf(11)) second = page.at.region;
-  });
-  EXPECT_NE(first, second);
   Reopen();
+  EXPECT_EQ(ReadAndCheck(*sim_->tier, 10, 0, kLength), ReadOutcome::kAbsent);
   EXPECT_EQ(ReadAndCheck(*sim_->tier, 11, 0, kLength), ReadOutcome::kHit);
   EXPECT_EQ(Hits(3), 3u);
 }
@@ -142,7 +138,8 @@ TEST_F(DiskFaultsTest, ATornContentsBlockKeepsThePagesOfItsEarlierVersion) {
   }
 }
 
-TEST_F(DiskFaultsTest, RepeatedErrorsTurnTheDeviceOffAndItsPagesLeave) {
+TEST_F(DiskFaultsTest, RepeatedErrorsTurnTheDeviceOffAndInTheEndItsPagesLeave) {
+  sim_->options.device.breaker.keep_pages = milliseconds(500);
   OpenWithPages(30);
   sim_->disk().SetFault([](const IoRequest&) { return -EIO; });
   EXPECT_EQ(Hits(30), 0u);
@@ -153,10 +150,91 @@ TEST_F(DiskFaultsTest, RepeatedErrorsTurnTheDeviceOffAndItsPagesLeave) {
       << stats.devices[0].why;
   EXPECT_EQ(PutPage(*sim_->tier, 100, 0, kLength).why, Drop::kOff);
   EXPECT_TRUE(Eventually([&] { return sim_->tier->stats().pages == 0; }));
-  EXPECT_FALSE(sim_->tier->Clear(1, 1).ok()) << "it cannot be recorded";
+  EXPECT_FALSE(ClearForGood(*sim_->tier, 1, 1)) << "it cannot be recorded";
+}
+
+// What it had it still has, but what was cleared meanwhile: also when it is the only one that is
+// there at the next start.
+TEST_F(DiskFaultsTest, ADeviceThatIsWellAgainIsBackWithItsPages) {
+  constexpr uint64_t kPages = 30, kOther = 2;
+  sim_ = std::make_unique<SimTier>(2);
+  sim_->options.device.breaker.retry.first = milliseconds(5);
+  OpenWithPages(0);
+  for (uint64_t i = 0; i < kPages; ++i)
+    ASSERT_TRUE(PutInTime(*sim_->tier, 2 * i, 0, kLength, 1 + i % 2));
+  ASSERT_TRUE(FlushAll(*sim_->tier).ok());
+  const auto hits = [&] {
+    uint64_t found = 0;
+    for (uint64_t i = 0; i < kPages; ++i)
+      found += ReadAndCheck(*sim_->tier, 2 * i, 0, kLength) == ReadOutcome::kHit ? 1 : 0;
+    return found;
+  };
+  ASSERT_EQ(hits(), kPages) << "all on the first device";
+  const auto on = [&] { return sim_->tier->stats().devices[0].on; };
+  std::atomic<int> asked{0};
+  sim_->disk(0).SetFault([&](const IoRequest&) { return ++asked, -EIO; });
+  EXPECT_EQ(hits(), 0u);
+  EXPECT_FALSE(on());
+  EXPECT_FALSE(ClearForGood(*sim_->tier, kOther, 1)) << "the second device alone has it";
+  asked = 0;
+  EXPECT_TRUE(Eventually([&] { return asked >= 40; })) << "tries that fail come no later each time";
+  EXPECT_FALSE(on());
+  sim_->disk(0).SetFault({});
+  EXPECT_TRUE(Eventually(on));
+  EXPECT_EQ(hits(), kPages / 2 - 4) << "and the eight pages that could not be read";
+  EXPECT_EQ(sim_->tier->stats().devices[0].why, "");
+  sim_->disk(1).SetFault([](const IoRequest&) { return -EIO; });
+  Reopen();
+  EXPECT_EQ(hits(), kPages / 2) << "the first device has the clear, too";
+}
+
+TEST_F(DiskFaultsTest, WritesThatFailTakeNoPageFromWhoReads) {
+  sim_->options.log.pause = {milliseconds(5), milliseconds(5)};
+  OpenWithPages(30);
+  std::atomic<int> failed{0};
+  sim_->disk().SetFault([&](const IoRequest& request) {
+    return request.op == IoRequest::Op::kWrite ? (++failed, -ENOSPC) : 0;
+  });
+  uint64_t page = 100;
+  while (failed < 20) {
+    (void)PutPage(*sim_->tier, ++page, 0, kLength);
+    ASSERT_EQ(Hits(30), 30u);
+  }
+  EXPECT_TRUE(sim_->tier->on());
+  EXPECT_GT(counts().dropped.Of(Drop::kWriteError), 0u);
+  const auto device = [&] { return sim_->tier->stats().devices[0]; };
+  EXPECT_TRUE(device().writes_paused);
+  EXPECT_EQ(device().why,
+            "writes fail: No space left on device; pages are read, and new ones wait");
+  sim_->disk().SetFault({});
+  EXPECT_TRUE(Eventually(
+      [&] { return PutPage(*sim_->tier, ++page, 0, kLength).what == PutResult::What::kTaken; }));
+  ASSERT_TRUE(FlushAll(*sim_->tier).ok());
+  EXPECT_EQ(ReadAndCheck(*sim_->tier, page, 0, kLength), ReadOutcome::kHit);
+  EXPECT_EQ(Hits(30), 30u);
+  EXPECT_FALSE(device().writes_paused);
+  EXPECT_EQ(device().why, "");
+}
+
+// Its pages have left by then, and are recovered; but those of the region that was being written.
+TEST_F(DiskFaultsTest, ADeviceThatWasOffForLongIsBackWithItsPages) {
+  sim_->options.device.breaker.retry = {milliseconds(5), milliseconds(50)};
+  sim_->options.device.breaker.keep_pages = {};
+  OpenWithPages(90);
+  ASSERT_EQ(Hits(90), 90u);
+  sim_->disk().SetFault([](const IoRequest&) { return -EIO; });
+  EXPECT_EQ(Hits(90), 0u);
+  EXPECT_TRUE(Eventually([&] { return sim_->tier->stats().pages == 0; }));
+  sim_->disk().SetFault({});
+  EXPECT_TRUE(Eventually([&] { return sim_->tier->on() && sim_->tier->recovered(); }));
+  EXPECT_GE(Hits(90), 50u);
+  for (uint64_t i = 100; i < 400; ++i) ASSERT_TRUE(PutInTime(*sim_->tier, i, 0, kLength));
+  ASSERT_TRUE(FlushAll(*sim_->tier).ok());
+  EXPECT_EQ(ReadAndCheck(*sim_->tier, 399, 0, kLength), ReadOutcome::kHit);
 }
 
 TEST_F(DiskFaultsTest, AnIoThatTakesTooLongTurnsTheDeviceOffAndNobodyWaitsForIt) {
+  sim_->options.device.breaker.retry.first = milliseconds(5);
   sim_->options.device.breaker.slow = milliseconds(1000);
   HoldSome();
   OpenWithPages(2);
@@ -178,6 +256,8 @@ TEST_F(DiskFaultsTest, AnIoThatTakesTooLongTurnsTheDeviceOffAndNobodyWaitsForIt)
   reads_held_ = false;
   EXPECT_TRUE(Eventually([&] { return landed.load(); }));
   EXPECT_EQ(counts().reads.Of(ReadOutcome::kLate), 1u);
+  EXPECT_TRUE(Eventually([&] { return sim_->tier->on(); })) << "all that it was asked has ended";
+  EXPECT_EQ(Hits(2), 2u);
 }
 
 TEST_F(DiskFaultsTest, ASyncMayTakeLongerThanReadsAndWrites) {
@@ -189,24 +269,26 @@ TEST_F(DiskFaultsTest, ASyncMayTakeLongerThanReadsAndWrites) {
   HoldSome();
   OpenWithPages(2);
   slow_ = true;
-  EXPECT_TRUE(sim_->tier->Clear(7, 1).ok());
+  EXPECT_TRUE(ClearForGood(*sim_->tier, 7, 1));
   EXPECT_TRUE(sim_->tier->on()) << sim_->tier->stats().devices[0].why;
   EXPECT_EQ(Hits(2), 2u);
   // A read that takes too long is seen beside a sync that may.
   slow_ = false;
   syncs_held_ = reads_held_ = true;
-  EXPECT_EQ(sim_->tier->Clear(8, 2, {}, milliseconds(20)).code(), Code::kDeadlineExceeded);
+  std::thread clearer([&] { EXPECT_FALSE(ClearForGood(*sim_->tier, 8, 2)); });
+  EXPECT_TRUE(Eventually([&] { return sim_->tier->stats().devices[0].counts.in_flight == 1; }));
   std::thread reader([&] { (void)ReadPage(*sim_->tier, KeyOf(0)); });
   EXPECT_TRUE(Eventually([&] { return !sim_->tier->on(); }));
   const auto why = [&] { return sim_->tier->stats().devices[0].why; };
   EXPECT_NE(why().find("an I/O took longer than 1000 ms"), std::string::npos) << why();
   syncs_held_ = reads_held_ = false;
   reader.join();
+  clearer.join();
   // And a sync that takes longer than any.
   sim_->options.device.breaker.slow_sync = milliseconds(1500);
   Reopen();
   syncs_held_ = true;
-  EXPECT_TRUE(Eventually([&] { return sim_->tier->Clear(9, 3).code() == Code::kUnavailable; }));
+  EXPECT_FALSE(ClearForGood(*sim_->tier, 9, 3));
   EXPECT_NE(why().find("a sync took longer than 1500 ms"), std::string::npos) << why();
   syncs_held_ = false;
 }
@@ -219,7 +301,7 @@ TEST_F(DiskFaultsTest, ALostDeviceCostsItsOwnPages) {
   EXPECT_TRUE(sim_->tier->on());
   // Its batches go to the others.
   ASSERT_TRUE(PutInTime(*sim_->tier, 100 * 3 + 1, 0, kLength));
-  ASSERT_TRUE(sim_->tier->Clear(9, 9).ok());
+  EXPECT_FALSE(ClearForGood(*sim_->tier, 9, 9)) << "one drive has missed it";
   // It is lost at the next start, too: the others serve.
   sim_->tier.reset();
   ASSERT_TRUE(sim_->Open(&witness_).ok());
@@ -227,7 +309,7 @@ TEST_F(DiskFaultsTest, ALostDeviceCostsItsOwnPages) {
   EXPECT_FALSE(sim_->tier->stats().devices[1].on);
   EXPECT_EQ(Hits(60), 40u);
   // And when it is back, it has its pages, but those that were cleared meanwhile.
-  ASSERT_TRUE(sim_->tier->Clear(1, 10).ok());
+  EXPECT_FALSE(ClearForGood(*sim_->tier, 1, 10));
   sim_->disk(1).SetFault({});
   Reopen();
   EXPECT_TRUE(sim_->tier->stats().devices[1].on);
@@ -313,7 +395,7 @@ TEST_F(DiskFaultsTest, APageThatIsClearedWhileItIsReadIsNoHit) {
       [&] { EXPECT_EQ(ReadPage(*sim_->tier, KeyOf(0)).outcome, ReadOutcome::kOvertaken); });
   EXPECT_TRUE(
       Eventually([&] { return sim_->tier->stats().devices[0].counts.page_reads_in_flight == 1; }));
-  EXPECT_TRUE(sim_->tier->Clear(1, 1).ok());
+  EXPECT_TRUE(ClearForGood(*sim_->tier, 1, 1));
   reads_held_ = false;
   reader.join();
 }
@@ -358,7 +440,7 @@ TEST_F(DiskFaultsTest, AClearIsKnownByEitherSuperblock) {
     for (uint64_t page = 0; page < kOfTag; ++page)
       ASSERT_TRUE(PutInTime(*sim_->tier, page, 0, kLength, kTag));
     ASSERT_TRUE(FlushAll(*sim_->tier).ok());
-    ASSERT_TRUE(sim_->tier->Clear(kTag, static_cast<uint64_t>(i) + 1).ok());
+    ASSERT_TRUE(ClearForGood(*sim_->tier, kTag, static_cast<uint64_t>(i) + 1));
     sim_->disk().Flip(kSuperblockAt[i % 2] + 100, 1);
     Reopen();
     EXPECT_EQ(Hits(kOfTag), 0u) << i;
@@ -378,7 +460,7 @@ TEST_F(DiskFaultsTest, ASaveThatIsCutOffLeavesASuperblock) {
       if (request.op == IoRequest::Op::kRead || left-- > 0) return 0;
       return request.op == IoRequest::Op::kWrite && left == -1 ? SimDisk::kTorn : -EIO;
     });
-    EXPECT_EQ(sim_->tier->Clear(5, static_cast<uint64_t>(cut) + 1).ok(), false);
+    EXPECT_EQ(ClearForGood(*sim_->tier, 5, static_cast<uint64_t>(cut) + 1), false);
     sim_->disk().SetFault({});
     sim_->Crash(cut >= 4, &random);
     ASSERT_TRUE(sim_->Open(&witness_).ok());
@@ -417,9 +499,7 @@ TEST_F(DiskFaultsTest, AClearThatCannotBeRecordedSaysSo) {
   OpenWithPages(3);
   sim_->disk().SetFault(
       [](const IoRequest& request) { return request.op == IoRequest::Op::kSync ? -EIO : 0; });
-  const Status cleared = sim_->tier->Clear(1, 1);
-  EXPECT_EQ(cleared.code(), Code::kUnavailable);
-  EXPECT_NE(cleared.message().find("remove the files in disk-path"), std::string::npos);
+  EXPECT_FALSE(ClearForGood(*sim_->tier, 1, 1));
   EXPECT_EQ(Hits(3), 0u);
   EXPECT_FALSE(sim_->tier->on());
 }
@@ -427,6 +507,7 @@ TEST_F(DiskFaultsTest, AClearThatCannotBeRecordedSaysSo) {
 // Drives may lie about errors at random, for long.
 TEST_F(DiskFaultsTest, RandomErrorsNeverGiveWrongBytes) {
   sim_->options.device.breaker.errors = 1'000'000;
+  sim_->options.log.pause = {milliseconds(1), milliseconds(1)};
   ASSERT_TRUE(sim_->Open().ok());
   ASSERT_TRUE(sim_->Recovered());
   std::mt19937_64 random(6);

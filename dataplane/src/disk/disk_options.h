@@ -5,17 +5,26 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/tag.h"
+#include "disk/clear_list.h"
 #include "disk/io_kind.h"
 #include "disk/limits.h"
 
 namespace peercache::disk {
 
 class IoEngine;
+
+// A clear that the pages of a drive may have missed, and others have obeyed.
+struct MissedClear {
+  TagRange tags;
+  uint64_t epoch = 0;
+};
 
 struct DiskOptions {
   std::vector<std::string> paths;  // a folder on each device
@@ -29,6 +38,10 @@ struct DiskOptions {
   uint64_t region_bytes = kRegionBytes;
   // How long to wait for a process that has the files and may be about to end; as for the pool's.
   Duration patience = std::chrono::seconds(10);
+  // Set: a device that cannot be opened at the start is opened later. Asked then, with what that
+  // one knows; nothing: not known yet. Called by a thread of the tier.
+  std::function<std::optional<std::vector<MissedClear>>(const ClearList& known)> missed;
+  Duration open_again = std::chrono::seconds(5);
   // For tests: stands an engine before that of a path.
   std::function<std::unique_ptr<IoEngine>(const std::string& path, std::unique_ptr<IoEngine>)> wrap;
 };

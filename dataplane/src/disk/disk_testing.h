@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -50,6 +51,12 @@ inline std::vector<std::byte> BytesOf(uint64_t number, uint64_t version, size_t 
   return bytes;
 }
 
+inline void ForEachPage(const DiskTier& tier, const std::function<void(const DiskPage&)>& fn) {
+  std::vector<DiskPage> pages;
+  for (uint64_t at = 0; tier.Next(&at, &pages);)
+    for (const DiskPage& page : pages) fn(page);
+}
+
 inline DiskOptions SmallOptions(std::vector<std::string> paths) {
   DiskOptions options;
   options.paths = std::move(paths);
@@ -61,6 +68,7 @@ inline DiskOptions SmallOptions(std::vector<std::string> paths) {
   options.log.max_page_bytes = 256 << 10;
   options.log.write_rate = 0;
   options.log.flush_after = milliseconds(5);
+  options.device.breaker.slow = kEndsAHang;  // of whatever drive the tests are on
   return options;
 }
 
@@ -111,6 +119,12 @@ inline bool PutInTime(DiskTier& tier, uint64_t number, uint64_t version, size_t 
   return false;
 }
 
+// False: some device has not recorded it.
+inline bool ClearForGood(DiskTier& tier, TagRange tags, uint64_t epoch) {
+  tier.Clear(tags, epoch);
+  return tier.RecordClears();
+}
+
 // Keeps what it hears: the pages that it takes for being there, and whether it heard nonsense.
 class Witness final : public PageObserver {
  public:
@@ -122,6 +136,8 @@ class Witness final : public PageObserver {
     const std::lock_guard lock(mutex_);
     for (const DiskPage& page : pages) ++dropped_[page.sequence];
   }
+  void AwaitTold() override {}
+  void Back() override {}
   bool Heard(uint64_t sequence, int stored, int dropped) {
     const std::lock_guard lock(mutex_);
     return stored_[sequence] == stored && dropped_[sequence] == dropped;
@@ -142,6 +158,7 @@ class SimTier {
       paths_.push_back(folders_.back()->path());
     }
     options = SmallOptions(paths_);
+    options.device.breaker = {};  // it is as slow as a test says
   }
 
   Status Open(PageObserver* observer = nullptr) {

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <system_error>
 
 #include "base/random.h"
 #include "base/size.h"
+#include "base/thread.h"
 #include "disk/catalog.h"
 #include "disk/device.h"
 #include "disk/format.h"
@@ -28,6 +31,13 @@ uint64_t WallNanoseconds() {
   return static_cast<uint64_t>(std::chrono::nanoseconds(now).count());
 }
 
+// A device that misses what was to be saved is off until it has it: pages must not come back.
+void SaveOrSuspend(std::span<const SuperblockToSave> all) {
+  const std::vector<Status> saved = SaveSuperblocks(all);
+  for (size_t i = 0; i < saved.size(); ++i)
+    if (!saved[i].ok()) all[i].device->Suspend(saved[i].message());
+}
+
 }  // namespace
 
 struct DiskTier::Part {
@@ -40,11 +50,12 @@ struct DiskTier::Part {
   std::unique_ptr<Regions> regions;
   std::unique_ptr<Log> log;
   std::unique_ptr<Keeper> keeper;
-  // Of clears: how many the superblock has that is being written, and how many the last one had.
-  SuperblockWriter writer;
-  uint64_t writing = 0, recorded = 0;
+  size_t keep = 0;  // SuperblockToSave
 
-  bool on() const { return device && device->on(); }
+  // All of these are made, for good.
+  std::atomic<bool> there{false};
+  bool on() const { return there && device->on(); }
+  SuperblockToSave to_save() { return {device.get(), &superblock, keep}; }
 };
 
 Status CheckOptions(const DiskOptions& options) {
@@ -67,7 +78,11 @@ Status CheckOptions(const DiskOptions& options) {
 }
 
 DiskTier::DiskTier(DiskOptions options)
-    : options_(std::move(options)), budget_(options_.bytes_a_day, Clock::now()) {}
+    : options_(std::move(options)),
+      geometry_{.region_bytes = options_.region_bytes,
+                .regions = static_cast<uint32_t>((options_.bytes - kFirstRegionAt) /
+                                                 options_.region_bytes)},
+      budget_(options_.bytes_a_day, Clock::now()) {}
 
 Result<std::unique_ptr<DiskTier>> DiskTier::Open(DiskOptions options, PageObserver* observer) {
   if (Status checked = CheckOptions(options); !checked.ok()) return checked;
@@ -96,15 +111,14 @@ Status DiskTier::Start(PageObserver* observer) {
     clears.Merge(parts_[i].superblock.clears);
     newest_range = std::max(newest_range, parts_[i].superblock.first_sequence);
   }
-  if (opened == 0) return refused;
-  const uint64_t first = FirstSequence(newest_range, WallNanoseconds());
-  sequence_.RaiseTo(first);
+  if (opened == 0 && !options_.missed) return refused;
+  first_sequence_ = FirstSequence(newest_range, WallNanoseconds());
+  sequence_.RaiseTo(first_sequence_);
   std::vector<uint32_t> regions;
   size_t claimed = 0;
   for (Part& part : parts_) {
     if (part.device) {
       part.superblock.clears = clears;
-      part.superblock.first_sequence = first;
       if (Status claim = ClaimPart(&part); !claim.ok()) {
         ClosePart(&part, claim);
         refused = claim;
@@ -112,22 +126,108 @@ Status DiskTier::Start(PageObserver* observer) {
         ++claimed;
       }
     }
-    regions.push_back(part.device ? part.superblock.geometry.regions : 0);
+    regions.push_back(part.device || options_.missed ? geometry_.regions : 0);
   }
-  if (claimed == 0) return refused;
-  catalog_ = std::make_unique<Catalog>(claimed * (options_.bytes / options_.mean_page_bytes),
-                                       regions, clears, &sequence_, observer);
+  if (claimed == 0 && !options_.missed) return refused;
+  const size_t used = options_.missed ? parts_.size() : claimed;
+  catalog_ = std::make_unique<Catalog>(used * (options_.bytes / options_.mean_page_bytes), regions,
+                                       clears, &sequence_, observer);
   if (!catalog_->ok())
     return ResourceExhausted("no memory for the index of the disk: write a smaller disk-size");
   std::vector<Reads::Part> read_from;
-  for (const Part& part : parts_)
-    read_from.push_back({part.device.get(), part.superblock.geometry});
+  for (const Part& part : parts_) read_from.push_back({part.device.get(), geometry_});
   reads_ = std::make_unique<Reads>(std::move(read_from), catalog_.get(), &counts_);
   for (size_t i = 0; i < parts_.size(); ++i)
     if (parts_[i].device)
       if (Status started = StartPart(static_cast<uint16_t>(i), &parts_[i]); !started.ok())
         return started;
+  if (!options_.missed ||
+      std::ranges::all_of(parts_, [](const Part& part) { return !!part.device; }))
+    return {};
+  Result<std::thread> thread = StartThread([this] { JoinLate(); });
+  if (!thread.ok()) return thread.status();
+  joiner_ = std::move(thread).value();
   return {};
+}
+
+void DiskTier::JoinLate() {
+  std::unique_lock lock(joining_);
+  while (!stop_joining_.wait_for(lock, options_.open_again, [&] { return joining_ends_; })) {
+    bool all = true;
+    for (size_t i = 0; i < parts_.size() && !joining_ends_; ++i) {
+      if (parts_[i].device) continue;
+      lock.unlock();
+      const Status joined = Join(static_cast<uint16_t>(i));
+      lock.lock();
+      if (!joined.ok()) parts_[i].why = joined.message();
+      all &= joined.ok();
+    }
+    if (all) return;
+  }
+}
+
+Status DiskTier::Join(uint16_t number) {
+  Part& part = parts_[number];
+  Part late;
+  late.path = part.path;
+  if (Status open = OpenPart(&late, Clock::now()); !open.ok()) return open;
+  const ClearList known = late.superblock.clears;
+  const std::optional<std::vector<MissedClear>> missed = options_.missed(known);
+  if (!missed) return Unavailable("it is not known yet which clears it has missed");
+  BeginBehind(late.superblock.first_sequence);
+  ClearList clears = catalog_->clears();
+  if (late.has_past) {
+    clears.Merge(known);
+    for (const MissedClear& clear : *missed) clears.Add(clear.tags, sequence_.Next(), clear.epoch);
+  }
+  late.superblock.clears = clears;
+  if (Status claimed = ClaimPart(&late); !claimed.ok()) return claimed;
+  catalog_->Merge(clears);
+  // Clears of meanwhile are on it before it is on (Rejoin).
+  late.device->Delay("it has just been opened");
+  {
+    const std::lock_guard lock(joining_);
+    part.io = late.io;
+    part.why = late.why;
+    part.has_past = late.has_past;
+    part.superblock = late.superblock;
+    part.keep = late.keep;
+    part.device = std::move(late.device);
+  }
+  reads_->Join(number, part.device.get());
+  if (Status started = StartPart(number, &part); !started.ok())
+    part.device->TurnOff(started.message());
+  return {};
+}
+
+void DiskTier::BeginBehind(uint64_t range) {
+  const uint64_t before = first_sequence_, first = FirstSequence(range, before);
+  if (first == before) return;
+  const std::lock_guard lock(recording_);
+  // Before the first page of the range: the next process may find no other drive than these. Those
+  // that are off have it before they are on (Rejoin).
+  std::vector<SuperblockToSave> others;
+  for (Part& part : parts_) {
+    if (!part.on()) continue;
+    part.superblock.first_sequence = first;
+    others.push_back(part.to_save());
+  }
+  SaveOrSuspend(others);
+  sequence_.RaiseTo(first);
+  // Clears of before would be older than pages that they are to drop.
+  ClearList clears = catalog_->clears();
+  clears.Renew(before, sequence_.Next());
+  catalog_->Merge(clears);
+  first_sequence_ = first;
+}
+
+void DiskTier::StopJoining() {
+  {
+    const std::lock_guard lock(joining_);
+    joining_ends_ = true;
+  }
+  stop_joining_.notify_all();
+  if (joiner_.joinable()) joiner_.join();
 }
 
 void DiskTier::ClosePart(Part* part, const Status& why) {
@@ -146,10 +246,13 @@ Status DiskTier::OpenPart(Part* part, TimePoint give_up) {
   part->device =
       std::make_unique<Device>(std::move(file).value(), std::move(io->engine), options_.device);
   if (Status started = part->device->Start(); !started.ok()) return started;
-  Result<FoundSuperblock> found = LoadSuperblock(part->device.get(), options_.cluster);
+  const uint64_t bytes = part->device->file().bytes;
+  Result<FoundSuperblock> found = bytes < kFirstRegionAt
+                                      ? FoundSuperblock{}
+                                      : LoadSuperblock(part->device.get(), options_.cluster);
   if (!found.ok()) return found.status();
-  part->why = found->why_not;
-  part->writer = SuperblockWriter(found->copy);
+  part->why = bytes != 0 && bytes < kFirstRegionAt ? "the file was cut off" : found->why_not;
+  part->keep = found->copy;
   if (found->superblock) {
     part->superblock = *std::move(found->superblock);
     part->has_past = part->superblock.geometry.region_bytes == options_.region_bytes;
@@ -164,11 +267,11 @@ Status DiskTier::OpenPart(Part* part, TimePoint give_up) {
 
 Status DiskTier::ClaimPart(Part* part) {
   Superblock& superblock = part->superblock;
-  superblock.geometry = {
-      .region_bytes = options_.region_bytes,
-      .regions = static_cast<uint32_t>((options_.bytes - kFirstRegionAt) / options_.region_bytes)};
+  superblock.geometry = geometry_;
+  superblock.first_sequence = first_sequence_;
   Status reserved = ReserveSpace(part->device->file(), superblock.geometry.file_bytes());
-  return reserved.ok() ? SaveSuperblock(&part->writer, part->device.get(), &superblock) : reserved;
+  if (!reserved.ok()) return reserved;
+  return SaveSuperblocks(std::array{part->to_save()})[0];
 }
 
 Status DiskTier::StartPart(uint16_t number, Part* part) {
@@ -184,12 +287,15 @@ Status DiskTier::StartPart(uint16_t number, Part* part) {
       part->log.get(), &counts_,
       Recovery(number, superblock.file_id, superblock.geometry, part->device.get(),
                part->regions.get(), catalog_.get(), &counts_),
-      [this](uint64_t bytes) { return MayReinsert(bytes); });
+      [this](uint64_t bytes) { return MayReinsert(bytes); }, [this, part] { return Rejoin(part); });
   part->device->SetTick([log = part->log.get()] { return log->Tick(); });
+  // Before the keeper turns it on: a clear that comes then is recorded on it, too.
+  part->there = true;
   return part->keeper->Start();
 }
 
 DiskTier::~DiskTier() {
+  StopJoining();
   for (Part& part : parts_)
     if (part.keeper) part.keeper->Stop();
   (void)Flush(Clock::now() + kLastFlush).ok();
@@ -211,8 +317,8 @@ void DiskTier::AwaitSwept(TimePoint deadline) { catalog_->AwaitSwept(deadline); 
 
 ClearList DiskTier::clears() const { return catalog_->clears(); }
 
-void DiskTier::ForEach(const std::function<void(const DiskPage&)>& fn) const {
-  catalog_->ForEach(fn);
+bool DiskTier::Next(uint64_t* at, std::vector<DiskPage>* pages) const {
+  return catalog_->Next(at, pages);
 }
 
 bool DiskTier::UpdateNote(const Key& key, uint64_t sequence,
@@ -237,10 +343,8 @@ PutResult DiskTier::Put(const PageToPut& page, std::span<const std::byte> bytes)
     return PutResult{PutResult::What::kDropped, why};
   };
   if (bytes.empty() || bytes.size() > options_.log.max_page_bytes) return dropped(Drop::kLength);
-  if (unrecorded_count_.load(std::memory_order_acquire) != 0 && IsUnrecorded(page.tag))
-    return dropped(Drop::kCleared);
   DiskPage found;
-  catalog_->Find(std::span(&page.key, 1), std::span(&found, 1));
+  Find(std::span(&page.key, 1), std::span(&found, 1));
   if (found.length != 0) {
     counts_.already.fetch_add(1, std::memory_order_relaxed);
     return {PutResult::What::kAlready, Drop::kCount};
@@ -257,7 +361,7 @@ PutResult DiskTier::Put(const PageToPut& page, std::span<const std::byte> bytes)
   const size_t home = page.batch % parts_.size();
   for (size_t i = 0; i < parts_.size(); ++i) {
     Part& part = parts_[(home + i) % parts_.size()];
-    if (!part.device) continue;
+    if (!part.there) continue;
     switch (part.log->Append(put, bytes, false)) {
       case Log::Taken::kYes: {
         const std::lock_guard lock(budget_mutex_);
@@ -286,94 +390,52 @@ bool DiskTier::MayReinsert(uint64_t bytes) {
 Status DiskTier::Flush(TimePoint deadline) {
   Status first;
   for (Part& part : parts_)
-    if (part.log)
+    if (part.there)
       if (Status flushed = part.log->Flush(deadline); first.ok()) first = flushed;
   return first;
 }
 
-void DiskTier::DropTag(uint64_t tag) {
-  catalog_->Clear(tag, 0);
-  WakeKeepers();
-}
-
-void DiskTier::WakeKeepers() {
+void DiskTier::Clear(TagRange tags, uint64_t epoch, std::span<const ForgottenClears> forgotten) {
+  catalog_->Clear(tags, epoch, forgotten);
   for (Part& part : parts_)
-    if (part.keeper) part.keeper->Wake();
+    if (part.there) part.keeper->Wake();
 }
 
-Status DiskTier::Clear(std::optional<uint64_t> tag, uint64_t epoch,
-                       const ForgottenClears& forgotten, Duration patience) {
-  const TimePoint deadline = Clock::now() + patience;
-  const std::lock_guard lock(clearing_);
-  uint64_t number = 0;
-  bool again = false;
-  {
-    const std::lock_guard unrecorded(unrecorded_mutex_);
-    const auto [it, added] = unrecorded_.try_emplace(tag);
-    again = !added && it->second.epoch >= epoch;
-    if (!again) it->second = {++clears_, epoch};
-    number = it->second.number;
-    unrecorded_count_.store(unrecorded_.size(), std::memory_order_release);
-  }
-  if (!again) {  // else nothing was put under the tag since
-    catalog_->Clear(tag, epoch, forgotten);
-    WakeKeepers();
-  }
-  Status recorded = Record(number, deadline);
-  if (recorded.code() == Code::kDeadlineExceeded) return recorded;
-  const std::lock_guard unrecorded(unrecorded_mutex_);
-  // A superblock that has this clear has those before it.
-  std::erase_if(unrecorded_, [&](const auto& clear) { return clear.second.number <= number; });
-  unrecorded_count_.store(unrecorded_.size(), std::memory_order_release);
-  return recorded;
-}
-
-bool DiskTier::IsUnrecorded(uint64_t tag) {
-  const std::lock_guard lock(unrecorded_mutex_);
-  return unrecorded_.contains(tag) || unrecorded_.contains(std::nullopt);
-}
-
-Status DiskTier::Record(uint64_t number, TimePoint deadline) {
-  const auto behind = [number](const Part& part) { return part.on() && part.recorded < number; };
-  while (std::ranges::any_of(parts_, behind)) {
-    if (!RecordRound(number, deadline))
-      return DeadlineExceeded("the clear is not on all drives yet");
-  }
-  const auto has = [number](const Part& part) { return part.on() && part.recorded >= number; };
-  if (std::ranges::any_of(parts_, has)) return {};
-  std::string why = "no device is on";
-  for (const Part& part : parts_)
-    if (part.device && !part.on()) why = part.device->off_reason();
-  return Unavailable(
-      fmt::format("the clear could not be recorded on disk ({}): its pages would be back when the "
-                  "node starts again; remove the files in disk-path before",
-                  why));
-}
-
-bool DiskTier::RecordRound(uint64_t number, TimePoint deadline) {
+bool DiskTier::RecordClears() {
+  const std::lock_guard lock(recording_);
+  const ClearList clears = catalog_->clears();
+  std::vector<SuperblockToSave> behind;
   for (Part& part : parts_) {
-    if (!part.on() || part.recorded >= number || part.writer.under_way()) continue;
-    part.superblock.clears = catalog_->clears();
-    part.writing = clears_;
-    part.writer.Start(part.device.get(), &part.superblock);
+    if (!part.on() || part.superblock.clears == clears) continue;
+    part.superblock.clears = clears;
+    behind.push_back(part.to_save());
   }
-  for (int step = 1; step < SuperblockWriter::kSteps; ++step)
-    for (Part& part : parts_)
-      if (part.on() && part.writer.under_way()) (void)part.writer.Advance(deadline);
-  bool ended = true;
-  for (Part& part : parts_) {
-    if (!part.on() || !part.writer.under_way()) continue;
-    const std::optional<Status> saved = part.writer.Await(deadline);
-    if (!saved) {
-      ended = false;
-    } else if (saved->ok()) {
-      part.recorded = part.writing;
-    } else {
-      // Its pages must not come back from it while it misses a clear.
-      part.device->TurnOff(saved->message());
-    }
+  SaveOrSuspend(behind);
+  return std::ranges::all_of(parts_, &Part::on);
+}
+
+Status DiskTier::Rejoin(Part* part) {
+  Device* const device = part->device.get();
+  Result<FoundSuperblock> found = LoadSuperblock(device, options_.cluster);
+  if (!found.ok()) return found.status();
+  if (found->superblock && found->superblock->file_id != part->superblock.file_id) {
+    device->TurnOff("another process has written to its file");
+    return Unavailable(device->off_reason());
   }
-  return ended;
+  part->keep = found->copy;
+  while (true) {
+    // Who clears does not wait for it: nobody else writes them while the device is off.
+    part->superblock.clears = catalog_->clears();
+    part->superblock.first_sequence = first_sequence_;
+    if (Status saved = SaveSuperblocks(std::array{part->to_save()})[0]; !saved.ok()) return saved;
+    const std::lock_guard lock(recording_);
+    if (part->superblock.clears != catalog_->clears() ||
+        part->superblock.first_sequence != first_sequence_)
+      continue;
+    if (!device->TurnOn()) return Unavailable(device->off_reason());
+    rejoins_.fetch_add(1, std::memory_order_relaxed);
+    return {};
+  }
 }
 
 DiskStats DiskTier::stats() const {
@@ -382,11 +444,16 @@ DiskStats DiskTier::stats() const {
     const std::lock_guard lock(budget_mutex_);
     stats.budget_left = budget_.Left(Clock::now());
   }
+  const std::lock_guard joining(joining_);
   for (const Part& part : parts_) {
     DeviceHealth health{
         .path = part.path, .io = part.io, .why = part.why, .has_past = part.has_past};
-    if (part.device) {
+    if (part.there) {
       health.on = part.device->on();
+      health.writes_paused = part.log->write_error() != 0;
+      if (health.writes_paused)
+        health.why = fmt::format("writes fail: {}; pages are read, and new ones wait",
+                                 std::generic_category().message(part.log->write_error()));
       if (!health.on) health.why = part.device->off_reason();
       health.bytes = part.superblock.geometry.file_bytes();
       health.regions = part.regions->size();
@@ -403,19 +470,18 @@ DiskStats DiskTier::stats() const {
 }
 
 bool DiskTier::on() const {
-  return std::any_of(parts_.begin(), parts_.end(),
-                     [](const Part& part) { return part.device && part.device->on(); });
+  return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.on(); });
 }
 
 void DiskTier::TurnOff(const std::string& why) {
+  StopJoining();
   for (Part& part : parts_)
     if (part.device) part.device->TurnOff(why);
 }
 
 bool DiskTier::recovered() const {
-  return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
-    return !part.device || !part.device->on() || part.keeper->recovered();
-  });
+  return std::all_of(parts_.begin(), parts_.end(),
+                     [](const Part& part) { return !part.on() || part.keeper->recovered(); });
 }
 
 }  // namespace peercache::disk

@@ -4,7 +4,8 @@
 //   auto tier = DiskTier::Open(options, &observer);   // serves at once, recovers meanwhile
 //   tier->Put({.key = k, .tag = t, .batch = b}, bytes);   // copies; never waits for a drive
 //   tier->Read(reads, deadline);                          // waits; verified bytes or a reason
-//   tier->Clear(tag, epoch);                              // ok: also after a crash they are gone
+//   tier->Clear(tag, epoch);                              // nobody finds them any more
+//   tier->RecordClears();                                 // waits; nor does anybody after a crash
 //
 // What always holds: a read gives exactly the bytes that were put under its key and not cleared
 // since, or says why not. A drive that fails costs its own pages. Nothing waits for a drive longer
@@ -22,30 +23,32 @@
 // `mean_page_bytes`, so it is full before the disk is when pages are shorter, and drops pages then.
 // A device that has as many reads under way as it may refuses further ones, which are misses.
 //
-// Thread-safe. Threads: two for each device, and up to 16 more where its engine is threads.
+// Thread-safe. Threads: two for each device, and up to 16 more where its engine is threads, or one
+// where it is AIO.
 #pragma once
 
 #include <atomic>
-#include <chrono>
+#include <condition_variable>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/key.h"
 #include "base/sequence.h"
 #include "base/status.h"
+#include "base/tag.h"
 #include "disk/clear_list.h"
 #include "disk/counts.h"
 #include "disk/device_counts.h"
 #include "disk/disk_options.h"
 #include "disk/disk_page.h"
 #include "disk/disk_read.h"
+#include "disk/format.h"
 #include "disk/page_observer.h"
 #include "disk/write_budget.h"
 
@@ -74,8 +77,9 @@ struct DeviceHealth {
   std::string path = {};
   std::string io = {};  // which engine, and why not another one
   bool on = false;
-  std::string why = {};   // it is off, or its file began empty
-  bool has_past = false;  // its file did not
+  std::string why = {};        // it is off, its writes fail, or its file began empty
+  bool has_past = false;       // its file did not
+  bool writes_paused = false;  // one has failed, and none has worked since
   uint64_t bytes = 0;
   uint32_t regions = 0, regions_free = 0;
   uint32_t regions_found = 0, regions_read = 0;  // by recovery
@@ -96,8 +100,9 @@ struct DiskStats {
 
 class DiskTier {
  public:
-  // Fails when no device can be used, with the reason of each. A device that cannot be used beside
-  // one that can is off in stats(). `observer` may be null; it outlives the tier.
+  // Fails when no device can be used, with the reason of each, unless one may be later
+  // (DiskOptions::missed). A device that cannot be used is off in stats(). `observer` may be null;
+  // it outlives the tier.
   static Result<std::unique_ptr<DiskTier>> Open(DiskOptions options, PageObserver* observer);
   // Writes what was put, for two seconds at most, and waits for the I/O under way.
   ~DiskTier();
@@ -112,22 +117,21 @@ class DiskTier {
   // Until all that was put before is safe from a crash of the process.
   Status Flush(TimePoint deadline);
 
-  // From when it is called on nobody finds a page that was put under the tag (nullopt: any) before.
-  // Waits for a write and a sync, on all devices at once.
-  // ok: none comes back after a crash either. kDeadlineExceeded: not yet; ask again, until then
-  // nothing is put under the tag. kUnavailable: no device could record it; the pages are gone now,
-  // and would be back when the process starts again.
+  // From when it is called on nobody finds a page that was put under the tags before.
+  // Waits for no drive: they may be back after a crash until RecordClears has returned.
   // `forgotten`: what the members had forgotten before this clear; kept beside it.
-  Status Clear(std::optional<uint64_t> tag, uint64_t epoch, const ForgottenClears& forgotten = {},
-               Duration patience = std::chrono::seconds(30));
-  // As Clear, but they may be back after a crash.
-  void DropTag(uint64_t tag);
+  void Clear(TagRange tags, uint64_t epoch, std::span<const ForgottenClears> forgotten = {});
+  // Waits until each device that is on has the clears of before the call; as long as a device may
+  // take. False: some device is off. If it is used again without the others, pages are back.
+  bool RecordClears();
   // Until what was cleared before is out of the index and the observer has heard of it.
   void AwaitSwept(TimePoint deadline);
   // What was recorded, for a node that has just started.
   ClearList clears() const;
 
-  void ForEach(const std::function<void(const DiskPage&)>& fn) const;
+  // All pages, in steps: fills `pages` with a few, and moves `at`, 0 at first, behind them. False:
+  // no more. Those that come or go meanwhile may or may not be seen.
+  bool Next(uint64_t* at, std::vector<DiskPage>* pages) const;
   bool UpdateNote(const Key& key, uint64_t sequence,
                   const std::function<uint32_t(uint32_t)>& change);
 
@@ -137,17 +141,14 @@ class DiskTier {
   Sequence* sequence() { return &sequence_; }
   DiskStats stats() const;
   bool on() const;
-  // Nothing is written or found from now on, for a reason that is not the drives'.
+  // Nothing is written or found from now on, for a reason that is not the drives'. Once.
   void TurnOff(const std::string& why);
   bool recovered() const;
+  // How often a device was used that was off before. What was put meanwhile it may have missed.
+  uint64_t rejoins() const { return rejoins_.load(std::memory_order_relaxed); }
 
  private:
   struct Part;  // a device and what works on it
-  // A clear that is not on all devices yet.
-  struct Unrecorded {
-    uint64_t number = 0;
-    uint64_t epoch = 0;
-  };
 
   explicit DiskTier(DiskOptions options);
   Status Start(PageObserver* observer);
@@ -158,24 +159,30 @@ class DiskTier {
   Status StartPart(uint16_t number, Part* part);
   bool MayReinsert(uint64_t bytes);
   void ClosePart(Part* part, const Status& why);
-  void WakeKeepers();
-  // The clears up to this number. Under `clearing_`.
-  Status Record(uint64_t number, TimePoint deadline);
-  // A round of it: begins what has to be written, and waits for what is. False: it has not ended.
-  bool RecordRound(uint64_t number, TimePoint deadline);
-  bool IsUnrecorded(uint64_t tag);
+  // Tries to open those that could not be, now and then.
+  void JoinLate();
+  Status Join(uint16_t number);
+  // Sequences from now on are behind that range (sequence.h): its process may have begun after this
+  // one's clock, as each process begins behind the range of the one before.
+  void BeginBehind(uint64_t range);
+  void StopJoining();
+  // Turns a device that was off on, when its superblocks have the clears of meanwhile.
+  Status Rejoin(Part* part);
 
   const DiskOptions options_;
+  const Geometry geometry_;  // of all devices
   Counts counts_;
   Sequence sequence_;
   std::vector<Part> parts_;
   std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<Reads> reads_;
-  std::mutex clearing_;  // one clear is recorded at a time
-  uint64_t clears_ = 0;  // so far
-  std::mutex unrecorded_mutex_;
-  std::map<std::optional<uint64_t>, Unrecorded> unrecorded_;  // by tag
-  std::atomic<size_t> unrecorded_count_{0};
+  std::mutex recording_;                     // superblocks, by one thread at a time
+  std::atomic<uint64_t> first_sequence_{0};  // changes under recording_
+  std::atomic<uint64_t> rejoins_{0};
+  mutable std::mutex joining_;  // guards what stats() says of parts that are not there
+  std::condition_variable stop_joining_;
+  bool joining_ends_ = false;
+  std::thread joiner_;
   mutable std::mutex budget_mutex_;
   mutable WriteBudget budget_;
 };

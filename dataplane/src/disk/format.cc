@@ -15,8 +15,8 @@ constexpr uint64_t kContentsMagic = 0x31544344'43504350;    // "PCPCDCT1"
 // Both begin with magic (8), checksum (8) of all that follows, version (4), four bytes of zero.
 constexpr size_t kChecksumAt = 8, kVersionAt = 16, kBodyAt = 24;
 // Of a superblock, behind as many clears as there may be.
-constexpr size_t kForgottenAt = 216 + ClearList::kMostTags * sizeof(ClearedTag);
-static_assert(kForgottenAt + sizeof(ForgottenClears) <= kSuperblockBytes);
+constexpr size_t kFloorsAt = 200 + ClearList::kMostTags * sizeof(ClearedTag);
+static_assert(kFloorsAt + kTagGroups * sizeof(ClearList::Floor) <= kSuperblockBytes);
 constexpr size_t kEntriesAt = kBlock - kEntriesPerBlock * sizeof(ContentsEntry);  // 128
 static_assert(kEntriesAt == 128);
 
@@ -91,12 +91,10 @@ void EncodeSuperblock(const Superblock& superblock, std::span<std::byte> out) {
   std::array<char, kMostClusterName> cluster{};
   superblock.cluster.copy(cluster.data(), cluster.size());
   w.Put(cluster);
-  w.Put(superblock.clears.floor_sequence());
-  w.Put(superblock.clears.floor_epoch());
   w.Put(uint64_t{superblock.clears.tags().size()});
   for (const ClearedTag& clear : superblock.clears.tags()) w.Put(clear);
-  w.At(kForgottenAt);
-  w.Put(superblock.clears.forgotten());
+  w.At(kFloorsAt);
+  for (const ClearList::Floor& floor : superblock.clears.floors()) w.Put(floor);
   w.Finish();
 }
 
@@ -118,15 +116,17 @@ SuperblockState DecodeSuperblock(std::span<const std::byte> bytes, Superblock* s
   read.geometry.regions = r.Get<uint32_t>();
   const auto name = r.Get<uint32_t>();
   const auto cluster = r.Get<std::array<char, kMostClusterName>>();
-  const auto floor_sequence = r.Get<uint64_t>();
-  const auto floor_epoch = r.Get<uint64_t>();
   const auto tags = r.Get<uint64_t>();
   if (!Sane(read.geometry) || name > cluster.size() || tags > ClearList::kMostTags)
     return SuperblockState::kCorrupt;
   read.cluster.assign(cluster.data(), name);
-  read.clears.AddFloor(floor_sequence, floor_epoch);
   for (uint64_t i = 0; i < tags; ++i) read.clears.Add(r.Get<ClearedTag>());
-  read.clears.Forgotten(Reader(bytes, kForgottenAt).Get<ForgottenClears>());
+  Reader floors(bytes, kFloorsAt);
+  for (size_t group = 0; group < kTagGroups; ++group) {
+    const auto floor = floors.Get<ClearList::Floor>();
+    if (floor.sequence != 0) read.clears.AddFloor(group, floor.sequence, floor.epoch);
+    read.clears.Forgotten({group, floor.members_epoch, floor.digest});
+  }
   *superblock = std::move(read);
   return SuperblockState::kValid;
 }

@@ -1,7 +1,7 @@
 // What is on a device: one file, all numbers little-endian.
 //
-//   0        superblock A, 32 KiB    the newer valid one of the two counts
-//   64 KiB   superblock B, 32 KiB
+//   0        superblock A, 64 KiB    the newer valid one of the two counts
+//   64 KiB   superblock B, 64 KiB
 //   1 MiB    region 0, region 1, ...  each: contents blocks, then pages
 //
 // A region is written from its beginning to its end, once, and then given up as a whole. Its
@@ -30,7 +30,7 @@ namespace peercache::disk {
 inline constexpr uint32_t kFormatVersion = 1;
 // What pages begin at, and what is read and written: right for devices of 512 and of 4096 bytes.
 inline constexpr uint32_t kBlock = 4096;
-inline constexpr uint64_t kSuperblockBytes = 32 << 10;
+inline constexpr uint64_t kSuperblockBytes = 64 << 10;
 inline constexpr std::array<uint64_t, 2> kSuperblockAt = {0, 64 << 10};
 inline constexpr uint64_t kFirstRegionAt = 1 << 20;
 inline constexpr uint64_t kMinRegionBytes = 1 << 20;  // smaller than usual in tests

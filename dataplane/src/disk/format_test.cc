@@ -22,10 +22,11 @@ Superblock SomeSuperblock() {
   superblock.first_sequence = 1'000'000;
   superblock.geometry = {.region_bytes = kRegionBytes, .regions = 1600};
   superblock.cluster = "inference/kv";
-  superblock.clears.AddFloor(5, 50);
+  superblock.clears.AddFloor(0, 5, 50);
   superblock.clears.Add({.tag = 42, .sequence = 999, .epoch = 12345});
   superblock.clears.Add({.tag = 3, .sequence = 77, .epoch = 678});
-  superblock.clears.Forgotten({.epoch = 600, .digest = 0x12345});
+  superblock.clears.AddFloor(kTagGroups - 1, 6, 60);
+  superblock.clears.Forgotten({.group = 1, .epoch = 600, .digest = 0x12345});
   return superblock;
 }
 
@@ -81,9 +82,14 @@ TEST(FormatTest, NumbersLieWhereTheFormatSays) {
   EXPECT_EQ(NumberAt<uint32_t>(bytes, 56), 1600u);                // regions
   EXPECT_EQ(NumberAt<uint32_t>(bytes, 60), 12u);                  // bytes of the name
   EXPECT_EQ(std::memcmp(bytes.data() + 64, "inference/kv", 12), 0);
-  EXPECT_EQ(NumberAt<uint64_t>(bytes, 192), 5u);  // floor
-  EXPECT_EQ(NumberAt<uint64_t>(bytes, 208), 2u);  // tags
-  EXPECT_EQ(NumberAt<uint64_t>(bytes, 216), 3u);  // in their order
+  EXPECT_EQ(NumberAt<uint64_t>(bytes, 192), 2u);  // tags
+  EXPECT_EQ(NumberAt<uint64_t>(bytes, 200), 3u);  // in their order
+  constexpr size_t kFloor = 200 + 24'000;
+  EXPECT_EQ(NumberAt<uint64_t>(bytes, kFloor), 5u);
+  EXPECT_EQ(NumberAt<uint64_t>(bytes, kFloor + 8), 50u);
+  EXPECT_EQ(NumberAt<uint64_t>(bytes, kFloor + 32 + 16), 600u);  // of the next group
+  EXPECT_EQ(NumberAt<uint64_t>(bytes, kFloor + 32 + 24), 0x12345u);
+  EXPECT_EQ(NumberAt<uint64_t>(bytes, kFloor + 1023 * 32), 6u);  // of the last
 
   std::vector<std::byte> block(kBlock);
   EncodeContents(SomeContents(3), block);
@@ -97,22 +103,12 @@ TEST(FormatTest, NumbersLieWhereTheFormatSays) {
   EXPECT_EQ(NumberAt<uint64_t>(block, 128 + 64 + 56), 2001u);  // sequence of the second page
 }
 
-TEST(FormatTest, WhatMembersHaveForgottenLiesBehindTheClears) {
-  Superblock superblock = SomeSuperblock(), read;
-  std::vector<std::byte> bytes(kSuperblockBytes);
-  EncodeSuperblock(superblock, bytes);
-  EXPECT_EQ(NumberAt<uint64_t>(bytes, 24216), 600u);
-  EXPECT_EQ(NumberAt<uint64_t>(bytes, 24224), 0x12345u);
-  superblock.clears = {};  // as of a release that did not keep it
-  EncodeSuperblock(superblock, bytes);
-  ASSERT_EQ(DecodeSuperblock(bytes, &read), SuperblockState::kValid);
-  EXPECT_EQ(read.clears.forgotten(), ForgottenClears{});
-}
-
 TEST(FormatTest, TheLargestListOfClearsFits) {
   Superblock superblock = SomeSuperblock();
-  for (uint64_t i = 0; i < 3 * ClearList::kMostTags; ++i)
-    superblock.clears.Add({.tag = i * 7919, .sequence = 1000 + i, .epoch = i});
+  for (uint64_t i = 0; i < 3 * ClearList::kMostTags; ++i) {
+    superblock.clears.Add({.tag = TagIn(i % kTagGroups, i), .sequence = 1000 + i, .epoch = i});
+    superblock.clears.Forgotten({.group = i % kTagGroups, .epoch = i, .digest = ~i});
+  }
   ASSERT_EQ(superblock.clears.tags().size(), ClearList::kMostTags);
   std::vector<std::byte> bytes(kSuperblockBytes);
   EncodeSuperblock(superblock, bytes);
@@ -124,8 +120,8 @@ TEST(FormatTest, TheLargestListOfClearsFits) {
 TEST(FormatTest, NoFlippedBitOfASuperblockIsBelieved) {
   std::vector<std::byte> bytes(kSuperblockBytes);
   EncodeSuperblock(SomeSuperblock(), bytes);
-  // All bits of the head, and one of every later byte.
-  for (size_t bit = 0; bit < 8 * kSuperblockBytes; bit += bit < 8 * 512 ? 1 : 9) {
+  // All bits of the head, and one of about every ninth later byte.
+  for (size_t bit = 0; bit < 8 * kSuperblockBytes; bit += bit < 8 * 512 ? 1 : 73) {
     bytes[bit / 8] ^= std::byte{1} << (bit % 8);
     Superblock read;
     const SuperblockState state = DecodeSuperblock(bytes, &read);
@@ -215,21 +211,35 @@ TEST(ClearListTest, PagesOlderThanTheLastClearOfTheirTagAreDead) {
   EXPECT_TRUE(clears.Dead(1, 10));
   EXPECT_FALSE(clears.Dead(1, 11));
   EXPECT_FALSE(clears.Dead(2, 10));
-  clears.AddFloor(20, 0);
+  clears.AddFloor(0, 20, 0);
   EXPECT_TRUE(clears.Dead(2, 20));
   EXPECT_FALSE(clears.Dead(2, 21));
   ASSERT_EQ(clears.tags().size(), 1u) << "its epoch is above that of the floor";
   EXPECT_EQ(clears.tags()[0].epoch, 100u);
 }
 
-TEST(ClearListTest, TheOldestClearBecomesTheFloor) {
+TEST(ClearListTest, TheOldestClearOfTheLargestGroupBecomesItsFloor) {
   ClearList clears;
-  for (uint64_t i = 0; i < ClearList::kMostTags + 1; ++i)
-    clears.Add({.tag = i, .sequence = 100 + i, .epoch = 7});
+  clears.Add({.tag = TagIn(2, 1), .sequence = 50, .epoch = 3});
+  for (uint64_t i = 0; i < ClearList::kMostTags; ++i)
+    clears.Add({.tag = TagIn(1, i), .sequence = 100 + i, .epoch = 7});
   EXPECT_EQ(clears.tags().size(), ClearList::kMostTags);
-  EXPECT_EQ(clears.floor_sequence(), 100u);
-  EXPECT_TRUE(clears.Dead(123456, 100));
-  EXPECT_FALSE(clears.Dead(123456, 101));
+  EXPECT_EQ(clears.floors()[1].sequence, 100u);
+  EXPECT_TRUE(clears.Dead(TagIn(1, 123456), 100));
+  EXPECT_FALSE(clears.Dead(TagIn(1, 123456), 101));
+  EXPECT_TRUE(clears.Dead(TagIn(2, 1), 50)) << "which is older than all of them";
+  EXPECT_FALSE(clears.Dead(TagIn(2, 2), 50));
+  EXPECT_EQ(clears.forgotten(), (std::vector<ForgottenClears>{{1, 7, 0}}));
+}
+
+TEST(ClearListTest, WhatMembersHaveForgottenIsSaidWhereItIsNotLess) {
+  ClearList clears;
+  clears.AddFloor(3, 20, 9);
+  clears.Forgotten({.group = 3, .epoch = 8, .digest = 1});
+  clears.Forgotten({.group = 4, .epoch = 8, .digest = 2});
+  EXPECT_EQ(clears.forgotten(), (std::vector<ForgottenClears>{{3, 9, 0}, {4, 8, 2}}));
+  clears.Forgotten({.group = 3, .epoch = 9, .digest = 5});
+  EXPECT_EQ(clears.forgotten(), (std::vector<ForgottenClears>{{3, 9, 5}, {4, 8, 2}}));
 }
 
 TEST(ClearListTest, MergedListsKnowWhatEitherKnows) {
@@ -237,16 +247,16 @@ TEST(ClearListTest, MergedListsKnowWhatEitherKnows) {
   a.Add({.tag = 1, .sequence = 10, .epoch = 1});
   b.Add({.tag = 1, .sequence = 12, .epoch = 2});
   b.Add({.tag = 2, .sequence = 3, .epoch = 2});
-  a.AddFloor(4, 0);
-  a.Forgotten({.epoch = 3, .digest = 9});
-  b.Forgotten({.epoch = 2, .digest = 8});
+  a.AddFloor(0, 4, 0);
+  a.Forgotten({.group = 0, .epoch = 3, .digest = 9});
+  b.Forgotten({.group = 0, .epoch = 2, .digest = 8});
   ClearList ab = a, ba = b;
   ab.Merge(b);
   ba.Merge(a);
   EXPECT_EQ(ab, ba);
   EXPECT_TRUE(ab.Dead(1, 12));
   EXPECT_TRUE(ab.Dead(3, 4));
-  EXPECT_EQ(ab.forgotten().digest, 9u);
+  EXPECT_EQ(ab.floors()[0].digest, 9u);
 }
 
 }  // namespace

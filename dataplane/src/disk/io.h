@@ -61,6 +61,7 @@ class IoEngine {
  public:
   virtual ~IoEngine() = default;
   virtual std::string_view name() const = 0;
+  // Waits for no drive: callers hold locks, and the one that ends reads may be among them.
   virtual void Submit(std::span<IoRequest* const> requests) = 0;
   // Fills `ended` from its beginning; waits at most `timeout` for the first one. Returns how many.
   virtual size_t Wait(std::span<IoRequest*> ended, Duration timeout) = 0;

@@ -1,4 +1,7 @@
 // IoEngine over Linux AIO, by its system calls. Needs O_DIRECT: other files make io_submit wait.
+//
+// With it, writes may wait there too: for the file system, or for room in the drive's queue. So a
+// thread hands over all that is no read.
 
 #include <errno.h>
 #include <linux/aio_abi.h>
@@ -6,9 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <mutex>
+#include <thread>
 
+#include "base/thread.h"
 #include "disk/io_engines.h"
+#include "disk/io_queue.h"
 
 namespace peercache::disk {
 namespace {
@@ -19,18 +26,67 @@ class Aio final : public IoEngine {
  public:
   explicit Aio(int fd) : fd_(fd) {}
   ~Aio() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    begun_.notify_one();
+    if (writer_.joinable()) writer_.join();
     if (context_ != 0) syscall(SYS_io_destroy, context_);
   }
 
   Status Make(unsigned depth) {
-    if (syscall(SYS_io_setup, depth, &context_) == 0) return {};
-    if (errno == EAGAIN) return Unavailable("aio has no room left: raise the sysctl fs.aio-max-nr");
-    return FromErrno("aio is not allowed here", errno);
+    if (syscall(SYS_io_setup, depth, &context_) != 0) {
+      if (errno != EAGAIN) return FromErrno("aio is not allowed here", errno);
+      return Unavailable("aio has no room left: raise the sysctl fs.aio-max-nr");
+    }
+    Result<std::thread> thread = StartThread([this] { Write(); });
+    if (!thread.ok()) return thread.status();
+    writer_ = std::move(thread).value();
+    return {};
   }
 
   std::string_view name() const override { return IoKindName(IoKind::kAio); }
 
   void Submit(std::span<IoRequest* const> requests) override {
+    if (requests.front()->op == IoRequest::Op::kRead) return HandOver(requests);
+    {
+      const std::lock_guard lock(mutex_);
+      for (IoRequest* request : requests) writes_.Push(request);
+    }
+    begun_.notify_one();
+  }
+
+  size_t Wait(std::span<IoRequest*> ended, Duration timeout) override {
+    if (const size_t failed = TakeFailed(ended); failed != 0) return failed;
+    timespec limit{};
+    limit.tv_sec = timeout.count() / 1'000'000'000;
+    limit.tv_nsec = timeout.count() % 1'000'000'000;
+    io_event events[64];
+    const long count = syscall(SYS_io_getevents, context_, 1,
+                               std::min<size_t>(ended.size(), std::size(events)), events, &limit);
+    if (count <= 0) return 0;
+    for (long i = 0; i < count; ++i) {
+      ended[i] = reinterpret_cast<IoRequest*>(events[i].data);
+      ended[i]->handed_over.load(std::memory_order_acquire);
+      ended[i]->result = events[i].res;
+    }
+    return static_cast<size_t>(count);
+  }
+
+ private:
+  void Write() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      begun_.wait(lock, [&] { return stop_ || !writes_.empty(); });
+      if (writes_.empty()) return;
+      IoRequest* const request = writes_.Pop();
+      lock.unlock();
+      HandOver({&request, 1});
+      lock.lock();
+    }
+  }
+  void HandOver(std::span<IoRequest* const> requests) {
     while (!requests.empty()) {
       const auto batch = requests.first(std::min(requests.size(), kBatch));
       iocb blocks[kBatch];
@@ -65,45 +121,26 @@ class Aio final : public IoEngine {
       requests = requests.subspan(batch.size());
     }
   }
-
-  size_t Wait(std::span<IoRequest*> ended, Duration timeout) override {
-    if (const size_t failed = TakeFailed(ended); failed != 0) return failed;
-    timespec limit{};
-    limit.tv_sec = timeout.count() / 1'000'000'000;
-    limit.tv_nsec = timeout.count() % 1'000'000'000;
-    io_event events[64];
-    const long count = syscall(SYS_io_getevents, context_, 1,
-                               std::min<size_t>(ended.size(), std::size(events)), events, &limit);
-    if (count <= 0) return 0;
-    for (long i = 0; i < count; ++i) {
-      ended[i] = reinterpret_cast<IoRequest*>(events[i].data);
-      ended[i]->handed_over.load(std::memory_order_acquire);
-      ended[i]->result = events[i].res;
-    }
-    return static_cast<size_t>(count);
-  }
-
- private:
   void Fail(IoRequest* request, int error) {
     const std::lock_guard lock(mutex_);
     request->result = -error;
-    request->next_in_engine = failed_;
-    failed_ = request;
+    failed_.Push(request);
   }
   size_t TakeFailed(std::span<IoRequest*> ended) {
     const std::lock_guard lock(mutex_);
     size_t count = 0;
-    while (failed_ != nullptr && count < ended.size()) {
-      ended[count++] = failed_;
-      failed_ = failed_->next_in_engine;
-    }
+    while (!failed_.empty() && count < ended.size()) ended[count++] = failed_.Pop();
     return count;
   }
 
   const int fd_;
   aio_context_t context_ = 0;
   std::mutex mutex_;
-  IoRequest* failed_ = nullptr;  // refused by io_submit; Wait says so
+  std::condition_variable begun_;
+  IoQueue writes_;  // and syncs
+  IoQueue failed_;  // refused by io_submit; Wait says so
+  bool stop_ = false;
+  std::thread writer_;
 };
 
 }  // namespace

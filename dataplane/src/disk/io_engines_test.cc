@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -110,6 +112,50 @@ TEST_P(IoEngineTest, WaitsNoLongerThanItMay) {
 INSTANTIATE_TEST_SUITE_P(Kinds, IoEngineTest,
                          ::testing::Values(IoKind::kUring, IoKind::kAio, IoKind::kThreads),
                          [](const auto& kind) { return std::string(IoKindName(kind.param)); });
+
+// A pipe that is full: a write may wait in io_submit for as long as it likes.
+TEST(AioTest, AWriteThatWaitsKeepsNobodyFromReading) {
+  constexpr size_t kBytes = 1 << 20, kRead = 16 << 10;
+  peercache::testing::TempDir folder{"/var/tmp"};
+  const std::string path = folder.path() + "/pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  Result<ChosenIo> io = ChooseIo(IoKind::kAio, fd.get(), kDepth);
+  if (!io.ok()) GTEST_SKIP() << io.status().message();
+  AlignedBuffer written(kBytes), back(kRead);
+  IoRequest write, read;
+  write.Set(IoRequest::Op::kWrite, written.data(), kBytes, 0);
+  std::atomic<bool> submitted{false};
+  std::thread submitter([&] {
+    IoRequest* const requests[] = {&write};
+    io->engine->Submit(requests);
+    submitted = true;
+  });
+  EXPECT_TRUE(peercache::testing::Eventually([&] { return submitted.load(); }));
+  std::array<IoRequest*, 8> ended;
+  bool write_ended = false;
+  for (size_t sum = 0; sum < kBytes || !write_ended;) {
+    bool reading = sum < kBytes;
+    if (reading) {
+      read.Set(IoRequest::Op::kRead, back.data(), kRead, 0);
+      IoRequest* const requests[] = {&read};
+      io->engine->Submit(requests);
+    }
+    do {
+      const size_t count = io->engine->Wait(ended, peercache::testing::kEndsAHang);
+      ASSERT_NE(count, 0u);
+      for (size_t i = 0; i < count; ++i) {
+        write_ended |= ended[i] == &write;
+        if (ended[i] != &read) continue;
+        ASSERT_GT(read.result, 0);
+        sum += static_cast<size_t>(read.result);
+        reading = false;
+      }
+    } while (reading);
+  }
+  EXPECT_EQ(write.result, static_cast<int64_t>(kBytes));
+  submitter.join();
+}
 
 // As in a pod under containerd's profile.
 TEST(ChooseIoTest, SaysWhyItTookAnother) {

@@ -12,32 +12,13 @@
 
 #include "base/thread.h"
 #include "disk/io_engines.h"
+#include "disk/io_queue.h"
 
 namespace peercache::disk {
 namespace {
 
 // More requests wait for a thread. One at a time gets a tenth of what a drive can do.
 constexpr unsigned kMostThreads = 16;
-
-// First in, first out, by the links that requests have for their engine.
-class Queue {
- public:
-  bool empty() const { return first_ == nullptr; }
-  void Push(IoRequest* request) {
-    request->next_in_engine = nullptr;
-    (empty() ? first_ : last_->next_in_engine) = request;
-    last_ = request;
-  }
-  IoRequest* Pop() {
-    IoRequest* request = first_;
-    first_ = request->next_in_engine;
-    return request;
-  }
-
- private:
-  IoRequest* first_ = nullptr;
-  IoRequest* last_ = nullptr;
-};
 
 class Threads final : public IoEngine {
  public:
@@ -114,7 +95,7 @@ class Threads final : public IoEngine {
   const int fd_;
   std::mutex mutex_;
   std::condition_variable begun_, ended_cv_;
-  Queue waiting_, ended_;
+  IoQueue waiting_, ended_;
   bool stop_ = false;
   std::vector<std::thread> threads_;
 };

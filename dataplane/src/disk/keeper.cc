@@ -18,7 +18,7 @@ constexpr Duration kMovePatience = std::chrono::seconds(5);
 
 Keeper::Keeper(uint16_t number, const Geometry& geometry, Device* device, Regions* regions,
                Catalog* catalog, Log* log, Counts* counts, Recovery recovery,
-               std::function<bool(uint64_t)> may_reinsert)
+               std::function<bool(uint64_t)> may_reinsert, std::function<Status()> rejoin)
     : number_(number),
       geometry_(geometry),
       device_(device),
@@ -27,7 +27,8 @@ Keeper::Keeper(uint16_t number, const Geometry& geometry, Device* device, Region
       log_(log),
       counts_(counts),
       recovery_(std::move(recovery)),
-      may_reinsert_(std::move(may_reinsert)) {}
+      may_reinsert_(std::move(may_reinsert)),
+      rejoin_(std::move(rejoin)) {}
 
 Status Keeper::Start() {
   Result<std::thread> thread = StartThread([this] { Run(); });
@@ -51,39 +52,48 @@ void Keeper::Wake() {
 }
 
 void Keeper::Run() {
-  Recover();
-  while (!stopping() && device_->on()) {
+  while (!stopping()) {
     catalog_->Sweep();
-    MakeRoom();
+    if (!device_->on()) {
+      WhileOff();
+    } else {
+      if (!recovered()) Recover();
+      MakeRoom();
+    }
     std::unique_lock lock(mutex_);
     wake_.wait_for(lock, kKeeperTick, [&] { return wanted_ || stopping(); });
     wanted_ = false;
   }
-  if (device_->on()) return;
-  // What is under way may still be committed, after which it has to go, too.
-  while (!stopping()) {
-    catalog_->Sweep();
-    for (uint32_t region = 0; region < geometry_.regions; ++region)
-      catalog_->DropRegion({number_, region});
-    std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, 10 * kKeeperTick, [&] { return wanted_ || stopping(); });
-    wanted_ = false;
+}
+
+void Keeper::WhileOff() {
+  const TimePoint now = Clock::now();
+  if (device_->Due(now)) device_->Try(rejoin_);
+  if (device_->on()) catalog_->TellBack();
+  if (!device_->Lost(now) || now < drop_at_) return;
+  // Again and again: what is under way may still be committed, after which it has to go, too.
+  drop_at_ = now + 10 * kKeeperTick;
+  for (uint32_t region = 0; region < geometry_.regions; ++region) {
+    catalog_->DropRegion({number_, region});
+    regions_->Forget(region);
   }
+  read_ = 0;
+  recovered_.store(false, std::memory_order_release);
 }
 
 void Keeper::Recover() {
-  const Result<std::vector<uint32_t>> order = recovery_.Probe();
-  if (!order.ok()) {
-    device_->TurnOff(order.status().message());
-    return;
-  }
-  found_ = static_cast<uint32_t>(order->size());
-  for (size_t i = 0; i < order->size(); ++i) {
+  if (!probed_ && !recovery_.Probe()) return;
+  probed_ = true;
+  recovery_.Restart();
+  const std::vector<uint32_t> unread = regions_->In(Regions::State::kUnread);
+  found_ = read_ + static_cast<uint32_t>(unread.size());
+  for (size_t i = 0; i < unread.size(); ++i) {
     if (stopping() || !device_->on()) return;
     catalog_->Sweep();
     MakeRoom();
-    const bool last = i + 1 == order->size();
-    recovery_.Read((*order)[i], last ? std::nullopt : std::optional((*order)[i + 1]));
+    const bool last = i + 1 == unread.size();
+    recovery_.Read(unread[i], last ? std::nullopt : std::optional(unread[i + 1]));
+    if (!device_->on()) return;
     ++read_;
   }
   recovered_.store(true, std::memory_order_release);

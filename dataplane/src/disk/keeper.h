@@ -1,8 +1,9 @@
 // Keeper: the thread of one device that may wait. It recovers what is on the device, and keeps
 // regions free for the log: it gives up the oldest region, after it has written those of its pages
 // anew that were read since they were written (at most half of a region, or nothing would ever
-// leave). It sweeps cleared pages out of the catalog, whichever device they are on. When its device
-// is off, all pages of it leave the catalog.
+// leave). It sweeps cleared pages out of the catalog, whichever device they are on. It tries a
+// device that is off again. When that stays off, all pages of it leave the catalog; they are
+// recovered when it is back.
 #pragma once
 
 #include <atomic>
@@ -22,10 +23,11 @@ namespace peercache::disk {
 
 class Keeper {
  public:
-  // `may_reinsert` is asked before each page that is written anew, with its bytes.
+  // `may_reinsert` is asked before each page that is written anew, with its bytes. `rejoin` has the
+  // device's superblocks say what has happened while it was off.
   Keeper(uint16_t number, const Geometry& geometry, Device* device, Regions* regions,
          Catalog* catalog, Log* log, Counts* counts, Recovery recovery,
-         std::function<bool(uint64_t)> may_reinsert);
+         std::function<bool(uint64_t)> may_reinsert, std::function<Status()> rejoin);
   ~Keeper() { Stop(); }
   Status Start();
   void Stop();
@@ -42,7 +44,9 @@ class Keeper {
   static constexpr uint32_t kFreeRegions = 3;
 
   void Run();
+  // Of all that the device has; goes on where it was when the device went off.
   void Recover();
+  void WhileOff();
   bool ShortOfRoom() const;
   void MakeRoom();
   void GiveUp(uint32_t region);
@@ -59,6 +63,9 @@ class Keeper {
   Counts* const counts_;
   Recovery recovery_;
   const std::function<bool(uint64_t)> may_reinsert_;
+  const std::function<Status()> rejoin_;
+  bool probed_ = false;
+  TimePoint drop_at_{};
   std::atomic<uint32_t> read_{0}, found_{0};
   std::atomic<bool> recovered_{false}, stop_{false};
   std::mutex mutex_;

@@ -1,7 +1,11 @@
 #include "disk/log.h"
 
+#include <errno.h>
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "base/checksum.h"
@@ -26,6 +30,7 @@ Log::Log(uint16_t number, uint64_t file_id, const Geometry& geometry, const LogL
       // Two pages of the greatest length, so that one is copied while another one is written.
       buffers_(std::max<uint64_t>(8, 2 * (AlignUp(limits.max_page_bytes) / kWriteBytes + 1))),
       memory_(buffers_.size() * kWriteBytes),
+      pause_(limits.pause),
       pending_(kMostPending),
       contents_(file_id, geometry, device, regions, limits.flush_after / 2) {
   for (Buffer& buffer : buffers_) buffer.log = this;
@@ -62,6 +67,10 @@ Log::Taken Log::Append(const DiskPage& page, std::span<const std::byte> bytes, b
   const uint64_t room = AlignUp(bytes.size());
   const std::lock_guard lock(append_);
   if (!device_->on()) return Taken::kOff;
+  {
+    const std::lock_guard state(state_);
+    if (write_error_ != 0 && pause_.Waits(Clock::now())) return Taken::kQueue;
+  }
   if (!Room(room, moves)) return Taken::kRegion;
   {
     const std::lock_guard state(state_);
@@ -115,7 +124,8 @@ void Log::Seal() {
   buffer.request.done = [](IoRequest* request) {
     auto* ended = static_cast<Buffer*>(request->context);
     const std::lock_guard ending(ended->log->state_);
-    ended->failed = request->result != static_cast<int64_t>(ended->used);
+    if (request->result != static_cast<int64_t>(ended->used))
+      ended->error = request->result < 0 ? static_cast<int>(-request->result) : EIO;
     ended->done = true;
     --ended->log->in_flight_;
   };
@@ -144,41 +154,57 @@ void Log::Pump(TimePoint now) {
       }
       --in_flight_;
     }
-    buffer.failed = buffer.done = true;
+    buffer.error = ENODEV;
+    buffer.done = true;
     ++submitted_;
   }
 }
 
-void Log::Complete() {
+void Log::Ended(int error, TimePoint now) {
+  // What was sent before the pause says nothing new.
+  if (!device_->on() || pause_.Waits(now)) return;
+  write_error_ = error;
+  if (error != 0) pause_.Failed(now);
+}
+
+void Log::Complete(TimePoint now) {
   for (; completed_ != submitted_ && At(completed_).done; ++completed_) {
     Buffer& buffer = At(completed_);
-    if (buffer.failed) {
+    Ended(buffer.error, now);
+    if (buffer.error != 0) {
       for (uint64_t i = committed_; i != appended_; ++i) {
         Pending& pending = pending_[i % kMostPending];
         if (pending.first > completed_ || pending.last < completed_) continue;
         pending.failed = true;
-        failed_epoch_ = std::max(failed_epoch_, pending.epoch);
       }
     }
-    buffer.done = buffer.failed = false;
+    buffer.done = false;
+    buffer.error = 0;
   }
 }
 
 Duration Log::Tick() {
   const TimePoint now = Clock::now();
   bool flush;
+  int error_before;
   {
     const std::lock_guard lock(state_);
     flush = flush_wanted_ != 0;
+    error_before = write_error_;
   }
   SealOld(now, flush);
   {
     const std::lock_guard lock(state_);
-    Complete();
+    Complete(now);
     Pump(now);
   }
   Commit();
   NoteCommitted(now, flush);
+  if (const int error = write_error(); error != 0 && error_before == 0)
+    spdlog::error("disk {}: a write has failed: {}; new pages wait, and one is tried now and then",
+                  device_->path(), std::generic_category().message(error));
+  else if (error == 0 && error_before != 0)
+    spdlog::info("disk {}: writes work again", device_->path());
   const std::lock_guard lock(state_);
   if (safe_ >= flush_wanted_) flush_wanted_ = 0;
   progress_.notify_all();
@@ -251,6 +277,7 @@ void Log::NoteCommitted(TimePoint now, bool flush) {
     const uint64_t epoch = regions_->epoch(failed);
     const std::lock_guard lock(state_);
     failed_epoch_ = std::max(failed_epoch_, epoch);
+    Ended(EIO, now);
   };
   progress(flush);
   for (; noted != committed_; ++noted) {
@@ -277,6 +304,11 @@ Status Log::Flush(TimePoint deadline) {
       return DeadlineExceeded("writing to " + device_->path() + " takes longer");
   }
   return {};
+}
+
+int Log::write_error() const {
+  const std::lock_guard lock(state_);
+  return write_error_;
 }
 
 uint64_t Log::queued_bytes() const {

@@ -8,7 +8,10 @@
 //                now on
 //   contents     a block that names the page is written (contents.h): it survives a crash
 //
-// A region whose write fails is closed: the pages in the buffer that failed are dropped.
+// The pages in a buffer whose write fails are dropped. Nothing is put for a while then (backoff.h):
+// a full file system, or a drive that fails its writes, may still be read. A region is closed when
+// its contents cannot be written: the pages in it are found until it is given up, and not after a
+// crash.
 //
 // Costs: Append copies once and takes a lock for as long; it allocates nothing and waits for no
 // device. The copy is what makes slots of the pool free at once and small pages large writes; it is
@@ -24,6 +27,7 @@
 #include <vector>
 
 #include "disk/aligned.h"
+#include "disk/backoff.h"
 #include "disk/catalog.h"
 #include "disk/contents.h"
 #include "disk/counts.h"
@@ -55,6 +59,8 @@ class Log {
 
   // Bytes that wait to be written or are being written.
   uint64_t queued_bytes() const;
+  // Of the last write, when it has failed and none has worked since; 0: it has not.
+  int write_error() const;
 
  private:
   struct Buffer {
@@ -62,7 +68,7 @@ class Log {
     Log* log = nullptr;
     uint32_t used = 0;
     bool done = false;
-    bool failed = false;
+    int error = 0;
   };
   struct Pending {
     DiskPage page;
@@ -85,7 +91,8 @@ class Log {
   void SealOld(TimePoint now, bool flush);
   // Under state_.
   void Pump(TimePoint now);
-  void Complete();
+  void Complete(TimePoint now);
+  void Ended(int error, TimePoint now);  // a write; 0: well
   void Commit();
   void NoteCommitted(TimePoint now, bool flush);
 
@@ -116,6 +123,8 @@ class Log {
   std::condition_variable progress_;
   uint64_t completed_ = 0, submitted_ = 0, sealed_ = 0;
   uint32_t in_flight_ = 0;
+  int write_error_ = 0;
+  Backoff pause_;         // after it
   double allowance_ = 0;  // of write_rate
   TimePoint allowed_at_{};
   uint64_t failed_epoch_ = 0;  // of a region that must not be written any more

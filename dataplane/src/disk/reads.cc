@@ -14,8 +14,9 @@ Reads::Reads(std::vector<Part> parts, Catalog* catalog, Counts* counts)
       counts_(counts),
       tails_(uint64_t{kTails} * kBlock) {
   for (const Part& part : parts_)
-    if (part.device != nullptr)
-      memory_alignment_ = std::max(memory_alignment_, part.device->file().memory_alignment);
+    memory_alignment_ =
+        std::max(memory_alignment_,
+                 part.device != nullptr ? part.device->file().memory_alignment : uint32_t{kBlock});
   for (uint32_t i = 0; tails_ && i < kTails; ++i)
     free_tails_.push_back(tails_.data() + uint64_t{i} * kBlock);
 }

@@ -38,9 +38,11 @@ class Reads {
     Geometry geometry;
   };
 
-  // parts[i] is device i; one without a device is lost.
+  // parts[i] is device i; one without a device is lost, or joins later.
   Reads(std::vector<Part> parts, Catalog* catalog, Counts* counts);
 
+  // Before any page of the device is found.
+  void Join(size_t device, Device* opened) { parts_[device].device = opened; }
   // How many are late. All others have ended, and nothing of them is used any more.
   size_t Read(std::span<DiskRead* const> reads, TimePoint deadline);
   uint32_t memory_alignment() const { return memory_alignment_; }
@@ -63,7 +65,7 @@ class Reads {
   std::byte* TakeTail();
   void GiveTail(std::byte* tail);
 
-  const std::vector<Part> parts_;
+  std::vector<Part> parts_;
   Catalog* const catalog_;
   Counts* const counts_;
   uint32_t memory_alignment_ = 1;

@@ -10,53 +10,41 @@ constexpr Duration kReadPatience = std::chrono::seconds(30);
 
 }  // namespace
 
-Result<std::vector<uint32_t>> Recovery::Probe() {
-  struct Found {
-    uint64_t epoch;
-    uint32_t region;
-  };
-  std::vector<Found> found;
+bool Recovery::Probe() {
   std::vector<std::shared_ptr<Transfer>> transfers;
   for (uint32_t i = 0; i < kProbes; ++i) transfers.push_back(Transfer::Make(2 * kBlock));
-  for (uint32_t first = 0; first < geometry_.regions; first += kProbes) {
-    const uint32_t count = std::min(kProbes, geometry_.regions - first);
-    for (uint32_t i = 0; i < count; ++i)
-      transfers[i]->Start(device_, IoRequest::Op::kRead, geometry_.region_at(first + i),
-                          2 * kBlock);
-    for (uint32_t i = 0; i < count; ++i) {
+  const std::vector<uint32_t> all = regions_->In(Regions::State::kUnknown);
+  for (std::span<const uint32_t> rest = all; !rest.empty();) {
+    const auto some = rest.first(std::min<size_t>(kProbes, rest.size()));
+    rest = rest.subspan(some.size());
+    for (size_t i = 0; i < some.size(); ++i)
+      transfers[i]->Start(device_, IoRequest::Op::kRead, geometry_.region_at(some[i]), 2 * kBlock);
+    for (size_t i = 0; i < some.size(); ++i) {
+      const uint32_t region = some[i];
       const Status read = transfers[i]->Await(Clock::now() + kReadPatience);
+      if (read.code() == Code::kDeadlineExceeded || !device_->on()) return false;
       uint64_t epoch = 0;
       uint32_t corrupt = 0;
-      if (read.code() == Code::kDeadlineExceeded || !device_->on())
-        return Unavailable(device_->path() + ": " + read.message());
       if (!read.ok()) {
         // Unread, it is written anew when its turn comes.
         counts_->recovered.Add(Recovered::kUnreadable);
       } else {
         for (uint32_t block = 0; block < 2; ++block) {
           const auto bytes = transfers[i]->bytes().subspan(block * kBlock, kBlock);
-          const ContentsState state =
-              DecodeContents(bytes, file_id_, geometry_, first + i, &block_);
+          const ContentsState state = DecodeContents(bytes, file_id_, geometry_, region, &block_);
           if (state == ContentsState::kValid) epoch = std::max(epoch, block_.epoch);
           if (state == ContentsState::kCorrupt) ++corrupt;
         }
       }
       if (epoch != 0) {
-        found.push_back({epoch, first + i});
+        regions_->Found(region, epoch);
       } else {
         counts_->recovered.Add(Recovered::kCorruptBlock, corrupt);
-        regions_->Free(first + i);
+        regions_->Free(region);
       }
     }
   }
-  std::sort(found.begin(), found.end(),
-            [](const Found& a, const Found& b) { return a.epoch > b.epoch; });
-  std::vector<uint32_t> order;
-  for (const Found& f : found) {
-    regions_->Found(f.region, f.epoch);
-    order.push_back(f.region);
-  }
-  return order;
+  return true;
 }
 
 std::shared_ptr<Transfer> Recovery::Begin(uint32_t region, uint32_t first) const {
@@ -79,6 +67,7 @@ void Recovery::Read(uint32_t region, std::optional<uint32_t> next) {
     std::shared_ptr<Transfer> rest;
     if (after < geometry_.contents_blocks()) rest = Begin(region, after);
     if (const Status read = transfer->Await(Clock::now() + kReadPatience); !read.ok()) {
+      if (!device_->on()) return;  // it is read when that is back
       counts_->recovered.Add(Recovered::kUnreadable);
       break;
     }

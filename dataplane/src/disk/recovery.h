@@ -35,8 +35,10 @@ class Recovery {
         catalog_(catalog),
         counts_(counts) {}
 
-  // Regions with pages, the youngest first. Fails when the device does.
-  Result<std::vector<uint32_t>> Probe();
+  // False: the device went off; probes the other regions when it is back.
+  bool Probe();
+  // Before the first Read after the device was off.
+  void Restart() { ahead_ = {}; }
   // Does nothing when the region has been given up meanwhile. `next`, if any, is begun to be read:
   // the device works while pages are taken in.
   void Read(uint32_t region, std::optional<uint32_t> next);

@@ -6,13 +6,16 @@
 //   free -> open          Open: the log writes to it, under a new epoch
 //   open -> closed        Close
 //   closed, unread -> free   Free: its pages have left the catalog
+//   closed -> unread      Forget: they have, and are on the device
 //
 // Regions are given up first in, first out: the lowest epoch first. A region whose pages are not
 // yet in its contents blocks is not given up. Thread-safe; a search looks at all regions, some ten
 // microseconds for a TiB, once per region that is written.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -62,12 +65,25 @@ class Regions {
     return oldest;
   }
   void Free(uint32_t region) { Set(region, State::kFree); }
+  void Forget(uint32_t region) {
+    const std::lock_guard lock(mutex_);
+    if (regions_[region].state == State::kClosed) regions_[region].state = State::kUnread;
+  }
   void Found(uint32_t region, uint64_t epoch) {
     const std::lock_guard lock(mutex_);
     regions_[region].epoch = epoch;
     regions_[region].state = State::kUnread;
   }
 
+  // The youngest first.
+  std::vector<uint32_t> In(State state) const {
+    const std::lock_guard lock(mutex_);
+    std::vector<uint32_t> found;
+    for (uint32_t i = 0; i < size(); ++i)
+      if (regions_[i].state == state) found.push_back(i);
+    std::ranges::sort(found, std::greater<>(), [&](uint32_t i) { return regions_[i].epoch; });
+    return found;
+  }
   State state(uint32_t region) const {
     const std::lock_guard lock(mutex_);
     return regions_[region].state;

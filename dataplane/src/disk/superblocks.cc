@@ -2,22 +2,30 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <memory>
+
 namespace peercache::disk {
 namespace {
 
 // A device that takes longer turns itself off.
 constexpr Duration kSuperblockPatience = std::chrono::seconds(10);
+// After which it is seen that a device is off that has not ended what was under way.
+constexpr Duration kLookAgain = milliseconds(100);
+
+Status AwaitEnd(Transfer* transfer, const Device& device) {
+  const TimePoint deadline = Clock::now() + kSuperblockPatience;
+  const bool on = device.on();
+  while (!transfer->ended() && device.on() == on && Clock::now() < deadline)
+    (void)transfer->Await(std::min(deadline, Clock::now() + kLookAgain));
+  return transfer->Await(Clock::now()).Annotate("writing the superblocks");
+}
 
 }  // namespace
 
 Result<FoundSuperblock> LoadSuperblock(Device* device, const std::string& cluster) {
   const std::string& path = device->path();
   FoundSuperblock found;
-  if (device->file().bytes == 0) return found;
-  if (device->file().bytes < kFirstRegionAt) {
-    found.why_not = "the file was cut off";
-    return found;
-  }
   bool corrupt = false;
   for (size_t copy = 0; copy < kSuperblockAt.size(); ++copy) {
     const uint64_t at = kSuperblockAt[copy];
@@ -50,45 +58,29 @@ Result<FoundSuperblock> LoadSuperblock(Device* device, const std::string& cluste
   return found;
 }
 
-void SuperblockWriter::Start(Device* device, Superblock* superblock) {
-  ++superblock->written;
-  device_ = device;
-  step_ = 0;
-  transfer_ = Transfer::Make(kSuperblockBytes);
-  EncodeSuperblock(*superblock, transfer_->bytes());
-  Begin();
-}
-
-void SuperblockWriter::Begin() {
-  const size_t copy = step_ < kSteps / 2 ? 1 - keep_ : keep_;
-  if (step_ % 2 == 0)
-    transfer_->Start(device_, IoRequest::Op::kWrite, kSuperblockAt[copy], kSuperblockBytes);
-  else
-    transfer_->Start(device_, IoRequest::Op::kSync, 0, 0);
-}
-
-bool SuperblockWriter::Advance(TimePoint deadline) {
-  if (step_ + 1 == kSteps || !transfer_->Await(deadline).ok()) return false;
-  ++step_;
-  Begin();
-  return true;
-}
-
-std::optional<Status> SuperblockWriter::Await(TimePoint deadline) {
-  while (Advance(deadline)) {
+std::vector<Status> SaveSuperblocks(std::span<const SuperblockToSave> all) {
+  std::vector<Status> saved(all.size());
+  std::vector<std::shared_ptr<Transfer>> transfers;
+  for (const SuperblockToSave& one : all) {
+    ++one.superblock->written;
+    transfers.push_back(Transfer::Make(kSuperblockBytes));
+    EncodeSuperblock(*one.superblock, transfers.back()->bytes());
   }
-  Status ended = transfer_->Await(deadline);
-  if (!transfer_->ended()) return std::nullopt;
-  if (ended.ok() && step_ + 1 != kSteps) return std::nullopt;  // the step ended just now
-  transfer_.reset();
-  return ended.Annotate("writing the superblocks");
-}
-
-Status SaveSuperblock(SuperblockWriter* writer, Device* device, Superblock* superblock) {
-  writer->Start(device, superblock);
-  const TimePoint deadline = Clock::now() + SuperblockWriter::kSteps * kSuperblockPatience;
-  if (std::optional<Status> ended = writer->Await(deadline)) return *std::move(ended);
-  return DeadlineExceeded(device->path() + " does not answer: writing the superblocks");
+  const auto step = [&](IoRequest::Op op, bool last) {
+    const bool sync = op == IoRequest::Op::kSync;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const uint64_t at = kSuperblockAt[last ? all[i].keep : 1 - all[i].keep];
+      if (saved[i].ok())
+        transfers[i]->Start(all[i].device, op, sync ? 0 : at, sync ? 0 : kSuperblockBytes);
+    }
+    for (size_t i = 0; i < all.size(); ++i)
+      if (saved[i].ok()) saved[i] = AwaitEnd(transfers[i].get(), *all[i].device);
+  };
+  for (const bool last : {false, true}) {  // model drives: both_copies
+    step(IoRequest::Op::kWrite, last);
+    step(IoRequest::Op::kSync, last);
+  }
+  return saved;
 }
 
 }  // namespace peercache::disk

@@ -3,9 +3,10 @@
 // is begun, and the newer one of those that were read is overwritten last.
 #pragma once
 
-#include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "disk/device.h"
 #include "disk/format.h"
@@ -18,35 +19,18 @@ struct FoundSuperblock {
   std::string why_not;  // for the log, when a file that was there cannot be used
 };
 
-// Fails for a file of a newer format or of another cluster, and when the device does.
+// Of a file that was there when it was opened, or that this process has written to since. Fails for
+// a file of a newer format or of another cluster, and when the device does.
 Result<FoundSuperblock> LoadSuperblock(Device* device, const std::string& cluster);
 
-// Writes both copies, each with a sync, without waiting: so that many devices do so at once.
-class SuperblockWriter {
- public:
-  static constexpr int kSteps = 4;
-
-  // `keep`: the copy that is overwritten last.
-  explicit SuperblockWriter(size_t keep = 0) : keep_(keep) {}
-  // Counts `written` up. Not while one is under way.
-  void Start(Device* device, Superblock* superblock);
-  bool under_way() const { return transfer_ != nullptr; }
-  // Waits for the step under way, and begins the next one. False: it is the last one, or it has not
-  // ended by then, or has failed.
-  bool Advance(TimePoint deadline);
-  // ok: both are on the device (fdatasync). Nothing: they are not by then; ask again.
-  std::optional<Status> Await(TimePoint deadline);
-
- private:
-  void Begin();
-
-  Device* device_ = nullptr;
-  std::shared_ptr<Transfer> transfer_;  // while one is under way
-  size_t keep_;
-  int step_ = 0;
+struct SuperblockToSave {
+  Device* device = nullptr;
+  Superblock* superblock = nullptr;  // its `written` is counted up
+  size_t keep = 0;                   // the copy that is overwritten last
 };
 
-// The same, and waits.
-Status SaveSuperblock(SuperblockWriter* writer, Device* device, Superblock* superblock);
+// Writes both copies, each with a sync, on all devices at once. Waits for each until it has ended,
+// or the device is off. [i] is ok: both are on all[i].device (fdatasync).
+std::vector<Status> SaveSuperblocks(std::span<const SuperblockToSave> all);
 
 }  // namespace peercache::disk

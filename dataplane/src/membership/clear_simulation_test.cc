@@ -391,7 +391,7 @@ void ClearSimulation::TellAll(const std::shared_ptr<Clear>& clear) {
   SendAll(
       clear->by, which, kStall,
       [=, this, entry = clear->entry](int j) {
-        return Tell(j, {0, {entry}});
+        return Tell(j, {{}, {entry}});
       },
       [=, this](int j, const Answer& answer) {
         clear->stage[j] = answer.gone ? Stage::kGone : Stage::kSilent;
@@ -404,7 +404,7 @@ void ClearSimulation::TellAll(const std::shared_ptr<Clear>& clear) {
       },
       [=, this] {
         Member& m = members_[clear->by];
-        Learn(&m, {0, {clear->entry}});
+        Learn(&m, {{}, {clear->entry}});
         const bool here = Apply(clear->by);
         if (!here || *again) {
           if (*later) clear->entry.epoch = m.heard.NextEpoch(Wall(m));
@@ -426,7 +426,7 @@ void ClearSimulation::VouchAll(const std::shared_ptr<Clear>& clear) {
   SendAll(
       clear->by, [=](int j) { return clear->stage[j] == Stage::kKnows; }, kStall,
       [=, this](int j) {
-        Answer answer = Tell(j, {0, {clear->entry}});
+        Answer answer = Tell(j, {{}, {clear->entry}});
         Ended(j, clear->entry, unheard);
         return answer;
       },
@@ -453,7 +453,7 @@ void ClearSimulation::Await(const std::shared_ptr<Clear>& clear, bool first) {
   SendAll(
       clear->by, which, left,
       [=, this](int j) {
-        return Tell(j, {0, {clear->entry}});
+        return Tell(j, {{}, {clear->entry}});
       },
       [=, this](int j, const Answer& answer) {
         clear->stage[j] = answer.gone ? Stage::kGone : Stage::kSilent;

@@ -2,14 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 namespace peercache {
 namespace {
 
-ClearState Of(std::vector<ClearEntry> entries, uint64_t floor = 0) {
-  return {floor, std::move(entries)};
-}
+ClearState Of(std::vector<ClearEntry> entries) { return {{}, std::move(entries)}; }
+const std::vector<uint64_t> kFirst{0};  // the group of low tags
 // Clears tags from `first` to `last`, each at an epoch as high as its number.
 void Clear(ClearTable* table, uint64_t first, uint64_t last) {
   for (uint64_t tag = first; tag <= last; ++tag) table->Take(Of({{tag, tag}}));
@@ -53,7 +53,8 @@ TEST(ClearTable, TablesThatTellEachOtherAllAreEqual) {
     std::vector<ClearTable> tables(3);
     for (int i = 0; i < 1000; ++i) {
       ClearTable& table = tables[random() % tables.size()];
-      const uint64_t tag = random() % (round % 2 == 0 ? 20 : 2 * kMostClears);
+      const uint64_t number = random() % (round % 2 == 0 ? 20 : 2 * kMostClears);
+      const uint64_t tag = TagIn(random() % (1 + round % 4), number);
       if (random() % 3 == 0) {
         table.Take(tables[random() % tables.size()].state());
       } else {
@@ -72,21 +73,20 @@ TEST(ClearTable, TablesThatTellEachOtherAllAreEqual) {
   }
 }
 
-TEST(ClearTable, WhatIsForgottenCountsAsAClearOfEverything) {
+TEST(ClearTable, WhatIsForgottenCountsAsAClearOfItsGroup) {
   ClearTable table;
   Clear(&table, 1, kMostClears);
-  EXPECT_EQ(table.floor(), 0u);
-  EXPECT_EQ(table.forgotten(), 0u);
+  EXPECT_TRUE(table.forgotten().empty());
   table.Take(Of({{1000, 1000}}));
   EXPECT_EQ(table.size(), kMostClears);
-  EXPECT_EQ(table.floor(), 1u) << "of the oldest, which was forgotten";
-  EXPECT_NE(table.forgotten(), 0u);
+  EXPECT_EQ(table.Forgotten(0).epoch, 1u) << "of the oldest, which was forgotten";
+  EXPECT_NE(table.Forgotten(0).digest, 0u);
   EXPECT_EQ(table.EpochOf(1), 1u);
   EXPECT_GT(table.NextEpoch(0), 1000u);
-  EXPECT_TRUE(ClearTable().Missing(table.state()).all) << "for a member that has just started";
-  ClearState older = table.state();
-  older.forgotten = 0;
-  EXPECT_TRUE(ClearTable().Missing(older).all) << "also of a release that does not say what";
+  EXPECT_EQ(ClearTable().Missing(table.state()).groups, kFirst) << "for one that has just started";
+  ClearState unsaid = table.state();
+  unsaid.forgotten[0].digest = 0;
+  EXPECT_EQ(ClearTable().Missing(unsaid).groups, kFirst) << "also of one that does not know what";
 }
 
 TEST(ClearTable, WhatWasAppliedAndForgottenIsNoNews) {
@@ -97,13 +97,13 @@ TEST(ClearTable, WhatWasAppliedAndForgottenIsNoNews) {
     heard.Take(Of({{tag, tag}}));
     EXPECT_EQ(heard.size(), kMostClears);
     const ClearTable::News news = table.Missing(heard.state());
-    EXPECT_FALSE(news.all) << tag;
+    EXPECT_TRUE(news.groups.empty()) << tag;
     EXPECT_EQ(news.tags, std::vector<uint64_t>{tag});
     table.Take(heard.state());
     EXPECT_TRUE(table.Missing(heard.state()).empty());
     // As one that hears the whole table, now and then, from one that is ahead.
     if (tag % 7 != 0) continue;
-    EXPECT_FALSE(other.Missing(table.state()).all) << tag;
+    EXPECT_TRUE(other.Missing(table.state()).groups.empty()) << tag;
     EXPECT_TRUE(table.Missing(other.state()).empty()) << "one that is behind says nothing new";
     other.Take(table.state());
     EXPECT_EQ(other.state(), table.state());
@@ -112,15 +112,15 @@ TEST(ClearTable, WhatWasAppliedAndForgottenIsNoNews) {
   // Those that are cleared again and again, too.
   for (uint64_t epoch = 9000; epoch < 9000 + 3 * kMostClears; ++epoch) {
     const ClearState next = Of({{epoch % (kMostClears + 1), epoch}});
-    EXPECT_FALSE(table.Missing(next).all);
+    EXPECT_TRUE(table.Missing(next).groups.empty());
     table.Take(next);
-    EXPECT_FALSE(other.Missing(table.state()).all) << epoch;
+    EXPECT_TRUE(other.Missing(table.state()).groups.empty()) << epoch;
     other.Take(next);
     EXPECT_EQ(other.state(), table.state());
   }
 }
 
-TEST(ClearTable, AMemberThatLacksALowerForgottenClearDropsAll) {
+TEST(ClearTable, AMemberThatLacksALowerForgottenClearDropsTheGroup) {
   ClearTable table;
   Clear(&table, 1, kMostClears + 5);
   for (const uint64_t known : {uint64_t{1}, kMostClears, kMostClears + 2, kMostClears + 5}) {
@@ -129,7 +129,7 @@ TEST(ClearTable, AMemberThatLacksALowerForgottenClearDropsAll) {
       ClearTable away;
       Clear(&away, 1, lacked - 1);
       Clear(&away, lacked + 1, known);
-      EXPECT_TRUE(away.Missing(table.state()).all)
+      EXPECT_EQ(away.Missing(table.state()).groups, kFirst)
           << "knows those up to " << known << " but " << lacked;
       away.Take(table.state());
       EXPECT_TRUE(away.Missing(table.state()).empty());
@@ -139,10 +139,11 @@ TEST(ClearTable, AMemberThatLacksALowerForgottenClearDropsAll) {
   ClearTable away, back;
   for (ClearTable* each : {&away, &back}) Clear(each, 1, 5);
   Clear(&table, kMostClears + 6, 2 * kMostClears);
-  EXPECT_TRUE(away.Missing(table.state()).all);
-  EXPECT_FALSE(table.Missing(away.state()).all) << "and the others need not drop anything";
+  EXPECT_EQ(away.Missing(table.state()).groups, kFirst);
+  EXPECT_TRUE(table.Missing(away.state()).groups.empty())
+      << "and the others need not drop anything";
   Clear(&back, 6, kMostClears + 5);
-  EXPECT_FALSE(back.Missing(table.state()).all) << "fewer";
+  EXPECT_TRUE(back.Missing(table.state()).groups.empty()) << "fewer";
 }
 
 // A tag is cleared again when it is the oldest, and another one at the same time: some members
@@ -156,7 +157,7 @@ TEST(ClearTable, TwoClearsAtOnceThatComeInAnotherOrderAreNoNews) {
                      three = Of({{5001, first + 2}});
     for (const ClearState& clear : {one, two, three}) tables[0].Take(clear);
     for (const ClearState& clear : {three, two, one}) tables[1].Take(clear);
-    EXPECT_NE(tables[0].forgotten(), tables[1].forgotten());
+    EXPECT_NE(tables[0].Forgotten(0), tables[1].Forgotten(0));
     const std::vector<ClearState> states{tables[0].state(), tables[1].state()};
     for (size_t i : {0, 1}) {
       EXPECT_TRUE(tables[i].Missing(states[1 - i]).empty());
@@ -167,23 +168,61 @@ TEST(ClearTable, TwoClearsAtOnceThatComeInAnotherOrderAreNoNews) {
   }
 }
 
+// A tenant that clears one tag after another, each a group of its own.
+TEST(ClearTable, WhoClearsManyTagsCostsNoOtherGroup) {
+  constexpr uint64_t kVictim = 3, kAttacker = 5;
+  const auto victims = [](ClearTable* table) {
+    for (uint64_t i = 1; i <= 20; ++i) table->Take(Of({{TagIn(kVictim, i), i}}));
+  };
+  ClearTable table, away;
+  victims(&table);
+  victims(&away);
+  for (uint64_t i = 0; i < 3 * kMostClears; ++i) table.Take(Of({{TagIn(kAttacker, i), 100 + i}}));
+  EXPECT_EQ(table.size(), kMostClears);
+  EXPECT_EQ(away.Missing(table.state()).groups, std::vector<uint64_t>{kAttacker});
+  EXPECT_EQ(table.Forgotten(kVictim).epoch, 0u);
+  for (uint64_t i = 1; i <= 20; ++i) EXPECT_EQ(table.EpochOf(TagIn(kVictim, i)), i);
+  // What the member has missed of its own tenant it is told as before.
+  table.Take(Of({{TagIn(kVictim, 7), 9999}}));
+  const ClearTable::News news = away.Missing(table.state());
+  EXPECT_EQ(news.groups, std::vector<uint64_t>{kAttacker});
+  EXPECT_EQ(std::ranges::count(news.tags, TagIn(kVictim, 7)), 1);
+  away.Take(table.state());
+  EXPECT_EQ(away.state(), table.state());
+}
+
+TEST(ClearTable, OfTwoThatHaveForgottenOtherClearsOfOneGroupTheOthersAreKnown) {
+  std::vector<ClearTable> tables(2);
+  for (uint64_t i = 0; i < 2; ++i) {
+    tables[i].Take(Of({{TagIn(3, 1), 10}, {TagIn(3, 2), 11 + i}}));
+    Clear(&tables[i], 1 + i, kMostClears + 5);
+  }
+  for (const size_t i : {0, 1}) {
+    ClearTable known;
+    known.Take(KnownToBoth(tables[i].state(), tables[1 - i].state()));
+    EXPECT_EQ(known.state(), Of({{TagIn(3, 1), 10}, {TagIn(3, 2), 11}}));
+    EXPECT_EQ(known.Missing(tables[0].state()).groups, kFirst);
+  }
+}
+
 TEST(ClearTable, EpochsOfNoClockAreNotPlausible) {
   constexpr uint64_t kToday = 1'800'000'000'000'000'000, kYear = 31'536'000'000'000'000;
   for (const uint64_t wall : {uint64_t{0}, kToday}) {
     EXPECT_TRUE(Plausible({}, wall));
-    EXPECT_TRUE(Plausible({kToday, {{1, kToday + kYear}}}, wall)) << "a clock that is ahead";
-    EXPECT_FALSE(Plausible({0, {{1, 5}, {2, kToday + 20 * kYear}}}, wall));
-    EXPECT_FALSE(Plausible({kMaxClearEpoch, {}}, wall));
+    EXPECT_TRUE(Plausible({{{0, kToday, 1}}, {{1, kToday + kYear}}}, wall))
+        << "a clock that is ahead";
+    EXPECT_FALSE(Plausible(Of({{1, 5}, {2, kToday + 20 * kYear}}), wall));
+    EXPECT_FALSE(Plausible({{{0, kMaxClearEpoch, 1}}, {}}, wall));
   }
-  EXPECT_FALSE(Plausible({0, {{1, kMaxClearEpoch}}}, UINT64_MAX)) << "nobody is believed that";
+  EXPECT_FALSE(Plausible(Of({{1, kMaxClearEpoch}}), UINT64_MAX)) << "nobody is believed that";
   // What this node would say itself is believed.
-  EXPECT_TRUE(Plausible({0, {{1, ClearTable().NextEpoch(UINT64_MAX)}}}, UINT64_MAX));
+  EXPECT_TRUE(Plausible(Of({{1, ClearTable().NextEpoch(UINT64_MAX)}}), UINT64_MAX));
 }
 
 TEST(ClearTable, OfTwoThatHavePagesOnlyWhatBothHaveAppliedIsKnown) {
-  const ClearState a{5, {{1, 10}, {2, 20}}}, b{7, {{1, 12}, {3, 30}}};
+  const ClearState a{{{0, 5, 0}}, {{1, 10}, {2, 20}}}, b{{{0, 7, 0}}, {{1, 12}, {3, 30}}};
   // Tag 2 has the floor of b, and tag 3 that of a, which is the floor of both.
-  EXPECT_EQ(KnownToBoth(a, b), (ClearState{5, {{1, 10}, {2, 7}}}));
+  EXPECT_EQ(KnownToBoth(a, b), (ClearState{{{0, 5, 0}}, {{1, 10}, {2, 7}}}));
   EXPECT_EQ(KnownToBoth(a, a), a);
   EXPECT_EQ(KnownToBoth(a, {}), ClearState{});
   // A table of what both know misses something of what either knows.

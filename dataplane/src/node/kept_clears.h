@@ -7,10 +7,9 @@
 
 namespace peercache {
 
-// `options` with what the pool's file and the drives know of clears, and with keeping it in the
-// file; in the drives a clear keeps itself. `disk` is null without drives. `others`: there may be
-// members that have heard of clears meanwhile.
-ClearsOptions KeptClears(ClearsOptions options, const Pool& pool, const DiskPages* disk,
-                         bool others);
+// `options` with what the pool's file and the drives know of clears, and with keeping it there.
+// `disk` is null without drives. `others`: there may be members that have heard of clears
+// meanwhile.
+ClearsOptions KeptClears(ClearsOptions options, const Pool& pool, DiskPages* disk, bool others);
 
 }  // namespace peercache

@@ -23,6 +23,7 @@
 #include "node/disk/disk_pages.h"
 #include "node/drain/intake.h"
 #include "node/drain/mover.h"
+#include "node/engine/bypass.h"
 #include "node/engine/engine_sockets.h"
 #include "node/engine/pages.h"
 #include "node/kept_clears.h"
@@ -138,6 +139,7 @@ class Node::Impl {
       if (!tls.ok()) return tls.status();
       tls_ = std::move(*tls);
     }
+    bypass_.emplace(config_.bypass_file);
     auto bind_addr = PeerBindAddress(config_, discovery);
     if (!bind_addr.ok()) return bind_addr.status();
     auto listener = ListenForPeers(config_, *bind_addr, discovery);
@@ -208,7 +210,8 @@ class Node::Impl {
                          std::min<Duration>(config_.member_ttl / 6, milliseconds(1000))},
         shard_.get(), &*holdings_, peers_.get(), &views_, &counters_, clears_.get(),
         disk_ ? disk_->holdings() : nullptr);
-    if (disk_) disk_->Serve(publisher_.get());
+    if (disk_)
+      disk_->Serve(publisher_.get(), [this](const ClearState& known) { return Missed(known); });
     LocatorOptions locator_options;
     locator_options.stall = stall;
     locator_options.lease = config_.lease;
@@ -238,7 +241,7 @@ class Node::Impl {
     requests_ = std::make_unique<PeerRequests>(
         hello, secret_.get(), pool_.get(), shard_.get(), table_.get(), &counters_,
         transport_.fabric.get(), clears_.get(),
-        [this](uint64_t tag) { return Sweep({.tag = tag}); },
+        [this](uint64_t tag) { return Sweep({.tags = tag}); },
         [this](const OfferRequest& offer) { return Take(offer); }, disk_.get());
     TcpServerOptions server_options;
     server_options.threads = io_threads;
@@ -265,11 +268,12 @@ class Node::Impl {
         peers_.get(), &views_, publisher_.get(), locator_.get(), room_.get(), Readers(), &counters_,
         [this] { return upkeep_->reserve_bytes(); });
     upkeep_ready_ = true;
-    clears_->Start();
-    pages_ = std::make_unique<Pages>(
-        PagesOptions{config_.lease, config_.peer_timeout, stall, config_.checksums, copy_threads},
-        pool_.get(), &views_, peers_.get(), publisher_.get(), locator_.get(), replicas_.get(),
-        room_.get(), Readers(), clears_.get(), &counters_, disk_.get());
+    if (Status s = clears_->Start(); !s.ok()) return s;
+    pages_ = std::make_unique<Pages>(PagesOptions{config_.lease, config_.peer_timeout, stall,
+                                                  config_.checksums, copy_threads, &*bypass_},
+                                     pool_.get(), &views_, peers_.get(), publisher_.get(),
+                                     locator_.get(), replicas_.get(), room_.get(), Readers(),
+                                     clears_.get(), &counters_, disk_.get());
     EngineServerOptions engine_options;
     engine_options.node_id = self_.id;
     engine_options.max_engines = config_.max_engines;
@@ -299,6 +303,7 @@ class Node::Impl {
   }
 
   ~Impl() {
+    if (disk_) disk_->Stop();
     http_.reset();
     if (health_) health_->Stop();
     serving_ = false;
@@ -360,6 +365,7 @@ class Node::Impl {
     status.self.state = agent_ ? agent_->state() : MemberState::kJoining;
     status.group = config_.group;
     status.ready = Ready();
+    status.bypassed = bypass_->on();
     status.uptime = Clock::now() - started_;
     status.view = views_.Get();
     if (agent_) status.hosts = agent_->hosts();
@@ -434,6 +440,13 @@ class Node::Impl {
     disk_ = std::move(*disk);
     return {};
   }
+  std::optional<std::vector<disk::MissedClear>> Missed(const ClearState& known) const {
+    const auto orders = clears_->Differing(known);
+    if (!orders) return std::nullopt;
+    std::vector<disk::MissedClear> missed;
+    for (const ClearOrder& order : *orders) missed.push_back({order.tags, order.epoch});
+    return missed;
+  }
   Status TakeMemory(bool rails) {
     auto made =
         MakePools(config_, numa_.plan().memory_node, disk_ ? disk_->generations() : nullptr, rails);
@@ -491,8 +504,10 @@ class Node::Impl {
       s.discovery_answering = hosts.answering;
     }
     s.ready = Ready().ok();
+    s.bypassed = bypass_->on();
     s.uptime = now - started_;
     s.tenants = tenants_->infos();
+    if (!config_.tenant_metrics) s.tenants = {Together(s.tenants)};
     if (serving_) {
       s.unserved_tenants = engines_->unserved();
       for (const EngineInfo& engine : engines_->engines()) {
@@ -531,10 +546,11 @@ class Node::Impl {
     // Pages of the process before may be there already, and nobody to take them out of service.
     if (!upkeep_ready_) return pool_->file() != nullptr || disk_ ? 1 : 0;
     intake_->Forget();
-    const size_t left = upkeep_->Clear(order.tag);
-    if (left > 0 || !disk_) return left;
-    if (!disk_->Clear(order.tag, order.epoch, {order.floor, order.forgotten})) return 1;
-    return upkeep_->Clear(order.tag);  // what came back from the disk meanwhile
+    const size_t left = upkeep_->Clear(order.tags);
+    // Without an epoch it is not recorded, and comes again with one.
+    if (left > 0 || !disk_ || order.epoch == 0) return left;
+    disk_->Clear(order.tags, order.epoch, order.forgotten);
+    return upkeep_->Clear(order.tags);  // what came back from the disk meanwhile
   }
 
   NodeConfig config_;
@@ -547,6 +563,7 @@ class Node::Impl {
   std::atomic<bool> left_{false}, upkeep_ready_{false}, serving_{false};
   std::unique_ptr<Secret> secret_;
   std::unique_ptr<Tls> tls_;  // null: peers speak without TLS
+  std::optional<Bypass> bypass_;
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<Tenants> tenants_;
   std::unique_ptr<Replicas> replicas_;

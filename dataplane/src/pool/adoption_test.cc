@@ -182,7 +182,7 @@ TEST(AdoptionTest, AFileOfAnotherFormatStartsEmptyAtOnceAndSaysSo) {
   }
   const auto pool = start();
   EXPECT_EQ(pool->adoption().start, PoolStart::kDifferent);
-  EXPECT_EQ(pool->adoption().why, "format was 1 and is 2");
+  EXPECT_EQ(pool->adoption().why, "format was 1 and is 3");
   EXPECT_FALSE(pool->Find(KeyOf(1)));
   EXPECT_TRUE(Put(*pool, 1, kPage));
 }

@@ -230,17 +230,20 @@ TimePoint Pool::NextReuse() const {
 
 void Pool::ForEachReady(const std::function<void(const PageInfo&)>& fn) const {
   std::vector<PageInfo> pages;
-  for (size_t chunk = 0; chunk < impl_->table.chunk_count(); ++chunk) {
-    pages.clear();
-    {
-      std::lock_guard lock(impl_->mutex);
-      const Span* span = impl_->SpanFrom(chunk);
-      for (uint32_t i = 0; span != nullptr && i < span->slot_count; ++i)
-        if (span->slots[i].state == SlotState::kReady)
-          pages.push_back(impl_->InfoOf(span->slots[i]));
-    }
+  for (uint64_t at = 0; NextReady(&at, &pages);)
     for (const PageInfo& page : pages) fn(page);
+}
+
+bool Pool::NextReady(uint64_t* at, std::vector<PageInfo>* pages) const {
+  pages->clear();
+  for (; pages->empty() && *at < impl_->table.chunk_count(); ++*at) {
+    std::lock_guard lock(impl_->mutex);
+    const Span* span = impl_->SpanFrom(*at);
+    for (uint32_t i = 0; span != nullptr && i < span->slot_count; ++i)
+      if (span->slots[i].state == SlotState::kReady)
+        pages->push_back(impl_->InfoOf(span->slots[i]));
   }
+  return !pages->empty();
 }
 
 size_t Pool::max_page_bytes() const { return impl_->max_page_bytes; }

@@ -37,7 +37,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,6 +47,7 @@
 #include "base/memory.h"
 #include "base/sequence.h"
 #include "base/status.h"
+#include "base/tag.h"
 #include "pool/adopted.h"
 #include "pool/eviction_policy.h"
 #include "pool/pool_file_options.h"
@@ -267,10 +267,10 @@ class Pool {
   std::vector<Victim> TakeVictims(size_t bytes, size_t class_of_length, bool spare = true);
   // Unpinned replicas of all sizes, those that were not used for longest first.
   std::vector<Victim> TakeReplicas(size_t bytes);
-  // All unpinned ready pages under `tag`, and all replicas, of whose tags nothing is known (clear);
-  // without a tag, all pages. Their headers say so in the memory that peers READ. Pinned ones are
-  // counted in `*busy` and stay.
-  std::vector<Victim> TakeTagged(std::optional<uint64_t> tag, size_t* busy);
+  // All unpinned ready pages under `tags`, and all replicas, of whose tags nothing is known
+  // (clear). Their headers say so in the memory that peers READ. Pinned ones are counted in `*busy`
+  // and stay.
+  std::vector<Victim> TakeTagged(TagRange tags, size_t* busy);
   // Once per victim; a second time changes nothing.
   void Quarantine(const Victim& victim, TimePoint reuse_at);
   // Frees what may be reused; returns the bytes freed.
@@ -291,6 +291,9 @@ class Pool {
   // Calls fn for every ready page; holds no lock during fn. Pages that come or go meanwhile may or
   // may not be seen.
   void ForEachReady(const std::function<void(const PageInfo&)>& fn) const;
+  // The same in steps: fills `pages` with those of one run of chunks, and moves `at`, 0 at first,
+  // behind it. False: no more.
+  bool NextReady(uint64_t* at, std::vector<PageInfo>* pages) const;
 
   // The longest page that Reserve takes: PoolOptions::max_page_bytes or what this pool can hold.
   size_t max_page_bytes() const;

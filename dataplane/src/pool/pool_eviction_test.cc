@@ -220,7 +220,7 @@ TEST(Pool, AClearedPageIsNotTakenForOneInTheMemoryThatPeersRead) {
   ASSERT_EQ(pool->TakeTagged(1, &busy).size(), 1u);
   EXPECT_EQ(header(offsets[1]).generation, 0u);
   EXPECT_NE(header(offsets[0]).generation, 0u);
-  EXPECT_EQ(pool->TakeTagged(std::nullopt, &busy).size(), 2u) << "the others";
+  EXPECT_EQ(pool->TakeTagged(TagRange::OfGroup(0), &busy).size(), 2u) << "the others";
   EXPECT_EQ(header(offsets[0]).generation, 0u);
   EXPECT_EQ(busy, 0u);
 }

@@ -19,9 +19,9 @@ namespace peercache {
 namespace {
 
 constexpr uint64_t kMagic = 0x31'4c'4f'4f'50'43'50'50;  // "PPCPOOL1"
-constexpr uint32_t kFormat = 2;
+constexpr uint32_t kFormat = 3;
 constexpr size_t kMostFingerprint = 3 << 10;
-constexpr size_t kNoteBytes = 12 << 10;
+constexpr size_t kNoteBytes = 36 << 10;
 constexpr uint64_t kMostGenerations = uint64_t{1} << 62;  // there is no end to them
 constexpr Duration kMostRest = std::chrono::hours(24);    // nor to this
 // A process that was told to end has so long to let go of its memory.

@@ -36,9 +36,9 @@ namespace peercache {
 
 class PoolFile {
  public:
-  static constexpr size_t kMostNote = 8 << 10;
+  static constexpr size_t kMostNote = 32 << 10;
   // Of the header and the notes.
-  static constexpr size_t kTailBytes = 32 << 10;
+  static constexpr size_t kTailBytes = 80 << 10;
 
   // `huge_pages`: what its file system must have.
   static Result<std::unique_ptr<PoolFile>> Open(const PoolFileOptions& options,

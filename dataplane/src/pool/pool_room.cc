@@ -56,7 +56,7 @@ std::vector<Victim> Pool::TakeReplicas(size_t bytes) {
   return victims;
 }
 
-std::vector<Victim> Pool::TakeTagged(std::optional<uint64_t> tag, size_t* busy) {
+std::vector<Victim> Pool::TakeTagged(TagRange tags, size_t* busy) {
   std::vector<Victim> victims;
   size_t pinned = 0;
   for (size_t chunk = 0; chunk < impl_->table.chunk_count(); ++chunk) {
@@ -65,7 +65,7 @@ std::vector<Victim> Pool::TakeTagged(std::optional<uint64_t> tag, size_t* busy) 
     for (uint32_t i = 0; span != nullptr && i < span->slot_count; ++i) {
       Slot* slot = &span->slots[i];
       if (slot->state != SlotState::kReady) continue;
-      if (tag && slot->tag != *tag && !slot->replica) continue;
+      if (!tags.Has(slot->tag) && !slot->replica) continue;
       if (slot->pinned()) {
         ++pinned;
       } else {

@@ -8,30 +8,27 @@ namespace {
 
 constexpr uint32_t kMaxUnheard = 4096;  // as many as there are members
 
+bool CanBe(uint64_t epoch) { return epoch > 0 && epoch <= kMaxClearEpoch; }
+
 }  // namespace
 
+// While nothing is forgotten it begins as that of releases which knew no groups: with 8 bytes of 0.
 void ClearState::Encode(FrameWriter* w) const {
-  w->Put(floor);
+  w->Put(uint64_t{forgotten.size()});
+  w->PutSpan(std::span<const ForgottenClears>(forgotten));
   w->Put(static_cast<uint32_t>(entries.size()));
   w->PutSpan(std::span<const ClearEntry>(entries));
 }
 bool ClearState::Decode(FrameReader* r) {
-  floor = r->Get<uint64_t>();
+  const auto groups = r->Get<uint64_t>();
+  if (!r->ok() || groups > kTagGroups) return false;
+  r->GetInto(static_cast<uint32_t>(groups), &forgotten);
   r->GetInto(r->GetCount(kMostClears), &entries);
-  return r->ok() && floor <= kMaxClearEpoch &&
-         std::ranges::all_of(entries, [](const ClearEntry& entry) {
-           return entry.epoch > 0 && entry.epoch <= kMaxClearEpoch;
-         });
-}
-
-void ClearState::EncodeForgotten(FrameWriter* w) const {
-  if (forgotten != 0) w->Put(forgotten);
-}
-bool ClearState::DecodeForgotten(FrameReader* r) {
-  forgotten = 0;
-  if (r->AtEnd()) return true;
-  forgotten = r->Get<uint64_t>();
-  return r->AtEnd() && forgotten != 0 && floor != 0;
+  const bool in_order = std::ranges::adjacent_find(forgotten, std::ranges::greater_equal{},
+                                                   &ForgottenClears::group) == forgotten.end();
+  return r->ok() && in_order && (forgotten.empty() || forgotten.back().group < kTagGroups) &&
+         std::ranges::all_of(forgotten, CanBe, &ForgottenClears::epoch) &&
+         std::ranges::all_of(entries, CanBe, &ClearEntry::epoch);
 }
 
 void ClearsVoice::Encode(FrameWriter* w) const {
@@ -57,24 +54,23 @@ void ClearsMessage::Encode(FrameWriter* w) const {
   w->Put(kind);
   w->Put(static_cast<uint32_t>(unheard.size()));
   w->PutSpan(std::span<const uint64_t>(unheard));
-  state.EncodeForgotten(w);
 }
 bool ClearsMessage::Decode(FrameReader* r) {
   if (!state.Decode(r)) return false;
   kind = r->Get<uint8_t>();
   r->GetInto(r->GetCount(kMaxUnheard), &unheard);
-  return state.DecodeForgotten(r) && kind <= kHeard;
+  return r->AtEnd() && kind <= kHeard;
 }
 
 void ClearsAnswer::Encode(FrameWriter* w) const {
+  w->Can(noted ? kNoted : 0);
   state.Encode(w);
   w->Put(current);
-  state.EncodeForgotten(w);
 }
 bool ClearsAnswer::Decode(FrameReader* r) {
   if (!state.Decode(r)) return false;
   current = r->Get<uint8_t>();
-  return state.DecodeForgotten(r) && current <= 1;
+  return r->AtEnd() && current <= 1;
 }
 
 }  // namespace peercache

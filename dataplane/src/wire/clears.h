@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/tag.h"
 #include "wire/frame.h"
 
 namespace peercache {
@@ -22,30 +23,27 @@ struct ClearEntry {
 static_assert(sizeof(ClearEntry) == 16 && std::is_trivially_copyable_v<ClearEntry>);
 
 inline constexpr uint64_t kMaxClearEpoch = uint64_t{1} << 63;
-// Tags whose last clear is remembered one by one. What bounds it is the note of a pool's file, 8
+// Tags whose last clear is remembered one by one. What bounds it is the note of a pool's file, 32
 // KiB (pool/pool_file.h).
 inline constexpr size_t kMostClears = 500;
 
 struct ClearState {
-  uint64_t floor = 0;               // any tag may have been cleared in epochs up to this one
-  std::vector<ClearEntry> entries;  // above the floor, one a tag
-  // A digest of the clears up to the floor (membership/clear_table.h). 0: nothing is forgotten, or
-  // it is not known what.
-  uint64_t forgotten = 0;
-  // Without `forgotten`, which stands at the end of messages. They lack it while it is 0, and so do
-  // all of older releases.
+  std::vector<ForgottenClears> forgotten;  // by group, in their order
+  std::vector<ClearEntry> entries;         // one a tag, in epochs above what is forgotten
   void Encode(FrameWriter* w) const;
   bool Decode(FrameReader* r);
-  void EncodeForgotten(FrameWriter* w) const;
-  // Up to the end of the message.
-  bool DecodeForgotten(FrameReader* r);
   friend bool operator==(const ClearState&, const ClearState&) = default;
 };
 
+// What is forgotten there of the group; in epoch 0, nothing.
+inline ForgottenClears ForgottenIn(const ClearState& state, uint64_t group) {
+  const auto it = std::ranges::find(state.forgotten, group, &ForgottenClears::group);
+  return it == state.forgotten.end() ? ForgottenClears{group} : *it;
+}
 // Of the last clear of the tag that is known there.
 inline uint64_t EpochIn(const ClearState& state, uint64_t tag) {
   const auto it = std::ranges::find(state.entries, tag, &ClearEntry::tag);
-  return it == state.entries.end() ? state.floor : it->epoch;
+  return it == state.entries.end() ? ForgottenIn(state, GroupOf(tag)).epoch : it->epoch;
 }
 
 // What a node knows, in short.
@@ -79,6 +77,10 @@ struct ClearsMessage {
 struct ClearsAnswer {
   ClearState state;
   uint8_t current = 0;
+  // The pages are gone, but the drives have not recorded the clear that was told. It is a flag of
+  // FrameHeader::can; not part of the body.
+  static constexpr uint16_t kNoted = 1;
+  bool noted = false;
   void Encode(FrameWriter* w) const;
   bool Decode(FrameReader* r);
 };

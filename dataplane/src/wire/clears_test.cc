@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "wire/messages.h"
 
 namespace peercache {
@@ -23,7 +25,8 @@ bool Decodes(std::span<const std::byte> body, Message* message) {
 }
 
 TEST(Clears, TravelAndAreRefusedWhenCutOrTooLong) {
-  const ClearsMessage message{{3, {{5, 1000}, {6, kMaxClearEpoch}}}, 1, {7, 9}};
+  const ClearsMessage message{
+      {{{0, 3, 8}, {7, kMaxClearEpoch, 0}}, {{5, 1000}, {6, kMaxClearEpoch}}}, 1, {7, 9}};
   auto body = Body(message);
   ClearsMessage got;
   ASSERT_TRUE(Decodes(body, &got));
@@ -35,7 +38,7 @@ TEST(Clears, TravelAndAreRefusedWhenCutOrTooLong) {
   body.push_back(std::byte{0});
   EXPECT_FALSE(Decodes(body, &got));
 
-  const ClearsAnswer answer{{0, {{5, 1}}}, 1};
+  const ClearsAnswer answer{{{}, {{5, 1}}}, 1};
   body = Body(answer);
   ClearsAnswer back;
   ASSERT_TRUE(Decodes(body, &back));
@@ -44,36 +47,35 @@ TEST(Clears, TravelAndAreRefusedWhenCutOrTooLong) {
     EXPECT_FALSE(Decodes(std::span(body).first(size), &back)) << size;
 }
 
-TEST(Clears, WhatIsForgottenIsSaidAtTheEndAndOlderReleasesSayNothing) {
-  const ClearState state{3, {{5, 1000}}, 0x123456789};
-  const auto body = Body(ClearsMessage{state, 1, {7}});
-  ClearsMessage got;
+TEST(Clears, AStateBeginsWithWhatIsForgotten) {
+  ClearsMessage message{{{{1, 3, 0x123456789}}, {{5, 1000}}}, 1, {7}}, got;
+  const size_t with = Body(message).size();
+  message.state.forgotten.clear();
+  const auto body = Body(message);
+  EXPECT_EQ(body.size() + sizeof(ForgottenClears), with);
+  EXPECT_TRUE(std::ranges::all_of(std::span(body).first(8), [](std::byte b) {
+    return b == std::byte{0};
+  })) << "as of releases that knew no groups";
   ASSERT_TRUE(Decodes(body, &got));
-  EXPECT_EQ(got.state, state);
-  const auto older = Body(ClearsMessage{{3, {{5, 1000}}}, 1, {7}});
-  EXPECT_EQ(older.size() + sizeof(uint64_t), body.size());
-  ASSERT_TRUE(Decodes(older, &got));
-  EXPECT_EQ(got.state.forgotten, 0u) << "also when the one before had some";
-  for (size_t size = older.size() + 1; size < body.size(); ++size)
-    EXPECT_FALSE(Decodes(std::span(body).first(size), &got)) << size;
-
-  const auto answer = Body(ClearsAnswer{state, 1});
-  ClearsAnswer back;
-  ASSERT_TRUE(Decodes(answer, &back));
-  EXPECT_EQ(back.state, state);
-  for (size_t size = answer.size() - 7; size < answer.size(); ++size)
-    EXPECT_FALSE(Decodes(std::span(answer).first(size), &back)) << size;
+  EXPECT_EQ(got.state, message.state);
 }
 
 TEST(Clears, OutOfBoundsAreRefused) {
   ClearsMessage got;
-  EXPECT_FALSE(Decodes(Body(ClearsMessage{{0, {{5, 0}}}, 0, {}}), &got)) << "no epoch";
-  EXPECT_FALSE(Decodes(Body(ClearsMessage{{0, {{5, kMaxClearEpoch + 1}}}, 0, {}}), &got));
-  EXPECT_FALSE(Decodes(Body(ClearsMessage{{kMaxClearEpoch + 1, {}}, 0, {}}), &got));
+  EXPECT_FALSE(Decodes(Body(ClearsMessage{{{}, {{5, 0}}}, 0, {}}), &got)) << "no epoch";
+  EXPECT_FALSE(Decodes(Body(ClearsMessage{{{}, {{5, kMaxClearEpoch + 1}}}, 0, {}}), &got));
+  const auto forgotten = [&](std::vector<ForgottenClears> all) {
+    return Decodes(Body(ClearsMessage{{std::move(all), {}}, 0, {}}), &got);
+  };
+  EXPECT_TRUE(forgotten({{0, 1, 7}, {kTagGroups - 1, 1, 7}}));
+  EXPECT_FALSE(forgotten({{0, kMaxClearEpoch + 1, 7}}));
+  EXPECT_FALSE(forgotten({{0, 0, 7}})) << "nothing";
+  EXPECT_FALSE(forgotten({{kTagGroups, 1, 7}}));
+  EXPECT_FALSE(forgotten({{3, 1, 7}, {3, 2, 7}})) << "of one group twice";
+  EXPECT_FALSE(forgotten({{4, 1, 7}, {3, 2, 7}}));
   EXPECT_FALSE(Decodes(Body(ClearsMessage{{}, 3, {}}), &got));
   EXPECT_FALSE(Decodes(
-      Body(ClearsMessage{{0, std::vector<ClearEntry>(kMostClears + 1, {5, 1})}, 0, {}}), &got));
-  EXPECT_FALSE(Decodes(Body(ClearsMessage{{0, {}, 7}, 0, {}}), &got)) << "of no floor";
+      Body(ClearsMessage{{{}, std::vector<ClearEntry>(kMostClears + 1, {5, 1})}, 0, {}}), &got));
   ClearsAnswer answer;
   EXPECT_FALSE(Decodes(Body(ClearsAnswer{{}, 2}), &answer));
 }

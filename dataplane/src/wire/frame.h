@@ -93,7 +93,7 @@ struct FrameHeader {
   MessageType type = MessageType::kError;
   // Of AttachOk: kCan... of the node. Of Lookup: kChooses. Of Contact: kHearsClears. Of Withdraw:
   // kHearsServed. Of Exists and Get: kUncounted. Of Heartbeat: kHearsCrowds. Of HeartbeatOk:
-  // kHears... of the host. Older releases send 0, and look at none.
+  // kHears... of the host. Of ClearsOk: kNoted. Older releases send 0, and look at none.
   uint16_t can = 0;
   uint64_t request_id = 0;
   uint32_t body_length = 0;

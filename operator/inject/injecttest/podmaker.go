@@ -32,10 +32,11 @@ func (m *PodMaker) Pod() *corev1.Pod {
 		Name: "engine", Namespace: "serving", Labels: map[string]string{"peercache.io/inject": "kv"},
 	}}
 	for range m.choose(3) {
-		key := []string{names.AnnotationContainer, names.AnnotationGroup, names.AnnotationSkipReason, names.AnnotationInjected, "user", plan.MultusNetworks}[m.choose(6)]
+		key := []string{names.AnnotationContainer, names.AnnotationGroup, names.AnnotationSkipReason, names.AnnotationInjected, "user", plan.MultusNetworks,
+			names.AnnotationPartly, names.AnnotationTakesFlags}[m.choose(8)]
 		value := []string{
-			"main", "sglang", "main,other", "numa1", "kv", m.Word, `[{"name":"rail1"}]`, " [ ] ", "a/b@rail0, rail1",
-		}[m.choose(9)]
+			"main", "sglang", "main,other", "numa1", "kv", m.Word, `[{"name":"rail1"}]`, " [ ] ", "a/b@rail0, rail1", "true",
+		}[m.choose(10)]
 		if pod.Annotations == nil {
 			pod.Annotations = map[string]string{}
 		}
@@ -68,7 +69,7 @@ func (m *PodMaker) volume() corev1.Volume {
 	v := corev1.Volume{Name: []string{"models", names.Client, plan.SocketVolume, plan.TLSVolume, plan.TokenVolume}[m.choose(5)]}
 	switch m.choose(5) {
 	case 3:
-		v.Image = &corev1.ImageVolumeSource{Reference: "docker.io/peercache/client:0.1.0"}
+		v.Image = &corev1.ImageVolumeSource{Reference: "ghcr.io/peercache/peercache/client:0.1.0"}
 	case 4:
 		v.Secret = &corev1.SecretVolumeSource{SecretName: "kv-peers-tls"} //nolint:gosec // it is a name
 	case 0:
@@ -87,6 +88,7 @@ func (m *PodMaker) container() corev1.Container {
 		{"python3", "-m", "sglang.launch_server"},
 		{"sglang", "serve"},
 		{"bash", "-c", "exec python3 -m sglang.launch_server $PEERCACHE_SGLANG_ARGS"},
+		{"bash", "-c", "sglang serve \\\n  --hicache-storage-backend \\\n mooncake $PEERCACHE_SGLANG_ARGS"},
 		{"sh", "-lc"},
 		{"nginx"},
 		nil,
@@ -140,7 +142,7 @@ func (m *PodMaker) needs(c *corev1.Container) {
 }
 
 func (m *PodMaker) argument() []string {
-	switch m.choose(12) {
+	switch m.choose(18) {
 	case 0:
 		return []string{"--model-path", "/models/" + m.Word}
 	case 1:
@@ -163,6 +165,18 @@ func (m *PodMaker) argument() []string {
 		return []string{"--config", "/etc/sglang.yaml"}
 	case 10:
 		return []string{"--hicache-storage-backend-extra-config"}
+	case 11:
+		return []string{"--page-size" + []string{"", "=1", "=16"}[m.choose(3)]}
+	case 12:
+		return []string{"--speculative-algorithm", []string{"EAGLE", "ngram"}[m.choose(2)], "--speculative-eagle-topk", []string{"1", "4"}[m.choose(2)]}
+	case 13:
+		return []string{"--chunked-prefill-size=" + []string{"4096", "1000", "-1", m.Word}[m.choose(4)]}
+	case 14:
+		return []string{"--attention-backend", []string{"fa3", "flashmla", m.Word}[m.choose(3)]}
+	case 16:
+		return []string{"--hicache-write-policy", []string{"write_through", "write_back"}[m.choose(2)], "--hicache-ratio=" + []string{"2", "0.5"}[m.choose(2)]}
+	case 15:
+		return []string{"--nnodes", []string{"1", "2", "$(SIZE)"}[m.choose(3)]}
 	default:
 		return []string{m.Word}
 	}

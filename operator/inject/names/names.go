@@ -11,12 +11,17 @@ const (
 	AnnotationContainer = "peercache.io/container"
 	// AnnotationGroup chooses the group of the node that serves the pod, where a machine runs several.
 	AnnotationGroup = "peercache.io/group"
+	// AnnotationTakesFlags is "true" where SGLang gets the flags in a way that injection cannot see: by a script of the image, or
+	// by the file of --config.
+	AnnotationTakesFlags = "peercache.io/takes-flags"
 )
 
 // The annotations that injection writes on a pod.
 const (
-	// AnnotationInjected holds the name of the cluster that the pod is connected to.
+	// AnnotationInjected holds the name of the cluster that the pod is connected to. AnnotationPartly holds it instead where a
+	// container has the client and the socket, but is not seen to get the flags, without which SGLang uses neither.
 	AnnotationInjected = "peercache.io/injected"
+	AnnotationPartly   = "peercache.io/partly"
 	// AnnotationContainers is how each container got the flags: "name=flags" or "name=environment", separated by
 	// commas.
 	AnnotationContainers = "peercache.io/injected-containers"

@@ -77,16 +77,26 @@ func (p *builder) decideContainers() {
 		})
 	}
 	if p.delivered() {
-		obstacles = append([]choice{{
-			fmt.Sprintf("%s && %s", movesPythonPath, defines(names.EnvUserPythonPath)), literal(reasons.VariableTaken()),
-		}}, obstacles...)
+		joined := elem("words") + ".join('\\n')"
+		obstacles = append([]choice{
+			{matches(joined, sglang.IsolatedPython), literal(reasons.PythonPathIgnored())},
+			{
+				matches(joined, sglang.SetsPythonPath) + " && !" + matches(joined, sglang.KeepsPythonPath),
+				literal(reasons.PythonPathReplaced()),
+			},
+			{fmt.Sprintf("%s && %s", movesPythonPath, defines(names.EnvUserPythonPath)), literal(reasons.VariableTaken())},
+		}, obstacles...)
 		p.perContainer("pythonPath", fmt.Sprintf("([-1] + lists.range(size(%[1]s)).filter(i, %[1]s[i].name == %[2]s)).max()", elem("env"), literal(names.EnvPythonPath)))
 	}
 	p.perContainer("obstacle", firstMatch(append([]choice{
 		{elem("byFlags") + " && " + elem("flagReason") + " != ''", elem("flagReason")},
 	}, obstacles...), "''"))
-	p.perContainer("note", firstMatch([]choice{
-		{anyOf(elem("byFlags"), elem("words")+".exists(w, w.contains("+literal(names.EnvFlags)+"))"), "''"},
+	p.perContainer("otherBackends", fmt.Sprintf("%s.join('\\n').findAll(%s).map(c, c.find(%s)).filter(b, !(b in %s))", elem("words"),
+		literal(sglang.BackendChoice.String()), literal(sglang.ChosenBackend.String()), literal(sglang.OurBackends)))
+	p.perContainer("missingFlags", firstMatch([]choice{
+		{anyOf(elem("byFlags"), "variables.takesFlags"), "''"},
+		{"size(" + elem("otherBackends") + ") > 0", "(" + text(reasons.NoteOtherBackend(embed(elem("otherBackends")+"[0]"))) + ")"},
+		{elem("words") + ".exists(w, w.contains(" + literal(names.EnvFlags) + "))", "''"},
 		{elem("direct") + " == " + literal(string(inject.DeliveryFlags)), literal(reasons.NoteConfigFile())},
 	}, literal(reasons.NoteScript())))
 }

@@ -4,6 +4,7 @@ package policy
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/peercache/peercache/operator/inject/reasons"
@@ -47,11 +48,23 @@ func value(f sglang.Flag) string {
 
 // readFlags declares the indices of the flags that Inject reads.
 func (p *builder) readFlags() {
-	flags := []sglang.Flag{sglang.ModelPath, sglang.ConfigFile, sglang.Hierarchical, sglang.StorageBackend, sglang.ExtraConfig, sglang.Disaggregation, sglang.DecodeRadixCache, sglang.DecodeOffload}
+	flags := []sglang.Flag{sglang.ModelPath, sglang.ConfigFile, sglang.Hierarchical, sglang.StorageBackend, sglang.ExtraConfig, sglang.Disaggregation, sglang.DecodeRadixCache, sglang.DecodeOffload, sglang.PageSize, sglang.EagleTopK}
 	for _, b := range sglang.Blockers {
-		flags = append(flags, b.Flag)
+		flags = append(append(flags, b.Flag), b.With...)
 	}
+	for _, r := range sglang.PageRules {
+		flags = append(flags, r.Flag)
+	}
+	for _, a := range sglang.Advices {
+		flags = append(flags, a.Flag)
+	}
+	flags = append(flags, sglang.PageMultiples...)
+	declared := map[string]bool{}
 	for _, f := range flags {
+		if declared[f.Name] {
+			continue
+		}
+		declared[f.Name] = true
 		uses := matchesFlag(f, elem("names")+"[i]")
 		if f.Valued {
 			// The word after a flag is its value, even where it looks like the flag.
@@ -62,21 +75,39 @@ func (p *builder) readFlags() {
 	}
 }
 
+// blocks is Blocker.Blocks.
+func blocks(b sglang.Blocker) string {
+	all := []string{given(b.Flag)}
+	if b.Value != "" {
+		all = append(all, value(b.Flag)+" == "+literal(b.Value))
+	}
+	if b.Except != "" {
+		all = append(all, value(b.Flag)+" != "+literal(b.Except))
+	}
+	if b.With != nil {
+		var with []string
+		for _, flag := range b.With {
+			with = append(with, given(flag))
+		}
+		all = append(all, anyOf(with...))
+	}
+	if b.Sometimes {
+		all = append(all, "!"+given(sglang.Hierarchical))
+	}
+	return strings.Join(all, " && ")
+}
+
 // decideFlags declares the flags to add and the reasons to add none, except for the extra config.
 func (p *builder) decideFlags() {
 	var refused []choice
 	for _, b := range sglang.Blockers {
-		when := given(b.Flag)
-		if b.Value != "" {
-			when = value(b.Flag) + " == " + literal(b.Value)
-		}
-		refused = append(refused, choice{when, literal(b.Reason())})
+		refused = append(refused, choice{blocks(b), literal(b.Reason())})
 	}
 	p.perContainer("decodes", fmt.Sprintf("%s == 'decode' && !%s", value(sglang.Disaggregation), given(sglang.DecodeRadixCache)))
 	refused = append(refused,
 		choice{elem("decodes") + " && !" + given(sglang.DecodeOffload), literal(reasons.DecodeWithoutRadixCache())},
 		choice{
-			fmt.Sprintf("%s && !(%s in %s)", given(sglang.StorageBackend), value(sglang.StorageBackend), literal([]string{sglang.DynamicBackend, sglang.BackendName})),
+			fmt.Sprintf("%s && !(%s in %s)", given(sglang.StorageBackend), value(sglang.StorageBackend), literal(sglang.OurBackends)),
 			"(" + text(reasons.OtherBackend(embed(value(sglang.StorageBackend)))) + ")",
 		})
 	p.perContainer("refusedFlag", firstMatch(refused, "''"))
@@ -84,6 +115,51 @@ func (p *builder) decideFlags() {
 		elem("decodes"), given(sglang.Hierarchical), literal(sglang.Hierarchical.Name),
 		given(sglang.StorageBackend), literal([]string{sglang.StorageBackend.Name, sglang.DynamicBackend}),
 		given(sglang.ExtraConfig), literal(sglang.ExtraConfig.Name), text(sglang.NewExtraConfig(p.settings()))))
+}
+
+// decidePageSize declares whether each container gets a page size, and the note about it, as sglang.AddsPageSize and
+// inject.Inject decide.
+func (p *builder) decidePageSize() {
+	var rules []choice
+	for _, r := range sglang.PageRules {
+		when := given(r.Flag)
+		if r.Value != nil {
+			when += " && " + matches(value(r.Flag), r.Value)
+		}
+		if r.IfTrees {
+			when += " && " + value(sglang.EagleTopK) + " != '1'"
+		}
+		rules = append(rules, choice{when, "[" + literal(r.Why) + "]"})
+	}
+	for _, f := range sglang.PageMultiples {
+		rules = append(rules, choice{
+			fmt.Sprintf("%s && int(%s) %% %d != 0", matches(value(f), sglang.Positive), value(f), sglang.PageTokens),
+			"[" + text(sglang.NotMultiple(f, embed(value(f)))) + "]",
+		})
+	}
+	// pageReasons is empty where a page size may be added, and has the reason otherwise.
+	p.perContainer("pageReasons", firstMatch(rules, "[]"))
+	p.perContainer("pageFlags", fmt.Sprintf("%s || size(%s) > 0 ? [] : %s", given(sglang.PageSize), elem("pageReasons"),
+		literal([]string{sglang.PageSize.Name, strconv.Itoa(sglang.PageTokens)})))
+	reason := elem("pageReasons") + "[0]"
+	p.perContainer("pageNote", firstMatch([]choice{
+		{
+			fmt.Sprintf("!%s && (variables.takesFlags || %s.exists(w, w.contains(%s)))", elem("byFlags"), elem("words"), literal(sglang.PageSize.Name)),
+			"''",
+		},
+		{"!" + elem("byFlags"), literal(reasons.NotePageSizeInScript())},
+		{given(sglang.PageSize), fmt.Sprintf("(%s == '1' ? %s : '')", value(sglang.PageSize), literal(reasons.NotePageOfToken()))},
+		{fmt.Sprintf("size(%s) == 0 || %s == ''", elem("pageReasons"), reason), "''"},
+	}, "("+text(reasons.NoteNoPageSize(embed(reason)))+")"))
+}
+
+// advice is a list of sglang.AdviceFor's texts for a container, "" for each that does not apply.
+func advice() string {
+	var texts []string
+	for _, a := range sglang.Advices {
+		texts = append(texts, fmt.Sprintf("%s && %s ? %s : ''", given(a.Flag), matches(value(a.Flag), a.Value), literal(a.Text())))
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
 }
 
 // settings are the settings for the socket of the pod's group.

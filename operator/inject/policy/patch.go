@@ -5,6 +5,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,12 +33,18 @@ func (p *builder) patch() string {
 	if p.usesInitContainer() {
 		root := &corev1.Pod{}
 		user := &corev1.Pod{Spec: corev1.PodSpec{SecurityContext: &corev1.PodSecurityContext{RunAsUser: new(int64(1))}}}
+		// Only the namespace of the pod knows the user.
+		ofNamespace := func(f inject.Facts) string {
+			user := `"runAsUser": dyn(%s)`
+			return strings.Replace(literal(inject.ClientContainer(root, f)), fmt.Sprintf(user, strconv.FormatInt(inject.NonRootUser, 10)),
+				fmt.Sprintf(user, fmt.Sprintf("(variables.firstUser == '' ? %d : int(variables.firstUser))", inject.NonRootUser)), 1)
+		}
 		inPod("initContainers", [2]string{
 			fmt.Sprintf("!(variables.initContainers + variables.containers).exists(c, c.name == %s)", literal(names.Client)),
 			fmt.Sprintf("(%s ? %s : %s)",
 				"has(object.spec.securityContext) && has(object.spec.securityContext.runAsUser) && object.spec.securityContext.runAsUser != 0",
 				p.byNamespace(func(f inject.Facts) string { return literal(inject.ClientContainer(user, f)) }),
-				p.byNamespace(func(f inject.Facts) string { return literal(inject.ClientContainer(root, f)) })),
+				p.byNamespace(ofNamespace)),
 		})
 	}
 	if p.delivered() && len(p.facts.PullSecrets) > 0 {
@@ -71,11 +78,12 @@ func operation(op, path, value string) string {
 	return fmt.Sprintf("JSONPatch{op: %s, path: %s, value: %s}", literal(op), path, value)
 }
 
-// annotate sets the four annotations, and removes the empty ones.
+// annotate sets the annotations of inject.Inject, and removes the empty ones.
 func (p *builder) annotate() string {
 	lists := []string{fmt.Sprintf("(has(object.metadata.annotations) ? [] : [%s])", operation("add", "'/metadata/annotations'", "{}"))}
 	for _, a := range [][2]string{
-		{names.AnnotationInjected, fmt.Sprintf("(variables.given == '' ? '' : %s)", literal(p.facts.Cluster))},
+		{names.AnnotationInjected, fmt.Sprintf("(variables.given == '' || variables.partly ? '' : %s)", literal(p.facts.Cluster))},
+		{names.AnnotationPartly, fmt.Sprintf("(variables.partly ? %s : '')", literal(p.facts.Cluster))},
 		{names.AnnotationContainers, "variables.given"},
 		{names.AnnotationSkipReason, "variables.skipped"},
 		{names.AnnotationNote, "variables.notes"},
@@ -98,8 +106,8 @@ func (p *builder) patchContainers() []string {
 		return fmt.Sprintf("lists.range(size(%[1]s)).map(i, i + %[2]s == %[3]s ? %[4]s : %[1]s[i])", elem(list), offset, elem("rewrites"), elem("rewritten"))
 	}
 	each(fmt.Sprintf("%[1]s >= 0 && %[1]s < size(%[2]s)", elem("rewrites"), elem("command")), "add", "'/command'", replaced("command", "0"))
-	each(fmt.Sprintf("%s && (size(%s) > 0 || %s >= size(%s))", elem("byFlags"), elem("addedFlags"), elem("rewrites"), elem("command")),
-		"add", "'/args'", replaced("args", "size("+elem("command")+")")+" + "+elem("addedFlags"))
+	each(fmt.Sprintf("%s && (size(%s) > 0 || %s >= size(%s))", elem("byFlags"), elem("addedFlags")+" + "+elem("pageFlags"), elem("rewrites"), elem("command")),
+		"add", "'/args'", replaced("args", "size("+elem("command")+")")+" + "+elem("addedFlags")+" + "+elem("pageFlags"))
 
 	each("!has("+container+".env)", "add", "'/env'", "[]")
 	if p.delivered() {

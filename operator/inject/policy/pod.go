@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject"
 	"github.com/peercache/peercache/operator/inject/names"
 	"github.com/peercache/peercache/operator/inject/reasons"
 )
@@ -18,10 +19,15 @@ import (
 // decidePod declares the reason to leave the pod alone, and the texts of its annotations.
 func (p *builder) decidePod(namespaces *metav1.LabelSelector) {
 	name := p.facts.Namespace + "/" + p.facts.Cluster
-	refused := []choice{{"has(params.metadata.deletionTimestamp)", literal(reasons.ClusterDeleting(name))}}
-	refused = append(refused, p.refusesNamespace(name, namespaces))
+	refused := []choice{
+		p.refusesNamespace(name, namespaces),
+		{"has(params.metadata.deletionTimestamp)", literal(reasons.ClusterDeleting(name))},
+	}
 	if p.facts.DriverMissing {
 		refused = append(refused, choice{"true", literal(reasons.DriverMissing(name))})
+	}
+	if p.facts.ByHostPath() {
+		refused = append(refused, p.refusesHostPath())
 	}
 	list := embed("variables.containerNames.join(', ')")
 	refused = append(refused,
@@ -58,26 +64,34 @@ func (p *builder) decidePod(namespaces *metav1.LabelSelector) {
 	p.declare("skipped", firstMatch([]choice{{"variables.refused != ''", "variables.refused"}},
 		containers("variables.chosen", elem("obstacle")+" != ''", ofContainer("obstacle"))+".join('; ')"))
 	p.declare("given", "variables.connected.map(k, variables.containerNames[k] + '=' + "+elem("delivery")+").join(',')")
-	notes := containers("variables.connected", elem("note")+" != ''", ofContainer("note"))
+	p.perContainer("note", fmt.Sprintf("([%s, %s] + (%s ? %s : [])).filter(n, n != '').map(n, %s).join('; ')", elem("missingFlags"), elem("pageNote"),
+		elem("byFlags"), advice(), text(reasons.OfContainer(embed("variables.containerNames[k]"), embed("n")))))
+	notes := fmt.Sprintf("variables.connected.filter(k, %[1]s != '').map(k, %[1]s)", elem("note"))
 	if note := p.otherFacts.Note(); note != "" {
 		notes = fmt.Sprintf("((variables.own || size(variables.connected) == 0 ? [] : [%s]) + %s)", literal(note), notes)
 	}
 	p.declare("notes", notes+".join('; ')")
+	p.declare("partly", "variables.connected.exists(k, "+elem("missingFlags")+" != '')")
 }
 
 // refusesNamespace does what inject.RefusesNamespace does.
 func (p *builder) refusesNamespace(cluster string, namespaces *metav1.LabelSelector) choice {
-	if namespaces == nil {
-		return choice{"!variables.own", "(" + text(reasons.NamespaceNotServed(cluster, embed("request.namespace"))) + ")"}
+	others := "!variables.own"
+	if _, err := metav1.LabelSelectorAsSelector(namespaces); namespaces != nil && err == nil {
+		others += " && !(" + selects(namespaces) + ")"
 	}
-	selector, err := metav1.LabelSelectorAsSelector(namespaces)
-	if err != nil {
-		return choice{"!variables.own", literal(reasons.SelectorInvalid(cluster, err))}
-	}
-	p.declare("namespaceLabels", "has(namespaceObject.metadata.labels) ? namespaceObject.metadata.labels : {}")
+	return choice{others, "(" + text(reasons.NamespaceNotServed(cluster, embed("request.namespace"))) + ")"}
+}
+
+// refusesHostPath does what hostPathRefused of inject does.
+func (p *builder) refusesHostPath() choice {
+	p.declare("level", fmt.Sprintf("%[1]s in variables.namespaceLabels ? variables.namespaceLabels[%[1]s] : variables.firstUser == '' ? %[2]s : ''",
+		literal(inject.PodSecurityLabel), literal(inject.PodSecurityPrivileged)))
+	p.declare("restriction", fmt.Sprintf("%s in variables.namespaceLabels ? %s : %s", literal(inject.PodSecurityLabel),
+		text(reasons.PodSecurity(embed("variables.level"))), literal(reasons.Constraints())))
 	return choice{
-		"!variables.own && !(" + selects(namespaces) + ")",
-		"(" + text(reasons.NamespaceNotSelected(cluster, selector.String(), embed("request.namespace"))) + ")",
+		"variables.level != " + literal(inject.PodSecurityPrivileged) + " && !variables.volumes.exists(v, has(v.hostPath))",
+		"(" + text(reasons.HostPathForbidden(embed("request.namespace"), embed("variables.restriction"))) + ")",
 	}
 }
 

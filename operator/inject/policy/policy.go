@@ -38,6 +38,7 @@ func For(facts, otherFacts inject.Facts, namespaces *metav1.LabelSelector) (
 	p.readFlags()
 	p.decideDelivery()
 	p.decideFlags()
+	p.decidePageSize()
 	p.decideConfig()
 	p.decideContainers()
 	p.decidePod(namespaces)
@@ -128,6 +129,8 @@ func namespaceCondition(facts inject.Facts) admissionv1.MatchCondition {
 func (p *builder) readPod() {
 	p.declare("own", "request.namespace == "+literal(p.facts.Namespace))
 	p.declare("annotations", "has(object.metadata.annotations) ? object.metadata.annotations : {}")
+	p.declare("takesFlags", fmt.Sprintf("%[1]s in variables.annotations && variables.annotations[%[1]s] == 'true'",
+		literal(names.AnnotationTakesFlags)))
 	p.declare("containers", "object.spec.containers")
 	p.declare("initContainers", "has(object.spec.initContainers) ? object.spec.initContainers : []")
 	p.declare("volumes", "has(object.spec.volumes) ? object.spec.volumes : []")
@@ -135,6 +138,9 @@ func (p *builder) readPod() {
 	p.declare("group", fmt.Sprintf("%[1]s in variables.annotations ? variables.annotations[%[1]s] : %[2]s",
 		literal(names.AnnotationGroup), literal(p.facts.Groups[0])))
 	p.declare("groups", literal(p.facts.Groups))
+	p.declare("namespaceLabels", "has(namespaceObject.metadata.labels) ? namespaceObject.metadata.labels : {}")
+	p.declare("firstUser", fmt.Sprintf("has(namespaceObject.metadata.annotations) && %[1]s in namespaceObject.metadata.annotations ? "+
+		"namespaceObject.metadata.annotations[%[1]s].find(%[2]s) : ''", literal(inject.Users), literal(inject.FirstUser)))
 	p.declare("socket", text(socketOf("variables.group")))
 }
 

@@ -6,6 +6,7 @@ package policy
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -38,6 +39,11 @@ var policyClusters = []struct {
 	driverMissing bool
 	// otherNamespace is true where the pods are in another namespace than the cluster.
 	otherNamespace bool
+	// openShift is true where the namespace of the pods gives them their users, and level is its level of Pod Security.
+	openShift bool
+	level     string
+	// limits are those of the cluster's namespace.
+	limits []corev1.LimitRangeItem
 }{
 	{name: "an init container, with pull secrets", spec: func(s *v1alpha1.PeerCacheClusterSpec) {
 		injecttest.PullSecret(s)
@@ -88,6 +94,12 @@ var policyClusters = []struct {
 	}},
 	{name: "by a CSI volume", spec: injecttest.ByDriver},
 	{name: "by a CSI volume whose driver is missing", spec: injecttest.ByDriver, driverMissing: true},
+	{name: "on OpenShift", openShift: true},
+	{name: "on OpenShift, in a namespace that is privileged", openShift: true, level: "privileged"},
+	{name: "on OpenShift, by a CSI volume", openShift: true, spec: injecttest.ByDriver},
+	{name: "with a minimum of resources", limits: []corev1.LimitRangeItem{{
+		Type: corev1.LimitTypeContainer, Min: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")},
+	}}},
 }
 
 // purposeInference selects the labels that newPolicyCluster gives a namespace.
@@ -107,10 +119,20 @@ func TestPolicy(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := testenv.Client(t)
 			cluster, namespace := newPolicyCluster(t, test.spec, test.otherNamespace)
-			facts := inject.FactsFor(cluster, namespace, inject.Options{ClientImage: "docker.io/peercache/client:test"})
-			facts.DriverMissing = test.driverMissing
+			facts := inject.FactsFor(cluster, namespace, inject.Options{ClientImage: "ghcr.io/peercache/peercache/client:test"})
+			facts.DriverMissing, facts.Admission.Limits = test.driverMissing, test.limits
+			object := &facts.Admission.Namespace
+			if test.openShift {
+				object.Annotations = map[string]string{inject.Users: "1000680000/10000"}
+			}
+			if test.level != "" {
+				object.Labels = map[string]string{inject.PodSecurityLabel: test.level}
+			}
+			if test.openShift {
+				describe(t, namespace, object)
+			}
 			cases := policyCases(t, c, cluster, facts, policyPods(t, i))
-			installPolicy(t, cluster, test.driverMissing)
+			installPolicy(t, cluster, test.driverMissing, test.limits)
 			for name, pod := range cases {
 				got := dryRun(t, c, pod.written)
 				if reason := got.Annotations[names.AnnotationSkipReason]; strings.Contains(reason, reasonNotFlat()) {
@@ -253,7 +275,9 @@ func newPolicyCluster(
 	t.Helper()
 	cluster := &v1alpha1.PeerCacheCluster{ObjectMeta: metav1.ObjectMeta{Namespace: testenv.Namespace(t), Name: "kv"}}
 	cluster.Spec.Memory.Pool = resource.MustParse("1Gi")
-	spec(&cluster.Spec)
+	if spec != nil {
+		spec(&cluster.Spec)
+	}
 	if err := testenv.Client(t).Create(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}
@@ -267,6 +291,19 @@ func newPolicyCluster(
 	return cluster, namespace
 }
 
+// describe adds labels and annotations to a namespace.
+func describe(t *testing.T, namespace string, added *metav1.ObjectMeta) {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": added.Labels, "annotations": added.Annotations}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if err := testenv.Client(t).Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", text)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func label(t *testing.T, namespace, labels string) {
 	t.Helper()
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
@@ -277,12 +314,12 @@ func label(t *testing.T, namespace, labels string) {
 }
 
 // installPolicy creates the policy, and waits until the API server uses it.
-func installPolicy(t *testing.T, cluster *v1alpha1.PeerCacheCluster, driverMissing bool) {
+func installPolicy(t *testing.T, cluster *v1alpha1.PeerCacheCluster, driverMissing bool, limits []corev1.LimitRangeItem) {
 	t.Helper()
 	c := testenv.Client(t)
-	options := inject.Options{ClientImage: "docker.io/peercache/client:test"}
+	options := inject.Options{ClientImage: "ghcr.io/peercache/peercache/client:test"}
 	facts := inject.FactsFor(cluster, cluster.Namespace, options)
-	facts.DriverMissing = driverMissing
+	facts.DriverMissing, facts.Admission.Limits = driverMissing, limits
 	policy, binding := For(facts, inject.FactsFor(cluster, "", options), cluster.Spec.Injection.NamespaceSelector)
 	// With Ignore, a rule that fails would look like a pod that is left alone.
 	policy.Spec.FailurePolicy = new(admissionv1.Fail)

@@ -6,10 +6,12 @@
 package reasons
 
 import (
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/inject/names"
 	"github.com/peercache/peercache/operator/inject/sglang"
 	"github.com/peercache/peercache/operator/plan"
@@ -21,28 +23,16 @@ func ClusterDeleting(cluster string) string {
 }
 
 // NamespaceNotWatched is the reason for a cluster in a namespace that the operator does not watch.
-func NamespaceNotWatched(cluster string, watched []string) string {
-	return "PeerCacheCluster " + cluster + " is in a namespace that the operator does not watch (it watches " + strings.Join(watched, ", ") +
-		"): add the namespace to watchNamespaces of the Helm chart, which sets --watch-namespaces, or use a cluster of these namespaces"
+func NamespaceNotWatched(cluster string) string {
+	return "PeerCacheCluster " + cluster + " is in a namespace that the operator does not watch: add the namespace to watchNamespaces of the Helm chart, which sets --watch-namespaces, or use a cluster of one that it watches"
 }
 
-// NamespaceNotSelected is the reason where namespaceSelector does not select the pod's namespace.
-func NamespaceNotSelected(cluster, selector, namespace string) string {
-	return "PeerCacheCluster " + cluster + " serves only namespaces with the labels " + selector +
-		" (spec.injection.namespaceSelector), and namespace " + namespace + " does not have them: give it these labels, or " +
-		"change the selector"
-}
-
-// NamespaceNotServed is the reason for a pod of another namespace where the cluster has no namespaceSelector.
+// NamespaceNotServed is the reason for a pod of another namespace. It is the same whether the cluster does not exist or does not
+// select the namespace: who creates pods elsewhere may not read either.
 func NamespaceNotServed(cluster, namespace string) string {
-	return "PeerCacheCluster " + cluster + " serves only pods of its own namespace, and this one is in " + namespace +
-		": write spec.injection.namespaceSelector: {matchLabels: {" + corev1.LabelMetadataName + ": " + namespace + "}} in the " +
-		"cluster, or {} for all namespaces"
-}
-
-// SelectorInvalid is the reason for a namespaceSelector that cannot be parsed.
-func SelectorInvalid(cluster string, err error) string {
-	return "spec.injection.namespaceSelector of PeerCacheCluster " + cluster + " is not valid: " + err.Error()
+	return "PeerCacheCluster " + cluster + " does not exist, or serves no pods of namespace " + namespace +
+		": correct the annotation " + v1alpha1.AnnotationClusterNamespace + ", or have the cluster's owner write " +
+		"spec.injection.namespaceSelector: {matchLabels: {" + corev1.LabelMetadataName + ": " + namespace + "}}, or {} for all namespaces"
 }
 
 // DriverMissing is the reason where the CSI driver is not installed: a pod with its volume would never start.
@@ -50,6 +40,32 @@ func DriverMissing(cluster string) string {
 	return "PeerCacheCluster " + cluster + " gives its sockets to pods by the CSI driver " + plan.CSIDriver +
 		" (spec.injection.socket), which is not installed: install it (csi.enabled of the Helm chart, or config/csi), or write " +
 		"injection.socket: HostPath"
+}
+
+// PodSecurity names what a namespace enforces at a level of Pod Security.
+func PodSecurity(level string) string { return "Pod Security " + quote(level) }
+
+// Constraints names what OpenShift enforces.
+func Constraints() string { return "the default SecurityContextConstraints of OpenShift" }
+
+// HostPathForbidden is the reason where the namespace forbids the volume with the sockets of the machine's members.
+func HostPathForbidden(namespace, restriction string) string {
+	return "namespace " + namespace + " has " + restriction + ", and so no hostPath to the members of the " +
+		"machine: write injection.socket: CSI in the cluster, or give the namespace the label " +
+		"pod-security.kubernetes.io/enforce: privileged"
+}
+
+// PinForbidden is the reason where the namespace forbids a member that pins memory in the pod.
+func PinForbidden(namespace, restriction string) string {
+	return "namespace " + namespace + " has " + restriction + ", and so not the capability IPC_LOCK that a member " +
+		"with RDMA needs in the pod: write injection.mode: Node with injection.socket: CSI in the cluster, or give the namespace the " +
+		"label pod-security.kubernetes.io/enforce: privileged"
+}
+
+// NoRoom is the reason where the pod does not fit into its namespace with what is added to it.
+func NoRoom(obstacle string) string {
+	return "the API server would refuse the pod with what PeerCache adds to it: " + obstacle +
+		": raise that, or have the cluster add less (injection.mode: Node, or injection.memory and injection.resources)"
 }
 
 // GroupUnknown is the reason where the pod names a group that the cluster does not have.
@@ -122,6 +138,18 @@ func ConfigOwnNode() string {
 		"): remove that key to use the cluster's node"
 }
 
+// PythonPathIgnored is the reason where Python is told to ignore the variable by which it finds the client.
+func PythonPathIgnored() string {
+	return "starts Python with -I or -E, with which Python ignores " + names.EnvPythonPath + " and finds no client: remove that " +
+		"option, or have the package in the image and write injection.client.delivery: Preinstalled in the cluster"
+}
+
+// PythonPathReplaced is the reason where a script gives that variable a value of its own.
+func PythonPathReplaced() string {
+	return "sets " + names.EnvPythonPath + " in its command without the value before, and so finds no client: write " +
+		names.EnvPythonPath + "=...:$" + names.EnvPythonPath
+}
+
 // VariableTaken is the reason where the user has the variable to which injection moves the user's PYTHONPATH.
 func VariableTaken() string {
 	return "already uses the variable " + names.EnvUserPythonPath + ", which is needed for its " + names.EnvPythonPath + ": rename it"
@@ -132,15 +160,41 @@ func MountOverlap(volume, at, ours string) string {
 	return "mounts volume " + quote(volume) + " at " + at + ", which overlaps " + ours + ": mount it elsewhere"
 }
 
+// unseen ends a note about flags that SGLang may get all the same.
+const unseen = "; where the pod cannot show that you did, write the annotation " + names.AnnotationTakesFlags + `: "true"`
+
 // NoteConfigFile is the note where SGLang reads flags from a file.
 func NoteConfigFile() string {
 	return "reads flags from a file (" + sglang.ConfigFile.Name + "), which may choose another backend: write the flags of $" +
-		names.EnvFlags + " into that file"
+		names.EnvFlags + " into that file" + unseen
+}
+
+// NoteOtherBackend is the note where a script that starts SGLang names another storage backend.
+func NoteOtherBackend(backend string) string {
+	return "names " + sglang.StorageBackend.Name + " " + backend + " in its script, a backend of the user's own: remove it there, " +
+		"or the label of the pod"
 }
 
 // NoteScript is the note where a script starts SGLang, so that the user has to add the flags there.
 func NoteScript() string {
-	return "starts SGLang in a way to which no flags can be appended: use $" + names.EnvFlags + ", unquoted, in its script"
+	return "starts SGLang in a way to which no flags can be appended: use $" + names.EnvFlags + ", unquoted, in its script" + unseen
+}
+
+var pageSize = sglang.PageSize.Name + " " + strconv.Itoa(sglang.PageTokens)
+
+// NotePageOfToken is the note where the user chose pages of one token.
+func NotePageOfToken() string {
+	return "has " + sglang.PageSize.Name + " 1: each token is looked up and moved by itself; write " + pageSize + " unless the model needs pages of one token"
+}
+
+// NoteNoPageSize is the note where injection adds no page size to the flags.
+func NoteNoPageSize(why string) string {
+	return "got no " + sglang.PageSize.Name + " because it " + why + ": write " + pageSize + " or what suits; without one SGLang looks up and moves each token by itself"
+}
+
+// NotePageSizeInScript is the note where a script gives no page size.
+func NotePageSizeInScript() string {
+	return "shows no " + sglang.PageSize.Name + " in its script, without which SGLang looks up and moves each token by itself: write " + pageSize
 }
 
 // NoteImages is the note where the images of a cluster in another namespace are not used.

@@ -7,10 +7,14 @@ package webhooktest
 
 import (
 	"context"
+	"crypto/tls"
+	"net"
 	"os"
+	"strconv"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -67,18 +71,25 @@ func InstallThese(t *testing.T, configurations ...*admissionregistrationv1.Mutat
 // Serve runs the webhook until the test ends.
 func Serve(t *testing.T, clientImage string) {
 	t.Helper()
+	ServeTo(t, clientImage, inject.Askers{})
+}
+
+// ServeTo is Serve for some askers. It returns where the API server calls.
+func ServeTo(t *testing.T, clientImage string, askers inject.Askers) (url string) {
+	t.Helper()
 	options := Install(t)
 	mgr, err := ctrl.NewManager(testenv.Config(), ctrl.Options{
 		Scheme:        testenv.Scheme(),
 		Metrics:       metricsserver.Options{BindAddress: "0"},
-		WebhookServer: ServerAt(options),
+		WebhookServer: ServerAt(options, askers.ConfigureTLS),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := inject.SetupWithManager(mgr, inject.Options{
+	if err := inject.SetupWithManager(recorderless{mgr}, inject.Options{
 		ClientImage: clientImage,
 		Plan:        plan.Facts{DataplaneImage: "dataplane:test"},
+		Askers:      askers,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -86,12 +97,18 @@ func Serve(t *testing.T, clientImage string) {
 	testenv.Eventually(t, func() error {
 		return mgr.GetWebhookServer().StartedChecker()(nil)
 	})
+	return "https://" + net.JoinHostPort(options.LocalServingHost, strconv.Itoa(options.LocalServingPort)) + inject.Path
 }
 
+// recorderless gives no recorder of events: others than the API server may ask the webhook, so it writes nothing.
+type recorderless struct{ ctrl.Manager }
+
+func (recorderless) GetEventRecorder(string) events.EventRecorder { return nil }
+
 // ServerAt is a server where the API server calls.
-func ServerAt(options *envtest.WebhookInstallOptions) webhook.Server {
+func ServerAt(options *envtest.WebhookInstallOptions, configure ...func(*tls.Config)) webhook.Server {
 	return webhook.NewServer(webhook.Options{
-		Host: options.LocalServingHost, Port: options.LocalServingPort, CertDir: options.LocalServingCertDir,
+		Host: options.LocalServingHost, Port: options.LocalServingPort, CertDir: options.LocalServingCertDir, TLSOpts: configure,
 	})
 }
 

@@ -8,11 +8,12 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from peercache.core import embedded
+from peercache.core.absent import AbsentClient
 from peercache.core.config import ConfigError, StoreConfig
-from peercache.core.extension import load
+from peercache.core.extension import ExtensionMissing, load
 from peercache.core.segments import Region
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ logger = logging.getLogger(__name__)
 class Attachment:
     """A client, and the node in this process if the configuration asks for one.
 
-    An absent node is no error: the client attaches when the node comes. Raises ConfigError if
-    waiting would not help: a configuration that cannot work must fail the attach, not every call
-    after it.
+    Neither an absent node is an error, nor a host or a node that does not let this user in: the
+    client attaches when it can. Where the extension does not load there is an AbsentClient. Raises
+    ConfigError for a configuration that names something else than a node.
     """
 
     def __init__(self, config: StoreConfig, engine: str) -> None:
@@ -35,9 +36,20 @@ class Attachment:
         self._seen_faults = 0
         self._embedded = config.node_options is not None
         self._closed = False
+        self.client: Client
+        try:
+            self.client = self._connect(config, engine)
+        except ExtensionMissing as error:
+            self._embedded = False
+            logger.warning("PeerCache: this engine works without cache: %s", error)
+            self.client = cast("Client", AbsentClient(str(error)))
+        _open.add(self)
+
+    def _connect(self, config: StoreConfig, engine: str) -> Client:
         socket = config.socket
         if config.node_options is not None:
             socket = embedded.acquire(config.node_options)
+        client: Client | None
         client, reason = load().connect(socket, engine, config.timeout_ms, config.staging_bytes)
         if client is None:
             if self._embedded:
@@ -46,11 +58,10 @@ class Attachment:
             raise ConfigError.of(
                 "socket",
                 socket,
-                f"leads to no node that takes this engine ({reason})",
-                "name the socket of this machine's peercached, and see that it admits this user",
+                f"leads to no node of PeerCache ({reason})",
+                "name the socket of this machine's peercached",
             )
-        self.client: Client = client
-        _open.add(self)
+        return client
 
     def share(self, regions: Sequence[Region]) -> int:
         """Shares memory with the node, now or when the node comes. Returns the number of new bytes.

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from peercache.core import values
-from peercache.core.config_keys import KEYS, REFUSED, SGLANG_KEYS, Key, Scope
+from peercache.core.config_keys import KEYS, REFUSED, SGLANG_KEYS, Scope
 from peercache.core.values import ConfigError
 
 __all__ = ["ConfigError", "EngineRank", "StoreConfig", "parse"]
@@ -26,6 +26,8 @@ DEFAULT_STAGING_BYTES = 64 << 20
 # Those of the original PeerCache.
 _DISK_PATH = "/data/peercache"
 _DISK_SIZE = 100 << 30
+# A misspelt key, such as "sokcet", is closer than one of another release of SGLang.
+_CLOSE = 0.75
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,13 @@ class StoreConfig:
 def parse(
     extra: Mapping[str, object], environ: Mapping[str, str], rank: EngineRank | None = None
 ) -> StoreConfig:
-    """Checks an extra-config. All ranks of the engine share its sizes and ``disk_path``."""
-    parsed = {name: _parse_key(name, value) for name, value in extra.items()}
-    parsed = {name: value for name, value in parsed.items() if name not in SGLANG_KEYS}
+    """Checks an extra-config. All ranks of the engine share its sizes and ``disk_path``. Raises one
+    ConfigError for all keys that are wrong by themselves, or for the first that does not suit the
+    others.
+    """
+    parsed, errors = _parse_keys(extra)
+    if errors:
+        raise ConfigError.of_all(errors)
     host = _choose_host(parsed, environ)
     _refuse_out_of_place(extra, host)
     common = {
@@ -74,14 +80,25 @@ def parse(
     return StoreConfig(node_options=options, notes=_notes(extra), **common)  # type: ignore[arg-type]
 
 
+def _parse_keys(extra: Mapping[str, object]) -> tuple[dict[str, object], list[ConfigError]]:
+    parsed: dict[str, object] = {}
+    errors = []
+    for name, value in extra.items():
+        if name in SGLANG_KEYS:
+            continue
+        try:
+            parsed[name] = _parse_key(name, value)
+        except ConfigError as error:
+            errors.append(error)
+    return parsed, errors
+
+
 def _parse_key(name: str, value: object) -> object:
-    if name in SGLANG_KEYS:
-        return value
     if name in REFUSED:
         raise ConfigError.of(name, value, "is not a key of this version", REFUSED[name])
     key = KEYS.get(name)
     if key is None:
-        close = difflib.get_close_matches(name, KEYS, n=1)
+        close = difflib.get_close_matches(name, KEYS, n=1, cutoff=_CLOSE)
         remedy = (
             f'did you mean "{close[0]}"?' if close else f"known keys: {', '.join(sorted(KEYS))}"
         )
@@ -110,17 +127,19 @@ def _choose_host(parsed: Mapping[str, object], environ: Mapping[str, str]) -> Sc
 
 
 def _refuse_out_of_place(extra: Mapping[str, object], host: Scope) -> None:
-    for name, value in extra.items():
-        key: Key | None = KEYS.get(name)
-        if key is None or key.scope in (Scope.ANY, host):
-            continue
-        raise ConfigError.of(
+    errors = [
+        ConfigError.of(
             name,
             value,
             "configures a node, but this engine uses one that runs already",
             'remove the key, or give "discovery_addr" instead of "socket" to start a node in '
             "this process",
         )
+        for name, value in extra.items()
+        if name in KEYS and KEYS[name].scope not in (Scope.ANY, host)
+    ]
+    if errors:
+        raise ConfigError.of_all(errors)
 
 
 def _tag(parsed: Mapping[str, object]) -> str:

@@ -105,7 +105,7 @@ KEYS: Mapping[str, Key] = {
     "mode": Key(only("p2p", "there is no other topology"), Scope.EMBEDDED),
     "write_policy": Key(only("local", "pages stay on the node that wrote them"), Scope.EMBEDDED),
     "role": Key(only("auto", "all nodes are equal"), Scope.EMBEDDED),
-    "metrics_dashboard": Key(only(False, "metrics are for Prometheus"), Scope.EMBEDDED),
+    "metrics_dashboard": Key(boolean, Scope.EMBEDDED, help="the HTTP port always has it"),
 }
 
 _ONE_PORT = 'members use one port for everything; set "control_port" and "control_bind_host"'

@@ -26,6 +26,14 @@ class ConfigError(ValueError):
     def of(cls, key: str, value: object, problem: str, remedy: str) -> ConfigError:
         return cls(f'extra-config "{key}" = {_show(value)} {problem}: {remedy}')
 
+    @classmethod
+    def of_all(cls, errors: list[ConfigError]) -> ConfigError:
+        """One error for several, so that nobody mends them one start at a time."""
+        if len(errors) == 1:
+            return errors[0]
+        lines = "".join(f"\n  - {error}" for error in errors)
+        return cls(f"the extra-config has {len(errors)} errors:{lines}")
+
 
 def _show(value: object) -> str:
     try:

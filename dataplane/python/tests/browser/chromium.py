@@ -27,8 +27,8 @@ def executable() -> str:
     path = named or next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         raise FileNotFoundError(
-            f"none of {', '.join(NAMES)} is on PATH: apt-get install chromium (or hack/deps.sh), "
-            "or name a Chromium with PEERCACHE_CHROMIUM"
+            f"none of {', '.join(NAMES)} is on PATH: apt-get install chromium, "
+            "or hack/dev/deps.sh; or name a Chromium with PEERCACHE_CHROMIUM"
         )
     return path
 

@@ -1,4 +1,4 @@
-"""Nodes on the rails of hack/soft-rdma/fabric.sh."""
+"""Nodes on the rails of hack/lab/soft-rdma/fabric.sh."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def wait_until(holds: Callable[[], bool], otherwise: str) -> None:
 
 
 def fabric(command: str) -> None:
-    script = f". hack/soft-rdma/fabric.sh; {command}"
+    script = f". hack/lab/soft-rdma/fabric.sh; {command}"
     subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, check=True)
 
 

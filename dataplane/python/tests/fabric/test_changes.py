@@ -1,7 +1,7 @@
 """As test_nodes.py, while a rail gets an address, and another one, and a device is taken away. The
 nodes look keys up by READs of each other's shards.
 
-Runs in a guest, by hack/soft-rdma/tests/42-changes.sh.
+Runs in a guest, by hack/lab/soft-rdma/tests/42-changes.sh.
 """
 
 from __future__ import annotations

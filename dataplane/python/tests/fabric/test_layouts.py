@@ -1,7 +1,7 @@
 """Pages that SGLang's own host pools hold, of every layout, read by RDMA on another node and
 compared byte for byte.
 
-Runs in a guest, by hack/soft-rdma/tests/45-layouts.sh.
+Runs in a guest, by hack/lab/soft-rdma/tests/45-layouts.sh.
 """
 
 from __future__ import annotations

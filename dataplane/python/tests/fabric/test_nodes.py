@@ -1,11 +1,11 @@
-"""Two real nodes, each with an engine, on the rails of hack/soft-rdma/fabric.sh: every byte is
+"""Two real nodes, each with an engine, on the rails of hack/lab/soft-rdma/fabric.sh: every byte is
 checked while they read one another's pages, a rail fails, the secret is replaced, a node dies.
 
 All settings of connections are other than the defaults: over IPv6, with a token and TLS, and on
 one side with a smaller MTU.
 
-Runs in a guest, by hack/soft-rdma/tests/40-nodes.sh. A guest has one processor and is as slow as
-its host is busy: what is waited for is a state.
+Runs in a guest, by hack/lab/soft-rdma/tests/40-nodes.sh. A guest has one processor and is as slow
+as its host is busy: what is waited for is a state.
 """
 
 from __future__ import annotations

@@ -65,8 +65,9 @@ def _run(command: list[str], text: str = "") -> None:
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise NetworkUnavailable(
-            f"{' '.join(command)} failed: {done.stderr.strip()}\n{text}\nThe fault tests need "
-            "iproute2 and nftables (hack/deps.sh), and a kernel with veth, tun and bridge filters"
+            f"{' '.join(command)} failed: {done.stderr.strip()}\n{text}\nThe fault tests "
+            "need iproute2 and nftables (hack/dev/deps.sh), "
+            "and a kernel with veth, tun and bridge filters"
         )
 
 

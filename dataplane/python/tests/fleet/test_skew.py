@@ -1,8 +1,8 @@
 """Nodes and engines of two releases in one cluster, as while it is rolled.
 
-The former one is the commit that hack/former/commit names. Every engine checks every byte of every
-page that it reads; the node that it asks, the node that holds the page and the node whose shard has
-the record are of either release.
+The former one is the commit that hack/lab/former/commit names. Every engine checks every byte of
+every page that it reads; the node that it asks, the node that holds the page and the node whose
+shard has the record are of either release.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class TwoReleases(Fleet):
 @pytest.fixture(scope="module")
 def former() -> Release:
     made = subprocess.run(
-        [ROOT / "hack/former/build.sh"], capture_output=True, text=True, check=False
+        [ROOT / "hack/lab/former/build.sh"], capture_output=True, text=True, check=False
     )
     assert made.returncode == 0, made.stderr
     # It has no option map-pools, which the others of these nodes have off.

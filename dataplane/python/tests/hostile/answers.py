@@ -173,13 +173,13 @@ def crowd(node: int) -> Lie:
 
 def of_clears(_: int) -> dict[str, Lies]:
     tags = (1, OTHER_TAG)
-    above = clears_answer(0, [(tag, MAX) for tag in tags])
-    last = clears_answer(0, [(tag, MAX_CLEAR_EPOCH) for tag in tags])
+    above = clears_answer((), [(tag, MAX) for tag in tags])
+    last = clears_answer((), [(tag, MAX_CLEAR_EPOCH) for tag in tags])
     return {
         "pages are left for ever": {wire.CLEAR_TAG: saying(u32(MAX_COUNT))},
         "an epoch above all": {wire.CLEARS: saying(above)},
         "the last epoch": {wire.CLEARS: saying(last)},
-        "the highest floor": {wire.CLEARS: saying(clears_answer(MAX_CLEAR_EPOCH, []))},
+        "the highest floor": {wire.CLEARS: saying(clears_answer([(0, MAX_CLEAR_EPOCH, 1)], []))},
     }
 
 

@@ -134,14 +134,21 @@ class Heartbeat:
 
 
 def clears(
-    floor: int = 0,
+    forgotten: Sequence[tuple[int, int, int]] = (),
     entries: Sequence[tuple[int, int]] = (),
     kind: int = 0,
     unheard: Sequence[int] = (),
 ) -> bytes:
     """Kind 0: all that are known, 1: made now, 2: heard by all but ``unheard``."""
-    state = u64(floor) + listed([struct.pack("<QQ", tag, epoch) for tag, epoch in entries])
-    return state + bytes([kind]) + numbers(unheard)
+    return clear_state(forgotten, entries) + bytes([kind]) + numbers(unheard)
+
+
+def clear_state(
+    forgotten: Sequence[tuple[int, int, int]], entries: Sequence[tuple[int, int]]
+) -> bytes:
+    """Of groups: epoch and digest of what is forgotten. Of tags: the epoch of the last clear."""
+    floors = u64(len(forgotten)) + b"".join(struct.pack("<QQQ", *floor) for floor in forgotten)
+    return floors + listed([struct.pack("<QQ", tag, epoch) for tag, epoch in entries])
 
 
 def offer(node: int, count: int, length: int) -> bytes:

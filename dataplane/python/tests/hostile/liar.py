@@ -10,7 +10,7 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from . import bodies, wire
 from .bodies import Heartbeat, Record, u32, u64
@@ -146,7 +146,7 @@ class Liar:
         with self.lock:
             for tag, epoch in struct.iter_unpack("<QQ", body[12 : 12 + 16 * count_of(body, 8)]):
                 self.cleared[tag] = max(epoch, self.cleared.get(tag, 0))
-            return clears_answer(0, list(self.cleared.items()))
+            return clears_answer((), list(self.cleared.items()))
 
 
 def count_of(body: bytes, at: int = 0) -> int:
@@ -158,6 +158,7 @@ def shard(stamp: int, instance: int, code: int, outcomes: list[int]) -> bytes:
     return said + bodies.listed([bytes([outcome]) for outcome in outcomes])
 
 
-def clears_answer(floor: int, entries: list[tuple[int, int]]) -> bytes:
-    state = u64(floor) + bodies.listed([struct.pack("<QQ", *entry) for entry in entries])
-    return state + b"\1"
+def clears_answer(
+    forgotten: Sequence[tuple[int, int, int]], entries: Sequence[tuple[int, int]]
+) -> bytes:
+    return bodies.clear_state(forgotten, entries) + b"\1"

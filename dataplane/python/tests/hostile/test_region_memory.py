@@ -12,6 +12,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,6 +73,49 @@ def test_memory_that_nobody_has_taken_is_refused(
     assert sparse.taken() == 0
     assert grown <= MOST
     sparse.close()
+
+
+REGIONS = 64
+MOST_TABLES = 4 * MIB  # of one mapping they are 256 KiB
+
+
+def tables(node: Node) -> int:
+    """Bytes of the node's page tables, when all of its mappings are brought in."""
+    status = Path(f"/proc/{node.popen.pid}/status")
+    before, now = -1, 0
+    while before != now:
+        time.sleep(0.5)
+        before, now = now, 1024 * int(status.read_text().split("VmPTE:")[1].split()[0])
+    return now
+
+
+def test_many_regions_of_one_file_cost_one_mapping(
+    limited: tuple[Node, MemoryGroup], table: Table
+) -> None:
+    """Page tables count as the node's memory, and each mapping of the file has its own."""
+    node, _ = limited
+    shared = Sparse(REGION)
+    shared.map.write(bytes(REGION))
+    with wire.Engine(node.socket) as engine:
+        before = tables(node)
+        for i in range(REGIONS):
+            first = REGION - (REGIONS - i) * mmap.PAGESIZE  # each ends behind all before it
+            region = wire.frame(wire.REGION, struct.pack("<IQQ", i, first, mmap.PAGESIZE))
+            rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [shared.fd]))
+            engine.socket.sendmsg([region], [rights])
+            answer = engine.receive()
+            assert answer is not None
+            assert answer.kind == wire.REGION + 1, answer.body
+        grown = max(0, tables(node) - before)
+    table(
+        f"an engine shares {REGION // MIB} MiB as {REGIONS} regions",
+        f"{MOST_TABLES // MIB} MiB of page tables",
+        f"{grown / MIB:.1f} MiB",
+    )
+    assert grown <= MOST_TABLES
+    assert node.popen.poll() is None
+    shared.map.close()
+    shared.close()
 
 
 @pytest.fixture

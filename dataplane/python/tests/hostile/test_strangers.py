@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import socket
 import struct
 import subprocess
 import threading
 import time
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -194,6 +197,62 @@ def test_noise(target: Target, table: Table, port: str) -> None:
     left = target.pages()
     table(f"noise on 200 connections ({port})", "goes on", f"{left} of {PAGES} pages")
     assert left == PAGES
+
+
+SHARED = "127.0.0.8"
+CROWD = 400
+JOINS = 20
+
+
+def be_silent(port: int, ended: threading.Event) -> None:
+    crowd: deque[socket.socket] = deque()
+    while not ended.wait(0.001):
+        connection = socket.socket()
+        connection.bind((SHARED, 0))
+        connection.connect(("127.0.0.1", port))
+        crowd.append(connection)
+        if len(crowd) > CROWD:
+            crowd.popleft().close()
+    while crowd:
+        crowd.pop().close()
+
+
+def guess(port: int, ended: threading.Event) -> None:
+    while not ended.wait(0.001):
+        with Peer(port, source=SHARED) as stranger, contextlib.suppress(OSError):
+            stranger.send(frame(wire.HELLO, stranger.hello(wire.derive_key("default", "f" * 32))))
+            while stranger.receive() is not None:
+                pass
+
+
+@pytest.mark.parametrize("attack", [be_silent, guess])
+def test_a_member_comes_in_beside_strangers_of_its_address(
+    target: Target, table: Table, attack: Callable[[int, threading.Event], None]
+) -> None:
+    """Pods of a machine may be one source of connections, and so may all behind one address."""
+    port = target.node.peer_port
+    ended = threading.Event()
+    attacker = threading.Thread(target=attack, args=(port, ended))
+    refused = "source_strangers" if attack is be_silent else "source_failures"
+    attacker.start()
+    try:
+        deadline = time.monotonic() + HANG_SECONDS
+        counted = re.compile(rf'peer_refused_total{{[^}}]*reason="{refused}"[^}}]*}} [1-9]')
+        while not counted.search(target.node.metrics()):
+            assert time.monotonic() < deadline, "the source is not beyond its bound"
+            time.sleep(0.1)
+        joined = 0
+        for _ in range(JOINS):
+            with Peer(port, source=SHARED) as member, contextlib.suppress(OSError, AssertionError):
+                member.join(TOKEN)
+                joined += 1
+    finally:
+        ended.set()
+        attacker.join()
+    what = "silent strangers" if attack is be_silent else "guesses of the token"
+    table(f"a member at the address of {what}", "comes in", f"{joined} of {JOINS} times")
+    assert joined >= JOINS - 2
+    assert target.pages() == PAGES
 
 
 def test_a_member_that_reads_nothing_is_cut_off(target: Target, table: Table) -> None:

@@ -63,6 +63,19 @@ class Tenants:
         return int(done["hits"])
 
 
+def test_metrics_name_tenants_on_demand_alone(tenants: Tenants, table: Table) -> None:
+    """Whoever reaches the HTTP port reads /metrics: of tenants it has sums, unless told to."""
+    metrics = tenants.node.metrics()
+    told = [tenant for tenant in TENANTS if tenant in metrics]
+    table("/metrics: names of tenants", "0 told", f"{len(told)} told")
+    assert not told
+    assert 'peercache_tenant_engines{tenant="(all)"} 2' in metrics
+
+    folder = str(tenants.cluster.folder / "tenants")
+    telling = tenants.cluster.node("telling", tenants_dir=folder, tenant_metrics="on")
+    assert 'peercache_tenant_engines{tenant="victim"} 0' in telling.metrics()
+
+
 @pytest.fixture(scope="module")
 def tenants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenants]:
     cluster = Cluster(tmp_path_factory.mktemp("tenants"))

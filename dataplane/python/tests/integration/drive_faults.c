@@ -1,5 +1,5 @@
 /* Loaded before a process (LD_PRELOAD): what its drives do, of those that it reads and writes by
- * preadv and pwritev (disk-io threads). DRIVE_FAULTS names a file that is mapped, of struct faults:
+ * preadv, pwritev and fdatasync (disk-io threads). DRIVE_FAULTS names a file that is mapped, of struct faults:
  * it may be written at any time, and counts what was asked. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,6 +19,8 @@ static volatile struct faults {
   int64_t read_delay_ns, write_delay_ns; /* before each, while it is not 0 */
   int64_t flips;                         /* whether each read brings one wrong bit */
   int64_t reads, writes;                 /* how many were asked for */
+  int64_t sync_delay_ns;
+  int64_t syncs, synced; /* how many were asked for, and how many of them have ended */
 } * faults;
 
 __attribute__((constructor)) static void start(void) {
@@ -66,4 +68,15 @@ ssize_t pwritev(int file, const struct iovec *parts, int count, off_t offset) {
   __atomic_add_fetch(&faults->writes, 1, __ATOMIC_RELAXED);
   if (wait_and_fail(&faults->write_delay_ns, faults->write_errno)) return -1;
   return real(file, parts, count, offset);
+}
+
+int fdatasync(int file) {
+  static int (*real)(int);
+  if (real == NULL) real = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
+  if (faults == NULL) return real(file);
+  __atomic_add_fetch(&faults->syncs, 1, __ATOMIC_RELAXED);
+  wait_and_fail(&faults->sync_delay_ns, 0);
+  const int result = real(file);
+  __atomic_add_fetch(&faults->synced, 1, __ATOMIC_RELAXED);
+  return result;
 }

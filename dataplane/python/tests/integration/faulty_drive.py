@@ -11,6 +11,7 @@ from .processes import shared_library
 SOURCE = Path(__file__).with_name("drive_faults.c")
 NAMES = (
     "read_errno", "write_errno", "read_delay_ns", "write_delay_ns", "flips", "reads", "writes",
+    "sync_delay_ns", "syncs", "synced",
 )  # fmt: skip
 
 

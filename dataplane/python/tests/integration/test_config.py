@@ -68,6 +68,7 @@ def test_fields_of_the_object_are_in_the_status(tmp_path: Path) -> None:
         "auth-token-file": str(token),
         "tenant-secret-file": str(secret),
         "tenants-dir": str(tenants),
+        "bypass-file": str(tmp_path / "bypass"),
     }
     command = [str(binary()), f"--config={FILES / 'peercached.toml'}"]
     command += [f"--{name}={value}" for name, value in here.items()]

@@ -8,6 +8,7 @@ import mmap
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +31,7 @@ FEW = 8  # which the drive reads at once
 PREFIX = bytes(32)
 MS = 1_000_000
 UP = "peercache_disk_up{"
+PAUSED = "peercache_disk_writes_paused{"
 FLAGS = {
     "pool_size": str(POOL),
     "disk_size": "1Gi",
@@ -38,6 +40,8 @@ FLAGS = {
     "lease_ms": "100",
     "drain_budget": "0",
 }
+# A member without a drive, to which others are not late on a busy machine.
+MEMORY = {"pool_size": str(4 * POOL), "peer_timeout_ms": "5000", "drain_budget": "0"}
 # Prints what a read brings, or its error, how long it took, and what a write returns, or its error.
 READS_AND_WRITES = """
 import ctypes, os, sys, time
@@ -70,14 +74,18 @@ class Pages:
     def _content(number: int) -> bytes:
         return number.to_bytes(8, "little") * (PAGE // 8)
 
-    def set(self, first: int, count: int) -> int:
+    def clear(self, tag: int) -> str:
+        """Why pages of it may be given after all."""
+        return str(self._client.clear(tag))
+
+    def set(self, first: int, count: int, tag: int = 1) -> int:
         """How many were taken."""
         taken = 0
         for at in range(first, first + count, BATCH):
             numbers = range(at, at + BATCH)
             self._map[:] = b"".join(map(self._content, numbers))
             keys = [f"{n:064x}" for n in numbers]
-            taken += sum(self._client.set(PREFIX, 1, keys, self._at, [PAGE] * BATCH))
+            taken += sum(self._client.set(PREFIX, tag, keys, self._at, [PAGE] * BATCH))
         return taken
 
     def get(self, first: int, count: int) -> int:
@@ -145,7 +153,9 @@ def setup(
     folder.mkdir()
     made = Setup(cluster, folder, monkeypatch)
     yield made
-    made.drive.set(read_errno=0, write_errno=0, read_delay_ns=0, write_delay_ns=0, flips=0)
+    for fault in ("errno", "delay_ns"):
+        made.drive.set(**{f"read_{fault}": 0, f"write_{fault}": 0})
+    made.drive.set(flips=0, sync_delay_ns=0)
     made.node.stop()
 
 
@@ -156,11 +166,15 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def misses(node: Node, reason: str) -> float:
+def metric(node: Node, name: str, label: str = "") -> float:
     for line in node.metrics().splitlines():
-        if line.startswith("peercache_read_misses_total") and f'reason="{reason}"' in line:
+        if line.startswith(name) and label in line:
             return float(line.rpartition(" ")[2])
-    raise AssertionError(f"no misses of reason {reason}")
+    raise AssertionError(f"no {name} of {label}")
+
+
+def misses(node: Node, reason: str) -> float:
+    return metric(node, "peercache_read_misses_total", f'reason="{reason}"')
 
 
 def test_the_drive_does_what_it_is_told(tmp_path: Path) -> None:
@@ -186,20 +200,24 @@ def test_the_drive_does_what_it_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.node
 def test_a_drive_that_fails_its_writes(setup: Setup) -> None:
-    setup.drive.set(write_errno=errno.EIO)
-    number = 0
+    setup.fill()
+    setup.drive.set(write_errno=errno.ENOSPC)
+    number = 10 * PAGES
 
-    def off() -> bool:
+    def paused_is(paused: bool) -> bool:
         nonlocal number
         number += BATCH
         setup.pages.set(number, BATCH)
-        return not setup.device()["on"]
+        return bool(setup.device()["writes_paused"]) == paused
 
-    until(off)
-    assert os.strerror(errno.EIO) in setup.device()["why"]
-    setup.goes_on_from_memory()
-    up = next(line for line in setup.node.metrics().splitlines() if line.startswith(UP))
-    assert up.endswith(" 0"), "which an alert is on"
+    until(lambda: paused_is(True))
+    assert os.strerror(errno.ENOSPC) in setup.device()["why"]
+    assert metric(setup.node, PAUSED) == 1
+    assert metric(setup.node, UP) == 1
+    for first in range(0, FEW * FEW, FEW):
+        until(lambda first=first: setup.pages.get(first, FEW) == FEW)
+    setup.drive.set(write_errno=0)
+    until(lambda: paused_is(False))
 
 
 @pytest.mark.node
@@ -213,7 +231,13 @@ def test_a_drive_that_fails_its_reads(setup: Setup) -> None:
 
     until(off)
     assert os.strerror(errno.EIO) in setup.device()["why"]
+    assert metric(setup.node, UP) == 0, "which an alert is on"
     setup.goes_on_from_memory()
+    setup.drive.set(read_errno=0)
+    until(lambda: setup.device()["on"])
+    until(lambda: setup.disk()["waiting_pages"] == 0)
+    # Those whose reads have failed have gone.
+    until(lambda: setup.pages.get(0, PAGES) > PAGES // 2)
 
 
 @pytest.mark.node
@@ -253,3 +277,40 @@ def test_a_drive_that_is_late_for_another_node(setup: Setup, cluster: Cluster) -
     assert setup.device()["on"]
     setup.drive.set(read_delay_ns=0)
     until(lambda: pages.get(0, FEW) == FEW)
+
+
+@pytest.mark.node
+def test_a_drive_that_takes_long_to_record_a_clear(
+    setup: Setup, host: Node, cluster: Cluster
+) -> None:
+    """It keeps only the answer to the clear waiting: nothing else is the drive's business."""
+    others = [cluster.node(f"{name}-{setup.node.name}", **MEMORY) for name in ("keeper", "reader")]
+    keeper, reader, engine = Pages(others[0]), Pages(others[1]), Pages(host)
+    cleared, kept = range(PAGES, PAGES + BATCH), range(PAGES)
+    until(lambda: setup.pages.set(cleared.start, BATCH) == BATCH)
+    until(lambda: setup.disk()["waiting_pages"] == 0)
+    until(lambda: keeper.set(kept.start, PAGES, tag=2) == PAGES)
+    # All shards have their records: those of the drive's member, too.
+    until(lambda: engine.get(kept.start, PAGES) == PAGES)
+
+    before = setup.drive.count("synced")
+    setup.drive.set(sync_delay_ns=9_000 * MS)  # of ten, after which it is off
+    answers: list[str] = []
+    clear = threading.Thread(target=lambda: answers.append(engine.clear(1)))
+    clear.start()
+    until(lambda: setup.drive.count("syncs") > before)
+    for node in (setup.node, *others):
+        until(lambda node=node: metric(node, "peercache_clears_known_tags") == 1)
+        until(lambda node=node: metric(node, "peercache_clears_members_behind") == 0)
+    assert reader.get(kept.start, PAGES) == PAGES, "of another member, at places that all tell"
+    until(lambda: setup.pages.get(kept.start, PAGES) == PAGES)  # its lease is short
+    assert setup.pages.get(cleared.start, BATCH) == 0
+    for node in (host, *others):
+        assert all(m["breaker"] == "closed" for m in node.status()["members"]), "all answer"
+    assert "" not in answers, "a clear that was answered holds after a crash"
+    assert setup.drive.count("synced") == before, "all that was while the drive was at it"
+
+    setup.drive.set(sync_delay_ns=0)
+    clear.join()
+    until(lambda: engine.clear(1) == "")
+    assert setup.device()["on"]

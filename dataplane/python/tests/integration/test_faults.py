@@ -165,7 +165,7 @@ def test_an_engine_killed_in_the_middle_of_a_set_harms_nobody(cluster: Cluster) 
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        ({"socket": "/usr"}, '"socket" = "/usr" leads to no node that takes this engine'),
+        ({"socket": "/usr"}, '"socket" = "/usr" leads to no node of PeerCache'),
         ({"sockte": "/x"}, 'extra-config "sockte" = "/x" is an unknown key: did you mean "socket"'),
         ({"socket": 5}, 'extra-config "socket" = 5 is not an absolute path'),
         ({"socket": "/x", "gid_index": 3}, 'extra-config "gid_index" = 3'),

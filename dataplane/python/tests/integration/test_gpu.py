@@ -1,6 +1,6 @@
 """Pages into the memory of a GPU, up to the node that has to refuse it: no GPU is here.
 
-Memory that a node can reach is tested over soft-RoCE (hack/soft-rdma/tests/46-bench.sh).
+Memory that a node can reach is tested over soft-RoCE (hack/lab/soft-rdma/tests/46-bench.sh).
 """
 
 from __future__ import annotations

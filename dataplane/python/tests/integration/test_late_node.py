@@ -288,10 +288,16 @@ def test_what_waiting_does_not_mend_fails_the_attach(
     # SGLang's factory makes a ValueError of whatever the store raises.
     with pytest.raises(ValueError, match=r'"socket" = ".*is a folder: name the node.s socket'):
         attach(socket=str(tmp_path))
+
+
+def test_a_node_that_does_not_admit_the_user_costs_the_cache_and_not_the_engine(
+    attach: Attach, tmp_path: Path
+) -> None:
     cluster = Cluster(tmp_path)
     try:
         node: Node = cluster.node("picky", socket_uids=str(os.geteuid() + 1))
-        with pytest.raises(ValueError, match="--socket-uids"):
-            attach(socket=node.socket)
+        cache = attach(socket=node.socket)
+        assert cache.store.attached is False
+        assert "--socket-uids" in cache.stats()["detached"]
     finally:
         cluster.stop()

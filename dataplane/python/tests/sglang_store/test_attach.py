@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from peercache.core.config import ConfigError
+from peercache.core.extension import ExtensionMissing
 
 from .conftest import SOCKET, host_pool, indices, keys
 from .fakes import FakeCluster
@@ -34,15 +35,35 @@ def shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "hicache_storage_backend_extra_config", '{"allocator": "shm"}')
 
 
-def test_a_node_that_refuses_the_engine_fails_the_attach(
-    make_store: Make, cluster: FakeCluster
-) -> None:
-    cluster.refuse_connect = "processes of user 7 may not attach"
+def test_what_is_no_node_fails_the_attach(make_store: Make, cluster: FakeCluster) -> None:
+    cluster.refuse_connect = "it does not speak PeerCache"
     with pytest.raises(
         ConfigError,
-        match=rf'"socket" = "{SOCKET}" leads to no node that takes this engine \(processes of',
+        match=rf'"socket" = "{SOCKET}" leads to no node of PeerCache \(it does not speak',
     ):
         make_store(None)
+
+
+def test_an_extension_that_does_not_load_costs_the_cache_and_not_the_engine(
+    make_store: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise ExtensionMissing("the extension does not load: failed to map segment")
+
+    monkeypatch.setattr("peercache.core.attachment.load", fail)
+    store = make_store(host_pool("mha", "page_first"))
+    said = [r.getMessage() for r in caplog.records if "works without cache" in r.getMessage()]
+    assert said == [
+        "PeerCache: this engine works without cache: the extension does not load: failed to map "
+        "segment"
+    ]
+    assert store.attached is False
+    assert store.batch_exists(keys()) == 0
+    assert store.batch_set_v1(keys(), indices()) == [False] * len(keys())
+    assert store.batch_get_v1(keys(), indices()) == [False] * len(keys())
+    assert "failed to map segment" in store.stats()["detached"]
+    assert store.clear() is False
+    store.close()
 
 
 def test_without_a_node_all_is_a_miss_that_reaches_no_client(

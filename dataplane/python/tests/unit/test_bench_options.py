@@ -100,7 +100,7 @@ def test_only_gets_come_into_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_commands_of_the_original_are_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mooncake", "--anything"]) == 1
-    assert "mooncake: other products" in capsys.readouterr().err
+    assert "mooncake: `others --mooncake PYTHON` measures" in capsys.readouterr().err
 
 
 def test_without_a_build_the_error_says_what_to_do(

@@ -222,6 +222,30 @@ def test_wrong_configurations_name_key_value_and_remedy(
         parse(extra)
 
 
+def test_all_wrong_keys_are_told_at_once() -> None:
+    with pytest.raises(config.ConfigError) as caught:
+        parse({**EMBEDDED, "gid_index": 3, "ib_port": 1, "control_port": 70000, "zzz": 1})
+    said = str(caught.value).splitlines()
+    assert said[0] == "the extra-config has 4 errors:"
+    for line, name in zip(said[1:], ("gid_index", "ib_port", "control_port", "zzz"), strict=True):
+        assert line.startswith(f'  - extra-config "{name}" = ')
+    with pytest.raises(config.ConfigError, match="has 2 errors:") as caught:
+        parse({**SOCKET, "metrics_port": 1, "vnodes": 64})
+    assert str(caught.value).count("configures a node") == 2
+
+
+def test_a_key_of_another_sglang_gets_no_wrong_guess() -> None:
+    for name in ("prefetch_policy", "write_back_threshold", "storage_timeout"):
+        with pytest.raises(config.ConfigError, match="is an unknown key: known keys: "):
+            parse({**SOCKET, name: 1})
+
+
+def test_the_originals_dashboard_is_accepted() -> None:
+    assert parse({**EMBEDDED, "metrics_dashboard": True}).node_options == {
+        "discovery-addr": "10.0.0.1:31998"
+    }
+
+
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_keys_without_a_meaning_are_refused_by_name(name: str) -> None:
     with pytest.raises(config.ConfigError, match=rf'"{name}" = 1 is not a key of this version: \w'):

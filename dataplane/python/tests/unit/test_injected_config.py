@@ -18,7 +18,7 @@ PODS = Path(__file__).parents[4] / "operator" / "inject" / "testdata"
 def written() -> Iterator[tuple[str, dict[str, object]]]:
     """Every extra-config in PEERCACHE_SGLANG_ARGS, which holds it as one word."""
     for pod in sorted(PODS.glob("*.out.yaml")):
-        if "peercache.io/injected:" not in pod.read_text():
+        if not any(f"peercache.io/{key}: kv" in pod.read_text() for key in ("injected", "partly")):
             continue
         for line in pod.read_text().splitlines():
             word = line.strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from pathlib import Path
 
 import pytest
 from peercache import __main__
@@ -44,3 +45,28 @@ def test_an_extension_that_does_not_load_says_why(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(extension.importlib, "import_module", fail)
     with pytest.raises(extension.ExtensionMissing, match="does not load: libfoo"):
         extension.load()
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "said"),
+    [
+        ('{"socket": "/run/peercache/default.sock"}', 0, "ok: engines use the node at /run/"),
+        ('{"discovery_addr": "a:1", "protocol": "rdma"}', 0, "note: "),
+        ('{"discovery_addr": "a:1", "gid_index": 3, "mode": "hybrid"}', 1, "has 2 errors:"),
+        ("{", 1, "name a file with a JSON object"),
+        ("[]", 1, "it is no JSON object"),
+    ],
+)
+def test_check_config(
+    text: str, status: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "extra.json"
+    file.write_text(text)
+    assert __main__.main(["check-config", str(file)]) == status
+    printed = capsys.readouterr()
+    assert said in (printed.err if status else printed.out)
+
+
+def test_check_config_without_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert __main__.main(["check-config", "/nowhere.json"]) == 1
+    assert "/nowhere.json" in capsys.readouterr().err

@@ -46,11 +46,6 @@ Status Clearing::Clear(uint64_t tag) {
     run = waiting;
   }
   if (mine) {
-    std::lock_guard making(making_);
-    {
-      std::lock_guard lock(mutex_);
-      waiting_.erase(tag);  // whoever calls from now on may have set pages since
-    }
     Status status = Make(tag);
     std::lock_guard lock(mutex_);
     run->status = std::move(status);
@@ -74,7 +69,7 @@ bool Clearing::AddNew(std::vector<Target>* targets) const {
 
 void Clearing::Sweep(uint64_t tag, std::vector<Target>* targets, TimePoint deadline) {
   for (;;) {
-    bool here = sweep_({.tag = tag}) > 0;
+    bool here = sweep_({.tags = tag}) > 0;
     CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
     std::vector<Target*> asked;
     for (Target& target : *targets) {
@@ -109,7 +104,7 @@ std::optional<ClearEntry> Clearing::Tell(uint64_t tag, std::vector<Target>* targ
                                          TimePoint deadline) {
   ClearEntry entry = clears_->New(tag);
   for (int round = 1;; ++round) {
-    const ClearsMessage message{{0, {entry}}, ClearsMessage::kMade, {}};
+    const ClearsMessage message{{{}, {entry}}, ClearsMessage::kMade, {}};
     CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
     std::vector<Target*> asked;
     for (Target& target : *targets) {
@@ -137,15 +132,13 @@ std::optional<ClearEntry> Clearing::Tell(uint64_t tag, std::vector<Target>* targ
       } else if (call.status.ok() && !target.tells) {
         target.stage = reader.Get<uint32_t>() == 0 ? Stage::kKnows : Stage::kHasPages;
       } else if (call.status.ok() && Clears::Decode(call.answer, &answer)) {
-        const uint64_t known = EpochIn(answer.state, tag);
-        target.stage = known >= entry.epoch ? Stage::kKnows : Stage::kSwept;
+        const uint64_t known = Take(entry, call, answer, &target);
         // Else pages are in use there again. A higher epoch is another member's clear of the tag,
         // made without knowing of this one. Whoever hears of that one alone must not take it for
         // this one; of many at once the last stands for all (pass_later of
         // membership/clear_simulation.h).
         later |= known > entry.epoch && round < kMostRounds;
         again |= known < entry.epoch || later;
-        clears_->Told(call, answer.state);
       } else if (target.tells && call.status.code() == Code::kCorrupt) {
         target.tells = false;  // a release that keeps no clears: it drops what has come since
         again = true;
@@ -160,8 +153,17 @@ std::optional<ClearEntry> Clearing::Tell(uint64_t tag, std::vector<Target>* targ
   }
 }
 
+uint64_t Clearing::Take(const ClearEntry& entry, const PeerCall& call, const ClearsAnswer& answer,
+                        Target* target) {
+  const uint64_t known = EpochIn(answer.state, entry.tag);
+  target->stage = known >= entry.epoch ? Stage::kKnows : Stage::kSwept;
+  target->noted = target->stage == Stage::kKnows && (call.can & ClearsAnswer::kNoted) != 0;
+  clears_->Told(call, answer.state);
+  return known;
+}
+
 void Clearing::Vouch(const ClearEntry& entry, std::vector<Target>* targets) {
-  ClearsMessage message{{0, {entry}}, ClearsMessage::kHeard, {}};
+  ClearsMessage message{{{}, {entry}}, ClearsMessage::kHeard, {}};
   CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
   std::vector<uint64_t> members{peers_->self()};
   for (const Target& target : *targets) {
@@ -182,7 +184,7 @@ void Clearing::Vouch(const ClearEntry& entry, std::vector<Target>* targets) {
 // Who was gone is asked once more: a process that has come since has asked members for clears that
 // did not know this one yet (ask_gone of the simulation). model clears: wait_long, wait_last
 bool Clearing::AwaitOthers(const ClearEntry& entry, std::vector<Target>* targets) {
-  const ClearsMessage message{{0, {entry}}, ClearsMessage::kMade, {}};
+  const ClearsMessage message{{{}, {entry}}, ClearsMessage::kMade, {}};
   const TimePoint deadline = Clock::now() + options_.peer_timeout;
   bool later = false;
   for (bool first = true;; first = false) {
@@ -205,10 +207,7 @@ bool Clearing::AwaitOthers(const ClearEntry& entry, std::vector<Target>* targets
       if (call.refused) {
         asked[i]->stage = Stage::kGone;
       } else if (call.status.ok() && Clears::Decode(call.answer, &answer)) {
-        const uint64_t known = EpochIn(answer.state, entry.tag);
-        asked[i]->stage = known >= entry.epoch ? Stage::kKnows : Stage::kHasPages;
-        later |= known > entry.epoch;  // as in Tell
-        clears_->Told(call, answer.state);
+        later |= Take(entry, call, answer, asked[i]) > entry.epoch;  // as in Tell
       } else {
         asked[i]->stage = Stage::kSilent;
       }
@@ -219,7 +218,36 @@ bool Clearing::AwaitOthers(const ClearEntry& entry, std::vector<Target>* targets
   }
 }
 
+bool Clearing::AwaitDrives(const ClearEntry& entry, std::vector<Target>* targets,
+                           TimePoint deadline) {  // model drives: record_first
+  const ClearsMessage message{{{}, {entry}}, ClearsMessage::kMade, {}};
+  for (;;) {
+    CallGroup calls(*peers_, CallGroup::Breaker::kIgnore);
+    std::vector<Target*> asked;
+    for (Target& target : *targets) {
+      if (!target.noted) continue;
+      message.Encode(&calls.Add(target.peer, MessageType::kClears).request);
+      asked.push_back(&target);
+    }
+    calls.Run(MessageType::kClearsOk, {options_.stall, deadline});
+    for (size_t i = 0; i < asked.size(); ++i) {
+      const PeerCall& call = *calls.calls()[i];
+      ClearsAnswer answer;
+      if (call.status.ok() && Clears::Decode(call.answer, &answer))
+        (void)Take(entry, call, answer, asked[i]);
+    }
+    if (asked.empty() || Clock::now() >= deadline) break;
+    std::this_thread::sleep_for(kPause);
+  }
+  return clears_->AwaitRecorded(entry, deadline);
+}
+
 Status Clearing::Make(uint64_t tag) {
+  std::unique_lock making(making_);
+  {
+    std::lock_guard lock(mutex_);
+    waiting_.erase(tag);  // whoever calls from now on may have set pages since
+  }
   const TimePoint start = Clock::now();
   std::vector<Target> targets;
   for (const PeerRef& peer : peers_->Lost(start, options_.remember)) targets.push_back({peer});
@@ -238,28 +266,34 @@ Status Clearing::Make(uint64_t tag) {
     again |= AddNew(&targets);
     deadline = Clock::now() + options_.stall;
   } while (again && ++passes < kMostPasses);
-  return Outcome(targets, !entry);
+  making.unlock();
+  const TimePoint for_drives = start + options_.peer_timeout * 5 / 2;
+  return Outcome(targets, !entry, entry && !AwaitDrives(*entry, &targets, for_drives));
 }
 
-Status Clearing::Outcome(const std::vector<Target>& targets, bool busy_here) const {
-  std::vector<std::string> unheard, busy;
+Status Clearing::Outcome(const std::vector<Target>& targets, bool busy_here,
+                         bool noted_here) const {
+  std::vector<std::string> unheard, busy, noted;
   if (busy_here) busy.push_back(options_.self);
+  if (noted_here) noted.push_back(options_.self);
   for (const Target& target : targets) {
     if (target.stage == Stage::kSilent) unheard.push_back(peers_->NameOf(*target.peer));
     if (target.stage == Stage::kHasPages || target.stage == Stage::kSwept)
       busy.push_back(peers_->NameOf(*target.peer));
+    if (target.noted) noted.push_back(peers_->NameOf(*target.peer));
   }
   counters_->clears.Add(1);
   const bool kept = std::ranges::any_of(
       targets, [](const Target& target) { return target.stage == Stage::kKnows && target.tells; });
-  const bool lost = !kept && options_.unrecorded();
-  if (unheard.empty() && busy.empty() && !lost) return {};
+  const bool lost = !kept && options_.unrecorded();  // model drives: none_missed
+  const bool all_know = unheard.empty() && busy.empty() && noted.empty();
+  if (all_know && !lost) return {};
   counters_->clears_unheard.Add(1);
-  if (unheard.empty() && busy.empty()) {
+  if (all_know) {
     return Unavailable(
-        "clear: the pages are gone, but no drive in disk-path could record that, and no other "
-        "member knows of it: they come back when this node starts again; remove the files in "
-        "disk-path before");
+        "clear: the pages are gone, but a drive that is off could not record that, and no other "
+        "member knows of it: they come back when it is used again; remove the files in disk-path "
+        "that are on it before");
   }
   std::vector<std::string> parts;
   if (!unheard.empty()) {
@@ -268,6 +302,8 @@ Status Clearing::Outcome(const std::vector<Target>& targets, bool busy_here) con
         unheard.size(), targets.size() + 1, Listed(unheard)));
   }
   if (!busy.empty()) parts.push_back(fmt::format("pages are still in use on {}", Listed(busy)));
+  if (!noted.empty())
+    parts.push_back(fmt::format("the drives of {} have not recorded it yet", Listed(noted)));
   return Unavailable(fmt::format("clear: {}; repeat it when they answer", fmt::join(parts, "; ")));
 }
 

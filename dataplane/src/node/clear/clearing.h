@@ -8,11 +8,13 @@
 //   4. wait    the others are told, too, also those at whose address nobody listened, and waited
 //              for as long as a member that is stopped notices: it was stopped all the time since
 //              those of 2 knew, or it has answered
+//   5. drives  and members are asked until their drives have recorded it. Clears of other tags go
+//              on meanwhile
 //
-// For the result 2 and 4 are enough; 1 is there so that 2 is short, and for older releases.
+// For the result 2, 4 and 5 are enough; 1 is there so that 2 is short, and for older releases.
 //
 // Members that were lost a moment ago are asked as well. Clears of a node are made one after
-// another; calls for the same tag that wait together are one clear.
+// another, but for 5; calls for the same tag that wait together are one clear.
 //
 // Thread-safe.
 #pragma once
@@ -40,8 +42,8 @@ struct ClearingOptions {
   Duration peer_timeout{};  // for the sweep
   Duration stall{};         // longest without an answer of one exchange
   Duration remember{};      // who was lost longer ago is taken for gone
-  // Pages that were cleared here come back when this process starts again, unless somebody tells it
-  // of the clear then.
+  // A drive of this node has missed the clear: pages of it come back when it is used again, unless
+  // somebody tells of the clear then.
   std::function<bool()> unrecorded = [] { return false; };
 };
 
@@ -65,7 +67,8 @@ class Clearing {
   struct Target {
     PeerRef peer;
     Stage stage = Stage::kHasPages;
-    bool tells = true;  // its release keeps clears
+    bool tells = true;   // its release keeps clears
+    bool noted = false;  // it knows, but its drives have not recorded it
   };
 
   Status Make(uint64_t tag);
@@ -75,9 +78,14 @@ class Clearing {
   // Those that have no pages any more. The clear as they know it; nothing: pages are in use here.
   std::optional<ClearEntry> Tell(uint64_t tag, std::vector<Target>* targets, TimePoint deadline);
   void Vouch(const ClearEntry& entry, std::vector<Target>* targets);
+  // What a member that was told has answered. The epoch of the tag as it knows it.
+  uint64_t Take(const ClearEntry& entry, const PeerCall& call, const ClearsAnswer& answer,
+                Target* target);
   // True: somebody knows a later clear of the tag, and has to be told of this one by another epoch.
   bool AwaitOthers(const ClearEntry& entry, std::vector<Target>* targets);
-  Status Outcome(const std::vector<Target>& targets, bool busy_here) const;
+  // Whether this node's drives have recorded it. Of the others' the targets say so.
+  bool AwaitDrives(const ClearEntry& entry, std::vector<Target>* targets, TimePoint deadline);
+  Status Outcome(const std::vector<Target>& targets, bool busy_here, bool noted_here) const;
 
   const ClearingOptions options_;
   Peers* const peers_;

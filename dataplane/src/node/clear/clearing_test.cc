@@ -70,7 +70,7 @@ class FakeMember : public PeerService {
     std::lock_guard lock(mutex_);
     if (message.kind == ClearsMessage::kHeard) last_heard_ = message;
     if (kind != Kind::kBusy) table_.Take(message.state);
-    ClearsAnswer{table_.state(), 1}.Encode(&answer->frame);
+    ClearsAnswer{table_.state(), 1, noted}.Encode(&answer->frame);
     return {};
   }
 
@@ -89,6 +89,7 @@ class FakeMember : public PeerService {
 
   std::atomic<Kind> kind{Kind::kNew};
   std::atomic<int> swept{0};
+  std::atomic<bool> noted{false};  // its drives are at it
 
  private:
   const std::string id_;
@@ -106,10 +107,13 @@ class ClearingTest : public ::testing::Test {
     // spdlog.
     spdlog::default_logger();
     See({&a_, &b_, &c_});
-    clears_.Start();
+    EXPECT_TRUE(clears_.Start().ok());
     EXPECT_TRUE(Eventually([&] { return clears_.Current(Clock::now()); }));
   }
-  ~ClearingTest() override { clears_.Stop(); }
+  ~ClearingTest() override {
+    records_ = true;
+    clears_.Stop();
+  }
 
   void See(const std::vector<FakeMember*>& members) {
     auto view = std::make_shared<View>();
@@ -136,7 +140,14 @@ class ClearingTest : public ::testing::Test {
     ++swept_;
     return busy_.load();
   };
-  Clears clears_{{milliseconds(400), milliseconds(100), milliseconds(2000)},
+  std::atomic<bool> records_{true};  // else this node's drives are at it
+  Clears clears_{{.peer_timeout = milliseconds(400),
+                  .stall = milliseconds(100),
+                  .member_ttl = milliseconds(2000),
+                  .record =
+                      [this] {
+                        while (!records_) std::this_thread::sleep_for(milliseconds(1));
+                      }},
                  &peers_,
                  &views_,
                  &counters_,
@@ -234,7 +245,7 @@ TEST_F(ClearingTest, WhoWasLostLongAgoIsNotNamedAndNotReadFromBeforeItKnows) {
 TEST_F(ClearingTest, WhoWasAwayDropsWhatWasClearedBeforeItGivesAnything) {
   for (FakeMember* member : {&a_, &b_, &c_}) member->kind = FakeMember::Kind::kSilent;
   ASSERT_TRUE(Eventually([&] { return !clears_.Current(Clock::now()); })) << "after member_ttl";
-  for (FakeMember* member : {&a_, &b_, &c_}) member->Take({0, {{kTag, 5}}});
+  for (FakeMember* member : {&a_, &b_, &c_}) member->Take({{}, {{kTag, 5}}});
   busy_ = 1;
   const int before = swept_;
   for (FakeMember* member : {&a_, &b_, &c_}) member->kind = FakeMember::Kind::kNew;
@@ -255,7 +266,7 @@ TEST_F(ClearingTest, ThatAllHaveHeardCountsForThoseWhoWereAsked) {
       EXPECT_TRUE(ReadsFrom(*member));
     }
     asked.push_back(peers_.self());
-    const ClearState made{0, {{kTag, clears_.New(kTag).epoch}}};
+    const ClearState made{{}, {{kTag, clears_.New(kTag).epoch}}};
     EXPECT_TRUE(clears_.Answer({made, ClearsMessage::kMade, {}}).ok());
     EXPECT_FALSE(ReadsFrom(b_));
     EXPECT_TRUE(clears_.Answer({made, ClearsMessage::kHeard, {}, MarkOf(asked)}).ok());
@@ -279,7 +290,44 @@ TEST_F(ClearingTest, PagesInUseAreSaid) {
   EXPECT_TRUE(Eventually([&] { return clears_.Current(Clock::now()); }));
 }
 
-// As of a node whose drives have all failed.
+TEST_F(ClearingTest, DrivesThatTakeLongKeepNobodyButTheAnswerWaiting) {
+  Clearing clearing{
+      {"self", kEndsAHang, milliseconds(100), seconds(60)}, &peers_, &clears_, &counters_, sweep_};
+  b_.noted = true;
+  records_ = false;
+  std::atomic<bool> ended{false};
+  std::thread engine([&] {
+    EXPECT_TRUE(clearing.Clear(kTag).ok());
+    ended = true;
+  });
+  EXPECT_TRUE(Eventually([&] { return a_.last_heard().view != 0; }));
+  EXPECT_TRUE(a_.last_heard().unheard.empty()) << "they all know";
+  EXPECT_TRUE(Eventually([&] { return ReadsFrom(b_); }));
+  EXPECT_TRUE(Eventually([&] { return clears_.Current(Clock::now()); }));
+  const ClearState made{{}, {{kTag, a_.table().EpochOf(kTag)}}};
+  const auto answer = clears_.Answer({made, ClearsMessage::kMade, {}});
+  EXPECT_TRUE(answer.ok() && answer->noted) << "as a member that is asked";
+  std::thread other([&] { EXPECT_TRUE(clearing.Clear(kTag + 1).ok()); });
+  EXPECT_TRUE(Eventually([&] { return a_.table().EpochOf(kTag + 1) != 0; })) << "the next clear";
+  b_.noted = false;
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_FALSE(ended) << "this node's own drives";
+  records_ = true;
+  engine.join();
+  other.join();
+}
+
+TEST_F(ClearingTest, DrivesThatTakeTooLongAreNamed) {
+  b_.noted = true;
+  EXPECT_THAT(clearing_.Clear(kTag).message(), HasSubstr("the drives of b have not recorded it"));
+  b_.noted = false;
+  records_ = false;
+  EXPECT_THAT(clearing_.Clear(kTag).message(), HasSubstr("the drives of self have not recorded"));
+  records_ = true;
+  EXPECT_TRUE(Eventually([&] { return clearing_.Clear(kTag).ok(); }));
+}
+
+// As of a node that has a drive which is off.
 TEST_F(ClearingTest, WhatNoDriveHasRecordedIsSaidUnlessAnotherMemberKnows) {
   Clearing clearing{
       {"self", milliseconds(400), milliseconds(100), seconds(60), [] { return true; }},
@@ -311,7 +359,7 @@ TEST_F(ClearingTest, AReleaseThatKeepsNoClearsIsSweptTwice) {
 
 TEST_F(ClearingTest, AnotherMembersClearOfTheTagIsNotTakenForThisOne) {
   const uint64_t theirs = clears_.New(kTag).epoch + (uint64_t{3600} << 30);  // a clock an hour fast
-  b_.Take({0, {{kTag, theirs}}});
+  b_.Take({{}, {{kTag, theirs}}});
   ASSERT_TRUE(clearing_.Clear(kTag).ok());
   EXPECT_GT(b_.table().EpochOf(kTag), theirs);
   EXPECT_EQ(a_.table().EpochOf(kTag), b_.table().EpochOf(kTag));
@@ -319,7 +367,7 @@ TEST_F(ClearingTest, AnotherMembersClearOfTheTagIsNotTakenForThisOne) {
 
 TEST_F(ClearingTest, NorIsOneThatIsKnownToAMemberThatAnswersLate) {
   const uint64_t theirs = clears_.New(kTag).epoch + (uint64_t{3600} << 30);
-  b_.Take({0, {{kTag, theirs}}});
+  b_.Take({{}, {{kTag, theirs}}});
   b_.kind = FakeMember::Kind::kSilent;
   Status status;
   std::thread engine([&] { status = clearing_.Clear(kTag); });
@@ -342,7 +390,7 @@ TEST_F(ClearingTest, CallsThatWaitTogetherAreOneClear) {
 
 TEST_F(ClearingTest, AMissedClearIsHeardOfAndSweptForBeforeItIsKnown) {
   busy_ = 1;
-  c_.Take({0, {{9, 5}}});
+  c_.Take({{}, {{9, 5}}});
   clears_.Heard(peers_.Find(c_.node()), 1, ClearsVoice{c_.table().digest(), 1}, Clock::now());
   const int before = swept_;
   EXPECT_TRUE(Eventually([&] { return swept_ > before; }));

@@ -1,11 +1,12 @@
 #include "node/clear/clears.h"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
 #include <set>
+
+#include "base/thread.h"
 
 namespace peercache {
 namespace {
@@ -36,13 +37,22 @@ Clears::Clears(ClearsOptions options, Peers* peers, const Views* views, Counters
   pending_ = awaited_ = !known_.Missing(heard_.state()).empty();
   // Others may have missed what this node knows. model clears: vouched_only
   if (known_.digest() != 0) peers_->Learned(++version_);
+  recorded_ = known_.state();
+  recorded_version_ = version_;
 }
 
 Clears::~Clears() { Stop(); }
 
-void Clears::Start() {
+Status Clears::Start() {
   alive_ = Clock::now();
-  thread_ = std::thread([this] { Run(); });
+  auto thread = StartThread([this] { Run(); });
+  if (!thread.ok()) return thread.status();
+  thread_ = std::move(*thread);
+  if (!options_.record) return {};
+  auto recorder = StartThread([this] { Record(); });
+  if (!recorder.ok()) return recorder.status();
+  recorder_ = std::move(*recorder);
+  return {};
 }
 
 void Clears::Stop() {
@@ -53,6 +63,7 @@ void Clears::Stop() {
   wake_.notify_all();
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+  if (recorder_.joinable()) recorder_.join();
 }
 
 bool Clears::Current(TimePoint now) const {
@@ -114,27 +125,24 @@ bool Clears::Apply() {
   std::lock_guard applying(applying_);
   ClearState heard;
   ClearTable::News news;
-  ClearOrder order;
+  std::vector<ForgottenClears> forgotten;
   {
     std::lock_guard lock(mutex_);
     heard = heard_.state();
     news = known_.Missing(heard);
-    order.floor = news.all ? heard.floor : known_.floor();
-    order.forgotten = news.all ? heard.forgotten : known_.forgotten();
+    forgotten = known_.forgotten();
     // First, so that nothing is read from the others any more that the sweep does not look for.
     if (!news.empty()) peers_->Learned(version_ + 1);
   }
   size_t left = 0;
-  if (news.all) {
-    order.epoch = heard.floor;
-    left = sweep_(order);
+  for (size_t i = 0; left == 0 && i < news.groups.size(); ++i) {
+    const ForgottenClears group = ForgottenIn(heard, news.groups[i]);
+    forgotten.push_back(group);
+    left = sweep_({TagRange::OfGroup(group.group), group.epoch, forgotten});
   }
-  // Also after that: what outlives the process keeps the epoch of each.
-  for (size_t i = 0; left == 0 && i < news.tags.size(); ++i) {
-    order.tag = news.tags[i];
-    order.epoch = EpochIn(heard, news.tags[i]);
-    left = sweep_(order);
-  }
+  // Also of these groups: what outlives the process keeps the epoch of each.
+  for (size_t i = 0; left == 0 && i < news.tags.size(); ++i)
+    left = sweep_({news.tags[i], EpochIn(heard, news.tags[i]), forgotten});
   std::lock_guard lock(mutex_);
   if (left > 0) return false;
   if (!news.empty()) {
@@ -142,13 +150,15 @@ bool Clears::Apply() {
     if (options_.keep) options_.keep(known_.state());
     ++version_;
     latest_.reset();
-    if (!news.all && news.tags.size() == 1)
+    if (news.groups.empty() && news.tags.size() == 1)
       latest_ = ClearEntry{news.tags[0], known_.EpochOf(news.tags[0])};
     if (std::exchange(late_, false)) {
       differ_ = peers_->InView();  // who knows of it as well says so
       counters_->clears_caught_up.Add(1);
-      spdlog::info("clears: dropped the pages of {} that were cleared while this node was away",
-                   news.all ? std::string("all tags") : fmt::format("{} tags", news.tags.size()));
+      spdlog::info(
+          "clears: dropped the pages of {} tags that were cleared while this node was away, and of "
+          "{} groups of tags that had so many clears that some were forgotten",
+          news.tags.size(), news.groups.size());
     }
   }
   pending_ = !known_.Missing(heard_.state()).empty();
@@ -172,7 +182,10 @@ Result<ClearsAnswer> Clears::Answer(const ClearsMessage& message) {
     Ended(message.state.entries[0], message.unheard, message.view);
   const bool current = Current(Clock::now());
   std::lock_guard lock(mutex_);
-  return ClearsAnswer{known_.state(), current ? uint8_t{1} : uint8_t{0}};
+  const bool noted = message.kind == ClearsMessage::kMade &&
+                     !std::ranges::all_of(message.state.entries,
+                                          [this](const auto& entry) { return Recorded(entry); });
+  return ClearsAnswer{known_.state(), current ? uint8_t{1} : uint8_t{0}, noted};
 }
 
 ClearEntry Clears::New(uint64_t tag) const {
@@ -181,8 +194,14 @@ ClearEntry Clears::New(uint64_t tag) const {
 }
 
 bool Clears::Made(const ClearEntry& entry) {
-  Learn({0, {entry}}, false);
+  Learn({{}, {entry}}, false);
   return Apply();
+}
+
+bool Clears::AwaitRecorded(const ClearEntry& entry, TimePoint deadline) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, deadline, [&] { return stop_ || Recorded(entry); });
+  return Recorded(entry);
 }
 
 void Clears::Ended(const ClearEntry& entry, std::span<const uint64_t> unheard, uint32_t view) {
@@ -287,11 +306,45 @@ void Clears::Run() {
   }
 }
 
+void Clears::Record() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stop_ || recorded_version_ != version_; });
+    if (stop_) return;
+    const int64_t version = version_;
+    ClearState known = known_.state();
+    lock.unlock();
+    options_.record();
+    lock.lock();
+    recorded_version_ = version;
+    recorded_ = std::move(known);
+    changed_.notify_all();
+  }
+}
+
+std::optional<std::vector<ClearOrder>> Clears::Differing(const ClearState& known) const {
+  if (!Current(Clock::now())) return std::nullopt;
+  ClearTable theirs;
+  theirs.Take(known);
+  std::lock_guard lock(mutex_);
+  const ClearState ours = known_.state();
+  std::vector<ClearOrder> orders;
+  for (const ClearTable::News& news : {theirs.Missing(ours), known_.Missing(known)}) {
+    for (const uint64_t group : news.groups) {
+      const uint64_t a = ForgottenIn(ours, group).epoch, b = ForgottenIn(known, group).epoch;
+      orders.push_back({TagRange::OfGroup(group), std::max(a, b)});
+    }
+    for (const uint64_t tag : news.tags)
+      orders.push_back({tag, std::max(EpochIn(ours, tag), EpochIn(known, tag))});
+  }
+  return orders;
+}
+
 ClearsStats Clears::stats(TimePoint now) const {
   const bool current = Current(now);
   const size_t unvouched = peers_->UnvouchedInView();
   std::lock_guard lock(mutex_);
-  return {known_.size(), known_.floor(), current, unvouched};
+  return {known_.size(), known_.forgotten().size(), current, unvouched};
 }
 
 }  // namespace peercache

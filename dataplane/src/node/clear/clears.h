@@ -12,8 +12,11 @@
 // What a member knows comes with the answer to every contact, i.e. about twice a second from every
 // member to every other, as a digest; where two differ they tell each other all (kClears). So every
 // member has the table, and no discovery host is needed for it. Where pages outlive the process, so
-// does the table (ClearsOptions::keep). Else it is lost when all members restart at once, and all
-// pages with them.
+// does the table (ClearsOptions). Else it is lost when all members restart at once, and all pages
+// with them.
+//
+// A clear is in force from when this node knows it. Its drives may take seconds to record it: one
+// thread waits for them, and nobody else but who has to answer an engine (AwaitRecorded).
 //
 // Thread-safe.
 #pragma once
@@ -29,6 +32,8 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/status.h"
+#include "base/tag.h"
 #include "membership/clear_table.h"
 #include "node/count/counters.h"
 #include "node/peer/peers.h"
@@ -49,19 +54,21 @@ struct ClearsOptions {
   bool pages_of_before = false;
   // Keeps what this node knows for the process after it, before anybody is told that it knows.
   std::function<void(const ClearState&)> keep = {};
+  // Waits until the drives have recorded what was swept for. Null without drives.
+  std::function<void()> record = {};
 };
 
 // Which pages are to be dropped, and what is to be kept on disk of it.
 struct ClearOrder {
-  std::optional<uint64_t> tag;  // nothing: pages of all tags
-  uint64_t epoch = 0;           // of the clear; 0 before it has one
-  // Of ClearState: what this node had forgotten before. With all tags: what it may forget then.
-  uint64_t floor = 0, forgotten = 0;
+  TagRange tags;
+  uint64_t epoch = 0;  // of the clear; 0 before it has one
+  // Of ClearState: what this node had forgotten before, and of a group what it may forget then.
+  std::vector<ForgottenClears> forgotten = {};
 };
 
 struct ClearsStats {
-  size_t tags = 0;     // whose last clear is known
-  uint64_t floor = 0;  // 0: no clear has been forgotten
+  size_t tags = 0;    // whose last clear is known
+  size_t groups = 0;  // of which clears have been forgotten
   bool current = false;
   size_t unvouched = 0;  // members of the view that this node does not read from
 };
@@ -73,7 +80,7 @@ class Clears {
 
   Clears(ClearsOptions options, Peers* peers, const Views* views, Counters* counters, Sweep sweep);
   ~Clears();
-  void Start();
+  Status Start();
   void Stop();
 
   // No clear that has ended can have been missed. Lock-free.
@@ -94,6 +101,8 @@ class Clears {
   ClearEntry New(uint64_t tag) const;
   // Applies it here. False: pages are still in use.
   bool Made(const ClearEntry& entry);
+  // Whether the drives have recorded it by then.
+  bool AwaitRecorded(const ClearEntry& entry, TimePoint deadline);
   // All members of the view that has this mark know it but `unheard`. Of no use where this node
   // sees other members: nobody has asked those.
   void Ended(const ClearEntry& entry, std::span<const uint64_t> unheard, uint32_t view);
@@ -102,11 +111,20 @@ class Clears {
   // What the peer has answered.
   void Told(const PeerCall& call, const ClearState& state);
 
+  // For pages of before that are found now, of which `known` has been applied: the clears that only
+  // one side knows. Nothing: this node may have missed some itself.
+  std::optional<std::vector<ClearOrder>> Differing(const ClearState& known) const;
+
   ClearsStats stats(TimePoint now) const;
 
  private:
   bool InContact(TimePoint now) const;
   void Run();
+  void Record();
+  // Under the lock.
+  bool Recorded(const ClearEntry& entry) const {
+    return !options_.record || EpochIn(recorded_, entry.tag) >= entry.epoch;
+  }
   // Tells `peers` what this node knows and hears what they know. True: nothing can have been
   // missed.
   bool Exchange(std::span<const PeerRef> peers, TimePoint now);
@@ -133,12 +151,14 @@ class Clears {
   ClearTable heard_;                  // and what is to be applied
   int64_t version_ = 0;               // of known_
   std::optional<ClearEntry> latest_;  // all that this version has and the one before has not
+  ClearState recorded_;               // what the drives have of known_
+  int64_t recorded_version_ = 0;
   bool late_ = false;
   std::vector<PeerRef> differ_;  // have said another digest
   bool alone_ = false;           // the last attempt to catch up has failed
   bool awaited_ = false;
   bool stop_ = false;
-  std::thread thread_;
+  std::thread thread_, recorder_;
 };
 
 }  // namespace peercache

@@ -23,9 +23,9 @@ inline uint32_t IoThreads(uint32_t told, unsigned cores) {
 // aborts that is not to be had. Each tenant's socket and each engine's connection takes one more.
 inline uint64_t NodeThreads(uint32_t copy, uint32_t io, size_t rails, size_t drives) {
   // Membership, upkeep, sockets, HTTP, files that change, and two that bring pools in.
-  constexpr uint64_t kAlways = 18;
+  constexpr uint64_t kAlways = 19;
   constexpr uint64_t kForRails = 11;                  // links, keys, a watcher
-  constexpr uint64_t kForDrives = 2, kOfADrive = 18;  // 16 where threads do its I/O (io_threads.cc)
+  constexpr uint64_t kForDrives = 4, kOfADrive = 18;  // 16 where threads do its I/O (io_threads.cc)
   return kAlways + (copy - 1) + io + (rails == 0 ? 0 : kForRails + 2 * rails) +
          (drives == 0 ? 0 : kForDrives + kOfADrive * drives);
 }

@@ -24,10 +24,10 @@ TEST(AutoThreads, AreThoseThatWereAskedFor) {
 }
 
 TEST(AutoThreads, OfANodeAreCounted) {
-  EXPECT_EQ(NodeThreads(1, 2, 0, 0), 20u);
-  EXPECT_EQ(NodeThreads(4, 4, 0, 0), 25u);
-  EXPECT_EQ(NodeThreads(4, 4, 8, 0), 52u);
-  EXPECT_EQ(NodeThreads(4, 4, 8, 2), 90u);
+  EXPECT_EQ(NodeThreads(1, 2, 0, 0), 21u);
+  EXPECT_EQ(NodeThreads(4, 4, 0, 0), 26u);
+  EXPECT_EQ(NodeThreads(4, 4, 8, 0), 53u);
+  EXPECT_EQ(NodeThreads(4, 4, 8, 2), 93u);
 }
 
 }  // namespace

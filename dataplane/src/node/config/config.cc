@@ -165,8 +165,10 @@ constexpr ConfigOption kOptions[] = {
        c->discovery_addr = value;
        return value.empty() ? Status() : ParseHostPorts(value).status();
      }},
-    {"bind-addr", "Address the peer and HTTP ports listen at", "0.0.0.0",
-     SetText<&NodeConfig::bind_addr>},
+    {"bind-addr",
+     "Address the peer and HTTP ports listen at; ::: all of this host, of IPv4 and IPv6; 0.0.0.0: "
+     "those of IPv4",
+     "::", SetText<&NodeConfig::bind_addr>},
     {"advertise-addr",
      "Address peers reach this node at, or the interface that has it, e.g. rail0 (default: the one "
      "this host uses towards discovery-addr)",
@@ -225,7 +227,7 @@ constexpr ConfigOption kOptions[] = {
        return {};
      }},
     {"tenant-secret-file",
-     "File with a secret of at least 16 bytes, equal on all nodes. Tenants' keys are derived from "
+     "File with a secret of at least 128 bits, equal on all nodes. Tenants' keys are derived from "
      "it. Create it with \"openssl rand -hex 32\" and keep it: without it, tenants' pages are lost",
      "", SetText<&NodeConfig::tenant_secret_file>},
     {"pool-size", "Memory for pages, e.g. 64Gi", "4Gi", SetSize<&NodeConfig::pool_bytes>},
@@ -335,6 +337,18 @@ constexpr ConfigOption kOptions[] = {
      "on | off; on: nodes on one machine that share the folder of their sockets map each other's "
      "pool read-only and copy pages directly; with pool-file this takes pool-file-view",
      "on", SetSwitch<&NodeConfig::map_pools>},
+    {"tenant-metrics",
+     "on | off; off: /metrics counts all tenants together; on: each by its name, in Kubernetes a "
+     "namespace, which whoever reaches the HTTP port then reads",
+     "off", SetSwitch<&NodeConfig::tenant_metrics>},
+    {"core-files",
+     "on | off; off: no core file is written when the process crashes, and no other process of its "
+     "user reads its memory; keys of peers and tenants are in it",
+     "off", SetSwitch<&NodeConfig::core_files>},
+    {"bypass-file",
+     "File whose first line, while it is \"on\", takes the cache out of the way of this node's "
+     "engines: gets are misses, sets are refused, pages stay; looked at once a second",
+     "", SetText<&NodeConfig::bypass_file>},
     {"device-name",
      "RDMA ports that are this node's rails, DEVICE or DEVICE:PORT, e.g. mlx5_0,mlx5_1:2 (default: "
      "all usable ports of hardware)",
@@ -498,6 +512,9 @@ disk::DiskOptions NodeConfig::disk_options() const {
   options.cluster = cluster;
   options.io = disk_io;
   options.log.max_page_bytes = kLongestDiskPage;
+  // Who lets engines wait longer than usual does not want a drive off that is as late.
+  auto& slow = options.device.breaker.slow;
+  slow = std::max<Duration>(slow, peer_timeout);
   const auto budget = disk::ParseWriteBudget(disk_write_budget, disk_bytes * disk_paths.size());
   options.bytes_a_day = budget.ok() ? *budget : 0;
   return options;

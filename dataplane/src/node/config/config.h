@@ -54,7 +54,7 @@ struct NodeConfig {
   std::string cluster = "default";
   std::string group = "default";
   std::string discovery_addr;  // host:port[,host:port...]; empty: this node alone
-  std::string bind_addr = "0.0.0.0";
+  std::string bind_addr = "::";
   std::string advertise_addr;  // default: the address of the route to discovery_addr
   uint16_t peer_port = 31998;  // 0: any free port
   uint16_t http_port = 31997;  // 0: any free port
@@ -86,6 +86,9 @@ struct NodeConfig {
   std::string transport = "auto";  // auto | tcp | rdma
   std::string tcp_congestion = "auto";
   bool map_pools = true;
+  bool tenant_metrics = false;
+  bool core_files = false;  // of peercached; an engine's process is not the node's to change
+  std::string bypass_file;
   std::string device_name;        // of the rails: "mlx5_0,mlx5_1:2"; empty: all that are usable
   std::string rdma_gid = "auto";  // auto | ipv4 | ipv6 | an address | a subnet
   rdma::LinkOptions rdma_link;

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -48,7 +49,11 @@ Result<std::string> PeerBindAddress(const NodeConfig& config, std::span<const Ho
         option, host));
   }
   if (!any) return config.bind_addr;
-  return std::string(config.bind_addr == "::" ? "::1" : "127.0.0.1");
+  const auto is_v6 = [](const std::string& host) { return host.find(':') != std::string::npos; };
+  const bool v6 = is_v6(config.advertise_addr) ||
+                  std::any_of(discovery.begin(), discovery.end(),
+                              [&](const HostPort& entry) { return is_v6(entry.host); });
+  return std::string(v6 ? "::1" : "127.0.0.1");
 }
 
 }  // namespace peercache

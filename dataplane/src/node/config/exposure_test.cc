@@ -21,8 +21,13 @@ Result<std::string> BindOf(const NodeConfig& config) {
 TEST(ExposureTest, WithoutASecretANodeListensToItsMachineOnly) {
   NodeConfig config;
   EXPECT_EQ(*BindOf(config), "127.0.0.1");
-  config.bind_addr = "::";
-  EXPECT_EQ(*BindOf(config), "::1");
+  config.bind_addr = "0.0.0.0";
+  EXPECT_EQ(*BindOf(config), "127.0.0.1");
+  for (const char* own : {"::1", "[::1]:31998"}) {
+    NodeConfig v6;
+    (own[0] == '[' ? v6.discovery_addr : v6.advertise_addr) = own;
+    EXPECT_EQ(*BindOf(v6), "::1") << own;
+  }
   for (const char* own : {"127.0.0.1", "127.8.0.3", "::1", "localhost"}) {
     config.bind_addr = own;
     EXPECT_EQ(*BindOf(config), own);
@@ -36,7 +41,7 @@ TEST(ExposureTest, WithASecretItListensWhereItIsTold) {
   token.auth_token_file = "/etc/token";
   tls.tls_cert_file = tls.tls_key_file = tls.tls_ca_file = "/etc/tls";
   insecure.insecure_peers = true;
-  for (const NodeConfig& safe : {token, tls, insecure}) EXPECT_EQ(*BindOf(safe), "0.0.0.0");
+  for (const NodeConfig& safe : {token, tls, insecure}) EXPECT_EQ(*BindOf(safe), "::");
 }
 
 struct Reached {

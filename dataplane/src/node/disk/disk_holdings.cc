@@ -27,10 +27,14 @@ Record DiskHoldings::RecordOf(const disk::DiskPage& page) {
   return record;
 }
 
-void DiskHoldings::ForEach(const std::function<void(const NotedPage&)>& fn) const {
-  tier_->ForEach([&](const disk::DiskPage& page) {
-    if (!pool_->Contains(page.key)) fn({{0, page.sequence, page.key}, FromNote(page.note)});
-  });
+bool DiskHoldings::Next(uint64_t* at, std::vector<NotedPage>* pages) const {
+  std::vector<disk::DiskPage> found;
+  const bool more = tier_->Next(at, &found);
+  pages->clear();
+  for (const disk::DiskPage& page : found)
+    if (!pool_->Contains(page.key))
+      pages->push_back({{0, page.sequence, page.key}, FromNote(page.note)});
+  return more;
 }
 
 Hold DiskHoldings::Take(const PageAt& at, Record* record) {

@@ -22,7 +22,7 @@ class DiskHoldings final : public Holdings {
 
   uint64_t pages() const override { return tier_->stats().pages; }
   uint64_t most_held() const override { return UINT64_MAX; }  // nothing is
-  void ForEach(const std::function<void(const NotedPage&)>& fn) const override;
+  bool Next(uint64_t* at, std::vector<NotedPage>* pages) const override;
   Hold Take(const PageAt& at, Record* record) override;
   void Note(std::span<const PageAt> pages, uint16_t peer) override;
   bool Unnote(const PageAt& page, uint16_t peer) override;

@@ -14,8 +14,6 @@ namespace {
 
 // For the records of what a clear has dropped.
 constexpr milliseconds kWithdrawals{50};
-// Threads that serve peers wait for a clear to be recorded, so not for long; they are asked again.
-constexpr milliseconds kRecording{300};
 
 // Whether a drive that cannot be used may have pages all the same.
 bool MayHavePages(const std::string& folder) {
@@ -24,19 +22,31 @@ bool MayHavePages(const std::string& folder) {
   return stat((folder + "/" + disk::kFileName).c_str(), &found) == 0 || errno != ENOENT;
 }
 
+ClearState StateOf(const disk::ClearList& clears) {
+  ClearState known;
+  known.forgotten = clears.forgotten();
+  for (const disk::ClearedTag& clear : clears.tags())
+    if (clear.epoch > EpochIn(known, clear.tag)) known.entries.push_back({clear.tag, clear.epoch});
+  return known;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<DiskPages>> DiskPages::Open(const disk::DiskOptions& options,
+Result<std::unique_ptr<DiskPages>> DiskPages::Open(disk::DiskOptions options,
                                                    Duration peer_timeout) {
   if (Status s = disk::CheckOptions(options); !s.ok()) return s;
   std::unique_ptr<DiskPages> pages(new DiskPages(peer_timeout));
   pages->budget_a_day_ = options.bytes_a_day;
+  options.missed = [pages = pages.get()](const disk::ClearList& known) {
+    const std::lock_guard lock(pages->missed_mutex_);
+    return pages->missed_ ? pages->missed_(StateOf(known)) : std::nullopt;
+  };
   auto tier = disk::DiskTier::Open(options, &pages->records_);
   if (tier.ok()) {
     pages->tier_ = std::move(*tier);
     for (const disk::DeviceHealth& device : pages->tier_->stats().devices)
-      spdlog::info("disk {}: {}{}", device.path, device.io,
-                   device.why.empty() ? "" : "; " + device.why);
+      spdlog::log(device.on ? spdlog::level::info : spdlog::level::err, "disk {}: {}", device.path,
+                  device.io + (device.io.empty() || device.why.empty() ? "" : "; ") + device.why);
   } else {
     const std::string& why = tier.status().message();
     for (const std::string& path : options.paths) pages->off_.push_back({.path = path, .why = why});
@@ -51,19 +61,15 @@ bool DiskPages::has_past() const {
   return std::ranges::any_of(stats.devices, &disk::DeviceHealth::has_past);
 }
 
+bool DiskPages::may_have_past() const {
+  const std::vector<disk::DeviceHealth> devices = tier_ ? tier_->stats().devices : off_;
+  return std::ranges::any_of(devices, [](const disk::DeviceHealth& device) {
+    return !device.on && MayHavePages(device.path);
+  });
+}
+
 ClearState DiskPages::KnownClears() const {
-  ClearState known;
-  if (!tier_) return known;
-  const disk::ClearList clears = tier_->clears();
-  known.floor = clears.floor_epoch();
-  // The clears between are among the tags, unless the disk itself had to forget some of them.
-  if (clears.forgotten().epoch >= known.floor) {
-    known.floor = clears.forgotten().epoch;
-    known.forgotten = clears.forgotten().digest;
-  }
-  for (const disk::ClearedTag& clear : clears.tags())
-    if (clear.epoch > known.floor) known.entries.push_back({clear.tag, clear.epoch});
-  return known;
+  return tier_ ? StateOf(tier_->clears()) : ClearState();
 }
 
 void DiskPages::Start(Pool* pool, Room* room) {
@@ -85,7 +91,16 @@ void DiskPages::Start(Pool* pool, Room* room) {
   spiller_.reset();
 }
 
-void DiskPages::Serve(Publisher* publisher) { records_.Serve(publisher); }
+void DiskPages::Serve(Publisher* publisher, Missed missed) {
+  records_.Serve(publisher);
+  const std::lock_guard lock(missed_mutex_);
+  missed_ = std::move(missed);
+}
+
+void DiskPages::Stop() {
+  const std::lock_guard lock(missed_mutex_);
+  missed_ = nullptr;
+}
 
 void DiskPages::ContainsMany(std::span<const Key> keys, std::span<uint8_t> there) const {
   if (!tier_) return;
@@ -98,31 +113,28 @@ void DiskPages::ContainsMany(std::span<const Key> keys, std::span<uint8_t> there
   }
 }
 
-bool DiskPages::Clear(std::optional<uint64_t> tag, uint64_t epoch,
-                      const disk::ForgottenClears& forgotten) {
-  if (!tier_) {
-    unrecorded_ = std::ranges::any_of(
-        off_, [](const disk::DeviceHealth& device) { return MayHavePages(device.path); });
-    return true;
-  }
-  if (tag && epoch == 0) {
-    tier_->DropTag(*tag);  // it is recorded when it has an epoch
-    loader_->Barrier();
-  } else {
-    const Status cleared = tier_->Clear(tag, epoch, forgotten, kRecording);
-    loader_->Barrier();
-    if (cleared.code() == Code::kDeadlineExceeded) return false;
-    if (!cleared.ok()) {
-      spdlog::error("clear: {}", cleared.message());
-      if (tier_->on()) return false;
-      unrecorded_ = true;
-    }
-  }
+void DiskPages::Clear(TagRange tags, uint64_t epoch, std::span<const ForgottenClears> forgotten) {
+  if (!tier_) return;
+  tier_->Clear(tags, epoch, forgotten);
+  loader_->Barrier();
+}
+
+void DiskPages::Know(const ClearState& clears) {
+  if (!tier_ || (clears.forgotten.empty() && clears.entries.empty())) return;
+  for (const ForgottenClears& forgotten : clears.forgotten)
+    tier_->Clear(TagRange::OfGroup(forgotten.group), forgotten.epoch, {&forgotten, 1});
+  for (const ClearEntry& clear : clears.entries) tier_->Clear(clear.tag, clear.epoch);
+  (void)tier_->RecordClears();
+}
+
+void DiskPages::RecordClears() {
+  const bool all = tier_ && tier_->RecordClears();
+  unrecorded_ = !all && may_have_past();
+  if (!tier_) return;
   // Who finds such a record later asks for a page that is not there.
   const TimePoint deadline = Clock::now() + kWithdrawals;
   tier_->AwaitSwept(deadline);
   records_.AwaitWithdrawn(deadline);
-  return true;
 }
 
 DiskReport DiskPages::report() const {

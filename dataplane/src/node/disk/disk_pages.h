@@ -10,13 +10,16 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/sequence.h"
+#include "base/tag.h"
 #include "disk/disk_tier.h"
 #include "node/disk/disk_holdings.h"
 #include "node/disk/disk_records.h"
@@ -42,12 +45,13 @@ struct DiskReport {
 class DiskPages {
  public:
   // Fails for options that can never work.
-  static Result<std::unique_ptr<DiskPages>> Open(const disk::DiskOptions& options,
-                                                 Duration peer_timeout);
+  static Result<std::unique_ptr<DiskPages>> Open(disk::DiskOptions options, Duration peer_timeout);
 
   Sequence* generations() { return tier_ ? tier_->sequence() : nullptr; }
   // Some drive may have pages of processes before.
   bool has_past() const;
+  // A drive that could not be opened may have, and may be opened later.
+  bool may_have_past() const;
   // The clears that those processes knew.
   ClearState KnownClears() const;
 
@@ -56,8 +60,13 @@ class DiskPages {
   // Null where nothing is on disk.
   Holdings* holdings() { return holdings_ ? &*holdings_ : nullptr; }
   TierBehind* behind() { return tier_ ? &records_ : nullptr; }
+  // Of a drive that is opened later: what it has missed, or knows alone; nothing: not known yet.
+  using Missed =
+      std::function<std::optional<std::vector<disk::MissedClear>>(const ClearState& known)>;
   // The directory can be told.
-  void Serve(Publisher* publisher);
+  void Serve(Publisher* publisher, Missed missed);
+  // What Serve was given is not used any more.
+  void Stop();
 
   // ---- for engines of this node
   // Pages of one set are in the pool: Spiller::Add.
@@ -78,12 +87,16 @@ class DiskPages {
     if (loader_) loader_->Want(keys, tenant, coming);
   }
 
-  // Drops the pages of the tag, or all, for good. False: not yet, ask again. The pool has none of
-  // them any more, and may have some again afterwards. `forgotten`: DiskTier::Clear.
-  bool Clear(std::optional<uint64_t> tag, uint64_t epoch, const disk::ForgottenClears& forgotten);
-
-  // A clear was not recorded on any drive: pages of the tag would be back when this process starts
-  // again, unless another member tells it of the clear then.
+  // Drops the pages of the tags; waits for no drive. The pool has none of them any more, and
+  // may have some again afterwards. `forgotten`: DiskTier::Clear.
+  void Clear(TagRange tags, uint64_t epoch, std::span<const ForgottenClears> forgotten);
+  // Waits until the drives have the clears of before, and the directory has heard: for a thread
+  // that may wait as long as a drive takes.
+  void RecordClears();
+  // The pages of from now on, on drives that have none, have seen these.
+  void Know(const ClearState& clears);
+  // Some drive missed the last ones, and may have pages: they would be back when it is used again,
+  // unless another drive or another member tells of the clear then.
   bool unrecorded() const { return unrecorded_.load(std::memory_order_relaxed); }
 
   DiskReport report() const;
@@ -95,6 +108,8 @@ class DiskPages {
   uint64_t budget_a_day_ = 0;
   std::atomic<bool> unrecorded_{false};
   DiskRecords records_;
+  std::mutex missed_mutex_;
+  Missed missed_;
   std::unique_ptr<disk::DiskTier> tier_;
   std::optional<DiskHoldings> holdings_;
   std::optional<Loader> loader_;

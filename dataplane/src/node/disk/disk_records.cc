@@ -40,15 +40,23 @@ void DiskRecords::Stored(std::span<const disk::DiskPage> pages) {
 }
 
 void DiskRecords::Dropped(std::span<const disk::DiskPage> pages) {
-  std::unique_lock lock(mutex_);
-  // A clear or a drive that fails drops millions, faster than shards are told.
-  if (gone_.size() >= kMostQueued)
-    drained_.wait_for(lock, kLongestWait, [this] { return gone_.size() < kMostQueued; });
+  std::lock_guard lock(mutex_);
   for (const disk::DiskPage& page : pages) {
     if (page.note == 0) continue;
     gone_.push_back(page);
     ++dropped_;
   }
+}
+
+// A clear or a drive that fails drops millions, faster than shards are told.
+void DiskRecords::AwaitTold() {
+  std::unique_lock lock(mutex_);
+  drained_.wait_for(lock, kLongestWait, [this] { return gone_.size() < kMostQueued; });
+}
+
+void DiskRecords::Back() {
+  std::lock_guard lock(mutex_);
+  missed_ = true;
 }
 
 void DiskRecords::Gone(std::span<const disk::DiskPage> pages) {

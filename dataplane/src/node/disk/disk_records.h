@@ -6,6 +6,7 @@
 //                           meanwhile
 //   dropped from disk       its record is withdrawn; readers that come nevertheless find nothing
 //   promoted                the pool's record, of a higher generation, replaces it
+//   back with their drive   a pass of repair publishes what was not found when its turn came
 //
 // Records of the disk need no lease, so nobody waits for any of this. One thread publishes and
 // withdraws, in this order, and looks again after it has published: so what goes meanwhile is
@@ -39,6 +40,8 @@ class DiskRecords final : public TierBehind, public disk::PageObserver {
   void TellDirectory() override;
   void Stored(std::span<const disk::DiskPage> pages) override;
   void Dropped(std::span<const disk::DiskPage> pages) override;
+  void AwaitTold() override;
+  void Back() override;
 
   // Records of these were sent, though they have gone.
   void Gone(std::span<const disk::DiskPage> pages);
@@ -46,7 +49,8 @@ class DiskRecords final : public TierBehind, public disk::PageObserver {
   void AwaitWithdrawn(TimePoint deadline);
 
  private:
-  // Pages beyond these are left to a pass of repair. Who drops pages beyond these waits a while.
+  // Pages beyond these are left to a pass of repair. Who drops many pages waits while so many have
+  // gone.
   static constexpr size_t kMostQueued = size_t{1} << 20;
 
   // Under the lock.

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "base/patience_testing.h"
 #include "base/temp_dir_testing.h"
 #include "node/disk/disk_holdings.h"
+#include "node/disk/disk_note.h"
 #include "node/owner/shard_host_testing.h"
 #include "pool/pool_testing.h"
 
@@ -23,6 +25,7 @@ using testing::Eventually;
 
 constexpr size_t kPage = 4 * kKiB;
 constexpr uint64_t kTag = 1;
+constexpr size_t kStep = 1000;  // of repair
 constexpr OwnerTimes kTimes{.lease = milliseconds(50), .owner_ttl = milliseconds(1000)};
 const uint64_t kOwner = NodeHash("owner"), kShard = NodeHash("shard");
 
@@ -34,6 +37,7 @@ class DiskRecordsTest : public ::testing::Test {
     options.paths = {folder_.path()};
     options.bytes = uint64_t{520} << 20;
     options.cluster = "test";
+    options.device.breaker.slow = testing::kEndsAHang;  // of whatever drive the tests are on
     auto tier = disk::DiskTier::Open(options, &records_);
     EXPECT_TRUE(tier.ok()) << tier.status().ToString();
     tier_ = std::move(*tier);
@@ -50,6 +54,7 @@ class DiskRecordsTest : public ::testing::Test {
                                         .lease = kTimes.lease,
                                         .peer_timeout = testing::kEndsAHang,
                                         .stall = testing::kEndsAHang,
+                                        .repair_step = kStep,
                                         .offer_again = milliseconds(1)},
                        &own_, &*in_pool_, &peers_, &views_, &counters_, nullptr, &*on_disk_);
     records_.Serve(&*publisher_);
@@ -85,7 +90,13 @@ class DiskRecordsTest : public ::testing::Test {
   // As the directory's thread does.
   void Upkeep() {
     records_.TellDirectory();
-    EXPECT_TRUE(publisher_->Repair(views_.Get()));
+    EXPECT_TRUE(Repair());
+  }
+  // A whole pass.
+  bool Repair() {
+    bool right = publisher_->Repair(*views_.Get());
+    while (publisher_->repairing()) right = publisher_->Repair(*views_.Get());
+    return right;
   }
   void Store(const Key& key) {
     std::vector<std::byte> bytes(kPage);
@@ -100,7 +111,7 @@ class DiskRecordsTest : public ::testing::Test {
     host_.Restart(room);
     ASSERT_EQ(host_.Others(room), room);
     publisher_->KeepAlive();
-    ASSERT_TRUE(Eventually([this] { return publisher_->Repair(views_.Get()); }));
+    ASSERT_TRUE(Eventually([this] { return Repair(); }));
     ASSERT_EQ(host_.records(), room);
   }
   void Load() {
@@ -223,7 +234,7 @@ TEST_F(DiskRecordsTest, AShardThatWasFullIsToldWhenItHasRoom) {
   EXPECT_FALSE(Served(Tier::kDisk));
   EXPECT_EQ(host_.Others(0), 0u);
   EXPECT_TRUE(Eventually(is_told));
-  tier_->DropTag(kTag);
+  tier_->Clear(kTag, 1);
   EXPECT_TRUE(Eventually([this] {
     Upkeep();
     return host_.records() == 0;
@@ -250,6 +261,41 @@ TEST_F(DiskRecordsTest, AShardThatIsFullIsAskedOnceAPass) {
   }
 }
 
+// A pass over all pages of a large disk takes half a minute.
+TEST_F(DiskRecordsTest, WhatIsStoredWhileAPassGoesOnIsToldMeanwhile) {
+  for (uint64_t n = 2; n < 5 * kStep; ++n) Store(KeyOf(n));
+  ASSERT_TRUE(tier_->Flush(Clock::now() + testing::kEndsAHang).ok());
+  Upkeep();
+  TheShardIs(kInTheRing);  // another ring, in which all are where they should be
+  ASSERT_FALSE(publisher_->Repair(*views_.Get()));
+  Store(KeyOf(0));
+  ASSERT_TRUE(tier_->Flush(Clock::now() + testing::kEndsAHang).ok());
+  const uint64_t before = host_.records();
+  records_.TellDirectory();
+  EXPECT_EQ(host_.records(), before + 1);
+  EXPECT_GT(publisher_->backlog(), kStep) << "the pass is not over";
+  // Where rings change all the time every page has its turn.
+  for (int step = 0; step < 5; ++step) {
+    ASSERT_FALSE(publisher_->Repair(*views_.Get()));
+    TheShardIs(step % 2 == 0 ? kNotInTheRing : kInTheRing);
+  }
+  EXPECT_TRUE(Repair());
+}
+
+// As threads that end reads and writes do.
+TEST_F(DiskRecordsTest, WhoHearsOfAPageThatHasGoneDoesNotWaitForTheDirectory) {
+  const std::vector<disk::DiskPage> gone(size_t{1} << 21,
+                                         disk::DiskPage{.key = key_, .note = kEverywhereNote});
+  records_.Gone(gone);
+  std::atomic<bool> over{false};
+  std::thread thread([&] {
+    for (int i = 0; i < 120; ++i) records_.Dropped(std::span(gone).first(1));
+    over = true;
+  });
+  EXPECT_TRUE(Eventually([&] { return over.load(); }));
+  thread.join();
+}
+
 TEST_F(DiskRecordsTest, AShardThatThePoolsRecordHasNotReachedKeepsTheDisksAndHearsWhenItGoes) {
   Load();
   TheShardIs(kUnreachable);
@@ -258,7 +304,7 @@ TEST_F(DiskRecordsTest, AShardThatThePoolsRecordHasNotReachedKeepsTheDisksAndHea
   Upkeep();
   EXPECT_TRUE(IsServed(Tier::kDisk));
   EXPECT_EQ(host_.records(), 1u);
-  tier_->DropTag(kTag);
+  tier_->Clear(kTag, 1);
   EXPECT_TRUE(Eventually([this] {
     Upkeep();
     return host_.records() == 0;

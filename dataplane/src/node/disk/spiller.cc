@@ -1,6 +1,7 @@
 #include "node/disk/spiller.h"
 
 #include <utility>
+#include <vector>
 
 #include "base/thread.h"
 
@@ -9,7 +10,7 @@ namespace {
 
 // A third of what a write buffer takes at the write rate.
 constexpr milliseconds kPause{1};
-constexpr milliseconds kUntilRecovered{100};
+constexpr milliseconds kUntilRecovered{100}, kUntilBack{1000};
 constexpr size_t kAdoptedBatch = 64;
 
 }  // namespace
@@ -45,42 +46,62 @@ void Spiller::Add(std::span<const PageAt> pages, bool continues_hit, TenantNumbe
 }
 
 void Spiller::AddAll() {
-  pool_->ForEachReady([this](const PageInfo& page) {
-    if (page.replica) return;
+  {
     std::lock_guard lock(mutex_);
+    AdoptAll();
+  }
+  wake_.notify_one();
+}
+
+void Spiller::AdoptAll() {
+  adopts_ = true;
+  adopts_at_ = 0;
+  adopts_until_ = tier_->sequence()->Next();
+}
+
+void Spiller::TakeAdopted() {
+  std::vector<PageInfo> pages;
+  adopts_ = pool_->NextReady(&adopts_at_, &pages);
+  for (const PageInfo& page : pages) {
+    if (page.replica || page.generation > adopts_until_) continue;
     // A batch for a few of them: they lie on one drive while that keeps up.
     if (adopted_.size() % kAdoptedBatch == 0) ++batch_;
     adopted_.push_back({{page.offset, page.generation, page.key}, batch_, false});
-  });
-  wake_.notify_one();
+  }
 }
 
 size_t Spiller::waiting() const {
   std::lock_guard lock(mutex_);
-  return fresh_.size();
+  return adopted_.size() + fresh_.size();
 }
 
 void Spiller::Run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    if (!adopted_.empty() && tier_->recovered()) {
-      fresh_.insert(fresh_.end(), adopted_.begin(), adopted_.end());
-      adopted_.clear();
-    }
-    const auto work = [this] { return stop_ || !fresh_.empty(); };
-    if (adopted_.empty())
-      wake_.wait(lock, work);
-    else
-      wake_.wait_for(lock, kUntilRecovered, work);
     if (stop_) return;
-    if (fresh_.empty()) continue;
-    const Fresh page = fresh_.front();
-    fresh_.pop_front();
+    if (const uint64_t rejoins = tier_->rejoins(); rejoins != rejoins_) {
+      rejoins_ = rejoins;
+      AdoptAll();
+    }
+    if (adopts_ && adopted_.empty() && tier_->recovered()) {
+      TakeAdopted();
+      continue;
+    }
+    std::deque<Fresh>& oldest = adopted_.empty() ? fresh_ : adopted_;
+    if (oldest.empty()) {
+      // Now and then it looks whether a drive has been read in, or is back.
+      const bool adopts = adopts_;
+      wake_.wait_for(lock, adopts ? kUntilRecovered : kUntilBack,
+                     [&] { return stop_ || !fresh_.empty() || adopts_ != adopts; });
+      continue;
+    }
+    const Fresh page = oldest.front();
+    oldest.pop_front();
     lock.unlock();
     const bool done = Write(page);
     lock.lock();
     if (done) continue;
-    fresh_.push_front(page);
+    oldest.push_front(page);
     wake_.wait_for(lock, kPause, [this] { return stop_; });
   }
 }

@@ -30,6 +30,10 @@ void Pages::Set(std::span<const Key> keys, std::span<const ConstBytes> segments,
                 uint64_t tag, std::span<uint8_t> ok, const Permit* permit, TenantNumber tenant) {
   std::fill(ok.begin(), ok.end(), uint8_t{0});
   counters_->write_requests.Add(keys.size());
+  if (Bypassed()) {
+    counters_->refused_bypass.Add(keys.size());
+    return;
+  }
   const TimePoint start = Clock::now();
   if (views_->Wait(start + options_.peer_timeout) == nullptr) {
     counters_->refused_no_view.Add(keys.size());
@@ -164,7 +168,7 @@ std::vector<NodeGroups::Item> Pages::Find(std::span<const Key> keys, std::span<u
                                           LatencyHistogram* lookup_time) {
   std::vector<NodeGroups::Item> on_disks;
   const TimePoint start = Clock::now();
-  if (!MayServe(start)) return on_disks;
+  if (Bypassed() || !MayServe(start)) return on_disks;
   pool_->ContainsMany(keys, there);
   replicas_->ContainsMany(keys, there);
   if (disk_ != nullptr) disk_->ContainsMany(keys, there);

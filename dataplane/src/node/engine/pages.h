@@ -39,6 +39,7 @@
 #include "node/count/counters.h"
 #include "node/count/stage_time.h"
 #include "node/disk/disk_pages.h"
+#include "node/engine/bypass.h"
 #include "node/owner/publisher.h"
 #include "node/owner/upkeep.h"
 #include "node/peer/views.h"
@@ -57,7 +58,8 @@ struct PagesOptions {
   Duration peer_timeout{};  // longest a call may stall on others
   Duration stall{};         // longest without progress of one exchange
   ChecksumPolicy checksums = ChecksumPolicy::kSampled;
-  uint32_t copy_threads = 1;  // that move the pages of one call, the calling one included
+  uint32_t copy_threads = 1;       // that move the pages of one call, the calling one included
+  const Bypass* bypass = nullptr;  // outlives the Pages; null: never on
 };
 
 class Pages {
@@ -106,6 +108,7 @@ class Pages {
   // Other nodes: fetcher_.
   void FromOtherCalls(GetBatch* batch, std::span<const Flights::Followed> followed);
 
+  bool Bypassed() const { return options_.bypass != nullptr && options_.bypass->on(); }
   // False: this node may have missed a clear, so it gives no page now.
   bool MayServe(TimePoint start);
   // Where the page was. Nowhere: the bytes are wrong, or the engine's memory is gone or taken back.

@@ -36,6 +36,10 @@ void Pages::Get(std::span<const Key> keys, std::span<const Bytes> segments, size
                 std::span<uint8_t> ok, const Permit* permit, bool unmapped, TenantNumber tenant) {
   std::fill(ok.begin(), ok.end(), uint8_t{0});
   counters_->read_requests.Add(keys.size());
+  if (Bypassed()) {
+    counters_->miss_bypass.Add(keys.size());
+    return;
+  }
   const TimePoint start = Clock::now();
   if (!MayServe(start)) {
     const bool joined = views_->Get() != nullptr;

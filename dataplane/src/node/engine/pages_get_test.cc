@@ -57,7 +57,7 @@ class DeviceGet : public testing::Test {
     view->current = view->next = Ring(ring, 8);
     peers_.Update(*view);
     views_.Set(view);
-    clears_.Start();
+    EXPECT_TRUE(clears_.Start().ok());
   }
   ~DeviceGet() override { clears_.Stop(); }
 

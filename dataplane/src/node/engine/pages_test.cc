@@ -25,8 +25,8 @@ class SlowHoldings final : public Holdings {
   explicit SlowHoldings(Pool* pool) : pool_(pool) {}
   uint64_t pages() const override { return pool_.pages(); }
   uint64_t most_held() const override { return pool_.most_held(); }
-  void ForEach(const std::function<void(const NotedPage&)>& fn) const override {
-    pool_.ForEach(fn);
+  bool Next(uint64_t* at, std::vector<NotedPage>* pages) const override {
+    return pool_.Next(at, pages);
   }
   Hold Take(const PageAt& at, Record* record) override { return pool_.Take(at, record); }
   void Note(std::span<const PageAt> pages, uint16_t peer) override {

@@ -1,9 +1,12 @@
 #include "node/engine/session.h"
 
+#include <errno.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/holes.h"
 #include "base/huge_bytes.h"
@@ -29,9 +32,9 @@ Result<std::shared_ptr<const void>> Session::AdmitThread(Tenants* tenants) const
 
 Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limits& limits,
                           Fabric* fabric, Tenants* tenants) {
-  // Destroy the replaced region after unlocking: registration and deregistration are slow.
+  // Destroy what is replaced after unlocking: registration and deregistration are slow.
   decltype(regions_)::node_type old;
-  std::shared_ptr<const Fabric::Shared> shared;
+  std::shared_ptr<Memory> memory, former;
   if (request.length == 0) {
     std::lock_guard lock(mutex_);
     old = regions_.extract(request.region);
@@ -46,55 +49,97 @@ Status Session::SetRegion(const RegionRequest& request, UniqueFd fd, const Limit
     return InvalidArgument(fmt::format("region {}: offset {} + length {} overflows", request.region,
                                        request.offset, request.length));
   }
-  auto memory = MappedRegion::Map(std::move(fd), end, MapAccess::kReadWrite);
-  if (!memory.ok()) return memory.status().Annotate(fmt::format("region {}", request.region));
-  if (const uint64_t holes = HoleBytes(memory->fd()); holes > 0) {
+  struct stat found {};
+  if (fstat(fd.get(), &found) != 0) return FromErrno("fstat", errno);
+  const File file{found.st_dev, found.st_ino};
+  const uint64_t holes = HoleBytes(fd.get());
+  std::unique_lock lock(mutex_);
+  const auto fits = [end](const std::shared_ptr<Memory>& known) {
+    return known != nullptr && known->bytes >= end;
+  };
+  memory = MemoryOf(file);
+  std::shared_ptr<MappedRegion> mapped;
+  if (!fits(memory)) {
+    lock.unlock();
+    auto made = MappedRegion::Map(std::move(fd), end, MapAccess::kReadWrite);
+    if (!made.ok()) return made.status().Annotate(fmt::format("region {}", request.region));
+    mapped = std::make_shared<MappedRegion>(std::move(*made));
+    lock.lock();
+    memory = MemoryOf(file);  // by another connection meanwhile
+  }
+  if (holes > 0) {
     return InvalidArgument(fmt::format(
         "region {}: {} bytes of its file have no memory yet, and the node, which would be the "
         "first to touch them, will not have it counted as its own; take it with fallocate() before "
         "the region is shared, as the client of this release does for the region's part",
         request.region, holes));
   }
-  Region region;
-  region.memory = std::make_shared<MappedRegion>(std::move(*memory));
-  region.mapped = end;
-  region.bytes = region.memory->bytes().subspan(request.offset);
-  std::unique_lock lock(mutex_);
-  auto taken = Take(request.region, region.mapped, limits);
+  if (!fits(memory)) {
+    former = memory;
+    auto adopted =
+        Adopt(request.region, file, std::move(mapped), former.get(), limits, fabric, tenants);
+    if (!adopted.ok()) return adopted.status();
+    memory = std::move(*adopted);
+  } else if (auto may = CheckLimits(request.region, 0, nullptr, limits); !may.ok()) {
+    return may.status();
+  }
+  old = Replace(request.region, {memory, request.offset,
+                                 memory->mapped->bytes().subspan(request.offset, request.length)});
+  lock.unlock();
+  if (memory->shared) memory->shared->AwaitIfShort();
+  return {};
+}
+
+std::shared_ptr<Session::Memory> Session::MemoryOf(const File& file) const {
+  for (const auto& [id, region] : regions_)
+    if (region.memory->file == file) return region.memory;
+  return nullptr;
+}
+
+Result<std::shared_ptr<Session::Memory>> Session::Adopt(uint32_t region, const File& file,
+                                                        std::shared_ptr<MappedRegion> mapped,
+                                                        const Memory* former, const Limits& limits,
+                                                        Fabric* fabric, Tenants* tenants) {
+  auto memory = std::make_shared<Memory>();
+  memory->mapped = std::move(mapped);
+  memory->file = file;
+  memory->bytes = memory->mapped->size();
+  auto taken = Take(region, memory->bytes, former, limits);
   if (!taken.ok()) return taken.status();
-  region.taken = std::move(*taken);
-  region.huge = std::make_unique<std::atomic<int64_t>>(-1);
+  memory->taken = std::move(*taken);
   // Once is enough: what is registered is pinned, so its pages stay as they are.
   auto thread = AdmitThread(tenants);
   const Status may = thread.status();
-  region.prefault = std::make_unique<Prefault>(
-      region.memory->bytes(), region.memory->fd(),
-      [bytes = region.bytes, huge = region.huge.get(), held = std::move(thread)] {
+  memory->prefault = std::make_unique<Prefault>(
+      memory->mapped->bytes(), memory->mapped->fd(),
+      [bytes = memory->mapped->bytes(), huge = &memory->huge, held = std::move(thread)] {
         if (const auto known = HugeBytes(bytes)) *huge = static_cast<int64_t>(*known);
       },
       may);
   if (fabric != nullptr) {
-    shared = fabric->Share(fmt::format("engine {}, region {}", engine_, request.region),
-                           region.memory, AdmitThread(tenants));
-    region.shared = shared;
+    memory->shared = fabric->Share(fmt::format("engine {}, region {}", engine_, region),
+                                   memory->mapped, AdmitThread(tenants));
   }
-  old = Replace(request.region, std::move(region));
-  lock.unlock();
-  if (shared) shared->AwaitIfShort();
-  return {};
+  for (auto& [id, known] : regions_) {
+    if (known.memory->file != file) continue;
+    known.memory = memory;
+    known.bytes = memory->mapped->bytes().subspan(known.offset, known.bytes.size());
+  }
+  return memory;
 }
 
 Result<Session::Region> Session::DeviceRegion(const RegionRequest& request,
                                               std::optional<UniqueFd> fd) const {
-  Region region;
-  region.mapped = request.length;
+  Region region{std::make_shared<Memory>()};
+  Memory& memory = *region.memory;
+  memory.bytes = request.length;
   if (fd && !*fd) return InvalidArgument("no file descriptor came with it; pass a dma-buf");
   if (fd) {
-    auto memory = MappedRegion::MapDmaBuf(std::move(*fd), request.length, request.offset);
-    if (!memory.ok()) return memory.status();
-    region.memory = std::make_shared<MappedRegion>(std::move(*memory));
-    region.bytes = region.memory->bytes();
-    region.unmapped = region.memory->device() == MappedRegion::Device::kUnmapped;
+    auto mapped = MappedRegion::MapDmaBuf(std::move(*fd), request.length, request.offset);
+    if (!mapped.ok()) return mapped.status();
+    memory.mapped = std::make_shared<MappedRegion>(std::move(*mapped));
+    memory.unmapped = memory.mapped->device() == MappedRegion::Device::kUnmapped;
+    region.bytes = memory.mapped->bytes();
     return region;
   }
   // The kernel names the process at the other end: nobody else can speak of our addresses.
@@ -110,7 +155,7 @@ Result<Session::Region> Session::DeviceRegion(const RegionRequest& request,
         fmt::format("{} bytes at address {:#x} are no memory", request.length, request.offset));
   }
   region.bytes = {reinterpret_cast<std::byte*>(request.offset), request.length};
-  region.unmapped = true;
+  memory.unmapped = true;
   return region;
 }
 
@@ -120,17 +165,19 @@ Result<DmaBufOk> Session::SetDevice(const RegionRequest& request, std::optional<
   auto made = DeviceRegion(request, std::move(fd));
   if (!made.ok()) return made.status().Annotate(name);
   Region region = std::move(*made);
+  Memory& memory = *region.memory;
   // Registering, without the lock, is asked of a device only when there is room; and again after
   // it, since another connection of the engine may have taken that.
   std::unique_lock lock(mutex_);
-  if (Status s = CheckLimits(request.region, region.mapped, limits); !s.ok()) return s;
+  if (auto may = CheckLimits(request.region, memory.bytes, nullptr, limits); !may.ok())
+    return may.status();
   lock.unlock();
   DmaBufOk ways;
-  ways.copies = region.unmapped ? 0 : 1;
+  ways.copies = memory.unmapped ? 0 : 1;
   std::string unmapped;  // why
-  if (region.unmapped) {
-    unmapped = region.memory
-                   ? FromErrno("its exporter does not let it be mapped", region.memory->map_error())
+  if (memory.unmapped) {
+    unmapped = memory.mapped
+                   ? FromErrno("its exporter does not let it be mapped", memory.mapped->map_error())
                          .message()
                    : "the node copies nothing to addresses of a device";
     ways.missing = fmt::format("{}: {}", name, unmapped);
@@ -138,56 +185,66 @@ Result<DmaBufOk> Session::SetDevice(const RegionRequest& request, std::optional<
   Status registered = Unavailable("this node has no RDMA rails (transport, device-name)");
   if (fabric != nullptr) {
     rdma::Registration::DmaBuf dma_buf;
-    if (region.memory) dma_buf = {region.memory->fd(), request.offset};
+    if (memory.mapped) dma_buf = {memory.mapped->fd(), request.offset};
     auto shared = fabric->ShareDevice(fmt::format("engine {}, {}", engine_, name), region.bytes,
-                                      dma_buf, region.memory);
+                                      dma_buf, memory.mapped);
     registered = shared.status();
     if (shared.ok() && !(*shared)->registered())
       registered = Unavailable("no rail has its device now");
-    if (shared.ok()) region.shared = std::move(*shared);
+    if (shared.ok()) memory.shared = std::move(*shared);
   }
   ways.rdma = registered.ok() ? 1 : 0;
-  if (!registered.ok() && region.unmapped) {
+  if (!registered.ok() && memory.unmapped) {
     return Unavailable(fmt::format("{}: {}; {}: use host memory", name, registered.message(),
-                                   region.memory ? unmapped : PeerMemoryHint()));
+                                   memory.mapped ? unmapped : PeerMemoryHint()));
   }
   if (!registered.ok()) ways.missing = registered.Annotate(name).message();
   lock.lock();
-  auto taken = Take(request.region, region.mapped, limits);
+  auto taken = Take(request.region, memory.bytes, nullptr, limits);
   if (!taken.ok()) {
     lock.unlock();  // it is given back without the lock
     return taken.status();
   }
-  region.taken = std::move(*taken);
+  memory.taken = std::move(*taken);
   const auto old = Replace(request.region, std::move(region));
   lock.unlock();
   return ways;
 }
 
-Status Session::CheckLimits(uint32_t region, uint64_t bytes, const Limits& limits) const {
+Result<uint64_t> Session::CheckLimits(uint32_t region, uint64_t bytes, const Memory* former,
+                                      const Limits& limits) const {
   if (regions_.size() >= limits.regions && !regions_.contains(region)) {
     return ResourceExhausted(
         fmt::format("region {}: an engine may share at most {} regions", region, limits.regions));
   }
   uint64_t others = 0;  // bounded by `limits`, so adding to it cannot overflow
-  for (const auto& [id, known] : regions_) {
-    if (id != region) others += known.mapped;
-  }
+  std::set<const Memory*> counted{former};
+  for (const auto& [id, known] : regions_)
+    if (id != region && counted.insert(known.memory.get()).second) others += known.memory->bytes;
   if (bytes > limits.bytes - std::min(others, limits.bytes)) {
     return ResourceExhausted(
         fmt::format("region {}: with it this engine would share {} bytes, at most {} are allowed; "
                     "share less, or raise --max-engine-memory",
                     region, others + bytes, limits.bytes));
   }
-  return {};
+  return others;
 }
 
-Result<Tenant::Memory> Session::Take(uint32_t region, uint64_t bytes, const Limits& limits) const {
-  if (Status s = CheckLimits(region, bytes, limits); !s.ok()) return s;
-  const auto replaced = regions_.find(region);
-  auto taken = tenant_->TakeMemory(bytes, replaced == regions_.end() ? 0 : replaced->second.mapped);
+Result<Tenant::Memory> Session::Take(uint32_t region, uint64_t bytes, const Memory* former,
+                                     const Limits& limits) const {
+  const auto others = CheckLimits(region, bytes, former, limits);
+  if (!others.ok()) return others.status();
+  uint64_t all = 0;
+  for (const Memory* memory : Memories()) all += memory->bytes;
+  auto taken = tenant_->TakeMemory(bytes, all - *others);
   if (!taken.ok()) return taken.status().Annotate(fmt::format("region {}", region));
   return taken;
+}
+
+std::set<const Session::Memory*> Session::Memories() const {
+  std::set<const Memory*> memories;
+  for (const auto& [id, region] : regions_) memories.insert(region.memory.get());
+  return memories;
 }
 
 std::map<uint32_t, Session::Region>::node_type Session::Replace(uint32_t id, Region region) {
@@ -211,11 +268,11 @@ Status Session::Resolve(std::span<const WireSegment> segments, Resolved* resolve
       }
       region = &it->second;
       last_id = s.region;
-      resolved->unmapped |= region->unmapped;
-      if (region->memory && std::find(resolved->regions.begin(), resolved->regions.end(),
-                                      region->memory) == resolved->regions.end()) {
-        resolved->regions.push_back(region->memory);
-      }
+      const Memory& memory = *region->memory;
+      resolved->unmapped |= memory.unmapped;
+      if (memory.mapped &&
+          std::ranges::find(resolved->regions, memory.mapped) == resolved->regions.end())
+        resolved->regions.push_back(memory.mapped);
     }
     const uint64_t size = region->bytes.size();
     if (s.offset > size || s.length > size - s.offset) {
@@ -243,18 +300,18 @@ uint64_t Session::registered_bytes() const {
   std::lock_guard lock(mutex_);
   uint64_t bytes = 0;
   for (const auto& [id, region] : regions_)
-    if (region.shared && region.shared->registered()) bytes += region.bytes.size();
+    if (region.memory->shared && region.memory->shared->registered()) bytes += region.bytes.size();
   return bytes;
 }
 
 Session::PageKinds Session::page_kinds() const {
   std::lock_guard lock(mutex_);
   PageKinds kinds;
-  for (const auto& [id, region] : regions_) {
-    const int64_t huge = region.huge ? region.huge->load() : -1;
+  for (const Memory* memory : Memories()) {
+    const int64_t huge = memory->huge;
     if (huge < 0) continue;
     kinds.huge += static_cast<uint64_t>(huge);
-    kinds.small += region.bytes.size() - static_cast<uint64_t>(huge);
+    kinds.small += memory->bytes - static_cast<uint64_t>(huge);
   }
   return kinds;
 }

@@ -10,8 +10,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/copy.h"
@@ -55,9 +57,10 @@ class Session {
     size_t regions = 0;
     uint64_t bytes = 0;  // of all regions together
   };
-  // Maps the descriptor under the id; length 0 without a descriptor drops the region. With `fabric`
-  // the region is registered with its rails, before this returns when it is small. The threads that
-  // do so in the background count as the tenant's, of `tenants`.
+  // Maps the descriptor under the id, unless another region has mapped as much of its file; length
+  // 0 without a descriptor drops the region. With `fabric` what is mapped is registered with its
+  // rails, before this returns when it is small. The threads that do so in the background count as
+  // the tenant's, of `tenants`.
   Status SetRegion(const RegionRequest& request, UniqueFd fd, const Limits& limits, Fabric* fabric,
                    Tenants* tenants);
 
@@ -88,23 +91,43 @@ class Session {
   PageKinds page_kinds() const;
 
  private:
-  struct Region {
-    std::shared_ptr<MappedRegion> memory;  // null: device memory by its addresses in this process
-    Bytes bytes;                           // the region
-    uint64_t mapped = 0;                   // bytes, for the limit: with what lies before the region
-    Tenant::Memory taken;                  // the same, of the tenant's
-    bool unmapped = false;                 // nobody may touch it but the rails
-    // Bytes of the region that are in huge pages; negative: not known. Told by `prefault`.
-    std::unique_ptr<std::atomic<int64_t>> huge;
-    std::unique_ptr<Prefault> prefault;            // of `memory`; destroyed before the above
-    std::shared_ptr<const Fabric::Shared> shared;  // null without rails
+  // Which file, by device and inode.
+  using File = std::pair<uint64_t, uint64_t>;
+  // A file of an engine, or memory of a device. It is mapped, brought in, registered and counted
+  // once, however many regions lie in it: a mapping of small pages takes 1/512 of its size for page
+  // tables, which count as the node's memory.
+  struct Memory {
+    std::shared_ptr<MappedRegion> mapped;  // null: device memory by its addresses in this process
+    std::optional<File> file = {};
+    uint64_t bytes = 0;         // for the limit: with what lies before its regions
+    Tenant::Memory taken = {};  // the same, of the tenant's
+    bool unmapped = false;      // nobody may touch it but the rails
+    // Bytes that are in huge pages; negative: not known. Told by `prefault`.
+    std::atomic<int64_t> huge = -1;
+    std::unique_ptr<Prefault> prefault = {};            // destroyed before the above
+    std::shared_ptr<const Fabric::Shared> shared = {};  // null without rails
   };
-  // The region that a request for device memory means, not yet registered.
+  struct Region {
+    std::shared_ptr<Memory> memory;
+    uint64_t offset = 0;  // in the file
+    Bytes bytes = {};     // the region
+  };
+  // What is mapped of the file; null: nothing. The lock is held, here and below.
+  std::shared_ptr<Memory> MemoryOf(const File& file) const;
+  // The file's mapping in place of `former`, for its regions too.
+  Result<std::shared_ptr<Memory>> Adopt(uint32_t region, const File& file,
+                                        std::shared_ptr<MappedRegion> mapped, const Memory* former,
+                                        const Limits& limits, Fabric* fabric, Tenants* tenants);
+  // The memory and the region that a request for device memory means, not yet registered.
   Result<Region> DeviceRegion(const RegionRequest& request, std::optional<UniqueFd> fd) const;
-  // With the region, of so many bytes, in place of what is there; the lock is held.
-  Status CheckLimits(uint32_t region, uint64_t bytes, const Limits& limits) const;
+  // With `bytes` more for the region, in place of what it has alone, and of `former`. Returns how
+  // many bytes that leaves of what is there.
+  Result<uint64_t> CheckLimits(uint32_t region, uint64_t bytes, const Memory* former,
+                               const Limits& limits) const;
   // The same, and takes the bytes from what the tenant may share.
-  Result<Tenant::Memory> Take(uint32_t region, uint64_t bytes, const Limits& limits) const;
+  Result<Tenant::Memory> Take(uint32_t region, uint64_t bytes, const Memory* former,
+                              const Limits& limits) const;
+  std::set<const Memory*> Memories() const;
   // The right to one more thread, while it lives.
   Result<std::shared_ptr<const void>> AdmitThread(Tenants* tenants) const;
   // Returns what was there: to be destroyed without the lock.

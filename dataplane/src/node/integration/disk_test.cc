@@ -38,6 +38,7 @@ class DiskNodes : public ::testing::Test {
           config->lease = lease_;
           if (config->node_id == "reader") return;
           config->disk_paths = {FolderOf(config->node_id)};
+          if (two_drives_) config->disk_paths.push_back(FolderOf(config->node_id + "2"));
           config->disk_bytes = uint64_t{520} << 20;
           config->disk_write_budget = "unlimited";
         }) {}
@@ -79,7 +80,20 @@ class DiskNodes : public ::testing::Test {
     return found;
   }
 
+  // The drive is not there at the next start.
+  void TakeAway(const std::string& folder) {
+    const std::string file = FolderOf(folder) + "/" + disk::kFileName;
+    ASSERT_EQ(rename(file.c_str(), (file + ".away").c_str()), 0);
+    ASSERT_EQ(mkdir(file.c_str(), 0700), 0);
+  }
+  void BringBack(const std::string& folder) {
+    const std::string file = FolderOf(folder) + "/" + disk::kFileName;
+    ASSERT_EQ(rmdir(file.c_str()), 0);
+    ASSERT_EQ(rename((file + ".away").c_str(), file.c_str()), 0);
+  }
+
   milliseconds lease_{200};
+  bool two_drives_ = false;
   TempDir disks_{"/var/tmp"};
   TestCluster cluster_;
 };
@@ -216,18 +230,15 @@ TEST_F(DiskNodes, AClearThatNoDriveHasRecordedFailsOnALoneNode) {
     EXPECT_TRUE(engine.client().Clear(77).ok());
   }
   const uint16_t port = a->peer_port();
-  const std::string file = FolderOf("a") + "/peercache.disk", away = file + ".away";
   const auto start_without_drive = [&] {
     a.reset();
-    ASSERT_EQ(rename(file.c_str(), away.c_str()), 0);
-    ASSERT_EQ(mkdir(file.c_str(), 0700), 0);
+    ASSERT_NO_FATAL_FAILURE(TakeAway("a"));
     a = cluster_.Start("a", true, port);
     ASSERT_FALSE(DiskOf(*a)["devices"][0]["on"]);
   };
   const auto start_with_drive = [&] {
     a.reset();
-    ASSERT_EQ(rmdir(file.c_str()), 0);
-    ASSERT_EQ(rename(away.c_str(), file.c_str()), 0);
+    ASSERT_NO_FATAL_FAILURE(BringBack("a"));
     a = cluster_.Start("a", true, port);
     ASSERT_TRUE(Eventually(kSoon, [&] { return DiskOf(*a)["devices"][0]["recovered"] == true; }));
   };
@@ -262,6 +273,59 @@ TEST_F(DiskNodes, AClearThatNoDriveHasRecordedFailsOnALoneNode) {
   EXPECT_EQ(engine.Get(0, kPiece).hits + elsewhere.Get(0, kPiece).hits, 0u);
 }
 
+// The one drive that has recorded it may be away when the other one is back.
+TEST_F(DiskNodes, AClearThatOneOfTwoDrivesHasMissedFailsOnALoneNode) {
+  two_drives_ = true;
+  auto a = cluster_.Start("a");
+  const uint16_t port = a->peer_port();
+  const auto set_all = [&] {
+    TestEngine engine(a->socket(), kPiece, kPage);
+    for (uint64_t first = 0; first < kPiece; first += 4)
+      ASSERT_TRUE(Eventually(kSoon, [&] { return engine.Set(first, 4) == 4; }));
+    ASSERT_TRUE(Eventually(kSoon, [&] { return DiskOf(*a)["pages"] == kPiece; }));
+  };
+  const auto clear = [&] {
+    TestEngine engine(a->socket(), kPiece, kPage);
+    return engine.client().Clear(1);
+  };
+  // "a" at the clear, and "a2" at the next start.
+  const auto start_with_one = [&](const std::string& back, const std::string& away) {
+    a.reset();
+    if (!back.empty()) {
+      ASSERT_NO_FATAL_FAILURE(BringBack(back));
+    }
+    ASSERT_NO_FATAL_FAILURE(TakeAway(away));
+    a = cluster_.Start("a", true, port);
+    ASSERT_TRUE(Eventually(kSoon, [&] {
+      return std::ranges::any_of(DiskOf(*a)["devices"], [](const json& device) {
+        return device.value("recovered", false);
+      });
+    }));
+  };
+  ASSERT_NO_FATAL_FAILURE(set_all());
+  ASSERT_NO_FATAL_FAILURE(start_with_one("", "a"));
+  const Status alone = clear();
+  EXPECT_EQ(alone.code(), Code::kUnavailable);
+  EXPECT_NE(alone.message().find("remove the files in disk-path"), std::string::npos)
+      << alone.message();
+  ASSERT_NO_FATAL_FAILURE(start_with_one("a", "a2"));
+  {
+    TestEngine engine(a->socket(), kPiece, kPage);
+    EXPECT_TRUE(Eventually(kSoon, [&] { return engine.Get(0, kPiece).hits > 0; }))
+        << "as it was said";
+  }
+  auto other = cluster_.Start("reader");
+  ASSERT_NO_FATAL_FAILURE(start_with_one("a2", "a"));
+  const Status kept = clear();
+  EXPECT_TRUE(kept.ok()) << kept.message();
+  ASSERT_NO_FATAL_FAILURE(start_with_one("a", "a2"));
+  TestEngine engine(a->socket(), kPiece, kPage), elsewhere(other->socket(), kPiece, kPage);
+  // Of those that are set now some are there, so it gives pages again.
+  ASSERT_TRUE(Eventually(kSoon, [&] { return engine.Set(500, kPiece) == kPiece; }));
+  ASSERT_TRUE(Eventually(kSoon, [&] { return engine.Get(500, kPiece).hits == kPiece; }));
+  EXPECT_EQ(engine.Get(0, kPiece).hits + elsewhere.Get(0, kPiece).hits, 0u);
+}
+
 TEST_F(DiskNodes, ANodeWhoseDriveCannotBeUsedServesFromMemory) {
   NodeConfig config = cluster_.Config("a");
   config.disk_paths = {"/dev/shm"};
@@ -291,6 +355,33 @@ TEST_F(DiskNodes, ANodeWaitsForTheProcessBeforeToGiveUpItsDrive) {
   ending.join();
   const json device = DiskOf(*a)["devices"][0];
   EXPECT_EQ(device["on"], true) << device;
+}
+
+TEST_F(DiskNodes, ADriveThatAnotherProcessHasAtTheStartIsUsedLaterWithItsPages) {
+  constexpr uint64_t kOthers = 10'000;  // pages of another tag
+  const std::string file = FolderOf("a") + "/" + disk::kFileName;
+  auto b = cluster_.Start("reader"), a = cluster_.Start("a");
+  {
+    TestEngine engine(a->socket(), kPiece, kPage);
+    SetAll(&engine, *a, 0, 1);
+    SetAll(&engine, *a, kOthers, 2);
+  }
+  a.reset();
+  TestEngine other(b->socket(), kPiece, kPage);
+  ASSERT_TRUE(Eventually(kSoon, [&] { return other.client().Clear(2).ok(); }));
+  UniqueFd lock(open(file.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(flock(lock.get(), LOCK_EX | LOCK_NB), 0);
+  a = cluster_.Start("a");  // waits for ten seconds
+  const auto device = [&] { return DiskOf(*a)["devices"][0]; };
+  ASSERT_EQ(device()["on"], false) << device();
+  TestEngine engine(a->socket(), kPiece, kPage);
+  EXPECT_EQ(engine.Get(0, kPiece).hits, 0u);
+  lock.Reset();
+  ASSERT_TRUE(Eventually(kSoon, [&] { return device()["recovered"] == true; })) << device();
+  EXPECT_EQ(HitsOf(&engine), kPages);
+  size_t cleared = 0;
+  for (size_t at = 0; at < kPages; at += kPiece) cleared += engine.Get(kOthers + at, kPiece).hits;
+  EXPECT_EQ(cleared, 0u);
 }
 
 }  // namespace

@@ -296,13 +296,20 @@ TEST_F(HostileEngineTest, MoreMemoryThanAllowedIsRefused) {
   fd_ = Connected(node->socket());
   Attach();
   auto region = MappedRegion::Create("hostile", 2 << 20, HugePages::kOff);
-  ASSERT_EQ(ShareRegion(1, region->fd(), 0, 2 << 20), MessageType::kRegionOk);
-  EXPECT_EQ(ShareRegion(2, region->fd(), 0, 2 << 20), MessageType::kError);
+  auto other = MappedRegion::Create("other", 2 << 20, HugePages::kOff);
+  ASSERT_TRUE(FillHoles(region->fd(), 2 << 20).ok());
+  ASSERT_EQ(ShareRegion(1, region->fd(), 0, 1 << 20), MessageType::kRegionOk);
+  ASSERT_EQ(ShareRegion(1, region->fd(), 0, 2 << 20), MessageType::kRegionOk) << "a replacement";
+  EXPECT_EQ(ShareRegion(2, other->fd(), 0, 2 << 20), MessageType::kError);
   EXPECT_NE(ErrorText().find("--max-engine-memory"), std::string::npos) << ErrorText();
-  EXPECT_EQ(ShareRegion(2, region->fd(), 0, 1 << 20), MessageType::kRegionOk);
-  EXPECT_EQ(ShareRegion(1, region->fd(), 0, 2 << 20), MessageType::kRegionOk) << "a replacement";
-  EXPECT_EQ(ShareRegion(2, -1, 0, 0), MessageType::kRegionOk) << "dropped";
-  EXPECT_EQ(ShareRegion(3, region->fd(), 0, 1 << 20), MessageType::kRegionOk);
+  EXPECT_EQ(ShareRegion(2, other->fd(), 0, 1 << 20), MessageType::kRegionOk);
+  EXPECT_EQ(ShareRegion(3, region->fd(), 1 << 20, 1 << 20), MessageType::kRegionOk)
+      << "memory that is shared counts once";
+  EXPECT_EQ(ShareRegion(1, -1, 0, 0), MessageType::kRegionOk) << "dropped";
+  EXPECT_EQ(ShareRegion(4, other->fd(), 0, 2 << 20), MessageType::kError)
+      << "region 3 has it still";
+  EXPECT_EQ(ShareRegion(3, -1, 0, 0), MessageType::kRegionOk);
+  EXPECT_EQ(ShareRegion(4, other->fd(), 0, 2 << 20), MessageType::kRegionOk);
 }
 
 TEST_F(HostileEngineTest, DescriptorsThatAreNoMemoryAreRefused) {

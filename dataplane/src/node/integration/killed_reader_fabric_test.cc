@@ -1,5 +1,5 @@
 // An engine whose own node is killed while READs bring its pages. Its get may not return before
-// none of them can land any more. Needs devices (hack/soft-rdma).
+// none of them can land any more. Needs devices (hack/lab/soft-rdma).
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 

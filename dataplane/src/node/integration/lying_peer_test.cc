@@ -291,9 +291,9 @@ std::vector<Falsehood> Falsehoods() {
   fetch("AlwaysComing", Places(place(0, LyingPeer::kPageBytes, kFetchComing), 1));
   one("Crowd", kHeartbeat, Crowd());
   one("NeverDone", kClearTag, Saying([](FrameWriter* w) { w->Put(UINT32_MAX); }));
-  one("EpochAboveAll", kClears, Cleared({0, {{1, kMax}, {kOtherTag, kMax}}}));
-  one("LastEpoch", kClears, Cleared({0, {{1, kMaxClearEpoch}, {kOtherTag, kMaxClearEpoch}}}));
-  one("HighestFloor", kClears, Cleared({kMaxClearEpoch, {}}));
+  one("EpochAboveAll", kClears, Cleared({{}, {{1, kMax}, {kOtherTag, kMax}}}));
+  one("LastEpoch", kClears, Cleared({{}, {{1, kMaxClearEpoch}, {kOtherTag, kMaxClearEpoch}}}));
+  one("HighestFloor", kClears, Cleared({{{0, kMaxClearEpoch, 1}}, {}}));
   return all;
 }
 

@@ -1,4 +1,5 @@
-// More tags are cleared than members remember one by one: only pages of those tags go.
+// More tags are cleared than members remember one by one: only pages of those tags go, and where a
+// member was away meanwhile, pages of those tenants.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -6,6 +7,7 @@
 
 #include "node/integration/node_testing.h"
 #include "node/peer/peers.h"
+#include "node/tenant/tenant_key.h"
 #include "wire/clears.h"
 
 namespace peercache {
@@ -41,8 +43,12 @@ class ManyClears : public ::testing::Test {
   void Start() {
     a_ = cluster_.Start("a");
     b_ = cluster_.Start("b");
+    See({{"a", a_.get()}, {"b", b_.get()}});
+  }
+  // Who is told.
+  void See(const std::vector<std::pair<const char*, const Node*>>& nodes) {
     View view;
-    for (const auto& [id, node] : {std::pair{"a", a_.get()}, {"b", b_.get()}}) {
+    for (const auto& [id, node] : nodes) {
       Member member;
       member.id = id;
       member.incarnation = 1;
@@ -55,10 +61,10 @@ class ManyClears : public ::testing::Test {
     peers_.Update(view);
   }
   // In the pool or on disk. A page of the disk may need a slot, which is free after a lease.
-  static size_t HitsOf(const Node& node, Duration patience = kSoon) {
+  static size_t HitsOf(const Node& node, Duration patience = kSoon, size_t pages = kPages) {
     TestEngine engine(node.socket(), kPiece, kPage);
     size_t hits = 0;
-    for (size_t at = 0; at < kPages; at += kPiece) {
+    for (size_t at = 0; at < pages; at += kPiece) {
       size_t here = 0;
       (void)Eventually(patience, [&] { return (here = engine.Get(at, kPiece).hits) == kPiece; });
       hits += here;
@@ -68,7 +74,7 @@ class ManyClears : public ::testing::Test {
   void Tell(uint64_t tag) {
     const auto wall = std::chrono::system_clock::now().time_since_epoch() / 1ns;
     const ClearsMessage message{
-        {0, {{tag, static_cast<uint64_t>(wall)}}}, ClearsMessage::kMade, {}};
+        {{}, {{tag, static_cast<uint64_t>(wall)}}}, ClearsMessage::kMade, {}};
     CallGroup calls(peers_, CallGroup::Breaker::kIgnore);
     for (const PeerRef& peer : peers_.InView())
       message.Encode(&calls.Add(peer, MessageType::kClears).request);
@@ -113,6 +119,26 @@ TEST_F(ManyClears, PagesOfTagsThatNobodyClearsStay) {
   // A clear of theirs still drops them.
   EXPECT_TRUE(engine.client().Clear(kTag).ok());
   EXPECT_EQ(HitsOf(*a_, 100ms) + HitsOf(*b_, 100ms), 0u);
+}
+
+// 528 tags of a tenant are cleared while a member is away. It keeps what it has of others.
+TEST_F(ManyClears, ThoseOfATenantCostAMemberThatWasAwayNoPageOfOthers) {
+  Start();
+  {
+    TestEngine engine(a_->socket(), kPiece, kPage);
+    ASSERT_TRUE(Eventually(kSoon, [&] { return engine.Set(0, kPiece, kTag) == kPiece; }));
+    ASSERT_TRUE(Eventually(kSoon, [&] { return StatusOf(*a_)["disk"]["pages"] == kPiece; }));
+    ASSERT_TRUE(engine.client().Clear(7).ok());
+  }
+  const uint16_t port = a_->peer_port();
+  a_.reset();
+  See({{"b", b_.get()}});
+  const auto key = TenantKey::Derive("test", "noisy", "");
+  auto noisy = TenantBinding::Make(&*key);
+  for (uint64_t tag = 0; tag < 528; ++tag) ASSERT_NO_FATAL_FAILURE(Tell(*noisy->BindTag(tag)));
+  a_ = cluster_.Start("a", true, port);
+  EXPECT_EQ(HitsOf(*a_, kSoon, kPiece), kPiece);
+  EXPECT_EQ(StatusOf(*a_)["disk"]["pages"], kPiece);
 }
 
 }  // namespace

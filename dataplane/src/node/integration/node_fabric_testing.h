@@ -1,4 +1,4 @@
-// What tests of whole nodes over RDMA share; they need devices (hack/soft-rdma brings some).
+// What tests of whole nodes over RDMA share; they need devices (hack/lab/soft-rdma brings some).
 // PEERCACHE_TEST_RAILS lists them. All nodes are in one process and use the same rails.
 #pragma once
 

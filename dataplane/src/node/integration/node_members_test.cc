@@ -6,6 +6,7 @@
 
 #include "node/integration/node_status_testing.h"
 #include "node/integration/node_testing.h"
+#include "node/report/http_get.h"
 #include "transport/tcp/channel.h"
 #include "transport/tcp/socket.h"
 #include "wire/heartbeat.h"
@@ -163,6 +164,24 @@ TEST(NodeTest, AMemberThatCannotBeConnectedToIsInNoRing) {
   EXPECT_EQ(engine.Set(0, 64), 64u);
   auto c = cluster.Start("c");
   EXPECT_EQ(TestEngine(c->socket(), 64, kPage).Get(0, 64).hits, 64u);
+}
+
+// As in a cluster of both families, in either order: each is at one port for both.
+TEST(NodeTest, AMemberOfIPv6AndOneOfIPv4ReadEachOther) {
+  TestCluster cluster([](NodeConfig* c) {
+    c->bind_addr = NodeConfig().bind_addr;
+    c->insecure_peers = true;
+    if (c->node_id == "b") c->advertise_addr = "::1";
+  });
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine at_a(a->socket(), 64, kPage), at_b(b->socket(), 64, kPage);
+  ASSERT_TRUE(Eventually([&] { return at_a.Set(0, 64) == 64u && at_b.Set(64, 64) == 64u; }));
+  EXPECT_TRUE(Eventually([&] { return at_b.Get(0, 64).hits == 64u; }));
+  EXPECT_TRUE(Eventually([&] { return at_a.Get(64, 64).hits == 64u; }));
+  for (const char* own : {"127.0.0.1", "::1"}) {
+    const auto healthz = HttpGet(own, b->http_port(), "/healthz", 10s);
+    EXPECT_TRUE(healthz.ok()) << own << ": " << healthz.status().ToString();
+  }
 }
 
 // The engine gives its pages to others as soon as it takes a call for over.

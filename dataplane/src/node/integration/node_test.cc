@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -46,6 +47,31 @@ TEST(NodeTest, OwnPagesAreReadLocally) {
   ASSERT_EQ(engine.Set(0, 16), 16u);
   EXPECT_EQ(engine.Get(0, 16).hits, 16u);
   EXPECT_EQ(CounterOf(*a, "read_local_hits"), 16u);
+}
+
+TEST(NodeTest, WhileTheCacheIsBypassedEnginesMissAndPagesStay) {
+  const testing::TempDir folder;
+  const std::string file = folder.path() + "/bypass";
+  const auto write = [&](const char* text) { std::ofstream(file) << text; };
+  TestCluster cluster([&](NodeConfig* c) {
+    if (c->node_id == "a") c->bypass_file = file;
+  });
+  auto a = cluster.Start("a"), b = cluster.Start("b");
+  TestEngine bypassed(a->socket(), 16, kPage), other(b->socket(), 16, kPage);
+  ASSERT_EQ(bypassed.Set(0, 16), 16u);
+  ASSERT_EQ(other.Set(100, 16), 16u);
+  write("on\n");
+  ASSERT_TRUE(Eventually(20s, [&] { return bypassed.Get(0, 16).hits == 0; }));
+  EXPECT_EQ(bypassed.Exists(0, 16), 0u);
+  EXPECT_EQ(bypassed.Get(100, 16).hits, 0u) << "of another node";
+  EXPECT_EQ(bypassed.Set(200, 16), 0u);
+  EXPECT_EQ(other.Get(0, 16).hits, 16u) << "others go on";
+  EXPECT_TRUE(nlohmann::json::parse(a->StatusJson())["node"]["bypassed"].get<bool>());
+  EXPECT_FALSE(nlohmann::json::parse(b->StatusJson())["node"]["bypassed"].get<bool>());
+  write("");
+  ASSERT_TRUE(Eventually(20s, [&] { return bypassed.Get(0, 16).hits == 16; }));
+  EXPECT_EQ(bypassed.Get(100, 16).hits, 16u);
+  EXPECT_EQ(bypassed.Set(200, 16), 16u);
 }
 
 TEST(NodeTest, TellsInWhichPagesEnginesHaveTheirMemory) {

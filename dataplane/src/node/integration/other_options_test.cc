@@ -79,7 +79,7 @@ class OtherOptionsTest : public ::testing::TestWithParam<Row> {
 
 // All that the pool lets anybody write.
 size_t WriteOver(Pool* pool, TimePoint now) {
-  for (const Victim& victim : pool->TakeTagged(std::nullopt, nullptr))
+  for (const Victim& victim : pool->TakeTagged(TagRange::OfGroup(0), nullptr))
     pool->Quarantine(victim, now);
   pool->Reclaim(now + 1ms);
   if (!pool->beside().empty()) std::memset(pool->beside().data(), 0xee, pool->beside().size());

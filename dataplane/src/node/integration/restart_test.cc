@@ -3,9 +3,11 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -250,10 +252,36 @@ class RestartClearsTest : public ::testing::Test {
   uint64_t Adopted(const Node& node) {
     return json::parse(node.StatusJson())["pool"]["adopted_pages"];
   }
-  TempDir memory_{"/dev/shm"};
+  // Of b, once all are there.
+  void AwaitOnDrive(uint64_t pages) {
+    ASSERT_TRUE(Eventually(kSoon, [&] {
+      const json disk = json::parse(b_->StatusJson())["disk"];
+      return disk["pages"] == pages && disk["waiting_pages"] == 0u;
+    }));
+  }
+  // Pages that were set under a tag after it was cleared.
+  void SetAfterAClear() {
+    TestEngine on_a(a_->socket(), kPages, kPage), on_b(b_->socket(), kPages, kPage);
+    ASSERT_TRUE(Eventually(kSoon, [&] { return on_a.client().Clear(kTag).ok(); }));
+    ASSERT_TRUE(Eventually(kSoon, [&] { return on_b.Set(0, 8, kTag) == 8u; }));
+  }
+  size_t HitsOnB() {
+    TestEngine on_b(b_->socket(), kPages, kPage);
+    size_t hits = 0;
+    (void)Eventually(kSoon, [&] { return (hits = on_b.Get(0, 8).hits) == 8u; });
+    return hits;
+  }
+  TempDir memory_{"/dev/shm"}, disks_{"/var/tmp"};
+  bool drive_ = false;
   TestCluster cluster_{[this](NodeConfig* c) {
     c->pool_file = memory_.path() + "/" + c->node_id;
     c->promotion_percent = 0;
+    if (drive_) {
+      c->disk_paths = {disks_.path() + "/" + c->node_id};
+      mkdir(c->disk_paths[0].c_str(), 0700);
+      c->disk_bytes = uint64_t{520} << 20;
+      c->disk_write_budget = "unlimited";
+    }
     if (patient_) c->member_ttl = testing::kEndsAHang;
   }};
   bool patient_ = false;  // nodes that start wait long for members
@@ -302,6 +330,38 @@ TEST_F(RestartClearsTest, ClearsAreRememberedBesideThePages) {
   const TimePoint end = Clock::now() + 1s;
   do ASSERT_EQ(on_b.Get(0, 8).hits, 0u);
   while (Clock::now() < end);
+}
+
+// Pages that come back from a drive into a new file of the pool have seen what the drive has seen.
+TEST_F(RestartClearsTest, ANewFileOfThePoolKnowsTheClearsOfTheDrive) {
+  drive_ = true;
+  Start(&a_, "a");
+  Start(&b_, "b");
+  SetAfterAClear();
+  AwaitOnDrive(8);
+  b_.reset();
+  std::filesystem::remove_all(memory_.path() + "/b");
+  Start(&b_, "b");
+  EXPECT_EQ(Adopted(*b_), 0u);
+  ASSERT_EQ(HitsOnB(), 8u);
+  b_.reset();
+  Start(&b_, "b");
+  EXPECT_EQ(Adopted(*b_), 8u);
+  EXPECT_EQ(HitsOnB(), 8u);
+}
+
+TEST_F(RestartClearsTest, ANewDriveKnowsTheClearsOfThePool) {
+  Start(&a_, "a");
+  Start(&b_, "b");
+  SetAfterAClear();
+  b_.reset();
+  drive_ = true;
+  Start(&b_, "b");
+  EXPECT_EQ(Adopted(*b_), 8u);
+  AwaitOnDrive(8);
+  b_.reset();
+  Start(&b_, "b");
+  EXPECT_EQ(HitsOnB(), 8u);
 }
 
 // The discovery host comes back, and sees nobody at first: the other member is slow.

@@ -4,7 +4,7 @@
 // engine: the holder of a page takes no part in it, and does not even run while it is stopped.
 //
 // RDMA_STRESS_SECONDS (5) is how long each kind of checksum runs, longer where that was too little.
-// Runs in namespace A of hack/soft-rdma/fabric.sh, by hack/soft-rdma/tests/13-stress.sh.
+// Runs in namespace A of hack/lab/soft-rdma/fabric.sh, by hack/lab/soft-rdma/tests/13-stress.sh.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

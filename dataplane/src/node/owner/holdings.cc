@@ -2,10 +2,13 @@
 
 namespace peercache {
 
-void PoolHoldings::ForEach(const std::function<void(const NotedPage&)>& fn) const {
-  pool_->ForEachReady([&](const PageInfo& page) {
-    fn({{page.offset, page.generation, page.key}, page.published_to});
-  });
+bool PoolHoldings::Next(uint64_t* at, std::vector<NotedPage>* pages) const {
+  std::vector<PageInfo> ready;
+  const bool more = pool_->NextReady(at, &ready);
+  pages->clear();
+  for (const PageInfo& page : ready)
+    pages->push_back({{page.offset, page.generation, page.key}, page.published_to});
+  return more;
 }
 
 Hold PoolHoldings::Take(const PageAt& at, Record* record) {

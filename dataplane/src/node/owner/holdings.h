@@ -10,9 +10,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <variant>
+#include <vector>
 
 #include "base/key.h"
 #include "pool/pool.h"
@@ -63,9 +63,9 @@ class Holdings {
   // does not go: an eviction meanwhile takes the oldest of the others, which must not be those that
   // were set last.
   virtual uint64_t most_held() const = 0;
-  // Calls fn for every page in service; holds no lock during fn. Pages that come or go meanwhile
-  // may or may not be seen.
-  virtual void ForEach(const std::function<void(const NotedPage&)>& fn) const = 0;
+  // All pages in service, in steps: fills `pages` with some, and moves `at`, 0 at first, behind
+  // them. False: no more. Pages that come or go meanwhile may or may not be seen.
+  virtual bool Next(uint64_t* at, std::vector<NotedPage>* pages) const = 0;
   // Holds the page and fills in the tier's part of its record; empty: it has gone since.
   virtual Hold Take(const PageAt& at, Record* record) = 0;
   // The shard of `peer` (an index of Peers) may have a record of each of these from now on.
@@ -88,7 +88,7 @@ class PoolHoldings final : public Holdings {
 
   uint64_t pages() const override { return pool_->stats().pages; }
   uint64_t most_held() const override { return pool_->size() / 16; }
-  void ForEach(const std::function<void(const NotedPage&)>& fn) const override;
+  bool Next(uint64_t* at, std::vector<NotedPage>* pages) const override;
   Hold Take(const PageAt& at, Record* record) override;
   void Note(std::span<const PageAt> pages, uint16_t peer) override {
     pool_->AddPublishedTo(pages, peer);

@@ -347,20 +347,39 @@ void Publisher::KeepAlive() {
   if (!peers.empty()) (void)Contact(peers, Limits(Clock::now()));
 }
 
-bool Publisher::Repair(const std::shared_ptr<const View>& view) {
-  const bool grace_over = view->previous.empty(), other_ring = repaired_epoch_ != view->epoch;
-  std::unordered_map<PeerRef, uint64_t> resync;  // peer -> epoch at the start
+void Publisher::RepairAgain() {
+  repaired_epoch_ = 0;
+  if (!pass_) return;
+  pass_->began = place_;
+  pass_->turned = false;
+  pass_->unseen = HeldPages();
+}
+
+bool Publisher::Repair(const View& view) {
+  if (pass_ && (pass_->epoch != view.epoch || pass_->grace_over != view.previous.empty())) {
+    // The next one begins here: where rings change again and again, every page has its turn.
+    for (const auto& [peer, epoch] : pass_->resync) noted_only_.insert(peer->index());
+    repaired_epoch_ = 0;
+    pass_.reset();
+  }
+  if (!pass_ && !BeginPass(view)) return true;
+  Step(view);
+  return PassEnded() && EndPass();
+}
+
+bool Publisher::BeginPass(const View& view) {
+  const bool grace_over = view.previous.empty(), other_ring = repaired_epoch_ != view.epoch;
+  std::unordered_map<PeerRef, uint64_t> resync;
   for (const PeerRef& peer : peers_->InView()) {
     // Who is in no ring is told of everything again when it is in one.
-    if (view->IsUnreachable(peer->node())) continue;
+    if (view.IsUnreachable(peer->node())) continue;
     if (peer->needs_resync() || (other_ring && noted_only_.contains(peer->index())))
       resync.emplace(peer, peer->epoch());
   }
   const TimePoint now = Clock::now();
-  if (resync.empty() && repaired_epoch_ == view->epoch && (repaired_after_grace_ || !grace_over) &&
-      now < forget_at_ && !offers_.Due(now)) {
-    return true;
-  }
+  if (resync.empty() && !other_ring && (repaired_after_grace_ || !grace_over) && now < forget_at_ &&
+      !offers_.Due(now))
+    return false;
   counters_->repair_passes.Add(1);
   offers_.PassBegins(now);
   full_.clear();
@@ -368,84 +387,107 @@ bool Publisher::Repair(const std::shared_ptr<const View>& view) {
   if (grace_over)
     for (const auto& [peer, epoch] : resync) noted_only_.erase(peer->index());
   forget_at_ = TimePoint::max();
-  uint64_t unseen = HeldPages(), failed = 0;
-  std::vector<HeldPage> pages;
-  Groups publish;
-  std::unordered_map<uint16_t, std::vector<size_t>> withdraw;
-  backlog_.store(unseen, std::memory_order_relaxed);
-  Holdings* holdings = nullptr;
-  uint64_t held = 0;  // bytes of `pages`
-  const auto flush = [&] {
-    backlog_.store(unseen + pages.size() + failed, std::memory_order_relaxed);
-    failed += FlushRepair(&pages, &publish, &withdraw);
-    held = 0;
-  };
-  const auto check = [&](const NotedPage& info) {
-    if (unseen > 0) --unseen;
-    if (unseen % kBatch == 0) KeepAliveIfDue();  // a pass over a disk takes seconds
-    backlog_.store(unseen + pages.size() + failed, std::memory_order_relaxed);
-    const Targets targets = TargetsOf(*view, info.at.key);
-    uint64_t missing[2];
-    int missing_count = 0;
-    for (int t = 0; t < targets.count; ++t) {
-      const uint64_t node = targets.nodes[t];
-      if (node == 0) continue;
-      const bool own = node == peers_->self();
-      const PeerRef peer = own ? nullptr : peers_->Find(node);
-      const bool noted = own ? info.published_to.Names(Peers::kSelf)
-                             : peer != nullptr && info.published_to.Names(peer->index());
-      if (noted && !resync.contains(peer)) continue;
-      // What is noted there, of before, is told all the same: the note would stay.
-      if (!noted && holdings == disk_ && full_.contains(node)) continue;
-      missing[missing_count++] = node;
+  pass_ = Pass{.epoch = view.epoch,
+               .grace_over = grace_over,
+               .resync = std::move(resync),
+               .began = place_,
+               .unseen = HeldPages()};
+  backlog_.store(pass_->unseen, std::memory_order_relaxed);
+  return true;
+}
+
+void Publisher::Step(const View& view) {
+  Misplaced misplaced;
+  std::vector<NotedPage> pages;
+  size_t looked = 0;
+  for (const uint64_t batches = pass_->batches;
+       !PassEnded() && looked < options_.repair_step && pass_->batches == batches;) {
+    Holdings* const holdings = place_.on_disk ? disk_ : pool_;
+    if (holdings->Next(&place_.at, &pages)) {
+      for (const NotedPage& page : pages) Check(view, holdings, page, &misplaced);
+      looked += 1 + pages.size();  // pages on disk that are in the pool, too, are not among them
+    } else if (!PassEnded()) {
+      PutRight(&misplaced);
+      place_ = {.on_disk = !place_.on_disk && disk_ != nullptr, .at = 0};
+      pass_->turned |= !place_.on_disk;
     }
-    std::vector<uint16_t> surplus;
-    for (int p = 0; grace_over && p < info.published_to.count; ++p) {
-      const uint16_t index = info.published_to.peers[p];
-      const PeerRef peer = peers_->At(index);
-      if (peer == nullptr && index != Peers::kSelf) {
-        ForgetVoid(holdings, info.at, index);
-        continue;
-      }
-      const uint64_t node = index == Peers::kSelf ? peers_->self() : peer->node();
-      const bool wanted = std::any_of(targets.nodes, targets.nodes + targets.count,
-                                      [node](uint64_t t) { return t == node; });
-      if (wanted) continue;
-      const bool gone = peer != nullptr && !view->HasMember(node);
-      // Nothing can be withdrawn from it now; the note stays until it is back or gone.
-      if (peer != nullptr && view->IsUnreachable(node)) continue;
-      if (!gone) {
-        surplus.push_back(index);
-      } else {
-        ForgetGone(holdings, info.at, peer, now);
-      }
-    }
-    if (missing_count == 0 && surplus.empty()) return;
-    HeldPage page{info.at.key, {}, {}};
-    page.hold = holdings->Take(info.at, &page.record);
-    if (!page.hold) return;  // it has been evicted since
-    page.record = Signed(page.record);
-    for (int m = 0; m < missing_count; ++m) publish[missing[m]].push_back(pages.size());
-    for (uint16_t index : surplus) withdraw[index].push_back(pages.size());
-    held += page.record.length;
-    pages.push_back(std::move(page));
-    if (pages.size() >= kBatch || held >= holdings->most_held()) flush();
-  };
-  for (Holdings* const tier : {pool_, disk_}) {
-    if (tier == nullptr) continue;
-    holdings = tier;
-    holdings->ForEach(check);
-    flush();
   }
-  backlog_.store(failed, std::memory_order_relaxed);
+  PutRight(&misplaced);
+}
+
+void Publisher::Check(const View& view, Holdings* holdings, const NotedPage& info,
+                      Misplaced* misplaced) {
+  if (pass_->unseen > 0) --pass_->unseen;
+  const Targets targets = TargetsOf(view, info.at.key);
+  uint64_t missing[2];
+  int missing_count = 0;
+  for (int t = 0; t < targets.count; ++t) {
+    const uint64_t node = targets.nodes[t];
+    if (node == 0) continue;
+    const bool own = node == peers_->self();
+    const PeerRef peer = own ? nullptr : peers_->Find(node);
+    const bool noted = own ? info.published_to.Names(Peers::kSelf)
+                           : peer != nullptr && info.published_to.Names(peer->index());
+    if (noted && !pass_->resync.contains(peer)) continue;
+    // What is noted there, of before, is told all the same: the note would stay.
+    if (!noted && holdings == disk_ && full_.contains(node)) continue;
+    missing[missing_count++] = node;
+  }
+  std::vector<uint16_t> surplus;
+  for (int p = 0; pass_->grace_over && p < info.published_to.count; ++p) {
+    const uint16_t index = info.published_to.peers[p];
+    const PeerRef peer = peers_->At(index);
+    if (peer == nullptr && index != Peers::kSelf) {
+      ForgetVoid(holdings, info.at, index);
+      continue;
+    }
+    const uint64_t node = index == Peers::kSelf ? peers_->self() : peer->node();
+    const bool wanted = std::any_of(targets.nodes, targets.nodes + targets.count,
+                                    [node](uint64_t t) { return t == node; });
+    if (wanted) continue;
+    const bool gone = peer != nullptr && !view.HasMember(node);
+    // Nothing can be withdrawn from it now; the note stays until it is back or gone.
+    if (peer != nullptr && view.IsUnreachable(node)) continue;
+    if (!gone) {
+      surplus.push_back(index);
+    } else {
+      ForgetGone(holdings, info.at, peer, Clock::now());
+    }
+  }
+  if (missing_count == 0 && surplus.empty()) return;
+  HeldPage page{info.at.key, {}, {}};
+  page.hold = holdings->Take(info.at, &page.record);
+  if (!page.hold) return;  // it has been evicted since
+  page.record = Signed(page.record);
+  for (int m = 0; m < missing_count; ++m)
+    misplaced->publish[missing[m]].push_back(misplaced->pages.size());
+  for (uint16_t index : surplus) misplaced->withdraw[index].push_back(misplaced->pages.size());
+  misplaced->bytes += page.record.length;
+  misplaced->pages.push_back(std::move(page));
+  if (misplaced->pages.size() >= kBatch || misplaced->bytes >= holdings->most_held())
+    PutRight(misplaced);
+}
+
+void Publisher::PutRight(Misplaced* misplaced) {
+  backlog_.store(pass_->unseen + misplaced->pages.size() + pass_->failed,
+                 std::memory_order_relaxed);
+  if (misplaced->pages.empty()) return;
+  ++pass_->batches;
+  pass_->failed += FlushRepair(*misplaced);
+  *misplaced = {};
+}
+
+bool Publisher::EndPass() {
+  const Pass pass = *std::exchange(pass_, std::nullopt);
+  backlog_.store(pass.failed, std::memory_order_relaxed);
   offers_.PassEnds();
-  if (failed > 0) {
-    for (const auto& [peer, epoch] : resync) noted_only_.insert(peer->index());
+  if (pass.failed > 0) {
+    for (const auto& [peer, epoch] : pass.resync) noted_only_.insert(peer->index());
     return false;
   }
-  for (const auto& [peer, epoch] : resync) peer->Resynced(epoch);
-  repaired_epoch_ = view->epoch;
-  repaired_after_grace_ = grace_over;
+  for (const auto& [peer, epoch] : pass.resync) peer->Resynced(epoch);
+  repaired_epoch_ = pass.epoch;
+  repaired_after_grace_ = pass.grace_over;
   return true;
 }
 
@@ -479,27 +521,26 @@ void Publisher::ForgetGone(Holdings* holdings, const PageAt& page, const PeerRef
   if (now <= peer->UnheldAfter()) NoteAgain(holdings, page, peer->index(), peer->UnheldAfter());
 }
 
-size_t Publisher::FlushRepair(std::vector<HeldPage>* pages, Groups* publish,
-                              std::unordered_map<uint16_t, std::vector<size_t>>* withdraw) {
-  if (pages->empty()) return 0;
-  Holdings* const holdings = Of(pages->front().record.tier);  // that of all of them
-  std::vector<uint8_t> failed(pages->size(), 0);
+size_t Publisher::FlushRepair(const Misplaced& misplaced) {
+  const std::vector<HeldPage>& pages = misplaced.pages;
+  Holdings* const holdings = Of(pages.front().record.tier);
+  std::vector<uint8_t> failed(pages.size(), 0);
   const TimePoint now = Clock::now();
   std::unordered_map<uint64_t, size_t> refused;
-  PublishToPeers(*pages, *publish, failed, now + options_.peer_timeout, &refused);
-  holdings->Published(*pages);
-  for (const auto& [node, which] : *publish) {
+  PublishToPeers(pages, misplaced.publish, failed, now + options_.peer_timeout, &refused);
+  holdings->Published(pages);
+  for (const auto& [node, which] : misplaced.publish) {
     if (holdings == disk_ && !which.empty() && refused[node] == which.size()) full_.insert(node);
   }
 
-  for (const auto& [index, surplus] : *withdraw) {
+  for (const auto& [index, surplus] : misplaced.withdraw) {
     // The note goes first: a publish that begins after it notes the shard anew. model: Remove
     std::vector<size_t> which;
     std::copy_if(surplus.begin(), surplus.end(), std::back_inserter(which),
-                 [&, to = index](size_t i) { return Unnote(holdings, PlaceOf((*pages)[i]), to); });
+                 [&, to = index](size_t i) { return Unnote(holdings, PlaceOf(pages[i]), to); });
     if (which.empty()) continue;
     std::vector<WithdrawItem> items;
-    for (size_t i : which) items.push_back({(*pages)[i].key, (*pages)[i].record.generation});
+    for (size_t i : which) items.push_back({pages[i].key, pages[i].record.generation});
     bool acknowledged = true;
     TimePoint silent{};
     if (index == Peers::kSelf) {
@@ -518,7 +559,7 @@ size_t Publisher::FlushRepair(std::vector<HeldPage>* pages, Groups* publish,
     }
     for (size_t i : which)
       if (!acknowledged) failed[i] = 1;
-    if (disk_ != nullptr && holdings != disk_) disk_->Replaced(VictimsOf(*pages, which, index));
+    if (disk_ != nullptr && holdings != disk_) disk_->Replaced(VictimsOf(pages, which, index));
     // A former process of the shard may still serve what this one has withdrawn.
     // model: keep_note_till_silent
     const TimePoint over = Clock::now();
@@ -526,17 +567,14 @@ size_t Publisher::FlushRepair(std::vector<HeldPage>* pages, Groups* publish,
     if (!forget) noted_only_.insert(index);
     for (size_t i : which) {
       if (forget) {
-        holdings->Told(PlaceOf((*pages)[i]), over);  // model: served_elsewhere
+        holdings->Told(PlaceOf(pages[i]), over);  // model: served_elsewhere
       } else {
-        NoteAgain(holdings, PlaceOf((*pages)[i]), index, std::max(silent, now));
+        NoteAgain(holdings, PlaceOf(pages[i]), index, std::max(silent, now));
       }
     }
   }
   const auto left = static_cast<size_t>(std::count(failed.begin(), failed.end(), uint8_t{1}));
-  counters_->republished.Add(pages->size() - left);
-  pages->clear();
-  publish->clear();
-  withdraw->clear();
+  counters_->republished.Add(pages.size() - left);
   return left;
 }
 

@@ -5,7 +5,8 @@
 //   KeepAlive  proves to every shard that this node lives, so that it serves this node's records
 //   Repair     after changes of the membership, failures, or refusals of shards that were full:
 //              publishes records that are missing, withdraws those in the wrong place, and says
-//              when a pending change is prepared for
+//              when a pending change is prepared for. In steps: what else the directory has to
+//              hear has its turn between them
 //
 // Order matters for safety: a page's shard is noted in its PublishedTo before the record is sent; a
 // page is pinned while any of its records is in flight, so it cannot be withdrawn at the same time;
@@ -16,6 +17,8 @@
 #pragma once
 
 #include <atomic>
+#include <compare>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
@@ -39,6 +42,8 @@ struct PublisherOptions {
   Duration peer_timeout{};
   Duration stall{};
   Duration keepalive = milliseconds(500);  // well below the shards' owner_ttl
+  // Pages that a step of a pass looks at, unless it has a batch to put right before.
+  size_t repair_step = size_t{64} << 10;
   // After which records that a shard has not taken are offered to it again; longer each time.
   Duration offer_again = std::chrono::seconds(10);
 };
@@ -66,11 +71,13 @@ class Publisher {
   void KeepAlive();
   // For callers that come often, or that keep their thread for long.
   void KeepAliveIfDue();
-  // One pass over the holdings if anything asks for one. True when every page is where the given
-  // view wants it.
-  bool Repair(const std::shared_ptr<const View>& view);
-  // The next call of Repair makes a pass.
-  void RepairAgain() { repaired_epoch_ = 0; }
+  // A step of a pass over the holdings if anything asks for one. True when every page is where the
+  // given view wants it.
+  bool Repair(const View& view);
+  // A pass goes on with the next call of Repair.
+  bool repairing() const { return pass_.has_value(); }
+  // All pages are to be looked at, also those that the present pass has passed.
+  void RepairAgain();
   // Pages that the present pass has yet to check, or that the last one could not put right; 0 when
   // every page is where the ring wants it.
   uint64_t backlog() const { return backlog_.load(std::memory_order_relaxed); }
@@ -102,10 +109,36 @@ class Publisher {
   static bool End(const PeerCall& call, const OwnerStamp& sent, Answer* answer, TimePoint now);
   // True when all have acknowledged.
   bool Contact(std::span<const PeerRef> peers, const GroupLimits& limits);
+  // A place in the holdings, in which a pass goes round: the pool's pages, then those on disk.
+  struct Place {
+    bool on_disk = false;
+    uint64_t at = 0;
+    auto operator<=>(const Place&) const = default;
+  };
+  struct Pass {
+    uint64_t epoch = 0;  // of the view
+    bool grace_over = false;
+    std::unordered_map<PeerRef, uint64_t> resync;  // peer -> epoch at the start
+    Place began;                                   // where it ends, too
+    bool turned = false;                           // it has been at the beginning since
+    uint64_t unseen = 0, batches = 0, failed = 0;
+  };
+  // Pages that are not where they should be, with what is to be done about them.
+  struct Misplaced {
+    std::vector<HeldPage> pages;  // of one tier
+    std::unordered_map<uint64_t, std::vector<size_t>> publish;
+    std::unordered_map<uint16_t, std::vector<size_t>> withdraw;
+    uint64_t bytes = 0;
+  };
+  // False: nothing asks for a pass.
+  bool BeginPass(const View& view);
+  void Step(const View& view);
+  void Check(const View& view, Holdings* holdings, const NotedPage& page, Misplaced* misplaced);
+  bool PassEnded() const { return pass_->turned && place_ >= pass_->began; }
+  bool EndPass();
+  void PutRight(Misplaced* misplaced);
   // Returns how many of the pages are not in place now.
-  size_t FlushRepair(std::vector<HeldPage>* pages,
-                     std::unordered_map<uint64_t, std::vector<size_t>>* publish,
-                     std::unordered_map<uint16_t, std::vector<size_t>>* withdraw);
+  size_t FlushRepair(const Misplaced& misplaced);
   // Removes the note that the shard has a record of the page, which the caller holds. False when
   // somebody else does too.
   bool Unnote(Holdings* holdings, const PageAt& page, uint16_t index);
@@ -127,6 +160,8 @@ class Publisher {
   Clears* const clears_;  // is told what peers know; null: nobody is
   std::atomic<uint64_t> backlog_{0};
   std::atomic<bool> disowned_{false};
+  std::optional<Pass> pass_;
+  Place place_;                  // where it goes on, or the next one begins
   uint64_t repaired_epoch_ = 0;  // of the last view that a complete pass was made for
   bool repaired_after_grace_ = false;
   TimePoint kept_alive_{};

@@ -75,12 +75,18 @@ class PublisherTest : public testing::Test {
     publisher_.Withdraw(victims, reuse_at);
     return reuse_at[0];
   }
+  // A whole pass.
+  bool Repair(const View& view) {
+    bool right = publisher_.Repair(view);
+    while (publisher_.repairing()) right = publisher_.Repair(view);
+    return right;
+  }
   // Repair passes until the note is gone. While it is not, nothing is said; once it is, the shard
   // must serve nothing.
   void RepairUntilTheNoteIsGone(const std::shared_ptr<const View>& view, bool former) {
     const TimePoint deadline = Clock::now() + milliseconds(20'000);
     while (Noted() && Clock::now() < deadline) {
-      publisher_.Repair(view);
+      Repair(*view);
       if (Noted()) std::this_thread::sleep_for(milliseconds(5));
     }
     EXPECT_FALSE(host_.Serves(kOwner, key_, former));
@@ -157,10 +163,10 @@ TEST_F(PublisherTest, AShardThatIsWantedAgainBeforeTheFormerOneIsSilentIsToldAga
   ASSERT_TRUE(Publish());
   host_.Restart();
   publisher_.KeepAlive();  // learns of it
-  ASSERT_TRUE(publisher_.Repair(with_shard_));
-  ASSERT_TRUE(publisher_.Repair(surplus_));
+  ASSERT_TRUE(Repair(*with_shard_));
+  ASSERT_TRUE(Repair(*surplus_));
   ASSERT_EQ(host_.records(), 0u);
-  ASSERT_TRUE(publisher_.Repair(back_));
+  ASSERT_TRUE(Repair(*back_));
   EXPECT_EQ(host_.records(), 1u);
 }
 
@@ -169,7 +175,7 @@ TEST_F(PublisherTest, ANoteStaysWhileAPublishIsUnderWay) {
   host_.Hold(true);
   std::thread set([&] { EXPECT_TRUE(Publish()); });  // of a duplicate, in the former view
   host_.AwaitHeld();
-  publisher_.Repair(surplus_);
+  Repair(*surplus_);
   host_.Hold(false);
   set.join();
   ASSERT_TRUE(host_.Serves(kOwner, key_));
@@ -181,7 +187,7 @@ TEST_F(PublisherTest, WhileAShardIsToldOfAllPagesThoseThatWereSetLastStay) {
   constexpr size_t kLarge = 96 * kKiB;  // 64 of them fill most of the pool
   for (uint64_t n = 2; n <= 64; ++n) ASSERT_TRUE(Put(*pool_, n, kLarge));
   host_.Hold(true);
-  std::thread repair([&] { publisher_.Repair(with_shard_); });
+  std::thread repair([&] { Repair(*with_shard_); });
   host_.AwaitHeld();
   std::set<Key> old;
   for (uint64_t n = 1; n <= 32; ++n) old.insert(KeyOf(n));
@@ -194,7 +200,7 @@ TEST_F(PublisherTest, WhileAShardIsToldOfAllPagesThoseThatWereSetLastStay) {
 
 TEST_F(PublisherTest, PagesThatAreNotYetInPlaceAreTheBacklog) {
   host_.Hold(true);
-  std::thread repair([&] { EXPECT_TRUE(publisher_.Repair(with_shard_)); });
+  std::thread repair([&] { EXPECT_TRUE(Repair(*with_shard_)); });
   host_.AwaitHeld();
   EXPECT_EQ(publisher_.backlog(), 1u);
   host_.Hold(false);
@@ -204,15 +210,15 @@ TEST_F(PublisherTest, PagesThatAreNotYetInPlaceAreTheBacklog) {
 
 TEST_F(PublisherTest, PagesThatAShardCouldNotBeToldOfAreTheBacklog) {
   host_.Die();
-  EXPECT_FALSE(publisher_.Repair(with_shard_));
+  EXPECT_FALSE(Repair(*with_shard_));
   EXPECT_EQ(publisher_.backlog(), 1u);
-  EXPECT_TRUE(publisher_.Repair(unreachable_)) << "the page belongs here now";
+  EXPECT_TRUE(Repair(*unreachable_)) << "the page belongs here now";
   EXPECT_EQ(publisher_.backlog(), 0u);
 }
 
 TEST_F(PublisherTest, NothingIsExpectedOfAShardThatCannotBeReached) {
   ASSERT_TRUE(Publish());
-  EXPECT_TRUE(publisher_.Repair(unreachable_)) << "nobody waits for a withdrawal from it";
+  EXPECT_TRUE(Repair(*unreachable_)) << "nobody waits for a withdrawal from it";
   EXPECT_TRUE(Noted());
   RepairUntilTheNoteIsGone(surplus_, false);  // it is back, without a part of the ring
 }
@@ -220,14 +226,14 @@ TEST_F(PublisherTest, NothingIsExpectedOfAShardThatCannotBeReached) {
 // Evictions give up on a shard that cannot be reached, and so void what it has of other pages.
 TEST_F(PublisherTest, AShardThatCanBeReachedAgainIsToldOfEverythingAgain) {
   ASSERT_TRUE(Publish());
-  ASSERT_TRUE(publisher_.Repair(with_shard_));
+  ASSERT_TRUE(Repair(*with_shard_));
   EXPECT_EQ(peers_.breakers(Clock::now()).unsynced, 0u);
   peers_.Find(kShard)->GiveUp();
   EXPECT_EQ(peers_.breakers(Clock::now()).unsynced, 1u);
-  EXPECT_TRUE(publisher_.Repair(unreachable_));
+  EXPECT_TRUE(Repair(*unreachable_));
   publisher_.KeepAlive();
   EXPECT_FALSE(host_.Serves(kOwner, key_)) << "of a lower epoch";
-  EXPECT_TRUE(publisher_.Repair(back_));
+  EXPECT_TRUE(Repair(*back_));
   EXPECT_TRUE(host_.Serves(kOwner, key_));
 }
 
@@ -330,12 +336,12 @@ TEST_F(PublisherTest, ANoteOfAShardThatWasForgottenIsVoid) {
   ASSERT_EQ(peers_.Find(kShard)->index(), index);
   host_.Restart();  // as another member would: it knows nothing
   const TimePoint deadline = Clock::now() + milliseconds(20'000);
-  while (!host_.Serves(kOwner, key_) && Clock::now() < deadline) publisher_.Repair(back_);
+  while (!host_.Serves(kOwner, key_) && Clock::now() < deadline) Repair(*back_);
   EXPECT_TRUE(host_.Serves(kOwner, key_));
   // And where nobody has the index, the note goes.
   peers_.Update(*gone_);
   peers_.ForgetGone(Clock::now() + std::chrono::minutes(2));
-  EXPECT_TRUE(publisher_.Repair(gone_));
+  EXPECT_TRUE(Repair(*gone_));
   pool_->ForEachReady(
       [&](const PageInfo& page) { EXPECT_FALSE(page.published_to.Contains(index)); });
 }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/splitmix.h"
 #include "directory/shard.h"
 #include "transport/tcp/server.h"
 

@@ -125,9 +125,9 @@ void Upkeep::ReclaimFreed() {
   room_->Freed();
 }
 
-size_t Upkeep::Clear(std::optional<uint64_t> tag) {
+size_t Upkeep::Clear(TagRange tags) {
   size_t busy = 0;
-  auto victims = pool_->TakeTagged(tag, &busy);
+  auto victims = pool_->TakeTagged(tags, &busy);
   std::lock_guard lock(cleared_mutex_);
   cleared_.insert(cleared_.end(), victims.begin(), victims.end());
   unwithdrawn_ += victims.size();
@@ -154,10 +154,10 @@ void Upkeep::RunDirectory() {
     }
     PublishPromoted();
     if (behind_ != nullptr) behind_->TellDirectory();
-    if (const auto view = views_->Get(); view != nullptr && publisher_->Repair(view)) {
+    if (const auto view = views_->Get(); view != nullptr && publisher_->Repair(*view)) {
       synced_(*view);
     }
-    std::this_thread::sleep_for(options_.tick);
+    if (!publisher_->repairing()) std::this_thread::sleep_for(options_.tick);
   }
 }
 

@@ -9,12 +9,12 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/tag.h"
 #include "node/count/counters.h"
 #include "node/owner/publisher.h"
 #include "node/owner/room.h"
@@ -41,10 +41,10 @@ class Upkeep {
          TierBehind* behind = nullptr);
   ~Upkeep();
 
-  // Takes the pages under `tag`, or all of them, out of service at once; their slots are freed in
-  // the background. Returns how many can still be found: in use (being sent or published), or with
+  // Takes the pages under `tags` out of service at once; their slots are freed in the background.
+  // Returns how many can still be found: in use (being sent or published), or with
   // records that are not withdrawn yet. Ask again until there are none.
-  size_t Clear(std::optional<uint64_t> tag);
+  size_t Clear(TagRange tags);
   // Ends the keeping of the directory and voids every record of this node, before it goes away: a
   // pass that came later would publish them all again.
   void Disown();

@@ -403,6 +403,7 @@ void CallGroup::End(size_t i, MessageType expected, const std::function<void(siz
     }
     if (call.status.ok()) {
       call.answer_type = channel.answer().type;
+      call.can = channel.answer().can;
       call.answer = channel.body();
       call.answered_by = channel.peer_incarnation();
       call.finished = channel.finished();

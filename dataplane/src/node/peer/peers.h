@@ -206,6 +206,7 @@ struct PeerCall {
   // Result. `answer` is valid when status is ok, until the group is gone.
   Status status;
   MessageType answer_type = MessageType::kError;
+  uint16_t can = 0;  // of the answer
   FrameReader answer{{}};
   bool refused = false;      // nobody listens at the peer's address
   uint64_t answered_by = 0;  // incarnation of the peer

@@ -5,14 +5,14 @@
 
 #include <algorithm>
 
+#include "base/entropy.h"
+
 namespace peercache {
 namespace {
 
 constexpr milliseconds kLookEvery{2000};
 constexpr size_t kMaxTokens = 8;
 constexpr size_t kMaxTokenBytes = 4096;
-// 128 bits if drawn at random as bytes, 64 as hexadecimal digits.
-constexpr size_t kMinTokenBytes = 16;
 
 Result<std::vector<PeerKey>> Parse(const std::string& contents, const std::string& cluster) {
   std::vector<PeerKey> keys;
@@ -26,11 +26,11 @@ Result<std::vector<PeerKey>> Parse(const std::string& contents, const std::strin
       return InvalidArgument(
           fmt::format("a token of {} bytes; use at most {}", line.size(), kMaxTokenBytes));
     }
-    if (line.size() < kMinTokenBytes) {
-      return InvalidArgument(
-          fmt::format("a token of {} bytes, which can be guessed; make one of at least {} with "
-                      "\"openssl rand -hex 32\"",
-                      line.size(), kMinTokenBytes));
+    if (const double bits = EntropyBits(line); bits < kMinSecretBits) {
+      return InvalidArgument(fmt::format(
+          "a token of {} bytes, at most {:.0f} bits, which can be guessed; make one of at least {} "
+          "bits with \"openssl rand -hex 32\"",
+          line.size(), bits, kMinSecretBits));
     }
     auto key = DeriveKey(cluster, line);
     if (!key.ok()) return key.status();

@@ -6,8 +6,8 @@
 //
 // The file holds one token per line. The first is proven, all are accepted; so a careful rotation
 // adds the new one below, then swaps them, then removes the old one. Tokens are not sent
-// (transport/peer_key.h), but whoever listens to a proof can try tokens: one of less than 16 bytes
-// is refused.
+// (transport/peer_key.h), but whoever listens to a proof can try tokens: one of less than 128 bits
+// is refused (base/entropy.h).
 //
 // The quick rotation replaces the only line. Nodes see that at different times, within `spread` of
 // each other (kubelets bring a changed Secret to its pods about once a minute), and each waits that

@@ -63,7 +63,9 @@ TEST(SecretTest, WhatIsNoTokenIsRefused) {
   const std::pair<std::string, const char*> cases[] = {{"", "no token"},
                                                        {"\n\r\n", "no token"},
                                                        {"hunter2", "openssl rand -hex 32"},
-                                                       {std::string(15, 'x'), "15 bytes"},
+                                                       {"0123456789abcdef", "64 bits"},
+                                                       {"AAECAwQFBgcICQoLDA0OD", "126 bits"},
+                                                       {"fifteen bytes !", "15 bytes"},
                                                        {std::string(4097, 'x'), "4097 bytes"},
                                                        {nine, "9 tokens"}};
   auto secret = Of(kOld);

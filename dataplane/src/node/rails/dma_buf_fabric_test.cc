@@ -1,8 +1,8 @@
 // Pages in dma-bufs, as engines with a GPU have them: real ones, of /dev/udmabuf, over real devices
-// (hack/soft-rdma brings both). Those devices register no dma-bufs, so what really happens there is
-// the path through the host. What devices do that have it is shown with a driver's part that is
-// stood in for: it registers the memory behind the dma-buf instead, under the addresses that it was
-// given, and the READs land there.
+// (hack/lab/soft-rdma brings both). Those devices register no dma-bufs, so what really happens
+// there is the path through the host. What devices do that have it is shown with a driver's part
+// that is stood in for: it registers the memory behind the dma-buf instead, under the addresses
+// that it was given, and the READs land there.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -144,7 +144,7 @@ TEST_F(LinksFabricTest, AThousandConnectionsLeaveNothingBehind) {
 }
 
 TEST_F(LinksFabricTest, AWrongTokenOpensNoQueuePair) {
-  const Known stranger(Token("of-another-cluster"), *world_->holder);
+  const Known stranger(Token("a-token-of-another-cluster"), *world_->holder);
   const auto links = LinksOf(stranger, {});
   EXPECT_TRUE(Eventually(seconds(20), [&] {
     return links->Take(stranger.holder(), Clock::now()) || links->stats().failed > 0;

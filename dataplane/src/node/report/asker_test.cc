@@ -18,6 +18,14 @@ TEST(Asker, IsNotHereByANameThatSomebodyMadeLeadHere) {
     EXPECT_FALSE(AskedDirectly(host, false)) << host;
 }
 
+TEST(Asker, AProxyIsKnownByItsHeaders) {
+  for (const char* header : {"Forwarded", "X-Forwarded-For", "x-forwarded-proto", "Via",
+                             "X-Real-IP", "X-Envoy-Attempt-Count", "l5d-client-id"})
+    EXPECT_TRUE(IsOfProxies(header)) << header;
+  for (const char* header : {"Host", "User-Agent", "Accept", "Traceparent", "X-Forwarded", ""})
+    EXPECT_FALSE(IsOfProxies(header)) << header;
+}
+
 TEST(Asker, IsNotHereThroughAProxy) { EXPECT_FALSE(AskedDirectly("127.0.0.1", true)); }
 
 }  // namespace

@@ -25,6 +25,7 @@ json DiskJson(const DiskReport& report) {
          {"io", device.io},
          {"on", device.on},
          {"why", device.why},
+         {"writes_paused", device.writes_paused},
          {"bytes", device.bytes},
          {"used_bytes", device.used_bytes()},
          {"recovered", device.recovered},

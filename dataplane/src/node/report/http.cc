@@ -207,11 +207,16 @@ class Http::Impl {
   }
 
   static bool FromHere(MHD_Connection* connection) {
-    const auto header = [&](const char* name) {
-      return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
-    };
-    const bool forwarded = header("Forwarded") != nullptr || header("X-Forwarded-For") != nullptr;
-    return FromOwnMachine(SocketOf(connection)) && AskedDirectly(header("Host"), forwarded);
+    bool forwarded = false;
+    MHD_get_connection_values(
+        connection, MHD_HEADER_KIND,
+        [](void* found, MHD_ValueKind, const char* name, const char*) {
+          *static_cast<bool*>(found) |= IsOfProxies(name);
+          return MHD_YES;
+        },
+        &forwarded);
+    const char* host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
+    return FromOwnMachine(SocketOf(connection)) && AskedDirectly(host, forwarded);
   }
 
   static Guest* GuestOf(MHD_Connection* connection) {

@@ -113,6 +113,8 @@ TEST_F(HttpTest, WhoAsksForAnotherIsAStranger) {
   EXPECT_THAT(ask("Host: attacker.example\r\n"), EndsWith("a stranger"));
   EXPECT_THAT(ask("Host: 127.0.0.1\r\nX-Forwarded-For: 10.0.0.9\r\n"), EndsWith("a stranger"));
   EXPECT_THAT(ask("Host: 127.0.0.1\r\nForwarded: for=10.0.0.9\r\n"), EndsWith("a stranger"));
+  EXPECT_THAT(ask("Host: 127.0.0.1\r\nx-envoy-attempt-count: 1\r\n"), EndsWith("a stranger"));
+  EXPECT_THAT(ask("Host: 127.0.0.1\r\nl5d-client-id: a\r\n"), EndsWith("a stranger"));
 }
 
 TEST_F(HttpTest, NothingButReading) {

@@ -53,6 +53,7 @@ struct Scrape {
   FabricStats fabric;  // without rails: nothing
   size_t discovery_hosts = 0, discovery_answering = 0;
   bool ready = false;
+  bool bypassed = false;
   Duration uptime{};
   std::vector<TenantInfo> tenants;  // 65 at most
   size_t unserved_tenants = 0;

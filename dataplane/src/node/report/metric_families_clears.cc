@@ -15,8 +15,8 @@ MetricSection ClearMetrics() {
           {"peercache_clears_unheard_total",
            kCounter,
            "Of these, clears that some member had not heard of, still had pages in use after, or "
-           "that "
-           "a node alone could not record.",
+           "had "
+           "not recorded on its drives.",
            {},
            {Of(&Counters::clears_unheard)},
            "Did a clear return false?",
@@ -33,10 +33,11 @@ MetricSection ClearMetrics() {
            {Of([](const Scrape& s) { return s.clears.tags; })}},
           {"peercache_clears_forgotten",
            kGauge,
-           "1 when there were more tags than that: a member that was away for more drops all its "
-           "pages.",
+           "Groups of tags, about one for each tenant, of which some clears are forgotten: a "
+           "member "
+           "that has missed one of these drops all its pages of the group.",
            {},
-           {Of([](const Scrape& s) { return s.clears.floor != 0; })}},
+           {Of([](const Scrape& s) { return s.clears.groups; })}},
           {"peercache_clears_current",
            kGauge,
            "1 when this node cannot have missed a clear; else it gives no page until it has asked.",

@@ -139,7 +139,7 @@ MetricSection ReadMetrics() {
            "written (engine_memory), its bytes were wrong (checksum), this node knows no member "
            "yet (not_joined), it may have missed a clear while it was stopped or cut off (behind), "
            "the engine waited no longer and took its memory back (given_up), another node did not "
-           "bring it from its disk in time (disk_late).",
+           "bring it from its disk in time (disk_late), the cache is bypassed (bypass).",
            {"reason"},
            {Of(&Counters::miss_absent, {"absent"}),
             Of(&Counters::miss_unreachable, {"unreachable"}), Of(&Counters::miss_stale, {"stale"}),
@@ -147,7 +147,7 @@ MetricSection ReadMetrics() {
             Of(&Counters::miss_copy, {"engine_memory"}), Of(&Counters::miss_corrupt, {"checksum"}),
             Of(&Counters::miss_no_view, {"not_joined"}), Of(&Counters::miss_behind, {"behind"}),
             Of(&Counters::miss_given_up, {"given_up"}),
-            Of(&Counters::miss_disk_late, {"disk_late"})},
+            Of(&Counters::miss_disk_late, {"disk_late"}), Of(&Counters::miss_bypass, {"bypass"})},
            "Why are pages missed that should have been there? (checksum at all: memory or network "
            "corrupts bytes)",
            "sum by (reason) (rate(peercache_read_misses_total{reason!=\"absent\"}[5m])) > 0"},
@@ -251,13 +251,14 @@ MetricSection WriteMetrics() {
            "be "
            "read (engine_memory), a shard did not acknowledge the record (unacknowledged), this "
            "node knows no member yet (not_joined), the engine waited no longer and took its memory "
-           "back (given_up).",
+           "back (given_up), the cache is bypassed (bypass).",
            {"reason"},
            {Of(&Counters::refused_full, {"full"}), Of(&Counters::refused_size, {"size"}),
             Of(&Counters::refused_copy, {"engine_memory"}),
             Of(&Counters::refused_unacknowledged, {"unacknowledged"}),
             Of(&Counters::refused_no_view, {"not_joined"}),
-            Of(&Counters::refused_given_up, {"given_up"})},
+            Of(&Counters::refused_given_up, {"given_up"}),
+            Of(&Counters::refused_bypass, {"bypass"})},
            "Why are sets refused?",
            "sum by (reason) (rate(peercache_write_refused_total[5m])) > 0"},
           {"peercache_write_bytes_total",

@@ -257,6 +257,13 @@ MetricSection MemberMetrics() {
            {Of([](const Scrape& s) { return s.ready; })},
            "Which nodes do not serve?",
            "peercache_ready == 0"},
+          {"peercache_bypassed",
+           kGauge,
+           "1 while bypass-file is on: gets of engines are misses, and their sets are refused.",
+           {},
+           {Of([](const Scrape& s) { return s.bypassed; })},
+           "Where is the cache bypassed?",
+           "peercache_bypassed == 1"},
           {"peercache_members",
            kGauge,
            "Members of the cluster as this node sees it, itself included.",
@@ -371,15 +378,15 @@ MetricSection PeerMetrics() {
            {Of([](const Scrape& s) { return s.server.strangers; })}},
           {"peercache_peer_refused_total",
            kCounter,
-           "Connections closed before they greeted: too many connections (connections), of one "
-           "source too many strangers (source_strangers) or failed Hellos (source_failures), no "
-           "Hello in time (slow_hello), oldest of too many strangers (crowded_out).",
+           "Connections closed before they greeted: too many connections (connections), oldest of "
+           "too many strangers of one source (source_strangers) or of all (crowded_out), no Hello "
+           "in time (slow_hello), wrong Hello of a source that has failed too often, closed "
+           "without "
+           "an answer (source_failures).",
            {"reason"},
            {Of([](const Scrape& s) { return s.server.refused; }, {"connections"}),
-            Of([](const Scrape& s) { return s.server.gate.turned_away_strangers; },
-               {"source_strangers"}),
-            Of([](const Scrape& s) { return s.server.gate.turned_away_failures; },
-               {"source_failures"}),
+            Of([](const Scrape& s) { return s.server.source_crowded_out; }, {"source_strangers"}),
+            Of([](const Scrape& s) { return s.server.gate.unanswered; }, {"source_failures"}),
             Of([](const Scrape& s) { return s.server.too_slow; }, {"slow_hello"}),
             Of([](const Scrape& s) { return s.server.crowded_out; }, {"crowded_out"})},
            "Does somebody scan or flood the peer port?",
@@ -402,7 +409,8 @@ MetricSection PeerMetrics() {
            "increase(peercache_peer_distrusted_total[15m]) > 0"},
           {"peercache_peer_failed_hellos_total",
            kCounter,
-           "Connections refused at their Hello: wrong token or cluster, foreign clients.",
+           "Connections refused at their Hello: wrong token or cluster, foreign clients; and "
+           "handshakes of TLS that were begun and not ended.",
            {},
            {Of([](const Scrape& s) { return s.server.gate.failures; })},
            "Does a node have the wrong token?",

@@ -8,7 +8,8 @@ MetricSection TenantMetrics() {
       "Tenants",
       "In Kubernetes a tenant is a namespace. A node has 64 at most, and the shared one, of "
       "engines "
-      "that come through a socket without a tenant: `(shared)`. See [security](security.md).",
+      "that come through a socket without a tenant: `(shared)`. With the option `tenant-metrics` "
+      "`off`, the default, there is one series for all: `(all)`. See [security](security.md).",
       {
           {"peercache_tenant_engines",
            kGauge,

@@ -46,7 +46,7 @@ TEST(MetricsTest, ANodeExportsTheTableAndNothingElse) {
         std::string labels;
         for (size_t l = 0; l < family.labels.size(); ++l) {
           const bool of_tenant = of.each_tenant && l == 0;
-          const std::string value = of_tenant ? "(shared)" : of.named ? of.named({}) : of.values[l];
+          const std::string value = of_tenant ? "(all)" : of.named ? of.named({}) : of.values[l];
           labels += (l > 0 ? "," : "") + std::string(family.labels[l]) + "=\"" + value + "\"";
         }
         if (family.type != MetricType::kHistogram) {

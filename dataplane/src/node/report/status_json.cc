@@ -267,6 +267,7 @@ std::string ToJson(const NodeStatus& s, const NodeConfig& config, const Counters
         {"address", s.self.host + ":" + std::to_string(s.self.peer_port)},
         {"ready", s.ready.ok()},
         {"reason", s.ready.message()},
+        {"bypassed", s.bypassed},
         {"uptime_seconds", ToSeconds(s.uptime)}}},
       {"config", ConfigJson(config)},
       {"ring_epoch", s.view ? s.view->epoch : 0},

@@ -30,6 +30,7 @@ struct NodeStatus {
   Member self;
   std::string group;
   Status ready;
+  bool bypassed = false;
   Duration uptime{};
   std::shared_ptr<const View> view;
   MemberAgent::Hosts hosts;

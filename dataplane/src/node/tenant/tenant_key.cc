@@ -7,14 +7,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/entropy.h"
 #include "base/file_watch.h"
+#include "base/tag.h"
 #include "transport/hmac.h"
 
 namespace peercache {
 namespace {
 
-// 128 bits if drawn at random as bytes, 64 as hexadecimal digits.
-constexpr size_t kMinSecretBytes = 16, kMaxSecretBytes = 4096;
+constexpr size_t kMaxSecretBytes = 4096;
 constexpr const char* kMakeOne = "make one with \"openssl rand -hex 32\", the same for all nodes";
 // Other uses of a secret get other words.
 constexpr std::string_view kKeyOf = "peercache tenants 1 ", kTagsOf = "tags";
@@ -36,14 +37,15 @@ Status Encrypt(EVP_CIPHER_CTX* cipher, uint8_t* bytes, size_t size) {
 Result<std::string> ReadTenantSecret(const std::string& path) {
   auto contents = ReadSmallFile(path, kMaxSecretBytes);
   if (!contents.ok()) {
-    return InvalidArgument(fmt::format("{}; it needs at least {} bytes of secret: {}",
-                                       contents.status().message(), kMinSecretBytes, kMakeOne));
+    return InvalidArgument(fmt::format("{}; it needs at least {} bits of secret: {}",
+                                       contents.status().message(), kMinSecretBits, kMakeOne));
   }
   while (!contents->empty() && (contents->back() == '\n' || contents->back() == '\r'))
     contents->pop_back();
-  if (contents->size() < kMinSecretBytes) {
-    return InvalidArgument(fmt::format("\"{}\" has {} bytes of secret and needs at least {}: {}",
-                                       path, contents->size(), kMinSecretBytes, kMakeOne));
+  if (const double bits = EntropyBits(*contents); bits < kMinSecretBits) {
+    return InvalidArgument(
+        fmt::format("\"{}\" has at most {:.0f} bits of secret and needs at least {}: {}", path,
+                    bits, kMinSecretBits, kMakeOne));
   }
   return contents;
 }
@@ -99,6 +101,9 @@ Result<TenantBinding> TenantBinding::Make(const TenantKey* key) {
   if (!tags.ok()) return tags.status();
   binding.pages_ = std::move(*pages);
   binding.tags_ = std::move(*tags);
+  auto group = binding.EncryptTag({0, 1});  // of no tag
+  if (!group.ok()) return group.status();
+  binding.group_ = 1 + *group % (kTagGroups - 1);
   return binding;
 }
 
@@ -127,8 +132,13 @@ Status TenantBinding::Bind(std::span<Key> keys) {
 }
 
 Result<uint64_t> TenantBinding::BindTag(uint64_t tag) {
-  if (!tags_) return tag;
-  std::array<uint64_t, 2> block = {tag, 0};
+  if (!tags_) return TagIn(group_, tag);
+  auto number = EncryptTag({tag, 0});
+  if (!number.ok()) return number.status();
+  return TagIn(group_, *number);
+}
+
+Result<uint64_t> TenantBinding::EncryptTag(std::array<uint64_t, 2> block) {
   static_assert(sizeof(block) == kBlock);
   Status s = Encrypt(tags_.get(), reinterpret_cast<uint8_t*>(block.data()), sizeof(block));
   if (!s.ok()) return s;

@@ -13,12 +13,15 @@
 // Of two tenants' keys neither tells anything of the other. To meet a page of somebody else, an
 // engine would have to guess a name whose image is that of the page: one in 2^256.
 //
+// All tags of a tenant are of one group (base/tag.h), which follows from its key as well. The
+// shared tenant's are of group 0, of which no other tenant has any.
+//
 // The permutation is AES-256 twice for each key: L' = E(L), R' = E(R ^ L'), and the result is
 // (L' ^ R', R'). It is one to one, so there are no collisions within a tenant. Both halves depend
 // on the whole key: ECB of the halves would let an engine choose pages that share a half, of which
 // hash tables are made.
 //
-// The shared tenant, which has no name, has no key: what it names is used as it is.
+// The shared tenant, which has no name, has no key: its keys are used as they are.
 //
 // Costs: two AES blocks and some copies for each key, about 0.1 ms for 16,384 keys with AES
 // instructions. A binding is made once for each connection; Bind and BindTag allocate nothing. A
@@ -72,8 +75,10 @@ class TenantBinding {
   };
   using Cipher = std::unique_ptr<evp_cipher_ctx_st, Free>;
   static Result<Cipher> MakeCipher(const std::array<uint8_t, 32>& key);
+  Result<uint64_t> EncryptTag(std::array<uint64_t, 2> block);
 
   Cipher pages_, tags_;  // null: the shared tenant
+  uint64_t group_ = 0;   // of its tags
 };
 
 }  // namespace peercache

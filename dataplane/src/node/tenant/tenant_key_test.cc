@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "base/tag.h"
 #include "base/temp_dir_testing.h"
 
 namespace peercache {
@@ -100,6 +101,24 @@ TEST(TenantKeyTest, TagsAreBoundToo) {
   EXPECT_EQ(all.size(), 300u);
 }
 
+// What clears cost is of a group (base/tag.h).
+TEST(TenantKeyTest, TagsOfATenantAreOfAGroupThatIsNotTheSharedTenants) {
+  std::set<uint64_t> groups;
+  auto shared = TenantBinding::Make(nullptr);
+  ASSERT_TRUE(shared.ok());
+  for (const char* tenant : {"team-a", "team-b", "team-c"}) {
+    TenantBinding binding = BindingOf(tenant);
+    const uint64_t group = GroupOf(*binding.BindTag(0));
+    for (const uint64_t tag : {uint64_t{1}, uint64_t{2}, UINT64_MAX}) {
+      EXPECT_EQ(GroupOf(*binding.BindTag(tag)), group);
+      EXPECT_EQ(GroupOf(*shared->BindTag(tag)), 0u);
+    }
+    EXPECT_NE(group, 0u);
+    groups.insert(group);
+  }
+  EXPECT_EQ(groups.size(), 3u);
+}
+
 TEST(TenantKeyTest, TheSharedTenantUsesKeysAsTheyAre) {
   auto shared = TenantBinding::Make(nullptr);
   ASSERT_TRUE(shared.ok());
@@ -123,11 +142,11 @@ TEST(TenantKeyTest, ASecretIsReadWithoutItsLineEndAndRefusedWhenItIsNone) {
     return ReadTenantSecret(path);
   };
   EXPECT_EQ(*file(std::string(kSecret) + "\r\n"), kSecret);
-  for (const auto& refused :
-       {file(""), file("short\n"), file("fifteen bytes!!"), ReadTenantSecret("/does/not/exist")}) {
+  for (const auto& refused : {file(""), file("short\n"), file("fifteen bytes!!"),
+                              file("0123456789abcdef"), ReadTenantSecret("/does/not/exist")}) {
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
-    EXPECT_THAT(refused.status().message(), HasSubstr("at least 16"));
+    EXPECT_THAT(refused.status().message(), HasSubstr("at least 128"));
     EXPECT_THAT(refused.status().message(), HasSubstr("openssl rand -hex 32"));
   }
   EXPECT_THAT(ReadTenantSecret("/does/not/exist").status().message(), HasSubstr("/does/not/exist"));

@@ -190,6 +190,21 @@ Result<Admission::Seat> Tenants::AdmitThread(const Tenant& tenant, uint64_t proc
       of_process ? ", half of what its tenant may have" : "", may));
 }
 
+TenantInfo Together(std::span<const TenantInfo> tenants) {
+  TenantInfo all;
+  all.name = "(all)";  // the name of no tenant
+  for (const TenantInfo& t : tenants) {
+    all.sessions += t.sessions;
+    all.shared_bytes += t.shared_bytes;
+    all.pool_bytes += t.pool_bytes;
+    all.refused_sessions += t.refused_sessions;
+    all.refused_process += t.refused_process;
+    all.refused_memory += t.refused_memory;
+    all.refused_clears += t.refused_clears;
+  }
+  return all;
+}
+
 std::vector<TenantInfo> Tenants::infos() const {
   std::vector<TenantInfo> infos;
   std::lock_guard lock(mutex_);

@@ -28,6 +28,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,6 +100,9 @@ struct TenantInfo {
   uint64_t shared_bytes = 0, pool_bytes = 0;
   uint64_t refused_sessions = 0, refused_process = 0, refused_memory = 0, refused_clears = 0;
 };
+
+// The sum over all, named "(all)".
+TenantInfo Together(std::span<const TenantInfo> tenants);
 
 struct TenantsOptions {
   std::string cluster;

@@ -160,7 +160,7 @@ TEST_F(TenantsTest, ASecretThatIsNoneKeepsTheNodeFromStarting) {
   std::ofstream(secret_, std::ios::trunc) << "short";
   const auto node = Node::Start(cluster_.Config("n1"));
   ASSERT_FALSE(node.ok());
-  for (const std::string& part : {std::string("tenant-secret-file"), secret_, std::string("16"),
+  for (const std::string& part : {std::string("tenant-secret-file"), secret_, std::string("128"),
                                   std::string("openssl rand -hex 32")})
     EXPECT_THAT(node.status().message(), HasSubstr(part));
 }

@@ -1,5 +1,5 @@
 // Two ends of RDMA reads in one process, over this machine's devices: for tests that run where
-// there are some (hack/soft-rdma). PEERCACHE_TEST_RAILS lists them, as device-name does.
+// there are some (hack/lab/soft-rdma). PEERCACHE_TEST_RAILS lists them, as device-name does.
 #pragma once
 
 #include <fmt/format.h>

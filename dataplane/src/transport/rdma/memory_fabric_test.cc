@@ -1,4 +1,4 @@
-// Registration of memory with real devices (hack/soft-rdma brings some).
+// Registration of memory with real devices (hack/lab/soft-rdma brings some).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

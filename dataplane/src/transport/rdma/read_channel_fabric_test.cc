@@ -1,4 +1,4 @@
-// Reads over real queue pairs; needs devices (hack/soft-rdma brings some).
+// Reads over real queue pairs; needs devices (hack/lab/soft-rdma brings some).
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -36,19 +36,16 @@ size_t Gate::Hash::operator()(const Source& source) const {
   return XXH3_64bits(source.data(), source.size());
 }
 
-std::optional<Gate::Visit> Gate::Admit(const Source& source, TimePoint now) {
+Gate::Visit Gate::Admit(const Source& source, TimePoint now) {
   std::lock_guard lock(mutex_);
   Account* account = AccountOf(source, now);
-  if (account->failures.Full(options_.failures, now)) {
-    ++stats_.turned_away_failures;
-    return std::nullopt;
-  }
-  if (account->strangers >= options_.strangers_per_source) {
-    ++stats_.turned_away_strangers;
-    return std::nullopt;
-  }
   ++account->strangers;
   return Visit(this, account);
+}
+
+bool Gate::Crowded(const Account* account) const {
+  std::lock_guard lock(mutex_);
+  return account->strangers > options_.strangers_per_source;
 }
 
 Gate::Account* Gate::AccountOf(const Source& source, TimePoint now) {
@@ -63,15 +60,36 @@ Gate::Account* Gate::AccountOf(const Source& source, TimePoint now) {
   return &accounts_[source];
 }
 
-void Gate::Leave(Account* account) {
+void Gate::Leave(Visit* visit) {
   std::lock_guard lock(mutex_);
-  --account->strangers;
+  --visit->account_->strangers;
+  if (visit->begun_) ++stats_.failures;
 }
 
-void Gate::Fail(Account* account, TimePoint now) {
+bool Gate::Begin(Visit* visit, TimePoint now) {
+  std::lock_guard lock(mutex_);
+  if (visit->account_->failures.Full(options_.failures, now)) return false;
+  visit->account_->failures.Add(options_.failures, now);
+  visit->begun_ = true;
+  return true;
+}
+
+void Gate::Done(Visit* visit) {
+  std::lock_guard lock(mutex_);
+  if (std::exchange(visit->begun_, false)) visit->account_->failures.Remove(options_.failures);
+}
+
+bool Gate::Fail(Visit* visit, TimePoint now) {
   std::lock_guard lock(mutex_);
   ++stats_.failures;
-  account->failures.Add(options_.failures, now);
+  if (std::exchange(visit->begun_, false)) return true;  // it is in the account
+  Meter& failures = visit->account_->failures;
+  if (failures.Full(options_.failures, now)) {
+    ++stats_.unanswered;
+    return false;
+  }
+  failures.Add(options_.failures, now);
+  return true;
 }
 
 bool Gate::TakeLine(Account* account, TimePoint now) {

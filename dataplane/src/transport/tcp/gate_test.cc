@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -36,99 +37,109 @@ TEST(GateTest, ASourceIsAnAddressOrTheNetworkOfAHost) {
 TEST(GateTest, StrangersAreBoundedPerSource) {
   Gate gate({.strangers_per_source = 2});
   const Source one = From("10.0.0.1");
-  auto first = gate.Admit(one, kStart);
-  auto second = gate.Admit(one, kStart);
-  ASSERT_TRUE(first && second);
-  EXPECT_FALSE(gate.Admit(one, kStart));
-  EXPECT_TRUE(gate.Admit(From("10.0.0.2"), kStart)) << "another source must not suffer";
+  std::optional<Gate::Visit> first = gate.Admit(one, kStart);
+  const auto second = gate.Admit(one, kStart);
+  EXPECT_FALSE(second.crowded());
+  const auto third = gate.Admit(one, kStart);
+  EXPECT_TRUE(third.crowded());
+  const auto other = gate.Admit(From("10.0.0.2"), kStart);
+  EXPECT_FALSE(other.crowded()) << "another source must not suffer";
+  EXPECT_TRUE(third.SameSource(second));
+  EXPECT_FALSE(third.SameSource(other));
   first.reset();  // greeted
-  EXPECT_TRUE(gate.Admit(one, kStart));
-  EXPECT_EQ(gate.stats().turned_away_strangers, 1u);
+  EXPECT_FALSE(third.crowded());
 }
 
 TEST(GateTest, OneSourceDoesNotFillTheLog) {
   Gate gate({.lines = {60s, 2}});
   auto one = gate.Admit(From("10.0.0.1"), kStart);
-  ASSERT_TRUE(one);
-  EXPECT_TRUE(one->TakeLine(kStart) && one->TakeLine(kStart));
-  EXPECT_FALSE(one->TakeLine(kStart + 59s));
+  EXPECT_TRUE(one.TakeLine(kStart) && one.TakeLine(kStart));
+  EXPECT_FALSE(one.TakeLine(kStart + 59s));
   auto again = gate.Admit(From("10.0.0.1"), kStart + 59s);
-  ASSERT_TRUE(again);
-  EXPECT_FALSE(again->TakeLine(kStart + 59s)) << "it is the same source";
+  EXPECT_FALSE(again.TakeLine(kStart + 59s)) << "it is the same source";
   auto other = gate.Admit(From("10.0.0.2"), kStart);
-  ASSERT_TRUE(other);
-  EXPECT_TRUE(other->TakeLine(kStart)) << "another source must be heard of";
-  EXPECT_TRUE(one->TakeLine(kStart + 61s));
+  EXPECT_TRUE(other.TakeLine(kStart)) << "another source must be heard of";
+  EXPECT_TRUE(one.TakeLine(kStart + 61s));
 }
 
-TEST(GateTest, ASourceThatFailsTooOftenWaits) {
+TEST(GateTest, ASourceThatFailsTooOftenIsAnsweredNoMore) {
   Gate gate({.failures = {100ms, 5}});
-  const Source bad = From("10.0.0.1");
-  for (int i = 0; i < 5; ++i) {
-    auto visit = gate.Admit(bad, kStart);
-    ASSERT_TRUE(visit) << i;
-    visit->Failed(kStart);
-  }
-  EXPECT_FALSE(gate.Admit(bad, kStart));
-  EXPECT_TRUE(gate.Admit(From("10.0.0.2"), kStart));
-  EXPECT_FALSE(gate.Admit(bad, kStart + 99ms));
-  auto again = gate.Admit(bad, kStart + 101ms);
-  ASSERT_TRUE(again) << "one more attempt has drained";
-  again->Failed(kStart + 101ms);
-  EXPECT_FALSE(gate.Admit(bad, kStart + 101ms));
-  EXPECT_TRUE(gate.Admit(bad, kStart + 1s));
-  EXPECT_EQ(gate.stats().turned_away_failures, 3u);
-  EXPECT_EQ(gate.stats().failures, 6u);
+  auto bad = gate.Admit(From("10.0.0.1"), kStart);
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(bad.Failed(kStart)) << i;
+  EXPECT_FALSE(bad.Failed(kStart));
+  EXPECT_TRUE(gate.Admit(From("10.0.0.2"), kStart).Failed(kStart));
+  EXPECT_FALSE(bad.Failed(kStart + 99ms));
+  EXPECT_TRUE(bad.Failed(kStart + 101ms)) << "one more attempt has drained";
+  EXPECT_FALSE(bad.Failed(kStart + 101ms));
+  EXPECT_TRUE(bad.Failed(kStart + 1s));
+  EXPECT_EQ(gate.stats().unanswered, 3u);
+  EXPECT_EQ(gate.stats().failures, 11u);
 }
 
-TEST(GateTest, AWrongTokenOnOneNodeDoesNotShutOutItsNeighbours) {
+TEST(GateTest, AHandshakeThatIsBegunIsAFailureUntilItIsDone) {
+  Gate gate({.failures = {100ms, 2}});
+  const Source source = From("10.0.0.1");
+  auto good = gate.Admit(source, kStart);
+  {
+    auto left = gate.Admit(source, kStart);
+    EXPECT_TRUE(good.Begin(kStart) && left.Begin(kStart));
+  }
+  EXPECT_EQ(gate.stats().failures, 1u);
+  auto next = gate.Admit(source, kStart);
+  EXPECT_FALSE(next.Begin(kStart)) << "it has to wait";
+  EXPECT_TRUE(gate.Admit(From("10.0.0.2"), kStart).Begin(kStart));
+  good.Done();
+  EXPECT_TRUE(next.Begin(kStart));
+  EXPECT_TRUE(next.Failed(kStart)) << "which counts once";
+  EXPECT_FALSE(good.Begin(kStart + 99ms));
+  EXPECT_TRUE(good.Begin(kStart + 101ms));
+}
+
+TEST(GateTest, AWrongTokenOnOneNodeIsAnsweredAlways) {
   // Two attempts a second for an hour from one address, with the bounds of production.
   Gate gate(GateOptions{});
-  const Source host = From("10.0.0.1");
-  for (int i = 0; i < 7200; ++i) {
-    auto visit = gate.Admit(host, kStart + i * 500ms);
-    ASSERT_TRUE(visit) << i;
-    visit->Failed(kStart + i * 500ms);
-  }
+  auto host = gate.Admit(From("10.0.0.1"), kStart);
+  for (int i = 0; i < 7200; ++i) EXPECT_TRUE(host.Failed(kStart + i * 500ms)) << i;
 }
 
 TEST(GateTest, SourcesAreForgottenAndBounded) {
   Gate gate({.strangers_per_source = 1, .failures = {100ms, 2}, .max_sources = 2});
-  auto held = gate.Admit(From("10.0.0.1"), kStart);
-  ASSERT_TRUE(held);
-  { ASSERT_TRUE(gate.Admit(From("10.0.0.2"), kStart)); }
-  { ASSERT_TRUE(gate.Admit(From("10.0.0.3"), kStart)) << "takes the place of 10.0.0.2"; }
+  const auto held = gate.Admit(From("10.0.0.1"), kStart);
+  (void)gate.Admit(From("10.0.0.2"), kStart);
+  (void)gate.Admit(From("10.0.0.3"), kStart);  // takes the place of 10.0.0.2
   EXPECT_EQ(gate.sources(), 2u);
-  auto bad = gate.Admit(From("10.0.0.3"), kStart + 1s);
-  bad->Failed(kStart + 1s);
-  bad.reset();
-  // Both places are in use now: the others share one account, and its bounds.
-  auto shared = gate.Admit(From("10.0.0.4"), kStart + 1s);
-  ASSERT_TRUE(shared);
-  EXPECT_FALSE(gate.Admit(From("10.0.0.5"), kStart + 1s));
-  shared.reset();
-  EXPECT_TRUE(gate.Admit(From("10.0.0.5"), kStart + 1s));
+  EXPECT_TRUE(gate.Admit(From("10.0.0.3"), kStart + 1s).Failed(kStart + 1s));
+  {
+    // Both places are in use now: the others share one account, and its bounds.
+    const auto shared = gate.Admit(From("10.0.0.4"), kStart + 1s);
+    EXPECT_FALSE(shared.crowded());
+    EXPECT_TRUE(gate.Admit(From("10.0.0.5"), kStart + 1s).crowded());
+  }
+  EXPECT_FALSE(gate.Admit(From("10.0.0.5"), kStart + 1s).crowded());
   EXPECT_EQ(gate.sources(), 2u);
-  EXPECT_TRUE(gate.Admit(From("10.0.0.6"), kStart + 3s)) << "the failure has drained";
-  EXPECT_FALSE(gate.Admit(From("10.0.0.1"), kStart + 3s)) << "its stranger is still there";
+  // The failure has drained.
+  EXPECT_FALSE(gate.Admit(From("10.0.0.6"), kStart + 3s)
+                   .SameSource(gate.Admit(From("10.0.0.7"), kStart + 3s)));
+  EXPECT_TRUE(gate.Admit(From("10.0.0.1"), kStart + 3s).crowded()) << "its stranger is still there";
 }
 
 TEST(GateTest, ManyThreads) {
-  Gate gate({.strangers_per_source = 3, .failures = {1ns, 1000000}, .max_sources = 2});
+  Gate gate({.strangers_per_source = 0, .failures = {1ns, 1000000}, .max_sources = 2});
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&gate, t] {
       const Source sources[] = {From("10.0.0.1"), From("10.0.0.2"), From("10.0.0.3")};
       for (int i = 0; i < 2000; ++i) {
         auto visit = gate.Admit(sources[(i + t) % 3], Clock::now());
-        if (visit && i % 3 == 0) visit->Failed(Clock::now());
+        EXPECT_TRUE(visit.crowded());
+        if (i % 2 == 0) (void)visit.Begin(Clock::now());
+        if (i % 3 == 0) (void)visit.Failed(Clock::now());
+        if (i % 5 == 0) visit.Done();
       }
     });
   }
   for (auto& thread : threads) thread.join();
-  for (const char* source : {"10.0.0.1", "10.0.0.2", "10.0.0.3"}) {
-    EXPECT_TRUE(gate.Admit(From(source), Clock::now() + 1h)) << "no place was lost: " << source;
-  }
+  EXPECT_EQ(gate.sources(), 2u);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #else
 #include <asio/experimental/as_tuple.hpp>
 #endif
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstring>
@@ -43,6 +44,8 @@ constexpr uint64_t kFrameBytesPerMilli = kPageBytesPerMilli / 8;
 // Answers that wait for the end of what was received together; a small request can have a large
 // answer.
 constexpr size_t kMaxWaiting = 1 << 20;
+// How often strangers whose source has failed too often look whether it is their turn.
+constexpr Duration kTurn = milliseconds(50);
 // How often acknowledgements are looked for, of connections without a next request.
 constexpr Duration kSettle = milliseconds(10);
 constexpr char kUnexpectedTls[] =
@@ -101,6 +104,7 @@ class TcpServer::Impl {
     s.refused = refused_;
     s.too_slow = too_slow_;
     s.crowded_out = crowded_out_;
+    s.source_crowded_out = source_crowded_out_;
     s.unfinished = unfinished_;
     s.distrusted = distrusted_;
     s.gate = gate_.stats();
@@ -127,10 +131,9 @@ class TcpServer::Impl {
         continue;
       }
       auto visit = gate_.Admit(SourceOf(from.data()), Clock::now());
-      if (!visit) continue;
       ++connections_;
       ++accepted_;
-      asio::co_spawn(lane->context, Serve(lane, std::move(socket), std::move(*visit)),
+      asio::co_spawn(lane->context, Serve(lane, std::move(socket), std::move(visit)),
                      asio::detached);
     }
   }
@@ -146,7 +149,7 @@ class TcpServer::Impl {
       const TimePoint now = Clock::now();
       while (!lane->strangers.empty() &&
              lane->strangers.front()->arrived < now - options_.hello_timeout) {
-        Dismiss(lane, &too_slow_);
+        Dismiss(lane->strangers.front(), &too_slow_);
       }
       const TimePoint limit = now - options_.write_stall;
       for (Connection* c : lane->connections) {
@@ -240,10 +243,9 @@ class TcpServer::Impl {
     co_return true;
   }
 
-  // Closes the oldest stranger; its coroutine ends when it notices.
-  void Dismiss(Lane* lane, std::atomic<uint64_t>* reason) {
+  // Closes a stranger; its coroutine ends when it notices.
+  void Dismiss(Connection* c, std::atomic<uint64_t>* reason) {
     ++*reason;
-    Connection* c = lane->strangers.front();
     c->Close();
     NoStranger(c);
   }
@@ -259,7 +261,13 @@ class TcpServer::Impl {
     ++strangers_;
     c.here = lane->strangers.insert(lane->strangers.end(), &c);
     const size_t share = (options_.max_strangers + lanes_.size() - 1) / lanes_.size();
-    if (lane->strangers.size() > share) Dismiss(lane, &crowded_out_);
+    if (c.visit->crowded()) {
+      Connection* oldest = *std::ranges::find_if(lane->strangers, [&](const Connection* other) {
+        return other->visit->SameSource(*c.visit);
+      });
+      if (oldest != &c) Dismiss(oldest, &source_crowded_out_);  // else they are on other threads
+    }
+    if (lane->strangers.size() > share) Dismiss(lane->strangers.front(), &crowded_out_);
     asio::error_code ignored;
     c.socket.non_blocking(true, ignored);
     c.socket.set_option(tcp::no_delay(true), ignored);
@@ -300,20 +308,33 @@ class TcpServer::Impl {
 
   // False: it has failed, or the connection is gone.
   awaitable<bool> Handshake(Connection* c) {
-    Moved step;
+    // Who is silent has not begun.
+    Moved step{Io::kWantsRead};
+    if (!co_await Again(c, step) || !co_await BeginHandshake(c)) co_return false;
     while ((step = c->stream.Handshake()).io != Io::kMoved) {
-      if (!co_await Again(c, step)) {
-        if (step.io == Io::kFailed) OnFailedHandshake(c);
-        co_return false;
-      }
+      if (co_await Again(c, step)) continue;
+      if (step.io == Io::kFailed) OnFailedHandshake(c);
+      if (c->visit && !c->stream.answered()) c->visit->Done();  // as by who looks for open ports
+      co_return false;
     }
+    if (c->visit) c->visit->Done();
     co_return true;
+  }
+
+  // Waits while its source has failed too often. False: the connection is gone.
+  awaitable<bool> BeginHandshake(Connection* c) {
+    asio::steady_timer timer(c->lane->context);
+    while (c->visit && !c->visit->Begin(Clock::now())) {
+      timer.expires_after(kTurn);
+      co_await timer.async_wait(kAwait);
+    }
+    co_return c->visit.has_value();
   }
 
   void OnFailedHandshake(Connection* c) {
     const TlsFailure* failure = c->stream.tls_failure();
     if (failure == nullptr) return;  // it broke off
-    if (c->visit) OnFailedHello(c, {Code::kUnauthenticated, "TLS: " + failure->text});
+    if (c->visit) (void)OnFailedHello(c, {Code::kUnauthenticated, "TLS: " + failure->text});
     if (failure->problem != TlsProblem::kNoTls) return;
     // One of ours, perhaps, that was not told of TLS: it can read this.
     const Status reason(Code::kUnauthenticated,
@@ -436,23 +457,25 @@ class TcpServer::Impl {
 
   void Refuse(Connection* c, uint64_t request_id, const Status& status, bool* open) {
     ++bad_frames_;
-    if (c->visit) OnFailedHello(c, status);
+    *open = false;
+    if (c->visit && !OnFailedHello(c, status)) return;
     c->answer.Start(MessageType::kError, request_id);
     ErrorMessage{status}.Encode(&c->answer.frame);
     const auto bytes = c->answer.frame.Finish();
     c->out.insert(c->out.end(), bytes.begin(), bytes.end());
-    *open = false;
     spdlog::debug("peer refused: {}", status.ToString());
   }
 
-  void OnFailedHello(Connection* c, const Status& status) {
+  // False: it is not told why.
+  bool OnFailedHello(Connection* c, const Status& status) {
     const TimePoint now = Clock::now();
-    c->visit->Failed(now);
-    if (c->lane->complaints.Full(kComplaints, now) || !c->visit->TakeLine(now)) return;
+    if (!c->visit->Failed(now)) return false;
+    if (c->lane->complaints.Full(kComplaints, now) || !c->visit->TakeLine(now)) return true;
     c->lane->complaints.Add(kComplaints, now);
     asio::error_code ignored;
     spdlog::warn("a peer at {} was refused: {}",
                  c->socket.remote_endpoint(ignored).address().to_string(), status.ToString());
+    return true;
   }
 
   // Sends `out` and then the answer's pages, whose pins are in flight then.
@@ -563,7 +586,8 @@ class TcpServer::Impl {
   Gate gate_;
   std::atomic<uint64_t> connections_{0}, strangers_{0}, accepted_{0}, bad_frames_{0},
       bytes_sent_{0};
-  std::atomic<uint64_t> refused_{0}, too_slow_{0}, crowded_out_{0}, unfinished_{0}, distrusted_{0};
+  std::atomic<uint64_t> refused_{0}, too_slow_{0}, crowded_out_{0}, source_crowded_out_{0},
+      unfinished_{0}, distrusted_{0};
   std::atomic<bool> pipes_work_{true};
   std::vector<std::unique_ptr<Lane>> lanes_;
 };

@@ -42,8 +42,8 @@ struct TcpServerOptions {
 struct TcpServerStats {
   uint64_t connections = 0, strangers = 0, accepted = 0, bad_frames = 0, bytes_sent = 0;
   // Connections that were closed early: beyond max_connections, no Hello in time, given up for
-  // newer strangers; and what the gate turned away.
-  uint64_t refused = 0, too_slow = 0, crowded_out = 0;
+  // newer strangers, and for newer ones of the same source.
+  uint64_t refused = 0, too_slow = 0, crowded_out = 0, source_crowded_out = 0;
   uint64_t unfinished = 0;  // connections closed for a request that did not come to its end in time
   uint64_t distrusted = 0;  // and because the secret they were made by is none any more
   GateStats gate;

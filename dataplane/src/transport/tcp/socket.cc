@@ -78,10 +78,14 @@ Result<UniqueFd> StartConnect(const std::string& host, uint16_t port) {
 }
 
 Result<Listener> Listen(const std::string& host, uint16_t port) {
+  const bool both = host == "::";
   auto address = Numeric(host, port);
   if (!address.ok()) return address.status().Annotate("--bind-addr");
   UniqueFd fd(socket(address->family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  // A kernel that was started without IPv6.
+  if (!fd && both && errno == EAFNOSUPPORT) return Listen("0.0.0.0", port);
   if (!fd) return FromErrno("socket", errno);
+  if (both) SetOption(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   SetOption(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (bind(fd.get(), address->get(), address->size) != 0) {
     return FromErrno(fmt::format("binding {}:{}; choose a free port", host, port), errno);
@@ -182,8 +186,11 @@ bool IsLocalAddress(const std::string& address) {
 bool FromOwnMachine(const sockaddr* peer, const sockaddr* local) {
   const auto from = InternetAddress(peer), to = InternetAddress(local);
   if (!from || !to) return false;
-  return IN6_IS_ADDR_LOOPBACK(&*from) ||
-         (IN6_IS_ADDR_V4MAPPED(&*from) && from->s6_addr[12] == 127) ||
+  in6_addr loopback{};  // ::ffff:127.0.0.1
+  loopback.s6_addr[10] = loopback.s6_addr[11] = 0xff;
+  loopback.s6_addr[12] = 127;
+  loopback.s6_addr[15] = 1;
+  return IN6_IS_ADDR_LOOPBACK(&*from) || IN6_ARE_ADDR_EQUAL(&*from, &loopback) ||
          IN6_ARE_ADDR_EQUAL(&*from, &*to);
 }
 

@@ -38,8 +38,9 @@ Result<std::vector<HostPort>> ParseHostPorts(const std::string& text);
 Result<std::vector<std::string>> Resolve(const std::string& host);
 // Whether a numeric address belongs to an interface of this host.
 bool IsLocalAddress(const std::string& address);
-// Whether an accepted connection comes from this machine (network namespace): from a loopback
-// address, or from the very address that it has dialled.
+// Whether an accepted connection comes from this machine (network namespace): from 127.0.0.1 or
+// ::1, or from the very address that it has dialled. From other loopback addresses come proxies of
+// a service mesh, which ask for others: Istio's from 127.0.0.6.
 bool FromOwnMachine(const sockaddr* peer, const sockaddr* local);
 bool FromOwnMachine(int connection);
 // The numeric address this host would use to reach `host`; empty when there is no route.

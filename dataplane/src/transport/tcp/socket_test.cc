@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include "base/interface_address.h"
 #include "wire/stream.h"
 
 namespace peercache {
@@ -30,12 +31,14 @@ bool Own(const char* peer, const char* local) {
 
 TEST(OwnMachineTest, IsToldByTheAddressOfTheOtherEnd) {
   EXPECT_TRUE(Own("127.0.0.1", "127.0.0.1"));
-  EXPECT_TRUE(Own("127.9.9.9", "127.0.0.1"));
   EXPECT_TRUE(Own("::1", "::1"));
   EXPECT_TRUE(Own("::ffff:127.0.0.1", "::ffff:127.0.0.1"));
   EXPECT_TRUE(Own("10.0.0.7", "10.0.0.7"));
   EXPECT_TRUE(Own("fd00::7", "fd00::7"));
 
+  EXPECT_FALSE(Own("127.0.0.6", "127.0.0.1"));
+  EXPECT_FALSE(Own("127.0.0.6", "10.0.0.7"));
+  EXPECT_FALSE(Own("::ffff:127.0.0.6", "::ffff:10.0.0.7"));
   EXPECT_FALSE(Own("10.0.0.8", "10.0.0.7"));
   EXPECT_FALSE(Own("::ffff:10.0.0.8", "::ffff:10.0.0.7"));
   EXPECT_FALSE(Own("fd00::8", "fd00::7"));
@@ -52,6 +55,35 @@ TEST(OwnMachineTest, OfAnAcceptedConnection) {
   ASSERT_TRUE(accepted);
   EXPECT_TRUE(FromOwnMachine(accepted.get()));
   EXPECT_FALSE(FromOwnMachine(-1));
+}
+
+TEST(ListenTest, AllAddressesAreOfBothFamilies) {
+  auto listener = Listen("::", 0);
+  ASSERT_TRUE(listener.ok());
+  const auto soon = [] { return Clock::now() + std::chrono::seconds(10); };
+  for (const char* host : {"127.0.0.1", "::1"}) {
+    auto caller = StartConnect(host, listener->port);
+    ASSERT_TRUE(caller.ok()) << host;
+    ASSERT_TRUE(WaitFor(listener->fd.get(), POLLIN, soon()).value()) << host;
+    sockaddr_storage peer{};
+    socklen_t size = sizeof(peer);
+    auto* address = reinterpret_cast<sockaddr*>(&peer);
+    const UniqueFd accepted(accept4(listener->fd.get(), address, &size, SOCK_CLOEXEC));
+    ASSERT_TRUE(accepted) << host;
+    EXPECT_EQ(AddressText(address), host);
+    EXPECT_TRUE(FromOwnMachine(accepted.get())) << host;
+  }
+}
+
+TEST(ListenTest, NoneOfIPv6WhereItIsToldSo) {
+  auto listener = Listen("0.0.0.0", 0);
+  ASSERT_TRUE(listener.ok());
+  auto caller = StartConnect("::1", listener->port);
+  if (caller.ok()) {
+    pollfd ready{caller->get(), POLLOUT, 0};
+    poll(&ready, 1, 10'000);
+    EXPECT_TRUE(ready.revents & (POLLERR | POLLHUP));
+  }
 }
 
 }  // namespace

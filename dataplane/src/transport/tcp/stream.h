@@ -39,6 +39,8 @@ class Stream {
   Moved Handshake() { return tls_ ? tls_->Handshake() : Moved{}; }
   // The peer's certificate was not good, or ours was not for the peer.
   const TlsFailure* tls_failure() const { return tls_ ? tls_->failure() : nullptr; }
+  // In a handshake, something was computed for the peer.
+  bool answered() const { return tls_ && tls_->answered(); }
 
   enum class More : uint8_t { kMore, kLast };
   // Takes bytes of parts[0], parts[1], ...: at most IOV_MAX (1024) parts. After kWantsWrite the

@@ -252,46 +252,34 @@ TEST(TcpTest, StrangersInExcessCostTheOldestTheirPlaces) {
   ExpectServes(&f);
 }
 
-TEST(TcpTest, OneSourceCannotHoldAllPlacesOfStrangers) {
-  Fixture f({.gate = {.strangers_per_source = 3}});
+TEST(TcpTest, StrangersOfOneSourceInExcessCostItsOldestTheirPlaces) {
+  Fixture f({.threads = 1, .gate = {.strangers_per_source = 3}});
   std::vector<UniqueFd> loris;
-  for (int i = 0; i < 3; ++i) loris.push_back(RawConnect(f.server->port()));
-  ASSERT_TRUE(Eventually([&] { return f.server->stats().strangers == 3; }));
-  UniqueFd more = RawConnect(f.server->port());
-  EXPECT_TRUE(Eventually([&] { return ServerClosed(more.get()); }));
-  EXPECT_EQ(f.server->stats().gate.turned_away_strangers, 1u);
-  loris.clear();
-  ASSERT_TRUE(Eventually([&] { return f.server->stats().strangers == 0; }));
+  for (uint64_t i = 0; i < 5; ++i) {
+    loris.push_back(RawConnect(f.server->port()));
+    ASSERT_TRUE(Eventually([&] { return f.server->stats().accepted == i + 1; }));
+  }
+  EXPECT_TRUE(Eventually([&] { return ServerClosed(loris[0].get()); }));
+  EXPECT_TRUE(Eventually([&] { return ServerClosed(loris[1].get()); }));
+  EXPECT_EQ(f.server->stats().strangers, 3u);
+  EXPECT_EQ(f.server->stats().source_crowded_out, 2u);
+  EXPECT_FALSE(ServerClosed(loris[4].get()));
   ExpectServes(&f);
 }
 
-TEST(TcpTest, ASourceThatKeepsFailingIsTurnedAwayUnread) {
+TEST(TcpTest, ASourceThatKeepsFailingIsNotAnsweredAndItsMembersAre) {
   Fixture f({.gate = {.failures = {kEndsAHang, 3}}});
   for (int i = 0; i < 3; ++i) {
     UniqueFd fd = RawConnect(f.server->port());
     SendAll(fd.get(), HelloFrame("other"));
     EXPECT_NE(DrainUntilClosed(fd.get()).find("another cluster"), std::string::npos) << i;
   }
-  EXPECT_EQ(f.server->stats().gate.failures, 3u);
   UniqueFd fd = RawConnect(f.server->port());
   SendAll(fd.get(), HelloFrame("other"));
   EXPECT_EQ(DrainUntilClosed(fd.get()), "");
-  EXPECT_GE(f.server->stats().gate.turned_away_failures, 1u);
-}
-
-TEST(TcpTest, ASourceThatHasFailedIsServedAgainAWhileLater) {
-  Fixture f({.gate = {.failures = {200ms, 3}}});
-  for (int i = 0; i < 4; ++i) {
-    UniqueFd fd = RawConnect(f.server->port());
-    SendAll(fd.get(), HelloFrame("other"));
-    DrainUntilClosed(fd.get());
-  }
-  EXPECT_TRUE(Eventually([&] {
-    Channel channel = f.NewChannel();
-    FrameWriter request = ReadOf({}, 1);
-    BufferSink sink(16);
-    return RunOne(&channel, &request, &sink).ok();
-  }));
+  EXPECT_EQ(f.server->stats().gate.failures, 4u);
+  EXPECT_EQ(f.server->stats().gate.unanswered, 1u);
+  ExpectServes(&f);
 }
 
 TEST(TcpTest, AnswersThatNobodyTakesDoNotPileUp) {

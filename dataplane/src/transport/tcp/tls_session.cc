@@ -34,6 +34,7 @@ struct TlsSession::Bio {
   static int Write(BIO* bio, const char* data, int size) {
     TlsSession* session = Of(bio);
     BIO_clear_retry_flags(bio);
+    session->answered_ = true;
     const auto bytes = static_cast<size_t>(size);
     if (session->out_.size() + bytes > kOutBytes && !session->out_.empty()) {
       const Moved drained = session->Drain();

@@ -52,6 +52,8 @@ class TlsSession {
   // closed.
   const TlsFailure* failure() const { return failure_ ? &*failure_ : nullptr; }
   int error() const { return error_; }
+  // Something was computed for the peer.
+  bool answered() const { return answered_; }
 
  private:
   struct Bio;  // what OpenSSL reads from and writes to: this object
@@ -67,7 +69,8 @@ class TlsSession {
   TlsMeters* const meters_;
   bool handshaken_ = false;
   bool proven_ = false;  // bytes of the peer have come: it has accepted our certificate
-  bool end_ = false;     // the peer has closed its direction
+  bool answered_ = false;
+  bool end_ = false;  // the peer has closed its direction
   int error_ = 0;
   std::optional<TlsFailure> failure_;
   std::vector<std::byte> out_;  // records on their way

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -152,6 +153,20 @@ struct RawTls {
   Stream stream;
 };
 
+// What who connects sends first.
+std::vector<std::byte> Greeting(const Tls& tls) {
+  int ends[2];
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+  const UniqueFd ours(ends[0]), theirs(ends[1]);
+  Stream stream(ours.get(), tls.Connecting(ours.get()));
+  EXPECT_EQ(stream.Handshake().io, Io::kWantsRead);
+  std::vector<std::byte> bytes(16384);
+  const ssize_t sent = read(theirs.get(), bytes.data(), bytes.size());
+  EXPECT_GT(sent, 0);
+  bytes.resize(static_cast<size_t>(std::max<ssize_t>(sent, 0)));
+  return bytes;
+}
+
 TEST_F(TlsTest, RequestsThatComeTogetherAreAllAnsweredInOrder) {
   Fixture f({.tls = tls_.get()});
   RawTls peer(f.server->port(), *tls_);
@@ -244,16 +259,29 @@ TEST_F(TlsTest, AHandshakeThatNeverEndsIsCutOff) {
   EXPECT_TRUE(Eventually([&] { return f.server->stats().connections == 0; }));
 }
 
-TEST_F(TlsTest, ASourceThatKeepsFailingItsHandshakeIsTurnedAwayUnread) {
-  Fixture f({.gate = {.failures = {kEndsAHang, 3}}, .tls = tls_.get()});
-  for (int i = 0; i < 3; ++i) {
-    UniqueFd fd = RawConnect(f.server->port());
-    SendAll(fd.get(), HelloFrame("test"));
-    DrainUntilClosed(fd.get());
+// Who leaves when it has the answer, which is what costs.
+TEST_F(TlsTest, HandshakesThatAreLeftCountAndTheNextOnesOfTheirSourceWait) {
+  constexpr uint64_t kBurst = 5;
+  Fixture f({.gate = {.failures = {500ms, kBurst}}, .tls = tls_.get()});
+  const std::vector<std::byte> hello = Greeting(*tls_);
+  const TimePoint start = Clock::now();
+  for (uint64_t i = 0; i < 2 * kBurst; ++i) {
+    const UniqueFd left = RawConnect(f.server->port());
+    SendAll(left.get(), hello);
+    ASSERT_TRUE(*WaitFor(left.get(), POLLIN, Clock::now() + kEndsAHang)) << i;
   }
-  UniqueFd fd = RawConnect(f.server->port());
-  EXPECT_EQ(DrainUntilClosed(fd.get()), "");
-  EXPECT_EQ(f.server->stats().gate.turned_away_failures, 1u);
+  EXPECT_GE(Clock::now() - start, kBurst * 500ms) << "each after the first waits for its turn";
+  EXPECT_TRUE(Eventually([&] { return f.server->stats().gate.failures == 2 * kBurst; }));
+  ExpectServes(&f);  // last
+}
+
+TEST_F(TlsTest, HandshakesThatEndWellCostNoTurn) {
+  Fixture f({.gate = {.failures = {kEndsAHang, 1}}, .tls = tls_.get()});
+  for (int i = 0; i < 3; ++i) ExpectServes(&f);
+  { const UniqueFd nothing = RawConnect(f.server->port()); }  // as by who looks for open ports
+  EXPECT_TRUE(Eventually([&] { return f.server->stats().accepted == 4; }));
+  ExpectServes(&f);
+  EXPECT_EQ(f.server->stats().gate.failures, 0u);
 }
 
 // ---- certificates

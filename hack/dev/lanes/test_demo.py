@@ -1,0 +1,126 @@
+"""hack/lab/demo.sh: its machine gets a browser, and CI does not pass without the picture."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+LAB = Path(__file__).parents[2] / "lab"
+BROWSER = """
+    for one; do case $one in --screenshot=*) file=${one#*=};; esac; done
+    %s
+"""
+
+
+def program(folder: Path, name: str, body: str) -> None:
+    file = folder / name
+    file.write_text(f"#!/bin/bash\n{body}\n")
+    file.chmod(0o755)
+
+
+def picture(folder: Path, browser: str | None, ci: str) -> subprocess.CompletedProcess[str]:
+    """Nothing but the browser under test and what the script needs is on PATH."""
+    programs = folder / "bin"
+    programs.mkdir()
+    for name in ("bash", "dirname", "mkdir", "rm", "timeout", "printf"):
+        (programs / name).symlink_to(f"/usr/bin/{name}")
+    if browser is not None:
+        program(programs, "chromium", BROWSER % browser)
+    return subprocess.run(
+        [LAB / "picture.sh", "http://127.0.0.1:1/", folder / "new" / "page.png"],
+        env={"PATH": str(programs), "HOME": str(folder), "CI": ci},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("ci", ["", "true"])
+def test_the_browser_makes_the_picture(tmp_path: Path, ci: str) -> None:
+    done = picture(tmp_path, 'echo pixels > "$file"', ci)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "new/page.png").read_text() == "pixels\n"
+
+
+@pytest.mark.parametrize("browser", [None, "exit 1", "true"])
+@pytest.mark.parametrize(("ci", "status"), [("", 0), ("true", 1)])
+def test_without_a_picture_ci_fails(
+    tmp_path: Path, browser: str | None, ci: str, status: int
+) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/page.png").write_text("of an earlier run")
+    done = picture(tmp_path, browser, ci)
+    assert done.returncode == status, done.stderr
+    assert "no picture of " in done.stderr
+    assert not (tmp_path / "new/page.png").exists()
+
+
+def test_the_demo_installs_a_browser(tmp_path: Path) -> None:
+    program(tmp_path, "dpkg-query", "")
+    program(tmp_path, "apt-get", f'echo "$@" >> {tmp_path}/asked')
+    program(tmp_path, "id", "echo 0")
+    subprocess.run(
+        [LAB.parent / "dev/deps.sh", "--cluster"],
+        env={
+            **os.environ,
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "PEERCACHE_CACHE": str(tmp_path),
+        },
+        capture_output=True,
+        check=True,
+    )
+    wanted = (tmp_path / "asked").read_text().split()
+    assert "runc" in wanted
+    assert ("chromium" in wanted) == (
+        "ID=ubuntu" not in Path("/etc/os-release").read_text().split()
+    )
+
+
+def cluster(folder: Path, *args: str, docker: str, provider: str = "") -> str:
+    """What hack/lab/cluster/cluster prints where the docker of PATH is this script."""
+    program(folder, "docker", docker)
+    environment = {
+        **os.environ,
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "PEERCACHE_CLUSTER_DIR": str(folder / "cluster"),
+        "PROVIDER": provider,
+    }
+    done = subprocess.run(
+        [LAB / "cluster/cluster", *args],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("docker", "provider", "chosen"),
+    [
+        ("exit 0", "", "kind"),
+        ("exit 1", "", "local"),  # no engine answers
+        ('[ "$1" = info ]', "", "local"),  # nor can the image of kind be pulled
+        ("exit 0", "local", "local"),
+        ("exit 1", "kind", "kind"),
+    ],
+)
+def test_the_demo_takes_kind_where_docker_answers(
+    tmp_path: Path, docker: str, provider: str, chosen: str
+) -> None:
+    assert cluster(tmp_path, "provider", docker=docker, provider=provider) == chosen
+
+
+def test_kind_builds_no_kubernetes() -> None:
+    rows = subprocess.run(
+        ["bash", "-c", f'. {LAB}/../lib.sh; . {LAB}/cluster/toolset.sh; echo "$KIND_TOOLSET"'],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("\n")
+    programs = [row.split()[1] for row in rows if row]
+    assert sorted(programs) == ["helm", "kind", "kubectl", "mkimage"]
+    assert '"$HERE/cluster/cluster" programs' in (LAB / "demo.sh").read_text()

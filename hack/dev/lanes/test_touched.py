@@ -1,0 +1,109 @@
+"""The table of paths, held against the tree; git's word on a change, in a new repository."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from touched import TABLE, fits, parse, touched
+
+ROOT = Path(__file__).parents[3]
+ROWS = parse(TABLE.read_text())
+
+
+def tracked() -> list[str]:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return listed.stdout.splitlines()
+
+
+def lanes_of_make() -> set[str]:
+    text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    found = re.search(r"^TEST_LANES := (.*)$", text, re.MULTILINE)
+    assert found
+    return set(found[1].split())
+
+
+def test_every_line_of_the_table_is_the_first_for_some_file() -> None:
+    used = {next((p for p, _ in ROWS if fits(p, path)), None) for path in tracked()}
+    assert [pattern for pattern, _ in ROWS if pattern not in used] == []
+
+
+def test_lanes_of_the_table_are_lanes_of_make() -> None:
+    assert {lane for _, lanes in ROWS for lane in lanes} <= lanes_of_make()
+
+
+@pytest.mark.parametrize(
+    ("paths", "lanes"),
+    [
+        ([], ""),
+        (["docs/operations.md", "dataplane/python/README.md"], ""),
+        (["dataplane/fuzz/wire_fuzz.cc"], "test-fuzz"),
+        (["dataplane/src/pool/pool_test.cc"], "test-cpp test-tsan"),
+        (["operator/inject/pod.go", "dataplane/model/reclaim.pml"], "e2e test-fuzz test-model"),
+        (["hack/dev/lanes/run.py"], "all"),
+        (["Makefile"], "all"),
+        (["dataplane/fuzz/wire_fuzz.cc", "a-new-folder/file"], "all"),
+    ],
+)
+def test_what_a_change_touches(paths: list[str], lanes: str) -> None:
+    assert touched(ROWS, paths) == lanes
+
+
+def test_a_line_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="neither a comment nor"):
+        parse("docs/ test-site")
+
+
+class Repository:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.git("init", "-q")
+
+    def git(self, *arguments: str, **environment: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+        done = subprocess.run(
+            ["git", *who, *arguments],
+            cwd=self.folder,
+            env={"PATH": "/usr/bin:/bin", "HOME": str(self.folder), **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    def commit(self, path: str, seconds: int) -> str:
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(path)
+        self.git("add", ".")
+        when = f"{1_700_000_000 + seconds} +0000"
+        self.git("commit", "-qm", path, GIT_AUTHOR_DATE=when, GIT_COMMITTER_DATE=when)
+        return self.git("rev-parse", "HEAD")
+
+    def touched(self, **environment: str) -> str:
+        done = subprocess.run(
+            [sys.executable, Path(__file__).with_name("touched.py")],
+            cwd=self.folder,
+            env={"PATH": "/usr/bin:/bin", **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+
+def test_the_change_is_what_was_pushed_together(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    first = repository.commit("Makefile", 0)
+    assert repository.touched() == "all", "nothing is known of what was before"
+    middle = repository.commit("dataplane/model/reclaim.pml", 100_000)
+    repository.commit("dataplane/fuzz/fuzz.cc", 103_600)
+    assert repository.touched() == "test-fuzz test-model"
+    assert repository.touched(CHANGE_BASE=middle) == "test-fuzz"
+    assert repository.touched(CHANGE_BASE=first) == "test-fuzz test-model"
+    assert repository.touched(CHANGE_BASE="0" * 40) == "all", "no such commit"
