@@ -36,17 +36,16 @@ bool Contents::Add(const DiskPage& page, uint64_t epoch, uint64_t number, TimePo
   return true;
 }
 
-bool Contents::Progress(TimePoint now, bool flush, uint32_t* failed) {
-  bool error = false;
+std::optional<Contents::Failure> Contents::Progress(TimePoint now, bool flush) {
+  std::optional<Failure> failure;
   if (writing_ && ended_.load(std::memory_order_acquire)) {
-    error = request_.result != kBlock;
-    *failed = block_.region;
+    if (const int error = request_.error(); error != 0) failure = {block_.region, error};
     Ended();
   }
   if (!writing_ && block_.count != noted_ &&
       (flush || block_.count == kEntriesPerBlock || now >= since_ + flush_after_))
     Write(now);
-  return error;
+  return failure;
 }
 
 void Contents::Write(TimePoint now) {
@@ -62,7 +61,7 @@ void Contents::Write(TimePoint now) {
     static_cast<Contents*>(request->context)->ended_.store(true, std::memory_order_release);
   };
   if (device_->Submit(&request_)) return;
-  request_.result = 0;
+  request_.result = -ENODEV;
   ended_.store(true, std::memory_order_release);
 }
 

@@ -14,6 +14,7 @@
 
 #include <array>
 #include <atomic>
+#include <optional>
 
 #include "disk/aligned.h"
 #include "disk/catalog.h"
@@ -24,6 +25,12 @@ namespace peercache::disk {
 
 class Contents {
  public:
+  // A write that has failed.
+  struct Failure {
+    uint32_t region;
+    int error;  // errno
+  };
+
   Contents(uint64_t file_id, const Geometry& geometry, Device* device, Regions* regions,
            Duration flush_after);
 
@@ -32,8 +39,7 @@ class Contents {
   // `number` counts up.
   bool Add(const DiskPage& page, uint64_t epoch, uint64_t number, TimePoint now);
   // Takes note of a write that has ended; begins one that is due. `flush`: whatever there is, is.
-  // True: a write had failed, of the region `*failed`.
-  bool Progress(TimePoint now, bool flush, uint32_t* failed);
+  std::optional<Failure> Progress(TimePoint now, bool flush);
   // The number of the first page that was added and is in no block on the device yet.
   uint64_t FirstOwed(uint64_t otherwise) const {
     return block_.count != noted_ ? numbers_[noted_] : otherwise;

@@ -216,6 +216,23 @@ TEST_F(DiskFaultsTest, WritesThatFailTakeNoPageFromWhoReads) {
   EXPECT_EQ(device().why, "");
 }
 
+// A page is larger than a block: a write of a block is one of contents.
+TEST_F(DiskFaultsTest, AContentsBlockThatFailsSaysWhy) {
+  sim_->options.log.pause = {milliseconds(5), milliseconds(5)};
+  OpenWithPages(1);
+  sim_->disk().SetFault([&](const IoRequest& request) {
+    return request.op == IoRequest::Op::kWrite && request.bytes() == kBlock ? -ENOSPC : 0;
+  });
+  uint64_t page = 100;
+  const auto device = [&] { return sim_->tier->stats().devices[0]; };
+  EXPECT_TRUE(Eventually([&] {
+    (void)PutPage(*sim_->tier, ++page, 0, kLength);
+    return device().writes_paused;
+  }));
+  EXPECT_EQ(device().why,
+            "writes fail: No space left on device; pages are read, and new ones wait");
+}
+
 // Its pages have left by then, and are recovered; but those of the region that was being written.
 TEST_F(DiskFaultsTest, ADeviceThatWasOffForLongIsBackWithItsPages) {
   sim_->options.device.breaker.retry = {milliseconds(5), milliseconds(50)};

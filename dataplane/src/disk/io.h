@@ -14,6 +14,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -48,6 +49,11 @@ struct IoRequest {
     size_t sum = 0;
     for (int i = 0; i < parts; ++i) sum += part[i].iov_len;
     return sum;
+  }
+  // errno of what has ended; 0: all its bytes were moved.
+  int error() const {
+    if (result < 0) return static_cast<int>(-result);
+    return result == static_cast<int64_t>(bytes()) ? 0 : EIO;
   }
   void Set(Op what, void* memory, size_t size, uint64_t at) {
     op = what;

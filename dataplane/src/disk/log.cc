@@ -1,9 +1,9 @@
 #include "disk/log.h"
 
-#include <errno.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -124,8 +124,7 @@ void Log::Seal() {
   buffer.request.done = [](IoRequest* request) {
     auto* ended = static_cast<Buffer*>(request->context);
     const std::lock_guard ending(ended->log->state_);
-    if (request->result != static_cast<int64_t>(ended->used))
-      ended->error = request->result < 0 ? static_cast<int>(-request->result) : EIO;
+    ended->error = request->error();
     ended->done = true;
     --ended->log->in_flight_;
   };
@@ -271,13 +270,13 @@ void Log::NoteCommitted(TimePoint now, bool flush) {
   // What is committed and noted changes on this thread alone.
   uint64_t noted = noted_;
   const auto progress = [&](bool write) {
-    uint32_t failed = 0;
-    if (!contents_.Progress(now, write, &failed)) return;
+    const std::optional<Contents::Failure> failure = contents_.Progress(now, write);
+    if (!failure) return;
     // Its pages are found until they are given up, but not after a crash.
-    const uint64_t epoch = regions_->epoch(failed);
+    const uint64_t epoch = regions_->epoch(failure->region);
     const std::lock_guard lock(state_);
     failed_epoch_ = std::max(failed_epoch_, epoch);
-    Ended(EIO, now);
+    Ended(failure->error, now);
   };
   progress(flush);
   for (; noted != committed_; ++noted) {
