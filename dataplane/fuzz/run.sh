@@ -7,9 +7,9 @@
 #   FUZZ_SEED=0                     0: another each time; in CI 1, so that a change is not refused for what luck
 #                                   finds in code that it has not touched
 #
-# Fails when an input breaks a target, when a target ran fewer inputs than it must, and when its
-# inputs never got to one of the places that they are for ("reached 0 ..."): a fuzzer that only
-# meets refusals tests nothing.
+# Fails when an input breaks a target, and when its inputs never got to one of the places that they
+# are for ("reached 0 ..."): a fuzzer that only meets refusals tests nothing. What failed is said
+# again at the end.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,8 +17,10 @@ BUILD=build/asan
 SECONDS_EACH=${FUZZ_SECONDS:-60}
 JOBS=${FUZZ_JOBS:-2}
 SEED=${FUZZ_SEED:-${CI:+1}}
-# Less than a slow, busy machine runs; what matters is that it is not a handful.
+# On a slow, busy machine these take longer than SECONDS_EACH; what ends a target then is a hang.
 MIN_INPUTS=$((SECONDS_EACH * 2))
+HANG_SECONDS=$((SECONDS_EACH * 10 + 300))
+ERRORS=$BUILD/log/errors.txt
 
 targets=("$@")
 if [ ${#targets[@]} = 0 ]; then
@@ -28,18 +30,26 @@ fi
 
 log_of() { echo "$BUILD/log/$1.txt"; }
 
+inputs_of() { sed -nE 's/^stat::number_of_executed_units: *([0-9]+)/\1/p' "$(log_of "$1")"; }
+
 # "63211 inputs, 812 edges, 301 kept" of a log so far.
 progress() {
   sed -nE 's/^#([0-9]+).* cov: ([0-9]+) .* corp: ([0-9]+).*/\1 inputs, \2 edges, \3 kept/p' "$(log_of "$1")" | tail -1
 }
 
 start() {
+  fuzz "$1" -max_total_time="$SECONDS_EACH" || return
+  [ "$(inputs_of "$1")" -ge "$MIN_INPUTS" ] ||
+    fuzz "$1" -runs="$MIN_INPUTS" -max_total_time="$HANG_SECONDS"
+}
+
+fuzz() {
   local name=$1 new=$BUILD/corpus/$1 found=$BUILD/found/$1 kept=()
-  mkdir -p "$new" "$found" "$BUILD/log"
+  mkdir -p "$new" "$found"
   [ ! -d "fuzz/corpus/$name" ] || kept=("fuzz/corpus/$name")
   # New inputs go to the first folder, which is not part of the repository. The limits: a server that
   # takes a minute hangs; nothing that an input asks for may cost hundreds of megabytes.
-  "$BUILD/fuzz/fuzz_$name" -seed="${SEED:-0}" -max_total_time="$SECONDS_EACH" -timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=256 \
+  "$BUILD/fuzz/fuzz_$name" -seed="${SEED:-0}" "${@:2}" -timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=256 \
     -max_len=8192 -print_final_stats=1 -artifact_prefix="$found/" "$new" "$BUILD/fuzz/seeds/$name" "${kept[@]}" \
     >"$(log_of "$name")" 2>&1
 }
@@ -59,9 +69,9 @@ check() {
     fi
     return 1
   fi
-  inputs=$(sed -nE 's/^stat::number_of_executed_units: *([0-9]+)/\1/p' "$log")
+  inputs=$(inputs_of "$name")
   if [ "${inputs:-0}" -lt "$MIN_INPUTS" ]; then
-    echo "error: fuzz_$name ran ${inputs:-0} inputs in $SECONDS_EACH s, fewer than $MIN_INPUTS; see dataplane/$log" >&2
+    echo "error: fuzz_$name ran ${inputs:-0} inputs in $HANG_SECONDS s, fewer than $MIN_INPUTS; see dataplane/$log" >&2
     return 1
   fi
   unreached=$(sed -nE 's/^reached 0 (.*)/\1/p' "$log" | paste -sd, | sed 's/,/, /g')
@@ -75,6 +85,8 @@ check() {
 declare -A running=()   # pid -> target
 queue=("${targets[@]}")
 failed=0
+mkdir -p "$BUILD/log"
+: >"$ERRORS"
 started=$SECONDS
 said=$SECONDS
 while [ ${#queue[@]} -gt 0 ] || [ ${#running[@]} -gt 0 ]; do
@@ -88,7 +100,7 @@ while [ ${#queue[@]} -gt 0 ] || [ ${#running[@]} -gt 0 ]; do
     kill -0 "$pid" 2>/dev/null && continue
     status=0
     wait "$pid" || status=$?
-    check "${running[$pid]}" "$status" || failed=1
+    check "${running[$pid]}" "$status" 2> >(tee -a "$ERRORS" >&2) || failed=1
     unset "running[$pid]"
   done
   if [ $((SECONDS - said)) -ge 20 ]; then
@@ -98,5 +110,5 @@ while [ ${#queue[@]} -gt 0 ] || [ ${#running[@]} -gt 0 ]; do
     done
   fi
 done
-[ "$failed" = 0 ] || exit 1
+[ "$failed" = 0 ] || { cat "$ERRORS" >&2; exit 1; }
 echo "==> ${#targets[@]} fuzz targets, $SECONDS_EACH s each: nothing found in $((SECONDS - started)) s"
