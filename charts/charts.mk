@@ -28,4 +28,4 @@ test-render: ## What Helm and kustomize render, compared
 test-chart-upgrade: ## Helm installs and upgrades the chart on a real kube-apiserver
 	@echo "==> Helm on a real kube-apiserver"
 	@bin=$(TOOLS_BIN) && PATH="$$bin:$$PATH" KUBEBUILDER_ASSETS="$$bin" $(GO_BUILD_ENV) \
-		$(call go_test,-tags 'render envtest' -timeout 15m,./charts)
+		$(call go_test,-tags 'render envtest',./charts)

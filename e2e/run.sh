@@ -72,4 +72,4 @@ cd "$HERE"
 # The specs whose containers, or they, have that name: nothing in it is special to a regular expression then.
 # shellcheck disable=SC2001
 [ -z "${ONLY:-}" ] || set -- "-ginkgo.focus=$(sed 's/[^[:alnum:]_]/[&]/g' <<<"$ONLY")" "$@"
-exec "$PEERCACHE_CACHE/e2e.test" -test.timeout 40m -test.v -ginkgo.junit-report="$ARTIFACTS/junit.xml" "$@"
+exec "$PEERCACHE_CACHE/e2e.test" -test.timeout 60m -test.v -ginkgo.junit-report="$ARTIFACTS/junit.xml" "$@"

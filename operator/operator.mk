@@ -97,8 +97,8 @@ test-envtest: ## Go tests on a real kube-apiserver; KUBEBUILDER_ASSETS
 	@echo "==> Go tests on a real kube-apiserver"
 	@assets="$${KUBEBUILDER_ASSETS:-$$(hack/lab/cluster/build.sh $(KUBERNETES_TOOLS))}" && status=0 && \
 		export KUBEBUILDER_ASSETS="$$assets" $(GO_BUILD_ENV) && \
-		{ $(call go_test,-tags envtest -timeout 15m,./api/... ./internal/apiserver ./operator/... ./kubectl/...) || status=1; } && \
-		{ $(if $(ONLY),true,go -C hack/lab/recipes test -tags envtest -timeout 15m ./...) || status=1; } && exit $$status
+		{ $(call go_test,-tags envtest,./api/... ./internal/apiserver ./operator/... ./kubectl/...) || status=1; } && \
+		{ $(if $(ONLY),true,go -C hack/lab/recipes test $(GO_TEST_TIMEOUT) -tags envtest ./...) || status=1; } && exit $$status
 
 # Where `make scale` leaves its result, its chart and the operator's logs.
 SCALE_OUT ?= operator/build/scale

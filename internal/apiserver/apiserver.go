@@ -23,8 +23,8 @@ const Assets = "KUBEBUILDER_ASSETS"
 
 const tries = 4
 
-// For a busy machine: a start that is as slow is no faster when it begins anew.
-const startTimeout, stopTimeout = 2 * time.Minute, time.Minute
+// These end what hangs: on a busy machine a start takes minutes, and is no faster when it begins anew.
+const startTimeout, stopTimeout = 10 * time.Minute, time.Minute
 
 // Start starts what build makes, and returns it with the administrator's configuration. Whoever calls it stops it.
 //
@@ -38,6 +38,7 @@ func Start(build func() *envtest.Environment) (*envtest.Environment, *rest.Confi
 			return nil, nil, err
 		}
 		environment.ControlPlaneStartTimeout, environment.ControlPlaneStopTimeout = startTimeout, stopTimeout
+		environment.CRDInstallOptions.MaxTime = startTimeout
 		config, err := environment.Start()
 		if err == nil {
 			return environment, config, nil
