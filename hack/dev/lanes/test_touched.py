@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from touched import TABLE, fits, parse, touched
+from touched import COSTS, MOST_SECONDS, TABLE, chosen, costs, fits, parse, touched
 
 ROOT = Path(__file__).parents[3]
 ROWS = parse(TABLE.read_text())
+SECONDS = costs(COSTS.read_text())
 
 
 def tracked() -> list[str]:
@@ -34,7 +35,19 @@ def test_every_line_of_the_table_is_the_first_for_some_file() -> None:
 
 
 def test_lanes_of_the_table_are_lanes_of_make() -> None:
-    assert {lane for _, lanes in ROWS for lane in lanes} <= lanes_of_make()
+    assert {lane for _, lanes in ROWS for lane in lanes} | SECONDS.keys() <= lanes_of_make()
+
+
+def test_each_lane_with_two_lengths_has_a_cost_that_fits() -> None:
+    """The recipe of such a lane asks for its length: $(call short,...)."""
+    two = set()
+    asks = ("call short", "call run_preset", "short_pytest)")
+    for makefile in ROOT.rglob("*.mk"):
+        for recipe in makefile.read_text().split("\n.PHONY: ")[1:]:
+            if any(word in recipe for word in asks):
+                two.add(recipe.split()[0])
+    assert two & lanes_of_make() == set(SECONDS)
+    assert max(SECONDS.values()) <= MOST_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -45,13 +58,32 @@ def test_lanes_of_the_table_are_lanes_of_make() -> None:
         (["dataplane/fuzz/wire_fuzz.cc"], "test-fuzz"),
         (["dataplane/src/pool/pool_test.cc"], "test-cpp test-tsan"),
         (["operator/inject/pod.go", "dataplane/model/reclaim.pml"], "e2e test-fuzz test-model"),
-        (["hack/dev/lanes/run.py"], "all"),
-        (["Makefile"], "all"),
-        (["dataplane/fuzz/wire_fuzz.cc", "a-new-folder/file"], "all"),
+        (["hack/dev/lanes/run.py"], None),
+        (["Makefile"], None),
+        (["dataplane/fuzz/wire_fuzz.cc", "a-new-folder/file"], None),
+        (None, None),
     ],
 )
-def test_what_a_change_touches(paths: list[str], lanes: str) -> None:
-    assert touched(ROWS, paths) == lanes
+def test_what_a_change_touches(paths: list[str] | None, lanes: str | None) -> None:
+    assert touched(ROWS, paths) == (None if lanes is None else set(lanes.split()))
+
+
+@pytest.mark.parametrize(
+    ("lanes", "fit", "left"),
+    [
+        (set(), "", ""),
+        ({"a"}, "a", ""),
+        ({"a", "b", "one-length"}, "a", "b"),
+        ({"a", "b", "c"}, "a c", "b"),
+        ({"b", "c"}, "b c", ""),
+        (None, "a c", "b"),
+    ],
+)
+def test_what_fits_is_chosen_in_the_order_of_the_table(
+    lanes: set[str] | None, fit: str, left: str
+) -> None:
+    seconds = {"a": 400, "b": 500, "c": 100}
+    assert chosen(lanes, seconds) == (fit.split(), left.split())
 
 
 def test_a_line_that_is_none_is_refused() -> None:
@@ -100,10 +132,11 @@ class Repository:
 def test_the_change_is_what_was_pushed_together(tmp_path: Path) -> None:
     repository = Repository(tmp_path)
     first = repository.commit("Makefile", 0)
-    assert repository.touched() == "all", "nothing is known of what was before"
+    whole = " ".join(chosen(None, SECONDS)[0])
+    assert repository.touched() == whole, "nothing is known of what was before"
     middle = repository.commit("dataplane/model/reclaim.pml", 100_000)
     repository.commit("dataplane/fuzz/fuzz.cc", 103_600)
-    assert repository.touched() == "test-fuzz test-model"
+    assert repository.touched() == "test-fuzz"
     assert repository.touched(CHANGE_BASE=middle) == "test-fuzz"
-    assert repository.touched(CHANGE_BASE=first) == "test-fuzz test-model"
-    assert repository.touched(CHANGE_BASE="0" * 40) == "all", "no such commit"
+    assert repository.touched(CHANGE_BASE=first) == "test-fuzz"
+    assert repository.touched(CHANGE_BASE="0" * 40) == whole, "no such commit"

@@ -1,8 +1,12 @@
-"""Prints the lanes whose inputs a change touches, for FULL: CI runs these at full length.
+"""Prints for FULL the lanes that CI runs at full length: those whose inputs a change touches.
+
+Of these it prints what fits in ten minutes (full.txt), and says on stderr what is left to the run of
+every night. A change of the data plane touches nearly all: a run of all at full length takes longer
+than anybody waits for.
 
 The change is what HEAD has beyond $CHANGE_BASE. Without that it is the commits of the last twelve
-hours before HEAD's: those that are pushed together. Prints "all" where a path is in no line of
-touched.txt, and where the change is not known, as in a shallow clone.
+hours before HEAD's: those that are pushed together. All lanes are touched where a path is in no line
+of touched.txt, and where the change is not known, as in a shallow clone.
 """
 
 from __future__ import annotations
@@ -14,7 +18,8 @@ import sys
 from pathlib import Path
 
 TABLE = Path(__file__).with_name("touched.txt")
-ALL = "all"
+COSTS = Path(__file__).with_name("full.txt")
+MOST_SECONDS = 600
 PUSHED_TOGETHER_SECONDS = 12 * 3600
 
 
@@ -30,19 +35,37 @@ def parse(text: str) -> list[tuple[str, list[str]]]:
     return rows
 
 
+def costs(text: str) -> dict[str, int]:
+    """Seconds of each lane. Raises ValueError for a line that is no `LANE SECONDS`."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return {lane: int(seconds) for lane, seconds in (line.split() for line in lines)}
+
+
 def fits(pattern: str, path: str) -> bool:
     return fnmatch.fnmatchcase(path, pattern + "*" if pattern.endswith("/") else pattern)
 
 
-def touched(rows: list[tuple[str, list[str]]], paths: list[str]) -> str:
-    """The lanes for these paths, in the order of their names, or "all"."""
+def touched(rows: list[tuple[str, list[str]]], paths: list[str] | None) -> set[str] | None:
+    """The lanes for these paths; None: all."""
     lanes: set[str] = set()
-    for path in paths:
+    for path in paths or []:
         row = next((row for row in rows if fits(row[0], path)), None)
         if row is None:
-            return ALL
+            return None
         lanes.update(row[1])
-    return " ".join(sorted(lanes))
+    return None if paths is None else lanes
+
+
+def chosen(lanes: set[str] | None, seconds: dict[str, int]) -> tuple[list[str], list[str]]:
+    """Of these lanes the ones that fit, and those with a full length that do not."""
+    fit: list[str] = []
+    left: list[str] = []
+    room = MOST_SECONDS
+    for lane, cost in seconds.items():
+        if lanes is None or lane in lanes:
+            (fit if cost <= room else left).append(lane)
+            room -= cost if cost <= room else 0
+    return fit, left
 
 
 def git(*arguments: str) -> str:
@@ -64,8 +87,10 @@ def changed() -> list[str] | None:
 
 
 def main() -> None:
-    paths = changed()
-    print(ALL if paths is None else touched(parse(TABLE.read_text()), paths))
+    fit, left = chosen(touched(parse(TABLE.read_text()), changed()), costs(COSTS.read_text()))
+    print(" ".join(fit))
+    if left:
+        print(f"left to the run of every night at full length: {' '.join(left)}", file=sys.stderr)
 
 
 if __name__ == "__main__":
