@@ -20,7 +20,9 @@ import (
 )
 
 func labelledNode(name string, labels ...string) *corev1.Node {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		corev1.LabelHostname: name, corev1.LabelOSStable: "linux",
+	}}}
 	for _, label := range labels {
 		key, value, _ := strings.Cut(label, "=")
 		node.Labels[key] = value

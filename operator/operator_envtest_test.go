@@ -240,7 +240,9 @@ func testPreflight(t *testing.T, c client.Client) {
 	change(func(s *v1alpha1.PeerCacheClusterSpec) { s.Rails = nil })
 	testenv.Eventually(t, reason("DevicesAvailable", "NoMachines"))
 	t.Log("a machine that joins is seen at once")
-	machine := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{"test": namespace}}}
+	machine := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{
+		"test": namespace, corev1.LabelOSStable: "linux",
+	}}}
 	if err := c.Create(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}

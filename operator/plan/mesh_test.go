@@ -2,17 +2,24 @@
 
 package plan
 
-import "testing"
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+)
 
 func TestMembersAreInNoServiceMesh(t *testing.T) {
-	template := mustPlan(t, testCluster()).DaemonSets[0].Spec.Template
-	for key, want := range outOfMeshesLabels {
-		if got := template.Labels[key]; got != want {
-			t.Errorf("label %s is %q", key, got)
+	node, removal := mustPlanRemoval(t, inFolder("/run/pool"))
+	for _, daemonSet := range []*appsv1.DaemonSet{node, removal} {
+		template := daemonSet.Spec.Template
+		for key, want := range outOfMeshesLabels {
+			if got := template.Labels[key]; got != want {
+				t.Errorf("%s: label %s is %q", daemonSet.Name, key, got)
+			}
 		}
-	}
-	if got := template.Annotations["linkerd.io/inject"]; got != "disabled" {
-		t.Errorf("linkerd.io/inject is %q", got)
+		if got := template.Annotations["linkerd.io/inject"]; got != "disabled" {
+			t.Errorf("%s: linkerd.io/inject is %q", daemonSet.Name, got)
+		}
 	}
 }
 

@@ -12,14 +12,15 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
+// linux is in each selector: no image runs on Windows, whose machines a cluster without a selector would have, too.
+var linux = map[string]string{corev1.LabelOSStable: "linux"}
+
 // nodeSelector is the selector of the cluster and of the group's pool.
 func nodeSelector(spec v1alpha1.PeerCacheClusterSpec, group Group) map[string]string {
-	if group.Pool == nil {
-		return spec.Nodes.Selector
+	selector := over(linux, spec.Nodes.Selector)
+	if group.Pool != nil {
+		maps.Copy(selector, group.Pool.Selector)
 	}
-	selector := map[string]string{}
-	maps.Copy(selector, spec.Nodes.Selector)
-	maps.Copy(selector, group.Pool.Selector)
 	return selector
 }
 

@@ -61,12 +61,12 @@ func TestNodePools(t *testing.T) {
 		labels, annotations map[string]string
 		resources           map[string]string
 	}{
-		{gpu, map[string]string{"cache": "yes", "gpu": "yes"}, "all gpu", "1Gi", "off", "auto",
+		{gpu, map[string]string{"kubernetes.io/os": "linux", "cache": "yes", "gpu": "yes"}, "all gpu", "1Gi", "off", "auto",
 			"/run/peercache/numa0.sock", "$(NODE_NAME).numa0",
 			map[string]string{v1alpha1.LabelCluster: "demo", v1alpha1.LabelGroup: "numa0", v1alpha1.LabelPool: "gpu"},
 			map[string]string{"k8s.v1.cni.cncf.io/networks": `[{"name":"rail0","namespace":"default"}]`},
 			map[string]string{"cpu": "1", "memory": "1543Mi", "rdma/hca_rail0": "1"}},
-		{disk, map[string]string{"cache": "yes", "disk": "yes"}, "all", "8Gi", "2Mi", "tcp",
+		{disk, map[string]string{"kubernetes.io/os": "linux", "cache": "yes", "disk": "yes"}, "all", "8Gi", "2Mi", "tcp",
 			"/run/peercache/default.sock", "$(NODE_NAME).default",
 			map[string]string{v1alpha1.LabelCluster: "demo", v1alpha1.LabelGroup: "default", v1alpha1.LabelPool: "disk"},
 			nil, map[string]string{"cpu": "4", "memory": "1064Mi", "hugepages-2Mi": "8Gi"}},

@@ -62,6 +62,11 @@ func (g Group) buildPoolRemoval(cluster *v1alpha1.PeerCacheCluster, node corev1.
 	}
 	labels := maps.Clone(meta.Labels)
 	maps.Copy(labels, selector)
+	template := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec:       g.poolRemovalPod(cluster, node, image),
+	}
+	keepOutOfMeshes(&template.ObjectMeta)
 	all := intstr.FromString("100%")
 	return &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
@@ -73,10 +78,7 @@ func (g Group) buildPoolRemoval(cluster *v1alpha1.PeerCacheCluster, node corev1.
 				RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &all, MaxSurge: new(intstr.FromInt32(0))},
 			},
 			RevisionHistoryLimit: new(int32(1)),
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       g.poolRemovalPod(cluster, node, image),
-			},
+			Template:             template,
 		},
 	}
 }

@@ -108,7 +108,7 @@ func devicePluginPod(cluster *v1alpha1.PeerCacheCluster, image string) corev1.Po
 		AutomountServiceAccountToken: new(false),
 		ServiceAccountName:           serviceAccountName(cluster.Name),
 		ImagePullSecrets:             spec.ImagePullSecrets,
-		NodeSelector:                 spec.Nodes.Selector,
+		NodeSelector:                 over(linux, spec.Nodes.Selector),
 		Tolerations:                  spec.Nodes.Tolerations,
 		Affinity:                     machinesWithRails(spec),
 		Containers: []corev1.Container{{

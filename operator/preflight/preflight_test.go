@@ -48,7 +48,9 @@ func shared(name, device string) v1alpha1.Rail {
 // machine returns a machine with 8 cores and 16 GiB, and with extra resources as "name=amount".
 func machine(name string, extra ...string) corev1.Node {
 	node := corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"name": name, "cache": "yes"}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			"name": name, "cache": "yes", corev1.LabelOSStable: "linux",
+		}},
 		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
 			"cpu": resource.MustParse("8"), "memory": resource.MustParse("16Gi"),
 		}},
@@ -82,6 +84,8 @@ func expect(t *testing.T, report Report, kind, want, says string) {
 
 func TestDevicesAvailable(t *testing.T) {
 	twoGroups := rails(shared("a", "rdma/a"), shared("b", "rdma/b"))
+	windows := machine("w")
+	windows.Labels[corev1.LabelOSStable] = "windows"
 	tests := []struct {
 		name       string
 		edits      []edit
@@ -90,6 +94,7 @@ func TestDevicesAvailable(t *testing.T) {
 	}{
 		{"nothing there", nil, nil, "Unknown/NoMachines", "no Kubernetes node"},
 		{"one", nil, []corev1.Node{machine("m")}, "True/Available", "1 machine offers what its members request"},
+		{"one beside one of Windows", nil, []corev1.Node{machine("m"), windows}, "True/Available", "1 machine offers"},
 		{"two", []edit{twoGroups}, []corev1.Node{machine("m", "rdma/a=1", "rdma/b=9"), machine("n", "rdma/a=1", "rdma/b=9")},
 			"True/Available", "2 machines offer what their members request"},
 		{"no device", []edit{twoGroups}, []corev1.Node{machine("n", "rdma/a=1", "rdma/b=1"), machine("m", "rdma/a=1")},

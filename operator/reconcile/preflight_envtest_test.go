@@ -27,7 +27,7 @@ import (
 func (b *bench) machine(name string, allocatable corev1.ResourceList) {
 	b.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name: b.namespace + "-" + name, Labels: map[string]string{"test": b.namespace},
+		Name: b.namespace + "-" + name, Labels: map[string]string{"test": b.namespace, corev1.LabelOSStable: "linux"},
 	}}
 	b.must(b.Create(b.Context(), node))
 	b.Cleanup(func() {

@@ -284,7 +284,7 @@ func TestUnwantedFieldsAreRemoved(t *testing.T) {
 	})
 	b.pass()
 	pod := b.daemonSet("default").Spec.Template.Spec
-	if len(pod.NodeSelector) != 1 || pod.PriorityClassName != "" {
+	if _, left := pod.NodeSelector["b"]; left || pod.PriorityClassName != "" {
 		t.Errorf("selector %v and priority %q are left over", pod.NodeSelector, pod.PriorityClassName)
 	}
 }
