@@ -123,11 +123,12 @@ test-hostile: build-dataplane ## Attacks on real nodes, as a table: attack, boun
 	@dataplane/python/test.sh -q "$${ONLY:-python/tests/hostile}"
 
 .PHONY: test-kill
-test-kill: ## Kill processes at 80 random points (FULL=1: 450), check every byte
+test-kill: ## Kill processes at 110 random points (FULL=1: 650), check every byte
 	@echo "==> kill -9 at random points"
 	@$(call configure_and_build,asan,build/asan --target pool_test node_integration_test peercached)
 	@PEERCACHE_KILL_ROUNDS=$(call short,30,200) dataplane/build/asan/pool_test --gtest_filter='AdoptionKillTest.*'
 	@PEERCACHE_KILL_ROUNDS=$(call short,10,50) dataplane/build/asan/node_integration_test --gtest_filter='RestartTest.Whenever*'
+	@PEERCACHE_KILL_ROUNDS=$(call short,30,200) dataplane/build/asan/node_integration_test --gtest_filter='RestartOptionsTest.*'
 	@PEERCACHE_KILL_ROUNDS=$(call short,40,200) dataplane/build/asan/node_integration_test --gtest_filter='DiskKillTest.*'
 
 .PHONY: test-dashboard

@@ -1,8 +1,6 @@
 // Nodes whose pool is a file: what an engine, and the other nodes, have of them after a restart.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -11,11 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "node/integration/node_process_testing.h"
 #include "node/integration/node_testing.h"
-#include "transport/tcp/tcp_testing.h"
-#include "wire/messages.h"
-#include "wire/stream.h"
+#include "node/integration/restart_testing.h"
 
 namespace peercache {
 namespace {
@@ -24,42 +19,14 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 using testing::Eventually;
 using testing::NodeProcess;
+using testing::Restarted;
+using testing::SlowReader;
 using testing::TempDir;
 using testing::TestCluster;
 using testing::TestEngine;
 
-constexpr size_t kPage = 64 << 10, kPages = 64;
+constexpr size_t kPage = testing::kRestartedPage, kPages = 64;
 constexpr auto kSoon = testing::kEndsAHang;
-
-// A node that is started, ended and started again with the same options.
-class Restarted {
- public:
-  explicit Restarted(const char* pool_size = "32Mi")
-      : options_({"node-id=a", "cluster=test", "bind-addr=127.0.0.1",
-                  "peer-port=" + std::to_string(port_), "http=off", "socket=" + socket(),
-                  "pool-file=" + memory_.path(), "huge-pages=off", "transport=tcp", "lease-ms=100",
-                  "checksums=all", std::string("pool-size=") + pool_size}) {}
-
-  void Start() {
-    process_ = std::make_unique<NodeProcess>(options_);
-    ASSERT_TRUE(Eventually(kSoon, [&] { return ConnectUnix(socket()).ok(); }));
-  }
-  // From the next start on.
-  void Set(const std::string& option, const std::string& value) {
-    *std::ranges::find_if(options_, [&](const std::string& o) {
-      return o.starts_with(option + "=");
-    }) = option + "=" + value;
-  }
-  void End(int signal) { process_->End(signal); }
-  std::string socket() const { return dir_.path() + "/a.sock"; }
-  uint16_t port() const { return port_; }
-
- private:
-  const uint16_t port_ = TestCluster::FreePort();
-  TempDir dir_, memory_{"/dev/shm"};
-  std::vector<std::string> options_;
-  std::unique_ptr<NodeProcess> process_;
-};
 
 TEST(RestartTest, AnEngineGoesOnWithThePagesOfANodeThatWasKilled) {
   for (const int signal : {SIGKILL, SIGTERM}) {
@@ -93,58 +60,6 @@ TEST(RestartTest, AFaultOrOtherOptionsLeaveNothing) {
   ASSERT_TRUE(Eventually(kSoon, [&] { return engine.Set(2000, 8) == 8; }));
   EXPECT_EQ(engine.Get(1000, 8).hits, 0u);
 }
-
-// A peer that asks for pages and comes to the answer late: until then it lies in its queue, by
-// reference to the pool's memory.
-class SlowReader {
- public:
-  explicit SlowReader(uint16_t port) : socket_(testing::RawConnect(port)) {
-    Send(MessageType::kHello, [](FrameWriter* w) { Hello{"test", "", 1, 1}.Encode(w); });
-    (void)Receive();
-  }
-  // False: nobody has told it where the page is.
-  bool Ask(uint64_t page) {
-    const Key key = testing::KeyOf(page);
-    Send(MessageType::kLookup, [&](FrameWriter* w) { EncodeLookup(1, {}, {{key}}, w); });
-    FrameReader body(Receive());
-    std::vector<Record> records;
-    std::vector<OtherRecord> others;
-    if (!DecodeRecords(&body, &records, &others) || records.at(0).node == 0) return false;
-    const Record& r = records[0];
-    const ReadItem item{r.offset, r.generation, r.length, 0, key};
-    asked_ = Clock::now();
-    Send(MessageType::kRead, [&](FrameWriter* w) { EncodeRead(r.incarnation, {{item}}, w); });
-    return Eventually(kSoon, [&] {
-      int there = 0;
-      return ioctl(socket_.get(), FIONREAD, &there) == 0 &&
-             there >= static_cast<int>(sizeof(FrameHeader) + kPage);
-    });
-  }
-  TimePoint asked() const { return asked_; }
-  // The answer's last bytes are the page.
-  std::vector<std::byte> Take() const {
-    std::vector<std::byte> answer(2 * kPage);
-    const ssize_t n = recv(socket_.get(), answer.data(), answer.size(), 0);
-    if (n < static_cast<ssize_t>(kPage)) return {};
-    return {answer.begin() + n - kPage, answer.begin() + n};
-  }
-
- private:
-  void Send(MessageType type, const std::function<void(FrameWriter*)>& fill) {
-    FrameWriter w;
-    w.Start(type, 1);
-    fill(&w);
-    testing::SendAll(socket_.get(), w.Finish());
-  }
-  std::span<const std::byte> Receive() {
-    EXPECT_TRUE(ReceiveFrame(socket_.get(), Clock::now() + kSoon, &frame_).ok());
-    return frame_.body;
-  }
-
-  UniqueFd socket_;
-  ReceivedFrame frame_;
-  TimePoint asked_{};
-};
 
 TEST(RestartTest, AShorterLeaseLeavesAloneWhatReadersWereSentUnderTheLongerOne) {
   constexpr auto kLonger = 60s;
