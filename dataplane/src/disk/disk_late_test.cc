@@ -6,6 +6,7 @@
 #include <sys/file.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/fd.h"
 #include "disk/device_file.h"
@@ -166,8 +167,13 @@ TEST(DiskLate, ADriveThatIsOffMeanwhileHasTheRangeToo) {
   EXPECT_FALSE(on(1));
   sim.disk(1).SetFault({});
   ASSERT_TRUE(Eventually([&] { return on(1); }));
-  for (uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(PutInTime(*sim.tier, i, 0, kLength, kTag));
-  ASSERT_TRUE(sim.tier->Flush(Clock::now() + kEndsAHang).ok());
+  // While a drive has no region to fill, its pages go to the other one.
+  DiskPage found;
+  for (uint64_t i = 0; found.length == 0 || found.at.device != 1; ++i) {
+    ASSERT_TRUE(PutInTime(*sim.tier, i, 0, kLength, kTag));
+    ASSERT_TRUE(sim.tier->Flush(Clock::now() + kEndsAHang).ok());
+    sim.tier->Find(std::array{KeyOf(i)}, std::span(&found, 1));
+  }
   sim.tier.reset();
   sim.options.paths = {both[1]};
   ASSERT_TRUE(sim.Open().ok());
