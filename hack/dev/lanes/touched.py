@@ -1,12 +1,12 @@
 """Prints for FULL the lanes that CI runs at full length: those whose inputs a change touches.
 
-Of these it prints what fits in ten minutes (full.txt), and says on stderr what is left to the run of
-every night. A change of the data plane touches nearly all: a run of all at full length takes longer
-than anybody waits for.
+Of these it prints what fits in ten minutes (full.txt), and says on stderr what is left to the run
+of every night. A change of the data plane touches nearly all: a run of all at full length takes
+longer than anybody waits for.
 
 The change is what HEAD has beyond $CHANGE_BASE. Without that it is the commits of the last twelve
-hours before HEAD's: those that are pushed together. All lanes are touched where a path is in no line
-of touched.txt, and where the change is not known, as in a shallow clone.
+hours before HEAD's: those that are pushed together. All lanes are touched where a path is in no
+line of touched.txt, and where the change is not known, as in a shallow clone.
 """
 
 from __future__ import annotations
