@@ -2,7 +2,7 @@
 // sets, evicts, clears and reuses. What the next one takes over are whole pages that were in
 // service; and of those that were in service and not about to go it takes over all.
 //
-// PEERCACHE_KILL_ROUNDS: how often (200 in make test-stress).
+// PEERCACHE_KILL_ROUNDS: how often (200 in make test-kill FULL=1).
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>

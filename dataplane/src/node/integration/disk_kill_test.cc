@@ -2,12 +2,11 @@
 // has no wrong byte and no cleared page, and it has what was set more than a second before the
 // kill.
 //
-// PEERCACHE_KILL_ROUNDS: how often.
+// PEERCACHE_KILL_ROUNDS: how often (node_process_testing.h).
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <thread>
@@ -120,8 +119,7 @@ class Load {
 };
 
 TEST(DiskKillTest, WheneverANodeIsKilledUnderLoadItsPagesAreRightAndThoseOnDiskThere) {
-  const char* given = getenv("PEERCACHE_KILL_ROUNDS");
-  const int rounds = given == nullptr ? 4 : atoi(given);
+  const int rounds = testing::KillRounds();
   std::random_device device;
   const uint64_t seed = device();
   SCOPED_TRACE(seed);

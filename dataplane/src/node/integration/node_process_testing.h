@@ -13,6 +13,12 @@
 
 namespace peercache::testing {
 
+// How often a test kills one: PEERCACHE_KILL_ROUNDS, or a few times.
+inline int KillRounds() {
+  const char* given = getenv("PEERCACHE_KILL_ROUNDS");
+  return given == nullptr ? 4 : atoi(given);
+}
+
 // peercached, as it lies beside this program. Ends with this object.
 class NodeProcess {
  public:

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <random>
 #include <thread>
 
@@ -34,8 +33,7 @@ struct Sent {
 // PEERCACHE_KILL_ROUNDS: how often. No round waits for room, of which there is little while much
 // rests.
 TEST(RestartOptionsTest, WheneverANodeIsKilledAndComesBackWithOtherOptionsReadersHaveTheirBytes) {
-  const char* given = getenv("PEERCACHE_KILL_ROUNDS");
-  const int rounds = given == nullptr ? 4 : atoi(given);
+  const int rounds = testing::KillRounds();
   std::random_device device;
   const uint64_t seed = device();
   SCOPED_TRACE(seed);

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -94,10 +93,9 @@ TEST(RestartTest, AShorterLeaseLeavesAloneWhatReadersWereSentUnderTheLongerOne) 
   }
 }
 
-// PEERCACHE_KILL_ROUNDS: how often.
+// PEERCACHE_KILL_ROUNDS: how often (node_process_testing.h).
 TEST(RestartTest, WheneverANodeIsKilledUnderLoadItsPagesAreRightAndThere) {
-  const char* given = getenv("PEERCACHE_KILL_ROUNDS");
-  const int rounds = given == nullptr ? 4 : atoi(given);
+  const int rounds = testing::KillRounds();
   constexpr size_t kBatch = 8, kRecent = 32;
   Restarted node("16Mi");
   std::random_device device;
