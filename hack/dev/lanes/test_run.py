@@ -414,24 +414,23 @@ def test_a_lane_begins_when_its_build_has_ended_and_others_go_on(lanes: Lanes) -
     assert rows == ["test-python", "build-cpp", "test-cpp", "test-fuzz"]
 
 
-def test_a_lane_does_not_begin_after_its_build_has_failed(lanes: Lanes) -> None:
-    lanes.add("build-tsan", "sleep 1; echo 'no such type'; exit 1")
-    lanes.prints("test-python", "", 0)
-    lanes.prints("test-tsan", "", 0)
-    done = lanes.run("build-tsan", "test-python", "test-tsan")
+@pytest.mark.parametrize(
+    ("beside", "says", "then", "after"),
+    [
+        ("build-tsan", "no such type", "test-python", "test-tsan"),
+        ("ratio-rdma", "ratio outside of 0.93", "test-checks", "test-rdma"),
+    ],
+)
+def test_neither_a_builds_lane_nor_guests_begin_after_a_failure_beside(
+    lanes: Lanes, beside: str, says: str, then: str, after: str
+) -> None:
+    lanes.add(beside, f"sleep 1; echo '{says}'; exit 1")
+    lanes.prints(then, "", 0)
+    lanes.prints(after, "", 0)
+    done = lanes.run(beside, then, after)
     assert done.returncode == 1
-    assert "no such type" in done.stdout
-    assert "test-tsan" not in lanes.tried
-
-
-def test_guests_do_not_begin_after_a_failure_beside(lanes: Lanes) -> None:
-    lanes.add("ratio-rdma", "sleep 1; echo 'ratio outside of 0.93'; exit 1")
-    lanes.prints("test-checks", "", 0)
-    lanes.prints("test-rdma", "", 0)
-    done = lanes.run("ratio-rdma", "test-checks", "test-rdma")
-    assert done.returncode == 1
-    assert "ratio outside" in done.stdout
-    assert "test-rdma" not in lanes.tried
+    assert says in done.stdout
+    assert after not in lanes.tried
 
 
 def test_a_build_that_fails_beside_ends_the_run_and_is_not_tried_again(lanes: Lanes) -> None:

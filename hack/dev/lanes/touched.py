@@ -47,13 +47,15 @@ def fits(pattern: str, path: str) -> bool:
 
 def touched(rows: list[tuple[str, list[str]]], paths: list[str] | None) -> set[str] | None:
     """The lanes for these paths; None: all."""
+    if paths is None:
+        return None
     lanes: set[str] = set()
-    for path in paths or []:
+    for path in paths:
         row = next((row for row in rows if fits(row[0], path)), None)
         if row is None:
             return None
         lanes.update(row[1])
-    return None if paths is None else lanes
+    return lanes
 
 
 def chosen(lanes: set[str] | None, seconds: dict[str, int]) -> tuple[list[str], list[str]]:
