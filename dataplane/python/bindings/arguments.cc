@@ -36,6 +36,17 @@ bool XorHex(const char* text, Key* key) {
   return seen < kNoDigit;
 }
 
+// XORs onto the key a hash of 32 bytes; false when the object is something else.
+bool XorBytes(PyObject* object, Key* key) {
+  if (!PyBytes_Check(object) ||
+      static_cast<size_t>(PyBytes_GET_SIZE(object)) != key->bytes.size()) {
+    return false;
+  }
+  const char* from = PyBytes_AS_STRING(object);
+  for (uint8_t& byte : key->bytes) byte ^= static_cast<uint8_t>(*from++);
+  return true;
+}
+
 // The text of a str, or nothing. Valid while the object lives.
 std::string_view Text(PyObject* object) {
   Py_ssize_t length = 0;
@@ -100,10 +111,11 @@ Result<std::vector<Key>> ParseKeys(const py::handle& prefix, const py::handle& k
   }
   std::vector<Key> parsed(items.size(), *digest);
   for (size_t i = 0; i < items.size(); ++i) {
+    if (XorBytes(items[i], &parsed[i])) continue;
     const std::string_view text = Text(items[i]);
     if (text.size() != kHexDigits || !XorHex(text.data(), &parsed[i])) {
-      return InvalidArgument(
-          fmt::format("keys[{}] \"{}\" is not 64 hex digits", i, text.substr(0, 80)));
+      return InvalidArgument(fmt::format("keys[{}] \"{}\" is neither 64 hex digits nor 32 bytes", i,
+                                         text.substr(0, 80)));
     }
   }
   return parsed;
@@ -146,6 +158,10 @@ Result<std::vector<Segment>> ParseSegments(const py::handle& ptrs, const py::han
     if (!Unsigned(lengths[i], &segments[i].length)) return BadNumber("sizes", i);
   }
   return segments;
+}
+
+Counting CountingOf(PageTokens page_tokens) {
+  return {page_tokens.value_or(0), page_tokens.has_value()};
 }
 
 py::list ToBools(std::span<const uint8_t> flags) {

@@ -7,6 +7,7 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,8 +18,8 @@
 
 namespace peercache::bindings {
 
-// The key of a page: its SGLang hash (64 hex digits) XOR the digest of its namespace. Within a
-// namespace the map is one to one, so it cannot make two pages collide.
+// The key of a page: its hash (64 hex digits, or 32 bytes) XOR the digest of its namespace. Within
+// a namespace the map is one to one, so it cannot make two pages collide.
 Result<std::vector<Key>> ParseKeys(const pybind11::handle& prefix, const pybind11::handle& keys);
 
 // The same under each of several prefixes, one after the other.
@@ -31,6 +32,10 @@ Result<KeysOfEach> ParseKeysOfEach(const pybind11::handle& prefixes, const pybin
 // Pairs of equally long sequences of addresses and lengths.
 Result<std::vector<Segment>> ParseSegments(const pybind11::handle& ptrs,
                                            const pybind11::handle& sizes);
+
+// Tokens of a page, 0 when not known; none when other calls count these pages.
+using PageTokens = std::optional<uint32_t>;
+Counting CountingOf(PageTokens page_tokens);
 
 pybind11::list ToBools(std::span<const uint8_t> flags);
 

@@ -6,8 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "bindings/arguments.h"
-
 namespace py = pybind11;
 
 namespace peercache::bindings {
@@ -60,19 +58,21 @@ py::tuple PyAsyncClient::Set(const py::handle& prefix, uint64_t tag, const py::h
 }
 
 py::tuple PyAsyncClient::Get(const py::handle& prefix, const py::handle& keys,
-                             const py::handle& ptrs, const py::handle& sizes) {
+                             const py::handle& ptrs, const py::handle& sizes,
+                             PageTokens page_tokens) {
   return Move(prefix, keys, ptrs, sizes,
-              [](AsyncClient* async, const auto& page_keys, const auto& segments, size_t n) {
-                return async->Get(page_keys, segments, n);
+              [&](AsyncClient* async, const auto& page_keys, const auto& segments, size_t n) {
+                return async->Get(page_keys, segments, n, CountingOf(page_tokens));
               });
 }
 
-py::tuple PyAsyncClient::Exists(const py::handle& prefix, const py::handle& keys) {
+py::tuple PyAsyncClient::Presence(const py::handle& prefix, const py::handle& keys,
+                                  PageTokens page_tokens) {
   const auto async = this->async();
   if (!async) return Refused(Closed());
   const auto parsed = ParseKeys(prefix, keys);
   if (!parsed.ok()) return Refused(parsed.status());
-  return Answer(async->Exists(*parsed));
+  return Answer(async->Presence(*parsed, CountingOf(page_tokens)));
 }
 
 void PyAsyncClient::Close() {
@@ -92,20 +92,18 @@ void BindAsync(py::module_* module) {
           [](const AsyncCall& call) -> py::object {
             return call.done() ? py::object(ToBools(call.pages())) : py::none();
           },
-          "Per page of a set or get whether it worked; None before it is done.")
-      .def(
-          "found",
-          [](const AsyncCall& call) -> py::object {
-            return call.done() ? py::object(py::int_(call.found())) : py::none();
-          },
-          "The leading run that exists() found; None before it is done.");
+          "Per page whether a set or get worked, or whether it can be read; None before it is "
+          "done.");
   py::class_<PyAsyncClient>(*module, "AsyncClient")
       .def("set", &PyAsyncClient::Set, py::arg("prefix"), py::arg("tag"), py::arg("keys"),
            py::arg("ptrs"), py::arg("sizes"), "(AsyncCall, \"\") or (None, reason).")
       .def("get", &PyAsyncClient::Get, py::arg("prefix"), py::arg("keys"), py::arg("ptrs"),
-           py::arg("sizes"), "(AsyncCall, \"\") or (None, reason).")
-      .def("exists", &PyAsyncClient::Exists, py::arg("prefix"), py::arg("keys"),
-           "(AsyncCall, \"\") or (None, reason).")
+           py::arg("sizes"), py::arg("page_tokens") = PageTokens(0),
+           "(AsyncCall, \"\") or (None, reason). page_tokens as Client.get has it.")
+      .def("presence", &PyAsyncClient::Presence, py::arg("prefix"), py::arg("keys"),
+           py::arg("page_tokens") = PageTokens(0),
+           "(AsyncCall, \"\") or (None, reason). page_tokens: the keys are one prompt's, in its "
+           "order; None when other calls count them.")
       .def("close", &PyAsyncClient::Close, "Finishes what was submitted.");
 }
 

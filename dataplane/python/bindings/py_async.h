@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 
+#include "bindings/arguments.h"
 #include "client/async_client.h"
 
 namespace peercache::bindings {
@@ -22,8 +23,10 @@ class PyAsyncClient {
   pybind11::tuple Set(const pybind11::handle& prefix, uint64_t tag, const pybind11::handle& keys,
                       const pybind11::handle& ptrs, const pybind11::handle& sizes);
   pybind11::tuple Get(const pybind11::handle& prefix, const pybind11::handle& keys,
-                      const pybind11::handle& ptrs, const pybind11::handle& sizes);
-  pybind11::tuple Exists(const pybind11::handle& prefix, const pybind11::handle& keys);
+                      const pybind11::handle& ptrs, const pybind11::handle& sizes,
+                      PageTokens page_tokens);
+  pybind11::tuple Presence(const pybind11::handle& prefix, const pybind11::handle& keys,
+                           PageTokens page_tokens);
   // Finishes what was submitted.
   void Close();
 

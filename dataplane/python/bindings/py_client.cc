@@ -34,10 +34,6 @@ py::list AllFalse(const py::handle& keys) {
   return ToBools(std::vector<uint8_t>(count > 0 ? static_cast<size_t>(count) : 0));
 }
 
-Counting CountingOf(PageTokens page_tokens) {
-  return {page_tokens.value_or(0), page_tokens.has_value()};
-}
-
 }  // namespace
 
 std::shared_ptr<Client> PyClient::client() const {
@@ -59,11 +55,11 @@ bool PyClient::Attached() const {
   return client && client->attached();
 }
 
-std::string PyClient::RegisterRegion(int fd, uint64_t base, uint64_t length) {
+std::string PyClient::RegisterRegion(int fd, uint64_t base, uint64_t length, uint64_t offset) {
   const auto client = this->client();
   if (!client) return "the client is closed";
   py::gil_scoped_release released;
-  const Status status = client->RegisterRegion(fd, reinterpret_cast<void*>(base), length);
+  const Status status = client->RegisterRegion(fd, reinterpret_cast<void*>(base), length, offset);
   return status.ok() ? "" : status.message();
 }
 
@@ -258,10 +254,11 @@ void BindClient(py::module_* module) {
       .def_readonly("missing", &DmaBufWays::missing);
   py::class_<PyClient>(*module, "Client")
       .def_property_readonly("attached", &PyClient::Attached, "Whether there is a node now.")
-      .def("register_region", &PyClient::RegisterRegion, py::arg("fd"), py::arg("base"),
-           py::arg("length"),
-           "Shares a mapped memfd with the node, now or when there is one: \"\" or the reason why "
-           "not.")
+      .def(
+          "register_region", &PyClient::RegisterRegion, py::arg("fd"), py::arg("base"),
+          py::arg("length"), py::arg("offset") = 0,
+          "Shares bytes [offset, offset + length) of a memfd, mapped at `base`, with the node, now "
+          "or when there is one: \"\" or the reason why not.")
       .def("register_dmabuf", &PyClient::RegisterDmaBuf, py::arg("fd"), py::arg("address"),
            py::arg("length"), py::arg("offset") = 0,
            "Shares bytes [offset, offset + length) of a dma-buf, which ptrs name by `address`: "

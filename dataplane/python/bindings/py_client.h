@@ -23,14 +23,13 @@ namespace peercache::bindings {
 
 // Of an exists or a get, for the node's hit ratio: tokens of a page, 0 when that is not known; None
 // when the pages are not counted.
-using PageTokens = std::optional<uint32_t>;
 
 class PyClient {
  public:
   explicit PyClient(std::shared_ptr<Client> client) : client_(std::move(client)) {}
 
   bool Attached() const;
-  std::string RegisterRegion(int fd, uint64_t base, uint64_t length);
+  std::string RegisterRegion(int fd, uint64_t base, uint64_t length, uint64_t offset);
   // (DmaBufWays, "") or (None, reason).
   pybind11::tuple RegisterDmaBuf(int fd, uint64_t address, uint64_t length, uint64_t offset);
   pybind11::tuple RegisterDevicePointer(uint64_t address, uint64_t length);

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 __version__: str
 has_node: bool
 
+Hash = str | bytes  # of a page: 64 hex digits, or 32 bytes
+
 class PageMap:
     @property
     def page_rows(self) -> int: ...
@@ -23,7 +25,7 @@ class DmaBufWays:
 class Client:
     @property
     def attached(self) -> bool: ...
-    def register_region(self, fd: int, base: int, length: int) -> str: ...
+    def register_region(self, fd: int, base: int, length: int, offset: int = ...) -> str: ...
     def register_dmabuf(
         self, fd: int, address: int, length: int, offset: int = ...
     ) -> tuple[DmaBufWays | None, str]: ...
@@ -34,7 +36,7 @@ class Client:
         self,
         prefix: bytes,
         tag: int,
-        keys: Sequence[str],
+        keys: Sequence[Hash],
         ptrs: Sequence[int],
         sizes: Sequence[int],
     ) -> list[bool]: ...
@@ -43,7 +45,7 @@ class Client:
     def get(
         self,
         prefix: bytes,
-        keys: Sequence[str],
+        keys: Sequence[Hash],
         ptrs: Sequence[int],
         sizes: Sequence[int],
         page_tokens: int | None = 0,
@@ -52,7 +54,7 @@ class Client:
         self,
         prefix: bytes,
         tag: int,
-        keys: Sequence[str],
+        keys: Sequence[Hash],
         map: PageMap,
         rows: int,
         count: int,
@@ -60,14 +62,14 @@ class Client:
     def get_rows(
         self,
         prefix: bytes,
-        keys: Sequence[str],
+        keys: Sequence[Hash],
         map: PageMap,
         rows: int,
         count: int,
         page_tokens: int | None = 0,
     ) -> list[bool] | None: ...
-    def exists(self, prefix: bytes, keys: Sequence[str], page_tokens: int | None = 0) -> int: ...
-    def presence(self, prefixes: Sequence[bytes], keys: Sequence[str]) -> list[bytes] | None: ...
+    def exists(self, prefix: bytes, keys: Sequence[Hash], page_tokens: int | None = 0) -> int: ...
+    def presence(self, prefixes: Sequence[bytes], keys: Sequence[Hash]) -> list[bytes] | None: ...
     def clear(self, tag: int) -> str: ...
     def asynchronous(self, window: int = ..., max_pending: int = ...) -> AsyncClient | None: ...
     def stats(self) -> dict[str, int | str]: ...
@@ -77,21 +79,27 @@ class AsyncCall:
     def done(self) -> bool: ...
     def wait(self, seconds: float) -> bool: ...
     def pages(self) -> list[bool] | None: ...
-    def found(self) -> int | None: ...
 
 class AsyncClient:
     def set(
         self,
         prefix: bytes,
         tag: int,
-        keys: Sequence[str],
+        keys: Sequence[Hash],
         ptrs: Sequence[int],
         sizes: Sequence[int],
     ) -> tuple[AsyncCall | None, str]: ...
     def get(
-        self, prefix: bytes, keys: Sequence[str], ptrs: Sequence[int], sizes: Sequence[int]
+        self,
+        prefix: bytes,
+        keys: Sequence[Hash],
+        ptrs: Sequence[int],
+        sizes: Sequence[int],
+        page_tokens: int | None = 0,
     ) -> tuple[AsyncCall | None, str]: ...
-    def exists(self, prefix: bytes, keys: Sequence[str]) -> tuple[AsyncCall | None, str]: ...
+    def presence(
+        self, prefix: bytes, keys: Sequence[Hash], page_tokens: int | None = 0
+    ) -> tuple[AsyncCall | None, str]: ...
     def close(self) -> None: ...
 
 class Node:

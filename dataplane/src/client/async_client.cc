@@ -64,25 +64,28 @@ AsyncClient::~AsyncClient() {
 Result<AsyncClient::Call> AsyncClient::Set(std::span<const Key> keys,
                                            std::span<const Segment> segments,
                                            size_t segments_per_page, uint64_t tag) {
-  return SubmitMove(AsyncCall::Kind::kSet, keys, segments, segments_per_page, tag);
+  return SubmitMove(AsyncCall::Kind::kSet, keys, segments, segments_per_page, tag, {});
 }
 
 Result<AsyncClient::Call> AsyncClient::Get(std::span<const Key> keys,
                                            std::span<const Segment> segments,
-                                           size_t segments_per_page) {
-  return SubmitMove(AsyncCall::Kind::kGet, keys, segments, segments_per_page, 0);
+                                           size_t segments_per_page, Counting counting) {
+  return SubmitMove(AsyncCall::Kind::kGet, keys, segments, segments_per_page, 0, counting);
 }
 
-Result<AsyncClient::Call> AsyncClient::Exists(std::span<const Key> keys) {
+Result<AsyncClient::Call> AsyncClient::Presence(std::span<const Key> keys, Counting counting) {
   auto call = std::make_shared<AsyncCall>();
-  call->kind_ = AsyncCall::Kind::kExists;
+  call->kind_ = AsyncCall::Kind::kPresence;
+  call->counting_ = counting;
   call->keys_.assign(keys.begin(), keys.end());
+  call->pages_.assign(keys.size(), 0);
   return Submit(std::move(call));
 }
 
 Result<AsyncClient::Call> AsyncClient::SubmitMove(AsyncCall::Kind kind, std::span<const Key> keys,
                                                   std::span<const Segment> segments,
-                                                  size_t per_page, uint64_t tag) {
+                                                  size_t per_page, uint64_t tag,
+                                                  Counting counting) {
   if (per_page == 0 || per_page > kMaxSegmentsPerPage ||
       segments.size() != keys.size() * per_page) {
     return InvalidArgument(
@@ -92,6 +95,7 @@ Result<AsyncClient::Call> AsyncClient::SubmitMove(AsyncCall::Kind kind, std::spa
   auto call = std::make_shared<AsyncCall>();
   call->kind_ = kind;
   call->tag_ = tag;
+  call->counting_ = counting;
   call->per_page_ = per_page;
   call->keys_.assign(keys.begin(), keys.end());
   call->segments_.assign(segments.begin(), segments.end());
@@ -135,7 +139,8 @@ AsyncClient::Calls AsyncClient::TakeLocked() {
   Calls calls{std::move(pending_.front())};
   pending_.pop_front();
   const AsyncCall& first = *calls.front();
-  if (first.kind_ == AsyncCall::Kind::kExists) return calls;  // its answer is one number
+  // Joined, its leading run would not be one prompt's, which the node counts.
+  if (first.kind_ == AsyncCall::Kind::kPresence) return calls;
   uint64_t bytes = first.bytes_;
   size_t pages = first.keys_.size();
   while (!pending_.empty()) {
@@ -143,7 +148,7 @@ AsyncClient::Calls AsyncClient::TakeLocked() {
     bytes += next.bytes_;
     pages += next.keys_.size();
     if (next.kind_ != first.kind_ || next.per_page_ != first.per_page_ || next.tag_ != first.tag_ ||
-        bytes > kMaxJoinedBytes || pages > kMaxJoinedPages) {
+        next.counting_ != first.counting_ || bytes > kMaxJoinedBytes || pages > kMaxJoinedPages) {
       break;
     }
     calls.push_back(std::move(pending_.front()));
@@ -154,8 +159,8 @@ AsyncClient::Calls AsyncClient::TakeLocked() {
 
 void AsyncClient::Perform(const Calls& calls) {
   AsyncCall& first = *calls.front();
-  if (first.kind_ == AsyncCall::Kind::kExists) {
-    first.found_ = client_->Exists(first.keys_);
+  if (first.kind_ == AsyncCall::Kind::kPresence) {
+    client_->Presence(first.keys_, first.pages_, first.counting_);
     return;
   }
   auto move = [&](std::span<const Key> keys, std::span<const Segment> segments,
@@ -163,7 +168,7 @@ void AsyncClient::Perform(const Calls& calls) {
     if (first.kind_ == AsyncCall::Kind::kSet) {
       client_->Set(keys, segments, first.per_page_, first.tag_, ok);
     } else {
-      client_->Get(keys, segments, first.per_page_, ok);
+      client_->Get(keys, segments, first.per_page_, ok, first.counting_);
     }
   };
   if (calls.size() == 1) {

@@ -41,25 +41,23 @@ class AsyncCall {
   bool done() const;
   // False when it is not done at `deadline`; it goes on, and can be waited for again.
   bool WaitUntil(TimePoint deadline) const;
-  // Once done. Set and Get: 1 for each page that is stored, or in place. Empty for Exists.
+  // Once done: 1 for each page that is stored (Set), in place (Get), or can be read (Presence).
   const std::vector<uint8_t>& pages() const { return pages_; }
-  // Once done, of Exists: length of the leading run of keys that can be read.
-  size_t found() const { return found_; }
 
  private:
   friend class AsyncClient;
-  enum class Kind : uint8_t { kSet, kGet, kExists };
+  enum class Kind : uint8_t { kSet, kGet, kPresence };
 
   void Finish();
 
   Kind kind_ = Kind::kGet;
   size_t per_page_ = 0;
   uint64_t tag_ = 0;
+  Counting counting_;
   uint64_t bytes_ = 0;
   std::vector<Key> keys_;
   std::vector<Segment> segments_;
   std::vector<uint8_t> pages_;
-  size_t found_ = 0;
   mutable std::mutex mutex_;
   mutable std::condition_variable finished_;
   bool done_ = false;
@@ -84,14 +82,15 @@ class AsyncClient {
   Result<Call> Set(std::span<const Key> keys, std::span<const Segment> segments,
                    size_t segments_per_page, uint64_t tag);
   Result<Call> Get(std::span<const Key> keys, std::span<const Segment> segments,
-                   size_t segments_per_page);
-  Result<Call> Exists(std::span<const Key> keys);
+                   size_t segments_per_page, Counting counting = {});
+  Result<Call> Presence(std::span<const Key> keys, Counting counting = {});
 
  private:
   using Calls = std::vector<std::shared_ptr<AsyncCall>>;
 
   Result<Call> SubmitMove(AsyncCall::Kind kind, std::span<const Key> keys,
-                          std::span<const Segment> segments, size_t per_page, uint64_t tag);
+                          std::span<const Segment> segments, size_t per_page, uint64_t tag,
+                          Counting counting);
   Result<Call> Submit(std::shared_ptr<AsyncCall> call);
   // One more, under the mutex.
   Status StartWorker();

@@ -116,7 +116,7 @@ class Client::Impl {
     return hits;
   }
 
-  bool Presence(std::span<const Key> keys, std::span<uint8_t> there) {
+  bool Presence(std::span<const Key> keys, std::span<uint8_t> there, Counting counting) {
     std::fill(there.begin(), there.end(), uint8_t{0});
     std::vector<uint8_t> flags;
     for (size_t at = 0; at < keys.size(); at += kMaxItems) {
@@ -124,8 +124,7 @@ class Client::Impl {
       const auto take = [&](FrameReader* answer) {
         return DecodeFlags(answer, &flags) && flags.size() == chunk.size();
       };
-      const Asked asked =
-          Ask(MessageType::kPresence, "presence", chunk, Counting{.counted = false}, take);
+      const Asked asked = Ask(MessageType::kPresence, "presence", chunk, counting, take);
       if (asked == Asked::kUnknown) return false;
       if (asked == Asked::kFault) break;
       std::copy(flags.begin(), flags.end(), there.begin() + static_cast<ptrdiff_t>(at));
@@ -435,8 +434,8 @@ void Client::Get(std::span<const Key> keys, std::span<const Segment> segments,
 size_t Client::Exists(std::span<const Key> keys, Counting counting) {
   return impl_->Exists(keys, counting);
 }
-bool Client::Presence(std::span<const Key> keys, std::span<uint8_t> there) {
-  return impl_->Presence(keys, there);
+bool Client::Presence(std::span<const Key> keys, std::span<uint8_t> there, Counting counting) {
+  return impl_->Presence(keys, there, counting);
 }
 Status Client::Clear(uint64_t tag) { return impl_->Clear(tag); }
 ClientStats Client::stats() const { return impl_->stats(); }

@@ -106,9 +106,11 @@ class Client {
   // Length of the leading run of keys that can be read now.
   size_t Exists(std::span<const Key> keys, Counting counting = {});
   // there[i] = 1 when keys[i] can be read now. One question to the node for each 65,536 keys, each
-  // of which costs it what it costs Exists; not counted in the hit ratio. False, and nothing was
+  // of which costs it what it costs Exists. Not counted in the hit ratio, unless asked for: for
+  // keys that are one prompt's, in its order, which no Exists asks for. False, and nothing was
   // asked, when the node's release does not know the question: ask Exists instead.
-  bool Presence(std::span<const Key> keys, std::span<uint8_t> there);
+  bool Presence(std::span<const Key> keys, std::span<uint8_t> there,
+                Counting counting = {.counted = false});
   // Drops every page set under `tag` on every node. Otherwise the status names the members that
   // have not heard: each drops the pages before it serves again, and the others read nothing from
   // it until then. Takes up to twice the time-out when a member does not answer.

@@ -134,6 +134,7 @@ struct Counting {
   uint32_t page_tokens = 0;  // 0: not told
   // False: part of pages that another call counts, such as a side pool's.
   bool counted = true;
+  bool operator==(const Counting&) const = default;
 };
 
 inline constexpr uint32_t kMaxBody = 16u << 20;

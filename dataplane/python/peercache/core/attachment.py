@@ -75,7 +75,9 @@ class Attachment:
                 if place in self._shared:
                     continue
                 self._shared.add(place)
-            reason = self.client.register_region(region.fd, region.base, region.length)
+            reason = self.client.register_region(
+                region.fd, region.base, region.length, region.offset
+            )
             if reason:
                 with self._lock:
                     self._shared.discard(place)

@@ -12,6 +12,7 @@ class Region:
     fd: int
     base: int
     length: int
+    offset: int = 0  # of the first byte in the file
 
 
 @dataclass(frozen=True)

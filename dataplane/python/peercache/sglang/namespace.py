@@ -10,13 +10,11 @@ Pure: no SGLang, no torch, no extension.
 from __future__ import annotations
 
 import hashlib
-import json
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-# Part of every digest. Raise it when the meaning of a field changes; old pages then are misses.
-SCHEMA = 1
+from peercache.core.digest import digest
 
 _HEX_DIGITS = frozenset(string.hexdigits)
 _KEY_DIGITS = 64
@@ -49,7 +47,7 @@ class Namespace:
         fields = asdict(self)
         if not self.weights:
             del fields["weights"]
-        return _digest("pages", fields)
+        return digest("pages", fields)
 
 
 def weights_name(
@@ -63,12 +61,7 @@ def weights_name(
         "from_memory": from_memory,
         "version": version,
     }
-    return _digest("weights", fields).hex()
-
-
-def clear_tag(model: str, tag: str) -> int:
-    """Identifies the pages that one ``clear`` drops: all pages of a model under the user's tag."""
-    return int.from_bytes(_digest("clear", {"model": model, "tag": tag})[:8], "little")
+    return digest("weights", fields).hex()
 
 
 def is_page_hash(key: str) -> bool:
@@ -95,8 +88,3 @@ def page_hash(key: str) -> str:
     if is_page_hash(key):
         return key.lower()
     return hashlib.sha256(b"peercache key\0" + key.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _digest(purpose: str, fields: Mapping[str, object]) -> bytes:
-    text = json.dumps([purpose, SCHEMA, fields], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).digest()

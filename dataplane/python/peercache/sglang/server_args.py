@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from peercache.core.checkpoint import Checkpoint, Unidentified, file_digest
 from peercache.core.config import ConfigError
-from peercache.sglang.checkpoint import Checkpoint, Unidentified, file_digest
 
 # The fields to read, by namespace; tests compare them with SGLang's own declarations.
 _SOURCE = ("model_path", "revision", "load_format", "download_dir")

@@ -18,10 +18,11 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
+from peercache.core.checkpoint import Checkpoint, Unidentified
 from peercache.core.config import ConfigError
+from peercache.core.digest import clear_tag
 from peercache.sglang import server_args
-from peercache.sglang.checkpoint import Checkpoint, Unidentified
-from peercache.sglang.namespace import Namespace, clear_tag, weights_name
+from peercache.sglang.namespace import Namespace, weights_name
 
 logger = logging.getLogger(__name__)
 

@@ -252,8 +252,8 @@ def test_a_map_without_pages_is_refused(
     [
         (b"short", [key(0)], [1], [1], "prefix has 5 bytes instead of 32"),
         ("x" * 32, [key(0)], [1], [1], "prefix is not of type bytes"),
-        (PREFIX, ["xyz"], [1], [1], 'keys[0] "xyz" is not 64 hex digits'),
-        (PREFIX, [key(0), 7], [1], [1], 'keys[1] "" is not 64 hex digits'),
+        (PREFIX, ["xyz"], [1], [1], 'keys[0] "xyz" is neither 64 hex digits nor 32 bytes'),
+        (PREFIX, [key(0), 7], [1], [1], 'keys[1] "" is neither 64 hex digits nor 32 bytes'),
         (PREFIX, [key(0), key(1)], [1, 2, 3], [1, 2, 3], "3 segments do not divide into 2 pages"),
         (PREFIX, [key(0)], [1, 2], [1], "2 ptrs but 1 sizes"),
         (PREFIX, [key(0)], [], [], "0 segments do not divide into 1 pages"),
@@ -341,9 +341,9 @@ def test_calls_are_submitted_and_awaited(client: Any) -> None:
         for i, k in enumerate(keys)
     ]
     assert all(call.wait(HANG_SECONDS) and call.pages() == [True] for call in sets)
-    found = submitted(*asynchronous.exists(PREFIX, [*keys, key("none")]))
+    found = submitted(*asynchronous.presence(PREFIX, [key("none"), *map(bytes.fromhex, keys)]))
     assert found.wait(HANG_SECONDS)
-    assert found.found() == 64
+    assert found.pages() == [False] + [True] * 64
     gets = [
         submitted(*asynchronous.get(PREFIX, [k], [shared.base + (64 + i) * PAGE], [PAGE]))
         for i, k in enumerate([*keys[:63], key("none")])
@@ -361,8 +361,9 @@ def test_a_call_that_cannot_be_submitted_says_why(client: Any) -> None:
         asynchronous.get(b"short", [key(0)], [1], [1]),
         asynchronous.get(PREFIX, [key(0), key(1)], [1, 2, 3], [1, 2, 3]),
         asynchronous.set(PREFIX, 1, [key(0)], ["a"], [1]),
-        asynchronous.exists(PREFIX, ["xyz"]),
-        asynchronous.exists(PREFIX, [key(0)]),
+        asynchronous.presence(PREFIX, ["xyz"]),
+        asynchronous.presence(PREFIX, [b"x" * 31]),
+        asynchronous.presence(PREFIX, [key(0)]),
     ):
         assert call is None
         assert reason

@@ -54,7 +54,7 @@ class FakeClient:
         if self.broken:
             raise OSError("the client is broken")
 
-    def register_region(self, fd: int, base: int, length: int) -> str:
+    def register_region(self, fd: int, base: int, length: int, offset: int = 0) -> str:
         if self.cluster.refuse_region:
             return self.cluster.refuse_region
         self.regions.append((base, length))

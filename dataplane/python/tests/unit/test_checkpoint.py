@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from hicache_engine import hub
-from peercache.sglang import samples
-from peercache.sglang.checkpoint import Checkpoint, Unidentified, hub_cache
+from peercache.core import samples
+from peercache.core.checkpoint import Checkpoint, Unidentified, hub_cache
 
 SHARD = "model-00001-of-00002.safetensors"
 ORG = "test/model"

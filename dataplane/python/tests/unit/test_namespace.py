@@ -8,7 +8,8 @@ import string
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peercache.sglang.namespace import Namespace, Rank, clear_tag, is_page_hash, page_hash
+from peercache.core.digest import clear_tag
+from peercache.sglang.namespace import Namespace, Rank, is_page_hash, page_hash
 
 BASE = Namespace(
     model="meta/llama",

@@ -11,7 +11,7 @@ import pytest
 
 from ..conftest import PYTHON
 
-ENGINES = ("sglang", "torch")
+ENGINES = ("sglang", "vllm", "torch")
 
 
 def imported(folder: str) -> set[str]:
@@ -39,7 +39,9 @@ def below(modules: set[str], *packages: str) -> list[str]:
 @pytest.mark.parametrize(
     ("folder", "forbidden"),
     [
-        ("peercache/core", (*ENGINES, "peercache.sglang", "peercache.store")),
+        ("peercache/core", (*ENGINES, "peercache.sglang", "peercache.vllm", "peercache.store")),
+        ("peercache/sglang", ("vllm", "peercache.vllm")),
+        ("peercache/vllm", ("sglang", "peercache.sglang", "torch")),
         ("peercache", ("peercache_bench",)),
         ("peercache_bench", (*ENGINES, "peercache")),
     ],

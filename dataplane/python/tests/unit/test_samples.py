@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from peercache.sglang.samples import BLOCK, MAX_BLOCKS, Span, choose, spread
+from peercache.core.samples import BLOCK, MAX_BLOCKS, Span, choose, spread
 
 LAYERS, EXPERTS = 60, 256
 

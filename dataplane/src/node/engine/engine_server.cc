@@ -338,6 +338,8 @@ class EngineServer::Impl {
       if (Status b = c->binding->Bind(s->keys); !b.ok()) return b;
       s->flags.resize(s->keys.size());
       services_.pages->Presence(s->keys, s->flags);
+      const auto lead = std::find(s->flags.begin(), s->flags.end(), uint8_t{0}) - s->flags.begin();
+      session.lookups().Asked(counting, s->keys.size(), static_cast<uint64_t>(lead), counters_);
       EncodeFlags(s->flags, &s->answer);
       counters_->op_presence.Observe(Clock::now() - start);
       return {};

@@ -67,23 +67,22 @@ TEST_F(AsyncClientTest, EveryCallOfAFloodGetsItsOwnPages) {
   }
 }
 
-TEST_F(AsyncClientTest, ExistsAnswersTheLeadingRun) {
+TEST_F(AsyncClientTest, PresenceAnswersForEachKey) {
   ASSERT_EQ(writer_.Set(0, 10), 10u);
   AsyncClient async(reader_.shared_client(), {});
   std::vector<Key> keys = TestEngine::Keys(0, 10);
-  keys.push_back(testing::KeyOf(99'999));
-  auto call = async.Exists(keys);
+  keys.insert(keys.begin() + 3, testing::KeyOf(99'999));
+  auto call = async.Presence(keys, {.page_tokens = 16});
   ASSERT_TRUE(call.ok());
   ASSERT_TRUE((*call)->WaitUntil(Soon()));
-  EXPECT_EQ((*call)->found(), 10u);
-  EXPECT_TRUE((*call)->pages().empty());
+  EXPECT_EQ((*call)->pages(), (std::vector<uint8_t>{1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1}));
 }
 
 // In the engine's process nothing may throw.
 TEST_F(AsyncClientTest, WithoutAThreadCallsAreRefusedUntilThereIsOne) {
   std::optional<testing::NoMoreThreads> none(std::in_place);
   AsyncClient async(writer_.shared_client(), {.window = 4});
-  const auto refused = async.Exists(TestEngine::Keys(0, 1));
+  const auto refused = async.Presence(TestEngine::Keys(0, 1));
   none.reset();
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().code(), Code::kResourceExhausted);
@@ -109,7 +108,7 @@ TEST_F(AsyncClientTest, DestructionFinishesWhatWasSubmitted) {
 
 TEST_F(AsyncClientTest, CallsThatCannotBeTakenAreRefusedAtOnce) {
   AsyncClient async(writer_.shared_client(), {.window = 1, .max_pending = 0});
-  const auto full = async.Exists(TestEngine::Keys(0, 1));
+  const auto full = async.Presence(TestEngine::Keys(0, 1));
   EXPECT_EQ(full.status().code(), Code::kResourceExhausted);
   const auto odd = async.Get(TestEngine::Keys(0, 2), writer_.Segments(1), 2);
   EXPECT_EQ(odd.status().code(), Code::kInvalidArgument);

@@ -1,7 +1,7 @@
 """Checkpoint: the identity of weights on disk, made from the contents of their files.
 
 The same model has the same identity on every machine, under any path, loaded from the hub's cache
-or from a copy. Times and owners of files and links do not count. Only reads files: no SGLang.
+or from a copy. Times and owners of files and links do not count. Only reads files: no engine.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from peercache.sglang import samples
+from peercache.core import samples
 
-# The files that SGLang reads, by load format: those of the first pattern that matches any.
+# The files that engines read, by load format: those of the first pattern that matches any. SGLang
+# and vLLM give equal names equal meanings.
 _SAFETENSORS = ("*.safetensors",)
 _ANY = ("*.safetensors", "*.bin", "*.pt")
 _FORMATS: Mapping[str, Sequence[str]] = {
     "auto": _ANY,
+    "hf": _ANY,
     "safetensors": _SAFETENSORS,
     "instanttensor": _SAFETENSORS,
     "fastsafetensors": _SAFETENSORS,
@@ -37,9 +39,9 @@ _FORMATS: Mapping[str, Sequence[str]] = {
     "gguf": ("*.gguf",),
 }
 _INDEX = "model.safetensors.index.json"
-# Trainers leave these files beside the weights; SGLang does not load them.
+# Trainers leave these files beside the weights; engines do not load them.
 _NOT_WEIGHTS = ("training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.pt", "scaler.pt")
-# SGLang reads the first that exists; a copy of a model may have more than the hub's cache.
+# Engines read the first that exists; a copy of a model may have more than the hub's cache.
 _CONFIGS = ("config.json", "params.json", "adapter_config.json")
 _MISTRAL_CONFIGS = ("params.json", "config.json")
 # Read if the configuration does not name the quantization.
@@ -155,7 +157,7 @@ def file_digest(path: str) -> str:
 
 
 def _indexed(folder: Path, names: list[str]) -> list[str]:
-    """The files that SGLang loads: those that the index names, and layers for speculation."""
+    """The files that engines load: those that the index names, and layers for speculation."""
     index = folder / _INDEX
     if not names[0].endswith(".safetensors") or not index.is_file():
         return names

@@ -1,0 +1,99 @@
+"""vLLM's host pool: where it lies in this process, and how large it can be in this container.
+
+Pure but for /proc, /sys and /dev/shm: no vLLM, no extension.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from peercache.core.segments import Region
+
+DEFAULT_BYTES = 4 << 30
+# Below this, a long prompt does not fit, and vLLM drops what it wants to load.
+SMALLEST_BYTES = 64 << 20
+# Left in /dev/shm: vLLM's processes talk to each other through it (a few MiB), as does NCCL.
+_SHM_FOR_OTHERS = 64 << 20
+_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) ([0-9a-f]+) ([0-9a-f]+):([0-9a-f]+) (\d+)")
+
+
+def fitting_bytes(asked: int, shm: int, memory_limit: int | None) -> int:
+    """How much of ``asked`` the container has room for; 0 where it is too little to be of use.
+
+    ``shm`` is the size of /dev/shm. All processes of an engine must come to the same result, so it
+    does not depend on what is free. Pinned memory counts against the container's limit; a quarter
+    of it leaves room for the engine.
+    """
+    room = min(asked, shm - _SHM_FOR_OTHERS)
+    if memory_limit is not None:
+        room = min(room, memory_limit // 4)
+    return room if room >= SMALLEST_BYTES else 0
+
+
+def fitting_here(asked: int) -> tuple[int, str]:
+    """fitting_bytes() in this container, and the reason where it is less than ``asked``."""
+    shm, limit = shm_bytes(), memory_limit()
+    fitting = fitting_bytes(asked, shm, limit)
+    if fitting == asked:
+        return fitting, ""
+    has = f"/dev/shm has {_mib(shm)}, and the memory limit is {_mib(limit) if limit else 'none'}"
+    if fitting:
+        return fitting, f"vLLM's host pool has {_mib(fitting)} instead of {_mib(asked)}: {has}"
+    return 0, (
+        f"vLLM's host pool needs {_mib(SMALLEST_BYTES)}, and here {has}: mount an emptyDir of "
+        "medium Memory at /dev/shm, and give the container 4 times the pool's memory"
+    )
+
+
+def _mib(size: int) -> str:
+    return f"{size >> 20} MiB"
+
+
+def shm_bytes(path: str = "/dev/shm") -> int:
+    """The size of the file system of shared memory; 0 where there is none."""
+    try:
+        stat = os.statvfs(path)
+    except OSError:
+        return 0
+    return stat.f_blocks * stat.f_frsize
+
+
+def memory_limit(root: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """The memory limit of this container, in bytes; None where there is none."""
+    limits = []
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):  # cgroup v2, v1
+        try:
+            limits.append(int((root / name).read_text()))
+        except (OSError, ValueError):  # absent, or "max"
+            continue
+    limit = min(limits, default=None)
+    return None if limit is None or limit >= 1 << 60 else limit
+
+
+def regions(address: int, length: int) -> list[Region]:
+    """The parts of a range of this process's memory that another process can map.
+
+    A shared mapping is found by its inode among the open descriptors, not by a name: so it does not
+    matter how vLLM names its files, or whether it has unlinked them. Pages of a part without an
+    open descriptor go through the staging ring.
+    """
+    descriptors: dict[tuple[int, int], int] = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            stat = os.stat(f"/proc/self/fd/{name}")
+        except OSError:  # closed meanwhile
+            continue
+        descriptors.setdefault((stat.st_dev, stat.st_ino), int(name))
+    found = []
+    for line in Path("/proc/self/maps").read_text(errors="replace").splitlines():
+        mapping = _MAPPING.match(line)
+        if mapping is None or mapping[3][3] != "s":
+            continue
+        low, high, offset, major, minor = (int(mapping[i], 16) for i in (1, 2, 4, 5, 6))
+        fd = descriptors.get((os.makedev(major, minor), int(mapping[7])))
+        begin, end = max(low, address), min(high, address + length)
+        if fd is not None and begin < end:
+            found.append(Region(fd, begin, end - begin, offset + begin - low))
+    return found

@@ -1,0 +1,140 @@
+"""Real engines on real nodes: see hack/lab/engines/install.sh for what they run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..conftest import ROOT
+from ..integration.processes import Node, free_port, installed_package
+
+HERE = Path(__file__).parent
+
+
+def installed() -> Path:
+    """The folder that install.sh makes."""
+    script = ROOT / "hack" / "lab" / "engines" / "install.sh"
+    made = subprocess.run([script], check=True, stdout=subprocess.PIPE, text=True)
+    return Path(made.stdout.strip())
+
+
+def releases() -> list[str]:
+    """The releases of vLLM that the tests run, oldest first."""
+    lines = (ROOT / "hack" / "lab" / "engines" / "releases.txt").read_text().splitlines()
+    return [line.split()[0].split("==")[1] for line in lines if not line.startswith("#")]
+
+
+@pytest.fixture(scope="session")
+def engines() -> Path:
+    return installed()
+
+
+class Nodes:
+    """Two nodes, which stand for two machines."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        port = free_port()
+        self._discovery = f"127.0.0.1:{port}"
+        self.a = self.start("a", port)
+        self.b = self.start("b", free_port())
+
+    def start(self, name: str, port: int) -> Node:
+        flags = {"pool_size": "512Mi", "transport": "tcp", "prefault": "off"}
+        return Node(name, self.folder, port, self._discovery, **flags)
+
+    def __enter__(self) -> Nodes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for node in (self.a, self.b):
+            node.kill()
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    with Nodes(tmp_path_factory.mktemp("nodes")) as started:
+        yield started
+
+
+class Managers:
+    """The program vllm_manager.py on one release of vLLM."""
+
+    def __init__(self, engines: Path, release: str, folder: Path) -> None:
+        self.release = release
+        self.log = folder / "manager.log"
+        path = (engines / "releases" / release, installed_package(folder), HERE)
+        with self.log.open("wb") as output:
+            self.popen = subprocess.Popen(
+                [engines / "venv" / "bin" / "python", HERE / "vllm_manager.py"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                text=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))},
+            )
+        self._made = 0
+        assert self.answer()["vllm"].startswith(release)
+
+    def make(self, **order: Any) -> str:
+        """The name of a new manager."""
+        self._made += 1
+        name = f"m{self._made}"
+        self.do("make", name, **order)
+        return name
+
+    def do(self, order: str, name: str, **fields: Any) -> Any:
+        self.begin(order, name, **fields)
+        return self.end()
+
+    def begin(self, order: str, name: str, **fields: Any) -> None:
+        assert self.popen.stdin is not None
+        self.popen.stdin.write(json.dumps({"do": order, "name": name, **fields}) + "\n")
+        self.popen.stdin.flush()
+
+    def end(self) -> Any:
+        answer = self.answer()
+        assert "error" not in answer, f"{answer['error']}\n{self.log.read_text()}"
+        return answer
+
+    def answer(self) -> Any:
+        assert self.popen.stdout is not None
+        for line in self.popen.stdout:
+            if line.startswith("{"):  # vLLM logs there, too
+                return json.loads(line)
+        raise AssertionError(f"the manager of {self.release} ended:\n{self.log.read_text()}")
+
+    def stop(self) -> None:
+        self.popen.kill()
+        self.popen.wait()
+        for left in Path("/dev/shm").glob(f"vllm_offload_contract-{self.popen.pid}-*"):
+            left.unlink()
+
+
+@pytest.fixture(scope="module", params=releases())
+def vllm(
+    request: pytest.FixtureRequest, engines: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Managers]:
+    started = Managers(engines, request.param, tmp_path_factory.mktemp("vllm"))
+    yield started
+    started.stop()
+
+
+class Frozen:
+    """A node that does not answer meanwhile."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def __enter__(self) -> None:
+        self._node.signal(signal.SIGSTOP)
+
+    def __exit__(self, *_: object) -> None:
+        self._node.signal(signal.SIGCONT)
