@@ -69,7 +69,7 @@ lint-shell:
 # processors for themselves: they come when all is compiled. hack/dev/lanes says what ends a run, what
 # is tried again, and which lanes run at full length (FULL).
 TEST_LANES := e2e-build build-cpp build-tsan test-checks test-python $(LANES_BESIDE) \
-	test-dashboard test-faults test-hostile test-cpp test-tsan test-stress test-rdma \
+	test-dashboard test-faults test-hostile test-engines test-cpp test-tsan test-stress test-rdma \
 	test-rdma-kubernetes $(LANES_BESIDE_E2E) test-envtest test-model test-fuzz test-kill test-site \
 	test-go test-rules test-render test-chart-upgrade test-push test-families e2e
 

@@ -122,6 +122,11 @@ test-hostile: build-dataplane ## Attacks on real nodes, as a table: attack, boun
 	@echo "==> attacks (two minutes)"
 	@dataplane/python/test.sh -q "$${ONLY:-python/tests/hostile}"
 
+.PHONY: test-engines
+test-engines: build-dataplane ## vLLM on real nodes: its tiers (FULL=1: whole servers, too)
+	@echo "==> engines (a minute; once, a download of 3 GB)"
+	@dataplane/python/test.sh -q $(short_pytest) "$${ONLY:-python/tests/engines}"
+
 .PHONY: test-kill
 test-kill: ## Kill processes at 110 random points (FULL=1: 650), check every byte
 	@echo "==> kill -9 at random points"
@@ -202,7 +207,7 @@ disk: build-disk ## The disk tier beside fio, on the drive of the folder DISK
 .PHONY: format
 format: ## Format the C++ and Python code
 	clang-format -i $(CPP_FILES)
-	ruff format dataplane/python dataplane/bench e2e/engine/python
+	ruff format dataplane/python dataplane/bench hack/lab/engines e2e/engine/python
 
 .PHONY: lint-cpp
 lint-cpp:
@@ -215,6 +220,6 @@ lint-cpp:
 .PHONY: lint-python
 lint-python:
 	@echo "==> ruff, mypy"
-	@cd dataplane && ruff check python bench && ruff format --check python bench && mypy
-	@cd dataplane && for script in bench/eviction/*.py bench/gpu/*.py; do mypy "$$script" || exit; done
+	@cd dataplane && ruff check python bench ../hack/lab/engines && ruff format --check python bench ../hack/lab/engines && mypy
+	@cd dataplane && for script in bench/eviction/*.py bench/gpu/*.py ../hack/lab/engines/*.py; do mypy "$$script" || exit; done
 	@cd e2e/engine && ruff check python && ruff format --check python && mypy

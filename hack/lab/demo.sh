@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# From nothing to PeerCache on a real cluster of three nodes, on this machine: KV pages that SGLang's HiCache
-# writes in a pod on one node are read back by another SGLang pod on another node.
+# From nothing to PeerCache on a real cluster of three nodes, on this machine: KV pages that an engine's pod
+# writes on one node are read back by another pod on another node.
 #
-#   hack/lab/demo.sh        at most 20 minutes when everything has to be built, two when it is there
+#   hack/lab/demo.sh                 SGLang's HiCache; at most 20 minutes when everything has to be built, two when it is there
+#   ENGINE=vllm hack/lab/demo.sh     vLLM's own server on a CPU, asked over HTTP; its packages are 7 GB
 #
 # Where a Docker engine answers, Kubernetes is kind's and is not built. PROVIDER=kind|local chooses.
 #
@@ -12,11 +13,14 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../lib.sh"
 . "$HERE/cluster/toolset.sh"
 . "$HERE/../release/images/targets.sh"
+ENGINE=${ENGINE:-sglang}
+[ -f "$HERE/demo/$ENGINE.sh" ] || die "ENGINE=$ENGINE is no engine of the demo" "use sglang or vllm"
+# shellcheck source=demo/sglang.sh
+. "$HERE/demo/$ENGINE.sh"
 
 # As in the README's quick start, which the demo follows.
 NAMESPACE=inference
 CLUSTER=kv
-PAGES=300
 STARTED=$SECONDS
 
 exec 2>&1  # one stream: progress and results in their order, also in a file
@@ -66,61 +70,19 @@ create_cache() {
   kubectl -n "$NAMESPACE" get peercachecluster "$CLUSTER" | sed 's/^/    /'
 }
 
-# What a user writes: SGLang's own command line, and one label.
-engine_manifest() {  # engine_manifest NAME NODE
-  cat <<Y
-apiVersion: v1
-kind: Pod
-metadata:
-  name: $1
-  labels: {peercache.io/inject: $CLUSTER}
-spec:
-  nodeSelector: {kubernetes.io/hostname: $2}
-  tolerations: [{operator: Exists}]
-  terminationGracePeriodSeconds: 0
-  containers:
-  - name: sglang
-    image: $(image_name engine)
-    command: [python3, -m, sglang.launch_server]
-    args: [--model-path, demo/model, --page-size, "16", --port, "30000"]
-    readinessProbe:
-      exec: {command: [enginectl, health]}
-      periodSeconds: 2
-      timeoutSeconds: 10
-      failureThreshold: 10
-Y
-}
-
 injected() {  # would the webhook connect a pod by now?
   engine_manifest probe "$WRITER" | kubectl -n "$NAMESPACE" create --dry-run=server -o yaml -f - |
     grep -q 'peercache.io/injected'
 }
 
 start_engines() {
-  await 60 "the webhook to connect SGLang pods" injected
+  await 60 "the webhook to connect pods" injected
   engine_manifest writer "$WRITER" | kubectl -n "$NAMESPACE" apply -f - >/dev/null
   engine_manifest reader "$READER" | kubectl -n "$NAMESPACE" apply -f - >/dev/null
-  await 120 "both engine pods to be Ready" kubectl -n "$NAMESPACE" wait --for=condition=Ready pod/writer pod/reader --timeout=2s
+  await 300 "both engine pods to be Ready" kubectl -n "$NAMESPACE" wait --for=condition=Ready pod/writer pod/reader --timeout=2s
   kubectl -n "$NAMESPACE" get pods -o wide | awk '{printf "    %-20s  %-5s  %-7s  %s\n", $1, $2, $3, $7}'
   note "what the webhook added to the arguments:"
-  kubectl -n "$NAMESPACE" get pod reader -o jsonpath='{.spec.containers[0].args}' | jq -r '.[6:][] | "      " + .'
-}
-
-engine() {  # engine POD ACTION REQUEST
-  kubectl -n "$NAMESPACE" exec "$1" -c sglang -- enginectl "$2" "$3"
-}
-
-move_pages() {  # move_pages KIND LAYOUT INTERFACE-V1
-  local request wrote read
-  request=$(jq -nc --arg kind "$1" --arg layout "$2" --argjson v1 "$3" --argjson pages "$PAGES" \
-    --argjson seed "$RANDOM" '{kind: $kind, layout: $layout, v1: $v1, seed: $seed, pages: $pages}')
-  wrote=$(engine writer write "$request") || die "writing pages failed: $wrote" "kubectl -n $NAMESPACE logs writer"
-  read=$(engine reader read "$request") || die "reading pages failed: $read" "kubectl -n $NAMESPACE logs reader"
-  jq -nr --argjson w "$wrote" --argjson r "$read" --arg what "$1 $2 $([ "$3" = true ] && echo v1 || echo generic)" --argjson pages "$PAGES" '
-    ([range($pages)] | map(select($w.sha256s[.] != null and $w.sha256s[.] == $r.sha256s[.])) | length) as $equal |
-    "    \($what): \($w.backup) tokens written in \($w.seconds * 1000 | round) ms, " +
-    "\($r.prefetched) read in \($r.seconds * 1000 | round) ms, \($equal) of \($pages) pages equal byte for byte",
-    if $equal == $pages then empty else error("pages differ") end'
+  kubectl -n "$NAMESPACE" get pod reader -o jsonpath='{.spec.containers[0].args}' | jq -r --argjson own "$ENGINE_ARGS" '.[$own:][] | "      " + .'
 }
 
 node_restarts() { kubectl -n "$NAMESPACE" get pod "$(node_pod "$1")" -o 'jsonpath={.status.containerStatuses[0].restartCount}'; }
@@ -130,23 +92,16 @@ serves_again() {  # serves_again NODE RESTARTS: has its node restarted more ofte
     kubectl -n "$NAMESPACE" wait --for=condition=Ready "pod/$(node_pod "$1")" --timeout=1s >/dev/null
 }
 
-# Pages that are written once, and read again when the process that holds them has been killed.
+# What was stored before is found again when the process that holds it has been killed.
 kill_node() {  # kill_node NODE
-  local request wrote restarts pages
-  request=$(jq -nc --argjson pages "$PAGES" --argjson seed "$RANDOM" '{kind: "mha", layout: "page_first", v1: true, seed: $seed, pages: $pages}')
-  wrote=$(engine writer write "$request") || die "writing pages failed: $wrote" "kubectl -n $NAMESPACE logs writer"
+  local restarts
+  store_before
   restarts=$(node_restarts "$1")
   note "kill -9 of peercached on $1"
   "$HERE/cluster/cluster" node-exec "$1" pkill -9 -x peercached
   await 60 "the node on $1 to serve again" serves_again "$1" "$restarts"
-  await 30 "all pages to be found again" found_again "$request" "$(jq -c .sha256s <<<"$wrote")"
-  pages=$(node_status "$1" | jq -r .pool.pages)
-  note "its node is back with $pages pages; $PAGES of $PAGES pages read on $READER are equal byte for byte, and none was written anew"
-}
-
-found_again() {  # found_again REQUEST SHA256S
-  local read
-  read=$(engine reader read "$1") && [ "$(jq -c .sha256s <<<"$read")" = "$2" ]
+  await 30 "all pages to be found again" found_again
+  note "its node is back with $(node_status "$1" | jq -r .pool.pages) pages; $FOUND"
 }
 
 node_pod() {  # node_pod NODE: the cache's pod there
@@ -196,7 +151,8 @@ case $PROVIDER in
   kind) what="Kubernetes comes with kind, in Docker; PROVIDER=local builds it from source" ;;
   *) what="Kubernetes and its companions, from source; with Docker and its image of kind this is minutes" ;;
 esac
-part "$what; images: data plane, client, SGLang's storage layer on a CPU, operator"
+part "$what; images: data plane, client, $ENGINE_WHAT, operator"
+prepare_engine
 "$HERE/../release/images/build-images.sh" dataplane client engine operator & IMAGES=$!
 trap 'kill "$IMAGES" 2>/dev/null || true' EXIT
 BIN=$("$HERE/cluster/cluster" programs)
@@ -225,13 +181,11 @@ create_cache
 
 wait "$IMAGES"
 trap - EXIT
-part "two SGLang pods, on $WRITER and $READER, that carry nothing but the label peercache.io/inject: $CLUSTER"
+part "two $ENGINE_NAME pods, on $WRITER and $READER, with the label peercache.io/inject: $CLUSTER"
 start_engines
 
-part "$PAGES KV pages, written on $WRITER and read at once on $READER"
-move_pages mha page_first true
-move_pages mha layer_first false
-move_pages mla page_first_direct true
+part "$ENGINE_JOB"
+main_job
 show_nodes
 
 part "the node on $WRITER is killed, and comes back with its pages"
@@ -249,8 +203,7 @@ Look around:
   kubectl -n $NAMESPACE get pcc,pods -o wide
   kubectl -n $NAMESPACE describe pcc $CLUSTER
   kubectl -n $NAMESPACE get pod reader -o yaml                # what the webhook did
-  kubectl -n $NAMESPACE exec writer -c sglang -- enginectl write '{"kind": "mla", "seed": 7, "pages": 100}'
-  kubectl -n $NAMESPACE exec reader -c sglang -- enginectl read  '{"kind": "mla", "seed": 7, "pages": 100}'
+$(look_around)
 The dashboard, at http://127.0.0.1:31997/ while this runs:
   kubectl -n $NAMESPACE port-forward pod/$(discovery_host) 31997
 Metrics and status of the node on $WRITER:

@@ -30,6 +30,7 @@ FRAMEWORKS: dict[str, Framework] = {
     "test-dashboard": PYTEST,
     "test-faults": PYTEST,
     "test-hostile": PYTEST,
+    "test-engines": PYTEST,
     "test-stress": PYTEST,
     "test-rdma": SOFT_RDMA,
     "test-rdma-kubernetes": SOFT_RDMA_KUBERNETES,

@@ -13,6 +13,7 @@ from typing import Any
 
 from vllm.distributed.kv_transfer.kv_connector.v1 import KVConnectorRole
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading_connector import OffloadingConnector
+from vllm.platforms import current_platform
 from vllm.v1.engine.core import EngineCore
 from vllm.v1.kv_offload.tiering.spec import TieringOffloadingSpec
 
@@ -113,6 +114,12 @@ def _prepare(vllm_config: Any) -> str:
         logger.info("PeerCache: the tag %r alone names the weights: %s", config.tag, error)
         # The name keeps apart what the user forgot to.
         weights = f"model {vllm_config.model_config.model}"
+    if "spec_name" not in extra:
+        extra["spec_name"] = TieringOffloadingSpec.__name__
+        if current_platform.is_cpu():
+            if "block_size" in extra or "blocks_per_chunk" in extra:
+                return "on a CPU a chunk is one block: remove block_size and blocks_per_chunk"
+            extra.update(spec_name="CpuTieringSpec", spec_module_path="peercache.vllm.cpu")
     asked = int(extra.get("cpu_bytes_to_use") or host_pool.DEFAULT_BYTES)
     fitting, why = host_pool.fitting_here(asked)
     if not fitting:
@@ -120,7 +127,6 @@ def _prepare(vllm_config: Any) -> str:
     if why:
         logger.warning("PeerCache: %s", why)
     extra["cpu_bytes_to_use"] = fitting
-    extra.setdefault("spec_name", TieringOffloadingSpec.__name__)
     tier["weights"] = weights
     if tier not in extra.setdefault("secondary_tiers", []):
         extra["secondary_tiers"].insert(0, tier)

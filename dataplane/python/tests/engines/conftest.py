@@ -31,6 +31,13 @@ def releases() -> list[str]:
     return [line.split()[0].split("==")[1] for line in lines if not line.startswith("#")]
 
 
+def params() -> list[Any]:
+    """The releases; those between the oldest and the newest for a lane at full length alone."""
+    oldest, *between, newest = releases()
+    full = [pytest.param(release, marks=pytest.mark.full) for release in between]
+    return [oldest, *full, newest]
+
+
 @pytest.fixture(scope="session")
 def engines() -> Path:
     return installed()
@@ -118,7 +125,7 @@ class Managers:
             left.unlink()
 
 
-@pytest.fixture(scope="module", params=releases())
+@pytest.fixture(scope="module", params=params())
 def vllm(
     request: pytest.FixtureRequest, engines: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Managers]:

@@ -72,7 +72,8 @@ def installed_package(folder: Path) -> Path:
 
 def http(url: str, body: object = None, timeout: float = 300) -> Any:
     data = None if body is None else json.dumps(body).encode()
-    with urllib.request.urlopen(url, data=data, timeout=timeout) as answer:
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=timeout) as answer:
         text = answer.read().decode()
         return json.loads(text) if answer.headers.get_content_type() == "application/json" else text
 

@@ -41,7 +41,7 @@ def below(modules: set[str], *packages: str) -> list[str]:
     [
         ("peercache/core", (*ENGINES, "peercache.sglang", "peercache.vllm", "peercache.store")),
         ("peercache/sglang", ("vllm", "peercache.vllm")),
-        ("peercache/vllm", ("sglang", "peercache.sglang", "torch")),
+        ("peercache/vllm", ("sglang", "peercache.sglang")),
         ("peercache", ("peercache_bench",)),
         ("peercache_bench", (*ENGINES, "peercache")),
     ],

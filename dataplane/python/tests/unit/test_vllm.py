@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
 from peercache.core.checkpoint import Unidentified
 from peercache.core.config import ConfigError
 from peercache.vllm import epoch, host_pool, identity, settings
