@@ -22,7 +22,7 @@ import (
 	"github.com/peercache/peercache/internal/testenv"
 )
 
-const defaulted = `{"discovery":{"port":31998,"replicas":3},"imagePullPolicy":"IfNotPresent",` +
+const defaulted = `{"discovery":{"port":31998,"replicas":3},"engines":{"vllm":{"hostMemory":"4Gi"}},"imagePullPolicy":"IfNotPresent",` +
 	`"injection":{"by":"Webhook","bypass":"Disabled","client":{"delivery":"InitContainer","imagePullPolicy":"IfNotPresent"},"missedPods":"Report","mode":"Node","socket":"HostPath"},` +
 	`"layout":"PerNUMA","memory":{"hugePages":"None","pool":"1Gi"},"mode":"Apply","monitoring":{"dashboards":"None","port":31997,"rules":"None","scrape":"None"},"nodes":{},` +
 	`"resources":{"cpu":"1","memoryOverhead":"512Mi"},"security":{"networkPolicy":"Peers","peers":"Token"},"sharing":"Namespace","timing":{"heartbeatMilliseconds":500,"leaseMilliseconds":1000,` +

@@ -219,10 +219,15 @@ type PeerCacheClusterSpec struct {
 	// +kubebuilder:default=Namespace
 	Sharing Sharing `json:"sharing,omitempty"`
 
-	// injection is how SGLang pods are connected to this cluster.
+	// injection is how pods of SGLang and vLLM are connected to this cluster.
 	// +optional
 	// +kubebuilder:default={}
 	Injection InjectionSpec `json:"injection,omitzero"`
+
+	// engines is what the containers of an engine get besides the connection.
+	// +optional
+	// +kubebuilder:default={}
+	Engines EnginesSpec `json:"engines,omitzero"`
 
 	// monitoring is how members are watched.
 	// +optional

@@ -342,6 +342,24 @@ type TLSSpec struct {
 	PeerName string `json:"peerName,omitempty"`
 }
 
+// EnginesSpec is what the containers of each engine get. It is read when a pod is created.
+type EnginesSpec struct {
+	// vllm is what vLLM containers get.
+	// +optional
+	// +kubebuilder:default={}
+	VLLM VLLMSpec `json:"vllm,omitzero"`
+}
+
+// VLLMSpec is what vLLM containers get.
+type VLLMSpec struct {
+	// hostMemory is the pinned memory in /dev/shm of each data-parallel rank of vLLM,
+	// from 256Mi to 64Ti; 4Gi when left out. Example: 8Gi
+	// +optional
+	// +kubebuilder:default="4Gi"
+	// +kubebuilder:validation:XValidation:rule="[quantity(string(self))].all(q, q.compareTo(quantity('256Mi')) >= 0 && q.compareTo(quantity('64Ti')) <= 0 && q.isInteger())",message="engines.vllm.hostMemory must lie between 256Mi and 64Ti: write whole bytes with a unit, for example 8Gi"
+	HostMemory resource.Quantity `json:"hostMemory,omitzero"`
+}
+
 // InjectionSpec is how SGLang pods are connected. It is read when a pod is
 // created; pods that run already keep what they were given.
 //

@@ -60,6 +60,7 @@ var changes = map[string]struct {
 		s.Injection.Mode, s.Injection.Client.Image = v1alpha1.InjectionSidecar, "other"
 		s.Injection.MissedPods = v1alpha1.MissedPodsRecreate
 	}},
+	"engines": {false, func(s *v1alpha1.PeerCacheClusterSpec) { s.Engines.VLLM.HostMemory = resource.MustParse("8Gi") }},
 	"provision": {false, func(s *v1alpha1.PeerCacheClusterSpec) {
 		s.Provision.DevicePlugin = &v1alpha1.DevicePluginSpec{Image: "plugin", Resources: []v1alpha1.SharedResource{{Rail: "rail0"}}}
 	}},
