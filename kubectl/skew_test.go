@@ -61,7 +61,7 @@ func TestOlderDefinition(t *testing.T) {
 	}
 }
 
-// effects is what the operator makes of a cluster, and of a pod of SGLang.
+// effects is what the operator makes of a cluster, and of a pod of both engines.
 func effects(t *testing.T, cluster *v1alpha1.PeerCacheCluster) string {
 	t.Helper()
 	desired, err := plan.For(cluster, plan.Facts{DataplaneImage: "dataplane"})
@@ -70,7 +70,8 @@ func effects(t *testing.T, cluster *v1alpha1.PeerCacheCluster) string {
 	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "engine", Namespace: cluster.Namespace},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "e", Image: "i", Command: []string{"python3", "-m", "sglang.launch_server"}}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "e", Image: "i", Command: []string{"python3", "-m", "sglang.launch_server"}},
+			{Name: "v", Image: "i", Command: []string{"vllm", "serve", "m"}}}},
 	}
 	result := inject.Inject(pod, inject.FactsFor(cluster, cluster.Namespace, inject.Options{ClientImage: "client"}))
 	text, err := yaml.Marshal([]any{desired.DaemonSets, desired.Extras, desired.Image, result})

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject/engines"
 	"github.com/peercache/peercache/operator/inject/names"
-	"github.com/peercache/peercache/operator/inject/sglang"
 	"github.com/peercache/peercache/operator/plan"
 )
 
@@ -60,12 +60,12 @@ func seconds(value string) string {
 
 // embeddedLink is the link to a node inside the SGLang process.
 func embeddedLink(pod *corev1.Pod, facts Facts, node plan.InPod) link {
-	l := link{settings: sglang.CommonSettings(), node: &node, podName: nameLength(pod)}
+	l := link{inPod: &node, podName: nameLength(pod)}
 	// The id of the node is <namespace>.<pod>.<container>.<process>.
 	l.maxContainerName = maxNodeID - len(facts.PodNamespace) - len(".") - l.podName - len(".") - len(".4194304")
 	for _, s := range node.Settings {
 		if known, ok := embeddedKeys[s.Name]; ok && s.Value != plan.PodAddress {
-			l.settings = append(l.settings, sglang.Setting{Key: known.key, Value: known.json(s.Value), Instead: known.instead})
+			l.Node = append(l.Node, engines.Setting{Key: known.key, Value: known.json(s.Value), Instead: known.instead})
 		}
 	}
 	for _, secret := range node.Secrets {
@@ -92,7 +92,7 @@ func nodeIdentity(container string) []corev1.EnvVar {
 // prepareEmbeddedNode gives an SGLang container the resources for the node inside it, or returns a reason. The user's own
 // requests and limits stay: the scheduler chooses the machine by them.
 func prepareEmbeddedNode(c *corev1.Container, l link) (reason string) {
-	node := l.node
+	node := l.inPod
 	if node == nil {
 		return ""
 	}

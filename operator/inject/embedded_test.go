@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/peercache/peercache/operator/inject/sglang"
+	"github.com/peercache/peercache/operator/inject/engines/sglang"
 )
 
 // TestEmbeddedKeysExistInPackage checks that every key that injection writes is a key of the package, for a node in the

@@ -8,11 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/peercache/peercache/operator/inject/engines"
 	"github.com/peercache/peercache/operator/inject/names"
-	"github.com/peercache/peercache/operator/inject/sglang"
 )
 
-// Engine is a connected pod on a machine, as far as one can see from outside whether SGLang should have attached.
+// Engine is a connected pod on a machine, as far as one can see from outside whether its engine should have attached.
 type Engine struct {
 	Pod     string // namespace/name
 	Machine string
@@ -39,8 +39,14 @@ func Ranks(pod *corev1.Pod) int {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		switch {
-		case strings.Contains(given, ","+c.Name+"="+string(DeliveryFlags)+","):
-			ranks += sglang.Ranks(sglang.ContainerArgv(c))
+		case strings.Contains(given, ","+c.Name+"="+string(engines.DeliveryFlags)+","):
+			engine := engineOf(pod, c)
+			if engine == nil {
+				ranks++ // a later release may have connected it
+				continue
+			}
+			_, args := deliveryFor(engine, c, true)
+			ranks += engine.Ranks(args)
 		case strings.Contains(given, ","+c.Name+"="):
 			ranks++ // its script may say more
 		}

@@ -8,21 +8,21 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/peercache/peercache/operator/inject/engines"
 	"github.com/peercache/peercache/operator/inject/names"
 	"github.com/peercache/peercache/operator/inject/reasons"
-	"github.com/peercache/peercache/operator/inject/sglang"
 )
 
 // addEnv gives a container its variables, or returns a reason.
-func addEnv(c *corev1.Container, l link) (reason string) {
+func addEnv(c *corev1.Container, engine engines.Engine, l link) (reason string) {
 	if l.delivered {
 		if reason := prependPythonPath(c); reason != "" {
 			return reason
 		}
 	}
-	add := []corev1.EnvVar{{Name: names.EnvFlags, Value: sglang.AllFlags(l.settings)}}
-	if l.socket != "" {
-		add = slices.Insert(add, 0, corev1.EnvVar{Name: names.EnvSocket, Value: l.socket})
+	add := []corev1.EnvVar{{Name: engine.About().Variable, Value: engine.AllFlags(l.Link)}}
+	if l.Socket != "" {
+		add = slices.Insert(add, 0, corev1.EnvVar{Name: names.EnvSocket, Value: l.Socket})
 	}
 	if l.numaSockets != "" {
 		add = append(add, corev1.EnvVar{Name: names.EnvNUMASockets, Value: l.numaSockets})
@@ -30,7 +30,7 @@ func addEnv(c *corev1.Container, l link) (reason string) {
 	if l.tagScope != "" {
 		add = append(add, corev1.EnvVar{Name: names.EnvTagScope, Value: l.tagScope})
 	}
-	if l.node != nil {
+	if l.inPod != nil {
 		add = append(add, nodeIdentity(c.Name)...)
 	}
 	for _, v := range add {
@@ -45,7 +45,7 @@ func addEnv(c *corev1.Container, l link) (reason string) {
 // replaced.
 func prependPythonPath(c *corev1.Container) (reason string) {
 	i := lastEnv(c.Env, names.EnvPythonPath)
-	ignored, replaced := sglang.PythonPath(sglang.ContainerArgv(c).Words)
+	ignored, replaced := engines.PythonPath(engines.ContainerArgv(c).Words)
 	switch {
 	case ignored:
 		return reasons.PythonPathIgnored()

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/inject/names"
@@ -33,7 +34,11 @@ type Facts struct {
 	DriverMissing bool
 	// Node plans the node that modes Sidecar and Embedded put into a pod of a group. It is nil in mode Node.
 	Node func(group string) NodeFacts
-	// Delivery is how the Python client reaches SGLang.
+	// HostMemory is the host memory of each vLLM container; zero is the default.
+	HostMemory resource.Quantity
+	// ByPolicy is true where an admission policy connects the pods.
+	ByPolicy bool
+	// Delivery is how the Python client reaches the engine.
 	Delivery v1alpha1.ClientDelivery
 	// ClientImage is the image with the Python client.
 	ClientImage string
@@ -63,6 +68,8 @@ func FactsFor(cluster *v1alpha1.PeerCacheCluster, podNamespace string, options O
 		Mode:             injection.Mode,
 		Socket:           injection.Socket,
 		Sharing:          cluster.Spec.Sharing,
+		HostMemory:       cluster.Spec.Engines.VLLM.HostMemory,
+		ByPolicy:         injection.By == v1alpha1.InjectionByPolicy,
 		Delivery:         injection.Client.Delivery,
 		ClientImage:      injection.Client.Image,
 		ClientPullPolicy: injection.Client.ImagePullPolicy,

@@ -11,8 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/peercache/peercache/operator/inject/engines"
+	"github.com/peercache/peercache/operator/inject/engines/sglang"
 	"github.com/peercache/peercache/operator/inject/injecttest"
-	"github.com/peercache/peercache/operator/inject/sglang"
 )
 
 // FuzzInject builds pods from the parts that injection handles, and checks the invariants.
@@ -88,10 +89,10 @@ func FuzzMergeExtraConfig(f *testing.F) {
 	} {
 		f.Add(value)
 	}
-	embedding := embeddedLink(&corev1.Pod{}, Facts{}, factsOfCluster("serving", embeddedNode, sharedRails, withTLS).Node("numa0").Node).settings
+	embedding := embeddedLink(&corev1.Pod{}, Facts{}, factsOfCluster("serving", embeddedNode, sharedRails, withTLS).Node("numa0").Node).Link
 	f.Fuzz(func(t *testing.T, value string) {
-		for _, settings := range [][]sglang.Setting{sglang.SocketSettings("/run/peercache/default.sock"), embedding} {
-			merged, reason := mergeExtraConfig(value, settings)
+		for _, settings := range [][]engines.Setting{sglang.SocketSettings("/run/peercache/default.sock"), sglang.Settings(embedding)} {
+			merged, reason := sglang.MergeExtraConfig(value, settings)
 			if reason != "" {
 				continue
 			}
@@ -103,7 +104,7 @@ func FuzzMergeExtraConfig(f *testing.F) {
 					t.Errorf("%q lacks %s", merged, s.Key)
 				}
 			}
-			if again, reason := mergeExtraConfig(merged, settings); again != merged || reason != "" {
+			if again, reason := sglang.MergeExtraConfig(merged, settings); again != merged || reason != "" {
 				t.Errorf("%q became %q (%s)", merged, again, reason)
 			}
 		}

@@ -34,6 +34,7 @@ func testFacts() Facts {
 
 // clusterFacts are the facts that a case may name and that are changes of a cluster.
 var clusterFacts = map[string]func(*v1alpha1.PeerCacheClusterSpec){
+	"byPolicy":       func(s *v1alpha1.PeerCacheClusterSpec) { s.Injection.By = v1alpha1.InjectionByPolicy },
 	"byDriver":       injecttest.ByDriver,
 	"draRails":       draRails,
 	"embeddedNode":   embeddedNode,
@@ -54,6 +55,7 @@ var clusterFacts = map[string]func(*v1alpha1.PeerCacheClusterSpec){
 	"sharedRails":    sharedRails,
 	"sidecar":        sidecar,
 	"tls":            withTLS,
+	"vllmMemory":     func(s *v1alpha1.PeerCacheClusterSpec) { s.Engines.VLLM.HostMemory = resource.MustParse("8Gi") },
 	"withAddress":    withAddress,
 }
 

@@ -149,7 +149,7 @@ func nothingLost(before, after *corev1.Pod) error {
 		}
 	}
 
-	if err := beginsWith("volumes", before.Spec.Volumes, after.Spec.Volumes, 5); err != nil {
+	if err := beginsWith("volumes", before.Spec.Volumes, after.Spec.Volumes, 5+len(before.Spec.Containers)); err != nil {
 		return err
 	}
 	after.Spec.Volumes = before.Spec.Volumes
@@ -183,7 +183,7 @@ func nothingLost(before, after *corev1.Pod) error {
 
 // containerKept checks one container, and restores the checked fields of after.
 func containerKept(before, after *corev1.Container) error {
-	if err := beginsWith("volumeMounts", before.VolumeMounts, after.VolumeMounts, 3); err != nil {
+	if err := beginsWith("volumeMounts", before.VolumeMounts, after.VolumeMounts, 4); err != nil {
 		return err
 	}
 	if err := wordsKept(before.Command, after.Command); err != nil {
@@ -321,7 +321,7 @@ func envKept(before, after []corev1.EnvVar) error {
 			return fmt.Errorf("PYTHONPATH was %s and is %s", toJSON(want), toJSON(got))
 		}
 	}
-	ours := []string{names.EnvPythonPath, names.EnvUserPythonPath, names.EnvSocket, names.EnvNUMASockets, names.EnvTagScope, names.EnvFlags, names.EnvPodNamespace, names.EnvPodName, names.EnvNodeID}
+	ours := []string{names.EnvPythonPath, names.EnvUserPythonPath, names.EnvSocket, names.EnvNUMASockets, names.EnvTagScope, names.EnvFlags, names.EnvVLLMFlags, names.EnvPodNamespace, names.EnvPodName, names.EnvNodeID}
 	for name := range is {
 		if _, ok := was[name]; !ok && !slices.Contains(ours, name) {
 			return fmt.Errorf("variable %s appeared", name)

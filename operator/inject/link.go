@@ -8,25 +8,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/peercache/peercache/api/v1alpha1"
+	"github.com/peercache/peercache/operator/inject/engines"
 	"github.com/peercache/peercache/operator/inject/names"
 	"github.com/peercache/peercache/operator/inject/reasons"
-	"github.com/peercache/peercache/operator/inject/sglang"
 	"github.com/peercache/peercache/operator/plan"
 )
 
-// link is what each SGLang container of a pod gets to reach its node.
+// link is what each connected container of a pod gets to reach its node.
 type link struct {
-	// settings are the keys of the extra config.
-	settings []sglang.Setting
-	// socket is the path of the socket, or "" where the node runs in the SGLang process.
-	socket string
+	engines.Link
 	mounts []corev1.VolumeMount
 	// numaSockets are the sockets between which each rank chooses by its GPU, or "".
 	numaSockets string
 	// tagScope keeps a tag that the engine gives apart from the same tag of others, or is "".
 	tagScope string
-	// node is the node in the SGLang process, or nil.
-	node *plan.InPod
+	// inPod is the node in the SGLang process, or nil.
+	inPod *plan.InPod
 	// maxContainerName bounds the length of a container name, so that the id of an embedded node fits. podName is the length of
 	// the name of the pod.
 	maxContainerName, podName int
@@ -67,7 +64,7 @@ func addNode(pod *corev1.Pod, facts Facts, group string) (link, string) {
 }
 
 func viaSocket(socket string, mount corev1.VolumeMount) link {
-	return link{settings: sglang.SocketSettings(socket), socket: socket, mounts: []corev1.VolumeMount{mount}}
+	return link{Link: engines.Link{Socket: socket}, mounts: []corev1.VolumeMount{mount}}
 }
 
 // dnsReason returns why a node in the pod could not find the others, which have a name in the cluster's DNS.

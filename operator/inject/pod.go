@@ -9,9 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/peercache/peercache/operator/inject/engines"
 	"github.com/peercache/peercache/operator/inject/names"
 	"github.com/peercache/peercache/operator/inject/reasons"
-	"github.com/peercache/peercache/operator/inject/sglang"
 )
 
 // Result is the outcome of Inject.
@@ -21,13 +21,13 @@ type Result struct {
 	// Injected is true where at least one container was connected. Partly is true where one of these is not seen to get the
 	// flags; Note says why.
 	Injected, Partly bool
-	// SkipReason is why the pod, or one of its SGLang containers, was left alone.
+	// SkipReason is why the pod, or one of its engines' containers, was left alone.
 	SkipReason string
 	// Note is what the user still has to do.
 	Note string
 }
 
-// Inject connects the SGLang containers of a pod. It does not change its arguments.
+// Inject connects the engines' containers of a pod. It does not change its arguments.
 func Inject(pod *corev1.Pod, facts Facts) Result {
 	if facts.DriverMissing {
 		return Skip(pod, reasons.DriverMissing(facts.Namespace+"/"+facts.Cluster))
@@ -37,6 +37,9 @@ func Inject(pod *corev1.Pod, facts Facts) Result {
 	}
 	group, reason := facts.group(pod)
 	if reason != "" {
+		return Skip(pod, reason)
+	}
+	if reason := engineUnknown(pod); reason != "" {
 		return Skip(pod, reason)
 	}
 	indices, reason := findContainers(pod)
@@ -54,6 +57,8 @@ func Inject(pod *corev1.Pod, facts Facts) Result {
 		return Skip(pod, reason)
 	}
 	l.mounts, l.delivered, l.tagScope = slices.Concat(client, l.mounts), len(client) > 0, facts.tagScope()
+	l.HostMemory, l.HostMemoryReason = hostMemory(pod, facts)
+	l.ByPolicy = facts.ByPolicy
 	_, annotated := pod.Annotations[names.AnnotationContainer]
 	var given, skipped, notes []string
 	partly := false
@@ -61,17 +66,18 @@ func Inject(pod *corev1.Pod, facts Facts) Result {
 		notes = append(notes, note)
 	}
 	for _, i := range indices {
-		name := pod.Spec.Containers[i].Name
-		container, delivery, reason := injectContainer(&pod.Spec.Containers[i], l, annotated)
+		original := &pod.Spec.Containers[i]
+		name, engine := original.Name, engineOf(pod, original)
+		container, delivery, reason := injectContainer(changed, engine, original, l, annotated)
 		if reason != "" {
 			skipped = append(skipped, reasons.OfContainer(name, reason))
 			continue
 		}
 		changed.Spec.Containers[i] = *container
 		given = append(given, name+"="+string(delivery))
-		missing := flagsMissing(pod, container, delivery, annotated)
+		missing := flagsMissing(pod, engine, container, delivery, annotated)
 		partly = partly || missing != ""
-		for _, note := range append([]string{missing}, settingNotes(pod, &pod.Spec.Containers[i], delivery, annotated)...) {
+		for _, note := range append([]string{missing}, settingNotes(pod, engine, original, delivery, annotated)...) {
 			if note != "" {
 				notes = append(notes, reasons.OfContainer(name, note))
 			}
@@ -113,25 +119,23 @@ func Skip(pod *corev1.Pod, reason string) Result {
 	return result
 }
 
-// injectContainer returns a changed copy of a container and its delivery, or a reason.
+// injectContainer returns a changed copy of a container and its delivery, or a reason. What the container needs of the pod is
+// added to the pod.
 func injectContainer(
-	original *corev1.Container, l link, annotated bool,
-) (*corev1.Container, Delivery, string) {
+	pod *corev1.Pod, engine engines.Engine, original *corev1.Container, l link, annotated bool,
+) (*corev1.Container, engines.Delivery, string) {
 	c := original.DeepCopy()
-	delivery, args := deliveryFor(c, annotated)
+	delivery, args := deliveryFor(engine, c, annotated)
 	// A file of flags may choose another backend. Flags on the command line would silently override it.
-	if delivery == DeliveryFlags && args.Has(sglang.ConfigFile) {
-		delivery = DeliveryEnvironment
+	if delivery == engines.DeliveryFlags && args.Has(engines.ConfigFile) {
+		delivery = engines.DeliveryEnvironment
 	}
-	if delivery == DeliveryFlags {
-		change, reason := decideFlags(args, l.settings)
-		if reason != "" {
-			return nil, "", reason
-		}
-		change.add = append(change.add, pageSizeFlags(args)...)
-		change.apply(c)
+	change, reason := engine.Connect(args, delivery, l.Link)
+	if reason != "" {
+		return nil, "", reason
 	}
-	if reason := addEnv(c, l); reason != "" {
+	change.Apply(c)
+	if reason := addEnv(c, engine, l); reason != "" {
 		return nil, "", reason
 	}
 	if reason := addMounts(c, l.mounts); reason != "" {
@@ -140,41 +144,42 @@ func injectContainer(
 	if reason := prepareEmbeddedNode(c, l); reason != "" {
 		return nil, "", reason
 	}
-	return c, delivery, ""
-}
-
-func (ch change) apply(c *corev1.Container) {
-	if ch.rewrite != nil {
-		if i := ch.rewrite.index; i < len(c.Command) {
-			c.Command[i] = ch.rewrite.word
-		} else {
-			c.Args[i-len(c.Command)] = ch.rewrite.word
-		}
+	if reason := addShared(pod, c, change); reason != "" {
+		return nil, "", reason
 	}
-	// Args are right even where the program is in command: the container runs command followed by args.
-	c.Args = append(c.Args, ch.add...)
+	return c, delivery, ""
 }
 
 // flagsMissing returns what the user still has to do where the flags could not be appended, and a container is not seen to
 // use them.
-func flagsMissing(pod *corev1.Pod, c *corev1.Container, delivery Delivery, annotated bool) string {
-	if delivery == DeliveryFlags || takesFlags(pod) {
+func flagsMissing(pod *corev1.Pod, engine engines.Engine, c *corev1.Container, delivery engines.Delivery, annotated bool) string {
+	if delivery == engines.DeliveryFlags || takesFlags(pod) {
 		return ""
 	}
-	words := sglang.ContainerArgv(c).Words
-	if other := sglang.OtherBackend(words); other != "" {
-		return reasons.NoteOtherBackend(other)
+	direct, args := deliveryFor(engine, c, annotated)
+	if note, shown := engine.Shown(args); shown {
+		return note
 	}
-	if slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, names.EnvFlags) }) {
+	about := engine.About()
+	if slices.ContainsFunc(args.Words, func(word string) bool { return strings.Contains(word, about.Variable) }) {
 		return ""
 	}
-	if direct, _ := deliveryFor(c, annotated); direct == DeliveryFlags {
-		return reasons.NoteConfigFile()
+	if direct == engines.DeliveryFlags {
+		return reasons.NoteConfigFile(engines.ConfigFile.Name, about.Other, about.Variable)
 	}
-	return reasons.NoteScript()
+	return reasons.NoteScript(about.Name, about.Variable)
 }
 
-// takesFlags is true where the user says that SGLang gets the flags, though the pod does not show it.
+// settingNotes returns what the user should know about the settings of a container, as the user wrote it.
+func settingNotes(pod *corev1.Pod, engine engines.Engine, c *corev1.Container, delivery engines.Delivery, annotated bool) []string {
+	if delivery == engines.DeliveryEnvironment && takesFlags(pod) {
+		return nil
+	}
+	_, args := deliveryFor(engine, c, annotated)
+	return engine.Notes(args, delivery)
+}
+
+// takesFlags is true where the user says that the engine gets the flags, though the pod does not show it.
 func takesFlags(pod *corev1.Pod) bool { return pod.Annotations[names.AnnotationTakesFlags] == "true" }
 
 // annotate sets annotations, and removes the empty ones, such as the reason of an earlier attempt.

@@ -33,10 +33,10 @@ func (m *PodMaker) Pod() *corev1.Pod {
 	}}
 	for range m.choose(3) {
 		key := []string{names.AnnotationContainer, names.AnnotationGroup, names.AnnotationSkipReason, names.AnnotationInjected, "user", plan.MultusNetworks,
-			names.AnnotationPartly, names.AnnotationTakesFlags}[m.choose(8)]
+			names.AnnotationPartly, names.AnnotationTakesFlags, names.AnnotationEngine, names.AnnotationVLLMHostMemory}[m.choose(10)]
 		value := []string{
-			"main", "sglang", "main,other", "numa1", "kv", m.Word, `[{"name":"rail1"}]`, " [ ] ", "a/b@rail0, rail1", "true",
-		}[m.choose(10)]
+			"main", "sglang", "main,other", "numa1", "kv", m.Word, `[{"name":"rail1"}]`, " [ ] ", "a/b@rail0, rail1", "true", "vllm", "512Mi",
+		}[m.choose(12)]
 		if pod.Annotations == nil {
 			pod.Annotations = map[string]string{}
 		}
@@ -66,7 +66,7 @@ func (m *PodMaker) Pod() *corev1.Pod {
 }
 
 func (m *PodMaker) volume() corev1.Volume {
-	v := corev1.Volume{Name: []string{"models", names.Client, plan.SocketVolume, plan.TLSVolume, plan.TokenVolume}[m.choose(5)]}
+	v := corev1.Volume{Name: []string{"models", names.Client, plan.SocketVolume, plan.TLSVolume, plan.TokenVolume, names.Shm}[m.choose(6)]}
 	switch m.choose(5) {
 	case 3:
 		v.Image = &corev1.ImageVolumeSource{Reference: "ghcr.io/peercache/peercache/client:0.1.0"}
@@ -74,6 +74,9 @@ func (m *PodMaker) volume() corev1.Volume {
 		v.Secret = &corev1.SecretVolumeSource{SecretName: "kv-peers-tls"} //nolint:gosec // it is a name
 	case 0:
 		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+		if m.choose(2) == 1 {
+			v.EmptyDir.Medium, v.EmptyDir.SizeLimit = corev1.StorageMediumMemory, new(resource.MustParse([]string{"1Gi", "100Gi"}[m.choose(2)]))
+		}
 	case 1:
 		v.HostPath = &corev1.HostPathVolumeSource{Path: "/run/peercache/serving/kv" + []string{".tenants", ""}[m.choose(2)]}
 	default:
@@ -83,13 +86,17 @@ func (m *PodMaker) volume() corev1.Volume {
 }
 
 func (m *PodMaker) container() corev1.Container {
-	c := corev1.Container{Name: []string{"main", "sglang", "other", names.Client, plan.ContainerName}[m.choose(5)]}
+	c := corev1.Container{Name: []string{"main", "sglang", "other", names.Client, plan.ContainerName, "vllm"}[m.choose(6)]}
+	c.Image = []string{"x", "vllm/vllm-openai:v0.33.0", "registry:5000/vllm"}[m.choose(3)]
 	launch := [][]string{
 		{"python3", "-m", "sglang.launch_server"},
 		{"sglang", "serve"},
 		{"bash", "-c", "exec python3 -m sglang.launch_server $PEERCACHE_SGLANG_ARGS"},
 		{"bash", "-c", "sglang serve \\\n  --hicache-storage-backend \\\n mooncake $PEERCACHE_SGLANG_ARGS"},
 		{"sh", "-lc"},
+		{"vllm", "serve", "/models/qwen"},
+		{"python3", "-m", "vllm.entrypoints.openai.api_server"},
+		{"bash", "-c", "exec vllm serve /models/qwen $PEERCACHE_VLLM_ARGS"},
 		{"nginx"},
 		nil,
 	}
@@ -112,8 +119,8 @@ func (m *PodMaker) container() corev1.Container {
 	}
 	for range m.choose(3) {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{
-			Name:      []string{"models", names.Client, plan.SocketVolume}[m.choose(3)],
-			MountPath: []string{"/models", names.ClientDir, "/run/peercache", "/opt", "/run/peercache/x/", names.ClientCopyDir, m.Word, "/etc/peercache-tls"}[m.choose(8)],
+			Name:      []string{"models", names.Client, plan.SocketVolume, names.Shm}[m.choose(4)],
+			MountPath: []string{"/models", names.ClientDir, "/run/peercache", "/opt", "/run/peercache/x/", names.ClientCopyDir, m.Word, "/etc/peercache-tls", "/dev/shm"}[m.choose(9)],
 			SubPath:   []string{"", "serving", "other"}[m.choose(3)],
 		})
 	}
@@ -142,7 +149,7 @@ func (m *PodMaker) needs(c *corev1.Container) {
 }
 
 func (m *PodMaker) argument() []string {
-	switch m.choose(18) {
+	switch m.choose(22) {
 	case 0:
 		return []string{"--model-path", "/models/" + m.Word}
 	case 1:
@@ -177,13 +184,31 @@ func (m *PodMaker) argument() []string {
 		return []string{"--hicache-write-policy", []string{"write_through", "write_back"}[m.choose(2)], "--hicache-ratio=" + []string{"2", "0.5"}[m.choose(2)]}
 	case 15:
 		return []string{"--nnodes", []string{"1", "2", "$(SIZE)"}[m.choose(3)]}
+	case 17:
+		return []string{"--kv-transfer-config", m.connector()}
+	case 18:
+		return []string{"--kv_transfer_config=" + m.connector()}
+	case 19:
+		return [][]string{
+			{"--kv-transfer-config.kv_connector", "PeerCacheConnector", "--kv-transfer.kv_connector_module_path=peercache.vllm"},
+			{"--kv-transfer-config.kv_connector=" + m.Word}, {"--kv-transfer-config." + m.Word}, {"--kv-transfer-config"},
+		}[m.choose(4)]
+	case 20:
+		return []string{[]string{"--kv-offloading-size=4", "--no_enable_prefix_caching", "--enable-prefix-caching", "-dp=2"}[m.choose(4)]}
 	default:
 		return []string{m.Word}
 	}
 }
 
+func (m *PodMaker) connector() string {
+	return []string{
+		`{"kv_connector":"PeerCacheConnector","kv_connector_module_path":"peercache.vllm","kv_connector_extra_config":{"cpu_bytes_to_use":1G}}`,
+		`{"kv_connector":"NixlConnector"}`, m.Config,
+	}[m.choose(3)]
+}
+
 func (m *PodMaker) variable() corev1.EnvVar {
-	v := corev1.EnvVar{Name: []string{names.EnvPythonPath, names.EnvUserPythonPath, names.EnvSocket, names.EnvFlags, "HOME", names.EnvNodeID}[m.choose(6)]}
+	v := corev1.EnvVar{Name: []string{names.EnvPythonPath, names.EnvUserPythonPath, names.EnvSocket, names.EnvFlags, "HOME", names.EnvNodeID, names.EnvVLLMFlags}[m.choose(7)]}
 	switch m.choose(5) {
 	case 0:
 		v.Value = "/app"

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/peercache/peercache/operator/inject/reasons"
-	"github.com/peercache/peercache/operator/inject/sglang"
+	"github.com/peercache/peercache/operator/inject/engines"
+	"github.com/peercache/peercache/operator/inject/engines/sglang"
 )
 
 // CEL cannot parse JSON. Regular expressions can find the members of an object whose values hold no object and whose names
@@ -38,8 +38,8 @@ func (p *builder) decideConfig() {
 	p.perContainer("config", value(sglang.ExtraConfig)+".trim()")
 	config := elem("config")
 	refused := []choice{
-		{config + ".startsWith('@')", "(" + text(reasons.ConfigInFile(embed(config+".substring(1)"))) + ")"},
-		{fmt.Sprintf("!(%[1]s.startsWith('{') && %[1]s.endsWith('}'))", config), literal(reasons.ConfigNotObject())},
+		{config + ".startsWith('@')", "(" + text(sglang.ConfigInFile(embed(config+".substring(1)"))) + ")"},
+		{fmt.Sprintf("!(%[1]s.startsWith('{') && %[1]s.endsWith('}'))", config), literal(sglang.ConfigNotObject())},
 		{fmt.Sprintf("!%s.matches(%s)", config, literal(jsonFlat)), literal(reasonNotFlat())},
 	}
 	for _, check := range []struct{ key, matches string }{
@@ -49,10 +49,10 @@ func (p *builder) decideConfig() {
 		theirs := fmt.Sprintf("%s.findAll(%s).map(m, m.substring(m.indexOf(':') + 1).trim()).filter(v, !%s)",
 			config, literal(member(check.key)+jsonValue), "("+check.matches+")")
 		refused = append(refused, choice{
-			"size(" + theirs + ") > 0", "(" + text(reasons.ConfigOtherBackend(check.key, embed(theirs+"[0]"))) + ")",
+			"size(" + theirs + ") > 0", "(" + text(sglang.ConfigOtherBackend(check.key, embed(theirs+"[0]"))) + ")",
 		})
 	}
-	refused = append(refused, choice{has(config, sglang.KeyDiscovery), literal(reasons.ConfigOwnNode())})
+	refused = append(refused, choice{has(config, sglang.KeyDiscovery), literal(sglang.ConfigOwnNode())})
 	p.perContainer("flagReason", firstMatch([]choice{
 		{elem("refusedFlag") + " != ''", elem("refusedFlag")},
 		{"!" + given(sglang.ExtraConfig), "''"},
@@ -60,7 +60,7 @@ func (p *builder) decideConfig() {
 
 	var pieces []string
 	for _, s := range p.settings() {
-		pieces = append(pieces, fmt.Sprintf("[%s, %s]", literal(member(s.Key)), text(sglang.JoinSettings([]sglang.Setting{s}))))
+		pieces = append(pieces, fmt.Sprintf("[%s, %s]", literal(member(s.Key)), text(sglang.JoinSettings([]engines.Setting{s}))))
 	}
 	p.perContainer("missing", fmt.Sprintf("[%s].filter(s, !%s.matches(s[0])).map(s, s[1])", strings.Join(pieces, ", "), config))
 	body := fmt.Sprintf("%[1]s.substring(0, size(%[1]s) - 1)", config)

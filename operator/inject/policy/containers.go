@@ -11,16 +11,18 @@ import (
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/inject"
+	"github.com/peercache/peercache/operator/inject/engines"
+	"github.com/peercache/peercache/operator/inject/engines/sglang"
+	"github.com/peercache/peercache/operator/inject/engines/vllm"
 	"github.com/peercache/peercache/operator/inject/names"
 	"github.com/peercache/peercache/operator/inject/reasons"
-	"github.com/peercache/peercache/operator/inject/sglang"
 )
 
 func matches(word string, pattern *regexp.Regexp) string {
 	return word + ".matches(" + literal(pattern.String()) + ")"
 }
 
-// readContainers declares what inject/container.go and sglang/argv.go find in containers: their words, where SGLang starts,
+// readContainers declares what inject/container.go and engines/argv.go find in containers: their words, where SGLang starts,
 // and which containers are chosen.
 func (p *builder) readContainers() {
 	p.perContainer("command", optional("command"))
@@ -37,20 +39,26 @@ func (p *builder) readContainers() {
 	p.perContainer("mentions", fmt.Sprintf("%s >= 0 || %s.exists(w, %s)", elem("launch"), elem("words"), matches("w", sglang.LaunchText)))
 	// names holds the flag name of each word after the start of SGLang, and "" before it.
 	p.perContainer("names", fmt.Sprintf("lists.range(size(%[1]s)).map(i, i <= %[2]s ? '' : %[1]s[i].split('=', 2)[0])", elem("words"), elem("launch")))
-	p.perContainer("shell", fmt.Sprintf("(%[1]s >= 0 ? %[2]s.slice(0, %[1]s) : %[2]s).exists(w, %[3]s)", elem("launch"), elem("words"), matches("w", sglang.Shell)))
+	p.perContainer("shell", fmt.Sprintf("(%[1]s >= 0 ? %[2]s.slice(0, %[1]s) : %[2]s).exists(w, %[3]s)", elem("launch"), elem("words"), matches("w", engines.Shell)))
 
 	p.declare("annotated", literal(names.AnnotationContainer)+" in variables.annotations")
+	// vllm is true for a container of vLLM, as engineOf of inject decides. A policy leaves it alone.
+	p.perContainer("vllm", fmt.Sprintf("!%s && (%s || %s.name != %s && (%s || %s))", elem("mentions"),
+		matches(elem("words")+".join('\\n')", vllm.Starts), container, literal(sglang.DefaultContainer),
+		fmt.Sprintf("%[1]s.name == %[2]s || size(%[3]s) == 0 && has(%[1]s.image) && %[4]s", container, literal(vllm.Container), elem("command"),
+			matches(container+".image", vllm.Image)),
+		"variables.annotated && variables.engine == "+literal(vllm.Engine{}.About().ID)))
 	p.declare("named", fmt.Sprintf("variables.annotated ? variables.annotations[%s].split(',').map(n, n.trim()) : []", literal(names.AnnotationContainer)))
 	p.declare("containerNames", "variables.containers.map(c, c.name)")
 	p.declare("unknown", "variables.named.filter(n, !(n in variables.containerNames))")
 	p.declare("chosen", fmt.Sprintf(
-		"variables.index.filter(k, variables.annotated ? variables.containerNames[k] in variables.named : variables.containerNames[k] == %s || %s)",
-		literal(names.DefaultContainer), elem("mentions")))
+		"variables.index.filter(k, variables.annotated ? variables.containerNames[k] in variables.named : variables.containerNames[k] == %s || %s || %s)",
+		literal(sglang.DefaultContainer), elem("mentions"), elem("vllm")))
 }
 
 // decideDelivery declares how each container gets the flags.
 func (p *builder) decideDelivery() {
-	flags, environment := literal(string(inject.DeliveryFlags)), literal(string(inject.DeliveryEnvironment))
+	flags, environment := literal(string(engines.DeliveryFlags)), literal(string(engines.DeliveryEnvironment))
 	p.perContainer("direct", firstMatch([]choice{
 		{elem("shell"), environment},
 		{elem("launch") + " >= 0", flags},
@@ -61,7 +69,7 @@ func (p *builder) decideDelivery() {
 			flags,
 		},
 	}, environment))
-	p.perContainer("delivery", fmt.Sprintf("%s == %s && !%s ? %s : %s", elem("direct"), flags, given(sglang.ConfigFile), flags, environment))
+	p.perContainer("delivery", fmt.Sprintf("%s == %s && !%s ? %s : %s", elem("direct"), flags, given(engines.ConfigFile), flags, environment))
 	p.perContainer("byFlags", elem("delivery")+" == "+flags)
 }
 
@@ -79,9 +87,9 @@ func (p *builder) decideContainers() {
 	if p.delivered() {
 		joined := elem("words") + ".join('\\n')"
 		obstacles = append([]choice{
-			{matches(joined, sglang.IsolatedPython), literal(reasons.PythonPathIgnored())},
+			{matches(joined, engines.IsolatedPython), literal(reasons.PythonPathIgnored())},
 			{
-				matches(joined, sglang.SetsPythonPath) + " && !" + matches(joined, sglang.KeepsPythonPath),
+				matches(joined, engines.SetsPythonPath) + " && !" + matches(joined, engines.KeepsPythonPath),
 				literal(reasons.PythonPathReplaced()),
 			},
 			{fmt.Sprintf("%s && %s", movesPythonPath, defines(names.EnvUserPythonPath)), literal(reasons.VariableTaken())},
@@ -89,16 +97,18 @@ func (p *builder) decideContainers() {
 		p.perContainer("pythonPath", fmt.Sprintf("([-1] + lists.range(size(%[1]s)).filter(i, %[1]s[i].name == %[2]s)).max()", elem("env"), literal(names.EnvPythonPath)))
 	}
 	p.perContainer("obstacle", firstMatch(append([]choice{
+		{elem("vllm"), literal(vllm.ByPolicy())},
 		{elem("byFlags") + " && " + elem("flagReason") + " != ''", elem("flagReason")},
 	}, obstacles...), "''"))
 	p.perContainer("otherBackends", fmt.Sprintf("%s.join('\\n').findAll(%s).map(c, c.find(%s)).filter(b, !(b in %s))", elem("words"),
 		literal(sglang.BackendChoice.String()), literal(sglang.ChosenBackend.String()), literal(sglang.OurBackends)))
+	about := sglang.Engine{}.About()
 	p.perContainer("missingFlags", firstMatch([]choice{
 		{anyOf(elem("byFlags"), "variables.takesFlags"), "''"},
-		{"size(" + elem("otherBackends") + ") > 0", "(" + text(reasons.NoteOtherBackend(embed(elem("otherBackends")+"[0]"))) + ")"},
+		{"size(" + elem("otherBackends") + ") > 0", "(" + text(sglang.NoteOtherBackend(embed(elem("otherBackends")+"[0]"))) + ")"},
 		{elem("words") + ".exists(w, w.contains(" + literal(names.EnvFlags) + "))", "''"},
-		{elem("direct") + " == " + literal(string(inject.DeliveryFlags)), literal(reasons.NoteConfigFile())},
-	}, literal(reasons.NoteScript())))
+		{elem("direct") + " == " + literal(string(engines.DeliveryFlags)), literal(reasons.NoteConfigFile(engines.ConfigFile.Name, about.Other, about.Variable))},
+	}, literal(reasons.NoteScript(about.Name, about.Variable))))
 }
 
 // delivered is true where the client is mounted, and false where the image has it.

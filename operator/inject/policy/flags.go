@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/peercache/peercache/operator/inject/reasons"
-	"github.com/peercache/peercache/operator/inject/sglang"
+	"github.com/peercache/peercache/operator/inject/engines"
+	"github.com/peercache/peercache/operator/inject/engines/sglang"
 )
 
 // matchesFlag is true where name is a spelling of the flag, as Argv.Last decides.
-func matchesFlag(f sglang.Flag, name string) string {
+func matchesFlag(f engines.Flag, name string) string {
 	if f.Shortest != "" {
 		return fmt.Sprintf("(%s.startsWith(%s) && %s.startsWith(%s))", name, literal(f.Shortest), literal(f.Name), name)
 	}
@@ -20,7 +20,7 @@ func matchesFlag(f sglang.Flag, name string) string {
 }
 
 // indexVar is the name of the variable with the index of the last use of a flag, or -1.
-func indexVar(f sglang.Flag) string {
+func indexVar(f engines.Flag) string {
 	words := strings.Split(strings.TrimLeft(f.Name, "-"), "-")
 	for i, word := range words[1:] {
 		words[i+1] = strings.ToUpper(word[:1]) + word[1:]
@@ -28,15 +28,15 @@ func indexVar(f sglang.Flag) string {
 	return "at" + strings.ToUpper(words[0][:1]) + words[0][1:] + strings.Join(words[1:], "")
 }
 
-func given(f sglang.Flag) string { return "(" + elem(indexVar(f)) + " >= 0)" }
+func given(f engines.Flag) string { return "(" + elem(indexVar(f)) + " >= 0)" }
 
 // inline is true where the flag's value is in the same word.
-func inline(f sglang.Flag) string {
+func inline(f engines.Flag) string {
 	return fmt.Sprintf("%s[%s].contains('=')", elem("words"), elem(indexVar(f)))
 }
 
 // value is the value of the flag, "" where it is not given.
-func value(f sglang.Flag) string {
+func value(f engines.Flag) string {
 	word := fmt.Sprintf("%s[%s]", elem("words"), elem(indexVar(f)))
 	next := elem(indexVar(f)) + " + 1"
 	return firstMatch([]choice{
@@ -48,7 +48,7 @@ func value(f sglang.Flag) string {
 
 // readFlags declares the indices of the flags that Inject reads.
 func (p *builder) readFlags() {
-	flags := []sglang.Flag{sglang.ModelPath, sglang.ConfigFile, sglang.Hierarchical, sglang.StorageBackend, sglang.ExtraConfig, sglang.Disaggregation, sglang.DecodeRadixCache, sglang.DecodeOffload, sglang.PageSize, sglang.EagleTopK}
+	flags := []engines.Flag{sglang.ModelPath, engines.ConfigFile, sglang.Hierarchical, sglang.StorageBackend, sglang.ExtraConfig, sglang.Disaggregation, sglang.DecodeRadixCache, sglang.DecodeOffload, sglang.PageSize, sglang.EagleTopK}
 	for _, b := range sglang.Blockers {
 		flags = append(append(flags, b.Flag), b.With...)
 	}
@@ -105,10 +105,10 @@ func (p *builder) decideFlags() {
 	}
 	p.perContainer("decodes", fmt.Sprintf("%s == 'decode' && !%s", value(sglang.Disaggregation), given(sglang.DecodeRadixCache)))
 	refused = append(refused,
-		choice{elem("decodes") + " && !" + given(sglang.DecodeOffload), literal(reasons.DecodeWithoutRadixCache())},
+		choice{elem("decodes") + " && !" + given(sglang.DecodeOffload), literal(sglang.DecodeWithoutRadixCache())},
 		choice{
 			fmt.Sprintf("%s && !(%s in %s)", given(sglang.StorageBackend), value(sglang.StorageBackend), literal(sglang.OurBackends)),
-			"(" + text(reasons.OtherBackend(embed(value(sglang.StorageBackend)))) + ")",
+			"(" + text(sglang.OtherBackendGiven(embed(value(sglang.StorageBackend)))) + ")",
 		})
 	p.perContainer("refusedFlag", firstMatch(refused, "''"))
 	p.perContainer("addedFlags", fmt.Sprintf("(%s || %s ? [] : [%s]) + (%s ? [] : %s) + (%s ? [] : [%s, %s])",
@@ -147,10 +147,10 @@ func (p *builder) decidePageSize() {
 			fmt.Sprintf("!%s && (variables.takesFlags || %s.exists(w, w.contains(%s)))", elem("byFlags"), elem("words"), literal(sglang.PageSize.Name)),
 			"''",
 		},
-		{"!" + elem("byFlags"), literal(reasons.NotePageSizeInScript())},
-		{given(sglang.PageSize), fmt.Sprintf("(%s == '1' ? %s : '')", value(sglang.PageSize), literal(reasons.NotePageOfToken()))},
+		{"!" + elem("byFlags"), literal(sglang.NotePageSizeInScript())},
+		{given(sglang.PageSize), fmt.Sprintf("(%s == '1' ? %s : '')", value(sglang.PageSize), literal(sglang.NotePageOfToken()))},
 		{fmt.Sprintf("size(%s) == 0 || %s == ''", elem("pageReasons"), reason), "''"},
-	}, "("+text(reasons.NoteNoPageSize(embed(reason)))+")"))
+	}, "("+text(sglang.NoteNoPageSize(embed(reason)))+")"))
 }
 
 // advice is a list of sglang.AdviceFor's texts for a container, "" for each that does not apply.
@@ -163,6 +163,6 @@ func advice() string {
 }
 
 // settings are the settings for the socket of the pod's group.
-func (p *builder) settings() []sglang.Setting {
+func (p *builder) settings() []engines.Setting {
 	return sglang.SocketSettings(embed("variables.socket"))
 }

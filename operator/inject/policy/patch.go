@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/peercache/peercache/operator/inject"
+	"github.com/peercache/peercache/operator/inject/engines/sglang"
 	"github.com/peercache/peercache/operator/inject/names"
-	"github.com/peercache/peercache/operator/inject/sglang"
 	"github.com/peercache/peercache/operator/plan"
 )
 

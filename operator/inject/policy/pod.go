@@ -33,11 +33,15 @@ func (p *builder) decidePod(namespaces *metav1.LabelSelector) {
 	refused = append(refused,
 		choice{"!(variables.group in variables.groups)", "(" + text(reasons.GroupUnknown(name, p.facts.Groups, embed("variables.group"))) + ")"},
 		choice{
+			"!(variables.engine in " + literal(inject.EngineIDs()) + ")",
+			"(" + text(reasons.EngineUnknown(embed("variables.engine"), inject.EngineIDs())) + ")",
+		},
+		choice{
 			"size(variables.unknown) > 0 && variables.initContainers.exists(c, c.name == variables.unknown[0])",
 			"(" + text(reasons.InitContainerNamed(embed("variables.unknown[0]"), list)) + ")",
 		},
 		choice{"size(variables.unknown) > 0", "(" + text(reasons.ContainerUnknown(embed("variables.unknown[0]"), list)) + ")"},
-		choice{"size(variables.chosen) == 0", "(" + text(reasons.NoSGLang(list)) + ")"})
+		choice{"size(variables.chosen) == 0", "(" + text(reasons.NoEngine(list)) + ")"})
 	for i, v := range p.volumes() {
 		refused = append(refused, choice{
 			fmt.Sprintf("variables.volumes.exists(v, v.name == %s && !(%s))", literal(v.name), v.matches),

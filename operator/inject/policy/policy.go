@@ -12,6 +12,7 @@ import (
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/inject"
+	"github.com/peercache/peercache/operator/inject/engines/sglang"
 	"github.com/peercache/peercache/operator/inject/names"
 	"github.com/peercache/peercache/operator/plan"
 )
@@ -131,6 +132,8 @@ func (p *builder) readPod() {
 	p.declare("annotations", "has(object.metadata.annotations) ? object.metadata.annotations : {}")
 	p.declare("takesFlags", fmt.Sprintf("%[1]s in variables.annotations && variables.annotations[%[1]s] == 'true'",
 		literal(names.AnnotationTakesFlags)))
+	p.declare("engine", fmt.Sprintf("%[1]s in variables.annotations ? variables.annotations[%[1]s] : %[2]s",
+		literal(names.AnnotationEngine), literal(sglang.Engine{}.About().ID)))
 	p.declare("containers", "object.spec.containers")
 	p.declare("initContainers", "has(object.spec.initContainers) ? object.spec.initContainers : []")
 	p.declare("volumes", "has(object.spec.volumes) ? object.spec.volumes : []")

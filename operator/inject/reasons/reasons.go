@@ -6,14 +6,12 @@
 package reasons
 
 import (
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/peercache/peercache/api/v1alpha1"
 	"github.com/peercache/peercache/operator/inject/names"
-	"github.com/peercache/peercache/operator/inject/sglang"
 	"github.com/peercache/peercache/operator/plan"
 )
 
@@ -74,10 +72,16 @@ func GroupUnknown(cluster string, groups []string, group string) string {
 		cluster + " are " + strings.Join(groups, ", ") + ": name one of these or remove the annotation"
 }
 
-// NoSGLang is the reason where no container is recognised as SGLang.
-func NoSGLang(containers string) string {
-	return "no container starts SGLang (" + containers + "): name the right one in the annotation " + names.AnnotationContainer +
-		", or remove the label"
+// NoEngine is the reason where no container is recognised as an engine.
+func NoEngine(containers string) string {
+	return "no container starts SGLang or vLLM (" + containers + "): name the right one in the annotation " + names.AnnotationContainer +
+		", with " + names.AnnotationEngine + ": vllm for vLLM, or remove the label"
+}
+
+// EngineUnknown is the reason where the annotation names no engine.
+func EngineUnknown(name string, known []string) string {
+	return "annotation " + names.AnnotationEngine + " names " + quote(name) + ", which is no engine that PeerCache connects: write " +
+		strings.Join(known, " or ")
 }
 
 // InitContainerNamed is the reason where the annotation names an init container.
@@ -104,40 +108,6 @@ func ContainerTaken(name string) string {
 // OfContainer prefixes the reason or note of one container with its name.
 func OfContainer(name, text string) string { return "container " + quote(name) + " " + text }
 
-// OtherBackend is the reason where the user chose another storage backend.
-func OtherBackend(backend string) string {
-	return "uses " + sglang.StorageBackend.Name + " " + backend + ", a backend of the user's own"
-}
-
-// DecodeWithoutRadixCache is the reason for a decode server without a radix cache, where SGLang does not start with
-// HiCache.
-func DecodeWithoutRadixCache() string {
-	return "is a decode server without a radix cache, where SGLang refuses HiCache: add " +
-		sglang.DecodeRadixCache.Name + " to read pages, or " + sglang.DecodeOffload.Name + " to write them"
-}
-
-// ConfigInFile is the reason where the extra config is in a file, which injection cannot read.
-func ConfigInFile(path string) string {
-	return "reads " + sglang.ExtraConfig.Name + " from the file " + path +
-		", which cannot be completed here: write it inline as JSON, or remove the flag"
-}
-
-// ConfigNotObject is the reason where the extra config is not a JSON object.
-func ConfigNotObject() string {
-	return "gives " + sglang.ExtraConfig.Name + " a value that is not a JSON object: write {\"key\":value,...}"
-}
-
-// ConfigOtherBackend is the reason where the extra config names another backend.
-func ConfigOtherBackend(key, value string) string {
-	return "loads a backend of the user's own (" + key + " " + value + " in " + sglang.ExtraConfig.Name + ")"
-}
-
-// ConfigOwnNode is the reason where the extra config starts a node inside SGLang beside that of the cluster.
-func ConfigOwnNode() string {
-	return "runs a PeerCache node of its own (" + sglang.KeyDiscovery + " in " + sglang.ExtraConfig.Name +
-		"): remove that key to use the cluster's node"
-}
-
 // PythonPathIgnored is the reason where Python is told to ignore the variable by which it finds the client.
 func PythonPathIgnored() string {
 	return "starts Python with -I or -E, with which Python ignores " + names.EnvPythonPath + " and finds no client: remove that " +
@@ -160,41 +130,18 @@ func MountOverlap(volume, at, ours string) string {
 	return "mounts volume " + quote(volume) + " at " + at + ", which overlaps " + ours + ": mount it elsewhere"
 }
 
-// unseen ends a note about flags that SGLang may get all the same.
+// unseen ends a note about flags that an engine may get all the same.
 const unseen = "; where the pod cannot show that you did, write the annotation " + names.AnnotationTakesFlags + `: "true"`
 
-// NoteConfigFile is the note where SGLang reads flags from a file.
-func NoteConfigFile() string {
-	return "reads flags from a file (" + sglang.ConfigFile.Name + "), which may choose another backend: write the flags of $" +
-		names.EnvFlags + " into that file" + unseen
+// NoteConfigFile is the note where an engine reads flags from a file, which may choose another backend or connector.
+func NoteConfigFile(flag, other, variable string) string {
+	return "reads flags from a file (" + flag + "), which may choose another " + other + ": write the flags of $" + variable +
+		" into that file" + unseen
 }
 
-// NoteOtherBackend is the note where a script that starts SGLang names another storage backend.
-func NoteOtherBackend(backend string) string {
-	return "names " + sglang.StorageBackend.Name + " " + backend + " in its script, a backend of the user's own: remove it there, " +
-		"or the label of the pod"
-}
-
-// NoteScript is the note where a script starts SGLang, so that the user has to add the flags there.
-func NoteScript() string {
-	return "starts SGLang in a way to which no flags can be appended: use $" + names.EnvFlags + ", unquoted, in its script" + unseen
-}
-
-var pageSize = sglang.PageSize.Name + " " + strconv.Itoa(sglang.PageTokens)
-
-// NotePageOfToken is the note where the user chose pages of one token.
-func NotePageOfToken() string {
-	return "has " + sglang.PageSize.Name + " 1: each token is looked up and moved by itself; write " + pageSize + " unless the model needs pages of one token"
-}
-
-// NoteNoPageSize is the note where injection adds no page size to the flags.
-func NoteNoPageSize(why string) string {
-	return "got no " + sglang.PageSize.Name + " because it " + why + ": write " + pageSize + " or what suits; without one SGLang looks up and moves each token by itself"
-}
-
-// NotePageSizeInScript is the note where a script gives no page size.
-func NotePageSizeInScript() string {
-	return "shows no " + sglang.PageSize.Name + " in its script, without which SGLang looks up and moves each token by itself: write " + pageSize
+// NoteScript is the note where a script starts an engine, so that the user has to add the flags there.
+func NoteScript(engine, variable string) string {
+	return "starts " + engine + " in a way to which no flags can be appended: use $" + variable + ", unquoted, in its script" + unseen
 }
 
 // NoteImages is the note where the images of a cluster in another namespace are not used.
@@ -204,3 +151,24 @@ func NoteImages(cluster string, ignored []string) string {
 }
 
 func quote(s string) string { return `"` + s + `"` }
+
+// HostMemoryInvalid is the reason where the annotation for the host memory of vLLM has no usable value.
+func HostMemoryInvalid(value, least, most string) string {
+	return "has annotation " + names.AnnotationVLLMHostMemory + " " + quote(value) + " on its pod: write whole bytes from " + least + " to " + most +
+		" with a unit, for example 8Gi, or remove the annotation"
+}
+
+// hostMemory names what decides about the host pool of vLLM.
+const hostMemory = "spec.engines.vllm.hostMemory of the cluster, or the annotation " + names.AnnotationVLLMHostMemory + " of the pod"
+
+// HostPoolTooLarge is the reason where a memory limit leaves vLLM too little beside its host pool. The container has it, or its pod.
+func HostPoolTooLarge(has, limit, pool, need string) string {
+	return has + " a memory limit of " + limit + ", and the host pool of " + pool + " that PeerCache adds to vLLM counts against it: raise the limit to " +
+		need + ", or lower " + hostMemory
+}
+
+// SharedMemoryTooSmall is the reason where a volume of the user at /dev/shm has no room for the host pool.
+func SharedMemoryTooSmall(volume, have, pool, need string) string {
+	return "mounts volume " + quote(volume) + " with sizeLimit " + have + " at /dev/shm, where the host pool of " + pool + " that PeerCache adds to vLLM " +
+		"does not fit: raise its sizeLimit to " + need + ", or lower " + hostMemory
+}

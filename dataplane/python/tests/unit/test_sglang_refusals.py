@@ -1,4 +1,4 @@
-"""What SGLang refuses with what injection adds is known there (operator/inject/sglang)."""
+"""What SGLang refuses with what injection adds is known there (operator/inject/engines/sglang)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .sglang_refusals import refusals
 
-KNOWN = Path(__file__).parents[4] / "operator/inject/sglang/refusals.txt"
+KNOWN = Path(__file__).parents[4] / "operator/inject/engines/sglang/refusals.txt"
 SRT = Path(os.environ["PEERCACHE_ENGINE"]) / "source/sglang/srt"
 
 
