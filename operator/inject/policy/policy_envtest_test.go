@@ -120,7 +120,7 @@ func TestPolicy(t *testing.T) {
 			c := testenv.Client(t)
 			cluster, namespace := newPolicyCluster(t, test.spec, test.otherNamespace)
 			facts := inject.FactsFor(cluster, namespace, inject.Options{ClientImage: "ghcr.io/peercache/peercache/client:test"})
-			facts.DriverMissing, facts.Admission.Limits = test.driverMissing, test.limits
+			facts.DriverMissing, facts.Admission.Limits, facts.ByPolicy = test.driverMissing, test.limits, true
 			object := &facts.Admission.Namespace
 			if test.openShift {
 				object.Annotations = map[string]string{inject.Users: "1000680000/10000"}
