@@ -255,7 +255,7 @@ func (r *injectReport) text(w io.Writer) {
 		state := "would be left alone"
 		switch {
 		case p.Partly:
-			state = "would be connected, but SGLang is not seen to use it"
+			state = "would be connected, but its engine is not seen to use it"
 		case p.Injected:
 			state = "would be connected"
 		}

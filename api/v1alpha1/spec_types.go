@@ -360,7 +360,7 @@ type VLLMSpec struct {
 	HostMemory resource.Quantity `json:"hostMemory,omitzero"`
 }
 
-// InjectionSpec is how SGLang pods are connected. It is read when a pod is
+// InjectionSpec is how pods of SGLang and vLLM are connected. It is read when a pod is
 // created; pods that run already keep what they were given.
 //
 // The rules also hold for the default, {}, before the defaults of its fields are filled in.
@@ -371,24 +371,26 @@ type VLLMSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Embedded' || self.client.delivery == 'Preinstalled'",message="injection.mode Embedded needs the package with a member in the SGLang image (pip install ./dataplane), because the client image has none: write injection.client.delivery: Preinstalled"
 // +kubebuilder:validation:XValidation:rule="!has(self.by) || self.by != 'AdmissionPolicy' || !has(self.mode) || self.mode == 'Node'",message="injection.by AdmissionPolicy connects SGLang pods to the members of their machines only: write injection.mode: Node, or injection.by: Webhook"
 type InjectionSpec struct {
-	// by is who connects SGLang pods. Webhook: the operator, which the API server
+	// by is who connects pods. Webhook: the operator, which the API server
 	// asks about every pod with the label. AdmissionPolicy: the API server itself, by
 	// rules that the operator writes into a MutatingAdmissionPolicy, so that no
-	// webhook has to run or be reached. The pods come out the same. It needs
+	// webhook has to run or be reached. SGLang pods come out the same. It needs
 	// Kubernetes 1.36 or newer and mode Node, and leaves a container alone whose extra
-	// config has objects within its JSON object. The operator must be allowed to write
+	// config has objects within its JSON object. It leaves vLLM containers alone.
+	// The operator must be allowed to write
 	// such policies (rbac.admissionPolicies of the Helm chart, or
 	// config/rights/admission-policies).
 	// +optional
 	// +kubebuilder:default=Webhook
 	By InjectionBy `json:"by,omitempty"`
 
-	// mode is where the PeerCache member of an SGLang pod runs. Node: in this
-	// cluster's pod on the same machine, reached through a Unix socket. The SGLang pod
+	// mode is where the PeerCache member of an engine's pod runs. Node: in this
+	// cluster's pod on the same machine, reached through a Unix socket. The engine's pod
 	// then needs no device and no privilege, and pages survive it. Sidecar: in a
-	// container of its own in the SGLang pod (a native sidecar, so Kubernetes 1.29 or
-	// newer). Embedded: inside the SGLang process. Sidecar and Embedded members join
-	// this cluster. Their pool is memory of the SGLang pod; their pages end with it.
+	// container of its own in that pod (a native sidecar, so Kubernetes 1.29 or
+	// newer). Embedded: inside the SGLang process; vLLM containers are left alone. Sidecar
+	// and Embedded members join this cluster. Their pool is memory of the engine's pod;
+	// their pages end with it.
 	// At least one of the cluster's own members must run, for discovery. With
 	// transport RDMA they get the devices, networks and IPC_LOCK that the cluster's
 	// own members would get. A pod that cannot be connected so says why in its
@@ -409,7 +411,7 @@ type InjectionSpec struct {
 	// +optional
 	Resources *ResourcesSpec `json:"resources,omitempty"`
 
-	// client is the Python package that runs inside SGLang.
+	// client is the Python package that runs inside the engine.
 	// +optional
 	// +kubebuilder:default={}
 	Client ClientSpec `json:"client,omitzero"`

@@ -40,7 +40,7 @@ func addClient(pod *corev1.Pod, facts Facts) (mounts []corev1.VolumeMount, reaso
 	return []corev1.VolumeMount{ClientMount(facts)}, ""
 }
 
-// ClientMount is the mount of the client in an SGLang container.
+// ClientMount is the mount of the client in a connected container.
 func ClientMount(facts Facts) corev1.VolumeMount {
 	mount := corev1.VolumeMount{Name: names.Client, MountPath: names.ClientDir, ReadOnly: true}
 	if facts.Delivery == v1alpha1.ClientImageVolume {

@@ -9,7 +9,7 @@ import (
 
 var injections = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "peercache_operator_injections_total",
-	Help: "Answers of the webhook, dry runs aside, by what became of the pod: connected, partly (some of its SGLang containers, " +
+	Help: "Answers of the webhook, dry runs aside, by what became of the pod: connected, partly (some of its engines' containers, " +
 		"or without flags), skipped or unreadable, or refused, because the asker may not ask; and why: " +
 		"no_cluster (the one that it names cannot be used), no_flags, unsuitable, or none.",
 }, []string{"outcome", "reason"})

@@ -71,7 +71,7 @@ func (f Facts) ByHostPath() bool { return f.Node == nil && f.Socket != v1alpha1.
 // SocketVolume is the volume of machineSockets.
 func SocketVolume(facts Facts) corev1.Volume { return machineSockets(facts).volume }
 
-// SocketMount is the mount of the machine's sockets in an SGLang container.
+// SocketMount is the mount of the machine's sockets in a connected container.
 func SocketMount(facts Facts) corev1.VolumeMount {
 	mount := corev1.VolumeMount{Name: plan.SocketVolume, MountPath: plan.SocketDir, ReadOnly: true}
 	if facts.FolderPerNamespace() {
