@@ -112,20 +112,22 @@ def _prepare(vllm_config: Any) -> str:
                 "engines that serve exactly them, and in no others"
             )
         logger.info("PeerCache: the tag %r alone names the weights: %s", config.tag, error)
-        # The name keeps apart what the user forgot to.
-        weights = f"model {vllm_config.model_config.model}"
-    if "spec_name" not in extra:
-        extra["spec_name"] = TieringOffloadingSpec.__name__
-        if current_platform.is_cpu():
-            if "block_size" in extra or "blocks_per_chunk" in extra:
-                return "on a CPU a chunk is one block: remove block_size and blocks_per_chunk"
-            extra.update(spec_name="CpuTieringSpec", spec_module_path="peercache.vllm.cpu")
-    asked = int(extra.get("cpu_bytes_to_use") or host_pool.DEFAULT_BYTES)
-    fitting, why = host_pool.fitting_here(asked)
+        weights = ""
+    # Each data-parallel rank has a scheduler, and so a pool, of its own.
+    pools = getattr(vllm_config.parallel_config, "data_parallel_size_local", 1) or 1
+    asked = settings.pool_bytes(extra) or host_pool.DEFAULT_BYTES
+    fitting, why = host_pool.fitting_here(asked, pools)
     if not fitting:
         return why
+    spec = {"spec_name": TieringOffloadingSpec.__name__}
+    if current_platform.is_cpu():
+        if "block_size" in extra or "blocks_per_chunk" in extra:
+            return "on a CPU a chunk is one block: remove block_size and blocks_per_chunk"
+        spec = {"spec_name": "CpuTieringSpec", "spec_module_path": "peercache.vllm.cpu"}
     if why:
         logger.warning("PeerCache: %s", why)
+    if "spec_name" not in extra:
+        extra.update(spec)
     extra["cpu_bytes_to_use"] = fitting
     tier["weights"] = weights
     if tier not in extra.setdefault("secondary_tiers", []):

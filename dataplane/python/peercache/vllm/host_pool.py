@@ -19,23 +19,23 @@ _SHM_FOR_OTHERS = 64 << 20
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (....) ([0-9a-f]+) ([0-9a-f]+):([0-9a-f]+) (\d+)")
 
 
-def fitting_bytes(asked: int, shm: int, memory_limit: int | None) -> int:
-    """How much of ``asked`` the container has room for; 0 where it is too little to be of use.
+def fitting_bytes(asked: int, shm: int, memory_limit: int | None, pools: int = 1) -> int:
+    """How much of ``asked`` each of so many pools can have; 0 where it is too little to be of use.
 
     ``shm`` is the size of /dev/shm. All processes of an engine must come to the same result, so it
     does not depend on what is free. Pinned memory counts against the container's limit; a quarter
     of it leaves room for the engine.
     """
-    room = min(asked, shm - _SHM_FOR_OTHERS)
+    room = min(asked, (shm - _SHM_FOR_OTHERS) // pools)
     if memory_limit is not None:
-        room = min(room, memory_limit // 4)
+        room = min(room, memory_limit // 4 // pools)
     return room if room >= SMALLEST_BYTES else 0
 
 
-def fitting_here(asked: int) -> tuple[int, str]:
+def fitting_here(asked: int, pools: int) -> tuple[int, str]:
     """fitting_bytes() in this container, and the reason where it is less than ``asked``."""
     shm, limit = shm_bytes(), memory_limit()
-    fitting = fitting_bytes(asked, shm, limit)
+    fitting = fitting_bytes(asked, shm, limit, pools)
     if fitting == asked:
         return fitting, ""
     has = f"/dev/shm has {_mib(shm)}, and the memory limit is {_mib(limit) if limit else 'none'}"

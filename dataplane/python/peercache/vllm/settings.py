@@ -25,3 +25,13 @@ def parse(extra: Mapping[str, object], environ: Mapping[str, str]) -> StoreConfi
                 f"{KEY}.{name}", value, "is an unknown key", f"known keys: {', '.join(KNOWN)}"
             )
     return parse_extra(given, environ)
+
+
+def pool_bytes(extra: Mapping[str, object]) -> int:
+    """vLLM's ``cpu_bytes_to_use``; 0 where it is not given. Raises ConfigError."""
+    given = extra.get("cpu_bytes_to_use", 0)
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or given < 0:
+        raise ConfigError.of(
+            "cpu_bytes_to_use", given, "is no number of bytes", "write a number, such as 4294967296"
+        )
+    return int(given)

@@ -20,20 +20,22 @@ MIB = 1 << 20
 
 
 @pytest.mark.parametrize(
-    ("asked", "shm", "limit", "fitting"),
+    ("asked", "shm", "limit", "pools", "fitting"),
     [
-        (4096, 24000, None, 4096),
-        (4096, 64, None, 0),  # a container's default
-        (4096, 2048, None, 2048 - 64),
-        (4096, 24000, 8192, 2048),
-        (4096, 24000, 255, 0),
-        (63, 24000, None, 0),
+        (4096, 24000, None, 1, 4096),
+        (4096, 64, None, 1, 0),  # a container's default
+        (4096, 2048, None, 1, 2048 - 64),
+        (4096, 24000, 8192, 1, 2048),
+        (4096, 24000, 255, 1, 0),
+        (63, 24000, None, 1, 0),
+        (4096, 8192 + 64, None, 4, 2048),
+        (4096, 24000, 8192, 8, 256),
     ],
 )
 def test_the_host_pool_fits_in_the_container(
-    asked: int, shm: int, limit: int | None, fitting: int
+    asked: int, shm: int, limit: int | None, pools: int, fitting: int
 ) -> None:
-    found = host_pool.fitting_bytes(asked * MIB, shm * MIB, limit and limit * MIB)
+    found = host_pool.fitting_bytes(asked * MIB, shm * MIB, limit and limit * MIB, pools)
     assert found == fitting * MIB
 
 
@@ -93,6 +95,14 @@ def test_shared_memory_is_found_by_its_inode() -> None:
 def test_settings_that_are_wrong_are_errors(extra: dict[str, Any], fault: str) -> None:
     with pytest.raises(ConfigError, match=fault):
         settings.parse(extra, {})
+
+
+@pytest.mark.parametrize("given", ["4Gi", -1, None, True, []])
+def test_a_pool_of_no_number_of_bytes_is_an_error(given: object) -> None:
+    with pytest.raises(ConfigError, match="cpu_bytes_to_use"):
+        settings.pool_bytes({"cpu_bytes_to_use": given})
+    assert settings.pool_bytes({"cpu_bytes_to_use": 1e9}) == 10**9
+    assert settings.pool_bytes({}) == 0
 
 
 def test_the_webhook_gives_the_socket_by_the_environment() -> None:
