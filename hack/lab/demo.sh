@@ -54,15 +54,10 @@ install_operator() {
   note "helm upgrade --install peercache charts/peercache --namespace peercache-system --create-namespace --wait"
 }
 
-readme_manifest() {  # peercache.yaml of the README, with a pool for these machines
-  awk '/^## Quick start on your cluster$/ {here = 1} here && /^```$/ {exit} block {print} here && /^```yaml$/ {block = 1}' \
-    "$PEERCACHE_ROOT/README.md" | sed 's/pool: 64Gi/pool: 256Mi/'
-}
-
 create_cache() {
   ! kubectl get namespace "$NAMESPACE" >/dev/null 2>&1 ||
     die "namespace $NAMESPACE is there, and was not made by the demo" "delete it, or take another cluster"
-  readme_manifest | kubectl apply -f - >/dev/null
+  "$HERE/demo/manifest.sh" | kubectl apply -f - >/dev/null
   kubectl label namespace "$NAMESPACE" peercache.io/throwaway=true >/dev/null
   kubectl -n "$NAMESPACE" wait --for=create "daemonset/$CLUSTER-default" --timeout=30s >/dev/null
   await 120 "PeerCacheCluster $CLUSTER to be Ready" \

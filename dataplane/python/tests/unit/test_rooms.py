@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
 from ..conftest import PYTHON
 
-ENGINES = ("sglang", "vllm", "torch")
+ENGINES = ("sglang", "vllm", "lmcache", "torch")
+CONNECTORS = ("peercache.sglang", "peercache.vllm", "peercache.lmcache")
 
 
 def imported(folder: str) -> set[str]:
@@ -39,14 +41,15 @@ def below(modules: set[str], *packages: str) -> list[str]:
 @pytest.mark.parametrize(
     ("folder", "forbidden"),
     [
-        ("peercache/core", (*ENGINES, "peercache.sglang", "peercache.vllm", "peercache.store")),
-        ("peercache/sglang", ("vllm", "peercache.vllm")),
-        ("peercache/vllm", ("sglang", "peercache.sglang")),
+        ("peercache/core", {*ENGINES, *CONNECTORS, "peercache.store"}),
+        ("peercache/sglang", {*ENGINES, *CONNECTORS} - {"sglang", "torch", "peercache.sglang"}),
+        ("peercache/vllm", {*ENGINES, *CONNECTORS} - {"vllm", "torch", "peercache.vllm"}),
+        ("peercache/lmcache", {*ENGINES, *CONNECTORS} - {"lmcache", "peercache.lmcache"}),
         ("peercache", ("peercache_bench",)),
         ("peercache_bench", (*ENGINES, "peercache")),
     ],
 )
-def test_imports_go_one_way(folder: str, forbidden: tuple[str, ...]) -> None:
+def test_imports_go_one_way(folder: str, forbidden: Collection[str]) -> None:
     assert below(imported(folder), *forbidden) == []
 
 

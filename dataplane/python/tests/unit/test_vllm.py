@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import enum
-import mmap
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -56,30 +53,6 @@ def test_the_memory_limit_of_either_version_of_cgroups(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     assert host_pool.memory_limit(tmp_path) == limit
-
-
-def address_of(memory: mmap.mmap) -> int:
-    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
-
-
-def test_shared_memory_is_found_by_its_inode() -> None:
-    fd = os.memfd_create("pool")
-    os.ftruncate(fd, 4 * mmap.PAGESIZE)
-    whole, private = mmap.mmap(fd, 4 * mmap.PAGESIZE), mmap.mmap(-1, mmap.PAGESIZE)
-    base = address_of(whole)
-    (all_of_it,) = host_pool.regions(base, len(whole))
-    assert (all_of_it.base, all_of_it.length, all_of_it.offset) == (base, len(whole), 0)
-    assert os.fstat(all_of_it.fd).st_ino == os.fstat(fd).st_ino
-    (part,) = host_pool.regions(base + mmap.PAGESIZE, mmap.PAGESIZE)
-    assert (part.base, part.length, part.offset) == (
-        base + mmap.PAGESIZE,
-        mmap.PAGESIZE,
-        mmap.PAGESIZE,
-    )
-    assert host_pool.regions(address_of(private), len(private)) == []
-    os.close(fd)
-    for left in {all_of_it.fd, part.fd} - {fd}:
-        os.close(left)
 
 
 @pytest.mark.parametrize(
