@@ -123,7 +123,7 @@ test-hostile: build-dataplane ## Attacks on real nodes, as a table: attack, boun
 	@dataplane/python/test.sh -q "$${ONLY:-python/tests/hostile}"
 
 .PHONY: test-engines
-test-engines: build-dataplane ## vLLM, LMCache on real nodes: their interfaces (FULL=1: servers)
+test-engines: build-dataplane ## vLLM and LMCache on real nodes (FULL=1: whole servers)
 	@echo "==> engines (a minute; once, a download of 3 GB)"
 	@dataplane/python/test.sh -q $(short_pytest) "$${ONLY:-python/tests/engines}"
 

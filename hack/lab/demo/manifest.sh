@@ -7,4 +7,4 @@ manifest=$(awk '/^## Quick start on your cluster$/ {here = 1} here && /^```$/ {e
 for part in 'pool: 64Gi' 'selector: {nvidia.com/gpu.present: "true"}'; do
   grep -qF "$part" <<<"$manifest" || die "the manifest of $README has no '$part'" "make ${BASH_SOURCE[0]} agree with it"
 done
-sed 's/pool: 64Gi/pool: 256Mi/; s/selector: {nvidia.com\/gpu.present: "true"}//' <<<"$manifest"
+sed 's/pool: 64Gi/pool: 256Mi/; /selector: {nvidia.com\/gpu.present: "true"}/d' <<<"$manifest"
