@@ -14,10 +14,13 @@ prepare_engine() {
   [ "$PROVIDER" = local ] || die "vLLM's packages are not in an image that kind could load" "PROVIDER=local ENGINE=vllm make demo"
   VLLM=$("$HERE/engines/install.sh")
   MODEL=$VLLM/model
-  [ -e "$MODEL" ] || made_once "$MODEL" make_model
+  made_once "$MODEL" make_model
 }
 
-make_model() { "$VLLM/venv/bin/python" "$HERE/engines/vllm_model.py" "$1" 1 2>/dev/null; }
+make_model() {
+  "$VLLM/venv/bin/python" "$HERE/engines/vllm_model.py" "$1" 1 2>/dev/null
+  chmod -R a+rX "$1"  # the pods' user is not this one
+}
 
 # What a user writes: vLLM's own command line, and one label. The annotation makes the host pool as small as the model.
 engine_manifest() {  # engine_manifest NAME NODE
@@ -35,10 +38,10 @@ spec:
   containers:
   - name: vllm
     image: $(image_name engine)
-    command: [$VLLM/venv/bin/python, -m, vllm.entrypoints.openai.api_server]
+    command: [/opt/engines/venv/bin/python, -m, vllm.entrypoints.openai.api_server]
     args: [--model, /model, --served-model-name, tiny, --port, "8000", --dtype, bfloat16, --max-model-len, "2048", --enforce-eager, --enable-prompt-tokens-details]
     env:
-    - {name: PYTHONPATH, value: $VLLM/releases/vllm-$RELEASE}
+    - {name: PYTHONPATH, value: /opt/engines/releases/vllm-$RELEASE}
     - {name: HF_HUB_OFFLINE, value: "1"}
     - {name: HOME, value: /tmp}
     - {name: OMP_NUM_THREADS, value: "1"}
@@ -50,17 +53,21 @@ spec:
       periodSeconds: 2
       failureThreshold: 10
     volumeMounts:
-    - {name: packages, mountPath: $VLLM, readOnly: true}
+    - {name: packages, mountPath: /opt/engines, readOnly: true}
     - {name: packages, mountPath: /model, subPath: model, readOnly: true}
   volumes:
   - {name: packages, hostPath: {path: $VLLM, type: Directory}}
 Y
 }
 
+post() {  # post POD: vLLM's answer to the request on stdin
+  kubectl -n "$NAMESPACE" exec -i "$1" -c vllm -- /usr/bin/python3 -c 'import sys, urllib.request as r; print(r.urlopen(r.Request(
+    "http://127.0.0.1:8000/v1/completions", sys.stdin.buffer.read(), {"Content-Type": "application/json"})).read().decode())'
+}
+
 ask() {  # ask POD SEED: vLLM's answer to a prompt
   jq -nc --argjson seed "$2" --argjson tokens "$TOKENS" '{model: "tiny", max_tokens: 8, temperature: 0, logprobs: 5, ignore_eos: true,
-      prompt: [range($tokens) | 3 + (. * 7 + $seed * 131) % 1000]}' |
-    kubectl create --raw "/api/v1/namespaces/$NAMESPACE/pods/$1:8000/proxy/v1/completions" -f -
+    prompt: [range($tokens) | 3 + (. * 7 + $seed * 131) % 1000]}' | post "$1"
 }
 
 show() {  # show POD ANSWER SECONDS
@@ -109,7 +116,8 @@ found_again() {
 
 look_around() {
   cat <<T
-  kubectl create --raw /api/v1/namespaces/$NAMESPACE/pods/reader:8000/proxy/v1/completions -f - <<<'{"model": "tiny", "prompt": "w7 w8 w9"}'
-  kubectl get --raw /api/v1/namespaces/$NAMESPACE/pods/reader:8000/proxy/metrics | grep kv_offload_tiering
+  kubectl -n $NAMESPACE port-forward pod/reader 8000 &
+  curl -H 'Content-Type: application/json' -d '{"model": "tiny", "prompt": "w7 w8 w9"}' 127.0.0.1:8000/v1/completions
+  curl -s 127.0.0.1:8000/metrics | grep kv_offload_tiering
 T
 }

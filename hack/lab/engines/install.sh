@@ -36,7 +36,7 @@ unpack() {  # unpack DIR: the sources of all releases
         ;;
     esac
     for binary in "$made"/venv/lib/python3*/site-packages/vllm/*.so; do
-      ln -s "$binary" "$to/vllm/"
+      ln -sr "$binary" "$to/vllm/"  # pods mount the folder elsewhere
     done
   done < <(grep -v '^#' "$HERE/releases.txt")
   rm -rf "$1/wheel" "$1/line.txt"
