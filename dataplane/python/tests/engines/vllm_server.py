@@ -60,6 +60,7 @@ class Server(Process):
             "PYTHONPATH": os.pathsep.join(map(str, path)),
             "HF_HUB_OFFLINE": "1",
             "OMP_NUM_THREADS": "1",
+            "TORCHDYNAMO_DISABLE": "1",  # compiling takes longer than all requests of a test
             "VLLM_CPU_KVCACHE_SPACE": "1",
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             "VLLM_NO_USAGE_STATS": "1",
