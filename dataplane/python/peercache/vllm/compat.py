@@ -43,10 +43,9 @@ def job_result(job_id: int, success: bool, loaded: list[bytes] | None, moved: in
     return JobResult(job_id=job_id, success=success, **known)
 
 
-def stored_event(keys: list[bytes], medium: Any, locality: Any) -> OffloadingEvent:
-    fields = {"locality": locality, "ownership": "peercache"}
-    known = {name: value for name, value in fields.items() if name in _EVENT}
-    return OffloadingEvent(keys=keys, medium=medium, removed=False, **known)
+def stored_event(keys: list[bytes], medium: Any) -> OffloadingEvent:
+    owner = {"ownership": "peercache"} if "ownership" in _EVENT else {}
+    return OffloadingEvent(keys=keys, medium=medium, removed=False, **owner)
 
 
 def hash_seed() -> str:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from vllm.v1.kv_offload.base import Locality, LookupResult, Medium, RequestOffloadingContext
+from vllm.v1.kv_offload.base import LookupResult, Medium, RequestOffloadingContext
 from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager
 
 from peercache.core.attachment import Attachment, engine_name
@@ -58,7 +58,8 @@ class _Question:
 
     asked_at: float = 0.0
     calls: list[tuple[AsyncCall, list[bytes]]] = field(default_factory=list)
-    unasked: list[bytes] = field(default_factory=list)  # for the end of this step
+    asked: set[bytes] = field(default_factory=set)  # keys of these calls
+    unasked: dict[bytes, None] = field(default_factory=dict)  # in order, for the end of this step
     there: dict[bytes, bool] = field(default_factory=dict)
 
     def take_answers(self) -> None:
@@ -69,6 +70,7 @@ class _Question:
                 waiting.append((call, keys))
             else:
                 self.there.update(zip(keys, pages, strict=True))
+                self.asked.difference_update(keys)
         self.calls = waiting
 
 
@@ -99,7 +101,6 @@ class PeerCacheTier(SecondaryTierManager):
         *,
         engine: Engine | None = None,
         weights: str = "",
-        locality: str | None = None,
     ) -> None:
         more = compat.tier_arguments(backpressure_detector)
         super().__init__(offloading_spec, primary_kv_view, tier_type, *more)
@@ -110,7 +111,6 @@ class PeerCacheTier(SecondaryTierManager):
                 '"peercache.vllm"'
             )
         self.faults = Faults(logger)
-        self.locality = Locality(locality) if locality else None
         self._engine, self._weights = engine, weights
         self._config = offloading_spec.config
         rows = np.asarray(primary_kv_view)
@@ -119,8 +119,10 @@ class PeerCacheTier(SecondaryTierManager):
         self.shared_bytes = self._node.share(regions(self._base, rows.nbytes))
         self._moves, self._questions = map(self._asynchronous, (_MOVES, _QUESTIONS))
         self._layout: Layout | None = None
-        self._prefixes: dict[tuple[str, str, int], bytes] = {}
+        self._prefixes: dict[tuple[str, int], bytes] = {}
+        self._epoch = ""  # of the prefixes
         self._asked: dict[str, _Question] = {}
+        self._to_ask: set[str] = set()  # requests with keys that are not asked for yet
         self._open: AsyncCall | None = None
         self._open_since = 0.0
         self._jobs: dict[int, _Job] = {}
@@ -142,12 +144,11 @@ class PeerCacheTier(SecondaryTierManager):
         question = self._asked.setdefault(request, _Question())
         question.take_answers()
         if key not in question.there and not question.calls and not question.unasked:
-            if self._is_open(now) and now - self._open_since > _LATE_SECONDS:
+            if self._is_open() and now - self._open_since > _LATE_SECONDS:
                 return LookupResult.MISS
             keys = compat.keys_from(req_context, key)
             if not keys:
-                question.unasked.append(key)
-                return LookupResult.RETRY
+                return self._ask_later(question, request, key)
             self._ask(question, request, keys, now)
             question.take_answers()
         there = question.there.get(key)
@@ -155,16 +156,25 @@ class PeerCacheTier(SecondaryTierManager):
             return LookupResult.HIT if there else LookupResult.MISS
         if question.calls and now - question.asked_at > _LATE_SECONDS:
             return LookupResult.MISS
-        if not any(key in keys for _, keys in question.calls):
-            question.unasked.append(key)
+        if key in question.asked:
+            return LookupResult.RETRY
+        return self._ask_later(question, request, key)
+
+    def _ask_later(self, question: _Question, request: str, key: bytes) -> LookupResult:
+        question.unasked[key] = None
+        self._to_ask.add(request)
         return LookupResult.RETRY
 
     @never_raises(_nothing)
     def on_schedule_end(self, context: Any) -> None:
         now = time.monotonic()
-        for request, question in self._asked.items():
-            if question.unasked and not question.calls:
-                keys, question.unasked = list(dict.fromkeys(question.unasked)), []
+        for request in list(self._to_ask):
+            question = self._asked.get(request)
+            if question is not None and question.calls:
+                continue  # one after the other
+            self._to_ask.discard(request)
+            if question is not None:
+                keys, question.unasked = list(question.unasked), {}
                 self._ask(question, request, keys, now, wait=0.0)
 
     def _ask(
@@ -176,7 +186,7 @@ class PeerCacheTier(SecondaryTierManager):
         wait: float = _WAIT_SECONDS,
     ) -> None:
         """Asks, and waits for the answer unless another question waits already."""
-        wait = 0.0 if self._is_open(now) else wait
+        wait = 0.0 if self._is_open() else wait
         question.asked_at = now
         for group, prefix, part in self._by_group(keys, request):
             call, why = self._questions.presence(prefix, _hashes(part), self._counted(group))
@@ -184,14 +194,14 @@ class PeerCacheTier(SecondaryTierManager):
                 self.faults.record("presence", why)
                 continue
             question.calls.append((call, part))
+            question.asked.update(part)
             if self._open is None:
                 self._open, self._open_since = call, now
         for call, _ in question.calls:
             call.wait(max(0.0, now + wait - time.monotonic()))
-        asked = {key for _, part in question.calls for key in part}
-        question.there.update((key, False) for key in keys if key not in asked)
+        question.there.update((key, False) for key in keys if key not in question.asked)
 
-    def _is_open(self, now: float) -> bool:
+    def _is_open(self) -> bool:
         """Whether a question is open, the first of those that are."""
         if self._open is not None and self._open.done():
             self._open = None
@@ -248,7 +258,7 @@ class PeerCacheTier(SecondaryTierManager):
             there = self._asked[job.request].there
             there.update(dict.fromkeys(set(job.keys).difference(moved), False))
         if not job.load and moved and self._config.enable_kv_cache_events:
-            self._events.append(compat.stored_event(moved, self.medium, self.locality))
+            self._events.append(compat.stored_event(moved, self.medium))
         moved_bytes = len(moved) * self._row
         return compat.job_result(job_id, success, moved if job.load else None, moved_bytes)
 
@@ -307,13 +317,16 @@ class PeerCacheTier(SecondaryTierManager):
 
     def _prefix(self, adapter: str, group: int) -> bytes:
         epoch = self._engine.epoch.name
-        prefix = self._prefixes.get((epoch, adapter, group))
+        if epoch != self._epoch:
+            self._prefixes.clear()
+            self._epoch = epoch
+        prefix = self._prefixes.get((adapter, group))
         if prefix is None:
             if self._layout is None:  # not before: vLLM draws its hash seed after the tiers are up
                 self._layout = Layout.of(
                     self._config, self._row, compat.VERSION, compat.device(), compat.hash_seed()
                 )
-            prefix = self._prefixes[epoch, adapter, group] = self._layout.prefix(
+            prefix = self._prefixes[adapter, group] = self._layout.prefix(
                 weights=self._weights,
                 tag=self._engine.settings.tag,
                 epoch=epoch,
