@@ -3,6 +3,7 @@
 package inject
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/peercache/peercache/api/v1alpha1"
@@ -95,9 +97,16 @@ func TestRestrictedNamespaces(t *testing.T) {
 	}
 }
 
+// faultyReader panics with a text of its own: in what a run prints, a runtime error counts as a sanitizer's report.
+type faultyReader struct{ client.Reader }
+
+func (faultyReader) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	panic("a fault")
+}
+
 // TestAPanicRefusesNoPod checks that a fault of the webhook leaves the pod as it is. The server around a handler refuses the pod.
 func TestAPanicRefusesNoPod(t *testing.T) {
-	faulty := &handler{} // it has nothing to read from
+	faulty := &handler{options: testOptions, cached: faultyReader{}}
 	response := faulty.Handle(t.Context(), engineRequest())
 	if !response.Allowed || len(response.Patches) > 0 || len(response.Warnings) != 1 {
 		t.Errorf("the answer is %+v", response)
