@@ -33,7 +33,8 @@ Result<KeysOfEach> ParseKeysOfEach(const pybind11::handle& prefixes, const pybin
 Result<std::vector<Segment>> ParseSegments(const pybind11::handle& ptrs,
                                            const pybind11::handle& sizes);
 
-// Tokens of a page, 0 when not known; none when other calls count these pages.
+// For the node's hit ratio: tokens of a page, 0 when not known; none when other calls count these
+// pages.
 using PageTokens = std::optional<uint32_t>;
 Counting CountingOf(PageTokens page_tokens);
 

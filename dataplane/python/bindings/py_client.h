@@ -9,20 +9,17 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "base/status.h"
+#include "bindings/arguments.h"
 #include "bindings/page_map.h"
 #include "bindings/py_async.h"
 #include "client/client.h"
 
 namespace peercache::bindings {
-
-// Of an exists or a get, for the node's hit ratio: tokens of a page, 0 when that is not known; None
-// when the pages are not counted.
 
 class PyClient {
  public:

@@ -17,7 +17,7 @@ from peercache.core.extension import ExtensionMissing, load
 from peercache.core.segments import Region
 
 if TYPE_CHECKING:
-    from peercache._peercache import Client
+    from peercache._peercache import AsyncClient, Client
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +90,12 @@ class Attachment:
                 continue
             shared += region.length
         return shared
+
+    def asynchronous(self, window: int) -> AsyncClient:
+        """Calls that are awaited later, with so many requests at work at once."""
+        made = self.client.asynchronous(window)
+        assert made is not None, "only a closed client has none"
+        return made
 
     def new_faults(self) -> tuple[int, str]:
         """The number of the client's faults since the last call, and the text of the latest."""

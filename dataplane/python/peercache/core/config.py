@@ -16,7 +16,7 @@ from peercache.core import values
 from peercache.core.config_keys import KEYS, REFUSED, SGLANG_KEYS, Scope
 from peercache.core.values import ConfigError
 
-__all__ = ["ConfigError", "EngineRank", "StoreConfig", "parse"]
+__all__ = ["ConfigError", "EngineRank", "StoreConfig", "parse", "parse_of_socket"]
 
 SOCKET_VARIABLE = "PEERCACHE_SOCKET"
 # Whose tag it is, where several may choose the same one: in Kubernetes the pod's namespace.
@@ -78,6 +78,25 @@ def parse(
         return StoreConfig(socket=str(path), **common)  # type: ignore[arg-type]
     options = _node_options(parsed, rank or EngineRank())
     return StoreConfig(node_options=options, notes=_notes(extra), **common)  # type: ignore[arg-type]
+
+
+# What an engine's configuration says of a node that runs already; the rest is SGLang's.
+_OF_SOCKET = ("socket", "tag", "timeout_ms", "staging_size")
+
+
+def parse_of_socket(given: object, environ: Mapping[str, str], where: str) -> StoreConfig:
+    """Checks the object at the key ``where`` of an engine that uses a node outside its process.
+    Raises ConfigError.
+    """
+    known = ", ".join(_OF_SOCKET)
+    if not isinstance(given, Mapping):
+        raise ConfigError.of(where, given, "is no object", f"write {{...}} with {known}")
+    for name, value in given.items():
+        if name not in _OF_SOCKET:
+            raise ConfigError.of(
+                f"{where}.{name}", value, "is an unknown key", f"known keys: {known}"
+            )
+    return parse(given, environ)
 
 
 def _parse_keys(extra: Mapping[str, object]) -> tuple[dict[str, object], list[ConfigError]]:

@@ -9,7 +9,6 @@ Thread-safe: LMCache calls it from two threads. No method waits for the node.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import logging
 import os
@@ -25,8 +24,8 @@ from lmcache.v1.distributed.l2_adapters.base import L2AdapterInterface
 
 from peercache.core.attachment import Attachment, engine_name
 from peercache.core.checkpoint import Checkpoint, Unidentified
-from peercache.core.config import ConfigError, StoreConfig, parse
-from peercache.core.digest import clear_tag, digest
+from peercache.core.config import parse_of_socket
+from peercache.core.digest import block_hash, clear_tag, digest
 from peercache.core.faults import Faults
 from peercache.core.shared_memory import regions
 from peercache.lmcache.tasks import Reaper, Results
@@ -36,23 +35,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-KNOWN = ("socket", "tag", "timeout_ms", "staging_size")
 _MOVES, _QUESTIONS = 4, 2
 _Name = tuple[str, int, int, str]  # model, rank, group of layers, salt
-_HASH_BYTES = 32
-
-
-def settings(params: Mapping[str, object], environ: Mapping[str, str]) -> StoreConfig:
-    """The checked ``adapter_params``. Raises ConfigError."""
-    for name, value in params.items():
-        if name not in KNOWN:
-            raise ConfigError.of(
-                f"adapter_params.{name}",
-                value,
-                "is an unknown key",
-                f"known keys: {', '.join(KNOWN)}",
-            )
-    return parse(params, environ)
 
 
 class Models:
@@ -92,7 +76,7 @@ class PeerCacheL2Adapter(L2AdapterInterface):
     def __init__(self, params: Mapping[str, object], l1_memory_desc: Any = None) -> None:
         super().__init__(0)
         self.faults = Faults(logger)
-        self._config = settings(params, os.environ)
+        self._config = parse_of_socket(params, os.environ, "adapter_params")
         self._models = Models(self._config.tag)
         self._node = Attachment(self._config, engine_name("lmcache", "l2"))
         self.shared_bytes = 0
@@ -103,7 +87,8 @@ class PeerCacheL2Adapter(L2AdapterInterface):
                 "PeerCache copies chunks through its staging ring, because LMCache's memory is not "
                 "shared: start the server with --shm-name NAME --no-l1-use-lazy"
             )
-        self._moves, self._questions = map(self._asynchronous, (_MOVES, _QUESTIONS))
+        self._moves = self._node.asynchronous(_MOVES)
+        self._questions = self._node.asynchronous(_QUESTIONS)
         self._numbers = itertools.count(1)
         self._prefixes: dict[_Name, bytes] = {}
         self._stored: Results[L2StoreResult] = Results()
@@ -204,7 +189,7 @@ class PeerCacheL2Adapter(L2AdapterInterface):
         calls = []
         if self._node.client.attached:
             for prefix, which in self._by_prefix(keys):
-                call, why = start(prefix, which, [_hash(keys[i].chunk_hash) for i in which])
+                call, why = start(prefix, which, [block_hash(keys[i].chunk_hash) for i in which])
                 if call is None:
                     self.faults.record("submit", why)
                 else:
@@ -246,10 +231,3 @@ class PeerCacheL2Adapter(L2AdapterInterface):
             results.put(task, bits)
 
         return done
-
-    def _asynchronous(self, window: int) -> Any:
-        return self._node.client.asynchronous(window)
-
-
-def _hash(chunk: bytes) -> bytes:
-    return chunk if len(chunk) == _HASH_BYTES else hashlib.sha256(chunk).digest()

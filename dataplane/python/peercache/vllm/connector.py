@@ -77,7 +77,7 @@ class PeerCacheConnector(OffloadingConnector):
         super().on_new_request(request)
 
     def reset_cache(self) -> bool | None:
-        """Whoever resets the cache of a connector expects no page of before to come back."""
+        """A caller that resets the connector's cache must not get a page of before back."""
         done: bool | None = super().reset_cache()
         if self._engine is not None:
             self._engine.epoch.begin("its caches were reset")

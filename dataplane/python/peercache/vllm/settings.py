@@ -7,24 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from peercache.core.config import ConfigError, StoreConfig
-from peercache.core.config import parse as parse_extra
+from peercache.core.config import ConfigError, StoreConfig, parse_of_socket
 
 KEY = "peercache"
-KNOWN = ("socket", "tag", "timeout_ms", "staging_size")
 
 
 def parse(extra: Mapping[str, object], environ: Mapping[str, str]) -> StoreConfig:
     """Raises ConfigError, which names the key, the value and the fix."""
-    given = extra.get(KEY, {})
-    if not isinstance(given, Mapping):
-        raise ConfigError.of(KEY, given, "is no object", f"write {{...}} with {', '.join(KNOWN)}")
-    for name, value in given.items():
-        if name not in KNOWN:
-            raise ConfigError.of(
-                f"{KEY}.{name}", value, "is an unknown key", f"known keys: {', '.join(KNOWN)}"
-            )
-    return parse_extra(given, environ)
+    return parse_of_socket(extra.get(KEY, {}), environ, KEY)
 
 
 def pool_bytes(extra: Mapping[str, object]) -> int:

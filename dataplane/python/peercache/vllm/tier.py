@@ -11,7 +11,6 @@ A page is a row of vLLM's host pool. The node reads and writes the rows in place
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,13 +23,14 @@ from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager
 
 from peercache.core.attachment import Attachment, engine_name
 from peercache.core.config import ConfigError
+from peercache.core.digest import block_hash
 from peercache.core.faults import Faults, never_raises
 from peercache.core.shared_memory import regions
 from peercache.vllm import compat
 from peercache.vllm.identity import Layout
 
 if TYPE_CHECKING:
-    from peercache._peercache import AsyncCall, AsyncClient
+    from peercache._peercache import AsyncCall
     from peercache.vllm.connector import Engine
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,6 @@ _WAIT_SECONDS = 300e-6
 _LATE_SECONDS = 0.05
 # Requests at work at once. Questions have their own: they must not wait behind pages.
 _MOVES, _QUESTIONS = 4, 2
-_HASH_BYTES = 32
 _GROUP_BYTES = 4  # a key of vLLM: the hash of the block, and the number of its group of layers
 
 
@@ -117,7 +116,8 @@ class PeerCacheTier(SecondaryTierManager):
         self._base, self._row = int(rows.ctypes.data), int(rows.strides[0])
         self._node = Attachment(engine.settings, engine_name(self._config.model.name, "vllm"))
         self.shared_bytes = self._node.share(regions(self._base, rows.nbytes))
-        self._moves, self._questions = map(self._asynchronous, (_MOVES, _QUESTIONS))
+        self._moves = self._node.asynchronous(_MOVES)
+        self._questions = self._node.asynchronous(_QUESTIONS)
         self._layout: Layout | None = None
         self._prefixes: dict[tuple[str, int], bytes] = {}
         self._epoch = ""  # of the prefixes
@@ -254,7 +254,7 @@ class PeerCacheTier(SecondaryTierManager):
         ]
         success = len(moved) == len(job.keys)
         if job.load and not success and job.request in self._asked:
-            # What has left meanwhile is a miss from now on, or vLLM would load it for ever.
+            # A page that has left meanwhile is a miss from now on: vLLM would load it for ever.
             there = self._asked[job.request].there
             there.update(dict.fromkeys(set(job.keys).difference(moved), False))
         if not job.load and moved and self._config.enable_kv_cache_events:
@@ -284,11 +284,6 @@ class PeerCacheTier(SecondaryTierManager):
         self._node.close()
 
     # ---- inside ---------------------------------------------------------------------------------
-
-    def _asynchronous(self, window: int) -> AsyncClient:
-        made = self._node.client.asynchronous(window)
-        assert made is not None, "only a closed client has none"
-        return made
 
     @property
     def attached(self) -> bool:
@@ -337,6 +332,4 @@ class PeerCacheTier(SecondaryTierManager):
 
 
 def _hashes(keys: Iterable[bytes]) -> list[bytes]:
-    """The hashes of blocks as 32 bytes; those of xxhash have 16."""
-    hashes = [key[:-_GROUP_BYTES] for key in keys]
-    return [h if len(h) == _HASH_BYTES else hashlib.sha256(h).digest() for h in hashes]
+    return [block_hash(key[:-_GROUP_BYTES]) for key in keys]

@@ -123,7 +123,10 @@ class Program:
                 return json.loads(line)
         raise AssertionError(f"the program of {self.release} ended:\n{self.log.read_text()}")
 
-    def stop(self) -> None:
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.popen.kill()
         self.popen.wait()
         for left in Path("/dev/shm").glob(f"vllm_offload_contract-{self.popen.pid}-*"):
@@ -135,9 +138,8 @@ def vllm(
     request: pytest.FixtureRequest, engines: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Program]:
     folder = tmp_path_factory.mktemp("vllm")
-    started = Program(engines, f"vllm-{request.param}", folder, "vllm_manager.py")
-    yield started
-    started.stop()
+    with Program(engines, f"vllm-{request.param}", folder, "vllm_manager.py") as started:
+        yield started
 
 
 @pytest.fixture(scope="module", params=LMCACHE)
@@ -145,9 +147,8 @@ def lmcache(
     request: pytest.FixtureRequest, engines: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Program]:
     folder = tmp_path_factory.mktemp("lmcache")
-    started = Program(engines, f"lmcache-{request.param}", folder, "lmcache_adapter.py")
-    yield started
-    started.stop()
+    with Program(engines, f"lmcache-{request.param}", folder, "lmcache_adapter.py") as started:
+        yield started
 
 
 class Frozen:
