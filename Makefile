@@ -67,11 +67,12 @@ lint-shell:
 # Lanes in this order: what others need is compiled from the beginning, and what waits for nothing
 # runs, beside lanes that mostly wait. Guests of test-rdma and of test-rdma-kubernetes want
 # processors for themselves: they come when all is compiled. hack/dev/lanes says what ends a run, what
-# is tried again, and which lanes run at full length (FULL).
-TEST_LANES := e2e-build build-cpp build-tsan test-checks test-python $(LANES_BESIDE) \
+# is tried again, and which lanes run at full length (FULL). Three lanes have a full length alone.
+if_full = $(filter $(if $(filter all 1,$(FULL)),%,$(FULL)),$(1))
+TEST_LANES := e2e-build build-cpp build-tsan test-checks test-python $(call if_full,ratio-rdma) \
 	test-dashboard test-faults test-hostile test-engines test-cpp test-tsan test-stress test-rdma \
-	test-rdma-kubernetes $(LANES_BESIDE_E2E) test-envtest test-model test-fuzz test-kill test-site \
-	test-go test-rules test-render test-chart-upgrade test-push test-families e2e
+	$(call if_full,test-rdma-kubernetes) $(LANES_BESIDE_E2E) test-envtest test-model test-fuzz test-kill \
+	test-site test-go test-rules test-render test-chart-upgrade test-push $(call if_full,test-families) e2e
 
 # In a lane's recipe: $(1) where not all of the lane is asked for, nor a test by its name; otherwise $(2).
 short = $(if $(FULL)$(ONLY),$(2),$(1))
@@ -81,8 +82,8 @@ test: deps ## All lanes, each in its short form
 	@/usr/bin/python3 hack/dev/lanes $(TEST_LANES)
 
 .PHONY: test-all
-test-all: deps ## All lanes at full length, ratio-rdma and lint (an hour)
-	@FULL=all $(MAKE) --no-print-directory test LANES_BESIDE='ratio-rdma' LANES_BESIDE_E2E='lint'
+test-all: deps ## All lanes at full length, and lint (an hour and a half)
+	@FULL=all $(MAKE) --no-print-directory test LANES_BESIDE_E2E='lint'
 
 .PHONY: test-under-load
 test-under-load: ## make test, or TEST_LANES, beside a spinning process a processor

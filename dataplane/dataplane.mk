@@ -69,7 +69,7 @@ test-fabric-model: ## RDMA of 400 Gb/s, modelled in virtual time, as a table
 
 .PHONY: test-model
 test-model: ## Check the models of the protocols, and that each guard matters
-	@echo "==> model checking, $(JOBS) runs at a time (two minutes alone)"
+	@echo "==> model checking, $(JOBS) runs at a time (ten minutes; seconds when no model has changed)"
 	@JOBS=$(JOBS) dataplane/model/check.sh
 
 .PHONY: build-fuzz

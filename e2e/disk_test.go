@@ -100,7 +100,7 @@ func diskSpecs() {
 		Expect(nodeMetrics(ctx, nodes.writer)["peercache_disk_promoted_pages_total"]).To(BeNumerically(">", 0), "pages that came from the drive")
 	}, SpecTimeout(4*time.Minute))
 
-	It("when the node that holds them is killed under load", func(ctx context.Context) {
+	It("when the node that holds them is killed under load", full, func(ctx context.Context) {
 		before, err := nodePod(ctx, nodes.writer)
 		Expect(err).NotTo(HaveOccurred())
 		underLoad(ctx, "node killed", func() {

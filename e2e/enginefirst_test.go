@@ -62,7 +62,7 @@ func engineFirstSpecs() {
 		expectOwnPages(ctx, early)
 	}, SpecTimeout(4*time.Minute))
 
-	It("on a machine outside nodes.selector, and is attached when the selector is widened", func(ctx context.Context) {
+	It("on a machine outside nodes.selector, and is attached when the selector is widened", full, func(ctx context.Context) {
 		labelMachine(ctx, nodes.reader, label, "second")
 		outside = startEngineOf(ctx, cluster.Name, "outside", nodes.reader)
 		outside.waitReady(ctx)
@@ -84,7 +84,7 @@ func engineFirstSpecs() {
 		}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Succeed())
 	}, SpecTimeout(5*time.Minute))
 
-	It("while the nodes are rolled", func(ctx context.Context) {
+	It("while the nodes are rolled", full, func(ctx context.Context) {
 		before := nodePods(ctx)
 		DeferCleanup(func(ctx context.Context) {
 			changeSpec(ctx, func(spec *v1alpha1.PeerCacheClusterSpec) { spec.Update = v1alpha1.UpdateSpec{} })

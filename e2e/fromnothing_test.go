@@ -33,7 +33,7 @@ const (
 
 // fromNothingSpecs do what whoever has two pages and no source tree does: remove PeerCache, and install it from a registry.
 func fromNothingSpecs() {
-	It("and installed from nothing, from a registry, by what a page says alone", func(ctx context.Context) {
+	It("and installed from nothing, from a registry, by what a page says alone", full, func(ctx context.Context) {
 		if published == nil {
 			published = publish(ctx)
 			installOperator(ctx)

@@ -85,7 +85,7 @@ func networkSpecs() {
 		expectPagesOverFabric(ctx, from, to)
 	}, SpecTimeout(4*time.Minute))
 
-	It("needs no device for that", func(ctx context.Context) {
+	It("needs no device for that", full, func(ctx context.Context) {
 		asking := func(g Gomega) (count int) {
 			for _, machine := range machines() {
 				pod, err := podOf(ctx, fabricCluster, machine)

@@ -91,7 +91,7 @@ func poolFolderSpecs() {
 		expectNoFiles(ctx, clusterName)
 	}, SpecTimeout(7*time.Minute))
 
-	It("until their cluster is deleted", func(ctx context.Context) {
+	It("until their cluster is deleted", full, func(ctx context.Context) {
 		cluster := &v1alpha1.PeerCacheCluster{}
 		cluster.Namespace, cluster.Name = namespace, "kept"
 		cluster.Spec.Memory = v1alpha1.MemorySpec{Pool: resource.MustParse("64Mi"), HostPath: poolFolder}

@@ -58,7 +58,7 @@ func recipeSpecs() {
 		Expect(below.leaderWorkerSets(ctx, "down")).To(Succeed())
 	}, NodeTimeout(longest))
 
-	It("of a StatefulSet, in whose script they find their flags", func(ctx context.Context) {
+	It("of a StatefulSet, in whose script they find their flags", full, func(ctx context.Context) {
 		ranks := enginesOfApp(ctx, "qwen")
 		expectRanks(ctx, ranks)
 		exchange(ctx, ranks[0], ranks[1], 41)

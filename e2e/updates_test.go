@@ -31,7 +31,7 @@ func updateSpecs() {
 		return conditionMessage(c, kind)
 	}
 
-	It("when their pods are deleted, and not before, if so asked", func(ctx context.Context) {
+	It("when their pods are deleted, and not before, if so asked", full, func(ctx context.Context) {
 		before := nodePods(ctx)
 		DeferCleanup(func(ctx context.Context) { changeSpec(ctx, overhead("530Mi", v1alpha1.UpdateSpec{})) })
 		changeSpec(ctx, overhead("530Mi", v1alpha1.UpdateSpec{Strategy: v1alpha1.UpdateOnDelete}))

@@ -6,6 +6,9 @@
 #   check.sh            all, JOBS (default 2) at a time
 #   check.sh NAME       only this one; of what gives wrong bytes also the shortest history
 #
+# A search depends on nothing but the models, this file, spin and gcc. So all verdicts are kept under the
+# digest of these in $PEERCACHE_CACHE, and shown again. FULL=1 searches all the same.
+#
 # Prints a line for each run. Fails unless every search was complete and every verdict is the one
 # that is due. Memory: at most 1.8 GB a run.
 set -euo pipefail
@@ -14,6 +17,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 model=$here/reclaim.pml
 jobs=${JOBS:-2}
 only=${1:-}
+FULL=${FULL:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -191,6 +195,16 @@ check() {
 
 started=$SECONDS
 "$here/check_names.sh"
+kept=${PEERCACHE_CACHE:-${HOME:-/root}/.cache/peercache}/model/$({
+  spin -V
+  gcc --version
+  cat "$here"/*.pml "$here/check.sh"
+} | sha256sum | cut -c1-16)
+if [[ -z $only$FULL && -e $kept ]]; then
+  cat "$kept"
+  echo "model: these verdicts are from $(date -r "$kept" -I), of the same models and tools"
+  exit
+fi
 runs=()
 for name in "${order[@]}"; do
   if [[ -z $only || $only == "$name" ]]; then runs+=("$name 0 ${whole[$name]}"); fi
@@ -212,23 +226,31 @@ if ((${#runs[@]} == 0)); then
   exit 1
 fi
 
-failed=0
-for run in "${runs[@]}"; do
-  while (($(jobs -pr | wc -l) >= jobs)); do
+verdicts() {
+  local run name guard bounds failed=0
+  for run in "${runs[@]}"; do
+    while (($(jobs -pr | wc -l) >= jobs)); do
+      wait -n || failed=1
+    done
+    read -r name guard bounds <<<"$run"
+    if [[ $bounds == clears || $bounds == drives ]]; then
+      check_clears "$name" "$guard" "$bounds" &
+    else
+      check "$name" "$guard" "$bounds" &
+    fi
+  done
+  while (($(jobs -p | wc -l) > 0)); do
     wait -n || failed=1
   done
-  read -r name guard bounds <<<"$run"
-  if [[ $bounds == clears || $bounds == drives ]]; then
-    check_clears "$name" "$guard" "$bounds" &
-  else
-    check "$name" "$guard" "$bounds" &
+  if ((failed)); then
+    echo "model: FAILED" >&2
+    return 1
   fi
-done
-while (($(jobs -p | wc -l) > 0)); do
-  wait -n || failed=1
-done
-if ((failed)); then
-  echo "model: FAILED" >&2
-  exit 1
+  echo "model: ${#runs[@]} verdicts as they should be, $((SECONDS - started)) s"
+}
+
+verdicts | tee "$work/verdicts"
+if [[ -z $only ]]; then
+  mkdir -p "$(dirname "$kept")"
+  mv "$work/verdicts" "$kept"
 fi
-echo "model: ${#runs[@]} verdicts as they should be, $((SECONDS - started)) s"

@@ -8,7 +8,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from touched import COSTS, MOST_SECONDS, TABLE, chosen, costs, fits, parse, touched
+from touched import (
+    COSTS,
+    MOST_SECONDS,
+    MOST_SECONDS_COMPILED,
+    TABLE,
+    chosen,
+    costs,
+    fits,
+    parse,
+    room_for,
+    touched,
+)
 
 ROOT = Path(__file__).parents[3]
 ROWS = parse(TABLE.read_text())
@@ -26,7 +37,20 @@ def lanes_of_make() -> set[str]:
     text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
     found = re.search(r"^TEST_LANES := (.*)$", text, re.MULTILINE)
     assert found
-    return set(found[1].split())
+    return set(re.findall(r"[a-z][a-z0-9-]+", found[1]))
+
+
+def lanes_of_full_runs() -> set[str]:
+    """Those that `make test` has at full length alone."""
+    return set(re.findall(r"\(call if_full,([a-z0-9-]+)\)", (ROOT / "Makefile").read_text()))
+
+
+def test_a_lane_of_full_runs_is_in_a_run_that_names_it_or_all() -> None:
+    for full, there in (("", set()), ("test-cpp test-families", {"test-families"}), ("all", None)):
+        command = ["make", "-n", "test", f"FULL={full}"]
+        said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        ran = set(re.findall(r"[a-z0-9-]+", said.stdout)) & lanes_of_full_runs()
+        assert ran == (lanes_of_full_runs() if there is None else there)
 
 
 def test_every_line_of_the_table_is_the_first_for_some_file() -> None:
@@ -46,7 +70,7 @@ def test_each_lane_with_two_lengths_has_a_cost_that_fits() -> None:
         for recipe in makefile.read_text().split("\n.PHONY: ")[1:]:
             if any(word in recipe for word in asks):
                 two.add(recipe.split()[0])
-    assert two & lanes_of_make() == set(SECONDS)
+    assert two & lanes_of_make() | lanes_of_full_runs() == set(SECONDS)
     assert max(SECONDS.values()) <= MOST_SECONDS
 
 
@@ -83,7 +107,20 @@ def test_what_fits_is_chosen_in_the_order_of_the_table(
     lanes: set[str] | None, fit: str, left: str
 ) -> None:
     seconds = {"a": 400, "b": 500, "c": 100}
-    assert chosen(lanes, seconds) == (fit.split(), left.split())
+    assert chosen(lanes, seconds, 600) == (fit.split(), left.split())
+
+
+@pytest.mark.parametrize(
+    ("paths", "room"),
+    [
+        ([], MOST_SECONDS),
+        (["operator/main.go", "dataplane/python/peercache/vllm/tier.py"], MOST_SECONDS),
+        (["README.md", "dataplane/src/wire/frame.h"], MOST_SECONDS_COMPILED),
+        (None, MOST_SECONDS_COMPILED),
+    ],
+)
+def test_a_change_that_is_compiled_leaves_less_room(paths: list[str] | None, room: int) -> None:
+    assert room_for(paths) == room
 
 
 def test_a_line_that_is_none_is_refused() -> None:
@@ -132,7 +169,7 @@ class Repository:
 def test_the_change_is_what_was_pushed_together(tmp_path: Path) -> None:
     repository = Repository(tmp_path)
     first = repository.commit("Makefile", 0)
-    whole = " ".join(chosen(None, SECONDS)[0])
+    whole = " ".join(chosen(None, SECONDS, room_for(None))[0])
     assert repository.touched() == whole, "nothing is known of what was before"
     middle = repository.commit("dataplane/model/reclaim.pml", 100_000)
     repository.commit("dataplane/fuzz/fuzz.cc", 103_600)
