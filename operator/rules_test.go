@@ -64,7 +64,7 @@ func TestOperatorRules(t *testing.T) {
 		if err != nil {
 			t.Errorf("alert %s has no runbook: %v", rule.Alert, err)
 		}
-		for _, part := range []string{"# " + rule.Alert + "\n", "\n## Meaning\n", "\n## What to do\n"} {
+		for _, part := range []string{"# " + rule.Alert + "\n", "\n## Impact\n", "\n## Check\n", "\n## Fix\n\n", "\n## Verify\n"} {
 			if !strings.Contains(string(page), part) {
 				t.Errorf("the runbook of %s lacks %q", rule.Alert, part)
 			}

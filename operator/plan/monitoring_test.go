@@ -232,7 +232,7 @@ func TestRules(t *testing.T) {
 		if err != nil {
 			t.Errorf("alert %s has no runbook: %v", r.Alert, err)
 		}
-		for _, part := range []string{"# " + r.Alert + "\n", "\n## Meaning\n", "\n## What to do\n"} {
+		for _, part := range []string{"# " + r.Alert + "\n", "\n## Impact\n", "\n## Check\n", "\n## Fix\n\n", "\n## Verify\n"} {
 			if !strings.Contains(string(page), part) {
 				t.Errorf("%s lacks %q", file, part)
 			}
