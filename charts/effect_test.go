@@ -51,6 +51,7 @@ func TestEveryValueHasAnEffect(t *testing.T) {
 var others = map[string]any{
 	"logLevel":                        "debug",
 	"tracing.endpoint":                "http://collector:4318",
+	"metrics.runbooks":                "https://wiki.example.com/peercache",
 	"image.pullPolicy":                "Always",
 	"networkPolicy.metricsFrom":       []any{map[string]any{"podSelector": map[string]any{}}},
 	"rbac.namespaces":                 []any{"inference"},

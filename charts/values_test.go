@@ -276,6 +276,14 @@ func TestValues(t *testing.T) {
 			container, _ := operatorContainer(t, all)
 			wantArgs(t, container, "--tracing-endpoint=http://collector.monitoring:4318")
 		}},
+		{"runbooks", []string{"metrics.runbooks=https://wiki.example.com/peercache/", "metrics.rules.enabled=true"}, func(t *testing.T, all objects) {
+			container, _ := operatorContainer(t, all)
+			wantArgs(t, container, "--runbooks=https://wiki.example.com/peercache/")
+			text := fmt.Sprint(all.get(t, "PrometheusRule", "peercache-operator").Object)
+			if strings.Contains(text, "github.com") || !strings.Contains(text, "https://wiki.example.com/peercache/PeerCacheOperatorDown.md") {
+				t.Errorf("rule %s", text)
+			}
+		}},
 		{"pod", []string{
 			"podLabels.team=kv", "podAnnotations.note=x", "priorityClassName=high", "nodeSelector.zone=a",
 			"tolerations[0].operator=Exists", "serviceAccount.annotations.role=r",
@@ -373,6 +381,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		"networkPolicy.metricsFrom[0].from=x":              "metricsFrom",
 		"logLevel=loud":                                    "logLevel",
 		"tracing.endpoint=collector:4318":                  "tracing",
+		"metrics.runbooks=docs/runbooks":                   "runbooks",
 		"tracing.endpoint=http://collector?tenant=a":       "tracing",
 		"csi.kubeletDir=kubelet":                           "kubeletDir",
 		"csi.kubeletDir=/data/kubelet/":                    "kubeletDir",

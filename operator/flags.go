@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -43,6 +44,7 @@ type options struct {
 	certificates   string
 	askers         inject.Askers
 	tracing        string
+	runbooks       string
 	// watchNamespaces are the only namespaces in which the operator works; none means all.
 	watchNamespaces []string
 	// patchPods says that the operator may patch pods.
@@ -88,6 +90,7 @@ func parseFlags(args []string, getenv func(string) string, output io.Writer) (op
 		"--webhook-client-ca has; empty: any")
 	set.StringVar(&o.tracing, "tracing-endpoint", "", "`address` of an OpenTelemetry collector that takes OTLP over HTTP, such as "+
 		"http://collector:4318, for spans of the operator; empty: the operator sends none")
+	set.StringVar(&o.runbooks, "runbooks", runbooksOf(version), "`address` of the folder with the pages to which alerts link")
 	watched := set.String("watch-namespaces", "", "comma-separated `namespaces` in which the operator works, with rights there only; "+
 		"empty: in all")
 	set.BoolVar(&o.patchPods, "patch-pods", true, "patch pods, to label discovery hosts and for update.strategy InPlace; false: "+
@@ -108,6 +111,15 @@ func parseFlags(args []string, getenv func(string) string, output io.Writer) (op
 		o.namespace = namespaceOfPod()
 	}
 	return o, o.validate(set.Args())
+}
+
+// runbooksOf returns the address of the runbooks of a release, and of the newest ones for an operator that is of no release.
+func runbooksOf(version string) string {
+	tag := "v" + version
+	if strings.HasSuffix(version, "-unreleased") {
+		tag = "main"
+	}
+	return "https://github.com/peercache/peercache/blob/" + tag + "/docs/runbooks"
 }
 
 // keepsCertificate is true where the operator makes the webhook's certificate itself.
@@ -140,6 +152,9 @@ func (o options) validate(rest []string) error {
 			return fmt.Errorf("--watch-namespaces=%s has %q, which is twice there or no name of a namespace: "+
 				"write names with commas between them, such as team-a,team-b", strings.Join(o.watchNamespaces, ","), namespace)
 		}
+	}
+	if address, err := url.Parse(o.runbooks); err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" {
+		return fmt.Errorf("--runbooks=%s is no address of pages: write for example %s", o.runbooks, runbooksOf(version))
 	}
 	if err := tracing.Check(o.tracing); err != nil {
 		return fmt.Errorf("--tracing-endpoint=%s %w", o.tracing, err)

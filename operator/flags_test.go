@@ -47,6 +47,8 @@ func TestBadFlagsSayWhatToWrite(t *testing.T) {
 		{[]string{"--webhook-client-names=a"}, "without --webhook-client-ca"},
 		{[]string{"--namespace=ns", "--tracing-endpoint=collector:4318"}, "--tracing-endpoint=collector:4318 is no address of a collector: " +
 			"write scheme, host and port, as in http://collector:4318"},
+		{[]string{"--namespace=ns", "--runbooks=docs/runbooks"}, "--runbooks=docs/runbooks is no address of pages: write for example https://"},
+		{[]string{"--namespace=ns", "--runbooks="}, "--runbooks= is no address of pages"},
 		{[]string{"--namespace=ns", "--watch-namespaces=a,,b"}, `--watch-namespaces=a,,b has ""`},
 		{[]string{"--namespace=ns", "--watch-namespaces=a,a"}, "such as team-a,team-b"},
 		{[]string{"--namespace=ns", "--watch-namespaces=A"}, "no name of a namespace"},
@@ -61,6 +63,20 @@ func TestBadFlagsSayWhatToWrite(t *testing.T) {
 				t.Errorf("got %v, want it to say %q", err, test.says)
 			}
 		})
+	}
+}
+
+func TestRunbooksAreOfTheRelease(t *testing.T) {
+	for version, want := range map[string]string{
+		"0.2.0": "https://github.com/peercache/peercache/blob/v0.2.0/docs/runbooks", "0.0.0-unreleased": "https://github.com/peercache/peercache/blob/main/docs/runbooks",
+	} {
+		if got := runbooksOf(version); got != want {
+			t.Errorf("runbooks of %s are at %s, want %s", version, got, want)
+		}
+	}
+	o, err := parseFlags([]string{"--namespace=ns", "--runbooks=https://wiki.example.com/peercache"}, func(string) string { return "" }, io.Discard)
+	if err != nil || o.runbooks != "https://wiki.example.com/peercache" {
+		t.Errorf("runbooks are at %q (error %v)", o.runbooks, err)
 	}
 }
 

@@ -107,7 +107,7 @@ func run(ctx context.Context, kubeconfig *rest.Config, config options) error {
 	if err := mgr.AddHealthzCheck("alive", healthz.Ping); err != nil {
 		return fmt.Errorf("adding the health check: %w", err)
 	}
-	facts := plan.Facts{DataplaneImage: config.dataplaneImage, PodsUnpatched: !config.patchPods}
+	facts := plan.Facts{DataplaneImage: config.dataplaneImage, PodsUnpatched: !config.patchPods, Runbooks: config.runbooks}
 	reconciler := &reconcile.Reconciler{
 		Client:          mgr.GetClient(),
 		Live:            mgr.GetAPIReader(),

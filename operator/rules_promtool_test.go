@@ -15,9 +15,9 @@ func TestOperatorRulesFireWhenTheyShould(t *testing.T) {
 	one := func(name, values string) []promtool.Series { return []promtool.Series{{Name: name, Values: values}} }
 	const (
 		pod     = `pod="peercache-operator-5d-x"`
-		cluster = `cluster_namespace="inference",cluster="demo"`
+		cluster = `namespace="peercache-system",cluster_namespace="inference",cluster="demo"`
 	)
-	of := map[string]string{"cluster_namespace": "inference", "cluster": "demo"}
+	of := map[string]string{"cluster_namespace": "inference", "cluster": "demo", "namespace": "inference", "peercache_io_cluster": "demo"}
 	with := func(key, value string) map[string]string {
 		labels := map[string]string{key: value}
 		maps.Copy(labels, of)
@@ -39,25 +39,25 @@ func TestOperatorRulesFireWhenTheyShould(t *testing.T) {
 	}
 	promtool.Test(t, operatorRules(t).Spec, []promtool.Case{
 		{Alert: "PeerCacheOperatorDown", Series: one(`up{`+pod+`}`, "1 0x20"), At: "15m", Description: "No operator has answered " +
-			"Prometheus for ten minutes. The caches go on serving; changes take no effect, and SGLang pods that are created now are " +
+			"Prometheus for ten minutes. The caches continue to serve; changes have no effect, and engine pods that are created now are " +
 			"not connected."},
 		{Alert: "PeerCacheOperatorDown", Series: one(`up{`+pod+`}`, "1x4 0x5 1x20"), At: "20m"},
 		{Alert: "PeerCacheReconcileFails", Series: one(`peercache_operator_cluster_pass_failed{`+cluster+`}`, "1x30"), At: "20m", Labels: of,
-			Description: "Looking at PeerCacheCluster inference/demo has ended with an error for a quarter of an hour."},
+			Description: "Reconciling PeerCacheCluster inference/demo has failed for a quarter of an hour."},
 		{Alert: "PeerCacheReconcileFails", Series: one(`peercache_operator_cluster_pass_failed{`+cluster+`}`, "1x9 0 1x9"), At: "18m"},
 		{Alert: "PeerCacheClusterUnavailable", Series: one(`peercache_operator_cluster_condition{`+cluster+`,condition="Available"}`, "0x60"), At: "10m",
-			Labels: with("condition", "Available"), Description: "PeerCacheCluster inference/demo has not been Available for five minutes: SGLang " +
-				"pods of some group miss. Its condition says why."},
+			Labels: with("condition", "Available"), Description: "PeerCacheCluster inference/demo has not been Available for five minutes: engines " +
+				"of some group get only misses. Condition Available has the reason."},
 		{Alert: "PeerCacheClusterUnavailable", Series: []promtool.Series{
 			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Available"}`, Values: "0x4 1x60"},
 			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Ready"}`, Values: "0x60"}}, At: "20m"},
 		{Alert: "PeerCacheClusterNotReady", Series: one(`peercache_operator_cluster_condition{`+cluster+`,condition="Ready"}`, "0x60"), At: "40m",
-			Labels: with("condition", "Ready"), Description: "PeerCacheCluster inference/demo has not been Ready for half an hour; its condition says why."},
+			Labels: with("condition", "Ready"), Description: "PeerCacheCluster inference/demo has not been Ready for half an hour; condition Ready has the reason."},
 		{Alert: "PeerCacheClusterNotReady", Series: []promtool.Series{
 			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Ready"}`, Values: "0x10 1x60"},
 			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Degraded"}`, Values: "0x60"}}, At: "40m"},
 		{Alert: "PeerCacheClusterDegraded", Series: one(`peercache_operator_cluster_condition{`+cluster+`,condition="Degraded"}`, "1x60"), At: "20m",
-			Labels: with("condition", "Degraded"), Description: "A member of PeerCacheCluster inference/demo does not get well by waiting; " +
+			Labels: with("condition", "Degraded"), Description: "A member of PeerCacheCluster inference/demo does not recover by itself; " +
 				"condition Degraded names its pod."},
 		{Alert: "PeerCacheClusterDegraded", Series: []promtool.Series{
 			{Name: `peercache_operator_cluster_condition{` + cluster + `,condition="Degraded"}`, Values: "0x60"},

@@ -29,6 +29,16 @@ func operatorRules(t *testing.T) monitoringv1.PrometheusRule {
 	return rule
 }
 
+// released is the version in VERSION.
+func released(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../VERSION")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
 // isExported says whether the operator has a metric of a name: another with that name is refused.
 func isExported(name string) bool {
 	probe := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: "is the name free?"}, []string{"a", "label"})
@@ -59,6 +69,9 @@ func TestOperatorRules(t *testing.T) {
 			if len(rule.Annotations[annotation]) < 20 {
 				t.Errorf("alert %s has %s %q", rule.Alert, annotation, rule.Annotations[annotation])
 			}
+		}
+		if want := runbooksOf(released(t)) + "/" + rule.Alert + ".md"; rule.Annotations["runbook_url"] != want {
+			t.Errorf("alert %s links to %s, not to %s", rule.Alert, rule.Annotations["runbook_url"], want)
 		}
 		page, err := os.ReadFile("../docs/runbooks/" + filepath.Base(rule.Annotations["runbook_url"]))
 		if err != nil {

@@ -39,7 +39,7 @@ func testCluster(changes ...func(*v1alpha1.PeerCacheClusterSpec)) *v1alpha1.Peer
 	return cluster
 }
 
-var testFacts = Facts{DataplaneImage: testImage}
+var testFacts = Facts{DataplaneImage: testImage, Runbooks: "https://runbooks.example.com/v1"}
 
 func mustPlan(t *testing.T, cluster *v1alpha1.PeerCacheCluster) *Desired {
 	t.Helper()

@@ -227,6 +227,9 @@ func TestRules(t *testing.T) {
 				t.Errorf("alert %s has %s %q", r.Alert, annotation, r.Annotations[annotation])
 			}
 		}
+		if want := "https://runbooks.example.com/v1/" + r.Alert + ".md"; r.Annotations["runbook_url"] != want {
+			t.Errorf("alert %s links to %s, not to %s", r.Alert, r.Annotations["runbook_url"], want)
+		}
 		file := "../../docs/runbooks/" + filepath.Base(r.Annotations["runbook_url"])
 		page, err := os.ReadFile(file)
 		if err != nil {

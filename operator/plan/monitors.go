@@ -27,7 +27,7 @@ var targetLabels = []string{v1alpha1.LabelCluster, v1alpha1.LabelPool, v1alpha1.
 func metricsName(cluster string) string { return cluster + "-metrics" }
 
 // buildMonitoring returns the objects for the Prometheus Operator and Grafana.
-func buildMonitoring(cluster *v1alpha1.PeerCacheCluster) []client.Object {
+func buildMonitoring(cluster *v1alpha1.PeerCacheCluster, runbooks string) []client.Object {
 	spec := cluster.Spec.Monitoring
 	var objects []client.Object
 	switch spec.Scrape {
@@ -40,7 +40,7 @@ func buildMonitoring(cluster *v1alpha1.PeerCacheCluster) []client.Object {
 		objects = append(objects, buildSidecarMonitor(cluster))
 	}
 	if spec.Rules == v1alpha1.RulesPrometheusRule {
-		objects = append(objects, buildRules(cluster))
+		objects = append(objects, buildRules(cluster, runbooks))
 	}
 	if spec.Dashboards == v1alpha1.DashboardsConfigMap {
 		objects = append(objects, buildDashboards(cluster))

@@ -25,6 +25,8 @@ type Facts struct {
 	DataplaneImage string
 	// PodsUnpatched says that the operator may not patch pods: every node hosts discovery, and other images need new pods.
 	PodsUnpatched bool
+	// Runbooks is the address below which the pages of alerts are.
+	Runbooks string
 }
 
 // Desired has all objects of one cluster.
@@ -87,7 +89,7 @@ func For(cluster *v1alpha1.PeerCacheCluster, facts Facts) (*Desired, error) {
 		Tenants:        buildTenantSecret(cluster),
 		Config:         config,
 		Discovery:      buildDiscoveryService(cluster),
-		Extras:         buildExtras(cluster),
+		Extras:         buildExtras(cluster, facts),
 	}
 	for _, group := range groups {
 		node, removal, problem := buildDaemonSets(cluster, group, facts, image, configHash(config))

@@ -16,7 +16,7 @@ import (
 var sharedResourceName = regexp.MustCompile(`^[a-zA-Z0-9_]+$`)
 
 // buildExtras returns the objects that the cluster asks for besides its nodes. Some of their kinds may not exist.
-func buildExtras(cluster *v1alpha1.PeerCacheCluster) []client.Object {
+func buildExtras(cluster *v1alpha1.PeerCacheCluster, facts Facts) []client.Object {
 	var extras []client.Object
 	for _, network := range cluster.Spec.Provision.Networks {
 		extras = append(extras, buildNetwork(cluster, network))
@@ -25,7 +25,7 @@ func buildExtras(cluster *v1alpha1.PeerCacheCluster) []client.Object {
 		config, daemonSet := buildDevicePlugin(cluster, *plugin)
 		extras = append(extras, config, daemonSet)
 	}
-	return append(extras, buildMonitoring(cluster)...)
+	return append(extras, buildMonitoring(cluster, facts.Runbooks)...)
 }
 
 // checkProvision detects combinations that cannot be provisioned.

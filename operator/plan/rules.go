@@ -14,9 +14,6 @@ import (
 	"github.com/peercache/peercache/api/v1alpha1"
 )
 
-// runbooks is the address of the pages of the alerts, which are named after them.
-const runbooks = "https://github.com/peercache/peercache/blob/main/docs/runbooks/"
-
 // recording is a recording rule. In expressions, %s stands for the matchers of the cluster and $by for its labels.
 type recording struct{ record, expr string }
 
@@ -51,12 +48,12 @@ var alerts = []alert{
 		"Members of PeerCache see different member lists",
 		"Some members of {{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} see {{ $value }} members fewer than others."},
 	{"PeerCacheMemberUnreachable", "warning", "5m", `max by ($by) (peercache_members_unreachable{%s}) > 0`,
-		"A PeerCache member answers nobody",
+		"A PeerCache member does not answer other members",
 		"{{ $value }} members of {{ $labels.namespace }}/{{ $labels.peercache_io_cluster }} send heartbeats but give no answers; " +
 			"they are in no ring."},
 	{"PeerCacheRailDown", "warning", "5m", `peercache_rail_up{%s} == 0`,
 		"A rail of a PeerCache member is down",
-		"Rail {{ $labels.rail }} of member {{ $labels.pod }} on machine {{ $labels.node }} is down; reads go over the others, or over TCP."},
+		"Rail {{ $labels.rail }} of member {{ $labels.pod }} on machine {{ $labels.node }} is down; reads use its other rails, or TCP."},
 	{"PeerCacheDiskOff", "warning", "5m", `peercache_disk_up{%s} == 0`,
 		"A drive of a PeerCache member is off",
 		"Drive {{ $labels.path }} of member {{ $labels.pod }} on machine {{ $labels.node }} is off; its pages are misses " +
@@ -68,8 +65,8 @@ var alerts = []alert{
 		`sum without (reason) (rate(peercache_disk_dropped_pages_total{%s,reason!~"budget|cleared"}[15m]))` +
 			` > rate(peercache_disk_written_pages_total{%s}[15m])`,
 		"The drives of a PeerCache member do not keep up",
-		"Member {{ $labels.pod }} on machine {{ $labels.node }} drops {{ $value | humanize }} pages a second that it wanted to " +
-			"write to disk, more than it writes."},
+		"Member {{ $labels.pod }} on machine {{ $labels.node }} drops {{ $value | humanize }} pages a second on their way to " +
+			"disk, more than it writes."},
 	{"PeerCacheDiskWears", "info", "1h",
 		`increase(peercache_disk_written_bytes_total{%s}[1d]) / (peercache_disk_capacity_bytes{%s} > 0) > 1` +
 			` unless on ($by, pod) peercache_disk_budget_bytes_a_day{%s} > 0`,
@@ -82,7 +79,7 @@ var alerts = []alert{
 		"A PeerCache member runs far from its rails",
 		"Threads or memory of member {{ $labels.pod }} on machine {{ $labels.node }} are not on the NUMA node of its rails; every read " +
 			"crosses the machine."},
-	{"PeerCacheChecksumMismatch", "critical", "0m", `increase(peercache_read_misses_total{%s,reason="checksum"}[15m]) > 0`,
+	{"PeerCacheChecksumMismatch", "warning", "0m", `increase(peercache_read_misses_total{%s,reason="checksum"}[15m]) > 0`,
 		"PeerCache detected corrupt pages",
 		"Member {{ $labels.pod }} on machine {{ $labels.node }} dropped {{ $value }} pages whose checksum was wrong: memory or a network " +
 			"card corrupts data. No engine got them."},
@@ -108,8 +105,8 @@ var alerts = []alert{
 		"Engines get {{ $value | humanizePercentage }} of the pages that they look up in {{ $labels.namespace }}/" +
 			"{{ $labels.peercache_io_cluster }}."},
 	{"PeerCacheRepairBacklog", "warning", "15m", `min_over_time(peercache_repair_backlog_pages{%s}[15m]) > 0`,
-		"Records of PeerCache pages are not where the ring wants them",
-		"Member {{ $labels.pod }} on machine {{ $labels.node }} has had pages to repair for half an hour; others may miss them."},
+		"Records of PeerCache pages are not at their home shards",
+		"Member {{ $labels.pod }} on machine {{ $labels.node }} has had pages to repair for half an hour; other members may miss them."},
 	{"PeerCacheDirectoryNearlyFull", "warning", "10m",
 		`peercache_directory_records{%s} / peercache_directory_records_limit{%s} > 0.9`,
 		"The directory of a PeerCache member is nearly full",
@@ -118,10 +115,10 @@ var alerts = []alert{
 		`peercache_tls_certificate_expiry_timestamp_seconds{%s} > 0` +
 			` and peercache_tls_certificate_expiry_timestamp_seconds{%s} - time() < 3 * 86400`,
 		"The certificate of a PeerCache member expires within three days",
-		"Member {{ $labels.pod }} on machine {{ $labels.node }} will be refused by the others when its certificate has expired."},
+		"Member {{ $labels.pod }} on machine {{ $labels.node }} will be refused by other members when its certificate has expired."},
 	{"PeerCachePeersRejected", "info", "15m",
 		`rate(peercache_peer_bad_frames_total{%s}[5m]) + rate(peercache_peer_failed_hellos_total{%s}[5m]) > 0`,
-		"Somebody who is no member talks to a PeerCache member",
+		"A process that is not a member connects to a PeerCache member",
 		"Member {{ $labels.pod }} on machine {{ $labels.node }} refuses connections: a scanner, another cluster's member, or a wrong token."},
 }
 
@@ -135,8 +132,8 @@ var alertsOfRDMA = []alert{
 			"come over TCP, though it has rails."},
 }
 
-// buildRules returns the recording rules and alerts of one cluster.
-func buildRules(cluster *v1alpha1.PeerCacheCluster) *monitoringv1.PrometheusRule {
+// buildRules returns the recording rules and alerts of one cluster. Pages of alerts are named after them, below the address runbooks.
+func buildRules(cluster *v1alpha1.PeerCacheCluster, runbooks string) *monitoringv1.PrometheusRule {
 	expr := func(text string) intstr.IntOrString { return intstr.FromString(expression(cluster, text)) }
 	records := monitoringv1.RuleGroup{Name: "peercache.records"}
 	for _, r := range recordings {
@@ -154,7 +151,7 @@ func buildRules(cluster *v1alpha1.PeerCacheCluster) *monitoringv1.PrometheusRule
 			For:    new(monitoringv1.Duration(a.hold)),
 			Labels: map[string]string{"severity": a.severity},
 			Annotations: map[string]string{
-				"summary": a.summary, "description": a.description, "runbook_url": runbooks + a.name + ".md",
+				"summary": a.summary, "description": a.description, "runbook_url": strings.TrimSuffix(runbooks, "/") + "/" + a.name + ".md",
 			},
 		})
 	}

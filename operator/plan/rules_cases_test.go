@@ -41,7 +41,7 @@ var ruleCases = []ruleCase{
 
 	{alert: "PeerCacheRailDown", at: "6m", onNode: true, labels: map[string]string{"rail": "mlx5_3 port 1"},
 		series: [][2]string{{`peercache_rail_up{@,node,rail="mlx5_3 port 1"}`, "0x20"}, {`peercache_rail_up{@,node,rail="mlx5_2 port 1"}`, "1x20"}},
-		says:   "Rail mlx5_3 port 1 of member demo-1 on machine gpu-1 is down; reads go over the others, or over TCP."},
+		says:   "Rail mlx5_3 port 1 of member demo-1 on machine gpu-1 is down; reads use its other rails, or TCP."},
 	{alert: "PeerCacheRailDown", at: "20m", series: [][2]string{{`peercache_rail_up{@,node,rail="mlx5_3 port 1"}`, "1 0x3 1x20"}}},
 
 	{alert: "PeerCacheReadsOverTCP", at: "30m", onNode: true,
@@ -68,7 +68,7 @@ var ruleCases = []ruleCase{
 	{alert: "PeerCacheDiskDropsPages", at: "40m", onNode: true,
 		series: [][2]string{{`peercache_disk_dropped_pages_total{@,node,reason="overtaken"}`, "0+60x60"},
 			{`peercache_disk_dropped_pages_total{@,node,reason="index"}`, "0+60x60"}, {`peercache_disk_written_pages_total{@,node}`, "0+90x60"}},
-		says: "Member demo-1 on machine gpu-1 drops 2 pages a second that it wanted to write to disk, more than it writes."},
+		says: "Member demo-1 on machine gpu-1 drops 2 pages a second on their way to disk, more than it writes."},
 	{alert: "PeerCacheDiskDropsPages", at: "40m",
 		series: [][2]string{{`peercache_disk_dropped_pages_total{@,node,reason="overtaken"}`, "0+60x60"},
 			{`peercache_disk_dropped_pages_total{@,node,reason="budget"}`, "0+600x60"},
@@ -145,7 +145,7 @@ var ruleCases = []ruleCase{
 			{`peercache_delivered_pages_total{@,node,tier="local"}`, "0+45x288 12965+5x12"}}},
 
 	{alert: "PeerCacheRepairBacklog", at: "40m", onNode: true, series: [][2]string{{`peercache_repair_backlog_pages{@,node}`, "5x60"}},
-		says: "Member demo-1 on machine gpu-1 has had pages to repair for half an hour; others may miss them."},
+		says: "Member demo-1 on machine gpu-1 has had pages to repair for half an hour; other members may miss them."},
 	{alert: "PeerCacheRepairBacklog", at: "40m", series: [][2]string{{`peercache_repair_backlog_pages{@,node}`, "5x9 0 5x9 0 5x9 0 5x9"}}},
 
 	{alert: "PeerCacheDirectoryNearlyFull", at: "15m", onNode: true,
@@ -156,7 +156,7 @@ var ruleCases = []ruleCase{
 
 	{alert: "PeerCacheCertificateExpires", at: "15m", onNode: true,
 		series: [][2]string{{`peercache_tls_certificate_expiry_timestamp_seconds{@,node}`, "86400x30"}},
-		says:   "Member demo-1 on machine gpu-1 will be refused by the others when its certificate has expired."},
+		says:   "Member demo-1 on machine gpu-1 will be refused by other members when its certificate has expired."},
 	{alert: "PeerCacheCertificateExpires", at: "15m",
 		series: [][2]string{{`peercache_tls_certificate_expiry_timestamp_seconds{@,node}`, "864000x30"},
 			{`peercache_tls_certificate_expiry_timestamp_seconds{@,pod="without-tls"}`, "0x30"}}},
